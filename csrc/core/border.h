@@ -1,0 +1,58 @@
+// The border policies and the one index map that CPU and CUDA share.
+#pragma once
+
+#include <cstdint>
+
+#include "core/dtype.h"
+
+namespace torch_conv {
+
+// constant .. circular extend the image; skip leaves the taps outside out of the sum;
+// zero_output writes 0 where the window does not fit (and so never reads outside).
+enum class Border : int8_t { constant, replicate, reflect, symmetric, circular, skip, zero_output };
+
+inline const char* name_of(Border b) {
+  switch (b) {
+    case Border::constant: return "constant";
+    case Border::replicate: return "replicate";
+    case Border::reflect: return "reflect";
+    case Border::symmetric: return "symmetric";
+    case Border::circular: return "circular";
+    case Border::skip: return "skip";
+    case Border::zero_output: return "zero_output";
+  }
+  __builtin_unreachable();
+}
+
+// Where position i (any distance outside) of an axis of n >= 1 elements is read:
+// an index in [0, n), or -1 when no element stands there (constant, skip, zero_output).
+template <typename I>
+TC_HD I map_index(I i, I n, Border border) {
+  if (i >= 0 && i < n) return i;
+  switch (border) {
+    case Border::replicate: return i < 0 ? I(0) : n - 1;
+    case Border::circular: {
+      I m = i % n;
+      return m < 0 ? m + n : m;
+    }
+    case Border::reflect: {
+      if (n == 1) return 0;
+      I period = 2 * (n - 1);
+      I m = i % period;
+      m = m < 0 ? m + period : m;
+      return m < n ? m : period - m;
+    }
+    case Border::symmetric: {
+      I period = 2 * n;
+      I m = i % period;
+      m = m < 0 ? m + period : m;
+      return m < n ? m : period - 1 - m;
+    }
+    case Border::constant:
+    case Border::skip:
+    case Border::zero_output: return -1;
+  }
+  return -1;
+}
+
+}  // namespace torch_conv

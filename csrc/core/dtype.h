@@ -1,0 +1,128 @@
+// The seven element types, their accumulation types, and the one rounding rule.
+// Compiled by g++ (CPU rooms) and nvcc (CUDA rooms) alike.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+#ifdef __CUDACC__
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#define TC_HD __host__ __device__ __forceinline__
+#else
+#define TC_HD inline __attribute__((always_inline))
+#endif
+
+namespace torch_conv {
+
+enum class Dtype : int8_t { f32, f16, bf16, f64, u8, i16, u16 };
+
+inline int size_of(Dtype d) {
+  switch (d) {
+    case Dtype::f64: return 8;
+    case Dtype::f32: return 4;
+    case Dtype::u8: return 1;
+    case Dtype::f16:
+    case Dtype::bf16:
+    case Dtype::i16:
+    case Dtype::u16: return 2;
+  }
+  __builtin_unreachable();
+}
+
+inline const char* name_of(Dtype d) {
+  switch (d) {
+    case Dtype::f32: return "float32";
+    case Dtype::f16: return "float16";
+    case Dtype::bf16: return "bfloat16";
+    case Dtype::f64: return "float64";
+    case Dtype::u8: return "uint8";
+    case Dtype::i16: return "int16";
+    case Dtype::u16: return "uint16";
+  }
+  __builtin_unreachable();
+}
+
+#ifdef __CUDACC__
+using half_t = __half;
+using bhalf_t = __nv_bfloat16;
+#else
+using half_t = _Float16;
+// g++ 12 has no bfloat16 arithmetic: storage only, converted by hand below.
+struct bhalf_t {
+  uint16_t bits;
+};
+#endif
+
+// Sums are float32, or float64 for float64 images.
+template <typename T>
+using acc_t = std::conditional_t<std::is_same_v<T, double>, double, float>;
+
+template <typename A, typename T>
+TC_HD A to_acc(T v) {
+#ifdef __CUDACC__
+  if constexpr (std::is_same_v<T, half_t>) return A(__half2float(v));
+  else if constexpr (std::is_same_v<T, bhalf_t>) return A(__bfloat162float(v));
+  else return A(v);
+#else
+  if constexpr (std::is_same_v<T, bhalf_t>) {
+    uint32_t bits = uint32_t(v.bits) << 16;
+    float f;
+    std::memcpy(&f, &bits, 4);
+    return A(f);
+  } else {
+    return A(v);
+  }
+#endif
+}
+
+// Integers: round half to even, clamp, NaN becomes 0. Floats: the hardware's round to nearest even.
+template <typename T, typename A>
+TC_HD T from_acc(A v) {
+  if constexpr (std::is_same_v<T, bhalf_t>) {
+#ifdef __CUDACC__
+    return __float2bfloat16_rn(float(v));
+#else
+    float f = float(v);
+    uint32_t bits;
+    std::memcpy(&bits, &f, 4);
+    if (f != f) return bhalf_t{uint16_t((bits >> 16) | 0x40)};
+    bits += 0x7fff + ((bits >> 16) & 1);
+    return bhalf_t{uint16_t(bits >> 16)};
+#endif
+  } else if constexpr (std::is_same_v<T, half_t>) {
+#ifdef __CUDACC__
+    return __float2half_rn(float(v));
+#else
+    return T(v);
+#endif
+  } else if constexpr (std::is_integral_v<T>) {
+    constexpr A lo = std::is_same_v<T, int16_t> ? A(-32768) : A(0);
+    constexpr A hi = std::is_same_v<T, uint8_t> ? A(255) : std::is_same_v<T, int16_t> ? A(32767) : A(65535);
+    v = v == v ? v : A(0);
+    v = v < lo ? lo : v;
+    v = v > hi ? hi : v;
+    return T(int(rint(v)));
+  } else {
+    return T(v);
+  }
+}
+
+// Calls f(T{}) with the element type of d: the one place where a Dtype becomes a type.
+template <typename F>
+decltype(auto) with_type(Dtype d, F&& f) {
+  switch (d) {
+    case Dtype::f32: return f(float{});
+    case Dtype::f16: return f(half_t{});
+    case Dtype::bf16: return f(bhalf_t{});
+    case Dtype::f64: return f(double{});
+    case Dtype::u8: return f(uint8_t{});
+    case Dtype::i16: return f(int16_t{});
+    case Dtype::u16: return f(uint16_t{});
+  }
+  __builtin_unreachable();
+}
+
+}  // namespace torch_conv

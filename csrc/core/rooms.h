@@ -1,0 +1,68 @@
+// The doors of all rooms. Every room offers, per backend, `plan` (pure) and `run`.
+// The CUDA doors stand in a table that the second module, _cuda, hands to the first, _C.
+#pragma once
+
+#include "core/plan.h"
+#include "core/problem.h"
+
+namespace torch_conv {
+
+// What a plan may depend on; filled once per device.
+struct Arch {
+  int major, minor;  // compute capability
+  int multiprocessors;
+  int shared_bytes;  // largest opt-in shared memory of one block
+  int l2_bytes;
+  double bytes_per_second;  // datasheet memory bandwidth
+  bool bulk_copy;           // bulk tensor copies (TMA) may be used: Hopper on, not forced off
+};
+
+// `variant` pins a room's kernel by its Plan::variant name ("" lets the room choose; tests and benchmarks
+// set TORCH_CONV_VARIANT). A plan with a null `variant` means: this variant cannot serve this problem.
+namespace direct2d {
+Plan plan_cpu(const Direct2d& p, const char* variant);
+void run_cpu(const Direct2d& p, const Plan& plan);
+Plan plan_cuda(const Direct2d& p, const Arch& arch, const char* variant);
+void run_cuda(const Direct2d& p, const Plan& plan, void* stream);
+}  // namespace direct2d
+
+namespace separable2d {
+Plan plan_cpu(const Separable2d& p, const char* variant);
+void run_cpu(const Separable2d& p, const Plan& plan);
+Plan plan_cuda(const Separable2d& p, const Arch& arch, const char* variant);
+void run_cuda(const Separable2d& p, const Plan& plan, void* scratch, void* stream);
+}  // namespace separable2d
+
+namespace box {
+Plan plan_cpu(const Box2d& p, const char* variant);
+void run_cpu(const Box2d& p, const Plan& plan);
+Plan plan_cuda(const Box2d& p, const Arch& arch, const char* variant);
+void run_cuda(const Box2d& p, const Plan& plan, void* stream);
+}  // namespace box
+
+namespace ladder {
+enum class Variant : int8_t { naive, constant, tiled, l2_halo, fused };
+void run_cpu(const Ladder2d& p, Variant variant);  // float64 sums: the ladder's gold
+void run_cuda(const Ladder2d& p, Variant variant, void* stream);
+}  // namespace ladder
+
+// The CUDA side of every room, on the device and stream that `enter` made current.
+struct CudaRooms {
+  // Makes `device` current until leave(); returns torch's current stream on it.
+  void* (*enter)(int device, int* previous);
+  void (*leave)(int previous);
+  Arch (*arch)(int device);
+  // Copies host taps into device memory on `stream` through kernel parameters: no synchronisation,
+  // the host memory may be freed at once, capturable in a CUDA graph.
+  void (*upload)(const void* host, void* device, int64_t bytes, void* stream);
+
+  Plan (*direct2d_plan)(const Direct2d&, const Arch&, const char* variant);
+  void (*direct2d_run)(const Direct2d&, const Plan&, void* stream);
+  Plan (*separable2d_plan)(const Separable2d&, const Arch&, const char* variant);
+  void (*separable2d_run)(const Separable2d&, const Plan&, void* scratch, void* stream);
+  Plan (*box_plan)(const Box2d&, const Arch&, const char* variant);
+  void (*box_run)(const Box2d&, const Plan&, void* stream);
+  void (*ladder2d_run)(const Ladder2d&, ladder::Variant, void* stream);
+};
+
+}  // namespace torch_conv

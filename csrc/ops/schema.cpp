@@ -1,0 +1,45 @@
+// The whole operator API on one screen. Defaults are those of torch_conv.functional.
+#include "torch_api.h"
+
+STABLE_TORCH_LIBRARY(torch_conv, m) {
+  m.def(
+      "filter2d(Tensor input, Tensor kernel, str border_type='reflect', bool normalized=False, str padding='same', "
+      "str behaviour='corr', *, float value=0.0, int[2]? anchor=None, int[2] stride=1, int[2] dilation=1, "
+      "ScalarType? output_dtype=None, str algorithm='auto') -> Tensor");
+  m.def(
+      "filter2d_out(Tensor input, Tensor kernel, str border_type='reflect', bool normalized=False, "
+      "str padding='same', str behaviour='corr', *, float value=0.0, int[2]? anchor=None, int[2] stride=1, "
+      "int[2] dilation=1, str algorithm='auto', Tensor(a!) out) -> ()");
+  m.def(
+      "filter2d_separable(Tensor input, Tensor kernel_x, Tensor kernel_y, str border_type='reflect', "
+      "bool normalized=False, str padding='same', *, float value=0.0, int[2]? anchor=None, "
+      "int[2] stride=1, int[2] dilation=1, ScalarType? output_dtype=None, str algorithm='auto') -> Tensor");
+  m.def(
+      "filter2d_separable_out(Tensor input, Tensor kernel_x, Tensor kernel_y, str border_type='reflect', "
+      "bool normalized=False, str padding='same', *, float value=0.0, int[2]? anchor=None, "
+      "int[2] stride=1, int[2] dilation=1, str algorithm='auto', Tensor(a!) out) -> ()");
+  m.def(
+      "box2d(Tensor input, int[2] kernel_size, str border_type='reflect', bool normalized=True, str padding='same', "
+      "*, float value=0.0, int[2]? anchor=None, ScalarType? output_dtype=None, str algorithm='auto') -> Tensor");
+  m.def(
+      "box2d_out(Tensor input, int[2] kernel_size, str border_type='reflect', bool normalized=True, "
+      "str padding='same', *, float value=0.0, int[2]? anchor=None, str algorithm='auto', Tensor(a!) out) -> ()");
+  m.def(
+      "conv1d(Tensor input, Tensor weight, Tensor? bias=None, int[1] stride=1, int[1] padding=0, int[1] dilation=1, "
+      "int groups=1, *, str padding_mode='zeros', str algorithm='auto') -> Tensor");
+  m.def(
+      "conv2d(Tensor input, Tensor weight, Tensor? bias=None, int[2] stride=1, int[2] padding=0, int[2] dilation=1, "
+      "int groups=1, *, str padding_mode='zeros', str algorithm='auto') -> Tensor");
+  // padding as 'same' (even windows pad one more after than before, as torch) or 'valid'
+  m.def(
+      "conv1d.padding(Tensor input, Tensor weight, Tensor? bias=None, int[1] stride=1, str padding='valid', "
+      "int[1] dilation=1, int groups=1, *, str padding_mode='zeros', str algorithm='auto') -> Tensor");
+  m.def(
+      "conv2d.padding(Tensor input, Tensor weight, Tensor? bias=None, int[2] stride=1, str padding='valid', "
+      "int[2] dilation=1, int groups=1, *, str padding_mode='zeros', str algorithm='auto') -> Tensor");
+  m.def("ladder2d(Tensor input, Tensor kernel, str variant='naive', int[2] block=16) -> Tensor");
+  // Plan-only mode for torch_conv.explain: between the two calls, on the calling thread, rooms record what
+  // they would do instead of doing it.
+  m.def("_explain_begin() -> ()");
+  m.def("_explain_end() -> str");
+}
