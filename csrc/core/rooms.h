@@ -23,7 +23,7 @@ namespace direct2d {
 Plan plan_cpu(const Direct2d& p, const char* variant);
 void run_cpu(const Direct2d& p, const Plan& plan);
 Plan plan_cuda(const Direct2d& p, const Arch& arch, const char* variant);
-void run_cuda(const Direct2d& p, const Plan& plan, void* stream);
+void run_cuda(const Direct2d& p, const Plan& plan, void* scratch, void* stream);
 }  // namespace direct2d
 
 namespace separable2d {
@@ -37,7 +37,7 @@ namespace box {
 Plan plan_cpu(const Box2d& p, const char* variant);
 void run_cpu(const Box2d& p, const Plan& plan);
 Plan plan_cuda(const Box2d& p, const Arch& arch, const char* variant);
-void run_cuda(const Box2d& p, const Plan& plan, void* stream);
+void run_cuda(const Box2d& p, const Plan& plan, void* scratch, void* stream);
 }  // namespace box
 
 namespace ladder {
@@ -57,11 +57,11 @@ struct CudaRooms {
   void (*upload)(const void* host, void* device, int64_t bytes, void* stream);
 
   Plan (*direct2d_plan)(const Direct2d&, const Arch&, const char* variant);
-  void (*direct2d_run)(const Direct2d&, const Plan&, void* stream);
+  void (*direct2d_run)(const Direct2d&, const Plan&, void* scratch, void* stream);
   Plan (*separable2d_plan)(const Separable2d&, const Arch&, const char* variant);
   void (*separable2d_run)(const Separable2d&, const Plan&, void* scratch, void* stream);
   Plan (*box_plan)(const Box2d&, const Arch&, const char* variant);
-  void (*box_run)(const Box2d&, const Plan&, void* stream);
+  void (*box_run)(const Box2d&, const Plan&, void* scratch, void* stream);
   void (*ladder2d_run)(const Ladder2d&, ladder::Variant, void* stream);
 };
 

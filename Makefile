@@ -1,0 +1,62 @@
+# The two commands of the README are `make demo` and `make test`. Everything lands in $(VENV) and build/.
+PYTHON ?= python3
+VENV ?= .venv
+export MAX_JOBS ?= 2
+
+BIN := $(VENV)/bin
+ENV_STAMP := $(VENV)/.stamp
+# One stamp per environment: the modules are built against that environment's torch.
+BUILD_STAMP := build/$(subst /,_,$(abspath $(VENV))).stamp
+REQUIREMENTS := $(wildcard requirements/*.txt)
+NATIVE := $(shell find csrc -name '*.h' -o -name '*.cuh' -o -name '*.cpp' -o -name '*.cu')
+
+.PHONY: help demo test build lint format wheel bench clean
+.DEFAULT_GOAL := help
+
+help: ## this list
+	@sed -n 's/^\([a-z]*\):[^#]*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 14
+
+demo: $(BUILD_STAMP) ## filter real photographs; the pictures and a contact sheet land in demo_out/
+	$(BIN)/python -m torch_conv demo
+
+test: $(BUILD_STAMP) ## the test suite (CUDA tests run where there is a GPU); ARGS="-k border" passes options on
+	$(BIN)/python -m pytest $(ARGS)
+
+build: $(BUILD_STAMP) ## compile torch_conv/_C and, where nvcc is, torch_conv/_cuda
+
+lint: $(ENV_STAMP) ## every check that needs no compiler
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/clang-format --dry-run --Werror $(NATIVE)
+	$(BIN)/python benchmarks/report.py --check
+
+format: $(ENV_STAMP) ## rewrite Python and C++ in the house's format
+	$(BIN)/ruff check --fix-only .
+	$(BIN)/ruff format .
+	$(BIN)/clang-format -i $(NATIVE)
+
+wheel: $(ENV_STAMP) ## one wheel for compute capability 8.0 and up, in dist/
+	PATH="$(abspath $(BIN)):$$PATH" TORCH_CUDA_ARCH_LIST="8.0 9.0 10.0 12.0+PTX" \
+	  $(BIN)/python -m pip wheel . --no-build-isolation --no-deps -w dist
+
+bench: $(BUILD_STAMP) ## measure on this machine (minutes); ARGS="--rows gaussian --json results.json" passes options on
+	$(BIN)/python benchmarks/filter2d.py $(ARGS)
+
+clean: ## remove what was built; the environment stays
+	rm -rf build dist demo_out *.egg-info torch_conv/*.so .pytest_cache .mypy_cache .ruff_cache .hypothesis
+
+$(ENV_STAMP): $(REQUIREMENTS)
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \
+	  { echo "torch_conv needs Python 3.10 or newer; name one with: make PYTHON=python3.12"; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
+	  { echo "$(PYTHON) cannot make virtual environments: on Debian and Ubuntu, apt install python3-venv"; exit 1; }
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(REQUIREMENTS:%=-r %)
+	@touch $@
+
+$(BUILD_STAMP): $(ENV_STAMP) setup.py $(NATIVE)
+	@command -v $${CXX:-g++} >/dev/null || \
+	  { echo "there is no C++ compiler: on Debian and Ubuntu, apt install g++"; exit 1; }
+	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python setup.py build_ext --inplace
+	@mkdir -p $(@D) && touch $@

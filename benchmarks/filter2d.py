@@ -1,0 +1,323 @@
+"""2-D filters against torch, torchvision, cupyx and OpenCV on this machine; README.md states the rules.
+
+python benchmarks/filter2d.py [--device cuda] [--rows 'gaussian*'] [--rounds 7] [--json FILE] [--list]
+"""
+
+from __future__ import annotations
+
+import argparse
+import fnmatch
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+import common
+import torch
+import torch.nn.functional as F
+from common import Candidate, Row
+from torch import Tensor
+
+import torch_conv
+
+PHOTOS = (16, 3, 1080, 1920)
+SHORT = {torch.float32: "f32", torch.float16: "f16", torch.uint8: "u8"}
+# Images lie in [0, 1) or 0..255 and the windows' |taps| sum to 1. Floats: some roundings of the result;
+# uint8: a tie may fall to either side; box: running sums drift.
+TOLERANCE = {torch.float32: 5e-6, torch.float16: 1e-3, torch.uint8: 1.0}
+BOX_TOLERANCE = 1e-4
+
+
+def square(n: int) -> tuple[int, ...]:
+    return (1, 1, n, n)
+
+
+def row_name(op: str, k: int, dtype: torch.dtype, shape: tuple[int, ...]) -> str:
+    size = shape[2:] if shape[:2] == (1, 1) else shape
+    return f"{op} {k}x{k} {SHORT[dtype]} {'x'.join(map(str, size))}"
+
+
+# ---- what the rivals share -------------------------------------------------------------------------------------------
+
+
+def planes(x: Tensor) -> Tensor:
+    """(N, C, H, W) as (N * C, 1, H, W): one window for all is torch's single-channel convolution."""
+    return x.reshape(-1, 1, *x.shape[-2:])
+
+
+def cudnn(tf32: bool) -> Callable[[], Any]:
+    return partial(torch.backends.cudnn.flags, enabled=True, benchmark=True, deterministic=False, allow_tf32=tf32)
+
+
+def conv2d_candidates(device: str, dtype: torch.dtype, call: Callable[[Tensor], Tensor]) -> list[Candidate]:
+    """`call` on the planes, its convolutions with TF32 off and, where that changes anything, on."""
+    both = device == "cuda" and dtype == torch.float32
+    return [
+        Candidate("F.conv2d" + " TF32" * tf32, call, prepare=planes, context=cudnn(tf32))
+        for tf32 in ((False, True) if both else (False,))
+    ]
+
+
+def cupyx_candidate(make: Callable[[Any, Any], Callable[[Any], Any]]) -> list[Candidate]:
+    """`make(cupy, cupyx.scipy.ndimage)` on torch's stream, where cupy is installed; it cannot be captured."""
+    try:
+        import cupy
+        from cupyx.scipy import ndimage
+    except ImportError:
+        return []
+    call = make(cupy, ndimage)
+
+    def run(x: Any) -> Any:
+        with cupy.cuda.ExternalStream(torch.cuda.current_stream().cuda_stream):
+            return call(x)
+
+    return [Candidate("cupyx", run, prepare=lambda x: cupy.from_dlpack(x[0, 0]), result=torch.from_dlpack, graph=False)]
+
+
+def opencv_candidate(make: Callable[[Any], Callable[[Any], Any]]) -> list[Candidate]:
+    """`make(cv2)` on as many threads as torch has, where OpenCV is installed."""
+    try:
+        import cv2
+    except ImportError:
+        return []
+    cv2.setNumThreads(torch.get_num_threads())
+    return [Candidate("OpenCV", make(cv2), prepare=lambda x: x[0, 0].numpy(), result=torch.from_numpy)]
+
+
+def one_plane(device: str, shape: tuple[int, ...], dtype: torch.dtype) -> bool:
+    return device == "cuda" and shape == square(4096) and dtype == torch.float32
+
+
+# ---- any window ------------------------------------------------------------------------------------------------------
+
+
+def dense_row(
+    device: str, shape: tuple[int, ...], k: int, dtype: torch.dtype = torch.float32, resident: bool = False
+) -> Row:
+    """filter2d with a k x k window without structure, zeros outside."""
+    taps = torch.randn(k, k, generator=torch.Generator().manual_seed(k))
+    taps /= taps.abs().sum()
+    if dtype == torch.uint8:
+        taps = taps.abs()  # results stay in 0..255: rounding, not clamping, is compared
+    own = taps.to(device)
+    weight = own[None, None].to(torch.float32 if dtype == torch.uint8 else dtype)
+
+    def conv(x: Tensor, weight: Tensor, groups: int = 1) -> Tensor:
+        if x.dtype != torch.uint8:
+            return F.conv2d(x, weight, padding=k // 2, groups=groups)
+        y = F.conv2d(x.float(), weight, padding=k // 2, groups=groups)
+        return y.round_().clamp_(0, 255).to(torch.uint8)
+
+    def rivals() -> list[Candidate]:
+        out = conv2d_candidates(device, dtype, partial(conv, weight=weight))
+        if shape[1] > 1:
+            each = weight.expand(shape[1], 1, k, k).contiguous(memory_format=torch.channels_last)
+            nhwc = partial(torch.Tensor.contiguous, memory_format=torch.channels_last)
+            call = partial(conv, weight=each, groups=shape[1])
+            out.append(Candidate("F.conv2d channels_last", call, prepare=nhwc, context=cudnn(False)))
+        if device == "cpu":
+            window = taps.numpy()
+            out += opencv_candidate(lambda cv2: lambda x: cv2.filter2D(x, -1, window, borderType=cv2.BORDER_CONSTANT))
+        elif one_plane(device, shape, dtype):
+
+            def correlate(cupy: Any, ndimage: Any) -> Callable[[Any], Any]:
+                return partial(ndimage.correlate, weights=cupy.from_dlpack(own), mode="constant")
+
+            out += cupyx_candidate(correlate)
+        return out
+
+    return Row(
+        name=row_name("filter2d", k, dtype, shape),
+        device=device,
+        shape=shape,
+        dtype=dtype,
+        ours=lambda x: torch_conv.filter2d(x, own, "constant"),
+        rivals=rivals,
+        reference=lambda x: F.conv2d(x, taps.double()[None, None], padding=k // 2),
+        halo=k // 2,
+        taps=k * k,
+        tolerance=TOLERANCE[dtype],
+        resident=resident,
+    )
+
+
+# ---- Gaussian --------------------------------------------------------------------------------------------------------
+
+
+def gaussian_row(device: str, shape: tuple[int, ...], k: int) -> Row:
+    """gaussian_blur2d, mirrored borders: torch as two 1-D convolutions, and whoever has a Gaussian of its own."""
+    sigma, r = 0.15 * k + 0.35, k // 2  # torchvision's and OpenCV's sigma for a size
+    taps = torch.exp(-0.5 * ((torch.arange(k, dtype=torch.float64) - r) / sigma) ** 2)
+    taps /= taps.sum()
+    own = taps.float().to(device)
+
+    def two_passes(x: Tensor, taps: Tensor) -> Tensor:
+        x = F.pad(x, (r, r, r, r), mode="reflect")
+        return F.conv2d(F.conv2d(x, taps.view(1, 1, 1, k)), taps.view(1, 1, k, 1))
+
+    def rivals() -> list[Candidate]:
+        out = conv2d_candidates(device, torch.float32, partial(two_passes, taps=own))
+        try:
+            from torchvision.transforms.v2.functional import gaussian_blur
+        except ImportError:
+            pass
+        else:
+            out.append(Candidate("torchvision", lambda x: gaussian_blur(x, [k, k], [sigma, sigma]), graph=False))
+        if device == "cpu":
+            out += opencv_candidate(
+                lambda cv2: lambda x: cv2.GaussianBlur(x, (k, k), sigma, borderType=cv2.BORDER_REFLECT_101)
+            )
+        elif one_plane(device, shape, torch.float32):
+            out += cupyx_candidate(
+                lambda cupy, ndimage: partial(ndimage.gaussian_filter, sigma=sigma, mode="mirror", truncate=r / sigma)
+            )
+        return out
+
+    return Row(
+        name=row_name("gaussian", k, torch.float32, shape),
+        device=device,
+        shape=shape,
+        dtype=torch.float32,
+        ours=lambda x: torch_conv.gaussian_blur2d(x, k, sigma),
+        rivals=rivals,
+        reference=partial(two_passes, taps=taps),
+        halo=r,
+        taps=2 * k,
+        tolerance=TOLERANCE[torch.float32],
+    )
+
+
+# ---- box -------------------------------------------------------------------------------------------------------------
+
+
+def box_row(device: str, shape: tuple[int, ...], k: int) -> Row:
+    """box_blur, zeros outside; tap (k - 1) // 2 lies on the pixel, so an even window reaches one further after it."""
+    h, w = shape[-2:]
+    after = k // 2
+    even = 1 - k % 2  # a symmetric padding of `after` gives an even window one row and column too many, in front
+
+    def two_passes(x: Tensor) -> Tensor:
+        taps = torch.full((k,), 1 / k, dtype=x.dtype, device=x.device)
+        rows = F.conv2d(x, taps.view(1, 1, 1, k), padding=(0, after))
+        return F.conv2d(rows, taps.view(1, 1, k, 1), padding=(after, 0))[..., even:, even:]
+
+    def rivals() -> list[Candidate]:
+        def pooled(x: Tensor) -> Tensor:
+            return F.avg_pool2d(x, k, stride=1, padding=after)[..., even:, even:]
+
+        size = [-(-(n + k) // 64) * 64 for n in (h, w)]
+        spectrum = torch.fft.rfft2(torch.full((k, k), 1 / k**2, device=device), size)
+
+        def fft(x: Tensor) -> Tensor:
+            full = torch.fft.irfft2(torch.fft.rfft2(x, size) * spectrum, size)
+            return full[..., after : after + h, after : after + w]
+
+        out = [*conv2d_candidates(device, torch.float32, two_passes), Candidate("torch.fft", fft)]
+        if device == "cuda" or k < 32:  # on a CPU a large window takes minutes
+            out.append(Candidate("F.avg_pool2d", pooled, prepare=planes))
+        if device == "cpu":
+            anchor = ((k - 1) // 2,) * 2
+            out += opencv_candidate(
+                lambda cv2: lambda x: cv2.blur(x, (k, k), anchor=anchor, borderType=cv2.BORDER_CONSTANT)
+            )
+        elif one_plane(device, shape, torch.float32):
+            out += cupyx_candidate(
+                lambda cupy, ndimage: partial(ndimage.uniform_filter, size=k, mode="constant", origin=-even)
+            )
+        return out
+
+    return Row(
+        name=row_name("box", k, torch.float32, shape),
+        device=device,
+        shape=shape,
+        dtype=torch.float32,
+        ours=lambda x: torch_conv.box_blur(x, k, "constant"),
+        rivals=rivals,
+        reference=two_passes,
+        halo=k,
+        taps=2,  # two additions a pixel and axis, whatever the size
+        tolerance=BOX_TOLERANCE,
+    )
+
+
+# ---- the table -------------------------------------------------------------------------------------------------------
+
+
+def rows(device: str) -> list[Row]:
+    if device == "cpu":
+        photo = square(2048)
+        return [
+            dense_row("cpu", photo, 3),
+            dense_row("cpu", photo, 5),
+            dense_row("cpu", photo, 7),
+            dense_row("cpu", photo, 3, torch.uint8),
+            gaussian_row("cpu", photo, 31),
+            box_row("cpu", photo, 15),
+            box_row("cpu", photo, 200),
+        ]
+    big = [PHOTOS, square(4096), square(8192)]
+    half, byte = torch.float16, torch.uint8
+    return [
+        *(dense_row("cuda", shape, k) for shape in big for k in (3, 5, 7)),
+        *(dense_row("cuda", shape, k, dtype) for dtype in (half, byte) for shape in big[:2] for k in (3, 5)),
+        *(gaussian_row("cuda", shape, k) for shape in big[:2] for k in (7, 15, 31)),
+        *(box_row("cuda", shape, k) for shape in big[1:] for k in (15, 200)),
+        *(dense_row("cuda", square(n), 3, resident=True) for n in (256, 512)),
+    ]
+
+
+def line(result: common.Result) -> str:
+    ours, rival = result.timings["torch_conv"], result.timings[result.best_rival]
+    return (
+        f"{result.device:4}  {result.name:32} {ours.median_us:10.1f} us ±{ours.iqr_us:6.1f}"
+        f"  {100 * result.copy_fraction:5.1f} % of copy  {result.speedup:7.2f} x {result.best_rival}"
+        f" ({rival.median_us:.1f} us)  error {ours.max_error:.1e}"
+        + ("" if ours.extra_bytes is None else f"  extra {ours.extra_bytes / 2**20:.1f} MiB")
+        + ("" if ours.host_us is None else f"  host {ours.host_us:.1f} us")
+        + ("" if result.correct else "  WRONG")
+    )
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", choices=["cuda", "cpu", "all"], default="all", help="default: all there are")
+    parser.add_argument("--rows", metavar="PATTERN", default="*", help="only the rows whose name matches (shell style)")
+    parser.add_argument("--rounds", type=int, default=7, help="interleaved rounds, at least 5 (default: %(default)s)")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the results here as well")
+    parser.add_argument("--list", action="store_true", help="print the rows' names and stop")
+    args = parser.parse_args()
+    if args.rounds < 5:
+        parser.error("--rounds must be at least 5")
+    if args.device == "cuda" and not torch.cuda.is_available():
+        parser.error("torch sees no CUDA device here")
+    devices = ["cuda", "cpu"] if args.device == "all" else [args.device]
+    devices = [d for d in devices if d == "cpu" or torch.cuda.is_available()]
+    chosen = [r for d in devices for r in rows(d) if fnmatch.fnmatch(r.name, f"*{args.rows}*")]
+    if not chosen:
+        parser.error(f"no row matches {args.rows!r}; --list prints the names")
+    if args.list:
+        print("\n".join(f"{r.device:4}  {r.name}" for r in chosen))
+        return 0
+
+    start = time.perf_counter()
+    imports = common.import_seconds("torch_conv", after="torch", rounds=args.rounds)
+    print(f"import torch_conv after torch: {1e3 * statistics.median(imports):.0f} ms", flush=True)
+    results = []
+    with torch.inference_mode():
+        for row in chosen:
+            results.append(common.measure(row, args.rounds))
+            print(line(results[-1]), flush=True)
+    print(f"{len(results)} rows in {time.perf_counter() - start:.0f} s")
+    if args.json:
+        extra = {"import_seconds": statistics.median(imports)}
+        common.write_json(args.json, "filter2d", common.metadata(args.rounds), results, extra)
+    return 0 if all(r.correct for r in results) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,101 @@
+// What both kernels of the box room share: the arguments, reading through the border, and the last step of an output.
+#pragma once
+
+#include <type_traits>
+
+#include "core/border.h"
+#include "core/dtype.h"
+
+namespace torch_conv::box {
+
+// How a window sum becomes an output.
+enum class Finish : int8_t {
+  scale,     // sum * scale
+  value,     // (sum + value for every pixel outside) * scale
+  mean,      // sum / number of pixels inside
+  interior,  // sum * scale where the window fits, else 0
+};
+
+struct Args {
+  const void* in;
+  void* out;
+  int64_t in_stride_n, in_stride_c, in_stride_h, in_stride_w;
+  int64_t out_stride_n, out_stride_c, out_stride_h, out_stride_w;
+  int64_t planes, channels, work;  // work: blocks' worth of work over all planes
+  int in_h, in_w, out_h, out_w;
+  int kh, kw, pad_y, pad_x;
+  int tile_w, strip_h, tiles, strips;
+  double scale, value;
+  Border border;
+  Finish finish;
+  Dtype out_dtype;
+  bool packs;  // every row of every plane starts on the same place of an aligned vector, elements are dense
+};
+
+// In place of an output type: kernels that write any dtype and finish in any way, chosen at run time. The others write
+// their type and know only Finish::scale.
+struct General {};
+
+// Outputs are computed in float32, or float64 for float64 images and 64-bit integer sums.
+template <typename Sum>
+using real_t = std::conditional_t<sizeof(Sum) == 8, double, float>;
+
+// Integers are summed modulo 2^32 or 2^64; int16 is sign-extended by the conversion.
+template <typename Sum, typename T>
+__device__ __forceinline__ Sum to_sum(T v) {
+  if constexpr (std::is_integral_v<T>) return Sum(v);
+  else return to_acc<Sum>(v);
+}
+
+template <typename T, typename Sum>
+__device__ __forceinline__ real_t<Sum> to_real(Sum sum) {
+  if constexpr (std::is_same_v<T, int16_t>) return real_t<Sum>(std::make_signed_t<Sum>(sum));
+  else return real_t<Sum>(sum);
+}
+
+__device__ __forceinline__ int floor_mod(int a, int n) {
+  const int m = a % n;
+  return m < 0 ? m + n : m;
+}
+
+// Pixels of [first, first + k) inside an axis of n.
+__device__ __forceinline__ int overlap(int first, int k, int n) { return max(0, min(first + k, n) - max(first, 0)); }
+
+template <typename T>
+__device__ __forceinline__ const T* in_plane(const Args& a, int64_t plane) {
+  return static_cast<const T*>(a.in) + plane / a.channels * a.in_stride_n + plane % a.channels * a.in_stride_c;
+}
+
+// Element index of a plane's first output.
+__device__ __forceinline__ int64_t out_plane(const Args& a, int64_t plane) {
+  return plane / a.channels * a.out_stride_n + plane % a.channels * a.out_stride_c;
+}
+
+template <typename Out, typename Real>
+__device__ __forceinline__ Real finished(const Args& a, Real sum, int y, int x) {
+  if (!std::is_same_v<Out, General> || a.finish == Finish::scale) return sum * Real(a.scale);
+  const int64_t inside = int64_t(overlap(y - a.pad_y, a.kh, a.in_h)) * overlap(x - a.pad_x, a.kw, a.in_w);
+  const int64_t outside = int64_t(a.kh) * a.kw - inside;
+  if (a.finish == Finish::mean) return inside > 0 ? sum / Real(inside) : Real(0);
+  if (outside == 0) return sum * Real(a.scale);
+  return a.finish == Finish::value ? (sum + Real(a.value) * Real(outside)) * Real(a.scale) : Real(0);
+}
+
+template <typename Out, typename Real>
+__device__ __forceinline__ void store(const Args& a, int64_t index, Real v) {
+  if constexpr (!std::is_same_v<Out, General>) {
+    static_cast<Out*>(a.out)[index] = from_acc<Out>(v);
+  } else {
+    switch (a.out_dtype) {
+      case Dtype::f32: return store<float>(a, index, v);
+      case Dtype::f16: return store<half_t>(a, index, v);
+      case Dtype::bf16: return store<bhalf_t>(a, index, v);
+      case Dtype::f64: return store<double>(a, index, v);
+      case Dtype::u8: return store<uint8_t>(a, index, v);
+      case Dtype::i16: return store<int16_t>(a, index, v);
+      case Dtype::u16: return store<uint16_t>(a, index, v);
+    }
+  }
+}
+
+}  // namespace torch_conv::box

@@ -1,0 +1,38 @@
+// Instruction-set levels of the CPU rooms, chosen once at run time.
+#pragma once
+
+// Clang knows the pragma of cpu_each_isa.h under another name; it gets the baseline level only.
+#if defined(__x86_64__) && !defined(__clang__)
+#define TC_X86_LEVELS 1
+#include <immintrin.h>
+#else
+#define TC_X86_LEVELS 0
+#endif
+
+namespace torch_conv {
+
+enum class Isa { baseline, v3, v4 };
+
+// The highest x86-64 level this processor and system offer (v3: AVX2 + FMA, v4: AVX-512).
+inline Isa best_isa() {
+#if TC_X86_LEVELS
+  static const Isa best = __builtin_cpu_supports("x86-64-v4")   ? Isa::v4
+                          : __builtin_cpu_supports("x86-64-v3") ? Isa::v3
+                                                                : Isa::baseline;
+  return best;
+#else
+  return Isa::baseline;
+#endif
+}
+
+}  // namespace torch_conv
+
+// The best level's `function` of a body that cpu_each_isa.h compiled.
+#if TC_X86_LEVELS
+#define TC_BEST_ISA(function)                               \
+  (best_isa() == Isa::v4   ? torch_conv::cpu_v4::function \
+   : best_isa() == Isa::v3 ? torch_conv::cpu_v3::function \
+                           : torch_conv::cpu_baseline::function)
+#else
+#define TC_BEST_ISA(function) torch_conv::cpu_baseline::function
+#endif

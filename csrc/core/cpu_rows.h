@@ -1,0 +1,168 @@
+// Rows of an image as the loops want them: in the accumulation type, contiguous, extended by the border.
+// Text of cpu_each_isa.h: compiled once per instruction set.
+
+// n elements, `stride` apart, to the accumulation type.
+template <typename A, typename T>
+void read_row(const void* src, int64_t stride, int64_t n, A* __restrict dst) {
+  const T* __restrict from = static_cast<const T*>(src);
+  if (stride != 1) {
+    for (int64_t i = 0; i < n; ++i) dst[i] = to_acc<A>(from[i * stride]);
+    return;
+  }
+  int64_t i = 0;
+#if TC_X86_FMA  // g++ 12 converts float16 one by one
+  if constexpr (std::is_same_v<T, half_t>)
+    for (; i + 8 <= n; i += 8)
+      _mm256_storeu_ps(dst + i, _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i))));
+#endif
+  for (; i < n; ++i) dst[i] = to_acc<A>(from[i]);
+}
+
+// n sums to the elements of an output row, `stride` apart.
+template <typename A, typename T>
+void write_row(const A* __restrict src, int64_t n, void* dst, int64_t stride) {
+  T* __restrict to = static_cast<T*>(dst);
+  if (stride != 1) {
+    for (int64_t i = 0; i < n; ++i) to[i * stride] = from_acc<T>(src[i]);
+    return;
+  }
+  int64_t i = 0;
+#if TC_X86_FMA
+  if constexpr (std::is_same_v<T, half_t> && std::is_same_v<A, float>)
+    for (; i + 8 <= n; i += 8)
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(to + i),
+                       _mm256_cvtps_ph(_mm256_loadu_ps(src + i), _MM_FROUND_TO_NEAREST_INT));
+#endif
+  for (; i < n; ++i) to[i] = from_acc<T>(src[i]);
+}
+
+template <typename A>
+using ReadRow = void (*)(const void* src, int64_t stride, int64_t n, A* dst);
+template <typename A>
+using WriteRow = void (*)(const A* src, int64_t n, void* dst, int64_t stride);
+
+template <typename A>
+ReadRow<A> row_reader(Dtype dtype) {
+  return with_type(dtype, [](auto t) -> ReadRow<A> {
+    using T = decltype(t);
+    if constexpr (std::is_same_v<A, acc_t<T>>) return read_row<A, T>;
+    else __builtin_unreachable();  // float64 images alone are read as float64
+  });
+}
+
+template <typename A>
+WriteRow<A> row_writer(Dtype dtype) {
+  return with_type(dtype, [](auto t) -> WriteRow<A> { return write_row<A, decltype(t)>; });
+}
+
+template <typename A>
+constexpr Dtype kDtypeOf = std::is_same_v<A, double> ? Dtype::f64 : Dtype::f32;
+
+// The input rows that a range of output columns needs. A row is a set of segments, so that tap j of output x is
+// element offset(j) + x of the row whatever the stride:
+//
+//   dense   segment f holds the pixels first + f, first + f + stride, ...    (stride 1: one segment, the padded row)
+//   sparse  segment j holds the pixels under tap j; for dilations so wide that this is less
+//
+// Rows stand in `slots` places per channel and are read once while they stay there. Where no conversion and no
+// border is in the way, a row is the image's own memory.
+template <typename A>
+class Rows {
+ public:
+  Rows(const Image& image, int64_t pixel, const Placement& place, int64_t kw)
+      : image_(image), pixel_(pixel), place_(place), kw_(kw), read_(row_reader<A>(image.dtype)), offset_(kw) {}
+
+  // Whether rows can be the image's own memory where the columns' windows lie inside it.
+  bool plain() const {
+    return image_.dtype == kDtypeOf<A> && image_.stride_w == pixel_ && place_.stride_x == 1;
+  }
+
+  // From here on serves the outputs `x` of input channels [channel, channel + channels) of sample n.
+  void open(int64_t n, int64_t channel, int64_t channels, Range x, int64_t slots) {
+    n_ = n, channel_ = channel, slots_ = slots, count_ = x.size();
+    const int64_t reach = (kw_ - 1) * place_.dilation_x, stride = place_.stride_x;
+    first_ = x.begin * stride - place_.pad_x;
+    inside_ = first_ >= 0 && first_ + (count_ - 1) * stride + reach < image_.w;
+    in_place_ = plain() && inside_ && count_ * pixel_ >= kLanes<A>;
+
+    const int64_t dense = count_ + reach / stride, phases = std::min(stride, reach + 1);
+    sparse_ = !in_place_ && kw_ * count_ < phases * dense;
+    segments_ = sparse_ ? kw_ : phases;
+    if (!sparse_) count_ = dense;
+    for (int64_t j = 0; j < kw_; ++j) {
+      const int64_t d = j * place_.dilation_x;
+      offset_[j] = (sparse_ ? j * count_ : d % stride * count_ + d / stride) * pixel_;
+    }
+    length_ = segments_ * count_ * pixel_ + kLanes<A>;  // the last register of a row may read past its end
+    const A value = place_.border == Border::constant ? A(place_.value) : A(0);
+    outside_.assign(length_, value);
+    tags_.assign(in_place_ ? 0 : slots * channels, -1);
+    if (!in_place_) buffer_.resize(std::max<size_t>(buffer_.size(), slots * channels * length_));
+  }
+
+  const int64_t* offsets() const { return offset_.data(); }
+  bool inside() const { return inside_; }
+
+  // Input row y (any distance outside) of channel ci; it stays valid until `slot` is asked for another row.
+  const A* row(int64_t ci, int64_t y, int64_t slot) {
+    const int64_t m = map_index(y, image_.h, place_.border);
+    if (m < 0) return outside_.data();
+    const char* src = row_of(image_, n_, channel_ + ci, m);
+    if (in_place_) return reinterpret_cast<const A*>(src) + first_ * pixel_;
+    const int64_t place = ci * slots_ + slot;
+    A* dst = buffer_.data() + place * length_;
+    if (tags_[place] != m) {
+      tags_[place] = m;
+      gather(dst, A(place_.value), [&](int64_t x, int64_t step, int64_t n, A* to) { read_pixels(src, x, step, n, to); });
+    }
+    return dst;
+  }
+
+  // A row of ones where the image is and zeros elsewhere, laid out as the others.
+  const A* inside_row() {
+    mask_.assign(length_, A(0));
+    gather(mask_.data(), A(0), [&](int64_t, int64_t, int64_t n, A* to) { std::fill_n(to, n * pixel_, A(1)); });
+    return mask_.data();
+  }
+
+ private:
+  // read(x, step, n, to) delivers the n pixels x, x + step, ... of the image.
+  template <typename Read>
+  void gather(A* dst, A value, Read read) {
+    const int64_t step = place_.stride_x;
+    const bool extend = place_.border != Border::constant && place_.border != Border::skip;
+    for (int64_t s = 0; s < segments_; ++s, dst += count_ * pixel_) {
+      const int64_t start = first_ + s * (sparse_ ? place_.dilation_x : 1);
+      const Range in = positions_inside({0, count_}, start, step, image_.w);
+      if (in.size() > 0) read(start + in.begin * step, step, in.size(), dst + in.begin * pixel_);
+      auto outside = [&](int64_t begin, int64_t end) {
+        if (!extend) std::fill(dst + begin * pixel_, dst + end * pixel_, value);
+        else
+          for (int64_t i = begin; i < end; ++i)
+            read(map_index(start + i * step, image_.w, place_.border), 1, 1, dst + i * pixel_);
+      };
+      outside(0, in.begin);
+      outside(in.end, count_);
+    }
+  }
+
+  void read_pixels(const char* src, int64_t x, int64_t step, int64_t n, A* to) {
+    src += x * image_.stride_w * size_of(image_.dtype);
+    if (pixel_ == 1) read_(src, image_.stride_w * step, n, to);
+    else if (step == 1) read_(src, 1, n * pixel_, to);
+    else
+      for (int64_t i = 0; i < n; ++i)
+        read_(src + i * step * pixel_ * size_of(image_.dtype), 1, pixel_, to + i * pixel_);
+  }
+
+  const Image& image_;
+  const int64_t pixel_;  // channels side by side
+  const Placement& place_;
+  const int64_t kw_;
+  const ReadRow<A> read_;
+  int64_t n_ = 0, channel_ = 0, slots_ = 0;
+  int64_t first_ = 0, count_ = 0, segments_ = 0, length_ = 0;  // first pixel; pixels of a segment; elements of a row
+  bool inside_ = false, in_place_ = false, sparse_ = false;
+  std::vector<int64_t> offset_, tags_;
+  std::vector<A> buffer_, outside_, mask_;
+};

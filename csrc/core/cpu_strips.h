@@ -1,0 +1,71 @@
+// Ranges along an axis, and how the CPU rooms cut planes into strips of rows.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "core/problem.h"
+
+namespace torch_conv {
+
+constexpr int64_t floor_div(int64_t a, int64_t b) { return a / b - (a % b < 0); }  // b > 0
+constexpr int64_t ceil_div_signed(int64_t a, int64_t b) { return -floor_div(-a, b); }
+
+struct Range {
+  int64_t begin, end;
+  int64_t size() const { return end - begin; }
+};
+
+// The positions of `wanted` whose reads start + position * step lie in [0, n); empty ranges start inside `wanted`.
+inline Range positions_inside(Range wanted, int64_t start, int64_t step, int64_t n) {
+  const int64_t begin = std::clamp(ceil_div_signed(-start, step), wanted.begin, wanted.end);
+  return {begin, std::clamp(floor_div(n - 1 - start, step) + 1, begin, wanted.end)};
+}
+
+// The outputs of `wanted` whose whole window (k taps, `dilation` apart) lies in [0, n).
+inline Range outputs_inside(Range wanted, int64_t k, int64_t pad, int64_t stride, int64_t dilation, int64_t n) {
+  return positions_inside(wanted, -pad, stride, n - (k - 1) * dilation);
+}
+
+// A strip of output rows of one plane.
+struct Strip {
+  int64_t plane;
+  Range y;
+};
+
+// Work is handed out in units of `unit` rows of a plane; a thread's range of units becomes as few strips as possible,
+// so that rows which neighbouring outputs share are read once per thread, not once per unit.
+template <typename F>
+void for_each_strip(Range units, int64_t rows, int64_t unit, F f) {
+  const int64_t per_plane = (rows + unit - 1) / unit;
+  while (units.begin < units.end) {
+    const int64_t plane = units.begin / per_plane, first = units.begin % per_plane;
+    const int64_t last = std::min(per_plane, first + units.size());
+    f(Strip{plane, {first * unit, std::min(rows, last * unit)}});
+    units.begin += last - first;
+  }
+}
+
+// How many channels stand side by side in the rows of both images (channels_last), or 1: such a row is filtered as one
+// row of w * c elements, whose taps lie c elements apart.
+inline int64_t interleaved_channels(const Image& in, const Image& out) {
+  const bool both = in.c > 1 && in.c == out.c && in.stride_c == 1 && out.stride_c == 1 && in.stride_w == in.c &&
+                    out.stride_w == out.c;
+  return both ? in.c : 1;
+}
+
+inline double bytes_of(const Image& image) {
+  return double(image.n) * double(image.c) * double(image.h) * double(image.w) * size_of(image.dtype);
+}
+
+inline const char* row_of(const Image& image, int64_t n, int64_t c, int64_t y) {
+  return static_cast<const char*>(image.data) +
+         (n * image.stride_n + c * image.stride_c + y * image.stride_h) * size_of(image.dtype);
+}
+
+inline void* pixel_of(const Image& image, int64_t n, int64_t c, int64_t y, int64_t x) {
+  return static_cast<char*>(image.data) +
+         (n * image.stride_n + c * image.stride_c + y * image.stride_h + x * image.stride_w) * size_of(image.dtype);
+}
+
+}  // namespace torch_conv

@@ -1,0 +1,49 @@
+// One register of A and what the loops do with it. Text of cpu_each_isa.h: compiled once per instruction set.
+
+template <typename A>
+struct VecOf {
+  typedef A type __attribute__((vector_size(TC_VEC_BYTES)));
+};
+template <typename A>
+using Vec = typename VecOf<A>::type;
+
+template <typename A>
+constexpr int kLanes = TC_VEC_BYTES / sizeof(A);
+
+template <typename A>
+TC_HD Vec<A> load(const A* p) {
+  Vec<A> v;
+  __builtin_memcpy(&v, p, sizeof v);
+  return v;
+}
+
+template <typename A>
+TC_HD void store(A* p, const Vec<A>& v) {
+  __builtin_memcpy(p, &v, sizeof v);
+}
+
+template <typename A>
+TC_HD Vec<A> splat(A a) {
+  return a - Vec<A>{};  // a - 0 keeps the sign of a zero, a + 0 would not
+}
+
+// a * b + c in one rounding where the hardware can; without FMA instructions two roundings, because the exact library
+// call would cost a hundred times as much.
+#if TC_X86_FMA && TC_VEC_BYTES == 64
+TC_HD Vec<float> fma(Vec<float> a, Vec<float> b, Vec<float> c) { return (Vec<float>)_mm512_fmadd_ps(a, b, c); }
+TC_HD Vec<double> fma(Vec<double> a, Vec<double> b, Vec<double> c) { return (Vec<double>)_mm512_fmadd_pd(a, b, c); }
+#elif TC_X86_FMA
+TC_HD Vec<float> fma(Vec<float> a, Vec<float> b, Vec<float> c) { return (Vec<float>)_mm256_fmadd_ps(a, b, c); }
+TC_HD Vec<double> fma(Vec<double> a, Vec<double> b, Vec<double> c) { return (Vec<double>)_mm256_fmadd_pd(a, b, c); }
+#else
+template <typename V>
+TC_HD V fma(V a, V b, V c) {
+#ifdef __FP_FAST_FMA
+  for (size_t lane = 0; lane < sizeof(V) / sizeof(a[0]); ++lane)
+    c[lane] = sizeof(a[0]) == 8 ? __builtin_fma(a[lane], b[lane], c[lane]) : __builtin_fmaf(a[lane], b[lane], c[lane]);
+  return c;
+#else
+  return a * b + c;
+#endif
+}
+#endif

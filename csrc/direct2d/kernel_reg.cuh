@@ -1,0 +1,96 @@
+// REG: no shared memory; a warp keeps a strip of pixels in registers.
+//
+//   lane   0    1    2   ...  30   31        A warp reads 32 x 16 bytes of `rows` + K - 1 input rows: all loads are
+//        +----+----+----+---+----+----+      issued before the first is used. Left and right neighbours come from the
+//   row  | ///|    |    |   |    |/// |      next lanes by shuffle; lanes 0 and 31 only lend theirs, so neighbouring
+//        +----+----+----+---+----+----+      warps overlap by two lanes and no edge loads exist.
+//
+// Warps that touch an edge run a second copy of the loads, which reads through the border map pixel by pixel.
+// Device memory per output pixel: 1 read (the overlap comes from L1) and 1 write; 2 K^2 flops.
+#pragma once
+
+#include "direct2d/kernel_tile.cuh"
+
+namespace torch_conv::direct2d {
+
+template <typename T, int K>
+constexpr int reg_min_blocks() {
+  // 3x3: 64 registers; 5x5: 96 (20 warps instead of 16 a multiprocessor: 89 -> 94 % of copy); 16-bit: 72-80.
+  return K == 5 ? 5 : sizeof(T) == 2 ? 6 : 8;
+}
+
+// A call, not inlined: it stands in edge warps only, and once per row and column instead of once per pixel.
+__device__ __noinline__ int map_at_edge(int i, int n, Border border) { return map_index(i, n, border); }
+
+template <typename T, int K>
+__global__ void __launch_bounds__(32 * kRegWarps, reg_min_blocks<T, K>())
+    direct2d_reg(const PlaneArgs<T> a, const __grid_constant__ ParamTaps param_taps) {
+  using A = acc_t<T>;
+  constexpr int N = 16 / sizeof(T), R = K / 2, rows = reg_rows(sizeof(T), K);
+  const TilePlace at = tile_place(a);
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  const int x = at.x * 30 * N + (lane - 1) * N;
+  const int y0 = (at.y * kRegWarps + warp) * rows;
+  if (y0 >= a.rows_out) return;
+  const T* plane = a.in + at.n * a.in_n + (at.c / a.multiplier) * a.in_c;
+  const int top = y0 + a.shift_y - R;
+
+  // Per warp, not per lane: lane 0's first and lane 31's last pixel decide.
+  const int first = at.x * 30 * N - N;
+  const bool inside = top >= 0 && top + rows + K - 1 <= a.h && first >= 0 && first + 32 * N <= a.w;
+  Pack<N, T> raw[rows + K - 1];
+  if (inside) {
+    const T* from = plane + int64_t(top) * a.in_h + x;
+#pragma unroll
+    for (int r = 0; r < rows + K - 1; ++r) raw[r] = *reinterpret_cast<const Pack<N, T>*>(from + r * a.in_h);
+  } else {
+    int my[rows + K - 1], mx[N];
+#pragma unroll
+    for (int r = 0; r < rows + K - 1; ++r) my[r] = map_at_edge(top + r, a.h, a.border);
+#pragma unroll
+    for (int i = 0; i < N; ++i) mx[i] = map_at_edge(x + i, a.w, a.border);
+    const T outside = from_acc<T>(a.value);
+#pragma unroll
+    for (int r = 0; r < rows + K - 1; ++r)
+#pragma unroll
+      for (int i = 0; i < N; ++i)
+        raw[r].v[i] = my[r] < 0 || mx[i] < 0 ? outside : plane[int64_t(my[r]) * a.in_h + mx[i]];
+  }
+
+  const A* taps = param_taps.first<A>() + at.n * a.taps_n + at.c * a.taps_c;
+  A tap[K * K];
+#pragma unroll
+  for (int i = 0; i < K * K; ++i) tap[i] = taps[i];
+  const A bias = a.bias ? a.bias[at.c] : A(0);
+  const bool mask = !inside && a.border == Border::zero_output;
+  const bool stores = lane >= 1 && lane <= 30;
+  T* row_out = a.out + at.n * a.out_n + at.c * a.out_c + int64_t(y0) * a.out_h;
+
+  A sum[rows][N];
+#pragma unroll
+  for (int r = 0; r < rows + K - 1; ++r) {
+    A v[N + 2 * R];
+#pragma unroll
+    for (int i = 0; i < N; ++i) v[R + i] = to_acc<A>(raw[r].v[i]);
+#pragma unroll
+    for (int i = 0; i < R; ++i) {
+      v[i] = __shfl_up_sync(~0u, v[N + i], 1);
+      v[R + N + i] = __shfl_down_sync(~0u, v[R + i], 1);
+    }
+#pragma unroll
+    for (int o = 0; o < rows; ++o) {
+      const int i = r - o;
+      if (i < 0 || i >= K) continue;
+#pragma unroll
+      for (int p = 0; p < N; ++p) {
+        A s = i == 0 ? A(0) : sum[o][p];
+#pragma unroll
+        for (int j = 0; j < K; ++j) s = fma(tap[i * K + j], v[p + j], s);
+        sum[o][p] = s;
+      }
+      if (i == K - 1 && stores) store_row<K>(a, row_out + o * a.out_h, y0 + o, x, sum[o], bias, mask);
+    }
+  }
+}
+
+}  // namespace torch_conv::direct2d

@@ -1,0 +1,41 @@
+// Rung 1, naive (V1): one thread per output pixel, everything through pointers.
+//
+//        in                      out
+//      . . . . . .            . . . . . .
+//      . a b c . .            . . . . . .        K = 3: the thread at y reads a .. i
+//      . d e f . .    --->    . . y . . .        and writes y; its right neighbour
+//      . g h i . .            . . . . . .        reads b c, e f, h i again.
+//
+// Per output pixel, K x K window:  asked for  4 K^2 bytes of pixels + 4 K^2 bytes of taps, 4 bytes written
+//                                  from DRAM  4 read + 4 written, as long as caches catch the neighbours' overlap
+//                                  arithmetic 2 K^2 flops
+//
+// Teaches: the mapping of pixels to threads (x fastest, so a warp reads neighbouring addresses) and the price of a
+// load: two load instructions for every multiply-add, so the load units and not the memory set the pace.
+#pragma once
+
+#include "ladder/planes.cuh"
+
+namespace torch_conv::ladder {
+
+// The taps come with the launch but are read through a generic pointer, as any array in memory would be.
+__global__ void ladder2d_naive(const Planes planes, const int k, const __grid_constant__ ParamTaps window) {
+  const int x = blockIdx.x * blockDim.x + threadIdx.x;
+  const int y = blockIdx.y * blockDim.y + threadIdx.y;
+  const int radius = k / 2;
+  const float* taps = window.first<float>();
+
+  float sum = 0.0f;
+  for (int i = 0; i < k; ++i)
+    for (int j = 0; j < k; ++j) sum = fmaf(taps[i * k + j], planes.read(y + i - radius, x + j - radius), sum);
+  planes.write(y, x, sum);
+}
+
+inline void launch_naive(const Ladder2d& p, cudaStream_t stream) {
+  const Taps taps = {.data = p.taps, .on_host = true, .stride_n = 0, .stride_c = 0, .stride_ci = 0};
+  const auto window = ParamTaps::from(taps, int64_t(p.k) * p.k * sizeof(float));
+  ladder2d_naive<<<grid_of(p), block_of(p), 0, stream>>>(planes_of(p), p.k, window);
+  launch_check("ladder2d_naive");
+}
+
+}  // namespace torch_conv::ladder

@@ -1,0 +1,46 @@
+// The hall's checks: every refusal of the library is one sentence made here or with refuse().
+#pragma once
+
+#include <sstream>
+#include <stdexcept>
+
+#include "core/problem.h"
+#include "torch_api.h"
+
+namespace torch_conv {
+
+// "filter2d: kernel must have 2, 3 or 4 dimensions, got 5". Operators raise it as RuntimeError; torch_conv.functional
+// turns it into ValueError, or TypeError where the sentence speaks of a dtype.
+template <typename... Parts>
+[[noreturn]] void refuse(const char* op, const Parts&... parts) {
+  std::ostringstream sentence;
+  sentence << op << ": ";
+  (sentence << ... << parts);
+  throw std::runtime_error(sentence.str());
+}
+
+template <typename... Parts>
+void check(bool ok, const char* op, const Parts&... parts) {
+  if (!ok) [[unlikely]]
+    refuse(op, parts...);
+}
+
+std::string shape_text(const Sizes& sizes);  // "(2, 3)"
+std::string device_text(const Tensor& t);    // "cpu", "cuda:0"
+bool same_device(const Tensor& a, const Tensor& b);
+
+std::optional<Dtype> dtype_or_none(ScalarType type);
+Dtype dtype_of(const char* op, const char* argument, ScalarType type);  // refuses what no kernel takes
+ScalarType scalar_type_of(Dtype dtype);
+// The dtype of sums: float64 for float64 images, else float32.
+inline ScalarType accumulation_type(Dtype image) {
+  return image == Dtype::f64 ? ScalarType::Double : ScalarType::Float;
+}
+
+Border border_of(const char* op, const std::string& name);
+bool is_valid_padding(const char* op, const std::string& padding);  // 'valid' true, 'same' false, else refused
+void check_algorithm(const char* op, const std::string& algorithm, std::span<const char* const> allowed);
+// A window extent, stride or dilation of two axes, each at least 1.
+void check_positive(const char* op, const char* argument, const Sizes& values);
+
+}  // namespace torch_conv

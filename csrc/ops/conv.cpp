@@ -1,0 +1,182 @@
+// conv1d and conv2d: what this project's kernels serve, and what is handed to torch.
+#include "ops/rooms.h"
+#include "ops/windows.h"
+
+namespace torch_conv {
+
+namespace {
+
+struct ConvOptions {
+  Sizes stride;
+  Sizes padding;                    // per axis; unused with `word`
+  std::optional<std::string> word;  // padding='same' | 'valid'
+  Sizes dilation;
+  int64_t groups;
+  std::string padding_mode;
+  std::string algorithm;
+};
+
+// Depthwise (with multiplier), single-channel and few-channel banks read each input a few times from cache and are
+// bound by memory; denser convolutions are matrix products, which torch's libraries do well.
+// torch_conv/functional states the same rule.
+bool served_here(const Tensor& input, const Tensor& weight, int64_t groups) {
+  const auto dtype = dtype_or_none(input.scalar_type());
+  const bool floating =
+      dtype && (*dtype == Dtype::f32 || *dtype == Dtype::f16 || *dtype == Dtype::bf16 || *dtype == Dtype::f64);
+  const int64_t per_group_in = weight.size(1), per_group_out = weight.size(0) / groups;
+  return floating && (per_group_in == 1 || (per_group_in <= 4 && per_group_out <= 8));
+}
+
+Border padding_border(const char* op, const std::string& mode) {
+  if (mode == "zeros") return Border::constant;
+  if (mode == "reflect") return Border::reflect;
+  if (mode == "replicate") return Border::replicate;
+  if (mode == "circular") return Border::circular;
+  refuse(op, "padding_mode must be 'zeros', 'reflect', 'replicate' or 'circular', got '", mode, "'");
+}
+
+struct Pads {
+  int64_t before, after;
+};
+
+// torch's padding='same': an even window pads one more after than before.
+Pads pads_of(const char* op, const ConvOptions& o, int axis, int64_t k) {
+  if (!o.word) return {o.padding[axis], o.padding[axis]};
+  if (is_valid_padding(op, *o.word)) return {0, 0};
+  const int64_t total = o.dilation[axis] * (k - 1);
+  return {total / 2, total - total / 2};
+}
+
+// `input` and `weight` with every spatial axis; the dense case, in torch's own operators.
+Tensor dense(const char* op, const Tensor& input, const Tensor& weight, const std::optional<Tensor>& bias,
+             const ConvOptions& o) {
+  const int axes = int(weight.dim()) - 2;
+  const std::string name = std::string("aten::conv") + std::to_string(axes) + "d";
+  if (o.padding_mode == "zeros") {
+    if (o.word) return call_aten(name.c_str(), "padding", input, weight, bias, o.stride, *o.word, o.dilation, o.groups);
+    return call_aten(name.c_str(), "", input, weight, bias, o.stride, o.padding, o.dilation, o.groups);
+  }
+  Sizes pads;  // last axis first
+  for (int axis = axes - 1; axis >= 0; --axis) {
+    const Pads p = pads_of(op, o, axis, weight.size(2 + axis));
+    pads.insert(pads.end(), {p.before, p.after});
+  }
+  const Tensor padded = torch::stable::pad(input, pads, o.padding_mode);
+  return call_aten(name.c_str(), "", padded, weight, bias, o.stride, Sizes(axes, 0), o.dilation, o.groups);
+}
+
+void check_conv(const char* op, const Tensor& input, const Tensor& weight, const std::optional<Tensor>& bias,
+                const ConvOptions& o, int axes) {
+  check(weight.dim() == axes + 2, op, "weight must have ", axes + 2, " dimensions, got ", weight.dim());
+  check(input.dim() == axes + 1 || input.dim() == axes + 2, op, "input must have ", axes + 1, " (unbatched) or ",
+        axes + 2, " dimensions, got ", input.dim());
+  check(weight.scalar_type() == input.scalar_type(), op, "weight must have the input's dtype");
+  check(same_device(weight, input), op, "weight must be on ", device_text(input), ", got ", device_text(weight));
+  check(o.groups >= 1, op, "groups must be at least 1, got ", o.groups);
+  const int64_t channels = input.size(input.dim() - axes - 1);
+  check(channels == weight.size(1) * o.groups, op, "input must have ", weight.size(1) * o.groups,
+        " channels for a weight of shape ", shape_text(sizes_of(weight)), " and groups ", o.groups, ", got ", channels);
+  check(weight.size(0) % o.groups == 0, op, "the weight's ", weight.size(0),
+        " output channels must be a multiple of groups ", o.groups);
+  check_positive(op, "stride", o.stride);
+  check_positive(op, "dilation", o.dilation);
+  for (int64_t p : o.padding) check(p >= 0, op, "padding must be at least 0, got ", p);
+  if (o.word && !is_valid_padding(op, *o.word))
+    for (int64_t s : o.stride) check(s == 1, op, "padding='same' needs stride 1, got ", s);
+  for (int axis = 0; axis < axes; ++axis)
+    check(weight.size(2 + axis) >= 1, op, "weight must have at least one tap, got shape ",
+          shape_text(sizes_of(weight)));
+  if (!bias) return;
+  check(bias->dim() == 1 && bias->size(0) == weight.size(0), op, "bias must have shape (", weight.size(0), ",), got ",
+        shape_text(sizes_of(*bias)));
+  check(bias->scalar_type() == input.scalar_type(), op, "bias must have the input's dtype");
+  check(same_device(*bias, input), op, "bias must be on ", device_text(input), ", got ", device_text(*bias));
+}
+
+// A 1-D convolution is a 2-D one on images of height 1.
+Tensor with_height(const Tensor& t) { return torch::stable::unsqueeze(t, t.dim() - 1); }
+
+Tensor conv(const char* op, const Tensor& input, const Tensor& weight, const std::optional<Tensor>& bias, ConvOptions o,
+            int axes) {
+  static constexpr const char* algorithms[] = {"auto", "direct", "torch"};
+  check_algorithm(op, o.algorithm, algorithms);
+  check_conv(op, input, weight, bias, o, axes);
+  const Border border = padding_border(op, o.padding_mode);
+  const bool here = served_here(input, weight, o.groups);
+  check(here || o.algorithm != "direct", op,
+        "algorithm 'direct' serves depthwise and few-channel floating-point convolutions only");
+  if (!here || o.algorithm == "torch") return dense(op, input, weight, bias, o);
+
+  const Tensor images = axes == 1 ? with_height(input) : input;
+  const ImageView in = view_input(op, images);
+  const Tensor windows = axes == 1 ? with_height(weight) : weight;
+  const Window window = prepare_weight(windows, in.image);
+  if (axes == 1) {
+    o.stride.insert(o.stride.begin(), 1);
+    o.dilation.insert(o.dilation.begin(), 1);
+    o.padding.insert(o.padding.begin(), 0);
+  }
+  const Pads y = pads_of(op, o, 0, window.kh), x = pads_of(op, o, 1, window.kw);
+  const int64_t extent_y = o.dilation[0] * (window.kh - 1) + 1, extent_x = o.dilation[1] * (window.kw - 1) + 1;
+  const int64_t padded_h = in.image.h + y.before + y.after, padded_w = in.image.w + x.before + x.after;
+  check(extent_y <= padded_h && extent_x <= padded_w, op, "a window of ", extent_y, "x", extent_x,
+        " does not fit into the padded image of ", padded_h, "x", padded_w);
+  const int64_t out_h = (padded_h - extent_y) / o.stride[0] + 1, out_w = (padded_w - extent_x) / o.stride[1] + 1;
+
+  std::optional<Tensor> sums;  // the bias in the accumulation dtype
+  if (bias) sums = torch::stable::to(torch::stable::contiguous(*bias), accumulation_type(in.image.dtype));
+  Tensor result = empty_conv_result(images, weight.size(0), out_h, out_w);
+  if (result.numel() > 0) {
+    const Place place(op, input);
+    run(op, place, input,
+        Direct2d{.in = in.image,
+                 .out = *writable_image(result, in.image.dtype),
+                 .taps = window.taps,
+                 .kh = window.kh,
+                 .kw = window.kw,
+                 .place = {.pad_y = y.before,
+                           .pad_x = x.before,
+                           .stride_y = o.stride[0],
+                           .stride_x = o.stride[1],
+                           .dilation_y = o.dilation[0],
+                           .dilation_x = o.dilation[1],
+                           .border = border},
+                 .groups = o.groups,
+                 .bias = sums ? sums->data_ptr() : nullptr});
+  }
+  return axes == 1 ? torch::stable::squeeze(result, result.dim() - 2) : result;
+}
+
+Tensor conv1d_op(Tensor input, Tensor weight, std::optional<Tensor> bias, Sizes stride, Sizes padding, Sizes dilation,
+                 int64_t groups, std::string padding_mode, std::string algorithm) {
+  return conv("conv1d", input, weight, bias, {stride, padding, {}, dilation, groups, padding_mode, algorithm}, 1);
+}
+
+Tensor conv1d_padding_op(Tensor input, Tensor weight, std::optional<Tensor> bias, Sizes stride, std::string padding,
+                         Sizes dilation, int64_t groups, std::string padding_mode, std::string algorithm) {
+  return conv("conv1d", input, weight, bias, {stride, {0}, padding, dilation, groups, padding_mode, algorithm}, 1);
+}
+
+Tensor conv2d_op(Tensor input, Tensor weight, std::optional<Tensor> bias, Sizes stride, Sizes padding, Sizes dilation,
+                 int64_t groups, std::string padding_mode, std::string algorithm) {
+  return conv("conv2d", input, weight, bias, {stride, padding, {}, dilation, groups, padding_mode, algorithm}, 2);
+}
+
+Tensor conv2d_padding_op(Tensor input, Tensor weight, std::optional<Tensor> bias, Sizes stride, std::string padding,
+                         Sizes dilation, int64_t groups, std::string padding_mode, std::string algorithm) {
+  return conv("conv2d", input, weight, bias, {stride, {0, 0}, padding, dilation, groups, padding_mode, algorithm}, 2);
+}
+
+void register_convolutions(torch::stable::detail::StableLibrary& m) {
+  m.impl("conv1d", TORCH_BOX(&conv1d_op));
+  m.impl("conv1d.padding", TORCH_BOX(&conv1d_padding_op));
+  m.impl("conv2d", TORCH_BOX(&conv2d_op));
+  m.impl("conv2d.padding", TORCH_BOX(&conv2d_padding_op));
+}
+
+}  // namespace
+
+STABLE_TORCH_LIBRARY_IMPL(torch_conv, CPU, m) { register_convolutions(m); }
+STABLE_TORCH_LIBRARY_IMPL(torch_conv, CUDA, m) { register_convolutions(m); }
+
+}  // namespace torch_conv

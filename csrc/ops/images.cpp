@@ -1,0 +1,129 @@
+#include "ops/images.h"
+
+#include <algorithm>
+
+namespace torch_conv {
+
+namespace {
+
+// Are the dimensions, visited in `order` from outermost to innermost, dense? Strides of single elements do not count.
+bool dense_in_order(const Sizes& sizes, const Sizes& strides, const std::vector<int>& order) {
+  int64_t step = 1;
+  for (size_t i = order.size(); i-- > 0;) {
+    if (sizes[order[i]] == 0) return true;
+    if (sizes[order[i]] == 1) continue;
+    if (strides[order[i]] != step) return false;
+    step *= sizes[order[i]];
+  }
+  return true;
+}
+
+// (..., h, w, c): the order of dimensions with the last leading one innermost.
+std::vector<int> channels_inner_order(int dims) {
+  std::vector<int> order;
+  for (int i = 0; i < dims - 3; ++i) order.push_back(i);
+  order.insert(order.end(), {dims - 2, dims - 1, dims - 3});
+  return order;
+}
+
+// (..., H, W) as (N, C, H, W); none if the dimensions before C do not merge into one stride.
+std::optional<Image> merge_leading(const Tensor& t, Dtype dtype) {
+  const Sizes size = sizes_of(t), stride = strides_of(t);
+  const int dims = int(size.size());
+  Image x{.data = t.data_ptr(),
+          .dtype = dtype,
+          .n = 1,
+          .c = 1,
+          .h = size[dims - 2],
+          .w = size[dims - 1],
+          .stride_n = 0,
+          .stride_c = 0,
+          .stride_h = stride[dims - 2],
+          .stride_w = stride[dims - 1]};
+  if (dims >= 3) {
+    x.c = size[dims - 3];
+    x.stride_c = stride[dims - 3];
+  }
+  for (int i = dims - 4; i >= 0; --i) {
+    if (size[i] == 1) continue;
+    if (x.n == 1) x.stride_n = stride[i];
+    else if (stride[i] != x.stride_n * x.n) return std::nullopt;
+    x.n *= size[i];
+  }
+  return x;
+}
+
+struct Range {
+  uintptr_t first, last;
+};
+
+Range memory_of(const Tensor& t) {
+  int64_t low = 0, high = 0;
+  const Sizes size = sizes_of(t), stride = strides_of(t);
+  for (size_t i = 0; i < size.size(); ++i) (stride[i] < 0 ? low : high) += (size[i] - 1) * stride[i];
+  const int64_t bytes = t.element_size();
+  const auto base = reinterpret_cast<uintptr_t>(t.data_ptr());
+  return {base + low * bytes, base + (high + 1) * bytes - 1};
+}
+
+}  // namespace
+
+bool channels_inner(const Tensor& t) {
+  const int dims = int(t.dim());
+  if (dims < 3 || t.is_contiguous()) return false;
+  return dense_in_order(sizes_of(t), strides_of(t), channels_inner_order(dims));
+}
+
+ImageView view_input(const char* op, const Tensor& input) {
+  const Dtype dtype = dtype_of(op, "input", input.scalar_type());
+  if (auto image = merge_leading(input, dtype)) return {input, *image};
+  Tensor copy = torch::stable::contiguous(input);
+  return {copy, *merge_leading(copy, dtype)};
+}
+
+namespace {
+
+// Uninitialised, with `input`'s device and order of dimensions.
+Tensor empty_in_order_of(const Tensor& input, const Sizes& sizes, ScalarType dtype) {
+  if (!channels_inner(input)) return empty_contiguous(input, sizes, dtype);
+  Sizes strides(sizes.size());
+  int64_t step = 1;
+  const auto order = channels_inner_order(int(sizes.size()));
+  for (size_t i = order.size(); i-- > 0;) {
+    strides[order[i]] = step;
+    step *= std::max<int64_t>(sizes[order[i]], 1);
+  }
+  return empty_strided(input, sizes, strides, dtype);
+}
+
+}  // namespace
+
+Tensor empty_result(const Tensor& input, int64_t h, int64_t w, ScalarType dtype) {
+  Sizes sizes = sizes_of(input);
+  sizes[sizes.size() - 2] = h;
+  sizes[sizes.size() - 1] = w;
+  return empty_in_order_of(input, sizes, dtype);
+}
+
+Tensor empty_conv_result(const Tensor& input, int64_t channels, int64_t h, int64_t w) {
+  Sizes sizes = sizes_of(input);
+  sizes[sizes.size() - 3] = channels;
+  sizes[sizes.size() - 2] = h;
+  sizes[sizes.size() - 1] = w;
+  return empty_in_order_of(input, sizes, input.scalar_type());
+}
+
+void check_out(const char* op, const Tensor& input, const Tensor& out, const Sizes& expected) {
+  const Sizes sizes = sizes_of(out), strides = strides_of(out);
+  check(sizes == expected, op, "out must have shape ", shape_text(expected), ", got ", shape_text(sizes));
+  check(same_device(out, input), op, "out must be on ", device_text(input), ", got ", device_text(out));
+  if (out.numel() == 0 || input.numel() == 0) return;
+  for (size_t i = 0; i < sizes.size(); ++i)
+    check(sizes[i] == 1 || strides[i] != 0, op, "out must not overlap itself, got stride 0 in dimension ", i);
+  const Range a = memory_of(input), b = memory_of(out);
+  check(a.last < b.first || b.last < a.first, op, "out must not overlap input");
+}
+
+std::optional<Image> writable_image(const Tensor& result, Dtype dtype) { return merge_leading(result, dtype); }
+
+}  // namespace torch_conv

@@ -1,0 +1,36 @@
+// From the hall into the rooms: CPU or CUDA, run or only explain.
+#pragma once
+
+#include "core/rooms.h"
+#include "torch_api.h"
+
+namespace torch_conv {
+
+// The CUDA doors, or null while the module _cuda is not loaded.
+const CudaRooms* cuda_rooms();
+
+// The device and stream of one call, current while it lives. On the CPU it does nothing.
+class Place {
+ public:
+  Place(const char* op, const Tensor& input);
+  ~Place();
+  Place(const Place&) = delete;
+  Place& operator=(const Place&) = delete;
+  bool cuda() const { return cuda_; }
+  void* stream() const { return stream_; }
+  const Arch& arch() const { return arch_; }
+
+ private:
+  bool cuda_;
+  void* stream_ = nullptr;
+  int previous_ = 0;
+  Arch arch_{};
+};
+
+// Plans and runs the problem (or records its plan in explain mode). `like` says where scratch memory is allocated.
+void run(const char* op, const Place& place, const Tensor& like, const Direct2d& problem);
+void run(const char* op, const Place& place, const Tensor& like, const Separable2d& problem);
+void run(const char* op, const Place& place, const Tensor& like, const Box2d& problem);
+void run(const char* op, const Place& place, const Ladder2d& problem, ladder::Variant variant);
+
+}  // namespace torch_conv

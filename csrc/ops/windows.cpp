@@ -1,0 +1,141 @@
+#include "ops/windows.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "ops/rooms.h"
+
+namespace torch_conv {
+
+namespace {
+
+void check_device(const char* op, const char* argument, const Tensor& kernel, const Tensor& input) {
+  if (kernel.is_cpu() || same_device(kernel, input)) return;
+  if (input.is_cpu()) refuse(op, argument, " must be on cpu, as the input is, got ", device_text(kernel));
+  refuse(op, argument, " must be on cpu or ", device_text(input), ", got ", device_text(kernel));
+}
+
+// Integers and narrower floats are converted; complex numbers and booleans are no taps.
+void check_tap_type(const char* op, const char* argument, const Tensor& kernel) {
+  switch (kernel.scalar_type()) {
+    case ScalarType::Char:
+    case ScalarType::Int:
+    case ScalarType::Long: return;
+    default: dtype_of(op, argument, kernel.scalar_type());
+  }
+}
+
+template <typename A>
+void edit_taps(A* taps, int64_t windows, int64_t count, const WindowOptions& options) {
+  for (int64_t i = 0; i < windows; ++i, taps += count) {
+    if (options.flip) std::reverse(taps, taps + count);
+    if (!options.normalized) continue;
+    A sum = 0;
+    for (int64_t t = 0; t < count; ++t) sum += std::abs(taps[t]);
+    for (int64_t t = 0; t < count; ++t) taps[t] /= sum;
+  }
+}
+
+// The taps as a contiguous tensor of `type`, flipped and normalised over the last `axes` dimensions.
+Tensor finished_taps(const Tensor& kernel, ScalarType type, int axes, const WindowOptions& options) {
+  Tensor taps = kernel.scalar_type() == type ? kernel : torch::stable::to(kernel, type);
+  if (!taps.is_contiguous()) taps = torch::stable::contiguous(taps);
+  if (!options.flip && !options.normalized) return taps;
+  const Sizes sizes = sizes_of(taps);
+  if (taps.is_cpu()) {
+    taps = torch::stable::clone(taps);
+    int64_t count = 1;
+    for (int i = 0; i < axes; ++i) count *= sizes[sizes.size() - 1 - i];
+    const int64_t windows = count ? taps.numel() / count : 0;
+    if (type == ScalarType::Double) edit_taps(static_cast<double*>(taps.data_ptr()), windows, count, options);
+    else edit_taps(static_cast<float*>(taps.data_ptr()), windows, count, options);
+    return taps;
+  }
+  // Taps on the GPU stay there: a few small launches, no synchronisation.
+  std::vector<int64_t> dims;
+  for (int i = 0; i < axes; ++i) dims.push_back(int64_t(sizes.size()) - 1 - i);
+  if (options.flip) taps = call_aten("aten::flip", "", taps, dims);
+  if (options.normalized) {
+    const Tensor sum = call_aten("aten::sum", "dim_IntList", call_aten("aten::abs", "", taps),
+                                 std::optional<std::vector<int64_t>>(dims), true, std::optional<ScalarType>());
+    taps = call_aten("aten::div", "Tensor", taps, sum);
+  }
+  return taps;
+}
+
+// Strides between the windows of a tensor whose dimensions before the window are (), (B) or (B, C).
+Window spread(const char* op, const char* argument, Tensor taps, const Sizes& sizes, int axes, const Tensor& input,
+              const Image& image, int64_t kh, int64_t kw) {
+  const int leading = int(sizes.size()) - axes;
+  const int64_t per_window = kh * kw;
+  const int64_t samples = leading >= 1 ? sizes[0] : 1;
+  const int64_t channels = leading >= 2 ? sizes[1] : 1;
+  const bool merged = input.dim() > 4;
+  const int64_t batch = input.dim() >= 4 ? image.n : 1;
+  check(!merged || (samples == 1 && channels == 1), op, argument,
+        " must be one shared window where the input has more than 4 dimensions, got shape ", shape_text(sizes));
+  check(samples == 1 || samples == batch, op, argument, "'s first dimension must be 1 or the batch size ", batch,
+        ", got ", samples);
+  check(channels == 1 || channels == image.c, op, argument, "'s second dimension must be 1 or the ", image.c,
+        " channels of the input, got ", channels);
+  return {taps,
+          Taps{.data = taps.data_ptr(),
+               .on_host = input.is_cuda() && taps.is_cpu(),
+               .stride_n = samples == 1 ? 0 : channels * per_window,
+               .stride_c = channels == 1 ? 0 : per_window,
+               .stride_ci = 0},
+          kh, kw};
+}
+
+}  // namespace
+
+Window prepare_window2d(const char* op, const Tensor& kernel, const Tensor& input, const Image& image,
+                        const WindowOptions& options) {
+  const Sizes sizes = sizes_of(kernel);
+  const int dims = int(sizes.size());
+  check(dims >= 2 && dims <= 4, op, "kernel must have 2, 3 or 4 dimensions, got ", dims);
+  check(sizes[dims - 1] >= 1 && sizes[dims - 2] >= 1, op, "kernel must have at least one tap, got shape ",
+        shape_text(sizes));
+  check_tap_type(op, "kernel", kernel);
+  check_device(op, "kernel", kernel, input);
+  return spread(op, "kernel", finished_taps(kernel, accumulation_type(image.dtype), 2, options), sizes, 2, input, image,
+                sizes[dims - 2], sizes[dims - 1]);
+}
+
+Window prepare_window1d(const char* op, const char* argument, const Tensor& kernel, const Tensor& input,
+                        const Image& image, bool vertical, const WindowOptions& options) {
+  const Sizes sizes = sizes_of(kernel);
+  const int dims = int(sizes.size());
+  check(dims >= 1 && dims <= 3, op, argument, " must have 1, 2 or 3 dimensions, got ", dims);
+  check(sizes[dims - 1] >= 1, op, argument, " must have at least one tap, got shape ", shape_text(sizes));
+  check_tap_type(op, argument, kernel);
+  check_device(op, argument, kernel, input);
+  const int64_t k = sizes[dims - 1];
+  return spread(op, argument, finished_taps(kernel, accumulation_type(image.dtype), 1, options), sizes, 1, input, image,
+                vertical ? k : 1, vertical ? 1 : k);
+}
+
+Window prepare_weight(const Tensor& weight, const Image& image) {
+  const Tensor taps = finished_taps(weight, accumulation_type(image.dtype), 2, {});
+  const Sizes sizes = sizes_of(taps);
+  const int64_t per_window = sizes[2] * sizes[3];
+  return {taps,
+          Taps{.data = taps.data_ptr(),
+               .on_host = false,
+               .stride_n = 0,
+               .stride_c = sizes[1] * per_window,
+               .stride_ci = per_window},
+          sizes[2], sizes[3]};
+}
+
+void upload_large(Window& window, const Tensor& input, void* stream) {
+  const int64_t bytes = window.tensor.numel() * int64_t(window.tensor.element_size());
+  if (!window.taps.on_host || bytes <= kInlineTapBytes) return;
+  Tensor device = empty_contiguous(input, sizes_of(window.tensor), window.tensor.scalar_type());
+  cuda_rooms()->upload(window.tensor.data_ptr(), device.data_ptr(), bytes, stream);
+  window.tensor = device;
+  window.taps.data = device.data_ptr();
+  window.taps.on_host = false;
+}
+
+}  // namespace torch_conv

@@ -1,0 +1,235 @@
+// Both passes of a k x k separable filter (k odd, compiled in) on one tile of one plane, stride 1.
+//
+//        shift   32 * columns outputs + k - 1
+//       |-----|------------------------------|
+//       +------------------------------------+ -
+//       |  .  |         k / 2 halo           |        A block brings this box of input into shared memory: one bulk
+//       |  .  +--------------------------+   |        copy, or loads by all threads. It starts 32-byte aligned.
+//       |  .  |  warp 0: rows outputs    |   |        Each warp walks down its rows + k - 1 input rows: row pass of
+//       |  .  |  warp 1                  |   | box_h  the row into registers, then that row result times each
+//       |  .  |  warp 2                  |   |        column tap into the k output rows that it reaches. The rows of
+//       |  .  |  warp 3                  |   |        accumulators rotate by unrolling.
+//       |  .  +--------------------------+   |
+//       +------------------------------------+ -
+//
+// Blocks on the image's edge rewrite the part of the box outside the image before the passes; zero_output writes
+// its zeros after them. The passes know no border. Per output: one read, one write, 2 * (k + k * (1 + (k - 1) / rows))
+// flops. Blocks are short and run in raster order, so that halos are still in L2.
+#pragma once
+
+#include <cuda_pipeline.h>
+
+#include "core/tma.h"
+#include "separable2d/kernel_taps.cuh"
+
+namespace torch_conv::separable2d {
+
+struct TileParams {
+  const void* in;
+  void* out;
+  int64_t in_stride_n, in_stride_c, in_stride_h;
+  int64_t out_stride_n, out_stride_c, out_stride_h;
+  int in_h, in_w, out_h, out_w;
+  int pad_y, pad_x;
+  unsigned channels, tiles_x, tiles_y;
+  float value;
+  Border border;
+  bool bulk;            // the box comes by a bulk copy
+  bool zero_fill;       // ... whose zeros outside the image are what the border asks for
+  bool aligned_loads;   // 16-byte loads from inside the image are aligned
+  bool aligned_stores;  // a lane's vector store is aligned
+  PassTaps taps;
+};
+
+template <typename T, int N>
+struct alignas(N * sizeof(T)) Vector {
+  T v[N];
+};
+
+// A predicated store: a branch around it costs more than the store, and invites the compiler to split the vector.
+template <typename T, int N>
+__device__ __forceinline__ void store_if(bool condition, T* to, const Vector<T, N>& from) {
+  constexpr int kWords = sizeof(from) / 4;
+  unsigned words[kWords];
+  memcpy(words, &from, sizeof(from));
+  if constexpr (kWords == 4)
+    asm volatile("{ .reg .pred p; setp.ne.b32 p, %0, 0; @p st.global.v4.b32 [%1], {%2, %3, %4, %5}; }" ::"r"(
+                     int(condition)),
+                 "l"(to), "r"(words[0]), "r"(words[1]), "r"(words[2]), "r"(words[3])
+                 : "memory");
+  else if constexpr (kWords == 2)
+    asm volatile("{ .reg .pred p; setp.ne.b32 p, %0, 0; @p st.global.v2.b32 [%1], {%2, %3}; }" ::"r"(int(condition)),
+                 "l"(to), "r"(words[0]), "r"(words[1])
+                 : "memory");
+  else
+    asm volatile("{ .reg .pred p; setp.ne.b32 p, %0, 0; @p st.global.b32 [%1], %2; }" ::"r"(int(condition)), "l"(to),
+                 "r"(words[0])
+                 : "memory");
+}
+
+// Where a block's tile lies. Box element (0, 0) is image element (y, x).
+struct BoxOrigin {
+  int y, x;
+};
+
+// The inside part of the box by all threads; what lies outside the image is left to patch_border.
+template <typename T, int K>
+__device__ __forceinline__ void load_box(T* box, const T* plane, const TileParams& p, BoxOrigin at) {
+  constexpr TileShape S = tile_shape(sizeof(T), K);
+  constexpr int kThreads = 32 * kTileWarps;
+  if (p.aligned_loads) {
+    constexpr int N = 16 / sizeof(T);
+#pragma unroll 4
+    for (int i = threadIdx.x; i < S.box_h * (S.pitch / N); i += kThreads) {
+      const int r = i / (S.pitch / N), c = i % (S.pitch / N) * N;
+      const int y = at.y + r, x = at.x + c;
+      if (unsigned(y) >= unsigned(p.in_h)) continue;
+      const T* from = plane + y * p.in_stride_h + x;
+      if (x >= 0 && x + N <= p.in_w) {
+        __pipeline_memcpy_async(box + r * S.pitch + c, from, 16);
+      } else {
+        for (int e = 0; e < N; ++e)
+          if (unsigned(x + e) < unsigned(p.in_w)) box[r * S.pitch + c + e] = from[e];
+      }
+    }
+    __pipeline_commit();
+    __pipeline_wait_prior(0);
+  } else {
+#pragma unroll 8
+    for (int i = threadIdx.x; i < S.box_h * S.pitch; i += kThreads) {
+      const int y = at.y + i / S.pitch, x = at.x + i % S.pitch;
+      if (unsigned(y) < unsigned(p.in_h) && unsigned(x) < unsigned(p.in_w)) box[i] = plane[y * p.in_stride_h + x];
+    }
+  }
+}
+
+// Extends the image over the h x w elements of the box from column `shift` on that this block's outputs read.
+template <typename T, int K>
+__device__ __forceinline__ void patch_border(T* box, const T* plane, const TileParams& p, BoxOrigin at, int h, int w) {
+  constexpr TileShape S = tile_shape(sizeof(T), K);
+  constexpr int kThreads = 32 * kTileWarps;
+  const int x0 = at.x + S.shift;
+  const T value = from_acc<T>(p.value);
+  auto patch = [&](int r, int c) {
+    const int y = map_index(at.y + r, p.in_h, p.border), x = map_index(x0 + c, p.in_w, p.border);
+    box[r * S.pitch + S.shift + c] = y < 0 || x < 0 ? value : plane[y * p.in_stride_h + x];
+  };
+  const int top = min(max(-at.y, 0), h), bottom = min(max(p.in_h - at.y, top), h);
+  const int left = min(max(-x0, 0), w), right = min(max(p.in_w - x0, left), w);
+  const int outer_rows = top + h - bottom, outer_columns = left + w - right;
+  for (int i = threadIdx.x; i < outer_rows * w; i += kThreads) {
+    const int r = i / w;
+    patch(r < top ? r : r - top + bottom, i % w);
+  }
+  for (int i = threadIdx.x; i < (bottom - top) * outer_columns; i += kThreads) {
+    const int c = i % outer_columns;
+    patch(top + i / outer_columns, c < left ? c : c - left + right);
+  }
+}
+
+template <typename T, int K>
+__global__ void __launch_bounds__(32 * kTileWarps, tile_shape(sizeof(T), K).min_blocks)
+    separable_tile(const __grid_constant__ TileParams p, const __grid_constant__ CUtensorMap map) {
+  constexpr TileShape S = tile_shape(sizeof(T), K);
+  constexpr int N = S.columns;
+  extern __shared__ __align__(128) unsigned char shared[];
+  T* box = reinterpret_cast<T*>(shared);
+
+  const unsigned tile_x = blockIdx.x % p.tiles_x, row = blockIdx.x / p.tiles_x;
+  const unsigned tile_y = row % p.tiles_y, plane = row / p.tiles_y;
+  const unsigned n = plane / p.channels, c = plane % p.channels;
+  const int x0 = tile_x * S.w(), y0 = tile_y * S.h();
+  const BoxOrigin at{y0 - p.pad_y, x0 - p.pad_x - S.shift};
+  const int h = min(S.h(), p.out_h - y0) + K - 1, w = min(S.w(), p.out_w - x0) + K - 1;
+  const bool edge = at.y < 0 || at.y + h > p.in_h || at.x + S.shift < 0 || at.x + S.shift + w > p.in_w;
+  const T* in = static_cast<const T*>(p.in) + n * p.in_stride_n + c * p.in_stride_c;
+
+#if __CUDA_ARCH__ >= 900
+  __shared__ uint64_t arrived;
+  if (p.bulk) {
+    if (threadIdx.x == 0) {
+      tma::barrier_init(&arrived);
+      tma::barrier_expect(&arrived, S.bytes(sizeof(T)));
+      // The map counts 4-byte words: a box is at most 256 of them wide.
+      tma::load_box(box, &map, &arrived, at.x * int(sizeof(T)) / 4, at.y, c, n);
+    }
+  } else
+#endif
+    load_box<T, K>(box, in, p, at);
+  // Read at an address that is uniform in the block and under the register cap, the taps move to uniform registers.
+  float taps_x[K], taps_y[K];
+  const float* from_x = p.taps.of<float>(p.taps.x, n, c);
+  const float* from_y = p.taps.of<float>(p.taps.y, n, c);
+#pragma unroll
+  for (int i = 0; i < K; ++i) taps_x[i] = from_x[i], taps_y[i] = from_y[i];
+  __syncthreads();
+#if __CUDA_ARCH__ >= 900
+  if (p.bulk) tma::barrier_wait(&arrived, 0);
+#endif
+  if (edge && p.border != Border::zero_output && !(p.bulk && p.zero_fill)) {
+    patch_border<T, K>(box, in, p, at, h, w);
+    __syncthreads();
+  }
+
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  const int y = y0 + warp * S.rows, x = x0 + lane * N;
+  const int rows_left = p.out_h - y, columns_left = p.out_w - x;
+  if (rows_left <= 0) return;
+  T* out = static_cast<T*>(p.out) + n * p.out_stride_n + c * p.out_stride_c + y * p.out_stride_h + x;
+  const bool whole = p.aligned_stores && columns_left >= N;
+  const bool ragged = !p.aligned_stores || (x0 + S.w() > p.out_w && p.out_w % N != 0);  // uniform in the block
+
+  // The first vector that holds a tap of this lane's first output, and how far the tap stands in it.
+  constexpr int kFirst = S.shift / N * N, kSkip = S.shift % N;
+  constexpr int kVectors = (kSkip + N + K - 1 + N - 1) / N;
+  const T* from = box + warp * S.rows * S.pitch + kFirst + lane * N;
+
+  float sums[S.rows][N];
+#pragma unroll
+  for (int r = 0; r < S.rows + K - 1; ++r) {
+    float in_row[kVectors * N];
+#pragma unroll
+    for (int i = 0; i < kVectors; ++i) {
+      const auto v = *reinterpret_cast<const Vector<T, N>*>(from + r * S.pitch + i * N);
+#pragma unroll
+      for (int e = 0; e < N; ++e) in_row[i * N + e] = to_acc<float>(v.v[e]);
+    }
+    float result[N];
+#pragma unroll
+    for (int e = 0; e < N; ++e) {
+      result[e] = 0;
+#pragma unroll
+      for (int j = 0; j < K; ++j) result[e] = fmaf(taps_x[j], in_row[kSkip + e + j], result[e]);
+    }
+#pragma unroll
+    for (int o = 0; o < S.rows; ++o) {
+      if (o > r || o + K <= r) continue;
+#pragma unroll
+      for (int e = 0; e < N; ++e) sums[o][e] = fmaf(taps_y[r - o], result[e], o == r ? 0.f : sums[o][e]);
+    }
+    if (r < K - 1) continue;
+    const int o = r - (K - 1);
+    Vector<T, N> v;
+#pragma unroll
+    for (int e = 0; e < N; ++e) v.v[e] = from_acc<T>(sums[o][e]);
+    T* to = out + o * p.out_stride_h;
+    store_if(whole && o < rows_left, to, v);
+    if (ragged) {
+#pragma unroll
+      for (int e = 0; e < N; ++e)
+        if (!whole && e < columns_left && o < rows_left) to[e] = v.v[e];
+    }
+  }
+
+  if (edge && p.border == Border::zero_output) {
+    for (int o = 0; o < min(S.rows, rows_left); ++o) {
+      const int top = y + o - p.pad_y;
+      for (int e = 0; e < min(N, columns_left); ++e) {
+        const int first = x + e - p.pad_x;
+        if (top < 0 || top + K > p.in_h || first < 0 || first + K > p.in_w) out[o * p.out_stride_h + e] = from_acc<T>(0.f);
+      }
+    }
+  }
+}
+
+}  // namespace torch_conv::separable2d

@@ -1,0 +1,157 @@
+// Which kernel serves a separable problem, and with which tile. Pure functions of sizes, dtypes and the machine.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "core/rooms.h"
+
+namespace torch_conv::separable2d {
+
+TC_HD constexpr int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
+TC_HD constexpr int64_t round_up(int64_t a, int64_t b) { return divide_up(a, b) * b; }
+constexpr int acc_bytes(Dtype d) { return d == Dtype::f64 ? 8 : 4; }
+
+// ---- variants "tile" and "tile_tma": a compiled odd size, both passes from one box of input ---------------------
+
+constexpr int kTileWarps = 4;
+
+// A warp owns 32 * columns x rows outputs; the warps of a block are stacked in y.
+struct TileShape {
+  int columns;     // per lane: one vector store
+  int rows;        // per warp
+  int shift;       // elements between the box's aligned start and the first tap of output 0, for pad == k / 2
+  int pitch;       // elements of a box row
+  int box_h;       // rows of the box
+  int min_blocks;  // per multiprocessor: the register cap
+
+  TC_HD constexpr int w() const { return 32 * columns; }
+  TC_HD constexpr int h() const { return kTileWarps * rows; }
+  TC_HD constexpr int bytes(int element_bytes) const { return pitch * box_h * element_bytes; }
+};
+
+TC_HD constexpr TileShape tile_shape(int element_bytes, int k) {
+  TileShape s{};
+  // Eight columns of 16- and 8-bit elements while k accumulator rows of them fit the registers.
+  s.columns = element_bytes == 4 || k > 7 ? 4 : 8;
+  // Each warp repeats the row pass of k - 1 halo rows; more rows repeat less but grow the unrolled code.
+  s.rows = k <= 7 ? 8 : k <= 11 ? 12 : 16;
+  // A box that starts 16-byte aligned costs 4-5 % of copy speed against 32-byte (measured on one NVIDIA H200).
+  const int align = 32 / element_bytes;
+  s.shift = (align - k / 2 % align) % align;
+  s.pitch = int(round_up(s.shift + s.w() + k - 1, 16 / element_bytes));
+  s.box_h = s.h() + k - 1;
+  // accumulators, input window, row results, addresses
+  const int registers = k * s.columns + (s.columns + k - 1) + s.columns + 20;
+  const int blocks = 65536 / (32 * kTileWarps * registers);
+  s.min_blocks = blocks < 7 ? blocks : 7;
+  return s;
+}
+
+// Outside values stand in the tile as elements, so the element type must hold them exactly.
+inline bool exact_in(Dtype d, double value) {
+  if (d == Dtype::f32) return true;
+  const double limit = d == Dtype::u8 ? 255 : 256;  // float16 and bfloat16 hold the integers up to here
+  return value <= limit && value >= (d == Dtype::u8 ? 0 : -limit) && value == int(value);
+}
+
+inline bool tile_serves(const Separable2d& p) {
+  const Placement& at = p.place;
+  auto small = [](int64_t i) { return i < (int64_t(1) << 30); };
+  const bool dtype = p.in.dtype == Dtype::f32 || p.in.dtype == Dtype::f16 || p.in.dtype == Dtype::bf16 ||
+                     p.in.dtype == Dtype::u8;
+  return dtype && p.out.dtype == p.in.dtype && p.kh == p.kw && p.kh >= 3 && p.kh <= 15 && p.kh % 2 == 1 &&
+         at.stride_y == 1 && at.stride_x == 1 && at.dilation_y == 1 && at.dilation_x == 1 &&
+         at.border != Border::skip && (at.border != Border::constant || exact_in(p.in.dtype, at.value)) &&
+         p.in.stride_w == 1 && p.out.stride_w == 1 && small(p.in.h + at.pad_y) && small(p.in.w + at.pad_x) &&
+         small(p.out.h) && small(p.out.w);
+}
+
+// ---- variants "shared" and "two_pass": any size, stride, dilation, layout and border ----------------------------
+
+constexpr int kRowBlock = 32;       // input rows of one row pass: one per lane
+constexpr int kWarps = 8;           // warps of a block
+constexpr int kReuse = 8;           // neighbouring outputs of one thread, in the row pass along x, in the column pass along y
+constexpr int kSegments = 2;        // row-pass segments of kReuse outputs per warp
+constexpr int kColumns = kWarps * kSegments * kReuse;  // tile width: pixels x channels
+constexpr int kStaged = 2 * kColumns;                  // staged input row: pixels x channels
+
+struct GeneralTile {
+  int channels;  // interleaved channels of a tile row (channels_last), else 1
+  int pixels;    // output pixels of a tile row; pixels * channels <= kColumns
+  int taps;      // row taps that one staging of the input serves
+  int span;      // staged input pixels
+  int pitch;     // staged elements of a row; odd, so that lanes on 32 rows hit 32 banks
+  int rows;      // output rows of a tile
+  int ext_rows;  // input rows of a tile
+
+  TC_HD int columns() const { return pixels * channels; }
+  TC_HD int columns_pitch() const { return columns() | 1; }
+  TC_HD int stage_elements() const { return kRowBlock * pitch; }
+};
+
+// Channels that lie side by side are filtered together, so that loads and stores are coalesced.
+inline int interleaved_channels(const Separable2d& p) {
+  const bool interleaved = p.in.stride_c == 1 && p.in.c > 1 && p.in.stride_w != 1 && p.taps_x.stride_c == 0 &&
+                           p.taps_y.stride_c == 0;
+  return interleaved ? int(std::min<int64_t>(p.in.c, kReuse)) : 1;
+}
+
+inline GeneralTile general_tile(const Separable2d& p, int rows) {
+  const Placement& at = p.place;
+  GeneralTile t{};
+  t.channels = interleaved_channels(p);
+  const int staged = kStaged / t.channels;
+  t.pixels = int(std::min<int64_t>(kColumns / t.channels / kReuse * kReuse, round_up(p.out.w, kReuse)));
+  while (t.pixels > 1 && (t.pixels - 1) * at.stride_x >= staged) t.pixels /= 2;
+  const int64_t first = t.pixels > 1 ? (t.pixels - 1) * at.stride_x + 1 : 1;
+  t.taps = int(std::min(p.kw, 1 + (staged - first) / at.dilation_x));
+  t.span = int(first + (t.taps > 1 ? (t.taps - 1) * at.dilation_x : 0));
+  t.pitch = (t.span * t.channels) | 1;
+  t.rows = rows;
+  const int64_t ext_rows = (rows - 1) * at.stride_y + (p.kh - 1) * at.dilation_y + 1;
+  t.ext_rows = int(std::min<int64_t>(ext_rows, 1 << 20));
+  return t;
+}
+
+// "shared" keeps the row results of a tile beside the staged input; "two_pass" only one block of rows of them.
+inline int64_t shared_bytes(const GeneralTile& t, int result_rows, Dtype in) {
+  return (t.stage_elements() + int64_t(result_rows) * t.columns_pitch()) * acc_bytes(in);
+}
+
+inline int64_t general_columns(const Separable2d& p, const GeneralTile& t) { return divide_up(p.out.w, t.pixels); }
+inline int64_t general_groups(const Separable2d& p, const GeneralTile& t) {
+  return p.out.n * divide_up(p.out.c, t.channels);
+}
+
+// The tallest tile that leaves room for two blocks per multiprocessor, made smaller while blocks are few.
+// Returns rows == 0 when two passes through memory are cheaper: most of a tile's row results would be halo.
+inline GeneralTile shared_tile(const Separable2d& p, const Arch& arch, bool pinned) {
+  const int most = int(std::min<int64_t>(64, round_up(p.out.h, kReuse)));
+  GeneralTile best{};
+  for (int rows = most; rows >= kReuse; rows = rows == kReuse ? 0 : int(round_up(rows / 2, kReuse))) {
+    const GeneralTile t = general_tile(p, rows);
+    const int64_t bytes = shared_bytes(t, t.ext_rows, p.in.dtype);
+    const bool fits = bytes <= arch.shared_bytes / 2 || (rows == kReuse && bytes <= arch.shared_bytes);
+    const bool worth = pinned || t.ext_rows <= 3 * rows * p.place.stride_y || p.out.h <= rows || best.rows > 0;
+    if (fits && worth) best = t;
+    const int64_t blocks = general_groups(p, t) * general_columns(p, t) * divide_up(p.out.h, rows);
+    if (best.rows > 0 && blocks >= 2 * arch.multiprocessors) break;
+  }
+  return best;
+}
+
+// ---- taps ----------------------------------------------------------------------------------------------------
+
+// Bytes of host taps from the first window's first tap to the last window's last one.
+inline int64_t host_bytes(const Separable2d& p, const Taps& taps, int64_t k) {
+  if (!taps.on_host) return 0;
+  return ((p.out.n - 1) * taps.stride_n + (p.out.c - 1) * taps.stride_c + k) * acc_bytes(p.in.dtype);
+}
+
+// Both windows travel with one launch; two passes carry one each.
+inline bool inline_together(const Separable2d& p) {
+  return round_up(host_bytes(p, p.taps_x, p.kw), 16) + host_bytes(p, p.taps_y, p.kh) <= kInlineTapBytes;
+}
+
+}  // namespace torch_conv::separable2d

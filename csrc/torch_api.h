@@ -1,0 +1,44 @@
+// The one door to libtorch: stable-ABI headers, the Tensor alias and the few calls the stable API has no name for.
+#pragma once
+
+#include <torch/csrc/inductor/aoti_torch/c/shim.h>
+#include <torch/csrc/stable/library.h>
+#include <torch/csrc/stable/ops.h>
+#include <torch/csrc/stable/tensor.h>
+#include <torch/headeronly/core/ScalarType.h>
+
+#include <array>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace torch_conv {
+
+using torch::headeronly::ScalarType;
+using torch::stable::Tensor;
+using Sizes = std::vector<int64_t>;
+
+inline Sizes sizes_of(const Tensor& t) {
+  auto s = t.sizes();
+  return {s.begin(), s.end()};
+}
+
+inline Sizes strides_of(const Tensor& t) {
+  auto s = t.strides();
+  return {s.begin(), s.end()};
+}
+
+// An uninitialised tensor on the device of `like`; the caching allocator of torch serves it.
+Tensor empty_strided(const Tensor& like, const Sizes& sizes, const Sizes& strides, ScalarType dtype);
+Tensor empty_contiguous(const Tensor& like, const Sizes& sizes, ScalarType dtype);
+
+// Calls an ATen operator with one result; arguments must have exactly the schema's types.
+template <typename... Args>
+Tensor call_aten(const char* name, const char* overload, const Args&... args) {
+  std::array<StableIValue, sizeof...(Args)> stack{torch::stable::detail::from(args)...};
+  TORCH_ERROR_CODE_CHECK(torch_call_dispatcher(name, overload, stack.data(), TORCH_ABI_VERSION));
+  return torch::stable::detail::to<Tensor>(stack[0]);
+}
+
+}  // namespace torch_conv

@@ -1,0 +1,62 @@
+"""Fixtures and the hypothesis profiles that every test file shares.
+
+Nothing here depends on an installation: the checkout's own package (with built modules in it) is what is tested.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+for folder in (ROOT, ROOT / "tests"):
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
+
+import pytest  # noqa: E402
+import torch  # noqa: E402
+from hypothesis import HealthCheck, settings  # noqa: E402
+
+import torch_conv  # noqa: E402, F401
+
+# The same examples in every run; `--hypothesis-profile=explore` looks for new ones.
+settings.register_profile(
+    "suite", deadline=None, max_examples=25, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.register_profile("explore", deadline=None, max_examples=400, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("suite")
+
+# A variable set in the shell must not decide what is tested.
+for name in ("TORCH_CONV_VARIANT", "TORCH_CONV_NO_TMA"):
+    os.environ.pop(name, None)
+
+
+def pytest_report_header() -> str:
+    gpu = torch.cuda.get_device_name(0) if torch.cuda.is_available() else "no GPU"
+    return f"torch {torch.__version__}, {gpu}, {torch.get_num_threads()} threads"
+
+
+# Session scope keeps hypothesis content (it refuses function-scoped fixtures) and runs one device after the other.
+@pytest.fixture(scope="session", params=["cpu", pytest.param("cuda", marks=pytest.mark.cuda)])
+def device(request: pytest.FixtureRequest) -> str:
+    if request.param == "cuda" and not torch.cuda.is_available():
+        pytest.skip("no GPU")
+    return str(request.param)
+
+
+@pytest.fixture(scope="session")
+def cuda() -> str:
+    """For tests that mean nothing on a CPU; such a test is marked `cuda` itself."""
+    if not torch.cuda.is_available():
+        pytest.skip("no GPU")
+    return "cuda"
+
+
+@pytest.fixture
+def threads() -> Iterator[None]:
+    """Lets a test change torch's thread count and puts it back."""
+    before = torch.get_num_threads()
+    yield
+    torch.set_num_threads(before)

@@ -1,0 +1,69 @@
+"""Calls a function of torch_conv and compares it with the exact result under the bound of tolerance.py."""
+
+from __future__ import annotations
+
+import definitions
+import torch
+from strategies import lay_out
+from tolerance import assert_same_bits, assert_within
+
+import torch_conv
+from torch_conv import reference
+
+# What says how or where to compute, and so is not the oracle's business.
+NOT_THE_SUM = {"algorithm", "output_dtype", "out"}
+
+
+def exact(name, image, *args, **options):
+    """The float64 result of torch_conv.reference, or of definitions.py for the named filters."""
+    options = {key: value for key, value in options.items() if key not in NOT_THE_SUM}
+    function = getattr(reference if hasattr(reference, name) else definitions, name)
+    image, lifted = image.cpu().double(), 0
+    if name in ("filter2d", "filter2d_separable"):  # windows with B and C dimensions need an image that has them
+        lifted = max(0, 4 - image.dim())
+        image = image[(None,) * lifted]
+    result = function(image, *_each(args, lambda t: t.cpu().double()), **_doubles(options))
+    return result[(0,) * lifted]
+
+
+def magnitude(name, image, *args, **options):
+    """The same sum over |taps| * |pixels|: what rounding errors are proportional to."""
+    options = {key: value for key, value in options.items() if key not in NOT_THE_SUM}
+    if "value" in options:
+        options["value"] = abs(options["value"])
+    if isinstance(options.get("bias"), torch.Tensor):
+        options["bias"] = options["bias"].abs()
+    return exact(name, image.cpu().double().abs(), *_each(args, lambda t: t.cpu().double().abs()), **options)
+
+
+def _doubles(options):
+    return {key: value.cpu().double() if isinstance(value, torch.Tensor) else value for key, value in options.items()}
+
+
+def _each(args, f):
+    return [f(a) if isinstance(a, torch.Tensor) else a for a in args]
+
+
+def check(name, image, *args, device, window, algorithm="direct", layout="contiguous", channels=1, scale=None, **options):
+    """Calls torch_conv.`name` on `device`, compares it with the oracle, and returns the result.
+
+    `scale` replaces the magnitude of a linear filter where the function is none.
+    """
+    given = lay_out(image.to(device), layout)
+    before = given.clone()
+    moved = _each(args, lambda t: t.to(device))
+    options = {k: v.to(device) if isinstance(v, torch.Tensor) and k != "out" else v for k, v in options.items()}
+    got = getattr(torch_conv, name)(given, *moved, **options)
+    assert_same_bits(given, before)  # inputs are never modified
+    assert got.device.type == torch.device(device).type
+    assert got.dtype == (options.get("output_dtype") or image.dtype)
+    assert_within(
+        got,
+        exact(name, image, *args, **options),
+        magnitude(name, image, *args, **options) if scale is None else scale,
+        in_dtype=image.dtype,
+        algorithm=algorithm,
+        window=window,
+        channels=channels,
+    )
+    return got

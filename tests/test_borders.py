@@ -1,0 +1,149 @@
+"""Border policies: the patterns of the contract's table, any radius, aliases, and agreement between operators."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from oracle import check
+from strategies import BORDERS, EXTENDING, make_image, make_window
+from tolerance import assert_same_bits
+
+import torch_conv
+
+# What stands at positions -9 .. 12 of the row `abcd`; v is the border's value.
+PATTERNS = {
+    "constant": "vvvvvvvvv" "abcd" "vvvvvvvvv",
+    "replicate": "aaaaaaaaa" "abcd" "ddddddddd",
+    "reflect": "dcbabcdcb" "abcd" "cbabcdcba",
+    "symmetric": "aabcddcba" "abcd" "dcbaabcdd",
+    "circular": "dabcdabcd" "abcd" "abcdabcda",
+}
+ALIASES = {
+    "zeros": "constant",
+    "edge": "replicate",
+    "nearest": "replicate",
+    "mirror": "reflect",
+    "reflect_101": "reflect",
+    "reflect101": "reflect",
+    "reflect_1001": "symmetric",
+    "grid-mirror": "symmetric",
+    "wrap": "circular",
+    "grid-wrap": "circular",
+}
+LETTERS = {"a": 2.0, "b": 3.0, "c": 5.0, "d": 7.0, "v": 11.0}
+
+
+def shifted(image, distance, border, axis):
+    """The extended image `distance` pixels further along `axis`, read by a window with a single tap."""
+    k = 2 * abs(distance) + 1
+    taps = torch.zeros(k, device=image.device)
+    taps[abs(distance) + distance] = 1
+    return torch_conv.filter2d(image, taps[None] if axis == 1 else taps[:, None], border, value=LETTERS["v"])
+
+
+@pytest.mark.parametrize("border", EXTENDING)
+@pytest.mark.parametrize("axis", [0, 1])
+def test_extends_as_the_table_says(device, border, axis):
+    row = torch.tensor([LETTERS[x] for x in "abcd"], device=device)
+    image = row[None] if axis == 1 else row[:, None]
+    for distance in range(-9, 10):
+        got = shifted(image, distance, border, axis).flatten().tolist()
+        assert got == [LETTERS[x] for x in PATTERNS[border][9 + distance : 13 + distance]], distance
+
+
+@pytest.mark.parametrize("border", EXTENDING)
+@pytest.mark.parametrize("axis", [0, 1])
+def test_an_axis_of_length_one_repeats_its_value(device, border, axis):
+    image = torch.full((1, 1), 3.0, device=device)
+    for distance in (-7, -1, 1, 7):
+        expected = LETTERS["v"] if border == "constant" else 3.0
+        assert shifted(image, distance, border, axis).item() == expected
+
+
+@pytest.mark.parametrize("border", EXTENDING)
+def test_a_radius_of_many_periods(device, border):
+    """Position -1000 - x and 1000 + x of a row of 7: the map has no reach of its own."""
+    n, far = 7, 1000
+    image = torch.arange(float(n), device=device)[None]
+    period = {"reflect": 2 * n - 2, "symmetric": 2 * n, "circular": n}.get(border)
+
+    def at(i):
+        if border == "constant":
+            return LETTERS["v"]
+        if border == "replicate":
+            return float(min(max(i, 0), n - 1))
+        i %= period
+        return float({"reflect": min(i, period - i), "symmetric": min(i, period - 1 - i), "circular": i}[border])
+
+    for distance in (-far, far):
+        assert shifted(image, distance, border, 1)[0].tolist() == [at(x + distance) for x in range(n)]
+
+
+@pytest.mark.parametrize("alias", ALIASES)
+def test_aliases(device, alias):
+    image, kernel = make_image((2, 9, 11), device=device), make_window((5, 4), device=device)
+    row = kernel[0].contiguous()
+    known = ALIASES[alias]
+    assert_same_bits(
+        torch_conv.filter2d(image, kernel, alias, value=2.0), torch_conv.filter2d(image, kernel, known, value=2.0)
+    )
+    assert_same_bits(
+        torch_conv.filter2d_separable(image, row, row, alias), torch_conv.filter2d_separable(image, row, row, known)
+    )
+    assert_same_bits(torch_conv.box_blur(image, 3, alias), torch_conv.box_blur(image, 3, known))
+
+
+@pytest.mark.parametrize("border", BORDERS)
+@pytest.mark.parametrize("shape", [(1, 1), (1, 9), (9, 1), (2, 2), (3, 70), (40, 41)])
+@pytest.mark.parametrize("window", [(3, 3), (4, 7), (21, 35)])
+def test_every_operator_agrees_with_the_oracle(device, border, shape, window):
+    image, taps = make_image(shape), make_window((sum(window),)).abs() + 0.25
+    x, y = taps[: window[1]], taps[-window[0] :]
+    options = {"device": device, "window": window, "value": 1.75, "normalized": True}
+    check("filter2d", image, make_window(window).abs() + 0.25, border, **options)
+    check("filter2d_separable", image, x, y, border, algorithm="separable", **options)
+    check("box_blur", image, window, border, algorithm="box", **options)
+
+
+@pytest.mark.parametrize("normalized", [False, True])
+def test_skip_leaves_out_the_taps_outside(device, normalized):
+    image = torch.tensor([[1.0, 2.0, 4.0]], device=device)
+    kernel = torch.tensor([[1.0, -2.0, 3.0]], device=device)
+    got = torch_conv.filter2d(image, kernel, "skip", normalized, value=100.0)[0].tolist()
+    sums, weights = [-2 + 6.0, 1 - 4 + 12.0, 2 - 8.0], [5.0, 6.0, 3.0]
+    assert got == pytest.approx([s / w if normalized else s for s, w in zip(sums, weights, strict=True)], rel=1e-6)
+
+
+def test_zero_output_writes_zero_where_the_window_does_not_fit(device):
+    image = torch.full((6, 7), 2.0, device=device)
+    got = torch_conv.filter2d(image, torch.ones(3, 2, device=device), "zero_output", value=9.0)
+    expected = torch.zeros(6, 7)
+    expected[1:5, 0:6] = 12
+    assert torch.equal(got.cpu(), expected)
+    assert torch_conv.filter2d(image, torch.ones(7, 1, device=device), "zero_output").count_nonzero() == 0
+
+
+@pytest.mark.parametrize("border", ["zero_output", "skip"])
+def test_pixels_outside_are_never_read(device, border):
+    """The image is a window into a larger one full of NaN."""
+    around = torch.full((20, 20), float("nan"), device=device)
+    around[4:13, 5:15] = 1.0
+    inner = around[4:13, 5:15]
+    assert torch_conv.filter2d(inner, torch.ones(5, 5, device=device), border).isfinite().all()
+    assert torch_conv.box_blur(inner, 5, border).isfinite().all()
+    ones = torch.ones(5, device=device)
+    assert torch_conv.filter2d_separable(inner, ones, ones, border).isfinite().all()
+
+
+def test_a_value_reaches_every_dtype_of_image(device):
+    """The value is a number of the accumulation dtype, not rounded to the image's: 0.5 outside a uint8 image."""
+    image = torch.zeros(1, 1, dtype=torch.uint8, device=device)
+    got = torch_conv.filter2d(image, torch.ones(1, 3, device=device), "constant", value=0.5, output_dtype=torch.float32)
+    assert got.item() == 1.0
+
+
+@pytest.mark.parametrize("name", ["Reflect", "mirror101", "", "clamp"])
+def test_unknown_names(device, name):
+    """Names are lower case."""
+    with pytest.raises(ValueError, match="^filter2d: border_type must be 'constant', "):
+        torch_conv.filter2d(torch.zeros(4, 4, device=device), torch.ones(3, 3, device=device), name)

@@ -1,0 +1,145 @@
+"""box2d (the operator under box_blur): sums and means over a rectangle of any size."""
+
+from __future__ import annotations
+
+import cv2
+import numpy as np
+import pytest
+import scipy.ndimage as ndi
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from oracle import exact, magnitude
+from strategies import BORDERS, DTYPES, INTEGERS, LAYOUTS, anchors, extents, lay_out, make_image, seeds, sides
+from tolerance import assert_same_bits, assert_within
+
+import torch_conv
+
+box2d = torch.ops.torch_conv.box2d
+
+
+def check_box(image, size, border="reflect", normalized=True, padding="same", *, device, layout="contiguous", **options):
+    """box2d against the plain sum of the reference's filter2d with a window of ones."""
+    given_image = lay_out(image.to(device), layout)
+    anchor = options.get("anchor")
+    as_list = {"anchor": [anchor] if isinstance(anchor, int) else anchor} if anchor is not None else {}
+    got = box2d(given_image, list(size), border, normalized, padding, **(options | as_list))
+    assert_same_bits(given_image, image)
+    ones = torch.ones(size, dtype=torch.float64)
+    args = (image, ones, border, normalized, padding)
+    assert_within(
+        got,
+        exact("filter2d", *args, **options),
+        magnitude("filter2d", *args, **options),
+        in_dtype=image.dtype,
+        algorithm="box",
+        window=size,
+    )
+    return got
+
+
+@st.composite
+def box_cases(draw):
+    leading = draw(st.lists(st.integers(1, 3), max_size=3))
+    h, w = draw(sides()), draw(sides(40))
+    size = (draw(extents()), draw(extents()))
+    fits = size[0] <= h and size[1] <= w
+    image = make_image((*leading, h, w), draw(st.sampled_from(DTYPES)), draw(seeds()))
+    options = {
+        "border": draw(st.sampled_from(BORDERS)),
+        "normalized": draw(st.booleans()),
+        "padding": draw(st.sampled_from(["same", "valid"])) if fits else "same",
+        "anchor": draw(anchors(*size)),
+        "value": draw(st.sampled_from([0.0, 2.5])),
+        "layout": draw(st.sampled_from(LAYOUTS)),
+    }
+    return image, size, options
+
+
+@given(case=box_cases())
+def test_any_call_agrees_with_the_oracle(device, case):
+    image, size, options = case
+    check_box(image, size, device=device, **options)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("size", [(1, 1), (3, 3), (15, 15), (16, 31), (1, 64), (64, 1), (100, 101)])
+def test_sizes(device, dtype, size):
+    image = make_image((2, 90, 131), dtype)
+    for border in ("reflect", "constant", "skip"):
+        check_box(image, size, border, device=device)
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.float32])
+def test_200x200_with_an_even_anchor(device, dtype):
+    """mask / 2 is the centre of the even mask."""
+    check_box(make_image((3, 220, 310), dtype), (200, 200), "replicate", anchor=(-1, -1), device=device)
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (1, 50), (50, 1), (7, 333), (300, 5)])
+def test_window_larger_than_the_image(device, shape):
+    for border in BORDERS:
+        check_box(make_image(shape), (91, 77), border, device=device)
+
+
+def test_tall_image_with_an_offset_does_not_drift(device):
+    """Running sums that never restart would lose digits row by row: 4000 rows of 1000 plus noise."""
+    image = make_image((4000, 65)) + 1000
+    check_box(image, (31, 31), device=device)
+
+
+@pytest.mark.parametrize("dtype", INTEGERS)
+@pytest.mark.parametrize("normalized", [True, False])
+def test_integer_sums_are_exact(device, dtype, normalized):
+    """Sums below 2^24 hold in float32 whatever their order: equal to the rounded float64 result."""
+    image = make_image((2, 40, 57), dtype) // 3
+    got = box2d(image.to(device), [9, 14], "reflect", normalized, output_dtype=torch.float64).cpu()
+    expected = exact("filter2d", image, torch.ones(9, 14), "reflect", normalized)
+    if normalized:
+        assert (got - expected).abs().max() <= expected.abs().max() * 2**-23
+    else:
+        assert torch.equal(got, expected)
+
+
+def test_repeats_itself_bit_for_bit(device):
+    image = make_image((3, 100, 130), device=device)
+    first = box2d(image, [17, 9])
+    for _ in range(3):
+        assert_same_bits(box2d(image, [17, 9]), first)
+    alone = torch.stack([box2d(plane, [17, 9]) for plane in image])
+    assert_same_bits(first, alone)  # every position in the batch
+
+
+def test_constant_image_stays_constant(device):
+    image = torch.full((70, 90), 7.0, device=device)
+    torch.testing.assert_close(box2d(image, [21, 33]), image, rtol=1e-6, atol=0)
+
+
+def test_skip_divides_by_the_pixels_inside(device):
+    image = torch.arange(1.0, 5.0, device=device)[None]
+    got = box2d(image, [1, 3], "skip", True)
+    assert got[0].tolist() == [1.5, 2.0, 3.0, 3.5]
+    assert box2d(image, [1, 3], "skip", False)[0].tolist() == [3.0, 6.0, 9.0, 7.0]
+
+
+def test_no_elements_in_no_elements_out(device):
+    image = torch.zeros(2, 0, 5, device=device)
+    assert box2d(image, [3, 3]).shape == image.shape
+
+
+@pytest.mark.parametrize("size", [(3, 3), (4, 6), (41, 8)])
+def test_witness_scipy(device, size):
+    image = make_image((45, 52), torch.float64)
+    expected = ndi.uniform_filter(image.numpy(), size, mode="mirror")
+    got = box2d(image.to(device), list(size), "reflect", anchor=[-1, -1]).cpu()
+    np.testing.assert_allclose(got.numpy(), expected, rtol=1e-11, atol=1e-11)
+
+
+@pytest.mark.parametrize("size", [(5, 5), (6, 9), (200, 200)])
+def test_witness_opencv_on_bytes(device, size):
+    """OpenCV rounds the scaled sum its own way: at most one grey level apart, and seldom."""
+    image = make_image((210, 230), torch.uint8)
+    expected = cv2.blur(image.numpy(), size[::-1], borderType=cv2.BORDER_REFLECT_101).astype(int)
+    got = torch_conv.box_blur(image.to(device), size, anchor=-1).cpu().numpy().astype(int)
+    assert np.abs(got - expected).max() <= 1
+    assert (got != expected).mean() < 0.01

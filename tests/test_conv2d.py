@@ -1,0 +1,205 @@
+"""conv2d: a drop-in for torch.nn.functional.conv2d."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import given
+from hypothesis import strategies as st
+from oracle import check
+from strategies import FLOATS, LAYOUTS, as_pair, lay_out, make_image, make_window, pairs, seeds
+from tolerance import assert_same_bits, assert_within
+
+import torch_conv
+
+PADDING_MODES = ["zeros", "reflect", "replicate", "circular"]
+
+
+def witness(image, weight, bias, stride, padding, dilation, groups, padding_mode="zeros"):
+    """F.conv2d in float64 on the CPU; other padding modes by F.pad, as torch.nn.Conv2d does."""
+    image, weight = image.cpu().double(), weight.cpu().double()
+    bias = None if bias is None else bias.cpu().double()
+    if padding_mode != "zeros":
+        if padding == "same":
+            spans = [d * (k - 1) for d, k in zip(as_pair(dilation), weight.shape[-2:], strict=True)]
+            y, x = ((s // 2, s - s // 2) for s in spans)
+        else:
+            y, x = ((p, p) for p in as_pair(padding))
+        image, padding = F.pad(image, (*x, *y), mode=padding_mode), 0
+    return F.conv2d(image, weight, bias, stride, padding, dilation, groups)
+
+
+def check_conv2d(image, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, *, device, layout="contiguous", **kw):
+    given_image = lay_out(image.to(device), layout)
+    got = torch_conv.conv2d(
+        given_image,
+        weight.to(device),
+        None if bias is None else bias.to(device),
+        stride,
+        padding,
+        dilation,
+        groups,
+        **kw,
+    )
+    assert_same_bits(given_image, image)
+    mode = kw.get("padding_mode", "zeros")
+    magnitudes = (image.double().abs(), weight.double().abs(), None if bias is None else bias.double().abs())
+    assert got.dtype == image.dtype
+    assert_within(
+        got,
+        witness(image, weight, bias, stride, padding, dilation, groups, mode),
+        witness(*magnitudes, stride, padding, dilation, groups, mode),
+        in_dtype=image.dtype,
+        algorithm="direct",
+        window=weight.shape[-2:],
+        channels=weight.shape[1],
+    )
+    return got
+
+
+@st.composite
+def conv_cases(draw):
+    """Depthwise with a multiplier, single-channel and few-channel banks."""
+    groups = draw(st.integers(1, 4))
+    inner, multiplier = draw(st.sampled_from([(1, 1), (1, 1), (1, 2), (1, 3), (2, 1), (3, 2)]))
+    h, w = draw(st.integers(1, 20)), draw(st.integers(1, 30))
+    kh, kw = draw(st.integers(1, 6)), draw(st.integers(1, 6))
+    dtype = draw(st.sampled_from(FLOATS))
+    stride, dilation = draw(pairs()), draw(pairs())
+    dy, dx = as_pair(dilation)
+    least = (max(0, (kh - 1) * dy + 1 - h + 1) // 2, max(0, (kw - 1) * dx + 1 - w + 1) // 2)
+    padding = tuple(p + draw(st.integers(0, 3)) for p in least)
+    if stride == 1 and draw(st.booleans()):
+        padding = "same"
+    leading = draw(st.sampled_from([(), (1,), (3,)]))
+    image = make_image((*leading, groups * inner, h, w), dtype, draw(seeds()))
+    weight = make_window((groups * multiplier, inner, kh, kw), dtype, draw(seeds()))
+    bias = make_window((groups * multiplier,), dtype, draw(seeds())) if draw(st.booleans()) else None
+    return image, weight, bias, stride, padding, dilation, groups, draw(st.sampled_from(LAYOUTS))
+
+
+@pytest.mark.filterwarnings("ignore:Using padding='same' with even kernel lengths")
+@given(case=conv_cases())
+def test_any_call_agrees_with_conv2d(device, case):
+    *call, layout = case
+    check_conv2d(*call, device=device, layout=layout)
+
+
+@given(case=conv_cases())
+def test_any_call_agrees_with_the_oracle(device, case):
+    image, weight, bias, stride, padding, dilation, groups, layout = case
+    check(
+        "conv2d",
+        image,
+        weight,
+        bias=bias,
+        stride=stride,
+        padding=padding,
+        dilation=dilation,
+        groups=groups,
+        device=device,
+        window=weight.shape[-2:],
+        channels=weight.shape[1],
+        layout=layout,
+    )
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("size", [1, 2, 3, 5, 7, 9])
+@pytest.mark.parametrize("multiplier", [1, 2])
+def test_depthwise(device, dtype, size, multiplier):
+    image = make_image((2, 6, 19, 37), dtype)
+    weight, bias = make_window((6 * multiplier, 1, size, size), dtype), make_window((6 * multiplier,), dtype)
+    check_conv2d(image, weight, bias, padding=size // 2, groups=6, device=device)
+    check_conv2d(image, weight, None, 2, size // 2, 1, 6, device=device, layout="channels_last")
+
+
+@pytest.mark.parametrize("padding_mode", PADDING_MODES)
+@pytest.mark.parametrize("padding", ["same", 2, (0, 3)])
+def test_padding_modes(device, padding_mode, padding):
+    image, weight = make_image((2, 3, 12, 15)), make_window((3, 1, 5, 3))
+    check_conv2d(image, weight, padding=padding, groups=3, padding_mode=padding_mode, device=device)
+
+
+@pytest.mark.filterwarnings("ignore:Using padding='same' with even kernel lengths")
+@pytest.mark.parametrize("size", [2, 4])
+@pytest.mark.parametrize("dilation", [1, 2, 3])
+def test_same_with_even_windows_pads_more_after(device, size, dilation):
+    image, weight = make_image((1, 2, 15, 17)), make_window((2, 1, size, size))
+    check_conv2d(image, weight, None, 1, "same", dilation, 2, device=device)
+
+
+@pytest.mark.parametrize("shape", [(1, 8), (8, 1), (3, 8), (4, 4)])
+def test_few_channel_banks(device, shape):
+    """(C_out, C_in) of a single-channel bank, a sum over channels, and a small mix."""
+    image, weight = make_image((2, shape[1], 21, 33)), make_window((*shape, 3, 5))
+    check_conv2d(image, weight, make_window((shape[0],)), padding="same", device=device)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_dense_many_channels_is_torch_s(device, dtype):
+    """A matrix product, handed to torch: the same bits as F.conv2d."""
+    image = make_image((2, 96, 9, 11), dtype, device=device)
+    weight, bias = make_window((80, 96, 3, 3), dtype, device=device), make_window((80,), dtype, device=device)
+    got = torch_conv.conv2d(image, weight, bias, 2, 1)
+    assert_same_bits(got, F.conv2d(image, weight, bias, 2, 1))
+    assert "torch" in str(torch_conv.explain(torch_conv.conv2d, image, weight, bias, 2, 1))
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.complex64, torch.complex128, torch.int32, torch.int8, torch.uint8, torch.int16])
+def test_other_dtypes_are_torch_s(dtype):
+    real = make_image((1, 2, 6, 7), torch.int16).div(1000, rounding_mode="floor")
+    image, weight = real.to(dtype), torch.arange(18).reshape(2, 1, 3, 3).to(dtype)
+    assert torch.equal(torch_conv.conv2d(image, weight, groups=2), F.conv2d(image, weight, groups=2))
+
+
+@pytest.mark.parametrize("shape", [(0, 3, 8, 9), (3, 0, 9)])
+def test_no_samples_or_rows(device, shape):
+    image, weight = torch.zeros(shape, device=device), torch.ones(3, 1, 3, 3, device=device)
+    padding = 2
+    assert torch_conv.conv2d(image, weight, padding=padding, groups=3).shape == F.conv2d(
+        image.cpu(), weight.cpu(), padding=padding, groups=3
+    ).shape
+
+
+@pytest.mark.parametrize(
+    ("args", "kwargs"),
+    [
+        (((2, 3, 8, 8), (3, 1, 3, 3)), {"groups": 2}),
+        (((2, 3, 8, 8), (4, 2, 3, 3)), {}),
+        (((8, 8), (1, 1, 3, 3)), {}),
+        (((2, 3, 8, 8), (3, 3, 3)), {}),
+        (((2, 3, 8, 8), (3, 3, 3, 3)), {"stride": 0}),
+        (((2, 3, 8, 8), (3, 3, 3, 3)), {"dilation": 0}),
+        (((2, 3, 8, 8), (3, 3, 3, 3)), {"padding": -1}),
+        (((2, 3, 8, 8), (3, 3, 3, 3)), {"padding": "same", "stride": 2}),
+        (((2, 3, 8, 8), (3, 3, 3, 3)), {"padding": "full"}),
+        (((2, 3, 8, 8), (3, 3, 9, 9)), {}),
+        (((2, 3, 8, 8), (3, 3, 3, 3)), {"groups": 0}),
+        (((2, 3, 8, 8), (3, 3, 3, 3)), {"bias": torch.zeros(2)}),
+        (((2, 3, 8, 8), (3, 3, 3, 3)), {"bias": torch.zeros(3, 1)}),
+        (((2, 3, 8, 8), (3, 3, 3, 3)), {"stride": (1, 2, 3)}),
+    ],
+)
+def test_illegal_for_torch_is_illegal_here(device, args, kwargs):
+    image, weight = (torch.ones(shape, device=device) for shape in args)
+    kwargs = {k: v.to(device) if isinstance(v, torch.Tensor) else v for k, v in kwargs.items()}
+    with pytest.raises((RuntimeError, ValueError, TypeError)):
+        F.conv2d(image, weight, **kwargs)
+    with pytest.raises((ValueError, TypeError)):
+        torch_conv.conv2d(image, weight, **kwargs)
+
+
+@pytest.mark.parametrize("kwargs", [{}, {"padding": 1}, {"padding": "same"}, {"stride": [2]}, {"dilation": (2, 1)}])
+def test_function_and_operator_are_one(device, kwargs):
+    image, weight = make_image((2, 3, 20, 31), device=device), make_window((3, 1, 3, 5), device=device)
+    op = torch.ops.torch_conv.conv2d
+    as_lists = {k: list(v) if isinstance(v, tuple) else [v] if isinstance(v, int) else v for k, v in kwargs.items()}
+    assert_same_bits(op(image, weight, groups=3, **as_lists), torch_conv.conv2d(image, weight, groups=3, **kwargs))
+
+
+def test_result_keeps_channels_last(device):
+    image = make_image((2, 4, 9, 10), device=device).contiguous(memory_format=torch.channels_last)
+    got = torch_conv.conv2d(image, make_window((4, 1, 3, 3), device=device), padding=1, groups=4)
+    assert got.is_contiguous(memory_format=torch.channels_last)

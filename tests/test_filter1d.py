@@ -1,0 +1,79 @@
+"""filter1d: one window along any dimension."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.ndimage as ndi
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from oracle import check
+from strategies import BORDERS, DTYPES, make_image, make_window, seeds
+from tolerance import assert_same_bits
+
+import torch_conv
+
+
+@st.composite
+def filter_cases(draw):
+    shape = draw(st.lists(st.integers(1, 12), min_size=1, max_size=4))
+    dim = draw(st.integers(-len(shape), len(shape) - 1))
+    k = draw(st.one_of(st.integers(1, 7), st.just(29)))
+    stride, dilation = draw(st.integers(1, 3)), draw(st.integers(1, 3))
+    options = {
+        "border_type": draw(st.sampled_from(BORDERS)),
+        "normalized": draw(st.booleans()),
+        "padding": draw(st.sampled_from(["same", "valid"])) if (k - 1) * dilation < shape[dim] else "same",
+        "behaviour": draw(st.sampled_from(["corr", "conv"])),
+        "dim": dim,
+        "anchor": draw(st.one_of(st.none(), st.integers(-1, k - 1))),
+        "stride": stride,
+        "dilation": dilation,
+        "value": draw(st.sampled_from([0.0, 1.5])),
+    }
+    signal = make_image(shape, draw(st.sampled_from(DTYPES)), draw(seeds()))
+    return signal, make_window((k,), seed=draw(seeds())).abs() + 0.25, options
+
+
+@given(case=filter_cases())
+def test_any_call_agrees_with_the_oracle(device, case):
+    signal, kernel, options = case
+    check("filter1d", signal, kernel, device=device, window=(1, kernel.shape[-1]), **options)
+
+
+def test_textbook_example(device):
+    """x = [8, 2, 5, 4, 1, 7, 3], f = [1, 3, 5, 3, 1], zero ghost cells."""
+    x = torch.tensor([8.0, 2, 5, 4, 1, 7, 3], device=device)
+    f = torch.tensor([1.0, 3, 5, 3, 1], device=device)
+    y = torch_conv.filter1d(x, f, "constant")
+    assert y.shape == (7,)
+    assert y[1:4].tolist() == [53, 52, 47]
+
+
+@pytest.mark.parametrize("dim", [0, 1, 2, 3, -1, -2, -3, -4])
+def test_every_dimension(device, dim):
+    image, kernel = make_image((5, 6, 7, 8)), make_window((3,))
+    moved = torch_conv.filter1d(image.movedim(dim, -1).contiguous().to(device), kernel.to(device), "circular")
+    got = torch_conv.filter1d(image.to(device), kernel.to(device), "circular", dim=dim)
+    assert_same_bits(got, moved.movedim(-1, dim))
+
+
+def test_is_one_row_of_filter2d(device):
+    image, kernel = make_image((3, 20, 31), device=device), make_window((5,), device=device)
+    assert_same_bits(torch_conv.filter1d(image, kernel), torch_conv.filter2d(image, kernel[None]))
+    assert_same_bits(torch_conv.filter1d(image, kernel, dim=-2), torch_conv.filter2d(image, kernel[:, None]))
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_witness_scipy(device, axis):
+    image, kernel = make_image((9, 10, 11), torch.float64), make_window((4,), torch.float64)
+    expected = ndi.correlate1d(image.numpy(), kernel.numpy(), axis, mode="reflect")
+    got = torch_conv.filter1d(image.to(device), kernel.to(device), "symmetric", dim=axis, anchor=-1).cpu()
+    np.testing.assert_allclose(got.numpy(), expected, rtol=1e-13, atol=1e-13)
+
+
+@pytest.mark.parametrize("dim", [2, -3])
+def test_dim_out_of_range(device, dim):
+    with pytest.raises((ValueError, IndexError), match="filter1d: dim"):
+        torch_conv.filter1d(torch.zeros(4, 5, device=device), torch.ones(3, device=device), dim=dim)

@@ -1,0 +1,312 @@
+"""The textbook kernels: the studies' own tests, every block and window, the fallback, refusals, and their tables."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+from tolerance import assert_same_bits
+
+import torch_conv
+from torch_conv import _timing, kernels
+from torch_conv.cli import ladder_tables, main
+
+RUNGS = ("naive", "constant", "tiled", "l2_halo")
+BLOCKS = ((8, 8), (16, 16), (32, 8), (32, 16))
+WINDOWS = (
+    ("gaussian", 3),
+    ("gaussian", 5),
+    ("gaussian", 7),
+    ("sobel_x", 3),
+    ("sobel_y", 3),
+    ("laplacian", 3),
+    ("sharpen", 3),
+)
+
+
+def ladder(image, kernel, variant="naive", block=(16, 16)):
+    return torch.ops.torch_conv.ladder2d(image, kernel, variant, block)
+
+
+def noise(*shape):
+    return torch.rand(shape, generator=torch.Generator().manual_seed(42))
+
+
+def checkerboard():
+    squares = torch.arange(64) // 8
+    return ((squares[:, None] + squares) % 2).float()
+
+
+IMAGES = {"checkerboard": checkerboard(), "noise": noise(64, 64)}
+
+
+def filtered(image, kernel):
+    """The float64 result of F.conv2d, zero padding, any leading dimensions."""
+    planes = image.double().reshape(-1, 1, *image.shape[-2:])
+    return F.conv2d(planes, kernel.double()[None, None], padding=kernel.shape[0] // 2).reshape(image.shape)
+
+
+def edges(image, kernel):
+    """|Gx| + |Gy| after a first window, each step zero padded."""
+    blurred = filtered(image, kernel)
+    return filtered(blurred, kernels.sobel_x()).abs() + filtered(blurred, kernels.sobel_y()).abs()
+
+
+def assert_close(got, expected, tolerance):
+    assert got.shape == expected.shape
+    assert got.dtype == torch.float32
+    error = (got.cpu().double() - expected).abs().max().item()
+    assert error <= tolerance
+
+
+# ---- the 2-D study ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("variant", RUNGS)
+@pytest.mark.parametrize("window", WINDOWS, ids=lambda w: f"{w[0]}{w[1]}")
+@pytest.mark.parametrize("image", IMAGES.values(), ids=IMAGES)
+def test_study(image, window, variant, device):
+    kernel = kernels.named(*window)
+    assert_close(ladder(image.to(device), kernel, variant), filtered(image, kernel), 1e-5)
+
+
+@pytest.mark.parametrize("kernel", [kernels.gaussian2d(3), kernels.box(3), kernels.identity(3)], ids=str)
+@pytest.mark.parametrize(
+    "image", [*IMAGES.values(), noise(1, 1), noise(33, 17), noise(2, 3, 5, 40)], ids=lambda x: str(tuple(x.shape))
+)
+def test_fused(image, kernel, device):
+    assert_close(ladder(image.to(device), kernel, "fused"), edges(image, kernel), 1e-4)
+
+
+@pytest.mark.parametrize("k", [1, 3, 5, 7, 9, 27])
+@pytest.mark.parametrize("shape", [(1, 1), (33, 17), (16, 64), (2, 3, 20, 31)], ids=str)
+@pytest.mark.parametrize("variant", RUNGS)
+def test_window_sizes_and_shapes(variant, shape, k, device):
+    image, kernel = noise(*shape), kernels.gaussian2d(k, 3.0)
+    assert_close(ladder(image.to(device), kernel, variant), filtered(image, kernel), 1e-5)
+
+
+def test_gold_sums_in_float64():
+    image = torch.tensor([[2.0**30, 1.0, -(2.0**30)]])
+    assert ladder(image, torch.ones(3, 3))[0, 1].item() == 1.0
+
+
+def test_input_is_read_through_its_strides_and_kept(device):
+    image = noise(17, 3, 33).to(device).permute(1, 2, 0)
+    before = image.clone()
+    kernel = kernels.named("sharpen")
+    assert_close(ladder(image, kernel.T), filtered(before.cpu(), kernel.T), 1e-5)
+    assert_same_bits(image, before)
+
+
+@pytest.mark.parametrize("shape", [(0, 8, 8), (2, 0, 8), (8, 0)], ids=str)
+def test_no_elements(shape, device):
+    assert ladder(torch.empty(shape, device=device), kernels.box(3)).shape == shape
+
+
+def test_defaults(device):
+    image, kernel = noise(20, 20).to(device), kernels.gaussian2d(3)
+    assert_same_bits(torch.ops.torch_conv.ladder2d(image, kernel), ladder(image, kernel, "naive", (16, 16)))
+    assert_same_bits(torch.ops.torch_conv.ladder2d(image, kernel, "tiled", 8), ladder(image, kernel, "tiled", (8, 8)))
+
+
+# ---- the stencil study -----------------------------------------------------------------------------------------------
+
+
+def test_stencil_interior(device):
+    image, kernel = noise(256, 256), kernels.box(3)
+    blurred = torch_conv.filter2d(image.to(device), kernel, border_type="zero_output").cpu()
+    assert_close(blurred[1:-1, 1:-1], ladder(image, kernel).double()[1:-1, 1:-1], 1e-3)
+    rim = blurred.clone()
+    rim[1:-1, 1:-1] = 0
+    assert not rim.any()
+
+
+# ---- CUDA: one fma chain, however the block fetches its pixels -------------------------------------------------------
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("block", [*BLOCKS, (1, 1), (7, 3), (1024, 1), (1, 1024), (24, 5)], ids=str)
+@pytest.mark.parametrize("k", [3, 5, 7, 9])
+def test_blocks_and_windows_have_the_same_bits(k, block, cuda):
+    image, kernel = noise(2, 70, 83).to(cuda), torch.randn(k, k, generator=torch.Generator().manual_seed(k)) / k
+    naive = ladder(image, kernel)
+    assert_close(naive, filtered(image.cpu(), kernel), 1e-5)
+    for variant in RUNGS:
+        assert_same_bits(ladder(image, kernel, variant, block), naive)
+    if k == 3:
+        assert_same_bits(ladder(image, kernel, "fused", block), ladder(image, kernel, "fused"))
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("k", [3, 5, 7])
+def test_same_bits_as_the_library(k, cuda):
+    image, kernel = noise(65, 130), kernels.gaussian2d(k)
+    naive = ladder(image.to(cuda), kernel)
+    for place in ("cpu", cuda):
+        direct = torch_conv.filter2d(image.to(place), kernel, border_type="constant", algorithm="direct")
+        assert_same_bits(naive, direct)
+
+
+@pytest.mark.cuda
+def test_fused_has_the_bits_of_one_by_one(cuda):
+    image, blur = noise(61, 47).to(cuda), kernels.gaussian2d(3)
+    image[30, 20] = math.inf
+    image[5, 5] = math.nan
+    blurred = ladder(image, blur, "tiled")
+    gx, gy = (ladder(blurred, sobel, "tiled") for sobel in (kernels.sobel_x(), kernels.sobel_y()))
+    assert_same_bits(ladder(image, blur, "fused"), gx.abs() + gy.abs())
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("variant", [*RUNGS, "fused"])
+def test_more_planes_than_a_grid_has(variant, cuda):
+    image, kernel = noise(65_540, 2, 3).to(cuda), kernels.gaussian2d(3)
+    expected = ladder(image[-6:], kernel, variant)
+    assert_same_bits(ladder(image, kernel, variant)[-6:], expected)
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("variant", [*RUNGS, "fused"])
+def test_streams_do_not_share_a_window(variant, cuda):
+    image = noise(512, 512).to(cuda)
+    windows = [kernels.gaussian2d(3), kernels.sharpen()]
+    expected = [ladder(image, kernel, variant) for kernel in windows]
+    streams = [torch.cuda.Stream() for _ in windows]
+    torch.cuda.synchronize()
+    results = []
+    for _ in range(20):
+        for stream, kernel in zip(streams, windows, strict=True):
+            with torch.cuda.stream(stream):
+                results.append(ladder(image, kernel, variant))
+    torch.cuda.synchronize()
+    for i, result in enumerate(results):
+        assert_same_bits(result, expected[i % 2])
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("variant", [*RUNGS, "fused"])
+def test_captured_window_outlives_its_tensor(variant, cuda):
+    image, kernel = noise(40, 40).to(cuda), kernels.gaussian2d(3)
+    expected = ladder(image, kernel, variant)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        result = ladder(image, kernel, variant)
+    kernel.zero_()
+    graph.replay()
+    assert_same_bits(result, expected)
+
+
+@pytest.mark.cuda
+def test_too_many_rows_are_refused(cuda):
+    with pytest.raises(
+        RuntimeError, match="ladder2d: input must have at most 65535 \\* block\\[1\\] rows on CUDA, got"
+    ):
+        ladder(torch.zeros(65_536, 1, device=cuda), kernels.box(3), "naive", (32, 1))
+    assert ladder(torch.zeros(65_536, 1, device=cuda), kernels.box(3), "naive", (32, 2)).shape == (65_536, 1)
+
+
+# ---- refusals --------------------------------------------------------------------------------------------------------
+
+IMAGE, KERNEL = torch.zeros(8, 8), torch.ones(3, 3)
+
+
+@pytest.mark.parametrize(
+    ("args", "sentence"),
+    [
+        (
+            (IMAGE, KERNEL, "fast", (16, 16)),
+            "ladder2d: variant must be 'naive', 'constant', 'tiled', 'l2_halo' or 'fused', got 'fast'",
+        ),
+        ((torch.zeros(8), KERNEL), "ladder2d: input must have at least 2 dimensions, got 1"),
+        ((IMAGE.double(), KERNEL), "ladder2d: input must have dtype float32"),
+        ((IMAGE, KERNEL.double()), "ladder2d: kernel must have dtype float32 and be on cpu"),
+        ((IMAGE, torch.ones(3, 5)), "ladder2d: kernel must be square and odd, got shape (3, 5)"),
+        ((IMAGE, torch.ones(4, 4)), "ladder2d: kernel must be square and odd, got shape (4, 4)"),
+        ((IMAGE, torch.ones(1, 3, 3)), "ladder2d: kernel must be square and odd, got shape (1, 3, 3)"),
+        ((IMAGE, torch.ones(5, 5), "fused"), "ladder2d: variant 'fused' takes a 3x3 kernel, got 5x5"),
+        (
+            (IMAGE, torch.ones(29, 29)),
+            "ladder2d: kernel must have at most 800 taps to fit into constant memory, got 841",
+        ),
+        ((IMAGE, KERNEL, "naive", (0, 16)), "ladder2d: block must be at least 1, got 0"),
+        ((IMAGE, KERNEL, "naive", (64, 32)), "ladder2d: block must have at most 1024 threads, got 2048"),
+    ],
+    ids=lambda value: value[10:40] if isinstance(value, str) else "",
+)
+def test_refusals(args, sentence, device):
+    image, *rest = args
+    with pytest.raises(RuntimeError) as refusal:
+        torch.ops.torch_conv.ladder2d(image.to(device), *rest)
+    assert str(refusal.value).splitlines()[0] == sentence
+    assert ladder(IMAGE.to(device), KERNEL).sum() == 0  # the next good call works
+
+
+# ---- the command and its clock ---------------------------------------------------------------------------------------
+
+
+def test_tables_on_the_cpu(monkeypatch, tmp_path, capsys):
+    kept = {"stencil": [(256, False)], "correctness": [("box", 3)], "size": [64], "fused": [64], "window": [3]}
+
+    def few(cuda, quick, studies=ladder_tables.studies):
+        return [
+            ladder_tables.Study(s.name, s.title, s.columns, kept[s.name], s.measure, s.note)
+            for s in studies(cuda, quick)
+            if s.name in kept
+        ]
+
+    monkeypatch.setattr(ladder_tables, "studies", few)
+    written = tmp_path / "ladder.json"
+    command = [
+        "bench",
+        "ladder",
+        "--device",
+        "cpu",
+        "--quick",
+        "--json",
+        str(written),
+        "--figures",
+        str(tmp_path / "f"),
+    ]
+    assert main(command) == 0
+    printed = capsys.readouterr().out
+    assert "CPU columns only" in printed
+    assert "V1 naive" not in printed
+    document = json.loads(written.read_text())
+    assert document["metadata"]["torch"] == torch.__version__
+    assert [table["name"] for table in document["tables"]] == ["stencil", "correctness", "size", "window", "fused"]
+    for table in document["tables"]:
+        assert all(key in row for row in table["rows"] for key in table["columns"])
+    assert {p.name for p in (tmp_path / "f").iterdir()} == {f"ladder_{n}.png" for n in ("size", "window", "fused")}
+
+
+def test_tables_on_the_gpu_name_their_rungs():
+    columns = {study.name: {c.key for c in study.columns} for study in ladder_tables.studies(cuda=True, quick=False)}
+    assert {f"{rung}_ms" for rung in RUNGS} < columns["size"] & columns["window"] & columns["block"]
+    assert {"fused_ms", "unfused_ms", "production_ms", "conv2d_ms"} < columns["fused"]
+
+
+@pytest.mark.parametrize("options", [["--device", "tpu"], ["--json", "/no/such/folder/x.json"]], ids=" ".join)
+def test_bad_options(options, capsys):
+    assert main(["bench", "ladder", *options]) == 2
+    assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+def test_timed_calls_take_turns():
+    made = []
+    times = _timing.time_call([lambda: made.append("a"), lambda: made.append("b")], "cpu", repeats=4, warmup=1)
+    assert len(times) == 4
+    assert min(times) > 0
+    assert made[::2] == ["a"] * (len(made) // 2)
+    assert made[1::2] == ["b"] * (len(made) // 2)
+
+
+@pytest.mark.cuda
+def test_timing_without_capture(cuda):
+    image = noise(32, 32).to(cuda)
+    captured = _timing.time_call(lambda: image + 1, cuda, repeats=3)
+    looped = _timing.time_call(lambda: (image + 1).sum().item(), cuda, repeats=3)  # synchronises: cannot be captured
+    assert 0 < max(captured) < min(looped)

@@ -1,0 +1,114 @@
+"""NaN and Inf reach the windows that contain them, and no others, whatever the algorithm."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from strategies import FLOATS, make_image, make_window
+from tolerance import assert_same_bits
+
+import torch_conv
+
+SIZE = (5, 8)
+CALLS = {
+    "filter2d": lambda x, border: torch_conv.filter2d(x, make_window(SIZE).abs() + 0.1, border),
+    "filter2d_separable": lambda x, border: torch_conv.filter2d_separable(
+        x, make_window(SIZE[1:]).abs() + 0.1, make_window(SIZE[:1]).abs() + 0.1, border
+    ),
+    "box_blur": lambda x, border: torch_conv.box_blur(x, SIZE, border),
+    "large box_blur": lambda x, border: torch_conv.box_blur(x, (31, 40), border),
+}
+
+
+def windows_with(mask, name, border):
+    """Where a window of ones over `mask` is not zero."""
+    size = (31, 40) if name.startswith("large") else SIZE
+    return torch_conv.reference.filter2d(mask.double(), torch.ones(size), border) > 0
+
+
+def scatter(image, values, seed=3):
+    """A few special values at random places; a mask of them."""
+    places = torch.randperm(image.numel(), generator=torch.Generator().manual_seed(seed))[: len(values)]
+    image.view(-1)[places] = torch.tensor(values, dtype=image.dtype)
+    return ~image.isfinite()
+
+
+@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize("border", ["reflect", "circular", "constant", "replicate", "skip"])
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("shape", [(1, 1, 9, 11), (2, 1, 70, 150), (1, 2, 130, 333)])
+def test_nan_stays_in_its_windows(device, name, border, dtype, shape):
+    clean = make_image(shape, dtype)
+    image = clean.clone()
+    mask = scatter(image, [float("nan")] * 3)
+    got = CALLS[name](image.to(device), border).cpu()
+    hit = windows_with(mask, name, border)
+    assert torch.equal(got.isnan(), hit)
+    finite = CALLS[name](torch.where(mask, torch.zeros_like(clean), clean).to(device), border).cpu()
+    if "box" in name:
+        tolerance = {torch.float64: 1e-12, torch.float32: 1e-5, torch.float16: 2e-3, torch.bfloat16: 2e-2}[dtype]
+        torch.testing.assert_close(got[~hit], finite[~hit], rtol=tolerance, atol=tolerance)
+    else:
+        assert_same_bits(got[~hit], finite[~hit])
+
+
+@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize("border", ["reflect", "circular"])
+@pytest.mark.parametrize("shape", [(1, 1, 70, 150), (1, 2, 130, 333)])
+def test_infinities_add_up_as_they_should(device, name, border, shape):
+    """+Inf alone gives +Inf, with -Inf in the same window NaN."""
+    image = make_image(shape)
+    scatter(image, [float("inf"), float("-inf"), float("inf"), float("-inf")])
+    got = CALLS[name](image.to(device), border).cpu()
+    plus, minus = (windows_with(image == sign * float("inf"), name, border) for sign in (1, -1))
+    assert torch.equal(got.isposinf(), plus & ~minus)
+    assert torch.equal(got.isneginf(), minus & ~plus)
+    assert torch.equal(got.isnan(), plus & minus)
+
+
+def test_zero_taps_multiply_too(device):
+    """0 * NaN and 0 * Inf are NaN."""
+    for special in (float("nan"), float("inf")):
+        image = torch.ones(5, 9, device=device)
+        image[2, 4] = special
+        kernel = torch.zeros(3, 3, device=device)
+        kernel[1, 1] = 1
+        got = torch_conv.filter2d(image, kernel)
+        expected = torch.zeros(5, 9, dtype=torch.bool)
+        expected[1:4, 3:6] = True
+        if special == float("inf"):
+            assert got[2, 4].isposinf()
+            expected[2, 4] = False
+        assert torch.equal(got.isnan().cpu(), expected)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_an_overflowing_sum_stays_in_its_windows(device, dtype):
+    """Finite values whose sum overflows are another way to a running sum full of Inf."""
+    image = torch.ones(60, 200, dtype=dtype, device=device)
+    image[20:23, 50:60] = torch.finfo(dtype).max
+    got = torch_conv.box_blur(image, (9, 17), "replicate").cpu()
+    hit = torch_conv.reference.filter2d((image.cpu() > 1).double(), torch.ones(9, 17), "replicate") > 0
+    torch.testing.assert_close(got[~hit], torch.ones_like(got[~hit]), rtol=1e-6, atol=0)
+
+
+def test_a_nan_in_the_window_reaches_every_pixel(device):
+    kernel = torch.ones(3, 3, device=device)
+    kernel[0, 2] = float("nan")
+    assert torch_conv.filter2d(torch.ones(7, 9, device=device), kernel).isnan().all()
+
+
+def test_conv2d(device):
+    image = torch.ones(2, 3, 9, 12, device=device)
+    image[1, 2, 4, 5] = float("nan")
+    got = torch_conv.conv2d(image, torch.ones(3, 1, 3, 3, device=device), padding=1, groups=3)
+    assert got.isnan().sum() == 9
+    assert got[1, 2, 3:6, 4:7].isnan().all()
+
+
+def test_nan_becomes_zero_in_integers(device):
+    image = torch.full((6, 30), 9.0, device=device)
+    image[3, 15] = float("nan")
+    got = torch_conv.box_blur(image, 3, output_dtype=torch.uint8)
+    assert got[2:5, 14:17].eq(0).all()
+    assert got.eq(9).sum() == 6 * 30 - 9

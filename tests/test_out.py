@@ -1,0 +1,126 @@
+"""out=: results written where the caller says, never over the input."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from strategies import DTYPES, LAYOUTS, lay_out, make_image, make_window
+from tolerance import assert_same_bits
+
+import torch_conv
+
+CALLS = {
+    "filter2d": lambda x, **kw: torch_conv.filter2d(x, make_window((3, 4)).to(x.device), **kw),
+    "filter2d_separable": lambda x, **kw: torch_conv.filter2d_separable(x, make_window((5,)), make_window((3,)), **kw),
+    "box_blur": lambda x, **kw: torch_conv.box_blur(x, (3, 4), **kw),
+    "gaussian_blur2d": lambda x, **kw: torch_conv.gaussian_blur2d(x, 5, 1.1, **kw),
+    "laplacian": lambda x, **kw: torch_conv.laplacian(x, 3, **kw),
+    "unsharp_mask": lambda x, **kw: torch_conv.unsharp_mask(x, 5, 1.1, **kw),
+}
+SHAPE = (2, 3, 17, 21)
+
+
+@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_writes_and_returns_out(device, name, layout):
+    image = make_image(SHAPE, device=device)
+    expected = CALLS[name](image)
+    out = lay_out(torch.full(SHAPE, -7.0, device=device), layout)
+    strides = out.stride()
+    got = CALLS[name](image, out=out)
+    assert got is out
+    assert out.stride() == strides
+    assert_same_bits(out, expected)
+
+
+@pytest.mark.parametrize("name", ["filter2d", "filter2d_separable", "box_blur"])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_the_dtype_of_out_decides(device, name, dtype):
+    image = make_image(SHAPE, torch.uint8, device=device)
+    out = torch.zeros(SHAPE, dtype=dtype, device=device)
+    CALLS[name](image, out=out)
+    assert_same_bits(out, CALLS[name](image, output_dtype=dtype))
+    assert out.float().abs().max() > 0
+
+
+def test_only_out_is_written(device):
+    """A view into a larger tensor: what lies around it stays."""
+    around = torch.full((2, 3, 19, 25), -7.0, device=device)
+    inner = around[:, :, 1:-1, 3:-1]
+    image = make_image(inner.shape, device=device)
+    for call in CALLS.values():
+        around.fill_(-7.0)
+        call(image, out=inner)
+        assert_same_bits(inner, call(image))
+        inner.fill_(-7.0)
+        assert around.eq(-7.0).all()
+
+
+def test_out_of_a_strided_or_valid_call(device):
+    image, kernel = make_image((2, 17, 21), device=device), make_window((3, 4), device=device)
+    for options in ({"stride": (2, 3)}, {"padding": "valid"}, {"padding": "valid", "dilation": 2}):
+        expected = torch_conv.filter2d(image, kernel, **options)
+        out = torch.empty_like(expected)
+        torch_conv.filter2d(image, kernel, out=out, **options)
+        assert_same_bits(out, expected)
+
+
+def test_leading_dimensions_of_out_that_do_not_merge(device):
+    image, kernel = make_image((4, 3, 2, 9, 11), device=device), make_window((3, 3), device=device)
+    out = torch.zeros(3, 4, 2, 9, 11, device=device).transpose(0, 1)
+    torch_conv.filter2d(image, kernel, out=out)
+    assert_same_bits(out, torch_conv.filter2d(image, kernel))
+
+
+@pytest.mark.parametrize("name", ["filter2d", "filter2d_separable", "box_blur"])
+def test_overlap_with_the_input_is_refused(device, name):
+    """Writing where others still read would be a race."""
+    both = make_image((3, 17, 21), device=device)
+    before = both.clone()
+    with pytest.raises(ValueError) as caught:
+        CALLS[name](both, out=both)
+    assert str(caught.value) == f"{name}: out must not overlap input"
+    with pytest.raises(ValueError) as caught:
+        CALLS[name](both[:2], out=both[1:])
+    assert str(caught.value) == f"{name}: out must not overlap input"
+    assert_same_bits(both, before)
+    CALLS[name](both[:1], out=both[1:2])  # neighbours are no overlap
+    assert_same_bits(both[1], CALLS[name](before[:1])[0])
+
+
+@pytest.mark.parametrize(
+    ("make", "sentence"),
+    [
+        (lambda: torch.zeros(17, 20), "out must have shape (17, 21), got (17, 20)"),
+        (lambda: torch.zeros(1, 17, 21), "out must have shape (17, 21), got (1, 17, 21)"),
+        (lambda: torch.zeros(1, 21).expand(17, 21), "out must not overlap itself, got stride 0 in dimension 0"),
+    ],
+)
+@pytest.mark.parametrize("name", ["filter2d", "filter2d_separable", "box_blur"])
+def test_bad_out(device, name, make, sentence):
+    out = make().to(device) if make().is_contiguous() else torch.zeros(1, 21, device=device).expand(17, 21)
+    with pytest.raises(ValueError) as caught:
+        CALLS[name](make_image((17, 21), device=device), out=out)
+    assert str(caught.value) == f"{name}: {sentence}"
+    assert out.eq(0).all()
+
+
+@pytest.mark.parametrize("name", ["filter2d", "filter2d_separable", "box_blur"])
+def test_bad_dtype_of_out(device, name):
+    out = torch.zeros(17, 21, dtype=torch.int32, device=device)
+    with pytest.raises(TypeError, match=f"^{name}: out must have dtype float32, .*, got int32$"):
+        CALLS[name](make_image((17, 21), device=device), out=out)
+    assert out.eq(0).all()
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("name", ["filter2d", "filter2d_separable", "box_blur"])
+def test_out_on_another_device(cuda, name):
+    with pytest.raises(ValueError) as caught:
+        CALLS[name](make_image((17, 21), device=cuda), out=torch.zeros(17, 21))
+    assert str(caught.value) == f"{name}: out must be on cuda:0, got cpu"
+
+
+def test_out_of_an_empty_image(device):
+    out = torch.zeros(0, 4, 5, device=device)
+    assert torch_conv.filter2d(torch.zeros(0, 4, 5, device=device), make_window((3, 3), device=device), out=out) is out

@@ -1,0 +1,121 @@
+"""Seconds per call, for the command line and the benchmarks: CUDA graphs and events on a GPU, a clock on a CPU."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from statistics import median
+
+import torch
+
+__all__ = ["interleaved", "median", "sampler", "time_call"]
+
+Call = Callable[[], object]
+
+SAMPLE_SECONDS = 2e-3  # one sample holds calls for at least this long: events resolve 0.5 us, clocks about as much
+MOST_CALLS = 4096  # in one sample
+
+
+def time_call(
+    fn: Call | Sequence[Call], device: torch.device | str, *, repeats: int = 20, warmup: int = 3
+) -> list[float]:
+    """Times one operation; each of the `repeats` results is a mean over enough calls to fill a sample.
+
+    Args:
+        fn: what to call; or several calls over different buffers, made in turn, for a working set beyond the L2 cache.
+        device: where the work runs.
+        repeats: number of samples.
+        warmup: calls (rounds of calls) before the first sample.
+
+    Returns:
+        `repeats` times in seconds per call; on a GPU the device's time, without the host's.
+    """
+    sample = sampler(fn, device, warmup=warmup)
+    return [sample() for _ in range(repeats)]
+
+
+def interleaved(
+    calls: Mapping[str, Call | Sequence[Call]], device: torch.device | str, *, rounds: int = 5, warmup: int = 3
+) -> dict[str, list[float]]:
+    """Times several operations in turn, round by round, so that a drifting clock rate meets them all alike."""
+    samples = {name: sampler(fn, device, warmup=warmup) for name, fn in calls.items()}
+    times: dict[str, list[float]] = {name: [] for name in calls}
+    for _ in range(rounds):
+        for name, sample in samples.items():
+            times[name].append(sample())
+    return times
+
+
+def sampler(fn: Call | Sequence[Call], device: torch.device | str, *, warmup: int = 3) -> Callable[[], float]:
+    """Prepares (warms up, captures) and returns a function that takes one sample: seconds per call."""
+    calls = [fn] if callable(fn) else list(fn)
+    device = torch.device(device)
+    if device.type == "cuda":
+        with torch.cuda.device(device):
+            return _cuda_sampler(calls, warmup)
+    return _cpu_sampler(calls, warmup)
+
+
+def _play(calls: list[Call], rounds: int) -> None:
+    """Makes all calls `rounds` times, keeping one round of results alive: they then fill different memory too."""
+    results: deque[object] = deque(maxlen=len(calls))
+    for _ in range(rounds):
+        for call in calls:
+            results.append(call())
+
+
+def _rounds(seconds: float, count: int) -> int:
+    """Rounds of `count` calls, `seconds` long each, that fill a sample."""
+    return min(math.ceil(SAMPLE_SECONDS / max(seconds, 1e-9)), max(1, MOST_CALLS // count))
+
+
+def _cpu_sampler(calls: list[Call], warmup: int) -> Callable[[], float]:
+    _play(calls, warmup)
+
+    def seconds(rounds: int) -> float:
+        start = time.perf_counter()
+        _play(calls, rounds)
+        return time.perf_counter() - start
+
+    rounds = _rounds(seconds(1), len(calls))
+    return lambda: seconds(rounds) / (rounds * len(calls))
+
+
+def _cuda_sampler(calls: list[Call], warmup: int) -> Callable[[], float]:
+    _play(calls, max(1, warmup))
+    torch.cuda.synchronize()
+    device = torch.cuda.current_device()
+
+    def seconds(play: Callable[[], None]) -> float:
+        with torch.cuda.device(device):
+            start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            start.record()
+            play()
+            end.record()
+            end.synchronize()
+            return start.elapsed_time(end) / 1e3
+
+    try:
+        # The time of an eager round is mostly the host's; that of a replayed round tells how many fill a sample.
+        play = _capture(calls, 1)
+        play()
+        rounds = _rounds(seconds(play), len(calls))
+        play = _capture(calls, rounds)
+        play()
+    except RuntimeError:  # something in the calls cannot be captured: loops from the host then
+        torch.cuda.synchronize()
+        rounds = _rounds(seconds(lambda: _play(calls, 1)), len(calls))
+
+        def play() -> None:
+            _play(calls, rounds)
+
+    return lambda: seconds(play) / (rounds * len(calls))
+
+
+def _capture(calls: list[Call], rounds: int) -> Callable[[], None]:
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        _play(calls, rounds)
+    return graph.replay

@@ -1,0 +1,51 @@
+"""The command line: `torch-conv demo | filter | bench | info`, also `python -m torch_conv`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+
+class UsageError(Exception):
+    """Bad input from the command line: one plain sentence, exit status 2."""
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser that answers bad options with one sentence, not with its whole usage."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: {message} (see {self.prog} --help)\n")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs one command and returns its exit status: 0, or 2 after one sentence about bad input."""
+    args = build_parser().parse_args(argv)
+    try:
+        args.run(args)
+    except (UsageError, OSError, ValueError, TypeError) as error:
+        sentence = " ".join(str(error).split())
+        if isinstance(error, OSError) and error.filename is not None:
+            sentence = f"{error.filename}: {error.strerror}"
+        print(f"torch-conv {args.command}: {sentence}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print(f"torch-conv {args.command}: interrupted", file=sys.stderr)
+        return 130
+    return 0
+
+
+def build_parser() -> Parser:
+    from torch_conv.cli import demo, filter, info, ladder
+
+    parser = Parser(prog="torch-conv", description="Image filters on hand-written CUDA and CPU kernels.")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    demo.add_parser(commands)
+    filter.add_parser(commands)
+    bench = commands.add_parser(
+        "bench", help="measure kernels on this machine", description="Measure kernels on this machine."
+    )
+    ladder.add_parser(bench.add_subparsers(dest="benchmark", metavar="BENCHMARK", required=True))
+    info.add_parser(commands)
+    return parser

@@ -1,0 +1,65 @@
+"""`torch-conv filter IN OUT --filter NAME`: one photograph, one filter."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+
+from torch import Tensor
+
+import torch_conv
+from torch_conv import kernels
+from torch_conv.cli import UsageError
+from torch_conv.cli._images import check_output, device_named, read_image, write_image
+
+BORDERS = ("reflect", "replicate", "symmetric", "circular", "constant", "skip", "zero_output")
+
+# What is more than one window: (image, size, sigma, border) -> image.
+FUNCTIONS: dict[str, Callable[[Tensor, int, float, str], Tensor]] = {
+    "box": lambda x, size, sigma, border: torch_conv.box_blur(x, size, border),
+    "gaussian": lambda x, size, sigma, border: torch_conv.gaussian_blur2d(x, size, sigma, border),
+    "sobel": lambda x, size, sigma, border: torch_conv.sobel(x, normalized=False, border_type=border),
+    "unsharp": lambda x, size, sigma, border: torch_conv.unsharp_mask(x, size, sigma, border),
+}
+DEFAULT_SIZES = {"box": 9, "gaussian": 9, "unsharp": 9}  # every other filter is a 3 x 3 stencil
+
+
+def add_parser(commands: argparse._SubParsersAction) -> None:
+    names = sorted({*FUNCTIONS, *kernels.names()})
+    parser = commands.add_parser(
+        "filter",
+        help="filter one photograph",
+        description="Filter one photograph: PNG, JPEG, GIF or WebP in, PNG or JPEG out; transparency is dropped.",
+        epilog=f"Filters: {', '.join(names)}. 'sobel' is the gradient's magnitude; the _x and _y windows keep only "
+        "positive slopes, as 8-bit images have no negative values.",
+    )
+    parser.add_argument("input", metavar="IN", type=Path, help="the photograph")
+    parser.add_argument("output", metavar="OUT", type=Path, help="the filtered photograph, .png or .jpg")
+    parser.add_argument("--filter", metavar="NAME", required=True, choices=names, help="which filter (listed below)")
+    parser.add_argument("--size", metavar="K", type=int, help="window size in pixels (default: 9, stencils 3)")
+    parser.add_argument("--sigma", metavar="S", type=float, help="Gaussian's sigma in pixels (default: suits the size)")
+    parser.add_argument("--border", metavar="NAME", choices=BORDERS, default="reflect", help=" | ".join(BORDERS))
+    parser.add_argument("--device", metavar="D", help="cpu, cuda or cuda:N (default: the GPU, where there is one)")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> None:
+    size = DEFAULT_SIZES.get(args.filter, 3) if args.size is None else args.size
+    if size < 1:
+        raise UsageError(f"--size must be at least 1, got {size}")
+    if args.filter == "sobel" and size != 3:
+        raise UsageError(f"--size of sobel must be 3, got {size}")
+    if args.sigma is not None and args.filter not in ("gaussian", "unsharp"):
+        raise UsageError(f"--sigma has no meaning for {args.filter}")
+    sigma = kernels.default_sigma(size) if args.sigma is None else args.sigma
+    device = device_named(args.device)
+    check_output(args.output)
+    image = read_image(args.input).to(device)
+    if args.filter in FUNCTIONS:
+        result = FUNCTIONS[args.filter](image, size, sigma, args.border)
+    else:
+        result = torch_conv.filter2d(image, kernels.named(args.filter, size), args.border)
+    write_image(args.output, result)
+    c, h, w = result.shape
+    print(f"{args.output}: {args.filter}, {w} x {h} pixels, {c} channels, on {device}")

@@ -1,0 +1,56 @@
+"""`torch-conv info`: what a report of a problem should say about the machine."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import platform
+
+import torch
+
+import torch_conv
+from torch_conv.cli._images import has_cuda_module
+
+
+def add_parser(commands: argparse._SubParsersAction) -> None:
+    parser = commands.add_parser(
+        "info",
+        help="print versions and devices",
+        description="Print versions, devices and what this build of torch_conv can use of them.",
+    )
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> None:
+    for key, value in facts():
+        print(f"{key:<16}{value}")
+
+
+def facts() -> list[tuple[str, str]]:
+    """(what, its state) in the order they are printed."""
+    rows = [
+        ("torch_conv", torch_conv.__version__),
+        ("python", platform.python_version()),
+        ("torch", torch.__version__),
+        ("torchvision", _version("torchvision")),
+        ("CUDA kernels", "loaded" if has_cuda_module() and torch.version.cuda else "none in this build"),
+        ("torch's CUDA", torch.version.cuda or "none"),
+        ("cuDNN", str(torch.backends.cudnn.version() or "none")),
+        ("CPU threads", str(torch.get_num_threads())),
+        ("CPU", f"{platform.machine()}, {torch.backends.cpu.get_cpu_capability()}"),
+    ]
+    for i in range(torch.cuda.device_count()):
+        p = torch.cuda.get_device_properties(i)
+        gib = p.total_memory / 2**30
+        detail = f"compute capability {p.major}.{p.minor}, {p.multi_processor_count} multiprocessors, {gib:.0f} GiB"
+        rows.append((f"cuda:{i}", f"{p.name}, {detail}"))
+    if not torch.cuda.device_count():
+        rows.append(("GPU", "none that torch sees"))
+    return rows
+
+
+def _version(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return "not installed"

@@ -1,0 +1,196 @@
+"""`torch-conv bench ladder`: the tables of the textbook studies, measured on this machine."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import subprocess
+import sys
+from collections.abc import Iterator
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from torch_conv.cli import UsageError
+from torch_conv.cli._images import device_named, needed
+
+if TYPE_CHECKING:
+    from torch_conv.cli.ladder_tables import Column, Row, Study
+
+ROUNDS, QUICK_ROUNDS = 9, 3
+
+
+def add_parser(commands: argparse._SubParsersAction) -> None:
+    parser = commands.add_parser(
+        "ladder",
+        help="the textbook kernels, from naive to fused, beside the library's own and F.conv2d",
+        description="Measure the textbook kernels, from naive to fused, beside the library's own and F.conv2d. "
+        "Every result is checked against a float64 CPU loop; exit status 1 if one is wrong.",
+    )
+    parser.add_argument("--device", metavar="D", help="cpu, cuda or cuda:N (default: the GPU, where there is one)")
+    parser.add_argument("--json", metavar="FILE", type=Path, help="write the tables and the machine's data here")
+    parser.add_argument("--figures", metavar="DIR", type=Path, help="draw the 2-D study's figures into this folder")
+    parser.add_argument("--quick", action="store_true", help="images up to 1024x1024 only, and fewer rounds")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> None:
+    from torch_conv.cli.ladder_tables import Bench, studies
+
+    device = device_named(args.device)
+    for path in (args.json, args.figures):
+        if path is not None and not path.absolute().parent.is_dir():
+            raise UsageError(f"there is no folder {path.parent}")
+    progress, console, terminal = (needed(f"rich.{name}", "rich") for name in ("progress", "console", "table"))
+    bench = Bench(device, QUICK_ROUNDS if args.quick else ROUNDS)
+    wanted = studies(bench.cuda, args.quick)
+
+    rows: dict[str, list[Row]] = {study.name: [] for study in wanted}
+    # The strongest F.conv2d that sums in float32, as ours does.
+    exact = torch.backends.cudnn.flags(enabled=True, benchmark=True, deterministic=False, allow_tf32=False)
+    with exact, torch.inference_mode(), progress.Progress(console=console.Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("ladder", total=sum(len(study.cases) for study in wanted))
+        for study in wanted:
+            bar.update(task, description=study.name)
+            for case in study.cases:
+                rows[study.name].append(study.measure(bench, case))
+                bar.advance(task)
+
+    # A table needs its width; a pipe has none of its own.
+    out = console.Console(width=None if sys.stdout.isatty() else 160)
+    meta = metadata(device, bench.rounds)
+    out.print(f"{meta['gpu'] or meta['cpu']}, torch {meta['torch']}, {meta['threads']} CPU threads", highlight=False)
+    if not bench.cuda:
+        out.print("No GPU is measured: the tables hold the CPU columns only, and the rungs are absent.")
+    for study in wanted:
+        out.print(f"\n[bold]{study.title}[/bold]", highlight=False)
+        out.print(printable(terminal.Table, study, rows[study.name], bench.cuda))
+        out.print(study.note, highlight=False, markup=False)
+    if args.json:
+        args.json.write_text(json.dumps(document(meta, wanted, rows, bench.cuda), indent=1) + "\n")
+    if args.figures:
+        args.figures.mkdir(exist_ok=True)
+        draw(rows, args.figures, meta["gpu"])
+    if bench.wrong:
+        print("wrong results:", *bench.wrong, sep="\n  ", file=sys.stderr)
+        raise SystemExit(1)
+
+
+def shown(study: Study, cuda: bool) -> Iterator[Column]:
+    return (column for column in study.columns if cuda or not column.cuda)
+
+
+def printable(table: Any, study: Study, rows: list[Row], cuda: bool) -> Any:
+    """A rich table; a dash stands where a case has no such figure."""
+    result = table()
+    columns = list(shown(study, cuda))
+    for column in columns:
+        result.add_column(column.heading, justify="right")
+    for row in rows:
+        result.add_row(*(format(row[c.key], c.style) if c.key in row else "-" for c in columns))
+    return result
+
+
+def document(meta: dict[str, Any], wanted: list[Study], rows: dict[str, list[Row]], cuda: bool) -> dict[str, Any]:
+    tables = [
+        {
+            "name": study.name,
+            "title": study.title,
+            "note": study.note,
+            "columns": {column.key: column.heading for column in shown(study, cuda)},
+            "rows": rows[study.name],
+        }
+        for study in wanted
+    ]
+    return {"benchmark": "ladder", "metadata": meta, "tables": tables}
+
+
+def metadata(device: torch.device, rounds: int) -> dict[str, Any]:
+    cuda = device.type == "cuda"
+    root = Path(__file__).resolve().parents[2]
+    checkout = (root / "csrc").is_dir()
+    return {
+        "commit": first_line("git", "-C", str(root), "describe", "--always", "--dirty") if checkout else None,
+        "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "gpu": torch.cuda.get_device_name(device) if cuda else None,
+        "driver": first_line("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader") if cuda else None,
+        "cuda": torch.version.cuda if cuda else None,
+        "cudnn": torch.backends.cudnn.version() if cuda else None,
+        "cpu": f"{platform.machine()}, {torch.backends.cpu.get_cpu_capability()}",
+        "threads": torch.get_num_threads(),
+        "dtype": "float32",
+        "rounds": rounds,
+    }
+
+
+def first_line(*command: str) -> str | None:
+    """The first line a tool prints, or None where it is not there or refuses."""
+    try:
+        done = subprocess.run(command, check=True, capture_output=True, text=True)
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return next(iter(done.stdout.splitlines()), None)
+
+
+# --- figures ------------------------------------------------------------------------------------------------------
+
+LABELS = {
+    "cpu_ms": "CPU loop",
+    "naive_ms": "V1 naive",
+    "constant_ms": "constant memory",
+    "tiled_ms": "V2 tiled",
+    "l2_halo_ms": "L2 halo",
+    "fused_ms": "V3 fused",
+    "unfused_ms": "V2, one by one",
+    "production_ms": "torch_conv",
+    "conv2d_ms": "F.conv2d",
+}
+
+
+def draw(rows: dict[str, list[Row]], folder: Path, gpu: str | None) -> None:
+    """Time over size on logarithmic axes, and bars per window, per block, and fused beside one by one."""
+    figure = needed("matplotlib.figure", "matplotlib").Figure
+
+    def save(name: str, title: str, across: str, paint: Any) -> None:
+        canvas = figure(figsize=(8, 4.5), layout="constrained")
+        axes = canvas.subplots()
+        paint(axes)
+        axes.set(title=f"{title}, {gpu or 'CPU'}", xlabel=across, ylabel="time, ms")
+        canvas.legend(loc="outside right upper")
+        canvas.savefig(folder / f"{name}.png", dpi=150)
+
+    def lines(axes: Any) -> None:
+        sizes = [row["size"] for row in rows["size"]]
+        for key in series(rows["size"]):
+            axes.plot(sizes, [row[key] for row in rows["size"]], marker="o", label=LABELS[key])
+        axes.set(xscale="log", yscale="log")
+        axes.set_xticks(sizes, [f"{size}²" for size in sizes])
+        axes.minorticks_off()
+        axes.grid(alpha=0.3)
+
+    def bars(table: str, group: str) -> Any:
+        def paint(axes: Any) -> None:
+            # The CPU loop is hundreds of times slower than a GPU: it would leave the bars invisible.
+            keys = [key for key in series(rows[table]) if not (gpu and key == "cpu_ms")]
+            width = 0.8 / len(keys)
+            for i, key in enumerate(keys):
+                places = [n + (i - (len(keys) - 1) / 2) * width for n in range(len(rows[table]))]
+                axes.bar(places, [row[key] for row in rows[table]], width, label=LABELS[key])
+            axes.set_xticks(range(len(rows[table])), [str(row[group]) for row in rows[table]])
+
+        return paint
+
+    save("ladder_size", "Gaussian 3x3, block 16x16", "image", lines)
+    save("ladder_window", "Gaussian K x K, 1024x1024", "K", bars("window", "k"))
+    save("ladder_fused", "Gaussian 3x3 + Sobel |Gx| + |Gy|", "image size", bars("fused", "size"))
+    if gpu:
+        save("ladder_block", "Gaussian 5x5, 1024x1024", "block", bars("block", "block"))
+
+
+def series(rows: list[Row]) -> list[str]:
+    return [key for key in LABELS if key in rows[0]]

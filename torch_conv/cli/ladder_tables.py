@@ -1,0 +1,366 @@
+"""The tables of the textbook studies: what each one varies, what it measures, and which columns show it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from statistics import quantiles
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+
+import torch_conv
+from torch_conv import kernels
+from torch_conv._timing import Call, interleaved, median, time_call
+
+Row = dict[str, Any]
+Tensor = torch.Tensor
+
+SIGMA = 0.8  # of the 3x3 Gaussian before Sobel: close to the binomial window 1-2-1
+SQUARE = (16, 16)
+BLOCKS = ((8, 8), (16, 16), (32, 8), (32, 16))  # (x, y), as the study writes them
+WINDOWS = (
+    ("gaussian", 3),
+    ("gaussian", 5),
+    ("gaussian", 7),
+    ("sobel_x", 3),
+    ("sobel_y", 3),
+    ("laplacian", 3),
+    ("box", 3),
+    ("box", 5),
+    ("sharpen", 3),
+    ("emboss", 3),
+    ("identity", 3),
+)
+RUNGS = ("naive", "constant", "tiled", "l2_halo")  # of one window; the fused rung has a table of its own
+TOLERANCE, FUSED_TOLERANCE, STENCIL_TOLERANCE = 1e-5, 1e-4, 1e-3  # the studies' own
+ARC_A770_MS = {256: 0.02, 512: 0.07, 1024: 0.28, 2048: 1.12}  # the stencil study's published table
+
+
+@dataclass(frozen=True)
+class Column:
+    key: str
+    heading: str
+    style: str = ".4f"  # a format specification
+    cuda: bool = False  # only where a GPU is measured
+
+
+@dataclass(frozen=True)
+class Study:
+    name: str
+    title: str
+    columns: Sequence[Column]
+    cases: Sequence[Any]
+    measure: Callable[[Bench, Any], Row]
+    note: str = ""
+
+
+@dataclass
+class Bench:
+    """Where and how thoroughly to measure; collects what was found wrong on the way."""
+
+    device: torch.device
+    rounds: int
+    wrong: list[str] = field(default_factory=list)
+
+    @property
+    def cuda(self) -> bool:
+        return self.device.type == "cuda"
+
+    def image(self, size: int) -> Tensor:
+        noise = torch.rand(1, 1, size, size, generator=torch.Generator().manual_seed(42))
+        return noise.to(self.device)
+
+    def gold(self, image: Tensor, kernel: Tensor, variant: str = "naive") -> tuple[Tensor, float]:
+        """The float64 CPU loop's result and its time in milliseconds (median of 3)."""
+        host = image.cpu()
+        times = time_call(partial(ladder, host, kernel, variant), "cpu", repeats=3, warmup=0)
+        return ladder(host, kernel, variant), 1e3 * median(times)
+
+    def check(self, what: str, errors: Mapping[str, float], tolerance: float) -> float:
+        """Notes every error above the tolerance and returns the largest."""
+        self.wrong += [f"{what}: {name} is off by {e:.3g}" for name, e in errors.items() if not e <= tolerance]
+        return max(errors.values())
+
+    def time(self, calls: Mapping[str, Call | Sequence[Call]]) -> Row:
+        row: Row = {"iqr_ms": {}}
+        for name, seconds in interleaved(calls, self.device, rounds=self.rounds).items():
+            low, middle, high = quantiles(seconds, n=4)
+            row[f"{name}_ms"] = 1e3 * middle
+            row["iqr_ms"][name] = 1e3 * (high - low)
+        return row
+
+
+def ladder(image: Tensor, kernel: Tensor, variant: str = "naive", block: tuple[int, int] = SQUARE) -> Tensor:
+    return torch.ops.torch_conv.ladder2d(image, kernel, variant, block)
+
+
+def conv2d(image: Tensor, kernel: Tensor) -> Tensor:
+    return F.conv2d(image, kernel[None, None], padding=kernel.shape[-1] // 2)
+
+
+def error(result: Tensor, gold: Tensor) -> float:
+    return (result.cpu().double() - gold.double()).abs().max().item()
+
+
+def copies(image: Tensor) -> dict[str, Call]:
+    """The yardstick: the faster of two ways to read an image once and write it once."""
+    target = torch.empty_like(image)
+    return {"copy": partial(target.copy_, image), "add": partial(torch.add, image, 1, out=target)}
+
+
+def copy_percent(row: Row) -> float:
+    return 100 * min(row["copy_ms"], row["add_ms"]) / row["production_ms"]
+
+
+# --- the stencil study: 3x3 box blur, interior only ---------------------------------------------------------------
+
+
+def measure_stencil(bench: Bench, case: tuple[int, bool]) -> Row:
+    size, rotate = case
+    image, kernel = bench.image(size), kernels.named("box", 3)
+    weight = kernel.to(image)
+
+    def blur(x: Tensor) -> Tensor:
+        return torch_conv.filter2d(x, kernel, border_type="zero_output")
+
+    blurred, gold = blur(image).cpu(), ladder(image.cpu(), kernel)
+    inside = (..., slice(1, -1), slice(1, -1))
+    errors = {"torch_conv": error(blurred[inside], gold[inside])}
+    blurred[inside] = 0
+    errors["the border of torch_conv"] = error(blurred, torch.zeros_like(gold))
+
+    images = [image]
+    if rotate:
+        cache = torch.cuda.get_device_properties(bench.device).L2_cache_size
+        images += [image.clone() for _ in range(math.ceil(4 * cache / (2 * image.nbytes)) - 1)]
+    targets = [copies(x) for x in images]
+    row = bench.time(
+        {
+            "copy": [t["copy"] for t in targets],
+            "add": [t["add"] for t in targets],
+            "production": [partial(blur, x) for x in images],
+            "conv2d": [partial(conv2d, x, weight) for x in images],
+        }
+    )
+    rate = size * size / (row["production_ms"] / 1e3)  # pixels a second
+    return row | {
+        "size": size,
+        "images": len(images),
+        "mpixels": rate / 1e6,
+        "gbs_no_cache": rate * 40 / 1e9,
+        "gbs": rate * 8 / 1e9,
+        "gflops": rate * 18 / 1e9,
+        "copy_percent": copy_percent(row),
+        "error": bench.check(f"stencil {size}x{size}", errors, STENCIL_TOLERANCE),
+        "arc_ms": ARC_A770_MS[size],
+    }
+
+
+def stencil(sizes: Sequence[int], cuda: bool) -> Study:
+    return Study(
+        "stencil",
+        "Stencil study: 3x3 box blur, interior only (border 0), float32",
+        (
+            Column("size", "size", "d"),
+            Column("images", "images", "d", cuda=True),
+            Column("production_ms", "torch_conv ms"),
+            Column("mpixels", "Mpixel/s", ".0f"),
+            Column("gbs_no_cache", "GB/s at 40 B/pixel", ".1f"),
+            Column("gbs", "GB/s at 8 B/pixel", ".1f"),
+            Column("gflops", "GFLOP/s", ".0f"),
+            Column("copy_percent", "% of copy", ".1f"),
+            Column("conv2d_ms", "F.conv2d ms"),
+            Column("arc_ms", "Arc A770 ms", ".2f"),
+            Column("error", "max error", ".1e"),
+        ),
+        [(size, rotate) for size in sizes for rotate in ((False, True) if cuda else (False,))],
+        measure_stencil,
+        "40 B/pixel counts every read of the window, 8 B/pixel one read and one write; 18 flops a pixel. The Arc A770 "
+        "column is published, not measured."
+        + (" One image stays in the L2 cache; several together are four times as large as it." if cuda else ""),
+    )
+
+
+# --- the 2-D study ------------------------------------------------------------------------------------------------
+
+
+def measure_correctness(bench: Bench, case: tuple[str, int]) -> Row:
+    name, size = case
+    kernel = kernels.named(name, size)
+    squares = torch.arange(64) // 8
+    checkerboard = ((squares[:, None] + squares) % 2).float()[None, None].to(bench.device)
+
+    worst: dict[str, float] = {}
+    for image in (checkerboard, bench.image(64)):
+        gold = ladder(image.cpu(), kernel)
+        results = {"production": torch_conv.filter2d(image, kernel, border_type="constant")}
+        if bench.cuda:
+            results |= {rung: ladder(image, kernel, rung) for rung in RUNGS}
+        errors = {rung: error(result, gold) for rung, result in results.items()}
+        bench.check(f"correctness, {name} {size}x{size}", errors, TOLERANCE)
+        if bench.cuda and size == 3:
+            fused = ladder(image.cpu(), kernel, "fused")
+            errors["fused"] = error(ladder(image, kernel, "fused"), fused)
+            bench.check(f"correctness, {name} 3x3", {"fused": errors["fused"]}, FUSED_TOLERANCE)
+        errors["conv2d"] = error(conv2d(image, kernel.to(image)), gold)
+        worst = {k: max(e, worst.get(k, 0.0)) for k, e in errors.items()}
+    return {"window": f"{name} {size}x{size}"} | worst
+
+
+def measure_rungs(bench: Bench, what: str, size: int, kernel: Tensor, block: tuple[int, int]) -> Row:
+    """One image and one window through the CPU loop, every rung, the library's own kernel and F.conv2d."""
+    image = bench.image(size)
+    weight = kernel.to(image)
+    gold, cpu_ms = bench.gold(image, kernel)
+    ours: dict[str, Callable[[], Tensor]] = {
+        "production": lambda: torch_conv.filter2d(image, kernel, border_type="constant")
+    }
+    if bench.cuda:
+        ours |= {rung: partial(ladder, image, kernel, rung, block) for rung in RUNGS}
+    worst = bench.check(what, {name: error(call(), gold) for name, call in ours.items()}, TOLERANCE)
+    row = bench.time({**copies(image), **ours, "conv2d": partial(conv2d, image, weight)})
+    row |= {"size": size, "cpu_ms": cpu_ms, "error": worst, "copy_percent": copy_percent(row)}
+    if bench.cuda:
+        row["naive_over_cpu"] = cpu_ms / row["naive_ms"]
+        row["tiled_over_cpu"] = cpu_ms / row["tiled_ms"]
+        row["tiled_over_naive"] = row["naive_ms"] / row["tiled_ms"]
+    return row
+
+
+def measure_size(bench: Bench, size: int) -> Row:
+    return measure_rungs(bench, f"size {size}x{size}", size, kernels.named("gaussian", 3), SQUARE)
+
+
+def measure_window(bench: Bench, k: int) -> Row:
+    return {"k": k} | measure_rungs(bench, f"window {k}x{k}", 1024, kernels.named("gaussian", k), SQUARE)
+
+
+def measure_block(bench: Bench, block: tuple[int, int]) -> Row:
+    name = f"{block[0]}x{block[1]}"
+    return {"block": name} | measure_rungs(bench, f"block {name}", 1024, kernels.named("gaussian", 5), block)
+
+
+def measure_fused(bench: Bench, size: int) -> Row:
+    image = bench.image(size)
+    blur, sobel_x, sobel_y = kernels.gaussian2d(3, SIGMA), kernels.named("sobel_x", 3), kernels.named("sobel_y", 3)
+    weight, both = blur.to(image), torch.stack([sobel_x, sobel_y])[:, None].to(image)
+    gold, cpu_ms = bench.gold(image, blur, "fused")
+
+    def unfused() -> Tensor:
+        blurred = ladder(image, blur, "tiled")
+        return ladder(blurred, sobel_x, "tiled").abs_().add_(ladder(blurred, sobel_y, "tiled").abs_())
+
+    def chain() -> Tensor:
+        return F.conv2d(conv2d(image, weight), both, padding=1).abs_().sum(1, keepdim=True)
+
+    ours: dict[str, Callable[[], Tensor]] = {
+        "production": lambda: torch_conv.gaussian_sobel(image, 3, SIGMA, "constant", magnitude="l1")
+    }
+    if bench.cuda:
+        ours |= {"fused": partial(ladder, image, blur, "fused"), "unfused": unfused}
+    errors = {name: error(call(), gold) for name, call in ours.items()}
+    worst = bench.check(f"fused {size}x{size}", errors, FUSED_TOLERANCE)
+    row = bench.time({**copies(image), **ours, "conv2d": chain})
+    row |= {"size": size, "cpu_ms": cpu_ms, "error": worst, "copy_percent": copy_percent(row)}
+    if bench.cuda:
+        row["fused_over_unfused"] = row["unfused_ms"] / row["fused_ms"]
+    return row
+
+
+def rung_columns(first: Column, *speedups: Column) -> tuple[Column, ...]:
+    return (
+        first,
+        Column("cpu_ms", "CPU loop ms", ".2f"),
+        Column("naive_ms", "V1 naive ms", cuda=True),
+        Column("constant_ms", "constant ms", cuda=True),
+        Column("tiled_ms", "V2 tiled ms", cuda=True),
+        Column("l2_halo_ms", "L2 halo ms", cuda=True),
+        *speedups,
+        Column("production_ms", "torch_conv ms"),
+        Column("copy_percent", "% of copy", ".1f"),
+        Column("conv2d_ms", "F.conv2d ms"),
+        Column("error", "max error", ".1e"),
+    )
+
+
+def studies(cuda: bool, quick: bool) -> list[Study]:
+    """Every table in the order it is printed; `quick` leaves the large images out."""
+
+    def sizes(*all_sizes: int) -> list[int]:
+        return [size for size in all_sizes if size <= 1024 or not quick]
+
+    tiled_over_naive = Column("tiled_over_naive", "V2 over V1", ".2f", cuda=True)
+    one_image = "One image again and again, as the study does"
+    one_image += ": up to 2048x2048 it stays in a large GPU's L2 cache." if cuda else "."
+    return [
+        stencil(sizes(256, 512, 1024, 2048), cuda),
+        Study(
+            "correctness",
+            "2-D study (a): max abs error against the float64 CPU loop, 64x64 checkerboard and noise",
+            (
+                Column("window", "window", "s"),
+                Column("naive", "V1 naive", ".1e", cuda=True),
+                Column("constant", "constant", ".1e", cuda=True),
+                Column("tiled", "V2 tiled", ".1e", cuda=True),
+                Column("l2_halo", "L2 halo", ".1e", cuda=True),
+                Column("fused", "V3 fused", ".1e", cuda=True),
+                Column("production", "torch_conv", ".1e"),
+                Column("conv2d", "F.conv2d", ".1e"),
+            ),
+            WINDOWS,
+            measure_correctness,
+            "Allowed: 1e-5, for V3 1e-4. V3 puts the window before Sobel, so it takes 3x3 only.",
+        ),
+        Study(
+            "size",
+            "2-D study (b): image size, Gaussian 3x3, block 16x16, float32",
+            rung_columns(
+                Column("size", "size", "d"),
+                Column("naive_over_cpu", "V1 over CPU", ".0f", cuda=True),
+                Column("tiled_over_cpu", "V2 over CPU", ".0f", cuda=True),
+                tiled_over_naive,
+            ),
+            sizes(256, 512, 1024, 2048, 4096),
+            measure_size,
+            one_image,
+        ),
+        Study(
+            "window",
+            "2-D study (c): window size, Gaussian, 1024x1024, block 16x16, float32",
+            rung_columns(Column("k", "K", "d"), tiled_over_naive),
+            (3, 5, 7),
+            measure_window,
+            one_image,
+        ),
+        Study(
+            "block",
+            "2-D study (d): block, Gaussian 5x5, 1024x1024, float32",
+            rung_columns(Column("block", "block", "s"), tiled_over_naive),
+            BLOCKS if cuda else (SQUARE,),
+            measure_block,
+            one_image + ("" if cuda else " A CPU has no blocks: one row."),
+        ),
+        Study(
+            "fused",
+            "2-D study (e): Gaussian 3x3 + Sobel |Gx| + |Gy|, fused against one by one, float32",
+            (
+                Column("size", "size", "d"),
+                Column("cpu_ms", "CPU loop ms", ".2f"),
+                Column("fused_ms", "V3 fused ms", cuda=True),
+                Column("unfused_ms", "V2 one by one ms", cuda=True),
+                Column("fused_over_unfused", "V3 over V2", ".2f", cuda=True),
+                Column("production_ms", "torch_conv ms"),
+                Column("copy_percent", "% of copy", ".1f"),
+                Column("conv2d_ms", "F.conv2d ms"),
+                Column("error", "max error", ".1e"),
+            ),
+            sizes(512, 1024, 2048),
+            measure_fused,
+            one_image
+            + " One by one: three V2 launches and three element-wise ones. F.conv2d: two, then |.| and a sum.",
+        ),
+    ]

@@ -1,0 +1,368 @@
+"""The filters that are one operator each: any window, two windows, a box, one axis."""
+# TorchScript reads these annotations; it knows Optional[...], not `... | None`, around its own list types.
+# ruff: noqa: UP007, UP045
+
+from typing import Optional
+
+import torch
+from torch import Tensor
+
+from torch_conv.functional._calls import public
+from torch_conv.functional._types import BroadcastingList2
+
+_filter2d = torch.ops.torch_conv.filter2d
+_filter2d_out = torch.ops.torch_conv.filter2d_out
+_filter2d_separable = torch.ops.torch_conv.filter2d_separable
+_filter2d_separable_out = torch.ops.torch_conv.filter2d_separable_out
+_box2d = torch.ops.torch_conv.box2d
+_box2d_out = torch.ops.torch_conv.box2d_out
+
+
+@public(keyword_only="value")
+def filter2d(
+    input: Tensor,
+    kernel: Tensor,
+    border_type: str = "reflect",
+    normalized: bool = False,
+    padding: str = "same",
+    behaviour: str = "corr",
+    value: float = 0.0,
+    anchor: Optional[BroadcastingList2[int]] = None,
+    stride: BroadcastingList2[int] = 1,
+    dilation: BroadcastingList2[int] = 1,
+    output_dtype: Optional[torch.dtype] = None,
+    out: Optional[Tensor] = None,
+    algorithm: str = "auto",
+) -> Tensor:
+    """Correlates every plane of an image with a window.
+
+    Args:
+        input: image (..., H, W) of dtype float32, float16, bfloat16, float64, uint8, int16 or uint16; any strides.
+        kernel: the window: (kH, kW), one for all; (1|B, kH, kW), one per sample; or (1|B, 1|C, kH, kW), per sample and
+            channel. Any real dtype; it is used in float32, or in float64 on float64 images. It may stay on the CPU
+            while the image is on a GPU.
+        border_type: how the image goes on outside: 'constant', 'replicate', 'reflect', 'symmetric', 'circular'; or
+            'skip' (taps outside are left out of the sum), 'zero_output' (0 where the window does not fit).
+        normalized: divide by the sum of the |taps|; with 'skip', of those inside.
+        padding: 'same', the image's own size; 'valid', only the pixels whose window is fully inside.
+        behaviour: 'corr', or 'conv', which flips the window.
+        value: what 'constant' reads outside.
+        anchor: the tap (y, x) that lies on the pixel, counted after a flip; -1 means k // 2, None (k - 1) // 2.
+        stride: step between output pixels (y, x).
+        dilation: step between taps (y, x).
+        output_dtype: dtype of the result, by default the input's. Integers are rounded half to even and clamped.
+        out: tensor that receives the result; it must not overlap `input`.
+        algorithm: 'auto' or 'direct'.
+
+    Returns:
+        Tensor (..., H', W') in the input's memory format; H' is ceil(H / stride), or
+        (H - dilation * (kH - 1) - 1) // stride + 1 with padding='valid'.
+
+    Raises:
+        ValueError: for a value that is not described above.
+        TypeError: for a dtype or a type that is not described above.
+
+    Equivalent to:
+        `F.conv2d(F.pad(input, ..., mode=border_type), kernel.expand(C, 1, kH, kW), groups=C)`
+
+    Example:
+        >>> image = torch.arange(9.0).reshape(1, 1, 3, 3)
+        >>> filter2d(image, torch.ones(3, 3), "constant")
+        tensor([[[[ 8., 15., 12.],
+                  [21., 36., 27.],
+                  [20., 33., 24.]]]])
+    """
+    if out is not None:
+        _filter2d_out(
+            input,
+            kernel,
+            border_type,
+            normalized,
+            padding,
+            behaviour,
+            value=value,
+            anchor=anchor,
+            stride=stride,
+            dilation=dilation,
+            algorithm=algorithm,
+            out=out,
+        )
+        return out
+    return _filter2d(
+        input,
+        kernel,
+        border_type,
+        normalized,
+        padding,
+        behaviour,
+        value=value,
+        anchor=anchor,
+        stride=stride,
+        dilation=dilation,
+        output_dtype=output_dtype,
+        algorithm=algorithm,
+    )
+
+
+@public(keyword_only="value")
+def filter2d_separable(
+    input: Tensor,
+    kernel_x: Tensor,
+    kernel_y: Tensor,
+    border_type: str = "reflect",
+    normalized: bool = False,
+    padding: str = "same",
+    value: float = 0.0,
+    anchor: Optional[BroadcastingList2[int]] = None,
+    stride: BroadcastingList2[int] = 1,
+    dilation: BroadcastingList2[int] = 1,
+    output_dtype: Optional[torch.dtype] = None,
+    out: Optional[Tensor] = None,
+    algorithm: str = "auto",
+) -> Tensor:
+    """Correlates every plane of an image with the outer product of two windows, in kH + kW steps a pixel.
+
+    Args:
+        input: image (..., H, W), as in `filter2d`.
+        kernel_x: taps along W: (kW,), (1|B, kW) or (1|B, 1|C, kW).
+        kernel_y: taps along H: (kH,), (1|B, kH) or (1|B, 1|C, kH).
+        border_type: as in `filter2d`.
+        normalized: divide each window by the sum of its |taps|.
+        padding: 'same' or 'valid'.
+        value: what 'constant' reads outside.
+        anchor: the tap (y, x) that lies on the pixel, as in `filter2d`.
+        stride: step between output pixels (y, x).
+        dilation: step between taps (y, x).
+        output_dtype: dtype of the result, by default the input's; the value between the two passes is not rounded.
+        out: tensor that receives the result.
+        algorithm: 'auto' or 'separable'.
+
+    Returns:
+        Tensor (..., H', W'), as `filter2d` returns it.
+
+    Raises:
+        ValueError: for a value that is not described above.
+        TypeError: for a dtype or a type that is not described above.
+
+    Equivalent to:
+        `filter2d(input, kernel_y[..., :, None] * kernel_x[..., None, :], border_type, normalized, padding)`
+
+    Example:
+        >>> ones = torch.ones(3)
+        >>> filter2d_separable(torch.ones(1, 1, 3, 3), ones, ones, "constant")
+        tensor([[[[4., 6., 4.],
+                  [6., 9., 6.],
+                  [4., 6., 4.]]]])
+    """
+    if out is not None:
+        _filter2d_separable_out(
+            input,
+            kernel_x,
+            kernel_y,
+            border_type,
+            normalized,
+            padding,
+            value=value,
+            anchor=anchor,
+            stride=stride,
+            dilation=dilation,
+            algorithm=algorithm,
+            out=out,
+        )
+        return out
+    return _filter2d_separable(
+        input,
+        kernel_x,
+        kernel_y,
+        border_type,
+        normalized,
+        padding,
+        value=value,
+        anchor=anchor,
+        stride=stride,
+        dilation=dilation,
+        output_dtype=output_dtype,
+        algorithm=algorithm,
+    )
+
+
+@public(keyword_only="normalized")
+def box_blur(
+    input: Tensor,
+    kernel_size: BroadcastingList2[int],
+    border_type: str = "reflect",
+    separable: bool = True,
+    normalized: bool = True,
+    anchor: Optional[BroadcastingList2[int]] = None,
+    padding: str = "same",
+    value: float = 0.0,
+    output_dtype: Optional[torch.dtype] = None,
+    out: Optional[Tensor] = None,
+    algorithm: str = "auto",
+) -> Tensor:
+    """The mean over a window around each pixel, at a cost that does not depend on its size.
+
+    On floats the order of the sums depends on the position: results are the same from run to run and for every image
+    of a batch, and lie within rounding of the direct sum.
+
+    Args:
+        input: image (..., H, W), as in `filter2d`.
+        kernel_size: (kH, kW) or one number, each at least 1, odd or even.
+        border_type: as in `filter2d`.
+        separable: taken for kornia's sake; it changes nothing.
+        normalized: divide by kH * kW, or with 'skip' by the number of pixels inside; False gives the sum.
+        anchor: the tap (y, x) that lies on the pixel, as in `filter2d`.
+        padding: 'same' or 'valid'.
+        value: what 'constant' reads outside.
+        output_dtype: dtype of the result, by default the input's.
+        out: tensor that receives the result.
+        algorithm: 'auto' or 'box'.
+
+    Returns:
+        Tensor (..., H', W'), as `filter2d` returns it.
+
+    Raises:
+        ValueError: for a value that is not described above.
+        TypeError: for a dtype or a type that is not described above.
+
+    Equivalent to:
+        `filter2d(input, torch.ones(kH, kW), border_type, normalized)`
+
+    Example:
+        >>> box_blur(torch.arange(5.0).reshape(1, 5), (1, 3))
+        tensor([[0.6667, 1.0000, 2.0000, 3.0000, 3.3333]])
+    """
+    if out is not None:
+        _box2d_out(
+            input, kernel_size, border_type, normalized, padding, value=value, anchor=anchor, algorithm=algorithm, out=out
+        )
+        return out
+    return _box2d(
+        input,
+        kernel_size,
+        border_type,
+        normalized,
+        padding,
+        value=value,
+        anchor=anchor,
+        output_dtype=output_dtype,
+        algorithm=algorithm,
+    )
+
+
+@public(keyword_only="dim")
+def filter1d(
+    input: Tensor,
+    kernel: Tensor,
+    border_type: str = "reflect",
+    normalized: bool = False,
+    padding: str = "same",
+    behaviour: str = "corr",
+    dim: int = -1,
+    value: float = 0.0,
+    anchor: Optional[int] = None,
+    stride: int = 1,
+    dilation: int = 1,
+    output_dtype: Optional[torch.dtype] = None,
+    out: Optional[Tensor] = None,
+    algorithm: str = "auto",
+) -> Tensor:
+    """Correlates a tensor with a window along one dimension.
+
+    Args:
+        input: tensor of 1 or more dimensions, of a dtype that `filter2d` takes.
+        kernel: the window: (k,), one for all. For (B, C, L), and (B, C, H, W) along H or W, also (1|B, k), one per
+            sample, or (1|B, 1|C, k), per sample and channel.
+        border_type: as in `filter2d`.
+        normalized: divide by the sum of the |taps|.
+        padding: 'same' or 'valid'.
+        behaviour: 'corr', or 'conv', which flips the window.
+        dim: the dimension to filter along.
+        value: what 'constant' reads outside.
+        anchor: the tap that lies on the pixel, as in `filter2d`.
+        stride: step between outputs.
+        dilation: step between taps.
+        output_dtype: dtype of the result, by default the input's.
+        out: tensor that receives the result.
+        algorithm: 'auto' or 'direct'.
+
+    Returns:
+        Tensor of the input's shape, but for `dim`, whose length is as in `filter2d`.
+
+    Raises:
+        ValueError: for a value that is not described above.
+        TypeError: for a dtype or a type that is not described above.
+
+    Equivalent to:
+        `scipy.ndimage.correlate1d(input, kernel, dim, mode='mirror')` for odd windows
+
+    Example:
+        >>> x = torch.tensor([8.0, 2, 5, 4, 1, 7, 3])
+        >>> filter1d(x, torch.tensor([1.0, 3, 5, 3, 1]), "constant")
+        tensor([51., 53., 52., 47., 41., 49., 37.])
+    """
+    dims = input.dim()
+    if dims == 0 or dim < -dims or dim >= dims:
+        raise ValueError(f"filter1d: dim must name one of the input's {dims} dimensions, got {dim}")
+    if kernel.dim() < 1 or kernel.dim() > 3:
+        raise ValueError(f"filter1d: kernel must have 1, 2 or 3 dimensions, got {kernel.dim()}")
+    axis = dim % dims
+    from_end = dims - axis
+    if from_end > 2 and kernel.dim() > 1:
+        raise ValueError(f"filter1d: kernel must have 1 dimension along dim {dim} of {dims}, got {kernel.dim()}")
+
+    along_x = from_end == 1
+    as_row = along_x and (dims == 1 or (dims == 3 and kernel.dim() > 1))  # (L,) and (B, C, L): planes of one row
+    window = kernel.unsqueeze(-2 if along_x else -1)
+    taps_anchor: Optional[list[int]] = None
+    if anchor is not None:
+        taps_anchor = [0, anchor] if along_x else [anchor, 0]
+    strides = [1, stride] if along_x else [stride, 1]
+    dilations = [1, dilation] if along_x else [dilation, 1]
+
+    if out is not None:
+        source, target = input, out
+        if as_row:
+            source, target = input.unsqueeze(-2), out.unsqueeze(-2)
+        elif from_end > 2:
+            source, target = input.movedim(axis, -2), out.movedim(axis, -2)
+        _filter2d_out(
+            source,
+            window,
+            border_type,
+            normalized,
+            padding,
+            behaviour,
+            value=value,
+            anchor=taps_anchor,
+            stride=strides,
+            dilation=dilations,
+            algorithm=algorithm,
+            out=target,
+        )
+        return out
+    image = input
+    if as_row:
+        image = input.unsqueeze(-2)
+    elif from_end > 2:  # what lies behind `dim` becomes one row, what lies before it the planes
+        image = input.flatten(axis + 1)
+        image = image.flatten(0, axis - 1) if axis > 0 else image
+    result = _filter2d(
+        image,
+        window,
+        border_type,
+        normalized,
+        padding,
+        behaviour,
+        value=value,
+        anchor=taps_anchor,
+        stride=strides,
+        dilation=dilations,
+        output_dtype=output_dtype,
+        algorithm=algorithm,
+    )
+    if as_row:
+        return result.squeeze(-2)
+    if from_end > 2:
+        return result.reshape(input.shape[:axis] + (result.shape[-2],) + input.shape[axis + 1 :])
+    return result

@@ -1,0 +1,291 @@
+"""Windows by name: computed in float64, then cast.
+
+Each function returns a CPU tensor, (k,) or (kH, kW); a filter takes it as it is, also for an image on a GPU.
+
+    >>> import torch, torch_conv
+    >>> sharp = torch_conv.filter2d(torch.rand(1, 3, 64, 64), torch_conv.kernels.sharpen())
+"""
+
+import math
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+
+__all__ = [
+    "box",
+    "emboss",
+    "gaussian1d",
+    "gaussian2d",
+    "gaussian3d",
+    "identity",
+    "laplacian",
+    "named",
+    "names",
+    "prewitt_x",
+    "prewitt_y",
+    "scharr_x",
+    "scharr_y",
+    "sharpen",
+    "sobel_x",
+    "sobel_y",
+]
+
+
+def default_sigma(size: int) -> float:
+    """The sigma that suits a window of `size` taps: 0.3 * ((size - 1) / 2 - 1) + 0.8, OpenCV's choice."""
+    return 0.3 * ((size - 1) * 0.5 - 1) + 0.8
+
+
+def gaussian1d(size: int, sigma: float | None = None, *, dtype: torch.dtype = torch.float32) -> Tensor:
+    """A sampled Gaussian exp(-x^2 / (2 sigma^2)) around the middle of the window, divided by its sum.
+
+    Args:
+        size: number of taps, at least 1; an even window is centred between its two middle taps.
+        sigma: standard deviation in pixels, > 0; by default `0.3 * ((size - 1) / 2 - 1) + 0.8`.
+        dtype: dtype of the result.
+
+    Returns:
+        Tensor of shape (size,) with sum 1.
+
+    Raises:
+        ValueError: if size < 1 or sigma <= 0.
+
+    Example:
+        >>> gaussian1d(3, 1.0)
+        tensor([0.2741, 0.4519, 0.2741])
+    """
+    _check_size("gaussian1d", size)
+    sigma = default_sigma(size) if sigma is None else float(sigma)
+    if not sigma > 0:
+        raise ValueError(f"gaussian1d: sigma must be greater than 0, got {sigma}")
+    return _tensor(gaussian_taps(size, sigma), dtype)
+
+
+def gaussian_taps(size: int, sigma: float) -> list[float]:
+    """The taps of `gaussian1d`, unchecked; TorchScript can compile it."""
+    # Squared distances from the nearest tap: that tap weighs exp(0), so a tiny sigma cannot underflow the sum to 0.
+    middle = 0.5 * (size - 1)
+    nearest = 0.25 if size % 2 == 0 else 0.0
+    taps = [0.0] * size
+    for i in range(size):
+        taps[i] = math.exp(-0.5 * (((i - middle) ** 2 - nearest) / sigma) / sigma)
+    total = sum(taps)
+    return [t / total for t in taps]
+
+
+def gaussian2d(
+    size: int | Sequence[int], sigma: float | Sequence[float] | None = None, *, dtype: torch.dtype = torch.float32
+) -> Tensor:
+    """The outer product of two Gaussians.
+
+    Args:
+        size: (kH, kW) or one number for both.
+        sigma: (sigma_y, sigma_x) in pixels or one number for both; default as in `gaussian1d`.
+        dtype: dtype of the result.
+
+    Returns:
+        Tensor of shape (kH, kW) with sum 1.
+
+    Example:
+        >>> gaussian2d(3, 1.0)[1]
+        tensor([0.1238, 0.2042, 0.1238])
+    """
+    return _gaussian_nd(size, sigma, 2, dtype)
+
+
+def gaussian3d(
+    size: int | Sequence[int], sigma: float | Sequence[float] | None = None, *, dtype: torch.dtype = torch.float32
+) -> Tensor:
+    """The outer product of three Gaussians, shape (kD, kH, kW); arguments as in `gaussian2d`, in the order z, y, x."""
+    return _gaussian_nd(size, sigma, 3, dtype)
+
+
+def box(size: int | Sequence[int] = 3, *, dtype: torch.dtype = torch.float32) -> Tensor:
+    """The mean over a window: (kH, kW) taps of 1 / (kH * kW).
+
+    Example:
+        >>> box((1, 4))
+        tensor([[0.2500, 0.2500, 0.2500, 0.2500]])
+    """
+    kh, kw = _sizes("box", size, 2)
+    return torch.full((kh, kw), 1.0 / (kh * kw), dtype=torch.float64, device="cpu").to(dtype)
+
+
+def identity(size: int | Sequence[int] = 3, *, dtype: torch.dtype = torch.float32) -> Tensor:
+    """A single 1 on the tap that lies on the pixel, (k - 1) // 2; every other tap is 0.
+
+    Example:
+        >>> identity((1, 3))
+        tensor([[0., 1., 0.]])
+    """
+    kh, kw = _sizes("identity", size, 2)
+    window = torch.zeros(kh, kw, dtype=dtype, device="cpu")
+    window[(kh - 1) // 2, (kw - 1) // 2] = 1
+    return window
+
+
+def sobel_x(*, dtype: torch.dtype = torch.float32) -> Tensor:
+    """The raw 3x3 Sobel window: positive where values grow with the column."""
+    return _tensor([[-1, 0, 1], [-2, 0, 2], [-1, 0, 1]], dtype)
+
+
+def sobel_y(*, dtype: torch.dtype = torch.float32) -> Tensor:
+    """The raw 3x3 Sobel window: positive where values grow with the row."""
+    return _tensor([[-1, -2, -1], [0, 0, 0], [1, 2, 1]], dtype)
+
+
+def scharr_x(*, dtype: torch.dtype = torch.float32) -> Tensor:
+    """The raw 3x3 Scharr window (3, 10, 3): positive where values grow with the column."""
+    return _tensor([[-3, 0, 3], [-10, 0, 10], [-3, 0, 3]], dtype)
+
+
+def scharr_y(*, dtype: torch.dtype = torch.float32) -> Tensor:
+    """The raw 3x3 Scharr window (3, 10, 3): positive where values grow with the row."""
+    return _tensor([[-3, -10, -3], [0, 0, 0], [3, 10, 3]], dtype)
+
+
+def prewitt_x(*, dtype: torch.dtype = torch.float32) -> Tensor:
+    """The raw 3x3 Prewitt window (1, 1, 1): positive where values grow with the column."""
+    return _tensor([[-1, 0, 1], [-1, 0, 1], [-1, 0, 1]], dtype)
+
+
+def prewitt_y(*, dtype: torch.dtype = torch.float32) -> Tensor:
+    """The raw 3x3 Prewitt window (1, 1, 1): positive where values grow with the row."""
+    return _tensor([[-1, -1, -1], [0, 0, 0], [1, 1, 1]], dtype)
+
+
+def laplacian(
+    size: int | Sequence[int] = 3, *, variant: str = "4", dtype: torch.dtype = torch.float32
+) -> Tensor:
+    """A discrete Laplacian: the sum of the second differences.
+
+    Args:
+        size: (kH, kW) or one number; odd, and 3 for every variant but 'box'.
+        variant: '4' (the 5-point stencil), '8' (the 9-point stencil), 'opencv3' (`cv2.Laplacian` with ksize=3),
+            or 'box' (ones, and 1 - kH * kW in the middle, as kornia's).
+        dtype: dtype of the result.
+
+    Returns:
+        Tensor of shape (kH, kW) with sum 0.
+
+    Raises:
+        ValueError: for an unknown variant or a size it does not come in.
+
+    Example:
+        >>> laplacian()
+        tensor([[ 0.,  1.,  0.],
+                [ 1., -4.,  1.],
+                [ 0.,  1.,  0.]])
+    """
+    kh, kw = _sizes("laplacian", size, 2)
+    return laplacian_window("laplacian", "size", kh, kw, variant).to(dtype)
+
+
+def laplacian_window(name: str, argument: str, kh: int, kw: int, variant: str) -> Tensor:
+    """`laplacian` in float64, checked on behalf of the function `name`; TorchScript can compile it."""
+    if variant == "box":
+        if kh % 2 == 0 or kw % 2 == 0 or kh * kw == 1:
+            raise ValueError(f"{name}: {argument} must be odd and at least 3 along one axis, got {(kh, kw)}")
+        window = torch.ones(kh, kw, dtype=torch.float64, device="cpu")
+        window[kh // 2, kw // 2] = 1.0 - kh * kw
+        return window
+    if variant not in ["4", "8", "opencv3"]:
+        raise ValueError(f"{name}: variant must be 'box', '4', '8' or 'opencv3', got '{variant}'")
+    if kh != 3 or kw != 3:
+        raise ValueError(f"{name}: {argument} must be 3 for variant '{variant}', got {(kh, kw)}")
+    taps = [[0.0, 1.0, 0.0], [1.0, -4.0, 1.0], [0.0, 1.0, 0.0]]
+    if variant == "8":
+        taps = [[1.0, 1.0, 1.0], [1.0, -8.0, 1.0], [1.0, 1.0, 1.0]]
+    elif variant == "opencv3":
+        taps = [[2.0, 0.0, 2.0], [0.0, -8.0, 0.0], [2.0, 0.0, 2.0]]
+    return torch.tensor(taps, dtype=torch.float64, device="cpu")
+
+
+def sharpen(*, dtype: torch.dtype = torch.float32) -> Tensor:
+    """The identity minus the 5-point Laplacian; its sum is 1."""
+    return _tensor([[0, -1, 0], [-1, 5, -1], [0, -1, 0]], dtype)
+
+
+def emboss(*, dtype: torch.dtype = torch.float32) -> Tensor:
+    """Relief lit from the upper left: a diagonal difference added to the image; its sum is 1."""
+    return _tensor([[-2, -1, 0], [-1, 1, 1], [0, 1, 2]], dtype)
+
+
+def named(name: str, size: int = 3, *, dtype: torch.dtype = torch.float32) -> Tensor:
+    """A window by its name, for command lines and tables.
+
+    Args:
+        name: one of `names()`.
+        size: number of taps per axis; the 3x3 stencils come in no other size.
+        dtype: dtype of the result.
+
+    Returns:
+        Tensor of shape (size, size).
+
+    Raises:
+        ValueError: for an unknown name or a size the window does not come in.
+
+    Example:
+        >>> named("box", 5).shape
+        torch.Size([5, 5])
+    """
+    if name in _SIZED:
+        return _SIZED[name](size, dtype=dtype)
+    if name not in _FIXED:
+        raise ValueError(f"named: name must be one of {', '.join(names())}, got {name!r}")
+    if size != 3:
+        raise ValueError(f"named: size of {name} must be 3, got {size}")
+    return _FIXED[name](dtype=dtype)
+
+
+def names() -> list[str]:
+    """The names that `named` takes, sorted."""
+    return sorted([*_SIZED, *_FIXED])
+
+
+_SIZED: dict[str, Callable[..., Tensor]] = {"box": box, "gaussian": gaussian2d, "identity": identity}
+_FIXED: dict[str, Callable[..., Tensor]] = {
+    "emboss": emboss,
+    "laplacian": laplacian,
+    "prewitt_x": prewitt_x,
+    "prewitt_y": prewitt_y,
+    "scharr_x": scharr_x,
+    "scharr_y": scharr_y,
+    "sharpen": sharpen,
+    "sobel_x": sobel_x,
+    "sobel_y": sobel_y,
+}
+
+
+def _tensor(taps: Sequence[float] | Sequence[Sequence[float]], dtype: torch.dtype) -> Tensor:
+    return torch.tensor(taps, dtype=torch.float64, device="cpu").to(dtype)
+
+
+def _gaussian_nd(
+    size: int | Sequence[int], sigma: float | Sequence[float] | None, ndim: int, dtype: torch.dtype
+) -> Tensor:
+    sizes = _sizes(f"gaussian{ndim}d", size, ndim)
+    sigmas = [sigma] * ndim if sigma is None or isinstance(sigma, (int, float)) else list(sigma)
+    if len(sigmas) != ndim:
+        raise ValueError(f"gaussian{ndim}d: sigma must be a number or {ndim} numbers, got {len(sigmas)}")
+    window = torch.ones((), dtype=torch.float64, device="cpu")
+    for k, s in zip(sizes, sigmas, strict=True):
+        window = window.unsqueeze(-1) * gaussian1d(k, s, dtype=torch.float64)
+    return window.to(dtype)
+
+
+def _sizes(name: str, size: int | Sequence[int], ndim: int) -> tuple[int, ...]:
+    sizes = (size,) * ndim if isinstance(size, int) else tuple(size)
+    if len(sizes) != ndim:
+        raise ValueError(f"{name}: size must be a number or {ndim} numbers, got {len(sizes)}")
+    for k in sizes:
+        _check_size(name, k)
+    return sizes
+
+
+def _check_size(name: str, size: int) -> None:
+    if not isinstance(size, int):
+        raise TypeError(f"{name}: size must be of type int, got {type(size).__name__}")
+    if size < 1:
+        raise ValueError(f"{name}: size must be at least 1, got {size}")
