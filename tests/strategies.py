@@ -135,7 +135,7 @@ def filter_cases(draw, dtypes=DTYPES, borders=BORDERS):
     dy, dx = as_pair(options["dilation"])
     if options["padding"] == "valid" and ((kh - 1) * dy >= h or (kw - 1) * dx >= w):
         options["padding"] = "same"
-    if options["normalized"] and (kernel.abs().sum((-1, -2)) == 0).any() or options["border_type"] == "skip":
+    if (options["normalized"] and (kernel.abs().sum((-1, -2)) == 0).any()) or options["border_type"] == "skip":
         kernel = kernel.abs() + 1  # no sum of taps may be zero, not even of those inside
     return Case(image, (kernel,), draw(st.sampled_from(LAYOUTS)), options)
 

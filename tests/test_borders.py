@@ -12,11 +12,11 @@ import torch_conv
 
 # What stands at positions -9 .. 12 of the row `abcd`; v is the border's value.
 PATTERNS = {
-    "constant": "vvvvvvvvv" "abcd" "vvvvvvvvv",
-    "replicate": "aaaaaaaaa" "abcd" "ddddddddd",
-    "reflect": "dcbabcdcb" "abcd" "cbabcdcba",
-    "symmetric": "aabcddcba" "abcd" "dcbaabcdd",
-    "circular": "dabcdabcd" "abcd" "abcdabcda",
+    "constant": "vvvvvvvvvabcdvvvvvvvvv",
+    "replicate": "aaaaaaaaaabcdddddddddd",
+    "reflect": "dcbabcdcbabcdcbabcdcba",
+    "symmetric": "aabcddcbaabcddcbaabcdd",
+    "circular": "dabcdabcdabcdabcdabcda",
 }
 ALIASES = {
     "zeros": "constant",

@@ -62,9 +62,7 @@ def test_textbook_example(device):
 @pytest.mark.parametrize("padding_mode", ["zeros", "reflect", "replicate", "circular"])
 def test_padding_modes(device, padding_mode):
     signal, weight = make_image((2, 3, 20), torch.float64), make_window((3, 1, 5), torch.float64)
-    got = torch_conv.conv1d(
-        signal.to(device), weight.to(device), padding=3, groups=3, padding_mode=padding_mode
-    ).cpu()
+    got = torch_conv.conv1d(signal.to(device), weight.to(device), padding=3, groups=3, padding_mode=padding_mode).cpu()
     mode = "constant" if padding_mode == "zeros" else padding_mode
     expected = F.conv1d(F.pad(signal, (3, 3), mode=mode), weight, groups=3)
     torch.testing.assert_close(got, expected, rtol=1e-13, atol=1e-13)
@@ -79,7 +77,9 @@ def test_function_and_operator_are_one(device):
     signal, weight = make_image((2, 3, 31), device=device), make_window((3, 1, 5), device=device)
     op = torch.ops.torch_conv.conv1d
     assert_same_bits(op(signal, weight, groups=3), torch_conv.conv1d(signal, weight, groups=3))
-    assert_same_bits(op(signal, weight, padding="same", groups=3), torch_conv.conv1d(signal, weight, padding="same", groups=3))
+    assert_same_bits(
+        op(signal, weight, padding="same", groups=3), torch_conv.conv1d(signal, weight, padding="same", groups=3)
+    )
 
 
 @pytest.mark.parametrize(

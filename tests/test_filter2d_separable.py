@@ -110,7 +110,11 @@ def test_no_elements_in_no_elements_out(device):
 
 
 def test_witness_scipy(device):
-    image, x, y = make_image((25, 31), torch.float64), make_window((7,), torch.float64), make_window((4,), torch.float64)
+    image, x, y = (
+        make_image((25, 31), torch.float64),
+        make_window((7,), torch.float64),
+        make_window((4,), torch.float64),
+    )
     expected = ndi.correlate1d(ndi.correlate1d(image.numpy(), x.numpy(), 1, mode="mirror"), y.numpy(), 0, mode="mirror")
     got = torch_conv.filter2d_separable(image.to(device), x.to(device), y.to(device), anchor=-1).cpu()
     np.testing.assert_allclose(got.numpy(), expected, rtol=1e-12, atol=1e-12)
@@ -119,7 +123,11 @@ def test_witness_scipy(device):
 @pytest.mark.parametrize("normalized", [False, True])
 def test_witness_kornia(normalized):
     kornia = pytest.importorskip("kornia")
-    image, x, y = make_image((2, 3, 19, 23), torch.float64), make_window((1, 5), torch.float64), make_window((1, 3), torch.float64)
+    image, x, y = (
+        make_image((2, 3, 19, 23), torch.float64),
+        make_window((1, 5), torch.float64),
+        make_window((1, 3), torch.float64),
+    )
     expected = kornia.filters.filter2d_separable(image, x, y, "reflect", normalized)
     torch.testing.assert_close(
         torch_conv.filter2d_separable(image, x, y, "reflect", normalized), expected, rtol=1e-12, atol=1e-12

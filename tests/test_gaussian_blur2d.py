@@ -107,7 +107,8 @@ def test_default_size_is_the_truncated_radius(device):
 
 
 @pytest.mark.parametrize(
-    ("size", "sigma"), [(4, 1.0), ((3, 4), 1.0), (0, 1.0), (-3, 1.0), (3, 0.0), (3, -1.0), (3, (1.0, 0.0)), (3, float("nan"))]
+    ("size", "sigma"),
+    [(4, 1.0), ((3, 4), 1.0), (0, 1.0), (-3, 1.0), (3, 0.0), (3, -1.0), (3, (1.0, 0.0)), (3, float("nan"))],
 )
 def test_bad_size_or_sigma(device, size, sigma):
     with pytest.raises(ValueError, match="^gaussian_blur2d: (kernel_size|sigma)"):

@@ -37,9 +37,7 @@ def test_any_call_agrees_with_the_oracle(device, size, normalized, dtype, shape,
     scale = torch.full(shape, taps * (image.double().abs().max().item() + 1e-300), dtype=torch.float64)
     if border == "skip" and normalized:
         scale = scale * (ky * kx)  # the divisor is a part of the sum of |taps|
-    check(
-        "laplacian", image, size, border, normalized, device=device, window=(ky, kx), layout=layout, scale=scale
-    )
+    check("laplacian", image, size, border, normalized, device=device, window=(ky, kx), layout=layout, scale=scale)
 
 
 @pytest.mark.parametrize("variant", FIXED)

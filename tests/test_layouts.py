@@ -68,7 +68,9 @@ def test_expanded_images(device, name):
     for shape in ((1, 3, 17, 21), (2, 1, 17, 21), (2, 3, 1, 21), (2, 3, 17, 1)):
         image = make_image(shape, device=device).expand(2, 3, 17, 21)
         expected = OPERATORS[name](image.contiguous(), kernel)
-        torch.testing.assert_close(OPERATORS[name](image, kernel), expected, rtol=0, atol=0 if "box" not in name else 1e-5)
+        torch.testing.assert_close(
+            OPERATORS[name](image, kernel), expected, rtol=0, atol=0 if "box" not in name else 1e-5
+        )
 
 
 def test_leading_dimensions_that_do_not_merge(device):

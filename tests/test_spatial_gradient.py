@@ -28,9 +28,7 @@ KINDS = [("sobel", 1), ("sobel", 2), ("diff", 1), ("diff", 2), ("scharr", 1), ("
 def test_any_call_agrees_with_the_oracle(device, kind, normalized, dtype, shape, border, layout, seed):
     mode, order = kind
     image = make_image(shape, dtype, seed)
-    got = torch_conv.spatial_gradient(
-        lay_out(image.to(device), layout), mode, order, normalized, border_type=border
-    )
+    got = torch_conv.spatial_gradient(lay_out(image.to(device), layout), mode, order, normalized, border_type=border)
     b, c, h, w = shape
     assert tuple(got.shape) == (b, c, 2 if order == 1 else 3, h, w)
     expected = exact("spatial_gradient", image, mode, order, normalized, border_type=border)

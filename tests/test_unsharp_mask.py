@@ -65,7 +65,9 @@ def test_witness_kornia(border):
     kornia = pytest.importorskip("kornia")
     image = make_image((2, 3, 13, 17), torch.float64)
     expected = kornia.filters.unsharp_mask(image, (5, 3), (1.5, 0.8), border)
-    torch.testing.assert_close(torch_conv.unsharp_mask(image, (5, 3), (1.5, 0.8), border), expected, rtol=2e-6, atol=2e-6)
+    torch.testing.assert_close(
+        torch_conv.unsharp_mask(image, (5, 3), (1.5, 0.8), border), expected, rtol=2e-6, atol=2e-6
+    )
 
 
 @pytest.mark.parametrize(("size", "sigma"), [(4, 1.0), (3, 0.0), (3, -2.0)])

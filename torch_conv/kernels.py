@@ -70,7 +70,9 @@ def gaussian_taps(size: int, sigma: float) -> list[float]:
     taps = [0.0] * size
     for i in range(size):
         taps[i] = math.exp(-0.5 * (((i - middle) ** 2 - nearest) / sigma) / sigma)
-    total = sum(taps)
+    total = 0.0
+    for tap in taps:  # sum() rounds differently from one Python to the next
+        total += tap
     return [t / total for t in taps]
 
 
@@ -155,9 +157,7 @@ def prewitt_y(*, dtype: torch.dtype = torch.float32) -> Tensor:
     return _tensor([[-1, -1, -1], [0, 0, 0], [1, 1, 1]], dtype)
 
 
-def laplacian(
-    size: int | Sequence[int] = 3, *, variant: str = "4", dtype: torch.dtype = torch.float32
-) -> Tensor:
+def laplacian(size: int | Sequence[int] = 3, *, variant: str = "4", dtype: torch.dtype = torch.float32) -> Tensor:
     """A discrete Laplacian: the sum of the second differences.
 
     Args:

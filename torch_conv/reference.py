@@ -6,7 +6,7 @@ Signatures are those of `torch_conv` without what says how to compute (`algorith
     >>> import torch
     >>> from torch_conv import reference
     >>> reference.filter1d(torch.tensor([8., 2, 5, 4, 1, 7, 3]), torch.tensor([1., 3, 5, 3, 1]), "constant")
-    tensor([51., 53., 52., 47., 41., 49., 37.])
+    tensor([51., 53., 52., 47., 46., 51., 37.])
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def filter2d(
     tap = [(n - 1) // 2 for n in k] if anchor is None else _pair(anchor)
     tap = [n // 2 if a == -1 else a for a, n in zip(tap, k, strict=True)]
     before = [0, 0] if padding == "valid" else [a * step for a, step in zip(tap, d, strict=True)]
-    sizes = [_length(n, *axis, padding) for n, *axis in zip(input.shape[-2:], k, s, d, strict=True)]
+    sizes = [_length(input.shape[axis - 2], k[axis], s[axis], d[axis], padding) for axis in range(2)]
     border = _ALIASES.get(border_type, border_type)
     image, inside = _extended(input.double(), border, value, before, sizes, k, s, d)
 
@@ -293,4 +293,6 @@ def _rounded(total: Tensor, dtype: torch.dtype) -> Tensor:
     if dtype.is_floating_point:
         return total.to(dtype)
     limits = torch.iinfo(dtype)
-    return total.nan_to_num(nan=0.0, posinf=limits.max, neginf=limits.min).round().clamp(limits.min, limits.max).to(dtype)
+    return (
+        total.nan_to_num(nan=0.0, posinf=limits.max, neginf=limits.min).round().clamp(limits.min, limits.max).to(dtype)
+    )

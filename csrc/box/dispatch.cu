@@ -9,10 +9,11 @@ namespace {
 template <typename T, typename Sum>
 void run(const Box2d& p, const Plan& plan, void* stream) {
   if (std::strcmp(plan.variant, "plain") == 0) return launch(box_plain<T, Sum>, "box_plain", p, plan, stream);
-  // 64-bit integer sums mean windows of tens of thousands of pixels at least: not worth a kernel for one dtype.
-  if constexpr (std::is_floating_point_v<Sum> || sizeof(Sum) == 4)
-    if (p.out.dtype == p.in.dtype && finish_of(p.place) == Finish::scale)
-      return launch(box_march<T, Sum, T>, "box_march", p, plan, stream);
+  // 64-bit integer sums mean windows of tens of thousands of pixels at least: not worth a kernel of their own.
+  if constexpr (std::is_floating_point_v<Sum> || sizeof(Sum) == 4) {
+    const bool common = p.out.dtype == p.in.dtype && p.out.stride_w == 1 && finish_of(p.place) == Finish::scale;
+    if (common) return launch(box_march<T, Sum, T>, "box_march", p, plan, stream);
+  }
   launch(box_march<T, Sum, General>, "box_march", p, plan, stream);
 }
 
@@ -20,7 +21,7 @@ void run(const Box2d& p, const Plan& plan, void* stream) {
 
 Plan plan_cuda(const Box2d& p, const Arch& arch, const char* variant) { return make_plan(p, arch, variant); }
 
-void run_cuda(const Box2d& p, const Plan& plan, void* stream) {
+void run_cuda(const Box2d& p, const Plan& plan, void*, void* stream) {
   if (plan.blocks == 0) return;
   with_type(p.in.dtype, [&](auto zero) {
     using T = decltype(zero);

@@ -25,15 +25,16 @@ struct Args {
   int in_h, in_w, out_h, out_w;
   int kh, kw, pad_y, pad_x;
   int tile_w, strip_h, tiles, strips;
+  int pack_pitch;  // bytes between rows that can be copied as aligned vectors, 0 if they cannot
+  bool out_packs;  // outputs of dense rows can be stored as aligned vectors
   double scale, value;
   Border border;
   Finish finish;
   Dtype out_dtype;
-  bool packs;  // every row of every plane starts on the same place of an aligned vector, elements are dense
 };
 
-// In place of an output type: kernels that write any dtype and finish in any way, chosen at run time. The others write
-// their type and know only Finish::scale.
+// In place of an output type: kernels that write any dtype and layout and finish in any way, chosen at run time. The
+// others write dense rows of their type and know only Finish::scale.
 struct General {};
 
 // Outputs are computed in float32, or float64 for float64 images and 64-bit integer sums.

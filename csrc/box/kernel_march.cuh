@@ -25,17 +25,20 @@
 
 #include "box/kernel_plain.cuh"
 #include "box/plan.h"
+#include "core/device.cuh"
 
 namespace torch_conv::box {
 
 template <typename T>
 constexpr int kColumns = columns_per_thread(sizeof(T));
 
-// The elements of one row that one thread copies.
+// The elements of one row that one thread owns.
 template <typename T>
-struct alignas(kColumns<T> * sizeof(T)) Pack {
-  T v[kColumns<T>];
-};
+using Cells = Pack<kColumns<T>, T>;
+
+// Where a row of them arrives: as Cells, or at the image's edges as one 4-byte word around each element.
+using Slot = Pack<4, unsigned>;
+static_assert(sizeof(Slot) == kSlotBytes);
 
 // Copies Bytes (4, 8 or 16), or writes zeros where nothing is `present`.
 template <int Bytes>
@@ -59,46 +62,110 @@ __device__ __forceinline__ void copies_wait() {
 // Where one thread's columns lie in the image.
 template <typename T>
 struct Columns {
-  enum class Lie { outside, pack, scattered } lie = Lie::outside;
-  int map[kColumns<T>];  // -1: outside
+  static constexpr int V = kColumns<T>;
+  // outside: zeros; pack: one aligned vector; words: one word around each element; scattered: element by element
+  enum class Lie { outside, pack, words, scattered } lie = Lie::outside;
+  int map[V];  // -1: outside
 
   // Columns first .. first + V - 1 of the extended image.
   __device__ Columns(const Args& a, int first, bool used) {
     bool any = false;
 #pragma unroll
-    for (int v = 0; v < kColumns<T>; ++v) {
+    for (int v = 0; v < V; ++v) {
       map[v] = map_index(first + v, a.in_w, a.border);
       any |= map[v] >= 0;
     }
     if (!used || !any) return;
-    lie = a.packs && first >= 0 && first + kColumns<T> <= a.in_w ? Lie::pack : Lie::scattered;
+    if (a.pack_pitch > 0 && first >= 0 && first + V <= a.in_w) lie = Lie::pack;
+    else lie = sizeof(T) >= 4 || a.in_stride_h * sizeof(T) % 4 == 0 ? Lie::words : Lie::scattered;
   }
 
-  // Starts the copies of N rows into slots `pitch` apart; row -1 is a row of zeros.
+  // Starts the copies of N rows into slots `pitch` apart; row -1 is a row of zeros. Elements outside are not written:
+  // their slots hold zeros from the start.
   template <int N>
-  __device__ __forceinline__ void fetch(Pack<T>* slot, int pitch, const Args& a, const T* in,
-                                        const int (&rows)[N]) const {
+  __device__ __forceinline__ void fetch(Slot* slot, int pitch, const Args& a, const T* in, const int (&rows)[N]) const {
     if (lie == Lie::pack) {
+      const char* const first = reinterpret_cast<const char*>(in + map[0]);
 #pragma unroll
       for (int i = 0; i < N; ++i)
-        copy_async<sizeof(Pack<T>)>(slot + i * pitch, in + max(rows[i], 0) * a.in_stride_h + map[0], rows[i] >= 0);
+        copy_async<sizeof(Cells<T>)>(slot + i * pitch, first + int64_t(rows[i]) * a.pack_pitch, rows[i] >= 0);
+    } else if (lie == Lie::words) {
+      constexpr int kBytes = sizeof(T) < 4 ? 4 : sizeof(T);
+#pragma unroll
+      for (int v = 0; v < V; ++v) {
+        if (map[v] < 0) continue;
+        const char* const column = reinterpret_cast<const char*>(in + map[v] * a.in_stride_w) - skipped(a, in, v);
+#pragma unroll
+        for (int i = 0; i < N; ++i)
+          copy_async<kBytes>(reinterpret_cast<char*>(slot + i * pitch) + v * kBytes,
+                             column + rows[i] * a.in_stride_h * int64_t(sizeof(T)), rows[i] >= 0);
+      }
     } else if (lie == Lie::scattered) {
 #pragma unroll
       for (int i = 0; i < N; ++i) {
-        const T* const from = in + max(rows[i], 0) * a.in_stride_h;
-        Pack<T> pack;
+        Cells<T> cells;
 #pragma unroll
-        for (int v = 0; v < kColumns<T>; ++v) {
-          const T* const element = from + max(map[v], 0) * a.in_stride_w;
+        for (int v = 0; v < V; ++v) {
           const bool present = rows[i] >= 0 && map[v] >= 0;
-          if constexpr (sizeof(T) >= 4) copy_async<sizeof(T)>(&slot[i * pitch].v[v], element, present);
-          else pack.v[v] = present ? __ldg(element) : T(0);  // asynchronous copies move at least 4 bytes
+          cells.v[v] = present ? __ldg(in + rows[i] * a.in_stride_h + map[v] * a.in_stride_w) : T(0);
         }
-        if constexpr (sizeof(T) < 4) slot[i * pitch] = pack;
+        *reinterpret_cast<Cells<T>*>(slot + i * pitch) = cells;
       }
     }
   }
+
+  // Picks the elements out of words that have arrived, in place.
+  template <int N>
+  __device__ __forceinline__ void arrive(Slot* slot, int pitch, const Args& a, const T* in) const {
+    if constexpr (sizeof(T) < 4) {
+      if (lie != Lie::words) return;
+#pragma unroll
+      for (int i = 0; i < N; ++i) {
+        const Slot words = slot[i * pitch];
+        Slot picked{};
+#pragma unroll
+        for (int v = 0; v < V; ++v) {
+          constexpr unsigned kMask = (1u << 8 * sizeof(T)) - 1;
+          const int bit = v * 8 * sizeof(T);
+          const unsigned element = map[v] < 0 ? 0 : words.v[v] >> 8 * skipped(a, in, v) & kMask;
+          picked.v[bit / 32] |= element << bit % 32;
+        }
+        memcpy(slot + i * pitch, &picked, sizeof(Cells<T>));
+      }
+    }
+  }
+
+ private:
+  // Bytes between the start of a word and element v in it: the same in every row.
+  __device__ __forceinline__ int skipped(const Args& a, const T* in, int v) const {
+    return sizeof(T) < 4 ? int(reinterpret_cast<uintptr_t>(in + map[v] * a.in_stride_w) % 4) : 0;
+  }
 };
+
+template <typename T>
+__device__ __forceinline__ Cells<T> cells(const Slot* slot) {
+  return load_pack<kColumns<T>>(reinterpret_cast<const T*>(slot));
+}
+
+// The first `count` of V neighbouring outputs.
+template <typename Out, int V, typename Real>
+__device__ __forceinline__ void store_row(const Args& a, int64_t index, int64_t step, const Real (&values)[V],
+                                          int count) {
+  if constexpr (!std::is_same_v<Out, General>) {
+    if (a.out_packs && count == V) {
+      Pack<V, Out> pack;
+#pragma unroll
+      for (int v = 0; v < V; ++v) pack.v[v] = from_acc<Out>(values[v]);
+      typename WordOf<sizeof(pack)>::type word;
+      memcpy(&word, &pack, sizeof(pack));
+      *reinterpret_cast<decltype(word)*>(static_cast<Out*>(a.out) + index) = word;
+      return;
+    }
+  }
+#pragma unroll
+  for (int v = 0; v < V; ++v)
+    if (v < count) store<Out>(a, index + v * step, values[v]);
+}
 
 template <typename T, typename Sum, typename Out, int Rows = kChunkRows, int Stages = kStages>
 __global__ void __launch_bounds__(kMaxThreads) box_march(const __grid_constant__ Args a) {
@@ -109,10 +176,12 @@ __global__ void __launch_bounds__(kMaxThreads) box_march(const __grid_constant__
   extern __shared__ __align__(16) unsigned char shared[];
   const int threads = blockDim.x, warps = threads / 32, columns = threads * V;
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  Pack<T>* const ring = reinterpret_cast<Pack<T>*>(shared) + threadIdx.x;  // [Stages][2 Rows][threads]
-  Sum* const prefix = reinterpret_cast<Sum*>(ring - threadIdx.x + Stages * 2 * Rows * threads);  // [2][prefix_pitch]
-  const int prefix_pitch = Rows * columns + kSegment;  // outputs that are not stored read up to a segment too far
-  Sum* const totals = prefix + 2 * prefix_pitch;       // [2][Rows][warps]
+  Slot* const ring = reinterpret_cast<Slot*>(shared) + threadIdx.x;              // [Stages][2 Rows][threads]
+  Sum* const prefix = reinterpret_cast<Sum*>(shared + Stages * 2 * Rows * threads * sizeof(Slot));  // [2][prefix_pitch]
+  // A prefix row stands in V planes, column c in plane c % V at c / V: V neighbouring columns of every lane are read
+  // without bank conflicts from any offset. Outputs that are not stored read up to a segment too far.
+  const int prefix_pitch = Rows * columns + kSegment;
+  Sum* const totals = prefix + 2 * prefix_pitch;  // [2][Rows][warps]
 
   for (int64_t work = blockIdx.x; work < a.work; work += gridDim.x) {
     const int x0 = int(work % a.tiles) * a.tile_w, valid = min(a.tile_w, a.out_w - x0);
@@ -125,13 +194,21 @@ __global__ void __launch_bounds__(kMaxThreads) box_march(const __grid_constant__
     const int shift = floor_mod(x0 - a.pad_x, V);
     const Columns<T> own(a, x0 - a.pad_x - shift + int(threadIdx.x) * V,
                          int(threadIdx.x) * V < shift + valid + a.kw - 1);
-    if (own.lie == Columns<T>::Lie::outside)
-      for (int slot = 0; slot < Stages * 2 * Rows; ++slot) ring[slot * threads] = Pack<T>{};
+    if (own.lie != Columns<T>::Lie::pack)
+      for (int slot = 0; slot < Stages * 2 * Rows; ++slot) ring[slot * threads] = Slot{};
 
-    // The window of lane's output, o = 32 j + lane within this warp's segment, ends `bridge` warps on, or one or (the
-    // shifted ones at the segment's end) two more.
-    const int bridge = a.kw / kSegment, rest = a.kw % kSegment;
-    const int64_t out_x = out + (x0 + warp * kSegment + lane) * a.out_stride_w, step_x = 32 * a.out_stride_w;
+    // The windows of a thread's outputs end `bridge` warps on, or one more (in the last columns of the segment).
+    const int ahead = shift + a.kw, bridge = ahead / kSegment, rest = ahead % kSegment;
+    int from[V], to[V];  // where the prefixes of their first column and of the column behind them stand
+#pragma unroll
+    for (int v = 0; v < V; ++v) {
+      from[v] = (v + shift) % V * threads + (v + shift) / V;
+      to[v] = (v + ahead) % V * threads + (v + ahead) / V;
+    }
+    const int64_t step = std::is_same_v<Out, General> ? a.out_stride_w : 1;
+    const int x = int(threadIdx.x) * V;  // within the tile
+    const int64_t out_x = out + (x0 + x) * step;
+    const int stored = min(max(valid - x, 0), V);
 
     for (int y_begin = strip; y_begin < y_end;) {
       // Rows of the first window but its last one, read in the order of their number modulo kh: strips whose windows
@@ -141,7 +218,7 @@ __global__ void __launch_bounds__(kMaxThreads) box_march(const __grid_constant__
       const int start_chunks = (start_rows + 2 * Rows - 1) / (2 * Rows);
       const int chunks = start_chunks + (y_end - y_begin + Rows - 1) / Rows;
 
-      auto fetch_chunk = [&](int chunk, Pack<T>* slot) {
+      auto fetch_chunk = [&](int chunk, Slot* slot) {
         if (chunk < chunks) {
           // Lane r maps row r of the chunk: 2 Rows starting rows, or Rows entering and then Rows leaving ones.
           const int r = lane % (2 * Rows);
@@ -169,15 +246,16 @@ __global__ void __launch_bounds__(kMaxThreads) box_march(const __grid_constant__
       bool bad = false;
       int stage = 0, next = y_end, redo_begin = y_end, redo_end = y_end;
       for (int chunk = -Stages; chunk < chunks; ++chunk) {  // those before 0 only start the first copies
-        Pack<T>* const slot = ring + stage * 2 * Rows * threads;
+        Slot* const slot = ring + stage * 2 * Rows * threads;
         stage = stage + 1 < Stages ? stage + 1 : 0;
         copies_wait<Stages - 1>();
+        if (chunk >= 0) own.template arrive<2 * Rows>(slot, threads, a, in);
 
         Sum inclusive[Rows][V];  // prefix within the thread
         if (chunk >= start_chunks) {
 #pragma unroll
           for (int r = 0; r < Rows; ++r) {
-            const Pack<T> entering = slot[r * threads], leaving = slot[(Rows + r) * threads];
+            const Cells<T> entering = cells<T>(slot + r * threads), leaving = cells<T>(slot + (Rows + r) * threads);
 #pragma unroll
             for (int v = 0; v < V; ++v) {
               sums[v] += to_sum<Sum>(entering.v[v]) - to_sum<Sum>(leaving.v[v]);
@@ -187,9 +265,9 @@ __global__ void __launch_bounds__(kMaxThreads) box_march(const __grid_constant__
         } else if (chunk >= 0) {
 #pragma unroll
           for (int r = 0; r < 2 * Rows; ++r) {
-            const Pack<T> pack = slot[r * threads];
+            const Cells<T> row = cells<T>(slot + r * threads);
 #pragma unroll
-            for (int v = 0; v < V; ++v) sums[v] += to_sum<Sum>(pack.v[v]);
+            for (int v = 0; v < V; ++v) sums[v] += to_sum<Sum>(row.v[v]);
           }
         }
         fetch_chunk(chunk + Stages, slot);
@@ -214,12 +292,10 @@ __global__ void __launch_bounds__(kMaxThreads) box_march(const __grid_constant__
         Sum* const total_rows = totals + march % 2 * Rows * warps;
 #pragma unroll
         for (int r = 0; r < Rows; ++r) {
-          struct alignas(V * sizeof(Sum) < 16 ? V * sizeof(Sum) : 16) Exclusive {
-            Sum v[V];
-          } exclusive;
 #pragma unroll
-          for (int v = 0; v < V; ++v) exclusive.v[v] = v == 0 ? before[r] : before[r] + inclusive[r][v - (v > 0)];
-          *reinterpret_cast<Exclusive*>(prefix_rows + r * columns + threadIdx.x * V) = exclusive;
+          for (int v = 0; v < V; ++v)
+            prefix_rows[r * columns + v * threads + threadIdx.x] =
+                v == 0 ? before[r] : before[r] + inclusive[r][v - (v > 0)];
           if (lane == 31) total_rows[r * warps + warp] = before[r] + inclusive[r][V - 1];
         }
 
@@ -239,40 +315,35 @@ __global__ void __launch_bounds__(kMaxThreads) box_march(const __grid_constant__
 #pragma unroll 1
         for (int r0 = 0; r0 < Rows; r0 += kTogether) {
           Sum bridged[kTogether] = {}, result[kTogether][V];
+#pragma unroll 1
           for (int w = 0; w < bridge; ++w) {
 #pragma unroll
             for (int r = 0; r < kTogether; ++r) bridged[r] += total_rows[(r0 + r) * warps + warp + w];
           }
 #pragma unroll
           for (int r = 0; r < kTogether; ++r) {
-            const Sum* const row = prefix_rows + (r0 + r) * columns + warp * kSegment + lane + shift;
+            const Sum* const row = prefix_rows + (r0 + r) * columns + threadIdx.x;
             const Sum* const total = total_rows + (r0 + r) * warps;
-            const Sum first = total[warp], one_more = total[min(warp + bridge, warps - 1)],
-                      two_more = total[min(warp + bridge + 1, warps - 1)];
+            const Sum first = total[warp], one_more = total[min(warp + bridge, warps - 1)];
 #pragma unroll
-            for (int j = 0; j < V; ++j) {
-              const int o = 32 * j + lane;
+            for (int v = 0; v < V; ++v) {
               Sum between = bridged[r];
-              if (o + shift + rest >= kSegment) between += one_more;
-              if (j == V - 1) {  // the shift is smaller than a vector
-                if (o + shift + rest >= 2 * kSegment) between += two_more;
-                if (o + shift >= kSegment) between -= first;
-              }
-              result[r][j] = row[32 * j + a.kw] - row[32 * j] + between;
+              if (lane * V + v + rest >= kSegment) between += one_more;
+              if (lane == 31 && v + shift >= V) between -= first;
+              result[r][v] = row[to[v]] - row[from[v]] + between;
             }
           }
 #pragma unroll
           for (int r = 0; r < kTogether; ++r) {
-            const int y = y0 + r0 + r;
-            const int64_t out_row = out_x + y * a.out_stride_h;
+            const int y = y0 + r0 + r, count = y < y_end ? stored : 0;
+            real_t<Sum> values[V];
 #pragma unroll
-            for (int j = 0; j < V; ++j) {
-              const int o = warp * kSegment + 32 * j + lane;
-              if (y < y_end && o < valid) {
-                if constexpr (kFloats) poison += result[r][j] * Sum(0);
-                store<Out>(a, out_row + j * step_x, finished<Out>(a, to_real<T>(result[r][j]), y, x0 + o));
-              }
+            for (int v = 0; v < V; ++v) {
+              const Sum sum = v < count ? result[r][v] : Sum(0);
+              if constexpr (kFloats) poison += sum * Sum(0);  // of the sum: outputs may overflow their type
+              values[v] = finished<Out>(a, to_real<T>(sum), y, x0 + x + v);
             }
+            store_row<Out>(a, out_x + y * a.out_stride_h, step, values, count);
           }
         }
         if constexpr (kFloats) bad = poison != Sum(0);

@@ -12,8 +12,7 @@ namespace torch_conv::box {
 
 // Outputs [x_begin, x_end) of row y of one plane. Called by whole blocks; `columns` holds a sum per thread.
 template <typename T, typename Sum, typename Out>
-__device__ __noinline__ void plain_row(const Args& a, const T* in, int64_t out, int y, int x_begin, int x_end,
-                                       Sum* columns) {
+__device__ void plain_row(const Args& a, const T* in, int64_t out, int y, int x_begin, int x_end, Sum* columns) {
   const int threads = blockDim.x, lane = threadIdx.x;
   for (int block = x_begin; block < x_end; block += threads) {
     const int x = block + lane, columns_end = min(block + threads, x_end) + a.kw - 1;
@@ -33,6 +32,7 @@ __device__ __noinline__ void plain_row(const Args& a, const T* in, int64_t out, 
       columns[lane] = column_sum;
       __syncthreads();
       const int end = min(x + a.kw, segment + threads);
+#pragma unroll 4
       for (int j = max(x, segment); j < end; ++j) sum += columns[j - segment];
       __syncthreads();
     }

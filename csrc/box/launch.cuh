@@ -20,12 +20,13 @@ inline Finish finish_of(const Placement& place) {
   __builtin_unreachable();
 }
 
-// Whether every row of every plane starts on the same place of an aligned vector and its elements are dense.
-inline bool rows_packed(const Image& x) {
-  const int64_t v = columns_per_thread(size_of(x.dtype)), bytes = v * size_of(x.dtype);
+// Bytes from row to row if all rows of all planes are dense and start on aligned vectors, else 0.
+inline int pack_pitch(const Image& x) {
+  const int64_t v = columns_per_thread(size_of(x.dtype)), size = size_of(x.dtype);
   auto whole = [&](int64_t stride, int64_t count) { return count == 1 || stride % v == 0; };
-  return x.stride_w == 1 && reinterpret_cast<uintptr_t>(x.data) % bytes == 0 && whole(x.stride_h, x.h) &&
-         whole(x.stride_c, x.c) && whole(x.stride_n, x.n);
+  const bool packs = x.stride_w == 1 && reinterpret_cast<uintptr_t>(x.data) % (v * size) == 0 &&
+                     whole(x.stride_h, x.h) && whole(x.stride_c, x.c) && whole(x.stride_n, x.n);
+  return packs && x.stride_h > 0 && x.stride_h * size <= INT_MAX ? int(x.stride_h * size) : 0;
 }
 
 inline Args make_args(const Box2d& p, const Plan& plan) {
@@ -44,7 +45,8 @@ inline Args make_args(const Box2d& p, const Plan& plan) {
   a.scale = p.scale, a.value = p.place.value;
   a.border = p.place.border, a.finish = finish_of(p.place);
   a.out_dtype = p.out.dtype;
-  a.packs = rows_packed(p.in);
+  a.pack_pitch = pack_pitch(p.in);
+  a.out_packs = pack_pitch(p.out) > 0 && (a.tiles == 1 || a.tile_w % columns_per_thread(size_of(p.out.dtype)) == 0);
   return a;
 }
 

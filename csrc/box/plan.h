@@ -19,8 +19,9 @@ constexpr int kChunkRows = 4;     // output rows between two barriers
 constexpr int kStages = 2;        // chunks in shared memory: one being summed, the rest on their way
 constexpr int kMaxThreads = 512;  // 128 registers a thread
 
-// Image columns whose sums one thread keeps: one 16-byte copy a row, but at most 8 sums.
-constexpr int columns_per_thread(int element_bytes) { return std::min(16 / element_bytes, 8); }
+// Image columns whose sums one thread keeps, and what a row of them may take in shared memory.
+constexpr int columns_per_thread(int element_bytes) { return element_bytes == 8 ? 2 : 4; }
+constexpr int kSlotBytes = 16;
 
 // Bytes of one window sum: 4, or 8 where 32-bit integer sums could wrap around and for float64.
 // Differences of sums that wrapped around are still right as long as the window's own sum fits.
@@ -53,7 +54,7 @@ constexpr MarchShape march_shape(int threads, int element_bytes, int sum_bytes, 
   MarchShape s{};
   s.threads = threads;
   s.columns = threads * columns_per_thread(element_bytes);
-  s.ring_bytes = stages * 2 * chunk_rows * s.columns * element_bytes;
+  s.ring_bytes = stages * 2 * chunk_rows * threads * kSlotBytes;
   s.prefix_bytes = 2 * (chunk_rows * s.columns + 32 * columns_per_thread(element_bytes)) * sum_bytes;
   s.totals_bytes = 2 * chunk_rows * s.warps() * sum_bytes;
   return s;
@@ -79,29 +80,31 @@ struct MarchTiles {
 };
 
 // Column tiles read the horizontal halo again, strips read a whole window to start, and both together must fill the
-// machine evenly: takes the cut with the fewest elements read by the busiest multiprocessor. tile_w 0: none fits.
+// machine evenly: takes the cut whose busiest multiprocessor reads the fewest elements. tile_w 0: none fits.
 inline MarchTiles march_tiles(const Box2d& p, const Arch& arch) {
-  const int size = size_of(p.in.dtype);
-  const int64_t widest =
-      int64_t(widest_block(arch, size, sum_bytes(p.in.dtype, p.kh, p.kw))) * columns_per_thread(size);
-  int64_t room = widest - p.kw - columns_per_thread(size) + 1;
-  if (room > 32) room = room / 32 * 32;  // tiles of whole warp stores
-  const int64_t planes = p.out.n * p.out.c, width = p.out.w, height = p.out.h;
-  const int64_t least = std::min<int64_t>(width, 32);
-  MarchTiles best;
-  if (room < least) return best;
+  // A multiprocessor with fewer columns in flight than this waits for memory and barriers instead of reading.
+  constexpr int64_t kBusyColumns = 1024;
   constexpr int64_t kStartRows = 40;  // a block's launch, fill and drain, in rows of reading
+  const int size = size_of(p.in.dtype), sum = sum_bytes(p.in.dtype, p.kh, p.kw), v = columns_per_thread(size);
+  const int64_t planes = p.out.n * p.out.c, width = p.out.w, height = p.out.h;
+  int64_t room = int64_t(widest_block(arch, size, sum)) * v - p.kw - v + 1;
+  if (room > 32) room = room / 32 * 32;  // tiles of whole warp stores
+  MarchTiles best;
+  if (room < std::min<int64_t>(width, 32)) return best;
   double best_cost = 0;
   const int64_t first = count_of(width, room);
   for (int64_t tiles = first; tiles < first + 8; ++tiles) {
-    const int64_t tile_w = std::min(room, width <= 32 ? width : round_up(count_of(width, tiles), 32));
+    const int64_t tile_w = std::min({width, room, round_up(count_of(width, tiles), 32)});
     const int64_t across = count_of(width, tile_w);
+    const MarchShape shape = march_shape(int(march_threads(tile_w, p.kw, size)), size, sum);
+    const int64_t resident = std::min(kMaxThreads / shape.threads, arch.shared_bytes / shape.shared_bytes());
     for (int per_sm = 1; per_sm <= 8; ++per_sm) {
       const int64_t wanted = std::max<int64_t>(1, per_sm * arch.multiprocessors / (across * planes));
       const int64_t strip_h = std::min(height, round_up(count_of(height, wanted), kChunkRows));
-      const int64_t blocks = across * planes * count_of(height, strip_h);
-      const double cost = double(count_of(blocks, arch.multiprocessors)) * double(2 * strip_h + p.kh + kStartRows) *
-                          double(tile_w + p.kw);
+      const int64_t share = count_of(across * planes * count_of(height, strip_h), arch.multiprocessors);
+      const int64_t together = std::min(share, resident);
+      const double cost = double(count_of(share, together)) * double(2 * strip_h + p.kh + kStartRows) *
+                          double(std::max(together * (tile_w + p.kw), kBusyColumns));
       if (best.tile_w == 0 || cost < best_cost) {
         best = {tile_w, strip_h};
         best_cost = cost;

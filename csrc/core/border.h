@@ -31,20 +31,27 @@ TC_HD I map_index(I i, I n, Border border) {
   if (i >= 0 && i < n) return i;
   switch (border) {
     case Border::replicate: return i < 0 ? I(0) : n - 1;
+    // One fold reaches the image unless the window is larger than it; the divisions are for that rare case.
     case Border::circular: {
-      I m = i % n;
+      I m = i < 0 ? i + n : i - n;
+      if (m >= 0 && m < n) return m;
+      m = i % n;
       return m < 0 ? m + n : m;
     }
     case Border::reflect: {
+      I m = i < 0 ? -i : 2 * n - 2 - i;
+      if (m >= 0 && m < n) return m;
       if (n == 1) return 0;
-      I period = 2 * (n - 1);
-      I m = i % period;
+      const I period = 2 * (n - 1);
+      m = i % period;
       m = m < 0 ? m + period : m;
       return m < n ? m : period - m;
     }
     case Border::symmetric: {
-      I period = 2 * n;
-      I m = i % period;
+      I m = i < 0 ? -1 - i : 2 * n - 1 - i;
+      if (m >= 0 && m < n) return m;
+      const I period = 2 * n;
+      m = i % period;
       m = m < 0 ? m + period : m;
       return m < n ? m : period - 1 - m;
     }

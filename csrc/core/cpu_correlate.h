@@ -34,9 +34,11 @@ template <int LO, int HI, bool PerChannel, int R, int V, typename A>
 TC_HD void add_row(Vec<A> (&acc)[R][V], const A* row, const A* const (&taps)[R], const Window<A>& w,
                    const int64_t* offset, int64_t phase) {
   for (int64_t j = 0; j < w.kw; ++j) {
+    const A* at = row + offset[j];
+    asm("" : "+r"(at));  // one address for the V loads; g++ would keep a register for each (8 % on 7x7, Zen 4)
     Vec<A> in[V];
 #pragma GCC unroll 8
-    for (int v = 0; v < V; ++v) in[v] = load(row + offset[j] + v * kLanes<A>);
+    for (int v = 0; v < V; ++v) in[v] = load(at + v * kLanes<A>);
 #pragma GCC unroll 8
     for (int r = LO; r <= HI; ++r) {
 #pragma GCC unroll 8
@@ -96,10 +98,12 @@ template <typename A>
 void correlate(int height, const A* const* rows, const Window<A>& w, const int64_t* offset, A* const* out,
                int64_t width) {
   auto tiles = [&]<int R, bool PerChannel>() {
-    cover<A, kTileVectors<R>>(
-        width, [&]<int V>(int64_t x) { correlate_tile<R, V, PerChannel>(rows, w, offset, x, out); });
+    cover<A, kTileVectors<R>>(width,
+                              [&]<int V>(int64_t x) { correlate_tile<R, V, PerChannel>(rows, w, offset, x, out); });
   };
-  auto either = [&]<int R>() { w.period ? tiles.template operator()<R, true>() : tiles.template operator()<R, false>(); };
+  auto either = [&]<int R>() {
+    w.period ? tiles.template operator()<R, true>() : tiles.template operator()<R, false>();
+  };
   switch (height) {
     case 1: return either.template operator()<1>();
     case 2: return either.template operator()<2>();

@@ -15,6 +15,7 @@ namespace torch_conv::cpu_baseline {
 #include "core/cpu_vec.h"
 #include "core/cpu_rows.h"
 #include "core/cpu_correlate.h"
+#include "core/cpu_output.h"
 #include TC_CPU_BODY
 }  // namespace torch_conv::cpu_baseline
 #undef TC_VEC_BYTES
@@ -30,6 +31,7 @@ namespace torch_conv::cpu_v3 {
 #include "core/cpu_vec.h"
 #include "core/cpu_rows.h"
 #include "core/cpu_correlate.h"
+#include "core/cpu_output.h"
 #include TC_CPU_BODY
 }  // namespace torch_conv::cpu_v3
 #undef TC_VEC_BYTES
@@ -42,6 +44,7 @@ namespace torch_conv::cpu_v4 {
 #include "core/cpu_vec.h"
 #include "core/cpu_rows.h"
 #include "core/cpu_correlate.h"
+#include "core/cpu_output.h"
 #include TC_CPU_BODY
 }  // namespace torch_conv::cpu_v4
 #undef TC_VEC_BYTES

@@ -27,12 +27,12 @@ inline Isa best_isa() {
 
 }  // namespace torch_conv
 
-// The best level's `function` of a body that cpu_each_isa.h compiled.
+// The best level's function of a body that cpu_each_isa.h compiled.
 #if TC_X86_LEVELS
-#define TC_BEST_ISA(function)                               \
-  (best_isa() == Isa::v4   ? torch_conv::cpu_v4::function \
-   : best_isa() == Isa::v3 ? torch_conv::cpu_v3::function \
-                           : torch_conv::cpu_baseline::function)
+#define TC_BEST_ISA(...)                                     \
+  (best_isa() == Isa::v4   ? torch_conv::cpu_v4::__VA_ARGS__ \
+   : best_isa() == Isa::v3 ? torch_conv::cpu_v3::__VA_ARGS__ \
+                           : torch_conv::cpu_baseline::__VA_ARGS__)
 #else
-#define TC_BEST_ISA(function) torch_conv::cpu_baseline::function
+#define TC_BEST_ISA(...) torch_conv::cpu_baseline::__VA_ARGS__
 #endif

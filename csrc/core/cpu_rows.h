@@ -73,9 +73,7 @@ class Rows {
       : image_(image), pixel_(pixel), place_(place), kw_(kw), read_(row_reader<A>(image.dtype)), offset_(kw) {}
 
   // Whether rows can be the image's own memory where the columns' windows lie inside it.
-  bool plain() const {
-    return image_.dtype == kDtypeOf<A> && image_.stride_w == pixel_ && place_.stride_x == 1;
-  }
+  bool plain() const { return image_.dtype == kDtypeOf<A> && image_.stride_w == pixel_ && place_.stride_x == 1; }
 
   // From here on serves the outputs `x` of input channels [channel, channel + channels) of sample n.
   void open(int64_t n, int64_t channel, int64_t channels, Range x, int64_t slots) {
@@ -113,7 +111,8 @@ class Rows {
     A* dst = buffer_.data() + place * length_;
     if (tags_[place] != m) {
       tags_[place] = m;
-      gather(dst, A(place_.value), [&](int64_t x, int64_t step, int64_t n, A* to) { read_pixels(src, x, step, n, to); });
+      gather(dst, A(place_.value),
+             [&](int64_t x, int64_t step, int64_t n, A* to) { read_pixels(src, x, step, n, to); });
     }
     return dst;
   }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "core/plan.h"
 #include "core/problem.h"
 
 namespace torch_conv {
@@ -54,8 +55,28 @@ inline int64_t interleaved_channels(const Image& in, const Image& out) {
   return both ? in.c : 1;
 }
 
-inline double bytes_of(const Image& image) {
-  return double(image.n) * double(image.c) * double(image.h) * double(image.w) * size_of(image.dtype);
+inline double elements_of(const Image& image) {
+  return double(image.n) * double(image.c) * double(image.h) * double(image.w);
+}
+
+inline double bytes_of(const Image& image) { return elements_of(image) * size_of(image.dtype); }
+
+// Columns of a tile, in pixels: `rows` rows of it (of `bytes` an element) stay in the second-level cache, and the halo
+// stays a small part of it.
+inline int tile_columns(int64_t width, int64_t pixel, int64_t rows, int64_t kw, int bytes) {
+  constexpr int64_t kCacheBytes = 256 << 10;
+  const int64_t fits = std::max<int64_t>(kCacheBytes / (bytes * rows * pixel), std::max<int64_t>(4 * kw, 64));
+  const int64_t tiles = (width + fits - 1) / fits;
+  return int((width + tiles - 1) / tiles);
+}
+
+// Rows of a unit of work: enough that the rows above and below, which two threads both read, hardly count.
+inline int unit_rows(int64_t height, int64_t kh) { return int(std::min(height, std::clamp<int64_t>(kh, 16, 1 << 20))); }
+
+// Units worth waking a thread for.
+inline int64_t unit_grain(const Plan& plan) {
+  constexpr double kFlopsOfAThread = 1 << 17;  // some microseconds of vector loops
+  return std::max<int64_t>(1, int64_t(kFlopsOfAThread / std::max(1.0, plan.flops / double(plan.blocks))));
 }
 
 inline const char* row_of(const Image& image, int64_t n, int64_t c, int64_t y) {

@@ -78,6 +78,29 @@ TC_HD A to_acc(T v) {
 #endif
 }
 
+#ifdef __CUDACC__
+// One instruction for the whole rule: nearest even, saturating, NaN to 0.
+template <typename T, typename A>
+__device__ __forceinline__ T saturate(A v) {
+  static_assert(sizeof(A) == 4 || sizeof(A) == 8);
+  int r;
+  if constexpr (sizeof(A) == 4) {
+    if constexpr (std::is_same_v<T, uint8_t>)
+      asm("{.reg .u8 t; cvt.rni.sat.u8.f32 t, %1; cvt.u32.u8 %0, t;}" : "=r"(r) : "f"(v));
+    else if constexpr (std::is_same_v<T, int16_t>)
+      asm("{.reg .s16 t; cvt.rni.sat.s16.f32 t, %1; cvt.s32.s16 %0, t;}" : "=r"(r) : "f"(v));
+    else asm("{.reg .u16 t; cvt.rni.sat.u16.f32 t, %1; cvt.u32.u16 %0, t;}" : "=r"(r) : "f"(v));
+  } else {
+    if constexpr (std::is_same_v<T, uint8_t>)
+      asm("{.reg .u8 t; cvt.rni.sat.u8.f64 t, %1; cvt.u32.u8 %0, t;}" : "=r"(r) : "d"(v));
+    else if constexpr (std::is_same_v<T, int16_t>)
+      asm("{.reg .s16 t; cvt.rni.sat.s16.f64 t, %1; cvt.s32.s16 %0, t;}" : "=r"(r) : "d"(v));
+    else asm("{.reg .u16 t; cvt.rni.sat.u16.f64 t, %1; cvt.u32.u16 %0, t;}" : "=r"(r) : "d"(v));
+  }
+  return T(r);
+}
+#endif
+
 // Integers: round half to even, clamp, NaN becomes 0. Floats: the hardware's round to nearest even.
 template <typename T, typename A>
 TC_HD T from_acc(A v) {
@@ -99,15 +122,33 @@ TC_HD T from_acc(A v) {
     return T(v);
 #endif
   } else if constexpr (std::is_integral_v<T>) {
+#ifdef __CUDA_ARCH__
+    return saturate<T>(v);
+#else
     constexpr A lo = std::is_same_v<T, int16_t> ? A(-32768) : A(0);
     constexpr A hi = std::is_same_v<T, uint8_t> ? A(255) : std::is_same_v<T, int16_t> ? A(32767) : A(65535);
     v = v == v ? v : A(0);
     v = v < lo ? lo : v;
     v = v > hi ? hi : v;
     return T(int(rint(v)));
+#endif
   } else {
     return T(v);
   }
+}
+
+// Can an element hold `value` exactly? A border value that it cannot hold must not travel through elements.
+inline bool holds(Dtype d, double value) {
+  switch (d) {
+    case Dtype::f64: return true;
+    case Dtype::f32: return value == double(float(value)) || value != value;
+    case Dtype::f16:
+    case Dtype::bf16: return value == double(int(value)) && value >= -256 && value <= 256;  // both hold these integers
+    case Dtype::u8: return value == double(int(value)) && value >= 0 && value <= 255;
+    case Dtype::i16: return value == double(int(value)) && value >= -32768 && value <= 32767;
+    case Dtype::u16: return value == double(int(value)) && value >= 0 && value <= 65535;
+  }
+  __builtin_unreachable();
 }
 
 // Calls f(T{}) with the element type of d: the one place where a Dtype becomes a type.

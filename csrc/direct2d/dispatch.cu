@@ -15,6 +15,7 @@ void run_cuda(const Direct2d& p, const Plan& plan, void*, void* stream_handle) {
   with_type(p.in.dtype, [&](auto zero) {
     using T = decltype(zero);
     if (std::strcmp(plan.variant, "general") == 0) return launch_general<T>(p, plan, stream);
+    if (std::strcmp(plan.variant, "window") == 0) return launch_window<T>(p, plan, stream);
     if constexpr (std::is_same_v<T, float> || std::is_same_v<T, half_t> || std::is_same_v<T, bhalf_t> ||
                   std::is_same_v<T, uint8_t>)
       return launch_windows<T>(p, plan, stream);

@@ -20,11 +20,11 @@ constexpr int reg_min_blocks() {
 }
 
 // A call, not inlined: it stands in edge warps only, and once per row and column instead of once per pixel.
-__device__ __noinline__ int map_at_edge(int i, int n, Border border) { return map_index(i, n, border); }
+static __device__ __noinline__ int map_at_edge(int i, int n, Border border) { return map_index(i, n, border); }
 
 template <typename T, int K>
 __global__ void __launch_bounds__(32 * kRegWarps, reg_min_blocks<T, K>())
-    direct2d_reg(const PlaneArgs<T> a, const __grid_constant__ ParamTaps param_taps) {
+    direct2d_reg(const __grid_constant__ PlaneArgs<T> a, const __grid_constant__ ParamTaps param_taps) {
   using A = acc_t<T>;
   constexpr int N = 16 / sizeof(T), R = K / 2, rows = reg_rows(sizeof(T), K);
   const TilePlace at = tile_place(a);
@@ -42,7 +42,7 @@ __global__ void __launch_bounds__(32 * kRegWarps, reg_min_blocks<T, K>())
   if (inside) {
     const T* from = plane + int64_t(top) * a.in_h + x;
 #pragma unroll
-    for (int r = 0; r < rows + K - 1; ++r) raw[r] = *reinterpret_cast<const Pack<N, T>*>(from + r * a.in_h);
+    for (int r = 0; r < rows + K - 1; ++r) raw[r] = load_pack<N>(from + r * a.in_h);
   } else {
     int my[rows + K - 1], mx[N];
 #pragma unroll
@@ -57,13 +57,12 @@ __global__ void __launch_bounds__(32 * kRegWarps, reg_min_blocks<T, K>())
         raw[r].v[i] = my[r] < 0 || mx[i] < 0 ? outside : plane[int64_t(my[r]) * a.in_h + mx[i]];
   }
 
-  const A* taps = param_taps.first<A>() + at.n * a.taps_n + at.c * a.taps_c;
   A tap[K * K];
-#pragma unroll
-  for (int i = 0; i < K * K; ++i) tap[i] = taps[i];
+  param_taps.read(tap, at.n * a.taps_n + at.c * a.taps_c);
   const A bias = a.bias ? a.bias[at.c] : A(0);
   const bool mask = !inside && a.border == Border::zero_output;
-  const bool stores = lane >= 1 && lane <= 30;
+  // Lanes 0 and 31 store nothing: their columns are put outside.
+  const int x_out = lane >= 1 && lane <= 30 ? x : a.columns_out;
   T* row_out = a.out + at.n * a.out_n + at.c * a.out_c + int64_t(y0) * a.out_h;
 
   A sum[rows][N];
@@ -88,7 +87,7 @@ __global__ void __launch_bounds__(32 * kRegWarps, reg_min_blocks<T, K>())
         for (int j = 0; j < K; ++j) s = fma(tap[i * K + j], v[p + j], s);
         sum[o][p] = s;
       }
-      if (i == K - 1 && stores) store_row<K>(a, row_out + o * a.out_h, y0 + o, x, sum[o], bias, mask);
+      if (i == K - 1) store_row<K, true>(a, row_out + o * a.out_h, y0 + o, x_out, sum[o], bias, mask);
     }
   }
 }

@@ -32,17 +32,18 @@ struct PlaneArgs {
   int64_t in_n, in_c, in_h, out_n, out_c, out_h;  // strides
   int h, w, rows_out, columns_out;
   int tiles_x, tiles_y;
+  int lead;                      // the grid of tiles starts this many columns left of the output
   int channels_out, multiplier;  // output channels; of them per input channel
   int shift_y, shift_x;          // input position of the window's middle tap, less the output position
   Border border;
   A value;
   int64_t taps_n, taps_c;  // strides of the window
   const A* bias;
-  bool vector_in, vector_out;  // rows are 16-byte aligned
+  bool vector_in;  // input rows are 16-byte aligned
 };
 
 template <typename T>
-PlaneArgs<T> plane_args(const Direct2d& p, const Plan& plan) {
+PlaneArgs<T> plane_args(const Direct2d& p, const Plan& plan, int lead) {
   using A = acc_t<T>;
   return {.in = static_cast<const T*>(p.in.data),
           .out = static_cast<T*>(p.out.data),
@@ -56,8 +57,9 @@ PlaneArgs<T> plane_args(const Direct2d& p, const Plan& plan) {
           .w = int(p.in.w),
           .rows_out = int(p.out.h),
           .columns_out = int(p.out.w),
-          .tiles_x = int(ceil_div(p.out.w, plan.tile_w)),
+          .tiles_x = int(ceil_div(p.out.w + lead, plan.tile_w)),
           .tiles_y = int(ceil_div(p.out.h, plan.tile_h)),
+          .lead = lead,
           .channels_out = int(p.out.c),
           .multiplier = int(p.out.c / p.groups),
           .shift_y = int(p.kh / 2 - p.place.pad_y),
@@ -67,12 +69,12 @@ PlaneArgs<T> plane_args(const Direct2d& p, const Plan& plan) {
           .taps_n = p.taps.stride_n,
           .taps_c = p.taps.stride_c,
           .bias = static_cast<const A*>(p.bias),
-          .vector_in = aligned_rows(p.in),
-          .vector_out = aligned_rows(p.out)};
+          .vector_in = aligned_rows(p.in)};
 }
 
 // Which tile of which plane a block computes; tiles of a plane follow each other in raster order, so that halos are
-// still in L2 when the next row of tiles needs them.
+// still in L2 when the next row of tiles needs them. Only the bottom row comes first: its blocks patch their border,
+// which would lengthen the grid's tail.
 struct TilePlace {
   int x, y, c, n;
 };
@@ -81,7 +83,8 @@ template <typename T>
 __device__ __forceinline__ TilePlace tile_place(const PlaneArgs<T>& a) {
   const unsigned block = blockIdx.x;
   const unsigned row = block / unsigned(a.tiles_x), plane = row / unsigned(a.tiles_y);
-  return {int(block % unsigned(a.tiles_x)), int(row % unsigned(a.tiles_y)), int(plane % unsigned(a.channels_out)),
+  const int y = int(row % unsigned(a.tiles_y));
+  return {int(block % unsigned(a.tiles_x)), (y == 0 ? a.tiles_y : y) - 1, int(plane % unsigned(a.channels_out)),
           int(plane / unsigned(a.channels_out))};
 }
 
@@ -92,28 +95,24 @@ __device__ __forceinline__ bool window_fits(const PlaneArgs<T>& a, int y, int x)
   return cy >= K / 2 && cy + K / 2 < a.h && cx >= K / 2 && cx + K / 2 < a.w;
 }
 
-template <int N, typename T>
-struct alignas(N * sizeof(T)) Pack {
-  T v[N];
-};
-
-// One output row of a lane: rounded and stored, 16 bytes at once where rows are aligned.
-template <int K, int N, typename T>
+// One output row of a lane, rounded. Aligned rows are stored by whole packs, whose last columns are all inside.
+template <int K, bool kAligned, int N, typename T>
 __device__ __forceinline__ void store_row(const PlaneArgs<T>& a, T* row, int y, int x, const acc_t<T> (&sum)[N],
                                           acc_t<T> bias, bool mask) {
   Pack<N, T> pack;
 #pragma unroll
-  for (int i = 0; i < N; ++i) {
-    const bool zero = mask && !window_fits<K>(a, y, x + i);
-    pack.v[i] = zero ? from_acc<T>(acc_t<T>(0)) : from_acc<T>(sum[i] + bias);
-  }
-  if (y >= a.rows_out) return;
-  if (a.vector_out) {
-    if (x < a.columns_out) *reinterpret_cast<Pack<N, T>*>(row + x) = pack;
-  } else {
+  for (int i = 0; i < N; ++i) pack.v[i] = from_acc<T>(sum[i] + bias);
+  if (mask) {
 #pragma unroll
     for (int i = 0; i < N; ++i)
-      if (x + i < a.columns_out) row[x + i] = pack.v[i];
+      if (!window_fits<K>(a, y, x + i)) pack.v[i] = from_acc<T>(acc_t<T>(0));
+  }
+  if constexpr (kAligned) {
+    store_pack_if(y < a.rows_out && x < a.columns_out, row + x, pack);
+  } else if (y < a.rows_out) {
+#pragma unroll
+    for (int i = 0; i < N; ++i)
+      if (x + i >= 0 && x + i < a.columns_out) row[x + i] = pack.v[i];
   }
 }
 
@@ -157,27 +156,47 @@ __device__ void load_tile_plain(const PlaneArgs<T>& a, const T* plane, T* shared
   }
 }
 
-// A block at an edge replaces the zeros outside the image by what the border policy puts there. Barrier after it.
+// A block at an edge replaces the zeros outside the image by what the border policy puts there: first the columns of
+// rows inside the image, then whole rows. What the policy repeats lies mostly in the tile itself, so it is read there
+// (shared memory) and only else from the image. Barriers before, between and after it.
 template <typename T, int K>
-__device__ void patch_border(const PlaneArgs<T>& a, const T* plane, T* shared, int x0, int y0) {
+__device__ __forceinline__ void patch_border(const PlaneArgs<T>& a, const T* plane, T* shared, int bx, int by) {
   constexpr TileShape shape = tile_shape(sizeof(T), K);
-  constexpr int rows = shape.height() + K - 1, first = shape.pad - K / 2, last = shape.pad + shape.width() + K / 2;
-  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  for (int r = warp; r < rows; r += TileShape::warps) {
-    const int y = y0 + r, my = map_index(y, a.h, a.border);
-    const bool inside_y = y >= 0 && y < a.h;
-    for (int i = first + lane; i < last; i += 32) {
-      const int x = x0 + i;
-      if (inside_y && x >= 0 && x < a.w) continue;
-      const int mx = map_index(x, a.w, a.border);
-      shared[r * shape.shared_width() + i] = my < 0 || mx < 0 ? from_acc<T>(a.value) : plane[int64_t(my) * a.in_h + mx];
-    }
+  constexpr int rows = shape.height() + K - 1, pitch = shape.shared_width(), R = K / 2;
+  constexpr int first = shape.pad - R, last = shape.pad + shape.width() + R;  // the columns that are read
+  const int top = max(0, -by), bottom = max(top, min(rows, a.h - by));        // rows inside the image
+  const int left = min(max(first, -bx), last), right = max(left, min(last, a.w - bx));
+  const T outside = from_acc<T>(a.value);
+  __syncthreads();
+  const int columns = (left - first) + min(last - right, 2 * R);  // further right ones serve no stored output
+  for (int e = threadIdx.x; e < (bottom - top) * columns; e += 32 * TileShape::warps) {
+    const int r = top + e / columns, q = e % columns, i = q < left - first ? first + q : right + q - (left - first);
+    const int mx = map_index(bx + i, a.w, a.border), source = mx - bx;
+    shared[r * pitch + i] = mx < 0                             ? outside
+                            : source >= left && source < right ? shared[r * pitch + source]
+                                                               : plane[int64_t(by + r) * a.in_h + mx];
   }
+  __syncthreads();
+  const int outside_rows = top + min(rows - bottom, 2 * R);
+  constexpr int width = last - first;
+  for (int e = threadIdx.x; e < outside_rows * width; e += 32 * TileShape::warps) {
+    const int q = e / width, i = first + e % width, r = q < top ? q : bottom + q - top;
+    const int my = map_index(by + r, a.h, a.border), source = my - by;
+    T pixel = outside;
+    if (my >= 0 && source >= top && source < bottom) {
+      pixel = shared[source * pitch + i];
+    } else if (my >= 0) {
+      const int mx = map_index(bx + i, a.w, a.border);
+      if (mx >= 0) pixel = plane[int64_t(my) * a.in_h + mx];
+    }
+    shared[r * pitch + i] = pixel;
+  }
+  __syncthreads();
 }
 
-template <typename T, int K, bool kBulk>
+template <typename T, int K, bool kBulk, bool kAligned>
 __global__ void __launch_bounds__(32 * TileShape::warps, tile_min_blocks<T, K>())
-    direct2d_tile(const __grid_constant__ CUtensorMap map, const PlaneArgs<T> a,
+    direct2d_tile(const __grid_constant__ CUtensorMap map, const __grid_constant__ PlaneArgs<T> a,
                   const __grid_constant__ ParamTaps param_taps) {
   using A = acc_t<T>;
   constexpr TileShape shape = tile_shape(sizeof(T), K);
@@ -189,8 +208,8 @@ __global__ void __launch_bounds__(32 * TileShape::warps, tile_min_blocks<T, K>()
   [[maybe_unused]] __shared__ uint64_t barrier;
 
   const TilePlace at = tile_place(a);
-  const int x0 = at.x * shape.width(), y0 = at.y * shape.height();     // the tile's first output
-  const int bx = x0 + a.shift_x - shape.pad, by = y0 + a.shift_y - R;  // the box's first input
+  const int x0 = at.x * shape.width() - a.lead, y0 = at.y * shape.height();  // the tile's first output
+  const int bx = x0 + a.shift_x - shape.pad, by = y0 + a.shift_y - R;        // the box's first input
   const int ci = at.c / a.multiplier;
   const T* plane = a.in + at.n * a.in_n + ci * a.in_c;
 
@@ -200,17 +219,15 @@ __global__ void __launch_bounds__(32 * TileShape::warps, tile_min_blocks<T, K>()
     if (threadIdx.x == 0) {
       tma::barrier_init(&barrier);
       tma::barrier_expect(&barrier, shape.shared_bytes(sizeof(T), K));
-      // bx is a multiple of pack (plan.h), also where it is negative.
+      // bx is a multiple of 16 bytes (lead_columns), also where it is negative.
       tma::load_box(shared, &map, &barrier, bx / pack, by, ci, at.n);
     }
     __syncthreads();
 #endif
   }
 
-  const A* taps = param_taps.first<A>() + at.n * a.taps_n + at.c * a.taps_c;
   A tap[K * K];
-#pragma unroll
-  for (int i = 0; i < K * K; ++i) tap[i] = taps[i];
+  param_taps.read(tap, at.n * a.taps_n + at.c * a.taps_c);
   const A bias = a.bias ? a.bias[at.c] : A(0);
 
   if constexpr (kBulk) {
@@ -226,11 +243,7 @@ __global__ void __launch_bounds__(32 * TileShape::warps, tile_min_blocks<T, K>()
   const int bottom = min(y0 + shape.height(), a.rows_out) + a.shift_y + R;
   const bool edge = bx + shape.pad - R < 0 || by < 0 || right > a.w || bottom > a.h;
   const bool mask = edge && a.border == Border::zero_output;
-  if (edge && !mask && !(a.border == Border::constant && a.value == A(0))) {
-    __syncthreads();  // nobody overwrites what a bulk copy is still seen to write
-    patch_border<T, K>(a, plane, shared, bx, by);
-    __syncthreads();
-  }
+  if (edge && !mask && !(a.border == Border::constant && a.value == A(0))) patch_border<T, K>(a, plane, shared, bx, by);
 
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   const int y = y0 + warp * shape.rows, x = x0 + lane * N;
@@ -241,9 +254,9 @@ __global__ void __launch_bounds__(32 * TileShape::warps, tile_min_blocks<T, K>()
 #pragma unroll
   for (int r = 0; r < shape.rows + K - 1; ++r) {
     A v[N + 2 * R];
-    const auto left = *reinterpret_cast<const Pack<H, T>*>(from + r * pitch - H);
-    const auto middle = *reinterpret_cast<const Pack<N, T>*>(from + r * pitch);
-    const auto right_of = *reinterpret_cast<const Pack<H, T>*>(from + r * pitch + N);
+    const auto left = load_pack<H>(from + r * pitch - H);
+    const auto middle = load_pack<N>(from + r * pitch);
+    const auto right_of = load_pack<H>(from + r * pitch + N);
 #pragma unroll
     for (int i = 0; i < R; ++i) {
       v[i] = to_acc<A>(left.v[H - R + i]);
@@ -262,7 +275,7 @@ __global__ void __launch_bounds__(32 * TileShape::warps, tile_min_blocks<T, K>()
         for (int j = 0; j < K; ++j) s = fma(tap[i * K + j], v[p + j], s);
         sum[o][p] = s;
       }
-      if (i == K - 1) store_row<K>(a, row_out + o * a.out_h, y + o, x, sum[o], bias, mask);
+      if (i == K - 1) store_row<K, kAligned>(a, row_out + o * a.out_h, y + o, x, sum[o], bias, mask);
     }
   }
 }

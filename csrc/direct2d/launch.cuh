@@ -4,6 +4,7 @@
 #include "direct2d/kernel_general.cuh"
 #include "direct2d/kernel_reg.cuh"
 #include "direct2d/kernel_tile.cuh"
+#include "direct2d/kernel_window.cuh"
 
 namespace torch_conv::direct2d {
 
@@ -14,21 +15,28 @@ inline ParamTaps param_taps(const Direct2d& p) {
   return ParamTaps::from(p.taps, per_channel * channels * samples * (p.in.dtype == Dtype::f64 ? 8 : 4));
 }
 
-template <typename T, int K, bool kBulk>
+template <typename T, int K, bool kBulk, bool kAligned>
 void launch_tile(const Direct2d& p, const Plan& plan, cudaStream_t stream) {
   constexpr TileShape shape = tile_shape(sizeof(T), K);
   constexpr int pack = tile_pack(sizeof(T));
   CUtensorMap map{};
   if (kBulk) map = tma::plane_map(p.in, shape.shared_width() / pack, shape.height() + K - 1, pack);
-  allow_shared(direct2d_tile<T, K, kBulk>, plan.shared_bytes);
-  direct2d_tile<T, K, kBulk>
-      <<<unsigned(plan.blocks), plan.threads, plan.shared_bytes, stream>>>(map, plane_args<T>(p, plan), param_taps(p));
+  allow_shared(direct2d_tile<T, K, kBulk, kAligned>, plan.shared_bytes);
+  direct2d_tile<T, K, kBulk, kAligned><<<unsigned(plan.blocks), plan.threads, plan.shared_bytes, stream>>>(
+      map, plane_args<T>(p, plan, kBulk ? lead_columns(p) : 0), param_taps(p));
   launch_check("direct2d_tile");
 }
 
 template <typename T, int K>
+void launch_tile(const Direct2d& p, const Plan& plan, cudaStream_t stream) {
+  if (std::strcmp(plan.variant, "tile_tma") != 0) return launch_tile<T, K, false, false>(p, plan, stream);
+  if (aligned_rows(p.out) && lead_columns(p) == 0) return launch_tile<T, K, true, true>(p, plan, stream);
+  return launch_tile<T, K, true, false>(p, plan, stream);
+}
+
+template <typename T, int K>
 void launch_reg(const Direct2d& p, const Plan& plan, cudaStream_t stream) {
-  direct2d_reg<T, K><<<unsigned(plan.blocks), plan.threads, 0, stream>>>(plane_args<T>(p, plan), param_taps(p));
+  direct2d_reg<T, K><<<unsigned(plan.blocks), plan.threads, 0, stream>>>(plane_args<T>(p, plan, 0), param_taps(p));
   launch_check("direct2d_reg");
 }
 
@@ -45,20 +53,34 @@ void launch_general(const Direct2d& p, const Plan& plan, cudaStream_t stream) {
   launch_check("direct2d_general");
 }
 
+template <typename T>
+void launch_window(const Direct2d& p, const Plan& plan, cudaStream_t stream) {
+  const WindowShape shape = window_shape(p);
+  const WindowArgs args{.p = p,
+                        .pitch = int(shape.pitch),
+                        .rows = int(shape.rows),
+                        .tap_pitch = int(shape.tap_pitch),
+                        .tiles_x = int(ceil_div(p.out.w, plan.tile_w)),
+                        .tiles_y = int(ceil_div(p.out.h, plan.tile_h)),
+                        .in_per_group = int(p.in.c / p.groups),
+                        .out_per_group = int(p.out.c / p.groups)};
+  allow_shared(direct2d_window<T>, plan.shared_bytes);
+  direct2d_window<T><<<unsigned(plan.blocks), plan.threads, plan.shared_bytes, stream>>>(args, param_taps(p));
+  launch_check("direct2d_window");
+}
+
 // The switch over compiled windows for one element type; instantiated in csrc/instances, one type a file.
 template <typename T>
 void launch_windows(const Direct2d& p, const Plan& plan, cudaStream_t stream) {
-  const bool bulk = std::strcmp(plan.variant, "tile_tma") == 0;
   if (std::strcmp(plan.variant, "reg") == 0) {
     if constexpr (sizeof(T) == 4)
       return p.kh == 3 ? launch_reg<T, 3>(p, plan, stream) : launch_reg<T, 5>(p, plan, stream);
     if constexpr (sizeof(T) == 2) return launch_reg<T, 3>(p, plan, stream);
-  } else if (p.kh == 3) {
-    return bulk ? launch_tile<T, 3, true>(p, plan, stream) : launch_tile<T, 3, false>(p, plan, stream);
-  } else if (p.kh == 5) {
-    return bulk ? launch_tile<T, 5, true>(p, plan, stream) : launch_tile<T, 5, false>(p, plan, stream);
-  } else if (p.kh == 7) {
-    return bulk ? launch_tile<T, 7, true>(p, plan, stream) : launch_tile<T, 7, false>(p, plan, stream);
+  }
+  switch (p.kh) {
+    case 3: return launch_tile<T, 3>(p, plan, stream);
+    case 5: return launch_tile<T, 5>(p, plan, stream);
+    case 7: return launch_tile<T, 7>(p, plan, stream);
   }
   throw std::runtime_error("torch_conv: direct2d has no instance for its own plan");
 }

@@ -19,11 +19,11 @@
 namespace torch_conv::ladder {
 
 // The taps come with the launch but are read through a generic pointer, as any array in memory would be.
-__global__ void ladder2d_naive(const Planes planes, const int k, const __grid_constant__ ParamTaps window) {
+__global__ void ladder2d_naive(const Planes planes, const int k, const __grid_constant__ Window<kMaxTaps> window) {
   const int x = blockIdx.x * blockDim.x + threadIdx.x;
   const int y = blockIdx.y * blockDim.y + threadIdx.y;
   const int radius = k / 2;
-  const float* taps = window.first<float>();
+  const float* taps = window.tap;
 
   float sum = 0.0f;
   for (int i = 0; i < k; ++i)
@@ -32,8 +32,7 @@ __global__ void ladder2d_naive(const Planes planes, const int k, const __grid_co
 }
 
 inline void launch_naive(const Ladder2d& p, cudaStream_t stream) {
-  const Taps taps = {.data = p.taps, .on_host = true, .stride_n = 0, .stride_c = 0, .stride_ci = 0};
-  const auto window = ParamTaps::from(taps, int64_t(p.k) * p.k * sizeof(float));
+  const auto window = Window<kMaxTaps>::from(p.taps, p.k * p.k);
   ladder2d_naive<<<grid_of(p), block_of(p), 0, stream>>>(planes_of(p), p.k, window);
   launch_check("ladder2d_naive");
 }

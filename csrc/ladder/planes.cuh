@@ -39,7 +39,7 @@ struct Window {
   }
 };
 
-constexpr int kMaxTaps = kInlineTapBytes / sizeof(float);
+constexpr int kMaxTaps = kLadderTapBytes / sizeof(float);
 
 inline Planes planes_of(const Ladder2d& p) { return {.in = p.in, .out = p.out, .h = int(p.h), .w = int(p.w)}; }
 inline dim3 block_of(const Ladder2d& p) { return dim3(p.block_x, p.block_y); }

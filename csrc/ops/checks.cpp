@@ -115,4 +115,9 @@ void check_positive(const char* op, const char* argument, const Sizes& values) {
   for (int64_t v : values) check(v >= 1, op, argument, " must be at least 1, got ", v);
 }
 
+void check_pair(const char* op, const char* argument, const Sizes& values) {
+  check(values.size() == 2, op, argument, " must have 2 values, got ", values.size());
+  check_positive(op, argument, values);
+}
+
 }  // namespace torch_conv

@@ -40,7 +40,9 @@ inline ScalarType accumulation_type(Dtype image) {
 Border border_of(const char* op, const std::string& name);
 bool is_valid_padding(const char* op, const std::string& padding);  // 'valid' true, 'same' false, else refused
 void check_algorithm(const char* op, const std::string& algorithm, std::span<const char* const> allowed);
-// A window extent, stride or dilation of two axes, each at least 1.
+// A window extent, stride, dilation or block: every value at least 1.
 void check_positive(const char* op, const char* argument, const Sizes& values);
+// The same, of exactly two axes: a schema's int[2] takes a single int for both, but also a list of any length.
+void check_pair(const char* op, const char* argument, const Sizes& values);
 
 }  // namespace torch_conv

@@ -78,6 +78,10 @@ void check_conv(const char* op, const Tensor& input, const Tensor& weight, const
         " channels for a weight of shape ", shape_text(sizes_of(weight)), " and groups ", o.groups, ", got ", channels);
   check(weight.size(0) % o.groups == 0, op, "the weight's ", weight.size(0),
         " output channels must be a multiple of groups ", o.groups);
+  for (const auto& [name, values] :
+       {std::pair{"stride", &o.stride}, {"padding", &o.padding}, {"dilation", &o.dilation}})
+    check(int(values->size()) == axes, op, name, " must have ", axes, axes == 1 ? " value" : " values", ", got ",
+          values->size());
   check_positive(op, "stride", o.stride);
   check_positive(op, "dilation", o.dilation);
   for (int64_t p : o.padding) check(p >= 0, op, "padding must be at least 0, got ", p);

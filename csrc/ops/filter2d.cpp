@@ -33,8 +33,8 @@ int64_t anchor_of(const char* op, const std::optional<Sizes>& anchor, int axis, 
 }
 
 Geometry place_window(const char* op, const Image& image, int64_t kh, int64_t kw, const FilterOptions& o) {
-  check_positive(op, "stride", o.stride);
-  check_positive(op, "dilation", o.dilation);
+  check_pair(op, "stride", o.stride);
+  check_pair(op, "dilation", o.dilation);
   check(!o.anchor || o.anchor->size() == 2, op, "anchor must have 2 values, got ", o.anchor ? o.anchor->size() : 0);
   const int64_t extent_y = (kh - 1) * o.dilation[0] + 1, extent_x = (kw - 1) * o.dilation[1] + 1;
   const int64_t anchor_y = anchor_of(op, o.anchor, 0, kh), anchor_x = anchor_of(op, o.anchor, 1, kw);
@@ -148,7 +148,7 @@ Tensor box2d(const char* op, const Tensor& input, const Sizes& kernel_size, cons
   static constexpr const char* algorithms[] = {"auto", "box"};
   check_input(op, input);
   check_algorithm(op, o.algorithm, algorithms);
-  check_positive(op, "kernel_size", kernel_size);
+  check_pair(op, "kernel_size", kernel_size);
   const ImageView in = view_input(op, input);
   const Geometry g = place_window(op, in.image, kernel_size[0], kernel_size[1], o);
   return produce(op, input, in, g, o, out, [&](const Image& image) {

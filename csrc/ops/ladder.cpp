@@ -29,10 +29,11 @@ Tensor ladder2d_op(Tensor input, Tensor kernel, std::string variant_name, Sizes 
         "kernel must be square and odd, got shape ", shape_text(sizes_of(kernel)));
   const int64_t k = kernel.size(0);
   check(variant != ladder::Variant::fused || k == 3, op, "variant 'fused' takes a 3x3 kernel, got ", k, "x", k);
-  check(k * k * 4 <= kInlineTapBytes, op, "kernel must have at most ", kInlineTapBytes / 4,
+  check(k * k * 4 <= kLadderTapBytes, op, "kernel must have at most ", kLadderTapBytes / 4,
         " taps to fit into constant memory, got ", k * k);
-  check_positive(op, "block", block);
-  check(block[0] * block[1] <= 1024, op, "block must have at most 1024 threads, got ", block[0] * block[1]);
+  check_pair(op, "block", block);
+  check(block[0] <= 1024 && block[1] <= 1024 && block[0] * block[1] <= 1024, op,
+        "block must have at most 1024 threads, got ", block[0], "x", block[1]);
   const Tensor in = torch::stable::contiguous(input);
   const Tensor taps = torch::stable::contiguous(kernel);
   const Tensor out = empty_contiguous(in, sizes_of(in), ScalarType::Float);

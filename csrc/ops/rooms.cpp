@@ -63,7 +63,9 @@ auto doors(const Separable2d&) {
   return std::tuple{&separable2d::plan_cpu, &separable2d::run_cpu, &CudaRooms::separable2d_plan,
                     &CudaRooms::separable2d_run};
 }
-auto doors(const Box2d&) { return std::tuple{&box::plan_cpu, &box::run_cpu, &CudaRooms::box_plan, &CudaRooms::box_run}; }
+auto doors(const Box2d&) {
+  return std::tuple{&box::plan_cpu, &box::run_cpu, &CudaRooms::box_plan, &CudaRooms::box_run};
+}
 
 template <typename Problem>
 void run_problem(const char* op, const Place& place, const Tensor& like, const Problem& p) {

@@ -7,26 +7,34 @@ namespace torch_conv::separable2d {
 
 namespace {
 
-template <typename T>
+template <typename T, bool kAligned>
 TileKernel* tile_kernel_of(int64_t k) {
   switch (k) {
-    case 3: return separable_tile<T, 3>;
-    case 5: return separable_tile<T, 5>;
-    case 7: return separable_tile<T, 7>;
-    case 9: return separable_tile<T, 9>;
-    case 11: return separable_tile<T, 11>;
-    case 13: return separable_tile<T, 13>;
-    case 15: return separable_tile<T, 15>;
+    case 3: return separable_tile<T, 3, kAligned>;
+    case 5: return separable_tile<T, 5, kAligned>;
+    case 7: return separable_tile<T, 7, kAligned>;
+    case 9: return separable_tile<T, 9, kAligned>;
+    case 11: return separable_tile<T, 11, kAligned>;
+    case 13: return separable_tile<T, 13, kAligned>;
+    case 15: return separable_tile<T, 15, kAligned>;
   }
   throw std::logic_error("torch_conv: separable_tile has no instance of this size");
 }
 
-TileKernel* tile_kernel(Dtype dtype, int64_t k) {
-  switch (dtype) {
-    case Dtype::f32: return tile_kernel_of<float>(k);
-    case Dtype::f16: return tile_kernel_of<half_t>(k);
-    case Dtype::bf16: return tile_kernel_of<bhalf_t>(k);
-    case Dtype::u8: return tile_kernel_of<uint8_t>(k);
+template <typename T>
+TileKernel* tile_kernel_of(const Separable2d& p) {
+  const int columns = tile_shape(sizeof(T), int(p.kw)).columns;
+  const bool aligned =
+      p.out.w % columns == 0 && lead_columns(p) % columns == 0 && aligned_rows(p.out, columns * sizeof(T));
+  return aligned ? tile_kernel_of<T, true>(p.kw) : tile_kernel_of<T, false>(p.kw);
+}
+
+TileKernel* tile_kernel(const Separable2d& p) {
+  switch (p.in.dtype) {
+    case Dtype::f32: return tile_kernel_of<float>(p);
+    case Dtype::f16: return tile_kernel_of<half_t>(p);
+    case Dtype::bf16: return tile_kernel_of<bhalf_t>(p);
+    case Dtype::u8: return tile_kernel_of<uint8_t>(p);
     case Dtype::f64:
     case Dtype::i16:
     case Dtype::u16: break;
@@ -35,7 +43,8 @@ TileKernel* tile_kernel(Dtype dtype, int64_t k) {
 }
 
 Plan base_plan(const Separable2d& p) {
-  const double inputs = double(p.in.n) * p.in.c * p.in.h * p.in.w, outputs = double(p.out.n) * p.out.c * p.out.h * p.out.w;
+  const double inputs = double(p.in.n) * p.in.c * p.in.h * p.in.w,
+               outputs = double(p.out.n) * p.out.c * p.out.h * p.out.w;
   Plan plan{.algorithm = "separable", .variant = nullptr, .why = "this variant cannot serve this problem"};
   plan.bytes = inputs * size_of(p.in.dtype) + outputs * size_of(p.out.dtype);
   plan.flops = 2.0 * outputs * double(p.kh + p.kw);
@@ -52,7 +61,20 @@ Plan plan_tile(const Separable2d& p, bool bulk) {
   plan.tile_h = shape.h();
   plan.threads = 32 * kTileWarps;
   plan.shared_bytes = shape.bytes(size);
-  plan.blocks = p.out.n * p.out.c * divide_up(p.out.h, shape.h()) * divide_up(p.out.w, shape.w());
+  plan.blocks = p.out.n * p.out.c * divide_up(p.out.h, shape.h()) * divide_up(p.out.w + lead_columns(p), shape.w());
+  return plan;
+}
+
+Plan plan_strip(const Separable2d& p, const Arch& arch) {
+  const StripShape shape = strip_shape(p, strip_steps(p, arch));
+  Plan plan = base_plan(p);
+  plan.variant = "strip";
+  plan.why = "planar image at stride 1: row results in a ring, marching down";
+  plan.tile_w = kStripThreads;
+  plan.tile_h = shape.steps * kStripRows;
+  plan.threads = kStripThreads;
+  plan.shared_bytes = shape.bytes;
+  plan.blocks = strip_blocks(p, shape.steps);
   return plan;
 }
 
@@ -80,9 +102,17 @@ Plan plan_two_pass(const Separable2d& p) {
   plan.shared_bytes = int(shared_bytes(tile, kRowBlock, p.in.dtype));
   plan.blocks = general_groups(p, tile) * general_columns(p, tile) * divide_up(p.out.h, kRows);
   plan.launches = 2;
-  plan.scratch_bytes =
-      general_groups(p, tile) * (p.in.h + 1) * p.out.w * tile.channels * acc_bytes(p.in.dtype);
+  plan.scratch_bytes = general_groups(p, tile) * (p.in.h + 1) * p.out.w * tile.channels * acc_bytes(p.in.dtype);
   return plan;
+}
+
+void launch_strip_of(const Separable2d& p, const Plan& plan, cudaStream_t stream) {
+  with_type(p.in.dtype, [&](auto element) {
+    using T = decltype(element);
+    if constexpr (sizeof(T) == 4 || std::is_same_v<T, half_t> || std::is_same_v<T, bhalf_t> ||
+                  std::is_same_v<T, uint8_t>)
+      launch_strip<T>(p, plan, stream);
+  });
 }
 
 }  // namespace
@@ -90,12 +120,12 @@ Plan plan_two_pass(const Separable2d& p) {
 Plan plan_cuda(const Separable2d& p, const Arch& arch, const char* variant) {
   const std::string_view pinned = variant ? variant : "";
   auto wanted = [&](std::string_view name) { return pinned.empty() || pinned == name; };
-  const bool together = inline_together(p);
-  if (together && tile_serves(p)) {
+  if (tile_serves(p)) {
     if (wanted("tile_tma") && arch.bulk_copy && bulk_possible(p)) return plan_tile(p, true);
     if (wanted("tile")) return plan_tile(p, false);
   }
-  if (together && wanted("shared")) {
+  if (wanted("strip") && strip_serves(p, arch)) return plan_strip(p, arch);
+  if (wanted("shared")) {
     const GeneralTile tile = shared_tile(p, arch, !pinned.empty());
     if (tile.rows > 0) return plan_shared(p, tile);
   }
@@ -107,8 +137,8 @@ void run_cuda(const Separable2d& p, const Plan& plan, void* scratch, void* strea
   if (plan.blocks == 0) return;
   const auto on = static_cast<cudaStream_t>(stream);
   const std::string_view variant = plan.variant;
-  if (variant == "tile_tma" || variant == "tile")
-    launch_tile(tile_kernel(p.in.dtype, p.kw), p, plan, variant == "tile_tma", on);
+  if (variant == "tile_tma" || variant == "tile") launch_tile(tile_kernel(p), p, plan, variant == "tile_tma", on);
+  else if (variant == "strip") launch_strip_of(p, plan, on);
   else
     with_type(p.in.dtype, [&](auto element) {
       using T = decltype(element);

@@ -1,4 +1,5 @@
-// Separable filters of any size, stride, dilation, layout, border and dtype: what "shared" and "two_pass" have in common.
+// Separable filters of any size, stride, dilation, layout, border and dtype: what "shared" and "two_pass" have in
+// common.
 //
 // A tile row holds `pixels` neighbouring pixels of `channels` interleaved channels (1 when planes are apart), so that
 // channels_last images load and store whole lines. Along a row or column, output v reads element v * stride + i *
@@ -15,7 +16,7 @@ struct GeneralParams {
   Placement place;
   int kh, kw;
   GeneralTile tile;
-  bool reuse_x, reuse_y;   // stride == dilation
+  bool reuse_x, reuse_y;  // stride == dilation
   unsigned tiles_x, tiles_y, channel_blocks;
   PassTaps taps;
 };
@@ -78,16 +79,19 @@ __device__ __forceinline__ void accumulate(A (&sums)[V], const A* taps, int coun
   }
 }
 
-// Taps that lie inside an axis, for Border::skip: those i with 0 <= first + i * dilation < size.
+// Which taps lie inside an axis, for Border::skip; `first` is the position of output 0 at tap 0.
 struct Axis {
   int64_t size, stride, dilation;
   __device__ bool inside(int64_t first, int v, int i) const {
     const int64_t at = first + v * stride + i * dilation;
     return at >= 0 && at < size;
   }
+  __device__ bool covers(int64_t first, int outputs, int taps) const {
+    return first >= 0 && inside(first, outputs - 1, taps - 1);
+  }
 };
 
-// The same with the taps outside left out; `first` is the position of output 0 at tap 0.
+// The same with the taps outside left out.
 template <int V, typename A, typename At>
 __device__ __forceinline__ void accumulate_inside(A (&sums)[V], const A* taps, int count, Axis axis, int64_t first,
                                                   At at) {
@@ -113,7 +117,7 @@ __device__ __forceinline__ A inside_weight(const A* taps, int count, Axis axis, 
 // until the next __syncthreads().
 //
 //   staged, kRowBlock x span pixels:  lanes over columns bring it in (coalesced), `taps` row taps' worth at a time
-//   row pass:                         lanes over rows (odd pitch, no bank conflict), warps over segments of kReuse pixels
+//   row pass:                         lanes over rows (odd pitch: no bank conflict), warps over kReuse pixels
 template <typename T, typename A, typename RowAt>
 __device__ __forceinline__ void row_pass(const GeneralParams& p, const Position& at, A* staged, A* results, int rows,
                                          RowAt row_at) {
@@ -125,6 +129,8 @@ __device__ __forceinline__ void row_pass(const GeneralParams& p, const Position&
   const T* image = static_cast<const T*>(p.in.data) + at.n * p.in.stride_n + at.channel * p.in.stride_c;
   const int64_t first_x = at.x * p.place.stride_x - p.place.pad_x;
   const int64_t stride = p.place.stride_x, dilation = p.place.dilation_x;
+  const Axis axis{p.in.w, stride, dilation};
+  const bool skip = p.place.border == Border::skip && !axis.covers(first_x, tile.pixels, p.kw);
   const A value = A(p.place.border == Border::constant ? p.place.value : 0.0);
 
   int64_t rows_in[kRowsPerWarp];
@@ -157,9 +163,8 @@ __device__ __forceinline__ void row_pass(const GeneralParams& p, const Position&
       if (segment >= segments) break;
       const int group = segment / channels * kReuse, channel = segment % channels;
       const A* row = staged + lane * tile.pitch + channel;
-      if (p.place.border == Border::skip) {
-        accumulate_inside(sums[s], taps + tap, count, Axis{p.in.w, stride, dilation},
-                          first_x + group * stride + tap * dilation,
+      if (skip) {
+        accumulate_inside(sums[s], taps + tap, count, axis, first_x + group * stride + tap * dilation,
                           [&](int v, int j) {
                             const int last = min(group + v, tile.pixels - 1);
                             return row[int(last * stride + j * dilation) * channels];
@@ -207,8 +212,7 @@ __device__ __forceinline__ void finish(const GeneralParams& p, A (&sums)[V], int
     const A* taps = p.taps.of<A>(p.taps.y, n, channel);
     const Axis axis{p.in.h, at.stride_y, at.dilation_y};
 #pragma unroll
-    for (int v = 0; v < V; ++v)
-      sums[v] /= column_weight * inside_weight(taps, p.kh, axis, first_y + v * at.stride_y);
+    for (int v = 0; v < V; ++v) sums[v] /= column_weight * inside_weight(taps, p.kh, axis, first_y + v * at.stride_y);
   }
   if (at.border == Border::zero_output) {
     const bool fits_x = first_x >= 0 && first_x + (p.kw - 1) * at.dilation_x < p.in.w;

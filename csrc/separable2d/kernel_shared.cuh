@@ -1,7 +1,8 @@
 // Both passes of any separable filter on one tile, in one launch.
 //
 //   shared memory:  staged   kRowBlock input rows x span            (refilled block of rows by block of rows)
-//                   results  ext_rows row results x tile columns    ext_rows = (rows - 1) * stride + (kh - 1) * dilation + 1
+//                   results  ext_rows row results x tile columns    ext_rows = (rows - 1) * stride + (kh - 1) *
+//                   dilation + 1
 //
 // Row results of the halo are computed again by the tiles above and below: kw * ext_rows / rows + kh taps an output.
 #pragma once
@@ -11,7 +12,7 @@
 namespace torch_conv::separable2d {
 
 template <typename T>
-__global__ void __launch_bounds__(32 * kWarps) separable_shared(const __grid_constant__ GeneralParams p) {
+__global__ void __launch_bounds__(32 * kWarps, kBlocks) separable_shared(const __grid_constant__ GeneralParams p) {
   using A = acc_t<T>;
   extern __shared__ __align__(128) unsigned char shared[];
   const GeneralTile& tile = p.tile;
@@ -42,12 +43,11 @@ __global__ void __launch_bounds__(32 * kWarps) separable_shared(const __grid_con
     const int step_v = int(axis.stride) * pitch, step_i = int(axis.dilation) * pitch;
     auto element = [&](int v, int i) { return first[v * step_v + i * step_i]; };
     A sums[kReuse] = {};
-    if (p.place.border == Border::skip)
-      accumulate_inside(sums, taps, p.kh, axis, first_y + y * axis.stride, element);
-    else if (p.reuse_y)
-      accumulate(sums, taps, p.kh, true, [&](int, int e) { return first[e * step_i]; });
-    else
-      accumulate(sums, taps, p.kh, false, element);
+    const int64_t top = first_y + y * axis.stride;
+    if (p.place.border == Border::skip && !axis.covers(top, kReuse, p.kh))
+      accumulate_inside(sums, taps, p.kh, axis, top, element);
+    else if (p.reuse_y) accumulate(sums, taps, p.kh, true, [&](int, int e) { return first[e * step_i]; });
+    else accumulate(sums, taps, p.kh, false, element);
     finish(p, sums, at.n, channel, at.y + y, x, kReuse, weight);
   }
 }

@@ -15,7 +15,7 @@ struct PassTaps {
     int64_t stride_n, stride_c;
   };
   Window x, y;
-  alignas(16) unsigned char bytes[kInlineTapBytes];
+  alignas(16) unsigned char bytes[2 * kInlineTapBytes];
 
   template <typename A>
   __device__ const A* of(const Window& window, int64_t n, int64_t c) const {

@@ -31,41 +31,15 @@ struct TileParams {
   int64_t out_stride_n, out_stride_c, out_stride_h;
   int in_h, in_w, out_h, out_w;
   int pad_y, pad_x;
+  int lead;  // the grid of tiles starts this many columns left of the output
   unsigned channels, tiles_x, tiles_y;
   float value;
   Border border;
-  bool bulk;            // the box comes by a bulk copy
-  bool zero_fill;       // ... whose zeros outside the image are what the border asks for
-  bool aligned_loads;   // 16-byte loads from inside the image are aligned
-  bool aligned_stores;  // a lane's vector store is aligned
+  bool bulk;           // the box comes by a bulk copy
+  bool zero_fill;      // ... whose zeros outside the image are what the border asks for
+  bool aligned_loads;  // 16-byte loads from inside the image are aligned
   PassTaps taps;
 };
-
-template <typename T, int N>
-struct alignas(N * sizeof(T)) Vector {
-  T v[N];
-};
-
-// A predicated store: a branch around it costs more than the store, and invites the compiler to split the vector.
-template <typename T, int N>
-__device__ __forceinline__ void store_if(bool condition, T* to, const Vector<T, N>& from) {
-  constexpr int kWords = sizeof(from) / 4;
-  unsigned words[kWords];
-  memcpy(words, &from, sizeof(from));
-  if constexpr (kWords == 4)
-    asm volatile("{ .reg .pred p; setp.ne.b32 p, %0, 0; @p st.global.v4.b32 [%1], {%2, %3, %4, %5}; }" ::"r"(
-                     int(condition)),
-                 "l"(to), "r"(words[0]), "r"(words[1]), "r"(words[2]), "r"(words[3])
-                 : "memory");
-  else if constexpr (kWords == 2)
-    asm volatile("{ .reg .pred p; setp.ne.b32 p, %0, 0; @p st.global.v2.b32 [%1], {%2, %3}; }" ::"r"(int(condition)),
-                 "l"(to), "r"(words[0]), "r"(words[1])
-                 : "memory");
-  else
-    asm volatile("{ .reg .pred p; setp.ne.b32 p, %0, 0; @p st.global.b32 [%1], %2; }" ::"r"(int(condition)), "l"(to),
-                 "r"(words[0])
-                 : "memory");
-}
 
 // Where a block's tile lies. Box element (0, 0) is image element (y, x).
 struct BoxOrigin {
@@ -103,31 +77,60 @@ __device__ __forceinline__ void load_box(T* box, const T* plane, const TileParam
   }
 }
 
-// Extends the image over the h x w elements of the box from column `shift` on that this block's outputs read.
+// Extends the image over the h x w elements of the box from column `shift` on that this block's outputs read: first
+// the columns of rows inside the image, then whole rows. What the border repeats lies mostly in the box itself and is
+// read there, else from the image.
 template <typename T, int K>
 __device__ __forceinline__ void patch_border(T* box, const T* plane, const TileParams& p, BoxOrigin at, int h, int w) {
   constexpr TileShape S = tile_shape(sizeof(T), K);
   constexpr int kThreads = 32 * kTileWarps;
   const int x0 = at.x + S.shift;
   const T value = from_acc<T>(p.value);
-  auto patch = [&](int r, int c) {
-    const int y = map_index(at.y + r, p.in_h, p.border), x = map_index(x0 + c, p.in_w, p.border);
-    box[r * S.pitch + S.shift + c] = y < 0 || x < 0 ? value : plane[y * p.in_stride_h + x];
-  };
   const int top = min(max(-at.y, 0), h), bottom = min(max(p.in_h - at.y, top), h);
   const int left = min(max(-x0, 0), w), right = min(max(p.in_w - x0, left), w);
   const int outer_rows = top + h - bottom, outer_columns = left + w - right;
-  for (int i = threadIdx.x; i < outer_rows * w; i += kThreads) {
-    const int r = i / w;
-    patch(r < top ? r : r - top + bottom, i % w);
-  }
+  box += S.shift;
   for (int i = threadIdx.x; i < (bottom - top) * outer_columns; i += kThreads) {
-    const int c = i % outer_columns;
-    patch(top + i / outer_columns, c < left ? c : c - left + right);
+    const int r = top + i / outer_columns, q = i % outer_columns, c = q < left ? q : q - left + right;
+    const int x = map_index(x0 + c, p.in_w, p.border), source = x - x0;
+    box[r * S.pitch + c] = x < 0                              ? value
+                           : source >= left && source < right ? box[r * S.pitch + source]
+                                                              : plane[(at.y + r) * p.in_stride_h + x];
+  }
+  __syncthreads();
+  for (int i = threadIdx.x; i < outer_rows * w; i += kThreads) {
+    const int q = i / w, c = i % w, r = q < top ? q : q - top + bottom;
+    const int y = map_index(at.y + r, p.in_h, p.border), source = y - at.y;
+    T pixel = value;
+    if (y >= 0 && source >= top && source < bottom) {
+      pixel = box[source * S.pitch + c];
+    } else if (y >= 0) {
+      const int x = map_index(x0 + c, p.in_w, p.border);
+      if (x >= 0) pixel = plane[y * p.in_stride_h + x];
+    }
+    box[r * S.pitch + c] = pixel;
   }
 }
 
-template <typename T, int K>
+// N elements of a lane as float32. Bytes become the low mantissa bits of 2^23: three cycles where a conversion takes
+// eight.
+template <int N, typename T>
+__device__ __forceinline__ void read_pack(const T* from, float* to) {
+  const auto pack = load_pack<N>(from);
+  if constexpr (sizeof(T) == 1) {
+    unsigned words[N / 4];
+    memcpy(words, &pack, N);
+#pragma unroll
+    for (int e = 0; e < N; ++e)
+      to[e] = __uint_as_float(__byte_perm(words[e / 4], 0x4b000000, 0x7440 | e % 4)) - 8388608.f;
+  } else {
+#pragma unroll
+    for (int e = 0; e < N; ++e) to[e] = to_acc<float>(pack.v[e]);
+  }
+}
+
+// kAligned: output rows are aligned to a lane's vector and whole vectors wide.
+template <typename T, int K, bool kAligned>
 __global__ void __launch_bounds__(32 * kTileWarps, tile_shape(sizeof(T), K).min_blocks)
     separable_tile(const __grid_constant__ TileParams p, const __grid_constant__ CUtensorMap map) {
   constexpr TileShape S = tile_shape(sizeof(T), K);
@@ -136,9 +139,10 @@ __global__ void __launch_bounds__(32 * kTileWarps, tile_shape(sizeof(T), K).min_
   T* box = reinterpret_cast<T*>(shared);
 
   const unsigned tile_x = blockIdx.x % p.tiles_x, row = blockIdx.x / p.tiles_x;
-  const unsigned tile_y = row % p.tiles_y, plane = row / p.tiles_y;
+  // The bottom row of tiles comes first: its blocks patch their border, which would lengthen the grid's tail.
+  const unsigned tile_y = (row % p.tiles_y ? row % p.tiles_y : p.tiles_y) - 1, plane = row / p.tiles_y;
   const unsigned n = plane / p.channels, c = plane % p.channels;
-  const int x0 = tile_x * S.w(), y0 = tile_y * S.h();
+  const int x0 = int(tile_x * S.w()) - p.lead, y0 = tile_y * S.h();
   const BoxOrigin at{y0 - p.pad_y, x0 - p.pad_x - S.shift};
   const int h = min(S.h(), p.out_h - y0) + K - 1, w = min(S.w(), p.out_w - x0) + K - 1;
   const bool edge = at.y < 0 || at.y + h > p.in_h || at.x + S.shift < 0 || at.x + S.shift + w > p.in_w;
@@ -176,9 +180,6 @@ __global__ void __launch_bounds__(32 * kTileWarps, tile_shape(sizeof(T), K).min_
   const int rows_left = p.out_h - y, columns_left = p.out_w - x;
   if (rows_left <= 0) return;
   T* out = static_cast<T*>(p.out) + n * p.out_stride_n + c * p.out_stride_c + y * p.out_stride_h + x;
-  const bool whole = p.aligned_stores && columns_left >= N;
-  const bool ragged = !p.aligned_stores || (x0 + S.w() > p.out_w && p.out_w % N != 0);  // uniform in the block
-
   // The first vector that holds a tap of this lane's first output, and how far the tap stands in it.
   constexpr int kFirst = S.shift / N * N, kSkip = S.shift % N;
   constexpr int kVectors = (kSkip + N + K - 1 + N - 1) / N;
@@ -190,9 +191,7 @@ __global__ void __launch_bounds__(32 * kTileWarps, tile_shape(sizeof(T), K).min_
     float in_row[kVectors * N];
 #pragma unroll
     for (int i = 0; i < kVectors; ++i) {
-      const auto v = *reinterpret_cast<const Vector<T, N>*>(from + r * S.pitch + i * N);
-#pragma unroll
-      for (int e = 0; e < N; ++e) in_row[i * N + e] = to_acc<float>(v.v[e]);
+      read_pack<N>(from + r * S.pitch + i * N, in_row + i * N);
     }
     float result[N];
 #pragma unroll
@@ -209,24 +208,28 @@ __global__ void __launch_bounds__(32 * kTileWarps, tile_shape(sizeof(T), K).min_
     }
     if (r < K - 1) continue;
     const int o = r - (K - 1);
-    Vector<T, N> v;
+    Pack<N, T> v;
 #pragma unroll
     for (int e = 0; e < N; ++e) v.v[e] = from_acc<T>(sums[o][e]);
     T* to = out + o * p.out_stride_h;
-    store_if(whole && o < rows_left, to, v);
-    if (ragged) {
+    if constexpr (!kAligned) {
 #pragma unroll
       for (int e = 0; e < N; ++e)
-        if (!whole && e < columns_left && o < rows_left) to[e] = v.v[e];
+        if (x + e >= 0 && e < columns_left && o < rows_left) to[e] = v.v[e];
+    } else if constexpr (sizeof(v) > 4) {
+      store_pack_if(x >= 0 && columns_left > 0 && o < rows_left, to, v);
+    } else if (x >= 0 && columns_left > 0 && o < rows_left) {
+      *reinterpret_cast<Pack<N, T>*>(to) = v;
     }
   }
 
   if (edge && p.border == Border::zero_output) {
     for (int o = 0; o < min(S.rows, rows_left); ++o) {
       const int top = y + o - p.pad_y;
-      for (int e = 0; e < min(N, columns_left); ++e) {
+      for (int e = max(0, -x); e < min(N, columns_left); ++e) {
         const int first = x + e - p.pad_x;
-        if (top < 0 || top + K > p.in_h || first < 0 || first + K > p.in_w) out[o * p.out_stride_h + e] = from_acc<T>(0.f);
+        if (top < 0 || top + K > p.in_h || first < 0 || first + K > p.in_w)
+          out[o * p.out_stride_h + e] = from_acc<T>(0.f);
       }
     }
   }

@@ -10,7 +10,7 @@
 namespace torch_conv::separable2d {
 
 template <typename T>
-__global__ void __launch_bounds__(32 * kWarps)
+__global__ void __launch_bounds__(32 * kWarps, kBlocks)
     separable_rows(const __grid_constant__ GeneralParams p, acc_t<T>* scratch) {
   using A = acc_t<T>;
   extern __shared__ __align__(128) unsigned char shared[];
@@ -58,12 +58,10 @@ __global__ void __launch_bounds__(32 * kWarps)
     return from[(row < 0 ? p.in.h : row) * width];
   };
   A sums[kColumnRows] = {};
-  if (p.place.border == Border::skip)
+  if (p.place.border == Border::skip && !axis.covers(first_y, kColumnRows, p.kh))
     accumulate_inside(sums, taps, p.kh, axis, first_y, element);
-  else if (p.reuse_y)
-    accumulate(sums, taps, p.kh, true, element);
-  else
-    accumulate(sums, taps, p.kh, false, element);
+  else if (p.reuse_y) accumulate(sums, taps, p.kh, true, element);
+  else accumulate(sums, taps, p.kh, false, element);
   finish(p, sums, at.n, channel, y, x, kColumnRows, p.place.normalized ? from[p.in.h * width] : A(1));
 }
 

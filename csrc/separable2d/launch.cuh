@@ -2,6 +2,7 @@
 #pragma once
 
 #include "separable2d/kernel_shared.cuh"
+#include "separable2d/kernel_strip.cuh"
 #include "separable2d/kernel_tile.cuh"
 #include "separable2d/kernel_two_pass.cuh"
 
@@ -11,40 +12,20 @@ static_assert(sizeof(TileParams) + sizeof(CUtensorMap) <= 4096 && sizeof(General
               "kernel parameters beyond 4 KiB");
 
 inline unsigned grid_size(int64_t blocks) {
-  if (blocks >= int64_t(1) << 31) throw std::runtime_error("torch_conv: separable filter: too many tiles for one launch");
+  if (blocks >= int64_t(1) << 31)
+    throw std::runtime_error("torch_conv: separable filter: too many tiles for one launch");
   return unsigned(blocks);
 }
 
-// Rows as 4-byte words, so that a box of 16- or 8-bit elements is at most 256 map elements wide.
-inline Image as_words(const Image& x) {
-  const int64_t per_word = 4 / size_of(x.dtype);
-  Image words = x;
-  words.dtype = Dtype::f32;
-  words.w = x.w / per_word;
-  words.stride_n = x.stride_n / per_word;
-  words.stride_c = x.stride_c / per_word;
-  words.stride_h = x.stride_h / per_word;
-  return words;
-}
-
-// A bulk copy needs whole words: rows of them, and a box that starts on one (always so for pad_x == kw / 2).
-inline bool bulk_possible(const Separable2d& p) {
-  const int64_t size = size_of(p.in.dtype);
-  const TileShape shape = tile_shape(int(size), int(p.kw));
-  return p.in.w * size % 4 == 0 && (shape.shift + p.place.pad_x) * size % 4 == 0 && tma::possible(p.in);
-}
-
-inline bool aligned_rows(const Image& x, int64_t bytes) {
-  const int64_t size = size_of(x.dtype);
-  return reinterpret_cast<uintptr_t>(x.data) % bytes == 0 && x.stride_h * size % bytes == 0 &&
-         x.stride_c * size % bytes == 0 && x.stride_n * size % bytes == 0;
-}
+// A bulk copy needs rows of whole words.
+inline bool bulk_possible(const Separable2d& p) { return p.in.w * size_of(p.in.dtype) % 4 == 0 && tma::possible(p.in); }
 
 using TileKernel = void(TileParams, CUtensorMap);
 
 inline void launch_tile(TileKernel* kernel, const Separable2d& p, const Plan& plan, bool bulk, cudaStream_t stream) {
   const int size = size_of(p.in.dtype);
   const TileShape shape = tile_shape(size, int(p.kw));
+  const int lead = lead_columns(p);
   const TileParams params{
       .in = p.in.data,
       .out = p.out.data,
@@ -60,21 +41,54 @@ inline void launch_tile(TileKernel* kernel, const Separable2d& p, const Plan& pl
       .out_w = int(p.out.w),
       .pad_y = int(p.place.pad_y),
       .pad_x = int(p.place.pad_x),
+      .lead = lead,
       .channels = unsigned(p.out.c),
-      .tiles_x = unsigned(divide_up(p.out.w, shape.w())),
+      .tiles_x = unsigned(divide_up(p.out.w + lead, shape.w())),
       .tiles_y = unsigned(divide_up(p.out.h, shape.h())),
       .value = float(p.place.value),
       .border = p.place.border,
       .bulk = bulk,
       .zero_fill = p.place.border == Border::constant && p.place.value == 0,
-      .aligned_loads = aligned_rows(p.in, 16) && (shape.shift + p.place.pad_x) * size % 16 == 0,
-      .aligned_stores = aligned_rows(p.out, shape.columns * size),
+      .aligned_loads = aligned_rows(p.in, 16),
       .taps = pass_taps(p, true, true),
   };
-  const CUtensorMap map = bulk ? tma::plane_map(as_words(p.in), shape.pitch * size / 4, shape.box_h) : CUtensorMap{};
+  const CUtensorMap map = bulk ? tma::plane_map(p.in, shape.pitch * size / 4, shape.box_h, 4 / size) : CUtensorMap{};
   allow_shared(kernel, plan.shared_bytes);
   kernel<<<grid_size(plan.blocks), plan.threads, plan.shared_bytes, stream>>>(params, map);
   launch_check("separable_tile");
+}
+
+template <typename T>
+void launch_strip(const Separable2d& p, const Plan& plan, cudaStream_t stream) {
+  const StripParams params{
+      .in = p.in.data,
+      .out = p.out.data,
+      .in_stride_n = p.in.stride_n,
+      .in_stride_c = p.in.stride_c,
+      .in_stride_h = p.in.stride_h,
+      .out_stride_n = p.out.stride_n,
+      .out_stride_c = p.out.stride_c,
+      .out_stride_h = p.out.stride_h,
+      .in_h = int(p.in.h),
+      .in_w = int(p.in.w),
+      .out_h = int(p.out.h),
+      .out_w = int(p.out.w),
+      .pad_y = int(p.place.pad_y),
+      .pad_x = int(p.place.pad_x),
+      .kh = int(p.kh),
+      .kw = int(p.kw),
+      .channels = unsigned(p.out.c),
+      .tiles_x = unsigned(divide_up(p.out.w, plan.tile_w)),
+      .tiles_y = unsigned(divide_up(p.out.h, plan.tile_h)),
+      .value = float(p.place.value),
+      .border = p.place.border,
+      .aligned_loads = aligned_rows(p.in, 16),
+      .shape = strip_shape(p, plan.tile_h / kStripRows),
+      .taps = pass_taps(p, true, true),
+  };
+  allow_shared(separable_strip<T>, plan.shared_bytes);
+  separable_strip<T><<<grid_size(plan.blocks), plan.threads, plan.shared_bytes, stream>>>(params);
+  launch_check("separable_strip");
 }
 
 inline GeneralParams general_params(const Separable2d& p, const GeneralTile& tile, int64_t rows, int64_t tile_rows,

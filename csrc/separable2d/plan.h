@@ -48,31 +48,99 @@ TC_HD constexpr TileShape tile_shape(int element_bytes, int k) {
   return s;
 }
 
-// Outside values stand in the tile as elements, so the element type must hold them exactly.
-inline bool exact_in(Dtype d, double value) {
-  if (d == Dtype::f32) return true;
-  const double limit = d == Dtype::u8 ? 255 : 256;  // float16 and bfloat16 hold the integers up to here
-  return value <= limit && value >= (d == Dtype::u8 ? 0 : -limit) && value == int(value);
+// How many columns the grid of tiles starts left of the output: every box starts 32-byte aligned, also where the
+// window's middle does not lie on the output pixel (off-centre anchors, 'valid'). A bulk copy that starts elsewhere
+// than on 16 bytes is an illegal instruction.
+inline int lead_columns(const Separable2d& p) {
+  const int align = 32 / size_of(p.in.dtype), middle = int((p.kw / 2 - p.place.pad_x) % align);
+  return (middle + align) % align;
+}
+
+// Planar images at stride and dilation 1 whose border is made of elements.
+inline bool planar_serves(const Separable2d& p) {
+  const Placement& at = p.place;
+  auto small = [](int64_t i) { return i < (int64_t(1) << 30); };
+  const bool dtype =
+      p.in.dtype == Dtype::f32 || p.in.dtype == Dtype::f16 || p.in.dtype == Dtype::bf16 || p.in.dtype == Dtype::u8;
+  return dtype && p.out.dtype == p.in.dtype && at.stride_y == 1 && at.stride_x == 1 && at.dilation_y == 1 &&
+         at.dilation_x == 1 && at.border != Border::skip &&
+         (at.border != Border::constant || holds(p.in.dtype, at.value)) && p.in.stride_w == 1 && p.out.stride_w == 1 &&
+         small(p.in.h + at.pad_y) && small(p.in.w + at.pad_x) && small(p.out.h) && small(p.out.w);
 }
 
 inline bool tile_serves(const Separable2d& p) {
-  const Placement& at = p.place;
-  auto small = [](int64_t i) { return i < (int64_t(1) << 30); };
-  const bool dtype = p.in.dtype == Dtype::f32 || p.in.dtype == Dtype::f16 || p.in.dtype == Dtype::bf16 ||
-                     p.in.dtype == Dtype::u8;
-  return dtype && p.out.dtype == p.in.dtype && p.kh == p.kw && p.kh >= 3 && p.kh <= 15 && p.kh % 2 == 1 &&
-         at.stride_y == 1 && at.stride_x == 1 && at.dilation_y == 1 && at.dilation_x == 1 &&
-         at.border != Border::skip && (at.border != Border::constant || exact_in(p.in.dtype, at.value)) &&
-         p.in.stride_w == 1 && p.out.stride_w == 1 && small(p.in.h + at.pad_y) && small(p.in.w + at.pad_x) &&
-         small(p.out.h) && small(p.out.w);
+  return planar_serves(p) && p.kh == p.kw && p.kh >= 3 && p.kh <= 15 && p.kh % 2 == 1;
+}
+
+inline bool aligned_rows(const Image& x, int64_t bytes) {
+  const int64_t size = size_of(x.dtype);
+  auto aligned = [&](int64_t stride, int64_t count) { return count == 1 || stride * size % bytes == 0; };
+  return reinterpret_cast<uintptr_t>(x.data) % bytes == 0 && aligned(x.stride_h, x.h) && aligned(x.stride_c, x.c) &&
+         aligned(x.stride_n, x.n);
+}
+
+// ---- variant "strip": any size on planar images, stride 1, dilation 1 -------------------------------------------
+
+constexpr int kStripThreads = 128;              // columns of a strip
+constexpr int kStripRows = 16;                  // rows of a step, and outputs of a thread in the column pass
+constexpr int kStripReuse = 16;                 // neighbouring outputs of a thread in the row pass
+constexpr int kStripPitch = kStripThreads + 4;  // of the ring, an odd multiple of 16 bytes
+constexpr int kStripBlocks = 6;                 // per multiprocessor: caps the registers at 80
+
+struct StripShape {
+  int steps;    // of kStripRows output rows
+  int slots;    // of kStripRows row results in the ring
+  int skew;     // elements between the staged rows' aligned start and the first tap of output 0
+  int columns;  // staged
+  int pitch;    // of staged rows, an odd multiple of 16 bytes
+  int bytes;    // of shared memory
+};
+
+inline StripShape strip_shape(const Separable2d& p, int steps) {
+  const int size = size_of(p.in.dtype), vector = 16 / size;
+  StripShape s{.steps = steps};
+  s.slots = int(divide_up(p.kh - 1 + kStripRows, kStripRows));
+  s.skew = int(round_up(p.place.pad_x, vector) - p.place.pad_x);
+  s.columns = int(round_up(s.skew + kStripThreads + p.kw - 1, vector));
+  s.pitch = (s.columns / vector | 1) * vector;
+  // The row pass loads whole blocks of taps and elements: up to 32 more than the last row has.
+  const int64_t taps = round_up(p.kw, kStripReuse) + round_up(p.kh, kStripRows);
+  s.bytes = int((taps + s.slots * kStripRows * kStripPitch) * 4 + (kStripRows * s.pitch + 32) * size);
+  return s;
+}
+
+inline int64_t strip_blocks(const Separable2d& p, int steps) {
+  return p.out.n * p.out.c * divide_up(p.out.w, kStripThreads) * divide_up(p.out.h, steps * kStripRows);
+}
+
+inline bool strip_serves(const Separable2d& p, const Arch& arch) {
+  constexpr int64_t most = 1024;  // keeps `bytes` an int
+  return planar_serves(p) && p.kh <= most && p.kw <= most && strip_shape(p, 1).bytes <= arch.shared_bytes / 2;
+}
+
+// Long strips repeat few row passes, short ones leave no multiprocessor idle: the least of rounds of resident blocks
+// times steps, where a step without outputs (the ring fills) costs half.
+inline int strip_steps(const Separable2d& p, const Arch& arch) {
+  const StripShape shape = strip_shape(p, 1);
+  const int64_t fitting = arch.shared_bytes / (shape.bytes + 1024);
+  const int64_t resident = arch.multiprocessors * std::max<int64_t>(1, std::min<int64_t>(kStripBlocks, fitting));
+  const int most = int(std::min<int64_t>(32, divide_up(p.out.h, kStripRows)));
+  int best = 1;
+  int64_t least = INT64_MAX;
+  for (int steps = 1; steps <= most; ++steps) {
+    const int64_t cost = divide_up(strip_blocks(p, steps), resident) * (2 * steps + shape.slots);
+    if (cost <= least) least = cost, best = steps;
+  }
+  return best;
 }
 
 // ---- variants "shared" and "two_pass": any size, stride, dilation, layout and border ----------------------------
 
-constexpr int kRowBlock = 32;       // input rows of one row pass: one per lane
-constexpr int kWarps = 8;           // warps of a block
-constexpr int kReuse = 8;           // neighbouring outputs of one thread, in the row pass along x, in the column pass along y
-constexpr int kSegments = 2;        // row-pass segments of kReuse outputs per warp
+constexpr int kRowBlock = 32;  // input rows of one row pass: one per lane
+constexpr int kWarps = 8;      // warps of a block
+constexpr int kBlocks = 3;     // per multiprocessor: caps the registers at 80; asked nothing, ptxas spills at 64
+constexpr int kReuse = 8;     // neighbouring outputs of one thread, in the row pass along x, in the column pass along y
+constexpr int kSegments = 2;  // row-pass segments of kReuse outputs per warp
 constexpr int kColumns = kWarps * kSegments * kReuse;  // tile width: pixels x channels
 constexpr int kStaged = 2 * kColumns;                  // staged input row: pixels x channels
 
@@ -92,8 +160,8 @@ struct GeneralTile {
 
 // Channels that lie side by side are filtered together, so that loads and stores are coalesced.
 inline int interleaved_channels(const Separable2d& p) {
-  const bool interleaved = p.in.stride_c == 1 && p.in.c > 1 && p.in.stride_w != 1 && p.taps_x.stride_c == 0 &&
-                           p.taps_y.stride_c == 0;
+  const bool interleaved =
+      p.in.stride_c == 1 && p.in.c > 1 && p.in.stride_w != 1 && p.taps_x.stride_c == 0 && p.taps_y.stride_c == 0;
   return interleaved ? int(std::min<int64_t>(p.in.c, kReuse)) : 1;
 }
 
@@ -147,11 +215,6 @@ inline GeneralTile shared_tile(const Separable2d& p, const Arch& arch, bool pinn
 inline int64_t host_bytes(const Separable2d& p, const Taps& taps, int64_t k) {
   if (!taps.on_host) return 0;
   return ((p.out.n - 1) * taps.stride_n + (p.out.c - 1) * taps.stride_c + k) * acc_bytes(p.in.dtype);
-}
-
-// Both windows travel with one launch; two passes carry one each.
-inline bool inline_together(const Separable2d& p) {
-  return round_up(host_bytes(p, p.taps_x, p.kw), 16) + host_bytes(p, p.taps_y, p.kh) <= kInlineTapBytes;
 }
 
 }  // namespace torch_conv::separable2d

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
@@ -20,6 +20,7 @@ from torch_conv.cli._images import device_named, needed, read_image, write_image
 from torch_conv.cli._sheet import contact_sheet
 
 PHOTOS = {"astronaut": "astronaut.png", "retina": "retina.jpg"}  # 512 x 512 and 1411 x 1411, shipped by scikit-image
+TABLE_WIDTH = 112
 CHECKED = 96  # side of the corner that is compared with float64
 
 SIGMA, UNSHARP_SIGMA, AMOUNT = 5.0, 2.0, 1.5
@@ -187,7 +188,7 @@ def measure(job: Job, photo: str, before: Tensor, device: torch.device, cv2: Any
     return Measured(
         job=job,
         photo=photo,
-        algorithm=torch_conv.explain(job.function, image, *job.args, **job.kwargs).algorithm,
+        algorithm=algorithms(torch_conv.explain(job.function, image, *job.args, **job.kwargs).lines),
         ours=median(time_call(ours, device, repeats=7)),
         torch=median(time_call(in_torch, device, repeats=3, warmup=1)),
         cv2=median(time_call(lambda: job.cv2_way(cv2, array), "cpu", repeats=7)),
@@ -197,10 +198,16 @@ def measure(job: Job, photo: str, before: Tensor, device: torch.device, cv2: Any
     )
 
 
+def algorithms(plan: Sequence[str]) -> str:
+    """The algorithms of a plan's lines, "operator: algorithm/variant (why); ...", without the variants if several."""
+    names = list(dict.fromkeys(line.split()[1] for line in plan))
+    return names[0] if len(names) == 1 else " + ".join(dict.fromkeys(name.split("/")[0] for name in names))
+
+
 def print_table(lines: list[Measured], device: torch.device) -> None:
     console = needed("rich.console", "rich").Console()
-    if console.width < 100:  # narrower, a table of figures is unreadable: better let its lines run on
-        console = needed("rich.console", "rich").Console(width=100)
+    if console.width < TABLE_WIDTH:  # narrower, rich would cut figures: better let the terminal fold the lines
+        console = needed("rich.console", "rich").Console(width=TABLE_WIDTH)
     threads = f"{torch.get_num_threads()} threads"
     here = torch.cuda.get_device_name(device) if device.type == "cuda" else f"CPU, {threads}"
     table = needed("rich.table", "rich").Table(
@@ -225,4 +232,7 @@ def print_table(lines: list[Measured], device: torch.device) -> None:
 
 
 def pretty(seconds: float) -> str:
-    return f"{seconds * 1e3:.2f} ms" if seconds >= 1e-3 else f"{seconds * 1e6:.1f} us"
+    for unit, scale in (("s", 1), ("ms", 1e3)):
+        if seconds * scale >= 0.9995:
+            return f"{seconds * scale:.3g} {unit}"
+    return f"{seconds * 1e6:.3g} us"

@@ -1,31 +1,111 @@
 """Convolutions with torch's signatures: few-channel banks run here, dense ones are handed to torch."""
-# ruff: noqa: UP007, UP045
+# ruff: noqa: UP045
 
-from typing import Optional
+from collections.abc import Sequence
+from typing import Any, Optional
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from torch_conv import _explain
+from torch_conv._explain import note, recording
 from torch_conv.functional._calls import public
 from torch_conv.functional._types import BroadcastingList1, BroadcastingList2
 
 _conv1d = torch.ops.torch_conv.conv1d
 _conv2d = torch.ops.torch_conv.conv2d
 
-_DTYPES = [torch.float32, torch.float16, torch.bfloat16, torch.float64, torch.uint8, torch.int16, torch.uint16]
 
+def served_here(input: Tensor, weight: Tensor, groups: int) -> bool:
+    """Whether this project's kernels take the convolution; its twin is `served_here` in csrc/ops/conv.cpp.
 
-def _served_here(input: Tensor, weight: Tensor, groups: int, dims: int) -> bool:
-    """Whether this project's kernels take the call; `served_here` in csrc/ops/conv.cpp is its twin.
-
-    One input channel a group (depthwise, with a multiplier or not), or a bank of at most 4 input and 8 output channels.
+    They take floating-point groups of one input channel, or of at most 4 input and 8 output channels.
     """
-    if weight.dim() != dims or input.dtype not in _DTYPES:
+    if input.dtype not in [torch.float32, torch.float16, torch.bfloat16, torch.float64]:
         return False
     c_in = weight.size(1)
     return c_in == 1 or (c_in <= 4 and weight.size(0) <= 8 * groups)
+
+
+def pads_of(weight: Tensor, padding: str | Sequence[int], dilation: Sequence[int]) -> list[int]:
+    """What F.pad takes for a convolution's `padding`: the last axis first, before and after."""
+    pads: list[int] = []
+    for axis in reversed(range(weight.dim() - 2)):
+        if padding == "same":
+            total = dilation[axis] * (weight.size(axis + 2) - 1)
+            pads += [total // 2, total - total // 2]
+        elif isinstance(padding, str):
+            pads += [0, 0]
+        else:
+            pads += [padding[axis], padding[axis]]
+    return pads
+
+
+def _expanded(value: int | Sequence[int], axes: int) -> list[int]:
+    """A number, or a list of one, for every axis."""
+    values = [value] if isinstance(value, int) else list(value)
+    return values * axes if len(values) == 1 else values
+
+
+def _convolve(
+    axes: int,
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    stride: int | Sequence[int],
+    padding: str | int | Sequence[int],
+    dilation: int | Sequence[int],
+    groups: int,
+    padding_mode: str,
+    algorithm: str,
+) -> Tensor:
+    """The eager and compiled path: like the operator, but what torch serves goes to it with its autograd."""
+    dense = weight.dim() == axes + 2 and not served_here(input, weight, groups)
+    if algorithm == "torch" or (algorithm == "auto" and dense):
+        return _by_torch(axes, input, weight, bias, stride, padding, dilation, groups, padding_mode)
+    # The operator's own defaults cost nothing, a list more than 1 us.
+    given: dict[str, Any] = {}
+    if stride != 1:
+        given["stride"] = _expanded(stride, axes)
+    if dilation != 1:
+        given["dilation"] = _expanded(dilation, axes)
+    if padding_mode != "zeros":
+        given["padding_mode"] = padding_mode
+    if algorithm != "auto":
+        given["algorithm"] = algorithm
+    conv = _conv1d if axes == 1 else _conv2d
+    if isinstance(padding, str):
+        return conv.padding(input, weight, bias, padding=padding, groups=groups, **given)
+    if padding != 0:
+        given["padding"] = _expanded(padding, axes)
+    return conv.default(input, weight, bias, groups=groups, **given)
+
+
+def _by_torch(
+    axes: int,
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    stride: int | Sequence[int],
+    padding: str | int | Sequence[int],
+    dilation: int | Sequence[int],
+    groups: int,
+    padding_mode: str,
+) -> Tensor:
+    if padding_mode not in ("zeros", "reflect", "replicate", "circular"):
+        raise ValueError(
+            f"conv{axes}d: padding_mode must be 'zeros', 'reflect', 'replicate' or 'circular', got '{padding_mode}'"
+        )
+    if not torch.compiler.is_compiling() and recording():
+        note(f"conv{axes}d: handed to torch ({weight.size(1)} input and {weight.size(0)} output channels)")
+        input, weight = input.to("meta"), weight.to("meta")
+        bias = None if bias is None else bias.to("meta")
+    if padding_mode != "zeros":
+        words = padding if isinstance(padding, str) else _expanded(padding, axes)
+        input = F.pad(input, pads_of(weight, words, _expanded(dilation, axes)), padding_mode)
+        padding = 0
+    conv = F.conv1d if axes == 1 else F.conv2d
+    return conv(input, weight, bias, stride, padding, dilation, groups)
 
 
 @public(keyword_only="padding_mode")
@@ -56,11 +136,10 @@ def conv2d(
         dilation: step between taps (y, x).
         groups: number of groups the channels fall into.
         padding_mode: 'zeros', 'reflect', 'replicate' or 'circular', as in `torch.nn.Conv2d`.
-        algorithm: 'auto' or 'direct', which refuses what would be handed to torch.
+        algorithm: 'auto', 'direct' (this project's kernels, or a refusal) or 'torch'.
 
     Returns:
-        Tensor (N, C_out, H', W') or (C_out, H', W') of the input's dtype. Unlike torch's, integer sums are
-        clamped to the range of the dtype instead of wrapping around.
+        Tensor (N, C_out, H', W') or (C_out, H', W') of the input's dtype.
 
     Raises:
         ValueError: for shapes and numbers that `F.conv2d` refuses.
@@ -76,14 +155,54 @@ def conv2d(
         True
     """
     if not torch.jit.is_scripting():
-        if isinstance(padding, str):
-            if algorithm == "auto" and not _served_here(input, weight, groups, 4) and not _explain.active:
-                return _dense(2, input, weight, bias, stride, padding, dilation, groups, padding_mode)
-            return torch.ops.torch_conv.conv2d.padding(
-                input, weight, bias, stride, padding, dilation, groups, padding_mode=padding_mode, algorithm=algorithm
-            )
-        if algorithm == "auto" and not _served_here(input, weight, groups, 4) and not _explain.active:
-            return _dense(2, input, weight, bias, stride, padding, dilation, groups, padding_mode)
+        return _convolve(2, input, weight, bias, stride, padding, dilation, groups, padding_mode, algorithm)
     return _conv2d(
+        input, weight, bias, stride, padding, dilation, groups, padding_mode=padding_mode, algorithm=algorithm
+    )
+
+
+@public(keyword_only="padding_mode")
+def conv1d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Optional[Tensor] = None,
+    stride: BroadcastingList1[int] = 1,
+    padding: BroadcastingList1[int] = 0,
+    dilation: BroadcastingList1[int] = 1,
+    groups: int = 1,
+    padding_mode: str = "zeros",
+    algorithm: str = "auto",
+) -> Tensor:
+    """A drop-in for `torch.nn.functional.conv1d`, fast where groups are small.
+
+    Args:
+        input: signal (N, C, L) or (C, L).
+        weight: windows (C_out, C / groups, k) of the input's dtype.
+        bias: one number per output channel (C_out,), or None.
+        stride: step between outputs.
+        padding: samples added on each side, or 'same' or 'valid' (in TorchScript: by the operator
+            `torch.ops.torch_conv.conv1d.padding`).
+        dilation: step between taps.
+        groups: number of groups the channels fall into.
+        padding_mode: as in `conv2d`.
+        algorithm: as in `conv2d`.
+
+    Returns:
+        Tensor (N, C_out, L') or (C_out, L') of the input's dtype.
+
+    Raises:
+        ValueError: for shapes and numbers that `F.conv1d` refuses.
+        TypeError: for dtypes and types that `F.conv1d` refuses.
+
+    Equivalent to:
+        `F.conv1d(input, weight, bias, stride, padding, dilation, groups)`
+
+    Example:
+        >>> conv1d(torch.tensor([[[1.0, 2, 3]]]), torch.tensor([[[1.0, 1]]]))
+        tensor([[[3., 5.]]])
+    """
+    if not torch.jit.is_scripting():
+        return _convolve(1, input, weight, bias, stride, padding, dilation, groups, padding_mode, algorithm)
+    return _conv1d(
         input, weight, bias, stride, padding, dilation, groups, padding_mode=padding_mode, algorithm=algorithm
     )

@@ -1,6 +1,6 @@
 """The filters that are one operator each: any window, two windows, a box, one axis."""
 # TorchScript reads these annotations; it knows Optional[...], not `... | None`, around its own list types.
-# ruff: noqa: UP007, UP045
+# ruff: noqa: UP045
 
 from typing import Optional
 
@@ -18,7 +18,7 @@ _box2d = torch.ops.torch_conv.box2d
 _box2d_out = torch.ops.torch_conv.box2d_out
 
 
-@public(keyword_only="value")
+@public(keyword_only="value", operator="filter2d")
 def filter2d(
     input: Tensor,
     kernel: Tensor,
@@ -104,7 +104,7 @@ def filter2d(
     )
 
 
-@public(keyword_only="value")
+@public(keyword_only="value", operator="filter2d_separable")
 def filter2d_separable(
     input: Tensor,
     kernel_x: Tensor,
@@ -234,7 +234,15 @@ def box_blur(
     """
     if out is not None:
         _box2d_out(
-            input, kernel_size, border_type, normalized, padding, value=value, anchor=anchor, algorithm=algorithm, out=out
+            input,
+            kernel_size,
+            border_type,
+            normalized,
+            padding,
+            value=value,
+            anchor=anchor,
+            algorithm=algorithm,
+            out=out,
         )
         return out
     return _box2d(
@@ -299,7 +307,7 @@ def filter1d(
     Example:
         >>> x = torch.tensor([8.0, 2, 5, 4, 1, 7, 3])
         >>> filter1d(x, torch.tensor([1.0, 3, 5, 3, 1]), "constant")
-        tensor([51., 53., 52., 47., 41., 49., 37.])
+        tensor([51., 53., 52., 47., 46., 51., 37.])
     """
     dims = input.dim()
     if dims == 0 or dim < -dims or dim >= dims:
@@ -364,5 +372,7 @@ def filter1d(
     if as_row:
         return result.squeeze(-2)
     if from_end > 2:
-        return result.reshape(input.shape[:axis] + (result.shape[-2],) + input.shape[axis + 1 :])
+        shape = list(input.shape)
+        shape[axis] = result.size(-2)
+        return result.reshape(shape)
     return result

@@ -1,4 +1,5 @@
 """Gaussians and what is made of them: blur, sharpening, band pass, curvature."""
+# TorchScript reads these annotations; it knows Optional[...], not `... | None`, around its own list types.
 # ruff: noqa: UP007, UP045
 
 from typing import Optional, Union
@@ -6,8 +7,197 @@ from typing import Optional, Union
 import torch
 from torch import Tensor
 
-from torch_conv.functional import _windows
 from torch_conv.functional._calls import public
-from torch_conv.functional._composites import one_window, rounded, sum_dtype, sum_of_products
+from torch_conv.functional._composites import sum_dtype, sum_of_products
 from torch_conv.functional._types import BroadcastingList2
-from torch_conv.functional.filters import filter2d, filter2d_separable
+from torch_conv.functional._windows import curvature_parts, difference_parts, gaussian_parts, unsharp_parts
+
+
+@public(keyword_only="truncate")
+def gaussian_blur2d(
+    input: Tensor,
+    kernel_size: Optional[BroadcastingList2[int]],
+    sigma: Union[Tensor, float, tuple[float, float]],
+    border_type: str = "reflect",
+    separable: bool = True,
+    truncate: float = 4.0,
+    padding: str = "same",
+    value: float = 0.0,
+    output_dtype: Optional[torch.dtype] = None,
+    out: Optional[Tensor] = None,
+    algorithm: str = "auto",
+) -> Tensor:
+    """Smooths an image with a sampled Gaussian.
+
+    Args:
+        input: image (..., H, W), as in `filter2d`.
+        kernel_size: (ky, kx) or one number, odd; None takes 2 * int(truncate * sigma + 0.5) + 1, as scipy.
+        sigma: standard deviation in pixels, > 0: a number, (sigma_y, sigma_x), or a tensor (1|B, 2) with a row per
+            sample. A tensor on a GPU is not looked at, so its values are not checked.
+        border_type: as in `filter2d`.
+        separable: two passes of one axis each; False takes the one window, which rounds a little differently.
+        truncate: reach of the window in standard deviations where `kernel_size` is None.
+        padding: 'same' or 'valid'.
+        value: what 'constant' reads outside.
+        output_dtype: dtype of the result, by default the input's.
+        out: tensor that receives the result.
+        algorithm: 'auto', 'separable' or 'direct'.
+
+    Returns:
+        Tensor (..., H', W'), as `filter2d` returns it.
+
+    Raises:
+        ValueError: for an even window, sigma <= 0, or a value that is not described above.
+        TypeError: for a dtype or a type that is not described above.
+
+    Equivalent to:
+        `filter2d(input, kernels.gaussian2d(kernel_size, sigma), border_type)`; kornia's function of this name.
+
+    Example:
+        >>> image = torch.zeros(1, 1, 3, 3)
+        >>> image[0, 0, 1, 1] = 1
+        >>> gaussian_blur2d(image, 3, 1.0, "constant")[0, 0]
+        tensor([[0.0751, 0.1238, 0.0751],
+                [0.1238, 0.2042, 0.1238],
+                [0.0751, 0.1238, 0.0751]])
+    """
+    way = algorithm if algorithm != "auto" else "separable" if separable else "direct"
+    parts = gaussian_parts("gaussian_blur2d", kernel_size, sigma, truncate, way, sum_dtype(input))
+    return sum_of_products(input, parts, border_type, padding, value, output_dtype, out, algorithm)
+
+
+@public(keyword_only="amount")
+def unsharp_mask(
+    input: Tensor,
+    kernel_size: Optional[BroadcastingList2[int]],
+    sigma: Union[Tensor, float, tuple[float, float]],
+    border_type: str = "reflect",
+    amount: float = 1.0,
+    padding: str = "same",
+    value: float = 0.0,
+    output_dtype: Optional[torch.dtype] = None,
+    out: Optional[Tensor] = None,
+    algorithm: str = "auto",
+) -> Tensor:
+    """Sharpens an image by adding what a Gaussian blur takes away.
+
+    Args:
+        input: image (..., H, W), as in `filter2d`.
+        kernel_size: as in `gaussian_blur2d`.
+        sigma: as in `gaussian_blur2d`.
+        border_type: as in `filter2d`.
+        amount: how much of the difference is added; 0 returns the image, 1 is kornia's.
+        padding: 'same' or 'valid'.
+        value: what 'constant' reads outside.
+        output_dtype: dtype of the result, by default the input's.
+        out: tensor that receives the result.
+        algorithm: 'auto', 'direct' (one window) or 'separable' (the sum of two separable filters).
+
+    Returns:
+        Tensor (..., H', W'), as `filter2d` returns it; rounded once.
+
+    Raises:
+        ValueError: for an even window, sigma <= 0, or a value that is not described above.
+        TypeError: for a dtype or a type that is not described above.
+
+    Equivalent to:
+        `input + amount * (input - gaussian_blur2d(input, kernel_size, sigma, border_type))`
+
+    Example:
+        >>> unsharp_mask(torch.tensor([[0.0, 0, 1, 1]]), (1, 3), 1.0)
+        tensor([[ 0.0000, -0.2741,  1.2741,  1.0000]])
+    """
+    parts = unsharp_parts(kernel_size, sigma, amount, algorithm, sum_dtype(input))
+    return sum_of_products(input, parts, border_type, padding, value, output_dtype, out, algorithm)
+
+
+@public(keyword_only="truncate")
+def difference_of_gaussians(
+    input: Tensor,
+    low_sigma: Union[float, tuple[float, float]],
+    high_sigma: Optional[Union[float, tuple[float, float]]] = None,
+    border_type: str = "reflect",
+    truncate: float = 4.0,
+    padding: str = "same",
+    value: float = 0.0,
+    output_dtype: Optional[torch.dtype] = None,
+    out: Optional[Tensor] = None,
+    algorithm: str = "auto",
+) -> Tensor:
+    """Keeps the details between two scales: a narrow Gaussian blur minus a wide one.
+
+    Args:
+        input: image (..., H, W), as in `filter2d`; unlike skimage's, integers are not scaled to [0, 1], and want an
+            `output_dtype` with a sign.
+        low_sigma: standard deviation of the narrow Gaussian in pixels, > 0: a number or (sigma_y, sigma_x).
+        high_sigma: that of the wide one, not below `low_sigma`; by default 1.6 times it.
+        border_type: as in `filter2d` (skimage's default is 'replicate').
+        truncate: reach of each Gaussian in standard deviations.
+        padding: 'same' or 'valid'.
+        value: what 'constant' reads outside.
+        output_dtype: dtype of the result, by default the input's.
+        out: tensor that receives the result.
+        algorithm: 'auto', 'direct' (one window) or 'separable' (the difference of two separable filters).
+
+    Returns:
+        Tensor (..., H', W'), as `filter2d` returns it; rounded once.
+
+    Raises:
+        ValueError: for sigma <= 0, high_sigma < low_sigma, or a value that is not described above.
+        TypeError: for a dtype or a type that is not described above.
+
+    Equivalent to:
+        `gaussian_blur2d(input, None, low_sigma) - gaussian_blur2d(input, None, high_sigma)`
+
+    Source:
+        D. Marr and E. Hildreth, Theory of Edge Detection, Proc. R. Soc. Lond. B 207 (1980), for the ratio 1.6.
+
+    Example:
+        >>> difference_of_gaussians(torch.ones(8, 8), 1.0).abs().max() < 1e-6
+        tensor(True)
+    """
+    parts = difference_parts(low_sigma, high_sigma, truncate, algorithm, sum_dtype(input))
+    return sum_of_products(input, parts, border_type, padding, value, output_dtype, out, algorithm)
+
+
+@public(keyword_only="truncate")
+def gaussian_laplace(
+    input: Tensor,
+    sigma: Union[float, tuple[float, float]],
+    border_type: str = "reflect",
+    truncate: float = 4.0,
+    padding: str = "same",
+    value: float = 0.0,
+    output_dtype: Optional[torch.dtype] = None,
+    out: Optional[Tensor] = None,
+    algorithm: str = "auto",
+) -> Tensor:
+    """The Laplacian of a Gaussian-smoothed image: the sum of the Gaussian's second derivatives.
+
+    Args:
+        input: image (..., H, W), as in `filter2d`.
+        sigma: standard deviation in pixels, > 0: a number or (sigma_y, sigma_x).
+        border_type: as in `filter2d` (scipy's default, which it calls 'reflect', is 'symmetric' here).
+        truncate: reach of the window in standard deviations.
+        padding: 'same' or 'valid'.
+        value: what 'constant' reads outside.
+        output_dtype: dtype of the result, by default the input's.
+        out: tensor that receives the result.
+        algorithm: 'auto', 'direct' (one window) or 'separable' (the sum of two separable filters).
+
+    Returns:
+        Tensor (..., H', W'), as `filter2d` returns it; rounded once.
+
+    Raises:
+        ValueError: for sigma <= 0 or a value that is not described above.
+        TypeError: for a dtype or a type that is not described above.
+
+    Equivalent to:
+        `scipy.ndimage.gaussian_laplace(input, sigma, mode='mirror', truncate=truncate)`
+
+    Example:
+        >>> gaussian_laplace(torch.ones(8, 8), 1.0).shape
+        torch.Size([8, 8])
+    """
+    parts = curvature_parts(sigma, truncate, algorithm, sum_dtype(input))
+    return sum_of_products(input, parts, border_type, padding, value, output_dtype, out, algorithm)

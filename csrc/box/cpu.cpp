@@ -1,0 +1,44 @@
+// Box sums on the CPU: running column sums, then running row sums; any window at the same cost.
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+#include "box/plan.h"
+#include "core/cpu_strips.h"
+#include "core/parallel.h"
+#include "core/rooms.h"
+
+#define TC_CPU_BODY "box/cpu_body.h"
+#include "core/cpu_each_isa.h"
+
+namespace torch_conv::box {
+
+Plan plan_cpu(const Box2d& p, const char* variant) {
+  Plan plan{.algorithm = "box", .variant = "running", .why = "running sums, any window at the same cost"};
+  if (*variant && std::strcmp(variant, plan.variant) != 0) {
+    plan.variant = nullptr;
+    return plan;
+  }
+  // A strip starts with a whole window of rows; as many again keep that start small.
+  plan.tile_w = int(p.out.w);
+  plan.tile_h = int(std::min(p.out.h, std::max<int64_t>(64, 2 * p.kh)));
+  plan.blocks = p.in.n * (interleaved_channels(p.in, p.out) > 1 ? 1 : p.in.c) * count_of(p.out.h, plan.tile_h);
+  plan.bytes = bytes_of(p.in) + bytes_of(p.out);
+  plan.flops = 5 * elements_of(p.out);
+  return plan;
+}
+
+void run_cpu(const Box2d& p, const Plan& plan) {
+  const auto run = with_type(p.in.dtype, [&](auto t) {
+    using T = decltype(t);
+    if constexpr (std::is_integral_v<T>) {
+      return sum_bytes(p.in.dtype, p.kh, p.kw) == 4 ? TC_BEST_ISA(box_units<T, uint32_t>)
+                                                    : TC_BEST_ISA(box_units<T, uint64_t>);
+    } else {
+      return TC_BEST_ISA(box_units<acc_t<T>, double>);
+    }
+  });
+  parallel_for(0, plan.blocks, unit_grain(plan), [&](int64_t begin, int64_t end) { run(p, plan, {begin, end}); });
+}
+
+}  // namespace torch_conv::box

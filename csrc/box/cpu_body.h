@@ -1,0 +1,327 @@
+// The box room's loops. Text of core/cpu_each_isa.h: compiled once per instruction set.
+//
+//    leaving  - - - - - - - - -   row y - 1 - pad_y         column sums += entering - leaving
+//             | kh rows       |                             row sums[x] = row sums[x - 1]
+//    entering + + + + + + + + +   row y - pad_y + kh - 1                  + columns[x + kw - 1] - columns[x - 1]
+//
+// Columns are summed for the image alone and then extended by the border: the sum of a mapped column is the mapped sum.
+
+constexpr int kBoxRows = 4;  // output rows in one sweep: their chains of additions run side by side
+
+// What a box adds up. Integers are exact (modulo 2^32 or 2^64, as differences of sums that wrapped are), floats
+// are summed in float64.
+struct WholeValue {
+  template <typename S, typename T>
+  static TC_HD S of(T v) {
+    if constexpr (std::is_integral_v<T>) return S(v);
+    else return S(v);
+  }
+};
+// Where a NaN or an infinity came near: the finite values, in a type that their sum cannot overflow, ...
+struct FiniteValue {
+  template <typename S, typename T>
+  static TC_HD S of(T v) {
+    return std::isfinite(v) ? S(v) : S(0);
+  }
+};
+// ... and how many others there are: +Inf and NaN in the lower half of the sum, -Inf and NaN in the upper half.
+__extension__ using Tally = unsigned __int128;
+struct OtherValue {
+  template <typename S, typename T>
+  static TC_HD S of(T v) {
+    const S above = !(v < T(INFINITY)), below = !(v > -T(INFINITY));
+    return above | below << 64;
+  }
+};
+
+// Window sums of consecutive output rows of one plane. Rows are read as T: the image's dtype, or float for the two
+// 16-bit floats.
+template <typename T, typename S, typename Value>
+class BoxSums {
+ public:
+  BoxSums(const Box2d& p, int64_t pixel)
+      : p_(p),
+        pixel_(pixel),
+        width_(p.in.w * pixel),
+        in_place_((std::is_integral_v<T> || p.in.dtype == kDtypeOf<T>)&&p.in.stride_w == pixel),
+        columns_(width_),
+        zeros_(width_),
+        copies_(in_place_ ? 0 : 2 * kBoxRows * width_) {}
+
+  // From here on rows are the outputs `x` of plane (n, c), downwards from row y.
+  void open(int64_t n, int64_t c, Range x, int64_t y) {
+    n_ = n, c_ = c, y_ = y;
+    // columns outside the image on either side
+    left_ = std::max<int64_t>(0, p_.place.pad_x - x.begin) * pixel_;
+    right_ = std::max<int64_t>(0, x.end - 1 + p_.kw - p_.place.pad_x - p_.in.w) * pixel_;
+    first_ = (x.begin - p_.place.pad_x) * pixel_ + left_;
+    length_ = x.size() * pixel_;
+    pitch_ = left_ + width_ + right_;
+    extended_.resize(std::max<size_t>(extended_.size(), kBoxRows * pitch_));
+    sums_.resize(std::max<size_t>(sums_.size(), kBoxRows * length_));
+    std::fill(columns_.begin(), columns_.end(), S(0));
+    const int64_t top = y - p_.place.pad_y;
+    for (int64_t i = 0; i < p_.kh - 1; ++i) {  // the first window but its last row, which enters with it
+      const T* __restrict row = this->row(top + i, 0);
+      S* __restrict columns = columns_.data();
+      for (int64_t e = 0; e < width_; ++e) columns[e] += Value::template of<S>(row[e]);
+    }
+    fresh_ = true;
+  }
+
+  // The next `count` (1 .. kBoxRows) rows' sums stand in sums(0), sums(1), ...
+  void next(int count) {
+    if (count == kBoxRows) advance<kBoxRows>();
+    else
+      for (int r = 0; r < count; ++r) advance<1>(r);
+  }
+  const S* sums(int r) const { return sums_.data() + r * length_; }
+
+ private:
+  const T* row(int64_t y, int slot) {
+    const int64_t m = map_index(y, p_.in.h, p_.place.border);
+    if (m < 0) return zeros_.data();
+    const char* src = row_of(p_.in, n_, c_, m);
+    if (in_place_) return reinterpret_cast<const T*>(src);
+    T* copy = copies_.data() + slot * width_;
+    const int64_t stride = pixel_ > 1 ? 1 : p_.in.stride_w;
+    if constexpr (std::is_integral_v<T>) read_row<T, T>(src, stride, width_, copy);
+    else row_reader<T>(p_.in.dtype)(src, stride, width_, copy);
+    return copy;
+  }
+
+  template <int R>
+  void advance(int at = 0) {
+    const T *entering[R], *leaving[R];
+    S* extended[R];
+    for (int r = 0; r < R; ++r) {
+      const int64_t top = y_ + r - p_.place.pad_y;
+      entering[r] = row(top + p_.kh - 1, 2 * r);
+      leaving[r] = fresh_ && r == 0 ? zeros_.data() : row(top - 1, 2 * r + 1);
+      extended[r] = extended_.data() + r * pitch_;
+    }
+    y_ += R;
+    fresh_ = false;
+    S* columns = columns_.data();
+    const int64_t width = width_, left = left_;
+#pragma GCC ivdep
+    for (int64_t e = 0; e < width; ++e) {
+      S sum = columns[e];
+#pragma GCC unroll 8
+      for (int r = 0; r < R; ++r) {
+        sum += Value::template of<S>(entering[r][e]) - Value::template of<S>(leaving[r][e]);
+        extended[r][left + e] = sum;
+      }
+      columns[e] = sum;
+    }
+    for (int r = 0; r < R; ++r) extend(extended[r]);
+    row_sums<R>(extended, at);
+  }
+
+  void extend(S* row) const {
+    const S* image = row + left_;
+    auto fill = [&](int64_t begin, int64_t end) {
+      for (int64_t e = begin; e < end; e += pixel_) {
+        const int64_t m = map_index((e - left_) / pixel_, p_.in.w, p_.place.border);
+        for (int64_t k = 0; k < pixel_; ++k) row[e + k] = m < 0 ? S(0) : image[m * pixel_ + k];
+      }
+    };
+    fill(0, left_);
+    fill(left_ + width_, pitch_);
+  }
+
+  template <int R>
+  void row_sums(S* const (&extended)[R], int at) {
+    const int64_t pixel = pixel_, kw = p_.kw, length = length_;
+    const S *enter[R], *leave[R];
+    S* sums[R];
+    for (int r = 0; r < R; ++r) {
+      leave[r] = extended[r] + first_;
+      enter[r] = leave[r] + (kw - 1) * pixel;
+      sums[r] = sums_.data() + (at + r) * length;
+      for (int64_t k = 0; k < pixel; ++k) {
+        S sum = 0;
+        for (int64_t j = 0; j < kw; ++j) sum += leave[r][j * pixel + k];
+        sums[r][k] = sum;
+      }
+    }
+    int64_t e = pixel;
+    if constexpr (kScan<S>) e = scan_sums(enter, leave, sums, e);
+    for (; e < length; ++e)
+#pragma GCC unroll 8
+      for (int r = 0; r < R; ++r) sums[r][e] = sums[r][e - pixel] + (enter[r][e] - leave[r][e - pixel]);
+  }
+
+  // SSE2 has no shuffles for this, the wide types no registers.
+  template <typename U>
+  static constexpr bool kScan = TC_VEC_BYTES > 16 && sizeof(U) <= 8;
+
+  // The same, a register at a time: the prefix sum of the differences within it, on top of the last pixel's sums.
+  template <int R>
+  int64_t scan_sums(const S* const (&enter)[R], const S* const (&leave)[R], S* const (&sums)[R], int64_t e) const {
+    using Lane = std::conditional_t<sizeof(S) == 8, int64_t, int32_t>;
+    constexpr int lanes = kLanes<S>;
+    const int pixel = int(std::min<int64_t>(pixel_, lanes));
+    // shifts[i]: lanes move up by pixel << i, zeros (the first operand) follow. last: the sums one pixel before.
+    Vec<Lane> shifts[4] = {}, last = {};
+    int steps = 0;
+    for (; pixel << steps < lanes; ++steps)
+      for (int l = 0; l < lanes; ++l) shifts[steps][l] = l < pixel << steps ? l : lanes + l - (pixel << steps);
+    for (int l = 0; l < lanes; ++l) last[l] = lanes - pixel + l % pixel;
+    if (pixel_ > lanes) return e;  // nothing to scan: the plain loop's pixels are registers apart
+    Vec<S> carry[R];
+    for (int r = 0; r < R; ++r)
+      for (int l = 0; l < lanes; ++l) carry[r][l] = sums[r][l % pixel];
+    auto run = [&]<int Steps>() {
+      for (; e + lanes <= length_; e += lanes)
+#pragma GCC unroll 8
+        for (int r = 0; r < R; ++r) {
+          Vec<S> v = load(enter[r] + e) - load(leave[r] + e - pixel);
+#pragma GCC unroll 4
+          for (int s = 0; s < Steps; ++s) v = v + __builtin_shuffle(Vec<S>{}, v, shifts[s]);
+          v = v + carry[r];
+          carry[r] = __builtin_shuffle(v, last);
+          store(sums[r] + e, v);
+        }
+    };
+    switch (steps) {
+      case 0: run.template operator()<0>(); break;
+      case 1: run.template operator()<1>(); break;
+      case 2: run.template operator()<2>(); break;
+      case 3: run.template operator()<3>(); break;
+      case 4: run.template operator()<4>(); break;
+    }
+    return e;
+  }
+
+  const Box2d& p_;
+  const int64_t pixel_, width_;
+  const bool in_place_;
+  int64_t n_ = 0, c_ = 0, y_ = 0;
+  int64_t left_ = 0, right_ = 0, first_ = 0, length_ = 0, pitch_ = 0;  // elements; first: of output x.begin's window
+  bool fresh_ = true;                                                  // no row has been given yet: none leaves
+  std::vector<S> columns_, extended_, sums_;
+  std::vector<T> zeros_, copies_;
+};
+
+template <typename T, typename S>
+class BoxStrips {
+  // Integer sums of 4 bytes are scaled in float32, all others in float64.
+  using Real = std::conditional_t<sizeof(S) == 4, float, double>;
+  static constexpr bool kFloats = std::is_floating_point_v<S>;
+  using A = std::conditional_t<kFloats, acc_t<T>, Real>;  // what is rounded to the output's dtype
+
+ public:
+  BoxStrips(const Box2d& p, int64_t pixel) : p_(p), pixel_(pixel), box_(p, pixel), out_(p.out, pixel) {}
+
+  void strip(const Strip& strip) {
+    const int64_t channels = pixel_ > 1 ? 1 : p_.in.c;
+    n_ = strip.plane / channels, c_ = strip.plane % channels;
+    y_ = strip.y, x_ = {0, p_.out.w};
+    rows_fit_ = outputs_inside(y_, p_.kh, p_.place.pad_y, 1, 1, p_.in.h);
+    columns_fit_ = outputs_inside(x_, p_.kw, p_.place.pad_x, 1, 1, p_.in.w);
+    if (p_.place.border == Border::zero_output) {
+      out_.zero(n_, c_, {y_.begin, rows_fit_.begin}, x_);
+      out_.zero(n_, c_, {rows_fit_.end, y_.end}, x_);
+      out_.zero(n_, c_, rows_fit_, {0, columns_fit_.begin});
+      out_.zero(n_, c_, rows_fit_, {columns_fit_.end, p_.out.w});
+      y_ = rows_fit_, x_ = columns_fit_;
+    }
+    if (y_.size() <= 0 || x_.size() <= 0) return;
+    out_.open(n_, x_);
+    const bool clean = march();
+    if constexpr (kFloats)
+      if (!clean) march_apart();
+  }
+
+ private:
+  // False when a running sum met a NaN or an infinity: from there to the end of its row, or its strip, it has no value.
+  bool march() {
+    box_.open(n_, c_, x_, y_.begin);
+    for (int64_t y = y_.begin; y < y_.end; y += kBoxRows) {
+      const int count = int(std::min<int64_t>(kBoxRows, y_.end - y));
+      box_.next(count);
+      for (int r = 0; r < count; ++r) {
+        if constexpr (kFloats)
+          for (int64_t k = 1; k <= pixel_; ++k)
+            if (!std::isfinite(box_.sums(r)[out_.length() - k])) return false;
+        finish(box_.sums(r), y + r, r);
+      }
+    }
+    return true;
+  }
+
+  // The strip with running sums of the finite values and of the others apart, both exact enough to leave no trace of a
+  // value behind its window, and at a cost that does not depend on the window either.
+  void march_apart() {
+    BoxSums<T, long double, FiniteValue> finite(p_, pixel_);
+    BoxSums<T, Tally, OtherValue> others(p_, pixel_);
+    finite.open(n_, c_, x_, y_.begin);
+    others.open(n_, c_, x_, y_.begin);
+    std::vector<double> together(out_.length());
+    for (int64_t y = y_.begin; y < y_.end; ++y) {
+      finite.next(1);
+      others.next(1);
+      for (int64_t e = 0; e < out_.length(); ++e) {
+        const uint64_t above = uint64_t(others.sums(0)[e]), below = uint64_t(others.sums(0)[e] >> 64);
+        together[e] = above && below ? double(NAN)
+                      : above        ? double(INFINITY)
+                      : below        ? -double(INFINITY)
+                                     : double(finite.sums(0)[e]);
+      }
+      finish(together.data(), y, 0);
+    }
+  }
+
+  static TC_HD Real real(S sum) {
+    if constexpr (std::is_same_v<T, int16_t>) return Real(std::make_signed_t<S>(sum));
+    else return Real(sum);
+  }
+
+  static int64_t overlap(int64_t first, int64_t k, int64_t n) {
+    return std::max<int64_t>(0, std::min(first + k, n) - std::max<int64_t>(first, 0));
+  }
+
+  void finish(const S* sums, int64_t y, int r) {
+    A* __restrict out = out_.row(r, c_, y);
+    const Real scale = Real(p_.scale), value = Real(p_.place.value);
+    const bool mean = p_.place.normalized;
+    const bool adds_value = p_.place.border == Border::constant && p_.place.value != 0;
+    const int64_t rows = overlap(y - p_.place.pad_y, p_.kh, p_.in.h);
+    auto edge = [&](int64_t x) {
+      const int64_t inside = rows * overlap(x - p_.place.pad_x, p_.kw, p_.in.w), outside = p_.kh * p_.kw - inside;
+      for (int64_t e = (x - x_.begin) * pixel_, k = 0; k < pixel_; ++e, ++k) {
+        const Real sum = real(sums[e]);
+        if (mean) out[e] = A(inside > 0 ? sum / Real(inside) : Real(0));
+        else out[e] = A((outside > 0 ? sum + value * Real(outside) : sum) * scale);
+      }
+    };
+    Range whole = x_;  // outputs that need no look at what lies outside
+    if (mean || adds_value) whole = rows == p_.kh ? columns_fit_ : Range{x_.end, x_.end};
+    for (int64_t x = x_.begin; x < whole.begin; ++x) edge(x);
+    const int64_t begin = (whole.begin - x_.begin) * pixel_, end = (whole.end - x_.begin) * pixel_;
+    if (mean) {
+      const Real pixels = Real(p_.kh * p_.kw);
+      for (int64_t e = begin; e < end; ++e) out[e] = A(real(sums[e]) / pixels);
+    } else {
+      for (int64_t e = begin; e < end; ++e) out[e] = A(real(sums[e]) * scale);
+    }
+    for (int64_t x = whole.end; x < x_.end; ++x) edge(x);
+    out_.done(out, c_, y);
+  }
+
+  const Box2d& p_;
+  const int64_t pixel_;
+  BoxSums<T, S, WholeValue> box_;
+  OutputRows<A> out_;
+  int64_t n_ = 0, c_ = 0;
+  Range y_{}, x_{}, rows_fit_{}, columns_fit_{};
+};
+
+template <typename T, typename S>
+void box_units(const Box2d& p, const Plan& plan, Range units) {
+  BoxStrips<T, S> strips(p, interleaved_channels(p.in, p.out));
+  // One unit at a time: where running sums start afresh must not depend on the number of threads.
+  for (; units.begin < units.end; ++units.begin)
+    for_each_strip({units.begin, units.begin + 1}, p.out.h, plan.tile_h, [&](const Strip& s) { strips.strip(s); });
+}

@@ -1,0 +1,68 @@
+// Windows laid out for the register tile. Text of cpu_each_isa.h: compiled once per instruction set.
+
+// Copies `rows` rows of one value per channel into rows of `period` values repeated over `pitch` elements, so that a
+// register's worth can be loaded from any phase.
+template <typename A>
+void repeat_channels(const A* src, int64_t rows, int64_t stride_c, int64_t period, int64_t pitch, A* dst) {
+  for (int64_t row = 0; row < rows; ++row, dst += pitch)
+    for (int64_t k = 0; k < pitch; ++k) dst[k] = k < period ? src[row + k * stride_c] : dst[k - period];
+}
+
+template <typename A>
+int64_t repeat_pitch(int64_t period) {
+  return period + kMaxTileVectors * kLanes<A>;
+}
+
+// The sum of |taps| in the order of the chain.
+template <typename A>
+A weight_of(const A* taps, int64_t channels, int64_t stride_ci, int64_t count) {
+  A sum = 0;
+  for (int64_t ci = 0; ci < channels; ++ci)
+    for (int64_t t = 0; t < count; ++t) sum += std::abs(taps[ci * stride_ci + t]);
+  return sum;
+}
+
+// Where output rows go: the image itself when its elements are A's and contiguous, else scratch rows that are
+// converted afterwards.
+template <typename A>
+class OutputRows {
+ public:
+  OutputRows(const Image& image, int64_t pixel) : image_(image), pixel_(pixel), write_(row_writer<A>(image.dtype)) {}
+
+  // From here on rows are the pixels `x` of a channel of sample n.
+  void open(int64_t n, Range x) {
+    n_ = n, x_ = x.begin, length_ = x.size() * pixel_;
+    in_place_ = image_.dtype == kDtypeOf<A> && image_.stride_w == pixel_ && length_ >= kLanes<A>;
+    if (!in_place_) scratch_.resize(std::max<size_t>(scratch_.size(), kMaxTileRows * (length_ + kLanes<A>)));
+  }
+
+  int64_t length() const { return length_; }
+
+  // Row r (0 .. kMaxTileRows) of a tile, to be filled and then given to `done`.
+  A* row(int r, int64_t c, int64_t y) {
+    return in_place_ ? static_cast<A*>(pixel_of(image_, n_, c, y, x_)) : scratch_.data() + r * (length_ + kLanes<A>);
+  }
+
+  void done(const A* row, int64_t c, int64_t y) {
+    if (!in_place_) write_(row, length_, pixel_of(image_, n_, c, y, x_), pixel_ > 1 ? 1 : image_.stride_w);
+  }
+
+  // Writes 0 to the pixels `x` of the rows `y` (Border::zero_output).
+  void zero(int64_t n, int64_t c, Range y, Range x) {
+    if (x.size() <= 0) return;
+    open(n, x);
+    for (int64_t at = y.begin; at < y.end; ++at) {
+      A* out = row(0, c, at);
+      std::fill_n(out, length_, A(0));
+      done(out, c, at);
+    }
+  }
+
+ private:
+  const Image& image_;
+  const int64_t pixel_;
+  const WriteRow<A> write_;
+  int64_t n_ = 0, x_ = 0, length_ = 0;
+  bool in_place_ = false;
+  std::vector<A> scratch_;
+};

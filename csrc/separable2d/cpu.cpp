@@ -1,0 +1,45 @@
+// Separable correlation on the CPU: a ring of row sums, and the column pass over it.
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+#include "core/cpu_strips.h"
+#include "core/parallel.h"
+#include "core/rooms.h"
+
+namespace torch_conv::separable2d {
+
+// Interleaved rows take one window for all channels.
+static int64_t pixel_of_row(const Separable2d& p) {
+  return p.taps_x.stride_c == 0 && p.taps_y.stride_c == 0 ? interleaved_channels(p.in, p.out) : 1;
+}
+
+}  // namespace torch_conv::separable2d
+
+#define TC_CPU_BODY "separable2d/cpu_body.h"
+#include "core/cpu_each_isa.h"
+
+namespace torch_conv::separable2d {
+
+Plan plan_cpu(const Separable2d& p, const char* variant) {
+  Plan plan{.algorithm = "separable", .variant = "rows", .why = "row sums in a ring, column pass over them"};
+  if (*variant && std::strcmp(variant, plan.variant) != 0) {
+    plan.variant = nullptr;
+    return plan;
+  }
+  const int64_t pixel = pixel_of_row(p);
+  plan.tile_w = tile_columns(p.out.w, pixel, p.kh + 3, p.kw, size_of(p.in.dtype) == 8 ? 8 : 4);
+  plan.tile_h = unit_rows(p.out.h, p.kh);
+  plan.blocks = p.in.n * (pixel > 1 ? 1 : p.in.c) * ((p.out.h + plan.tile_h - 1) / plan.tile_h);
+  plan.bytes = bytes_of(p.in) + bytes_of(p.out);
+  plan.flops = 2.0 * (double(p.kh) + double(p.kw) * double(p.place.stride_y)) * elements_of(p.out);
+  return plan;
+}
+
+void run_cpu(const Separable2d& p, const Plan& plan) {
+  const auto run =
+      p.in.dtype == Dtype::f64 ? TC_BEST_ISA(separable_units<double>) : TC_BEST_ISA(separable_units<float>);
+  parallel_for(0, plan.blocks, unit_grain(plan), [&](int64_t begin, int64_t end) { run(p, plan, {begin, end}); });
+}
+
+}  // namespace torch_conv::separable2d

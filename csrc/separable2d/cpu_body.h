@@ -1,0 +1,129 @@
+// The separable room's loops. Text of core/cpu_each_isa.h: compiled once per instruction set.
+//
+//   image row --row pass--> row of sums, in a ring --column pass over kh of them--> output row
+//
+// Both passes are the register tile of core/cpu_correlate.h: the row pass has one tap row, the column pass one column.
+
+template <typename A>
+class SeparableRows {
+ public:
+  // `pixel`: channels side by side that are filtered as one row, see interleaved_channels.
+  SeparableRows(const Separable2d& p, int64_t pixel, int64_t tile_w)
+      : p_(p),
+        pixel_(pixel),
+        tile_w_(tile_w),
+        channels_(pixel > 1 ? 1 : p.in.c),
+        in_(p.in, pixel, p.place, p.kw),
+        out_(p.out, pixel) {
+    const Placement& place = p.place;
+    tile_rows_ = place.stride_y == place.dilation_y ? int(std::min<int64_t>(kMaxTileRows, p.kh)) : 1;
+    slots_ = (tile_rows_ + p.kh - 2) * place.dilation_y + 1;
+    passed_y_.resize(slots_);
+    pointers_.resize(tile_rows_ - 1 + p.kh);
+  }
+
+  void strip(const Strip& strip) {
+    n_ = strip.plane / channels_, c_ = strip.plane % channels_;
+    const A* x_taps = static_cast<const A*>(p_.taps_x.data) + n_ * p_.taps_x.stride_n + c_ * p_.taps_x.stride_c;
+    const A* y_taps = static_cast<const A*>(p_.taps_y.data) + n_ * p_.taps_y.stride_n + c_ * p_.taps_y.stride_c;
+    across_ = {.taps = x_taps, .channels = 1, .stride_ci = 0, .kh = 1, .kw = p_.kw};
+    down_ = {.taps = y_taps, .channels = 1, .stride_ci = 0, .kh = p_.kh, .kw = 1};
+    const Placement& place = p_.place;
+    const Range rows = outputs_inside(strip.y, p_.kh, place.pad_y, place.stride_y, place.dilation_y, p_.in.h);
+    for (int64_t x = 0; x < p_.out.w; x += tile_w_) {
+      const Range all{x, std::min(p_.out.w, x + tile_w_)};
+      const Range fits = outputs_inside(all, p_.kw, place.pad_x, place.stride_x, place.dilation_x, p_.in.w);
+      const Range before{all.begin, fits.begin}, after{fits.end, all.end};
+      if (place.border == Border::zero_output) {
+        out_.zero(n_, c_, {strip.y.begin, rows.begin}, all);
+        out_.zero(n_, c_, {rows.end, strip.y.end}, all);
+        out_.zero(n_, c_, rows, before);
+        out_.zero(n_, c_, rows, after);
+        section(rows, rows, fits);
+      } else if (place.border == Border::skip || (in_.plain() && fits.size() * pixel_ >= kLanes<A>)) {
+        section(strip.y, rows, before);
+        section(strip.y, rows, fits);
+        section(strip.y, rows, after);
+      } else {
+        section(strip.y, rows, all);
+      }
+    }
+  }
+
+ private:
+  static constexpr int64_t kNoRow = INT64_MIN;
+
+  // The outputs y * x; the windows of the rows `fits` lie inside the image.
+  void section(Range y, Range fits, Range x) {
+    if (x.size() <= 0) return;
+    in_.open(n_, c_, 1, x, 1);
+    out_.open(n_, x);
+    pitch_ = out_.length() + kLanes<A>;
+    passed_.resize(std::max<size_t>(passed_.size(), slots_ * pitch_));
+    std::fill(passed_y_.begin(), passed_y_.end(), kNoRow);
+    const bool skip = p_.place.border == Border::skip;
+    ones_ = skip ? in_.inside_row() : nullptr;
+    if (skip) {
+      weights_.resize(std::max<size_t>(weights_.size(), pitch_));
+      correlate_inside<false>(&ones_, ones_, {0, 1}, across_, in_.offsets(), passed_.data(), weights_.data(),
+                              out_.length());
+    }
+    while (y.begin < y.end) {
+      const bool whole = !skip || (y.begin >= fits.begin && y.begin < fits.end);
+      const int rows = whole ? int(std::min<int64_t>(tile_rows_, (skip ? fits.end : y.end) - y.begin)) : 1;
+      tile(y.begin, rows, whole);
+      y.begin += rows;
+    }
+  }
+
+  // The row pass of input row y (any distance outside).
+  const A* passed(int64_t y) {
+    const int64_t slot = y - floor_div(y, slots_) * slots_;
+    A* sums = passed_.data() + slot * pitch_;
+    if (passed_y_[slot] == y) return sums;
+    passed_y_[slot] = y;
+    const A* row = in_.row(0, y, 0);
+    if (in_.inside() || !ones_) correlate(1, &row, across_, in_.offsets(), &sums, out_.length());
+    else correlate_inside<false, A>(&row, ones_, {0, 1}, across_, in_.offsets(), sums, nullptr, out_.length());
+    return sums;
+  }
+
+  // Output rows y .. y + rows - 1; unless `whole`, the rows of the one window that lie outside are left out.
+  void tile(int64_t y, int rows, bool whole) {
+    const int64_t first = y * p_.place.stride_y - p_.place.pad_y, step = p_.place.dilation_y;
+    const Range inside = whole ? Range{0, p_.kh} : positions_inside({0, p_.kh}, first, step, p_.in.h);
+    Window<A> down = down_;
+    down.taps += inside.begin;
+    down.kh = inside.size();
+    for (int64_t q = 0; q < rows - 1 + down.kh; ++q) pointers_[q] = passed(first + (inside.begin + q) * step);
+    A* out[kMaxTileRows];
+    for (int r = 0; r < rows; ++r) out[r] = out_.row(r, c_, y + r);
+    const int64_t here = 0;
+    correlate(rows, pointers_.data(), down, &here, out, out_.length());
+    if (p_.place.normalized) {
+      const A weight = weight_of(down.taps, 1, 0, down.kh);
+      for (int r = 0; r < rows; ++r)
+        for (int64_t x = 0; x < out_.length(); ++x) out[r][x] /= weights_[x] * weight;
+    }
+    for (int r = 0; r < rows; ++r) out_.done(out[r], c_, y + r);
+  }
+
+  const Separable2d& p_;
+  const int64_t pixel_, tile_w_, channels_;
+  Rows<A> in_;
+  OutputRows<A> out_;
+  int tile_rows_ = 1;
+  int64_t slots_ = 0, pitch_ = 0;
+  int64_t n_ = 0, c_ = 0;
+  Window<A> across_{}, down_{};
+  const A* ones_ = nullptr;
+  std::vector<const A*> pointers_;
+  std::vector<int64_t> passed_y_;    // whose sums a slot of the ring holds
+  std::vector<A> passed_, weights_;  // the ring; the sums of |tx| inside
+};
+
+template <typename A>
+void separable_units(const Separable2d& p, const Plan& plan, Range units) {
+  SeparableRows<A> rows(p, separable2d::pixel_of_row(p), plan.tile_w);
+  for_each_strip(units, p.out.h, plan.tile_h, [&](const Strip& strip) { rows.strip(strip); });
+}

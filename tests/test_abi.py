@@ -1,0 +1,114 @@
+"""The built modules and the import: stable ABI, no build paths, nothing needed but torch."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+import torch_conv
+
+PACKAGE = Path(torch_conv.__file__).parent
+ROOT = PACKAGE.parent
+MODULES = sorted(PACKAGE.glob("*.so"))
+
+
+def run_python(code, cwd):
+    return subprocess.run(
+        [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(ROOT)!r})\n{code}"],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_modules_are_abi3():
+    assert "_C.abi3.so" in [m.name for m in MODULES]
+    assert all(m.name.endswith(".abi3.so") for m in MODULES)
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda m: m.name)
+def test_no_unstable_torch_symbol(module):
+    """at::Tensor, c10::Error and their like change from release to release."""
+    data = module.read_bytes()
+    for symbol in (b"_ZN2at6Tensor", b"_ZNK2at6Tensor", b"_ZN2at10TensorBase", b"_ZNK2at10TensorBase", b"N3c105ErrorE"):
+        assert symbol not in data, symbol
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda m: m.name)
+def test_no_build_path_in_a_module(module):
+    data = module.read_bytes()
+    for path in {f"{ROOT}/csrc", f"{ROOT}/build", str(Path(torch.__file__).parent)}:
+        assert path.encode() not in data, path
+
+
+def test_import_needs_nothing_but_torch(tmp_path):
+    """Test and command-line packages stay out of an import."""
+    code = (
+        "import torch_conv\n"
+        "heavy = {'matplotlib', 'kornia', 'cv2', 'scipy', 'skimage', 'torchvision', 'rich', 'tqdm', 'pytest'}\n"
+        "print(sorted(heavy & set(sys.modules)))"
+    )
+    alone = run_python("import torch\nprint(sorted({'scipy', 'rich', 'tqdm'} & set(sys.modules)))", tmp_path)
+    done = run_python(code, tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == alone.stdout
+
+
+def test_works_from_any_folder(tmp_path):
+    done = run_python(
+        "import torch, torch_conv\nprint(torch_conv.filter2d(torch.ones(4, 5), torch.ones(3, 3)).sum().item())",
+        tmp_path,
+    )
+    assert done.returncode == 0, done.stderr
+    assert float(done.stdout) == 180.0
+
+
+def test_without_a_gpu(tmp_path):
+    """The CUDA module loads, or stays away, quietly where there is no device."""
+    code = (
+        "import os; os.environ['CUDA_VISIBLE_DEVICES'] = ''\n"
+        "import torch, torch_conv\n"
+        "print(torch.cuda.is_available(), torch_conv.box_blur(torch.ones(4, 5), 3).sum().item())"
+    )
+    done = run_python(code, tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["False", "20.0"]
+    assert done.stderr == ""
+
+
+def test_everything_public_has_a_docstring():
+    for name in torch_conv.__all__:
+        thing = getattr(torch_conv, name)
+        if callable(thing):
+            assert thing.__doc__, name
+
+
+def test_the_contract_s_functions_are_there():
+    expected = [
+        "conv1d",
+        "conv2d",
+        "filter1d",
+        "filter2d",
+        "filter2d_separable",
+        "gaussian_blur2d",
+        "box_blur",
+        "spatial_gradient",
+        "sobel",
+        "laplacian",
+        "unsharp_mask",
+        "difference_of_gaussians",
+        "gaussian_laplace",
+        "gaussian_sobel",
+        "explain",
+        "kernels",
+        "reference",
+    ]
+    assert set(expected) <= set(dir(torch_conv))
+    for name in ("filter2d", "filter2d_separable", "box2d", "conv1d", "conv2d", "ladder2d"):
+        assert hasattr(torch.ops.torch_conv, name)
+    assert torch_conv.__version__.count(".") >= 2

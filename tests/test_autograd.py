@@ -1,0 +1,98 @@
+"""Gradients do not exist yet: a call works, its backward refuses and names the operator."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from strategies import make_image, make_window
+from tolerance import assert_same_bits
+
+import torch_conv
+
+# name of the operator; a call of image, window and bias
+CALLS = {
+    "filter2d": lambda x, k, b: torch_conv.filter2d(x, k),
+    "filter2d_separable": lambda x, k, b: torch_conv.filter2d_separable(x, k[0], k[1]),
+    "box2d": lambda x, k, b: torch_conv.box_blur(x, 3) + k.sum() + b.sum(),
+    "conv2d": lambda x, k, b: torch_conv.conv2d(x, k.expand(3, 1, 3, 3), b, groups=3),
+    "conv1d": lambda x, k, b: torch_conv.conv1d(x[:, :, 0], k[:, None], b, groups=3),
+}
+TAKES = {"filter2d": "xk", "filter2d_separable": "xk", "box2d": "x", "conv2d": "xkb", "conv1d": "xkb"}
+
+
+def tensors(device, wanted):
+    made = {
+        "x": make_image((2, 3, 9, 11), device=device),
+        "k": make_window((3, 3), device=device),
+        "b": make_window((3,), device=device),
+    }
+    return [t.requires_grad_(name == wanted) for name, t in made.items()]
+
+
+@pytest.mark.parametrize(("name", "wanted"), [(n, w) for n, letters in TAKES.items() for w in letters])
+def test_backward_refuses_and_names_the_operator(device, name, wanted):
+    given = tensors(device, wanted)
+    result = CALLS[name](*given)
+    assert result.requires_grad
+    with pytest.raises((RuntimeError, NotImplementedError), match=name):
+        result.sum().backward()
+    assert all(t.grad is None for t in given)
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_the_values_are_right_all_the_same(device, name):
+    expected = CALLS[name](*tensors(device, None))
+    assert_same_bits(CALLS[name](*tensors(device, "x")), expected)
+
+
+@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize("guard", [torch.no_grad, torch.inference_mode])
+def test_without_gradients(device, name, guard):
+    with guard():
+        result = CALLS[name](*tensors(device, "x"))
+    assert not result.requires_grad
+    assert_same_bits(result, CALLS[name](*tensors(device, None)))
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x: torch_conv.gaussian_blur2d(x, 3, 1.0),
+        lambda x: torch_conv.laplacian(x, 3),
+        lambda x: torch_conv.unsharp_mask(x, 3, 1.0),
+        lambda x: torch_conv.spatial_gradient(x),
+        lambda x: torch_conv.sobel(x),
+        lambda x: torch_conv.difference_of_gaussians(x, 1.0),
+        lambda x: torch_conv.gaussian_laplace(x, 1.0),
+        lambda x: torch_conv.gaussian_sobel(x, 3, 1.0),
+        lambda x: torch_conv.filter1d(x, make_window((3,)).to(x.device)),
+        lambda x: torch.ops.torch_conv.filter2d(x, make_window((3, 3)).to(x.device)),
+    ],
+)
+def test_no_function_gives_a_missing_gradient(device, call):
+    """Never silence: either the gradient is right or backward raises."""
+    image = make_image((1, 2, 9, 11), device=device).requires_grad_()
+    result = call(image)
+    assert result.requires_grad
+    with pytest.raises((RuntimeError, NotImplementedError), match="torch_conv|filter2d|box2d"):
+        result.sum().backward()
+    assert image.grad is None
+
+
+def test_dense_convolution_has_torch_s_gradient(device):
+    image = make_image((2, 96, 9, 11), torch.float64, device=device).requires_grad_()
+    weight = make_window((80, 96, 3, 3), torch.float64, device=device).requires_grad_()
+    torch_conv.conv2d(image, weight, padding=1).square().sum().backward()
+    got = image.grad.clone(), weight.grad.clone()
+    image.grad = weight.grad = None
+    torch.nn.functional.conv2d(image, weight, padding=1).square().sum().backward()
+    torch.testing.assert_close(got, (image.grad, weight.grad))
+
+
+def test_out_takes_no_gradient(device):
+    """A result written into `out` cannot carry a gradient: refused, as torch does."""
+    image = make_image((9, 11), device=device).requires_grad_()
+    out = torch.zeros(9, 11, device=device)
+    with pytest.raises((RuntimeError, ValueError)):
+        torch_conv.filter2d(image, make_window((3, 3), device=device), out=out).sum().backward()
+    assert image.grad is None

@@ -1,0 +1,128 @@
+"""The command line, end to end in this process: files in, files out, exit status 2 and one sentence on bad input."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+import torch_conv
+from torch_conv import cli
+
+io = pytest.importorskip("torchvision.io")
+ROOT = Path(torch_conv.__file__).parent.parent
+
+
+@pytest.fixture
+def photo(tmp_path):
+    y, x = torch.meshgrid(torch.arange(40), torch.arange(60), indexing="ij")
+    image = torch.stack([(x * 4) % 256, (y * 6) % 256, (x * y) % 256]).to(torch.uint8)
+    io.write_png(image, str(tmp_path / "in.png"))
+    return tmp_path / "in.png", image
+
+
+def run(*arguments):
+    """The exit status; argparse leaves by SystemExit."""
+    try:
+        return cli.main([str(a) for a in arguments])
+    except SystemExit as leaving:
+        return leaving.code
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["--filter", "gaussian", "--size", "7", "--sigma", "1.5"], lambda x: torch_conv.gaussian_blur2d(x, 7, 1.5)),
+        (["--filter", "box", "--size", "11"], lambda x: torch_conv.box_blur(x, 11)),
+        (["--filter", "sharpen"], lambda x: torch_conv.filter2d(x, torch_conv.kernels.sharpen())),
+        (
+            ["--filter", "emboss", "--border", "replicate"],
+            lambda x: torch_conv.filter2d(x, torch_conv.kernels.emboss(), "replicate"),
+        ),
+        (["--filter", "identity", "--size", "5"], lambda x: x),
+    ],
+)
+def test_filter_writes_the_filtered_photograph(photo, arguments, expected):
+    path, image = photo
+    target = path.with_name("out.png")
+    assert run("filter", path, target, "--device", "cpu", *arguments) == 0
+    assert torch.equal(io.read_image(str(target)), expected(image))
+
+
+@pytest.mark.parametrize("name", ["sobel", "unsharp", "laplacian", "prewitt_y"])
+def test_other_filters_write_something_else(photo, name):
+    path, image = photo
+    target = path.with_name("out.png")
+    assert run("filter", path, target, "--device", "cpu", "--filter", name) == 0
+    written = io.read_image(str(target))
+    assert written.shape == image.shape
+    assert not torch.equal(written, image)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["filter"],
+        ["filter", "IN", "OUT"],
+        ["filter", "IN", "OUT", "--filter", "nothing"],
+        ["filter", "IN", "OUT", "--filter", "box", "--size", "0"],
+        ["filter", "IN", "OUT", "--filter", "box", "--size", "many"],
+        ["filter", "IN", "OUT", "--filter", "gaussian", "--size", "4"],
+        ["filter", "IN", "OUT", "--filter", "gaussian", "--sigma", "-1"],
+        ["filter", "IN", "OUT", "--filter", "box", "--sigma", "2"],
+        ["filter", "IN", "OUT", "--filter", "sobel_x", "--size", "5"],
+        ["filter", "IN", "OUT", "--filter", "box", "--border", "clamp"],
+        ["filter", "IN", "OUT", "--filter", "box", "--device", "tpu"],
+        ["filter", "IN", "OUT", "--filter", "box", "--device", "cuda:99"],
+        ["filter", "IN", "OUT.tiff", "--filter", "box"],
+        ["filter", "IN", "nowhere/OUT", "--filter", "box"],
+        ["filter", "missing.png", "OUT", "--filter", "box"],
+        ["filter", "TEXT", "OUT", "--filter", "box"],
+        ["nothing"],
+        [],
+    ],
+)
+def test_bad_input_is_one_sentence_and_status_2(photo, capsys, arguments):
+    path, _ = photo
+    text = path.with_name("text.png")
+    text.write_text("no image")
+    places = {"IN": path, "OUT": path.with_name("out.png"), "OUT.tiff": path.with_name("out.tiff"), "TEXT": text}
+    places["nowhere/OUT"] = path.parent / "nowhere" / "out.png"
+    before = sorted(path.parent.iterdir())
+    assert run(*(places.get(a, a) for a in arguments)) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("torch-conv")
+    assert captured.err.count("\n") == 1
+    assert "Traceback" not in captured.err
+    assert sorted(path.parent.iterdir()) == before  # nothing was written
+
+
+@pytest.mark.parametrize("command", [[], ["filter"], ["demo"], ["bench"], ["bench", "ladder"], ["info"]])
+def test_help_everywhere(capsys, command):
+    assert run(*command, "--help") == 0
+    assert "usage: torch-conv" in capsys.readouterr().out
+
+
+def test_info(capsys):
+    assert run("info") == 0
+    out = capsys.readouterr().out
+    assert torch_conv.__version__ in out
+    assert torch.__version__ in out
+
+
+def test_as_a_module(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-m", "torch_conv", "filter", "missing.png", "out.png", "--filter", "box"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert done.stderr == "torch-conv filter: there is no file missing.png\n"

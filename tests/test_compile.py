@@ -1,0 +1,110 @@
+"""torch.compile(fullgraph=True) with static and dynamic shapes, and torch.export."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+import torch
+from strategies import make_image, make_window
+from tolerance import assert_same_bits
+
+import torch_conv
+
+FUNCTIONS = {
+    "filter2d": lambda x, k: torch_conv.filter2d(x, k, "constant", value=1.0) * 2,
+    "filter2d, every option": lambda x, k: torch_conv.filter2d(
+        x, k, "circular", True, "same", "conv", anchor=(0, 1), stride=2, dilation=(1, 2), output_dtype=torch.float64
+    ),
+    "filter2d_separable": lambda x, k: torch_conv.filter2d_separable(x, k[0], k[1]),
+    "filter1d": lambda x, k: torch_conv.filter1d(x, k[0], dim=-2),
+    "box_blur": lambda x, k: torch_conv.box_blur(x, (3, 5)),
+    "conv2d": lambda x, k: torch_conv.conv2d(x, k.expand(3, 1, 3, 3), groups=3, padding=1),
+    "conv2d, same": lambda x, k: torch_conv.conv2d(x, k.expand(3, 1, 3, 3), groups=3, padding="same"),
+    "conv1d": lambda x, k: torch_conv.conv1d(x.flatten(0, 1), k[:1].expand(x.shape[2], 1, 3), groups=x.shape[2]),
+    "gaussian_blur2d": lambda x, k: torch_conv.gaussian_blur2d(x, 5, 1.5),
+    "gaussian_blur2d, truncated": lambda x, k: torch_conv.gaussian_blur2d(x, None, 1.5),
+    "spatial_gradient": lambda x, k: torch_conv.spatial_gradient(x),
+    "sobel": lambda x, k: torch_conv.sobel(x),
+    "laplacian": lambda x, k: torch_conv.laplacian(x, 3),
+    "unsharp_mask": lambda x, k: torch_conv.unsharp_mask(x, 5, 1.0),
+    "difference_of_gaussians": lambda x, k: torch_conv.difference_of_gaussians(x, 1.0),
+    "gaussian_laplace": lambda x, k: torch_conv.gaussian_laplace(x, 1.0),
+    "gaussian_sobel": lambda x, k: torch_conv.gaussian_sobel(x, 3, 1.0),
+}
+
+
+@pytest.fixture(autouse=True)
+def fresh_compiler():
+    torch._dynamo.reset()
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_compiles_in_one_graph(device, name, dynamic):
+    function, kernel = FUNCTIONS[name], make_window((3, 3), device=device)
+    compiled = torch.compile(function, fullgraph=True, dynamic=dynamic, backend="aot_eager")
+    shapes = [(2, 3, 12, 15), (4, 3, 21, 18)] if dynamic else [(2, 3, 12, 15)]
+    for shape in shapes:
+        image = make_image(shape, device=device)
+        got, expected = compiled(image, kernel), function(image, kernel)
+        assert got.stride() == expected.stride()
+        torch.testing.assert_close(got, expected, rtol=1e-6, atol=1e-6)
+
+
+def test_one_graph_serves_many_shapes(device):
+    graphs = []
+
+    def backend(graph, inputs):
+        graphs.append(graph)
+        return graph.forward
+
+    compiled = torch.compile(lambda x, k: torch_conv.filter2d(x, k) + 1, fullgraph=True, dynamic=True, backend=backend)
+    kernel = make_window((3, 3), device=device)
+    for side in (9, 12, 31, 50):
+        image = make_image((2, side, side + 3), device=device)
+        assert_same_bits(compiled(image, kernel), torch_conv.filter2d(image, kernel) + 1)
+    assert len(graphs) == 1
+
+
+def test_channels_last_in_a_graph(device):
+    compiled = torch.compile(lambda x, k: torch_conv.filter2d(x, k), fullgraph=True, backend="aot_eager")
+    image = make_image((2, 3, 9, 11), device=device).contiguous(memory_format=torch.channels_last)
+    assert compiled(image, make_window((3, 3), device=device)).is_contiguous(memory_format=torch.channels_last)
+
+
+def test_out_in_a_graph(device):
+    def function(x, k, out):
+        torch_conv.filter2d(x, k, out=out)
+        return out + 1
+
+    image, kernel = make_image((9, 11), device=device), make_window((3, 3), device=device)
+    out = torch.zeros(9, 11, device=device)
+    got = torch.compile(function, fullgraph=True, backend="aot_eager")(image, kernel, out)
+    assert_same_bits(got, torch_conv.filter2d(image, kernel) + 1)
+    assert_same_bits(out, torch_conv.filter2d(image, kernel))
+
+
+class Edges(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("kernel", make_window((3, 3)))
+
+    def forward(self, x):
+        return torch_conv.filter2d(torch_conv.gaussian_blur2d(x, 5, 1.0), self.kernel).abs()
+
+
+def test_export(device):
+    module, image = Edges().to(device), make_image((2, 3, 12, 15), device=device)
+    height, width = torch.export.Dim("height", min=4, max=100), torch.export.Dim("width", min=4, max=100)
+    program = torch.export.export(module, (image,), dynamic_shapes={"x": {2: height, 3: width}})
+    other = make_image((2, 3, 33, 21), device=device)
+    torch.testing.assert_close(program.module()(other), module(other), rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("g++") is None, reason="inductor needs a compiler")
+def test_inductor_on_the_cpu():
+    compiled = torch.compile(FUNCTIONS["filter2d"], fullgraph=True)
+    image, kernel = make_image((2, 3, 12, 15)), make_window((3, 3))
+    assert_same_bits(compiled(image, kernel), FUNCTIONS["filter2d"](image, kernel))

@@ -1,0 +1,75 @@
+"""explain: what a call would do, without doing it."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from strategies import make_image, make_window
+from tolerance import assert_same_bits
+
+import torch_conv
+
+CALLS = {
+    "direct": (torch_conv.filter2d, lambda d: (make_image((2, 40, 64), device=d), make_window((3, 3)))),
+    "separable": (
+        torch_conv.filter2d_separable,
+        lambda d: (make_image((2, 40, 64), device=d), make_window((5,)), make_window((5,))),
+    ),
+    "box": (torch_conv.box_blur, lambda d: (make_image((2, 40, 64), device=d), 9)),
+}
+
+
+@pytest.mark.parametrize("algorithm", CALLS)
+def test_names_the_algorithm_and_what_it_costs(device, algorithm):
+    function, arguments = CALLS[algorithm]
+    text = str(torch_conv.explain(function, *arguments(device)))
+    assert algorithm in text
+    for word in ("tile", "launches 1", "bytes 40960", "flops"):  # 2 * 40 * 64 pixels, 4 bytes in and 4 out
+        assert word in text
+    if device == "cuda":
+        assert "floor" in text
+
+
+@pytest.mark.parametrize("algorithm", CALLS)
+def test_runs_nothing(device, algorithm):
+    function, arguments = CALLS[algorithm]
+    given = arguments(device)
+    out = torch.full((2, 40, 64), -7.0, device=device)
+    torch_conv.explain(function, *given, out=out)
+    assert out.eq(-7).all()
+    assert function(*given, out=out) is out  # the next call runs again
+    assert_same_bits(out, function(*given))
+
+
+def test_counts_flops(device):
+    text = str(torch_conv.explain(torch_conv.filter2d, torch.zeros(10, 20, device=device), torch.ones(3, 5)))
+    assert f"flops {2 * 15 * 200}" in text
+
+
+def test_every_launch_of_a_named_filter(device):
+    image = make_image((1, 2, 40, 64), device=device)
+    for call in (
+        lambda: torch_conv.explain(torch_conv.gaussian_blur2d, image, 5, 1.0),
+        lambda: torch_conv.explain(torch_conv.sobel, image),
+        lambda: torch_conv.explain(torch_conv.unsharp_mask, image, 5, 1.0),
+        lambda: torch_conv.explain(torch_conv.filter1d, image, make_window((3,))),
+        lambda: torch_conv.explain(torch_conv.conv2d, image, make_window((2, 1, 3, 3)).to(device), groups=2),
+    ):
+        text = str(call())
+        assert "launches" in text
+        assert "direct" in text or "separable" in text
+
+
+def test_says_what_is_handed_to_torch(device):
+    image, weight = torch.zeros(1, 96, 8, 8, device=device), torch.zeros(80, 96, 3, 3, device=device)
+    assert "torch" in str(torch_conv.explain(torch_conv.conv2d, image, weight))
+
+
+def test_refuses_what_the_call_refuses(device):
+    image = make_image((4, 5), device=device)
+    with pytest.raises(ValueError) as caught:
+        torch_conv.explain(torch_conv.filter2d, image, torch.ones(3))
+    assert str(caught.value) == "filter2d: kernel must have 2, 3 or 4 dimensions, got 1"
+    kernel = make_window((3, 3))
+    expected = torch_conv.reference.filter2d(image.cpu().double(), kernel)
+    torch.testing.assert_close(torch_conv.filter2d(image, kernel).cpu().double(), expected, rtol=1e-5, atol=1e-5)

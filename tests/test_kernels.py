@@ -1,0 +1,125 @@
+"""torch_conv.kernels: windows by name."""
+
+from __future__ import annotations
+
+import cv2
+import numpy as np
+import pytest
+import scipy.ndimage as ndi
+import torch
+
+from torch_conv import kernels
+
+STENCILS = {
+    "sobel_x": [[-1, 0, 1], [-2, 0, 2], [-1, 0, 1]],
+    "sobel_y": [[-1, -2, -1], [0, 0, 0], [1, 2, 1]],
+    "scharr_x": [[-3, 0, 3], [-10, 0, 10], [-3, 0, 3]],
+    "scharr_y": [[-3, -10, -3], [0, 0, 0], [3, 10, 3]],
+    "prewitt_x": [[-1, 0, 1], [-1, 0, 1], [-1, 0, 1]],
+    "prewitt_y": [[-1, -1, -1], [0, 0, 0], [1, 1, 1]],
+    "laplacian": [[0, 1, 0], [1, -4, 1], [0, 1, 0]],
+    "sharpen": [[0, -1, 0], [-1, 5, -1], [0, -1, 0]],
+    "identity": [[0, 0, 0], [0, 1, 0], [0, 0, 0]],
+}
+
+
+@pytest.mark.parametrize("name", STENCILS)
+def test_stencils(name):
+    assert getattr(kernels, name)().tolist() == STENCILS[name]
+    assert torch.equal(kernels.named(name, 3), getattr(kernels, name)())
+
+
+@pytest.mark.parametrize("dx", [1, 0])
+def test_derivatives_are_opencv_s(dx):
+    for name, ksize in (("sobel", 3), ("scharr", cv2.FILTER_SCHARR)):
+        x, y = cv2.getDerivKernels(dx, 1 - dx, ksize)
+        assert torch.equal(getattr(kernels, f"{name}_{'yx'[dx]}")(), torch.from_numpy(np.outer(y, x)))
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 4, 7, 31])
+@pytest.mark.parametrize("sigma", [0.3, 1.0, 4.5, None])
+def test_gaussian1d(size, sigma):
+    taps = kernels.gaussian1d(size, sigma, dtype=torch.float64)
+    if size % 2:  # OpenCV's window is for odd sizes; its default sigma is ours
+        ours = sigma or 0.3 * ((size - 1) * 0.5 - 1) + 0.8
+        expected = cv2.getGaussianKernel(size, ours, cv2.CV_64F)[:, 0]
+        np.testing.assert_allclose(taps.numpy(), expected, rtol=1e-12)
+    assert taps.sum().item() == pytest.approx(1, abs=1e-14)
+    assert torch.equal(taps, taps.flip(0))
+    assert kernels.gaussian1d(size, sigma).dtype == torch.float32
+
+
+def test_a_tiny_sigma_is_the_identity():
+    assert kernels.gaussian1d(5, 1e-200).tolist() == [0, 0, 1, 0, 0]
+
+
+def test_gaussian2d_and_3d_are_outer_products():
+    x, y, z = (kernels.gaussian1d(k, s, dtype=torch.float64) for k, s in ((3, 0.5), (5, 1.0), (7, 2.0)))
+    torch.testing.assert_close(kernels.gaussian2d((5, 3), (1.0, 0.5), dtype=torch.float64), torch.outer(y, x))
+    got = kernels.gaussian3d((7, 5, 3), (2.0, 1.0, 0.5), dtype=torch.float64)
+    torch.testing.assert_close(got, torch.einsum("i,j,k->ijk", z, y, x))
+
+
+def test_gaussian_against_scipy():
+    impulse = np.zeros((1, 33))
+    impulse[0, 16] = 1
+    expected = ndi.gaussian_filter1d(impulse, 2.0, axis=1)[0, 8:25]
+    np.testing.assert_allclose(kernels.gaussian1d(17, 2.0, dtype=torch.float64).numpy(), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("size", [1, 3, (2, 5)])
+def test_box(size):
+    window = kernels.box(size, dtype=torch.float64)
+    assert window.shape == ((size, size) if isinstance(size, int) else size)
+    assert window.unique().numel() == 1
+    assert window.sum().item() == pytest.approx(1)
+
+
+@pytest.mark.parametrize("variant", ["box", "4", "8", "opencv3"])
+def test_laplacians_sum_to_nothing(variant):
+    window = kernels.laplacian(3, variant=variant)
+    assert window.sum() == 0
+    assert window.abs().sum() > 0
+    assert torch.equal(window, window.T)
+
+
+def test_emboss_keeps_the_brightness():
+    window = kernels.emboss()
+    assert window.sum() == 1
+    assert torch.equal(window.T, window)
+    assert window[0, 0] == -window[2, 2]
+
+
+@pytest.mark.parametrize("name", kernels.names())
+def test_every_name_makes_a_window(name):
+    window = kernels.named(name, 3, dtype=torch.float64)
+    assert window.shape == (3, 3)
+    assert window.dtype == torch.float64
+    assert window.isfinite().all()
+
+
+def test_names_are_sorted_and_complete():
+    assert kernels.names() == sorted(kernels.names())
+    assert {*STENCILS, "gaussian", "box", "emboss"} <= set(kernels.names())
+
+
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (lambda: kernels.gaussian1d(0, 1.0), "gaussian1d: size must be at least 1, got 0"),
+        (lambda: kernels.gaussian1d(3, 0.0), "gaussian1d: sigma must be greater than 0, got 0.0"),
+        (lambda: kernels.gaussian2d((3, 3, 3), 1.0), "gaussian2d: size must be a number or 2 numbers, got 3"),
+        (lambda: kernels.laplacian(5), "laplacian: size must be 3 for variant '4', got (5, 5)"),
+        (lambda: kernels.laplacian(variant="6"), "laplacian: variant must be 'box', '4', '8' or 'opencv3', got '6'"),
+        (lambda: kernels.named("sobel_x", 5), "named: size of sobel_x must be 3, got 5"),
+    ],
+)
+def test_bad_values(call, sentence):
+    with pytest.raises(ValueError) as caught:
+        call()
+    assert str(caught.value) == sentence
+
+
+def test_unknown_name():
+    with pytest.raises(ValueError, match="^named: name must be one of .*, got 'nothing'$"):
+        kernels.named("nothing")

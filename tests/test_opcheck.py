@@ -1,0 +1,115 @@
+"""torch.library.opcheck on every operator: schema, fake implementation (strides included), dispatch keys."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from strategies import make_image, make_window
+
+import torch_conv
+
+OPS = torch.ops.torch_conv
+# Gradients come later; the refusal has its own test.
+CHECKS = ("test_schema", "test_faketensor", "test_aot_dispatch_dynamic", "test_autograd_registration")
+
+
+def last(*shape):
+    return make_image(shape).contiguous(memory_format=torch.channels_last)
+
+
+SAMPLES = {
+    "filter2d": [
+        ((make_image((9, 11)), make_window((3, 4))), {}),
+        ((make_image((2, 3, 9, 11)), make_window((2, 3, 3, 3)), "constant", True, "valid", "conv"), {"value": 2.0}),
+        ((last(2, 3, 9, 11), make_window((3, 3))), {"stride": [2, 3], "dilation": [1, 2]}),
+        ((make_image((2, 9, 11), torch.uint8), make_window((3, 3))), {"output_dtype": torch.int16, "anchor": [0, 2]}),
+        ((make_image((9, 11, 3)).permute(2, 0, 1), make_window((3, 3))), {}),
+        ((make_image((4, 5)).t(), make_window((3, 3)), "skip"), {}),
+        ((torch.zeros(0, 3, 4, 5), make_window((3, 3))), {}),
+    ],
+    "filter2d_separable": [
+        ((make_image((9, 11)), make_window((3,)), make_window((4,))), {}),
+        ((last(2, 3, 9, 11), make_window((2, 3)), make_window((5,)), "circular", True), {"stride": [2, 1]}),
+        ((make_image((2, 9, 11), torch.uint8), make_window((3,)), make_window((3,))), {"output_dtype": torch.float32}),
+    ],
+    "box2d": [
+        ((make_image((9, 11)), [3, 4]), {}),
+        ((last(2, 3, 9, 11), [3, 3], "constant", False, "valid"), {"value": 1.0}),
+        ((make_image((2, 9, 11), torch.uint8), [5, 5]), {"anchor": [0, 0], "output_dtype": torch.float16}),
+    ],
+    "conv1d": [
+        ((make_image((2, 3, 11)), make_window((3, 1, 4)), make_window((3,))), {"groups": 3, "padding": [2]}),
+        ((make_image((3, 11)), make_window((6, 1, 3))), {"groups": 3, "stride": [2]}),
+    ],
+    "conv2d": [
+        ((make_image((2, 3, 9, 11)), make_window((3, 1, 3, 4)), make_window((3,))), {"groups": 3, "padding": [1, 2]}),
+        ((last(2, 3, 9, 11), make_window((6, 1, 3, 3))), {"groups": 3, "stride": [2, 1], "dilation": [1, 2]}),
+        ((make_image((4, 9, 11)), make_window((2, 4, 3, 3))), {"padding_mode": "reflect", "padding": [1, 1]}),
+    ],
+    "conv1d.padding": [((make_image((2, 3, 11)), make_window((3, 1, 4))), {"groups": 3, "padding": "same"})],
+    "conv2d.padding": [
+        ((make_image((2, 3, 9, 11)), make_window((3, 1, 3, 4))), {"groups": 3, "padding": "same"}),
+        ((make_image((2, 3, 9, 11)), make_window((3, 1, 3, 4))), {"groups": 3, "padding": "valid"}),
+    ],
+    "ladder2d": [
+        ((make_image((9, 11)), make_window((3, 3))), {}),
+        ((make_image((2, 9, 11)), make_window((5, 5)), "tiled", [8, 8]), {}),
+    ],
+    "filter2d_out": [((make_image((9, 11)), make_window((3, 4))), {"out": torch.empty(9, 11)})],
+    "filter2d_separable_out": [
+        ((make_image((9, 11)), make_window((3,)), make_window((4,))), {"out": torch.empty(9, 11)})
+    ],
+    "box2d_out": [((make_image((9, 11)), [3, 4]), {"out": torch.empty(9, 11, dtype=torch.float16)})],
+}
+
+
+def operator(name):
+    packet, _, overload = name.partition(".")
+    return getattr(getattr(OPS, packet), overload or "default")
+
+
+@pytest.mark.parametrize(("name", "sample"), [(n, i) for n, samples in SAMPLES.items() for i in range(len(samples))])
+def test_opcheck(device, name, sample):
+    args, kwargs = SAMPLES[name][sample]
+    on_cpu = name == "ladder2d"  # its window travels with the launch
+
+    def move(value, index=0):
+        return value.to(device) if isinstance(value, torch.Tensor) and not (on_cpu and index == 1) else value
+
+    args = tuple(move(a, i) for i, a in enumerate(args))
+    torch.library.opcheck(
+        operator(name), args, {k: move(v) for k, v in kwargs.items()}, test_utils=CHECKS, raise_exception=True
+    )
+
+
+def test_every_operator_has_a_sample():
+    registered = {
+        schema.name.removeprefix("torch_conv::") + (f".{schema.overload_name}" if schema.overload_name else "")
+        for schema in torch._C._jit_get_all_schemas()
+        if schema.name.startswith("torch_conv::") and not schema.name.startswith("torch_conv::_")
+    }
+    assert registered == set(SAMPLES)
+
+
+def test_fake_tensors_know_shapes_and_strides(device):
+    """Spelled out for one operator: fake and real results agree in everything but their values."""
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    for image in (make_image((2, 3, 9, 11), device=device), last(2, 3, 9, 11).to(device)):
+        real = torch_conv.filter2d(image, make_window((3, 3), device=device), stride=2)
+        with FakeTensorMode() as mode:
+            fake = torch_conv.filter2d(mode.from_tensor(image), torch.empty(3, 3, device=device), stride=2)
+        assert (fake.shape, fake.stride(), fake.dtype) == (real.shape, real.stride(), real.dtype)
+        assert fake.device == real.device
+
+
+def test_fakes_refuse_what_the_operators_refuse():
+    """A program that cannot run is not traced either."""
+    image = torch.empty(4, 5, device="meta")
+    for kernel, options in (
+        (torch.empty(3, device="meta"), {}),
+        (torch.empty(9, 9, device="meta"), {"padding": "valid"}),
+        (torch.empty(3, 3, device="meta"), {"stride": 0}),
+    ):
+        with pytest.raises((ValueError, RuntimeError)):
+            torch_conv.filter2d(image, kernel, **options)

@@ -1,0 +1,162 @@
+"""Same bits: a pixel's result depends on its window's values and the algorithm, on nothing else."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import torch
+from strategies import BORDERS, DTYPES, FLOATS, make_image, make_window
+from tolerance import assert_same_bits
+
+import torch_conv
+
+# Running sums of floats are left out: test_box2d holds their error bound.
+CALLS = {
+    "3x3": lambda x, **kw: torch_conv.filter2d(x, make_window((3, 3)), **kw),
+    "5x5": lambda x, **kw: torch_conv.filter2d(x, make_window((5, 5)), **kw),
+    "7x7": lambda x, **kw: torch_conv.filter2d(x, make_window((7, 7)), **kw),
+    "4x9": lambda x, **kw: torch_conv.filter2d(x, make_window((4, 9)), **kw),
+    "separable 5": lambda x, **kw: torch_conv.filter2d_separable(x, make_window((5,)), make_window((5,), seed=8), **kw),
+    "separable 15": lambda x, **kw: torch_conv.filter2d_separable(
+        x, make_window((15,)), make_window((15,), seed=8), **kw
+    ),
+    "separable 9x33": lambda x, **kw: torch_conv.filter2d_separable(x, make_window((33,)), make_window((9,)), **kw),
+}
+INTEGER_BOX = {"box": lambda x, **kw: torch_conv.box_blur(x, (9, 14), **kw)}
+
+
+def calls(dtype):
+    return CALLS if dtype.is_floating_point else CALLS | INTEGER_BOX
+
+
+def nearest_float32(exact):
+    """The float32 nearest to a fraction, ties to even."""
+    guess = np.float32(float(exact))
+    around = [np.nextafter(guess, np.float32(-np.inf)), guess, np.nextafter(guess, np.float32(np.inf))]
+    return min(around, key=lambda f: (abs(Fraction(float(f)) - exact), int(f.view(np.uint32)) & 1))
+
+
+@pytest.mark.parametrize("size", [(3, 3), (5, 5), (2, 3)])
+def test_a_direct_sum_is_one_fma_chain(device, size):
+    """Starting at 0, rows then columns ascending, each step rounded once."""
+    image, kernel = make_image((8, 9)), make_window(size)
+    got = torch_conv.filter2d(image.to(device), kernel.to(device), padding="valid").cpu()
+    pixels, taps = image.tolist(), kernel.tolist()
+    for y in range(got.shape[0]):
+        for x in range(got.shape[1]):
+            total = np.float32(0)
+            for i in range(size[0]):
+                for j in range(size[1]):
+                    exact = Fraction(taps[i][j]) * Fraction(pixels[y + i][x + j]) + Fraction(float(total))
+                    total = nearest_float32(exact)
+            assert got[y, x].item() == float(total), (y, x)
+
+
+def test_a_few_channel_sum_is_one_fma_chain(device):
+    """Input channels come first, the bias last."""
+    image, weight, bias = make_image((2, 5, 6)), make_window((1, 2, 3, 3)), make_window((1,))
+    got = torch_conv.conv2d(image.to(device), weight.to(device), bias.to(device)).cpu()[0]
+    for y in range(3):
+        for x in range(4):
+            total = np.float32(0)
+            for c in range(2):
+                for i in range(3):
+                    for j in range(3):
+                        product = Fraction(weight[0, c, i, j].item()) * Fraction(image[c, y + i, x + j].item())
+                        total = nearest_float32(product + Fraction(float(total)))
+            exact = Fraction(float(total)) + Fraction(bias[0].item())
+            assert got[y, x].item() == float(nearest_float32(exact))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [(5, 3, 20, 37), (2, 2, 64, 128)])
+def test_alone_or_in_a_batch(device, dtype, shape):
+    image = make_image(shape, dtype, device=device)
+    for call in calls(dtype).values():
+        got = call(image)
+        for n in range(shape[0]):
+            assert_same_bits(got[n], call(image[n].clone()))
+        assert_same_bits(got[0, 1], call(image[0, 1].clone()))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_anywhere_in_a_tile(device, dtype):
+    """The same pixels, some rows and columns further into a larger image."""
+    image = make_image((60, 150), dtype)
+    for call in calls(dtype).values():
+        expected = call(image.to(device), padding="valid")
+        h, w = expected.shape
+        for dy, dx in ((1, 0), (0, 1), (1, 1), (3, 7), (17, 31), (33, 130)):
+            larger = make_image((60 + dy + 5, 150 + dx + 3), dtype, seed=1)
+            larger[dy : dy + 60, dx : dx + 150] = image
+            got = call(larger.to(device), padding="valid")
+            assert_same_bits(got[dy : dy + h, dx : dx + w], expected)
+
+
+@pytest.mark.parametrize("border", BORDERS)
+def test_a_border_is_the_extended_image(device, border):
+    """Outside pixels enter the sum like any other; the inside does not know the border."""
+    image = make_image((20, 37), device=device)
+    kernel = make_window((5, 7), device=device)
+    got = torch_conv.filter2d(image, kernel, border, value=0.3)
+    assert_same_bits(got[2:-2, 3:-3], torch_conv.filter2d(image, kernel, padding="valid"))
+    if border in ("constant", "replicate", "reflect", "circular"):  # what torch can extend
+        options = {"value": 0.3} if border == "constant" else {}
+        extended = torch.nn.functional.pad(image[None, None], (3, 3, 2, 2), mode=border, **options)[0, 0]
+        assert_same_bits(got, torch_conv.filter2d(extended, kernel, padding="valid"))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_run_to_run(device, dtype):
+    image = make_image((3, 70, 131), dtype, device=device)
+    for call in (calls(dtype) | INTEGER_BOX).values():  # box repeats itself on floats, too
+        first = call(image)
+        for _ in range(3):
+            assert_same_bits(call(image), first)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_any_number_of_threads(threads, dtype):
+    image = make_image((3, 2, 90, 131), dtype)
+    torch.set_num_threads(1)
+    one = {name: call(image) for name, call in calls(dtype).items()}
+    for count in (2, 3, 7):
+        torch.set_num_threads(count)
+        for name, call in calls(dtype).items():
+            assert_same_bits(call(image), one[name])
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("border", BORDERS)
+@pytest.mark.parametrize("shape", [(2, 3, 33, 70), (1, 1, 64, 512), (3, 1, 9, 333)])
+def test_cpu_and_gpu(cuda, dtype, border, shape):
+    image = make_image(shape, dtype)
+    for call in calls(dtype).values():
+        assert_same_bits(call(image.to(cuda), border_type=border), call(image, border_type=border))
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("options", [{}, {"stride": 2, "padding": 1}, {"dilation": (1, 3)}])
+def test_cpu_and_gpu_convolutions(cuda, dtype, options):
+    image = make_image((2, 6, 30, 41), dtype)
+    for weight_shape, groups in (((6, 1, 3, 3), 6), ((12, 1, 5, 5), 6), ((4, 3, 3, 4), 2)):
+        weight, bias = make_window(weight_shape, dtype), make_window(weight_shape[:1], dtype)
+        on_cpu = torch_conv.conv2d(image, weight, bias, groups=groups, **options)
+        on_gpu = torch_conv.conv2d(image.to(cuda), weight.to(cuda), bias.to(cuda), groups=groups, **options)
+        assert_same_bits(on_gpu, on_cpu)
+
+
+@pytest.mark.cuda
+@pytest.mark.multi_gpu
+def test_any_gpu(cuda):
+    if torch.cuda.device_count() < 2:
+        pytest.skip("one GPU")
+    image = make_image((2, 3, 64, 131))
+    for call in CALLS.values():
+        got = call(image.to("cuda:1"))  # the current device stays cuda:0
+        assert got.device.index == 1
+        assert_same_bits(got, call(image.to("cuda:0")))

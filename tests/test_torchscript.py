@@ -1,0 +1,111 @@
+"""The functions inside torch.jit.script, saved and loaded, and the operators called from a script."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+import torch
+from strategies import make_image, make_window
+from tolerance import assert_same_bits
+
+import torch_conv
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::torch.jit.TracerWarning")
+
+
+def use_filter2d(x: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
+    return torch_conv.filter2d(x, k, "circular", True, "same", "conv", anchor=(0, 1), stride=2, dilation=(1, 2))
+
+
+def use_filter2d_defaults(x: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
+    return torch_conv.filter2d(x, k)
+
+
+def use_separable(x: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
+    return torch_conv.filter2d_separable(x, k[0], k[1], "constant", value=2.0)
+
+
+def use_filter1d(x: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
+    return torch_conv.filter1d(x, k[0], dim=-2)
+
+
+def use_box_blur(x: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
+    return torch_conv.box_blur(x, (3, 5)) + torch_conv.box_blur(x, 3, normalized=False)
+
+
+def use_conv2d(x: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
+    return torch_conv.conv2d(x, k.expand(3, 1, 3, 3), None, 2, 1, groups=3)
+
+
+def use_conv1d(x: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
+    return torch_conv.conv1d(x[:, :, 0], k[:, None], groups=3)
+
+
+def use_gaussian_blur2d(x: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
+    return torch_conv.gaussian_blur2d(x, (3, 5), (1.0, 1.5))
+
+
+def use_spatial_gradient(x: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
+    return torch_conv.spatial_gradient(x, "scharr")
+
+
+def use_sobel(x: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
+    return torch_conv.sobel(x)
+
+
+def use_laplacian(x: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
+    return torch_conv.laplacian(x, 3, variant="8")
+
+
+def use_unsharp_mask(x: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
+    return torch_conv.unsharp_mask(x, (5, 5), (1.0, 1.0), amount=0.5)
+
+
+def use_difference_of_gaussians(x: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
+    return torch_conv.difference_of_gaussians(x, 1.0)
+
+
+def use_gaussian_laplace(x: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
+    return torch_conv.gaussian_laplace(x, 1.0)
+
+
+def use_gaussian_sobel(x: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
+    return torch_conv.gaussian_sobel(x, (3, 3), (1.0, 1.0), magnitude="l1")
+
+
+def use_operators(x: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
+    y = torch.ops.torch_conv.filter2d(x, k)
+    y = torch.ops.torch_conv.filter2d_separable(y, k[0], k[1])
+    return torch.ops.torch_conv.box2d(y, [3, 3])
+
+
+FUNCTIONS = [f for name, f in sorted(globals().items()) if name.startswith("use_")]
+
+
+@pytest.mark.parametrize("function", FUNCTIONS, ids=lambda f: f.__name__.removeprefix("use_"))
+def test_scripted_saved_and_loaded(device, function):
+    image, kernel = make_image((2, 3, 12, 15), device=device), make_window((3, 3), device=device)
+    expected = function(image, kernel)
+    scripted = torch.jit.script(function)
+    assert_same_bits(scripted(image, kernel), expected)
+    buffer = io.BytesIO()
+    torch.jit.save(scripted, buffer)
+    buffer.seek(0)
+    assert_same_bits(torch.jit.load(buffer)(image, kernel), expected)
+
+
+@pytest.mark.parametrize("function", FUNCTIONS, ids=lambda f: f.__name__.removeprefix("use_"))
+def test_traced(device, function):
+    image, kernel = make_image((2, 3, 12, 15), device=device), make_window((3, 3), device=device)
+    traced = torch.jit.trace(function, (image, kernel))
+    other = make_image((2, 3, 12, 15), seed=5, device=device)
+    assert_same_bits(traced(other, kernel), function(other, kernel))
+
+
+def test_a_refusal_inside_a_script(device):
+    scripted = torch.jit.script(use_filter2d_defaults)
+    with pytest.raises(RuntimeError, match="filter2d: kernel must have 2, 3 or 4 dimensions, got 1"):
+        scripted(torch.zeros(4, 5, device=device), torch.ones(3, device=device))
+    image, kernel = make_image((9, 11), device=device), make_window((3, 3), device=device)
+    assert_same_bits(scripted(image, kernel), torch_conv.filter2d(image, kernel))

@@ -1,0 +1,259 @@
+"""Every kernel of a room gives the same result, whichever of them the room would choose.
+
+TORCH_CONV_VARIANT pins one by name, TORCH_CONV_NO_TMA forbids bulk tensor copies.
+"""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from oracle import exact, magnitude
+from strategies import BORDERS, lay_out, make_image, make_window
+from tolerance import assert_same_bits, assert_within
+
+import torch_conv
+
+VARIANTS = {
+    "direct": ["reg", "tile", "tile_tma", "general"],
+    "separable": ["tile", "tile_tma", "shared", "two_pass"],
+    "box": ["march", "plain"],
+}
+DTYPES = [torch.float32, torch.float16, torch.bfloat16, torch.uint8]
+SHAPES = [(2, 3, 40, 64), (1, 1, 5, 128), (1, 2, 130, 520), (3, 1, 33, 333), (1, 1, 9, 1918), (300, 1, 7, 48)]
+
+
+def call_direct(size):
+    return lambda x, **kw: torch_conv.filter2d(x, make_window((size, size)) / size, **kw)
+
+
+def call_separable(size):
+    taps, other = make_window((size,)) / size, make_window((size,), seed=8)
+    return lambda x, **kw: torch_conv.filter2d_separable(x, taps, other, **kw)
+
+
+def call_box(size):
+    return lambda x, **kw: torch_conv.box_blur(x, (size, size + 3), **kw)
+
+
+@pytest.fixture
+def pinned(monkeypatch):
+    """run(variant, f): f's result with that variant pinned, None where the variant cannot serve the call."""
+
+    def run(variant, f):
+        monkeypatch.setenv("TORCH_CONV_VARIANT", variant)
+        try:
+            return f()
+        except ValueError as refusal:
+            assert str(refusal).endswith(f": variant '{variant}' cannot serve this call")
+            return None
+        finally:
+            monkeypatch.delenv("TORCH_CONV_VARIANT")
+
+    return run
+
+
+def agree(pinned, algorithm, call, image, served, exact_bits=True, **options):
+    """The chosen kernel and every pinned one; counts in `served` who took the call."""
+    chosen = call(image, **options)
+    for variant in VARIANTS[algorithm]:
+        got = pinned(variant, lambda: call(image, **options))
+        if got is None:
+            continue
+        served[variant] = served.get(variant, 0) + 1
+        if exact_bits:
+            assert_same_bits(got, chosen)
+        else:
+            low = image.dtype in (torch.float16, torch.bfloat16)
+            torch.testing.assert_close(got, chosen, **({} if low else {"rtol": 2e-5, "atol": 2e-5}))
+        assert got.stride() == chosen.stride()
+    return chosen
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("size", [3, 5, 7])
+def test_direct(cuda, pinned, dtype, size):
+    served = {}
+    for shape in SHAPES:
+        for border in BORDERS:
+            image = make_image(shape, dtype)
+            got = agree(pinned, "direct", call_direct(size), image.to(cuda), served, border_type=border, value=0.75)
+            assert_same_bits(got, call_direct(size)(image, border_type=border, value=0.75))
+    expected = {"tile", "tile_tma", "general"}
+    if (dtype.itemsize == 4 and size <= 5) or (dtype.itemsize == 2 and size == 3):
+        expected.add("reg")
+    if torch.cuda.get_device_capability() < (9, 0):
+        expected.discard("tile_tma")
+    assert set(served) >= expected
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("size", [3, 5, 7, 15, 31])
+def test_separable(cuda, pinned, dtype, size):
+    served = {}
+    for shape in SHAPES:
+        for border in BORDERS:
+            image = make_image(shape, dtype)
+            got = agree(
+                pinned, "separable", call_separable(size), image.to(cuda), served, border_type=border, value=3.0
+            )
+            assert_same_bits(got, call_separable(size)(image, border_type=border, value=3.0))
+    expected = {"shared", "two_pass"} | ({"tile"} if size <= 15 else set())
+    if size <= 15 and torch.cuda.get_device_capability() >= (9, 0):
+        expected.add("tile_tma")
+    assert set(served) >= expected
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("dtype", [*DTYPES, torch.float64, torch.int16, torch.uint16])
+@pytest.mark.parametrize("size", [3, 15, 40, 200])
+def test_box(cuda, pinned, dtype, size):
+    served = {}
+    for shape in SHAPES:
+        for border in ("reflect", "constant", "circular", "skip"):
+            image = make_image(shape, dtype, device=cuda)
+            agree(
+                pinned, "box", call_box(size), image, served, not dtype.is_floating_point, border_type=border, value=3.0
+            )
+    assert set(served) == {"march", "plain"}
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("algorithm", VARIANTS)
+def test_unaligned_widths(cuda, pinned, algorithm):
+    calls = {"direct": call_direct(5), "separable": call_separable(7), "box": call_box(9)}
+    served = {}
+    for width in [*range(1, 71), 333, 1918]:
+        image = make_image((2, 1, 11, width), device=cuda)
+        agree(pinned, algorithm, calls[algorithm], image, served, algorithm != "box")
+    assert set(served) >= set(VARIANTS[algorithm]) - {"tile_tma"}
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("algorithm", VARIANTS)
+@pytest.mark.parametrize("layout", ["channels_last", "transposed", "every_other", "offset", "padded_rows"])
+def test_layouts(cuda, pinned, algorithm, layout):
+    calls = {"direct": call_direct(3), "separable": call_separable(5), "box": call_box(9)}
+    image, served = make_image((2, 4, 33, 64), device=cuda), {}
+    got = agree(pinned, algorithm, calls[algorithm], lay_out(image, layout), served, algorithm != "box")
+    torch.testing.assert_close(got, calls[algorithm](image).reshape(got.shape), rtol=1e-5, atol=1e-5)
+    assert served
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("size", [3, 5, 7])
+@pytest.mark.parametrize("form", [(3,), (1, 4), (3, 4)])
+@pytest.mark.parametrize("where", ["cpu", "cuda"])
+def test_one_window_per_plane(cuda, pinned, size, form, where):
+    image, kernel, served = make_image((3, 4, 20, 64)), make_window((*form, size, size), device=where), {}
+    got = agree(pinned, "direct", lambda x, **kw: torch_conv.filter2d(x, kernel, **kw), image.to(cuda), served)
+    assert_same_bits(got, torch_conv.filter2d(image, kernel.cpu()))
+    assert set(served) >= {"tile", "general"}
+
+
+@pytest.mark.cuda
+def test_separable_windows_per_plane(cuda, pinned):
+    image, served = make_image((3, 4, 20, 64)), {}
+    x, y = make_window((3, 4, 7)), make_window((3, 1, 7))
+    got = agree(
+        pinned, "separable", lambda i, **kw: torch_conv.filter2d_separable(i, x, y, **kw), image.to(cuda), served
+    )
+    assert_same_bits(got, torch_conv.filter2d_separable(image, x, y))
+    assert served
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("anchor", [(0, 0), (-1, -1), (4, 0), (2, 3)])
+@pytest.mark.parametrize("padding", ["same", "valid"])
+def test_anchors_and_valid(cuda, pinned, anchor, padding):
+    for dtype in DTYPES:
+        image, served = make_image((2, 1, 40, 72), dtype), {}
+        options = {"anchor": anchor, "padding": padding}
+        for algorithm, call in (("direct", call_direct(5)), ("separable", call_separable(5))):
+            got = agree(pinned, algorithm, call, image.to(cuda), served, **options)
+            assert_same_bits(got, call(image, **options))
+        assert {"general", "shared"} <= set(served)
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("many", [(70000, 1, 3, 8), (2, 40000, 4, 4)])
+def test_many_planes(cuda, pinned, many):
+    image = make_image(many, device=cuda)
+    calls = {"direct": call_direct(3), "separable": call_separable(3), "box": call_box(3)}
+    for algorithm, call in calls.items():
+        served = {}
+        got = agree(pinned, algorithm, call, image, served, algorithm != "box")
+        assert served
+        for n in (0, 1, many[0] - 1):
+            torch.testing.assert_close(got[n], call(image[n]), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("algorithm", VARIANTS)
+def test_without_bulk_copies(cuda, monkeypatch, algorithm):
+    """The plain path of GPUs before Hopper, on any GPU."""
+    calls = {"direct": call_direct(7), "separable": call_separable(9), "box": call_box(9)}
+    images = [make_image((2, 1, 40, 128), dtype, device=cuda) for dtype in DTYPES]
+    with_copies = [calls[algorithm](image) for image in images]
+    monkeypatch.setenv("TORCH_CONV_NO_TMA", "1")
+    for image, expected in zip(images, with_copies, strict=True):
+        assert_same_bits(calls[algorithm](image), expected)
+    monkeypatch.setenv("TORCH_CONV_VARIANT", "tile_tma")
+    with pytest.raises(ValueError, match="variant 'tile_tma' cannot serve this call"):
+        calls[algorithm](images[0])
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("size", [3, 5, 7])
+def test_value_that_the_image_cannot_hold(cuda, pinned, size):
+    """Border values are numbers of the sum, not of the image: 0.3 around bytes, 1e30 around half precision."""
+    for dtype, value in ((torch.uint8, 0.3), (torch.uint8, -5.0), (torch.float16, 1e6), (torch.bfloat16, 1 / 3)):
+        image, served = make_image((1, 1, 20, 64), dtype), {}
+        options = {"border_type": "constant", "value": value, "output_dtype": torch.float32}
+        for algorithm, call in (("direct", call_direct(size)), ("separable", call_separable(size))):
+            got = agree(pinned, algorithm, call, image.to(cuda), served, **options)
+            assert_same_bits(got, call(image, **options))
+            plain = {"border_type": "constant", "value": value}
+            assert_same_bits(agree(pinned, algorithm, call, image.to(cuda), served, **plain), call(image, **plain))
+
+
+def test_an_impossible_pin_is_refused(device, monkeypatch):
+    monkeypatch.setenv("TORCH_CONV_VARIANT", "no_such_kernel")
+    image = make_image((9, 11), device=device)
+    for name, call in {
+        "filter2d": call_direct(3),
+        "filter2d_separable": call_separable(3),
+        "box_blur": call_box(3),
+    }.items():
+        with pytest.raises(ValueError) as caught:
+            call(image)
+        assert str(caught.value) == f"{name}: variant 'no_such_kernel' cannot serve this call"
+    monkeypatch.delenv("TORCH_CONV_VARIANT")
+    assert call_direct(3)(image).shape == image.shape
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "call"), [("direct", call_direct(3)), ("separable", call_separable(5)), ("box", call_box(9))]
+)
+def test_the_name_that_explain_prints_can_be_pinned(device, monkeypatch, algorithm, call):
+    image = make_image((2, 40, 64))
+    plan = str(torch_conv.explain(call, image.to(device)))
+    variant = plan.split(f"{algorithm}/")[1].split()[0]
+    expected = call(image.to(device))
+    monkeypatch.setenv("TORCH_CONV_VARIANT", variant)
+    assert_same_bits(call(image.to(device)), expected)
+    name = {"direct": "filter2d", "separable": "filter2d_separable", "box": "box_blur"}[algorithm]
+    args = {
+        "direct": (make_window((3, 3)) / 3,),
+        "separable": (make_window((5,)) / 5, make_window((5,), seed=8)),
+        "box": ((9, 12),),
+    }[algorithm]
+    assert_within(
+        expected,
+        exact(name, image, *args),
+        magnitude(name, image, *args),
+        in_dtype=image.dtype,
+        algorithm=algorithm,
+        window=(9, 12),
+    )

@@ -1,0 +1,80 @@
+"""Plans without running them: what `torch_conv.explain` prints."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """A plan per kernel call, in order; `print` shows one a line.
+
+    A line names the operator, the algorithm and its variant, why it was chosen, tile, grid and launches, scratch
+    memory, bytes moved and floating-point operations, and on a GPU the time below which no kernel can move those bytes.
+    """
+
+    lines: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines) if self.lines else "nothing to compute"
+
+    __repr__ = __str__
+
+
+class _Recording(threading.local):
+    """Lines of the explain() that runs on this thread, or None."""
+
+    lines: list[str] | None = None
+
+
+_recording = _Recording()
+
+
+def recording() -> bool:
+    """Whether this thread is inside explain(): only plans are wanted."""
+    return _recording.lines is not None
+
+
+def note(line: str) -> None:
+    """Adds a line for a step that is not a room's, in its place between the rooms' lines."""
+    assert _recording.lines is not None
+    _recording.lines += torch.ops.torch_conv._explain_end().splitlines()
+    _recording.lines.append(line)
+    torch.ops.torch_conv._explain_begin()
+
+
+def explain(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Explanation:
+    """Tells how a call would be computed; no kernel of this library runs.
+
+    Args:
+        fn: a function of torch_conv, or any function that calls some. What it computes besides runs on
+            uninitialised results, so it must not depend on them.
+        args: its arguments; their dtype, shape, strides and device decide the plan.
+        kwargs: its keyword arguments.
+
+    Returns:
+        A printable `Explanation`, a line per kernel call: algorithm, why, tile, launches, bytes, flops, time floor.
+
+    Raises:
+        ValueError, TypeError: what the call itself would raise.
+
+    Example:
+        >>> plan = torch_conv.explain(torch_conv.filter2d, torch.rand(1, 3, 64, 64), torch.ones(3, 3))
+        >>> plan.lines[0].split(":")[0]
+        'filter2d'
+    """
+    if recording():
+        raise RuntimeError("explain: must not be called from a function that is being explained")
+    _recording.lines = []
+    torch.ops.torch_conv._explain_begin()
+    try:
+        fn(*args, **kwargs)
+    finally:
+        lines = _recording.lines + torch.ops.torch_conv._explain_end().splitlines()
+        _recording.lines = None
+    return Explanation(tuple(lines))
