@@ -21,6 +21,7 @@ CXX = [
     # The order of roundings is part of the contract ("same bits"): fused multiply-adds are written out.
     "-ffp-contract=off",
     "-fno-math-errno",
+    "-g0",
     # Template statics must not be shared with other libraries of the process.
     "-fno-gnu-unique",
     # No path of the build machine may appear in a message.
@@ -55,7 +56,7 @@ def extensions() -> list:
         print("torch_conv: nvcc was not found, building the CPU part only")
         return [core]
     choose_architectures()
-    host = [flag for flag in CXX if flag.startswith("-f")]
+    host = [flag for flag in CXX if flag.startswith(("-f", "-g"))]
     cuda = CUDAExtension(
         "torch_conv._cuda",
         sources("**/*.cu"),

@@ -103,8 +103,9 @@ def spatial_gradient(image, mode="sobel", order=1, normalized=True, *, border_ty
     return torch.stack([apply(image, w, border_type, **options) for w in windows], -3)
 
 
-def sobel(image, normalized=True, eps=1e-6, *, border_type="replicate"):
-    return (spatial_gradient(image, "sobel", 1, normalized, border_type=border_type).square().sum(-3) + eps).sqrt()
+def sobel(image, normalized=True, eps=1e-6, *, border_type="replicate", **options):
+    gradient = spatial_gradient(image, "sobel", 1, normalized, border_type=border_type, **options)
+    return (gradient.square().sum(-3) + eps).sqrt()
 
 
 def gaussian_sobel(image, kernel_size, sigma, border_type="reflect", *, magnitude="l2", **options):

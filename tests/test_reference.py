@@ -12,6 +12,7 @@ import torch.nn.functional as F
 import witness
 from hypothesis import given
 from strategies import as_pair, filter_cases, make_image, make_window, separable_cases
+from tolerance import assert_within
 
 from torch_conv import kernels, reference
 
@@ -115,3 +116,17 @@ def test_examples_in_docstrings(module):
     result = doctest.testmod(module, optionflags=doctest.NORMALIZE_WHITESPACE)
     assert result.attempted > 0
     assert result.failed == 0
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.uint8])
+def test_the_comparison_can_fail(dtype):
+    """A few units in the last place are seen, in one pixel of many; half a one is allowed."""
+    image = make_image((9, 11), torch.uint8).to(dtype)
+    exact = image.double()
+    options = {"in_dtype": dtype, "algorithm": "direct", "window": (1, 1)}
+    assert_within(image, exact, exact, **options)
+    wrong = image.clone()
+    step = 1 if dtype == torch.uint8 else 2**4 * torch.finfo(dtype).eps * 256
+    wrong[4, 5] = wrong[4, 5] + step
+    with pytest.raises(AssertionError, match=r"1 of 99 elements are off, the first at \(4, 5\)"):
+        assert_within(wrong, exact, exact, **options)

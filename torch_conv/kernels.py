@@ -69,7 +69,9 @@ def gaussian_taps(size: int, sigma: float) -> list[float]:
     nearest = 0.25 if size % 2 == 0 else 0.0
     taps = [0.0] * size
     for i in range(size):
-        taps[i] = math.exp(-0.5 * (((i - middle) ** 2 - nearest) / sigma) / sigma)
+        away = i - middle
+        # away * away, not away**2: torch 2.15 cannot trace the power of a number that it holds for variable.
+        taps[i] = math.exp(-0.5 * ((away * away - nearest) / sigma) / sigma)
     total = 0.0
     for tap in taps:  # sum() rounds differently from one Python to the next
         total += tap

@@ -8,13 +8,15 @@
 //              +--------------------------------------+
 //
 // A thread owns V neighbouring columns for the whole march: where they lie is mapped once, the rows of a chunk are
-// mapped by the lanes of a warp side by side, and so every border and radius costs the same. The rows come by
-// asynchronous copies into a ring in which a thread writes and reads only its own columns (no barrier); a slot is
-// refilled as soon as its rows have been added, so the copies of the next chunks fly during scans, barriers and stores.
-// The same stream brings the kh - 1 rows that start the sums.
+// mapped by the lanes of a warp side by side. Columns that a border repeats are not read again: the threads there take
+// the column sums of those that they repeat, for two more barriers a chunk in the blocks at the image's edges. The rows
+// come by asynchronous copies into a ring in which a thread writes and reads only its own columns (no barrier); a slot
+// is refilled as soon as its rows have been added, so the copies of the next chunks fly during scans, barriers and
+// stores. The same stream brings the kh - 1 rows that start the sums.
 //
 // Prefix sums run over the 32 V columns of one warp, the totals of the warps between bridge the rest: shorter sums than
-// a prefix over the block, and one barrier a chunk (the prefix rows are double buffered).
+// a prefix over the block, and one barrier a chunk (the prefix rows are double buffered). A float sum is therefore as
+// exact as a sum over kh rows and max(kw, 32 V) columns: below 32 V columns a difference of longer sums.
 //
 // Traffic: (2 + kh / strip_h) * (1 + kw / tile_w) element reads an output, of which memory sees about one where the
 // leaving rows are still in L2, and one write. Arithmetic: about 10 additions an output.
@@ -23,129 +25,10 @@
 // sends its chunk and the next one to plain_row, and the march starts afresh behind them.
 #pragma once
 
+#include "box/kernel_columns.cuh"
 #include "box/kernel_plain.cuh"
-#include "box/plan.h"
-#include "core/device.cuh"
 
 namespace torch_conv::box {
-
-template <typename T>
-constexpr int kColumns = columns_per_thread(sizeof(T));
-
-// The elements of one row that one thread owns.
-template <typename T>
-using Cells = Pack<kColumns<T>, T>;
-
-// Where a row of them arrives: as Cells, or at the image's edges as one 4-byte word around each element.
-using Slot = Pack<4, unsigned>;
-static_assert(sizeof(Slot) == kSlotBytes);
-
-// Copies Bytes (4, 8 or 16), or writes zeros where nothing is `present`.
-template <int Bytes>
-__device__ __forceinline__ void copy_async(void* to, const void* from, bool present) {
-  const unsigned address = static_cast<unsigned>(__cvta_generic_to_shared(to));
-  const int size = present ? Bytes : 0;
-  if constexpr (Bytes == 16)
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(address), "l"(from), "r"(size) : "memory");
-  else
-    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(address), "l"(from), "n"(Bytes), "r"(size)
-                 : "memory");
-}
-
-__device__ __forceinline__ void copies_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-
-template <int Pending>
-__device__ __forceinline__ void copies_wait() {
-  asm volatile("cp.async.wait_group %0;" ::"n"(Pending) : "memory");
-}
-
-// Where one thread's columns lie in the image.
-template <typename T>
-struct Columns {
-  static constexpr int V = kColumns<T>;
-  // outside: zeros; pack: one aligned vector; words: one word around each element; scattered: element by element
-  enum class Lie { outside, pack, words, scattered } lie = Lie::outside;
-  int map[V];  // -1: outside
-
-  // Columns first .. first + V - 1 of the extended image.
-  __device__ Columns(const Args& a, int first, bool used) {
-    bool any = false;
-#pragma unroll
-    for (int v = 0; v < V; ++v) {
-      map[v] = map_index(first + v, a.in_w, a.border);
-      any |= map[v] >= 0;
-    }
-    if (!used || !any) return;
-    if (a.pack_pitch > 0 && first >= 0 && first + V <= a.in_w) lie = Lie::pack;
-    else lie = sizeof(T) >= 4 || a.in_stride_h * sizeof(T) % 4 == 0 ? Lie::words : Lie::scattered;
-  }
-
-  // Starts the copies of N rows into slots `pitch` apart; row -1 is a row of zeros. Elements outside are not written:
-  // their slots hold zeros from the start.
-  template <int N>
-  __device__ __forceinline__ void fetch(Slot* slot, int pitch, const Args& a, const T* in, const int (&rows)[N]) const {
-    if (lie == Lie::pack) {
-      const char* const first = reinterpret_cast<const char*>(in + map[0]);
-#pragma unroll
-      for (int i = 0; i < N; ++i)
-        copy_async<sizeof(Cells<T>)>(slot + i * pitch, first + int64_t(rows[i]) * a.pack_pitch, rows[i] >= 0);
-    } else if (lie == Lie::words) {
-      constexpr int kBytes = sizeof(T) < 4 ? 4 : sizeof(T);
-#pragma unroll
-      for (int v = 0; v < V; ++v) {
-        if (map[v] < 0) continue;
-        const char* const column = reinterpret_cast<const char*>(in + map[v] * a.in_stride_w) - skipped(a, in, v);
-#pragma unroll
-        for (int i = 0; i < N; ++i)
-          copy_async<kBytes>(reinterpret_cast<char*>(slot + i * pitch) + v * kBytes,
-                             column + rows[i] * a.in_stride_h * int64_t(sizeof(T)), rows[i] >= 0);
-      }
-    } else if (lie == Lie::scattered) {
-#pragma unroll
-      for (int i = 0; i < N; ++i) {
-        Cells<T> cells;
-#pragma unroll
-        for (int v = 0; v < V; ++v) {
-          const bool present = rows[i] >= 0 && map[v] >= 0;
-          cells.v[v] = present ? __ldg(in + rows[i] * a.in_stride_h + map[v] * a.in_stride_w) : T(0);
-        }
-        *reinterpret_cast<Cells<T>*>(slot + i * pitch) = cells;
-      }
-    }
-  }
-
-  // Picks the elements out of words that have arrived, in place.
-  template <int N>
-  __device__ __forceinline__ void arrive(Slot* slot, int pitch, const Args& a, const T* in) const {
-    if constexpr (sizeof(T) < 4) {
-      if (lie != Lie::words) return;
-#pragma unroll
-      for (int i = 0; i < N; ++i) {
-        const Slot words = slot[i * pitch];
-        Slot picked{};
-#pragma unroll
-        for (int v = 0; v < V; ++v) {
-          constexpr unsigned kMask = (1u << 8 * sizeof(T)) - 1;
-          const int bit = v * 8 * sizeof(T);
-          const unsigned element = map[v] < 0 ? 0 : words.v[v] >> 8 * skipped(a, in, v) & kMask;
-          picked.v[bit / 32] |= element << bit % 32;
-        }
-        memcpy(slot + i * pitch, &picked, sizeof(Cells<T>));
-      }
-    }
-  }
-
- private:
-  // Bytes between the start of a word and element v in it: the same in every row.
-  __device__ __forceinline__ int skipped(const Args& a, const T* in, int v) const {
-    return sizeof(T) < 4 ? int(reinterpret_cast<uintptr_t>(in + map[v] * a.in_stride_w) % 4) : 0;
-  }
-};
-
-template <typename T>
-__device__ __forceinline__ Cells<T> cells(const Slot* slot) {
-  return load_pack<kColumns<T>>(reinterpret_cast<const T*>(slot));
-}
 
 // The first `count` of V neighbouring outputs.
 template <typename Out, int V, typename Real>
@@ -176,8 +59,9 @@ __global__ void __launch_bounds__(kMaxThreads) box_march(const __grid_constant__
   extern __shared__ __align__(16) unsigned char shared[];
   const int threads = blockDim.x, warps = threads / 32, columns = threads * V;
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  Slot* const ring = reinterpret_cast<Slot*>(shared) + threadIdx.x;              // [Stages][2 Rows][threads]
-  Sum* const prefix = reinterpret_cast<Sum*>(shared + Stages * 2 * Rows * threads * sizeof(Slot));  // [2][prefix_pitch]
+  Cells<T>* const ring = reinterpret_cast<Cells<T>*>(shared) + threadIdx.x;  // [Stages][2 Rows][threads]
+  Sum* const prefix =
+      reinterpret_cast<Sum*>(shared + Stages * 2 * Rows * threads * sizeof(Cells<T>));  // [2][prefix_pitch]
   // A prefix row stands in V planes, column c in plane c % V at c / V: V neighbouring columns of every lane are read
   // without bank conflicts from any offset. Outputs that are not stored read up to a segment too far.
   const int prefix_pitch = Rows * columns + kSegment;
@@ -192,10 +76,14 @@ __global__ void __launch_bounds__(kMaxThreads) box_march(const __grid_constant__
 
     // Column 0 of the block is aligned: `shift` columns left of output x0's window.
     const int shift = floor_mod(x0 - a.pad_x, V);
-    const Columns<T> own(a, x0 - a.pad_x - shift + int(threadIdx.x) * V,
-                         int(threadIdx.x) * V < shift + valid + a.kw - 1);
-    if (own.lie != Columns<T>::Lie::pack)
-      for (int slot = 0; slot < Stages * 2 * Rows; ++slot) ring[slot * threads] = Slot{};
+    const int block_x = x0 - a.pad_x - shift;
+    const Columns<T> own(a, block_x + int(threadIdx.x) * V, block_x, shift + valid + a.kw - 1);
+    const bool is_mirror = own.lie == Columns<T>::Lie::mirror, mirrors = __syncthreads_or(is_mirror);
+    // Mirrors repeat columns that lie no further from the edge of the image than they do, give or take a vector.
+    const int reach = max(a.pad_x, a.out_w - 1 - a.pad_x + a.kw - a.in_w) + V, own_x = block_x + int(threadIdx.x) * V;
+    const bool is_source = !is_mirror && (own_x <= reach || own_x + V >= a.in_w - reach);
+    if (own.lie == Columns<T>::Lie::outside || is_mirror)
+      for (int slot = 0; slot < Stages * 2 * Rows; ++slot) ring[slot * threads] = Cells<T>{};
 
     // The windows of a thread's outputs end `bridge` warps on, or one more (in the last columns of the segment).
     const int ahead = shift + a.kw, bridge = ahead / kSegment, rest = ahead % kSegment;
@@ -218,7 +106,7 @@ __global__ void __launch_bounds__(kMaxThreads) box_march(const __grid_constant__
       const int start_chunks = (start_rows + 2 * Rows - 1) / (2 * Rows);
       const int chunks = start_chunks + (y_end - y_begin + Rows - 1) / Rows;
 
-      auto fetch_chunk = [&](int chunk, Slot* slot) {
+      auto fetch_chunk = [&](int chunk, Cells<T>* slot) {
         if (chunk < chunks) {
           // Lane r maps row r of the chunk: 2 Rows starting rows, or Rows entering and then Rows leaving ones.
           const int r = lane % (2 * Rows);
@@ -246,26 +134,23 @@ __global__ void __launch_bounds__(kMaxThreads) box_march(const __grid_constant__
       bool bad = false;
       int stage = 0, next = y_end, redo_begin = y_end, redo_end = y_end;
       for (int chunk = -Stages; chunk < chunks; ++chunk) {  // those before 0 only start the first copies
-        Slot* const slot = ring + stage * 2 * Rows * threads;
+        Cells<T>* const slot = ring + stage * 2 * Rows * threads;
         stage = stage + 1 < Stages ? stage + 1 : 0;
         copies_wait<Stages - 1>();
-        if (chunk >= 0) own.template arrive<2 * Rows>(slot, threads, a, in);
 
-        Sum inclusive[Rows][V];  // prefix within the thread
+        Sum inclusive[Rows][V];  // column sums, then their prefix within the thread
         if (chunk >= start_chunks) {
 #pragma unroll
           for (int r = 0; r < Rows; ++r) {
-            const Cells<T> entering = cells<T>(slot + r * threads), leaving = cells<T>(slot + (Rows + r) * threads);
+            const Cells<T> entering = load_cells(slot + r * threads), leaving = load_cells(slot + (Rows + r) * threads);
 #pragma unroll
-            for (int v = 0; v < V; ++v) {
-              sums[v] += to_sum<Sum>(entering.v[v]) - to_sum<Sum>(leaving.v[v]);
-              inclusive[r][v] = v == 0 ? sums[v] : inclusive[r][v - (v > 0)] + sums[v];
-            }
+            for (int v = 0; v < V; ++v)
+              inclusive[r][v] = sums[v] += to_sum<Sum>(entering.v[v]) - to_sum<Sum>(leaving.v[v]);
           }
         } else if (chunk >= 0) {
 #pragma unroll
           for (int r = 0; r < 2 * Rows; ++r) {
-            const Cells<T> row = cells<T>(slot + r * threads);
+            const Cells<T> row = load_cells(slot + r * threads);
 #pragma unroll
             for (int v = 0; v < V; ++v) sums[v] += to_sum<Sum>(row.v[v]);
           }
@@ -274,6 +159,29 @@ __global__ void __launch_bounds__(kMaxThreads) box_march(const __grid_constant__
         if (chunk < start_chunks) continue;
 
         const int march = chunk - start_chunks, y0 = y_begin + march * Rows;
+        Sum* const prefix_rows = prefix + march % 2 * prefix_pitch;
+        Sum* const total_rows = totals + march % 2 * Rows * warps;
+        if (mirrors) {  // the buffer of the prefixes carries the column sums over first
+          if (is_source) {
+#pragma unroll
+            for (int r = 0; r < Rows; ++r)
+#pragma unroll
+              for (int v = 0; v < V; ++v) prefix_rows[r * columns + v * threads + threadIdx.x] = inclusive[r][v];
+          }
+          __syncthreads();
+          if (is_mirror) {
+#pragma unroll
+            for (int v = 0; v < V; ++v) {
+              const Sum* const column = prefix_rows + own.map[v] % V * threads + own.map[v] / V;
+#pragma unroll
+              for (int r = 0; r < Rows; ++r) inclusive[r][v] = column[r * columns];
+            }
+          }
+        }
+#pragma unroll
+        for (int r = 0; r < Rows; ++r)
+#pragma unroll
+          for (int v = 1; v < V; ++v) inclusive[r][v] += inclusive[r][v - 1];
         Sum before[Rows];  // of the threads before this one in the warp
 #pragma unroll
         for (int r = 0; r < Rows; ++r) {
@@ -288,8 +196,7 @@ __global__ void __launch_bounds__(kMaxThreads) box_march(const __grid_constant__
             if (lane >= distance) before[r] += left;
           }
         }
-        Sum* const prefix_rows = prefix + march % 2 * prefix_pitch;
-        Sum* const total_rows = totals + march % 2 * Rows * warps;
+        if (mirrors) __syncthreads();
 #pragma unroll
         for (int r = 0; r < Rows; ++r) {
 #pragma unroll

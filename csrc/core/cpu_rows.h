@@ -129,7 +129,7 @@ class Rows {
   template <typename Read>
   void gather(A* dst, A value, Read read) {
     const int64_t step = place_.stride_x;
-    const bool extend = place_.border != Border::constant && place_.border != Border::skip;
+    const bool extend = map_index<int64_t>(-1, image_.w, place_.border) >= 0;  // by elements, not by `value`
     for (int64_t s = 0; s < segments_; ++s, dst += count_ * pixel_) {
       const int64_t start = first_ + s * (sparse_ ? place_.dilation_x : 1);
       const Range in = positions_inside({0, count_}, start, step, image_.w);

@@ -79,7 +79,7 @@ TC_HD A to_acc(T v) {
 }
 
 #ifdef __CUDACC__
-// One instruction for the whole rule: nearest even, saturating, NaN to 0.
+// One instruction for the whole rule: nearest even, saturating, NaN to 0 (which float64's does not keep for int16).
 template <typename T, typename A>
 __device__ __forceinline__ T saturate(A v) {
   static_assert(sizeof(A) == 4 || sizeof(A) == 8);
@@ -91,6 +91,7 @@ __device__ __forceinline__ T saturate(A v) {
       asm("{.reg .s16 t; cvt.rni.sat.s16.f32 t, %1; cvt.s32.s16 %0, t;}" : "=r"(r) : "f"(v));
     else asm("{.reg .u16 t; cvt.rni.sat.u16.f32 t, %1; cvt.u32.u16 %0, t;}" : "=r"(r) : "f"(v));
   } else {
+    if (v != v) return T(0);
     if constexpr (std::is_same_v<T, uint8_t>)
       asm("{.reg .u8 t; cvt.rni.sat.u8.f64 t, %1; cvt.u32.u8 %0, t;}" : "=r"(r) : "d"(v));
     else if constexpr (std::is_same_v<T, int16_t>)

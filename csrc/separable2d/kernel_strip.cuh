@@ -62,12 +62,20 @@ __device__ __forceinline__ void stage_rows(T* staged, const T* plane, const Stri
   }
 }
 
+// A predicated step of a chain: behind a branch around every tap the compiler would load each element right before its
+// use and wait for it.
+__device__ __forceinline__ void fma_if(bool condition, float tap, float element, float& sum) {
+  asm("{ .reg .pred p; setp.ne.b32 p, %3, 0; @p fma.rn.f32 %0, %1, %2, %0; }"
+      : "+f"(sum)
+      : "f"(tap), "f"(element), "r"(int(condition)));
+}
+
 // Row pass of one row over kStripReuse neighbouring columns; output e reads element skew + e + j at tap j.
 template <int kSkew, typename T>
 __device__ __forceinline__ void strip_row_pass(const T* from, const float* taps, int k, float* to) {
   constexpr int V = kStripReuse, kElements = (kSkew + 2 * V - 1 + 3) / 4 * 4;
   float sums[V] = {};
-  for (int j = 0; j < k; j += V) {
+  auto block = [&](int j, int count) {
     float v[kElements], tap[V];
 #pragma unroll
     for (int i = 0; i < kElements; i += 4) {
@@ -79,11 +87,15 @@ __device__ __forceinline__ void strip_row_pass(const T* from, const float* taps,
     for (int u = 0; u < V; ++u) tap[u] = taps[j + u];
 #pragma unroll
     for (int u = 0; u < V; ++u) {
-      if (j + u >= k) break;
+      if (u % 4 == 0 && u >= count) break;
 #pragma unroll
-      for (int e = 0; e < V; ++e) sums[e] = fmaf(tap[u], v[kSkew + e + u], sums[e]);
+      for (int e = 0; e < V; ++e) fma_if(u % 4 == 0 || u < count, tap[u], v[kSkew + e + u], sums[e]);
     }
-  }
+  };
+  int j = 0;
+#pragma unroll 1
+  for (; j + V <= k; j += V) block(j, V);
+  if (j < k) block(j, k - j);
 #pragma unroll
   for (int e = 0; e < V; e += 4) *reinterpret_cast<float4*>(to + e) = {sums[e], sums[e + 1], sums[e + 2], sums[e + 3]};
 }
@@ -96,19 +108,23 @@ __device__ __forceinline__ void strip_column_pass(float (&sums)[kStripRows], con
   const float* rows = slot(0);
 #pragma unroll
   for (int v = 0; v < V; ++v) window[v] = rows[v * kStripPitch];
-  for (int i = 0; i < k; i += V) {
+  auto block = [&](int i, int count) {
     rows = slot(i / V + 1);
     float next[V], tap[V];
 #pragma unroll
     for (int u = 0; u < V; ++u) next[u] = rows[u * kStripPitch], tap[u] = taps[i + u];
 #pragma unroll
     for (int u = 0; u < V; ++u) {
-      if (i + u >= k) break;
+      if (u % 4 == 0 && u >= count) break;
 #pragma unroll
-      for (int v = 0; v < V; ++v) sums[v] = fmaf(tap[u], window[(u + v) % V], sums[v]);
+      for (int v = 0; v < V; ++v) fma_if(u % 4 == 0 || u < count, tap[u], window[(u + v) % V], sums[v]);
       window[u] = next[u];
     }
-  }
+  };
+  int i = 0;
+#pragma unroll 1
+  for (; i + V <= k; i += V) block(i, V);
+  if (i < k) block(i, k - i);
 }
 
 template <typename T>
@@ -139,7 +155,6 @@ __global__ void __launch_bounds__(kStripThreads, kStripBlocks) separable_strip(c
 
   const int x = x0 + threadIdx.x;
   T* out = static_cast<T*>(p.out) + n * p.out_stride_n + c * p.out_stride_c + x;
-  const bool zero_output = p.border == Border::zero_output;
   const bool fits_x = x >= p.pad_x && x - p.pad_x + p.kw <= p.in_w;
 
   int oldest = 0;  // slot of the ring
@@ -163,12 +178,19 @@ __global__ void __launch_bounds__(kStripThreads, kStripBlocks) separable_strip(c
       const int slot = oldest + b;
       return ring + (slot >= shape.slots ? slot - shape.slots : slot) * kStripRows * kStripPitch + threadIdx.x;
     });
-    const int y = y0 + step * kStripRows;
+    const int y = y0 + step * kStripRows, rows = min(kStripRows, p.out_h - y);
+    if (p.border == Border::zero_output) {
 #pragma unroll
-    for (int v = 0; v < kStripRows; ++v) {
-      const int top = y + v - p.pad_y;
-      if (zero_output && !(fits_x && top >= 0 && top + p.kh <= p.in_h)) sums[v] = 0;
-      if (x < p.out_w && y + v < p.out_h) out[(y + v) * p.out_stride_h] = from_acc<T>(sums[v]);
+      for (int v = 0; v < kStripRows; ++v) {
+        const int top = y + v - p.pad_y;
+        if (!fits_x || top < 0 || top + p.kh > p.in_h) sums[v] = 0;
+      }
+    }
+    if (x < p.out_w) {
+      T* to = out + y * p.out_stride_h;
+#pragma unroll
+      for (int v = 0; v < kStripRows; ++v)
+        if (v < rows) to[v * p.out_stride_h] = from_acc<T>(sums[v]);
     }
     if (step + 1 == steps) break;
   }

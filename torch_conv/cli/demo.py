@@ -20,7 +20,7 @@ from torch_conv.cli._images import device_named, needed, read_image, write_image
 from torch_conv.cli._sheet import contact_sheet
 
 PHOTOS = {"astronaut": "astronaut.png", "retina": "retina.jpg"}  # 512 x 512 and 1411 x 1411, shipped by scikit-image
-TABLE_WIDTH = 112
+TABLE_WIDTH = 120
 CHECKED = 96  # side of the corner that is compared with float64
 
 SIGMA, UNSHARP_SIGMA, AMOUNT = 5.0, 2.0, 1.5

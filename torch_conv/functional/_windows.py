@@ -22,7 +22,7 @@ def _remembered(make: Callable[..., Any], *numbers: Any) -> Any:
     """`make(*numbers)`, from memory unless something traces or fakes tensors: those must see them made."""
     if torch.compiler.is_compiling() or is_in_torch_dispatch_mode():
         return make(*numbers)
-    return _make_once(make, *[tuple(n) if isinstance(n, list) else n for n in numbers])
+    return _make_once(make, *[tuple(n) if n.__hash__ is None else n for n in numbers])
 
 
 @functools.lru_cache(maxsize=512, typed=True)

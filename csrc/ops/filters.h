@@ -1,0 +1,45 @@
+// What filter2d, filter2d_separable and box2d share: their options, where the window sits, and the result.
+#pragma once
+
+#include <functional>
+
+#include "ops/images.h"
+
+namespace torch_conv {
+
+// What the filters share; documented at torch_conv.functional.filter2d.
+struct FilterOptions {
+  std::string border_type;
+  bool normalized;
+  std::string padding;
+  double value;
+  std::optional<Sizes> anchor;
+  Sizes stride;
+  Sizes dilation;
+  std::optional<ScalarType> output_type;
+  std::string algorithm;
+};
+
+// The spatial half of a filter call: where the window sits and how large the result is.
+struct Geometry {
+  Placement place;
+  int64_t out_h, out_w;
+};
+
+void check_input(const char* op, const Tensor& input);
+
+Geometry place_window(const char* op, const Image& image, int64_t kh, int64_t kw, const FilterOptions& options);
+
+// Border::skip divides by the taps inside, which only the room knows; every other border by all of them, in the hall.
+bool normalize_taps(const char* op, const FilterOptions& options);
+
+// Allocates the result (or checks `out`), lets `fill` compute into an image of it, and returns it.
+Tensor produce(const char* op, const Tensor& input, const ImageView& in, const Geometry& geometry,
+               const FilterOptions& options, const std::optional<Tensor>& out,
+               const std::function<void(const Image&)>& fill);
+
+// The types of operator arguments as the dispatcher hands them over.
+using Type = std::optional<ScalarType>;
+using Anchor = std::optional<Sizes>;
+
+}  // namespace torch_conv
