@@ -234,7 +234,7 @@ IMAGE, KERNEL = torch.zeros(8, 8), torch.ones(3, 3)
             "ladder2d: kernel must have at most 800 taps to fit into constant memory, got 841",
         ),
         ((IMAGE, KERNEL, "naive", (0, 16)), "ladder2d: block must be at least 1, got 0"),
-        ((IMAGE, KERNEL, "naive", (64, 32)), "ladder2d: block must have at most 1024 threads, got 2048"),
+        ((IMAGE, KERNEL, "naive", (64, 32)), "ladder2d: block must have at most 1024 threads, got 64x32"),
     ],
     ids=lambda value: value[10:40] if isinstance(value, str) else "",
 )

@@ -14,8 +14,8 @@ from tolerance import assert_same_bits, assert_within
 import torch_conv
 
 VARIANTS = {
-    "direct": ["reg", "tile", "tile_tma", "general"],
-    "separable": ["tile", "tile_tma", "shared", "two_pass"],
+    "direct": ["reg", "tile", "tile_tma", "window", "general"],
+    "separable": ["tile", "tile_tma", "strip", "shared", "two_pass"],
     "box": ["march", "plain"],
 }
 DTYPES = [torch.float32, torch.float16, torch.bfloat16, torch.uint8]
@@ -79,7 +79,7 @@ def test_direct(cuda, pinned, dtype, size):
             image = make_image(shape, dtype)
             got = agree(pinned, "direct", call_direct(size), image.to(cuda), served, border_type=border, value=0.75)
             assert_same_bits(got, call_direct(size)(image, border_type=border, value=0.75))
-    expected = {"tile", "tile_tma", "general"}
+    expected = {"tile", "tile_tma", "window", "general"}
     if (dtype.itemsize == 4 and size <= 5) or (dtype.itemsize == 2 and size == 3):
         expected.add("reg")
     if torch.cuda.get_device_capability() < (9, 0):
@@ -99,7 +99,7 @@ def test_separable(cuda, pinned, dtype, size):
                 pinned, "separable", call_separable(size), image.to(cuda), served, border_type=border, value=3.0
             )
             assert_same_bits(got, call_separable(size)(image, border_type=border, value=3.0))
-    expected = {"shared", "two_pass"} | ({"tile"} if size <= 15 else set())
+    expected = {"strip", "shared", "two_pass"} | ({"tile"} if size <= 15 else set())
     if size <= 15 and torch.cuda.get_device_capability() >= (9, 0):
         expected.add("tile_tma")
     assert set(served) >= expected

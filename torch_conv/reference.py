@@ -47,6 +47,21 @@ def filter2d(
     output_dtype: torch.dtype | None = None,
 ) -> Tensor:
     """What `torch_conv.filter2d` must return."""
+    if kernel.dim() > 2 and input.dim() < 4:  # windows per sample or channel: the image's leading dimensions written out
+        lead = 4 - input.dim()
+        return filter2d(
+            input[(None,) * lead],
+            kernel,
+            border_type,
+            normalized,
+            padding,
+            behaviour,
+            value=value,
+            anchor=anchor,
+            stride=stride,
+            dilation=dilation,
+            output_dtype=output_dtype,
+        )[(0,) * lead]
     window = _accumulation(kernel, input)
     if behaviour == "conv":
         window = window.flip((-2, -1))

@@ -79,7 +79,7 @@ struct Columns {
           const T* const element = from + max(map[v], 0) * a.in_stride_w;
           const bool present = rows[i] >= 0 && map[v] >= 0;
           if constexpr (sizeof(T) >= 4) copy_async<sizeof(T)>(&slot[i * pitch].v[v], element, present);
-          else cells.v[v] = present ? __ldg(element) : T(0);  // asynchronous copies move at least 4 bytes
+          else cells.v[v] = present ? __ldg(element) : from_acc<T>(0.0f);  // asynchronous copies move at least 4 bytes
         }
         if constexpr (sizeof(T) < 4) slot[i * pitch] = cells;
       }

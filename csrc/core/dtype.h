@@ -131,7 +131,7 @@ TC_HD T from_acc(A v) {
     v = v == v ? v : A(0);
     v = v < lo ? lo : v;
     v = v > hi ? hi : v;
-    return T(int(rint(v)));
+    return T(int(std::rint(v)));
 #endif
   } else {
     return T(v);

@@ -17,6 +17,7 @@
 #pragma once
 
 #include "core/device.cuh"
+#include "core/tile.cuh"
 #include "core/tma.h"
 #include "direct2d/plan.h"
 
@@ -72,20 +73,16 @@ PlaneArgs<T> plane_args(const Direct2d& p, const Plan& plan, int lead) {
           .vector_in = aligned_rows(p.in)};
 }
 
-// Which tile of which plane a block computes; tiles of a plane follow each other in raster order, so that halos are
-// still in L2 when the next row of tiles needs them. Only the bottom row comes first: its blocks patch their border,
-// which would lengthen the grid's tail.
+// A block's tile: its place in the grid of tiles, output channel and sample.
 struct TilePlace {
   int x, y, c, n;
 };
 
 template <typename T>
 __device__ __forceinline__ TilePlace tile_place(const PlaneArgs<T>& a) {
-  const unsigned block = blockIdx.x;
-  const unsigned row = block / unsigned(a.tiles_x), plane = row / unsigned(a.tiles_y);
-  const int y = int(row % unsigned(a.tiles_y));
-  return {int(block % unsigned(a.tiles_x)), (y == 0 ? a.tiles_y : y) - 1, int(plane % unsigned(a.channels_out)),
-          int(plane / unsigned(a.channels_out))};
+  const TileIndex tile = tile_index(blockIdx.x, a.tiles_x, a.tiles_y);
+  return {int(tile.x), int(tile.y), int(tile.plane % unsigned(a.channels_out)),
+          int(tile.plane / unsigned(a.channels_out))};
 }
 
 // `zero_output`: is every tap of the window over output (y, x) inside the image?
@@ -150,7 +147,7 @@ __device__ void load_tile_plain(const PlaneArgs<T>& a, const T* plane, T* shared
     } else {
       for (int i = lane; i < columns; i += 32) {
         const int x = x0 + first + i;
-        to[i] = inside_y && x >= 0 && x < a.w ? row[x] : T(0.f);
+        to[i] = inside_y && x >= 0 && x < a.w ? row[x] : from_acc<T>(acc_t<T>(0));
       }
     }
   }

@@ -106,13 +106,17 @@ Plan plan_two_pass(const Separable2d& p) {
   return plan;
 }
 
-void launch_strip_of(const Separable2d& p, const Plan& plan, cudaStream_t stream) {
-  with_type(p.in.dtype, [&](auto element) {
-    using T = decltype(element);
-    if constexpr (sizeof(T) == 4 || std::is_same_v<T, half_t> || std::is_same_v<T, bhalf_t> ||
-                  std::is_same_v<T, uint8_t>)
-      launch_strip<T>(p, plan, stream);
-  });
+void run_strip(const Separable2d& p, const Plan& plan, cudaStream_t stream) {
+  switch (p.in.dtype) {
+    case Dtype::f32: return launch_strip<float>(p, plan, stream);
+    case Dtype::f16: return launch_strip<half_t>(p, plan, stream);
+    case Dtype::bf16: return launch_strip<bhalf_t>(p, plan, stream);
+    case Dtype::u8: return launch_strip<uint8_t>(p, plan, stream);
+    case Dtype::f64:
+    case Dtype::i16:
+    case Dtype::u16: break;
+  }
+  throw std::logic_error("torch_conv: separable_strip has no instance of this dtype");
 }
 
 }  // namespace
@@ -138,7 +142,7 @@ void run_cuda(const Separable2d& p, const Plan& plan, void* scratch, void* strea
   const auto on = static_cast<cudaStream_t>(stream);
   const std::string_view variant = plan.variant;
   if (variant == "tile_tma" || variant == "tile") launch_tile(tile_kernel(p), p, plan, variant == "tile_tma", on);
-  else if (variant == "strip") launch_strip_of(p, plan, on);
+  else if (variant == "strip") run_strip(p, plan, on);
   else
     with_type(p.in.dtype, [&](auto element) {
       using T = decltype(element);

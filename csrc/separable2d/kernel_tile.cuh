@@ -19,6 +19,7 @@
 
 #include <cuda_pipeline.h>
 
+#include "core/tile.cuh"
 #include "core/tma.h"
 #include "separable2d/kernel_taps.cuh"
 
@@ -138,11 +139,9 @@ __global__ void __launch_bounds__(32 * kTileWarps, tile_shape(sizeof(T), K).min_
   extern __shared__ __align__(128) unsigned char shared[];
   T* box = reinterpret_cast<T*>(shared);
 
-  const unsigned tile_x = blockIdx.x % p.tiles_x, row = blockIdx.x / p.tiles_x;
-  // The bottom row of tiles comes first: its blocks patch their border, which would lengthen the grid's tail.
-  const unsigned tile_y = (row % p.tiles_y ? row % p.tiles_y : p.tiles_y) - 1, plane = row / p.tiles_y;
-  const unsigned n = plane / p.channels, c = plane % p.channels;
-  const int x0 = int(tile_x * S.w()) - p.lead, y0 = tile_y * S.h();
+  const TileIndex tile = tile_index(blockIdx.x, p.tiles_x, p.tiles_y);
+  const unsigned n = tile.plane / p.channels, c = tile.plane % p.channels;
+  const int x0 = int(tile.x * S.w()) - p.lead, y0 = tile.y * S.h();
   const BoxOrigin at{y0 - p.pad_y, x0 - p.pad_x - S.shift};
   const int h = min(S.h(), p.out_h - y0) + K - 1, w = min(S.w(), p.out_w - x0) + K - 1;
   const bool edge = at.y < 0 || at.y + h > p.in_h || at.x + S.shift < 0 || at.x + S.shift + w > p.in_w;
