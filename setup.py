@@ -2,7 +2,9 @@
 
 import glob
 import os
+import re
 import shutil
+import subprocess
 import sysconfig
 
 import torch
@@ -34,8 +36,18 @@ def sources(pattern: str) -> list[str]:
     return sorted(os.path.relpath(path, ROOT) for path in glob.glob(os.path.join(CSRC, pattern), recursive=True))
 
 
-def have_nvcc() -> bool:
-    return CUDA_HOME is not None and shutil.which(os.path.join(CUDA_HOME, "bin", "nvcc")) is not None
+def why_no_cuda() -> str:
+    """Empty if the CUDA part can be built: torch has CUDA, and there is an nvcc of the same major version."""
+    if torch.version.cuda is None:
+        return "this torch has no CUDA"
+    nvcc = shutil.which(os.path.join(CUDA_HOME, "bin", "nvcc")) if CUDA_HOME else None
+    if nvcc is None:
+        return "nvcc was not found"
+    release = re.search(r"release (\d+)", subprocess.run([nvcc, "--version"], capture_output=True, text=True).stdout)
+    major = torch.version.cuda.split(".")[0]
+    if release is None or release[1] != major:
+        return f"nvcc is of CUDA {release[1] if release else '?'}, torch of CUDA {major}"
+    return ""
 
 
 def choose_architectures() -> None:
@@ -52,8 +64,9 @@ def extensions() -> list:
         extra_compile_args={"cxx": STABLE + CXX},
         py_limited_api=True,
     )
-    if not have_nvcc():
-        print("torch_conv: nvcc was not found, building the CPU part only")
+    missing = why_no_cuda()
+    if missing:
+        print(f"torch_conv: {missing}, building the CPU part only")
         return [core]
     choose_architectures()
     host = [flag for flag in CXX if flag.startswith(("-f", "-g"))]

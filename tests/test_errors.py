@@ -10,6 +10,7 @@ from strategies import make_image, make_window
 from tolerance import assert_same_bits
 
 import torch_conv
+from torch_conv.functional._calls import _refusal
 
 DTYPES = "float32, float16, bfloat16, float64, uint8, int16 or uint16"
 BORDERS = "'constant', 'replicate', 'reflect', 'symmetric', 'circular', 'skip' or 'zero_output'"
@@ -94,7 +95,7 @@ BOX_BLUR = [
     ((ones(4, 5), (0, 3)), {}, "kernel_size must be at least 1, got 0"),
     ((ones(4, 5), (3, -3)), {}, "kernel_size must be at least 1, got -3"),
     ((ones(4, 5), (3, 3)), {"border_type": "none"}, f"border_type must be {BORDERS}, got 'none'"),
-    ((ones(4, 5), (3, 3)), {"algorithm": "direct"}, "algorithm must be 'auto' or 'box', got 'direct'"),
+    ((ones(4, 5), (3, 3)), {"algorithm": "direct"}, "algorithm must be 'auto', 'box' or 'separable', got 'direct'"),
     (
         (ones(4, 5), (3, 3)),
         {"anchor": (3, 0)},
@@ -117,7 +118,7 @@ CONV2D = [
     (
         (ones(2, 4, 8, 8), ones(3, 2, 3, 3)),
         {"groups": 2},
-        "the weight's 3 output channels must be a multiple of groups 2",
+        "the weight's 3 output channels must be a positive multiple of groups 2",
     ),
     ((ones(2, 3, 8, 8), ones(3, 1, 3, 3)), {"groups": 0}, "groups must be at least 1, got 0"),
     ((ones(2, 3, 8, 8), ones(3, 1, 3, 3)), {"groups": 3, "stride": 0}, "stride must be at least 1, got 0"),
@@ -228,13 +229,13 @@ TYPES = [
         "conv2d",
         (ones(2, 3, 8, 8), ones(3, 1, 3, 3, dtype=torch.float64)),
         {"groups": 3},
-        "weight must have the input's dtype",
+        "weight must have the input's dtype float32, got float64",
     ),
     (
         "conv2d",
         (ones(2, 3, 8, 8), ones(3, 1, 3, 3), ones(3, dtype=torch.float64)),
         {"groups": 3},
-        "bias must have the input's dtype",
+        "bias must have the input's dtype float32, got float64",
     ),
 ]
 
@@ -346,8 +347,122 @@ def test_a_window_on_another_gpu_is_refused(cuda):
     assert str(caught.value) == "filter2d: kernel must be on cpu or cuda:0, got cuda:1"
 
 
-def test_other_devices_are_refused():
-    """A meta tensor has no values; its shape is all an operator may tell."""
-    got = torch_conv.filter2d(torch.empty(2, 4, 5, device="meta"), torch.empty(3, 3, device="meta"))
+@pytest.mark.parametrize("kernel_device", ["meta", "cpu"])
+def test_a_meta_tensor_has_a_shape_alone(kernel_device):
+    got = torch_conv.filter2d(torch.empty(2, 4, 5, device="meta"), torch.ones(3, 3, device=kernel_device))
     assert got.device.type == "meta"
     assert got.shape == (2, 4, 5)
+    assert torch_conv.gaussian_blur2d(torch.empty(2, 4, 5, device="meta"), 3, 1.0).shape == (2, 4, 5)
+
+
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (lambda x, k: torch_conv.filter2d(x, k.to("meta")), "filter2d: kernel must be on cpu, got meta"),
+        (lambda x, k: torch_conv.filter2d(x, k, out=x.to("meta")), "filter2d: out must be on cpu, got meta"),
+        (
+            lambda x, k: torch_conv.filter2d(x.to("meta"), k, out=torch.empty_like(x)),
+            "filter2d: out must be on meta, got cpu",
+        ),
+        (
+            lambda x, k: torch_conv.filter2d_separable(x, k[0], k[1].to("meta")),
+            "filter2d_separable: kernel_y must be on cpu, got meta",
+        ),
+        (lambda x, k: torch_conv.box_blur(x, 3, out=x.to("meta")), "box_blur: out must be on cpu, got meta"),
+        (lambda x, k: torch_conv.laplacian(x, 3, out=x.to("meta")), "laplacian: out must be on cpu, got meta"),
+        (
+            lambda x, k: torch_conv.conv2d(x[None], k[None, None].to("meta")),
+            "conv2d: weight must be on cpu, got meta",
+        ),
+        (
+            lambda x, k: torch_conv.conv2d(x[None].to("meta"), k[None, None]),
+            "conv2d: weight must be on meta, got cpu",
+        ),
+        (
+            lambda x, k: torch_conv.conv2d(x[None], k[None, None], ones(1).to("meta")),
+            "conv2d: bias must be on cpu, got meta",
+        ),
+    ],
+)
+def test_meta_and_real_tensors_do_not_mix(call, sentence):
+    with pytest.raises(ValueError) as caught:
+        call(ones(8, 9), ones(3, 3))
+    assert str(caught.value) == sentence
+
+
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (lambda x, k: torch_conv.filter2d(x.to_sparse(), k), "filter2d: input must be a dense tensor, got sparse_coo"),
+        (
+            lambda x, k: torch_conv.filter2d(x, k.to_sparse_csr()),
+            "filter2d: kernel must be a dense tensor, got sparse_csr",
+        ),
+        (
+            lambda x, k: torch_conv.gaussian_blur2d(torch.quantize_per_tensor(x, 0.1, 0, torch.quint8), 3, 1.0),
+            "gaussian_blur2d: input must be a dense tensor, got quint8",
+        ),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:Sparse CSR", "ignore:.*quant")
+def test_only_dense_tensors(call, sentence):
+    with pytest.raises(TypeError) as caught:
+        call(ones(8, 9), ones(3, 3))
+    assert str(caught.value) == sentence
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "sentence"),
+    [
+        ("torch_conv: box launch failed: invalid argument", RuntimeError, "sobel: box launch failed: invalid argument"),
+        (
+            "torch_conv: allocating failed: out of memory",
+            torch.OutOfMemoryError,
+            "sobel: allocating failed: out of memory",
+        ),
+        ("filter2d: stride must be at least 1, got 0", ValueError, "sobel: stride must be at least 1, got 0"),
+    ],
+)
+def test_failures_of_the_machine_are_no_refusals(text, kind, sentence):
+    error = _refusal("sobel", RuntimeError(text))
+    assert type(error) is kind
+    assert str(error) == sentence
+
+
+@pytest.mark.parametrize(
+    ("name", "args"),
+    [
+        ("filter2d", (ones(3, 3),)),
+        ("filter1d", (ones(3),)),
+        ("filter2d_separable", (ones(3), ones(3))),
+        ("box_blur", (3,)),
+        ("gaussian_blur2d", (3, 1.0)),
+        ("unsharp_mask", (11, 1.0)),
+        ("sobel", ()),
+    ],
+)
+def test_two_dtypes_for_one_result(name, args):
+    out = ones(12, 13)
+    with pytest.raises(TypeError) as caught:
+        getattr(torch_conv, name)(ones(12, 13), *args, output_dtype=torch.float64, out=out)
+    assert str(caught.value) == f"{name}: out must have the output_dtype float64, got float32"
+    assert_same_bits(out, ones(12, 13))
+
+
+@pytest.mark.parametrize("options", [{}, {"algorithm": "torch", "groups": 3}])
+@pytest.mark.parametrize(
+    ("kwargs", "sentence"),
+    [
+        ({"padding": -1}, "padding must be at least 0, got -1"),
+        ({"padding": (1, 1, 1)}, "padding must have 2 values, got 3"),
+        ({"padding": "full"}, "padding must be 'same' or 'valid', got 'full'"),
+        ({"padding": "same", "stride": 2}, "padding='same' needs stride 1, got 2"),
+        ({"padding": 1, "stride": 0}, "stride must be at least 1, got 0"),
+    ],
+)
+def test_padding_handed_to_torch(options, kwargs, sentence):
+    """With the same checks as on our own path."""
+    weight = ones(3, 1, 3, 3) if options else ones(9, 3, 3, 3)
+    with pytest.raises(ValueError) as caught:
+        torch_conv.conv2d(ones(2, 3, 8, 8), weight, padding_mode="reflect", **options, **kwargs)
+    assert str(caught.value) == f"conv2d: {sentence}"

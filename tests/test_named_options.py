@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 from oracle import exact
@@ -92,3 +93,111 @@ def test_errors_carry_the_function_s_own_name(device, name, border):
         getattr(torch_conv, name)(torch.zeros(1, 1, 8, 9, device=device), *CALLS[name], border_type=border)
     assert str(caught.value).startswith(f"{name}: border_type must be 'constant', ")
     assert str(caught.value).endswith(f"got '{border}'")
+
+
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (
+            lambda f, x, bad: f.gaussian_blur2d(x, 3, bad),
+            "gaussian_blur2d: sigma must be finite and greater than 0, got {}",
+        ),
+        (
+            lambda f, x, bad: f.gaussian_blur2d(x, None, (bad, 1.0)),
+            "gaussian_blur2d: sigma must be finite and greater than 0, got ({}, 1.0)",
+        ),
+        (
+            lambda f, x, bad: f.gaussian_blur2d(x, 3, torch.tensor([[bad, 1.0]])),
+            "gaussian_blur2d: sigma must be finite and greater than 0, got [[{}, 1.0]]",
+        ),
+        (
+            lambda f, x, bad: f.unsharp_mask(x, 3, bad),
+            "unsharp_mask: sigma must be finite and greater than 0, got {}",
+        ),
+        (
+            lambda f, x, bad: f.gaussian_laplace(x, bad),
+            "gaussian_laplace: sigma must be finite and greater than 0, got {}",
+        ),
+        (
+            lambda f, x, bad: f.difference_of_gaussians(x, 1.0, bad),
+            "difference_of_gaussians: high_sigma must be finite and greater than 0, got {}",
+        ),
+        (
+            lambda f, x, bad: f.gaussian_blur2d(x, None, 1.0, truncate=bad),
+            "gaussian_blur2d: truncate must be finite and greater than 0, got {}",
+        ),
+        (
+            lambda f, x, bad: f.difference_of_gaussians(x, 1.0, truncate=bad),
+            "difference_of_gaussians: truncate must be finite and greater than 0, got {}",
+        ),
+        (
+            lambda f, x, bad: f.gaussian_laplace(x, 1.0, truncate=bad),
+            "gaussian_laplace: truncate must be finite and greater than 0, got {}",
+        ),
+    ],
+)
+@pytest.mark.parametrize("bad", [0.0, -1.0, float("inf"), float("nan")])
+def test_gaussians_refuse_what_is_no_width(call, sentence, bad):
+    with pytest.raises(ValueError) as caught:
+        call(torch_conv, torch.zeros(8, 9), bad)
+    assert str(caught.value) == sentence.format(bad)
+
+
+@pytest.mark.parametrize(
+    ("name", "args", "accepted"),
+    [
+        ("gaussian_blur2d", (5, 1.3), "'auto', 'separable' or 'direct'"),
+        ("unsharp_mask", (5, 1.3), "'auto', 'separable' or 'direct'"),
+        ("difference_of_gaussians", (0.8,), "'auto', 'separable' or 'direct'"),
+        ("gaussian_laplace", (1.0,), "'auto', 'separable' or 'direct'"),
+        ("gaussian_sobel", (3, 1.0), "'auto'"),
+        ("laplacian", (3,), "'auto' or 'direct'"),
+        ("sobel", (), "'auto' or 'direct'"),
+        ("spatial_gradient", (), "'auto' or 'direct'"),
+    ],
+)
+def test_algorithms_that_a_filter_knows(name, args, accepted):
+    with pytest.raises(ValueError) as caught:
+        getattr(torch_conv, name)(torch.zeros(8, 9), *args, algorithm="fft")
+    assert str(caught.value) == f"{name}: algorithm must be {accepted}, got 'fft'"
+
+
+def test_numbers_of_numpy():
+    image, kernel = make_image((2, 3, 12, 15)), make_image((3, 3))
+    f, three, width = torch_conv, np.int64(3), np.float32(1.25)
+    assert_same_bits(f.gaussian_blur2d(image, three, width), f.gaussian_blur2d(image, 3, 1.25))
+    assert_same_bits(f.gaussian_blur2d(image, (three, 5), [width, 1]), f.gaussian_blur2d(image, (3, 5), (1.25, 1)))
+    assert_same_bits(f.difference_of_gaussians(image, width), f.difference_of_gaussians(image, 1.25))
+    assert_same_bits(f.box_blur(image, three), f.box_blur(image, 3))
+    assert_same_bits(
+        f.filter2d(image, kernel, "constant", value=width, stride=np.int64(2), anchor=(np.int32(0), -1)),
+        f.filter2d(image, kernel, "constant", value=1.25, stride=2, anchor=(0, -1)),
+    )
+    weight = kernel.expand(3, 1, 3, 3)
+    assert_same_bits(f.conv2d(image, weight, stride=three, groups=three), f.conv2d(image, weight, stride=3, groups=3))
+
+
+def test_spatial_gradient_into_a_strided_out(device):
+    image = make_image((2, 3, 9, 11), device=device)
+    expected = torch_conv.spatial_gradient(image, padding="valid")
+    out = torch.zeros(2, 3, 7, 9, 2, device=device).movedim(-1, 2)
+    assert torch_conv.spatial_gradient(image, padding="valid", out=out) is out
+    assert_same_bits(out.contiguous(), expected)
+    with pytest.raises(ValueError) as caught:
+        torch_conv.spatial_gradient(image, out=torch.zeros(2, 3, 2, 9, 12, device=device))
+    assert str(caught.value) == "spatial_gradient: out must have shape (2, 3, 2, 9, 11), got (2, 3, 2, 9, 12)"
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("weight_dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("groups", [1, 24])
+def test_convolutions_under_autocast(device, dtype, weight_dtype, groups):
+    """As F.conv2d: what is float32 or half comes in and goes out in the dtype of the context."""
+    image = make_image((1, 24, 12, 15), device=device)
+    weight, bias = make_image((24, 24 // groups, 3, 3), weight_dtype, device=device), make_image((24,), device=device)
+    with torch.autocast(torch.device(device).type, dtype):
+        got = torch_conv.conv2d(image, weight, bias, padding=1, groups=groups)
+        line = torch_conv.conv1d(image[:, :, 0], weight[..., 0], bias, groups=groups)
+    assert got.dtype == line.dtype == dtype
+    cast = [t.to(dtype) for t in (image, weight, bias)]
+    assert_same_bits(got, torch_conv.conv2d(*cast, padding=1, groups=groups))

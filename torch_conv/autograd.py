@@ -1,8 +1,8 @@
 """Backward of the operators: not there yet, so it refuses and names the operator.
 
 Without a formula of its own an operator would silently give no gradient. `register_autograd` costs a direct operator
-call 6 us of host time (a shared 2-core AMD EPYC, 3x3 on 8x8: 5.4 -> 11.3 us), also where nothing requires a gradient; the functions
-of torch_conv.functional skip the autograd keys then (7.2 us in all), see functional/_calls.py.
+call 6 us of host time (a shared 2-core AMD EPYC, 3x3 on 8x8: 5.4 -> 11.3 us), also where nothing requires a gradient;
+the functions of torch_conv.functional skip the autograd keys then (7.2 us in all), see functional/_calls.py.
 """
 
 from __future__ import annotations

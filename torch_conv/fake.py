@@ -17,11 +17,11 @@ def register() -> None:
     """Called once, by the package."""
     fakes: dict[str, Callable[..., Tensor | None]] = {
         "filter2d": _filter2d,
-        "filter2d_out": _nothing,
+        "filter2d_out": _filter2d_out,
         "filter2d_separable": _filter2d_separable,
-        "filter2d_separable_out": _nothing,
+        "filter2d_separable_out": _filter2d_separable_out,
         "box2d": _box2d,
-        "box2d_out": _nothing,
+        "box2d_out": _box2d_out,
         "conv1d": _conv1d,
         "conv1d.padding": _conv1d,
         "conv2d": _conv2d,
@@ -50,6 +50,7 @@ def _filter2d(
     output_dtype: torch.dtype | None = None,
     algorithm: str = "auto",
 ) -> Tensor:
+    _refuse_meta("filter2d", input, kernel=kernel)
     torch._check(2 <= kernel.dim() <= 4, lambda: f"filter2d: kernel must have 2, 3 or 4 dimensions, got {kernel.dim()}")
     return _filtered("filter2d", input, kernel.shape[-2:], padding, stride, dilation, output_dtype)
 
@@ -69,6 +70,7 @@ def _filter2d_separable(
     output_dtype: torch.dtype | None = None,
     algorithm: str = "auto",
 ) -> Tensor:
+    _refuse_meta("filter2d_separable", input, kernel_x=kernel_x, kernel_y=kernel_y)
     size = (kernel_y.shape[-1], kernel_x.shape[-1])
     return _filtered("filter2d_separable", input, size, padding, stride, dilation, output_dtype)
 
@@ -100,6 +102,7 @@ def _conv2d(
     padding_mode: str = "zeros",
     algorithm: str = "auto",
 ) -> Tensor:
+    _refuse_meta("conv2d", input, weight=weight, bias=bias)
     if algorithm == "torch" or not served_here(input, weight, groups):
         if padding_mode != "zeros":
             input, padding = F.pad(input, pads_of(weight, padding, dilation), padding_mode), (0, 0)
@@ -119,6 +122,7 @@ def _conv1d(
     padding_mode: str = "zeros",
     algorithm: str = "auto",
 ) -> Tensor:
+    _refuse_meta("conv1d", input, weight=weight, bias=bias)
     if algorithm == "torch" or not served_here(input, weight, groups):
         if padding_mode != "zeros":
             input, padding = F.pad(input, pads_of(weight, padding, dilation), padding_mode), (0,)
@@ -129,11 +133,37 @@ def _conv1d(
 
 
 def _ladder2d(input: Tensor, kernel: Tensor, variant: str = "naive", block: Ints = (16, 16)) -> Tensor:
+    _refuse_meta("ladder2d", input, kernel=kernel)
     return input.new_empty(input.shape, dtype=torch.float32)
 
 
-def _nothing(*args: object, **kwargs: object) -> None:
-    """Writes into a tensor that is there already."""
+# What writes into a tensor that is there already has nothing to make.
+
+
+def _filter2d_out(input: Tensor, kernel: Tensor, *args: object, out: Tensor, **kwargs: object) -> None:
+    _refuse_meta("filter2d", input, kernel=kernel, out=out)
+
+
+def _filter2d_separable_out(
+    input: Tensor, kernel_x: Tensor, kernel_y: Tensor, *args: object, out: Tensor, **kwargs: object
+) -> None:
+    _refuse_meta("filter2d_separable", input, kernel_x=kernel_x, kernel_y=kernel_y, out=out)
+
+
+def _box2d_out(input: Tensor, *args: object, out: Tensor, **kwargs: object) -> None:
+    _refuse_meta("box2d", input, out=out)
+
+
+def _refuse_meta(op: str, input: Tensor, **others: Tensor | None) -> None:
+    """A real call comes here too when one of its tensors is on meta; then all must be, or a result would be garbage.
+
+    A window may stay on the CPU, as beside an image on a GPU. Fake tensors show the device that they stand for.
+    """
+    for name, other in others.items():
+        if other is None or (input.device.type == "meta") == (other.device.type == "meta"):
+            continue
+        window = name.startswith("kernel") and other.device.type == "cpu"
+        torch._check(window, lambda n=name, o=other: f"{op}: {n} must be on {input.device}, got {o.device}")
 
 
 def _filtered(

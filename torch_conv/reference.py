@@ -47,7 +47,7 @@ def filter2d(
     output_dtype: torch.dtype | None = None,
 ) -> Tensor:
     """What `torch_conv.filter2d` must return."""
-    if kernel.dim() > 2 and input.dim() < 4:  # windows per sample or channel: the image's leading dimensions written out
+    if kernel.dim() > 2 and input.dim() < 4:  # windows per sample or channel: every leading dimension written out
         lead = 4 - input.dim()
         return filter2d(
             input[(None,) * lead],

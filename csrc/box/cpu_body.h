@@ -13,8 +13,7 @@ constexpr int kBoxRows = 4;  // output rows in one sweep: their chains of additi
 struct WholeValue {
   template <typename S, typename T>
   static TC_HD S of(T v) {
-    if constexpr (std::is_integral_v<T>) return S(v);
-    else return S(v);
+    return S(v);
   }
 };
 // Where a NaN or an infinity came near: the finite values, in a type that their sum cannot overflow, ...
@@ -43,6 +42,8 @@ class BoxSums {
       : p_(p),
         pixel_(pixel),
         width_(p.in.w * pixel),
+        rows_(box::shorten(p.kh, p.place.pad_y, p.in.h, p.out.h, p.place.border)),
+        cols_(box::shorten(p.kw, p.place.pad_x, p.in.w, p.out.w, p.place.border)),
         in_place_((std::is_integral_v<T> || p.in.dtype == kDtypeOf<T>)&&p.in.stride_w == pixel),
         columns_(width_),
         zeros_(width_),
@@ -52,18 +53,23 @@ class BoxSums {
   void open(int64_t n, int64_t c, Range x, int64_t y) {
     n_ = n, c_ = c, y_ = y;
     // columns outside the image on either side
-    left_ = std::max<int64_t>(0, p_.place.pad_x - x.begin) * pixel_;
-    right_ = std::max<int64_t>(0, x.end - 1 + p_.kw - p_.place.pad_x - p_.in.w) * pixel_;
-    first_ = (x.begin - p_.place.pad_x) * pixel_ + left_;
+    left_ = std::max<int64_t>(0, cols_.pad - x.begin) * pixel_;
+    right_ = std::max<int64_t>(0, x.end - 1 + cols_.k - cols_.pad - p_.in.w) * pixel_;
+    first_ = (x.begin - cols_.pad) * pixel_ + left_;
     length_ = x.size() * pixel_;
     pitch_ = left_ + width_ + right_;
     extended_.resize(std::max<size_t>(extended_.size(), kBoxRows * pitch_));
     sums_.resize(std::max<size_t>(sums_.size(), kBoxRows * length_));
     std::fill(columns_.begin(), columns_.end(), S(0));
-    const int64_t top = y - p_.place.pad_y;
-    for (int64_t i = 0; i < p_.kh - 1; ++i) {  // the first window but its last row, which enters with it
+    S* __restrict columns = columns_.data();
+    for (int64_t m = 0; m < int64_t(rows_.apart.size()); ++m) {
+      if (rows_.apart[m] == 0) continue;  // 0 * Inf
+      const T* __restrict row = this->row(m, 0);
+      for (int64_t e = 0; e < width_; ++e) columns[e] += S(rows_.apart[m]) * Value::template of<S>(row[e]);
+    }
+    const int64_t top = y - rows_.pad;
+    for (int64_t i = 0; i < rows_.k - 1; ++i) {  // the first window but its last row, which enters with it
       const T* __restrict row = this->row(top + i, 0);
-      S* __restrict columns = columns_.data();
       for (int64_t e = 0; e < width_; ++e) columns[e] += Value::template of<S>(row[e]);
     }
     fresh_ = true;
@@ -95,8 +101,8 @@ class BoxSums {
     const T *entering[R], *leaving[R];
     S* extended[R];
     for (int r = 0; r < R; ++r) {
-      const int64_t top = y_ + r - p_.place.pad_y;
-      entering[r] = row(top + p_.kh - 1, 2 * r);
+      const int64_t top = y_ + r - rows_.pad;
+      entering[r] = row(top + rows_.k - 1, 2 * r);
       leaving[r] = fresh_ && r == 0 ? zeros_.data() : row(top - 1, 2 * r + 1);
       extended[r] = extended_.data() + r * pitch_;
     }
@@ -132,7 +138,7 @@ class BoxSums {
 
   template <int R>
   void row_sums(S* const (&extended)[R], int at) {
-    const int64_t pixel = pixel_, kw = p_.kw, length = length_;
+    const int64_t pixel = pixel_, kw = cols_.k, length = length_;
     const S *enter[R], *leave[R];
     S* sums[R];
     for (int r = 0; r < R; ++r) {
@@ -141,6 +147,8 @@ class BoxSums {
       sums[r] = sums_.data() + (at + r) * length;
       for (int64_t k = 0; k < pixel; ++k) {
         S sum = 0;
+        for (int64_t m = 0; m < int64_t(cols_.apart.size()); ++m)
+          if (cols_.apart[m] > 0) sum += S(cols_.apart[m]) * extended[r][left_ + m * pixel + k];
         for (int64_t j = 0; j < kw; ++j) sum += leave[r][j * pixel + k];
         sums[r][k] = sum;
       }
@@ -196,6 +204,7 @@ class BoxSums {
 
   const Box2d& p_;
   const int64_t pixel_, width_;
+  const box::ShortWindow rows_, cols_;
   const bool in_place_;
   int64_t n_ = 0, c_ = 0, y_ = 0;
   int64_t left_ = 0, right_ = 0, first_ = 0, length_ = 0, pitch_ = 0;  // elements; first: of output x.begin's window
@@ -206,7 +215,7 @@ class BoxSums {
 
 template <typename T, typename S>
 class BoxStrips {
-  // Integer sums of 4 bytes are scaled in float32, all others in float64.
+  // Integer sums of 4 bytes become float32, all others float64.
   using Real = std::conditional_t<sizeof(S) == 4, float, double>;
   static constexpr bool kFloats = std::is_floating_point_v<S>;
   using A = std::conditional_t<kFloats, acc_t<T>, Real>;  // what is rounded to the output's dtype
@@ -273,9 +282,10 @@ class BoxStrips {
     }
   }
 
-  static TC_HD Real real(S sum) {
-    if constexpr (std::is_same_v<T, int16_t>) return Real(std::make_signed_t<S>(sum));
-    else return Real(sum);
+  template <typename R>
+  static TC_HD R real(S sum) {
+    if constexpr (std::is_same_v<T, int16_t>) return R(std::make_signed_t<S>(sum));
+    else return R(sum);
   }
 
   static int64_t overlap(int64_t first, int64_t k, int64_t n) {
@@ -284,34 +294,55 @@ class BoxStrips {
 
   void finish(const S* sums, int64_t y, int r) {
     A* __restrict out = out_.row(r, c_, y);
-    const Real scale = Real(p_.scale), value = Real(p_.place.value);
+    const double value = p_.place.value;
     const bool mean = p_.place.normalized;
-    const bool adds_value = p_.place.border == Border::constant && p_.place.value != 0;
+    const bool adds_value = p_.place.border == Border::constant && value != 0;
     const int64_t rows = overlap(y - p_.place.pad_y, p_.kh, p_.in.h);
     auto edge = [&](int64_t x) {
       const int64_t inside = rows * overlap(x - p_.place.pad_x, p_.kw, p_.in.w), outside = p_.kh * p_.kw - inside;
       for (int64_t e = (x - x_.begin) * pixel_, k = 0; k < pixel_; ++e, ++k) {
-        const Real sum = real(sums[e]);
-        if (mean) out[e] = A(inside > 0 ? sum / Real(inside) : Real(0));
-        else out[e] = A((outside > 0 ? sum + value * Real(outside) : sum) * scale);
+        if (mean) out[e] = inside > 0 ? divided(real<double>(sums[e]), inside) : A(0);
+        else out[e] = scaled(real<double>(sums[e]) + (outside > 0 ? value * double(outside) : 0.0));
       }
     };
     Range whole = x_;  // outputs that need no look at what lies outside
     if (mean || adds_value) whole = rows == p_.kh ? columns_fit_ : Range{x_.end, x_.end};
     for (int64_t x = x_.begin; x < whole.begin; ++x) edge(x);
-    const int64_t begin = (whole.begin - x_.begin) * pixel_, end = (whole.end - x_.begin) * pixel_;
-    if (mean) {
-      const Real pixels = Real(p_.kh * p_.kw);
-      for (int64_t e = begin; e < end; ++e) out[e] = A(real(sums[e]) / pixels);
-    } else {
-      for (int64_t e = begin; e < end; ++e) out[e] = A(real(sums[e]) * scale);
-    }
+    fit(sums, out, (whole.begin - x_.begin) * pixel_, (whole.end - x_.begin) * pixel_);
     for (int64_t x = whole.end; x < x_.end; ++x) edge(x);
     out_.done(out, c_, y);
   }
 
+  // Elements whose windows lie inside, or outside of which only zeros or image pixels stand.
+  void fit(const S* __restrict sums, A* __restrict out, int64_t begin, int64_t end) const {
+    if constexpr (kFloats) {
+      const bool mean = p_.place.normalized;
+      for (int64_t e = begin; e < end; ++e) out[e] = mean ? divided(sums[e], area_) : scaled(sums[e]);
+    } else if (area_ == 1) {
+      for (int64_t e = begin; e < end; ++e) out[e] = real<Real>(sums[e]);
+    } else if (to_integers_) {
+      using I = std::conditional_t<std::is_same_v<T, int16_t>, std::make_signed_t<S>, S>;
+      const Real scale = Real(1.0 / double(area_));
+      const I area = I(area_);
+      for (int64_t e = begin; e < end; ++e) out[e] = box::rounded_mean(I(sums[e]), scale, area);
+    } else {
+      for (int64_t e = begin; e < end; ++e) out[e] = divided(real<double>(sums[e]), area_);
+    }
+  }
+
+  A divided(double total, int64_t count) const {
+    if constexpr (kFloats) return A(total / double(count));
+    else return box::mean_of<A>(total, double(count), to_integers_);
+  }
+  A scaled(double total) const {
+    if constexpr (kFloats) return A(total * p_.scale);
+    else return divided(total, area_);
+  }
+
   const Box2d& p_;
   const int64_t pixel_;
+  const bool to_integers_ = box::is_integer(p_.out.dtype);
+  const int64_t area_ = p_.place.normalized || p_.scale != 1 ? p_.kh * p_.kw : 1;  // what a sum is divided by
   BoxSums<T, S, WholeValue> box_;
   OutputRows<A> out_;
   int64_t n_ = 0, c_ = 0;

@@ -3,6 +3,7 @@
 
 #include <type_traits>
 
+#include "box/mean.h"
 #include "core/border.h"
 #include "core/dtype.h"
 
@@ -25,6 +26,7 @@ struct Args {
   int in_h, in_w, out_h, out_w;
   int kh, kw, pad_y, pad_x;
   int tile_w, strip_h, tiles, strips;
+  bool carry;      // shared memory has a buffer to carry column sums over to the columns that repeat them
   int pack_pitch;  // bytes between rows that can be copied as aligned vectors, 0 if they cannot
   bool out_packs;  // outputs of dense rows can be stored as aligned vectors
   double scale, value;
@@ -48,10 +50,11 @@ __device__ __forceinline__ Sum to_sum(T v) {
   else return to_acc<Sum>(v);
 }
 
+// The sum as the number that it stands for: float32 may not hold an integer one.
 template <typename T, typename Sum>
-__device__ __forceinline__ real_t<Sum> to_real(Sum sum) {
-  if constexpr (std::is_same_v<T, int16_t>) return real_t<Sum>(std::make_signed_t<Sum>(sum));
-  else return real_t<Sum>(sum);
+__device__ __forceinline__ auto to_real(Sum sum) {
+  if constexpr (std::is_same_v<T, int16_t>) return std::make_signed_t<Sum>(sum);
+  else return sum;
 }
 
 __device__ __forceinline__ int floor_mod(int a, int n) {
@@ -72,14 +75,29 @@ __device__ __forceinline__ int64_t out_plane(const Args& a, int64_t plane) {
   return plane / a.channels * a.out_stride_n + plane % a.channels * a.out_stride_c;
 }
 
-template <typename Out, typename Real>
-__device__ __forceinline__ Real finished(const Args& a, Real sum, int y, int x) {
-  if (!std::is_same_v<Out, General> || a.finish == Finish::scale) return sum * Real(a.scale);
+// Integer sums are divided by the pixels, not multiplied by their reciprocal: means are rounded once.
+template <typename Out, typename Sum>
+__device__ __forceinline__ real_t<Sum> finished(const Args& a, Sum sum, int y, int x) {
+  using Real = real_t<Sum>;
+  constexpr bool kFloats = std::is_floating_point_v<Sum>;
+  const int64_t pixels = int64_t(a.kh) * a.kw, area = a.scale == 1 ? 1 : pixels;
+  const bool whole = std::is_integral_v<Out> || (std::is_same_v<Out, General> && is_integer(a.out_dtype));
+  auto scaled = [&]() -> Real {
+    if constexpr (kFloats) return sum * Real(a.scale);
+    else return whole ? rounded_mean(sum, Real(a.scale), Sum(area)) : mean_of<Real>(double(sum), double(area), false);
+  };
+  if (!std::is_same_v<Out, General> || a.finish == Finish::scale) return scaled();
   const int64_t inside = int64_t(overlap(y - a.pad_y, a.kh, a.in_h)) * overlap(x - a.pad_x, a.kw, a.in_w);
-  const int64_t outside = int64_t(a.kh) * a.kw - inside;
-  if (a.finish == Finish::mean) return inside > 0 ? sum / Real(inside) : Real(0);
-  if (outside == 0) return sum * Real(a.scale);
-  return a.finish == Finish::value ? (sum + Real(a.value) * Real(outside)) * Real(a.scale) : Real(0);
+  const int64_t outside = pixels - inside;
+  if (a.finish == Finish::mean) {
+    if (inside == 0) return Real(0);
+    if constexpr (kFloats) return sum / Real(inside);
+    else return mean_of<Real>(double(sum), double(inside), whole);
+  }
+  if (outside == 0) return scaled();
+  if (a.finish != Finish::value) return Real(0);
+  if constexpr (kFloats) return (sum + Real(a.value) * Real(outside)) * Real(a.scale);
+  else return mean_of<Real>(double(sum) + a.value * double(outside), double(area), whole);
 }
 
 template <typename Out, typename Real>

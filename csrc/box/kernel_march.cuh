@@ -9,10 +9,10 @@
 //
 // A thread owns V neighbouring columns for the whole march: where they lie is mapped once, the rows of a chunk are
 // mapped by the lanes of a warp side by side. Columns that a border repeats are not read again: the threads there take
-// the column sums of those that they repeat, for two more barriers a chunk in the blocks at the image's edges. The rows
-// come by asynchronous copies into a ring in which a thread writes and reads only its own columns (no barrier); a slot
-// is refilled as soon as its rows have been added, so the copies of the next chunks fly during scans, barriers and
-// stores. The same stream brings the kh - 1 rows that start the sums.
+// the column sums of those that they repeat, for one or two more barriers a chunk in the blocks at the image's edges.
+// The rows come by asynchronous copies into a ring in which a thread writes and reads only its own columns (no
+// barrier); a slot is refilled as soon as its rows have been added, so the copies of the next chunks fly during scans,
+// barriers and stores. The same stream brings the kh - 1 rows that start the sums.
 //
 // Prefix sums run over the 32 V columns of one warp, the totals of the warps between bridge the rest: shorter sums than
 // a prefix over the block, and one barrier a chunk (the prefix rows are double buffered). A float sum is therefore as
@@ -66,6 +66,7 @@ __global__ void __launch_bounds__(kMaxThreads) box_march(const __grid_constant__
   // without bank conflicts from any offset. Outputs that are not stored read up to a segment too far.
   const int prefix_pitch = Rows * columns + kSegment;
   Sum* const totals = prefix + 2 * prefix_pitch;  // [2][Rows][warps]
+  Sum* const carry = totals + 2 * Rows * warps;   // [Rows][columns], if there is room for it
 
   for (int64_t work = blockIdx.x; work < a.work; work += gridDim.x) {
     const int x0 = int(work % a.tiles) * a.tile_w, valid = min(a.tile_w, a.out_w - x0);
@@ -161,18 +162,20 @@ __global__ void __launch_bounds__(kMaxThreads) box_march(const __grid_constant__
         const int march = chunk - start_chunks, y0 = y_begin + march * Rows;
         Sum* const prefix_rows = prefix + march % 2 * prefix_pitch;
         Sum* const total_rows = totals + march % 2 * Rows * warps;
-        if (mirrors) {  // the buffer of the prefixes carries the column sums over first
+        if (mirrors) {
+          // Without a buffer of their own the column sums come over in the one of the prefixes, at one more barrier.
+          Sum* const over = a.carry ? carry : prefix_rows;
           if (is_source) {
 #pragma unroll
             for (int r = 0; r < Rows; ++r)
 #pragma unroll
-              for (int v = 0; v < V; ++v) prefix_rows[r * columns + v * threads + threadIdx.x] = inclusive[r][v];
+              for (int v = 0; v < V; ++v) over[r * columns + v * threads + threadIdx.x] = inclusive[r][v];
           }
           __syncthreads();
           if (is_mirror) {
 #pragma unroll
             for (int v = 0; v < V; ++v) {
-              const Sum* const column = prefix_rows + own.map[v] % V * threads + own.map[v] / V;
+              const Sum* const column = over + own.map[v] % V * threads + own.map[v] / V;
 #pragma unroll
               for (int r = 0; r < Rows; ++r) inclusive[r][v] = column[r * columns];
             }
@@ -196,7 +199,7 @@ __global__ void __launch_bounds__(kMaxThreads) box_march(const __grid_constant__
             if (lane >= distance) before[r] += left;
           }
         }
-        if (mirrors) __syncthreads();
+        if (mirrors && !a.carry) __syncthreads();
 #pragma unroll
         for (int r = 0; r < Rows; ++r) {
 #pragma unroll

@@ -45,6 +45,7 @@ inline Args make_args(const Box2d& p, const Plan& plan) {
   a.scale = p.scale, a.value = p.place.value;
   a.border = p.place.border, a.finish = finish_of(p.place);
   a.out_dtype = p.out.dtype;
+  a.carry = plan.shared_bytes > shared_bytes_without_carry(p, plan.threads);
   a.pack_pitch = pack_pitch(p.in);
   a.out_packs = pack_pitch(p.out) > 0 && (a.tiles == 1 || a.tile_w % columns_per_thread(size_of(p.out.dtype)) == 0);
   return a;

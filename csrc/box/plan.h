@@ -10,9 +10,6 @@
 
 namespace torch_conv::box {
 
-constexpr int64_t round_up(int64_t a, int64_t b) { return (a + b - 1) / b * b; }
-constexpr int64_t count_of(int64_t n, int64_t per) { return (n + per - 1) / per; }
-
 // ---- "march": a block owns a strip of rows and marches down it with running column sums ------------------------
 
 // H200, float32 k=200 at 4096^2, best cut of each (rows, stages): 4,2 87 us; 4,3 90; 8,2 94; 2,4 142; 2,3 152.
@@ -65,7 +62,7 @@ constexpr MarchShape march_shape(int threads, int element_bytes, int sum_bytes, 
 // window, where its exclusive prefix stands.
 constexpr int64_t march_threads(int64_t tile_w, int64_t kw, int element_bytes) {
   const int v = columns_per_thread(element_bytes);
-  return round_up(count_of(tile_w + kw + v - 1, v), 32);
+  return round_up(ceil_div(tile_w + kw + v - 1, v), 32);
 }
 
 // The widest block that the machine takes, 0 if none.
@@ -94,18 +91,18 @@ inline MarchTiles march_tiles(const Box2d& p, const Arch& arch) {
   MarchTiles best;
   if (room < std::min<int64_t>(width, 32)) return best;
   double best_cost = 0;
-  const int64_t first = count_of(width, room);
+  const int64_t first = ceil_div(width, room);
   for (int64_t tiles = first; tiles < first + 8; ++tiles) {
-    const int64_t tile_w = std::min({width, room, round_up(count_of(width, tiles), 32)});
-    const int64_t across = count_of(width, tile_w);
+    const int64_t tile_w = std::min({width, room, round_up(ceil_div(width, tiles), 32)});
+    const int64_t across = ceil_div(width, tile_w);
     const MarchShape shape = march_shape(int(march_threads(tile_w, p.kw, size)), size, sum);
     const int64_t resident = std::min(kMaxThreads / shape.threads, arch.shared_bytes / shape.shared_bytes());
     for (int per_sm = 1; per_sm <= 8; ++per_sm) {
       const int64_t wanted = std::max<int64_t>(1, per_sm * arch.multiprocessors / (across * planes));
-      const int64_t strip_h = std::min(height, round_up(count_of(height, wanted), kChunkRows));
-      const int64_t share = count_of(across * planes * count_of(height, strip_h), arch.multiprocessors);
+      const int64_t strip_h = std::min(height, round_up(ceil_div(height, wanted), kChunkRows));
+      const int64_t share = ceil_div(across * planes * ceil_div(height, strip_h), arch.multiprocessors);
       const int64_t together = std::min(share, resident);
-      const double cost = double(count_of(share, together)) * double(2 * strip_h + p.kh + kStartRows) *
+      const double cost = double(ceil_div(share, together)) * double(2 * strip_h + p.kh + kStartRows) *
                           double(std::max(together * shape.columns, busy_columns));
       if (best.tile_w == 0 || cost < best_cost) {
         best = {tile_w, strip_h};
@@ -114,6 +111,23 @@ inline MarchTiles march_tiles(const Box2d& p, const Arch& arch) {
     }
   }
   return best;
+}
+
+inline int shared_bytes_without_carry(const Box2d& p, int threads) {
+  return march_shape(threads, size_of(p.in.dtype), sum_bytes(p.in.dtype, p.kh, p.kw)).shared_bytes();
+}
+
+// Shared memory of a planned march. Blocks whose border repeats columns get a buffer to carry column sums over, which
+// saves a barrier a chunk, unless it would cost a block that the grid could keep resident.
+inline int march_shared_bytes(const Box2d& p, const Arch& arch, int threads, int64_t blocks) {
+  const Border border = p.place.border;
+  const int without = shared_bytes_without_carry(p, threads);
+  const int with =
+      without + kChunkRows * threads * columns_per_thread(size_of(p.in.dtype)) * sum_bytes(p.in.dtype, p.kh, p.kw);
+  const bool mirrors = border == Border::replicate || border == Border::reflect || border == Border::symmetric;
+  auto resident = [&](int bytes) { return std::min<int64_t>(kMaxThreads / threads, arch.shared_bytes / bytes); };
+  const bool free = resident(with) == resident(without) || blocks <= arch.multiprocessors * resident(with);
+  return mirrors && with <= arch.shared_bytes && free ? with : without;
 }
 
 // ---- "plain": fresh sums for every row, any window -------------------------------------------------------------
@@ -139,15 +153,13 @@ inline Plan make_plan(const Box2d& p, const Arch& arch, const char* variant) {
 
   const MarchTiles tiles = out_elements > 0 ? march_tiles(p, arch) : MarchTiles{};
   if (tiles.tile_w > 0 && (any || std::strcmp(variant, "march") == 0)) {
-    const MarchShape shape =
-        march_shape(int(march_threads(tiles.tile_w, p.kw, size)), size, sum_bytes(p.in.dtype, p.kh, p.kw));
     plan.variant = "march";
     plan.why = "running column sums: the cost does not grow with the window";
     plan.tile_w = int(tiles.tile_w);
     plan.tile_h = int(tiles.strip_h);
-    plan.threads = shape.threads;
-    plan.shared_bytes = shape.shared_bytes();
-    plan.blocks = planes * count_of(p.out.w, tiles.tile_w) * count_of(p.out.h, tiles.strip_h);
+    plan.threads = int(march_threads(tiles.tile_w, p.kw, size));
+    plan.blocks = planes * ceil_div(p.out.w, tiles.tile_w) * ceil_div(p.out.h, tiles.strip_h);
+    plan.shared_bytes = march_shared_bytes(p, arch, plan.threads, plan.blocks);
   } else if (any || std::strcmp(variant, "plain") == 0) {
     plan.variant = "plain";
     plan.why = any ? "the window is wider than the column sums of one block" : "pinned";
@@ -155,7 +167,7 @@ inline Plan make_plan(const Box2d& p, const Arch& arch, const char* variant) {
     plan.tile_h = 1;
     plan.threads = kPlainThreads;
     plan.shared_bytes = kPlainThreads * 8;
-    plan.blocks = planes * count_of(p.out.w, kPlainThreads) * p.out.h;
+    plan.blocks = planes * ceil_div(p.out.w, kPlainThreads) * p.out.h;
   }
   return plan;
 }

@@ -25,8 +25,6 @@ void allow_shared(Kernel* kernel, int bytes) {
     cuda_check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes), "shared memory limit");
 }
 
-constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
 // Host taps inside the kernel's parameters. A kernel takes it as `const __grid_constant__ ParamTaps taps`.
 struct ParamTaps {
   const void* device;  // null: the taps stand in `bytes`

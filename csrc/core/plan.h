@@ -20,11 +20,16 @@ struct Plan {
   double flops = 0;           // two a tap
 };
 
+// What a plan leaves at 0 does not apply (blocks and threads of a CPU loop, scratch of most kernels).
 inline std::ostream& operator<<(std::ostream& os, const Plan& p) {
-  return os << p.algorithm << '/' << p.variant << " (" << p.why << "); tile " << p.tile_w << 'x' << p.tile_h
-            << ", blocks " << p.blocks << ", threads " << p.threads << ", shared " << p.shared_bytes << " B; launches "
-            << p.launches << ", scratch " << p.scratch_bytes << " B; bytes " << int64_t(p.bytes) << ", flops "
-            << int64_t(p.flops);
+  os << p.algorithm << '/' << p.variant << " (" << p.why << ")";
+  if (p.tile_w)
+    os << "; tile " << p.tile_w << 'x' << p.tile_h << ", " << p.blocks << (p.threads ? " blocks" : " tasks");
+  if (p.threads) os << " of " << p.threads << " threads, shared memory " << p.shared_bytes << " B";
+  os << "; launches " << p.launches;
+  if (p.scratch_bytes) os << ", scratch " << p.scratch_bytes << " B";
+  if (p.bytes) os << "; bytes " << int64_t(p.bytes) << ", flops " << int64_t(p.flops);
+  return os;
 }
 
 }  // namespace torch_conv

@@ -13,6 +13,9 @@
 
 namespace torch_conv {
 
+constexpr TC_HD int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+constexpr TC_HD int64_t round_up(int64_t a, int64_t multiple) { return ceil_div(a, multiple) * multiple; }
+
 struct Image {
   void* data;
   Dtype dtype;

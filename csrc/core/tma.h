@@ -30,10 +30,12 @@ inline EncodeTiled encode_tiled() {
 // The hardware's conditions: dense rows, 16-byte aligned base and row, channel and sample strides.
 inline bool possible(const Image& x) {
   const int64_t size = size_of(x.dtype);
-  auto aligned = [&](int64_t stride, int64_t count) { return count == 1 || (stride > 0 && stride * size % 16 == 0); };
+  auto aligned = [&](int64_t stride, int64_t count) {
+    return count == 1 || (stride > 0 && stride * size % 16 == 0 && stride < (int64_t(1) << 36));
+  };
   return size <= 4 && x.stride_w == 1 && reinterpret_cast<uintptr_t>(x.data) % 16 == 0 && aligned(x.stride_h, x.h) &&
          aligned(x.stride_c, x.c) && aligned(x.stride_n, x.n) && x.w < (int64_t(1) << 31) && x.h < (int64_t(1) << 31) &&
-         encode_tiled() != nullptr;
+         x.c < (int64_t(1) << 31) && x.n < (int64_t(1) << 31) && encode_tiled() != nullptr;
 }
 
 // A map whose boxes are box_w x box_h elements of one plane; coordinates (x, y, c, n), x and y signed. A box holds at

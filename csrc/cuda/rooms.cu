@@ -23,7 +23,11 @@ void* enter(int device, int* previous) {
   return stream;
 }
 
-void leave(int previous) { cudaSetDevice(previous); }
+// Touches nothing where nothing was switched: making a device current may create a context on it.
+void leave(int previous) {
+  int current = previous;
+  if (cudaGetDevice(&current) == cudaSuccess && current != previous) cudaSetDevice(previous);
+}
 
 int attribute(cudaDeviceAttr which, int device) {
   int value = 0;
@@ -54,7 +58,7 @@ Arch arch(int device) {
   return known[device];
 }
 
-constexpr int kChunkBytes = 3200;
+constexpr int kChunkBytes = 32000;  // parameters of a kernel hold 32764 bytes
 
 struct Chunk {
   unsigned char bytes[kChunkBytes];

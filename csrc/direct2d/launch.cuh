@@ -1,12 +1,20 @@
 // Plan -> grid, block, shared memory, <<<>>>; one function per kernel.
 #pragma once
 
+#include <climits>
+
 #include "direct2d/kernel_general.cuh"
 #include "direct2d/kernel_reg.cuh"
 #include "direct2d/kernel_tile.cuh"
 #include "direct2d/kernel_window.cuh"
 
 namespace torch_conv::direct2d {
+
+// A grid holds 2^31 - 1 blocks; that many tiles are more than any memory of today holds in images of a useful size.
+inline unsigned grid_of(const Plan& plan) {
+  if (plan.blocks > INT_MAX) throw std::runtime_error("torch_conv: direct2d would need more than 2^31 - 1 blocks");
+  return unsigned(plan.blocks);
+}
 
 // Bytes of all windows of a problem; only host taps (never more than kInlineTapBytes) are copied.
 inline ParamTaps param_taps(const Direct2d& p) {
@@ -22,7 +30,7 @@ void launch_tile(const Direct2d& p, const Plan& plan, cudaStream_t stream) {
   CUtensorMap map{};
   if (kBulk) map = tma::plane_map(p.in, shape.shared_width() / pack, shape.height() + K - 1, pack);
   allow_shared(direct2d_tile<T, K, kBulk, kAligned>, plan.shared_bytes);
-  direct2d_tile<T, K, kBulk, kAligned><<<unsigned(plan.blocks), plan.threads, plan.shared_bytes, stream>>>(
+  direct2d_tile<T, K, kBulk, kAligned><<<grid_of(plan), plan.threads, plan.shared_bytes, stream>>>(
       map, plane_args<T>(p, plan, kBulk ? lead_columns(p) : 0), param_taps(p));
   launch_check("direct2d_tile");
 }
@@ -36,7 +44,7 @@ void launch_tile(const Direct2d& p, const Plan& plan, cudaStream_t stream) {
 
 template <typename T, int K>
 void launch_reg(const Direct2d& p, const Plan& plan, cudaStream_t stream) {
-  direct2d_reg<T, K><<<unsigned(plan.blocks), plan.threads, 0, stream>>>(plane_args<T>(p, plan, 0), param_taps(p));
+  direct2d_reg<T, K><<<grid_of(plan), plan.threads, 0, stream>>>(plane_args<T>(p, plan, 0), param_taps(p));
   launch_check("direct2d_reg");
 }
 
@@ -49,7 +57,7 @@ void launch_general(const Direct2d& p, const Plan& plan, cudaStream_t stream) {
                          .channels_inner = p.out.c > 1 && p.out.stride_c < p.out.stride_w,
                          .out_per_group = p.out.c / p.groups,
                          .in_per_group = p.in.c / p.groups};
-  direct2d_general<T><<<unsigned(plan.blocks), plan.threads, 0, stream>>>(args, param_taps(p));
+  direct2d_general<T><<<grid_of(plan), plan.threads, 0, stream>>>(args, param_taps(p));
   launch_check("direct2d_general");
 }
 
@@ -65,7 +73,7 @@ void launch_window(const Direct2d& p, const Plan& plan, cudaStream_t stream) {
                         .in_per_group = int(p.in.c / p.groups),
                         .out_per_group = int(p.out.c / p.groups)};
   allow_shared(direct2d_window<T>, plan.shared_bytes);
-  direct2d_window<T><<<unsigned(plan.blocks), plan.threads, plan.shared_bytes, stream>>>(args, param_taps(p));
+  direct2d_window<T><<<grid_of(plan), plan.threads, plan.shared_bytes, stream>>>(args, param_taps(p));
   launch_check("direct2d_window");
 }
 

@@ -36,10 +36,9 @@ std::optional<Dtype> dtype_or_none(ScalarType type) {
   }
 }
 
-namespace {
-
-// torch's Python names; the C++ enum only knows "Int", "ComplexFloat" and the like.
-std::string python_name(ScalarType type) {
+std::string dtype_text(ScalarType type) {
+  if (auto dtype = dtype_or_none(type)) return name_of(*dtype);
+  // torch's Python names; the C++ enum only knows "Int", "ComplexFloat" and the like.
   switch (type) {
     case ScalarType::Char: return "int8";
     case ScalarType::Int: return "int32";
@@ -59,12 +58,10 @@ std::string python_name(ScalarType type) {
   }
 }
 
-}  // namespace
-
 Dtype dtype_of(const char* op, const char* argument, ScalarType type) {
   if (auto dtype = dtype_or_none(type)) return *dtype;
   refuse(op, argument, " must have dtype float32, float16, bfloat16, float64, uint8, int16 or uint16, got ",
-         python_name(type));
+         dtype_text(type));
 }
 
 ScalarType scalar_type_of(Dtype dtype) {
@@ -112,7 +109,10 @@ void check_algorithm(const char* op, const std::string& algorithm, std::span<con
 }
 
 void check_positive(const char* op, const char* argument, const Sizes& values) {
-  for (int64_t v : values) check(v >= 1, op, argument, " must be at least 1, got ", v);
+  for (int64_t v : values) {
+    check(v >= 1, op, argument, " must be at least 1, got ", v);
+    check(v <= kLargest, op, argument, " must be at most ", kLargest, ", got ", v);
+  }
 }
 
 void check_pair(const char* op, const char* argument, const Sizes& values) {

@@ -26,6 +26,7 @@ void check(bool ok, const char* op, const Parts&... parts) {
 }
 
 std::string shape_text(const Sizes& sizes);  // "(2, 3)"
+std::string dtype_text(ScalarType type);     // "float32"
 std::string device_text(const Tensor& t);    // "cpu", "cuda:0"
 bool same_device(const Tensor& a, const Tensor& b);
 
@@ -40,7 +41,10 @@ inline ScalarType accumulation_type(Dtype image) {
 Border border_of(const char* op, const std::string& name);
 bool is_valid_padding(const char* op, const std::string& padding);  // 'valid' true, 'same' false, else refused
 void check_algorithm(const char* op, const std::string& algorithm, std::span<const char* const> allowed);
-// A window extent, stride, dilation or block: every value at least 1.
+// Window sizes, strides, dilations and padding beyond this are refused, so that no product of two of them overflows.
+constexpr int64_t kLargest = (int64_t(1) << 31) - 1;
+
+// A window extent, stride, dilation or block: every value at least 1 and at most kLargest.
 void check_positive(const char* op, const char* argument, const Sizes& values);
 // The same, of exactly two axes: a schema's int[2] takes a single int for both, but also a list of any length.
 void check_pair(const char* op, const char* argument, const Sizes& values);

@@ -24,7 +24,8 @@ bool served_here(const Tensor& input, const Tensor& weight, int64_t groups) {
   const bool floating =
       dtype && (*dtype == Dtype::f32 || *dtype == Dtype::f16 || *dtype == Dtype::bf16 || *dtype == Dtype::f64);
   const int64_t per_group_in = weight.size(1), per_group_out = weight.size(0) / groups;
-  return floating && (per_group_in == 1 || (per_group_in <= 4 && per_group_out <= 8));
+  return floating && per_group_in >= 1 && per_group_out >= 1 &&
+         (per_group_in == 1 || (per_group_in <= 4 && per_group_out <= 8));
 }
 
 Border padding_border(const char* op, const std::string& mode) {
@@ -51,6 +52,7 @@ Pads pads_of(const char* op, const ConvOptions& o, int axis, int64_t k) {
 Tensor dense(const char* op, const Tensor& input, const Tensor& weight, const std::optional<Tensor>& bias,
              const ConvOptions& o) {
   const int axes = int(weight.dim()) - 2;
+  if (explain_note(op, "handed to torch")) return empty_contiguous(input, {0}, input.scalar_type());
   const std::string name = std::string("aten::conv") + std::to_string(axes) + "d";
   if (o.padding_mode == "zeros") {
     if (o.word) return call_aten(name.c_str(), "padding", input, weight, bias, o.stride, *o.word, o.dilation, o.groups);
@@ -65,35 +67,46 @@ Tensor dense(const char* op, const Tensor& input, const Tensor& weight, const st
   return call_aten(name.c_str(), "", padded, weight, bias, o.stride, Sizes(axes, 0), o.dilation, o.groups);
 }
 
+void check_same_dtype(const char* op, const char* argument, const Tensor& t, const Tensor& input) {
+  check(t.scalar_type() == input.scalar_type(), op, argument, " must have the input's dtype ",
+        dtype_text(input.scalar_type()), ", got ", dtype_text(t.scalar_type()));
+}
+
 void check_conv(const char* op, const Tensor& input, const Tensor& weight, const std::optional<Tensor>& bias,
                 const ConvOptions& o, int axes) {
   check(weight.dim() == axes + 2, op, "weight must have ", axes + 2, " dimensions, got ", weight.dim());
   check(input.dim() == axes + 1 || input.dim() == axes + 2, op, "input must have ", axes + 1, " (unbatched) or ",
         axes + 2, " dimensions, got ", input.dim());
-  check(weight.scalar_type() == input.scalar_type(), op, "weight must have the input's dtype");
+  check_same_dtype(op, "weight", weight, input);
   check(same_device(weight, input), op, "weight must be on ", device_text(input), ", got ", device_text(weight));
   check(o.groups >= 1, op, "groups must be at least 1, got ", o.groups);
   const int64_t channels = input.size(input.dim() - axes - 1);
   check(channels == weight.size(1) * o.groups, op, "input must have ", weight.size(1) * o.groups,
         " channels for a weight of shape ", shape_text(sizes_of(weight)), " and groups ", o.groups, ", got ", channels);
-  check(weight.size(0) % o.groups == 0, op, "the weight's ", weight.size(0),
-        " output channels must be a multiple of groups ", o.groups);
+  check(weight.size(0) >= o.groups && weight.size(0) % o.groups == 0, op, "the weight's ", weight.size(0),
+        " output channels must be a positive multiple of groups ", o.groups);
   for (const auto& [name, values] :
        {std::pair{"stride", &o.stride}, {"padding", &o.padding}, {"dilation", &o.dilation}})
     check(int(values->size()) == axes, op, name, " must have ", axes, axes == 1 ? " value" : " values", ", got ",
           values->size());
   check_positive(op, "stride", o.stride);
   check_positive(op, "dilation", o.dilation);
-  for (int64_t p : o.padding) check(p >= 0, op, "padding must be at least 0, got ", p);
+  for (int64_t p : o.padding) {
+    check(p >= 0, op, "padding must be at least 0, got ", p);
+    check(p <= kLargest, op, "padding must be at most ", kLargest, ", got ", p);
+  }
   if (o.word && !is_valid_padding(op, *o.word))
     for (int64_t s : o.stride) check(s == 1, op, "padding='same' needs stride 1, got ", s);
-  for (int axis = 0; axis < axes; ++axis)
+  for (int axis = 0; axis < axes; ++axis) {
+    check(input.size(input.dim() - axes + axis) >= 1, op, "input must have at least one pixel an axis, got shape ",
+          shape_text(sizes_of(input)));
     check(weight.size(2 + axis) >= 1, op, "weight must have at least one tap, got shape ",
           shape_text(sizes_of(weight)));
+  }
   if (!bias) return;
   check(bias->dim() == 1 && bias->size(0) == weight.size(0), op, "bias must have shape (", weight.size(0), ",), got ",
         shape_text(sizes_of(*bias)));
-  check(bias->scalar_type() == input.scalar_type(), op, "bias must have the input's dtype");
+  check_same_dtype(op, "bias", *bias, input);
   check(same_device(*bias, input), op, "bias must be on ", device_text(input), ", got ", device_text(*bias));
 }
 

@@ -13,6 +13,7 @@ Tensor filter2d(const char* op, const Tensor& input, const Tensor& kernel, const
   check_input(op, input);
   check_algorithm(op, o.algorithm, algorithms);
   check(behaviour == "corr" || behaviour == "conv", op, "behaviour must be 'corr' or 'conv', got '", behaviour, "'");
+  if (out) check_no_overlap(op, *out, "kernel", kernel);
   const ImageView in = view_input(op, input);
   Window window =
       prepare_window2d(op, kernel, input, in.image, {.flip = behaviour == "conv", .normalized = normalize_taps(op, o)});

@@ -12,6 +12,8 @@ Tensor filter2d_separable(const char* op, const Tensor& input, const Tensor& ker
   static constexpr const char* algorithms[] = {"auto", "separable"};
   check_input(op, input);
   check_algorithm(op, o.algorithm, algorithms);
+  if (out) check_no_overlap(op, *out, "kernel_x", kernel_x);
+  if (out) check_no_overlap(op, *out, "kernel_y", kernel_y);
   const ImageView in = view_input(op, input);
   const WindowOptions options{.flip = false, .normalized = normalize_taps(op, o)};
   Window x = prepare_window1d(op, "kernel_x", kernel_x, input, in.image, false, options);

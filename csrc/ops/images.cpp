@@ -1,6 +1,8 @@
 #include "ops/images.h"
 
 #include <algorithm>
+#include <cstdlib>
+#include <utility>
 
 namespace torch_conv {
 
@@ -45,6 +47,10 @@ std::optional<Image> merge_leading(const Tensor& t, Dtype dtype) {
     x.stride_c = stride[dims - 3];
   }
   for (int i = dims - 4; i >= 0; --i) {
+    if (size[i] == 0 || x.n == 0) {  // nothing to address: strides do not matter
+      x.n = 0;
+      continue;
+    }
     if (size[i] == 1) continue;
     if (x.n == 1) x.stride_n = stride[i];
     else if (stride[i] != x.stride_n * x.n) return std::nullopt;
@@ -64,6 +70,23 @@ Range memory_of(const Tensor& t) {
   const int64_t bytes = t.element_size();
   const auto base = reinterpret_cast<uintptr_t>(t.data_ptr());
   return {base + low * bytes, base + (high + 1) * bytes - 1};
+}
+
+// Could two elements share memory? From the innermost dimension on, a stride must step over all that lies below it.
+bool overlaps_itself(const Tensor& t) {
+  const Sizes size = sizes_of(t), stride = strides_of(t);
+  std::vector<std::pair<int64_t, int64_t>> steps;  // |stride|, size
+  for (size_t i = 0; i < size.size(); ++i) {
+    if (size[i] == 0) return false;
+    if (size[i] > 1) steps.push_back({std::abs(stride[i]), size[i]});
+  }
+  std::sort(steps.begin(), steps.end());
+  int64_t reach = 0;
+  for (const auto& [step, count] : steps) {
+    if (step <= reach) return true;
+    reach += step * (count - 1);
+  }
+  return false;
 }
 
 }  // namespace
@@ -114,14 +137,17 @@ Tensor empty_conv_result(const Tensor& input, int64_t channels, int64_t h, int64
 }
 
 void check_out(const char* op, const Tensor& input, const Tensor& out, const Sizes& expected) {
-  const Sizes sizes = sizes_of(out), strides = strides_of(out);
+  const Sizes sizes = sizes_of(out);
   check(sizes == expected, op, "out must have shape ", shape_text(expected), ", got ", shape_text(sizes));
   check(same_device(out, input), op, "out must be on ", device_text(input), ", got ", device_text(out));
-  if (out.numel() == 0 || input.numel() == 0) return;
-  for (size_t i = 0; i < sizes.size(); ++i)
-    check(sizes[i] == 1 || strides[i] != 0, op, "out must not overlap itself, got stride 0 in dimension ", i);
-  const Range a = memory_of(input), b = memory_of(out);
-  check(a.last < b.first || b.last < a.first, op, "out must not overlap input");
+  check(!overlaps_itself(out), op, "out must not overlap itself, got strides ", shape_text(strides_of(out)));
+  check_no_overlap(op, out, "input", input);
+}
+
+void check_no_overlap(const char* op, const Tensor& out, const char* argument, const Tensor& other) {
+  if (out.numel() == 0 || other.numel() == 0) return;
+  const Range a = memory_of(other), b = memory_of(out);
+  check(a.last < b.first || b.last < a.first, op, "out must not overlap ", argument);
 }
 
 std::optional<Image> writable_image(const Tensor& result, Dtype dtype) { return merge_leading(result, dtype); }

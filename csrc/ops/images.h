@@ -24,6 +24,8 @@ Tensor empty_conv_result(const Tensor& input, int64_t channels, int64_t h, int64
 
 // Checks a caller's `out` (shape, device, dtype, no overlap with `input` or itself).
 void check_out(const char* op, const Tensor& input, const Tensor& out, const Sizes& expected);
+// By the ranges of memory that they span: interleaved views count as overlapping.
+void check_no_overlap(const char* op, const Tensor& out, const char* argument, const Tensor& other);
 
 // `result` as an Image to write to; its leading dimensions must merge (fresh results always do).
 std::optional<Image> writable_image(const Tensor& result, Dtype dtype);

@@ -22,9 +22,11 @@ Tensor ladder2d_op(Tensor input, Tensor kernel, std::string variant_name, Sizes 
   const char* op = "ladder2d";
   const ladder::Variant variant = variant_of(op, variant_name);
   check(input.dim() >= 2, op, "input must have at least 2 dimensions, got ", input.dim());
-  check(input.scalar_type() == ScalarType::Float, op, "input must have dtype float32");
-  check(kernel.scalar_type() == ScalarType::Float && kernel.is_cpu(), op,
-        "kernel must have dtype float32 and be on cpu");
+  check(input.scalar_type() == ScalarType::Float, op, "input must have dtype float32, got ",
+        dtype_text(input.scalar_type()));
+  check(kernel.scalar_type() == ScalarType::Float, op, "kernel must have dtype float32, got ",
+        dtype_text(kernel.scalar_type()));
+  check(kernel.is_cpu(), op, "kernel must be on cpu, got ", device_text(kernel));
   check(kernel.dim() == 2 && kernel.size(0) == kernel.size(1) && kernel.size(0) % 2 == 1, op,
         "kernel must be square and odd, got shape ", shape_text(sizes_of(kernel)));
   const int64_t k = kernel.size(0);

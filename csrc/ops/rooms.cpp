@@ -33,6 +33,13 @@ bool only_explain(const char* op, const Place& place, const Plan& plan) {
 
 }  // namespace
 
+bool explain_mode() { return explaining; }
+
+bool explain_note(const char* op, const char* what) {
+  if (explaining) explanation += std::string(op) + ": " + what + "\n";
+  return explaining;
+}
+
 const CudaRooms* cuda_rooms() { return installed_cuda_rooms; }
 
 Place::Place(const char* op, const Tensor& input) : cuda_(input.is_cuda()) {
@@ -90,7 +97,12 @@ void run(const char* op, const Place& place, const Tensor& like, const Separable
 void run(const char* op, const Place& place, const Tensor& like, const Box2d& p) { run_problem(op, place, like, p); }
 
 void run(const char* op, const Place& place, const Ladder2d& p, ladder::Variant variant) {
-  const Plan plan{.algorithm = "ladder", .variant = "textbook", .why = "pinned by the caller"};
+  const double pixels = double(p.planes) * double(p.h) * double(p.w);
+  const Plan plan{.algorithm = "ladder",
+                  .variant = "textbook",
+                  .why = "the caller's choice",
+                  .bytes = 8 * pixels,
+                  .flops = 2.0 * p.k * p.k * pixels};
   if (only_explain(op, place, plan)) return;
   if (place.cuda()) cuda_rooms()->ladder2d_run(p, variant, place.stream());
   else ladder::run_cpu(p, variant);

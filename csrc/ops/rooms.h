@@ -9,6 +9,10 @@ namespace torch_conv {
 // The CUDA doors, or null while the module _cuda is not loaded.
 const CudaRooms* cuda_rooms();
 
+// In explain mode: true, and nothing may run on this thread. The second also records a line.
+bool explain_mode();
+bool explain_note(const char* op, const char* what);
+
 // The device and stream of one call, current while it lives. On the CPU it does nothing.
 class Place {
  public:

@@ -25,14 +25,15 @@ void check_tap_type(const char* op, const char* argument, const Tensor& kernel) 
   }
 }
 
+// Sums are float64 here and on the GPU, so that their order hardly ever shows in the taps' bits.
 template <typename A>
 void edit_taps(A* taps, int64_t windows, int64_t count, const WindowOptions& options) {
   for (int64_t i = 0; i < windows; ++i, taps += count) {
     if (options.flip) std::reverse(taps, taps + count);
     if (!options.normalized) continue;
-    A sum = 0;
-    for (int64_t t = 0; t < count; ++t) sum += std::abs(taps[t]);
-    for (int64_t t = 0; t < count; ++t) taps[t] /= sum;
+    double sum = 0;
+    for (int64_t t = 0; t < count; ++t) sum += std::abs(double(taps[t]));
+    for (int64_t t = 0; t < count; ++t) taps[t] /= A(sum);
   }
 }
 
@@ -56,9 +57,10 @@ Tensor finished_taps(const Tensor& kernel, ScalarType type, int axes, const Wind
   for (int i = 0; i < axes; ++i) dims.push_back(int64_t(sizes.size()) - 1 - i);
   if (options.flip) taps = call_aten("aten::flip", "", taps, dims);
   if (options.normalized) {
-    const Tensor sum = call_aten("aten::sum", "dim_IntList", call_aten("aten::abs", "", taps),
-                                 std::optional<std::vector<int64_t>>(dims), true, std::optional<ScalarType>());
-    taps = call_aten("aten::div", "Tensor", taps, sum);
+    const Tensor sum =
+        call_aten("aten::sum", "dim_IntList", call_aten("aten::abs", "", taps),
+                  std::optional<std::vector<int64_t>>(dims), true, std::optional<ScalarType>(ScalarType::Double));
+    taps = call_aten("aten::div", "Tensor", taps, torch::stable::to(sum, type));
   }
   return taps;
 }
@@ -132,7 +134,7 @@ void upload_large(Window& window, const Tensor& input, void* stream) {
   const int64_t bytes = window.tensor.numel() * int64_t(window.tensor.element_size());
   if (!window.taps.on_host || bytes <= kInlineTapBytes) return;
   Tensor device = empty_contiguous(input, sizes_of(window.tensor), window.tensor.scalar_type());
-  cuda_rooms()->upload(window.tensor.data_ptr(), device.data_ptr(), bytes, stream);
+  if (!explain_mode()) cuda_rooms()->upload(window.tensor.data_ptr(), device.data_ptr(), bytes, stream);
   window.tensor = device;
   window.taps.data = device.data_ptr();
   window.taps.on_host = false;

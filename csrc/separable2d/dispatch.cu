@@ -61,7 +61,7 @@ Plan plan_tile(const Separable2d& p, bool bulk) {
   plan.tile_h = shape.h();
   plan.threads = 32 * kTileWarps;
   plan.shared_bytes = shape.bytes(size);
-  plan.blocks = p.out.n * p.out.c * divide_up(p.out.h, shape.h()) * divide_up(p.out.w + lead_columns(p), shape.w());
+  plan.blocks = p.out.n * p.out.c * ceil_div(p.out.h, shape.h()) * ceil_div(p.out.w + lead_columns(p), shape.w());
   return plan;
 }
 
@@ -86,7 +86,7 @@ Plan plan_shared(const Separable2d& p, const GeneralTile& tile) {
   plan.tile_h = tile.rows;
   plan.threads = 32 * kWarps;
   plan.shared_bytes = int(shared_bytes(tile, tile.ext_rows, p.in.dtype));
-  plan.blocks = general_groups(p, tile) * general_columns(p, tile) * divide_up(p.out.h, tile.rows);
+  plan.blocks = general_groups(p, tile) * general_columns(p, tile) * ceil_div(p.out.h, tile.rows);
   return plan;
 }
 
@@ -100,7 +100,7 @@ Plan plan_two_pass(const Separable2d& p) {
   plan.tile_h = kRows;
   plan.threads = 32 * kWarps;
   plan.shared_bytes = int(shared_bytes(tile, kRowBlock, p.in.dtype));
-  plan.blocks = general_groups(p, tile) * general_columns(p, tile) * divide_up(p.out.h, kRows);
+  plan.blocks = general_groups(p, tile) * general_columns(p, tile) * ceil_div(p.out.h, kRows);
   plan.launches = 2;
   plan.scratch_bytes = general_groups(p, tile) * (p.in.h + 1) * p.out.w * tile.channels * acc_bytes(p.in.dtype);
   return plan;

@@ -8,8 +8,6 @@
 
 namespace torch_conv::separable2d {
 
-TC_HD constexpr int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
-TC_HD constexpr int64_t round_up(int64_t a, int64_t b) { return divide_up(a, b) * b; }
 constexpr int acc_bytes(Dtype d) { return d == Dtype::f64 ? 8 : 4; }
 
 // ---- variants "tile" and "tile_tma": a compiled odd size, both passes from one box of input ---------------------
@@ -102,7 +100,7 @@ struct StripShape {
 inline StripShape strip_shape(const Separable2d& p, int steps) {
   const int size = size_of(p.in.dtype), vector = 16 / size;
   StripShape s{.steps = steps};
-  s.slots = int(divide_up(p.kh - 1 + kStripRows, kStripRows));
+  s.slots = int(ceil_div(p.kh - 1 + kStripRows, kStripRows));
   s.skew = int(round_up(p.place.pad_x, vector) - p.place.pad_x);
   s.columns = int(round_up(s.skew + kStripThreads + p.kw - 1, vector));
   s.pitch = (s.columns / vector | 1) * vector;
@@ -113,7 +111,7 @@ inline StripShape strip_shape(const Separable2d& p, int steps) {
 }
 
 inline int64_t strip_blocks(const Separable2d& p, int steps) {
-  return p.out.n * p.out.c * divide_up(p.out.w, kStripThreads) * divide_up(p.out.h, steps * kStripRows);
+  return p.out.n * p.out.c * ceil_div(p.out.w, kStripThreads) * ceil_div(p.out.h, steps * kStripRows);
 }
 
 inline bool strip_serves(const Separable2d& p, const Arch& arch) {
@@ -127,11 +125,11 @@ inline int strip_steps(const Separable2d& p, const Arch& arch) {
   const StripShape shape = strip_shape(p, 1);
   const int64_t fitting = arch.shared_bytes / (shape.bytes + 1024);
   const int64_t resident = arch.multiprocessors * std::max<int64_t>(1, std::min<int64_t>(kStripBlocks, fitting));
-  const int most = int(std::min<int64_t>(32, divide_up(p.out.h, kStripRows)));
+  const int most = int(std::min<int64_t>(32, ceil_div(p.out.h, kStripRows)));
   int best = 1;
   int64_t least = INT64_MAX;
   for (int steps = 1; steps <= most; ++steps) {
-    const int64_t cost = divide_up(strip_blocks(p, steps), resident) * (2 * steps + shape.slots);
+    const int64_t cost = ceil_div(strip_blocks(p, steps), resident) * (2 * steps + shape.slots);
     if (cost <= least) least = cost, best = steps;
   }
   return best;
@@ -190,9 +188,9 @@ inline int64_t shared_bytes(const GeneralTile& t, int result_rows, Dtype in) {
   return (t.stage_elements() + int64_t(result_rows) * t.columns_pitch()) * acc_bytes(in);
 }
 
-inline int64_t general_columns(const Separable2d& p, const GeneralTile& t) { return divide_up(p.out.w, t.pixels); }
+inline int64_t general_columns(const Separable2d& p, const GeneralTile& t) { return ceil_div(p.out.w, t.pixels); }
 inline int64_t general_groups(const Separable2d& p, const GeneralTile& t) {
-  return p.out.n * divide_up(p.out.c, t.channels);
+  return p.out.n * ceil_div(p.out.c, t.channels);
 }
 
 // The tallest tile that leaves room for two blocks per multiprocessor, made smaller while blocks are few.
@@ -206,7 +204,7 @@ inline GeneralTile shared_tile(const Separable2d& p, const Arch& arch, bool pinn
     const bool fits = bytes <= arch.shared_bytes / 2 || (rows == kReuse && bytes <= arch.shared_bytes);
     const bool worth = pinned || t.ext_rows <= 3 * rows * p.place.stride_y || p.out.h <= rows || best.rows > 0;
     if (fits && worth) best = t;
-    const int64_t blocks = general_groups(p, t) * general_columns(p, t) * divide_up(p.out.h, rows);
+    const int64_t blocks = general_groups(p, t) * general_columns(p, t) * ceil_div(p.out.h, rows);
     if (best.rows > 0 && blocks >= 2 * arch.multiprocessors) break;
   }
   return best;

@@ -1,12 +1,15 @@
 """What makes a function public: keyword-only arguments, errors by name, no autograd where none is wanted."""
+# ruff: noqa: UP045
 
 from __future__ import annotations
 
 import functools
 import inspect
+import numbers
 import re
 from collections.abc import Callable
-from typing import Any, TypeVar, get_args
+from operator import index
+from typing import Any, Optional, TypeVar, get_args
 
 import torch
 from torch import _C, Tensor
@@ -20,6 +23,7 @@ _SCHEMA_SENTENCE = re.compile(
 )
 _SPEAKS_OF_TYPES = re.compile(r"dtype|\btypes?\b")
 # Failures of the machine, not of the arguments.
+_OUR_FAILURE = "torch_conv: "
 _MACHINE = re.compile(r"CUDA|cuDNN|out of memory|can't allocate memory")
 
 
@@ -55,6 +59,9 @@ def public(keyword_only: str, operator: str = "") -> Callable[[Function], Functi
                 with _C._AutoDispatchBelowAutograd():
                     return run(*args, **kwargs)
             except (RuntimeError, TypeError, AttributeError) as error:
+                plain = _plain((args, kwargs))
+                if plain is not None:
+                    return call(*plain[0], **plain[1])
                 # No local name for what is raised: it would tie this frame, and so the tensors, into a cycle.
                 raise (_wrong_type(signature, fn.__name__, args, kwargs) or _refusal(fn.__name__, error)) from None
 
@@ -75,11 +82,44 @@ def _straight_to(operator: str) -> Callable[..., Any]:
         if kwargs["out"] is None:
             del kwargs["out"]
             return functional(*args, **kwargs)
-        kwargs.pop("output_dtype", None)  # `out` has a dtype
+        check_out_dtype(kwargs["out"], kwargs.pop("output_dtype", None))
         into_out(*args, **kwargs)
         return kwargs["out"]
 
     return call
+
+
+def check_out_dtype(out: Tensor, output_dtype: Optional[torch.dtype]) -> None:
+    """Refuses two dtypes for one result; public() puts the right name."""
+    if output_dtype is not None and out.dtype != output_dtype:
+        if torch.jit.is_scripting():  # where a dtype is a number
+            raise RuntimeError("filter2d: out must have the output_dtype")
+        raise RuntimeError(f"filter2d: out must have the output_dtype {_name(output_dtype)}, got {_name(out.dtype)}")
+
+
+@torch.jit.unused
+def _name(of: Any) -> str:
+    return str(of).removeprefix("torch.")
+
+
+def _plain(given: Any) -> Any:
+    """`given` with numpy's numbers, and whatever else is a number, as Python's; None if there is none to change.
+
+    Operators and TorchScript take no others. Asked after a failure, it costs nothing where all is well.
+    """
+    if isinstance(given, numbers.Real) and type(given) not in (int, float, bool):
+        return index(given) if isinstance(given, numbers.Integral) else float(given)
+    if isinstance(given, dict):
+        changed = {key: _plain(value) for key, value in given.items()}
+        if all(value is None for value in changed.values()):
+            return None
+        return {key: given[key] if value is None else value for key, value in changed.items()}
+    if type(given) in (tuple, list):
+        parts = [_plain(part) for part in given]
+        if all(part is None for part in parts):
+            return None
+        return type(given)(old if new is None else new for old, new in zip(given, parts, strict=True))
+    return None
 
 
 def _wrong_type(
@@ -91,6 +131,9 @@ def _wrong_type(
     except TypeError as error:
         return TypeError(f"{name}: {error}")
     for argument, value in given.items():
+        if isinstance(value, Tensor) and (value.layout is not torch.strided or value.is_quantized or value.is_nested):
+            got = "nested" if value.is_nested else _name(value.dtype if value.is_quantized else value.layout)
+            return TypeError(f"{name}: {argument} must be a dense tensor, got {got}")
         annotation = signature.parameters[argument].annotation
         taken = get_args(annotation) or (annotation,)
         plain = [t for t in taken if t in (Tensor, str, bool, int, float, torch.dtype)]
@@ -107,6 +150,9 @@ def _refusal(name: str, error: Exception) -> Exception:
     if type(error) not in (RuntimeError, NotImplementedError):
         return error
     text = str(error)
+    if text.startswith(_OUR_FAILURE):
+        failure = torch.OutOfMemoryError if "out of memory" in text else RuntimeError
+        return failure(f"{name}: {text.removeprefix(_OUR_FAILURE)}")
     schema = _SCHEMA_SENTENCE.search(text)
     if schema:
         return TypeError(f"{name}: {schema['argument']} must be of type {schema['want']}, got {schema['got']}")

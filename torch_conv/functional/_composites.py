@@ -6,6 +6,8 @@ from typing import Optional
 import torch
 from torch import Tensor
 
+from torch_conv.functional._calls import check_out_dtype
+
 _filter2d = torch.ops.torch_conv.filter2d
 _filter2d_out = torch.ops.torch_conv.filter2d_out
 _filter2d_separable = torch.ops.torch_conv.filter2d_separable
@@ -30,6 +32,7 @@ def one_window(
 ) -> Tensor:
     """`filter2d`, into `out` if there is one."""
     if out is not None:
+        check_out_dtype(out, output_dtype)
         _filter2d_out(input, window, border_type, normalized, padding, value=value, algorithm=algorithm, out=out)
         return out
     return _filter2d(
@@ -50,6 +53,7 @@ def two_windows(
 ) -> Tensor:
     """`filter2d_separable`, into `out` if there is one."""
     if out is not None:
+        check_out_dtype(out, output_dtype)
         _filter2d_separable_out(
             input, taps_x, taps_y, border_type, False, padding, value=value, algorithm=algorithm, out=out
         )
@@ -88,15 +92,16 @@ def rounded(total: Tensor, input: Tensor, output_dtype: Optional[torch.dtype], o
     """`total` in the dtype of the result, by the rounding rule of every filter: that of a 1x1 window."""
     one = torch.ones(1, 1, device="cpu")
     if out is not None:
+        check_out_dtype(out, output_dtype)
         if not torch.jit.is_scripting():
-            _refuse_overlap(input, out)
+            refuse_overlap(input, out)
         _filter2d_out(total, one, out=out)
         return out
     dtype = input.dtype if output_dtype is None else output_dtype
     return total if dtype == total.dtype else _filter2d(total, one, output_dtype=dtype)
 
 
-def _refuse_overlap(input: Tensor, out: Tensor) -> None:
+def refuse_overlap(input: Tensor, out: Tensor) -> None:
     # `total` is a tensor of its own, so the operator cannot see what the caller must not do.
     if torch.compiler.is_compiling() or input.numel() == 0 or out.numel() == 0:
         return

@@ -5,6 +5,7 @@ They travel with the launch, so a call neither synchronises nor waits for a copy
 # ruff: noqa: UP007, UP045
 
 import functools
+import math
 from collections.abc import Callable
 from typing import Any, Optional, Union
 
@@ -36,6 +37,8 @@ def _make_once(make: Callable[..., Any], *numbers: Any) -> Any:
 
 def _parts(terms: list[tuple[Tensor, Tensor]], algorithm: str, dtype: torch.dtype) -> list[Tensor]:
     """'direct' is one window and 'separable' are passes; 'auto' takes one launch up to 9x9, and few taps beyond."""
+    if algorithm not in ["auto", "separable", "direct"]:  # public() puts the right name
+        raise RuntimeError(f"filter2d: algorithm must be 'auto', 'separable' or 'direct', got '{algorithm}'")
     taps = terms[0][0].size(-1) * terms[0][1].size(-1)
     if algorithm == "direct" or (algorithm == "auto" and taps <= 81):
         window = terms[0][0].unsqueeze(-1) * terms[0][1].unsqueeze(-2)
@@ -109,14 +112,15 @@ def difference_parts(
 def _difference_parts(
     low_sigma: Numbers, high_sigma: Optional[Numbers], truncate: float, algorithm: str, dtype: torch.dtype
 ) -> list[Tensor]:
-    low = _positive_pair("difference_of_gaussians", "low_sigma", low_sigma)
+    name = "difference_of_gaussians"
+    low = _positive_pair(name, "low_sigma", low_sigma)
     high = (1.6 * low[0], 1.6 * low[1])
     if high_sigma is not None:
-        high = _positive_pair("difference_of_gaussians", "high_sigma", high_sigma)
+        high = _positive_pair(name, "high_sigma", high_sigma)
     if high[0] < low[0] or high[1] < low[1]:
-        raise ValueError(f"difference_of_gaussians: high_sigma must be at least low_sigma {low}, got {high}")
-    wide_y, wide_x = _gaussian(_size_of(high[0], truncate), high[0]), _gaussian(_size_of(high[1], truncate), high[1])
-    narrow_y, narrow_x = _gaussian(_size_of(low[0], truncate), low[0]), _gaussian(_size_of(low[1], truncate), low[1])
+        raise ValueError(f"{name}: high_sigma must be at least low_sigma {low}, got {high}")
+    wide_y, wide_x = _reaching(name, high[0], truncate), _reaching(name, high[1], truncate)
+    narrow_y, narrow_x = _reaching(name, low[0], truncate), _reaching(name, low[1], truncate)
     narrow = (_centred(narrow_y, wide_y.size(0)), _centred(narrow_x, wide_x.size(0)))
     return _parts([narrow, (-wide_y, wide_x)], algorithm, dtype)
 
@@ -130,7 +134,7 @@ def curvature_parts(sigma: Numbers, truncate: float, algorithm: str, dtype: torc
 
 def _curvature_parts(sigma: Numbers, truncate: float, algorithm: str, dtype: torch.dtype) -> list[Tensor]:
     sy, sx = _positive_pair("gaussian_laplace", "sigma", sigma)
-    y, x = _gaussian(_size_of(sy, truncate), sy), _gaussian(_size_of(sx, truncate), sx)
+    y, x = _reaching("gaussian_laplace", sy, truncate), _reaching("gaussian_laplace", sx, truncate)
     return _parts([(_second_derivative(y, sy), x), (y, _second_derivative(x, sx))], algorithm, dtype)
 
 
@@ -200,7 +204,7 @@ def _gaussian_pair(
         return _gaussian_rows(ky, sigma[:, :1]), _gaussian_rows(kx, sigma[:, 1:])
     sy, sx = _positive_pair(name, "sigma", sigma)
     if kernel_size is None:
-        ky, kx = _size_of(sy, truncate), _size_of(sx, truncate)
+        ky, kx = _size_of(name, sy, truncate), _size_of(name, sx, truncate)
     else:
         ky, kx = odd_sizes(name, kernel_size)
     return _gaussian(ky, sy), _gaussian(kx, sx)
@@ -209,8 +213,8 @@ def _gaussian_pair(
 def _check_host_sigma(name: str, sigma: Tensor) -> None:
     # A look at a GPU's values would wait for it, and a tracer has none.
     known = sigma.is_cpu and not torch.compiler.is_compiling() and not is_in_torch_dispatch_mode()
-    if known and not bool((sigma > 0).all()):
-        raise ValueError(f"{name}: sigma must be greater than 0, got {sigma.tolist()}")
+    if known and not bool(((sigma > 0) & sigma.isfinite()).all()):
+        raise ValueError(f"{name}: sigma must be finite and greater than 0, got {sigma.tolist()}")
 
 
 def _gaussian_rows(size: int, sigma: Tensor) -> Tensor:
@@ -222,6 +226,10 @@ def _gaussian_rows(size: int, sigma: Tensor) -> Tensor:
 
 def _gaussian(size: int, sigma: float) -> Tensor:
     return _tensor(gaussian_taps(size, sigma))
+
+
+def _reaching(name: str, sigma: float, truncate: float) -> Tensor:
+    return _gaussian(_size_of(name, sigma, truncate), sigma)
 
 
 def _centred(taps: Tensor, size: int) -> Tensor:
@@ -257,8 +265,8 @@ def _positive_pair(name: str, argument: str, value: Numbers) -> tuple[float, flo
     if not torch.jit.is_scripting():
         _check_numbers(name, argument, value)
     y, x = _both(value)
-    if not (y > 0 and x > 0):
-        raise ValueError(f"{name}: {argument} must be greater than 0, got {value}")
+    if not (y > 0 and x > 0 and y < math.inf and x < math.inf):
+        raise ValueError(f"{name}: {argument} must be finite and greater than 0, got {value}")
     return y, x
 
 
@@ -298,6 +306,8 @@ def _whole_numbers(name: str, kernel_size: Any) -> list[int]:
     return given
 
 
-def _size_of(sigma: float, truncate: float) -> int:
+def _size_of(name: str, sigma: float, truncate: float) -> int:
     """The window that reaches `truncate` standard deviations, as scipy's."""
+    if not (truncate > 0 and truncate < math.inf):
+        raise ValueError(f"{name}: truncate must be finite and greater than 0, got {truncate}")
     return 2 * int(truncate * sigma + 0.5) + 1

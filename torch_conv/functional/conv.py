@@ -6,7 +6,7 @@ from typing import Any, Optional
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import _C, Tensor
 
 from torch_conv._explain import note, recording
 from torch_conv.functional._calls import public
@@ -23,8 +23,10 @@ def served_here(input: Tensor, weight: Tensor, groups: int) -> bool:
     """
     if input.dtype not in [torch.float32, torch.float16, torch.bfloat16, torch.float64]:
         return False
-    c_in = weight.size(1)
-    return c_in == 1 or (c_in <= 4 and weight.size(0) <= 8 * groups)
+    c_in, c_out = weight.size(1), weight.size(0)
+    if c_in < 1 or c_out < max(groups, 1):
+        return False
+    return c_in == 1 or (c_in <= 4 and c_out <= 8 * groups)
 
 
 def pads_of(weight: Tensor, padding: str | Sequence[int], dilation: Sequence[int]) -> list[int]:
@@ -60,6 +62,9 @@ def _convolve(
     algorithm: str,
 ) -> Tensor:
     """The eager and compiled path: like the operator, but what torch serves goes to it with its autograd."""
+    if _C._is_any_autocast_enabled() and torch.is_autocast_enabled(input.device.type):
+        input, weight = _autocast(input), _autocast(weight)
+        bias = None if bias is None else _autocast(bias)
     dense = weight.dim() == axes + 2 and not served_here(input, weight, groups)
     if algorithm == "torch" or (algorithm == "auto" and dense):
         return _by_torch(axes, input, weight, bias, stride, padding, dilation, groups, padding_mode)
@@ -102,10 +107,48 @@ def _by_torch(
         bias = None if bias is None else bias.to("meta")
     if padding_mode != "zeros":
         words = padding if isinstance(padding, str) else _expanded(padding, axes)
-        input = F.pad(input, pads_of(weight, words, _expanded(dilation, axes)), padding_mode)
+        steps, dilations = _expanded(stride, axes), _expanded(dilation, axes)
+        _check_padded(f"conv{axes}d", axes, input, weight, steps, words, dilations)
+        input = F.pad(input, pads_of(weight, words, dilations), padding_mode)
         padding = 0
     conv = F.conv1d if axes == 1 else F.conv2d
     return conv(input, weight, bias, stride, padding, dilation, groups)
+
+
+def _check_padded(
+    name: str,
+    axes: int,
+    input: Tensor,
+    weight: Tensor,
+    stride: Sequence[int],
+    padding: str | Sequence[int],
+    dilation: Sequence[int],
+) -> None:
+    """What F.convNd would check of a padding that F.pad takes from it; the sentences are those of csrc/ops/conv.cpp."""
+    if weight.dim() != axes + 2:
+        raise ValueError(f"{name}: weight must have {axes + 2} dimensions, got {weight.dim()}")
+    if input.dim() not in (axes + 1, axes + 2):
+        raise ValueError(f"{name}: input must have {axes + 1} (unbatched) or {axes + 2} dimensions, got {input.dim()}")
+    for argument, values in (("stride", stride), ("padding", padding), ("dilation", dilation)):
+        if not isinstance(values, str) and len(values) != axes:
+            raise ValueError(f"{name}: {argument} must have {axes} value{'s'[: axes - 1]}, got {len(values)}")
+    for argument, positive in (("stride", stride), ("dilation", dilation)):
+        if min(positive) < 1:
+            raise ValueError(f"{name}: {argument} must be at least 1, got {min(positive)}")
+    if not isinstance(padding, str):
+        if min(padding) < 0:
+            raise ValueError(f"{name}: padding must be at least 0, got {min(padding)}")
+    elif padding not in ("same", "valid"):
+        raise ValueError(f"{name}: padding must be 'same' or 'valid', got '{padding}'")
+    elif padding == "same" and max(stride) > 1:
+        raise ValueError(f"{name}: padding='same' needs stride 1, got {max(stride)}")
+
+
+def _autocast(t: Tensor) -> Tensor:
+    """`t` as F.convNd takes it under torch.autocast."""
+    kind = t.device.type
+    castable = t.is_floating_point() and t.dtype != torch.float64 and torch.is_autocast_enabled(kind)
+    return t.to(torch.get_autocast_dtype(kind)) if castable else t
 
 
 @public(keyword_only="padding_mode")

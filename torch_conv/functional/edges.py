@@ -7,8 +7,8 @@ from typing import Optional, Union
 import torch
 from torch import Tensor
 
-from torch_conv.functional._calls import public
-from torch_conv.functional._composites import one_window, rounded, sum_dtype, sum_of_products
+from torch_conv.functional._calls import check_out_dtype, public
+from torch_conv.functional._composites import one_window, refuse_overlap, rounded, sum_dtype, sum_of_products
 from torch_conv.functional._types import BroadcastingList2
 from torch_conv.functional._windows import gaussian_parts, gradient_windows, laplacian_taps, odd_sizes
 
@@ -38,7 +38,7 @@ def spatial_gradient(
         padding: 'same' or 'valid'.
         value: what 'constant' reads outside.
         output_dtype: dtype of the result, by default the input's; unsigned images want one with a sign.
-        out: contiguous tensor that receives the result.
+        out: tensor that receives the result.
         algorithm: 'auto' or 'direct'.
 
     Returns:
@@ -70,13 +70,25 @@ def spatial_gradient(
     planes = input.flatten(0, -3) if input.dim() > 2 else input.unsqueeze(0)
     planes = planes.unsqueeze(1).expand(-1, n, -1, -1)
     if out is not None:
-        if list(out.shape[:-2]) != lead + [n]:
-            raise ValueError(f"spatial_gradient: out must have shape (..., {n}, H, W), got {out.shape}")
-        target = out.view([planes.size(0), n, out.size(-2), out.size(-1)])
-        one_window(planes, windows, border_type, False, padding, value, None, target, algorithm)
-        return out
+        check_out_dtype(out, output_dtype)
+        lost = windows.size(-1) - 1 if padding == "valid" else 0  # the windows are square
+        shape = lead + [n, input.size(-2) - lost, input.size(-1) - lost]
+        if min(shape[-2:]) > 0 and list(out.shape) != shape:  # a window that does not fit is the operator's refusal
+            raise ValueError(f"spatial_gradient: out must have shape {_text(shape)}, got {_text(list(out.shape))}")
+        if out.is_contiguous():
+            target = out.view([planes.size(0), n, out.size(-2), out.size(-1)])
+            one_window(planes, windows, border_type, False, padding, value, None, target, algorithm)
+            return out
+        if not torch.jit.is_scripting():
+            refuse_overlap(input, out)
+        result = one_window(planes, windows, border_type, False, padding, value, out.dtype, None, algorithm)
+        return out.copy_(result.reshape(shape))
     result = one_window(planes, windows, border_type, False, padding, value, output_dtype, None, algorithm)
     return result.reshape(lead + list(result.shape[1:]))
+
+
+def _text(shape: list[int]) -> str:
+    return "(" + ", ".join([str(n) for n in shape]) + ")"
 
 
 @public(keyword_only="border_type")
@@ -148,7 +160,7 @@ def gaussian_sobel(
         value: what 'constant' reads outside, in both steps.
         output_dtype: dtype of the result, by default the input's.
         out: tensor that receives the result.
-        algorithm: 'auto'.
+        algorithm: 'auto', the only one.
 
     Returns:
         Tensor (..., H', W'); computed in float32 (float64 for float64 images) and rounded once.
@@ -166,6 +178,8 @@ def gaussian_sobel(
     """
     if magnitude not in ["l1", "l2"]:
         raise ValueError(f"gaussian_sobel: magnitude must be 'l1' or 'l2', got '{magnitude}'")
+    if algorithm != "auto":
+        raise ValueError(f"gaussian_sobel: algorithm must be 'auto', got '{algorithm}'")
     dtype = sum_dtype(input)
     parts = gaussian_parts("gaussian_sobel", kernel_size, sigma, 4.0, "separable", dtype)
     blurred = sum_of_products(input, parts, border_type, padding, value, dtype, None, algorithm)

@@ -7,7 +7,7 @@ from typing import Optional
 import torch
 from torch import Tensor
 
-from torch_conv.functional._calls import public
+from torch_conv.functional._calls import check_out_dtype, public
 from torch_conv.functional._types import BroadcastingList2
 
 _filter2d = torch.ops.torch_conv.filter2d
@@ -73,6 +73,7 @@ def filter2d(
                   [20., 33., 24.]]]])
     """
     if out is not None:
+        check_out_dtype(out, output_dtype)
         _filter2d_out(
             input,
             kernel,
@@ -155,6 +156,7 @@ def filter2d_separable(
                   [4., 6., 4.]]]])
     """
     if out is not None:
+        check_out_dtype(out, output_dtype)
         _filter2d_separable_out(
             input,
             kernel_x,
@@ -216,7 +218,8 @@ def box_blur(
         value: what 'constant' reads outside.
         output_dtype: dtype of the result, by default the input's.
         out: tensor that receives the result.
-        algorithm: 'auto' or 'box'.
+        algorithm: 'auto'; 'box', running sums; or 'separable', direct sums for odd square windows up to 15x15 of planar
+            float images on CUDA, which 'auto' chooses there.
 
     Returns:
         Tensor (..., H', W'), as `filter2d` returns it.
@@ -233,6 +236,7 @@ def box_blur(
         tensor([[0.6667, 1.0000, 2.0000, 3.0000, 3.3333]])
     """
     if out is not None:
+        check_out_dtype(out, output_dtype)
         _box2d_out(
             input,
             kernel_size,
@@ -329,6 +333,7 @@ def filter1d(
     dilations = [1, dilation] if along_x else [dilation, 1]
 
     if out is not None:
+        check_out_dtype(out, output_dtype)
         source, target = input, out
         if as_row:
             source, target = input.unsqueeze(-2), out.unsqueeze(-2)

@@ -1,0 +1,32 @@
+// Means of integer pixels, exactly rounded, on CPU and CUDA alike.
+#pragma once
+
+#include <cmath>
+#include <type_traits>
+
+#include "core/dtype.h"
+
+namespace torch_conv::box {
+
+constexpr bool is_integer(Dtype d) { return d == Dtype::u8 || d == Dtype::i16 || d == Dtype::u16; }
+
+// sum / area, rounded half to even. sum * scale, cut to a whole number, lies less than 1.5 from the mean of 16-bit
+// pixels: what it leaves of the sum tells whether it is one off. The rest is right even where quotient * area wraps.
+template <typename Real, typename I>
+TC_HD Real rounded_mean(I sum, Real scale, I area) {
+  using Bits = std::make_unsigned_t<I>;
+  using Signed = std::make_signed_t<I>;
+  const Signed quotient = Signed(Real(sum) * scale);
+  const Signed twice = Signed(2 * (Bits(sum) - Bits(quotient) * Bits(area)));
+  const Signed odd = quotient & 1, limit = Signed(area);
+  return Real(quotient + Signed(twice + odd > limit) - Signed(odd - twice > limit));
+}
+
+// total / area, rounded once: to a whole number or to Real. In float64 nothing else is lost below 2^53.
+template <typename Real>
+TC_HD Real mean_of(double total, double area, bool whole) {
+  const double mean = total / area;
+  return Real(whole ? std::rint(mean) : mean);
+}
+
+}  // namespace torch_conv::box
