@@ -117,6 +117,87 @@ def test_integer_sums_are_exact(device, dtype, normalized):
         assert torch.equal(got, expected)
 
 
+@pytest.mark.parametrize("dtype", INTEGERS)
+@pytest.mark.parametrize("size", [(1, 2), (2, 7), (4, 6), (100, 101), (200, 200)])
+def test_integer_means_are_rounded_once(device, dtype, size):
+    """Half to even of the rational sum / area; float32 outputs are the quotient's nearest."""
+    image = make_image((2, 230, 260), dtype)
+    area = size[0] * size[1]
+    sums = np.pad(image.numpy().astype(np.int64).cumsum(1).cumsum(2), ((0, 0), (1, 0), (1, 0)))
+    h, w = size
+    sums = sums[:, h:, w:] - sums[:, :-h, w:] - sums[:, h:, :-w] + sums[:, :-h, :-w]
+    down = sums // area
+    rest = 2 * (sums - down * area)
+    expected = down + ((rest > area) | ((rest == area) & (down % 2 == 1)))
+    for layout in ("contiguous", "transposed"):
+        given_image = lay_out(image.to(device), layout)
+        for border in ("reflect", "skip", "constant"):
+            got = box2d(given_image, list(size), border, True, "valid", value=2.5).cpu()
+            assert np.array_equal(got.numpy().astype(np.int64), expected), border
+        got = box2d(given_image, list(size), "reflect", True, "valid", output_dtype=torch.float32).cpu()
+        assert np.array_equal(got.numpy(), (sums / area).astype(np.float32))
+
+
+@pytest.mark.parametrize("border", BORDERS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_nonfinite_pixels_reach_their_windows_only(device, border, dtype):
+    """NaN, Inf and -Inf in one row, in neighbouring rows and far apart: every pixel as the plain sum has it."""
+    inf, nan = float("inf"), float("nan")
+    for pixels in (
+        [(20, 3, inf), (20, 30, -inf)],
+        [(20, 3, -inf), (20, 5, inf), (20, 60, nan)],
+        [(0, 0, inf), (1, 40, -inf), (2, 41, nan), (21, 77, inf)],
+        [(5, 10, inf), (6, 10, -inf), (50, 10, nan), (99, 79, -inf)],
+    ):
+        image = make_image((100, 80), dtype)
+        for y, x, value in pixels:
+            image[y, x] = value
+        for size in ((3, 5), (9, 4), (1, 21), (30, 1)):
+            got = box2d(image.to(device), list(size), border, False, algorithm="box").cpu()
+            expected = exact("filter2d", image, torch.ones(size, dtype=torch.float64), border, False)
+            finite = expected.isfinite()
+            assert torch.equal(got.isfinite(), finite)
+            assert_same_bits(got[~finite].double(), expected[~finite])
+            assert (got[finite] - expected[finite]).abs().max() < 1e-3
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.float32])
+@pytest.mark.parametrize("border", BORDERS)
+def test_window_far_larger_than_the_image(device, border, dtype):
+    """Folded onto the image by counting how often a window reads each row and column."""
+    image = make_image((9, 8), dtype).abs()[None] if dtype.is_floating_point else make_image((1, 9, 8), dtype)
+    sizes = [(2**10 + 1, 7), (6, 2**12), (2**10, 2**11 + 1)]
+    sizes += [(2**20, 2**20), (5, 2**31 - 1)] if device == "cpu" else []
+    for size in sizes:
+        for anchor in (None, [size[0] - 1, 0], [0, size[1] - 1]):
+            rows, columns = (
+                torch.from_numpy(reads(n, k, (k - 1) // 2 if anchor is None else anchor[axis], border))
+                for axis, (n, k) in enumerate(zip(image.shape[-2:], size, strict=True))
+            )
+            sums = rows @ image.double() @ columns.T
+            got = box2d(image.to(device), list(size), border, False, anchor=anchor, output_dtype=torch.float64).cpu()
+            fits = border != "zero_output"
+            assert ((got - sums * fits).abs() <= 2e-6 * sums).all(), (size, anchor)
+
+
+def reads(n, k, pad, border):
+    """How often the window of each output reads each pixel of an axis, as differences of running counts."""
+    period = {"circular": n, "symmetric": 2 * n, "reflect": 2 * n - 2}.get(border)
+    counts = np.zeros((n, n))
+    for y in range(n):
+        first, end = y - pad, y - pad + k
+        if period is None:
+            counts[y] = [first <= i < end for i in range(n)]
+            if border == "replicate":
+                counts[y, 0] += max(0, min(end, 0) - first)
+                counts[y, -1] += max(0, end - max(first, n))
+            continue
+        for i in range(period):  # positions i, i +- period, ... within [first, end)
+            times = (end - 1 - i) // period - (first - 1 - i) // period
+            counts[y, i if i < n else (2 * n - 1 - i if border == "symmetric" else period - i)] += times
+    return counts
+
+
 def test_repeats_itself_bit_for_bit(device):
     image = make_image((3, 100, 130), device=device)
     first = box2d(image, [17, 9])

@@ -216,3 +216,15 @@ def test_result_keeps_channels_last(device):
     image = make_image((2, 4, 9, 10), device=device).contiguous(memory_format=torch.channels_last)
     got = torch_conv.conv2d(image, make_window((4, 1, 3, 3), device=device), padding=1, groups=4)
     assert got.is_contiguous(memory_format=torch.channels_last)
+
+
+def test_what_would_crash_is_refused(device):
+    image = torch.zeros(1, 1, 0, 5, device=device)
+    with pytest.raises(ValueError, match="^conv2d: input must have at least one pixel an axis, got shape"):
+        torch_conv.conv2d(image, torch.ones(1, 1, 3, 3, device=device), padding=2, padding_mode="circular")
+    none = torch_conv.conv2d(torch.rand(1, 0, 8, 8, device=device), torch.rand(2, 0, 3, 3, device=device))
+    assert none.shape == torch.nn.functional.conv2d(torch.rand(1, 0, 8, 8), torch.rand(2, 0, 3, 3)).shape
+    with pytest.raises(ValueError, match="must be a positive multiple of groups 4$"):
+        torch_conv.conv2d(
+            torch.rand(1, 4, 8, 8, device=device), torch.rand(0, 1, 3, 3, device=device), groups=4, algorithm="direct"
+        )

@@ -93,7 +93,7 @@ def test_overlap_with_the_input_is_refused(device, name):
     [
         (lambda: torch.zeros(17, 20), "out must have shape (17, 21), got (17, 20)"),
         (lambda: torch.zeros(1, 17, 21), "out must have shape (17, 21), got (1, 17, 21)"),
-        (lambda: torch.zeros(1, 21).expand(17, 21), "out must not overlap itself, got stride 0 in dimension 0"),
+        (lambda: torch.zeros(1, 21).expand(17, 21), "out must not overlap itself, got strides (0, 1)"),
     ],
 )
 @pytest.mark.parametrize("name", ["filter2d", "filter2d_separable", "box_blur"])
@@ -124,3 +124,17 @@ def test_out_on_another_device(cuda, name):
 def test_out_of_an_empty_image(device):
     out = torch.zeros(0, 4, 5, device=device)
     assert torch_conv.filter2d(torch.zeros(0, 4, 5, device=device), make_window((3, 3), device=device), out=out) is out
+
+
+def test_out_must_not_overlap_the_window(device):
+    window = torch.rand(9, 8, device=device)
+    before = window.clone()
+    with pytest.raises(ValueError, match="^filter2d: out must not overlap kernel$"):
+        torch_conv.filter2d(torch.rand(9, 8, device=device), window, out=window)
+    assert torch.equal(window, before)
+
+
+def test_rows_of_out_must_not_overlap_each_other(device):
+    out = torch.zeros(100, device=device).as_strided((9, 8), (1, 1))
+    with pytest.raises(ValueError, match=r"^filter2d: out must not overlap itself, got strides \(1, 1\)$"):
+        torch_conv.filter2d(torch.rand(9, 8, device=device), torch.rand(3, 3), out=out)

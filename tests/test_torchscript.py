@@ -119,3 +119,18 @@ def test_a_refusal_inside_a_script(device):
         scripted(torch.zeros(4, 5, device=device), torch.ones(3, device=device))
     image, kernel = make_image((9, 11), device=device), make_window((3, 3), device=device)
     assert_same_bits(scripted(image, kernel), torch_conv.filter2d(image, kernel))
+
+
+def use_out(x: torch.Tensor, k: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
+    torch_conv.filter2d(x, k, output_dtype=torch.float32, out=out)
+    return torch_conv.spatial_gradient(x, output_dtype=torch.float32, out=out.unsqueeze(-3).repeat(2, 1, 1))
+
+
+def test_out_inside_a_script(device):
+    image, kernel = make_image((9, 11), device=device), make_window((3, 3), device=device)
+    scripted = torch.jit.script(use_out)
+    out = torch.zeros_like(image)
+    assert_same_bits(scripted(image, kernel, out), torch_conv.spatial_gradient(image))
+    assert_same_bits(out, torch_conv.filter2d(image, kernel))
+    with pytest.raises(torch.jit.Error, match="out must have the output_dtype"):
+        scripted(image, kernel, out.double())

@@ -144,3 +144,16 @@ def test_windows_are_never_modified(device):
         torch_conv.filter2d(make_image((2, 3, 9, 11), device=device), kernel, "skip", True, "same", "conv")
         torch_conv.filter2d(make_image((2, 3, 9, 11), device=device), kernel, "reflect", True, "same", "conv")
         assert_same_bits(kernel, before)
+
+
+@pytest.mark.parametrize("padding", ["same", "valid"])
+def test_an_empty_leading_dimension_gives_an_empty_result(device, padding):
+    image = torch.zeros(2, 0, 3, 8, 8, device=device)
+    size = 8 if padding == "same" else 6
+    assert torch_conv.filter2d(image, torch.rand(3, 3), padding=padding).shape == (2, 0, 3, size, size)
+
+
+@pytest.mark.parametrize("name", ["stride", "dilation"])
+def test_huge_steps_are_refused(device, name):
+    with pytest.raises(ValueError, match=f"^filter2d: {name} must be at most 2147483647, got 4611686018427387904$"):
+        torch_conv.filter2d(torch.rand(9, 8, device=device), torch.rand(3, 3), **{name: 2**62})

@@ -1,6 +1,7 @@
 // Box sums on the CPU: running column sums, then running row sums; any window at the same cost.
 #include <cmath>
 #include <cstring>
+#include <stdexcept>
 #include <vector>
 
 #include "box/mean.h"

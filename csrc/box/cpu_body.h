@@ -316,8 +316,10 @@ class BoxStrips {
   // Elements whose windows lie inside, or outside of which only zeros or image pixels stand.
   void fit(const S* __restrict sums, A* __restrict out, int64_t begin, int64_t end) const {
     if constexpr (kFloats) {
-      const bool mean = p_.place.normalized;
-      for (int64_t e = begin; e < end; ++e) out[e] = mean ? divided(sums[e], area_) : scaled(sums[e]);
+      if (p_.place.normalized)
+        for (int64_t e = begin; e < end; ++e) out[e] = divided(sums[e], area_);
+      else
+        for (int64_t e = begin; e < end; ++e) out[e] = scaled(sums[e]);
     } else if (area_ == 1) {
       for (int64_t e = begin; e < end; ++e) out[e] = real<Real>(sums[e]);
     } else if (to_integers_) {

@@ -84,6 +84,7 @@ __device__ __forceinline__ real_t<Sum> finished(const Args& a, Sum sum, int y, i
   const bool whole = std::is_integral_v<Out> || (std::is_same_v<Out, General> && is_integer(a.out_dtype));
   auto scaled = [&]() -> Real {
     if constexpr (kFloats) return sum * Real(a.scale);
+    else if (area == 1) return Real(sum);
     else return whole ? rounded_mean(sum, Real(a.scale), Sum(area)) : mean_of<Real>(double(sum), double(area), false);
   };
   if (!std::is_same_v<Out, General> || a.finish == Finish::scale) return scaled();

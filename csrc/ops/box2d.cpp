@@ -1,4 +1,5 @@
 // box2d: the sum or mean under a window.
+#include "box/mean.h"
 #include "ops/filters.h"
 #include "ops/rooms.h"
 
@@ -32,6 +33,8 @@ Tensor box2d(const char* op, const Tensor& input, const Sizes& kernel_size, cons
   check_algorithm(op, o.algorithm, algorithms);
   check_pair(op, "kernel_size", kernel_size);
   const ImageView in = view_input(op, input);
+  check(!box::is_integer(in.image.dtype) || kernel_size[0] * kernel_size[1] <= INT64_MAX >> 16, op,
+        "windows over integer images must hold at most 2^47 pixels");
   const Geometry g = place_window(op, in.image, kernel_size[0], kernel_size[1], o);
   return produce(op, input, in, g, o, out, [&](const Image& image) {
     const Place place(op, input);

@@ -80,7 +80,8 @@ void run_problem(const char* op, const Place& place, const Tensor& like, const P
   const char* pinned = environment("TORCH_CONV_VARIANT");
   const CudaRooms* rooms = place.cuda() ? cuda_rooms() : nullptr;
   const Plan plan = rooms ? (rooms->*plan_cuda)(p, place.arch(), pinned) : plan_cpu(p, pinned);
-  check(plan.variant != nullptr, op, "variant '", pinned, "' cannot serve this call");
+  check(plan.variant != nullptr || *pinned == 0, op, "variant '", pinned, "' cannot serve this call");
+  check(plan.variant != nullptr, op, "no kernel serves this call: ", plan.why);
   if (only_explain(op, place, plan)) return;
   if (!rooms) return run_cpu(p, plan);
   std::optional<Tensor> scratch;
