@@ -168,7 +168,10 @@ def test_window_far_larger_than_the_image(device, border, dtype):
     image = make_image((9, 8), dtype).abs()[None] if dtype.is_floating_point else make_image((1, 9, 8), dtype)
     sizes = [(2**10 + 1, 7), (6, 2**12), (2**10, 2**11 + 1)]
     sizes += [(2**20, 2**20), (5, 2**31 - 1)] if device == "cpu" else []
-    for size in sizes:
+    # A float sum on CUDA is as exact as one chain over kh rows and max(kw, 128) columns (csrc/box/kernel_march.cuh).
+    chain = [size[0] + max(size[1], 128) for size in sizes]
+    for size, length in zip(sizes, chain, strict=True):
+        bound = 2e-6 if device == "cpu" or not dtype.is_floating_point else length * 2**-24
         for anchor in (None, [size[0] - 1, 0], [0, size[1] - 1]):
             rows, columns = (
                 torch.from_numpy(reads(n, k, (k - 1) // 2 if anchor is None else anchor[axis], border))
@@ -177,7 +180,7 @@ def test_window_far_larger_than_the_image(device, border, dtype):
             sums = rows @ image.double() @ columns.T
             got = box2d(image.to(device), list(size), border, False, anchor=anchor, output_dtype=torch.float64).cpu()
             fits = border != "zero_output"
-            assert ((got - sums * fits).abs() <= 2e-6 * sums).all(), (size, anchor)
+            assert ((got - sums * fits).abs() <= bound * sums).all(), (size, anchor)
 
 
 def reads(n, k, pad, border):

@@ -21,7 +21,7 @@ Numbers = Union[float, tuple[float, float]]  # one, or one per axis (y, x)
 
 def _remembered(make: Callable[..., Any], *numbers: Any) -> Any:
     """`make(*numbers)`, from memory unless something traces or fakes tensors: those must see them made."""
-    if torch.compiler.is_compiling() or is_in_torch_dispatch_mode():
+    if torch.compiler.is_compiling() or torch.jit.is_tracing() or is_in_torch_dispatch_mode():
         return make(*numbers)
     return _make_once(make, *[tuple(n) if n.__hash__ is None else n for n in numbers])
 
