@@ -104,7 +104,7 @@ def measure(row: Row, rounds: int) -> Result:
                 result = calls[0]()
                 timing.max_error = max_error(c.result(result), expected, row)
                 if row.device == "cuda" and isinstance(result, Tensor):  # other libraries have other allocators
-                    timing.extra_bytes = extra_memory(calls[0], size)
+                    timing.extra_bytes = extra_memory(calls[0])
                     timing.host_us = host_us(calls[0])
                 del result
             samplers[c.name] = prepared_sampler(c, calls, row.device)
@@ -197,14 +197,16 @@ def prepared_sampler(candidate: Candidate, calls: Sequence[Callable[[], Any]], d
     return lambda: events(repeats)
 
 
-def extra_memory(call: Callable[[], Any], output_bytes: int) -> int:
-    """Peak bytes of one call beyond what lives already and its output."""
+def extra_memory(call: Callable[[], Any]) -> int:
+    """Peak bytes of one call beyond what lives already and its output (as the allocator rounds it)."""
     torch.cuda.synchronize()
     before = torch.cuda.memory_allocated()
     torch.cuda.reset_peak_memory_stats()
-    call()
+    output = call()
     torch.cuda.synchronize()
-    return max(0, torch.cuda.max_memory_allocated() - before - output_bytes)
+    after = torch.cuda.memory_allocated()
+    del output
+    return torch.cuda.max_memory_allocated() - max(before, after)
 
 
 def host_us(call: Callable[[], Any]) -> float | None:
