@@ -1,0 +1,98 @@
+"""Runs every kernel on small images for a while: what compute-sanitizer watches (see CONTRIBUTING.md).
+
+compute-sanitizer --tool memcheck python tests/small_kernels.py --seconds 12
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+import torch
+
+import torch_conv  # noqa: F401
+
+OPS = torch.ops.torch_conv
+DTYPES = [torch.float32, torch.uint8, torch.float16, torch.bfloat16, torch.float64, torch.int16]
+BORDERS = ["constant", "replicate", "reflect", "symmetric", "circular", "zero_output", "skip"]
+VARIANTS = {
+    "direct": ["reg", "tile_tma", "tile", "window", "general"],
+    "separable": ["tile_tma", "tile", "strip", "shared", "two_pass"],
+    "box": ["march", "plain"],
+}
+LADDER = ["naive", "constant", "tiled", "l2_halo", "fused"]
+
+served: Counter[str] = Counter()
+
+
+def each_variant(room: str, call: Callable[[], object]) -> None:
+    for variant in VARIANTS[room]:
+        os.environ["TORCH_CONV_VARIANT"] = variant
+        try:
+            call()
+            served[f"{room}/{variant}"] += 1
+        except RuntimeError as refusal:
+            if "cannot serve this call" not in str(refusal):
+                raise
+    os.environ["TORCH_CONV_VARIANT"] = ""
+
+
+def one_round(device: str, dtype: torch.dtype) -> None:
+    border = random.choice(BORDERS)
+    h, w = random.choice([1, 9, 40, 70]), random.choice([8, 33, 136, 264])
+    planar = (torch.rand(2, 2, h, w, device=device) * 200).to(dtype)
+    nhwc = planar.contiguous(memory_format=torch.channels_last)
+    k, length = random.choice([3, 5, 7]), random.choice([3, 7, 15, 21])
+    window, windows = torch.rand(k, k), torch.rand(2, 2, k, k, device=device)
+    taps, own_taps = torch.rand(length), torch.rand(length, device=device)
+    fits = h >= 25 and w >= 26
+    padding = random.choice(["same", "valid"]) if fits else "same"
+    anchor = random.choice([None, [0, k - 1]])
+
+    each_variant("direct", lambda: OPS.filter2d(planar, window, border, padding=padding, anchor=anchor, value=3.0))
+    each_variant("direct", lambda: OPS.filter2d(nhwc, windows, border))
+    each_variant("separable", lambda: OPS.filter2d_separable(planar, taps, taps, border, padding=padding, value=3.0))
+    each_variant("separable", lambda: OPS.filter2d_separable(nhwc, own_taps, taps, border))
+    each_variant("box", lambda: OPS.box2d(planar, [length, length + 4], border, padding=padding, algorithm="box"))
+    OPS.filter2d(planar, window, border, stride=2, dilation=2)
+    OPS.filter2d(planar, torch.rand(40, 40), border)  # too many taps for a kernel's parameters: uploaded
+    if dtype.is_floating_point:
+        depthwise, bank = (
+            torch.rand(4, 1, 3, 3, device=device).to(dtype),
+            torch.rand(3, 2, 3, 5, device=device).to(dtype),
+        )
+        OPS.conv2d(planar, depthwise, groups=2, padding=4)
+        OPS.conv2d(planar, bank, torch.rand(3, device=device).to(dtype), padding=2)
+    if dtype == torch.float32:
+        for rung in LADDER:
+            OPS.ladder2d(planar, torch.rand(3, 3), rung, [16, 16])
+            served[f"ladder/{rung}"] += 1
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=12)
+    parser.add_argument("--device", default="cuda")
+    args = parser.parse_args()
+    random.seed(3)
+    torch.manual_seed(0)
+    end, rounds = time.monotonic() + args.seconds, 0
+    while time.monotonic() < end or rounds < len(DTYPES):
+        one_round(args.device, DTYPES[rounds % len(DTYPES)])
+        rounds += 1
+    if args.device == "cuda":
+        torch.cuda.synchronize()
+    print(f"{rounds} rounds:", ", ".join(f"{name} {count}" for name, count in sorted(served.items())))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
