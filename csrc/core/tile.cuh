@@ -8,8 +8,9 @@ struct TileIndex {
 };
 
 // Tiles of a plane follow each other in raster order, so that halos are still in L2 when the next row of tiles needs
-// them. Only the left and right columns and the bottom row of tiles come first: their blocks patch a border, which
-// would lengthen the grid's tail (7x7 and separable 15x15 with reflect at 4096^2: 3-4 % on one NVIDIA H200).
+// them. Only the left and right columns and the bottom row of tiles come first: their blocks patch a border, and would
+// lengthen the grid's tail (separable 15x15 with reflect at 4096^2 on one NVIDIA H200: 74.9 % of copy with only the
+// bottom row first, 75.3 % so).
 __device__ __forceinline__ TileIndex tile_index(unsigned block, unsigned tiles_x, unsigned tiles_y) {
   const unsigned tiles = tiles_x * tiles_y, plane = block / tiles, edges = 2 * tiles_y;
   unsigned rest = block % tiles, x, row;
