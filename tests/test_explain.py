@@ -73,3 +73,18 @@ def test_refuses_what_the_call_refuses(device):
     kernel = make_window((3, 3))
     expected = torch_conv.reference.filter2d(image.cpu().double(), kernel)
     torch.testing.assert_close(torch_conv.filter2d(image, kernel).cpu().double(), expected, rtol=1e-5, atol=1e-5)
+
+
+def test_leaves_out_alone(device):
+    """Also where the result would be copied into it: leading dimensions that do not merge, a strided gradient."""
+    around = torch.full((2, 4, 3, 9, 8), 7.0, device=device)
+    image = make_image((2, 2, 3, 9, 8), device=device)
+    torch_conv.explain(torch_conv.filter2d, image, make_window((3, 3)), out=around[:, ::2])
+    assert (around == 7).all()
+    around = torch.full((1, 2, 2, 9, 16), 7.0, device=device)
+    image = make_image((1, 2, 9, 8), device=device)
+    torch_conv.explain(torch_conv.spatial_gradient, image, out=around[..., ::2])
+    assert (around == 7).all()
+    torch_conv.spatial_gradient(image, out=around[..., ::2])
+    assert torch.equal(around[..., ::2], torch_conv.spatial_gradient(image))
+    assert (around[..., 1::2] == 7).all()

@@ -147,7 +147,7 @@ Tensor conv(const char* op, const Tensor& input, const Tensor& weight, const std
     const Place place(op, input);
     run(op, place, input,
         Direct2d{.in = in.image,
-                 .out = *writable_image(result, in.image.dtype),
+                 .out = *merge_leading(result, in.image.dtype),
                  .taps = window.taps,
                  .kh = window.kh,
                  .kw = window.kw,

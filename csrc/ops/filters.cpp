@@ -1,5 +1,7 @@
 #include "ops/filters.h"
 
+#include "ops/rooms.h"
+
 namespace torch_conv {
 
 namespace {
@@ -61,12 +63,12 @@ Tensor produce(const char* op, const Tensor& input, const ImageView& in, const G
                                       : in.image.dtype;
   Tensor result = out ? *out : empty_result(input, g.out_h, g.out_w, scalar_type_of(dtype));
   if (result.numel() == 0) return result;
-  if (auto image = writable_image(result, dtype)) {
+  if (auto image = merge_leading(result, dtype)) {
     fill(*image);
   } else {  // a caller's `out` whose leading dimensions do not merge
     Tensor merged = empty_contiguous(result, sizes_of(result), result.scalar_type());
-    fill(*writable_image(merged, dtype));
-    torch::stable::copy_(result, merged);
+    fill(*merge_leading(merged, dtype));
+    if (!explain_mode()) torch::stable::copy_(result, merged);
   }
   return result;
 }

@@ -28,37 +28,6 @@ std::vector<int> channels_inner_order(int dims) {
   return order;
 }
 
-// (..., H, W) as (N, C, H, W); none if the dimensions before C do not merge into one stride.
-std::optional<Image> merge_leading(const Tensor& t, Dtype dtype) {
-  const Sizes size = sizes_of(t), stride = strides_of(t);
-  const int dims = int(size.size());
-  Image x{.data = t.data_ptr(),
-          .dtype = dtype,
-          .n = 1,
-          .c = 1,
-          .h = size[dims - 2],
-          .w = size[dims - 1],
-          .stride_n = 0,
-          .stride_c = 0,
-          .stride_h = stride[dims - 2],
-          .stride_w = stride[dims - 1]};
-  if (dims >= 3) {
-    x.c = size[dims - 3];
-    x.stride_c = stride[dims - 3];
-  }
-  for (int i = dims - 4; i >= 0; --i) {
-    if (size[i] == 0 || x.n == 0) {  // nothing to address: strides do not matter
-      x.n = 0;
-      continue;
-    }
-    if (size[i] == 1) continue;
-    if (x.n == 1) x.stride_n = stride[i];
-    else if (stride[i] != x.stride_n * x.n) return std::nullopt;
-    x.n *= size[i];
-  }
-  return x;
-}
-
 struct Range {
   uintptr_t first, last;
 };
@@ -89,22 +58,13 @@ bool overlaps_itself(const Tensor& t) {
   return false;
 }
 
-}  // namespace
-
+// True where the last of the leading dimensions lies innermost (channels_last, or a permuted (H, W, C) photo): results
+// keep that order. torch_conv/fake.py states the same rule.
 bool channels_inner(const Tensor& t) {
   const int dims = int(t.dim());
   if (dims < 3 || t.is_contiguous()) return false;
   return dense_in_order(sizes_of(t), strides_of(t), channels_inner_order(dims));
 }
-
-ImageView view_input(const char* op, const Tensor& input) {
-  const Dtype dtype = dtype_of(op, "input", input.scalar_type());
-  if (auto image = merge_leading(input, dtype)) return {input, *image};
-  Tensor copy = torch::stable::contiguous(input);
-  return {copy, *merge_leading(copy, dtype)};
-}
-
-namespace {
 
 // Uninitialised, with `input`'s device and order of dimensions.
 Tensor empty_in_order_of(const Tensor& input, const Sizes& sizes, ScalarType dtype) {
@@ -120,6 +80,43 @@ Tensor empty_in_order_of(const Tensor& input, const Sizes& sizes, ScalarType dty
 }
 
 }  // namespace
+
+std::optional<Image> merge_leading(const Tensor& t, Dtype dtype) {
+  const Sizes size = sizes_of(t), stride = strides_of(t);
+  const int dims = int(size.size());
+  Image x{.data = t.data_ptr(),
+          .dtype = dtype,
+          .n = 1,
+          .c = 1,
+          .h = size[dims - 2],
+          .w = size[dims - 1],
+          .stride_n = 0,
+          .stride_c = 0,
+          .stride_h = stride[dims - 2],
+          .stride_w = stride[dims - 1]};
+  if (dims >= 3) {
+    x.c = size[dims - 3];
+    x.stride_c = stride[dims - 3];
+  }
+  for (int i = dims - 4; i >= 0; --i) {
+    if (size[i] == 0 || x.n == 0) {  // nothing to address: strides do not matter
+      x.n = 0;
+      continue;
+    }
+    if (size[i] == 1) continue;
+    if (x.n == 1) x.stride_n = stride[i];
+    else if (stride[i] != x.stride_n * x.n) return std::nullopt;
+    x.n *= size[i];
+  }
+  return x;
+}
+
+ImageView view_input(const char* op, const Tensor& input) {
+  const Dtype dtype = dtype_of(op, "input", input.scalar_type());
+  if (auto image = merge_leading(input, dtype)) return {input, *image};
+  Tensor copy = torch::stable::contiguous(input);
+  return {copy, *merge_leading(copy, dtype)};
+}
 
 Tensor empty_result(const Tensor& input, int64_t h, int64_t w, ScalarType dtype) {
   Sizes sizes = sizes_of(input);
@@ -149,7 +146,5 @@ void check_no_overlap(const char* op, const Tensor& out, const char* argument, c
   const Range a = memory_of(other), b = memory_of(out);
   check(a.last < b.first || b.last < a.first, op, "out must not overlap ", argument);
 }
-
-std::optional<Image> writable_image(const Tensor& result, Dtype dtype) { return merge_leading(result, dtype); }
 
 }  // namespace torch_conv

@@ -94,14 +94,14 @@ def rounded(total: Tensor, input: Tensor, output_dtype: Optional[torch.dtype], o
     if out is not None:
         check_out_dtype(out, output_dtype)
         if not torch.jit.is_scripting():
-            refuse_overlap(input, out)
+            _refuse_overlap(input, out)
         _filter2d_out(total, one, out=out)
         return out
     dtype = input.dtype if output_dtype is None else output_dtype
     return total if dtype == total.dtype else _filter2d(total, one, output_dtype=dtype)
 
 
-def refuse_overlap(input: Tensor, out: Tensor) -> None:
+def _refuse_overlap(input: Tensor, out: Tensor) -> None:
     # `total` is a tensor of its own, so the operator cannot see what the caller must not do.
     if torch.compiler.is_compiling() or input.numel() == 0 or out.numel() == 0:
         return

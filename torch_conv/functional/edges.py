@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from torch_conv.functional._calls import check_out_dtype, public
-from torch_conv.functional._composites import one_window, refuse_overlap, rounded, sum_dtype, sum_of_products
+from torch_conv.functional._composites import one_window, rounded, sum_dtype, sum_of_products
 from torch_conv.functional._types import BroadcastingList2
 from torch_conv.functional._windows import gaussian_parts, gradient_windows, laplacian_taps, odd_sizes
 
@@ -79,10 +79,8 @@ def spatial_gradient(
             target = out.view([planes.size(0), n, out.size(-2), out.size(-1)])
             one_window(planes, windows, border_type, False, padding, value, None, target, algorithm)
             return out
-        if not torch.jit.is_scripting():
-            refuse_overlap(input, out)
         result = one_window(planes, windows, border_type, False, padding, value, out.dtype, None, algorithm)
-        return out.copy_(result.reshape(shape))
+        return rounded(result.reshape(shape), input, output_dtype, out)
     result = one_window(planes, windows, border_type, False, padding, value, output_dtype, None, algorithm)
     return result.reshape(lead + list(result.shape[1:]))
 
