@@ -4,53 +4,19 @@
 #include <stdexcept>
 #include <vector>
 
+#include "box/cpu_window.h"
 #include "box/mean.h"
 #include "box/plan.h"
 #include "core/cpu_strips.h"
 #include "core/parallel.h"
 #include "core/rooms.h"
 
-namespace torch_conv::box {
-
-// One axis of a window far larger than the image: k positions from `pad` before an output on, and apart from them how
-// often every window reads each pixel (nothing if the window is as it was given).
-struct ShortWindow {
-  int64_t k, pad;
-  std::vector<int64_t> apart;
-};
-
-// Whole periods of the border's pattern, or what lies outside whatever the output, are the same for all windows. The
-// rest is at most about two images long, however large the window.
-static ShortWindow shorten(int64_t k, int64_t pad, int64_t n, int64_t outputs, Border border) {
-  ShortWindow w{k, pad, {}};
-  if (border == Border::circular || border == Border::reflect || border == Border::symmetric) {
-    const int64_t period = border == Border::circular    ? n
-                           : border == Border::symmetric ? 2 * n
-                                                         : std::max<int64_t>(1, 2 * n - 2);
-    const int64_t periods = (k - 1) / period;
-    if (periods == 0) return w;
-    w = {k - periods * period, pad % period, std::vector<int64_t>(n)};
-    for (int64_t i = 0; i < period; ++i) w.apart[map_index(i, n, border)] += periods;
-  } else {
-    const int64_t before = std::clamp<int64_t>(pad - outputs + 1, 0, k - 1);
-    const int64_t behind = std::clamp<int64_t>(k - pad - n, 0, k - 1 - before);
-    w.k -= before + behind, w.pad -= before;
-    if (border == Border::replicate && before + behind > 0) {
-      w.apart.resize(n);
-      w.apart.front() += before, w.apart.back() += behind;
-    }
-  }
-  return w;
-}
-
-}  // namespace torch_conv::box
-
 #define TC_CPU_BODY "box/cpu_body.h"
 #include "core/cpu_each_isa.h"
 
 namespace torch_conv::box {
 
-Plan plan_cpu(const Box2d& p, const char* variant) {
+Plan plan_cpu(const Box& p, const char* variant) {
   Plan plan{.algorithm = "box", .variant = "running", .why = "running sums, any window at the same cost"};
   if (*variant && std::strcmp(variant, plan.variant) != 0) {
     plan.variant = nullptr;
@@ -65,12 +31,11 @@ Plan plan_cpu(const Box2d& p, const char* variant) {
   return plan;
 }
 
-void run_cpu(const Box2d& p, const Plan& plan) {
+void run_cpu(const Box& p, const Plan& plan) {
   const auto run = with_type(p.in.dtype, [&](auto t) {
     using T = decltype(t);
     if constexpr (std::is_integral_v<T>) {
-      return sum_bytes(p.in.dtype, p.kh, p.kw) == 4 ? TC_BEST_ISA(box_units<T, uint32_t>)
-                                                    : TC_BEST_ISA(box_units<T, uint64_t>);
+      return sum_bytes(p) == 4 ? TC_BEST_ISA(box_units<T, uint32_t>) : TC_BEST_ISA(box_units<T, uint64_t>);
     } else {
       return TC_BEST_ISA(box_units<acc_t<T>, double>);
     }

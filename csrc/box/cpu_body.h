@@ -8,37 +8,12 @@
 
 constexpr int kBoxRows = 4;  // output rows in one sweep: their chains of additions run side by side
 
-// What a box adds up. Integers are exact (modulo 2^32 or 2^64, as differences of sums that wrapped are), floats
-// are summed in float64.
-struct WholeValue {
-  template <typename S, typename T>
-  static TC_HD S of(T v) {
-    return S(v);
-  }
-};
-// Where a NaN or an infinity came near: the finite values, in a type that their sum cannot overflow, ...
-struct FiniteValue {
-  template <typename S, typename T>
-  static TC_HD S of(T v) {
-    return std::isfinite(v) ? S(v) : S(0);
-  }
-};
-// ... and how many others there are: +Inf and NaN in the lower half of the sum, -Inf and NaN in the upper half.
-__extension__ using Tally = unsigned __int128;
-struct OtherValue {
-  template <typename S, typename T>
-  static TC_HD S of(T v) {
-    const S above = !(v < T(INFINITY)), below = !(v > -T(INFINITY));
-    return above | below << 64;
-  }
-};
-
 // Window sums of consecutive output rows of one plane. Rows are read as T: the image's dtype, or float for the two
 // 16-bit floats.
 template <typename T, typename S, typename Value>
 class BoxSums {
  public:
-  BoxSums(const Box2d& p, int64_t pixel)
+  BoxSums(const Box& p, int64_t pixel)
       : p_(p),
         pixel_(pixel),
         width_(p.in.w * pixel),
@@ -87,7 +62,7 @@ class BoxSums {
   const T* row(int64_t y, int slot) {
     const int64_t m = map_index(y, p_.in.h, p_.place.border);
     if (m < 0) return zeros_.data();
-    const char* src = row_of(p_.in, n_, c_, m);
+    const char* src = pixel_of(p_.in, n_, c_, 0, m, 0);
     if (in_place_) return reinterpret_cast<const T*>(src);
     T* copy = copies_.data() + slot * width_;
     const int64_t stride = pixel_ > 1 ? 1 : p_.in.stride_w;
@@ -202,7 +177,7 @@ class BoxSums {
     return e;
   }
 
-  const Box2d& p_;
+  const Box& p_;
   const int64_t pixel_, width_;
   const box::ShortWindow rows_, cols_;
   const bool in_place_;
@@ -221,23 +196,23 @@ class BoxStrips {
   using A = std::conditional_t<kFloats, acc_t<T>, Real>;  // what is rounded to the output's dtype
 
  public:
-  BoxStrips(const Box2d& p, int64_t pixel) : p_(p), pixel_(pixel), box_(p, pixel), out_(p.out, pixel) {}
+  BoxStrips(const Box& p, int64_t pixel) : p_(p), pixel_(pixel), box_(p, pixel), out_(p.out, pixel) {}
 
   void strip(const Strip& strip) {
     const int64_t channels = pixel_ > 1 ? 1 : p_.in.c;
     n_ = strip.plane / channels, c_ = strip.plane % channels;
-    y_ = strip.y, x_ = {0, p_.out.w};
+    y_ = strip.range, x_ = {0, p_.out.w};
     rows_fit_ = outputs_inside(y_, p_.kh, p_.place.pad_y, 1, 1, p_.in.h);
     columns_fit_ = outputs_inside(x_, p_.kw, p_.place.pad_x, 1, 1, p_.in.w);
     if (p_.place.border == Border::zero_output) {
-      out_.zero(n_, c_, {y_.begin, rows_fit_.begin}, x_);
-      out_.zero(n_, c_, {rows_fit_.end, y_.end}, x_);
-      out_.zero(n_, c_, rows_fit_, {0, columns_fit_.begin});
-      out_.zero(n_, c_, rows_fit_, {columns_fit_.end, p_.out.w});
+      out_.zero(n_, c_, 0, {y_.begin, rows_fit_.begin}, x_);
+      out_.zero(n_, c_, 0, {rows_fit_.end, y_.end}, x_);
+      out_.zero(n_, c_, 0, rows_fit_, {0, columns_fit_.begin});
+      out_.zero(n_, c_, 0, rows_fit_, {columns_fit_.end, p_.out.w});
       y_ = rows_fit_, x_ = columns_fit_;
     }
     if (y_.size() <= 0 || x_.size() <= 0) return;
-    out_.open(n_, x_);
+    out_.open(n_, 0, x_);
     const bool clean = march();
     if constexpr (kFloats)
       if (!clean) march_apart();
@@ -263,8 +238,8 @@ class BoxStrips {
   // The strip with running sums of the finite values and of the others apart, both exact enough to leave no trace of a
   // value behind its window, and at a cost that does not depend on the window either.
   void march_apart() {
-    BoxSums<T, long double, FiniteValue> finite(p_, pixel_);
-    BoxSums<T, Tally, OtherValue> others(p_, pixel_);
+    BoxSums<T, long double, box::FiniteValue> finite(p_, pixel_);
+    BoxSums<T, box::Tally, box::OtherValue> others(p_, pixel_);
     finite.open(n_, c_, x_, y_.begin);
     others.open(n_, c_, x_, y_.begin);
     std::vector<double> together(out_.length());
@@ -341,18 +316,18 @@ class BoxStrips {
     else return divided(total, area_);
   }
 
-  const Box2d& p_;
+  const Box& p_;
   const int64_t pixel_;
   const bool to_integers_ = box::is_integer(p_.out.dtype);
   const int64_t area_ = p_.place.normalized || p_.scale != 1 ? p_.kh * p_.kw : 1;  // what a sum is divided by
-  BoxSums<T, S, WholeValue> box_;
+  BoxSums<T, S, box::WholeValue> box_;
   OutputRows<A> out_;
   int64_t n_ = 0, c_ = 0;
   Range y_{}, x_{}, rows_fit_{}, columns_fit_{};
 };
 
 template <typename T, typename S>
-void box_units(const Box2d& p, const Plan& plan, Range units) {
+void box_units(const Box& p, const Plan& plan, Range units) {
   BoxStrips<T, S> strips(p, interleaved_channels(p.in, p.out));
   // One unit at a time: where running sums start afresh must not depend on the number of threads.
   for (; units.begin < units.end; ++units.begin)

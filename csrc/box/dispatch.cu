@@ -7,7 +7,7 @@ namespace torch_conv::box {
 namespace {
 
 template <typename T, typename Sum>
-void run(const Box2d& p, const Plan& plan, void* stream) {
+void run(const Box& p, const Plan& plan, void* stream) {
   if (std::strcmp(plan.variant, "plain") == 0) return launch(box_plain<T, Sum>, "box_plain", p, plan, stream);
   // 64-bit integer sums mean windows of tens of thousands of pixels at least: not worth a kernel of their own.
   if constexpr (std::is_floating_point_v<Sum> || sizeof(Sum) == 4) {
@@ -19,14 +19,14 @@ void run(const Box2d& p, const Plan& plan, void* stream) {
 
 }  // namespace
 
-Plan plan_cuda(const Box2d& p, const Arch& arch, const char* variant) { return make_plan(p, arch, variant); }
+Plan plan_cuda(const Box& p, const Arch& arch, const char* variant) { return make_plan(p, arch, variant); }
 
-void run_cuda(const Box2d& p, const Plan& plan, void*, void* stream) {
+void run_cuda(const Box& p, const Plan& plan, void*, void* stream) {
   if (plan.blocks == 0) return;
   with_type(p.in.dtype, [&](auto zero) {
     using T = decltype(zero);
     if constexpr (!std::is_integral_v<T>) run<T, acc_t<T>>(p, plan, stream);
-    else if (sum_bytes(p.in.dtype, p.kh, p.kw) == 4) run<T, uint32_t>(p, plan, stream);
+    else if (sum_bytes(p) == 4) run<T, uint32_t>(p, plan, stream);
     else run<T, uint64_t>(p, plan, stream);
   });
 }

@@ -29,7 +29,7 @@ inline int pack_pitch(const Image& x) {
   return packs && x.stride_h > 0 && x.stride_h * size <= INT_MAX ? int(x.stride_h * size) : 0;
 }
 
-inline Args make_args(const Box2d& p, const Plan& plan) {
+inline Args make_args(const Box& p, const Plan& plan) {
   Args a{};
   a.in = p.in.data;
   a.out = p.out.data;
@@ -53,7 +53,7 @@ inline Args make_args(const Box2d& p, const Plan& plan) {
 
 // Blocks beyond the grid's limit loop over the rest of the work.
 template <typename Kernel>
-void launch(Kernel* kernel, const char* name, const Box2d& p, const Plan& plan, void* stream) {
+void launch(Kernel* kernel, const char* name, const Box& p, const Plan& plan, void* stream) {
   allow_shared(kernel, plan.shared_bytes);
   const unsigned grid = unsigned(std::min<int64_t>(plan.blocks, INT_MAX));
   kernel<<<grid, plan.threads, plan.shared_bytes, static_cast<cudaStream_t>(stream)>>>(make_args(p, plan));

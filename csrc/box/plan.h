@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "box/mean.h"
 #include "core/rooms.h"
 
 namespace torch_conv::box {
@@ -21,10 +22,13 @@ constexpr int kMaxThreads = 512;  // 128 registers a thread
 // warps: uint8, k = 200, 4096^2 took 106 us against 78.
 constexpr int columns_per_thread(int element_bytes) { return element_bytes == 8 ? 2 : 4; }
 
-// Bytes of one window sum: 4, or 8 where 32-bit integer sums could wrap around and for float64.
-// Differences of sums that wrapped around are still right as long as the window's own sum fits.
-inline int sum_bytes(Dtype dtype, int64_t kh, int64_t kw) {
-  switch (dtype) {
+// Bytes of one window sum: 4, or 8 where 32-bit integer sums could wrap around and for float64, also as the result's
+// dtype: 4-byte sums leave as float32. Differences of sums that wrapped around are still right as long as the window's
+// own sum fits.
+inline int sum_bytes(const Box& p) {
+  const int64_t kh = p.kh, kw = p.kw;
+  if (is_integer(p.in.dtype) && p.out.dtype == Dtype::f64) return 8;
+  switch (p.in.dtype) {
     case Dtype::f32:
     case Dtype::f16:
     case Dtype::bf16: return 4;
@@ -79,12 +83,12 @@ struct MarchTiles {
 
 // Column tiles read the horizontal halo again, strips read a whole window to start, and both together must fill the
 // machine evenly: takes the cut whose busiest multiprocessor reads the fewest elements. tile_w 0: none fits.
-inline MarchTiles march_tiles(const Box2d& p, const Arch& arch) {
+inline MarchTiles march_tiles(const Box& p, const Arch& arch) {
   // A multiprocessor with fewer columns in flight than this waits for memory and barriers instead of reading. H200,
   // k=200, widths 1024 / 1376 of 8192^2: float32 258 / 273 us, uint8 213 / 197; 960 / 640 of 1080p: uint8 355 / 399.
   const int64_t busy_columns = size_of(p.in.dtype) < 4 ? 1320 : 1152;
   constexpr int64_t kStartRows = 40;  // a block's launch, fill and drain, in rows of reading
-  const int size = size_of(p.in.dtype), sum = sum_bytes(p.in.dtype, p.kh, p.kw), v = columns_per_thread(size);
+  const int size = size_of(p.in.dtype), sum = sum_bytes(p), v = columns_per_thread(size);
   const int64_t planes = p.out.n * p.out.c, width = p.out.w, height = p.out.h;
   int64_t room = int64_t(widest_block(arch, size, sum)) * v - p.kw - v + 1;
   if (room > 32) room = room / 32 * 32;  // tiles of whole warp stores
@@ -113,17 +117,16 @@ inline MarchTiles march_tiles(const Box2d& p, const Arch& arch) {
   return best;
 }
 
-inline int shared_bytes_without_carry(const Box2d& p, int threads) {
-  return march_shape(threads, size_of(p.in.dtype), sum_bytes(p.in.dtype, p.kh, p.kw)).shared_bytes();
+inline int shared_bytes_without_carry(const Box& p, int threads) {
+  return march_shape(threads, size_of(p.in.dtype), sum_bytes(p)).shared_bytes();
 }
 
 // Shared memory of a planned march. Blocks whose border repeats columns get a buffer to carry column sums over, which
 // saves a barrier a chunk, unless it would cost a block that the grid could keep resident.
-inline int march_shared_bytes(const Box2d& p, const Arch& arch, int threads, int64_t blocks) {
+inline int march_shared_bytes(const Box& p, const Arch& arch, int threads, int64_t blocks) {
   const Border border = p.place.border;
   const int without = shared_bytes_without_carry(p, threads);
-  const int with =
-      without + kChunkRows * threads * columns_per_thread(size_of(p.in.dtype)) * sum_bytes(p.in.dtype, p.kh, p.kw);
+  const int with = without + kChunkRows * threads * columns_per_thread(size_of(p.in.dtype)) * sum_bytes(p);
   const bool mirrors = border == Border::replicate || border == Border::reflect || border == Border::symmetric;
   auto resident = [&](int bytes) { return std::min<int64_t>(kMaxThreads / threads, arch.shared_bytes / bytes); };
   const bool free = resident(with) == resident(without) || blocks <= arch.multiprocessors * resident(with);
@@ -135,13 +138,13 @@ inline int march_shared_bytes(const Box2d& p, const Arch& arch, int threads, int
 constexpr int kPlainThreads = 256;
 
 // Sizes and coordinates are 32-bit inside the kernels.
-inline bool sizes_fit(const Box2d& p) {
+inline bool sizes_fit(const Box& p) {
   constexpr int64_t limit = INT_MAX / 4;
   return std::max({p.in.h, p.in.w, p.out.h, p.out.w, p.kh, p.kw}) < limit &&
          std::max(std::abs(p.place.pad_y), std::abs(p.place.pad_x)) < limit;
 }
 
-inline Plan make_plan(const Box2d& p, const Arch& arch, const char* variant) {
+inline Plan make_plan(const Box& p, const Arch& arch, const char* variant) {
   const bool any = *variant == 0;
   const int64_t planes = p.out.n * p.out.c;
   const int64_t in_elements = p.in.n * p.in.c * p.in.h * p.in.w, out_elements = planes * p.out.h * p.out.w;

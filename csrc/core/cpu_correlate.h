@@ -3,7 +3,9 @@
 //
 //            rows[0]  . . . . . .      output row r is the chain over rows[r .. r + kh - 1]: a loaded register serves
 //   out[0]   rows[1]  . . . . . .      up to R rows, a tap V registers. Every chain starts at 0 and runs in the order
-//   out[1]   rows[2]  . . . . . .      (input channel, i, j), so the tile's shape cannot be seen in the bits.
+//   out[1]   rows[2]  . . . . . .      (plane, i, j), so the tile's shape cannot be seen in the bits.
+//
+// A plane is an input channel's, or one of the kd of a volume under the window: planes stand in the order (ci, l).
 
 constexpr int kMaxTileRows = 4;
 // Registers per row: accumulators, one row's values and a tap must fit the 16 registers of SSE and AVX2, 32 of AVX-512.
@@ -11,12 +13,15 @@ template <int R>
 constexpr int kTileVectors = (TC_VEC_BYTES == 64 ? 2 : 1) * (R == 1 ? 4 : 2);
 constexpr int kMaxTileVectors = kTileVectors<1>;
 
+constexpr int64_t kOnePlane[] = {0};
+
 // A window and what comes after its sum. Taps either serve a whole row or differ from channel to channel of an
 // interleaved row: then each stands `pitch` elements wide, repeated with the period of the channels.
 template <typename A>
 struct Window {
-  const A* taps;                // tap (i, j) of input channel ci: taps[ci * stride_ci + (i * kw + j) * pitch]
-  int64_t channels, stride_ci;  // input channels, and elements from one's taps to the next's
+  const A* taps;      // tap (i, j) of plane p: taps[at[p] + (i * kw + j) * pitch]
+  const int64_t* at;  // where each plane's taps begin
+  int64_t planes;
   int64_t kh, kw;
   int64_t period = 0, pitch = 1;  // period 0: one tap for the whole row
   const A* divisor = nullptr;     // sums are divided by this ...
@@ -53,9 +58,9 @@ TC_HD void correlate_tile(const A* const* rows, const Window<A>& w, const int64_
   Vec<A> acc[R][V] = {};
   const int64_t phase = PerChannel ? x % w.period : 0;
   const int64_t tap_row = w.kw * w.pitch;
-  for (int64_t ci = 0; ci < w.channels; ++ci, rows += R - 1 + w.kh) {
+  for (int64_t p = 0; p < w.planes; ++p, rows += R - 1 + w.kh) {
     const A* taps[R];
-    const A* first = w.taps + ci * w.stride_ci;
+    const A* first = w.taps + w.at[p];
     auto row = [&]<int LO, int HI>(int64_t q) {
 #pragma GCC unroll 8
       for (int r = LO; r <= HI; ++r) taps[r] = first + (q - r) * tap_row;
@@ -93,7 +98,7 @@ TC_HD void cover(int64_t width, F f) {
   if (x < width) f.template operator()<1>(std::max<int64_t>(0, width - kLanes<A>));
 }
 
-// `height` (1 .. kMaxTileRows, at most kh) output rows of `width` elements; rows: (height - 1 + kh) per input channel.
+// `height` (1 .. kMaxTileRows, at most kh) output rows of `width` elements; rows: (height - 1 + kh) per plane.
 template <typename A>
 void correlate(int height, const A* const* rows, const Window<A>& w, const int64_t* offset, A* const* out,
                int64_t width) {
@@ -121,11 +126,11 @@ void correlate_inside(const A* const* rows, const A* ones, Range inside, const W
   cover<A, 1>(width, [&]<int V>(int64_t x) {
     Vec<A> acc = {}, sum = {};
     const int64_t phase = PerChannel ? x % w.period : 0;
-    for (int64_t ci = 0; ci < w.channels; ++ci)
+    for (int64_t p = 0; p < w.planes; ++p)
       for (int64_t i = inside.begin; i < inside.end; ++i) {
-        const A* row = rows[ci * inside.size() + i - inside.begin] + x;
+        const A* row = rows[p * inside.size() + i - inside.begin] + x;
         for (int64_t j = 0; j < w.kw; ++j) {
-          const Vec<A> tap = spread<PerChannel>(w.taps + ci * w.stride_ci + (i * w.kw + j) * w.pitch, phase);
+          const Vec<A> tap = spread<PerChannel>(w.taps + w.at[p] + (i * w.kw + j) * w.pitch, phase);
           const auto in = load(ones + x + offset[j]) != Vec<A>{};
           acc = in ? fma(tap, load(row + offset[j]), acc) : acc;
           sum = in ? sum + (tap < Vec<A>{} ? -tap : tap) : sum;

@@ -15,10 +15,10 @@ int64_t repeat_pitch(int64_t period) {
 
 // The sum of |taps| in the order of the chain.
 template <typename A>
-A weight_of(const A* taps, int64_t channels, int64_t stride_ci, int64_t count) {
+A weight_of(const Window<A>& w) {
   A sum = 0;
-  for (int64_t ci = 0; ci < channels; ++ci)
-    for (int64_t t = 0; t < count; ++t) sum += std::abs(taps[ci * stride_ci + t]);
+  for (int64_t p = 0; p < w.planes; ++p)
+    for (int64_t t = 0; t < w.kh * w.kw; ++t) sum += std::abs(w.taps[w.at[p] + t * w.pitch]);
   return sum;
 }
 
@@ -29,9 +29,9 @@ class OutputRows {
  public:
   OutputRows(const Image& image, int64_t pixel) : image_(image), pixel_(pixel), write_(row_writer<A>(image.dtype)) {}
 
-  // From here on rows are the pixels `x` of a channel of sample n.
-  void open(int64_t n, Range x) {
-    n_ = n, x_ = x.begin, length_ = x.size() * pixel_;
+  // From here on rows are the pixels `x` of plane z of a channel of sample n.
+  void open(int64_t n, int64_t z, Range x) {
+    n_ = n, z_ = z, x_ = x.begin, length_ = x.size() * pixel_;
     in_place_ = image_.dtype == kDtypeOf<A> && image_.stride_w == pixel_ && length_ >= kLanes<A>;
     if (!in_place_) scratch_.resize(std::max<size_t>(scratch_.size(), kMaxTileRows * (length_ + kLanes<A>)));
   }
@@ -40,17 +40,18 @@ class OutputRows {
 
   // Row r (0 .. kMaxTileRows) of a tile, to be filled and then given to `done`.
   A* row(int r, int64_t c, int64_t y) {
-    return in_place_ ? static_cast<A*>(pixel_of(image_, n_, c, y, x_)) : scratch_.data() + r * (length_ + kLanes<A>);
+    return in_place_ ? reinterpret_cast<A*>(pixel_of(image_, n_, c, z_, y, x_))
+                     : scratch_.data() + r * (length_ + kLanes<A>);
   }
 
   void done(const A* row, int64_t c, int64_t y) {
-    if (!in_place_) write_(row, length_, pixel_of(image_, n_, c, y, x_), pixel_ > 1 ? 1 : image_.stride_w);
+    if (!in_place_) write_(row, length_, pixel_of(image_, n_, c, z_, y, x_), pixel_ > 1 ? 1 : image_.stride_w);
   }
 
   // Writes 0 to the pixels `x` of the rows `y` (Border::zero_output).
-  void zero(int64_t n, int64_t c, Range y, Range x) {
+  void zero(int64_t n, int64_t c, int64_t z, Range y, Range x) {
     if (x.size() <= 0) return;
-    open(n, x);
+    open(n, z, x);
     for (int64_t at = y.begin; at < y.end; ++at) {
       A* out = row(0, c, at);
       std::fill_n(out, length_, A(0));
@@ -62,7 +63,7 @@ class OutputRows {
   const Image& image_;
   const int64_t pixel_;
   const WriteRow<A> write_;
-  int64_t n_ = 0, x_ = 0, length_ = 0;
+  int64_t n_ = 0, z_ = 0, x_ = 0, length_ = 0;
   bool in_place_ = false;
   std::vector<A> scratch_;
 };

@@ -1,4 +1,4 @@
-// Ranges along an axis, and how the CPU rooms cut planes into strips of rows.
+// Ranges along an axis, and how the CPU rooms cut images and volumes into strips.
 #pragma once
 
 #include <algorithm>
@@ -28,10 +28,10 @@ inline Range outputs_inside(Range wanted, int64_t k, int64_t pad, int64_t stride
   return positions_inside(wanted, -pad, stride, n - (k - 1) * dilation);
 }
 
-// A strip of output rows of one plane.
+// A strip of output rows of one plane; in a march along z, of output planes of one block of rows.
 struct Strip {
   int64_t plane;
-  Range y;
+  Range range;
 };
 
 // Work is handed out in units of `unit` rows of a plane; a thread's range of units becomes as few strips as possible,
@@ -56,7 +56,7 @@ inline int64_t interleaved_channels(const Image& in, const Image& out) {
 }
 
 inline double elements_of(const Image& image) {
-  return double(image.n) * double(image.c) * double(image.h) * double(image.w);
+  return double(image.n) * double(image.c) * double(image.d) * double(image.h) * double(image.w);
 }
 
 inline double bytes_of(const Image& image) { return elements_of(image) * size_of(image.dtype); }
@@ -79,14 +79,10 @@ inline int64_t unit_grain(const Plan& plan) {
   return std::max<int64_t>(1, int64_t(kFlopsOfAThread / std::max(1.0, plan.flops / double(plan.blocks))));
 }
 
-inline const char* row_of(const Image& image, int64_t n, int64_t c, int64_t y) {
-  return static_cast<const char*>(image.data) +
-         (n * image.stride_n + c * image.stride_c + y * image.stride_h) * size_of(image.dtype);
-}
-
-inline void* pixel_of(const Image& image, int64_t n, int64_t c, int64_t y, int64_t x) {
-  return static_cast<char*>(image.data) +
-         (n * image.stride_n + c * image.stride_c + y * image.stride_h + x * image.stride_w) * size_of(image.dtype);
+inline char* pixel_of(const Image& image, int64_t n, int64_t c, int64_t z, int64_t y, int64_t x) {
+  const int64_t at =
+      n * image.stride_n + c * image.stride_c + z * image.stride_d + y * image.stride_h + x * image.stride_w;
+  return static_cast<char*>(image.data) + at * size_of(image.dtype);
 }
 
 }  // namespace torch_conv

@@ -1,9 +1,9 @@
 // What a room is asked to compute: plain numbers, no torch.
 //
-// Axes stand in the order n, c, h, w. Sizes and strides are in elements, never bytes.
-// Taps and bias are in the accumulation dtype: float64 for float64 images, else float32.
-// Taps are correlated as they lie (the hall has flipped them if a convolution was asked for)
-// and already divided by their sum if `normalized` was asked for (box and skip excepted).
+// Axes stand in the order n, c, d, h, w; an image is a volume of depth 1. Sizes and strides are in elements, never
+// bytes. Taps and bias are in the accumulation dtype: float64 for float64 images, else float32. Taps are correlated as
+// they lie (the hall has flipped them if a convolution was asked for) and already divided by their sum if `normalized`
+// was asked for (box and skip excepted).
 #pragma once
 
 #include <cstdint>
@@ -16,19 +16,24 @@ namespace torch_conv {
 constexpr TC_HD int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 constexpr TC_HD int64_t round_up(int64_t a, int64_t multiple) { return ceil_div(a, multiple) * multiple; }
 
+// A window or an image along its spatial axes; depth 1 where there are two.
+struct Extent {
+  int64_t d = 1, h, w;
+};
+
 struct Image {
   void* data;
   Dtype dtype;
-  int64_t n, c, h, w;
-  int64_t stride_n, stride_c, stride_h, stride_w;
+  int64_t n, c, d, h, w;
+  int64_t stride_n, stride_c, stride_d, stride_h, stride_w;
 };
 
-// Where output (y, x) reads: tap (i, j) lies on input
-// (y * stride_y + i * dilation_y - pad_y, x * stride_x + j * dilation_x - pad_x).
+// Where output (z, y, x) reads: tap (l, i, j) lies on input (z * stride_z + l * dilation_z - pad_z,
+// y * stride_y + i * dilation_y - pad_y, x * stride_x + j * dilation_x - pad_x).
 struct Placement {
-  int64_t pad_y, pad_x;
-  int64_t stride_y = 1, stride_x = 1;
-  int64_t dilation_y = 1, dilation_x = 1;
+  int64_t pad_z = 0, pad_y, pad_x;
+  int64_t stride_z = 1, stride_y = 1, stride_x = 1;
+  int64_t dilation_z = 1, dilation_y = 1, dilation_x = 1;
   Border border = Border::constant;
   double value = 0;         // what Border::constant reads outside
   bool normalized = false;  // only with Border::skip: divide by the sum of the |taps| inside
@@ -48,35 +53,48 @@ struct Taps {
 // H200), an upload is one small launch more.
 constexpr int64_t kInlineTapBytes = 256;
 
-// out[n, co] = bias[co] + sum over the group's ci, then i, then j (in this order, one fma chain that
-// starts at 0) of taps[n, co, ci][i, j] * in[n, ci]. A filter is the depthwise case: groups == c.
-struct Direct2d {
+// out[n, co] = bias[co] + sum over the group's ci, then l, i, j (in this order, one fma chain that
+// starts at 0) of taps[n, co, ci][l, i, j] * in[n, ci]. A filter is the depthwise case: groups == c.
+struct Direct {
   Image in, out;
   Taps taps;
-  int64_t kh, kw;
+  int64_t kd = 1, kh, kw;
   Placement place;
   int64_t groups;
   const void* bias;  // one per output channel, on the images' device, or null
   bool one_window() const { return taps.stride_n == 0 && taps.stride_c == 0; }
 };
 
-// out = column pass over taps_y of the row pass over taps_x, on the extended image; intermediates in
-// the accumulation dtype. The row pass (x) comes first, each pass one fma chain that starts at 0.
-// in and out have the same channels. stride_ci is unused.
-struct Separable2d {
+// out = depth pass over taps_z of the column pass over taps_y of the row pass over taps_x, on the extended image;
+// intermediates in the accumulation dtype. The row pass (x) comes first, each pass one fma chain that starts at 0.
+// An image (depth 1, kd 1) has no depth pass. in and out have the same channels. stride_ci is unused.
+struct Separable {
   Image in, out;
-  Taps taps_x, taps_y;
-  int64_t kh, kw;
+  Taps taps_x, taps_y, taps_z;
+  int64_t kd = 1, kh, kw;
   Placement place;
 };
 
 // out = window sum * scale (Border::skip with place.normalized: window sum / number of pixels inside).
 // Strides and dilations are 1.
-struct Box2d {
+struct Box {
   Image in, out;
-  int64_t kh, kw;
+  int64_t kd = 1, kh, kw;
   double scale;
   Placement place;
+};
+
+// The third axis of a 3-D box, after the planes' sums: out = sum over l of sums[z + l - pad_z] * scale (Border::skip
+// with place.normalized: divided by the number of voxels of the kd x kh x kw window inside). `sums` holds unscaled kh x
+// kw sums of every plane in float64, or in float32 for float sources and for whole numbers that stay below 2^24; what
+// lies outside along z is `outside` for Border::constant. Integer sources' sums are exact and their means are rounded
+// once.
+struct BoxDepth {
+  Image sums, out;
+  Dtype source;  // of the volume that was summed
+  int64_t kd, kh, kw;
+  double scale, outside;
+  Placement place;  // along y and x too: Border::skip counts by it
 };
 
 // A textbook kernel of the ladder (float32, contiguous, zero padding, radius k / 2, square odd window). Its taps lie in
@@ -90,6 +108,25 @@ struct Ladder2d {
   int64_t planes, h, w;
   int k;
   int block_x, block_y;
+};
+
+// The same for volumes and odd windows of any three extents. `taps` holds kd * kh * kw taps; the separable rung takes
+// kd + kh + kw: along z, then y, then x. A launch may carry 32764 bytes of parameters.
+constexpr int64_t kLadder3dTapBytes = 32000;
+
+struct Ladder3d {
+  const float* in;
+  float* out;
+  const float* taps;  // host memory
+  int64_t volumes, d, h, w;
+  int kd, kh, kw;
+  int block_x, block_y, block_z;
+  float* scratch;  // as large as out; only the separable rung on CUDA has it
+
+  // What a block of the tiled rungs keeps in shared memory: its tile, and the halo of a window of these extents.
+  int64_t tile_bytes(int64_t window_d, int64_t window_h, int64_t window_w) const {
+    return 4 * (block_z + window_d - 1) * (block_y + window_h - 1) * (block_x + window_w - 1);
+  }
 };
 
 }  // namespace torch_conv

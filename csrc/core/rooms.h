@@ -19,31 +19,58 @@ struct Arch {
 
 // `variant` pins a room's kernel by its Plan::variant name ("" lets the room choose; tests and benchmarks
 // set TORCH_CONV_VARIANT). A plan with a null `variant` means: this variant cannot serve this problem.
+//
+// direct2d, separable2d and box serve images (in.d == 1, kd == 1), direct3d and separable3d volumes; direct serves both
+// on the CPU.
+namespace direct {
+Plan plan_cpu(const Direct& p, const char* variant);
+void run_cpu(const Direct& p, const Plan& plan);
+}  // namespace direct
+
 namespace direct2d {
-Plan plan_cpu(const Direct2d& p, const char* variant);
-void run_cpu(const Direct2d& p, const Plan& plan);
-Plan plan_cuda(const Direct2d& p, const Arch& arch, const char* variant);
-void run_cuda(const Direct2d& p, const Plan& plan, void* scratch, void* stream);
+Plan plan_cuda(const Direct& p, const Arch& arch, const char* variant);
+void run_cuda(const Direct& p, const Plan& plan, void* scratch, void* stream);
 }  // namespace direct2d
 
+namespace direct3d {
+Plan plan_cuda(const Direct& p, const Arch& arch, const char* variant);
+void run_cuda(const Direct& p, const Plan& plan, void* scratch, void* stream);
+}  // namespace direct3d
+
 namespace separable2d {
-Plan plan_cpu(const Separable2d& p, const char* variant);
-void run_cpu(const Separable2d& p, const Plan& plan);
-Plan plan_cuda(const Separable2d& p, const Arch& arch, const char* variant);
-void run_cuda(const Separable2d& p, const Plan& plan, void* scratch, void* stream);
+Plan plan_cpu(const Separable& p, const char* variant);
+void run_cpu(const Separable& p, const Plan& plan);
+Plan plan_cuda(const Separable& p, const Arch& arch, const char* variant);
+void run_cuda(const Separable& p, const Plan& plan, void* scratch, void* stream);
 }  // namespace separable2d
 
+// One launch for all three passes; its plan has no variant for what it does not serve, which the hall then takes apart
+// into planes and depth.
+namespace separable3d {
+Plan plan_cuda(const Separable& p, const Arch& arch, const char* variant);
+void run_cuda(const Separable& p, const Plan& plan, void* scratch, void* stream);
+}  // namespace separable3d
+
 namespace box {
-Plan plan_cpu(const Box2d& p, const char* variant);
-void run_cpu(const Box2d& p, const Plan& plan);
-Plan plan_cuda(const Box2d& p, const Arch& arch, const char* variant);
-void run_cuda(const Box2d& p, const Plan& plan, void* scratch, void* stream);
+Plan plan_cpu(const Box& p, const char* variant);
+void run_cpu(const Box& p, const Plan& plan);
+Plan plan_cuda(const Box& p, const Arch& arch, const char* variant);
+void run_cuda(const Box& p, const Plan& plan, void* scratch, void* stream);
+
+Plan plan_depth_cpu(const BoxDepth& p, const char* variant);
+void run_depth_cpu(const BoxDepth& p, const Plan& plan);
+Plan plan_depth_cuda(const BoxDepth& p, const Arch& arch, const char* variant);
+void run_depth_cuda(const BoxDepth& p, const Plan& plan, void* scratch, void* stream);
 }  // namespace box
 
 namespace ladder {
 enum class Variant : int8_t { naive, constant, tiled, l2_halo, fused };
 void run_cpu(const Ladder2d& p, Variant variant);  // float64 sums: the ladder's gold
 void run_cuda(const Ladder2d& p, Variant variant, void* stream);
+
+enum class Variant3d : int8_t { naive, tiled, separable };
+void run_cpu(const Ladder3d& p, Variant3d variant);  // float64 sums: the ladder's gold
+void run_cuda(const Ladder3d& p, Variant3d variant, void* stream);
 }  // namespace ladder
 
 // The CUDA side of every room, on the device and stream that `enter` made current.
@@ -56,13 +83,20 @@ struct CudaRooms {
   // the host memory may be freed at once, capturable in a CUDA graph.
   void (*upload)(const void* host, void* device, int64_t bytes, void* stream);
 
-  Plan (*direct2d_plan)(const Direct2d&, const Arch&, const char* variant);
-  void (*direct2d_run)(const Direct2d&, const Plan&, void* scratch, void* stream);
-  Plan (*separable2d_plan)(const Separable2d&, const Arch&, const char* variant);
-  void (*separable2d_run)(const Separable2d&, const Plan&, void* scratch, void* stream);
-  Plan (*box_plan)(const Box2d&, const Arch&, const char* variant);
-  void (*box_run)(const Box2d&, const Plan&, void* scratch, void* stream);
+  Plan (*direct2d_plan)(const Direct&, const Arch&, const char* variant);
+  void (*direct2d_run)(const Direct&, const Plan&, void* scratch, void* stream);
+  Plan (*direct3d_plan)(const Direct&, const Arch&, const char* variant);
+  void (*direct3d_run)(const Direct&, const Plan&, void* scratch, void* stream);
+  Plan (*separable2d_plan)(const Separable&, const Arch&, const char* variant);
+  void (*separable2d_run)(const Separable&, const Plan&, void* scratch, void* stream);
+  Plan (*separable3d_plan)(const Separable&, const Arch&, const char* variant);
+  void (*separable3d_run)(const Separable&, const Plan&, void* scratch, void* stream);
+  Plan (*box_plan)(const Box&, const Arch&, const char* variant);
+  void (*box_run)(const Box&, const Plan&, void* scratch, void* stream);
+  Plan (*box_depth_plan)(const BoxDepth&, const Arch&, const char* variant);
+  void (*box_depth_run)(const BoxDepth&, const Plan&, void* scratch, void* stream);
   void (*ladder2d_run)(const Ladder2d&, ladder::Variant, void* stream);
+  void (*ladder3d_run)(const Ladder3d&, ladder::Variant3d, void* stream);
 };
 
 }  // namespace torch_conv

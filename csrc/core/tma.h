@@ -62,6 +62,36 @@ inline CUtensorMap plane_map(const Image& image, int box_w, int box_h, int pack 
   return map;
 }
 
+// The same for volumes.
+inline bool volume_possible(const Image& x) {
+  const int64_t stride = x.stride_d * size_of(x.dtype);
+  return possible(x) && (x.d == 1 || (stride > 0 && stride % 16 == 0 && x.stride_d < (int64_t(1) << 36))) &&
+         x.d < (int64_t(1) << 31);
+}
+
+// A map whose boxes are box_w x box_h elements of one plane of a volume; coordinates (x, y, z, c, n), the first three
+// signed. `pack` as above.
+inline CUtensorMap volume_map(const Image& image, int box_w, int box_h, int pack = 1) {
+  Image x = image;
+  x.w /= pack;
+  const int64_t size = size_of(x.dtype) * pack;
+  auto stride = [&](int64_t s, int64_t count) { return cuuint64_t(count == 1 ? 16 : s * size_of(x.dtype)); };
+  const cuuint64_t dims[5] = {cuuint64_t(x.w), cuuint64_t(x.h), cuuint64_t(x.d), cuuint64_t(x.c), cuuint64_t(x.n)};
+  const cuuint64_t strides[4] = {stride(x.stride_h, x.h), stride(x.stride_d, x.d), stride(x.stride_c, x.c),
+                                 stride(x.stride_n, x.n)};
+  const cuuint32_t box[5] = {cuuint32_t(box_w), cuuint32_t(box_h), 1, 1, 1};
+  const cuuint32_t steps[5] = {1, 1, 1, 1, 1};
+  const auto type = size == 4   ? CU_TENSOR_MAP_DATA_TYPE_FLOAT32
+                    : size == 2 ? CU_TENSOR_MAP_DATA_TYPE_UINT16
+                                : CU_TENSOR_MAP_DATA_TYPE_UINT8;
+  CUtensorMap map;
+  const CUresult status =
+      encode_tiled()(&map, type, 5, x.data, dims, strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
+                     CU_TENSOR_MAP_SWIZZLE_NONE, CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  if (status != CUDA_SUCCESS) throw std::runtime_error("torch_conv: encoding a tensor map failed");
+  return map;
+}
+
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
 
 __device__ __forceinline__ uint32_t shared_address(const void* p) {
@@ -73,6 +103,19 @@ __device__ __forceinline__ void barrier_init(uint64_t* barrier) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(shared_address(barrier)));
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
+
+// The same for a phase of `count` arrivals.
+__device__ __forceinline__ void barrier_init(uint64_t* barrier, int count) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(count));
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
+
+__device__ __forceinline__ void barrier_arrive(uint64_t* barrier) {
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier)) : "memory");
+}
+
+// A thread's own writes to shared memory before later bulk copies into the same place.
+__device__ __forceinline__ void fence_before_copy() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
 __device__ __forceinline__ void barrier_expect(uint64_t* barrier, int bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(barrier)), "r"(bytes)
@@ -98,6 +141,16 @@ __device__ __forceinline__ void load_box(void* shared, const CUtensorMap* map, u
       "cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6}], "
       "[%2];" ::"r"(shared_address(shared)),
       "l"(map), "r"(shared_address(barrier)), "r"(x), "r"(y), "r"(c), "r"(n)
+      : "memory");
+}
+
+// ... of plane z of volume (c, n).
+__device__ __forceinline__ void load_box(void* shared, const CUtensorMap* map, uint64_t* barrier, int x, int y, int z,
+                                         int c, int n) {
+  asm volatile(
+      "cp.async.bulk.tensor.5d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6, "
+      "%7}], [%2];" ::"r"(shared_address(shared)),
+      "l"(map), "r"(shared_address(barrier)), "r"(x), "r"(y), "r"(z), "r"(c), "r"(n)
       : "memory");
 }
 

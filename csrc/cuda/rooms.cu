@@ -92,10 +92,17 @@ extern "C" __attribute__((visibility("default"))) const void* torch_conv_cuda_ro
                                .upload = upload,
                                .direct2d_plan = direct2d::plan_cuda,
                                .direct2d_run = direct2d::run_cuda,
+                               .direct3d_plan = direct3d::plan_cuda,
+                               .direct3d_run = direct3d::run_cuda,
                                .separable2d_plan = separable2d::plan_cuda,
                                .separable2d_run = separable2d::run_cuda,
+                               .separable3d_plan = separable3d::plan_cuda,
+                               .separable3d_run = separable3d::run_cuda,
                                .box_plan = box::plan_cuda,
                                .box_run = box::run_cuda,
-                               .ladder2d_run = ladder::run_cuda};
+                               .box_depth_plan = box::plan_depth_cuda,
+                               .box_depth_run = box::run_depth_cuda,
+                               .ladder2d_run = ladder::run_cuda,
+                               .ladder3d_run = ladder::run_cuda};
   return &rooms;
 }

@@ -12,7 +12,7 @@
 namespace torch_conv::direct2d {
 
 struct GeneralArgs {
-  Direct2d p;
+  Direct p;
   int64_t groups_of_four;  // per row
   int64_t threads;         // in all
   bool channels_inner;
@@ -21,7 +21,7 @@ struct GeneralArgs {
 
 // Normalised skip: the sum of the |taps| that lie inside the image.
 template <typename A>
-__device__ A taps_inside(const Direct2d& p, const A* taps, int64_t y, int64_t x) {
+__device__ A taps_inside(const Direct& p, const A* taps, int64_t y, int64_t x) {
   const Placement& s = p.place;
   A sum = 0;
   for (int64_t i = 0; i < p.kh; ++i) {
@@ -37,7 +37,7 @@ __device__ A taps_inside(const Direct2d& p, const A* taps, int64_t y, int64_t x)
 
 // One row of the window over the four pixels that start at column `x` of the output.
 template <typename T, typename A>
-__device__ __forceinline__ void add_row(const Direct2d& p, const T* row, const A* taps, int64_t x, A (&sum)[4]) {
+__device__ __forceinline__ void add_row(const Direct& p, const T* row, const A* taps, int64_t x, A (&sum)[4]) {
   const Placement& s = p.place;
   const int64_t first = x * s.stride_x - s.pad_x, step = p.in.stride_w;
   const int64_t last = first + 3 * s.stride_x + (p.kw - 1) * s.dilation_x;
@@ -76,7 +76,7 @@ template <typename T>
 __global__ void __launch_bounds__(256)
     direct2d_general(const __grid_constant__ GeneralArgs a, const __grid_constant__ ParamTaps param_taps) {
   using A = acc_t<T>;
-  const Direct2d& p = a.p;
+  const Direct& p = a.p;
   const Placement& s = p.place;
   int64_t index = int64_t(blockIdx.x) * blockDim.x + threadIdx.x;
   if (index >= a.threads) return;

@@ -44,7 +44,7 @@ struct PlaneArgs {
 };
 
 template <typename T>
-PlaneArgs<T> plane_args(const Direct2d& p, const Plan& plan, int lead) {
+PlaneArgs<T> plane_args(const Direct& p, const Plan& plan, int lead) {
   using A = acc_t<T>;
   return {.in = static_cast<const T*>(p.in.data),
           .out = static_cast<T*>(p.out.data),

@@ -19,7 +19,7 @@
 namespace torch_conv::direct2d {
 
 struct WindowArgs {
-  Direct2d p;
+  Direct p;
   int pitch, rows, tap_pitch;  // of the tile and of a row of taps, in elements
   int tiles_x, tiles_y;
   int in_per_group, out_per_group;
@@ -34,7 +34,7 @@ template <typename T>
 __global__ void __launch_bounds__(32 * kWindowWarps)
     direct2d_window(const __grid_constant__ WindowArgs a, const __grid_constant__ ParamTaps param_taps) {
   using A = acc_t<T>;
-  const Direct2d& p = a.p;
+  const Direct& p = a.p;
   extern __shared__ __align__(128) unsigned char shared_bytes[];
   A* tile = reinterpret_cast<A*>(shared_bytes);
   A* taps = tile + a.pitch * a.rows;

@@ -3,6 +3,7 @@
 
 #include <climits>
 
+#include "direct2d/kernel_column.cuh"
 #include "direct2d/kernel_general.cuh"
 #include "direct2d/kernel_reg.cuh"
 #include "direct2d/kernel_tile.cuh"
@@ -17,14 +18,14 @@ inline unsigned grid_of(const Plan& plan) {
 }
 
 // Bytes of all windows of a problem; only host taps (never more than kInlineTapBytes) are copied.
-inline ParamTaps param_taps(const Direct2d& p) {
+inline ParamTaps param_taps(const Direct& p) {
   const int64_t per_channel = p.kh * p.kw * (p.in.c / p.groups);
   const int64_t channels = p.taps.stride_c ? p.out.c : 1, samples = p.taps.stride_n ? p.out.n : 1;
   return ParamTaps::from(p.taps, per_channel * channels * samples * (p.in.dtype == Dtype::f64 ? 8 : 4));
 }
 
 template <typename T, int K, bool kBulk, bool kAligned>
-void launch_tile(const Direct2d& p, const Plan& plan, cudaStream_t stream) {
+void launch_tile(const Direct& p, const Plan& plan, cudaStream_t stream) {
   constexpr TileShape shape = tile_shape(sizeof(T), K);
   constexpr int pack = tile_pack(sizeof(T));
   CUtensorMap map{};
@@ -36,20 +37,20 @@ void launch_tile(const Direct2d& p, const Plan& plan, cudaStream_t stream) {
 }
 
 template <typename T, int K>
-void launch_tile(const Direct2d& p, const Plan& plan, cudaStream_t stream) {
+void launch_tile(const Direct& p, const Plan& plan, cudaStream_t stream) {
   if (std::strcmp(plan.variant, "tile_tma") != 0) return launch_tile<T, K, false, false>(p, plan, stream);
   if (aligned_rows(p.out) && lead_columns(p) == 0) return launch_tile<T, K, true, true>(p, plan, stream);
   return launch_tile<T, K, true, false>(p, plan, stream);
 }
 
 template <typename T, int K>
-void launch_reg(const Direct2d& p, const Plan& plan, cudaStream_t stream) {
+void launch_reg(const Direct& p, const Plan& plan, cudaStream_t stream) {
   direct2d_reg<T, K><<<grid_of(plan), plan.threads, 0, stream>>>(plane_args<T>(p, plan, 0), param_taps(p));
   launch_check("direct2d_reg");
 }
 
 template <typename T>
-void launch_general(const Direct2d& p, const Plan& plan, cudaStream_t stream) {
+void launch_general(const Direct& p, const Plan& plan, cudaStream_t stream) {
   const int64_t fours = ceil_div(p.out.w, 4);
   const GeneralArgs args{.p = p,
                          .groups_of_four = fours,
@@ -62,7 +63,7 @@ void launch_general(const Direct2d& p, const Plan& plan, cudaStream_t stream) {
 }
 
 template <typename T>
-void launch_window(const Direct2d& p, const Plan& plan, cudaStream_t stream) {
+void launch_window(const Direct& p, const Plan& plan, cudaStream_t stream) {
   const WindowShape shape = window_shape(p);
   const WindowArgs args{.p = p,
                         .pitch = int(shape.pitch),
@@ -77,9 +78,51 @@ void launch_window(const Direct2d& p, const Plan& plan, cudaStream_t stream) {
   launch_check("direct2d_window");
 }
 
+template <typename T, int N, bool kAny, int KH = 0>
+void launch_column(const Direct& p, const Plan& plan, const ParamTaps& taps, cudaStream_t stream) {
+  const ColumnArgs args{.in = p.in.data,
+                        .out = p.out,
+                        .in_n = p.in.stride_n,
+                        .in_c = p.in.stride_c,
+                        .row_bytes = unsigned(p.in.stride_h * sizeof(T)),
+                        .h = int(p.in.h),
+                        .kh = int(p.kh),
+                        .pad = int(p.place.pad_y),
+                        .tiles_x = unsigned(ceil_div(p.out.w, plan.tile_w)),
+                        .tiles_y = unsigned(ceil_div(p.out.h, plan.tile_h)),
+                        .channels_out = unsigned(p.out.c),
+                        .multiplier = unsigned(p.out.c / p.groups),
+                        .border = p.place.border,
+                        .value = p.place.value,
+                        .taps_n = p.taps.stride_n,
+                        .taps_c = p.taps.stride_c,
+                        .bias = p.bias};
+  direct2d_column<T, N, kAny, KH><<<grid_of(plan), plan.threads, 0, stream>>>(args, taps);
+  launch_check("direct2d_column");
+}
+
+template <typename T>
+void launch_column(const Direct& p, const Plan& plan, cudaStream_t stream) {
+  constexpr int N = sizeof(T) == 8 ? 2 : 4;
+  const Direct column = column_problem(p);
+  const ParamTaps taps = param_taps(p);
+  if (plan.tile_w == 32) return launch_column<T, 1, true>(column, plan, taps, stream);
+  if (p.in.dtype != p.out.dtype) return launch_column<T, N, true>(column, plan, taps, stream);
+  if constexpr (std::is_same_v<T, float>) switch (p.kh) {
+      case 3: return launch_column<T, N, false, 3>(column, plan, taps, stream);
+      case 5: return launch_column<T, N, false, 5>(column, plan, taps, stream);
+      case 7: return launch_column<T, N, false, 7>(column, plan, taps, stream);
+      case 9: return launch_column<T, N, false, 9>(column, plan, taps, stream);
+      case 11: return launch_column<T, N, false, 11>(column, plan, taps, stream);
+      case 13: return launch_column<T, N, false, 13>(column, plan, taps, stream);
+      case 15: return launch_column<T, N, false, 15>(column, plan, taps, stream);
+    }
+  launch_column<T, N, false>(column, plan, taps, stream);
+}
+
 // The switch over compiled windows for one element type; instantiated in csrc/instances, one type a file.
 template <typename T>
-void launch_windows(const Direct2d& p, const Plan& plan, cudaStream_t stream) {
+void launch_windows(const Direct& p, const Plan& plan, cudaStream_t stream) {
   if (std::strcmp(plan.variant, "reg") == 0) {
     if constexpr (sizeof(T) == 4)
       return p.kh == 3 ? launch_reg<T, 3>(p, plan, stream) : launch_reg<T, 5>(p, plan, stream);

@@ -1,4 +1,4 @@
-// Direct2d + Arch -> Plan: which kernel serves the problem, and with which tile. Pure.
+// Direct + Arch -> Plan: which kernel serves the problem, and with which tile. Pure.
 #pragma once
 
 #include <cstring>
@@ -49,7 +49,7 @@ inline bool tiled_type(Dtype d) { return d == Dtype::f32 || d == Dtype::f16 || d
 
 // Square 3x3, 5x5, 7x7 windows at stride 1 on planar images: what the compiled windows serve. A window hangs over an
 // edge by less than its size (a convolution's padding may be larger).
-inline bool tile_serves(const Direct2d& p) {
+inline bool tile_serves(const Direct& p) {
   const Placement& s = p.place;
   auto near = [](int64_t in, int64_t out, int64_t k, int64_t pad) { return pad >= 0 && pad < k && out - pad <= in; };
   if (!near(p.in.h, p.out.h, p.kh, s.pad_y) || !near(p.in.w, p.out.w, p.kw, s.pad_x)) return false;
@@ -62,17 +62,17 @@ inline bool tile_serves(const Direct2d& p) {
 
 // How many columns the grid of tiles starts left of the output: a bulk copy must start on 16 bytes, also where the
 // window's middle does not lie on the output pixel (off-centre anchors, 'valid').
-inline int lead_columns(const Direct2d& p) {
+inline int lead_columns(const Direct& p) {
   const int vector = 16 / size_of(p.in.dtype);
   const int shift = int(p.kw / 2 - p.place.pad_x);
   return (shift % vector + vector) % vector;
 }
 
-inline bool tile_tma_serves(const Direct2d& p, const Arch& arch) {
+inline bool tile_tma_serves(const Direct& p, const Arch& arch) {
   return arch.bulk_copy && tile_serves(p) && tma::possible(p.in) && p.in.w % tile_pack(size_of(p.in.dtype)) == 0;
 }
 
-inline bool reg_serves(const Direct2d& p) {
+inline bool reg_serves(const Direct& p) {
   const int bytes = size_of(p.in.dtype);
   return tile_serves(p) && ((bytes == 4 && p.kh <= 5) || (bytes == 2 && p.kh == 3)) && p.place.pad_x == p.kw / 2 &&
          aligned_rows(p.in) && aligned_rows(p.out);
@@ -86,7 +86,7 @@ struct WindowShape {
 // float32 4096^2 on one NVIDIA H200: 9x9 255 us, 15x15 460, 31x31 1615 (GENERAL 818, 2011, 7953).
 constexpr int kWindowColumns = 128, kWindowRows = 8, kWindowWarps = 4;
 
-inline WindowShape window_shape(const Direct2d& p) {
+inline WindowShape window_shape(const Direct& p) {
   WindowShape s{.pitch = ceil_div(kWindowColumns + p.kw + 3, 4) * 4,
                 .rows = kWindowWarps * kWindowRows + p.kh - 1,
                 .tap_pitch = ceil_div(p.kw, 4) * 4};
@@ -94,14 +94,61 @@ inline WindowShape window_shape(const Direct2d& p) {
   return s;
 }
 
-inline bool window_serves(const Direct2d& p, const Arch& arch) {
+inline bool window_serves(const Direct& p, const Arch& arch) {
   const Placement& s = p.place;
   return s.stride_y == 1 && s.stride_x == 1 && s.dilation_y == 1 && s.dilation_x == 1 && s.border != Border::skip &&
          p.kh <= 512 && p.kw <= 512 && window_shape(p).bytes <= arch.shared_bytes && p.in.h < (1 << 30) &&
          p.in.w < (1 << 30) && p.out.h < (1 << 30) && p.out.w < (1 << 30);
 }
 
-inline Plan plan(const Direct2d& p, const Arch& arch, const char* pinned) {
+// COLUMN: windows of width 1. A warp computes 32 * column_pixels columns x kColumnRows rows; the warps of a block are
+// stacked in y, the tiles of a strip of kStripTiles follow each other in raster order.
+constexpr int kColumnRows = 8, kColumnWarps = 8, kStripTiles = 64;
+
+// Channels that lie side by side are columns of their own.
+inline Direct column_problem(const Direct& p) {
+  auto interleaved = [](const Image& x) { return x.stride_c == 1 && x.stride_w == x.c; };
+  Direct q = p;
+  if (p.in.c > 1 && p.in.c == p.out.c && p.groups == p.in.c && p.taps.stride_c == 0 && !p.bias && interleaved(p.in) &&
+      interleaved(p.out)) {
+    q.in.w = p.in.w * p.in.c, q.out.w = p.out.w * p.out.c;
+    q.in.c = q.out.c = q.groups = 1;
+    q.in.stride_w = q.out.stride_w = 1;
+  }
+  return q;
+}
+
+inline bool column_serves(const Direct& column) {
+  const Placement& s = column.place;
+  auto small = [](int64_t i) { return i < (1 << 30); };
+  return column.kw == 1 && column.kh >= 2 && s.stride_y == 1 && s.stride_x == 1 && s.dilation_y == 1 &&
+         s.dilation_x == 1 && s.pad_x == 0 && column.out.w <= column.in.w && s.border != Border::skip &&
+         column.in.stride_w == 1 && column.out.stride_w == 1 && column.in.c == column.groups && small(column.in.h) &&
+         small(column.in.w) && small(column.out.h) && small(column.kh) && small(s.pad_y + column.kh) &&
+         column.in.stride_h >= 0 && column.in.stride_h * size_of(column.in.dtype) < (int64_t(1) << 32);
+}
+
+// Columns of one thread: as many as one load and one store take, where both are aligned.
+inline int column_pixels(const Direct& column) {
+  const int n = column.in.dtype == Dtype::f64 ? 2 : 4;
+  auto aligned = [&](const Image& x) {
+    auto whole = [&](int64_t stride, int64_t count) { return count == 1 || stride % n == 0; };
+    return reinterpret_cast<uintptr_t>(x.data) % (n * size_of(x.dtype)) == 0 && whole(x.stride_h, x.h) &&
+           whole(x.stride_c, x.c) && whole(x.stride_n, x.n);
+  };
+  return column.out.w % n == 0 && aligned(column.in) && aligned(column.out) ? n : 1;
+}
+
+// Tall blocks share halos in L1; small images rather fill the machine.
+inline int column_warps(const Direct& column, int tile_w, const Arch& arch) {
+  const int64_t stacks = column.out.n * column.out.c * ceil_div(column.out.w, tile_w);
+  auto blocks = [&](int warps) { return stacks * ceil_div(column.out.h, warps * kColumnRows); };
+  int warps = kColumnWarps;
+  while (warps > 1 && (warps / 2 * kColumnRows >= column.out.h || blocks(warps) < 4 * arch.multiprocessors)) warps /= 2;
+  return warps;
+}
+
+inline Plan plan(const Direct& p, const Arch& arch, const char* pinned) {
   const int bytes = size_of(p.in.dtype);
   const int k = int(p.kh);
   const int64_t planes = p.out.n * p.out.c;
@@ -134,6 +181,15 @@ inline Plan plan(const Direct2d& p, const Arch& arch, const char* pinned) {
     plan.threads = 32 * TileShape::warps;
     plan.shared_bytes = shape.shared_bytes(bytes, k);
     columns += bulk ? lead_columns(p) : 0;
+  } else if (const Direct column = column_problem(p); chosen("column") && column_serves(column)) {
+    plan.variant = "column";
+    plan.why = "width 1: rows pass through registers";
+    plan.tile_w = 32 * column_pixels(column);
+    plan.threads = 32 * column_warps(column, plan.tile_w, arch);
+    plan.tile_h = plan.threads / 32 * kColumnRows;
+    plan.blocks =
+        column.out.n * column.out.c * ceil_div(column.out.h, plan.tile_h) * ceil_div(column.out.w, plan.tile_w);
+    return plan;
   } else if (chosen("window") && window_serves(p, arch)) {
     plan.variant = "window";
     plan.why = "stride and dilation 1: tile and taps in shared memory";

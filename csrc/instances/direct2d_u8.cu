@@ -2,5 +2,5 @@
 #include "direct2d/launch.cuh"
 
 namespace torch_conv::direct2d {
-template void launch_windows<uint8_t>(const Direct2d&, const Plan&, cudaStream_t);
+template void launch_windows<uint8_t>(const Direct&, const Plan&, cudaStream_t);
 }  // namespace torch_conv::direct2d

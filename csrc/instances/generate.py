@@ -13,11 +13,24 @@ HERE = pathlib.Path(__file__).parent
 ROOMS = {
     "direct2d": (
         "direct2d/launch.cuh",
-        "void launch_windows<{type}>(const Direct2d&, const Plan&, cudaStream_t)",
+        "void launch_windows<{type}>(const Direct&, const Plan&, cudaStream_t)",
         ("f32", "f16", "bf16", "u8"),
     ),
+    "direct3d": (
+        "direct3d/launch.cuh",
+        "void launch<{type}>(const Direct&, const Plan&, cudaStream_t)",
+        ("f32", "f16", "bf16", "f64", "u8", "i16", "u16"),
+    ),
 }
-TYPES = {"f32": "float", "f16": "half_t", "bf16": "bhalf_t", "u8": "uint8_t"}
+TYPES = {
+    "f32": "float",
+    "f16": "half_t",
+    "bf16": "bhalf_t",
+    "f64": "double",
+    "u8": "uint8_t",
+    "i16": "int16_t",
+    "u16": "uint16_t",
+}
 
 TEMPLATE = """\
 // Written by generate.py; do not edit.

@@ -1,8 +1,10 @@
 // The ladder's gold: plain loops on one thread, float64 sums, nothing clever. Every rung is checked against this
 // before it is timed, and the tables' CPU column is this loop.
 //
-// Per output pixel: 2 K^2 flops; the fused variant 9 * 18 + 2 * 18, as its CUDA rung.
+// Per output pixel: 2 K^2 flops; the fused variant 9 * 18 + 2 * 18, as its CUDA rung. Per output voxel: 2 KD KH KW
+// flops.
 #include <cmath>
+#include <vector>
 
 #include "core/rooms.h"
 
@@ -39,6 +41,37 @@ double gaussian_sobel(const Plane& plane, const float* gaussian, int64_t y, int6
   return std::abs(gx) + std::abs(gy);
 }
 
+struct Volume {
+  const float* in;
+  int64_t d, h, w;
+
+  double read(int64_t z, int64_t y, int64_t x) const {  // zero padding
+    const bool inside = z >= 0 && z < d && y >= 0 && y < h && x >= 0 && x < w;
+    return inside ? in[(z * h + y) * w + x] : 0.0;
+  }
+};
+
+// The whole window, also of the separable variant: its gold is the definition, not the three passes.
+std::vector<double> whole_window(const Ladder3d& p, Variant3d variant) {
+  const int64_t taps = int64_t(p.kd) * p.kh * p.kw;
+  if (variant != Variant3d::separable) return {p.taps, p.taps + taps};
+  const float *z = p.taps, *y = z + p.kd, *x = y + p.kh;
+  std::vector<double> window;
+  window.reserve(taps);
+  for (int l = 0; l < p.kd; ++l)
+    for (int i = 0; i < p.kh; ++i)
+      for (int j = 0; j < p.kw; ++j) window.push_back(double(z[l]) * y[i] * x[j]);
+  return window;
+}
+
+double filtered(const Volume& volume, const double* tap, int kd, int kh, int kw, int64_t z, int64_t y, int64_t x) {
+  double sum = 0;
+  for (int l = 0; l < kd; ++l)
+    for (int i = 0; i < kh; ++i)
+      for (int j = 0; j < kw; ++j) sum += *tap++ * volume.read(z + l - kd / 2, y + i - kh / 2, x + j - kw / 2);
+  return sum;
+}
+
 }  // namespace
 
 void run_cpu(const Ladder2d& p, Variant variant) {
@@ -49,6 +82,18 @@ void run_cpu(const Ladder2d& p, Variant variant) {
       for (int64_t x = 0; x < p.w; ++x)
         out[y * p.w + x] =
             float(variant == Variant::fused ? gaussian_sobel(plane, p.taps, y, x) : filtered(plane, p.taps, p.k, y, x));
+  }
+}
+
+void run_cpu(const Ladder3d& p, Variant3d variant) {
+  const std::vector<double> window = whole_window(p, variant);
+  const float* in = p.in;
+  float* out = p.out;
+  for (int64_t n = 0; n < p.volumes; ++n, in += p.d * p.h * p.w) {
+    const Volume volume = {.in = in, .d = p.d, .h = p.h, .w = p.w};
+    for (int64_t z = 0; z < p.d; ++z)
+      for (int64_t y = 0; y < p.h; ++y)
+        for (int64_t x = 0; x < p.w; ++x) *out++ = float(filtered(volume, window.data(), p.kd, p.kh, p.kw, z, y, x));
   }
 }
 

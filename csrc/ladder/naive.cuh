@@ -23,7 +23,7 @@ __global__ void ladder2d_naive(const Planes planes, const int k, const __grid_co
   const int x = blockIdx.x * blockDim.x + threadIdx.x;
   const int y = blockIdx.y * blockDim.y + threadIdx.y;
   const int radius = k / 2;
-  const float* taps = window.tap;
+  const float* taps = window.pointer();
 
   float sum = 0.0f;
   for (int i = 0; i < k; ++i)

@@ -36,6 +36,11 @@ std::optional<Dtype> dtype_or_none(ScalarType type) {
   }
 }
 
+std::string extent_text(const Extent& e, int axes) {
+  const std::string plane = std::to_string(e.h) + "x" + std::to_string(e.w);
+  return axes == 3 ? std::to_string(e.d) + "x" + plane : plane;
+}
+
 std::string dtype_text(ScalarType type) {
   if (auto dtype = dtype_or_none(type)) return name_of(*dtype);
   // torch's Python names; the C++ enum only knows "Int", "ComplexFloat" and the like.
@@ -115,8 +120,8 @@ void check_positive(const char* op, const char* argument, const Sizes& values) {
   }
 }
 
-void check_pair(const char* op, const char* argument, const Sizes& values) {
-  check(values.size() == 2, op, argument, " must have 2 values, got ", values.size());
+void check_per_axis(const char* op, const char* argument, const Sizes& values, int axes) {
+  check(int(values.size()) == axes, op, argument, " must have ", axes, " values, got ", values.size());
   check_positive(op, argument, values);
 }
 

@@ -25,9 +25,10 @@ void check(bool ok, const char* op, const Parts&... parts) {
     refuse(op, parts...);
 }
 
-std::string shape_text(const Sizes& sizes);  // "(2, 3)"
-std::string dtype_text(ScalarType type);     // "float32"
-std::string device_text(const Tensor& t);    // "cpu", "cuda:0"
+std::string shape_text(const Sizes& sizes);               // "(2, 3)"
+std::string extent_text(const Extent& extent, int axes);  // "2x3"
+std::string dtype_text(ScalarType type);                  // "float32"
+std::string device_text(const Tensor& t);                 // "cpu", "cuda:0"
 bool same_device(const Tensor& a, const Tensor& b);
 
 std::optional<Dtype> dtype_or_none(ScalarType type);
@@ -46,7 +47,7 @@ constexpr int64_t kLargest = (int64_t(1) << 31) - 1;
 
 // A window extent, stride, dilation or block: every value at least 1 and at most kLargest.
 void check_positive(const char* op, const char* argument, const Sizes& values);
-// The same, of exactly two axes: a schema's int[2] takes a single int for both, but also a list of any length.
-void check_pair(const char* op, const char* argument, const Sizes& values);
+// The same, of exactly `axes` values: a schema's int[2] takes a single int for both, but also a list of any length.
+void check_per_axis(const char* op, const char* argument, const Sizes& values, int axes);
 
 }  // namespace torch_conv

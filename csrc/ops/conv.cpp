@@ -1,4 +1,4 @@
-// conv1d and conv2d: what this project's kernels serve, and what is handed to torch.
+// conv1d, conv2d and conv3d: what this project's kernels serve, and what is handed to torch.
 #include "ops/rooms.h"
 #include "ops/windows.h"
 
@@ -124,8 +124,9 @@ Tensor conv(const char* op, const Tensor& input, const Tensor& weight, const std
         "algorithm 'direct' serves depthwise and few-channel floating-point convolutions only");
   if (!here || o.algorithm == "torch") return dense(op, input, weight, bias, o);
 
+  const int spatial = std::max(axes, 2);
   const Tensor images = axes == 1 ? with_height(input) : input;
-  const ImageView in = view_input(op, images);
+  const ImageView in = view_input(op, images, spatial);
   const Tensor windows = axes == 1 ? with_height(weight) : weight;
   const Window window = prepare_weight(windows, in.image);
   if (axes == 1) {
@@ -133,33 +134,40 @@ Tensor conv(const char* op, const Tensor& input, const Tensor& weight, const std
     o.dilation.insert(o.dilation.begin(), 1);
     o.padding.insert(o.padding.begin(), 0);
   }
-  const Pads y = pads_of(op, o, 0, window.kh), x = pads_of(op, o, 1, window.kw);
-  const int64_t extent_y = o.dilation[0] * (window.kh - 1) + 1, extent_x = o.dilation[1] * (window.kw - 1) + 1;
-  const int64_t padded_h = in.image.h + y.before + y.after, padded_w = in.image.w + x.before + x.after;
-  check(extent_y <= padded_h && extent_x <= padded_w, op, "a window of ", extent_y, "x", extent_x,
-        " does not fit into the padded image of ", padded_h, "x", padded_w);
-  const int64_t out_h = (padded_h - extent_y) / o.stride[0] + 1, out_w = (padded_w - extent_x) / o.stride[1] + 1;
+  Placement p{.pad_y = 0, .pad_x = 0, .border = border};
+  Extent reach{.h = 1, .w = 1}, padded{.h = 1, .w = 1}, out{.h = 1, .w = 1};
+  const auto place_axis = [&](int i, int64_t n, int64_t k, int64_t& pad, int64_t& stride, int64_t& dilation,
+                              int64_t Extent::*axis) {
+    const Pads pads = pads_of(op, o, i, k);
+    pad = pads.before, stride = o.stride[i], dilation = o.dilation[i];
+    reach.*axis = dilation * (k - 1) + 1;
+    padded.*axis = n + pads.before + pads.after;
+    out.*axis = (padded.*axis - reach.*axis) / stride + 1;
+  };
+  if (spatial == 3) place_axis(0, in.image.d, window.size.d, p.pad_z, p.stride_z, p.dilation_z, &Extent::d);
+  place_axis(spatial - 2, in.image.h, window.size.h, p.pad_y, p.stride_y, p.dilation_y, &Extent::h);
+  place_axis(spatial - 1, in.image.w, window.size.w, p.pad_x, p.stride_x, p.dilation_x, &Extent::w);
+  check(reach.d <= padded.d && reach.h <= padded.h && reach.w <= padded.w, op, "a window of ",
+        extent_text(reach, spatial), " does not fit into the padded ", axes == 3 ? "volume of " : "image of ",
+        extent_text(padded, spatial));
 
   std::optional<Tensor> sums;  // the bias in the accumulation dtype
   if (bias) sums = torch::stable::to(torch::stable::contiguous(*bias), accumulation_type(in.image.dtype));
-  Tensor result = empty_conv_result(images, weight.size(0), out_h, out_w);
+  Sizes sizes = resized(images, out, spatial);
+  sizes[sizes.size() - spatial - 1] = weight.size(0);
+  Tensor result = empty_result(images, sizes, spatial, input.scalar_type());
   if (result.numel() > 0) {
     const Place place(op, input);
     run(op, place, input,
-        Direct2d{.in = in.image,
-                 .out = *merge_leading(result, in.image.dtype),
-                 .taps = window.taps,
-                 .kh = window.kh,
-                 .kw = window.kw,
-                 .place = {.pad_y = y.before,
-                           .pad_x = x.before,
-                           .stride_y = o.stride[0],
-                           .stride_x = o.stride[1],
-                           .dilation_y = o.dilation[0],
-                           .dilation_x = o.dilation[1],
-                           .border = border},
-                 .groups = o.groups,
-                 .bias = sums ? sums->data_ptr() : nullptr});
+        Direct{.in = in.image,
+               .out = *merge_leading(result, in.image.dtype, spatial),
+               .taps = window.taps,
+               .kd = window.size.d,
+               .kh = window.size.h,
+               .kw = window.size.w,
+               .place = p,
+               .groups = o.groups,
+               .bias = sums ? sums->data_ptr() : nullptr});
   }
   return axes == 1 ? torch::stable::squeeze(result, result.dim() - 2) : result;
 }
@@ -184,11 +192,24 @@ Tensor conv2d_padding_op(Tensor input, Tensor weight, std::optional<Tensor> bias
   return conv("conv2d", input, weight, bias, {stride, {0, 0}, padding, dilation, groups, padding_mode, algorithm}, 2);
 }
 
+Tensor conv3d_op(Tensor input, Tensor weight, std::optional<Tensor> bias, Sizes stride, Sizes padding, Sizes dilation,
+                 int64_t groups, std::string padding_mode, std::string algorithm) {
+  return conv("conv3d", input, weight, bias, {stride, padding, {}, dilation, groups, padding_mode, algorithm}, 3);
+}
+
+Tensor conv3d_padding_op(Tensor input, Tensor weight, std::optional<Tensor> bias, Sizes stride, std::string padding,
+                         Sizes dilation, int64_t groups, std::string padding_mode, std::string algorithm) {
+  return conv("conv3d", input, weight, bias, {stride, {0, 0, 0}, padding, dilation, groups, padding_mode, algorithm},
+              3);
+}
+
 void register_convolutions(torch::stable::detail::StableLibrary& m) {
   m.impl("conv1d", TORCH_BOX(&conv1d_op));
   m.impl("conv1d.padding", TORCH_BOX(&conv1d_padding_op));
   m.impl("conv2d", TORCH_BOX(&conv2d_op));
   m.impl("conv2d.padding", TORCH_BOX(&conv2d_padding_op));
+  m.impl("conv3d", TORCH_BOX(&conv3d_op));
+  m.impl("conv3d.padding", TORCH_BOX(&conv3d_padding_op));
 }
 
 }  // namespace

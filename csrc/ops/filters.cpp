@@ -15,34 +15,36 @@ int64_t anchor_of(const char* op, const std::optional<Sizes>& anchor, int axis, 
 
 }  // namespace
 
-void check_input(const char* op, const Tensor& input) {
-  check(input.dim() >= 2, op, "input must have at least 2 dimensions, got ", input.dim());
+void check_input(const char* op, const Tensor& input, int axes) {
+  check(input.dim() >= axes, op, "input must have at least ", axes, " dimensions, got ", input.dim());
 }
 
-Geometry place_window(const char* op, const Image& image, int64_t kh, int64_t kw, const FilterOptions& o) {
-  check_pair(op, "stride", o.stride);
-  check_pair(op, "dilation", o.dilation);
-  check(!o.anchor || o.anchor->size() == 2, op, "anchor must have 2 values, got ", o.anchor ? o.anchor->size() : 0);
-  const int64_t extent_y = (kh - 1) * o.dilation[0] + 1, extent_x = (kw - 1) * o.dilation[1] + 1;
-  const int64_t anchor_y = anchor_of(op, o.anchor, 0, kh), anchor_x = anchor_of(op, o.anchor, 1, kw);
-  Geometry g{.place = {.pad_y = anchor_y * o.dilation[0],
-                       .pad_x = anchor_x * o.dilation[1],
-                       .stride_y = o.stride[0],
-                       .stride_x = o.stride[1],
-                       .dilation_y = o.dilation[0],
-                       .dilation_x = o.dilation[1],
-                       .border = border_of(op, o.border_type),
-                       .value = o.value},
-             .out_h = (image.h + o.stride[0] - 1) / o.stride[0],
-             .out_w = (image.w + o.stride[1] - 1) / o.stride[1]};
-  if (is_valid_padding(op, o.padding)) {
-    check(extent_y <= image.h && extent_x <= image.w, op, "a window of ", extent_y, "x", extent_x,
-          " does not fit into an image of ", image.h, "x", image.w, " with padding='valid'");
-    g.place.pad_y = g.place.pad_x = 0;
-    g.out_h = (image.h - extent_y) / o.stride[0] + 1;
-    g.out_w = (image.w - extent_x) / o.stride[1] + 1;
-  }
-  g.place.normalized = o.normalized && g.place.border == Border::skip;
+Geometry place_window(const char* op, const Image& image, const Extent& window, int axes, const FilterOptions& o) {
+  check_per_axis(op, "stride", o.stride, axes);
+  check_per_axis(op, "dilation", o.dilation, axes);
+  check(!o.anchor || int(o.anchor->size()) == axes, op, "anchor must have ", axes, " values, got ",
+        o.anchor ? o.anchor->size() : 0);
+  Geometry g{.place = {.pad_y = 0, .pad_x = 0, .border = border_of(op, o.border_type), .value = o.value},
+             .out = {.d = 1, .h = 1, .w = 1}};
+  const bool valid = is_valid_padding(op, o.padding);
+  Extent reach = window;
+  const auto place_axis = [&](int i, int64_t n, int64_t& pad, int64_t& stride, int64_t& dilation,
+                              int64_t Extent::*axis) {
+    stride = o.stride[i], dilation = o.dilation[i];
+    reach.*axis = (window.*axis - 1) * dilation + 1;
+    const int64_t anchor = anchor_of(op, o.anchor, i, window.*axis);
+    pad = valid ? 0 : anchor * dilation;
+    g.out.*axis = valid ? (n - reach.*axis) / stride + 1 : ceil_div(n, stride);
+  };
+  Placement& p = g.place;
+  if (axes == 3) place_axis(0, image.d, p.pad_z, p.stride_z, p.dilation_z, &Extent::d);
+  place_axis(axes - 2, image.h, p.pad_y, p.stride_y, p.dilation_y, &Extent::h);
+  place_axis(axes - 1, image.w, p.pad_x, p.stride_x, p.dilation_x, &Extent::w);
+  if (valid)
+    check(reach.d <= image.d && reach.h <= image.h && reach.w <= image.w, op, "a window of ", extent_text(reach, axes),
+          " does not fit into ", axes == 3 ? "a volume of " : "an image of ",
+          extent_text({.d = image.d, .h = image.h, .w = image.w}, axes), " with padding='valid'");
+  p.normalized = o.normalized && p.border == Border::skip;
   return g;
 }
 
@@ -50,24 +52,21 @@ bool normalize_taps(const char* op, const FilterOptions& o) {
   return o.normalized && border_of(op, o.border_type) != Border::skip;
 }
 
-Tensor produce(const char* op, const Tensor& input, const ImageView& in, const Geometry& g, const FilterOptions& o,
-               const std::optional<Tensor>& out, const std::function<void(const Image&)>& fill) {
-  if (out) {
-    Sizes expected = sizes_of(input);
-    expected[expected.size() - 2] = g.out_h;
-    expected[expected.size() - 1] = g.out_w;
-    check_out(op, input, *out, expected);
-  }
+Tensor produce(const char* op, const Tensor& input, const ImageView& in, int axes, const Geometry& g,
+               const FilterOptions& o, const std::optional<Tensor>& out,
+               const std::function<void(const Image&)>& fill) {
+  const Sizes sizes = resized(input, g.out, axes);
+  if (out) check_out(op, input, *out, sizes);
   const Dtype dtype = out             ? dtype_of(op, "out", out->scalar_type())
                       : o.output_type ? dtype_of(op, "output_dtype", *o.output_type)
                                       : in.image.dtype;
-  Tensor result = out ? *out : empty_result(input, g.out_h, g.out_w, scalar_type_of(dtype));
+  Tensor result = out ? *out : empty_result(input, sizes, axes, scalar_type_of(dtype));
   if (result.numel() == 0) return result;
-  if (auto image = merge_leading(result, dtype)) {
+  if (auto image = merge_leading(result, dtype, axes)) {
     fill(*image);
   } else {  // a caller's `out` whose leading dimensions do not merge
-    Tensor merged = empty_contiguous(result, sizes_of(result), result.scalar_type());
-    fill(*merge_leading(merged, dtype));
+    Tensor merged = empty_contiguous(result, sizes, result.scalar_type());
+    fill(*merge_leading(merged, dtype, axes));
     if (!explain_mode()) torch::stable::copy_(result, merged);
   }
   return result;

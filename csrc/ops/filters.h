@@ -1,4 +1,4 @@
-// What filter2d, filter2d_separable and box2d share: their options, where the window sits, and the result.
+// What the filters of images and volumes share: their options, where the window sits, and the result.
 #pragma once
 
 #include <functional>
@@ -23,18 +23,19 @@ struct FilterOptions {
 // The spatial half of a filter call: where the window sits and how large the result is.
 struct Geometry {
   Placement place;
-  int64_t out_h, out_w;
+  Extent out;
 };
 
-void check_input(const char* op, const Tensor& input);
+void check_input(const char* op, const Tensor& input, int axes);
 
-Geometry place_window(const char* op, const Image& image, int64_t kh, int64_t kw, const FilterOptions& options);
+// Options per axis have `axes` values.
+Geometry place_window(const char* op, const Image& image, const Extent& window, int axes, const FilterOptions& options);
 
 // Border::skip divides by the taps inside, which only the room knows; every other border by all of them, in the hall.
 bool normalize_taps(const char* op, const FilterOptions& options);
 
 // Allocates the result (or checks `out`), lets `fill` compute into an image of it, and returns it.
-Tensor produce(const char* op, const Tensor& input, const ImageView& in, const Geometry& geometry,
+Tensor produce(const char* op, const Tensor& input, const ImageView& in, int axes, const Geometry& geometry,
                const FilterOptions& options, const std::optional<Tensor>& out,
                const std::function<void(const Image&)>& fill);
 

@@ -20,11 +20,12 @@ bool dense_in_order(const Sizes& sizes, const Sizes& strides, const std::vector<
   return true;
 }
 
-// (..., h, w, c): the order of dimensions with the last leading one innermost.
-std::vector<int> channels_inner_order(int dims) {
+// (..., [d,] h, w, c): the order of dimensions with the last leading one innermost.
+std::vector<int> channels_inner_order(int dims, int axes) {
   std::vector<int> order;
-  for (int i = 0; i < dims - 3; ++i) order.push_back(i);
-  order.insert(order.end(), {dims - 2, dims - 1, dims - 3});
+  for (int i = 0; i < dims; ++i)
+    if (i != dims - axes - 1) order.push_back(i);
+  order.push_back(dims - axes - 1);
   return order;
 }
 
@@ -60,45 +61,34 @@ bool overlaps_itself(const Tensor& t) {
 
 // True where the last of the leading dimensions lies innermost (channels_last, or a permuted (H, W, C) photo): results
 // keep that order. torch_conv/fake.py states the same rule.
-bool channels_inner(const Tensor& t) {
+bool channels_inner(const Tensor& t, int axes) {
   const int dims = int(t.dim());
-  if (dims < 3 || t.is_contiguous()) return false;
-  return dense_in_order(sizes_of(t), strides_of(t), channels_inner_order(dims));
-}
-
-// Uninitialised, with `input`'s device and order of dimensions.
-Tensor empty_in_order_of(const Tensor& input, const Sizes& sizes, ScalarType dtype) {
-  if (!channels_inner(input)) return empty_contiguous(input, sizes, dtype);
-  Sizes strides(sizes.size());
-  int64_t step = 1;
-  const auto order = channels_inner_order(int(sizes.size()));
-  for (size_t i = order.size(); i-- > 0;) {
-    strides[order[i]] = step;
-    step *= std::max<int64_t>(sizes[order[i]], 1);
-  }
-  return empty_strided(input, sizes, strides, dtype);
+  if (dims <= axes || t.is_contiguous()) return false;
+  return dense_in_order(sizes_of(t), strides_of(t), channels_inner_order(dims, axes));
 }
 
 }  // namespace
 
-std::optional<Image> merge_leading(const Tensor& t, Dtype dtype) {
+std::optional<Image> merge_leading(const Tensor& t, Dtype dtype, int axes) {
   const Sizes size = sizes_of(t), stride = strides_of(t);
-  const int dims = int(size.size());
+  const int dims = int(size.size()), channel = dims - axes - 1;
   Image x{.data = t.data_ptr(),
           .dtype = dtype,
           .n = 1,
           .c = 1,
+          .d = axes == 3 ? size[dims - 3] : 1,
           .h = size[dims - 2],
           .w = size[dims - 1],
           .stride_n = 0,
           .stride_c = 0,
+          .stride_d = axes == 3 ? stride[dims - 3] : 0,
           .stride_h = stride[dims - 2],
           .stride_w = stride[dims - 1]};
-  if (dims >= 3) {
-    x.c = size[dims - 3];
-    x.stride_c = stride[dims - 3];
+  if (channel >= 0) {
+    x.c = size[channel];
+    x.stride_c = stride[channel];
   }
-  for (int i = dims - 4; i >= 0; --i) {
+  for (int i = channel - 1; i >= 0; --i) {
     if (size[i] == 0 || x.n == 0) {  // nothing to address: strides do not matter
       x.n = 0;
       continue;
@@ -111,26 +101,32 @@ std::optional<Image> merge_leading(const Tensor& t, Dtype dtype) {
   return x;
 }
 
-ImageView view_input(const char* op, const Tensor& input) {
+ImageView view_input(const char* op, const Tensor& input, int axes) {
   const Dtype dtype = dtype_of(op, "input", input.scalar_type());
-  if (auto image = merge_leading(input, dtype)) return {input, *image};
+  if (auto image = merge_leading(input, dtype, axes)) return {input, *image};
   Tensor copy = torch::stable::contiguous(input);
-  return {copy, *merge_leading(copy, dtype)};
+  return {copy, *merge_leading(copy, dtype, axes)};
 }
 
-Tensor empty_result(const Tensor& input, int64_t h, int64_t w, ScalarType dtype) {
+Sizes resized(const Tensor& input, const Extent& extent, int axes) {
   Sizes sizes = sizes_of(input);
-  sizes[sizes.size() - 2] = h;
-  sizes[sizes.size() - 1] = w;
-  return empty_in_order_of(input, sizes, dtype);
+  const size_t dims = sizes.size();
+  if (axes == 3) sizes[dims - 3] = extent.d;
+  sizes[dims - 2] = extent.h;
+  sizes[dims - 1] = extent.w;
+  return sizes;
 }
 
-Tensor empty_conv_result(const Tensor& input, int64_t channels, int64_t h, int64_t w) {
-  Sizes sizes = sizes_of(input);
-  sizes[sizes.size() - 3] = channels;
-  sizes[sizes.size() - 2] = h;
-  sizes[sizes.size() - 1] = w;
-  return empty_in_order_of(input, sizes, input.scalar_type());
+Tensor empty_result(const Tensor& input, const Sizes& sizes, int axes, ScalarType dtype) {
+  if (!channels_inner(input, axes)) return empty_contiguous(input, sizes, dtype);
+  Sizes strides(sizes.size());
+  int64_t step = 1;
+  const auto order = channels_inner_order(int(sizes.size()), axes);
+  for (size_t i = order.size(); i-- > 0;) {
+    strides[order[i]] = step;
+    step *= std::max<int64_t>(sizes[order[i]], 1);
+  }
+  return empty_strided(input, sizes, strides, dtype);
 }
 
 void check_out(const char* op, const Tensor& input, const Tensor& out, const Sizes& expected) {

@@ -5,22 +5,22 @@
 
 namespace torch_conv {
 
-// (..., H, W) as (N, C, H, W); none if the dimensions before C do not merge into one stride (those of fresh results
-// do).
-std::optional<Image> merge_leading(const Tensor& t, Dtype dtype);
+// (..., H, W) as (N, C, H, W), with three axes (..., D, H, W) as (N, C, D, H, W); none if the dimensions before C do
+// not merge into one stride (those of fresh results do).
+std::optional<Image> merge_leading(const Tensor& t, Dtype dtype, int axes);
 
-// An (N, C, H, W) view of a tensor (..., H, W); `tensor` keeps the memory alive (it is a contiguous copy where the
+// Such a view of a tensor with any strides; `tensor` keeps the memory alive (it is a contiguous copy where the
 // leading dimensions do not merge into two strides).
 struct ImageView {
   Tensor tensor;
   Image image;
 };
-ImageView view_input(const char* op, const Tensor& input);
+ImageView view_input(const char* op, const Tensor& input, int axes);
 
-// A fresh (..., h, w) result in the memory format of `input`.
-Tensor empty_result(const Tensor& input, int64_t h, int64_t w, ScalarType dtype);
-// The same for a convolution, which also sets the number of channels.
-Tensor empty_conv_result(const Tensor& input, int64_t channels, int64_t h, int64_t w);
+// The sizes of `input` with other spatial ones.
+Sizes resized(const Tensor& input, const Extent& extent, int axes);
+// A fresh result of `sizes` (the input's dimensions, the last `axes` of them spatial) in the memory format of `input`.
+Tensor empty_result(const Tensor& input, const Sizes& sizes, int axes, ScalarType dtype);
 
 // Checks a caller's `out` (shape, device, no overlap with `input` or itself).
 void check_out(const char* op, const Tensor& input, const Tensor& out, const Sizes& expected);

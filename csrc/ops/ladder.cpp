@@ -1,4 +1,6 @@
-// ladder2d: the textbook kernels as one operator.
+// ladder2d and ladder3d: the textbook kernels as operators.
+#include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "ops/images.h"
@@ -18,22 +20,33 @@ ladder::Variant variant_of(const char* op, const std::string& name) {
   refuse(op, "variant must be 'naive', 'constant', 'tiled', 'l2_halo' or 'fused', got '", name, "'");
 }
 
-Tensor ladder2d_op(Tensor input, Tensor kernel, std::string variant_name, Sizes block) {
-  const char* op = "ladder2d";
-  const ladder::Variant variant = variant_of(op, variant_name);
-  check(input.dim() >= 2, op, "input must have at least 2 dimensions, got ", input.dim());
+ladder::Variant3d variant3d_of(const char* op, const std::string& name) {
+  if (name == "naive") return ladder::Variant3d::naive;
+  if (name == "tiled") return ladder::Variant3d::tiled;
+  if (name == "separable") return ladder::Variant3d::separable;
+  refuse(op, "variant must be 'naive', 'tiled' or 'separable', got '", name, "'");
+}
+
+void check_operands(const char* op, const Tensor& input, const Tensor& kernel, int64_t axes) {
+  check(input.dim() >= axes, op, "input must have at least ", axes, " dimensions, got ", input.dim());
   check(input.scalar_type() == ScalarType::Float, op, "input must have dtype float32, got ",
         dtype_text(input.scalar_type()));
   check(kernel.scalar_type() == ScalarType::Float, op, "kernel must have dtype float32, got ",
         dtype_text(kernel.scalar_type()));
   check(kernel.is_cpu(), op, "kernel must be on cpu, got ", device_text(kernel));
+}
+
+Tensor ladder2d_op(Tensor input, Tensor kernel, std::string variant_name, Sizes block) {
+  const char* op = "ladder2d";
+  const ladder::Variant variant = variant_of(op, variant_name);
+  check_operands(op, input, kernel, 2);
   check(kernel.dim() == 2 && kernel.size(0) == kernel.size(1) && kernel.size(0) % 2 == 1, op,
         "kernel must be square and odd, got shape ", shape_text(sizes_of(kernel)));
   const int64_t k = kernel.size(0);
   check(variant != ladder::Variant::fused || k == 3, op, "variant 'fused' takes a 3x3 kernel, got ", k, "x", k);
   check(k * k * 4 <= kLadderTapBytes, op, "kernel must have at most ", kLadderTapBytes / 4,
         " taps to fit into constant memory, got ", k * k);
-  check_pair(op, "block", block);
+  check_per_axis(op, "block", block, 2);
   check(block[0] <= 1024 && block[1] <= 1024 && block[0] * block[1] <= 1024, op,
         "block must have at most 1024 threads, got ", block[0], "x", block[1]);
   const Tensor in = torch::stable::contiguous(input);
@@ -56,9 +69,102 @@ Tensor ladder2d_op(Tensor input, Tensor kernel, std::string variant_name, Sizes 
   return out;
 }
 
+// A block of any three extents may ask for more threads than there are, and along z there are fewer than along x and y.
+void check_block3d(const char* op, const Sizes& block) {
+  check_per_axis(op, "block", block, 3);
+  const bool fits = block[0] <= 1024 && block[1] <= 1024 && block[2] <= 1024 && block[0] * block[1] * block[2] <= 1024;
+  check(fits, op, "block must have at most 1024 threads, got ", block[0], "x", block[1], "x", block[2]);
+  check(block[2] <= 64, op, "block must have at most 64 threads along z, got ", block[2]);
+}
+
+// The windows along z, y and x, in this order, whose outer product the kernel is: the lines through its largest tap.
+std::vector<float> factors_of(const char* op, const Ladder3d& p) {
+  const auto tap = [&](int64_t l, int64_t i, int64_t j) { return double(p.taps[(l * p.kh + i) * p.kw + j]); };
+  int64_t largest = 0;
+  for (int64_t t = 1; t < int64_t(p.kd) * p.kh * p.kw; ++t)
+    if (std::abs(p.taps[t]) > std::abs(p.taps[largest])) largest = t;
+  const int64_t l0 = largest / p.kw / p.kh, i0 = largest / p.kw % p.kh, j0 = largest % p.kw;
+  const double peak = p.taps[largest], scale = peak == 0 ? 1 : peak;  // a window of zeros has factors of zeros
+
+  for (int64_t l = 0; l < p.kd; ++l)
+    for (int64_t i = 0; i < p.kh; ++i)
+      for (int64_t j = 0; j < p.kw; ++j) {
+        const double product = tap(l, i0, j0) * (tap(l0, i, j0) / scale) * (tap(l0, i0, j) / scale);
+        if (!(std::abs(product - tap(l, i, j)) <= 1e-6 * std::abs(peak)))  // a NaN is refused too
+          refuse(op,
+                 "variant 'separable' takes a kernel that is the outer product of three windows, got one whose tap ",
+                 shape_text({l, i, j}), " is not their product");
+      }
+  std::vector<float> factors;
+  for (int64_t l = 0; l < p.kd; ++l) factors.push_back(float(tap(l, i0, j0)));
+  for (int64_t i = 0; i < p.kh; ++i) factors.push_back(float(tap(l0, i, j0) / scale));
+  for (int64_t j = 0; j < p.kw; ++j) factors.push_back(float(tap(l0, i0, j) / scale));
+  return factors;
+}
+
+// Tile and halo must fit into what one block may have of shared memory, in every pass of the separable rung.
+void check_tile(const char* op, const Ladder3d& p, ladder::Variant3d variant, int64_t available) {
+  if (variant == ladder::Variant3d::naive) return;
+  const int64_t needed = variant == ladder::Variant3d::tiled
+                             ? p.tile_bytes(p.kd, p.kh, p.kw)
+                             : std::max({p.tile_bytes(p.kd, 1, 1), p.tile_bytes(1, p.kh, 1), p.tile_bytes(1, 1, p.kw)});
+  check(needed <= available, op, "block and kernel must keep tile and halo within ", available,
+        " bytes of shared memory, got ", needed);
+}
+
+Tensor ladder3d_op(Tensor input, Tensor kernel, std::string variant_name, Sizes block) {
+  const char* op = "ladder3d";
+  const ladder::Variant3d variant = variant3d_of(op, variant_name);
+  check_operands(op, input, kernel, 3);
+  check(kernel.dim() == 3 && kernel.size(0) % 2 == 1 && kernel.size(1) % 2 == 1 && kernel.size(2) % 2 == 1, op,
+        "kernel must have 3 dimensions of odd size, got shape ", shape_text(sizes_of(kernel)));
+  check(kernel.numel() * 4 <= kLadder3dTapBytes, op, "kernel must have at most ", kLadder3dTapBytes / 4,
+        " taps to fit into constant memory (filter3d has no such limit), got ", kernel.numel());
+  check_block3d(op, block);
+  const Tensor in = torch::stable::contiguous(input);
+  const Tensor taps = torch::stable::contiguous(kernel);
+  const Tensor out = empty_contiguous(in, sizes_of(in), ScalarType::Float);
+  if (out.numel() == 0) return out;
+  const int64_t d = in.size(in.dim() - 3), h = in.size(in.dim() - 2), w = in.size(in.dim() - 1);
+  Ladder3d problem{.in = static_cast<const float*>(in.data_ptr()),
+                   .out = static_cast<float*>(out.data_ptr()),
+                   .taps = static_cast<const float*>(taps.data_ptr()),
+                   .volumes = in.numel() / (d * h * w),
+                   .d = d,
+                   .h = h,
+                   .w = w,
+                   .kd = int(kernel.size(0)),
+                   .kh = int(kernel.size(1)),
+                   .kw = int(kernel.size(2)),
+                   .block_x = int(block[0]),
+                   .block_y = int(block[1]),
+                   .block_z = int(block[2]),
+                   .scratch = nullptr};
+  const Place place(op, input);
+  if (place.cuda()) check_tile(op, problem, variant, place.arch().shared_bytes);
+  std::vector<float> factors;
+  std::optional<Tensor> scratch;
+  if (variant == ladder::Variant3d::separable) {
+    factors = factors_of(op, problem);
+    problem.taps = factors.data();
+    if (place.cuda()) {
+      scratch = empty_contiguous(in, sizes_of(in), ScalarType::Float);
+      problem.scratch = static_cast<float*>(scratch->data_ptr());
+    }
+  }
+  run(op, place, problem, variant);
+  return out;
+}
+
 }  // namespace
 
-STABLE_TORCH_LIBRARY_IMPL(torch_conv, CPU, m) { m.impl("ladder2d", TORCH_BOX(&ladder2d_op)); }
-STABLE_TORCH_LIBRARY_IMPL(torch_conv, CUDA, m) { m.impl("ladder2d", TORCH_BOX(&ladder2d_op)); }
+STABLE_TORCH_LIBRARY_IMPL(torch_conv, CPU, m) {
+  m.impl("ladder2d", TORCH_BOX(&ladder2d_op));
+  m.impl("ladder3d", TORCH_BOX(&ladder3d_op));
+}
+STABLE_TORCH_LIBRARY_IMPL(torch_conv, CUDA, m) {
+  m.impl("ladder2d", TORCH_BOX(&ladder2d_op));
+  m.impl("ladder3d", TORCH_BOX(&ladder3d_op));
+}
 
 }  // namespace torch_conv

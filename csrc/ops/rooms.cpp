@@ -2,9 +2,9 @@
 
 #include <cstdlib>
 #include <cstring>
-#include <tuple>
 
 #include "ops/checks.h"
+#include "ops/volumes.h"
 
 namespace torch_conv {
 
@@ -62,50 +62,106 @@ Place::~Place() {
 
 namespace {
 
-// Which doors serve which problem.
-auto doors(const Direct2d&) {
-  return std::tuple{&direct2d::plan_cpu, &direct2d::run_cpu, &CudaRooms::direct2d_plan, &CudaRooms::direct2d_run};
-}
-auto doors(const Separable2d&) {
-  return std::tuple{&separable2d::plan_cpu, &separable2d::run_cpu, &CudaRooms::separable2d_plan,
-                    &CudaRooms::separable2d_run};
-}
-auto doors(const Box2d&) {
-  return std::tuple{&box::plan_cpu, &box::run_cpu, &CudaRooms::box_plan, &CudaRooms::box_run};
-}
+// Where a problem goes: a room's doors on both devices.
+template <typename Problem>
+struct Doors {
+  Plan (*plan_cpu)(const Problem&, const char*);
+  void (*run_cpu)(const Problem&, const Plan&);
+  Plan (*CudaRooms::*plan_cuda)(const Problem&, const Arch&, const char*);
+  void (*CudaRooms::*run_cuda)(const Problem&, const Plan&, void*, void*);
+};
+
+constexpr Doors<Direct> kDirect2d{direct::plan_cpu, direct::run_cpu, &CudaRooms::direct2d_plan,
+                                  &CudaRooms::direct2d_run};
+constexpr Doors<Direct> kDirect3d{direct::plan_cpu, direct::run_cpu, &CudaRooms::direct3d_plan,
+                                  &CudaRooms::direct3d_run};
+constexpr Doors<Separable> kSeparable2d{separable2d::plan_cpu, separable2d::run_cpu, &CudaRooms::separable2d_plan,
+                                        &CudaRooms::separable2d_run};
+constexpr Doors<Separable> kSeparable3d{nullptr, nullptr, &CudaRooms::separable3d_plan, &CudaRooms::separable3d_run};
+constexpr Doors<Box> kBox{box::plan_cpu, box::run_cpu, &CudaRooms::box_plan, &CudaRooms::box_run};
+constexpr Doors<BoxDepth> kBoxDepth{box::plan_depth_cpu, box::run_depth_cpu, &CudaRooms::box_depth_plan,
+                                    &CudaRooms::box_depth_run};
 
 template <typename Problem>
-void run_problem(const char* op, const Place& place, const Tensor& like, const Problem& p) {
-  const auto [plan_cpu, run_cpu, plan_cuda, run_cuda] = doors(p);
-  const char* pinned = environment("TORCH_CONV_VARIANT");
+void run_problem(const char* op, const Place& place, const Tensor& like, const Problem& p, const Doors<Problem>& doors,
+                 const char* pinned) {
   const CudaRooms* rooms = place.cuda() ? cuda_rooms() : nullptr;
-  const Plan plan = rooms ? (rooms->*plan_cuda)(p, place.arch(), pinned) : plan_cpu(p, pinned);
+  const Plan plan = rooms ? (rooms->*doors.plan_cuda)(p, place.arch(), pinned) : doors.plan_cpu(p, pinned);
   check(plan.variant != nullptr || *pinned == 0, op, "variant '", pinned, "' cannot serve this call");
   check(plan.variant != nullptr, op, "no kernel serves this call: ", plan.why);
   if (only_explain(op, place, plan)) return;
-  if (!rooms) return run_cpu(p, plan);
+  if (!rooms) return doors.run_cpu(p, plan);
   std::optional<Tensor> scratch;
   if (plan.scratch_bytes > 0) scratch = empty_contiguous(like, {plan.scratch_bytes}, ScalarType::Byte);
-  (rooms->*run_cuda)(p, plan, scratch ? scratch->data_ptr() : nullptr, place.stream());
+  (rooms->*doors.run_cuda)(p, plan, scratch ? scratch->data_ptr() : nullptr, place.stream());
+}
+
+bool is_image(const Direct& p) { return p.in.d == 1 && p.out.d == 1 && p.kd == 1 && p.place.pad_z == 0; }
+
+// What TORCH_CONV_VARIANT pins: the kernel of the room that a call goes to. "passes" is no kernel, it takes a separable
+// filter of volumes apart; the rooms that serve the parts choose for themselves.
+const char* kPasses = "passes";
+const char* pinned_variant() {
+  const char* pinned = environment("TORCH_CONV_VARIANT");
+  return std::strcmp(pinned, kPasses) == 0 ? "" : pinned;
 }
 
 }  // namespace
 
-void run(const char* op, const Place& place, const Tensor& like, const Direct2d& p) { run_problem(op, place, like, p); }
-void run(const char* op, const Place& place, const Tensor& like, const Separable2d& p) {
-  run_problem(op, place, like, p);
+void run(const char* op, const Place& place, const Tensor& like, const Direct& p) {
+  const char* pinned = pinned_variant();
+  if (is_image(p)) return run_problem(op, place, like, p, kDirect2d, pinned);
+  // Only the rooms for images have the loops that planes and columns profit from; a pinned variant is one of volumes.
+  const auto images = *pinned ? std::nullopt : as_images(p);
+  if (images) run_problem(op, place, like, *images, kDirect2d, "");
+  else run_problem(op, place, like, p, kDirect3d, pinned);
 }
-void run(const char* op, const Place& place, const Tensor& like, const Box2d& p) { run_problem(op, place, like, p); }
+
+void run(const char* op, const Place& place, const Tensor& like, const Separable& p) {
+  run_problem(op, place, like, p, kSeparable2d, pinned_variant());
+}
+
+bool in_one_launch(const Place& place, const Separable& p) {
+  if (!place.cuda() || std::strcmp(environment("TORCH_CONV_VARIANT"), kPasses) == 0) return false;
+  const char* pinned = pinned_variant();
+  return *pinned || cuda_rooms()->separable3d_plan(p, place.arch(), "").variant != nullptr;
+}
+
+void run_volume(const char* op, const Place& place, const Tensor& like, const Separable& p) {
+  run_problem(op, place, like, p, kSeparable3d, pinned_variant());
+}
+
+void run(const char* op, const Place& place, const Tensor& like, const Box& p) {
+  run_problem(op, place, like, p, kBox, pinned_variant());
+}
+
+void run(const char* op, const Place& place, const Tensor& like, const BoxDepth& p) {
+  run_problem(op, place, like, p, kBoxDepth, "");
+}
+
+namespace {
+
+Plan ladder_plan(double elements, double taps) {
+  return {.algorithm = "ladder",
+          .variant = "textbook",
+          .why = "the caller's choice",
+          .bytes = 8 * elements,
+          .flops = 2 * taps * elements};
+}
+
+}  // namespace
 
 void run(const char* op, const Place& place, const Ladder2d& p, ladder::Variant variant) {
-  const double pixels = double(p.planes) * double(p.h) * double(p.w);
-  const Plan plan{.algorithm = "ladder",
-                  .variant = "textbook",
-                  .why = "the caller's choice",
-                  .bytes = 8 * pixels,
-                  .flops = 2.0 * p.k * p.k * pixels};
-  if (only_explain(op, place, plan)) return;
+  if (only_explain(op, place, ladder_plan(double(p.planes) * double(p.h) * double(p.w), double(p.k) * p.k))) return;
   if (place.cuda()) cuda_rooms()->ladder2d_run(p, variant, place.stream());
+  else ladder::run_cpu(p, variant);
+}
+
+void run(const char* op, const Place& place, const Ladder3d& p, ladder::Variant3d variant) {
+  const double taps = variant == ladder::Variant3d::separable ? double(p.kd) + p.kh + p.kw : double(p.kd) * p.kh * p.kw;
+  const double voxels = double(p.volumes) * double(p.d) * double(p.h) * double(p.w);
+  if (only_explain(op, place, ladder_plan(voxels, taps))) return;
+  if (place.cuda()) cuda_rooms()->ladder3d_run(p, variant, place.stream());
   else ladder::run_cpu(p, variant);
 }
 

@@ -32,9 +32,15 @@ class Place {
 };
 
 // Plans and runs the problem (or records its plan in explain mode). `like` says where scratch memory is allocated.
-void run(const char* op, const Place& place, const Tensor& like, const Direct2d& problem);
-void run(const char* op, const Place& place, const Tensor& like, const Separable2d& problem);
-void run(const char* op, const Place& place, const Tensor& like, const Box2d& problem);
+void run(const char* op, const Place& place, const Tensor& like, const Direct& problem);
+void run(const char* op, const Place& place, const Tensor& like, const Separable& problem);
+void run(const char* op, const Place& place, const Tensor& like, const Box& problem);
+void run(const char* op, const Place& place, const Tensor& like, const BoxDepth& problem);
 void run(const char* op, const Place& place, const Ladder2d& problem, ladder::Variant variant);
+void run(const char* op, const Place& place, const Ladder3d& problem, ladder::Variant3d variant);
+
+// A separable problem on volumes: whether the room for volumes takes it (or is pinned to), and that room's run.
+bool in_one_launch(const Place& place, const Separable& problem);
+void run_volume(const char* op, const Place& place, const Tensor& like, const Separable& problem);
 
 }  // namespace torch_conv

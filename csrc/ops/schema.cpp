@@ -37,7 +37,39 @@ STABLE_TORCH_LIBRARY(torch_conv, m) {
   m.def(
       "conv2d.padding(Tensor input, Tensor weight, Tensor? bias=None, int[2] stride=1, str padding='valid', "
       "int[2] dilation=1, int groups=1, *, str padding_mode='zeros', str algorithm='auto') -> Tensor");
+  m.def(
+      "conv3d(Tensor input, Tensor weight, Tensor? bias=None, int[3] stride=1, int[3] padding=0, int[3] dilation=1, "
+      "int groups=1, *, str padding_mode='zeros', str algorithm='auto') -> Tensor");
+  m.def(
+      "conv3d.padding(Tensor input, Tensor weight, Tensor? bias=None, int[3] stride=1, str padding='valid', "
+      "int[3] dilation=1, int groups=1, *, str padding_mode='zeros', str algorithm='auto') -> Tensor");
+  // Volumes: kornia's order of arguments and border.
+  m.def(
+      "filter3d(Tensor input, Tensor kernel, str border_type='replicate', bool normalized=False, "
+      "str behaviour='corr', *, str padding='same', float value=0.0, int[3]? anchor=None, int[3] stride=1, "
+      "int[3] dilation=1, ScalarType? output_dtype=None, str algorithm='auto') -> Tensor");
+  m.def(
+      "filter3d_out(Tensor input, Tensor kernel, str border_type='replicate', bool normalized=False, "
+      "str behaviour='corr', *, str padding='same', float value=0.0, int[3]? anchor=None, int[3] stride=1, "
+      "int[3] dilation=1, str algorithm='auto', Tensor(a!) out) -> ()");
+  m.def(
+      "filter3d_separable(Tensor input, Tensor kernel_x, Tensor kernel_y, Tensor kernel_z, "
+      "str border_type='replicate', bool normalized=False, *, str padding='same', float value=0.0, "
+      "int[3]? anchor=None, int[3] stride=1, int[3] dilation=1, ScalarType? output_dtype=None, "
+      "str algorithm='auto') -> Tensor");
+  m.def(
+      "filter3d_separable_out(Tensor input, Tensor kernel_x, Tensor kernel_y, Tensor kernel_z, "
+      "str border_type='replicate', bool normalized=False, *, str padding='same', float value=0.0, "
+      "int[3]? anchor=None, int[3] stride=1, int[3] dilation=1, str algorithm='auto', Tensor(a!) out) -> ()");
+  m.def(
+      "box3d(Tensor input, int[3] kernel_size, str border_type='replicate', bool normalized=True, *, "
+      "str padding='same', float value=0.0, int[3]? anchor=None, ScalarType? output_dtype=None, "
+      "str algorithm='auto') -> Tensor");
+  m.def(
+      "box3d_out(Tensor input, int[3] kernel_size, str border_type='replicate', bool normalized=True, *, "
+      "str padding='same', float value=0.0, int[3]? anchor=None, str algorithm='auto', Tensor(a!) out) -> ()");
   m.def("ladder2d(Tensor input, Tensor kernel, str variant='naive', int[2] block=16) -> Tensor");
+  m.def("ladder3d(Tensor input, Tensor kernel, str variant='naive', int[3] block=8) -> Tensor");
   // Plan-only mode for torch_conv.explain: between the two calls, on the calling thread, rooms record what
   // they would do instead of doing it.
   m.def("_explain_begin() -> ()");

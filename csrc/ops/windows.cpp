@@ -65,17 +65,36 @@ Tensor finished_taps(const Tensor& kernel, ScalarType type, int axes, const Wind
   return taps;
 }
 
-// Strides between the windows of a tensor whose dimensions before the window are (), (B) or (B, C).
-Window spread(const char* op, const char* argument, Tensor taps, const Sizes& sizes, int axes, const Tensor& input,
-              const Image& image, int64_t kh, int64_t kw) {
-  const int leading = int(sizes.size()) - axes;
-  const int64_t per_window = kh * kw;
-  const int64_t samples = leading >= 1 ? sizes[0] : 1;
-  const int64_t channels = leading >= 2 ? sizes[1] : 1;
-  const bool merged = input.dim() > 4;
-  const int64_t batch = input.dim() >= 4 ? image.n : 1;
+// The last `axes` sizes.
+Extent extent_of(const Sizes& sizes, int axes) {
+  const size_t dims = sizes.size();
+  return {.d = axes >= 3 ? sizes[dims - 3] : 1, .h = axes >= 2 ? sizes[dims - 2] : 1, .w = sizes[dims - 1]};
+}
+
+int64_t taps_of(const Extent& e) { return e.d * e.h * e.w; }
+
+}  // namespace
+
+Window prepare_window(const char* op, const char* argument, const Tensor& kernel, int axes, const Tensor& input,
+                      const Image& image, int image_axes, const WindowOptions& options) {
+  const Sizes sizes = sizes_of(kernel);
+  const int dims = int(sizes.size()), leading = dims - axes;
+  check(leading >= 0 && leading <= 2, op, argument, " must have ", axes, ", ", axes + 1, " or ", axes + 2,
+        " dimensions, got ", dims);
+  const Extent size = extent_of(sizes, axes);
+  check(std::min({size.d, size.h, size.w}) >= 1, op, argument, " must have at least one tap, got shape ",
+        shape_text(sizes));
+  check_tap_type(op, argument, kernel);
+  check_device(op, argument, kernel, input);
+  const Tensor taps = finished_taps(kernel, accumulation_type(image.dtype), axes, options);
+
+  // Strides between the windows of a tensor whose dimensions before the window are (), (B) or (B, C).
+  const int64_t samples = leading >= 1 ? sizes[0] : 1, channels = leading >= 2 ? sizes[1] : 1;
+  const bool merged = input.dim() > image_axes + 2;
+  const int64_t batch = input.dim() >= image_axes + 2 ? image.n : 1;
   check(!merged || (samples == 1 && channels == 1), op, argument,
-        " must be one shared window where the input has more than 4 dimensions, got shape ", shape_text(sizes));
+        " must be one shared window where the input has more than ", image_axes + 2, " dimensions, got shape ",
+        shape_text(sizes));
   check(samples == 1 || samples == batch, op, argument, "'s first dimension must be 1 or the batch size ", batch,
         ", got ", samples);
   check(channels == 1 || channels == image.c, op, argument, "'s second dimension must be 1 or the ", image.c,
@@ -83,51 +102,23 @@ Window spread(const char* op, const char* argument, Tensor taps, const Sizes& si
   return {taps,
           Taps{.data = taps.data_ptr(),
                .on_host = input.is_cuda() && taps.is_cpu(),
-               .stride_n = samples == 1 ? 0 : channels * per_window,
-               .stride_c = channels == 1 ? 0 : per_window,
+               .stride_n = samples == 1 ? 0 : channels * taps_of(size),
+               .stride_c = channels == 1 ? 0 : taps_of(size),
                .stride_ci = 0},
-          kh, kw};
-}
-
-}  // namespace
-
-Window prepare_window2d(const char* op, const Tensor& kernel, const Tensor& input, const Image& image,
-                        const WindowOptions& options) {
-  const Sizes sizes = sizes_of(kernel);
-  const int dims = int(sizes.size());
-  check(dims >= 2 && dims <= 4, op, "kernel must have 2, 3 or 4 dimensions, got ", dims);
-  check(sizes[dims - 1] >= 1 && sizes[dims - 2] >= 1, op, "kernel must have at least one tap, got shape ",
-        shape_text(sizes));
-  check_tap_type(op, "kernel", kernel);
-  check_device(op, "kernel", kernel, input);
-  return spread(op, "kernel", finished_taps(kernel, accumulation_type(image.dtype), 2, options), sizes, 2, input, image,
-                sizes[dims - 2], sizes[dims - 1]);
-}
-
-Window prepare_window1d(const char* op, const char* argument, const Tensor& kernel, const Tensor& input,
-                        const Image& image, bool vertical, const WindowOptions& options) {
-  const Sizes sizes = sizes_of(kernel);
-  const int dims = int(sizes.size());
-  check(dims >= 1 && dims <= 3, op, argument, " must have 1, 2 or 3 dimensions, got ", dims);
-  check(sizes[dims - 1] >= 1, op, argument, " must have at least one tap, got shape ", shape_text(sizes));
-  check_tap_type(op, argument, kernel);
-  check_device(op, argument, kernel, input);
-  const int64_t k = sizes[dims - 1];
-  return spread(op, argument, finished_taps(kernel, accumulation_type(image.dtype), 1, options), sizes, 1, input, image,
-                vertical ? k : 1, vertical ? 1 : k);
+          size};
 }
 
 Window prepare_weight(const Tensor& weight, const Image& image) {
   const Tensor taps = finished_taps(weight, accumulation_type(image.dtype), 2, {});
   const Sizes sizes = sizes_of(taps);
-  const int64_t per_window = sizes[2] * sizes[3];
+  const Extent size = extent_of(sizes, int(sizes.size()) - 2);
   return {taps,
           Taps{.data = taps.data_ptr(),
                .on_host = false,
                .stride_n = 0,
-               .stride_c = sizes[1] * per_window,
-               .stride_ci = per_window},
-          sizes[2], sizes[3]};
+               .stride_c = sizes[1] * taps_of(size),
+               .stride_ci = taps_of(size)},
+          size};
 }
 
 void upload_large(Window& window, const Tensor& input, void* stream) {

@@ -9,7 +9,7 @@ namespace torch_conv {
 struct Window {
   Tensor tensor;
   Taps taps;
-  int64_t kh, kw;
+  Extent size;
 };
 
 struct WindowOptions {
@@ -17,13 +17,11 @@ struct WindowOptions {
   bool normalized = false;  // divide by the sum of the |taps|
 };
 
-// A filter's kernel: (kH, kW), (1|B, kH, kW) or (1|B, 1|C, kH, kW).
-Window prepare_window2d(const char* op, const Tensor& kernel, const Tensor& input, const Image& image,
-                        const WindowOptions& options);
-// One axis of a separable filter: (k,), (1|B, k) or (1|B, 1|C, k); `vertical` makes it k x 1 instead of 1 x k.
-Window prepare_window1d(const char* op, const char* argument, const Tensor& kernel, const Tensor& input,
-                        const Image& image, bool vertical, const WindowOptions& options);
-// A convolution's weight (C_out, C_in / groups, kH, kW).
+// A filter's kernel of `axes` dimensions, (kH, kW) or (kD, kH, kW), before them none, (1|B) or (1|B, 1|C). One axis is
+// that of a separable filter, for an image of `image_axes`: its extent stands in size.w.
+Window prepare_window(const char* op, const char* argument, const Tensor& kernel, int axes, const Tensor& input,
+                      const Image& image, int image_axes, const WindowOptions& options);
+// A convolution's weight (C_out, C_in / groups, [kD,] kH, kW).
 Window prepare_weight(const Tensor& weight, const Image& image);
 
 // Moves host taps that are too large for a kernel's parameters to the images' device, on `stream`.

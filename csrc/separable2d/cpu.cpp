@@ -10,7 +10,7 @@
 namespace torch_conv::separable2d {
 
 // Interleaved rows take one window for all channels.
-static int64_t pixel_of_row(const Separable2d& p) {
+static int64_t pixel_of_row(const Separable& p) {
   return p.taps_x.stride_c == 0 && p.taps_y.stride_c == 0 ? interleaved_channels(p.in, p.out) : 1;
 }
 
@@ -21,7 +21,7 @@ static int64_t pixel_of_row(const Separable2d& p) {
 
 namespace torch_conv::separable2d {
 
-Plan plan_cpu(const Separable2d& p, const char* variant) {
+Plan plan_cpu(const Separable& p, const char* variant) {
   Plan plan{.algorithm = "separable", .variant = "rows", .why = "row sums in a ring, column pass over them"};
   if (*variant && std::strcmp(variant, plan.variant) != 0) {
     plan.variant = nullptr;
@@ -36,7 +36,7 @@ Plan plan_cpu(const Separable2d& p, const char* variant) {
   return plan;
 }
 
-void run_cpu(const Separable2d& p, const Plan& plan) {
+void run_cpu(const Separable& p, const Plan& plan) {
   const auto run =
       p.in.dtype == Dtype::f64 ? TC_BEST_ISA(separable_units<double>) : TC_BEST_ISA(separable_units<float>);
   parallel_for(0, plan.blocks, unit_grain(plan), [&](int64_t begin, int64_t end) { run(p, plan, {begin, end}); });

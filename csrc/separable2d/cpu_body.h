@@ -8,7 +8,7 @@ template <typename A>
 class SeparableRows {
  public:
   // `pixel`: channels side by side that are filtered as one row, see interleaved_channels.
-  SeparableRows(const Separable2d& p, int64_t pixel, int64_t tile_w)
+  SeparableRows(const Separable& p, int64_t pixel, int64_t tile_w)
       : p_(p),
         pixel_(pixel),
         tile_w_(tile_w),
@@ -26,26 +26,26 @@ class SeparableRows {
     n_ = strip.plane / channels_, c_ = strip.plane % channels_;
     const A* x_taps = static_cast<const A*>(p_.taps_x.data) + n_ * p_.taps_x.stride_n + c_ * p_.taps_x.stride_c;
     const A* y_taps = static_cast<const A*>(p_.taps_y.data) + n_ * p_.taps_y.stride_n + c_ * p_.taps_y.stride_c;
-    across_ = {.taps = x_taps, .channels = 1, .stride_ci = 0, .kh = 1, .kw = p_.kw};
-    down_ = {.taps = y_taps, .channels = 1, .stride_ci = 0, .kh = p_.kh, .kw = 1};
+    across_ = {.taps = x_taps, .at = kOnePlane, .planes = 1, .kh = 1, .kw = p_.kw};
+    down_ = {.taps = y_taps, .at = kOnePlane, .planes = 1, .kh = p_.kh, .kw = 1};
     const Placement& place = p_.place;
-    const Range rows = outputs_inside(strip.y, p_.kh, place.pad_y, place.stride_y, place.dilation_y, p_.in.h);
+    const Range rows = outputs_inside(strip.range, p_.kh, place.pad_y, place.stride_y, place.dilation_y, p_.in.h);
     for (int64_t x = 0; x < p_.out.w; x += tile_w_) {
       const Range all{x, std::min(p_.out.w, x + tile_w_)};
       const Range fits = outputs_inside(all, p_.kw, place.pad_x, place.stride_x, place.dilation_x, p_.in.w);
       const Range before{all.begin, fits.begin}, after{fits.end, all.end};
       if (place.border == Border::zero_output) {
-        out_.zero(n_, c_, {strip.y.begin, rows.begin}, all);
-        out_.zero(n_, c_, {rows.end, strip.y.end}, all);
-        out_.zero(n_, c_, rows, before);
-        out_.zero(n_, c_, rows, after);
+        out_.zero(n_, c_, 0, {strip.range.begin, rows.begin}, all);
+        out_.zero(n_, c_, 0, {rows.end, strip.range.end}, all);
+        out_.zero(n_, c_, 0, rows, before);
+        out_.zero(n_, c_, 0, rows, after);
         section(rows, rows, fits);
-      } else if (place.border == Border::skip || (in_.plain() && fits.size() * pixel_ >= kLanes<A>)) {
-        section(strip.y, rows, before);
-        section(strip.y, rows, fits);
-        section(strip.y, rows, after);
+      } else if (place.border == Border::skip || (in_.plain() && fits.size() * pixel_ >= kWideRow)) {
+        section(strip.range, rows, before);
+        section(strip.range, rows, fits);
+        section(strip.range, rows, after);
       } else {
-        section(strip.y, rows, all);
+        section(strip.range, rows, all);
       }
     }
   }
@@ -56,8 +56,9 @@ class SeparableRows {
   // The outputs y * x; the windows of the rows `fits` lie inside the image.
   void section(Range y, Range fits, Range x) {
     if (x.size() <= 0) return;
-    in_.open(n_, c_, 1, x, 1);
-    out_.open(n_, x);
+    in_.open(x, 1, 1);
+    plane_ = in_.plane(n_, c_, 0, 0);
+    out_.open(n_, 0, x);
     pitch_ = out_.length() + kLanes<A>;
     passed_.resize(std::max<size_t>(passed_.size(), slots_ * pitch_));
     std::fill(passed_y_.begin(), passed_y_.end(), kNoRow);
@@ -82,7 +83,7 @@ class SeparableRows {
     A* sums = passed_.data() + slot * pitch_;
     if (passed_y_[slot] == y) return sums;
     passed_y_[slot] = y;
-    const A* row = in_.row(0, y, 0);
+    const A* row = in_.row(plane_, y, 0);
     if (in_.inside() || !ones_) correlate(1, &row, across_, in_.offsets(), &sums, out_.length());
     else correlate_inside<false, A>(&row, ones_, {0, 1}, across_, in_.offsets(), sums, nullptr, out_.length());
     return sums;
@@ -101,16 +102,17 @@ class SeparableRows {
     const int64_t here = 0;
     correlate(rows, pointers_.data(), down, &here, out, out_.length());
     if (p_.place.normalized) {
-      const A weight = weight_of(down.taps, 1, 0, down.kh);
+      const A weight = weight_of(down);
       for (int r = 0; r < rows; ++r)
         for (int64_t x = 0; x < out_.length(); ++x) out[r][x] /= weights_[x] * weight;
     }
     for (int r = 0; r < rows; ++r) out_.done(out[r], c_, y + r);
   }
 
-  const Separable2d& p_;
+  const Separable& p_;
   const int64_t pixel_, tile_w_, channels_;
   Rows<A> in_;
+  typename Rows<A>::Plane plane_{};
   OutputRows<A> out_;
   int tile_rows_ = 1;
   int64_t slots_ = 0, pitch_ = 0;
@@ -123,7 +125,7 @@ class SeparableRows {
 };
 
 template <typename A>
-void separable_units(const Separable2d& p, const Plan& plan, Range units) {
+void separable_units(const Separable& p, const Plan& plan, Range units) {
   SeparableRows<A> rows(p, separable2d::pixel_of_row(p), plan.tile_w);
   for_each_strip(units, p.out.h, plan.tile_h, [&](const Strip& strip) { rows.strip(strip); });
 }

@@ -22,14 +22,14 @@ TileKernel* tile_kernel_of(int64_t k) {
 }
 
 template <typename T>
-TileKernel* tile_kernel_of(const Separable2d& p) {
+TileKernel* tile_kernel_of(const Separable& p) {
   const int columns = tile_shape(sizeof(T), int(p.kw)).columns;
   const bool aligned =
       p.out.w % columns == 0 && lead_columns(p) % columns == 0 && aligned_rows(p.out, columns * sizeof(T));
   return aligned ? tile_kernel_of<T, true>(p.kw) : tile_kernel_of<T, false>(p.kw);
 }
 
-TileKernel* tile_kernel(const Separable2d& p) {
+TileKernel* tile_kernel(const Separable& p) {
   switch (p.in.dtype) {
     case Dtype::f32: return tile_kernel_of<float>(p);
     case Dtype::f16: return tile_kernel_of<half_t>(p);
@@ -42,7 +42,7 @@ TileKernel* tile_kernel(const Separable2d& p) {
   throw std::logic_error("torch_conv: separable_tile has no instance of this dtype");
 }
 
-Plan base_plan(const Separable2d& p) {
+Plan base_plan(const Separable& p) {
   const double inputs = double(p.in.n) * p.in.c * p.in.h * p.in.w,
                outputs = double(p.out.n) * p.out.c * p.out.h * p.out.w;
   Plan plan{.algorithm = "separable", .variant = nullptr, .why = "this variant cannot serve this problem"};
@@ -51,7 +51,7 @@ Plan base_plan(const Separable2d& p) {
   return plan;
 }
 
-Plan plan_tile(const Separable2d& p, bool bulk) {
+Plan plan_tile(const Separable& p, bool bulk) {
   const int size = size_of(p.in.dtype);
   const TileShape shape = tile_shape(size, int(p.kw));
   Plan plan = base_plan(p);
@@ -65,7 +65,7 @@ Plan plan_tile(const Separable2d& p, bool bulk) {
   return plan;
 }
 
-Plan plan_strip(const Separable2d& p, const Arch& arch) {
+Plan plan_strip(const Separable& p, const Arch& arch) {
   const StripShape shape = strip_shape(p, strip_steps(p, arch));
   Plan plan = base_plan(p);
   plan.variant = "strip";
@@ -78,7 +78,7 @@ Plan plan_strip(const Separable2d& p, const Arch& arch) {
   return plan;
 }
 
-Plan plan_shared(const Separable2d& p, const GeneralTile& tile) {
+Plan plan_shared(const Separable& p, const GeneralTile& tile) {
   Plan plan = base_plan(p);
   plan.variant = "shared";
   plan.why = "any window whose row results fit shared memory";
@@ -90,7 +90,7 @@ Plan plan_shared(const Separable2d& p, const GeneralTile& tile) {
   return plan;
 }
 
-Plan plan_two_pass(const Separable2d& p) {
+Plan plan_two_pass(const Separable& p) {
   constexpr int kRows = 32 * kWarps / kColumns * kColumnRows;
   const GeneralTile tile = general_tile(p, kRows);
   Plan plan = base_plan(p);
@@ -106,7 +106,7 @@ Plan plan_two_pass(const Separable2d& p) {
   return plan;
 }
 
-void run_strip(const Separable2d& p, const Plan& plan, cudaStream_t stream) {
+void run_strip(const Separable& p, const Plan& plan, cudaStream_t stream) {
   switch (p.in.dtype) {
     case Dtype::f32: return launch_strip<float>(p, plan, stream);
     case Dtype::f16: return launch_strip<half_t>(p, plan, stream);
@@ -121,7 +121,7 @@ void run_strip(const Separable2d& p, const Plan& plan, cudaStream_t stream) {
 
 }  // namespace
 
-Plan plan_cuda(const Separable2d& p, const Arch& arch, const char* variant) {
+Plan plan_cuda(const Separable& p, const Arch& arch, const char* variant) {
   const std::string_view pinned = variant ? variant : "";
   auto wanted = [&](std::string_view name) { return pinned.empty() || pinned == name; };
   if (tile_serves(p)) {
@@ -137,7 +137,7 @@ Plan plan_cuda(const Separable2d& p, const Arch& arch, const char* variant) {
   return base_plan(p);
 }
 
-void run_cuda(const Separable2d& p, const Plan& plan, void* scratch, void* stream) {
+void run_cuda(const Separable& p, const Plan& plan, void* scratch, void* stream) {
   if (plan.blocks == 0) return;
   const auto on = static_cast<cudaStream_t>(stream);
   const std::string_view variant = plan.variant;

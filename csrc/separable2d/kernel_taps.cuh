@@ -25,7 +25,7 @@ struct PassTaps {
 };
 
 // A pass that is not named stays without taps.
-inline PassTaps pass_taps(const Separable2d& p, bool row_pass, bool column_pass) {
+inline PassTaps pass_taps(const Separable& p, bool row_pass, bool column_pass) {
   PassTaps t{};
   int64_t used = 0;
   auto window = [&](const Taps& taps, int64_t k) {

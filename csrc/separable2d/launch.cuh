@@ -18,11 +18,11 @@ inline unsigned grid_size(int64_t blocks) {
 }
 
 // A bulk copy needs rows of whole words.
-inline bool bulk_possible(const Separable2d& p) { return p.in.w * size_of(p.in.dtype) % 4 == 0 && tma::possible(p.in); }
+inline bool bulk_possible(const Separable& p) { return p.in.w * size_of(p.in.dtype) % 4 == 0 && tma::possible(p.in); }
 
 using TileKernel = void(TileParams, CUtensorMap);
 
-inline void launch_tile(TileKernel* kernel, const Separable2d& p, const Plan& plan, bool bulk, cudaStream_t stream) {
+inline void launch_tile(TileKernel* kernel, const Separable& p, const Plan& plan, bool bulk, cudaStream_t stream) {
   const int size = size_of(p.in.dtype);
   const TileShape shape = tile_shape(size, int(p.kw));
   const int lead = lead_columns(p);
@@ -59,7 +59,7 @@ inline void launch_tile(TileKernel* kernel, const Separable2d& p, const Plan& pl
 }
 
 template <typename T>
-void launch_strip(const Separable2d& p, const Plan& plan, cudaStream_t stream) {
+void launch_strip(const Separable& p, const Plan& plan, cudaStream_t stream) {
   const StripParams params{
       .in = p.in.data,
       .out = p.out.data,
@@ -91,7 +91,7 @@ void launch_strip(const Separable2d& p, const Plan& plan, cudaStream_t stream) {
   launch_check("separable_strip");
 }
 
-inline GeneralParams general_params(const Separable2d& p, const GeneralTile& tile, int64_t rows, int64_t tile_rows,
+inline GeneralParams general_params(const Separable& p, const GeneralTile& tile, int64_t rows, int64_t tile_rows,
                                     const PassTaps& taps) {
   const Placement& at = p.place;
   return {
@@ -115,7 +115,7 @@ inline unsigned general_grid(const GeneralParams& p) {
 }
 
 template <typename T>
-void launch_shared(const Separable2d& p, const Plan& plan, cudaStream_t stream) {
+void launch_shared(const Separable& p, const Plan& plan, cudaStream_t stream) {
   const GeneralTile tile = general_tile(p, plan.tile_h);
   const GeneralParams params = general_params(p, tile, p.out.h, tile.rows, pass_taps(p, true, true));
   allow_shared(separable_shared<T>, plan.shared_bytes);
@@ -124,7 +124,7 @@ void launch_shared(const Separable2d& p, const Plan& plan, cudaStream_t stream) 
 }
 
 template <typename T>
-void launch_two_pass(const Separable2d& p, const Plan& plan, void* scratch, cudaStream_t stream) {
+void launch_two_pass(const Separable& p, const Plan& plan, void* scratch, cudaStream_t stream) {
   using A = acc_t<T>;
   const GeneralTile tile = general_tile(p, plan.tile_h);
   const GeneralParams rows = general_params(p, tile, p.in.h + 1, kRowBlock, pass_taps(p, true, false));

@@ -50,13 +50,13 @@ TC_HD constexpr TileShape tile_shape(int element_bytes, int k) {
 // How many columns the grid of tiles starts left of the output: every box starts 32-byte aligned, also where the
 // window's middle does not lie on the output pixel (off-centre anchors, 'valid'). A bulk copy that starts elsewhere
 // than on 16 bytes is an illegal instruction.
-inline int lead_columns(const Separable2d& p) {
+inline int lead_columns(const Separable& p) {
   const int align = 32 / size_of(p.in.dtype), middle = int((p.kw / 2 - p.place.pad_x) % align);
   return (middle + align) % align;
 }
 
 // Planar images at stride and dilation 1 whose border is made of elements.
-inline bool planar_serves(const Separable2d& p) {
+inline bool planar_serves(const Separable& p) {
   const Placement& at = p.place;
   auto small = [](int64_t i) { return i < (int64_t(1) << 30); };
   const bool dtype =
@@ -67,7 +67,7 @@ inline bool planar_serves(const Separable2d& p) {
          small(p.in.h + at.pad_y) && small(p.in.w + at.pad_x) && small(p.out.h) && small(p.out.w);
 }
 
-inline bool tile_serves(const Separable2d& p) {
+inline bool tile_serves(const Separable& p) {
   return planar_serves(p) && p.kh == p.kw && p.kh >= 3 && p.kh <= 15 && p.kh % 2 == 1;
 }
 
@@ -97,7 +97,7 @@ struct StripShape {
   int bytes;    // of shared memory
 };
 
-inline StripShape strip_shape(const Separable2d& p, int steps) {
+inline StripShape strip_shape(const Separable& p, int steps) {
   const int size = size_of(p.in.dtype), vector = 16 / size;
   StripShape s{.steps = steps};
   s.slots = int(ceil_div(p.kh - 1 + kStripRows, kStripRows));
@@ -110,18 +110,18 @@ inline StripShape strip_shape(const Separable2d& p, int steps) {
   return s;
 }
 
-inline int64_t strip_blocks(const Separable2d& p, int steps) {
+inline int64_t strip_blocks(const Separable& p, int steps) {
   return p.out.n * p.out.c * ceil_div(p.out.w, kStripThreads) * ceil_div(p.out.h, steps * kStripRows);
 }
 
-inline bool strip_serves(const Separable2d& p, const Arch& arch) {
+inline bool strip_serves(const Separable& p, const Arch& arch) {
   constexpr int64_t most = 1024;  // keeps `bytes` an int
   return planar_serves(p) && p.kh <= most && p.kw <= most && strip_shape(p, 1).bytes <= arch.shared_bytes / 2;
 }
 
 // Long strips repeat few row passes, short ones leave no multiprocessor idle: the least of rounds of resident blocks
 // times steps, where a step without outputs (the ring fills) costs half.
-inline int strip_steps(const Separable2d& p, const Arch& arch) {
+inline int strip_steps(const Separable& p, const Arch& arch) {
   const StripShape shape = strip_shape(p, 1);
   const int64_t fitting = arch.shared_bytes / (shape.bytes + 1024);
   const int64_t resident = arch.multiprocessors * std::max<int64_t>(1, std::min<int64_t>(kStripBlocks, fitting));
@@ -160,13 +160,13 @@ struct GeneralTile {
 };
 
 // Channels that lie side by side are filtered together, so that loads and stores are coalesced.
-inline int interleaved_channels(const Separable2d& p) {
+inline int interleaved_channels(const Separable& p) {
   const bool interleaved =
       p.in.stride_c == 1 && p.in.c > 1 && p.in.stride_w != 1 && p.taps_x.stride_c == 0 && p.taps_y.stride_c == 0;
   return interleaved ? int(std::min<int64_t>(p.in.c, kReuse)) : 1;
 }
 
-inline GeneralTile general_tile(const Separable2d& p, int rows) {
+inline GeneralTile general_tile(const Separable& p, int rows) {
   const Placement& at = p.place;
   GeneralTile t{};
   t.channels = interleaved_channels(p);
@@ -188,14 +188,14 @@ inline int64_t shared_bytes(const GeneralTile& t, int result_rows, Dtype in) {
   return (t.stage_elements() + int64_t(result_rows) * t.columns_pitch()) * acc_bytes(in);
 }
 
-inline int64_t general_columns(const Separable2d& p, const GeneralTile& t) { return ceil_div(p.out.w, t.pixels); }
-inline int64_t general_groups(const Separable2d& p, const GeneralTile& t) {
+inline int64_t general_columns(const Separable& p, const GeneralTile& t) { return ceil_div(p.out.w, t.pixels); }
+inline int64_t general_groups(const Separable& p, const GeneralTile& t) {
   return p.out.n * ceil_div(p.out.c, t.channels);
 }
 
 // The tallest tile that leaves room for two blocks per multiprocessor, made smaller while blocks are few.
 // Returns rows == 0 when two passes through memory are cheaper: most of a tile's row results would be halo.
-inline GeneralTile shared_tile(const Separable2d& p, const Arch& arch, bool pinned) {
+inline GeneralTile shared_tile(const Separable& p, const Arch& arch, bool pinned) {
   const int most = int(std::min<int64_t>(64, round_up(p.out.h, kReuse)));
   GeneralTile best{};
   for (int rows = most; rows >= kReuse; rows = rows == kReuse ? 0 : int(round_up(rows / 2, kReuse))) {
@@ -213,7 +213,7 @@ inline GeneralTile shared_tile(const Separable2d& p, const Arch& arch, bool pinn
 // ---- taps ----------------------------------------------------------------------------------------------------
 
 // Bytes of host taps from the first window's first tap to the last window's last one.
-inline int64_t host_bytes(const Separable2d& p, const Taps& taps, int64_t k) {
+inline int64_t host_bytes(const Separable& p, const Taps& taps, int64_t k) {
   if (!taps.on_host) return 0;
   return ((p.out.n - 1) * taps.stride_n + (p.out.c - 1) * taps.stride_c + k) * acc_bytes(p.in.dtype);
 }

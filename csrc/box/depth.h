@@ -1,0 +1,86 @@
+// How the depth pass of a 3-D box is cut into blocks on a GPU. Pure functions of the problem and the machine.
+#pragma once
+
+#include <algorithm>
+#include <climits>
+#include <cstdint>
+
+#include "box/mean.h"
+#include "core/rooms.h"
+
+namespace torch_conv::box {
+
+constexpr int kDepthThreads = 128;
+
+// Outputs of a thread whose planes are on their way together, and blocks per multiprocessor (the register cap). float32
+// sums on one NVIDIA H200, % of copy: 9 planes at 512^3, 16 outputs 92, 8 outputs 82-85; uint8 means, which cost more
+// arithmetic, 9 planes at 256^3: 16 outputs 35, 8 outputs 47.
+constexpr int depth_batch(bool integer_output) { return integer_output ? 8 : 16; }
+constexpr int depth_blocks(bool integer_output) { return integer_output ? 4 : 2; }
+
+// Elements that lie side by side in the sums and in the output: rows, planes or interleaved channels of them.
+struct DepthRuns {
+  int64_t length;    // elements of a run
+  int64_t rows;      // runs of a plane
+  int64_t channels;  // planes of a sample
+  int64_t interleaved;
+  int pixels;  // neighbours of one thread
+};
+
+inline DepthRuns depth_runs(const BoxDepth& p) {
+  const Image &in = p.sums, &out = p.out;
+  DepthRuns r{.length = in.w, .rows = in.h, .channels = in.c, .interleaved = 1, .pixels = 1};
+  int64_t in_step = in.stride_w, out_step = out.stride_w;
+  if (in.c > 1 && in.stride_c == 1 && in.stride_w == in.c && out.stride_c == 1 && out.stride_w == in.c)
+    r.length = in.w * in.c, r.channels = 1, r.interleaved = in.c, in_step = out_step = 1;
+  if (in.h > 1 && in.stride_h == r.length * in_step && out.stride_h == r.length * out_step)
+    r.length *= in.h, r.rows = 1;
+  const int64_t n = 16 / size_of(in.dtype);
+  auto aligned = [&](const Image& x) {
+    auto whole = [&](int64_t stride, int64_t count) { return count == 1 || stride % n == 0; };
+    return reinterpret_cast<uintptr_t>(x.data) % (n * size_of(x.dtype)) == 0 && whole(x.stride_h, r.rows) &&
+           whole(x.stride_d, x.d) && whole(x.stride_c, r.channels) && whole(x.stride_n, x.n);
+  };
+  if (in_step == 1 && out_step == 1 && r.length % n == 0 && aligned(in) && aligned(out)) r.pixels = int(n);
+  return r;
+}
+
+inline int64_t depth_column_blocks(const DepthRuns& r) { return ceil_div(r.length / r.pixels * r.rows, kDepthThreads); }
+
+// Long chunks of z start few sums afresh (a plane read for each of the window), short ones leave no multiprocessor
+// idle: the least of rounds of resident blocks times planes read. 256^3 float32 on one NVIDIA H200, chunks of 64, 128,
+// 256: 9 planes 43, 40, 49 us, 101 planes 112, 85, 82 us.
+inline int64_t depth_chunk(const BoxDepth& p, const DepthRuns& r, const Arch& arch) {
+  const int64_t columns = p.out.n * r.channels * depth_column_blocks(r);
+  const bool integer = is_integer(p.out.dtype);
+  const int64_t resident = int64_t(arch.multiprocessors) * depth_blocks(integer), start = std::min(p.kd, 2 * p.sums.d);
+  const int batch = depth_batch(integer);
+  int64_t best = p.out.d, least = INT64_MAX;
+  for (int64_t chunks = 1; chunks <= std::min<int64_t>(ceil_div(p.out.d, batch), 256); ++chunks) {
+    const int64_t length = round_up(ceil_div(p.out.d, chunks), batch);
+    const int64_t cost = ceil_div(columns * ceil_div(p.out.d, length), resident) * (2 * length + start + batch);
+    if (cost < least) least = cost, best = length;
+  }
+  return best;
+}
+
+inline Plan make_depth_plan(const BoxDepth& p, const Arch& arch) {
+  constexpr int64_t limit = INT_MAX / 4;
+  const int64_t elements = p.out.n * p.out.c * p.out.d * p.out.h * p.out.w;
+  Plan plan{.algorithm = "box", .variant = nullptr, .why = "the window or the volume is too deep"};
+  plan.bytes = double(p.sums.n * p.sums.c * p.sums.d * p.sums.h * p.sums.w) * size_of(p.sums.dtype) +
+               double(elements) * size_of(p.out.dtype);
+  plan.flops = 2.0 * double(elements);
+  if (std::max({p.sums.d, p.out.d, p.kd, p.kh, p.kw, p.sums.h, p.sums.w}) >= limit) return plan;
+  const DepthRuns runs = depth_runs(p);
+  plan.variant = "depth";
+  plan.why = "running sums along z: the cost does not grow with the window";
+  plan.tile_w = kDepthThreads * runs.pixels;
+  plan.tile_h = 1;
+  plan.threads = kDepthThreads;
+  plan.tile_d = elements > 0 ? int(depth_chunk(p, runs, arch)) : 1;
+  plan.blocks = p.out.n * runs.channels * depth_column_blocks(runs) * ceil_div(p.out.d, plan.tile_d);
+  return plan;
+}
+
+}  // namespace torch_conv::box

@@ -1,0 +1,238 @@
+// The direct room's loops. Text of core/cpu_each_isa.h: compiled once per instruction set.
+//
+//     z      ______________          The window of output plane z lies on kd planes of every input channel: each of
+//     z - 1 |  ____________|_        them is one more plane of the 2-D tile in core/cpu_correlate.h. A block of rows
+//           |_|              |       marches along z, and what a plane's rows became (converted, extended by the
+//             |______________|       border) stays in a ring of planes until the window has passed.
+
+template <typename A>
+class DirectRows {
+ public:
+  // `pixel`: channels side by side that are filtered as one row, see interleaved_channels.
+  DirectRows(const Direct& p, int64_t pixel, const Plan& plan)
+      : p_(p),
+        pixel_(pixel),
+        tile_w_(plan.tile_w),
+        groups_(pixel > 1 ? 1 : p.groups),
+        inputs_(p.in.c / p.groups),
+        outputs_(pixel > 1 ? 1 : p.out.c / p.groups),
+        in_(p.in, pixel, p.place, p.kw),
+        out_(p.out, pixel) {
+    const Placement& place = p.place;
+    // Output rows share input rows when one step of the output is one step of the window.
+    tile_rows_ = place.stride_y == place.dilation_y ? int(std::min<int64_t>(kMaxTileRows, p.kh)) : 1;
+    const int64_t block = tile_rows_ - 1 + p.kh;
+    // A march finds the rows of its whole block again, at the next z.
+    rows_ = p.kd == 1 ? Ring((block - 1) * place.dilation_y + 1, block, p.in.h)
+                      : Ring((plan.tile_h - 1) * place.stride_y + (p.kh - 1) * place.dilation_y + 1,
+                             plan.tile_h - 1 + p.kh, p.in.h);
+    planes_ = Ring((p.kd - 1) * place.dilation_z + 1, p.kd, p.in.d);
+    under_.reserve(inputs_ * p.kd);
+    pointers_.resize(inputs_ * p.kd * block);
+  }
+
+  // The outputs z * y of one group's channels; `plane` counts samples and groups. A march's y is one block's.
+  void block(int64_t plane, Range z, Range y) {
+    n_ = plane / groups_;
+    const int64_t group = plane % groups_;
+    channel_in_ = group * inputs_, channel_out_ = group * outputs_;
+    prepare_windows();
+    const Placement& place = p_.place;
+    const Range planes = outputs_inside(z, p_.kd, place.pad_z, place.stride_z, place.dilation_z, p_.in.d);
+    const Range rows = outputs_inside(y, p_.kh, place.pad_y, place.stride_y, place.dilation_y, p_.in.h);
+    for (int64_t x = 0; x < p_.out.w; x += tile_w_) {
+      const Range all{x, std::min(p_.out.w, x + tile_w_)};
+      const Range fits = outputs_inside(all, p_.kw, place.pad_x, place.stride_x, place.dilation_x, p_.in.w);
+      const Range before{all.begin, fits.begin}, after{fits.end, all.end};
+      if (place.border == Border::zero_output) {
+        zero({z.begin, planes.begin}, y, all);
+        zero({planes.end, z.end}, y, all);
+        zero(planes, {y.begin, rows.begin}, all);
+        zero(planes, {rows.end, y.end}, all);
+        zero(planes, rows, before);
+        zero(planes, rows, after);
+        section(planes, rows, rows, fits);
+      } else if (place.border == Border::skip || (in_.plain() && fits.size() * pixel_ >= kWideRow)) {
+        section(z, y, rows, before);
+        section(z, y, rows, fits);
+        section(z, y, rows, after);
+      } else {
+        section(z, y, rows, all);
+      }
+    }
+  }
+
+ private:
+  // Where rows or planes of an axis of n stand while windows pass over them. If that takes few more slots than a window
+  // needs, a row's slot follows from its index, so that it is found again; else from its tap.
+  struct Ring {
+    Ring() = default;
+    Ring(int64_t span, int64_t needed, int64_t n)
+        : slots(std::min(span <= 4 * needed ? span : needed, n)), found_again(slots == span) {}
+    int64_t slot(int64_t index, int64_t tap) const {
+      return found_again ? index - floor_div(index, slots) * slots : tap;
+    }
+    int64_t slots = 0;
+    bool found_again = false;
+  };
+
+  // Windows of the block's output channels, repeated over the pitch where they differ along an interleaved row.
+  void prepare_windows() {
+    const A* taps = static_cast<const A*>(p_.taps.data) + n_ * p_.taps.stride_n;
+    const A* bias = static_cast<const A*>(p_.bias);
+    inside_ = {-1, -1};
+    windows_.assign(outputs_, {.taps = taps, .at = nullptr, .planes = 0, .kh = p_.kh, .kw = p_.kw});
+    if (pixel_ > 1 && (p_.taps.stride_c != 0 || bias)) {
+      const int64_t count = p_.kd * p_.kh * p_.kw;
+      Window<A>& w = windows_[0];
+      w.period = pixel_, w.pitch = repeat_pitch<A>(pixel_);
+      repeated_.resize((count + 1) * w.pitch);
+      repeat_channels(taps, count, p_.taps.stride_c, pixel_, w.pitch, repeated_.data());
+      w.taps = repeated_.data();
+      A* repeated_bias = repeated_.data() + count * w.pitch;
+      if (bias) repeat_channels(bias, 1, 1, pixel_, w.pitch, repeated_bias);
+      if (bias) w.bias = repeated_bias;
+      return;
+    }
+    for (int64_t co = 0; co < outputs_; ++co) {
+      windows_[co].taps = taps + (channel_out_ + co) * p_.taps.stride_c;
+      if (bias) windows_[co].bias = bias + channel_out_ + co;
+    }
+  }
+
+  // Looks at the planes under the windows of output plane z: all, or with Border::skip those inside.
+  void look_at(int64_t z) {
+    const Placement& place = p_.place;
+    const int64_t first = z * place.stride_z - place.pad_z, step = place.dilation_z;
+    const bool skip = place.border == Border::skip;
+    const Range inside = skip ? positions_inside({0, p_.kd}, first, step, p_.in.d) : Range{0, p_.kd};
+    under_.clear();
+    for (int64_t ci = 0; ci < inputs_; ++ci)
+      for (int64_t l = inside.begin; l < inside.end; ++l) {
+        const int64_t at = first + l * step;
+        auto plane = in_.plane(n_, channel_in_ + ci, at, 0);
+        plane.place =
+            ci * planes_.slots + (planes_.slots == p_.in.d ? std::max<int64_t>(plane.z, 0) : planes_.slot(at, l));
+        under_.push_back(plane);
+      }
+    if (inside.begin == inside_.begin && inside.end == inside_.end) return;
+    inside_ = inside;
+    taps_at_.clear();
+    for (int64_t ci = 0; ci < inputs_; ++ci)
+      for (int64_t l = inside.begin; l < inside.end; ++l)
+        taps_at_.push_back(ci * p_.taps.stride_ci + l * p_.kh * p_.kw * windows_[0].pitch);
+    for (Window<A>& w : windows_) w.at = taps_at_.data(), w.planes = int64_t(taps_at_.size());
+    if (skip && place.normalized) weigh();
+  }
+
+  // What sums over windows that lie inside along y and x are divided by.
+  void weigh() {
+    weights_.clear();
+    for (Window<A> w : windows_)
+      for (int64_t c = 0; c < std::max<int64_t>(1, w.period); ++c, ++w.taps) weights_.push_back(weight_of(w));
+    const int64_t period = windows_[0].period;
+    if (period) {
+      weights_.resize(windows_[0].pitch);
+      for (size_t k = period; k < weights_.size(); ++k) weights_[k] = weights_[k - period];
+    }
+    for (int64_t co = 0; co < outputs_; ++co) windows_[co].divisor = &weights_[co];
+  }
+
+  void zero(Range z, Range y, Range x) {
+    for (int64_t co = 0; co < outputs_; ++co)
+      for (int64_t at = z.begin; at < z.end; ++at) out_.zero(n_, channel_out_ + co, at, y, x);
+  }
+
+  // The outputs z * y * x; the windows of the rows `fits` lie inside the image along y.
+  void section(Range z, Range y, Range fits, Range x) {
+    if (x.size() <= 0) return;
+    in_.open(x, inputs_ * planes_.slots, rows_.slots);
+    const bool skip = p_.place.border == Border::skip;
+    const A* ones = skip ? in_.inside_row() : nullptr;
+    for (int64_t at = z.begin; at < z.end; ++at) {
+      look_at(at);
+      out_.open(n_, at, x);
+      for (int64_t top = y.begin; top < y.end;) {
+        const bool whole = !skip || (in_.inside() && top >= fits.begin && top < fits.end);
+        const int rows = whole ? int(std::min<int64_t>(tile_rows_, (skip ? fits.end : y.end) - top)) : 1;
+        if (whole) tile(top, rows);
+        else edge_row(top, ones);
+        top += rows;
+      }
+    }
+  }
+
+  // Points at the input rows first, first + 1, ... (in steps of the dilation) of every plane under the window.
+  void point(int64_t first, int64_t count) {
+    const int64_t step = p_.place.dilation_y, slot_step = rows_.found_again ? step : 1;
+    const A** to = pointers_.data();
+    const int64_t first_slot = rows_.slot(first, 0);
+    for (const auto& plane : under_)
+      for (int64_t q = 0, slot = first_slot; q < count; ++q) {
+        *to++ = in_.row(plane, first + q * step, slot);
+        slot += slot_step;
+        if (slot >= rows_.slots) slot -= rows_.slots;
+      }
+  }
+
+  void tile(int64_t y, int rows) {
+    point(y * p_.place.stride_y - p_.place.pad_y, rows - 1 + p_.kh);
+    for (int64_t co = 0; co < outputs_; ++co) {
+      A* out[kMaxTileRows];
+      for (int r = 0; r < rows; ++r) out[r] = out_.row(r, channel_out_ + co, y + r);
+      correlate(rows, pointers_.data(), windows_[co], in_.offsets(), out, out_.length());
+      for (int r = 0; r < rows; ++r) out_.done(out[r], channel_out_ + co, y + r);
+    }
+  }
+
+  // One output row with taps outside the image, which Border::skip leaves out.
+  void edge_row(int64_t y, const A* ones) {
+    const int64_t first = y * p_.place.stride_y - p_.place.pad_y, step = p_.place.dilation_y;
+    const Range inside = positions_inside({0, p_.kh}, first, step, p_.in.h);
+    point(first + inside.begin * step, inside.size());
+    edge_weights_.resize(std::max<size_t>(edge_weights_.size(), out_.length() + kLanes<A>));
+    for (int64_t co = 0; co < outputs_; ++co) {
+      const Window<A>& w = windows_[co];
+      A* out = out_.row(0, channel_out_ + co, y);
+      const auto run = w.period ? correlate_inside<true, A> : correlate_inside<false, A>;
+      run(pointers_.data(), ones, inside, w, in_.offsets(), out, edge_weights_.data(), out_.length());
+      if (w.divisor)
+        for (int64_t x = 0; x < out_.length(); ++x) out[x] /= edge_weights_[x];
+      if (w.bias)
+        for (int64_t x = 0; x < out_.length(); ++x) out[x] += w.bias[w.period ? x % w.period : 0];
+      out_.done(out, channel_out_ + co, y);
+    }
+  }
+
+  const Direct& p_;
+  const int64_t pixel_, tile_w_;
+  const int64_t groups_, inputs_, outputs_;  // inputs and outputs of one group
+  Rows<A> in_;
+  OutputRows<A> out_;
+  int tile_rows_ = 1;
+  Ring rows_, planes_;  // of every plane; of every channel
+  int64_t n_ = 0, channel_in_ = 0, channel_out_ = 0;
+  Range inside_{};  // the window's planes that look_at found inside
+  std::vector<typename Rows<A>::Plane> under_;
+  std::vector<int64_t> taps_at_;
+  std::vector<const A*> pointers_;
+  std::vector<Window<A>> windows_;
+  std::vector<A> repeated_, weights_, edge_weights_;
+};
+
+template <typename A>
+void direct_units(const Direct& p, const Plan& plan, Range units) {
+  DirectRows<A> rows(p, direct::pixel_of_row(p), plan);
+  if (p.kd == 1) {
+    for_each_strip(units, p.out.h, plan.tile_h, [&](const Strip& s) {
+      const int64_t z = s.plane % p.out.d;
+      rows.block(s.plane / p.out.d, {z, z + 1}, s.range);
+    });
+  } else {
+    const int64_t blocks = ceil_div(p.out.h, plan.tile_h);
+    for_each_strip(units, p.out.d, plan.tile_d, [&](const Strip& s) {
+      const int64_t y = s.plane % blocks * plan.tile_h;
+      rows.block(s.plane / blocks, s.range, {y, std::min(p.out.h, y + plan.tile_h)});
+    });
+  }
+}

@@ -1,0 +1,104 @@
+// Plan -> grid, block, shared memory, <<<>>>; one function per kernel.
+#pragma once
+
+#include <climits>
+
+#include "direct3d/kernel_general.cuh"
+#include "direct3d/kernel_march.cuh"
+#include "direct3d/kernel_window.cuh"
+
+namespace torch_conv::direct3d {
+
+// A grid holds 2^31 - 1 blocks; that many tiles are more than any memory of today holds in volumes of a useful size.
+inline unsigned grid_of(const Plan& plan) {
+  if (plan.blocks > INT_MAX) throw std::runtime_error("torch_conv: direct3d would need more than 2^31 - 1 blocks");
+  return unsigned(plan.blocks);
+}
+
+// Bytes of all windows of a problem; only host taps (never more than kInlineTapBytes) are copied.
+inline ParamTaps param_taps(const Direct& p) {
+  const int64_t per_channel = p.kd * p.kh * p.kw * (p.in.c / p.groups);
+  const int64_t channels = p.taps.stride_c ? p.out.c : 1, samples = p.taps.stride_n ? p.out.n : 1;
+  return ParamTaps::from(p.taps, per_channel * channels * samples * (p.in.dtype == Dtype::f64 ? 8 : 4));
+}
+
+template <typename T, int K, bool kWide, bool kBulk>
+void launch_march(const Direct& p, const Plan& plan, cudaStream_t stream) {
+  constexpr MarchShape shape = march_shape(sizeof(T), K, kWide);
+  const int stages = (plan.shared_bytes - march_tap_bytes(K)) / shape.stage_bytes(sizeof(T), K);
+  CUtensorMap map{}, side{};
+  if (kBulk) {
+    map = tma::volume_map(p.in, shape.width(), shape.rows_in(K));
+    side = tma::volume_map(p.in, 16 / sizeof(T), shape.rows_in(K));
+  }
+  allow_shared(direct3d_march<T, K, code_of(shape), kBulk>, plan.shared_bytes);
+  direct3d_march<T, K, code_of(shape), kBulk><<<grid_of(plan), plan.threads, plan.shared_bytes, stream>>>(
+      map, side, volume_args<T>(p, plan, stages), param_taps(p));
+  launch_check("direct3d_march");
+}
+
+template <typename T, int K>
+void launch_march(const Direct& p, const Plan& plan, cudaStream_t stream) {
+  const bool bulk = std::strcmp(plan.variant, "march_tma") == 0;
+  if constexpr (K == 3 && sizeof(T) > 1)
+    if (plan.tile_w == march_shape(sizeof(T), K, true).width())
+      return bulk ? launch_march<T, K, true, true>(p, plan, stream) : launch_march<T, K, true, false>(p, plan, stream);
+  return bulk ? launch_march<T, K, false, true>(p, plan, stream) : launch_march<T, K, false, false>(p, plan, stream);
+}
+
+template <typename T>
+void launch_march(const Direct& p, const Plan& plan, cudaStream_t stream) {
+  switch (p.kh) {
+    case 3: return launch_march<T, 3>(p, plan, stream);
+    case 5: return launch_march<T, 5>(p, plan, stream);
+    case 7: return launch_march<T, 7>(p, plan, stream);
+  }
+  throw std::runtime_error("torch_conv: direct3d has no instance for its own plan");
+}
+
+template <typename T, int Rows, int Groups>
+void launch_window(const Direct& p, const Plan& plan, cudaStream_t stream) {
+  const WindowShape shape = window_shape(p, Rows * Groups);
+  const WindowArgs args{.p = p,
+                        .pitch = int(shape.pitch),
+                        .rows = int(shape.rows),
+                        .tap_pitch = int(shape.tap_pitch),
+                        .tiles_x = int(ceil_div(p.out.w, plan.tile_w)),
+                        .tiles_y = int(ceil_div(p.out.h, plan.tile_h)),
+                        .width_log2 = shape.width == 128 ? 7 : shape.width == 64 ? 6 : 5,
+                        .in_per_group = int(p.in.c / p.groups),
+                        .out_per_group = int(p.out.c / p.groups)};
+  allow_shared(direct3d_window<T, Rows, Groups>, plan.shared_bytes);
+  direct3d_window<T, Rows, Groups>
+      <<<grid_of(plan), plan.threads, plan.shared_bytes, stream>>>(args, param_taps(p));
+  launch_check("direct3d_window");
+}
+
+template <typename T>
+void launch_general(const Direct& p, const Plan& plan, cudaStream_t stream) {
+  const int64_t fours = ceil_div(p.out.w, 4);
+  const GeneralArgs args{.p = p,
+                         .groups_of_four = fours,
+                         .threads = p.out.n * p.out.c * p.out.d * p.out.h * fours,
+                         .channels_inner = p.out.c > 1 && p.out.stride_c < p.out.stride_w,
+                         .out_per_group = p.out.c / p.groups,
+                         .in_per_group = p.in.c / p.groups};
+  direct3d_general<T><<<grid_of(plan), plan.threads, 0, stream>>>(args, param_taps(p));
+  launch_check("direct3d_general");
+}
+
+// The switch over the kernels for one element type; instantiated in csrc/instances, one type a file.
+template <typename T>
+void launch(const Direct& p, const Plan& plan, cudaStream_t stream) {
+  const auto is = [&](const char* name) { return std::strcmp(plan.variant, name) == 0; };
+  if (is("general")) return launch_general<T>(p, plan, stream);
+  if (is("window")) {
+    if (plan.tile_h == window_shape(p, 8).height) return launch_window<T, 4, 2>(p, plan, stream);
+    return launch_window<T, 2, 1>(p, plan, stream);
+  }
+  if constexpr (!std::is_same_v<T, double>)
+    if (is("march_tma") || is("march")) return launch_march<T>(p, plan, stream);
+  throw std::runtime_error("torch_conv: direct3d has no instance for its own plan");
+}
+
+}  // namespace torch_conv::direct3d

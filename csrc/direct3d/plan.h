@@ -1,0 +1,198 @@
+// Direct + Arch -> Plan: which kernel serves the volume, and with which tile. Pure.
+#pragma once
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/rooms.h"
+#include "core/tma.h"
+
+namespace torch_conv::direct3d {
+
+// MARCH: a block of warps_x * warps_y warps computes a tile of `height` rows and walks along z; the loaders bring the
+// planes. A lane owns `pixels` neighbours of `rows` rows.
+struct MarchShape {
+  int pixels, rows, warps_x, warps_y, stages;
+  int resident;  // blocks of a multiprocessor; the cap of the registers follows from it
+  int loaders;   // warps that bring the planes
+  constexpr int warps() const { return warps_x * warps_y; }
+  constexpr int threads() const { return 32 * (warps() + loaders); }
+  constexpr int width() const { return 32 * pixels * warps_x; }
+  constexpr int height() const { return rows * warps_y; }
+  // Shared memory of one plane: `width` columns of all rows, then 16 bytes left of each row, then 16 right of it.
+  constexpr int rows_in(int k) const { return height() + k - 1; }
+  constexpr int main_bytes(int bytes, int k) const { return rows_in(k) * width() * bytes; }
+  constexpr int side_bytes(int k) const { return (rows_in(k) * 16 + 127) / 128 * 128; }
+  constexpr int stage_bytes(int bytes, int k) const { return main_bytes(bytes, k) + 2 * side_bytes(k); }
+};
+
+// Rows of taps in shared memory are padded to 4 or 8; they lie before the ring.
+constexpr int tap_pitch(int k) { return k == 3 ? 4 : 8; }
+constexpr int march_tap_bytes(int k) { return (k * k * tap_pitch(k) * 4 + 127) / 128 * 128; }
+
+// As one integer, because nvcc 13 does not compile kernels with structs as template arguments.
+constexpr int code_of(MarchShape s) {
+  return s.pixels | s.rows << 4 | s.warps_x << 8 | s.warps_y << 12 | s.stages << 16 | s.resident << 20 |
+         s.loaders << 24;
+}
+constexpr MarchShape shape_of(int code) {
+  return {code & 15, code >> 4 & 15, code >> 8 & 15, code >> 12 & 15, code >> 16 & 15, code >> 20 & 15, code >> 24};
+}
+
+// `wide`: tiles of 256 columns, for rows that fill them.
+constexpr MarchShape march_shape(int bytes, int k, bool wide) {
+  MarchShape s{.pixels = 4, .rows = 4, .warps_x = 1, .warps_y = 4, .stages = 4, .resident = 2, .loaders = 2};
+  if (k == 7) s.rows = 2;
+  if (bytes == 1) s.pixels = 8, s.rows = k == 3 ? 2 : 1;
+  if (k > 3 || bytes == 1) return s;
+  if (bytes == 4) s.rows = 3, s.warps_x = wide ? 2 : 1, s.warps_y = wide ? 4 : 8, s.resident = 1, s.loaders = 4;
+  else s.pixels = wide ? 8 : 4;
+  return s;
+}
+
+constexpr int kMostStages = 8;
+
+inline bool aligned_rows(const Image& x) {
+  const int64_t size = size_of(x.dtype);
+  auto aligned = [&](int64_t stride, int64_t count) { return count == 1 || stride * size % 16 == 0; };
+  return x.stride_w == 1 && reinterpret_cast<uintptr_t>(x.data) % 16 == 0 && x.w * size % 16 == 0 &&
+         aligned(x.stride_h, x.h) && aligned(x.stride_d, x.d) && aligned(x.stride_c, x.c) && aligned(x.stride_n, x.n);
+}
+
+inline bool stride_one(const Placement& s) {
+  return s.stride_z == 1 && s.stride_y == 1 && s.stride_x == 1 && s.dilation_z == 1 && s.dilation_y == 1 &&
+         s.dilation_x == 1;
+}
+
+inline bool small_sides(const Direct& p) {
+  const int64_t most = 1 << 30;
+  return p.in.d < most && p.in.h < most && p.in.w < most && p.out.d < most && p.out.h < most && p.out.w < most;
+}
+
+// Cubic 3^3, 5^3, 7^3 windows at stride 1 on planar volumes: what the compiled windows serve. A window hangs over an
+// edge by less than its size (a convolution's padding may be larger).
+inline bool march_serves(const Direct& p) {
+  const Placement& s = p.place;
+  auto near = [](int64_t in, int64_t out, int64_t k, int64_t pad) { return pad >= 0 && pad < k && out - pad <= in; };
+  return p.kd == p.kh && p.kh == p.kw && (p.kh == 3 || p.kh == 5 || p.kh == 7) && stride_one(s) &&
+         near(p.in.d, p.out.d, p.kd, s.pad_z) && near(p.in.h, p.out.h, p.kh, s.pad_y) &&
+         near(p.in.w, p.out.w, p.kw, s.pad_x) && p.in.dtype == p.out.dtype && p.in.dtype != Dtype::f64 &&
+         p.in.stride_w == 1 && p.out.stride_w == 1 && p.in.c == p.groups && s.border != Border::skip &&
+         (s.border != Border::constant || holds(p.in.dtype, s.value)) && small_sides(p);
+}
+
+inline bool march_tma_serves(const Direct& p, const Arch& arch) {
+  return arch.bulk_copy && march_serves(p) && tma::volume_possible(p.in);
+}
+
+// How many columns the grid of tiles starts left of the output: a bulk copy must start on 16 bytes, and is fast on 128,
+// also where the window's middle does not lie on the output pixel (off-centre anchors, 'valid').
+inline int lead_columns(const Direct& p) {
+  const int vector = 128 / size_of(p.in.dtype);
+  const int shift = int(p.kw / 2 - p.place.pad_x);
+  return (shift % vector + vector) % vector;
+}
+
+// Output planes of one block. A block reads k - 1 planes more than it writes and pays about `start` planes to fill its
+// ring, so long walks are cheap; but the grid should fill whole waves of `slots` blocks.
+inline int64_t chunk_of(int64_t depth, int64_t tiles, int64_t slots, int64_t k, int64_t start) {
+  int64_t best = depth, best_cost = ceil_div(tiles, slots) * (depth + k - 1 + start);
+  for (int64_t waves = 1; waves <= 6; ++waves) {
+    const int64_t chunks = std::min(waves * slots / tiles, depth);
+    if (chunks < 1) continue;
+    const int64_t chunk = ceil_div(depth, chunks);
+    const int64_t cost = ceil_div(tiles * ceil_div(depth, chunk), slots) * (chunk + k - 1 + start);
+    if (cost < best_cost) best = chunk, best_cost = cost;
+  }
+  return best;
+}
+
+// WINDOW: four warps compute a tile of one output plane while the loaders bring the next plane of the input.
+struct WindowShape {
+  int width, height;               // of the tile
+  int64_t pitch, rows, tap_pitch;  // of a plane of the input, and of a row of taps, in elements
+  int64_t bytes;                   // of shared memory: two planes and their taps
+};
+constexpr int kWindowWarps = 4;
+constexpr int window_loaders(int rows) { return rows == 2 ? 8 : 4; }
+
+// `rows` of one lane: 8 or 2.
+inline WindowShape window_shape(const Direct& p, int rows) {
+  const int width = p.out.w > 64 ? 128 : p.out.w > 32 ? 64 : 32;
+  WindowShape s{.width = width, .height = kWindowWarps * rows * 128 / width};
+  s.pitch = ceil_div(s.width + p.kw + 3, 4) * 4;
+  s.rows = s.height + p.kh - 1;
+  s.tap_pitch = ceil_div(p.kw, 4) * 4;
+  // 16 elements more: the next pixels and taps are read before it is known that there are none.
+  s.bytes = (2 * (s.pitch * s.rows + s.tap_pitch * p.kh) + 16) * (p.in.dtype == Dtype::f64 ? 8 : 4) + s.rows * 8;
+  return s;
+}
+
+inline bool window_serves(const Direct& p, const Arch& arch, int rows) {
+  return stride_one(p.place) && p.place.border != Border::skip && p.kh <= 512 && p.kw <= 512 && p.kd < (1 << 20) && p.in.w * p.in.stride_w < (int64_t(1) << 31) &&
+         window_shape(p, rows).bytes <= arch.shared_bytes && small_sides(p);
+}
+
+// Rows of a lane of WINDOW: 8, or 2 where 8 would leave multiprocessors idle or not fit. 0: no window serves.
+inline int window_rows(const Direct& p, const Arch& arch) {
+  for (const int rows : {8, 2}) {
+    if (!window_serves(p, arch, rows)) continue;
+    const WindowShape s = window_shape(p, rows);
+    const int64_t blocks = p.out.n * p.out.c * p.out.d * ceil_div(p.out.h, s.height) * ceil_div(p.out.w, s.width);
+    if (rows == 2 || blocks >= 2 * arch.multiprocessors) return rows;
+  }
+  return 0;
+}
+
+inline Plan plan(const Direct& p, const Arch& arch, const char* pinned) {
+  const int bytes = size_of(p.in.dtype);
+  const int64_t volumes = p.out.n * p.out.c;
+  const double voxels = double(volumes) * double(p.out.d) * double(p.out.h * p.out.w);
+  Plan plan{.algorithm = "direct", .variant = nullptr, .why = ""};
+  plan.bytes = double(p.in.n * p.in.c * p.in.d) * double(p.in.h * p.in.w) * bytes + voxels * size_of(p.out.dtype);
+  plan.flops = 2.0 * double(p.kd * p.kh * p.kw * (p.in.c / p.groups)) * voxels;
+
+  const auto chosen = [&](const char* name) { return *pinned == 0 || std::strcmp(pinned, name) == 0; };
+  if (march_serves(p) && (chosen("march_tma") || chosen("march"))) {
+    const bool bulk = chosen("march_tma") && march_tma_serves(p, arch);
+    if (!bulk && !chosen("march")) return plan;
+    const int k = int(p.kh);
+    const int64_t columns = p.out.w + lead_columns(p);
+    const bool wide = k == 3 && bytes > 1 && ceil_div(columns, 256) * 2 == ceil_div(columns, 128);
+    const MarchShape shape = march_shape(bytes, k, wide);
+    plan.variant = bulk ? "march_tma" : "march";
+    plan.why = bulk ? "cubic window up to 7^3: planes arrive by bulk copies, sums march along z in registers"
+                    : "cubic window up to 7^3, plain loads: no bulk copies, or rows not 16-byte aligned";
+    const int64_t tiles =
+        volumes * ceil_div(p.out.h, shape.height()) * ceil_div(columns, shape.width());
+    plan.tile_w = shape.width();
+    plan.tile_h = shape.height();
+    plan.tile_d = int(chunk_of(p.out.d, tiles, int64_t(arch.multiprocessors) * shape.resident, k, 3));
+    plan.threads = shape.threads();
+    plan.shared_bytes = (bulk ? shape.stages : 2) * shape.stage_bytes(bytes, k) + march_tap_bytes(k);
+    plan.blocks = tiles * ceil_div(p.out.d, plan.tile_d);
+    return plan;
+  }
+  const int rows = chosen("window") ? window_rows(p, arch) : 0;
+  if (rows > 0) {
+    const WindowShape shape = window_shape(p, rows);
+    plan.variant = "window";
+    plan.why = "stride and dilation 1: plane by plane of tile and taps in shared memory";
+    plan.tile_w = shape.width;
+    plan.tile_h = shape.height;
+    plan.tile_d = 1;
+    plan.threads = 32 * (kWindowWarps + window_loaders(rows));
+    plan.shared_bytes = int(shape.bytes);
+    plan.blocks = volumes * p.out.d * ceil_div(p.out.h, shape.height) * ceil_div(p.out.w, shape.width);
+  } else if (chosen("general")) {
+    plan.variant = "general";
+    plan.why = "any window, stride, dilation, dtype pair and layout";
+    plan.tile_w = 4;
+    plan.tile_h = plan.tile_d = 1;
+    plan.threads = 256;
+    plan.blocks = ceil_div(volumes * p.out.d * p.out.h * ceil_div(p.out.w, 4), plan.threads);
+  }
+  return plan;
+}
+
+}  // namespace torch_conv::direct3d

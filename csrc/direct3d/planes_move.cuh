@@ -1,0 +1,191 @@
+// PLANES, the other half: barriers, bulk copies and the warps that move planes between device and shared memory.
+#pragma once
+
+#include "core/device.cuh"
+#include "direct3d/planes.h"
+
+namespace torch_conv::direct3d {
+
+template <typename T>
+struct PlanesArgs {
+  using A = acc_t<T>;
+  const T* in;
+  T* out;
+  int64_t volume_in, volume_out;  // elements of one channel
+  int d, h, w, d_out;
+  int volumes, channels_out, multiplier;  // output volumes; output channels of a sample; of them per input channel
+  int pad_z;
+  int group, units_x, units, lanes;  // channels of a block; threads along x, of a plane, set aside for a plane
+  int stages, stage_bytes, slot_bytes, plane_bytes;
+  int chunk, total;  // output planes of a block, and of all groups
+  Border border;
+  A value;
+  int64_t taps_n, taps_c;  // strides of the window
+  const A* bias;
+};
+
+namespace planes {
+
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+
+__device__ __forceinline__ uint32_t address(const void* p) {
+  return static_cast<uint32_t>(__cvta_generic_to_shared(p));
+}
+
+__device__ __forceinline__ void barrier_init(uint64_t* barrier, int count) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(address(barrier)), "r"(count));
+}
+
+__device__ __forceinline__ void arrive(uint64_t* barrier) {
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(address(barrier)) : "memory");
+}
+
+__device__ __forceinline__ void arrive_if(bool condition, uint64_t* barrier) {
+  asm volatile(
+      "{ .reg .pred p; setp.ne.b32 p, %0, 0; @p mbarrier.arrive.shared::cta.b64 _, [%1]; }" ::"r"(int(condition)),
+      "r"(address(barrier))
+      : "memory");
+}
+
+__device__ __forceinline__ void arrive_expect(uint64_t* barrier, int bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(address(barrier)), "r"(bytes) : "memory");
+}
+
+__device__ __forceinline__ bool passed(uint64_t* barrier, int phase) {
+  unsigned done;
+  asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
+               : "=r"(done)
+               : "r"(address(barrier)), "r"(phase)
+               : "memory");
+  return done;
+}
+
+// All lanes of a warp; the votes tell the compiler that they stay together.
+__device__ __forceinline__ void wait(uint64_t* barrier, int phase) {
+  while (!__all_sync(~0u, passed(barrier, phase))) {
+  }
+}
+__device__ __forceinline__ void wait_both(uint64_t* a, int phase_a, uint64_t* b, int phase_b) {
+  while (!__all_sync(~0u, int(passed(a, phase_a)) & int(passed(b, phase_b)))) {
+  }
+}
+
+__device__ __forceinline__ void bulk_load(void* to, const void* from, int bytes, uint64_t* barrier) {
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(address(to)),
+      "l"(from), "r"(bytes), "r"(address(barrier))
+      : "memory");
+}
+
+__device__ __forceinline__ void bulk_store(void* to, const void* from, int bytes) {
+  asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(to), "r"(address(from)), "r"(bytes)
+               : "memory");
+}
+
+__device__ __forceinline__ void bulk_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
+
+template <int N>
+__device__ __forceinline__ void bulk_wait_read() {
+  asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(N) : "memory");
+}
+
+// What threads wrote to shared memory becomes visible to bulk copies.
+__device__ __forceinline__ void fence() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+
+#endif
+
+// The steps of a block: for every run of output planes of one group of channels the input planes they see.
+struct Walk {
+  int begin, end;    // output planes, counted over all groups
+  int group, first;  // first output plane of the run
+  int next;          // the next run starts here
+  int z, z_end;      // input planes of the run
+
+  __device__ __forceinline__ void start(int depth_out, int depth, int pad, bool leave_out) {
+    group = begin / depth_out;
+    first = begin - group * depth_out;
+    const int planes = min(depth_out - first, end - begin);
+    next = begin + planes;
+    z = first - pad;
+    z_end = first + planes + 2 - pad;
+    if (leave_out && z < 0) z = 0;
+  }
+  __device__ __forceinline__ void step(int depth_out, int depth, int pad, bool leave_out) {
+    if (++z < z_end) return;
+    begin = next;
+    if (begin < end) start(depth_out, depth, pad, leave_out);
+  }
+};
+
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+
+// The movers: each of their warps moves the planes of every fourth channel, in and out.
+template <typename T, bool kInPlace>
+__device__ __forceinline__ void move_planes(const PlanesArgs<T>& a, Walk done, bool leave_out, unsigned char* stages,
+                                            uint64_t* full, uint64_t* empty, int mover) {
+  const int lane = threadIdx.x % 32;
+  const int64_t plane = int64_t(a.h) * a.w;
+  done.start(a.d_out, a.d, a.pad_z, leave_out);
+  Walk load = done;
+
+  auto bring = [&](int stage) {
+    if (load.begin >= load.end) return;
+    unsigned char* to = stages + stage * a.stage_bytes + kPlanesCell;
+    const int source = map_index(load.z, a.d, a.border);
+    const int first = load.group * a.group, count = min(a.group, a.volumes - first);
+    if (leave_out && source < 0) {
+      if (lane == 0) arrive(&full[stage]);
+    } else if (source < 0) {
+      const T value = from_acc<T>(a.value);
+      T same[16 / sizeof(T)];
+#pragma unroll
+      for (int i = 0; i < int(16 / sizeof(T)); ++i) same[i] = value;
+      uint4 word;
+      memcpy(&word, same, 16);
+      for (int i = mover; i < count; i += kPlanesMovers)
+        for (int e = lane; e < a.slot_bytes / 16; e += 32) reinterpret_cast<uint4*>(to + i * a.slot_bytes)[e] = word;
+      fence();
+      __syncwarp();
+      if (lane == 0) arrive(&full[stage]);
+    } else {
+      // Bulk copies bring whole words of 16 bytes: a plane and what stands before and behind it.
+      const int shift = kInPlace ? 0 : source * a.plane_bytes % 16;
+      const int bytes = kInPlace ? a.plane_bytes : (shift + a.plane_bytes + 15) / 16 * 16;
+      if (lane == 0) arrive_expect(&full[stage], max(0, (count - mover + kPlanesMovers - 1) / kPlanesMovers) * bytes);
+      for (int i = mover + lane * kPlanesMovers; i < count; i += 32 * kPlanesMovers) {
+        const T* from = a.in + (first + i) / a.multiplier * a.volume_in + source * plane;
+        bulk_load(to + i * a.slot_bytes, from - shift / int(sizeof(T)), bytes, &full[stage]);
+      }
+    }
+    __syncwarp();
+    load.step(a.d_out, a.d, a.pad_z, leave_out);
+  };
+
+  // The two stages behind the first planes take the outputs of the first two steps.
+  for (int i = 0; i < a.stages - 2; ++i) bring(i);
+  int stage = 0, phase = 0;
+  while (done.begin < done.end) {
+    wait(&empty[stage], phase);
+    const int earlier = stage < 2 ? stage - 2 + a.stages : stage - 2;
+    if constexpr (kInPlace) {
+      const int z = done.z + a.pad_z - 2, first = done.group * a.group, count = min(a.group, a.volumes - first);
+      const unsigned char* from = stages + earlier * a.stage_bytes + kPlanesCell;
+      fence();  // for what all the others wrote: they arrived at `empty`, this warp waited for it
+      if (z >= done.first)
+        for (int i = mover + lane * kPlanesMovers; i < count; i += 32 * kPlanesMovers)
+          bulk_store(a.out + (first + i) * a.volume_out + z * plane, from + i * a.slot_bytes, a.plane_bytes);
+      bulk_commit();
+      bulk_wait_read<0>();
+      __syncwarp();
+    }
+    bring(earlier);
+    done.step(a.d_out, a.d, a.pad_z, leave_out);
+    if (++stage == a.stages) stage = 0, phase ^= 1;
+  }
+}
+
+#endif
+
+}  // namespace planes
+
+}  // namespace torch_conv::direct3d

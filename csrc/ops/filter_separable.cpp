@@ -1,0 +1,172 @@
+// filter2d_separable and filter3d_separable: one pass an axis.
+#include "ops/filters.h"
+#include "ops/rooms.h"
+#include "ops/volumes.h"
+#include "ops/windows.h"
+
+namespace torch_conv {
+
+namespace {
+
+static constexpr const char* algorithms[] = {"auto", "separable"};
+
+// Taps of sample n where every sample has its own, whose windows then are those of an image with z as sample axis.
+Taps of_sample(const Taps& taps, int64_t n, Dtype image) {
+  Taps own = taps;
+  own.data = static_cast<const char*>(taps.data) + n * taps.stride_n * (image == Dtype::f64 ? 8 : 4);
+  own.stride_n = 0;
+  return own;
+}
+
+// The input between planes of `value`, in the accumulation dtype: what a border of that value is to the depth pass,
+// which reads planes that have been filtered.
+ImageView between_planes(const char* op, const ImageView& in, const Separable& p) {
+  const ScalarType type = accumulation_type(p.in.dtype);
+  const int64_t after = (p.out.d - 1) * p.place.stride_z + (p.kd - 1) * p.place.dilation_z - p.place.pad_z - p.in.d + 1;
+  const Sizes pads{0, 0, 0, 0, p.place.pad_z, std::max<int64_t>(0, after)};
+  Tensor padded;
+  if (explain_mode()) {
+    padded = empty_contiguous(in.tensor,
+                              resized(in.tensor, {.d = p.in.d + pads[4] + pads[5], .h = p.in.h, .w = p.in.w}, 3), type);
+  } else {
+    const Tensor wide = in.tensor.scalar_type() == type ? in.tensor : torch::stable::to(in.tensor, type);
+    padded = torch::stable::pad(wide, pads, "constant", p.place.value);
+  }
+  return view_input(op, padded, 3);
+}
+
+// Every plane into scratch memory, then along z.
+void in_two_passes(const char* op, const Place& place, const Tensor& input, ImageView in, Separable p) {
+  if (p.place.border == Border::constant && p.place.value != 0 && p.kd > 1) {
+    in = between_planes(op, in, p);
+    p.in = in.image;
+    p.place.pad_z = 0;
+  }
+  const Tensor scratch = empty_result(in.tensor, resized(in.tensor, {.d = p.in.d, .h = p.out.h, .w = p.out.w}, 3), 3,
+                                      accumulation_type(p.in.dtype));
+  const Image planes = *merge_leading(scratch, p.in.dtype == Dtype::f64 ? Dtype::f64 : Dtype::f32, 3);
+  const auto shared = [](const Taps& t) { return t.stride_n == 0 && t.stride_c == 0; };
+  for_each_plane(p.in, planes, shared(p.taps_x) && shared(p.taps_y),
+                 [&](const Image& from, const Image& to, int64_t n) {
+                   Separable q = p;
+                   q.in = from, q.out = to, q.kd = 1;
+                   q.taps_x = of_sample(p.taps_x, n, p.in.dtype), q.taps_y = of_sample(p.taps_y, n, p.in.dtype);
+                   q.place.pad_z = 0, q.place.stride_z = q.place.dilation_z = 1;
+                   run(op, place, input, q);
+                 });
+  Placement along_z = p.place;
+  along_z.pad_y = along_z.pad_x = 0;
+  along_z.stride_y = along_z.stride_x = along_z.dilation_y = along_z.dilation_x = 1;
+  run(op, place, input,
+      Direct{.in = planes,
+             .out = p.out,
+             .taps = p.taps_z,
+             .kd = p.kd,
+             .kh = 1,
+             .kw = 1,
+             .place = along_z,
+             .groups = planes.c,
+             .bias = nullptr});
+}
+
+Tensor filter2d_separable(const char* op, const Tensor& input, const Tensor& kernel_x, const Tensor& kernel_y,
+                          const FilterOptions& o, const std::optional<Tensor>& out) {
+  check_input(op, input, 2);
+  check_algorithm(op, o.algorithm, algorithms);
+  if (out) check_no_overlap(op, *out, "kernel_x", kernel_x);
+  if (out) check_no_overlap(op, *out, "kernel_y", kernel_y);
+  const ImageView in = view_input(op, input, 2);
+  const WindowOptions options{.flip = false, .normalized = normalize_taps(op, o)};
+  Window x = prepare_window(op, "kernel_x", kernel_x, 1, input, in.image, 2, options);
+  Window y = prepare_window(op, "kernel_y", kernel_y, 1, input, in.image, 2, options);
+  const Geometry g = place_window(op, in.image, {.h = y.size.w, .w = x.size.w}, 2, o);
+  return produce(op, input, in, 2, g, o, out, [&](const Image& image) {
+    const Place place(op, input);
+    upload_large(x, input, place.stream());
+    upload_large(y, input, place.stream());
+    run(op, place, input,
+        Separable{.in = in.image,
+                  .out = image,
+                  .taps_x = x.taps,
+                  .taps_y = y.taps,
+                  .taps_z = {},
+                  .kh = y.size.w,
+                  .kw = x.size.w,
+                  .place = g.place});
+  });
+}
+
+Tensor filter3d_separable(const char* op, const Tensor& input, const Tensor& kernel_x, const Tensor& kernel_y,
+                          const Tensor& kernel_z, const FilterOptions& o, const std::optional<Tensor>& out) {
+  check_input(op, input, 3);
+  check_algorithm(op, o.algorithm, algorithms);
+  if (out) check_no_overlap(op, *out, "kernel_x", kernel_x);
+  if (out) check_no_overlap(op, *out, "kernel_y", kernel_y);
+  if (out) check_no_overlap(op, *out, "kernel_z", kernel_z);
+  const ImageView in = view_input(op, input, 3);
+  const WindowOptions options{.flip = false, .normalized = normalize_taps(op, o)};
+  Window x = prepare_window(op, "kernel_x", kernel_x, 1, input, in.image, 3, options);
+  Window y = prepare_window(op, "kernel_y", kernel_y, 1, input, in.image, 3, options);
+  Window z = prepare_window(op, "kernel_z", kernel_z, 1, input, in.image, 3, options);
+  const Geometry g = place_window(op, in.image, {.d = z.size.w, .h = y.size.w, .w = x.size.w}, 3, o);
+  return produce(op, input, in, 3, g, o, out, [&](const Image& image) {
+    const Place place(op, input);
+    for (Window* window : {&x, &y, &z}) upload_large(*window, input, place.stream());
+    const Separable problem{.in = in.image,
+                            .out = image,
+                            .taps_x = x.taps,
+                            .taps_y = y.taps,
+                            .taps_z = z.taps,
+                            .kd = z.size.w,
+                            .kh = y.size.w,
+                            .kw = x.size.w,
+                            .place = g.place};
+    if (in_one_launch(place, problem)) run_volume(op, place, input, problem);
+    else in_two_passes(op, place, input, in, problem);
+  });
+}
+
+Tensor separable2d_op(Tensor input, Tensor kernel_x, Tensor kernel_y, std::string border_type, bool normalized,
+                      std::string padding, double value, Anchor anchor, Sizes stride, Sizes dilation, Type output_dtype,
+                      std::string algorithm) {
+  return filter2d_separable(
+      "filter2d_separable", input, kernel_x, kernel_y,
+      {border_type, normalized, padding, value, anchor, stride, dilation, output_dtype, algorithm}, {});
+}
+
+void separable2d_out_op(Tensor input, Tensor kernel_x, Tensor kernel_y, std::string border_type, bool normalized,
+                        std::string padding, double value, Anchor anchor, Sizes stride, Sizes dilation,
+                        std::string algorithm, Tensor out) {
+  filter2d_separable("filter2d_separable", input, kernel_x, kernel_y,
+                     {border_type, normalized, padding, value, anchor, stride, dilation, {}, algorithm}, out);
+}
+
+Tensor separable3d_op(Tensor input, Tensor kernel_x, Tensor kernel_y, Tensor kernel_z, std::string border_type,
+                      bool normalized, std::string padding, double value, Anchor anchor, Sizes stride, Sizes dilation,
+                      Type output_dtype, std::string algorithm) {
+  return filter3d_separable(
+      "filter3d_separable", input, kernel_x, kernel_y, kernel_z,
+      {border_type, normalized, padding, value, anchor, stride, dilation, output_dtype, algorithm}, {});
+}
+
+void separable3d_out_op(Tensor input, Tensor kernel_x, Tensor kernel_y, Tensor kernel_z, std::string border_type,
+                        bool normalized, std::string padding, double value, Anchor anchor, Sizes stride, Sizes dilation,
+                        std::string algorithm, Tensor out) {
+  filter3d_separable("filter3d_separable", input, kernel_x, kernel_y, kernel_z,
+                     {border_type, normalized, padding, value, anchor, stride, dilation, {}, algorithm}, out);
+}
+
+void register_operators(torch::stable::detail::StableLibrary& m) {
+  m.impl("filter2d_separable", TORCH_BOX(&separable2d_op));
+  m.impl("filter2d_separable_out", TORCH_BOX(&separable2d_out_op));
+  m.impl("filter3d_separable", TORCH_BOX(&separable3d_op));
+  m.impl("filter3d_separable_out", TORCH_BOX(&separable3d_out_op));
+}
+
+}  // namespace
+
+// One function serves both: the rooms part by device.
+STABLE_TORCH_LIBRARY_IMPL(torch_conv, CPU, m) { register_operators(m); }
+STABLE_TORCH_LIBRARY_IMPL(torch_conv, CUDA, m) { register_operators(m); }
+
+}  // namespace torch_conv

@@ -1,0 +1,21 @@
+// Volumes taken apart: the problems on images that a problem on volumes consists of.
+#pragma once
+
+#include <functional>
+#include <optional>
+
+#include "core/problem.h"
+
+namespace torch_conv {
+
+// The same problem on images, where there is one: a window of depth 1 filters planes, a window along z alone filters
+// images of d rows and h * w columns.
+std::optional<Direct> as_images(const Direct& p);
+
+// Calls run(in, out, n) until every plane of the two volumes (equal in n, c and d) has been part of an image that it
+// was given. With one window for all, the planes of all channels or samples are one image's; else every sample n makes
+// an image of its own, with z as its sample axis.
+void for_each_plane(const Image& in, const Image& out, bool one_window,
+                    const std::function<void(const Image& in, const Image& out, int64_t n)>& run);
+
+}  // namespace torch_conv

@@ -1,0 +1,230 @@
+// All three passes of a k x k x k separable filter (k odd, compiled in) in one launch: a block marches along z.
+//
+//               shift  tile_w outputs + k - 1              row results of a plane
+//              |-----|------------------------|             tile_w
+//             +--------------------------------+ -         +--------+ -        a thread owns one column of `rows`
+// plane t + 3 |  .   box: its border is patched|  |        |        |          outputs: column pass from the results
+// plane t + 1 |  .   box -> row pass           | tile_h -> |        | tile_h   of plane t, then the plane's value joins
+//             |  .                             | + k - 1   |        | + k - 1  the k - 1 outputs in flight along z
+//             +--------------------------------+ -         +--------+ -
+// planes t + 4, t + 5: bulk copies on their way
+//
+// The z chains are a shift register: sum j holds taps 0 .. j of the output whose tap j lay on the last plane, so a new
+// plane makes sum j = tap[j] * value + sum j - 1, from the last down, and the one that takes tap k - 1 is an output. No
+// rotation, no unrolling over planes. Planes outside a constant border have one value, known without filtering.
+//
+// A warp that is done with plane t says so and goes on to its rows of plane t + 2 before it waits for the others: one
+// barrier a plane, with a row pass between arriving and waiting. What lies outside an image in y or x is the same in
+// every plane: it is listed once per block and patched in shared memory, three planes ahead.
+//
+// Per output: one read (halos in y and x come from L2), one write, 2 * k * (2 + rows of the box / tile_h) flops, and
+// k - 1 planes more a chunk of z.
+#pragma once
+
+#include "separable3d/kernel_common.cuh"
+
+namespace torch_conv::separable3d {
+
+// Rows of the box into rows of results; a warp takes item_rows() of them at a time.
+template <typename T, int K, bool kFixed>
+__device__ __forceinline__ void row_pass(const T* box, float* results, const float* taps, int turn,
+                                         const MarchParams& p) {
+  constexpr MarchShape S = march_shape(sizeof(T), K);
+  constexpr int N = sizeof(T) == 4 ? 4 : 8, kFirst = S.shift() / N * N, kSkip = S.shift() % N;
+  constexpr int kVectors = (kSkip + kSegment + K - 1 + N - 1) / N;
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  // float32: the eight lanes that share a pass over the banks lie on 4 rows and segments s, s + 2; else on few rows.
+  constexpr bool kNarrow = S.tile_w == 32;
+  const int high = lane / 16, row = sizeof(T) == 4 ? lane % 4 + (kNarrow ? high * 4 : 0) : lane / (kNarrow ? 4 : 8);
+  const int segment =
+      sizeof(T) == 4 ? lane / 4 % 2 * 2 + lane / 8 % 2 + (kNarrow ? 0 : high * 4) : lane % (kNarrow ? 4 : 8);
+  // Rows do not share out evenly: who takes more of them changes from plane to plane.
+  constexpr int kAcross = S.tile_w == 32 ? 1 : S.tile_w / (8 * kSegment);
+  for (int item = (warp + turn) % S.warps; item < S.result_rows() / S.item_rows() * kAcross; item += S.warps) {
+    const int r = item / kAcross * S.item_rows() + row, first = (item % kAcross * 8 + segment) * kSegment;
+    const T* from = box + min(r, S.box_h() - 1) * S.pitch() + kFirst + first;
+    float v[kVectors * N], tap[K];
+#pragma unroll
+    for (int i = 0; i < kVectors; ++i) read_pack<N>(from + i * N, v + i * N);
+    read_taps<K, kFixed>(tap, taps, p, 0);
+    float sum[kSegment];
+#pragma unroll
+    for (int e = 0; e < kSegment; ++e) sum[e] = 0;
+#pragma unroll
+    for (int j = 0; j < K; ++j)
+#pragma unroll
+      for (int e = 0; e < kSegment; ++e) sum[e] = fmaf(tap[j], v[kSkip + e + j], sum[e]);
+    float* to = results + r * S.result_pitch() + first;
+#pragma unroll
+    for (int e = 0; e < kSegment; e += 4)
+      *reinterpret_cast<float4*>(to + e) = {sum[e], sum[e + 1], sum[e + 2], sum[e + 3]};
+  }
+}
+
+template <typename T, int K, bool kFixed>
+__global__ void __launch_bounds__(march_shape(sizeof(T), K).threads(), march_shape(sizeof(T), K).min_blocks)
+    separable3d_march(const __grid_constant__ MarchParams p, const __grid_constant__ CUtensorMap map) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  constexpr MarchShape S = march_shape(sizeof(T), K);
+  constexpr int R = S.rows;
+  extern __shared__ __align__(128) unsigned char shared[];
+  __shared__ uint64_t arrived[kStages], done;
+  auto stage = [&](int t) { return reinterpret_cast<T*>(shared + t % kStages * S.stage_bytes()); };
+  float* const results = reinterpret_cast<float*>(shared + kStages * S.stage_bytes());
+  float* const taps = results + kResults * S.result_bytes() / 4;
+  Patch* const list = reinterpret_cast<Patch*>(taps + 3 * kTapPitch);
+  __shared__ int plane_at[kMostPlanes];  // where plane t is read
+
+  unsigned block = blockIdx.x;
+  const int tile_x = int(block % p.tiles_x), tile_y = int((block /= p.tiles_x) % p.tiles_y);
+  const int chunk = int((block /= p.tiles_y) % p.chunks), c = int((block /= p.chunks) % p.channels);
+  const int n = int(block / p.channels);
+  const int x0 = tile_x * S.tile_w - p.lead, y0 = tile_y * S.tile_h(), z0 = chunk * p.chunk;
+  const BoxOrigin at{y0 - p.pad_y, x0 - p.pad_x - S.shift()};
+  const T* volume = static_cast<const T*>(p.in) + n * p.in_stride_n + c * p.in_stride_c;
+
+  // Planes [first, last) are read; only a constant border leaves some out, whose value is `outside`.
+  const int begin = z0 - p.pad_z, end = begin + min(p.chunk, p.out_d - z0) + K - 1;
+  const bool extends = map_index(-1, p.in_d, p.border) >= 0;
+  const int first = extends ? begin : max(begin, 0), last = extends ? end : min(end, p.in_d), planes = last - first;
+
+  auto fetch = [&](int t) {
+    if (t >= planes) return;
+    tma::barrier_expect(&arrived[t % kStages], S.box_bytes());
+    tma::load_box(stage(t), &map, &arrived[t % kStages], at.x * int(sizeof(T)) / 4, at.y, plane_at[t], c, n);
+  };
+  auto wait = [&](int t) { tma::barrier_wait(&arrived[t % kStages], t / kStages % 2); };
+  auto result = [&](int t) { return results + t % kResults * (S.result_bytes() / 4); };
+
+  if (threadIdx.x == 0) {
+    for (int i = 0; i < kStages; ++i) tma::barrier_init(&arrived[i]);
+    tma::barrier_init(&done, S.warps);
+  }
+  for (int t = threadIdx.x; t < planes; t += S.threads()) plane_at[t] = map_index(first + t, p.in_d, p.border);
+  for (int i = threadIdx.x; i < 3 * kTapPitch; i += S.threads()) {
+    const Window& window = p.windows[i / kTapPitch];
+    const void* from = window.device ? window.device : p.taps + window.start;
+    if (i % kTapPitch < K)
+      taps[i] = static_cast<const float*>(from)[n * window.stride_n + c * window.stride_c + i % kTapPitch];
+  }
+  __syncthreads();
+  if (threadIdx.x == 0)
+    for (int t = 0; t < kStages; ++t) fetch(t);
+  int count = 0;
+  if (p.patch) {
+    const int skip = max(-x0, 0);  // columns left of the output
+    count = list_border<T, K>(list, p, at, S.shift() + skip, min(S.tile_h(), p.out_h - y0) + K - 1,
+                              min(S.tile_w, p.out_w - x0) - skip + K - 1);
+    __syncthreads();
+  }
+  // A thread's first two patches stay in its registers; they are read before the column pass and written behind it.
+  const T value = from_acc<T>(p.value);
+  const int second = threadIdx.x + S.threads();
+  const bool patches = int(threadIdx.x) < count, patches_more = second < count;
+  const Patch mine = patches ? list[threadIdx.x] : Patch{}, more = patches_more ? list[second] : Patch{};
+  struct Read {
+    T first, second;
+  };
+  auto read_patches = [&](int t) {
+    Read read{value, value};
+    if (count == 0 || t >= planes) return read;
+    wait(t);
+    const T* plane = volume + plane_at[t] * p.in_stride_d;
+    if (patches) read.first = patched(stage(t), mine, plane, value);
+    if (patches_more) read.second = patched(stage(t), more, plane, value);
+    return read;
+  };
+  auto write_patches = [&](int t, const Read& read) {
+    if (count == 0 || t >= planes) return;
+    if (patches) stage(t)[mine.what >> 16] = read.first;
+    if (patches_more) stage(t)[more.what >> 16] = read.second;
+#pragma unroll 1
+    for (int i = second + S.threads(); i < count; i += S.threads())
+      stage(t)[list[i].what >> 16] = patched(stage(t), list[i], volume + plane_at[t] * p.in_stride_d, value);
+  };
+
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  const int row = warp / (S.tile_w / 32) * R, column = warp % (S.tile_w / 32) * 32 + lane;
+  const int x = x0 + column, y = y0 + row;
+  const int stored = x >= 0 && x < p.out_w ? min(R, p.out_h - y) : 0;  // rows
+  T* out =
+      static_cast<T*>(p.out) + n * p.out_stride_n + c * p.out_stride_c + z0 * p.out_stride_d + y * p.out_stride_h + x;
+
+  float sum[K - 1][R] = {};
+  int z = z0 - (K - 1);  // the output that the next plane ends
+  auto push = [&](const float(&value)[R]) {
+    float tap[K];
+    read_taps<K, kFixed>(tap, taps, p, 2);
+    float done[R];
+#pragma unroll
+    for (int o = 0; o < R; ++o) {
+      done[o] = fmaf(tap[K - 1], value[o], sum[K - 2][o]);
+#pragma unroll
+      for (int j = K - 2; j > 0; --j) sum[j][o] = fmaf(tap[j], value[o], sum[j - 1][o]);
+      sum[0][o] = fmaf(tap[0], value[o], 0.f);
+    }
+    if (z >= z0) {
+      if (p.border == Border::zero_output) {
+        const bool fits = z >= p.pad_z && z - p.pad_z + K <= p.in_d && x >= p.pad_x && x - p.pad_x + K <= p.in_w;
+#pragma unroll
+        for (int o = 0; o < R; ++o)
+          if (!fits || y + o < p.pad_y || y + o - p.pad_y + K > p.in_h) done[o] = 0;
+      }
+      T* to = out;
+#pragma unroll
+      for (int o = 0; o < R; ++o, to += p.out_stride_h) store_if(o < stored, to, from_acc<T>(done[o]));
+      out += p.out_stride_d;
+    }
+    ++z;
+  };
+  float outside[R];
+  {
+    float of_row = 0, of_plane = 0;
+    for (int j = 0; j < K; ++j) of_row = fmaf(taps[j], p.value, of_row);
+    for (int i = 0; i < K; ++i) of_plane = fmaf(taps[kTapPitch + i], of_row, of_plane);
+#pragma unroll
+    for (int o = 0; o < R; ++o) outside[o] = of_plane;
+  }
+#pragma unroll 1
+  for (int t = begin; t < first; ++t) push(outside);
+
+  for (int t = 0; t < 3; ++t) write_patches(t, read_patches(t));
+  __syncthreads();
+  wait(0);
+  row_pass<T, K, kFixed>(stage(0), result(0), taps, 0, p);
+  __syncthreads();
+
+  // Who is done with plane t says so and goes on to the row pass of plane t + 2; only then it waits for the others.
+#pragma unroll 1
+  for (int t = 0; t < planes; ++t) {
+    if (t + 1 < planes) {
+      wait(t + 1);
+      row_pass<T, K, kFixed>(stage(t + 1), result(t + 1), taps, 2 * t + 2, p);
+    }
+    if (t > 0) tma::barrier_wait(&done, (t - 1) % 2);
+    if (threadIdx.x == 0) {
+      if (count > 0) tma::fence_before_copy();  // everybody's patches of that stage
+      fetch(t + kStages);
+    }
+    const Read read = read_patches(t + 3);
+    float of_plane[R], tap[K];
+    const float* from = result(t) + row * S.result_pitch() + column;
+    read_taps<K, kFixed>(tap, taps, p, 1);
+#pragma unroll
+    for (int r = 0; r < R + K - 1; ++r) {
+      const float v = from[r * S.result_pitch()];
+#pragma unroll
+      for (int o = 0; o < R; ++o)
+        if (r >= o && r - o < K) of_plane[o] = fmaf(tap[r - o], v, r == o ? 0.f : of_plane[o]);
+    }
+    push(of_plane);
+    write_patches(t + 3, read);
+    __syncwarp();
+    if (lane == 0) tma::barrier_arrive(&done);
+  }
+#pragma unroll 1
+  for (int t = last; t < end; ++t) push(outside);
+#endif
+}
+
+}  // namespace torch_conv::separable3d
