@@ -1,6 +1,8 @@
-"""The named filters by their definitions, in float64: one window each, handed to torch_conv.reference.filter2d."""
+"""The named filters by their definitions, in float64: one window each, handed to torch_conv.reference."""
 
 from __future__ import annotations
+
+import functools
 
 import numpy as np
 import torch
@@ -29,8 +31,8 @@ LAPLACIANS = {
 }
 
 
-def pair(value):
-    return tuple(value) if isinstance(value, (tuple, list)) else (value, value)
+def per_axis(value, axes=2):
+    return tuple(value) if isinstance(value, (tuple, list)) else (value,) * axes
 
 
 def radius(sigma, truncate=4.0):
@@ -43,11 +45,15 @@ def gaussian(size, sigma):
     return taps / taps.sum()
 
 
-def gaussian_window(size, sigma, truncate=4.0):
-    """(ky, kx) sampled Gaussian; without a size the one that `truncate` sets."""
-    sigmas = pair(sigma)
-    sizes = [2 * radius(s, truncate) + 1 for s in sigmas] if size is None else pair(size)
-    return np.outer(*(gaussian(k, s) for k, s in zip(sizes, sigmas, strict=True)))
+def gaussian_window(size, sigma, truncate=4.0, axes=2):
+    """(ky, kx) or (kz, ky, kx) sampled Gaussian; without a size the one that `truncate` sets."""
+    sigmas = per_axis(sigma, axes)
+    sizes = [2 * radius(s, truncate) + 1 for s in sigmas] if size is None else per_axis(size, axes)
+    return outer(*(gaussian(k, s) for k, s in zip(sizes, sigmas, strict=True)))
+
+
+def outer(*taps):
+    return functools.reduce(np.multiply.outer, [np.asarray(t, float) for t in taps])
 
 
 def centred(window, shape):
@@ -57,15 +63,22 @@ def centred(window, shape):
 
 
 def apply(image, window, border_type, **options):
-    return reference.filter2d(image.double(), torch.as_tensor(np.asarray(window, np.float64)), border_type, **options)
+    """Images by a window of two axes, volumes by one of three."""
+    window = torch.as_tensor(np.asarray(window, np.float64))
+    filter_ = reference.filter2d if window.dim() == 2 else reference.filter3d
+    return filter_(image.double(), window, border_type, **options)
 
 
 def gaussian_blur2d(image, kernel_size, sigma, border_type="reflect", separable=True, *, truncate=4.0, **options):
     return apply(image, gaussian_window(kernel_size, sigma, truncate), border_type, **options)
 
 
+def gaussian_blur3d(image, kernel_size, sigma, border_type="replicate", *, truncate=4.0, **options):
+    return apply(image, gaussian_window(kernel_size, sigma, truncate, 3), border_type, **options)
+
+
 def laplacian(image, kernel_size, border_type="reflect", normalized=True, *, variant="box", **options):
-    ky, kx = pair(kernel_size)
+    ky, kx = per_axis(kernel_size)
     window = np.ones((ky, kx)) if variant == "box" else LAPLACIANS[variant]
     if variant == "box":
         window[ky // 2, kx // 2] = 1 - ky * kx
@@ -86,7 +99,7 @@ def difference_of_gaussians(image, low_sigma, high_sigma=None, border_type="refl
 def gaussian_laplace(image, sigma, border_type="reflect", *, truncate=4.0, **options):
     """Second derivative along one axis, smoothing along the other, summed over the axes."""
     smooth, second = [], []
-    for s in pair(sigma):
+    for s in per_axis(sigma):
         r = radius(s, truncate)
         x, taps = np.arange(-r, r + 1), gaussian(2 * r + 1, s)
         smooth.append(taps)
@@ -101,6 +114,18 @@ def spatial_gradient(image, mode="sobel", order=1, normalized=True, *, border_ty
     windows = [np.array(w) / (d if normalized else 1) for w, d in zip(windows, divisors, strict=True)]
     windows.append(windows[0].T)
     return torch.stack([apply(image, w, border_type, **options) for w in windows], -3)
+
+
+def spatial_gradient3d(image, mode="diff", order=1, *, border_type="replicate", **options):
+    """(..., 3, D, H, W) holding d/dx, d/dy and d/dz, or (..., 6, D, H, W) holding xx, yy, zz, xy, yz and xz."""
+    slope, bend, along = np.array([-1, 0, 1]) / 2, np.array([1, -2, 1]), {"x": 2, "y": 1, "z": 0}
+    windows = []
+    for derivative in ("x", "y", "z") if order == 1 else ("xx", "yy", "zz", "xy", "yz", "xz"):
+        taps = [np.array([1, 2, 1]) / 4 if mode == "sobel" else np.array([0, 1, 0])] * 3
+        for axis in set(derivative):
+            taps[along[axis]] = bend if derivative == 2 * axis else slope
+        windows.append(outer(*taps))
+    return torch.stack([apply(image, w, border_type, **options) for w in windows], -4)
 
 
 def sobel(image, normalized=True, eps=1e-6, *, border_type="replicate", **options):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import definitions
 import torch
-from strategies import lay_out
+import witness
+from strategies import as_tuple, lay_out
 from tolerance import assert_same_bits, assert_within
 
 import torch_conv
@@ -12,16 +13,16 @@ from torch_conv import reference
 
 # What says how or where to compute, and so is not the oracle's business.
 NOT_THE_SUM = {"algorithm", "output_dtype", "out"}
+# Windows with B and C dimensions need an image that has them.
+LEAST_DIMENSIONS = {"filter2d": 4, "filter2d_separable": 4, "filter3d": 5, "filter3d_separable": 5}
 
 
 def exact(name, image, *args, **options):
     """The float64 result of torch_conv.reference, or of definitions.py for the named filters."""
     options = {key: value for key, value in options.items() if key not in NOT_THE_SUM}
     function = getattr(reference if hasattr(reference, name) else definitions, name)
-    image, lifted = image.cpu().double(), 0
-    if name in ("filter2d", "filter2d_separable"):  # windows with B and C dimensions need an image that has them
-        lifted = max(0, 4 - image.dim())
-        image = image[(None,) * lifted]
+    lifted = max(0, LEAST_DIMENSIONS.get(name, 0) - image.dim())
+    image = image.cpu().double()[(None,) * lifted]
     result = function(image, *_each(args, lambda t: t.cpu().double()), **_doubles(options))
     return result[(0,) * lifted]
 
@@ -78,5 +79,46 @@ def check(
         algorithm=algorithm,
         window=window,
         channels=channels,
+    )
+    return got
+
+
+def check_conv(
+    image, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, *, device, layout="contiguous", **kw
+):
+    """Calls torch_conv.convNd on `device`, compares it with torch's own in float64, and returns the result."""
+    given = lay_out(image.to(device), layout)
+    moved = [None if t is None else t.to(device) for t in (weight, bias)]
+    axes = weight.dim() - 2
+    got = getattr(torch_conv, f"conv{axes}d")(given, *moved, stride, padding, dilation, groups, **kw)
+    assert_same_bits(given, image)
+    assert got.dtype == image.dtype
+    mode = kw.get("padding_mode", "zeros")
+    doubles = [None if t is None else t.cpu().double() for t in (image, weight, bias)]
+    magnitudes = [None if t is None else t.abs() for t in doubles]
+    assert_within(
+        got,
+        witness.conv(*doubles, stride, padding, dilation, groups, mode),
+        witness.conv(*magnitudes, stride, padding, dilation, groups, mode),
+        in_dtype=image.dtype,
+        algorithm="direct",
+        window=weight.shape[2:],
+        channels=weight.shape[1],
+    )
+    return got
+
+
+def check_box(operator, image, size, *, device, layout="contiguous", **options):
+    """box2d or box3d against the plain sum of the reference's filter with a window of ones; returns the result."""
+    axes = len(size)
+    given = lay_out(image.to(device), layout)
+    options = {"normalized": True} | options
+    anchor = options.get("anchor")
+    lists = {} if anchor is None else {"anchor": as_tuple(anchor, axes)}
+    got = getattr(torch.ops.torch_conv, operator)(given, list(size), **(options | lists))
+    assert_same_bits(given, image)
+    call = (f"filter{axes}d", image, torch.ones(size, dtype=torch.float64))
+    assert_within(
+        got, exact(*call, **options), magnitude(*call, **options), in_dtype=image.dtype, algorithm="box", window=size
     )
     return got

@@ -27,8 +27,11 @@ VARIANTS = {
     "direct": ["reg", "tile_tma", "tile", "window", "general"],
     "separable": ["tile_tma", "tile", "strip", "shared", "two_pass"],
     "box": ["march", "plain"],
+    "direct3d": ["march_tma", "march", "window", "general", "planes", "channels"],
+    "separable3d": ["march", "passes"],
 }
 LADDER = ["naive", "constant", "tiled", "l2_halo", "fused"]
+LADDER3D = ["naive", "tiled", "separable"]
 
 served: Counter[str] = Counter()
 
@@ -77,6 +80,37 @@ def one_round(device: str, dtype: torch.dtype) -> None:
             served[f"ladder/{rung}"] += 1
 
 
+def one_round_of_volumes(device: str, dtype: torch.dtype) -> None:
+    border = random.choice(BORDERS)
+    d, h, w = random.choice([1, 4, 9]), random.choice([1, 9, 20]), random.choice([8, 33, 136])
+    planar = (torch.rand(2, 2, d, h, w, device=device) * 200).to(dtype)
+    ndhwc = planar.contiguous(memory_format=torch.channels_last_3d)
+    k = random.choice([(3, 3, 3), (5, 5, 5), (7, 7, 7), (1, 3, 3), (3, 1, 1), (2, 3, 4)])
+    window, windows = torch.rand(k), torch.rand(2, 2, *k, device=device)
+    taps = [torch.rand(n) for n in random.choice([(3, 3, 3), (5, 5, 5), (7, 7, 7), (9, 3, 5), (4, 1, 2)])]
+    fits = d >= 9 and h >= 9 and w >= 33
+    padding = random.choice(["same", "valid"]) if fits else "same"
+
+    each_variant("direct3d", lambda: OPS.filter3d(planar, window, border, padding=padding, value=3.0))
+    each_variant("direct3d", lambda: OPS.filter3d(ndhwc, windows, border))
+    each_variant("separable3d", lambda: OPS.filter3d_separable(planar, *taps, border, padding=padding, value=3.0))
+    each_variant("separable3d", lambda: OPS.filter3d_separable(ndhwc, *taps, border))
+    each_variant("box", lambda: OPS.box3d(planar, [4, 3, 9], border, padding=padding, algorithm="box"))
+    OPS.box3d(planar, [3, 3, 3], border)
+    OPS.filter3d(planar, window, border, stride=2, dilation=2)
+    OPS.filter3d(planar, torch.rand(5, 9, 9), border)  # too many taps for a kernel's parameters: uploaded
+    if dtype.is_floating_point:
+        weight = torch.rand(4, 1, *k, device=device).to(dtype)
+        bias = torch.rand(4, device=device).to(dtype)
+        for volume in (planar, ndhwc):
+            each_variant("direct3d", lambda volume=volume: OPS.conv3d(volume, weight, bias, groups=2, padding=3))
+        OPS.conv3d(planar, torch.rand(3, 2, 3, 3, 5, device=device).to(dtype), padding=2)
+    if dtype == torch.float32:
+        for rung in LADDER3D:
+            OPS.ladder3d(planar, torch.ones(3, 3, 3), rung, [8, 4, 4])
+            served[f"ladder3d/{rung}"] += 1
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=12)
@@ -87,6 +121,7 @@ def main() -> int:
     end, rounds = time.monotonic() + args.seconds, 0
     while time.monotonic() < end or rounds < len(DTYPES):
         one_round(args.device, DTYPES[rounds % len(DTYPES)])
+        one_round_of_volumes(args.device, DTYPES[rounds % len(DTYPES)])
         rounds += 1
     if args.device == "cuda":
         torch.cuda.synchronize()

@@ -22,6 +22,7 @@ INTEGERS = [d for d in DTYPES if not d.is_floating_point]
 EXTENDING = ["constant", "replicate", "reflect", "symmetric", "circular"]
 BORDERS = [*EXTENDING, "skip", "zero_output"]
 LAYOUTS = ["contiguous", "channels_last", "transposed", "every_other", "offset", "padded_rows"]
+VOLUME_LAYOUTS = [*LAYOUTS, "depth_inner"]
 RANGES = {torch.uint8: (0, 256), torch.int16: (-32768, 32768), torch.uint16: (0, 65536)}
 
 
@@ -42,11 +43,14 @@ def make_window(shape, dtype=torch.float32, seed=7, device="cpu"):
 
 
 def lay_out(image, layout):
-    """The same values under other strides; channels_last needs four dimensions and is contiguous otherwise."""
+    """The same values under other strides; channels_last needs four dimensions or five and is contiguous otherwise."""
     if layout == "contiguous":
         return image.contiguous()
     if layout == "channels_last":
-        return image.contiguous(memory_format=torch.channels_last) if image.dim() == 4 else image.contiguous()
+        formats = {4: torch.channels_last, 5: torch.channels_last_3d}
+        return image.contiguous(memory_format=formats.get(image.dim(), torch.contiguous_format))
+    if layout == "depth_inner":
+        return image.movedim(-3, -1).contiguous().movedim(-1, -3)
     if layout == "transposed":
         return image.transpose(-1, -2).contiguous().transpose(-1, -2)
     if layout == "every_other":
@@ -93,60 +97,115 @@ def extents(largest=7):
 
 
 @st.composite
-def anchors(draw, kh, kw):
-    pair = st.tuples(st.integers(-1, kh - 1), st.integers(-1, kw - 1))
-    one = st.integers(-1, min(kh, kw) - 1)
-    return draw(st.one_of(st.none(), pair, one))
+def anchors(draw, *window):
+    each = st.tuples(*(st.integers(-1, k - 1) for k in window))
+    one = st.integers(-1, min(window) - 1)
+    return draw(st.one_of(st.none(), each, one))
 
 
 @st.composite
-def pairs(draw, largest=3):
-    return draw(st.one_of(st.integers(1, largest), st.tuples(st.integers(1, largest), st.integers(1, largest))))
+def per_axis(draw, axes=2, largest=3):
+    """A number, or one for every axis."""
+    return draw(st.one_of(st.integers(1, largest), st.tuples(*[st.integers(1, largest)] * axes)))
 
 
-def as_pair(value):
-    return (value, value) if isinstance(value, int) else tuple(value)
+def as_tuple(value, axes=2):
+    return (value,) * axes if isinstance(value, int) else tuple(value)
 
 
 @st.composite
-def filter_cases(draw, dtypes=DTYPES, borders=BORDERS):
-    """Any call of filter2d."""
+def shapes(draw, axes=2):
+    """The spatial shape of an image (H, W) or of a volume (D, H, W)."""
+    return (draw(sides()), draw(sides(40))) if axes == 2 else (draw(sides(6)), draw(sides(9)), draw(sides(24)))
+
+
+@st.composite
+def windows(draw, axes=2):
+    """A window's extents; the depth of one over volumes stays small, for the sake of the oracle's time."""
+    if axes == 2:
+        return draw(extents()), draw(extents())
+    return draw(st.integers(1, 4)), draw(st.integers(1, 5)), draw(st.one_of(st.integers(1, 5), st.just(13)))
+
+
+@st.composite
+def filter_cases(draw, dtypes=DTYPES, borders=BORDERS, axes=2):
+    """Any call of filter2d, or with three axes of filter3d."""
     leading = draw(st.lists(st.integers(1, 3), max_size=3))
-    h, w = draw(sides()), draw(sides(40))
-    kh, kw = draw(extents()), draw(extents())
+    size, window = draw(shapes(axes)), draw(windows(axes))
     forms = [(), (1,), (1, 1)]
     if len(leading) == 2:
         b, c = leading
         forms += [(b,), (b, 1), (1, c), (b, c)]
     dtype = draw(st.sampled_from(dtypes))
-    image = make_image((*leading, h, w), dtype, draw(seeds()))
+    image = make_image((*leading, *size), dtype, draw(seeds()))
     kernel_dtype = draw(st.sampled_from([torch.float32, torch.float32, torch.float64, torch.float16, torch.int64]))
-    kernel = make_window((*draw(st.sampled_from(forms)), kh, kw), kernel_dtype, draw(seeds()))
+    kernel = make_window((*draw(st.sampled_from(forms)), *window), kernel_dtype, draw(seeds()))
     options = {
         "border_type": draw(st.sampled_from(borders)),
         "normalized": draw(st.booleans()),
         "padding": draw(st.sampled_from(["same", "same", "valid"])),
         "behaviour": draw(st.sampled_from(["corr", "conv"])),
-        "anchor": draw(anchors(kh, kw)),
-        "stride": draw(pairs()),
-        "dilation": draw(pairs()),
+        "anchor": draw(anchors(*window)),
+        "stride": draw(per_axis(axes)),
+        "dilation": draw(per_axis(axes)),
         "value": draw(st.sampled_from([0.0, 1.5, -2.0])),
     }
-    dy, dx = as_pair(options["dilation"])
-    if options["padding"] == "valid" and ((kh - 1) * dy >= h or (kw - 1) * dx >= w):
+    steps = as_tuple(options["dilation"], axes)
+    if any((k - 1) * d >= n for n, k, d in zip(size, window, steps, strict=True)):
         options["padding"] = "same"
-    if (options["normalized"] and (kernel.abs().sum((-1, -2)) == 0).any()) or options["border_type"] == "skip":
+    spatial = tuple(range(-axes, 0))
+    if (options["normalized"] and (kernel.abs().sum(spatial) == 0).any()) or options["border_type"] == "skip":
         kernel = kernel.abs() + 1  # no sum of taps may be zero, not even of those inside
-    return Case(image, (kernel,), draw(st.sampled_from(LAYOUTS)), options)
+    return Case(image, (kernel,), draw(st.sampled_from(LAYOUTS if axes == 2 else VOLUME_LAYOUTS)), options)
 
 
 @st.composite
-def separable_cases(draw, dtypes=DTYPES, borders=BORDERS):
-    """Any call of filter2d_separable."""
-    case = draw(filter_cases(dtypes=dtypes, borders=borders))
-    (kh, kw), rows = case.kernels[0].shape[-2:], draw(st.sampled_from([(), (1,)]))
-    case.kernels = tuple(make_window((*rows, k), seed=draw(seeds())) for k in (kw, kh))
+def separable_cases(draw, dtypes=DTYPES, borders=BORDERS, axes=2):
+    """Any call of filter2d_separable, or with three axes of filter3d_separable."""
+    case = draw(filter_cases(dtypes=dtypes, borders=borders, axes=axes))
+    window, rows = case.kernels[0].shape[-axes:], draw(st.sampled_from([(), (1,)]))
+    case.kernels = tuple(make_window((*rows, k), seed=draw(seeds())) for k in reversed(window))
     if case.options["normalized"] or case.options["border_type"] == "skip":
         case.kernels = tuple(k.abs() + 0.5 for k in case.kernels)
     del case.options["behaviour"]
     return case
+
+
+@st.composite
+def box_cases(draw, axes=2):
+    """An image or a volume, a window's extents and the options of a box."""
+    leading = draw(st.lists(st.integers(1, 3), max_size=3))
+    shape, window = draw(shapes(axes)), draw(windows(axes))
+    fits = all(k <= n for k, n in zip(window, shape, strict=True))
+    image = make_image((*leading, *shape), draw(st.sampled_from(DTYPES)), draw(seeds()))
+    options = {
+        "border_type": draw(st.sampled_from(BORDERS)),
+        "normalized": draw(st.booleans()),
+        "padding": draw(st.sampled_from(["same", "valid"])) if fits else "same",
+        "anchor": draw(anchors(*window)),
+        "value": draw(st.sampled_from([0.0, 2.5])),
+        "layout": draw(st.sampled_from(LAYOUTS if axes == 2 else VOLUME_LAYOUTS)),
+    }
+    return image, window, options
+
+
+@st.composite
+def conv_cases(draw, axes=2):
+    """Calls of a convolution served here: depthwise with a multiplier, single-channel and few-channel banks."""
+    groups = draw(st.integers(1, 4))
+    inner, multiplier = draw(st.sampled_from([(1, 1), (1, 1), (1, 2), (1, 3), (2, 1), (3, 2)]))
+    shape = draw(st.tuples(*(st.integers(1, n) for n in ((20, 30) if axes == 2 else (6, 9, 20)))))
+    window = draw(st.tuples(*(st.integers(1, k) for k in ((6, 6) if axes == 2 else (3, 3, 5)))))
+    dtype = draw(st.sampled_from(FLOATS))
+    stride, dilation = draw(per_axis(axes)), draw(per_axis(axes))
+    reach = [(k - 1) * d + 1 for k, d in zip(window, as_tuple(dilation, axes), strict=True)]
+    least = [max(0, r - n + 1) // 2 for r, n in zip(reach, shape, strict=True)]
+    padding = tuple(p + draw(st.integers(0, 3)) for p in least)
+    if stride == 1 and draw(st.booleans()):
+        padding = "same"
+    leading = draw(st.sampled_from([(), (1,), (3,)]))
+    image = make_image((*leading, groups * inner, *shape), dtype, draw(seeds()))
+    weight = make_window((groups * multiplier, inner, *window), dtype, draw(seeds()))
+    bias = make_window((groups * multiplier,), dtype, draw(seeds())) if draw(st.booleans()) else None
+    layout = draw(st.sampled_from(LAYOUTS if axes == 2 else VOLUME_LAYOUTS))
+    return image, weight, bias, stride, padding, dilation, groups, layout

@@ -14,10 +14,15 @@ CALLS = {
     "filter2d": lambda x, k, b: torch_conv.filter2d(x, k),
     "filter2d_separable": lambda x, k, b: torch_conv.filter2d_separable(x, k[0], k[1]),
     "box2d": lambda x, k, b: torch_conv.box_blur(x, 3) + k.sum() + b.sum(),
+    "filter3d": lambda x, k, b: torch_conv.filter3d(x, k.expand(3, 3, 3)),
+    "filter3d_separable": lambda x, k, b: torch_conv.filter3d_separable(x, *k),
+    "box3d": lambda x, k, b: torch_conv.box_blur3d(x, 3) + k.sum() + b.sum(),
+    "conv3d": lambda x, k, b: torch_conv.conv3d(x.transpose(0, 1), k.expand(3, 1, 2, 3, 3), b, groups=3),
     "conv2d": lambda x, k, b: torch_conv.conv2d(x, k.expand(3, 1, 3, 3), b, groups=3),
     "conv1d": lambda x, k, b: torch_conv.conv1d(x[:, :, 0], k[:, None], b, groups=3),
 }
 TAKES = {"filter2d": "xk", "filter2d_separable": "xk", "box2d": "x", "conv2d": "xkb", "conv1d": "xkb"}
+TAKES |= {"filter3d": "xk", "filter3d_separable": "xk", "box3d": "x", "conv3d": "xkb"}
 
 
 def tensors(device, wanted):
@@ -66,6 +71,9 @@ def test_without_gradients(device, name, guard):
         lambda x: torch_conv.gaussian_laplace(x, 1.0),
         lambda x: torch_conv.gaussian_sobel(x, 3, 1.0),
         lambda x: torch_conv.filter1d(x, make_window((3,)).to(x.device)),
+        lambda x: torch_conv.gaussian_blur3d(x, 3, 1.0),
+        lambda x: torch_conv.gaussian_blur3d(x, 5, 1.0),
+        lambda x: torch_conv.spatial_gradient3d(x),
         lambda x: torch.ops.torch_conv.filter2d(x, make_window((3, 3)).to(x.device)),
     ],
 )
@@ -74,18 +82,20 @@ def test_no_function_gives_a_missing_gradient(device, call):
     image = make_image((1, 2, 9, 11), device=device).requires_grad_()
     result = call(image)
     assert result.requires_grad
-    with pytest.raises((RuntimeError, NotImplementedError), match="torch_conv|filter2d|box2d"):
+    with pytest.raises((RuntimeError, NotImplementedError), match="torch_conv|filter[23]d|box2d"):
         result.sum().backward()
     assert image.grad is None
 
 
-def test_dense_convolution_has_torch_s_gradient(device):
-    image = make_image((2, 96, 9, 11), torch.float64, device=device).requires_grad_()
-    weight = make_window((80, 96, 3, 3), torch.float64, device=device).requires_grad_()
-    torch_conv.conv2d(image, weight, padding=1).square().sum().backward()
+@pytest.mark.parametrize("axes", [2, 3])
+def test_dense_convolution_has_torch_s_gradient(device, axes):
+    image = make_image((2, 24, 5, 7, 6)[: axes + 2], torch.float64, device=device).requires_grad_()
+    weight = make_window((20, 24, 3, 3, 3)[: axes + 2], torch.float64, device=device).requires_grad_()
+    ours, theirs = (getattr(library, f"conv{axes}d") for library in (torch_conv, torch.nn.functional))
+    ours(image, weight, padding=1).square().sum().backward()
     got = image.grad.clone(), weight.grad.clone()
     image.grad = weight.grad = None
-    torch.nn.functional.conv2d(image, weight, padding=1).square().sum().backward()
+    theirs(image, weight, padding=1).square().sum().backward()
     torch.testing.assert_close(got, (image.grad, weight.grad))
 
 
@@ -95,4 +105,9 @@ def test_out_takes_no_gradient(device):
     out = torch.zeros(9, 11, device=device)
     with pytest.raises((RuntimeError, ValueError)):
         torch_conv.filter2d(image, make_window((3, 3), device=device), out=out).sum().backward()
+    k = make_window((3,))
+    for name, args in (("filter3d", (k[None, None],)), ("filter3d_separable", (k, k, k)), ("box_blur3d", (3,))):
+        with pytest.raises(ValueError, match=f"^{name}: out does not support gradients, but an argument requires one"):
+            getattr(torch_conv, name)(image[None], *args, out=out[None])
     assert image.grad is None
+    assert out.eq(0).all()

@@ -33,38 +33,48 @@ ALIASES = {
 LETTERS = {"a": 2.0, "b": 3.0, "c": 5.0, "d": 7.0, "v": 11.0}
 
 
+def along(row, axis, axes):
+    """A row as an image or a volume that has no other extent."""
+    return row.reshape([-1 if a == axis else 1 for a in range(axes)])
+
+
 def shifted(image, distance, border, axis):
-    """The extended image `distance` pixels further along `axis`, read by a window with a single tap."""
+    """The extended image or volume `distance` further along `axis`, read by a window with a single tap."""
     k = 2 * abs(distance) + 1
     taps = torch.zeros(k, device=image.device)
     taps[abs(distance) + distance] = 1
-    return torch_conv.filter2d(image, taps[None] if axis == 1 else taps[:, None], border, value=LETTERS["v"])
+    filter_ = torch_conv.filter2d if image.dim() == 2 else torch_conv.filter3d
+    return filter_(image, along(taps, axis, image.dim()), border, value=LETTERS["v"])
+
+
+AXES = [(axis, axes) for axes in (2, 3) for axis in range(axes)]
 
 
 @pytest.mark.parametrize("border", EXTENDING)
-@pytest.mark.parametrize("axis", [0, 1])
-def test_extends_as_the_table_says(device, border, axis):
+@pytest.mark.parametrize(("axis", "axes"), AXES)
+def test_extends_as_the_table_says(device, border, axis, axes):
     row = torch.tensor([LETTERS[x] for x in "abcd"], device=device)
-    image = row[None] if axis == 1 else row[:, None]
+    image = along(row, axis, axes)
     for distance in range(-9, 10):
         got = shifted(image, distance, border, axis).flatten().tolist()
         assert got == [LETTERS[x] for x in PATTERNS[border][9 + distance : 13 + distance]], distance
 
 
 @pytest.mark.parametrize("border", EXTENDING)
-@pytest.mark.parametrize("axis", [0, 1])
-def test_an_axis_of_length_one_repeats_its_value(device, border, axis):
-    image = torch.full((1, 1), 3.0, device=device)
+@pytest.mark.parametrize(("axis", "axes"), AXES)
+def test_an_axis_of_length_one_repeats_its_value(device, border, axis, axes):
+    image = torch.full((1,) * axes, 3.0, device=device)
     for distance in (-7, -1, 1, 7):
         expected = LETTERS["v"] if border == "constant" else 3.0
         assert shifted(image, distance, border, axis).item() == expected
 
 
 @pytest.mark.parametrize("border", EXTENDING)
-def test_a_radius_of_many_periods(device, border):
+@pytest.mark.parametrize(("axis", "axes"), [(1, 2), (0, 3), (1, 3), (2, 3)])
+def test_a_radius_of_many_periods(device, border, axis, axes):
     """Position -1000 - x and 1000 + x of a row of 7: the map has no reach of its own."""
     n, far = 7, 1000
-    image = torch.arange(float(n), device=device)[None]
+    image = along(torch.arange(float(n), device=device), axis, axes)
     period = {"reflect": 2 * n - 2, "symmetric": 2 * n, "circular": n}.get(border)
 
     def at(i):
@@ -76,7 +86,7 @@ def test_a_radius_of_many_periods(device, border):
         return float({"reflect": min(i, period - i), "symmetric": min(i, period - 1 - i), "circular": i}[border])
 
     for distance in (-far, far):
-        assert shifted(image, distance, border, 1)[0].tolist() == [at(x + distance) for x in range(n)]
+        assert shifted(image, distance, border, axis).flatten().tolist() == [at(x + distance) for x in range(n)]
 
 
 @pytest.mark.parametrize("alias", ALIASES)
@@ -91,6 +101,15 @@ def test_aliases(device, alias):
         torch_conv.filter2d_separable(image, row, row, alias), torch_conv.filter2d_separable(image, row, row, known)
     )
     assert_same_bits(torch_conv.box_blur(image, 3, alias), torch_conv.box_blur(image, 3, known))
+    cube = make_window((3, 2, 4), device=device)
+    assert_same_bits(
+        torch_conv.filter3d(image, cube, alias, value=2.0), torch_conv.filter3d(image, cube, known, value=2.0)
+    )
+    assert_same_bits(
+        torch_conv.filter3d_separable(image, row, row, row, alias),
+        torch_conv.filter3d_separable(image, row, row, row, known),
+    )
+    assert_same_bits(torch_conv.box_blur3d(image, 3, alias), torch_conv.box_blur3d(image, 3, known))
 
 
 @pytest.mark.parametrize("border", BORDERS)
@@ -103,6 +122,18 @@ def test_every_operator_agrees_with_the_oracle(device, border, shape, window):
     check("filter2d", image, make_window(window).abs() + 0.25, border, **options)
     check("filter2d_separable", image, x, y, border, algorithm="separable", **options)
     check("box_blur", image, window, border, algorithm="box", **options)
+
+
+@pytest.mark.parametrize("border", BORDERS)
+@pytest.mark.parametrize("shape", [(1, 1, 1), (1, 1, 9), (9, 1, 1), (2, 2, 2), (3, 2, 30), (6, 9, 13)])
+@pytest.mark.parametrize("window", [(3, 3, 3), (2, 4, 3), (9, 3, 13)])
+def test_every_operator_of_volumes_agrees_with_the_oracle(device, border, shape, window):
+    volume, taps = make_image(shape), make_window((sum(window),)).abs() + 0.25
+    z, y, x = taps[: window[0]], taps[-window[1] :], taps[3 : 3 + window[2]]
+    options = {"device": device, "window": window, "value": 1.75, "normalized": True}
+    check("filter3d", volume, make_window(window).abs() + 0.25, border, **options)
+    check("filter3d_separable", volume, x, y, z, border, algorithm="separable", **options)
+    check("box_blur3d", volume, window, border, algorithm="box", **options)
 
 
 @pytest.mark.parametrize("normalized", [False, True])
@@ -121,6 +152,17 @@ def test_zero_output_writes_zero_where_the_window_does_not_fit(device):
     expected[1:5, 0:6] = 12
     assert torch.equal(got.cpu(), expected)
     assert torch_conv.filter2d(image, torch.ones(7, 1, device=device), "zero_output").count_nonzero() == 0
+    volume = torch.full((4, 6, 7), 2.0, device=device)
+    got = torch_conv.filter3d(volume, torch.ones(2, 3, 2, device=device), "zero_output", value=9.0)
+    expected = torch.zeros(4, 6, 7)
+    expected[0:3, 1:5, 0:6] = 24
+    assert torch.equal(got.cpu(), expected)
+    two, three = torch.ones(2, device=device), torch.ones(3, device=device)
+    got = torch_conv.filter3d_separable(volume, two, three, two, "zero_output", value=9.0)
+    assert torch.equal(got.cpu(), expected)
+    got = torch_conv.box_blur3d(volume, (2, 3, 2), "zero_output", normalized=False, value=9.0)
+    assert torch.equal(got.cpu(), expected)
+    assert torch_conv.box_blur3d(volume, (5, 1, 1), "zero_output").count_nonzero() == 0
 
 
 @pytest.mark.parametrize("border", ["zero_output", "skip"])
@@ -133,6 +175,12 @@ def test_pixels_outside_are_never_read(device, border):
     assert torch_conv.box_blur(inner, 5, border).isfinite().all()
     ones = torch.ones(5, device=device)
     assert torch_conv.filter2d_separable(inner, ones, ones, border).isfinite().all()
+    around = torch.full((9, 12, 20), float("nan"), device=device)
+    around[3:6, 2:9, 5:15] = 1.0
+    inner = around[3:6, 2:9, 5:15]
+    assert torch_conv.filter3d(inner, torch.ones(3, 5, 5, device=device), border).isfinite().all()
+    assert torch_conv.box_blur3d(inner, 5, border).isfinite().all()
+    assert torch_conv.filter3d_separable(inner, ones, ones, ones, border).isfinite().all()
 
 
 def test_a_value_reaches_every_dtype_of_image(device):

@@ -9,9 +9,9 @@ import scipy.ndimage as ndi
 import torch
 import witness
 from hypothesis import given
-from hypothesis import strategies as st
-from oracle import exact, magnitude
-from strategies import BORDERS, DTYPES, INTEGERS, LAYOUTS, anchors, as_pair, extents, lay_out, make_image, seeds, sides
+from oracle import check_box as check_operator
+from oracle import exact
+from strategies import BORDERS, DTYPES, INTEGERS, box_cases, lay_out, make_image
 from tolerance import assert_same_bits, assert_within
 
 import torch_conv
@@ -19,44 +19,8 @@ import torch_conv
 box2d = torch.ops.torch_conv.box2d
 
 
-def check_box(
-    image, size, border="reflect", normalized=True, padding="same", *, device, layout="contiguous", **options
-):
-    """box2d against the plain sum of the reference's filter2d with a window of ones."""
-    given_image = lay_out(image.to(device), layout)
-    anchor = options.get("anchor")
-    as_list = {"anchor": as_pair(anchor)} if anchor is not None else {}
-    got = box2d(given_image, list(size), border, normalized, padding, **(options | as_list))
-    assert_same_bits(given_image, image)
-    ones = torch.ones(size, dtype=torch.float64)
-    args = (image, ones, border, normalized, padding)
-    assert_within(
-        got,
-        exact("filter2d", *args, **options),
-        magnitude("filter2d", *args, **options),
-        in_dtype=image.dtype,
-        algorithm="box",
-        window=size,
-    )
-    return got
-
-
-@st.composite
-def box_cases(draw):
-    leading = draw(st.lists(st.integers(1, 3), max_size=3))
-    h, w = draw(sides()), draw(sides(40))
-    size = (draw(extents()), draw(extents()))
-    fits = size[0] <= h and size[1] <= w
-    image = make_image((*leading, h, w), draw(st.sampled_from(DTYPES)), draw(seeds()))
-    options = {
-        "border": draw(st.sampled_from(BORDERS)),
-        "normalized": draw(st.booleans()),
-        "padding": draw(st.sampled_from(["same", "valid"])) if fits else "same",
-        "anchor": draw(anchors(*size)),
-        "value": draw(st.sampled_from([0.0, 2.5])),
-        "layout": draw(st.sampled_from(LAYOUTS)),
-    }
-    return image, size, options
+def check_box(image, size, border_type="reflect", *, device, **options):
+    return check_operator("box2d", image, size, border_type=border_type, device=device, **options)
 
 
 @given(case=box_cases())

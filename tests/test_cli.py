@@ -82,6 +82,11 @@ def test_other_filters_write_something_else(photo, name):
         ["filter", "IN", "nowhere/OUT", "--filter", "box"],
         ["filter", "missing.png", "OUT", "--filter", "box"],
         ["filter", "TEXT", "OUT", "--filter", "box"],
+        ["bench"],
+        ["bench", "nothing"],
+        ["bench", "volume", "--width", "wide"],
+        ["bench", "volume", "--depth", "0"],
+        ["bench", "volume", "--kernel-radius-x", "-1"],
         ["nothing"],
         [],
     ],
@@ -102,7 +107,10 @@ def test_bad_input_is_one_sentence_and_status_2(photo, capsys, arguments):
     assert sorted(path.parent.iterdir()) == before  # nothing was written
 
 
-@pytest.mark.parametrize("command", [[], ["filter"], ["demo"], ["bench"], ["bench", "ladder"], ["info"]])
+COMMANDS = [[], ["filter"], ["demo"], ["bench"], ["bench", "ladder"], ["bench", "volume"], ["info"]]
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 def test_help_everywhere(capsys, command):
     assert run(*command, "--help") == 0
     assert "usage: torch-conv" in capsys.readouterr().out

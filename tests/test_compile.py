@@ -31,6 +31,18 @@ FUNCTIONS = {
     "difference_of_gaussians": lambda x, k: torch_conv.difference_of_gaussians(x, 1.0),
     "gaussian_laplace": lambda x, k: torch_conv.gaussian_laplace(x, 1.0),
     "gaussian_sobel": lambda x, k: torch_conv.gaussian_sobel(x, 3, 1.0),
+    "filter3d": lambda x, k: torch_conv.filter3d(x, k.expand(3, 3, 3), "constant", value=1.0) * 2,
+    "filter3d, every option": lambda x, k: torch_conv.filter3d(
+        x, k[None], "circular", True, "conv", anchor=(0, 0, 1), stride=2, dilation=(1, 1, 2), output_dtype=torch.float64
+    ),
+    "filter3d_separable": lambda x, k: torch_conv.filter3d_separable(x, k[0], k[1], k[2]),
+    "box_blur3d": lambda x, k: torch_conv.box_blur3d(x, (2, 3, 5)),
+    "conv3d": lambda x, k: torch_conv.conv3d(x[:, :, None], k.expand(3, 1, 1, 3, 3), groups=3, padding=1),
+    "conv3d, same": lambda x, k: torch_conv.conv3d(x[:, :, None], k.expand(3, 1, 3, 3, 3), groups=3, padding="same"),
+    "gaussian_blur3d": lambda x, k: torch_conv.gaussian_blur3d(x, 3, 1.5),
+    "gaussian_blur3d, truncated": lambda x, k: torch_conv.gaussian_blur3d(x, None, (0.5, 1.0, 1.5)),
+    "spatial_gradient3d": lambda x, k: torch_conv.spatial_gradient3d(x),
+    "spatial_gradient3d, order 2": lambda x, k: torch_conv.spatial_gradient3d(x, "diff", 2),
 }
 
 
@@ -71,6 +83,9 @@ def test_channels_last_in_a_graph(device):
     compiled = torch.compile(lambda x, k: torch_conv.filter2d(x, k), fullgraph=True, backend="aot_eager")
     image = make_image((2, 3, 9, 11), device=device).contiguous(memory_format=torch.channels_last)
     assert compiled(image, make_window((3, 3), device=device)).is_contiguous(memory_format=torch.channels_last)
+    compiled = torch.compile(lambda x, k: torch_conv.filter3d(x, k), fullgraph=True, backend="aot_eager")
+    volume = make_image((2, 3, 5, 6, 7), device=device).contiguous(memory_format=torch.channels_last_3d)
+    assert compiled(volume, make_window((3, 3, 3), device=device)).is_contiguous(memory_format=torch.channels_last_3d)
 
 
 def test_out_in_a_graph(device):
@@ -83,6 +98,18 @@ def test_out_in_a_graph(device):
     got = torch.compile(function, fullgraph=True, backend="aot_eager")(image, kernel, out)
     assert_same_bits(got, torch_conv.filter2d(image, kernel) + 1)
     assert_same_bits(out, torch_conv.filter2d(image, kernel))
+
+
+def test_a_volume_s_out_in_a_graph(device):
+    def function(x, out):
+        torch_conv.box_blur3d(x, 3, out=out[0])
+        torch_conv.spatial_gradient3d(x, out=out)
+        return out + 1
+
+    volume, out = make_image((4, 6, 7), device=device), torch.zeros(3, 4, 6, 7, device=device)
+    got = torch.compile(function, fullgraph=True, backend="aot_eager")(volume, out)
+    assert_same_bits(out, torch_conv.spatial_gradient3d(volume))
+    assert_same_bits(got, out + 1)
 
 
 class Edges(torch.nn.Module):
@@ -99,6 +126,19 @@ def test_export(device):
     height, width = torch.export.Dim("height", min=4, max=100), torch.export.Dim("width", min=4, max=100)
     program = torch.export.export(module, (image,), dynamic_shapes={"x": {2: height, 3: width}})
     other = make_image((2, 3, 33, 21), device=device)
+    torch.testing.assert_close(program.module()(other), module(other), rtol=1e-6, atol=1e-6)
+
+
+class Edges3d(torch.nn.Module):
+    def forward(self, x):
+        return torch_conv.spatial_gradient3d(torch_conv.gaussian_blur3d(x, 5, 1.0)).abs()
+
+
+def test_export_of_volumes(device):
+    module, volume = Edges3d().to(device), make_image((2, 3, 5, 12, 15), device=device)
+    depth, width = torch.export.Dim("depth", min=4, max=100), torch.export.Dim("width", min=4, max=100)
+    program = torch.export.export(module, (volume,), dynamic_shapes={"x": {2: depth, 4: width}})
+    other = make_image((2, 3, 8, 12, 21), device=device)
     torch.testing.assert_close(program.module()(other), module(other), rtol=1e-6, atol=1e-6)
 
 

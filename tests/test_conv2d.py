@@ -6,86 +6,20 @@ import pytest
 import torch
 import torch.nn.functional as F
 from hypothesis import given
-from hypothesis import strategies as st
-from oracle import check
-from strategies import FLOATS, LAYOUTS, as_pair, lay_out, make_image, make_window, pairs, seeds
-from tolerance import assert_same_bits, assert_within
+from oracle import check, check_conv
+from strategies import FLOATS, conv_cases, make_image, make_window
+from tolerance import assert_same_bits
 
 import torch_conv
 
 PADDING_MODES = ["zeros", "reflect", "replicate", "circular"]
 
 
-def witness(image, weight, bias, stride, padding, dilation, groups, padding_mode="zeros"):
-    """F.conv2d in float64 on the CPU; other padding modes by F.pad, as torch.nn.Conv2d does."""
-    image, weight = image.cpu().double(), weight.cpu().double()
-    bias = None if bias is None else bias.cpu().double()
-    if padding_mode != "zeros":
-        if padding == "same":
-            spans = [d * (k - 1) for d, k in zip(as_pair(dilation), weight.shape[-2:], strict=True)]
-            y, x = ((s // 2, s - s // 2) for s in spans)
-        else:
-            y, x = ((p, p) for p in as_pair(padding))
-        image, padding = F.pad(image, (*x, *y), mode=padding_mode), 0
-    return F.conv2d(image, weight, bias, stride, padding, dilation, groups)
-
-
-def check_conv2d(
-    image, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, *, device, layout="contiguous", **kw
-):
-    given_image = lay_out(image.to(device), layout)
-    got = torch_conv.conv2d(
-        given_image,
-        weight.to(device),
-        None if bias is None else bias.to(device),
-        stride,
-        padding,
-        dilation,
-        groups,
-        **kw,
-    )
-    assert_same_bits(given_image, image)
-    mode = kw.get("padding_mode", "zeros")
-    magnitudes = (image.double().abs(), weight.double().abs(), None if bias is None else bias.double().abs())
-    assert got.dtype == image.dtype
-    assert_within(
-        got,
-        witness(image, weight, bias, stride, padding, dilation, groups, mode),
-        witness(*magnitudes, stride, padding, dilation, groups, mode),
-        in_dtype=image.dtype,
-        algorithm="direct",
-        window=weight.shape[-2:],
-        channels=weight.shape[1],
-    )
-    return got
-
-
-@st.composite
-def conv_cases(draw):
-    """Depthwise with a multiplier, single-channel and few-channel banks."""
-    groups = draw(st.integers(1, 4))
-    inner, multiplier = draw(st.sampled_from([(1, 1), (1, 1), (1, 2), (1, 3), (2, 1), (3, 2)]))
-    h, w = draw(st.integers(1, 20)), draw(st.integers(1, 30))
-    kh, kw = draw(st.integers(1, 6)), draw(st.integers(1, 6))
-    dtype = draw(st.sampled_from(FLOATS))
-    stride, dilation = draw(pairs()), draw(pairs())
-    dy, dx = as_pair(dilation)
-    least = (max(0, (kh - 1) * dy + 1 - h + 1) // 2, max(0, (kw - 1) * dx + 1 - w + 1) // 2)
-    padding = tuple(p + draw(st.integers(0, 3)) for p in least)
-    if stride == 1 and draw(st.booleans()):
-        padding = "same"
-    leading = draw(st.sampled_from([(), (1,), (3,)]))
-    image = make_image((*leading, groups * inner, h, w), dtype, draw(seeds()))
-    weight = make_window((groups * multiplier, inner, kh, kw), dtype, draw(seeds()))
-    bias = make_window((groups * multiplier,), dtype, draw(seeds())) if draw(st.booleans()) else None
-    return image, weight, bias, stride, padding, dilation, groups, draw(st.sampled_from(LAYOUTS))
-
-
 @pytest.mark.filterwarnings("ignore:Using padding='same' with even kernel lengths")
 @given(case=conv_cases())
 def test_any_call_agrees_with_conv2d(device, case):
     *call, layout = case
-    check_conv2d(*call, device=device, layout=layout)
+    check_conv(*call, device=device, layout=layout)
 
 
 @given(case=conv_cases())
@@ -113,15 +47,15 @@ def test_any_call_agrees_with_the_oracle(device, case):
 def test_depthwise(device, dtype, size, multiplier):
     image = make_image((2, 6, 19, 37), dtype)
     weight, bias = make_window((6 * multiplier, 1, size, size), dtype), make_window((6 * multiplier,), dtype)
-    check_conv2d(image, weight, bias, padding=size // 2, groups=6, device=device)
-    check_conv2d(image, weight, None, 2, size // 2, 1, 6, device=device, layout="channels_last")
+    check_conv(image, weight, bias, padding=size // 2, groups=6, device=device)
+    check_conv(image, weight, None, 2, size // 2, 1, 6, device=device, layout="channels_last")
 
 
 @pytest.mark.parametrize("padding_mode", PADDING_MODES)
 @pytest.mark.parametrize("padding", ["same", 2, (0, 3)])
 def test_padding_modes(device, padding_mode, padding):
     image, weight = make_image((2, 3, 12, 15)), make_window((3, 1, 5, 3))
-    check_conv2d(image, weight, padding=padding, groups=3, padding_mode=padding_mode, device=device)
+    check_conv(image, weight, padding=padding, groups=3, padding_mode=padding_mode, device=device)
 
 
 @pytest.mark.filterwarnings("ignore:Using padding='same' with even kernel lengths")
@@ -129,14 +63,14 @@ def test_padding_modes(device, padding_mode, padding):
 @pytest.mark.parametrize("dilation", [1, 2, 3])
 def test_same_with_even_windows_pads_more_after(device, size, dilation):
     image, weight = make_image((1, 2, 15, 17)), make_window((2, 1, size, size))
-    check_conv2d(image, weight, None, 1, "same", dilation, 2, device=device)
+    check_conv(image, weight, None, 1, "same", dilation, 2, device=device)
 
 
 @pytest.mark.parametrize("shape", [(1, 4), (8, 1), (3, 4), (8, 3)])
 def test_few_channel_banks(device, shape):
     """(C_out, C_in) of a single-channel bank, a sum over channels, and a small mix."""
     image, weight = make_image((2, shape[1], 21, 33)), make_window((*shape, 3, 5))
-    check_conv2d(image, weight, make_window((shape[0],)), padding="same", device=device)
+    check_conv(image, weight, make_window((shape[0],)), padding="same", device=device)
 
 
 @pytest.mark.parametrize("dtype", FLOATS)

@@ -26,6 +26,17 @@ CALLS = {
     "unsharp": lambda x, k: torch_conv.unsharp_mask(x, 5, 1.0),
     "sobel": lambda x, k: torch_conv.sobel(x),
     "gaussian_sobel": lambda x, k: torch_conv.gaussian_sobel(x, 3, 1.0),
+    "3x3x3, window on the GPU": lambda x, k: torch_conv.filter3d(x, k.expand(3, 3, 3).contiguous()),
+    "3x3x3, window on the CPU": lambda x, k: torch_conv.filter3d(x, make_window((3, 3, 3))),
+    "7x7x7, window on the CPU": lambda x, k: torch_conv.filter3d(x, make_window((7, 7, 7))),
+    "volumes, separable 7": lambda x, k: torch_conv.filter3d_separable(x, *make_window((3, 7))),
+    "volumes, box 9": lambda x, k: torch_conv.box_blur3d(x, 9),
+    "conv3d": lambda x, k: torch_conv.conv3d(x, k.expand(2, 1, 3, 3, 3).contiguous(), groups=2, padding=1),
+    "volumes, gaussian": lambda x, k: torch_conv.gaussian_blur3d(x, 5, 2.0),
+    "volumes, sigma on the GPU": lambda x, k: torch_conv.gaussian_blur3d(
+        x[:, None], 3, torch.full((2, 3), 1.5, device=x.device)
+    ),
+    "volumes, gradient": lambda x, k: torch_conv.spatial_gradient3d(x),
 }
 
 
@@ -98,7 +109,7 @@ def test_extra_memory(cuda, name):
     extra = torch.cuda.max_memory_allocated() - before - got.numel() * 4
     if name in ("3x3, window on the GPU", "3x3, window on the CPU", "separable 7", "box 31", "gaussian"):
         assert extra == 0
-    elif not name.startswith(("separable 901", "unsharp", "sobel", "gaussian_sobel")):
+    elif not name.startswith(("separable 901", "unsharp", "sobel", "gaussian_sobel", "volumes")):
         assert extra < 64 * 1024
 
 

@@ -44,20 +44,23 @@ def test_negative_ties_go_to_the_even_neighbour(device):
 
 
 @pytest.mark.parametrize("dtype", INTEGERS)
-@pytest.mark.parametrize("algorithm", ["filter2d", "separable", "box"])
+@pytest.mark.parametrize("algorithm", ["filter2d", "separable", "box", "filter3d", "separable3d", "box3d"])
 def test_integers_are_clamped(device, dtype, algorithm):
     low, high = INTEGER_RANGE[dtype]
     image = torch.tensor([[low, 1, high]], dtype=torch.int32).to(dtype).to(device)
 
     def apply(weight):
-        if algorithm == "box":
-            return torch_conv.box_blur(image, (1, 3), "replicate", normalized=False)
-        if algorithm == "filter2d":
-            return torch_conv.filter2d(image, one_tap(weight, device))
         one = torch.tensor([1.0], device=device)
-        return torch_conv.filter2d_separable(image, one * weight, one)
+        return {
+            "box": lambda: torch_conv.box_blur(image, (1, 3), "replicate", normalized=False),
+            "filter2d": lambda: torch_conv.filter2d(image, one_tap(weight, device)),
+            "separable": lambda: torch_conv.filter2d_separable(image, one * weight, one),
+            "box3d": lambda: torch_conv.box_blur3d(image[None], (1, 1, 3), normalized=False)[0],
+            "filter3d": lambda: torch_conv.filter3d(image[None], one_tap(weight, device)[None])[0],
+            "separable3d": lambda: torch_conv.filter3d_separable(image[None], one, one, one * weight)[0],
+        }[algorithm]()
 
-    if algorithm == "box":
+    if algorithm.startswith("box"):
         sums = [2 * low + 1, low + 1 + high, 1 + 2 * high]
     else:
         sums = [low * 3, 3, high * 3]
@@ -83,8 +86,12 @@ def test_every_output_dtype(device, dtype, output):
         taps = taps / 1024  # stays finite
     check("filter2d", image, taps[:, None] * taps, **options)
     check("filter2d_separable", image, taps, taps, algorithm="separable", **options)
+    volume, deep = make_image((3, 5, 12), dtype), options | {"window": (3, 3, 3)}
+    check("filter3d", volume, taps[:, None, None] * taps[:, None] * taps, **deep)
+    check("filter3d_separable", volume, taps, taps, taps, algorithm="separable", **deep)
     if output != torch.float16:
         check("box_blur", image, 3, algorithm="box", **options)
+        check("box_blur3d", volume, 3, algorithm="box", **deep)
 
 
 def test_signed_gradient_of_bytes(device):
@@ -145,6 +152,11 @@ def test_refused_images(device, dtype):
         "box_blur": lambda: torch_conv.box_blur(image, 3),
         "gaussian_blur2d": lambda: torch_conv.gaussian_blur2d(image, 3, 1.0),
         "filter1d": lambda: torch_conv.filter1d(image, kernel[0]),
+        "filter3d": lambda: torch_conv.filter3d(image[None], kernel[None]),
+        "filter3d_separable": lambda: torch_conv.filter3d_separable(image[None], kernel[0], kernel[0], kernel[0]),
+        "box_blur3d": lambda: torch_conv.box_blur3d(image[None], 3),
+        "gaussian_blur3d": lambda: torch_conv.gaussian_blur3d(image[None], 5, 1.0),
+        "spatial_gradient3d": lambda: torch_conv.spatial_gradient3d(image[None]),
     }
     for function, call in calls.items():
         with pytest.raises(TypeError) as caught:
@@ -159,6 +171,9 @@ def test_refused_outputs(device, dtype):
     with pytest.raises(TypeError) as caught:
         torch_conv.filter2d(image, kernel, output_dtype=dtype)
     assert str(caught.value) == f"filter2d: output_dtype must have dtype {TAKEN}, got {name}"
+    with pytest.raises(TypeError) as caught:
+        torch_conv.filter3d(image[None], kernel[None], output_dtype=dtype)
+    assert str(caught.value) == f"filter3d: output_dtype must have dtype {TAKEN}, got {name}"
 
 
 @pytest.mark.parametrize("dtype", [torch.bool, torch.complex64, torch.float8_e5m2])

@@ -17,6 +17,11 @@ CALLS = {
     ),
     "box": (torch_conv.box_blur, lambda d: (make_image((2, 40, 64), device=d), 9)),
 }
+VOLUMES = {
+    "direct": (torch_conv.filter3d, lambda d: (make_image((2, 40, 64), device=d), make_window((3, 3, 3)))),
+    "separable": (torch_conv.filter3d_separable, lambda d: (make_image((2, 40, 64), device=d), *make_window((3, 5)))),
+    "box": (torch_conv.box_blur3d, lambda d: (make_image((2, 40, 64), device=d), (3, 8, 9))),
+}
 
 
 @pytest.mark.parametrize("algorithm", CALLS)
@@ -30,9 +35,28 @@ def test_names_the_algorithm_and_what_it_costs(device, algorithm):
         assert "floor" in text
 
 
-@pytest.mark.parametrize("algorithm", CALLS)
-def test_runs_nothing(device, algorithm):
-    function, arguments = CALLS[algorithm]
+@pytest.mark.parametrize("algorithm", VOLUMES)
+def test_plans_of_volumes(device, algorithm):
+    function, arguments = VOLUMES[algorithm]
+    plan = torch_conv.explain(function, *arguments(device))
+    assert plan.lines
+    name = {"box_blur3d": "box3d"}.get(function.__name__, function.__name__)
+    assert plan.lines[0].startswith(f"{name}: {algorithm}/")
+    for line in plan.lines:  # more than one where planes come first and then the depth
+        assert line.startswith(f"{name}: ")
+        for word in ("launches ", "bytes ", "flops "):
+            assert word in line
+    if algorithm == "direct":
+        (line,) = plan.lines
+        assert f"bytes {8 * 2 * 40 * 64}, flops {2 * 27 * 2 * 40 * 64}" in line
+        assert f"flops {2 * 30 * 6000}" in str(
+            torch_conv.explain(function, torch.zeros(10, 20, 30, device=device), torch.ones(2, 3, 5))
+        )
+
+
+@pytest.mark.parametrize(("of", "algorithm"), [(of, name) for of in (CALLS, VOLUMES) for name in of])
+def test_runs_nothing(device, of, algorithm):
+    function, arguments = of[algorithm]
     given = arguments(device)
     out = torch.full((2, 40, 64), -7.0, device=device)
     torch_conv.explain(function, *given, out=out)
@@ -54,6 +78,10 @@ def test_every_launch_of_a_named_filter(device):
         lambda: torch_conv.explain(torch_conv.unsharp_mask, image, 5, 1.0),
         lambda: torch_conv.explain(torch_conv.filter1d, image, make_window((3,))),
         lambda: torch_conv.explain(torch_conv.conv2d, image, make_window((2, 1, 3, 3)).to(device), groups=2),
+        lambda: torch_conv.explain(torch_conv.gaussian_blur3d, image, 3, 1.0),
+        lambda: torch_conv.explain(torch_conv.gaussian_blur3d, image, 7, 1.0),
+        lambda: torch_conv.explain(torch_conv.spatial_gradient3d, image),
+        lambda: torch_conv.explain(torch_conv.conv3d, image, make_window((1, 1, 3, 3, 3)).to(device), padding=1),
     ):
         text = str(call())
         assert "launches" in text
@@ -63,6 +91,7 @@ def test_every_launch_of_a_named_filter(device):
 def test_says_what_is_handed_to_torch(device):
     image, weight = torch.zeros(1, 96, 8, 8, device=device), torch.zeros(80, 96, 3, 3, device=device)
     assert "torch" in str(torch_conv.explain(torch_conv.conv2d, image, weight))
+    assert "torch" in str(torch_conv.explain(torch_conv.conv3d, image[:, :, None], weight[:, :, None]))
 
 
 def test_refuses_what_the_call_refuses(device):
@@ -87,4 +116,11 @@ def test_leaves_out_alone(device):
     assert (around == 7).all()
     torch_conv.spatial_gradient(image, out=around[..., ::2])
     assert torch.equal(around[..., ::2], torch_conv.spatial_gradient(image))
+    assert (around[..., 1::2] == 7).all()
+    around = torch.full((1, 2, 3, 5, 9, 16), 7.0, device=device)
+    volume = make_image((1, 2, 5, 9, 8), device=device)
+    torch_conv.explain(torch_conv.spatial_gradient3d, volume, out=around[..., ::2])
+    assert (around == 7).all()
+    torch_conv.spatial_gradient3d(volume, out=around[..., ::2])
+    assert torch.equal(around[..., ::2], torch_conv.spatial_gradient3d(volume))
     assert (around[..., 1::2] == 7).all()

@@ -66,6 +66,22 @@ def test_is_one_row_of_filter2d(device):
 
 
 @pytest.mark.parametrize("axis", [0, 1, 2])
+def test_volumes_along_every_axis(device, axis):
+    """One row of filter3d, and three rows of filter3d_separable."""
+    volume, kernel = make_image((2, 3, 6, 9, 13), device=device), make_window((5,), device=device)
+    shape = [1, 1, 1]
+    shape[axis] = 5
+    got = torch_conv.filter1d(volume, kernel, "replicate", dim=axis - 3)
+    assert_same_bits(got, torch_conv.filter3d(volume, kernel.reshape(shape)))
+    taps = [torch.ones(1, device=device)] * 3
+    taps[axis] = kernel
+    z, y, x = taps
+    assert_same_bits(got, torch_conv.filter3d_separable(volume, x, y, z))
+    last = volume.contiguous(memory_format=torch.channels_last_3d)
+    assert_same_bits(torch_conv.filter1d(last, kernel, "replicate", dim=axis - 3), got)
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
 def test_witness_scipy(device, axis):
     image, kernel = make_image((9, 10, 11), torch.float64), make_window((4,), torch.float64)
     expected = ndi.correlate1d(image.numpy(), kernel.numpy(), axis, mode="reflect")

@@ -75,6 +75,32 @@ def test_box(size):
     assert window.sum().item() == pytest.approx(1)
 
 
+@pytest.mark.parametrize("size", [1, 3, (2, 5, 4)])
+def test_boxes_and_identities_of_volumes(size):
+    window, one = kernels.box3d(size, dtype=torch.float64), kernels.identity3d(size)
+    shape = (size,) * 3 if isinstance(size, int) else size
+    assert window.shape == one.shape == shape
+    assert window.unique().numel() == 1
+    assert window.sum().item() == pytest.approx(1)
+    assert one.sum() == 1
+    assert one[tuple((k - 1) // 2 for k in shape)] == 1
+
+
+@pytest.mark.parametrize(("variant", "neighbours"), [("6", 6), ("26", 26)])
+def test_laplacians_of_volumes(variant, neighbours):
+    window = kernels.laplacian3d(variant=variant)
+    assert window.shape == (3, 3, 3)
+    assert window.sum() == 0
+    assert window.eq(1).sum() == neighbours
+    assert window[1, 1, 1] == -neighbours
+    for permuted in (window.transpose(0, 1), window.transpose(1, 2), window.flip(0)):
+        assert torch.equal(permuted, window)
+    if variant == "6":
+        impulse = np.zeros((5, 5, 5))
+        impulse[2, 2, 2] = 1
+        np.testing.assert_array_equal(ndi.laplace(impulse)[1:4, 1:4, 1:4], window.numpy())
+
+
 @pytest.mark.parametrize("variant", ["box", "4", "8", "opencv3"])
 def test_laplacians_sum_to_nothing(variant):
     window = kernels.laplacian(3, variant=variant)
@@ -109,6 +135,9 @@ def test_names_are_sorted_and_complete():
         (lambda: kernels.gaussian1d(0, 1.0), "gaussian1d: size must be at least 1, got 0"),
         (lambda: kernels.gaussian1d(3, 0.0), "gaussian1d: sigma must be greater than 0, got 0.0"),
         (lambda: kernels.gaussian2d((3, 3, 3), 1.0), "gaussian2d: size must be a number or 2 numbers, got 3"),
+        (lambda: kernels.box3d((3, 3)), "box3d: size must be a number or 3 numbers, got 2"),
+        (lambda: kernels.identity3d(0), "identity3d: size must be at least 1, got 0"),
+        (lambda: kernels.laplacian3d(variant="8"), "laplacian3d: variant must be '6' or '26', got '8'"),
         (lambda: kernels.laplacian(5), "laplacian: size must be 3 for variant '4', got (5, 5)"),
         (lambda: kernels.laplacian(variant="6"), "laplacian: variant must be 'box', '4', '8' or 'opencv3', got '6'"),
         (lambda: kernels.named("sobel_x", 5), "named: size of sobel_x must be 3, got 5"),

@@ -22,6 +22,15 @@ CALLS = {
 }
 
 
+VOLUMES = {
+    "filter3d": lambda x: torch_conv.filter3d(x, make_window((3, 3, 3)).abs() / 9, "circular"),
+    "filter3d 2x5x4": lambda x: torch_conv.filter3d(x, make_window((2, 5, 4)).abs() / 20, "circular"),
+    "filter3d 3x1x1": lambda x: torch_conv.filter3d(x, make_window((3, 1, 1)).abs() / 2, "circular"),
+    "filter3d_separable": lambda x: torch_conv.filter3d_separable(x, *make_window((3, 7)).abs() / 4, "circular"),
+    "box_blur3d": lambda x: torch_conv.box_blur3d(x, (4, 5, 6), "circular"),
+}
+
+
 def fill(image):
     """A pattern without a period near any power of two, written in place, piece by piece."""
     for start in range(0, image.shape[0], 4096):
@@ -75,6 +84,40 @@ def test_planes_beyond_two_to_the_31(device):
         assert got[:-1].amax() == 0
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("name", VOLUMES)
+def test_more_than_two_to_the_31_voxels(device, name):
+    """Crops at the corners and around voxel 2^31; circular borders tie the corners together."""
+    d, h, w = 1400, 1300, 1250
+    volume = torch.empty(d, h, w, dtype=torch.uint8, device=device)
+    fill(volume.view(d * h, w))
+    got = VOLUMES[name](volume)
+    assert got.shape == volume.shape
+    margin, middle = 8, 2**31 // (h * w)
+    for z in (0, middle - 5, d - 10):
+        for y in (0, h - 20):
+            for x in (0, w // 2, w - 30):
+                near = [
+                    torch.arange(first - margin, first + size + margin, device=volume.device) % n
+                    for first, size, n in ((z, 10, d), (y, 20, h), (x, 30, w))
+                ]
+                crop = volume[near[0]][:, near[1]][:, :, near[2]]
+                inside = (slice(margin, -margin),) * 3
+                expected = VOLUMES[name](crop)[inside]
+                assert_same_bits(got[z : z + 10, y : y + 20, x : x + 30], expected)
+
+
+@pytest.mark.slow
+def test_volumes_beyond_two_to_the_31(device):
+    """Many volumes of ordinary size: the offset grows with the sample."""
+    volume = torch.zeros(275, 1, 20, 400, 1000, dtype=torch.uint8, device=device)
+    volume[-1] = torch.arange(1000, device=device, dtype=torch.int32).remainder(251).to(torch.uint8)
+    for call in VOLUMES.values():
+        got = call(volume)
+        assert_same_bits(got[-1], call(volume[-1].clone()))
+        assert got[:-1].amax() == 0
+
+
 def test_strides_beyond_two_to_the_31(device):
     """Two rows far apart in one large storage, of which the operating system gives only what is touched."""
     if device == "cpu":
@@ -85,3 +128,8 @@ def test_strides_beyond_two_to_the_31(device):
     image.copy_((torch.arange(80, device=device) * 3).remainder(251).reshape(2, 40))
     for call in CALLS.values():
         assert_same_bits(call(image), call(image.clone()))
+    for sizes, strides in (((2, 4, 10), (2**31, 10, 1)), ((4, 2, 10), (10, 2**31, 1))):  # planes, then rows far apart
+        volume = storage.as_strided(sizes, strides)
+        volume.copy_((torch.arange(80, device=device) * 3).remainder(251).reshape(sizes))
+        for call in VOLUMES.values():
+            assert_same_bits(call(volume), call(volume.clone()))

@@ -21,8 +21,15 @@ CALLS = {
     "gaussian_sobel": (3, 1.0),
     "spatial_gradient": (),
     "sobel": (),
+    "gaussian_blur3d": (3, 0.8),
+    "spatial_gradient3d": (),
 }
 REACH = 12  # more than any of their radii
+
+
+def shape_for(name, *shape):
+    """An image's shape, with a depth for the filters of volumes."""
+    return (*shape[:-2], 7, *shape[-2:]) if name.endswith("3d") else shape
 
 
 def rounded(exact_result, dtype):
@@ -35,7 +42,7 @@ def rounded(exact_result, dtype):
 @pytest.mark.parametrize("output", [None, torch.float32, torch.int16])
 def test_one_rounding_at_the_end(device, name, dtype, output):
     """Within one rounding of the output dtype, so nothing was rounded on the way."""
-    image = make_image((2, 3, 20, 31), dtype)
+    image = make_image(shape_for(name, 2, 3, 20, 31), dtype)
     got = getattr(torch_conv, name)(image.to(device), *CALLS[name], output_dtype=output).cpu()
     assert got.dtype == (output or dtype)
     expected = rounded(exact(name, image, *CALLS[name]), got.dtype)
@@ -49,20 +56,21 @@ def test_one_rounding_at_the_end(device, name, dtype, output):
 
 @pytest.mark.parametrize("name", CALLS)
 def test_valid_is_the_inside_of_same(device, name):
-    image = make_image((1, 2, 40, 45), torch.float64, device=device)
+    image = make_image(shape_for(name, 1, 2, 40, 45), torch.float64, device=device)
     function = getattr(torch_conv, name)
     same, valid = function(image, *CALLS[name]), function(image, *CALLS[name], padding="valid")
-    dy, dx = (a - b for a, b in zip(same.shape[-2:], valid.shape[-2:], strict=True))
-    assert dy == dx
-    assert 0 < dy < 2 * REACH
-    r = dy // 2
-    torch.testing.assert_close(valid, same[..., r:-r, r:-r], rtol=1e-12, atol=1e-12)
+    axes = 3 if name.endswith("3d") else 2
+    lost = [a - b for a, b in zip(same.shape[-axes:], valid.shape[-axes:], strict=True)]
+    assert len(set(lost)) == 1
+    assert 0 < lost[0] < 2 * REACH
+    inside = slice(lost[0] // 2, -(lost[0] // 2))
+    torch.testing.assert_close(valid, same[(..., *[inside] * axes)], rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("name", CALLS)
 def test_border_value(device, name):
     """Outside stands the value, at every step: the middle of an image embedded in it."""
-    image, value = make_image((1, 2, 14, 17), torch.float64), 2.5
+    image, value = make_image(shape_for(name, 1, 2, 14, 17), torch.float64), 2.5
     got = getattr(torch_conv, name)(image.to(device), *CALLS[name], border_type="constant", value=value).cpu()
     expected = exact(name, image, *CALLS[name], border_type="constant", value=value)
     torch.testing.assert_close(got, expected, rtol=1e-11, atol=1e-11)
@@ -72,7 +80,7 @@ def test_border_value(device, name):
 
 @pytest.mark.parametrize("name", CALLS)
 def test_out(device, name):
-    image = make_image((2, 3, 20, 31), device=device)
+    image = make_image(shape_for(name, 2, 3, 20, 31), device=device)
     expected = getattr(torch_conv, name)(image, *CALLS[name])
     out = torch.full_like(expected, -7)
     before = image.clone()
@@ -90,7 +98,8 @@ def test_out(device, name):
 @pytest.mark.parametrize("border", ["clamp", "Reflect"])
 def test_errors_carry_the_function_s_own_name(device, name, border):
     with pytest.raises(ValueError) as caught:
-        getattr(torch_conv, name)(torch.zeros(1, 1, 8, 9, device=device), *CALLS[name], border_type=border)
+        image = torch.zeros(shape_for(name, 1, 1, 8, 9), device=device)
+        getattr(torch_conv, name)(image, *CALLS[name], border_type=border)
     assert str(caught.value).startswith(f"{name}: border_type must be 'constant', ")
     assert str(caught.value).endswith(f"got '{border}'")
 
@@ -127,6 +136,10 @@ def test_errors_carry_the_function_s_own_name(device, name, border):
             "gaussian_blur2d: truncate must be finite and greater than 0, got {}",
         ),
         (
+            lambda f, x, bad: f.gaussian_blur3d(x[None], None, 1.0, truncate=bad),
+            "gaussian_blur3d: truncate must be finite and greater than 0, got {}",
+        ),
+        (
             lambda f, x, bad: f.difference_of_gaussians(x, 1.0, truncate=bad),
             "difference_of_gaussians: truncate must be finite and greater than 0, got {}",
         ),
@@ -154,11 +167,13 @@ def test_gaussians_refuse_what_is_no_width(call, sentence, bad):
         ("laplacian", (3,), "'auto' or 'direct'"),
         ("sobel", (), "'auto' or 'direct'"),
         ("spatial_gradient", (), "'auto' or 'direct'"),
+        ("gaussian_blur3d", (5, 1.3), "'auto', 'separable' or 'direct'"),
+        ("spatial_gradient3d", (), "'auto' or 'direct'"),
     ],
 )
 def test_algorithms_that_a_filter_knows(name, args, accepted):
     with pytest.raises(ValueError) as caught:
-        getattr(torch_conv, name)(torch.zeros(8, 9), *args, algorithm="fft")
+        getattr(torch_conv, name)(torch.zeros(7, 8, 9), *args, algorithm="fft")
     assert str(caught.value) == f"{name}: algorithm must be {accepted}, got 'fft'"
 
 
@@ -172,6 +187,14 @@ def test_numbers_of_numpy():
     assert_same_bits(
         f.filter2d(image, kernel, "constant", value=width, stride=np.int64(2), anchor=(np.int32(0), -1)),
         f.filter2d(image, kernel, "constant", value=1.25, stride=2, anchor=(0, -1)),
+    )
+    assert_same_bits(
+        f.gaussian_blur3d(image, (three, 5, 1), [width, 1, 2]), f.gaussian_blur3d(image, (3, 5, 1), (1.25, 1, 2))
+    )
+    assert_same_bits(f.box_blur3d(image, three), f.box_blur3d(image, 3))
+    assert_same_bits(
+        f.filter3d(image, kernel[None], value=width, stride=np.int64(2), anchor=(np.int32(0), -1, 0)),
+        f.filter3d(image, kernel[None], value=1.25, stride=2, anchor=(0, -1, 0)),
     )
     weight = kernel.expand(3, 1, 3, 3)
     assert_same_bits(f.conv2d(image, weight, stride=three, groups=three), f.conv2d(image, weight, stride=3, groups=3))
@@ -198,6 +221,7 @@ def test_convolutions_under_autocast(device, dtype, weight_dtype, groups):
     with torch.autocast(torch.device(device).type, dtype):
         got = torch_conv.conv2d(image, weight, bias, padding=1, groups=groups)
         line = torch_conv.conv1d(image[:, :, 0], weight[..., 0], bias, groups=groups)
-    assert got.dtype == line.dtype == dtype
+        volume = torch_conv.conv3d(image[:, :, None], weight[:, :, None], bias, padding=(0, 1, 1), groups=groups)
+    assert got.dtype == line.dtype == volume.dtype == dtype
     cast = [t.to(dtype) for t in (image, weight, bias)]
     assert_same_bits(got, torch_conv.conv2d(*cast, padding=1, groups=groups))

@@ -21,9 +21,27 @@ CALLS = {
 }
 
 
+CUBE = (2, 3, 8)
+VOLUMES = {
+    "filter3d": lambda x, border: torch_conv.filter3d(x, make_window(CUBE).abs() + 0.1, border),
+    "filter3d_separable": lambda x, border: torch_conv.filter3d_separable(
+        x, *(make_window((k,)).abs() + 0.1 for k in reversed(CUBE)), border
+    ),
+    "box_blur3d": lambda x, border: torch_conv.box_blur3d(x, CUBE, border),
+    "large box_blur3d": lambda x, border: torch_conv.box_blur3d(x, (9, 11, 31), border),
+}
+SIZES = {"large box_blur": (31, 40), "large box_blur3d": (9, 11, 31)}
+SHAPES = {
+    2: [(1, 1, 9, 11), (2, 1, 70, 150), (1, 2, 130, 333)],
+    3: [(1, 4, 9, 11), (2, 7, 20, 70), (1, 12, 6, 133)],
+}
+CASES = [(name, shape) for axes, calls in ((2, CALLS), (3, VOLUMES)) for name in calls for shape in SHAPES[axes]]
+CALLS |= VOLUMES
+
+
 def windows_with(mask, name, border):
     """Where a window of ones over `mask` is not zero."""
-    size = (31, 40) if name.startswith("large") else SIZE
+    size = SIZES.get(name, CUBE if name in VOLUMES else SIZE)
     anchor = tuple((k - 1) // 2 for k in size)
     return torch.from_numpy(witness.box_sum(mask.numpy(), size, border, anchor)) > 0
 
@@ -35,10 +53,9 @@ def scatter(image, values, seed=3):
     return ~image.isfinite()
 
 
-@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize(("name", "shape"), CASES)
 @pytest.mark.parametrize("border", ["reflect", "circular", "constant", "replicate", "skip"])
 @pytest.mark.parametrize("dtype", FLOATS)
-@pytest.mark.parametrize("shape", [(1, 1, 9, 11), (2, 1, 70, 150), (1, 2, 130, 333)])
 def test_nan_stays_in_its_windows(device, name, border, dtype, shape):
     clean = make_image(shape, dtype)
     image = clean.clone()
@@ -54,9 +71,8 @@ def test_nan_stays_in_its_windows(device, name, border, dtype, shape):
         assert_same_bits(got[~hit], finite[~hit])
 
 
-@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize(("name", "shape"), CASES)
 @pytest.mark.parametrize("border", ["reflect", "circular"])
-@pytest.mark.parametrize("shape", [(1, 1, 70, 150), (1, 2, 130, 333)])
 def test_infinities_add_up_as_they_should(device, name, border, shape):
     """+Inf alone gives +Inf, with -Inf in the same window NaN."""
     image = make_image(shape)
@@ -82,6 +98,13 @@ def test_zero_taps_multiply_too(device):
             assert got[2, 4].isposinf()
             expected[2, 4] = False
         assert torch.equal(got.isnan().cpu(), expected)
+        volume = torch.stack([torch.ones_like(image), image, torch.ones_like(image), torch.ones_like(image)])
+        deep = torch_conv.filter3d(volume, torch.stack([0 * kernel, kernel, 0 * kernel])).isnan().cpu()
+        assert torch.equal(deep[1], expected)
+        expected[2, 4] = True
+        assert torch.equal(deep[0], expected)
+        assert torch.equal(deep[2], expected)
+        assert not deep[3].any()
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -98,6 +121,7 @@ def test_a_nan_in_the_window_reaches_every_pixel(device):
     kernel = torch.ones(3, 3, device=device)
     kernel[0, 2] = float("nan")
     assert torch_conv.filter2d(torch.ones(7, 9, device=device), kernel).isnan().all()
+    assert torch_conv.filter3d(torch.ones(4, 7, 9, device=device), kernel.expand(2, 3, 3)).isnan().all()
 
 
 def test_conv2d(device):
@@ -106,6 +130,14 @@ def test_conv2d(device):
     got = torch_conv.conv2d(image, torch.ones(3, 1, 3, 3, device=device), padding=1, groups=3)
     assert got.isnan().sum() == 9
     assert got[1, 2, 3:6, 4:7].isnan().all()
+
+
+def test_conv3d(device):
+    volume = torch.ones(2, 3, 5, 9, 12, device=device)
+    volume[1, 2, 2, 4, 5] = float("nan")
+    got = torch_conv.conv3d(volume, torch.ones(3, 1, 3, 3, 3, device=device), padding=1, groups=3)
+    assert got.isnan().sum() == 27
+    assert got[1, 2, 1:4, 3:6, 4:7].isnan().all()
 
 
 def test_nan_becomes_zero_in_integers(device):

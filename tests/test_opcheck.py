@@ -14,7 +14,8 @@ CHECKS = ("test_schema", "test_faketensor", "test_aot_dispatch_dynamic", "test_a
 
 
 def last(*shape):
-    return make_image(shape).contiguous(memory_format=torch.channels_last)
+    formats = {4: torch.channels_last, 5: torch.channels_last_3d}
+    return make_image(shape).contiguous(memory_format=formats[len(shape)])
 
 
 SAMPLES = {
@@ -55,6 +56,64 @@ SAMPLES = {
         ((make_image((9, 11)), make_window((3, 3))), {}),
         ((make_image((2, 9, 11)), make_window((5, 5)), "tiled", [8, 8]), {}),
     ],
+    "filter3d": [
+        ((make_image((5, 9, 11)), make_window((3, 2, 4))), {}),
+        (
+            (make_image((2, 3, 5, 9, 11)), make_window((2, 3, 3, 3, 3)), "constant", True, "conv"),
+            {"value": 2.0, "padding": "valid"},
+        ),
+        ((last(2, 3, 5, 9, 11), make_window((3, 3, 3))), {"stride": [2, 3, 1], "dilation": [1, 1, 2]}),
+        (
+            (make_image((2, 5, 9, 11), torch.uint8), make_window((3, 3, 3))),
+            {"output_dtype": torch.int16, "anchor": [0, 0, 2]},
+        ),
+        ((make_image((5, 9, 11, 3)).permute(3, 0, 1, 2), make_window((3, 3, 3))), {}),
+        ((make_image((4, 5, 6)).transpose(0, 2), make_window((3, 3, 3)), "skip"), {}),
+        ((torch.zeros(0, 3, 4, 5, 6), make_window((3, 3, 3))), {}),
+    ],
+    "filter3d_separable": [
+        ((make_image((5, 9, 11)), make_window((3,)), make_window((4,)), make_window((2,))), {}),
+        (
+            (last(2, 3, 5, 9, 11), make_window((2, 3)), make_window((5,)), make_window((1, 3)), "circular", True),
+            {"stride": [1, 2, 1]},
+        ),
+        (
+            (make_image((2, 5, 9, 11), torch.uint8), make_window((3,)), make_window((3,)), make_window((3,))),
+            {"output_dtype": torch.float32, "padding": "valid"},
+        ),
+    ],
+    "box3d": [
+        ((make_image((5, 9, 11)), [2, 3, 4]), {}),
+        ((last(2, 3, 5, 9, 11), [3, 3, 3], "constant", False), {"value": 1.0, "padding": "valid"}),
+        ((make_image((2, 5, 9, 11), torch.uint8), [5, 5, 5]), {"anchor": [0, 0, 0], "output_dtype": torch.float16}),
+    ],
+    "conv3d": [
+        (
+            (make_image((2, 3, 5, 9, 11)), make_window((3, 1, 2, 3, 4)), make_window((3,))),
+            {"groups": 3, "padding": [0, 1, 2]},
+        ),
+        (
+            (last(2, 3, 5, 9, 11), make_window((6, 1, 3, 3, 3))),
+            {"groups": 3, "stride": [1, 2, 1], "dilation": [1, 1, 2]},
+        ),
+        ((make_image((4, 5, 9, 11)), make_window((2, 4, 3, 3, 3))), {"padding_mode": "reflect", "padding": [1, 1, 1]}),
+    ],
+    "conv3d.padding": [
+        ((make_image((2, 3, 5, 9, 11)), make_window((3, 1, 2, 3, 4))), {"groups": 3, "padding": "same"}),
+        ((make_image((2, 3, 5, 9, 11)), make_window((3, 1, 2, 3, 4))), {"groups": 3, "padding": "valid"}),
+    ],
+    "ladder3d": [
+        ((make_image((5, 9, 11)), make_window((3, 3, 3))), {}),
+        ((make_image((2, 5, 9, 11)), make_window((3, 5, 5)), "tiled", [4, 8, 8]), {}),
+    ],
+    "filter3d_out": [((make_image((5, 9, 11)), make_window((3, 2, 4))), {"out": torch.empty(5, 9, 11)})],
+    "filter3d_separable_out": [
+        (
+            (make_image((5, 9, 11)), make_window((3,)), make_window((4,)), make_window((2,))),
+            {"out": torch.empty(5, 9, 11)},
+        )
+    ],
+    "box3d_out": [((make_image((5, 9, 11)), [2, 3, 4]), {"out": torch.empty(5, 9, 11, dtype=torch.float16)})],
     "filter2d_out": [((make_image((9, 11)), make_window((3, 4))), {"out": torch.empty(9, 11)})],
     "filter2d_separable_out": [
         ((make_image((9, 11)), make_window((3,)), make_window((4,))), {"out": torch.empty(9, 11)})
@@ -71,7 +130,7 @@ def operator(name):
 @pytest.mark.parametrize(("name", "sample"), [(n, i) for n, samples in SAMPLES.items() for i in range(len(samples))])
 def test_opcheck(device, name, sample):
     args, kwargs = SAMPLES[name][sample]
-    on_cpu = name == "ladder2d"  # its window travels with the launch
+    on_cpu = name.startswith("ladder")  # its window travels with the launch
 
     def move(value, index=0):
         return value.to(device) if isinstance(value, torch.Tensor) and not (on_cpu and index == 1) else value
@@ -101,6 +160,12 @@ def test_fake_tensors_know_shapes_and_strides(device):
             fake = torch_conv.filter2d(mode.from_tensor(image), torch.empty(3, 3, device=device), stride=2)
         assert (fake.shape, fake.stride(), fake.dtype) == (real.shape, real.stride(), real.dtype)
         assert fake.device == real.device
+    for volume in (make_image((2, 3, 5, 9, 11), device=device), last(2, 3, 5, 9, 11).to(device)):
+        real = torch_conv.filter3d(volume, make_window((3, 3, 3), device=device), stride=(1, 2, 3))
+        with FakeTensorMode() as mode:
+            given, cube = mode.from_tensor(volume), torch.empty(3, 3, 3, device=device)
+            fake = torch_conv.filter3d(given, cube, stride=(1, 2, 3))
+        assert (fake.shape, fake.stride(), fake.dtype) == (real.shape, real.stride(), real.dtype)
 
 
 def test_fakes_refuse_what_the_operators_refuse():
@@ -113,3 +178,14 @@ def test_fakes_refuse_what_the_operators_refuse():
     ):
         with pytest.raises((ValueError, RuntimeError)):
             torch_conv.filter2d(image, kernel, **options)
+    volume = torch.empty(2, 4, 5, device="meta")
+    for size, options, sentence in (
+        ((3, 3), {}, "kernel must have 3, 4 or 5 dimensions, got 2"),
+        ((3, 3, 3), {"padding": "valid"}, "a window of 3x3x3 does not fit into a volume of 2x4x5 with padding='valid'"),
+        ((3, 3, 3), {"stride": 0}, "stride and dilation must be at least 1"),
+    ):
+        with pytest.raises(ValueError) as caught:
+            torch_conv.filter3d(volume, torch.empty(size, device="meta"), **options)
+        assert str(caught.value) == f"filter3d: {sentence}"
+    with pytest.raises(ValueError, match="^box_blur3d: input must have at least 3 dimensions, got 2$"):
+        torch_conv.box_blur3d(image, 3)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from strategies import DTYPES, LAYOUTS, lay_out, make_image, make_window
+from strategies import DTYPES, LAYOUTS, VOLUME_LAYOUTS, lay_out, make_image, make_window
 from tolerance import assert_same_bits
 
 import torch_conv
@@ -16,8 +16,15 @@ CALLS = {
     "gaussian_blur2d": lambda x, **kw: torch_conv.gaussian_blur2d(x, 5, 1.1, **kw),
     "laplacian": lambda x, **kw: torch_conv.laplacian(x, 3, **kw),
     "unsharp_mask": lambda x, **kw: torch_conv.unsharp_mask(x, 5, 1.1, **kw),
+    # two volumes of three planes
+    "filter3d": lambda x, **kw: torch_conv.filter3d(x, make_window((2, 3, 4)).to(x.device), **kw),
+    "filter3d_separable": lambda x, **kw: torch_conv.filter3d_separable(x, *make_window((3, 3)), **kw),
+    "box_blur3d": lambda x, **kw: torch_conv.box_blur3d(x, (2, 3, 4), **kw),
+    "gaussian_blur3d": lambda x, **kw: torch_conv.gaussian_blur3d(x, 5, 1.1, **kw),
 }
 SHAPE = (2, 3, 17, 21)
+OPERATORS = ["filter2d", "filter2d_separable", "box_blur"]
+VOLUMES = ["filter3d", "filter3d_separable", "box_blur3d"]
 
 
 @pytest.mark.parametrize("name", CALLS)
@@ -33,7 +40,7 @@ def test_writes_and_returns_out(device, name, layout):
     assert_same_bits(out, expected)
 
 
-@pytest.mark.parametrize("name", ["filter2d", "filter2d_separable", "box_blur"])
+@pytest.mark.parametrize("name", OPERATORS + VOLUMES)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_the_dtype_of_out_decides(device, name, dtype):
     image = make_image(SHAPE, torch.uint8, device=device)
@@ -72,11 +79,32 @@ def test_leading_dimensions_of_out_that_do_not_merge(device):
     assert_same_bits(out, torch_conv.filter2d(image, kernel))
 
 
-@pytest.mark.parametrize("name", ["filter2d", "filter2d_separable", "box_blur"])
+@pytest.mark.parametrize("layout", VOLUME_LAYOUTS)
+@pytest.mark.parametrize("name", VOLUMES)
+def test_volumes_in_every_layout(device, name, layout):
+    volume = make_image((2, 3, 5, 9, 12), device=device)
+    expected = CALLS[name](volume)
+    out = lay_out(torch.full_like(volume, -7.0), layout)
+    strides = out.stride()
+    assert CALLS[name](volume, out=out) is out
+    assert out.stride() == strides
+    assert_same_bits(out, expected)
+
+
+@pytest.mark.parametrize("name", VOLUMES)
+def test_volumes_whose_leading_dimensions_do_not_merge(device, name):
+    volume = make_image((4, 3, 2, 5, 6, 7), device=device)
+    out = torch.zeros(3, 4, 2, 5, 6, 7, device=device).transpose(0, 1)
+    CALLS[name](volume, out=out)
+    assert_same_bits(out, CALLS[name](volume))
+
+
+@pytest.mark.parametrize("name", OPERATORS + VOLUMES)
 def test_overlap_with_the_input_is_refused(device, name):
     """Writing where others still read would be a race."""
     both = make_image((3, 17, 21), device=device)
     before = both.clone()
+    both, before = (t[:, None] if name in VOLUMES else t for t in (both, before))
     with pytest.raises(ValueError) as caught:
         CALLS[name](both, out=both)
     assert str(caught.value) == f"{name}: out must not overlap input"
@@ -88,6 +116,17 @@ def test_overlap_with_the_input_is_refused(device, name):
     assert_same_bits(both[1], CALLS[name](before[:1])[0])
 
 
+@pytest.mark.parametrize("name", VOLUMES)
+def test_bad_out_of_a_volume(device, name):
+    volume, out = make_image((5, 9, 12), device=device), torch.zeros(4, 9, 12, device=device)
+    with pytest.raises(ValueError) as caught:
+        CALLS[name](volume, out=out)
+    assert str(caught.value) == f"{name}: out must have shape (5, 9, 12), got (4, 9, 12)"
+    with pytest.raises(TypeError, match=f"^{name}: out must have dtype float32, .*, got int32$"):
+        CALLS[name](volume, out=torch.zeros(5, 9, 12, dtype=torch.int32, device=device))
+    assert out.eq(0).all()
+
+
 @pytest.mark.parametrize(
     ("make", "sentence"),
     [
@@ -96,7 +135,7 @@ def test_overlap_with_the_input_is_refused(device, name):
         (lambda: torch.zeros(1, 21).expand(17, 21), "out must not overlap itself, got strides (0, 1)"),
     ],
 )
-@pytest.mark.parametrize("name", ["filter2d", "filter2d_separable", "box_blur"])
+@pytest.mark.parametrize("name", OPERATORS)
 def test_bad_out(device, name, make, sentence):
     out = make().to(device) if make().is_contiguous() else torch.zeros(1, 21, device=device).expand(17, 21)
     with pytest.raises(ValueError) as caught:
@@ -105,7 +144,7 @@ def test_bad_out(device, name, make, sentence):
     assert out.eq(0).all()
 
 
-@pytest.mark.parametrize("name", ["filter2d", "filter2d_separable", "box_blur"])
+@pytest.mark.parametrize("name", OPERATORS)
 def test_bad_dtype_of_out(device, name):
     out = torch.zeros(17, 21, dtype=torch.int32, device=device)
     with pytest.raises(TypeError, match=f"^{name}: out must have dtype float32, .*, got int32$"):
@@ -114,7 +153,7 @@ def test_bad_dtype_of_out(device, name):
 
 
 @pytest.mark.cuda
-@pytest.mark.parametrize("name", ["filter2d", "filter2d_separable", "box_blur"])
+@pytest.mark.parametrize("name", OPERATORS)
 def test_out_on_another_device(cuda, name):
     with pytest.raises(ValueError) as caught:
         CALLS[name](make_image((17, 21), device=cuda), out=torch.zeros(17, 21))
@@ -132,6 +171,14 @@ def test_out_must_not_overlap_the_window(device):
     with pytest.raises(ValueError, match="^filter2d: out must not overlap kernel$"):
         torch_conv.filter2d(torch.rand(9, 8, device=device), window, out=window)
     assert torch.equal(window, before)
+    cube = torch.rand(3, 9, 8, device=device)
+    with pytest.raises(ValueError, match="^filter3d: out must not overlap kernel$"):
+        torch_conv.filter3d(torch.rand(3, 9, 8, device=device), cube, out=cube)
+    row = torch.rand(9, device=device)
+    with pytest.raises(ValueError, match="^filter3d_separable: out must not overlap kernel_z$"):
+        torch_conv.filter3d_separable(
+            torch.rand(1, 1, 9, device=device), row[:1].clone(), row[:1].clone(), row, out=row[None, None]
+        )
 
 
 def test_rows_of_out_must_not_overlap_each_other(device):

@@ -10,8 +10,9 @@ import scipy.ndimage as ndi
 import torch
 import torch.nn.functional as F
 import witness
+from definitions import outer
 from hypothesis import given
-from strategies import as_pair, filter_cases, make_image, make_window, separable_cases
+from strategies import as_tuple, filter_cases, make_image, make_window, separable_cases
 from tolerance import assert_within
 
 from torch_conv import kernels, reference
@@ -56,12 +57,52 @@ def test_filter2d_against_scipy(ours, theirs):
         np.testing.assert_allclose(got.numpy(), expected, rtol=1e-11, atol=1e-11)
 
 
+@given(case=filter_cases(dtypes=[torch.float64, torch.float32, torch.uint8], axes=3))
+def test_filter3d_against_numpy(case):
+    (kernel,), volume = case.kernels, case.image
+    if volume.dim() < 5:
+        kernel = kernel.reshape(kernel.shape[-3:])
+    got = reference.filter3d(volume.double(), kernel, **case.options)
+    expected = witness.filter3d(volume.double().numpy(), kernel.double().numpy(), **case.options)
+    np.testing.assert_allclose(got.numpy(), expected, rtol=1e-10, atol=1e-9)
+
+
+@given(case=separable_cases(dtypes=[torch.float64], axes=3))
+def test_separable3d_against_numpy(case):
+    x, y, z = (k.reshape(-1) for k in case.kernels)
+    got = reference.filter3d_separable(case.image, x, y, z, **case.options)
+    expected = witness.filter3d(case.image.numpy(), outer(z, y, x), **case.options)
+    np.testing.assert_allclose(got.numpy(), expected, rtol=1e-10, atol=1e-9)
+
+
+def test_volumes_against_scipy():
+    volume, kernel = make_image((6, 9, 11), torch.float64), make_window((3, 4, 7), torch.float64)
+    got = reference.filter3d(volume, kernel, "symmetric", anchor=-1)
+    np.testing.assert_allclose(got.numpy(), ndi.correlate(volume.numpy(), kernel.numpy(), mode="reflect"), rtol=1e-11)
+    got = reference.box_blur3d(volume, (2, 5, 8), "symmetric", anchor=-1)
+    np.testing.assert_allclose(got.numpy(), ndi.uniform_filter(volume.numpy(), (2, 5, 8), mode="reflect"), rtol=1e-12)
+
+
+@pytest.mark.filterwarnings("ignore:Using padding='same' with even kernel lengths")
+@pytest.mark.parametrize("stride", [1, (2, 1, 3)])
+@pytest.mark.parametrize("padding", [0, (1, 2, 0), "valid", "same"])
+@pytest.mark.parametrize("dilation", [1, (2, 1, 3)])
+@pytest.mark.parametrize("groups", [1, 2])
+def test_conv3d_against_torch(stride, padding, dilation, groups):
+    if padding == "same" and stride != 1:
+        stride = 1
+    volume, weight = make_image((2, 4, 7, 6, 11), torch.float64), make_window((6, 4 // groups, 2, 3, 3), torch.float64)
+    bias = make_window((6,), torch.float64)
+    got = reference.conv3d(volume, weight, bias, stride, padding, dilation, groups)
+    torch.testing.assert_close(got, F.conv3d(volume, weight, bias, stride, padding, dilation, groups))
+
+
 @pytest.mark.parametrize("stride", [1, 2, (3, 1)])
 @pytest.mark.parametrize("padding", [0, 3, (1, 2), "valid", "same"])
 @pytest.mark.parametrize("dilation", [1, (2, 3)])
 @pytest.mark.parametrize("groups", [1, 2])
 def test_conv2d_against_torch(stride, padding, dilation, groups):
-    if padding == "same" and as_pair(stride) != (1, 1):
+    if padding == "same" and as_tuple(stride) != (1, 1):
         stride = 1
     image, weight = make_image((2, 4, 15, 17), torch.float64), make_window((6, 4 // groups, 3, 5), torch.float64)
     bias = make_window((6,), torch.float64)
@@ -70,10 +111,12 @@ def test_conv2d_against_torch(stride, padding, dilation, groups):
 
 
 @pytest.mark.parametrize("padding_mode", ["zeros", "reflect", "replicate", "circular"])
-def test_conv2d_padding_modes_against_torch(padding_mode):
-    layer = torch.nn.Conv2d(2, 4, 3, padding=2, groups=2, padding_mode=padding_mode, dtype=torch.float64)
-    image = make_image((2, 2, 9, 11), torch.float64)
-    got = reference.conv2d(image, layer.weight, layer.bias, padding=2, groups=2, padding_mode=padding_mode)
+@pytest.mark.parametrize("axes", [2, 3])
+def test_padding_modes_against_torch(padding_mode, axes):
+    options = {"padding": 2, "groups": 2, "padding_mode": padding_mode}
+    layer = (torch.nn.Conv2d if axes == 2 else torch.nn.Conv3d)(2, 4, 3, dtype=torch.float64, **options)
+    image = make_image((2, 2, 9, 11, 7)[: axes + 2], torch.float64)
+    got = getattr(reference, f"conv{axes}d")(image, layer.weight, layer.bias, **options)
     torch.testing.assert_close(got, layer(image))
 
 

@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import torch
-from strategies import BORDERS, DTYPES, FLOATS, make_image, make_window
+from strategies import BORDERS, DTYPES, FLOATS, lay_out, make_image, make_window
 from tolerance import assert_same_bits
 
 import torch_conv
@@ -24,11 +24,29 @@ CALLS = {
     ),
     "separable 9x33": lambda x, **kw: torch_conv.filter2d_separable(x, make_window((33,)), make_window((9,)), **kw),
 }
+VOLUMES = {
+    "3x3x3": lambda x, **kw: torch_conv.filter3d(x, make_window((3, 3, 3)), **kw),
+    "5x5x5": lambda x, **kw: torch_conv.filter3d(x, make_window((5, 5, 5)), **kw),
+    "7x7x7": lambda x, **kw: torch_conv.filter3d(x, make_window((7, 7, 7)), **kw),
+    "2x4x9": lambda x, **kw: torch_conv.filter3d(x, make_window((2, 4, 9)), **kw),
+    "1x5x5": lambda x, **kw: torch_conv.filter3d(x, make_window((1, 5, 5)), **kw),
+    "5x1x1": lambda x, **kw: torch_conv.filter3d(x, make_window((5, 1, 1)), **kw),
+    "separable 3": lambda x, **kw: torch_conv.filter3d_separable(x, *make_window((3, 3)), **kw),
+    "separable 9": lambda x, **kw: torch_conv.filter3d_separable(x, *make_window((3, 9)), **kw),
+    "separable 3x6x17": lambda x, **kw: torch_conv.filter3d_separable(
+        x, make_window((17,)), make_window((6,)), make_window((3,)), **kw
+    ),
+}
+INTEGER_BOX3D = {"box": lambda x, **kw: torch_conv.box_blur3d(x, (3, 4, 9), **kw)}
 INTEGER_BOX = {"box": lambda x, **kw: torch_conv.box_blur(x, (9, 14), **kw)}
 
 
 def calls(dtype):
     return CALLS if dtype.is_floating_point else CALLS | INTEGER_BOX
+
+
+def volume_calls(dtype):
+    return VOLUMES if dtype.is_floating_point else VOLUMES | INTEGER_BOX3D
 
 
 def nearest_float32(exact):
@@ -52,6 +70,35 @@ def test_a_direct_sum_is_one_fma_chain(device, size):
                     exact = Fraction(taps[i][j]) * Fraction(pixels[y + i][x + j]) + Fraction(float(total))
                     total = nearest_float32(exact)
             assert got[y, x].item() == float(total), (y, x)
+
+
+@pytest.mark.parametrize("size", [(3, 3, 3), (2, 1, 3), (1, 2, 2), (3, 1, 1)])
+def test_a_direct_sum_over_volumes_is_one_fma_chain(device, size):
+    """Planes, then rows, then columns ascending."""
+    volume, kernel = make_image((4, 4, 5)), make_window(size)
+    got = torch_conv.filter3d(volume.to(device), kernel.to(device), padding="valid").cpu()
+    for z, y, x in np.ndindex(*got.shape):
+        total = np.float32(0)
+        for l, i, j in np.ndindex(*size):  # noqa: E741
+            product = Fraction(kernel[l, i, j].item()) * Fraction(volume[z + l, y + i, x + j].item())
+            total = nearest_float32(product + Fraction(float(total)))
+        assert got[z, y, x].item() == float(total), (z, y, x)
+
+
+def test_a_separable_sum_over_volumes_is_three_fma_chains(device):
+    """Along x first, then y over what that gave, then z."""
+    volume, taps = make_image((4, 4, 5)), dict(zip((2, 1, 0), make_window((3, 3)), strict=True))
+    got = torch_conv.filter3d_separable(volume.to(device), *(taps[a].to(device) for a in (2, 1, 0)), padding="valid")
+    expected = volume.numpy()
+    for axis in (2, 1, 0):
+        rows = np.moveaxis(expected, axis, -1)
+        sums = np.zeros((*rows.shape[:-1], rows.shape[-1] - 2), np.float32)
+        for at in np.ndindex(*sums.shape):
+            for j in range(3):
+                product = Fraction(taps[axis][j].item()) * Fraction(float(rows[(*at[:-1], at[-1] + j)]))
+                sums[at] = nearest_float32(product + Fraction(float(sums[at])))
+        expected = np.moveaxis(sums, -1, axis)
+    assert_same_bits(got, torch.from_numpy(np.ascontiguousarray(expected)))
 
 
 def test_a_few_channel_sum_is_one_fma_chain(device):
@@ -79,6 +126,42 @@ def test_alone_or_in_a_batch(device, dtype, shape):
         for n in range(shape[0]):
             assert_same_bits(got[n], call(image[n].clone()))
         assert_same_bits(got[0, 1], call(image[0, 1].clone()))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [(3, 2, 5, 10, 37), (2, 2, 9, 8, 64)])
+def test_volumes_alone_or_in_a_batch(device, dtype, shape):
+    volume = make_image(shape, dtype, device=device)
+    for call in volume_calls(dtype).values():
+        got = call(volume)
+        for n in range(shape[0]):
+            assert_same_bits(got[n], call(volume[n].clone()))
+        assert_same_bits(got[0, 1], call(volume[0, 1].clone()))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_volumes_anywhere_in_a_tile(device, dtype):
+    """The same voxels, some planes, rows and columns further into a larger volume."""
+    volume = make_image((9, 14, 50), dtype)
+    for call in volume_calls(dtype).values():
+        expected = call(volume.to(device), padding="valid")
+        d, h, w = expected.shape
+        for dz, dy, dx in ((1, 0, 0), (0, 1, 0), (0, 0, 1), (1, 3, 7), (9, 17, 31), (2, 5, 130)):
+            larger = make_image((9 + dz + 2, 14 + dy + 5, 50 + dx + 3), dtype, seed=1)
+            larger[dz : dz + 9, dy : dy + 14, dx : dx + 50] = volume
+            got = call(larger.to(device), padding="valid")
+            assert_same_bits(got[dz : dz + d, dy : dy + h, dx : dx + w], expected)
+
+
+@pytest.mark.parametrize("border", BORDERS)
+def test_a_border_of_a_volume_is_the_extended_volume(device, border):
+    volume, kernel = make_image((9, 11, 23), device=device), make_window((3, 5, 7), device=device)
+    got = torch_conv.filter3d(volume, kernel, border, value=0.3)
+    assert_same_bits(got[1:-1, 2:-2, 3:-3], torch_conv.filter3d(volume, kernel, padding="valid"))
+    if border in ("constant", "replicate", "reflect", "circular"):  # what torch can extend
+        options = {"value": 0.3} if border == "constant" else {}
+        extended = torch.nn.functional.pad(volume[None, None], (3, 3, 2, 2, 1, 1), mode=border, **options)[0, 0]
+        assert_same_bits(got, torch_conv.filter3d(extended, kernel, padding="valid"))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -115,17 +198,24 @@ def test_run_to_run(device, dtype):
         first = call(image)
         for _ in range(3):
             assert_same_bits(call(image), first)
+    volume = make_image((2, 9, 20, 67), dtype, device=device)
+    for call in (volume_calls(dtype) | INTEGER_BOX3D).values():
+        first = call(volume)
+        for _ in range(3):
+            assert_same_bits(call(volume), first)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_any_number_of_threads(threads, dtype):
     image = make_image((3, 2, 90, 131), dtype)
+    volume = make_image((3, 2, 7, 20, 37), dtype)
+    made = [(call, image) for call in calls(dtype).values()] + [(call, volume) for call in volume_calls(dtype).values()]
     torch.set_num_threads(1)
-    one = {name: call(image) for name, call in calls(dtype).items()}
+    one = [call(given) for call, given in made]
     for count in (2, 3, 7):
         torch.set_num_threads(count)
-        for name, call in calls(dtype).items():
-            assert_same_bits(call(image), one[name])
+        for (call, given), expected in zip(made, one, strict=True):
+            assert_same_bits(call(given), expected)
 
 
 @pytest.mark.cuda
@@ -151,6 +241,36 @@ def test_cpu_and_gpu_convolutions(cuda, dtype, options):
 
 
 @pytest.mark.cuda
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("border", BORDERS)
+@pytest.mark.parametrize("shape", [(2, 3, 9, 14, 70), (1, 1, 5, 9, 256), (3, 1, 12, 5, 33), (2, 1, 1, 9, 40)])
+def test_volumes_on_cpu_and_gpu(cuda, dtype, border, shape):
+    volume = make_image(shape, dtype)
+    for call in volume_calls(dtype).values():
+        assert_same_bits(call(volume.to(cuda), border_type=border), call(volume, border_type=border))
+        with_value = {"border_type": border, "value": 1.75, "output_dtype": torch.float32}
+        assert_same_bits(call(volume.to(cuda), **with_value), call(volume, **with_value))
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("options", [{}, {"stride": 2, "padding": 1}, {"dilation": (1, 1, 3)}, {"padding": (1, 2, 0)}])
+@pytest.mark.parametrize("layout", ["contiguous", "channels_last"])
+def test_3d_convolutions_on_cpu_and_gpu(cuda, dtype, options, layout):
+    volume = lay_out(make_image((2, 6, 9, 12, 21), dtype), layout)
+    for weight_shape, groups in (
+        ((6, 1, 3, 3, 3), 6),
+        ((12, 1, 5, 5, 5), 6),
+        ((4, 3, 1, 3, 4), 2),
+        ((6, 1, 3, 1, 1), 6),
+    ):
+        weight, bias = make_window(weight_shape, dtype), make_window(weight_shape[:1], dtype)
+        on_cpu = torch_conv.conv3d(volume, weight, bias, groups=groups, **options)
+        on_gpu = torch_conv.conv3d(volume.to(cuda), weight.to(cuda), bias.to(cuda), groups=groups, **options)
+        assert_same_bits(on_gpu, on_cpu)
+
+
+@pytest.mark.cuda
 @pytest.mark.multi_gpu
 def test_any_gpu(cuda):
     if torch.cuda.device_count() < 2:
@@ -160,3 +280,6 @@ def test_any_gpu(cuda):
         got = call(image.to("cuda:1"))  # the current device stays cuda:0
         assert got.device.index == 1
         assert_same_bits(got, call(image.to("cuda:0")))
+    volume = make_image((2, 3, 9, 20, 37))
+    for call in VOLUMES.values():
+        assert_same_bits(call(volume.to("cuda:1")), call(volume.to("cuda:0")))

@@ -74,10 +74,47 @@ def use_gaussian_sobel(x: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
     return torch_conv.gaussian_sobel(x, (3, 3), (1.0, 1.0), magnitude="l1")
 
 
+def use_filter3d(x: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
+    y = torch_conv.filter3d(x, k.expand(3, 3, 3), "circular", True, "conv", anchor=(0, 1, 2), stride=2)
+    return y + torch_conv.filter3d(x, k.unsqueeze(0), padding="valid", dilation=(1, 1, 2)).sum()
+
+
+def use_filter3d_separable(x: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
+    return torch_conv.filter3d_separable(x, k[0], k[1], k[2], "constant", value=2.0)
+
+
+def use_box_blur3d(x: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
+    return torch_conv.box_blur3d(x, (1, 3, 5)) + torch_conv.box_blur3d(x, 3, normalized=False)
+
+
+def use_conv3d(x: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
+    return torch_conv.conv3d(x, k.expand(2, 1, 3, 3, 3), None, 2, 1, groups=2)
+
+
+def use_gaussian_blur3d(x: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
+    y = torch_conv.gaussian_blur3d(x, (1, 3, 5), (1.0, 1.5, 2.0)) + torch_conv.gaussian_blur3d(x, 3, 1.0)
+    return y + torch_conv.gaussian_blur3d(x, None, 0.8, algorithm="separable")
+
+
+def use_gaussian_blur3d_per_sample(x: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
+    return torch_conv.gaussian_blur3d(x.unsqueeze(1), (1, 3, 5), k[:2].abs() + 0.5)
+
+
+def use_spatial_gradient3d(x: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
+    return torch_conv.spatial_gradient3d(x, "sobel") + torch_conv.spatial_gradient3d(x, "diff", 2)[:, :3]
+
+
 def use_operators(x: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
     y = torch.ops.torch_conv.filter2d(x, k)
     y = torch.ops.torch_conv.filter2d_separable(y, k[0], k[1])
     return torch.ops.torch_conv.box2d(y, [3, 3])
+
+
+def use_operators_on_volumes(x: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
+    y = torch.ops.torch_conv.filter3d(x, k.expand(3, 3, 3))
+    y = torch.ops.torch_conv.filter3d_separable(y, k[0], k[1], k[2])
+    y = torch.ops.torch_conv.conv3d(y, k.expand(2, 1, 3, 3, 3), groups=2, padding="same")
+    return torch.ops.torch_conv.box3d(y, [3, 3, 3])
 
 
 FUNCTIONS = [f for name, f in sorted(globals().items()) if name.startswith("use_")]
@@ -126,11 +163,20 @@ def use_out(x: torch.Tensor, k: torch.Tensor, out: torch.Tensor) -> torch.Tensor
     return torch_conv.spatial_gradient(x, output_dtype=torch.float32, out=out.unsqueeze(-3).repeat(2, 1, 1))
 
 
+def use_out3d(x: torch.Tensor, k: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
+    torch_conv.filter3d(x, k, output_dtype=torch.float32, out=out)
+    return torch_conv.spatial_gradient3d(x, output_dtype=torch.float32, out=out.unsqueeze(-4).repeat(3, 1, 1, 1))
+
+
 def test_out_inside_a_script(device):
     image, kernel = make_image((9, 11), device=device), make_window((3, 3), device=device)
     scripted = torch.jit.script(use_out)
     out = torch.zeros_like(image)
     assert_same_bits(scripted(image, kernel, out), torch_conv.spatial_gradient(image))
     assert_same_bits(out, torch_conv.filter2d(image, kernel))
+    volume, cube = image[None].repeat(3, 1, 1), kernel.expand(3, 3, 3)
+    out3d = torch.zeros_like(volume)
+    assert_same_bits(torch.jit.script(use_out3d)(volume, cube, out3d), torch_conv.spatial_gradient3d(volume))
+    assert_same_bits(out3d, torch_conv.filter3d(volume, cube))
     with pytest.raises(torch.jit.Error, match="out must have the output_dtype"):
         scripted(image, kernel, out.double())

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 import torch
 from oracle import exact, magnitude
-from strategies import BORDERS, lay_out, make_image, make_window
+from strategies import BORDERS, VOLUME_LAYOUTS, lay_out, make_image, make_window
 from tolerance import assert_same_bits, assert_within
 
 import torch_conv
@@ -17,6 +17,9 @@ VARIANTS = {
     "direct": ["reg", "tile", "tile_tma", "window", "general"],
     "separable": ["tile", "tile_tma", "strip", "shared", "two_pass"],
     "box": ["march", "plain"],
+    "direct3d": ["march_tma", "march", "window", "general", "planes", "channels"],
+    "separable3d": ["march", "passes"],
+    "box3d": ["march", "plain"],
 }
 DTYPES = [torch.float32, torch.float16, torch.bfloat16, torch.uint8]
 SHAPES = [(2, 3, 40, 64), (1, 1, 5, 128), (1, 2, 130, 520), (3, 1, 33, 333), (1, 1, 9, 1918), (300, 1, 7, 48)]
@@ -33,6 +36,24 @@ def call_separable(size):
 
 def call_box(size):
     return lambda x, **kw: torch_conv.box_blur(x, (size, size + 3), **kw)
+
+
+CUBES = [(3, 3, 3), (5, 5, 5), (7, 7, 7), (9, 9, 9), (15, 15, 15)]
+VOLUME_SHAPES = [(2, 3, 9, 14, 64), (1, 1, 5, 20, 130), (1, 2, 20, 9, 520), (3, 1, 7, 33, 45), (60, 1, 4, 5, 48)]
+
+
+def call_direct3d(*size):
+    kernel = make_window(size) / 3
+    return lambda x, **kw: torch_conv.filter3d(x, kernel, **kw)
+
+
+def call_separable3d(*size):
+    z, y, x = (make_window((k,), seed=i) / 2 for i, k in enumerate(size))
+    return lambda v, **kw: torch_conv.filter3d_separable(v, x, y, z, **kw)
+
+
+def call_box3d(*size):
+    return lambda x, **kw: torch_conv.box_blur3d(x, size, algorithm="box", **kw)
 
 
 @pytest.fixture
@@ -120,24 +141,198 @@ def test_box(cuda, pinned, dtype, size):
 
 
 @pytest.mark.cuda
-@pytest.mark.parametrize("algorithm", VARIANTS)
-def test_unaligned_widths(cuda, pinned, algorithm):
-    calls = {"direct": call_direct(5), "separable": call_separable(7), "box": call_box(9)}
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(
+    "size", [(3, 3, 3), (5, 5, 5), (7, 7, 7), (4, 2, 6), (1, 3, 3), (3, 1, 1), (1, 1, 5), (9, 9, 9)]
+)
+def test_direct3d(cuda, pinned, dtype, size):
+    served, call = {}, call_direct3d(*size)
+    for shape in VOLUME_SHAPES:
+        for border in BORDERS:
+            volume = make_image(shape, dtype)
+            got = agree(pinned, "direct3d", call, volume.to(cuda), served, border_type=border, value=0.75)
+            assert_same_bits(got, call(volume, border_type=border, value=0.75))
+    expected = {"general", "window"}
+    if size[0] == size[1] == size[2] and size[0] in (3, 5, 7):
+        expected |= {"march"} | ({"march_tma"} if torch.cuda.get_device_capability() >= (9, 0) else set())
+    assert set(served) >= expected
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("dtype", [torch.float64, torch.int16, torch.uint16])
+@pytest.mark.parametrize("size", [(3, 3, 3), (5, 5, 5), (2, 3, 4)])
+def test_direct3d_of_other_dtypes(cuda, pinned, dtype, size):
+    served, call = {}, call_direct3d(*size)
+    for shape in VOLUME_SHAPES[:3]:
+        for options in ({}, {"output_dtype": torch.float32}, {"stride": 2}, {"dilation": (2, 1, 2)}):
+            volume = make_image(shape, dtype)
+            assert_same_bits(
+                agree(pinned, "direct3d", call, volume.to(cuda), served, **options), call(volume, **options)
+            )
+    assert served["general"] == 12
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("dtype", DTYPES[:3])
+@pytest.mark.parametrize("layout", ["contiguous", "channels_last"])
+@pytest.mark.parametrize("window", [(1, 3, 3), (3, 3, 3), (3, 1, 1), (5, 5, 5), (7, 7, 7), (2, 3, 4)])
+def test_conv3d(cuda, pinned, dtype, layout, window):
+    """Depthwise, with a bias and a multiplier, planar and channels_last_3d."""
     served = {}
-    for width in [*range(1, 71), 333, 1918]:
-        image = make_image((2, 1, 11, width), device=cuda)
-        agree(pinned, algorithm, calls[algorithm], image, served, algorithm != "box")
-    assert set(served) >= set(VARIANTS[algorithm]) - {"tile_tma"}
+    for shape, multiplier in (
+        ((2, 8, 9, 12, 20), 1),
+        ((1, 64, 5, 9, 16), 1),
+        ((1, 6, 6, 9, 13), 2),
+        ((2, 33, 4, 7, 9), 1),
+    ):
+        volume, groups = lay_out(make_image(shape, dtype), layout), shape[1]
+        weight = make_window((groups * multiplier, 1, *window), dtype)
+        bias = make_window((groups * multiplier,), dtype)
+        for options in ({"padding": tuple(k // 2 for k in window)}, {}, {"stride": (1, 2, 2), "padding": 1}):
+            if options.get("padding") == 1 and max(window) > 6:
+                continue
+
+            def call(x, weight=weight, bias=bias, groups=groups, **kw):
+                return torch_conv.conv3d(x, weight.to(x.device), bias.to(x.device), groups=groups, **kw)
+
+            if any(n < k for n, k in zip(shape[2:], window, strict=True)) and not options.get("padding"):
+                continue
+            got = agree(pinned, "direct3d", call, volume.to(cuda), served, **options)
+            assert_same_bits(got, call(volume, **options))
+    assert "general" in served
+    if window == (3, 3, 3) and layout == "channels_last":
+        assert "channels" in served
+    if window == (3, 3, 3) and layout == "contiguous" and torch.cuda.get_device_capability() >= (9, 0):
+        assert "planes" in served
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("dtype", [*DTYPES, torch.float64, torch.int16, torch.uint16])
+@pytest.mark.parametrize(
+    "size", [(3, 3, 3), (5, 5, 5), (7, 7, 7), (9, 9, 9), (15, 15, 15), (3, 5, 7), (4, 2, 6), (1, 7, 7)]
+)
+def test_separable3d(cuda, pinned, dtype, size):
+    served, call = {}, call_separable3d(*size)
+    for shape in VOLUME_SHAPES:
+        for border in BORDERS:
+            volume = make_image(shape, dtype)
+            got = agree(pinned, "separable3d", call, volume.to(cuda), served, border_type=border, value=3.0)
+            assert_same_bits(got, call(volume, border_type=border, value=3.0))
+    assert "passes" in served
+    if size in CUBES and dtype != torch.float64 and torch.cuda.get_device_capability() >= (9, 0):
+        assert "march" in served
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("dtype", [*DTYPES, torch.float64, torch.int16, torch.uint16])
+@pytest.mark.parametrize("size", [(3, 3, 3), (15, 15, 15), (4, 9, 40)])
+def test_box3d(cuda, pinned, dtype, size):
+    served, call = {}, call_box3d(*size)
+    for shape in VOLUME_SHAPES:
+        for border in ("reflect", "constant", "circular", "skip"):
+            volume = make_image(shape, dtype, device=cuda)
+            exact_bits = not dtype.is_floating_point
+            agree(pinned, "box3d", call, volume, served, exact_bits, border_type=border, value=3.0)
+    assert set(served) == {"march", "plain"}
+
+
+def calls_of_every_room():
+    return {
+        "direct": call_direct(5),
+        "separable": call_separable(7),
+        "box": call_box(9),
+        "direct3d": call_direct3d(5, 5, 5),
+        "separable3d": call_separable3d(5, 5, 5),
+        "box3d": call_box3d(3, 5, 9),
+    }
 
 
 @pytest.mark.cuda
 @pytest.mark.parametrize("algorithm", VARIANTS)
+def test_unaligned_widths(cuda, pinned, algorithm):
+    call, served = calls_of_every_room()[algorithm], {}
+    for width in [*range(1, 71), 333, 1918]:
+        image = make_image((2, 1, 11, width) if "3d" not in algorithm else (2, 1, 4, 7, width), device=cuda)
+        agree(pinned, algorithm, call, image, served, "box" not in algorithm)
+    sometimes = {"tile_tma", "march_tma", "planes", "channels"}
+    if algorithm == "separable3d" and torch.cuda.get_device_capability() < (9, 0):
+        sometimes.add("march")
+    assert set(served) >= set(VARIANTS[algorithm]) - sometimes
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("algorithm", ["direct", "separable", "box"])
 @pytest.mark.parametrize("layout", ["channels_last", "transposed", "every_other", "offset", "padded_rows"])
 def test_layouts(cuda, pinned, algorithm, layout):
     calls = {"direct": call_direct(3), "separable": call_separable(5), "box": call_box(9)}
     image, served = make_image((2, 4, 33, 64), device=cuda), {}
     got = agree(pinned, algorithm, calls[algorithm], lay_out(image, layout), served, algorithm != "box")
     torch.testing.assert_close(got, calls[algorithm](image).reshape(got.shape), rtol=1e-5, atol=1e-5)
+    assert served
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("algorithm", ["direct3d", "separable3d", "box3d"])
+@pytest.mark.parametrize("layout", [n for n in VOLUME_LAYOUTS if n != "contiguous"])
+def test_layouts_of_volumes(cuda, pinned, algorithm, layout):
+    call, served = calls_of_every_room()[algorithm], {}
+    volume = make_image((2, 4, 6, 20, 64), device=cuda)
+    got = agree(pinned, algorithm, call, lay_out(volume, layout), served, algorithm != "box3d")
+    if algorithm == "box3d":
+        torch.testing.assert_close(got, call(volume), rtol=1e-5, atol=1e-5)
+    else:
+        assert_same_bits(got, call(volume))
+    assert served
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("size", [(3, 3, 3), (5, 5, 5), (2, 3, 4), (7, 7, 7)])
+@pytest.mark.parametrize("form", [(3,), (1, 4), (3, 4)])
+@pytest.mark.parametrize("where", ["cpu", "cuda"])
+def test_one_window_per_volume(cuda, pinned, size, form, where):
+    volume, kernel, served = make_image((3, 4, 5, 9, 64)), make_window((*form, *size), device=where), {}
+    got = agree(pinned, "direct3d", lambda x, **kw: torch_conv.filter3d(x, kernel, **kw), volume.to(cuda), served)
+    assert_same_bits(got, torch_conv.filter3d(volume, kernel.cpu()))
+    assert "general" in served
+
+
+@pytest.mark.cuda
+def test_separable_windows_per_volume(cuda, pinned):
+    volume, served = make_image((3, 4, 5, 9, 64)), {}
+    x, y, z = make_window((3, 4, 5)), make_window((3, 1, 5)), make_window((5,))
+    got = agree(
+        pinned, "separable3d", lambda v, **kw: torch_conv.filter3d_separable(v, x, y, z, **kw), volume.to(cuda), served
+    )
+    assert_same_bits(got, torch_conv.filter3d_separable(volume, x, y, z))
+    assert served
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("anchor", [(0, 0, 0), (-1, -1, -1), (4, 0, 4), (2, 3, 1)])
+@pytest.mark.parametrize("padding", ["same", "valid"])
+def test_anchors_and_valid_of_volumes(cuda, pinned, anchor, padding):
+    for dtype in DTYPES:
+        volume, served = make_image((2, 1, 7, 12, 72), dtype), {}
+        options = {"anchor": anchor, "padding": padding}
+        for algorithm in ("direct3d", "separable3d"):
+            call = calls_of_every_room()[algorithm]
+            got = agree(pinned, algorithm, call, volume.to(cuda), served, **options)
+            assert_same_bits(got, call(volume, **options))
+        assert {"general", "passes"} <= set(served)
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize(
+    "shape", [(1, 1, 1, 9, 40), (2, 1, 2, 3, 40), (1, 1, 40, 1, 40), (1, 1, 40, 5, 1), (2, 1, 3, 3, 3)]
+)
+@pytest.mark.parametrize("border", BORDERS)
+def test_windows_larger_than_the_volume(cuda, pinned, shape, border):
+    volume, served = make_image(shape), {}
+    for algorithm in ("direct3d", "separable3d"):
+        call = calls_of_every_room()[algorithm]
+        options = {"border_type": border, "value": 0.5}
+        got = agree(pinned, algorithm, call, volume.to(cuda), served, **options)
+        assert_same_bits(got, call(volume, **options))
     assert served
 
 
@@ -193,15 +388,16 @@ def test_many_planes(cuda, pinned, many):
 @pytest.mark.parametrize("algorithm", VARIANTS)
 def test_without_bulk_copies(cuda, monkeypatch, algorithm):
     """The plain path of GPUs before Hopper, on any GPU."""
-    calls = {"direct": call_direct(7), "separable": call_separable(9), "box": call_box(9)}
-    images = [make_image((2, 1, 40, 128), dtype, device=cuda) for dtype in DTYPES]
-    with_copies = [calls[algorithm](image) for image in images]
+    call = calls_of_every_room()[algorithm]
+    images = [make_image((2, 4, 40, 128), dtype, device=cuda) for dtype in DTYPES]  # or two volumes of four planes
+    with_copies = [call(image) for image in images]
     monkeypatch.setenv("TORCH_CONV_NO_TMA", "1")
     for image, expected in zip(images, with_copies, strict=True):
-        assert_same_bits(calls[algorithm](image), expected)
-    monkeypatch.setenv("TORCH_CONV_VARIANT", "tile_tma")
-    with pytest.raises(ValueError, match="variant 'tile_tma' cannot serve this call"):
-        calls[algorithm](images[0])
+        assert_same_bits(call(image), expected)
+    bulk = "march_tma" if algorithm == "direct3d" else "tile_tma"
+    monkeypatch.setenv("TORCH_CONV_VARIANT", bulk)
+    with pytest.raises(ValueError, match=f"variant '{bulk}' cannot serve this call"):
+        call(images[0])
 
 
 @pytest.mark.cuda
@@ -225,6 +421,8 @@ def test_an_impossible_pin_is_refused(device, monkeypatch):
         "filter2d": call_direct(3),
         "filter2d_separable": call_separable(3),
         "box_blur": call_box(3),
+        "filter3d": lambda x: call_direct3d(3, 3, 3)(x.expand(2, 9, 11)),
+        "box_blur3d": lambda x: call_box3d(3, 3, 3)(x.expand(2, 9, 11)),
     }.items():
         with pytest.raises(ValueError) as caught:
             call(image)

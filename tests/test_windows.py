@@ -25,6 +25,72 @@ def test_one_window_per_sample_and_channel(device, form, size):
             assert_same_bits(got[b, c], torch_conv.filter2d(image[b, c], full[b, c].clone()))
 
 
+@pytest.mark.parametrize("form", [(), (1,), (B,), (1, 1), (B, 1), (1, C), (B, C)])
+@pytest.mark.parametrize("size", [(3, 3, 3), (2, 5, 1), (5, 5, 5), (1, 3, 3), (9, 8, 11)])
+def test_one_window_per_volume(device, form, size):
+    volume, kernel = make_image((B, C, 6, 9, 13), device=device), make_window((*form, *size), device=device)
+    got = torch_conv.filter3d(volume, kernel)
+    full = (kernel[:, None] if len(form) == 1 else kernel).expand(B, C, *size)
+    for b in range(B):
+        for c in range(C):
+            assert_same_bits(got[b, c], torch_conv.filter3d(volume[b, c], full[b, c].clone()))
+
+
+@pytest.mark.parametrize("form", [(B,), (1, C), (B, C)])
+@pytest.mark.parametrize("behaviour", ["corr", "conv"])
+@pytest.mark.parametrize("border", ["reflect", "skip"])
+def test_each_window_of_volumes_is_normalized_by_itself(device, form, behaviour, border):
+    kernel = make_window((*form, 2, 3, 4)).abs() + 0.1
+    volume, options = make_image((B, C, 5, 9, 13)), {"device": device, "window": (2, 3, 4)}
+    check("filter3d", volume, kernel, border, True, behaviour, **options)
+
+
+@pytest.mark.parametrize("size", [(1, 1, 1), (4, 1, 1), (1, 4, 2), (2, 2, 2), (3, 5, 4)])
+def test_anchors_of_volumes(device, size):
+    """None is the lower middle, -1 the upper one, and the tap that is named lies on the voxel."""
+    volume, kernel = make_image((7, 8, 9), device=device), make_window(size, device=device)
+    lower, upper = tuple((k - 1) // 2 for k in size), tuple(k // 2 for k in size)
+    assert_same_bits(torch_conv.filter3d(volume, kernel), torch_conv.filter3d(volume, kernel, anchor=lower))
+    at_upper = torch_conv.filter3d(volume, kernel, anchor=upper)
+    assert_same_bits(torch_conv.filter3d(volume, kernel, anchor=-1), at_upper)
+    assert_same_bits(torch_conv.filter3d(volume, kernel, anchor=(upper[0], -1, upper[2])), at_upper)
+    for anchor in ((0, 0, 0), tuple(k - 1 for k in size), upper):
+        one = torch.zeros(size, device=device)
+        one[anchor] = 1
+        assert_same_bits(torch_conv.filter3d(volume, one, anchor=anchor), volume)
+        got = torch_conv.filter3d(volume, kernel, behaviour="conv", anchor=anchor)
+        assert_same_bits(got, torch_conv.filter3d(volume, kernel.flip((0, 1, 2)), anchor=anchor))
+
+
+@pytest.mark.parametrize("dilation", [(2, 1, 3), (1, 4, 1), (9, 9, 9)])
+@pytest.mark.parametrize("border", ["reflect", "constant", "skip"])
+def test_dilation_spreads_the_taps_of_volumes(device, dilation, border):
+    kernel, volume = make_window((3, 3, 2)).abs(), make_image((6, 9, 13))
+    got = check("filter3d", volume, kernel, border, dilation=dilation, device=device, window=(3, 3, 2))
+    dz, dy, dx = dilation
+    spread = torch.zeros(2 * dz + 1, 2 * dy + 1, dx + 1)
+    spread[::dz, ::dy, ::dx] = kernel
+    wide = torch_conv.filter3d(volume.to(device), spread.to(device), border, anchor=(dz, dy, 0))
+    assert_same_bits(got, wide)  # zero taps add exact zeros
+
+
+@pytest.mark.parametrize("size", [(3, 3, 3), (9, 10, 11)])
+@pytest.mark.parametrize("form", [(), (B,), (B, C)])
+def test_windows_of_a_gpu_volume_may_live_on_the_cpu(device, size, form):
+    volume, kernel = make_image((B, C, 6, 9, 13), device=device), make_window((*form, *size))
+    expected = torch_conv.filter3d(volume, kernel.to(device))
+    got = torch_conv.filter3d(volume, kernel)
+    kernel.zero_()  # the call owns what it needs
+    assert_same_bits(got, expected)
+
+
+def test_separable_windows_of_volumes_may_live_on_the_cpu(device):
+    volume, x, y, z = make_image((2, 6, 9, 13), device=device), *(make_window((k,)) for k in (5, 301, 3))
+    got = torch_conv.filter3d_separable(volume, x, y, z)
+    assert_same_bits(got, torch_conv.filter3d_separable(volume, x.to(device), y, z.to(device)))
+    assert_same_bits(got, torch_conv.filter3d_separable(volume, x.to(device), y.to(device), z.to(device)))
+
+
 @pytest.mark.parametrize("form", [(B,), (1, C), (B, C)])
 @pytest.mark.parametrize("behaviour", ["corr", "conv"])
 @pytest.mark.parametrize("border", ["reflect", "skip"])
@@ -144,6 +210,9 @@ def test_windows_are_never_modified(device):
         torch_conv.filter2d(make_image((2, 3, 9, 11), device=device), kernel, "skip", True, "same", "conv")
         torch_conv.filter2d(make_image((2, 3, 9, 11), device=device), kernel, "reflect", True, "same", "conv")
         assert_same_bits(kernel, before)
+        cube = kernel.expand(2, 3, 4, 3).clone()
+        torch_conv.filter3d(make_image((2, 1, 9, 8, 7), device=device), cube, "skip", True, "conv")
+        assert_same_bits(cube, before)
 
 
 @pytest.mark.parametrize("padding", ["same", "valid"])

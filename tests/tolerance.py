@@ -9,6 +9,7 @@ The first term is the textbook bound of a chain of that many roundings, so it ca
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import torch
@@ -34,15 +35,15 @@ ROUNDING = {
 # The unit roundoff of the accumulation, by image dtype. The oracle itself rounds in float64: hence twice.
 UNIT = {dtype: 2.0**-24 for dtype in ROUNDING} | {torch.float64: 2 * 2.0**-53}
 
-# Roundings on the longest path, by algorithm, for a window of ky x kx taps over `channels` input channels.
-# The constants cover what happens to the taps (conversion, normalisation) and the bias.
+# Roundings on the longest path, by algorithm, for a window of `size` taps along each axis over `channels` input
+# channels. The constants cover what happens to the taps (conversion, normalisation) and the bias.
 STEPS = {
-    "direct": lambda ky, kx, channels: ky * kx * channels + 4,
-    "separable": lambda ky, kx, channels: ky + kx + 8,
-    # A running sum remembers the rounding of windows it has left: `scale` is the plane's largest.
-    "box": lambda ky, kx, channels: 64 + ky + kx,
+    "direct": lambda size, channels: math.prod(size) * channels + 4,
+    "separable": lambda size, channels: sum(size) + 8,
+    # A running sum remembers the rounding of windows it has left: `scale` is the plane's (the volume's) largest.
+    "box": lambda size, channels: 64 + sum(size),
     # Two passes with a nonlinear step between or after them (gradients and their magnitudes).
-    "composed": lambda ky, kx, channels: 2 * (ky + kx) + 32,
+    "composed": lambda size, channels: 2 * sum(size) + 32,
 }
 
 INTEGER_RANGE = {torch.uint8: (0, 255), torch.int16: (-32768, 32767), torch.uint16: (0, 65535)}
@@ -50,7 +51,7 @@ INTEGER_RANGE = {torch.uint8: (0, 255), torch.int16: (-32768, 32767), torch.uint
 
 def allowed(exact, scale, *, out_dtype, in_dtype, algorithm, window, channels=1):
     """The bound of the module's docstring, element by element, in float64."""
-    sums = STEPS[algorithm](*window, channels) * UNIT[in_dtype] * scale
+    sums = STEPS[algorithm](window, channels) * UNIT[in_dtype] * scale
     last = ROUNDING[out_dtype]
     return sums + torch.clamp((exact.abs() + sums) * last.relative, min=last.absolute)
 
@@ -58,7 +59,7 @@ def allowed(exact, scale, *, out_dtype, in_dtype, algorithm, window, channels=1)
 def assert_within(got, exact, scale, *, in_dtype, algorithm, window, channels=1):
     """Compares `got` (any dtype, any device) with the float64 tensors `exact` and `scale`."""
     if algorithm == "box" and scale.numel():
-        scale = scale.amax((-2, -1), keepdim=True).expand_as(scale)
+        scale = scale.amax(tuple(range(-len(window), 0)), keepdim=True).expand_as(scale)
     got_dtype, got = got.dtype, got.detach().cpu().double()
     assert got.shape == exact.shape, f"shape {tuple(got.shape)}, expected {tuple(exact.shape)}"
     if got_dtype in INTEGER_RANGE:

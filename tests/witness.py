@@ -1,8 +1,10 @@
-"""Independent witnesses in NumPy: the same sums written another way, to hold torch_conv.reference to account."""
+"""Independent witnesses in NumPy and torch: the same sums another way, to hold torch_conv.reference to account."""
 
 from __future__ import annotations
 
 import numpy as np
+import torch.nn.functional as F
+from strategies import as_tuple
 
 PAD_MODES = {
     "constant": "constant",
@@ -15,69 +17,90 @@ PAD_MODES = {
 }
 
 
-def filter2d(
+def filter2d(image, kernel, border_type="reflect", normalized=False, padding="same", behaviour="corr", **options):
+    return correlate(2, image, kernel, border_type, normalized, padding, behaviour, **options)
+
+
+def filter3d(image, kernel, border_type="replicate", normalized=False, behaviour="corr", *, padding="same", **options):
+    return correlate(3, image, kernel, border_type, normalized, padding, behaviour, **options)
+
+
+def correlate(
+    axes,
     image,
     kernel,
-    border_type="reflect",
-    normalized=False,
-    padding="same",
-    behaviour="corr",
+    border_type,
+    normalized,
+    padding,
+    behaviour,
     *,
     value=0.0,
     anchor=None,
     stride=1,
     dilation=1,
 ):
-    """numpy.pad, then one shifted slice per tap. `kernel` broadcasts against `image` without its last two axes."""
+    """numpy.pad, then one shifted slice per tap. `kernel` broadcasts against `image` without its last `axes` axes."""
     image, kernel = np.asarray(image, np.float64), np.asarray(kernel, np.float64)
-    if kernel.ndim == 3 and kernel.shape[0] > 1:
-        kernel = kernel[:, None]  # (B, kH, kW): per sample
-    elif kernel.ndim > 2 and image.ndim < 4:
-        kernel = kernel.reshape(kernel.shape[-2:])
+    if kernel.ndim == axes + 1 and kernel.shape[0] > 1:
+        kernel = kernel[:, None]  # per sample
+    elif kernel.ndim > axes and image.ndim < axes + 2:
+        kernel = kernel.reshape(kernel.shape[-axes:])
+    spatial = tuple(range(-axes, 0))
     if behaviour == "conv":
-        kernel = kernel[..., ::-1, ::-1]
-    total = np.abs(kernel).sum((-1, -2), keepdims=True)
+        kernel = np.flip(kernel, spatial)
+    total = np.abs(kernel).sum(spatial, keepdims=True)
     if normalized and border_type != "skip":
         kernel = kernel / total
-    (kh, kw), (h, w) = kernel.shape[-2:], image.shape[-2:]
-    (sy, sx), (dy, dx) = np.broadcast_to(stride, 2), np.broadcast_to(dilation, 2)
-    ay, ax = ((kh - 1) // 2, (kw - 1) // 2) if anchor is None else np.broadcast_to(anchor, 2)
-    ay, ax = (k // 2 if a == -1 else a for a, k in ((ay, kh), (ax, kw)))
-    before = (ay * dy, ax * dx)
-    after = ((kh - 1 - ay) * dy, (kw - 1 - ax) * dx)
-    widths = [(0, 0)] * (image.ndim - 2) + list(zip(before, after, strict=True))
+    window, size = kernel.shape[-axes:], image.shape[-axes:]
+    steps, spread = np.broadcast_to(stride, axes), np.broadcast_to(dilation, axes)
+    anchors = [(k - 1) // 2 for k in window] if anchor is None else np.broadcast_to(anchor, axes)
+    anchors = [k // 2 if a == -1 else a for a, k in zip(anchors, window, strict=True)]
+    before = [a * d for a, d in zip(anchors, spread, strict=True)]
+    after = [(k - 1 - a) * d for k, a, d in zip(window, anchors, spread, strict=True)]
+    widths = [(0, 0)] * (image.ndim - axes) + list(zip(before, after, strict=True))
     mode = PAD_MODES[border_type]
     fill = {"constant_values": value if border_type == "constant" else 0.0} if mode == "constant" else {}
     inside = np.pad(np.ones_like(image), widths)
     wide = np.pad(image, widths, mode=mode, **fill)
     if padding == "valid":
-        crop = (..., slice(before[0], before[0] + h), slice(before[1], before[1] + w))
-        inside, wide, size = inside[crop], wide[crop], (h - (kh - 1) * dy, w - (kw - 1) * dx)
-    else:
-        size = (h, w)
-    out = np.zeros((*image.shape[:-2], *size))
+        crop = (..., *(slice(b, b + n) for b, n in zip(before, size, strict=True)))
+        inside, wide = inside[crop], wide[crop]
+        size = tuple(n - (k - 1) * d for n, k, d in zip(size, window, spread, strict=True))
+    out = np.zeros((*image.shape[:-axes], *size))
     weight, hit = np.zeros_like(out), np.zeros_like(out)
-    for i in range(kh):
-        for j in range(kw):
-            at = (..., slice(i * dy, i * dy + size[0]), slice(j * dx, j * dx + size[1]))
-            tap = kernel[..., i, j, None, None]
-            out += tap * wide[at]
-            weight += np.abs(tap) * inside[at]
-            hit += inside[at]
+    for index in np.ndindex(*window):
+        at = (..., *(slice(i * d, i * d + n) for i, d, n in zip(index, spread, size, strict=True)))
+        tap = kernel[(..., *index)][(..., *[None] * axes)]
+        out += tap * wide[at]
+        weight += np.abs(tap) * inside[at]
+        hit += inside[at]
     if border_type == "skip" and normalized:
         out /= weight
     if border_type == "zero_output":
-        out[hit < kh * kw] = 0.0
-    return out[..., ::sy, ::sx]
+        out[hit < np.prod(window)] = 0.0
+    return out[(..., *(slice(None, None, s) for s in steps))]
 
 
 def box_sum(image, size, border_type, anchor):
     """Window sums by cumulative sums in float64: fast for any size, exact on integers."""
-    (ky, kx), (ay, ax) = size, anchor
-    widths = [(0, 0)] * (image.ndim - 2) + [(ay, ky - 1 - ay), (ax, kx - 1 - ax)]
+    axes = len(size)
+    widths = [(0, 0)] * (image.ndim - axes) + [(a, k - 1 - a) for a, k in zip(anchor, size, strict=True)]
     wide = np.pad(np.asarray(image, np.float64), widths, mode=PAD_MODES[border_type])
-    for axis, k in ((-2, ky), (-1, kx)):
+    for axis, k in zip(range(-axes, 0), size, strict=True):
         sums = np.insert(np.cumsum(wide, axis), 0, 0, axis)
         n = sums.shape[axis]
         wide = np.take(sums, np.arange(k, n), axis) - np.take(sums, np.arange(n - k), axis)
     return wide
+
+
+def conv(image, weight, bias, stride, padding, dilation, groups, padding_mode="zeros"):
+    """F.convNd; other padding modes by F.pad, as torch.nn.ConvNd does."""
+    axes = weight.dim() - 2
+    if padding_mode != "zeros":
+        if padding == "same":
+            spans = [d * (k - 1) for d, k in zip(as_tuple(dilation, axes), weight.shape[2:], strict=True)]
+            pads = [(s // 2, s - s // 2) for s in spans]
+        else:
+            pads = [(p, p) for p in as_tuple(padding, axes)]
+        image, padding = F.pad(image, [p for pad in reversed(pads) for p in pad], mode=padding_mode), 0
+    return getattr(F, f"conv{axes}d")(image, weight, bias, stride, padding, dilation, groups)

@@ -13,13 +13,22 @@ from typing import Any, NoReturn
 import torch
 from torch import _C, Tensor
 
-_DIFFERENTIABLE = ["filter2d", "filter2d_separable", "box2d", "conv1d", "conv1d.padding", "conv2d", "conv2d.padding"]
-_INTO_OUT = ["filter2d_out", "filter2d_separable_out", "box2d_out"]
+_DIFFERENTIABLE = [
+    "filter2d",
+    "filter2d_separable",
+    "box2d",
+    "filter3d",
+    "filter3d_separable",
+    "box3d",
+    *(f"conv{axes}d{overload}" for axes in (1, 2, 3) for overload in ("", ".padding")),
+]
+_INTO_OUT = [f"{name}_out" for name in _DIFFERENTIABLE if not name.startswith("conv")]
+_LADDERS = ["ladder2d", "ladder3d"]
 
 
 def register() -> None:
     """Called once, by the package."""
-    for name in [*_DIFFERENTIABLE, "ladder2d"]:
+    for name in [*_DIFFERENTIABLE, *_LADDERS]:
         torch.library.register_autograd(f"torch_conv::{name}", _refuse(name.split(".")[0]), lib=_LIBRARY)
     for name in _INTO_OUT:
         _LIBRARY.impl(name, _without_gradients(name), "Autograd", with_keyset=True)

@@ -17,22 +17,29 @@ def register() -> None:
     """Called once, by the package."""
     fakes: dict[str, Callable[..., Tensor | None]] = {
         "filter2d": _filter2d,
-        "filter2d_out": _filter2d_out,
         "filter2d_separable": _filter2d_separable,
-        "filter2d_separable_out": _filter2d_separable_out,
         "box2d": _box2d,
-        "box2d_out": _box2d_out,
-        "conv1d": _conv1d,
-        "conv1d.padding": _conv1d,
-        "conv2d": _conv2d,
-        "conv2d.padding": _conv2d,
+        "filter3d": _filter3d,
+        "filter3d_separable": _filter3d_separable,
+        "box3d": _box3d,
         "ladder2d": _ladder2d,
+        "ladder3d": _ladder3d,
     }
+    for axes in (2, 3):
+        fakes[f"filter{axes}d_out"] = _into_out(f"filter{axes}d", "kernel")
+        rows = ["kernel_x", "kernel_y", "kernel_z"][:axes]
+        fakes[f"filter{axes}d_separable_out"] = _into_out(f"filter{axes}d_separable", *rows)
+        fakes[f"box{axes}d_out"] = _into_out(f"box{axes}d")
+    for axes in (1, 2, 3):
+        fakes[f"conv{axes}d"] = fakes[f"conv{axes}d.padding"] = _convolution(axes)
     for name, fake in fakes.items():
         torch.library.register_fake(f"torch_conv::{name}", fake, lib=_LIBRARY)
 
 
 _LIBRARY = torch.library.Library("torch_conv", "IMPL")
+
+
+# Arguments that neither shape nor dtype of the result depends on are taken and left, in `_`.
 
 
 def _filter2d(
@@ -43,16 +50,46 @@ def _filter2d(
     padding: str = "same",
     behaviour: str = "corr",
     *,
-    value: float = 0.0,
-    anchor: Ints | None = None,
     stride: Ints = (1, 1),
     dilation: Ints = (1, 1),
     output_dtype: torch.dtype | None = None,
-    algorithm: str = "auto",
+    **_: object,
 ) -> Tensor:
-    _refuse_meta("filter2d", input, kernel=kernel)
-    torch._check(2 <= kernel.dim() <= 4, lambda: f"filter2d: kernel must have 2, 3 or 4 dimensions, got {kernel.dim()}")
-    return _filtered("filter2d", input, kernel.shape[-2:], padding, stride, dilation, output_dtype)
+    return _one_window("filter2d", 2, input, kernel, padding, stride, dilation, output_dtype)
+
+
+def _filter3d(
+    input: Tensor,
+    kernel: Tensor,
+    border_type: str = "replicate",
+    normalized: bool = False,
+    behaviour: str = "corr",
+    *,
+    padding: str = "same",
+    stride: Ints = (1, 1, 1),
+    dilation: Ints = (1, 1, 1),
+    output_dtype: torch.dtype | None = None,
+    **_: object,
+) -> Tensor:
+    return _one_window("filter3d", 3, input, kernel, padding, stride, dilation, output_dtype)
+
+
+def _one_window(
+    op: str,
+    axes: int,
+    input: Tensor,
+    kernel: Tensor,
+    padding: str,
+    stride: Ints,
+    dilation: Ints,
+    output_dtype: torch.dtype | None,
+) -> Tensor:
+    _refuse_meta(op, input, kernel=kernel)
+    forms = ", ".join(str(axes + i) for i in range(2)) + f" or {axes + 2}"
+    torch._check(
+        axes <= kernel.dim() <= axes + 2, lambda: f"{op}: kernel must have {forms} dimensions, got {kernel.dim()}"
+    )
+    return _filtered(op, axes, input, kernel.shape[-axes:], padding, stride, dilation, output_dtype)
 
 
 def _filter2d_separable(
@@ -63,16 +100,33 @@ def _filter2d_separable(
     normalized: bool = False,
     padding: str = "same",
     *,
-    value: float = 0.0,
-    anchor: Ints | None = None,
     stride: Ints = (1, 1),
     dilation: Ints = (1, 1),
     output_dtype: torch.dtype | None = None,
-    algorithm: str = "auto",
+    **_: object,
 ) -> Tensor:
     _refuse_meta("filter2d_separable", input, kernel_x=kernel_x, kernel_y=kernel_y)
     size = (kernel_y.shape[-1], kernel_x.shape[-1])
-    return _filtered("filter2d_separable", input, size, padding, stride, dilation, output_dtype)
+    return _filtered("filter2d_separable", 2, input, size, padding, stride, dilation, output_dtype)
+
+
+def _filter3d_separable(
+    input: Tensor,
+    kernel_x: Tensor,
+    kernel_y: Tensor,
+    kernel_z: Tensor,
+    border_type: str = "replicate",
+    normalized: bool = False,
+    *,
+    padding: str = "same",
+    stride: Ints = (1, 1, 1),
+    dilation: Ints = (1, 1, 1),
+    output_dtype: torch.dtype | None = None,
+    **_: object,
+) -> Tensor:
+    _refuse_meta("filter3d_separable", input, kernel_x=kernel_x, kernel_y=kernel_y, kernel_z=kernel_z)
+    size = (kernel_z.shape[-1], kernel_y.shape[-1], kernel_x.shape[-1])
+    return _filtered("filter3d_separable", 3, input, size, padding, stride, dilation, output_dtype)
 
 
 def _box2d(
@@ -82,54 +136,49 @@ def _box2d(
     normalized: bool = True,
     padding: str = "same",
     *,
-    value: float = 0.0,
-    anchor: Ints | None = None,
     output_dtype: torch.dtype | None = None,
-    algorithm: str = "auto",
+    **_: object,
 ) -> Tensor:
-    return _filtered("box2d", input, kernel_size, padding, (1, 1), (1, 1), output_dtype)
+    return _filtered("box2d", 2, input, kernel_size, padding, (1, 1), (1, 1), output_dtype)
 
 
-def _conv2d(
+def _box3d(
     input: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    stride: Ints = (1, 1),
-    padding: Ints | str = (0, 0),
-    dilation: Ints = (1, 1),
-    groups: int = 1,
+    kernel_size: Ints,
+    border_type: str = "replicate",
+    normalized: bool = True,
     *,
-    padding_mode: str = "zeros",
-    algorithm: str = "auto",
+    padding: str = "same",
+    output_dtype: torch.dtype | None = None,
+    **_: object,
 ) -> Tensor:
-    _refuse_meta("conv2d", input, weight=weight, bias=bias)
-    if algorithm == "torch" or not served_here(input, weight, groups):
-        if padding_mode != "zeros":
-            input, padding = F.pad(input, pads_of(weight, padding, dilation), padding_mode), (0, 0)
-        return F.conv2d(input, weight, bias, stride, padding, dilation, groups)
-    return _convolved("conv2d", input, weight, stride, pads_of(weight, padding, dilation), dilation)
+    return _filtered("box3d", 3, input, kernel_size, padding, (1, 1, 1), (1, 1, 1), output_dtype)
 
 
-def _conv1d(
-    input: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    stride: Ints = (1,),
-    padding: Ints | str = (0,),
-    dilation: Ints = (1,),
-    groups: int = 1,
-    *,
-    padding_mode: str = "zeros",
-    algorithm: str = "auto",
-) -> Tensor:
-    _refuse_meta("conv1d", input, weight=weight, bias=bias)
-    if algorithm == "torch" or not served_here(input, weight, groups):
+def _convolution(axes: int) -> Callable[..., Tensor]:
+    op, by_torch = f"conv{axes}d", (F.conv1d, F.conv2d, F.conv3d)[axes - 1]
+
+    def fake(
+        input: Tensor,
+        weight: Tensor,
+        bias: Tensor | None = None,
+        stride: Ints = (1,) * axes,
+        padding: Ints | str = (0,) * axes,
+        dilation: Ints = (1,) * axes,
+        groups: int = 1,
+        *,
+        padding_mode: str = "zeros",
+        algorithm: str = "auto",
+    ) -> Tensor:
+        _refuse_meta(op, input, weight=weight, bias=bias)
+        pads = pads_of(weight, padding, dilation)
+        if algorithm != "torch" and served_here(input, weight, groups):
+            return _convolved(op, axes, input, weight, stride, pads, dilation)
         if padding_mode != "zeros":
-            input, padding = F.pad(input, pads_of(weight, padding, dilation), padding_mode), (0,)
-        return F.conv1d(input, weight, bias, stride, padding, dilation, groups)
-    pads = [*pads_of(weight, padding, dilation), 0, 0]
-    rows = _convolved("conv1d", input.unsqueeze(-2), weight.unsqueeze(-2), (1, *stride), pads, (1, *dilation))
-    return rows.squeeze(-2)
+            input, padding = F.pad(input, pads, padding_mode), (0,) * axes
+        return by_torch(input, weight, bias, stride, padding, dilation, groups)
+
+    return fake
 
 
 def _ladder2d(input: Tensor, kernel: Tensor, variant: str = "naive", block: Ints = (16, 16)) -> Tensor:
@@ -137,21 +186,18 @@ def _ladder2d(input: Tensor, kernel: Tensor, variant: str = "naive", block: Ints
     return input.new_empty(input.shape, dtype=torch.float32)
 
 
-# What writes into a tensor that is there already has nothing to make.
+def _ladder3d(input: Tensor, kernel: Tensor, variant: str = "naive", block: Ints = (8, 8, 8)) -> Tensor:
+    _refuse_meta("ladder3d", input, kernel=kernel)
+    return input.new_empty(input.shape, dtype=torch.float32)
 
 
-def _filter2d_out(input: Tensor, kernel: Tensor, *args: object, out: Tensor, **kwargs: object) -> None:
-    _refuse_meta("filter2d", input, kernel=kernel, out=out)
+def _into_out(op: str, *windows: str) -> Callable[..., None]:
+    """What writes into a tensor that is there already has nothing to make."""
 
+    def fake(input: Tensor, *args: Tensor, out: Tensor, **_: object) -> None:
+        _refuse_meta(op, input, **dict(zip(windows, args, strict=False)), out=out)
 
-def _filter2d_separable_out(
-    input: Tensor, kernel_x: Tensor, kernel_y: Tensor, *args: object, out: Tensor, **kwargs: object
-) -> None:
-    _refuse_meta("filter2d_separable", input, kernel_x=kernel_x, kernel_y=kernel_y, out=out)
-
-
-def _box2d_out(input: Tensor, *args: object, out: Tensor, **kwargs: object) -> None:
-    _refuse_meta("box2d", input, out=out)
+    return fake
 
 
 def _refuse_meta(op: str, input: Tensor, **others: Tensor | None) -> None:
@@ -167,40 +213,49 @@ def _refuse_meta(op: str, input: Tensor, **others: Tensor | None) -> None:
 
 
 def _filtered(
-    name: str, input: Tensor, size: Ints, padding: str, stride: Ints, dilation: Ints, output_dtype: torch.dtype | None
+    name: str,
+    axes: int,
+    input: Tensor,
+    size: Ints,
+    padding: str,
+    stride: Ints,
+    dilation: Ints,
+    output_dtype: torch.dtype | None,
 ) -> Tensor:
-    torch._check(input.dim() >= 2, lambda: f"{name}: input must have at least 2 dimensions, got {input.dim()}")
+    torch._check(input.dim() >= axes, lambda: f"{name}: input must have at least {axes} dimensions, got {input.dim()}")
     torch._check(min(*stride, *dilation) >= 1, lambda: f"{name}: stride and dilation must be at least 1")
-    n = input.shape[-2:]
+    n = input.shape[-axes:]
     if padding == "valid":
         reach = [d * (k - 1) + 1 for k, d in zip(size, dilation, strict=True)]
-        for a in range(2):
+        for a in range(axes):
             torch._check(
                 n[a] >= reach[a],
                 lambda: (
-                    f"{name}: a window of {reach[0]}x{reach[1]} does not fit into an image of {n[0]}x{n[1]} "
-                    "with padding='valid'"
+                    f"{name}: a window of {'x'.join(map(str, reach))} does not fit into "
+                    f"{'an image' if axes == 2 else 'a volume'} of {'x'.join(map(str, n))} with padding='valid'"
                 ),
             )
-        result = [(n[a] - reach[a]) // stride[a] + 1 for a in range(2)]
+        result = [(n[a] - reach[a]) // stride[a] + 1 for a in range(axes)]
     else:
-        result = [n[a] if stride[a] == 1 else (n[a] + stride[a] - 1) // stride[a] for a in range(2)]
-    return _in_order_of(input, [*input.shape[:-2], *result], output_dtype or input.dtype)
+        result = [n[a] if stride[a] == 1 else (n[a] + stride[a] - 1) // stride[a] for a in range(axes)]
+    return _in_order_of(input, axes, [*input.shape[:-axes], *result], output_dtype or input.dtype)
 
 
-def _convolved(name: str, input: Tensor, weight: Tensor, stride: Ints, pads: Ints, dilation: Ints) -> Tensor:
+def _convolved(name: str, axes: int, input: Tensor, weight: Tensor, stride: Ints, pads: Ints, dilation: Ints) -> Tensor:
     """`pads` as F.pad takes them: the last axis first, before and after."""
     result = []
-    for a in range(2):
-        n = input.shape[a - 2] + pads[2 - 2 * a] + pads[3 - 2 * a]
+    for a in range(axes):
+        before, after = pads[2 * (axes - 1 - a) :][:2]
+        n = input.shape[a - axes] + before + after
         reach = dilation[a] * (weight.shape[a + 2] - 1) + 1
-        torch._check(n >= reach, lambda: f"{name}: a window does not fit into the padded image")
+        torch._check(n >= reach, lambda: f"{name}: a window does not fit into the padded input")
         result.append((n - reach) // stride[a] + 1)
-    return _in_order_of(input, [*input.shape[:-3], weight.shape[0], *result], input.dtype)
+    return _in_order_of(input, axes, [*input.shape[: -axes - 1], weight.shape[0], *result], input.dtype)
 
 
-def _in_order_of(input: Tensor, shape: Sequence[int], dtype: torch.dtype) -> Tensor:
+def _in_order_of(input: Tensor, axes: int, shape: Sequence[int], dtype: torch.dtype) -> Tensor:
     """A dense tensor; channels stay innermost where they are (`channels_inner` of csrc/ops/images.cpp)."""
-    if input.dim() >= 3 and not input.is_contiguous() and input.movedim(-3, -1).is_contiguous():
-        return input.new_empty([*shape[:-3], *shape[-2:], shape[-3]], dtype=dtype).movedim(-1, -3)
+    c = -axes - 1
+    if input.dim() > axes and not input.is_contiguous() and input.movedim(c, -1).is_contiguous():
+        return input.new_empty([*shape[:c], *shape[c:][1:], shape[c]], dtype=dtype).movedim(-1, c)
     return input.new_empty(shape, dtype=dtype)

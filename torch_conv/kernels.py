@@ -1,6 +1,7 @@
 """Windows by name: computed in float64, then cast.
 
-Each function returns a CPU tensor, (k,) or (kH, kW); a filter takes it as it is, also for an image on a GPU.
+Each function returns a CPU tensor, (k,), (kH, kW) or (kD, kH, kW); a filter takes it as it is, also for an image or a
+volume on a GPU.
 
     >>> import torch, torch_conv
     >>> sharp = torch_conv.filter2d(torch.rand(1, 3, 64, 64), torch_conv.kernels.sharpen())
@@ -14,12 +15,15 @@ from torch import Tensor
 
 __all__ = [
     "box",
+    "box3d",
     "emboss",
     "gaussian1d",
     "gaussian2d",
     "gaussian3d",
     "identity",
+    "identity3d",
     "laplacian",
+    "laplacian3d",
     "named",
     "names",
     "prewitt_x",
@@ -112,8 +116,17 @@ def box(size: int | Sequence[int] = 3, *, dtype: torch.dtype = torch.float32) ->
         >>> box((1, 4))
         tensor([[0.2500, 0.2500, 0.2500, 0.2500]])
     """
-    kh, kw = _sizes("box", size, 2)
-    return torch.full((kh, kw), 1.0 / (kh * kw), dtype=torch.float64, device="cpu").to(dtype)
+    return _box_nd(_sizes("box", size, 2), dtype)
+
+
+def box3d(size: int | Sequence[int] = 3, *, dtype: torch.dtype = torch.float32) -> Tensor:
+    """The mean over a window: (kD, kH, kW) taps of 1 / (kD * kH * kW).
+
+    Example:
+        >>> box3d((1, 1, 2))
+        tensor([[[0.5000, 0.5000]]])
+    """
+    return _box_nd(_sizes("box3d", size, 3), dtype)
 
 
 def identity(size: int | Sequence[int] = 3, *, dtype: torch.dtype = torch.float32) -> Tensor:
@@ -123,10 +136,17 @@ def identity(size: int | Sequence[int] = 3, *, dtype: torch.dtype = torch.float3
         >>> identity((1, 3))
         tensor([[0., 1., 0.]])
     """
-    kh, kw = _sizes("identity", size, 2)
-    window = torch.zeros(kh, kw, dtype=dtype, device="cpu")
-    window[(kh - 1) // 2, (kw - 1) // 2] = 1
-    return window
+    return _identity_nd(_sizes("identity", size, 2), dtype)
+
+
+def identity3d(size: int | Sequence[int] = 3, *, dtype: torch.dtype = torch.float32) -> Tensor:
+    """`identity` with three axes, shape (kD, kH, kW).
+
+    Example:
+        >>> identity3d((1, 1, 3))
+        tensor([[[0., 1., 0.]]])
+    """
+    return _identity_nd(_sizes("identity3d", size, 3), dtype)
 
 
 def sobel_x(*, dtype: torch.dtype = torch.float32) -> Tensor:
@@ -204,6 +224,34 @@ def laplacian_window(name: str, argument: str, kh: int, kw: int, variant: str) -
     return torch.tensor(taps, dtype=torch.float64, device="cpu")
 
 
+def laplacian3d(*, variant: str = "6", dtype: torch.dtype = torch.float32) -> Tensor:
+    """A discrete Laplacian of volumes, 3x3x3.
+
+    Args:
+        variant: '6', the neighbours that share a face (the 7-point stencil), or '26', all of them (the 27-point one).
+        dtype: dtype of the result.
+
+    Returns:
+        Tensor of shape (3, 3, 3) with sum 0.
+
+    Raises:
+        ValueError: for an unknown variant.
+
+    Example:
+        >>> laplacian3d()[1]
+        tensor([[ 0.,  1.,  0.],
+                [ 1., -6.,  1.],
+                [ 0.,  1.,  0.]])
+    """
+    if variant not in ["6", "26"]:
+        raise ValueError(f"laplacian3d: variant must be '6' or '26', got '{variant}'")
+    far = 1.0 if variant == "26" else 0.0  # an edge or a corner away
+    away = torch.tensor([1, 0, 1], device="cpu")
+    distance = away[:, None, None] + away[:, None] + away
+    window = torch.where(distance == 1, 1.0, torch.where(distance == 0, -float(variant), far))
+    return window.to(dtype)
+
+
 def sharpen(*, dtype: torch.dtype = torch.float32) -> Tensor:
     """The identity minus the 5-point Laplacian; its sum is 1."""
     return _tensor([[0, -1, 0], [-1, 5, -1], [0, -1, 0]], dtype)
@@ -275,6 +323,16 @@ def _gaussian_nd(
     for k, s in zip(sizes, sigmas, strict=True):
         window = window.unsqueeze(-1) * gaussian1d(k, s, dtype=torch.float64)
     return window.to(dtype)
+
+
+def _box_nd(sizes: tuple[int, ...], dtype: torch.dtype) -> Tensor:
+    return torch.full(sizes, 1.0 / math.prod(sizes), dtype=torch.float64, device="cpu").to(dtype)
+
+
+def _identity_nd(sizes: tuple[int, ...], dtype: torch.dtype) -> Tensor:
+    window = torch.zeros(sizes, dtype=dtype, device="cpu")
+    window[tuple((k - 1) // 2 for k in sizes)] = 1
+    return window
 
 
 def _sizes(name: str, size: int | Sequence[int], ndim: int) -> tuple[int, ...]:

@@ -11,12 +11,25 @@ Signatures are those of `torch_conv` without what says how to compute (`algorith
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
 
-__all__ = ["box_blur", "conv1d", "conv2d", "filter1d", "filter2d", "filter2d_separable"]
+__all__ = [
+    "box_blur",
+    "box_blur3d",
+    "conv1d",
+    "conv2d",
+    "conv3d",
+    "filter1d",
+    "filter2d",
+    "filter2d_separable",
+    "filter3d",
+    "filter3d_separable",
+]
 
 _ALIASES = {
     "zeros": "constant",
@@ -47,51 +60,82 @@ def filter2d(
     output_dtype: torch.dtype | None = None,
 ) -> Tensor:
     """What `torch_conv.filter2d` must return."""
-    if kernel.dim() > 2 and input.dim() < 4:  # windows per sample or channel: every leading dimension written out
-        lead = 4 - input.dim()
-        return filter2d(
-            input[(None,) * lead],
-            kernel,
-            border_type,
-            normalized,
-            padding,
-            behaviour,
-            value=value,
-            anchor=anchor,
-            stride=stride,
-            dilation=dilation,
-            output_dtype=output_dtype,
-        )[(0,) * lead]
+    return _filter(
+        2, input, kernel, border_type, normalized, padding, behaviour, value, anchor, stride, dilation, output_dtype
+    )
+
+
+def filter3d(
+    input: Tensor,
+    kernel: Tensor,
+    border_type: str = "replicate",
+    normalized: bool = False,
+    behaviour: str = "corr",
+    *,
+    padding: str = "same",
+    value: float = 0.0,
+    anchor: int | Sequence[int] | None = None,
+    stride: int | Sequence[int] = 1,
+    dilation: int | Sequence[int] = 1,
+    output_dtype: torch.dtype | None = None,
+) -> Tensor:
+    """What `torch_conv.filter3d` must return."""
+    return _filter(
+        3, input, kernel, border_type, normalized, padding, behaviour, value, anchor, stride, dilation, output_dtype
+    )
+
+
+def _filter(
+    axes: int,
+    input: Tensor,
+    kernel: Tensor,
+    border_type: str,
+    normalized: bool,
+    padding: str,
+    behaviour: str,
+    value: float,
+    anchor: int | Sequence[int] | None,
+    stride: int | Sequence[int],
+    dilation: int | Sequence[int],
+    output_dtype: torch.dtype | None,
+) -> Tensor:
+    """The filters over the last `axes` dimensions."""
+    if kernel.dim() > axes and input.dim() < axes + 2:  # windows per sample or channel: write every dimension out
+        lead = axes + 2 - input.dim()
+        whole = input[(None,) * lead]
+        options = (border_type, normalized, padding, behaviour, value, anchor, stride, dilation, output_dtype)
+        return _filter(axes, whole, kernel, *options)[(0,) * lead]
+    spatial = tuple(range(-axes, 0))
     window = _accumulation(kernel, input)
     if behaviour == "conv":
-        window = window.flip((-2, -1))
-    if window.dim() == 3:
-        window = window.unsqueeze(1)  # (B, 1, kH, kW): one per sample
-    k, s, d = window.shape[-2:], _pair(stride), _pair(dilation)
-    tap = [(n - 1) // 2 for n in k] if anchor is None else _pair(anchor)
-    tap = [n // 2 if a == -1 else a for a, n in zip(tap, k, strict=True)]
-    before = [0, 0] if padding == "valid" else [a * step for a, step in zip(tap, d, strict=True)]
-    sizes = [_length(input.shape[axis - 2], k[axis], s[axis], d[axis], padding) for axis in range(2)]
+        window = window.flip(spatial)
+    if window.dim() == axes + 1:
+        window = window.unsqueeze(1)  # (B, 1, ...): one per sample
+    n, k, s, d = input.shape[-axes:], window.shape[-axes:], _per_axis(stride, axes), _per_axis(dilation, axes)
+    middle = [(size - 1) // 2 for size in k] if anchor is None else _per_axis(anchor, axes)
+    middle = [size // 2 if a == -1 else a for a, size in zip(middle, k, strict=True)]
+    before = [0] * axes if padding == "valid" else [a * step for a, step in zip(middle, d, strict=True)]
+    sizes = [_length(*axis, padding) for axis in zip(n, k, s, d, strict=True)]
     border = _ALIASES.get(border_type, border_type)
     image, inside = _extended(input.double(), border, value, before, sizes, k, s, d)
 
-    weight = window.abs().sum((-2, -1), keepdim=True)
+    weight = window.abs().sum(spatial, keepdim=True)
     if normalized and border != "skip":
         window = window / weight
-    total = torch.zeros(*input.shape[:-2], *sizes, dtype=torch.float64, device=input.device)
+    total = torch.zeros(*input.shape[:-axes], *sizes, dtype=torch.float64, device=input.device)
     weight = torch.zeros_like(total)
     whole = torch.ones(sizes, dtype=torch.bool, device=input.device)
-    for i in range(k[0]):
-        for j in range(k[1]):
-            y, x = _tap(i, sizes[0], s[0], d[0]), _tap(j, sizes[1], s[1], d[1])
-            tap_inside = inside[y, x]
-            whole &= tap_inside
-            w = window[..., i, j, None, None]
-            if border == "skip":
-                total += torch.where(tap_inside, w * image[..., y, x], 0.0)
-                weight += torch.where(tap_inside, w.abs(), 0.0)
-            else:
-                total += w * image[..., y, x]
+    taps = window.flatten(-axes).unbind(-1)
+    for tap, w in zip(itertools.product(*map(range, k)), taps, strict=True):
+        at = _reads(tap, sizes, s, d)
+        tap_inside = inside[at]
+        whole &= tap_inside
+        w = w.reshape(*w.shape, *[1] * axes)
+        if border == "skip":
+            total += torch.where(tap_inside, w * image[at], 0.0)
+            weight += torch.where(tap_inside, w.abs(), 0.0)
+        else:
+            total += w * image[at]
     if border == "skip" and normalized:
         total = total / weight
     if border == "zero_output":
@@ -114,9 +158,49 @@ def filter2d_separable(
     output_dtype: torch.dtype | None = None,
 ) -> Tensor:
     """What `torch_conv.filter2d_separable` must return: `filter2d` with the outer product of the two windows."""
-    kernel = _accumulation(kernel_y, input).unsqueeze(-1) * _accumulation(kernel_x, input).unsqueeze(-2)
-    options = {"value": value, "anchor": anchor, "stride": stride, "dilation": dilation}
-    total = filter2d(input.double(), kernel, border_type, normalized, padding, **options)  # type: ignore[arg-type]
+    y, x = (_accumulation(k, input) for k in (kernel_y, kernel_x))
+    total = filter2d(
+        input.double(),
+        y[..., :, None] * x[..., None, :],
+        border_type,
+        normalized,
+        padding,
+        value=value,
+        anchor=anchor,
+        stride=stride,
+        dilation=dilation,
+    )
+    return _rounded(total, output_dtype or input.dtype)
+
+
+def filter3d_separable(
+    input: Tensor,
+    kernel_x: Tensor,
+    kernel_y: Tensor,
+    kernel_z: Tensor,
+    border_type: str = "replicate",
+    normalized: bool = False,
+    *,
+    padding: str = "same",
+    value: float = 0.0,
+    anchor: int | Sequence[int] | None = None,
+    stride: int | Sequence[int] = 1,
+    dilation: int | Sequence[int] = 1,
+    output_dtype: torch.dtype | None = None,
+) -> Tensor:
+    """What `torch_conv.filter3d_separable` must return: `filter3d` with the outer product of the three windows."""
+    z, y, x = (_accumulation(k, input) for k in (kernel_z, kernel_y, kernel_x))
+    total = filter3d(
+        input.double(),
+        z[..., :, None, None] * y[..., None, :, None] * x[..., None, None, :],
+        border_type,
+        normalized,
+        padding=padding,
+        value=value,
+        anchor=anchor,
+        stride=stride,
+        dilation=dilation,
+    )
     return _rounded(total, output_dtype or input.dtype)
 
 
@@ -133,8 +217,25 @@ def box_blur(
     output_dtype: torch.dtype | None = None,
 ) -> Tensor:
     """What `torch_conv.box_blur` must return: `filter2d` with a window of ones."""
-    kernel = torch.ones(*_pair(kernel_size), dtype=torch.float64, device=input.device)
+    kernel = torch.ones(*_per_axis(kernel_size, 2), dtype=torch.float64, device=input.device)
     total = filter2d(input.double(), kernel, border_type, normalized, padding, value=value, anchor=anchor)
+    return _rounded(total, output_dtype or input.dtype)
+
+
+def box_blur3d(
+    input: Tensor,
+    kernel_size: int | Sequence[int],
+    border_type: str = "replicate",
+    *,
+    normalized: bool = True,
+    padding: str = "same",
+    value: float = 0.0,
+    anchor: int | Sequence[int] | None = None,
+    output_dtype: torch.dtype | None = None,
+) -> Tensor:
+    """What `torch_conv.box_blur3d` must return: `filter3d` with a window of ones."""
+    kernel = torch.ones(*_per_axis(kernel_size, 3), dtype=torch.float64, device=input.device)
+    total = filter3d(input.double(), kernel, border_type, normalized, padding=padding, value=value, anchor=anchor)
     return _rounded(total, output_dtype or input.dtype)
 
 
@@ -175,6 +276,21 @@ def filter1d(
     return result.squeeze(-2).movedim(-1, dim)
 
 
+def conv1d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: int | Sequence[int] = 1,
+    padding: str | int | Sequence[int] = 0,
+    dilation: int | Sequence[int] = 1,
+    groups: int = 1,
+    *,
+    padding_mode: str = "zeros",
+) -> Tensor:
+    """What `torch_conv.conv1d` must return."""
+    return _convolve(1, input, weight, bias, stride, padding, dilation, groups, padding_mode)
+
+
 def conv2d(
     input: Tensor,
     weight: Tensor,
@@ -187,33 +303,10 @@ def conv2d(
     padding_mode: str = "zeros",
 ) -> Tensor:
     """What `torch_conv.conv2d` must return."""
-    k, s, d = weight.shape[-2:], _pair(stride), _pair(dilation)
-    spare = [step * (n - 1) for n, step in zip(k, d, strict=True)]
-    if padding == "same":  # an odd number of pixels to add puts one more after than before
-        before, after = [n // 2 for n in spare], [n - n // 2 for n in spare]
-    else:
-        before = after = [0, 0] if isinstance(padding, str) else _pair(padding)
-    n = input.shape[-2:]
-    sizes = [(n[a] + before[a] + after[a] - spare[a] - 1) // s[a] + 1 for a in range(2)]
-    border = _ALIASES.get(padding_mode, padding_mode)
-    image, _ = _extended(input.double(), border, 0.0, before, sizes, k, s, d)
-
-    window = _accumulation(weight, input)
-    c_out, c_group = weight.shape[:2]
-    total = torch.zeros(*input.shape[:-3], c_out, *sizes, dtype=torch.float64, device=input.device)
-    for co in range(c_out):
-        first = co // (c_out // groups) * c_group
-        for ci in range(c_group):
-            for i in range(k[0]):
-                for j in range(k[1]):
-                    y, x = _tap(i, sizes[0], s[0], d[0]), _tap(j, sizes[1], s[1], d[1])
-                    total[..., co, :, :] += window[co, ci, i, j] * image[..., first + ci, y, x]
-    if bias is not None:
-        total += _accumulation(bias, input)[:, None, None]
-    return _rounded(total, input.dtype)
+    return _convolve(2, input, weight, bias, stride, padding, dilation, groups, padding_mode)
 
 
-def conv1d(
+def conv3d(
     input: Tensor,
     weight: Tensor,
     bias: Tensor | None = None,
@@ -224,26 +317,51 @@ def conv1d(
     *,
     padding_mode: str = "zeros",
 ) -> Tensor:
-    """What `torch_conv.conv1d` must return: `conv2d` on images of one row."""
-
-    def row(given: int | Sequence[int], other: int) -> tuple[int, int]:
-        return other, given if isinstance(given, int) else given[0]
-
-    result = conv2d(
-        input.unsqueeze(-2),
-        weight.unsqueeze(-2),
-        bias,
-        row(stride, 1),
-        padding if isinstance(padding, str) else row(padding, 0),
-        row(dilation, 1),
-        groups,
-        padding_mode=padding_mode,
-    )
-    return result.squeeze(-2)
+    """What `torch_conv.conv3d` must return."""
+    return _convolve(3, input, weight, bias, stride, padding, dilation, groups, padding_mode)
 
 
-def _pair(value: int | Sequence[int]) -> list[int]:
-    return [value, value] if isinstance(value, int) else list(value) * (2 // len(value))
+def _convolve(
+    axes: int,
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    stride: int | Sequence[int],
+    padding: str | int | Sequence[int],
+    dilation: int | Sequence[int],
+    groups: int,
+    padding_mode: str,
+) -> Tensor:
+    """The convolutions over the last `axes` dimensions."""
+    n, k, s, d = input.shape[-axes:], weight.shape[-axes:], _per_axis(stride, axes), _per_axis(dilation, axes)
+    spare = [step * (size - 1) for size, step in zip(k, d, strict=True)]
+    if padding == "same":  # an odd number of pixels to add puts one more after than before
+        before, after = [p // 2 for p in spare], [p - p // 2 for p in spare]
+    else:
+        before = after = [0] * axes if isinstance(padding, str) else _per_axis(padding, axes)
+    sizes = [(n[a] + before[a] + after[a] - spare[a] - 1) // s[a] + 1 for a in range(axes)]
+    border = _ALIASES.get(padding_mode, padding_mode)
+    image, _ = _extended(input.double(), border, 0.0, before, sizes, k, s, d)
+
+    window = _accumulation(weight, input)
+    c_out, c_group = weight.shape[:2]
+    total = torch.zeros(*input.shape[: -axes - 1], c_out, *sizes, dtype=torch.float64, device=input.device)
+    for co in range(c_out):
+        first = co // (c_out // groups) * c_group
+        output = total.select(-axes - 1, co)
+        for ci in range(c_group):
+            channel = image.select(-axes - 1, first + ci)
+            taps = window[co, ci].flatten()
+            for tap, w in zip(itertools.product(*map(range, k)), taps, strict=True):
+                output += w * channel[_reads(tap, sizes, s, d)]
+    if bias is not None:
+        total += _accumulation(bias, input).reshape(-1, *[1] * axes)
+    return _rounded(total, input.dtype)
+
+
+def _per_axis(value: int | Sequence[int], axes: int) -> list[int]:
+    """A number, or a list of one, for every axis."""
+    return [value] * axes if isinstance(value, int) else list(value) * (axes // len(value))
 
 
 def _accumulation(taps: Tensor, image: Tensor) -> Tensor:
@@ -255,9 +373,13 @@ def _length(n: int, k: int, s: int, d: int, padding: str) -> int:
     return (n - d * (k - 1) - 1) // s + 1 if padding == "valid" else -(-n // s)
 
 
-def _tap(i: int, size: int, s: int, d: int) -> slice:
-    """Where tap i of every output lies on the extended axis."""
-    return slice(i * d, i * d + max(size - 1, 0) * s + 1 if size else i * d, s)
+def _reads(tap: Sequence[int], sizes: Sequence[int], s: Sequence[int], d: Sequence[int]) -> tuple[Any, ...]:
+    """Where a tap of every output lies on the extended image: an index."""
+    at: list[Any] = [...]
+    for axis, i in enumerate(tap):
+        first, size = i * d[axis], sizes[axis]
+        at.append(slice(first, first + (size - 1) * s[axis] + 1 if size else first, s[axis]))
+    return tuple(at)
 
 
 def _extended(
@@ -270,18 +392,18 @@ def _extended(
     s: Sequence[int],
     d: Sequence[int],
 ) -> tuple[Tensor, Tensor]:
-    """The image as far out as any window reaches, and a (rows, columns) mask of what is inside it."""
-    insides = []
-    for axis in range(2):
-        n = image.shape[axis - 2]
+    """The image as far out as any window reaches, and a mask over its last len(k) dimensions of what is inside it."""
+    axes, inside = len(k), torch.ones((), dtype=torch.bool, device=image.device)
+    for axis in range(axes):
+        dim = axis - axes
+        n = image.shape[dim]
         reach = max(sizes[axis] - 1, 0) * s[axis] + (k[axis] - 1) * d[axis] + 1
         position = torch.arange(reach, device=image.device) - before[axis]
         if n == 0 or image.numel() == 0:
-            image = image.new_zeros(*image.shape[: axis - 2], reach, *image.shape[axis - 2 :][1:])
+            image = image.new_zeros(*image.shape[:dim], reach, *image.shape[dim:][1:])
         else:
-            image = image.index_select(axis - 2, _source(position, n, border))
-        insides.append((position >= 0) & (position < n))
-    inside = insides[0][:, None] & insides[1]
+            image = image.index_select(dim, _source(position, n, border))
+        inside = inside[..., None] & (position >= 0) & (position < n)
     if border in ("constant", "zero_output"):
         image = torch.where(inside, image, value if border == "constant" else 0.0)
     return image, inside

@@ -37,7 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def build_parser() -> Parser:
-    from torch_conv.cli import demo, filter, info, ladder
+    from torch_conv.cli import demo, filter, info, ladder, volume
 
     parser = Parser(prog="torch-conv", description="Image filters on hand-written CUDA and CPU kernels.")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
@@ -46,6 +46,8 @@ def build_parser() -> Parser:
     bench = commands.add_parser(
         "bench", help="measure kernels on this machine", description="Measure kernels on this machine."
     )
-    ladder.add_parser(bench.add_subparsers(dest="benchmark", metavar="BENCHMARK", required=True))
+    benchmarks = bench.add_subparsers(dest="benchmark", metavar="BENCHMARK", required=True)
+    ladder.add_parser(benchmarks)
+    volume.add_parser(benchmarks)
     info.add_parser(commands)
     return parser

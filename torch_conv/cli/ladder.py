@@ -7,7 +7,7 @@ import json
 import platform
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,7 @@ from torch_conv.cli import UsageError
 from torch_conv.cli._images import device_named, needed
 
 if TYPE_CHECKING:
-    from torch_conv.cli.ladder_tables import Column, Row, Study
+    from torch_conv.cli.ladder_tables import Bench, Column, Row, Study
 
 ROUNDS, QUICK_ROUNDS = 9, 3
 
@@ -41,39 +41,62 @@ def run(args: argparse.Namespace) -> None:
     from torch_conv.cli.ladder_tables import Bench, studies
 
     device = device_named(args.device)
-    for path in (args.json, args.figures):
-        if path is not None and not path.absolute().parent.is_dir():
-            raise UsageError(f"there is no folder {path.parent}")
-    progress, console, terminal = (needed(f"rich.{name}", "rich") for name in ("progress", "console", "table"))
+    check_folders(args.json, args.figures)
     bench = Bench(device, QUICK_ROUNDS if args.quick else ROUNDS)
     wanted = studies(bench.cuda, args.quick)
+    rows = measure("ladder", bench, wanted)
+    meta = metadata(device, bench.rounds)
+    absent = "No GPU is measured: the tables hold the CPU columns only, and the rungs are absent."
+    show(meta, bench, wanted, rows, absent)
+    if args.json:
+        args.json.write_text(json.dumps(document("ladder", meta, wanted, rows, bench.cuda), indent=1) + "\n")
+    if args.figures:
+        args.figures.mkdir(exist_ok=True)
+        draw(rows, args.figures, meta["gpu"])
+    leave_if_wrong(bench)
 
+
+# --- what every benchmark of this command line does ----------------------------------------------------------------
+
+
+def check_folders(*paths: Path | None) -> None:
+    """Refuses, before any work, outputs that could not be written."""
+    for path in paths:
+        if path is not None and not path.absolute().parent.is_dir():
+            raise UsageError(f"there is no folder {path.parent}")
+
+
+def measure(benchmark: str, bench: Bench, wanted: Sequence[Study]) -> dict[str, list[Row]]:
+    """Every case of every study, with a progress bar; {study: rows}."""
+    progress, console = (needed(f"rich.{name}", "rich") for name in ("progress", "console"))
     rows: dict[str, list[Row]] = {study.name: [] for study in wanted}
-    # The strongest F.conv2d that sums in float32, as ours does.
+    # The strongest torch convolution that sums in float32, as ours does.
     exact = torch.backends.cudnn.flags(enabled=True, benchmark=True, deterministic=False, allow_tf32=False)
     with exact, torch.inference_mode(), progress.Progress(console=console.Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("ladder", total=sum(len(study.cases) for study in wanted))
+        task = bar.add_task(benchmark, total=sum(len(study.cases) for study in wanted))
         for study in wanted:
             bar.update(task, description=study.name)
             for case in study.cases:
                 rows[study.name].append(study.measure(bench, case))
                 bar.advance(task)
+    return rows
 
+
+def show(meta: dict[str, Any], bench: Bench, wanted: Sequence[Study], rows: dict[str, list[Row]], absent: str) -> None:
+    """Prints the machine, the tables and their notes; `absent` says what is missing without a GPU."""
+    console, terminal = (needed(f"rich.{name}", "rich") for name in ("console", "table"))
     # A table needs its width; a pipe has none of its own.
     out = console.Console(width=None if sys.stdout.isatty() else 160)
-    meta = metadata(device, bench.rounds)
     out.print(f"{meta['gpu'] or meta['cpu']}, torch {meta['torch']}, {meta['threads']} CPU threads", highlight=False)
     if not bench.cuda:
-        out.print("No GPU is measured: the tables hold the CPU columns only, and the rungs are absent.")
+        out.print(absent, highlight=False)
     for study in wanted:
         out.print(f"\n[bold]{study.title}[/bold]", highlight=False)
         out.print(printable(terminal.Table, study, rows[study.name], bench.cuda))
         out.print(study.note, highlight=False, markup=False)
-    if args.json:
-        args.json.write_text(json.dumps(document(meta, wanted, rows, bench.cuda), indent=1) + "\n")
-    if args.figures:
-        args.figures.mkdir(exist_ok=True)
-        draw(rows, args.figures, meta["gpu"])
+
+
+def leave_if_wrong(bench: Bench) -> None:
     if bench.wrong:
         print("wrong results:", *bench.wrong, sep="\n  ", file=sys.stderr)
         raise SystemExit(1)
@@ -88,13 +111,15 @@ def printable(table: Any, study: Study, rows: list[Row], cuda: bool) -> Any:
     result = table()
     columns = list(shown(study, cuda))
     for column in columns:
-        result.add_column(column.heading, justify="right")
+        result.add_column(column.heading, justify="left" if column.style == "s" else "right")
     for row in rows:
         result.add_row(*(format(row[c.key], c.style) if c.key in row else "-" for c in columns))
     return result
 
 
-def document(meta: dict[str, Any], wanted: list[Study], rows: dict[str, list[Row]], cuda: bool) -> dict[str, Any]:
+def document(
+    benchmark: str, meta: dict[str, Any], wanted: Sequence[Study], rows: dict[str, list[Row]], cuda: bool
+) -> dict[str, Any]:
     tables = [
         {
             "name": study.name,
@@ -105,7 +130,7 @@ def document(meta: dict[str, Any], wanted: list[Study], rows: dict[str, list[Row
         }
         for study in wanted
     ]
-    return {"benchmark": "ladder", "metadata": meta, "tables": tables}
+    return {"benchmark": benchmark, "metadata": meta, "tables": tables}
 
 
 def metadata(device: torch.device, rounds: int) -> dict[str, Any]:

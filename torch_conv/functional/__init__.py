@@ -1,23 +1,36 @@
 """Every filter and convolution as a function of tensors; `torch_conv` exports them all."""
 
-from torch_conv.functional.conv import conv1d, conv2d
+from torch_conv.functional.conv import conv1d, conv2d, conv3d
 from torch_conv.functional.edges import gaussian_sobel, laplacian, sobel, spatial_gradient
 from torch_conv.functional.filters import box_blur, filter1d, filter2d, filter2d_separable
 from torch_conv.functional.smooth import difference_of_gaussians, gaussian_blur2d, gaussian_laplace, unsharp_mask
+from torch_conv.functional.volumes import (
+    box_blur3d,
+    filter3d,
+    filter3d_separable,
+    gaussian_blur3d,
+    spatial_gradient3d,
+)
 
 __all__ = [
     "box_blur",
+    "box_blur3d",
     "conv1d",
     "conv2d",
+    "conv3d",
     "difference_of_gaussians",
     "filter1d",
     "filter2d",
     "filter2d_separable",
+    "filter3d",
+    "filter3d_separable",
     "gaussian_blur2d",
+    "gaussian_blur3d",
     "gaussian_laplace",
     "gaussian_sobel",
     "laplacian",
     "sobel",
     "spatial_gradient",
+    "spatial_gradient3d",
     "unsharp_mask",
 ]

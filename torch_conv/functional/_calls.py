@@ -97,6 +97,11 @@ def check_out_dtype(out: Tensor, output_dtype: Optional[torch.dtype]) -> None:
         raise RuntimeError(f"filter2d: out must have the output_dtype {_name(output_dtype)}, got {_name(out.dtype)}")
 
 
+def shape_text(shape: list[int]) -> str:
+    """A shape as a message shows it; TorchScript can compile it."""
+    return "(" + ", ".join([str(n) for n in shape]) + ")"
+
+
 @torch.jit.unused
 def _name(of: Any) -> str:
     return str(of).removeprefix("torch.")

@@ -1,17 +1,21 @@
 """What the named filters are made of until they have kernels of their own: sums in float32, one rounding at the end."""
-# ruff: noqa: UP045
+# ruff: noqa: UP045, RUF005
 
 from typing import Optional
 
 import torch
 from torch import Tensor
 
-from torch_conv.functional._calls import check_out_dtype
+from torch_conv.functional._calls import check_out_dtype, shape_text
 
 _filter2d = torch.ops.torch_conv.filter2d
 _filter2d_out = torch.ops.torch_conv.filter2d_out
 _filter2d_separable = torch.ops.torch_conv.filter2d_separable
 _filter2d_separable_out = torch.ops.torch_conv.filter2d_separable_out
+_filter3d = torch.ops.torch_conv.filter3d
+_filter3d_out = torch.ops.torch_conv.filter3d_out
+_filter3d_separable = torch.ops.torch_conv.filter3d_separable
+_filter3d_separable_out = torch.ops.torch_conv.filter3d_separable_out
 
 
 def sum_dtype(input: Tensor) -> torch.dtype:
@@ -61,6 +65,102 @@ def two_windows(
     return _filter2d_separable(
         input, taps_x, taps_y, border_type, False, padding, value=value, output_dtype=output_dtype, algorithm=algorithm
     )
+
+
+def one_window3d(
+    input: Tensor,
+    window: Tensor,
+    border_type: str,
+    padding: str,
+    value: float,
+    output_dtype: Optional[torch.dtype],
+    out: Optional[Tensor],
+    algorithm: str,
+) -> Tensor:
+    """`filter3d`, into `out` if there is one."""
+    if out is not None:
+        check_out_dtype(out, output_dtype)
+        _filter3d_out(input, window, border_type, padding=padding, value=value, algorithm=algorithm, out=out)
+        return out
+    return _filter3d(
+        input, window, border_type, padding=padding, value=value, output_dtype=output_dtype, algorithm=algorithm
+    )
+
+
+def three_windows(
+    input: Tensor,
+    parts: list[Tensor],
+    border_type: str,
+    padding: str,
+    value: float,
+    output_dtype: Optional[torch.dtype],
+    out: Optional[Tensor],
+    algorithm: str,
+) -> Tensor:
+    """`filter3d_separable` with the taps [z, y, x], into `out` if there is one."""
+    z, y, x = parts[0], parts[1], parts[2]
+    if out is not None:
+        check_out_dtype(out, output_dtype)
+        _filter3d_separable_out(input, x, y, z, border_type, padding=padding, value=value, algorithm=algorithm, out=out)
+        return out
+    return _filter3d_separable(
+        input, x, y, z, border_type, padding=padding, value=value, output_dtype=output_dtype, algorithm=algorithm
+    )
+
+
+def windows_per_plane(
+    name: str,
+    input: Tensor,
+    windows: Tensor,
+    border_type: str,
+    padding: str,
+    value: float,
+    output_dtype: Optional[torch.dtype],
+    out: Optional[Tensor],
+    algorithm: str,
+) -> Tensor:
+    """Every plane of images, or volume, under each of n windows: (..., n, H', W') or (..., n, D', H', W').
+
+    It is read n times, as n channels with a window each. The windows, (n, 3, 3) and the like, are as long as wide.
+    """
+    axes, n = windows.dim() - 1, windows.size(0)
+    lead = list(input.shape[:-axes])
+    planes = input.flatten(0, -axes - 1) if input.dim() > axes else input.unsqueeze(0)
+    planes = planes.unsqueeze(1).expand([-1, n] + [-1] * axes)
+    if out is not None:
+        check_out_dtype(out, output_dtype)
+        lost = windows.size(-1) - 1 if padding == "valid" else 0
+        fits = True
+        shape = lead + [n]
+        for size in input.shape[-axes:]:
+            shape = shape + [size - lost]
+            fits = fits and size > lost
+        if fits and list(out.shape) != shape:  # a window that does not fit is the operator's refusal
+            raise ValueError(f"{name}: out must have shape {shape_text(shape)}, got {shape_text(list(out.shape))}")
+        if out.is_contiguous():
+            target = out.view([planes.size(0)] + list(out.shape[-axes - 1 :]))
+            _each_window(planes, windows, border_type, padding, value, None, target, algorithm)
+            return out
+        result = _each_window(planes, windows, border_type, padding, value, out.dtype, None, algorithm)
+        return rounded(result.reshape(shape), input, output_dtype, out)
+    result = _each_window(planes, windows, border_type, padding, value, output_dtype, None, algorithm)
+    return result.reshape(lead + list(result.shape[1:]))
+
+
+def _each_window(
+    planes: Tensor,
+    windows: Tensor,
+    border_type: str,
+    padding: str,
+    value: float,
+    output_dtype: Optional[torch.dtype],
+    out: Optional[Tensor],
+    algorithm: str,
+) -> Tensor:
+    windows = windows.unsqueeze(0)
+    if windows.dim() == 5:
+        return one_window3d(planes, windows, border_type, padding, value, output_dtype, out, algorithm)
+    return one_window(planes, windows, border_type, False, padding, value, output_dtype, out, algorithm)
 
 
 def sum_of_products(

@@ -8,8 +8,9 @@ if TYPE_CHECKING:
     T = TypeVar("T")
     BroadcastingList1 = Union[T, Sequence[T]]
     BroadcastingList2 = Union[T, Sequence[T]]
+    BroadcastingList3 = Union[T, Sequence[T]]
 else:
     # TorchScript knows these by their names alone: a number given for such a list is repeated.
-    from torch._jit_internal import BroadcastingList1, BroadcastingList2
+    from torch._jit_internal import BroadcastingList1, BroadcastingList2, BroadcastingList3
 
-__all__ = ["BroadcastingList1", "BroadcastingList2"]
+__all__ = ["BroadcastingList1", "BroadcastingList2", "BroadcastingList3"]

@@ -1,4 +1,4 @@
-"""Windows of the named filters: float64 taps on the CPU, made once for each set of numbers.
+"""Windows made of Gaussians: float64 taps on the CPU, made once for each set of numbers.
 
 They travel with the launch, so a call neither synchronises nor waits for a copy. TorchScript compiles all of it.
 """
@@ -13,13 +13,15 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import is_in_torch_dispatch_mode
 
-from torch_conv.functional._types import BroadcastingList2
-from torch_conv.kernels import gaussian_taps, laplacian_window
+from torch_conv.functional._calls import shape_text
+from torch_conv.functional._types import BroadcastingList2, BroadcastingList3
+from torch_conv.kernels import gaussian_taps
 
 Numbers = Union[float, tuple[float, float]]  # one, or one per axis (y, x)
+Numbers3 = Union[float, tuple[float, float, float]]  # (z, y, x)
 
 
-def _remembered(make: Callable[..., Any], *numbers: Any) -> Any:
+def remembered(make: Callable[..., Any], *numbers: Any) -> Any:
     """`make(*numbers)`, from memory unless something traces or fakes tensors: those must see them made."""
     if torch.compiler.is_compiling() or torch.jit.is_tracing() or is_in_torch_dispatch_mode():
         return make(*numbers)
@@ -32,23 +34,39 @@ def _make_once(make: Callable[..., Any], *numbers: Any) -> Any:
         return make(*numbers)
 
 
-# A sum of outer products (taps_y, taps_x), all of one size, comes as "parts": [window], or [y, x, y, x, ...].
+# A sum of outer products, all of one size, comes as "parts": [window], or the taps of each product along every axis,
+# [y, x, y, x, ...] for images and [z, y, x] for volumes.
 
 
-def _parts(terms: list[tuple[Tensor, Tensor]], algorithm: str, dtype: torch.dtype) -> list[Tensor]:
-    """'direct' is one window and 'separable' are passes; 'auto' takes one launch up to 9x9, and few taps beyond."""
+def _parts(products: list[list[Tensor]], algorithm: str, dtype: torch.dtype) -> list[Tensor]:
+    """'direct' is one window and 'separable' are passes; 'auto' takes one launch while that has few taps."""
     if algorithm not in ["auto", "separable", "direct"]:  # public() puts the right name
         raise RuntimeError(f"filter2d: algorithm must be 'auto', 'separable' or 'direct', got '{algorithm}'")
-    taps = terms[0][0].size(-1) * terms[0][1].size(-1)
-    if algorithm == "direct" or (algorithm == "auto" and taps <= 81):
-        window = terms[0][0].unsqueeze(-1) * terms[0][1].unsqueeze(-2)
-        for y, x in terms[1:]:
-            window = window + y.unsqueeze(-1) * x.unsqueeze(-2)
+    few = 81 if len(products[0]) == 2 else 27
+    taps = 1
+    for row in products[0]:
+        taps *= row.size(-1)
+    if algorithm == "direct" or (algorithm == "auto" and taps <= few):
+        window = outer(products[0])
+        for product in products[1:]:
+            window = window + outer(product)
         return [window.to(dtype)]
     parts: list[Tensor] = []
-    for y, x in terms:
-        parts += [y.to(dtype), x.to(dtype)]
+    for product in products:
+        for row in product:
+            parts.append(row.to(dtype))
     return parts
+
+
+def outer(rows: list[Tensor]) -> Tensor:
+    """The outer product of the last dimensions; what stands before them is shared."""
+    window = rows[0]
+    for axis in range(1, len(rows)):
+        row = rows[axis]
+        for _ in range(axis):
+            row = row.unsqueeze(-2)
+        window = window.unsqueeze(-1) * row
+    return window
 
 
 def gaussian_parts(
@@ -61,7 +79,7 @@ def gaussian_parts(
 ) -> list[Tensor]:
     """A Gaussian; batched taps where sigma is a tensor (B, 2)."""
     if not torch.jit.is_scripting() and not isinstance(sigma, Tensor):
-        return _remembered(_gaussian_parts, name, kernel_size, sigma, truncate, algorithm, dtype)
+        return remembered(_gaussian_parts, name, kernel_size, sigma, truncate, algorithm, dtype)
     return _gaussian_parts(name, kernel_size, sigma, truncate, algorithm, dtype)
 
 
@@ -76,6 +94,35 @@ def _gaussian_parts(
     return _parts([_gaussian_pair(name, kernel_size, sigma, truncate)], algorithm, dtype)
 
 
+def gaussian_parts3d(
+    kernel_size: Optional[BroadcastingList3[int]],
+    sigma: Union[Tensor, float, tuple[float, float, float]],
+    truncate: float,
+    algorithm: str,
+    dtype: torch.dtype,
+) -> list[Tensor]:
+    """A Gaussian over volumes; batched taps where sigma is a tensor (B, 3)."""
+    if not torch.jit.is_scripting() and not isinstance(sigma, Tensor):
+        return remembered(_gaussian_parts3d, kernel_size, sigma, truncate, algorithm, dtype)
+    return _gaussian_parts3d(kernel_size, sigma, truncate, algorithm, dtype)
+
+
+def _gaussian_parts3d(
+    kernel_size: Optional[BroadcastingList3[int]],
+    sigma: Union[Tensor, float, tuple[float, float, float]],
+    truncate: float,
+    algorithm: str,
+    dtype: torch.dtype,
+) -> list[Tensor]:
+    name = "gaussian_blur3d"
+    sizes: Optional[list[int]] = None
+    if kernel_size is not None:
+        sizes = odd_sizes(name, kernel_size, 3)
+    if isinstance(sigma, Tensor):
+        return _parts([_gaussians_per_sample(name, sizes, sigma, 3)], algorithm, dtype)
+    return _parts([_gaussians(name, sizes, _positive_triple(name, "sigma", sigma), truncate)], algorithm, dtype)
+
+
 def unsharp_parts(
     kernel_size: Optional[BroadcastingList2[int]],
     sigma: Union[Tensor, float, tuple[float, float]],
@@ -85,7 +132,7 @@ def unsharp_parts(
 ) -> list[Tensor]:
     """1 + amount times the pixel, minus amount times a Gaussian."""
     if not torch.jit.is_scripting() and not isinstance(sigma, Tensor):
-        return _remembered(_unsharp_parts, kernel_size, sigma, amount, algorithm, dtype)
+        return remembered(_unsharp_parts, kernel_size, sigma, amount, algorithm, dtype)
     return _unsharp_parts(kernel_size, sigma, amount, algorithm, dtype)
 
 
@@ -97,7 +144,7 @@ def _unsharp_parts(
     dtype: torch.dtype,
 ) -> list[Tensor]:
     y, x = _gaussian_pair("unsharp_mask", kernel_size, sigma, 4.0)
-    return _parts([((1.0 + amount) * _delta_like(y), _delta_like(x)), (-amount * y, x)], algorithm, dtype)
+    return _parts([[(1.0 + amount) * _delta_like(y), _delta_like(x)], [-amount * y, x]], algorithm, dtype)
 
 
 def difference_parts(
@@ -105,7 +152,7 @@ def difference_parts(
 ) -> list[Tensor]:
     """A Gaussian, with zeros up to the size of a wider one, minus that."""
     if not torch.jit.is_scripting():
-        return _remembered(_difference_parts, low_sigma, high_sigma, truncate, algorithm, dtype)
+        return remembered(_difference_parts, low_sigma, high_sigma, truncate, algorithm, dtype)
     return _difference_parts(low_sigma, high_sigma, truncate, algorithm, dtype)
 
 
@@ -114,73 +161,28 @@ def _difference_parts(
 ) -> list[Tensor]:
     name = "difference_of_gaussians"
     low = _positive_pair(name, "low_sigma", low_sigma)
-    high = (1.6 * low[0], 1.6 * low[1])
+    high = [1.6 * low[0], 1.6 * low[1]]
     if high_sigma is not None:
         high = _positive_pair(name, "high_sigma", high_sigma)
     if high[0] < low[0] or high[1] < low[1]:
-        raise ValueError(f"{name}: high_sigma must be at least low_sigma {low}, got {high}")
+        raise ValueError(f"{name}: high_sigma must be at least low_sigma {(low[0], low[1])}, got {(high[0], high[1])}")
     wide_y, wide_x = _reaching(name, high[0], truncate), _reaching(name, high[1], truncate)
     narrow_y, narrow_x = _reaching(name, low[0], truncate), _reaching(name, low[1], truncate)
-    narrow = (_centred(narrow_y, wide_y.size(0)), _centred(narrow_x, wide_x.size(0)))
-    return _parts([narrow, (-wide_y, wide_x)], algorithm, dtype)
+    narrow = [_centred(narrow_y, wide_y.size(0)), _centred(narrow_x, wide_x.size(0))]
+    return _parts([narrow, [-wide_y, wide_x]], algorithm, dtype)
 
 
 def curvature_parts(sigma: Numbers, truncate: float, algorithm: str, dtype: torch.dtype) -> list[Tensor]:
     """The second derivatives of a Gaussian along y and along x."""
     if not torch.jit.is_scripting():
-        return _remembered(_curvature_parts, sigma, truncate, algorithm, dtype)
+        return remembered(_curvature_parts, sigma, truncate, algorithm, dtype)
     return _curvature_parts(sigma, truncate, algorithm, dtype)
 
 
 def _curvature_parts(sigma: Numbers, truncate: float, algorithm: str, dtype: torch.dtype) -> list[Tensor]:
     sy, sx = _positive_pair("gaussian_laplace", "sigma", sigma)
     y, x = _reaching("gaussian_laplace", sy, truncate), _reaching("gaussian_laplace", sx, truncate)
-    return _parts([(_second_derivative(y, sy), x), (y, _second_derivative(x, sx))], algorithm, dtype)
-
-
-def gradient_windows(mode: str, order: int, normalized: bool, dtype: torch.dtype) -> list[Tensor]:
-    """The derivative windows (x, y), or (xx, xy, yy) for order 2."""
-    if not torch.jit.is_scripting():
-        return _remembered(_gradient_windows, mode, order, normalized, dtype)
-    return _gradient_windows(mode, order, normalized, dtype)
-
-
-def _gradient_windows(mode: str, order: int, normalized: bool, dtype: torch.dtype) -> list[Tensor]:
-    difference = [-1.0, 0.0, 1.0]
-    if order == 1:
-        smooth = [1.0, 2.0, 1.0]
-        if mode == "scharr":
-            smooth = [3.0, 10.0, 3.0]
-        elif mode == "prewitt":
-            smooth = [1.0, 1.0, 1.0]
-        elif mode == "diff":
-            smooth = [0.0, 1.0, 0.0]
-        x = torch.outer(_tensor(smooth), _tensor(difference))
-        windows = torch.stack([x, x.t()])
-        scale = windows.abs().sum([-2, -1], keepdim=True)
-    else:
-        # kornia's units: the response to x^2 / 2, x * y and y^2 / 2 becomes 1
-        second, smooth, scales = [1.0, -2.0, 1.0], [0.0, 1.0, 0.0], [1.0, 4.0, 1.0]
-        if mode == "sobel":
-            second, smooth, scales = [1.0, 0.0, -2.0, 0.0, 1.0], [1.0, 4.0, 6.0, 4.0, 1.0], [64.0, 64.0, 64.0]
-            difference = [-1.0, -2.0, 0.0, 2.0, 1.0]
-        xx = torch.outer(_tensor(smooth), _tensor(second))
-        xy = torch.outer(_tensor(difference), _tensor(difference))
-        windows = torch.stack([xx, xy, xx.t()])
-        scale = _tensor(scales).reshape(3, 1, 1)
-    windows = windows / scale if normalized else windows
-    return list(windows.to(dtype).unbind(0))
-
-
-def laplacian_taps(ky: int, kx: int, variant: str, dtype: torch.dtype) -> Tensor:
-    """The raw taps (ky, kx) of a Laplacian."""
-    if not torch.jit.is_scripting():
-        return _remembered(_laplacian, ky, kx, variant, dtype)
-    return _laplacian(ky, kx, variant, dtype)
-
-
-def _laplacian(ky: int, kx: int, variant: str, dtype: torch.dtype) -> Tensor:
-    return laplacian_window("laplacian", "kernel_size", ky, kx, variant).to(dtype)
+    return _parts([[_second_derivative(y, sy), x], [y, _second_derivative(x, sx)]], algorithm, dtype)
 
 
 # The numbers behind them, in float64.
@@ -191,23 +193,34 @@ def _gaussian_pair(
     kernel_size: Optional[BroadcastingList2[int]],
     sigma: Union[Tensor, float, tuple[float, float]],
     truncate: float,
-) -> tuple[Tensor, Tensor]:
+) -> list[Tensor]:
     """The taps along y and along x of a Gaussian: (k,), or (B, k) where sigma is a tensor (B, 2)."""
+    sizes: Optional[list[int]] = None
+    if kernel_size is not None:
+        sizes = odd_sizes(name, kernel_size, 2)
     if isinstance(sigma, Tensor):
-        if kernel_size is None:
-            raise ValueError(f"{name}: kernel_size must be given where sigma is a tensor")
-        ky, kx = odd_sizes(name, kernel_size)
-        if sigma.dim() != 2 or sigma.size(1) != 2:
-            raise ValueError(f"{name}: sigma must have shape (B, 2), got {sigma.shape}")
-        if not torch.jit.is_scripting():
-            _check_host_sigma(name, sigma)
-        return _gaussian_rows(ky, sigma[:, :1]), _gaussian_rows(kx, sigma[:, 1:])
-    sy, sx = _positive_pair(name, "sigma", sigma)
-    if kernel_size is None:
-        ky, kx = _size_of(name, sy, truncate), _size_of(name, sx, truncate)
-    else:
-        ky, kx = odd_sizes(name, kernel_size)
-    return _gaussian(ky, sy), _gaussian(kx, sx)
+        return _gaussians_per_sample(name, sizes, sigma, 2)
+    return _gaussians(name, sizes, _positive_pair(name, "sigma", sigma), truncate)
+
+
+def _gaussians(name: str, sizes: Optional[list[int]], sigmas: list[float], truncate: float) -> list[Tensor]:
+    """A Gaussian's taps (k,) along each axis."""
+    rows: list[Tensor] = []
+    for axis in range(len(sigmas)):
+        size = _size_of(name, sigmas[axis], truncate) if sizes is None else sizes[axis]
+        rows.append(_gaussian(size, sigmas[axis]))
+    return rows
+
+
+def _gaussians_per_sample(name: str, sizes: Optional[list[int]], sigma: Tensor, axes: int) -> list[Tensor]:
+    """The taps (B, k) along each axis of a Gaussian per row of `sigma`, which is (B, axes)."""
+    if sizes is None:
+        raise ValueError(f"{name}: kernel_size must be given where sigma is a tensor")
+    if sigma.dim() != 2 or sigma.size(1) != axes:
+        raise ValueError(f"{name}: sigma must have shape (B, {axes}), got {sigma.shape}")
+    if not torch.jit.is_scripting():
+        _check_host_sigma(name, sigma)
+    return [_gaussian_rows(sizes[axis], sigma[:, axis : axis + 1]) for axis in range(axes)]
 
 
 def _check_host_sigma(name: str, sigma: Tensor) -> None:
@@ -225,7 +238,7 @@ def _gaussian_rows(size: int, sigma: Tensor) -> Tensor:
 
 
 def _gaussian(size: int, sigma: float) -> Tensor:
-    return _tensor(gaussian_taps(size, sigma))
+    return exact_tensor(gaussian_taps(size, sigma))
 
 
 def _reaching(name: str, sigma: float, truncate: float) -> Tensor:
@@ -251,7 +264,7 @@ def _delta_like(taps: Tensor) -> Tensor:
     return delta
 
 
-def _tensor(taps: list[float]) -> Tensor:
+def exact_tensor(taps: list[float]) -> Tensor:
     if torch.jit.is_scripting():  # where torch.tensor() rounds the numbers of a list to float32
         exact = torch.zeros(len(taps), dtype=torch.float64, device="cpu")
         for i in range(len(taps)):
@@ -260,46 +273,62 @@ def _tensor(taps: list[float]) -> Tensor:
     return torch.tensor(taps, dtype=torch.float64, device="cpu")
 
 
-def _positive_pair(name: str, argument: str, value: Numbers) -> tuple[float, float]:
+# TorchScript reads a pair and a triple as different types, so each is made a list by itself.
+
+
+def _positive_pair(name: str, argument: str, value: Numbers) -> list[float]:
     """A standard deviation per axis (y, x), each greater than 0."""
     if not torch.jit.is_scripting():
-        _check_numbers(name, argument, value)
-    y, x = _both(value)
-    if not (y > 0 and x > 0 and y < math.inf and x < math.inf):
-        raise ValueError(f"{name}: {argument} must be finite and greater than 0, got {value}")
-    return y, x
-
-
-def _both(value: Numbers) -> tuple[float, float]:
+        _check_numbers(name, argument, value, 2)
     if isinstance(value, (int, float)):
-        return value, value
-    return value[0], value[1]
+        return _positive(name, argument, [float(value)] * 2, f"{value}")
+    return _positive(name, argument, [value[0], value[1]], f"{value}")
 
 
-def _check_numbers(name: str, argument: str, value: Any) -> None:
+def _positive_triple(name: str, argument: str, value: Numbers3) -> list[float]:
+    """A standard deviation per axis (z, y, x), each greater than 0."""
+    if not torch.jit.is_scripting():
+        _check_numbers(name, argument, value, 3)
+    if isinstance(value, (int, float)):
+        return _positive(name, argument, [float(value)] * 3, f"{value}")
+    return _positive(name, argument, [value[0], value[1], value[2]], f"{value}")
+
+
+def _positive(name: str, argument: str, numbers: list[float], given: str) -> list[float]:
+    for number in numbers:
+        if not (number > 0 and number < math.inf):
+            raise ValueError(f"{name}: {argument} must be finite and greater than 0, got {given}")
+    return numbers
+
+
+def _check_numbers(name: str, argument: str, value: Any, axes: int) -> None:
     values = [value] if not isinstance(value, (list, tuple)) else value
     for number in values:
         if not isinstance(number, (int, float)):
             raise TypeError(f"{name}: {argument} must be of type float, got {type(number).__name__}")
-    if isinstance(value, (list, tuple)) and len(value) != 2:
-        raise ValueError(f"{name}: {argument} must be one number or two (y, x), got {len(value)}")
+    if isinstance(value, (list, tuple)) and len(value) != axes:
+        raise ValueError(f"{name}: {argument} must be {_one_or(axes)}, got {len(value)}")
 
 
-def odd_sizes(name: str, kernel_size: BroadcastingList2[int]) -> tuple[int, int]:
-    """An odd window size per axis (y, x)."""
+def _one_or(axes: int) -> str:
+    return "one number or two (y, x)" if axes == 2 else "one number or three (z, y, x)"
+
+
+def odd_sizes(name: str, kernel_size: BroadcastingList2[int], axes: int) -> list[int]:
+    """An odd window size per axis, (y, x) or (z, y, x); TorchScript has made a list of a number already."""
     if not torch.jit.is_scripting():
-        kernel_size = _whole_numbers(name, kernel_size)
-    given: list[int] = list(kernel_size)  # type: ignore[arg-type]
-    if len(given) != 2:
-        raise ValueError(f"{name}: kernel_size must be one number or two (y, x), got {len(given)}")
-    ky, kx = given[0], given[1]
-    if ky < 1 or kx < 1 or ky % 2 == 0 or kx % 2 == 0:
-        raise ValueError(f"{name}: kernel_size must be odd and at least 1, got {(ky, kx)}")
-    return ky, kx
+        kernel_size = _whole_numbers(name, kernel_size, axes)
+    sizes: list[int] = list(kernel_size)  # type: ignore[arg-type]
+    if len(sizes) != axes:
+        raise ValueError(f"{name}: kernel_size must be {_one_or(axes)}, got {len(sizes)}")
+    for size in sizes:
+        if size < 1 or size % 2 == 0:
+            raise ValueError(f"{name}: kernel_size must be odd and at least 1, got {shape_text(sizes)}")
+    return sizes
 
 
-def _whole_numbers(name: str, kernel_size: Any) -> list[int]:
-    given = list(kernel_size) if isinstance(kernel_size, (list, tuple)) else [kernel_size] * 2
+def _whole_numbers(name: str, kernel_size: Any, axes: int) -> list[int]:
+    given = list(kernel_size) if isinstance(kernel_size, (list, tuple)) else [kernel_size] * axes
     for size in given:
         if not isinstance(size, int):
             raise TypeError(f"{name}: kernel_size must be of type int, got {type(size).__name__}")

@@ -10,10 +10,13 @@ from torch import _C, Tensor
 
 from torch_conv._explain import note, recording
 from torch_conv.functional._calls import public
-from torch_conv.functional._types import BroadcastingList1, BroadcastingList2
+from torch_conv.functional._types import BroadcastingList1, BroadcastingList2, BroadcastingList3
 
 _conv1d = torch.ops.torch_conv.conv1d
 _conv2d = torch.ops.torch_conv.conv2d
+_conv3d = torch.ops.torch_conv.conv3d
+_CONVS = {1: _conv1d, 2: _conv2d, 3: _conv3d}
+_BY_TORCH = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
 
 
 def served_here(input: Tensor, weight: Tensor, groups: int) -> bool:
@@ -78,7 +81,7 @@ def _convolve(
         given["padding_mode"] = padding_mode
     if algorithm != "auto":
         given["algorithm"] = algorithm
-    conv = _conv1d if axes == 1 else _conv2d
+    conv = _CONVS[axes]
     if isinstance(padding, str):
         return conv.padding(input, weight, bias, padding=padding, groups=groups, **given)
     if padding != 0:
@@ -111,8 +114,7 @@ def _by_torch(
         _check_padded(f"conv{axes}d", axes, input, weight, steps, words, dilations)
         input = F.pad(input, pads_of(weight, words, dilations), padding_mode)
         padding = 0
-    conv = F.conv1d if axes == 1 else F.conv2d
-    return conv(input, weight, bias, stride, padding, dilation, groups)
+    return _BY_TORCH[axes](input, weight, bias, stride, padding, dilation, groups)
 
 
 def _check_padded(
@@ -200,6 +202,55 @@ def conv2d(
     if not torch.jit.is_scripting():
         return _convolve(2, input, weight, bias, stride, padding, dilation, groups, padding_mode, algorithm)
     return _conv2d(
+        input, weight, bias, stride, padding, dilation, groups, padding_mode=padding_mode, algorithm=algorithm
+    )
+
+
+@public(keyword_only="padding_mode")
+def conv3d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Optional[Tensor] = None,
+    stride: BroadcastingList3[int] = 1,
+    padding: BroadcastingList3[int] = 0,
+    dilation: BroadcastingList3[int] = 1,
+    groups: int = 1,
+    padding_mode: str = "zeros",
+    algorithm: str = "auto",
+) -> Tensor:
+    """A drop-in for `torch.nn.functional.conv3d`, fast where groups are small, as `conv2d` is.
+
+    Args:
+        input: volume (N, C, D, H, W) or (C, D, H, W).
+        weight: windows (C_out, C / groups, kD, kH, kW) of the input's dtype.
+        bias: one number per output channel (C_out,), or None.
+        stride: step between output voxels (z, y, x).
+        padding: voxels added on each side (z, y, x), or 'same' or 'valid' (in TorchScript: by the operator
+            `torch.ops.torch_conv.conv3d.padding`).
+        dilation: step between taps (z, y, x).
+        groups: number of groups the channels fall into.
+        padding_mode: as in `conv2d`.
+        algorithm: as in `conv2d`.
+
+    Returns:
+        Tensor (N, C_out, D', H', W') or (C_out, D', H', W') of the input's dtype.
+
+    Raises:
+        ValueError: for shapes and numbers that `F.conv3d` refuses.
+        TypeError: for dtypes and types that `F.conv3d` refuses.
+
+    Equivalent to:
+        `F.conv3d(input, weight, bias, stride, padding, dilation, groups)`
+
+    Example:
+        >>> x, w = torch.rand(2, 4, 8, 16, 16), torch.rand(4, 1, 3, 3, 3)
+        >>> ours, theirs = conv3d(x, w, groups=4, padding=1), F.conv3d(x, w, groups=4, padding=1)
+        >>> torch.allclose(ours, theirs, atol=1e-5)
+        True
+    """
+    if not torch.jit.is_scripting():
+        return _convolve(3, input, weight, bias, stride, padding, dilation, groups, padding_mode, algorithm)
+    return _conv3d(
         input, weight, bias, stride, padding, dilation, groups, padding_mode=padding_mode, algorithm=algorithm
     )
 

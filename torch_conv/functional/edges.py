@@ -1,16 +1,17 @@
 """Derivatives: gradients, their magnitude, Laplacians."""
 # TorchScript reads these annotations; it knows Optional[...], not `... | None`, around its own list types.
-# ruff: noqa: UP007, UP045, RUF005
+# ruff: noqa: UP007, UP045
 
 from typing import Optional, Union
 
 import torch
 from torch import Tensor
 
-from torch_conv.functional._calls import check_out_dtype, public
-from torch_conv.functional._composites import one_window, rounded, sum_dtype, sum_of_products
+from torch_conv.functional._calls import public
+from torch_conv.functional._composites import one_window, rounded, sum_dtype, sum_of_products, windows_per_plane
+from torch_conv.functional._stencils import gradient_windows, laplacian_taps
 from torch_conv.functional._types import BroadcastingList2
-from torch_conv.functional._windows import gaussian_parts, gradient_windows, laplacian_taps, odd_sizes
+from torch_conv.functional._windows import gaussian_parts, odd_sizes
 
 
 @public(keyword_only="border_type")
@@ -63,30 +64,10 @@ def spatial_gradient(
         raise ValueError(f"spatial_gradient: order must be {expected} for mode '{mode}', got {order}")
     if input.dim() < 2:
         raise ValueError(f"spatial_gradient: input must have at least 2 dimensions, got {input.dim()}")
-    windows = torch.stack(gradient_windows(mode, order, normalized, sum_dtype(input))).unsqueeze(0)
-    n = windows.size(1)
-    lead = list(input.shape[:-2])
-    # Every plane is read n times, as n channels with a window each.
-    planes = input.flatten(0, -3) if input.dim() > 2 else input.unsqueeze(0)
-    planes = planes.unsqueeze(1).expand(-1, n, -1, -1)
-    if out is not None:
-        check_out_dtype(out, output_dtype)
-        lost = windows.size(-1) - 1 if padding == "valid" else 0  # the windows are square
-        shape = lead + [n, input.size(-2) - lost, input.size(-1) - lost]
-        if min(shape[-2:]) > 0 and list(out.shape) != shape:  # a window that does not fit is the operator's refusal
-            raise ValueError(f"spatial_gradient: out must have shape {_text(shape)}, got {_text(list(out.shape))}")
-        if out.is_contiguous():
-            target = out.view([planes.size(0), n, out.size(-2), out.size(-1)])
-            one_window(planes, windows, border_type, False, padding, value, None, target, algorithm)
-            return out
-        result = one_window(planes, windows, border_type, False, padding, value, out.dtype, None, algorithm)
-        return rounded(result.reshape(shape), input, output_dtype, out)
-    result = one_window(planes, windows, border_type, False, padding, value, output_dtype, None, algorithm)
-    return result.reshape(lead + list(result.shape[1:]))
-
-
-def _text(shape: list[int]) -> str:
-    return "(" + ", ".join([str(n) for n in shape]) + ")"
+    windows = torch.stack(gradient_windows(mode, order, normalized, sum_dtype(input)))
+    return windows_per_plane(
+        "spatial_gradient", input, windows, border_type, padding, value, output_dtype, out, algorithm
+    )
 
 
 @public(keyword_only="border_type")
@@ -239,6 +220,6 @@ def laplacian(
         >>> laplacian(bowl, 3, normalized=False, variant="4")[0, 0, 2, 2]
         tensor(2.)
     """
-    ky, kx = odd_sizes("laplacian", kernel_size)
-    window = laplacian_taps(ky, kx, variant, sum_dtype(input))
+    sizes = odd_sizes("laplacian", kernel_size, 2)
+    window = laplacian_taps(sizes[0], sizes[1], variant, sum_dtype(input))
     return one_window(input, window, border_type, normalized, padding, value, output_dtype, out, algorithm)

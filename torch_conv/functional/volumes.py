@@ -1,0 +1,378 @@
+"""The filters of volumes (..., D, H, W): any window, three windows, a box, a Gaussian, derivatives."""
+# TorchScript reads these annotations; it knows Optional[...], not `... | None`, around its own list types.
+# ruff: noqa: UP007, UP045
+
+from typing import Optional, Union
+
+import torch
+from torch import Tensor
+
+from torch_conv.functional._calls import check_out_dtype, public
+from torch_conv.functional._composites import one_window3d, sum_dtype, three_windows, windows_per_plane
+from torch_conv.functional._stencils import gradient_windows3d
+from torch_conv.functional._types import BroadcastingList3
+from torch_conv.functional._windows import gaussian_parts3d
+
+_filter3d = torch.ops.torch_conv.filter3d
+_filter3d_out = torch.ops.torch_conv.filter3d_out
+_filter3d_separable = torch.ops.torch_conv.filter3d_separable
+_filter3d_separable_out = torch.ops.torch_conv.filter3d_separable_out
+_box3d = torch.ops.torch_conv.box3d
+_box3d_out = torch.ops.torch_conv.box3d_out
+
+
+@public(keyword_only="padding", operator="filter3d")
+def filter3d(
+    input: Tensor,
+    kernel: Tensor,
+    border_type: str = "replicate",
+    normalized: bool = False,
+    behaviour: str = "corr",
+    padding: str = "same",
+    value: float = 0.0,
+    anchor: Optional[BroadcastingList3[int]] = None,
+    stride: BroadcastingList3[int] = 1,
+    dilation: BroadcastingList3[int] = 1,
+    output_dtype: Optional[torch.dtype] = None,
+    out: Optional[Tensor] = None,
+    algorithm: str = "auto",
+) -> Tensor:
+    """Correlates every volume with a window.
+
+    Args:
+        input: volume (..., D, H, W) of dtype float32, float16, bfloat16, float64, uint8, int16 or uint16; any strides.
+        kernel: the window: (kD, kH, kW), one for all; (1|B, kD, kH, kW), one per sample; or
+            (1|B, 1|C, kD, kH, kW), per sample and channel. Any real dtype; it is used in float32, or in float64 on
+            float64 volumes. It may stay on the CPU while the volume is on a GPU.
+        border_type: how the volume goes on outside: 'constant', 'replicate', 'reflect', 'symmetric', 'circular'; or
+            'skip' (taps outside are left out of the sum), 'zero_output' (0 where the window does not fit).
+        normalized: divide by the sum of the |taps|; with 'skip', of those inside.
+        behaviour: 'corr', or 'conv', which flips the window.
+        padding: 'same', the volume's own size; 'valid', only the voxels whose window is fully inside.
+        value: what 'constant' reads outside.
+        anchor: the tap (z, y, x) that lies on the voxel, counted after a flip; -1 means k // 2, None (k - 1) // 2.
+        stride: step between output voxels (z, y, x).
+        dilation: step between taps (z, y, x).
+        output_dtype: dtype of the result, by default the input's. Integers are rounded half to even and clamped.
+        out: tensor that receives the result; it must not overlap `input`.
+        algorithm: 'auto' or 'direct'.
+
+    Returns:
+        Tensor (..., D', H', W') in the input's memory format (channels_last_3d stays so); D' is ceil(D / stride), or
+        (D - dilation * (kD - 1) - 1) // stride + 1 with padding='valid'; H' and W' likewise.
+
+    Raises:
+        ValueError: for a value that is not described above.
+        TypeError: for a dtype or a type that is not described above.
+
+    Equivalent to:
+        `F.conv3d(F.pad(input, ..., mode=border_type), kernel.expand(C, 1, kD, kH, kW), groups=C)`
+
+    Example:
+        >>> volume = torch.arange(8.0).reshape(2, 2, 2)
+        >>> filter3d(volume, torch.ones(1, 1, 2), "constant")
+        tensor([[[ 1.,  1.],
+                 [ 5.,  3.]],
+        <BLANKLINE>
+                [[ 9.,  5.],
+                 [13.,  7.]]])
+    """
+    if out is not None:
+        check_out_dtype(out, output_dtype)
+        _filter3d_out(
+            input,
+            kernel,
+            border_type,
+            normalized,
+            behaviour,
+            padding=padding,
+            value=value,
+            anchor=anchor,
+            stride=stride,
+            dilation=dilation,
+            algorithm=algorithm,
+            out=out,
+        )
+        return out
+    return _filter3d(
+        input,
+        kernel,
+        border_type,
+        normalized,
+        behaviour,
+        padding=padding,
+        value=value,
+        anchor=anchor,
+        stride=stride,
+        dilation=dilation,
+        output_dtype=output_dtype,
+        algorithm=algorithm,
+    )
+
+
+@public(keyword_only="padding", operator="filter3d_separable")
+def filter3d_separable(
+    input: Tensor,
+    kernel_x: Tensor,
+    kernel_y: Tensor,
+    kernel_z: Tensor,
+    border_type: str = "replicate",
+    normalized: bool = False,
+    padding: str = "same",
+    value: float = 0.0,
+    anchor: Optional[BroadcastingList3[int]] = None,
+    stride: BroadcastingList3[int] = 1,
+    dilation: BroadcastingList3[int] = 1,
+    output_dtype: Optional[torch.dtype] = None,
+    out: Optional[Tensor] = None,
+    algorithm: str = "auto",
+) -> Tensor:
+    """Correlates every volume with the outer product of three windows, in kD + kH + kW steps a voxel.
+
+    Args:
+        input: volume (..., D, H, W), as in `filter3d`.
+        kernel_x: taps along W: (kW,), (1|B, kW) or (1|B, 1|C, kW).
+        kernel_y: taps along H: (kH,), (1|B, kH) or (1|B, 1|C, kH).
+        kernel_z: taps along D: (kD,), (1|B, kD) or (1|B, 1|C, kD).
+        border_type: as in `filter3d`.
+        normalized: divide each window by the sum of its |taps|.
+        padding: 'same' or 'valid'.
+        value: what 'constant' reads outside.
+        anchor: the tap (z, y, x) that lies on the voxel, as in `filter3d`.
+        stride: step between output voxels (z, y, x).
+        dilation: step between taps (z, y, x).
+        output_dtype: dtype of the result, by default the input's; the values between the passes are not rounded.
+        out: tensor that receives the result.
+        algorithm: 'auto' or 'separable'.
+
+    Returns:
+        Tensor (..., D', H', W'), as `filter3d` returns it.
+
+    Raises:
+        ValueError: for a value that is not described above.
+        TypeError: for a dtype or a type that is not described above.
+
+    Equivalent to:
+        `filter3d(input, torch.einsum('...i,...j,...k->...ijk', kernel_z, kernel_y, kernel_x), border_type, normalized)`
+
+    Example:
+        >>> one, two = torch.ones(1), torch.ones(2)
+        >>> filter3d_separable(torch.ones(2, 2, 3), two, one, two, "constant")[0]
+        tensor([[4., 4., 2.],
+                [4., 4., 2.]])
+    """
+    if out is not None:
+        check_out_dtype(out, output_dtype)
+        _filter3d_separable_out(
+            input,
+            kernel_x,
+            kernel_y,
+            kernel_z,
+            border_type,
+            normalized,
+            padding=padding,
+            value=value,
+            anchor=anchor,
+            stride=stride,
+            dilation=dilation,
+            algorithm=algorithm,
+            out=out,
+        )
+        return out
+    return _filter3d_separable(
+        input,
+        kernel_x,
+        kernel_y,
+        kernel_z,
+        border_type,
+        normalized,
+        padding=padding,
+        value=value,
+        anchor=anchor,
+        stride=stride,
+        dilation=dilation,
+        output_dtype=output_dtype,
+        algorithm=algorithm,
+    )
+
+
+@public(keyword_only="normalized", operator="box3d")
+def box_blur3d(
+    input: Tensor,
+    kernel_size: BroadcastingList3[int],
+    border_type: str = "replicate",
+    normalized: bool = True,
+    anchor: Optional[BroadcastingList3[int]] = None,
+    padding: str = "same",
+    value: float = 0.0,
+    output_dtype: Optional[torch.dtype] = None,
+    out: Optional[Tensor] = None,
+    algorithm: str = "auto",
+) -> Tensor:
+    """The mean over a window around each voxel, at a cost that does not depend on its size.
+
+    On floats the order of the sums depends on the position: results are the same from run to run and for every volume
+    of a batch, and lie within rounding of the direct sum.
+
+    Args:
+        input: volume (..., D, H, W), as in `filter3d`.
+        kernel_size: (kD, kH, kW) or one number, each at least 1, odd or even.
+        border_type: as in `filter3d`.
+        normalized: divide by kD * kH * kW, or with 'skip' by the number of voxels inside; False gives the sum.
+        anchor: the tap (z, y, x) that lies on the voxel, as in `filter3d`.
+        padding: 'same' or 'valid'.
+        value: what 'constant' reads outside.
+        output_dtype: dtype of the result, by default the input's.
+        out: tensor that receives the result.
+        algorithm: 'auto'; 'box', running sums; or 'separable', direct sums for small odd cubic windows of planar float
+            volumes on CUDA, which 'auto' chooses there.
+
+    Returns:
+        Tensor (..., D', H', W'), as `filter3d` returns it.
+
+    Raises:
+        ValueError: for a value that is not described above.
+        TypeError: for a dtype or a type that is not described above.
+
+    Equivalent to:
+        `filter3d(input, torch.ones(kD, kH, kW), border_type, normalized)`
+
+    Example:
+        >>> box_blur3d(torch.arange(4.0).reshape(4, 1, 1), (3, 1, 1)).flatten()
+        tensor([0.3333, 1.0000, 2.0000, 2.6667])
+    """
+    if out is not None:
+        check_out_dtype(out, output_dtype)
+        _box3d_out(
+            input,
+            kernel_size,
+            border_type,
+            normalized,
+            padding=padding,
+            value=value,
+            anchor=anchor,
+            algorithm=algorithm,
+            out=out,
+        )
+        return out
+    return _box3d(
+        input,
+        kernel_size,
+        border_type,
+        normalized,
+        padding=padding,
+        value=value,
+        anchor=anchor,
+        output_dtype=output_dtype,
+        algorithm=algorithm,
+    )
+
+
+@public(keyword_only="truncate")
+def gaussian_blur3d(
+    input: Tensor,
+    kernel_size: Optional[BroadcastingList3[int]],
+    sigma: Union[Tensor, float, tuple[float, float, float]],
+    border_type: str = "replicate",
+    truncate: float = 4.0,
+    padding: str = "same",
+    value: float = 0.0,
+    output_dtype: Optional[torch.dtype] = None,
+    out: Optional[Tensor] = None,
+    algorithm: str = "auto",
+) -> Tensor:
+    """Smooths a volume with a sampled Gaussian; voxels that are not cubes want a sigma per axis.
+
+    Args:
+        input: volume (..., D, H, W), as in `filter3d`.
+        kernel_size: (kz, ky, kx) or one number, odd; None takes 2 * int(truncate * sigma + 0.5) + 1, as scipy.
+        sigma: standard deviation in voxels, > 0: a number, (sigma_z, sigma_y, sigma_x), or a tensor (1|B, 3) with a
+            row per sample. A tensor on a GPU is not looked at, so its values are not checked.
+        border_type: as in `filter3d`.
+        truncate: reach of the window in standard deviations where `kernel_size` is None.
+        padding: 'same' or 'valid'.
+        value: what 'constant' reads outside.
+        output_dtype: dtype of the result, by default the input's.
+        out: tensor that receives the result.
+        algorithm: 'direct', one window; 'separable', passes of one axis each, which round a little differently; or
+            'auto', the one window up to 27 taps and the passes beyond.
+
+    Returns:
+        Tensor (..., D', H', W'), as `filter3d` returns it.
+
+    Raises:
+        ValueError: for an even window, sigma <= 0, or a value that is not described above.
+        TypeError: for a dtype or a type that is not described above.
+
+    Equivalent to:
+        `filter3d(input, kernels.gaussian3d(kernel_size, sigma), border_type)`;
+        `scipy.ndimage.gaussian_filter(input, sigma, mode='nearest', truncate=truncate)` without a size.
+
+    Example:
+        >>> volume = torch.zeros(1, 1, 3, 3, 3)
+        >>> volume[0, 0, 1, 1, 1] = 1
+        >>> gaussian_blur3d(volume, (1, 3, 3), 1.0, "constant")[0, 0, 1]
+        tensor([[0.0751, 0.1238, 0.0751],
+                [0.1238, 0.2042, 0.1238],
+                [0.0751, 0.1238, 0.0751]])
+    """
+    parts = gaussian_parts3d(kernel_size, sigma, truncate, algorithm, sum_dtype(input))
+    if len(parts) == 1:
+        return one_window3d(input, parts[0], border_type, padding, value, output_dtype, out, algorithm)
+    return three_windows(input, parts, border_type, padding, value, output_dtype, out, algorithm)
+
+
+@public(keyword_only="border_type")
+def spatial_gradient3d(
+    input: Tensor,
+    mode: str = "diff",
+    order: int = 1,
+    border_type: str = "replicate",
+    padding: str = "same",
+    value: float = 0.0,
+    output_dtype: Optional[torch.dtype] = None,
+    out: Optional[Tensor] = None,
+    algorithm: str = "auto",
+) -> Tensor:
+    """The first or second derivatives of a volume along x, y and z.
+
+    Args:
+        input: volume (..., D, H, W), as in `filter3d`.
+        mode: 'diff', central differences; or, for order 1, 'sobel', which smooths them by (1, 2, 1) / 4 along the two
+            other axes. kornia has no 'sobel' for volumes: the integer windows, divided by the sum of their |taps|, 32.
+        order: 1 gives (d/dx, d/dy, d/dz); 2 gives (d2/dx2, d2/dy2, d2/dz2, d2/dxdy, d2/dydz, d2/dxdz). Their units
+            are the volume's per voxel and per voxel squared, as kornia's.
+        border_type: as in `filter3d`.
+        padding: 'same' or 'valid'.
+        value: what 'constant' reads outside.
+        output_dtype: dtype of the result, by default the input's; unsigned volumes want one with a sign.
+        out: tensor that receives the result.
+        algorithm: 'auto' or 'direct'.
+
+    Returns:
+        Tensor (..., 3, D', H', W') for order 1, (..., 6, D', H', W') for order 2.
+
+    Raises:
+        ValueError: for an unknown mode or order, or a value that is not described above.
+        TypeError: for a dtype or a type that is not described above.
+
+    Equivalent to:
+        `torch.stack([filter3d(input, w) for w in windows], -4)`, windows[0] being (-1/2, 0, 1/2) along x for 'diff';
+        kornia's function of this name for 'diff'.
+
+    Example:
+        >>> ramp = torch.arange(5.0).expand(1, 1, 5, 5, 5)
+        >>> spatial_gradient3d(ramp)[0, 0, :, 2, 2, 2]
+        tensor([1., 0., 0.])
+    """
+    if mode not in ["diff", "sobel"]:
+        raise ValueError(f"spatial_gradient3d: mode must be 'diff' or 'sobel', got '{mode}'")
+    if order not in [1, 2] or (order == 2 and mode == "sobel"):
+        expected = "1 or 2" if mode == "diff" else "1"
+        raise ValueError(f"spatial_gradient3d: order must be {expected} for mode '{mode}', got {order}")
+    if input.dim() < 3:
+        raise ValueError(f"spatial_gradient3d: input must have at least 3 dimensions, got {input.dim()}")
+    windows = gradient_windows3d(mode, order, sum_dtype(input))
+    return windows_per_plane(
+        "spatial_gradient3d", input, windows, border_type, padding, value, output_dtype, out, algorithm
+    )
