@@ -7,10 +7,12 @@ BIN := $(VENV)/bin
 ENV_STAMP := $(VENV)/.stamp
 # One stamp per environment: the modules are built against that environment's torch.
 BUILD_STAMP := build/$(subst /,_,$(abspath $(VENV))).stamp
-REQUIREMENTS := $(wildcard requirements/*.txt)
+# The examples' requirements are installed by the target that needs them.
+REQUIREMENTS := $(filter-out requirements/examples.txt,$(wildcard requirements/*.txt))
+EXAMPLES_STAMP := $(VENV)/.stamp-examples
 NATIVE := $(shell find csrc -name '*.h' -o -name '*.cuh' -o -name '*.cpp' -o -name '*.cu')
 
-.PHONY: help demo test build lint format wheel bench clean
+.PHONY: help demo volume test build lint format wheel bench clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -18,6 +20,9 @@ help: ## this list
 
 demo: $(BUILD_STAMP) ## filter real photographs; the pictures and a contact sheet land in demo_out/
 	$(BIN)/python -m torch_conv demo
+
+volume: $(BUILD_STAMP) $(EXAMPLES_STAMP) ## filter a brain scan and a CT phantom beside SciPy; the pictures land in examples_out/
+	$(BIN)/python examples/volume.py $(ARGS)
 
 test: $(BUILD_STAMP) ## the test suite (CUDA tests run where there is a GPU); ARGS="-k border" passes options on
 	$(BIN)/python -m pytest $(ARGS)
@@ -40,11 +45,11 @@ wheel: $(ENV_STAMP) ## one wheel for compute capability 8.0 and up, in dist/
 	PATH="$(abspath $(BIN)):$$PATH" TORCH_CUDA_ARCH_LIST="8.0 9.0 10.0 12.0+PTX" \
 	  $(BIN)/python -m pip wheel . --no-build-isolation --no-deps -w dist
 
-bench: $(BUILD_STAMP) ## measure on this machine (minutes); ARGS="--rows gaussian --json results.json" passes options on
-	$(BIN)/python benchmarks/filter2d.py $(ARGS)
+bench: $(BUILD_STAMP) ## measure on this machine (minutes); BENCH=filter3d names another script, ARGS="--rows gaussian" its options
+	$(BIN)/python benchmarks/$(or $(BENCH),filter2d).py $(ARGS)
 
 clean: ## remove what was built; the environment stays
-	rm -rf build dist demo_out *.egg-info torch_conv/*.so .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf build dist demo_out examples_out *.egg-info torch_conv/*.so .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 $(ENV_STAMP): $(REQUIREMENTS)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \
@@ -53,6 +58,10 @@ $(ENV_STAMP): $(REQUIREMENTS)
 	  { echo "$(PYTHON) cannot make virtual environments: on Debian and Ubuntu, apt install python3-venv"; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(REQUIREMENTS:%=-r %)
+	@touch $@
+
+$(EXAMPLES_STAMP): $(ENV_STAMP) requirements/examples.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements/examples.txt
 	@touch $@
 
 $(BUILD_STAMP): $(ENV_STAMP) setup.py $(NATIVE)

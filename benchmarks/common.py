@@ -1,29 +1,28 @@
-"""How a figure is made: interleaved rounds, rotating buffers, a float64 check, JSON. README.md states the rules."""
+"""How a figure is made: interleaved rounds, rotating buffers, a float64 check. README.md states the rules."""
 
 from __future__ import annotations
 
-import json
-import platform
+import signal
 import statistics
-import subprocess
-import sys
 import time
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
+from math import inf, prod
 from typing import Any
 
+import checks
 import torch
 from torch import Tensor
 
 from torch_conv._timing import sampler
-from torch_conv.cli.ladder import metadata as machine
 
-ROOT = Path(__file__).resolve().parent.parent
 HOST_CALLS = 20  # in one sample of host time: far fewer than the launches a stream holds before it blocks
-CHECKED = 64  # side of the crops compared with float64
+SLOW = 20  # a rival that takes so many times our time is sampled SLOW_ROUNDS times only
+SLOW_ROUNDS = 2
+ENDLESS_S = 0.05  # such a rival's call that takes longer than this is timed by itself, once a round
+INTEGERS = {torch.uint8: (0, 256), torch.int16: (-1000, 3000), torch.uint16: (0, 4096)}  # photographs, CT, microscopy
 
 
 @dataclass(frozen=True)
@@ -36,6 +35,7 @@ class Candidate:
     result: Callable[[Any], Tensor] = lambda y: y  # the result as a tensor shaped like the row's, untimed
     context: Callable[[], AbstractContextManager[Any]] = nullcontext
     graph: bool = True  # False where the library cannot be captured in a CUDA graph
+    limit_s: float = inf  # left out if its first call (a compilation, say) takes longer
 
 
 @dataclass(frozen=True)
@@ -48,11 +48,16 @@ class Row:
     dtype: torch.dtype
     ours: Callable[[Tensor], Tensor]
     rivals: Callable[[], list[Candidate]]
-    reference: Callable[[Tensor], Tensor]  # float64 (1, 1, h, w) on the CPU, same border
+    reference: Callable[[Tensor], Tensor]  # the crop's float64 values from the crop with its halo (checks.extended)
+    border: str
     halo: int
-    taps: int  # multiply-adds per pixel of the direct window
+    taps: int  # multiply-adds per element of the input, in the direct or separable form that ours takes
     tolerance: float
+    spatial: int = 2
     resident: bool = False  # measured on one buffer, which L2 holds: small images
+    memory_format: torch.memory_format = torch.contiguous_format
+    traffic: float = 1.0  # bytes read and written, in copies of the input: 2 for an output three times as large
+    series: str = ""  # the line of the size figure that this row is a point of
 
 
 @dataclass
@@ -62,6 +67,7 @@ class Timing:
     max_error: float | None = None
     extra_bytes: int | None = None  # peak beyond input and output (CUDA)
     host_us: float | None = None  # time of the Python call alone (CUDA)
+    rounds: int = 0
 
 
 @dataclass
@@ -75,74 +81,108 @@ class Result:
     resident: bool
     copy: str  # which copy was the faster: the yardstick
     copy_fraction: float
-    best_rival: str
-    speedup: float
+    fma_fraction: float | None  # of the float32 multiply-adds that the GPU's clock allows
+    best_rival: str | None
+    speedup: float | None
     correct: bool
+    series: str
+    left_out: dict[str, str]  # rivals that failed here, and why
     timings: dict[str, Timing] = field(default_factory=dict)
 
 
-def measure(row: Row, rounds: int) -> Result:
-    """Checks and times one row: copy, ours and rivals, one sample each per round."""
+def measure(row: Row, rounds: int, deadline: float = inf) -> Result:
+    """Checks and times one row: copy, ours and rivals, one sample each per round; no rivals after the deadline."""
     torch.manual_seed(0)
-    size = torch.Size(row.shape).numel() * row.dtype.itemsize
+    size = prod(row.shape) * row.dtype.itemsize
     buffers = [make_image(row) for _ in range(1 if row.resident else buffers_needed(row.device, 2 * size))]
     outputs = [torch.empty_like(x) for x in buffers]
-    destination = {x.data_ptr(): y for x, y in zip(buffers, outputs, strict=True)}
+    destination = {x.data_ptr(): checks.as_signed(y) for x, y in zip(buffers, outputs, strict=True)}
     copies = [
-        Candidate("copy_", lambda x: destination[x.data_ptr()].copy_(x)),
-        Candidate("add", lambda x: torch.add(x, 1, out=destination[x.data_ptr()])),
+        Candidate("copy_", lambda x: destination[x.data_ptr()].copy_(x), prepare=checks.as_signed),
+        Candidate("add", lambda x: torch.add(x, 1, out=destination[x.data_ptr()]), prepare=checks.as_signed),
     ]
-    candidates = [*copies, Candidate("torch_conv", row.ours), *row.rivals()]
-    expected = crops(buffers[0], row)
+    ours = Candidate("torch_conv", row.ours)
+    rounded = not row.dtype.is_floating_point
+    expected = checks.crops(buffers[0], row.spatial, row.halo, row.border, row.reference, rounded)
     timings: dict[str, Timing] = {}
     samplers: dict[str, Callable[[], float]] = {}
-    for c in candidates:
-        calls = [partial(c.call, c.prepare(x)) for x in buffers]
-        timings[c.name] = timing = Timing(0, 0)
-        with c.context():
-            if c not in copies:
-                result = calls[0]()
-                timing.max_error = max_error(c.result(result), expected, row)
-                if row.device == "cuda" and isinstance(result, Tensor):  # other libraries have other allocators
-                    timing.extra_bytes = extra_memory(calls[0])
-                    timing.host_us = host_us(calls[0])
-                del result
-            samplers[c.name] = prepared_sampler(c, calls, row.device)
-    samples: dict[str, list[float]] = {c.name: [] for c in candidates}
-    for _ in range(rounds):
-        for c in candidates:
+    contexts = {}
+    left_out = {}
+    our_seconds = 0.0
+    in_time = time.perf_counter() < deadline
+    for c in [*copies, ours, *(row.rivals() if in_time else [])]:
+        timing = Timing(0, 0, rounds=rounds)
+        try:
             with c.context():
-                samples[c.name].append(samplers[c.name]())
-    for name, seconds in samples.items():
-        low, _, high = statistics.quantiles(seconds, n=4)
-        timings[name].median_us = statistics.median(seconds) * 1e6
+                calls = [partial(c.call, c.prepare(x)) for x in buffers]
+                with time_limit(c.limit_s):
+                    result = calls[0]()
+                if c not in copies:
+                    timing.max_error = checks.max_error(c.result(result), expected)
+                    seconds = once(calls[0], row.device)
+                    our_seconds = our_seconds or seconds
+                    if seconds > SLOW * our_seconds:
+                        timing.rounds = SLOW_ROUNDS
+                    if row.device == "cuda" and isinstance(result, Tensor):  # other libraries have other allocators
+                        timing.extra_bytes = extra_memory(calls[0])
+                        timing.host_us = host_us(calls[0], seconds)
+                    slow = seconds if timing.rounds < rounds else 0.0
+                    samplers[c.name] = prepared_sampler(c, calls, row.device, slow)
+                else:
+                    samplers[c.name] = prepared_sampler(c, calls, row.device)
+                del result
+        except Exception as error:
+            if c in (*copies, ours):
+                raise
+            left_out[c.name] = first_line(error)
+            continue
+        timings[c.name], contexts[c.name] = timing, c.context
+    samples: dict[str, list[float]] = {name: [] for name in timings}
+    for played in range(rounds):
+        for name, timing in timings.items():
+            if played < timing.rounds:
+                with contexts[name]():
+                    samples[name].append(samplers[name]())
+    for name, seconds_each in samples.items():
+        low, _, high = statistics.quantiles(seconds_each, n=4, method="inclusive")
+        timings[name].median_us = statistics.median(seconds_each) * 1e6
         timings[name].iqr_us = (high - low) * 1e6
 
-    ours = timings["torch_conv"]
+    own = timings["torch_conv"]
     copy = min((c.name for c in copies), key=lambda name: timings[name].median_us)
-    rival = min((c.name for c in candidates[3:]), key=lambda name: timings[name].median_us)
-    error = ours.max_error
+    rivals = [name for name in timings if name not in ("copy_", "add", "torch_conv")]
+    rival = min(rivals, key=lambda name: timings[name].median_us, default=None)
+    flops, peak = 2 * row.taps * prod(row.shape), fma_peak(row.device)
     return Result(
         name=row.name,
         device=row.device,
         shape=list(row.shape),
         dtype=str(row.dtype).removeprefix("torch."),
-        bytes=2 * size,
-        flops=2 * row.taps * torch.Size(row.shape).numel(),
+        bytes=round(2 * size * row.traffic),
+        flops=flops,
         resident=row.resident,
         copy=copy,
-        copy_fraction=timings[copy].median_us / ours.median_us,
+        copy_fraction=timings[copy].median_us * row.traffic / own.median_us,
+        fma_fraction=flops / (own.median_us * 1e-6) / peak if peak else None,
         best_rival=rival,
-        speedup=timings[rival].median_us / ours.median_us,
-        correct=error is not None and error <= row.tolerance,
+        speedup=timings[rival].median_us / own.median_us if rival else None,
+        correct=own.max_error is not None and own.max_error <= row.tolerance,
+        series=row.series,
+        left_out=left_out,
         timings=timings,
     )
 
 
+def first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
+
+
 def make_image(row: Row) -> Tensor:
     if row.dtype.is_floating_point:
-        return torch.rand(row.shape, device=row.device).to(row.dtype)
-    return torch.randint(0, 256, row.shape, dtype=row.dtype, device=row.device)
+        x = torch.rand(row.shape, device=row.device).to(row.dtype)
+    else:
+        x = torch.randint(*INTEGERS[row.dtype], row.shape, dtype=torch.int32, device=row.device).to(row.dtype)
+    return x.contiguous(memory_format=row.memory_format)
 
 
 def buffers_needed(device: str, bytes_per_call: int) -> int:
@@ -151,37 +191,59 @@ def buffers_needed(device: str, bytes_per_call: int) -> int:
     return max(1, -(-4 * cache // bytes_per_call))
 
 
-# ---- correctness -----------------------------------------------------------------------------------------------------
-
-
-def crops(x: Tensor, row: Row) -> list[tuple[slice, slice, Tensor]]:
-    """(rows, columns, float64 result) of two crops: the image's corner with its border, and its middle without."""
-    h, w = x.shape[-2:]
-    plane = x.reshape(-1, h, w)[-1]
-    out = []
-    for y0, x0 in ((0, 0), ((h - CHECKED) // 2, (w - CHECKED) // 2)):
-        top, left = max(y0 - row.halo, 0), max(x0 - row.halo, 0)
-        piece = plane[top : y0 + CHECKED + row.halo, left : x0 + CHECKED + row.halo].cpu().double()
-        filtered = row.reference(piece[None, None])[0, 0]
-        if not row.dtype.is_floating_point:
-            filtered = filtered.round().clamp(0, 255)
-        rows, columns = slice(y0, y0 + CHECKED), slice(x0, x0 + CHECKED)
-        out.append((rows, columns, filtered[y0 - top :, x0 - left :][:CHECKED, :CHECKED]))
-    return out
-
-
-def max_error(result: Tensor, expected: Sequence[tuple[slice, slice, Tensor]], row: Row) -> float:
-    plane = result.reshape(-1, *row.shape[-2:])[-1]
-    return max(float((plane[r, c].cpu().double() - e).abs().max()) for r, c, e in expected)
+def fma_peak(device: str) -> float | None:
+    """float32 operations per second at the highest clock, 67e12 on an H200; None where torch does not say."""
+    gpu = torch.cuda.get_device_properties(device) if device == "cuda" else None
+    if gpu is None or not getattr(gpu, "clock_rate", 0):
+        return None
+    lanes = 64 if (gpu.major, gpu.minor) == (8, 0) else 128
+    return 2.0 * lanes * gpu.multi_processor_count * gpu.clock_rate * 1e3
 
 
 # ---- time and memory -------------------------------------------------------------------------------------------------
 
 
-def prepared_sampler(candidate: Candidate, calls: Sequence[Callable[[], Any]], device: str) -> Callable[[], float]:
-    """A function that takes one sample, seconds per call: from a CUDA graph, or the host's loop where it must be."""
+@contextmanager
+def time_limit(seconds: float) -> Iterator[None]:
+    """Raises TimeoutError in what is still running after so many seconds."""
+    if seconds == inf:
+        yield
+        return
+
+    def stop(*_: object) -> None:
+        raise TimeoutError(f"not ready in {seconds:.0f} s")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def once(call: Callable[[], Any], device: str) -> float:
+    """Seconds of one call, start to end."""
+    if device == "cuda":
+        torch.cuda.synchronize()
+    start = time.perf_counter()
+    call()
+    if device == "cuda":
+        torch.cuda.synchronize()
+    return time.perf_counter() - start
+
+
+def prepared_sampler(
+    candidate: Candidate, calls: Sequence[Callable[[], Any]], device: str, slow: float = 0.0
+) -> Callable[[], float]:
+    """A function that takes one sample, seconds per call: from a CUDA graph, or the host's loop where it must be.
+
+    `slow` is the time of a call that is many times slower than ours, which then needs no more than itself.
+    """
+    if slow and (device == "cpu" or slow > ENDLESS_S):
+        return lambda: once(calls[0], device)
     if device == "cpu" or candidate.graph:
-        return sampler(calls, device)
+        return sampler(calls, device, warmup=1 if slow else 3)
 
     def events(repeats: int) -> float:
         start, stop = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
@@ -209,12 +271,9 @@ def extra_memory(call: Callable[[], Any]) -> int:
     return torch.cuda.max_memory_allocated() - max(before, after)
 
 
-def host_us(call: Callable[[], Any]) -> float | None:
+def host_us(call: Callable[[], Any], seconds: float) -> float | None:
     """What one call costs the Python thread, in microseconds; None for calls so long that nobody asks."""
-    start = time.perf_counter()
-    call()
-    torch.cuda.synchronize()
-    if time.perf_counter() - start > 5e-3:
+    if seconds > 5e-3:
         return None
     samples = []
     for _ in range(5):
@@ -225,36 +284,3 @@ def host_us(call: Callable[[], Any]) -> float | None:
         samples.append((time.perf_counter() - start) / HOST_CALLS)
     torch.cuda.synchronize()
     return statistics.median(samples) * 1e6
-
-
-def import_seconds(package: str, after: str, rounds: int) -> list[float]:
-    """Time of `import package` in fresh interpreters that have already imported `after`."""
-    code = f"import time, {after}; t = time.perf_counter(); import {package}; print(time.perf_counter() - t)"
-    run = [sys.executable, "-c", code]
-    return [
-        float(subprocess.run(run, cwd=ROOT, check=True, capture_output=True, text=True).stdout) for _ in range(rounds)
-    ]
-
-
-# ---- results ---------------------------------------------------------------------------------------------------------
-
-
-def processor() -> str:
-    for line in Path("/proc/cpuinfo").read_text().splitlines():
-        if line.startswith("model name"):
-            return line.split(":", 1)[1].strip()
-    return platform.machine()
-
-
-def metadata(rounds: int) -> dict[str, Any]:
-    """What every result says about where it was measured."""
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    facts = {**machine(device, rounds), "cpu": processor()}
-    del facts["dtype"]  # every row has its own
-    return facts
-
-
-def write_json(path: Path, benchmark: str, meta: dict[str, Any], results: list[Result], extra: dict[str, Any]) -> None:
-    document = {"benchmark": benchmark, "metadata": meta, **extra, "rows": [asdict(r) for r in results]}
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(document, indent=1) + "\n")

@@ -5,11 +5,7 @@ python benchmarks/filter2d.py [--device cuda] [--rows 'gaussian*'] [--rounds 7] 
 
 from __future__ import annotations
 
-import argparse
-import fnmatch
-import statistics
 import sys
-import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -17,10 +13,12 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-import common
 import torch
 import torch.nn.functional as F
+from checks import correlate, correlate_axes
+from command import main
 from common import Candidate, Row
+from rivals import conv_candidates, cudnn, cupyx_candidate, images, opencv_candidate
 from torch import Tensor
 
 import torch_conv
@@ -42,51 +40,11 @@ def row_name(op: str, k: int, dtype: torch.dtype, shape: tuple[int, ...]) -> str
     return f"{op} {k}x{k} {SHORT[dtype]} {'x'.join(map(str, size))}"
 
 
-# ---- what the rivals share -------------------------------------------------------------------------------------------
-
-
-def planes(x: Tensor) -> Tensor:
-    """(N, C, H, W) as (N * C, 1, H, W): one window for all is torch's single-channel convolution."""
-    return x.reshape(-1, 1, *x.shape[-2:])
-
-
-def cudnn(tf32: bool) -> Callable[[], Any]:
-    return partial(torch.backends.cudnn.flags, enabled=True, benchmark=True, deterministic=False, allow_tf32=tf32)
+planes = partial(images, spatial=2)
 
 
 def conv2d_candidates(device: str, dtype: torch.dtype, call: Callable[[Tensor], Tensor]) -> list[Candidate]:
-    """`call` on the planes, its convolutions with TF32 off and, where that changes anything, on."""
-    both = device == "cuda" and dtype == torch.float32
-    return [
-        Candidate("F.conv2d" + " TF32" * tf32, call, prepare=planes, context=cudnn(tf32))
-        for tf32 in ((False, True) if both else (False,))
-    ]
-
-
-def cupyx_candidate(make: Callable[[Any, Any], Callable[[Any], Any]]) -> list[Candidate]:
-    """`make(cupy, cupyx.scipy.ndimage)` on torch's stream, where cupy is installed; it cannot be captured."""
-    try:
-        import cupy
-        from cupyx.scipy import ndimage
-    except ImportError:
-        return []
-    call = make(cupy, ndimage)
-
-    def run(x: Any) -> Any:
-        with cupy.cuda.ExternalStream(torch.cuda.current_stream().cuda_stream):
-            return call(x)
-
-    return [Candidate("cupyx", run, prepare=lambda x: cupy.from_dlpack(x[0, 0]), result=torch.from_dlpack, graph=False)]
-
-
-def opencv_candidate(make: Callable[[Any], Callable[[Any], Any]]) -> list[Candidate]:
-    """`make(cv2)` on as many threads as torch has, where OpenCV is installed."""
-    try:
-        import cv2
-    except ImportError:
-        return []
-    cv2.setNumThreads(torch.get_num_threads())
-    return [Candidate("OpenCV", make(cv2), prepare=lambda x: x[0, 0].numpy(), result=torch.from_numpy)]
+    return conv_candidates("F.conv2d", device, dtype, call, planes)
 
 
 def one_plane(device: str, shape: tuple[int, ...], dtype: torch.dtype) -> bool:
@@ -125,10 +83,10 @@ def dense_row(
             out += opencv_candidate(lambda cv2: lambda x: cv2.filter2D(x, -1, window, borderType=cv2.BORDER_CONSTANT))
         elif one_plane(device, shape, dtype):
 
-            def correlate(cupy: Any, ndimage: Any) -> Callable[[Any], Any]:
+            def run(cupy: Any, ndimage: Any) -> Callable[[Any], Any]:
                 return partial(ndimage.correlate, weights=cupy.from_dlpack(own), mode="constant")
 
-            out += cupyx_candidate(correlate)
+            out += cupyx_candidate(run, spatial=2)
         return out
 
     return Row(
@@ -138,7 +96,8 @@ def dense_row(
         dtype=dtype,
         ours=lambda x: torch_conv.filter2d(x, own, "constant"),
         rivals=rivals,
-        reference=lambda x: F.conv2d(x, taps.double()[None, None], padding=k // 2),
+        reference=lambda piece: correlate(piece, taps),
+        border="constant",
         halo=k // 2,
         taps=k * k,
         tolerance=TOLERANCE[dtype],
@@ -174,7 +133,8 @@ def gaussian_row(device: str, shape: tuple[int, ...], k: int) -> Row:
             )
         elif one_plane(device, shape, torch.float32):
             out += cupyx_candidate(
-                lambda cupy, ndimage: partial(ndimage.gaussian_filter, sigma=sigma, mode="mirror", truncate=r / sigma)
+                lambda cupy, ndimage: partial(ndimage.gaussian_filter, sigma=sigma, mode="mirror", truncate=r / sigma),
+                spatial=2,
             )
         return out
 
@@ -185,7 +145,8 @@ def gaussian_row(device: str, shape: tuple[int, ...], k: int) -> Row:
         dtype=torch.float32,
         ours=lambda x: torch_conv.gaussian_blur2d(x, k, sigma),
         rivals=rivals,
-        reference=partial(two_passes, taps=taps),
+        reference=lambda piece: correlate_axes(piece, taps),
+        border="reflect",
         halo=r,
         taps=2 * k,
         tolerance=TOLERANCE[torch.float32],
@@ -227,7 +188,7 @@ def box_row(device: str, shape: tuple[int, ...], k: int) -> Row:
             )
         elif one_plane(device, shape, torch.float32):
             out += cupyx_candidate(
-                lambda cupy, ndimage: partial(ndimage.uniform_filter, size=k, mode="constant", origin=-even)
+                lambda cupy, ndimage: partial(ndimage.uniform_filter, size=k, mode="constant", origin=-even), spatial=2
             )
         return out
 
@@ -238,8 +199,9 @@ def box_row(device: str, shape: tuple[int, ...], k: int) -> Row:
         dtype=torch.float32,
         ours=lambda x: torch_conv.box_blur(x, k, "constant"),
         rivals=rivals,
-        reference=two_passes,
-        halo=k,
+        reference=lambda piece: correlate_axes(piece, torch.full((k,), 1 / k, dtype=torch.float64))[even:, even:],
+        border="constant",
+        halo=after,
         taps=2,  # two additions a pixel and axis, whatever the size
         tolerance=BOX_TOLERANCE,
     )
@@ -271,53 +233,5 @@ def rows(device: str) -> list[Row]:
     ]
 
 
-def line(result: common.Result) -> str:
-    ours, rival = result.timings["torch_conv"], result.timings[result.best_rival]
-    return (
-        f"{result.device:4}  {result.name:32} {ours.median_us:10.1f} us ±{ours.iqr_us:6.1f}"
-        f"  {100 * result.copy_fraction:5.1f} % of copy  {result.speedup:7.2f} x {result.best_rival}"
-        f" ({rival.median_us:.1f} us)  error {ours.max_error:.1e}"
-        + ("" if ours.extra_bytes is None else f"  extra {ours.extra_bytes / 2**20:.1f} MiB")
-        + ("" if ours.host_us is None else f"  host {ours.host_us:.1f} us")
-        + ("" if result.correct else "  WRONG")
-    )
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--device", choices=["cuda", "cpu", "all"], default="all", help="default: all there are")
-    parser.add_argument("--rows", metavar="PATTERN", default="*", help="only the rows whose name matches (shell style)")
-    parser.add_argument("--rounds", type=int, default=7, help="interleaved rounds, at least 5 (default: %(default)s)")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the results here as well")
-    parser.add_argument("--list", action="store_true", help="print the rows' names and stop")
-    args = parser.parse_args()
-    if args.rounds < 5:
-        parser.error("--rounds must be at least 5")
-    if args.device == "cuda" and not torch.cuda.is_available():
-        parser.error("torch sees no CUDA device here")
-    devices = ["cuda", "cpu"] if args.device == "all" else [args.device]
-    devices = [d for d in devices if d == "cpu" or torch.cuda.is_available()]
-    chosen = [r for d in devices for r in rows(d) if fnmatch.fnmatch(r.name, f"*{args.rows}*")]
-    if not chosen:
-        parser.error(f"no row matches {args.rows!r}; --list prints the names")
-    if args.list:
-        print("\n".join(f"{r.device:4}  {r.name}" for r in chosen))
-        return 0
-
-    start = time.perf_counter()
-    imports = common.import_seconds("torch_conv", after="torch", rounds=args.rounds)
-    print(f"import torch_conv after torch: {1e3 * statistics.median(imports):.0f} ms", flush=True)
-    results = []
-    with torch.inference_mode():
-        for row in chosen:
-            results.append(common.measure(row, args.rounds))
-            print(line(results[-1]), flush=True)
-    print(f"{len(results)} rows in {time.perf_counter() - start:.0f} s")
-    if args.json:
-        extra = {"import_seconds": statistics.median(imports)}
-        common.write_json(args.json, "filter2d", common.metadata(args.rounds), results, extra)
-    return 0 if all(r.correct for r in results) else 1
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main("filter2d", __doc__, rows, imports=True))

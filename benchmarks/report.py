@@ -2,6 +2,7 @@
 
 python benchmarks/report.py            # rewrite
 python benchmarks/report.py --check    # only say whether README.md is up to date (exit status 1 if not)
+python benchmarks/report.py --figure   # draw the time over the size of a volume as well, into docs/ (matplotlib)
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +19,23 @@ README = ROOT / "README.md"
 RESULTS = ROOT / "benchmarks" / "results"
 BEGIN, END = "<!-- measured: begin, written by benchmarks/report.py -->", "<!-- measured: end -->"
 
-HEADINGS = ["workload", "torch_conv", "of copy", "F.conv2d", "with TF32", "best other", "× the best", "extra memory"]
+FIGURE = ROOT / "docs" / "sizes3d.png"  # of the rows of filter3d that belong to a series
+
+# benchmark: (what its captions begin with, the convolution it is compared with), in the README's order
+BENCHMARKS = {
+    "filter2d": ("", "F.conv2d"),
+    "filter3d": ("Volumes, ", "F.conv3d"),
+    "depthwise3d": ("Depthwise 3-D convolutions, ", "F.conv3d"),
+}
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true", help="change nothing; status 1 if README.md is out of date")
+    parser.add_argument("--figure", action="store_true", help=f"draw {FIGURE.relative_to(ROOT)} first")
     args = parser.parse_args()
+    if args.figure:
+        draw()
     text = README.read_text()
     head, begin, rest = text.partition(BEGIN)
     _, end, tail = rest.partition(END)
@@ -40,50 +52,115 @@ def main() -> int:
 
 
 def tables() -> str:
-    """All results in Markdown, one table per file and device."""
+    """All results in Markdown: by benchmark, one table per file and device."""
+    found = documents()
     parts = []
-    for path in sorted(RESULTS.glob("*.json")):
-        document = json.loads(path.read_text())
-        if document["benchmark"] != "filter2d":
-            continue
-        meta = document["metadata"]
-        for device in ("cuda", "cpu"):
-            rows = [r for r in document["rows"] if r["device"] == device]
-            if rows:
-                parts.append(caption(meta, device) + "\n\n" + table(rows))
+    for benchmark in BENCHMARKS:
+        for document in found:
+            if document["benchmark"] != benchmark:
+                continue
+            for device in ("cuda", "cpu"):
+                rows = [r for r in document["rows"] if r["device"] == device and listed(r)]
+                if rows:
+                    parts.append(caption(document, device) + "\n\n" + table(rows, BENCHMARKS[benchmark][1]))
+        if benchmark == "filter3d" and FIGURE.exists():
+            text = "Time per voxel and share of the copy's speed over the size of a volume"
+            parts.append(f"![{text}]({FIGURE.relative_to(ROOT)})")
     return "\n\n".join(parts) or "No measurement is in `benchmarks/results` yet."
 
 
-def caption(meta: dict[str, Any], device: str) -> str:
+def documents() -> list[dict[str, Any]]:
+    return [json.loads(path.read_text()) for path in sorted(RESULTS.glob("*.json"))]
+
+
+def listed(row: dict[str, Any]) -> bool:
+    """False for what is only a point of the figure."""
+    return not row.get("series") or row["best_rival"] is not None
+
+
+def caption(document: dict[str, Any], device: str) -> str:
+    meta = document["metadata"]
     machine, libraries = f"{meta['cpu']}, {meta['threads']} threads", f"torch {meta['torch']}"
     if device == "cuda":
         machine, libraries = f"{meta['gpu']}, driver {meta['driver']}", f"{libraries}, cuDNN {meta['cudnn']}"
-    return f"**{machine}** ({libraries}; {meta['date'][:10]}, commit {meta['commit'] or 'unknown'}):"
+    what = BENCHMARKS[document["benchmark"]][0]
+    return f"**{what}{machine}** ({libraries}; {meta['date'][:10]}, commit {meta['commit'] or 'unknown'}):"
 
 
-def table(rows: list[dict[str, Any]]) -> str:
-    lines = [HEADINGS, ["---", *["--:"] * (len(HEADINGS) - 1)], *map(cells, rows)]
+def table(rows: list[dict[str, Any]], conv: str) -> str:
+    headings = ["workload", "torch_conv", "of copy", conv, "with TF32", "best other", "× the best", "extra memory"]
+    fma = any(r.get("fma_fraction") for r in rows)
+    if fma:
+        headings.insert(3, "of FMA")
+    lines = [headings, ["---", *["--:"] * (len(headings) - 1)], *(cells(r, conv, fma) for r in rows)]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def cells(row: dict[str, Any]) -> list[str]:
+def cells(row: dict[str, Any], conv: str, fma: bool) -> list[str]:
     timings = row["timings"]
     ours = timings["torch_conv"]
-    conv = [t["median_us"] for n, t in timings.items() if n.startswith("F.conv2d") and not n.endswith("TF32")]
-    tf32 = [t["median_us"] for n, t in timings.items() if n.endswith("TF32")]
-    shown = ("torch_conv", row["copy"], "copy_", "add")
-    others = {n: t["median_us"] for n, t in timings.items() if n not in shown and not n.startswith("F.conv2d")}
+    plain = [t["median_us"] for n, t in timings.items() if n.startswith(conv) and not n.endswith("TF32")]
+    tf32 = [t["median_us"] for n, t in timings.items() if n.startswith(conv) and n.endswith("TF32")]
+    shown = ("torch_conv", "copy_", "add")
+    others = {n: t["median_us"] for n, t in timings.items() if n not in shown and not n.startswith(conv)}
     other = min(others, key=others.__getitem__, default=None)
+    speedup = f"{row['speedup']:.1f}" if row["speedup"] is not None else ""
     return [
         row["name"] + (" (in L2)" if row["resident"] else ""),
         time(ours["median_us"]),
         f"{100 * row['copy_fraction']:.0f} %",
-        time(min(conv)) if conv else "",
+        *([f"{100 * row['fma_fraction']:.0f} %" if row.get("fma_fraction") else ""] if fma else []),
+        time(min(plain)) if plain else "",
         time(min(tf32)) if tf32 else "",
         f"{time(others[other])} ({other})" if other else "",
-        f"{row['speedup']:.1f}" + ("" if row["correct"] else " **wrong result**"),
+        speedup + ("" if row["correct"] else " **wrong result**"),
         "" if ours["extra_bytes"] is None else f"{ours['extra_bytes'] / 2**20:.0f} MiB" if ours["extra_bytes"] else "0",
     ]
+
+
+def draw() -> None:
+    """Time per voxel and share of the copy's speed over the volume's size: no step where the volume leaves L2."""
+    from matplotlib.figure import Figure
+
+    document = next((d for d in documents() if d["benchmark"] == "filter3d" and d["metadata"]["gpu"]), None)
+    if document is None:
+        sys.exit("report: no results/filter3d-*.json was measured on a GPU")
+    rows = [r for r in document["rows"] if r["series"] and r["device"] == "cuda"]
+    canvas = Figure(figsize=(10, 4), layout="constrained")
+    time_axes, copy_axes = canvas.subplots(1, 2)
+    for i, series in enumerate(dict.fromkeys(r["series"] for r in rows)):
+        own = sorted((r for r in rows if r["series"] == series), key=lambda r: prod(r["shape"]))
+        sides = [r["shape"][-1] for r in own]
+        name = series.removeprefix("filter3d ")
+        time_axes.plot(
+            sides, [per_voxel(r, "torch_conv") for r in own], "o-", color=f"C{i}", label=f"torch_conv {name}"
+        )
+        copy_axes.plot(sides, [100 * r["copy_fraction"] for r in own], "o-", color=f"C{i}", label=f"torch_conv {name}")
+        conv = [r for r in own if "F.conv3d" in r["timings"]]
+        if conv:
+            times = [per_voxel(r, "F.conv3d") for r in conv]
+            time_axes.plot([r["shape"][-1] for r in conv], times, "s:", color=f"C{i}", label=f"F.conv3d {name}")
+    copies = {r["shape"][-1]: per_voxel(r, r["copy"]) for r in rows}
+    time_axes.plot(sorted(copies), [copies[side] for side in sorted(copies)], "--", color="gray", label="copy")
+    time_axes.set(title="time per voxel", ylabel="ps", yscale="log")
+    low, high = time_axes.get_ylim()
+    ticks = [n * 10**e for e in range(4) for n in (1, 2, 5) if low <= n * 10**e <= high]
+    time_axes.set_yticks(ticks, [str(tick) for tick in ticks])
+    copy_axes.set(title="of the copy's speed", ylabel="%", ylim=(0, 105))
+    side_of_l2 = (document["metadata"]["l2_bytes"] / 8) ** (1 / 3)
+    for axes in (time_axes, copy_axes):
+        axes.axvline(side_of_l2, color="gray", linewidth=0.8, alpha=0.6)
+        axes.set(xlabel="side of the cube, voxels; the line: input and output fill L2", xscale="log")
+        axes.set_xticks(sorted(copies), [str(side) for side in sorted(copies)])
+        axes.minorticks_off()
+        axes.grid(alpha=0.3)
+        axes.legend(fontsize=9)
+    canvas.suptitle(f"float32 volumes of n³ voxels, {document['metadata']['gpu']}")
+    canvas.savefig(FIGURE, dpi=110)
+
+
+def per_voxel(row: dict[str, Any], name: str) -> float:
+    return row["timings"][name]["median_us"] * 1e6 / prod(row["shape"])
 
 
 def time(us: float) -> str:

@@ -1,0 +1,90 @@
+"""The float64 check: what a result must be on two crops of the image, computed tap by tap from the same buffer."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+
+SIDE = {2: 64, 3: 32}  # of a crop, by the number of spatial dimensions
+
+Crop = tuple[tuple[slice, ...], Tensor]  # where it lies, and its float64 values
+
+
+def crops(
+    x: Tensor, spatial: int, halo: int, border: str, reference: Callable[[Tensor], Tensor], rounds: bool
+) -> list[Crop]:
+    """Two crops of the last image of `x`: its first corner, with the border, and its middle."""
+    image = last_image(x, spatial)
+    out = []
+    for middle in (False, True):
+        starts = [max(n - SIDE[spatial], 0) // 2 if middle else 0 for n in image.shape]
+        stops = [min(start + SIDE[spatial], n) for start, n in zip(starts, image.shape, strict=True)]
+        values = reference(extended(image, starts, stops, halo, border))
+        if rounds:
+            limits = torch.iinfo(x.dtype)
+            values = values.round().clamp(limits.min, limits.max)
+        out.append((tuple(map(slice, starts, stops)), values))
+    return out
+
+
+def max_error(result: Tensor, expected: Sequence[Crop]) -> float:
+    """The largest difference on the crops, of the result's last image."""
+    image = last_image(result, len(expected[0][0]))
+    return max(
+        float((as_signed(image)[where].cpu().view(image.dtype).double() - e).abs().max()) for where, e in expected
+    )
+
+
+def last_image(x: Tensor, spatial: int) -> Tensor:
+    return x[(-1,) * (x.dim() - spatial)]
+
+
+def extended(image: Tensor, starts: Sequence[int], stops: Sequence[int], halo: int, border: str) -> Tensor:
+    """The crop [starts, stops) with `halo` more pixels on every side, beyond the image as the border says; float64."""
+    piece, outside = as_signed(image), []
+    for axis, (start, stop, n) in enumerate(zip(starts, stops, image.shape, strict=True)):
+        index = torch.arange(start - halo, stop + halo)
+        outside.append(torch.nonzero((index < 0) | (index >= n))[:, 0])
+        piece = piece.index_select(axis, border_index(index, n, border).to(image.device))
+    piece = piece.cpu().view(image.dtype).double()
+    if border == "constant":
+        for axis, index in enumerate(outside):
+            piece.index_fill_(axis, index, 0.0)
+    return piece
+
+
+def border_index(index: Tensor, n: int, border: str) -> Tensor:
+    if border in ("constant", "replicate"):
+        return index.clamp(0, n - 1)
+    if border == "circular":
+        return index.remainder(n)
+    if border == "symmetric":
+        index = index.remainder(2 * n)
+        return torch.minimum(index, 2 * n - 1 - index)
+    assert border == "reflect", border
+    index = index.remainder(max(2 * (n - 1), 1))
+    return torch.minimum(index, 2 * (n - 1) - index)
+
+
+def correlate(piece: Tensor, window: Tensor) -> Tensor:
+    """Every place where the window lies fully inside: plain sums, tap by tap."""
+    sizes = [n - k + 1 for n, k in zip(piece.shape, window.shape, strict=True)]
+    total = torch.zeros(sizes, dtype=torch.float64)
+    for tap in itertools.product(*map(range, window.shape)):
+        total.add_(piece[tuple(slice(i, i + n) for i, n in zip(tap, sizes, strict=True))], alpha=float(window[tap]))
+    return total
+
+
+def correlate_axes(piece: Tensor, taps: Tensor) -> Tensor:
+    """`correlate` with the same taps along every axis in turn."""
+    for axis in range(piece.dim()):
+        piece = correlate(piece, taps.view([-1 if a == axis else 1 for a in range(piece.dim())]))
+    return piece
+
+
+def as_signed(x: Tensor) -> Tensor:
+    """The same bits, for what torch cannot do with uint16: adding and indexing."""
+    return x.view(torch.int16) if x.dtype == torch.uint16 else x

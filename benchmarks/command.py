@@ -1,0 +1,138 @@
+"""What the benchmark scripts share as programs: options, lines on the screen, JSON with metadata."""
+
+from __future__ import annotations
+
+import argparse
+import fnmatch
+import json
+import platform
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from math import inf
+from pathlib import Path
+from typing import Any
+
+import torch
+from common import Result, Row, first_line, measure
+
+from torch_conv.cli.ladder import metadata as machine
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def main(
+    benchmark: str,
+    description: str | None,
+    rows: Callable[[str], list[Row]],
+    budget_s: float = inf,
+    imports: bool = False,
+) -> int:
+    """Measures what the command line asks for; exit status 1 if a result of ours is wrong or a row fails.
+
+    After `budget_s` seconds the rows that are left get no rivals. `imports` measures the time of the import as well.
+    """
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", choices=["cuda", "cpu", "all"], default="all", help="default: all there are")
+    parser.add_argument("--rows", metavar="PATTERN", default="*", help="only the rows whose name matches (shell style)")
+    parser.add_argument("--rounds", type=int, default=7, help="interleaved rounds, at least 5 (default: %(default)s)")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the results here as well")
+    parser.add_argument("--list", action="store_true", help="print the rows' names and stop")
+    args = parser.parse_args()
+    if args.rounds < 5:
+        parser.error("--rounds must be at least 5")
+    if args.device == "cuda" and not torch.cuda.is_available():
+        parser.error("torch sees no CUDA device here")
+    devices = ["cuda", "cpu"] if args.device == "all" else [args.device]
+    devices = [d for d in devices if d == "cpu" or torch.cuda.is_available()]
+    chosen = [r for d in devices for r in rows(d) if fnmatch.fnmatch(r.name, f"*{args.rows}*")]
+    if not chosen:
+        parser.error(f"no row matches {args.rows!r}; --list prints the names")
+    if args.list:
+        print("\n".join(f"{r.device:4}  {r.name}" for r in chosen))
+        return 0
+
+    start = time.perf_counter()
+    extra = {}
+    if imports:
+        seconds = statistics.median(import_seconds("torch_conv", after="torch", rounds=args.rounds))
+        extra["import_seconds"] = seconds
+        print(f"import torch_conv after torch: {1e3 * seconds:.0f} ms", flush=True)
+    results: list[Result] = []
+    with torch.inference_mode():
+        for row in chosen:
+            try:
+                results.append(measure(row, args.rounds, start + budget_s))
+            except (RuntimeError, ValueError, TypeError) as error:  # the other rows are worth having
+                print(f"{row.device:4}  {row.name:46} FAILED: {first_line(error)}", flush=True)
+                continue
+            print(line(results[-1]), flush=True)
+            for name, why in results[-1].left_out.items():
+                print(f"      left out: {name}: {why}", flush=True)
+            if row.device == "cuda":
+                torch.cuda.empty_cache()
+    print(f"{len(results)} of {len(chosen)} rows in {time.perf_counter() - start:.0f} s")
+    if args.json:
+        write_json(args.json, benchmark, metadata(args.rounds), results, extra)
+    return 0 if len(results) == len(chosen) and all(r.correct for r in results) else 1
+
+
+def line(result: Result) -> str:
+    ours = result.timings["torch_conv"]
+    parts = [
+        f"{result.device:4}  {result.name:46} {ours.median_us:10.1f} us ±{ours.iqr_us:6.1f}",
+        f"{100 * result.copy_fraction:5.1f} % of copy",
+    ]
+    if result.fma_fraction is not None:
+        parts.append(f"{100 * result.fma_fraction:4.1f} % of FMA")
+    if result.best_rival is None:
+        parts.append("no rival")
+    else:
+        rival = result.timings[result.best_rival]
+        parts.append(f"{result.speedup:7.2f} x {result.best_rival} ({rival.median_us:.1f} us)")
+    parts.append(f"error {ours.max_error:.1e}")
+    if ours.extra_bytes is not None:
+        parts.append(f"extra {ours.extra_bytes / 2**20:.1f} MiB")
+    if ours.host_us is not None:
+        parts.append(f"host {ours.host_us:.1f} us")
+    if not result.correct:
+        parts.append("WRONG")
+    return "  ".join(parts)
+
+
+# ---- results ---------------------------------------------------------------------------------------------------------
+
+
+def import_seconds(package: str, after: str, rounds: int) -> list[float]:
+    """Time of `import package` in fresh interpreters that have already imported `after`."""
+    code = f"import time, {after}; t = time.perf_counter(); import {package}; print(time.perf_counter() - t)"
+    run = [sys.executable, "-c", code]
+    return [
+        float(subprocess.run(run, cwd=ROOT, check=True, capture_output=True, text=True).stdout) for _ in range(rounds)
+    ]
+
+
+def processor() -> str:
+    for text in Path("/proc/cpuinfo").read_text().splitlines():
+        if text.startswith("model name"):
+            return text.split(":", 1)[1].strip()
+    return platform.machine()
+
+
+def metadata(rounds: int) -> dict[str, Any]:
+    """What every result says about where it was measured."""
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    facts = {**machine(device, rounds), "cpu": processor()}
+    del facts["dtype"]  # every row has its own
+    if device.type == "cuda":
+        facts["l2_bytes"] = torch.cuda.get_device_properties(device).L2_cache_size
+    return facts
+
+
+def write_json(path: Path, benchmark: str, meta: dict[str, Any], results: list[Result], extra: dict[str, Any]) -> None:
+    document = {"benchmark": benchmark, "metadata": meta, **extra, "rows": [asdict(r) for r in results]}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(document, indent=1) + "\n")

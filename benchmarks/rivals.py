@@ -1,0 +1,124 @@
+"""The rivals at their best: convolutions by cuDNN, compiled sums, and the libraries that are installed here."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from common import Candidate
+from torch import Tensor
+
+# One kernel is compiled at a time: a pool of compiler processes costs more than it brings.
+os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
+COMPILE_LIMIT_S = 20.0
+
+Make = Callable[[Any], Callable[[Any], Any]]
+
+
+def images(x: Tensor, spatial: int) -> Tensor:
+    """Leading dimensions as (N * C, 1): one window for all is torch's single-channel convolution."""
+    return x.reshape(-1, 1, *x.shape[-spatial:])
+
+
+def cudnn(tf32: bool) -> Callable[[], Any]:
+    return partial(torch.backends.cudnn.flags, enabled=True, benchmark=True, deterministic=False, allow_tf32=tf32)
+
+
+def conv_candidates(
+    name: str,
+    device: str,
+    dtype: torch.dtype,
+    call: Callable[[Tensor], Any],
+    prepare: Callable[[Tensor], Any],
+    tf32: bool = True,
+) -> list[Candidate]:
+    """`call`, its convolutions with TF32 off and, where that is wanted and changes anything, on."""
+    both = tf32 and device == "cuda" and dtype == torch.float32
+    return [
+        Candidate(name + " TF32" * on, call, prepare=prepare, context=cudnn(on))
+        for on in ((False, True) if both else (False,))
+    ]
+
+
+def compiled(call: Callable[[Tensor], Tensor], prepare: Callable[[Tensor], Any] = lambda x: x) -> Candidate:
+    """`call` through torch.compile for these very sizes; left out where that takes too long."""
+    return Candidate("torch.compile", torch.compile(call, dynamic=False), prepare=prepare, limit_s=COMPILE_LIMIT_S)
+
+
+def shifted_sum(x: Tensor, window: Sequence[Any], spatial: int) -> Tensor:
+    """A correlation with zeros outside as one sum of shifted slices, which a compiler makes one kernel of.
+
+    The window is nested lists of numbers, or of tensors that broadcast against the image; odd in every axis.
+    """
+    sizes = []
+    level: Any = window
+    for _ in range(spatial):
+        sizes.append(len(level))
+        level = level[0]
+    shape = x.shape[-spatial:]
+    padded = F.pad(x.float(), [k // 2 for k in reversed(sizes) for _ in range(2)])
+    total = None
+    for tap in itertools.product(*map(range, sizes)):
+        weight: Any = window
+        for i in tap:
+            weight = weight[i]
+        if isinstance(weight, float) and weight == 0:
+            continue
+        where: Any = (..., *(slice(i, i + n) for i, n in zip(tap, shape, strict=True)))
+        term = weight * padded[where]
+        total = term if total is None else total + term
+    assert total is not None
+    return total.to(x.dtype)
+
+
+def cupyx_candidate(make: Callable[[Any, Any], Callable[[Any], Any]], spatial: int) -> list[Candidate]:
+    """`make(cupy, cupyx.scipy.ndimage)` on torch's stream, where cupy is installed; it cannot be captured."""
+    try:
+        import cupy
+        from cupyx.scipy import ndimage
+    except ImportError:
+        return []
+    call = make(cupy, ndimage)
+
+    def run(x: Any) -> Any:
+        with cupy.cuda.ExternalStream(torch.cuda.current_stream().cuda_stream):
+            return call(x)
+
+    def prepare(x: Tensor) -> Any:
+        return cupy.from_dlpack(x.view(x.shape[-spatial:]))
+
+    return [Candidate("cupyx", run, prepare=prepare, result=torch.from_dlpack, graph=False)]
+
+
+def opencv_candidate(make: Make) -> list[Candidate]:
+    """`make(cv2)` on as many threads as torch has, where OpenCV is installed."""
+    try:
+        import cv2
+    except ImportError:
+        return []
+    cv2.setNumThreads(torch.get_num_threads())
+    return [Candidate("OpenCV", make(cv2), prepare=lambda x: x[0, 0].numpy(), result=torch.from_numpy)]
+
+
+def scipy_candidate(make: Make, spatial: int) -> list[Candidate]:
+    """`make(scipy.ndimage)`, which has one thread, where SciPy is installed."""
+    try:
+        from scipy import ndimage
+    except ImportError:
+        return []
+    prepare = lambda x: x.view(x.shape[-spatial:]).numpy()  # noqa: E731
+    return [Candidate("scipy", make(ndimage), prepare=prepare, result=torch.from_numpy)]
+
+
+def kornia_candidate(make: Make) -> list[Candidate]:
+    """`make(kornia.filters)`, its convolutions with TF32 off, where kornia is installed."""
+    try:
+        import kornia.filters
+    except ImportError:
+        return []
+    return [Candidate("kornia", make(kornia.filters), context=cudnn(False))]
