@@ -14,8 +14,7 @@ extern template void launch<uint16_t>(const Direct&, const Plan&, cudaStream_t);
 Plan plan_cuda(const Direct& p, const Arch& arch, const char* variant) { return plan(p, arch, variant); }
 
 void run_cuda(const Direct& p, const Plan& plan, void*, void* stream) {
-  with_type(p.in.dtype,
-            [&](auto zero) { launch<decltype(zero)>(p, plan, static_cast<cudaStream_t>(stream)); });
+  with_type(p.in.dtype, [&](auto zero) { launch<decltype(zero)>(p, plan, static_cast<cudaStream_t>(stream)); });
 }
 
 }  // namespace torch_conv::direct3d

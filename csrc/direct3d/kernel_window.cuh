@@ -4,9 +4,10 @@
 //   +--------------------------+  -          planes one after the other; the loader warps bring the next plane and its
 //   | halo                     |  |          taps meanwhile, border map and conversion included.
 //   |   +------------------+   |  | height
-//   |   | warp 0 .. warp 3 |   |  | + kh     A lane owns 4 neighbours of `Groups` x `Rows` rows of sums. A row of pixels
-//   |   +------------------+   |  | - 1      is read once, four at a time, and added to each of the rows of sums that
-//   |                          |  |          see it, with the taps of that row (a broadcast read of four, used for all
+//   |   | warp 0 .. warp 3 |   |  | + kh     A lane owns 4 neighbours of `Groups` x `Rows` rows of sums. A row of
+//   pixels |   +------------------+   |  | - 1      is read once, four at a time, and added to each of the rows of sums
+//   that |                          |  |          see it, with the taps of that row (a broadcast read of four, used for
+//   all
 //   +--------------------------+  -          groups). The rows that see it are known at compile time: no branches
 //   | taps, rows padded to 4   |             between the multiply-adds.
 //   +--------------------------+
@@ -74,7 +75,7 @@ __device__ __forceinline__ void add_pixels(const A* from, const A* taps, int kw,
   read_left(x, 0);
   if (Groups == 1 && rest > 0) read_left(last, whole), read(last, whole);
   int j = 0;
-#pragma unroll (Groups == 1 ? 3 : 2)
+#pragma unroll(Groups == 1 ? 3 : 2)
   for (; j < whole; j += 4) {
     read(x, j);
     add(x, 0), add(x, 1), add(x, 2), add(x, 3);
@@ -128,8 +129,7 @@ __device__ __forceinline__ void add_plane(const A* from, const A* taps, int kh, 
 #pragma unroll
         for (int o = 0; o < Rows; ++o)
 #pragma unroll
-          for (int q = 0; q < 4; ++q)
-            sum[g][o][q] = fma(tap, from[(g * Rows + o + i) * pitch + q + j], sum[g][o][q]);
+          for (int q = 0; q < 4; ++q) sum[g][o][q] = fma(tap, from[(g * Rows + o + i) * pitch + q + j], sum[g][o][q]);
     }
 }
 

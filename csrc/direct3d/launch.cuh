@@ -3,8 +3,10 @@
 
 #include <climits>
 
+#include "direct3d/kernel_channels.cuh"
 #include "direct3d/kernel_general.cuh"
 #include "direct3d/kernel_march.cuh"
+#include "direct3d/kernel_planes.cuh"
 #include "direct3d/kernel_window.cuh"
 
 namespace torch_conv::direct3d {
@@ -22,9 +24,9 @@ inline ParamTaps param_taps(const Direct& p) {
   return ParamTaps::from(p.taps, per_channel * channels * samples * (p.in.dtype == Dtype::f64 ? 8 : 4));
 }
 
-template <typename T, int K, bool kWide, bool kBulk>
+template <typename T, int K, bool kWide, bool kPatched, bool kBulk>
 void launch_march(const Direct& p, const Plan& plan, cudaStream_t stream) {
-  constexpr MarchShape shape = march_shape(sizeof(T), K, kWide);
+  constexpr MarchShape shape = march_shape(sizeof(T), K, kWide, kPatched);
   const int stages = (plan.shared_bytes - march_tap_bytes(K)) / shape.stage_bytes(sizeof(T), K);
   CUtensorMap map{}, side{};
   if (kBulk) {
@@ -37,13 +39,24 @@ void launch_march(const Direct& p, const Plan& plan, cudaStream_t stream) {
   launch_check("direct3d_march");
 }
 
+template <typename T, int K, bool kWide, bool kPatched>
+bool launch_march_if(const Direct& p, const Plan& plan, cudaStream_t stream) {
+  constexpr MarchShape shape = march_shape(sizeof(T), K, kWide, kPatched);
+  if (plan.tile_w != shape.width() || plan.tile_h != shape.height()) return false;
+  if (std::strcmp(plan.variant, "march_tma") == 0) launch_march<T, K, kWide, kPatched, true>(p, plan, stream);
+  else launch_march<T, K, kWide, kPatched, false>(p, plan, stream);
+  return true;
+}
+
 template <typename T, int K>
 void launch_march(const Direct& p, const Plan& plan, cudaStream_t stream) {
-  const bool bulk = std::strcmp(plan.variant, "march_tma") == 0;
+  if (launch_march_if<T, K, false, false>(p, plan, stream)) return;
   if constexpr (K == 3 && sizeof(T) > 1)
-    if (plan.tile_w == march_shape(sizeof(T), K, true).width())
-      return bulk ? launch_march<T, K, true, true>(p, plan, stream) : launch_march<T, K, true, false>(p, plan, stream);
-  return bulk ? launch_march<T, K, false, true>(p, plan, stream) : launch_march<T, K, false, false>(p, plan, stream);
+    if (launch_march_if<T, K, true, false>(p, plan, stream)) return;
+  if constexpr (K == 3 && sizeof(T) == 4)
+    if (launch_march_if<T, K, false, true>(p, plan, stream) || launch_march_if<T, K, true, true>(p, plan, stream))
+      return;
+  throw std::runtime_error("torch_conv: direct3d has no instance for its own plan");
 }
 
 template <typename T>
@@ -65,12 +78,13 @@ void launch_window(const Direct& p, const Plan& plan, cudaStream_t stream) {
                         .tap_pitch = int(shape.tap_pitch),
                         .tiles_x = int(ceil_div(p.out.w, plan.tile_w)),
                         .tiles_y = int(ceil_div(p.out.h, plan.tile_h)),
-                        .width_log2 = shape.width == 128 ? 7 : shape.width == 64 ? 6 : 5,
+                        .width_log2 = shape.width == 128  ? 7
+                                      : shape.width == 64 ? 6
+                                                          : 5,
                         .in_per_group = int(p.in.c / p.groups),
                         .out_per_group = int(p.out.c / p.groups)};
   allow_shared(direct3d_window<T, Rows, Groups>, plan.shared_bytes);
-  direct3d_window<T, Rows, Groups>
-      <<<grid_of(plan), plan.threads, plan.shared_bytes, stream>>>(args, param_taps(p));
+  direct3d_window<T, Rows, Groups><<<grid_of(plan), plan.threads, plan.shared_bytes, stream>>>(args, param_taps(p));
   launch_check("direct3d_window");
 }
 
@@ -95,6 +109,10 @@ void launch(const Direct& p, const Plan& plan, cudaStream_t stream) {
   if (is("window")) {
     if (plan.tile_h == window_shape(p, 8).height) return launch_window<T, 4, 2>(p, plan, stream);
     return launch_window<T, 2, 1>(p, plan, stream);
+  }
+  if constexpr (std::is_same_v<T, float> || std::is_same_v<T, half_t> || std::is_same_v<T, bhalf_t>) {
+    if (is("channels")) return launch_channels<T>(p, plan, stream);
+    if (is("planes")) return launch_planes<T>(p, plan, stream);
   }
   if constexpr (!std::is_same_v<T, double>)
     if (is("march_tma") || is("march")) return launch_march<T>(p, plan, stream);

@@ -6,6 +6,8 @@
 
 #include "core/rooms.h"
 #include "core/tma.h"
+#include "direct3d/channels.h"
+#include "direct3d/planes.h"
 
 namespace torch_conv::direct3d {
 
@@ -39,14 +41,23 @@ constexpr MarchShape shape_of(int code) {
   return {code & 15, code >> 4 & 15, code >> 8 & 15, code >> 12 & 15, code >> 16 & 15, code >> 20 & 15, code >> 24};
 }
 
-// `wide`: tiles of 256 columns, for rows that fill them.
-constexpr MarchShape march_shape(int bytes, int k, bool wide) {
+// `wide`: tiles of 256 columns, for rows that fill them. `patched`: planes are patched at the edges.
+// Measured on one NVIDIA H200, 256^3 / 512^3. 3^3 float32: one block of 12 warps a multiprocessor and tiles of 256 x 12
+// 38 / 274 us (87 / 91 % of copy), two blocks of 9 warps and tiles of 128 x 16 40 / 279 us, four of 5 warps 46 / 346
+// us; patched planes, reflect: tiles of 256 x 16 42 / 281 us, of 256 x 12 44 / 300 us, and with one loader 76 / 443 us.
+// 3^3 float16: 8 x 4 pixels a lane 30 / 193 us, 4 x 4 30 / 202 us. 5^3: 4 x 4 pixels 104 us, 4 x 2 106 us (256^3). 7^3:
+// 4 x 2 pixels and two blocks of 4 computing warps 262-278 us, three blocks (128 registers, spills) 293 us, 4 x 3
+// pixels 298 us.
+constexpr MarchShape march_shape(int bytes, int k, bool wide, bool patched) {
   MarchShape s{.pixels = 4, .rows = 4, .warps_x = 1, .warps_y = 4, .stages = 4, .resident = 2, .loaders = 2};
   if (k == 7) s.rows = 2;
   if (bytes == 1) s.pixels = 8, s.rows = k == 3 ? 2 : 1;
   if (k > 3 || bytes == 1) return s;
-  if (bytes == 4) s.rows = 3, s.warps_x = wide ? 2 : 1, s.warps_y = wide ? 4 : 8, s.resident = 1, s.loaders = 4;
-  else s.pixels = wide ? 8 : 4;
+  if (bytes == 2) {
+    s.pixels = wide ? 8 : 4;
+  } else {
+    s.rows = patched ? 4 : 3, s.warps_x = wide ? 2 : 1, s.warps_y = wide ? 4 : 8, s.resident = 1, s.loaders = 4;
+  }
   return s;
 }
 
@@ -129,8 +140,9 @@ inline WindowShape window_shape(const Direct& p, int rows) {
 }
 
 inline bool window_serves(const Direct& p, const Arch& arch, int rows) {
-  return stride_one(p.place) && p.place.border != Border::skip && p.kh <= 512 && p.kw <= 512 && p.kd < (1 << 20) && p.in.w * p.in.stride_w < (int64_t(1) << 31) &&
-         window_shape(p, rows).bytes <= arch.shared_bytes && small_sides(p);
+  return stride_one(p.place) && p.place.border != Border::skip && p.kh <= 512 && p.kw <= 512 && p.kd < (1 << 20) &&
+         p.in.w * p.in.stride_w < (int64_t(1) << 31) && window_shape(p, rows).bytes <= arch.shared_bytes &&
+         small_sides(p);
 }
 
 // Rows of a lane of WINDOW: 8, or 2 where 8 would leave multiprocessors idle or not fit. 0: no window serves.
@@ -153,18 +165,27 @@ inline Plan plan(const Direct& p, const Arch& arch, const char* pinned) {
   plan.flops = 2.0 * double(p.kd * p.kh * p.kw * (p.in.c / p.groups)) * voxels;
 
   const auto chosen = [&](const char* name) { return *pinned == 0 || std::strcmp(pinned, name) == 0; };
+  if (chosen("channels") && channels_serves(p, arch)) {
+    plan_channels(p, arch, plan);
+    return plan;
+  }
+  if (chosen("planes") && planes_serves(p, arch) && (*pinned != 0 || planes_suits(p, arch))) {
+    plan_planes(p, arch, plan);
+    return plan;
+  }
   if (march_serves(p) && (chosen("march_tma") || chosen("march"))) {
     const bool bulk = chosen("march_tma") && march_tma_serves(p, arch);
     if (!bulk && !chosen("march")) return plan;
     const int k = int(p.kh);
     const int64_t columns = p.out.w + lead_columns(p);
     const bool wide = k == 3 && bytes > 1 && ceil_div(columns, 256) * 2 == ceil_div(columns, 128);
-    const MarchShape shape = march_shape(bytes, k, wide);
+    const Placement& at = p.place;
+    const bool patched = at.border != Border::zero_output && !(at.border == Border::constant && at.value == 0);
+    const MarchShape shape = march_shape(bytes, k, wide, patched);
     plan.variant = bulk ? "march_tma" : "march";
     plan.why = bulk ? "cubic window up to 7^3: planes arrive by bulk copies, sums march along z in registers"
                     : "cubic window up to 7^3, plain loads: no bulk copies, or rows not 16-byte aligned";
-    const int64_t tiles =
-        volumes * ceil_div(p.out.h, shape.height()) * ceil_div(columns, shape.width());
+    const int64_t tiles = volumes * ceil_div(p.out.h, shape.height()) * ceil_div(columns, shape.width());
     plan.tile_w = shape.width();
     plan.tile_h = shape.height();
     plan.tile_d = int(chunk_of(p.out.d, tiles, int64_t(arch.multiprocessors) * shape.resident, k, 3));

@@ -1,0 +1,253 @@
+// How MARCH brings the planes of a volume into its ring: arguments, layout of a plane, borders, bulk copies, plain
+// loads.
+#pragma once
+
+#include "core/device.cuh"
+#include "core/tma.h"
+#include "direct3d/plan.h"
+
+namespace torch_conv::direct3d {
+
+// Offsets inside a row fit into 32 bits; rows, planes and volumes are addressed with 64.
+template <typename T>
+struct VolumeArgs {
+  using A = acc_t<T>;
+  const T* in;
+  T* out;
+  int64_t in_n, in_c, in_d, in_h, out_n, out_c, out_d, out_h;  // strides
+  int d, h, w, depth_out, rows_out, columns_out;
+  int tiles_x, tiles_y, chunks, chunk;  // output planes of a chunk
+  int stages;
+  int lead;                       // the grid of tiles starts this many columns left of the output
+  int channels_out, multiplier;   // output channels; of them per input channel
+  int shift_z, shift_y, shift_x;  // input position of the window's middle tap, less the output position
+  Border border;
+  A value;
+  int64_t taps_n, taps_c;  // strides of the window
+  const A* bias;
+  bool vector_in, vector_out;  // rows are 16-byte aligned and hold whole packs
+};
+
+template <typename T>
+VolumeArgs<T> volume_args(const Direct& p, const Plan& plan, int stages) {
+  using A = acc_t<T>;
+  const int lead = lead_columns(p);
+  return {.in = static_cast<const T*>(p.in.data),
+          .out = static_cast<T*>(p.out.data),
+          .in_n = p.in.stride_n,
+          .in_c = p.in.stride_c,
+          .in_d = p.in.stride_d,
+          .in_h = p.in.stride_h,
+          .out_n = p.out.stride_n,
+          .out_c = p.out.stride_c,
+          .out_d = p.out.stride_d,
+          .out_h = p.out.stride_h,
+          .d = int(p.in.d),
+          .h = int(p.in.h),
+          .w = int(p.in.w),
+          .depth_out = int(p.out.d),
+          .rows_out = int(p.out.h),
+          .columns_out = int(p.out.w),
+          .tiles_x = int(ceil_div(p.out.w + lead, plan.tile_w)),
+          .tiles_y = int(ceil_div(p.out.h, plan.tile_h)),
+          .chunks = int(ceil_div(p.out.d, plan.tile_d)),
+          .chunk = plan.tile_d,
+          .stages = stages,
+          .lead = lead,
+          .channels_out = int(p.out.c),
+          .multiplier = int(p.out.c / p.groups),
+          .shift_z = int(p.kd / 2 - p.place.pad_z),
+          .shift_y = int(p.kh / 2 - p.place.pad_y),
+          .shift_x = int(p.kw / 2 - p.place.pad_x),
+          .border = p.place.border,
+          .value = A(p.place.value),
+          .taps_n = p.taps.stride_n,
+          .taps_c = p.taps.stride_c,
+          .bias = static_cast<const A*>(p.bias),
+          .vector_in = aligned_rows(p.in),
+          .vector_out = aligned_rows(p.out) && lead % (16 / int(sizeof(T))) == 0};
+}
+
+// One plane in shared memory: elements (r, i) of row r and column i, -side <= i < width + side.
+template <typename T, int K, MarchShape S>
+struct Stage {
+  static constexpr int side = 16 / sizeof(T), rows = S.rows_in(K), width = S.width();
+  static constexpr int left = S.main_bytes(sizeof(T), K) / sizeof(T);  // elements before the left sides
+  static constexpr int right = left + S.side_bytes(K) / sizeof(T);
+  static constexpr int elements = S.stage_bytes(sizeof(T), K) / sizeof(T);
+  static constexpr int copied = S.main_bytes(sizeof(T), K) + 2 * rows * 16;  // bytes of the bulk copies
+  static __device__ __forceinline__ int at(int r, int i) {
+    return i < 0 ? left + r * side + side + i : i < width ? r * width + i : right + r * side + i - width;
+  }
+};
+
+// A block's place: its tile's first output, chunk, channel and sample.
+struct MarchPlace {
+  int x, y, z, planes, c, n;
+};
+
+template <typename T>
+__device__ __forceinline__ MarchPlace march_place(const VolumeArgs<T>& a, int width, int height) {
+  unsigned b = blockIdx.x;
+  MarchPlace at;
+  at.x = int(b % unsigned(a.tiles_x)) * width - a.lead, b /= unsigned(a.tiles_x);
+  at.y = int(b % unsigned(a.tiles_y)) * height, b /= unsigned(a.tiles_y);
+  at.z = int(b % unsigned(a.chunks)) * a.chunk, b /= unsigned(a.chunks);
+  at.planes = min(a.chunk, a.depth_out - at.z);
+  at.c = int(b % unsigned(a.channels_out)), at.n = int(b / unsigned(a.channels_out));
+  return at;
+}
+
+// What a block at an edge must replace in every plane: the same columns and rows each time, so the border map is asked
+// once. What the policy repeats lies mostly in the tile itself.
+template <int K, int Rows>
+struct Patches {
+  static constexpr int outside = -1, far = -2;  // no pixel stands there; it stands outside the tile
+  int columns, rows;
+  int column[2 * K], column_from[2 * K], column_in_plane[2 * K];  // columns of the tile, and of the plane
+  int row[Rows], row_from[Rows], row_in_plane[Rows];
+  int top, bottom;  // rows [top, bottom) lie inside the plane
+};
+
+// One thread.
+template <typename T, int K, MarchShape S>
+__device__ void find_patches(const VolumeArgs<T>& a, int bx, int by, Patches<K, S.rows_in(K)>& to) {
+  using P = Patches<K, S.rows_in(K)>;
+  constexpr int R = K / 2, rows = S.rows_in(K), width = S.width();
+  to.top = min(max(0, -by), rows), to.bottom = max(to.top, min(rows, a.h - by));
+  const int left = min(max(-R, -bx), width + R), right = max(left, min(width + R, a.w - bx));
+  to.columns = to.rows = 0;
+  // Columns and rows further out than the window hangs over serve no stored output.
+  for (int i = max(-R, left - 2 * R); i < width + R; ++i) {
+    if (i == left) i = right;
+    if (i >= min(width + R, right + 2 * R)) break;
+    const int m = map_index(bx + i, a.w, a.border), from = m - bx, e = to.columns++;
+    to.column[e] = i, to.column_in_plane[e] = m;
+    to.column_from[e] = m < 0 ? P::outside : from >= left && from < right ? from + R : P::far;
+  }
+  for (int r = 0; r < rows; ++r) {
+    if (r == to.top) r = to.bottom;
+    if (r >= min(rows, to.bottom + 2 * R)) break;
+    const int m = map_index(by + r, a.h, a.border), from = m - by, e = to.rows++;
+    to.row[e] = r, to.row_in_plane[e] = m;
+    to.row_from[e] = m < 0 ? P::outside : from >= to.top && from < to.bottom ? from : P::far;
+  }
+}
+
+// Replaces the zeros outside the plane by what the border policy puts there, first the columns of rows inside the
+// plane, then whole rows. One warp.
+template <typename T, int K, MarchShape S>
+__device__ __forceinline__ void patch_plane(const VolumeArgs<T>& a, const T* plane, T* shared, int bx, int by,
+                                            const Patches<K, S.rows_in(K)>& patches) {
+  using At = Stage<T, K, S>;
+  using P = Patches<K, S.rows_in(K)>;
+  constexpr int R = K / 2, vector = 16 / sizeof(T);
+  const int lane = threadIdx.x % 32;
+  const T outside = from_acc<T>(a.value);
+#pragma unroll 2
+  for (int e = 0; e < patches.columns; ++e) {
+    const int i = patches.column[e], from = patches.column_from[e];
+    for (int r = patches.top + lane; r < patches.bottom; r += 32)
+      shared[At::at(r, i)] = from == P::outside ? outside
+                             : from == P::far   ? plane[int64_t(by + r) * a.in_h + patches.column_in_plane[e]]
+                                                : shared[At::at(r, from - R)];
+  }
+  __syncwarp();
+  for (int e = 0; e < patches.rows; ++e) {
+    const int r = patches.row[e], from = patches.row_from[e];
+    if (from >= 0) {
+      // By vectors: the tile's columns, then the 16 bytes at either side.
+      for (int i = lane * vector; i < At::width; i += 32 * vector)
+        *reinterpret_cast<uint4*>(shared + r * At::width + i) =
+            *reinterpret_cast<const uint4*>(shared + from * At::width + i);
+      if (lane < 2) {
+        T* side = shared + (lane ? At::right : At::left);
+        *reinterpret_cast<uint4*>(side + r * At::side) = *reinterpret_cast<const uint4*>(side + from * At::side);
+      }
+    } else {
+      const T* row = plane + int64_t(patches.row_in_plane[e]) * a.in_h;
+#pragma unroll 6
+      for (int i = lane - R; i < At::width + R; i += 32) {
+        const int x = bx + i;
+        const int mx = from == P::outside ? -1 : x >= 0 && x < a.w ? x : map_index(x, a.w, a.border);
+        shared[At::at(r, i)] = mx < 0 ? outside : row[mx];
+      }
+    }
+  }
+}
+
+// Plain loads into the layout of the bulk copies, zeros outside the plane. All warps; barrier after it.
+template <typename T, int K, MarchShape S>
+__device__ __forceinline__ void load_plane_plain(const VolumeArgs<T>& a, const T* plane, T* shared, int bx, int by) {
+  using At = Stage<T, K, S>;
+  constexpr int vector = 16 / sizeof(T), R = K / 2;
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  for (int r = warp; r < At::rows; r += S.warps() + S.loaders) {
+    const int y = by + r;
+    const bool inside_y = y >= 0 && y < a.h;
+    const T* row = plane + int64_t(inside_y ? y : 0) * a.in_h;
+    const auto pixel = [&](int i) {
+      const int x = bx + i;
+      return inside_y && x >= 0 && x < a.w ? row[x] : from_acc<T>(acc_t<T>(0));
+    };
+    if (a.vector_in) {
+      for (int i = lane * vector; i < At::width; i += 32 * vector) {
+        uint4 v = make_uint4(0, 0, 0, 0);
+        if (inside_y && bx + i >= 0 && bx + i < a.w) v = *reinterpret_cast<const uint4*>(row + bx + i);
+        *reinterpret_cast<uint4*>(shared + r * At::width + i) = v;
+      }
+    } else {
+      for (int i = lane; i < At::width; i += 32) shared[r * At::width + i] = pixel(i);
+    }
+    if (lane < 2 * R) {
+      const int i = lane < R ? lane - R : At::width + lane - R;
+      shared[At::at(r, i)] = pixel(i);
+    }
+  }
+}
+
+// The loaders of a block take turns: planes into the ring, patched where the block lies at an edge. A patch waits for
+// the copy and takes about as long again, so one loader alone would hold up 3^3 (float32 256^3 reflect on one NVIDIA
+// H200: 76 us instead of 38).
+template <typename T, int K, MarchShape S>
+__device__ __forceinline__ void load_ring(const CUtensorMap& map, const CUtensorMap& side_map, const VolumeArgs<T>& a,
+                                          const MarchPlace& at, T* ring, uint64_t* landed, uint64_t* ready,
+                                          uint64_t* empty, bool post, const Patches<K, S.rows_in(K)>* patches) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  using At = Stage<T, K, S>;
+  const int lane = threadIdx.x % 32, ci = at.c / a.multiplier, planes = at.planes + K - 1;
+  const int bx = at.x + a.shift_x, by = at.y + a.shift_y - K / 2, bz = at.z + a.shift_z - K / 2;
+  const bool zeros = a.border == Border::zero_output || (a.border == Border::constant && a.value == acc_t<T>(0));
+  const T* volume = a.in + at.n * a.in_n + ci * a.in_c;
+  uint64_t* barriers = post ? landed : ready;
+  for (int q = threadIdx.x / 32 - S.warps(); q < planes; q += S.loaders) {
+    const int slot = q % a.stages, phase = q / a.stages % 2;
+    // Zeros: a plane outside is copied as zeros. A plane of another constant is not copied at all.
+    const int z = zeros ? bz + q : map_index(bz + q, a.d, a.border);
+    const bool copied = z >= 0 || zeros;
+    T* to = ring + slot * At::elements;
+    tma::barrier_wait(empty + slot, phase ^ 1);
+    if (lane == 0 && copied) {
+      tma::barrier_expect(barriers + slot, At::copied);
+      tma::load_box(to, &map, barriers + slot, bx, by, z, ci, at.n);
+      tma::load_box(to + At::left, &side_map, barriers + slot, bx - At::side, by, z, ci, at.n);
+      tma::load_box(to + At::right, &side_map, barriers + slot, bx + At::width, by, z, ci, at.n);
+    }
+    if (!post) continue;
+    if (lane == 0 && !copied) tma::barrier_arrive(landed + slot);
+    __syncwarp();
+    tma::barrier_wait(landed + slot, phase);
+    if (!copied) {
+      const T outside = from_acc<T>(a.value);
+      for (int e = lane; e < At::elements; e += 32) to[e] = outside;
+    } else if (patches) {
+      patch_plane<T, K, S>(a, volume + z * a.in_d, to, bx, by, *patches);
+    }
+    tma::fence_before_copy();
+    __syncwarp();
+    if (lane == 0) tma::barrier_arrive(ready + slot);
+  }
+#endif
+}
+
+}  // namespace torch_conv::direct3d
