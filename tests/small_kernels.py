@@ -24,7 +24,7 @@ OPS = torch.ops.torch_conv
 DTYPES = [torch.float32, torch.uint8, torch.float16, torch.bfloat16, torch.float64, torch.int16]
 BORDERS = ["constant", "replicate", "reflect", "symmetric", "circular", "zero_output", "skip"]
 VARIANTS = {
-    "direct": ["reg", "tile_tma", "tile", "window", "general"],
+    "direct": ["reg", "tile_tma", "tile", "column", "window", "general"],
     "separable": ["tile_tma", "tile", "strip", "shared", "two_pass"],
     "box": ["march", "plain"],
     "direct3d": ["march_tma", "march", "window", "general", "planes", "channels"],
@@ -90,7 +90,9 @@ def one_round_of_volumes(device: str, dtype: torch.dtype) -> None:
     taps = [torch.rand(n) for n in random.choice([(3, 3, 3), (5, 5, 5), (7, 7, 7), (9, 3, 5), (4, 1, 2)])]
     fits = d >= 9 and h >= 9 and w >= 33
     padding = random.choice(["same", "valid"]) if fits else "same"
+    column = torch.rand(random.choice([(2, 1), (7, 1), (20, 1)]))
 
+    each_variant("direct", lambda: OPS.filter2d(planar, column, border, value=3.0))
     each_variant("direct3d", lambda: OPS.filter3d(planar, window, border, padding=padding, value=3.0))
     each_variant("direct3d", lambda: OPS.filter3d(ndhwc, windows, border))
     each_variant("separable3d", lambda: OPS.filter3d_separable(planar, *taps, border, padding=padding, value=3.0))
@@ -105,6 +107,15 @@ def one_round_of_volumes(device: str, dtype: torch.dtype) -> None:
         for volume in (planar, ndhwc):
             each_variant("direct3d", lambda volume=volume: OPS.conv3d(volume, weight, bias, groups=2, padding=3))
         OPS.conv3d(planar, torch.rand(3, 2, 3, 3, 5, device=device).to(dtype), padding=2)
+        # What networks have: more channels than a voxel, even planes from 7x7 up.
+        maps = torch.rand(2, 32, d, *random.choice([(8, 8), (14, 14), (28, 56)]), device=device).to(dtype)
+        cubes = torch.rand(32, 1, 3, 3, 3, device=device).to(dtype)
+        mode = random.choice(["zeros", "reflect", "replicate", "circular"]) if d > 1 else "zeros"
+        for volume in (maps, maps.contiguous(memory_format=torch.channels_last_3d)):
+            each_variant(
+                "direct3d",
+                lambda volume=volume: OPS.conv3d(volume, cubes, groups=32, padding=[1, 1, 1], padding_mode=mode),
+            )
     if dtype == torch.float32:
         for rung in LADDER3D:
             OPS.ladder3d(planar, torch.ones(3, 3, 3), rung, [8, 4, 4])

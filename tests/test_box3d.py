@@ -169,3 +169,30 @@ def test_witness_scipy(device, size):
     expected = ndi.uniform_filter(volume.numpy(), size, mode="mirror")
     got = box3d(volume.to(device), list(size), "reflect", anchor=[-1, -1, -1]).cpu()
     np.testing.assert_allclose(got.numpy(), expected, rtol=1e-11, atol=1e-11)
+
+
+@pytest.mark.parametrize("value", [float("inf"), float("nan")])
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.float32])
+def test_a_border_value_that_is_not_finite_stays_in_its_windows(device, dtype, value):
+    volume, size = make_image((7, 9, 33), dtype).to(device), (3, 5, 7)
+    got = box3d(volume, size, "constant", value=value, output_dtype=torch.float32, algorithm="box")
+    plain = torch_conv.filter3d(volume, torch.ones(size), "constant", value=value, output_dtype=torch.float32)
+    assert torch.equal(got.isfinite(), plain.isfinite())
+    assert torch.equal(got.isnan(), plain.isnan())
+    assert got.isfinite().any()
+
+
+@pytest.mark.parametrize("value", [0.1, 70000.3])
+def test_a_border_value_no_voxel_can_hold(device, value):
+    """It is not rounded to the voxels' dtype, and means of whole numbers and it are rounded once."""
+    volume = make_image((7, 9, 13), torch.uint8)
+    for output_dtype in (torch.float32, torch.uint16):
+        check_box(volume, (3, 5, 7), "constant", device=device, value=value, output_dtype=output_dtype)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_means_of_voxels_near_the_largest_number(device, dtype):
+    volume = torch.full((6, 8, 16), 3e38, dtype=dtype, device=device)
+    for size in ((3, 3, 3), (4, 5, 6)):
+        mean = torch.ops.torch_conv.box3d(volume, size, algorithm="box").double()
+        assert ((mean / 3e38 - 1).abs() < 2e-2).all()

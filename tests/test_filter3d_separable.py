@@ -116,3 +116,15 @@ def test_witness_scipy(device, mode):
     moved = (t.to(device) for t in (x, y, z))
     got = torch_conv.filter3d_separable(volume.to(device), *moved, mode[0], anchor=-1).cpu()
     np.testing.assert_allclose(got.numpy(), expected, rtol=1e-12, atol=1e-12)
+
+
+def test_a_far_border_value_costs_no_memory(device):
+    """A window that reaches a billion planes outside, whose values are all the same."""
+    volume, taps = make_image((4, 5, 16)), [make_window((3,), seed=i) for i in range(3)]
+    z, y, x = (t.to(device) for t in taps)
+    got = torch_conv.filter3d_separable(
+        volume.to(device), x, y, z, "constant", value=1.5, dilation=(1_000_000_000, 1, 1)
+    )
+    product = torch.from_numpy(outer(*taps)).to(volume.dtype)
+    expected = torch_conv.filter3d(volume, product, "constant", value=1.5, dilation=(1_000_000_000, 1, 1))
+    torch.testing.assert_close(got.cpu(), expected, rtol=1e-5, atol=1e-5)

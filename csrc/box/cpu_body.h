@@ -318,7 +318,7 @@ class BoxStrips {
 
   const Box& p_;
   const int64_t pixel_;
-  const bool to_integers_ = box::is_integer(p_.out.dtype);
+  const bool to_integers_ = is_integer(p_.out.dtype);
   const int64_t area_ = p_.place.normalized || p_.scale != 1 ? p_.kh * p_.kw : 1;  // what a sum is divided by
   BoxSums<T, S, box::WholeValue> box_;
   OutputRows<A> out_;

@@ -106,7 +106,7 @@ class DepthStrips {
     march(
         z, [&](int64_t row) { return sums_.row(row); }, [&] { sums_.next(); });
     // What made a running sum infinite or a NaN has not left it since.
-    if (!whole_source_ && !sums_.finite()) march_apart(z);
+    if (!sums_.finite()) march_apart(z);
   }
 
  private:
@@ -173,7 +173,7 @@ class DepthStrips {
 
   const BoxDepth& p_;
   const int64_t pixel_;
-  const bool whole_source_ = box::is_integer(p_.source), whole_ = whole_source_ && box::is_integer(p_.out.dtype);
+  const bool whole_source_ = is_integer(p_.source), whole_ = whole_source_ && is_integer(p_.out.dtype);
   const double area_ = p_.scale != 1 ? double(p_.kd) * double(p_.kh) * double(p_.kw) : 1;
   DepthSums<F, double, box::WholeValue> sums_;
   OutputRows<A> out_;

@@ -18,7 +18,6 @@ DepthArgs depth_args(const BoxDepth& p, const Plan& plan, const DepthRuns& runs)
               .in_w = runs.interleaved > 1 ? 1 : p.sums.stride_w,
               .out_w = runs.interleaved > 1 ? 1 : p.out.stride_w,
               .length = runs.length,
-              .rows = runs.rows,
               .interleaved = runs.interleaved,
               .columns = runs.length / runs.pixels * runs.rows,
               .column_blocks = unsigned(depth_column_blocks(runs)),

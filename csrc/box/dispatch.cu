@@ -9,7 +9,7 @@ namespace {
 template <typename T, typename Sum>
 void run(const Box& p, const Plan& plan, void* stream) {
   if (std::strcmp(plan.variant, "plain") == 0) return launch(box_plain<T, Sum>, "box_plain", p, plan, stream);
-  // 64-bit integer sums mean windows of tens of thousands of pixels at least: not worth a kernel of their own.
+  // 64-bit integer sums are rare (large windows, or float64 results): not worth a kernel of their own.
   if constexpr (std::is_floating_point_v<Sum> || sizeof(Sum) == 4) {
     const bool common = p.out.dtype == p.in.dtype && p.out.stride_w == 1 && finish_of(p.place) == Finish::scale;
     if (common) return launch(box_march<T, Sum, T>, "box_march", p, plan, stream);

@@ -1,13 +1,15 @@
 // The depth pass of a 3-D box: running sums along z over the planes' window sums.
 //
+// clang-format off
 //      z   - - - - - - - -
 //          |  leaving    |   A thread owns 16 bytes of neighbouring sums of a plane and marches down a chunk of z:
 //          |+++++++++++++|
 //          || window of ||      total += plane z - pad_z + kd  -  plane z - pad_z          (entering, leaving)
 //          || output z  ||
 //          |+++++++++++++|   Planes are loaded 16 outputs ahead (32 loads in flight a thread); where they lie is mapped
-//          by |  entering   |   the lanes of a warp side by side.
+//          |  entering   |   by the lanes of a warp side by side.
 //          - - - - - - - -
+// clang-format on
 //
 // Totals are float64: whole numbers stay exact, and a float32 mean is rounded once (its planes' sums apart). Every
 // chunk starts afresh, with each plane read once, however often a border repeats it in the window. NaN, Inf and
@@ -28,7 +30,7 @@ struct DepthArgs {
   Image out;
   int64_t in_n, in_c, in_d, in_h, in_w;  // strides; w: of neighbours in a run
   int64_t out_w;
-  int64_t length, rows, interleaved, columns;  // columns: threads of a plane
+  int64_t length, interleaved, columns;  // columns: threads of a plane
   unsigned column_blocks, chunks, channels;
   int d, h, w;
   int kd, kh, kw, pad_z, pad_y, pad_x, chunk;

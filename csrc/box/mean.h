@@ -8,8 +8,6 @@
 
 namespace torch_conv::box {
 
-constexpr bool is_integer(Dtype d) { return d == Dtype::u8 || d == Dtype::i16 || d == Dtype::u16; }
-
 // sum / area, rounded half to even. sum * scale, cut to a whole number, lies less than 1.5 from the mean of 16-bit
 // pixels: what it leaves of the sum tells whether it is one off. The rest is right even where quotient * area wraps.
 template <typename Real, typename I>

@@ -32,6 +32,8 @@ inline int size_of(Dtype d) {
   __builtin_unreachable();
 }
 
+constexpr bool is_integer(Dtype d) { return d == Dtype::u8 || d == Dtype::i16 || d == Dtype::u16; }
+
 inline const char* name_of(Dtype d) {
   switch (d) {
     case Dtype::f32: return "float32";

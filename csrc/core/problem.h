@@ -85,7 +85,7 @@ struct Box {
 };
 
 // The third axis of a 3-D box, after the planes' sums: out = sum over l of sums[z + l - pad_z] * scale (Border::skip
-// with place.normalized: divided by the number of voxels of the kd x kh x kw window inside). `sums` holds unscaled kh x
+// with place.normalized: divided by the number of voxels of the kd x kh x kw window inside). `sums` holds kh x
 // kw sums of every plane in float64, or in float32 for float sources and for whole numbers that stay below 2^24; what
 // lies outside along z is `outside` for Border::constant. Integer sources' sums are exact and their means are rounded
 // once.

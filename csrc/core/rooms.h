@@ -9,10 +9,9 @@ namespace torch_conv {
 
 // What a plan may depend on; filled once per device.
 struct Arch {
-  int major, minor;  // compute capability
+  int major;  // of the compute capability
   int multiprocessors;
-  int shared_bytes;  // largest opt-in shared memory of one block
-  int l2_bytes;
+  int shared_bytes;         // largest opt-in shared memory of one block
   double bytes_per_second;  // datasheet memory bandwidth
   bool bulk_copy;           // bulk tensor copies (TMA) may be used: Hopper on, not forced off
 };

@@ -38,30 +38,6 @@ inline bool possible(const Image& x) {
          x.c < (int64_t(1) << 31) && x.n < (int64_t(1) << 31) && encode_tiled() != nullptr;
 }
 
-// A map whose boxes are box_w x box_h elements of one plane; coordinates (x, y, c, n), x and y signed. A box holds at
-// most 256 elements a side: with pack > 1 that many pixels count as one element (w a multiple of pack), in boxes,
-// coordinates and all.
-inline CUtensorMap plane_map(const Image& image, int box_w, int box_h, int pack = 1) {
-  Image x = image;
-  x.w /= pack;
-  const int64_t size = size_of(x.dtype) * pack;
-  auto stride = [&](int64_t s, int64_t count) { return cuuint64_t(count == 1 ? 16 : s * size_of(x.dtype)); };
-  const cuuint64_t dims[4] = {cuuint64_t(x.w), cuuint64_t(x.h), cuuint64_t(x.c), cuuint64_t(x.n)};
-  const cuuint64_t strides[3] = {stride(x.stride_h, x.h), stride(x.stride_c, x.c), stride(x.stride_n, x.n)};
-  const cuuint32_t box[4] = {cuuint32_t(box_w), cuuint32_t(box_h), 1, 1};
-  const cuuint32_t steps[4] = {1, 1, 1, 1};
-  const auto type = size == 4   ? CU_TENSOR_MAP_DATA_TYPE_FLOAT32
-                    : size == 2 ? CU_TENSOR_MAP_DATA_TYPE_UINT16
-                                : CU_TENSOR_MAP_DATA_TYPE_UINT8;
-  CUtensorMap map;
-  // 128-byte L2 promotion: none costs 3-4 % (measured on one NVIDIA H200).
-  const CUresult status =
-      encode_tiled()(&map, type, 4, x.data, dims, strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
-                     CU_TENSOR_MAP_SWIZZLE_NONE, CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
-  if (status != CUDA_SUCCESS) throw std::runtime_error("torch_conv: encoding a tensor map failed");
-  return map;
-}
-
 // The same for volumes.
 inline bool volume_possible(const Image& x) {
   const int64_t stride = x.stride_d * size_of(x.dtype);
@@ -69,27 +45,42 @@ inline bool volume_possible(const Image& x) {
          x.d < (int64_t(1) << 31);
 }
 
-// A map whose boxes are box_w x box_h elements of one plane of a volume; coordinates (x, y, z, c, n), the first three
-// signed. `pack` as above.
-inline CUtensorMap volume_map(const Image& image, int box_w, int box_h, int pack = 1) {
-  Image x = image;
-  x.w /= pack;
-  const int64_t size = size_of(x.dtype) * pack;
-  auto stride = [&](int64_t s, int64_t count) { return cuuint64_t(count == 1 ? 16 : s * size_of(x.dtype)); };
-  const cuuint64_t dims[5] = {cuuint64_t(x.w), cuuint64_t(x.h), cuuint64_t(x.d), cuuint64_t(x.c), cuuint64_t(x.n)};
-  const cuuint64_t strides[4] = {stride(x.stride_h, x.h), stride(x.stride_d, x.d), stride(x.stride_c, x.c),
-                                 stride(x.stride_n, x.n)};
-  const cuuint32_t box[5] = {cuuint32_t(box_w), cuuint32_t(box_h), 1, 1, 1};
-  const cuuint32_t steps[5] = {1, 1, 1, 1, 1};
-  const auto type = size == 4   ? CU_TENSOR_MAP_DATA_TYPE_FLOAT32
-                    : size == 2 ? CU_TENSOR_MAP_DATA_TYPE_UINT16
-                                : CU_TENSOR_MAP_DATA_TYPE_UINT8;
+struct Axis {
+  int64_t count, stride;
+};
+
+// A map whose boxes are box_w x box_h elements of w x h, one of every outer axis. A box holds at most 256 elements a
+// side: with pack > 1 that many pixels count as one element (w a multiple of pack), in boxes, coordinates and all.
+template <int N>
+CUtensorMap encode(const Image& x, const Axis (&outer)[N], int box_w, int box_h, int pack) {
+  const int64_t size = size_of(x.dtype);
+  auto bytes = [&](const Axis& axis) { return cuuint64_t(axis.count == 1 ? 16 : axis.stride * size); };
+  cuuint64_t dims[2 + N] = {cuuint64_t(x.w / pack), cuuint64_t(x.h)}, strides[1 + N] = {bytes({x.h, x.stride_h})};
+  cuuint32_t box[2 + N] = {cuuint32_t(box_w), cuuint32_t(box_h)}, steps[2 + N] = {1, 1};
+  for (int i = 0; i < N; ++i) {
+    dims[2 + i] = cuuint64_t(outer[i].count), strides[1 + i] = bytes(outer[i]);
+    box[2 + i] = steps[2 + i] = 1;
+  }
+  const auto type = size * pack == 4   ? CU_TENSOR_MAP_DATA_TYPE_FLOAT32
+                    : size * pack == 2 ? CU_TENSOR_MAP_DATA_TYPE_UINT16
+                                       : CU_TENSOR_MAP_DATA_TYPE_UINT8;
   CUtensorMap map;
+  // 128-byte L2 promotion: none costs 3-4 % (measured on one NVIDIA H200).
   const CUresult status =
-      encode_tiled()(&map, type, 5, x.data, dims, strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
+      encode_tiled()(&map, type, 2 + N, x.data, dims, strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
                      CU_TENSOR_MAP_SWIZZLE_NONE, CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   if (status != CUDA_SUCCESS) throw std::runtime_error("torch_conv: encoding a tensor map failed");
   return map;
+}
+
+// Boxes of one plane of an image: coordinates (x, y, c, n), x and y signed.
+inline CUtensorMap plane_map(const Image& x, int box_w, int box_h, int pack = 1) {
+  return encode(x, {{x.c, x.stride_c}, {x.n, x.stride_n}}, box_w, box_h, pack);
+}
+
+// Boxes of one plane of a volume: coordinates (x, y, z, c, n), the first three signed.
+inline CUtensorMap volume_map(const Image& x, int box_w, int box_h) {
+  return encode(x, {{x.d, x.stride_d}, {x.c, x.stride_c}, {x.n, x.stride_n}}, box_w, box_h, 1);
 }
 
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
@@ -98,14 +89,10 @@ __device__ __forceinline__ uint32_t shared_address(const void* p) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(p));
 }
 
-// One thread: prepares `barrier` for one phase of `bytes` arriving bytes. Others may wait after a __syncthreads().
-__device__ __forceinline__ void barrier_init(uint64_t* barrier) {
-  asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(shared_address(barrier)));
-  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-}
-
-// The same for a phase of `count` arrivals.
-__device__ __forceinline__ void barrier_init(uint64_t* barrier, int count) {
+// One thread: prepares `barrier` for phases of `count` arrivals, each of which may expect bytes. Others may wait after
+// a
+// __syncthreads().
+__device__ __forceinline__ void barrier_init(uint64_t* barrier, int count = 1) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(count));
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
@@ -114,7 +101,32 @@ __device__ __forceinline__ void barrier_arrive(uint64_t* barrier) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier)) : "memory");
 }
 
-// A thread's own writes to shared memory before later bulk copies into the same place.
+// The arrival of a warp: one lane for all, predicated, because a branch would tell the compiler that lanes part.
+// compute-sanitizer's racecheck follows single threads and takes the other lanes' reads and writes for races; built
+// with -DTORCH_CONV_EVERY_LANE_ARRIVES it sees them ordered.
+#ifdef TORCH_CONV_EVERY_LANE_ARRIVES
+constexpr int kWarpArrivals = 32;
+#else
+constexpr int kWarpArrivals = 1;
+#endif
+__device__ __forceinline__ void warp_arrive(uint64_t* barrier) {
+  __syncwarp();
+  asm volatile(
+      "{ .reg .pred p; setp.lt.u32 p, %0, %1; @p mbarrier.arrive.shared::cta.b64 _, [%2]; }" ::"r"(threadIdx.x % 32),
+      "n"(kWarpArrivals), "r"(shared_address(barrier))
+      : "memory");
+}
+
+// The same with bytes to come.
+__device__ __forceinline__ void warp_expect(uint64_t* barrier, int bytes) {
+  const int lane = threadIdx.x % 32;
+  if (lane == 0)
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(barrier)), "r"(bytes)
+                 : "memory");
+  else if (lane < kWarpArrivals) barrier_arrive(barrier);
+}
+
+// A thread's own writes to shared memory before later bulk copies from or into the same place.
 __device__ __forceinline__ void fence_before_copy() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
 __device__ __forceinline__ void barrier_expect(uint64_t* barrier, int bytes) {

@@ -40,10 +40,8 @@ Arch read_arch(int device) {
   const double bus_bytes = attribute(cudaDevAttrGlobalMemoryBusWidth, device) / 8.0;
   const int major = attribute(cudaDevAttrComputeCapabilityMajor, device);
   return {.major = major,
-          .minor = attribute(cudaDevAttrComputeCapabilityMinor, device),
           .multiprocessors = attribute(cudaDevAttrMultiProcessorCount, device),
           .shared_bytes = attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin, device),
-          .l2_bytes = attribute(cudaDevAttrL2CacheSize, device),
           .bytes_per_second = 2 * clock * bus_bytes,  // two transfers a clock
           .bulk_copy = major >= 9};
 }

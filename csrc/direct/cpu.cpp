@@ -12,24 +12,6 @@ namespace torch_conv::direct {
 // Interleaved rows need one input channel per output channel.
 static int64_t pixel_of_row(const Direct& p) { return p.groups == p.in.c ? interleaved_channels(p.in, p.out) : 1; }
 
-// Planes whose rows follow one another are rows themselves: windows that reach along z alone slide over an image of
-// height d.
-static Direct flattened(Direct p) {
-  const Placement q = p.place;
-  auto joined = [](const Image& i) { return i.stride_h == i.w * i.stride_w; };
-  const bool along_z = p.kd > 1 && p.kh == 1 && p.kw == 1 && q.pad_y == 0 && q.pad_x == 0 && q.stride_y == 1 &&
-                       q.stride_x == 1 && p.out.h == p.in.h && p.out.w == p.in.w && joined(p.in) && joined(p.out);
-  if (!along_z) return p;
-  for (Image* image : {&p.in, &p.out}) {
-    image->w *= image->h;
-    image->h = image->d, image->stride_h = image->stride_d, image->d = 1;
-  }
-  p.kh = p.kd, p.kd = 1;
-  p.place.pad_y = q.pad_z, p.place.stride_y = q.stride_z, p.place.dilation_y = q.dilation_z;
-  p.place.pad_z = 0, p.place.stride_z = p.place.dilation_z = 1;
-  return p;
-}
-
 }  // namespace torch_conv::direct
 
 #define TC_CPU_BODY "direct/cpu_body.h"
@@ -37,8 +19,7 @@ static Direct flattened(Direct p) {
 
 namespace torch_conv::direct {
 
-Plan plan_cpu(const Direct& problem, const char* variant) {
-  const Direct p = flattened(problem);
+Plan plan_cpu(const Direct& p, const char* variant) {
   Plan plan{.algorithm = "direct", .variant = "rows", .why = "rows as vector loops, one chain per output"};
   if (*variant && std::strcmp(variant, plan.variant) != 0) {
     plan.variant = nullptr;
@@ -56,8 +37,7 @@ Plan plan_cpu(const Direct& problem, const char* variant) {
   return plan;
 }
 
-void run_cpu(const Direct& problem, const Plan& plan) {
-  const Direct p = flattened(problem);
+void run_cpu(const Direct& p, const Plan& plan) {
   const auto run = p.in.dtype == Dtype::f64 ? TC_BEST_ISA(direct_units<double>) : TC_BEST_ISA(direct_units<float>);
   parallel_for(0, plan.blocks, unit_grain(plan), [&](int64_t begin, int64_t end) { run(p, plan, {begin, end}); });
 }

@@ -1,15 +1,18 @@
 // COLUMN: windows of width 1 and any height at stride and dilation 1, rows dense in memory. Also the depth pass of a
 // volume, whose planes are rows of h * w columns then.
 //
-//    lane  0      1      ...  31            A thread owns N neighbouring columns (16 bytes of float32) and 8 output
-//        +------+------+-----+------+ -     rows: kh + 7 row loads for 8 rows of sums.
-//        | halo                     | | kh
-//        |  +--------------------+  | | - 1 The window's rows pass through registers:
-//        |  | warp 0: 8 rows     |  |         window[8] = the rows that the 8 sums see with tap i
-//        |  | warp 1             |  |         next[8]   = the 8 rows behind them, on their way
-//        |  | ...                |  |       After a tap its first row leaves, the first of the next ones takes its
-//        place, |  +--------------------+  |       and the load of the row 16 further on is issued. | halo |
-//        +--------------------------+       The warps of a block stand one above the other, so that halos come from L1.
+// clang-format off
+//    lane  0      1      ...  31
+//        +--------------------------+ -        A thread owns N neighbouring columns (16 bytes of float32) and 8 output
+//        |          halo            | | kh     rows: kh + 7 row loads for 8 rows of sums.
+//        |  +--------------------+  | | - 1
+//        |  | warp 0: 8 rows     |  |          The window's rows pass through registers:
+//        |  | warp 1             |  |            window[8] = the rows that the 8 sums see with tap i
+//        |  | ...                |  |            next[8]   = the 8 rows behind them, on their way
+//        |  +--------------------+  |          After a tap its first row leaves, the first of the next ones takes its
+//        |          halo            |          place, and the load of the row 16 further on is issued. The warps of a
+//        +--------------------------+          block stand one above the other, so that halos come from L1.
+// clang-format on
 //
 // Rows are mapped by the border once per block of 8, by the lanes of a warp side by side; a row outside is read at row
 // 0 and replaced by the border's value. Tiles follow each other in raster order within strips of kStripTiles tiles, so

@@ -1,16 +1,15 @@
 // PLANES: whole planes of several channels in shared memory, sums march along z in registers.
 //
-//    stage i - 2       stage i - 1       stage i          stages i + 1 ..      a ring; stage i holds plane z(i) of
-//    every
-//   +-----------+     +-----------+     +-----------+     +-----------+        channel of the block
+// clang-format off
+//    stage i - 2       stage i - 1       stage i          stages i + 1 ..     a ring; stage i holds plane z(i) of every
+//   +-----------+     +-----------+     +-----------+     +-----------+       channel of the block
 //   | output    |     | read by   |     | channel 0 |     |           |
-//   | plane of  |     | the slow  |     | channel 1 |     | arriving  |        px
-//   | step i    |     | warps     |     | ...       |     |           |      +------+   a thread: px columns of ry rows
-//   of
-//   +-----------+     +-----------+     +-----------+     +-----------+      |      |   one channel, two planes of sums
-//   in
-//     v bulk store                                          ^ bulk load      |      |   registers
-//                                                                            +------+ ry
+//   | plane of  |     | the slow  |     | channel 1 |     | arriving  |          px
+//   | step i    |     | warps     |     | ...       |     |           |       +------+   a thread: px columns of ry rows
+//   +-----------+     +-----------+     +-----------+     +-----------+       |      |   of one channel, two planes of
+//     v bulk store                                          ^ bulk load       |      |   sums in registers
+//                                                                             +------+ ry
+// clang-format on
 // A plane adds to three output planes: it finishes one, goes on with the next and starts a third. Finished sums replace
 // the plane that was read two steps ago, and leave shared memory by a bulk copy (planes that do not start on 16 bytes
 // leave from the registers). No block barrier: `full` says that a plane is there, `empty` that all computing warps have
@@ -103,9 +102,8 @@ __global__ void __launch_bounds__(32 * (kWarps + kPlanesMovers), 1)
   for (int e = threadIdx.x; e < a.stages * cell_elements; e += kThreads)
     reinterpret_cast<T*>(planes_stages + e / cell_elements * a.stage_bytes)[e % cell_elements] = from_acc<T>(a.value);
   if (threadIdx.x < a.stages) {
-    barrier_init(&full[threadIdx.x], kPlanesMovers);
-    barrier_init(&empty[threadIdx.x], kWarps);
-    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    tma::barrier_init(&full[threadIdx.x], kPlanesMovers * tma::kWarpArrivals);
+    tma::barrier_init(&empty[threadIdx.x], kWarps * tma::kWarpArrivals);
   }
   Walk walk;
   walk.begin = blockIdx.x * a.chunk;
@@ -176,7 +174,7 @@ __global__ void __launch_bounds__(32 * (kWarps + kPlanesMovers), 1)
       const bool finishes = z_out >= walk.first;
       unsigned at_in = stage_at;  // of the plane, for offsets into a stage
       // Planes do not start on 16 bytes (cells keep their values up to 16 bytes further on).
-      if (!kInPlace) at_in += max(map_index(z, a.d, a.border), 0) * a.plane_bytes % 16;
+      if (!kInPlace) at_in += max(map_index(z, a.d, a.border), 0) % 16 * (a.plane_bytes % 16) % 16;
       unsigned char* const base = planes_stages;
       [[maybe_unused]] const unsigned to_out = out_stage - stage_at;
       [[maybe_unused]] unsigned char* out = nullptr;  // this thread's first output
@@ -244,8 +242,7 @@ __global__ void __launch_bounds__(32 * (kWarps + kPlanesMovers), 1)
 #pragma unroll
           for (int p = 0; p < PX; ++p) sum[0][o][p] = sum[1][o][p], sum[1][o][p] = fresh[o][p];
       }
-      __syncwarp();
-      arrive_if(threadIdx.x % 32 == 0, &empty[stage]);
+      tma::warp_arrive(&empty[stage]);
       out_stage = mid_stage;
       mid_stage = stage_at;
       stage_at += a.stage_bytes;

@@ -1,7 +1,7 @@
-// PLANES, the other half: barriers, bulk copies and the warps that move planes between device and shared memory.
+// PLANES, the other half: bulk copies and the warps that move planes between device and shared memory.
 #pragma once
 
-#include "core/device.cuh"
+#include "core/tma.h"
 #include "direct3d/planes.h"
 
 namespace torch_conv::direct3d {
@@ -28,34 +28,11 @@ namespace planes {
 
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
 
-__device__ __forceinline__ uint32_t address(const void* p) {
-  return static_cast<uint32_t>(__cvta_generic_to_shared(p));
-}
-
-__device__ __forceinline__ void barrier_init(uint64_t* barrier, int count) {
-  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(address(barrier)), "r"(count));
-}
-
-__device__ __forceinline__ void arrive(uint64_t* barrier) {
-  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(address(barrier)) : "memory");
-}
-
-__device__ __forceinline__ void arrive_if(bool condition, uint64_t* barrier) {
-  asm volatile(
-      "{ .reg .pred p; setp.ne.b32 p, %0, 0; @p mbarrier.arrive.shared::cta.b64 _, [%1]; }" ::"r"(int(condition)),
-      "r"(address(barrier))
-      : "memory");
-}
-
-__device__ __forceinline__ void arrive_expect(uint64_t* barrier, int bytes) {
-  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(address(barrier)), "r"(bytes) : "memory");
-}
-
 __device__ __forceinline__ bool passed(uint64_t* barrier, int phase) {
   unsigned done;
   asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
                : "=r"(done)
-               : "r"(address(barrier)), "r"(phase)
+               : "r"(tma::shared_address(barrier)), "r"(phase)
                : "memory");
   return done;
 }
@@ -71,14 +48,15 @@ __device__ __forceinline__ void wait_both(uint64_t* a, int phase_a, uint64_t* b,
 }
 
 __device__ __forceinline__ void bulk_load(void* to, const void* from, int bytes, uint64_t* barrier) {
-  asm volatile(
-      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(address(to)),
-      "l"(from), "r"(bytes), "r"(address(barrier))
-      : "memory");
+  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
+                   tma::shared_address(to)),
+               "l"(from), "r"(bytes), "r"(tma::shared_address(barrier))
+               : "memory");
 }
 
 __device__ __forceinline__ void bulk_store(void* to, const void* from, int bytes) {
-  asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(to), "r"(address(from)), "r"(bytes)
+  asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(to), "r"(tma::shared_address(from)),
+               "r"(bytes)
                : "memory");
 }
 
@@ -88,9 +66,6 @@ template <int N>
 __device__ __forceinline__ void bulk_wait_read() {
   asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(N) : "memory");
 }
-
-// What threads wrote to shared memory becomes visible to bulk copies.
-__device__ __forceinline__ void fence() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
 #endif
 
@@ -134,7 +109,7 @@ __device__ __forceinline__ void move_planes(const PlanesArgs<T>& a, Walk done, b
     const int source = map_index(load.z, a.d, a.border);
     const int first = load.group * a.group, count = min(a.group, a.volumes - first);
     if (leave_out && source < 0) {
-      if (lane == 0) arrive(&full[stage]);
+      tma::warp_arrive(&full[stage]);
     } else if (source < 0) {
       const T value = from_acc<T>(a.value);
       T same[16 / sizeof(T)];
@@ -144,14 +119,13 @@ __device__ __forceinline__ void move_planes(const PlanesArgs<T>& a, Walk done, b
       memcpy(&word, same, 16);
       for (int i = mover; i < count; i += kPlanesMovers)
         for (int e = lane; e < a.slot_bytes / 16; e += 32) reinterpret_cast<uint4*>(to + i * a.slot_bytes)[e] = word;
-      fence();
-      __syncwarp();
-      if (lane == 0) arrive(&full[stage]);
+      tma::fence_before_copy();
+      tma::warp_arrive(&full[stage]);
     } else {
       // Bulk copies bring whole words of 16 bytes: a plane and what stands before and behind it.
-      const int shift = kInPlace ? 0 : source * a.plane_bytes % 16;
+      const int shift = kInPlace ? 0 : source % 16 * (a.plane_bytes % 16) % 16;
       const int bytes = kInPlace ? a.plane_bytes : (shift + a.plane_bytes + 15) / 16 * 16;
-      if (lane == 0) arrive_expect(&full[stage], max(0, (count - mover + kPlanesMovers - 1) / kPlanesMovers) * bytes);
+      tma::warp_expect(&full[stage], max(0, (count - mover + kPlanesMovers - 1) / kPlanesMovers) * bytes);
       for (int i = mover + lane * kPlanesMovers; i < count; i += 32 * kPlanesMovers) {
         const T* from = a.in + (first + i) / a.multiplier * a.volume_in + source * plane;
         bulk_load(to + i * a.slot_bytes, from - shift / int(sizeof(T)), bytes, &full[stage]);
@@ -170,7 +144,7 @@ __device__ __forceinline__ void move_planes(const PlanesArgs<T>& a, Walk done, b
     if constexpr (kInPlace) {
       const int z = done.z + a.pad_z - 2, first = done.group * a.group, count = min(a.group, a.volumes - first);
       const unsigned char* from = stages + earlier * a.stage_bytes + kPlanesCell;
-      fence();  // for what all the others wrote: they arrived at `empty`, this warp waited for it
+      tma::fence_before_copy();  // for what all the others wrote: they arrived at `empty`, this warp waited for it
       if (z >= done.first)
         for (int i = mover + lane * kPlanesMovers; i < count; i += 32 * kPlanesMovers)
           bulk_store(a.out + (first + i) * a.volume_out + z * plane, from + i * a.slot_bytes, a.plane_bytes);

@@ -1,5 +1,6 @@
 // box2d and box3d: the sum or mean under a window.
-#include "box/mean.h"
+#include <cmath>
+
 #include "ops/filters.h"
 #include "ops/rooms.h"
 #include "ops/volumes.h"
@@ -35,10 +36,14 @@ Separable as_separable(const Box& p, std::vector<float>& taps, bool cuda, bool v
           .place = p.place};
 }
 
-// Sums of whole numbers below 2^24 stand in float32 as they are; others need float64, floats float32.
+// Sums of whole numbers below 2^24 stand in float32 as they are, others of integers need float64; floats take float32.
 Dtype sums_dtype(const Box& p) {
-  if (!box::is_integer(p.in.dtype)) return p.in.dtype == Dtype::f64 ? Dtype::f64 : Dtype::f32;
-  const double largest = p.in.dtype == Dtype::u8 ? 255 : 65535;
+  if (!is_integer(p.in.dtype)) return p.in.dtype == Dtype::f64 ? Dtype::f64 : Dtype::f32;
+  double largest = p.in.dtype == Dtype::u8 ? 255 : 65535;
+  if (p.place.border == Border::constant) {
+    if (p.place.value != std::rint(p.place.value)) return Dtype::f64;
+    largest = std::max(largest, std::abs(p.place.value));
+  }
   return largest * double(p.kh) * double(p.kw) < double(1 << 24) ? Dtype::f32 : Dtype::f64;
 }
 
@@ -47,12 +52,16 @@ void planes_then_depth(const char* op, const Place& place, const Tensor& input, 
                        bool valid) {
   if (valid) p.place.normalized = false;  // every window lies inside: its volume stands in the scale
   const Dtype dtype = sums_dtype(p);
+  // Means of the planes' windows instead of sums, where nothing is counted and nothing must be exact: they cannot
+  // overflow where the voxels did not.
+  const double area = double(p.kh) * double(p.kw);
+  const bool means = !is_integer(p.in.dtype) && p.scale != 1 && p.place.border != Border::skip;
   const Tensor scratch = empty_result(in.tensor, resized(in.tensor, {.d = p.in.d, .h = p.out.h, .w = p.out.w}, 3), 3,
                                       scalar_type_of(dtype));
   const Image sums = *merge_leading(scratch, dtype, 3);
-  for_each_plane(p.in, sums, true, [&](const Image& from, const Image& to, int64_t) {
+  for_each_plane(p.in, sums, false, false, [&](const Image& from, const Image& to, int64_t) {
     Box q = p;
-    q.in = from, q.out = to, q.kd = 1, q.scale = 1;
+    q.in = from, q.out = to, q.kd = 1, q.scale = means ? 1 / area : 1;
     q.place.pad_z = 0, q.place.normalized = false;
     run(op, place, input, q);
   });
@@ -63,8 +72,8 @@ void planes_then_depth(const char* op, const Place& place, const Tensor& input, 
                .kd = p.kd,
                .kh = p.kh,
                .kw = p.kw,
-               .scale = p.scale,
-               .outside = p.place.value * double(p.kh) * double(p.kw),
+               .scale = means ? 1 / double(p.kd) : p.scale,
+               .outside = means ? p.place.value : p.place.value * area,
                .place = p.place});
 }
 
@@ -77,7 +86,7 @@ Tensor box(const char* op, int axes, const Tensor& input, const Sizes& kernel_si
   const Extent size{.d = axes == 3 ? kernel_size[0] : 1, .h = kernel_size[axes - 2], .w = kernel_size[axes - 1]};
   const ImageView in = view_input(op, input, axes);
   const double volume = double(size.d) * double(size.h) * double(size.w);
-  check(!box::is_integer(in.image.dtype) || volume <= double(INT64_MAX >> 16), op,
+  check(!is_integer(in.image.dtype) || volume <= double(INT64_MAX >> 16), op,
         "windows over integer images must hold at most 2^47 pixels");
   const Geometry g = place_window(op, in.image, size, axes, o);
   return produce(op, input, in, axes, g, o, out, [&](const Image& image) {

@@ -152,7 +152,8 @@ Tensor conv(const char* op, const Tensor& input, const Tensor& weight, const std
         extent_text(padded, spatial));
 
   std::optional<Tensor> sums;  // the bias in the accumulation dtype
-  if (bias) sums = torch::stable::to(torch::stable::contiguous(*bias), accumulation_type(in.image.dtype));
+  if (bias && !explain_mode())
+    sums = torch::stable::to(torch::stable::contiguous(*bias), accumulation_type(in.image.dtype));
   Sizes sizes = resized(images, out, spatial);
   sizes[sizes.size() - spatial - 1] = weight.size(0);
   Tensor result = empty_result(images, sizes, spatial, input.scalar_type());

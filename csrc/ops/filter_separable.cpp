@@ -18,45 +18,43 @@ Taps of_sample(const Taps& taps, int64_t n, Dtype image) {
   return own;
 }
 
-// The input between planes of `value`, in the accumulation dtype: what a border of that value is to the depth pass,
-// which reads planes that have been filtered.
+// The input between two planes of `value`, in the accumulation dtype: a border of that value is not a value to the
+// depth pass, which reads planes that have been filtered, but what repeats these two.
 ImageView between_planes(const char* op, const ImageView& in, const Separable& p) {
   const ScalarType type = accumulation_type(p.in.dtype);
-  const int64_t after = (p.out.d - 1) * p.place.stride_z + (p.kd - 1) * p.place.dilation_z - p.place.pad_z - p.in.d + 1;
-  const Sizes pads{0, 0, 0, 0, p.place.pad_z, std::max<int64_t>(0, after)};
-  Tensor padded;
+  const int64_t last = (p.out.d - 1) * p.place.stride_z + (p.kd - 1) * p.place.dilation_z - p.place.pad_z;
+  const Sizes pads{0, 0, 0, 0, p.place.pad_z > 0, last >= p.in.d};
   if (explain_mode()) {
-    padded = empty_contiguous(in.tensor,
-                              resized(in.tensor, {.d = p.in.d + pads[4] + pads[5], .h = p.in.h, .w = p.in.w}, 3), type);
-  } else {
-    const Tensor wide = in.tensor.scalar_type() == type ? in.tensor : torch::stable::to(in.tensor, type);
-    padded = torch::stable::pad(wide, pads, "constant", p.place.value);
+    const Extent size{.d = p.in.d + pads[4] + pads[5], .h = p.in.h, .w = p.in.w};
+    return view_input(op, empty_result(in.tensor, resized(in.tensor, size, 3), 3, type), 3);
   }
-  return view_input(op, padded, 3);
+  const Tensor wide = in.tensor.scalar_type() == type ? in.tensor : torch::stable::to(in.tensor, type);
+  return view_input(op, torch::stable::pad(wide, pads, "constant", p.place.value), 3);
 }
 
 // Every plane into scratch memory, then along z.
 void in_two_passes(const char* op, const Place& place, const Tensor& input, ImageView in, Separable p) {
+  Placement along_z = p.place;
+  along_z.pad_y = along_z.pad_x = 0;
+  along_z.stride_y = along_z.stride_x = along_z.dilation_y = along_z.dilation_x = 1;
   if (p.place.border == Border::constant && p.place.value != 0 && p.kd > 1) {
     in = between_planes(op, in, p);
     p.in = in.image;
-    p.place.pad_z = 0;
+    along_z.pad_z -= along_z.pad_z > 0;
+    along_z.border = Border::replicate;
   }
   const Tensor scratch = empty_result(in.tensor, resized(in.tensor, {.d = p.in.d, .h = p.out.h, .w = p.out.w}, 3), 3,
                                       accumulation_type(p.in.dtype));
   const Image planes = *merge_leading(scratch, p.in.dtype == Dtype::f64 ? Dtype::f64 : Dtype::f32, 3);
-  const auto shared = [](const Taps& t) { return t.stride_n == 0 && t.stride_c == 0; };
-  for_each_plane(p.in, planes, shared(p.taps_x) && shared(p.taps_y),
-                 [&](const Image& from, const Image& to, int64_t n) {
-                   Separable q = p;
-                   q.in = from, q.out = to, q.kd = 1;
-                   q.taps_x = of_sample(p.taps_x, n, p.in.dtype), q.taps_y = of_sample(p.taps_y, n, p.in.dtype);
-                   q.place.pad_z = 0, q.place.stride_z = q.place.dilation_z = 1;
-                   run(op, place, input, q);
-                 });
-  Placement along_z = p.place;
-  along_z.pad_y = along_z.pad_x = 0;
-  along_z.stride_y = along_z.stride_x = along_z.dilation_y = along_z.dilation_x = 1;
+  const bool own_samples = p.taps_x.stride_n || p.taps_y.stride_n;
+  const bool own_channels = p.taps_x.stride_c || p.taps_y.stride_c;
+  for_each_plane(p.in, planes, own_samples, own_channels, [&](const Image& from, const Image& to, int64_t n) {
+    Separable q = p;
+    q.in = from, q.out = to, q.kd = 1;
+    q.taps_x = of_sample(p.taps_x, n, p.in.dtype), q.taps_y = of_sample(p.taps_y, n, p.in.dtype);
+    q.place.pad_z = 0, q.place.stride_z = q.place.dilation_z = 1;
+    run(op, place, input, q);
+  });
   run(op, place, input,
       Direct{.in = planes,
              .out = p.out,

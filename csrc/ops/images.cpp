@@ -4,6 +4,8 @@
 #include <cstdlib>
 #include <utility>
 
+#include "ops/rooms.h"
+
 namespace torch_conv {
 
 namespace {
@@ -104,7 +106,8 @@ std::optional<Image> merge_leading(const Tensor& t, Dtype dtype, int axes) {
 ImageView view_input(const char* op, const Tensor& input, int axes) {
   const Dtype dtype = dtype_of(op, "input", input.scalar_type());
   if (auto image = merge_leading(input, dtype, axes)) return {input, *image};
-  Tensor copy = torch::stable::contiguous(input);
+  Tensor copy =
+      explain_mode() ? empty_contiguous(input, sizes_of(input), input.scalar_type()) : torch::stable::contiguous(input);
   return {copy, *merge_leading(copy, dtype, axes)};
 }
 

@@ -123,8 +123,7 @@ void run(const char* op, const Place& place, const Tensor& like, const Separable
 
 bool in_one_launch(const Place& place, const Separable& p) {
   if (!place.cuda() || std::strcmp(environment("TORCH_CONV_VARIANT"), kPasses) == 0) return false;
-  const char* pinned = pinned_variant();
-  return *pinned || cuda_rooms()->separable3d_plan(p, place.arch(), "").variant != nullptr;
+  return cuda_rooms()->separable3d_plan(p, place.arch(), pinned_variant()).variant != nullptr;
 }
 
 void run_volume(const char* op, const Place& place, const Tensor& like, const Separable& p) {
@@ -141,10 +140,11 @@ void run(const char* op, const Place& place, const Tensor& like, const BoxDepth&
 
 namespace {
 
-Plan ladder_plan(double elements, double taps) {
+Plan ladder_plan(double elements, double taps, int launches) {
   return {.algorithm = "ladder",
           .variant = "textbook",
           .why = "the caller's choice",
+          .launches = launches,
           .bytes = 8 * elements,
           .flops = 2 * taps * elements};
 }
@@ -152,15 +152,16 @@ Plan ladder_plan(double elements, double taps) {
 }  // namespace
 
 void run(const char* op, const Place& place, const Ladder2d& p, ladder::Variant variant) {
-  if (only_explain(op, place, ladder_plan(double(p.planes) * double(p.h) * double(p.w), double(p.k) * p.k))) return;
+  if (only_explain(op, place, ladder_plan(double(p.planes) * double(p.h) * double(p.w), double(p.k) * p.k, 1))) return;
   if (place.cuda()) cuda_rooms()->ladder2d_run(p, variant, place.stream());
   else ladder::run_cpu(p, variant);
 }
 
 void run(const char* op, const Place& place, const Ladder3d& p, ladder::Variant3d variant) {
-  const double taps = variant == ladder::Variant3d::separable ? double(p.kd) + p.kh + p.kw : double(p.kd) * p.kh * p.kw;
+  const bool passes = variant == ladder::Variant3d::separable;
+  const double taps = passes ? double(p.kd) + p.kh + p.kw : double(p.kd) * p.kh * p.kw;
   const double voxels = double(p.volumes) * double(p.d) * double(p.h) * double(p.w);
-  if (only_explain(op, place, ladder_plan(voxels, taps))) return;
+  if (only_explain(op, place, ladder_plan(voxels, taps, passes ? 3 : 1))) return;
   if (place.cuda()) cuda_rooms()->ladder3d_run(p, variant, place.stream());
   else ladder::run_cpu(p, variant);
 }

@@ -60,14 +60,12 @@ std::optional<Direct> as_images(const Direct& p) {
   return std::nullopt;
 }
 
-void for_each_plane(const Image& in, const Image& out, bool one_window,
+void for_each_plane(const Image& in, const Image& out, bool own_samples, bool own_channels,
                     const std::function<void(const Image& in, const Image& out, int64_t n)>& run) {
-  if (one_window) {
-    const auto in_channels = planes_as_channels(in), out_channels = planes_as_channels(out);
-    if (in_channels && out_channels) return run(*in_channels, *out_channels, 0);
-    const auto in_samples = planes_as_samples(in), out_samples = planes_as_samples(out);
-    if (in_samples && out_samples) return run(*in_samples, *out_samples, 0);
-  }
+  const auto in_channels = planes_as_channels(in), out_channels = planes_as_channels(out);
+  if (!own_samples && !own_channels && in_channels && out_channels) return run(*in_channels, *out_channels, 0);
+  const auto in_samples = planes_as_samples(in), out_samples = planes_as_samples(out);
+  if (!own_samples && in_samples && out_samples) return run(*in_samples, *out_samples, 0);
   const auto sample = [](const Image& x, int64_t n) {
     Image image = x;
     image.data = static_cast<char*>(x.data) + n * x.stride_n * size_of(x.dtype);

@@ -13,9 +13,9 @@ namespace torch_conv {
 std::optional<Direct> as_images(const Direct& p);
 
 // Calls run(in, out, n) until every plane of the two volumes (equal in n, c and d) has been part of an image that it
-// was given. With one window for all, the planes of all channels or samples are one image's; else every sample n makes
-// an image of its own, with z as its sample axis.
-void for_each_plane(const Image& in, const Image& out, bool one_window,
+// was given. Where samples and channels have no windows of their own, all planes are one image's as far as strides
+// allow; else every sample n makes an image, with z as its sample axis.
+void for_each_plane(const Image& in, const Image& out, bool own_samples, bool own_channels,
                     const std::function<void(const Image& in, const Image& out, int64_t n)>& run);
 
 }  // namespace torch_conv

@@ -39,6 +39,7 @@ void edit_taps(A* taps, int64_t windows, int64_t count, const WindowOptions& opt
 
 // The taps as a contiguous tensor of `type`, flipped and normalised over the last `axes` dimensions.
 Tensor finished_taps(const Tensor& kernel, ScalarType type, int axes, const WindowOptions& options) {
+  if (explain_mode()) return empty_contiguous(kernel, sizes_of(kernel), type);
   Tensor taps = kernel.scalar_type() == type ? kernel : torch::stable::to(kernel, type);
   if (!taps.is_contiguous()) taps = torch::stable::contiguous(taps);
   if (!options.flip && !options.normalized) return taps;

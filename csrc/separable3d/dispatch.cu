@@ -29,7 +29,7 @@ Plan plan_cuda(const Separable& p, const Arch& arch, const char* variant) {
   plan.flops = 2.0 * outputs * double(p.kd + p.kh + p.kw);
   if ((*variant && std::strcmp(variant, "march") != 0) || !march_serves(p, arch)) return plan;
   const MarchShape shape = march_shape(size_of(p.in.dtype), int(p.kw));
-  if (shape.shared_bytes() > arch.shared_bytes) return plan;
+  if (shape.shared_bytes() + kStaticBytes > arch.shared_bytes) return plan;
   const int chunk = outputs > 0 ? march_chunk(p, shape, arch) : 1;
   plan.why = "small: a pass over the planes and a depth pass are faster";
   if (!*variant && !march_wins(p, shape, arch, chunk)) return plan;

@@ -98,7 +98,7 @@ __global__ void __launch_bounds__(march_shape(sizeof(T), K).threads(), march_sha
 
   if (threadIdx.x == 0) {
     for (int i = 0; i < kStages; ++i) tma::barrier_init(&arrived[i]);
-    tma::barrier_init(&done, S.warps);
+    tma::barrier_init(&done, S.warps * tma::kWarpArrivals);
   }
   for (int t = threadIdx.x; t < planes; t += S.threads()) plane_at[t] = map_index(first + t, p.in_d, p.border);
   for (int i = threadIdx.x; i < 3 * kTapPitch; i += S.threads()) {
@@ -219,8 +219,7 @@ __global__ void __launch_bounds__(march_shape(sizeof(T), K).threads(), march_sha
     }
     push(of_plane);
     write_patches(t + 3, read);
-    __syncwarp();
-    if (lane == 0) tma::barrier_arrive(&done);
+    tma::warp_arrive(&done);
   }
 #pragma unroll 1
   for (int t = last; t < end; ++t) push(outside);

@@ -15,6 +15,7 @@ constexpr int kResults = 3;       // planes of row results: written, read, and r
 constexpr int kSegment = 8;       // neighbouring outputs of a thread in the row pass
 constexpr int kTapPitch = 16;     // floats of one window in shared memory
 constexpr int kMostPlanes = 512;  // that a block reads: where they lie stands in shared memory
+constexpr int kStaticBytes = 4 * kMostPlanes + 64;  // of shared memory: that list and the barriers
 
 // A block of `warps` warps computes tile_w x tile_h() outputs of every plane; a thread owns one column of `rows` of
 // them.
