@@ -79,8 +79,8 @@ inline CUtensorMap plane_map(const Image& x, int box_w, int box_h, int pack = 1)
 }
 
 // Boxes of one plane of a volume: coordinates (x, y, z, c, n), the first three signed.
-inline CUtensorMap volume_map(const Image& x, int box_w, int box_h) {
-  return encode(x, {{x.d, x.stride_d}, {x.c, x.stride_c}, {x.n, x.stride_n}}, box_w, box_h, 1);
+inline CUtensorMap volume_map(const Image& x, int box_w, int box_h, int pack = 1) {
+  return encode(x, {{x.d, x.stride_d}, {x.c, x.stride_c}, {x.n, x.stride_n}}, box_w, box_h, pack);
 }
 
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
