@@ -62,6 +62,7 @@ def main(
         extra["import_seconds"] = seconds
         print(f"import torch_conv after torch: {1e3 * seconds:.0f} ms", flush=True)
     results: list[Result] = []
+    meta = metadata(args.rounds)
     with torch.inference_mode():
         for row in chosen:
             try:
@@ -74,9 +75,9 @@ def main(
                 print(f"      left out: {name}: {why}", flush=True)
             if row.device == "cuda":
                 torch.cuda.empty_cache()
+            if args.json:  # row by row: what was measured survives a run that is cut short
+                write_json(args.json, benchmark, meta, results, extra)
     print(f"{len(results)} of {len(chosen)} rows in {time.perf_counter() - start:.0f} s")
-    if args.json:
-        write_json(args.json, benchmark, metadata(args.rounds), results, extra)
     return 0 if len(results) == len(chosen) and all(r.correct for r in results) else 1
 
 

@@ -94,9 +94,10 @@ def dense_row(
     """filter3d with a window. `rivals` names them: conv, TF32, channels_last, compile, cupyx, kornia, scipy."""
     taps = window_of(k, dtype)
     r = taps.shape[0] // 2
-    own = taps.to(device)
+    on_device = taps.to(device)
+    own = taps if taps.numel() <= 64 else on_device  # a small window may stay on the CPU: it travels with the launch
     floating = dtype.is_floating_point
-    weight = own[None, None].to(dtype if floating else torch.float32)
+    weight = on_device[None, None].to(dtype if floating else torch.float32)
     wanted, numbers = rivals.split(), taps.tolist()
 
     def rounded(y: Tensor) -> Tensor:
@@ -126,11 +127,11 @@ def dense_row(
         if "compile" in wanted:
             out.append(compiled(summed))
         if "kornia" in wanted:
-            out += kornia_candidate(lambda filters: lambda x: filters.filter3d(x, own[None], border))
+            out += kornia_candidate(lambda filters: lambda x: filters.filter3d(x, on_device[None], border))
         if "cupyx" in wanted:
 
             def run(cupy: Any, ndimage: Any) -> Callable[[Any], Any]:
-                return partial(ndimage.correlate, weights=cupy.from_dlpack(own), mode="constant")
+                return partial(ndimage.correlate, weights=cupy.from_dlpack(on_device), mode="constant")
 
             out += cupyx_candidate(run, spatial=3)
         if "scipy" in wanted:

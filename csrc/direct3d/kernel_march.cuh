@@ -165,7 +165,7 @@ __device__ __forceinline__ void add_window(uint32_t stage, const LanePlace& at, 
   }
 }
 
-// 3^3: all taps in registers, one row of pixels after the other.
+// 3^3: all taps in registers or kernel parameters, one row of pixels after the other.
 template <typename T, int K, MarchShape S>
 __device__ __forceinline__ void add_rows(uint32_t stage, const LanePlace& at, const float (&tap)[K * K * K],
                                          float (&sum)[K - 1][S.rows][S.pixels], float (&done)[S.rows][S.pixels]) {
@@ -225,10 +225,11 @@ __device__ __forceinline__ void store_slowly(const VolumeArgs<T>& a, T* to, int 
   }
 }
 
-template <typename T, int K, int kShape, bool kBulk>
+template <typename T, int K, int kShape, bool kBulk, bool kConstant>
 __global__ void __launch_bounds__(shape_of(kShape).threads(), shape_of(kShape).resident)
     direct3d_march(const __grid_constant__ CUtensorMap map, const __grid_constant__ CUtensorMap side_map,
-                   const __grid_constant__ VolumeArgs<T> a, const __grid_constant__ ParamTaps param_taps) {
+                   const __grid_constant__ VolumeArgs<T> a,
+                   const __grid_constant__ MarchTaps<K, kConstant> param_taps) {
   using A = acc_t<T>;
   constexpr MarchShape S = shape_of(kShape);
   using At = Stage<T, K, S>;
@@ -250,18 +251,20 @@ __global__ void __launch_bounds__(shape_of(kShape).threads(), shape_of(kShape).r
   const bool patch = edge && !zeros;
   const bool mask = (edge || edge_z) && a.border == Border::zero_output;
 
-  const A* from = param_taps.first<A>() + at.n * a.taps_n + at.c * a.taps_c;
-  for (int e = threadIdx.x; e < K * K * K; e += S.threads()) {
-    const int l = e / (K * K), i = e / K % K, j = e % K;
-    reinterpret_cast<A*>(shared_bytes)[(i * K + K - 1 - l) * tap_pitch(K) + j] = from[e];
+  if constexpr (!kConstant) {
+    const A* from = param_taps.template first<A>() + at.n * a.taps_n + at.c * a.taps_c;
+    for (int e = threadIdx.x; e < K * K * K; e += S.threads()) {
+      const int l = e / (K * K), i = e / K % K, j = e % K;
+      reinterpret_cast<A*>(shared_bytes)[(i * K + K - 1 - l) * tap_pitch(K) + j] = from[e];
+    }
   }
   if (patch && threadIdx.x == S.threads() - 1) find_patches<T, K, S>(a, bx, by, patches);
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   if (kBulk && threadIdx.x == 0) {
     for (int s = 0; s < a.stages; ++s) {
       tma::barrier_init(landed + s, 1);
-      tma::barrier_init(ready + s, 1);
-      tma::barrier_init(empty + s, S.warps());
+      tma::barrier_init(ready + s, tma::kWarpArrivals);
+      tma::barrier_init(empty + s, S.warps() * tma::kWarpArrivals);
     }
   }
 #endif
@@ -286,8 +289,8 @@ __global__ void __launch_bounds__(shape_of(kShape).threads(), shape_of(kShape).r
   }
   asm volatile("" : "+r"(taps));
 
-  [[maybe_unused]] A tap[K == 3 ? 27 : 1];
-  if constexpr (K == 3)
+  [[maybe_unused]] A tap[K == 3 && !kConstant ? 27 : 1];
+  if constexpr (K == 3 && !kConstant)
 #pragma unroll
     for (int e = 0; e < 27; ++e)
       tap[e] = reinterpret_cast<const A*>(shared_bytes)[(e / 3 % 3 * 3 + 2 - e / 9) * tap_pitch(K) + e % 3];
@@ -316,7 +319,9 @@ __global__ void __launch_bounds__(shape_of(kShape).threads(), shape_of(kShape).r
     }
     if (kBulk || warp < S.warps()) {
       A done[S.rows][N];
-      if constexpr (K == 3) {
+      if constexpr (kConstant) {
+        add_rows<T, K, S>(stage, place, param_taps.tap, sum, done);
+      } else if constexpr (K == 3) {
         add_rows<T, K, S>(stage, place, tap, sum, done);
       } else {
         // The first K - 1 and last K - 1 planes serve fewer output planes of this chunk.
@@ -326,8 +331,7 @@ __global__ void __launch_bounds__(shape_of(kShape).threads(), shape_of(kShape).r
       }
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
       if constexpr (kBulk) {
-        __syncwarp();
-        if (lane == 0) tma::barrier_arrive(empty + slot);
+        tma::warp_arrive(empty + slot);
       }
 #endif
       if (q >= K - 1) {

@@ -24,18 +24,21 @@ inline ParamTaps param_taps(const Direct& p) {
   return ParamTaps::from(p.taps, per_channel * channels * samples * (p.in.dtype == Dtype::f64 ? 8 : 4));
 }
 
-template <typename T, int K, bool kWide, bool kPatched, bool kBulk>
+template <typename T, int K, bool kWide, bool kPatched, bool kBulk, bool kConstant>
 void launch_march(const Direct& p, const Plan& plan, cudaStream_t stream) {
   constexpr MarchShape shape = march_shape(sizeof(T), K, kWide, kPatched);
+  constexpr auto kernel = direct3d_march<T, K, code_of(shape), kBulk, kConstant>;
   const int stages = (plan.shared_bytes - march_tap_bytes(K)) / shape.stage_bytes(sizeof(T), K);
   CUtensorMap map{}, side{};
   if (kBulk) {
     map = tma::volume_map(p.in, shape.width(), shape.rows_in(K));
     side = tma::volume_map(p.in, 16 / sizeof(T), shape.rows_in(K));
   }
-  allow_shared(direct3d_march<T, K, code_of(shape), kBulk>, plan.shared_bytes);
-  direct3d_march<T, K, code_of(shape), kBulk><<<grid_of(plan), plan.threads, plan.shared_bytes, stream>>>(
-      map, side, volume_args<T>(p, plan, stages), param_taps(p));
+  MarchTaps<K, kConstant> taps;
+  if constexpr (kConstant) memcpy(taps.tap, p.taps.data, sizeof(taps.tap));
+  else taps = {param_taps(p)};
+  allow_shared(kernel, plan.shared_bytes);
+  kernel<<<grid_of(plan), plan.threads, plan.shared_bytes, stream>>>(map, side, volume_args<T>(p, plan, stages), taps);
   launch_check("direct3d_march");
 }
 
@@ -43,8 +46,13 @@ template <typename T, int K, bool kWide, bool kPatched>
 bool launch_march_if(const Direct& p, const Plan& plan, cudaStream_t stream) {
   constexpr MarchShape shape = march_shape(sizeof(T), K, kWide, kPatched);
   if (plan.tile_w != shape.width() || plan.tile_h != shape.height()) return false;
-  if (std::strcmp(plan.variant, "march_tma") == 0) launch_march<T, K, kWide, kPatched, true>(p, plan, stream);
-  else launch_march<T, K, kWide, kPatched, false>(p, plan, stream);
+  // Larger windows are not on the host, and float32 is bound by memory.
+  constexpr bool constant_helps = K == 3 && sizeof(T) < 4;
+  const bool one_window = (p.taps.stride_c == 0 || p.out.c == 1) && (p.taps.stride_n == 0 || p.out.n == 1);
+  if (std::strcmp(plan.variant, "march_tma") != 0) launch_march<T, K, kWide, kPatched, false, false>(p, plan, stream);
+  else if (constant_helps && p.taps.on_host && one_window)
+    launch_march<T, K, kWide, kPatched, true, constant_helps>(p, plan, stream);
+  else launch_march<T, K, kWide, kPatched, true, false>(p, plan, stream);
   return true;
 }
 
@@ -69,10 +77,11 @@ void launch_march(const Direct& p, const Plan& plan, cudaStream_t stream) {
   throw std::runtime_error("torch_conv: direct3d has no instance for its own plan");
 }
 
-template <typename T, int Rows, int Groups>
+template <typename T, bool Large>
 void launch_window(const Direct& p, const Plan& plan, cudaStream_t stream) {
-  const WindowShape shape = window_shape(p, Rows * Groups);
+  const WindowShape shape = window_shape(p, Large, plan.tile_w);
   const WindowArgs args{.p = p,
+                        .part = int(shape.part),
                         .pitch = int(shape.pitch),
                         .rows = int(shape.rows),
                         .tap_pitch = int(shape.tap_pitch),
@@ -83,8 +92,8 @@ void launch_window(const Direct& p, const Plan& plan, cudaStream_t stream) {
                                                           : 5,
                         .in_per_group = int(p.in.c / p.groups),
                         .out_per_group = int(p.out.c / p.groups)};
-  allow_shared(direct3d_window<T, Rows, Groups>, plan.shared_bytes);
-  direct3d_window<T, Rows, Groups><<<grid_of(plan), plan.threads, plan.shared_bytes, stream>>>(args, param_taps(p));
+  allow_shared(direct3d_window<T, Large>, plan.shared_bytes);
+  direct3d_window<T, Large><<<grid_of(plan), plan.threads, plan.shared_bytes, stream>>>(args, param_taps(p));
   launch_check("direct3d_window");
 }
 
@@ -107,8 +116,8 @@ void launch(const Direct& p, const Plan& plan, cudaStream_t stream) {
   const auto is = [&](const char* name) { return std::strcmp(plan.variant, name) == 0; };
   if (is("general")) return launch_general<T>(p, plan, stream);
   if (is("window")) {
-    if (plan.tile_h == window_shape(p, 8).height) return launch_window<T, 4, 2>(p, plan, stream);
-    return launch_window<T, 2, 1>(p, plan, stream);
+    if (plan.tile_d > 1) return launch_window<T, true>(p, plan, stream);
+    return launch_window<T, false>(p, plan, stream);
   }
   if constexpr (std::is_same_v<T, float> || std::is_same_v<T, half_t> || std::is_same_v<T, bhalf_t>) {
     if (is("channels")) return launch_channels<T>(p, plan, stream);

@@ -45,9 +45,11 @@ constexpr MarchShape shape_of(int code) {
 // Measured on one NVIDIA H200, 256^3 / 512^3. 3^3 float32: one block of 12 warps a multiprocessor and tiles of 256 x 12
 // 38 / 274 us (87 / 91 % of copy), two blocks of 9 warps and tiles of 128 x 16 40 / 279 us, four of 5 warps 46 / 346
 // us; patched planes, reflect: tiles of 256 x 16 42 / 281 us, of 256 x 12 44 / 300 us, and with one loader 76 / 443 us.
-// 3^3 float16: 8 x 4 pixels a lane 30 / 193 us, 4 x 4 30 / 202 us. 5^3: 4 x 4 pixels 104 us, 4 x 2 106 us (256^3). 7^3:
-// 4 x 2 pixels and two blocks of 4 computing warps 262-278 us, three blocks (128 registers, spills) 293 us, 4 x 3
-// pixels 298 us.
+// 3^3 float16, taps from the host: 8 x 4 pixels a lane 27 / 166 us (66 / 77 % of copy), reflect 33 / 191 us; three such
+// blocks of one loader 27 / 168 us, reflect 39 / 222 us; four of 8 x 2 pixels 28 / 182 us. Taps from the device: 8 x 4
+// pixels 31 / 198 us, 4 x 4 30 / 202 us. 5^3: 4 x 4 pixels 104 us, 4 x 2 106 us (256^3). 7^3: 4 x 2 pixels and two
+// blocks of 4 computing warps 262-278 us, three blocks (128 registers, spills) 293 us, 4 x 3 pixels 298 us, 8 x 2
+// pixels (spills) 298 us.
 constexpr MarchShape march_shape(int bytes, int k, bool wide, bool patched) {
   MarchShape s{.pixels = 4, .rows = 4, .warps_x = 1, .warps_y = 4, .stages = 4, .resident = 2, .loaders = 2};
   if (k == 7) s.rows = 2;
@@ -118,42 +120,75 @@ inline int64_t chunk_of(int64_t depth, int64_t tiles, int64_t slots, int64_t k, 
   return best;
 }
 
-// WINDOW: four warps compute a tile of one output plane while the loaders bring the next plane of the input.
-struct WindowShape {
-  int width, height;               // of the tile
-  int64_t pitch, rows, tap_pitch;  // of a plane of the input, and of a row of taps, in elements
-  int64_t bytes;                   // of shared memory: two planes and their taps
+// WINDOW: four warps compute a tile of one or two output planes while the loaders bring the next plane of the input.
+struct WindowConfig {
+  int pixels, planes;  // of a lane
+  int loaders;         // warps that bring the planes
+  int resident;        // blocks of a multiprocessor; the cap of the registers follows from it
+  constexpr int threads() const { return 32 * (4 + loaders); }
 };
 constexpr int kWindowWarps = 4;
-constexpr int window_loaders(int rows) { return rows == 2 ? 8 : 4; }
+// `bytes` of an element. Loaders of float32 and float64 only start copies: where enough warps compute, these start
+// them. Measured on one NVIDIA H200, 9^3 at 64^3 / 128^3 / 256^3. float32: 16 pixels of 2 planes 48 / 139 / 835 us,
+// with one loader and two blocks a multiprocessor 63 / 143 / 1120 us; 8 pixels of 1 plane 24 / 175 / 1345 us, with
+// eight loaders and one block 37 / 277 / 2129 us. float16, 128^3 / 256^3: four loaders 116 / 900 us, two 143 / 1116 us.
+constexpr WindowConfig window_config(bool large, int bytes) {
+  if (!large) return {.pixels = 8, .planes = 1, .loaders = 4, .resident = 2};
+  if (bytes == 8) return {.pixels = 8, .planes = 2, .loaders = 0, .resident = 3};
+  return {.pixels = 16, .planes = 2, .loaders = bytes == 4 ? 0 : 4, .resident = bytes == 4 ? 3 : 2};
+}
 
-// `rows` of one lane: 8 or 2.
-inline WindowShape window_shape(const Direct& p, int rows) {
-  const int width = p.out.w > 64 ? 128 : p.out.w > 32 ? 64 : 32;
-  WindowShape s{.width = width, .height = kWindowWarps * rows * 128 / width};
-  s.pitch = ceil_div(s.width + p.kw + 3, 4) * 4;
+struct WindowShape {
+  int width, height;                     // of the tile
+  int64_t part, pitch, rows, tap_pitch;  // of a part of a row, a row, a plane of the input, and a row of taps
+  int64_t bytes;                         // of shared memory
+  int64_t blocks, padded;                // of the grid; pixels of a plane of tiles
+};
+
+inline WindowShape window_shape(const Direct& p, bool large, int width) {
+  const bool f64 = p.in.dtype == Dtype::f64;
+  const WindowConfig config = window_config(large, size_of(p.in.dtype));
+  const int parts = config.pixels / 4, lanes = width / config.pixels;
+  WindowShape s{.width = width, .height = kWindowWarps * 32 / lanes};
+  // Reads run ahead of the last tap by up to 8 elements, copies fill whole groups of 32. A part's length spreads 32
+  // neighbours over all banks; rows that fewer than 8 lanes share are staggered.
+  const int64_t fours = ceil_div(std::max(width / 4 + p.kw / 4 + 2, round_up(width + p.kw - 1, 32) / 4), parts);
+  s.part = 4 * (parts == 4 ? round_up(fours + 2, 4) - 2 : round_up(fours + 4, 8) - 4);
+  s.pitch = parts * s.part + (lanes < 8 ? 4 * lanes : 0);
   s.rows = s.height + p.kh - 1;
   s.tap_pitch = ceil_div(p.kw, 4) * 4;
-  // 16 elements more: the next pixels and taps are read before it is known that there are none.
-  s.bytes = (2 * (s.pitch * s.rows + s.tap_pitch * p.kh) + 16) * (p.in.dtype == Dtype::f64 ? 8 : 4) + s.rows * 8;
+  // A row more: the next pixels and taps are read before it is known that there are none.
+  s.bytes =
+      (2 * s.pitch * s.rows + (config.planes + 1) * s.tap_pitch * p.kh + s.pitch + 16) * (f64 ? 8 : 4) + s.rows * 8;
+  const int64_t columns = ceil_div(p.out.w, width), rows = ceil_div(p.out.h, s.height);
+  s.padded = columns * width * rows * s.height;
+  s.blocks = p.out.n * p.out.c * ceil_div(p.out.d, config.planes) * columns * rows;
   return s;
 }
 
-inline bool window_serves(const Direct& p, const Arch& arch, int rows) {
+// The width that wastes least.
+inline WindowShape window_shape(const Direct& p, bool large) {
+  WindowShape best = window_shape(p, large, 128);
+  for (const int width : {64, 32}) {
+    const WindowShape s = window_shape(p, large, width);
+    if (s.padded < best.padded) best = s;
+  }
+  return best;
+}
+
+inline bool window_serves(const Direct& p, const Arch& arch, bool large) {
   return stride_one(p.place) && p.place.border != Border::skip && p.kh <= 512 && p.kw <= 512 && p.kd < (1 << 20) &&
-         p.in.w * p.in.stride_w < (int64_t(1) << 31) && window_shape(p, rows).bytes <= arch.shared_bytes &&
+         p.in.w * p.in.stride_w < (int64_t(1) << 29) && window_shape(p, large).bytes <= arch.shared_bytes &&
          small_sides(p);
 }
 
-// Rows of a lane of WINDOW: 8, or 2 where 8 would leave multiprocessors idle or not fit. 0: no window serves.
-inline int window_rows(const Direct& p, const Arch& arch) {
-  for (const int rows : {8, 2}) {
-    if (!window_serves(p, arch, rows)) continue;
-    const WindowShape s = window_shape(p, rows);
-    const int64_t blocks = p.out.n * p.out.c * p.out.d * ceil_div(p.out.h, s.height) * ceil_div(p.out.w, s.width);
-    if (rows == 2 || blocks >= 2 * arch.multiprocessors) return rows;
-  }
-  return 0;
+// Whether lanes own neighbours of two planes: where that fills the multiprocessors (9^3 float32 at 96^3, 288 blocks: 79
+// us, else 88 us; at 64^3, 64 blocks: 48 and 24 us).
+inline bool window_large(const Direct& p, const Arch& arch) {
+  if (!window_serves(p, arch, true)) return false;
+  const WindowShape large = window_shape(p, true), small = window_shape(p, false);
+  return arch.multiprocessors == 0 || !window_serves(p, arch, false) ||
+         (large.blocks >= 2 * arch.multiprocessors && 4 * large.padded <= 5 * small.padded);
 }
 
 inline Plan plan(const Direct& p, const Arch& arch, const char* pinned) {
@@ -194,17 +229,18 @@ inline Plan plan(const Direct& p, const Arch& arch, const char* pinned) {
     plan.blocks = tiles * ceil_div(p.out.d, plan.tile_d);
     return plan;
   }
-  const int rows = chosen("window") ? window_rows(p, arch) : 0;
-  if (rows > 0) {
-    const WindowShape shape = window_shape(p, rows);
+  const bool large = chosen("window") && window_large(p, arch);
+  if (large || (chosen("window") && window_serves(p, arch, false))) {
+    const WindowShape shape = window_shape(p, large);
+    const WindowConfig config = window_config(large, bytes);
     plan.variant = "window";
     plan.why = "stride and dilation 1: plane by plane of tile and taps in shared memory";
     plan.tile_w = shape.width;
     plan.tile_h = shape.height;
-    plan.tile_d = 1;
-    plan.threads = 32 * (kWindowWarps + window_loaders(rows));
+    plan.tile_d = config.planes;
+    plan.threads = config.threads();
     plan.shared_bytes = int(shape.bytes);
-    plan.blocks = volumes * p.out.d * ceil_div(p.out.h, shape.height) * ceil_div(p.out.w, shape.width);
+    plan.blocks = shape.blocks;
   } else if (chosen("general")) {
     plan.variant = "general";
     plan.why = "any window, stride, dilation, dtype pair and layout";
