@@ -205,43 +205,38 @@ __global__ void __launch_bounds__(kChannelsThreads, channels_resident(sizeof(T))
 }
 
 template <typename T>
-void launch_channels(const Direct& p, const Plan& plan, cudaStream_t stream) {
+ChannelsArgs<T> channels_args(const Direct& p, const Plan& plan) {
   using A = acc_t<T>;
-  const ChannelsArgs<T> args{.in = static_cast<const T*>(p.in.data),
-                             .out = static_cast<T*>(p.out.data),
-                             .in_n = p.in.stride_n,
-                             .in_d = p.in.stride_d,
-                             .out_n = p.out.stride_n,
-                             .out_d = p.out.stride_d,
-                             .in_h = unsigned(p.in.stride_h * sizeof(T)),
-                             .in_w = unsigned(p.in.stride_w * sizeof(T)),
-                             .out_h = unsigned(p.out.stride_h * sizeof(T)),
-                             .out_w = unsigned(p.out.stride_w * sizeof(T)),
-                             .d = int(p.in.d),
-                             .h = int(p.in.h),
-                             .w = int(p.in.w),
-                             .d_out = int(p.out.d),
-                             .h_out = int(p.out.h),
-                             .w_out = int(p.out.w),
-                             .c = int(p.in.c),
-                             .tiles_x = int(ceil_div(p.out.w, kChannelsWidth)),
-                             .tiles_y = int(ceil_div(p.out.h, kChannelsHeight)),
-                             .tiles_c = int(ceil_div(p.out.c * int64_t(sizeof(T)), 64)),
-                             .chunks = int(ceil_div(p.out.d, plan.tile_d)),
-                             .chunk = plan.tile_d,
-                             .pad_z = int(p.place.pad_z),
-                             .pad_y = int(p.place.pad_y),
-                             .pad_x = int(p.place.pad_x),
-                             .border = p.place.border,
-                             .value = A(p.place.value),
-                             .taps_n = p.taps.stride_n,
-                             .taps_c = p.taps.stride_c,
-                             .bias = static_cast<const A*>(p.bias)};
-  const int64_t windows = (p.taps.stride_c ? p.out.c : 1) * (p.taps.stride_n ? p.out.n : 1);
-  allow_shared(direct3d_channels<T>, plan.shared_bytes);
-  direct3d_channels<T><<<unsigned(plan.blocks), plan.threads, plan.shared_bytes, stream>>>(
-      args, ParamTaps::from(p.taps, 27 * windows * int64_t(sizeof(A))));
-  launch_check("direct3d_channels");
+  return {.in = static_cast<const T*>(p.in.data),
+          .out = static_cast<T*>(p.out.data),
+          .in_n = p.in.stride_n,
+          .in_d = p.in.stride_d,
+          .out_n = p.out.stride_n,
+          .out_d = p.out.stride_d,
+          .in_h = unsigned(p.in.stride_h * sizeof(T)),
+          .in_w = unsigned(p.in.stride_w * sizeof(T)),
+          .out_h = unsigned(p.out.stride_h * sizeof(T)),
+          .out_w = unsigned(p.out.stride_w * sizeof(T)),
+          .d = int(p.in.d),
+          .h = int(p.in.h),
+          .w = int(p.in.w),
+          .d_out = int(p.out.d),
+          .h_out = int(p.out.h),
+          .w_out = int(p.out.w),
+          .c = int(p.in.c),
+          .tiles_x = int(ceil_div(p.out.w, kChannelsWidth)),
+          .tiles_y = int(ceil_div(p.out.h, kChannelsHeight)),
+          .tiles_c = int(ceil_div(p.out.c * int64_t(sizeof(T)), 64)),
+          .chunks = int(ceil_div(p.out.d, plan.tile_d)),
+          .chunk = plan.tile_d,
+          .pad_z = int(p.place.pad_z),
+          .pad_y = int(p.place.pad_y),
+          .pad_x = int(p.place.pad_x),
+          .border = p.place.border,
+          .value = A(p.place.value),
+          .taps_n = p.taps.stride_n,
+          .taps_c = p.taps.stride_c,
+          .bias = static_cast<const A*>(p.bias)};
 }
 
 }  // namespace torch_conv::direct3d

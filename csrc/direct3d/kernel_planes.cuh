@@ -252,56 +252,36 @@ __global__ void __launch_bounds__(32 * (kWarps + kPlanesMovers), 1)
 #endif
 }
 
-template <typename T, int PX, int RY, int kWarps, bool kInPlace>
-void launch_planes_as(const Direct& p, const Plan& plan, const PlanesShape& s, cudaStream_t stream) {
-  using A = acc_t<T>;
-  const PlanesArgs<T> args{.in = static_cast<const T*>(p.in.data),
-                           .out = static_cast<T*>(p.out.data),
-                           .volume_in = p.in.d * p.in.h * p.in.w,
-                           .volume_out = p.out.d * p.out.h * p.out.w,
-                           .d = int(p.in.d),
-                           .h = int(p.in.h),
-                           .w = int(p.in.w),
-                           .d_out = int(p.out.d),
-                           .volumes = int(p.out.n * p.out.c),
-                           .channels_out = int(p.out.c),
-                           .multiplier = int(p.out.c / p.groups),
-                           .pad_z = int(p.place.pad_z),
-                           .group = s.channels,
-                           .units_x = s.units_x,
-                           .units = s.units,
-                           .lanes = s.lanes,
-                           .stages = s.stages,
-                           .stage_bytes = s.stage_bytes,
-                           .slot_bytes = s.slot_bytes,
-                           .plane_bytes = int(p.in.h * p.in.w * sizeof(T)),
-                           .chunk = plan.tile_d,
-                           .total = int(ceil_div(p.out.n * p.out.c, s.channels) * p.out.d),
-                           .border = p.place.border,
-                           .value = A(p.place.value),
-                           .taps_n = p.taps.stride_n,
-                           .taps_c = p.taps.stride_c,
-                           .bias = static_cast<const A*>(p.bias)};
-  const int64_t windows = (p.taps.stride_c ? p.out.c : 1) * (p.taps.stride_n ? p.out.n : 1);
-  // The barriers count too: ask also for what is just below 48 KiB.
-  allow_shared(direct3d_planes<T, PX, RY, kWarps, kInPlace>, std::max(plan.shared_bytes, 48 * 1024 + 1));
-  direct3d_planes<T, PX, RY, kWarps, kInPlace><<<unsigned(plan.blocks), plan.threads, plan.shared_bytes, stream>>>(
-      args, ParamTaps::from(p.taps, 27 * windows * int64_t(sizeof(A))));
-  launch_check("direct3d_planes");
-}
-
 template <typename T>
-void launch_planes(const Direct& p, const Plan& plan, cudaStream_t stream) {
-  const PlanesShape s = planes_shape(p, plan);
-  switch (s.channels ? s.tile.px * 16 + s.tile.ry : 0) {
-    case 8 * 16 + 7: return launch_planes_as<T, 8, 7, 8, true>(p, plan, s, stream);
-    case 8 * 16 + 4: return launch_planes_as<T, 8, 4, 12, true>(p, plan, s, stream);
-    case 4 * 16 + 7: return launch_planes_as<T, 4, 7, 12, true>(p, plan, s, stream);
-    case 2 * 16 + 7:
-      return s.in_place ? launch_planes_as<T, 2, 7, 16, true>(p, plan, s, stream)
-                        : launch_planes_as<T, 2, 7, 16, false>(p, plan, s, stream);
-  }
-  throw std::runtime_error("torch_conv: direct3d has no instance for its own plan");
+PlanesArgs<T> planes_args(const Direct& p, const Plan& plan, const PlanesShape& s) {
+  using A = acc_t<T>;
+  return {.in = static_cast<const T*>(p.in.data),
+          .out = static_cast<T*>(p.out.data),
+          .volume_in = p.in.d * p.in.h * p.in.w,
+          .volume_out = p.out.d * p.out.h * p.out.w,
+          .d = int(p.in.d),
+          .h = int(p.in.h),
+          .w = int(p.in.w),
+          .d_out = int(p.out.d),
+          .volumes = int(p.out.n * p.out.c),
+          .channels_out = int(p.out.c),
+          .multiplier = int(p.out.c / p.groups),
+          .pad_z = int(p.place.pad_z),
+          .group = s.channels,
+          .units_x = s.units_x,
+          .units = s.units,
+          .lanes = s.lanes,
+          .stages = s.stages,
+          .stage_bytes = s.stage_bytes,
+          .slot_bytes = s.slot_bytes,
+          .plane_bytes = int(p.in.h * p.in.w * sizeof(T)),
+          .chunk = plan.tile_d,
+          .total = int(ceil_div(p.out.n * p.out.c, s.channels) * p.out.d),
+          .border = p.place.border,
+          .value = A(p.place.value),
+          .taps_n = p.taps.stride_n,
+          .taps_c = p.taps.stride_c,
+          .bias = static_cast<const A*>(p.bias)};
 }
 
 }  // namespace torch_conv::direct3d

@@ -112,7 +112,7 @@ __device__ __forceinline__ void add_plane(const A* from, const A* (&taps)[Sums],
     for (int o = 0; o < Sums; ++o) taps[o] += a.tap_pitch;
   };
   using Start = RowStart<Pixels, Sums, A>;
-  if constexpr (Planes > 1) {
+  if constexpr (Planes > 1 || sizeof(A) == 8) {
 #pragma unroll 1
     for (int i = 0; i < kh; ++i) {
       Start start;
@@ -121,21 +121,23 @@ __device__ __forceinline__ void add_plane(const A* from, const A* (&taps)[Sums],
       down();
     }
   } else {
-    // A multiprocessor has few other warps to turn to: the next row's first pixels are read a row ahead.
-    const auto row = [&](const Start& start, Start& next) {
+    // A multiprocessor has few other warps to turn to: the next row's first pixels are read a row ahead (of float64
+    // they would not fit the registers).
+    // There is no row behind the last: there the next plane is being written.
+    const auto row = [&](const Start& start, Start& next, bool more) {
       const A* at = from;
       const A* const at_taps[Sums] = {taps[0]};
       down();
-      next.read(from, a.part, taps);
+      if (more) next.read(from, a.part, taps);
       add_row<Pixels, Lo>(start, at, a.part, at_taps, kw, sum);
     };
     Start even, odd;
     even.read(from, a.part, taps);
 #pragma unroll 1
     for (int i = 0; i < kh; i += 2) {
-      row(even, odd);
+      row(even, odd, i + 1 < kh);
       if (i + 1 == kh) break;
-      row(odd, even);
+      row(odd, even, i + 2 < kh);
     }
   }
 }
@@ -173,7 +175,7 @@ __global__ void __launch_bounds__(window_config(Large, sizeof(T)).threads(), win
   const Direct& p = a.p;
   const int kh = int(p.kh), kw = int(p.kw), kd = int(p.kd);
   extern __shared__ __align__(128) unsigned char shared_bytes[];
-  const int stage = a.pitch * a.rows, tap_stage = a.tap_pitch * kh;
+  const int stage = a.pitch * a.rows, tap_stage = window_tap_stage(a.tap_pitch, kh);
   A* stages = reinterpret_cast<A*>(shared_bytes);
   A* tap_stages = stages + 2 * stage;
 
@@ -202,7 +204,7 @@ __global__ void __launch_bounds__(window_config(Large, sizeof(T)).threads(), win
   // lane + 32, ...) in registers; -1 outside.
   constexpr int held = 6, batch = 3;
   const auto place = [&](int i) { return i / 4 % parts * a.part + i / 4 / parts * 4 + i % 4; };
-  int64_t* row_at = reinterpret_cast<int64_t*>(tap_stages + (Planes + 1) * tap_stage + a.pitch + 16);
+  int64_t* row_at = reinterpret_cast<int64_t*>(tap_stages + (Planes + 1) * tap_stage);
   for (int r = threadIdx.x; r < rows; r += blockDim.x) {
     const int m = map_index(by + r, int(p.in.h), p.place.border);
     row_at[r] = m < 0 ? -1 : m * p.in.stride_h;

@@ -110,6 +110,37 @@ void launch_general(const Direct& p, const Plan& plan, cudaStream_t stream) {
   launch_check("direct3d_general");
 }
 
+template <typename T, int PX, int RY, int kWarps, bool kInPlace>
+void launch_planes(const Direct& p, const Plan& plan, const PlanesShape& shape, cudaStream_t stream) {
+  constexpr auto kernel = direct3d_planes<T, PX, RY, kWarps, kInPlace>;
+  // The barriers count too: ask also for what is just below 48 KiB.
+  allow_shared(kernel, std::max(plan.shared_bytes, 48 * 1024 + 1));
+  kernel<<<grid_of(plan), plan.threads, plan.shared_bytes, stream>>>(planes_args<T>(p, plan, shape), param_taps(p));
+  launch_check("direct3d_planes");
+}
+
+template <typename T>
+void launch_planes(const Direct& p, const Plan& plan, cudaStream_t stream) {
+  const PlanesShape s = planes_shape(p, plan);
+  switch (s.channels ? s.tile.px * 16 + s.tile.ry : 0) {
+    case 8 * 16 + 7: return launch_planes<T, 8, 7, 8, true>(p, plan, s, stream);
+    case 8 * 16 + 4: return launch_planes<T, 8, 4, 12, true>(p, plan, s, stream);
+    case 4 * 16 + 7: return launch_planes<T, 4, 7, 12, true>(p, plan, s, stream);
+    case 2 * 16 + 7:
+      return s.in_place ? launch_planes<T, 2, 7, 16, true>(p, plan, s, stream)
+                        : launch_planes<T, 2, 7, 16, false>(p, plan, s, stream);
+  }
+  throw std::runtime_error("torch_conv: direct3d has no instance for its own plan");
+}
+
+template <typename T>
+void launch_channels(const Direct& p, const Plan& plan, cudaStream_t stream) {
+  allow_shared(direct3d_channels<T>, plan.shared_bytes);
+  direct3d_channels<T>
+      <<<grid_of(plan), plan.threads, plan.shared_bytes, stream>>>(channels_args<T>(p, plan), param_taps(p));
+  launch_check("direct3d_channels");
+}
+
 // The switch over the kernels for one element type; instantiated in csrc/instances, one type a file.
 template <typename T>
 void launch(const Direct& p, const Plan& plan, cudaStream_t stream) {

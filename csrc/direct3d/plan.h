@@ -145,6 +145,9 @@ struct WindowShape {
   int64_t blocks, padded;                // of the grid; pixels of a plane of tiles
 };
 
+// Elements of one plane of taps: the next four are read before it is known that there are none.
+constexpr TC_HD int64_t window_tap_stage(int64_t tap_pitch, int64_t kh) { return tap_pitch * kh + 4; }
+
 inline WindowShape window_shape(const Direct& p, bool large, int width) {
   const bool f64 = p.in.dtype == Dtype::f64;
   const WindowConfig config = window_config(large, size_of(p.in.dtype));
@@ -157,9 +160,8 @@ inline WindowShape window_shape(const Direct& p, bool large, int width) {
   s.pitch = parts * s.part + (lanes < 8 ? 4 * lanes : 0);
   s.rows = s.height + p.kh - 1;
   s.tap_pitch = ceil_div(p.kw, 4) * 4;
-  // A row more: the next pixels and taps are read before it is known that there are none.
   s.bytes =
-      (2 * s.pitch * s.rows + (config.planes + 1) * s.tap_pitch * p.kh + s.pitch + 16) * (f64 ? 8 : 4) + s.rows * 8;
+      (2 * s.pitch * s.rows + (config.planes + 1) * window_tap_stage(s.tap_pitch, p.kh)) * (f64 ? 8 : 4) + s.rows * 8;
   const int64_t columns = ceil_div(p.out.w, width), rows = ceil_div(p.out.h, s.height);
   s.padded = columns * width * rows * s.height;
   s.blocks = p.out.n * p.out.c * ceil_div(p.out.d, config.planes) * columns * rows;

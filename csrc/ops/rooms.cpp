@@ -108,8 +108,12 @@ const char* pinned_variant() {
 
 }  // namespace
 
-void run(const char* op, const Place& place, const Tensor& like, const Direct& p) {
+void run(const char* op, const Place& place, const Tensor& like, const Direct& problem) {
   const char* pinned = pinned_variant();
+  Direct p = problem;
+  // One channel expanded to many, each with a window of its own: one input channel with many outputs. It is read less
+  // often, and bulk copies take no stride of 0.
+  if (p.in.c > 1 && p.in.stride_c == 0 && p.groups == p.in.c && p.out.c == p.in.c) p.in.c = p.groups = 1;
   if (is_image(p)) return run_problem(op, place, like, p, kDirect2d, pinned);
   // Only the rooms for images have the loops that planes and columns profit from; a pinned variant is one of volumes.
   const auto images = *pinned ? std::nullopt : as_images(p);
