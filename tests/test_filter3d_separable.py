@@ -128,3 +128,14 @@ def test_a_far_border_value_costs_no_memory(device):
     product = torch.from_numpy(outer(*taps)).to(volume.dtype)
     expected = torch_conv.filter3d(volume, product, "constant", value=1.5, dilation=(1_000_000_000, 1, 1))
     torch.testing.assert_close(got.cpu(), expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("tap", [float("nan"), float("inf")])
+def test_zero_output_is_zero_whatever_the_taps(device, tap):
+    volume, ones = make_image((2, 6, 7, 16)).to(device), torch.ones(3, device=device)
+    z = torch.tensor([1.0, tap, 1.0], device=device)
+    got = torch_conv.filter3d_separable(volume, ones, ones, z, "zero_output")
+    expected = torch.zeros_like(volume, dtype=torch.bool)
+    expected[:, 1:-1, 1:-1, 1:-1] = True
+    assert torch.equal(~got.isfinite(), expected)
+    assert (got[~expected] == 0).all()

@@ -1,4 +1,4 @@
-// Ranges along an axis, and how the CPU rooms cut images and volumes into strips.
+// How the CPU rooms cut images and volumes into strips.
 #pragma once
 
 #include <algorithm>
@@ -6,27 +6,9 @@
 
 #include "core/plan.h"
 #include "core/problem.h"
+#include "core/ranges.h"
 
 namespace torch_conv {
-
-constexpr int64_t floor_div(int64_t a, int64_t b) { return a / b - (a % b < 0); }  // b > 0
-constexpr int64_t ceil_div_signed(int64_t a, int64_t b) { return -floor_div(-a, b); }
-
-struct Range {
-  int64_t begin, end;
-  int64_t size() const { return end - begin; }
-};
-
-// The positions of `wanted` whose reads start + position * step lie in [0, n); empty ranges start inside `wanted`.
-inline Range positions_inside(Range wanted, int64_t start, int64_t step, int64_t n) {
-  const int64_t begin = std::clamp(ceil_div_signed(-start, step), wanted.begin, wanted.end);
-  return {begin, std::clamp(floor_div(n - 1 - start, step) + 1, begin, wanted.end)};
-}
-
-// The outputs of `wanted` whose whole window (k taps, `dilation` apart) lies in [0, n).
-inline Range outputs_inside(Range wanted, int64_t k, int64_t pad, int64_t stride, int64_t dilation, int64_t n) {
-  return positions_inside(wanted, -pad, stride, n - (k - 1) * dilation);
-}
 
 // A strip of output rows of one plane; in a march along z, of output planes of one block of rows.
 struct Strip {

@@ -55,16 +55,36 @@ void in_two_passes(const char* op, const Place& place, const Tensor& input, Imag
     q.place.pad_z = 0, q.place.stride_z = q.place.dilation_z = 1;
     run(op, place, input, q);
   });
-  run(op, place, input,
-      Direct{.in = planes,
-             .out = p.out,
-             .taps = p.taps_z,
-             .kd = p.kd,
-             .kh = 1,
-             .kw = 1,
-             .place = along_z,
-             .groups = planes.c,
-             .bias = nullptr});
+  const auto depth = [&](Range y, Range x, const Taps& taps, int64_t kd, const Placement& at) {
+    if (y.size() == 0 || x.size() == 0) return;
+    run(op, place, input,
+        Direct{.in = cut(planes, y, x),
+               .out = cut(p.out, y, x),
+               .taps = taps,
+               .kd = kd,
+               .kh = 1,
+               .kw = 1,
+               .place = at,
+               .groups = planes.c,
+               .bias = nullptr});
+  };
+  const Range rows{0, p.out.h}, columns{0, p.out.w};
+  if (p.place.border != Border::zero_output) return depth(rows, columns, p.taps_z, p.kd, along_z);
+  // Where the window does not fit in y or x the planes hold 0, which a tap of Inf or NaN would not keep: there one tap
+  // of 1 does.
+  const Placement& s = p.place;
+  const Range y = outputs_inside(rows, p.kh, s.pad_y, s.stride_y, s.dilation_y, p.in.h);
+  const Range x = outputs_inside(columns, p.kw, s.pad_x, s.stride_x, s.dilation_x, p.in.w);
+  const double one = 1;
+  const float one_float = 1;
+  Taps keep{.data = &one_float, .on_host = place.cuda(), .stride_n = 0, .stride_c = 0, .stride_ci = 0};
+  if (p.in.dtype == Dtype::f64) keep.data = &one;
+  depth(y, x, p.taps_z, p.kd, along_z);
+  const Placement still{.pad_y = 0, .pad_x = 0};
+  depth({0, y.begin}, columns, keep, 1, still);
+  depth({y.end, p.out.h}, columns, keep, 1, still);
+  depth(y, {0, x.begin}, keep, 1, still);
+  depth(y, {x.end, p.out.w}, keep, 1, still);
 }
 
 Tensor filter2d_separable(const char* op, const Tensor& input, const Tensor& kernel_x, const Tensor& kernel_y,

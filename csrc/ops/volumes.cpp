@@ -60,6 +60,14 @@ std::optional<Direct> as_images(const Direct& p) {
   return std::nullopt;
 }
 
+Image cut(const Image& image, Range y, Range x) {
+  Image part = image;
+  part.data =
+      static_cast<char*>(image.data) + (y.begin * image.stride_h + x.begin * image.stride_w) * size_of(image.dtype);
+  part.h = y.size(), part.w = x.size();
+  return part;
+}
+
 void for_each_plane(const Image& in, const Image& out, bool own_samples, bool own_channels,
                     const std::function<void(const Image& in, const Image& out, int64_t n)>& run) {
   const auto in_channels = planes_as_channels(in), out_channels = planes_as_channels(out);
