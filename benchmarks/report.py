@@ -27,6 +27,8 @@ BENCHMARKS = {
     "filter3d": ("Volumes, ", "F.conv3d"),
     "depthwise3d": ("Depthwise 3-D convolutions, ", "F.conv3d"),
 }
+# Those of `torch-conv bench`, which hold tables of their own.
+STUDIES = {"volume": "Textbook kernels beside the library's, "}
 
 
 def main() -> int:
@@ -66,11 +68,28 @@ def tables() -> str:
         if benchmark == "filter3d" and FIGURE.exists():
             text = "Time per voxel and share of the copy's speed over the size of a volume"
             parts.append(f"![{text}]({FIGURE.relative_to(ROOT)})")
+    for document in found:
+        if document["benchmark"] in STUDIES:
+            parts += [f"{study_caption(document, t)}\n\n{study(t)}" for t in document["tables"]]
     return "\n\n".join(parts) or "No measurement is in `benchmarks/results` yet."
 
 
 def documents() -> list[dict[str, Any]]:
     return [json.loads(path.read_text()) for path in sorted(RESULTS.glob("*.json"))]
+
+
+def study_caption(document: dict[str, Any], table: dict[str, Any]) -> str:
+    meta = document["metadata"]
+    what = STUDIES[document["benchmark"]]
+    return f"**{what}{meta['gpu'] or meta['cpu']}** ({table['title']}; {meta['date'][:10]}, commit {meta['commit']}):"
+
+
+def study(table: dict[str, Any]) -> str:
+    lines = [list(table["columns"].values()), ["---", *["--:"] * (len(table["columns"]) - 1)]]
+    for row in table["rows"]:
+        values = [row.get(key) for key in table["columns"]]
+        lines.append(["" if v is None else f"{v:.4g}" if isinstance(v, float) else str(v) for v in values])
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def listed(row: dict[str, Any]) -> bool:

@@ -148,3 +148,24 @@ def test_inductor_on_the_cpu():
     compiled = torch.compile(FUNCTIONS["filter2d"], fullgraph=True)
     image, kernel = make_image((2, 3, 12, 15)), make_window((3, 3))
     assert_same_bits(compiled(image, kernel), FUNCTIONS["filter2d"](image, kernel))
+
+
+NUMBERS = {
+    "box_blur": (lambda x, n: torch_conv.box_blur(x, n), [3, 5, 4]),
+    "box_blur3d": (lambda x, n: torch_conv.box_blur3d(x, n), [3, 5, 4]),
+    "filter3d, stride": (lambda x, n: torch_conv.filter3d(x, torch.ones(3, 3, 3), stride=n), [1, 2, 3]),
+    "filter2d, anchor": (lambda x, n: torch_conv.filter2d(x, torch.ones(3, 4), anchor=n), [0, 2, -1]),
+    "conv3d, padding": (lambda x, n: torch_conv.conv3d(x, torch.ones(2, 1, 3, 3, 3), padding=n, groups=2), [0, 1, 2]),
+    "gaussian_blur3d, sigma": (lambda x, n: torch_conv.gaussian_blur3d(x, None, 0.5 * n), [1, 2, 4]),
+    "gaussian_blur3d, size": (lambda x, n: torch_conv.gaussian_blur3d(x, n, 1.0), [3, 5, 7]),
+}
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_a_number_that_changes(name):
+    """torch.compile takes the second value for a symbol: one number for all axes must still be taken."""
+    function, numbers = NUMBERS[name]
+    volume = make_image((2, 2, 7, 8, 9))
+    compiled = torch.compile(function, backend="eager", fullgraph=True)
+    for n in numbers:
+        assert_same_bits(compiled(volume, n), function(volume, n))

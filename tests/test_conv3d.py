@@ -160,3 +160,14 @@ def test_a_weight_one_plane_deep_is_conv2d_on_every_plane(device):
     got = torch_conv.conv3d(volume, weight[:, :, None], padding=(0, 1, 2), groups=3)
     planes = [torch_conv.conv2d(plane, weight, padding=(1, 2), groups=3) for plane in volume.unbind(2)]
     assert_same_bits(got, torch.stack(planes, 2))
+
+
+@pytest.mark.parametrize("argument", ["stride", "padding", "dilation"])
+@pytest.mark.parametrize("value", [1.0, True, None, [1.0, 1, 1]])
+def test_numbers_of_a_wrong_type(argument, value):
+    if argument == "padding" and value is None:
+        pytest.skip("F.conv3d has another sentence for it")
+    x, w = torch.zeros(1, 2, 4, 4, 4), torch.zeros(2, 1, 3, 3, 3)
+    got = type(value[0] if isinstance(value, list) else value).__name__
+    with pytest.raises(TypeError, match=rf"^conv3d: {argument} must be of type int, got {got}$"):
+        torch_conv.conv3d(x, w, groups=2, **{argument: value})

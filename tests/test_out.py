@@ -185,3 +185,18 @@ def test_rows_of_out_must_not_overlap_each_other(device):
     out = torch.zeros(100, device=device).as_strided((9, 8), (1, 1))
     with pytest.raises(ValueError, match=r"^filter2d: out must not overlap itself, got strides \(1, 1\)$"):
         torch_conv.filter2d(torch.rand(9, 8, device=device), torch.rand(3, 3), out=out)
+
+
+@pytest.mark.parametrize(
+    ("function", "axes"), [(torch_conv.spatial_gradient, 2), (torch_conv.spatial_gradient3d, 3)], ids=["2-D", "3-D"]
+)
+def test_overlap_with_a_channels_last_input_is_refused(device, function, axes):
+    """Also where the operator beneath sees a copy of the input."""
+    planes = [2, 3, *[5, 6, 7][-axes:]]
+    memory = torch.arange(2.0 * 3 * axes * 5 * 6 * 7, device=device)
+    inner = memory[: torch.Size(planes).numel()].view(planes[0], *planes[2:], planes[1]).movedim(-1, 1)
+    before = inner.clone()
+    out = memory[: axes * inner.numel()].view(*planes[:2], axes, *planes[2:])
+    with pytest.raises(ValueError, match=rf"^{function.__name__}: out must not overlap input$"):
+        function(inner, out=out)
+    assert torch.equal(inner, before)

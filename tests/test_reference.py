@@ -15,6 +15,7 @@ from hypothesis import given
 from strategies import as_tuple, filter_cases, make_image, make_window, separable_cases
 from tolerance import assert_within
 
+import torch_conv
 from torch_conv import kernels, reference
 
 
@@ -158,6 +159,16 @@ def test_rounding():
 def test_examples_in_docstrings(module):
     result = doctest.testmod(module, optionflags=doctest.NORMALIZE_WHITESPACE)
     assert result.attempted > 0
+    assert result.failed == 0
+
+
+@pytest.mark.parametrize("name", torch_conv.functional.__all__)
+def test_example_of_a_function(name):
+    names = {n: getattr(torch_conv, n) for n in torch_conv.functional.__all__}
+    names |= {"torch": torch, "F": F, "torch_conv": torch_conv, "kernels": kernels}
+    example = doctest.DocTestParser().get_doctest(getattr(torch_conv, name).__doc__, names, name, None, None)
+    assert example.examples
+    result = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE).run(example)
     assert result.failed == 0
 
 

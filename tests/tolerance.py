@@ -78,7 +78,7 @@ def assert_within(got, exact, scale, *, in_dtype, algorithm, window, channels=1)
 
 
 def assert_same_bits(got, expected):
-    """Equal to the last bit, NaN equal to NaN; devices and layouts may differ."""
+    """Equal to the last bit but for the sign of a zero, NaN equal to NaN; devices and layouts may differ."""
     assert got.dtype == expected.dtype
     assert got.shape == expected.shape
     got, expected = got.detach().cpu(), expected.detach().cpu()

@@ -1,4 +1,4 @@
-"""Image filters and small convolutions as PyTorch operators.
+"""Filters and small convolutions of images and volumes as PyTorch operators.
 
 >>> import torch, torch_conv
 >>> torch_conv.gaussian_blur2d(torch.rand(1, 3, 64, 64), 5, 1.5).shape

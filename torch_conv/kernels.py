@@ -71,11 +71,11 @@ def gaussian_taps(size: int, sigma: float) -> list[float]:
     # Squared distances from the nearest tap: that tap weighs exp(0), so a tiny sigma cannot underflow the sum to 0.
     middle = 0.5 * (size - 1)
     nearest = 0.25 if size % 2 == 0 else 0.0
-    taps = [0.0] * size
+    taps: list[float] = []
     for i in range(size):
         away = i - middle
         # away * away, not away**2: torch 2.15 cannot trace the power of a number that it holds for variable.
-        taps[i] = math.exp(-0.5 * ((away * away - nearest) / sigma) / sigma)
+        taps.append(math.exp(-0.5 * ((away * away - nearest) / sigma) / sigma))
     total = 0.0
     for tap in taps:  # sum() rounds differently from one Python to the next
         total += tap

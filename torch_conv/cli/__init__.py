@@ -39,7 +39,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 def build_parser() -> Parser:
     from torch_conv.cli import demo, filter, info, ladder, volume
 
-    parser = Parser(prog="torch-conv", description="Image filters on hand-written CUDA and CPU kernels.")
+    parser = Parser(
+        prog="torch-conv", description="Filters of images and volumes on hand-written CUDA and CPU kernels."
+    )
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     demo.add_parser(commands)
     filter.add_parser(commands)

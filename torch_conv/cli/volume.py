@@ -50,8 +50,8 @@ COLUMNS = (
 NOTE = """\
 max error: against the gold, which sums in float64; up to 1e-5 is allowed, and rows are checked before they are timed.
 An iteration is a sample: a call of less than 2 ms is repeated until it fills 2 ms, and counts as the mean.
-Published by the study, not measured here (128x128x8, 7x7x7, RTX 500 Ada / Core Ultra 7): CPU 5616 ms, naive 2.677 ms, \
-constant + shared tile 1.049 ms, separable 0.568 ms."""
+Published by the study, not measured here (128x128x8, a window it calls 7x7x7, RTX 500 Ada / Core Ultra 7): CPU \
+5616 ms, naive 2.677 ms, constant + shared tile 1.049 ms, separable 0.568 ms."""
 NO_GPU = "No GPU is measured: the rungs naive, constant + shared tile and separable need a GPU and are absent."
 
 

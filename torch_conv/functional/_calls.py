@@ -27,7 +27,7 @@ _OUR_FAILURE = "torch_conv: "
 _MACHINE = re.compile(r"CUDA|cuDNN|out of memory|can't allocate memory")
 
 
-def public(keyword_only: str, operator: str = "") -> Callable[[Function], Function]:
+def public(keyword_only: str, operator: str = "", axes: int = 0) -> Callable[[Function], Function]:
     """Turns a scriptable function into a public one.
 
     The function is written without `*`, because TorchScript knows no keyword-only argument with a default; calls from
@@ -37,6 +37,9 @@ def public(keyword_only: str, operator: str = "") -> Callable[[Function], Functi
 
     A function that does no more than call `operator`, under the operator's own names and defaults, is not run by
     Python at all: the arguments that were given go straight to the operator (5.4 us a call instead of 8.2).
+
+    `axes` is how many values an argument per axis has: one number stands for all of them, which torch knows of an
+    operator's argument only while the number is no symbol of torch.compile.
     """
 
     def decorate(fn: Function) -> Function:
@@ -52,13 +55,15 @@ def public(keyword_only: str, operator: str = "") -> Callable[[Function], Functi
             if len(args) > first:
                 raise TypeError(f"{fn.__name__}: {keyword_only} and what follows it must be given by keyword")
             if torch.compiler.is_compiling():
+                if axes:
+                    args, kwargs = _for_every_axis(list(signature.parameters), axes, args, kwargs)
                 return fn(*args, **kwargs)
             try:
                 if _C.is_grad_enabled() and _C._any_requires_grad(*args, **kwargs):
                     return run(*args, **kwargs)
                 with _C._AutoDispatchBelowAutograd():
                     return run(*args, **kwargs)
-            except (RuntimeError, TypeError, AttributeError) as error:
+            except (RuntimeError, TypeError, ValueError, AttributeError) as error:
                 plain = _plain((args, kwargs))
                 if plain is not None:
                     return call(*plain[0], **plain[1])
@@ -70,6 +75,23 @@ def public(keyword_only: str, operator: str = "") -> Callable[[Function], Functi
         return call  # type: ignore[return-value]
 
     return decorate
+
+
+_PER_AXIS = ("kernel_size", "anchor", "stride", "dilation")
+
+
+def _for_every_axis(
+    names: list[str], axes: int, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments with a list where one number stands for all axes."""
+
+    def listed(name: str, value: Any) -> Any:
+        return [value] * axes if name in _PER_AXIS and isinstance(value, (int, torch.SymInt)) else value
+
+    return (
+        tuple(listed(name, value) for name, value in zip(names, args, strict=False)),
+        {name: listed(name, value) for name, value in kwargs.items()},
+    )
 
 
 def _straight_to(operator: str) -> Callable[..., Any]:

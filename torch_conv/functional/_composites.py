@@ -137,6 +137,8 @@ def windows_per_plane(
             fits = fits and size > lost
         if fits and list(out.shape) != shape:  # a window that does not fit is the operator's refusal
             raise ValueError(f"{name}: out must have shape {shape_text(shape)}, got {shape_text(list(out.shape))}")
+        if not torch.jit.is_scripting():
+            _refuse_overlap(input, out)  # the planes may be a copy, where the operator would see no overlap
         if out.is_contiguous():
             target = out.view([planes.size(0)] + list(out.shape[-axes - 1 :]))
             _each_window(planes, windows, border_type, padding, value, None, target, algorithm)

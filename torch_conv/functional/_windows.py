@@ -339,4 +339,6 @@ def _size_of(name: str, sigma: float, truncate: float) -> int:
     """The window that reaches `truncate` standard deviations, as scipy's."""
     if not (truncate > 0 and truncate < math.inf):
         raise ValueError(f"{name}: truncate must be finite and greater than 0, got {truncate}")
+    if truncate * sigma > 1e9:
+        raise ValueError(f"{name}: sigma {sigma} and truncate {truncate} make a window of more than 2^31 taps")
     return 2 * int(truncate * sigma + 0.5) + 1

@@ -46,9 +46,13 @@ def pads_of(weight: Tensor, padding: str | Sequence[int], dilation: Sequence[int
     return pads
 
 
-def _expanded(value: int | Sequence[int], axes: int) -> list[int]:
+def _expanded(name: str, argument: str, value: Any, axes: int) -> list[int]:
     """A number, or a list of one, for every axis."""
-    values = [value] if isinstance(value, int) else list(value)
+    values = list(value) if isinstance(value, (list, tuple)) else [value]
+    for number in values:
+        whole = isinstance(number, (int, torch.SymInt)) or hasattr(number, "__index__")
+        if isinstance(number, bool) or not whole:
+            raise TypeError(f"{name}: {argument} must be of type int, got {type(number).__name__}")
     return values * axes if len(values) == 1 else values
 
 
@@ -73,10 +77,10 @@ def _convolve(
         return _by_torch(axes, input, weight, bias, stride, padding, dilation, groups, padding_mode)
     # The operator's own defaults cost nothing, a list more than 1 us.
     given: dict[str, Any] = {}
-    if stride != 1:
-        given["stride"] = _expanded(stride, axes)
-    if dilation != 1:
-        given["dilation"] = _expanded(dilation, axes)
+    if type(stride) is not int or stride != 1:
+        given["stride"] = _expanded(f"conv{axes}d", "stride", stride, axes)
+    if type(dilation) is not int or dilation != 1:
+        given["dilation"] = _expanded(f"conv{axes}d", "dilation", dilation, axes)
     if padding_mode != "zeros":
         given["padding_mode"] = padding_mode
     if algorithm != "auto":
@@ -84,8 +88,8 @@ def _convolve(
     conv = _CONVS[axes]
     if isinstance(padding, str):
         return conv.padding(input, weight, bias, padding=padding, groups=groups, **given)
-    if padding != 0:
-        given["padding"] = _expanded(padding, axes)
+    if type(padding) is not int or padding != 0:
+        given["padding"] = _expanded(f"conv{axes}d", "padding", padding, axes)
     return conv.default(input, weight, bias, groups=groups, **given)
 
 
@@ -109,8 +113,9 @@ def _by_torch(
         input, weight = input.to("meta"), weight.to("meta")
         bias = None if bias is None else bias.to("meta")
     if padding_mode != "zeros":
-        words = padding if isinstance(padding, str) else _expanded(padding, axes)
-        steps, dilations = _expanded(stride, axes), _expanded(dilation, axes)
+        words = padding if isinstance(padding, str) else _expanded(f"conv{axes}d", "padding", padding, axes)
+        steps = _expanded(f"conv{axes}d", "stride", stride, axes)
+        dilations = _expanded(f"conv{axes}d", "dilation", dilation, axes)
         _check_padded(f"conv{axes}d", axes, input, weight, steps, words, dilations)
         input = F.pad(input, pads_of(weight, words, dilations), padding_mode)
         padding = 0

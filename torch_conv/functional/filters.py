@@ -18,7 +18,7 @@ _box2d = torch.ops.torch_conv.box2d
 _box2d_out = torch.ops.torch_conv.box2d_out
 
 
-@public(keyword_only="value", operator="filter2d")
+@public(keyword_only="value", operator="filter2d", axes=2)
 def filter2d(
     input: Tensor,
     kernel: Tensor,
@@ -105,7 +105,7 @@ def filter2d(
     )
 
 
-@public(keyword_only="value", operator="filter2d_separable")
+@public(keyword_only="value", operator="filter2d_separable", axes=2)
 def filter2d_separable(
     input: Tensor,
     kernel_x: Tensor,
@@ -188,7 +188,7 @@ def filter2d_separable(
     )
 
 
-@public(keyword_only="normalized")
+@public(keyword_only="normalized", axes=2)
 def box_blur(
     input: Tensor,
     kernel_size: BroadcastingList2[int],

@@ -21,7 +21,7 @@ _box3d = torch.ops.torch_conv.box3d
 _box3d_out = torch.ops.torch_conv.box3d_out
 
 
-@public(keyword_only="padding", operator="filter3d")
+@public(keyword_only="padding", operator="filter3d", axes=3)
 def filter3d(
     input: Tensor,
     kernel: Tensor,
@@ -110,7 +110,7 @@ def filter3d(
     )
 
 
-@public(keyword_only="padding", operator="filter3d_separable")
+@public(keyword_only="padding", operator="filter3d_separable", axes=3)
 def filter3d_separable(
     input: Tensor,
     kernel_x: Tensor,
@@ -196,7 +196,7 @@ def filter3d_separable(
     )
 
 
-@public(keyword_only="normalized", operator="box3d")
+@public(keyword_only="normalized", operator="box3d", axes=3)
 def box_blur3d(
     input: Tensor,
     kernel_size: BroadcastingList3[int],
