@@ -189,3 +189,21 @@ def test_fakes_refuse_what_the_operators_refuse():
         assert str(caught.value) == f"filter3d: {sentence}"
     with pytest.raises(ValueError, match="^box_blur3d: input must have at least 3 dimensions, got 2$"):
         torch_conv.box_blur3d(image, 3)
+    with pytest.raises(ValueError, match="^box_blur3d: the window must have at least one tap$"):
+        torch_conv.box_blur3d(volume, 0)
+    cube = torch.empty(3, 3, 3, device="meta")
+    for options in ({"padding": "full"}, {"output_dtype": torch.int64}):
+        with pytest.raises((ValueError, TypeError)):
+            torch_conv.filter3d(volume, cube, **options)
+    maps, weight = torch.empty(1, 3, 5, 5, 5, device="meta"), torch.empty(3, 1, 3, 3, 3, device="meta")
+    assert torch_conv.conv3d(maps, weight, groups=3).shape == (1, 3, 3, 3, 3)
+    for options in (
+        {"padding": "same", "stride": 2},
+        {"padding": -1},
+        {"padding": "full"},
+        {"stride": 0},
+        {"groups": 2},
+        {"bias": torch.empty(5, device="meta")},
+    ):
+        with pytest.raises(ValueError, match="^conv3d: "):
+            torch_conv.conv3d(maps, weight, **{"groups": 3, **options})

@@ -8,9 +8,18 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from torch_conv.functional.conv import pads_of, served_here
+from torch_conv.functional.conv import check_numbers, pads_of, served_here
 
 Ints = Sequence[int]
+_DTYPES = {
+    torch.float32,
+    torch.float16,
+    torch.bfloat16,
+    torch.float64,
+    torch.uint8,
+    torch.int16,
+    torch.uint16,
+}
 
 
 def register() -> None:
@@ -171,8 +180,20 @@ def _convolution(axes: int) -> Callable[..., Tensor]:
         algorithm: str = "auto",
     ) -> Tensor:
         _refuse_meta(op, input, weight=weight, bias=bias)
+        check_numbers(op, axes, input, weight, stride, padding, dilation)
         pads = pads_of(weight, padding, dilation)
+        channels, bank = input.shape[-axes - 1], weight.shape[0]
         if algorithm != "torch" and served_here(input, weight, groups):
+            needed = weight.shape[1] * groups
+            torch._check(
+                channels == needed, lambda: f"{op}: input must have {needed} channels for this weight, got {channels}"
+            )
+            torch._check(bank % groups == 0, lambda: f"{op}: {bank} output channels are no multiple of groups {groups}")
+            if bias is not None:
+                torch._check(
+                    bias.dim() == 1 and bias.shape[0] == bank,
+                    lambda: f"{op}: bias must have shape ({bank},), got {tuple(bias.shape)}",
+                )
             return _convolved(op, axes, input, weight, stride, pads, dilation)
         if padding_mode != "zeros":
             input, padding = F.pad(input, pads, padding_mode), (0,) * axes
@@ -224,6 +245,10 @@ def _filtered(
 ) -> Tensor:
     torch._check(input.dim() >= axes, lambda: f"{name}: input must have at least {axes} dimensions, got {input.dim()}")
     torch._check(min(*stride, *dilation) >= 1, lambda: f"{name}: stride and dilation must be at least 1")
+    torch._check(min(size) >= 1, lambda: f"{name}: the window must have at least one tap")
+    torch._check(padding in ("same", "valid"), lambda: f"{name}: padding must be 'same' or 'valid', got '{padding}'")
+    for dtype in (input.dtype, output_dtype or input.dtype):
+        torch._check_type(dtype in _DTYPES, lambda d=dtype: f"{name}: no kernel takes the dtype {d}")
     n = input.shape[-axes:]
     if padding == "valid":
         reach = [d * (k - 1) + 1 for k, d in zip(size, dilation, strict=True)]

@@ -116,13 +116,13 @@ def _by_torch(
         words = padding if isinstance(padding, str) else _expanded(f"conv{axes}d", "padding", padding, axes)
         steps = _expanded(f"conv{axes}d", "stride", stride, axes)
         dilations = _expanded(f"conv{axes}d", "dilation", dilation, axes)
-        _check_padded(f"conv{axes}d", axes, input, weight, steps, words, dilations)
+        check_numbers(f"conv{axes}d", axes, input, weight, steps, words, dilations)
         input = F.pad(input, pads_of(weight, words, dilations), padding_mode)
         padding = 0
     return _BY_TORCH[axes](input, weight, bias, stride, padding, dilation, groups)
 
 
-def _check_padded(
+def check_numbers(
     name: str,
     axes: int,
     input: Tensor,
@@ -131,7 +131,7 @@ def _check_padded(
     padding: str | Sequence[int],
     dilation: Sequence[int],
 ) -> None:
-    """What F.convNd would check of a padding that F.pad takes from it; the sentences are those of csrc/ops/conv.cpp."""
+    """What F.convNd checks of shapes and numbers, where it is not asked; in the sentences of csrc/ops/conv.cpp."""
     if weight.dim() != axes + 2:
         raise ValueError(f"{name}: weight must have {axes + 2} dimensions, got {weight.dim()}")
     if input.dim() not in (axes + 1, axes + 2):
