@@ -25,6 +25,13 @@ ENDLESS_S = 0.05  # such a rival's call that takes longer than this is timed by 
 INTEGERS = {torch.uint8: (0, 256), torch.int16: (-1000, 3000), torch.uint16: (0, 4096)}  # photographs, CT, microscopy
 
 
+SHORT = {torch.float32: "f32", torch.float16: "f16", torch.uint8: "u8", torch.int16: "i16", torch.uint16: "u16"}
+# Floats lie in [0, 1) and the windows' |taps| sum to 1: some roundings of the result. Integers: a tie may fall to
+# either side. Box: running sums drift.
+TOLERANCE = {torch.float32: 5e-6, torch.float16: 1e-3, torch.uint8: 1.0, torch.int16: 1.0, torch.uint16: 1.0}
+BOX_TOLERANCE = 1e-4
+
+
 @dataclass(frozen=True)
 class Candidate:
     """One way to do the row's job: ours, a copy or a rival."""

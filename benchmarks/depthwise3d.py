@@ -15,16 +15,13 @@ import torch
 import torch.nn.functional as F
 from checks import correlate
 from command import main
-from common import Candidate, Row
+from common import SHORT, TOLERANCE, Candidate, Row
 from rivals import compiled, conv_candidates, cudnn, shifted_sum
 from torch import Tensor
 
 import torch_conv
 
 BUDGET_S = 75.0  # the whole run stays below 90 s on an H200
-SHORT = {torch.float32: "f32", torch.float16: "f16"}
-# Inputs lie in [0, 1) and a window's |taps| sum to 1: some roundings of the result.
-TOLERANCE = {torch.float32: 5e-6, torch.float16: 1e-3}
 LAYOUTS = {"NCDHW": torch.contiguous_format, "NDHWC": torch.channels_last_3d}
 
 

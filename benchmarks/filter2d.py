@@ -17,18 +17,13 @@ import torch
 import torch.nn.functional as F
 from checks import correlate, correlate_axes
 from command import main
-from common import Candidate, Row
+from common import BOX_TOLERANCE, SHORT, TOLERANCE, Candidate, Row
 from rivals import conv_candidates, cudnn, cupyx_candidate, images, opencv_candidate
 from torch import Tensor
 
 import torch_conv
 
 PHOTOS = (16, 3, 1080, 1920)
-SHORT = {torch.float32: "f32", torch.float16: "f16", torch.uint8: "u8"}
-# Images lie in [0, 1) or 0..255 and the windows' |taps| sum to 1. Floats: some roundings of the result;
-# uint8: a tie may fall to either side; box: running sums drift.
-TOLERANCE = {torch.float32: 5e-6, torch.float16: 1e-3, torch.uint8: 1.0}
-BOX_TOLERANCE = 1e-4
 
 
 def square(n: int) -> tuple[int, ...]:

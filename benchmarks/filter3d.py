@@ -17,7 +17,7 @@ import torch
 import torch.nn.functional as F
 from checks import correlate, correlate_axes
 from command import main
-from common import Candidate, Row
+from common import BOX_TOLERANCE, SHORT, TOLERANCE, Candidate, Row
 from rivals import (
     compiled,
     conv_candidates,
@@ -33,11 +33,6 @@ from torch import Tensor
 import torch_conv
 
 BUDGET_S = 120.0  # the whole run stays below 150 s on an H200
-SHORT = {torch.float32: "f32", torch.float16: "f16", torch.uint8: "u8", torch.int16: "i16", torch.uint16: "u16"}
-# Floats lie in [0, 1) and the windows' |taps| sum to 1: some roundings of the result. Integers: a tie may fall to
-# either side. Box: running sums drift.
-TOLERANCE = {torch.float32: 5e-6, torch.float16: 1e-3, torch.uint8: 1.0, torch.int16: 1.0, torch.uint16: 1.0}
-BOX_TOLERANCE = 1e-4
 # The sizes of the figure that are not workloads of the table: no rivals.
 SIZES = (64, 128, 192, 384, 768, 1024)
 

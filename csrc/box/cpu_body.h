@@ -263,10 +263,6 @@ class BoxStrips {
     else return R(sum);
   }
 
-  static int64_t overlap(int64_t first, int64_t k, int64_t n) {
-    return std::max<int64_t>(0, std::min(first + k, n) - std::max<int64_t>(first, 0));
-  }
-
   void finish(const S* sums, int64_t y, int r) {
     A* __restrict out = out_.row(r, c_, y);
     const double value = p_.place.value;

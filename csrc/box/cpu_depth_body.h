@@ -141,10 +141,6 @@ class DepthStrips {
     march(z, row, [&] { finite.next(), others.next(); });
   }
 
-  static int64_t overlap(int64_t first, int64_t k, int64_t n) {
-    return std::max<int64_t>(0, std::min(first + k, n) - std::max<int64_t>(first, 0));
-  }
-
   void finish(const double* __restrict sums, int64_t z, int64_t y) {
     const Placement& place = p_.place;
     A* __restrict out = out_.row(0, c_, y);

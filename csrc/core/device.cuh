@@ -25,6 +25,11 @@ void allow_shared(Kernel* kernel, int bytes) {
     cuda_check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes), "shared memory limit");
 }
 
+// A pointer into shared memory as the address that instructions take.
+__device__ __forceinline__ uint32_t shared_address(const void* p) {
+  return static_cast<uint32_t>(__cvta_generic_to_shared(p));
+}
+
 // Host taps inside the kernel's parameters. A kernel takes it as `const __grid_constant__ ParamTaps taps`.
 struct ParamTaps {
   const void* device;  // null: the taps stand in `bytes`

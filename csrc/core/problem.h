@@ -28,6 +28,14 @@ struct Image {
   int64_t stride_n, stride_c, stride_d, stride_h, stride_w;
 };
 
+// Dense rows that start on 16 bytes and hold whole vectors of 16.
+inline bool aligned_rows(const Image& x) {
+  const int64_t size = size_of(x.dtype);
+  auto aligned = [&](int64_t stride, int64_t count) { return count == 1 || stride * size % 16 == 0; };
+  return x.stride_w == 1 && reinterpret_cast<uintptr_t>(x.data) % 16 == 0 && x.w * size % 16 == 0 &&
+         aligned(x.stride_h, x.h) && aligned(x.stride_d, x.d) && aligned(x.stride_c, x.c) && aligned(x.stride_n, x.n);
+}
+
 // Where output (z, y, x) reads: tap (l, i, j) lies on input (z * stride_z + l * dilation_z - pad_z,
 // y * stride_y + i * dilation_y - pad_y, x * stride_x + j * dilation_x - pad_x).
 struct Placement {

@@ -14,6 +14,11 @@ struct Range {
   int64_t size() const { return end - begin; }
 };
 
+// How many of the positions [first, first + k) lie in [0, n).
+inline int64_t overlap(int64_t first, int64_t k, int64_t n) {
+  return std::max<int64_t>(0, std::min(first + k, n) - std::max<int64_t>(first, 0));
+}
+
 // The positions of `wanted` whose reads start + position * step lie in [0, n); empty ranges start inside `wanted`.
 inline Range positions_inside(Range wanted, int64_t start, int64_t step, int64_t n) {
   const int64_t begin = std::clamp(ceil_div_signed(-start, step), wanted.begin, wanted.end);

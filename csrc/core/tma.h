@@ -45,6 +45,14 @@ inline bool volume_possible(const Image& x) {
          x.d < (int64_t(1) << 31);
 }
 
+// How many columns a grid of tiles starts left of the output, so that boxes start on `align` elements also where the
+// window's middle does not lie on the output pixel (off-centre anchors, 'valid'). A bulk copy that starts elsewhere
+// than on 16 bytes is an illegal instruction.
+inline int lead_columns(int64_t k, int64_t pad, int align) {
+  const int shift = int((k / 2 - pad) % align);
+  return (shift + align) % align;
+}
+
 struct Axis {
   int64_t count, stride;
 };
@@ -84,10 +92,6 @@ inline CUtensorMap volume_map(const Image& x, int box_w, int box_h, int pack = 1
 }
 
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-
-__device__ __forceinline__ uint32_t shared_address(const void* p) {
-  return static_cast<uint32_t>(__cvta_generic_to_shared(p));
-}
 
 // One thread: prepares `barrier` for phases of `count` arrivals, each of which may expect bytes. Others may wait after
 // a

@@ -38,13 +38,6 @@ constexpr TileShape tile_shape(int bytes, int k) {
 constexpr int reg_rows(int bytes, int k) { return bytes == 2 ? 6 : k == 3 ? 5 : 10; }
 constexpr int kRegWarps = 4;
 
-inline bool aligned_rows(const Image& x) {
-  const int64_t size = size_of(x.dtype);
-  auto aligned = [&](int64_t stride, int64_t count) { return count == 1 || stride * size % 16 == 0; };
-  return x.stride_w == 1 && reinterpret_cast<uintptr_t>(x.data) % 16 == 0 && x.w * size % 16 == 0 &&
-         aligned(x.stride_h, x.h) && aligned(x.stride_c, x.c) && aligned(x.stride_n, x.n);
-}
-
 inline bool tiled_type(Dtype d) { return d == Dtype::f32 || d == Dtype::f16 || d == Dtype::bf16 || d == Dtype::u8; }
 
 // Square 3x3, 5x5, 7x7 windows at stride 1 on planar images: what the compiled windows serve. A window hangs over an
@@ -60,13 +53,8 @@ inline bool tile_serves(const Direct& p) {
          p.out.w < (1 << 30) && p.out.h < (1 << 30);
 }
 
-// How many columns the grid of tiles starts left of the output: a bulk copy must start on 16 bytes, also where the
-// window's middle does not lie on the output pixel (off-centre anchors, 'valid').
-inline int lead_columns(const Direct& p) {
-  const int vector = 16 / size_of(p.in.dtype);
-  const int shift = int(p.kw / 2 - p.place.pad_x);
-  return (shift % vector + vector) % vector;
-}
+// Bulk copies start on 16 bytes.
+inline int lead_columns(const Direct& p) { return tma::lead_columns(p.kw, p.place.pad_x, 16 / size_of(p.in.dtype)); }
 
 inline bool tile_tma_serves(const Direct& p, const Arch& arch) {
   return arch.bulk_copy && tile_serves(p) && tma::possible(p.in) && p.in.w % tile_pack(size_of(p.in.dtype)) == 0;

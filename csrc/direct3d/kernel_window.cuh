@@ -150,7 +150,6 @@ __device__ __forceinline__ void copy_element(unsigned to, const void* from, bool
                : "memory");
 }
 __device__ __forceinline__ void copies_landed() { asm volatile("cp.async.wait_all;" ::: "memory"); }
-__device__ __forceinline__ unsigned shared_address(const void* p) { return unsigned(__cvta_generic_to_shared(p)); }
 
 // Calls f with a value of the output's element type: one switch a plane of the tile, not one a pixel.
 template <typename F>

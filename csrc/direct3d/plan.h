@@ -65,13 +65,6 @@ constexpr MarchShape march_shape(int bytes, int k, bool wide, bool patched) {
 
 constexpr int kMostStages = 8;
 
-inline bool aligned_rows(const Image& x) {
-  const int64_t size = size_of(x.dtype);
-  auto aligned = [&](int64_t stride, int64_t count) { return count == 1 || stride * size % 16 == 0; };
-  return x.stride_w == 1 && reinterpret_cast<uintptr_t>(x.data) % 16 == 0 && x.w * size % 16 == 0 &&
-         aligned(x.stride_h, x.h) && aligned(x.stride_d, x.d) && aligned(x.stride_c, x.c) && aligned(x.stride_n, x.n);
-}
-
 inline bool stride_one(const Placement& s) {
   return s.stride_z == 1 && s.stride_y == 1 && s.stride_x == 1 && s.dilation_z == 1 && s.dilation_y == 1 &&
          s.dilation_x == 1;
@@ -98,13 +91,8 @@ inline bool march_tma_serves(const Direct& p, const Arch& arch) {
   return arch.bulk_copy && march_serves(p) && tma::volume_possible(p.in);
 }
 
-// How many columns the grid of tiles starts left of the output: a bulk copy must start on 16 bytes, and is fast on 128,
-// also where the window's middle does not lie on the output pixel (off-centre anchors, 'valid').
-inline int lead_columns(const Direct& p) {
-  const int vector = 128 / size_of(p.in.dtype);
-  const int shift = int(p.kw / 2 - p.place.pad_x);
-  return (shift % vector + vector) % vector;
-}
+// Bulk copies are fast where they start on 128 bytes.
+inline int lead_columns(const Direct& p) { return tma::lead_columns(p.kw, p.place.pad_x, 128 / size_of(p.in.dtype)); }
 
 // Output planes of one block. A block reads k - 1 planes more than it writes and pays about `start` planes to fill its
 // ring, so long walks are cheap; but the grid should fill whole waves of `slots` blocks.

@@ -32,7 +32,7 @@ __device__ __forceinline__ bool passed(uint64_t* barrier, int phase) {
   unsigned done;
   asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
                : "=r"(done)
-               : "r"(tma::shared_address(barrier)), "r"(phase)
+               : "r"(shared_address(barrier)), "r"(phase)
                : "memory");
   return done;
 }
@@ -49,13 +49,13 @@ __device__ __forceinline__ void wait_both(uint64_t* a, int phase_a, uint64_t* b,
 
 __device__ __forceinline__ void bulk_load(void* to, const void* from, int bytes, uint64_t* barrier) {
   asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
-                   tma::shared_address(to)),
-               "l"(from), "r"(bytes), "r"(tma::shared_address(barrier))
+                   shared_address(to)),
+               "l"(from), "r"(bytes), "r"(shared_address(barrier))
                : "memory");
 }
 
 __device__ __forceinline__ void bulk_store(void* to, const void* from, int bytes) {
-  asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(to), "r"(tma::shared_address(from)),
+  asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(to), "r"(shared_address(from)),
                "r"(bytes)
                : "memory");
 }

@@ -99,24 +99,19 @@ Tensor box(const char* op, int axes, const Tensor& input, const Sizes& kernel_si
                       .scale = o.normalized ? 1.0 / volume : 1.0,
                       .place = g.place};
     std::vector<float> taps;
-    bool separable = floats_in_small_windows(problem, place.cuda());
-    if (separable && axes == 3)
-      separable = size.d == size.h && in_one_launch(place, as_separable(problem, taps, place.cuda(), true));
-    if (axes == 2)
-      check(separable || o.algorithm != "separable", op,
-            "algorithm 'separable' serves odd square windows up to 15x15 of planar floating-point images on CUDA");
-    else
-      check(separable || o.algorithm != "separable", op,
+    const bool may = o.algorithm != "box" && floats_in_small_windows(problem, place.cuda());
+    if (axes == 3) {
+      if (may && size.d == size.h &&
+          run_in_one_launch(op, place, input, as_separable(problem, taps, place.cuda(), true)))
+        return;
+      check(o.algorithm != "separable", op,
             "algorithm 'separable' serves small odd cubic windows of planar floating-point volumes on CUDA");
-    if (separable && o.algorithm != "box") {
-      const Separable passes = as_separable(problem, taps, place.cuda(), axes == 3);
-      if (axes == 3) run_volume(op, place, input, passes);
-      else run(op, place, input, passes);
-    } else if (axes == 3) {
-      planes_then_depth(op, place, input, in, problem, is_valid_padding(op, o.padding));
-    } else {
-      run(op, place, input, problem);
+      return planes_then_depth(op, place, input, in, problem, is_valid_padding(op, o.padding));
     }
+    check(may || o.algorithm != "separable", op,
+          "algorithm 'separable' serves odd square windows up to 15x15 of planar floating-point images on CUDA");
+    if (may) run(op, place, input, as_separable(problem, taps, place.cuda(), false));
+    else run(op, place, input, problem);
   });
 }
 

@@ -87,91 +87,64 @@ void in_two_passes(const char* op, const Place& place, const Tensor& input, Imag
   depth(y, {x.end, p.out.w}, keep, 1, still);
 }
 
-Tensor filter2d_separable(const char* op, const Tensor& input, const Tensor& kernel_x, const Tensor& kernel_y,
-                          const FilterOptions& o, const std::optional<Tensor>& out) {
-  check_input(op, input, 2);
+// `kernels`: along x, then y, then z where there are three axes.
+Tensor separable(const char* op, const Tensor& input, const std::vector<Tensor>& kernels, const FilterOptions& o,
+                 const std::optional<Tensor>& out) {
+  static constexpr const char* names[] = {"kernel_x", "kernel_y", "kernel_z"};
+  const int axes = int(kernels.size());
+  check_input(op, input, axes);
   check_algorithm(op, o.algorithm, algorithms);
-  if (out) check_no_overlap(op, *out, "kernel_x", kernel_x);
-  if (out) check_no_overlap(op, *out, "kernel_y", kernel_y);
-  const ImageView in = view_input(op, input, 2);
+  for (int i = 0; out && i < axes; ++i) check_no_overlap(op, *out, names[i], kernels[i]);
+  const ImageView in = view_input(op, input, axes);
   const WindowOptions options{.flip = false, .normalized = normalize_taps(op, o)};
-  Window x = prepare_window(op, "kernel_x", kernel_x, 1, input, in.image, 2, options);
-  Window y = prepare_window(op, "kernel_y", kernel_y, 1, input, in.image, 2, options);
-  const Geometry g = place_window(op, in.image, {.h = y.size.w, .w = x.size.w}, 2, o);
-  return produce(op, input, in, 2, g, o, out, [&](const Image& image) {
+  std::vector<Window> windows;
+  for (int i = 0; i < axes; ++i)
+    windows.push_back(prepare_window(op, names[i], kernels[i], 1, input, in.image, axes, options));
+  const Extent size{.d = axes == 3 ? windows[2].size.w : 1, .h = windows[1].size.w, .w = windows[0].size.w};
+  const Geometry g = place_window(op, in.image, size, axes, o);
+  return produce(op, input, in, axes, g, o, out, [&](const Image& image) {
     const Place place(op, input);
-    upload_large(x, input, place.stream());
-    upload_large(y, input, place.stream());
-    run(op, place, input,
-        Separable{.in = in.image,
-                  .out = image,
-                  .taps_x = x.taps,
-                  .taps_y = y.taps,
-                  .taps_z = {},
-                  .kh = y.size.w,
-                  .kw = x.size.w,
-                  .place = g.place});
-  });
-}
-
-Tensor filter3d_separable(const char* op, const Tensor& input, const Tensor& kernel_x, const Tensor& kernel_y,
-                          const Tensor& kernel_z, const FilterOptions& o, const std::optional<Tensor>& out) {
-  check_input(op, input, 3);
-  check_algorithm(op, o.algorithm, algorithms);
-  if (out) check_no_overlap(op, *out, "kernel_x", kernel_x);
-  if (out) check_no_overlap(op, *out, "kernel_y", kernel_y);
-  if (out) check_no_overlap(op, *out, "kernel_z", kernel_z);
-  const ImageView in = view_input(op, input, 3);
-  const WindowOptions options{.flip = false, .normalized = normalize_taps(op, o)};
-  Window x = prepare_window(op, "kernel_x", kernel_x, 1, input, in.image, 3, options);
-  Window y = prepare_window(op, "kernel_y", kernel_y, 1, input, in.image, 3, options);
-  Window z = prepare_window(op, "kernel_z", kernel_z, 1, input, in.image, 3, options);
-  const Geometry g = place_window(op, in.image, {.d = z.size.w, .h = y.size.w, .w = x.size.w}, 3, o);
-  return produce(op, input, in, 3, g, o, out, [&](const Image& image) {
-    const Place place(op, input);
-    for (Window* window : {&x, &y, &z}) upload_large(*window, input, place.stream());
+    for (Window& window : windows) upload_large(window, input, place.stream());
     const Separable problem{.in = in.image,
                             .out = image,
-                            .taps_x = x.taps,
-                            .taps_y = y.taps,
-                            .taps_z = z.taps,
-                            .kd = z.size.w,
-                            .kh = y.size.w,
-                            .kw = x.size.w,
+                            .taps_x = windows[0].taps,
+                            .taps_y = windows[1].taps,
+                            .taps_z = axes == 3 ? windows[2].taps : Taps{},
+                            .kd = size.d,
+                            .kh = size.h,
+                            .kw = size.w,
                             .place = g.place};
-    if (in_one_launch(place, problem)) run_volume(op, place, input, problem);
-    else in_two_passes(op, place, input, in, problem);
+    if (axes == 2) run(op, place, input, problem);
+    else if (!run_in_one_launch(op, place, input, problem)) in_two_passes(op, place, input, in, problem);
   });
 }
 
 Tensor separable2d_op(Tensor input, Tensor kernel_x, Tensor kernel_y, std::string border_type, bool normalized,
                       std::string padding, double value, Anchor anchor, Sizes stride, Sizes dilation, Type output_dtype,
                       std::string algorithm) {
-  return filter2d_separable(
-      "filter2d_separable", input, kernel_x, kernel_y,
-      {border_type, normalized, padding, value, anchor, stride, dilation, output_dtype, algorithm}, {});
+  return separable("filter2d_separable", input, {kernel_x, kernel_y},
+                   {border_type, normalized, padding, value, anchor, stride, dilation, output_dtype, algorithm}, {});
 }
 
 void separable2d_out_op(Tensor input, Tensor kernel_x, Tensor kernel_y, std::string border_type, bool normalized,
                         std::string padding, double value, Anchor anchor, Sizes stride, Sizes dilation,
                         std::string algorithm, Tensor out) {
-  filter2d_separable("filter2d_separable", input, kernel_x, kernel_y,
-                     {border_type, normalized, padding, value, anchor, stride, dilation, {}, algorithm}, out);
+  separable("filter2d_separable", input, {kernel_x, kernel_y},
+            {border_type, normalized, padding, value, anchor, stride, dilation, {}, algorithm}, out);
 }
 
 Tensor separable3d_op(Tensor input, Tensor kernel_x, Tensor kernel_y, Tensor kernel_z, std::string border_type,
                       bool normalized, std::string padding, double value, Anchor anchor, Sizes stride, Sizes dilation,
                       Type output_dtype, std::string algorithm) {
-  return filter3d_separable(
-      "filter3d_separable", input, kernel_x, kernel_y, kernel_z,
-      {border_type, normalized, padding, value, anchor, stride, dilation, output_dtype, algorithm}, {});
+  return separable("filter3d_separable", input, {kernel_x, kernel_y, kernel_z},
+                   {border_type, normalized, padding, value, anchor, stride, dilation, output_dtype, algorithm}, {});
 }
 
 void separable3d_out_op(Tensor input, Tensor kernel_x, Tensor kernel_y, Tensor kernel_z, std::string border_type,
                         bool normalized, std::string padding, double value, Anchor anchor, Sizes stride, Sizes dilation,
                         std::string algorithm, Tensor out) {
-  filter3d_separable("filter3d_separable", input, kernel_x, kernel_y, kernel_z,
-                     {border_type, normalized, padding, value, anchor, stride, dilation, {}, algorithm}, out);
+  separable("filter3d_separable", input, {kernel_x, kernel_y, kernel_z},
+            {border_type, normalized, padding, value, anchor, stride, dilation, {}, algorithm}, out);
 }
 
 void register_operators(torch::stable::detail::StableLibrary& m) {

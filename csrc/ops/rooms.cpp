@@ -83,17 +83,23 @@ constexpr Doors<BoxDepth> kBoxDepth{box::plan_depth_cpu, box::run_depth_cpu, &Cu
                                     &CudaRooms::box_depth_run};
 
 template <typename Problem>
-void run_problem(const char* op, const Place& place, const Tensor& like, const Problem& p, const Doors<Problem>& doors,
-                 const char* pinned) {
-  const CudaRooms* rooms = place.cuda() ? cuda_rooms() : nullptr;
-  const Plan plan = rooms ? (rooms->*doors.plan_cuda)(p, place.arch(), pinned) : doors.plan_cpu(p, pinned);
-  check(plan.variant != nullptr || *pinned == 0, op, "variant '", pinned, "' cannot serve this call");
-  check(plan.variant != nullptr, op, "no kernel serves this call: ", plan.why);
+void run_plan(const char* op, const Place& place, const Tensor& like, const Problem& p, const Doors<Problem>& doors,
+              const Plan& plan) {
   if (only_explain(op, place, plan)) return;
-  if (!rooms) return doors.run_cpu(p, plan);
+  if (!place.cuda()) return doors.run_cpu(p, plan);
   std::optional<Tensor> scratch;
   if (plan.scratch_bytes > 0) scratch = empty_contiguous(like, {plan.scratch_bytes}, ScalarType::Byte);
-  (rooms->*doors.run_cuda)(p, plan, scratch ? scratch->data_ptr() : nullptr, place.stream());
+  (cuda_rooms()->*doors.run_cuda)(p, plan, scratch ? scratch->data_ptr() : nullptr, place.stream());
+}
+
+template <typename Problem>
+void run_problem(const char* op, const Place& place, const Tensor& like, const Problem& p, const Doors<Problem>& doors,
+                 const char* pinned) {
+  const Plan plan =
+      place.cuda() ? (cuda_rooms()->*doors.plan_cuda)(p, place.arch(), pinned) : doors.plan_cpu(p, pinned);
+  check(plan.variant != nullptr || *pinned == 0, op, "variant '", pinned, "' cannot serve this call");
+  check(plan.variant != nullptr, op, "no kernel serves this call: ", plan.why);
+  run_plan(op, place, like, p, doors, plan);
 }
 
 bool is_image(const Direct& p) { return p.in.d == 1 && p.out.d == 1 && p.kd == 1 && p.place.pad_z == 0; }
@@ -125,13 +131,11 @@ void run(const char* op, const Place& place, const Tensor& like, const Separable
   run_problem(op, place, like, p, kSeparable2d, pinned_variant());
 }
 
-bool in_one_launch(const Place& place, const Separable& p) {
+bool run_in_one_launch(const char* op, const Place& place, const Tensor& like, const Separable& p) {
   if (!place.cuda() || std::strcmp(environment("TORCH_CONV_VARIANT"), kPasses) == 0) return false;
-  return cuda_rooms()->separable3d_plan(p, place.arch(), pinned_variant()).variant != nullptr;
-}
-
-void run_volume(const char* op, const Place& place, const Tensor& like, const Separable& p) {
-  run_problem(op, place, like, p, kSeparable3d, pinned_variant());
+  const Plan plan = (cuda_rooms()->*kSeparable3d.plan_cuda)(p, place.arch(), pinned_variant());
+  if (plan.variant) run_plan(op, place, like, p, kSeparable3d, plan);
+  return plan.variant != nullptr;
 }
 
 void run(const char* op, const Place& place, const Tensor& like, const Box& p) {

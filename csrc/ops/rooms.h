@@ -39,8 +39,7 @@ void run(const char* op, const Place& place, const Tensor& like, const BoxDepth&
 void run(const char* op, const Place& place, const Ladder2d& problem, ladder::Variant variant);
 void run(const char* op, const Place& place, const Ladder3d& problem, ladder::Variant3d variant);
 
-// A separable problem on volumes: whether the room for volumes takes it (or is pinned to), and that room's run.
-bool in_one_launch(const Place& place, const Separable& problem);
-void run_volume(const char* op, const Place& place, const Tensor& like, const Separable& problem);
+// A separable problem on volumes, if the room for them takes it: in one launch. False: it does not, and nothing ran.
+bool run_in_one_launch(const char* op, const Place& place, const Tensor& like, const Separable& problem);
 
 }  // namespace torch_conv

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "core/rooms.h"
+#include "core/tma.h"
 
 namespace torch_conv::separable2d {
 
@@ -47,13 +48,8 @@ TC_HD constexpr TileShape tile_shape(int element_bytes, int k) {
   return s;
 }
 
-// How many columns the grid of tiles starts left of the output: every box starts 32-byte aligned, also where the
-// window's middle does not lie on the output pixel (off-centre anchors, 'valid'). A bulk copy that starts elsewhere
-// than on 16 bytes is an illegal instruction.
-inline int lead_columns(const Separable& p) {
-  const int align = 32 / size_of(p.in.dtype), middle = int((p.kw / 2 - p.place.pad_x) % align);
-  return (middle + align) % align;
-}
+// Boxes start on 32 bytes.
+inline int lead_columns(const Separable& p) { return tma::lead_columns(p.kw, p.place.pad_x, 32 / size_of(p.in.dtype)); }
 
 // Planar images at stride and dilation 1 whose border is made of elements.
 inline bool planar_serves(const Separable& p) {

@@ -67,12 +67,8 @@ inline bool fixed_taps(const Separable& p) {
   return one(p.taps_x) && one(p.taps_y) && one(p.taps_z);
 }
 
-// How many columns the grid of tiles starts left of the output: every box starts 32-byte aligned, also where the
-// window's middle does not lie on the output pixel.
-inline int lead_columns(const Separable& p) {
-  const int align = 32 / size_of(p.in.dtype), middle = int((p.kw / 2 - p.place.pad_x) % align);
-  return (middle + align) % align;
-}
+// Boxes start on 32 bytes.
+inline int lead_columns(const Separable& p) { return tma::lead_columns(p.kw, p.place.pad_x, 32 / size_of(p.in.dtype)); }
 
 // Are the zeros that bulk copies bring from outside the image not what the border asks for?
 inline bool patches_border(const Placement& at) {

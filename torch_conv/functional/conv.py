@@ -75,12 +75,13 @@ def _convolve(
     dense = weight.dim() == axes + 2 and not served_here(input, weight, groups)
     if algorithm == "torch" or (algorithm == "auto" and dense):
         return _by_torch(axes, input, weight, bias, stride, padding, dilation, groups, padding_mode)
+    name = f"conv{axes}d"
     # The operator's own defaults cost nothing, a list more than 1 us.
     given: dict[str, Any] = {}
     if type(stride) is not int or stride != 1:
-        given["stride"] = _expanded(f"conv{axes}d", "stride", stride, axes)
+        given["stride"] = _expanded(name, "stride", stride, axes)
     if type(dilation) is not int or dilation != 1:
-        given["dilation"] = _expanded(f"conv{axes}d", "dilation", dilation, axes)
+        given["dilation"] = _expanded(name, "dilation", dilation, axes)
     if padding_mode != "zeros":
         given["padding_mode"] = padding_mode
     if algorithm != "auto":
@@ -89,7 +90,7 @@ def _convolve(
     if isinstance(padding, str):
         return conv.padding(input, weight, bias, padding=padding, groups=groups, **given)
     if type(padding) is not int or padding != 0:
-        given["padding"] = _expanded(f"conv{axes}d", "padding", padding, axes)
+        given["padding"] = _expanded(name, "padding", padding, axes)
     return conv.default(input, weight, bias, groups=groups, **given)
 
 
@@ -113,9 +114,10 @@ def _by_torch(
         input, weight = input.to("meta"), weight.to("meta")
         bias = None if bias is None else bias.to("meta")
     if padding_mode != "zeros":
-        words = padding if isinstance(padding, str) else _expanded(f"conv{axes}d", "padding", padding, axes)
-        steps = _expanded(f"conv{axes}d", "stride", stride, axes)
-        dilations = _expanded(f"conv{axes}d", "dilation", dilation, axes)
+        name = f"conv{axes}d"
+        words = padding if isinstance(padding, str) else _expanded(name, "padding", padding, axes)
+        steps = _expanded(name, "stride", stride, axes)
+        dilations = _expanded(name, "dilation", dilation, axes)
         check_numbers(f"conv{axes}d", axes, input, weight, steps, words, dilations)
         input = F.pad(input, pads_of(weight, words, dilations), padding_mode)
         padding = 0
