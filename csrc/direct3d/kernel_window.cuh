@@ -123,12 +123,14 @@ __device__ __forceinline__ void add_plane(const A* from, const A* (&taps)[Sums],
   } else {
     // A multiprocessor has few other warps to turn to: the next row's first pixels are read a row ahead (of float64
     // they would not fit the registers).
-    // There is no row behind the last: there the next plane is being written.
+    // There is no row behind the last (the next plane is being written there): the last is read once more, unused, as
+    // a branch around the read costs 19 % (15^3 on 8x128x128 on one NVIDIA H200: 51.6 -> 61.3 us).
     const auto row = [&](const Start& start, Start& next, bool more) {
-      const A* at = from;
+      const A* const at = from;
       const A* const at_taps[Sums] = {taps[0]};
       down();
-      if (more) next.read(from, a.part, taps);
+      const A* const next_taps[Sums] = {more ? taps[0] : at_taps[0]};
+      next.read(more ? from : at, a.part, next_taps);
       add_row<Pixels, Lo>(start, at, a.part, at_taps, kw, sum);
     };
     Start even, odd;
