@@ -60,3 +60,20 @@ def threads() -> Iterator[None]:
     before = torch.get_num_threads()
     yield
     torch.set_num_threads(before)
+
+
+@pytest.fixture
+def pinned(monkeypatch):
+    """run(variant, f): f's result with that variant pinned, None where the variant cannot serve the call."""
+
+    def run(variant, f):
+        monkeypatch.setenv("TORCH_CONV_VARIANT", variant)
+        try:
+            return f()
+        except ValueError as refusal:
+            assert str(refusal).endswith(f": variant '{variant}' cannot serve this call")
+            return None
+        finally:
+            monkeypatch.delenv("TORCH_CONV_VARIANT")
+
+    return run

@@ -54,17 +54,28 @@ def _each(args, f):
 
 
 def check(
-    name, image, *args, device, window, algorithm="direct", layout="contiguous", channels=1, scale=None, **options
+    name,
+    image,
+    *args,
+    device,
+    window,
+    algorithm="direct",
+    layout="contiguous",
+    channels=1,
+    scale=None,
+    way="auto",
+    **options,
 ):
     """Calls torch_conv.`name` on `device`, compares it with the oracle, and returns the result.
 
-    `scale` replaces the magnitude of a linear filter where the function is none.
+    `algorithm` says which bound holds, `way` which algorithm is asked for. `scale` replaces the magnitude of a linear
+    filter where the function is none.
     """
     given = lay_out(image.to(device), layout)
     before = given.clone()
     moved = _each(args, lambda t: t.to(device))
     options = {k: v.to(device) if isinstance(v, torch.Tensor) and k != "out" else v for k, v in options.items()}
-    got = getattr(torch_conv, name)(given, *moved, **options)
+    got = getattr(torch_conv, name)(given, *moved, algorithm=way, **options)
     assert_same_bits(given, before)  # inputs are never modified
     assert got.device.type == torch.device(device).type
     assert got.dtype == (options.get("output_dtype") or image.dtype)

@@ -29,6 +29,8 @@ VARIANTS = {
     "box": ["march", "plain"],
     "direct3d": ["march_tma", "march", "window", "general", "planes", "channels"],
     "separable3d": ["march", "passes"],
+    "fused": ["tile_tma", "tile"],
+    "fused3d": ["march"],
 }
 LADDER = ["naive", "constant", "tiled", "l2_halo", "fused"]
 LADDER3D = ["naive", "tiled", "separable"]
@@ -65,6 +67,7 @@ def one_round(device: str, dtype: torch.dtype) -> None:
     each_variant("separable", lambda: OPS.filter2d_separable(planar, taps, taps, border, padding=padding, value=3.0))
     each_variant("separable", lambda: OPS.filter2d_separable(nhwc, own_taps, taps, border))
     each_variant("box", lambda: OPS.box2d(planar, [length, length + 4], border, padding=padding, algorithm="box"))
+    each_chain(planar, nhwc, random.choice([torch.ones(n) / n for n in (3, 5, 7)]), border, padding)
     OPS.filter2d(planar, window, border, stride=2, dilation=2)
     OPS.filter2d(planar, torch.rand(40, 40), border)  # too many taps for a kernel's parameters: uploaded
     if dtype.is_floating_point:
@@ -78,6 +81,30 @@ def one_round(device: str, dtype: torch.dtype) -> None:
         for rung in LADDER:
             OPS.ladder2d(planar, torch.rand(3, 3), rung, [16, 16])
             served[f"ladder/{rung}"] += 1
+
+
+def each_chain(planar: torch.Tensor, nhwc: torch.Tensor, taps: torch.Tensor, border: str, padding: str) -> None:
+    """Every chain in one launch where a kernel takes it, and taken apart into filters and `combine`."""
+    wide = torch.float32 if planar.dtype == torch.uint8 else planar.dtype
+    tail: dict = {"border_type": border, "padding": padding, "value": 3.0, "output_dtype": random.choice([None, wide])}
+    rows = (taps, taps)
+    filters: list[Callable[..., object]] = [
+        lambda x, **kw: OPS.gradient2d(x, random.choice(["sobel", "diff", "scharr"]), **kw),
+        lambda x, **kw: OPS.gradient2d(x, random.choice(["sobel", "diff"]), 2, **kw),
+        lambda x, **kw: OPS.filter2d_separable(x, *rows, stride=2, **{**kw, "padding": "same"}),
+    ]
+    with_a_point: list[Callable[..., object]] = [
+        lambda x, **kw: OPS.sobel2d(x, **kw),
+        lambda x, **kw: OPS.gaussian_sobel2d(x, *rows, magnitude=random.choice(["l1", "l2"]), **kw),
+        lambda x, **kw: OPS.separable_sum2d(x, rows, rows, **kw),
+        lambda x, **kw: OPS.unsharp_mask2d(x, *rows, **kw),
+        lambda x, **kw: OPS.structure_tensor2d(x, *rows, **kw),
+        lambda x, **kw: OPS.thin_edges2d(x, *rows, **kw),
+    ]
+    for chain in filters + with_a_point:
+        each_variant("fused", lambda chain=chain: chain(planar, algorithm="fused", **tail))
+        chain(nhwc, algorithm="separable", **tail)
+    served["combine"] += len(with_a_point)
 
 
 def one_round_of_volumes(device: str, dtype: torch.dtype) -> None:
@@ -97,6 +124,11 @@ def one_round_of_volumes(device: str, dtype: torch.dtype) -> None:
     each_variant("direct3d", lambda: OPS.filter3d(ndhwc, windows, border))
     each_variant("separable3d", lambda: OPS.filter3d_separable(planar, *taps, border, padding=padding, value=3.0))
     each_variant("separable3d", lambda: OPS.filter3d_separable(ndhwc, *taps, border))
+    row = random.choice([torch.ones(n) / n for n in (3, 5, 7)])
+    for algorithm in ("fused", "separable"):
+        tail = {"border_type": border, "value": 3.0, "algorithm": algorithm, "mode": random.choice(["diff", "sobel"])}
+        room = "fused3d" if algorithm == "fused" else "separable3d"
+        each_variant(room, lambda tail=tail: OPS.gaussian_gradient3d(planar, row, row, row, **tail))
     each_variant("box", lambda: OPS.box3d(planar, [4, 3, 9], border, padding=padding, algorithm="box"))
     OPS.box3d(planar, [3, 3, 3], border)
     OPS.filter3d(planar, window, border, stride=2, dilation=2)

@@ -104,11 +104,24 @@ def test_the_contract_s_functions_are_there():
         "difference_of_gaussians",
         "gaussian_laplace",
         "gaussian_sobel",
+        "gaussian_downsample",
+        "gaussian_gradient_magnitude3d",
+        "structure_tensor",
+        "thin_edges",
         "explain",
         "kernels",
         "reference",
     ]
     assert set(expected) <= set(dir(torch_conv))
-    for name in ("filter2d", "filter2d_separable", "box2d", "conv1d", "conv2d", "ladder2d"):
+    for name in (
+        "filter2d",
+        "filter2d_separable",
+        "box2d",
+        "conv1d",
+        "conv2d",
+        "ladder2d",
+        "gaussian_sobel2d",
+        "gradient2d",
+    ):
         assert hasattr(torch.ops.torch_conv, name)
     assert torch_conv.__version__.count(".") >= 2

@@ -17,12 +17,22 @@ CALLS = {
     "filter3d": lambda x, k, b: torch_conv.filter3d(x, k.expand(3, 3, 3)),
     "filter3d_separable": lambda x, k, b: torch_conv.filter3d_separable(x, *k),
     "box3d": lambda x, k, b: torch_conv.box_blur3d(x, 3) + k.sum() + b.sum(),
+    "gradient2d": lambda x, k, b: torch_conv.spatial_gradient(x) + k.sum() + b.sum(),
+    "sobel2d": lambda x, k, b: torch_conv.sobel(x) + k.sum() + b.sum(),
+    "gaussian_sobel2d": lambda x, k, b: torch.ops.torch_conv.gaussian_sobel2d(x, k[0], k[1]),
+    "separable_sum2d": lambda x, k, b: torch.ops.torch_conv.separable_sum2d(x, [k[0], k[1]], [k[2], k[0]]),
+    "unsharp_mask2d": lambda x, k, b: torch.ops.torch_conv.unsharp_mask2d(x, k[0], k[1]),
+    "structure_tensor2d": lambda x, k, b: torch.ops.torch_conv.structure_tensor2d(x, k[0], k[1]),
+    "thin_edges2d": lambda x, k, b: torch.ops.torch_conv.thin_edges2d(x, k[0], k[1]),
+    "gaussian_gradient3d": lambda x, k, b: torch.ops.torch_conv.gaussian_gradient3d(x, *k),
     "conv3d": lambda x, k, b: torch_conv.conv3d(x.transpose(0, 1), k.expand(3, 1, 2, 3, 3), b, groups=3),
     "conv2d": lambda x, k, b: torch_conv.conv2d(x, k.expand(3, 1, 3, 3), b, groups=3),
     "conv1d": lambda x, k, b: torch_conv.conv1d(x[:, :, 0], k[:, None], b, groups=3),
 }
 TAKES = {"filter2d": "xk", "filter2d_separable": "xk", "box2d": "x", "conv2d": "xkb", "conv1d": "xkb"}
 TAKES |= {"filter3d": "xk", "filter3d_separable": "xk", "box3d": "x", "conv3d": "xkb"}
+TAKES |= {"gradient2d": "x", "sobel2d": "x", "gaussian_sobel2d": "xk", "separable_sum2d": "xk", "unsharp_mask2d": "xk"}
+TAKES |= {"structure_tensor2d": "xk", "thin_edges2d": "xk", "gaussian_gradient3d": "xk"}
 
 
 def tensors(device, wanted):
@@ -65,11 +75,16 @@ def test_without_gradients(device, name, guard):
         lambda x: torch_conv.gaussian_blur2d(x, 3, 1.0),
         lambda x: torch_conv.laplacian(x, 3),
         lambda x: torch_conv.unsharp_mask(x, 3, 1.0),
+        lambda x: torch_conv.unsharp_mask(x, 9, 1.0),
         lambda x: torch_conv.spatial_gradient(x),
         lambda x: torch_conv.sobel(x),
         lambda x: torch_conv.difference_of_gaussians(x, 1.0),
         lambda x: torch_conv.gaussian_laplace(x, 1.0),
         lambda x: torch_conv.gaussian_sobel(x, 3, 1.0),
+        lambda x: torch_conv.gaussian_downsample(x, 3, 1.0),
+        lambda x: torch_conv.structure_tensor(x, 3, 1.0),
+        lambda x: torch_conv.thin_edges(x, 3, 1.0),
+        lambda x: torch_conv.gaussian_gradient_magnitude3d(x, 3, 1.0),
         lambda x: torch_conv.filter1d(x, make_window((3,)).to(x.device)),
         lambda x: torch_conv.gaussian_blur3d(x, 3, 1.0),
         lambda x: torch_conv.gaussian_blur3d(x, 5, 1.0),
@@ -82,7 +97,9 @@ def test_no_function_gives_a_missing_gradient(device, call):
     image = make_image((1, 2, 9, 11), device=device).requires_grad_()
     result = call(image)
     assert result.requires_grad
-    with pytest.raises((RuntimeError, NotImplementedError), match="torch_conv|filter[23]d|box2d"):
+    with pytest.raises(
+        (RuntimeError, NotImplementedError), match=r"^\w+[23]d(_separable)?: backward is not implemented yet"
+    ):
         result.sum().backward()
     assert image.grad is None
 
@@ -109,5 +126,10 @@ def test_out_takes_no_gradient(device):
     for name, args in (("filter3d", (k[None, None],)), ("filter3d_separable", (k, k, k)), ("box_blur3d", (3,))):
         with pytest.raises(ValueError, match=f"^{name}: out does not support gradients, but an argument requires one"):
             getattr(torch_conv, name)(image[None], *args, out=out[None])
+    for name, args in (("sobel", ()), ("gaussian_sobel", (3, 1.0)), ("thin_edges", (3, 1.0))):
+        with pytest.raises(ValueError, match=f"^{name}: out does not support gradients, but an argument requires one"):
+            getattr(torch_conv, name)(image, *args, out=out)
+    with pytest.raises(RuntimeError, match="^separable_sum2d: out does not support gradients"):
+        torch.ops.torch_conv.separable_sum2d_out(out, [k.requires_grad_()], [k], out=torch.zeros_like(out))
     assert image.grad is None
     assert out.eq(0).all()

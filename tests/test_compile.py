@@ -31,6 +31,14 @@ FUNCTIONS = {
     "difference_of_gaussians": lambda x, k: torch_conv.difference_of_gaussians(x, 1.0),
     "gaussian_laplace": lambda x, k: torch_conv.gaussian_laplace(x, 1.0),
     "gaussian_sobel": lambda x, k: torch_conv.gaussian_sobel(x, 3, 1.0),
+    "spatial_gradient, direct": lambda x, k: torch_conv.spatial_gradient(x, "scharr", algorithm="direct"),
+    "spatial_gradient, order 2": lambda x, k: torch_conv.spatial_gradient(x, "sobel", 2, padding="valid"),
+    "unsharp_mask, fused": lambda x, k: torch_conv.unsharp_mask(x, 9, 2.0),
+    "difference_of_gaussians, fused": lambda x, k: torch_conv.difference_of_gaussians(x, 2.0),
+    "gaussian_downsample": lambda x, k: torch_conv.gaussian_downsample(x, 5, 1.0),
+    "structure_tensor": lambda x, k: torch_conv.structure_tensor(x, 5, 1.0, mode="scharr"),
+    "thin_edges": lambda x, k: torch_conv.thin_edges(x, 5, 1.0, padding="valid"),
+    "gaussian_gradient_magnitude3d": lambda x, k: torch_conv.gaussian_gradient_magnitude3d(x, 3, 1.0),
     "filter3d": lambda x, k: torch_conv.filter3d(x, k.expand(3, 3, 3), "constant", value=1.0) * 2,
     "filter3d, every option": lambda x, k: torch_conv.filter3d(
         x, k[None], "circular", True, "conv", anchor=(0, 0, 1), stride=2, dilation=(1, 1, 2), output_dtype=torch.float64
@@ -118,7 +126,10 @@ class Edges(torch.nn.Module):
         self.register_buffer("kernel", make_window((3, 3)))
 
     def forward(self, x):
-        return torch_conv.filter2d(torch_conv.gaussian_blur2d(x, 5, 1.0), self.kernel).abs()
+        small = torch_conv.gaussian_downsample(
+            torch_conv.filter2d(torch_conv.thin_edges(x, 5, 1.0), self.kernel), 3, 1.0
+        )
+        return torch_conv.structure_tensor(small, 3, 1.0)
 
 
 def test_export(device):
@@ -131,7 +142,7 @@ def test_export(device):
 
 class Edges3d(torch.nn.Module):
     def forward(self, x):
-        return torch_conv.spatial_gradient3d(torch_conv.gaussian_blur3d(x, 5, 1.0)).abs()
+        return torch_conv.spatial_gradient3d(torch_conv.gaussian_gradient_magnitude3d(x, 5, 1.0)).abs()
 
 
 def test_export_of_volumes(device):
@@ -156,6 +167,10 @@ NUMBERS = {
     "filter3d, stride": (lambda x, n: torch_conv.filter3d(x, torch.ones(3, 3, 3), stride=n), [1, 2, 3]),
     "filter2d, anchor": (lambda x, n: torch_conv.filter2d(x, torch.ones(3, 4), anchor=n), [0, 2, -1]),
     "conv3d, padding": (lambda x, n: torch_conv.conv3d(x, torch.ones(2, 1, 3, 3, 3), padding=n, groups=2), [0, 1, 2]),
+    "spatial_gradient, order": (lambda x, n: torch_conv.spatial_gradient(x, order=n), [1, 2]),
+    "gaussian_downsample": (lambda x, n: torch_conv.gaussian_downsample(x, 3, 1.0, n), [1, 2, 3]),
+    "thin_edges, size": (lambda x, n: torch_conv.thin_edges(x, n, 1.0), [3, 5, 7]),
+    "unsharp_mask, amount": (lambda x, n: torch_conv.unsharp_mask(x, 9, 2.0, amount=0.5 * n), [1, 2, 4]),
     "gaussian_blur3d, sigma": (lambda x, n: torch_conv.gaussian_blur3d(x, None, 0.5 * n), [1, 2, 4]),
     "gaussian_blur3d, size": (lambda x, n: torch_conv.gaussian_blur3d(x, n, 1.0), [3, 5, 7]),
 }

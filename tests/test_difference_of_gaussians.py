@@ -19,9 +19,10 @@ import torch_conv
     dtype=st.sampled_from(FLOATS),
     shape=st.tuples(st.integers(1, 3), sides(), sides(40)),
     border=st.sampled_from(BORDERS),
+    way=st.sampled_from(["auto", "direct", "separable"]),
     seed=seeds(),
 )
-def test_any_call_agrees_with_the_oracle(device, low, high, dtype, shape, border, seed):
+def test_any_call_agrees_with_the_oracle(device, low, high, dtype, shape, border, way, seed):
     image = make_image(shape, dtype, seed)
     wide = high or 1.6 * low
     size = 2 * int(4 * wide + 0.5) + 1
@@ -35,6 +36,7 @@ def test_any_call_agrees_with_the_oracle(device, low, high, dtype, shape, border
         device=device,
         window=(size, size),
         algorithm="composed",
+        way=way,
         scale=scale,
     )
 

@@ -157,6 +157,15 @@ def test_refused_images(device, dtype):
         "box_blur3d": lambda: torch_conv.box_blur3d(image[None], 3),
         "gaussian_blur3d": lambda: torch_conv.gaussian_blur3d(image[None], 5, 1.0),
         "spatial_gradient3d": lambda: torch_conv.spatial_gradient3d(image[None]),
+        "spatial_gradient": lambda: torch_conv.spatial_gradient(image),
+        "sobel": lambda: torch_conv.sobel(image),
+        "gaussian_sobel": lambda: torch_conv.gaussian_sobel(image, 3, 1.0),
+        "unsharp_mask": lambda: torch_conv.unsharp_mask(image, 9, 2.0),
+        "difference_of_gaussians": lambda: torch_conv.difference_of_gaussians(image, 2.0),
+        "gaussian_downsample": lambda: torch_conv.gaussian_downsample(image, 3, 1.0),
+        "structure_tensor": lambda: torch_conv.structure_tensor(image, 3, 1.0),
+        "thin_edges": lambda: torch_conv.thin_edges(image, 3, 1.0),
+        "gaussian_gradient_magnitude3d": lambda: torch_conv.gaussian_gradient_magnitude3d(image[None], 3, 1.0),
     }
     for function, call in calls.items():
         with pytest.raises(TypeError) as caught:

@@ -76,6 +76,11 @@ def test_every_launch_of_a_named_filter(device):
         lambda: torch_conv.explain(torch_conv.gaussian_blur2d, image, 5, 1.0),
         lambda: torch_conv.explain(torch_conv.sobel, image),
         lambda: torch_conv.explain(torch_conv.unsharp_mask, image, 5, 1.0),
+        lambda: torch_conv.explain(torch_conv.unsharp_mask, image, 9, 2.0),
+        lambda: torch_conv.explain(torch_conv.structure_tensor, image, 5, 1.0),
+        lambda: torch_conv.explain(torch_conv.thin_edges, image, 5, 1.0),
+        lambda: torch_conv.explain(torch_conv.gaussian_downsample, image, 5, 1.0),
+        lambda: torch_conv.explain(torch_conv.gaussian_gradient_magnitude3d, image, 3, 1.0),
         lambda: torch_conv.explain(torch_conv.filter1d, image, make_window((3,))),
         lambda: torch_conv.explain(torch_conv.conv2d, image, make_window((2, 1, 3, 3)).to(device), groups=2),
         lambda: torch_conv.explain(torch_conv.gaussian_blur3d, image, 3, 1.0),
@@ -85,7 +90,40 @@ def test_every_launch_of_a_named_filter(device):
     ):
         text = str(call())
         assert "launches" in text
-        assert "direct" in text or "separable" in text
+        assert "direct" in text or "separable" in text or "fused" in text
+
+
+PIPELINES = {
+    "spatial_gradient": ("gradient2d", (), 2, ["separable"] * 2),
+    "sobel": ("sobel2d", (), 1, ["separable"] * 2 + ["combine"]),
+    "gaussian_sobel": ("gaussian_sobel2d", (5, 1.0), 1, ["separable"] * 3 + ["combine"]),
+    "unsharp_mask": ("unsharp_mask2d", (9, 2.0), 1, ["separable", "combine"]),
+    "difference_of_gaussians": ("separable_sum2d", (2.0,), 1, ["separable"] * 2 + ["combine"]),
+    "gaussian_laplace": ("separable_sum2d", (2.0,), 1, ["separable"] * 2 + ["combine"]),
+    "structure_tensor": ("structure_tensor2d", (5, 1.0), 3, ["separable"] * 2 + ["combine"] + ["separable"] * 3),
+    "thin_edges": ("thin_edges2d", (5, 1.0), 1, ["separable"] * 3 + ["combine"] * 2),
+}
+
+
+@pytest.mark.parametrize("name", PIPELINES)
+def test_plans_of_pipelines(device, name):
+    """One line in one launch, else a line for every part."""
+    operator, args, outputs, parts = PIPELINES[name]
+    image = make_image((1, 2, 40, 64), device=device)
+    apart = torch_conv.explain(getattr(torch_conv, name), image, *args, algorithm="separable")
+    assert [line.split("/")[0] for line in apart.lines] == [f"{operator}: {part}" for part in parts]
+    if device == "cpu":
+        (line,) = torch_conv.explain(getattr(torch_conv, name), image, *args).lines
+        assert line.startswith(f"{operator}: fused/rows (")
+        assert f"launches 1; bytes {4 * image.numel() * (1 + outputs)}, flops " in line
+
+
+def test_plans_of_a_volume_s_gradient(device):
+    volume = make_image((2, 9, 20, 31), device=device)
+    plan = torch_conv.explain(torch_conv.gaussian_gradient_magnitude3d, volume, 3, 1.0, algorithm="separable")
+    assert all(line.startswith("gaussian_gradient3d: ") for line in plan.lines)
+    assert plan.lines[-1].startswith("gaussian_gradient3d: combine/")
+    assert sum("separable/" in line for line in plan.lines) == 4
 
 
 def test_says_what_is_handed_to_torch(device):

@@ -19,9 +19,10 @@ import torch_conv
     dtype=st.sampled_from(FLOATS),
     shape=st.tuples(st.integers(1, 3), sides(), sides(40)),
     border=st.sampled_from(BORDERS),
+    way=st.sampled_from(["auto", "direct", "separable"]),
     seed=seeds(),
 )
-def test_any_call_agrees_with_the_oracle(device, sigma, dtype, shape, border, seed):
+def test_any_call_agrees_with_the_oracle(device, sigma, dtype, shape, border, way, seed):
     image = make_image(shape, dtype, seed)
     size = 2 * int(4 * sigma + 0.5) + 1
     # the second derivative's taps sum to less than 2 / sigma^2 in absolute value, and there are two of them
@@ -34,6 +35,7 @@ def test_any_call_agrees_with_the_oracle(device, sigma, dtype, shape, border, se
         device=device,
         window=(size, size),
         algorithm="composed",
+        way=way,
         scale=scale,
     )
 

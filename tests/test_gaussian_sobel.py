@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from oracle import exact, magnitude
-from strategies import EXTENDING, FLOATS, LAYOUTS, lay_out, make_image, seeds, sides
+from strategies import BORDERS, EXTENDING, FLOATS, LAYOUTS, lay_out, make_image, seeds, sides
 from tolerance import assert_within
 
 import torch_conv
@@ -20,14 +20,16 @@ SOBEL_X = torch.tensor([[-1.0, 0, 1], [-2, 0, 2], [-1, 0, 1]], dtype=torch.float
     kind=st.sampled_from(["l1", "l2"]),
     dtype=st.sampled_from(FLOATS),
     shape=st.tuples(st.integers(1, 3), st.integers(1, 3), sides(), sides(40)),
-    border=st.sampled_from(EXTENDING),
+    border=st.sampled_from(BORDERS),
     layout=st.sampled_from(LAYOUTS),
+    way=st.sampled_from(["auto", "separable"]),
     seed=seeds(),
 )
-def test_any_call_agrees_with_the_oracle(device, size, kind, dtype, shape, border, layout, seed):
+def test_any_call_agrees_with_the_oracle(device, size, kind, dtype, shape, border, layout, way, seed):
     image = make_image(shape, dtype, seed)
     ky, kx = (size, size) if isinstance(size, int) else size
-    got = torch_conv.gaussian_sobel(lay_out(image.to(device), layout), size, 1.3, border, magnitude=kind)
+    options = {"magnitude": kind, "algorithm": way}
+    got = torch_conv.gaussian_sobel(lay_out(image.to(device), layout), size, 1.3, border, **options)
     scale = torch.full(shape, 16 * image.double().abs().max().item(), dtype=torch.float64)
     expected = exact("gaussian_sobel", image, size, 1.3, border, magnitude=kind)
     assert_within(got, expected, scale, in_dtype=dtype, algorithm="composed", window=(ky + 2, kx + 2))

@@ -16,6 +16,11 @@ OPERATORS = {
     "conv2d": lambda x, k: torch_conv.conv2d(x, k.expand(x.shape[-3], 1, *k.shape).to(x.dtype), groups=x.shape[-3]),
     "gaussian_blur2d": lambda x, k: torch_conv.gaussian_blur2d(x, 5, 1.5),
     "filter1d": lambda x, k: torch_conv.filter1d(x, k[0].contiguous(), dim=-2),
+    "sobel": lambda x, k: torch_conv.sobel(x),
+    "gaussian_sobel": lambda x, k: torch_conv.gaussian_sobel(x, 5, 1.5),
+    "unsharp_mask": lambda x, k: torch_conv.unsharp_mask(x, 9, 2.0),
+    "thin_edges": lambda x, k: torch_conv.thin_edges(x, 3, 1.5),
+    "gaussian_downsample": lambda x, k: torch_conv.gaussian_downsample(x, 5, 1.5),
 }
 
 
@@ -26,6 +31,7 @@ VOLUME_OPERATORS = {
     "conv3d": lambda x, k: torch_conv.conv3d(x, k.expand(x.shape[-4], 1, *k.shape).to(x.dtype), groups=x.shape[-4]),
     "gaussian_blur3d": lambda x, k: torch_conv.gaussian_blur3d(x, 5, 1.5),
     "filter1d": lambda x, k: torch_conv.filter1d(x, k[0, 0], dim=-3),
+    "gaussian_gradient_magnitude3d": lambda x, k: torch_conv.gaussian_gradient_magnitude3d(x, 3, 1.5),
 }
 
 

@@ -21,7 +21,11 @@ CALLS = {
     "gaussian_sobel": (3, 1.0),
     "spatial_gradient": (),
     "sobel": (),
+    "gaussian_downsample": (5, 1.3),
+    "structure_tensor": (3, 1.0),
+    "thin_edges": (3, 1.0),
     "gaussian_blur3d": (3, 0.8),
+    "gaussian_gradient_magnitude3d": (3, 0.8),
     "spatial_gradient3d": (),
 }
 REACH = 12  # more than any of their radii
@@ -48,7 +52,7 @@ def test_one_rounding_at_the_end(device, name, dtype, output):
     expected = rounded(exact(name, image, *CALLS[name]), got.dtype)
     last = ROUNDING[got.dtype]
     sums = 1e-12 if dtype == torch.float64 else 3e-5
-    slack = sums * image.double().abs().max()
+    slack = sums * image.double().abs().max() ** (2 if name == "structure_tensor" else 1)
     allowed = slack + torch.clamp(expected.abs() * last.relative * 1.01, min=last.absolute)
     assert ((got.double() - expected).abs() <= allowed).all()
     assert got.double().abs().max() > 0
@@ -160,13 +164,17 @@ def test_gaussians_refuse_what_is_no_width(call, sentence, bad):
     ("name", "args", "accepted"),
     [
         ("gaussian_blur2d", (5, 1.3), "'auto', 'separable' or 'direct'"),
-        ("unsharp_mask", (5, 1.3), "'auto', 'separable' or 'direct'"),
-        ("difference_of_gaussians", (0.8,), "'auto', 'separable' or 'direct'"),
-        ("gaussian_laplace", (1.0,), "'auto', 'separable' or 'direct'"),
-        ("gaussian_sobel", (3, 1.0), "'auto'"),
+        ("unsharp_mask", (5, 1.3), "'auto', 'direct', 'fused' or 'separable'"),
+        ("difference_of_gaussians", (0.8,), "'auto', 'direct', 'fused' or 'separable'"),
+        ("gaussian_laplace", (1.0,), "'auto', 'direct', 'fused' or 'separable'"),
+        ("gaussian_sobel", (3, 1.0), "'auto', 'fused' or 'separable'"),
+        ("gaussian_downsample", (3, 1.0), "'auto', 'fused' or 'separable'"),
+        ("structure_tensor", (3, 1.0), "'auto', 'fused' or 'separable'"),
+        ("thin_edges", (3, 1.0), "'auto', 'fused' or 'separable'"),
+        ("gaussian_gradient_magnitude3d", (3, 1.0), "'auto', 'fused' or 'separable'"),
         ("laplacian", (3,), "'auto' or 'direct'"),
-        ("sobel", (), "'auto' or 'direct'"),
-        ("spatial_gradient", (), "'auto' or 'direct'"),
+        ("sobel", (), "'auto', 'direct', 'fused' or 'separable'"),
+        ("spatial_gradient", (), "'auto', 'direct', 'fused' or 'separable'"),
         ("gaussian_blur3d", (5, 1.3), "'auto', 'separable' or 'direct'"),
         ("spatial_gradient3d", (), "'auto' or 'direct'"),
     ],
@@ -177,6 +185,24 @@ def test_algorithms_that_a_filter_knows(name, args, accepted):
     assert str(caught.value) == f"{name}: algorithm must be {accepted}, got 'fft'"
 
 
+@pytest.mark.parametrize(
+    ("name", "few", "many"),
+    [
+        ("unsharp_mask", (7, 1.3), ((9, 7), 1.3)),
+        ("difference_of_gaussians", (0.5,), (0.6,)),
+        ("gaussian_laplace", (0.8,), (1.0,)),
+    ],
+)
+def test_one_window_up_to_49_taps(name, few, many):
+    """Then the chain, which rounds a little differently."""
+    function, image = getattr(torch_conv, name), make_image((2, 3, 30, 41))
+    assert_same_bits(function(image, *few), function(image, *few, algorithm="direct"))
+    for algorithm in ("fused", "separable"):
+        assert not torch.equal(function(image, *few), function(image, *few, algorithm=algorithm))
+        assert_same_bits(function(image, *many), function(image, *many, algorithm=algorithm))
+    assert not torch.equal(function(image, *many), function(image, *many, algorithm="direct"))
+
+
 def test_numbers_of_numpy():
     image, kernel = make_image((2, 3, 12, 15)), make_image((3, 3))
     f, three, width = torch_conv, np.int64(3), np.float32(1.25)
@@ -184,6 +210,12 @@ def test_numbers_of_numpy():
     assert_same_bits(f.gaussian_blur2d(image, (three, 5), [width, 1]), f.gaussian_blur2d(image, (3, 5), (1.25, 1)))
     assert_same_bits(f.difference_of_gaussians(image, width), f.difference_of_gaussians(image, 1.25))
     assert_same_bits(f.box_blur(image, three), f.box_blur(image, 3))
+    assert_same_bits(
+        f.gaussian_downsample(image, (three, 5), width, np.int64(2)), f.gaussian_downsample(image, (3, 5), 1.25, 2)
+    )
+    assert_same_bits(f.thin_edges(image, three, [width, 1]), f.thin_edges(image, 3, (1.25, 1)))
+    assert_same_bits(f.sobel(image, eps=width), f.sobel(image, eps=1.25))
+    assert_same_bits(f.spatial_gradient(image, order=np.int64(2)), f.spatial_gradient(image, order=2))
     assert_same_bits(
         f.filter2d(image, kernel, "constant", value=width, stride=np.int64(2), anchor=(np.int32(0), -1)),
         f.filter2d(image, kernel, "constant", value=1.25, stride=2, anchor=(0, -1)),

@@ -71,6 +71,34 @@ def test_nan_stays_in_its_windows(device, name, border, dtype, shape):
         assert_same_bits(got[~hit], finite[~hit])
 
 
+CHAINS = {
+    # a call, and the window of the whole chain
+    "spatial_gradient": (lambda x, border: torch_conv.spatial_gradient(x, border_type=border).sum(-3), 3),
+    "sobel": (lambda x, border: torch_conv.sobel(x, border_type=border), 3),
+    "gaussian_sobel": (lambda x, border: torch_conv.gaussian_sobel(x, 5, 1.1, border), 7),
+    "unsharp_mask": (lambda x, border: torch_conv.unsharp_mask(x, 9, 2.0, border), 9),
+    "difference_of_gaussians": (lambda x, border: torch_conv.difference_of_gaussians(x, 1.0, border_type=border), 13),
+    "structure_tensor": (lambda x, border: torch_conv.structure_tensor(x, 5, 1.1, border).sum(-3), 7),
+}
+
+
+@pytest.mark.parametrize("name", CHAINS)
+@pytest.mark.parametrize("shape", [(1, 1, 9, 11), (2, 1, 40, 75), (1, 2, 20, 333)])
+@pytest.mark.parametrize("border", ["reflect", "circular", "constant", "replicate", "skip"])
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_nan_stays_in_the_windows_of_a_chain(device, name, border, dtype, shape):
+    """Its stages extend what they read each for itself; together they look as far as one window does."""
+    call, k = CHAINS[name]
+    clean = make_image(shape, dtype)
+    image = clean.clone()
+    mask = scatter(image, [float("nan")] * 3)
+    got = call(image.to(device), border).cpu()
+    hit = torch.from_numpy(witness.box_sum(mask.numpy(), (k, k), border, (k // 2, k // 2))) > 0
+    assert torch.equal(got.isnan(), hit)
+    finite = call(torch.where(mask, torch.zeros_like(clean), clean).to(device), border).cpu()
+    assert_same_bits(got[~hit], finite[~hit])
+
+
 @pytest.mark.parametrize(("name", "shape"), CASES)
 @pytest.mark.parametrize("border", ["reflect", "circular"])
 def test_infinities_add_up_as_they_should(device, name, border, shape):

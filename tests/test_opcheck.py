@@ -106,6 +106,56 @@ SAMPLES = {
         ((make_image((5, 9, 11)), make_window((3, 3, 3))), {}),
         ((make_image((2, 5, 9, 11)), make_window((3, 5, 5)), "tiled", [4, 8, 8]), {}),
     ],
+    "gradient2d": [
+        ((make_image((9, 11)),), {}),
+        ((last(2, 3, 9, 11), "sobel", 2), {"padding": "valid", "output_dtype": torch.float64}),
+        ((make_image((9, 11, 3)).permute(2, 0, 1), "scharr", 1, False), {"border_type": "skip"}),
+        ((torch.zeros(0, 3, 4, 5),), {}),
+    ],
+    "sobel2d": [
+        ((make_image((2, 9, 11), torch.uint8),), {"output_dtype": torch.float32}),
+        ((last(2, 3, 9, 11), False, 0.5), {"border_type": "constant", "value": 2.0, "padding": "valid"}),
+    ],
+    "gaussian_sobel2d": [
+        ((make_image((9, 11)), make_window((3,)), make_window((5,))), {"magnitude": "l1"}),
+        ((last(2, 3, 9, 11), make_window((2, 3)), make_window((2, 3, 3)), "circular"), {"padding": "valid"}),
+    ],
+    "separable_sum2d": [
+        ((make_image((9, 11)), [make_window((3,))], [make_window((5,))]), {}),
+        ((last(2, 3, 9, 11), [make_window((3,))] * 3, [make_window((5,))] * 3, "skip"), {"padding": "valid"}),
+    ],
+    "unsharp_mask2d": [
+        ((make_image((2, 9, 11), torch.uint8), make_window((3,)), make_window((5,))), {"amount": 0.5}),
+        ((last(2, 3, 9, 11), make_window((3,)), make_window((3,))), {"padding": "valid"}),
+    ],
+    "structure_tensor2d": [
+        ((make_image((9, 11)), make_window((3,)), make_window((5,))), {"mode": "diff"}),
+        ((last(2, 3, 9, 11), make_window((3,)), make_window((3,))), {"padding": "valid"}),
+    ],
+    "thin_edges2d": [
+        ((make_image((9, 11)), make_window((3,)), make_window((5,))), {}),
+        ((last(2, 3, 9, 11), make_window((3,)), make_window((3,))), {"padding": "valid"}),
+    ],
+    "gaussian_gradient3d": [
+        ((make_image((5, 9, 11)), make_window((3,)), make_window((5,)), make_window((1,))), {"mode": "sobel"}),
+        ((last(2, 3, 7, 9, 11), *make_window((3, 3)), "constant"), {"padding": "valid", "value": 1.0}),
+    ],
+    "gradient2d_out": [((make_image((3, 9, 11)), "diff"), {"out": torch.empty(3, 2, 9, 11)})],
+    "sobel2d_out": [((make_image((9, 11)),), {"out": torch.empty(9, 11, dtype=torch.float16)})],
+    "gaussian_sobel2d_out": [
+        ((make_image((9, 11)), make_window((3,)), make_window((5,))), {"out": torch.empty(9, 11)})
+    ],
+    "separable_sum2d_out": [
+        ((make_image((9, 11)), [make_window((3,))], [make_window((5,))]), {"out": torch.empty(9, 11)})
+    ],
+    "unsharp_mask2d_out": [((make_image((9, 11)), make_window((3,)), make_window((5,))), {"out": torch.empty(9, 11)})],
+    "structure_tensor2d_out": [
+        ((make_image((9, 11)), make_window((3,)), make_window((5,))), {"out": torch.empty(3, 9, 11)})
+    ],
+    "thin_edges2d_out": [((make_image((9, 11)), make_window((3,)), make_window((5,))), {"out": torch.empty(9, 11)})],
+    "gaussian_gradient3d_out": [
+        ((make_image((5, 9, 11)), *make_window((3, 3))), {"out": torch.empty(5, 9, 11, dtype=torch.float16)})
+    ],
     "filter3d_out": [((make_image((5, 9, 11)), make_window((3, 2, 4))), {"out": torch.empty(5, 9, 11)})],
     "filter3d_separable_out": [
         (
@@ -133,6 +183,8 @@ def test_opcheck(device, name, sample):
     on_cpu = name.startswith("ladder")  # its window travels with the launch
 
     def move(value, index=0):
+        if isinstance(value, list) and isinstance(value[0], torch.Tensor):
+            return [v.to(device) for v in value]
         return value.to(device) if isinstance(value, torch.Tensor) and not (on_cpu and index == 1) else value
 
     args = tuple(move(a, i) for i, a in enumerate(args))
@@ -166,6 +218,72 @@ def test_fake_tensors_know_shapes_and_strides(device):
             given, cube = mode.from_tensor(volume), torch.empty(3, 3, 3, device=device)
             fake = torch_conv.filter3d(given, cube, stride=(1, 2, 3))
         assert (fake.shape, fake.stride(), fake.dtype) == (real.shape, real.stride(), real.dtype)
+
+
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (lambda f, x: f.spatial_gradient(x, "foo"), "spatial_gradient: mode must be 'sobel', 'diff', "),
+        (lambda f, x: f.spatial_gradient(x, order=3), "spatial_gradient: order must be 1 or 2 for mode 'sobel', got 3"),
+        (
+            lambda f, x: f.spatial_gradient(x, order=2, padding="valid"),
+            "spatial_gradient: a window of 5x5 does not fit",
+        ),
+        (lambda f, x: f.sobel(x[0]), "sobel: input must have at least 2 dimensions, got 1"),
+        (lambda f, x: f.gaussian_sobel(x, 3, 1.0, padding="full"), "gaussian_sobel: padding must be 'same' or 'valid'"),
+        (
+            lambda f, x: f.gaussian_sobel(x, 3, 1.0, magnitude="linf"),
+            "gaussian_sobel: magnitude must be 'l1' or 'l2', got 'linf'",
+        ),
+        (lambda f, x: f.gaussian_sobel(x, 3, 1.0, padding="valid"), "gaussian_sobel: a window of 5x5 does not fit"),
+        (lambda f, x: f.structure_tensor(x, 3, 1.0, mode="foo"), "structure_tensor: mode must be 'sobel', 'diff', "),
+        (
+            lambda f, x: f.thin_edges(x, 3, 1.0, padding="valid"),
+            "thin_edges: a window of 7x7 does not fit into an image",
+        ),
+        (
+            lambda f, x: f.gaussian_gradient_magnitude3d(x[None], 3, 1.0, mode="scharr"),
+            "gaussian_gradient_magnitude3d: mode must be 'diff' or 'sobel', got 'scharr'",
+        ),
+    ],
+)
+def test_fakes_of_pipelines_refuse_what_the_operators_refuse(call, sentence):
+    for image in (torch.empty(4, 5, device="meta"), torch.empty(4, 5)):
+        with pytest.raises(ValueError) as caught:
+            call(torch_conv, image)
+        assert str(caught.value).startswith(sentence)
+
+
+def test_fakes_refuse_windows_that_are_no_chain():
+    for device in ("meta", "cpu"):
+        image, three, four = (torch.empty(n, device=device) for n in ((9, 9), (3,), (4,)))
+        for call, sentence in (
+            (lambda x, a, b: OPS.unsharp_mask2d(x, a, b), "unsharp_mask2d: kernel_y must have an odd number of taps"),
+            (lambda x, a, b: OPS.separable_sum2d(x, [a], [b]), "separable_sum2d: kernels_y must have an odd number"),
+            (
+                lambda x, a, b: OPS.separable_sum2d(x, [a], []),
+                "separable_sum2d: kernels_x and kernels_y must be equally",
+            ),
+            (
+                lambda x, a, b: OPS.separable_sum2d(x, [a, a.repeat(3)], [a, a]),
+                "separable_sum2d: kernels_x must have the same number of taps each, got 3 and 9",
+            ),
+            (
+                lambda x, a, b: OPS.thin_edges2d(x, a[0], a),
+                "thin_edges2d: kernel_x must have 1, 2 or 3 dimensions, got 0",
+            ),
+            (
+                lambda x, a, b: OPS.gaussian_sobel2d(x, a, a.reshape(1, 1, 1, 3)),
+                "gaussian_sobel2d: kernel_y must have 1, 2 or 3 dimensions, got 4",
+            ),
+            (
+                lambda x, a, b: OPS.separable_sum2d(x, [a], [a[0]]),
+                "separable_sum2d: kernels_y must have 1, 2 or 3 dimensions, got 0",
+            ),
+        ):
+            with pytest.raises(RuntimeError) as caught:
+                call(image, three, four)
+            assert str(caught.value).startswith(sentence)
 
 
 def test_fakes_refuse_what_the_operators_refuse():

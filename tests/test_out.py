@@ -16,15 +16,22 @@ CALLS = {
     "gaussian_blur2d": lambda x, **kw: torch_conv.gaussian_blur2d(x, 5, 1.1, **kw),
     "laplacian": lambda x, **kw: torch_conv.laplacian(x, 3, **kw),
     "unsharp_mask": lambda x, **kw: torch_conv.unsharp_mask(x, 5, 1.1, **kw),
+    "gaussian_downsample": lambda x, **kw: torch_conv.gaussian_downsample(x, 5, 1.1, 1, **kw),
+    "sobel": lambda x, **kw: torch_conv.sobel(x, **kw),
+    "gaussian_sobel": lambda x, **kw: torch_conv.gaussian_sobel(x, 5, 1.1, **kw),
+    "difference_of_gaussians": lambda x, **kw: torch_conv.difference_of_gaussians(x, 2.0, **kw),
+    "fused unsharp_mask": lambda x, **kw: torch_conv.unsharp_mask(x, 9, 2.0, **kw),
+    "thin_edges": lambda x, **kw: torch_conv.thin_edges(x, 5, 1.1, **kw),
     # two volumes of three planes
+    "gaussian_gradient_magnitude3d": lambda x, **kw: torch_conv.gaussian_gradient_magnitude3d(x, 3, 1.1, **kw),
     "filter3d": lambda x, **kw: torch_conv.filter3d(x, make_window((2, 3, 4)).to(x.device), **kw),
     "filter3d_separable": lambda x, **kw: torch_conv.filter3d_separable(x, *make_window((3, 3)), **kw),
     "box_blur3d": lambda x, **kw: torch_conv.box_blur3d(x, (2, 3, 4), **kw),
     "gaussian_blur3d": lambda x, **kw: torch_conv.gaussian_blur3d(x, 5, 1.1, **kw),
 }
 SHAPE = (2, 3, 17, 21)
-OPERATORS = ["filter2d", "filter2d_separable", "box_blur"]
-VOLUMES = ["filter3d", "filter3d_separable", "box_blur3d"]
+OPERATORS = ["filter2d", "filter2d_separable", "box_blur", "sobel", "gaussian_sobel", "thin_edges"]
+VOLUMES = ["filter3d", "filter3d_separable", "box_blur3d", "gaussian_gradient_magnitude3d"]
 
 
 @pytest.mark.parametrize("name", CALLS)
@@ -89,6 +96,58 @@ def test_volumes_in_every_layout(device, name, layout):
     assert CALLS[name](volume, out=out) is out
     assert out.stride() == strides
     assert_same_bits(out, expected)
+
+
+SEVERAL = {
+    "spatial_gradient": lambda x, **kw: torch_conv.spatial_gradient(x, **kw),
+    "spatial_gradient, direct": lambda x, **kw: torch_conv.spatial_gradient(x, algorithm="direct", **kw),
+    "spatial_gradient, order 2": lambda x, **kw: torch_conv.spatial_gradient(x, "sobel", 2, **kw),
+    "structure_tensor": lambda x, **kw: torch_conv.structure_tensor(x, 5, 1.1, **kw),
+}
+
+
+@pytest.mark.parametrize("name", SEVERAL)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.int16])
+def test_images_that_make_several(device, name, dtype):
+    """The new dimension may lie anywhere in the memory of `out`; nothing but `out` is written."""
+    image = make_image(SHAPE, dtype, device=device)
+    expected = SEVERAL[name](image)
+    b, c, n, h, w = expected.shape
+    around = torch.full((b, c, n, h + 2, w + 3), 7, dtype=dtype, device=device)
+    for out in (
+        torch.empty_like(expected),
+        torch.empty(b, c, h, w, n, dtype=dtype, device=device).movedim(-1, 2),
+        torch.empty(n, b, c, h, w, dtype=dtype, device=device).movedim(0, 2),
+        torch.empty(c, b, n, h, w, dtype=dtype, device=device).transpose(0, 1),
+        torch.empty(b, c, n, h, 2 * w, dtype=dtype, device=device)[..., ::2],
+        around[..., 1:-1, 2:-1],
+    ):
+        out.fill_(7)
+        assert SEVERAL[name](image, out=out) is out
+        assert_same_bits(out, expected)
+    around[..., 1:-1, 2:-1] = 7
+    assert around.eq(7).all()
+
+
+@pytest.mark.parametrize("name", SEVERAL)
+def test_bad_out_of_several(device, name):
+    image, function = make_image((9, 8), device=device), name.split(",")[0]
+    n = SEVERAL[name](image).shape[0]
+    out = torch.zeros(n + 1, 9, 8, device=device)
+    for given, sentence in (
+        (out, f"out must have shape ({n}, 9, 8), got ({n + 1}, 9, 8)"),
+        (out[0], f"out must have shape ({n}, 9, 8), got (9, 8)"),
+        (out[:1].expand(n, 9, 8), "out must not overlap itself, got strides (0, 8, 1)"),
+    ):
+        with pytest.raises(ValueError) as caught:
+            SEVERAL[name](image, out=given)
+        assert str(caught.value) == f"{function}: {sentence}"
+    whole = make_image((n, 9, 8), device=device)
+    with pytest.raises(ValueError, match=f"^{function}: out must not overlap input$"):
+        SEVERAL[name](whole[1], out=whole)
+    with pytest.raises(TypeError, match=f"^{function}: out must have dtype float32, .*, got int32$"):
+        SEVERAL[name](image, out=out[:n].int())
+    assert out.eq(0).all()
 
 
 @pytest.mark.parametrize("name", VOLUMES)
@@ -175,6 +234,11 @@ def test_out_must_not_overlap_the_window(device):
     with pytest.raises(ValueError, match="^filter3d: out must not overlap kernel$"):
         torch_conv.filter3d(torch.rand(3, 9, 8, device=device), cube, out=cube)
     row = torch.rand(9, device=device)
+    with pytest.raises(RuntimeError, match="^unsharp_mask2d: out must not overlap kernel_y$"):
+        torch.ops.torch_conv.unsharp_mask2d_out(torch.rand(1, 9, device=device), row[:1].clone(), row, out=row[None])
+    with pytest.raises(RuntimeError, match="^separable_sum2d: out must not overlap kernels_x$"):
+        one = row[:1].clone()
+        torch.ops.torch_conv.separable_sum2d_out(torch.rand(1, 9, device=device), [row], [one], out=row[None])
     with pytest.raises(ValueError, match="^filter3d_separable: out must not overlap kernel_z$"):
         torch_conv.filter3d_separable(
             torch.rand(1, 1, 9, device=device), row[:1].clone(), row[:1].clone(), row, out=row[None, None]

@@ -23,6 +23,10 @@ CALLS = {
         x, make_window((15,)), make_window((15,), seed=8), **kw
     ),
     "separable 9x33": lambda x, **kw: torch_conv.filter2d_separable(x, make_window((33,)), make_window((9,)), **kw),
+    # the other chains of filters: test_fused
+    "gaussian_sobel": lambda x, **kw: torch_conv.gaussian_sobel(x, 5, 1.1, **kw),
+    "unsharp_mask": lambda x, **kw: torch_conv.unsharp_mask(x, 9, 2.0, **kw),
+    "thin_edges": lambda x, **kw: torch_conv.thin_edges(x, 3, 1.1, **kw),
 }
 VOLUMES = {
     "3x3x3": lambda x, **kw: torch_conv.filter3d(x, make_window((3, 3, 3)), **kw),
@@ -36,6 +40,7 @@ VOLUMES = {
     "separable 3x6x17": lambda x, **kw: torch_conv.filter3d_separable(
         x, make_window((17,)), make_window((6,)), make_window((3,)), **kw
     ),
+    "gradient magnitude": lambda x, **kw: torch_conv.gaussian_gradient_magnitude3d(x, 3, 1.1, **kw),
 }
 INTEGER_BOX3D = {"box": lambda x, **kw: torch_conv.box_blur3d(x, (3, 4, 9), **kw)}
 INTEGER_BOX = {"box": lambda x, **kw: torch_conv.box_blur(x, (9, 14), **kw)}

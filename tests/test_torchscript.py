@@ -51,7 +51,7 @@ def use_spatial_gradient(x: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
 
 
 def use_sobel(x: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
-    return torch_conv.sobel(x)
+    return torch_conv.sobel(x) + torch_conv.sobel(x, algorithm="direct")
 
 
 def use_laplacian(x: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
@@ -72,6 +72,33 @@ def use_gaussian_laplace(x: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
 
 def use_gaussian_sobel(x: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
     return torch_conv.gaussian_sobel(x, (3, 3), (1.0, 1.0), magnitude="l1")
+
+
+def use_gradients_by_algorithm(x: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
+    y = torch_conv.spatial_gradient(x, "diff", 2, algorithm="separable") - torch_conv.spatial_gradient(x, order=2)
+    return y[:, :, :2] + torch_conv.spatial_gradient(x, algorithm="direct")
+
+
+def use_fused_sums(x: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
+    y = torch_conv.unsharp_mask(x, (9, 9), (2.0, 2.0)) + torch_conv.difference_of_gaussians(x, 2.0, padding="same")
+    return y + torch_conv.gaussian_laplace(x, 1.5, algorithm="fused") * torch_conv.sobel(x, eps=0.5, algorithm="fused")
+
+
+def use_gaussian_downsample(x: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
+    return torch_conv.gaussian_downsample(x, (5, 3), 1.0) + torch_conv.gaussian_downsample(x, None, (1.0, 2.0), 2)
+
+
+def use_structure_tensor(x: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
+    return torch_conv.structure_tensor(x, 5, 1.0) + torch_conv.structure_tensor(x, 3, k[:2, :2].abs() + 1, mode="diff")
+
+
+def use_thin_edges(x: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
+    return torch_conv.thin_edges(x, 5, 1.0, "circular")
+
+
+def use_gaussian_gradient_magnitude3d(x: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
+    y = torch_conv.gaussian_gradient_magnitude3d(x, (1, 3, 5), (1.0, 1.5, 2.0), mode="sobel")
+    return y + torch_conv.gaussian_gradient_magnitude3d(x, None, 0.8)
 
 
 def use_filter3d(x: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
@@ -107,6 +134,7 @@ def use_spatial_gradient3d(x: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
 def use_operators(x: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
     y = torch.ops.torch_conv.filter2d(x, k)
     y = torch.ops.torch_conv.filter2d_separable(y, k[0], k[1])
+    y = torch.ops.torch_conv.separable_sum2d(y, [k[0], k[1]], [k[1], k[2]])
     return torch.ops.torch_conv.box2d(y, [3, 3])
 
 

@@ -20,9 +20,10 @@ import torch_conv
     shape=st.tuples(st.integers(1, 3), st.integers(1, 3), sides(), sides(40)),
     border=st.sampled_from(BORDERS),
     layout=st.sampled_from(LAYOUTS),
+    way=st.sampled_from(["auto", "direct", "separable"]),
     seed=seeds(),
 )
-def test_any_call_agrees_with_the_oracle(device, size, sigma, amount, dtype, shape, border, layout, seed):
+def test_any_call_agrees_with_the_oracle(device, size, sigma, amount, dtype, shape, border, layout, way, seed):
     image = make_image(shape, dtype, seed)
     ky, kx = (size, size) if isinstance(size, int) else size
     blurred = magnitude("gaussian_blur2d", image, size, sigma, border)
@@ -36,6 +37,7 @@ def test_any_call_agrees_with_the_oracle(device, size, sigma, amount, dtype, sha
         device=device,
         window=(ky, kx),
         algorithm="composed",
+        way=way,
         layout=layout,
         scale=(1 + amount) * image.double().abs() + amount * blurred,
     )

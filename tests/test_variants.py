@@ -8,86 +8,22 @@ from __future__ import annotations
 import pytest
 import torch
 from oracle import exact, magnitude
-from strategies import BORDERS, VOLUME_LAYOUTS, lay_out, make_image, make_window
+from strategies import BORDERS, lay_out, make_image, make_window
 from tolerance import assert_same_bits, assert_within
+from variants import (
+    DTYPES,
+    SHAPES,
+    VARIANTS,
+    agree,
+    call_box,
+    call_box3d,
+    call_direct,
+    call_direct3d,
+    call_separable,
+    calls_of_every_room,
+)
 
 import torch_conv
-
-VARIANTS = {
-    "direct": ["reg", "tile", "tile_tma", "window", "general"],
-    "separable": ["tile", "tile_tma", "strip", "shared", "two_pass"],
-    "box": ["march", "plain"],
-    "direct3d": ["march_tma", "march", "window", "general", "planes", "channels"],
-    "separable3d": ["march", "passes"],
-    "box3d": ["march", "plain"],
-}
-DTYPES = [torch.float32, torch.float16, torch.bfloat16, torch.uint8]
-SHAPES = [(2, 3, 40, 64), (1, 1, 5, 128), (1, 2, 130, 520), (3, 1, 33, 333), (1, 1, 9, 1918), (300, 1, 7, 48)]
-
-
-def call_direct(size):
-    return lambda x, **kw: torch_conv.filter2d(x, make_window((size, size)) / size, **kw)
-
-
-def call_separable(size):
-    taps, other = make_window((size,)) / size, make_window((size,), seed=8)
-    return lambda x, **kw: torch_conv.filter2d_separable(x, taps, other, **kw)
-
-
-def call_box(size):
-    return lambda x, **kw: torch_conv.box_blur(x, (size, size + 3), **kw)
-
-
-CUBES = [(3, 3, 3), (5, 5, 5), (7, 7, 7), (9, 9, 9), (15, 15, 15)]
-VOLUME_SHAPES = [(2, 3, 9, 14, 64), (1, 1, 5, 20, 130), (1, 2, 20, 9, 520), (3, 1, 7, 33, 45), (60, 1, 4, 5, 48)]
-
-
-def call_direct3d(*size):
-    kernel = make_window(size) / 3
-    return lambda x, **kw: torch_conv.filter3d(x, kernel, **kw)
-
-
-def call_separable3d(*size):
-    z, y, x = (make_window((k,), seed=i) / 2 for i, k in enumerate(size))
-    return lambda v, **kw: torch_conv.filter3d_separable(v, x, y, z, **kw)
-
-
-def call_box3d(*size):
-    return lambda x, **kw: torch_conv.box_blur3d(x, size, algorithm="box", **kw)
-
-
-@pytest.fixture
-def pinned(monkeypatch):
-    """run(variant, f): f's result with that variant pinned, None where the variant cannot serve the call."""
-
-    def run(variant, f):
-        monkeypatch.setenv("TORCH_CONV_VARIANT", variant)
-        try:
-            return f()
-        except ValueError as refusal:
-            assert str(refusal).endswith(f": variant '{variant}' cannot serve this call")
-            return None
-        finally:
-            monkeypatch.delenv("TORCH_CONV_VARIANT")
-
-    return run
-
-
-def agree(pinned, algorithm, call, image, served, exact_bits=True, **options):
-    """The chosen kernel and every pinned one; counts in `served` who took the call."""
-    chosen = call(image, **options)
-    for variant in VARIANTS[algorithm]:
-        got = pinned(variant, lambda: call(image, **options))
-        if got is None:
-            continue
-        served[variant] = served.get(variant, 0) + 1
-        if exact_bits:
-            assert_same_bits(got, chosen)
-        else:
-            low = image.dtype in (torch.float16, torch.bfloat16)
-            torch.testing.assert_close(got, chosen, **({} if low else {"rtol": 2e-5, "atol": 2e-5}))
-        assert got.stride() == chosen.stride()
-    return chosen
 
 
 @pytest.mark.cuda
@@ -141,113 +77,6 @@ def test_box(cuda, pinned, dtype, size):
 
 
 @pytest.mark.cuda
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize(
-    "size", [(3, 3, 3), (5, 5, 5), (7, 7, 7), (4, 2, 6), (1, 3, 3), (3, 1, 1), (1, 1, 5), (9, 9, 9)]
-)
-def test_direct3d(cuda, pinned, dtype, size):
-    served, call = {}, call_direct3d(*size)
-    for shape in VOLUME_SHAPES:
-        for border in BORDERS:
-            volume = make_image(shape, dtype)
-            got = agree(pinned, "direct3d", call, volume.to(cuda), served, border_type=border, value=0.75)
-            assert_same_bits(got, call(volume, border_type=border, value=0.75))
-    expected = {"general", "window"}
-    if size[0] == size[1] == size[2] and size[0] in (3, 5, 7):
-        expected |= {"march"} | ({"march_tma"} if torch.cuda.get_device_capability() >= (9, 0) else set())
-    assert set(served) >= expected
-
-
-@pytest.mark.cuda
-@pytest.mark.parametrize("dtype", [torch.float64, torch.int16, torch.uint16])
-@pytest.mark.parametrize("size", [(3, 3, 3), (5, 5, 5), (2, 3, 4)])
-def test_direct3d_of_other_dtypes(cuda, pinned, dtype, size):
-    served, call = {}, call_direct3d(*size)
-    for shape in VOLUME_SHAPES[:3]:
-        for options in ({}, {"output_dtype": torch.float32}, {"stride": 2}, {"dilation": (2, 1, 2)}):
-            volume = make_image(shape, dtype)
-            assert_same_bits(
-                agree(pinned, "direct3d", call, volume.to(cuda), served, **options), call(volume, **options)
-            )
-    assert served["general"] == 12
-
-
-@pytest.mark.cuda
-@pytest.mark.parametrize("dtype", DTYPES[:3])
-@pytest.mark.parametrize("layout", ["contiguous", "channels_last"])
-@pytest.mark.parametrize("window", [(1, 3, 3), (3, 3, 3), (3, 1, 1), (5, 5, 5), (7, 7, 7), (2, 3, 4)])
-def test_conv3d(cuda, pinned, dtype, layout, window):
-    """Depthwise, with a bias and a multiplier, planar and channels_last_3d."""
-    served = {}
-    for shape, multiplier in (
-        ((2, 8, 9, 12, 20), 1),
-        ((1, 64, 5, 9, 16), 1),
-        ((1, 6, 6, 9, 13), 2),
-        ((2, 33, 4, 7, 9), 1),
-    ):
-        volume, groups = lay_out(make_image(shape, dtype), layout), shape[1]
-        weight = make_window((groups * multiplier, 1, *window), dtype)
-        bias = make_window((groups * multiplier,), dtype)
-        for options in ({"padding": tuple(k // 2 for k in window)}, {}, {"stride": (1, 2, 2), "padding": 1}):
-            if options.get("padding") == 1 and max(window) > 6:
-                continue
-
-            def call(x, weight=weight, bias=bias, groups=groups, **kw):
-                return torch_conv.conv3d(x, weight.to(x.device), bias.to(x.device), groups=groups, **kw)
-
-            if any(n < k for n, k in zip(shape[2:], window, strict=True)) and not options.get("padding"):
-                continue
-            got = agree(pinned, "direct3d", call, volume.to(cuda), served, **options)
-            assert_same_bits(got, call(volume, **options))
-    assert "general" in served
-    if window == (3, 3, 3) and layout == "channels_last":
-        assert "channels" in served
-    if window == (3, 3, 3) and layout == "contiguous" and torch.cuda.get_device_capability() >= (9, 0):
-        assert "planes" in served
-
-
-@pytest.mark.cuda
-@pytest.mark.parametrize("dtype", [*DTYPES, torch.float64, torch.int16, torch.uint16])
-@pytest.mark.parametrize(
-    "size", [(3, 3, 3), (5, 5, 5), (7, 7, 7), (9, 9, 9), (15, 15, 15), (3, 5, 7), (4, 2, 6), (1, 7, 7)]
-)
-def test_separable3d(cuda, pinned, dtype, size):
-    served, call = {}, call_separable3d(*size)
-    for shape in VOLUME_SHAPES:
-        for border in BORDERS:
-            volume = make_image(shape, dtype)
-            got = agree(pinned, "separable3d", call, volume.to(cuda), served, border_type=border, value=3.0)
-            assert_same_bits(got, call(volume, border_type=border, value=3.0))
-    assert "passes" in served
-    if size in CUBES and dtype != torch.float64 and torch.cuda.get_device_capability() >= (9, 0):
-        assert "march" in served
-
-
-@pytest.mark.cuda
-@pytest.mark.parametrize("dtype", [*DTYPES, torch.float64, torch.int16, torch.uint16])
-@pytest.mark.parametrize("size", [(3, 3, 3), (15, 15, 15), (4, 9, 40)])
-def test_box3d(cuda, pinned, dtype, size):
-    served, call = {}, call_box3d(*size)
-    for shape in VOLUME_SHAPES:
-        for border in ("reflect", "constant", "circular", "skip"):
-            volume = make_image(shape, dtype, device=cuda)
-            exact_bits = not dtype.is_floating_point
-            agree(pinned, "box3d", call, volume, served, exact_bits, border_type=border, value=3.0)
-    assert set(served) == {"march", "plain"}
-
-
-def calls_of_every_room():
-    return {
-        "direct": call_direct(5),
-        "separable": call_separable(7),
-        "box": call_box(9),
-        "direct3d": call_direct3d(5, 5, 5),
-        "separable3d": call_separable3d(5, 5, 5),
-        "box3d": call_box3d(3, 5, 9),
-    }
-
-
-@pytest.mark.cuda
 @pytest.mark.parametrize("algorithm", VARIANTS)
 def test_unaligned_widths(cuda, pinned, algorithm):
     call, served = calls_of_every_room()[algorithm], {}
@@ -255,7 +84,7 @@ def test_unaligned_widths(cuda, pinned, algorithm):
         image = make_image((2, 1, 11, width) if "3d" not in algorithm else (2, 1, 4, 7, width), device=cuda)
         agree(pinned, algorithm, call, image, served, "box" not in algorithm)
     sometimes = {"tile_tma", "march_tma", "planes", "channels"}
-    if algorithm == "separable3d" and torch.cuda.get_device_capability() < (9, 0):
+    if algorithm in ("separable3d", "fused3d") and torch.cuda.get_device_capability() < (9, 0):
         sometimes.add("march")
     assert set(served) >= set(VARIANTS[algorithm]) - sometimes
 
@@ -268,71 +97,6 @@ def test_layouts(cuda, pinned, algorithm, layout):
     image, served = make_image((2, 4, 33, 64), device=cuda), {}
     got = agree(pinned, algorithm, calls[algorithm], lay_out(image, layout), served, algorithm != "box")
     torch.testing.assert_close(got, calls[algorithm](image).reshape(got.shape), rtol=1e-5, atol=1e-5)
-    assert served
-
-
-@pytest.mark.cuda
-@pytest.mark.parametrize("algorithm", ["direct3d", "separable3d", "box3d"])
-@pytest.mark.parametrize("layout", [n for n in VOLUME_LAYOUTS if n != "contiguous"])
-def test_layouts_of_volumes(cuda, pinned, algorithm, layout):
-    call, served = calls_of_every_room()[algorithm], {}
-    volume = make_image((2, 4, 6, 20, 64), device=cuda)
-    got = agree(pinned, algorithm, call, lay_out(volume, layout), served, algorithm != "box3d")
-    if algorithm == "box3d":
-        torch.testing.assert_close(got, call(volume), rtol=1e-5, atol=1e-5)
-    else:
-        assert_same_bits(got, call(volume))
-    assert served
-
-
-@pytest.mark.cuda
-@pytest.mark.parametrize("size", [(3, 3, 3), (5, 5, 5), (2, 3, 4), (7, 7, 7)])
-@pytest.mark.parametrize("form", [(3,), (1, 4), (3, 4)])
-@pytest.mark.parametrize("where", ["cpu", "cuda"])
-def test_one_window_per_volume(cuda, pinned, size, form, where):
-    volume, kernel, served = make_image((3, 4, 5, 9, 64)), make_window((*form, *size), device=where), {}
-    got = agree(pinned, "direct3d", lambda x, **kw: torch_conv.filter3d(x, kernel, **kw), volume.to(cuda), served)
-    assert_same_bits(got, torch_conv.filter3d(volume, kernel.cpu()))
-    assert "general" in served
-
-
-@pytest.mark.cuda
-def test_separable_windows_per_volume(cuda, pinned):
-    volume, served = make_image((3, 4, 5, 9, 64)), {}
-    x, y, z = make_window((3, 4, 5)), make_window((3, 1, 5)), make_window((5,))
-    got = agree(
-        pinned, "separable3d", lambda v, **kw: torch_conv.filter3d_separable(v, x, y, z, **kw), volume.to(cuda), served
-    )
-    assert_same_bits(got, torch_conv.filter3d_separable(volume, x, y, z))
-    assert served
-
-
-@pytest.mark.cuda
-@pytest.mark.parametrize("anchor", [(0, 0, 0), (-1, -1, -1), (4, 0, 4), (2, 3, 1)])
-@pytest.mark.parametrize("padding", ["same", "valid"])
-def test_anchors_and_valid_of_volumes(cuda, pinned, anchor, padding):
-    for dtype in DTYPES:
-        volume, served = make_image((2, 1, 7, 12, 72), dtype), {}
-        options = {"anchor": anchor, "padding": padding}
-        for algorithm in ("direct3d", "separable3d"):
-            call = calls_of_every_room()[algorithm]
-            got = agree(pinned, algorithm, call, volume.to(cuda), served, **options)
-            assert_same_bits(got, call(volume, **options))
-        assert {"general", "passes"} <= set(served)
-
-
-@pytest.mark.cuda
-@pytest.mark.parametrize(
-    "shape", [(1, 1, 1, 9, 40), (2, 1, 2, 3, 40), (1, 1, 40, 1, 40), (1, 1, 40, 5, 1), (2, 1, 3, 3, 3)]
-)
-@pytest.mark.parametrize("border", BORDERS)
-def test_windows_larger_than_the_volume(cuda, pinned, shape, border):
-    volume, served = make_image(shape), {}
-    for algorithm in ("direct3d", "separable3d"):
-        call = calls_of_every_room()[algorithm]
-        options = {"border_type": border, "value": 0.5}
-        got = agree(pinned, algorithm, call, volume.to(cuda), served, **options)
-        assert_same_bits(got, call(volume, **options))
     assert served
 
 

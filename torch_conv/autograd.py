@@ -20,6 +20,14 @@ _DIFFERENTIABLE = [
     "filter3d",
     "filter3d_separable",
     "box3d",
+    "gradient2d",
+    "sobel2d",
+    "gaussian_sobel2d",
+    "separable_sum2d",
+    "unsharp_mask2d",
+    "structure_tensor2d",
+    "thin_edges2d",
+    "gaussian_gradient3d",
     *(f"conv{axes}d{overload}" for axes in (1, 2, 3) for overload in ("", ".padding")),
 ]
 _INTO_OUT = [f"{name}_out" for name in _DIFFERENTIABLE if not name.startswith("conv")]

@@ -8,18 +8,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from torch_conv import fake_pipelines
+from torch_conv._fakes import filtered, in_order_of, refuse_meta
 from torch_conv.functional.conv import check_numbers, pads_of, served_here
 
 Ints = Sequence[int]
-_DTYPES = {
-    torch.float32,
-    torch.float16,
-    torch.bfloat16,
-    torch.float64,
-    torch.uint8,
-    torch.int16,
-    torch.uint16,
-}
 
 
 def register() -> None:
@@ -39,6 +32,9 @@ def register() -> None:
         rows = ["kernel_x", "kernel_y", "kernel_z"][:axes]
         fakes[f"filter{axes}d_separable_out"] = _into_out(f"filter{axes}d_separable", *rows)
         fakes[f"box{axes}d_out"] = _into_out(f"box{axes}d")
+    for name, (pipeline, windows) in fake_pipelines.FAKES.items():
+        fakes[name] = pipeline
+        fakes[f"{name}_out"] = _into_out(name, *windows)
     for axes in (1, 2, 3):
         fakes[f"conv{axes}d"] = fakes[f"conv{axes}d.padding"] = _convolution(axes)
     for name, fake in fakes.items():
@@ -93,12 +89,12 @@ def _one_window(
     dilation: Ints,
     output_dtype: torch.dtype | None,
 ) -> Tensor:
-    _refuse_meta(op, input, kernel=kernel)
+    refuse_meta(op, input, kernel=kernel)
     forms = ", ".join(str(axes + i) for i in range(2)) + f" or {axes + 2}"
     torch._check(
         axes <= kernel.dim() <= axes + 2, lambda: f"{op}: kernel must have {forms} dimensions, got {kernel.dim()}"
     )
-    return _filtered(op, axes, input, kernel.shape[-axes:], padding, stride, dilation, output_dtype)
+    return filtered(op, axes, input, kernel.shape[-axes:], padding, stride, dilation, output_dtype)
 
 
 def _filter2d_separable(
@@ -114,9 +110,9 @@ def _filter2d_separable(
     output_dtype: torch.dtype | None = None,
     **_: object,
 ) -> Tensor:
-    _refuse_meta("filter2d_separable", input, kernel_x=kernel_x, kernel_y=kernel_y)
+    refuse_meta("filter2d_separable", input, kernel_x=kernel_x, kernel_y=kernel_y)
     size = (kernel_y.shape[-1], kernel_x.shape[-1])
-    return _filtered("filter2d_separable", 2, input, size, padding, stride, dilation, output_dtype)
+    return filtered("filter2d_separable", 2, input, size, padding, stride, dilation, output_dtype)
 
 
 def _filter3d_separable(
@@ -133,9 +129,9 @@ def _filter3d_separable(
     output_dtype: torch.dtype | None = None,
     **_: object,
 ) -> Tensor:
-    _refuse_meta("filter3d_separable", input, kernel_x=kernel_x, kernel_y=kernel_y, kernel_z=kernel_z)
+    refuse_meta("filter3d_separable", input, kernel_x=kernel_x, kernel_y=kernel_y, kernel_z=kernel_z)
     size = (kernel_z.shape[-1], kernel_y.shape[-1], kernel_x.shape[-1])
-    return _filtered("filter3d_separable", 3, input, size, padding, stride, dilation, output_dtype)
+    return filtered("filter3d_separable", 3, input, size, padding, stride, dilation, output_dtype)
 
 
 def _box2d(
@@ -148,7 +144,7 @@ def _box2d(
     output_dtype: torch.dtype | None = None,
     **_: object,
 ) -> Tensor:
-    return _filtered("box2d", 2, input, kernel_size, padding, (1, 1), (1, 1), output_dtype)
+    return filtered("box2d", 2, input, kernel_size, padding, (1, 1), (1, 1), output_dtype)
 
 
 def _box3d(
@@ -161,7 +157,7 @@ def _box3d(
     output_dtype: torch.dtype | None = None,
     **_: object,
 ) -> Tensor:
-    return _filtered("box3d", 3, input, kernel_size, padding, (1, 1, 1), (1, 1, 1), output_dtype)
+    return filtered("box3d", 3, input, kernel_size, padding, (1, 1, 1), (1, 1, 1), output_dtype)
 
 
 def _convolution(axes: int) -> Callable[..., Tensor]:
@@ -179,7 +175,7 @@ def _convolution(axes: int) -> Callable[..., Tensor]:
         padding_mode: str = "zeros",
         algorithm: str = "auto",
     ) -> Tensor:
-        _refuse_meta(op, input, weight=weight, bias=bias)
+        refuse_meta(op, input, weight=weight, bias=bias)
         check_numbers(op, axes, input, weight, stride, padding, dilation)
         pads = pads_of(weight, padding, dilation)
         channels, bank = input.shape[-axes - 1], weight.shape[0]
@@ -203,12 +199,12 @@ def _convolution(axes: int) -> Callable[..., Tensor]:
 
 
 def _ladder2d(input: Tensor, kernel: Tensor, variant: str = "naive", block: Ints = (16, 16)) -> Tensor:
-    _refuse_meta("ladder2d", input, kernel=kernel)
+    refuse_meta("ladder2d", input, kernel=kernel)
     return input.new_empty(input.shape, dtype=torch.float32)
 
 
 def _ladder3d(input: Tensor, kernel: Tensor, variant: str = "naive", block: Ints = (8, 8, 8)) -> Tensor:
-    _refuse_meta("ladder3d", input, kernel=kernel)
+    refuse_meta("ladder3d", input, kernel=kernel)
     return input.new_empty(input.shape, dtype=torch.float32)
 
 
@@ -216,54 +212,9 @@ def _into_out(op: str, *windows: str) -> Callable[..., None]:
     """What writes into a tensor that is there already has nothing to make."""
 
     def fake(input: Tensor, *args: Tensor, out: Tensor, **_: object) -> None:
-        _refuse_meta(op, input, **dict(zip(windows, args, strict=False)), out=out)
+        refuse_meta(op, input, **dict(zip(windows, args, strict=False)), out=out)
 
     return fake
-
-
-def _refuse_meta(op: str, input: Tensor, **others: Tensor | None) -> None:
-    """A real call comes here too when one of its tensors is on meta; then all must be, or a result would be garbage.
-
-    A window may stay on the CPU, as beside an image on a GPU. Fake tensors show the device that they stand for.
-    """
-    for name, other in others.items():
-        if other is None or (input.device.type == "meta") == (other.device.type == "meta"):
-            continue
-        window = name.startswith("kernel") and other.device.type == "cpu"
-        torch._check(window, lambda n=name, o=other: f"{op}: {n} must be on {input.device}, got {o.device}")
-
-
-def _filtered(
-    name: str,
-    axes: int,
-    input: Tensor,
-    size: Ints,
-    padding: str,
-    stride: Ints,
-    dilation: Ints,
-    output_dtype: torch.dtype | None,
-) -> Tensor:
-    torch._check(input.dim() >= axes, lambda: f"{name}: input must have at least {axes} dimensions, got {input.dim()}")
-    torch._check(min(*stride, *dilation) >= 1, lambda: f"{name}: stride and dilation must be at least 1")
-    torch._check(min(size) >= 1, lambda: f"{name}: the window must have at least one tap")
-    torch._check(padding in ("same", "valid"), lambda: f"{name}: padding must be 'same' or 'valid', got '{padding}'")
-    for dtype in (input.dtype, output_dtype or input.dtype):
-        torch._check_type(dtype in _DTYPES, lambda d=dtype: f"{name}: no kernel takes the dtype {d}")
-    n = input.shape[-axes:]
-    if padding == "valid":
-        reach = [d * (k - 1) + 1 for k, d in zip(size, dilation, strict=True)]
-        for a in range(axes):
-            torch._check(
-                n[a] >= reach[a],
-                lambda: (
-                    f"{name}: a window of {'x'.join(map(str, reach))} does not fit into "
-                    f"{'an image' if axes == 2 else 'a volume'} of {'x'.join(map(str, n))} with padding='valid'"
-                ),
-            )
-        result = [(n[a] - reach[a]) // stride[a] + 1 for a in range(axes)]
-    else:
-        result = [n[a] if stride[a] == 1 else (n[a] + stride[a] - 1) // stride[a] for a in range(axes)]
-    return _in_order_of(input, axes, [*input.shape[:-axes], *result], output_dtype or input.dtype)
 
 
 def _convolved(name: str, axes: int, input: Tensor, weight: Tensor, stride: Ints, pads: Ints, dilation: Ints) -> Tensor:
@@ -275,12 +226,4 @@ def _convolved(name: str, axes: int, input: Tensor, weight: Tensor, stride: Ints
         reach = dilation[a] * (weight.shape[a + 2] - 1) + 1
         torch._check(n >= reach, lambda: f"{name}: a window does not fit into the padded input")
         result.append((n - reach) // stride[a] + 1)
-    return _in_order_of(input, axes, [*input.shape[: -axes - 1], weight.shape[0], *result], input.dtype)
-
-
-def _in_order_of(input: Tensor, axes: int, shape: Sequence[int], dtype: torch.dtype) -> Tensor:
-    """A dense tensor; channels stay innermost where they are (`channels_inner` of csrc/ops/images.cpp)."""
-    c = -axes - 1
-    if input.dim() > axes and not input.is_contiguous() and input.movedim(c, -1).is_contiguous():
-        return input.new_empty([*shape[:c], *shape[c:][1:], shape[c]], dtype=dtype).movedim(-1, c)
-    return input.new_empty(shape, dtype=dtype)
+    return in_order_of(input, axes, [*input.shape[: -axes - 1], weight.shape[0], *result], input.dtype)

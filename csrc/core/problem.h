@@ -105,6 +105,75 @@ struct BoxDepth {
   Placement place;  // along y and x too: Border::skip counts by it
 };
 
+// What makes the outputs of a stage of its windows' sums s0, s1, ... (in the accumulation dtype, in this order of
+// operations).
+enum class Point : int8_t {
+  each,      // every sum is an output
+  sum,       // (s0 + s1) + ...
+  l1,        // |s0| + |s1| (+ |s2|)
+  l2,        // sqrt(fma(s1, s1, s0 * s0) + number); with three fma(s2, s2, ...) before the number
+  products,  // s0 * s0, s0 * s1, s1 * s1
+  sharpen,   // fma(number, x - s0, x) with x the pixel under the window's middle
+  polar,     // fma(s1, s1, s0 * s0), s0, s1: what `thin` reads
+  // A stage of images without windows, of what `polar` made: sqrt(m) where no neighbour along the gradient is larger
+  // (unless m <= the one before or m < the one after, in raster order), else 0. The neighbours are left and
+  // right, above and below or those of the diagonal that (s0, s1) points along, whichever is nearest; magnitudes
+  // outside the image are 0.
+  thin,
+};
+
+constexpr int count_outputs(Point point, int windows) {
+  switch (point) {
+    case Point::each: return windows;
+    case Point::products:
+    case Point::polar: return 3;
+    case Point::sum:
+    case Point::l1:
+    case Point::l2:
+    case Point::sharpen:
+    case Point::thin: return 1;
+  }
+  return 0;
+}
+
+// A stage of a fused chain: separable windows (odd, in the middle) of what the stage before made, then `point`.
+struct Stage {
+  static constexpr int kMost = 3;
+  int windows;                     // `thin` has none; window i reads channel i % channels of what the stage before made
+  int64_t kd = 1, kh = 3, kw = 3;  // of every window; of what `thin` reads
+  Taps taps_x[kMost], taps_y[kMost], taps_z[kMost];
+  Point point = Point::each;
+  double number = 0;
+  int outputs() const { return count_outputs(point, windows); }
+};
+
+// A chain of stages between one read and one write. Every stage extends what it reads by the border policy for itself,
+// as a filter of its own would; so with `zero_output` its sums (and what `sharpen` makes) are 0 where its windows do
+// not fit. Each window is a row pass and a column pass (and a depth pass over volumes) as in Separable.
+struct Fused {
+  static constexpr int kMost = 3;
+  Image in, out;          // `out`: the images of the last stage's first output
+  int64_t stride_output;  // elements from one output's images to the next one's
+  int count;              // of stages
+  Stage stages[kMost];
+  Border border;
+  double value;
+  bool valid;      // 'valid': every stage keeps only the pixels whose windows are inside what it reads
+  int64_t stride;  // the last stage keeps the pixels 0, stride, 2 stride ... along every axis
+};
+
+// One stage's `point` on whole images or volumes, the last step where a chain is taken apart into filters.
+struct Combine {
+  Image sums[Stage::kMost];  // of the windows; what `thin` reads
+  int windows;               // how many
+  Image centre;              // the pixel for `sharpen`
+  Image out;
+  int64_t stride_output;
+  Point point;
+  double number;
+  int64_t margin_y, margin_x;  // `sharpen` with zero_output: outputs nearer than this to an edge are 0
+};
+
 // A textbook kernel of the ladder (float32, contiguous, zero padding, radius k / 2, square odd window). Its taps lie in
 // constant memory, as the textbook has it: a kernel's parameters, 4 KiB in all.
 constexpr int64_t kLadderTapBytes = 3200;

@@ -19,8 +19,8 @@ struct Arch {
 // `variant` pins a room's kernel by its Plan::variant name ("" lets the room choose; tests and benchmarks
 // set TORCH_CONV_VARIANT). A plan with a null `variant` means: this variant cannot serve this problem.
 //
-// direct2d, separable2d and box serve images (in.d == 1, kd == 1), direct3d and separable3d volumes; direct serves both
-// on the CPU.
+// direct2d, separable2d, fused and box serve images (in.d == 1, kd == 1), direct3d, separable3d and fused3d volumes;
+// direct and combine serve both on the CPU.
 namespace direct {
 Plan plan_cpu(const Direct& p, const char* variant);
 void run_cpu(const Direct& p, const Plan& plan);
@@ -62,6 +62,26 @@ Plan plan_depth_cuda(const BoxDepth& p, const Arch& arch, const char* variant);
 void run_depth_cuda(const BoxDepth& p, const Plan& plan, void* scratch, void* stream);
 }  // namespace box
 
+// Chains in one launch. A CUDA plan has no variant for what it does not serve, which the hall then takes apart into
+// filters and `combine`; so it does with volumes on the CPU.
+namespace fused {
+Plan plan_cpu(const Fused& p, const char* variant);
+void run_cpu(const Fused& p, const Plan& plan);
+Plan plan_cuda(const Fused& p, const Arch& arch, const char* variant);
+void run_cuda(const Fused& p, const Plan& plan, void* scratch, void* stream);
+
+Plan plan_combine_cpu(const Combine& p, const char* variant);
+void run_combine_cpu(const Combine& p, const Plan& plan);
+Plan plan_combine_cuda(const Combine& p, const Arch& arch, const char* variant);
+void run_combine_cuda(const Combine& p, const Plan& plan, void* scratch, void* stream);
+}  // namespace fused
+
+// The same for volumes.
+namespace fused3d {
+Plan plan_cuda(const Fused& p, const Arch& arch, const char* variant);
+void run_cuda(const Fused& p, const Plan& plan, void* scratch, void* stream);
+}  // namespace fused3d
+
 namespace ladder {
 enum class Variant : int8_t { naive, constant, tiled, l2_halo, fused };
 void run_cpu(const Ladder2d& p, Variant variant);  // float64 sums: the ladder's gold
@@ -94,6 +114,12 @@ struct CudaRooms {
   void (*box_run)(const Box&, const Plan&, void* scratch, void* stream);
   Plan (*box_depth_plan)(const BoxDepth&, const Arch&, const char* variant);
   void (*box_depth_run)(const BoxDepth&, const Plan&, void* scratch, void* stream);
+  Plan (*fused_plan)(const Fused&, const Arch&, const char* variant);
+  void (*fused_run)(const Fused&, const Plan&, void* scratch, void* stream);
+  Plan (*fused3d_plan)(const Fused&, const Arch&, const char* variant);
+  void (*fused3d_run)(const Fused&, const Plan&, void* scratch, void* stream);
+  Plan (*combine_plan)(const Combine&, const Arch&, const char* variant);
+  void (*combine_run)(const Combine&, const Plan&, void* scratch, void* stream);
   void (*ladder2d_run)(const Ladder2d&, ladder::Variant, void* stream);
   void (*ladder3d_run)(const Ladder3d&, ladder::Variant3d, void* stream);
 };

@@ -25,4 +25,46 @@ __device__ __forceinline__ TileIndex tile_index(unsigned block, unsigned tiles_x
   return {x, (row == 0 ? tiles_y : row) - 1, plane};
 }
 
+// Division by a number that the host knows: the high half of a product, once the 32-bit dividend is below 2^31.
+struct FastDivisor {
+  unsigned divisor, factor, shift;
+
+  static FastDivisor of(unsigned divisor) {
+    FastDivisor d{divisor, 0, 0};
+    if (divisor == 1) return d;  // factor 0 says so
+    while ((1ull << (d.shift + 1)) < divisor) ++d.shift;
+    d.factor = unsigned(((1ull << (32 + d.shift)) + divisor - 1) / divisor);
+    return d;
+  }
+  __device__ __forceinline__ unsigned divide(unsigned x) const { return factor ? __umulhi(x, factor) >> shift : x; }
+};
+
+// The same order of tiles, with the divisions prepared.
+struct TileOrder {
+  unsigned tiles_x, tiles_y;
+  FastDivisor plane, row, inner_row, channels;
+
+  static TileOrder of(int64_t tiles_x, int64_t tiles_y, int64_t channels) {
+    return {unsigned(tiles_x),
+            unsigned(tiles_y),
+            FastDivisor::of(unsigned(tiles_x * tiles_y)),
+            FastDivisor::of(unsigned(tiles_x)),
+            FastDivisor::of(unsigned(tiles_x > 2 ? tiles_x - 2 : 1)),
+            FastDivisor::of(unsigned(channels))};
+  }
+  __device__ __forceinline__ TileIndex at(unsigned block) const {
+    const unsigned index = plane.divide(block), edges = 2 * tiles_y;
+    unsigned rest = block - index * plane.divisor, x, y;
+    if (tiles_x < 3) {
+      y = row.divide(rest), x = rest - y * tiles_x;
+    } else if (rest < edges) {
+      y = rest / 2, x = rest % 2 ? tiles_x - 1 : 0;
+    } else {
+      rest -= edges;
+      y = inner_row.divide(rest), x = 1 + rest - y * (tiles_x - 2);
+    }
+    return {x, (y == 0 ? tiles_y : y) - 1, index};
+  }
+};
+
 }  // namespace torch_conv

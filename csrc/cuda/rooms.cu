@@ -100,6 +100,12 @@ extern "C" __attribute__((visibility("default"))) const void* torch_conv_cuda_ro
                                .box_run = box::run_cuda,
                                .box_depth_plan = box::plan_depth_cuda,
                                .box_depth_run = box::run_depth_cuda,
+                               .fused_plan = fused::plan_cuda,
+                               .fused_run = fused::run_cuda,
+                               .fused3d_plan = fused3d::plan_cuda,
+                               .fused3d_run = fused3d::run_cuda,
+                               .combine_plan = fused::plan_combine_cuda,
+                               .combine_run = fused::run_combine_cuda,
                                .ladder2d_run = ladder::run_cuda,
                                .ladder3d_run = ladder::run_cuda};
   return &rooms;

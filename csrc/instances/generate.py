@@ -21,6 +21,11 @@ ROOMS = {
         "void launch<{type}>(const Direct&, const Plan&, cudaStream_t)",
         ("f32", "f16", "bf16", "f64", "u8", "i16", "u16"),
     ),
+    "fused": (
+        "fused/launch.cuh",
+        "void launch<{type}>(const Fused&, const Plan&, cudaStream_t)",
+        ("f32", "f16", "bf16", "u8"),
+    ),
 }
 TYPES = {
     "f32": "float",

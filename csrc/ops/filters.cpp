@@ -52,14 +52,22 @@ bool normalize_taps(const char* op, const FilterOptions& o) {
   return o.normalized && border_of(op, o.border_type) != Border::skip;
 }
 
+namespace {
+
+Dtype result_dtype(const char* op, const ImageView& in, const FilterOptions& o, const std::optional<Tensor>& out) {
+  return out             ? dtype_of(op, "out", out->scalar_type())
+         : o.output_type ? dtype_of(op, "output_dtype", *o.output_type)
+                         : in.image.dtype;
+}
+
+}  // namespace
+
 Tensor produce(const char* op, const Tensor& input, const ImageView& in, int axes, const Geometry& g,
                const FilterOptions& o, const std::optional<Tensor>& out,
                const std::function<void(const Image&)>& fill) {
   const Sizes sizes = resized(input, g.out, axes);
   if (out) check_out(op, input, *out, sizes);
-  const Dtype dtype = out             ? dtype_of(op, "out", out->scalar_type())
-                      : o.output_type ? dtype_of(op, "output_dtype", *o.output_type)
-                                      : in.image.dtype;
+  const Dtype dtype = result_dtype(op, in, o, out);
   Tensor result = out ? *out : empty_result(input, sizes, axes, scalar_type_of(dtype));
   if (result.numel() == 0) return result;
   if (auto image = merge_leading(result, dtype, axes)) {
@@ -67,6 +75,29 @@ Tensor produce(const char* op, const Tensor& input, const ImageView& in, int axe
   } else {  // a caller's `out` whose leading dimensions do not merge
     Tensor merged = empty_contiguous(result, sizes, result.scalar_type());
     fill(*merge_leading(merged, dtype, axes));
+    if (!explain_mode()) torch::stable::copy_(result, merged);
+  }
+  return result;
+}
+
+Tensor produce_several(const char* op, const Tensor& input, const ImageView& in, int axes, int outputs,
+                       const Extent& size, const FilterOptions& o, const std::optional<Tensor>& out,
+                       const std::function<void(const Image&, int64_t)>& fill) {
+  Sizes sizes = resized(input, size, axes);
+  const size_t dim = sizes.size() - axes;
+  sizes.insert(sizes.begin() + dim, outputs);
+  if (out) check_out(op, input, *out, sizes);
+  const Dtype dtype = result_dtype(op, in, o, out);
+  Tensor result = out ? *out : empty_contiguous(input, sizes, scalar_type_of(dtype));
+  if (result.numel() == 0) return result;
+  const auto fill_tensor = [&](const Tensor& t) {
+    const auto image = merge_leading(torch::stable::select(t, int64_t(dim), 0), dtype, axes);
+    if (image) fill(*image, strides_of(t)[dim]);
+    return image.has_value();
+  };
+  if (!fill_tensor(result)) {  // a caller's `out` whose leading dimensions do not merge
+    const Tensor merged = empty_contiguous(result, sizes, result.scalar_type());
+    fill_tensor(merged);
     if (!explain_mode()) torch::stable::copy_(result, merged);
   }
   return result;

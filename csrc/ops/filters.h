@@ -39,6 +39,12 @@ Tensor produce(const char* op, const Tensor& input, const ImageView& in, int axe
                const FilterOptions& options, const std::optional<Tensor>& out,
                const std::function<void(const Image&)>& fill);
 
+// The same where every image makes several: they stand in a dimension before the spatial axes of a contiguous result.
+// `fill` computes into images of the first, each of the others lies `stride_output` elements behind the one before.
+Tensor produce_several(const char* op, const Tensor& input, const ImageView& in, int axes, int outputs,
+                       const Extent& size, const FilterOptions& options, const std::optional<Tensor>& out,
+                       const std::function<void(const Image&, int64_t stride_output)>& fill);
+
 // The types of operator arguments as the dispatcher hands them over.
 using Type = std::optional<ScalarType>;
 using Anchor = std::optional<Sizes>;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <numeric>
 #include <utility>
 
 #include "ops/rooms.h"
@@ -120,15 +121,32 @@ Sizes resized(const Tensor& input, const Extent& extent, int axes) {
   return sizes;
 }
 
-Tensor empty_result(const Tensor& input, const Sizes& sizes, int axes, ScalarType dtype) {
-  if (!channels_inner(input, axes)) return empty_contiguous(input, sizes, dtype);
+namespace {
+
+// Strides of a dense tensor of `sizes` in the memory format of `input`, and how many elements it holds.
+std::pair<Sizes, int64_t> dense_strides(const Tensor& input, const Sizes& sizes, int axes) {
+  std::vector<int> order(sizes.size());
+  std::iota(order.begin(), order.end(), 0);
+  if (channels_inner(input, axes)) order = channels_inner_order(int(sizes.size()), axes);
   Sizes strides(sizes.size());
   int64_t step = 1;
-  const auto order = channels_inner_order(int(sizes.size()), axes);
   for (size_t i = order.size(); i-- > 0;) {
     strides[order[i]] = step;
     step *= std::max<int64_t>(sizes[order[i]], 1);
   }
+  return {strides, step};
+}
+
+}  // namespace
+
+Tensor empty_result(const Tensor& input, const Sizes& sizes, int axes, ScalarType dtype) {
+  return empty_strided(input, sizes, dense_strides(input, sizes, axes).first, dtype);
+}
+
+Tensor empty_results(int64_t count, const Tensor& input, Sizes sizes, int axes, ScalarType dtype) {
+  auto [strides, step] = dense_strides(input, sizes, axes);
+  sizes.insert(sizes.begin(), count);
+  strides.insert(strides.begin(), step);
   return empty_strided(input, sizes, strides, dtype);
 }
 

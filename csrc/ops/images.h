@@ -22,6 +22,9 @@ Sizes resized(const Tensor& input, const Extent& extent, int axes);
 // A fresh result of `sizes` (the input's dimensions, the last `axes` of them spatial) in the memory format of `input`.
 Tensor empty_result(const Tensor& input, const Sizes& sizes, int axes, ScalarType dtype);
 
+// `count` such results, one behind the other along a first dimension.
+Tensor empty_results(int64_t count, const Tensor& input, Sizes sizes, int axes, ScalarType dtype);
+
 // Checks a caller's `out` (shape, device, no overlap with `input` or itself).
 void check_out(const char* op, const Tensor& input, const Tensor& out, const Sizes& expected);
 // By the ranges of memory that they span: interleaved views count as overlapping.

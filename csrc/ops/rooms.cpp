@@ -81,6 +81,10 @@ constexpr Doors<Separable> kSeparable3d{nullptr, nullptr, &CudaRooms::separable3
 constexpr Doors<Box> kBox{box::plan_cpu, box::run_cpu, &CudaRooms::box_plan, &CudaRooms::box_run};
 constexpr Doors<BoxDepth> kBoxDepth{box::plan_depth_cpu, box::run_depth_cpu, &CudaRooms::box_depth_plan,
                                     &CudaRooms::box_depth_run};
+constexpr Doors<Fused> kFused{fused::plan_cpu, fused::run_cpu, &CudaRooms::fused_plan, &CudaRooms::fused_run};
+constexpr Doors<Fused> kFused3d{nullptr, nullptr, &CudaRooms::fused3d_plan, &CudaRooms::fused3d_run};
+constexpr Doors<Combine> kCombine{fused::plan_combine_cpu, fused::run_combine_cpu, &CudaRooms::combine_plan,
+                                  &CudaRooms::combine_run};
 
 template <typename Problem>
 void run_plan(const char* op, const Place& place, const Tensor& like, const Problem& p, const Doors<Problem>& doors,
@@ -144,6 +148,34 @@ void run(const char* op, const Place& place, const Tensor& like, const Box& p) {
 
 void run(const char* op, const Place& place, const Tensor& like, const BoxDepth& p) {
   run_problem(op, place, like, p, kBoxDepth, "");
+}
+
+void run(const char* op, const Place& place, const Tensor& like, const Combine& p) {
+  run_problem(op, place, like, p, kCombine, "");
+}
+
+namespace {
+
+bool is_volume(const Fused& p) {
+  if (p.in.d > 1) return true;
+  for (int i = 0; i < p.count; ++i)
+    if (p.stages[i].kd > 1) return true;
+  return false;
+}
+
+}  // namespace
+
+bool run_in_one_launch(const char* op, const Place& place, const Tensor& like, const Fused& p, bool wanted) {
+  const bool volume = is_volume(p);
+  if (volume && !place.cuda()) return false;
+  const char* pinned = pinned_variant();
+  const Doors<Fused>& doors = volume ? kFused3d : kFused;
+  const Plan plan =
+      place.cuda() ? (cuda_rooms()->*doors.plan_cuda)(p, place.arch(), pinned) : doors.plan_cpu(p, pinned);
+  if (plan.variant) run_plan(op, place, like, p, doors, plan);
+  check(plan.variant || !wanted || *pinned == 0, op, "variant '", pinned, "' cannot serve this call");
+  check(plan.variant || !wanted, op, "algorithm 'fused' cannot serve this call: ", plan.why);
+  return plan.variant != nullptr;
 }
 
 namespace {

@@ -36,10 +36,14 @@ void run(const char* op, const Place& place, const Tensor& like, const Direct& p
 void run(const char* op, const Place& place, const Tensor& like, const Separable& problem);
 void run(const char* op, const Place& place, const Tensor& like, const Box& problem);
 void run(const char* op, const Place& place, const Tensor& like, const BoxDepth& problem);
+void run(const char* op, const Place& place, const Tensor& like, const Combine& problem);
 void run(const char* op, const Place& place, const Ladder2d& problem, ladder::Variant variant);
 void run(const char* op, const Place& place, const Ladder3d& problem, ladder::Variant3d variant);
 
 // A separable problem on volumes, if the room for them takes it: in one launch. False: it does not, and nothing ran.
 bool run_in_one_launch(const char* op, const Place& place, const Tensor& like, const Separable& problem);
+// The same for a chain; where it is `wanted` (algorithm 'fused'), a room that does not take it makes a refusal. On the
+// CPU there is no room for volumes.
+bool run_in_one_launch(const char* op, const Place& place, const Tensor& like, const Fused& problem, bool wanted);
 
 }  // namespace torch_conv

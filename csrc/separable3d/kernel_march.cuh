@@ -102,7 +102,7 @@ __global__ void __launch_bounds__(march_shape(sizeof(T), K).threads(), march_sha
   }
   for (int t = threadIdx.x; t < planes; t += S.threads()) plane_at[t] = map_index(first + t, p.in_d, p.border);
   for (int i = threadIdx.x; i < 3 * kTapPitch; i += S.threads()) {
-    const Window& window = p.windows[i / kTapPitch];
+    const MarchTaps& window = p.windows[i / kTapPitch];
     const void* from = window.device ? window.device : p.taps + window.start;
     if (i % kTapPitch < K)
       taps[i] = static_cast<const float*>(from)[n * window.stride_n + c * window.stride_c + i % kTapPitch];

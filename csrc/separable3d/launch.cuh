@@ -39,17 +39,8 @@ inline MarchParams march_params(const Separable& p, const Plan& plan) {
                 .channels = unsigned(p.out.c),
                 .value = float(p.place.value),
                 .border = p.place.border,
-                .patch = patches_border(p.place)};
-  int64_t used = 0;
-  const Taps* windows[] = {&p.taps_x, &p.taps_y, &p.taps_z};
-  for (int i = 0; i < 3; ++i) {
-    const Taps& taps = *windows[i];
-    a.windows[i] = {taps.on_host ? nullptr : taps.data, int(used), taps.stride_n, taps.stride_c};
-    if (!taps.on_host) continue;
-    const int64_t bytes = ((p.out.n - 1) * taps.stride_n + (p.out.c - 1) * taps.stride_c + p.kw) * 4;
-    std::memcpy(a.taps + used, taps.data, bytes);
-    used = round_up(used + bytes, kTapPitch * 4);
-  }
+                .patch = patches_border(p.place.border, p.place.value)};
+  take_taps({&p.taps_x, &p.taps_y, &p.taps_z}, p.out.n, p.out.c, p.kw, a.windows, a.taps);
   return a;
 }
 

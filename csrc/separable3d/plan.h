@@ -2,19 +2,17 @@
 // machine.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 
+#include "core/march.cuh"
 #include "core/rooms.h"
 #include "core/tma.h"
 
 namespace torch_conv::separable3d {
 
-constexpr int kStages = 5;        // planes in shared memory: one filtered, two patched, two on their way
-constexpr int kResults = 3;       // planes of row results: written, read, and read by the slowest
-constexpr int kSegment = 8;       // neighbouring outputs of a thread in the row pass
-constexpr int kTapPitch = 16;     // floats of one window in shared memory
-constexpr int kMostPlanes = 512;  // that a block reads: where they lie stands in shared memory
+constexpr int kStages = 5;   // planes in shared memory: one filtered, two patched, two on their way
+constexpr int kResults = 3;  // planes of row results: written, read, and read by the slowest
+constexpr int kSegment = 8;  // neighbouring outputs of a thread in the row pass
 constexpr int kStaticBytes = 4 * kMostPlanes + 64;  // of shared memory: that list and the barriers
 
 // A block of `warps` warps computes tile_w x tile_h() outputs of every plane; a thread owns one column of `rows` of
@@ -70,11 +68,6 @@ inline bool fixed_taps(const Separable& p) {
 // Boxes start on 32 bytes.
 inline int lead_columns(const Separable& p) { return tma::lead_columns(p.kw, p.place.pad_x, 32 / size_of(p.in.dtype)); }
 
-// Are the zeros that bulk copies bring from outside the image not what the border asks for?
-inline bool patches_border(const Placement& at) {
-  return at.border != Border::zero_output && !(at.border == Border::constant && at.value == 0);
-}
-
 inline bool march_serves(const Separable& p, const Arch& arch) {
   const Placement& at = p.place;
   auto near = [](int64_t in, int64_t out, int64_t k, int64_t pad) {
@@ -102,14 +95,7 @@ inline int64_t march_cost(const Separable& p, const MarchShape& s, const Arch& a
 
 // Output planes of a block.
 inline int march_chunk(const Separable& p, const MarchShape& s, const Arch& arch) {
-  int64_t best = 1, least = INT64_MAX;
-  const int64_t fewest = ceil_div(p.out.d, kMostPlanes - p.kd + 1);
-  for (int64_t chunks = fewest; chunks <= std::min(p.out.d, fewest + 256); ++chunks) {
-    const int64_t chunk = ceil_div(p.out.d, chunks);
-    const int64_t cost = march_cost(p, s, arch, chunk);
-    if (cost < least) least = cost, best = chunk;
-  }
-  return int(best);
+  return torch_conv::march_chunk(p.out.d, p.kd - 1, [&](int64_t chunk) { return march_cost(p, s, arch, chunk); });
 }
 
 // Is one launch faster than the planes' filter and a depth pass? Not for small float32 volumes, whose chunks are mostly
@@ -120,7 +106,7 @@ inline int march_chunk(const Separable& p, const MarchShape& s, const Arch& arch
 inline bool march_wins(const Separable& p, const MarchShape& s, const Arch& arch, int64_t chunk) {
   if (p.in.dtype != Dtype::f32) return true;
   const double voxels = double(p.out.n) * p.out.c * p.out.d * p.out.h * p.out.w, k = double(p.kd);
-  const double border = patches_border(p.place) ? 1.05 + 0.012 * k : 1;
+  const double border = patches_border(p.place.border, p.place.value) ? 1.05 + 0.012 * k : 1;
   const double taps = fixed_taps_help(int(p.kd)) && !fixed_taps(p) ? 1.15 : 1;
   const double plane = (p.kd <= 9 ? 1.15 : 0.32 + 0.042 * k) * border * taps;
   return plane * double(march_cost(p, s, arch, chunk)) < 1.15 * (6 + (3.6 + 0.065 * k) * 1e-6 * voxels);

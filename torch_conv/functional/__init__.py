@@ -2,15 +2,17 @@
 
 from torch_conv.functional.conv import conv1d, conv2d, conv3d
 from torch_conv.functional.edges import gaussian_sobel, laplacian, sobel, spatial_gradient
+from torch_conv.functional.edges3d import gaussian_gradient_magnitude3d, spatial_gradient3d
+from torch_conv.functional.features import structure_tensor, thin_edges
 from torch_conv.functional.filters import box_blur, filter1d, filter2d, filter2d_separable
-from torch_conv.functional.smooth import difference_of_gaussians, gaussian_blur2d, gaussian_laplace, unsharp_mask
-from torch_conv.functional.volumes import (
-    box_blur3d,
-    filter3d,
-    filter3d_separable,
-    gaussian_blur3d,
-    spatial_gradient3d,
+from torch_conv.functional.smooth import (
+    difference_of_gaussians,
+    gaussian_blur2d,
+    gaussian_downsample,
+    gaussian_laplace,
+    unsharp_mask,
 )
+from torch_conv.functional.volumes import box_blur3d, filter3d, filter3d_separable, gaussian_blur3d
 
 __all__ = [
     "box_blur",
@@ -26,11 +28,15 @@ __all__ = [
     "filter3d_separable",
     "gaussian_blur2d",
     "gaussian_blur3d",
+    "gaussian_downsample",
+    "gaussian_gradient_magnitude3d",
     "gaussian_laplace",
     "gaussian_sobel",
     "laplacian",
     "sobel",
     "spatial_gradient",
     "spatial_gradient3d",
+    "structure_tensor",
+    "thin_edges",
     "unsharp_mask",
 ]

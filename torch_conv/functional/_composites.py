@@ -1,4 +1,4 @@
-"""What the named filters are made of until they have kernels of their own: sums in float32, one rounding at the end."""
+"""What the named filters are made of: sums in float32, one rounding at the end."""
 # ruff: noqa: UP045, RUF005
 
 from typing import Optional
@@ -12,6 +12,8 @@ _filter2d = torch.ops.torch_conv.filter2d
 _filter2d_out = torch.ops.torch_conv.filter2d_out
 _filter2d_separable = torch.ops.torch_conv.filter2d_separable
 _filter2d_separable_out = torch.ops.torch_conv.filter2d_separable_out
+_separable_sum2d = torch.ops.torch_conv.separable_sum2d
+_separable_sum2d_out = torch.ops.torch_conv.separable_sum2d_out
 _filter3d = torch.ops.torch_conv.filter3d
 _filter3d_out = torch.ops.torch_conv.filter3d_out
 _filter3d_separable = torch.ops.torch_conv.filter3d_separable
@@ -138,13 +140,14 @@ def windows_per_plane(
         if fits and list(out.shape) != shape:  # a window that does not fit is the operator's refusal
             raise ValueError(f"{name}: out must have shape {shape_text(shape)}, got {shape_text(list(out.shape))}")
         if not torch.jit.is_scripting():
-            _refuse_overlap(input, out)  # the planes may be a copy, where the operator would see no overlap
+            refuse_overlap(input, out)  # the planes may be a copy, where the operator would see no overlap
         if out.is_contiguous():
             target = out.view([planes.size(0)] + list(out.shape[-axes - 1 :]))
             _each_window(planes, windows, border_type, padding, value, None, target, algorithm)
             return out
         result = _each_window(planes, windows, border_type, padding, value, out.dtype, None, algorithm)
-        return rounded(result.reshape(shape), input, output_dtype, out)
+        _filter2d_out(result.reshape(shape), torch.ones(1, 1, device="cpu"), out=out)  # a copy that explain() skips
+        return out
     result = _each_window(planes, windows, border_type, padding, value, output_dtype, None, algorithm)
     return result.reshape(lead + list(result.shape[1:]))
 
@@ -165,7 +168,7 @@ def _each_window(
     return one_window(planes, windows, border_type, False, padding, value, output_dtype, out, algorithm)
 
 
-def sum_of_products(
+def sum_of_passes(
     input: Tensor,
     parts: list[Tensor],
     border_type: str,
@@ -175,36 +178,21 @@ def sum_of_products(
     out: Optional[Tensor],
     algorithm: str,
 ) -> Tensor:
-    """Correlation with [window], or with the sum of the outer products [y, x, y, x, ...], all of one size.
-
-    One size makes the sum of the passes equal the one window for every border, 'skip' and 'zero_output' included.
-    """
+    """Correlation with [window], or in one launch with the sum of two outer products [y, x, y, x]."""
     if len(parts) == 1:
         return one_window(input, parts[0], border_type, False, padding, value, output_dtype, out, algorithm)
-    if len(parts) == 2:
-        return two_windows(input, parts[0], parts[1], border_type, padding, value, output_dtype, out, algorithm)
-    dtype = sum_dtype(input)
-    total = two_windows(input, parts[0], parts[1], border_type, padding, value, dtype, None, algorithm)
-    for i in range(2, len(parts), 2):
-        total = total + two_windows(input, parts[i], parts[i + 1], border_type, padding, value, dtype, None, algorithm)
-    return rounded(total, input, output_dtype, out)
-
-
-def rounded(total: Tensor, input: Tensor, output_dtype: Optional[torch.dtype], out: Optional[Tensor]) -> Tensor:
-    """`total` in the dtype of the result, by the rounding rule of every filter: that of a 1x1 window."""
-    one = torch.ones(1, 1, device="cpu")
+    xs, ys = [parts[1], parts[3]], [parts[0], parts[2]]
     if out is not None:
         check_out_dtype(out, output_dtype)
-        if not torch.jit.is_scripting():
-            _refuse_overlap(input, out)
-        _filter2d_out(total, one, out=out)
+        _separable_sum2d_out(input, xs, ys, border_type, padding=padding, value=value, algorithm=algorithm, out=out)
         return out
-    dtype = input.dtype if output_dtype is None else output_dtype
-    return total if dtype == total.dtype else _filter2d(total, one, output_dtype=dtype)
+    return _separable_sum2d(
+        input, xs, ys, border_type, padding=padding, value=value, output_dtype=output_dtype, algorithm=algorithm
+    )
 
 
-def _refuse_overlap(input: Tensor, out: Tensor) -> None:
-    # `total` is a tensor of its own, so the operator cannot see what the caller must not do.
+def refuse_overlap(input: Tensor, out: Tensor) -> None:
+    """As the operators do; not for TorchScript."""
     if torch.compiler.is_compiling() or input.numel() == 0 or out.numel() == 0:
         return
     (a, a_end), (b, b_end) = _memory(input), _memory(out)

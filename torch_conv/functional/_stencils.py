@@ -7,14 +7,14 @@ from torch_conv.functional._windows import exact_tensor, outer, remembered
 from torch_conv.kernels import laplacian_window
 
 
-def gradient_windows(mode: str, order: int, normalized: bool, dtype: torch.dtype) -> list[Tensor]:
-    """The derivative windows (x, y), or (xx, xy, yy) for order 2."""
+def gradient_windows(mode: str, order: int, normalized: bool, dtype: torch.dtype) -> Tensor:
+    """The derivative windows x, y, or xx, xy, yy for order 2, as (2 | 3, k, k)."""
     if not torch.jit.is_scripting():
         return remembered(_gradient_windows, mode, order, normalized, dtype)
     return _gradient_windows(mode, order, normalized, dtype)
 
 
-def _gradient_windows(mode: str, order: int, normalized: bool, dtype: torch.dtype) -> list[Tensor]:
+def _gradient_windows(mode: str, order: int, normalized: bool, dtype: torch.dtype) -> Tensor:
     difference = [-1.0, 0.0, 1.0]
     if order == 1:
         smooth = [1.0, 2.0, 1.0]
@@ -38,7 +38,7 @@ def _gradient_windows(mode: str, order: int, normalized: bool, dtype: torch.dtyp
         windows = torch.stack([xx, xy, xx.t()])
         scale = exact_tensor(scales).reshape(3, 1, 1)
     windows = windows / scale if normalized else windows
-    return list(windows.to(dtype).unbind(0))
+    return windows.to(dtype)
 
 
 def gradient_windows3d(mode: str, order: int, dtype: torch.dtype) -> Tensor:

@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import is_in_torch_dispatch_mode
 
 from torch_conv.functional._calls import shape_text
+from torch_conv.functional._composites import sum_dtype
 from torch_conv.functional._types import BroadcastingList2, BroadcastingList3
 from torch_conv.kernels import gaussian_taps
 
@@ -35,27 +36,30 @@ def _make_once(make: Callable[..., Any], *numbers: Any) -> Any:
 
 
 # A sum of outer products, all of one size, comes as "parts": [window], or the taps of each product along every axis,
-# [y, x, y, x, ...] for images and [z, y, x] for volumes.
+# [y, x, y, x, ...] for images and [z, y, x] for volumes. One size makes the sum of the passes equal the one window for
+# every border, 'skip' and 'zero_output' included.
 
 
-def _parts(products: list[list[Tensor]], algorithm: str, dtype: torch.dtype) -> list[Tensor]:
+def _parts(rows: list[Tensor], algorithm: str, dtype: torch.dtype) -> list[Tensor]:
     """'direct' is one window and 'separable' are passes; 'auto' takes one launch while that has few taps."""
     if algorithm not in ["auto", "separable", "direct"]:  # public() puts the right name
         raise RuntimeError(f"filter2d: algorithm must be 'auto', 'separable' or 'direct', got '{algorithm}'")
-    few = 81 if len(products[0]) == 2 else 27
     taps = 1
-    for row in products[0]:
+    for row in rows:
         taps *= row.size(-1)
-    if algorithm == "direct" or (algorithm == "auto" and taps <= few):
-        window = outer(products[0])
-        for product in products[1:]:
-            window = window + outer(product)
-        return [window.to(dtype)]
-    parts: list[Tensor] = []
-    for product in products:
-        for row in product:
-            parts.append(row.to(dtype))
-    return parts
+    if algorithm == "direct" or (algorithm == "auto" and taps <= 27):
+        return [outer(rows).to(dtype)]
+    return [row.to(dtype) for row in rows]
+
+
+def _is_one_window(ky: int, kx: int, algorithm: str) -> bool:
+    """Whether a sum of products over images is taken as the one window (ky, kx) that it makes.
+
+    Up to 7x7 that one runs at 90 % of a copy or more (float32, one NVIDIA H200); a sum of passes costs less beyond.
+    """
+    if algorithm not in ["auto", "direct", "fused", "separable"]:  # public() puts the right name
+        raise RuntimeError(f"filter2d: algorithm must be 'auto', 'direct', 'fused' or 'separable', got '{algorithm}'")
+    return algorithm == "direct" or (algorithm == "auto" and ky * kx <= 49)
 
 
 def outer(rows: list[Tensor]) -> Tensor:
@@ -75,9 +79,12 @@ def gaussian_parts(
     sigma: Union[Tensor, float, tuple[float, float]],
     truncate: float,
     algorithm: str,
-    dtype: torch.dtype,
+    input: Tensor,
 ) -> list[Tensor]:
-    """A Gaussian; batched taps where sigma is a tensor (B, 2)."""
+    """A Gaussian for an image; batched taps where sigma is a tensor (B, 2)."""
+    dtype = sum_dtype(input)
+    if isinstance(sigma, Tensor):
+        _check_rows(name, sigma, input, 2)
     if not torch.jit.is_scripting() and not isinstance(sigma, Tensor):
         return remembered(_gaussian_parts, name, kernel_size, sigma, truncate, algorithm, dtype)
     return _gaussian_parts(name, kernel_size, sigma, truncate, algorithm, dtype)
@@ -91,36 +98,40 @@ def _gaussian_parts(
     algorithm: str,
     dtype: torch.dtype,
 ) -> list[Tensor]:
-    return _parts([_gaussian_pair(name, kernel_size, sigma, truncate)], algorithm, dtype)
+    return _parts(_gaussian_pair(name, kernel_size, sigma, truncate), algorithm, dtype)
 
 
 def gaussian_parts3d(
+    name: str,
     kernel_size: Optional[BroadcastingList3[int]],
     sigma: Union[Tensor, float, tuple[float, float, float]],
     truncate: float,
     algorithm: str,
-    dtype: torch.dtype,
+    input: Tensor,
 ) -> list[Tensor]:
-    """A Gaussian over volumes; batched taps where sigma is a tensor (B, 3)."""
+    """A Gaussian for a volume; batched taps where sigma is a tensor (B, 3)."""
+    dtype = sum_dtype(input)
+    if isinstance(sigma, Tensor):
+        _check_rows(name, sigma, input, 3)
     if not torch.jit.is_scripting() and not isinstance(sigma, Tensor):
-        return remembered(_gaussian_parts3d, kernel_size, sigma, truncate, algorithm, dtype)
-    return _gaussian_parts3d(kernel_size, sigma, truncate, algorithm, dtype)
+        return remembered(_gaussian_parts3d, name, kernel_size, sigma, truncate, algorithm, dtype)
+    return _gaussian_parts3d(name, kernel_size, sigma, truncate, algorithm, dtype)
 
 
 def _gaussian_parts3d(
+    name: str,
     kernel_size: Optional[BroadcastingList3[int]],
     sigma: Union[Tensor, float, tuple[float, float, float]],
     truncate: float,
     algorithm: str,
     dtype: torch.dtype,
 ) -> list[Tensor]:
-    name = "gaussian_blur3d"
     sizes: Optional[list[int]] = None
     if kernel_size is not None:
         sizes = odd_sizes(name, kernel_size, 3)
     if isinstance(sigma, Tensor):
-        return _parts([_gaussians_per_sample(name, sizes, sigma, 3)], algorithm, dtype)
-    return _parts([_gaussians(name, sizes, _positive_triple(name, "sigma", sigma), truncate)], algorithm, dtype)
+        return _parts(_gaussians_per_sample(name, sizes, sigma, 3), algorithm, dtype)
+    return _parts(_gaussians(name, sizes, _positive_triple(name, "sigma", sigma), truncate), algorithm, dtype)
 
 
 def unsharp_parts(
@@ -128,9 +139,12 @@ def unsharp_parts(
     sigma: Union[Tensor, float, tuple[float, float]],
     amount: float,
     algorithm: str,
-    dtype: torch.dtype,
+    input: Tensor,
 ) -> list[Tensor]:
-    """1 + amount times the pixel, minus amount times a Gaussian."""
+    """One window, 1 + amount times the pixel minus amount times a Gaussian; or the Gaussian, [y, x]."""
+    dtype = sum_dtype(input)
+    if isinstance(sigma, Tensor):
+        _check_rows("unsharp_mask", sigma, input, 2)
     if not torch.jit.is_scripting() and not isinstance(sigma, Tensor):
         return remembered(_unsharp_parts, kernel_size, sigma, amount, algorithm, dtype)
     return _unsharp_parts(kernel_size, sigma, amount, algorithm, dtype)
@@ -144,7 +158,10 @@ def _unsharp_parts(
     dtype: torch.dtype,
 ) -> list[Tensor]:
     y, x = _gaussian_pair("unsharp_mask", kernel_size, sigma, 4.0)
-    return _parts([[(1.0 + amount) * _delta_like(y), _delta_like(x)], [-amount * y, x]], algorithm, dtype)
+    if _is_one_window(y.size(-1), x.size(-1), algorithm):
+        pixel = outer([(1.0 + amount) * _delta_like(y), _delta_like(x)])
+        return [(pixel + outer([-amount * y, x])).to(dtype)]
+    return [y.to(dtype), x.to(dtype)]
 
 
 def difference_parts(
@@ -169,7 +186,7 @@ def _difference_parts(
     wide_y, wide_x = _reaching(name, high[0], truncate), _reaching(name, high[1], truncate)
     narrow_y, narrow_x = _reaching(name, low[0], truncate), _reaching(name, low[1], truncate)
     narrow = [_centred(narrow_y, wide_y.size(0)), _centred(narrow_x, wide_x.size(0))]
-    return _parts([narrow, [-wide_y, wide_x]], algorithm, dtype)
+    return _sum_parts(narrow, [-wide_y, wide_x], algorithm, dtype)
 
 
 def curvature_parts(sigma: Numbers, truncate: float, algorithm: str, dtype: torch.dtype) -> list[Tensor]:
@@ -182,7 +199,13 @@ def curvature_parts(sigma: Numbers, truncate: float, algorithm: str, dtype: torc
 def _curvature_parts(sigma: Numbers, truncate: float, algorithm: str, dtype: torch.dtype) -> list[Tensor]:
     sy, sx = _positive_pair("gaussian_laplace", "sigma", sigma)
     y, x = _reaching("gaussian_laplace", sy, truncate), _reaching("gaussian_laplace", sx, truncate)
-    return _parts([[_second_derivative(y, sy), x], [y, _second_derivative(x, sx)]], algorithm, dtype)
+    return _sum_parts([_second_derivative(y, sy), x], [y, _second_derivative(x, sx)], algorithm, dtype)
+
+
+def _sum_parts(one: list[Tensor], other: list[Tensor], algorithm: str, dtype: torch.dtype) -> list[Tensor]:
+    if _is_one_window(one[0].size(-1), one[1].size(-1), algorithm):
+        return [(outer(one) + outer(other)).to(dtype)]
+    return [row.to(dtype) for row in one + other]
 
 
 # The numbers behind them, in float64.
@@ -216,11 +239,23 @@ def _gaussians_per_sample(name: str, sizes: Optional[list[int]], sigma: Tensor, 
     """The taps (B, k) along each axis of a Gaussian per row of `sigma`, which is (B, axes)."""
     if sizes is None:
         raise ValueError(f"{name}: kernel_size must be given where sigma is a tensor")
-    if sigma.dim() != 2 or sigma.size(1) != axes:
-        raise ValueError(f"{name}: sigma must have shape (B, {axes}), got {sigma.shape}")
     if not torch.jit.is_scripting():
         _check_host_sigma(name, sigma)
     return [_gaussian_rows(sizes[axis], sigma[:, axis : axis + 1]) for axis in range(axes)]
+
+
+def _check_rows(name: str, sigma: Tensor, input: Tensor, axes: int) -> None:
+    """A row for all samples or one for each, of as many numbers as axes."""
+    if sigma.dim() != 2 or sigma.size(1) != axes:
+        raise ValueError(f"{name}: sigma must have shape (B, {axes}), got {sigma.shape}")
+    rows, most = sigma.size(0), axes + 2
+    if rows != 1 and input.dim() > most:
+        raise ValueError(
+            f"{name}: sigma must be one shared row where the input has more than {most} dimensions, got {rows}"
+        )
+    batch = input.size(0) if input.dim() == most else 1
+    if rows != 1 and rows != batch:
+        raise ValueError(f"{name}: sigma's first dimension must be 1 or the batch size {batch}, got {rows}")
 
 
 def _check_host_sigma(name: str, sigma: Tensor) -> None:

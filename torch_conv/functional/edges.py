@@ -7,11 +7,18 @@ from typing import Optional, Union
 import torch
 from torch import Tensor
 
-from torch_conv.functional._calls import public
-from torch_conv.functional._composites import one_window, rounded, sum_dtype, sum_of_products, windows_per_plane
+from torch_conv.functional._calls import check_out_dtype, public
+from torch_conv.functional._composites import one_window, refuse_overlap, sum_dtype, windows_per_plane
 from torch_conv.functional._stencils import gradient_windows, laplacian_taps
 from torch_conv.functional._types import BroadcastingList2
 from torch_conv.functional._windows import gaussian_parts, odd_sizes
+
+_gradient2d = torch.ops.torch_conv.gradient2d
+_gradient2d_out = torch.ops.torch_conv.gradient2d_out
+_sobel2d = torch.ops.torch_conv.sobel2d
+_sobel2d_out = torch.ops.torch_conv.sobel2d_out
+_gaussian_sobel2d = torch.ops.torch_conv.gaussian_sobel2d
+_gaussian_sobel2d_out = torch.ops.torch_conv.gaussian_sobel2d_out
 
 
 @public(keyword_only="border_type")
@@ -40,10 +47,11 @@ def spatial_gradient(
         value: what 'constant' reads outside.
         output_dtype: dtype of the result, by default the input's; unsigned images want one with a sign.
         out: tensor that receives the result.
-        algorithm: 'auto' or 'direct'.
+        algorithm: 'fused', one pass over the image for all derivatives; 'separable', a separable filter for each, with
+            the same bits; 'direct', the windows of `filter2d`; or 'auto', the first of these that can serve the call.
 
     Returns:
-        Tensor (..., 2, H', W') for order 1, (..., 3, H', W') for order 2.
+        Tensor (..., 2, H', W') for order 1, (..., 3, H', W') for order 2; contiguous.
 
     Raises:
         ValueError: for an unknown mode or order, or a value that is not described above.
@@ -57,6 +65,52 @@ def spatial_gradient(
         >>> spatial_gradient(ramp)[0, 0, :, 2, 2]
         tensor([1., 0.])
     """
+    _check_way("spatial_gradient", algorithm)
+    if algorithm == "direct":
+        return _by_windows(input, mode, order, normalized, border_type, padding, value, output_dtype, out)
+    if out is not None:
+        check_out_dtype(out, output_dtype)
+        _gradient2d_out(
+            input,
+            mode,
+            order,
+            normalized,
+            border_type=border_type,
+            padding=padding,
+            value=value,
+            algorithm=algorithm,
+            out=out,
+        )
+        return out
+    return _gradient2d(
+        input,
+        mode,
+        order,
+        normalized,
+        border_type=border_type,
+        padding=padding,
+        value=value,
+        output_dtype=output_dtype,
+        algorithm=algorithm,
+    )
+
+
+def _check_way(name: str, algorithm: str) -> None:
+    if algorithm not in ["auto", "direct", "fused", "separable"]:
+        raise ValueError(f"{name}: algorithm must be 'auto', 'direct', 'fused' or 'separable', got '{algorithm}'")
+
+
+def _by_windows(
+    input: Tensor,
+    mode: str,
+    order: int,
+    normalized: bool,
+    border_type: str,
+    padding: str,
+    value: float,
+    output_dtype: Optional[torch.dtype],
+    out: Optional[Tensor],
+) -> Tensor:
     if mode not in ["sobel", "diff", "scharr", "prewitt"]:
         raise ValueError(f"spatial_gradient: mode must be 'sobel', 'diff', 'scharr' or 'prewitt', got '{mode}'")
     if order not in [1, 2] or (order == 2 and mode not in ["sobel", "diff"]):
@@ -64,9 +118,9 @@ def spatial_gradient(
         raise ValueError(f"spatial_gradient: order must be {expected} for mode '{mode}', got {order}")
     if input.dim() < 2:
         raise ValueError(f"spatial_gradient: input must have at least 2 dimensions, got {input.dim()}")
-    windows = torch.stack(gradient_windows(mode, order, normalized, sum_dtype(input)))
+    windows = gradient_windows(mode, order, normalized, sum_dtype(input))
     return windows_per_plane(
-        "spatial_gradient", input, windows, border_type, padding, value, output_dtype, out, algorithm
+        "spatial_gradient", input, windows, border_type, padding, value, output_dtype, out, "direct"
     )
 
 
@@ -93,7 +147,8 @@ def sobel(
         value: what 'constant' reads outside.
         output_dtype: dtype of the result, by default the input's.
         out: tensor that receives the result.
-        algorithm: 'auto' or 'direct'.
+        algorithm: 'fused', one pass over the image; 'separable', a filter for each step, with the same bits; 'direct',
+            the windows of `filter2d`; or 'auto', the first of these that can serve the call.
 
     Returns:
         Tensor (..., H', W'); computed in float32 (float64 for float64 images) and rounded once.
@@ -110,8 +165,56 @@ def sobel(
         >>> sobel(ramp)[0, 0, 2, 2]
         tensor(1.0000)
     """
-    gx, gy = _sobel_pair(input, normalized, border_type, padding, value, algorithm)
-    return rounded((gx * gx + gy * gy + eps).sqrt(), input, output_dtype, out)
+    _check_way("sobel", algorithm)
+    if algorithm == "direct":
+        return _sobel_by_windows(input, normalized, eps, border_type, padding, value, output_dtype, out)
+    if out is not None:
+        check_out_dtype(out, output_dtype)
+        _sobel2d_out(
+            input,
+            normalized,
+            eps,
+            border_type=border_type,
+            padding=padding,
+            value=value,
+            algorithm=algorithm,
+            out=out,
+        )
+        return out
+    return _sobel2d(
+        input,
+        normalized,
+        eps,
+        border_type=border_type,
+        padding=padding,
+        value=value,
+        output_dtype=output_dtype,
+        algorithm=algorithm,
+    )
+
+
+def _sobel_by_windows(
+    input: Tensor,
+    normalized: bool,
+    eps: float,
+    border_type: str,
+    padding: str,
+    value: float,
+    output_dtype: Optional[torch.dtype],
+    out: Optional[Tensor],
+) -> Tensor:
+    sums = sum_dtype(input)
+    windows = gradient_windows("sobel", 1, normalized, sums)
+    gx = one_window(input, windows[0], border_type, False, padding, value, sums, None, "direct")
+    gy = one_window(input, windows[1], border_type, False, padding, value, sums, None, "direct")
+    dtype = output_dtype
+    if out is not None and not torch.jit.is_scripting():
+        refuse_overlap(input, out)
+    if out is None and output_dtype is None:
+        dtype = input.dtype
+    # Rounded as every filter rounds.
+    one = torch.ones(1, 1, device="cpu")
+    return one_window((gx * gx + gy * gy + eps).sqrt(), one, "reflect", False, "same", 0.0, dtype, out, "auto")
 
 
 @public(keyword_only="magnitude")
@@ -139,7 +242,7 @@ def gaussian_sobel(
         value: what 'constant' reads outside, in both steps.
         output_dtype: dtype of the result, by default the input's.
         out: tensor that receives the result.
-        algorithm: 'auto', the only one.
+        algorithm: 'auto', 'fused' or 'separable', as in `sobel`.
 
     Returns:
         Tensor (..., H', W'); computed in float32 (float64 for float64 images) and rounded once.
@@ -155,26 +258,32 @@ def gaussian_sobel(
         >>> gaussian_sobel(torch.ones(8, 8), 3, 1.0).shape
         torch.Size([8, 8])
     """
-    if magnitude not in ["l1", "l2"]:
-        raise ValueError(f"gaussian_sobel: magnitude must be 'l1' or 'l2', got '{magnitude}'")
-    if algorithm != "auto":
-        raise ValueError(f"gaussian_sobel: algorithm must be 'auto', got '{algorithm}'")
-    dtype = sum_dtype(input)
-    parts = gaussian_parts("gaussian_sobel", kernel_size, sigma, 4.0, "separable", dtype)
-    blurred = sum_of_products(input, parts, border_type, padding, value, dtype, None, algorithm)
-    gx, gy = _sobel_pair(blurred, False, border_type, padding, value, algorithm)
-    total = gx.abs() + gy.abs() if magnitude == "l1" else (gx * gx + gy * gy).sqrt()
-    return rounded(total, input, output_dtype, out)
-
-
-def _sobel_pair(
-    input: Tensor, normalized: bool, border_type: str, padding: str, value: float, algorithm: str
-) -> tuple[Tensor, Tensor]:
-    dtype = sum_dtype(input)
-    windows = gradient_windows("sobel", 1, normalized, dtype)
-    gx = one_window(input, windows[0], border_type, False, padding, value, dtype, None, algorithm)
-    gy = one_window(input, windows[1], border_type, False, padding, value, dtype, None, algorithm)
-    return gx, gy
+    taps = gaussian_parts("gaussian_sobel", kernel_size, sigma, 4.0, "separable", input)
+    if out is not None:
+        check_out_dtype(out, output_dtype)
+        _gaussian_sobel2d_out(
+            input,
+            taps[1],
+            taps[0],
+            border_type,
+            magnitude=magnitude,
+            padding=padding,
+            value=value,
+            algorithm=algorithm,
+            out=out,
+        )
+        return out
+    return _gaussian_sobel2d(
+        input,
+        taps[1],
+        taps[0],
+        border_type,
+        magnitude=magnitude,
+        padding=padding,
+        value=value,
+        output_dtype=output_dtype,
+        algorithm=algorithm,
+    )
 
 
 @public(keyword_only="variant")

@@ -136,7 +136,8 @@ def filter2d_separable(
         dilation: step between taps (y, x).
         output_dtype: dtype of the result, by default the input's; the value between the two passes is not rounded.
         out: tensor that receives the result.
-        algorithm: 'auto' or 'separable'.
+        algorithm: 'separable'; 'fused', for odd windows in their middle with stride 2, dilation 1 and padding='same';
+            or 'auto', which gives the same bits.
 
     Returns:
         Tensor (..., H', W'), as `filter2d` returns it.

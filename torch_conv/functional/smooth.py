@@ -7,10 +7,15 @@ from typing import Optional, Union
 import torch
 from torch import Tensor
 
-from torch_conv.functional._calls import public
-from torch_conv.functional._composites import sum_dtype, sum_of_products
+from torch_conv.functional._calls import check_out_dtype, public
+from torch_conv.functional._composites import one_window, sum_dtype, sum_of_passes, two_windows
 from torch_conv.functional._types import BroadcastingList2
 from torch_conv.functional._windows import curvature_parts, difference_parts, gaussian_parts, unsharp_parts
+
+_filter2d_separable = torch.ops.torch_conv.filter2d_separable
+_filter2d_separable_out = torch.ops.torch_conv.filter2d_separable_out
+_unsharp_mask2d = torch.ops.torch_conv.unsharp_mask2d
+_unsharp_mask2d_out = torch.ops.torch_conv.unsharp_mask2d_out
 
 
 @public(keyword_only="truncate")
@@ -62,8 +67,88 @@ def gaussian_blur2d(
                 [0.0751, 0.1238, 0.0751]])
     """
     way = algorithm if algorithm != "auto" else "separable" if separable else "direct"
-    parts = gaussian_parts("gaussian_blur2d", kernel_size, sigma, truncate, way, sum_dtype(input))
-    return sum_of_products(input, parts, border_type, padding, value, output_dtype, out, algorithm)
+    parts = gaussian_parts("gaussian_blur2d", kernel_size, sigma, truncate, way, input)
+    if len(parts) == 1:
+        return one_window(input, parts[0], border_type, False, padding, value, output_dtype, out, algorithm)
+    return two_windows(input, parts[0], parts[1], border_type, padding, value, output_dtype, out, algorithm)
+
+
+@public(keyword_only="truncate")
+def gaussian_downsample(
+    input: Tensor,
+    kernel_size: Optional[BroadcastingList2[int]],
+    sigma: Union[Tensor, float, tuple[float, float]],
+    factor: int = 2,
+    border_type: str = "reflect",
+    truncate: float = 4.0,
+    padding: str = "same",
+    value: float = 0.0,
+    output_dtype: Optional[torch.dtype] = None,
+    out: Optional[Tensor] = None,
+    algorithm: str = "auto",
+) -> Tensor:
+    """Makes an image smaller: a Gaussian blur of which every `factor`-th pixel of every `factor`-th row is computed.
+
+    Args:
+        input: image (..., H, W), as in `filter2d`.
+        kernel_size: as in `gaussian_blur2d`.
+        sigma: as in `gaussian_blur2d`.
+        factor: step between the pixels that are kept, at least 1; the first row and column are.
+        border_type: as in `filter2d`.
+        truncate: as in `gaussian_blur2d`.
+        padding: 'same' or 'valid'.
+        value: what 'constant' reads outside.
+        output_dtype: dtype of the result, by default the input's.
+        out: tensor that receives the result.
+        algorithm: 'separable'; 'fused', for factor 2 with padding='same'; or 'auto', which gives the same bits.
+
+    Returns:
+        Tensor (..., ceil(H' / factor), ceil(W' / factor)) where the blur has (..., H', W'), as `filter2d` returns it.
+
+    Raises:
+        ValueError: for an even window, sigma <= 0, factor < 1, or a value that is not described above.
+        TypeError: for a dtype or a type that is not described above.
+
+    Equivalent to:
+        `gaussian_blur2d(input, kernel_size, sigma, border_type)[..., ::factor, ::factor]`
+
+    Source:
+        P. J. Burt and E. H. Adelson, The Laplacian Pyramid as a Compact Image Code, IEEE Trans. Commun. 31 (1983).
+
+    Example:
+        >>> gaussian_downsample(torch.ones(1, 3, 7, 8), 5, 1.0).shape
+        torch.Size([1, 3, 4, 4])
+    """
+    if factor < 1:
+        raise ValueError(f"gaussian_downsample: factor must be at least 1, got {factor}")
+    parts = gaussian_parts("gaussian_downsample", kernel_size, sigma, truncate, "separable", input)
+    if out is not None:
+        check_out_dtype(out, output_dtype)
+        _filter2d_separable_out(
+            input,
+            parts[1],
+            parts[0],
+            border_type,
+            False,
+            padding,
+            value=value,
+            stride=[factor, factor],
+            algorithm=algorithm,
+            out=out,
+        )
+        return out
+    return _filter2d_separable(
+        input,
+        parts[1],
+        parts[0],
+        border_type,
+        False,
+        padding,
+        value=value,
+        stride=[factor, factor],
+        output_dtype=output_dtype,
+        algorithm=algorithm,
+    )
 
 
 @public(keyword_only="amount")
@@ -91,7 +176,8 @@ def unsharp_mask(
         value: what 'constant' reads outside.
         output_dtype: dtype of the result, by default the input's.
         out: tensor that receives the result.
-        algorithm: 'auto', 'direct' (one window) or 'separable' (the sum of two separable filters).
+        algorithm: 'direct', one window; 'fused', two passes of one axis each in one launch; 'separable', the same step
+            by step, with the same bits; or 'auto', the one window up to 49 taps and the passes beyond.
 
     Returns:
         Tensor (..., H', W'), as `filter2d` returns it; rounded once.
@@ -107,8 +193,34 @@ def unsharp_mask(
         >>> unsharp_mask(torch.tensor([[0.0, 0, 1, 1]]), (1, 3), 1.0)
         tensor([[ 0.0000, -0.2741,  1.2741,  1.0000]])
     """
-    parts = unsharp_parts(kernel_size, sigma, amount, algorithm, sum_dtype(input))
-    return sum_of_products(input, parts, border_type, padding, value, output_dtype, out, algorithm)
+    parts = unsharp_parts(kernel_size, sigma, amount, algorithm, input)
+    if len(parts) == 1:
+        return one_window(input, parts[0], border_type, False, padding, value, output_dtype, out, algorithm)
+    if out is not None:
+        check_out_dtype(out, output_dtype)
+        _unsharp_mask2d_out(
+            input,
+            parts[1],
+            parts[0],
+            border_type,
+            amount=amount,
+            padding=padding,
+            value=value,
+            algorithm=algorithm,
+            out=out,
+        )
+        return out
+    return _unsharp_mask2d(
+        input,
+        parts[1],
+        parts[0],
+        border_type,
+        amount=amount,
+        padding=padding,
+        value=value,
+        output_dtype=output_dtype,
+        algorithm=algorithm,
+    )
 
 
 @public(keyword_only="truncate")
@@ -137,7 +249,8 @@ def difference_of_gaussians(
         value: what 'constant' reads outside.
         output_dtype: dtype of the result, by default the input's.
         out: tensor that receives the result.
-        algorithm: 'auto', 'direct' (one window) or 'separable' (the difference of two separable filters).
+        algorithm: 'direct', one window; 'fused', two passes of one axis each in one launch; 'separable', the same step
+            by step, with the same bits; or 'auto', the one window up to 49 taps and the passes beyond.
 
     Returns:
         Tensor (..., H', W'), as `filter2d` returns it; rounded once.
@@ -157,7 +270,7 @@ def difference_of_gaussians(
         tensor(True)
     """
     parts = difference_parts(low_sigma, high_sigma, truncate, algorithm, sum_dtype(input))
-    return sum_of_products(input, parts, border_type, padding, value, output_dtype, out, algorithm)
+    return sum_of_passes(input, parts, border_type, padding, value, output_dtype, out, algorithm)
 
 
 @public(keyword_only="truncate")
@@ -183,7 +296,8 @@ def gaussian_laplace(
         value: what 'constant' reads outside.
         output_dtype: dtype of the result, by default the input's.
         out: tensor that receives the result.
-        algorithm: 'auto', 'direct' (one window) or 'separable' (the sum of two separable filters).
+        algorithm: 'direct', one window; 'fused', two passes of one axis each in one launch; 'separable', the same step
+            by step, with the same bits; or 'auto', the one window up to 49 taps and the passes beyond.
 
     Returns:
         Tensor (..., H', W'), as `filter2d` returns it; rounded once.
@@ -200,4 +314,4 @@ def gaussian_laplace(
         torch.Size([8, 8])
     """
     parts = curvature_parts(sigma, truncate, algorithm, sum_dtype(input))
-    return sum_of_products(input, parts, border_type, padding, value, output_dtype, out, algorithm)
+    return sum_of_passes(input, parts, border_type, padding, value, output_dtype, out, algorithm)

@@ -1,4 +1,4 @@
-"""The filters of volumes (..., D, H, W): any window, three windows, a box, a Gaussian, derivatives."""
+"""The filters of volumes (..., D, H, W): any window, three windows, a box, a Gaussian."""
 # TorchScript reads these annotations; it knows Optional[...], not `... | None`, around its own list types.
 # ruff: noqa: UP007, UP045
 
@@ -8,8 +8,7 @@ import torch
 from torch import Tensor
 
 from torch_conv.functional._calls import check_out_dtype, public
-from torch_conv.functional._composites import one_window3d, sum_dtype, three_windows, windows_per_plane
-from torch_conv.functional._stencils import gradient_windows3d
+from torch_conv.functional._composites import one_window3d, three_windows
 from torch_conv.functional._types import BroadcastingList3
 from torch_conv.functional._windows import gaussian_parts3d
 
@@ -316,63 +315,7 @@ def gaussian_blur3d(
                 [0.1238, 0.2042, 0.1238],
                 [0.0751, 0.1238, 0.0751]])
     """
-    parts = gaussian_parts3d(kernel_size, sigma, truncate, algorithm, sum_dtype(input))
+    parts = gaussian_parts3d("gaussian_blur3d", kernel_size, sigma, truncate, algorithm, input)
     if len(parts) == 1:
         return one_window3d(input, parts[0], border_type, padding, value, output_dtype, out, algorithm)
     return three_windows(input, parts, border_type, padding, value, output_dtype, out, algorithm)
-
-
-@public(keyword_only="border_type")
-def spatial_gradient3d(
-    input: Tensor,
-    mode: str = "diff",
-    order: int = 1,
-    border_type: str = "replicate",
-    padding: str = "same",
-    value: float = 0.0,
-    output_dtype: Optional[torch.dtype] = None,
-    out: Optional[Tensor] = None,
-    algorithm: str = "auto",
-) -> Tensor:
-    """The first or second derivatives of a volume along x, y and z.
-
-    Args:
-        input: volume (..., D, H, W), as in `filter3d`.
-        mode: 'diff', central differences; or, for order 1, 'sobel', which smooths them by (1, 2, 1) / 4 along the two
-            other axes. kornia has no 'sobel' for volumes: the integer windows, divided by the sum of their |taps|, 32.
-        order: 1 gives (d/dx, d/dy, d/dz); 2 gives (d2/dx2, d2/dy2, d2/dz2, d2/dxdy, d2/dydz, d2/dxdz). Their units
-            are the volume's per voxel and per voxel squared, as kornia's.
-        border_type: as in `filter3d`.
-        padding: 'same' or 'valid'.
-        value: what 'constant' reads outside.
-        output_dtype: dtype of the result, by default the input's; unsigned volumes want one with a sign.
-        out: tensor that receives the result.
-        algorithm: 'auto' or 'direct'.
-
-    Returns:
-        Tensor (..., 3, D', H', W') for order 1, (..., 6, D', H', W') for order 2.
-
-    Raises:
-        ValueError: for an unknown mode or order, or a value that is not described above.
-        TypeError: for a dtype or a type that is not described above.
-
-    Equivalent to:
-        `torch.stack([filter3d(input, w) for w in windows], -4)`, windows[0] being (-1/2, 0, 1/2) along x for 'diff';
-        kornia's function of this name for 'diff'.
-
-    Example:
-        >>> ramp = torch.arange(5.0).expand(1, 1, 5, 5, 5)
-        >>> spatial_gradient3d(ramp)[0, 0, :, 2, 2, 2]
-        tensor([1., 0., 0.])
-    """
-    if mode not in ["diff", "sobel"]:
-        raise ValueError(f"spatial_gradient3d: mode must be 'diff' or 'sobel', got '{mode}'")
-    if order not in [1, 2] or (order == 2 and mode == "sobel"):
-        expected = "1 or 2" if mode == "diff" else "1"
-        raise ValueError(f"spatial_gradient3d: order must be {expected} for mode '{mode}', got {order}")
-    if input.dim() < 3:
-        raise ValueError(f"spatial_gradient3d: input must have at least 3 dimensions, got {input.dim()}")
-    windows = gradient_windows3d(mode, order, sum_dtype(input))
-    return windows_per_plane(
-        "spatial_gradient3d", input, windows, border_type, padding, value, output_dtype, out, algorithm
-    )

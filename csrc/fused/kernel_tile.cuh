@@ -1,0 +1,147 @@
+// A whole chain of stages on one tile: one read, one write, what lies between stays in registers.
+//
+//      skew   32 * columns pixels
+//      +----+----------------------------+--+  -       One bulk copy (or plain loads) brings the box: the tile, the
+//      rows |    :    halo, `reach` rows      :  |  |       that all stages look further, the columns that the first
+//      one |    : +------------------------+ :  |  |       does. It starts 128-byte aligned, so left of the first pixel
+//      |    :-| warp 0: `rows` rows    |-:  |  |       stand `skew` others. Each warp walks down its rows + 2 reach
+//      rows |    :l| warp 1                 |l:  | box_h    of the box; a lane reads the columns that its pixels need
+//      and |    :e| warp 2                 |e:  |  |       lets each row run through the stages (Flow in stages.cuh).
+//      The |    :n| warp 3                 |n:  |  |       columns beyond a lane's own that later stages need come from
+//      the |    :d+------------------------+d:  |  |       lanes beside it; so the outer lanes of a warp only lend
+//      theirs, |    :                            :  |  |       and neighbouring tiles overlap by two lanes. No barrier
+//      after the
+//      +----+----------------------------+--+  -       box has come; warps make the rows between them twice.
+//
+// Blocks at an edge of the image extend their box as the first stage asks; the few pixels whose later windows hang over
+// the edge are computed again by kernel_edge.cuh.
+//
+// Per output pixel: one read (halos come from L2) and one write of each output; flops 4 K a window, and the rows'
+// halos.
+#pragma once
+
+#include "core/extend.cuh"
+#include "core/tile.cuh"
+#include "fused/kernel_edge.cuh"
+#include "fused/store.cuh"
+
+namespace torch_conv::fused {
+
+// The rows that warps load, in the layout of the bulk copy; what lies outside the image stays as it is. Barrier after.
+template <class P, typename T>
+__device__ __forceinline__ void load_box_plain(const Args& a, const T* plane, T* box, int bx, int by) {
+  constexpr TileShape S = tile_shape<P>(sizeof(T));
+  const int left = max(0, -bx), right = min(S.pitch(), a.w - bx);
+  for (int r = threadIdx.x / 32; r < S.box_h(); r += S.warps) {
+    if (unsigned(by + r) >= unsigned(a.h)) continue;
+    const T* row = plane + int64_t(by + r) * a.in_h + bx;
+#pragma unroll 4
+    for (int i = left + threadIdx.x % 32; i < right; i += 32) box[r * S.pitch() + i] = row[i];
+  }
+}
+
+// A lane's row of the box: its columns and `reach` more on either side.
+template <int N, int Reach, typename T>
+__device__ __forceinline__ void read_row(const T* from, float (&row)[1][N + 2 * Reach]) {
+  constexpr int kNeed = Reach > 4 ? 8 : Reach > 2 ? 4 : Reach;
+  constexpr int kPack = std::min(N, std::max(kNeed, int(4 / sizeof(T))));  // divides N
+  constexpr int kSide = (Reach + kPack - 1) / kPack * kPack;
+#pragma unroll
+  for (int i = -kSide; i < N + kSide; i += (i >= 0 && i < N) ? N : kPack) {
+    if (i == 0) {
+      const auto pack = load_pack<N>(from);
+#pragma unroll
+      for (int e = 0; e < N; ++e) row[0][Reach + e] = to_acc<float>(pack.v[e]);
+    } else {
+      const auto pack = load_pack<kPack>(from + i);
+#pragma unroll
+      for (int e = 0; e < kPack; ++e)
+        if (Reach + i + e >= 0 && i + e < N + Reach) row[0][Reach + i + e] = to_acc<float>(pack.v[e]);
+    }
+  }
+}
+
+template <class P, typename T, typename O, bool kAligned>
+__global__ void __launch_bounds__(32 * TileShape::warps, tile_shape<P>(sizeof(T)).min_blocks)
+    fused_tile(const __grid_constant__ CUtensorMap map, const __grid_constant__ Args a,
+               const __grid_constant__ TapsOf<P> taps) {
+  constexpr TileShape S = tile_shape<P>(sizeof(T));
+  constexpr int N = S.columns, M = N / P::stride, R = S.radius;
+  static_assert(S.rows % P::stride == 0 && S.width() % P::stride == 0);
+  extern __shared__ __align__(128) unsigned char shared[];
+  T* box = reinterpret_cast<T*>(shared);
+
+  const TileIndex tile = a.order.at(blockIdx.x);
+  const unsigned n = a.order.channels.divide(tile.plane), c = tile.plane - n * a.order.channels.divisor;
+  const int x0 = tile.x * S.width(), y0 = tile.y * S.height();
+  const int bx = S.box_x(x0), by = y0 - S.reach, skew = x0 - S.lend * N - bx;
+  const T* plane = static_cast<const T*>(a.in) + n * a.in_n + c * a.in_c;
+
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  __shared__ uint64_t arrived;
+  if (a.bulk) {
+    constexpr int pack = tile_pack(sizeof(T));
+    if (threadIdx.x == 0) {
+      tma::barrier_init(&arrived);
+      tma::barrier_expect(&arrived, S.box_bytes(sizeof(T)));
+      tma::load_box(box, &map, &arrived, bx / pack, by, c, n);
+    }
+  } else
+#endif
+    load_box_plain<P>(a, plane, box, bx, by);
+  __syncthreads();
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  if (a.bulk) tma::barrier_wait(&arrived, 0);
+#endif
+
+  const Rect area = Rect{y0, x0, y0 + S.height(), x0 + S.width()}.inside(a.h, a.w);
+  // All that the stages read, as far as `extend` pixels from the image; a bulk copy's zeros are a border of 0.
+  if (a.extends && near_edge(a, area, S.reach) && !(a.bulk && a.border == Border::constant && a.value == 0)) {
+    const Rect read = area.grown(S.reach), image = Rect{0, 0, a.h, a.w}.grown(a.extend);
+    const BoxPart part{max(read.y0, image.y0) - by, min(read.y1, image.y1) - by, max(read.x0, image.x0) - bx,
+                       min(read.x1, image.x1) - bx};
+    extend_box<32 * TileShape::warps>(box, S.pitch(), part, plane, a.in_h, a.h, a.w, by, bx, a.border,
+                                      from_acc<T>(a.value));
+    __syncthreads();
+  }
+
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  O* out = static_cast<O*>(a.out) + n * a.out_n + c * a.out_c;
+  {
+    const bool stores = lane >= S.lend && lane < 32 - S.lend;
+    const int x = stores ? x0 / P::stride + (lane - S.lend) * M - a.first : a.columns_out;
+    const int y = (y0 + warp * S.rows) / P::stride - a.first;
+    const T* from = box + warp * S.rows * S.pitch() + skew + lane * N;
+    O* to = out + int64_t(y) * a.out_h + x;
+    const auto store = [&](int r, const float(&row)[P::outputs][M]) {
+      const bool inside = y + r >= 0 && y + r < a.rows_out;
+#pragma unroll
+      for (int o = 0; o < P::outputs; ++o) {
+        O* at = to + o * a.out_o + r * a.out_h;
+        if constexpr (kAligned) store_row_if(inside && x < a.columns_out, at, row[o]);
+        else store_elements_if(inside, at, row[o], x, a.columns_out);
+      }
+    };
+    const auto stream = [&]<bool kEdge>() {
+      const Surroundings at{x0 + (lane - S.lend) * N, y0 + warp * S.rows, a.h, a.w, a.border, a.value};
+      typename P::template Rows<S.lend, M> rows;
+#pragma unroll
+      for (int r = 0; r < S.rows + 2 * S.reach; ++r) {
+        float row[1][N + 2 * R];
+        read_row<N, R>(from + r * S.pitch(), row);
+        rows.template row<kEdge, kAligned>(r, row, taps.v, a.number, at, store);
+      }
+    };
+    // Later stages of a block at an edge go through code of their own.
+    if constexpr (P::extends_rows)
+      if (a.extends && a.margin == 0 && near_edge(a, area, S.reach)) return stream.template operator()<true>();
+    stream.template operator()<false>();
+  }
+  if (a.margin > 0 && near_edge(a, area, a.margin)) {
+    constexpr int kPiece = edge_piece<P>(S.box_bytes(sizeof(T)));
+    __syncthreads();
+    mend_edges<P, T, O, kPiece>(a, taps, plane, out, reinterpret_cast<float*>(shared), area);
+  }
+}
+
+}  // namespace torch_conv::fused

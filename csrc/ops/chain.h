@@ -1,0 +1,13 @@
+// A fused chain taken apart: every window as a filter of its own, and `Combine`, through scratch memory. The same bits,
+// where no room makes the chain in one launch.
+#pragma once
+
+#include "ops/images.h"
+#include "ops/rooms.h"
+
+namespace torch_conv {
+
+// `in` is the tensor behind p.in.
+void run_chain(const char* op, const Place& place, const Tensor& input, const ImageView& in, int axes, const Fused& p);
+
+}  // namespace torch_conv

@@ -1,0 +1,94 @@
+#include "ops/passes.h"
+
+#include "ops/volumes.h"
+
+namespace torch_conv {
+
+namespace {
+
+// Taps of sample n where every sample has its own, whose windows then are those of an image with z as sample axis.
+Taps of_sample(const Taps& taps, int64_t n, Dtype image) {
+  Taps own = taps;
+  own.data = static_cast<const char*>(taps.data) + n * taps.stride_n * (image == Dtype::f64 ? 8 : 4);
+  own.stride_n = 0;
+  return own;
+}
+
+// The input between two planes of `value`, in the accumulation dtype: a border of that value is not a value to the
+// depth pass, which reads planes that have been filtered, but what repeats these two.
+ImageView between_planes(const char* op, const ImageView& in, const Separable& p) {
+  const ScalarType type = accumulation_type(p.in.dtype);
+  const int64_t last = (p.out.d - 1) * p.place.stride_z + (p.kd - 1) * p.place.dilation_z - p.place.pad_z;
+  const Sizes pads{0, 0, 0, 0, p.place.pad_z > 0, last >= p.in.d};
+  if (explain_mode()) {
+    const Extent size{.d = p.in.d + pads[4] + pads[5], .h = p.in.h, .w = p.in.w};
+    return view_input(op, empty_result(in.tensor, resized(in.tensor, size, 3), 3, type), 3);
+  }
+  const Tensor wide = in.tensor.scalar_type() == type ? in.tensor : torch::stable::to(in.tensor, type);
+  return view_input(op, torch::stable::pad(wide, pads, "constant", p.place.value), 3);
+}
+
+// Every plane into scratch memory, then along z.
+void in_two_passes(const char* op, const Place& place, const Tensor& input, ImageView in, Separable p) {
+  Placement along_z = p.place;
+  along_z.pad_y = along_z.pad_x = 0;
+  along_z.stride_y = along_z.stride_x = along_z.dilation_y = along_z.dilation_x = 1;
+  if (p.place.border == Border::constant && p.place.value != 0 && p.kd > 1) {
+    in = between_planes(op, in, p);
+    p.in = in.image;
+    along_z.pad_z -= along_z.pad_z > 0;
+    along_z.border = Border::replicate;
+  }
+  const Tensor scratch = empty_result(in.tensor, resized(in.tensor, {.d = p.in.d, .h = p.out.h, .w = p.out.w}, 3), 3,
+                                      accumulation_type(p.in.dtype));
+  const Image planes = *merge_leading(scratch, p.in.dtype == Dtype::f64 ? Dtype::f64 : Dtype::f32, 3);
+  const bool own_samples = p.taps_x.stride_n || p.taps_y.stride_n;
+  const bool own_channels = p.taps_x.stride_c || p.taps_y.stride_c;
+  for_each_plane(p.in, planes, own_samples, own_channels, [&](const Image& from, const Image& to, int64_t n) {
+    Separable q = p;
+    q.in = from, q.out = to, q.kd = 1;
+    q.taps_x = of_sample(p.taps_x, n, p.in.dtype), q.taps_y = of_sample(p.taps_y, n, p.in.dtype);
+    q.place.pad_z = 0, q.place.stride_z = q.place.dilation_z = 1;
+    run(op, place, input, q);
+  });
+  const auto depth = [&](Range y, Range x, const Taps& taps, int64_t kd, const Placement& at) {
+    if (y.size() == 0 || x.size() == 0) return;
+    run(op, place, input,
+        Direct{.in = cut(planes, y, x),
+               .out = cut(p.out, y, x),
+               .taps = taps,
+               .kd = kd,
+               .kh = 1,
+               .kw = 1,
+               .place = at,
+               .groups = planes.c,
+               .bias = nullptr});
+  };
+  const Range rows{0, p.out.h}, columns{0, p.out.w};
+  if (p.place.border != Border::zero_output) return depth(rows, columns, p.taps_z, p.kd, along_z);
+  // Where the window does not fit in y or x the planes hold 0, which a tap of Inf or NaN would not keep: there one tap
+  // of 1 does.
+  const Placement& s = p.place;
+  const Range y = outputs_inside(rows, p.kh, s.pad_y, s.stride_y, s.dilation_y, p.in.h);
+  const Range x = outputs_inside(columns, p.kw, s.pad_x, s.stride_x, s.dilation_x, p.in.w);
+  const double one = 1;
+  const float one_float = 1;
+  Taps keep{.data = &one_float, .on_host = place.cuda(), .stride_n = 0, .stride_c = 0, .stride_ci = 0};
+  if (p.in.dtype == Dtype::f64) keep.data = &one;
+  depth(y, x, p.taps_z, p.kd, along_z);
+  const Placement still{.pad_y = 0, .pad_x = 0};
+  depth({0, y.begin}, columns, keep, 1, still);
+  depth({y.end, p.out.h}, columns, keep, 1, still);
+  depth(y, {0, x.begin}, keep, 1, still);
+  depth(y, {x.end, p.out.w}, keep, 1, still);
+}
+
+}  // namespace
+
+void run_passes(const char* op, const Place& place, const Tensor& input, const ImageView& in, int axes,
+                const Separable& p) {
+  if (axes == 2) run(op, place, input, p);
+  else if (!run_in_one_launch(op, place, input, p)) in_two_passes(op, place, input, in, p);
+}
+
+}  // namespace torch_conv

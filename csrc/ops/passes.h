@@ -1,0 +1,14 @@
+// One pass an axis, whatever the device: images by their room, volumes in one launch or taken apart into planes and
+// depth.
+#pragma once
+
+#include "ops/images.h"
+#include "ops/rooms.h"
+
+namespace torch_conv {
+
+// `in` is the tensor behind p.in.
+void run_passes(const char* op, const Place& place, const Tensor& input, const ImageView& in, int axes,
+                const Separable& p);
+
+}  // namespace torch_conv

@@ -1,0 +1,43 @@
+// A call of a fused operator on its way to a Fused problem: options and windows checked, stages put together, the
+// result made.
+#pragma once
+
+#include "ops/derivatives.h"
+#include "ops/filters.h"
+#include "ops/rooms.h"
+#include "ops/windows.h"
+
+namespace torch_conv {
+
+class Pipeline {
+ public:
+  // The spatial axes are two or three; strides and dilations must be 1. `out`, if there is one, receives the result.
+  Pipeline(const char* op, int axes, const Tensor& input, const FilterOptions& options,
+           const std::optional<Tensor>& out);
+
+  // A window that the caller gave as rows of taps, odd along every axis: kernels along x, y (and z), and the names of
+  // these arguments. The same stage may stand in a chain with another point or number, or its window in several places.
+  Stage window(const std::vector<Tensor>& kernels,
+               std::array<const char*, 3> names = {"kernel_x", "kernel_y", "kernel_z"});
+  Stage derivative(const Derivatives& windows, Point point, double number = 0) const;
+
+  // Plans and runs the chain. `fan` says that the result has a dimension for the last stage's outputs.
+  Tensor run(const std::vector<Stage>& stages, bool fan = false);
+
+ private:
+  void compute(const Fused& problem);
+
+  const char* op_;
+  int axes_;
+  const Tensor& input_;
+  const FilterOptions& options_;
+  const std::optional<Tensor>& out_;
+  Place place_;
+  ImageView in_;
+  std::vector<Window> windows_;
+};
+
+// `stage` with another step after its windows.
+Stage with_point(Stage stage, Point point, double number = 0);
+
+}  // namespace torch_conv

@@ -1,0 +1,220 @@
+"""Refusals of the chains of filters: one literal sentence each, from the functions and from their operators."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from refusals import BORDERS, DTYPES, check_operator, check_type, check_value, flatten, ones
+from strategies import make_image
+
+import torch_conv
+
+# (positional arguments, keyword arguments, the sentence without the function's name)
+IMAGE, ROW, WAYS = ones(4, 5), ones(3), "'auto', 'fused' or 'separable'"
+SHARED = [
+    ({"border_type": "clamp"}, f"border_type must be {BORDERS}, got 'clamp'"),
+    ({"padding": "full"}, "padding must be 'same' or 'valid', got 'full'"),
+    ({"algorithm": "fft"}, f"algorithm must be {WAYS}, got 'fft'"),
+]
+KERNELS = [
+    ((ones(5), ROW, ROW), {}, "input must have at least 2 dimensions, got 1"),
+    ((IMAGE, ones(4), ROW), {}, "kernel_x must have an odd number of taps, got 4"),
+    ((IMAGE, ROW, ones(2)), {}, "kernel_y must have an odd number of taps, got 2"),
+    ((IMAGE, ones(0), ROW), {}, "kernel_x must have at least one tap, got shape (0,)"),
+    ((IMAGE, ROW, ones(1, 1, 1, 3)), {}, "kernel_y must have 1, 2 or 3 dimensions, got 4"),
+    ((ones(2, 1, 4, 5), ROW, ones(3, 3)), {}, "kernel_y's first dimension must be 1 or the batch size 2, got 3"),
+    (
+        (ones(2, 3, 4, 5), ones(2, 2, 3), ROW),
+        {},
+        "kernel_x's second dimension must be 1 or the 3 channels of the input, got 2",
+    ),
+    ((IMAGE, ROW.bool(), ROW), {}, f"kernel_x must have dtype {DTYPES}, got bool"),
+    ((IMAGE.int(), ROW, ROW), {}, f"input must have dtype {DTYPES}, got int32"),
+    *(((IMAGE, ROW, ROW), options, sentence) for options, sentence in SHARED),
+]
+MODES = "mode must be 'sobel', 'diff', 'scharr' or 'prewitt', got 'laplace'"
+
+
+def too_large(reach, size="an image of 4x5"):
+    return [({"padding": "valid"}, f"a window of {reach} does not fit into {size} with padding='valid'")]
+
+
+OPERATORS = {
+    "gradient2d": [
+        ((ones(5),), {}, "input must have at least 2 dimensions, got 1"),
+        ((IMAGE, "laplace"), {}, MODES),
+        ((IMAGE, "sobel", 0), {}, "order must be 1 or 2 for mode 'sobel', got 0"),
+        ((IMAGE, "scharr", 2), {}, "order must be 1 for mode 'scharr', got 2"),
+        ((IMAGE.bool(),), {}, f"input must have dtype {DTYPES}, got bool"),
+        *(((IMAGE,), options, sentence) for options, sentence in SHARED),
+        *(((IMAGE, "sobel", 2), options, sentence) for options, sentence in too_large("5x5")),
+    ],
+    "sobel2d": [
+        ((ones(5),), {}, "input must have at least 2 dimensions, got 1"),
+        ((IMAGE,), {"output_dtype": torch.int64}, f"output_dtype must have dtype {DTYPES}, got int64"),
+        *(((IMAGE,), options, sentence) for options, sentence in SHARED),
+        *(((ones(2, 5),), options, sentence) for options, sentence in too_large("3x3", "an image of 2x5")),
+    ],
+    "gaussian_sobel2d": [
+        *KERNELS,
+        ((IMAGE, ROW, ROW), {"magnitude": "linf"}, "magnitude must be 'l1' or 'l2', got 'linf'"),
+        *(((IMAGE, ROW, ROW), options, sentence) for options, sentence in too_large("5x5")),
+    ],
+    "separable_sum2d": [
+        ((IMAGE, [], []), {}, "kernels_x and kernels_y must be equally many, 1 to 3, got 0 and 0"),
+        ((IMAGE, [ROW], [ROW, ROW]), {}, "kernels_x and kernels_y must be equally many, 1 to 3, got 1 and 2"),
+        ((IMAGE, [ROW] * 4, [ROW] * 4), {}, "kernels_x and kernels_y must be equally many, 1 to 3, got 4 and 4"),
+        (
+            (IMAGE, [ROW, ones(5)], [ROW, ROW]),
+            {},
+            "kernels_x must have the same number of taps each, got 3 and 5",
+        ),
+        ((IMAGE, [ROW, ROW], [ones(1), ROW]), {}, "kernels_y must have the same number of taps each, got 1 and 3"),
+        ((IMAGE, [ones(4)], [ROW]), {}, "kernels_x must have an odd number of taps, got 4"),
+        *(((IMAGE, [ROW], [ROW]), options, sentence) for options, sentence in SHARED),
+        *(((IMAGE, [ones(7)], [ROW]), options, sentence) for options, sentence in too_large("3x7")),
+    ],
+    "unsharp_mask2d": [
+        *KERNELS,
+        *(((IMAGE, ROW, ones(5)), options, sentence) for options, sentence in too_large("5x3")),
+    ],
+    "structure_tensor2d": [
+        *KERNELS,
+        ((IMAGE, ROW, ROW), {"mode": "laplace"}, MODES),
+        *(((IMAGE, ROW, ROW), options, sentence) for options, sentence in too_large("5x5")),
+    ],
+    "thin_edges2d": [
+        *KERNELS,
+        *(((IMAGE, ROW, ones(1)), options, sentence) for options, sentence in too_large("5x7")),
+    ],
+    "gaussian_gradient3d": [
+        ((IMAGE, ROW, ROW, ROW), {}, "input must have at least 3 dimensions, got 2"),
+        ((IMAGE[None], ROW, ROW, ones(2)), {}, "kernel_z must have an odd number of taps, got 2"),
+        ((IMAGE[None], ROW, ROW, ROW), {"mode": "scharr"}, "mode must be 'diff' or 'sobel', got 'scharr'"),
+        *(((IMAGE[None], ROW, ROW, ROW), options, sentence) for options, sentence in SHARED),
+        *(
+            ((IMAGE[None], ROW, ROW, ROW), options, sentence)
+            for options, sentence in too_large("5x5x5", "a volume of 1x4x5")
+        ),
+    ],
+}
+
+
+@pytest.mark.parametrize(("name", "args", "kwargs", "sentence"), flatten(OPERATORS))
+def test_operators(device, name, args, kwargs, sentence):
+    check_operator(device, name, args, kwargs, sentence)
+
+
+MORE_WAYS = ({"algorithm": "fft"}, "algorithm must be 'auto', 'direct', 'fused' or 'separable', got 'fft'")
+FUNCTIONS = {
+    "spatial_gradient": [
+        ((IMAGE, "laplace"), {}, MODES),
+        ((IMAGE, "laplace"), {"algorithm": "direct"}, MODES),
+        ((IMAGE, "prewitt", 2), {}, "order must be 1 for mode 'prewitt', got 2"),
+        ((IMAGE, "prewitt", 2), {"algorithm": "direct"}, "order must be 1 for mode 'prewitt', got 2"),
+        ((ones(5),), {}, "input must have at least 2 dimensions, got 1"),
+        ((ones(5),), {"algorithm": "direct"}, "input must have at least 2 dimensions, got 1"),
+        *(((IMAGE, "sobel", 2), options, sentence) for options, sentence in too_large("5x5")),
+    ],
+    "sobel": [
+        *(((IMAGE,), options, sentence) for options, sentence in (*SHARED[:2], MORE_WAYS)),
+        *(((ones(2, 5),), options, sentence) for options, sentence in too_large("3x3", "an image of 2x5")),
+        ((ones(5),), {"algorithm": "direct"}, "input must have at least 2 dimensions, got 1"),
+        ((ones(2, 5),), {"algorithm": "direct", "padding": "valid"}, too_large("3x3", "an image of 2x5")[0][1]),
+    ],
+    "gaussian_sobel": [
+        ((IMAGE, 3, 1.0), {"magnitude": "linf"}, "magnitude must be 'l1' or 'l2', got 'linf'"),
+        *(((IMAGE, 3, 1.0), options, sentence) for options, sentence in SHARED + too_large("5x5")),
+    ],
+    "unsharp_mask": [((IMAGE, 9, 1.0), options, sentence) for options, sentence in too_large("9x9")],
+    "difference_of_gaussians": [((IMAGE, 1.0), options, sentence) for options, sentence in too_large("13x13")],
+    "gaussian_laplace": [((IMAGE, 1.0), options, sentence) for options, sentence in too_large("9x9")],
+}
+
+
+@pytest.mark.parametrize(("name", "args", "kwargs", "sentence"), flatten(FUNCTIONS))
+def test_functions(device, name, args, kwargs, sentence):
+    image = make_image((9, 11), device=device)
+    good = {"unsharp_mask": (9, 1.0), "difference_of_gaussians": (1.0,), "gaussian_laplace": (1.0,)}
+    good |= {"gaussian_sobel": (3, 1.0)}
+    check_value(device, name, args, kwargs, sentence, lambda: getattr(torch_conv, name)(image, *good.get(name, ())))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "gaussian_blur2d",
+        "gaussian_downsample",
+        "gaussian_sobel",
+        "structure_tensor",
+        "thin_edges",
+        "unsharp_mask",
+        "gaussian_blur3d",
+        "gaussian_gradient_magnitude3d",
+    ],
+)
+def test_a_sigma_for_every_sample_or_one_for_all(device, name):
+    axes = 3 if name.endswith("3d") else 2
+    function, space = getattr(torch_conv, name), (9, 8, 7)[:axes]
+    for lead, rows, sentence in (
+        ((2, 3), 3, "sigma's first dimension must be 1 or the batch size 2, got 3"),
+        ((2,), 2, "sigma's first dimension must be 1 or the batch size 1, got 2"),
+        (
+            (2, 1, 3),
+            2,
+            f"sigma must be one shared row where the input has more than {axes + 2} dimensions, got 2",
+        ),
+    ):
+        image = torch.zeros(*lead, *space, device=device)
+        with pytest.raises(ValueError) as caught:
+            function(image, 3, torch.ones(rows, axes))
+        assert str(caught.value) == f"{name}: {sentence}"
+        function(image, 3, torch.ones(1, axes))
+
+
+@pytest.mark.parametrize(
+    ("name", "args", "kwargs", "sentence"),
+    [
+        ("sobel", (IMAGE.int(),), {}, f"input must have dtype {DTYPES}, got int32"),
+        ("sobel", (IMAGE,), {"eps": "1"}, "eps must be of type float, got str"),
+        ("spatial_gradient", (IMAGE, 1), {}, "mode must be of type str, got int"),
+        ("gaussian_sobel", (IMAGE.bool(), 3, 1.0), {}, f"input must have dtype {DTYPES}, got bool"),
+        ("gaussian_sobel", (IMAGE, 3.5, 1.0), {}, "kernel_size must be of type int, got float"),
+        ("unsharp_mask", (IMAGE, 9, 1.0), {"amount": None}, "amount must be of type float, got NoneType"),
+        (
+            "thin_edges",
+            (IMAGE, 3, 1.0),
+            {"output_dtype": torch.int8},
+            f"output_dtype must have dtype {DTYPES}, got int8",
+        ),
+        ("structure_tensor", (IMAGE, 3, "wide"), {}, "sigma must be of type float, got str"),
+        ("structure_tensor", ("photo.png", 3, 1.0), {}, "input must be of type Tensor, got str"),
+        (
+            "gaussian_downsample",
+            (IMAGE.to(torch.complex64), 3, 1.0),
+            {},
+            f"input must have dtype {DTYPES}, got complex64",
+        ),
+        ("gaussian_gradient_magnitude3d", (IMAGE[None], "3", 1.0), {}, "kernel_size must be of type int, got str"),
+    ],
+)
+def test_types(device, name, args, kwargs, sentence):
+    check_type(device, name, args, kwargs, sentence)
+
+
+@pytest.mark.parametrize(
+    ("name", "args"),
+    [
+        ("sobel", (IMAGE, True, 1e-6, "reflect")),
+        ("spatial_gradient", (IMAGE, "sobel", 1, True, "reflect")),
+        ("gaussian_sobel", (IMAGE, 3, 1.0, "reflect", "l1")),
+        ("gaussian_downsample", (IMAGE, 3, 1.0, 2, "reflect", 3.0)),
+        ("structure_tensor", (IMAGE, 3, 1.0, "reflect", "diff")),
+        ("thin_edges", (IMAGE, 3, 1.0, "reflect", "same")),
+        ("gaussian_gradient_magnitude3d", (IMAGE[None], 3, 1.0, "reflect", "sobel")),
+    ],
+)
+def test_what_is_ours_is_keyword_only(name, args):
+    getattr(torch_conv, name)(*args[:-1])
+    with pytest.raises(TypeError, match=f"^{name}: .* must be given by keyword$"):
+        getattr(torch_conv, name)(*args)

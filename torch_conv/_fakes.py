@@ -1,0 +1,76 @@
+"""What the fake implementations share: shapes, dtypes and strides of filters' results."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+Ints = Sequence[int]
+_DTYPES = {
+    torch.float32,
+    torch.float16,
+    torch.bfloat16,
+    torch.float64,
+    torch.uint8,
+    torch.int16,
+    torch.uint16,
+}
+
+
+def refuse_meta(op: str, input: Tensor, **others: Tensor | Sequence[Tensor] | None) -> None:
+    """A real call comes here too when one of its tensors is on meta; then all must be, or a result would be garbage.
+
+    A window may stay on the CPU, as beside an image on a GPU. Fake tensors show the device that they stand for.
+    """
+    for name, other in [(name, t) for name, o in others.items() for t in ([o] if isinstance(o, Tensor) else o or [])]:
+        if (input.device.type == "meta") == (other.device.type == "meta"):
+            continue
+        window = name.startswith("kernel") and other.device.type == "cpu"
+        torch._check(window, lambda n=name, o=other: f"{op}: {n} must be on {input.device}, got {o.device}")
+
+
+def filtered(
+    name: str,
+    axes: int,
+    input: Tensor,
+    size: Ints,
+    padding: str,
+    stride: Ints,
+    dilation: Ints,
+    output_dtype: torch.dtype | None,
+    outputs: int = 0,
+) -> Tensor:
+    """What a filter over the last `axes` dimensions returns, or one with a dimension of `outputs` before them."""
+    torch._check(input.dim() >= axes, lambda: f"{name}: input must have at least {axes} dimensions, got {input.dim()}")
+    torch._check(min(*stride, *dilation) >= 1, lambda: f"{name}: stride and dilation must be at least 1")
+    torch._check(min(size) >= 1, lambda: f"{name}: the window must have at least one tap")
+    torch._check(padding in ("same", "valid"), lambda: f"{name}: padding must be 'same' or 'valid', got '{padding}'")
+    for dtype in (input.dtype, output_dtype or input.dtype):
+        torch._check_type(dtype in _DTYPES, lambda d=dtype: f"{name}: no kernel takes the dtype {d}")
+    n = input.shape[-axes:]
+    if padding == "valid":
+        reach = [d * (k - 1) + 1 for k, d in zip(size, dilation, strict=True)]
+        for a in range(axes):
+            torch._check(
+                n[a] >= reach[a],
+                lambda: (
+                    f"{name}: a window of {'x'.join(map(str, reach))} does not fit into "
+                    f"{'an image' if axes == 2 else 'a volume'} of {'x'.join(map(str, n))} with padding='valid'"
+                ),
+            )
+        result = [(n[a] - reach[a]) // stride[a] + 1 for a in range(axes)]
+    else:
+        result = [n[a] if stride[a] == 1 else (n[a] + stride[a] - 1) // stride[a] for a in range(axes)]
+    if outputs:
+        return input.new_empty([*input.shape[:-axes], outputs, *result], dtype=output_dtype or input.dtype)
+    return in_order_of(input, axes, [*input.shape[:-axes], *result], output_dtype or input.dtype)
+
+
+def in_order_of(input: Tensor, axes: int, shape: Sequence[int], dtype: torch.dtype) -> Tensor:
+    """A dense tensor; channels stay innermost where they are (`channels_inner` of csrc/ops/images.cpp)."""
+    c = -axes - 1
+    if input.dim() > axes and not input.is_contiguous() and input.movedim(c, -1).is_contiguous():
+        return input.new_empty([*shape[:c], *shape[c:][1:], shape[c]], dtype=dtype).movedim(-1, c)
+    return input.new_empty(shape, dtype=dtype)

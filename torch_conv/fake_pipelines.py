@@ -1,0 +1,199 @@
+"""Fake implementations of the pipelines: chains of small filters, as large as one window with the reach of all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+
+from torch_conv._fakes import filtered, refuse_meta
+
+
+def _gradient2d(
+    input: Tensor,
+    mode: str = "sobel",
+    order: int = 1,
+    normalized: bool = True,
+    *,
+    padding: str = "same",
+    output_dtype: torch.dtype | None = None,
+    **_: object,
+) -> Tensor:
+    both = mode in ("sobel", "diff")
+    _check_mode("gradient2d", mode, "sobel", "diff", "scharr", "prewitt")
+    torch._check(
+        order == 1 or (order == 2 and both),
+        lambda: f"gradient2d: order must be {'1 or 2' if both else '1'} for mode '{mode}', got {order}",
+    )
+    k = 5 if order == 2 and mode == "sobel" else 3
+    return _chain("gradient2d", input, [k, k], padding, output_dtype, order + 1)
+
+
+def _sobel2d(
+    input: Tensor,
+    normalized: bool = True,
+    eps: float = 1e-6,
+    *,
+    padding: str = "same",
+    output_dtype: torch.dtype | None = None,
+    **_: object,
+) -> Tensor:
+    return _chain("sobel2d", input, [3, 3], padding, output_dtype)
+
+
+def _gaussian_sobel2d(
+    input: Tensor,
+    kernel_x: Tensor,
+    kernel_y: Tensor,
+    border_type: str = "reflect",
+    *,
+    magnitude: str = "l2",
+    padding: str = "same",
+    output_dtype: torch.dtype | None = None,
+    **_: object,
+) -> Tensor:
+    torch._check(
+        magnitude in ("l1", "l2"), lambda: f"gaussian_sobel2d: magnitude must be 'l1' or 'l2', got '{magnitude}'"
+    )
+    return _smoothed("gaussian_sobel2d", 2, input, [kernel_y, kernel_x], padding, output_dtype)
+
+
+def _separable_sum2d(
+    input: Tensor,
+    kernels_x: Sequence[Tensor],
+    kernels_y: Sequence[Tensor],
+    border_type: str = "reflect",
+    *,
+    padding: str = "same",
+    output_dtype: torch.dtype | None = None,
+    **_: object,
+) -> Tensor:
+    refuse_meta("separable_sum2d", input, kernels_x=kernels_x, kernels_y=kernels_y)
+    torch._check(
+        len(kernels_x) == len(kernels_y) and 1 <= len(kernels_x) <= 3,
+        lambda: (
+            "separable_sum2d: kernels_x and kernels_y must be equally many, 1 to 3, "
+            f"got {len(kernels_x)} and {len(kernels_y)}"
+        ),
+    )
+    for name, kernels in (("kernels_x", kernels_x), ("kernels_y", kernels_y)):
+        for kernel in kernels:
+            _check_row("separable_sum2d", name, kernel)
+    sizes = [kernels_y[0].shape[-1], kernels_x[0].shape[-1]]
+    for name, kernels, k in (("kernels_y", kernels_y, sizes[0]), ("kernels_x", kernels_x, sizes[1])):
+        for kernel in kernels:
+            torch._check(
+                kernel.shape[-1] == k,
+                lambda n=name, a=k, b=kernel.shape[-1]: (
+                    f"separable_sum2d: {n} must have the same number of taps each, got {a} and {b}"
+                ),
+            )
+    return _chain("separable_sum2d", input, sizes, padding, output_dtype)
+
+
+def _unsharp_mask2d(
+    input: Tensor,
+    kernel_x: Tensor,
+    kernel_y: Tensor,
+    border_type: str = "reflect",
+    *,
+    padding: str = "same",
+    output_dtype: torch.dtype | None = None,
+    **_: object,
+) -> Tensor:
+    return _smoothed("unsharp_mask2d", 0, input, [kernel_y, kernel_x], padding, output_dtype)
+
+
+def _structure_tensor2d(
+    input: Tensor,
+    kernel_x: Tensor,
+    kernel_y: Tensor,
+    border_type: str = "reflect",
+    *,
+    mode: str = "sobel",
+    padding: str = "same",
+    output_dtype: torch.dtype | None = None,
+    **_: object,
+) -> Tensor:
+    _check_mode("structure_tensor2d", mode, "sobel", "diff", "scharr", "prewitt")
+    return _smoothed("structure_tensor2d", 2, input, [kernel_y, kernel_x], padding, output_dtype, 3)
+
+
+def _thin_edges2d(
+    input: Tensor,
+    kernel_x: Tensor,
+    kernel_y: Tensor,
+    border_type: str = "reflect",
+    *,
+    padding: str = "same",
+    output_dtype: torch.dtype | None = None,
+    **_: object,
+) -> Tensor:
+    return _smoothed("thin_edges2d", 4, input, [kernel_y, kernel_x], padding, output_dtype)
+
+
+def _gaussian_gradient3d(
+    input: Tensor,
+    kernel_x: Tensor,
+    kernel_y: Tensor,
+    kernel_z: Tensor,
+    border_type: str = "replicate",
+    *,
+    mode: str = "diff",
+    padding: str = "same",
+    output_dtype: torch.dtype | None = None,
+    **_: object,
+) -> Tensor:
+    _check_mode("gaussian_gradient3d", mode, "diff", "sobel")
+    return _smoothed("gaussian_gradient3d", 2, input, [kernel_z, kernel_y, kernel_x], padding, output_dtype)
+
+
+_ROWS = ("kernel_x", "kernel_y")
+# The fake of every pipeline, and the names of its windows.
+FAKES: dict[str, tuple[Callable[..., Tensor], tuple[str, ...]]] = {
+    "gradient2d": (_gradient2d, ()),
+    "sobel2d": (_sobel2d, ()),
+    "gaussian_sobel2d": (_gaussian_sobel2d, _ROWS),
+    "separable_sum2d": (_separable_sum2d, ("kernels_x", "kernels_y")),
+    "unsharp_mask2d": (_unsharp_mask2d, _ROWS),
+    "structure_tensor2d": (_structure_tensor2d, _ROWS),
+    "thin_edges2d": (_thin_edges2d, _ROWS),
+    "gaussian_gradient3d": (_gaussian_gradient3d, (*_ROWS, "kernel_z")),
+}
+
+
+def _smoothed(
+    op: str,
+    lost: int,
+    input: Tensor,
+    kernels: list[Tensor],
+    padding: str,
+    output_dtype: torch.dtype | None,
+    outputs: int = 0,
+) -> Tensor:
+    """A chain with a window of the caller's, whose other stages reach over `lost` more pixels along every axis."""
+    names = ("kernel_z", "kernel_y", "kernel_x")[-len(kernels) :]
+    windows = dict(reversed(list(zip(names, kernels, strict=True))))
+    refuse_meta(op, input, **windows)
+    for name, kernel in windows.items():
+        _check_row(op, name, kernel)
+    return _chain(op, input, [k.shape[-1] + lost for k in kernels], padding, output_dtype, outputs)
+
+
+def _chain(
+    op: str, input: Tensor, sizes: list[int], padding: str, output_dtype: torch.dtype | None, outputs: int = 0
+) -> Tensor:
+    ones = (1,) * len(sizes)
+    return filtered(op, len(sizes), input, sizes, padding, ones, ones, output_dtype, outputs)
+
+
+def _check_row(op: str, name: str, kernel: Tensor) -> None:
+    torch._check(1 <= kernel.dim() <= 3, lambda: f"{op}: {name} must have 1, 2 or 3 dimensions, got {kernel.dim()}")
+    k = kernel.shape[-1]
+    torch._check(k % 2 == 1, lambda: f"{op}: {name} must have an odd number of taps, got {k}")
+
+
+def _check_mode(op: str, mode: str, *modes: str) -> None:
+    names = ", ".join(f"'{m}'" for m in modes[:-1]) + f" or '{modes[-1]}'"
+    torch._check(mode in modes, lambda: f"{op}: mode must be {names}, got '{mode}'")

@@ -1,0 +1,167 @@
+"""What detectors of corners and edges start from: the structure tensor, thin edges."""
+# TorchScript reads these annotations; it knows Optional[...], not `... | None`, around its own list types.
+# ruff: noqa: UP007, UP045
+
+from typing import Optional, Union
+
+import torch
+from torch import Tensor
+
+from torch_conv.functional._calls import check_out_dtype, public
+from torch_conv.functional._types import BroadcastingList2
+from torch_conv.functional._windows import gaussian_parts
+
+_structure_tensor2d = torch.ops.torch_conv.structure_tensor2d
+_structure_tensor2d_out = torch.ops.torch_conv.structure_tensor2d_out
+_thin_edges2d = torch.ops.torch_conv.thin_edges2d
+_thin_edges2d_out = torch.ops.torch_conv.thin_edges2d_out
+
+
+@public(keyword_only="mode")
+def structure_tensor(
+    input: Tensor,
+    kernel_size: Optional[BroadcastingList2[int]],
+    sigma: Union[Tensor, float, tuple[float, float]],
+    border_type: str = "reflect",
+    mode: str = "sobel",
+    padding: str = "same",
+    value: float = 0.0,
+    output_dtype: Optional[torch.dtype] = None,
+    out: Optional[Tensor] = None,
+    algorithm: str = "auto",
+) -> Tensor:
+    """The products of an image's derivatives, smoothed by a Gaussian: gx^2, gx gy and gy^2.
+
+    Args:
+        input: image (..., H, W), as in `filter2d`.
+        kernel_size: of the Gaussian, as in `gaussian_blur2d`.
+        sigma: of the Gaussian, as in `gaussian_blur2d`.
+        border_type: of every step, as in `filter2d`.
+        mode: of the derivatives, 'sobel', 'diff', 'scharr' or 'prewitt', normalised as in `spatial_gradient`.
+        padding: of every step, 'same' or 'valid'.
+        value: what 'constant' reads outside, in every step.
+        output_dtype: dtype of the result, by default the input's; unsigned images want one with a sign.
+        out: tensor that receives the result.
+        algorithm: 'fused', one pass over the image; 'separable', a filter for each step, with the same bits; or
+            'auto', the first of these that can serve the call.
+
+    Returns:
+        Tensor (..., 3, H', W'), contiguous; computed in float32 (float64 for float64 images) and rounded once.
+
+    Raises:
+        ValueError: for an even window, sigma <= 0, an unknown mode, or a value that is not described above.
+        TypeError: for a dtype or a type that is not described above.
+
+    Equivalent to:
+        `gx, gy = spatial_gradient(input, mode, border_type=border_type).unbind(-3)` and then
+        `gaussian_blur2d(torch.stack([gx * gx, gx * gy, gy * gy], -3), kernel_size, sigma, border_type)`; for 'sobel'
+        it is 1/64 of what `skimage.feature.structure_tensor` returns, whose order is that of the axes y, x.
+
+    Source:
+        W. Förstner and E. Gülch, A Fast Operator for Detection and Precise Location of Distinct Points, Corners and
+        Centres of Circular Features, ISPRS Intercommission Conference (1987); C. Harris and M. Stephens, A Combined
+        Corner and Edge Detector, Alvey Vision Conference (1988).
+
+    Example:
+        >>> ramp = 2.0 * torch.arange(9.0).expand(1, 1, 9, 9)
+        >>> structure_tensor(ramp, 3, 1.0)[0, 0, :, 4, 4]
+        tensor([4., 0., 0.])
+    """
+    taps = gaussian_parts("structure_tensor", kernel_size, sigma, 4.0, "separable", input)
+    if out is not None:
+        check_out_dtype(out, output_dtype)
+        _structure_tensor2d_out(
+            input,
+            taps[1],
+            taps[0],
+            border_type,
+            derivative=mode,
+            padding=padding,
+            value=value,
+            algorithm=algorithm,
+            out=out,
+        )
+        return out
+    return _structure_tensor2d(
+        input,
+        taps[1],
+        taps[0],
+        border_type,
+        mode=mode,
+        padding=padding,
+        value=value,
+        output_dtype=output_dtype,
+        algorithm=algorithm,
+    )
+
+
+@public(keyword_only="padding")
+def thin_edges(
+    input: Tensor,
+    kernel_size: Optional[BroadcastingList2[int]],
+    sigma: Union[Tensor, float, tuple[float, float]],
+    border_type: str = "reflect",
+    padding: str = "same",
+    value: float = 0.0,
+    output_dtype: Optional[torch.dtype] = None,
+    out: Optional[Tensor] = None,
+    algorithm: str = "auto",
+) -> Tensor:
+    """The edges of a smoothed image one pixel thin: its gradient's magnitude on the ridges, 0 beside them.
+
+    Args:
+        input: image (..., H, W), as in `filter2d`.
+        kernel_size: of the Gaussian, as in `gaussian_blur2d`.
+        sigma: of the Gaussian, as in `gaussian_blur2d`.
+        border_type: of every step, as in `filter2d`.
+        padding: of every step, 'same' or 'valid'.
+        value: what 'constant' reads outside, in every step.
+        output_dtype: dtype of the result, by default the input's.
+        out: tensor that receives the result.
+        algorithm: 'fused', one pass over the image; 'separable', a filter for each step, with the same bits; or
+            'auto', the first of these that can serve the call.
+
+    Returns:
+        Tensor (..., H', W'); computed in float32 (float64 for float64 images) and rounded once.
+
+    Raises:
+        ValueError: for an even window, sigma <= 0, or a value that is not described above.
+        TypeError: for a dtype or a type that is not described above.
+
+    Equivalent to:
+        `m = gaussian_sobel(input, kernel_size, sigma, border_type)`, and 0 where m is not larger than the neighbour
+        before it, or smaller than the one after it, in raster order. The two neighbours are those of the eight along
+        the gradient, its angle rounded to 45 degrees; outside the image they are 0. Two thresholds and hysteresis make
+        these edges Canny's.
+
+    Source:
+        J. Canny, A Computational Approach to Edge Detection, IEEE Trans. Pattern Anal. Mach. Intell. 8 (1986).
+
+    Example:
+        >>> thin_edges(torch.tensor([0.0, 0, 0, 1, 1, 1]).expand(3, 6), 3, 1.0)[1]
+        tensor([0.0000, 0.0000, 2.9037, 0.0000, 0.0000, 0.0000])
+    """
+    taps = gaussian_parts("thin_edges", kernel_size, sigma, 4.0, "separable", input)
+    if out is not None:
+        check_out_dtype(out, output_dtype)
+        _thin_edges2d_out(
+            input,
+            taps[1],
+            taps[0],
+            border_type,
+            padding=padding,
+            value=value,
+            algorithm=algorithm,
+            out=out,
+        )
+        return out
+    return _thin_edges2d(
+        input,
+        taps[1],
+        taps[0],
+        border_type,
+        padding=padding,
+        value=value,
+        output_dtype=output_dtype,
+        algorithm=algorithm,
+    )

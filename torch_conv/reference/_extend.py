@@ -1,0 +1,103 @@
+"""What the references share: the extended image, where taps lie on it, dtypes and the last rounding."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+_ALIASES = {
+    "zeros": "constant",
+    "edge": "replicate",
+    "nearest": "replicate",
+    "mirror": "reflect",
+    "reflect_101": "reflect",
+    "reflect101": "reflect",
+    "reflect_1001": "symmetric",
+    "grid-mirror": "symmetric",
+    "wrap": "circular",
+    "grid-wrap": "circular",
+}
+
+
+def border_name(name: str) -> str:
+    """The border policy that a name, perhaps another library's, stands for."""
+    return _ALIASES.get(name, name)
+
+
+def per_axis(value: int | Sequence[int], axes: int) -> list[int]:
+    """A number, or a list of one, for every axis."""
+    return [value] * axes if isinstance(value, int) else list(value) * (axes // len(value))
+
+
+def accumulation(taps: Tensor, image: Tensor) -> Tensor:
+    """Taps as a kernel sees them: float32, or float64 for float64 images; then widened."""
+    return taps.to(image.device, torch.float64 if image.dtype == torch.float64 else torch.float32).double()
+
+
+def length(n: int, k: int, s: int, d: int, padding: str) -> int:
+    return (n - d * (k - 1) - 1) // s + 1 if padding == "valid" else -(-n // s)
+
+
+def reads(tap: Sequence[int], sizes: Sequence[int], s: Sequence[int], d: Sequence[int]) -> tuple[Any, ...]:
+    """Where a tap of every output lies on the extended image: an index."""
+    at: list[Any] = [...]
+    for axis, i in enumerate(tap):
+        first, size = i * d[axis], sizes[axis]
+        at.append(slice(first, first + (size - 1) * s[axis] + 1 if size else first, s[axis]))
+    return tuple(at)
+
+
+def extended(
+    image: Tensor,
+    border: str,
+    value: float,
+    before: Sequence[int],
+    sizes: Sequence[int],
+    k: Sequence[int],
+    s: Sequence[int],
+    d: Sequence[int],
+) -> tuple[Tensor, Tensor]:
+    """The image as far out as any window reaches, and a mask over its last len(k) dimensions of what is inside it."""
+    axes, inside = len(k), torch.ones((), dtype=torch.bool, device=image.device)
+    for axis in range(axes):
+        dim = axis - axes
+        n = image.shape[dim]
+        reach = max(sizes[axis] - 1, 0) * s[axis] + (k[axis] - 1) * d[axis] + 1
+        position = torch.arange(reach, device=image.device) - before[axis]
+        if n == 0 or image.numel() == 0:
+            image = image.new_zeros(*image.shape[:dim], reach, *image.shape[dim:][1:])
+        else:
+            image = image.index_select(dim, _source(position, n, border))
+        inside = inside[..., None] & (position >= 0) & (position < n)
+    if border in ("constant", "zero_output"):
+        image = torch.where(inside, image, value if border == "constant" else 0.0)
+    return image, inside
+
+
+def _source(position: Tensor, n: int, border: str) -> Tensor:
+    """Where on an axis of n pixels each position is read, by writing the repeated pattern out."""
+    row = list(range(n))
+    if border == "reflect":
+        pattern = row + row[-2:0:-1]  # abcd cb
+    elif border == "symmetric":
+        pattern = row + row[::-1]  # abcd dcba
+    elif border == "circular":
+        pattern = row
+    elif border in ("replicate", "constant", "skip", "zero_output"):
+        return position.clamp(0, n - 1)  # what is outside is masked by the caller, replicate apart
+    else:
+        raise ValueError(f"reference: unknown border {border!r}")
+    return torch.tensor(pattern, device=position.device)[position.remainder(len(pattern))]
+
+
+def rounded(total: Tensor, dtype: torch.dtype) -> Tensor:
+    """Integers: half to even, clamped, NaN becomes 0. Floats: rounded to nearest."""
+    if dtype.is_floating_point:
+        return total.to(dtype)
+    limits = torch.iinfo(dtype)
+    return (
+        total.nan_to_num(nan=0.0, posinf=limits.max, neginf=limits.min).round().clamp(limits.min, limits.max).to(dtype)
+    )

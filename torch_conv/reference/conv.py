@@ -1,0 +1,94 @@
+"""Convolutions as torch.nn.functional defines them."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from torch_conv.reference._extend import accumulation, border_name, extended, per_axis, reads, rounded
+
+
+def conv1d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: int | Sequence[int] = 1,
+    padding: str | int | Sequence[int] = 0,
+    dilation: int | Sequence[int] = 1,
+    groups: int = 1,
+    *,
+    padding_mode: str = "zeros",
+) -> Tensor:
+    """What `torch_conv.conv1d` must return."""
+    return _convolve(1, input, weight, bias, stride, padding, dilation, groups, padding_mode)
+
+
+def conv2d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: int | Sequence[int] = 1,
+    padding: str | int | Sequence[int] = 0,
+    dilation: int | Sequence[int] = 1,
+    groups: int = 1,
+    *,
+    padding_mode: str = "zeros",
+) -> Tensor:
+    """What `torch_conv.conv2d` must return."""
+    return _convolve(2, input, weight, bias, stride, padding, dilation, groups, padding_mode)
+
+
+def conv3d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: int | Sequence[int] = 1,
+    padding: str | int | Sequence[int] = 0,
+    dilation: int | Sequence[int] = 1,
+    groups: int = 1,
+    *,
+    padding_mode: str = "zeros",
+) -> Tensor:
+    """What `torch_conv.conv3d` must return."""
+    return _convolve(3, input, weight, bias, stride, padding, dilation, groups, padding_mode)
+
+
+def _convolve(
+    axes: int,
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    stride: int | Sequence[int],
+    padding: str | int | Sequence[int],
+    dilation: int | Sequence[int],
+    groups: int,
+    padding_mode: str,
+) -> Tensor:
+    """The convolutions over the last `axes` dimensions."""
+    n, k, s, d = input.shape[-axes:], weight.shape[-axes:], per_axis(stride, axes), per_axis(dilation, axes)
+    spare = [step * (size - 1) for size, step in zip(k, d, strict=True)]
+    if padding == "same":  # an odd number of pixels to add puts one more after than before
+        before, after = [p // 2 for p in spare], [p - p // 2 for p in spare]
+    else:
+        before = after = [0] * axes if isinstance(padding, str) else per_axis(padding, axes)
+    sizes = [(n[a] + before[a] + after[a] - spare[a] - 1) // s[a] + 1 for a in range(axes)]
+    border = border_name(padding_mode)
+    image, _ = extended(input.double(), border, 0.0, before, sizes, k, s, d)
+
+    window = accumulation(weight, input)
+    c_out, c_group = weight.shape[:2]
+    total = torch.zeros(*input.shape[: -axes - 1], c_out, *sizes, dtype=torch.float64, device=input.device)
+    for co in range(c_out):
+        first = co // (c_out // groups) * c_group
+        output = total.select(-axes - 1, co)
+        for ci in range(c_group):
+            channel = image.select(-axes - 1, first + ci)
+            taps = window[co, ci].flatten()
+            for tap, w in zip(itertools.product(*map(range, k)), taps, strict=True):
+                output += w * channel[reads(tap, sizes, s, d)]
+    if bias is not None:
+        total += accumulation(bias, input).reshape(-1, *[1] * axes)
+    return rounded(total, input.dtype)
