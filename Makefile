@@ -12,7 +12,7 @@ REQUIREMENTS := $(filter-out requirements/examples.txt,$(wildcard requirements/*
 EXAMPLES_STAMP := $(VENV)/.stamp-examples
 NATIVE := $(shell find csrc -name '*.h' -o -name '*.cuh' -o -name '*.cpp' -o -name '*.cu')
 
-.PHONY: help demo volume test build lint format wheel bench clean
+.PHONY: help demo edges volume test build lint format wheel bench clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -20,6 +20,10 @@ help: ## this list
 
 demo: $(BUILD_STAMP) ## filter real photographs; the pictures and a contact sheet land in demo_out/
 	$(BIN)/python -m torch_conv demo
+
+edges: $(BUILD_STAMP) ## the edges of a photograph, each picture in one launch; they land in examples_out/edges.jpg
+	@mkdir -p examples_out
+	$(BIN)/python examples/edges.py --output examples_out/edges.jpg $(ARGS)
 
 volume: $(BUILD_STAMP) $(EXAMPLES_STAMP) ## filter a brain scan and a CT phantom beside SciPy; the pictures land in examples_out/
 	$(BIN)/python examples/volume.py $(ARGS)

@@ -14,28 +14,50 @@ Crop = tuple[tuple[slice, ...], Tensor]  # where it lies, and its float64 values
 
 
 def crops(
-    x: Tensor, spatial: int, halo: int, border: str, reference: Callable[[Tensor], Tensor], rounds: bool
+    x: Tensor,
+    spatial: int,
+    halo: int,
+    border: str,
+    reference: Callable[[Tensor], Tensor],
+    out: torch.dtype,
+    step: int = 1,
+    chained: bool = False,
 ) -> list[Crop]:
-    """Two crops of the last image of `x`: its first corner, with the border, and its middle."""
+    """Two crops of the last image of `x`: its first corner, with the border, and its middle, at every `step`.
+
+    `reference` makes a crop of the crop with its halo, beyond the image as the border says. Where it is `chained` it
+    extends by itself whatever it is given, a piece of the image with the halo around the crop, and makes results of
+    all of the piece, of which those near its inner edges are not used. Results may have a dimension before the image's.
+    """
     image = last_image(x, spatial)
-    out = []
+    found = []
     for middle in (False, True):
-        starts = [max(n - SIDE[spatial], 0) // 2 if middle else 0 for n in image.shape]
+        starts = [max(n - SIDE[spatial], 0) // 2 // step * step if middle else 0 for n in image.shape]
         stops = [min(start + SIDE[spatial], n) for start, n in zip(starts, image.shape, strict=True)]
-        values = reference(extended(image, starts, stops, halo, border))
-        if rounds:
-            limits = torch.iinfo(x.dtype)
+        if chained:
+            lows = [(start - halo) // step * step for start in starts]
+            highs = [stop + halo for stop in stops]
+            if border != "circular":  # whose far side is as good a neighbour as any
+                lows = [max(low, 0) for low in lows]
+                highs = [min(high, n) for high, n in zip(highs, image.shape, strict=True)]
+            values = reference(extended(image, lows, highs, 0, border))
+            for axis, (low, start, stop) in enumerate(zip(lows, starts, stops, strict=True), -spatial):
+                values = values.narrow(axis, (start - low) // step, len(range(start, stop, step)))
+        else:
+            values = reference(extended(image, starts, stops, halo, border))
+        if not out.is_floating_point:
+            limits = torch.iinfo(out)
             values = values.round().clamp(limits.min, limits.max)
-        out.append((tuple(map(slice, starts, stops)), values))
-    return out
+        where = [slice(start // step, -(-stop // step)) for start, stop in zip(starts, stops, strict=True)]
+        found.append(((slice(None),) * (values.dim() - spatial) + tuple(where), values))
+    return found
 
 
-def max_error(result: Tensor, expected: Sequence[Crop]) -> float:
-    """The largest difference on the crops, of the result's last image."""
+def max_error(result: Tensor, expected: Sequence[Crop], ties: int = 0) -> float:
+    """The largest difference on the crops, of the result's last image, beside the `ties` largest of all."""
     image = last_image(result, len(expected[0][0]))
-    return max(
-        float((as_signed(image)[where].cpu().view(image.dtype).double() - e).abs().max()) for where, e in expected
-    )
+    found = [(as_signed(image)[where].cpu().view(image.dtype).double() - e).abs().flatten() for where, e in expected]
+    return float(torch.cat(found).topk(1 + ties).values[-1])
 
 
 def last_image(x: Tensor, spatial: int) -> Tensor:

@@ -17,11 +17,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from common import Result, Row, first_line, measure
+from common import Candidate, Result, Row, Timing, first_line, make_image, measure
+from launches import count
 
 from torch_conv.cli.ladder import metadata as machine
 
 ROOT = Path(__file__).resolve().parent.parent
+COUNTING_S = 20.0  # for the rivals' launches, after what is timed
 
 
 def main(
@@ -62,11 +64,13 @@ def main(
         extra["import_seconds"] = seconds
         print(f"import torch_conv after torch: {1e3 * seconds:.0f} ms", flush=True)
     results: list[Result] = []
+    uncounted: list[tuple[Row, list[tuple[Candidate, Timing]]]] = []
     meta = metadata(args.rounds)
     with torch.inference_mode():
         for row in chosen:
             try:
-                results.append(measure(row, args.rounds, start + budget_s))
+                uncounted.append((row, []))
+                results.append(measure(row, args.rounds, start + budget_s, uncounted[-1][1]))
             except (RuntimeError, ValueError, TypeError) as error:  # the other rows are worth having
                 print(f"{row.device:4}  {row.name:46} FAILED: {first_line(error)}", flush=True)
                 continue
@@ -77,6 +81,12 @@ def main(
                 torch.cuda.empty_cache()
             if args.json:  # row by row: what was measured survives a run that is cut short
                 write_json(args.json, benchmark, meta, results, extra)
+        for row, candidates in uncounted:
+            if candidates and time.perf_counter() < start + budget_s + COUNTING_S:
+                count(make_image(row), candidates)
+                torch.cuda.empty_cache()
+    if args.json and any(candidates for _, candidates in uncounted):
+        write_json(args.json, benchmark, meta, results, extra)
     print(f"{len(results)} of {len(chosen)} rows in {time.perf_counter() - start:.0f} s")
     return 0 if len(results) == len(chosen) and all(r.correct for r in results) else 1
 
@@ -95,6 +105,9 @@ def line(result: Result) -> str:
         rival = result.timings[result.best_rival]
         parts.append(f"{result.speedup:7.2f} x {result.best_rival} ({rival.median_us:.1f} us)")
     parts.append(f"error {ours.max_error:.1e}")
+    if any(name.startswith("torch_conv ") for name in result.timings):
+        own = min((n for n in result.timings if n.startswith("torch_conv ")), key=lambda n: result.timings[n].median_us)
+        parts.append(f"{result.timings[own].median_us / ours.median_us:5.2f} x {own}")
     if ours.extra_bytes is not None:
         parts.append(f"extra {ours.extra_bytes / 2**20:.1f} MiB")
     if ours.host_us is not None:

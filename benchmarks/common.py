@@ -14,6 +14,7 @@ from typing import Any
 
 import checks
 import torch
+from launches import planned
 from torch import Tensor
 
 from torch_conv._timing import sampler
@@ -43,6 +44,8 @@ class Candidate:
     context: Callable[[], AbstractContextManager[Any]] = nullcontext
     graph: bool = True  # False where the library cannot be captured in a CUDA graph
     limit_s: float = inf  # left out if its first call (a compilation, say) takes longer
+    own: bool = False  # another way of this library: shown, but no rival
+    planned: bool = False  # nothing but calls of this library: explain() tells launches and bytes
 
 
 @dataclass(frozen=True)
@@ -65,6 +68,11 @@ class Row:
     memory_format: torch.memory_format = torch.contiguous_format
     traffic: float = 1.0  # bytes read and written, in copies of the input: 2 for an output three times as large
     series: str = ""  # the line of the size figure that this row is a point of
+    out_dtype: torch.dtype | None = None  # of the result, if not the input's
+    step: int = 1  # the result holds every so-many-th pixel of every so-many-th row
+    chained: bool = False  # `reference` takes a piece of the image and extends it by itself, stage by stage
+    ties: int = 0  # pixels of the crops that may be anything: where rounding decides between an edge and none
+    count: bool = False  # launches of the rivals are counted as well
 
 
 @dataclass
@@ -75,6 +83,8 @@ class Timing:
     extra_bytes: int | None = None  # peak beyond input and output (CUDA)
     host_us: float | None = None  # time of the Python call alone (CUDA)
     rounds: int = 0
+    launches: int | None = None
+    moved: int | None = None  # bytes read and written, all launches together
 
 
 @dataclass
@@ -97,8 +107,13 @@ class Result:
     timings: dict[str, Timing] = field(default_factory=dict)
 
 
-def measure(row: Row, rounds: int, deadline: float = inf) -> Result:
-    """Checks and times one row: copy, ours and rivals, one sample each per round; no rivals after the deadline."""
+def measure(
+    row: Row, rounds: int, deadline: float = inf, uncounted: list[tuple[Candidate, Timing]] | None = None
+) -> Result:
+    """Checks and times one row: copy, ours and rivals, one sample each per round; no rivals after the deadline.
+
+    `uncounted` receives those whose launches can be counted only after all that is timed.
+    """
     torch.manual_seed(0)
     size = prod(row.shape) * row.dtype.itemsize
     buffers = [make_image(row) for _ in range(1 if row.resident else buffers_needed(row.device, 2 * size))]
@@ -108,9 +123,11 @@ def measure(row: Row, rounds: int, deadline: float = inf) -> Result:
         Candidate("copy_", lambda x: destination[x.data_ptr()].copy_(x), prepare=checks.as_signed),
         Candidate("add", lambda x: torch.add(x, 1, out=destination[x.data_ptr()]), prepare=checks.as_signed),
     ]
-    ours = Candidate("torch_conv", row.ours)
-    rounded = not row.dtype.is_floating_point
-    expected = checks.crops(buffers[0], row.spatial, row.halo, row.border, row.reference, rounded)
+    ours = Candidate("torch_conv", row.ours, planned=True)
+    out_dtype = row.out_dtype or row.dtype
+    expected = checks.crops(
+        buffers[0], row.spatial, row.halo, row.border, row.reference, out_dtype, row.step, row.chained
+    )
     timings: dict[str, Timing] = {}
     samplers: dict[str, Callable[[], float]] = {}
     contexts = {}
@@ -119,7 +136,8 @@ def measure(row: Row, rounds: int, deadline: float = inf) -> Result:
     in_time = time.perf_counter() < deadline
     if not in_time:
         left_out["the rivals"] = "after the time budget of the whole run"
-    for c in [*copies, ours, *(row.rivals() if in_time else [])]:
+    candidates = [*copies, ours, *(c for c in row.rivals() if in_time or c.own)]
+    for c in candidates:
         timing = Timing(0, 0, rounds=rounds)
         try:
             with c.context():
@@ -127,7 +145,11 @@ def measure(row: Row, rounds: int, deadline: float = inf) -> Result:
                 with time_limit(c.limit_s):
                     result = calls[0]()
                 if c not in copies:
-                    timing.max_error = checks.max_error(c.result(result), expected)
+                    timing.max_error = checks.max_error(c.result(result), expected, row.ties)
+                    if c.planned:
+                        timing.launches, timing.moved = planned(c.call, c.prepare(buffers[0]))
+                    elif row.count and row.device == "cuda" and uncounted is not None:
+                        uncounted.append((c, timing))
                     seconds = once(calls[0], row.device)
                     our_seconds = our_seconds or seconds
                     if seconds > SLOW * our_seconds:
@@ -159,7 +181,7 @@ def measure(row: Row, rounds: int, deadline: float = inf) -> Result:
 
     own = timings["torch_conv"]
     copy = min((c.name for c in copies), key=lambda name: timings[name].median_us)
-    rivals = [name for name in timings if name not in ("copy_", "add", "torch_conv")]
+    rivals = [c.name for c in candidates[3:] if c.name in timings and not c.own]
     rival = min(rivals, key=lambda name: timings[name].median_us, default=None)
     flops, peak = 2 * row.taps * prod(row.shape), fma_peak(row.device)
     return Result(

@@ -1,4 +1,4 @@
-"""Writes the measured tables into README.md, between its two markers, from benchmarks/results/*.json.
+"""Writes the measured tables into README.md, between its pairs of markers, from benchmarks/results/*.json.
 
 python benchmarks/report.py            # rewrite
 python benchmarks/report.py --check    # only say whether README.md is up to date (exit status 1 if not)
@@ -17,7 +17,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"
 RESULTS = ROOT / "benchmarks" / "results"
-BEGIN, END = "<!-- measured: begin, written by benchmarks/report.py -->", "<!-- measured: end -->"
+BEGIN, END = "<!-- {}: begin, written by benchmarks/report.py -->", "<!-- {}: end -->"
 
 FIGURE = ROOT / "docs" / "sizes3d.png"  # of the rows of filter3d that belong to a series
 
@@ -26,9 +26,16 @@ BENCHMARKS = {
     "filter2d": ("", "F.conv2d"),
     "filter3d": ("Volumes, ", "F.conv3d"),
     "depthwise3d": ("Depthwise 3-D convolutions, ", "F.conv3d"),
+    "fused": ("Fused pipelines, ", "F.conv"),
 }
-# Those of `torch-conv bench`, which hold tables of their own.
-STUDIES = {"volume": "Textbook kernels beside the library's, "}
+# Those of `torch-conv bench`, which hold tables of their own: (what captions begin with, which tables are shown).
+STUDIES = {
+    "volume": ("Textbook kernels beside the library's, ", ["volume"]),
+    "ladder": ("Textbook kernels beside the library's, ", ["fused"]),
+}
+# What stands between which markers.
+PLACES = {"measured": ["filter2d", "filter3d", "depthwise3d", "volume"], "fused": ["fused", "ladder"]}
+MAIN = [1, 1, 4096, 4096]  # the size of a series of fused pipelines that the long table shows
 
 
 def main() -> int:
@@ -39,12 +46,15 @@ def main() -> int:
     if args.figure:
         draw()
     text = README.read_text()
-    head, begin, rest = text.partition(BEGIN)
-    _, end, tail = rest.partition(END)
-    if not (begin and end):
-        print("report: README.md must hold the two markers of the measured tables", file=sys.stderr)
-        return 1
-    updated = f"{head}{BEGIN}\n\n{tables()}\n\n{END}{tail}"
+    updated = text
+    for place, benchmarks in PLACES.items():
+        begin, end = BEGIN.format(place), END.format(place)
+        head, found, rest = updated.partition(begin)
+        _, stop, tail = rest.partition(end)
+        if not (found and stop):
+            print(f"report: README.md must hold the two markers of the tables '{place}'", file=sys.stderr)
+            return 1
+        updated = f"{head}{begin}\n\n{tables(benchmarks)}\n\n{end}{tail}"
     if args.check and updated != text:
         print("report: README.md is out of date: run python benchmarks/report.py", file=sys.stderr)
         return 1
@@ -53,24 +63,23 @@ def main() -> int:
     return 0
 
 
-def tables() -> str:
-    """All results in Markdown: by benchmark, one table per file and device."""
-    found = documents()
+def tables(benchmarks: list[str]) -> str:
+    """The results of these benchmarks in Markdown: one table per file and device."""
     parts = []
-    for benchmark in BENCHMARKS:
-        for document in found:
-            if document["benchmark"] != benchmark:
-                continue
-            for device in ("cuda", "cpu"):
-                rows = [r for r in document["rows"] if r["device"] == device and listed(r)]
-                if rows:
-                    parts.append(caption(document, device) + "\n\n" + table(rows, BENCHMARKS[benchmark][1]))
-        if benchmark == "filter3d" and FIGURE.exists():
-            text = "Time per voxel and share of the copy's speed over the size of a volume"
-            parts.append(f"![{text}]({FIGURE.relative_to(ROOT)})")
-    for document in found:
-        if document["benchmark"] in STUDIES:
-            parts += [f"{study_caption(document, t)}\n\n{study(t)}" for t in document["tables"]]
+    for benchmark, document in [(b, d) for b in benchmarks for d in documents() if d["benchmark"] == b]:
+        if benchmark in STUDIES:
+            shown = [t for t in document["tables"] if t["name"] in STUDIES[benchmark][1]]
+            parts += [f"{study_caption(document, t)}\n\n{study(t)}" for t in shown]
+            continue
+        for device in ("cuda", "cpu"):
+            rows = [r for r in document["rows"] if r["device"] == device]
+            if rows:
+                text = fused_tables(rows) if benchmark == "fused" else table(rows, BENCHMARKS[benchmark][1])
+                parts.append(caption(document, device) + "\n\n" + text)
+    if "filter3d" in benchmarks and FIGURE.exists():
+        text = "Time per voxel and share of the copy's speed over the size of a volume"
+        place = next((i for i, part in enumerate(parts) if part.startswith("**Depthwise")), len(parts))
+        parts.insert(place, f"![{text}]({FIGURE.relative_to(ROOT)})")
     return "\n\n".join(parts) or "No measurement is in `benchmarks/results` yet."
 
 
@@ -80,7 +89,7 @@ def documents() -> list[dict[str, Any]]:
 
 def study_caption(document: dict[str, Any], table: dict[str, Any]) -> str:
     meta = document["metadata"]
-    what = STUDIES[document["benchmark"]]
+    what = STUDIES[document["benchmark"]][0]
     return f"**{what}{meta['gpu'] or meta['cpu']}** ({table['title']}; {meta['date'][:10]}, commit {meta['commit']}):"
 
 
@@ -108,11 +117,84 @@ def caption(document: dict[str, Any], device: str) -> str:
 
 def table(rows: list[dict[str, Any]], conv: str) -> str:
     headings = ["workload", "torch_conv", "of copy", conv, "with TF32", "best other", "× the best", "extra memory"]
+    rows = [r for r in rows if listed(r)]
     fma = any(r.get("fma_fraction") for r in rows)
     if fma:
         headings.insert(3, "of FMA")
     lines = [headings, ["---", *["--:"] * (len(headings) - 1)], *(cells(r, conv, fma) for r in rows)]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def fused_tables(rows: list[dict[str, Any]]) -> str:
+    """Every pipeline with its rivals at one size, and its share of the byte floor at all."""
+    headings = ["pipeline", "torch_conv", "of the byte floor", "bytes", "one by one", "bytes", "F.conv", "with TF32"]
+    headings += ["best other", "× one by one", "× the best", "extra memory"]
+    lines = [headings, ["---", *["--:"] * (len(headings) - 1)]]
+    lines += [fused_cells(r) for r in rows if not r["series"] or r["shape"] == MAIN]
+    text = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    sizes = {tuple(r["shape"]): size(r["shape"]) + " (in L2)" * r["resident"] for r in rows if r["series"]}
+    if not sizes:
+        return text
+    shapes = sorted(sizes, key=prod)
+    names = list(dict.fromkeys(r["series"] for r in rows if r["series"]))
+    shares = {(r["series"], tuple(r["shape"])): r for r in rows if r["series"]}
+    lines = [["of the byte floor, × one by one", *(sizes[s] for s in shapes)], ["---", *["--:"] * len(shapes)]]
+    lines += [[name, *(fused_share(shares.get((name, s))) for s in shapes)] for name in names]
+    return text + "\n\n" + "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def fused_cells(row: dict[str, Any]) -> list[str]:
+    timings = row["timings"]
+    ours, apart = timings["torch_conv"], best(timings, "torch_conv ")
+    convs = {n: t for n, t in timings.items() if n.startswith("F.conv")}
+    others = {n: t for n, t in timings.items() if n not in convs and not n.startswith(("torch_conv", "copy_", "add"))}
+    other = min(others, key=lambda name: others[name]["median_us"], default=None)
+    return [
+        row["name"],
+        timed(ours),
+        f"{100 * row['copy_fraction']:.0f} %" + ("" if row["correct"] else " **wrong result**"),
+        megabytes(ours["moved"]),
+        timed(apart),
+        megabytes(apart["moved"] if apart else None),
+        timed(best({n: t for n, t in convs.items() if not n.endswith("TF32")})),
+        timed(best({n: t for n, t in convs.items() if n.endswith("TF32")})),
+        f"{timed(others[other])} {other}" if other else "",
+        f"{apart['median_us'] / ours['median_us']:.1f}" if apart else "",
+        f"{row['speedup']:.1f}" if row["speedup"] is not None else "",
+        memory(ours["extra_bytes"]),
+    ]
+
+
+def fused_share(row: dict[str, Any] | None) -> str:
+    if row is None:
+        return ""
+    apart = best(row["timings"], "torch_conv ")
+    gain = f", {apart['median_us'] / row['timings']['torch_conv']['median_us']:.1f}" if apart else ""
+    return f"{100 * row['copy_fraction']:.0f} %{gain}"
+
+
+def best(timings: dict[str, Any], begin: str = "") -> dict[str, Any] | None:
+    """The fastest of those whose name begins so."""
+    return min((t for n, t in timings.items() if n.startswith(begin)), key=lambda t: t["median_us"], default=None)
+
+
+def timed(timing: dict[str, Any] | None) -> str:
+    """A time, and in brackets the launches that it takes."""
+    if timing is None:
+        return ""
+    return time(timing["median_us"]) + (f" ({timing['launches']})" if timing["launches"] else "")
+
+
+def megabytes(count: int | None) -> str:
+    return "" if count is None else f"{count / 1e6:.0f} MB"
+
+
+def memory(count: int | None) -> str:
+    return "" if count is None else f"{count / 2**20:.0f} MiB" if count else "0"
+
+
+def size(shape: list[int]) -> str:
+    return f"{shape[-1]}²" if shape[:2] == [1, 1] and shape[-1] == shape[-2] else "x".join(map(str, shape))
 
 
 def cells(row: dict[str, Any], conv: str, fma: bool) -> list[str]:
@@ -133,7 +215,7 @@ def cells(row: dict[str, Any], conv: str, fma: bool) -> list[str]:
         time(min(tf32)) if tf32 else "",
         f"{time(others[other])} ({other})" if other else "",
         speedup + ("" if row["correct"] else " **wrong result**"),
-        "" if ours["extra_bytes"] is None else f"{ours['extra_bytes'] / 2**20:.0f} MiB" if ours["extra_bytes"] else "0",
+        memory(ours["extra_bytes"]),
     ]
 
 

@@ -16,6 +16,7 @@ from torch import Tensor
 # One kernel is compiled at a time: a pool of compiler processes costs more than it brings.
 os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
 COMPILE_LIMIT_S = 20.0
+torch._dynamo.config.recompile_limit = 64  # a function of a benchmark is compiled for every row anew
 
 Make = Callable[[Any], Callable[[Any], Any]]
 
@@ -25,8 +26,8 @@ def images(x: Tensor, spatial: int) -> Tensor:
     return x.reshape(-1, 1, *x.shape[-spatial:])
 
 
-def cudnn(tf32: bool) -> Callable[[], Any]:
-    return partial(torch.backends.cudnn.flags, enabled=True, benchmark=True, deterministic=False, allow_tf32=tf32)
+def cudnn(tf32: bool, benchmark: bool = True) -> Callable[[], Any]:
+    return partial(torch.backends.cudnn.flags, enabled=True, benchmark=benchmark, deterministic=False, allow_tf32=tf32)
 
 
 def conv_candidates(
@@ -45,9 +46,11 @@ def conv_candidates(
     ]
 
 
-def compiled(call: Callable[[Tensor], Tensor], prepare: Callable[[Tensor], Any] = lambda x: x) -> Candidate:
+def compiled(
+    call: Callable[[Tensor], Tensor], prepare: Callable[[Tensor], Any] = lambda x: x, name: str = "torch.compile"
+) -> Candidate:
     """`call` through torch.compile for these very sizes; left out where that takes too long."""
-    return Candidate("torch.compile", torch.compile(call, dynamic=False), prepare=prepare, limit_s=COMPILE_LIMIT_S)
+    return Candidate(name, torch.compile(call, dynamic=False), prepare=prepare, limit_s=COMPILE_LIMIT_S)
 
 
 def shifted_sum(x: Tensor, window: Sequence[Any], spatial: int) -> Tensor:
@@ -76,6 +79,11 @@ def shifted_sum(x: Tensor, window: Sequence[Any], spatial: int) -> Tensor:
     return total.to(x.dtype)
 
 
+def tensors(convert: Callable[[Any], Tensor], y: Any) -> Tensor:
+    """Another library's array as a tensor; several as one, along a dimension before the image's."""
+    return torch.stack([convert(part) for part in y]) if isinstance(y, tuple) else convert(y)
+
+
 def cupyx_candidate(make: Callable[[Any, Any], Callable[[Any], Any]], spatial: int) -> list[Candidate]:
     """`make(cupy, cupyx.scipy.ndimage)` on torch's stream, where cupy is installed; it cannot be captured."""
     try:
@@ -92,7 +100,7 @@ def cupyx_candidate(make: Callable[[Any, Any], Callable[[Any], Any]], spatial: i
     def prepare(x: Tensor) -> Any:
         return cupy.from_dlpack(x.view(x.shape[-spatial:]))
 
-    return [Candidate("cupyx", run, prepare=prepare, result=torch.from_dlpack, graph=False)]
+    return [Candidate("cupyx", run, prepare=prepare, result=partial(tensors, torch.from_dlpack), graph=False)]
 
 
 def opencv_candidate(make: Make) -> list[Candidate]:
@@ -102,7 +110,9 @@ def opencv_candidate(make: Make) -> list[Candidate]:
     except ImportError:
         return []
     cv2.setNumThreads(torch.get_num_threads())
-    return [Candidate("OpenCV", make(cv2), prepare=lambda x: x[0, 0].numpy(), result=torch.from_numpy)]
+    return [
+        Candidate("OpenCV", make(cv2), prepare=lambda x: x[0, 0].numpy(), result=partial(tensors, torch.from_numpy))
+    ]
 
 
 def scipy_candidate(make: Make, spatial: int) -> list[Candidate]:
@@ -112,7 +122,7 @@ def scipy_candidate(make: Make, spatial: int) -> list[Candidate]:
     except ImportError:
         return []
     prepare = lambda x: x.view(x.shape[-spatial:]).numpy()  # noqa: E731
-    return [Candidate("scipy", make(ndimage), prepare=prepare, result=torch.from_numpy)]
+    return [Candidate("scipy", make(ndimage), prepare=prepare, result=partial(tensors, torch.from_numpy))]
 
 
 def kornia_candidate(make: Make) -> list[Candidate]:
