@@ -140,11 +140,11 @@ TC_HD T from_acc(A v) {
   }
 }
 
-// Can an element hold `value` exactly? A border value that it cannot hold must not travel through elements.
+// Can an element hold `value` as sums know it? A border value that it cannot hold must not travel through elements.
 inline bool holds(Dtype d, double value) {
   switch (d) {
-    case Dtype::f64: return true;
-    case Dtype::f32: return value == double(float(value)) || value != value;
+    case Dtype::f64:
+    case Dtype::f32: return true;  // its sums are float32 as well
     case Dtype::f16:
     case Dtype::bf16: return value == double(int(value)) && value >= -256 && value <= 256;  // both hold these integers
     case Dtype::u8: return value == double(int(value)) && value >= 0 && value <= 255;

@@ -158,8 +158,9 @@ struct Fused {
   Stage stages[kMost];
   Border border;
   double value;
-  bool valid;      // 'valid': every stage keeps only the pixels whose windows are inside what it reads
-  int64_t stride;  // the last stage keeps the pixels 0, stride, 2 stride ... along every axis
+  bool valid;           // 'valid': every stage keeps only the pixels whose windows are inside what it reads
+  int64_t stride;       // the last stage keeps the pixels 0, stride, 2 stride ... along every axis
+  bool wanted = false;  // one launch even where filters one by one are faster
 };
 
 // One stage's `point` on whole images or volumes, the last step where a chain is taken apart into filters.

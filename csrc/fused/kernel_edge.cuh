@@ -97,7 +97,7 @@ __device__ void run_stages(const Args& a, const Source& in, int channels, Rect p
   float* sums = memory;
   const Rect under{rect.y0 - R, rect.x0, rect.y1 + R, rect.x1};
   if constexpr (Stage::windows > 0) {
-    // Row sums, window by window; rows of nothing are left out below under `skip`.
+    // Row sums, window by window; rows outside the image are left out below under `skip`.
     for (int e = threadIdx.x; e < under.size() * Stage::windows; e += 32 * TileShape::warps) {
       const int i = e / under.size(), at = e % under.size();
       const int y = in.row(under.y0 + at / under.w()), x = under.x0 + at % under.w() - R;
@@ -155,7 +155,7 @@ __device__ void run_stages(const Args& a, const Source& in, int channels, Rect p
   }
   __syncthreads();
   if constexpr (!kLast) {
-    // What was made moves down over the row sums, so that memory for the largest stage is enough.
+    // The memory of all stages stands side by side (Pipeline::edge_floats).
     const MadeSource next{made, rect, a};
     run_stages<O, MadeSource, Later...>(a, next, Stage::outputs, piece, tap + Stage::taps, out,
                                         made + Stage::outputs * rect.size());
@@ -195,7 +195,6 @@ __device__ __forceinline__ void mend_edges(const Args& a, const TapsOf<P>& taps,
                                : Rect{top, right, bottom, area.x1};
     for (int y = part.y0; y < part.y1 && part.x0 < part.x1; y += kPiece)
       for (int x = part.x0; x < part.x1; x += kPiece) {
-        __syncthreads();
         Mend<P, T, O>::piece(a, taps, plane, out, memory, {y, x, min(y + kPiece, part.y1), min(x + kPiece, part.x1)});
       }
   }

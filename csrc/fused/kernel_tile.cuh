@@ -1,20 +1,24 @@
 // A whole chain of stages on one tile: one read, one write, what lies between stays in registers.
 //
+// clang-format off
 //      skew   32 * columns pixels
-//      +----+----------------------------+--+  -       One bulk copy (or plain loads) brings the box: the tile, the
-//      rows |    :    halo, `reach` rows      :  |  |       that all stages look further, the columns that the first
-//      one |    : +------------------------+ :  |  |       does. It starts 128-byte aligned, so left of the first pixel
-//      |    :-| warp 0: `rows` rows    |-:  |  |       stand `skew` others. Each warp walks down its rows + 2 reach
-//      rows |    :l| warp 1                 |l:  | box_h    of the box; a lane reads the columns that its pixels need
-//      and |    :e| warp 2                 |e:  |  |       lets each row run through the stages (Flow in stages.cuh).
-//      The |    :n| warp 3                 |n:  |  |       columns beyond a lane's own that later stages need come from
-//      the |    :d+------------------------+d:  |  |       lanes beside it; so the outer lanes of a warp only lend
-//      theirs, |    :                            :  |  |       and neighbouring tiles overlap by two lanes. No barrier
-//      after the
-//      +----+----------------------------+--+  -       box has come; warps make the rows between them twice.
+//      +----+------------------------------+--+  -     One bulk copy (or plain loads) brings the box: the tile, the rows
+//      |    :     halo, `reach` rows       :  |  |     that all stages look further, and columns on either side. Each
+//      |    :    +--------------------+    :  |  |     warp walks down its rows + 2 reach rows of the box; a lane reads
+//      |    :lend| warp 0: `rows` rows|lend:  |  |     the columns that its pixels need and lets each row run through
+//      |    :    | warp 1             |    :  | box_h  the stages (Flow in stages.cuh). What a later stage reads beyond
+//      |    :    | warp 2             |    :  |  |     a lane's columns the lane makes as well; or, in long chains, the
+//      |    :    | warp 3             |    :  |  |     lanes beside it lend it: then the outer lanes of a warp store
+//      |    :    +--------------------+    :  |  |     nothing, and neighbouring tiles overlap by two lanes. Inside the
+//      |    :                              :  |  |     image there is no barrier after the box has come; warps make the
+//      +----+------------------------------+--+  -     rows between them twice.
+// clang-format on
 //
-// Blocks at an edge of the image extend their box as the first stage asks; the few pixels whose later windows hang over
-// the edge are computed again by kernel_edge.cuh.
+// Boxes of float32 start on 128 bytes, others on 32, so left of the first pixel stand `skew` others.
+//
+// Blocks at an edge of the image extend their box as far as the first stage looks (a circular one as far as all do).
+// What later stages read beyond the edge is put into the registers, or the pixels that ask for it are computed again by
+// kernel_edge.cuh.
 //
 // Per output pixel: one read (halos come from L2) and one write of each output; flops 4 K a window, and the rows'
 // halos.
@@ -67,7 +71,8 @@ __global__ void __launch_bounds__(32 * TileShape::warps, tile_shape<P>(sizeof(T)
                const __grid_constant__ TapsOf<P> taps) {
   constexpr TileShape S = tile_shape<P>(sizeof(T));
   constexpr int N = S.columns, M = N / P::stride, R = S.radius;
-  static_assert(S.rows % P::stride == 0 && S.width() % P::stride == 0);
+  static_assert(S.rows % P::stride == 0 && S.width() % P::stride == 0 && (P::stride == 1 || P::count == 1));
+  static_assert(P::reach - P::first_radius <= S.columns, "later stages look beyond the lanes next to one");
   extern __shared__ __align__(128) unsigned char shared[];
   T* box = reinterpret_cast<T*>(shared);
 

@@ -10,7 +10,7 @@ namespace torch_conv::fused {
 template <class P>
 Args args_of(const Fused& p, const Plan& plan) {
   double number = 0;
-  for (int s = 0; s < p.count; ++s) number += p.stages[s].number;  // one stage has one
+  for (int s = 0; s < p.count; ++s) number += p.stages[s].number;  // at most one has one, see plan.h
   const Edges edge = edges<P>(p);
   return {.in = p.in.data,
           .out = p.out.data,

@@ -134,6 +134,9 @@ inline Plan plan(const Fused& p, const Arch& arch, const char* pinned) {
   else if (!shared_host_taps(p)) plan.why = "it takes one set of windows, on the CPU";
   else if (!small(p.in.h) || !small(p.in.w) || (p.valid && p.stride > 1))
     plan.why = "the image is too large, or 'valid' meets a stride";
+  int numbers = 0;
+  for (int s = 0; s < p.count; ++s) numbers += p.stages[s].number != 0;
+  if (numbers > 1) plan.why = "it takes a number for one stage";
   if (*plan.why) return plan;
   const auto chosen = [&](const char* name) { return *pinned == 0 || std::strcmp(pinned, name) == 0; };
   const bool bulk = bulk_serves(p, arch) && chosen("tile_tma");
@@ -156,6 +159,13 @@ inline Plan plan(const Fused& p, const Arch& arch, const char* pinned) {
     for (int s = 0; s < p.count; ++s) plan.flops += 4.0 * p.stages[s].windows * double(p.stages[s].kh) * pixels;
   });
   if (!compiled) plan.why = "no pipeline of these windows is compiled";
+  // Edges that are computed again take a block three times as long, which few blocks do not hide (structure tensor 5 on
+  // one NVIDIA H200, one launch against filters one by one: 1024^2 40 and 33 us, 2048^2 49 and 98).
+  const bool mends = p.count > 1 && p.stages[p.count - 1].kh > 3;
+  if (plan.variant && mends && !p.wanted && *pinned == 0 && plan.blocks < 4 * arch.multiprocessors) {
+    plan.variant = nullptr;
+    plan.why = "filters one by one are faster on small images";
+  }
   return plan;
 }
 

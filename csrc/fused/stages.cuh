@@ -4,11 +4,12 @@
 //
 // A stage turns rows of its input channels into rows of its output channels: `across` makes the row sums of one input
 // row, which stay in a ring of K rows; `down` makes an output row of the ring. Flow chains them: an input row goes down
-// as far as rows can be made of it. All of it is unrolled, so rings are registers and slots are names. A lane makes its
-// own columns only; what a later stage reads beyond them comes from the neighbouring lanes.
+// as far as rows can be made of it. All of it is unrolled, so rings are registers and slots are names. What a later
+// stage reads beyond a lane's columns the lane makes as well, or the neighbouring lanes lend it.
 //
 // What a chain of a user's own needs here: a Pipeline<...> of such stages, a line in the table of pipelines.h, and
-// nothing else. What it cannot have yet: windows other than K x K, several inputs, steps that look further than K.
+// nothing else. What it cannot have yet (the compiler refuses it): windows other than K x K, several inputs, a stride
+// before the end, later stages that look further than a lane's columns all together.
 #pragma once
 
 #include <type_traits>
@@ -48,7 +49,7 @@ struct Windows {
   // sum + tap * v, where `start` leaves out the sum of 0: only the sign of a zero can differ.
   __device__ __forceinline__ static float add(const float* tap, int i, float v, float sum, bool start) {
     if constexpr (known) {
-      if (start) return Known::tap(i) == 1 ? v : -v;
+      if (start) return Known::tap(i) * v;
       return fmaf(Known::tap(i), v, sum);
     }
     return fmaf(tap[i], v, sum);

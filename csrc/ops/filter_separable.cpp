@@ -21,7 +21,7 @@ bool halves(const Extent& window, const Placement& at, bool valid) {
          !at.normalized;
 }
 
-Fused as_fused(const Separable& p) {
+Fused as_fused(const Separable& p, bool wanted) {
   const Stage stage{.windows = 1, .kh = p.kh, .kw = p.kw, .taps_x = {p.taps_x}, .taps_y = {p.taps_y}};
   return {.in = p.in,
           .out = p.out,
@@ -31,7 +31,8 @@ Fused as_fused(const Separable& p) {
           .border = p.place.border,
           .value = p.place.value,
           .valid = false,
-          .stride = p.place.stride_y};
+          .stride = p.place.stride_y,
+          .wanted = wanted};
 }
 
 // `kernels`: along x, then y, then z where there are three axes.
@@ -67,7 +68,7 @@ Tensor separable(const char* op, const Tensor& input, const std::vector<Tensor>&
                 .place = g.place};
     if (axes == 3) p.taps_z = windows[2].taps;
     const bool asked = halving && (wanted || (place.cuda() && o.algorithm == "auto"));
-    if (asked && run_in_one_launch(op, place, input, as_fused(p), wanted)) return;
+    if (asked && run_in_one_launch(op, place, input, as_fused(p, wanted))) return;
     run_passes(op, place, input, in, axes, p);
   });
 }

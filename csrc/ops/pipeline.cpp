@@ -53,7 +53,8 @@ Tensor Pipeline::run(const std::vector<Stage>& stages, bool fan) {
                 .border = g.place.border,
                 .value = options_.value,
                 .valid = valid,
-                .stride = 1};
+                .stride = 1,
+                .wanted = options_.algorithm == "fused"};
   std::copy(stages.begin(), stages.end(), problem.stages);
   const auto fill = [&](const Image& image, int64_t stride_output) {
     problem.out = image, problem.stride_output = stride_output;
@@ -64,9 +65,7 @@ Tensor Pipeline::run(const std::vector<Stage>& stages, bool fan) {
 }
 
 void Pipeline::compute(const Fused& problem) {
-  if (options_.algorithm != "separable" &&
-      run_in_one_launch(op_, place_, input_, problem, options_.algorithm == "fused"))
-    return;
+  if (options_.algorithm != "separable" && run_in_one_launch(op_, place_, input_, problem)) return;
   run_chain(op_, place_, input_, in_, axes_, problem);
 }
 

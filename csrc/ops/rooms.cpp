@@ -165,7 +165,7 @@ bool is_volume(const Fused& p) {
 
 }  // namespace
 
-bool run_in_one_launch(const char* op, const Place& place, const Tensor& like, const Fused& p, bool wanted) {
+bool run_in_one_launch(const char* op, const Place& place, const Tensor& like, const Fused& p) {
   const bool volume = is_volume(p);
   if (volume && !place.cuda()) return false;
   const char* pinned = pinned_variant();
@@ -173,8 +173,8 @@ bool run_in_one_launch(const char* op, const Place& place, const Tensor& like, c
   const Plan plan =
       place.cuda() ? (cuda_rooms()->*doors.plan_cuda)(p, place.arch(), pinned) : doors.plan_cpu(p, pinned);
   if (plan.variant) run_plan(op, place, like, p, doors, plan);
-  check(plan.variant || !wanted || *pinned == 0, op, "variant '", pinned, "' cannot serve this call");
-  check(plan.variant || !wanted, op, "algorithm 'fused' cannot serve this call: ", plan.why);
+  check(plan.variant || !p.wanted || *pinned == 0, op, "variant '", pinned, "' cannot serve this call");
+  check(plan.variant || !p.wanted, op, "algorithm 'fused' cannot serve this call: ", plan.why);
   return plan.variant != nullptr;
 }
 

@@ -44,6 +44,6 @@ void run(const char* op, const Place& place, const Ladder3d& problem, ladder::Va
 bool run_in_one_launch(const char* op, const Place& place, const Tensor& like, const Separable& problem);
 // The same for a chain; where it is `wanted` (algorithm 'fused'), a room that does not take it makes a refusal. On the
 // CPU there is no room for volumes.
-bool run_in_one_launch(const char* op, const Place& place, const Tensor& like, const Fused& problem, bool wanted);
+bool run_in_one_launch(const char* op, const Place& place, const Tensor& like, const Fused& problem);
 
 }  // namespace torch_conv
