@@ -32,7 +32,7 @@ CALLS = {
     "gaussian_sobel, sigma on the GPU": lambda x, k: torch_conv.gaussian_sobel(
         x, 3, torch.full((2, 2), 1.5, device=x.device)
     ),
-    "structure_tensor": lambda x, k: torch_conv.structure_tensor(x, 5, 1.0),
+    "structure_tensor": lambda x, k: torch_conv.structure_tensor(x, 5, 1.0, algorithm="fused"),
     "thin_edges": lambda x, k: torch_conv.thin_edges(x, 5, 1.0),
     "thin_edges, apart": lambda x, k: torch_conv.thin_edges(x, 5, 1.0, algorithm="separable"),
     "downsample": lambda x, k: torch_conv.gaussian_downsample(x, 5, 1.0),
