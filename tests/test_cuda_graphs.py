@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 import pytest
 import torch
 from strategies import make_image, make_window
@@ -113,6 +115,7 @@ def test_extra_memory(cuda, name):
     image, kernel = make_image((2, 3, 256, 512), device=cuda), make_window((3, 3), device=cuda)
     CALLS[name](image, kernel)
     torch.cuda.synchronize()
+    gc.collect()  # what earlier tests left must not be freed in between
     torch.cuda.reset_peak_memory_stats()
     before = torch.cuda.memory_allocated()
     got = CALLS[name](image, kernel)
