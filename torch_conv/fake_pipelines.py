@@ -21,7 +21,7 @@ def _gradient2d(
     **_: object,
 ) -> Tensor:
     both = mode in ("sobel", "diff")
-    _check_mode("gradient2d", mode, "sobel", "diff", "scharr", "prewitt")
+    _check_word("gradient2d", "mode", mode, _MODES)
     torch._check(
         order == 1 or (order == 2 and both),
         lambda: f"gradient2d: order must be {'1 or 2' if both else '1'} for mode '{mode}', got {order}",
@@ -40,23 +40,6 @@ def _sobel2d(
     **_: object,
 ) -> Tensor:
     return _chain("sobel2d", input, [3, 3], padding, output_dtype)
-
-
-def _gaussian_sobel2d(
-    input: Tensor,
-    kernel_x: Tensor,
-    kernel_y: Tensor,
-    border_type: str = "reflect",
-    *,
-    magnitude: str = "l2",
-    padding: str = "same",
-    output_dtype: torch.dtype | None = None,
-    **_: object,
-) -> Tensor:
-    torch._check(
-        magnitude in ("l1", "l2"), lambda: f"gaussian_sobel2d: magnitude must be 'l1' or 'l2', got '{magnitude}'"
-    )
-    return _smoothed("gaussian_sobel2d", 2, input, [kernel_y, kernel_x], padding, output_dtype)
 
 
 def _separable_sum2d(
@@ -92,93 +75,44 @@ def _separable_sum2d(
     return _chain("separable_sum2d", input, sizes, padding, output_dtype)
 
 
-def _unsharp_mask2d(
-    input: Tensor,
-    kernel_x: Tensor,
-    kernel_y: Tensor,
-    border_type: str = "reflect",
-    *,
-    padding: str = "same",
-    output_dtype: torch.dtype | None = None,
-    **_: object,
-) -> Tensor:
-    return _smoothed("unsharp_mask2d", 0, input, [kernel_y, kernel_x], padding, output_dtype)
+def _smoothing(op: str, lost: int, axes: int = 2, outputs: int = 0, **words: tuple[str, ...]) -> Callable[..., Tensor]:
+    """The fake of a chain with a window of the caller's, whose other stages reach over `lost` more pixels an axis.
+
+    `words` says what arguments that are words may be.
+    """
+    names = ("kernel_x", "kernel_y", "kernel_z")[:axes]
+
+    def fake(
+        input: Tensor,
+        *rows: Tensor | str,
+        padding: str = "same",
+        output_dtype: torch.dtype | None = None,
+        **given: object,
+    ) -> Tensor:
+        kernels = [row for row in rows[:axes] if isinstance(row, Tensor)]
+        refuse_meta(op, input, **dict(zip(names, kernels, strict=True)))
+        for argument, allowed in words.items():
+            _check_word(op, argument, given.get(argument, allowed[0]), allowed)
+        for name, kernel in zip(names, kernels, strict=True):
+            _check_row(op, name, kernel)
+        return _chain(op, input, [k.shape[-1] + lost for k in reversed(kernels)], padding, output_dtype, outputs)
+
+    return fake
 
 
-def _structure_tensor2d(
-    input: Tensor,
-    kernel_x: Tensor,
-    kernel_y: Tensor,
-    border_type: str = "reflect",
-    *,
-    mode: str = "sobel",
-    padding: str = "same",
-    output_dtype: torch.dtype | None = None,
-    **_: object,
-) -> Tensor:
-    _check_mode("structure_tensor2d", mode, "sobel", "diff", "scharr", "prewitt")
-    return _smoothed("structure_tensor2d", 2, input, [kernel_y, kernel_x], padding, output_dtype, 3)
-
-
-def _thin_edges2d(
-    input: Tensor,
-    kernel_x: Tensor,
-    kernel_y: Tensor,
-    border_type: str = "reflect",
-    *,
-    padding: str = "same",
-    output_dtype: torch.dtype | None = None,
-    **_: object,
-) -> Tensor:
-    return _smoothed("thin_edges2d", 4, input, [kernel_y, kernel_x], padding, output_dtype)
-
-
-def _gaussian_gradient3d(
-    input: Tensor,
-    kernel_x: Tensor,
-    kernel_y: Tensor,
-    kernel_z: Tensor,
-    border_type: str = "replicate",
-    *,
-    mode: str = "diff",
-    padding: str = "same",
-    output_dtype: torch.dtype | None = None,
-    **_: object,
-) -> Tensor:
-    _check_mode("gaussian_gradient3d", mode, "diff", "sobel")
-    return _smoothed("gaussian_gradient3d", 2, input, [kernel_z, kernel_y, kernel_x], padding, output_dtype)
-
-
+_MODES = ("sobel", "diff", "scharr", "prewitt")
 _ROWS = ("kernel_x", "kernel_y")
 # The fake of every pipeline, and the names of its windows.
 FAKES: dict[str, tuple[Callable[..., Tensor], tuple[str, ...]]] = {
     "gradient2d": (_gradient2d, ()),
     "sobel2d": (_sobel2d, ()),
-    "gaussian_sobel2d": (_gaussian_sobel2d, _ROWS),
+    "gaussian_sobel2d": (_smoothing("gaussian_sobel2d", 2, magnitude=("l1", "l2")), _ROWS),
     "separable_sum2d": (_separable_sum2d, ("kernels_x", "kernels_y")),
-    "unsharp_mask2d": (_unsharp_mask2d, _ROWS),
-    "structure_tensor2d": (_structure_tensor2d, _ROWS),
-    "thin_edges2d": (_thin_edges2d, _ROWS),
-    "gaussian_gradient3d": (_gaussian_gradient3d, (*_ROWS, "kernel_z")),
+    "unsharp_mask2d": (_smoothing("unsharp_mask2d", 0), _ROWS),
+    "structure_tensor2d": (_smoothing("structure_tensor2d", 2, outputs=3, mode=_MODES), _ROWS),
+    "thin_edges2d": (_smoothing("thin_edges2d", 4), _ROWS),
+    "gaussian_gradient3d": (_smoothing("gaussian_gradient3d", 2, 3, mode=("diff", "sobel")), (*_ROWS, "kernel_z")),
 }
-
-
-def _smoothed(
-    op: str,
-    lost: int,
-    input: Tensor,
-    kernels: list[Tensor],
-    padding: str,
-    output_dtype: torch.dtype | None,
-    outputs: int = 0,
-) -> Tensor:
-    """A chain with a window of the caller's, whose other stages reach over `lost` more pixels along every axis."""
-    names = ("kernel_z", "kernel_y", "kernel_x")[-len(kernels) :]
-    windows = dict(reversed(list(zip(names, kernels, strict=True))))
-    refuse_meta(op, input, **windows)
-    for name, kernel in windows.items():
-        _check_row(op, name, kernel)
-    return _chain(op, input, [k.shape[-1] + lost for k in kernels], padding, output_dtype, outputs)
 
 
 def _chain(
@@ -194,6 +128,6 @@ def _check_row(op: str, name: str, kernel: Tensor) -> None:
     torch._check(k % 2 == 1, lambda: f"{op}: {name} must have an odd number of taps, got {k}")
 
 
-def _check_mode(op: str, mode: str, *modes: str) -> None:
-    names = ", ".join(f"'{m}'" for m in modes[:-1]) + f" or '{modes[-1]}'"
-    torch._check(mode in modes, lambda: f"{op}: mode must be {names}, got '{mode}'")
+def _check_word(op: str, argument: str, word: object, allowed: tuple[str, ...]) -> None:
+    names = ", ".join(f"'{w}'" for w in allowed[:-1]) + f" or '{allowed[-1]}'"
+    torch._check(word in allowed, lambda: f"{op}: {argument} must be {names}, got '{word}'")

@@ -38,6 +38,12 @@ inline bool possible(const Image& x) {
          x.c < (int64_t(1) << 31) && x.n < (int64_t(1) << 31) && encode_tiled() != nullptr;
 }
 
+// Elements that travel as one: a box holds at most 256 elements a side, so narrow pixels go in words of 4 bytes.
+constexpr int pack_of(int bytes) { return bytes >= 4 ? 1 : 4 / bytes; }
+
+// The same in such words.
+inline bool words_possible(const Image& x) { return possible(x) && x.w % pack_of(size_of(x.dtype)) == 0; }
+
 // The same for volumes.
 inline bool volume_possible(const Image& x) {
   const int64_t stride = x.stride_d * size_of(x.dtype);

@@ -212,7 +212,7 @@ __global__ void __launch_bounds__(32 * TileShape::warps, tile_min_blocks<T, K>()
 
   if constexpr (kBulk) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-    constexpr int pack = tile_pack(sizeof(T));
+    constexpr int pack = tma::pack_of(sizeof(T));
     if (threadIdx.x == 0) {
       tma::barrier_init(&barrier);
       tma::barrier_expect(&barrier, shape.shared_bytes(sizeof(T), K));

@@ -27,7 +27,7 @@ inline ParamTaps param_taps(const Direct& p) {
 template <typename T, int K, bool kBulk, bool kAligned>
 void launch_tile(const Direct& p, const Plan& plan, cudaStream_t stream) {
   constexpr TileShape shape = tile_shape(sizeof(T), K);
-  constexpr int pack = tile_pack(sizeof(T));
+  constexpr int pack = tma::pack_of(sizeof(T));
   CUtensorMap map{};
   if (kBulk) map = tma::plane_map(p.in, shape.shared_width() / pack, shape.height() + K - 1, pack);
   allow_shared(direct2d_tile<T, K, kBulk, kAligned>, plan.shared_bytes);

@@ -11,9 +11,6 @@ namespace torch_conv::direct2d {
 // Pixels of one lane: 16 bytes, but 8 for uint8 windows of 5x5 up, whose sums would not fit into the registers.
 constexpr int lane_pixels(int bytes, int k) { return bytes == 1 && k > 3 ? 8 : 16 / bytes; }
 
-// A bulk copy's box holds at most 256 elements a side, so narrow pixels travel in words of 4 bytes.
-constexpr int tile_pack(int bytes) { return bytes >= 4 ? 1 : 4 / bytes; }
-
 // TILE: output rows per warp, and the columns loaded left and right of the tile. One warp covers 32 * lane_pixels
 // columns, four warps lie one above the other.
 struct TileShape {
@@ -57,7 +54,7 @@ inline bool tile_serves(const Direct& p) {
 inline int lead_columns(const Direct& p) { return tma::lead_columns(p.kw, p.place.pad_x, 16 / size_of(p.in.dtype)); }
 
 inline bool tile_tma_serves(const Direct& p, const Arch& arch) {
-  return arch.bulk_copy && tile_serves(p) && tma::possible(p.in) && p.in.w % tile_pack(size_of(p.in.dtype)) == 0;
+  return arch.bulk_copy && tile_serves(p) && tma::words_possible(p.in);
 }
 
 inline bool reg_serves(const Direct& p) {

@@ -33,7 +33,6 @@ struct Args {
   int h, w, rows_out, columns_out;
   int first;  // the image's pixel under output (0, 0)
   TileOrder order;
-  bool extends;        // blocks at an edge extend their box by `extend` rows and columns
   int extend, margin;  // see Edges in plan.h
   Border border;
   float value, number;
@@ -87,12 +86,7 @@ __device__ void run_stages(const Args& a, const Source& in, int channels, Rect p
   constexpr int K = Stage::K, R = K / 2;
   constexpr bool kLast = sizeof...(Later) == 0;
   Rect rect = piece.grown(kReach<Later...>);
-  constexpr bool kNextReadsZeros = [] {
-    bool reads = false, first = true;
-    ((reads |= first && Later::reads_zeros_outside, first = false), ...);
-    return reads;
-  }();
-  if (a.border != Border::circular || kNextReadsZeros) rect = rect.inside(a.h, a.w);
+  if (a.border != Border::circular || kFirstReadsZeros<Later...>) rect = rect.inside(a.h, a.w);
 
   float* sums = memory;
   const Rect under{rect.y0 - R, rect.x0, rect.y1 + R, rect.x1};
@@ -194,9 +188,8 @@ __device__ __forceinline__ void mend_edges(const Args& a, const TapsOf<P>& taps,
                       : i == 2 ? Rect{top, area.x0, bottom, left}
                                : Rect{top, right, bottom, area.x1};
     for (int y = part.y0; y < part.y1 && part.x0 < part.x1; y += kPiece)
-      for (int x = part.x0; x < part.x1; x += kPiece) {
+      for (int x = part.x0; x < part.x1; x += kPiece)
         Mend<P, T, O>::piece(a, taps, plane, out, memory, {y, x, min(y + kPiece, part.y1), min(x + kPiece, part.x1)});
-      }
   }
 }
 

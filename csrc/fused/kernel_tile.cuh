@@ -85,7 +85,7 @@ __global__ void __launch_bounds__(32 * TileShape::warps, tile_shape<P>(sizeof(T)
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   __shared__ uint64_t arrived;
   if (a.bulk) {
-    constexpr int pack = tile_pack(sizeof(T));
+    constexpr int pack = tma::pack_of(sizeof(T));
     if (threadIdx.x == 0) {
       tma::barrier_init(&arrived);
       tma::barrier_expect(&arrived, S.box_bytes(sizeof(T)));
@@ -101,7 +101,7 @@ __global__ void __launch_bounds__(32 * TileShape::warps, tile_shape<P>(sizeof(T)
 
   const Rect area = Rect{y0, x0, y0 + S.height(), x0 + S.width()}.inside(a.h, a.w);
   // All that the stages read, as far as `extend` pixels from the image; a bulk copy's zeros are a border of 0.
-  if (a.extends && near_edge(a, area, S.reach) && !(a.bulk && a.border == Border::constant && a.value == 0)) {
+  if (a.extend > 0 && near_edge(a, area, S.reach) && !(a.bulk && a.border == Border::constant && a.value == 0)) {
     const Rect read = area.grown(S.reach), image = Rect{0, 0, a.h, a.w}.grown(a.extend);
     const BoxPart part{max(read.y0, image.y0) - by, min(read.y1, image.y1) - by, max(read.x0, image.x0) - bx,
                        min(read.x1, image.x1) - bx};
@@ -139,7 +139,7 @@ __global__ void __launch_bounds__(32 * TileShape::warps, tile_shape<P>(sizeof(T)
     };
     // Later stages of a block at an edge go through code of their own.
     if constexpr (P::extends_rows)
-      if (a.extends && a.margin == 0 && near_edge(a, area, S.reach)) return stream.template operator()<true>();
+      if (a.extend > 0 && a.margin == 0 && near_edge(a, area, S.reach)) return stream.template operator()<true>();
     stream.template operator()<false>();
   }
   if (a.margin > 0 && near_edge(a, area, a.margin)) {

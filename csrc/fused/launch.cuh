@@ -27,7 +27,6 @@ Args args_of(const Fused& p, const Plan& plan) {
           .columns_out = int(p.out.w),
           .first = p.valid ? P::reach : 0,
           .order = TileOrder::of(ceil_div(p.in.w, plan.tile_w), ceil_div(p.in.h, plan.tile_h), p.in.c),
-          .extends = edge.extends,
           .extend = edge.extend,
           .margin = edge.margin,
           .border = p.border,
@@ -46,7 +45,7 @@ TapsOf<P> taps_of(const Fused& p) {
 template <class P, typename T, typename O, bool kAligned>
 void launch_tile(const Fused& p, const Plan& plan, cudaStream_t stream) {
   constexpr TileShape S = tile_shape<P>(sizeof(T));
-  constexpr int pack = tile_pack(sizeof(T));
+  constexpr int pack = tma::pack_of(sizeof(T));
   const Args args = args_of<P>(p, plan);
   CUtensorMap map{};
   if (args.bulk) map = tma::plane_map(p.in, S.pitch() / pack, S.box_h(), pack);

@@ -51,6 +51,14 @@ struct Pipeline {
     return p.count == count && p.stride == stride && (fits<Stages>(*s++) && ...);
   }
 
+  // Calls f with this pipeline if it is what the problem asks for; false if it is not.
+  template <class F>
+  static bool with(const Fused& p, const F& f) {
+    if (!matches(p)) return false;
+    f(Pipeline{});
+    return true;
+  }
+
   // The taps that stages read at run time, one stage after another.
   static void copy_taps(const Fused& p, float* to) {
     const Stage* s = p.stages;
@@ -82,24 +90,14 @@ struct Pipeline {
   }
 };
 
-template <class... P>
+// Pipelines, and lists of them.
+template <class... Members>
 struct List {
-  // Calls f(P{}) with the pipeline that the problem asks for; false if there is none.
+  // As Pipeline::with, with the first that matches.
   template <class F>
-  static bool with(const Fused& p, F f) {
-    return ((P::matches(p) && (f(P{}), true)) || ...);
+  static bool with(const Fused& p, const F& f) {
+    return (Members::with(p, f) || ...);
   }
-};
-
-template <class... Lists>
-struct Joined;
-template <class... P>
-struct Joined<List<P...>> {
-  using type = List<P...>;
-};
-template <class... P, class... Q, class... Rest>
-struct Joined<List<P...>, List<Q...>, Rest...> {
-  using type = typename Joined<List<P..., Q...>, Rest...>::type;
 };
 
 // One window, and several of what it made; K is its size.
@@ -120,9 +118,9 @@ using ThinEdges = List<Pipeline<Windows<K, 1, Point::each>, Windows<3, 2, Point:
 template <int... K>
 using Downsampled = List<Pipeline<Windows<K, 1, Point::each, NotKnown, false, 2>>...>;
 
-using Compiled = typename Joined<                                                                        //
-    Gradients<3>, SecondOrder<3, 5>, List<Pipeline<Windows<3, 2, Point::l2>>>,                           //
-    GaussianSobel<Point::l1, 3, 5, 7>, GaussianSobel<Point::l2, 3, 5, 7>, Sums<3, 5, 7, 9, 11, 13, 15>,  //
-    Sharpened<3, 5, 7, 9, 11, 13, 15>, StructureTensor<3, 5, 7, 9>, ThinEdges<3, 5, 7>, Downsampled<3, 5, 7>>::type;
+using Compiled = List<  //
+    Gradients<3>, SecondOrder<3, 5>, Pipeline<Windows<3, 2, Point::l2>>, GaussianSobel<Point::l1, 3, 5, 7>,
+    GaussianSobel<Point::l2, 3, 5, 7>, Sums<3, 5, 7, 9, 11, 13, 15>, Sharpened<3, 5, 7, 9, 11, 13, 15>,
+    StructureTensor<3, 5, 7, 9>, ThinEdges<3, 5, 7>, Downsampled<3, 5, 7>>;
 
 }  // namespace torch_conv::fused

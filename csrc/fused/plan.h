@@ -73,9 +73,6 @@ constexpr int shared_bytes(int bytes) {
   return std::max(box, edge_bytes<P>(edge_piece<P>(box)));
 }
 
-// A bulk copy's box holds at most 256 elements a side, so narrow pixels travel in words of 4 bytes.
-constexpr int tile_pack(int bytes) { return bytes >= 4 ? 1 : 4 / bytes; }
-
 inline bool element_types(const Fused& p) {
   const Dtype in = p.in.dtype, out = p.out.dtype;
   if (in == Dtype::u8 && out == Dtype::f32) return true;
@@ -90,16 +87,11 @@ inline bool shared_host_taps(const Fused& p) {
   return true;
 }
 
-inline bool bulk_serves(const Fused& p, const Arch& arch) {
-  return arch.bulk_copy && tma::possible(p.in) && p.in.w % tile_pack(size_of(p.in.dtype)) == 0;
-}
-
 // How the image's border is met. The box is extended by the policy where that is made of elements: `extend` rows and
 // columns of it, as far as the first stage looks, or all stages, where filtering commutes with the extension. What
 // later stages read beyond the image is in the registers, unless the image is smaller than their reach. Else pixels
 // nearer than `margin` to an edge, whose windows hang over it, are computed again.
 struct Edges {
-  bool extends;
   int extend, margin;
 };
 
@@ -107,12 +99,12 @@ template <class P>
 Edges edges(const Fused& p) {
   const bool elements = p.border != Border::skip && p.border != Border::zero_output &&
                         (p.border != Border::constant || holds(p.in.dtype, p.value));
-  if (p.valid) return {false, 0, 0};
-  if (!elements) return {false, 0, P::reach};
+  if (p.valid) return {0, 0};
+  if (!elements) return {0, P::reach};
   const bool tiny = p.in.h <= P::reach || p.in.w <= P::reach;
-  if (p.border == Border::circular && !P::thins) return {true, P::reach, 0};
-  if (!P::extends_rows || tiny) return {true, P::first_radius, P::reach - P::first_radius};
-  return {true, p.border == Border::circular ? P::reach : P::first_radius, 0};
+  if (p.border == Border::circular && !P::thins) return {P::reach, 0};
+  if (!P::extends_rows || tiny) return {P::first_radius, P::reach - P::first_radius};
+  return {p.border == Border::circular ? P::reach : P::first_radius, 0};
 }
 
 // Rows of results that start on a word of so many and end on one.
@@ -139,10 +131,12 @@ inline Plan plan(const Fused& p, const Arch& arch, const char* pinned) {
   if (numbers > 1) plan.why = "it takes a number for one stage";
   if (*plan.why) return plan;
   const auto chosen = [&](const char* name) { return *pinned == 0 || std::strcmp(pinned, name) == 0; };
-  const bool bulk = bulk_serves(p, arch) && chosen("tile_tma");
+  const bool bulk = arch.bulk_copy && tma::words_possible(p.in) && chosen("tile_tma");
+  bool mends = false;
   const bool compiled = Compiled::with(p, [&](auto pipeline) {
     using P = decltype(pipeline);
     const int bytes = size_of(p.in.dtype);
+    mends = P::count > 1 && !P::extends_rows;
     if (bulk || chosen("tile")) {
       const TileShape shape = tile_shape<P>(bytes);
       plan.variant = bulk ? "tile_tma" : "tile";
@@ -161,7 +155,6 @@ inline Plan plan(const Fused& p, const Arch& arch, const char* pinned) {
   if (!compiled) plan.why = "no pipeline of these windows is compiled";
   // Edges that are computed again take a block three times as long, which few blocks do not hide (structure tensor 5 on
   // one NVIDIA H200, one launch against filters one by one: 1024^2 40 and 33 us, 2048^2 49 and 98).
-  const bool mends = p.count > 1 && p.stages[p.count - 1].kh > 3;
   if (plan.variant && mends && !p.wanted && *pinned == 0 && plan.blocks < 4 * arch.multiprocessors) {
     plan.variant = nullptr;
     plan.why = "filters one by one are faster on small images";

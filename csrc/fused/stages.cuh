@@ -147,6 +147,12 @@ struct FirstOf<Stage, Later...> {
 template <class... Stages>
 using First = typename FirstOf<Stages...>::type;
 
+// Does the first of these stages, if there is one, read zeros outside of the image?
+template <class...>
+constexpr bool kFirstReadsZeros = false;
+template <class Stage, class... Later>
+constexpr bool kFirstReadsZeros<Stage, Later...> = Stage::reads_zeros_outside;
+
 // Every lane's `Out` columns, and `R` more on either side from the lanes beside it, which at the warp's ends are not
 // right: those lanes' outputs are not stored. The first `kWide` channels only.
 template <int R, int kWide, int C, int Out>

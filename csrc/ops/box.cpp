@@ -38,7 +38,7 @@ Separable as_separable(const Box& p, std::vector<float>& taps, bool cuda, bool v
 
 // Sums of whole numbers below 2^24 stand in float32 as they are, others of integers need float64; floats take float32.
 Dtype sums_dtype(const Box& p) {
-  if (!is_integer(p.in.dtype)) return p.in.dtype == Dtype::f64 ? Dtype::f64 : Dtype::f32;
+  if (!is_integer(p.in.dtype)) return accumulation_dtype(p.in.dtype);
   double largest = p.in.dtype == Dtype::u8 ? 255 : 65535;
   if (p.place.border == Border::constant) {
     if (p.place.value != std::rint(p.place.value)) return Dtype::f64;

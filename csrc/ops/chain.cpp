@@ -2,6 +2,7 @@
 
 #include "ops/passes.h"
 #include "ops/volumes.h"
+#include "ops/windows.h"
 
 namespace torch_conv {
 
@@ -16,12 +17,7 @@ struct Channels {
 class Chain {
  public:
   Chain(const char* op, const Place& place, const Tensor& input, int axes, const Fused& p)
-      : op_(op),
-        place_(place),
-        input_(input),
-        axes_(axes),
-        p_(p),
-        sums_(accumulation_type(p.in.dtype) == ScalarType::Double ? Dtype::f64 : Dtype::f32) {}
+      : op_(op), place_(place), input_(input), axes_(axes), p_(p), sums_(accumulation_dtype(p.in.dtype)) {}
 
   void run(const ImageView& in) {
     Channels read{{in}};
@@ -128,12 +124,8 @@ class Chain {
     const Channels whole = scratch(1, read.views[0], {from.d, from.h, from.w});
     torch_conv::run(op_, place_, input_, combine(stage, read, whole));
     const int64_t y = p_.valid ? stage.kh / 2 : 0, x = p_.valid ? stage.kw / 2 : 0;
-    static constexpr double one = 1;
-    static constexpr float narrow_one = 1;
-    const void* tap = sums_ == Dtype::f64 ? static_cast<const void*>(&one) : &narrow_one;
     Stage copy{.windows = 1, .kh = 1, .kw = 1};
-    copy.taps_x[0] = copy.taps_y[0] =
-        Taps{.data = tap, .on_host = place_.cuda(), .stride_n = 0, .stride_c = 0, .stride_ci = 0};
+    copy.taps_x[0] = copy.taps_y[0] = one_tap(sums_, place_.cuda());
     const Image part = cut(whole.views[0].image, {y, from.h - y}, {x, from.w - x});
     torch_conv::run(op_, place_, input_, window(copy, 0, part, made.views[0].image, stride));
   }

@@ -38,6 +38,7 @@ ScalarType scalar_type_of(Dtype dtype);
 inline ScalarType accumulation_type(Dtype image) {
   return image == Dtype::f64 ? ScalarType::Double : ScalarType::Float;
 }
+inline Dtype accumulation_dtype(Dtype image) { return image == Dtype::f64 ? Dtype::f64 : Dtype::f32; }
 
 Border border_of(const char* op, const std::string& name);
 bool is_valid_padding(const char* op, const std::string& padding);  // 'valid' true, 'same' false, else refused

@@ -1,6 +1,7 @@
 #include "ops/passes.h"
 
 #include "ops/volumes.h"
+#include "ops/windows.h"
 
 namespace torch_conv {
 
@@ -41,7 +42,7 @@ void in_two_passes(const char* op, const Place& place, const Tensor& input, Imag
   }
   const Tensor scratch = empty_result(in.tensor, resized(in.tensor, {.d = p.in.d, .h = p.out.h, .w = p.out.w}, 3), 3,
                                       accumulation_type(p.in.dtype));
-  const Image planes = *merge_leading(scratch, p.in.dtype == Dtype::f64 ? Dtype::f64 : Dtype::f32, 3);
+  const Image planes = *merge_leading(scratch, accumulation_dtype(p.in.dtype), 3);
   const bool own_samples = p.taps_x.stride_n || p.taps_y.stride_n;
   const bool own_channels = p.taps_x.stride_c || p.taps_y.stride_c;
   for_each_plane(p.in, planes, own_samples, own_channels, [&](const Image& from, const Image& to, int64_t n) {
@@ -71,10 +72,7 @@ void in_two_passes(const char* op, const Place& place, const Tensor& input, Imag
   const Placement& s = p.place;
   const Range y = outputs_inside(rows, p.kh, s.pad_y, s.stride_y, s.dilation_y, p.in.h);
   const Range x = outputs_inside(columns, p.kw, s.pad_x, s.stride_x, s.dilation_x, p.in.w);
-  const double one = 1;
-  const float one_float = 1;
-  Taps keep{.data = &one_float, .on_host = place.cuda(), .stride_n = 0, .stride_c = 0, .stride_ci = 0};
-  if (p.in.dtype == Dtype::f64) keep.data = &one;
+  const Taps keep = one_tap(accumulation_dtype(p.in.dtype), place.cuda());
   depth(y, x, p.taps_z, p.kd, along_z);
   const Placement still{.pad_y = 0, .pad_x = 0};
   depth({0, y.begin}, columns, keep, 1, still);

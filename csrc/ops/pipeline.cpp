@@ -33,8 +33,7 @@ Stage Pipeline::window(const std::vector<Tensor>& kernels, std::array<const char
 }
 
 Stage Pipeline::derivative(const Derivatives& windows, Point point, double number) const {
-  const Dtype sums = in_.image.dtype == Dtype::f64 ? Dtype::f64 : Dtype::f32;
-  return windows.stage(sums, place_.cuda(), point, number);
+  return windows.stage(accumulation_dtype(in_.image.dtype), place_.cuda(), point, number);
 }
 
 Tensor Pipeline::run(const std::vector<Stage>& stages, bool fan) {

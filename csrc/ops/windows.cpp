@@ -122,6 +122,13 @@ Window prepare_weight(const Tensor& weight, const Image& image) {
           size};
 }
 
+Taps one_tap(Dtype sums, bool on_host) {
+  static constexpr double one = 1;
+  static constexpr float narrow_one = 1;
+  const void* data = sums == Dtype::f64 ? static_cast<const void*>(&one) : &narrow_one;
+  return {.data = data, .on_host = on_host, .stride_n = 0, .stride_c = 0, .stride_ci = 0};
+}
+
 void upload_large(Window& window, const Tensor& input, void* stream) {
   const int64_t bytes = window.tensor.numel() * int64_t(window.tensor.element_size());
   if (!window.taps.on_host || bytes <= kInlineTapBytes) return;

@@ -24,6 +24,9 @@ Window prepare_window(const char* op, const char* argument, const Tensor& kernel
 // A convolution's weight (C_out, C_in / groups, [kD,] kH, kW).
 Window prepare_weight(const Tensor& weight, const Image& image);
 
+// One tap of 1 for all samples and channels, for sums of a dtype.
+Taps one_tap(Dtype sums, bool on_host);
+
 // Moves host taps that are too large for a kernel's parameters to the images' device, on `stream`.
 void upload_large(Window& window, const Tensor& input, void* stream);
 
