@@ -33,6 +33,11 @@ inline Sizes strides_of(const Tensor& t) {
 Tensor empty_strided(const Tensor& like, const Sizes& sizes, const Sizes& strides, ScalarType dtype);
 Tensor empty_contiguous(const Tensor& like, const Sizes& sizes, ScalarType dtype);
 
+inline Tensor narrow(const Tensor& t, int64_t dim, int64_t begin, int64_t size) {
+  Tensor handle = t;  // torch's own takes no const one
+  return torch::stable::narrow(handle, dim, begin, size);
+}
+
 // Calls an ATen operator with one result; arguments must have exactly the schema's types.
 template <typename... Args>
 Tensor call_aten(const char* name, const char* overload, const Args&... args) {

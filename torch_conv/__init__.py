@@ -12,9 +12,19 @@ _library.load()  # registers torch.ops.torch_conv, which everything below binds
 from torch_conv import autograd, fake, functional, kernels, reference  # noqa: E402
 from torch_conv._explain import explain  # noqa: E402
 from torch_conv.functional import *  # noqa: E402, F403
+from torch_conv.split import SplitTensor, split  # noqa: E402
 
 autograd.register()
 fake.register()
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "explain", "functional", "kernels", "reference", *functional.__all__]
+__all__ = [
+    "SplitTensor",
+    "__version__",
+    "explain",
+    "functional",
+    "kernels",
+    "reference",
+    "split",
+    *functional.__all__,
+]

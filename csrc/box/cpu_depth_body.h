@@ -88,7 +88,7 @@ class DepthStrips {
   DepthStrips(const BoxDepth& p, int64_t pixel) : p_(p), pixel_(pixel), sums_(p, pixel), out_(p.out, pixel) {
     counts_.resize(p.out.w * pixel);
     for (int64_t e = 0; e < int64_t(counts_.size()); ++e)
-      counts_[e] = double(overlap(e / pixel - p.place.pad_x, p.kw, p.sums.w));
+      counts_[e] = double(overlap(e / pixel - p.place.pad_x, p.kw, p.plane_w));
   }
 
   // The outputs z * y of one channel (or of all, side by side).
@@ -148,7 +148,7 @@ class DepthStrips {
     const bool whole = whole_;
     if (place.normalized) {
       const double* __restrict counts = counts_.data();
-      const double rows = double(planes * overlap(y - place.pad_y, p_.kh, p_.sums.h));
+      const double rows = double(planes * overlap(y - place.pad_y, p_.kh, p_.plane_h));
       for (int64_t e = 0; e < length; ++e) {
         const double inside = rows * counts[e];
         const A mean = box::mean_of<A>(sums[e], inside, whole);

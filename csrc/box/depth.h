@@ -71,7 +71,7 @@ inline Plan make_depth_plan(const BoxDepth& p, const Arch& arch) {
   plan.bytes = double(p.sums.n * p.sums.c * p.sums.d * p.sums.h * p.sums.w) * size_of(p.sums.dtype) +
                double(elements) * size_of(p.out.dtype);
   plan.flops = 2.0 * double(elements);
-  if (std::max({p.sums.d, p.out.d, p.kd, p.kh, p.kw, p.sums.h, p.sums.w}) >= limit) return plan;
+  if (std::max({p.sums.d, p.out.d, p.kd, p.kh, p.kw, p.sums.h, p.sums.w, p.plane_h, p.plane_w}) >= limit) return plan;
   const DepthRuns runs = depth_runs(p);
   plan.variant = "depth";
   plan.why = "running sums along z: the cost does not grow with the window";

@@ -32,7 +32,8 @@ struct DepthArgs {
   int64_t out_w;
   int64_t length, interleaved, columns;  // columns: threads of a plane
   unsigned column_blocks, chunks, channels;
-  int d, h, w;
+  int d, w;              // of the sums
+  int plane_h, plane_w;  // of the volume that was summed
   int kd, kh, kw, pad_z, pad_y, pad_x, chunk;
   double outside, scale, area;
   Border border;
@@ -96,8 +97,8 @@ __device__ __forceinline__ double depth_output(const DepthArgs& a, double total,
     if (!fits) return 0;
     if (a.finish == Finish::mean) {
       const int64_t pixel = row * a.w + at / a.interleaved;
-      area = double(int64_t(overlap(z - a.pad_z, a.kd, a.d)) * overlap(int(pixel / a.w) - a.pad_y, a.kh, a.h) *
-                    overlap(int(pixel % a.w) - a.pad_x, a.kw, a.w));
+      area = double(int64_t(overlap(z - a.pad_z, a.kd, a.d)) * overlap(int(pixel / a.w) - a.pad_y, a.kh, a.plane_h) *
+                    overlap(int(pixel % a.w) - a.pad_x, a.kw, a.plane_w));
       return area == 0 ? 0 : mean_of<double>(total, area, a.whole);
     }
     return area == 0 ? total * a.scale : mean_of<double>(total, area, a.whole);

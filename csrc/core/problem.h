@@ -70,6 +70,10 @@ struct Direct {
   Placement place;
   int64_t groups;
   const void* bias;  // one per output channel, on the images' device, or null
+  // Where `in` is one shard of an image cut along h: the rows before and after it, in memory that kernels on this
+  // device may read; without data where the image ends. Only rooms on CUDA read them.
+  Image above{}, below{};
+  bool has_neighbours() const { return above.data || below.data; }
   bool one_window() const { return taps.stride_n == 0 && taps.stride_c == 0; }
 };
 
@@ -102,7 +106,8 @@ struct BoxDepth {
   Dtype source;  // of the volume that was summed
   int64_t kd, kh, kw;
   double scale, outside;
-  Placement place;  // along y and x too: Border::skip counts by it
+  Placement place;          // along y and x too: Border::skip counts by it
+  int64_t plane_h, plane_w;  // of the volume that was summed
 };
 
 // What makes the outputs of a stage of its windows' sums s0, s1, ... (in the accumulation dtype, in this order of

@@ -92,6 +92,13 @@ void run_cpu(const Ladder3d& p, Variant3d variant);  // float64 sums: the ladder
 void run_cuda(const Ladder3d& p, Variant3d variant, void* stream);
 }  // namespace ladder
 
+// Rows of an image in equal blocks of memory: one run of bytes in each.
+struct RowBlocks {
+  int device;
+  void* data;
+  int64_t pitch;  // bytes from one block to the next
+};
+
 // The CUDA side of every room, on the device and stream that `enter` made current.
 struct CudaRooms {
   // Makes `device` current until leave(); returns torch's current stream on it.
@@ -101,6 +108,17 @@ struct CudaRooms {
   // Copies host taps into device memory on `stream` through kernel parameters: no synchronisation,
   // the host memory may be freed at once, capturable in a CUDA graph.
   void (*upload)(const void* host, void* device, int64_t bytes, void* stream);
+
+  // Marks what `stream` of `device` has queued so far, for other streams to wait for: the event is the calling
+  // thread's, and is used again after a few more of the device.
+  void* (*record)(int device, void* stream);
+  void (*wait)(int device, void* stream, void* event);
+  // A stream for copies that overlap the current one.
+  void* (*side_stream)(int device);
+  // May kernels on `device` read `memory`, which lies on `other`?
+  bool (*can_read)(int device, int other, const void* memory);
+  // `count` blocks of `bytes` each, from any device to any.
+  void (*copy_blocks)(const RowBlocks& to, const RowBlocks& from, int64_t bytes, int64_t count, void* stream);
 
   Plan (*direct2d_plan)(const Direct&, const Arch&, const char* variant);
   void (*direct2d_run)(const Direct&, const Plan&, void* scratch, void* stream);

@@ -3,6 +3,7 @@
 
 #include "ops/filters.h"
 #include "ops/rooms.h"
+#include "ops/split.h"
 #include "ops/volumes.h"
 
 namespace torch_conv {
@@ -74,7 +75,9 @@ void planes_then_depth(const char* op, const Place& place, const Tensor& input, 
                .kw = p.kw,
                .scale = means ? 1 / double(p.kd) : p.scale,
                .outside = means ? p.place.value : p.place.value * area,
-               .place = p.place});
+               .place = p.place,
+           .plane_h = p.in.h,
+           .plane_w = p.in.w});
 }
 
 Tensor box(const char* op, int axes, const Tensor& input, const Sizes& kernel_size, const FilterOptions& o,
@@ -141,8 +144,10 @@ void box3d_out_op(Tensor input, Sizes kernel_size, std::string border_type, bool
 
 void register_operators(torch::stable::detail::StableLibrary& m) {
   m.impl("box2d", TORCH_BOX(&box2d_op));
+  m.impl("box2d_split", TORCH_BOX((&Split<"box2d", 2, 1, box2d_op>::run)));
   m.impl("box2d_out", TORCH_BOX(&box2d_out_op));
   m.impl("box3d", TORCH_BOX(&box3d_op));
+  m.impl("box3d_split", TORCH_BOX((&Split<"box3d", 3, 1, box3d_op>::run)));
   m.impl("box3d_out", TORCH_BOX(&box3d_out_op));
 }
 

@@ -1,5 +1,7 @@
 // conv1d, conv2d and conv3d: what this project's kernels serve, and what is handed to torch.
+#include "ops/part.h"
 #include "ops/rooms.h"
+#include "ops/split.h"
 #include "ops/windows.h"
 
 namespace torch_conv {
@@ -48,23 +50,48 @@ Pads pads_of(const char* op, const ConvOptions& o, int axis, int64_t k) {
   return {total / 2, total - total / 2};
 }
 
-// `input` and `weight` with every spatial axis; the dense case, in torch's own operators.
+Tensor call_torch(const Tensor& input, const Tensor& weight, const std::optional<Tensor>& bias, const ConvOptions& o,
+                  const Sizes& padding) {
+  const std::string name = "aten::conv" + std::to_string(weight.dim() - 2) + "d";
+  return call_aten(name.c_str(), "", input, weight, bias, o.stride, padding, o.dilation, o.groups);
+}
+
+// `pads` of every axis around the input, as padding_mode says; the axes in torch's order, last first.
+Tensor padded(const Tensor& input, const std::vector<Pads>& pads, const ConvOptions& o) {
+  Sizes flat;
+  for (size_t axis = pads.size(); axis-- > 0;) flat.insert(flat.end(), {pads[axis].before, pads[axis].after});
+  return torch::stable::pad(input, flat, o.padding_mode == "zeros" ? "constant" : o.padding_mode);
+}
+
+// The dense case, in torch's own operators.
 Tensor dense(const char* op, const Tensor& input, const Tensor& weight, const std::optional<Tensor>& bias,
              const ConvOptions& o) {
   const int axes = int(weight.dim()) - 2;
   if (explain_note(op, "handed to torch")) return empty_contiguous(input, {0}, input.scalar_type());
-  const std::string name = std::string("aten::conv") + std::to_string(axes) + "d";
   if (o.padding_mode == "zeros") {
-    if (o.word) return call_aten(name.c_str(), "padding", input, weight, bias, o.stride, *o.word, o.dilation, o.groups);
-    return call_aten(name.c_str(), "", input, weight, bias, o.stride, o.padding, o.dilation, o.groups);
+    if (!o.word) return call_torch(input, weight, bias, o, o.padding);
+    const std::string name = "aten::conv" + std::to_string(axes) + "d";
+    return call_aten(name.c_str(), "padding", input, weight, bias, o.stride, *o.word, o.dilation, o.groups);
   }
-  Sizes pads;  // last axis first
-  for (int axis = axes - 1; axis >= 0; --axis) {
-    const Pads p = pads_of(op, o, axis, weight.size(2 + axis));
-    pads.insert(pads.end(), {p.before, p.after});
-  }
-  const Tensor padded = torch::stable::pad(input, pads, o.padding_mode);
-  return call_aten(name.c_str(), "", padded, weight, bias, o.stride, Sizes(axes, 0), o.dilation, o.groups);
+  std::vector<Pads> pads;
+  for (int axis = 0; axis < axes; ++axis) pads.push_back(pads_of(op, o, axis, weight.size(2 + axis)));
+  return call_torch(padded(input, pads, o), weight, bias, o, Sizes(axes, 0));
+}
+
+// The same for a part of the outputs along one axis.
+Tensor dense_part(const char* op, const Tensor& input, const Tensor& weight, const std::optional<Tensor>& bias,
+                  const ConvOptions& o, const Part& part) {
+  const int axes = int(weight.dim()) - 2, axis = part.axis - (kAxes - axes);
+  if (explain_note(op, "handed to torch")) return part.result;
+  std::vector<Pads> pads;
+  for (int i = 0; i < axes; ++i) pads.push_back(pads_of(op, o, i, weight.size(2 + i)));
+  const int64_t dim = input.dim() - axes + axis;
+  const int64_t read = (part.out - 1) * o.stride[axis] + o.dilation[axis] * (weight.size(2 + axis) - 1) + 1;
+  pads[axis] = {part.pad, std::max<int64_t>(0, read - part.pad - input.size(dim))};
+  Tensor result = part.result;
+  const Tensor extended = narrow(padded(input, pads, o), dim, 0, read);
+  torch::stable::copy_(result, call_torch(extended, weight, bias, o, Sizes(axes, 0)));
+  return result;
 }
 
 void check_same_dtype(const char* op, const char* argument, const Tensor& t, const Tensor& input) {
@@ -113,62 +140,77 @@ void check_conv(const char* op, const Tensor& input, const Tensor& weight, const
 // A 1-D convolution is a 2-D one on images of height 1.
 Tensor with_height(const Tensor& t) { return torch::stable::unsqueeze(t, t.dim() - 1); }
 
+Sizes without_height(Sizes sizes) {
+  sizes.erase(sizes.end() - 2);
+  return sizes;
+}
+
 Tensor conv(const char* op, const Tensor& input, const Tensor& weight, const std::optional<Tensor>& bias, ConvOptions o,
             int axes) {
   static constexpr const char* algorithms[] = {"auto", "direct", "torch"};
   check_algorithm(op, o.algorithm, algorithms);
   check_conv(op, input, weight, bias, o, axes);
   const Border border = padding_border(op, o.padding_mode);
+  const int spatial = std::max(axes, 2);
   const bool here = served_here(input, weight, o.groups);
   check(here || o.algorithm != "direct", op,
         "algorithm 'direct' serves depthwise and few-channel floating-point convolutions only");
-  if (!here || o.algorithm == "torch") return dense(op, input, weight, bias, o);
+  const bool torchs = !here || o.algorithm == "torch";
+  if (torchs && !current_part() && !current_probe()) return dense(op, input, weight, bias, o);
 
-  const int spatial = std::max(axes, 2);
-  const Tensor images = axes == 1 ? with_height(input) : input;
-  const ImageView in = view_input(op, images, spatial);
-  const Tensor windows = axes == 1 ? with_height(weight) : weight;
-  const Window window = prepare_weight(windows, in.image);
-  if (axes == 1) {
-    o.stride.insert(o.stride.begin(), 1);
-    o.dilation.insert(o.dilation.begin(), 1);
-    o.padding.insert(o.padding.begin(), 0);
-  }
-  Placement p{.pad_y = 0, .pad_x = 0, .border = border};
-  Extent reach{.h = 1, .w = 1}, padded{.h = 1, .w = 1}, out{.h = 1, .w = 1};
-  const auto place_axis = [&](int i, int64_t n, int64_t k, int64_t& pad, int64_t& stride, int64_t& dilation,
-                              int64_t Extent::*axis) {
+  Geometry g{.place = {.pad_y = 0, .pad_x = 0, .border = border}, .out = {.h = 1, .w = 1}};
+  Placement& p = g.place;
+  Extent reach{.h = 1, .w = 1}, padded{.h = 1, .w = 1};
+  AxisReach along[kAxes];
+  const auto place_axis = [&](int from_end, int64_t& pad, int64_t& stride, int64_t& dilation, int64_t Extent::*axis) {
+    if (from_end > axes) return;
+    const int i = axes - from_end;
+    const int64_t k = weight.size(2 + i);
     const Pads pads = pads_of(op, o, i, k);
     pad = pads.before, stride = o.stride[i], dilation = o.dilation[i];
     reach.*axis = dilation * (k - 1) + 1;
-    padded.*axis = n + pads.before + pads.after;
-    out.*axis = (padded.*axis - reach.*axis) / stride + 1;
+    padded.*axis = input.size(input.dim() - from_end) + pads.before + pads.after;
+    g.out.*axis = (padded.*axis - reach.*axis) / stride + 1;
+    along[kAxes - from_end] = {pad, reach.*axis, stride, (reach.*axis - 1) / 2 - pad, g.out.*axis};
   };
-  if (spatial == 3) place_axis(0, in.image.d, window.size.d, p.pad_z, p.stride_z, p.dilation_z, &Extent::d);
-  place_axis(spatial - 2, in.image.h, window.size.h, p.pad_y, p.stride_y, p.dilation_y, &Extent::h);
-  place_axis(spatial - 1, in.image.w, window.size.w, p.pad_x, p.stride_x, p.dilation_x, &Extent::w);
+  place_axis(3, p.pad_z, p.stride_z, p.dilation_z, &Extent::d);
+  place_axis(2, p.pad_y, p.stride_y, p.dilation_y, &Extent::h);
+  place_axis(1, p.pad_x, p.stride_x, p.dilation_x, &Extent::w);
   check(reach.d <= padded.d && reach.h <= padded.h && reach.w <= padded.w, op, "a window of ",
         extent_text(reach, spatial), " does not fit into the padded ", axes == 3 ? "volume of " : "image of ",
         extent_text(padded, spatial));
+  settle(g, along);
+
+  const Tensor images = axes == 1 ? with_height(input) : input;
+  Sizes sizes = resized(images, g.out, spatial);
+  sizes[sizes.size() - spatial - 1] = weight.size(0);
+  if (current_probe()) current_probe()->direct = axes == 2 && !torchs;
+  if (probing(axes == 1 ? without_height(sizes) : sizes, input.scalar_type(), false)) return input;
+  if (torchs) return dense_part(op, input, weight, bias, o, *current_part());
+  const ImageView in = view_input(op, images, spatial);
+  const Window window = prepare_weight(axes == 1 ? with_height(weight) : weight, in.image);
 
   std::optional<Tensor> sums;  // the bias in the accumulation dtype
   if (bias && !explain_mode())
     sums = torch::stable::to(torch::stable::contiguous(*bias), accumulation_type(in.image.dtype));
-  Sizes sizes = resized(images, out, spatial);
-  sizes[sizes.size() - spatial - 1] = weight.size(0);
-  Tensor result = empty_result(images, sizes, spatial, input.scalar_type());
+  const auto given = [&] {
+    const Tensor& result = current_part()->result;
+    return axes == 1 ? with_height(result) : result;
+  };
+  Tensor result = current_part() ? given() : empty_result(images, sizes, spatial, input.scalar_type());
   if (result.numel() > 0) {
     const Place place(op, input);
-    run(op, place, input,
-        Direct{.in = in.image,
-               .out = *merge_leading(result, in.image.dtype, spatial),
-               .taps = window.taps,
-               .kd = window.size.d,
-               .kh = window.size.h,
-               .kw = window.size.w,
-               .place = p,
-               .groups = o.groups,
-               .bias = sums ? sums->data_ptr() : nullptr});
+    Direct problem{.in = in.image,
+                   .out = *merge_leading(result, in.image.dtype, spatial),
+                   .taps = window.taps,
+                   .kd = window.size.d,
+                   .kh = window.size.h,
+                   .kw = window.size.w,
+                   .place = p,
+                   .groups = o.groups,
+                   .bias = sums ? sums->data_ptr() : nullptr};
+    if (axes > 1) settle_neighbours(problem, spatial);
+    run(op, place, input, problem);
   }
   return axes == 1 ? torch::stable::squeeze(result, result.dim() - 2) : result;
 }
@@ -204,6 +246,31 @@ Tensor conv3d_padding_op(Tensor input, Tensor weight, std::optional<Tensor> bias
               3);
 }
 
+// The same on shards. `pad` is a list or a word.
+template <Name op, int axes, auto function, typename Pad>
+std::vector<Tensor> conv_split(std::vector<Tensor> shards, Tensor weight, std::optional<Tensor> bias, Sizes stride,
+                               Pad pad, Sizes dilation, int64_t groups, std::string padding_mode, std::string algorithm,
+                               int64_t dim, std::optional<Sizes> wanted) {
+  return run_split(op.text, axes, shards, dim, wanted, [&](const Tensor& input, const Slice* slice) {
+    Tensor windows = weight;
+    std::optional<Tensor> sums = bias;
+    int64_t count = groups;
+    if (slice && slice->dim_from_end == axes + 1) {  // whole groups of channels, and the outputs that they make
+      const int64_t in = weight.size(1), out = weight.size(0) / groups;
+      check(groups > 1, op.text, "a dense convolution cannot be split along its channels");
+      check(slice->begin % in == 0 && slice->size % in == 0, op.text,
+            "shards along channels must hold whole groups of ", in, " channels, got one of ", slice->size,
+            " from channel ", slice->begin, " on");
+      count = slice->size / in;
+      windows = narrow(weight, 0, slice->begin / in * out, count * out);
+      if (bias) sums = narrow(*bias, 0, slice->begin / in * out, count * out);
+    }
+    windows = on_device_of(input, windows);
+    if (sums) sums = on_device_of(input, *sums);
+    return function(input, windows, sums, stride, pad, dilation, count, padding_mode, algorithm);
+  });
+}
+
 void register_convolutions(torch::stable::detail::StableLibrary& m) {
   m.impl("conv1d", TORCH_BOX(&conv1d_op));
   m.impl("conv1d.padding", TORCH_BOX(&conv1d_padding_op));
@@ -211,6 +278,12 @@ void register_convolutions(torch::stable::detail::StableLibrary& m) {
   m.impl("conv2d.padding", TORCH_BOX(&conv2d_padding_op));
   m.impl("conv3d", TORCH_BOX(&conv3d_op));
   m.impl("conv3d.padding", TORCH_BOX(&conv3d_padding_op));
+  m.impl("conv1d_split", TORCH_BOX((&conv_split<"conv1d", 1, conv1d_op, Sizes>)));
+  m.impl("conv1d_split.padding", TORCH_BOX((&conv_split<"conv1d", 1, conv1d_padding_op, std::string>)));
+  m.impl("conv2d_split", TORCH_BOX((&conv_split<"conv2d", 2, conv2d_op, Sizes>)));
+  m.impl("conv2d_split.padding", TORCH_BOX((&conv_split<"conv2d", 2, conv2d_padding_op, std::string>)));
+  m.impl("conv3d_split", TORCH_BOX((&conv_split<"conv3d", 3, conv3d_op, Sizes>)));
+  m.impl("conv3d_split.padding", TORCH_BOX((&conv_split<"conv3d", 3, conv3d_padding_op, std::string>)));
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // filter2d and filter3d: any window, directly.
-#include "ops/filters.h"
+#include "ops/part.h"
 #include "ops/rooms.h"
+#include "ops/split.h"
 #include "ops/windows.h"
 
 namespace torch_conv {
@@ -18,19 +19,21 @@ Tensor filter(const char* op, int axes, const Tensor& input, const Tensor& kerne
   Window window = prepare_window(op, "kernel", kernel, axes, input, in.image, axes,
                                  {.flip = behaviour == "conv", .normalized = normalize_taps(op, o)});
   const Geometry g = place_window(op, in.image, window.size, axes, o);
+  if (current_probe()) current_probe()->direct = axes == 2;
   return produce(op, input, in, axes, g, o, out, [&](const Image& image) {
     const Place place(op, input);
     upload_large(window, input, place.stream());
-    run(op, place, input,
-        Direct{.in = in.image,
-               .out = image,
-               .taps = window.taps,
-               .kd = window.size.d,
-               .kh = window.size.h,
-               .kw = window.size.w,
-               .place = g.place,
-               .groups = in.image.c,
-               .bias = nullptr});
+    Direct p{.in = in.image,
+             .out = image,
+             .taps = window.taps,
+             .kd = window.size.d,
+             .kh = window.size.h,
+             .kw = window.size.w,
+             .place = g.place,
+             .groups = in.image.c,
+             .bias = nullptr};
+    settle_neighbours(p, axes);
+    run(op, place, input, p);
   });
 }
 
@@ -64,8 +67,10 @@ void filter3d_out_op(Tensor input, Tensor kernel, std::string border_type, bool 
 
 void register_operators(torch::stable::detail::StableLibrary& m) {
   m.impl("filter2d", TORCH_BOX(&filter2d_op));
+  m.impl("filter2d_split", TORCH_BOX((&Split<"filter2d", 2, 2, filter2d_op>::run)));
   m.impl("filter2d_out", TORCH_BOX(&filter2d_out_op));
   m.impl("filter3d", TORCH_BOX(&filter3d_op));
+  m.impl("filter3d_split", TORCH_BOX((&Split<"filter3d", 3, 3, filter3d_op>::run)));
   m.impl("filter3d_out", TORCH_BOX(&filter3d_out_op));
 }
 

@@ -1,6 +1,7 @@
 // filter2d_separable and filter3d_separable: one pass an axis.
 #include "ops/filters.h"
 #include "ops/passes.h"
+#include "ops/split.h"
 #include "ops/windows.h"
 
 namespace torch_conv {
@@ -103,8 +104,10 @@ void separable3d_out_op(Tensor input, Tensor kernel_x, Tensor kernel_y, Tensor k
 
 void register_operators(torch::stable::detail::StableLibrary& m) {
   m.impl("filter2d_separable", TORCH_BOX(&separable2d_op));
+  m.impl("filter2d_separable_split", TORCH_BOX((&Split<"filter2d_separable", 2, 1, separable2d_op>::run)));
   m.impl("filter2d_separable_out", TORCH_BOX(&separable2d_out_op));
   m.impl("filter3d_separable", TORCH_BOX(&separable3d_op));
+  m.impl("filter3d_separable_split", TORCH_BOX((&Split<"filter3d_separable", 3, 1, separable3d_op>::run)));
   m.impl("filter3d_separable_out", TORCH_BOX(&separable3d_out_op));
 }
 

@@ -1,5 +1,4 @@
-#include "ops/filters.h"
-
+#include "ops/part.h"
 #include "ops/rooms.h"
 
 namespace torch_conv {
@@ -28,6 +27,7 @@ Geometry place_window(const char* op, const Image& image, const Extent& window, 
              .out = {.d = 1, .h = 1, .w = 1}};
   const bool valid = is_valid_padding(op, o.padding);
   Extent reach = window;
+  AxisReach along[kAxes];
   const auto place_axis = [&](int i, int64_t n, int64_t& pad, int64_t& stride, int64_t& dilation,
                               int64_t Extent::*axis) {
     stride = o.stride[i], dilation = o.dilation[i];
@@ -35,6 +35,7 @@ Geometry place_window(const char* op, const Image& image, const Extent& window, 
     const int64_t anchor = anchor_of(op, o.anchor, i, window.*axis);
     pad = valid ? 0 : anchor * dilation;
     g.out.*axis = valid ? (n - reach.*axis) / stride + 1 : ceil_div(n, stride);
+    along[kAxes - axes + i] = {pad, reach.*axis, stride, valid ? (reach.*axis - 1) / 2 : 0, g.out.*axis};
   };
   Placement& p = g.place;
   if (axes == 3) place_axis(0, image.d, p.pad_z, p.stride_z, p.dilation_z, &Extent::d);
@@ -45,6 +46,7 @@ Geometry place_window(const char* op, const Image& image, const Extent& window, 
           " does not fit into ", axes == 3 ? "a volume of " : "an image of ",
           extent_text({.d = image.d, .h = image.h, .w = image.w}, axes), " with padding='valid'");
   p.normalized = o.normalized && p.border == Border::skip;
+  settle(g, along);
   return g;
 }
 
@@ -68,7 +70,10 @@ Tensor produce(const char* op, const Tensor& input, const ImageView& in, int axe
   const Sizes sizes = resized(input, g.out, axes);
   if (out) check_out(op, input, *out, sizes);
   const Dtype dtype = result_dtype(op, in, o, out);
-  Tensor result = out ? *out : empty_result(input, sizes, axes, scalar_type_of(dtype));
+  if (probing(sizes, scalar_type_of(dtype), false)) return input;
+  Tensor result = out              ? *out
+                  : current_part() ? current_part()->result
+                                   : empty_result(input, sizes, axes, scalar_type_of(dtype));
   if (result.numel() == 0) return result;
   if (auto image = merge_leading(result, dtype, axes)) {
     fill(*image);
@@ -88,7 +93,10 @@ Tensor produce_several(const char* op, const Tensor& input, const ImageView& in,
   sizes.insert(sizes.begin() + dim, outputs);
   if (out) check_out(op, input, *out, sizes);
   const Dtype dtype = result_dtype(op, in, o, out);
-  Tensor result = out ? *out : empty_contiguous(input, sizes, scalar_type_of(dtype));
+  if (probing(sizes, scalar_type_of(dtype), true)) return input;
+  Tensor result = out              ? *out
+                  : current_part() ? current_part()->result
+                                   : empty_contiguous(input, sizes, scalar_type_of(dtype));
   if (result.numel() == 0) return result;
   const auto fill_tensor = [&](const Tensor& t) {
     const auto image = merge_leading(torch::stable::select(t, int64_t(dim), 0), dtype, axes);

@@ -1,5 +1,6 @@
 // The named pipelines: chains of small filters between one read and one write. Each is a few lines of stages.
 #include "ops/pipeline.h"
+#include "ops/split.h"
 
 namespace torch_conv {
 
@@ -154,20 +155,28 @@ void gaussian_gradient_out_op(Tensor x, Tensor kx, Tensor ky, Tensor kz, Str b, 
 
 void register_operators(torch::stable::detail::StableLibrary& m) {
   m.impl("gradient2d", TORCH_BOX(&gradient_op));
+  m.impl("gradient2d_split", TORCH_BOX((&Split<"gradient2d", 2, 1, gradient_op>::run)));
   m.impl("gradient2d_out", TORCH_BOX(&gradient_out_op));
   m.impl("sobel2d", TORCH_BOX(&sobel_op));
+  m.impl("sobel2d_split", TORCH_BOX((&Split<"sobel2d", 2, 1, sobel_op>::run)));
   m.impl("sobel2d_out", TORCH_BOX(&sobel_out_op));
   m.impl("gaussian_sobel2d", TORCH_BOX(&gaussian_sobel_op));
+  m.impl("gaussian_sobel2d_split", TORCH_BOX((&Split<"gaussian_sobel2d", 2, 1, gaussian_sobel_op>::run)));
   m.impl("gaussian_sobel2d_out", TORCH_BOX(&gaussian_sobel_out_op));
   m.impl("separable_sum2d", TORCH_BOX(&sum_op));
+  m.impl("separable_sum2d_split", TORCH_BOX((&Split<"separable_sum2d", 2, 1, sum_op>::run)));
   m.impl("separable_sum2d_out", TORCH_BOX(&sum_out_op));
   m.impl("unsharp_mask2d", TORCH_BOX(&unsharp_op));
+  m.impl("unsharp_mask2d_split", TORCH_BOX((&Split<"unsharp_mask2d", 2, 1, unsharp_op>::run)));
   m.impl("unsharp_mask2d_out", TORCH_BOX(&unsharp_out_op));
   m.impl("structure_tensor2d", TORCH_BOX(&structure_tensor_op));
+  m.impl("structure_tensor2d_split", TORCH_BOX((&Split<"structure_tensor2d", 2, 1, structure_tensor_op>::run)));
   m.impl("structure_tensor2d_out", TORCH_BOX(&structure_tensor_out_op));
   m.impl("thin_edges2d", TORCH_BOX(&thin_edges_op));
+  m.impl("thin_edges2d_split", TORCH_BOX((&Split<"thin_edges2d", 2, 1, thin_edges_op>::run)));
   m.impl("thin_edges2d_out", TORCH_BOX(&thin_edges_out_op));
   m.impl("gaussian_gradient3d", TORCH_BOX(&gaussian_gradient_op));
+  m.impl("gaussian_gradient3d_split", TORCH_BOX((&Split<"gaussian_gradient3d", 3, 1, gaussian_gradient_op>::run)));
   m.impl("gaussian_gradient3d_out", TORCH_BOX(&gaussian_gradient_out_op));
 }
 

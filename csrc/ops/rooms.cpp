@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "ops/checks.h"
+#include "ops/part.h"
 #include "ops/volumes.h"
 
 namespace torch_conv {
@@ -33,7 +33,7 @@ bool only_explain(const char* op, const Place& place, const Plan& plan) {
 
 }  // namespace
 
-bool explain_mode() { return explaining; }
+bool explain_mode() { return explaining || current_probe(); }
 
 bool explain_note(const char* op, const char* what) {
   if (explaining) explanation += std::string(op) + ": " + what + "\n";

@@ -14,6 +14,8 @@ from typing import Any, Optional, TypeVar, get_args
 import torch
 from torch import _C, Tensor
 
+from torch_conv.split import SplitTensor
+
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 _OUR_SENTENCE = re.compile(r"[a-z]\w*: ")
@@ -63,7 +65,7 @@ def public(keyword_only: str, operator: str = "", axes: int = 0) -> Callable[[Fu
                     return run(*args, **kwargs)
                 with _C._AutoDispatchBelowAutograd():
                     return run(*args, **kwargs)
-            except (RuntimeError, TypeError, ValueError, AttributeError) as error:
+            except (RuntimeError, TypeError, ValueError, AttributeError, IndexError) as error:
                 plain = _plain((args, kwargs))
                 if plain is not None:
                     return call(*plain[0], **plain[1])
@@ -151,16 +153,20 @@ def _plain(given: Any) -> Any:
 
 def _wrong_type(
     signature: inspect.Signature, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> TypeError | None:
+) -> Exception | None:
     """After a failure: the first argument that is not what its annotation says (lists are the operator's business)."""
     try:
         given = signature.bind(*args, **kwargs).arguments
     except TypeError as error:
         return TypeError(f"{name}: {error}")
+    if given.get("out") is not None and any(isinstance(value, SplitTensor) for value in given.values()):
+        return ValueError(f"{name}: out is not taken with a SplitTensor")
     for argument, value in given.items():
         if isinstance(value, Tensor) and (value.layout is not torch.strided or value.is_quantized or value.is_nested):
             got = "nested" if value.is_nested else _name(value.dtype if value.is_quantized else value.layout)
             return TypeError(f"{name}: {argument} must be a dense tensor, got {got}")
+        if argument == "input" and hasattr(type(value), "__torch_function__"):
+            continue  # it stands for a tensor, as a SplitTensor does
         annotation = signature.parameters[argument].annotation
         taken = get_args(annotation) or (annotation,)
         plain = [t for t in taken if t in (Tensor, str, bool, int, float, torch.dtype)]

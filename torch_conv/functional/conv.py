@@ -11,6 +11,7 @@ from torch import _C, Tensor
 from torch_conv._explain import note, recording
 from torch_conv.functional._calls import public
 from torch_conv.functional._types import BroadcastingList1, BroadcastingList2, BroadcastingList3
+from torch_conv.split import SplitTensor
 
 _conv1d = torch.ops.torch_conv.conv1d
 _conv2d = torch.ops.torch_conv.conv2d
@@ -73,7 +74,9 @@ def _convolve(
         input, weight = _autocast(input), _autocast(weight)
         bias = None if bias is None else _autocast(bias)
     dense = weight.dim() == axes + 2 and not served_here(input, weight, groups)
-    if algorithm == "torch" or (algorithm == "auto" and dense):
+    # Shards go to the operator, which asks torch for each what it needs.
+    by_torch = algorithm == "torch" or (algorithm == "auto" and dense)
+    if by_torch and not isinstance(input, SplitTensor):
         return _by_torch(axes, input, weight, bias, stride, padding, dilation, groups, padding_mode)
     name = f"conv{axes}d"
     # The operator's own defaults cost nothing, a list more than 1 us.

@@ -1,0 +1,327 @@
+#include "ops/split.h"
+
+#include <algorithm>
+
+#include "ops/part.h"
+#include "ops/split_streams.h"
+#include "ops/volumes.h"
+
+namespace torch_conv {
+
+namespace {
+
+int64_t floor_div(int64_t a, int64_t b) { return a >= 0 ? a / b : -ceil_div(-a, b); }
+
+// An image in shards along a dimension.
+struct Whole {
+  std::vector<Tensor> shards;
+  int64_t dim;
+  Sizes starts;  // of every shard, and the size of the whole
+
+  int64_t size() const { return starts.back(); }
+  int64_t from_end() const { return shards[0].dim() - dim; }
+  Range own(size_t i) const { return {starts[i], starts[i + 1]}; }
+  size_t holder(int64_t row) const {  // of a row inside
+    return std::upper_bound(starts.begin(), starts.end(), row) - starts.begin() - 1;
+  }
+};
+
+Whole whole_of(const char* op, const std::vector<Tensor>& shards, int64_t dim) {
+  check(!shards.empty(), op, "shards must hold at least one tensor");
+  const Tensor& first = shards[0];
+  const int64_t dims = first.dim();
+  check(dim >= -dims && dim < dims, op, "dim must be one of the shards' ", dims, " dimensions, got ", dim);
+  Whole w{{}, dim < 0 ? dim + dims : dim, {0}};
+  for (size_t i = 0; i < shards.size(); ++i) {
+    const Tensor& t = shards[i];
+    Sizes sizes = sizes_of(t), expected = sizes_of(first);
+    if (sizes.size() == expected.size()) sizes[w.dim] = expected[w.dim] = 0;
+    check(sizes == expected, op, "shards must have the same shape but for dimension ", w.dim, ", got ",
+          shape_text(sizes_of(first)), " and ", shape_text(sizes_of(t)));
+    check(t.scalar_type() == first.scalar_type(), op, "shards must have the same dtype, got ",
+          dtype_text(first.scalar_type()), " and ", dtype_text(t.scalar_type()));
+    check((t.is_cuda() && first.is_cuda()) || (t.is_cpu() && first.is_cpu()), op,
+          "shards must all be on the CPU or all on CUDA devices, got ", device_text(first), " and ", device_text(t));
+    w.shards.push_back(t);
+    w.starts.push_back(w.starts.back() + t.size(w.dim));
+  }
+  return w;
+}
+
+// A tensor of the whole image's sizes that nothing may read: what a probe is called on.
+Tensor without_memory(const Whole& w) {
+  Sizes sizes = sizes_of(w.shards[0]);
+  sizes[w.dim] = w.size();
+  // A stride for every dimension, so that leading ones merge as they do in the shards.
+  return torch::stable::from_blob(w.shards[0].data_ptr(), sizes, strides_of(w.shards[0]), w.shards[0].device(),
+                                  w.shards[0].scalar_type());
+}
+
+// Outputs that belong to the rows in front of `row`: an output belongs to one row, that of its middle.
+int64_t outputs_before(int64_t row, const AxisReach& r, int64_t n) {
+  if (row <= 0) return 0;
+  if (row >= n) return r.out;
+  return std::clamp<int64_t>(ceil_div(std::max<int64_t>(row - r.middle, 0), r.stride), 0, r.out);
+}
+
+bool repeats(Border b) { return b == Border::reflect || b == Border::symmetric || b == Border::replicate; }
+
+// The rows of the image that some outputs' windows need. Beyond its ends too for circular borders, which go on there;
+// for those that repeat rows, with the rows that they repeat.
+Range rows_read(Range outputs, const AxisReach& r, int64_t n, Border border) {
+  const int64_t begin = outputs.begin * r.stride - r.pad;
+  const int64_t end = (outputs.end - 1) * r.stride - r.pad + r.length;
+  if (border == Border::circular) return {begin, end};
+  Range rows{std::clamp<int64_t>(begin, 0, n - 1), std::clamp<int64_t>(end, 1, n)};
+  if (!repeats(border)) return rows;
+  const int64_t above = std::max<int64_t>(0, -begin), below = std::max<int64_t>(0, end - n);
+  if (above > 0) rows.end = std::max(rows.end, std::min(n, above + 1));
+  if (below > 0) rows.begin = std::min(rows.begin, std::max<int64_t>(0, n - 1 - below));
+  return std::max(above, below) < n ? rows : Range{0, n};
+}
+
+// Outputs at a seam, and the rows that they read: one range, or two that are no neighbours.
+struct Strip {
+  size_t shard;
+  Range outputs;
+  std::vector<Range> rows;
+  int64_t pad;  // of the first output's window, before the first row
+  Tensor tensor;
+};
+
+// One call along a spatial dimension.
+class Spatial {
+ public:
+  Spatial(int axes, const Whole& whole, const Reach& call_reach, const ShardCall& call)
+      : axes_(axes),
+        whole_(whole),
+        call_reach_(call_reach),
+        call_(call),
+        n_(whole.size()),
+        from_end_(whole.from_end()),
+        reach_(call_reach.axis[kAxes - from_end_]) {}
+
+  std::vector<Tensor> run(const Sizes& wanted) {
+    std::vector<Job> jobs;
+    for (int64_t i : wanted) jobs.push_back(job_of(size_t(i)));
+    std::vector<Strip> strips;
+    for (const Job& job : jobs)
+      if (!job.reads_neighbours) add_strips(job, strips);
+    SplitStreams streams(whole_.shards);
+    for (const Strip& s : strips) fill(s, streams, false);
+    for (Job& job : jobs) {
+      filter_own(job, streams);
+      if (!job.reads_neighbours || job.done) continue;
+      const size_t first = strips.size();
+      add_strips(job, strips);
+      for (size_t i = first; i < strips.size(); ++i) fill(strips[i], streams, true);
+    }
+    for (const Strip& s : strips) {
+      streams.join_copies(whole_.shards[s.shard]);
+      const auto job = std::find_if(jobs.begin(), jobs.end(), [&](const Job& j) { return j.shard == s.shard; });
+      filter_rows(*job, s.tensor, s.pad, s.outputs);
+    }
+    streams.finish();
+    std::vector<Tensor> results;
+    for (const Job& job : jobs) results.push_back(job.result);
+    return results;
+  }
+
+ private:
+  struct Job {
+    size_t shard;
+    Range outputs, interior;  // all of the shard's; those whose windows stay in its rows, or hang over the image's end
+    Tensor result;
+    const Tensor *above = nullptr, *below = nullptr;
+    bool reads_neighbours = false, done = false;
+  };
+
+  int64_t first_row(int64_t output) const { return output * reach_.stride - reach_.pad; }
+  bool circular() const { return call_reach_.border == Border::circular; }
+
+  Job job_of(size_t i) const {
+    const Range own = whole_.own(i);
+    Job job{.shard = i,
+            .outputs = {outputs_before(own.begin, reach_, n_), outputs_before(own.end, reach_, n_)},
+            .interior = {},
+            .result = whole_.shards[i]};
+    job.result = result_for(i, job.outputs.size());
+    Range& u = job.interior = job.outputs;
+    if (u.size() == 0 || own.size() == n_) return job;
+    const bool first = own.begin == 0 && !circular(), last = own.end == n_ && !circular();
+    if (!first) u.begin = std::max(u.begin, ceil_div(std::max<int64_t>(own.begin + reach_.pad, 0), reach_.stride));
+    if (!last) u.end = std::min(u.end, floor_div(own.end + reach_.pad - reach_.length, reach_.stride) + 1);
+    if (u.begin < u.end) {
+      const Range read = rows_read(u, reach_, n_, call_reach_.border);
+      if (read.begin < own.begin || read.end > own.end) u.end = u.begin;  // repeats rows of another shard
+    }
+    if (u.begin >= u.end) u = {job.outputs.begin, job.outputs.begin};
+    find_neighbours(job);
+    return job;
+  }
+
+  Tensor result_for(size_t i, int64_t outputs) const {
+    Sizes sizes = call_reach_.result;
+    sizes[sizes.size() - from_end_] = outputs;
+    const Tensor& own = whole_.shards[i];
+    return call_reach_.contiguous || sizes.size() != size_t(own.dim())
+               ? empty_contiguous(own, sizes, call_reach_.dtype)
+               : empty_result(own, sizes, axes_, call_reach_.dtype);
+  }
+
+  // Kernels may read the shards beside this one where all that the outputs need of them lies in the next ones.
+  void find_neighbours(Job& job) const {
+    const Tensor& own = whole_.shards[job.shard];
+    const Range rows = whole_.own(job.shard);
+    const bool asked = call_reach_.direct && own.is_cuda() && from_end_ == 2 && job.interior.size() > 0 &&
+                       job.interior.size() < job.outputs.size();
+    if (!asked || rows.begin + reach_.pad < job.outputs.begin * reach_.stride) return;
+    const Range read = rows_read(job.outputs, reach_, n_, call_reach_.border);
+    const auto beside = [&](int64_t row, int64_t count) -> const Tensor* {  // the shard that holds `row`
+      const Tensor& t = whole_.shards[whole_.holder((row % n_ + n_) % n_)];
+      return t.size(whole_.dim) >= count && can_read(own, t) ? &t : nullptr;
+    };
+    if (read.begin < rows.begin && !(job.above = beside(rows.begin - 1, rows.begin - read.begin))) return;
+    if (read.end > rows.end && !(job.below = beside(rows.end, read.end - rows.end))) return;
+    job.reads_neighbours = true;
+  }
+
+  void add_strips(const Job& job, std::vector<Strip>& strips) const {
+    const Range seams[] = {{job.outputs.begin, job.interior.begin}, {job.interior.end, job.outputs.end}};
+    for (const Range& outputs : seams)
+      if (outputs.size() > 0) strips.push_back(strip_of(job, outputs));
+  }
+
+  Strip strip_of(const Job& job, Range outputs) const {
+    const Range read = rows_read(outputs, reach_, n_, call_reach_.border);
+    Strip strip{job.shard, outputs, {read}, read.begin - first_row(outputs.begin), whole_.shards[job.shard]};
+    const int64_t above = std::max<int64_t>(0, -read.begin), below = std::max<int64_t>(0, read.end - n_);
+    if (circular() && call_reach_.ends && above + below > 0) {
+      // The strip ends where the image does: rows of both its ends, whose border is that of the image.
+      if (above + below + read.size() >= n_) strip.rows = {{0, n_}}, strip.pad = -first_row(outputs.begin);
+      else if (above > 0) strip.rows = {{0, read.end}, {n_ - above, n_}}, strip.pad = above;
+      else strip.rows = {{0, below}, {read.begin, n_}}, strip.pad = -below;
+    }
+    Sizes sizes = sizes_of(strip.tensor);
+    sizes[whole_.dim] = 0;
+    for (const Range& rows : strip.rows) sizes[whole_.dim] += rows.size();
+    strip.tensor = empty_result(strip.tensor, sizes, axes_, strip.tensor.scalar_type());
+    return strip;
+  }
+
+  void fill(const Strip& s, SplitStreams& streams, bool fresh) const {
+    if (explain_mode()) return;
+    int64_t at = 0;
+    for (const Range& rows : s.rows)
+      for (int64_t row = rows.begin; row < rows.end;) {
+        const int64_t inside = (row % n_ + n_) % n_;
+        const size_t from = whole_.holder(inside);
+        const int64_t count = std::min(rows.end - row, whole_.starts[from + 1] - inside);
+        streams.copy(s.tensor, at, whole_.shards[from], inside - whole_.starts[from], count, whole_.dim, fresh);
+        row += count, at += count;
+      }
+  }
+
+  void filter_own(Job& job, SplitStreams& streams) const {
+    if (job.interior.size() == 0) return;
+    const Tensor& own = whole_.shards[job.shard];
+    const Range rows = whole_.own(job.shard);
+    if (job.reads_neighbours || call_reach_.whole) {
+      // All outputs: those at seams are right if the kernel reads the neighbours, else the strips' come on top.
+      Part part{.axis = int(kAxes - from_end_),
+                .pad = rows.begin - first_row(job.outputs.begin),
+                .out = job.outputs.size(),
+                .result = job.result,
+                .above = job.above,
+                .below = job.below};
+      if (job.above) streams.read(own, *job.above);
+      if (job.below) streams.read(own, *job.below);
+      const CurrentPart current(part);
+      call_(own, nullptr);
+      job.done = part.read_neighbours;
+      return;
+    }
+    // The rows in front of the first window would only make a placement that rooms do not expect.
+    const int64_t begin = std::max(rows.begin, rows_read(job.interior, reach_, n_, call_reach_.border).begin);
+    filter_rows(job, narrow(own, whole_.dim, begin - rows.begin, rows.end - begin),
+                begin - first_row(job.interior.begin), job.interior);
+  }
+
+  // `tensor` holds all rows that the outputs read; the first one's window starts `pad` before it.
+  void filter_rows(const Job& job, const Tensor& tensor, int64_t pad, Range outputs) const {
+    const int64_t at = outputs.begin - job.outputs.begin;
+    Part part{.axis = int(kAxes - from_end_),
+              .pad = pad,
+              .out = outputs.size(),
+              .result = narrow(job.result, job.result.dim() - from_end_, at, outputs.size())};
+    const CurrentPart current(part);
+    call_(tensor, nullptr);
+  }
+
+  int axes_;
+  const Whole& whole_;
+  const Reach& call_reach_;
+  const ShardCall& call_;
+  int64_t n_, from_end_;
+  AxisReach reach_;
+};
+
+}  // namespace
+
+std::vector<Tensor> run_split(const char* op, int axes, const std::vector<Tensor>& shards, int64_t dim,
+                              const std::optional<Sizes>& wanted, const ShardCall& call) {
+  Whole whole = whole_of(op, shards, dim);
+  Sizes indices;
+  for (int64_t i = 0; i < int64_t(shards.size()); ++i) indices.push_back(i);
+  if (wanted) {
+    indices = *wanted;
+    for (int64_t i : indices)
+      check(i >= 0 && i < int64_t(shards.size()), op, "wanted must name shards 0 to ", shards.size() - 1, ", got ", i);
+  }
+  for (Tensor& t : whole.shards)  // the leading dimensions must merge, as those of `without_memory` then do
+    if (!merge_leading(t, dtype_of(op, "shards", t.scalar_type()), std::min<int>(axes, int(t.dim()))))
+      t = torch::stable::contiguous(t);
+  Reach reach;
+  {
+    const Probe probe(reach);
+    call(without_memory(whole), nullptr);
+  }
+  if (whole.from_end() <= axes) return Spatial(axes, whole, reach, call).run(indices);
+  std::vector<Tensor> results;
+  for (int64_t i : indices) {
+    const Range own = whole.own(i);
+    const Slice slice{whole.from_end(), own.begin, own.size(), whole.size()};
+    if (own.size() > 0) {
+      results.push_back(call(whole.shards[i], &slice));
+      continue;
+    }
+    Sizes sizes = reach.result;
+    sizes[whole.dim] = 0;
+    results.push_back(empty_contiguous(whole.shards[i], sizes, reach.dtype));
+  }
+  return results;
+}
+
+Tensor on_device_of(const Tensor& input, const Tensor& window) {
+  if (!input.is_cuda() || !window.is_cuda() || same_device(input, window) || explain_mode()) return window;
+  return torch::stable::to(window, input.device());
+}
+
+Tensor argument_of(const Tensor& input, const Slice* slice, int axes, int window_axes, const Tensor& window) {
+  Tensor own = window;
+  if (slice) {
+    const int64_t leading = window.dim() - window_axes, before = slice->dim_from_end - axes - 1;  // 0 channel, 1 sample
+    const int64_t dim = before == 0 ? 1 : 0;
+    if (before <= 1 && leading > dim && window.size(dim) > 1) own = narrow(own, dim, slice->begin, slice->size);
+  }
+  return on_device_of(input, own);
+}
+
+std::vector<Tensor> argument_of(const Tensor& input, const Slice* slice, int axes, int window_axes,
+                                const std::vector<Tensor>& windows) {
+  std::vector<Tensor> own;
+  for (const Tensor& window : windows) own.push_back(argument_of(input, slice, axes, window_axes, window));
+  return own;
+}
+
+}  // namespace torch_conv

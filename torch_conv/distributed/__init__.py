@@ -1,0 +1,135 @@
+"""The functions of torch_conv on images that are spread over processes: a DTensor goes in, a DTensor comes out.
+
+    # torchrun --nproc-per-node=2 blur.py
+    import torch
+    import torch.distributed as dist
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor import Shard, distribute_tensor
+
+    import torch_conv.distributed
+
+    dist.init_process_group("cpu:gloo,cuda:nccl")
+    torch.cuda.set_device(dist.get_node_local_rank())
+    mesh = init_device_mesh("cuda", (dist.get_world_size(),))
+    volume = distribute_tensor(torch.rand(1, 1, 256, 256, 256), mesh, [Shard(2)])  # cut along D
+    smooth = torch_conv.distributed.gaussian_blur3d(volume, None, 2.0)
+    whole = smooth.full_tensor()  # on every rank, with the bits of torch_conv.gaussian_blur3d
+    dist.destroy_process_group()
+
+A DTensor may be cut along batch, channels or any spatial dimension, over a mesh of any number of dimensions
+([Shard(2), Shard(3)] are rows and columns), and replicated over others. Every rank receives the rows that its outputs
+need beyond its own, also from ranks that are not beside it, and computes its part of the result, which torch.chunk of
+the whole result would give it. Borders, windows, strides and dtypes are all those of the functions. The results' bits
+are one device's, but for `box_blur` and `box_blur3d` of floats.
+
+`out` is not taken, and a convolution cut along channels must keep its groups together. Windows are plain tensors, equal
+on all ranks. torch.distributed is the transport: gloo for CPU tensors, NCCL for CUDA ones.
+
+Every call is compared between the ranks first, so that a call that one rank refuses is an error on all (`RankError`)
+instead of a wait: `verify` says more, and switches it off. Under NCCL the comparison waits for the GPU's queue unless
+the group also has gloo, as "cpu:gloo,cuda:nccl".
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor
+from torch.distributed.tensor import DTensor, Replicate
+
+from torch_conv import functional
+from torch_conv.distributed._exchange import halo_exchange
+from torch_conv.distributed._operators import Call
+from torch_conv.distributed._sharded import Sharded
+from torch_conv.distributed._verify import RankError, verify
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def _sharded(function: Function) -> Function:
+    """A function of torch_conv.functional, of DTensors."""
+    name, signature = function.__name__, inspect.signature(function)
+
+    @functools.wraps(function)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        try:
+            given = signature.bind(*args, **kwargs).arguments
+        except TypeError as error:
+            raise TypeError(f"{name}: {error}") from None
+        image = given.pop("input")
+        if not isinstance(image, DTensor):
+            raise TypeError(f"{name}: input must be of type DTensor, got {type(image).__name__}")
+        call = Call(name, image.device_mesh)
+        try:
+            if given.pop("out", None) is not None:
+                raise ValueError(f"{name}: out is not taken with a DTensor")
+            call.check.describe(image, sorted(given), [given[key] for key in sorted(given)])
+            given = {key: _plain(name, key, value) for key, value in given.items()}
+            with torch.no_grad():
+                result = function(Sharded.of(image, call), **given)
+                call.agree(image.device)
+        except Exception:
+            call.check.refuse()
+            raise
+        sources = [t for t in (image, *given.values()) if isinstance(t, Tensor) and t.requires_grad]
+        if sources and torch.is_grad_enabled():
+            result.local = _NoGradient.apply(name, result.local, *sources)
+        return result.to_dtensor(image.device_mesh)
+
+    return run  # type: ignore[return-value]
+
+
+def _plain(name: str, argument: str, value: Any) -> Any:
+    """A window that is a DTensor, if every rank has all of it, as a tensor."""
+    if not isinstance(value, DTensor):
+        return value
+    if not all(isinstance(placement, Replicate) for placement in value.placements):
+        raise ValueError(f"{name}: {argument} must be replicated, got {', '.join(map(str, value.placements))}")
+    return value.to_local()
+
+
+class _NoGradient(torch.autograd.Function):
+    """What autograd finds behind a result: a refusal, as behind the operators (torch_conv/autograd.py)."""
+
+    @staticmethod
+    def forward(ctx: Any, name: str, result: Tensor, *sources: Tensor) -> Tensor:
+        ctx.name = name
+        return result.view_as(result)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        raise RuntimeError(
+            f"{ctx.name}: backward is not implemented yet; call it under torch.no_grad() or on detached tensors"
+        )
+
+
+box_blur = _sharded(functional.box_blur)
+box_blur3d = _sharded(functional.box_blur3d)
+conv1d = _sharded(functional.conv1d)
+conv2d = _sharded(functional.conv2d)
+conv3d = _sharded(functional.conv3d)
+difference_of_gaussians = _sharded(functional.difference_of_gaussians)
+filter1d = _sharded(functional.filter1d)
+filter2d = _sharded(functional.filter2d)
+filter2d_separable = _sharded(functional.filter2d_separable)
+filter3d = _sharded(functional.filter3d)
+filter3d_separable = _sharded(functional.filter3d_separable)
+gaussian_blur2d = _sharded(functional.gaussian_blur2d)
+gaussian_blur3d = _sharded(functional.gaussian_blur3d)
+gaussian_downsample = _sharded(functional.gaussian_downsample)
+gaussian_gradient_magnitude3d = _sharded(functional.gaussian_gradient_magnitude3d)
+gaussian_laplace = _sharded(functional.gaussian_laplace)
+gaussian_sobel = _sharded(functional.gaussian_sobel)
+laplacian = _sharded(functional.laplacian)
+sobel = _sharded(functional.sobel)
+spatial_gradient = _sharded(functional.spatial_gradient)
+spatial_gradient3d = _sharded(functional.spatial_gradient3d)
+structure_tensor = _sharded(functional.structure_tensor)
+thin_edges = _sharded(functional.thin_edges)
+unsharp_mask = _sharded(functional.unsharp_mask)
+
+__all__ = ["RankError", "halo_exchange", "verify", *functional.__all__]

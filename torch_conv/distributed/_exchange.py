@@ -1,0 +1,176 @@
+"""Rows from other ranks: the transport, and `halo_exchange`, which extends a shard by its neighbours' rows."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+from torch.distributed.device_mesh import DeviceMesh
+
+from torch_conv.distributed._layout import Run, runs_of
+from torch_conv.distributed._verify import Check
+from torch_conv.reference._extend import border_name
+
+_EXTENDING = ("constant", "replicate", "reflect", "symmetric", "circular")
+
+
+def fetch(local: Tensor, dim: int, wants: list[list[Run]], mesh: DeviceMesh, mesh_dim: int) -> list[Tensor | None]:
+    """What this rank wants, run by run: rows in ascending order, one row where step is 0, None for the border's value.
+
+    `wants` holds the runs of every rank along the mesh dimension, so that each knows what to send. Rows of its own are
+    views. Two ranks exchange their runs in the order of the receiver's list.
+    """
+    group = mesh.get_group(mesh_dim)
+    place: list[Any] = list(mesh.get_coordinate() or [])
+    me, place[mesh_dim] = place[mesh_dim], slice(None)
+    ranks = mesh.mesh[tuple(place)].tolist()
+    _open(group, local.device)
+    parts: list[Tensor | None] = []
+    messages: list[dist.P2POp] = []
+    landed: list[tuple[Tensor, Tensor]] = []
+    for run in wants[me]:
+        rows = run.count if run.step else 1
+        if run.owner == me:
+            parts.append(local.narrow(dim, run.first, rows))
+        elif run.owner < 0:
+            parts.append(None)
+        else:
+            shape = list(local.shape)
+            shape[dim] = rows
+            part = local.new_empty(shape)
+            if part.numel():
+                messages.append(dist.P2POp(dist.irecv, _bytes(part), ranks[run.owner], group))
+            layout = _memory_format(local)
+            if layout is not torch.contiguous_format:
+                landed.append((part.to(memory_format=layout), part))  # filled once the message is there
+                part = landed[-1][0]
+            parts.append(part)
+    for peer, runs in enumerate(wants):
+        for run in runs if peer != me else []:
+            if run.owner == me:
+                part = local.narrow(dim, run.first, run.count if run.step else 1).contiguous()
+                if part.numel():
+                    messages.append(dist.P2POp(dist.isend, _bytes(part), ranks[peer], group))
+    if messages:
+        for work in dist.batch_isend_irecv(messages):
+            work.wait()
+    for target, source in landed:
+        target.copy_(source)
+    return parts
+
+
+def _bytes(t: Tensor) -> Tensor:
+    """A dense tensor as bytes: NCCL knows no 16-bit integers."""
+    return t.view(-1).view(torch.uint8)
+
+
+def _memory_format(t: Tensor) -> torch.memory_format:
+    if t.dim() == 4 and t.is_contiguous(memory_format=torch.channels_last) and not t.is_contiguous():
+        return torch.channels_last
+    if t.dim() == 5 and t.is_contiguous(memory_format=torch.channels_last_3d) and not t.is_contiguous():
+        return torch.channels_last_3d
+    return torch.contiguous_format
+
+
+_opened: set[tuple[str, int, str]] = set()
+
+
+def _open(group: dist.ProcessGroup, device: torch.device) -> None:
+    """NCCL wants every rank at a group's first operation, but not every rank may have something to send."""
+    key = (group.group_name, id(group), device.type)
+    if device.type != "cpu" and key not in _opened:
+        dist.all_reduce(torch.zeros(1, device=device), group=group)
+        _opened.add(key)
+
+
+def assembled(local: Tensor, dim: int, runs: list[Run], parts: list[Tensor | None], value: float) -> Tensor:
+    """The parts one after the other in one tensor, each in its direction."""
+    pieces = []
+    for run, part in zip(runs, parts, strict=True):
+        shape = list(local.shape)
+        shape[dim] = run.count
+        if part is None:
+            pieces.append(local.new_full(shape, value))
+        else:
+            pieces.append(part.flip(dim) if run.step < 0 else part.expand(shape) if run.step == 0 else part)
+    if len(pieces) == 1 and runs[0].step > 0:
+        return pieces[0]
+    return torch.cat(pieces, dim) if pieces else local.narrow(dim, 0, 0)
+
+
+def halo_exchange(
+    local: Tensor,
+    mesh: DeviceMesh,
+    dim: int,
+    before: int,
+    after: int,
+    border_type: str = "constant",
+    *,
+    value: float = 0.0,
+) -> Tensor:
+    """A rank's rows with those that stand before and after them in the whole tensor.
+
+    Every rank of the mesh calls it, with as many rows as it has; they stand in the order of the ranks.
+
+    Args:
+        local: this rank's shard, of any dtype; all but `dim` is equal on all ranks.
+        mesh: a mesh of one dimension, or one dimension of a larger one, `mesh["rows"]`.
+        dim: the dimension along which the whole tensor is cut.
+        before: rows to add before the first, 0 or more; also more than the rank before holds.
+        after: rows to add behind the last.
+        border_type: what stands before the first rank's rows and behind the last one's: 'constant', 'replicate',
+            'reflect', 'symmetric' or 'circular', as in `filter2d`.
+        value: what 'constant' writes there.
+
+    Returns:
+        Tensor like `local`, with `before` + `after` more rows along `dim`; a copy.
+
+    Raises:
+        ValueError: for a value that is not described above.
+        TypeError: for a type that is not described above.
+        RankError: if another rank's call was refused, or had other arguments.
+
+    Equivalent to:
+        `F.pad(whole, (before, after), border_type)` along `dim`, of which each rank keeps its part.
+    """
+    name = "halo_exchange"
+    check = Check(name, mesh)
+    try:
+        if not isinstance(local, Tensor):
+            raise TypeError(f"{name}: local must be of type Tensor, got {type(local).__name__}")
+        if mesh.ndim != 1:
+            raise ValueError(f"{name}: mesh must have 1 dimension, got {mesh.ndim}; name one: mesh['rows']")
+        for argument, number in (("dim", dim), ("before", before), ("after", after)):
+            if not isinstance(number, int):
+                raise TypeError(f"{name}: {argument} must be of type int, got {type(number).__name__}")
+        dims = local.dim()
+        if not -dims <= dim < dims:
+            raise ValueError(f"{name}: dim must name one of local's {dims} dimensions, got {dim}")
+        dim %= dims
+        if min(before, after) < 0:
+            raise ValueError(f"{name}: before and after must be at least 0, got {min(before, after)}")
+        border = border_name(border_type)
+        if border not in _EXTENDING:
+            known = ", ".join(f"'{b}'" for b in _EXTENDING)
+            raise ValueError(f"{name}: border_type must be one of {known}, got '{border_type}'")
+        others = [*local.shape[:dim], *local.shape[dim + 1 :]]
+        check.describe(others, dims, local.dtype, local.device.type, dim, before, after, border, float(value))
+    except Exception:
+        check.refuse()
+        raise
+    # A rank's rows are told to the others in any case: nobody could exchange without.
+    bounds = [0]
+    for rows in check.agree(local.device, local.shape[dim]):
+        bounds.append(bounds[-1] + rows)
+    if bounds[-1] == 0 and border != "constant" and before + after > 0:
+        raise ValueError(f"{name}: local must have rows on some rank, for border_type '{border_type}' to extend")
+    wants = [runs_of(low - before, high + after, bounds, border) for low, high in pairwise(bounds)]
+    bits = local.detach().view(torch.int16) if local.dtype == torch.uint16 else local.detach()
+    parts = fetch(bits, dim, wants, mesh, 0)
+    if local.dtype == torch.uint16:
+        value = float(torch.tensor(int(value), dtype=torch.int64).to(torch.uint16).view(torch.int16))
+    whole = assembled(bits, dim, wants[mesh.get_local_rank()], parts, value)
+    return (whole.clone() if whole.data_ptr() == local.data_ptr() else whole).view(local.dtype)

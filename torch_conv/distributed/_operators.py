@@ -1,0 +1,348 @@
+"""An operator on a sharded image: each rank fetches the rows that its own outputs need, and computes those.
+
+    rank 1 of 3        rows before | its own rows | rows behind       fetched from whoever holds them
+                       [ s0 ]        [ s1, a view ] [ s2 ]
+    X_split([s0, s1, s2], ..., dim=dim, wanted=[1])                   nothing is padded or put together
+
+Where two spatial axes are cut, the later one is put together first (with the rows of the ranks beside), so that the
+exchange along the other one brings the corners along; what was computed too much is left out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch._ops import OpOverload, OpOverloadPacket
+from torch.distributed.device_mesh import DeviceMesh
+
+from torch_conv.distributed._exchange import assembled, fetch
+from torch_conv.distributed._layout import Piece, Reach, piece_for, runs_of
+from torch_conv.distributed._sharded import Axis, Dim, Sharded
+from torch_conv.distributed._verify import Check, RankError
+from torch_conv.functional.conv import pads_of
+
+_AXES = re.compile(r"([123])d")
+_BY_TORCH = {torch.conv1d: 1, torch.conv2d: 2, torch.conv3d: 3}
+_CIRCULAR = 4  # csrc/core/border.h
+Given = dict[str, Any]
+
+
+class Call:
+    """One call of a function: what its operators share."""
+
+    def __init__(self, name: str, mesh: DeviceMesh) -> None:
+        self.name, self.mesh = name, mesh
+        self.check = Check(name, mesh)
+        self.error: RankError | None = None
+
+    def agree(self, device: torch.device) -> None:
+        """Before anything is exchanged; what can be refused has been checked."""
+        if self.error:  # a function that tries again with other types
+            raise self.error
+        try:
+            self.check.agree(device)
+        except RankError as error:
+            self.error = error
+            raise
+
+    def run(self, func: Any, args: tuple[Any, ...], kwargs: Given) -> Sharded:
+        if isinstance(func, (OpOverload, OpOverloadPacket)):
+            op = func.default if isinstance(func, OpOverloadPacket) else func
+            return self._operator(op, _given([a.name for a in op._schema.arguments], args, kwargs))
+        if func in _BY_TORCH:
+            names = ["input", "weight", "bias", "stride", "padding", "dilation", "groups"]
+            return self._torch_conv(_BY_TORCH[func], func, _given(names, args, kwargs))
+        if func is F.pad:
+            return self._pad(**_given(["input", "pad", "mode", "value"], args, kwargs))
+        raise TypeError(f"{self.name}: {getattr(func, '__name__', func)} does not take a DTensor here")
+
+    def _operator(self, op: OpOverload, given: Given) -> Sharded:
+        name = op._schema.name.split("::")[1]
+        axes = int(_AXES.search(name)[1])  # type: ignore[index]
+        split = getattr(getattr(torch.ops.torch_conv, name + "_split"), op._overloadname)
+
+        def run_split(parts: list[Tensor], rest: Given, dim: int, wanted: list[int]) -> list[Tensor]:
+            return split(parts, **rest, dim=dim, wanted=wanted)
+
+        image = given["input"]
+        if not isinstance(image, Sharded):
+            raise TypeError(f"{self.name}: input must be of type DTensor, got {type(image).__name__}")
+        reaches = _probe(op, given, image)
+        return self._compute(op, run_split, given, axes, given.get("weight"), reaches)
+
+    def _torch_conv(self, axes: int, conv: Callable[..., Tensor], given: Given) -> Sharded:
+        """What is handed to torch, with the rows put together."""
+        image, weight = given["input"], given["weight"]
+        checked = _on_meta(conv, given, image)
+        per_axis = {}
+        for argument, default in (("stride", 1), ("dilation", 1), ("padding", 0)):
+            value = given.get(argument, default)
+            if not isinstance(value, str):
+                value = [value] if isinstance(value, int) else list(value)
+                value = value * axes if len(value) == 1 else value
+            per_axis[argument] = value
+        pads = pads_of(weight, per_axis["padding"], per_axis["dilation"])[::-1]  # after, before; the first axis first
+        reaches = {}
+        for i in range(axes):
+            length = (weight.size(i + 2) - 1) * per_axis["dilation"][i] + 1
+            dim = i - axes
+            reaches[dim] = Reach(pads[2 * i + 1], length, per_axis["stride"][i], 0, checked[dim], False)
+        return self._compute(conv, None, given, axes, weight, reaches)
+
+    def _compute(
+        self,
+        op: Callable[..., Tensor],
+        split: Callable[..., list[Tensor]] | None,
+        given: Given,
+        axes: int,
+        weight: Tensor | None,
+        reaches: dict[int, Reach],
+    ) -> Sharded:
+        image = given["input"]
+        rest = {key: value for key, value in given.items() if key != "input"}
+        local_rest = (
+            _cut_groups(self.name, image, rest, axes) if weight is not None else _cut_windows(image, rest, axes)
+        )
+        halos = [dim for dim in range(-axes, 0) if -dim <= image.dim() and image.cut(dim) and dim in reaches]
+        halos = [dim for dim in halos if not reaches[dim].is_trivial(image.shape[dim])]
+        for dim in halos:
+            if len([axis for axis in image.dims[dim] if axis.size != 1]) > 1:
+                raise ValueError(f"{self.name}: a window must not reach along merged dimensions of a DTensor")
+        self.agree(image.device)
+
+        local, narrowed, piece = image.local, [], None
+        for dim in reversed(halos[1:] if split else halos):
+            stretch, parts = self._fetch(local, image, dim, reaches[dim])
+            local = torch.cat(parts, dim) if len(parts) > 1 else parts[0] if parts else local.narrow(dim, 0, 0)
+            narrowed.append((dim, stretch.skip, stretch.count))
+        if split and halos:
+            dim = halos[0]
+            piece, parts = self._fetch(local, image, dim, reaches[dim])
+        else:
+            piece, parts, dim = None, [local], 0
+
+        if (
+            any(part.numel() for part in parts)
+            and all(count for _, _, count in narrowed)
+            and (not piece or piece.count)
+        ):
+            if piece and split:
+                parts, wanted = _cut_parts(parts, dim, piece)
+                results = split(parts, local_rest, dim, wanted)
+                result = results[0] if len(results) == 1 else torch.cat(results, dim)
+                narrowed.append((dim, piece.cut_skip, piece.count))
+            else:
+                result = op(**{"input": local, **local_rest})
+            for where, first, count in narrowed:
+                result = result.narrow(where, first, count)
+            if narrowed:
+                result = _dense(result)
+            shape = list(result.shape)
+        else:
+            result, shape = None, _on_meta(op, given, image)
+        dims = _result_dims(image, shape, axes, weight, reaches)
+        if result is None:
+            empty = Sharded(image.local, dims, self)
+            dtype = _on_meta(op, given, image, of="dtype")
+            result = torch.empty(empty.local_shape, dtype=dtype, device=image.device)
+        sharded = Sharded(result, dims, self)
+        return self._by_chunks(sharded) if weight is not None else sharded
+
+    def _fetch(self, local: Tensor, image: Sharded, dim: int, reach: Reach) -> tuple[Piece, list[Tensor]]:
+        """This rank's piece of an axis, part by part; its rows in `local` may have been extended along another."""
+        axis = image.cut(dim)
+        assert axis is not None
+        outs = axis.of_size(reach.out).bounds
+        border = "circular" if reach.circular else "constant"  # no other piece goes beyond the image
+        pieces = [
+            piece_for(outs[i], outs[i + 1], axis.size, reach, axis.bounds[i : i + 2])  # type: ignore[arg-type]
+            for i in range(len(outs) - 1)
+        ]
+        wants = [runs_of(p.begin, p.end, list(axis.bounds), border) for p in pieces]
+        parts = fetch(local, dim % local.dim(), wants, self.mesh, axis.mesh_dim)
+        return pieces[axis.mine], [part for part in parts if part is not None]
+
+    def _by_chunks(self, image: Sharded) -> Sharded:
+        """Channels that a convolution made of cut ones, divided over the ranks as torch.chunk divides."""
+        dims, local = list(image.dims), image.local
+        for i, dim in enumerate(dims):
+            for axis in dim:
+                wanted = axis.of_size(axis.size)
+                if axis.is_cut and wanted.bounds != axis.bounds:
+                    bounds = wanted.bounds
+                    wants = [runs_of(low, high, list(axis.bounds), "constant") for low, high in _pairs(bounds)]
+                    parts = fetch(local, i, wants, self.mesh, axis.mesh_dim)
+                    local = assembled(local, i, wants[axis.mine], parts, 0.0)
+                    dims[i] = (wanted,)
+        return Sharded(local, dims, self)
+
+    def _pad(self, input: Sharded, pad: list[int], mode: str = "constant", value: float | None = None) -> Sharded:
+        """F.pad: what stands outside along a cut dimension comes from other ranks."""
+        image = input
+        shape = list(F.pad(torch.empty(image.shape, device="meta"), pad, mode, value).shape)
+        self.agree(image.device)
+        dims, local, rest = list(image.dims), image.local, list(pad)
+        for i in range(len(pad) // 2):
+            dim, before = image.dim() - 1 - i, pad[2 * i]
+            axis = image.cut(dim)
+            if axis is None:
+                dims[dim] = (_axis_of(image.dims[dim]).of_size(shape[dim]),)
+                continue
+            padded, rest[2 * i : 2 * i + 2] = axis.of_size(shape[dim]), [0, 0]
+            wants = [
+                runs_of(low - before, high - before, list(axis.bounds), mode) for low, high in _pairs(padded.bounds)
+            ]
+            parts = fetch(local, dim, wants, self.mesh, axis.mesh_dim)
+            local, dims[dim] = assembled(local, dim, wants[axis.mine], parts, value or 0.0), (padded,)
+        if any(rest) and local.numel():
+            local = F.pad(local, rest, mode, value)
+        padded_image = Sharded(local, dims, self)
+        return Sharded(local.reshape(padded_image.local_shape), dims, self)
+
+
+def _pairs(bounds: tuple[int, ...]) -> list[tuple[int, int]]:
+    return list(pairwise(bounds))
+
+
+def _given(names: list[str], args: tuple[Any, ...], kwargs: Given) -> Given:
+    return dict(zip(names, args, strict=False)) | kwargs
+
+
+def _probe(op: OpOverload, given: Given, image: Sharded) -> dict[int, Reach]:
+    """Lets the operator check its arguments for the whole image and say what its outputs read; nothing runs."""
+    whole = image.local.new_empty(1).expand(image.shape)
+    if image.numel() == 0:
+        op(**{**given, "input": whole})
+        return {}
+    torch.ops.torch_conv._reach_begin()
+    try:
+        op(**{**given, "input": whole})
+    finally:
+        numbers = torch.ops.torch_conv._reach_end()
+    reaches = {}
+    for i in range(3):
+        pad, length, stride, middle, out = numbers[5 * i : 5 * i + 5]
+        if 3 - i <= image.dim():
+            reaches[i - 3] = Reach(pad, length, stride, middle, out, numbers[15] == _CIRCULAR)
+    return reaches
+
+
+def _on_meta(op: Callable[..., Tensor], given: Given, image: Sharded, of: str = "shape") -> Any:
+    """The shape, or the dtype, of the result for the whole image."""
+
+    def meta(value: Any) -> Any:
+        if isinstance(value, (list, tuple)):
+            return [meta(part) for part in value]
+        return value.to("meta") if isinstance(value, Tensor) else value
+
+    whole = torch.empty(image.shape, dtype=image.dtype, device="meta")
+    result = op(**{**{key: meta(value) for key, value in given.items()}, "input": whole})
+    return list(result.shape) if of == "shape" else result.dtype
+
+
+def _cut_windows(image: Sharded, rest: Given, axes: int) -> Given:
+    """Windows per sample and per channel, cut as the image is."""
+    batch, channels = image.dim() - axes - 2, image.dim() - axes - 1
+    indices = {i: image.indices(dim) for i, dim in ((0, batch), (1, channels)) if dim >= 0}
+    if all(at is None for at in indices.values()):
+        return rest
+
+    def cut(window: Tensor, window_axes: int) -> Tensor:
+        for i in range(window.dim() - window_axes):
+            at = indices.get(i)
+            if at is not None and window.size(i) > 1:
+                window = window.index_select(i, at.to(window.device))
+        return window
+
+    changed = dict(rest)
+    for argument, value in rest.items():
+        if argument == "kernel":
+            changed[argument] = cut(value, axes)
+        elif argument.startswith("kernel_") and isinstance(value, Tensor):
+            changed[argument] = cut(value, 1)
+        elif argument.startswith("kernels_"):
+            changed[argument] = [cut(window, 1) for window in value]
+    return changed
+
+
+def _cut_groups(name: str, image: Sharded, rest: Given, axes: int) -> Given:
+    """The groups of a convolution that this rank's channels make."""
+    dim = image.dim() - axes - 1
+    axis = image.cut(dim)
+    if axis is None:
+        return rest
+    weight, groups = rest["weight"], rest.get("groups", 1)
+    width = weight.size(1)  # channels of a group
+    if any(bound % width for bound in axis.bounds):
+        raise ValueError(
+            f"{name}: input must not be sharded within its groups of {width} channels, got a shard of {axis.here}"
+        )
+    low, high = (bound // width for bound in axis.held)
+    outputs = weight.size(0) // groups
+    changed = {**rest, "weight": weight.narrow(0, low * outputs, (high - low) * outputs), "groups": high - low}
+    if rest.get("bias") is not None:
+        changed["bias"] = rest["bias"].narrow(0, low * outputs, (high - low) * outputs)
+    return changed
+
+
+def _cut_parts(parts: list[Tensor], dim: int, piece: Piece) -> tuple[list[Tensor], list[int]]:
+    """The parts divided where the wanted outputs' rows begin and end, and which of them hold those."""
+    shards: list[Tensor] = []
+    wanted: list[int] = []
+    row = 0
+    for part in parts:
+        size = part.shape[dim]
+        places = sorted({0, size, *(cut - row for cut in piece.cut if 0 < cut - row < size)})
+        for low, high in pairwise(places):
+            if piece.cut[0] <= row + low < piece.cut[1]:
+                wanted.append(len(shards))
+            shards.append(part if (low, high) == (0, size) else part.narrow(dim, low, high - low))
+        row += size
+    return shards, wanted
+
+
+def _result_dims(
+    image: Sharded, shape: list[int], axes: int, weight: Tensor | None, reaches: dict[int, Reach]
+) -> list[Dim]:
+    """The axes of a result of this shape, the local one or the whole's: the image's, of the sizes they have now.
+
+    An operator may add a dimension before the spatial ones; a convolution has channels of its own.
+    """
+    spatial = min(axes, image.dim())
+    lead = image.dim() - spatial
+    dims: list[Dim] = list(image.dims[:lead])
+    if weight is not None:
+        channels, axis = image.dims[lead - 1], image.cut(lead - 1)
+        if axis is None:
+            dims[-1] = (_axis_of(channels).of_size(weight.size(0)),)
+        else:
+            groups = axis.size // weight.size(1)
+            bounds = tuple(b // weight.size(1) * (weight.size(0) // groups) for b in axis.bounds)
+            dims[-1] = (Axis(weight.size(0), axis.mesh_dim, bounds, axis.mine),)
+    dims += [(Axis(n),) for n in shape[lead : len(shape) - spatial]]
+    for dim in range(-spatial, 0):
+        reach = reaches.get(dim)
+        out = reach.out if reach else shape[dim]
+        dims.append(image.dims[dim] if out == image.shape[dim] else (_axis_of(image.dims[dim]).of_size(out),))
+    return dims
+
+
+def _axis_of(dim: Dim) -> Axis:
+    """The axis of a dimension that lies on a mesh, if one does."""
+    return next((axis for axis in dim if axis.mesh_dim >= 0), Axis(1))
+
+
+def _dense(t: Tensor) -> Tensor:
+    for layout in (torch.contiguous_format, torch.channels_last, torch.channels_last_3d):
+        fits = t.dim() == {torch.channels_last: 4, torch.channels_last_3d: 5}.get(layout, t.dim())
+        if fits and t.is_contiguous(memory_format=layout):
+            return t
+    if t.dim() in (4, 5) and t.stride(1) == 1 and t.shape[1] > 1:
+        return t.contiguous(memory_format=torch.channels_last if t.dim() == 4 else torch.channels_last_3d)
+    return t.contiguous()

@@ -1,0 +1,233 @@
+"""A DTensor on its way through a function: this rank's part, and which dimensions of it are cut over which ranks.
+
+The functions of torch_conv.functional take it for a tensor: they ask for its shape, view it in another shape and hand
+it to an operator, which torch turns over to `_operators.py`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.tensor import DTensor, Replicate, Shard
+
+from torch_conv.distributed._layout import chunk_bounds
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A dimension of the DTensor, or of an operator's result: `bounds` where it is cut over a mesh dimension."""
+
+    size: int
+    mesh_dim: int = -1  # -1: every rank has all of it
+    bounds: tuple[int, ...] = ()
+    mine: int = 0  # this rank's part is [bounds[mine], bounds[mine + 1])
+
+    @property
+    def held(self) -> tuple[int, int]:
+        return (self.bounds[self.mine], self.bounds[self.mine + 1]) if self.bounds else (0, self.size)
+
+    @property
+    def here(self) -> int:
+        low, high = self.held
+        return high - low
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether other ranks hold parts of it."""
+        return len(self.bounds) > 2
+
+    def of_size(self, size: int) -> Axis:
+        """An axis cut over the same ranks, as torch.chunk cuts."""
+        if self.mesh_dim < 0:
+            return Axis(size)
+        return Axis(size, self.mesh_dim, tuple(chunk_bounds(size, len(self.bounds) - 1)), self.mine)
+
+
+# A dimension of a view: the axes that it merges, none where it has the size 1.
+Dim = tuple[Axis, ...]
+
+
+class Sharded:
+    """This rank's part of an image; behaves as a tensor of the whole image's shape."""
+
+    def __init__(self, local: Tensor, dims: Sequence[Dim], call: Any) -> None:
+        self.local, self.dims, self.call = local, tuple(dims), call
+
+    @classmethod
+    def __torch_function__(
+        cls, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        given = [*args, *(kwargs or {}).values()]
+        call = next(x.call for x in given if isinstance(x, Sharded))
+        return call.run(func, args, kwargs or {})
+
+    @property
+    def shape(self) -> torch.Size:
+        return torch.Size([math.prod(axis.size for axis in dim) for dim in self.dims])
+
+    @property
+    def local_shape(self) -> list[int]:
+        return [math.prod(axis.here for axis in dim) for dim in self.dims]
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.local.dtype
+
+    @property
+    def device(self) -> torch.device:
+        return self.local.device
+
+    @property
+    def ndim(self) -> int:
+        return len(self.dims)
+
+    def dim(self) -> int:
+        return len(self.dims)
+
+    def size(self, dim: int | None = None) -> Any:
+        return self.shape if dim is None else self.shape[dim]
+
+    def numel(self) -> int:
+        return self.shape.numel()
+
+    def is_floating_point(self) -> bool:
+        return self.local.is_floating_point()
+
+    def cut(self, dim: int) -> Axis | None:
+        """The axis of a dimension that other ranks hold parts of; a view never merges two of them."""
+        return next((axis for axis in self.dims[dim] if axis.is_cut), None)
+
+    def indices(self, dim: int) -> Tensor | None:
+        """Which indices of a dimension this rank holds; None for all of them."""
+        if self.cut(dim) is None:
+            return None
+        at = torch.arange(self.shape[dim]).view([axis.size for axis in self.dims[dim]])
+        for i, axis in enumerate(self.dims[dim]):
+            at = at.narrow(i, axis.held[0], axis.here)
+        return at.flatten()
+
+    # Views
+
+    def _view(self, local: Tensor, dims: Sequence[Dim]) -> Sharded:
+        return Sharded(local, dims, self.call)
+
+    def unsqueeze(self, dim: int) -> Sharded:
+        dim %= self.dim() + 1
+        return self._view(self.local.unsqueeze(dim), [*self.dims[:dim], (), *self.dims[dim:]])
+
+    def squeeze(self, dim: int) -> Sharded:
+        dim %= self.dim()
+        if self.shape[dim] != 1:
+            return self
+        if self.cut(dim):  # ranks that hold nothing of it would have to be told
+            raise ValueError(f"{self.call.name}: a dimension of size 1 must not be sharded here")
+        return self._view(self.local.squeeze(dim), [*self.dims[:dim], *self.dims[dim + 1 :]])
+
+    def flatten(self, start: int = 0, end: int = -1) -> Sharded:
+        start, end = start % self.dim(), end % self.dim()
+        merged = tuple(axis for dim in self.dims[start : end + 1] for axis in dim)
+        dims = [*self.dims[:start], merged, *self.dims[end + 1 :]]
+        return self._view(self.local.flatten(start, end), dims)
+
+    def expand(self, sizes: Sequence[int]) -> Sharded:
+        dims, local = [], []
+        for size, dim, here in zip(sizes, self.dims, self.local_shape, strict=True):
+            dims.append(dim if size == -1 else (Axis(size),))
+            local.append(here if size == -1 else size)
+        return self._view(self.local.expand(local), dims)
+
+    def reshape(self, sizes: Sequence[int]) -> Sharded:
+        """Each dimension takes as many axes as it needs; one that is not cut may be divided."""
+        left = [axis for dim in self.dims for axis in dim]
+        dims: list[Dim] = []
+        for size in sizes:
+            taken = [left.pop(0)] if size == 1 and left and left[0].size == 1 else []
+            product = 1
+            while product != size:
+                if not left:
+                    raise ValueError(f"{self.call.name}: shape {tuple(self.shape)} must fit {tuple(sizes)}")
+                axis, missing = left.pop(0), size // max(1, product)
+                if axis.mesh_dim < 0 and axis.size > missing > 0 and axis.size % missing == 0:
+                    left.insert(0, Axis(axis.size // missing))
+                    axis = Axis(missing)
+                taken.append(axis)
+                product *= axis.size
+            dims.append(tuple(taken))
+        dims[-1] += tuple(left)
+        shaped = Sharded(self.local, dims, self.call)
+        return self._view(self.local.reshape(shaped.local_shape), dims)
+
+    # What a few functions calculate between two operators
+
+    def _each(self, function: Callable[..., Tensor], other: Any = None) -> Sharded:
+        if other is None:
+            return self._view(function(self.local), self.dims)
+        return self._view(function(self.local, other.local if isinstance(other, Sharded) else other), self.dims)
+
+    def to(self, dtype: torch.dtype) -> Sharded:
+        return self._view(self.local.to(dtype), self.dims)
+
+    def sqrt(self) -> Sharded:
+        return self._each(torch.sqrt)
+
+    def __mul__(self, other: Any) -> Sharded:
+        return self._each(torch.mul, other)
+
+    def __add__(self, other: Any) -> Sharded:
+        return self._each(torch.add, other)
+
+    # From a DTensor and back
+
+    @classmethod
+    def of(cls, whole: DTensor, call: Any) -> Sharded:
+        name, mesh = call.name, whole.device_mesh
+        axes = [Axis(n) for n in whole.shape]
+        place = mesh.get_coordinate() or []
+        for mesh_dim, placement in enumerate(whole.placements):
+            if isinstance(placement, Replicate):
+                continue
+            if type(placement) is not Shard:
+                raise ValueError(f"{name}: input must be sharded or replicated, got {placement}")
+            dim = placement.dim % whole.dim()
+            if axes[dim].mesh_dim >= 0:
+                raise ValueError(f"{name}: input must not be sharded twice along dimension {dim}")
+            n, parts = whole.shape[dim], mesh.size(mesh_dim)
+            axes[dim] = Axis(n, mesh_dim, tuple(chunk_bounds(n, parts)), place[mesh_dim])
+        local = whole.to_local()
+        expected = [axis.here for axis in axes]
+        if local.numel() == 0 and 0 in expected:
+            local = local.new_empty(expected)
+        if list(local.shape) != expected:
+            raise ValueError(
+                f"{name}: this rank must hold {tuple(expected)} of the input, as torch.chunk divides it, "
+                f"got {tuple(local.shape)}"
+            )
+        return cls(local, [(axis,) for axis in axes], call)
+
+    def to_dtensor(self, mesh: DeviceMesh) -> DTensor:
+        placements: list[Any] = [Replicate() for _ in range(mesh.ndim)]
+        for dim, axes in enumerate(self.dims):
+            for axis in axes:
+                if axis.mesh_dim >= 0:
+                    placements[axis.mesh_dim] = Shard(dim)
+        return DTensor.from_local(
+            self.local, mesh, placements, run_check=False, shape=self.shape, stride=_strides(self.shape, self.local)
+        )
+
+
+def _strides(shape: Sequence[int], like: Tensor) -> tuple[int, ...]:
+    """Those of a dense tensor whose dimensions lie in memory as those of `like` do."""
+    order = list(range(len(shape)))
+    if not like.is_contiguous():
+        order.sort(key=lambda dim: -int(like.stride(dim)))
+    strides, step = [1] * len(shape), 1
+    for dim in reversed(order):
+        strides[dim] = step
+        step *= max(shape[dim], 1)
+    return tuple(strides)

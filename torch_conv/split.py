@@ -1,0 +1,406 @@
+"""One image on several devices: `split`, `SplitTensor` and back by `gather`."""
+
+from __future__ import annotations
+
+import functools
+import math
+import operator
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import torch
+from torch import Tensor
+
+from torch_conv import _split_run, _split_transfer, _split_views
+from torch_conv._split_checks import (
+    check_kinds,
+    check_tensor,
+    checked_device,
+    checked_devices,
+    checked_dim,
+    checked_sizes,
+    dtype_name,
+    without,
+)
+
+Device = str | int | torch.device
+
+
+@dataclass(frozen=True)
+class SplitSpec:
+    """How a tensor is cut: along which dimension, counted from the last one, which is -1, and where the parts are."""
+
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+    dim: int
+    sizes: tuple[int, ...]
+    devices: tuple[torch.device, ...]
+
+    def __repr__(self) -> str:
+        dtype = str(self.dtype).removeprefix("torch.")
+        parts = ", ".join(f"{n} on {device}" for n, device in zip(self.sizes, self.devices, strict=True))
+        return f"{self.shape} {dtype} along dim {self.dim}: {parts}"
+
+
+class SplitTensor:
+    """A tensor in contiguous parts along one dimension, each on a device of its own choice.
+
+    Made by `split` or `SplitTensor.from_shards`. Every function of torch_conv, and every operator that has a `_split`
+    form, takes one in place of its first tensor and returns one: shard i of the result lies on the device of shard i
+    and is ready on that device's current stream. The bits are those of the whole tensor on one device (but for running
+    sums, `box_blur` on floats, as everywhere). No rows are exchanged beforehand; where devices see each other's memory
+    the border rows are read where they lie.
+
+    It stands for a tensor in what those functions ask for: `shape`, `dtype`, `dim()`, `size()` ...; `flatten`,
+    `unsqueeze`, `squeeze`, `expand`, `reshape`, `movedim` where the shards stay whole; `to(dtype)`, `detach()`,
+    `sqrt()` and `+ - * /` with numbers and with tensors that are split alike. All else of torch refuses it:
+    `gather()` gives a tensor, `shards` the parts.
+
+    Attributes:
+        spec: the `SplitSpec`: shape, dtype, dim, sizes and devices.
+    """
+
+    _shards: tuple[Tensor, ...]
+    # Behind each shard's arrival, or the kernel that makes it; None is a shard that is ready on its current stream.
+    _ready: tuple[torch.cuda.Event | None, ...]
+    _turns: tuple[int, ...]  # the order in which shards become ready on each device
+    _dim: int
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        raise TypeError("SplitTensor: it is made by split(tensor, devices) or SplitTensor.from_shards(shards, dim)")
+
+    @classmethod
+    def _of(
+        cls,
+        shards: Iterable[Tensor],
+        dim: int,
+        ready: Sequence[torch.cuda.Event | None] | None = None,
+        turns: Iterable[int] | None = None,
+    ) -> SplitTensor:
+        self = object.__new__(cls)
+        self._shards, self._dim = tuple(shards), dim
+        self._ready = (None,) * len(self._shards) if ready is None else tuple(ready)
+        self._turns = tuple(range(len(self._shards)) if turns is None else turns)
+        return self
+
+    @classmethod
+    def from_shards(cls, shards: Sequence[Tensor], dim: int = -2) -> SplitTensor:
+        """A SplitTensor of tensors that are its parts in order; nothing is copied.
+
+        Args:
+            shards: tensors of one dtype and of one shape but along `dim`, all on the CPU or all on CUDA devices, which
+                may repeat. A shard may have no rows. Each is ready on its device's current stream.
+            dim: the dimension they are parts along.
+
+        Returns:
+            The SplitTensor.
+
+        Raises:
+            ValueError: for shards that do not fit together.
+            TypeError: for what is no list of dense tensors of one dtype.
+
+        Equivalent to:
+            `torch.cat(shards, dim)`, without the copy
+
+        Example:
+            >>> halves = SplitTensor.from_shards([torch.zeros(1, 4), torch.ones(2, 4)])
+            >>> halves.shape, halves.spec.sizes
+            (torch.Size([3, 4]), (1, 2))
+        """
+        if not isinstance(shards, (list, tuple)):
+            raise TypeError(f"from_shards: shards must be a list of tensors, got {type(shards).__name__}")
+        if not shards:
+            raise ValueError("from_shards: shards must have at least one tensor, got none")
+        for shard in shards:
+            check_tensor("from_shards", "shards", shard)
+        first = shards[0]
+        dim = checked_dim("from_shards", "shards'", dim, first.dim())
+        for shard in shards[1:]:
+            if shard.dtype != first.dtype:
+                raise TypeError(
+                    f"from_shards: shards must be of one dtype, got {dtype_name(first)} and {dtype_name(shard)}"
+                )
+            if without(shard.shape, dim) != without(first.shape, dim) or shard.dim() != first.dim():
+                raise ValueError(
+                    f"from_shards: shards must have one shape but along dim {dim}, "
+                    f"got {tuple(first.shape)} and {tuple(shard.shape)}"
+                )
+        check_kinds("from_shards", "shards", [shard.device for shard in shards])
+        return cls._of(shards, dim)
+
+    @property
+    def shards(self) -> tuple[Tensor, ...]:
+        """The parts in order, each ready on its device's current stream."""
+        for i in range(len(self._shards)):
+            self._wait_for(i)
+        return self._shards
+
+    @functools.cached_property
+    def spec(self) -> SplitSpec:
+        """How the tensor is cut."""
+        sizes = tuple(shard.size(self._dim) for shard in self._shards)
+        shape = list(self._shards[0].shape)
+        shape[self._dim] = sum(sizes)
+        devices = tuple(shard.device for shard in self._shards)
+        return SplitSpec(tuple(shape), self._shards[0].dtype, self._dim, sizes, devices)
+
+    def gather(self, device: Device | None = None) -> Tensor:
+        """The whole tensor on one device.
+
+        To the CPU every shard is copied as soon as it is ready, on a stream of its own, into one pinned tensor, and
+        the call waits for the last one. To a GPU nobody waits: the tensor is ready on that device's current stream.
+
+        Args:
+            device: the CPU or a CUDA device, by default that of the first shard.
+
+        Returns:
+            Tensor of this one's shape and dtype, a copy. It keeps the memory format of the shards.
+
+        Raises:
+            ValueError: for another kind of device.
+
+        Equivalent to:
+            `torch.cat([shard.to(device) for shard in self.shards], self.spec.dim)`
+
+        Example:
+            >>> x = torch.rand(1, 3, 7, 9)
+            >>> torch.equal(split(x, ["cpu", "cpu"]).gather(), x)
+            True
+        """
+        to = self.device if device is None else checked_device("gather", "device", device)
+        at = self._shards[0].dim() + self._dim
+        gradients = torch.is_grad_enabled() and self.requires_grad
+        if not self.is_cuda or gradients:
+            return torch.cat([shard.to(to) for shard in self.shards], at)
+        ready = [
+            torch.cuda.current_stream(shard.device).record_event() if event is None else event
+            for shard, event in zip(self._shards, self._ready, strict=True)
+        ]
+        shards = [shard.detach() for shard in self._shards]
+        if to.type == "cpu":
+            return _split_transfer.download(shards, ready, self._turns, at)
+        return _split_transfer.collect(shards, ready, to, at)
+
+    # What the operators need of it.
+
+    @classmethod
+    def __torch_function__(
+        cls, func: Any, types: Any, args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        return _split_run.torch_function(cls, func, args, kwargs or {})
+
+    def _arriving(self) -> bool:
+        """Whether a shard is still on its way, so that work on the others can begin before."""
+        return any(event is not None and not event.query() for event in self._ready)
+
+    def _wait_for(self, i: int, *devices: torch.device) -> None:
+        """Makes the current streams of these devices, by default the shard's own, wait for shard i and keeps it alive.
+
+        Its memory belongs to the stream that it was made on, which may be another one.
+        """
+        event, shard = self._ready[i], self._shards[i]
+        if event is not None:
+            for device in set(devices) or {shard.device}:
+                stream = torch.cuda.current_stream(device)
+                stream.wait_event(event)
+                shard.record_stream(stream)
+
+    def _like(
+        self,
+        shards: Iterable[Tensor],
+        dim: int,
+        ready: Sequence[torch.cuda.Event | None] | None = None,
+        turns: Iterable[int] | None = None,
+    ) -> SplitTensor:
+        """Another one on the same devices, of shards that need no check."""
+        return type(self)._of(shards, dim, ready, turns)
+
+    def _each(self, f: Callable[..., Tensor], *others: SplitTensor) -> SplitTensor:
+        """f of every shard (and of the same shard of tensors that are split alike), as it becomes ready.
+
+        The split dimension stays where it is, counted from the front.
+        """
+        results: dict[int, Tensor] = {}
+        ready: dict[int, torch.cuda.Event | None] = {}
+        for i in self._turns:
+            for one in (self, *others):
+                one._wait_for(i)
+            with _split_run.gradients_of(self, *others):
+                results[i] = f(self._shards[i], *(other._shards[i] for other in others))
+            behind = any(one._ready[i] is not None for one in (self, *others))
+            ready[i] = torch.cuda.current_stream(results[i].device).record_event() if behind else None
+        places = range(len(results))
+        dim = self._dim + self.dim() - results[0].dim()
+        return self._like([results[i] for i in places], dim, [ready[i] for i in places], self._turns)
+
+    def _view(self, f: Callable[[Tensor], Tensor], dim: int) -> SplitTensor:
+        """Views f of the shards, split along `dim`; as ready as they are."""
+        with _split_run.gradients_of(self):
+            return self._like([f(shard) for shard in self._shards], dim, self._ready, self._turns)
+
+    # What functions ask a tensor for.
+
+    @property
+    def shape(self) -> torch.Size:
+        return torch.Size(self.spec.shape)
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self._shards[0].dtype
+
+    @property
+    def device(self) -> torch.device:
+        """That of the first shard."""
+        return self._shards[0].device
+
+    @property
+    def layout(self) -> torch.layout:
+        return self._shards[0].layout
+
+    @property
+    def ndim(self) -> int:
+        return self.dim()
+
+    @property
+    def is_cuda(self) -> bool:
+        return self._shards[0].is_cuda
+
+    @property
+    def is_cpu(self) -> bool:
+        return self._shards[0].is_cpu
+
+    @property
+    def requires_grad(self) -> bool:
+        return any(shard.requires_grad for shard in self._shards)
+
+    def dim(self) -> int:
+        return self._shards[0].dim()
+
+    def size(self, dim: int | None = None) -> Any:
+        return self.shape if dim is None else self.shape[dim]
+
+    def numel(self) -> int:
+        return math.prod(self.shape)
+
+    def element_size(self) -> int:
+        return self._shards[0].element_size()
+
+    def is_floating_point(self) -> bool:
+        return self.dtype.is_floating_point
+
+    def is_complex(self) -> bool:
+        return self.dtype.is_complex
+
+    flatten = _split_views.flatten
+    unsqueeze = _split_views.unsqueeze
+    squeeze = _split_views.squeeze
+    expand = _split_views.expand
+    reshape = _split_views.reshape
+    movedim = _split_views.movedim
+
+    def detach(self) -> SplitTensor:
+        return self._view(Tensor.detach, self._dim)
+
+    def to(self, dtype: torch.dtype) -> SplitTensor:
+        if not isinstance(dtype, torch.dtype):
+            raise TypeError(f"SplitTensor.to: dtype must be of type dtype, got {type(dtype).__name__}")
+        return self if dtype == self.dtype else self._each(lambda shard: shard.to(dtype))
+
+    def sqrt(self) -> SplitTensor:
+        return self._each(Tensor.sqrt)
+
+    def _with(self, compute: Callable[[Any, Any], Any], other: Any) -> Any:
+        if isinstance(other, (int, float)):
+            return self._each(lambda shard: compute(shard, other))
+        if not isinstance(other, SplitTensor):
+            return NotImplemented
+        if other.shape != self.shape or other.spec.sizes != self.spec.sizes or other.spec.dim != self.spec.dim:
+            raise ValueError(f"SplitTensor: both must be split alike, got {self.spec} and {other.spec}")
+        return self._each(compute, other)
+
+    def __add__(self, other: Any) -> SplitTensor:
+        return self._with(operator.add, other)
+
+    def __sub__(self, other: Any) -> SplitTensor:
+        return self._with(operator.sub, other)
+
+    def __mul__(self, other: Any) -> SplitTensor:
+        return self._with(operator.mul, other)
+
+    def __truediv__(self, other: Any) -> SplitTensor:
+        return self._with(operator.truediv, other)
+
+    __radd__, __rmul__ = __add__, __mul__
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("_") or not hasattr(Tensor, name):
+            raise AttributeError(f"SplitTensor has no attribute '{name}'")
+        raise AttributeError(f"SplitTensor has no {name} of its own; .gather() gives a tensor and .shards the parts")
+
+    def __repr__(self) -> str:
+        return f"SplitTensor({self.spec!r})"
+
+
+def split(
+    tensor: Tensor, devices: Sequence[Device] | None = None, dim: int = -2, sizes: Sequence[int] | None = None
+) -> SplitTensor:
+    """Cuts a tensor along one dimension into contiguous parts on several devices.
+
+    From the host to GPUs every part travels through pinned memory on a stream of its own, and nobody waits: what
+    is done with the result begins with the parts that have arrived. So an image takes its way through the GPUs in one
+    line, the transfer of one part beside the work on another and the way back of a third:
+    `filter2d(split(image, devices), kernel).gather("cpu")`. Devices may repeat; several parts for each GPU make the
+    overlap.
+
+    Args:
+        tensor: any dense tensor on the CPU or a CUDA device. On its way from the host a pinned one is read until its
+            parts have arrived, so it must not change before a `gather` or a synchronisation; any other is read once
+            the call returns.
+        devices: one for every part, all on the CPU or all CUDA devices; by default all CUDA devices there are, or
+            else the CPU.
+        dim: the dimension to cut along: batch, channels, or one of space.
+        sizes: of the parts along `dim`, each at least 0; by default equal ones, the first n % len(devices) of which
+            are one larger.
+
+    Returns:
+        A `SplitTensor`. A part on the tensor's own device is a view of it, any other a copy.
+
+    Raises:
+        ValueError: for a dimension, a device or a size that is not described above.
+        TypeError: for a type that is not described above.
+
+    Equivalent to:
+        `[part.to(device) for part, device in zip(tensor.split(sizes, dim), devices)]`
+
+    Example:
+        >>> image = torch.rand(1, 3, 8, 8)
+        >>> rows = split(image, ["cpu", "cpu", "cpu"])
+        >>> rows
+        SplitTensor((1, 3, 8, 8) float32 along dim -2: 3 on cpu, 3 on cpu, 2 on cpu)
+        >>> blurred = torch_conv.gaussian_blur2d(rows, 5, 1.0).gather()
+        >>> torch.equal(blurred, torch_conv.gaussian_blur2d(image, 5, 1.0))
+        True
+    """
+    check_tensor("split", "tensor", tensor)
+    dim = checked_dim("split", "tensor's", dim, tensor.dim())
+    to = _default_devices() if devices is None else checked_devices("split", "devices", devices)
+    n, parts = tensor.size(dim), len(to)
+    if sizes is None:
+        each = [n // parts + (i < n % parts) for i in range(parts)]
+    else:
+        each = checked_sizes(sizes, dim, n, parts)
+    gradients = torch.is_grad_enabled() and tensor.requires_grad
+    if tensor.is_cpu and to[0].type == "cuda" and not gradients:
+        shards, arrived = _split_transfer.upload(tensor.detach(), tensor.dim() + dim, each, to)
+        return SplitTensor._of(shards, dim, arrived)
+    pieces = tensor.split(each, dim)
+    return SplitTensor._of(
+        [p.to(d, non_blocking=tensor.is_cuda and d.type == "cuda") for p, d in zip(pieces, to, strict=True)], dim
+    )
+
+
+def _default_devices() -> list[torch.device]:
+    if torch.cuda.is_available():
+        return [torch.device("cuda", i) for i in range(torch.cuda.device_count())]
+    return [torch.device("cpu")]
