@@ -12,11 +12,11 @@ REQUIREMENTS := $(filter-out requirements/examples.txt,$(wildcard requirements/*
 EXAMPLES_STAMP := $(VENV)/.stamp-examples
 NATIVE := $(shell find csrc -name '*.h' -o -name '*.cuh' -o -name '*.cpp' -o -name '*.cu')
 
-.PHONY: help demo edges volume test build lint format wheel bench clean
+.PHONY: help demo edges volume multi_gpu test build lint format wheel bench clean
 .DEFAULT_GOAL := help
 
 help: ## this list
-	@sed -n 's/^\([a-z]*\):[^#]*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 14
+	@sed -n 's/^\([a-z_]*\):[^#]*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 19
 
 demo: $(BUILD_STAMP) ## filter real photographs; the pictures and a contact sheet land in demo_out/
 	$(BIN)/python -m torch_conv demo
@@ -27,6 +27,10 @@ edges: $(BUILD_STAMP) ## the edges of a photograph, each picture in one launch; 
 
 volume: $(BUILD_STAMP) $(EXAMPLES_STAMP) ## filter a brain scan and a CT phantom beside SciPy; the pictures land in examples_out/
 	$(BIN)/python examples/volume.py $(ARGS)
+
+multi_gpu: $(BUILD_STAMP) ## one large image on all GPUs, or in shards on the CPU; the picture lands in examples_out/multi_gpu.jpg
+	@mkdir -p examples_out
+	$(BIN)/python examples/multi_gpu.py --output examples_out/multi_gpu.jpg $(ARGS)
 
 test: $(BUILD_STAMP) ## the test suite (CUDA tests run where there is a GPU); ARGS="-k border" passes options on
 	$(BIN)/python -m pytest $(ARGS)
@@ -49,7 +53,7 @@ wheel: $(ENV_STAMP) ## one wheel for compute capability 8.0 and up, in dist/
 	PATH="$(abspath $(BIN)):$$PATH" TORCH_CUDA_ARCH_LIST="8.0 9.0 10.0 12.0+PTX" \
 	  $(BIN)/python -m pip wheel . --no-build-isolation --no-deps -w dist
 
-bench: $(BUILD_STAMP) ## measure on this machine (minutes); BENCH=filter3d names another script, ARGS="--rows gaussian" its options
+bench: $(BUILD_STAMP) ## measure on this machine (minutes); BENCH=filter3d or scaling names another script, ARGS="--rows gaussian" its options
 	$(BIN)/python benchmarks/$(or $(BENCH),filter2d).py $(ARGS)
 
 clean: ## remove what was built; the environment stays

@@ -14,6 +14,8 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
+from report_scaling import scaling_tables
+
 ROOT = Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"
 RESULTS = ROOT / "benchmarks" / "results"
@@ -34,7 +36,11 @@ STUDIES = {
     "ladder": ("Textbook kernels beside the library's, ", ["fused"]),
 }
 # What stands between which markers.
-PLACES = {"measured": ["filter2d", "filter3d", "depthwise3d", "volume"], "fused": ["fused", "ladder"]}
+PLACES = {
+    "measured": ["filter2d", "filter3d", "depthwise3d", "volume"],
+    "fused": ["fused", "ladder"],
+    "scaling": ["scaling"],
+}
 MAIN = [1, 1, 4096, 4096]  # the size of a series of fused pipelines that the long table shows
 
 
@@ -67,6 +73,9 @@ def tables(benchmarks: list[str]) -> str:
     """The results of these benchmarks in Markdown: one table per file and device."""
     parts = []
     for benchmark, document in [(b, d) for b in benchmarks for d in documents() if d["benchmark"] == b]:
+        if benchmark == "scaling":
+            parts += scaling_tables(document)
+            continue
         if benchmark in STUDIES:
             shown = [t for t in document["tables"] if t["name"] in STUDIES[benchmark][1]]
             parts += [f"{study_caption(document, t)}\n\n{study(t)}" for t in shown]

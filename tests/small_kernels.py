@@ -154,6 +154,32 @@ def one_round_of_volumes(device: str, dtype: torch.dtype) -> None:
             served[f"ladder3d/{rung}"] += 1
 
 
+def one_round_of_shards(device: str, dtype: torch.dtype) -> None:
+    """Shards on all GPUs in turn, and on one: kernels that read other shards, and strips of copied rows."""
+    border = random.choice(BORDERS)
+    h, w = random.choice([9, 40, 70]), random.choice([8, 33, 136, 264])
+    image = (torch.rand(2, 2, h, w, device=device) * 200).to(dtype)
+    if random.random() < 0.3:
+        image = image.contiguous(memory_format=torch.channels_last)
+    sizes = random.choice([[h - 4, 4], [3, h - 5, 2], [h // 2, h - h // 2]])
+    devices = [device, *(f"cuda:{i}" for i in range(1, torch.cuda.device_count()))] if device == "cuda" else [device]
+    shards = [t.to(devices[i % len(devices)], copy=True) for i, t in enumerate(torch.split(image, sizes, -2))]
+    k, length = random.choice([3, 5, 7]), random.choice([3, 7, 15, 21])
+    window, taps = torch.rand(k, k), torch.rand(length)
+    for staged in ("", "1"):
+        os.environ["TORCH_CONV_NO_PEER"] = staged
+        each_variant("direct", lambda: OPS.filter2d_split(shards, window, border, value=3.0))
+        each_variant("separable", lambda: OPS.filter2d_separable_split(shards, taps, taps, border, value=3.0))
+        OPS.gaussian_sobel2d_split(shards, torch.ones(3), torch.ones(3), border)
+        OPS.box2d_split(shards, [5, 4], border)
+        served["shards"] += 1
+    os.environ["TORCH_CONV_NO_PEER"] = ""
+    volume = (torch.rand(2, 9, 9, 33, device=device) * 200).to(dtype)
+    slabs = [t.to(devices[i % len(devices)], copy=True) for i, t in enumerate(torch.split(volume, [5, 1, 3], -3))]
+    OPS.filter3d_split(slabs, torch.rand(3, 3, 3), border, dim=-3)
+    OPS.filter3d_separable_split(slabs, *[torch.rand(3)] * 3, border, dim=-3)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=12)
@@ -165,9 +191,11 @@ def main() -> int:
     while time.monotonic() < end or rounds < len(DTYPES):
         one_round(args.device, DTYPES[rounds % len(DTYPES)])
         one_round_of_volumes(args.device, DTYPES[rounds % len(DTYPES)])
+        one_round_of_shards(args.device, DTYPES[rounds % len(DTYPES)])
         rounds += 1
     if args.device == "cuda":
-        torch.cuda.synchronize()
+        for i in range(torch.cuda.device_count()):
+            torch.cuda.synchronize(i)
     print(f"{rounds} rounds:", ", ".join(f"{name} {count}" for name, count in sorted(served.items())))
     return 0
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -84,6 +85,12 @@ def test_other_filters_write_something_else(photo, name):
         ["filter", "TEXT", "OUT", "--filter", "box"],
         ["bench"],
         ["bench", "nothing"],
+        ["bench", "scaling", "--sizes", "0"],
+        ["bench", "scaling", "--sizes", "large"],
+        ["bench", "scaling", "--devices", "0"],
+        ["bench", "scaling", "--devices", "cpu,tpu"],
+        ["bench", "scaling", "--devices", "cuda:99"],
+        ["bench", "scaling", "--json", "nowhere/FILE"],
         ["bench", "volume", "--width", "wide"],
         ["bench", "volume", "--depth", "0"],
         ["bench", "volume", "--kernel-radius-x", "-1"],
@@ -107,13 +114,27 @@ def test_bad_input_is_one_sentence_and_status_2(photo, capsys, arguments):
     assert sorted(path.parent.iterdir()) == before  # nothing was written
 
 
-COMMANDS = [[], ["filter"], ["demo"], ["bench"], ["bench", "ladder"], ["bench", "volume"], ["info"]]
+COMMANDS = [[], ["filter"], ["demo"], ["bench"]]
+COMMANDS += [["bench", "ladder"], ["bench", "volume"], ["bench", "scaling"], ["info"]]
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 def test_help_everywhere(capsys, command):
     assert run(*command, "--help") == 0
     assert "usage: torch-conv" in capsys.readouterr().out
+
+
+def test_bench_scaling(tmp_path, capsys):
+    pytest.importorskip("rich")
+    written = tmp_path / "scaling.json"
+    assert run("bench", "scaling", "--sizes", "64", "--devices", "cpu,cpu,cpu", "--json", written) == 0
+    out = capsys.readouterr().out
+    assert "the shards lie on the CPU" in " ".join(out.split())
+    document = json.loads(written.read_text())
+    assert document["metadata"]["shards"] == ["cpu"] * 3
+    rows = document["tables"][0]["rows"]
+    assert [row["filter"] for row in rows] == ["filter2d 3x3", "gaussian_blur2d 31x31"]
+    assert all(row["same"] == "yes" and row["split_ms"] > 0 for row in rows)
 
 
 def test_info(capsys):

@@ -1,5 +1,6 @@
 """The example programs that need nothing beyond what `make` installs."""
 
+import importlib
 import subprocess
 import sys
 from pathlib import Path
@@ -21,3 +22,44 @@ def test_edges(tmp_path, device):
     assert [plan.split(":")[0] for plan in plans] == ["gaussian_sobel2d", "thin_edges2d", "structure_tensor2d"]
     assert all(" fused/" in plan and "launches 1;" in plan for plan in plans)
     assert picture.stat().st_size > 10_000
+
+
+@pytest.mark.parametrize("shards", [1, 3])
+def test_multi_gpu(tmp_path, device, shards):
+    for module in ("torchvision", "matplotlib", "skimage"):
+        pytest.importorskip(module)
+    picture, place = tmp_path / "multi_gpu.png", torch.device(device).type
+    names = ["cpu" if place == "cpu" else f"cuda:{i % torch.cuda.device_count()}" for i in range(shards)]
+    run = [sys.executable, "examples/multi_gpu.py", "--devices", ",".join(names), "--size", "256"]
+    done = subprocess.run([*run, "--output", str(picture)], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert f"{names[0]} alone gives the same bits" in done.stdout
+    assert done.stdout.count(" rows on ") == shards
+    assert picture.stat().st_size > 10_000
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--devices", "tpu"], "--devices must be"),
+        (["--devices", "cpu,cuda:0"], "--devices must be all on the CPU or all CUDA devices"),
+        (["--devices", "cuda:99"], "--devices must be among the"),
+        (["--size", "0"], "--size must be at least 16, got 0"),
+        (["--photo", "missing.png"], "there is no file missing.png"),
+        (["--photo", "Makefile"], "Makefile is not an image that can be read"),
+        (["--output", "picture.tiff"], "--output must end in"),
+        (["--output", "nowhere/picture.png"], "there is no folder nowhere"),
+    ],
+)
+def test_multi_gpu_refuses_in_one_sentence(monkeypatch, capsys, arguments, sentence):
+    pytest.importorskip("torchvision")
+    monkeypatch.syspath_prepend(ROOT / "examples")
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setattr(sys, "argv", ["multi_gpu.py", *arguments])
+    with pytest.raises(SystemExit) as leaving:
+        importlib.import_module("multi_gpu").main()
+    assert leaving.value.code == 2
+    written = capsys.readouterr()
+    assert written.out == ""
+    assert written.err.startswith(f"multi_gpu: {sentence}")
+    assert written.err.count("\n") == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
@@ -24,36 +25,45 @@ with _C._AutoDispatchBelowAutograd():
 
 def torch_function(kind: type[SplitTensor], func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """What torch hands over when it meets a SplitTensor among the arguments of `func`."""
-    if not isinstance(func, (OpOverload, OpOverloadPacket)):
-        raise TypeError(_refusal(torch.overrides.resolve_name(func) or getattr(func, "__name__", str(func))))
-    packet = func if isinstance(func, OpOverloadPacket) else func.overloadpacket
-    library, name = packet._qualified_op_name.split("::")
-    schema = (packet.default if isinstance(func, OpOverloadPacket) else func)._schema
-    of_shards = _of_shards(library, name, func)
+    name, names, of_shards = _known(func)
     if of_shards is None:
-        if library == "torch_conv" and name.endswith("_out"):
-            raise RuntimeError(f"{name.removesuffix('_out')}: out is not taken with a SplitTensor")
-        raise TypeError(_refusal(f"torch.ops.{library}.{name}"))
-    given = {a.name: value for a, value in zip(schema.arguments, args, strict=False)} | kwargs
-    first = schema.arguments[0].name
-    for argument, value in given.items():
-        values = value if isinstance(value, (list, tuple)) else [value]
-        if argument != first and any(isinstance(v, kind) for v in values):
-            raise RuntimeError(f"{name}: {argument} must be of type Tensor, got SplitTensor")
-    rest = {key: value for key, value in kwargs.items() if key != first}
-    with gradients_of(given[first]):
-        return _run(func, of_shards, given[first], args[1:], rest)
+        raise RuntimeError(name) if names else TypeError(name)
+    if args:
+        whole, rest = args[0], args[1:]
+    else:
+        whole, rest = kwargs[names[0]], ()
+        kwargs = {key: value for key, value in kwargs.items() if key != names[0]}
+    if type(whole) is not kind or any(_has_one(kind, value) for value in (*rest, *kwargs.values())):
+        given = [*zip(names[1:], rest, strict=False), *kwargs.items()]
+        wrong = next(key for key, value in given if _has_one(kind, value))
+        raise RuntimeError(f"{name}: {wrong} must be of type Tensor, got SplitTensor")
+    with gradients_of(whole):
+        return _run(func, of_shards, whole, rest, kwargs)
+
+
+def _has_one(kind: type[SplitTensor], value: Any) -> bool:
+    return type(value) is kind or (isinstance(value, (list, tuple)) and any(type(v) is kind for v in value))
+
+
+@functools.cache
+def _known(func: Any) -> tuple[str, tuple[str, ...], Callable[..., list[Tensor]] | None]:
+    """An operator's name, the names of its arguments, and its form of shards; or a sentence, and None."""
+    if not isinstance(func, (OpOverload, OpOverloadPacket)):
+        return _refusal(torch.overrides.resolve_name(func) or getattr(func, "__name__", str(func))), (), None
+    packet = func if isinstance(func, OpOverloadPacket) else func.overloadpacket
+    overload = func if isinstance(func, OpOverload) else getattr(packet, packet.overloads()[0])
+    library, name = packet._qualified_op_name.split("::")
+    names = tuple(argument.name for argument in overload._schema.arguments)
+    if library == "torch_conv" and name.endswith("_out"):
+        return f"{name.removesuffix('_out')}: out is not taken with a SplitTensor", names, None
+    if library != "torch_conv" or not hasattr(torch.ops.torch_conv, name + "_split"):
+        return _refusal(f"torch.ops.{library}.{name}"), (), None
+    of_shards = getattr(torch.ops.torch_conv, name + "_split")
+    return name, names, getattr(of_shards, func._overloadname) if isinstance(func, OpOverload) else of_shards
 
 
 def _refusal(name: str) -> str:
     return f"{name}: a SplitTensor is not taken; give it .gather() or, one by one, .shards"
-
-
-def _of_shards(library: str, name: str, func: Any) -> Callable[..., list[Tensor]] | None:
-    if library != "torch_conv" or not hasattr(torch.ops.torch_conv, name + "_split"):
-        return None
-    packet = getattr(torch.ops.torch_conv, name + "_split")
-    return getattr(packet, func._overloadname) if isinstance(func, OpOverload) else packet
 
 
 def gradients_of(*wholes: SplitTensor) -> Any:

@@ -77,11 +77,16 @@ def _reshaped(self: SplitTensor, name: str, shape: list[int]) -> SplitTensor:
     # The new dimension that begins where the split one begins, and whose steps the shards are whole numbers of.
     for new in reversed(range(len(shape))):
         step = math.prod(shape[new + 1 :])
-        if math.prod(shape[:new]) == before and step and all(n * behind % step == 0 for n in sizes):
+        if math.prod(shape[:new]) != before:
+            continue
+        rows = list(sizes)
+        if step != behind:
+            if step == 0 or any(n * behind % step for n in sizes):
+                continue
             rows = [n * behind // step for n in sizes]
-            if sum(rows) == shape[new]:
-                shapes = [[*shape[:new], n, *shape[new + 1 :]] for n in rows]
-                return self._view(_reshape_to(iter(shapes)), new - len(shape))
+        if sum(rows) == shape[new]:
+            shapes = [[*shape[:new], n, *shape[new + 1 :]] for n in rows]
+            return self._view(_reshape_to(iter(shapes)), new - len(shape))
     _refuse(name, self, shape)
 
 

@@ -1,21 +1,26 @@
-"""Seconds per call, for the command line and the benchmarks: CUDA graphs and events on a GPU, a clock on a CPU."""
+"""Seconds per call, for the command line and the benchmarks: CUDA graphs and events on a GPU, a clock on a CPU.
+
+What runs on several devices is timed by the clock, over a long queue of calls, with all of them idle before and after.
+"""
 
 from __future__ import annotations
 
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from statistics import median
 
 import torch
 
-__all__ = ["interleaved", "median", "sampler", "time_call"]
+__all__ = ["enqueue_seconds", "interleaved", "median", "queue_sampler", "sampler", "synchronize", "time_call"]
 
 Call = Callable[[], object]
 
 SAMPLE_SECONDS = 2e-3  # one sample holds calls for at least this long: events resolve 0.5 us, clocks about as much
 MOST_CALLS = 4096  # in one sample
+QUEUE_SECONDS = 20e-3  # of calls in one queue: waiting for two idle GPUs costs some 20 us
+ENQUEUED = 16  # calls at a time whose host time is taken: far fewer than the launches a stream holds before it blocks
 
 
 def time_call(
@@ -56,6 +61,49 @@ def sampler(fn: Call | Sequence[Call], device: torch.device | str, *, warmup: in
         with torch.cuda.device(device):
             return _cuda_sampler(calls, warmup)
     return _cpu_sampler(calls, warmup)
+
+
+def synchronize(devices: Iterable[torch.device | str]) -> None:
+    """Waits until all of these devices are idle."""
+    for device in {torch.device(d) for d in devices}:
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
+
+
+def queue_sampler(
+    fn: Call | Sequence[Call], devices: Sequence[torch.device | str], *, seconds: float = QUEUE_SECONDS
+) -> Callable[[], float]:
+    """Prepares and returns a function that takes one sample by the clock: seconds per call of a long queue.
+
+    That is what a caller sees who issues call after call on one or several devices: the slower one of host and devices.
+    """
+    calls = [fn] if callable(fn) else list(fn)
+
+    def queue(rounds: int) -> float:
+        synchronize(devices)
+        start = time.perf_counter()
+        _play(calls, rounds)
+        synchronize(devices)
+        return time.perf_counter() - start
+
+    queue(2)
+    rounds = math.ceil(seconds / max(min(queue(1), queue(1)), 1e-9))
+    rounds = max(1, min(rounds, MOST_CALLS // len(calls)))
+    return lambda: queue(rounds) / (rounds * len(calls))
+
+
+def enqueue_seconds(fn: Call, devices: Sequence[torch.device | str], *, samples: int = 160) -> float:
+    """The host's time for one call on idle devices, nothing waited for: the median of many."""
+    times: list[float] = []
+    while len(times) < samples:
+        synchronize(devices)
+        for _ in range(ENQUEUED):
+            start = time.perf_counter()
+            result = fn()
+            times.append(time.perf_counter() - start)
+            del result
+    synchronize(devices)
+    return median(times)
 
 
 def _play(calls: list[Call], rounds: int) -> None:

@@ -13,6 +13,8 @@ from typing import Any, NoReturn
 import torch
 from torch import _C, Tensor
 
+from torch_conv.fake_split import split_name
+
 _DIFFERENTIABLE = [
     "filter2d",
     "filter2d_separable",
@@ -36,7 +38,7 @@ _LADDERS = ["ladder2d", "ladder3d"]
 
 def register() -> None:
     """Called once, by the package."""
-    for name in [*_DIFFERENTIABLE, *_LADDERS]:
+    for name in [*_DIFFERENTIABLE, *map(split_name, _DIFFERENTIABLE), *_LADDERS]:
         torch.library.register_autograd(f"torch_conv::{name}", _refuse(name.split(".")[0]), lib=_LIBRARY)
     for name in _INTO_OUT:
         _LIBRARY.impl(name, _without_gradients(name), "Autograd", with_keyset=True)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -10,6 +12,7 @@ from torch import Tensor
 
 from torch_conv import fake_pipelines
 from torch_conv._fakes import filtered, in_order_of, refuse_meta
+from torch_conv.fake_split import on_shards, split_name
 from torch_conv.functional.conv import check_numbers, pads_of, served_here
 
 Ints = Sequence[int]
@@ -17,7 +20,7 @@ Ints = Sequence[int]
 
 def register() -> None:
     """Called once, by the package."""
-    fakes: dict[str, Callable[..., Tensor | None]] = {
+    fakes: dict[str, Callable[..., Any]] = {
         "filter2d": _filter2d,
         "filter2d_separable": _filter2d_separable,
         "box2d": _box2d,
@@ -37,6 +40,9 @@ def register() -> None:
         fakes[f"{name}_out"] = _into_out(name, *windows)
     for axes in (1, 2, 3):
         fakes[f"conv{axes}d"] = fakes[f"conv{axes}d.padding"] = _convolution(axes)
+    for name, fake in list(fakes.items()):
+        if not name.endswith("_out") and not name.startswith("ladder"):
+            fakes[split_name(name)] = on_shards(name, int(re.findall(r"(\d)d", name)[-1]), fake)
     for name, fake in fakes.items():
         torch.library.register_fake(f"torch_conv::{name}", fake, lib=_LIBRARY)
 

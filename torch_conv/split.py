@@ -216,24 +216,6 @@ class SplitTensor:
         """Another one on the same devices, of shards that need no check."""
         return type(self)._of(shards, dim, ready, turns)
 
-    def _each(self, f: Callable[..., Tensor], *others: SplitTensor) -> SplitTensor:
-        """f of every shard (and of the same shard of tensors that are split alike), as it becomes ready.
-
-        The split dimension stays where it is, counted from the front.
-        """
-        results: dict[int, Tensor] = {}
-        ready: dict[int, torch.cuda.Event | None] = {}
-        for i in self._turns:
-            for one in (self, *others):
-                one._wait_for(i)
-            with _split_run.gradients_of(self, *others):
-                results[i] = f(self._shards[i], *(other._shards[i] for other in others))
-            behind = any(one._ready[i] is not None for one in (self, *others))
-            ready[i] = torch.cuda.current_stream(results[i].device).record_event() if behind else None
-        places = range(len(results))
-        dim = self._dim + self.dim() - results[0].dim()
-        return self._like([results[i] for i in places], dim, [ready[i] for i in places], self._turns)
-
     def _view(self, f: Callable[[Tensor], Tensor], dim: int) -> SplitTensor:
         """Views f of the shards, split along `dim`; as ready as they are."""
         with _split_run.gradients_of(self):
@@ -305,19 +287,18 @@ class SplitTensor:
     def to(self, dtype: torch.dtype) -> SplitTensor:
         if not isinstance(dtype, torch.dtype):
             raise TypeError(f"SplitTensor.to: dtype must be of type dtype, got {type(dtype).__name__}")
-        return self if dtype == self.dtype else self._each(lambda shard: shard.to(dtype))
+        return self if dtype == self.dtype else each_shard(Tensor.to, self, dtype)
 
     def sqrt(self) -> SplitTensor:
-        return self._each(Tensor.sqrt)
+        return each_shard(Tensor.sqrt, self)
 
-    def _with(self, compute: Callable[[Any, Any], Any], other: Any) -> Any:
-        if isinstance(other, (int, float)):
-            return self._each(lambda shard: compute(shard, other))
-        if not isinstance(other, SplitTensor):
-            return NotImplemented
-        if other.shape != self.shape or other.spec.sizes != self.spec.sizes or other.spec.dim != self.spec.dim:
-            raise ValueError(f"SplitTensor: both must be split alike, got {self.spec} and {other.spec}")
-        return self._each(compute, other)
+    def _with(self, compute: Callable[[Any, Any], Any], other: Any) -> SplitTensor:
+        if isinstance(other, SplitTensor):
+            if other.shape != self.shape or other.spec.sizes != self.spec.sizes or other.spec.dim != self.spec.dim:
+                raise ValueError(f"SplitTensor: both must be split alike, got {self.spec} and {other.spec}")
+        elif not isinstance(other, (int, float)):
+            raise TypeError(f"SplitTensor: + - * / take numbers and other SplitTensors, got {type(other).__name__}")
+        return each_shard(compute, self, other)
 
     def __add__(self, other: Any) -> SplitTensor:
         return self._with(operator.add, other)
@@ -355,8 +336,8 @@ def split(
 
     Args:
         tensor: any dense tensor on the CPU or a CUDA device. On its way from the host a pinned one is read until its
-            parts have arrived, so it must not change before a `gather` or a synchronisation; any other is read once
-            the call returns.
+            parts have arrived, so it must not change before a `gather` or a synchronisation; any other has been read
+            when the call returns.
         devices: one for every part, all on the CPU or all CUDA devices; by default all CUDA devices there are, or
             else the CPU.
         dim: the dimension to cut along: batch, channels, or one of space.
@@ -398,6 +379,27 @@ def split(
     return SplitTensor._of(
         [p.to(d, non_blocking=tensor.is_cuda and d.type == "cuda") for p, d in zip(pieces, to, strict=True)], dim
     )
+
+
+def each_shard(f: Callable[..., Tensor], *args: Any, **kwargs: Any) -> Any:
+    """f of the first shards, of the second ... of the SplitTensors among `args`, cut alike, as they get ready.
+
+    The split dimension of the result is theirs, counted from the front.
+    """
+    wholes = [value for value in args if isinstance(value, SplitTensor)]
+    first = wholes[0]
+    results: dict[int, Tensor] = {}
+    ready: dict[int, torch.cuda.Event | None] = {}
+    for i in first._turns:
+        for whole in wholes:
+            whole._wait_for(i)
+        with _split_run.gradients_of(*wholes):
+            results[i] = f(*(v._shards[i] if isinstance(v, SplitTensor) else v for v in args), **kwargs)
+        late = any(whole._ready[i] is not None for whole in wholes)
+        ready[i] = torch.cuda.current_stream(results[i].device).record_event() if late else None
+    places = range(len(results))
+    dim = first.spec.dim + first.dim() - results[0].dim()
+    return first._like([results[i] for i in places], dim, [ready[i] for i in places], first._turns)
 
 
 def _default_devices() -> list[torch.device]:

@@ -12,6 +12,7 @@ namespace torch_conv {
 
 inline void cuda_check(cudaError_t status, const char* what) {
   if (status == cudaSuccess) return;
+  cudaGetLastError();  // it has been said: the next good launch must not find it
   throw std::runtime_error(std::string("torch_conv: ") + what + " failed: " + cudaGetErrorString(status));
 }
 

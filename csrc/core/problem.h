@@ -36,6 +36,18 @@ inline bool aligned_rows(const Image& x) {
          aligned(x.stride_h, x.h) && aligned(x.stride_d, x.d) && aligned(x.stride_c, x.c) && aligned(x.stride_n, x.n);
 }
 
+// Where an image is one shard of an image cut along h: the rows before and after it, in memory that kernels on its
+// device may read; without data where the whole ends. Only rooms on CUDA read them, and say in their plans whether.
+struct Beside {
+  Image above{}, below{};
+  bool any() const { return above.data || below.data; }
+  // Rooms address the pixels of a row alike in all shards.
+  bool same_columns(const Image& in) const {
+    const auto fits = [&](const Image& x) { return !x.data || (x.stride_w == in.stride_w && x.w == in.w); };
+    return fits(above) && fits(below);
+  }
+};
+
 // Where output (z, y, x) reads: tap (l, i, j) lies on input (z * stride_z + l * dilation_z - pad_z,
 // y * stride_y + i * dilation_y - pad_y, x * stride_x + j * dilation_x - pad_x).
 struct Placement {
@@ -70,10 +82,7 @@ struct Direct {
   Placement place;
   int64_t groups;
   const void* bias;  // one per output channel, on the images' device, or null
-  // Where `in` is one shard of an image cut along h: the rows before and after it, in memory that kernels on this
-  // device may read; without data where the image ends. Only rooms on CUDA read them.
-  Image above{}, below{};
-  bool has_neighbours() const { return above.data || below.data; }
+  Beside beside{};
   bool one_window() const { return taps.stride_n == 0 && taps.stride_c == 0; }
 };
 
@@ -85,6 +94,7 @@ struct Separable {
   Taps taps_x, taps_y, taps_z;
   int64_t kd = 1, kh, kw;
   Placement place;
+  Beside beside{};
 };
 
 // out = window sum * scale (Border::skip with place.normalized: window sum / number of pixels inside).
@@ -106,7 +116,7 @@ struct BoxDepth {
   Dtype source;  // of the volume that was summed
   int64_t kd, kh, kw;
   double scale, outside;
-  Placement place;          // along y and x too: Border::skip counts by it
+  Placement place;           // along y and x too: Border::skip counts by it
   int64_t plane_h, plane_w;  // of the volume that was summed
 };
 

@@ -115,6 +115,9 @@ struct CudaRooms {
   void (*wait)(int device, void* stream, void* event);
   // A stream for copies that overlap the current one.
   void* (*side_stream)(int device);
+  // Makes `stream` torch's current one on `device` until leave_stream(): memory is then allocated for it.
+  void* (*enter_stream)(int device, void* stream);
+  void (*leave_stream)(void* entered);
   // May kernels on `device` read `memory`, which lies on `other`?
   bool (*can_read)(int device, int other, const void* memory);
   // `count` blocks of `bytes` each, from any device to any.

@@ -1,7 +1,10 @@
 // The module _cuda: the table of CUDA doors, and what the hall needs of the runtime. The only torch it knows is the
 // current stream, so it loads wherever torch has CUDA.
+#include <cuda.h>
 #include <torch/csrc/inductor/aoti_torch/c/shim.h>
 
+#include <algorithm>
+#include <map>
 #include <mutex>
 #include <vector>
 
@@ -78,6 +81,128 @@ void upload(const void* host, void* device, int64_t bytes, void* stream) {
   }
 }
 
+// Makes a device current for the calls on its streams: the default stream is that of the current device.
+struct OnDevice {
+  int previous = 0;
+  explicit OnDevice(int device) {
+    cuda_check(cudaGetDevice(&previous), "asking for the current device");
+    if (previous != device) cuda_check(cudaSetDevice(device), "switching the device");
+  }
+  ~OnDevice() { leave(previous); }
+};
+
+// A wait takes the event as it was last recorded, so a thread's events of a device may be used again and again. Where a
+// call holds more of them than these, it waits for a later mark of the same device, which is after the one it meant.
+constexpr int kEvents = 16;
+
+cudaEvent_t next_event(int device) {
+  struct Ring {
+    cudaEvent_t events[kEvents] = {};
+    int next = 0;
+  };
+  thread_local std::vector<Ring> rings;
+  if (device >= int(rings.size())) rings.resize(device + 1);
+  Ring& ring = rings[device];
+  cudaEvent_t& event = ring.events[ring.next++ % kEvents];
+  if (!event) cuda_check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "making an event");
+  return event;
+}
+
+void* record(int device, void* stream) {
+  const OnDevice current(device);
+  const cudaEvent_t event = next_event(device);
+  cuda_check(cudaEventRecord(event, static_cast<cudaStream_t>(stream)), "recording an event");
+  return event;
+}
+
+void wait(int device, void* stream, void* event) {
+  const OnDevice current(device);
+  cuda_check(cudaStreamWaitEvent(static_cast<cudaStream_t>(stream), static_cast<cudaEvent_t>(event)),
+             "waiting for an event");
+}
+
+void* side_stream(int device) {
+  static std::mutex mutex;
+  static std::vector<cudaStream_t> streams;
+  const std::lock_guard lock(mutex);
+  if (device >= int(streams.size())) streams.resize(device + 1);
+  if (!streams[device]) {
+    const OnDevice current(device);
+    // Of the highest priority: seams are few blocks, and others wait for them.
+    int least = 0, greatest = 0;
+    cuda_check(cudaDeviceGetStreamPriorityRange(&least, &greatest), "asking for stream priorities");
+    cuda_check(cudaStreamCreateWithPriority(&streams[device], cudaStreamNonBlocking, greatest), "making a stream");
+  }
+  return streams[device];
+}
+
+void* enter_stream(int device, void* stream) {
+  CUDAStreamGuardHandle guard = nullptr;
+  if (aoti_torch_create_cuda_stream_guard(stream, device, &guard) != 0)
+    throw std::runtime_error("torch_conv: changing torch's current CUDA stream failed");
+  return guard;
+}
+
+void leave_stream(void* entered) { aoti_torch_delete_cuda_stream_guard(static_cast<CUDAStreamGuardHandle>(entered)); }
+
+bool enable_peer(int device, int other) {
+  int possible = 0;
+  if (cudaDeviceCanAccessPeer(&possible, device, other) != cudaSuccess || !possible) return false;
+  const OnDevice current(device);
+  const cudaError_t status = cudaDeviceEnablePeerAccess(other, 0);
+  if (status == cudaErrorPeerAccessAlreadyEnabled) cudaGetLastError();  // by torch: no error of ours
+  return status == cudaSuccess || status == cudaErrorPeerAccessAlreadyEnabled;
+}
+
+// Memory of cudaMalloc, which peer access opens; that of pools and of virtual memory (expandable segments) is opened
+// piece by piece by whoever made it.
+bool plain_memory(const void* memory) {
+  using Attribute = CUresult (*)(void*, CUpointer_attribute, CUdeviceptr);
+  static const Attribute attribute = [] {
+    void* entry = nullptr;
+    cudaDriverEntryPointQueryResult found;
+    if (cudaGetDriverEntryPointByVersion("cuPointerGetAttribute", &entry, 12000, cudaEnableDefault, &found) !=
+            cudaSuccess ||
+        found != cudaDriverEntryPointSuccess)
+      entry = nullptr;
+    return reinterpret_cast<Attribute>(entry);
+  }();
+  unsigned plain = 0;
+  return attribute &&
+         attribute(&plain, CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE, reinterpret_cast<CUdeviceptr>(memory)) ==
+             CUDA_SUCCESS &&
+         plain;
+}
+
+bool can_read(int device, int other, const void* memory) {
+  static std::mutex mutex;
+  static std::map<std::pair<int, int>, bool> known;
+  {
+    const std::lock_guard lock(mutex);
+    const auto [entry, is_new] = known.try_emplace({device, other}, false);
+    if (is_new) entry->second = enable_peer(device, other);
+    if (!entry->second) return false;
+  }
+  return plain_memory(memory);
+}
+
+void copy_blocks(const RowBlocks& to, const RowBlocks& from, int64_t bytes, int64_t count, void* stream_handle) {
+  if (bytes == 0 || count == 0) return;
+  const auto stream = static_cast<cudaStream_t>(stream_handle);
+  const OnDevice current(to.device);
+  const size_t to_pitch = std::max(to.pitch, bytes), from_pitch = std::max(from.pitch, bytes);
+  if (to.device == from.device)
+    return cuda_check(
+        cudaMemcpy2DAsync(to.data, to_pitch, from.data, from_pitch, bytes, count, cudaMemcpyDeviceToDevice, stream),
+        "copying rows");
+  cudaMemcpy3DPeerParms copy{};
+  copy.srcPtr = make_cudaPitchedPtr(from.data, from_pitch, from_pitch, count);
+  copy.dstPtr = make_cudaPitchedPtr(to.data, to_pitch, to_pitch, count);
+  copy.srcDevice = from.device, copy.dstDevice = to.device;
+  copy.extent = make_cudaExtent(bytes, count, 1);
+  cuda_check(cudaMemcpy3DPeerAsync(&copy, stream), "copying rows between devices");
+}
+
 }  // namespace
 
 }  // namespace torch_conv
@@ -88,6 +213,13 @@ extern "C" __attribute__((visibility("default"))) const void* torch_conv_cuda_ro
                                .leave = leave,
                                .arch = arch,
                                .upload = upload,
+                               .record = record,
+                               .wait = wait,
+                               .side_stream = side_stream,
+                               .enter_stream = enter_stream,
+                               .leave_stream = leave_stream,
+                               .can_read = can_read,
+                               .copy_blocks = copy_blocks,
                                .direct2d_plan = direct2d::plan_cuda,
                                .direct2d_run = direct2d::run_cuda,
                                .direct3d_plan = direct3d::plan_cuda,

@@ -7,12 +7,14 @@
 #pragma once
 
 #include "core/device.cuh"
+#include "core/neighbours.cuh"
 #include "core/store.cuh"
 
 namespace torch_conv::direct2d {
 
 struct GeneralArgs {
   Direct p;
+  Neighbours beside;
   int64_t groups_of_four;  // per row
   int64_t threads;         // in all
   bool channels_inner;
@@ -21,12 +23,12 @@ struct GeneralArgs {
 
 // Normalised skip: the sum of the |taps| that lie inside the image.
 template <typename A>
-__device__ A taps_inside(const Direct& p, const A* taps, int64_t y, int64_t x) {
+__device__ A taps_inside(const Direct& p, const Neighbours& beside, const A* taps, int64_t y, int64_t x) {
   const Placement& s = p.place;
   A sum = 0;
   for (int64_t i = 0; i < p.kh; ++i) {
     const int64_t yi = y * s.stride_y + i * s.dilation_y - s.pad_y;
-    if (yi < 0 || yi >= p.in.h) continue;
+    if (!beside.inside(yi, yi, p.in.h)) continue;
     for (int64_t j = 0; j < p.kw; ++j) {
       const int64_t xj = x * s.stride_x + j * s.dilation_x - s.pad_x;
       if (xj >= 0 && xj < p.in.w) sum += abs(taps[i * p.kw + j]);
@@ -95,13 +97,14 @@ __global__ void __launch_bounds__(256)
 
   A sum[4] = {};
   for (int64_t ci = 0; ci < a.in_per_group; ++ci) {
-    const T* plane =
-        static_cast<const T*>(p.in.data) + n * p.in.stride_n + (group * a.in_per_group + ci) * p.in.stride_c;
+    const int64_t channel = group * a.in_per_group + ci;
+    const T* plane = static_cast<const T*>(p.in.data) + n * p.in.stride_n + channel * p.in.stride_c;
     const A* window = taps + ci * p.taps.stride_ci;
     for (int64_t i = 0; i < p.kh; ++i) {
-      const int64_t m = map_index(y * s.stride_y + i * s.dilation_y - s.pad_y, p.in.h, s.border);
-      if (m >= 0) {
-        add_row<T, A>(p, plane + m * p.in.stride_h, window + i * p.kw, x, sum);
+      const int64_t m = a.beside.map_row(y * s.stride_y + i * s.dilation_y - s.pad_y, p.in.h, s.border);
+      if (m != Neighbours::kOutside) {
+        const T* row = a.beside.row(plane, p.in.stride_h, m, p.in.h, n, channel);
+        add_row<T, A>(p, row, window + i * p.kw, x, sum);
       } else if (s.border == Border::constant) {
         for (int64_t j = 0; j < p.kw; ++j)
 #pragma unroll
@@ -113,13 +116,13 @@ __global__ void __launch_bounds__(256)
   const A bias = p.bias ? static_cast<const A*>(p.bias)[co] : A(0);
   const int64_t offset = n * p.out.stride_n + co * p.out.stride_c + y * p.out.stride_h;
   const int64_t top = y * s.stride_y - s.pad_y;
-  const bool fits_y = top >= 0 && top + (p.kh - 1) * s.dilation_y < p.in.h;
+  const bool fits_y = a.beside.inside(top, top + (p.kh - 1) * s.dilation_y, p.in.h);
   for (int q = 0; q < 4 && x + q < p.out.w; ++q) {
     A value = sum[q] + bias;
     const int64_t left = (x + q) * s.stride_x - s.pad_x;
     const bool fits = fits_y && left >= 0 && left + (p.kw - 1) * s.dilation_x < p.in.w;
     if (s.border == Border::zero_output && !fits) value = 0;
-    if (s.normalized) value /= taps_inside(p, taps, y, x + q);
+    if (s.normalized) value /= taps_inside(p, a.beside, taps, y, x + q);
     store_as(p.out, offset + (x + q) * p.out.stride_w, value);
   }
 }

@@ -22,6 +22,12 @@ constexpr int reg_min_blocks() {
 // A call, not inlined: it stands in edge warps only, and once per row and column instead of once per pixel.
 static __device__ __noinline__ int map_at_edge(int i, int n, Border border) { return map_index(i, n, border); }
 
+__device__ __forceinline__ int map_at_edge(int i, int n, Border border, const Neighbours& beside) {
+  if (beside.holds(i, n)) return i;
+  const int m = map_at_edge(i, n, border);
+  return m < 0 ? Neighbours::kOutside : m;
+}
+
 template <typename T, int K>
 __global__ void __launch_bounds__(32 * kRegWarps, reg_min_blocks<T, K>())
     direct2d_reg(const __grid_constant__ PlaneArgs<T> a, const __grid_constant__ ParamTaps param_taps) {
@@ -46,15 +52,17 @@ __global__ void __launch_bounds__(32 * kRegWarps, reg_min_blocks<T, K>())
   } else {
     int my[rows + K - 1], mx[N];
 #pragma unroll
-    for (int r = 0; r < rows + K - 1; ++r) my[r] = map_at_edge(top + r, a.h, a.border);
+    for (int r = 0; r < rows + K - 1; ++r) my[r] = map_at_edge(top + r, a.h, a.border, a.beside);
 #pragma unroll
     for (int i = 0; i < N; ++i) mx[i] = map_at_edge(x + i, a.w, a.border);
     const T outside = from_acc<T>(a.value);
 #pragma unroll
-    for (int r = 0; r < rows + K - 1; ++r)
+    for (int r = 0; r < rows + K - 1; ++r) {
+      const bool stands = my[r] != Neighbours::kOutside;
+      const T* row = a.beside.row(plane, a.in_h, stands ? my[r] : 0, a.h, at.n, at.c / a.multiplier);
 #pragma unroll
-      for (int i = 0; i < N; ++i)
-        raw[r].v[i] = my[r] < 0 || mx[i] < 0 ? outside : plane[int64_t(my[r]) * a.in_h + mx[i]];
+      for (int i = 0; i < N; ++i) raw[r].v[i] = stands && mx[i] >= 0 ? row[mx[i]] : outside;
+    }
   }
 
   A tap[K * K];

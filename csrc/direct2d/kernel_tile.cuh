@@ -17,6 +17,7 @@
 #pragma once
 
 #include "core/device.cuh"
+#include "core/neighbours.cuh"
 #include "core/tile.cuh"
 #include "core/tma.h"
 #include "direct2d/plan.h"
@@ -41,6 +42,7 @@ struct PlaneArgs {
   int64_t taps_n, taps_c;  // strides of the window
   const A* bias;
   bool vector_in;  // input rows are 16-byte aligned
+  Neighbours beside;
 };
 
 template <typename T>
@@ -70,7 +72,8 @@ PlaneArgs<T> plane_args(const Direct& p, const Plan& plan, int lead) {
           .taps_n = p.taps.stride_n,
           .taps_c = p.taps.stride_c,
           .bias = static_cast<const A*>(p.bias),
-          .vector_in = aligned_rows(p.in)};
+          .vector_in = aligned_rows(p.in),
+          .beside = Neighbours::of(p.beside, p.in)};
 }
 
 // A block's tile: its place in the grid of tiles, output channel and sample.
@@ -89,7 +92,7 @@ __device__ __forceinline__ TilePlace tile_place(const PlaneArgs<T>& a) {
 template <int K, typename T>
 __device__ __forceinline__ bool window_fits(const PlaneArgs<T>& a, int y, int x) {
   const int cy = y + a.shift_y, cx = x + a.shift_x;
-  return cy >= K / 2 && cy + K / 2 < a.h && cx >= K / 2 && cx + K / 2 < a.w;
+  return a.beside.inside(cy - K / 2, cy + K / 2, a.h) && cx >= K / 2 && cx + K / 2 < a.w;
 }
 
 // One output row of a lane, rounded. Aligned rows are stored by whole packs, whose last columns are all inside.
@@ -155,9 +158,11 @@ __device__ void load_tile_plain(const PlaneArgs<T>& a, const T* plane, T* shared
 
 // A block at an edge replaces the zeros outside the image by what the border policy puts there: first the columns of
 // rows inside the image, then whole rows. What the policy repeats lies mostly in the tile itself, so it is read there
-// (shared memory) and only else from the image. Barriers before, between and after it.
+// (shared memory) and only else from the image. Rows of other shards are read where they lie. Barriers before, between
+// and after it.
 template <typename T, int K>
-__device__ __forceinline__ void patch_border(const PlaneArgs<T>& a, const T* plane, T* shared, int bx, int by) {
+__device__ __forceinline__ void patch_border(const PlaneArgs<T>& a, const T* plane, T* shared, int bx, int by, int n,
+                                             int ci) {
   constexpr TileShape shape = tile_shape(sizeof(T), K);
   constexpr int rows = shape.height() + K - 1, pitch = shape.shared_width(), R = K / 2;
   constexpr int first = shape.pad - R, last = shape.pad + shape.width() + R;  // the columns that are read
@@ -178,13 +183,13 @@ __device__ __forceinline__ void patch_border(const PlaneArgs<T>& a, const T* pla
   constexpr int width = last - first;
   for (int e = threadIdx.x; e < outside_rows * width; e += 32 * TileShape::warps) {
     const int q = e / width, i = first + e % width, r = q < top ? q : bottom + q - top;
-    const int my = map_index(by + r, a.h, a.border), source = my - by;
+    const int my = a.beside.map_row(by + r, a.h, a.border), source = my - by;
     T pixel = outside;
     if (my >= 0 && source >= top && source < bottom) {
       pixel = shared[source * pitch + i];
-    } else if (my >= 0) {
+    } else if (my != Neighbours::kOutside) {
       const int mx = map_index(bx + i, a.w, a.border);
-      if (mx >= 0) pixel = plane[int64_t(my) * a.in_h + mx];
+      if (mx >= 0) pixel = a.beside.row(plane, a.in_h, my, a.h, n, ci)[mx];
     }
     shared[r * pitch + i] = pixel;
   }
@@ -240,7 +245,9 @@ __global__ void __launch_bounds__(32 * TileShape::warps, tile_min_blocks<T, K>()
   const int bottom = min(y0 + shape.height(), a.rows_out) + a.shift_y + R;
   const bool edge = bx + shape.pad - R < 0 || by < 0 || right > a.w || bottom > a.h;
   const bool mask = edge && a.border == Border::zero_output;
-  if (edge && !mask && !(a.border == Border::constant && a.value == A(0))) patch_border<T, K>(a, plane, shared, bx, by);
+  const bool zeros = mask || (a.border == Border::constant && a.value == A(0));  // what the copy put outside is right
+  if (edge && (!zeros || a.beside.holds(by, a.h) || a.beside.holds(bottom - 1, a.h)))
+    patch_border<T, K>(a, plane, shared, bx, by, at.n, ci);
 
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   const int y = y0 + warp * shape.rows, x = x0 + lane * N;

@@ -13,6 +13,7 @@
 #pragma once
 
 #include "core/device.cuh"
+#include "core/neighbours.cuh"
 #include "core/store.cuh"
 #include "direct2d/plan.h"
 
@@ -20,6 +21,7 @@ namespace torch_conv::direct2d {
 
 struct WindowArgs {
   Direct p;
+  Neighbours beside;
   int pitch, rows, tap_pitch;  // of the tile and of a row of taps, in elements
   int tiles_x, tiles_y;
   int in_per_group, out_per_group;
@@ -54,15 +56,16 @@ __global__ void __launch_bounds__(32 * kWindowWarps)
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   A sum[kWindowRows][4] = {};
   for (int ci = 0; ci < a.in_per_group; ++ci) {
-    const T* source = static_cast<const T*>(p.in.data) + n * p.in.stride_n +
-                      (int64_t(co / a.out_per_group) * a.in_per_group + ci) * p.in.stride_c;
+    const int64_t channel = int64_t(co / a.out_per_group) * a.in_per_group + ci;
+    const T* source = static_cast<const T*>(p.in.data) + n * p.in.stride_n + channel * p.in.stride_c;
     __syncthreads();
     for (int r = warp; r < rows; r += kWindowWarps) {
-      const int my = map_index(by + r, int(p.in.h), p.place.border);
-      const T* from = source + (my < 0 ? 0 : my * p.in.stride_h);
+      const int my = a.beside.map_row(by + r, int(p.in.h), p.place.border);
+      const bool stands = my != Neighbours::kOutside;
+      const T* from = a.beside.row(source, p.in.stride_h, stands ? my : 0, p.in.h, n, channel);
       for (int i = lane; i < columns; i += 32) {
         const int mx = map_index(bx + i, int(p.in.w), p.place.border);
-        tile[r * a.pitch + i] = my < 0 || mx < 0 ? outside : to_acc<A>(from[mx * p.in.stride_w]);
+        tile[r * a.pitch + i] = stands && mx >= 0 ? to_acc<A>(from[mx * p.in.stride_w]) : outside;
       }
     }
     for (int i = threadIdx.x; i < kh * kw; i += threads)
@@ -99,7 +102,8 @@ __global__ void __launch_bounds__(32 * kWindowWarps)
     const int y = y0 + warp * kWindowRows + o;
     if (y >= p.out.h) break;
     const int64_t offset = n * p.out.stride_n + co * p.out.stride_c + y * p.out.stride_h;
-    const bool fits_y = y >= p.place.pad_y && y - p.place.pad_y + kh <= p.in.h;
+    const int64_t top = y - p.place.pad_y;
+    const bool fits_y = a.beside.inside(top, top + kh - 1, p.in.h);
 #pragma unroll
     for (int q = 0; q < 4; ++q) {
       const int x = x0 + 4 * lane + q;

@@ -53,6 +53,7 @@ template <typename T>
 void launch_general(const Direct& p, const Plan& plan, cudaStream_t stream) {
   const int64_t fours = ceil_div(p.out.w, 4);
   const GeneralArgs args{.p = p,
+                         .beside = Neighbours::of(p.beside, p.in),
                          .groups_of_four = fours,
                          .threads = p.out.n * p.out.c * p.out.h * fours,
                          .channels_inner = p.out.c > 1 && p.out.stride_c < p.out.stride_w,
@@ -66,6 +67,7 @@ template <typename T>
 void launch_window(const Direct& p, const Plan& plan, cudaStream_t stream) {
   const WindowShape shape = window_shape(p);
   const WindowArgs args{.p = p,
+                        .beside = Neighbours::of(p.beside, p.in),
                         .pitch = int(shape.pitch),
                         .rows = int(shape.rows),
                         .tap_pitch = int(shape.tap_pitch),

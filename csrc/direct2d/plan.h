@@ -143,6 +143,7 @@ inline Plan plan(const Direct& p, const Arch& arch, const char* pinned) {
       double(p.in.n * p.in.c * p.in.h * p.in.w) * bytes + double(planes * p.out.h * p.out.w) * size_of(p.out.dtype);
   plan.flops = 2.0 * double(taps) * double(planes * p.out.h * p.out.w);
 
+  if (p.beside.any() && !p.beside.same_columns(p.in)) return plan;
   int64_t columns = p.out.w;
   const auto chosen = [&](const char* name) { return *pinned == 0 || std::strcmp(pinned, name) == 0; };
   // float32 3x3: REG 97 % of copy, TILE 94 %; 5x5: TILE 90 %, REG 86 %; float16 3x3: TILE 82 %, REG 67 % (4096^2,
@@ -166,7 +167,7 @@ inline Plan plan(const Direct& p, const Arch& arch, const char* pinned) {
     plan.threads = 32 * TileShape::warps;
     plan.shared_bytes = shape.shared_bytes(bytes, k);
     columns += bulk ? lead_columns(p) : 0;
-  } else if (const Direct column = column_problem(p); chosen("column") && column_serves(column)) {
+  } else if (const Direct column = column_problem(p); chosen("column") && column_serves(column) && !p.beside.any()) {
     plan.variant = "column";
     plan.why = "width 1: rows pass through registers";
     plan.tile_w = 32 * column_pixels(column);

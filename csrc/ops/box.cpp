@@ -76,8 +76,8 @@ void planes_then_depth(const char* op, const Place& place, const Tensor& input, 
                .scale = means ? 1 / double(p.kd) : p.scale,
                .outside = means ? p.place.value : p.place.value * area,
                .place = p.place,
-           .plane_h = p.in.h,
-           .plane_w = p.in.w});
+               .plane_h = p.in.h,
+               .plane_w = p.in.w});
 }
 
 Tensor box(const char* op, int axes, const Tensor& input, const Sizes& kernel_size, const FilterOptions& o,

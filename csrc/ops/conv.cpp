@@ -95,8 +95,9 @@ Tensor dense_part(const char* op, const Tensor& input, const Tensor& weight, con
 }
 
 void check_same_dtype(const char* op, const char* argument, const Tensor& t, const Tensor& input) {
-  check(t.scalar_type() == input.scalar_type(), op, argument, " must have the input's dtype ",
-        dtype_text(input.scalar_type()), ", got ", dtype_text(t.scalar_type()));
+  if (t.scalar_type() != input.scalar_type())
+    refuse(op, argument, " must have the input's dtype ", dtype_text(input.scalar_type()), ", got ",
+           dtype_text(t.scalar_type()));
 }
 
 void check_conv(const char* op, const Tensor& input, const Tensor& weight, const std::optional<Tensor>& bias,
@@ -105,11 +106,12 @@ void check_conv(const char* op, const Tensor& input, const Tensor& weight, const
   check(input.dim() == axes + 1 || input.dim() == axes + 2, op, "input must have ", axes + 1, " (unbatched) or ",
         axes + 2, " dimensions, got ", input.dim());
   check_same_dtype(op, "weight", weight, input);
-  check(same_device(weight, input), op, "weight must be on ", device_text(input), ", got ", device_text(weight));
+  if (!same_device(weight, input)) refuse(op, "weight must be on ", device_text(input), ", got ", device_text(weight));
   check(o.groups >= 1, op, "groups must be at least 1, got ", o.groups);
   const int64_t channels = input.size(input.dim() - axes - 1);
-  check(channels == weight.size(1) * o.groups, op, "input must have ", weight.size(1) * o.groups,
-        " channels for a weight of shape ", shape_text(sizes_of(weight)), " and groups ", o.groups, ", got ", channels);
+  if (channels != weight.size(1) * o.groups)
+    refuse(op, "input must have ", weight.size(1) * o.groups, " channels for a weight of shape ",
+           shape_text(sizes_of(weight)), " and groups ", o.groups, ", got ", channels);
   check(weight.size(0) >= o.groups && weight.size(0) % o.groups == 0, op, "the weight's ", weight.size(0),
         " output channels must be a positive multiple of groups ", o.groups);
   for (const auto& [name, values] :
@@ -125,10 +127,10 @@ void check_conv(const char* op, const Tensor& input, const Tensor& weight, const
   if (o.word && !is_valid_padding(op, *o.word))
     for (int64_t s : o.stride) check(s == 1, op, "padding='same' needs stride 1, got ", s);
   for (int axis = 0; axis < axes; ++axis) {
-    check(input.size(input.dim() - axes + axis) >= 1, op, "input must have at least one pixel an axis, got shape ",
-          shape_text(sizes_of(input)));
-    check(weight.size(2 + axis) >= 1, op, "weight must have at least one tap, got shape ",
-          shape_text(sizes_of(weight)));
+    if (input.size(input.dim() - axes + axis) < 1)
+      refuse(op, "input must have at least one pixel an axis, got shape ", shape_text(sizes_of(input)));
+    if (weight.size(2 + axis) < 1)
+      refuse(op, "weight must have at least one tap, got shape ", shape_text(sizes_of(weight)));
   }
   if (!bias) return;
   check(bias->dim() == 1 && bias->size(0) == weight.size(0), op, "bias must have shape (", weight.size(0), ",), got ",
@@ -176,9 +178,9 @@ Tensor conv(const char* op, const Tensor& input, const Tensor& weight, const std
   place_axis(3, p.pad_z, p.stride_z, p.dilation_z, &Extent::d);
   place_axis(2, p.pad_y, p.stride_y, p.dilation_y, &Extent::h);
   place_axis(1, p.pad_x, p.stride_x, p.dilation_x, &Extent::w);
-  check(reach.d <= padded.d && reach.h <= padded.h && reach.w <= padded.w, op, "a window of ",
-        extent_text(reach, spatial), " does not fit into the padded ", axes == 3 ? "volume of " : "image of ",
-        extent_text(padded, spatial));
+  if (reach.d > padded.d || reach.h > padded.h || reach.w > padded.w)
+    refuse(op, "a window of ", extent_text(reach, spatial), " does not fit into the padded ",
+           axes == 3 ? "volume of " : "image of ", extent_text(padded, spatial));
   settle(g, along);
 
   const Tensor images = axes == 1 ? with_height(input) : input;
@@ -200,16 +202,16 @@ Tensor conv(const char* op, const Tensor& input, const Tensor& weight, const std
   Tensor result = current_part() ? given() : empty_result(images, sizes, spatial, input.scalar_type());
   if (result.numel() > 0) {
     const Place place(op, input);
-    Direct problem{.in = in.image,
-                   .out = *merge_leading(result, in.image.dtype, spatial),
-                   .taps = window.taps,
-                   .kd = window.size.d,
-                   .kh = window.size.h,
-                   .kw = window.size.w,
-                   .place = p,
-                   .groups = o.groups,
-                   .bias = sums ? sums->data_ptr() : nullptr};
-    if (axes > 1) settle_neighbours(problem, spatial);
+    const Direct problem{.in = in.image,
+                         .out = *merge_leading(result, in.image.dtype, spatial),
+                         .taps = window.taps,
+                         .kd = window.size.d,
+                         .kh = window.size.h,
+                         .kw = window.size.w,
+                         .place = p,
+                         .groups = o.groups,
+                         .bias = sums ? sums->data_ptr() : nullptr,
+                         .beside = settle_neighbours(in.image, axes)};
     run(op, place, input, problem);
   }
   return axes == 1 ? torch::stable::squeeze(result, result.dim() - 2) : result;

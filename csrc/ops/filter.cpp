@@ -23,16 +23,16 @@ Tensor filter(const char* op, int axes, const Tensor& input, const Tensor& kerne
   return produce(op, input, in, axes, g, o, out, [&](const Image& image) {
     const Place place(op, input);
     upload_large(window, input, place.stream());
-    Direct p{.in = in.image,
-             .out = image,
-             .taps = window.taps,
-             .kd = window.size.d,
-             .kh = window.size.h,
-             .kw = window.size.w,
-             .place = g.place,
-             .groups = in.image.c,
-             .bias = nullptr};
-    settle_neighbours(p, axes);
+    const Direct p{.in = in.image,
+                   .out = image,
+                   .taps = window.taps,
+                   .kd = window.size.d,
+                   .kh = window.size.h,
+                   .kw = window.size.w,
+                   .place = g.place,
+                   .groups = in.image.c,
+                   .bias = nullptr,
+                   .beside = settle_neighbours(in.image, axes)};
     run(op, place, input, p);
   });
 }

@@ -1,5 +1,6 @@
 // filter2d_separable and filter3d_separable: one pass an axis.
 #include "ops/filters.h"
+#include "ops/part.h"
 #include "ops/passes.h"
 #include "ops/split.h"
 #include "ops/windows.h"
@@ -16,10 +17,11 @@ void check_words(const char* op, const std::string& algorithm, int axes) {
 }
 
 // Smoothing that keeps every other pixel of every other row: the fused room then filters no row in vain.
-bool halves(const Extent& window, const Placement& at, bool valid) {
-  return at.stride_y == 2 && at.stride_x == 2 && at.dilation_y == 1 && at.dilation_x == 1 && !valid &&
-         window.h % 2 == 1 && window.w % 2 == 1 && at.pad_y == window.h / 2 && at.pad_x == window.w / 2 &&
-         !at.normalized;
+bool halves(const Extent& window, const Geometry& g, const Image& image, bool valid) {
+  const Placement& at = g.place;
+  return g.out.h == ceil_div(image.h, 2) && g.out.w == ceil_div(image.w, 2) && at.stride_y == 2 && at.stride_x == 2 &&
+         at.dilation_y == 1 && at.dilation_x == 1 && !valid && window.h % 2 == 1 && window.w % 2 == 1 &&
+         at.pad_y == window.h / 2 && at.pad_x == window.w / 2 && !at.normalized;
 }
 
 Fused as_fused(const Separable& p, bool wanted) {
@@ -51,10 +53,11 @@ Tensor separable(const char* op, const Tensor& input, const std::vector<Tensor>&
     windows.push_back(prepare_window(op, names[i], kernels[i], 1, input, in.image, axes, options));
   const Extent size{.d = axes == 3 ? windows[2].size.w : 1, .h = windows[1].size.w, .w = windows[0].size.w};
   const Geometry g = place_window(op, in.image, size, axes, o);
-  const bool halving = axes == 2 && halves(size, g.place, is_valid_padding(op, o.padding));
+  const bool halving = axes == 2 && halves(size, g, in.image, is_valid_padding(op, o.padding));
   const bool wanted = o.algorithm == "fused";
   check(halving || !wanted, op,
         "algorithm 'fused' serves odd windows in their middle, with stride 2, dilation 1 and padding='same'");
+  if (current_probe()) current_probe()->direct = axes == 2 && !halving;
   return produce(op, input, in, axes, g, o, out, [&](const Image& image) {
     const Place place(op, input);
     for (Window& window : windows) upload_large(window, input, place.stream());
@@ -66,7 +69,8 @@ Tensor separable(const char* op, const Tensor& input, const std::vector<Tensor>&
                 .kd = size.d,
                 .kh = size.h,
                 .kw = size.w,
-                .place = g.place};
+                .place = g.place,
+                .beside = settle_neighbours(in.image, axes)};
     if (axes == 3) p.taps_z = windows[2].taps;
     const bool asked = halving && (wanted || (place.cuda() && o.algorithm == "auto"));
     if (asked && run_in_one_launch(op, place, input, as_fused(p, wanted))) return;

@@ -35,13 +35,13 @@ bool probing(const Sizes& sizes, ScalarType dtype, bool contiguous) {
   return probe != nullptr;
 }
 
-void settle_neighbours(Direct& p, int axes) {
-  if (!part) return;
+Beside settle_neighbours(const Image& in, int axes) {
+  if (!part || axes != 2) return {};
   const auto image = [&](const Tensor* t) {
-    const auto view = t ? merge_leading(*t, p.in.dtype, axes) : std::nullopt;
+    const auto view = t ? merge_leading(*t, in.dtype, axes) : std::nullopt;
     return view ? *view : Image{};
   };
-  p.above = image(part->above), p.below = image(part->below);
+  return {image(part->above), image(part->below)};
 }
 
 namespace {

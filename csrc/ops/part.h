@@ -25,7 +25,7 @@ struct Reach {
   Sizes result;  // of the whole image
   ScalarType dtype = ScalarType::Float;
   bool contiguous = false;  // the result is, whatever the input's memory format
-  bool whole = false;       // some outputs of a tensor cost as much as all of them
+  bool whole = false;       // a call makes the outputs of all rows of a tensor, no part of them
   bool ends = false;        // something stands outside the image that its border does not say
   bool direct = false;      // rooms that may read the rows of other shards serve the call
 };
@@ -39,13 +39,18 @@ class Probe {
   Probe& operator=(const Probe&) = delete;
 };
 
+class SplitStreams;
+
 struct Part {
   int axis;
-  int64_t pad, out;               // of the tensor at hand: output 0 starts `pad` before it
-  Tensor result;                  // receives `out` outputs
-  const Tensor* above = nullptr;  // the shards before and after the tensor, where the room may read them itself
+  int64_t pad, out;  // of the tensor at hand: output 0 starts `pad` before it
+  Tensor result;     // receives `out` outputs
+  // Offered: the shards before and after the tensor, which the room may read itself, and the streams for that. Where it
+  // does not, nothing runs.
+  const Tensor* above = nullptr;
   const Tensor* below = nullptr;
-  bool read_neighbours = false;  // it did
+  SplitStreams* streams = nullptr;
+  bool read_neighbours = false;  // the room did
 };
 
 // The part that the calling thread computes, or null. `of` makes one current while it lives.
@@ -66,7 +71,7 @@ Reach* current_probe();
 void settle(Geometry& geometry, const AxisReach (&reach)[kAxes]);
 // Called by an operator before it makes its result. True: a probe has taken notes, and nothing is made.
 bool probing(const Sizes& result, ScalarType dtype, bool contiguous);
-// Gives a problem the shards beside its image, if the part has any.
-void settle_neighbours(Direct& problem, int axes);
+// The shards beside the image of a problem, if the part has any.
+Beside settle_neighbours(const Image& in, int axes);
 
 }  // namespace torch_conv

@@ -48,12 +48,6 @@ Tensor Pipeline::run(const std::vector<Stage>& stages, bool fan) {
     probe->whole = !valid;
     for (const Stage& s : stages) probe->ends |= s.point == Point::thin;
   }
-  if (Part* part = current_part(); part && !valid) {
-    const int64_t pads[kAxes] = {reach.d / 2, reach.h / 2, reach.w / 2};
-    const int64_t sizes[kAxes] = {in_.image.d, in_.image.h, in_.image.w};
-    if (part->pad != pads[part->axis] || part->out != sizes[part->axis])
-      return run_whole_axis(stages, fan, *part, pads[part->axis]);
-  }
   Fused problem{.in = in_.image,
                 .out = {},
                 .stride_output = 0,
@@ -71,22 +65,6 @@ Tensor Pipeline::run(const std::vector<Stage>& stages, bool fan) {
   };
   if (!fan) return produce(op_, input_, in_, axes_, g, options_, out_, [&](const Image& image) { fill(image, 0); });
   return produce_several(op_, input_, in_, axes_, stages.back().outputs(), g.out, options_, out_, fill);
-}
-
-Tensor Pipeline::run_whole_axis(const std::vector<Stage>& stages, bool fan, Part& part, int64_t pad) {
-  const int64_t from_end = kAxes - part.axis;
-  Sizes sizes = sizes_of(part.result);
-  sizes[sizes.size() - from_end] = input_.size(input_.dim() - from_end);
-  Part all{.axis = part.axis,
-           .pad = pad,
-           .out = sizes[sizes.size() - from_end],
-           .result = empty_contiguous(part.result, sizes, part.result.scalar_type())};
-  const CurrentPart current(all);
-  run(stages, fan);
-  if (!explain_mode())
-    torch::stable::copy_(part.result,
-                         torch::stable::narrow(all.result, all.result.dim() - from_end, pad - part.pad, part.out));
-  return part.result;
 }
 
 void Pipeline::compute(const Fused& problem) {

@@ -26,9 +26,6 @@ class Pipeline {
 
  private:
   void compute(const Fused& problem);
-  // A chain on rows of its own extends every stage for itself: it makes all outputs of the tensor along the part's
-  // axis, and those that the part asks for are copied.
-  Tensor run_whole_axis(const std::vector<Stage>& stages, bool fan, Part& part, int64_t pad);
 
   const char* op_;
   int axes_;

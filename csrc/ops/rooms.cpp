@@ -4,6 +4,8 @@
 #include <cstring>
 
 #include "ops/part.h"
+#include "ops/seams.h"
+#include "ops/split_streams.h"
 #include "ops/volumes.h"
 
 namespace torch_conv {
@@ -106,6 +108,44 @@ void run_problem(const char* op, const Place& place, const Tensor& like, const P
   run_plan(op, place, like, p, doors, plan);
 }
 
+bool taps_on_host(const Direct& p) { return p.taps.on_host; }
+bool taps_on_host(const Separable& p) { return p.taps_x.on_host && p.taps_y.on_host; }
+
+// A shard with neighbours: the interior on the current stream, and beside it the seams, which read other shards. If the
+// room cannot, nothing runs: the caller then knows by `read_neighbours`, and copies rows instead.
+template <typename Problem>
+void run_with_neighbours(const char* op, const Place& place, const Tensor& like, const Problem& p,
+                         const Doors<Problem>& doors, const char* pinned) {
+  if (!place.cuda()) return;
+  const Seams<Problem> seams = Seams<Problem>::of(p);
+  const Problem* parts[] = {&seams.interior, &seams.above, &seams.below};
+  Plan plans[3];
+  for (int i = 0; i < 3; ++i) {
+    if (parts[i]->out.h == 0) continue;
+    plans[i] = (cuda_rooms()->*doors.plan_cuda)(*parts[i], place.arch(), pinned);
+    if (!plans[i].variant || plans[i].scratch_bytes > 0) return;
+  }
+  Part& part = *current_part();
+  part.read_neighbours = true;
+  const auto run = [&](int i, void* stream) {
+    if (parts[i]->out.h == 0 || only_explain(op, place, plans[i])) return;
+    (cuda_rooms()->*doors.run_cuda)(*parts[i], plans[i], nullptr, stream);
+  };
+  if (explain_mode()) {
+    for (int i = 0; i < 3; ++i) run(i, nullptr);
+    return;
+  }
+  std::vector<const Tensor*> others;
+  for (const Tensor* t : {part.above, part.below})
+    if (t) others.push_back(t);
+  // Taps in device memory may just have been put there.
+  void* side = part.streams->begin(like, others, !taps_on_host(p));
+  run(0, place.stream());
+  run(1, side);
+  run(2, side);
+  part.streams->end(like);
+}
+
 bool is_image(const Direct& p) { return p.in.d == 1 && p.out.d == 1 && p.kd == 1 && p.place.pad_z == 0; }
 
 // What TORCH_CONV_VARIANT pins: the kernel of the room that a call goes to. "passes" is no kernel, it takes a separable
@@ -123,6 +163,7 @@ void run(const char* op, const Place& place, const Tensor& like, const Direct& p
   Direct p = problem;
   // One channel expanded to many, each with a window of its own: one input channel with many outputs. It is read less
   // often, and bulk copies take no stride of 0.
+  if (p.beside.any()) return run_with_neighbours(op, place, like, p, kDirect2d, pinned);
   if (p.in.c > 1 && p.in.stride_c == 0 && p.groups == p.in.c && p.out.c == p.in.c) p.in.c = p.groups = 1;
   if (is_image(p)) return run_problem(op, place, like, p, kDirect2d, pinned);
   // Only the rooms for images have the loops that planes and columns profit from; a pinned variant is one of volumes.
@@ -132,7 +173,9 @@ void run(const char* op, const Place& place, const Tensor& like, const Direct& p
 }
 
 void run(const char* op, const Place& place, const Tensor& like, const Separable& p) {
-  run_problem(op, place, like, p, kSeparable2d, pinned_variant());
+  const char* pinned = pinned_variant();
+  if (p.beside.any()) run_with_neighbours(op, place, like, p, kSeparable2d, pinned);
+  else run_problem(op, place, like, p, kSeparable2d, pinned);
 }
 
 bool run_in_one_launch(const char* op, const Place& place, const Tensor& like, const Separable& p) {

@@ -32,16 +32,20 @@ Whole whole_of(const char* op, const std::vector<Tensor>& shards, int64_t dim) {
   const int64_t dims = first.dim();
   check(dim >= -dims && dim < dims, op, "dim must be one of the shards' ", dims, " dimensions, got ", dim);
   Whole w{{}, dim < 0 ? dim + dims : dim, {0}};
-  for (size_t i = 0; i < shards.size(); ++i) {
-    const Tensor& t = shards[i];
-    Sizes sizes = sizes_of(t), expected = sizes_of(first);
-    if (sizes.size() == expected.size()) sizes[w.dim] = expected[w.dim] = 0;
-    check(sizes == expected, op, "shards must have the same shape but for dimension ", w.dim, ", got ",
-          shape_text(sizes_of(first)), " and ", shape_text(sizes_of(t)));
-    check(t.scalar_type() == first.scalar_type(), op, "shards must have the same dtype, got ",
-          dtype_text(first.scalar_type()), " and ", dtype_text(t.scalar_type()));
-    check((t.is_cuda() && first.is_cuda()) || (t.is_cpu() && first.is_cpu()), op,
-          "shards must all be on the CPU or all on CUDA devices, got ", device_text(first), " and ", device_text(t));
+  const Sizes expected = sizes_of(first);
+  for (const Tensor& t : shards) {
+    const Sizes sizes = sizes_of(t);
+    bool same = sizes.size() == expected.size();
+    for (size_t d = 0; same && d < sizes.size(); ++d) same = int64_t(d) == w.dim || sizes[d] == expected[d];
+    if (!same)
+      refuse(op, "shards must have the same shape but for dimension ", w.dim, ", got ", shape_text(expected), " and ",
+             shape_text(sizes));
+    if (t.scalar_type() != first.scalar_type())
+      refuse(op, "shards must have the same dtype, got ", dtype_text(first.scalar_type()), " and ",
+             dtype_text(t.scalar_type()));
+    if (t.is_cuda() != first.is_cuda() || t.is_cpu() != first.is_cpu())
+      refuse(op, "shards must all be on the CPU or all on CUDA devices, got ", device_text(first), " and ",
+             device_text(t));
     w.shards.push_back(t);
     w.starts.push_back(w.starts.back() + t.size(w.dim));
   }
@@ -82,11 +86,10 @@ Range rows_read(Range outputs, const AxisReach& r, int64_t n, Border border) {
 
 // Outputs at a seam, and the rows that they read: one range, or two that are no neighbours.
 struct Strip {
-  size_t shard;
   Range outputs;
   std::vector<Range> rows;
-  int64_t pad;  // of the first output's window, before the first row
-  Tensor tensor;
+  int64_t pad;    // of the first output's window, before the first row
+  Tensor tensor;  // the rows; what is made of them, where a call makes all
 };
 
 // One call along a spatial dimension.
@@ -104,23 +107,11 @@ class Spatial {
   std::vector<Tensor> run(const Sizes& wanted) {
     std::vector<Job> jobs;
     for (int64_t i : wanted) jobs.push_back(job_of(size_t(i)));
-    std::vector<Strip> strips;
-    for (const Job& job : jobs)
-      if (!job.reads_neighbours) add_strips(job, strips);
     SplitStreams streams(whole_.shards);
-    for (const Strip& s : strips) fill(s, streams, false);
-    for (Job& job : jobs) {
-      filter_own(job, streams);
-      if (!job.reads_neighbours || job.done) continue;
-      const size_t first = strips.size();
-      add_strips(job, strips);
-      for (size_t i = first; i < strips.size(); ++i) fill(strips[i], streams, true);
-    }
-    for (const Strip& s : strips) {
-      streams.join_copies(whole_.shards[s.shard]);
-      const auto job = std::find_if(jobs.begin(), jobs.end(), [&](const Job& j) { return j.shard == s.shard; });
-      filter_rows(*job, s.tensor, s.pad, s.outputs);
-    }
+    for (Job& job : jobs) filter_interior(job, streams);
+    std::vector<Strip> strips;  // they live until all streams have what they need
+    for (Job& job : jobs)
+      if (!job.done) filter_seams(job, streams, strips);
     streams.finish();
     std::vector<Tensor> results;
     for (const Job& job : jobs) results.push_back(job.result);
@@ -132,8 +123,8 @@ class Spatial {
     size_t shard;
     Range outputs, interior;  // all of the shard's; those whose windows stay in its rows, or hang over the image's end
     Tensor result;
-    const Tensor *above = nullptr, *below = nullptr;
-    bool reads_neighbours = false, done = false;
+    const Tensor *above = nullptr, *below = nullptr;  // what kernels may read beside the shard
+    bool done = false;                                // with its seams
   };
 
   int64_t first_row(int64_t output) const { return output * reach_.stride - reach_.pad; }
@@ -145,9 +136,16 @@ class Spatial {
             .outputs = {outputs_before(own.begin, reach_, n_), outputs_before(own.end, reach_, n_)},
             .interior = {},
             .result = whole_.shards[i]};
-    job.result = result_for(i, job.outputs.size());
     Range& u = job.interior = job.outputs;
-    if (u.size() == 0 || own.size() == n_) return job;
+    if (u.size() > 0 && own.size() < n_) find_interior(job);
+    if (u.size() == 0 || !call_reach_.whole) job.result = result_for(i, job.outputs.size());
+    if (u.size() > 0 && u.size() < job.outputs.size()) find_neighbours(job);
+    return job;
+  }
+
+  void find_interior(Job& job) const {
+    const Range own = whole_.own(job.shard);
+    Range& u = job.interior;
     const bool first = own.begin == 0 && !circular(), last = own.end == n_ && !circular();
     if (!first) u.begin = std::max(u.begin, ceil_div(std::max<int64_t>(own.begin + reach_.pad, 0), reach_.stride));
     if (!last) u.end = std::min(u.end, floor_div(own.end + reach_.pad - reach_.length, reach_.stride) + 1);
@@ -156,8 +154,6 @@ class Spatial {
       if (read.begin < own.begin || read.end > own.end) u.end = u.begin;  // repeats rows of another shard
     }
     if (u.begin >= u.end) u = {job.outputs.begin, job.outputs.begin};
-    find_neighbours(job);
-    return job;
   }
 
   Tensor result_for(size_t i, int64_t outputs) const {
@@ -169,32 +165,27 @@ class Spatial {
                : empty_result(own, sizes, axes_, call_reach_.dtype);
   }
 
-  // Kernels may read the shards beside this one where all that the outputs need of them lies in the next ones.
+  // Kernels may read the shards beside this one where all that windows cover of them is there.
   void find_neighbours(Job& job) const {
     const Tensor& own = whole_.shards[job.shard];
     const Range rows = whole_.own(job.shard);
-    const bool asked = call_reach_.direct && own.is_cuda() && from_end_ == 2 && job.interior.size() > 0 &&
-                       job.interior.size() < job.outputs.size();
-    if (!asked || rows.begin + reach_.pad < job.outputs.begin * reach_.stride) return;
-    const Range read = rows_read(job.outputs, reach_, n_, call_reach_.border);
-    const auto beside = [&](int64_t row, int64_t count) -> const Tensor* {  // the shard that holds `row`
+    const int64_t begin = first_row(job.outputs.begin), end = first_row(job.outputs.end - 1) + reach_.length;
+    if (!call_reach_.direct || !own.is_cuda() || from_end_ != 2 || begin > rows.begin) return;
+    const auto holds = [&](int64_t row, int64_t count) -> const Tensor* {
       const Tensor& t = whole_.shards[whole_.holder((row % n_ + n_) % n_)];
       return t.size(whole_.dim) >= count && can_read(own, t) ? &t : nullptr;
     };
-    if (read.begin < rows.begin && !(job.above = beside(rows.begin - 1, rows.begin - read.begin))) return;
-    if (read.end > rows.end && !(job.below = beside(rows.end, read.end - rows.end))) return;
-    job.reads_neighbours = true;
-  }
-
-  void add_strips(const Job& job, std::vector<Strip>& strips) const {
-    const Range seams[] = {{job.outputs.begin, job.interior.begin}, {job.interior.end, job.outputs.end}};
-    for (const Range& outputs : seams)
-      if (outputs.size() > 0) strips.push_back(strip_of(job, outputs));
+    const bool above = begin < rows.begin && (rows.begin > 0 || circular());
+    const bool below = end > rows.end && (rows.end < n_ || circular());
+    const Tensor* above_tensor = above ? holds(rows.begin - 1, rows.begin - begin) : nullptr;
+    const Tensor* below_tensor = below ? holds(rows.end, end - rows.end) : nullptr;
+    if (above == (above_tensor != nullptr) && below == (below_tensor != nullptr))
+      job.above = above_tensor, job.below = below_tensor;
   }
 
   Strip strip_of(const Job& job, Range outputs) const {
     const Range read = rows_read(outputs, reach_, n_, call_reach_.border);
-    Strip strip{job.shard, outputs, {read}, read.begin - first_row(outputs.begin), whole_.shards[job.shard]};
+    Strip strip{outputs, {read}, read.begin - first_row(outputs.begin), whole_.shards[job.shard]};
     const int64_t above = std::max<int64_t>(0, -read.begin), below = std::max<int64_t>(0, read.end - n_);
     if (circular() && call_reach_.ends && above + below > 0) {
       // The strip ends where the image does: rows of both its ends, whose border is that of the image.
@@ -202,49 +193,84 @@ class Spatial {
       else if (above > 0) strip.rows = {{0, read.end}, {n_ - above, n_}}, strip.pad = above;
       else strip.rows = {{0, below}, {read.begin, n_}}, strip.pad = -below;
     }
-    Sizes sizes = sizes_of(strip.tensor);
-    sizes[whole_.dim] = 0;
-    for (const Range& rows : strip.rows) sizes[whole_.dim] += rows.size();
-    strip.tensor = empty_result(strip.tensor, sizes, axes_, strip.tensor.scalar_type());
     return strip;
   }
 
-  void fill(const Strip& s, SplitStreams& streams, bool fresh) const {
-    if (explain_mode()) return;
-    int64_t at = 0;
-    for (const Range& rows : s.rows)
+  // The rows of a strip, shard by shard: f(shard, its first row, rows).
+  template <typename F>
+  void for_each_piece(const Strip& strip, const F& f) const {
+    for (const Range& rows : strip.rows)
       for (int64_t row = rows.begin; row < rows.end;) {
         const int64_t inside = (row % n_ + n_) % n_;
         const size_t from = whole_.holder(inside);
         const int64_t count = std::min(rows.end - row, whole_.starts[from + 1] - inside);
-        streams.copy(s.tensor, at, whole_.shards[from], inside - whole_.starts[from], count, whole_.dim, fresh);
-        row += count, at += count;
+        f(whole_.shards[from], inside - whole_.starts[from], count);
+        row += count;
       }
   }
 
-  void filter_own(Job& job, SplitStreams& streams) const {
+  void fill(Strip& strip) const {
+    Sizes sizes = sizes_of(strip.tensor);
+    sizes[whole_.dim] = 0;
+    for (const Range& rows : strip.rows) sizes[whole_.dim] += rows.size();
+    strip.tensor = empty_result(strip.tensor, sizes, axes_, strip.tensor.scalar_type());
+    int64_t at = 0;
+    for_each_piece(strip, [&](const Tensor& shard, int64_t first, int64_t rows) {
+      if (!explain_mode()) copy_rows(strip.tensor, at, shard, first, rows, whole_.dim);
+      at += rows;
+    });
+  }
+
+  void filter_interior(Job& job, SplitStreams& streams) const {
     if (job.interior.size() == 0) return;
     const Tensor& own = whole_.shards[job.shard];
     const Range rows = whole_.own(job.shard);
-    if (job.reads_neighbours || call_reach_.whole) {
-      // All outputs: those at seams are right if the kernel reads the neighbours, else the strips' come on top.
+    if (call_reach_.whole) {
+      job.result = call_(own, nullptr);  // the strips' outputs come on top
+      return;
+    }
+    if (job.above || job.below) {
       Part part{.axis = int(kAxes - from_end_),
                 .pad = rows.begin - first_row(job.outputs.begin),
                 .out = job.outputs.size(),
                 .result = job.result,
                 .above = job.above,
-                .below = job.below};
-      if (job.above) streams.read(own, *job.above);
-      if (job.below) streams.read(own, *job.below);
+                .below = job.below,
+                .streams = &streams};
       const CurrentPart current(part);
       call_(own, nullptr);
       job.done = part.read_neighbours;
-      return;
+      if (job.done) return;
     }
     // The rows in front of the first window would only make a placement that rooms do not expect.
     const int64_t begin = std::max(rows.begin, rows_read(job.interior, reach_, n_, call_reach_.border).begin);
     filter_rows(job, narrow(own, whole_.dim, begin - rows.begin, rows.end - begin),
                 begin - first_row(job.interior.begin), job.interior);
+  }
+
+  void filter_seams(Job& job, SplitStreams& streams, std::vector<Strip>& strips) const {
+    const size_t first = strips.size();
+    for (const Range& outputs : {Range{job.outputs.begin, job.interior.begin}, {job.interior.end, job.outputs.end}})
+      if (outputs.size() > 0) strips.push_back(strip_of(job, outputs));
+    if (strips.size() == first) return;
+    std::vector<const Tensor*> others;
+    for (size_t i = first; i < strips.size(); ++i)
+      for_each_piece(strips[i], [&](const Tensor& shard, int64_t, int64_t) { others.push_back(&shard); });
+    {
+      const SideScope side(streams, whole_.shards[job.shard], others);
+      for (size_t i = first; i < strips.size(); ++i) {
+        fill(strips[i]);
+        if (call_reach_.whole) strips[i].tensor = call_(strips[i].tensor, nullptr);
+        else filter_rows(job, strips[i].tensor, strips[i].pad, strips[i].outputs);
+      }
+    }
+    if (!call_reach_.whole || explain_mode()) return;
+    for (size_t i = first; i < strips.size(); ++i) {
+      const Strip& strip = strips[i];
+      const int64_t dim = strip.tensor.dim() - from_end_, count = strip.outputs.size();
+      Tensor to = narrow(job.result, dim, strip.outputs.begin - job.outputs.begin, count);
+      torch::stable::copy_(to, narrow(strip.tensor, dim, reach_.pad - strip.pad, count));
+    }
   }
 
   // `tensor` holds all rows that the outputs read; the first one's window starts `pad` before it.
@@ -303,7 +329,8 @@ std::vector<Tensor> run_split(const char* op, int axes, const std::vector<Tensor
 }
 
 Tensor on_device_of(const Tensor& input, const Tensor& window) {
-  if (!input.is_cuda() || !window.is_cuda() || same_device(input, window) || explain_mode()) return window;
+  if (!input.is_cuda() || !window.is_cuda() || same_device(input, window)) return window;
+  if (explain_mode()) return empty_contiguous(input, sizes_of(window), window.scalar_type());
   return torch::stable::to(window, input.device());
 }
 

@@ -19,23 +19,23 @@ void* current_stream(int device) {
 // The memory of some rows of a tensor: blocks of one run each, if the dimensions below and above `dim` are dense.
 struct Rows {
   int64_t row, pitch, count;  // elements of a row, between blocks; blocks
+  std::vector<size_t> order;  // of the other dimensions in memory, innermost first
 };
 
 std::optional<Rows> rows_of(const Tensor& t, int64_t dim) {
   const Sizes size = sizes_of(t), stride = strides_of(t);
-  std::vector<std::pair<int64_t, int64_t>> others;  // stride, size
+  Rows rows{1, 0, 1, {}};
   for (size_t i = 0; i < size.size(); ++i)
-    if (int64_t(i) != dim && size[i] > 1) others.push_back({stride[i], size[i]});
-  std::sort(others.begin(), others.end());
-  int64_t step = 1;
+    if (int64_t(i) != dim && size[i] > 1) rows.order.push_back(i);
+  std::sort(rows.order.begin(), rows.order.end(), [&](size_t a, size_t b) { return stride[a] < stride[b]; });
   size_t i = 0;
-  for (; i < others.size() && others[i].first == step; ++i) step *= others[i].second;
-  Rows rows{step, 0, 1};
-  if (size[dim] > 1 && stride[dim] != step) return std::nullopt;
-  for (; i < others.size(); ++i) {
-    if (rows.count == 1) rows.pitch = others[i].first;
-    else if (others[i].first != rows.pitch * rows.count) return std::nullopt;
-    rows.count *= others[i].second;
+  for (; i < rows.order.size() && stride[rows.order[i]] == rows.row; ++i) rows.row *= size[rows.order[i]];
+  if (size[dim] > 1 && stride[dim] != rows.row) return std::nullopt;
+  for (; i < rows.order.size(); ++i) {
+    const int64_t step = stride[rows.order[i]];
+    if (rows.count == 1) rows.pitch = step;
+    else if (step != rows.pitch * rows.count) return std::nullopt;
+    rows.count *= size[rows.order[i]];
   }
   return rows;
 }
@@ -43,14 +43,17 @@ std::optional<Rows> rows_of(const Tensor& t, int64_t dim) {
 }  // namespace
 
 SplitStreams::SplitStreams(const std::vector<Tensor>& shards) {
-  if (!shards[0].is_cuda()) return;
+  if (!shards[0].is_cuda() || explain_mode()) return;
   for (const Tensor& t : shards) {
     const int index = t.get_device_index();
-    const auto known =
-        std::find_if(devices_.begin(), devices_.end(), [&](const Device& d) { return d.index == index; });
-    if (known == devices_.end()) devices_.push_back({.index = index, .stream = current_stream(index)});
+    const auto known = [&](const Device& d) { return d.index == index; };
+    if (std::none_of(devices_.begin(), devices_.end(), known)) devices_.push_back({.index = index});
   }
-  for (Device& d : devices_) d.ready = cuda_rooms()->record(d.index, d.stream);
+  if (devices_.size() < 2) devices_.clear();
+  for (Device& d : devices_) {
+    d.stream = current_stream(d.index);
+    d.made = cuda_rooms()->record(d.index, d.stream);
+  }
 }
 
 SplitStreams::Device& SplitStreams::device_of(const Tensor& t) {
@@ -58,58 +61,61 @@ SplitStreams::Device& SplitStreams::device_of(const Tensor& t) {
   return *std::find_if(devices_.begin(), devices_.end(), [&](const Device& d) { return d.index == index; });
 }
 
-void SplitStreams::wait_once(Device& reader, void* stream, std::vector<int>& lenders, const Device& lender) {
-  if (has(lenders, lender)) return;
-  cuda_rooms()->wait(reader.index, stream, lender.ready);
-  lenders.push_back(lender.index);
+void* SplitStreams::begin(const Tensor& own, const std::vector<const Tensor*>& others, bool fresh) {
+  if (devices_.empty()) return own.is_cuda() ? current_stream(own.get_device_index()) : nullptr;
+  Device& d = device_of(own);
+  if (!d.side) {
+    d.side = cuda_rooms()->side_stream(d.index);
+    if (!fresh) cuda_rooms()->wait(d.index, d.side, d.made);
+  }
+  if (fresh) cuda_rooms()->wait(d.index, d.side, cuda_rooms()->record(d.index, d.stream));
+  for (const Tensor* other : others) {
+    const Device& lender = device_of(*other);
+    if (lender.index == d.index || std::find(d.read.begin(), d.read.end(), lender.index) != d.read.end()) continue;
+    cuda_rooms()->wait(d.index, d.side, lender.made);
+    d.read.push_back(lender.index);
+  }
+  return d.side;
 }
 
-void SplitStreams::read(const Tensor& reader, const Tensor& other) {
-  if (devices_.size() < 2) return;
-  Device &to = device_of(reader), &from = device_of(other);
-  if (to.index != from.index) wait_once(to, to.stream, to.lenders, from);
+void SplitStreams::end(const Tensor& own) {
+  if (devices_.empty()) return;
+  Device& d = device_of(own);
+  d.done = cuda_rooms()->record(d.index, d.side);
+  cuda_rooms()->wait(d.index, d.stream, d.done);
 }
 
-void SplitStreams::copy(const Tensor& to, int64_t at, const Tensor& from, int64_t first, int64_t rows, int64_t dim,
-                        bool fresh) {
+void SplitStreams::finish() {
+  for (const Device& d : devices_)
+    for (const Device& lender : devices_)
+      if (std::find(d.read.begin(), d.read.end(), lender.index) != d.read.end())
+        cuda_rooms()->wait(lender.index, lender.stream, d.done);
+}
+
+SideScope::SideScope(SplitStreams& streams, const Tensor& own, const std::vector<const Tensor*>& others)
+    : streams_(streams), own_(own) {
+  void* stream = streams.begin(own, others, false);
+  if (stream) guard_ = cuda_rooms()->enter_stream(own.get_device_index(), stream);
+}
+
+SideScope::~SideScope() {
+  if (guard_) cuda_rooms()->leave_stream(guard_);
+  streams_.end(own_);
+}
+
+void copy_rows(const Tensor& to, int64_t at, const Tensor& from, int64_t first, int64_t rows, int64_t dim) {
   const auto target = rows_of(to, dim), source = rows_of(from, dim);
-  if (devices_.empty() || !target || !source || target->row != source->row || target->count != source->count) {
+  if (!to.is_cuda() || !target || !source || target->row != source->row || target->order != source->order) {
     Tensor part = narrow(to, dim, at, rows);
     torch::stable::copy_(part, narrow(from, dim, first, rows));
     return;
   }
-  Device &here = device_of(to), &there = device_of(from);
-  if (!here.side) here.side = cuda_rooms()->side_stream(here.index);
-  wait_once(here, here.side, here.side_lenders, here);
-  wait_once(here, here.side, here.side_lenders, there);
-  if (fresh) cuda_rooms()->wait(here.index, here.side, cuda_rooms()->record(here.index, here.stream));
   const int64_t bytes = to.element_size();
-  const auto blocks = [&](const Device& d, const Tensor& t, const Rows& r, int64_t row) {
-    return RowBlocks{d.index, static_cast<char*>(t.data_ptr()) + row * r.row * bytes, r.pitch * bytes};
+  const auto blocks = [&](const Tensor& t, const Rows& r, int64_t row) {
+    return RowBlocks{t.get_device_index(), static_cast<char*>(t.data_ptr()) + row * r.row * bytes, r.pitch * bytes};
   };
-  cuda_rooms()->copy_blocks(blocks(here, to, *target, at), blocks(there, from, *source, first),
-                            rows * target->row * bytes, target->count, here.side);
-  here.copying = true;
-}
-
-void SplitStreams::join_copies(const Tensor& on) {
-  if (devices_.empty()) return;
-  Device& d = device_of(on);
-  if (!d.copying) return;
-  void* copied = cuda_rooms()->record(d.index, d.side);
-  cuda_rooms()->wait(d.index, d.stream, copied);
-  for (const Device& lender : devices_)
-    if (lender.index != d.index && has(d.side_lenders, lender)) cuda_rooms()->wait(lender.index, lender.stream, copied);
-  d.copying = false;
-}
-
-void SplitStreams::finish() {
-  for (Device& d : devices_) {
-    if (d.lenders.empty()) continue;
-    void* done = cuda_rooms()->record(d.index, d.stream);
-    for (const Device& lender : devices_)
-      if (has(d.lenders, lender)) cuda_rooms()->wait(lender.index, lender.stream, done);
-  }
+  cuda_rooms()->copy_blocks(blocks(to, *target, at), blocks(from, *source, first), rows * target->row * bytes,
+                            target->count, current_stream(to.get_device_index()));
 }
 
 bool can_read(const Tensor& reader, const Tensor& other) {

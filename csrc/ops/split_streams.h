@@ -1,5 +1,11 @@
-// The CUDA devices of one call on shards: whose streams wait for whom. On the CPU nothing waits, and copies are done
-// when they return.
+// The CUDA streams of one call on shards: who waits for whom, so that no device waits for another before its interior.
+//
+//   device 0   current stream   ... made | interior ................. | done
+//              side stream             \ | seam (reads device 1) | -----^ |
+//   device 1   current stream   ... made | interior ................. | done, and what comes next may overwrite
+//              side stream               | seam (reads device 0) |        the shard: device 0 has read it
+//
+// On the CPU, and with all shards on one device, everything goes one after the other.
 #pragma once
 
 #include <algorithm>
@@ -11,36 +17,48 @@ namespace torch_conv {
 
 class SplitStreams {
  public:
-  // Marks what the current streams of the shards' devices have queued: what the shards are made of.
+  // Marks what the devices' current streams have queued: what the shards are made of.
   explicit SplitStreams(const std::vector<Tensor>& shards);
 
-  // Kernels that are launched on the device of `reader` from now on read the other shard.
-  void read(const Tensor& reader, const Tensor& other);
-  // Rows [first, first + rows) of `from` along `dim` into `to`, from row `at` on, beside what the devices' current
-  // streams do. `to` was allocated before this object was made, unless `fresh`.
-  void copy(const Tensor& to, int64_t at, const Tensor& from, int64_t first, int64_t rows, int64_t dim, bool fresh);
-  // The current stream of the device goes on after its copies.
-  void join_copies(const Tensor& on);
-  // No device's current stream goes on before the others have read its shards.
+  // The stream for work on the device of `own` that reads other shards: it waits until they are made. `fresh`: and for
+  // what the current stream has queued since this object was made.
+  void* begin(const Tensor& own, const std::vector<const Tensor*>& others, bool fresh);
+  // The device's current stream goes on after that work.
+  void end(const Tensor& own);
+  // The current streams of the others go on after their shards have been read.
   void finish();
 
  private:
   struct Device {
     int index;
-    void* stream;                            // torch's current one
-    void* ready;                             // event: the shards are made
-    void* side = nullptr;                    // the stream of its copies
-    bool copying = false;                    // copies were queued since the last join
-    std::vector<int> lenders, side_lenders;  // devices whose memory its streams read
+    void* stream;  // torch's current one
+    void* made;    // event: the shards are
+    void* side = nullptr;
+    void* done = nullptr;   // event: the last work on the side stream
+    std::vector<int> read;  // devices whose memory it reads
   };
   Device& device_of(const Tensor& t);
-  static bool has(const std::vector<int>& lenders, const Device& d) {
-    return std::find(lenders.begin(), lenders.end(), d.index) != lenders.end();
-  }
-  void wait_once(Device& reader, void* stream, std::vector<int>& lenders, const Device& lender);
 
-  std::vector<Device> devices_;
+  std::vector<Device> devices_;  // none where there is one at most
 };
+
+// While it lives, torch's current stream of the device of `own` is the one for work that reads other shards, so that
+// memory is allocated for that stream.
+class SideScope {
+ public:
+  SideScope(SplitStreams& streams, const Tensor& own, const std::vector<const Tensor*>& others);
+  ~SideScope();
+  SideScope(const SideScope&) = delete;
+  SideScope& operator=(const SideScope&) = delete;
+
+ private:
+  SplitStreams& streams_;
+  const Tensor& own_;
+  void* guard_ = nullptr;
+};
+
+// Rows [first, first + rows) of `from` along `dim` into `to`, from row `at` on, in torch's current stream of `to`.
+void copy_rows(const Tensor& to, int64_t at, const Tensor& from, int64_t first, int64_t rows, int64_t dim);
 
 // May kernels on the device of `reader` read the memory of `other`?
 bool can_read(const Tensor& reader, const Tensor& other);

@@ -83,8 +83,8 @@ Window prepare_window(const char* op, const char* argument, const Tensor& kernel
   check(leading >= 0 && leading <= 2, op, argument, " must have ", axes, ", ", axes + 1, " or ", axes + 2,
         " dimensions, got ", dims);
   const Extent size = extent_of(sizes, axes);
-  check(std::min({size.d, size.h, size.w}) >= 1, op, argument, " must have at least one tap, got shape ",
-        shape_text(sizes));
+  if (std::min({size.d, size.h, size.w}) < 1)
+    refuse(op, argument, " must have at least one tap, got shape ", shape_text(sizes));
   check_tap_type(op, argument, kernel);
   check_device(op, argument, kernel, input);
   const Tensor taps = finished_taps(kernel, accumulation_type(image.dtype), axes, options);
@@ -93,9 +93,9 @@ Window prepare_window(const char* op, const char* argument, const Tensor& kernel
   const int64_t samples = leading >= 1 ? sizes[0] : 1, channels = leading >= 2 ? sizes[1] : 1;
   const bool merged = input.dim() > image_axes + 2;
   const int64_t batch = input.dim() >= image_axes + 2 ? image.n : 1;
-  check(!merged || (samples == 1 && channels == 1), op, argument,
-        " must be one shared window where the input has more than ", image_axes + 2, " dimensions, got shape ",
-        shape_text(sizes));
+  if (merged && (samples != 1 || channels != 1))
+    refuse(op, argument, " must be one shared window where the input has more than ", image_axes + 2,
+           " dimensions, got shape ", shape_text(sizes));
   check(samples == 1 || samples == batch, op, argument, "'s first dimension must be 1 or the batch size ", batch,
         ", got ", samples);
   check(channels == 1 || channels == image.c, op, argument, "'s second dimension must be 1 or the ", image.c,

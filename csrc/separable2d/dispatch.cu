@@ -124,11 +124,13 @@ void run_strip(const Separable& p, const Plan& plan, cudaStream_t stream) {
 Plan plan_cuda(const Separable& p, const Arch& arch, const char* variant) {
   const std::string_view pinned = variant ? variant : "";
   auto wanted = [&](std::string_view name) { return pinned.empty() || pinned == name; };
+  if (p.beside.any() && !p.beside.same_columns(p.in)) return base_plan(p);
   if (tile_serves(p)) {
     if (wanted("tile_tma") && arch.bulk_copy && bulk_possible(p)) return plan_tile(p, true);
     if (wanted("tile")) return plan_tile(p, false);
   }
   if (wanted("strip") && strip_serves(p, arch)) return plan_strip(p, arch);
+  if (p.beside.any()) return base_plan(p);  // the others do not read other shards
   if (wanted("shared")) {
     const GeneralTile tile = shared_tile(p, arch, !pinned.empty());
     if (tile.rows > 0) return plan_shared(p, tile);

@@ -19,6 +19,7 @@
 #include <cuda_pipeline.h>
 
 #include "core/device.cuh"
+#include "core/neighbours.cuh"
 #include "separable2d/kernel_taps.cuh"
 
 namespace torch_conv::separable2d {
@@ -36,19 +37,22 @@ struct StripParams {
   bool aligned_loads;  // rows of the image start on 16 bytes
   StripShape shape;
   PassTaps taps;
+  Neighbours beside;
 };
 
 // One 16-row step's input, by eight threads a row: 16-byte copies inside the image, elements elsewhere.
 template <typename T>
-__device__ __forceinline__ void stage_rows(T* staged, const T* plane, const StripParams& p, int first_y, int first_x) {
+__device__ __forceinline__ void stage_rows(T* staged, const T* plane, const StripParams& p, int first_y, int first_x,
+                                           unsigned n, unsigned channel) {
   constexpr int N = 16 / sizeof(T), kThreads = kStripThreads / kStripRows;
   const int r = threadIdx.x / kThreads, t = threadIdx.x % kThreads;
   const int columns = p.shape.columns;
-  const int y = map_index(first_y + r, p.in_h, p.border);
-  const T* row = plane + max(y, 0) * p.in_stride_h;
+  const int y = p.beside.map_row(first_y + r, p.in_h, p.border);
+  const bool stands = y != Neighbours::kOutside;
+  const T* row = p.beside.row(plane, p.in_stride_h, stands ? y : 0, p.in_h, n, channel);
   T* to = staged + r * p.shape.pitch;
   int left = 0, right = 0;  // staged columns [left, right) are whole vectors inside the image
-  if (p.aligned_loads && y >= 0) {
+  if (p.aligned_loads && stands) {
     left = min(max(-first_x, 0), columns);
     right = max(min((p.in_w - first_x) / N * N, columns), left);
   }
@@ -58,7 +62,7 @@ __device__ __forceinline__ void stage_rows(T* staged, const T* plane, const Stri
 #pragma unroll 4
   for (int i = t; i < columns - (right - left); i += kThreads) {
     const int c = i < left ? i : i + right - left, x = map_index(first_x + c, p.in_w, p.border);
-    to[c] = y < 0 || x < 0 ? value : row[x];
+    to[c] = stands && x >= 0 ? row[x] : value;
   }
 }
 
@@ -144,7 +148,7 @@ __global__ void __launch_bounds__(kStripThreads, kStripBlocks) separable_strip(c
   const int first_x = x0 - p.pad_x - shape.skew, first_y = y0 - p.pad_y;
   const T* plane = static_cast<const T*>(p.in) + n * p.in_stride_n + c * p.in_stride_c;
 
-  stage_rows(staged, plane, p, first_y, first_x);
+  stage_rows(staged, plane, p, first_y, first_x, n, c);
   for (int i = threadIdx.x; i < p.kw; i += kStripThreads) taps_x[i] = p.taps.of<float>(p.taps.x, n, c)[i];
   for (int i = threadIdx.x; i < p.kh; i += kStripThreads) taps_y[i] = p.taps.of<float>(p.taps.y, n, c)[i];
 
@@ -170,7 +174,7 @@ __global__ void __launch_bounds__(kStripThreads, kStripBlocks) separable_strip(c
     }
     oldest = oldest + 1 == shape.slots ? 0 : oldest + 1;
     __syncthreads();
-    if (step + 1 < steps) stage_rows(staged, plane, p, first_y + (step + shape.slots) * kStripRows, first_x);
+    if (step + 1 < steps) stage_rows(staged, plane, p, first_y + (step + shape.slots) * kStripRows, first_x, n, c);
     if (step < 0) continue;
 
     float sums[kStripRows] = {};
@@ -183,7 +187,7 @@ __global__ void __launch_bounds__(kStripThreads, kStripBlocks) separable_strip(c
 #pragma unroll
       for (int v = 0; v < kStripRows; ++v) {
         const int top = y + v - p.pad_y;
-        if (!fits_x || top < 0 || top + p.kh > p.in_h) sums[v] = 0;
+        if (!fits_x || !p.beside.inside(top, top + p.kh - 1, p.in_h)) sums[v] = 0;
       }
     }
     if (x < p.out_w) {

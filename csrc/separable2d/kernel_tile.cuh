@@ -19,6 +19,7 @@
 
 #include <cuda_pipeline.h>
 
+#include "core/neighbours.cuh"
 #include "core/tile.cuh"
 #include "core/tma.h"
 #include "separable2d/kernel_taps.cuh"
@@ -40,6 +41,7 @@ struct TileParams {
   bool zero_fill;      // ... whose zeros outside the image are what the border asks for
   bool aligned_loads;  // 16-byte loads from inside the image are aligned
   PassTaps taps;
+  Neighbours beside;
 };
 
 // Where a block's tile lies. Box element (0, 0) is image element (y, x).
@@ -80,9 +82,10 @@ __device__ __forceinline__ void load_box(T* box, const T* plane, const TileParam
 
 // Extends the image over the h x w elements of the box from column `shift` on that this block's outputs read: first
 // the columns of rows inside the image, then whole rows. What the border repeats lies mostly in the box itself and is
-// read there, else from the image.
+// read there, else from the image; rows of other shards are read where they lie.
 template <typename T, int K>
-__device__ __forceinline__ void patch_border(T* box, const T* plane, const TileParams& p, BoxOrigin at, int h, int w) {
+__device__ __forceinline__ void patch_border(T* box, const T* plane, const TileParams& p, BoxOrigin at, int h, int w,
+                                             unsigned n, unsigned channel) {
   constexpr TileShape S = tile_shape(sizeof(T), K);
   constexpr int kThreads = 32 * kTileWarps;
   const int x0 = at.x + S.shift;
@@ -101,13 +104,13 @@ __device__ __forceinline__ void patch_border(T* box, const T* plane, const TileP
   __syncthreads();
   for (int i = threadIdx.x; i < outer_rows * w; i += kThreads) {
     const int q = i / w, c = i % w, r = q < top ? q : q - top + bottom;
-    const int y = map_index(at.y + r, p.in_h, p.border), source = y - at.y;
+    const int y = p.beside.map_row(at.y + r, p.in_h, p.border), source = y - at.y;
     T pixel = value;
     if (y >= 0 && source >= top && source < bottom) {
       pixel = box[source * S.pitch + c];
-    } else if (y >= 0) {
+    } else if (y != Neighbours::kOutside) {
       const int x = map_index(x0 + c, p.in_w, p.border);
-      if (x >= 0) pixel = plane[y * p.in_stride_h + x];
+      if (x >= 0) pixel = p.beside.row(plane, p.in_stride_h, y, p.in_h, n, channel)[x];
     }
     box[r * S.pitch + c] = pixel;
   }
@@ -169,8 +172,9 @@ __global__ void __launch_bounds__(32 * kTileWarps, tile_shape(sizeof(T), K).min_
 #if __CUDA_ARCH__ >= 900
   if (p.bulk) tma::barrier_wait(&arrived, 0);
 #endif
-  if (edge && p.border != Border::zero_output && !(p.bulk && p.zero_fill)) {
-    patch_border<T, K>(box, in, p, at, h, w);
+  const bool borrows = p.beside.holds(at.y, p.in_h) || p.beside.holds(at.y + h - 1, p.in_h);
+  if (borrows || (edge && p.border != Border::zero_output && !(p.bulk && p.zero_fill))) {
+    patch_border<T, K>(box, in, p, at, h, w, n, c);
     __syncthreads();
   }
 
@@ -227,7 +231,7 @@ __global__ void __launch_bounds__(32 * kTileWarps, tile_shape(sizeof(T), K).min_
       const int top = y + o - p.pad_y;
       for (int e = max(0, -x); e < min(N, columns_left); ++e) {
         const int first = x + e - p.pad_x;
-        if (top < 0 || top + K > p.in_h || first < 0 || first + K > p.in_w)
+        if (!p.beside.inside(top, top + K - 1, p.in_h) || first < 0 || first + K > p.in_w)
           out[o * p.out_stride_h + e] = from_acc<T>(0.f);
       }
     }

@@ -51,6 +51,7 @@ inline void launch_tile(TileKernel* kernel, const Separable& p, const Plan& plan
       .zero_fill = p.place.border == Border::constant && p.place.value == 0,
       .aligned_loads = aligned_rows(p.in, 16),
       .taps = pass_taps(p, true, true),
+      .beside = Neighbours::of(p.beside, p.in),
   };
   const CUtensorMap map = bulk ? tma::plane_map(p.in, shape.pitch * size / 4, shape.box_h, 4 / size) : CUtensorMap{};
   allow_shared(kernel, plan.shared_bytes);
@@ -82,9 +83,10 @@ void launch_strip(const Separable& p, const Plan& plan, cudaStream_t stream) {
       .tiles_y = unsigned(ceil_div(p.out.h, plan.tile_h)),
       .value = float(p.place.value),
       .border = p.place.border,
-      .aligned_loads = aligned_rows(p.in, 16),
+      .aligned_loads = aligned_rows(p.in, 16) && aligned_rows_beside(p.beside, 16),
       .shape = strip_shape(p, plan.tile_h / kStripRows),
       .taps = pass_taps(p, true, true),
+      .beside = Neighbours::of(p.beside, p.in),
   };
   allow_shared(separable_strip<T>, plan.shared_bytes);
   separable_strip<T><<<grid_size(plan.blocks), plan.threads, plan.shared_bytes, stream>>>(params);

@@ -74,6 +74,11 @@ inline bool aligned_rows(const Image& x, int64_t bytes) {
          aligned(x.stride_n, x.n);
 }
 
+inline bool aligned_rows_beside(const Beside& beside, int64_t bytes) {
+  const auto fits = [&](const Image& x) { return !x.data || aligned_rows(x, bytes); };
+  return fits(beside.above) && fits(beside.below);
+}
+
 // ---- variant "strip": any size on planar images, stride 1, dilation 1 -------------------------------------------
 //
 // float32 31x31 at 4096^2 on one NVIDIA H200: 89 us, reflect 93; "shared" 264.

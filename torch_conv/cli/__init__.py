@@ -37,7 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def build_parser() -> Parser:
-    from torch_conv.cli import demo, filter, info, ladder, volume
+    from torch_conv.cli import demo, filter, info, ladder, scaling, volume
 
     parser = Parser(
         prog="torch-conv", description="Filters of images and volumes on hand-written CUDA and CPU kernels."
@@ -51,5 +51,6 @@ def build_parser() -> Parser:
     benchmarks = bench.add_subparsers(dest="benchmark", metavar="BENCHMARK", required=True)
     ladder.add_parser(benchmarks)
     volume.add_parser(benchmarks)
+    scaling.add_parser(benchmarks)
     info.add_parser(commands)
     return parser

@@ -35,7 +35,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, ParamSpec
 
 import torch
 from torch import Tensor
@@ -47,12 +47,13 @@ from torch_conv.distributed._operators import Call
 from torch_conv.distributed._sharded import Sharded
 from torch_conv.distributed._verify import RankError, verify
 
-Function = TypeVar("Function", bound=Callable[..., Any])
+P = ParamSpec("P")
 
 
-def _sharded(function: Function) -> Function:
+def _sharded(function: Callable[P, Tensor]) -> Callable[P, DTensor]:
     """A function of torch_conv.functional, of DTensors."""
     name, signature = function.__name__, inspect.signature(function)
+    of_tensors: Callable[..., Any] = function  # or of what behaves as one
 
     @functools.wraps(function)
     def run(*args: Any, **kwargs: Any) -> Any:
@@ -70,7 +71,7 @@ def _sharded(function: Function) -> Function:
             call.check.describe(image, sorted(given), [given[key] for key in sorted(given)])
             given = {key: _plain(name, key, value) for key, value in given.items()}
             with torch.no_grad():
-                result = function(Sharded.of(image, call), **given)
+                result = of_tensors(Sharded.of(image, call), **given)
                 call.agree(image.device)
         except Exception:
             call.check.refuse()
@@ -78,9 +79,9 @@ def _sharded(function: Function) -> Function:
         sources = [t for t in (image, *given.values()) if isinstance(t, Tensor) and t.requires_grad]
         if sources and torch.is_grad_enabled():
             result.local = _NoGradient.apply(name, result.local, *sources)
-        return result.to_dtensor(image.device_mesh)
+        return result.to_dtensor(image)
 
-    return run  # type: ignore[return-value]
+    return run
 
 
 def _plain(name: str, argument: str, value: Any) -> Any:

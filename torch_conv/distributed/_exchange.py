@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from itertools import pairwise
 from typing import Any
 
@@ -11,7 +12,7 @@ from torch import Tensor
 from torch.distributed.device_mesh import DeviceMesh
 
 from torch_conv.distributed._layout import Run, runs_of
-from torch_conv.distributed._verify import Check
+from torch_conv.distributed._verify import Check, rank_grid
 from torch_conv.reference._extend import border_name
 
 _EXTENDING = ("constant", "replicate", "reflect", "symmetric", "circular")
@@ -26,7 +27,7 @@ def fetch(local: Tensor, dim: int, wants: list[list[Run]], mesh: DeviceMesh, mes
     group = mesh.get_group(mesh_dim)
     place: list[Any] = list(mesh.get_coordinate() or [])
     me, place[mesh_dim] = place[mesh_dim], slice(None)
-    ranks = mesh.mesh[tuple(place)].tolist()
+    ranks = rank_grid(mesh)[tuple(place)].tolist()
     _open(group, local.device)
     parts: list[Tensor | None] = []
     messages: list[dist.P2POp] = []
@@ -75,15 +76,14 @@ def _memory_format(t: Tensor) -> torch.memory_format:
     return torch.contiguous_format
 
 
-_opened: set[tuple[str, int, str]] = set()
+_opened: weakref.WeakSet[dist.ProcessGroup] = weakref.WeakSet()
 
 
 def _open(group: dist.ProcessGroup, device: torch.device) -> None:
     """NCCL wants every rank at a group's first operation, but not every rank may have something to send."""
-    key = (group.group_name, id(group), device.type)
-    if device.type != "cpu" and key not in _opened:
+    if device.type != "cpu" and group not in _opened:
         dist.all_reduce(torch.zeros(1, device=device), group=group)
-        _opened.add(key)
+        _opened.add(group)
 
 
 def assembled(local: Tensor, dim: int, runs: list[Run], parts: list[Tensor | None], value: float) -> Tensor:
@@ -98,7 +98,16 @@ def assembled(local: Tensor, dim: int, runs: list[Run], parts: list[Tensor | Non
             pieces.append(part.flip(dim) if run.step < 0 else part.expand(shape) if run.step == 0 else part)
     if len(pieces) == 1 and runs[0].step > 0:
         return pieces[0]
-    return torch.cat(pieces, dim) if pieces else local.narrow(dim, 0, 0)
+    return together(pieces, dim) if pieces else local.narrow(dim, 0, 0)
+
+
+def together(parts: list[Tensor], dim: int) -> Tensor:
+    """torch.cat, of 16-bit integers without a sign too."""
+    if len(parts) == 1:
+        return parts[0]
+    if parts[0].dtype == torch.uint16:
+        return torch.cat([part.view(torch.int16) for part in parts], dim).view(torch.uint16)
+    return torch.cat(parts, dim)
 
 
 def halo_exchange(

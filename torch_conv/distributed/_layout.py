@@ -36,21 +36,20 @@ class Reach:
 
 @dataclass(frozen=True)
 class Piece:
-    """The part [begin, end) of an axis that gives a rank its outputs, when it is filtered like a whole image.
+    """Rows of an axis that give a rank its outputs, when they are filtered like a whole image.
 
-    Its ends are the image's own, where the border policy acts as it should, or lie beyond every wanted output's
-    window. Only a circular axis goes on beyond [0, n), by itself.
+    The ends of that image are those of the axis, where the border policy acts as it should, or lie beyond every wanted
+    output's window. Where circular outputs at one end need rows of the other, the rows between may be left out.
     """
 
-    begin: int
-    end: int
+    rows: tuple[tuple[int, int], ...]  # from, to: one range after the other
     skip: int  # outputs of the piece before the wanted ones
     count: int  # wanted outputs
     cut: tuple[int, int]  # rows of the piece to which the wanted outputs belong
     cut_skip: int  # outputs that belong to those rows but stand before the wanted ones
 
 
-NOTHING = Piece(0, 0, 0, 0, (0, 0), 0)
+NOTHING = Piece((), 0, 0, (0, 0), 0)
 
 
 def piece_for(first: int, last: int, n: int, reach: Reach, held: tuple[int, int]) -> Piece:
@@ -59,12 +58,12 @@ def piece_for(first: int, last: int, n: int, reach: Reach, held: tuple[int, int]
         return NOTHING
     pad, length, stride = reach.pad, reach.length, reach.stride
     low, high = first * stride - pad, (last - 1) * stride - pad + length
-    if reach.circular:
-        begin, end = low, max(high, (last - 1) * stride + 1)
-        begin -= begin % stride  # outputs of the piece stand where the image's do
+    made = min((last - 1) * stride + 1, n)  # with padding='same' an output is made where its row is
+    if reach.circular and (low < 0 or high > n):
+        rows = _around(low, max(high, made), n, reach)
     else:
         begin = min(max(low, 0), n - 1)
-        end = max(min(high, n), min((last - 1) * stride + 1, n), begin + 1)
+        end = max(min(high, n), made, begin + 1)
         if low < 0:  # a mirrored border reads as far inside as outside, a chain of windows a window further
             end = max(end, min(n, length - low))
         if high > n:
@@ -72,20 +71,33 @@ def piece_for(first: int, last: int, n: int, reach: Reach, held: tuple[int, int]
         if pad >= length:  # a convolution that pads by more than its window wants a piece longer than that
             begin = max(0, min(begin, end - pad - 1))
             end = min(n, max(end, begin + pad + 1))
-        begin -= begin % stride
-    ahead = begin // stride
-    rows = end - begin
+        rows = ((begin - begin % stride, end),)  # outputs of the piece stand where the image's do
+    size = sum(end - begin for begin, end in rows)
+    # Row i of the image is row i - ahead of the piece, as far as the outputs' own rows go.
+    ahead = rows[0][0] if len(rows) == 1 or low < 0 else rows[1][0] - rows[0][1]
 
     # Cuts between the rows of the outputs before, of the wanted ones and of those behind; where the rank's own rows
     # end, if that is one of the places to cut.
     cuts = []
     for output, own in ((first, held[0]), (last, held[1])):
         highest = output * stride + reach.middle
-        cuts.append((own if highest - stride < own <= highest else highest) - begin)
-    start = min(max(cuts[0], 0), rows - 1)
-    stop = max(min(cuts[1], rows), start + 1)
+        cuts.append((own if highest - stride < own <= highest else highest) - ahead)
+    start = min(max(cuts[0], 0), size - 1)
+    stop = max(min(cuts[1], size), start + 1)
     belonging = max(0, -((reach.middle - start) // stride)) if start > 0 else 0
-    return Piece(begin, end, first - ahead, last - first, (start, stop), first - ahead - belonging)
+    skip = first - ahead // stride
+    return Piece(rows, skip, last - first, (start, stop), skip - belonging)
+
+
+def _around(low: int, high: int, n: int, reach: Reach) -> tuple[tuple[int, int], ...]:
+    """Circular rows [low, high), which go on beyond an end: the rows at this end and those at the other one."""
+    whole = ((0, n),)
+    if reach.pad >= reach.length or high <= 0 or low >= n or (low < 0 and high > n):
+        return whole
+    if low < 0:
+        return ((0, high), (n + low, n)) if high < n + low else whole
+    begin = low - (low - (high - n)) % reach.stride
+    return ((0, high - n), (begin, n)) if high - n < begin else whole
 
 
 @dataclass(frozen=True)
@@ -98,7 +110,7 @@ class Run:
     step: int = 1  # -1: from the last to the first; 0: one row `count` times
 
 
-def runs_of(low: int, high: int, bounds: list[int], border: str) -> list[Run]:
+def runs_of(low: int, high: int, bounds: list[int], border: str = "constant") -> list[Run]:
     """The rows [low, high), which may lie outside of [0, bounds[-1]), as the border policy maps them.
 
     The policy is core/border.h's: a test holds the two together.

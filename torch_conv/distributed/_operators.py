@@ -21,7 +21,7 @@ from torch import Tensor
 from torch._ops import OpOverload, OpOverloadPacket
 from torch.distributed.device_mesh import DeviceMesh
 
-from torch_conv.distributed._exchange import assembled, fetch
+from torch_conv.distributed._exchange import assembled, fetch, together
 from torch_conv.distributed._layout import Piece, Reach, piece_for, runs_of
 from torch_conv.distributed._sharded import Axis, Dim, Sharded
 from torch_conv.distributed._verify import Check, RankError
@@ -73,7 +73,7 @@ class Call:
         image = given["input"]
         if not isinstance(image, Sharded):
             raise TypeError(f"{self.name}: input must be of type DTensor, got {type(image).__name__}")
-        reaches = _probe(op, given, image)
+        reaches = _probe(op, given, image, axes)
         return self._compute(op, run_split, given, axes, given.get("weight"), reaches)
 
     def _torch_conv(self, axes: int, conv: Callable[..., Tensor], given: Given) -> Sharded:
@@ -104,67 +104,65 @@ class Call:
         weight: Tensor | None,
         reaches: dict[int, Reach],
     ) -> Sharded:
+        """The operator on this rank's part; `weight` where it is a convolution, which has channels of its own."""
         image = given["input"]
         rest = {key: value for key, value in given.items() if key != "input"}
-        local_rest = (
-            _cut_groups(self.name, image, rest, axes) if weight is not None else _cut_windows(image, rest, axes)
-        )
-        halos = [dim for dim in range(-axes, 0) if -dim <= image.dim() and image.cut(dim) and dim in reaches]
-        halos = [dim for dim in halos if not reaches[dim].is_trivial(image.shape[dim])]
-        for dim in halos:
-            if len([axis for axis in image.dims[dim] if axis.size != 1]) > 1:
-                raise ValueError(f"{self.name}: a window must not reach along merged dimensions of a DTensor")
+        rest = _cut_windows(image, rest, axes) if weight is None else _cut_groups(self.name, image, rest, axes)
+        halos = [dim for dim in reaches if image.cut(dim) and not reaches[dim].is_trivial(image.shape[dim])]
+        if any(len([axis for axis in image.dims[dim] if axis.size != 1]) > 1 for dim in halos):
+            raise ValueError(f"{self.name}: a window must not reach along merged dimensions of a DTensor")
         self.agree(image.device)
 
-        local, narrowed, piece = image.local, [], None
-        for dim in reversed(halos[1:] if split else halos):
-            stretch, parts = self._fetch(local, image, dim, reaches[dim])
-            local = torch.cat(parts, dim) if len(parts) > 1 else parts[0] if parts else local.narrow(dim, 0, 0)
-            narrowed.append((dim, stretch.skip, stretch.count))
-        if split and halos:
-            dim = halos[0]
-            piece, parts = self._fetch(local, image, dim, reaches[dim])
-        else:
-            piece, parts, dim = None, [local], 0
-
-        if (
-            any(part.numel() for part in parts)
-            and all(count for _, _, count in narrowed)
-            and (not piece or piece.count)
-        ):
-            if piece and split:
-                parts, wanted = _cut_parts(parts, dim, piece)
-                results = split(parts, local_rest, dim, wanted)
-                result = results[0] if len(results) == 1 else torch.cat(results, dim)
-                narrowed.append((dim, piece.cut_skip, piece.count))
-            else:
-                result = op(**{"input": local, **local_rest})
-            for where, first, count in narrowed:
-                result = result.narrow(where, first, count)
-            if narrowed:
-                result = _dense(result)
-            shape = list(result.shape)
-        else:
-            result, shape = None, _on_meta(op, given, image)
+        result = self._outputs(op, split, image, rest, {dim: reaches[dim] for dim in sorted(halos)})
+        shape = _on_meta(op, given, image) if result is None else list(result.shape)
         dims = _result_dims(image, shape, axes, weight, reaches)
+        sharded = Sharded(image.local if result is None else result, dims, self)
         if result is None:
-            empty = Sharded(image.local, dims, self)
             dtype = _on_meta(op, given, image, of="dtype")
-            result = torch.empty(empty.local_shape, dtype=dtype, device=image.device)
-        sharded = Sharded(result, dims, self)
-        return self._by_chunks(sharded) if weight is not None else sharded
+            sharded.local = torch.empty(sharded.local_shape, dtype=dtype, device=image.device)
+        return sharded if weight is None else self._by_chunks(sharded)
+
+    def _outputs(
+        self,
+        op: Callable[..., Tensor],
+        split: Callable[..., list[Tensor]] | None,
+        image: Sharded,
+        rest: Given,
+        halos: dict[int, Reach],
+    ) -> Tensor | None:
+        """This rank's part of the result, or None where that has no elements."""
+        local, extra = image.local, []
+        parts: list[Tensor] = []
+        for i, dim in reversed(list(enumerate(halos))):
+            piece, parts = self._fetch(local, image, dim, halos[dim])
+            if i == 0 and split and parts:
+                parts, wanted = _cut_parts(parts, dim, piece)
+                extra.append((dim, piece.cut_skip, piece.count))
+            else:
+                local = together(parts, dim) if parts else local.narrow(dim, 0, 0)
+                parts = []
+                extra.append((dim, piece.skip, piece.count))
+        if not all(count for _, _, count in extra) or not any(part.numel() for part in parts or [local]):
+            return None
+        if not parts:
+            result = op(**{"input": local, **rest})
+        else:
+            assert split is not None
+            result = together(split(parts, rest, dim, wanted), dim)
+        for dim, first, count in extra:
+            result = result.narrow(dim, first, count)
+        return _dense(result) if extra else result
 
     def _fetch(self, local: Tensor, image: Sharded, dim: int, reach: Reach) -> tuple[Piece, list[Tensor]]:
         """This rank's piece of an axis, part by part; its rows in `local` may have been extended along another."""
         axis = image.cut(dim)
         assert axis is not None
         outs = axis.of_size(reach.out).bounds
-        border = "circular" if reach.circular else "constant"  # no other piece goes beyond the image
         pieces = [
             piece_for(outs[i], outs[i + 1], axis.size, reach, axis.bounds[i : i + 2])  # type: ignore[arg-type]
             for i in range(len(outs) - 1)
         ]
-        wants = [runs_of(p.begin, p.end, list(axis.bounds), border) for p in pieces]
+        wants = [[run for low, high in p.rows for run in runs_of(low, high, list(axis.bounds))] for p in pieces]
         parts = fetch(local, dim % local.dim(), wants, self.mesh, axis.mesh_dim)
         return pieces[axis.mine], [part for part in parts if part is not None]
 
@@ -176,7 +174,7 @@ class Call:
                 wanted = axis.of_size(axis.size)
                 if axis.is_cut and wanted.bounds != axis.bounds:
                     bounds = wanted.bounds
-                    wants = [runs_of(low, high, list(axis.bounds), "constant") for low, high in _pairs(bounds)]
+                    wants = [runs_of(low, high, list(axis.bounds)) for low, high in _pairs(bounds)]
                     parts = fetch(local, i, wants, self.mesh, axis.mesh_dim)
                     local = assembled(local, i, wants[axis.mine], parts, 0.0)
                     dims[i] = (wanted,)
@@ -214,7 +212,7 @@ def _given(names: list[str], args: tuple[Any, ...], kwargs: Given) -> Given:
     return dict(zip(names, args, strict=False)) | kwargs
 
 
-def _probe(op: OpOverload, given: Given, image: Sharded) -> dict[int, Reach]:
+def _probe(op: OpOverload, given: Given, image: Sharded, axes: int) -> dict[int, Reach]:
     """Lets the operator check its arguments for the whole image and say what its outputs read; nothing runs."""
     whole = image.local.new_empty(1).expand(image.shape)
     if image.numel() == 0:
@@ -226,10 +224,9 @@ def _probe(op: OpOverload, given: Given, image: Sharded) -> dict[int, Reach]:
     finally:
         numbers = torch.ops.torch_conv._reach_end()
     reaches = {}
-    for i in range(3):
+    for i in range(3 - min(axes, image.dim()), 3):
         pad, length, stride, middle, out = numbers[5 * i : 5 * i + 5]
-        if 3 - i <= image.dim():
-            reaches[i - 3] = Reach(pad, length, stride, middle, out, numbers[15] == _CIRCULAR)
+        reaches[i - 3] = Reach(pad, length, stride, middle, out, numbers[15] == _CIRCULAR)
     return reaches
 
 

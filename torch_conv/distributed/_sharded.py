@@ -13,7 +13,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor, Replicate, Shard
 
 from torch_conv.distributed._layout import chunk_bounds
@@ -188,7 +187,7 @@ class Sharded:
     def of(cls, whole: DTensor, call: Any) -> Sharded:
         name, mesh = call.name, whole.device_mesh
         axes = [Axis(n) for n in whole.shape]
-        place = mesh.get_coordinate() or []
+        place: Sequence[int] = mesh.get_coordinate() or ()
         for mesh_dim, placement in enumerate(whole.placements):
             if isinstance(placement, Replicate):
                 continue
@@ -210,22 +209,27 @@ class Sharded:
             )
         return cls(local, [(axis,) for axis in axes], call)
 
-    def to_dtensor(self, mesh: DeviceMesh) -> DTensor:
+    def to_dtensor(self, source: DTensor) -> DTensor:
+        """The result of a call on `source`, whose memory format it has if it has its dimensions."""
+        mesh = source.device_mesh
         placements: list[Any] = [Replicate() for _ in range(mesh.ndim)]
         for dim, axes in enumerate(self.dims):
             for axis in axes:
                 if axis.mesh_dim >= 0:
                     placements[axis.mesh_dim] = Shard(dim)
-        return DTensor.from_local(
-            self.local, mesh, placements, run_check=False, shape=self.shape, stride=_strides(self.shape, self.local)
-        )
+        shape = self.shape
+        strides = _strides(shape, _is_channels_last(source) and len(shape) == source.dim())
+        return DTensor.from_local(self.local, mesh, placements, run_check=False, shape=shape, stride=strides)
 
 
-def _strides(shape: Sequence[int], like: Tensor) -> tuple[int, ...]:
-    """Those of a dense tensor whose dimensions lie in memory as those of `like` do."""
-    order = list(range(len(shape)))
-    if not like.is_contiguous():
-        order.sort(key=lambda dim: -int(like.stride(dim)))
+def _is_channels_last(whole: DTensor) -> bool:
+    strides = whole.stride()
+    return whole.dim() in (4, 5) and strides == _strides(whole.shape, True) != _strides(whole.shape, False)
+
+
+def _strides(shape: Sequence[int], channels_last: bool) -> tuple[int, ...]:
+    """Those of a dense tensor of this shape."""
+    order = [0, *range(2, len(shape)), 1] if channels_last else list(range(len(shape)))
     strides, step = [1] * len(shape), 1
     for dim in reversed(order):
         strides[dim] = step

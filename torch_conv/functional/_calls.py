@@ -9,14 +9,24 @@ import numbers
 import re
 from collections.abc import Callable
 from operator import index
-from typing import Any, Optional, TypeVar, get_args
+from typing import Any, Concatenate, Optional, ParamSpec, Protocol, get_args, overload
 
 import torch
 from torch import _C, Tensor
 
 from torch_conv.split import SplitTensor
 
-Function = TypeVar("Function", bound=Callable[..., Any])
+Rest = ParamSpec("Rest")
+
+
+class Public(Protocol[Rest]):
+    """A function of an image that takes a SplitTensor for it as well, and returns what it is given."""
+
+    @overload
+    def __call__(self, input: Tensor, *args: Rest.args, **kwargs: Rest.kwargs) -> Tensor: ...
+    @overload
+    def __call__(self, input: SplitTensor, *args: Rest.args, **kwargs: Rest.kwargs) -> SplitTensor: ...
+
 
 _OUR_SENTENCE = re.compile(r"[a-z]\w*: ")
 _SCHEMA_SENTENCE = re.compile(
@@ -29,7 +39,9 @@ _OUR_FAILURE = "torch_conv: "
 _MACHINE = re.compile(r"CUDA|cuDNN|out of memory|can't allocate memory")
 
 
-def public(keyword_only: str, operator: str = "", axes: int = 0) -> Callable[[Function], Function]:
+def public(
+    keyword_only: str, operator: str = "", axes: int = 0
+) -> Callable[[Callable[Concatenate[Tensor, Rest], Tensor]], Public[Rest]]:
     """Turns a scriptable function into a public one.
 
     The function is written without `*`, because TorchScript knows no keyword-only argument with a default; calls from
@@ -44,7 +56,7 @@ def public(keyword_only: str, operator: str = "", axes: int = 0) -> Callable[[Fu
     operator's argument only while the number is no symbol of torch.compile.
     """
 
-    def decorate(fn: Function) -> Function:
+    def decorate(fn: Callable[Concatenate[Tensor, Rest], Tensor]) -> Public[Rest]:
         signature = inspect.signature(fn)
         parameters = list(signature.parameters.values())
         first = next(i for i, p in enumerate(parameters) if p.name == keyword_only)
@@ -74,7 +86,7 @@ def public(keyword_only: str, operator: str = "", axes: int = 0) -> Callable[[Fu
 
         call.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
         call.__prepare_scriptable__ = lambda: fn  # type: ignore[attr-defined]
-        return call  # type: ignore[return-value]
+        return call
 
     return decorate
 

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from torch_conv.functional._calls import check_out_dtype, shape_text
-from torch_conv.split import SplitTensor
+from torch_conv.split import SplitTensor, each_shard
 
 _filter2d = torch.ops.torch_conv.filter2d
 _filter2d_out = torch.ops.torch_conv.filter2d_out
@@ -127,13 +127,12 @@ def windows_per_plane(
     It is read n times, as n channels with a window each. The windows, (n, 3, 3) and the like, are as long as wide.
     """
     axes, n = windows.dim() - 1, windows.size(0)
-    if not torch.jit.is_scripting() and out is None and isinstance(input, SplitTensor) and -input.spec.dim > axes:
-        # Split along leading dimensions, which may be none of the planes' one after flattening: each shard by itself.
-        return input._each(
-            lambda shard: windows_per_plane(
-                name, shard, windows, border_type, padding, value, output_dtype, None, algorithm
+    if not torch.jit.is_scripting():  # noqa: SIM102 (TorchScript skips what is under this condition alone)
+        if out is None and isinstance(input, SplitTensor) and -input.spec.dim > axes:
+            # The shards share nothing, and flattening might mix them.
+            return each_shard(
+                windows_per_plane, name, input, windows, border_type, padding, value, output_dtype, None, algorithm
             )
-        )
     lead = list(input.shape[:-axes])
     planes = input.flatten(0, -axes - 1) if input.dim() > axes else input.unsqueeze(0)
     planes = planes.unsqueeze(1).expand([-1, n] + [-1] * axes)

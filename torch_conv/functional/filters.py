@@ -9,7 +9,7 @@ from torch import Tensor
 
 from torch_conv.functional._calls import check_out_dtype, public
 from torch_conv.functional._types import BroadcastingList2
-from torch_conv.split import SplitTensor
+from torch_conv.split import SplitTensor, each_shard
 
 _filter2d = torch.ops.torch_conv.filter2d
 _filter2d_out = torch.ops.torch_conv.filter2d_out
@@ -356,11 +356,12 @@ def filter1d(
             out=target,
         )
         return out
-    if not torch.jit.is_scripting() and isinstance(input, SplitTensor) and from_end > 2 and input.spec.dim != -from_end:
-        # The shards share nothing, and flattening would mix them.
-        return input._each(
-            lambda shard: filter1d(
-                shard,
+    if not torch.jit.is_scripting():  # noqa: SIM102 (TorchScript skips what is under this condition alone)
+        if isinstance(input, SplitTensor) and from_end > 2 and input.spec.dim != -from_end:
+            # The shards share nothing, and flattening would mix them.
+            return each_shard(
+                filter1d,
+                input,
                 kernel,
                 border_type,
                 normalized,
@@ -374,7 +375,6 @@ def filter1d(
                 output_dtype=output_dtype,
                 algorithm=algorithm,
             )
-        )
     image = input
     if as_row:
         image = input.unsqueeze(-2)

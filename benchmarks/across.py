@@ -1,0 +1,77 @@
+"""CUDA graphs that span several devices: their time without the host's."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from typing import Any
+
+import torch
+
+from torch_conv._timing import MOST_CALLS, SAMPLE_SECONDS, _play, synchronize
+
+MOST_NODES = 1000  # calls in one graph: each is some kernels and events a device
+
+
+def graph_sampler(
+    calls: Sequence[Callable[[], object]], devices: Sequence[torch.device]
+) -> tuple[Callable[[], float], Any]:
+    """A function that takes one sample, device seconds per call, and what must live as long as it is used."""
+    first = devices[0]
+    _play(list(calls), 2)
+    synchronize(devices)
+
+    def seconds(graph: torch.cuda.CUDAGraph) -> float:
+        with torch.cuda.device(first):
+            synchronize(devices)
+            start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            start.record()
+            graph.replay()
+            end.record()
+            end.synchronize()
+            return start.elapsed_time(end) / 1e3
+
+    graph, pools = capture(calls, devices, 1)
+    seconds(graph)
+    rounds = math.ceil(SAMPLE_SECONDS / max(seconds(graph), 1e-9))
+    rounds = max(1, min(rounds, MOST_NODES // len(calls), MOST_CALLS))
+    del graph, pools
+    graph, pools = capture(calls, devices, rounds)
+    seconds(graph)
+    return lambda: seconds(graph) / (rounds * len(calls)), (graph, pools)
+
+
+def capture(
+    calls: Sequence[Callable[[], object]], devices: Sequence[torch.device], rounds: int
+) -> tuple[torch.cuda.CUDAGraph, Any]:
+    """One graph of all that the calls queue on these devices, and what it needs to live.
+
+    The first device's stream captures; the others' are forked from it by an event and joined to it at the end. What
+    they allocate stays theirs: the capturing device has a pool of its own, and so gets every other one.
+    """
+    first, *others = dict.fromkeys(devices)
+    graph = torch.cuda.CUDAGraph()
+    streams = {d: torch.cuda.Stream(d) for d in (first, *others)}
+    pools = []
+    try:
+        with ExitStack() as stack:
+            for d in others:
+                with torch.cuda.device(d):
+                    pools.append(torch.cuda.MemPool())
+                stack.enter_context(torch.cuda.use_mem_pool(pools[-1], device=d))
+            stack.enter_context(torch.cuda.device(first))
+            stack.enter_context(torch.cuda.graph(graph, stream=streams[first], capture_error_mode="relaxed"))
+            fork = streams[first].record_event()
+            for d in others:
+                streams[d].wait_event(fork)
+            with ExitStack() as current:
+                for d in (*others, first):
+                    current.enter_context(torch.cuda.stream(streams[d]))
+                _play(list(calls), rounds)
+            for d in others:
+                streams[first].wait_event(streams[d].record_event())
+    finally:  # a capture that fails leaves its stream behind as the current one
+        for d in (*others, first):
+            torch.cuda.set_stream(torch.cuda.default_stream(d))
+    return graph, pools

@@ -1,0 +1,100 @@
+"""What the tests of split tensors share: where shards lie, how images are cut, every function as a call."""
+
+from __future__ import annotations
+
+from itertools import cycle, islice
+
+import pytest
+import torch
+from strategies import make_window
+
+import torch_conv
+
+PLACES = [
+    "cpu",
+    pytest.param("cuda", marks=pytest.mark.cuda),
+    pytest.param("gpus", marks=[pytest.mark.cuda, pytest.mark.multi_gpu]),
+]
+
+
+def devices_at(place):
+    """f(n): n devices of that kind; the test is skipped where there are none."""
+    if place != "cpu" and not torch.cuda.is_available():
+        pytest.skip("no GPU")
+    if place == "gpus" and torch.cuda.device_count() < 2:
+        pytest.skip("one GPU")
+    there = {"cpu": ["cpu"], "cuda": ["cuda:0"]}.get(place) or [f"cuda:{i}" for i in range(torch.cuda.device_count())]
+    return lambda n: list(islice(cycle(there), n))
+
+
+def cuts(n):
+    """Sizes of shards of n rows: as by default, uneven with one row and none, and most of them empty."""
+    third = n // 3
+    return [
+        [n // 3 + (i < n % 3) for i in range(3)],
+        [1, 0, max(n - 1 - third, 0), third] if n > 1 else [0, n, 0, 0],
+        [0, 0, n, 0],
+    ]
+
+
+def per_sample(batch, axes):
+    return torch.linspace(0.6, 1.4, batch * axes).reshape(batch, axes)
+
+
+# f(image, **options) by name; an image is (2, 3, H, W), a volume (2, 2, D, H, W).
+K3, K45 = make_window((3, 3)), make_window((4, 5), seed=8)
+IMAGES = {
+    "filter2d": lambda x, **kw: torch_conv.filter2d(x, K45, **kw),
+    "filter2d per sample": lambda x, **kw: torch_conv.filter2d(x, make_window((x.size(0), 3, 5)), **kw),
+    "filter2d per channel": lambda x, **kw: torch_conv.filter2d(x, make_window((1, x.size(1), 5, 3)), **kw),
+    "filter2d per plane": lambda x, **kw: torch_conv.filter2d(x, make_window((*x.shape[:2], 2, 3)), **kw),
+    "filter2d_separable": lambda x, **kw: torch_conv.filter2d_separable(x, K3[0], make_window((6,)), **kw),
+    "filter2d_separable per plane": lambda x, **kw: torch_conv.filter2d_separable(
+        x, make_window((*x.shape[:2], 5)), make_window((x.size(0), 3)), **kw
+    ),
+    "filter1d": lambda x, **kw: torch_conv.filter1d(x, K45[0], dim=-2, **kw),
+    "filter1d along W": lambda x, **kw: torch_conv.filter1d(x, make_window((x.size(0), 1, 4)), dim=-1, **kw),
+    "filter1d along C": lambda x, **kw: torch_conv.filter1d(x, K3[0], dim=1, **kw),
+    "filter1d along B": lambda x, **kw: torch_conv.filter1d(x, K3[0], dim=0, **kw),
+    "gaussian_blur2d": lambda x, **kw: torch_conv.gaussian_blur2d(x, (5, 7), 1.2, **kw),
+    "gaussian_blur2d per sample": lambda x, **kw: torch_conv.gaussian_blur2d(x, 5, per_sample(x.size(0), 2), **kw),
+    "gaussian_blur2d wide": lambda x, **kw: torch_conv.gaussian_blur2d(x, None, 4.0, **kw),
+    "gaussian_blur2d direct": lambda x, **kw: torch_conv.gaussian_blur2d(x, 3, 1.2, separable=False, **kw),
+    "gaussian_downsample": lambda x, **kw: torch_conv.gaussian_downsample(x, 5, 1.0, 2, **kw),
+    "gaussian_downsample by 3": lambda x, **kw: torch_conv.gaussian_downsample(x, 7, 1.0, 3, **kw),
+    "gaussian_laplace": lambda x, **kw: torch_conv.gaussian_laplace(x, 0.8, **kw),
+    "gaussian_laplace wide": lambda x, **kw: torch_conv.gaussian_laplace(x, 1.5, **kw),
+    "difference_of_gaussians": lambda x, **kw: torch_conv.difference_of_gaussians(x, 0.7, **kw),
+    "gaussian_sobel": lambda x, **kw: torch_conv.gaussian_sobel(x, 5, 1.1, **kw),
+    "gaussian_sobel per sample": lambda x, **kw: torch_conv.gaussian_sobel(x, 3, per_sample(x.size(0), 2), **kw),
+    "laplacian": lambda x, **kw: torch_conv.laplacian(x, 5, **kw),
+    "laplacian 4": lambda x, **kw: torch_conv.laplacian(x, 3, variant="4", normalized=False, **kw),
+    "laplacian 8": lambda x, **kw: torch_conv.laplacian(x, 3, variant="8", normalized=False, **kw),
+    "laplacian opencv3": lambda x, **kw: torch_conv.laplacian(x, 3, variant="opencv3", **kw),
+    "sobel": lambda x, **kw: torch_conv.sobel(x, **kw),
+    "sobel direct": lambda x, **kw: torch_conv.sobel(x, algorithm="direct", **kw),
+    "spatial_gradient": lambda x, **kw: torch_conv.spatial_gradient(x, **kw),
+    "spatial_gradient order 2": lambda x, **kw: torch_conv.spatial_gradient(x, "diff", 2, **kw),
+    "spatial_gradient direct": lambda x, **kw: torch_conv.spatial_gradient(x, "scharr", algorithm="direct", **kw),
+    "structure_tensor": lambda x, **kw: torch_conv.structure_tensor(x, 3, 1.0, **kw),
+    "thin_edges": lambda x, **kw: torch_conv.thin_edges(x, 3, 1.0, **kw),
+    "unsharp_mask": lambda x, **kw: torch_conv.unsharp_mask(x, 5, 1.0, **kw),
+    "unsharp_mask wide": lambda x, **kw: torch_conv.unsharp_mask(x, 9, 1.5, amount=0.7, **kw),
+    "box_blur": lambda x, **kw: torch_conv.box_blur(x, (4, 3), **kw),
+}
+VOLUMES = {
+    "filter3d": lambda x, **kw: torch_conv.filter3d(x, make_window((3, 4, 3)), **kw),
+    "filter3d per sample": lambda x, **kw: torch_conv.filter3d(x, make_window((x.size(0), 2, 3, 3)), **kw),
+    "filter3d per plane": lambda x, **kw: torch_conv.filter3d(x, make_window((*x.shape[:2], 3, 2, 3)), **kw),
+    "filter3d_separable": lambda x, **kw: torch_conv.filter3d_separable(x, K3[0], K45[0], K3[1], **kw),
+    "gaussian_blur3d": lambda x, **kw: torch_conv.gaussian_blur3d(x, (3, 5, 3), 1.0, **kw),
+    "gaussian_blur3d per sample": lambda x, **kw: torch_conv.gaussian_blur3d(x, 3, per_sample(x.size(0), 3), **kw),
+    "gaussian_gradient_magnitude3d": lambda x, **kw: torch_conv.gaussian_gradient_magnitude3d(x, 3, 0.8, **kw),
+    "spatial_gradient3d": lambda x, **kw: torch_conv.spatial_gradient3d(x, **kw),
+    "spatial_gradient3d sobel": lambda x, **kw: torch_conv.spatial_gradient3d(x, "sobel", **kw),
+    "spatial_gradient3d order 2": lambda x, **kw: torch_conv.spatial_gradient3d(x, order=2, **kw),
+    "box_blur3d": lambda x, **kw: torch_conv.box_blur3d(x, (2, 3, 4), **kw),
+    "filter2d of planes": lambda x, **kw: torch_conv.filter2d(x, K3, **kw),
+    "filter1d along D": lambda x, **kw: torch_conv.filter1d(x, K45[0], dim=2, **kw),
+    "spatial_gradient of planes": lambda x, **kw: torch_conv.spatial_gradient(x, algorithm="direct", **kw),
+}

@@ -1,0 +1,235 @@
+"""Split images on GPUs: streams, transfers through pinned memory, and memory that is used again."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+
+import pytest
+import torch
+from splits import IMAGES, VOLUMES, cuts, devices_at
+from strategies import BORDERS, DTYPES, LAYOUTS, lay_out, make_image, make_window
+from tolerance import assert_same_bits
+
+import torch_conv
+from torch_conv import SplitTensor, _split_transfer, split
+
+pytestmark = pytest.mark.cuda
+SLEEP = 40_000_000  # cycles: more than 20 ms
+
+
+@pytest.fixture(scope="module", params=["cuda", pytest.param("gpus", marks=pytest.mark.multi_gpu)])
+def devices(request):
+    return devices_at(request.param)
+
+
+@pytest.fixture(params=["large buffers", "small buffers"])
+def buffers(request, monkeypatch):
+    """Small ones make every transfer one of many chunks, and pinned rows go one by one."""
+    if request.param == "small buffers":
+        monkeypatch.setattr(_split_transfer, "_lanes", {})
+        monkeypatch.setattr(_split_transfer, "_BUFFER", 1 << 10)
+        monkeypatch.setattr(_split_transfer, "_ROW", 1 << 6)
+
+
+def filtered(image):
+    return torch_conv.filter2d(image, make_window((5, 5)))
+
+
+def slow_uploads(to, cycles=SLEEP):
+    """What is split next arrives late."""
+    for device in set(map(torch.device, to)):
+        with torch.cuda.stream(_split_transfer._lanes_of(device).up):
+            torch.cuda._sleep(cycles)
+
+
+@pytest.fixture
+def side_streams(devices):
+    """Another stream than the default one is current on every device."""
+    with ExitStack() as stack:
+        for device in set(devices(8)):
+            stack.enter_context(torch.cuda.stream(torch.cuda.Stream(device)))
+        yield
+        torch.cuda.synchronize()
+
+
+@pytest.mark.parametrize("name", ["filter2d", "gaussian_blur2d wide", "gaussian_sobel", "box_blur", "filter1d along C"])
+@pytest.mark.parametrize("dim", [-1, -2, -3])
+def test_producers_and_consumers_on_side_streams(devices, side_streams, name, dim):
+    """The result is of what the streams had queued before the call, whatever is queued after it."""
+    image = make_image((2, 6, 300, 200), torch.uint8)
+    expected = IMAGES[name](image.cuda())
+    for n in (2, 3, 4):
+        parts = split(image.cuda(), devices(n), dim)
+        late = SplitTensor.from_shards([torch.zeros_like(shard) for shard in parts.shards], dim)
+        for target, shard in zip(late.shards, parts.shards, strict=True):
+            with torch.cuda.device(target.device):
+                torch.cuda._sleep(SLEEP // 4)
+            target.copy_(shard)
+        result = IMAGES[name](late)
+        for shard in late.shards:
+            shard.fill_(77)
+        copies = [shard.clone() for shard in result.shards]
+        for shard in result.shards:
+            shard.fill_(78)
+        assert_same_bits(torch.cat([c.cpu() for c in copies], result.spec.dim), expected)
+
+
+@pytest.mark.parametrize("pinned", [False, True])
+@pytest.mark.parametrize("name", IMAGES)
+def test_images_on_their_way(devices, name, pinned):
+    image = make_image((2, 3, 33, 37))
+    expected = {border: IMAGES[name](image.cuda(), border_type=border).cpu() for border in BORDERS}
+    image = image.pin_memory() if pinned else image
+    for border in BORDERS:
+        for dim in range(4):
+            sizes = cuts(image.size(dim))[1]
+            to = devices(len(sizes))
+            slow_uploads(to, SLEEP // 40)
+            parts = split(image, to, dim, sizes)
+            got = IMAGES[name](parts, border_type=border)
+            assert list(map(str, got.spec.devices)) == to
+            if name == "box_blur":
+                torch.testing.assert_close(got.gather("cpu"), expected[border], rtol=1e-5, atol=1e-5)
+            else:
+                assert_same_bits(got.gather("cpu"), expected[border])
+
+
+@pytest.mark.parametrize("name", ["filter3d", "gaussian_gradient_magnitude3d", "spatial_gradient3d"])
+def test_volumes_on_their_way(devices, name):
+    volume = make_image((2, 2, 16, 17, 18)).pin_memory()
+    for dim in range(5):
+        for border in ("replicate", "circular"):
+            to = devices(3)
+            slow_uploads(to, SLEEP // 40)
+            got = VOLUMES[name](split(volume, to, dim), border_type=border)
+            assert_same_bits(got.gather("cpu"), VOLUMES[name](volume.cuda(), border_type=border))
+
+
+@pytest.mark.parametrize("pinned", [False, True])
+@pytest.mark.parametrize("dtype", [*DTYPES, torch.bool, torch.complex64])
+def test_there_and_back(devices, buffers, dtype, pinned):
+    image = make_image((2, 3, 40, 50)).mul(10).to(dtype)
+    for layout in LAYOUTS:
+        laid_out = lay_out(image, layout)
+        laid_out = laid_out.pin_memory() if pinned else laid_out
+        for dim in range(4):
+            for sizes in cuts(image.size(dim)):
+                parts = split(laid_out, devices(len(sizes)), dim, sizes)
+                assert torch.equal(parts.gather("cpu"), image)
+                assert torch.equal(parts.gather(devices(2)[1]).cpu(), image)
+
+
+def test_a_pageable_source_is_free_on_return(devices, buffers):
+    image = make_image((3, 200, 300))
+    source, to = image.clone(), devices(4)
+    slow_uploads(to, SLEEP // 10)
+    parts = split(source, to)
+    source.fill_(77)
+    assert_same_bits(torch_conv.filter2d(parts, make_window((5, 5))).gather("cpu"), filtered(image))
+
+
+def test_a_pinned_source_is_free_after_gather(devices, buffers):
+    image = make_image((3, 200, 300))
+    source, to = image.pin_memory(), devices(4)
+    slow_uploads(to)
+    got = torch_conv.filter2d(split(source, to), make_window((5, 5))).gather("cpu")
+    assert got.is_pinned()
+    source.fill_(77)
+    assert_same_bits(got, filtered(image))
+
+
+def test_work_begins_before_all_has_arrived(devices):
+    """Shard 0 is filtered and on its way back while shard 3 has not come."""
+    device = devices(1)[0]
+    image = make_image((1, 1, 400, 300))
+    shards = split(image.to(device), [device] * 4).shards
+    torch_conv.filter2d(SplitTensor.from_shards(shards), make_window((5, 5)))  # kernels are loaded when first needed
+    torch.cuda.synchronize()
+    late = torch.cuda.Stream(device)
+    with torch.cuda.stream(late):
+        torch.cuda._sleep(20 * SLEEP)
+    ready = [torch.cuda.current_stream(device).record_event()] * 3 + [late.record_event()]
+    parts = SplitTensor._of(shards, -2, ready)
+    assert parts._arriving()
+    result = torch_conv.filter2d(parts, make_window((5, 5)))
+    result._ready[0].synchronize()
+    result._ready[1].synchronize()
+    assert not ready[3].query() and not result._ready[2].query()
+    assert_same_bits(result.gather("cpu"), filtered(image))
+
+
+def test_order_in_which_shards_are_made(devices):
+    """Shards that need no other device's rows come first."""
+    if len(set(devices(8))) < 2:
+        pytest.skip("one GPU")
+    image = make_image((1, 1, 400, 300))
+    slow_uploads(devices(2))
+    result = torch_conv.filter2d(split(image, ["cuda:0"] * 3 + ["cuda:1"] * 3), make_window((5, 5)))
+    assert result._turns == (0, 1, 4, 5, 2, 3)
+    assert_same_bits(result.gather("cpu"), filtered(image))
+
+
+def test_memory_is_used_again(devices):
+    """Shards that are dropped at once, and others in their place, while the streams lag behind."""
+    to, kernel = devices(4), make_window((5, 5))
+    images = [make_image((2, 200, 300), seed=i).pin_memory() for i in range(12)]
+    results = []
+    for i, image in enumerate(images):
+        if i % 4 == 0:
+            slow_uploads(to)
+            for device in set(to):
+                with torch.cuda.device(device):
+                    torch.cuda._sleep(SLEEP)
+        results.append(torch_conv.filter2d(torch_conv.filter2d(split(image, to), kernel), kernel))
+        for device in set(to):
+            torch.full((2, 200, 300), float("nan"), device=device)
+    for image, result in zip(images, results, strict=True):
+        assert_same_bits(result.gather("cpu"), filtered(filtered(image)))
+
+
+def test_shards_on_another_stream(devices):
+    """What arrives or is made on one stream may be used on another."""
+    image, to = make_image((2, 300, 200)).pin_memory(), devices(3)
+    slow_uploads(to)
+    parts = split(image, to)
+    results = [torch_conv.filter2d(parts, make_window((5, 5)))]
+    with ExitStack() as stack:
+        for device in set(to):
+            stack.enter_context(torch.cuda.stream(torch.cuda.Stream(device)))
+        copies = [shard.clone() for shard in results[0].shards]
+        results.append(torch_conv.filter2d(parts, make_window((5, 5))))
+        whole = results[1].gather(to[-1])
+        for shard in results[1].shards:
+            shard.fill_(77)
+        assert_same_bits(whole, filtered(image))
+        assert_same_bits(torch.cat([c.cpu() for c in copies], -2), filtered(image))
+        torch.cuda.synchronize()
+
+
+def test_gather_to_a_gpu_waits_for_nobody(devices):
+    to = devices(3)
+    image = make_image((2, 300, 200))
+    parts = SplitTensor.from_shards([shard.clone() for shard in split(image.to(to[0]), to).shards])
+    late = SplitTensor.from_shards([torch.zeros_like(shard) for shard in parts.shards])
+    parts.gather(to[-1])
+    torch.cuda.synchronize()
+    for target, shard in zip(late.shards, parts.shards, strict=True):
+        with torch.cuda.device(target.device):
+            torch.cuda._sleep(5 * SLEEP)
+        target.copy_(shard)
+    whole = late.gather(to[-1])
+    done = torch.cuda.current_stream(to[-1]).record_event()
+    assert not done.query()
+    for shard in late.shards:
+        shard.fill_(77)
+    assert_same_bits(whole, image)
+
+
+def test_gradients_from_the_host(devices):
+    image = make_image((1, 2, 30, 40)).requires_grad_()
+    parts = split(image, devices(3))
+    assert parts.requires_grad
+    (gradient,) = torch.autograd.grad((parts * 2).gather("cpu").sum(), image)
+    assert_same_bits(gradient, torch.full_like(image, 2))
+    with pytest.raises(RuntimeError, match="backward is not implemented yet"):
+        torch_conv.filter2d(parts, make_window((3, 3))).gather("cpu").sum().backward()

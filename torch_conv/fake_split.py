@@ -1,0 +1,73 @@
+"""Fake implementations of the operators on shards, made of those on whole images."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from torch_conv._fakes import in_order_of
+
+
+def split_name(name: str) -> str:
+    """The operator on shards that belongs to an operator: `filter2d_split`, `conv2d_split.padding`."""
+    base, dot, overload = name.partition(".")
+    return f"{base}_split{dot}{overload}"
+
+
+def on_shards(name: str, axes: int, whole: Callable[..., Tensor]) -> Callable[..., list[Tensor]]:
+    """The fake of `name`'s form on shards, given the fake of `name` over the last `axes` dimensions."""
+    base, _, overload = name.partition(".")
+    arguments = [a.name for a in getattr(getattr(torch.ops.torch_conv, base), overload or "default")._schema.arguments]
+
+    def fake(
+        shards: Sequence[Tensor], *args: Any, dim: int = -2, wanted: Sequence[int] | None = None, **kwargs: Any
+    ) -> list[Tensor]:
+        first = shards[0]
+        dim = dim % first.dim()
+        from_end = first.dim() - dim
+
+        def result(n: int) -> Tensor:
+            shape = [n if d == dim else size for d, size in enumerate(first.shape)]
+            return whole(in_order_of(first, axes, shape, first.dtype), *args, **kwargs)
+
+        starts = [0]
+        for shard in shards:
+            starts.append(starts[-1] + shard.shape[dim])
+        n = starts[-1]
+        made = result(n)
+        at = made.dim() - from_end if from_end <= axes else dim
+        if from_end <= axes:
+            stride = dict(zip(arguments[1:], args, strict=False)).get("stride", kwargs.get("stride", 1))
+            step = stride if isinstance(stride, int) else stride[-from_end]
+            starts = _output_starts(starts, step, made.shape[at], lambda n: result(n).shape[at])
+        results = []
+        for i in range(len(shards)) if wanted is None else wanted:
+            shape = list(made.shape)
+            shape[at] = starts[i + 1] - starts[i]
+            on = in_order_of(made, axes, shape, made.dtype)
+            results.append(torch.empty_strided(on.shape, on.stride(), dtype=on.dtype, device=shards[i].device))
+        return results
+
+    return fake
+
+
+def _output_starts(starts: list[int], step: int, outputs: int, outputs_of: Callable[[int], int]) -> list[int]:
+    """The first output of every shard: an output belongs to the row that `AxisReach` of csrc/ops/part.h calls middle.
+
+    Of n rows come (n - length) // step + 1 outputs, where `length` is the window's less what is padded. It is found by
+    adding rows until there is one output more.
+    """
+    n = starts[-1]
+    more = n
+    while step > 1 and outputs_of(more) == outputs:
+        more += 1
+    length = more - step * (outputs_of(more) - 1)
+    middle = (length - 1) // 2
+    first = [0]
+    for row in starts[1:-1]:
+        at = 0 if row <= 0 else outputs if row >= n else min(max(-((middle - row) // step), 0), outputs)
+        first.append(at)
+    return [*first, outputs]
