@@ -73,8 +73,8 @@ def by_hand(parts: dict[str, list[Row]]) -> list[Line]:
     lines = [["workload", "torch_conv", *names, "× F.conv2d"]]
     for row in parts.get("rivals", []):
         lines.append([name_of(row), time(row, "operator"), *(time(row, n) for n in names)])
-        best = min((us(row, n) for n in names[:2] if us(row, n)), default=None)
-        own = us(row, "operator")
+        convs = [us(row, n) for n in names[:2]]
+        best, own = min((t for t in convs if t), default=None), us(row, "operator")
         lines[-1].append(f"{best / own:.1f}" if best and own else "")
     return lines
 
@@ -92,7 +92,7 @@ def processes(parts: dict[str, list[Row]]) -> list[Line]:
 
 
 def host(parts: dict[str, list[Row]]) -> list[Line]:
-    link = next((row["facts"].get("gbs", {}) for row in parts.get("link", [])), {})
+    link: dict[str, float] = next((row["facts"].get("gbs", {}) for row in parts.get("link", [])), {})
     headings = [
         "image",
         "GPUs",

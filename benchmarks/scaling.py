@@ -31,7 +31,9 @@ from command import metadata
 from isolated import results
 from scaling_host import host, link
 from scaling_processes import processes
-from scaling_split import Row, Task, gather, rivals, strong, weak
+from scaling_rivals import rivals
+from scaling_rows import Row, Task
+from scaling_split import gather, strong, weak
 
 MEASURE: dict[str, Callable[[Task], Row]] = {
     "strong": strong,

@@ -8,7 +8,7 @@ from math import prod
 from typing import Any
 
 import torch
-from scaling_split import Rounds, Row, Task, devices_of, image
+from scaling_rows import Rounds, Row, Task, devices_of, image
 from torch import Tensor
 
 import torch_conv

@@ -22,7 +22,7 @@ import torch.multiprocessing as mp
 import torch.nn.functional as F
 from common import first_line
 from rivals import cudnn
-from scaling_split import Row, Task, Timing, filter_named, image
+from scaling_rows import Row, Task, Timing, filter_named, image
 from torch import Tensor
 
 from torch_conv._timing import synchronize

@@ -152,7 +152,7 @@ def draw(path: Path, pictures: dict[str, Tensor], sizes: tuple[int, ...]) -> Non
         axes.tick_params(axis="y", left=True, right=True, length=8, width=0.8, color="black")
         for spine in axes.spines.values():
             spine.set_visible(False)
-    figure.savefig(path, dpi=110, **({} if path.suffix.lower() == ".png" else {"pil_kwargs": {"quality": 82}}))
+    figure.savefig(path, dpi=110, pil_kwargs={"optimize": True})
 
 
 def refuse(sentence: str) -> NoReturn:

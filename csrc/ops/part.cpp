@@ -36,12 +36,15 @@ bool probing(const Sizes& sizes, ScalarType dtype, bool contiguous) {
 }
 
 Beside settle_neighbours(const Image& in, int axes) {
-  if (!part || axes != 2) return {};
+  return part && axes == 2 && !part->shards.empty() ? beside(*part->shards[0], in.dtype) : Beside{};
+}
+
+Beside beside(const Shard& shard, Dtype dtype) {
   const auto image = [&](const Tensor* t) {
-    const auto view = t ? merge_leading(*t, in.dtype, axes) : std::nullopt;
+    const auto view = t ? merge_leading(*t, dtype, 2) : std::nullopt;
     return view ? *view : Image{};
   };
-  return {image(part->above), image(part->below)};
+  return {image(shard.above), image(shard.below)};
 }
 
 namespace {

@@ -41,16 +41,22 @@ class Probe {
 
 class SplitStreams;
 
+// A shard, its result, and the shards before and after it: what kernels may read where it lies.
+struct Shard {
+  const Tensor* own;
+  Tensor result;
+  const Tensor *above = nullptr, *below = nullptr;
+  bool done = false;  // computed, with its seams
+};
+
 struct Part {
   int axis;
   int64_t pad, out;  // of the tensor at hand: output 0 starts `pad` before it
   Tensor result;     // receives `out` outputs
-  // Offered: the shards before and after the tensor, which the room may read itself, and the streams for that. Where it
-  // does not, nothing runs.
-  const Tensor* above = nullptr;
-  const Tensor* below = nullptr;
+  // Offered: a room that can reads the shards beside the tensor itself, and may go on with further shards whose windows
+  // lie alike. It says so by `done`; where it does not, nothing has run.
+  std::vector<Shard*> shards{};  // the first is the one at hand
   SplitStreams* streams = nullptr;
-  bool read_neighbours = false;  // the room did
 };
 
 // The part that the calling thread computes, or null. `of` makes one current while it lives.
@@ -71,7 +77,8 @@ Reach* current_probe();
 void settle(Geometry& geometry, const AxisReach (&reach)[kAxes]);
 // Called by an operator before it makes its result. True: a probe has taken notes, and nothing is made.
 bool probing(const Sizes& result, ScalarType dtype, bool contiguous);
-// The shards beside the image of a problem, if the part has any.
+// The shards beside the image of a problem, if the part offers any.
 Beside settle_neighbours(const Image& in, int axes);
+Beside beside(const Shard& shard, Dtype dtype);
 
 }  // namespace torch_conv

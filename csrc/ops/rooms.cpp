@@ -108,42 +108,53 @@ void run_problem(const char* op, const Place& place, const Tensor& like, const P
   run_plan(op, place, like, p, doors, plan);
 }
 
-bool taps_on_host(const Direct& p) { return p.taps.on_host; }
-bool taps_on_host(const Separable& p) { return p.taps_x.on_host && p.taps_y.on_host; }
+// Does a problem hold no memory of a device but its images?
+bool on_any_device(const Direct& p) { return p.taps.on_host && !p.bias; }
+bool on_any_device(const Separable& p) { return p.taps_x.on_host && p.taps_y.on_host; }
 
-// A shard with neighbours: the interior on the current stream, and beside it the seams, which read other shards. If the
-// room cannot, nothing runs: the caller then knows by `read_neighbours`, and copies rows instead.
+// A shard with neighbours: the interior on the current stream, and beside it the seams, which read other shards.
 template <typename Problem>
-void run_with_neighbours(const char* op, const Place& place, const Tensor& like, const Problem& p,
-                         const Doors<Problem>& doors, const char* pinned) {
-  if (!place.cuda()) return;
+bool run_shard(const char* op, const Place& place, const Shard& shard, const Problem& p, const Doors<Problem>& doors,
+               const char* pinned) {
   const Seams<Problem> seams = Seams<Problem>::of(p);
   const Problem* parts[] = {&seams.interior, &seams.above, &seams.below};
   Plan plans[3];
   for (int i = 0; i < 3; ++i) {
     if (parts[i]->out.h == 0) continue;
     plans[i] = (cuda_rooms()->*doors.plan_cuda)(*parts[i], place.arch(), pinned);
-    if (!plans[i].variant || plans[i].scratch_bytes > 0) return;
+    if (!plans[i].variant || plans[i].scratch_bytes > 0) return false;
   }
-  Part& part = *current_part();
-  part.read_neighbours = true;
   const auto run = [&](int i, void* stream) {
     if (parts[i]->out.h == 0 || only_explain(op, place, plans[i])) return;
     (cuda_rooms()->*doors.run_cuda)(*parts[i], plans[i], nullptr, stream);
   };
-  if (explain_mode()) {
-    for (int i = 0; i < 3; ++i) run(i, nullptr);
-    return;
-  }
-  std::vector<const Tensor*> others;
-  for (const Tensor* t : {part.above, part.below})
-    if (t) others.push_back(t);
   // Taps in device memory may just have been put there.
-  void* side = part.streams->begin(like, others, !taps_on_host(p));
+  SplitStreams& streams = *current_part()->streams;
+  void* side = streams.begin(*shard.own, {shard.above, shard.below}, !on_any_device(p));
   run(0, place.stream());
   run(1, side);
   run(2, side);
-  part.streams->end(like);
+  streams.end(*shard.own);
+  return true;
+}
+
+// The shard at hand, and the further ones if its problem is theirs but for the images: that saves them the call. If the
+// room cannot, nothing runs, and the shards are not `done`.
+template <typename Problem>
+void run_shards(const char* op, const Place& place, const Problem& p, const Doors<Problem>& doors, const char* pinned) {
+  if (!place.cuda()) return;
+  const std::vector<Shard*>& shards = current_part()->shards;
+  shards[0]->done = run_shard(op, place, *shards[0], p, doors, pinned);
+  if (!shards[0]->done || !on_any_device(p)) return;
+  for (size_t i = 1; i < shards.size(); ++i) {
+    Shard& shard = *shards[i];
+    const Place there(op, *shard.own);
+    Problem q = p;
+    const auto in = merge_leading(*shard.own, p.in.dtype, 2), out = merge_leading(shard.result, p.out.dtype, 2);
+    if (!in || !out) continue;
+    q.in = *in, q.out = *out, q.beside = beside(shard, p.in.dtype);
+    shard.done = run_shard(op, there, shard, q, doors, pinned);
+  }
 }
 
 bool is_image(const Direct& p) { return p.in.d == 1 && p.out.d == 1 && p.kd == 1 && p.place.pad_z == 0; }
@@ -163,7 +174,7 @@ void run(const char* op, const Place& place, const Tensor& like, const Direct& p
   Direct p = problem;
   // One channel expanded to many, each with a window of its own: one input channel with many outputs. It is read less
   // often, and bulk copies take no stride of 0.
-  if (p.beside.any()) return run_with_neighbours(op, place, like, p, kDirect2d, pinned);
+  if (p.beside.any()) return run_shards(op, place, p, kDirect2d, pinned);
   if (p.in.c > 1 && p.in.stride_c == 0 && p.groups == p.in.c && p.out.c == p.in.c) p.in.c = p.groups = 1;
   if (is_image(p)) return run_problem(op, place, like, p, kDirect2d, pinned);
   // Only the rooms for images have the loops that planes and columns profit from; a pinned variant is one of volumes.
@@ -174,7 +185,7 @@ void run(const char* op, const Place& place, const Tensor& like, const Direct& p
 
 void run(const char* op, const Place& place, const Tensor& like, const Separable& p) {
   const char* pinned = pinned_variant();
-  if (p.beside.any()) run_with_neighbours(op, place, like, p, kSeparable2d, pinned);
+  if (p.beside.any()) run_shards(op, place, p, kSeparable2d, pinned);
   else run_problem(op, place, like, p, kSeparable2d, pinned);
 }
 

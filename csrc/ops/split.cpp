@@ -1,6 +1,7 @@
 #include "ops/split.h"
 
 #include <algorithm>
+#include <span>
 
 #include "ops/part.h"
 #include "ops/split_streams.h"
@@ -108,7 +109,8 @@ class Spatial {
     std::vector<Job> jobs;
     for (int64_t i : wanted) jobs.push_back(job_of(size_t(i)));
     SplitStreams streams(whole_.shards);
-    for (Job& job : jobs) filter_interior(job, streams);
+    for (size_t i = 0; i < jobs.size(); ++i)
+      if (!jobs[i].done) filter_interior(jobs[i], std::span(jobs).subspan(i), streams);
     std::vector<Strip> strips;  // they live until all streams have what they need
     for (Job& job : jobs)
       if (!job.done) filter_seams(job, streams, strips);
@@ -119,12 +121,9 @@ class Spatial {
   }
 
  private:
-  struct Job {
-    size_t shard;
+  struct Job : Shard {
+    size_t index;
     Range outputs, interior;  // all of the shard's; those whose windows stay in its rows, or hang over the image's end
-    Tensor result;
-    const Tensor *above = nullptr, *below = nullptr;  // what kernels may read beside the shard
-    bool done = false;                                // with its seams
   };
 
   int64_t first_row(int64_t output) const { return output * reach_.stride - reach_.pad; }
@@ -132,10 +131,10 @@ class Spatial {
 
   Job job_of(size_t i) const {
     const Range own = whole_.own(i);
-    Job job{.shard = i,
-            .outputs = {outputs_before(own.begin, reach_, n_), outputs_before(own.end, reach_, n_)},
-            .interior = {},
-            .result = whole_.shards[i]};
+    Job job{{&whole_.shards[i], whole_.shards[i]},
+            i,
+            {outputs_before(own.begin, reach_, n_), outputs_before(own.end, reach_, n_)},
+            {}};
     Range& u = job.interior = job.outputs;
     if (u.size() > 0 && own.size() < n_) find_interior(job);
     if (u.size() == 0 || !call_reach_.whole) job.result = result_for(i, job.outputs.size());
@@ -144,7 +143,7 @@ class Spatial {
   }
 
   void find_interior(Job& job) const {
-    const Range own = whole_.own(job.shard);
+    const Range own = whole_.own(job.index);
     Range& u = job.interior;
     const bool first = own.begin == 0 && !circular(), last = own.end == n_ && !circular();
     if (!first) u.begin = std::max(u.begin, ceil_div(std::max<int64_t>(own.begin + reach_.pad, 0), reach_.stride));
@@ -167,8 +166,8 @@ class Spatial {
 
   // Kernels may read the shards beside this one where all that windows cover of them is there.
   void find_neighbours(Job& job) const {
-    const Tensor& own = whole_.shards[job.shard];
-    const Range rows = whole_.own(job.shard);
+    const Tensor& own = *job.own;
+    const Range rows = whole_.own(job.index);
     const int64_t begin = first_row(job.outputs.begin), end = first_row(job.outputs.end - 1) + reach_.length;
     if (!call_reach_.direct || !own.is_cuda() || from_end_ != 2 || begin > rows.begin) return;
     const auto holds = [&](int64_t row, int64_t count) -> const Tensor* {
@@ -185,7 +184,7 @@ class Spatial {
 
   Strip strip_of(const Job& job, Range outputs) const {
     const Range read = rows_read(outputs, reach_, n_, call_reach_.border);
-    Strip strip{outputs, {read}, read.begin - first_row(outputs.begin), whole_.shards[job.shard]};
+    Strip strip{outputs, {read}, read.begin - first_row(outputs.begin), *job.own};
     const int64_t above = std::max<int64_t>(0, -read.begin), below = std::max<int64_t>(0, read.end - n_);
     if (circular() && call_reach_.ends && above + below > 0) {
       // The strip ends where the image does: rows of both its ends, whose border is that of the image.
@@ -221,25 +220,26 @@ class Spatial {
     });
   }
 
-  void filter_interior(Job& job, SplitStreams& streams) const {
+  int64_t pad_of(const Job& job) const { return whole_.own(job.index).begin - first_row(job.outputs.begin); }
+
+  void filter_interior(Job& job, std::span<Job> jobs, SplitStreams& streams) const {
     if (job.interior.size() == 0) return;
-    const Tensor& own = whole_.shards[job.shard];
-    const Range rows = whole_.own(job.shard);
+    const Tensor& own = *job.own;
+    const Range rows = whole_.own(job.index);
     if (call_reach_.whole) {
       job.result = call_(own, nullptr);  // the strips' outputs come on top
       return;
     }
     if (job.above || job.below) {
       Part part{.axis = int(kAxes - from_end_),
-                .pad = rows.begin - first_row(job.outputs.begin),
+                .pad = pad_of(job),
                 .out = job.outputs.size(),
                 .result = job.result,
-                .above = job.above,
-                .below = job.below,
                 .streams = &streams};
+      for (Job& other : jobs)  // this one first
+        if ((other.above || other.below) && pad_of(other) == part.pad) part.shards.push_back(&other);
       const CurrentPart current(part);
       call_(own, nullptr);
-      job.done = part.read_neighbours;
       if (job.done) return;
     }
     // The rows in front of the first window would only make a placement that rooms do not expect.
@@ -257,7 +257,7 @@ class Spatial {
     for (size_t i = first; i < strips.size(); ++i)
       for_each_piece(strips[i], [&](const Tensor& shard, int64_t, int64_t) { others.push_back(&shard); });
     {
-      const SideScope side(streams, whole_.shards[job.shard], others);
+      const SideScope side(streams, *job.own, others);
       for (size_t i = first; i < strips.size(); ++i) {
         fill(strips[i]);
         if (call_reach_.whole) strips[i].tensor = call_(strips[i].tensor, nullptr);

@@ -70,6 +70,7 @@ void* SplitStreams::begin(const Tensor& own, const std::vector<const Tensor*>& o
   }
   if (fresh) cuda_rooms()->wait(d.index, d.side, cuda_rooms()->record(d.index, d.stream));
   for (const Tensor* other : others) {
+    if (!other) continue;
     const Device& lender = device_of(*other);
     if (lender.index == d.index || std::find(d.read.begin(), d.read.end(), lender.index) != d.read.end()) continue;
     cuda_rooms()->wait(d.index, d.side, lender.made);

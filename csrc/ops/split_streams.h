@@ -20,8 +20,8 @@ class SplitStreams {
   // Marks what the devices' current streams have queued: what the shards are made of.
   explicit SplitStreams(const std::vector<Tensor>& shards);
 
-  // The stream for work on the device of `own` that reads other shards: it waits until they are made. `fresh`: and for
-  // what the current stream has queued since this object was made.
+  // The stream for work on the device of `own` that reads `others` (or null): it waits until they are made. `fresh`:
+  // and for what the current stream has queued since this object was made.
   void* begin(const Tensor& own, const std::vector<const Tensor*>& others, bool fresh);
   // The device's current stream goes on after that work.
   void end(const Tensor& own);
