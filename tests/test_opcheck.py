@@ -7,6 +7,7 @@ import torch
 from strategies import make_image, make_window
 
 import torch_conv
+from torch_conv.fake_split import split_name
 
 OPS = torch.ops.torch_conv
 # Gradients come later; the refusal has its own test.
@@ -169,6 +170,19 @@ SAMPLES = {
         ((make_image((9, 11)), make_window((3,)), make_window((4,))), {"out": torch.empty(9, 11)})
     ],
     "box2d_out": [((make_image((9, 11)), [3, 4]), {"out": torch.empty(9, 11, dtype=torch.float16)})],
+}
+
+
+def in_shards(args, kwargs):
+    """The sample of an operator as one of its form on shards: two of them, along the last dimension."""
+    image, *rest = args
+    return ([part.clone() for part in image.tensor_split(2, -1)], *rest), {**kwargs, "dim": -1}
+
+
+SAMPLES |= {
+    split_name(name): [in_shards(*sample) for sample in samples]
+    for name, samples in SAMPLES.items()
+    if not name.endswith("_out") and not name.startswith("ladder")
 }
 
 

@@ -96,8 +96,9 @@ struct Strip {
 // One call along a spatial dimension.
 class Spatial {
  public:
-  Spatial(int axes, const Whole& whole, const Reach& call_reach, const ShardCall& call)
-      : axes_(axes),
+  Spatial(const char* op, int axes, const Whole& whole, const Reach& call_reach, const ShardCall& call)
+      : op_(op),
+        axes_(axes),
         whole_(whole),
         call_reach_(call_reach),
         call_(call),
@@ -224,6 +225,7 @@ class Spatial {
 
   void filter_interior(Job& job, std::span<Job> jobs, SplitStreams& streams) const {
     if (job.interior.size() == 0) return;
+    if (!job.above && !job.below) note(job, "its interior");
     const Tensor& own = *job.own;
     const Range rows = whole_.own(job.index);
     if (call_reach_.whole) {
@@ -238,6 +240,7 @@ class Spatial {
                 .streams = &streams};
       for (Job& other : jobs)  // this one first
         if ((other.above || other.below) && pad_of(other) == part.pad) part.shards.push_back(&other);
+      note(job, "its interior and its seams, which read other shards where they lie; and further shards alike");
       const CurrentPart current(part);
       call_(own, nullptr);
       if (job.done) return;
@@ -253,6 +256,7 @@ class Spatial {
     for (const Range& outputs : {Range{job.outputs.begin, job.interior.begin}, {job.interior.end, job.outputs.end}})
       if (outputs.size() > 0) strips.push_back(strip_of(job, outputs));
     if (strips.size() == first) return;
+    note(job, "its seams, from rows that are copied");
     std::vector<const Tensor*> others;
     for (size_t i = first; i < strips.size(); ++i)
       for_each_piece(strips[i], [&](const Tensor& shard, int64_t, int64_t) { others.push_back(&shard); });
@@ -268,8 +272,7 @@ class Spatial {
     for (size_t i = first; i < strips.size(); ++i) {
       const Strip& strip = strips[i];
       const int64_t dim = strip.tensor.dim() - from_end_, count = strip.outputs.size();
-      Tensor to = narrow(job.result, dim, strip.outputs.begin - job.outputs.begin, count);
-      torch::stable::copy_(to, narrow(strip.tensor, dim, reach_.pad - strip.pad, count));
+      copy_rows(job.result, strip.outputs.begin - job.outputs.begin, strip.tensor, reach_.pad - strip.pad, count, dim);
     }
   }
 
@@ -284,6 +287,12 @@ class Spatial {
     call_(tensor, nullptr);
   }
 
+  // Says in explain mode which lines belong to which shard.
+  void note(const Job& job, const char* what) const {
+    if (explain_mode()) explain_note(op_, ("shard " + std::to_string(job.index) + ", " + what).c_str());
+  }
+
+  const char* op_;
   int axes_;
   const Whole& whole_;
   const Reach& call_reach_;
@@ -312,7 +321,7 @@ std::vector<Tensor> run_split(const char* op, int axes, const std::vector<Tensor
     const Probe probe(reach);
     call(without_memory(whole), nullptr);
   }
-  if (whole.from_end() <= axes) return Spatial(axes, whole, reach, call).run(indices);
+  if (whole.from_end() <= axes) return Spatial(op, axes, whole, reach, call).run(indices);
   std::vector<Tensor> results;
   for (int64_t i : indices) {
     const Range own = whole.own(i);
