@@ -261,13 +261,14 @@ class Spatial {
     for (size_t i = first; i < strips.size(); ++i)
       for_each_piece(strips[i], [&](const Tensor& shard, int64_t, int64_t) { others.push_back(&shard); });
     {
-      const SideScope side(streams, *job.own, others);
+      const CurrentStream side(*job.own, streams.begin(*job.own, others, false));
       for (size_t i = first; i < strips.size(); ++i) {
         fill(strips[i]);
         if (call_reach_.whole) strips[i].tensor = call_(strips[i].tensor, nullptr);
         else filter_rows(job, strips[i].tensor, strips[i].pad, strips[i].outputs);
       }
     }
+    streams.end(*job.own);
     if (!call_reach_.whole || explain_mode()) return;
     for (size_t i = first; i < strips.size(); ++i) {
       const Strip& strip = strips[i];

@@ -93,18 +93,16 @@ void SplitStreams::finish() {
         cuda_rooms()->wait(lender.index, lender.stream, d.done);
 }
 
-SideScope::SideScope(SplitStreams& streams, const Tensor& own, const std::vector<const Tensor*>& others)
-    : streams_(streams), own_(own) {
-  void* stream = streams.begin(own, others, false);
-  if (stream) guard_ = cuda_rooms()->enter_stream(own.get_device_index(), stream);
+CurrentStream::CurrentStream(const Tensor& on, void* stream) {
+  if (stream && on.is_cuda()) entered_ = cuda_rooms()->enter_stream(on.get_device_index(), stream);
 }
 
-SideScope::~SideScope() {
-  if (guard_) cuda_rooms()->leave_stream(guard_);
-  streams_.end(own_);
+CurrentStream::~CurrentStream() {
+  if (entered_) cuda_rooms()->leave_stream(entered_);
 }
 
 void copy_rows(const Tensor& to, int64_t at, const Tensor& from, int64_t first, int64_t rows, int64_t dim) {
+  if (rows == 0 || to.numel() == 0) return;
   const auto target = rows_of(to, dim), source = rows_of(from, dim);
   if (!to.is_cuda() || !target || !source || target->row != source->row || target->order != source->order) {
     Tensor part = narrow(to, dim, at, rows);

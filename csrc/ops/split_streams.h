@@ -42,19 +42,16 @@ class SplitStreams {
   std::vector<Device> devices_;  // none where there is one at most
 };
 
-// While it lives, torch's current stream of the device of `own` is the one for work that reads other shards, so that
-// memory is allocated for that stream.
-class SideScope {
+// While it lives, torch's current stream of a device is another one, so that memory is allocated for that stream.
+class CurrentStream {
  public:
-  SideScope(SplitStreams& streams, const Tensor& own, const std::vector<const Tensor*>& others);
-  ~SideScope();
-  SideScope(const SideScope&) = delete;
-  SideScope& operator=(const SideScope&) = delete;
+  CurrentStream(const Tensor& on, void* stream);  // null, or a tensor on the CPU: nothing changes
+  ~CurrentStream();
+  CurrentStream(const CurrentStream&) = delete;
+  CurrentStream& operator=(const CurrentStream&) = delete;
 
  private:
-  SplitStreams& streams_;
-  const Tensor& own_;
-  void* guard_ = nullptr;
+  void* entered_ = nullptr;
 };
 
 // Rows [first, first + rows) of `from` along `dim` into `to`, from row `at` on, in torch's current stream of `to`.
