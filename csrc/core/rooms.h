@@ -120,8 +120,9 @@ struct CudaRooms {
   void (*leave_stream)(void* entered);
   // May kernels on `device` read `memory`, which lies on `other`?
   bool (*can_read)(int device, int other, const void* memory);
-  // `count` blocks of `bytes` each, from any device to any.
-  void (*copy_blocks)(const RowBlocks& to, const RowBlocks& from, int64_t bytes, int64_t count, void* stream);
+  // `count` blocks of `bytes` each, from any device to any; `readable`: can_read() says so.
+  void (*copy_blocks)(const RowBlocks& to, const RowBlocks& from, int64_t bytes, int64_t count, bool readable,
+                      void* stream);
 
   Plan (*direct2d_plan)(const Direct&, const Arch&, const char* variant);
   void (*direct2d_run)(const Direct&, const Plan&, void* scratch, void* stream);

@@ -186,14 +186,16 @@ bool can_read(int device, int other, const void* memory) {
   return plain_memory(memory);
 }
 
-void copy_blocks(const RowBlocks& to, const RowBlocks& from, int64_t bytes, int64_t count, void* stream_handle) {
+void copy_blocks(const RowBlocks& to, const RowBlocks& from, int64_t bytes, int64_t count, bool readable,
+                 void* stream_handle) {
   if (bytes == 0 || count == 0) return;
   const auto stream = static_cast<cudaStream_t>(stream_handle);
   const OnDevice current(to.device);
   const size_t to_pitch = std::max(to.pitch, bytes), from_pitch = std::max(from.pitch, bytes);
-  if (to.device == from.device)
+  // Where the memory can be read, the copy that a CUDA graph can hold.
+  if (readable)
     return cuda_check(
-        cudaMemcpy2DAsync(to.data, to_pitch, from.data, from_pitch, bytes, count, cudaMemcpyDeviceToDevice, stream),
+        cudaMemcpy2DAsync(to.data, to_pitch, from.data, from_pitch, bytes, count, cudaMemcpyDefault, stream),
         "copying rows");
   cudaMemcpy3DPeerParms copy{};
   copy.srcPtr = make_cudaPitchedPtr(from.data, from_pitch, from_pitch, count);

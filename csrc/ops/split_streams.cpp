@@ -114,7 +114,7 @@ void copy_rows(const Tensor& to, int64_t at, const Tensor& from, int64_t first, 
     return RowBlocks{t.get_device_index(), static_cast<char*>(t.data_ptr()) + row * r.row * bytes, r.pitch * bytes};
   };
   cuda_rooms()->copy_blocks(blocks(to, *target, at), blocks(from, *source, first), rows * target->row * bytes,
-                            target->count, current_stream(to.get_device_index()));
+                            target->count, can_read(to, from), current_stream(to.get_device_index()));
 }
 
 bool can_read(const Tensor& reader, const Tensor& other) {
