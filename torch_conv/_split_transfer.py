@@ -15,7 +15,8 @@ from __future__ import annotations
 import math
 import threading
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 
 import torch
 from torch import Tensor
@@ -46,7 +47,10 @@ class _Lanes:
         return self._from[source]
 
     def send(self, chunk: Tensor, target: Tensor) -> None:
-        """Copies a matrix of bytes, at most a buffer's, to contiguous memory of the device; `chunk` may then change."""
+        """Copies a matrix of bytes, at most a buffer's, to contiguous memory of the device; `chunk` may then change.
+
+        `up` is the device's current stream meanwhile.
+        """
         if len(self._buffers) < _BUFFERS:
             self._buffers.append((torch.empty(_BUFFER, dtype=torch.uint8, pin_memory=True), torch.cuda.Event()))
         self._turn = (self._turn + 1) % len(self._buffers)
@@ -54,9 +58,8 @@ class _Lanes:
         free.synchronize()  # the only wait of the host: until its own buffer has been read
         staged = buffer[: chunk.numel()].view(chunk.shape)
         staged.copy_(chunk)
-        with torch.cuda.stream(self.up):
-            target.copy_(staged, non_blocking=True)
-            free.record(self.up)
+        target.copy_(staged, non_blocking=True)
+        free.record(self.up)
 
 
 _lanes: dict[torch.device, _Lanes] = {}
@@ -68,6 +71,15 @@ def _lanes_of(device: torch.device) -> _Lanes:
         if device not in _lanes:
             _lanes[device] = _Lanes(device)
         return _lanes[device]
+
+
+@contextmanager
+def _current(streams: Iterable[torch.cuda.Stream]) -> Iterator[None]:
+    """Makes each the current stream of its device: once a call, because that takes the host as long as a copy."""
+    with ExitStack() as stack:
+        for stream in streams:
+            stack.enter_context(torch.cuda.stream(stream))
+        yield
 
 
 def memory_order(t: Tensor) -> list[int]:
@@ -97,6 +109,12 @@ def _bytes_in_rows(t: Tensor, at: int) -> Tensor:
     return flat.view(torch.uint8).view(math.prod(t.shape[:at]), -1)
 
 
+def _in_rows(t: Tensor, at: int) -> Sequence[Tensor]:
+    """The blocks of a range along dimension `at` of a contiguous tensor: one for every index in front of it."""
+    count = math.prod(t.shape[:at])
+    return (t,) if count == 1 else t.view(count, *t.shape[at:]).unbind()
+
+
 def upload(
     tensor: Tensor, dim: int, sizes: Sequence[int], devices: Sequence[torch.device]
 ) -> tuple[list[Tensor], list[torch.cuda.Event | None]]:
@@ -106,38 +124,46 @@ def upload(
     the streams they arrive on: whoever reads them elsewhere waits for the event and records its stream.
     """
     order = memory_order(tensor)
-    tensor = tensor.permute(order).contiguous()
+    tensor = tensor.permute(order).resolve_conj().resolve_neg().contiguous()
     at = order.index(dim)
-    shards: list[Tensor] = []
-    for size, device in zip(sizes, devices, strict=True):
-        with torch.cuda.stream(_lanes_of(device).up):
-            shape = [*tensor.shape[:at], size, *tensor.shape[at + 1 :]]
-            shards.append(torch.empty(shape, dtype=tensor.dtype, device=device))
-    arrived: list[torch.cuda.Event | None] = [None] * len(shards)
-    if tensor.numel() > 0:
-        _send_all(tensor, at, sizes, shards, arrived)
-    back = _inverse(order)
-    return [shard.permute(back) for shard in shards], arrived
+    before, behind = tensor.shape[:at], tensor.shape[at + 1 :]
+    lanes = {device: _lanes_of(device) for device in devices}
+    arrived: list[torch.cuda.Event | None] = [None] * len(sizes)
+    with _current(lane.up for lane in lanes.values()):
+        shards = [
+            torch.empty((*before, size, *behind), dtype=tensor.dtype, device=device)
+            for size, device in zip(sizes, devices, strict=True)
+        ]
+        if tensor.numel() > 0:
+            _send_all(tensor, at, sizes, shards, [lanes[device] for device in devices], arrived)
+    return [shard.permute(_inverse(order)) for shard in shards] if order != sorted(order) else shards, arrived
 
 
 def _send_all(
-    tensor: Tensor, at: int, sizes: Sequence[int], shards: list[Tensor], arrived: list[torch.cuda.Event | None]
+    tensor: Tensor,
+    at: int,
+    sizes: Sequence[int],
+    shards: Sequence[Tensor],
+    lanes: Sequence[_Lanes],
+    arrived: list[torch.cuda.Event | None],
 ) -> None:
-    rows = _bytes_in_rows(tensor, at)
-    unit = rows.size(1) // tensor.size(at)
-    queues: dict[torch.device, list[Iterator[None]]] = {}
+    pinned, count = tensor.is_pinned(), math.prod(tensor.shape[:at])
+    unit = tensor.element_size() * math.prod(tensor.shape[at + 1 :])
+    parts = tensor.split(list(sizes), at)
+    queues: dict[_Lanes, deque[Iterator[None]]] = {}
     begin = 0
     for i, size in enumerate(sizes):
         if size > 0:
-            columns = rows[:, begin * unit : (begin + size) * unit]
-            direct = tensor.is_pinned() and (rows.size(0) == 1 or columns.size(1) >= _ROW)
-            target = _bytes_in_rows(shards[i], at)
-            sending = _sending(columns, target, direct, arrived, i)
-            queues.setdefault(shards[i].device, []).append(sending)
+            if pinned and (count == 1 or size * unit >= _ROW):
+                sending = _sending_rows(_in_rows(parts[i], at), _in_rows(shards[i], at))
+            else:
+                columns = _bytes_in_rows(tensor, at)[:, begin * unit : (begin + size) * unit]
+                sending = _sending_staged(columns, _bytes_in_rows(shards[i], at), lanes[i])
+            queues.setdefault(lanes[i], deque()).append(_arriving(sending, lanes[i], arrived, i))
         begin += size
     # A chunk for each device in turn, so that all links are busy.
     with _sending_lock:
-        turns = deque(deque(queue) for queue in queues.values())
+        turns = deque(queues.values())
         while turns:
             queue = turns.popleft()
             if next(queue[0], _DONE) is _DONE:
@@ -150,94 +176,98 @@ _DONE = object()
 _sending_lock = threading.Lock()
 
 
-def _sending(
-    source: Tensor, target: Tensor, direct: bool, arrived: list[torch.cuda.Event | None], i: int
-) -> Iterator[None]:
-    """Queues a shard chunk by chunk and at its end the event of its arrival."""
-    lanes = _lanes_of(target.device)
-    count, length = source.shape
-    if direct:
-        for row in range(count):
-            with torch.cuda.stream(lanes.up):
-                target[row].copy_(source[row], non_blocking=True)
-            yield
-    else:
-        rows, columns = max(1, _BUFFER // length), min(length, _BUFFER)
-        for row in range(0, count, rows):
-            for column in range(0, length, columns):
-                piece = slice(row, row + rows), slice(column, column + columns)
-                lanes.send(source[piece], target[piece])
-                yield
+def _arriving(sending: Iterator[None], lanes: _Lanes, arrived: list[torch.cuda.Event | None], i: int) -> Iterator[None]:
+    """Queues a shard chunk by chunk, and behind the last one the event of its arrival."""
+    yield from sending
     arrived[i] = lanes.up.record_event()
+
+
+def _sending_rows(source: Sequence[Tensor], target: Sequence[Tensor]) -> Iterator[None]:
+    for row, place in zip(source, target, strict=True):
+        place.copy_(row, non_blocking=True)
+        yield
+
+
+def _sending_staged(source: Tensor, target: Tensor, lanes: _Lanes) -> Iterator[None]:
+    count, length = source.shape
+    rows, columns = max(1, _BUFFER // length), min(length, _BUFFER)
+    for row in range(0, count, rows):
+        for column in range(0, length, columns):
+            piece = slice(row, row + rows), slice(column, column + columns)
+            lanes.send(source[piece], target[piece])
+            yield
 
 
 def download(shards: Sequence[Tensor], ready: Sequence[torch.cuda.Event], turns: Sequence[int], dim: int) -> Tensor:
     """One pinned tensor of shards on CUDA devices, complete on return; `turns` is the order in which they get ready."""
     order = memory_order(next((s for s in shards if s.numel() > 0), shards[0]))
-    at = order.index(dim)
+    at, back = order.index(dim), _inverse(order)
+    sizes = [s.size(dim) for s in shards]
     shape = [shards[0].size(d) for d in order]
-    shape[at] = sum(s.size(dim) for s in shards)
+    shape[at] = sum(sizes)
     out = torch.empty(shape, dtype=shards[0].dtype, pin_memory=True)
     if out.numel() == 0:
-        return out.permute(_inverse(order))
-    rows = _bytes_in_rows(out, at)
-    unit = rows.size(1) // shape[at]
-    ends = [unit * sum(s.size(dim) for s in shards[: i + 1]) for i in range(len(shards))]
+        return out.permute(back)
+    count, unit = math.prod(shape[:at]), out.element_size() * math.prod(shape[at + 1 :])
+    places = out.split(sizes, at)
     gathered: list[tuple[torch.cuda.Event, Tensor, Tensor]] = []
-    streams: dict[torch.device, torch.cuda.Stream] = {}
-    for i in turns:
-        shard = shards[i]
-        if shard.numel() == 0:
-            continue
-        stream = streams.setdefault(shard.device, _lanes_of(shard.device).down)
-        place = rows[:, ends[i] - unit * shard.size(dim) : ends[i]]
-        with torch.cuda.stream(stream):
-            stream.wait_event(ready[i])
-            shard.record_stream(stream)
-            source = _bytes_in_rows(shard.permute(order).contiguous(), at)
-            if rows.size(0) == 1 or place.size(1) >= _ROW:
-                for row in range(rows.size(0)):
-                    place[row].copy_(source[row], non_blocking=True)
-            else:
-                staged = torch.empty(source.shape, dtype=torch.uint8, pin_memory=True)
-                staged.copy_(source, non_blocking=True)
-                gathered.append((stream.record_event(), place, staged))
-    for event, place, staged in gathered:
-        event.synchronize()
-        place.copy_(staged)
-    for stream in streams.values():
-        stream.synchronize()
-    return out.permute(_inverse(order))
+    streams = {device: _lanes_of(device).down for device in {s.device for s in shards}}
+    awaited: set[tuple[torch.device, torch.cuda.Event]] = set()
+    # Nothing here needs record_stream: the shards are alive until their streams have been waited for.
+    try:
+        with _current(streams.values()):
+            for i in turns:
+                if sizes[i] == 0:
+                    continue
+                device, stream = shards[i].device, streams[shards[i].device]
+                if (device, ready[i]) not in awaited:
+                    awaited.add((device, ready[i]))
+                    stream.wait_event(ready[i])
+                source = shards[i].permute(order).resolve_conj().resolve_neg().contiguous()
+                if count == 1 or sizes[i] * unit >= _ROW:
+                    for place, row in zip(_in_rows(places[i], at), _in_rows(source, at), strict=True):
+                        place.copy_(row, non_blocking=True)
+                else:
+                    staged = torch.empty(source.shape, dtype=source.dtype, pin_memory=True)
+                    staged.copy_(source, non_blocking=True)
+                    gathered.append((stream.record_event(), places[i], staged))
+        for event, place, staged in gathered:
+            event.synchronize()
+            place.copy_(staged)
+    finally:
+        for stream in streams.values():
+            stream.synchronize()
+    return out.permute(back)
 
 
 def collect(shards: Sequence[Tensor], ready: Sequence[torch.cuda.Event], device: torch.device, dim: int) -> Tensor:
     """One tensor of shards on CUDA devices, on one of them; ready on its current stream."""
     order = memory_order(next((s for s in shards if s.numel() > 0), shards[0]))
+    sizes = [s.size(dim) for s in shards]
     shape = [shards[0].size(d) for d in order]
-    shape[order.index(dim)] = sum(s.size(dim) for s in shards)
+    shape[order.index(dim)] = sum(sizes)
     out = torch.empty(shape, dtype=shards[0].dtype, device=device).permute(_inverse(order))
     current = torch.cuda.current_stream(device)
     allocated = current.record_event()
-    streams: set[torch.cuda.Stream] = set()
-    begin = 0
-    for shard, event in zip(shards, ready, strict=True):
-        place = out.narrow(dim, begin, shard.size(dim))
-        begin += shard.size(dim)
-        if shard.numel() == 0:
-            continue
-        source = torch.cuda.current_stream(shard.device)
-        source.wait_event(event)
-        shard.record_stream(source)
-        if shard.device == device:
-            place.copy_(shard)
-            continue
+    steps: dict[torch.device, list[tuple[Tensor, Tensor, torch.cuda.Event]]] = {}
+    for step in zip(out.split(sizes, dim), shards, ready, strict=True):
+        if step[0].numel() > 0:
+            steps.setdefault(step[1].device, []).append(step)
+    for origin, mine in steps.items():
+        source = torch.cuda.current_stream(origin)
         # torch orders a copy between devices behind both current streams; a stream for each source keeps them apart.
-        stream = _lanes_of(device).from_device(shard.device)
-        stream.wait_event(allocated)
+        stream = current if origin == device else _lanes_of(device).from_device(origin)
+        if stream is not current:
+            stream.wait_event(allocated)
         with torch.cuda.stream(stream):
-            place.copy_(shard, non_blocking=True)
-        out.record_stream(stream)
-        streams.add(stream)
-    for stream in streams:
-        current.wait_stream(stream)
+            awaited: set[torch.cuda.Event] = set()
+            for place, shard, event in mine:
+                if event not in awaited:
+                    awaited.add(event)
+                    source.wait_event(event)
+                shard.record_stream(source)
+                place.copy_(shard, non_blocking=True)
+        if stream is not current:
+            out.record_stream(stream)
+            current.wait_stream(stream)
     return out

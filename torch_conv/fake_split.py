@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from torch_conv._fakes import in_order_of
+from torch_conv._fakes import in_order_of, refuse_meta
 
 
 def split_name(name: str) -> str:
@@ -25,29 +25,32 @@ def on_shards(name: str, axes: int, whole: Callable[..., Tensor]) -> Callable[..
     def fake(
         shards: Sequence[Tensor], *args: Any, dim: int = -2, wanted: Sequence[int] | None = None, **kwargs: Any
     ) -> list[Tensor]:
-        first = shards[0]
-        dim = dim % first.dim()
-        from_end = first.dim() - dim
-
-        def result(n: int) -> Tensor:
-            shape = [n if d == dim else size for d, size in enumerate(first.shape)]
-            return whole(in_order_of(first, axes, shape, first.dtype), *args, **kwargs)
-
+        refuse_meta(split_name(name), shards[0], shards=shards[1:])
+        dim = dim % shards[0].dim()
+        from_end = shards[0].dim() - dim
         starts = [0]
         for shard in shards:
             starts.append(starts[-1] + shard.shape[dim])
         n = starts[-1]
-        made = result(n)
+
+        def result(n: int, like: Tensor) -> Tensor:
+            shape = [n if d == dim else size for d, size in enumerate(like.shape)]
+            return whole(in_order_of(like, axes, shape, like.dtype), *args, **kwargs)
+
+        made = result(n, shards[0])
         at = made.dim() - from_end if from_end <= axes else dim
         if from_end <= axes:
             stride = dict(zip(arguments[1:], args, strict=False)).get("stride", kwargs.get("stride", 1))
             step = stride if isinstance(stride, int) else stride[-from_end]
-            starts = _output_starts(starts, step, made.shape[at], lambda n: result(n).shape[at])
+            starts = _output_starts(starts, step, made.shape[at], lambda n: result(n, shards[0]).shape[at])
+        elif n > 0:  # whole groups of channels make as many outputs each
+            starts = [start * made.shape[at] // n for start in starts]
         results = []
         for i in range(len(shards)) if wanted is None else wanted:
-            shape = list(made.shape)
+            like = result(n, shards[i])
+            shape = list(like.shape)
             shape[at] = starts[i + 1] - starts[i]
-            on = in_order_of(made, axes, shape, made.dtype)
+            on = in_order_of(like, axes, shape, like.dtype)
             results.append(torch.empty_strided(on.shape, on.stride(), dtype=on.dtype, device=shards[i].device))
         return results
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import torch
-from torch import Tensor
+from torch import _C, Tensor
 
 from torch_conv import _split_run, _split_transfer, _split_views
 from torch_conv._split_checks import (
@@ -25,6 +25,7 @@ from torch_conv._split_checks import (
 )
 
 Device = str | int | torch.device
+_new: Any = object.__new__
 
 
 @dataclass(frozen=True)
@@ -62,10 +63,10 @@ class SplitTensor:
     """
 
     _shards: tuple[Tensor, ...]
-    # Behind each shard's arrival, or the kernel that makes it; None is a shard that is ready on its current stream.
-    _ready: tuple[torch.cuda.Event | None, ...]
-    _turns: tuple[int, ...]  # the order in which shards become ready on each device
     _dim: int
+    # Behind each shard's arrival, or the kernel that makes it; None is a shard, or all, ready on its current stream.
+    _ready: tuple[torch.cuda.Event | None, ...] | None
+    _order: tuple[int, ...] | None  # in which shards become ready on each device; None is from the first to the last
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         raise TypeError("SplitTensor: it is made by split(tensor, devices) or SplitTensor.from_shards(shards, dim)")
@@ -78,10 +79,11 @@ class SplitTensor:
         ready: Sequence[torch.cuda.Event | None] | None = None,
         turns: Iterable[int] | None = None,
     ) -> SplitTensor:
-        self = object.__new__(cls)
+        """One of shards that need no check."""
+        self: SplitTensor = _new(cls)
         self._shards, self._dim = tuple(shards), dim
-        self._ready = (None,) * len(self._shards) if ready is None else tuple(ready)
-        self._turns = tuple(range(len(self._shards)) if turns is None else turns)
+        self._ready = None if ready is None or ready.count(None) == len(ready) else tuple(ready)
+        self._order = None if turns is None else tuple(turns)
         return self
 
     @classmethod
@@ -132,8 +134,10 @@ class SplitTensor:
     @property
     def shards(self) -> tuple[Tensor, ...]:
         """The parts in order, each ready on its device's current stream."""
-        for i in range(len(self._shards)):
-            self._wait_for(i)
+        if self._ready is not None:
+            arrivals = _split_run.Arrivals(self)
+            for i in range(len(self._shards)):
+                arrivals.wait(i)
         return self._shards
 
     @functools.cached_property
@@ -173,9 +177,12 @@ class SplitTensor:
         gradients = torch.is_grad_enabled() and self.requires_grad
         if not self.is_cuda or gradients:
             return torch.cat([shard.to(to) for shard in self.shards], at)
+        queued = {}  # events behind all that is in the current streams
+        for device in {shard.device for shard in self._shards}:
+            queued[device] = torch.cuda.current_stream(device).record_event()
         ready = [
-            torch.cuda.current_stream(shard.device).record_event() if event is None else event
-            for shard, event in zip(self._shards, self._ready, strict=True)
+            queued[shard.device] if event is None else event
+            for shard, event in zip(self._shards, self._ready or (None,) * len(self._shards), strict=True)
         ]
         shards = [shard.detach() for shard in self._shards]
         if to.type == "cpu":
@@ -192,34 +199,16 @@ class SplitTensor:
 
     def _arriving(self) -> bool:
         """Whether a shard is still on its way, so that work on the others can begin before."""
-        return any(event is not None and not event.query() for event in self._ready)
+        return any(event is not None and not event.query() for event in reversed(self._ready or ()))
 
-    def _wait_for(self, i: int, *devices: torch.device) -> None:
-        """Makes the current streams of these devices, by default the shard's own, wait for shard i and keeps it alive.
-
-        Its memory belongs to the stream that it was made on, which may be another one.
-        """
-        event, shard = self._ready[i], self._shards[i]
-        if event is not None:
-            for device in set(devices) or {shard.device}:
-                stream = torch.cuda.current_stream(device)
-                stream.wait_event(event)
-                shard.record_stream(stream)
-
-    def _like(
-        self,
-        shards: Iterable[Tensor],
-        dim: int,
-        ready: Sequence[torch.cuda.Event | None] | None = None,
-        turns: Iterable[int] | None = None,
-    ) -> SplitTensor:
-        """Another one on the same devices, of shards that need no check."""
-        return type(self)._of(shards, dim, ready, turns)
+    @property
+    def _turns(self) -> Sequence[int]:
+        return range(len(self._shards)) if self._order is None else self._order
 
     def _view(self, f: Callable[[Tensor], Tensor], dim: int) -> SplitTensor:
         """Views f of the shards, split along `dim`; as ready as they are."""
         with _split_run.gradients_of(self):
-            return self._like([f(shard) for shard in self._shards], dim, self._ready, self._turns)
+            return self._of([f(shard) for shard in self._shards], dim, self._ready, self._order)
 
     # What functions ask a tensor for.
 
@@ -254,7 +243,7 @@ class SplitTensor:
 
     @property
     def requires_grad(self) -> bool:
-        return any(shard.requires_grad for shard in self._shards)
+        return _C._any_requires_grad(*self._shards)
 
     def dim(self) -> int:
         return self._shards[0].dim()
@@ -388,18 +377,19 @@ def each_shard(f: Callable[..., Tensor], *args: Any, **kwargs: Any) -> Any:
     """
     wholes = [value for value in args if isinstance(value, SplitTensor)]
     first = wholes[0]
+    late = [whole for whole in wholes if whole._ready is not None]
+    arrivals = [_split_run.Arrivals(whole) for whole in late]
     results: dict[int, Tensor] = {}
     ready: dict[int, torch.cuda.Event | None] = {}
-    for i in first._turns:
-        for whole in wholes:
-            whole._wait_for(i)
-        with _split_run.gradients_of(*wholes):
+    with _split_run.gradients_of(*wholes):
+        for i in first._turns:
+            for arrival in arrivals:
+                arrival.wait(i)
             results[i] = f(*(v._shards[i] if isinstance(v, SplitTensor) else v for v in args), **kwargs)
-        late = any(whole._ready[i] is not None for whole in wholes)
-        ready[i] = torch.cuda.current_stream(results[i].device).record_event() if late else None
+            ready[i] = arrivals[0].stream(results[i].device).record_event() if late else None
     places = range(len(results))
-    dim = first.spec.dim + first.dim() - results[0].dim()
-    return first._like([results[i] for i in places], dim, [ready[i] for i in places], first._turns)
+    dim = first._dim + first.dim() - results[0].dim()
+    return first._of([results[i] for i in places], dim, [ready[i] for i in places], first._order)
 
 
 def _default_devices() -> list[torch.device]:

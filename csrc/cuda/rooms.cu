@@ -4,6 +4,7 @@
 #include <torch/csrc/inductor/aoti_torch/c/shim.h>
 
 #include <algorithm>
+#include <climits>
 #include <map>
 #include <mutex>
 #include <vector>
@@ -99,6 +100,10 @@ cudaEvent_t next_event(int device) {
   struct Ring {
     cudaEvent_t events[kEvents] = {};
     int next = 0;
+    ~Ring() {
+      for (cudaEvent_t event : events)
+        if (event) cudaEventDestroy(event);
+    }
   };
   thread_local std::vector<Ring> rings;
   if (device >= int(rings.size())) rings.resize(device + 1);
@@ -121,10 +126,16 @@ void wait(int device, void* stream, void* event) {
              "waiting for an event");
 }
 
+// One for each thread and device: threads that shared one would wait for each other, and a CUDA graph that one of them
+// captures would take in what the others do.
 void* side_stream(int device) {
-  static std::mutex mutex;
-  static std::vector<cudaStream_t> streams;
-  const std::lock_guard lock(mutex);
+  struct Streams : std::vector<cudaStream_t> {
+    ~Streams() {
+      for (cudaStream_t stream : *this)
+        if (stream) cudaStreamDestroy(stream);
+    }
+  };
+  thread_local Streams streams;
   if (device >= int(streams.size())) streams.resize(device + 1);
   if (!streams[device]) {
     const OnDevice current(device);
@@ -191,6 +202,13 @@ void copy_blocks(const RowBlocks& to, const RowBlocks& from, int64_t bytes, int6
   if (bytes == 0 || count == 0) return;
   const auto stream = static_cast<cudaStream_t>(stream_handle);
   const OnDevice current(to.device);
+  if (std::max(to.pitch, from.pitch) > INT_MAX) {  // more than a strided copy takes
+    for (int64_t i = 0; i < count; ++i)
+      cuda_check(cudaMemcpyPeerAsync(static_cast<char*>(to.data) + i * to.pitch, to.device,
+                                     static_cast<const char*>(from.data) + i * from.pitch, from.device, bytes, stream),
+                 "copying rows");
+    return;
+  }
   const size_t to_pitch = std::max(to.pitch, bytes), from_pitch = std::max(from.pitch, bytes);
   // Where the memory can be read, the copy that a CUDA graph can hold.
   if (readable)

@@ -158,8 +158,6 @@ Tensor conv(const char* op, const Tensor& input, const Tensor& weight, const std
   check(here || o.algorithm != "direct", op,
         "algorithm 'direct' serves depthwise and few-channel floating-point convolutions only");
   const bool torchs = !here || o.algorithm == "torch";
-  if (torchs && !current_part() && !current_probe()) return dense(op, input, weight, bias, o);
-
   Geometry g{.place = {.pad_y = 0, .pad_x = 0, .border = border}, .out = {.h = 1, .w = 1}};
   Placement& p = g.place;
   Extent reach{.h = 1, .w = 1}, padded{.h = 1, .w = 1};
@@ -181,6 +179,14 @@ Tensor conv(const char* op, const Tensor& input, const Tensor& weight, const std
   if (reach.d > padded.d || reach.h > padded.h || reach.w > padded.w)
     refuse(op, "a window of ", extent_text(reach, spatial), " does not fit into the padded ",
            axes == 3 ? "volume of " : "image of ", extent_text(padded, spatial));
+  if (torchs && !current_part())  // torch's own padding takes no more
+    for (int axis = 0; axis < axes; ++axis) {
+      const Pads pads = pads_of(op, o, axis, weight.size(2 + axis));
+      const int64_t n = input.size(input.dim() - axes + axis), most = std::max(pads.before, pads.after);
+      const int64_t limit = border == Border::reflect ? n - 1 : border == Border::circular ? n : most;
+      check(most <= limit, op, "padding must be at most ", limit, " along an axis of ", n, " with padding_mode='",
+            o.padding_mode, "', got ", most);
+    }
   settle(g, along);
 
   const Tensor images = axes == 1 ? with_height(input) : input;
@@ -188,7 +194,10 @@ Tensor conv(const char* op, const Tensor& input, const Tensor& weight, const std
   sizes[sizes.size() - spatial - 1] = weight.size(0);
   if (current_probe()) current_probe()->direct = axes == 2 && !torchs;
   if (probing(axes == 1 ? without_height(sizes) : sizes, input.scalar_type(), false)) return input;
-  if (torchs) return dense_part(op, input, weight, bias, o, *current_part());
+  if (torchs) {
+    if (current_part()) return dense_part(op, input, weight, bias, o, *current_part());
+    return dense(op, input, weight, bias, o);
+  }
   const ImageView in = view_input(op, images, spatial);
   const Window window = prepare_weight(axes == 1 ? with_height(weight) : weight, in.image);
 

@@ -11,8 +11,8 @@ thread_local Part* part = nullptr;
 
 }  // namespace
 
-Probe::Probe(Reach& reach) { probe = &reach; }
-Probe::~Probe() { probe = nullptr; }
+Probe::Probe(Reach& reach) : before_(probe) { probe = &reach; }
+Probe::~Probe() { probe = before_; }
 CurrentPart::CurrentPart(Part& of) : before_(part) { part = &of; }
 CurrentPart::~CurrentPart() { part = before_; }
 Part* current_part() { return part; }

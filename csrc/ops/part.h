@@ -34,9 +34,12 @@ struct Reach {
 class Probe {
  public:
   explicit Probe(Reach& reach);
-  ~Probe();
+  ~Probe();  // the one before is current again
   Probe(const Probe&) = delete;
   Probe& operator=(const Probe&) = delete;
+
+ private:
+  Reach* before_;
 };
 
 class SplitStreams;

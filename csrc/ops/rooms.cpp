@@ -18,11 +18,6 @@ const CudaRooms* installed_cuda_rooms = nullptr;
 thread_local bool explaining = false;
 thread_local std::string explanation;
 
-const char* environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value ? value : "";
-}
-
 // Records the plan in explain mode; true means: do not run.
 bool only_explain(const char* op, const Place& place, const Plan& plan) {
   if (!explaining) return false;
@@ -34,6 +29,11 @@ bool only_explain(const char* op, const Place& place, const Plan& plan) {
 }
 
 }  // namespace
+
+const char* environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value ? value : "";
+}
 
 bool explain_mode() { return explaining || current_probe(); }
 

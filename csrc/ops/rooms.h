@@ -9,6 +9,9 @@ namespace torch_conv {
 // The CUDA doors, or null while the module _cuda is not loaded.
 const CudaRooms* cuda_rooms();
 
+// A variable that steers tests and benchmarks; "" if it is not set.
+const char* environment(const char* name);
+
 // In explain mode: true, and nothing may run on this thread. The second also records a line.
 bool explain_mode();
 bool explain_note(const char* op, const char* what);

@@ -3,15 +3,12 @@
 #include <algorithm>
 #include <span>
 
-#include "ops/part.h"
+#include "ops/split_rows.h"
 #include "ops/split_streams.h"
-#include "ops/volumes.h"
 
 namespace torch_conv {
 
 namespace {
-
-int64_t floor_div(int64_t a, int64_t b) { return a >= 0 ? a / b : -ceil_div(-a, b); }
 
 // An image in shards along a dimension.
 struct Whole {
@@ -53,36 +50,13 @@ Whole whole_of(const char* op, const std::vector<Tensor>& shards, int64_t dim) {
   return w;
 }
 
-// A tensor of the whole image's sizes that nothing may read: what a probe is called on.
-Tensor without_memory(const Whole& w) {
-  Sizes sizes = sizes_of(w.shards[0]);
+// A tensor like shard i of the whole image's sizes, which nothing may read: what a probe is called on.
+Tensor without_memory(const Whole& w, size_t i) {
+  const Tensor& like = w.shards[i];
+  Sizes sizes = sizes_of(like);
   sizes[w.dim] = w.size();
-  // A stride for every dimension, so that leading ones merge as they do in the shards.
-  return torch::stable::from_blob(w.shards[0].data_ptr(), sizes, strides_of(w.shards[0]), w.shards[0].device(),
-                                  w.shards[0].scalar_type());
-}
-
-// Outputs that belong to the rows in front of `row`: an output belongs to one row, that of its middle.
-int64_t outputs_before(int64_t row, const AxisReach& r, int64_t n) {
-  if (row <= 0) return 0;
-  if (row >= n) return r.out;
-  return std::clamp<int64_t>(ceil_div(std::max<int64_t>(row - r.middle, 0), r.stride), 0, r.out);
-}
-
-bool repeats(Border b) { return b == Border::reflect || b == Border::symmetric || b == Border::replicate; }
-
-// The rows of the image that some outputs' windows need. Beyond its ends too for circular borders, which go on there;
-// for those that repeat rows, with the rows that they repeat.
-Range rows_read(Range outputs, const AxisReach& r, int64_t n, Border border) {
-  const int64_t begin = outputs.begin * r.stride - r.pad;
-  const int64_t end = (outputs.end - 1) * r.stride - r.pad + r.length;
-  if (border == Border::circular) return {begin, end};
-  Range rows{std::clamp<int64_t>(begin, 0, n - 1), std::clamp<int64_t>(end, 1, n)};
-  if (!repeats(border)) return rows;
-  const int64_t above = std::max<int64_t>(0, -begin), below = std::max<int64_t>(0, end - n);
-  if (above > 0) rows.end = std::max(rows.end, std::min(n, above + 1));
-  if (below > 0) rows.begin = std::min(rows.begin, std::max<int64_t>(0, n - 1 - below));
-  return std::max(above, below) < n ? rows : Range{0, n};
+  // A stride for every dimension, so that leading ones merge as they do in the shard.
+  return torch::stable::from_blob(like.data_ptr(), sizes, strides_of(like), like.device(), like.scalar_type());
 }
 
 // Outputs at a seam, and the rows that they read: one range, or two that are no neighbours.
@@ -109,7 +83,7 @@ class Spatial {
   std::vector<Tensor> run(const Sizes& wanted) {
     std::vector<Job> jobs;
     for (int64_t i : wanted) jobs.push_back(job_of(size_t(i)));
-    SplitStreams streams(whole_.shards);
+    SplitStreams streams(whole_.shards, jobs.size() > 1);
     for (size_t i = 0; i < jobs.size(); ++i)
       if (!jobs[i].done) filter_interior(jobs[i], std::span(jobs).subspan(i), streams);
     std::vector<Strip> strips;  // they live until all streams have what they need
@@ -173,7 +147,8 @@ class Spatial {
     if (!call_reach_.direct || !own.is_cuda() || from_end_ != 2 || begin > rows.begin) return;
     const auto holds = [&](int64_t row, int64_t count) -> const Tensor* {
       const Tensor& t = whole_.shards[whole_.holder((row % n_ + n_) % n_)];
-      return t.size(whole_.dim) >= count && can_read(own, t) ? &t : nullptr;
+      const bool plain = t.size(whole_.dim) >= count && merge_leading(t, Dtype::f32, axes_);
+      return plain && can_read(own, t) ? &t : nullptr;
     };
     const bool above = begin < rows.begin && (rows.begin > 0 || circular());
     const bool below = end > rows.end && (rows.end < n_ || circular());
@@ -245,7 +220,7 @@ class Spatial {
       call_(own, nullptr);
       if (job.done) return;
     }
-    // The rows in front of the first window would only make a placement that rooms do not expect.
+    // Without the rows in front of the first window: they would make a negative pad, which only general kernels take.
     const int64_t begin = std::max(rows.begin, rows_read(job.interior, reach_, n_, call_reach_.border).begin);
     filter_rows(job, narrow(own, whole_.dim, begin - rows.begin, rows.end - begin),
                 begin - first_row(job.interior.begin), job.interior);
@@ -275,6 +250,7 @@ class Spatial {
       const int64_t dim = strip.tensor.dim() - from_end_, count = strip.outputs.size();
       copy_rows(job.result, strip.outputs.begin - job.outputs.begin, strip.tensor, reach_.pad - strip.pad, count, dim);
     }
+    streams.keep(*job.own);
   }
 
   // `tensor` holds all rows that the outputs read; the first one's window starts `pad` before it.
@@ -314,13 +290,15 @@ std::vector<Tensor> run_split(const char* op, int axes, const std::vector<Tensor
     for (int64_t i : indices)
       check(i >= 0 && i < int64_t(shards.size()), op, "wanted must name shards 0 to ", shards.size() - 1, ", got ", i);
   }
-  for (Tensor& t : whole.shards)  // the leading dimensions must merge, as those of `without_memory` then do
-    if (!merge_leading(t, dtype_of(op, "shards", t.scalar_type()), std::min<int>(axes, int(t.dim()))))
+  for (int64_t i : indices) {  // the leading dimensions must merge, as those of `without_memory` then do
+    Tensor& t = whole.shards[i];
+    if (dtype_or_none(t.scalar_type()) && t.dim() >= axes && !merge_leading(t, Dtype::f32, axes))
       t = torch::stable::contiguous(t);
+  }
   Reach reach;
   {
     const Probe probe(reach);
-    call(without_memory(whole), nullptr);
+    call(without_memory(whole, indices.empty() ? 0 : indices[0]), nullptr);
   }
   if (whole.from_end() <= axes) return Spatial(op, axes, whole, reach, call).run(indices);
   std::vector<Tensor> results;

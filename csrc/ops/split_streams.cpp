@@ -1,7 +1,6 @@
 #include "ops/split_streams.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 
 namespace torch_conv {
@@ -37,19 +36,20 @@ std::optional<Rows> rows_of(const Tensor& t, int64_t dim) {
     else if (step != rows.pitch * rows.count) return std::nullopt;
     rows.count *= size[rows.order[i]];
   }
+  if (rows.count > 1 && rows.pitch < size[dim] * rows.row) return std::nullopt;  // an expanded tensor's
   return rows;
 }
 
 }  // namespace
 
-SplitStreams::SplitStreams(const std::vector<Tensor>& shards) {
+SplitStreams::SplitStreams(const std::vector<Tensor>& shards, bool several) {
   if (!shards[0].is_cuda() || explain_mode()) return;
   for (const Tensor& t : shards) {
     const int index = t.get_device_index();
     const auto known = [&](const Device& d) { return d.index == index; };
     if (std::none_of(devices_.begin(), devices_.end(), known)) devices_.push_back({.index = index});
   }
-  if (devices_.size() < 2) devices_.clear();
+  if (devices_.size() < 2 && !several) devices_.clear();
   for (Device& d : devices_) {
     d.stream = current_stream(d.index);
     d.made = cuda_rooms()->record(d.index, d.stream);
@@ -86,11 +86,31 @@ void SplitStreams::end(const Tensor& own) {
   cuda_rooms()->wait(d.index, d.stream, d.done);
 }
 
+void SplitStreams::keep(const Tensor& own) {
+  if (devices_.empty()) return;
+  const Device& d = device_of(own);
+  cuda_rooms()->wait(d.index, d.side, cuda_rooms()->record(d.index, d.stream));
+}
+
+SplitStreams::~SplitStreams() {
+  try {
+    for (Device& d : devices_) {
+      if (!d.side) continue;
+      d.done = cuda_rooms()->record(d.index, d.side);
+      cuda_rooms()->wait(d.index, d.stream, d.done);
+    }
+    finish();
+  } catch (const std::exception&) {
+    // The device itself has failed: nobody will see what it computes.
+  }
+}
+
 void SplitStreams::finish() {
   for (const Device& d : devices_)
     for (const Device& lender : devices_)
       if (std::find(d.read.begin(), d.read.end(), lender.index) != d.read.end())
         cuda_rooms()->wait(lender.index, lender.stream, d.done);
+  devices_.clear();
 }
 
 CurrentStream::CurrentStream(const Tensor& on, void* stream) {
@@ -119,8 +139,7 @@ void copy_rows(const Tensor& to, int64_t at, const Tensor& from, int64_t first, 
 
 bool can_read(const Tensor& reader, const Tensor& other) {
   if (!reader.is_cuda()) return false;
-  const char* staged = std::getenv("TORCH_CONV_NO_PEER");
-  if (staged && std::strcmp(staged, "1") == 0) return false;
+  if (std::strcmp(environment("TORCH_CONV_NO_PEER"), "1") == 0) return false;
   const int here = reader.get_device_index(), there = other.get_device_index();
   return here == there || cuda_rooms()->can_read(here, there, other.data_ptr());
 }

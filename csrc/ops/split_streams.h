@@ -5,7 +5,7 @@
 //   device 1   current stream   ... made | interior ................. | done, and what comes next may overwrite
 //              side stream               | seam (reads device 0) |        the shard: device 0 has read it
 //
-// On the CPU, and with all shards on one device, everything goes one after the other.
+// On the CPU everything goes one after the other.
 #pragma once
 
 #include <algorithm>
@@ -18,13 +18,20 @@ namespace torch_conv {
 class SplitStreams {
  public:
   // Marks what the devices' current streams have queued: what the shards are made of.
-  explicit SplitStreams(const std::vector<Tensor>& shards);
+  // `several`: more than one result is made. Only then, or where the shards lie on several devices, it is worth it to
+  // have streams beside the current ones.
+  SplitStreams(const std::vector<Tensor>& shards, bool several);
+  ~SplitStreams();  // after an exception: the streams meet again, whatever was queued
+  SplitStreams(const SplitStreams&) = delete;
+  SplitStreams& operator=(const SplitStreams&) = delete;
 
   // The stream for work on the device of `own` that reads `others` (or null): it waits until they are made. `fresh`:
   // and for what the current stream has queued since this object was made.
   void* begin(const Tensor& own, const std::vector<const Tensor*>& others, bool fresh);
   // The device's current stream goes on after that work.
   void end(const Tensor& own);
+  // What was allocated for that work is still read by the current stream: it goes on after that.
+  void keep(const Tensor& own);
   // The current streams of the others go on after their shards have been read.
   void finish();
 
@@ -39,7 +46,7 @@ class SplitStreams {
   };
   Device& device_of(const Tensor& t);
 
-  std::vector<Device> devices_;  // none where there is one at most
+  std::vector<Device> devices_;  // none where one stream does all
 };
 
 // While it lives, torch's current stream of a device is another one, so that memory is allocated for that stream.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
@@ -12,66 +13,90 @@ from torch import Tensor
 from torch.distributed.device_mesh import DeviceMesh
 
 from torch_conv.distributed._layout import Run, runs_of
-from torch_conv.distributed._verify import Check, rank_grid
+from torch_conv.distributed._place import Place, place_of
+from torch_conv.distributed._verify import Check
 from torch_conv.reference._extend import border_name
 
 _EXTENDING = ("constant", "replicate", "reflect", "symmetric", "circular")
 
 
-def fetch(local: Tensor, dim: int, wants: list[list[Run]], mesh: DeviceMesh, mesh_dim: int) -> list[Tensor | None]:
-    """What this rank wants, run by run: rows in ascending order, one row where step is 0, None for the border's value.
+class Exchange:
+    """Who sends which rows to whom along a mesh dimension; the same for every tensor that is cut alike.
 
-    `wants` holds the runs of every rank along the mesh dimension, so that each knows what to send. Rows of its own are
-    views. Two ranks exchange their runs in the order of the receiver's list.
+    `wants` holds the runs of every rank along the mesh dimension, so that each knows what to send. Two ranks exchange
+    their runs in the order of the receiver's list.
     """
-    group = mesh.get_group(mesh_dim)
-    place: list[Any] = list(mesh.get_coordinate() or [])
-    me, place[mesh_dim] = place[mesh_dim], slice(None)
-    ranks = rank_grid(mesh)[tuple(place)].tolist()
-    _open(group, local.device)
-    parts: list[Tensor | None] = []
-    messages: list[dist.P2POp] = []
-    landed: list[tuple[Tensor, Tensor]] = []
-    for run in wants[me]:
-        rows = run.count if run.step else 1
-        if run.owner == me:
-            parts.append(local.narrow(dim, run.first, rows))
-        elif run.owner < 0:
-            parts.append(None)
-        else:
-            shape = list(local.shape)
-            shape[dim] = rows
-            part = local.new_empty(shape)
-            if part.numel():
-                messages.append(dist.P2POp(dist.irecv, _bytes(part), ranks[run.owner], group))
-            layout = _memory_format(local)
-            if layout is not torch.contiguous_format:
-                landed.append((part.to(memory_format=layout), part))  # filled once the message is there
-                part = landed[-1][0]
-            parts.append(part)
-    for peer, runs in enumerate(wants):
-        for run in runs if peer != me else []:
-            if run.owner == me:
-                part = local.narrow(dim, run.first, run.count if run.step else 1).contiguous()
+
+    def __init__(self, wants: list[list[Run]], place: Place, mesh_dim: int) -> None:
+        me, peers = place.at[mesh_dim], place.peers(mesh_dim)
+        self.place, self.mesh_dim = place, mesh_dim
+        self.runs = wants[me]
+        # (peer in the group, or its own or -1 for nobody's, first row, rows)
+        self._takes = [(run.owner, peers[run.owner], run.first, run.count if run.step else 1) for run in self.runs]
+        self._gives = [
+            (peers[peer], run.first, run.count if run.step else 1)
+            for peer, runs in enumerate(wants)
+            for run in runs
+            if peer != me and run.owner == me
+        ]
+        self._me = me
+
+    def fetch(self, local: Tensor, dim: int) -> list[Tensor | None]:
+        """What this rank wants, run by run: rows in ascending order, one row where step is 0, None for the border's
+        value. Rows of its own are views."""
+        group = self.place.group(self.mesh_dim)
+        if local.device.type != "cpu":
+            _open(group, local.device)
+        parts: list[Tensor | None] = []
+        messages: list[dist.P2POp] = []
+        landed: list[tuple[Tensor, Tensor]] = []
+        for owner, peer, first, rows in self._takes:
+            if owner == self._me:
+                parts.append(local if rows == local.shape[dim] else local.narrow(dim, first, rows))
+            elif owner < 0:
+                parts.append(None)
+            else:
+                shape = list(local.shape)
+                shape[dim] = rows
+                part = local.new_empty(shape)
                 if part.numel():
-                    messages.append(dist.P2POp(dist.isend, _bytes(part), ranks[peer], group))
-    if messages:
-        for work in dist.batch_isend_irecv(messages):
-            work.wait()
-    for target, source in landed:
-        target.copy_(source)
-    return parts
+                    messages.append(dist.P2POp(dist.irecv, _sendable(part), group=group, group_peer=peer))
+                layout = _memory_format(local)
+                if layout is not torch.contiguous_format:
+                    landed.append((part.to(memory_format=layout), part))  # filled once the message is there
+                    part = landed[-1][0]
+                parts.append(part)
+        for peer, first, rows in self._gives:
+            part = local.narrow(dim, first, rows).contiguous()
+            if part.numel():
+                messages.append(dist.P2POp(dist.isend, _sendable(part), group=group, group_peer=peer))
+        if messages:
+            for work in dist.batch_isend_irecv(messages):
+                work.wait()
+        for target, source in landed:
+            target.copy_(source)
+        return parts
 
 
-def _bytes(t: Tensor) -> Tensor:
-    """A dense tensor as bytes: NCCL knows no 16-bit integers."""
-    return t.view(-1).view(torch.uint8)
+def fetch(
+    local: Tensor, dim: int, place: Place, mesh_dim: int, key: Any, wants: Callable[[], list[list[Run]]]
+) -> tuple[list[Run], list[Tensor | None]]:
+    """This rank's runs, and what Exchange.fetch gives for them; what `wants` returns is kept under `key`."""
+    exchange: Exchange = place.find((Exchange, mesh_dim, key), lambda: Exchange(wants(), place, mesh_dim))
+    return exchange.runs, exchange.fetch(local, dim)
+
+
+def _sendable(t: Tensor) -> Tensor:
+    """A dense tensor, as bytes where NCCL may not know its dtype: it knows no 16-bit integers."""
+    return t if t.dtype in (torch.float32, torch.uint8) else t.view(-1).view(torch.uint8)
 
 
 def _memory_format(t: Tensor) -> torch.memory_format:
-    if t.dim() == 4 and t.is_contiguous(memory_format=torch.channels_last) and not t.is_contiguous():
+    if t.is_contiguous():
+        return torch.contiguous_format
+    if t.dim() == 4 and t.is_contiguous(memory_format=torch.channels_last):
         return torch.channels_last
-    if t.dim() == 5 and t.is_contiguous(memory_format=torch.channels_last_3d) and not t.is_contiguous():
+    if t.dim() == 5 and t.is_contiguous(memory_format=torch.channels_last_3d):
         return torch.channels_last_3d
     return torch.contiguous_format
 
@@ -81,7 +106,7 @@ _opened: weakref.WeakSet[dist.ProcessGroup] = weakref.WeakSet()
 
 def _open(group: dist.ProcessGroup, device: torch.device) -> None:
     """NCCL wants every rank at a group's first operation, but not every rank may have something to send."""
-    if device.type != "cpu" and group not in _opened:
+    if group not in _opened:
         dist.all_reduce(torch.zeros(1, device=device), group=group)
         _opened.add(group)
 
@@ -146,7 +171,8 @@ def halo_exchange(
         `F.pad(whole, (before, after), border_type)` along `dim`, of which each rank keeps its part.
     """
     name = "halo_exchange"
-    check = Check(name, mesh)
+    place = place_of(name, mesh)
+    check = Check(name, place)
     try:
         if not isinstance(local, Tensor):
             raise TypeError(f"{name}: local must be of type Tensor, got {type(local).__name__}")
@@ -166,7 +192,8 @@ def halo_exchange(
             known = ", ".join(f"'{b}'" for b in _EXTENDING)
             raise ValueError(f"{name}: border_type must be one of {known}, got '{border_type}'")
         others = [*local.shape[:dim], *local.shape[dim + 1 :]]
-        check.describe(others, dims, local.dtype, local.device.type, dim, before, after, border, float(value))
+        arguments = {"dim": dim, "before": before, "after": after, "border_type": border, "value": float(value)}
+        check.describe(arguments, (*others, local.dtype, local.device.type))
     except Exception:
         check.refuse()
         raise
@@ -176,10 +203,13 @@ def halo_exchange(
         bounds.append(bounds[-1] + rows)
     if bounds[-1] == 0 and border != "constant" and before + after > 0:
         raise ValueError(f"{name}: local must have rows on some rank, for border_type '{border_type}' to extend")
-    wants = [runs_of(low - before, high + after, bounds, border) for low, high in pairwise(bounds)]
+    key = (tuple(bounds), before, after, border)
     bits = local.detach().view(torch.int16) if local.dtype == torch.uint16 else local.detach()
-    parts = fetch(bits, dim, wants, mesh, 0)
+    runs, parts = fetch(
+        bits, dim, place, 0, key,
+        lambda: [runs_of(low - before, high + after, bounds, border) for low, high in pairwise(bounds)],
+    )  # fmt: skip
     if local.dtype == torch.uint16:
         value = float(torch.tensor(int(value), dtype=torch.int64).to(torch.uint16).view(torch.int16))
-    whole = assembled(bits, dim, wants[mesh.get_local_rank()], parts, value)
+    whole = assembled(bits, dim, runs, parts, value)
     return (whole.clone() if whole.data_ptr() == local.data_ptr() else whole).view(local.dtype)

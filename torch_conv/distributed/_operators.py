@@ -10,8 +10,10 @@ exchange along the other one brings the corners along; what was computed too muc
 
 from __future__ import annotations
 
+import functools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -19,10 +21,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch._ops import OpOverload, OpOverloadPacket
-from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.tensor import DTensor
 
-from torch_conv.distributed._exchange import assembled, fetch, together
-from torch_conv.distributed._layout import Piece, Reach, piece_for, runs_of
+from torch_conv.distributed._exchange import Exchange, assembled, fetch, together
+from torch_conv.distributed._layout import Piece, Reach, Run, piece_for, runs_of
+from torch_conv.distributed._place import Place, Unknown, key_of
 from torch_conv.distributed._sharded import Axis, Dim, Sharded
 from torch_conv.distributed._verify import Check, RankError
 from torch_conv.functional.conv import pads_of
@@ -36,10 +39,17 @@ Given = dict[str, Any]
 class Call:
     """One call of a function: what its operators share."""
 
-    def __init__(self, name: str, mesh: DeviceMesh) -> None:
-        self.name, self.mesh = name, mesh
-        self.check = Check(name, mesh)
+    def __init__(self, name: str, place: Place) -> None:
+        self.name, self.place = name, place
+        self.check = Check(name, place)
         self.error: RankError | None = None
+
+    def describe(self, image: DTensor, local: Tensor, arguments: Given) -> None:
+        """What the ranks compare, and what is this rank's own."""
+        shared = (image.shape, image.dtype, image.placements, local.device.type)
+        self.check.describe(
+            arguments, shared, (local.shape, local.stride(), local.device, torch.get_default_dtype()), local.device
+        )
 
     def agree(self, device: torch.device) -> None:
         """Before anything is exchanged; what can be refused has been checked."""
@@ -53,8 +63,8 @@ class Call:
 
     def run(self, func: Any, args: tuple[Any, ...], kwargs: Given) -> Sharded:
         if isinstance(func, (OpOverload, OpOverloadPacket)):
-            op = func.default if isinstance(func, OpOverloadPacket) else func
-            return self._operator(op, _given([a.name for a in op._schema.arguments], args, kwargs))
+            about = _about(func)
+            return self._operator(about, _given(about.names, args, kwargs))
         if func in _BY_TORCH:
             names = ["input", "weight", "bias", "stride", "padding", "dilation", "groups"]
             return self._torch_conv(_BY_TORCH[func], func, _given(names, args, kwargs))
@@ -62,19 +72,22 @@ class Call:
             return self._pad(**_given(["input", "pad", "mode", "value"], args, kwargs))
         raise TypeError(f"{self.name}: {getattr(func, '__name__', func)} does not take a DTensor here")
 
-    def _operator(self, op: OpOverload, given: Given) -> Sharded:
-        name = op._schema.name.split("::")[1]
-        axes = int(_AXES.search(name)[1])  # type: ignore[index]
-        split = getattr(getattr(torch.ops.torch_conv, name + "_split"), op._overloadname)
-
-        def run_split(parts: list[Tensor], rest: Given, dim: int, wanted: list[int]) -> list[Tensor]:
-            return split(parts, **rest, dim=dim, wanted=wanted)
-
+    def _operator(self, about: Operator, given: Given) -> Sharded:
         image = given["input"]
         if not isinstance(image, Sharded):
             raise TypeError(f"{self.name}: input must be of type DTensor, got {type(image).__name__}")
-        reaches = _probe(op, given, image, axes)
-        return self._compute(op, run_split, given, axes, given.get("weight"), reaches)
+        rest = {key: value for key, value in given.items() if key != "input"}
+        weight = rest.get("weight")
+        try:
+            arguments = [(name, key_of(value)) for name, value in rest.items()]
+            key = (about.op, image.dims, image.dtype, image.device, *arguments)
+        except Unknown:
+            plan = self._plan(image, about.axes, _probe(about.op, given, image, about.axes), weight)
+        else:
+            plan = self.place.find(
+                key, lambda: self._plan(image, about.axes, _probe(about.op, given, image, about.axes), weight)
+            )
+        return self._compute(about.op, about.split, given, plan)
 
     def _torch_conv(self, axes: int, conv: Callable[..., Tensor], given: Given) -> Sharded:
         """What is handed to torch, with the rows put together."""
@@ -93,34 +106,43 @@ class Call:
             length = (weight.size(i + 2) - 1) * per_axis["dilation"][i] + 1
             dim = i - axes
             reaches[dim] = Reach(pads[2 * i + 1], length, per_axis["stride"][i], 0, checked[dim], False)
-        return self._compute(conv, None, given, axes, weight, reaches)
+        return self._compute(conv, None, given, self._plan(image, axes, reaches, weight))
 
-    def _compute(
-        self,
-        op: Callable[..., Tensor],
-        split: Callable[..., list[Tensor]] | None,
-        given: Given,
-        axes: int,
-        weight: Tensor | None,
-        reaches: dict[int, Reach],
-    ) -> Sharded:
-        """The operator on this rank's part; `weight` where it is a convolution, which has channels of its own."""
-        image = given["input"]
-        rest = {key: value for key, value in given.items() if key != "input"}
-        rest = _cut_windows(image, rest, axes) if weight is None else _cut_groups(self.name, image, rest, axes)
+    def _plan(self, image: Sharded, axes: int, reaches: dict[int, Reach], weight: Tensor | None) -> Plan:
+        """`weight` where the operator is a convolution, which has channels of its own."""
         halos = [dim for dim in reaches if image.cut(dim) and not reaches[dim].is_trivial(image.shape[dim])]
         if any(len([axis for axis in image.dims[dim] if axis.size != 1]) > 1 for dim in halos):
             raise ValueError(f"{self.name}: a window must not reach along merged dimensions of a DTensor")
+        return Plan(axes, reaches, weight, [self._halo(image, dim, reaches[dim]) for dim in sorted(halos)])
+
+    def _halo(self, image: Sharded, dim: int, reach: Reach) -> Halo:
+        axis = image.cut(dim)
+        assert axis is not None
+        outs = axis.of_size(reach.out).bounds
+        pieces = [
+            piece_for(outs[i], outs[i + 1], axis.size, reach, axis.bounds[i : i + 2])  # type: ignore[arg-type]
+            for i in range(len(outs) - 1)
+        ]
+        wants = [[run for low, high in p.rows for run in runs_of(low, high, list(axis.bounds))] for p in pieces]
+        return Halo(dim, pieces[axis.mine], Exchange(wants, self.place, axis.mesh_dim))
+
+    def _compute(
+        self, op: Callable[..., Tensor], split: Callable[..., list[Tensor]] | None, given: Given, plan: Plan
+    ) -> Sharded:
+        """The operator on this rank's part."""
+        rest = dict(given)
+        image = rest.pop("input")
+        rest = plan.cut_windows(image, rest) if plan.weight is None else _cut_groups(self.name, image, rest, plan.axes)
         self.agree(image.device)
 
-        result = self._outputs(op, split, image, rest, {dim: reaches[dim] for dim in sorted(halos)})
-        shape = _on_meta(op, given, image) if result is None else list(result.shape)
-        dims = _result_dims(image, shape, axes, weight, reaches)
-        sharded = Sharded(image.local if result is None else result, dims, self)
-        if result is None:
+        result = self._outputs(op, split, image, rest, plan.halos)
+        if result is not None:
+            sharded = Sharded(result, plan.result_dims(image, result.shape), self)
+        else:
+            sharded = Sharded(image.local, plan.result_dims(image, _on_meta(op, given, image)), self)
             dtype = _on_meta(op, given, image, of="dtype")
             sharded.local = torch.empty(sharded.local_shape, dtype=dtype, device=image.device)
-        return sharded if weight is None else self._by_chunks(sharded)
+        return sharded if plan.weight is None else self._by_chunks(sharded)
 
     def _outputs(
         self,
@@ -128,13 +150,14 @@ class Call:
         split: Callable[..., list[Tensor]] | None,
         image: Sharded,
         rest: Given,
-        halos: dict[int, Reach],
+        halos: list[Halo],
     ) -> Tensor | None:
         """This rank's part of the result, or None where that has no elements."""
         local, extra = image.local, []
         parts: list[Tensor] = []
-        for i, dim in reversed(list(enumerate(halos))):
-            piece, parts = self._fetch(local, image, dim, halos[dim])
+        for i, halo in reversed(list(enumerate(halos))):
+            dim, piece = halo.dim, halo.piece
+            parts = [part for part in halo.exchange.fetch(local, dim % local.dim()) if part is not None]
             if i == 0 and split and parts:
                 parts, wanted = _cut_parts(parts, dim, piece)
                 extra.append((dim, piece.cut_skip, piece.count))
@@ -145,26 +168,15 @@ class Call:
         if not all(count for _, _, count in extra) or not any(part.numel() for part in parts or [local]):
             return None
         if not parts:
-            result = op(**{"input": local, **rest})
+            result = op(local, **rest)
         else:
             assert split is not None
-            result = together(split(parts, rest, dim, wanted), dim)
+            result = together(split(parts, **rest, dim=dim, wanted=wanted), dim)
+        cut = False
         for dim, first, count in extra:
-            result = result.narrow(dim, first, count)
-        return _dense(result) if extra else result
-
-    def _fetch(self, local: Tensor, image: Sharded, dim: int, reach: Reach) -> tuple[Piece, list[Tensor]]:
-        """This rank's piece of an axis, part by part; its rows in `local` may have been extended along another."""
-        axis = image.cut(dim)
-        assert axis is not None
-        outs = axis.of_size(reach.out).bounds
-        pieces = [
-            piece_for(outs[i], outs[i + 1], axis.size, reach, axis.bounds[i : i + 2])  # type: ignore[arg-type]
-            for i in range(len(outs) - 1)
-        ]
-        wants = [[run for low, high in p.rows for run in runs_of(low, high, list(axis.bounds))] for p in pieces]
-        parts = fetch(local, dim % local.dim(), wants, self.mesh, axis.mesh_dim)
-        return pieces[axis.mine], [part for part in parts if part is not None]
+            if result.shape[dim] != count:
+                result, cut = result.narrow(dim, first, count), True
+        return _dense(result) if cut else result
 
     def _by_chunks(self, image: Sharded) -> Sharded:
         """Channels that a convolution made of cut ones, divided over the ranks as torch.chunk divides."""
@@ -173,10 +185,11 @@ class Call:
             for axis in dim:
                 wanted = axis.of_size(axis.size)
                 if axis.is_cut and wanted.bounds != axis.bounds:
-                    bounds = wanted.bounds
-                    wants = [runs_of(low, high, list(axis.bounds)) for low, high in _pairs(bounds)]
-                    parts = fetch(local, i, wants, self.mesh, axis.mesh_dim)
-                    local = assembled(local, i, wants[axis.mine], parts, 0.0)
+                    runs, parts = fetch(
+                        local, i, self.place, axis.mesh_dim, (axis.bounds, wanted.bounds),
+                        lambda axis=axis, wanted=wanted: _wants(axis, wanted),  # type: ignore[misc]
+                    )  # fmt: skip
+                    local = assembled(local, i, runs, parts, 0.0)
                     dims[i] = (wanted,)
         return Sharded(local, dims, self)
 
@@ -193,19 +206,73 @@ class Call:
                 dims[dim] = (_axis_of(image.dims[dim]).of_size(shape[dim]),)
                 continue
             padded, rest[2 * i : 2 * i + 2] = axis.of_size(shape[dim]), [0, 0]
-            wants = [
-                runs_of(low - before, high - before, list(axis.bounds), mode) for low, high in _pairs(padded.bounds)
-            ]
-            parts = fetch(local, dim, wants, self.mesh, axis.mesh_dim)
-            local, dims[dim] = assembled(local, dim, wants[axis.mine], parts, value or 0.0), (padded,)
+            runs, parts = fetch(
+                local, dim, self.place, axis.mesh_dim, (axis.bounds, padded.bounds, before, mode),
+                lambda axis=axis, padded=padded, before=before: _wants(axis, padded, before, mode),  # type: ignore[misc]
+            )  # fmt: skip
+            local, dims[dim] = assembled(local, dim, runs, parts, value or 0.0), (padded,)
         if any(rest) and local.numel():
             local = F.pad(local, rest, mode, value)
         padded_image = Sharded(local, dims, self)
         return Sharded(local.reshape(padded_image.local_shape), dims, self)
 
 
-def _pairs(bounds: tuple[int, ...]) -> list[tuple[int, int]]:
-    return list(pairwise(bounds))
+@dataclass(frozen=True)
+class Halo:
+    """How this rank comes by its piece along a dimension."""
+
+    dim: int
+    piece: Piece
+    exchange: Exchange
+
+
+class Plan:
+    """What calls of an operator share if they have the same arguments and images that are cut alike."""
+
+    def __init__(self, axes: int, reaches: dict[int, Reach], weight: Tensor | None, halos: list[Halo]) -> None:
+        self.axes, self.reaches, self.halos = axes, reaches, halos
+        self.weight = weight.shape if weight is not None else None
+        self._indices: dict[int, Tensor] | None = None
+        self._dims: dict[torch.Size, tuple[Dim, ...]] = {}
+
+    def cut_windows(self, image: Sharded, rest: Given) -> Given:
+        """Windows per sample and per channel, cut as the image is."""
+        if self._indices is None:
+            batch, channels = image.dim() - self.axes - 2, image.dim() - self.axes - 1
+            indices = {i: image.indices(dim) for i, dim in ((0, batch), (1, channels)) if dim >= 0}
+            self._indices = {i: at for i, at in indices.items() if at is not None}
+        return _cut_windows(self._indices, rest, self.axes) if self._indices else rest
+
+    def result_dims(self, image: Sharded, shape: Sequence[int]) -> tuple[Dim, ...]:
+        shape = torch.Size(shape)
+        dims = self._dims.get(shape)
+        if dims is None:
+            dims = self._dims[shape] = tuple(_result_dims(image, shape, self.axes, self.weight, self.reaches))
+        return dims
+
+
+@dataclass(frozen=True)
+class Operator:
+    """An operator, its sibling for shards, its arguments' names and over how many axes its windows reach."""
+
+    op: OpOverload
+    split: OpOverload
+    names: list[str]
+    axes: int
+
+
+@functools.lru_cache(maxsize=128)
+def _about(func: OpOverload | OpOverloadPacket) -> Operator:
+    op = func.default if isinstance(func, OpOverloadPacket) else func
+    name = op._schema.name.split("::")[1]
+    split = getattr(getattr(torch.ops.torch_conv, name + "_split"), op._overloadname)
+    return Operator(op, split, [a.name for a in op._schema.arguments], int(_AXES.search(name)[1]))  # type: ignore[index]
+
+
+def _wants(axis: Axis, wanted: Axis, before: int = 0, border: str = "constant") -> list[list[Run]]:
+    """What every rank wants of an axis to hold another one, which starts `before` rows before it."""
+    bounds = list(axis.bounds)
+    return [runs_of(low - before, high - before, bounds, border) for low, high in pairwise(wanted.bounds)]
 
 
 def _given(names: list[str], args: tuple[Any, ...], kwargs: Given) -> Given:
@@ -243,13 +310,7 @@ def _on_meta(op: Callable[..., Tensor], given: Given, image: Sharded, of: str = 
     return list(result.shape) if of == "shape" else result.dtype
 
 
-def _cut_windows(image: Sharded, rest: Given, axes: int) -> Given:
-    """Windows per sample and per channel, cut as the image is."""
-    batch, channels = image.dim() - axes - 2, image.dim() - axes - 1
-    indices = {i: image.indices(dim) for i, dim in ((0, batch), (1, channels)) if dim >= 0}
-    if all(at is None for at in indices.values()):
-        return rest
-
+def _cut_windows(indices: dict[int, Tensor], rest: Given, axes: int) -> Given:
     def cut(window: Tensor, window_axes: int) -> Tensor:
         for i in range(window.dim() - window_axes):
             at = indices.get(i)
@@ -305,7 +366,7 @@ def _cut_parts(parts: list[Tensor], dim: int, piece: Piece) -> tuple[list[Tensor
 
 
 def _result_dims(
-    image: Sharded, shape: list[int], axes: int, weight: Tensor | None, reaches: dict[int, Reach]
+    image: Sharded, shape: Sequence[int], axes: int, weight: torch.Size | None, reaches: dict[int, Reach]
 ) -> list[Dim]:
     """The axes of a result of this shape, the local one or the whole's: the image's, of the sizes they have now.
 
@@ -317,11 +378,11 @@ def _result_dims(
     if weight is not None:
         channels, axis = image.dims[lead - 1], image.cut(lead - 1)
         if axis is None:
-            dims[-1] = (_axis_of(channels).of_size(weight.size(0)),)
+            dims[-1] = (_axis_of(channels).of_size(weight[0]),)
         else:
-            groups = axis.size // weight.size(1)
-            bounds = tuple(b // weight.size(1) * (weight.size(0) // groups) for b in axis.bounds)
-            dims[-1] = (Axis(weight.size(0), axis.mesh_dim, bounds, axis.mine),)
+            groups = axis.size // weight[1]
+            bounds = tuple(b // weight[1] * (weight[0] // groups) for b in axis.bounds)
+            dims[-1] = (Axis(weight[0], axis.mesh_dim, bounds, axis.mine),)
     dims += [(Axis(n),) for n in shape[lead : len(shape) - spatial]]
     for dim in range(-spatial, 0):
         reach = reaches.get(dim)

@@ -1,0 +1,148 @@
+"""The operators on shards as torch sees them: fakes, refusals, and calls in which something goes wrong."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+import torch_conv
+
+OPS = torch.ops.torch_conv
+
+
+def image(*shape, device="cpu"):
+    return torch.rand(shape, generator=torch.Generator().manual_seed(0)).to(device)
+
+
+def inner(x):
+    return x.contiguous(memory_format=torch.channels_last)
+
+
+def in_three(x, dim=-2):
+    return list(torch.tensor_split(x, 3, dim))
+
+
+FAKED = {
+    "rows": (OPS.filter2d_split, lambda x: in_three(x), (image(3, 3),), {"stride": 2}),
+    "rows of the result left out": (OPS.filter2d_split, lambda x: in_three(x), (image(4, 3),), {"wanted": [2, 0]}),
+    "valid": (OPS.filter2d_split, lambda x: in_three(x), (image(5, 3), "reflect", False, "valid"), {"stride": [3, 1]}),
+    "layouts of their own": (OPS.filter2d_split, lambda x: [x, inner(x)], (image(3, 3),), {}),
+    "an empty first shard": (OPS.filter2d_split, lambda x: [x[:, :, :0], inner(x)], (image(3, 3),), {}),
+    "several outputs": (OPS.gradient2d_split, lambda x: in_three(inner(x)), (), {}),
+    "samples": (OPS.filter2d_split, lambda x: [x[:1], x[1:]], (image(2, 1, 3, 3),), {"dim": 0}),
+    "groups": (OPS.conv2d_split, lambda x: [x[:, :2], x[:, 2:]], (image(8, 1, 3, 3),), {"groups": 4, "dim": 1}),
+}
+
+
+@pytest.mark.parametrize("case", FAKED)
+def test_fakes_know_shapes_and_strides(case):
+    op, shards_of, args, kwargs = FAKED[case]
+    shards = shards_of(image(2, 4, 12, 10))
+    real = op(shards, *args, **kwargs)
+    with FakeTensorMode(allow_non_fake_inputs=True) as mode:
+        fake = op([mode.from_tensor(t) for t in shards], *args, **kwargs)
+    assert [(t.shape, t.stride(), t.dtype) for t in fake] == [(t.shape, t.stride(), t.dtype) for t in real]
+
+
+def test_a_shard_on_meta_is_refused():
+    x = image(1, 1, 8, 8)
+    with pytest.raises(RuntimeError, match="filter2d_split: shards must be on cpu, got meta"):
+        OPS.filter2d_split([x, x.to("meta")], image(3, 3))
+
+
+REFUSED = [
+    (lambda x: OPS.filter2d_split([], image(3, 3)), "filter2d: shards must hold at least one tensor"),
+    (
+        lambda x: OPS.filter2d_split([x, x[..., 1:]], image(3, 3)),
+        "filter2d: shards must have the same shape but for dimension 2, got (1, 4, 12, 10) and (1, 4, 12, 9)",
+    ),
+    (
+        lambda x: OPS.filter2d_split([x, x.double()], image(3, 3)),
+        "filter2d: shards must have the same dtype, got float32 and float64",
+    ),
+    (
+        lambda x: OPS.filter2d_split([x], image(3, 3), dim=4),
+        "filter2d: dim must be one of the shards' 4 dimensions, got 4",
+    ),
+    (
+        lambda x: OPS.filter2d_split([x, x], image(3, 3), wanted=[2]),
+        "filter2d: wanted must name shards 0 to 1, got 2",
+    ),
+    (
+        lambda x: OPS.conv2d_split([x, x], image(16, 8, 3, 3), dim=1),
+        "conv2d: a dense convolution cannot be split along its channels",
+    ),
+    (
+        lambda x: OPS.conv2d_split([x[:, :1], x[:, 1:]], image(4, 2, 3, 3), groups=2, dim=1),
+        "conv2d: shards along channels must hold whole groups of 2 channels, got one of 1 from channel 0 on",
+    ),
+    (
+        lambda x: OPS.conv2d_split(
+            in_three(x), image(64, 4, 3, 3), padding=12, padding_mode="reflect", algorithm="torch"
+        ),
+        "conv2d: padding must be at most 11 along an axis of 12 with padding_mode='reflect', got 12",
+    ),
+]
+
+
+@pytest.mark.parametrize(("call", "sentence"), REFUSED)
+def test_refusals(call, sentence):
+    with pytest.raises(RuntimeError) as refusal:
+        call(image(1, 4, 12, 10))
+    assert str(refusal.value) == sentence
+
+
+def test_a_pinned_algorithm_is_that_of_the_whole(device):
+    x, k = image(1, 2, 33, 20, device=device), image(5)
+    whole = OPS.filter2d_separable(x, k, k, stride=2, algorithm="fused")
+    parts = OPS.filter2d_separable_split(in_three(x), k, k, stride=2, algorithm="fused")
+    assert torch.equal(torch.cat(parts, -2), whole)
+    with pytest.raises(RuntimeError, match="algorithm 'fused' serves odd windows in their middle, with stride 2"):
+        OPS.filter2d_separable_split(in_three(x), k, k, algorithm="fused")
+
+
+@pytest.mark.parametrize("dtype", [torch.complex64, torch.int64])
+def test_convolutions_that_torch_computes(dtype):
+    x, w = (image(1, 3, 12, 10) * 9).to(dtype), (image(4, 3, 3, 3) * 9).to(dtype)
+    parts = OPS.conv2d_split(in_three(x), w, padding=1)
+    assert torch.allclose(torch.cat(parts, -2), F.conv2d(x, w, padding=1))
+
+
+def test_shards_that_expand_one_row_or_column(device):
+    k = image(3, 3)
+    for x in (
+        image(1, 1, 1, 64, device=device).expand(1, 2, 50, 64),
+        image(1, 1, 50, 1, device=device).expand(-1, -1, -1, 64),
+    ):
+        whole = OPS.gaussian_sobel2d(x, k[0], k[1])
+        for dim in (-1, -2):
+            parts = OPS.gaussian_sobel2d_split(in_three(x, dim), k[0], k[1], dim=dim)
+            assert torch.equal(torch.cat(parts, dim), whole)
+
+
+def test_the_next_good_call_works_after_a_refused_one(device):
+    x, k = image(1, 1, 30, 20, device=device), image(3, 3)
+    expected = torch_conv.filter2d(x, k)
+    for _ in range(3):
+        with pytest.raises(RuntimeError, match="kernel must have 2, 3 or 4 dimensions"):
+            OPS.filter2d_split(in_three(x), image(3))
+        assert torch.equal(torch.cat(OPS.filter2d_split(in_three(x), k), -2), expected)
+        assert torch.equal(torch_conv.filter2d(x, k), expected)  # nothing of the call on shards is left behind
+
+
+def test_asking_how_far_a_call_reaches():
+    def reach(call):
+        OPS._reach_begin()
+        try:
+            call()
+        finally:
+            numbers = OPS._reach_end()
+        return [numbers[i : i + 5] for i in (0, 5, 10)], numbers[15]
+
+    x = torch.empty(1).expand(1, 1, 100, 80)
+    (_, rows, columns), border = reach(lambda: OPS.filter2d(x, image(5, 4), "circular", stride=[2, 1]))
+    assert (rows, columns, border) == ([2, 5, 2, 0, 50], [1, 4, 1, 0, 80], 4)
+    (_, rows, _), border = reach(lambda: OPS.gaussian_sobel2d(x, image(7), image(5), "constant", padding="valid"))
+    assert (rows, border) == ([0, 7, 1, 3, 94], 0)

@@ -1,0 +1,141 @@
+"""What is looked up once: this rank's place in a mesh, and what was found out there for calls like the one at hand."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+from torch.distributed.device_mesh import DeviceMesh
+
+_HASHED_BYTES = 1 << 16  # windows on the CPU up to here are compared by value: some 50 us at most
+_PLAIN_BYTES = 256
+_MESHES, _FINDINGS = 16, 512  # kept at most
+
+
+class Place:
+    """A mesh as this rank sees it. DeviceMesh makes most of this anew every time it is asked (1 to 40 us)."""
+
+    def __init__(self, mesh: DeviceMesh, at: Sequence[int]) -> None:
+        self.mesh, self.at = mesh, tuple(at)
+        self.shape = tuple(mesh.shape)
+        self.rank, self.world = dist.get_rank(), dist.group.WORLD
+        grid = mesh.mesh
+        self.ranks: list[int] = grid.flatten().tolist()  # in the order of the mesh
+        groups = mesh.get_all_groups()
+        # Weak, for groups end when they are destroyed, not when nobody asks for a mesh any more.
+        self._groups = [weakref.ref(group) for group in groups]
+        self._peers = []  # along each mesh dimension: the other places' ranks within that dimension's group
+        for mesh_dim, group in enumerate(groups):
+            line = grid.movedim(mesh_dim, -1)[(*at[:mesh_dim], *at[mesh_dim + 1 :])].tolist()
+            self._peers.append([dist.get_group_rank(group, rank) for rank in line])
+        meeting = [group for group in groups if group.size() > 1]
+        if len(meeting) > 1 and grid.numel() == dist.get_world_size() and dist.group.WORLD is not None:
+            meeting = [dist.group.WORLD]
+        self._meeting = [weakref.ref(group) for group in meeting]
+        self.meets_on_cpu = all(_has_cpu(group) for group in meeting)
+        self.found: dict[Any, Any] = {}
+
+    def has_groups_of(self, mesh: DeviceMesh) -> bool:
+        return all(group() is other for group, other in zip(self._groups, mesh.get_all_groups(), strict=True))
+
+    def group(self, mesh_dim: int) -> dist.ProcessGroup:
+        return _alive(self._groups[mesh_dim])
+
+    def peers(self, mesh_dim: int) -> list[int]:
+        return self._peers[mesh_dim]
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether there are other ranks."""
+        return bool(self._meeting)
+
+    @property
+    def meeting(self) -> list[dist.ProcessGroup]:
+        """The groups that bring all ranks of the mesh together, one after the other."""
+        return [_alive(group) for group in self._meeting]
+
+    def remember(self, key: Any, finding: Any) -> None:
+        if len(self.found) >= _FINDINGS:
+            self.found.clear()
+        self.found[key] = finding
+
+    def find(self, key: Any, make: Callable[[], Any]) -> Any:
+        """What `make` gives for this key, made once."""
+        finding = self.found.get(key)
+        if finding is None:
+            finding = make()
+            self.remember(key, finding)
+        return finding
+
+
+_places: dict[int, Place] = {}  # by the mesh's identity: equal meshes may have other groups
+
+
+def place_of(name: str, mesh: DeviceMesh) -> Place:
+    place = _places.get(id(mesh))
+    if place is not None and place.world is dist.group.WORLD:
+        return place
+    if not isinstance(mesh, DeviceMesh):
+        raise TypeError(f"{name}: mesh must be of type DeviceMesh, got {type(mesh).__name__}")
+    at = mesh.get_coordinate()
+    if at is None:
+        raise ValueError(f"{name}: this rank, {dist.get_rank()}, must be one of the mesh's")
+    for place in _places.values():  # mesh["rows"] is another object every time
+        if place.mesh == mesh and place.has_groups_of(mesh):
+            return place
+    while len(_places) >= _MESHES:
+        del _places[next(iter(_places))]
+    place = _places[id(mesh)] = Place(mesh, at)
+    return place
+
+
+def _alive(group: weakref.ref[dist.ProcessGroup]) -> dist.ProcessGroup:
+    alive = group()
+    if alive is None:
+        raise RuntimeError("torch_conv.distributed: a process group of the mesh has been destroyed")
+    return alive
+
+
+def _has_cpu(group: dist.ProcessGroup) -> bool:
+    """Whether the group moves CPU tensors too, as under "cpu:gloo,cuda:nccl"."""
+    try:
+        return group._get_backend(torch.device("cpu")) is not None
+    except RuntimeError:
+        return False
+
+
+class Unknown(Exception):  # noqa: N818
+    """A value that has no key."""
+
+
+def key_of(value: Any) -> Any:
+    """Hashable, and equal for arguments that mean the same; of windows on the CPU, also their values.
+
+    Raises Unknown where a value is not known well enough for that. What is on a GPU is not read.
+    """
+    kind = type(value)
+    if kind in (int, str, bool, type(None), torch.dtype):
+        return kind, value  # 1 and True are not the same
+    if kind is float:
+        return kind, repr(value)  # nor are 0.0 and -0.0
+    if kind in (list, tuple):
+        return tuple(map(key_of, value))
+    if kind in (Tensor, torch.nn.Parameter) and value.layout is torch.strided:
+        about = (value.shape, value.dtype, value.device, value.is_neg())
+        return about if value.device.type == "cuda" else (*about, value_bytes(value))
+    raise Unknown
+
+
+def value_bytes(window: Tensor) -> bytes:
+    """The values of a tensor on the CPU, or a digest of them."""
+    size = window.numel() * window.element_size()
+    if window.device.type != "cpu" or size > _HASHED_BYTES:
+        raise Unknown
+    values = ctypes.string_at(window.contiguous().data_ptr(), size) if size else b""
+    return values if size <= _PLAIN_BYTES else hashlib.blake2b(values, digest_size=16).digest()
