@@ -89,6 +89,29 @@ def arguments_that_differ_are_an_error_on_all(g):
 
 
 @case
+def calls_that_were_fine_before_are_compared(g):
+    x, k = g.image(2, 2, 8, 8), torch.ones(3, 3)
+    wrong = g.rank == g.world - 1
+    for mesh, placements in ((g.mesh(), [Shard(2)]), (g.mesh(), [Shard(0)]), (g.grid(), [Shard(2), Shard(3)])):
+        image = spread(x, mesh, *placements)
+        for _ in range(2):
+            check(g, mesh, placements, "filter2d", x, k)
+            check(g, mesh, placements, "filter2d", x, k, "circular")
+        for _ in range(2):
+            differ = f"filter2d: arguments differ between ranks 0 and {g.world - 1}"
+            call = lambda: sharded.filter2d(image, k, "circular" if wrong else "reflect")  # noqa: E731, B023
+            refused(g, call, sharded.RankError, differ)
+            call = lambda: sharded.filter2d(image, k, "nowhere" if wrong else "reflect")  # noqa: E731, B023
+            refused(g, call, ValueError if wrong else sharded.RankError, "filter2d: ")
+            check(g, mesh, placements, "filter2d", x, k)
+    window = k.clone()
+    image = spread(x, g.mesh(), Shard(2))
+    sharded.filter2d(image, window)
+    window[0, 0] = 2 + wrong  # the same tensor, other values
+    refused(g, lambda: sharded.filter2d(image, window), sharded.RankError, "filter2d: arguments differ")
+
+
+@case
 def verify_can_be_left_out(g):
     x = g.image(1, 1, 8, 8)
     with sharded.verify(False):

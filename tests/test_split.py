@@ -407,6 +407,28 @@ def test_wanted_reads_no_more_than_it_says(devices):
                         assert all(set(needed) <= {i - 1, i, i + 1} for i, needed in enumerate(read))
 
 
+def test_groups_of_shards_on_their_way():
+    from torch_conv._split_run import groups_of
+
+    a, b = torch.device("cuda", 0), torch.device("cuda", 1)
+    read = [[j for j in (i - 1, i, i + 1) if 0 <= j < 8] for i in range(8)]
+
+    def groups(devices, arrived, turns=range(8), read=read):
+        return list(groups_of(turns, devices, read, arrived.__contains__))
+
+    # One of each device at a time, and at last those that read the other device's rows.
+    assert groups([a] * 4 + [b] * 4, []) == [[0, 5], [1, 6], [2, 7], [3, 4]]
+    assert groups([a] * 4 + [b] * 4, [], (3, 2, 1, 0, 7, 6, 5, 4)) == [[2, 7], [1, 6], [0, 5], [3, 4]]
+    assert groups([a] * 2 + [b] * 6, []) == [[0, 3], [4], [5], [6], [7], [1, 2]]
+    assert groups([a, b] * 4, []) == [list(range(8))]
+    assert groups([a, b] * 4, [], read=[[i] for i in range(8)]) == [[0, 1], [2, 3], [4, 5], [6, 7]]
+    # With them go those whose rows are there.
+    assert groups([a] * 8, []) == [[i] for i in range(8)]
+    assert groups([a] * 8, [0, 1, 2, 3]) == [[0, 1, 2], [3], [4], [5], [6], [7]]
+    assert groups([a] * 8, [2, 3, 4, 5]) == [[0], [1], [2, 3, 4], [5], [6], [7]]
+    assert groups([a] * 4 + [b] * 4, range(8)) == [[0, 5, 1, 6, 2, 7, 3, 4]]
+
+
 def test_explain(devices):
     plan = torch_conv.explain(torch_conv.filter2d, split(make_image((1, 1, 64, 64)), devices(2)), make_window((3, 3)))
     assert plan.lines

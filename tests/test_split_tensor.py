@@ -271,6 +271,35 @@ def test_other_arguments_must_be_tensors():
     )
 
 
+def test_arguments_of_the_form_of_shards_are_its_own(devices):
+    parts, kernel = split(make_image((1, 1, 9, 10)), devices(3)), make_window((3, 3))
+    for argument in ({"wanted": [0]}, {"dim": -1}):
+        (name,) = argument
+        text = refusal(TypeError, lambda argument=argument: torch_conv.filter2d(parts, kernel, **argument))
+        assert text == f"filter2d: got an unexpected keyword argument '{name}'"
+        with pytest.raises(RuntimeError, match=f"filter2d: got an unexpected keyword argument '{name}'"):
+            torch.ops.torch_conv.filter2d(parts, kernel, **argument)
+
+
+@pytest.mark.parametrize("mode", [torch.enable_grad, torch.no_grad, torch.inference_mode])
+def test_every_way_to_call(devices, mode):
+    """The image by its name, `out` that is None, and the operator itself, whatever autograd does."""
+    image, kernel = make_image((1, 2, 9, 10)), make_window((3, 3))
+    expected = torch_conv.filter2d(image, kernel, "replicate", stride=2)
+    for dim in range(-4, 0):
+        parts = split(image, devices(3), dim)
+        with mode():
+            for got in (
+                torch_conv.filter2d(parts, kernel, "replicate", stride=2),
+                torch_conv.filter2d(parts, kernel, "replicate", stride=2, out=None),
+                torch_conv.filter2d(kernel=kernel, input=parts, border_type="replicate", stride=np.int64(2)),
+                torch.ops.torch_conv.filter2d(parts, kernel, "replicate", stride=2),
+                torch.ops.torch_conv.filter2d.default(parts, kernel, "replicate", stride=2),
+            ):
+                assert got.spec.dim == dim and not got.requires_grad
+                assert_same_bits(got.gather("cpu"), expected)
+
+
 def test_what_the_whole_image_would_be_refused(devices):
     parts = split(make_image((1, 1, 9, 10)), devices(3))
     kernel = make_window((3, 3))

@@ -253,6 +253,7 @@ def collect(shards: Sequence[Tensor], ready: Sequence[torch.cuda.Event], device:
     for step in zip(out.split(sizes, dim), shards, ready, strict=True):
         if step[0].numel() > 0:
             steps.setdefault(step[1].device, []).append(step)
+    others: list[torch.cuda.Stream] = []
     for origin, mine in steps.items():
         source = torch.cuda.current_stream(origin)
         # torch orders a copy between devices behind both current streams; a stream for each source keeps them apart.
@@ -269,5 +270,7 @@ def collect(shards: Sequence[Tensor], ready: Sequence[torch.cuda.Event], device:
                 place.copy_(shard, non_blocking=True)
         if stream is not current:
             out.record_stream(stream)
-            current.wait_stream(stream)
+            others.append(stream)
+    for stream in others:
+        current.wait_stream(stream)
     return out

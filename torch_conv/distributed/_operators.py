@@ -159,7 +159,7 @@ class Call:
             dim, piece = halo.dim, halo.piece
             parts = [part for part in halo.exchange.fetch(local, dim % local.dim()) if part is not None]
             if i == 0 and split and parts:
-                parts, wanted = _cut_parts(parts, dim, piece)
+                parts, wanted = halo.cut(parts), halo.wanted
                 extra.append((dim, piece.cut_skip, piece.count))
             else:
                 local = together(parts, dim) if parts else local.narrow(dim, 0, 0)
@@ -217,13 +217,27 @@ class Call:
         return Sharded(local.reshape(padded_image.local_shape), dims, self)
 
 
-@dataclass(frozen=True)
 class Halo:
-    """How this rank comes by its piece along a dimension."""
+    """How this rank comes by its piece along a dimension, part by part."""
 
-    dim: int
-    piece: Piece
-    exchange: Exchange
+    def __init__(self, dim: int, piece: Piece, exchange: Exchange) -> None:
+        self.dim, self.piece, self.exchange = dim, piece, exchange
+        # The parts are divided where the wanted outputs' rows begin and end: (part, from, to), and which hold those.
+        self._cuts: list[tuple[int, int, int]] = []
+        self.wanted: list[int] = []
+        row = 0
+        for i, run in enumerate(exchange.runs):
+            places = sorted({0, run.count, *(cut - row for cut in piece.cut if 0 < cut - row < run.count)})
+            for low, high in pairwise(places):
+                if piece.cut[0] <= row + low < piece.cut[1]:
+                    self.wanted.append(len(self._cuts))
+                self._cuts.append((i, low, high))
+            row += run.count
+
+    def cut(self, parts: list[Tensor]) -> list[Tensor]:
+        if len(self._cuts) == len(parts):
+            return parts
+        return [parts[i].narrow(self.dim, low, high - low) for i, low, high in self._cuts]
 
 
 class Plan:
@@ -285,8 +299,8 @@ def _probe(op: OpOverload, given: Given, image: Sharded, axes: int) -> dict[int,
     if image.numel() == 0:
         op(**{**given, "input": whole})
         return {}
-    torch.ops.torch_conv._reach_begin()
     try:
+        torch.ops.torch_conv._reach_begin()
         op(**{**given, "input": whole})
     finally:
         numbers = torch.ops.torch_conv._reach_end()
@@ -347,22 +361,6 @@ def _cut_groups(name: str, image: Sharded, rest: Given, axes: int) -> Given:
     if rest.get("bias") is not None:
         changed["bias"] = rest["bias"].narrow(0, low * outputs, (high - low) * outputs)
     return changed
-
-
-def _cut_parts(parts: list[Tensor], dim: int, piece: Piece) -> tuple[list[Tensor], list[int]]:
-    """The parts divided where the wanted outputs' rows begin and end, and which of them hold those."""
-    shards: list[Tensor] = []
-    wanted: list[int] = []
-    row = 0
-    for part in parts:
-        size = part.shape[dim]
-        places = sorted({0, size, *(cut - row for cut in piece.cut if 0 < cut - row < size)})
-        for low, high in pairwise(places):
-            if piece.cut[0] <= row + low < piece.cut[1]:
-                wanted.append(len(shards))
-            shards.append(part if (low, high) == (0, size) else part.narrow(dim, low, high - low))
-        row += size
-    return shards, wanted
 
 
 def _result_dims(
