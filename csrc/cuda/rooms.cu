@@ -100,13 +100,15 @@ cudaEvent_t next_event(int device) {
   struct Ring {
     cudaEvent_t events[kEvents] = {};
     int next = 0;
+    Ring() = default;
+    Ring(const Ring&) = delete;
+    Ring& operator=(const Ring&) = delete;
     ~Ring() {
       for (cudaEvent_t event : events)
         if (event) cudaEventDestroy(event);
     }
   };
-  thread_local std::vector<Ring> rings;
-  if (device >= int(rings.size())) rings.resize(device + 1);
+  thread_local std::map<int, Ring> rings;
   Ring& ring = rings[device];
   cudaEvent_t& event = ring.events[ring.next++ % kEvents];
   if (!event) cuda_check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "making an event");
