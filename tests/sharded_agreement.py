@@ -67,6 +67,25 @@ def an_error_on_one_rank_reaches_all(g):
 
 
 @case
+def a_call_that_one_rank_cannot_make_reaches_all(g):
+    x, k = g.image(1, 2, 8, 8), torch.rand(3, 3)
+    image, wrong = spread(x, g.mesh(), Shard(2)), g.rank == 1
+    for call, sentence in (
+        (
+            lambda: sharded.filter2d(image, k, **({"bordertype": "reflect"} if wrong else {})),
+            "got an unexpected keyword",
+        ),
+        (lambda: sharded.filter2d(*((image,) if wrong else (image, k))), "missing a required argument: 'kernel'"),
+        (lambda: sharded.filter2d(*((x, image) if wrong else (image, k))), "input must be of type DTensor, got Tensor"),
+    ):
+        if wrong:
+            refused(g, call, TypeError, f"filter2d: {sentence}")
+        else:
+            refused(g, call, sharded.RankError, "filter2d: rank 1 refused the call")
+    check(g, g.mesh(), [Shard(2)], "filter2d", x, k)
+
+
+@case
 def arguments_that_differ_are_an_error_on_all(g):
     image = spread(g.image(1, 1, 8, 8), g.mesh(), Shard(2))
     last = g.rank == g.world - 1

@@ -34,7 +34,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, ParamSpec
 
 import torch
@@ -46,7 +46,7 @@ from torch_conv.distributed._exchange import halo_exchange
 from torch_conv.distributed._operators import Call
 from torch_conv.distributed._place import place_of
 from torch_conv.distributed._sharded import Sharded
-from torch_conv.distributed._verify import RankError, verify
+from torch_conv.distributed._verify import Check, ExchangeError, RankError, verify
 
 P = ParamSpec("P")
 
@@ -58,10 +58,14 @@ def _sharded(function: Callable[P, Tensor]) -> Callable[P, DTensor]:
 
     @functools.wraps(function)
     def run(*args: Any, **kwargs: Any) -> Any:
-        given = bind(args, kwargs)
-        image = given.pop("input")
-        if not isinstance(image, DTensor):
-            raise TypeError(f"{name}: input must be of type DTensor, got {type(image).__name__}")
+        try:
+            given = bind(args, kwargs)
+            image = given.pop("input")
+            if not isinstance(image, DTensor):
+                raise TypeError(f"{name}: input must be of type DTensor, got {type(image).__name__}")
+        except TypeError:
+            _refuse_on_every_mesh(name, (*args, *kwargs.values()))
+            raise
         call = Call(name, place_of(name, image.device_mesh))
         try:
             if given.pop("out", None) is not None:
@@ -74,6 +78,8 @@ def _sharded(function: Callable[P, Tensor]) -> Callable[P, DTensor]:
                 call.describe(image, whole.local, given)
                 result = of_tensors(whole, **given)
                 call.agree(whole.device)
+        except ExchangeError as error:
+            raise ExchangeError(f"{name}: {error}") from error.__cause__
         except Exception:
             call.check.refuse()
             raise
@@ -84,6 +90,14 @@ def _sharded(function: Callable[P, Tensor]) -> Callable[P, DTensor]:
         return result.to_dtensor(image)
 
     return run
+
+
+def _refuse_on_every_mesh(name: str, arguments: Iterable[Any]) -> None:
+    """Tells the other ranks that this one does not come, where a DTensor among the arguments says who they are."""
+    for image in arguments:
+        if isinstance(image, DTensor):
+            Check(name, place_of(name, image.device_mesh)).refuse()
+            return
 
 
 def _binder(function: Callable[..., Any]) -> Callable[[tuple[Any, ...], dict[str, Any]], dict[str, Any]]:
@@ -153,4 +167,4 @@ structure_tensor = _sharded(functional.structure_tensor)
 thin_edges = _sharded(functional.thin_edges)
 unsharp_mask = _sharded(functional.unsharp_mask)
 
-__all__ = ["RankError", "halo_exchange", "verify", *functional.__all__]
+__all__ = ["ExchangeError", "RankError", "halo_exchange", "verify", *functional.__all__]

@@ -14,7 +14,7 @@ from torch.distributed.device_mesh import DeviceMesh
 
 from torch_conv.distributed._layout import Run, runs_of
 from torch_conv.distributed._place import Place, place_of
-from torch_conv.distributed._verify import Check
+from torch_conv.distributed._verify import Check, waited_for
 from torch_conv.reference._extend import border_name
 
 _EXTENDING = ("constant", "replicate", "reflect", "symmetric", "circular")
@@ -72,7 +72,7 @@ class Exchange:
                 messages.append(dist.P2POp(dist.isend, _sendable(part), group=group, group_peer=peer))
         if messages:
             for work in dist.batch_isend_irecv(messages):
-                work.wait()
+                waited_for(work)
         for target, source in landed:
             target.copy_(source)
         return parts

@@ -11,6 +11,7 @@ the same layout, knows at once that it is fine: the all_gather then runs while t
 from __future__ import annotations
 
 import hashlib
+import re
 from types import TracebackType
 from typing import Any
 
@@ -26,6 +27,19 @@ class RankError(RuntimeError):
     """Another rank refused its part of a call, or called something else."""
 
 
+class ExchangeError(RuntimeError):
+    """torch.distributed could not carry a message: a rank is gone, or does not answer."""
+
+
+def waited_for(work: dist.Work) -> None:
+    """Waits, in the way of the backend; what goes wrong there is no refusal of an argument."""
+    try:
+        work.wait()
+    except RuntimeError as error:
+        said = re.sub(r"^\[[^]]*\] *", "", str(error).splitlines()[0])  # without the place in torch's sources
+        raise ExchangeError(f"the exchange between ranks failed: {said}") from error
+
+
 class verify:  # noqa: N801
     """Whether the ranks compare their calls before they exchange: `verify(False)`, or `with verify(False):`.
 
@@ -34,8 +48,8 @@ class verify:  # noqa: N801
     the function, the mesh's shape, the image's shape, dtype, placements and kind of device, and all other arguments;
     windows by value where they are on the CPU and have at most 64 KiB, else by shape and dtype.
 
-    What it does not promise: a rank that makes no call at all, that dies, or that runs out of memory leaves the others
-    waiting until their group's timeout.
+    What it does not promise: a rank that makes no call at all (or one without any DTensor), that dies, or that runs out
+    of memory leaves the others waiting until their group's timeout, which is an `ExchangeError`.
 
     It costs a call one small all_gather, which runs while the call is prepared if this rank has made the same call
     before (two gloo processes on two busy cores: 0.2 to 0.6 ms in all). A loop that is known to be right may leave it
@@ -137,10 +151,10 @@ class Check:
         assert self._posted is not None
         (rows, work), self._posted = self._posted, None
         if work is not None:
-            work.wait()
+            waited_for(work)
         for group in self.place.meeting[1:]:
             rows, work = _gather(rows, group)
-            work.wait()
+            waited_for(work)
         gathered: list[list[int]] = rows.tolist()
         if [row[0] for row in gathered] == self.place.ranks:
             return gathered
