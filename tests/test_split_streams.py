@@ -163,10 +163,16 @@ def test_order_in_which_shards_are_made(devices):
     if len(set(devices(8))) < 2:
         pytest.skip("one GPU")
     image = make_image((1, 1, 400, 300))
-    slow_uploads(devices(2))
-    result = torch_conv.filter2d(split(image, ["cuda:0"] * 3 + ["cuda:1"] * 3), make_window((5, 5)))
-    assert result._turns == (0, 4, 1, 5, 2, 3)
-    assert_same_bits(result.gather("cpu"), filtered(image))
+    for _ in range(10):
+        slow_uploads(devices(2))
+        parts = split(image, ["cuda:0"] * 3 + ["cuda:1"] * 3)
+        result = torch_conv.filter2d(parts, make_window((5, 5)))
+        assert_same_bits(result.gather("cpu"), filtered(image))
+        if tuple(result._turns) == (0, 4, 1, 5, 2, 3):
+            return
+        # A host that is slower than the streams finds all shards there, and makes them in one call.
+        assert tuple(result._turns) == tuple(range(6))
+    pytest.fail("the shards had always arrived before the call")
 
 
 def test_memory_is_used_again(devices):
