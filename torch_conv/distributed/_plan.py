@@ -1,0 +1,156 @@
+"""What calls of an operator share: how far it reaches, the pieces of every rank, and what is cut as the image is."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch._ops import OpOverload, OpOverloadPacket
+
+from torch_conv.distributed._exchange import Exchange
+from torch_conv.distributed._layout import Piece, Reach
+from torch_conv.distributed._sharded import Axis, Dim, Sharded
+
+_AXES = re.compile(r"([123])d")
+_CIRCULAR = 4  # csrc/core/border.h
+Given = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Operator:
+    """An operator, its sibling for shards, its arguments' names and over how many axes its windows reach."""
+
+    op: OpOverload
+    split: OpOverload
+    names: list[str]
+    axes: int
+
+
+@functools.lru_cache(maxsize=128)
+def about(func: OpOverload | OpOverloadPacket) -> Operator:
+    op = func.default if isinstance(func, OpOverloadPacket) else func
+    name = op._schema.name.split("::")[1]
+    split = getattr(getattr(torch.ops.torch_conv, name + "_split"), op._overloadname)
+    return Operator(op, split, [a.name for a in op._schema.arguments], int(_AXES.search(name)[1]))  # type: ignore[index]
+
+
+def probe(op: OpOverload, given: Given, image: Sharded, axes: int) -> dict[int, Reach]:
+    """Lets the operator check its arguments for the whole image and say what its outputs read; nothing runs."""
+    whole = image.local.new_empty(1).expand(image.shape)
+    if image.numel() == 0:
+        op(**{**given, "input": whole})
+        return {}
+    try:
+        torch.ops.torch_conv._reach_begin()
+        op(**{**given, "input": whole})
+    finally:
+        numbers = torch.ops.torch_conv._reach_end()
+    reaches = {}
+    for i in range(3 - min(axes, image.dim()), 3):
+        pad, length, stride, middle, out = numbers[5 * i : 5 * i + 5]
+        reaches[i - 3] = Reach(pad, length, stride, middle, out, numbers[15] == _CIRCULAR)
+    return reaches
+
+
+class Halo:
+    """How this rank comes by its piece along a dimension, part by part."""
+
+    def __init__(self, dim: int, piece: Piece, exchange: Exchange) -> None:
+        self.dim, self.piece, self.exchange = dim, piece, exchange
+        # The parts are divided where the wanted outputs' rows begin and end: (part, from, to), and which hold those.
+        self._cuts: list[tuple[int, int, int]] = []
+        self.wanted: list[int] = []
+        row = 0
+        for i, run in enumerate(exchange.runs):
+            places = sorted({0, run.count, *(cut - row for cut in piece.cut if 0 < cut - row < run.count)})
+            for low, high in pairwise(places):
+                if piece.cut[0] <= row + low < piece.cut[1]:
+                    self.wanted.append(len(self._cuts))
+                self._cuts.append((i, low, high))
+            row += run.count
+
+    def cut(self, parts: list[Tensor]) -> list[Tensor]:
+        if len(self._cuts) == len(parts):
+            return parts
+        return [parts[i].narrow(self.dim, low, high - low) for i, low, high in self._cuts]
+
+
+class Plan:
+    """What calls of an operator share if they have the same arguments and images that are cut alike."""
+
+    def __init__(self, axes: int, reaches: dict[int, Reach], weight: Tensor | None, halos: list[Halo]) -> None:
+        self.axes, self.reaches, self.halos = axes, reaches, halos
+        self.weight = weight.shape if weight is not None else None
+        self._indices: dict[int, Tensor] | None = None
+        self._dims: dict[torch.Size, tuple[Dim, ...]] = {}
+
+    def cut_windows(self, image: Sharded, rest: Given) -> Given:
+        """Windows per sample and per channel, cut as the image is."""
+        if self._indices is None:
+            batch, channels = image.dim() - self.axes - 2, image.dim() - self.axes - 1
+            indices = {i: image.indices(dim) for i, dim in ((0, batch), (1, channels)) if dim >= 0}
+            self._indices = {i: at for i, at in indices.items() if at is not None}
+        return _cut_windows(self._indices, rest, self.axes) if self._indices else rest
+
+    def result_dims(self, image: Sharded, shape: Sequence[int]) -> tuple[Dim, ...]:
+        shape = torch.Size(shape)
+        dims = self._dims.get(shape)
+        if dims is None:
+            dims = self._dims[shape] = tuple(_result_dims(image, shape, self.axes, self.weight, self.reaches))
+        return dims
+
+
+def _cut_windows(indices: dict[int, Tensor], rest: Given, axes: int) -> Given:
+    def cut(window: Tensor, window_axes: int) -> Tensor:
+        for i in range(window.dim() - window_axes):
+            at = indices.get(i)
+            if at is not None and window.size(i) > 1:
+                window = window.index_select(i, at.to(window.device))
+        return window
+
+    changed = dict(rest)
+    for argument, value in rest.items():
+        if argument == "kernel":
+            changed[argument] = cut(value, axes)
+        elif argument.startswith("kernel_") and isinstance(value, Tensor):
+            changed[argument] = cut(value, 1)
+        elif argument.startswith("kernels_"):
+            changed[argument] = [cut(window, 1) for window in value]
+    return changed
+
+
+def _result_dims(
+    image: Sharded, shape: Sequence[int], axes: int, weight: torch.Size | None, reaches: dict[int, Reach]
+) -> list[Dim]:
+    """The axes of a result of this shape, the local one or the whole's: the image's, of the sizes they have now.
+
+    An operator may add a dimension before the spatial ones; a convolution has channels of its own.
+    """
+    spatial = min(axes, image.dim())
+    lead = image.dim() - spatial
+    dims: list[Dim] = list(image.dims[:lead])
+    if weight is not None:
+        channels, axis = image.dims[lead - 1], image.cut(lead - 1)
+        if axis is None:
+            dims[-1] = (axis_of(channels).of_size(weight[0]),)
+        else:
+            groups = axis.size // weight[1]
+            bounds = tuple(b // weight[1] * (weight[0] // groups) for b in axis.bounds)
+            dims[-1] = (Axis(weight[0], axis.mesh_dim, bounds, axis.mine),)
+    dims += [(Axis(n),) for n in shape[lead : len(shape) - spatial]]
+    for dim in range(-spatial, 0):
+        reach = reaches.get(dim)
+        out = reach.out if reach else shape[dim]
+        dims.append(image.dims[dim] if out == image.shape[dim] else (axis_of(image.dims[dim]).of_size(out),))
+    return dims
+
+
+def axis_of(dim: Dim) -> Axis:
+    """The axis of a dimension that lies on a mesh, if one does."""
+    return next((axis for axis in dim if axis.mesh_dim >= 0), Axis(1))
