@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import re
 from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -16,6 +15,7 @@ from torch import _C, Tensor
 from torch._ops import OpOverload, OpOverloadPacket
 
 from torch_conv._explain import recording
+from torch_conv._reach import axes_of, reach_of
 
 if TYPE_CHECKING:
     from torch_conv.split import SplitTensor
@@ -222,51 +222,37 @@ def _dim_after(dim: int, dims: int, dims_after: int) -> int:
     return dim if dims == dims_after or dim >= -2 else dim - (dims_after - dims)
 
 
-_AXES = re.compile("([123])d")
-_SKIPPING = (0, 5, 6)  # constant, skip, zero_output: nothing is read outside
-_REPLICATE, _CIRCULAR = 1, 4
+_NOTHING_OUTSIDE = ("constant", "skip", "zero_output")
 
 
 def shards_read(func: Any, whole: SplitTensor, args: Sequence[Any], kwargs: dict[str, Any]) -> list[list[int]]:
     """For every shard of the result of `func` the shards of `whole` whose rows it is made of."""
     sizes, dim = whole.spec.sizes, whole.spec.dim
-    axes = _AXES.search(str(func))
-    assert axes is not None
-    if -dim > int(axes.group(1)):
+    if -dim > axes_of(str(func)):
         return [[i] for i in range(len(sizes))]
-    try:
-        torch.ops.torch_conv._reach_begin()
-        func(whole._shards[0].detach().new_empty(1).expand(whole.shape), *args, **kwargs)
-    finally:
-        reach = torch.ops.torch_conv._reach_end()
-    pad, length, stride, middle, out = reach[5 * (3 + dim) : 5 * (4 + dim)]
-    border, n = reach[15], sum(sizes)
+    axes, border = reach_of(lambda image: func(image, *args, **kwargs), whole._shards[0].detach(), whole.shape)
+    reach, n = axes[dim], sum(sizes)
     begins = [0, *accumulate(sizes)]  # and the end
-
-    def first_at(row: int) -> int:
-        """The first output that lies on this row or behind it; the image's ends take what lies beyond them."""
-        if row in (0, n):
-            return 0 if row == 0 else out
-        return min(max(-((middle - row) // stride), 0), out)
-
     read = []
     for i, size in enumerate(sizes):
-        o, end = first_at(begins[i]), first_at(begins[i + 1])
-        spans = [] if size == 0 or o >= end else _rows(o * stride - pad, (end - 1) * stride - pad + length, n, border)
+        first, end = reach.first_output(begins[i], n), reach.first_output(begins[i + 1], n)
+        top = first * reach.stride - reach.pad
+        bottom = (end - 1) * reach.stride - reach.pad + reach.length
+        spans = [] if size == 0 or first >= end else _rows(top, bottom, n, border)
         needed = {j for a, z in spans if a < z for j in range(bisect_right(begins, a) - 1, bisect_left(begins, z))}
         read.append(sorted(j for j in needed if sizes[j] > 0))
     return read
 
 
-def _rows(a: int, z: int, n: int, border: int) -> list[tuple[int, int]]:
+def _rows(a: int, z: int, n: int, border: str) -> list[tuple[int, int]]:
     """The rows of an image of n that stand for its rows a to z, which may lie outside."""
     spans = [(max(a, 0), min(z, n))]
     before, after = max(-a, 0), max(z - n, 0)
-    if border in _SKIPPING:
+    if border in _NOTHING_OUTSIDE:
         return spans
-    if border == _CIRCULAR:
+    if border == "circular":
         before, after = after, before
-    elif border == _REPLICATE:
+    elif border == "replicate":
         before, after = min(before, 1), min(after, 1)
     else:  # reflected: not the first row, so one more
         before, after = before + (before > 0), after + (after > 0)

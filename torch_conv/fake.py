@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -12,6 +11,7 @@ from torch import Tensor
 
 from torch_conv import fake_pipelines
 from torch_conv._fakes import filtered, in_order_of, refuse_meta
+from torch_conv._reach import axes_of
 from torch_conv.fake_split import on_shards, split_name
 from torch_conv.functional.conv import check_numbers, pads_of, served_here
 
@@ -42,7 +42,7 @@ def register() -> None:
         fakes[f"conv{axes}d"] = fakes[f"conv{axes}d.padding"] = _convolution(axes)
     for name, fake in list(fakes.items()):
         if not name.endswith("_out") and not name.startswith("ladder"):
-            fakes[split_name(name)] = on_shards(name, int(re.findall(r"(\d)d", name)[-1]), fake)
+            fakes[split_name(name)] = on_shards(name, axes_of(name), fake)
     for name, fake in fakes.items():
         torch.library.register_fake(f"torch_conv::{name}", fake, lib=_LIBRARY)
 

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from torch_conv._fakes import in_order_of, refuse_meta
+from torch_conv._reach import AxisReach
 
 
 def split_name(name: str) -> str:
@@ -58,7 +59,7 @@ def on_shards(name: str, axes: int, whole: Callable[..., Tensor]) -> Callable[..
 
 
 def _output_starts(starts: list[int], step: int, outputs: int, outputs_of: Callable[[int], int]) -> list[int]:
-    """The first output of every shard: an output belongs to the row that `AxisReach` of csrc/ops/part.h calls middle.
+    """The first output of every shard, and their number.
 
     Of n rows come (n - length) // step + 1 outputs, where `length` is the window's less what is padded. It is found by
     adding rows until there is one output more.
@@ -68,9 +69,5 @@ def _output_starts(starts: list[int], step: int, outputs: int, outputs_of: Calla
     while step > 1 and outputs_of(more) == outputs:
         more += 1
     length = more - step * (outputs_of(more) - 1)
-    middle = (length - 1) // 2
-    first = [0]
-    for row in starts[1:-1]:
-        at = 0 if row <= 0 else outputs if row >= n else min(max(-((middle - row) // step), 0), outputs)
-        first.append(at)
-    return [*first, outputs]
+    reach = AxisReach(0, length, step, (length - 1) // 2, outputs)
+    return [reach.first_output(row, n) for row in starts[:-1]] + [outputs]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -13,12 +12,11 @@ import torch
 from torch import Tensor
 from torch._ops import OpOverload, OpOverloadPacket
 
+from torch_conv._reach import axes_of, reach_of
 from torch_conv.distributed._exchange import Exchange
 from torch_conv.distributed._layout import Piece, Reach
 from torch_conv.distributed._sharded import Axis, Dim, Sharded
 
-_AXES = re.compile(r"([123])d")
-_CIRCULAR = 4  # csrc/core/border.h
 Given = dict[str, Any]
 
 
@@ -37,25 +35,16 @@ def about(func: OpOverload | OpOverloadPacket) -> Operator:
     op = func.default if isinstance(func, OpOverloadPacket) else func
     name = op._schema.name.split("::")[1]
     split = getattr(getattr(torch.ops.torch_conv, name + "_split"), op._overloadname)
-    return Operator(op, split, [a.name for a in op._schema.arguments], int(_AXES.search(name)[1]))  # type: ignore[index]
+    return Operator(op, split, [a.name for a in op._schema.arguments], axes_of(name))
 
 
 def probe(op: OpOverload, given: Given, image: Sharded, axes: int) -> dict[int, Reach]:
     """Lets the operator check its arguments for the whole image and say what its outputs read; nothing runs."""
-    whole = image.local.new_empty(1).expand(image.shape)
     if image.numel() == 0:
-        op(**{**given, "input": whole})
+        op(**{**given, "input": image.local.new_empty(1).expand(image.shape)})
         return {}
-    try:
-        torch.ops.torch_conv._reach_begin()
-        op(**{**given, "input": whole})
-    finally:
-        numbers = torch.ops.torch_conv._reach_end()
-    reaches = {}
-    for i in range(3 - min(axes, image.dim()), 3):
-        pad, length, stride, middle, out = numbers[5 * i : 5 * i + 5]
-        reaches[i - 3] = Reach(pad, length, stride, middle, out, numbers[15] == _CIRCULAR)
-    return reaches
+    reaches, border = reach_of(lambda whole: op(**{**given, "input": whole}), image.local, image.shape)
+    return {dim: Reach(*reaches[dim], border == "circular") for dim in range(-min(axes, image.dim()), 0)}
 
 
 class Halo:
