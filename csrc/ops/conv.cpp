@@ -50,6 +50,13 @@ Pads pads_of(const char* op, const ConvOptions& o, int axis, int64_t k) {
   return {total / 2, total - total / 2};
 }
 
+std::vector<Pads> all_pads(const char* op, const ConvOptions& o, const Tensor& weight) {
+  std::vector<Pads> pads;
+  for (int64_t axis = 0; axis < weight.dim() - 2; ++axis)
+    pads.push_back(pads_of(op, o, int(axis), weight.size(2 + axis)));
+  return pads;
+}
+
 Tensor call_torch(const Tensor& input, const Tensor& weight, const std::optional<Tensor>& bias, const ConvOptions& o,
                   const Sizes& padding) {
   const std::string name = "aten::conv" + std::to_string(weight.dim() - 2) + "d";
@@ -73,9 +80,7 @@ Tensor dense(const char* op, const Tensor& input, const Tensor& weight, const st
     const std::string name = "aten::conv" + std::to_string(axes) + "d";
     return call_aten(name.c_str(), "padding", input, weight, bias, o.stride, *o.word, o.dilation, o.groups);
   }
-  std::vector<Pads> pads;
-  for (int axis = 0; axis < axes; ++axis) pads.push_back(pads_of(op, o, axis, weight.size(2 + axis)));
-  return call_torch(padded(input, pads, o), weight, bias, o, Sizes(axes, 0));
+  return call_torch(padded(input, all_pads(op, o, weight), o), weight, bias, o, Sizes(axes, 0));
 }
 
 // The same for a part of the outputs along one axis.
@@ -83,8 +88,7 @@ Tensor dense_part(const char* op, const Tensor& input, const Tensor& weight, con
                   const ConvOptions& o, const Part& part) {
   const int axes = int(weight.dim()) - 2, axis = part.axis - (kAxes - axes);
   if (explain_note(op, "handed to torch")) return part.result;
-  std::vector<Pads> pads;
-  for (int i = 0; i < axes; ++i) pads.push_back(pads_of(op, o, i, weight.size(2 + i)));
+  std::vector<Pads> pads = all_pads(op, o, weight);
   const int64_t dim = input.dim() - axes + axis;
   const int64_t read = (part.out - 1) * o.stride[axis] + o.dilation[axis] * (weight.size(2 + axis) - 1) + 1;
   pads[axis] = {part.pad, std::max<int64_t>(0, read - part.pad - input.size(dim))};

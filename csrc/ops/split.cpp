@@ -146,7 +146,7 @@ class Spatial {
     const int64_t begin = first_row(job.outputs.begin), end = first_row(job.outputs.end - 1) + reach_.length;
     if (!call_reach_.direct || !own.is_cuda() || from_end_ != 2 || begin > rows.begin) return;
     const auto holds = [&](int64_t row, int64_t count) -> const Tensor* {
-      const Tensor& t = whole_.shards[whole_.holder((row % n_ + n_) % n_)];
+      const Tensor& t = whole_.shards[whole_.holder(map_index(row, n_, Border::circular))];
       const bool plain = t.size(whole_.dim) >= count && merge_leading(t, Dtype::f32, axes_);
       return plain && can_read(own, t) ? &t : nullptr;
     };
@@ -176,7 +176,7 @@ class Spatial {
   void for_each_piece(const Strip& strip, const F& f) const {
     for (const Range& rows : strip.rows)
       for (int64_t row = rows.begin; row < rows.end;) {
-        const int64_t inside = (row % n_ + n_) % n_;
+        const int64_t inside = map_index(row, n_, Border::circular);
         const size_t from = whole_.holder(inside);
         const int64_t count = std::min(rows.end - row, whole_.starts[from + 1] - inside);
         f(whole_.shards[from], inside - whole_.starts[from], count);
@@ -304,7 +304,7 @@ std::vector<Tensor> run_split(const char* op, int axes, const std::vector<Tensor
   std::vector<Tensor> results;
   for (int64_t i : indices) {
     const Range own = whole.own(i);
-    const Slice slice{whole.from_end(), own.begin, own.size(), whole.size()};
+    const Slice slice{whole.from_end(), own.begin, own.size()};
     if (own.size() > 0) {
       results.push_back(call(whole.shards[i], &slice));
       continue;

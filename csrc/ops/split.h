@@ -20,7 +20,7 @@ namespace torch_conv {
 
 // A shard that a call along batch or channels is made for: where it lies in the whole.
 struct Slice {
-  int64_t dim_from_end, begin, size, whole;  // dim_from_end counts from the last axis, which is 1
+  int64_t dim_from_end, begin, size;  // dim_from_end counts from the last axis, which is 1
 };
 
 // An operator's own function on a tensor, with the arguments that belong to the slice, if there is one.

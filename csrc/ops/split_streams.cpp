@@ -79,11 +79,13 @@ void* SplitStreams::begin(const Tensor& own, const std::vector<const Tensor*>& o
   return d.side;
 }
 
-void SplitStreams::end(const Tensor& own) {
-  if (devices_.empty()) return;
-  Device& d = device_of(own);
+void SplitStreams::join(Device& d) {
   d.done = cuda_rooms()->record(d.index, d.side);
   cuda_rooms()->wait(d.index, d.stream, d.done);
+}
+
+void SplitStreams::end(const Tensor& own) {
+  if (!devices_.empty()) join(device_of(own));
 }
 
 void SplitStreams::keep(const Tensor& own) {
@@ -94,11 +96,8 @@ void SplitStreams::keep(const Tensor& own) {
 
 SplitStreams::~SplitStreams() {
   try {
-    for (Device& d : devices_) {
-      if (!d.side) continue;
-      d.done = cuda_rooms()->record(d.index, d.side);
-      cuda_rooms()->wait(d.index, d.stream, d.done);
-    }
+    for (Device& d : devices_)
+      if (d.side) join(d);
     finish();
   } catch (const std::exception&) {
     // The device itself has failed: nobody will see what it computes.

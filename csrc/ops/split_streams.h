@@ -45,6 +45,7 @@ class SplitStreams {
     std::vector<int> read;  // devices whose memory it reads
   };
   Device& device_of(const Tensor& t);
+  static void join(Device& d);  // the current stream goes on after the side stream
 
   std::vector<Device> devices_;  // none where one stream does all
 };
