@@ -61,7 +61,7 @@ class Exchange:
                 part = local.new_empty(shape)
                 if part.numel():
                     messages.append(dist.P2POp(dist.irecv, _sendable(part), group=group, group_peer=peer))
-                layout = _memory_format(local)
+                layout = memory_format(local)
                 if layout is not torch.contiguous_format:
                     landed.append((part.to(memory_format=layout), part))  # filled once the message is there
                     part = landed[-1][0]
@@ -91,7 +91,7 @@ def _sendable(t: Tensor) -> Tensor:
     return t if t.dtype in (torch.float32, torch.uint8) else t.view(-1).view(torch.uint8)
 
 
-def _memory_format(t: Tensor) -> torch.memory_format:
+def memory_format(t: Tensor) -> torch.memory_format:
     if t.is_contiguous():
         return torch.contiguous_format
     if t.dim() == 4 and t.is_contiguous(memory_format=torch.channels_last):

@@ -20,7 +20,7 @@ from torch import Tensor
 from torch._ops import OpOverload, OpOverloadPacket
 from torch.distributed.tensor import DTensor
 
-from torch_conv.distributed._exchange import Exchange, assembled, fetch, together
+from torch_conv.distributed._exchange import Exchange, assembled, fetch, memory_format, together
 from torch_conv.distributed._layout import Reach, Run, piece_for, runs_of
 from torch_conv.distributed._place import Place, Unknown, key_of
 from torch_conv.distributed._plan import Given, Halo, Operator, Plan, about, axis_of, probe
@@ -256,10 +256,8 @@ def _cut_groups(name: str, image: Sharded, rest: Given, axes: int) -> Given:
 
 
 def _dense(t: Tensor) -> Tensor:
-    for layout in (torch.contiguous_format, torch.channels_last, torch.channels_last_3d):
-        fits = t.dim() == {torch.channels_last: 4, torch.channels_last_3d: 5}.get(layout, t.dim())
-        if fits and t.is_contiguous(memory_format=layout):
-            return t
+    if t.is_contiguous(memory_format=memory_format(t)):
+        return t
     if t.dim() in (4, 5) and t.stride(1) == 1 and t.shape[1] > 1:
         return t.contiguous(memory_format=torch.channels_last if t.dim() == 4 else torch.channels_last_3d)
     return t.contiguous()
