@@ -10,7 +10,7 @@ BUILD_STAMP := build/$(subst /,_,$(abspath $(VENV))).stamp
 # The examples' requirements are installed by the target that needs them.
 REQUIREMENTS := $(filter-out requirements/examples.txt,$(wildcard requirements/*.txt))
 EXAMPLES_STAMP := $(VENV)/.stamp-examples
-NATIVE := $(shell find csrc -name '*.h' -o -name '*.cuh' -o -name '*.cpp' -o -name '*.cu')
+NATIVE := $(shell find csrc -name '*.h' -o -name '*.cuh' -o -name '*.cpp')
 
 .PHONY: help demo edges volume multi_gpu test build lint format wheel bench clean
 .DEFAULT_GOAL := help
@@ -35,7 +35,7 @@ multi_gpu: $(BUILD_STAMP) ## one large image on all GPUs, or in shards on the CP
 test: $(BUILD_STAMP) ## the test suite (CUDA tests run where there is a GPU); ARGS="-k border" passes options on
 	$(BIN)/python -m pytest $(ARGS)
 
-build: $(BUILD_STAMP) ## compile torch_conv/_C and, where nvcc is, torch_conv/_cuda
+build: $(BUILD_STAMP) ## compile torch_conv/_C and, where torch has CUDA, the kernels of csrc/ahead.txt
 
 lint: $(ENV_STAMP) ## every check that needs no compiler
 	$(BIN)/ruff check .
@@ -57,7 +57,7 @@ bench: $(BUILD_STAMP) ## measure on this machine (minutes); BENCH=filter3d or sc
 	$(BIN)/python benchmarks/$(or $(BENCH),filter2d).py $(ARGS)
 
 clean: ## remove what was built; the environment stays
-	rm -rf build dist demo_out examples_out *.egg-info torch_conv/*.so .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf build dist demo_out examples_out *.egg-info torch_conv/*.so torch_conv/kernels .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 $(ENV_STAMP): $(REQUIREMENTS)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \
@@ -72,7 +72,7 @@ $(EXAMPLES_STAMP): $(ENV_STAMP) requirements/examples.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements/examples.txt
 	@touch $@
 
-$(BUILD_STAMP): $(ENV_STAMP) setup.py $(NATIVE)
+$(BUILD_STAMP): $(ENV_STAMP) setup.py $(NATIVE) csrc/ahead.py csrc/ahead.txt
 	@command -v $${CXX:-g++} >/dev/null || \
 	  { echo "there is no C++ compiler: on Debian and Ubuntu, apt install g++"; exit 1; }
 	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python setup.py build_ext --inplace

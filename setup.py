@@ -1,18 +1,21 @@
-"""Builds torch_conv: `_C` (schema, checks, CPU) and, where nvcc is found, `_cuda` (CUDA kernels)."""
+"""Builds torch_conv: the module `_C` by the C++ compiler, and with NVRTC the kernels that csrc/ahead.txt lists."""
 
 import glob
 import os
-import re
-import shutil
-import subprocess
+import sys
 import sysconfig
+from pathlib import Path
 
 import torch
 from setuptools import setup
-from torch.utils.cpp_extension import CUDA_HOME, BuildExtension, CppExtension, CUDAExtension
+from torch.utils.cpp_extension import BuildExtension, CppExtension
 
 ROOT = os.path.dirname(os.path.abspath(__file__))
 CSRC = os.path.join(ROOT, "csrc")
+SOURCES = os.path.join("build", "generated", "kernel_sources.cpp")
+
+sys.path.insert(0, CSRC)
+import ahead  # noqa: E402
 
 # One binary for torch >= 2.11 and CPython >= 3.10: the stable ABI of both.
 STABLE = ["-DTORCH_TARGET_VERSION=0x020b000000000000"]
@@ -32,67 +35,45 @@ CXX = [
 ]
 
 
-def sources(pattern: str) -> list[str]:
-    return sorted(os.path.relpath(path, ROOT) for path in glob.glob(os.path.join(CSRC, pattern), recursive=True))
-
-
-def why_no_cuda() -> str:
-    """Empty if the CUDA part can be built: torch has CUDA, and there is an nvcc of the same major version."""
+def capabilities() -> list[int]:
+    """TORCH_CUDA_ARCH_LIST ("8.0 9.0" is [80, 90]); else those of the GPUs present; else 9.0. None without CUDA."""
     if torch.version.cuda is None:
-        return "this torch has no CUDA"
-    nvcc = shutil.which(os.path.join(CUDA_HOME, "bin", "nvcc")) if CUDA_HOME else None
-    if nvcc is None:
-        return "nvcc was not found"
-    release = re.search(r"release (\d+)", subprocess.run([nvcc, "--version"], capture_output=True, text=True).stdout)
-    major = torch.version.cuda.split(".")[0]
-    if release is None or release[1] != major:
-        return f"nvcc is of CUDA {release[1] if release else '?'}, torch of CUDA {major}"
-    return ""
+        return []
+    asked = os.environ.get("TORCH_CUDA_ARCH_LIST", "").replace(";", " ").replace("+PTX", "").split()
+    if asked:
+        return sorted({round(float(number) * 10) for number in asked})
+    present = {torch.cuda.get_device_capability(i) for i in range(torch.cuda.device_count())}
+    return sorted(10 * major + minor for major, minor in present) or [90]
 
 
-def choose_architectures() -> None:
-    """TORCH_CUDA_ARCH_LIST as given; else the GPUs present (torch's own default); else 9.0 with PTX."""
-    if "TORCH_CUDA_ARCH_LIST" not in os.environ and not torch.cuda.is_available():
-        os.environ["TORCH_CUDA_ARCH_LIST"] = "9.0+PTX"
-
-
-def extensions() -> list:
-    core = CppExtension(
-        "torch_conv._C",
-        sources("**/*.cpp"),
-        include_dirs=[CSRC],
-        extra_compile_args={"cxx": STABLE + CXX},
-        py_limited_api=True,
-    )
-    missing = why_no_cuda()
-    if missing:
-        print(f"torch_conv: {missing}, building the CPU part only")
-        return [core]
-    choose_architectures()
-    host = [flag for flag in CXX if flag.startswith(("-f", "-g"))]
-    cuda = CUDAExtension(
-        "torch_conv._cuda",
-        sources("**/*.cu"),
-        include_dirs=[CSRC],
-        extra_compile_args={
-            "cxx": STABLE + CXX + ["-DUSE_CUDA"],
-            "nvcc": STABLE
-            + ["-DUSE_CUDA", "-std=c++20", "-O3", "--cudart=static", "--expt-relaxed-constexpr"]
-            + [f"-Xcompiler={flag}" for flag in host],
-        },
-        py_limited_api=True,
-    )
-    # The static runtime instead of libcudart.so: one file serves every CUDA minor release.
-    cuda.libraries = [name for name in cuda.libraries if name not in ("cudart", "c10_cuda")]
-    cuda.extra_link_args += ["-Wl,--no-as-needed", "-lcudart_static", "-lrt", "-ldl", "-lpthread"]
-    return [core, cuda]
+class Build(BuildExtension):
+    def run(self) -> None:
+        ahead.write_sources(Path(ROOT) / SOURCES)
+        super().run()
+        module = Path(self.get_ext_fullpath("torch_conv._C"))
+        jobs = int(os.environ.get("MAX_JOBS", "2"))
+        if capabilities():
+            ahead.build(module.resolve(), module.resolve().parent / "kernels", capabilities(), jobs)
+        else:
+            print("torch_conv: this torch has no CUDA, no kernels are built")
 
 
 if sysconfig.get_config_var("Py_GIL_DISABLED"):
     raise SystemExit("torch_conv: the limited API needs a Python with the GIL")
 
+sources = sorted(os.path.relpath(path, ROOT) for path in glob.glob(os.path.join(CSRC, "**/*.cpp"), recursive=True))
+
 setup(
-    ext_modules=extensions(),
-    cmdclass={"build_ext": BuildExtension},
+    ext_modules=[
+        CppExtension(
+            "torch_conv._C",
+            [*sources, SOURCES],
+            include_dirs=[CSRC],
+            extra_compile_args={"cxx": STABLE + CXX},
+            libraries=["dl"],
+            py_limited_api=True,
+        )
+    ],
+    cmdclass={"build_ext": Build},
     options={"bdist_wheel": {"py_limited_api": "cp310"}},
 )

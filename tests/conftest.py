@@ -71,7 +71,7 @@ def pinned(monkeypatch):
         try:
             return f()
         except ValueError as refusal:
-            assert str(refusal).endswith(f": variant '{variant}' cannot serve this call")
+            assert f": variant '{variant}' cannot serve this call" in str(refusal)
             return None
         finally:
             monkeypatch.delenv("TORCH_CONV_VARIANT")

@@ -83,6 +83,16 @@ def test_other_filters_write_something_else(photo, name):
         ["filter", "IN", "nowhere/OUT", "--filter", "box"],
         ["filter", "missing.png", "OUT", "--filter", "box"],
         ["filter", "TEXT", "OUT", "--filter", "box"],
+        ["prepare"],
+        ["prepare", "--filter", "nothing"],
+        ["prepare", "--filter", "gaussian", "--size", "4"],
+        ["prepare", "--filter", "box", "--sigma", "2"],
+        ["prepare", "--filter", "box", "--dtype", "int64"],
+        ["prepare", "--filter", "box", "--shape", "1080"],
+        ["prepare", "--filter", "box", "--shape", "1080x"],
+        ["prepare", "--filter", "box", "--shape", "0x8"],
+        ["prepare", "--filter", "box", "--shape", "2x1x1x1080x1920"],
+        ["prepare", "--filter", "box", "--device", "cuda:99"],
         ["bench"],
         ["bench", "nothing"],
         ["bench", "scaling", "--sizes", "0"],
@@ -115,7 +125,7 @@ def test_bad_input_is_one_sentence_and_status_2(photo, capsys, arguments):
 
 
 COMMANDS = [[], ["filter"], ["demo"], ["bench"]]
-COMMANDS += [["bench", "ladder"], ["bench", "volume"], ["bench", "scaling"], ["info"]]
+COMMANDS += [["bench", "ladder"], ["bench", "volume"], ["bench", "scaling"], ["prepare"], ["info"]]
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
@@ -142,6 +152,22 @@ def test_info(capsys):
     out = capsys.readouterr().out
     assert torch_conv.__version__ in out
     assert torch.__version__ in out
+    for fact in ["compiler: ", "cache: "] if torch.version.cuda else ["none: this torch has no CUDA"]:
+        assert fact in out
+
+
+@pytest.mark.parametrize(
+    "arguments", [["gaussian", "--size", "7", "--dtype", "uint8", "--shape", "3x64x96"], ["sobel_x"], ["emboss"]]
+)
+def test_prepare(device, capsys, arguments):
+    assert run("prepare", "--device", device, "--filter", *arguments) == 0
+    lines = capsys.readouterr().out.splitlines()
+    if device == "cpu":
+        assert lines == ["nothing is to be made ready on the CPU"]
+    else:
+        assert lines[0].startswith("cache: ")
+        assert [line.split(": ")[0] for line in lines[1:]] == ["loaded"] * len(lines[1:])
+        assert len(lines) > 1
 
 
 def test_as_a_module(tmp_path):

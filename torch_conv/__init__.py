@@ -11,6 +11,7 @@ _library.load()  # registers torch.ops.torch_conv, which everything below binds
 
 from torch_conv import autograd, fake, functional, kernels, reference  # noqa: E402
 from torch_conv._explain import explain  # noqa: E402
+from torch_conv._prepare import prepare  # noqa: E402
 from torch_conv.functional import *  # noqa: E402, F403
 from torch_conv.split import SplitTensor, split  # noqa: E402
 
@@ -24,6 +25,7 @@ __all__ = [
     "explain",
     "functional",
     "kernels",
+    "prepare",
     "reference",
     "split",
     *functional.__all__,

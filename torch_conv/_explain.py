@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import torch
+from torch_conv._asking import Asking
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Explanation:
 
 
 class _Recording(threading.local):
-    """Lines of the explain() that runs on this thread, or None."""
+    """Lines of the explain() or prepare() that runs on this thread, or None."""
 
     lines: list[str] | None = None
 
@@ -36,16 +36,27 @@ _recording = _Recording()
 
 
 def recording() -> bool:
-    """Whether this thread is inside explain(): only plans are wanted."""
+    """Whether this thread is inside explain() or prepare(): nothing is to be computed."""
     return _recording.lines is not None
 
 
 def note(line: str) -> None:
-    """Adds a line for a step that is not a room's, in its place between the rooms' lines."""
+    """Adds a line for a step that is not an operator's."""
     assert _recording.lines is not None
-    _recording.lines += torch.ops.torch_conv._explain_end().splitlines()
     _recording.lines.append(line)
-    torch.ops.torch_conv._explain_begin()
+
+
+def plans_of(purpose: str, fn: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> list[str]:
+    """The plans of a call; with the purpose "prepare", not "explain", their kernels are loaded."""
+    if recording():
+        raise RuntimeError(f"{purpose}: must not be called from a function that is being explained or prepared")
+    _recording.lines = lines = []
+    try:
+        with Asking(f"_{purpose}", lambda text: lines.extend(text.splitlines())):
+            fn(*args, **kwargs)
+    finally:
+        _recording.lines = None
+    return lines
 
 
 def explain(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Explanation:
@@ -68,13 +79,4 @@ def explain(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Explanation:
         >>> plan.lines[0].split(":")[0]
         'filter2d'
     """
-    if recording():
-        raise RuntimeError("explain: must not be called from a function that is being explained")
-    _recording.lines = []
-    torch.ops.torch_conv._explain_begin()
-    try:
-        fn(*args, **kwargs)
-    finally:
-        lines = _recording.lines + torch.ops.torch_conv._explain_end().splitlines()
-        _recording.lines = None
-    return Explanation(tuple(lines))
+    return Explanation(tuple(plans_of("explain", fn, args, kwargs)))

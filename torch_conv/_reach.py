@@ -6,8 +6,9 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-import torch
 from torch import Tensor
+
+from torch_conv._asking import Asking
 
 _BORDERS = ("constant", "replicate", "reflect", "symmetric", "circular", "skip", "zero_output")  # csrc/core/border.h
 
@@ -15,7 +16,7 @@ _BORDERS = ("constant", "replicate", "reflect", "symmetric", "circular", "skip",
 class AxisReach(NamedTuple):
     """Output o of `out` reads rows [o * stride - pad, ... + length) and belongs to row o * stride + middle.
 
-    `AxisReach` of csrc/ops/part.h.
+    `AxisReach` of csrc/ops/call.h.
     """
 
     pad: int
@@ -41,9 +42,8 @@ def reach_of(call: Callable[[Tensor], Any], like: Tensor, shape: Sequence[int]) 
 
     The second is the border's name. The operator checks its arguments, and refuses them; nothing runs.
     """
-    try:
-        torch.ops.torch_conv._reach_begin()
+    answers: list[list[int]] = []
+    with Asking("_reach", answers.append):
         call(like.new_empty(1).expand(shape))
-    finally:
-        numbers = torch.ops.torch_conv._reach_end()
+    (numbers,) = answers
     return [AxisReach(*numbers[i : i + 5]) for i in (0, 5, 10)], _BORDERS[numbers[15]]

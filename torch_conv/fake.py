@@ -45,9 +45,16 @@ def register() -> None:
             fakes[split_name(name)] = on_shards(name, axes_of(name), fake)
     for name, fake in fakes.items():
         torch.library.register_fake(f"torch_conv::{name}", fake, lib=_LIBRARY)
+    _FAKES.update(fakes)
 
 
 _LIBRARY = torch.library.Library("torch_conv", "IMPL")
+_FAKES: dict[str, Callable[..., Any]] = {}
+
+
+def result_of(name: str, overload: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """An uninitialised result of a call of an operator, on the device of its image."""
+    return _FAKES[name if overload in ("", "default") else f"{name}.{overload}"](*args, **kwargs)
 
 
 # Arguments that neither shape nor dtype of the result depends on are taken and left, in `_`.

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "box/kernel_common.cuh"
-#include "box/plan.h"
+#include "core/async_copy.cuh"
 #include "core/device.cuh"
 
 namespace torch_conv::box {
@@ -14,23 +14,17 @@ constexpr int kColumns = columns_per_thread(sizeof(T));
 template <typename T>
 using Cells = Pack<kColumns<T>, T>;
 
-// Copies Bytes (4, 8 or 16), or writes zeros where nothing is `present`.
-template <int Bytes>
-__device__ __forceinline__ void copy_async(void* to, const void* from, bool present) {
-  const unsigned address = static_cast<unsigned>(__cvta_generic_to_shared(to));
-  const int size = present ? Bytes : 0;
-  if constexpr (Bytes == 16)
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(address), "l"(from), "r"(size) : "memory");
-  else
-    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(address), "l"(from), "n"(Bytes), "r"(size)
-                 : "memory");
-}
-
-__device__ __forceinline__ void copies_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-
-template <int Pending>
-__device__ __forceinline__ void copies_wait() {
-  asm volatile("cp.async.wait_group %0;" ::"n"(Pending) : "memory");
+// An element that no kernel writes to while this one runs: a 16-bit float is read as its bits.
+template <typename T>
+__device__ __forceinline__ T load_constant(const T* from) {
+  if constexpr (sizeof(T) == 2) {
+    const unsigned short bits = __ldg(reinterpret_cast<const unsigned short*>(from));
+    T element;
+    memcpy(&element, &bits, sizeof(T));
+    return element;
+  } else {
+    return __ldg(from);
+  }
 }
 
 // Where one thread's columns lie.
@@ -68,7 +62,8 @@ struct Columns {
       const char* const first = reinterpret_cast<const char*>(in + map[0]);
 #pragma unroll
       for (int i = 0; i < N; ++i)
-        copy_async<sizeof(Cells<T>)>(slot + i * pitch, first + int64_t(rows[i]) * a.pack_pitch, rows[i] >= 0);
+        async_copy<sizeof(Cells<T>)>(slot + i * pitch, first + int64_t(rows[i]) * a.pack_pitch,
+                                     rows[i] >= 0 ? int(sizeof(Cells<T>)) : 0);
     } else if (lie == Lie::scattered) {
 #pragma unroll
       for (int i = 0; i < N; ++i) {
@@ -78,8 +73,9 @@ struct Columns {
         for (int v = 0; v < V; ++v) {
           const T* const element = from + max(map[v], 0) * a.in_stride_w;
           const bool present = rows[i] >= 0 && map[v] >= 0;
-          if constexpr (sizeof(T) >= 4) copy_async<sizeof(T)>(&slot[i * pitch].v[v], element, present);
-          else cells.v[v] = present ? __ldg(element) : from_acc<T>(0.0f);  // asynchronous copies move at least 4 bytes
+          if constexpr (sizeof(T) >= 4)
+            async_copy<sizeof(T)>(&slot[i * pitch].v[v], element, present ? int(sizeof(T)) : 0);
+          else cells.v[v] = present ? load_constant(element) : T{};  // asynchronous copies move at least 4 bytes
         }
         if constexpr (sizeof(T) < 4) slot[i * pitch] = cells;
       }

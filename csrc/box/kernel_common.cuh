@@ -1,43 +1,16 @@
-// What both kernels of the box room share: the arguments, reading through the border, and the last step of an output.
+// What the kernels of the box room share: sums, reading through the border, and the last step of an output.
 #pragma once
 
 #include <type_traits>
 
 #include "box/mean.h"
-#include "core/border.h"
-#include "core/dtype.h"
+#include "box/params.h"
 
 namespace torch_conv::box {
 
-// How a window sum becomes an output.
-enum class Finish : int8_t {
-  scale,     // sum * scale
-  value,     // (sum + value for every pixel outside) * scale
-  mean,      // sum / number of pixels inside
-  interior,  // sum * scale where the window fits, else 0
-};
-
-struct Args {
-  const void* in;
-  void* out;
-  int64_t in_stride_n, in_stride_c, in_stride_h, in_stride_w;
-  int64_t out_stride_n, out_stride_c, out_stride_h, out_stride_w;
-  int64_t planes, channels, work;  // work: blocks' worth of work over all planes
-  int in_h, in_w, out_h, out_w;
-  int kh, kw, pad_y, pad_x;
-  int tile_w, strip_h, tiles, strips;
-  bool carry;      // shared memory has a buffer to carry column sums over to the columns that repeat them
-  int pack_pitch;  // bytes between rows that can be copied as aligned vectors, 0 if they cannot
-  bool out_packs;  // outputs of dense rows can be stored as aligned vectors
-  double scale, value;
-  Border border;
-  Finish finish;
-  Dtype out_dtype;
-};
-
 // In place of an output type: kernels that write any dtype and layout and finish in any way, chosen at run time. The
 // others write dense rows of their type and know only Finish::scale.
-struct General {};
+using General = void;
 
 // Outputs are computed in float32, or float64 for float64 images and 64-bit integer sums.
 template <typename Sum>

@@ -18,28 +18,11 @@
 // output.
 #pragma once
 
-#include "box/depth.h"
 #include "box/kernel_common.cuh"
 #include "core/device.cuh"
 #include "core/store.cuh"
 
 namespace torch_conv::box {
-
-struct DepthArgs {
-  const void* sums;
-  Image out;
-  int64_t in_n, in_c, in_d, in_h, in_w;  // strides; w: of neighbours in a run
-  int64_t out_w;
-  int64_t length, interleaved, columns;  // columns: threads of a plane
-  unsigned column_blocks, chunks, channels;
-  int d, w;              // of the sums
-  int plane_h, plane_w;  // of the volume that was summed
-  int kd, kh, kw, pad_z, pad_y, pad_x, chunk;
-  double outside, scale, area;
-  Border border;
-  Finish finish;
-  bool whole, exact;  // outputs are integers; their sums are whole numbers below 2^53
-};
 
 // total / area, rounded half to even, of whole numbers: what is left of the total tells whether the product is one off.
 __device__ __forceinline__ double whole_mean(double total, double area, double reciprocal) {

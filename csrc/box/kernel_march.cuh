@@ -128,7 +128,7 @@ __global__ void __launch_bounds__(kMaxThreads) box_march(const __grid_constant__
           for (int i = 0; i < 2 * Rows; ++i) rows[i] = __shfl_sync(0xffffffff, mapped, i);
           own.fetch(slot, threads, a, in, rows);
         }
-        copies_commit();
+        async_commit();
       };
 
       Sum sums[V] = {};
@@ -137,7 +137,7 @@ __global__ void __launch_bounds__(kMaxThreads) box_march(const __grid_constant__
       for (int chunk = -Stages; chunk < chunks; ++chunk) {  // those before 0 only start the first copies
         Cells<T>* const slot = ring + stage * 2 * Rows * threads;
         stage = stage + 1 < Stages ? stage + 1 : 0;
-        copies_wait<Stages - 1>();
+        async_wait<Stages - 1>();
 
         Sum inclusive[Rows][V];  // column sums, then their prefix within the thread
         if (chunk >= start_chunks) {
@@ -259,7 +259,7 @@ __global__ void __launch_bounds__(kMaxThreads) box_march(const __grid_constant__
         if constexpr (kFloats) bad = poison != Sum(0);
       }
 
-      copies_wait<0>();
+      async_wait<0>();
       if constexpr (kFloats) {
         if (__syncthreads_or(bad)) redo_begin = y_begin + (chunks - start_chunks - 1) * Rows;
         for (int y = redo_begin; y < redo_end; ++y) plain_row<T, Sum, Out>(a, in, out, y, x0, x0 + valid, prefix);

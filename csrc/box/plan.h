@@ -1,26 +1,33 @@
-// How a box sum is cut into blocks on a GPU. Pure functions of the problem and the machine.
+// Box + Arch -> Plan: how box sums are cut into blocks on a GPU. Pure.
 #pragma once
 
 #include <algorithm>
 #include <climits>
-#include <cstdint>
-#include <cstring>
+#include <utility>
 
-#include "box/mean.h"
+#include "box/params.h"
 #include "core/rooms.h"
 
 namespace torch_conv::box {
 
-// ---- "march": a block owns a strip of rows and marches down it with running column sums ------------------------
+// What the launch needs besides the plan.
+struct Config {
+  Finish finish;
+  bool carry = false;  // shared memory has a buffer to carry column sums over to the columns that repeat them
+};
 
-// H200, float32 k=200 at 4096^2, best cut of each (rows, stages): 4,2 87 us; 4,3 90; 8,2 94; 2,4 142; 2,3 152.
-constexpr int kChunkRows = 4;     // output rows between two barriers
-constexpr int kStages = 2;        // chunks in shared memory: one being summed, the rest on their way
-constexpr int kMaxThreads = 512;  // 128 registers a thread
-
-// Image columns whose sums one thread keeps: one copy of 4 to 16 bytes a row. 8 columns of small elements leave too few
-// warps: uint8, k = 200, 4096^2 took 106 us against 78.
-constexpr int columns_per_thread(int element_bytes) { return element_bytes == 8 ? 2 : 4; }
+inline Finish finish_of(const Placement& place) {
+  switch (place.border) {
+    case Border::constant: return place.value == 0 ? Finish::scale : Finish::value;
+    case Border::skip: return place.normalized ? Finish::mean : Finish::scale;
+    case Border::zero_output: return Finish::interior;
+    case Border::replicate:
+    case Border::reflect:
+    case Border::symmetric:
+    case Border::circular: return Finish::scale;
+  }
+  __builtin_unreachable();
+}
 
 // Bytes of one window sum: 4, or 8 where 32-bit integer sums could wrap around and for float64, also as the result's
 // dtype: 4-byte sums leave as float32. Differences of sums that wrapped around are still right as long as the window's
@@ -40,27 +47,27 @@ inline int sum_bytes(const Box& p) {
   __builtin_unreachable();
 }
 
-// The shared memory of a block, in this order: the ring of entering and leaving rows, two buffers of prefix rows (so
-// that one barrier a chunk is enough) and the totals of every warp's columns in them.
-struct MarchShape {
-  int threads;
-  int columns;  // tile and halo
-  int ring_bytes, prefix_bytes, totals_bytes;
-
-  constexpr int warps() const { return threads / 32; }
-  constexpr int shared_bytes() const { return ring_bytes + prefix_bytes + totals_bytes; }
-};
-
-constexpr MarchShape march_shape(int threads, int element_bytes, int sum_bytes, int chunk_rows = kChunkRows,
-                                 int stages = kStages) {
-  MarchShape s{};
-  s.threads = threads;
-  s.columns = threads * columns_per_thread(element_bytes);
-  s.ring_bytes = stages * 2 * chunk_rows * s.columns * element_bytes;
-  s.prefix_bytes = 2 * (chunk_rows * s.columns + 32 * columns_per_thread(element_bytes)) * sum_bytes;
-  s.totals_bytes = 2 * chunk_rows * s.warps() * sum_bytes;
-  return s;
+// As kernels' template arguments are spelt.
+inline const char* sum_type(const Box& p) {
+  const bool wide = sum_bytes(p) == 8;
+  if (is_integer(p.in.dtype)) return wide ? "uint64_t" : "uint32_t";
+  return wide ? "double" : "float";
 }
+
+// What a kernel of its own does faster, another one does for every output: the latter where only it can be had.
+inline Kernel first_offered(const Arch& arch, Kernel own, Kernel every) {
+  return !arch.offers || arch.offers(own, arch) ? std::move(own) : std::move(every);
+}
+
+// Sizes and coordinates are 32-bit inside the kernels.
+inline const char* size_refusal(const Box& p) {
+  constexpr int64_t limit = INT_MAX / 4;
+  const bool fits = std::max({p.in.h, p.in.w, p.out.h, p.out.w, p.kh, p.kw}) < limit &&
+                    std::max(std::abs(p.place.pad_y), std::abs(p.place.pad_x)) < limit;
+  return fits ? nullptr : "the window or the image is too large";
+}
+
+// ---- MARCH: a block owns a strip of rows and marches down it with running column sums -----------------------------
 
 // Threads for a tile of tile_w outputs: their windows, up to a vector of misalignment, and the column past the last
 // window, where its exclusive prefix stands.
@@ -77,27 +84,39 @@ inline int widest_block(const Arch& arch, int element_bytes, int sum_bytes) {
   return threads;
 }
 
+// Columns of the widest tile of outputs, less than 1 if none fits.
+inline int64_t widest_tile(const Box& p, const Arch& arch) {
+  const int size = size_of(p.in.dtype), v = columns_per_thread(size);
+  const int64_t columns = int64_t(widest_block(arch, size, sum_bytes(p))) * v - p.kw - v + 1;
+  return columns > 32 ? columns / 32 * 32 : columns;  // tiles of whole warp stores
+}
+
+inline const char* march_refusal(const Box& p, const Arch& arch) {
+  if (const char* no = size_refusal(p)) return no;
+  if (p.out.n * p.out.c * p.out.h * p.out.w == 0) return "nothing to compute";
+  return widest_tile(p, arch) < std::min<int64_t>(p.out.w, 32) ? "a window wider than the column sums of one block"
+                                                               : nullptr;
+}
+
 struct MarchTiles {
   int64_t tile_w = 0, strip_h = 0;
 };
 
 // Column tiles read the horizontal halo again, strips read a whole window to start, and both together must fill the
-// machine evenly: takes the cut whose busiest multiprocessor reads the fewest elements. tile_w 0: none fits.
+// machine evenly: takes the cut whose busiest multiprocessor reads the fewest elements.
 inline MarchTiles march_tiles(const Box& p, const Arch& arch) {
   // A multiprocessor with fewer columns in flight than this waits for memory and barriers instead of reading. H200,
   // k=200, widths 1024 / 1376 of 8192^2: float32 258 / 273 us, uint8 213 / 197; 960 / 640 of 1080p: uint8 355 / 399.
   const int64_t busy_columns = size_of(p.in.dtype) < 4 ? 1320 : 1152;
   constexpr int64_t kStartRows = 40;  // a block's launch, fill and drain, in rows of reading
-  const int size = size_of(p.in.dtype), sum = sum_bytes(p), v = columns_per_thread(size);
+  const int size = size_of(p.in.dtype), sum = sum_bytes(p);
   const int64_t planes = p.out.n * p.out.c, width = p.out.w, height = p.out.h;
-  int64_t room = int64_t(widest_block(arch, size, sum)) * v - p.kw - v + 1;
-  if (room > 32) room = room / 32 * 32;  // tiles of whole warp stores
+  const int64_t widest = widest_tile(p, arch);
   MarchTiles best;
-  if (room < std::min<int64_t>(width, 32)) return best;
   double best_cost = 0;
-  const int64_t first = ceil_div(width, room);
+  const int64_t first = ceil_div(width, widest);
   for (int64_t tiles = first; tiles < first + 8; ++tiles) {
-    const int64_t tile_w = std::min({width, room, round_up(ceil_div(width, tiles), 32)});
+    const int64_t tile_w = std::min({width, widest, round_up(ceil_div(width, tiles), 32)});
     const int64_t across = ceil_div(width, tile_w);
     const MarchShape shape = march_shape(int(march_threads(tile_w, p.kw, size)), size, sum);
     const int64_t resident = std::min(kMaxThreads / shape.threads, arch.shared_bytes / shape.shared_bytes());
@@ -133,46 +152,58 @@ inline int march_shared_bytes(const Box& p, const Arch& arch, int threads, int64
   return mirrors && with <= arch.shared_bytes && free ? with : without;
 }
 
-// ---- "plain": fresh sums for every row, any window -------------------------------------------------------------
-
-constexpr int kPlainThreads = 256;
-
-// Sizes and coordinates are 32-bit inside the kernels.
-inline bool sizes_fit(const Box& p) {
-  constexpr int64_t limit = INT_MAX / 4;
-  return std::max({p.in.h, p.in.w, p.out.h, p.out.w, p.kh, p.kw}) < limit &&
-         std::max(std::abs(p.place.pad_y), std::abs(p.place.pad_x)) < limit;
+// Dense rows of the input's dtype with nothing but a scale have kernels of their own. 64-bit integer sums are rare
+// (large windows, or float64 results): not worth one.
+inline bool dense_and_scaled(const Box& p) {
+  const bool sums = !is_integer(p.in.dtype) || sum_bytes(p) == 4;
+  return sums && p.out.dtype == p.in.dtype && p.out.stride_w == 1 && finish_of(p.place) == Finish::scale;
 }
 
-inline Plan make_plan(const Box& p, const Arch& arch, const char* variant) {
-  const bool any = *variant == 0;
-  const int64_t planes = p.out.n * p.out.c;
-  const int64_t in_elements = p.in.n * p.in.c * p.in.h * p.in.w, out_elements = planes * p.out.h * p.out.w;
-  Plan plan{.algorithm = "box", .variant = nullptr, .why = "the window or the image is too large"};
-  plan.bytes = double(in_elements) * size_of(p.in.dtype) + double(out_elements) * size_of(p.out.dtype);
-  plan.flops = 4.0 * double(out_elements);  // a row enters and leaves, then one difference of prefix sums
-  if (!sizes_fit(p)) return plan;
-  const int size = size_of(p.in.dtype);
+inline void configure_march(const Box& p, const Arch& arch, Plan& plan) {
+  const MarchTiles tiles = march_tiles(p, arch);
+  plan.why = "running column sums: the cost does not grow with the window";
+  plan.tile_w = int(tiles.tile_w);
+  plan.tile_h = int(tiles.strip_h);
+  plan.threads = int(march_threads(tiles.tile_w, p.kw, size_of(p.in.dtype)));
+  plan.blocks = p.out.n * p.out.c * ceil_div(p.out.w, tiles.tile_w) * ceil_div(p.out.h, tiles.strip_h);
+  plan.shared_bytes = march_shared_bytes(p, arch, plan.threads, plan.blocks);
+  const auto kernel = [&](const char* out) {
+    return kernel_of("box/kernel_march.cuh", "box::box_march", {p.in.dtype, sum_type(p), out});
+  };
+  const Kernel every = kernel("void");
+  plan.kernels = {dense_and_scaled(p) ? first_offered(arch, kernel(type_name(p.out.dtype)), every) : every};
+  plan.config =
+      Config{.finish = finish_of(p.place), .carry = plan.shared_bytes > shared_bytes_without_carry(p, plan.threads)};
+}
 
-  const MarchTiles tiles = out_elements > 0 ? march_tiles(p, arch) : MarchTiles{};
-  if (tiles.tile_w > 0 && (any || std::strcmp(variant, "march") == 0)) {
-    plan.variant = "march";
-    plan.why = "running column sums: the cost does not grow with the window";
-    plan.tile_w = int(tiles.tile_w);
-    plan.tile_h = int(tiles.strip_h);
-    plan.threads = int(march_threads(tiles.tile_w, p.kw, size));
-    plan.blocks = planes * ceil_div(p.out.w, tiles.tile_w) * ceil_div(p.out.h, tiles.strip_h);
-    plan.shared_bytes = march_shared_bytes(p, arch, plan.threads, plan.blocks);
-  } else if (any || std::strcmp(variant, "plain") == 0) {
-    plan.variant = "plain";
-    plan.why = any ? "the window is wider than the column sums of one block" : "pinned";
-    plan.tile_w = kPlainThreads;
-    plan.tile_h = 1;
-    plan.threads = kPlainThreads;
-    plan.shared_bytes = kPlainThreads * 8;
-    plan.blocks = planes * ceil_div(p.out.w, kPlainThreads) * p.out.h;
-  }
-  return plan;
+// ---- PLAIN: fresh sums for every row, any window ------------------------------------------------------------------
+
+inline const char* plain_refusal(const Box& p, const Arch&) { return size_refusal(p); }
+
+inline void configure_plain(const Box& p, const Arch&, Plan& plan) {
+  plan.why = "sums of their own for every row: any window";
+  plan.tile_w = kPlainThreads;
+  plan.tile_h = 1;
+  plan.threads = kPlainThreads;
+  plan.shared_bytes = kPlainThreads * 8;
+  plan.blocks = p.out.n * p.out.c * ceil_div(p.out.w, kPlainThreads) * p.out.h;
+  plan.kernels = {kernel_of("box/kernel_plain.cuh", "box::box_plain", {p.in.dtype, sum_type(p)})};
+  plan.config = Config{.finish = finish_of(p.place)};
+}
+
+constexpr Candidate<Box> kCandidates[] = {
+    {"march", march_refusal, nullptr, configure_march},
+    {"plain", plain_refusal, nullptr, configure_plain},
+};
+
+inline Plan plan(const Box& p, const Arch& arch, const char* pinned) {
+  const double outputs = double(p.out.n * p.out.c * p.out.h * p.out.w);
+  return choose(
+      kCandidates, p, arch, pinned,
+      {.algorithm = "box",
+       .bytes = double(p.in.n * p.in.c * p.in.h * p.in.w) * size_of(p.in.dtype) + outputs * size_of(p.out.dtype),
+       // A row enters and leaves, then one difference of prefix sums.
+       .flops = 4.0 * outputs});
 }
 
 }  // namespace torch_conv::box

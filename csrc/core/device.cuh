@@ -1,66 +1,15 @@
-// What every CUDA room needs around its launches.
+// What kernels of all rooms use: shared-memory addresses, and elements that travel as words.
 #pragma once
 
-#include <cuda_runtime.h>
-
-#include <stdexcept>
-#include <string>
-
-#include "core/problem.h"
+#include <cstdint>
+#include <cstring>
 
 namespace torch_conv {
-
-inline void cuda_check(cudaError_t status, const char* what) {
-  if (status == cudaSuccess) return;
-  cudaGetLastError();  // it has been said: the next good launch must not find it
-  throw std::runtime_error(std::string("torch_conv: ") + what + " failed: " + cudaGetErrorString(status));
-}
-
-// After <<<>>>: a failed launch is an error at that call, never a silent wrong result.
-inline void launch_check(const char* kernel) { cuda_check(cudaGetLastError(), kernel); }
-
-// Blocks above 48 KiB of dynamic shared memory must ask for it once per kernel and device; asking is cheap.
-template <typename Kernel>
-void allow_shared(Kernel* kernel, int bytes) {
-  if (bytes > 48 * 1024)
-    cuda_check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes), "shared memory limit");
-}
 
 // A pointer into shared memory as the address that instructions take.
 __device__ __forceinline__ uint32_t shared_address(const void* p) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(p));
 }
-
-// Host taps inside the kernel's parameters. A kernel takes it as `const __grid_constant__ ParamTaps taps`.
-struct ParamTaps {
-  const void* device;  // null: the taps stand in `bytes`
-  alignas(16) unsigned char bytes[kInlineTapBytes];
-
-  static ParamTaps from(const Taps& taps, int64_t count_bytes) {
-    ParamTaps p;
-    p.device = taps.on_host ? nullptr : taps.data;
-    if (taps.on_host) memcpy(p.bytes, taps.data, count_bytes);
-    return p;
-  }
-  // One pointer for both, into parameter space or device memory.
-  template <typename A>
-  __device__ const A* first() const {
-    return static_cast<const A*>(device ? device : static_cast<const void*>(bytes));
-  }
-  // N taps from element `start` on into registers.
-  template <typename A, int N>
-  __device__ __forceinline__ void read(A (&tap)[N], int64_t start) const {
-    if (device) {
-      const A* from = static_cast<const A*>(device) + start;
-#pragma unroll
-      for (int i = 0; i < N; ++i) tap[i] = __ldg(from + i);
-    } else {
-      const A* from = reinterpret_cast<const A*>(bytes) + start;
-#pragma unroll
-      for (int i = 0; i < N; ++i) tap[i] = from[i];
-    }
-  }
-};
 
 // N elements that travel as one aligned word: 2, 4, 8 or 16 bytes. Loads and stores are written as words, because the
 // compiler takes element-wise copies of 8- and 16-bit types apart.

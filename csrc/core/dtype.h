@@ -1,5 +1,5 @@
 // The seven element types, their accumulation types, and the one rounding rule.
-// Compiled by g++ (CPU rooms) and nvcc (CUDA rooms) alike.
+// Compiled by g++ (the host) and NVRTC (kernels) alike; no CUDA header is needed.
 #pragma once
 
 #include <cmath>
@@ -8,8 +8,6 @@
 #include <type_traits>
 
 #ifdef __CUDACC__
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
 #define TC_HD __host__ __device__ __forceinline__
 #else
 #define TC_HD inline __attribute__((always_inline))
@@ -47,16 +45,31 @@ inline const char* name_of(Dtype d) {
   __builtin_unreachable();
 }
 
+// As kernels' template arguments are spelt.
+inline const char* type_name(Dtype d) {
+  switch (d) {
+    case Dtype::f32: return "float";
+    case Dtype::f16: return "half_t";
+    case Dtype::bf16: return "bhalf_t";
+    case Dtype::f64: return "double";
+    case Dtype::u8: return "uint8_t";
+    case Dtype::i16: return "int16_t";
+    case Dtype::u16: return "uint16_t";
+  }
+  __builtin_unreachable();
+}
+
+// Where a 16-bit type has no arithmetic (bfloat16 in g++ 12, both in kernels) it is storage, converted below.
 #ifdef __CUDACC__
-using half_t = __half;
-using bhalf_t = __nv_bfloat16;
+struct half_t {
+  uint16_t bits;
+};
 #else
 using half_t = _Float16;
-// g++ 12 has no bfloat16 arithmetic: storage only, converted by hand below.
+#endif
 struct bhalf_t {
   uint16_t bits;
 };
-#endif
 
 // Sums are float32, or float64 for float64 images.
 template <typename T>
@@ -64,20 +77,22 @@ using acc_t = std::conditional_t<std::is_same_v<T, double>, double, float>;
 
 template <typename A, typename T>
 TC_HD A to_acc(T v) {
-#ifdef __CUDACC__
-  if constexpr (std::is_same_v<T, half_t>) return A(__half2float(v));
-  else if constexpr (std::is_same_v<T, bhalf_t>) return A(__bfloat162float(v));
-  else return A(v);
-#else
   if constexpr (std::is_same_v<T, bhalf_t>) {
-    uint32_t bits = uint32_t(v.bits) << 16;
+    const uint32_t bits = uint32_t(v.bits) << 16;
     float f;
-    std::memcpy(&f, &bits, 4);
+    memcpy(&f, &bits, 4);
     return A(f);
+  } else if constexpr (std::is_same_v<T, half_t>) {
+#ifdef __CUDACC__
+    float f;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(v.bits));
+    return A(f);
+#else
+    return A(v);
+#endif
   } else {
     return A(v);
   }
-#endif
 }
 
 #ifdef __CUDACC__
@@ -109,18 +124,22 @@ template <typename T, typename A>
 TC_HD T from_acc(A v) {
   if constexpr (std::is_same_v<T, bhalf_t>) {
 #ifdef __CUDACC__
-    return __float2bfloat16_rn(float(v));
+    T rounded;
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(rounded.bits) : "f"(float(v)));
+    return rounded;
 #else
     float f = float(v);
     uint32_t bits;
-    std::memcpy(&bits, &f, 4);
+    memcpy(&bits, &f, 4);
     if (f != f) return bhalf_t{uint16_t((bits >> 16) | 0x40)};
     bits += 0x7fff + ((bits >> 16) & 1);
     return bhalf_t{uint16_t(bits >> 16)};
 #endif
   } else if constexpr (std::is_same_v<T, half_t>) {
 #ifdef __CUDACC__
-    return __float2half_rn(float(v));
+    T rounded;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(rounded.bits) : "f"(float(v)));
+    return rounded;
 #else
     return T(v);
 #endif

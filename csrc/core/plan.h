@@ -1,23 +1,60 @@
-// What a room decided to do, before it does it; `explain` prints it.
+// What a room decided to do, before it does it: `explain` prints it, launches read it and derive nothing.
 #pragma once
 
+#include <any>
 #include <cstdint>
+#include <cstring>
+#include <initializer_list>
 #include <ostream>
+#include <string>
+#include <vector>
+
+#include "core/dtype.h"
 
 namespace torch_conv {
 
+// A kernel by name: what the store looks up, or compiles and loads.
+struct Kernel {
+  const char* file;  // of csrc, which defines it
+  std::string name;  // without torch_conv::, with its template arguments: "direct2d::direct2d_reg<float, 3>"
+};
+
+// A template argument as text: a type or a number.
+struct TemplateArgument {
+  std::string text;
+  TemplateArgument(Dtype type) : text(type_name(type)) {}
+  TemplateArgument(bool value) : text(value ? "true" : "false") {}
+  TemplateArgument(int value) : text(std::to_string(value)) {}
+  TemplateArgument(const char* words) : text(words) {}
+  TemplateArgument(std::string words) : text(std::move(words)) {}
+};
+
+inline Kernel kernel_of(const char* file, std::string name, std::initializer_list<TemplateArgument> arguments) {
+  const char* before = "<";
+  for (const TemplateArgument& argument : arguments) name += before + argument.text, before = ", ";
+  return {file, arguments.size() ? name + ">" : name};
+}
+
+// A variant that was not taken, and why.
+struct Refusal {
+  const char *variant, *why;
+};
+
 struct Plan {
   const char* algorithm;                   // what algorithm= names: "direct", "separable", "box", ...
-  const char* variant;                     // the room's kernel or loop: "reg", "tile_tma", "general", ...
-  const char* why;                         // one clause
+  const char* variant = nullptr;           // the room's kernel or loop: "reg", "tile_tma", "general", ...
+  const char* why = "";                    // one clause
   int tile_w = 0, tile_h = 0, tile_d = 0;  // output tile of one block (CUDA) or of one task (CPU); tile_d of volumes
   int threads = 0;                         // per block (CUDA)
-  int shared_bytes = 0;                    // per block (CUDA)
+  int shared_bytes = 0;                    // dynamic, per block (CUDA)
   int64_t blocks = 0;                      // blocks of the grid (CUDA) or tasks (CPU)
   int launches = 1;
-  int64_t scratch_bytes = 0;  // the hall allocates this on the images' device and hands it to run()
-  double bytes = 0;           // one read of the input, one write of the output
-  double flops = 0;           // two a tap
+  int64_t scratch_bytes = 0;       // the hall allocates this on the images' device and hands it to run()
+  double bytes = 0;                // one read of the input, one write of the output
+  double flops = 0;                // two a tap
+  std::vector<Kernel> kernels{};   // in the order of their launches (CUDA)
+  std::any config{};               // what else the room's launch needs: a struct of the room's own
+  std::vector<Refusal> refused{};  // variants that would have come first
 };
 
 // What a plan leaves at 0 does not apply (blocks and threads of a CPU loop, scratch of most kernels).
@@ -30,7 +67,64 @@ inline std::ostream& operator<<(std::ostream& os, const Plan& p) {
   os << "; launches " << p.launches;
   if (p.scratch_bytes) os << ", scratch " << p.scratch_bytes << " B";
   if (p.bytes) os << "; bytes " << int64_t(p.bytes) << ", flops " << int64_t(p.flops);
+  const char* before = "; not ";
+  for (const Refusal& r : p.refused) os << before << r.variant << ": " << r.why, before = ", not ";
   return os;
+}
+
+// What a plan may depend on; filled once per device. A plan for a GPU that is not there is made from one filled by
+// hand.
+struct Arch {
+  int major, minor;  // compute capability
+  int multiprocessors;
+  int shared_bytes;         // largest opt-in shared memory of one block
+  double bytes_per_second;  // datasheet memory bandwidth
+  bool bulk_copy;           // bulk tensor copies (TMA) may be used: Hopper on, the driver has them, not forced off
+  // Can this kernel be had? Null: every one.
+  bool (*offers)(const Kernel&, const Arch&) = nullptr;
+};
+
+// One of a room's variants, in the order in which a room prefers them.
+template <typename Problem>
+struct Candidate {
+  const char* variant;
+  // Legality: null, or why it cannot serve the problem.
+  const char* (*refusal)(const Problem&, const Arch&);
+  // Score: null, or why a later candidate is better. Not asked of a pinned variant.
+  const char* (*loses)(const Problem&, const Arch&);
+  // Fills the plan: why, tile, grid, kernels, config.
+  void (*configure)(const Problem&, const Arch&, Plan&);
+};
+
+// The first candidate that serves; `pinned`, unless it is empty, names the only one to be asked. Without one the plan
+// has no variant, and its `why` says what spoke against the last.
+template <typename Problem, size_t count>
+Plan choose(const Candidate<Problem> (&candidates)[count], const Problem& p, const Arch& arch, const char* pinned,
+            const Plan& base) {
+  std::vector<Refusal> refused;
+  for (const Candidate<Problem>& candidate : candidates) {
+    if (*pinned && std::strcmp(pinned, candidate.variant) != 0) continue;
+    const char* no = candidate.refusal(p, arch);
+    if (!no && !*pinned && candidate.loses) no = candidate.loses(p, arch);
+    if (!no) {
+      Plan plan = base;
+      plan.variant = candidate.variant;
+      candidate.configure(p, arch, plan);
+      bool offered = true;
+      if (arch.offers)
+        for (const Kernel& kernel : plan.kernels) offered = offered && arch.offers(kernel, arch);
+      if (offered) {
+        plan.refused = std::move(refused);
+        return plan;
+      }
+      no = "its kernel is not built ahead and there is no compiler (NVRTC)";
+    }
+    refused.push_back({candidate.variant, no});
+  }
+  Plan none = base;
+  if (!refused.empty()) none.why = refused.back().why;
+  none.refused = std::move(refused);
+  return none;
 }
 
 }  // namespace torch_conv

@@ -57,6 +57,10 @@ struct Placement {
   Border border = Border::constant;
   double value = 0;         // what Border::constant reads outside
   bool normalized = false;  // only with Border::skip: divide by the sum of the |taps| inside
+
+  // Strides and dilations of 1: of images, and of volumes.
+  bool unit_steps_of_images() const { return stride_y == 1 && stride_x == 1 && dilation_y == 1 && dilation_x == 1; }
+  bool unit_steps() const { return unit_steps_of_images() && stride_z == 1 && dilation_z == 1; }
 };
 
 // A set of windows; a stride of 0 shares one window along that axis.

@@ -24,23 +24,9 @@
 
 #include "core/device.cuh"
 #include "core/store.cuh"
-#include "direct2d/plan.h"
+#include "direct2d/params.h"
 
 namespace torch_conv::direct2d {
-
-struct ColumnArgs {
-  const void* in;
-  Image out;
-  int64_t in_n, in_c;  // strides
-  unsigned row_bytes;  // from row to row of the input
-  int h, kh, pad;
-  unsigned tiles_x, tiles_y;
-  unsigned channels_out, multiplier;
-  Border border;
-  double value;
-  int64_t taps_n, taps_c;
-  const void* bias;
-};
 
 // One thread's 8 rows of sums, rounded to Out.
 template <typename Out, int N, typename A>

@@ -7,19 +7,10 @@
 #pragma once
 
 #include "core/device.cuh"
-#include "core/neighbours.cuh"
 #include "core/store.cuh"
+#include "direct2d/params.h"
 
 namespace torch_conv::direct2d {
-
-struct GeneralArgs {
-  Direct p;
-  Neighbours beside;
-  int64_t groups_of_four;  // per row
-  int64_t threads;         // in all
-  bool channels_inner;
-  int64_t out_per_group, in_per_group;
-};
 
 // Normalised skip: the sum of the |taps| that lie inside the image.
 template <typename A>

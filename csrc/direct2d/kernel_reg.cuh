@@ -9,7 +9,7 @@
 // Device memory per output pixel: 1 read (the overlap comes from L1) and 1 write; 2 K^2 flops.
 #pragma once
 
-#include "direct2d/kernel_tile.cuh"
+#include "direct2d/tile_box.cuh"
 
 namespace torch_conv::direct2d {
 
@@ -30,7 +30,7 @@ __device__ __forceinline__ int map_at_edge(int i, int n, Border border, const Ne
 
 template <typename T, int K>
 __global__ void __launch_bounds__(32 * kRegWarps, reg_min_blocks<T, K>())
-    direct2d_reg(const __grid_constant__ PlaneArgs<T> a, const __grid_constant__ ParamTaps param_taps) {
+    direct2d_reg(const __grid_constant__ PlaneArgs a, const __grid_constant__ ParamTaps param_taps) {
   using A = acc_t<T>;
   constexpr int N = 16 / sizeof(T), R = K / 2, rows = reg_rows(sizeof(T), K);
   const TilePlace at = tile_place(a);
@@ -38,7 +38,7 @@ __global__ void __launch_bounds__(32 * kRegWarps, reg_min_blocks<T, K>())
   const int x = at.x * 30 * N + (lane - 1) * N;
   const int y0 = (at.y * kRegWarps + warp) * rows;
   if (y0 >= a.rows_out) return;
-  const T* plane = a.in + at.n * a.in_n + (at.c / a.multiplier) * a.in_c;
+  const T* plane = static_cast<const T*>(a.in) + at.n * a.in_n + (at.c / a.multiplier) * a.in_c;
   const int top = y0 + a.shift_y - R;
 
   // Per warp, not per lane: lane 0's first and lane 31's last pixel decide.
@@ -71,7 +71,7 @@ __global__ void __launch_bounds__(32 * kRegWarps, reg_min_blocks<T, K>())
   const bool mask = !inside && a.border == Border::zero_output;
   // Lanes 0 and 31 store nothing: their columns are put outside.
   const int x_out = lane >= 1 && lane <= 30 ? x : a.columns_out;
-  T* row_out = a.out + at.n * a.out_n + at.c * a.out_c + int64_t(y0) * a.out_h;
+  T* row_out = static_cast<T*>(a.out) + at.n * a.out_n + at.c * a.out_c + int64_t(y0) * a.out_h;
 
   A sum[rows][N];
 #pragma unroll
@@ -95,7 +95,7 @@ __global__ void __launch_bounds__(32 * kRegWarps, reg_min_blocks<T, K>())
         for (int j = 0; j < K; ++j) s = fma(tap[i * K + j], v[p + j], s);
         sum[o][p] = s;
       }
-      if (i == K - 1) store_row<K, true>(a, row_out + o * a.out_h, y0 + o, x_out, sum[o], bias, mask);
+      if (i == K - 1) store_row<K, K, true>(a, row_out + o * a.out_h, y0 + o, x_out, sum[o], bias, mask);
     }
   }
 }

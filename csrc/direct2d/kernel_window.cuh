@@ -13,19 +13,10 @@
 #pragma once
 
 #include "core/device.cuh"
-#include "core/neighbours.cuh"
 #include "core/store.cuh"
-#include "direct2d/plan.h"
+#include "direct2d/params.h"
 
 namespace torch_conv::direct2d {
-
-struct WindowArgs {
-  Direct p;
-  Neighbours beside;
-  int pitch, rows, tap_pitch;  // of the tile and of a row of taps, in elements
-  int tiles_x, tiles_y;
-  int in_per_group, out_per_group;
-};
 
 template <typename A>
 struct alignas(4 * sizeof(A)) Four {

@@ -14,45 +14,15 @@
 // Device memory per voxel and channel: 1 read (1.56 from L2 for the halo) and 1 write; 2 * 27 flops.
 #pragma once
 
-#include "core/device.cuh"
-#include "direct3d/channels.h"
+#include "core/async_copy.cuh"
+#include "direct3d/params.h"
+#include "direct3d/round_pair.cuh"
 
 namespace torch_conv::direct3d {
 
 template <typename T>
-struct ChannelsArgs {
-  using A = acc_t<T>;
-  const T* in;
-  T* out;
-  int64_t in_n, in_d, out_n, out_d;   // strides in elements
-  unsigned in_h, in_w, out_h, out_w;  // strides in bytes: a plane stays below 2^31
-  int d, h, w, d_out, h_out, w_out, c;
-  int tiles_x, tiles_y, tiles_c, chunks, chunk;
-  int pad_z, pad_y, pad_x;
-  Border border;
-  A value;
-  int64_t taps_n, taps_c;
-  const A* bias;
-};
-
-namespace channels {
-
-__device__ __forceinline__ void copy_async(unsigned char* to, const unsigned char* from) {
-  const unsigned address = static_cast<unsigned>(__cvta_generic_to_shared(to));
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(address), "l"(from) : "memory");
-}
-__device__ __forceinline__ void copy_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-template <int N>
-__device__ __forceinline__ void copy_wait() {
-  asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
-}
-
-}  // namespace channels
-
-template <typename T>
 __global__ void __launch_bounds__(kChannelsThreads, channels_resident(sizeof(T)))
-    direct3d_channels(const __grid_constant__ ChannelsArgs<T> a, const __grid_constant__ ParamTaps param_taps) {
-  using namespace channels;
+    direct3d_channels(const __grid_constant__ ChannelsArgs a, const __grid_constant__ ParamTaps param_taps) {
   constexpr int V = 4 / int(sizeof(T)), PX = 4, RY = 2;
   constexpr int kPieces = kChannelsRows * kChannelsColumns * 4,
                 kPerThread = (kPieces + kChannelsThreads - 1) / kChannelsThreads;
@@ -102,17 +72,18 @@ __global__ void __launch_bounds__(kChannelsThreads, channels_resident(sizeof(T))
       unsigned char* into = channels_stages + stage * kChannelsStage;
       const int source = map_index(z, a.d, a.border);
       if (source >= 0) {
-        const unsigned char* plane = reinterpret_cast<const unsigned char*>(a.in + n * a.in_n + source * a.in_d);
+        const unsigned char* plane =
+            reinterpret_cast<const unsigned char*>(static_cast<const T*>(a.in) + n * a.in_n + source * a.in_d);
 #pragma unroll
         for (int q = 0; q < kPerThread; ++q)
-          if (from[q] >= 0) copy_async(into + to[q], plane + from[q]);
+          if (from[q] >= 0) async_copy<16>(into + to[q], plane + from[q]);
       } else {
 #pragma unroll
         for (int q = 0; q < kPerThread; ++q)
           if (to[q] >= 0) *reinterpret_cast<uint4*>(into + to[q]) = values;
       }
     }
-    copy_commit();
+    async_commit();
   };
 #pragma unroll
   for (int s = 0; s < kChannelsStages - 1; ++s) bring(z_first + s, s);
@@ -132,8 +103,8 @@ __global__ void __launch_bounds__(kChannelsThreads, channels_resident(sizeof(T))
   unsigned char* row_out[RY];
 #pragma unroll
   for (int o = 0; o < RY; ++o)
-    row_out[o] = reinterpret_cast<unsigned char*>(a.out + n * a.out_n + first * a.out_d) + int64_t(y + o) * a.out_h +
-                 x * a.out_w + channel * int(sizeof(T));
+    row_out[o] = reinterpret_cast<unsigned char*>(static_cast<T*>(a.out) + n * a.out_n + first * a.out_d) +
+                 int64_t(y + o) * a.out_h + x * a.out_w + channel * int(sizeof(T));
   const int rows = a.h_out - y;
   const unsigned char* const mine = channels_stages + pair * RY * kChannelsPitch + run * PX * 64 + lane * 4;
 
@@ -141,7 +112,7 @@ __global__ void __launch_bounds__(kChannelsThreads, channels_resident(sizeof(T))
   int stage = 0;
 #pragma unroll 1
   for (int z = z_first; z < z_end; ++z) {
-    copy_wait<kChannelsStages - 2>();
+    async_wait<kChannelsStages - 2>();
     __syncthreads();
     bring(z + kChannelsStages - 1, stage == 0 ? kChannelsStages - 1 : stage - 1);
     const unsigned char* const from_stage = mine + stage * kChannelsStage;
@@ -180,13 +151,7 @@ __global__ void __launch_bounds__(kChannelsThreads, channels_resident(sizeof(T))
           for (int p = 0; p < PX; ++p) {
             unsigned word;
             if constexpr (V == 1) word = __float_as_uint(sum[0][o][p][0] + bias[0]);
-            else if constexpr (std::is_same_v<T, half_t>) {
-              const __half2 h = __floats2half2_rn(sum[0][o][p][0] + bias[0], sum[0][o][p][1] + bias[V - 1]);
-              memcpy(&word, &h, 4);
-            } else {
-              const __nv_bfloat162 h = __floats2bfloat162_rn(sum[0][o][p][0] + bias[0], sum[0][o][p][1] + bias[V - 1]);
-              memcpy(&word, &h, 4);
-            }
+            else word = round_pair<T>(sum[0][o][p][0] + bias[0], sum[0][o][p][1] + bias[V - 1]);
             if (p < most) *reinterpret_cast<unsigned*>(at) = word;
             at += a.out_w;
           }
@@ -202,41 +167,6 @@ __global__ void __launch_bounds__(kChannelsThreads, channels_resident(sizeof(T))
         for (int k = 0; k < V; ++k) sum[0][o][p][k] = sum[1][o][p][k], sum[1][o][p][k] = fresh[o][p][k];
     stage = stage == kChannelsStages - 1 ? 0 : stage + 1;
   }
-}
-
-template <typename T>
-ChannelsArgs<T> channels_args(const Direct& p, const Plan& plan) {
-  using A = acc_t<T>;
-  return {.in = static_cast<const T*>(p.in.data),
-          .out = static_cast<T*>(p.out.data),
-          .in_n = p.in.stride_n,
-          .in_d = p.in.stride_d,
-          .out_n = p.out.stride_n,
-          .out_d = p.out.stride_d,
-          .in_h = unsigned(p.in.stride_h * sizeof(T)),
-          .in_w = unsigned(p.in.stride_w * sizeof(T)),
-          .out_h = unsigned(p.out.stride_h * sizeof(T)),
-          .out_w = unsigned(p.out.stride_w * sizeof(T)),
-          .d = int(p.in.d),
-          .h = int(p.in.h),
-          .w = int(p.in.w),
-          .d_out = int(p.out.d),
-          .h_out = int(p.out.h),
-          .w_out = int(p.out.w),
-          .c = int(p.in.c),
-          .tiles_x = int(ceil_div(p.out.w, kChannelsWidth)),
-          .tiles_y = int(ceil_div(p.out.h, kChannelsHeight)),
-          .tiles_c = int(ceil_div(p.out.c * int64_t(sizeof(T)), 64)),
-          .chunks = int(ceil_div(p.out.d, plan.tile_d)),
-          .chunk = plan.tile_d,
-          .pad_z = int(p.place.pad_z),
-          .pad_y = int(p.place.pad_y),
-          .pad_x = int(p.place.pad_x),
-          .border = p.place.border,
-          .value = A(p.place.value),
-          .taps_n = p.taps.stride_n,
-          .taps_c = p.taps.stride_c,
-          .bias = static_cast<const A*>(p.bias)};
 }
 
 }  // namespace torch_conv::direct3d

@@ -8,16 +8,9 @@
 
 #include "core/device.cuh"
 #include "core/store.cuh"
+#include "direct3d/params.h"
 
 namespace torch_conv::direct3d {
-
-struct GeneralArgs {
-  Direct p;
-  int64_t groups_of_four;  // per row
-  int64_t threads;         // in all
-  bool channels_inner;
-  int64_t out_per_group, in_per_group;
-};
 
 // Normalised skip: the sum of the |taps| that lie inside the volume.
 template <typename A>

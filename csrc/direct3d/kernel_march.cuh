@@ -197,7 +197,7 @@ __device__ __forceinline__ void add_rows(uint32_t stage, const LanePlace& at, co
 // The rows of a lane where there is a bias, where whole packs cannot be stored or zero_output masks some.
 // Bit p of `columns`: the window over column x + p fits. The sums are used up.
 template <int K, typename T, int Rows, int N>
-__device__ __forceinline__ void store_slowly(const VolumeArgs<T>& a, T* to, int rows, int x, int y, unsigned columns,
+__device__ __forceinline__ void store_slowly(const VolumeArgs& a, T* to, int rows, int x, int y, unsigned columns,
                                              int channel, acc_t<T> (&done)[Rows][N]) {
   using A = acc_t<T>;
   constexpr int R = K / 2;
@@ -225,16 +225,18 @@ __device__ __forceinline__ void store_slowly(const VolumeArgs<T>& a, T* to, int 
   }
 }
 
-template <typename T, int K, int kShape, bool kBulk, bool kConstant>
-__global__ void __launch_bounds__(shape_of(kShape).threads(), shape_of(kShape).resident)
-    direct3d_march(const __grid_constant__ CUtensorMap map, const __grid_constant__ CUtensorMap side_map,
-                   const __grid_constant__ VolumeArgs<T> a,
-                   const __grid_constant__ MarchTaps<K, kConstant> param_taps) {
+template <typename T, int K, bool kWide, bool kPatched, bool kBulk, bool kConstant>
+__global__ void __launch_bounds__(march_shape(sizeof(T), K, kWide, kPatched).threads(),
+                                  march_shape(sizeof(T), K, kWide, kPatched).resident)
+    direct3d_march(const __grid_constant__ TensorMap map, const __grid_constant__ TensorMap side_map,
+                   const __grid_constant__ VolumeArgs a,
+                   const __grid_constant__ std::conditional_t<kConstant, ConstantTaps, ParamTaps> param_taps) {
   using A = acc_t<T>;
-  constexpr MarchShape S = shape_of(kShape);
+  constexpr MarchShape S = march_shape(sizeof(T), K, kWide, kPatched);
   using At = Stage<T, K, S>;
   constexpr int N = S.pixels, R = K / 2;
-  // A loader's wait tells one phase of a stage from the next only if no other loader is a whole ring behind.
+  static_assert(K == 3 || !kConstant);
+  // A barrier's wait knows only whether a phase is odd or even, so no loader may fall a whole ring behind another.
   static_assert(S.loaders <= S.stages && S.stages <= kMostStages);
   extern __shared__ __align__(128) unsigned char shared_bytes[];
   T* ring = reinterpret_cast<T*>(shared_bytes + march_tap_bytes(K));
@@ -277,8 +279,8 @@ __global__ void __launch_bounds__(shape_of(kShape).threads(), shape_of(kShape).r
   const int row = warp / S.warps_x * S.rows, x = at.x + (warp % S.warps_x * 32 + lane) * N, y = at.y + row;
   const LanePlace place = lane_place<T, K, S>(row, x - at.x);
   uint32_t taps = uint32_t(__cvta_generic_to_shared(shared_bytes)), stage = taps + march_tap_bytes(K);
-  T* out = a.out + at.n * a.out_n + at.c * a.out_c + at.z * a.out_d + y * a.out_h + x;
-  const T* volume = a.in + at.n * a.in_n + at.c / a.multiplier * a.in_c;
+  T* out = static_cast<T*>(a.out) + at.n * a.out_n + at.c * a.out_c + at.z * a.out_d + y * a.out_h + x;
+  const T* volume = static_cast<const T*>(a.in) + at.n * a.in_n + at.c / a.multiplier * a.in_c;
   const bool packs = a.vector_out && !mask && !a.bias;
   const int rows_out = packs && !(x >= 0 && x < a.columns_out) ? 0 : min(S.rows, a.rows_out - y);
   unsigned fitting = 0;  // bit p: for zero_output, the window over column x + p fits

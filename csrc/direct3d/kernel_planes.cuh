@@ -25,6 +25,7 @@
 #pragma once
 
 #include "direct3d/planes_move.cuh"
+#include "direct3d/round_pair.cuh"
 
 namespace torch_conv::direct3d {
 
@@ -40,20 +41,6 @@ __device__ __forceinline__ void read(float* to, const unsigned char* from) {
 #pragma unroll
     for (int i = 0; i < M; ++i) to[q + i] = to_acc<float>(pack.v[i]);
   }
-}
-
-// Two at a time: one instruction rounds and packs a pair.
-template <typename T>
-__device__ __forceinline__ unsigned round_pair(float a, float b) {
-  unsigned word;
-  if constexpr (std::is_same_v<T, half_t>) {
-    const __half2 h = __floats2half2_rn(a, b);
-    memcpy(&word, &h, 4);
-  } else {
-    const __nv_bfloat162 h = __floats2bfloat162_rn(a, b);
-    memcpy(&word, &h, 4);
-  }
-  return word;
 }
 
 // One row of N sums, rounded, into shared memory.
@@ -88,14 +75,15 @@ struct Row {
 
 template <typename T, int PX, int RY, int kWarps, bool kInPlace>
 __global__ void __launch_bounds__(32 * (kWarps + kPlanesMovers), 1)
-    direct3d_planes(const __grid_constant__ PlanesArgs<T> a, const __grid_constant__ ParamTaps param_taps) {
+    direct3d_planes(const __grid_constant__ PlanesArgs a, const __grid_constant__ ParamTaps param_taps) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   using namespace planes;
   constexpr int kThreads = 32 * (kWarps + kPlanesMovers);
   constexpr bool kUniform = PlanesTile{PX, RY, kWarps, 0}.uniform();
   extern __shared__ __align__(128) unsigned char planes_stages[];
   __shared__ uint64_t full[kPlanesMostStages], empty[kPlanesMostStages];
-  // Zeros times finite taps add nothing; the taps' sum of products with 0 tells whether they are.
+  // Planes of zeros outside the volume are left out. They would add tap * 0 to every sum: nothing where the taps are
+  // finite, NaN where not; `before` and `after` add just that.
   const bool leave_out = a.border == Border::constant && a.value == 0 && a.pad_z == 1 && a.d_out == a.d;
 
   constexpr int cell_elements = kPlanesCell / int(sizeof(T));
@@ -179,8 +167,8 @@ __global__ void __launch_bounds__(32 * (kWarps + kPlanesMovers), 1)
       [[maybe_unused]] const unsigned to_out = out_stage - stage_at;
       [[maybe_unused]] unsigned char* out = nullptr;  // this thread's first output
       if (!kInPlace)
-        out = reinterpret_cast<unsigned char*>(a.out + volume * a.volume_out + int64_t(z_out) * (a.h * a.w) + y0 * a.w +
-                                               x0);
+        out = reinterpret_cast<unsigned char*>(static_cast<T*>(a.out) + volume * a.volume_out +
+                                               int64_t(z_out) * (a.h * a.w) + y0 * a.w + x0);
       const int stored = kInPlace || (finishes && walk.group * a.group + slot < a.volumes) ? first_row : RY;
       if (leave_out && z >= a.d) {
         float after = 0;
@@ -250,38 +238,6 @@ __global__ void __launch_bounds__(32 * (kWarps + kPlanesMovers), 1)
     }
   }
 #endif
-}
-
-template <typename T>
-PlanesArgs<T> planes_args(const Direct& p, const Plan& plan, const PlanesShape& s) {
-  using A = acc_t<T>;
-  return {.in = static_cast<const T*>(p.in.data),
-          .out = static_cast<T*>(p.out.data),
-          .volume_in = p.in.d * p.in.h * p.in.w,
-          .volume_out = p.out.d * p.out.h * p.out.w,
-          .d = int(p.in.d),
-          .h = int(p.in.h),
-          .w = int(p.in.w),
-          .d_out = int(p.out.d),
-          .volumes = int(p.out.n * p.out.c),
-          .channels_out = int(p.out.c),
-          .multiplier = int(p.out.c / p.groups),
-          .pad_z = int(p.place.pad_z),
-          .group = s.channels,
-          .units_x = s.units_x,
-          .units = s.units,
-          .lanes = s.lanes,
-          .stages = s.stages,
-          .stage_bytes = s.stage_bytes,
-          .slot_bytes = s.slot_bytes,
-          .plane_bytes = int(p.in.h * p.in.w * sizeof(T)),
-          .chunk = plan.tile_d,
-          .total = int(ceil_div(p.out.n * p.out.c, s.channels) * p.out.d),
-          .border = p.place.border,
-          .value = A(p.place.value),
-          .taps_n = p.taps.stride_n,
-          .taps_c = p.taps.stride_c,
-          .bias = static_cast<const A*>(p.bias)};
 }
 
 }  // namespace torch_conv::direct3d

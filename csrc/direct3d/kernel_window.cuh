@@ -17,18 +17,11 @@
 
 #include <type_traits>
 
-#include "core/device.cuh"
-#include "direct3d/plan.h"
+#include "core/async_copy.cuh"
+#include "core/border.h"
+#include "direct3d/params.h"
 
 namespace torch_conv::direct3d {
-
-struct WindowArgs {
-  Direct p;
-  int part, pitch, rows, tap_pitch;  // of a part of a row, a row, a plane, and a row of taps, in elements
-  int tiles_x, tiles_y;
-  int width_log2;  // of the tile
-  int in_per_group, out_per_group;
-};
 
 template <int N>
 using Index = std::integral_constant<int, N>;
@@ -144,15 +137,6 @@ __device__ __forceinline__ void add_plane(const A* from, const A* (&taps)[Sums],
   }
 }
 
-// Four or eight bytes straight to shared memory; zeros where `inside` is not set.
-template <typename T>
-__device__ __forceinline__ void copy_element(unsigned to, const void* from, bool inside) {
-  asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(to), "l"(from), "n"(sizeof(T)),
-               "r"(inside ? int(sizeof(T)) : 0)
-               : "memory");
-}
-__device__ __forceinline__ void copies_landed() { asm volatile("cp.async.wait_all;" ::: "memory"); }
-
 // Calls f with a value of the output's element type: one switch a plane of the tile, not one a pixel.
 template <typename F>
 __device__ __forceinline__ void with_output_type(Dtype dtype, F&& f) {
@@ -168,10 +152,10 @@ __device__ __forceinline__ void with_output_type(Dtype dtype, F&& f) {
 }
 
 template <typename T, bool Large>
-__global__ void __launch_bounds__(window_config(Large, sizeof(T)).threads(), window_config(Large, sizeof(T)).resident)
+__global__ void __launch_bounds__(window_tile(Large, sizeof(T)).threads(), window_tile(Large, sizeof(T)).resident)
     direct3d_window(const __grid_constant__ WindowArgs a, const __grid_constant__ ParamTaps param_taps) {
   using A = acc_t<T>;
-  constexpr WindowConfig config = window_config(Large, sizeof(T));
+  constexpr WindowTile config = window_tile(Large, sizeof(T));
   constexpr int loaders = config.loaders, Pixels = config.pixels, Planes = config.planes, parts = Pixels / 4;
   const Direct& p = a.p;
   const int kh = int(p.kh), kw = int(p.kw), kd = int(p.kd);
@@ -232,23 +216,23 @@ __global__ void __launch_bounds__(window_config(Large, sizeof(T)).threads(), win
       for (int e = loader * 32 + lane; e < kh * kw; e += 32 * loaders_now) {
         const unsigned i = unsigned(e) / unsigned(kw);
         A* to = taps + (e + i * unsigned(a.tap_pitch - kw));
-        if (param_taps.device) copy_element<A>(shared_address(to), window + e, true);
+        if (param_taps.device) async_copy<sizeof(A)>(to, window + e);
         else *to = window[e];
       }
     }
     if (copied) {
-      const unsigned to = shared_address(tile + first_place);
+      A* const to = tile + first_place;
 #pragma unroll 1
       for (int r = loader; r < rows; r += loaders_now) {
         const int64_t row = row_at[r];
         const char* from = reinterpret_cast<const char*>(plane + (row < 0 ? 0 : row));
-        const unsigned to_row = to + r * a.pitch * int(sizeof(T));
+        A* const to_row = to + r * a.pitch;
         const bool inside = mz >= 0 && row >= 0;
 #pragma unroll
         for (int k = 0; k < held; ++k) {
           if (32 * k >= columns) break;
-          copy_element<T>(to_row + 32 / parts * k * int(sizeof(T)),
-                          from + unsigned(max(column_at[k], 0)) * unsigned(sizeof(T)), inside && column_at[k] >= 0);
+          async_copy<sizeof(A)>(to_row + 32 / parts * k, from + unsigned(max(column_at[k], 0)) * unsigned(sizeof(A)),
+                                inside && column_at[k] >= 0 ? int(sizeof(A)) : 0);
         }
       }
     } else {
@@ -287,7 +271,7 @@ __global__ void __launch_bounds__(window_config(Large, sizeof(T)).threads(), win
   const int row_in = warp * warp_rows + lane / lanes, first = row_in * a.pitch + lane % lanes * 4;
   const int planes = a.in_per_group * depth;
   load(0, 0, 0, warp, kWindowWarps + loaders);
-  copies_landed();
+  async_wait_all();
   __syncthreads();
   for (int s = 0, l = 0, ci = 0; s < planes; ++s) {
     const int now = l;
@@ -314,7 +298,7 @@ __global__ void __launch_bounds__(window_config(Large, sizeof(T)).threads(), win
         }
       }
     }
-    copies_landed();
+    async_wait_all();
     __syncthreads();
   }
   if (warp >= kWindowWarps) return;

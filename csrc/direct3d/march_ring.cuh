@@ -1,83 +1,12 @@
-// How MARCH brings the planes of a volume into its ring: arguments, layout of a plane, borders, bulk copies, plain
-// loads.
+// How MARCH brings the planes of a volume into its ring: layout of a plane, borders, bulk copies, plain loads.
 #pragma once
 
-#include "core/device.cuh"
-#include "core/tma.h"
-#include "direct3d/plan.h"
+#include "core/async_copy.cuh"
+#include "core/border.h"
+#include "core/tma.cuh"
+#include "direct3d/params.h"
 
 namespace torch_conv::direct3d {
-
-// Offsets inside a row fit into 32 bits; rows, planes and volumes are addressed with 64.
-template <typename T>
-struct VolumeArgs {
-  using A = acc_t<T>;
-  const T* in;
-  T* out;
-  int64_t in_n, in_c, in_d, in_h, out_n, out_c, out_d, out_h;  // strides
-  int d, h, w, depth_out, rows_out, columns_out;
-  int tiles_x, tiles_y, chunks, chunk;  // output planes of a chunk
-  int stages;
-  int lead;                       // the grid of tiles starts this many columns left of the output
-  int channels_out, multiplier;   // output channels; of them per input channel
-  int shift_z, shift_y, shift_x;  // input position of the window's middle tap, less the output position
-  Border border;
-  A value;
-  int64_t taps_n, taps_c;  // strides of the window
-  const A* bias;
-  bool vector_in, vector_out;  // rows are 16-byte aligned and hold whole packs
-};
-
-template <typename T>
-VolumeArgs<T> volume_args(const Direct& p, const Plan& plan, int stages) {
-  using A = acc_t<T>;
-  const int lead = lead_columns(p);
-  return {.in = static_cast<const T*>(p.in.data),
-          .out = static_cast<T*>(p.out.data),
-          .in_n = p.in.stride_n,
-          .in_c = p.in.stride_c,
-          .in_d = p.in.stride_d,
-          .in_h = p.in.stride_h,
-          .out_n = p.out.stride_n,
-          .out_c = p.out.stride_c,
-          .out_d = p.out.stride_d,
-          .out_h = p.out.stride_h,
-          .d = int(p.in.d),
-          .h = int(p.in.h),
-          .w = int(p.in.w),
-          .depth_out = int(p.out.d),
-          .rows_out = int(p.out.h),
-          .columns_out = int(p.out.w),
-          .tiles_x = int(ceil_div(p.out.w + lead, plan.tile_w)),
-          .tiles_y = int(ceil_div(p.out.h, plan.tile_h)),
-          .chunks = int(ceil_div(p.out.d, plan.tile_d)),
-          .chunk = plan.tile_d,
-          .stages = stages,
-          .lead = lead,
-          .channels_out = int(p.out.c),
-          .multiplier = int(p.out.c / p.groups),
-          .shift_z = int(p.kd / 2 - p.place.pad_z),
-          .shift_y = int(p.kh / 2 - p.place.pad_y),
-          .shift_x = int(p.kw / 2 - p.place.pad_x),
-          .border = p.place.border,
-          .value = A(p.place.value),
-          .taps_n = p.taps.stride_n,
-          .taps_c = p.taps.stride_c,
-          .bias = static_cast<const A*>(p.bias),
-          .vector_in = aligned_rows(p.in),
-          .vector_out = aligned_rows(p.out) && lead % (16 / int(sizeof(T))) == 0};
-}
-
-// kConstant (3^3): all volumes share one window, and its taps are kernel parameters. The compiler brings them into
-// uniform registers: 27 vector registers are free, and multiply-adds that read a uniform register issue faster than
-// those of three vector registers (a loop of 27 taps for 16 to 64 sums a lane on one NVIDIA H200: 0.89 to 0.97 of the
-// peak against 0.74 to 0.83). 3^3 float16 256^3: 27 us instead of 32. Else any number of windows.
-template <int K, bool kConstant>
-struct MarchTaps : ParamTaps {};
-template <int K>
-struct MarchTaps<K, true> {
-  float tap[K * K * K];
-};
 
 // One plane in shared memory: elements (r, i) of row r and column i, -side <= i < width + side.
 template <typename T, int K, MarchShape S>
@@ -97,8 +26,7 @@ struct MarchPlace {
   int x, y, z, planes, c, n;
 };
 
-template <typename T>
-__device__ __forceinline__ MarchPlace march_place(const VolumeArgs<T>& a, int width, int height) {
+__device__ __forceinline__ MarchPlace march_place(const VolumeArgs& a, int width, int height) {
   unsigned b = blockIdx.x;
   MarchPlace at;
   at.x = int(b % unsigned(a.tiles_x)) * width - a.lead, b /= unsigned(a.tiles_x);
@@ -122,7 +50,7 @@ struct Patches {
 
 // One thread.
 template <typename T, int K, MarchShape S>
-__device__ void find_patches(const VolumeArgs<T>& a, int bx, int by, Patches<K, S.rows_in(K)>& to) {
+__device__ void find_patches(const VolumeArgs& a, int bx, int by, Patches<K, S.rows_in(K)>& to) {
   using P = Patches<K, S.rows_in(K)>;
   constexpr int R = K / 2, rows = S.rows_in(K), width = S.width();
   to.top = min(max(0, -by), rows), to.bottom = max(to.top, min(rows, a.h - by));
@@ -148,7 +76,7 @@ __device__ void find_patches(const VolumeArgs<T>& a, int bx, int by, Patches<K, 
 // Replaces the zeros outside the plane by what the border policy puts there, first the columns of rows inside the
 // plane, then whole rows. One warp.
 template <typename T, int K, MarchShape S>
-__device__ __forceinline__ void patch_plane(const VolumeArgs<T>& a, const T* plane, T* shared, int bx, int by,
+__device__ __forceinline__ void patch_plane(const VolumeArgs& a, const T* plane, T* shared, int bx, int by,
                                             const Patches<K, S.rows_in(K)>& patches) {
   using At = Stage<T, K, S>;
   using P = Patches<K, S.rows_in(K)>;
@@ -191,7 +119,7 @@ __device__ __forceinline__ void patch_plane(const VolumeArgs<T>& a, const T* pla
 // not aligned arrive element by element: many loads must be on their way at once (3^3 on 189 x 233 x 197, one NVIDIA
 // H200: float32 88 us, row after row 122 us; uint8 75 and 95 us).
 template <typename T, int K, MarchShape S>
-__device__ __forceinline__ void load_plane_plain(const VolumeArgs<T>& a, const T* plane, T* shared, int bx, int by) {
+__device__ __forceinline__ void load_plane_plain(const VolumeArgs& a, const T* plane, T* shared, int bx, int by) {
   using At = Stage<T, K, S>;
   constexpr int vector = 16 / sizeof(T), R = K / 2, warps = S.warps() + S.loaders, each = At::width / 32;
   constexpr int batch = each > 8 ? 1 : 2;  // rows
@@ -204,15 +132,13 @@ __device__ __forceinline__ void load_plane_plain(const VolumeArgs<T>& a, const T
       const T* row = plane + int64_t(inside_y ? y : 0) * a.in_h;
       const auto copy = [&](T* to, int x) {
         const bool inside = inside_y && x >= 0 && x < a.w;
-        asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(unsigned(__cvta_generic_to_shared(to))),
-                     "l"(row + (inside ? x : 0)), "r"(inside ? 4 : 0)
-                     : "memory");
+        async_copy<4>(to, row + (inside ? x : 0), inside ? 4 : 0);
       };
 #pragma unroll
       for (int k = 0; k < each; ++k) copy(shared + r * At::width + lane + 32 * k, bx + lane + 32 * k);
       if (lane < 2 * R) copy(shared + At::at(r, side), bx + side);
     }
-    asm volatile("cp.async.wait_all;" ::: "memory");
+    async_wait_all();
     return;
   }
   for (int first = warp; first < At::rows; first += batch * warps) {
@@ -251,7 +177,7 @@ __device__ __forceinline__ void load_plane_plain(const VolumeArgs<T>& a, const T
 // the copy and takes about as long again, so one loader alone would hold up 3^3 (float32 256^3 reflect on one NVIDIA
 // H200: 76 us instead of 38).
 template <typename T, int K, MarchShape S>
-__device__ __forceinline__ void load_ring(const CUtensorMap& map, const CUtensorMap& side_map, const VolumeArgs<T>& a,
+__device__ __forceinline__ void load_ring(const TensorMap& map, const TensorMap& side_map, const VolumeArgs& a,
                                           const MarchPlace& at, T* ring, uint64_t* landed, uint64_t* ready,
                                           uint64_t* empty, bool post, const Patches<K, S.rows_in(K)>* patches) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
@@ -259,7 +185,7 @@ __device__ __forceinline__ void load_ring(const CUtensorMap& map, const CUtensor
   const int lane = threadIdx.x % 32, ci = at.c / a.multiplier, planes = at.planes + K - 1;
   const int bx = at.x + a.shift_x, by = at.y + a.shift_y - K / 2, bz = at.z + a.shift_z - K / 2;
   const bool zeros = a.border == Border::zero_output || (a.border == Border::constant && a.value == acc_t<T>(0));
-  const T* volume = a.in + at.n * a.in_n + ci * a.in_c;
+  const T* volume = static_cast<const T*>(a.in) + at.n * a.in_n + ci * a.in_c;
   uint64_t* barriers = post ? landed : ready;
   for (int q = threadIdx.x / 32 - S.warps(); q < planes; q += S.loaders) {
     const int slot = q % a.stages, phase = q / a.stages % 2;

@@ -1,28 +1,11 @@
 // PLANES, the other half: bulk copies and the warps that move planes between device and shared memory.
 #pragma once
 
-#include "core/tma.h"
-#include "direct3d/planes.h"
+#include "core/border.h"
+#include "core/tma.cuh"
+#include "direct3d/params.h"
 
 namespace torch_conv::direct3d {
-
-template <typename T>
-struct PlanesArgs {
-  using A = acc_t<T>;
-  const T* in;
-  T* out;
-  int64_t volume_in, volume_out;  // elements of one channel
-  int d, h, w, d_out;
-  int volumes, channels_out, multiplier;  // output volumes; output channels of a sample; of them per input channel
-  int pad_z;
-  int group, units_x, units, lanes;  // channels of a block; threads along x, of a plane, set aside for a plane
-  int stages, stage_bytes, slot_bytes, plane_bytes;
-  int chunk, total;  // output planes of a block, and of all groups
-  Border border;
-  A value;
-  int64_t taps_n, taps_c;  // strides of the window
-  const A* bias;
-};
 
 namespace planes {
 
@@ -96,7 +79,7 @@ struct Walk {
 
 // The movers: each of their warps moves the planes of every fourth channel, in and out.
 template <typename T, bool kInPlace>
-__device__ __forceinline__ void move_planes(const PlanesArgs<T>& a, Walk done, bool leave_out, unsigned char* stages,
+__device__ __forceinline__ void move_planes(const PlanesArgs& a, Walk done, bool leave_out, unsigned char* stages,
                                             uint64_t* full, uint64_t* empty, int mover) {
   const int lane = threadIdx.x % 32;
   const int64_t plane = int64_t(a.h) * a.w;
@@ -127,7 +110,7 @@ __device__ __forceinline__ void move_planes(const PlanesArgs<T>& a, Walk done, b
       const int bytes = kInPlace ? a.plane_bytes : (shift + a.plane_bytes + 15) / 16 * 16;
       tma::warp_expect(&full[stage], max(0, (count - mover + kPlanesMovers - 1) / kPlanesMovers) * bytes);
       for (int i = mover + lane * kPlanesMovers; i < count; i += 32 * kPlanesMovers) {
-        const T* from = a.in + (first + i) / a.multiplier * a.volume_in + source * plane;
+        const T* from = static_cast<const T*>(a.in) + (first + i) / a.multiplier * a.volume_in + source * plane;
         bulk_load(to + i * a.slot_bytes, from - shift / int(sizeof(T)), bytes, &full[stage]);
       }
     }
@@ -147,7 +130,8 @@ __device__ __forceinline__ void move_planes(const PlanesArgs<T>& a, Walk done, b
       tma::fence_before_copy();  // for what all the others wrote: they arrived at `empty`, this warp waited for it
       if (z >= done.first)
         for (int i = mover + lane * kPlanesMovers; i < count; i += 32 * kPlanesMovers)
-          bulk_store(a.out + (first + i) * a.volume_out + z * plane, from + i * a.slot_bytes, a.plane_bytes);
+          bulk_store(static_cast<T*>(a.out) + (first + i) * a.volume_out + z * plane, from + i * a.slot_bytes,
+                     a.plane_bytes);
       bulk_commit();
       bulk_wait_read<0>();
       __syncwarp();

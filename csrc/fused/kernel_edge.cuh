@@ -15,29 +15,10 @@
 
 #include <climits>
 
-#include "core/tile.cuh"
-#include "fused/plan.h"
+#include "fused/params.h"
+#include "fused/stages.cuh"
 
 namespace torch_conv::fused {
-
-// The taps of all windows, one after another; parameters, so that they need no registers.
-template <class P>
-struct TapsOf {
-  float v[P::taps + 1];  // + 1: all of a pipeline's may be known
-};
-
-struct Args {
-  const void* in;
-  void* out;
-  int64_t in_n, in_c, in_h, out_n, out_c, out_h, out_o;  // strides; out_o from one output's images to the next one's
-  int h, w, rows_out, columns_out;
-  int first;  // the image's pixel under output (0, 0)
-  TileOrder order;
-  int extend, margin;  // see Edges in plan.h
-  Border border;
-  float value, number;
-  bool bulk;  // the box comes by a bulk copy
-};
 
 // Rows and columns [y0, y1) x [x0, x1).
 struct Rect {
@@ -101,7 +82,7 @@ __device__ void run_stages(const Args& a, const Source& in, int channels, Rect p
         const int column = in.column(x + j);
         if (column == kNothing && a.border == Border::skip) continue;
         const float v = y == kNothing || column == kNothing ? a.value : in.at(i % channels, y, column);
-        s = Stage::add(tap, Stage::of_window(i) + j, v, s, false);
+        s = Compute<Stage>::add(tap, Stage::of_window(i) + j, v, s, false);
       }
       sums[e] = s;
     }
@@ -122,7 +103,7 @@ __device__ void run_stages(const Args& a, const Source& in, int channels, Rect p
 #pragma unroll
         for (int j = 0; j < K; ++j) {
           if (a.border == Border::skip && unsigned(y + j - R) >= unsigned(a.h)) continue;
-          s[i] = Stage::add(tap, Stage::of_window(i) + K + j, from[j * rect.w()], s[i], false);
+          s[i] = Compute<Stage>::add(tap, Stage::of_window(i) + K + j, from[j * rect.w()], s[i], false);
         }
         if (zero) s[i] = 0;
       }

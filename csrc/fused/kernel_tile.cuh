@@ -25,7 +25,7 @@
 #pragma once
 
 #include "core/extend.cuh"
-#include "core/tile.cuh"
+#include "core/tma.cuh"
 #include "fused/kernel_edge.cuh"
 #include "fused/store.cuh"
 
@@ -48,7 +48,8 @@ __device__ __forceinline__ void load_box_plain(const Args& a, const T* plane, T*
 template <int N, int Reach, typename T>
 __device__ __forceinline__ void read_row(const T* from, float (&row)[1][N + 2 * Reach]) {
   constexpr int kNeed = Reach > 4 ? 8 : Reach > 2 ? 4 : Reach;
-  constexpr int kPack = std::min(N, std::max(kNeed, int(4 / sizeof(T))));  // divides N
+  constexpr int kWord = 4 / sizeof(T), kLeast = kNeed > kWord ? kNeed : kWord;
+  constexpr int kPack = kLeast < N ? kLeast : N;  // divides N
   constexpr int kSide = (Reach + kPack - 1) / kPack * kPack;
 #pragma unroll
   for (int i = -kSide; i < N + kSide; i += (i >= 0 && i < N) ? N : kPack) {
@@ -67,7 +68,7 @@ __device__ __forceinline__ void read_row(const T* from, float (&row)[1][N + 2 * 
 
 template <class P, typename T, typename O, bool kAligned>
 __global__ void __launch_bounds__(32 * TileShape::warps, tile_shape<P>(sizeof(T)).min_blocks)
-    fused_tile(const __grid_constant__ CUtensorMap map, const __grid_constant__ Args a,
+    fused_tile(const __grid_constant__ TensorMap map, const __grid_constant__ Args a,
                const __grid_constant__ TapsOf<P> taps) {
   constexpr TileShape S = tile_shape<P>(sizeof(T));
   constexpr int N = S.columns, M = N / P::stride, R = S.radius;
@@ -129,7 +130,7 @@ __global__ void __launch_bounds__(32 * TileShape::warps, tile_shape<P>(sizeof(T)
     };
     const auto stream = [&]<bool kEdge>() {
       const Surroundings at{x0 + (lane - S.lend) * N, y0 + warp * S.rows, a.h, a.w, a.border, a.value};
-      typename P::template Rows<S.lend, M> rows;
+      typename FlowOf<P, S.lend != 0, M>::type rows;
 #pragma unroll
       for (int r = 0; r < S.rows + 2 * S.reach; ++r) {
         float row[1][N + 2 * R];

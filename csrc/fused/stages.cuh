@@ -1,54 +1,29 @@
-// What a pipeline is made of: stages that are composed at compile time.
-//
-//   rows of the image --> Windows<3, 1, each> --> Windows<3, 2, l1> --> rows of the result
+// What stages compute, in registers.
 //
 // A stage turns rows of its input channels into rows of its output channels: `across` makes the row sums of one input
 // row, which stay in a ring of K rows; `down` makes an output row of the ring. Flow chains them: an input row goes down
 // as far as rows can be made of it. All of it is unrolled, so rings are registers and slots are names. What a later
 // stage reads beyond a lane's columns the lane makes as well, or the neighbouring lanes lend it.
-//
-// What a chain of a user's own needs here: a Pipeline<...> of such stages, a line in the table of pipelines.h, and
-// nothing else. What it cannot have yet (the compiler refuses it): windows other than K x K, several inputs, a stride
-// before the end, later stages that look further than a lane's columns all together.
 #pragma once
-
-#include <type_traits>
 
 #include "core/border.h"
 #include "core/device.cuh"
 #include "core/point.h"
+#include "fused/stages.h"
 
 namespace torch_conv::fused {
 
-// Taps known to the compiler: a product with 1 is no instruction, so Sobel takes 8 a pixel instead of 12.
-struct Sobel {
-  static TC_HD constexpr float tap(int i) {
-    constexpr float taps[] = {-1, 0, 1, 1, 2, 1, 1, 2, 1, -1, 0, 1};  // x and y of the first window, of the second
-    return taps[i];
-  }
-};
-struct NotKnown {};
+template <class Stage>
+struct Compute;
 
-// Separable K x K windows. kShared: all have the taps of the first. kStride: only every so many-th row and column.
-template <int K_, int Windows_, Point P, class Known_ = NotKnown, bool kShared = false, int kStride = 1>
-struct Windows {
-  using Known = Known_;
-  static constexpr bool known = !std::is_same_v<Known, NotKnown>;
-  static constexpr int K = K_, windows = Windows_, outputs = count_outputs(P, Windows_), stride = kStride;
-  static constexpr Point kind = P;
-  static constexpr bool shared_taps = kShared;
-  static constexpr int mid = windows + (P == Point::sharpen);  // channels of the ring: row sums, and the pixel itself
-  static constexpr int taps = known ? 0 : 2 * K * (kShared ? 1 : windows);  // for each window along x, then along y
-  static constexpr int channels = windows;                                  // at most, that it reads
-  static constexpr bool reads_zeros_outside = false;
-  static constexpr int neighbours(int channels) { return channels; }  // channels read beyond a lane's own columns
-  static constexpr int widen(int columns) { return columns; }         // columns of the ring under so many outputs
-
-  static constexpr int of_window(int i) { return kShared ? 0 : 2 * K * i; }
+template <int K, int kWindows, Point P, class Known, bool kShared, int kStride>
+struct Compute<Windows<K, kWindows, P, Known, kShared, kStride>> {
+  using Stage = Windows<K, kWindows, P, Known, kShared, kStride>;
+  static constexpr int windows = Stage::windows, mid = Stage::mid, outputs = Stage::outputs, stride = kStride;
 
   // sum + tap * v, where `start` leaves out the sum of 0: only the sign of a zero can differ.
   __device__ __forceinline__ static float add(const float* tap, int i, float v, float sum, bool start) {
-    if constexpr (known) {
+    if constexpr (Stage::known) {
       if (start) return Known::tap(i) * v;
       return fmaf(Known::tap(i), v, sum);
     }
@@ -63,7 +38,7 @@ struct Windows {
       for (int x = 0; x < Out; ++x) {
         float s = 0;
 #pragma unroll
-        for (int j = 0; j < K; ++j) s = add(tap, of_window(i) + j, in[i % C][x * stride + j], s, j == 0);
+        for (int j = 0; j < K; ++j) s = add(tap, Stage::of_window(i) + j, in[i % C][x * stride + j], s, j == 0);
         row[i][x] = s;
       }
     if constexpr (P == Point::sharpen)
@@ -88,7 +63,7 @@ struct Windows {
       for (int i = 0; i < windows; ++i) {
         float s = 0;
 #pragma unroll
-        for (int j = 0; j < K; ++j) s = add(tap, of_window(i) + K + j, ring[(r + 1 + j) % K][i][x], s, j == 0);
+        for (int j = 0; j < K; ++j) s = add(tap, Stage::of_window(i) + K + j, ring[(r + 1 + j) % K][i][x], s, j == 0);
         sum[i] = s;
       }
       apply_point<P, windows, false>(sum, ring[(r + 1 + K / 2) % K][mid - 1][x], number, made);
@@ -99,16 +74,8 @@ struct Windows {
   }
 };
 
-// Keeps a gradient's magnitude where it is the largest across the edge.
-struct Thin {
-  static constexpr int K = 3, windows = 0, outputs = 1, mid = 3, taps = 0, stride = 1;
-  static constexpr Point kind = Point::thin;
-  static constexpr bool shared_taps = false;
-  static constexpr int channels = 3;
-  static constexpr bool reads_zeros_outside = true, known = false;
-  static constexpr int neighbours(int) { return 1; }  // the magnitudes
-  static constexpr int widen(int columns) { return columns + 2; }
-
+template <>
+struct Compute<Thin> {
   template <int In>
   __device__ __forceinline__ static void across(const float (&in)[3][In], float (&row)[3][In], const float*) {
 #pragma unroll
@@ -133,25 +100,6 @@ struct Thin {
     square_roots(out[0]);
   }
 };
-
-// The columns that the stages look further, all together, on either side.
-template <class... Stages>
-constexpr int kReach = (0 + ... + (Stages::K / 2));
-
-template <class... Stages>
-struct FirstOf;
-template <class Stage, class... Later>
-struct FirstOf<Stage, Later...> {
-  using type = Stage;
-};
-template <class... Stages>
-using First = typename FirstOf<Stages...>::type;
-
-// Does the first of these stages, if there is one, read zeros outside of the image?
-template <class...>
-constexpr bool kFirstReadsZeros = false;
-template <class Stage, class... Later>
-constexpr bool kFirstReadsZeros<Stage, Later...> = Stage::reads_zeros_outside;
 
 // Every lane's `Out` columns, and `R` more on either side from the lanes beside it, which at the warp's ends are not
 // right: those lanes' outputs are not stored. The first `kWide` channels only.
@@ -230,11 +178,11 @@ struct Flow<kLend, kFirst, Out, Stage, Later...> {
   template <bool kEdge, bool kWhole, int C, int In, class Store>
   __device__ __forceinline__ void row(int r, const float (&in)[C][In], const float* tap, float number,
                                       const Surroundings& at, const Store& store) {
-    Stage::across(in, ring[r % K], tap);
+    Compute<Stage>::across(in, ring[r % K], tap);
     if (r < K - 1 || (r - (K - 1)) % Stage::stride != 0) return;
     float out[Stage::outputs][columns];
     if constexpr (kEdge && !kFirst) down_at_edge(r, out, tap, number, at);
-    else Stage::down(ring, r, out, tap, number);
+    else Compute<Stage>::down(ring, r, out, tap, number);
     r = (r - (K - 1)) / Stage::stride;
     if constexpr (sizeof...(Later) == 0) {
       store(r, out);
@@ -269,14 +217,15 @@ struct Flow<kLend, kFirst, Out, Stage, Later...> {
                                                float number, const Surroundings& at) {
     const Border border = Stage::reads_zeros_outside ? Border::constant : at.border;
     const int first = at.y + r - (K - 1) - kReach<Later...> - R;  // the image's row under the first tap
-    if (border == Border::circular || (first >= 0 && first + K <= at.h)) return Stage::down(ring, r, out, tap, number);
+    if (border == Border::circular || (first >= 0 && first + K <= at.h))
+      return Compute<Stage>::down(ring, r, out, tap, number);
     constexpr int W = Stage::widen(columns);
     float outside[Stage::channels][K], sums[Stage::mid][1], rows[K][Stage::mid][W];
 #pragma unroll
     for (int c = 0; c < Stage::channels; ++c)
 #pragma unroll
       for (int j = 0; j < K; ++j) outside[c][j] = Stage::reads_zeros_outside ? 0.f : at.value;
-    Stage::sums_of(outside, sums, tap);
+    Compute<Stage>::sums_of(outside, sums, tap);
 #pragma unroll
     for (int j = 0; j < K; ++j) {
       const int from = folded(first + j, at.h, border), source = from < 0 ? -1 : from - first;
@@ -290,8 +239,16 @@ struct Flow<kLend, kFirst, Out, Stage, Later...> {
           rows[j][c][x] = v;
         }
     }
-    Stage::down(rows, K - 1, out, tap, number);
+    Compute<Stage>::down(rows, K - 1, out, tap, number);
   }
+};
+
+// The flow through all stages of a pipeline.
+template <class P, bool kLend, int Out>
+struct FlowOf;
+template <class... Stages, bool kLend, int Out>
+struct FlowOf<Pipeline<Stages...>, kLend, Out> {
+  using type = Flow<kLend, true, Out, Stages...>;
 };
 
 }  // namespace torch_conv::fused

@@ -1,30 +1,13 @@
-// What the march is made of besides its passes: parameters, taps, elements, the border of its boxes.
+// What the march is made of besides its passes: stores, the row pass, the border of its boxes.
 #pragma once
 
 #include "core/device.cuh"
 #include "core/march.cuh"
 #include "core/point.h"
-#include "core/tma.h"
-#include "fused3d/plan.h"
+#include "core/tma.cuh"
+#include "fused3d/params.h"
 
 namespace torch_conv::fused3d {
-
-struct MarchParams {
-  const void* in;
-  void* out;
-  int64_t in_stride_n, in_stride_c, in_stride_d, in_stride_h;
-  int64_t out_stride_n, out_stride_c, out_stride_d, out_stride_h;
-  int d, h, w, chunk;
-  unsigned tiles_x, tiles_y, chunks, channels;
-  float value, number;
-  Border border;
-  bool patch;               // the zeros of bulk copies outside the volume are not what the border asks for
-  bool difference;          // the gradient's windows have two taps each (is_difference)
-  bool pairs;               // outputs 2 i and 2 i + 1 of a row may be stored as one word
-  float gradient[3][3][3];  // of window i along x, y, z
-  MarchTaps windows[3];     // of the blur: x, y, z
-  alignas(16) unsigned char taps[3 * kInlineTapBytes];
-};
 
 // A predicated store of two neighbours, as core/march.cuh has it of one.
 template <typename T>

@@ -31,13 +31,15 @@
 // scheduler are all that the registers allow.
 #pragma once
 
+#include <climits>
+
 #include "fused3d/gradient.cuh"
 
 namespace torch_conv::fused3d {
 
 template <typename T, typename O, int K>
 __global__ void __launch_bounds__(march_shape(sizeof(T), K).threads(), march_shape(sizeof(T), K).min_blocks)
-    fused3d_march(const __grid_constant__ MarchParams p, const __grid_constant__ CUtensorMap map) {
+    fused3d_march(const __grid_constant__ MarchParams p, const __grid_constant__ TensorMap map) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   constexpr MarchShape S = march_shape(sizeof(T), K);
   constexpr int R = S.rows, P = S.ring_pitch(), Q = S.result_pitch();

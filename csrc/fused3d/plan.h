@@ -1,74 +1,19 @@
-// Which chains of volumes one launch serves, and with which tile. Pure functions of sizes, dtypes and the machine.
+// Fused + Arch -> Plan: which chains of volumes one launch serves, and with which tile. Pure.
 #pragma once
 
 #include <cmath>
-#include <cstdint>
 
-#include "core/march.cuh"
+#include "core/march_plan.h"
 #include "core/rooms.h"
-#include "core/tma.h"
+#include "fused3d/params.h"
 
 namespace torch_conv::fused3d {
 
-constexpr int kStages = 4;   // planes of the input in shared memory: one filtered, one patched, two on their way
-constexpr int kResults = 2;  // planes of row results: one read, one written
-constexpr int kRing = 4;     // blurred planes: three under a gradient, one written
-constexpr int kSegment = 8;  // neighbouring outputs of a thread in the row pass
-constexpr int kStaticBytes = 4 * kMostPlanes + 128;  // of shared memory: that list, the barriers, a flag
-
-// A block computes tile_w x tile_h() outputs of every plane from the blurred voxels there and one around; a thread owns
-// two neighbouring columns of `rows` of them, and some threads one voxel of the rim. Rows of blurred voxels and of row
-// results start `kLead` columns left of the tile, so that a thread's pairs are aligned.
-//
-// Measured on one NVIDIA H200, float32 7x7x7, replicate, 512^3: two blocks of 8 warps a multiprocessor 563 us, one
-// block of 16 warps (64x64) 576; one block of 8 warps that may be a plane ahead of each other 876 (two warps a
-// scheduler do not fill it); one column of 4 voxels a thread, 16 warps, 792. Five stages, or the fence before copies
-// left out, change nothing.
-constexpr int kLead = 2;
-
-struct MarchShape {
-  int k, element_bytes;
-  int tile_w = 64, rows = 4, warps = 8, min_blocks = 2;  // min_blocks: per multiprocessor, the register cap
-
-  TC_HD constexpr int threads() const { return 32 * warps; }
-  TC_HD constexpr int tile_h() const { return warps * rows; }
-  TC_HD constexpr int plane_w() const { return kLead + tile_w + 1; }
-  TC_HD constexpr int plane_h() const { return tile_h() + 2; }
-  TC_HD constexpr int rim() const { return 2 * (tile_w + 2) + 2 * tile_h(); }
-  TC_HD constexpr int halo_y() const { return k / 2 + 1; }
-  TC_HD constexpr int halo_x() const { return k / 2 + kLead; }
-  TC_HD constexpr int box_h() const { return plane_h() + k - 1; }
-  // Elements between the box's start, aligned to 32 bytes, and the first tap of the first row result.
-  TC_HD constexpr int shift() const {
-    return (32 / element_bytes - halo_x() % (32 / element_bytes)) % (32 / element_bytes);
-  }
-  // The row pass reads whole vectors, from the one with that first tap on; a segment needs so many.
-  TC_HD constexpr int vector() const { return element_bytes == 4 ? 4 : 8; }
-  TC_HD constexpr int skip() const { return shift() % vector(); }
-  TC_HD constexpr int vectors() const { return int(ceil_div(skip() + kSegment + k - 1, vector())); }
-  TC_HD constexpr int segments() const { return int(ceil_div(plane_w(), kSegment)); }
-  TC_HD constexpr int items() const { return segments() * box_h(); }  // of the row pass
-  // Rows of the box and of row results are odd multiples of 16 bytes: lanes on different rows hit different banks. The
-  // last segment of a row reads up to 32 bytes beyond it and stores one half: columns from plane_w() on are never used.
-  TC_HD constexpr int pitch() const {
-    return int((ceil_div((shift() + plane_w() + k - 1) * element_bytes, 16) | 1) * 16 / element_bytes);
-  }
-  TC_HD constexpr int result_pitch() const { return int(ceil_div(plane_w(), 4) | 1) * 4; }
-  TC_HD constexpr int ring_pitch() const { return int(round_up(plane_w(), 2)); }
-  TC_HD constexpr int box_bytes() const { return pitch() * box_h() * element_bytes; }
-  TC_HD constexpr int stage_bytes() const { return int(round_up(box_bytes() + 32, 128)); }
-  TC_HD constexpr int result_bytes() const { return box_h() * result_pitch() * 4; }
-  TC_HD constexpr int ring_bytes() const { return int(round_up(ring_pitch() * plane_h() * 4, 16)); }
-  // Of the box's elements that outputs need, at most 2 * halo_y() rows and columns lie outside the volume.
-  TC_HD constexpr int most_patches() const { return 2 * halo_y() * (tile_w + 2 * halo_y() + box_h()); }
-  // Stages, row results, blurred planes, taps, and the list of elements outside the volume.
-  TC_HD constexpr int shared_bytes() const {
-    return kStages * stage_bytes() + kResults * result_bytes() + kRing * ring_bytes() + 3 * kTapPitch * 4 +
-           most_patches() * 4;
-  }
+// What the launch needs besides the plan.
+struct Config {
+  MarchShape shape;
+  bool difference, pairs;  // see MarchParams
 };
-
-TC_HD constexpr MarchShape march_shape(int element_bytes, int k) { return {.k = k, .element_bytes = element_bytes}; }
 
 inline bool shared_by_all(const Taps& t) { return t.on_host && t.stride_n == 0 && t.stride_c == 0; }
 inline float tap(const Taps& t, int i) { return static_cast<const float*>(t.data)[i]; }
@@ -99,18 +44,34 @@ inline bool is_difference(const Stage& s) {
   return true;
 }
 
-inline bool march_serves(const Fused& p, const Arch& arch) {
-  if (!arch.bulk_copy || p.count != 2 || p.valid || p.stride != 1 || p.border == Border::skip) return false;
-  const Stage& blur = p.stages[0];
-  const bool dtypes = p.in.dtype == p.out.dtype ? p.in.dtype == Dtype::f32 || p.in.dtype == Dtype::f16 ||
-                                                      p.in.dtype == Dtype::bf16 || p.in.dtype == Dtype::u8
-                                                : p.in.dtype == Dtype::u8 && p.out.dtype == Dtype::f32;
-  return dtypes && blur.windows == 1 && blur.point == Point::each && blur.kd == blur.kh && blur.kh == blur.kw &&
-         (blur.kw == 3 || blur.kw == 5 || blur.kw == 7) && is_gradient(p.stages[1]) &&
-         (p.border != Border::constant || holds(p.in.dtype, p.value)) && p.in.stride_w == 1 && p.out.stride_w == 1 &&
-         p.in.d < (1 << 30) && p.in.h < (1 << 30) && p.in.w < (1 << 30) && p.in.w * size_of(p.in.dtype) % 4 == 0 &&
-         p.out.d == p.in.d && p.out.h == p.in.h && p.out.w == p.in.w && p.in.h * p.in.stride_h < (int64_t(1) << 31) &&
-         tma::volume_possible(p.in);
+inline bool is_served(Dtype in, Dtype out) {
+  if (in == Dtype::u8 && out == Dtype::f32) return true;
+  return in == out && (in == Dtype::f32 || in == Dtype::f16 || in == Dtype::bf16 || in == Dtype::u8);
+}
+
+inline bool is_blur(const Stage& s) {
+  return s.windows == 1 && s.point == Point::each && s.kd == s.kh && s.kh == s.kw &&
+         (s.kw == 3 || s.kw == 5 || s.kw == 7);
+}
+
+inline MarchShape shape_of(const Fused& p) { return march_shape(size_of(p.in.dtype), int(p.stages[0].kw)); }
+
+inline const char* march_refusal(const Fused& p, const Arch& arch) {
+  if (!arch.bulk_copy) return "no bulk copies";
+  if (p.count != 2 || !is_blur(p.stages[0]) || !is_gradient(p.stages[1]))
+    return "not the magnitude of the gradient of a volume blurred by 3^3, 5^3 or 7^3";
+  if (p.valid) return "'valid'";
+  if (p.stride != 1) return "a stride";
+  if (p.border == Border::skip) return "border 'skip'";
+  if (!is_served(p.in.dtype, p.out.dtype))
+    return "dtypes other than float32, float16, bfloat16 and uint8, kept, and uint8 to float32";
+  if (p.border == Border::constant && !holds(p.in.dtype, p.value)) return "no voxel holds the border's value";
+  if (p.in.stride_w != 1 || p.out.stride_w != 1) return "voxels of a row do not lie side by side";
+  if (p.in.d >= (1 << 30) || p.in.h >= (1 << 30) || p.in.w >= (1 << 30)) return "2^30 planes, rows or columns";
+  if (p.out.d != p.in.d || p.out.h != p.in.h || p.out.w != p.in.w) return "an output of another size";
+  if (p.in.h * p.in.stride_h >= (int64_t(1) << 31)) return "planes of 2^31 elements";
+  if (p.in.w * size_of(p.in.dtype) % 4 != 0 || !tma::volume_possible(p.in)) return "rows not 16-byte aligned";
+  return shape_of(p).shared_bytes() + kStaticBytes > arch.shared_bytes ? "too little shared memory" : nullptr;
 }
 
 inline int64_t march_tiles(const Fused& p, const MarchShape& s) {
@@ -125,6 +86,45 @@ inline int march_chunk(const Fused& p, const MarchShape& s, const Arch& arch) {
     const int64_t blocks = march_tiles(p, s) * ceil_div(p.out.d, chunk);
     return ceil_div(blocks, int64_t(arch.multiprocessors) * s.min_blocks) * (chunk + extra + 3);
   });
+}
+
+// May outputs 2 i and 2 i + 1 of a row be stored as one word?
+inline bool stores_pairs(const Image& out) {
+  auto even = [](int64_t stride, int64_t count) { return count == 1 || stride % 2 == 0; };
+  return reinterpret_cast<uintptr_t>(out.data) % (2 * size_of(out.dtype)) == 0 && out.w % 2 == 0 &&
+         even(out.stride_h, out.h) && even(out.stride_d, out.d) && even(out.stride_c, out.c) &&
+         even(out.stride_n, out.n);
+}
+
+inline void configure_march(const Fused& p, const Arch& arch, Plan& plan) {
+  const MarchShape shape = shape_of(p);
+  const bool empty = p.out.n * p.out.c * p.out.d * p.out.h * p.out.w == 0;
+  plan.why = "both stages of a tile while marching along z";
+  plan.tile_w = shape.tile_w;
+  plan.tile_h = shape.tile_h();
+  plan.tile_d = empty ? 1 : march_chunk(p, shape, arch);
+  plan.threads = shape.threads();
+  plan.shared_bytes = shape.shared_bytes();
+  plan.blocks = march_tiles(p, shape) * ceil_div(p.out.d, plan.tile_d);
+  plan.kernels = {kernel_of("fused3d/kernel_march.cuh", "fused3d::fused3d_march", {p.in.dtype, p.out.dtype, shape.k})};
+  const bool finite = p.border != Border::constant || std::isfinite(float(p.value));
+  plan.config =
+      Config{.shape = shape, .difference = is_difference(p.stages[1]) && finite, .pairs = stores_pairs(p.out)};
+}
+
+constexpr Candidate<Fused> kCandidates[] = {{"march", march_refusal, nullptr, configure_march}};
+
+inline Plan plan(const Fused& p, const Arch& arch, const char* pinned) {
+  Plan base;
+  base.algorithm = "fused";
+  const double inputs = double(p.in.n) * p.in.c * p.in.d * p.in.h * p.in.w;
+  const double outputs = double(p.out.n) * p.out.c * p.out.d * p.out.h * p.out.w;
+  base.bytes = inputs * size_of(p.in.dtype) + outputs * size_of(p.out.dtype) * p.stages[p.count - 1].outputs();
+  for (int i = 0; i < p.count; ++i) {
+    const Stage& s = p.stages[i];
+    base.flops += 2.0 * outputs * double(s.kd + s.kh + s.kw) * s.windows;
+  }
+  return choose(kCandidates, p, arch, pinned, base);
 }
 
 }  // namespace torch_conv::fused3d

@@ -14,7 +14,7 @@
 // for taps because a warp reads one address at a time; for pixels, 32 addresses a warp, it would be 32 times slower.
 #pragma once
 
-#include "ladder/planes.cuh"
+#include "ladder/params.h"
 
 namespace torch_conv::ladder {
 
@@ -27,12 +27,6 @@ __global__ void ladder2d_constant(const Planes planes, const int k, const __grid
   for (int i = 0; i < k; ++i)
     for (int j = 0; j < k; ++j) sum = fmaf(window.tap[i * k + j], planes.read(y + i - radius, x + j - radius), sum);
   planes.write(y, x, sum);
-}
-
-inline void launch_constant(const Ladder2d& p, cudaStream_t stream) {
-  const auto window = Window<kMaxTaps>::from(p.taps, p.k * p.k);
-  ladder2d_constant<<<grid_of(p), block_of(p), 0, stream>>>(planes_of(p), p.k, window);
-  launch_check("ladder2d_constant");
 }
 
 }  // namespace torch_conv::ladder

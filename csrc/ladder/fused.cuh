@@ -19,7 +19,7 @@
 // as with four launches, or the load units that now serve 81 reads.
 #pragma once
 
-#include "ladder/planes.cuh"
+#include "ladder/params.h"
 
 namespace torch_conv::ladder {
 
@@ -48,11 +48,6 @@ __global__ void ladder2d_fused(const Planes planes, const __grid_constant__ Wind
       gy = fmaf(kSobel[i] * kSmooth[j], g, gy);
     }
   planes.write(y, x, fabsf(gx) + fabsf(gy));
-}
-
-inline void launch_fused(const Ladder2d& p, cudaStream_t stream) {
-  ladder2d_fused<<<grid_of(p), block_of(p), 0, stream>>>(planes_of(p), Window<9>::from(p.taps, 9));
-  launch_check("ladder2d_fused");
 }
 
 }  // namespace torch_conv::ladder

@@ -16,7 +16,7 @@
 // a test for every tap, on which the threads at the rim of the block go another way than the rest of their warp.
 #pragma once
 
-#include "ladder/planes.cuh"
+#include "ladder/params.h"
 
 namespace torch_conv::ladder {
 
@@ -40,13 +40,6 @@ __global__ void __launch_bounds__(BX* BY)
       sum = fmaf(window.tap[i * K + j], pixel, sum);
     }
   planes.write(top + threadIdx.y, left + threadIdx.x, sum);
-}
-
-template <int BX, int BY, int K>
-void launch_l2_halo(const Ladder2d& p, cudaStream_t stream) {
-  ladder2d_l2_halo<BX, BY, K>
-      <<<grid_of(p), dim3(BX, BY), 0, stream>>>(planes_of(p), Window<K * K>::from(p.taps, K * K));
-  launch_check("ladder2d_l2_halo");
 }
 
 }  // namespace torch_conv::ladder

@@ -14,7 +14,7 @@
 // load: two load instructions for every multiply-add, so the load units and not the memory set the pace.
 #pragma once
 
-#include "ladder/planes.cuh"
+#include "ladder/params.h"
 
 namespace torch_conv::ladder {
 
@@ -29,12 +29,6 @@ __global__ void ladder2d_naive(const Planes planes, const int k, const __grid_co
   for (int i = 0; i < k; ++i)
     for (int j = 0; j < k; ++j) sum = fmaf(taps[i * k + j], planes.read(y + i - radius, x + j - radius), sum);
   planes.write(y, x, sum);
-}
-
-inline void launch_naive(const Ladder2d& p, cudaStream_t stream) {
-  const auto window = Window<kMaxTaps>::from(p.taps, p.k * p.k);
-  ladder2d_naive<<<grid_of(p), block_of(p), 0, stream>>>(planes_of(p), p.k, window);
-  launch_check("ladder2d_naive");
 }
 
 }  // namespace torch_conv::ladder

@@ -14,7 +14,7 @@
 // work grows with the cube of the window and a voxel's border test has three axes.
 #pragma once
 
-#include "ladder/volumes.cuh"
+#include "ladder/params.h"
 
 namespace torch_conv::ladder {
 
@@ -31,13 +31,6 @@ __global__ void __launch_bounds__(1024) ladder3d_naive(const Volumes volumes, co
       for (int j = 0; j < kw; ++j)
         sum = fmaf(*tap++, volumes.read(z + l - kd / 2, y + i - kh / 2, x + j - kw / 2), sum);
   volumes.write(z, y, x, sum);
-}
-
-inline void launch_naive3d(const Ladder3d& p, cudaStream_t stream) {
-  with_window(p.taps, p.kd * p.kh * p.kw, [&](const auto& window) {
-    ladder3d_naive<<<grid_of(p), block_of(p), 0, stream>>>(volumes_of(p, p.in, p.out), p.kd, p.kh, p.kw, window);
-    launch_check("ladder3d_naive");
-  });
 }
 
 }  // namespace torch_conv::ladder

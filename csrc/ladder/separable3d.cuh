@@ -20,29 +20,10 @@
 
 namespace torch_conv::ladder {
 
-enum class Axis { x, y, z };
-
-template <Axis A, int N>
+template <char kAxis, int N>  // 'x', 'y' or 'z'
 __global__ void __launch_bounds__(1024)
     ladder3d_pass(const Volumes volumes, const int k, const __grid_constant__ Window<N> window) {
-  filter_tile(volumes, A == Axis::z ? k : 1, A == Axis::y ? k : 1, A == Axis::x ? k : 1, window);
-}
-
-template <Axis A>
-void launch_pass(const Ladder3d& p, const float* taps, int k, const float* in, float* out, cudaStream_t stream) {
-  with_window(taps, k, [&]<int N>(const Window<N>& window) {
-    const int shared = int(p.tile_bytes(A == Axis::z ? k : 1, A == Axis::y ? k : 1, A == Axis::x ? k : 1));
-    allow_shared(ladder3d_pass<A, N>, shared);
-    ladder3d_pass<A, N><<<grid_of(p), block_of(p), shared, stream>>>(volumes_of(p, in, out), k, window);
-    launch_check("ladder3d_pass");
-  });
-}
-
-inline void launch_separable3d(const Ladder3d& p, cudaStream_t stream) {
-  const float *taps_z = p.taps, *taps_y = taps_z + p.kd, *taps_x = taps_y + p.kh;
-  launch_pass<Axis::x>(p, taps_x, p.kw, p.in, p.out, stream);
-  launch_pass<Axis::y>(p, taps_y, p.kh, p.out, p.scratch, stream);
-  launch_pass<Axis::z>(p, taps_z, p.kd, p.scratch, p.out, stream);
+  filter_tile(volumes, kAxis == 'z' ? k : 1, kAxis == 'y' ? k : 1, kAxis == 'x' ? k : 1, window);
 }
 
 }  // namespace torch_conv::ladder

@@ -17,7 +17,7 @@
 // a barrier during which nobody computes, and halo pixels that up to four blocks fetch.
 #pragma once
 
-#include "ladder/planes.cuh"
+#include "ladder/params.h"
 
 namespace torch_conv::ladder {
 
@@ -38,12 +38,6 @@ __global__ void __launch_bounds__(BX* BY)
 #pragma unroll
     for (int j = 0; j < K; ++j) sum = fmaf(window.tap[i * K + j], tile[threadIdx.y + i][threadIdx.x + j], sum);
   planes.write(blockIdx.y * BY + threadIdx.y, blockIdx.x * BX + threadIdx.x, sum);
-}
-
-template <int BX, int BY, int K>
-void launch_tiled(const Ladder2d& p, cudaStream_t stream) {
-  ladder2d_tiled<BX, BY, K><<<grid_of(p), dim3(BX, BY), 0, stream>>>(planes_of(p), Window<K * K>::from(p.taps, K * K));
-  launch_check("ladder2d_tiled");
 }
 
 }  // namespace torch_conv::ladder

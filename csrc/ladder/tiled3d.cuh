@@ -20,7 +20,7 @@
 // Block and window are chosen at run time here, so no loop unrolls into taps that are operands, as they are in 2-D.
 #pragma once
 
-#include "ladder/volumes.cuh"
+#include "ladder/params.h"
 
 namespace torch_conv::ladder {
 
@@ -50,16 +50,6 @@ template <int N>
 __global__ void __launch_bounds__(1024) ladder3d_tiled(const Volumes volumes, const int kd, const int kh, const int kw,
                                                        const __grid_constant__ Window<N> window) {
   filter_tile(volumes, kd, kh, kw, window);
-}
-
-inline void launch_tiled3d(const Ladder3d& p, cudaStream_t stream) {
-  with_window(p.taps, p.kd * p.kh * p.kw, [&]<int N>(const Window<N>& window) {
-    const int shared = int(p.tile_bytes(p.kd, p.kh, p.kw));
-    allow_shared(ladder3d_tiled<N>, shared);
-    ladder3d_tiled<N>
-        <<<grid_of(p), block_of(p), shared, stream>>>(volumes_of(p, p.in, p.out), p.kd, p.kh, p.kw, window);
-    launch_check("ladder3d_tiled");
-  });
 }
 
 }  // namespace torch_conv::ladder

@@ -2,8 +2,8 @@
 #include <cmath>
 
 #include "ops/filters.h"
+#include "ops/operator.h"
 #include "ops/rooms.h"
-#include "ops/split.h"
 #include "ops/volumes.h"
 
 namespace torch_conv {
@@ -49,8 +49,7 @@ Dtype sums_dtype(const Box& p) {
 }
 
 // Sums of the planes' windows into scratch memory, then running sums along z.
-void planes_then_depth(const char* op, const Place& place, const Tensor& input, const ImageView& in, Box p,
-                       bool valid) {
+void planes_then_depth(Call& call, const Place& place, const Tensor& input, const ImageView& in, Box p, bool valid) {
   if (valid) p.place.normalized = false;  // every window lies inside: its volume stands in the scale
   const Dtype dtype = sums_dtype(p);
   // Means of the planes' windows instead of sums, where nothing is counted and nothing must be exact: they cannot
@@ -64,9 +63,9 @@ void planes_then_depth(const char* op, const Place& place, const Tensor& input, 
     Box q = p;
     q.in = from, q.out = to, q.kd = 1, q.scale = means ? 1 / area : 1;
     q.place.pad_z = 0, q.place.normalized = false;
-    run(op, place, input, q);
+    run(call, place, input, q);
   });
-  run(op, place, input,
+  run(call, place, input,
       BoxDepth{.sums = sums,
                .out = p.out,
                .source = p.in.dtype,
@@ -80,19 +79,19 @@ void planes_then_depth(const char* op, const Place& place, const Tensor& input, 
                .plane_w = p.in.w});
 }
 
-Tensor box(const char* op, int axes, const Tensor& input, const Sizes& kernel_size, const FilterOptions& o,
-           const std::optional<Tensor>& out) {
+Tensor box(Call& call, int axes, const Tensor& input, const Sizes& kernel_size, const FilterOptions& o) {
+  const char* op = call.op;
   static constexpr const char* algorithms[] = {"auto", "box", "separable"};
   check_input(op, input, axes);
   check_algorithm(op, o.algorithm, algorithms);
   check_per_axis(op, "kernel_size", kernel_size, axes);
   const Extent size{.d = axes == 3 ? kernel_size[0] : 1, .h = kernel_size[axes - 2], .w = kernel_size[axes - 1]};
-  const ImageView in = view_input(op, input, axes);
+  const ImageView in = view_input(call, input, axes);
   const double volume = double(size.d) * double(size.h) * double(size.w);
   check(!is_integer(in.image.dtype) || volume <= double(INT64_MAX >> 16), op,
         "windows over integer images must hold at most 2^47 pixels");
-  const Geometry g = place_window(op, in.image, size, axes, o);
-  return produce(op, input, in, axes, g, o, out, [&](const Image& image) {
+  const Geometry g = place_window(call, in.image, size, axes, o);
+  return produce(call, input, in, axes, g, o, [&](const Image& image) {
     const Place place(op, input);
     const Box problem{.in = in.image,
                       .out = image,
@@ -105,50 +104,36 @@ Tensor box(const char* op, int axes, const Tensor& input, const Sizes& kernel_si
     const bool may = o.algorithm != "box" && floats_in_small_windows(problem, place.cuda());
     if (axes == 3) {
       if (may && size.d == size.h &&
-          run_in_one_launch(op, place, input, as_separable(problem, taps, place.cuda(), true)))
+          run_in_one_launch(call, place, input, as_separable(problem, taps, place.cuda(), true)))
         return;
       check(o.algorithm != "separable", op,
             "algorithm 'separable' serves small odd cubic windows of planar floating-point volumes on CUDA");
-      return planes_then_depth(op, place, input, in, problem, is_valid_padding(op, o.padding));
+      return planes_then_depth(call, place, input, in, problem, is_valid_padding(op, o.padding));
     }
     check(may || o.algorithm != "separable", op,
           "algorithm 'separable' serves odd square windows up to 15x15 of planar floating-point images on CUDA");
-    if (may) run(op, place, input, as_separable(problem, taps, place.cuda(), false));
-    else run(op, place, input, problem);
+    if (may) run(call, place, input, as_separable(problem, taps, place.cuda(), false));
+    else run(call, place, input, problem);
   });
 }
 
-Tensor box2d_op(Tensor input, Sizes kernel_size, std::string border_type, bool normalized, std::string padding,
-                double value, Anchor anchor, Type output_dtype, std::string algorithm) {
-  return box("box2d", 2, input, kernel_size,
-             {border_type, normalized, padding, value, anchor, {1, 1}, {1, 1}, output_dtype, algorithm}, {});
+Tensor box2d(Call& call, const Tensor& input, const Sizes& kernel_size, const std::string& border_type,
+             const bool& normalized, const std::string& padding, const double& value, const Anchor& anchor,
+             const Type& output_dtype, const std::string& algorithm) {
+  return box(call, 2, input, kernel_size,
+             {border_type, normalized, padding, value, anchor, {1, 1}, {1, 1}, output_dtype, algorithm});
 }
 
-void box2d_out_op(Tensor input, Sizes kernel_size, std::string border_type, bool normalized, std::string padding,
-                  double value, Anchor anchor, std::string algorithm, Tensor out) {
-  box("box2d", 2, input, kernel_size, {border_type, normalized, padding, value, anchor, {1, 1}, {1, 1}, {}, algorithm},
-      out);
-}
-
-Tensor box3d_op(Tensor input, Sizes kernel_size, std::string border_type, bool normalized, std::string padding,
-                double value, Anchor anchor, Type output_dtype, std::string algorithm) {
-  return box("box3d", 3, input, kernel_size,
-             {border_type, normalized, padding, value, anchor, {1, 1, 1}, {1, 1, 1}, output_dtype, algorithm}, {});
-}
-
-void box3d_out_op(Tensor input, Sizes kernel_size, std::string border_type, bool normalized, std::string padding,
-                  double value, Anchor anchor, std::string algorithm, Tensor out) {
-  box("box3d", 3, input, kernel_size,
-      {border_type, normalized, padding, value, anchor, {1, 1, 1}, {1, 1, 1}, {}, algorithm}, out);
+Tensor box3d(Call& call, const Tensor& input, const Sizes& kernel_size, const std::string& border_type,
+             const bool& normalized, const std::string& padding, const double& value, const Anchor& anchor,
+             const Type& output_dtype, const std::string& algorithm) {
+  return box(call, 3, input, kernel_size,
+             {border_type, normalized, padding, value, anchor, {1, 1, 1}, {1, 1, 1}, output_dtype, algorithm});
 }
 
 void register_operators(torch::stable::detail::StableLibrary& m) {
-  m.impl("box2d", TORCH_BOX(&box2d_op));
-  m.impl("box2d_split", TORCH_BOX((&Split<"box2d", 2, 1, box2d_op>::run)));
-  m.impl("box2d_out", TORCH_BOX(&box2d_out_op));
-  m.impl("box3d", TORCH_BOX(&box3d_op));
-  m.impl("box3d_split", TORCH_BOX((&Split<"box3d", 3, 1, box3d_op>::run)));
-  m.impl("box3d_out", TORCH_BOX(&box3d_out_op));
+  Operator<"box2d", 2, 1, box2d>::implement_with_out(m);
+  Operator<"box3d", 3, 1, box3d>::implement_with_out(m);
 }
 
 }  // namespace

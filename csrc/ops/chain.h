@@ -8,6 +8,6 @@
 namespace torch_conv {
 
 // `in` is the tensor behind p.in.
-void run_chain(const char* op, const Place& place, const Tensor& input, const ImageView& in, int axes, const Fused& p);
+void run_chain(Call& call, const Place& place, const Tensor& input, const ImageView& in, int axes, const Fused& p);
 
 }  // namespace torch_conv

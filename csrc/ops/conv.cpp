@@ -1,7 +1,7 @@
 // conv1d, conv2d and conv3d: what this project's kernels serve, and what is handed to torch.
-#include "ops/part.h"
+#include "ops/filters.h"
+#include "ops/operator.h"
 #include "ops/rooms.h"
-#include "ops/split.h"
 #include "ops/windows.h"
 
 namespace torch_conv {
@@ -71,24 +71,25 @@ Tensor padded(const Tensor& input, const std::vector<Pads>& pads, const ConvOpti
 }
 
 // The dense case, in torch's own operators.
-Tensor dense(const char* op, const Tensor& input, const Tensor& weight, const std::optional<Tensor>& bias,
+Tensor dense(Call& call, const Tensor& input, const Tensor& weight, const std::optional<Tensor>& bias,
              const ConvOptions& o) {
   const int axes = int(weight.dim()) - 2;
-  if (explain_note(op, "handed to torch")) return empty_contiguous(input, {0}, input.scalar_type());
+  if (!call.runs()) return call.explain("handed to torch"), input;
   if (o.padding_mode == "zeros") {
     if (!o.word) return call_torch(input, weight, bias, o, o.padding);
     const std::string name = "aten::conv" + std::to_string(axes) + "d";
     return call_aten(name.c_str(), "padding", input, weight, bias, o.stride, *o.word, o.dilation, o.groups);
   }
-  return call_torch(padded(input, all_pads(op, o, weight), o), weight, bias, o, Sizes(axes, 0));
+  return call_torch(padded(input, all_pads(call.op, o, weight), o), weight, bias, o, Sizes(axes, 0));
 }
 
 // The same for a part of the outputs along one axis.
-Tensor dense_part(const char* op, const Tensor& input, const Tensor& weight, const std::optional<Tensor>& bias,
-                  const ConvOptions& o, const Part& part) {
+Tensor dense_part(Call& call, const Tensor& input, const Tensor& weight, const std::optional<Tensor>& bias,
+                  const ConvOptions& o) {
+  const Part& part = *call.part;
   const int axes = int(weight.dim()) - 2, axis = part.axis - (kAxes - axes);
-  if (explain_note(op, "handed to torch")) return part.result;
-  std::vector<Pads> pads = all_pads(op, o, weight);
+  if (!call.runs()) return call.explain("handed to torch"), part.result;
+  std::vector<Pads> pads = all_pads(call.op, o, weight);
   const int64_t dim = input.dim() - axes + axis;
   const int64_t read = (part.out - 1) * o.stride[axis] + o.dilation[axis] * (weight.size(2 + axis) - 1) + 1;
   pads[axis] = {part.pad, std::max<int64_t>(0, read - part.pad - input.size(dim))};
@@ -151,8 +152,25 @@ Sizes without_height(Sizes sizes) {
   return sizes;
 }
 
-Tensor conv(const char* op, const Tensor& input, const Tensor& weight, const std::optional<Tensor>& bias, ConvOptions o,
-            int axes) {
+// The windows of a call on some channels of a whole: whole groups of them, and the outputs that they make.
+void cut_groups(const Call& call, int axes, Tensor& weight, std::optional<Tensor>& bias, int64_t& groups) {
+  if (!call.slice || call.slice->dim_from_end != axes + 1) return;
+  const int64_t in = weight.size(1), out = weight.size(0) / groups, begin = call.slice->begin, size = call.slice->size;
+  check(groups > 1, call.op, "a dense convolution cannot be split along its channels");
+  check(begin % in == 0 && size % in == 0, call.op, "shards along channels must hold whole groups of ", in,
+        " channels, got one of ", size, " from channel ", begin, " on");
+  groups = size / in;
+  weight = narrow(weight, 0, begin / in * out, groups * out);
+  if (bias) bias = narrow(*bias, 0, begin / in * out, groups * out);
+}
+
+Tensor conv(Call& call, int axes, const Tensor& input, Tensor weight, std::optional<Tensor> bias, ConvOptions o) {
+  const char* op = call.op;
+  if (call.slice) cut_groups(call, axes, weight, bias, o.groups);
+  if (call.of_shards) {
+    weight = on_device_of(call, input, weight);
+    if (bias) bias = on_device_of(call, input, *bias);
+  }
   static constexpr const char* algorithms[] = {"auto", "direct", "torch"};
   check_algorithm(op, o.algorithm, algorithms);
   check_conv(op, input, weight, bias, o, axes);
@@ -165,7 +183,7 @@ Tensor conv(const char* op, const Tensor& input, const Tensor& weight, const std
   Geometry g{.place = {.pad_y = 0, .pad_x = 0, .border = border}, .out = {.h = 1, .w = 1}};
   Placement& p = g.place;
   Extent reach{.h = 1, .w = 1}, padded{.h = 1, .w = 1};
-  AxisReach along[kAxes];
+  AxisReach* const along = call.reach.axis;
   const auto place_axis = [&](int from_end, int64_t& pad, int64_t& stride, int64_t& dilation, int64_t Extent::*axis) {
     if (from_end > axes) return;
     const int i = axes - from_end;
@@ -183,7 +201,7 @@ Tensor conv(const char* op, const Tensor& input, const Tensor& weight, const std
   if (reach.d > padded.d || reach.h > padded.h || reach.w > padded.w)
     refuse(op, "a window of ", extent_text(reach, spatial), " does not fit into the padded ",
            axes == 3 ? "volume of " : "image of ", extent_text(padded, spatial));
-  if (torchs && !current_part())  // torch's own padding takes no more
+  if (torchs && !call.part)  // torch's own padding takes no more
     for (int axis = 0; axis < axes; ++axis) {
       const Pads pads = pads_of(op, o, axis, weight.size(2 + axis));
       const int64_t n = input.size(input.dim() - axes + axis), most = std::max(pads.before, pads.after);
@@ -191,28 +209,27 @@ Tensor conv(const char* op, const Tensor& input, const Tensor& weight, const std
       check(most <= limit, op, "padding must be at most ", limit, " along an axis of ", n, " with padding_mode='",
             o.padding_mode, "', got ", most);
     }
-  settle(g, along);
+  call.reach.border = border;
+  settle(call, g);
 
   const Tensor images = axes == 1 ? with_height(input) : input;
   Sizes sizes = resized(images, g.out, spatial);
   sizes[sizes.size() - spatial - 1] = weight.size(0);
-  if (current_probe()) current_probe()->direct = axes == 2 && !torchs;
-  if (probing(axes == 1 ? without_height(sizes) : sizes, input.scalar_type(), false)) return input;
-  if (torchs) {
-    if (current_part()) return dense_part(op, input, weight, bias, o, *current_part());
-    return dense(op, input, weight, bias, o);
-  }
-  const ImageView in = view_input(op, images, spatial);
-  const Window window = prepare_weight(axes == 1 ? with_height(weight) : weight, in.image);
+  call.reach.direct = axes == 2 && !torchs;
+  call.reach.result = axes == 1 ? without_height(sizes) : sizes, call.reach.dtype = input.scalar_type();
+  if (call.only_reach()) return input;
+  if (torchs) return call.part ? dense_part(call, input, weight, bias, o) : dense(call, input, weight, bias, o);
+  const ImageView in = view_input(call, images, spatial);
+  const Window window = prepare_weight(call, axes == 1 ? with_height(weight) : weight, in.image);
 
   std::optional<Tensor> sums;  // the bias in the accumulation dtype
-  if (bias && !explain_mode())
+  if (bias && call.runs())
     sums = torch::stable::to(torch::stable::contiguous(*bias), accumulation_type(in.image.dtype));
   const auto given = [&] {
-    const Tensor& result = current_part()->result;
+    const Tensor& result = call.part->result;
     return axes == 1 ? with_height(result) : result;
   };
-  Tensor result = current_part() ? given() : empty_result(images, sizes, spatial, input.scalar_type());
+  Tensor result = call.part ? given() : empty_result(images, sizes, spatial, input.scalar_type());
   if (result.numel() > 0) {
     const Place place(op, input);
     const Direct problem{.in = in.image,
@@ -224,81 +241,30 @@ Tensor conv(const char* op, const Tensor& input, const Tensor& weight, const std
                          .place = p,
                          .groups = o.groups,
                          .bias = sums ? sums->data_ptr() : nullptr,
-                         .beside = settle_neighbours(in.image, axes)};
-    run(op, place, input, problem);
+                         .beside = beside_of(call, in.image, axes)};
+    run(call, place, input, problem);
   }
   return axes == 1 ? torch::stable::squeeze(result, result.dim() - 2) : result;
 }
 
-Tensor conv1d_op(Tensor input, Tensor weight, std::optional<Tensor> bias, Sizes stride, Sizes padding, Sizes dilation,
-                 int64_t groups, std::string padding_mode, std::string algorithm) {
-  return conv("conv1d", input, weight, bias, {stride, padding, {}, dilation, groups, padding_mode, algorithm}, 1);
-}
-
-Tensor conv1d_padding_op(Tensor input, Tensor weight, std::optional<Tensor> bias, Sizes stride, std::string padding,
-                         Sizes dilation, int64_t groups, std::string padding_mode, std::string algorithm) {
-  return conv("conv1d", input, weight, bias, {stride, {0}, padding, dilation, groups, padding_mode, algorithm}, 1);
-}
-
-Tensor conv2d_op(Tensor input, Tensor weight, std::optional<Tensor> bias, Sizes stride, Sizes padding, Sizes dilation,
-                 int64_t groups, std::string padding_mode, std::string algorithm) {
-  return conv("conv2d", input, weight, bias, {stride, padding, {}, dilation, groups, padding_mode, algorithm}, 2);
-}
-
-Tensor conv2d_padding_op(Tensor input, Tensor weight, std::optional<Tensor> bias, Sizes stride, std::string padding,
-                         Sizes dilation, int64_t groups, std::string padding_mode, std::string algorithm) {
-  return conv("conv2d", input, weight, bias, {stride, {0, 0}, padding, dilation, groups, padding_mode, algorithm}, 2);
-}
-
-Tensor conv3d_op(Tensor input, Tensor weight, std::optional<Tensor> bias, Sizes stride, Sizes padding, Sizes dilation,
-                 int64_t groups, std::string padding_mode, std::string algorithm) {
-  return conv("conv3d", input, weight, bias, {stride, padding, {}, dilation, groups, padding_mode, algorithm}, 3);
-}
-
-Tensor conv3d_padding_op(Tensor input, Tensor weight, std::optional<Tensor> bias, Sizes stride, std::string padding,
-                         Sizes dilation, int64_t groups, std::string padding_mode, std::string algorithm) {
-  return conv("conv3d", input, weight, bias, {stride, {0, 0, 0}, padding, dilation, groups, padding_mode, algorithm},
-              3);
-}
-
-// The same on shards. `pad` is a list or a word.
-template <Name op, int axes, auto function, typename Pad>
-std::vector<Tensor> conv_split(std::vector<Tensor> shards, Tensor weight, std::optional<Tensor> bias, Sizes stride,
-                               Pad pad, Sizes dilation, int64_t groups, std::string padding_mode, std::string algorithm,
-                               int64_t dim, std::optional<Sizes> wanted) {
-  return run_split(op.text, axes, shards, dim, wanted, [&](const Tensor& input, const Slice* slice) {
-    Tensor windows = weight;
-    std::optional<Tensor> sums = bias;
-    int64_t count = groups;
-    if (slice && slice->dim_from_end == axes + 1) {  // whole groups of channels, and the outputs that they make
-      const int64_t in = weight.size(1), out = weight.size(0) / groups;
-      check(groups > 1, op.text, "a dense convolution cannot be split along its channels");
-      check(slice->begin % in == 0 && slice->size % in == 0, op.text,
-            "shards along channels must hold whole groups of ", in, " channels, got one of ", slice->size,
-            " from channel ", slice->begin, " on");
-      count = slice->size / in;
-      windows = narrow(weight, 0, slice->begin / in * out, count * out);
-      if (bias) sums = narrow(*bias, 0, slice->begin / in * out, count * out);
-    }
-    windows = on_device_of(input, windows);
-    if (sums) sums = on_device_of(input, *sums);
-    return function(input, windows, sums, stride, pad, dilation, count, padding_mode, algorithm);
-  });
+// `padding` is a list or a word.
+template <int axes, typename Pad>
+Tensor convolution(Call& call, const Tensor& input, const Tensor& weight, const std::optional<Tensor>& bias,
+                   const Sizes& stride, const Pad& padding, const Sizes& dilation, const int64_t& groups,
+                   const std::string& padding_mode, const std::string& algorithm) {
+  ConvOptions o{stride, Sizes(axes, 0), {}, dilation, groups, padding_mode, algorithm};
+  if constexpr (std::is_same_v<Pad, Sizes>) o.padding = padding;
+  else o.word = padding;
+  return conv(call, axes, input, weight, bias, o);
 }
 
 void register_convolutions(torch::stable::detail::StableLibrary& m) {
-  m.impl("conv1d", TORCH_BOX(&conv1d_op));
-  m.impl("conv1d.padding", TORCH_BOX(&conv1d_padding_op));
-  m.impl("conv2d", TORCH_BOX(&conv2d_op));
-  m.impl("conv2d.padding", TORCH_BOX(&conv2d_padding_op));
-  m.impl("conv3d", TORCH_BOX(&conv3d_op));
-  m.impl("conv3d.padding", TORCH_BOX(&conv3d_padding_op));
-  m.impl("conv1d_split", TORCH_BOX((&conv_split<"conv1d", 1, conv1d_op, Sizes>)));
-  m.impl("conv1d_split.padding", TORCH_BOX((&conv_split<"conv1d", 1, conv1d_padding_op, std::string>)));
-  m.impl("conv2d_split", TORCH_BOX((&conv_split<"conv2d", 2, conv2d_op, Sizes>)));
-  m.impl("conv2d_split.padding", TORCH_BOX((&conv_split<"conv2d", 2, conv2d_padding_op, std::string>)));
-  m.impl("conv3d_split", TORCH_BOX((&conv_split<"conv3d", 3, conv3d_op, Sizes>)));
-  m.impl("conv3d_split.padding", TORCH_BOX((&conv_split<"conv3d", 3, conv3d_padding_op, std::string>)));
+  Operator<"conv1d", 1, 0, convolution<1, Sizes>>::implement(m);
+  Operator<"conv1d.padding", 1, 0, convolution<1, std::string>>::implement(m);
+  Operator<"conv2d", 2, 0, convolution<2, Sizes>>::implement(m);
+  Operator<"conv2d.padding", 2, 0, convolution<2, std::string>>::implement(m);
+  Operator<"conv3d", 3, 0, convolution<3, Sizes>>::implement(m);
+  Operator<"conv3d.padding", 3, 0, convolution<3, std::string>>::implement(m);
 }
 
 }  // namespace

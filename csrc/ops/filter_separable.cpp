@@ -1,8 +1,7 @@
 // filter2d_separable and filter3d_separable: one pass an axis.
 #include "ops/filters.h"
-#include "ops/part.h"
+#include "ops/operator.h"
 #include "ops/passes.h"
-#include "ops/split.h"
 #include "ops/windows.h"
 
 namespace torch_conv {
@@ -39,28 +38,28 @@ Fused as_fused(const Separable& p, bool wanted) {
 }
 
 // `kernels`: along x, then y, then z where there are three axes.
-Tensor separable(const char* op, const Tensor& input, const std::vector<Tensor>& kernels, const FilterOptions& o,
-                 const std::optional<Tensor>& out) {
+Tensor separable(Call& call, const Tensor& input, const std::vector<Tensor>& kernels, const FilterOptions& o) {
+  const char* op = call.op;
   static constexpr const char* names[] = {"kernel_x", "kernel_y", "kernel_z"};
   const int axes = int(kernels.size());
   check_input(op, input, axes);
   check_words(op, o.algorithm, axes);
-  for (int i = 0; out && i < axes; ++i) check_no_overlap(op, *out, names[i], kernels[i]);
-  const ImageView in = view_input(op, input, axes);
+  for (int i = 0; call.out && i < axes; ++i) check_no_overlap(op, *call.out, names[i], kernels[i]);
+  const ImageView in = view_input(call, input, axes);
   const WindowOptions options{.flip = false, .normalized = normalize_taps(op, o)};
   std::vector<Window> windows;
   for (int i = 0; i < axes; ++i)
-    windows.push_back(prepare_window(op, names[i], kernels[i], 1, input, in.image, axes, options));
+    windows.push_back(prepare_window(call, names[i], kernels[i], 1, input, in.image, axes, options));
   const Extent size{.d = axes == 3 ? windows[2].size.w : 1, .h = windows[1].size.w, .w = windows[0].size.w};
-  const Geometry g = place_window(op, in.image, size, axes, o);
+  const Geometry g = place_window(call, in.image, size, axes, o);
   const bool halving = axes == 2 && halves(size, g, in.image, is_valid_padding(op, o.padding));
-  const bool wanted = o.algorithm == "fused" && !current_part();  // parts of an image get the same bits either way
+  const bool wanted = o.algorithm == "fused" && !call.part;  // parts of an image get the same bits either way
   check(halving || !wanted, op,
         "algorithm 'fused' serves odd windows in their middle, with stride 2, dilation 1 and padding='same'");
-  if (current_probe()) current_probe()->direct = axes == 2 && !halving;
-  return produce(op, input, in, axes, g, o, out, [&](const Image& image) {
+  call.reach.direct = axes == 2 && !halving;
+  return produce(call, input, in, axes, g, o, [&](const Image& image) {
     const Place place(op, input);
-    for (Window& window : windows) upload_large(window, input, place.stream());
+    for (Window& window : windows) upload_large(call, window, input, place.stream());
     Separable p{.in = in.image,
                 .out = image,
                 .taps_x = windows[0].taps,
@@ -70,49 +69,33 @@ Tensor separable(const char* op, const Tensor& input, const std::vector<Tensor>&
                 .kh = size.h,
                 .kw = size.w,
                 .place = g.place,
-                .beside = settle_neighbours(in.image, axes)};
+                .beside = beside_of(call, in.image, axes)};
     if (axes == 3) p.taps_z = windows[2].taps;
     const bool asked = halving && (wanted || (place.cuda() && o.algorithm == "auto"));
-    if (asked && run_in_one_launch(op, place, input, as_fused(p, wanted))) return;
-    run_passes(op, place, input, in, axes, p);
+    if (asked && run_in_one_launch(call, place, input, as_fused(p, wanted))) return;
+    run_passes(call, place, input, in, axes, p);
   });
 }
 
-Tensor separable2d_op(Tensor input, Tensor kernel_x, Tensor kernel_y, std::string border_type, bool normalized,
-                      std::string padding, double value, Anchor anchor, Sizes stride, Sizes dilation, Type output_dtype,
-                      std::string algorithm) {
-  return separable("filter2d_separable", input, {kernel_x, kernel_y},
-                   {border_type, normalized, padding, value, anchor, stride, dilation, output_dtype, algorithm}, {});
+Tensor separable2d(Call& call, const Tensor& input, const Tensor& kernel_x, const Tensor& kernel_y,
+                   const std::string& border_type, const bool& normalized, const std::string& padding,
+                   const double& value, const Anchor& anchor, const Sizes& stride, const Sizes& dilation,
+                   const Type& output_dtype, const std::string& algorithm) {
+  return separable(call, input, {kernel_x, kernel_y},
+                   {border_type, normalized, padding, value, anchor, stride, dilation, output_dtype, algorithm});
 }
 
-void separable2d_out_op(Tensor input, Tensor kernel_x, Tensor kernel_y, std::string border_type, bool normalized,
-                        std::string padding, double value, Anchor anchor, Sizes stride, Sizes dilation,
-                        std::string algorithm, Tensor out) {
-  separable("filter2d_separable", input, {kernel_x, kernel_y},
-            {border_type, normalized, padding, value, anchor, stride, dilation, {}, algorithm}, out);
-}
-
-Tensor separable3d_op(Tensor input, Tensor kernel_x, Tensor kernel_y, Tensor kernel_z, std::string border_type,
-                      bool normalized, std::string padding, double value, Anchor anchor, Sizes stride, Sizes dilation,
-                      Type output_dtype, std::string algorithm) {
-  return separable("filter3d_separable", input, {kernel_x, kernel_y, kernel_z},
-                   {border_type, normalized, padding, value, anchor, stride, dilation, output_dtype, algorithm}, {});
-}
-
-void separable3d_out_op(Tensor input, Tensor kernel_x, Tensor kernel_y, Tensor kernel_z, std::string border_type,
-                        bool normalized, std::string padding, double value, Anchor anchor, Sizes stride, Sizes dilation,
-                        std::string algorithm, Tensor out) {
-  separable("filter3d_separable", input, {kernel_x, kernel_y, kernel_z},
-            {border_type, normalized, padding, value, anchor, stride, dilation, {}, algorithm}, out);
+Tensor separable3d(Call& call, const Tensor& input, const Tensor& kernel_x, const Tensor& kernel_y,
+                   const Tensor& kernel_z, const std::string& border_type, const bool& normalized,
+                   const std::string& padding, const double& value, const Anchor& anchor, const Sizes& stride,
+                   const Sizes& dilation, const Type& output_dtype, const std::string& algorithm) {
+  return separable(call, input, {kernel_x, kernel_y, kernel_z},
+                   {border_type, normalized, padding, value, anchor, stride, dilation, output_dtype, algorithm});
 }
 
 void register_operators(torch::stable::detail::StableLibrary& m) {
-  m.impl("filter2d_separable", TORCH_BOX(&separable2d_op));
-  m.impl("filter2d_separable_split", TORCH_BOX((&Split<"filter2d_separable", 2, 1, separable2d_op>::run)));
-  m.impl("filter2d_separable_out", TORCH_BOX(&separable2d_out_op));
-  m.impl("filter3d_separable", TORCH_BOX(&separable3d_op));
-  m.impl("filter3d_separable_split", TORCH_BOX((&Split<"filter3d_separable", 3, 1, separable3d_op>::run)));
-  m.impl("filter3d_separable_out", TORCH_BOX(&separable3d_out_op));
+  Operator<"filter2d_separable", 2, 1, separable2d>::implement_with_out(m);
+  Operator<"filter3d_separable", 3, 1, separable3d>::implement_with_out(m);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
-#include "ops/part.h"
-#include "ops/rooms.h"
+#include "ops/filters.h"
+
+#include <algorithm>
 
 namespace torch_conv {
 
@@ -14,11 +15,20 @@ int64_t anchor_of(const char* op, const std::optional<Sizes>& anchor, int axis, 
 
 }  // namespace
 
+void settle(const Call& call, Geometry& g) {
+  if (!call.part) return;
+  int64_t* const pads[kAxes] = {&g.place.pad_z, &g.place.pad_y, &g.place.pad_x};
+  int64_t* const outs[kAxes] = {&g.out.d, &g.out.h, &g.out.w};
+  *pads[call.part->axis] = call.part->pad;
+  *outs[call.part->axis] = call.part->out;
+}
+
 void check_input(const char* op, const Tensor& input, int axes) {
   check(input.dim() >= axes, op, "input must have at least ", axes, " dimensions, got ", input.dim());
 }
 
-Geometry place_window(const char* op, const Image& image, const Extent& window, int axes, const FilterOptions& o) {
+Geometry place_window(Call& call, const Image& image, const Extent& window, int axes, const FilterOptions& o) {
+  const char* op = call.op;
   check_per_axis(op, "stride", o.stride, axes);
   check_per_axis(op, "dilation", o.dilation, axes);
   check(!o.anchor || int(o.anchor->size()) == axes, op, "anchor must have ", axes, " values, got ",
@@ -27,7 +37,7 @@ Geometry place_window(const char* op, const Image& image, const Extent& window, 
              .out = {.d = 1, .h = 1, .w = 1}};
   const bool valid = is_valid_padding(op, o.padding);
   Extent reach = window;
-  AxisReach along[kAxes];
+  AxisReach* const along = call.reach.axis;
   const auto place_axis = [&](int i, int64_t n, int64_t& pad, int64_t& stride, int64_t& dilation,
                               int64_t Extent::*axis) {
     stride = o.stride[i], dilation = o.dilation[i];
@@ -46,7 +56,8 @@ Geometry place_window(const char* op, const Image& image, const Extent& window, 
           " does not fit into ", axes == 3 ? "a volume of " : "an image of ",
           extent_text({.d = image.d, .h = image.h, .w = image.w}, axes), " with padding='valid'");
   p.normalized = o.normalized && p.border == Border::skip;
-  settle(g, along);
+  call.reach.border = p.border;
+  settle(call, g);
   return g;
 }
 
@@ -56,47 +67,47 @@ bool normalize_taps(const char* op, const FilterOptions& o) {
 
 namespace {
 
-Dtype result_dtype(const char* op, const ImageView& in, const FilterOptions& o, const std::optional<Tensor>& out) {
-  return out             ? dtype_of(op, "out", out->scalar_type())
-         : o.output_type ? dtype_of(op, "output_dtype", *o.output_type)
+Dtype result_dtype(const Call& call, const ImageView& in, const FilterOptions& o) {
+  return call.out        ? dtype_of(call.op, "out", call.out->scalar_type())
+         : o.output_type ? dtype_of(call.op, "output_dtype", *o.output_type)
                          : in.image.dtype;
 }
 
 }  // namespace
 
-Tensor produce(const char* op, const Tensor& input, const ImageView& in, int axes, const Geometry& g,
-               const FilterOptions& o, const std::optional<Tensor>& out,
-               const std::function<void(const Image&)>& fill) {
+Tensor produce(Call& call, const Tensor& input, const ImageView& in, int axes, const Geometry& g,
+               const FilterOptions& o, const std::function<void(const Image&)>& fill) {
   const Sizes sizes = resized(input, g.out, axes);
-  if (out) check_out(op, input, *out, sizes);
-  const Dtype dtype = result_dtype(op, in, o, out);
-  if (probing(sizes, scalar_type_of(dtype), false)) return input;
-  Tensor result = out              ? *out
-                  : current_part() ? current_part()->result
-                                   : empty_result(input, sizes, axes, scalar_type_of(dtype));
+  if (call.out) check_out(call.op, input, *call.out, sizes);
+  const Dtype dtype = result_dtype(call, in, o);
+  call.reach.result = sizes, call.reach.dtype = scalar_type_of(dtype);
+  if (call.only_reach()) return input;
+  Tensor result = call.out    ? *call.out
+                  : call.part ? call.part->result
+                              : empty_result(input, sizes, axes, scalar_type_of(dtype));
   if (result.numel() == 0) return result;
   if (auto image = merge_leading(result, dtype, axes)) {
     fill(*image);
   } else {  // a caller's `out` whose leading dimensions do not merge
     Tensor merged = empty_contiguous(result, sizes, result.scalar_type());
     fill(*merge_leading(merged, dtype, axes));
-    if (!explain_mode()) torch::stable::copy_(result, merged);
+    if (call.runs()) torch::stable::copy_(result, merged);
   }
   return result;
 }
 
-Tensor produce_several(const char* op, const Tensor& input, const ImageView& in, int axes, int outputs,
-                       const Extent& size, const FilterOptions& o, const std::optional<Tensor>& out,
-                       const std::function<void(const Image&, int64_t)>& fill) {
+Tensor produce_several(Call& call, const Tensor& input, const ImageView& in, int axes, int outputs, const Extent& size,
+                       const FilterOptions& o, const std::function<void(const Image&, int64_t)>& fill) {
   Sizes sizes = resized(input, size, axes);
   const size_t dim = sizes.size() - axes;
   sizes.insert(sizes.begin() + dim, outputs);
-  if (out) check_out(op, input, *out, sizes);
-  const Dtype dtype = result_dtype(op, in, o, out);
-  if (probing(sizes, scalar_type_of(dtype), true)) return input;
-  Tensor result = out              ? *out
-                  : current_part() ? current_part()->result
-                                   : empty_contiguous(input, sizes, scalar_type_of(dtype));
+  if (call.out) check_out(call.op, input, *call.out, sizes);
+  const Dtype dtype = result_dtype(call, in, o);
+  call.reach.result = sizes, call.reach.dtype = scalar_type_of(dtype), call.reach.contiguous = true;
+  if (call.only_reach()) return input;
+  Tensor result = call.out    ? *call.out
+                  : call.part ? call.part->result
+                              : empty_contiguous(input, sizes, scalar_type_of(dtype));
   if (result.numel() == 0) return result;
   const auto fill_tensor = [&](const Tensor& t) {
     const auto image = merge_leading(torch::stable::select(t, int64_t(dim), 0), dtype, axes);
@@ -106,7 +117,7 @@ Tensor produce_several(const char* op, const Tensor& input, const ImageView& in,
   if (!fill_tensor(result)) {  // a caller's `out` whose leading dimensions do not merge
     const Tensor merged = empty_contiguous(result, sizes, result.scalar_type());
     fill_tensor(merged);
-    if (!explain_mode()) torch::stable::copy_(result, merged);
+    if (call.runs()) torch::stable::copy_(result, merged);
   }
   return result;
 }

@@ -3,6 +3,7 @@
 
 #include <functional>
 
+#include "ops/call.h"
 #include "ops/images.h"
 
 namespace torch_conv {
@@ -28,21 +29,24 @@ struct Geometry {
 
 void check_input(const char* op, const Tensor& input, int axes);
 
-// Options per axis have `axes` values.
-Geometry place_window(const char* op, const Image& image, const Extent& window, int axes, const FilterOptions& options);
+// The geometry of a call for a part: its pad and outputs along the part's axis.
+void settle(const Call& call, Geometry& geometry);
+
+// Options per axis have `axes` values. Says how far the call reaches; a call for a part gets the part's geometry.
+Geometry place_window(Call& call, const Image& image, const Extent& window, int axes, const FilterOptions& options);
 
 // Border::skip divides by the taps inside, which only the room knows; every other border by all of them, in the hall.
 bool normalize_taps(const char* op, const FilterOptions& options);
 
-// Allocates the result (or checks `out`), lets `fill` compute into an image of it, and returns it.
-Tensor produce(const char* op, const Tensor& input, const ImageView& in, int axes, const Geometry& geometry,
-               const FilterOptions& options, const std::optional<Tensor>& out,
-               const std::function<void(const Image&)>& fill);
+// Allocates the result (or checks call.out), lets `fill` compute into an image of it, and returns it. A call for its
+// reach ends here.
+Tensor produce(Call& call, const Tensor& input, const ImageView& in, int axes, const Geometry& geometry,
+               const FilterOptions& options, const std::function<void(const Image&)>& fill);
 
 // The same where every image makes several: they stand in a dimension before the spatial axes of a contiguous result.
 // `fill` computes into images of the first, each of the others lies `stride_output` elements behind the one before.
-Tensor produce_several(const char* op, const Tensor& input, const ImageView& in, int axes, int outputs,
-                       const Extent& size, const FilterOptions& options, const std::optional<Tensor>& out,
+Tensor produce_several(Call& call, const Tensor& input, const ImageView& in, int axes, int outputs, const Extent& size,
+                       const FilterOptions& options,
                        const std::function<void(const Image&, int64_t stride_output)>& fill);
 
 // The types of operator arguments as the dispatcher hands them over.

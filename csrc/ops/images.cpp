@@ -5,8 +5,6 @@
 #include <numeric>
 #include <utility>
 
-#include "ops/rooms.h"
-
 namespace torch_conv {
 
 namespace {
@@ -104,11 +102,11 @@ std::optional<Image> merge_leading(const Tensor& t, Dtype dtype, int axes) {
   return x;
 }
 
-ImageView view_input(const char* op, const Tensor& input, int axes) {
-  const Dtype dtype = dtype_of(op, "input", input.scalar_type());
+ImageView view_input(const Call& call, const Tensor& input, int axes) {
+  const Dtype dtype = dtype_of(call.op, "input", input.scalar_type());
   if (auto image = merge_leading(input, dtype, axes)) return {input, *image};
   Tensor copy =
-      explain_mode() ? empty_contiguous(input, sizes_of(input), input.scalar_type()) : torch::stable::contiguous(input);
+      call.runs() ? torch::stable::contiguous(input) : empty_contiguous(input, sizes_of(input), input.scalar_type());
   return {copy, *merge_leading(copy, dtype, axes)};
 }
 

@@ -1,7 +1,7 @@
 // Tensors with any leading dimensions and strides -> Image, and the tensors that hold results.
 #pragma once
 
-#include "ops/checks.h"
+#include "ops/call.h"
 
 namespace torch_conv {
 
@@ -15,7 +15,7 @@ struct ImageView {
   Tensor tensor;
   Image image;
 };
-ImageView view_input(const char* op, const Tensor& input, int axes);
+ImageView view_input(const Call& call, const Tensor& input, int axes);
 
 // The sizes of `input` with other spatial ones.
 Sizes resized(const Tensor& input, const Extent& extent, int axes);

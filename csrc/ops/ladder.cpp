@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "ops/images.h"
+#include "ops/operator.h"
 #include "ops/rooms.h"
 
 namespace torch_conv {
@@ -36,8 +37,9 @@ void check_operands(const char* op, const Tensor& input, const Tensor& kernel, i
   check(kernel.is_cpu(), op, "kernel must be on cpu, got ", device_text(kernel));
 }
 
-Tensor ladder2d_op(Tensor input, Tensor kernel, std::string variant_name, Sizes block) {
-  const char* op = "ladder2d";
+Tensor ladder2d(Call& call, const Tensor& input, const Tensor& kernel, const std::string& variant_name,
+                const Sizes& block) {
+  const char* op = call.op;
   const ladder::Variant variant = variant_of(op, variant_name);
   check_operands(op, input, kernel, 2);
   check(kernel.dim() == 2 && kernel.size(0) == kernel.size(1) && kernel.size(0) % 2 == 1, op,
@@ -55,7 +57,7 @@ Tensor ladder2d_op(Tensor input, Tensor kernel, std::string variant_name, Sizes 
   if (out.numel() == 0) return out;
   const int64_t h = in.size(in.dim() - 2), w = in.size(in.dim() - 1);
   const Place place(op, input);
-  run(op, place,
+  run(call, place,
       Ladder2d{.in = static_cast<const float*>(in.data_ptr()),
                .out = static_cast<float*>(out.data_ptr()),
                .taps = static_cast<const float*>(taps.data_ptr()),
@@ -112,8 +114,9 @@ void check_tile(const char* op, const Ladder3d& p, ladder::Variant3d variant, in
         " bytes of shared memory, got ", needed);
 }
 
-Tensor ladder3d_op(Tensor input, Tensor kernel, std::string variant_name, Sizes block) {
-  const char* op = "ladder3d";
+Tensor ladder3d(Call& call, const Tensor& input, const Tensor& kernel, const std::string& variant_name,
+                const Sizes& block) {
+  const char* op = call.op;
   const ladder::Variant3d variant = variant3d_of(op, variant_name);
   check_operands(op, input, kernel, 3);
   check(kernel.dim() == 3 && kernel.size(0) % 2 == 1 && kernel.size(1) % 2 == 1 && kernel.size(2) % 2 == 1, op,
@@ -152,19 +155,24 @@ Tensor ladder3d_op(Tensor input, Tensor kernel, std::string variant_name, Sizes 
       problem.scratch = static_cast<float*>(scratch->data_ptr());
     }
   }
-  run(op, place, problem, variant);
+  run(call, place, problem, variant);
   return out;
+}
+
+void register_operators(torch::stable::detail::StableLibrary& m) {
+  using Images = Operator<"ladder2d", 2, 0, ladder2d>;
+  using Volumes = Operator<"ladder3d", 3, 0, ladder3d>;
+  m.impl("ladder2d", TORCH_BOX(&Images::run));
+  m.impl("_ladder2d_explain", TORCH_BOX(&Images::plans<Purpose::explain>));
+  m.impl("_ladder2d_prepare", TORCH_BOX(&Images::plans<Purpose::prepare>));
+  m.impl("ladder3d", TORCH_BOX(&Volumes::run));
+  m.impl("_ladder3d_explain", TORCH_BOX(&Volumes::plans<Purpose::explain>));
+  m.impl("_ladder3d_prepare", TORCH_BOX(&Volumes::plans<Purpose::prepare>));
 }
 
 }  // namespace
 
-STABLE_TORCH_LIBRARY_IMPL(torch_conv, CPU, m) {
-  m.impl("ladder2d", TORCH_BOX(&ladder2d_op));
-  m.impl("ladder3d", TORCH_BOX(&ladder3d_op));
-}
-STABLE_TORCH_LIBRARY_IMPL(torch_conv, CUDA, m) {
-  m.impl("ladder2d", TORCH_BOX(&ladder2d_op));
-  m.impl("ladder3d", TORCH_BOX(&ladder3d_op));
-}
+STABLE_TORCH_LIBRARY_IMPL(torch_conv, CPU, m) { register_operators(m); }
+STABLE_TORCH_LIBRARY_IMPL(torch_conv, CUDA, m) { register_operators(m); }
 
 }  // namespace torch_conv

@@ -17,25 +17,25 @@ Taps of_sample(const Taps& taps, int64_t n, Dtype image) {
 
 // The input between two planes of `value`, in the accumulation dtype: a border of that value is not a value to the
 // depth pass, which reads planes that have been filtered, but what repeats these two.
-ImageView between_planes(const char* op, const ImageView& in, const Separable& p) {
+ImageView between_planes(const Call& call, const ImageView& in, const Separable& p) {
   const ScalarType type = accumulation_type(p.in.dtype);
   const int64_t last = (p.out.d - 1) * p.place.stride_z + (p.kd - 1) * p.place.dilation_z - p.place.pad_z;
   const Sizes pads{0, 0, 0, 0, p.place.pad_z > 0, last >= p.in.d};
-  if (explain_mode()) {
+  if (!call.runs()) {
     const Extent size{.d = p.in.d + pads[4] + pads[5], .h = p.in.h, .w = p.in.w};
-    return view_input(op, empty_result(in.tensor, resized(in.tensor, size, 3), 3, type), 3);
+    return view_input(call, empty_result(in.tensor, resized(in.tensor, size, 3), 3, type), 3);
   }
   const Tensor wide = in.tensor.scalar_type() == type ? in.tensor : torch::stable::to(in.tensor, type);
-  return view_input(op, torch::stable::pad(wide, pads, "constant", p.place.value), 3);
+  return view_input(call, torch::stable::pad(wide, pads, "constant", p.place.value), 3);
 }
 
 // Every plane into scratch memory, then along z.
-void in_two_passes(const char* op, const Place& place, const Tensor& input, ImageView in, Separable p) {
+void in_two_passes(Call& call, const Place& place, const Tensor& input, ImageView in, Separable p) {
   Placement along_z = p.place;
   along_z.pad_y = along_z.pad_x = 0;
   along_z.stride_y = along_z.stride_x = along_z.dilation_y = along_z.dilation_x = 1;
   if (p.place.border == Border::constant && p.place.value != 0 && p.kd > 1) {
-    in = between_planes(op, in, p);
+    in = between_planes(call, in, p);
     p.in = in.image;
     along_z.pad_z -= along_z.pad_z > 0;
     along_z.border = Border::replicate;
@@ -50,11 +50,11 @@ void in_two_passes(const char* op, const Place& place, const Tensor& input, Imag
     q.in = from, q.out = to, q.kd = 1;
     q.taps_x = of_sample(p.taps_x, n, p.in.dtype), q.taps_y = of_sample(p.taps_y, n, p.in.dtype);
     q.place.pad_z = 0, q.place.stride_z = q.place.dilation_z = 1;
-    run(op, place, input, q);
+    run(call, place, input, q);
   });
   const auto depth = [&](Range y, Range x, const Taps& taps, int64_t kd, const Placement& at) {
     if (y.size() == 0 || x.size() == 0) return;
-    run(op, place, input,
+    run(call, place, input,
         Direct{.in = cut(planes, y, x),
                .out = cut(p.out, y, x),
                .taps = taps,
@@ -83,10 +83,10 @@ void in_two_passes(const char* op, const Place& place, const Tensor& input, Imag
 
 }  // namespace
 
-void run_passes(const char* op, const Place& place, const Tensor& input, const ImageView& in, int axes,
+void run_passes(Call& call, const Place& place, const Tensor& input, const ImageView& in, int axes,
                 const Separable& p) {
-  if (axes == 2) run(op, place, input, p);
-  else if (!run_in_one_launch(op, place, input, p)) in_two_passes(op, place, input, in, p);
+  if (axes == 2) run(call, place, input, p);
+  else if (!run_in_one_launch(call, place, input, p)) in_two_passes(call, place, input, in, p);
 }
 
 }  // namespace torch_conv

@@ -8,7 +8,6 @@
 namespace torch_conv {
 
 // `in` is the tensor behind p.in.
-void run_passes(const char* op, const Place& place, const Tensor& input, const ImageView& in, int axes,
-                const Separable& p);
+void run_passes(Call& call, const Place& place, const Tensor& input, const ImageView& in, int axes, const Separable& p);
 
 }  // namespace torch_conv

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "ops/derivatives.h"
-#include "ops/part.h"
+#include "ops/filters.h"
 #include "ops/rooms.h"
 #include "ops/windows.h"
 
@@ -11,9 +11,8 @@ namespace torch_conv {
 
 class Pipeline {
  public:
-  // The spatial axes are two or three; strides and dilations must be 1. `out`, if there is one, receives the result.
-  Pipeline(const char* op, int axes, const Tensor& input, const FilterOptions& options,
-           const std::optional<Tensor>& out);
+  // The spatial axes are two or three; strides and dilations must be 1. All three live as long as the pipeline.
+  Pipeline(Call& call, int axes, const Tensor& input, const FilterOptions& options);
 
   // A window that the caller gave as rows of taps, odd along every axis: kernels along x, y (and z), and the names of
   // these arguments. The same stage may stand in a chain with another point or number, or its window in several places.
@@ -27,11 +26,10 @@ class Pipeline {
  private:
   void compute(const Fused& problem);
 
-  const char* op_;
+  Call& call_;
   int axes_;
   const Tensor& input_;
   const FilterOptions& options_;
-  const std::optional<Tensor>& out_;
   Place place_;
   ImageView in_;
   std::vector<Window> windows_;

@@ -3,7 +3,8 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "ops/part.h"
+#include "ops/images.h"
+#include "ops/plans.h"
 #include "ops/seams.h"
 #include "ops/split_streams.h"
 #include "ops/volumes.h"
@@ -12,19 +13,13 @@ namespace torch_conv {
 
 namespace {
 
-const CudaRooms* installed_cuda_rooms = nullptr;
-
-// explain(): while on, this thread's calls record their plans instead of running.
-thread_local bool explaining = false;
-thread_local std::string explanation;
-
-// Records the plan in explain mode; true means: do not run.
-bool only_explain(const char* op, const Place& place, const Plan& plan) {
-  if (!explaining) return false;
+// True means: the plan was explained, do not run it.
+bool only_explain(Call& call, const Place& place, const Plan& plan) {
+  if (call.runs()) return false;
   std::ostringstream line;
-  line << op << ": " << plan;
+  line << plan;
   if (place.cuda()) line << "; floor " << plan.bytes / place.arch().bytes_per_second * 1e6 << " us";
-  explanation += line.str() + "\n";
+  call.explain(line.str());
   return true;
 }
 
@@ -35,31 +30,35 @@ const char* environment(const char* name) {
   return value ? value : "";
 }
 
-bool explain_mode() { return explaining || current_probe(); }
-
-bool explain_note(const char* op, const char* what) {
-  if (explaining) explanation += std::string(op) + ": " + what + "\n";
-  return explaining;
-}
-
-const CudaRooms* cuda_rooms() { return installed_cuda_rooms; }
-
-Place::Place(const char* op, const Tensor& input) : cuda_(input.is_cuda()) {
-  if (!cuda_) {
+Place::Place(const char* op, const Tensor& input) {
+  if (!input.is_cuda()) {
     check(input.is_cpu(), op, "input must be on cpu or cuda, got ", device_text(input));
     return;
   }
-  check(installed_cuda_rooms != nullptr, op, "input is on ", device_text(input),
-        ", but this build of torch_conv has no CUDA part");
+  const char* why = cuda::unavailable();
+  check(*why == 0, op, "input is on ", device_text(input), ", but ", why);
   const int device = input.get_device_index();
-  arch_ = installed_cuda_rooms->arch(device);
+  device_.emplace(device);
+  arch_ = cuda::arch_of(device);
   // Tests force the plain path of GPUs before Hopper on any GPU.
   if (std::strcmp(environment("TORCH_CONV_NO_TMA"), "1") == 0) arch_.bulk_copy = false;
-  stream_ = installed_cuda_rooms->enter(device, &previous_);
+  stream_ = cuda::current_stream(device);
 }
 
-Place::~Place() {
-  if (cuda_) installed_cuda_rooms->leave(previous_);
+namespace {
+
+Beside beside(const Shard& shard, Dtype dtype) {
+  const auto image = [&](const Tensor* t) {
+    const auto view = t ? merge_leading(*t, dtype, 2) : std::nullopt;
+    return view ? *view : Image{};
+  };
+  return {image(shard.above), image(shard.below)};
+}
+
+}  // namespace
+
+Beside beside_of(const Call& call, const Image& in, int axes) {
+  return call.part && axes == 2 && !call.part->shards.empty() ? beside(*call.part->shards[0], in.dtype) : Beside{};
 }
 
 namespace {
@@ -69,43 +68,73 @@ template <typename Problem>
 struct Doors {
   Plan (*plan_cpu)(const Problem&, const char*);
   void (*run_cpu)(const Problem&, const Plan&);
-  Plan (*CudaRooms::*plan_cuda)(const Problem&, const Arch&, const char*);
-  void (*CudaRooms::*run_cuda)(const Problem&, const Plan&, void*, void*);
+  Plan (*plan_cuda)(const Problem&, const Arch&, const char*);
+  void (*run_cuda)(const Problem&, const Plan&, const Site&);
 };
 
-constexpr Doors<Direct> kDirect2d{direct::plan_cpu, direct::run_cpu, &CudaRooms::direct2d_plan,
-                                  &CudaRooms::direct2d_run};
-constexpr Doors<Direct> kDirect3d{direct::plan_cpu, direct::run_cpu, &CudaRooms::direct3d_plan,
-                                  &CudaRooms::direct3d_run};
-constexpr Doors<Separable> kSeparable2d{separable2d::plan_cpu, separable2d::run_cpu, &CudaRooms::separable2d_plan,
-                                        &CudaRooms::separable2d_run};
-constexpr Doors<Separable> kSeparable3d{nullptr, nullptr, &CudaRooms::separable3d_plan, &CudaRooms::separable3d_run};
-constexpr Doors<Box> kBox{box::plan_cpu, box::run_cpu, &CudaRooms::box_plan, &CudaRooms::box_run};
-constexpr Doors<BoxDepth> kBoxDepth{box::plan_depth_cpu, box::run_depth_cpu, &CudaRooms::box_depth_plan,
-                                    &CudaRooms::box_depth_run};
-constexpr Doors<Fused> kFused{fused::plan_cpu, fused::run_cpu, &CudaRooms::fused_plan, &CudaRooms::fused_run};
-constexpr Doors<Fused> kFused3d{nullptr, nullptr, &CudaRooms::fused3d_plan, &CudaRooms::fused3d_run};
-constexpr Doors<Combine> kCombine{fused::plan_combine_cpu, fused::run_combine_cpu, &CudaRooms::combine_plan,
-                                  &CudaRooms::combine_run};
+constexpr Doors<Direct> kDirect2d{direct::plan_cpu, direct::run_cpu, direct2d::plan_cuda, direct2d::run_cuda};
+constexpr Doors<Direct> kDirect3d{direct::plan_cpu, direct::run_cpu, direct3d::plan_cuda, direct3d::run_cuda};
+constexpr Doors<Separable> kSeparable2d{separable2d::plan_cpu, separable2d::run_cpu, separable2d::plan_cuda,
+                                        separable2d::run_cuda};
+constexpr Doors<Separable> kSeparable3d{nullptr, nullptr, separable3d::plan_cuda, separable3d::run_cuda};
+constexpr Doors<Box> kBox{box::plan_cpu, box::run_cpu, box::plan_cuda, box::run_cuda};
+constexpr Doors<BoxDepth> kBoxDepth{box::plan_depth_cpu, box::run_depth_cpu, box::plan_depth_cuda, box::run_depth_cuda};
+constexpr Doors<Fused> kFused{fused::plan_cpu, fused::run_cpu, fused::plan_cuda, fused::run_cuda};
+constexpr Doors<Fused> kFused3d{nullptr, nullptr, fused3d::plan_cuda, fused3d::run_cuda};
+constexpr Doors<Combine> kCombine{fused::plan_combine_cpu, fused::run_combine_cpu, fused::plan_combine_cuda,
+                                  fused::run_combine_cuda};
 
+std::vector<const LoadedKernel*> load_all(const std::vector<Kernel>& kernels, const Arch& arch) {
+  std::vector<const LoadedKernel*> loaded;
+  for (const Kernel& kernel : kernels) loaded.push_back(&cuda::load(kernel, arch));
+  return loaded;
+}
+
+// The plan of a problem, on CUDA with its kernels loaded if the call runs or prepares; found again where it is known.
 template <typename Problem>
-void run_plan(const char* op, const Place& place, const Tensor& like, const Problem& p, const Doors<Problem>& doors,
-              const Plan& plan) {
-  if (only_explain(op, place, plan)) return;
-  if (!place.cuda()) return doors.run_cpu(p, plan);
-  std::optional<Tensor> scratch;
-  if (plan.scratch_bytes > 0) scratch = empty_contiguous(like, {plan.scratch_bytes}, ScalarType::Byte);
-  (cuda_rooms()->*doors.run_cuda)(p, plan, scratch ? scratch->data_ptr() : nullptr, place.stream());
+std::shared_ptr<const Planned> plan_of(const Call& call, const Place& place, const Problem& p,
+                                       const Doors<Problem>& doors, const char* pinned) {
+  if (!place.cuda()) return std::make_shared<Planned>(Planned{doors.plan_cpu(p, pinned), {}});
+  static PlanCache cache;
+  PlanKey key(&doors, place.arch());
+  const bool keeps = call.loads() && *pinned == 0;
+  if (keeps) {
+    key.of(p);
+    if (auto known = cache.find(key)) return known;
+  }
+  auto planned = std::make_shared<Planned>(Planned{doors.plan_cuda(p, place.arch(), pinned), {}});
+  if (!planned->plan.variant) return planned;
+  if (call.loads()) planned->kernels = load_all(planned->plan.kernels, place.arch());
+  // The call may bring a large window to the device. No bytes: this loads what brings it.
+  if (call.prepares()) cuda::upload(nullptr, nullptr, 0, place.arch(), place.stream());
+  if (keeps) cache.keep(key, planned);
+  return planned;
 }
 
 template <typename Problem>
-void run_problem(const char* op, const Place& place, const Tensor& like, const Problem& p, const Doors<Problem>& doors,
+void run_plan(Call& call, const Place& place, const Tensor& like, const Problem& p, const Doors<Problem>& doors,
+              const Planned& planned) {
+  const Plan& plan = planned.plan;
+  if (only_explain(call, place, plan)) return;
+  if (!place.cuda()) return doors.run_cpu(p, plan);
+  std::optional<Tensor> scratch;
+  if (plan.scratch_bytes > 0) scratch = empty_contiguous(like, {plan.scratch_bytes}, ScalarType::Byte);
+  doors.run_cuda(p, plan, {place.stream(), scratch ? scratch->data_ptr() : nullptr, planned.kernels.data()});
+}
+
+// Why a plan has no variant: the sentence that refuses the call.
+void check_planned(const Call& call, const Plan& plan, const char* pinned) {
+  check(plan.variant != nullptr || *pinned == 0, call.op, "variant '", pinned, "' cannot serve this call",
+        plan.refused.empty() ? "" : ": ", plan.refused.empty() ? "" : plan.refused.back().why);
+  check(plan.variant != nullptr, call.op, "no kernel serves this call: ", plan.why);
+}
+
+template <typename Problem>
+void run_problem(Call& call, const Place& place, const Tensor& like, const Problem& p, const Doors<Problem>& doors,
                  const char* pinned) {
-  const Plan plan =
-      place.cuda() ? (cuda_rooms()->*doors.plan_cuda)(p, place.arch(), pinned) : doors.plan_cpu(p, pinned);
-  check(plan.variant != nullptr || *pinned == 0, op, "variant '", pinned, "' cannot serve this call");
-  check(plan.variant != nullptr, op, "no kernel serves this call: ", plan.why);
-  run_plan(op, place, like, p, doors, plan);
+  const auto planned = plan_of(call, place, p, doors, pinned);
+  check_planned(call, planned->plan, pinned);
+  run_plan(call, place, like, p, doors, *planned);
 }
 
 // Does a problem hold no memory of a device but its images?
@@ -114,22 +143,22 @@ bool on_any_device(const Separable& p) { return p.taps_x.on_host && p.taps_y.on_
 
 // A shard with neighbours: the interior on the current stream, and beside it the seams, which read other shards.
 template <typename Problem>
-bool run_shard(const char* op, const Place& place, const Shard& shard, const Problem& p, const Doors<Problem>& doors,
+bool run_shard(Call& call, const Place& place, const Shard& shard, const Problem& p, const Doors<Problem>& doors,
                const char* pinned) {
   const Seams<Problem> seams = Seams<Problem>::of(p);
   const Problem* parts[] = {&seams.interior, &seams.above, &seams.below};
-  Plan plans[3];
+  std::shared_ptr<const Planned> plans[3];
   for (int i = 0; i < 3; ++i) {
     if (parts[i]->out.h == 0) continue;
-    plans[i] = (cuda_rooms()->*doors.plan_cuda)(*parts[i], place.arch(), pinned);
-    if (!plans[i].variant || plans[i].scratch_bytes > 0) return false;
+    plans[i] = plan_of(call, place, *parts[i], doors, pinned);
+    if (!plans[i]->plan.variant || plans[i]->plan.scratch_bytes > 0) return false;
   }
   const auto run = [&](int i, void* stream) {
-    if (parts[i]->out.h == 0 || only_explain(op, place, plans[i])) return;
-    (cuda_rooms()->*doors.run_cuda)(*parts[i], plans[i], nullptr, stream);
+    if (parts[i]->out.h == 0 || only_explain(call, place, plans[i]->plan)) return;
+    doors.run_cuda(*parts[i], plans[i]->plan, {stream, nullptr, plans[i]->kernels.data()});
   };
   // Taps in device memory may just have been put there.
-  SplitStreams& streams = *current_part()->streams;
+  SplitStreams& streams = *call.part->streams;
   void* side = streams.begin(*shard.own, {shard.above, shard.below}, !on_any_device(p));
   run(0, place.stream());
   run(1, side);
@@ -141,19 +170,19 @@ bool run_shard(const char* op, const Place& place, const Shard& shard, const Pro
 // The shard at hand, and the further ones if its problem is theirs but for the images: that saves them the call. If the
 // room cannot, nothing runs, and the shards are not `done`.
 template <typename Problem>
-void run_shards(const char* op, const Place& place, const Problem& p, const Doors<Problem>& doors, const char* pinned) {
+void run_shards(Call& call, const Place& place, const Problem& p, const Doors<Problem>& doors, const char* pinned) {
   if (!place.cuda()) return;
-  const std::vector<Shard*>& shards = current_part()->shards;
-  shards[0]->done = run_shard(op, place, *shards[0], p, doors, pinned);
+  const std::vector<Shard*>& shards = call.part->shards;
+  shards[0]->done = run_shard(call, place, *shards[0], p, doors, pinned);
   if (!shards[0]->done || !on_any_device(p)) return;
   for (size_t i = 1; i < shards.size(); ++i) {
     Shard& shard = *shards[i];
-    const Place there(op, *shard.own);
+    const Place there(call.op, *shard.own);
     Problem q = p;
     const auto in = merge_leading(*shard.own, p.in.dtype, 2), out = merge_leading(shard.result, p.out.dtype, 2);
     if (!in || !out) continue;
     q.in = *in, q.out = *out, q.beside = beside(shard, p.in.dtype);
-    shard.done = run_shard(op, there, shard, q, doors, pinned);
+    shard.done = run_shard(call, there, shard, q, doors, pinned);
   }
 }
 
@@ -169,43 +198,43 @@ const char* pinned_variant() {
 
 }  // namespace
 
-void run(const char* op, const Place& place, const Tensor& like, const Direct& problem) {
+void run(Call& call, const Place& place, const Tensor& like, const Direct& problem) {
   const char* pinned = pinned_variant();
   Direct p = problem;
   // One channel expanded to many, each with a window of its own: one input channel with many outputs. It is read less
   // often, and bulk copies take no stride of 0.
-  if (p.beside.any()) return run_shards(op, place, p, kDirect2d, pinned);
+  if (p.beside.any()) return run_shards(call, place, p, kDirect2d, pinned);
   if (p.in.c > 1 && p.in.stride_c == 0 && p.groups == p.in.c && p.out.c == p.in.c) p.in.c = p.groups = 1;
-  if (is_image(p)) return run_problem(op, place, like, p, kDirect2d, pinned);
+  if (is_image(p)) return run_problem(call, place, like, p, kDirect2d, pinned);
   // Only the rooms for images have the loops that planes and columns profit from; a pinned variant is one of volumes.
   const auto images = *pinned ? std::nullopt : as_images(p);
-  if (images) run_problem(op, place, like, *images, kDirect2d, "");
-  else run_problem(op, place, like, p, kDirect3d, pinned);
+  if (images) run_problem(call, place, like, *images, kDirect2d, "");
+  else run_problem(call, place, like, p, kDirect3d, pinned);
 }
 
-void run(const char* op, const Place& place, const Tensor& like, const Separable& p) {
+void run(Call& call, const Place& place, const Tensor& like, const Separable& p) {
   const char* pinned = pinned_variant();
-  if (p.beside.any()) run_shards(op, place, p, kSeparable2d, pinned);
-  else run_problem(op, place, like, p, kSeparable2d, pinned);
+  if (p.beside.any()) run_shards(call, place, p, kSeparable2d, pinned);
+  else run_problem(call, place, like, p, kSeparable2d, pinned);
 }
 
-bool run_in_one_launch(const char* op, const Place& place, const Tensor& like, const Separable& p) {
+bool run_in_one_launch(Call& call, const Place& place, const Tensor& like, const Separable& p) {
   if (!place.cuda() || std::strcmp(environment("TORCH_CONV_VARIANT"), kPasses) == 0) return false;
-  const Plan plan = (cuda_rooms()->*kSeparable3d.plan_cuda)(p, place.arch(), pinned_variant());
-  if (plan.variant) run_plan(op, place, like, p, kSeparable3d, plan);
-  return plan.variant != nullptr;
+  const auto planned = plan_of(call, place, p, kSeparable3d, pinned_variant());
+  if (planned->plan.variant) run_plan(call, place, like, p, kSeparable3d, *planned);
+  return planned->plan.variant != nullptr;
 }
 
-void run(const char* op, const Place& place, const Tensor& like, const Box& p) {
-  run_problem(op, place, like, p, kBox, pinned_variant());
+void run(Call& call, const Place& place, const Tensor& like, const Box& p) {
+  run_problem(call, place, like, p, kBox, pinned_variant());
 }
 
-void run(const char* op, const Place& place, const Tensor& like, const BoxDepth& p) {
-  run_problem(op, place, like, p, kBoxDepth, "");
+void run(Call& call, const Place& place, const Tensor& like, const BoxDepth& p) {
+  run_problem(call, place, like, p, kBoxDepth, "");
 }
 
-void run(const char* op, const Place& place, const Tensor& like, const Combine& p) {
-  run_problem(op, place, like, p, kCombine, "");
+void run(Call& call, const Place& place, const Tensor& like, const Combine& p) {
+  run_problem(call, place, like, p, kCombine, "");
 }
 
 namespace {
@@ -219,16 +248,16 @@ bool is_volume(const Fused& p) {
 
 }  // namespace
 
-bool run_in_one_launch(const char* op, const Place& place, const Tensor& like, const Fused& p) {
+bool run_in_one_launch(Call& call, const Place& place, const Tensor& like, const Fused& p) {
   const bool volume = is_volume(p);
   if (volume && !place.cuda()) return false;
   const char* pinned = pinned_variant();
   const Doors<Fused>& doors = volume ? kFused3d : kFused;
-  const Plan plan =
-      place.cuda() ? (cuda_rooms()->*doors.plan_cuda)(p, place.arch(), pinned) : doors.plan_cpu(p, pinned);
-  if (plan.variant) run_plan(op, place, like, p, doors, plan);
-  check(plan.variant || !p.wanted || *pinned == 0, op, "variant '", pinned, "' cannot serve this call");
-  check(plan.variant || !p.wanted, op, "algorithm 'fused' cannot serve this call: ", plan.why);
+  const auto planned = plan_of(call, place, p, doors, pinned);
+  const Plan& plan = planned->plan;
+  if (plan.variant) run_plan(call, place, like, p, doors, *planned);
+  check(plan.variant || !p.wanted || *pinned == 0, call.op, "variant '", pinned, "' cannot serve this call");
+  check(plan.variant || !p.wanted, call.op, "algorithm 'fused' cannot serve this call: ", plan.why);
   return plan.variant != nullptr;
 }
 
@@ -243,45 +272,27 @@ Plan ladder_plan(double elements, double taps, int launches) {
           .flops = 2 * taps * elements};
 }
 
-}  // namespace
-
-void run(const char* op, const Place& place, const Ladder2d& p, ladder::Variant variant) {
-  if (only_explain(op, place, ladder_plan(double(p.planes) * double(p.h) * double(p.w), double(p.k) * p.k, 1))) return;
-  if (place.cuda()) cuda_rooms()->ladder2d_run(p, variant, place.stream());
-  else ladder::run_cpu(p, variant);
+template <typename Problem, typename Variant>
+void run_ladder(Call& call, const Place& place, const Problem& p, Variant variant, const Plan& plan) {
+  std::vector<const LoadedKernel*> kernels;
+  if (place.cuda() && call.loads()) kernels = load_all(ladder::kernels_cuda(p, variant), place.arch());
+  if (only_explain(call, place, plan)) return;
+  if (!place.cuda()) return ladder::run_cpu(p, variant);
+  ladder::run_cuda(p, variant, {place.stream(), nullptr, kernels.data()});
 }
 
-void run(const char* op, const Place& place, const Ladder3d& p, ladder::Variant3d variant) {
+}  // namespace
+
+void run(Call& call, const Place& place, const Ladder2d& p, ladder::Variant variant) {
+  const double pixels = double(p.planes) * double(p.h) * double(p.w);
+  run_ladder(call, place, p, variant, ladder_plan(pixels, double(p.k) * p.k, 1));
+}
+
+void run(Call& call, const Place& place, const Ladder3d& p, ladder::Variant3d variant) {
   const bool passes = variant == ladder::Variant3d::separable;
   const double taps = passes ? double(p.kd) + p.kh + p.kw : double(p.kd) * p.kh * p.kw;
   const double voxels = double(p.volumes) * double(p.d) * double(p.h) * double(p.w);
-  if (only_explain(op, place, ladder_plan(voxels, taps, passes ? 3 : 1))) return;
-  if (place.cuda()) cuda_rooms()->ladder3d_run(p, variant, place.stream());
-  else ladder::run_cpu(p, variant);
-}
-
-namespace {
-
-void explain_begin() {
-  explaining = true;
-  explanation.clear();
-}
-
-std::string explain_end() {
-  explaining = false;
-  return std::move(explanation);
-}
-
-}  // namespace
-
-STABLE_TORCH_LIBRARY_IMPL(torch_conv, CompositeExplicitAutograd, m) {
-  m.impl("_explain_begin", TORCH_BOX(&explain_begin));
-  m.impl("_explain_end", TORCH_BOX(&explain_end));
+  run_ladder(call, place, p, variant, ladder_plan(voxels, taps, passes ? 3 : 1));
 }
 
 }  // namespace torch_conv
-
-// Called by torch_conv/_library.py (or a C++ program) with torch_conv_cuda_rooms() of the module _cuda.
-extern "C" __attribute__((visibility("default"))) void torch_conv_install_cuda(const void* rooms) {
-  torch_conv::installed_cuda_rooms = static_cast<const torch_conv::CudaRooms*>(rooms);
-}

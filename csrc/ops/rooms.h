@@ -1,52 +1,49 @@
-// From the hall into the rooms: CPU or CUDA, run or only explain.
+// From the hall into the rooms: CPU or CUDA.
 #pragma once
 
+#include <optional>
+
 #include "core/rooms.h"
-#include "torch_api.h"
+#include "cuda/context.h"
+#include "ops/call.h"
 
 namespace torch_conv {
 
-// The CUDA doors, or null while the module _cuda is not loaded.
-const CudaRooms* cuda_rooms();
-
 // A variable that steers tests and benchmarks; "" if it is not set.
 const char* environment(const char* name);
-
-// In explain mode: true, and nothing may run on this thread. The second also records a line.
-bool explain_mode();
-bool explain_note(const char* op, const char* what);
 
 // The device and stream of one call, current while it lives. On the CPU it does nothing.
 class Place {
  public:
   Place(const char* op, const Tensor& input);
-  ~Place();
   Place(const Place&) = delete;
   Place& operator=(const Place&) = delete;
-  bool cuda() const { return cuda_; }
+  bool cuda() const { return device_.has_value(); }
   void* stream() const { return stream_; }
   const Arch& arch() const { return arch_; }
 
  private:
-  bool cuda_;
+  std::optional<cuda::OnDevice> device_;
   void* stream_ = nullptr;
-  int previous_ = 0;
   Arch arch_{};
 };
 
-// Plans and runs the problem (or records its plan in explain mode). `like` says where scratch memory is allocated.
-void run(const char* op, const Place& place, const Tensor& like, const Direct& problem);
-void run(const char* op, const Place& place, const Tensor& like, const Separable& problem);
-void run(const char* op, const Place& place, const Tensor& like, const Box& problem);
-void run(const char* op, const Place& place, const Tensor& like, const BoxDepth& problem);
-void run(const char* op, const Place& place, const Tensor& like, const Combine& problem);
-void run(const char* op, const Place& place, const Ladder2d& problem, ladder::Variant variant);
-void run(const char* op, const Place& place, const Ladder3d& problem, ladder::Variant3d variant);
+// Plans and runs the problem, or explains its plan. `like` says where scratch memory is allocated.
+void run(Call& call, const Place& place, const Tensor& like, const Direct& problem);
+void run(Call& call, const Place& place, const Tensor& like, const Separable& problem);
+void run(Call& call, const Place& place, const Tensor& like, const Box& problem);
+void run(Call& call, const Place& place, const Tensor& like, const BoxDepth& problem);
+void run(Call& call, const Place& place, const Tensor& like, const Combine& problem);
+void run(Call& call, const Place& place, const Ladder2d& problem, ladder::Variant variant);
+void run(Call& call, const Place& place, const Ladder3d& problem, ladder::Variant3d variant);
 
 // A separable problem on volumes, if the room for them takes it: in one launch. False: it does not, and nothing ran.
-bool run_in_one_launch(const char* op, const Place& place, const Tensor& like, const Separable& problem);
+bool run_in_one_launch(Call& call, const Place& place, const Tensor& like, const Separable& problem);
 // The same for a chain; where it is `wanted` (algorithm 'fused'), a room that does not take it makes a refusal. On the
 // CPU there is no room for volumes.
-bool run_in_one_launch(const char* op, const Place& place, const Tensor& like, const Fused& problem);
+bool run_in_one_launch(Call& call, const Place& place, const Tensor& like, const Fused& problem);
+
+// The shards beside the image of a problem, if the call's part offers any.
+Beside beside_of(const Call& call, const Image& in, int axes);
 
 }  // namespace torch_conv

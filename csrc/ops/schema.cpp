@@ -5,19 +5,31 @@
 
 namespace {
 
-// An operator NAME(Tensor input, ...) -> Tensor and its form on an image in shards along `dim`,
-// NAME_split(Tensor[] shards, ..., int dim=-2, int[]? wanted=None) -> Tensor[]: the shards of the result, or those
-// of them that are `wanted`.
+// An operator NAME(Tensor input, ...) -> Tensor and its other forms (ops/operator.h):
+//
+//   NAME_split(Tensor[] shards, ..., int dim=-2, int[]? wanted=None) -> Tensor[]   on an image in shards along `dim`:
+//       the shards of the result, or those of them that are `wanted`
+//   _NAME_explain(...) -> str, _NAME_split_explain(...) -> str   what a call would do: a line for each kernel call
+//   _NAME_prepare(...) -> str, _NAME_split_prepare(...) -> str   the same, with those kernels compiled and loaded
+//   _NAME_reach(...) -> int[]   how far its outputs reach: for each axis d, h, w the pad, length, stride, middle
+//       (ops/call.h) and number of outputs; then the border
 void define(torch::stable::detail::StableLibrary& m, const std::string& schema) {
   m.def(schema.c_str());
-  std::string split = schema;
-  const auto replace = [&](const std::string& from, const std::string& to) {
-    split.replace(split.find(from), from.size(), to);
+  const auto replaced = [](std::string text, const std::string& from, const std::string& to) {
+    return text.replace(text.find(from), from.size(), to);
   };
-  split.insert(split.find_first_of(".("), "_split");
-  replace("Tensor input", "Tensor[] shards");
-  replace(") -> Tensor", ", int dim=-2, int[]? wanted=None) -> Tensor[]");
-  m.def(split.c_str());
+  const auto form = [&](const std::string& ending, std::string text) {
+    text.insert(text.find_first_of(".("), ending);
+    return text;
+  };
+  const std::string split = replaced(replaced(schema, "Tensor input", "Tensor[] shards"), ") -> Tensor",
+                                     ", int dim=-2, int[]? wanted=None) -> Tensor[]");
+  m.def(form("_split", split).c_str());
+  for (const std::string ending : {"_explain", "_prepare"}) {
+    m.def(("_" + form(ending, replaced(schema, "-> Tensor", "-> str"))).c_str());
+    m.def(("_" + form("_split" + ending, replaced(split, "-> Tensor[]", "-> str"))).c_str());
+  }
+  m.def(("_" + form("_reach", replaced(schema, "-> Tensor", "-> int[]"))).c_str());
 }
 
 }  // namespace
@@ -147,13 +159,13 @@ STABLE_TORCH_LIBRARY(torch_conv, m) {
       "str border_type='replicate', *, str derivative='diff', str padding='same', float value=0.0, "
       "str algorithm='auto', Tensor(a!) out) -> ()");
   m.def("ladder2d(Tensor input, Tensor kernel, str variant='naive', int[2] block=16) -> Tensor");
+  m.def("_ladder2d_explain(Tensor input, Tensor kernel, str variant='naive', int[2] block=16) -> str");
+  m.def("_ladder2d_prepare(Tensor input, Tensor kernel, str variant='naive', int[2] block=16) -> str");
   m.def("ladder3d(Tensor input, Tensor kernel, str variant='naive', int[3] block=8) -> Tensor");
-  // Plan-only mode for torch_conv.explain: between the two calls, on the calling thread, rooms record what
-  // they would do instead of doing it.
-  m.def("_explain_begin() -> ()");
-  m.def("_explain_end() -> str");
-  // Between these two, on the calling thread, an operator checks its arguments and says how far its outputs reach: for
-  // each axis d, h, w the pad, length, stride and middle (ops/part.h) and the number of outputs; then the border.
-  m.def("_reach_begin() -> ()");
-  m.def("_reach_end() -> int[]");
+  m.def("_ladder3d_explain(Tensor input, Tensor kernel, str variant='naive', int[3] block=8) -> str");
+  m.def("_ladder3d_prepare(Tensor input, Tensor kernel, str variant='naive', int[3] block=8) -> str");
+  // The kernel store: compiles kernels (lines "file name") into a folder; what ptxas says of one; lines for `info`.
+  m.def("_build_kernels(str folder, int capability, str[] kernels) -> str[]");
+  m.def("_ptxas(int capability, str kernel) -> str");
+  m.def("_store_report() -> str[]");
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <span>
 
+#include "ops/images.h"
 #include "ops/split_rows.h"
 #include "ops/split_streams.h"
 
@@ -70,12 +71,12 @@ struct Strip {
 // One call along a spatial dimension.
 class Spatial {
  public:
-  Spatial(const char* op, int axes, const Whole& whole, const Reach& call_reach, const ShardCall& call)
-      : op_(op),
+  Spatial(const Call& call, int axes, const Whole& whole, const Reach& call_reach, const ShardCall& function)
+      : call_(call),
         axes_(axes),
         whole_(whole),
         call_reach_(call_reach),
-        call_(call),
+        function_(function),
         n_(whole.size()),
         from_end_(whole.from_end()),
         reach_(call_reach.axis[kAxes - from_end_]) {}
@@ -83,7 +84,7 @@ class Spatial {
   std::vector<Tensor> run(const Sizes& wanted) {
     std::vector<Job> jobs;
     for (int64_t i : wanted) jobs.push_back(job_of(size_t(i)));
-    SplitStreams streams(whole_.shards, jobs.size() > 1);
+    SplitStreams streams(call_, whole_.shards, jobs.size() > 1);
     for (size_t i = 0; i < jobs.size(); ++i)
       if (!jobs[i].done) filter_interior(jobs[i], std::span(jobs).subspan(i), streams);
     std::vector<Strip> strips;  // they live until all streams have what they need
@@ -191,7 +192,7 @@ class Spatial {
     strip.tensor = empty_result(strip.tensor, sizes, axes_, strip.tensor.scalar_type());
     int64_t at = 0;
     for_each_piece(strip, [&](const Tensor& shard, int64_t first, int64_t rows) {
-      if (!explain_mode()) copy_rows(strip.tensor, at, shard, first, rows, whole_.dim);
+      if (call_.runs()) copy_rows(strip.tensor, at, shard, first, rows, whole_.dim);
       at += rows;
     });
   }
@@ -204,7 +205,7 @@ class Spatial {
     const Tensor& own = *job.own;
     const Range rows = whole_.own(job.index);
     if (call_reach_.whole) {
-      job.result = call_(own, nullptr);  // the strips' outputs come on top
+      job.result = on_whole(own);  // the strips' outputs come on top
       return;
     }
     if (job.above || job.below) {
@@ -216,8 +217,7 @@ class Spatial {
       for (Job& other : jobs)  // this one first
         if ((other.above || other.below) && pad_of(other) == part.pad) part.shards.push_back(&other);
       note(job, "its interior and its seams, which read other shards where they lie; and further shards alike");
-      const CurrentPart current(part);
-      call_(own, nullptr);
+      on_part(part, own);
       if (job.done) return;
     }
     // Without the rows in front of the first window: they would make a negative pad, which only general kernels take.
@@ -239,12 +239,12 @@ class Spatial {
       const CurrentStream side(*job.own, streams.begin(*job.own, others, false));
       for (size_t i = first; i < strips.size(); ++i) {
         fill(strips[i]);
-        if (call_reach_.whole) strips[i].tensor = call_(strips[i].tensor, nullptr);
+        if (call_reach_.whole) strips[i].tensor = on_whole(strips[i].tensor);
         else filter_rows(job, strips[i].tensor, strips[i].pad, strips[i].outputs);
       }
     }
     streams.end(*job.own);
-    if (!call_reach_.whole || explain_mode()) return;
+    if (!call_reach_.whole || !call_.runs()) return;
     for (size_t i = first; i < strips.size(); ++i) {
       const Strip& strip = strips[i];
       const int64_t dim = strip.tensor.dim() - from_end_, count = strip.outputs.size();
@@ -260,28 +260,38 @@ class Spatial {
               .pad = pad,
               .out = outputs.size(),
               .result = narrow(job.result, job.result.dim() - from_end_, at, outputs.size())};
-    const CurrentPart current(part);
-    call_(tensor, nullptr);
+    on_part(part, tensor);
   }
 
-  // Says in explain mode which lines belong to which shard.
+  void on_part(Part& part, const Tensor& tensor) const {
+    Call call = call_.of(&part);
+    function_(call, tensor);
+  }
+
+  Tensor on_whole(const Tensor& tensor) const {
+    Call call = call_;
+    return function_(call, tensor);
+  }
+
+  // Says in an explanation which lines belong to which shard.
   void note(const Job& job, const char* what) const {
-    if (explain_mode()) explain_note(op_, ("shard " + std::to_string(job.index) + ", " + what).c_str());
+    if (!call_.runs()) Call(call_).explain("shard " + std::to_string(job.index) + ", " + what);
   }
 
-  const char* op_;
+  const Call call_;
   int axes_;
   const Whole& whole_;
   const Reach& call_reach_;
-  const ShardCall& call_;
+  const ShardCall& function_;
   int64_t n_, from_end_;
   AxisReach reach_;
 };
 
 }  // namespace
 
-std::vector<Tensor> run_split(const char* op, int axes, const std::vector<Tensor>& shards, int64_t dim,
-                              const std::optional<Sizes>& wanted, const ShardCall& call) {
+std::vector<Tensor> run_split(const Call& whole_call, int axes, const std::vector<Tensor>& shards, int64_t dim,
+                              const std::optional<Sizes>& wanted, const ShardCall& function) {
+  const char* op = whole_call.op;
   Whole whole = whole_of(op, shards, dim);
   Sizes indices;
   for (int64_t i = 0; i < int64_t(shards.size()); ++i) indices.push_back(i);
@@ -295,18 +305,17 @@ std::vector<Tensor> run_split(const char* op, int axes, const std::vector<Tensor
     if (dtype_or_none(t.scalar_type()) && t.dim() >= axes && !merge_leading(t, Dtype::f32, axes))
       t = torch::stable::contiguous(t);
   }
-  Reach reach;
-  {
-    const Probe probe(reach);
-    call(without_memory(whole, indices.empty() ? 0 : indices[0]), nullptr);
-  }
-  if (whole.from_end() <= axes) return Spatial(op, axes, whole, reach, call).run(indices);
+  Call asked{.op = op, .purpose = Purpose::reach, .of_shards = true};
+  function(asked, without_memory(whole, indices.empty() ? 0 : indices[0]));
+  const Reach& reach = asked.reach;
+  if (whole.from_end() <= axes) return Spatial(whole_call, axes, whole, reach, function).run(indices);
   std::vector<Tensor> results;
   for (int64_t i : indices) {
     const Range own = whole.own(i);
     const Slice slice{whole.from_end(), own.begin, own.size()};
     if (own.size() > 0) {
-      results.push_back(call(whole.shards[i], &slice));
+      Call call = whole_call.of(&slice);
+      results.push_back(function(call, whole.shards[i]));
       continue;
     }
     Sizes sizes = reach.result;
@@ -316,26 +325,27 @@ std::vector<Tensor> run_split(const char* op, int axes, const std::vector<Tensor
   return results;
 }
 
-Tensor on_device_of(const Tensor& input, const Tensor& window) {
+Tensor on_device_of(const Call& call, const Tensor& input, const Tensor& window) {
   if (!input.is_cuda() || !window.is_cuda() || same_device(input, window)) return window;
-  if (explain_mode()) return empty_contiguous(input, sizes_of(window), window.scalar_type());
+  if (!call.runs()) return empty_contiguous(input, sizes_of(window), window.scalar_type());
   return torch::stable::to(window, input.device());
 }
 
-Tensor argument_of(const Tensor& input, const Slice* slice, int axes, int window_axes, const Tensor& window) {
+Tensor argument_of(const Call& call, const Tensor& input, int axes, int window_axes, const Tensor& window) {
+  if (window_axes == 0) return window;
   Tensor own = window;
-  if (slice) {
+  if (const Slice* slice = call.slice) {
     const int64_t leading = window.dim() - window_axes, before = slice->dim_from_end - axes - 1;  // 0 channel, 1 sample
     const int64_t dim = before == 0 ? 1 : 0;
     if (before <= 1 && leading > dim && window.size(dim) > 1) own = narrow(own, dim, slice->begin, slice->size);
   }
-  return on_device_of(input, own);
+  return on_device_of(call, input, own);
 }
 
-std::vector<Tensor> argument_of(const Tensor& input, const Slice* slice, int axes, int window_axes,
+std::vector<Tensor> argument_of(const Call& call, const Tensor& input, int axes, int window_axes,
                                 const std::vector<Tensor>& windows) {
   std::vector<Tensor> own;
-  for (const Tensor& window : windows) own.push_back(argument_of(input, slice, axes, window_axes, window));
+  for (const Tensor& window : windows) own.push_back(argument_of(call, input, axes, window_axes, window));
   return own;
 }
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "core/ranges.h"
-#include "ops/part.h"
+#include "ops/call.h"
 
 namespace torch_conv {
 

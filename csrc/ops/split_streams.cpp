@@ -7,14 +7,6 @@ namespace torch_conv {
 
 namespace {
 
-// torch's current stream of a device.
-void* current_stream(int device) {
-  int previous = 0;
-  void* stream = cuda_rooms()->enter(device, &previous);
-  cuda_rooms()->leave(previous);
-  return stream;
-}
-
 // The memory of some rows of a tensor: blocks of one run each, if the dimensions below and above `dim` are dense.
 struct Rows {
   int64_t row, pitch, count;  // elements of a row, between blocks; blocks
@@ -42,8 +34,8 @@ std::optional<Rows> rows_of(const Tensor& t, int64_t dim) {
 
 }  // namespace
 
-SplitStreams::SplitStreams(const std::vector<Tensor>& shards, bool several) {
-  if (!shards[0].is_cuda() || explain_mode()) return;
+SplitStreams::SplitStreams(const Call& call, const std::vector<Tensor>& shards, bool several) {
+  if (!shards[0].is_cuda() || !call.runs()) return;
   for (const Tensor& t : shards) {
     const int index = t.get_device_index();
     const auto known = [&](const Device& d) { return d.index == index; };
@@ -51,8 +43,8 @@ SplitStreams::SplitStreams(const std::vector<Tensor>& shards, bool several) {
   }
   if (devices_.size() < 2 && !several) devices_.clear();
   for (Device& d : devices_) {
-    d.stream = current_stream(d.index);
-    d.made = cuda_rooms()->record(d.index, d.stream);
+    d.stream = cuda::current_stream(d.index);
+    d.made = cuda::record(d.index, d.stream);
   }
 }
 
@@ -62,26 +54,26 @@ SplitStreams::Device& SplitStreams::device_of(const Tensor& t) {
 }
 
 void* SplitStreams::begin(const Tensor& own, const std::vector<const Tensor*>& others, bool fresh) {
-  if (devices_.empty()) return own.is_cuda() ? current_stream(own.get_device_index()) : nullptr;
+  if (devices_.empty()) return own.is_cuda() ? cuda::current_stream(own.get_device_index()) : nullptr;
   Device& d = device_of(own);
   if (!d.side) {
-    d.side = cuda_rooms()->side_stream(d.index);
-    if (!fresh) cuda_rooms()->wait(d.index, d.side, d.made);
+    d.side = cuda::side_stream(d.index);
+    if (!fresh) cuda::wait(d.index, d.side, d.made);
   }
-  if (fresh) cuda_rooms()->wait(d.index, d.side, cuda_rooms()->record(d.index, d.stream));
+  if (fresh) cuda::wait(d.index, d.side, cuda::record(d.index, d.stream));
   for (const Tensor* other : others) {
     if (!other) continue;
     const Device& lender = device_of(*other);
     if (lender.index == d.index || std::find(d.read.begin(), d.read.end(), lender.index) != d.read.end()) continue;
-    cuda_rooms()->wait(d.index, d.side, lender.made);
+    cuda::wait(d.index, d.side, lender.made);
     d.read.push_back(lender.index);
   }
   return d.side;
 }
 
 void SplitStreams::join(Device& d) {
-  d.done = cuda_rooms()->record(d.index, d.side);
-  cuda_rooms()->wait(d.index, d.stream, d.done);
+  d.done = cuda::record(d.index, d.side);
+  cuda::wait(d.index, d.stream, d.done);
 }
 
 void SplitStreams::end(const Tensor& own) {
@@ -91,7 +83,7 @@ void SplitStreams::end(const Tensor& own) {
 void SplitStreams::keep(const Tensor& own) {
   if (devices_.empty()) return;
   const Device& d = device_of(own);
-  cuda_rooms()->wait(d.index, d.side, cuda_rooms()->record(d.index, d.stream));
+  cuda::wait(d.index, d.side, cuda::record(d.index, d.stream));
 }
 
 SplitStreams::~SplitStreams() {
@@ -108,16 +100,16 @@ void SplitStreams::finish() {
   for (const Device& d : devices_)
     for (const Device& lender : devices_)
       if (std::find(d.read.begin(), d.read.end(), lender.index) != d.read.end())
-        cuda_rooms()->wait(lender.index, lender.stream, d.done);
+        cuda::wait(lender.index, lender.stream, d.done);
   devices_.clear();
 }
 
 CurrentStream::CurrentStream(const Tensor& on, void* stream) {
-  if (stream && on.is_cuda()) entered_ = cuda_rooms()->enter_stream(on.get_device_index(), stream);
+  if (stream && on.is_cuda()) entered_ = cuda::enter_stream(on.get_device_index(), stream);
 }
 
 CurrentStream::~CurrentStream() {
-  if (entered_) cuda_rooms()->leave_stream(entered_);
+  if (entered_) cuda::leave_stream(entered_);
 }
 
 void copy_rows(const Tensor& to, int64_t at, const Tensor& from, int64_t first, int64_t rows, int64_t dim) {
@@ -130,17 +122,18 @@ void copy_rows(const Tensor& to, int64_t at, const Tensor& from, int64_t first, 
   }
   const int64_t bytes = to.element_size();
   const auto blocks = [&](const Tensor& t, const Rows& r, int64_t row) {
-    return RowBlocks{t.get_device_index(), static_cast<char*>(t.data_ptr()) + row * r.row * bytes, r.pitch * bytes};
+    return cuda::RowBlocks{t.get_device_index(), static_cast<char*>(t.data_ptr()) + row * r.row * bytes,
+                           r.pitch * bytes};
   };
-  cuda_rooms()->copy_blocks(blocks(to, *target, at), blocks(from, *source, first), rows * target->row * bytes,
-                            target->count, can_read(to, from), current_stream(to.get_device_index()));
+  cuda::copy_blocks(blocks(to, *target, at), blocks(from, *source, first), rows * target->row * bytes, target->count,
+                    can_read(to, from), cuda::current_stream(to.get_device_index()));
 }
 
 bool can_read(const Tensor& reader, const Tensor& other) {
   if (!reader.is_cuda()) return false;
   if (std::strcmp(environment("TORCH_CONV_NO_PEER"), "1") == 0) return false;
   const int here = reader.get_device_index(), there = other.get_device_index();
-  return here == there || cuda_rooms()->can_read(here, there, other.data_ptr());
+  return here == there || cuda::can_read(here, there, other.data_ptr());
 }
 
 }  // namespace torch_conv

@@ -20,7 +20,7 @@ class SplitStreams {
   // Marks what the devices' current streams have queued: what the shards are made of.
   // `several`: more than one result is made. Only then, or where the shards lie on several devices, it is worth it to
   // have streams beside the current ones.
-  SplitStreams(const std::vector<Tensor>& shards, bool several);
+  SplitStreams(const Call& call, const std::vector<Tensor>& shards, bool several);
   ~SplitStreams();  // after an exception: the streams meet again, whatever was queued
   SplitStreams(const SplitStreams&) = delete;
   SplitStreams& operator=(const SplitStreams&) = delete;

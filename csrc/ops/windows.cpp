@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "ops/rooms.h"
+#include "cuda/context.h"
 
 namespace torch_conv {
 
@@ -38,8 +38,8 @@ void edit_taps(A* taps, int64_t windows, int64_t count, const WindowOptions& opt
 }
 
 // The taps as a contiguous tensor of `type`, flipped and normalised over the last `axes` dimensions.
-Tensor finished_taps(const Tensor& kernel, ScalarType type, int axes, const WindowOptions& options) {
-  if (explain_mode()) return empty_contiguous(kernel, sizes_of(kernel), type);
+Tensor finished_taps(const Call& call, const Tensor& kernel, ScalarType type, int axes, const WindowOptions& options) {
+  if (!call.runs()) return empty_contiguous(kernel, sizes_of(kernel), type);
   Tensor taps = kernel.scalar_type() == type ? kernel : torch::stable::to(kernel, type);
   if (!taps.is_contiguous()) taps = torch::stable::contiguous(taps);
   if (!options.flip && !options.normalized) return taps;
@@ -76,8 +76,9 @@ int64_t taps_of(const Extent& e) { return e.d * e.h * e.w; }
 
 }  // namespace
 
-Window prepare_window(const char* op, const char* argument, const Tensor& kernel, int axes, const Tensor& input,
+Window prepare_window(const Call& call, const char* argument, const Tensor& kernel, int axes, const Tensor& input,
                       const Image& image, int image_axes, const WindowOptions& options) {
+  const char* op = call.op;
   const Sizes sizes = sizes_of(kernel);
   const int dims = int(sizes.size()), leading = dims - axes;
   check(leading >= 0 && leading <= 2, op, argument, " must have ", axes, ", ", axes + 1, " or ", axes + 2,
@@ -87,7 +88,7 @@ Window prepare_window(const char* op, const char* argument, const Tensor& kernel
     refuse(op, argument, " must have at least one tap, got shape ", shape_text(sizes));
   check_tap_type(op, argument, kernel);
   check_device(op, argument, kernel, input);
-  const Tensor taps = finished_taps(kernel, accumulation_type(image.dtype), axes, options);
+  const Tensor taps = finished_taps(call, kernel, accumulation_type(image.dtype), axes, options);
 
   // Strides between the windows of a tensor whose dimensions before the window are (), (B) or (B, C).
   const int64_t samples = leading >= 1 ? sizes[0] : 1, channels = leading >= 2 ? sizes[1] : 1;
@@ -109,8 +110,8 @@ Window prepare_window(const char* op, const char* argument, const Tensor& kernel
           size};
 }
 
-Window prepare_weight(const Tensor& weight, const Image& image) {
-  const Tensor taps = finished_taps(weight, accumulation_type(image.dtype), 2, {});
+Window prepare_weight(const Call& call, const Tensor& weight, const Image& image) {
+  const Tensor taps = finished_taps(call, weight, accumulation_type(image.dtype), 2, {});
   const Sizes sizes = sizes_of(taps);
   const Extent size = extent_of(sizes, int(sizes.size()) - 2);
   return {taps,
@@ -129,11 +130,12 @@ Taps one_tap(Dtype sums, bool on_host) {
   return {.data = data, .on_host = on_host, .stride_n = 0, .stride_c = 0, .stride_ci = 0};
 }
 
-void upload_large(Window& window, const Tensor& input, void* stream) {
+void upload_large(const Call& call, Window& window, const Tensor& input, void* stream) {
   const int64_t bytes = window.tensor.numel() * int64_t(window.tensor.element_size());
   if (!window.taps.on_host || bytes <= kInlineTapBytes) return;
   Tensor device = empty_contiguous(input, sizes_of(window.tensor), window.tensor.scalar_type());
-  if (!explain_mode()) cuda_rooms()->upload(window.tensor.data_ptr(), device.data_ptr(), bytes, stream);
+  if (call.runs())
+    cuda::upload(window.tensor.data_ptr(), device.data_ptr(), bytes, cuda::arch_of(input.get_device_index()), stream);
   window.tensor = device;
   window.taps.data = device.data_ptr();
   window.taps.on_host = false;

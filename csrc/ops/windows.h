@@ -19,15 +19,15 @@ struct WindowOptions {
 
 // A filter's kernel of `axes` dimensions, (kH, kW) or (kD, kH, kW), before them none, (1|B) or (1|B, 1|C). One axis is
 // that of a separable filter, for an image of `image_axes`: its extent stands in size.w.
-Window prepare_window(const char* op, const char* argument, const Tensor& kernel, int axes, const Tensor& input,
+Window prepare_window(const Call& call, const char* argument, const Tensor& kernel, int axes, const Tensor& input,
                       const Image& image, int image_axes, const WindowOptions& options);
 // A convolution's weight (C_out, C_in / groups, [kD,] kH, kW).
-Window prepare_weight(const Tensor& weight, const Image& image);
+Window prepare_weight(const Call& call, const Tensor& weight, const Image& image);
 
 // One tap of 1 for all samples and channels, for sums of a dtype.
 Taps one_tap(Dtype sums, bool on_host);
 
 // Moves host taps that are too large for a kernel's parameters to the images' device, on `stream`.
-void upload_large(Window& window, const Tensor& input, void* stream);
+void upload_large(const Call& call, Window& window, const Tensor& input, void* stream);
 
 }  // namespace torch_conv

@@ -1,5 +1,5 @@
-// Separable filters of any size, stride, dilation, layout, border and dtype: what "shared" and "two_pass" have in
-// common.
+// Separable filters of any size, stride, dilation, layout, border and dtype: what the kernels SHARED and TWO_PASS have
+// in common.
 //
 // A tile row holds `pixels` neighbouring pixels of `channels` interleaved channels (1 when planes are apart), so that
 // channels_last images load and store whole lines. Along a row or column, output v reads element v * stride + i *
@@ -7,19 +7,9 @@
 #pragma once
 
 #include "core/device.cuh"
-#include "separable2d/kernel_taps.cuh"
+#include "separable2d/params.h"
 
 namespace torch_conv::separable2d {
-
-struct GeneralParams {
-  Image in, out;
-  Placement place;
-  int kh, kw;
-  GeneralTile tile;
-  bool reuse_x, reuse_y;  // stride == dilation
-  unsigned tiles_x, tiles_y, channel_blocks;
-  PassTaps taps;
-};
 
 // Where a block works: output pixel (y, x) is its tile's first, `channel` the first of its channels.
 struct Position {

@@ -16,29 +16,11 @@
 // 2 * (kh + kw) flops per output, kw more for the kh - 1 rows above each strip.
 #pragma once
 
-#include <cuda_pipeline.h>
-
+#include "core/async_copy.cuh"
 #include "core/device.cuh"
-#include "core/neighbours.cuh"
-#include "separable2d/kernel_taps.cuh"
+#include "separable2d/params.h"
 
 namespace torch_conv::separable2d {
-
-struct StripParams {
-  const void* in;
-  void* out;
-  int64_t in_stride_n, in_stride_c, in_stride_h;
-  int64_t out_stride_n, out_stride_c, out_stride_h;
-  int in_h, in_w, out_h, out_w;
-  int pad_y, pad_x, kh, kw;
-  unsigned channels, tiles_x, tiles_y;
-  float value;
-  Border border;
-  bool aligned_loads;  // rows of the image start on 16 bytes
-  StripShape shape;
-  PassTaps taps;
-  Neighbours beside;
-};
 
 // One 16-row step's input, by eight threads a row: 16-byte copies inside the image, elements elsewhere.
 template <typename T>
@@ -56,8 +38,8 @@ __device__ __forceinline__ void stage_rows(T* staged, const T* plane, const Stri
     left = min(max(-first_x, 0), columns);
     right = max(min((p.in_w - first_x) / N * N, columns), left);
   }
-  for (int c = left + t * N; c < right; c += kThreads * N) __pipeline_memcpy_async(to + c, row + first_x + c, 16);
-  __pipeline_commit();
+  for (int c = left + t * N; c < right; c += kThreads * N) async_copy<16>(to + c, row + first_x + c);
+  async_commit();
   const T value = from_acc<T>(p.value);
 #pragma unroll 4
   for (int i = t; i < columns - (right - left); i += kThreads) {
@@ -163,7 +145,7 @@ __global__ void __launch_bounds__(kStripThreads, kStripBlocks) separable_strip(c
 
   int oldest = 0;  // slot of the ring
   for (int step = 1 - shape.slots;; ++step) {
-    __pipeline_wait_prior(0);
+    async_wait<0>();
     __syncthreads();
     float* to = ring + (oldest * kStripRows + r) * kStripPitch + column;
     switch (shape.skew % 4) {

@@ -1,4 +1,4 @@
-// Both passes of a k x k separable filter (k odd, compiled in) on one tile of one plane, stride 1.
+// Both passes of a k x k separable filter (k odd) on one tile of one plane, stride 1.
 //
 //        shift   32 * columns outputs + k - 1
 //       |-----|------------------------------|
@@ -17,32 +17,12 @@
 // flops. Blocks are short and run in raster order, so that halos are still in L2.
 #pragma once
 
-#include <cuda_pipeline.h>
-
-#include "core/neighbours.cuh"
-#include "core/tile.cuh"
-#include "core/tma.h"
-#include "separable2d/kernel_taps.cuh"
+#include "core/async_copy.cuh"
+#include "core/device.cuh"
+#include "core/tma.cuh"
+#include "separable2d/params.h"
 
 namespace torch_conv::separable2d {
-
-struct TileParams {
-  const void* in;
-  void* out;
-  int64_t in_stride_n, in_stride_c, in_stride_h;
-  int64_t out_stride_n, out_stride_c, out_stride_h;
-  int in_h, in_w, out_h, out_w;
-  int pad_y, pad_x;
-  int lead;  // the grid of tiles starts this many columns left of the output
-  unsigned channels, tiles_x, tiles_y;
-  float value;
-  Border border;
-  bool bulk;           // the box comes by a bulk copy
-  bool zero_fill;      // ... whose zeros outside the image are what the border asks for
-  bool aligned_loads;  // 16-byte loads from inside the image are aligned
-  PassTaps taps;
-  Neighbours beside;
-};
 
 // Where a block's tile lies. Box element (0, 0) is image element (y, x).
 struct BoxOrigin {
@@ -63,14 +43,13 @@ __device__ __forceinline__ void load_box(T* box, const T* plane, const TileParam
       if (unsigned(y) >= unsigned(p.in_h)) continue;
       const T* from = plane + y * p.in_stride_h + x;
       if (x >= 0 && x + N <= p.in_w) {
-        __pipeline_memcpy_async(box + r * S.pitch + c, from, 16);
+        async_copy<16>(box + r * S.pitch + c, from);
       } else {
         for (int e = 0; e < N; ++e)
           if (unsigned(x + e) < unsigned(p.in_w)) box[r * S.pitch + c + e] = from[e];
       }
     }
-    __pipeline_commit();
-    __pipeline_wait_prior(0);
+    async_wait_all();
   } else {
 #pragma unroll 8
     for (int i = threadIdx.x; i < S.box_h * S.pitch; i += kThreads) {
@@ -136,7 +115,7 @@ __device__ __forceinline__ void read_pack(const T* from, float* to) {
 // kAligned: output rows are aligned to a lane's vector and whole vectors wide.
 template <typename T, int K, bool kAligned>
 __global__ void __launch_bounds__(32 * kTileWarps, tile_shape(sizeof(T), K).min_blocks)
-    separable_tile(const __grid_constant__ TileParams p, const __grid_constant__ CUtensorMap map) {
+    separable_tile(const __grid_constant__ TileParams p, const __grid_constant__ TensorMap map) {
   constexpr TileShape S = tile_shape(sizeof(T), K);
   constexpr int N = S.columns;
   extern __shared__ __align__(128) unsigned char shared[];
@@ -150,7 +129,7 @@ __global__ void __launch_bounds__(32 * kTileWarps, tile_shape(sizeof(T), K).min_
   const bool edge = at.y < 0 || at.y + h > p.in_h || at.x + S.shift < 0 || at.x + S.shift + w > p.in_w;
   const T* in = static_cast<const T*>(p.in) + n * p.in_stride_n + c * p.in_stride_c;
 
-#if __CUDA_ARCH__ >= 900
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   __shared__ uint64_t arrived;
   if (p.bulk) {
     if (threadIdx.x == 0) {
@@ -169,7 +148,7 @@ __global__ void __launch_bounds__(32 * kTileWarps, tile_shape(sizeof(T), K).min_
 #pragma unroll
   for (int i = 0; i < K; ++i) taps_x[i] = from_x[i], taps_y[i] = from_y[i];
   __syncthreads();
-#if __CUDA_ARCH__ >= 900
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   if (p.bulk) tma::barrier_wait(&arrived, 0);
 #endif
   const bool borrows = p.beside.holds(at.y, p.in_h) || p.beside.holds(at.y + h - 1, p.in_h);

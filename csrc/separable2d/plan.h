@@ -1,106 +1,98 @@
-// Which kernel serves a separable problem, and with which tile. Pure functions of sizes, dtypes and the machine.
+// Separable + Arch -> Plan: which kernel serves the problem, and with which tile. Pure.
 #pragma once
 
 #include <algorithm>
-#include <cstdint>
 
 #include "core/rooms.h"
-#include "core/tma.h"
+#include "separable2d/params.h"
 
 namespace torch_conv::separable2d {
 
-constexpr int acc_bytes(Dtype d) { return d == Dtype::f64 ? 8 : 4; }
+enum class Variant : int8_t { tile, strip, shared, two_pass };
 
-// ---- variants "tile" and "tile_tma": a compiled odd size, both passes from one box of input ---------------------
-
-constexpr int kTileWarps = 4;
-
-// A warp owns 32 * columns x rows outputs; the warps of a block are stacked in y.
-struct TileShape {
-  int columns;     // per lane: one vector store
-  int rows;        // per warp
-  int shift;       // elements between the box's aligned start and the first tap of output 0, for pad == k / 2
-  int pitch;       // elements of a box row
-  int box_h;       // rows of the box
-  int min_blocks;  // per multiprocessor: the register cap
-
-  TC_HD constexpr int w() const { return 32 * columns; }
-  TC_HD constexpr int h() const { return kTileWarps * rows; }
-  TC_HD constexpr int bytes(int element_bytes) const { return pitch * box_h * element_bytes; }
+// What launches need besides the plan; a variant's own part is filled.
+struct Config {
+  Variant variant;
+  TileShape tile{};
+  int lead = 0;       // columns that the grid of tiles starts left of the output
+  bool bulk = false;  // boxes by bulk copies
+  StripShape strip{};
+  GeneralTile general{};
+  int64_t row_blocks = 0;  // the first launch of two_pass
 };
 
-TC_HD constexpr TileShape tile_shape(int element_bytes, int k) {
-  TileShape s{};
-  // Eight columns of 16- and 8-bit elements while k accumulator rows of them fit the registers.
-  s.columns = element_bytes == 4 || k > 7 ? 4 : 8;
-  // Each warp repeats the row pass of k - 1 halo rows; more rows repeat less but grow the unrolled code.
-  s.rows = k <= 7 ? 8 : k <= 11 ? 12 : 16;
-  // A box that starts 16-byte aligned costs 4-5 % of copy speed against 32-byte (measured on one NVIDIA H200).
-  const int align = 32 / element_bytes;
-  s.shift = (align - k / 2 % align) % align;
-  s.pitch = int(round_up(s.shift + s.w() + k - 1, 16 / element_bytes));
-  s.box_h = s.h() + k - 1;
-  // accumulators, input window, row results, addresses. With 32-byte boxes float32 reaches 92, 88 and 75 % of copy for
-  // k = 3, 7 and 15 at 4096^2, 95, 92 and 80 % on 16x3x1080x1920 (reflect, one NVIDIA H200).
-  const int registers = k * s.columns + (s.columns + k - 1) + s.columns + 20;
-  const int blocks = 65536 / (32 * kTileWarps * registers);
-  s.min_blocks = blocks < 7 ? blocks : 7;
-  return s;
-}
+constexpr int acc_bytes(Dtype d) { return d == Dtype::f64 ? 8 : 4; }
 
-// Boxes start on 32 bytes.
-inline int lead_columns(const Separable& p) { return tma::lead_columns(p.kw, p.place.pad_x, 32 / size_of(p.in.dtype)); }
-
-// Planar images at stride and dilation 1 whose border is made of elements.
-inline bool planar_serves(const Separable& p) {
-  const Placement& at = p.place;
-  auto small = [](int64_t i) { return i < (int64_t(1) << 30); };
-  const bool dtype =
-      p.in.dtype == Dtype::f32 || p.in.dtype == Dtype::f16 || p.in.dtype == Dtype::bf16 || p.in.dtype == Dtype::u8;
-  return dtype && p.out.dtype == p.in.dtype && at.stride_y == 1 && at.stride_x == 1 && at.dilation_y == 1 &&
-         at.dilation_x == 1 && at.border != Border::skip &&
-         (at.border != Border::constant || holds(p.in.dtype, at.value)) && p.in.stride_w == 1 && p.out.stride_w == 1 &&
-         small(p.in.h + at.pad_y) && small(p.in.w + at.pad_x) && small(p.out.h) && small(p.out.w);
-}
-
-inline bool tile_serves(const Separable& p) {
-  return planar_serves(p) && p.kh == p.kw && p.kh >= 3 && p.kh <= 15 && p.kh % 2 == 1;
-}
-
-inline bool aligned_rows(const Image& x, int64_t bytes) {
+// The base and all rows of an image start on `bytes`.
+inline bool rows_start_on(const Image& x, int64_t bytes) {
   const int64_t size = size_of(x.dtype);
   auto aligned = [&](int64_t stride, int64_t count) { return count == 1 || stride * size % bytes == 0; };
   return reinterpret_cast<uintptr_t>(x.data) % bytes == 0 && aligned(x.stride_h, x.h) && aligned(x.stride_c, x.c) &&
          aligned(x.stride_n, x.n);
 }
 
-inline bool aligned_rows_beside(const Beside& beside, int64_t bytes) {
-  const auto fits = [&](const Image& x) { return !x.data || aligned_rows(x, bytes); };
+inline bool rows_start_on(const Beside& beside, int64_t bytes) {
+  const auto fits = [&](const Image& x) { return !x.data || rows_start_on(x, bytes); };
   return fits(beside.above) && fits(beside.below);
 }
 
-// ---- variant "strip": any size on planar images, stride 1, dilation 1 -------------------------------------------
-//
-// float32 31x31 at 4096^2 on one NVIDIA H200: 89 us, reflect 93; "shared" 264.
+// ---- TILE and STRIP ----------------------------------------------------------------------------------------------
 
-constexpr int kStripThreads = 128;              // columns of a strip
-constexpr int kStripRows = 16;                  // rows of a step, and outputs of a thread in the column pass
-constexpr int kStripReuse = 16;                 // neighbouring outputs of a thread in the row pass
-constexpr int kStripPitch = kStripThreads + 4;  // of the ring, an odd multiple of 16 bytes
-constexpr int kStripBlocks = 6;                 // per multiprocessor: caps the registers at 80
+// Planar images at stride and dilation 1 whose border is made of elements.
+inline const char* planar_refusal(const Separable& p) {
+  const Placement& at = p.place;
+  auto small = [](int64_t i) { return i < (int64_t(1) << 30); };  // coordinates are 32-bit
+  const bool dtype =
+      p.in.dtype == Dtype::f32 || p.in.dtype == Dtype::f16 || p.in.dtype == Dtype::bf16 || p.in.dtype == Dtype::u8;
+  if (!at.unit_steps_of_images()) return "stride or dilation";
+  if (p.in.dtype != p.out.dtype) return "another output dtype";
+  if (!dtype) return "no float32, float16, bfloat16 or uint8";
+  if (p.in.stride_w != 1 || p.out.stride_w != 1) return "pixels of a row do not lie side by side";
+  if (at.border == Border::skip) return "border 'skip'";
+  if (at.border == Border::constant && !holds(p.in.dtype, at.value)) return "no pixel holds the border's value";
+  if (!small(p.in.h + at.pad_y) || !small(p.in.w + at.pad_x) || !small(p.out.h) || !small(p.out.w))
+    return "2^30 rows or columns";
+  return !p.beside.any() || p.beside.same_columns(p.in) ? nullptr : "shards of another layout";
+}
 
-struct StripShape {
-  int steps;    // of kStripRows output rows
-  int slots;    // of kStripRows row results in the ring
-  int skew;     // elements between the staged rows' aligned start and the first tap of output 0
-  int columns;  // staged
-  int pitch;    // of staged rows, an odd multiple of 16 bytes
-  int bytes;    // of shared memory
-};
+inline const char* tile_refusal(const Separable& p, const Arch&) {
+  if (p.kh != p.kw || p.kh < 3 || p.kh > kTileMost || p.kh % 2 == 0) return "no k x k window, k odd, 3 to 15";
+  return planar_refusal(p);
+}
+
+inline const char* tile_tma_refusal(const Separable& p, const Arch& arch) {
+  if (!arch.bulk_copy) return "no bulk copies";
+  if (!tma::words_possible(p.in)) return "rows not 16-byte aligned";
+  return tile_refusal(p, arch);
+}
+
+// Boxes start on 32 bytes.
+inline int lead_columns(const Separable& p) {
+  return tma::lead_columns(p.kw / 2, p.place.pad_x, 32 / size_of(p.in.dtype));
+}
+
+inline void configure_tile(const Separable& p, bool bulk, Plan& plan) {
+  const int bytes = size_of(p.in.dtype), k = int(p.kw);
+  const TileShape shape = tile_shape(bytes, k);
+  const Config config{.variant = Variant::tile, .tile = shape, .lead = lead_columns(p), .bulk = bulk};
+  const bool aligned =
+      p.out.w % shape.columns == 0 && config.lead % shape.columns == 0 && rows_start_on(p.out, shape.columns * bytes);
+  plan.why = bulk ? "odd size up to 15, boxes by bulk copies" : "odd size up to 15, boxes by loads";
+  plan.tile_w = shape.w();
+  plan.tile_h = shape.h();
+  plan.threads = 32 * kTileWarps;
+  plan.shared_bytes = shape.bytes(bytes);
+  plan.blocks = p.out.n * p.out.c * ceil_div(p.out.h, shape.h()) * ceil_div(p.out.w + config.lead, shape.w());
+  plan.kernels = {kernel_of("separable2d/kernel_tile.cuh", "separable2d::separable_tile", {p.in.dtype, k, aligned})};
+  plan.config = config;
+}
+inline void configure_tile_tma(const Separable& p, const Arch&, Plan& plan) { configure_tile(p, true, plan); }
+inline void configure_tile_plain(const Separable& p, const Arch&, Plan& plan) { configure_tile(p, false, plan); }
 
 inline StripShape strip_shape(const Separable& p, int steps) {
   const int size = size_of(p.in.dtype), vector = 16 / size;
-  StripShape s{.steps = steps};
+  StripShape s{};
+  s.steps = steps;
   s.slots = int(ceil_div(p.kh - 1 + kStripRows, kStripRows));
   s.skew = int(round_up(p.place.pad_x, vector) - p.place.pad_x);
   s.columns = int(round_up(s.skew + kStripThreads + p.kw - 1, vector));
@@ -115,9 +107,11 @@ inline int64_t strip_blocks(const Separable& p, int steps) {
   return p.out.n * p.out.c * ceil_div(p.out.w, kStripThreads) * ceil_div(p.out.h, steps * kStripRows);
 }
 
-inline bool strip_serves(const Separable& p, const Arch& arch) {
+inline const char* strip_refusal(const Separable& p, const Arch& arch) {
   constexpr int64_t most = 1024;  // keeps `bytes` an int
-  return planar_serves(p) && p.kh <= most && p.kw <= most && strip_shape(p, 1).bytes <= arch.shared_bytes / 2;
+  if (const char* no = planar_refusal(p)) return no;
+  const bool fits = p.kh <= most && p.kw <= most && strip_shape(p, 1).bytes <= arch.shared_bytes / 2;
+  return fits ? nullptr : "a window beyond shared memory";
 }
 
 // Long strips repeat few row passes, short ones leave no multiprocessor idle: the least of rounds of resident blocks
@@ -136,29 +130,19 @@ inline int strip_steps(const Separable& p, const Arch& arch) {
   return best;
 }
 
-// ---- variants "shared" and "two_pass": any size, stride, dilation, layout and border ----------------------------
+inline void configure_strip(const Separable& p, const Arch& arch, Plan& plan) {
+  const StripShape shape = strip_shape(p, strip_steps(p, arch));
+  plan.why = "planar image at stride 1: row results in a ring, marching down";
+  plan.tile_w = kStripThreads;
+  plan.tile_h = shape.steps * kStripRows;
+  plan.threads = kStripThreads;
+  plan.shared_bytes = shape.bytes;
+  plan.blocks = strip_blocks(p, shape.steps);
+  plan.kernels = {kernel_of("separable2d/kernel_strip.cuh", "separable2d::separable_strip", {p.in.dtype})};
+  plan.config = Config{.variant = Variant::strip, .strip = shape};
+}
 
-constexpr int kRowBlock = 32;  // input rows of one row pass: one per lane
-constexpr int kWarps = 8;      // warps of a block
-constexpr int kBlocks = 3;     // per multiprocessor: caps the registers at 80; asked nothing, ptxas spills at 64
-constexpr int kReuse = 8;     // neighbouring outputs of one thread, in the row pass along x, in the column pass along y
-constexpr int kSegments = 2;  // row-pass segments of kReuse outputs per warp
-constexpr int kColumns = kWarps * kSegments * kReuse;  // tile width: pixels x channels
-constexpr int kStaged = 2 * kColumns;                  // staged input row: pixels x channels
-
-struct GeneralTile {
-  int channels;  // interleaved channels of a tile row (channels_last), else 1
-  int pixels;    // output pixels of a tile row; pixels * channels <= kColumns
-  int taps;      // row taps that one staging of the input serves
-  int span;      // staged input pixels
-  int pitch;     // staged elements of a row; odd, so that lanes on 32 rows hit 32 banks
-  int rows;      // output rows of a tile
-  int ext_rows;  // input rows of a tile
-
-  TC_HD int columns() const { return pixels * channels; }
-  TC_HD int columns_pitch() const { return columns() | 1; }
-  TC_HD int stage_elements() const { return kRowBlock * pitch; }
-};
+// ---- SHARED and TWO_PASS -----------------------------------------------------------------------------------------
 
 // Channels that lie side by side are filtered together, so that loads and stores are coalesced.
 inline int interleaved_channels(const Separable& p) {
@@ -184,39 +168,98 @@ inline GeneralTile general_tile(const Separable& p, int rows) {
   return t;
 }
 
-// "shared" keeps the row results of a tile beside the staged input; "two_pass" only one block of rows of them.
+// SHARED keeps the row results of a tile beside the staged input; TWO_PASS only one block of rows of them.
 inline int64_t shared_bytes(const GeneralTile& t, int result_rows, Dtype in) {
   return (t.stage_elements() + int64_t(result_rows) * t.columns_pitch()) * acc_bytes(in);
 }
 
-inline int64_t general_columns(const Separable& p, const GeneralTile& t) { return ceil_div(p.out.w, t.pixels); }
-inline int64_t general_groups(const Separable& p, const GeneralTile& t) {
-  return p.out.n * ceil_div(p.out.c, t.channels);
+// Blocks of a launch over `rows` rows, `tile_rows` a block.
+inline int64_t general_blocks(const Separable& p, const GeneralTile& t, int64_t rows, int64_t tile_rows) {
+  return p.out.n * ceil_div(p.out.c, t.channels) * ceil_div(p.out.w, t.pixels) * ceil_div(rows, tile_rows);
 }
 
-// The tallest tile that leaves room for two blocks per multiprocessor, made smaller while blocks are few.
-// Returns rows == 0 when two passes through memory are cheaper: most of a tile's row results would be halo.
-inline GeneralTile shared_tile(const Separable& p, const Arch& arch, bool pinned) {
-  const int most = int(std::min<int64_t>(64, round_up(p.out.h, kReuse)));
-  GeneralTile best{};
-  for (int rows = most; rows >= kReuse; rows = rows == kReuse ? 0 : int(round_up(rows / 2, kReuse))) {
+inline int fewer_rows(int rows) { return int(round_up(rows / 2, kReuse)); }
+
+// The tallest tile that leaves room for two blocks per multiprocessor, or the lowest if it leaves room for one; without
+// rows if none does.
+inline GeneralTile tallest_tile(const Separable& p, const Arch& arch) {
+  for (int rows = int(std::min<int64_t>(64, round_up(p.out.h, kReuse))); rows >= kReuse; rows = fewer_rows(rows)) {
     const GeneralTile t = general_tile(p, rows);
     const int64_t bytes = shared_bytes(t, t.ext_rows, p.in.dtype);
-    const bool fits = bytes <= arch.shared_bytes / 2 || (rows == kReuse && bytes <= arch.shared_bytes);
-    const bool worth = pinned || t.ext_rows <= 3 * rows * p.place.stride_y || p.out.h <= rows || best.rows > 0;
-    if (fits && worth) best = t;
-    const int64_t blocks = general_groups(p, t) * general_columns(p, t) * ceil_div(p.out.h, rows);
-    if (best.rows > 0 && blocks >= 2 * arch.multiprocessors) break;
+    if (bytes <= arch.shared_bytes / 2 || (rows == kReuse && bytes <= arch.shared_bytes)) return t;
+    if (rows == kReuse) break;
   }
-  return best;
+  return {};
 }
 
-// ---- taps ----------------------------------------------------------------------------------------------------
+// ... made lower while blocks are few.
+inline GeneralTile shared_tile(const Separable& p, const Arch& arch) {
+  GeneralTile t = tallest_tile(p, arch);
+  while (t.rows > kReuse && general_blocks(p, t, p.out.h, t.rows) < 2 * arch.multiprocessors)
+    t = general_tile(p, fewer_rows(t.rows));
+  return t;
+}
 
-// Bytes of host taps from the first window's first tap to the last window's last one.
-inline int64_t host_bytes(const Separable& p, const Taps& taps, int64_t k) {
-  if (!taps.on_host) return 0;
-  return ((p.out.n - 1) * taps.stride_n + (p.out.c - 1) * taps.stride_c + k) * acc_bytes(p.in.dtype);
+inline const char* general_refusal(const Separable& p) { return p.beside.any() ? "reads no other shards" : nullptr; }
+
+inline const char* shared_refusal(const Separable& p, const Arch& arch) {
+  if (const char* no = general_refusal(p)) return no;
+  return tallest_tile(p, arch).rows > 0 ? nullptr : "row results beyond shared memory";
+}
+
+inline const char* shared_loses(const Separable& p, const Arch& arch) {
+  const GeneralTile t = tallest_tile(p, arch);
+  const bool worth = t.ext_rows <= 3 * t.rows * p.place.stride_y || p.out.h <= t.rows;
+  return worth ? nullptr : "most of a tile's row results would be halo";
+}
+
+inline void configure_shared(const Separable& p, const Arch& arch, Plan& plan) {
+  const GeneralTile tile = shared_tile(p, arch);
+  plan.why = "any window whose row results fit shared memory";
+  plan.tile_w = tile.pixels;
+  plan.tile_h = tile.rows;
+  plan.threads = 32 * kWarps;
+  plan.shared_bytes = int(shared_bytes(tile, tile.ext_rows, p.in.dtype));
+  plan.blocks = general_blocks(p, tile, p.out.h, tile.rows);
+  plan.kernels = {kernel_of("separable2d/kernel_shared.cuh", "separable2d::separable_shared", {p.in.dtype})};
+  plan.config = Config{.variant = Variant::shared, .general = tile};
+}
+
+inline const char* two_pass_refusal(const Separable& p, const Arch&) { return general_refusal(p); }
+
+inline void configure_two_pass(const Separable& p, const Arch&, Plan& plan) {
+  constexpr const char* file = "separable2d/kernel_two_pass.cuh";
+  const GeneralTile tile = general_tile(p, kTwoPassRows);
+  const int64_t groups = p.out.n * ceil_div(p.out.c, tile.channels);
+  plan.why = "a window whose halo outweighs a tile";
+  plan.tile_w = tile.pixels;
+  plan.tile_h = kTwoPassRows;
+  plan.threads = 32 * kWarps;
+  plan.shared_bytes = int(shared_bytes(tile, kRowBlock, p.in.dtype));
+  plan.blocks = general_blocks(p, tile, p.out.h, kTwoPassRows);
+  plan.launches = 2;
+  plan.scratch_bytes = groups * (p.in.h + 1) * p.out.w * tile.channels * acc_bytes(p.in.dtype);
+  plan.kernels = {kernel_of(file, "separable2d::separable_rows", {p.in.dtype}),
+                  kernel_of(file, "separable2d::separable_columns", {p.in.dtype == Dtype::f64 ? "double" : "float"})};
+  plan.config = Config{
+      .variant = Variant::two_pass, .general = tile, .row_blocks = general_blocks(p, tile, p.in.h + 1, kRowBlock)};
+}
+
+constexpr Candidate<Separable> kCandidates[] = {
+    {"tile_tma", tile_tma_refusal, nullptr, configure_tile_tma},
+    {"tile", tile_refusal, nullptr, configure_tile_plain},
+    {"strip", strip_refusal, nullptr, configure_strip},
+    {"shared", shared_refusal, shared_loses, configure_shared},
+    {"two_pass", two_pass_refusal, nullptr, configure_two_pass},
+};
+
+inline Plan plan(const Separable& p, const Arch& arch, const char* pinned) {
+  const double inputs = double(p.in.n) * p.in.c * p.in.h * p.in.w,
+               outputs = double(p.out.n) * p.out.c * p.out.h * p.out.w;
+  return choose(kCandidates, p, arch, pinned,
+                {.algorithm = "separable",
+                 .bytes = inputs * size_of(p.in.dtype) + outputs * size_of(p.out.dtype),
+                 .flops = 2.0 * outputs * double(p.kh + p.kw)});
 }
 
 }  // namespace torch_conv::separable2d

@@ -1,29 +1,15 @@
-// What the march is made of besides its passes: parameters, taps, elements, and the border of its boxes.
+// What the march is made of besides its passes: taps, and the border of its boxes.
 #pragma once
 
 #include "core/device.cuh"
 #include "core/march.cuh"
-#include "core/tma.h"
-#include "separable3d/plan.h"
+#include "core/tma.cuh"
+#include "separable3d/params.h"
 
 namespace torch_conv::separable3d {
 
-struct MarchParams {
-  const void* in;
-  void* out;
-  int64_t in_stride_n, in_stride_c, in_stride_d, in_stride_h;
-  int64_t out_stride_n, out_stride_c, out_stride_d, out_stride_h;
-  int in_d, in_h, in_w, out_d, out_h, out_w;
-  int pad_z, pad_y, pad_x, lead, chunk;
-  unsigned tiles_x, tiles_y, chunks, channels;
-  float value;
-  Border border;
-  bool patch;            // the zeros of bulk copies outside the image are not what the border asks for
-  MarchTaps windows[3];  // x, y, z; unused where the windows are fixed, which stand kTapPitch floats apart
-  alignas(16) unsigned char taps[3 * kInlineTapBytes];
-};
-
-// The taps of one axis: from shared memory, or, one window for all that came with the launch, as constants of the code.
+// The taps of one axis: from shared memory, or, where one window for all came with the launch (kFixed), from the
+// kernel's parameters, which instructions read as constants.
 template <int K, bool kFixed>
 __device__ __forceinline__ void read_taps(float (&tap)[K], const float* shared, const MarchParams& p, int axis) {
   if constexpr (kFixed) {

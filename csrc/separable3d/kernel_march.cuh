@@ -1,4 +1,4 @@
-// All three passes of a k x k x k separable filter (k odd, compiled in) in one launch: a block marches along z.
+// All three passes of a k x k x k separable filter (k odd) in one launch: a block marches along z.
 //
 //               shift  tile_w outputs + k - 1              row results of a plane
 //              |-----|------------------------|             tile_w
@@ -13,9 +13,10 @@
 // plane makes sum j = tap[j] * value + sum j - 1, from the last down, and the one that takes tap k - 1 is an output. No
 // rotation, no unrolling over planes. Planes outside a constant border have one value, known without filtering.
 //
-// A warp that is done with plane t says so and goes on to its rows of plane t + 2 before it waits for the others: one
-// barrier a plane, with a row pass between arriving and waiting. What lies outside an image in y or x is the same in
-// every plane: it is listed once per block and patched in shared memory, three planes ahead.
+// A warp that has finished plane t arrives at the barrier `done`, filters its rows of plane t + 2, and only then waits
+// until all warps have arrived: one barrier a plane, with a row pass between arriving and waiting. What lies outside an
+// image in y or x is the same in every plane: it is listed once per block and patched in shared memory, three planes
+// ahead.
 //
 // Per output: one read (halos in y and x come from L2), one write, 2 * k * (2 + rows of the box / tile_h) flops, and
 // k - 1 planes more a chunk of z.
@@ -63,7 +64,7 @@ __device__ __forceinline__ void row_pass(const T* box, float* results, const flo
 
 template <typename T, int K, bool kFixed>
 __global__ void __launch_bounds__(march_shape(sizeof(T), K).threads(), march_shape(sizeof(T), K).min_blocks)
-    separable3d_march(const __grid_constant__ MarchParams p, const __grid_constant__ CUtensorMap map) {
+    separable3d_march(const __grid_constant__ MarchParams p, const __grid_constant__ TensorMap map) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   constexpr MarchShape S = march_shape(sizeof(T), K);
   constexpr int R = S.rows;
@@ -194,7 +195,8 @@ __global__ void __launch_bounds__(march_shape(sizeof(T), K).threads(), march_sha
   row_pass<T, K, kFixed>(stage(0), result(0), taps, 0, p);
   __syncthreads();
 
-  // Who is done with plane t says so and goes on to the row pass of plane t + 2; only then it waits for the others.
+  // A warp arrives at `done` at the end of turn t; it waits for the others' arrivals in turn t + 1, after its rows of
+  // plane t + 2.
 #pragma unroll 1
   for (int t = 0; t < planes; ++t) {
     if (t + 1 < planes) {

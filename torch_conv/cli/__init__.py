@@ -1,4 +1,4 @@
-"""The command line: `torch-conv demo | filter | bench | info`, also `python -m torch_conv`."""
+"""The command line: `torch-conv demo | filter | bench | prepare | info`, also `python -m torch_conv`."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def build_parser() -> Parser:
-    from torch_conv.cli import demo, filter, info, ladder, scaling, volume
+    from torch_conv.cli import demo, filter, info, ladder, prepare, scaling, volume
 
     parser = Parser(
         prog="torch-conv", description="Filters of images and volumes on hand-written CUDA and CPU kernels."
@@ -52,5 +52,6 @@ def build_parser() -> Parser:
     ladder.add_parser(benchmarks)
     volume.add_parser(benchmarks)
     scaling.add_parser(benchmarks)
+    prepare.add_parser(commands)
     info.add_parser(commands)
     return parser

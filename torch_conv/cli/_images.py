@@ -10,7 +10,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-import torch_conv
 from torch_conv.cli import UsageError
 
 SUFFIXES = (".png", ".jpg", ".jpeg")
@@ -24,14 +23,9 @@ def needed(module: str, package: str) -> Any:
         raise UsageError(f"{package} is not installed: pip install 'torch-conv[cli]'") from error
 
 
-def has_cuda_module() -> bool:
-    """True where this build of the package holds CUDA kernels."""
-    return (Path(torch_conv.__file__).parent / "_cuda.abi3.so").exists()
-
-
 def device_named(name: str | None) -> torch.device:
-    """The device of that name; without a name the GPU, where there is one that this build can use."""
-    usable = torch.cuda.is_available() and has_cuda_module()
+    """The device of that name; without a name the GPU, where there is one."""
+    usable = torch.cuda.is_available() and torch.version.cuda is not None
     if name is None:
         return torch.device("cuda" if usable else "cpu")
     try:
@@ -41,8 +35,7 @@ def device_named(name: str | None) -> torch.device:
     if device.type not in ("cpu", "cuda"):
         raise UsageError(f"device must be cpu, cuda or cuda:N, got {name}")
     if device.type == "cuda" and not usable:
-        missing = "this build has no CUDA kernels" if torch.cuda.is_available() else "torch sees no CUDA device here"
-        raise UsageError(f"device {name} cannot be used: {missing}")
+        raise UsageError(f"device {name} cannot be used: torch sees no CUDA device here")
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
         raise UsageError(f"device {name} does not exist: there are {torch.cuda.device_count()}")
     return device

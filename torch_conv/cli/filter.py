@@ -22,29 +22,36 @@ FUNCTIONS: dict[str, Callable[[Tensor, int, float, str], Tensor]] = {
     "sobel": lambda x, size, sigma, border: torch_conv.sobel(x, normalized=False, border_type=border),
     "unsharp": lambda x, size, sigma, border: torch_conv.unsharp_mask(x, size, sigma, border),
 }
+NAMES = sorted({*FUNCTIONS, *kernels.names()})
+FILTERS = f"Filters: {', '.join(NAMES)}."
 DEFAULT_SIZES = {"box": 9, "gaussian": 9, "unsharp": 9}  # every other filter is a 3 x 3 stencil
 
 
 def add_parser(commands: argparse._SubParsersAction) -> None:
-    names = sorted({*FUNCTIONS, *kernels.names()})
     parser = commands.add_parser(
         "filter",
         help="filter one photograph",
         description="Filter one photograph: PNG, JPEG, GIF or WebP in, PNG or JPEG out; transparency is dropped.",
-        epilog=f"Filters: {', '.join(names)}. 'sobel' is the gradient's magnitude; the _x and _y windows keep only "
+        epilog=f"{FILTERS} 'sobel' is the gradient's magnitude; the _x and _y windows keep only "
         "positive slopes, as 8-bit images have no negative values.",
     )
     parser.add_argument("input", metavar="IN", type=Path, help="the photograph")
     parser.add_argument("output", metavar="OUT", type=Path, help="the filtered photograph, .png or .jpg")
-    parser.add_argument("--filter", metavar="NAME", required=True, choices=names, help="which filter (listed below)")
+    add_options(parser)
+    parser.set_defaults(run=run)
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Which filter, and where: what filter_of() and device_named() take."""
+    parser.add_argument("--filter", metavar="NAME", required=True, choices=NAMES, help="which filter (listed below)")
     parser.add_argument("--size", metavar="K", type=int, help="window size in pixels (default: 9, stencils 3)")
     parser.add_argument("--sigma", metavar="S", type=float, help="Gaussian's sigma in pixels (default: suits the size)")
     parser.add_argument("--border", metavar="NAME", choices=BORDERS, default="reflect", help=" | ".join(BORDERS))
     parser.add_argument("--device", metavar="D", help="cpu, cuda or cuda:N (default: the GPU, where there is one)")
-    parser.set_defaults(run=run)
 
 
-def run(args: argparse.Namespace) -> None:
+def filter_of(args: argparse.Namespace) -> Callable[[Tensor], Tensor]:
+    """The filter of an image that the options name."""
     size = DEFAULT_SIZES.get(args.filter, 3) if args.size is None else args.size
     if size < 1:
         raise UsageError(f"--size must be at least 1, got {size}")
@@ -53,13 +60,16 @@ def run(args: argparse.Namespace) -> None:
     if args.sigma is not None and args.filter not in ("gaussian", "unsharp"):
         raise UsageError(f"--sigma has no meaning for {args.filter}")
     sigma = kernels.default_sigma(size) if args.sigma is None else args.sigma
+    if args.filter in FUNCTIONS:
+        return lambda image: FUNCTIONS[args.filter](image, size, sigma, args.border)
+    return lambda image: torch_conv.filter2d(image, kernels.named(args.filter, size), args.border)
+
+
+def run(args: argparse.Namespace) -> None:
+    function = filter_of(args)
     device = device_named(args.device)
     check_output(args.output)
-    image = read_image(args.input).to(device)
-    if args.filter in FUNCTIONS:
-        result = FUNCTIONS[args.filter](image, size, sigma, args.border)
-    else:
-        result = torch_conv.filter2d(image, kernels.named(args.filter, size), args.border)
+    result = function(read_image(args.input).to(device))
     write_image(args.output, result)
     c, h, w = result.shape
     print(f"{args.output}: {args.filter}, {w} x {h} pixels, {c} channels, on {device}")

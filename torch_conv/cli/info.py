@@ -9,14 +9,13 @@ import platform
 import torch
 
 import torch_conv
-from torch_conv.cli._images import has_cuda_module
 
 
 def add_parser(commands: argparse._SubParsersAction) -> None:
     parser = commands.add_parser(
         "info",
-        help="print versions and devices",
-        description="Print versions, devices and what this build of torch_conv can use of them.",
+        help="print versions, devices and where kernels come from",
+        description="Print versions, devices, and where the CUDA kernels of torch_conv come from.",
     )
     parser.set_defaults(run=run)
 
@@ -33,7 +32,6 @@ def facts() -> list[tuple[str, str]]:
         ("python", platform.python_version()),
         ("torch", torch.__version__),
         ("torchvision", _version("torchvision")),
-        ("CUDA kernels", "loaded" if has_cuda_module() and torch.version.cuda else "none in this build"),
         ("torch's CUDA", torch.version.cuda or "none"),
         ("cuDNN", str(torch.backends.cudnn.version() or "none")),
         ("CPU threads", str(torch.get_num_threads())),
@@ -46,7 +44,9 @@ def facts() -> list[tuple[str, str]]:
         rows.append((f"cuda:{i}", f"{p.name}, {detail}"))
     if not torch.cuda.device_count():
         rows.append(("GPU", "none that torch sees"))
-    return rows
+    if torch.version.cuda is None:
+        return [*rows, ("CUDA kernels", "none: this torch has no CUDA")]
+    return rows + [("" if i else "CUDA kernels", line) for i, line in enumerate(torch.ops.torch_conv._store_report())]
 
 
 def _version(package: str) -> str:

@@ -92,9 +92,15 @@ def _convolve(
     conv = _CONVS[axes]
     if isinstance(padding, str):
         return conv.padding(input, weight, bias, padding=padding, groups=groups, **given)
-    if type(padding) is not int or padding != 0:
+    if type(padding) is not int:
         given["padding"] = _expanded(name, "padding", padding, axes)
-    return conv.default(input, weight, bias, groups=groups, **given)
+    elif padding != 0:
+        given["padding"] = [padding] * axes
+    if type(groups) is not int or groups != 1:
+        given["groups"] = groups
+    if bias is not None:
+        given["bias"] = bias
+    return conv.default(input, weight, **given)
 
 
 def _by_torch(

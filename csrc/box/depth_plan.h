@@ -1,0 +1,126 @@
+// BoxDepth + Arch -> Plan: how the depth pass of a 3-D box is cut into blocks on a GPU. Pure.
+#pragma once
+
+#include <algorithm>
+#include <climits>
+#include <cmath>
+
+#include "box/plan.h"
+
+namespace torch_conv::box {
+
+// Elements that lie side by side in the sums and in the output: rows, planes or interleaved channels of them.
+struct DepthRuns {
+  int64_t length;    // elements of a run
+  int64_t rows;      // runs of a plane
+  int64_t channels;  // planes of a sample
+  int64_t interleaved;
+  int pixels;  // neighbours of one thread
+};
+
+inline DepthRuns depth_runs(const BoxDepth& p) {
+  const Image &in = p.sums, &out = p.out;
+  DepthRuns r{.length = in.w, .rows = in.h, .channels = in.c, .interleaved = 1, .pixels = 1};
+  int64_t in_step = in.stride_w, out_step = out.stride_w;
+  if (in.c > 1 && in.stride_c == 1 && in.stride_w == in.c && out.stride_c == 1 && out.stride_w == in.c)
+    r.length = in.w * in.c, r.channels = 1, r.interleaved = in.c, in_step = out_step = 1;
+  if (in.h > 1 && in.stride_h == r.length * in_step && out.stride_h == r.length * out_step)
+    r.length *= in.h, r.rows = 1;
+  const int64_t n = 16 / size_of(in.dtype);
+  auto aligned = [&](const Image& x) {
+    auto whole = [&](int64_t stride, int64_t count) { return count == 1 || stride % n == 0; };
+    return reinterpret_cast<uintptr_t>(x.data) % (n * size_of(x.dtype)) == 0 && whole(x.stride_h, r.rows) &&
+           whole(x.stride_d, x.d) && whole(x.stride_c, r.channels) && whole(x.stride_n, x.n);
+  };
+  if (in_step == 1 && out_step == 1 && r.length % n == 0 && aligned(in) && aligned(out)) r.pixels = int(n);
+  return r;
+}
+
+inline int64_t depth_column_blocks(const DepthRuns& r) { return ceil_div(r.length / r.pixels * r.rows, kDepthThreads); }
+
+// Long chunks of z start few sums afresh (a plane read for each of the window), short ones leave no multiprocessor
+// idle: the least of rounds of resident blocks times planes read. 256^3 float32 on one NVIDIA H200, chunks of 64, 128,
+// 256: 9 planes 43, 40, 49 us, 101 planes 112, 85, 82 us.
+inline int64_t depth_chunk(const BoxDepth& p, const DepthRuns& r, const Arch& arch) {
+  const int64_t columns = p.out.n * r.channels * depth_column_blocks(r);
+  const bool integer = is_integer(p.out.dtype);
+  const int64_t resident = int64_t(arch.multiprocessors) * depth_blocks(integer), start = std::min(p.kd, 2 * p.sums.d);
+  const int batch = depth_batch(integer);
+  int64_t best = p.out.d, least = INT64_MAX;
+  for (int64_t chunks = 1; chunks <= std::min<int64_t>(ceil_div(p.out.d, batch), 256); ++chunks) {
+    const int64_t length = round_up(ceil_div(p.out.d, chunks), batch);
+    const int64_t cost = ceil_div(columns * ceil_div(p.out.d, length), resident) * (2 * length + start + batch);
+    if (cost < least) least = cost, best = length;
+  }
+  return best;
+}
+
+// How totals become outputs.
+struct DepthEnding {
+  Finish finish;
+  double area;        // means of whole numbers are divided by it; 0: totals are multiplied by the scale
+  bool whole, exact;  // as in DepthArgs
+};
+
+inline DepthEnding depth_ending(const BoxDepth& p) {
+  const bool integer = is_integer(p.source), extends = p.place.border == Border::constant;
+  const double voxels = double(p.kd) * double(p.kh) * double(p.kw), value = p.outside / double(p.kh * p.kw);
+  DepthEnding e{.finish = p.place.border == Border::skip && p.place.normalized ? Finish::mean
+                          : p.place.border == Border::zero_output              ? Finish::interior
+                                                                               : Finish::scale,
+                .area = !integer       ? 0
+                        : p.scale == 1 ? 1
+                                       : voxels,
+                .whole = integer && is_integer(p.out.dtype),
+                .exact = false};
+  // Means of 16-bit pixels and of a border value like them: |quotient| fits an int.
+  e.exact = e.whole && voxels <= double(int64_t(1) << 36) &&
+            (!extends || (value == std::rint(value) && std::abs(value) <= 65535));
+  return e;
+}
+
+// What the launch needs besides the plan.
+struct DepthConfig {
+  DepthRuns runs;
+  DepthEnding ending;
+};
+
+inline const char* depth_refusal(const BoxDepth& p, const Arch&) {
+  constexpr int64_t limit = INT_MAX / 4;
+  const int64_t largest = std::max({p.sums.d, p.out.d, p.kd, p.kh, p.kw, p.sums.h, p.sums.w, p.plane_h, p.plane_w});
+  return largest < limit ? nullptr : "the window or the volume is too deep";
+}
+
+inline void configure_depth(const BoxDepth& p, const Arch& arch, Plan& plan) {
+  const DepthConfig config{.runs = depth_runs(p), .ending = depth_ending(p)};
+  const auto& [runs, ending] = config;
+  const bool empty = p.out.n * p.out.c * p.out.d * p.out.h * p.out.w == 0;
+  plan.why = "running sums along z: the cost does not grow with the window";
+  plan.tile_w = kDepthThreads * runs.pixels;
+  plan.tile_h = 1;
+  plan.threads = kDepthThreads;
+  plan.tile_d = empty ? 1 : int(depth_chunk(p, runs, arch));
+  plan.blocks = p.out.n * runs.channels * depth_column_blocks(runs) * ceil_div(p.out.d, plan.tile_d);
+  const auto kernel = [&](const char* out, bool plain) {
+    return kernel_of("box/kernel_depth.cuh", "box::box_depth", {p.sums.dtype, runs.pixels, out, plain});
+  };
+  // Vectors whose totals take no more than one product, or a whole mean.
+  const bool plain = runs.pixels > 1 && ending.finish != Finish::mean && (ending.area <= 1 || ending.exact);
+  const Kernel every = kernel("void", false);
+  plan.kernels = {plain ? first_offered(arch, kernel(type_name(p.out.dtype), true), every) : every};
+  plan.config = config;
+}
+
+constexpr Candidate<BoxDepth> kDepthCandidates[] = {{"depth", depth_refusal, nullptr, configure_depth}};
+
+// The depth pass has one kernel: what is pinned is the planes'.
+inline Plan depth_plan(const BoxDepth& p, const Arch& arch) {
+  const double outputs = double(p.out.n * p.out.c * p.out.d * p.out.h * p.out.w);
+  return choose(kDepthCandidates, p, arch, "",
+                {.algorithm = "box",
+                 .bytes = double(p.sums.n * p.sums.c * p.sums.d * p.sums.h * p.sums.w) * size_of(p.sums.dtype) +
+                          outputs * size_of(p.out.dtype),
+                 .flops = 2.0 * outputs});
+}
+
+}  // namespace torch_conv::box

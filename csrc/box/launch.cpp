@@ -1,0 +1,118 @@
+// Plan -> parameters and launch; one function per kernel or two that take the same parameters.
+#include "cuda/launch.h"
+
+#include "box/depth_plan.h"
+#include "box/plan.h"
+
+namespace torch_conv::box {
+
+namespace {
+
+// Bytes from row to row if all rows of all planes are dense and start on aligned vectors, else 0.
+int pack_pitch(const Image& x) {
+  const int64_t v = columns_per_thread(size_of(x.dtype)), size = size_of(x.dtype);
+  auto whole = [&](int64_t stride, int64_t count) { return count == 1 || stride % v == 0; };
+  const bool packs = x.stride_w == 1 && reinterpret_cast<uintptr_t>(x.data) % (v * size) == 0 &&
+                     whole(x.stride_h, x.h) && whole(x.stride_c, x.c) && whole(x.stride_n, x.n);
+  return packs && x.stride_h > 0 && x.stride_h * size <= INT_MAX ? int(x.stride_h * size) : 0;
+}
+
+Args args_of(const Box& p, const Plan& plan, const Config& config) {
+  const int tiles = int(ceil_div(p.out.w, plan.tile_w)), strips = int(ceil_div(p.out.h, plan.tile_h));
+  const bool whole_tiles = tiles == 1 || plan.tile_w % columns_per_thread(size_of(p.out.dtype)) == 0;
+  return {.in = p.in.data,
+          .out = p.out.data,
+          .in_stride_n = p.in.stride_n,
+          .in_stride_c = p.in.stride_c,
+          .in_stride_h = p.in.stride_h,
+          .in_stride_w = p.in.stride_w,
+          .out_stride_n = p.out.stride_n,
+          .out_stride_c = p.out.stride_c,
+          .out_stride_h = p.out.stride_h,
+          .out_stride_w = p.out.stride_w,
+          .planes = p.out.n * p.out.c,
+          .channels = p.out.c,
+          .work = plan.blocks,
+          .in_h = int(p.in.h),
+          .in_w = int(p.in.w),
+          .out_h = int(p.out.h),
+          .out_w = int(p.out.w),
+          .kh = int(p.kh),
+          .kw = int(p.kw),
+          .pad_y = int(p.place.pad_y),
+          .pad_x = int(p.place.pad_x),
+          .tile_w = plan.tile_w,
+          .strip_h = plan.tile_h,
+          .tiles = tiles,
+          .strips = strips,
+          .carry = config.carry,
+          .pack_pitch = pack_pitch(p.in),
+          .out_packs = pack_pitch(p.out) > 0 && whole_tiles,
+          .scale = p.scale,
+          .value = p.place.value,
+          .border = p.place.border,
+          .finish = config.finish,
+          .out_dtype = p.out.dtype};
+}
+
+// MARCH and PLAIN. Blocks beyond the grid's limit loop over the rest of the work.
+void launch_sums(const Box& p, const Plan& plan, const Config& config, const Site& site) {
+  const Blocks blocks{std::min<int64_t>(plan.blocks, INT_MAX)};
+  launch_kernel(*site.kernels[0], blocks, {unsigned(plan.threads)}, plan.shared_bytes, site.stream,
+                args_of(p, plan, config));
+}
+
+void launch_depth(const BoxDepth& p, const Plan& plan, const DepthConfig& config, const Site& site) {
+  const auto& [runs, ending] = config;
+  const DepthArgs args{.sums = p.sums.data,
+                       .out = p.out,
+                       .in_n = p.sums.stride_n,
+                       .in_c = p.sums.stride_c,
+                       .in_d = p.sums.stride_d,
+                       .in_h = p.sums.stride_h,
+                       .in_w = runs.interleaved > 1 ? 1 : p.sums.stride_w,
+                       .out_w = runs.interleaved > 1 ? 1 : p.out.stride_w,
+                       .length = runs.length,
+                       .interleaved = runs.interleaved,
+                       .columns = runs.length / runs.pixels * runs.rows,
+                       .column_blocks = unsigned(depth_column_blocks(runs)),
+                       .chunks = unsigned(ceil_div(p.out.d, plan.tile_d)),
+                       .channels = unsigned(runs.channels),
+                       .d = int(p.sums.d),
+                       .w = int(p.sums.w),
+                       .plane_h = int(p.plane_h),
+                       .plane_w = int(p.plane_w),
+                       .kd = int(p.kd),
+                       .kh = int(p.kh),
+                       .kw = int(p.kw),
+                       .pad_z = int(p.place.pad_z),
+                       .pad_y = int(p.place.pad_y),
+                       .pad_x = int(p.place.pad_x),
+                       .chunk = plan.tile_d,
+                       .outside = p.place.border == Border::constant ? p.outside : 0,
+                       .scale = p.scale,
+                       .area = ending.area,
+                       .border = p.place.border,
+                       .finish = ending.finish,
+                       .whole = ending.whole,
+                       .exact = ending.exact};
+  launch(plan, site, args);
+}
+
+}  // namespace
+
+Plan plan_cuda(const Box& p, const Arch& arch, const char* variant) { return plan(p, arch, variant); }
+
+void run_cuda(const Box& p, const Plan& plan, const Site& site) {
+  if (plan.blocks == 0) return;
+  launch_sums(p, plan, *std::any_cast<Config>(&plan.config), site);
+}
+
+Plan plan_depth_cuda(const BoxDepth& p, const Arch& arch, const char*) { return depth_plan(p, arch); }
+
+void run_depth_cuda(const BoxDepth& p, const Plan& plan, const Site& site) {
+  if (plan.blocks == 0) return;
+  launch_depth(p, plan, *std::any_cast<DepthConfig>(&plan.config), site);
+}
+
+}  // namespace torch_conv::box

@@ -1,0 +1,95 @@
+// What the host and the kernels of this room agree on: the shapes of blocks, and the kernels' parameters.
+#pragma once
+
+#include "core/problem.h"
+
+namespace torch_conv::box {
+
+// How a window sum becomes an output.
+enum class Finish : int8_t {
+  scale,     // sum * scale
+  value,     // (sum + value for every pixel outside) * scale
+  mean,      // sum / number of pixels inside
+  interior,  // sum * scale where the window fits, else 0
+};
+
+// ---- MARCH and PLAIN ---------------------------------------------------------------------------------------------
+
+// H200, float32 k=200 at 4096^2, best cut of each (rows, stages): 4,2 87 us; 4,3 90; 8,2 94; 2,4 142; 2,3 152.
+constexpr int kChunkRows = 4;     // output rows between two barriers
+constexpr int kStages = 2;        // chunks in shared memory: one being summed, the rest on their way
+constexpr int kMaxThreads = 512;  // 128 registers a thread
+
+// Image columns whose sums one thread keeps: one copy of 4 to 16 bytes a row. 8 columns of small elements leave too few
+// warps: uint8, k = 200, 4096^2 took 106 us against 78.
+constexpr int columns_per_thread(int element_bytes) { return element_bytes == 8 ? 2 : 4; }
+
+// The shared memory of a marching block, in this order: the ring of entering and leaving rows, two buffers of prefix
+// rows (so that one barrier a chunk is enough) and the totals of every warp's columns in them.
+struct MarchShape {
+  int threads;
+  int columns;  // tile and halo
+  int ring_bytes, prefix_bytes, totals_bytes;
+
+  constexpr int warps() const { return threads / 32; }
+  constexpr int shared_bytes() const { return ring_bytes + prefix_bytes + totals_bytes; }
+};
+
+constexpr MarchShape march_shape(int threads, int element_bytes, int sum_bytes, int chunk_rows = kChunkRows,
+                                 int stages = kStages) {
+  MarchShape s{};
+  s.threads = threads;
+  s.columns = threads * columns_per_thread(element_bytes);
+  s.ring_bytes = stages * 2 * chunk_rows * s.columns * element_bytes;
+  s.prefix_bytes = 2 * (chunk_rows * s.columns + 32 * columns_per_thread(element_bytes)) * sum_bytes;
+  s.totals_bytes = 2 * chunk_rows * s.warps() * sum_bytes;
+  return s;
+}
+
+constexpr int kPlainThreads = 256;
+
+struct Args {
+  const void* in;
+  void* out;
+  int64_t in_stride_n, in_stride_c, in_stride_h, in_stride_w;
+  int64_t out_stride_n, out_stride_c, out_stride_h, out_stride_w;
+  int64_t planes, channels, work;  // work: blocks' worth of work over all planes
+  int in_h, in_w, out_h, out_w;
+  int kh, kw, pad_y, pad_x;
+  int tile_w, strip_h, tiles, strips;
+  bool carry;      // shared memory has a buffer to carry column sums over to the columns that repeat them
+  int pack_pitch;  // bytes between rows that can be copied as aligned vectors, 0 if they cannot
+  bool out_packs;  // outputs of dense rows can be stored as aligned vectors
+  double scale, value;
+  Border border;
+  Finish finish;
+  Dtype out_dtype;
+};
+
+// ---- DEPTH -------------------------------------------------------------------------------------------------------
+
+constexpr int kDepthThreads = 128;
+
+// Outputs of a thread whose planes are on their way together, and blocks per multiprocessor (the register cap). float32
+// sums on one NVIDIA H200, % of copy: 9 planes at 512^3, 16 outputs 92, 8 outputs 82-85; uint8 means, which cost more
+// arithmetic, 9 planes at 256^3: 16 outputs 35, 8 outputs 47.
+constexpr int depth_batch(bool integer_output) { return integer_output ? 8 : 16; }
+constexpr int depth_blocks(bool integer_output) { return integer_output ? 4 : 2; }
+
+struct DepthArgs {
+  const void* sums;
+  Image out;
+  int64_t in_n, in_c, in_d, in_h, in_w;  // strides; w: of neighbours in a run
+  int64_t out_w;
+  int64_t length, interleaved, columns;  // columns: threads of a plane
+  unsigned column_blocks, chunks, channels;
+  int d, w;              // of the sums
+  int plane_h, plane_w;  // of the volume that was summed
+  int kd, kh, kw, pad_z, pad_y, pad_x, chunk;
+  double outside, scale, area;
+  Border border;
+  Finish finish;
+  bool whole, exact;  // outputs are integers; their sums are whole numbers below 2^53
+};
+
+}  // namespace torch_conv::box

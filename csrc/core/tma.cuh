@@ -1,0 +1,90 @@
+// The device side of bulk tensor copies: barriers in shared memory and the loads of boxes. Compute capability 9.0 on;
+// elsewhere nothing is declared, and kernels leave the calls out.
+#pragma once
+
+#include "core/device.cuh"
+#include "core/tma.h"
+
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+
+namespace torch_conv::tma {
+
+// One thread: prepares `barrier` for phases of `count` arrivals, each of which may expect bytes. Others may wait after
+// a __syncthreads().
+__device__ __forceinline__ void barrier_init(uint64_t* barrier, int count = 1) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(count));
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
+
+__device__ __forceinline__ void barrier_arrive(uint64_t* barrier) {
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier)) : "memory");
+}
+
+// The arrival of a warp: one lane for all, predicated, because a branch would tell the compiler that lanes part.
+// compute-sanitizer's racecheck follows single threads and takes the other lanes' reads and writes for races; built
+// with -DTORCH_CONV_EVERY_LANE_ARRIVES it sees them ordered.
+#ifdef TORCH_CONV_EVERY_LANE_ARRIVES
+constexpr int kWarpArrivals = 32;
+#else
+constexpr int kWarpArrivals = 1;
+#endif
+__device__ __forceinline__ void warp_arrive(uint64_t* barrier) {
+  __syncwarp();
+  asm volatile(
+      "{ .reg .pred p; setp.lt.u32 p, %0, %1; @p mbarrier.arrive.shared::cta.b64 _, [%2]; }" ::"r"(threadIdx.x % 32),
+      "n"(kWarpArrivals), "r"(shared_address(barrier))
+      : "memory");
+}
+
+// The same with bytes to come.
+__device__ __forceinline__ void warp_expect(uint64_t* barrier, int bytes) {
+  const int lane = threadIdx.x % 32;
+  if (lane == 0)
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(barrier)), "r"(bytes)
+                 : "memory");
+  else if (lane < kWarpArrivals) barrier_arrive(barrier);
+}
+
+// A thread's own writes to shared memory before later bulk copies from or into the same place.
+__device__ __forceinline__ void fence_before_copy() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+
+__device__ __forceinline__ void barrier_expect(uint64_t* barrier, int bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(barrier)), "r"(bytes)
+               : "memory");
+}
+
+__device__ __forceinline__ void barrier_wait(uint64_t* barrier, int phase) {
+  asm volatile(
+      "{\n"
+      ".reg .pred done;\n"
+      "wait:\n"
+      "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
+      "@!done bra wait;\n"
+      "}\n" ::"r"(shared_address(barrier)),
+      "r"(phase)
+      : "memory");
+}
+
+// One thread: the box with its first element at (x, y) of plane (c, n) into `shared` (128-byte aligned).
+__device__ __forceinline__ void load_box(void* shared, const TensorMap* map, uint64_t* barrier, int x, int y, int c,
+                                         int n) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6}], "
+      "[%2];" ::"r"(shared_address(shared)),
+      "l"(map), "r"(shared_address(barrier)), "r"(x), "r"(y), "r"(c), "r"(n)
+      : "memory");
+}
+
+// ... of plane z of volume (c, n).
+__device__ __forceinline__ void load_box(void* shared, const TensorMap* map, uint64_t* barrier, int x, int y, int z,
+                                         int c, int n) {
+  asm volatile(
+      "cp.async.bulk.tensor.5d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6, "
+      "%7}], [%2];" ::"r"(shared_address(shared)),
+      "l"(map), "r"(shared_address(barrier)), "r"(x), "r"(y), "r"(z), "r"(c), "r"(n)
+      : "memory");
+}
+
+}  // namespace torch_conv::tma
+
+#endif

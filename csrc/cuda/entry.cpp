@@ -1,0 +1,114 @@
+#include "cuda/entry.h"
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "cuda/sources.h"
+
+namespace torch_conv::cuda {
+
+namespace {
+
+// A file: the description and the symbol, each ended by a 0; the code; the hash of all of it.
+std::string pack(const std::string& description, const Binary& binary) {
+  std::string bytes = description + '\0' + binary.symbol + '\0' + binary.code;
+  return bytes + hex(hash_of(bytes));
+}
+
+std::string environment_or(const char* name, const std::string& otherwise) {
+  const char* value = std::getenv(name);
+  return value && *value ? value : otherwise;
+}
+
+}  // namespace
+
+std::string describe(const Kernel& kernel, int capability, const std::string& compiler) {
+  uint64_t sources = kHashStart;
+  for (const SourceFile* file : sources_of(kernel.file)) sources = hash_of(file->text, hash_of(file->name, sources));
+  return "torch_conv kernel\n" + kernel.name + "\nsm_" + std::to_string(capability) + "\n" + hex(sources) + "\n" +
+         compile_flags() + "\n" + compiler;
+}
+
+std::string entry_path(const std::string& folder, const std::string& description) {
+  return folder + "/" + hex(hash_of(description)) + ".kernel";
+}
+
+std::optional<Binary> read_entry(const std::string& path, const std::string& description) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return std::nullopt;
+  std::ostringstream all;
+  all << file.rdbuf();
+  const std::string bytes = all.str();
+  constexpr size_t kHash = 16;
+  if (bytes.size() < description.size() + 2 + kHash || bytes.compare(0, description.size(), description) != 0 ||
+      bytes[description.size()] != '\0')
+    return std::nullopt;
+  const size_t end = bytes.size() - kHash, symbol = description.size() + 1, code = bytes.find('\0', symbol) + 1;
+  if (code == 0 || code > end || bytes.substr(end) != hex(hash_of(std::string_view(bytes).substr(0, end))))
+    return std::nullopt;
+  return Binary{bytes.substr(symbol, code - 1 - symbol), bytes.substr(code, end - code)};
+}
+
+bool write_entry(const std::string& path, const std::string& description, const Binary& binary) {
+  static std::atomic<int> count = 0;
+  const std::string partial = path + "." + std::to_string(getpid()) + "." + std::to_string(count++);
+  const std::string bytes = pack(description, binary);
+  const int file = open(partial.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+  if (file < 0) return false;
+  size_t done = 0;
+  while (done < bytes.size()) {
+    const ssize_t written = write(file, bytes.data() + done, bytes.size() - done);
+    if (written <= 0) break;
+    done += size_t(written);
+  }
+  const bool whole = close(file) == 0 && done == bytes.size();
+  if (whole && std::rename(partial.c_str(), path.c_str()) == 0) return true;
+  unlink(partial.c_str());
+  return false;
+}
+
+const std::string& ahead_folder() {
+  static const std::string folder = [] {
+    Dl_info info{};
+    if (!dladdr(reinterpret_cast<void*>(&ahead_folder), &info) || !info.dli_fname) return std::string();
+    const std::string file = info.dli_fname;
+    const size_t slash = file.find_last_of('/');
+    return (slash == file.npos ? std::string(".") : file.substr(0, slash)) + "/kernels";
+  }();
+  return folder;
+}
+
+std::string cache_folder(std::string* why) {
+  std::string unused;
+  std::string& reason = why ? *why : unused;
+  const auto none = [&](const std::string& because) {
+    reason = because;
+    return std::string();
+  };
+  const std::string asked = environment_or("TORCH_CONV_CACHE", "");
+  if (asked == "0") return none("TORCH_CONV_CACHE is 0");
+  const std::string home = environment_or("HOME", "");
+  const std::string user = environment_or("XDG_CACHE_HOME", home.empty() ? "" : home + "/.cache");
+  if (asked.empty() && user.empty()) return none("there is no home folder");
+  const std::string folder = asked.empty() ? user + "/torch_conv/kernels" : asked;
+  std::error_code error;
+  std::filesystem::create_directories(std::filesystem::path(folder).parent_path(), error);
+  if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) return none(folder + " cannot be made");
+  struct stat s {};
+  if (stat(folder.c_str(), &s) != 0 || !S_ISDIR(s.st_mode)) return none(folder + " is no folder");
+  // Whoever writes there chooses the code that runs here.
+  if (s.st_uid != geteuid() || (s.st_mode & (S_IWGRP | S_IWOTH)))
+    return none(folder + " belongs to another user or may be written to by others");
+  return folder;
+}
+
+}  // namespace torch_conv::cuda

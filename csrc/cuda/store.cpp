@@ -1,0 +1,151 @@
+#include "cuda/store.h"
+
+#include <algorithm>
+#include <climits>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <sstream>
+#include <stdexcept>
+
+#include "cuda/context.h"
+#include "cuda/driver.h"
+#include "cuda/entry.h"
+
+namespace torch_conv {
+
+void LoadedKernel::allow_shared(int bytes) const {
+  // 48 KiB in all need no asking; a kernel's own barriers count too.
+  constexpr int kFree = 47 * 1024;
+  if (bytes <= kFree) return;
+  bytes = std::max(bytes, 48 * 1024 + 1);
+  const int device = cuda::current_device();
+  std::atomic<int>& allowed = allowed_[device % kDevices];
+  if (device < kDevices && allowed.load(std::memory_order_relaxed) >= bytes) return;
+  cuda::check(cuda::driver().set_kernel_attribute(cuda::kMaxDynamicSharedSize, bytes,
+                                                  static_cast<cuda::KernelFunction>(function_), device),
+              ("asking for shared memory for kernel " + name_).c_str());
+  allowed.store(bytes, std::memory_order_relaxed);
+}
+
+void LoadedKernel::launch(int64_t grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,
+                          unsigned block_z, int shared_bytes, void* stream, void** parameters) const {
+  if (grid_x == 0) return;
+  if (grid_x > INT_MAX)
+    throw std::runtime_error("torch_conv: kernel " + name_ + " would need more than 2^31 - 1 blocks");
+  allow_shared(shared_bytes);
+  const cuda::Result status = cuda::driver().launch(static_cast<cuda::KernelFunction>(function_), unsigned(grid_x),
+                                                    grid_y, grid_z, block_x, block_y, block_z, unsigned(shared_bytes),
+                                                    static_cast<cuda::Stream>(stream), parameters, nullptr);
+  if (status != cuda::kSuccess) cuda::fail(status, ("launching kernel " + name_).c_str());
+}
+
+namespace cuda {
+
+namespace {
+
+// A kernel of one architecture in this process. Threads that ask for the same one wait for the first.
+struct Slot {
+  std::mutex mutex;
+  std::unique_ptr<LoadedKernel> loaded;
+  Origin origin{};
+};
+
+std::mutex slots_mutex;
+std::map<std::pair<int, std::string>, Slot>& slots() {
+  static auto* all = new std::map<std::pair<int, std::string>, Slot>;  // kernels outlive everything
+  return *all;
+}
+
+int capability_of(const Arch& arch) { return 10 * arch.major + arch.minor; }
+
+// Code of the same major capability and a lower minor one runs too.
+std::optional<Binary> find_ahead(const Kernel& kernel, int capability) {
+  for (int lower = capability; lower >= capability / 10 * 10; --lower) {
+    const std::string description = describe(kernel, lower, "");
+    const std::string folder = ahead_folder() + "/sm_" + std::to_string(lower);
+    if (auto found = read_entry(entry_path(folder, description), description)) return found;
+  }
+  return std::nullopt;
+}
+
+KernelFunction load_binary(const Kernel& kernel, const Binary& binary) {
+  Library library = nullptr;
+  KernelFunction function = nullptr;
+  const std::string what = "loading kernel " + kernel.name;
+  check(driver().load_library(&library, binary.code.data(), nullptr, nullptr, 0, nullptr, nullptr, 0), what.c_str());
+  check(driver().get_kernel(&function, library, binary.symbol.c_str()), what.c_str());
+  return function;
+}
+
+void fill(Slot& slot, const Kernel& kernel, int capability) {
+  const auto keep = [&](const Binary& binary, Origin origin) {
+    slot.loaded = std::make_unique<LoadedKernel>(kernel.name, load_binary(kernel, binary));
+    slot.origin = origin;
+  };
+  if (const auto binary = find_ahead(kernel, capability)) return keep(*binary, Origin::ahead);
+  const std::string description = describe(kernel, capability, compiler_version()), folder = cache_folder();
+  const std::string path = folder.empty() ? "" : entry_path(folder, description);
+  if (!path.empty())
+    if (const auto binary = read_entry(path, description)) return keep(*binary, Origin::cache);
+  const Binary binary = compile(kernel, capability);
+  if (!path.empty()) write_entry(path, description, binary);  // a full or read-only disk only costs time
+  keep(binary, Origin::compiled);
+}
+
+Slot& slot_of(const Kernel& kernel, int capability) {
+  const std::lock_guard lock(slots_mutex);
+  return slots()[{capability, kernel.name}];
+}
+
+}  // namespace
+
+const LoadedKernel& load(const Kernel& kernel, const Arch& arch) {
+  Slot& slot = slot_of(kernel, capability_of(arch));
+  const std::lock_guard lock(slot.mutex);
+  if (!slot.loaded) fill(slot, kernel, capability_of(arch));
+  return *slot.loaded;
+}
+
+bool offers(const Kernel& kernel, const Arch& arch) {
+  return !compiler_version().empty() || find_ahead(kernel, capability_of(arch)).has_value();
+}
+
+std::vector<std::string> build_ahead(const std::string& folder, int capability, const std::vector<Kernel>& kernels) {
+  const std::string place = folder + "/sm_" + std::to_string(capability);
+  std::filesystem::create_directories(place);
+  std::vector<std::string> files;
+  for (const Kernel& kernel : kernels) {
+    const std::string description = describe(kernel, capability, ""), path = entry_path(place, description);
+    files.push_back(path);
+    if (read_entry(path, description)) continue;
+    if (!write_entry(path, description, compile(kernel, capability)))
+      throw std::runtime_error("torch_conv: " + path + " cannot be written");
+  }
+  return files;
+}
+
+std::vector<std::string> store_report() {
+  static const char* const kOrigins[] = {"built ahead", "from the cache", "compiled"};
+  std::string why;
+  const std::string cache = cache_folder(&why);
+  std::vector<std::string> lines{
+      "compiler: " + (compiler_version().empty() ? "none (NVRTC was not found)" : "NVRTC " + compiler_version()),
+      "cache: " + (cache.empty() ? "none (" + why + ")" : cache)};
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(ahead_folder(), error)) {
+    const auto files = std::filesystem::directory_iterator(entry.path(), error);
+    lines.push_back("built ahead: " + std::to_string(std::distance(begin(files), end(files))) + " kernels for " +
+                    entry.path().filename().string());
+  }
+  const std::lock_guard lock(slots_mutex);
+  for (const auto& [key, slot] : slots())
+    if (slot.loaded) lines.push_back("loaded: " + key.second + ", " + kOrigins[int(slot.origin)]);
+  return lines;
+}
+
+}  // namespace cuda
+
+}  // namespace torch_conv

@@ -1,0 +1,45 @@
+#include "cuda/tensor_map.h"
+
+#include "cuda/driver.h"
+
+namespace torch_conv::tma {
+
+namespace {
+
+struct Axis {
+  int64_t count, stride;
+};
+
+// cuda.h: CUtensorMapDataType, CUtensorMapL2promotion.
+constexpr int kUint8 = 0, kUint16 = 1, kFloat32 = 7;
+constexpr int kL2Promotion128 = 2;  // none costs 3-4 % (measured on one NVIDIA H200)
+
+template <int N>
+TensorMap encode(const Image& x, const Axis (&outer)[N], int box_w, int box_h, int pack) {
+  const int64_t size = size_of(x.dtype);
+  const auto bytes = [&](const Axis& axis) { return uint64_t(axis.count == 1 ? 16 : axis.stride * size); };
+  uint64_t sizes[2 + N] = {uint64_t(x.w / pack), uint64_t(x.h)}, strides[1 + N] = {bytes({x.h, x.stride_h})};
+  unsigned box[2 + N] = {unsigned(box_w), unsigned(box_h)}, steps[2 + N] = {1, 1};
+  for (int i = 0; i < N; ++i) {
+    sizes[2 + i] = uint64_t(outer[i].count), strides[1 + i] = bytes(outer[i]);
+    box[2 + i] = steps[2 + i] = 1;
+  }
+  const int type = size * pack == 4 ? kFloat32 : size * pack == 2 ? kUint16 : kUint8;
+  TensorMap map;
+  cuda::check(
+      cuda::driver().encode_tiled(&map, type, 2 + N, x.data, sizes, strides, box, steps, 0, 0, kL2Promotion128, 0),
+      "encoding a tensor map");
+  return map;
+}
+
+}  // namespace
+
+TensorMap plane_map(const Image& x, int box_w, int box_h, int pack) {
+  return encode(x, {{x.c, x.stride_c}, {x.n, x.stride_n}}, box_w, box_h, pack);
+}
+
+TensorMap volume_map(const Image& x, int box_w, int box_h, int pack) {
+  return encode(x, {{x.d, x.stride_d}, {x.c, x.stride_c}, {x.n, x.stride_n}}, box_w, box_h, pack);
+}
+
+}  // namespace torch_conv::tma

@@ -1,0 +1,121 @@
+// Plan -> parameters and launch; one function per kernel.
+#include "cuda/launch.h"
+
+#include "cuda/tensor_map.h"
+#include "direct2d/plan.h"
+
+namespace torch_conv::direct2d {
+
+namespace {
+
+// Bytes of all windows of a problem; only host taps (never more than kInlineTapBytes) are copied.
+ParamTaps param_taps(const Direct& p) {
+  const int64_t per_channel = p.kh * p.kw * (p.in.c / p.groups);
+  const int64_t channels = p.taps.stride_c ? p.out.c : 1, samples = p.taps.stride_n ? p.out.n : 1;
+  return ParamTaps::from(p.taps, per_channel * channels * samples * (p.in.dtype == Dtype::f64 ? 8 : 4));
+}
+
+PlaneArgs plane_args(const Direct& p, const Plan& plan, int lead) {
+  return {.in = p.in.data,
+          .out = p.out.data,
+          .in_n = p.in.stride_n,
+          .in_c = p.in.stride_c,
+          .in_h = p.in.stride_h,
+          .out_n = p.out.stride_n,
+          .out_c = p.out.stride_c,
+          .out_h = p.out.stride_h,
+          .h = int(p.in.h),
+          .w = int(p.in.w),
+          .rows_out = int(p.out.h),
+          .columns_out = int(p.out.w),
+          .tiles_x = int(ceil_div(p.out.w + lead, plan.tile_w)),
+          .tiles_y = int(ceil_div(p.out.h, plan.tile_h)),
+          .lead = lead,
+          .channels_out = int(p.out.c),
+          .multiplier = int(p.out.c / p.groups),
+          .shift_y = int(middle_of(int(p.kh)) - p.place.pad_y),
+          .shift_x = int(middle_of(int(p.kw)) - p.place.pad_x),
+          .border = p.place.border,
+          .value = float(p.place.value),
+          .taps_n = p.taps.stride_n,
+          .taps_c = p.taps.stride_c,
+          .bias = static_cast<const float*>(p.bias),
+          .vector_in = aligned_rows(p.in),
+          .beside = Neighbours::of(p.beside, p.in)};
+}
+
+void launch_reg(const Direct& p, const Plan& plan, const Site& site) {
+  launch(plan, site, plane_args(p, plan, 0), param_taps(p));
+}
+
+void launch_tile(const Direct& p, const Plan& plan, const Config& config, const Site& site) {
+  const int bytes = size_of(p.in.dtype), pack = tma::pack_of(bytes), kh = int(p.kh);
+  const TileShape shape = tile_shape(bytes, kh, int(p.kw));
+  TensorMap map{};
+  if (config.bulk) map = tma::plane_map(p.in, shape.shared_width() / pack, shape.height() + kh - 1, pack);
+  launch(plan, site, map, plane_args(p, plan, config.lead), param_taps(p));
+}
+
+void launch_column(const Direct& p, const Plan& plan, const Site& site) {
+  const Direct c = column_problem(p);
+  const ColumnArgs args{.in = c.in.data,
+                        .out = c.out,
+                        .in_n = c.in.stride_n,
+                        .in_c = c.in.stride_c,
+                        .row_bytes = unsigned(c.in.stride_h * size_of(c.in.dtype)),
+                        .h = int(c.in.h),
+                        .kh = int(c.kh),
+                        .pad = int(c.place.pad_y),
+                        .tiles_x = unsigned(ceil_div(c.out.w, plan.tile_w)),
+                        .tiles_y = unsigned(ceil_div(c.out.h, plan.tile_h)),
+                        .channels_out = unsigned(c.out.c),
+                        .multiplier = unsigned(c.out.c / c.groups),
+                        .border = c.place.border,
+                        .value = c.place.value,
+                        .taps_n = c.taps.stride_n,
+                        .taps_c = c.taps.stride_c,
+                        .bias = c.bias};
+  launch(plan, site, args, param_taps(p));
+}
+
+void launch_window(const Direct& p, const Plan& plan, const WindowShape& shape, const Site& site) {
+  const WindowArgs args{.p = p,
+                        .beside = Neighbours::of(p.beside, p.in),
+                        .pitch = int(shape.pitch),
+                        .rows = int(shape.rows),
+                        .tap_pitch = int(shape.tap_pitch),
+                        .tiles_x = int(ceil_div(p.out.w, plan.tile_w)),
+                        .tiles_y = int(ceil_div(p.out.h, plan.tile_h)),
+                        .in_per_group = int(p.in.c / p.groups),
+                        .out_per_group = int(p.out.c / p.groups)};
+  launch(plan, site, args, param_taps(p));
+}
+
+void launch_general(const Direct& p, const Plan& plan, const Site& site) {
+  const int64_t fours = ceil_div(p.out.w, 4);
+  const GeneralArgs args{.p = p,
+                         .beside = Neighbours::of(p.beside, p.in),
+                         .groups_of_four = fours,
+                         .threads = p.out.n * p.out.c * p.out.h * fours,
+                         .channels_inner = p.out.c > 1 && p.out.stride_c < p.out.stride_w,
+                         .out_per_group = p.out.c / p.groups,
+                         .in_per_group = p.in.c / p.groups};
+  launch(plan, site, args, param_taps(p));
+}
+
+}  // namespace
+
+Plan plan_cuda(const Direct& p, const Arch& arch, const char* variant) { return plan(p, arch, variant); }
+
+void run_cuda(const Direct& p, const Plan& plan, const Site& site) {
+  const Config& config = *std::any_cast<Config>(&plan.config);
+  switch (config.variant) {
+    case Variant::reg: return launch_reg(p, plan, site);
+    case Variant::tile: return launch_tile(p, plan, config, site);
+    case Variant::column: return launch_column(p, plan, site);
+    case Variant::window: return launch_window(p, plan, config.window, site);
+    case Variant::general: return launch_general(p, plan, site);
+  }
+}
+
+}  // namespace torch_conv::direct2d

@@ -1,0 +1,18 @@
+// Two sums rounded to 16-bit elements in one word.
+#pragma once
+
+#include "core/dtype.h"
+
+namespace torch_conv::direct3d {
+
+// One instruction rounds both to nearest even and packs them; `low` comes first in memory.
+template <typename T>
+__device__ __forceinline__ unsigned round_pair(float low, float high) {
+  static_assert(std::is_same_v<T, half_t> || std::is_same_v<T, bhalf_t>);
+  unsigned word;
+  if constexpr (std::is_same_v<T, half_t>) asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
+  else asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
+  return word;
+}
+
+}  // namespace torch_conv::direct3d

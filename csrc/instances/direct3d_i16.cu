@@ -1,6 +1,0 @@
-// Written by generate.py; do not edit.
-#include "direct3d/launch.cuh"
-
-namespace torch_conv::direct3d {
-template void launch<int16_t>(const Direct&, const Plan&, cudaStream_t);
-}  // namespace torch_conv::direct3d

@@ -1,6 +1,0 @@
-// Written by generate.py; do not edit.
-#include "fused/launch.cuh"
-
-namespace torch_conv::fused {
-template void launch<uint8_t>(const Fused&, const Plan&, cudaStream_t);
-}  // namespace torch_conv::fused

@@ -1,0 +1,85 @@
+// What one call of an operator is made for: to compute, to be explained or prepared, or to say how far it reaches; on a
+// whole image or on a part of one. Every function of the hall that acts on it is handed it.
+#pragma once
+
+#include "ops/checks.h"
+
+namespace torch_conv {
+
+// Along one axis, output o reads input [o * stride - pad, o * stride - pad + length) and belongs to o * stride +
+// middle.
+struct AxisReach {
+  int64_t pad = 0, length = 1, stride = 1, middle = 0;
+  int64_t out = 1;  // outputs of the whole image
+};
+
+constexpr int kAxes = 3;  // d, h, w: the axes of an image in this order
+
+// What a call says of itself once its arguments are checked, before anything has memory.
+struct Reach {
+  AxisReach axis[kAxes];
+  Border border = Border::constant;
+  Sizes result;  // of the whole image
+  ScalarType dtype = ScalarType::Float;
+  bool contiguous = false;  // the result is, whatever the input's memory format
+  bool whole = false;       // a call makes the outputs of all rows of a tensor, no part of them
+  bool ends = false;        // something stands outside the image that its border does not say
+  bool direct = false;      // rooms that may read the rows of other shards serve the call
+};
+
+class SplitStreams;
+
+// A shard, its result, and the shards before and after it: what kernels may read where it lies.
+struct Shard {
+  const Tensor* own;
+  Tensor result;
+  const Tensor *above = nullptr, *below = nullptr;
+  bool done = false;  // computed, with its seams
+};
+
+// A part of an image along one of its spatial axes.
+struct Part {
+  int axis;
+  int64_t pad, out;  // of the tensor at hand: output 0 starts `pad` before it
+  Tensor result;     // receives `out` outputs
+  // Offered: a room that can reads the shards beside the tensor itself, and may go on with further shards whose windows
+  // lie alike. It says so by `done`; where it does not, nothing has run.
+  std::vector<Shard*> shards{};  // the first is the one at hand
+  SplitStreams* streams = nullptr;
+};
+
+// A part along batch or channels.
+struct Slice {
+  int64_t dim_from_end, begin, size;  // dim_from_end counts from the last axis, which is 1
+};
+
+enum class Purpose : int8_t {
+  run,
+  explain,  // `lines` receives a plan for each kernel call, and nothing runs
+  prepare,  // the same, and the plans' kernels are loaded
+  reach,    // `reach` is filled in, and the call ends before there is a plan
+};
+
+struct Call {
+  const char* op;
+  Purpose purpose = Purpose::run;
+  std::optional<Tensor> out{};   // the caller's, of X_out
+  Part* part = nullptr;          // what is to be computed, if not all
+  const Slice* slice = nullptr;  // the tensor at hand is this part of a whole
+  bool of_shards = false;        // the tensor at hand is one of several, on whichever device
+  std::string* lines = nullptr;  // of the explanation
+  Reach reach{};
+
+  bool runs() const { return purpose == Purpose::run; }
+  bool prepares() const { return purpose == Purpose::prepare; }
+  bool loads() const { return runs() || prepares(); }
+  bool only_reach() const { return purpose == Purpose::reach; }
+  void explain(const std::string& line) { *lines += std::string(op) + ": " + line + "\n"; }
+  // The same for a part.
+  Call of(Part* one) const { return {.op = op, .purpose = purpose, .part = one, .of_shards = true, .lines = lines}; }
+  Call of(const Slice* one) const {
+    return {.op = op, .purpose = purpose, .slice = one, .of_shards = true, .lines = lines};
+  }
+};
+
+}  // namespace torch_conv

@@ -1,0 +1,111 @@
+// What the dispatcher calls: from an operator's one function come X itself and its other forms.
+//
+//   X(Tensor input, ...)                               computes
+//   X_out(Tensor input, ..., Tensor out)               computes into `out`, whose dtype is the output's
+//   X_split(Tensor[] shards, ..., int dim, int[]? wanted) -> Tensor[]    computes shards of the result (ops/split.h)
+//   _X_explain, _X_split_explain                       the same arguments; the plans as text
+//   _X_prepare, _X_split_prepare                       the same, with the plans' kernels loaded
+//   _X_reach                                           the same arguments; how far outputs reach, as numbers
+#pragma once
+
+#include <tuple>
+
+#include "ops/split.h"
+
+namespace torch_conv {
+
+// A name as a template argument, with an ending that tells an operator's forms apart, before its overload.
+template <size_t N>
+struct Name {
+  char text[N];
+  constexpr Name(const char (&s)[N]) { std::copy(s, s + N, text); }
+};
+
+// axes: the last dimensions of the input that are spatial. window_axes: those of an argument that is a window; before
+// them it has none, B, or B and C, which are cut as the image is along batch or channels (0: the function cuts its
+// arguments itself, call.slice says how).
+template <Name name, int axes, int window_axes, auto function>
+struct Operator;
+
+template <Name name, int axes, int window_axes, typename... Args,
+          Tensor (*function)(Call&, const Tensor&, const Args&...)>
+struct Operator<name, axes, window_axes, function> {
+  // Up to the overload: "conv1d" of "conv1d.padding".
+  static std::string form(const char* ending) {
+    std::string text = name.text;
+    return text.insert(std::min(text.find('.'), text.size()), ending);
+  }
+  static const char* op() {
+    static const std::string text = std::string(name.text).substr(0, std::string(name.text).find('.'));
+    return text.c_str();
+  }
+
+  static Tensor run(Tensor input, Args... args) {
+    Call call{op()};
+    return function(call, input, args...);
+  }
+
+  template <Purpose purpose>
+  static std::string plans(Tensor input, Args... args) {
+    std::string lines;
+    Call call{.op = op(), .purpose = purpose, .lines = &lines};
+    function(call, input, args...);
+    return lines;
+  }
+
+  // For each axis d, h, w the pad, length, stride, middle and number of outputs; then the border.
+  static Sizes reach(Tensor input, Args... args) {
+    Call call{.op = op(), .purpose = Purpose::reach};
+    function(call, input, args...);
+    Sizes numbers;
+    for (const AxisReach& r : call.reach.axis)
+      numbers.insert(numbers.end(), {r.pad, r.length, r.stride, r.middle, r.out});
+    numbers.push_back(int64_t(call.reach.border));
+    return numbers;
+  }
+
+  static std::vector<Tensor> split_as(Purpose purpose, std::string* lines, const std::vector<Tensor>& shards,
+                                      const Args&... args, int64_t dim, const std::optional<Sizes>& wanted) {
+    const Call whole{.op = op(), .purpose = purpose, .of_shards = true, .lines = lines};
+    return run_split(whole, axes, shards, dim, wanted, [&](Call& call, const Tensor& input) {
+      return function(call, input, argument_of(call, input, axes, window_axes, args)...);
+    });
+  }
+  static std::vector<Tensor> split(std::vector<Tensor> shards, Args... args, int64_t dim, std::optional<Sizes> wanted) {
+    return split_as(Purpose::run, nullptr, shards, args..., dim, wanted);
+  }
+  template <Purpose purpose>
+  static std::string split_plans(std::vector<Tensor> shards, Args... args, int64_t dim, std::optional<Sizes> wanted) {
+    std::string lines;
+    split_as(purpose, &lines, shards, args..., dim, wanted);
+    return lines;
+  }
+
+  // X_out takes the arguments of X but for the last two, output_dtype and algorithm: of these the second, then `out`.
+  template <typename Before>
+  struct Out;
+  template <size_t... I>
+  struct Out<std::index_sequence<I...>> {
+    using All = std::tuple<Args...>;
+    static void run(Tensor input, std::tuple_element_t<I, All>... args, std::string algorithm, Tensor out) {
+      Call call{.op = op(), .out = out};
+      function(call, input, args..., std::optional<ScalarType>(), algorithm);
+    }
+  };
+
+  static void implement(torch::stable::detail::StableLibrary& m) {
+    m.impl(name.text, TORCH_BOX(&run));
+    m.impl(form("_split").c_str(), TORCH_BOX(&split));
+    m.impl(("_" + form("_explain")).c_str(), TORCH_BOX(&plans<Purpose::explain>));
+    m.impl(("_" + form("_split_explain")).c_str(), TORCH_BOX(&split_plans<Purpose::explain>));
+    m.impl(("_" + form("_prepare")).c_str(), TORCH_BOX(&plans<Purpose::prepare>));
+    m.impl(("_" + form("_split_prepare")).c_str(), TORCH_BOX(&split_plans<Purpose::prepare>));
+    m.impl(("_" + form("_reach")).c_str(), TORCH_BOX(&reach));
+  }
+  static void implement_with_out(torch::stable::detail::StableLibrary& m) {
+    implement(m);
+    m.impl(form("_out").c_str(), TORCH_BOX((&Out<std::make_index_sequence<sizeof...(Args) - 2>>::run)));
+  }
+};
+
+}  // namespace torch_conv

@@ -1,0 +1,45 @@
+// The kernel store as operators, for torch_conv/_kernels.py and setup.py.
+#include "cuda/store.h"
+
+#include "cuda/compiler.h"
+#include "torch_api.h"
+
+namespace torch_conv {
+
+namespace {
+
+// Kernels as lines "file name".
+std::vector<Kernel> kernels_of(const std::vector<std::string>& lines, std::vector<std::string>& files) {
+  std::vector<Kernel> kernels;
+  for (const std::string& line : lines) files.push_back(line.substr(0, line.find(' ')));
+  for (size_t i = 0; i < lines.size(); ++i)
+    kernels.push_back({files[i].c_str(), lines[i].substr(lines[i].find(' ') + 1)});
+  return kernels;
+}
+
+std::vector<std::string> build(std::string folder, int64_t capability, std::vector<std::string> lines) {
+  std::vector<std::string> files;
+  const auto kernels = kernels_of(lines, files);
+  return cuda::build_ahead(folder, int(capability), kernels);
+}
+
+// What ptxas says of one kernel: registers, spills, shared memory.
+std::string ptxas(int64_t capability, std::string line) {
+  std::vector<std::string> files;
+  const auto kernels = kernels_of({line}, files);
+  std::string report;
+  cuda::compile(kernels[0], int(capability), &report);
+  return report;
+}
+
+std::vector<std::string> report() { return cuda::store_report(); }
+
+}  // namespace
+
+STABLE_TORCH_LIBRARY_IMPL(torch_conv, CompositeExplicitAutograd, m) {
+  m.impl("_build_kernels", TORCH_BOX(&build));
+  m.impl("_ptxas", TORCH_BOX(&ptxas));
+  m.impl("_store_report", TORCH_BOX(&report));
+}
+
+}  // namespace torch_conv

@@ -1,0 +1,163 @@
+// What the host and the kernels of this room agree on: the shapes of tiles, and the kernels' parameters.
+#pragma once
+
+#include "core/neighbours.h"
+#include "core/problem.h"
+#include "core/tile.h"
+#include "core/tma.h"
+
+namespace torch_conv::separable2d {
+
+// The two windows of a launch: in device memory, or copied into the kernel's parameters. A kernel takes it inside a
+// `const __grid_constant__` parameter, so that a generic pointer may reach `bytes`.
+struct PassTaps {
+  struct Window {
+    const void* device;  // null: the taps stand in `bytes`, from `start` on
+    int start;
+    int64_t stride_n, stride_c;
+  };
+  Window x, y;
+  alignas(16) unsigned char bytes[2 * kInlineTapBytes];
+
+#ifdef __CUDACC__
+  template <typename A>
+  __device__ const A* of(const Window& window, int64_t n, int64_t c) const {
+    const void* first = window.device ? window.device : bytes + window.start;
+    return static_cast<const A*>(first) + n * window.stride_n + c * window.stride_c;
+  }
+#endif
+};
+
+// ---- TILE: a k x k window (k odd), both passes from one box of input ---------------------------------------------
+
+constexpr int kTileMost = 15;  // the largest k
+constexpr int kTileWarps = 4;
+
+// A warp owns 32 * columns x rows outputs; the warps of a block are stacked in y.
+struct TileShape {
+  int columns;     // per lane: one vector store
+  int rows;        // per warp
+  int shift;       // elements between the box's aligned start and the first tap of output 0, for pad == k / 2
+  int pitch;       // elements of a box row
+  int box_h;       // rows of the box
+  int min_blocks;  // per multiprocessor: the register cap
+
+  constexpr int w() const { return 32 * columns; }
+  constexpr int h() const { return kTileWarps * rows; }
+  constexpr int bytes(int element_bytes) const { return pitch * box_h * element_bytes; }
+};
+
+constexpr TileShape tile_shape(int element_bytes, int k) {
+  TileShape s{};
+  // Eight columns of 16- and 8-bit elements while k accumulator rows of them fit the registers.
+  s.columns = element_bytes == 4 || k > 7 ? 4 : 8;
+  // Each warp repeats the row pass of k - 1 halo rows; more rows repeat less but grow the unrolled code.
+  s.rows = k <= 7 ? 8 : k <= 11 ? 12 : 16;
+  // A box that starts 16-byte aligned costs 4-5 % of copy speed against 32-byte (measured on one NVIDIA H200).
+  const int align = 32 / element_bytes;
+  s.shift = (align - k / 2 % align) % align;
+  s.pitch = int(round_up(s.shift + s.w() + k - 1, 16 / element_bytes));
+  s.box_h = s.h() + k - 1;
+  // accumulators, input window, row results, addresses. With 32-byte boxes float32 reaches 92, 88 and 75 % of copy for
+  // k = 3, 7 and 15 at 4096^2, 95, 92 and 80 % on 16x3x1080x1920 (reflect, one NVIDIA H200).
+  const int registers = k * s.columns + (s.columns + k - 1) + s.columns + 20;
+  const int blocks = 65536 / (32 * kTileWarps * registers);
+  s.min_blocks = blocks < 7 ? blocks : 7;
+  return s;
+}
+
+struct TileParams {
+  const void* in;
+  void* out;
+  int64_t in_stride_n, in_stride_c, in_stride_h;
+  int64_t out_stride_n, out_stride_c, out_stride_h;
+  int in_h, in_w, out_h, out_w;
+  int pad_y, pad_x;
+  int lead;  // the grid of tiles starts this many columns left of the output
+  unsigned channels, tiles_x, tiles_y;
+  float value;
+  Border border;
+  bool bulk;           // the box comes by a bulk copy
+  bool zero_fill;      // ... whose zeros outside the image are what the border asks for
+  bool aligned_loads;  // 16-byte loads from inside the image are aligned
+  PassTaps taps;
+  Neighbours beside;
+};
+
+// ---- STRIP: any size on planar images, stride 1, dilation 1 -------------------------------------------------------
+//
+// float32 31x31 at 4096^2 on one NVIDIA H200: 89 us, reflect 93; SHARED 264.
+
+constexpr int kStripThreads = 128;              // columns of a strip
+constexpr int kStripRows = 16;                  // rows of a step, and outputs of a thread in the column pass
+constexpr int kStripReuse = 16;                 // neighbouring outputs of a thread in the row pass
+constexpr int kStripPitch = kStripThreads + 4;  // of the ring, an odd multiple of 16 bytes
+constexpr int kStripBlocks = 6;                 // per multiprocessor: caps the registers at 80
+
+struct StripShape {
+  int steps;    // of kStripRows output rows
+  int slots;    // of kStripRows row results in the ring
+  int skew;     // elements between the staged rows' aligned start and the first tap of output 0
+  int columns;  // staged
+  int pitch;    // of staged rows, an odd multiple of 16 bytes
+  int bytes;    // of shared memory
+};
+
+struct StripParams {
+  const void* in;
+  void* out;
+  int64_t in_stride_n, in_stride_c, in_stride_h;
+  int64_t out_stride_n, out_stride_c, out_stride_h;
+  int in_h, in_w, out_h, out_w;
+  int pad_y, pad_x, kh, kw;
+  unsigned channels, tiles_x, tiles_y;
+  float value;
+  Border border;
+  bool aligned_loads;  // rows of the image start on 16 bytes
+  StripShape shape;
+  PassTaps taps;
+  Neighbours beside;
+};
+
+// ---- SHARED and TWO_PASS: any size, stride, dilation, layout and border -------------------------------------------
+
+constexpr int kRowBlock = 32;  // input rows of one row pass: one per lane
+constexpr int kWarps = 8;      // warps of a block
+constexpr int kBlocks = 3;     // per multiprocessor: caps the registers at 80; asked nothing, ptxas spills at 64
+constexpr int kReuse = 8;     // neighbouring outputs of one thread, in the row pass along x, in the column pass along y
+constexpr int kSegments = 2;  // row-pass segments of kReuse outputs per warp
+constexpr int kColumns = kWarps * kSegments * kReuse;  // tile width: pixels x channels
+constexpr int kStaged = 2 * kColumns;                  // staged input row: pixels x channels
+
+constexpr int kColumnRows = 16;  // TWO_PASS: output rows of one thread of the column pass ...
+constexpr int kTwoPassRows = 32 * kWarps / kColumns * kColumnRows;  // ... and of a block of it
+
+struct GeneralTile {
+  int channels;  // interleaved channels of a tile row (channels_last), else 1
+  int pixels;    // output pixels of a tile row; pixels * channels <= kColumns
+  int taps;      // row taps that one staging of the input serves
+  int span;      // staged input pixels
+  int pitch;     // staged elements of a row; odd, so that lanes on 32 rows hit 32 banks
+  int rows;      // output rows of a tile
+  int ext_rows;  // input rows of a tile
+
+  constexpr int columns() const { return pixels * channels; }
+  constexpr int columns_pitch() const { return columns() | 1; }
+  constexpr int stage_elements() const { return kRowBlock * pitch; }
+};
+
+struct GeneralParams {
+  Image in, out;
+  Placement place;
+  int kh, kw;
+  GeneralTile tile;
+  bool reuse_x, reuse_y;  // stride == dilation
+  unsigned tiles_x, tiles_y, channel_blocks;
+  PassTaps taps;
+};
+
+static_assert(sizeof(TileParams) + sizeof(TensorMap) <= 4096 && sizeof(StripParams) <= 4096 &&
+                  sizeof(GeneralParams) + sizeof(void*) <= 4096,
+              "kernel parameters beyond 4 KiB");
+
+}  // namespace torch_conv::separable2d

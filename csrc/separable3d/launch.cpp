@@ -1,0 +1,57 @@
+// Plan -> parameters and launch.
+#include "cuda/launch.h"
+
+#include "cuda/tensor_map.h"
+#include "separable3d/plan.h"
+
+namespace torch_conv::separable3d {
+
+namespace {
+
+void launch_march(const Separable& p, const Plan& plan, const Config& config, const Site& site) {
+  MarchParams params{.in = p.in.data,
+                     .out = p.out.data,
+                     .in_stride_n = p.in.stride_n,
+                     .in_stride_c = p.in.stride_c,
+                     .in_stride_d = p.in.stride_d,
+                     .in_stride_h = p.in.stride_h,
+                     .out_stride_n = p.out.stride_n,
+                     .out_stride_c = p.out.stride_c,
+                     .out_stride_d = p.out.stride_d,
+                     .out_stride_h = p.out.stride_h,
+                     .in_d = int(p.in.d),
+                     .in_h = int(p.in.h),
+                     .in_w = int(p.in.w),
+                     .out_d = int(p.out.d),
+                     .out_h = int(p.out.h),
+                     .out_w = int(p.out.w),
+                     .pad_z = int(p.place.pad_z),
+                     .pad_y = int(p.place.pad_y),
+                     .pad_x = int(p.place.pad_x),
+                     .lead = config.lead,
+                     .chunk = plan.tile_d,
+                     .tiles_x = unsigned(ceil_div(p.out.w + config.lead, plan.tile_w)),
+                     .tiles_y = unsigned(ceil_div(p.out.h, plan.tile_h)),
+                     .chunks = unsigned(ceil_div(p.out.d, plan.tile_d)),
+                     .channels = unsigned(p.out.c),
+                     .value = float(p.place.value),
+                     .border = p.place.border,
+                     .patch = patches_border(p.place.border, p.place.value),
+                     .windows = {},
+                     .taps = {}};
+  take_taps({&p.taps_x, &p.taps_y, &p.taps_z}, p.out.n, p.out.c, p.kw, params.windows, params.taps);
+  const int pack = tma::pack_of(size_of(p.in.dtype));
+  const TensorMap map = tma::volume_map(p.in, config.shape.pitch() / pack, config.shape.box_h(), pack);
+  launch(plan, site, params, map);
+}
+
+}  // namespace
+
+Plan plan_cuda(const Separable& p, const Arch& arch, const char* variant) { return plan(p, arch, variant); }
+
+void run_cuda(const Separable& p, const Plan& plan, const Site& site) {
+  if (plan.blocks == 0) return;  // there is no tensor map of nothing
+  launch_march(p, plan, *std::any_cast<Config>(&plan.config), site);
+}
+
+}  // namespace torch_conv::separable3d

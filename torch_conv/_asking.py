@@ -1,0 +1,38 @@
+"""Calls that are only asked about: instead of an operator X its form _X_explain, _X_prepare or _X_reach runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch._ops import OpOverload
+from torch.utils._python_dispatch import TorchDispatchMode
+
+
+class Asking(TorchDispatchMode):
+    """While it is entered, `answer` receives what the form of every called operator of torch_conv says.
+
+    The call itself returns an uninitialised result (a call of `X_out` nothing). Other operators of torch run.
+    """
+
+    def __init__(self, form: str, answer: Callable[[Any], None]) -> None:
+        super().__init__()
+        self._form, self._answer = form, answer
+
+    def __torch_dispatch__(
+        self, func: OpOverload, types: Sequence[type], args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        library, name = func._schema.name.split("::")
+        asked = getattr(torch.ops.torch_conv, f"_{name.removesuffix('_out')}{self._form}", None)
+        if library != "torch_conv" or asked is None:
+            return func(*args, **(kwargs or {}))
+        form = getattr(asked, func._overloadname)
+        given = dict(zip((a.name for a in func._schema.arguments), args, strict=False)) | (kwargs or {})
+        out = given.pop("out", None)
+        if out is not None and "output_dtype" in {a.name for a in form._schema.arguments}:
+            given["output_dtype"] = out.dtype
+        self._answer(form(**given))
+        from torch_conv.fake import result_of  # it needs the functions, and they need this file
+
+        return None if out is not None else result_of(name, func._overloadname, args, kwargs or {})
