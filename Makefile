@@ -11,6 +11,7 @@ BUILD_STAMP := build/$(subst /,_,$(abspath $(VENV))).stamp
 REQUIREMENTS := $(filter-out requirements/examples.txt,$(wildcard requirements/*.txt))
 EXAMPLES_STAMP := $(VENV)/.stamp-examples
 NATIVE := $(shell find csrc -name '*.h' -o -name '*.cuh' -o -name '*.cpp')
+KERNEL_INPUTS := csrc/ahead.py csrc/ahead.txt $(wildcard csrc/nvrtc/*)
 
 .PHONY: help demo edges volume multi_gpu test build lint format wheel bench clean
 .DEFAULT_GOAL := help
@@ -72,7 +73,7 @@ $(EXAMPLES_STAMP): $(ENV_STAMP) requirements/examples.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements/examples.txt
 	@touch $@
 
-$(BUILD_STAMP): $(ENV_STAMP) setup.py $(NATIVE) csrc/ahead.py csrc/ahead.txt
+$(BUILD_STAMP): $(ENV_STAMP) setup.py $(NATIVE) $(KERNEL_INPUTS)
 	@command -v $${CXX:-g++} >/dev/null || \
 	  { echo "there is no C++ compiler: on Debian and Ubuntu, apt install g++"; exit 1; }
 	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python setup.py build_ext --inplace

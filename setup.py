@@ -2,6 +2,7 @@
 
 import glob
 import os
+import re
 import sys
 import sysconfig
 from pathlib import Path
@@ -39,9 +40,12 @@ def capabilities() -> list[int]:
     """TORCH_CUDA_ARCH_LIST ("8.0 9.0" is [80, 90]); else those of the GPUs present; else 9.0. None without CUDA."""
     if torch.version.cuda is None:
         return []
-    asked = os.environ.get("TORCH_CUDA_ARCH_LIST", "").replace(";", " ").replace("+PTX", "").split()
-    if asked:
-        return sorted({round(float(number) * 10) for number in asked})
+    asked = os.environ.get("TORCH_CUDA_ARCH_LIST", "").replace(";", " ").replace(",", " ").split()
+    numbers = [re.fullmatch(r"(\d+)\.(\d)[a-z]?(\+PTX)?", word) for word in asked]
+    if not all(numbers):
+        raise SystemExit(f"torch_conv: TORCH_CUDA_ARCH_LIST must hold numbers like 9.0, got {' '.join(asked)}")
+    if numbers:
+        return sorted({10 * int(number[1]) + int(number[2]) for number in numbers if number})
     present = {torch.cuda.get_device_capability(i) for i in range(torch.cuda.device_count())}
     return sorted(10 * major + minor for major, minor in present) or [90]
 
@@ -51,7 +55,7 @@ class Build(BuildExtension):
         ahead.write_sources(Path(ROOT) / SOURCES)
         super().run()
         module = Path(self.get_ext_fullpath("torch_conv._C"))
-        jobs = int(os.environ.get("MAX_JOBS", "2"))
+        jobs = max(1, int(os.environ.get("MAX_JOBS", "2")))
         if capabilities():
             ahead.build(module.resolve(), module.resolve().parent / "kernels", capabilities(), jobs)
         else:
@@ -71,6 +75,7 @@ setup(
             include_dirs=[CSRC],
             extra_compile_args={"cxx": STABLE + CXX},
             libraries=["dl"],
+            extra_link_args=["-Wl,--strip-all"],
             py_limited_api=True,
         )
     ],

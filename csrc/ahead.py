@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -70,12 +71,17 @@ def _compile(module: str, folder: str, capability: int, lines: list[str]) -> lis
     import torch
 
     torch.ops.load_library(module)
+    if torch.ops.torch_conv._store_report()[0] == "compiler: none (NVRTC was not found)":
+        print("torch_conv: NVRTC was not found, no kernels are built ahead", file=sys.stderr)
+        return []
     return torch.ops.torch_conv._build_kernels(folder, capability, lines)
 
 
 def build(module: Path, folder: Path, capabilities: list[int], jobs: int) -> None:
     """Compiles the list for each capability (90 is 9.0), `jobs` processes side by side, and removes what is not of it."""
     lines = kernels()
+    for other in set(folder.glob("sm_*")) - {folder / f"sm_{capability}" for capability in capabilities}:
+        shutil.rmtree(other)
     for capability in capabilities:
         command = [sys.executable, __file__, "--part", str(module), str(folder), str(capability)]
         parts = [subprocess.Popen([*command, str(i), str(jobs)], stdout=subprocess.PIPE, text=True) for i in range(jobs)]

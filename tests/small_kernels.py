@@ -75,8 +75,8 @@ def one_round(device: str, dtype: torch.dtype) -> None:
             torch.rand(4, 1, 3, 3, device=device).to(dtype),
             torch.rand(3, 2, 3, 5, device=device).to(dtype),
         )
-        OPS.conv2d(planar, depthwise, groups=2, padding=4)
-        OPS.conv2d(planar, bank, torch.rand(3, device=device).to(dtype), padding=2)
+        OPS.conv2d(planar, depthwise, groups=2, padding=4, algorithm="direct")
+        OPS.conv2d(planar, bank, torch.rand(3, device=device).to(dtype), padding=2, algorithm="direct")
     if dtype == torch.float32:
         for rung in LADDER:
             OPS.ladder2d(planar, torch.rand(3, 3), rung, [16, 16])

@@ -35,7 +35,7 @@ def conv_cases(draw):
 def test_any_call_agrees_with_conv1d(device, case):
     signal, weight, bias, options = case
     tensors = [None if t is None else t.to(device) for t in (signal, weight, bias)]
-    got = torch_conv.conv1d(*tensors, **options)
+    got = torch_conv.conv1d(*tensors, algorithm="direct", **options)
     doubles = [None if t is None else t.double() for t in (signal, weight, bias)]
     assert_within(
         got,
@@ -53,7 +53,7 @@ def test_textbook_example(device):
     """x = [8, 2, 5, 4, 1, 7, 3], f = [1, 3, 5, 3, 1], zero ghost cells."""
     x = torch.tensor([8.0, 2, 5, 4, 1, 7, 3], device=device).reshape(1, 1, 7)
     f = torch.tensor([1.0, 3, 5, 3, 1], device=device).reshape(1, 1, 5)
-    y = torch_conv.conv1d(x, f, padding=2)[0, 0]
+    y = torch_conv.conv1d(x, f, padding=2, algorithm="direct")[0, 0]
     assert y.shape == (7,)
     assert y[1:4].tolist() == [53, 52, 47]
     assert torch.equal(y.cpu(), F.conv1d(x.cpu(), f.cpu(), padding=2)[0, 0])
@@ -62,7 +62,8 @@ def test_textbook_example(device):
 @pytest.mark.parametrize("padding_mode", ["zeros", "reflect", "replicate", "circular"])
 def test_padding_modes(device, padding_mode):
     signal, weight = make_image((2, 3, 20), torch.float64), make_window((3, 1, 5), torch.float64)
-    got = torch_conv.conv1d(signal.to(device), weight.to(device), padding=3, groups=3, padding_mode=padding_mode).cpu()
+    options = {"padding": 3, "groups": 3, "padding_mode": padding_mode, "algorithm": "direct"}
+    got = torch_conv.conv1d(signal.to(device), weight.to(device), **options).cpu()
     mode = "constant" if padding_mode == "zeros" else padding_mode
     expected = F.conv1d(F.pad(signal, (3, 3), mode=mode), weight, groups=3)
     torch.testing.assert_close(got, expected, rtol=1e-13, atol=1e-13)

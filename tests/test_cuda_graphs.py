@@ -22,7 +22,9 @@ CALLS = {
     "separable 31": lambda x, k: torch_conv.filter2d_separable(x, make_window((31,)), make_window((31,))),
     "separable 901": lambda x, k: torch_conv.filter2d_separable(x, make_window((901,)), make_window((901,))),
     "box 31": lambda x, k: torch_conv.box_blur(x, 31),
-    "conv2d": lambda x, k: torch_conv.conv2d(x, k.expand(3, 1, 3, 3).contiguous(), groups=3, padding=1),
+    "conv2d": lambda x, k: torch_conv.conv2d(
+        x, k.expand(3, 1, 3, 3).contiguous(), groups=3, padding=1, algorithm="direct"
+    ),
     "gaussian": lambda x, k: torch_conv.gaussian_blur2d(x, 9, 2.0),
     "sigma on the GPU": lambda x, k: torch_conv.gaussian_blur2d(x, 9, torch.full((2, 2), 1.5, device=x.device)),
     "unsharp": lambda x, k: torch_conv.unsharp_mask(x, 5, 1.0),

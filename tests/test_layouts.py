@@ -13,7 +13,9 @@ OPERATORS = {
     "filter2d": lambda x, k: torch_conv.filter2d(x, k, "reflect"),
     "filter2d_separable": lambda x, k: torch_conv.filter2d_separable(x, k[0].contiguous(), k[1].contiguous()),
     "box_blur": lambda x, k: torch_conv.box_blur(x, (3, 9)),
-    "conv2d": lambda x, k: torch_conv.conv2d(x, k.expand(x.shape[-3], 1, *k.shape).to(x.dtype), groups=x.shape[-3]),
+    "conv2d": lambda x, k: torch_conv.conv2d(
+        x, k.expand(x.shape[-3], 1, *k.shape).to(x.dtype), groups=x.shape[-3], algorithm="direct"
+    ),
     "gaussian_blur2d": lambda x, k: torch_conv.gaussian_blur2d(x, 5, 1.5),
     "filter1d": lambda x, k: torch_conv.filter1d(x, k[0].contiguous(), dim=-2),
     "sobel": lambda x, k: torch_conv.sobel(x),

@@ -270,7 +270,7 @@ def test_random_splits_of_convolutions(devices, case):
 
     def call(x):
         w, b = (t if t is None else t.to(x.device) for t in (weight, bias))
-        return conv(x, w, b, stride, padding, dilation, groups)
+        return conv(x, w, b, stride, padding, dilation, groups, algorithm="direct")
 
     check_random(call, lay_out(image, layout), devices, dim, places)
 
@@ -285,7 +285,8 @@ def test_convolutions(devices, padding, padding_mode):
         def call(x, conv=conv, weight=weight, bias=bias):
             stride = 1 if padding == "same" else 2
             weight, bias = weight.to(x.device), bias.to(x.device)
-            return conv(x, weight, bias, stride, padding, groups=3, padding_mode=padding_mode)
+            options = {"groups": 3, "padding_mode": padding_mode, "algorithm": "direct"}
+            return conv(x, weight, bias, stride, padding, **options)
 
         for dim in range(len(shape)):
             check(call, make_image(shape), devices, dim)
@@ -297,9 +298,11 @@ def test_convolutions_along_channels(devices):
     image = make_image((2, 4, 9, 10))
     for multiplier in (1, 3):
         weight = make_window((4 * multiplier, 1, 3, 3))
-        got = check(
-            lambda x, w=weight: torch_conv.conv2d(x, w.to(x.device), padding=1, groups=4), image, devices, 1, [1, 0, 3]
-        )
+
+        def call(x, w=weight):
+            return torch_conv.conv2d(x, w.to(x.device), padding=1, groups=4, algorithm="direct")
+
+        got = check(call, image, devices, 1, [1, 0, 3])
         assert got.spec.sizes == (multiplier, 0, 3 * multiplier)
     with pytest.raises(ValueError, match="^conv2d: "):
         torch_conv.conv2d(split(image, devices(2), 1), make_window((2, 4, 3, 3)).to(devices(1)[0]))
@@ -326,8 +329,8 @@ def test_autocast(devices):
     kind = torch.device(to[0]).type
     image, weight = make_image((1, 3, 12, 13)), make_window((3, 1, 3, 3)).to(to[0])
     with torch.autocast(kind, torch.bfloat16):
-        got = torch_conv.conv2d(split(image, to), weight, padding=1, groups=3)
-        assert_same(got, torch_conv.conv2d(image.to(to[0]), weight, padding=1, groups=3))
+        got = torch_conv.conv2d(split(image, to), weight, padding=1, groups=3, algorithm="direct")
+        assert_same(got, torch_conv.conv2d(image.to(to[0]), weight, padding=1, groups=3, algorithm="direct"))
     assert got.dtype == torch.bfloat16
 
 

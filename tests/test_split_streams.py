@@ -14,7 +14,7 @@ import torch_conv
 from torch_conv import SplitTensor, _split_transfer, split
 
 pytestmark = pytest.mark.cuda
-SLEEP = 40_000_000  # cycles: more than 20 ms
+SLEEP = 120_000_000  # cycles: more than 60 ms, so that a busy host is done before
 
 
 @pytest.fixture(scope="module", params=["cuda", pytest.param("gpus", marks=pytest.mark.multi_gpu)])
@@ -36,7 +36,8 @@ def filtered(image):
 
 
 def slow_uploads(to, cycles=SLEEP):
-    """What is split next arrives late."""
+    """What is split next arrives late. The kernel of `filtered` is loaded before: that takes longer than the upload."""
+    torch_conv.prepare(filtered, torch.empty(2, 300, 200, device="cuda"))
     for device in set(map(torch.device, to)):
         with torch.cuda.stream(_split_transfer._lanes_of(device).up):
             torch.cuda._sleep(cycles)

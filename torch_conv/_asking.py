@@ -13,7 +13,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 class Asking(TorchDispatchMode):
     """While it is entered, `answer` receives what the form of every called operator of torch_conv says.
 
-    The call itself returns an uninitialised result (a call of `X_out` nothing). Other operators of torch run.
+    The call itself returns an uninitialised result, where results are looked at. Other operators of torch run.
     """
 
     def __init__(self, form: str, answer: Callable[[Any], None]) -> None:
@@ -29,10 +29,11 @@ class Asking(TorchDispatchMode):
             return func(*args, **(kwargs or {}))
         form = getattr(asked, func._overloadname)
         given = dict(zip((a.name for a in func._schema.arguments), args, strict=False)) | (kwargs or {})
-        out = given.pop("out", None)
-        if out is not None and "output_dtype" in {a.name for a in form._schema.arguments}:
-            given["output_dtype"] = out.dtype
         self._answer(form(**given))
+        if "out" in given:
+            return None
+        if self._form == "_reach":
+            return given["input"]  # nobody looks at it
         from torch_conv.fake import result_of  # it needs the functions, and they need this file
 
-        return None if out is not None else result_of(name, func._overloadname, args, kwargs or {})
+        return result_of(name, func._overloadname, args, kwargs or {})

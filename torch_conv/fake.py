@@ -8,6 +8,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.utils._pytree import tree_map_only
 
 from torch_conv import fake_pipelines
 from torch_conv._fakes import filtered, in_order_of, refuse_meta
@@ -53,8 +54,20 @@ _FAKES: dict[str, Callable[..., Any]] = {}
 
 
 def result_of(name: str, overload: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    """An uninitialised result of a call of an operator, on the device of its image."""
-    return _FAKES[name if overload in ("", "default") else f"{name}.{overload}"](*args, **kwargs)
+    """An uninitialised result of a call of an operator, on the device of its image or of its shards."""
+    image: Any = args[0] if args else kwargs.get("input", kwargs.get("shards"))
+    of_meta = tree_map_only(
+        Tensor, lambda t: torch.empty_strided(t.shape, t.stride(), dtype=t.dtype, device="meta"), (args, kwargs)
+    )
+    made = _FAKES[name if overload in ("", "default") else f"{name}.{overload}"](*of_meta[0], **of_meta[1])
+
+    def on(like: Tensor, device: torch.device) -> Tensor:
+        return torch.empty_strided(like.shape, like.stride(), dtype=like.dtype, device=device)
+
+    if isinstance(image, Tensor):
+        return on(made, image.device)
+    shards = image if kwargs.get("wanted") is None else [image[i] for i in kwargs["wanted"]]
+    return [on(result, shard.device) for result, shard in zip(made, shards, strict=True)]
 
 
 # Arguments that neither shape nor dtype of the result depends on are taken and left, in `_`.

@@ -7,6 +7,7 @@
 #include <stdexcept>
 #include <vector>
 
+#include "cuda/driver.h"
 #include "cuda/sources.h"
 
 namespace torch_conv::cuda {
@@ -38,15 +39,30 @@ std::string folder_of_torch() {
   return file.substr(0, file.find_last_of('/'));
 }
 
+// The driver runs what a compiler of its own major version or an older one makes; without a driver, all are right.
+bool suits_driver(int major) {
+  int version = 0;
+  const Driver* driver = find_driver();
+  return !driver || driver->version(&version) != kSuccess || major <= version / 1000;
+}
+
 void* open_library() {
-  // What the process has already, then what lies beside torch, then what the loader finds.
-  for (const char* name : {"libnvrtc.so.13", "libnvrtc.so.12"})
-    if (void* library = dlopen(name, RTLD_LAZY | RTLD_NOLOAD)) return library;
+  struct Candidate {
+    int major;
+    const char *name, *beside_torch;
+  };
+  static constexpr Candidate candidates[] = {
+      {13, "libnvrtc.so.13", "/../../nvidia/cu13/lib/libnvrtc.so.13"},
+      {12, "libnvrtc.so.12", "/../../nvidia/cuda_nvrtc/lib/libnvrtc.so.12"},
+  };
   const std::string torch = folder_of_torch();
-  for (const char* name : {"/../../nvidia/cu13/lib/libnvrtc.so.13", "/../../nvidia/cuda_nvrtc/lib/libnvrtc.so.12"})
-    if (void* library = torch.empty() ? nullptr : dlopen((torch + name).c_str(), RTLD_LAZY)) return library;
-  for (const char* name : {"libnvrtc.so.13", "libnvrtc.so.12"})
-    if (void* library = dlopen(name, RTLD_LAZY)) return library;
+  // What the process has already, then what lies beside torch, then what the loader finds.
+  for (const int step : {0, 1, 2})
+    for (const Candidate& c : candidates) {
+      if (!suits_driver(c.major) || (step == 1 && torch.empty())) continue;
+      const std::string name = step == 1 ? torch + c.beside_torch : c.name;
+      if (void* library = dlopen(name.c_str(), step == 0 ? RTLD_LAZY | RTLD_NOLOAD : RTLD_LAZY)) return library;
+    }
   return nullptr;
 }
 

@@ -19,6 +19,7 @@ std::optional<Driver> load() {
     function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(library, name));
     if (!function && needed) whole = false;
   };
+  find(d.version, "cuDriverGetVersion");
   find(d.error_string, "cuGetErrorString");
   find(d.device_attribute, "cuDeviceGetAttribute");
   find(d.retain_primary, "cuDevicePrimaryCtxRetain");

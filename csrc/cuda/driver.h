@@ -68,6 +68,7 @@ struct CopyPeer3d {  // CUDA_MEMCPY3D_PEER
 };
 
 struct Driver {
+  Result (*version)(int*);  // 13010: 13.1
   Result (*error_string)(Result, const char**);
   Result (*device_attribute)(int*, DeviceAttribute, Device);
   Result (*retain_primary)(Context*, Device);

@@ -5,12 +5,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <atomic>
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <sstream>
 
 #include "cuda/sources.h"
 
@@ -23,6 +20,9 @@ std::string pack(const std::string& description, const Binary& binary) {
   std::string bytes = description + '\0' + binary.symbol + '\0' + binary.code;
   return bytes + hex(hash_of(bytes));
 }
+
+// Whoever writes there chooses the code that runs here.
+bool is_private(const struct stat& s) { return s.st_uid == geteuid() && (s.st_mode & (S_IWGRP | S_IWOTH)) == 0; }
 
 std::string environment_or(const char* name, const std::string& otherwise) {
   const char* value = std::getenv(name);
@@ -42,12 +42,22 @@ std::string entry_path(const std::string& folder, const std::string& description
   return folder + "/" + hex(hash_of(description)) + ".kernel";
 }
 
-std::optional<Binary> read_entry(const std::string& path, const std::string& description) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return std::nullopt;
-  std::ostringstream all;
-  all << file.rdbuf();
-  const std::string bytes = all.str();
+std::optional<Binary> read_entry(const std::string& path, const std::string& description, bool own) {
+  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+  if (file < 0) return std::nullopt;
+  struct stat s {};
+  std::string bytes;
+  if (fstat(file, &s) == 0 && S_ISREG(s.st_mode) && (!own || is_private(s))) {
+    bytes.resize(size_t(s.st_size));
+    size_t done = 0;
+    while (done < bytes.size()) {
+      const ssize_t count = read(file, bytes.data() + done, bytes.size() - done);
+      if (count <= 0) break;
+      done += size_t(count);
+    }
+    bytes.resize(done);
+  }
+  close(file);
   constexpr size_t kHash = 16;
   if (bytes.size() < description.size() + 2 + kHash || bytes.compare(0, description.size(), description) != 0 ||
       bytes[description.size()] != '\0')
@@ -59,11 +69,11 @@ std::optional<Binary> read_entry(const std::string& path, const std::string& des
 }
 
 bool write_entry(const std::string& path, const std::string& description, const Binary& binary) {
-  static std::atomic<int> count = 0;
-  const std::string partial = path + "." + std::to_string(getpid()) + "." + std::to_string(count++);
+  std::string partial = path + ".XXXXXX";
   const std::string bytes = pack(description, binary);
-  const int file = open(partial.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+  const int file = mkostemp(partial.data(), O_CLOEXEC);
   if (file < 0) return false;
+  fchmod(file, 0644);
   size_t done = 0;
   while (done < bytes.size()) {
     const ssize_t written = write(file, bytes.data() + done, bytes.size() - done);
@@ -100,14 +110,12 @@ std::string cache_folder(std::string* why) {
   const std::string user = environment_or("XDG_CACHE_HOME", home.empty() ? "" : home + "/.cache");
   if (asked.empty() && user.empty()) return none("there is no home folder");
   const std::string folder = asked.empty() ? user + "/torch_conv/kernels" : asked;
-  std::error_code error;
-  std::filesystem::create_directories(std::filesystem::path(folder).parent_path(), error);
+  for (size_t slash = folder.find('/', 1); slash != folder.npos; slash = folder.find('/', slash + 1))
+    mkdir(folder.substr(0, slash).c_str(), 0700);
   if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) return none(folder + " cannot be made");
   struct stat s {};
-  if (stat(folder.c_str(), &s) != 0 || !S_ISDIR(s.st_mode)) return none(folder + " is no folder");
-  // Whoever writes there chooses the code that runs here.
-  if (s.st_uid != geteuid() || (s.st_mode & (S_IWGRP | S_IWOTH)))
-    return none(folder + " belongs to another user or may be written to by others");
+  if (lstat(folder.c_str(), &s) != 0 || !S_ISDIR(s.st_mode)) return none(folder + " is no folder");
+  if (!is_private(s)) return none(folder + " belongs to another user or may be written to by others");
   return folder;
 }
 

@@ -16,7 +16,8 @@ std::string describe(const Kernel& kernel, int capability, const std::string& co
 std::string entry_path(const std::string& folder, const std::string& description);
 
 // The code, or nothing where the file is missing, truncated, damaged or of another description.
-std::optional<Binary> read_entry(const std::string& path, const std::string& description);
+// `own`: or another user's, or one that others may write to.
+std::optional<Binary> read_entry(const std::string& path, const std::string& description, bool own = false);
 
 // Written beside and renamed, so that no reader sees a part; false where the disk does not take it.
 bool write_entry(const std::string& path, const std::string& description, const Binary& binary);

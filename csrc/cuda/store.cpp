@@ -23,11 +23,13 @@ void LoadedKernel::allow_shared(int bytes) const {
   bytes = std::max(bytes, 48 * 1024 + 1);
   const int device = cuda::current_device();
   std::atomic<int>& allowed = allowed_[device % kDevices];
-  if (device < kDevices && allowed.load(std::memory_order_relaxed) >= bytes) return;
+  if (device < kDevices && allowed.load(std::memory_order_acquire) >= bytes) return;
+  const std::lock_guard lock(allowing_);  // the limit only grows, whoever asks
+  if (device < kDevices && allowed.load(std::memory_order_acquire) >= bytes) return;
   cuda::check(cuda::driver().set_kernel_attribute(cuda::kMaxDynamicSharedSize, bytes,
                                                   static_cast<cuda::KernelFunction>(function_), device),
               ("asking for shared memory for kernel " + name_).c_str());
-  allowed.store(bytes, std::memory_order_relaxed);
+  allowed.store(bytes, std::memory_order_release);
 }
 
 void LoadedKernel::launch(int64_t grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,
@@ -85,11 +87,21 @@ void fill(Slot& slot, const Kernel& kernel, int capability) {
     slot.loaded = std::make_unique<LoadedKernel>(kernel.name, load_binary(kernel, binary));
     slot.origin = origin;
   };
-  if (const auto binary = find_ahead(kernel, capability)) return keep(*binary, Origin::ahead);
+  // What another compiler made may be too new for this driver: then there is the next source.
+  const auto try_to_keep = [&](const std::optional<Binary>& binary, Origin origin) {
+    if (!binary) return false;
+    try {
+      keep(*binary, origin);
+      return true;
+    } catch (const std::runtime_error&) {
+      if (compiler_version().empty()) throw;
+      return false;
+    }
+  };
+  if (try_to_keep(find_ahead(kernel, capability), Origin::ahead)) return;
   const std::string description = describe(kernel, capability, compiler_version()), folder = cache_folder();
   const std::string path = folder.empty() ? "" : entry_path(folder, description);
-  if (!path.empty())
-    if (const auto binary = read_entry(path, description)) return keep(*binary, Origin::cache);
+  if (!path.empty() && try_to_keep(read_entry(path, description, true), Origin::cache)) return;
   const Binary binary = compile(kernel, capability);
   if (!path.empty()) write_entry(path, description, binary);  // a full or read-only disk only costs time
   keep(binary, Origin::compiled);
@@ -141,8 +153,9 @@ std::vector<std::string> store_report() {
                     entry.path().filename().string());
   }
   const std::lock_guard lock(slots_mutex);
-  for (const auto& [key, slot] : slots())
-    if (slot.loaded) lines.push_back("loaded: " + key.second + ", " + kOrigins[int(slot.origin)]);
+  for (auto& [key, slot] : slots())  // those that are being loaded are left out
+    if (const std::unique_lock free(slot.mutex, std::try_to_lock); free && slot.loaded)
+      lines.push_back("loaded: " + key.second + ", " + kOrigins[int(slot.origin)]);
   return lines;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,7 @@ class LoadedKernel {
   static constexpr int kDevices = 64;
   std::string name_;
   void* function_;
+  mutable std::mutex allowing_;
   mutable std::atomic<int> allowed_[kDevices] = {};
 };
 

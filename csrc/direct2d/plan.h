@@ -153,9 +153,9 @@ inline void configure_tile_plain(const Direct& p, const Arch&, Plan& plan) { con
 
 inline const char* reg_refusal(const Direct& p, const Arch&) {
   const int bytes = size_of(p.in.dtype);
-  const bool compiled = p.kh == p.kw && ((bytes == 4 && (p.kh == 3 || p.kh == 5)) || (bytes == 2 && p.kh == 3));
-  if (!compiled) return "no 3x3, and no 5x5 of float32";
   if (const char* no = planar_refusal(p)) return no;
+  if (bytes == 1) return "uint8";
+  if (p.kh != p.kw || !(p.kh == 3 || (p.kh == 5 && bytes == 4))) return "no 3x3, and no 5x5 of float32";
   if (p.place.pad_x != p.kw / 2) return "a window off the middle";
   return aligned_rows(p.in) && aligned_rows(p.out) ? nullptr : "rows not 16-byte aligned";
 }

@@ -6,7 +6,7 @@
 
 namespace torch_conv::direct2d {
 
-// Windows up to kTileMost: all rows and taps are unrolled; `tap` stands in registers.
+// Windows up to kUnrolledMost: all rows and taps are unrolled; `tap` stands in registers.
 template <typename T, int KH, int KW, bool kAligned>
 __device__ __forceinline__ void sum_unrolled(const PlaneArgs& a, const T* from, T* row_out, int y, int x,
                                              const acc_t<T> (&tap)[KH * KW], acc_t<T> bias, bool mask) {

@@ -3,6 +3,7 @@
 
 #include "ops/filters.h"
 #include "ops/operator.h"
+#include "ops/passes.h"
 #include "ops/rooms.h"
 #include "ops/volumes.h"
 
@@ -103,9 +104,10 @@ Tensor box(Call& call, int axes, const Tensor& input, const Sizes& kernel_size, 
     std::vector<float> taps;
     const bool may = o.algorithm != "box" && floats_in_small_windows(problem, place.cuda());
     if (axes == 3) {
-      if (may && size.d == size.h &&
-          run_in_one_launch(call, place, input, as_separable(problem, taps, place.cuda(), true)))
-        return;
+      if (may && size.d == size.h) {
+        const Separable passes = as_separable(problem, taps, place.cuda(), true);
+        if (serves_in_one_launch(place, passes)) return run_passes(call, place, input, in, axes, passes);
+      }
       check(o.algorithm != "separable", op,
             "algorithm 'separable' serves small odd cubic windows of planar floating-point volumes on CUDA");
       return planes_then_depth(call, place, input, in, problem, is_valid_padding(op, o.padding));

@@ -25,6 +25,7 @@ struct Reach {
   bool whole = false;       // a call makes the outputs of all rows of a tensor, no part of them
   bool ends = false;        // something stands outside the image that its border does not say
   bool direct = false;      // rooms that may read the rows of other shards serve the call
+  std::string by_torch;     // why torch serves a convolution, or empty
 };
 
 class SplitStreams;
@@ -67,7 +68,9 @@ struct Call {
   Part* part = nullptr;          // what is to be computed, if not all
   const Slice* slice = nullptr;  // the tensor at hand is this part of a whole
   bool of_shards = false;        // the tensor at hand is one of several, on whichever device
+  const Reach* whole = nullptr;  // what the call said of the whole image, where this is for a part
   std::string* lines = nullptr;  // of the explanation
+  std::string refused{};         // rooms that could not, for the next of these lines
   Reach reach{};
 
   bool runs() const { return purpose == Purpose::run; }
@@ -76,9 +79,11 @@ struct Call {
   bool only_reach() const { return purpose == Purpose::reach; }
   void explain(const std::string& line) { *lines += std::string(op) + ": " + line + "\n"; }
   // The same for a part.
-  Call of(Part* one) const { return {.op = op, .purpose = purpose, .part = one, .of_shards = true, .lines = lines}; }
+  Call of(Part* one) const {
+    return {.op = op, .purpose = purpose, .part = one, .of_shards = true, .whole = whole, .lines = lines};
+  }
   Call of(const Slice* one) const {
-    return {.op = op, .purpose = purpose, .slice = one, .of_shards = true, .lines = lines};
+    return {.op = op, .purpose = purpose, .slice = one, .of_shards = true, .whole = whole, .lines = lines};
   }
 };
 

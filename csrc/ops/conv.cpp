@@ -1,5 +1,6 @@
 // conv1d, conv2d and conv3d: what this project's kernels serve, and what is handed to torch.
 #include "ops/filters.h"
+#include "ops/handover.h"
 #include "ops/operator.h"
 #include "ops/rooms.h"
 #include "ops/windows.h"
@@ -18,15 +19,17 @@ struct ConvOptions {
   std::string algorithm;
 };
 
+bool floating(const Tensor& input) {
+  const auto dtype = dtype_or_none(input.scalar_type());
+  return dtype && !is_integer(*dtype);
+}
+
 // Depthwise (with multiplier), single-channel and few-channel banks read each input a few times from cache and are
 // bound by memory; denser convolutions are matrix products, which torch's libraries do well.
-// torch_conv/functional states the same rule.
+// torch_conv/functional states the same rule. Where torch is ahead of these as well, ops/handover.h says so.
 bool served_here(const Tensor& input, const Tensor& weight, int64_t groups) {
-  const auto dtype = dtype_or_none(input.scalar_type());
-  const bool floating =
-      dtype && (*dtype == Dtype::f32 || *dtype == Dtype::f16 || *dtype == Dtype::bf16 || *dtype == Dtype::f64);
   const int64_t per_group_in = weight.size(1), per_group_out = weight.size(0) / groups;
-  return floating && per_group_in >= 1 && per_group_out >= 1 &&
+  return floating(input) && per_group_in >= 1 && per_group_out >= 1 &&
          (per_group_in == 1 || (per_group_in <= 4 && per_group_out <= 8));
 }
 
@@ -70,11 +73,56 @@ Tensor padded(const Tensor& input, const std::vector<Pads>& pads, const ConvOpti
   return torch::stable::pad(input, flat, o.padding_mode == "zeros" ? "constant" : o.padding_mode);
 }
 
-// The dense case, in torch's own operators.
-Tensor dense(Call& call, const Tensor& input, const Tensor& weight, const std::optional<Tensor>& bias,
-             const ConvOptions& o) {
+// Why the table hands a convolution that our kernels serve to torch; null where ours are ahead.
+const char* torch_is_ahead(const Tensor& input, const Tensor& weight, const ConvOptions& o, int axes) {
+  if (axes == 3) return nullptr;  // ours are 6 to 40 times as fast as F.conv3d
+  const int64_t dims = input.dim();
+  const auto largest = [](const Sizes& values) { return *std::max_element(values.begin(), values.end()); };
+  return handed_over({.cuda = input.is_cuda(),
+                      .axes = axes,
+                      .dtype = *dtype_or_none(input.scalar_type()),
+                      .channels_last = input.stride(dims - axes - 1) == 1 && input.stride(dims - 1) != 1,
+                      .zeros = o.padding_mode == "zeros",
+                      .channels = weight.size(1) * o.groups,
+                      .groups = o.groups,
+                      .outputs = weight.size(0),
+                      .n = dims == axes + 2 ? input.size(0) : 1,
+                      .h = axes == 1 ? 1 : input.size(dims - 2),
+                      .w = input.size(dims - 1),
+                      .kh = axes == 1 ? 1 : weight.size(2),
+                      .kw = weight.size(weight.dim() - 1),
+                      .stride = largest(o.stride),
+                      .dilation = largest(o.dilation)});
+}
+
+// The first axis along which a call pads more than torch's own padding can, or none.
+std::optional<int> too_much_padding(const Tensor& input, const std::vector<Pads>& pads, Border border) {
+  for (size_t axis = 0; axis < pads.size(); ++axis) {
+    const int64_t n = input.size(input.dim() - int64_t(pads.size() - axis));
+    const int64_t most = std::max(pads[axis].before, pads[axis].after);
+    if ((border == Border::reflect && most > n - 1) || (border == Border::circular && most > n)) return int(axis);
+  }
+  return std::nullopt;
+}
+
+// Why torch serves a call; "" if our kernels do. torch_conv/functional/conv.py says the same.
+std::string why_torch(const Tensor& input, const Tensor& weight, const ConvOptions& o, int axes, bool here,
+                      bool padding_fits) {
+  if (o.algorithm == "torch") return "algorithm 'torch'";
+  if (!here)
+    return floating(input) ? "a matrix product of " + std::to_string(weight.size(1)) + " input and " +
+                                 std::to_string(weight.size(0) / o.groups) + " output channels a group"
+                           : "no kernel takes " + dtype_text(input.scalar_type());
+  if (o.algorithm == "direct" || !padding_fits) return "";
+  const char* why = torch_is_ahead(input, weight, o, axes);
+  return why ? why : "";
+}
+
+// What torch serves, by its own operators.
+Tensor by_torch(Call& call, const Tensor& input, const Tensor& weight, const std::optional<Tensor>& bias,
+                const ConvOptions& o) {
   const int axes = int(weight.dim()) - 2;
-  if (!call.runs()) return call.explain("handed to torch"), input;
+  if (!call.runs()) return input;
   if (o.padding_mode == "zeros") {
     if (!o.word) return call_torch(input, weight, bias, o, o.padding);
     const std::string name = "aten::conv" + std::to_string(axes) + "d";
@@ -84,11 +132,11 @@ Tensor dense(Call& call, const Tensor& input, const Tensor& weight, const std::o
 }
 
 // The same for a part of the outputs along one axis.
-Tensor dense_part(Call& call, const Tensor& input, const Tensor& weight, const std::optional<Tensor>& bias,
-                  const ConvOptions& o) {
+Tensor part_by_torch(Call& call, const Tensor& input, const Tensor& weight, const std::optional<Tensor>& bias,
+                     const ConvOptions& o) {
   const Part& part = *call.part;
   const int axes = int(weight.dim()) - 2, axis = part.axis - (kAxes - axes);
-  if (!call.runs()) return call.explain("handed to torch"), part.result;
+  if (!call.runs()) return part.result;
   std::vector<Pads> pads = all_pads(call.op, o, weight);
   const int64_t dim = input.dim() - axes + axis;
   const int64_t read = (part.out - 1) * o.stride[axis] + o.dilation[axis] * (weight.size(2 + axis) - 1) + 1;
@@ -179,7 +227,11 @@ Tensor conv(Call& call, int axes, const Tensor& input, Tensor weight, std::optio
   const bool here = served_here(input, weight, o.groups);
   check(here || o.algorithm != "direct", op,
         "algorithm 'direct' serves depthwise and few-channel floating-point convolutions only");
-  const bool torchs = !here || o.algorithm == "torch";
+  const std::vector<Pads> all = all_pads(op, o, weight);
+  const std::optional<int> too_much = too_much_padding(input, all, border);
+  // What serves the whole serves its parts.
+  const std::string why = call.whole ? call.whole->by_torch : why_torch(input, weight, o, axes, here, !too_much);
+  const bool torchs = !why.empty();
   Geometry g{.place = {.pad_y = 0, .pad_x = 0, .border = border}, .out = {.h = 1, .w = 1}};
   Placement& p = g.place;
   Extent reach{.h = 1, .w = 1}, padded{.h = 1, .w = 1};
@@ -201,14 +253,11 @@ Tensor conv(Call& call, int axes, const Tensor& input, Tensor weight, std::optio
   if (reach.d > padded.d || reach.h > padded.h || reach.w > padded.w)
     refuse(op, "a window of ", extent_text(reach, spatial), " does not fit into the padded ",
            axes == 3 ? "volume of " : "image of ", extent_text(padded, spatial));
-  if (torchs && !call.part)  // torch's own padding takes no more
-    for (int axis = 0; axis < axes; ++axis) {
-      const Pads pads = pads_of(op, o, axis, weight.size(2 + axis));
-      const int64_t n = input.size(input.dim() - axes + axis), most = std::max(pads.before, pads.after);
-      const int64_t limit = border == Border::reflect ? n - 1 : border == Border::circular ? n : most;
-      check(most <= limit, op, "padding must be at most ", limit, " along an axis of ", n, " with padding_mode='",
-            o.padding_mode, "', got ", most);
-    }
+  if (torchs && too_much && !call.part) {
+    const int64_t n = input.size(input.dim() - axes + *too_much);
+    refuse(op, "padding must be at most ", border == Border::reflect ? n - 1 : n, " along an axis of ", n,
+           " with padding_mode='", o.padding_mode, "', got ", std::max(all[*too_much].before, all[*too_much].after));
+  }
   call.reach.border = border;
   settle(call, g);
 
@@ -216,9 +265,16 @@ Tensor conv(Call& call, int axes, const Tensor& input, Tensor weight, std::optio
   Sizes sizes = resized(images, g.out, spatial);
   sizes[sizes.size() - spatial - 1] = weight.size(0);
   call.reach.direct = axes == 2 && !torchs;
+  call.reach.by_torch = why;
   call.reach.result = axes == 1 ? without_height(sizes) : sizes, call.reach.dtype = input.scalar_type();
   if (call.only_reach()) return input;
-  if (torchs) return call.part ? dense_part(call, input, weight, bias, o) : dense(call, input, weight, bias, o);
+  if (torchs) {
+    if (call.lines) call.explain("handed to torch: " + why);
+    if (call.part) return part_by_torch(call, input, weight, bias, o);
+    const Tensor computed = by_torch(call, input, weight, bias, o);
+    // What 'auto' returns has one memory format, whoever computes it: the fakes know no more.
+    return here && call.runs() && o.algorithm == "auto" ? in_format_of(input, computed, axes) : computed;
+  }
   const ImageView in = view_input(call, images, spatial);
   const Window window = prepare_weight(call, axes == 1 ? with_height(weight) : weight, in.image);
 

@@ -141,6 +141,18 @@ Tensor empty_result(const Tensor& input, const Sizes& sizes, int axes, ScalarTyp
   return empty_strided(input, sizes, dense_strides(input, sizes, axes).first, dtype);
 }
 
+Tensor in_format_of(const Tensor& input, const Tensor& result, int axes) {
+  if (result.numel() == 0) return result;
+  const Sizes sizes = sizes_of(result), strides = strides_of(result);
+  const Sizes wanted = dense_strides(input, sizes, axes).first;
+  bool same = true;
+  for (size_t d = 0; d < sizes.size(); ++d) same = same && (strides[d] == wanted[d] || sizes[d] == 1);
+  if (same) return result;
+  Tensor copy = empty_strided(result, sizes, wanted, result.scalar_type());
+  torch::stable::copy_(copy, result);
+  return copy;
+}
+
 Tensor empty_results(int64_t count, const Tensor& input, Sizes sizes, int axes, ScalarType dtype) {
   auto [strides, step] = dense_strides(input, sizes, axes);
   sizes.insert(sizes.begin(), count);

@@ -21,6 +21,8 @@ ImageView view_input(const Call& call, const Tensor& input, int axes);
 Sizes resized(const Tensor& input, const Extent& extent, int axes);
 // A fresh result of `sizes` (the input's dimensions, the last `axes` of them spatial) in the memory format of `input`.
 Tensor empty_result(const Tensor& input, const Sizes& sizes, int axes, ScalarType dtype);
+// `result` in the memory format of `input`: itself, or a copy.
+Tensor in_format_of(const Tensor& input, const Tensor& result, int axes);
 
 // `count` such results, one behind the other along a first dimension.
 Tensor empty_results(int64_t count, const Tensor& input, Sizes sizes, int axes, ScalarType dtype);

@@ -3,7 +3,7 @@
 //   X(Tensor input, ...)                               computes
 //   X_out(Tensor input, ..., Tensor out)               computes into `out`, whose dtype is the output's
 //   X_split(Tensor[] shards, ..., int dim, int[]? wanted) -> Tensor[]    computes shards of the result (ops/split.h)
-//   _X_explain, _X_split_explain                       the same arguments; the plans as text
+//   _X_explain, _X_split_explain                       the same arguments, and an `out`; the plans as text
 //   _X_prepare, _X_split_prepare                       the same, with the plans' kernels loaded
 //   _X_reach                                           the same arguments; how far outputs reach, as numbers
 #pragma once
@@ -46,9 +46,9 @@ struct Operator<name, axes, window_axes, function> {
   }
 
   template <Purpose purpose>
-  static std::string plans(Tensor input, Args... args) {
+  static std::string plans(Tensor input, Args... args, std::optional<Tensor> out) {
     std::string lines;
-    Call call{.op = op(), .purpose = purpose, .lines = &lines};
+    Call call{.op = op(), .purpose = purpose, .out = out, .lines = &lines};
     function(call, input, args...);
     return lines;
   }

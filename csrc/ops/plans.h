@@ -54,8 +54,9 @@ class PlanKey {
       const Stage& s = p.stages[i];
       add(s.windows, s.kd, s.kh, s.kw, int64_t(s.point)), add_number(s.number);
       for (int w = 0; w < s.windows; ++w) {
-        add_values(s.taps_x[w], s.kw * size), add_values(s.taps_y[w], s.kh * size);
-        add_values(s.taps_z[w], s.kd * size);
+        add_taps(s.taps_x[w]), add_taps(s.taps_y[w]), add_taps(s.taps_z[w]);
+        if (s.kh == 3 && s.kw == 3)  // the sizes of which plans know windows by heart
+          add_values(s.taps_x[w], 3 * size), add_values(s.taps_y[w], 3 * size), add_values(s.taps_z[w], s.kd * size);
         // Which windows are the same one.
         add(s.taps_x[w].data == s.taps_x[0].data, s.taps_y[w].data == s.taps_y[0].data);
       }
@@ -83,7 +84,6 @@ class PlanKey {
   }
   void add_taps(const Taps& t) { add(t.on_host, t.stride_n, t.stride_c, t.stride_ci); }
   void add_values(const Taps& t, int64_t bytes) {
-    add_taps(t);
     if (t.on_host && t.data && t.stride_n == 0 && t.stride_c == 0)
       bytes_.append(static_cast<const char*>(t.data), bytes);
   }
@@ -102,7 +102,7 @@ struct Planned {
   std::vector<const LoadedKernel*> kernels;
 };
 
-// A few hundred plans; when it is full it starts anew.
+// A few hundred plans; when it is full some other one goes.
 class PlanCache {
  public:
   std::shared_ptr<const Planned> find(const PlanKey& key) {
@@ -112,7 +112,7 @@ class PlanCache {
   }
   void keep(const PlanKey& key, std::shared_ptr<const Planned> planned) {
     const std::lock_guard lock(mutex_);
-    if (plans_.size() >= kMost) plans_.clear();
+    if (plans_.size() >= kMost) plans_.erase(plans_.begin());
     plans_[key.bytes()] = std::move(planned);
   }
 

@@ -17,10 +17,18 @@ namespace {
 bool only_explain(Call& call, const Place& place, const Plan& plan) {
   if (call.runs()) return false;
   std::ostringstream line;
-  line << plan;
+  line << plan << call.refused;
+  call.refused.clear();
   if (place.cuda()) line << "; floor " << plan.bytes / place.arch().bytes_per_second * 1e6 << " us";
   call.explain(line.str());
   return true;
+}
+
+// Of a plan that could not be: the next plan that is explained says why.
+void pass_on(Call& call, const Plan& plan) {
+  if (call.runs()) return;
+  for (const Refusal& r : plan.refused)
+    call.refused += std::string("; not ") + plan.algorithm + "/" + r.variant + ": " + r.why;
 }
 
 }  // namespace
@@ -95,9 +103,11 @@ template <typename Problem>
 std::shared_ptr<const Planned> plan_of(const Call& call, const Place& place, const Problem& p,
                                        const Doors<Problem>& doors, const char* pinned) {
   if (!place.cuda()) return std::make_shared<Planned>(Planned{doors.plan_cpu(p, pinned), {}});
+  // The call may bring a large window to the device. No bytes: this loads what brings it.
+  if (call.prepares()) cuda::upload(nullptr, nullptr, 0, place.arch(), place.stream());
   static PlanCache cache;
   PlanKey key(&doors, place.arch());
-  const bool keeps = call.loads() && *pinned == 0;
+  const bool keeps = call.runs() && *pinned == 0;
   if (keeps) {
     key.of(p);
     if (auto known = cache.find(key)) return known;
@@ -105,8 +115,6 @@ std::shared_ptr<const Planned> plan_of(const Call& call, const Place& place, con
   auto planned = std::make_shared<Planned>(Planned{doors.plan_cuda(p, place.arch(), pinned), {}});
   if (!planned->plan.variant) return planned;
   if (call.loads()) planned->kernels = load_all(planned->plan.kernels, place.arch());
-  // The call may bring a large window to the device. No bytes: this loads what brings it.
-  if (call.prepares()) cuda::upload(nullptr, nullptr, 0, place.arch(), place.stream());
   if (keeps) cache.keep(key, planned);
   return planned;
 }
@@ -222,7 +230,15 @@ bool run_in_one_launch(Call& call, const Place& place, const Tensor& like, const
   if (!place.cuda() || std::strcmp(environment("TORCH_CONV_VARIANT"), kPasses) == 0) return false;
   const auto planned = plan_of(call, place, p, kSeparable3d, pinned_variant());
   if (planned->plan.variant) run_plan(call, place, like, p, kSeparable3d, *planned);
+  else pass_on(call, planned->plan);
   return planned->plan.variant != nullptr;
+}
+
+bool serves_in_one_launch(const Place& place, const Separable& p) {
+  if (!place.cuda() || std::strcmp(environment("TORCH_CONV_VARIANT"), kPasses) == 0) return false;
+  Arch any = place.arch();
+  any.offers = nullptr;  // what is compiled decides no algorithm
+  return kSeparable3d.plan_cuda(p, any, pinned_variant()).variant != nullptr;
 }
 
 void run(Call& call, const Place& place, const Tensor& like, const Box& p) {
@@ -256,6 +272,7 @@ bool run_in_one_launch(Call& call, const Place& place, const Tensor& like, const
   const auto planned = plan_of(call, place, p, doors, pinned);
   const Plan& plan = planned->plan;
   if (plan.variant) run_plan(call, place, like, p, doors, *planned);
+  else pass_on(call, plan);
   check(plan.variant || !p.wanted || *pinned == 0, call.op, "variant '", pinned, "' cannot serve this call");
   check(plan.variant || !p.wanted, call.op, "algorithm 'fused' cannot serve this call: ", plan.why);
   return plan.variant != nullptr;

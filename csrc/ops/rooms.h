@@ -39,6 +39,8 @@ void run(Call& call, const Place& place, const Ladder3d& problem, ladder::Varian
 
 // A separable problem on volumes, if the room for them takes it: in one launch. False: it does not, and nothing ran.
 bool run_in_one_launch(Call& call, const Place& place, const Tensor& like, const Separable& problem);
+// Would it, whatever is compiled?
+bool serves_in_one_launch(const Place& place, const Separable& problem);
 // The same for a chain; where it is `wanted` (algorithm 'fused'), a room that does not take it makes a refusal. On the
 // CPU there is no room for volumes.
 bool run_in_one_launch(Call& call, const Place& place, const Tensor& like, const Fused& problem);

@@ -26,7 +26,7 @@ void define(torch::stable::detail::StableLibrary& m, const std::string& schema) 
                                      ", int dim=-2, int[]? wanted=None) -> Tensor[]");
   m.def(form("_split", split).c_str());
   for (const std::string ending : {"_explain", "_prepare"}) {
-    m.def(("_" + form(ending, replaced(schema, "-> Tensor", "-> str"))).c_str());
+    m.def(("_" + form(ending, replaced(schema, ") -> Tensor", ", Tensor? out=None) -> str"))).c_str());
     m.def(("_" + form("_split" + ending, replaced(split, "-> Tensor[]", "-> str"))).c_str());
   }
   m.def(("_" + form("_reach", replaced(schema, "-> Tensor", "-> int[]"))).c_str());
@@ -159,11 +159,16 @@ STABLE_TORCH_LIBRARY(torch_conv, m) {
       "str border_type='replicate', *, str derivative='diff', str padding='same', float value=0.0, "
       "str algorithm='auto', Tensor(a!) out) -> ()");
   m.def("ladder2d(Tensor input, Tensor kernel, str variant='naive', int[2] block=16) -> Tensor");
-  m.def("_ladder2d_explain(Tensor input, Tensor kernel, str variant='naive', int[2] block=16) -> str");
-  m.def("_ladder2d_prepare(Tensor input, Tensor kernel, str variant='naive', int[2] block=16) -> str");
+  m.def(
+      "_ladder2d_explain(Tensor input, Tensor kernel, str variant='naive', int[2] block=16, Tensor? out=None) -> str");
+  m.def(
+      "_ladder2d_prepare(Tensor input, Tensor kernel, str variant='naive', int[2] block=16, Tensor? out=None) -> str");
   m.def("ladder3d(Tensor input, Tensor kernel, str variant='naive', int[3] block=8) -> Tensor");
-  m.def("_ladder3d_explain(Tensor input, Tensor kernel, str variant='naive', int[3] block=8) -> str");
-  m.def("_ladder3d_prepare(Tensor input, Tensor kernel, str variant='naive', int[3] block=8) -> str");
+  m.def("_ladder3d_explain(Tensor input, Tensor kernel, str variant='naive', int[3] block=8, Tensor? out=None) -> str");
+  m.def("_ladder3d_prepare(Tensor input, Tensor kernel, str variant='naive', int[3] block=8, Tensor? out=None) -> str");
+  // The table of what conv1d and conv2d hand to torch (ops/handover.cpp), and what explain says of one of its rows.
+  m.def("_handover_table() -> int[]");
+  m.def("_handover_reason(int row) -> str");
   // The kernel store: compiles kernels (lines "file name") into a folder; what ptxas says of one; lines for `info`.
   m.def("_build_kernels(str folder, int capability, str[] kernels) -> str[]");
   m.def("_ptxas(int capability, str kernel) -> str");

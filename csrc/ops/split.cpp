@@ -289,9 +289,9 @@ class Spatial {
 
 }  // namespace
 
-std::vector<Tensor> run_split(const Call& whole_call, int axes, const std::vector<Tensor>& shards, int64_t dim,
+std::vector<Tensor> run_split(const Call& call, int axes, const std::vector<Tensor>& shards, int64_t dim,
                               const std::optional<Sizes>& wanted, const ShardCall& function) {
-  const char* op = whole_call.op;
+  const char* op = call.op;
   Whole whole = whole_of(op, shards, dim);
   Sizes indices;
   for (int64_t i = 0; i < int64_t(shards.size()); ++i) indices.push_back(i);
@@ -308,14 +308,16 @@ std::vector<Tensor> run_split(const Call& whole_call, int axes, const std::vecto
   Call asked{.op = op, .purpose = Purpose::reach, .of_shards = true};
   function(asked, without_memory(whole, indices.empty() ? 0 : indices[0]));
   const Reach& reach = asked.reach;
+  Call whole_call = call;
+  whole_call.whole = &reach;
   if (whole.from_end() <= axes) return Spatial(whole_call, axes, whole, reach, function).run(indices);
   std::vector<Tensor> results;
   for (int64_t i : indices) {
     const Range own = whole.own(i);
     const Slice slice{whole.from_end(), own.begin, own.size()};
     if (own.size() > 0) {
-      Call call = whole_call.of(&slice);
-      results.push_back(function(call, whole.shards[i]));
+      Call of_slice = whole_call.of(&slice);
+      results.push_back(function(of_slice, whole.shards[i]));
       continue;
     }
     Sizes sizes = reach.result;

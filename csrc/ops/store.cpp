@@ -1,4 +1,4 @@
-// The kernel store as operators, for torch_conv/_kernels.py and setup.py.
+// The kernel store as operators, for csrc/ahead.py and `torch-conv info`.
 #include "cuda/store.h"
 
 #include "cuda/compiler.h"

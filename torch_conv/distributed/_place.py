@@ -137,5 +137,6 @@ def value_bytes(window: Tensor) -> bytes:
     size = window.numel() * window.element_size()
     if window.device.type != "cpu" or size > _HASHED_BYTES:
         raise Unknown
-    values = ctypes.string_at(window.contiguous().data_ptr(), size) if size else b""
+    dense = window.contiguous()  # a copy lives until it is read
+    values = ctypes.string_at(dense.data_ptr(), size) if size else b""
     return values if size <= _PLAIN_BYTES else hashlib.blake2b(values, digest_size=16).digest()

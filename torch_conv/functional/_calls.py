@@ -41,7 +41,7 @@ _MACHINE = re.compile(r"CUDA|cuDNN|out of memory|can't allocate memory")
 
 
 def public(
-    keyword_only: str, operator: str = "", axes: int = 0
+    keyword_only: str, operator: str = "", axes: int = 0, eager: Callable[..., Any] | None = None
 ) -> Callable[[Callable[Concatenate[Tensor, Rest], Tensor]], Public[Rest]]:
     """Turns a scriptable function into a public one.
 
@@ -54,6 +54,8 @@ def public(
     Python at all: the arguments that were given go straight to the operator (5.4 us a call instead of 8.2), or the
     shards of a SplitTensor to its form of shards.
 
+    `eager` runs instead of the function wherever torch.compile does not trace it and no script holds it.
+
     `axes` is how many values an argument per axis has: one number stands for all of them, which torch knows of an
     operator's argument only while the number is no symbol of torch.compile.
     """
@@ -64,7 +66,7 @@ def public(
         first = next(i for i, p in enumerate(parameters) if p.name == keyword_only)
         parameters[first:] = [p.replace(kind=p.KEYWORD_ONLY) for p in parameters[first:]]
 
-        run: Callable[..., Any] = _straight_to(operator) if operator else fn
+        run: Callable[..., Any] = _straight_to(operator) if operator else eager or fn
         of_shards = _split_run.of_ready_shards(operator) if operator else None
 
         @functools.wraps(fn)

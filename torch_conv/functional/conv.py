@@ -1,6 +1,7 @@
-"""Convolutions with torch's signatures: few-channel banks run here, dense ones are handed to torch."""
+"""Convolutions with torch's signatures: few-channel banks run here, what torch is the faster in is handed to it."""
 # ruff: noqa: UP045
 
+import functools
 from collections.abc import Sequence
 from typing import Any, Optional
 
@@ -8,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import _C, Tensor
 
+from torch_conv import _handover
 from torch_conv._explain import note, recording
 from torch_conv.functional._calls import public
 from torch_conv.functional._types import BroadcastingList1, BroadcastingList2, BroadcastingList3
@@ -18,6 +20,7 @@ _conv2d = torch.ops.torch_conv.conv2d
 _conv3d = torch.ops.torch_conv.conv3d
 _CONVS = {1: _conv1d, 2: _conv2d, 3: _conv3d}
 _BY_TORCH = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
+_FLOATS = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
 
 
 def served_here(input: Tensor, weight: Tensor, groups: int) -> bool:
@@ -25,9 +28,9 @@ def served_here(input: Tensor, weight: Tensor, groups: int) -> bool:
 
     They take floating-point groups of one input channel, or of at most 4 input and 8 output channels.
     """
-    if input.dtype not in [torch.float32, torch.float16, torch.bfloat16, torch.float64]:
+    if input.dtype not in _FLOATS:
         return False
-    c_in, c_out = weight.size(1), weight.size(0)
+    c_out, c_in = weight.shape[:2]
     if c_in < 1 or c_out < max(groups, 1):
         return False
     return c_in == 1 or (c_in <= 4 and c_out <= 8 * groups)
@@ -73,34 +76,124 @@ def _convolve(
     if _C._is_any_autocast_enabled() and torch.is_autocast_enabled(input.device.type):
         input, weight = _autocast(input), _autocast(weight)
         bias = None if bias is None else _autocast(bias)
-    dense = weight.dim() == axes + 2 and not served_here(input, weight, groups)
     # Shards go to the operator, which asks torch for each what it needs.
-    by_torch = algorithm == "torch" or (algorithm == "auto" and dense)
-    if by_torch and not isinstance(input, SplitTensor):
-        return _by_torch(axes, input, weight, bias, stride, padding, dilation, groups, padding_mode)
+    if algorithm != "direct" and not isinstance(input, SplitTensor):
+        why = _why_torch(axes, input, weight, bias, stride, padding, dilation, groups, padding_mode, algorithm)
+        if why == _handover.OURS:
+            algorithm = "direct"  # the operator must not ask again: what it sees may be a part of an image
+        elif why is not None:
+            call = axes, input, weight, bias, stride, padding, dilation, groups, padding_mode, why
+            if isinstance(why, str) or torch.compiler.is_compiling() or not isinstance(input, Tensor):
+                return _by_torch(*call)
+            try:
+                return _by_torch(*call)
+            except (RuntimeError, TypeError, ValueError):
+                algorithm = "direct"  # refuses in our sentence what is wrong with the call, or serves it
+    return _by_operator(axes, input, weight, bias, stride, padding, dilation, groups, padding_mode, algorithm)
+
+
+def _eager(
+    axes: int,
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: int | Sequence[int] = 1,
+    padding: str | int | Sequence[int] = 0,
+    dilation: int | Sequence[int] = 1,
+    groups: int = 1,
+    padding_mode: str = "zeros",
+    algorithm: str = "auto",
+) -> Tensor:
+    """Straight to the operator where no gradient is wanted: it finds by itself what torch serves."""
+    call = axes, input, weight, bias, stride, padding, dilation, groups, padding_mode, algorithm
+    if (
+        type(input) is not Tensor
+        or _C._is_any_autocast_enabled()
+        or (_C.is_grad_enabled() and _C._any_requires_grad(input, weight, bias))
+    ):
+        return _convolve(*call)
+    return _by_operator(*call)
+
+
+def _by_operator(
+    axes: int,
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    stride: int | Sequence[int],
+    padding: str | int | Sequence[int],
+    dilation: int | Sequence[int],
+    groups: int,
+    padding_mode: str,
+    algorithm: str,
+) -> Tensor:
     name = f"conv{axes}d"
     # The operator's own defaults cost nothing, a list more than 1 us.
     given: dict[str, Any] = {}
+    if bias is not None:
+        given["bias"] = bias
     if type(stride) is not int or stride != 1:
         given["stride"] = _expanded(name, "stride", stride, axes)
     if type(dilation) is not int or dilation != 1:
         given["dilation"] = _expanded(name, "dilation", dilation, axes)
+    if type(groups) is not int or groups != 1:
+        given["groups"] = groups
     if padding_mode != "zeros":
         given["padding_mode"] = padding_mode
     if algorithm != "auto":
         given["algorithm"] = algorithm
     conv = _CONVS[axes]
     if isinstance(padding, str):
-        return conv.padding(input, weight, bias, padding=padding, groups=groups, **given)
+        return conv.padding(input, weight, padding=padding, **given)
     if type(padding) is not int:
         given["padding"] = _expanded(name, "padding", padding, axes)
     elif padding != 0:
         given["padding"] = [padding] * axes
-    if type(groups) is not int or groups != 1:
-        given["groups"] = groups
-    if bias is not None:
-        given["bias"] = bias
     return conv.default(input, weight, **given)
+
+
+def _why_torch(
+    axes: int,
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    stride: int | Sequence[int],
+    padding: str | int | Sequence[int],
+    dilation: int | Sequence[int],
+    groups: int,
+    padding_mode: str,
+    algorithm: str,
+) -> str | int | None:
+    """Why torch serves a call, in words or by a row of the table; OURS if our kernels do, None if the operator decides.
+
+    It asks the same of the sizes that it is called with. `torch.export` leaves it to that: what depended on the sizes
+    here would not hold for others.
+    """
+    if algorithm == "torch":
+        return "algorithm 'torch'"
+    if algorithm != "auto" or weight.dim() != axes + 2:
+        return None
+    if not served_here(input, weight, groups):
+        if input.dtype not in _FLOATS:
+            return f"no kernel takes {str(input.dtype).removeprefix('torch.')}"
+        return (
+            f"a matrix product of {weight.size(1)} input and {weight.size(0) // max(groups, 1)} output channels a group"
+        )
+    if getattr(torch.compiler, "_is_exporting_flag", False):  # Dynamo takes is_exporting() for true, always
+        return None
+    row = _handover.row_of(axes, input, weight, stride, dilation, groups, padding_mode)
+    if row == _handover.OURS:
+        return row
+    if not torch.compiler.is_compiling() and (weight.is_meta or (bias is not None and bias.is_meta)):
+        return None  # torch would return a tensor without values
+    if padding_mode not in ("reflect", "circular"):
+        return row
+    name = f"conv{axes}d"
+    words = padding if isinstance(padding, str) else _expanded(name, "padding", padding, axes)
+    pads = pads_of(weight, words, _expanded(name, "dilation", dilation, axes))
+    room = padding_mode == "circular"  # torch extends an image by no more than itself, or less
+    fits = all(pads[2 * i + 1] < input.shape[-1 - i] + room for i in range(axes))
+    return row if fits else _handover.OURS
 
 
 def _by_torch(
@@ -113,13 +206,14 @@ def _by_torch(
     dilation: int | Sequence[int],
     groups: int,
     padding_mode: str,
+    why: str | int,
 ) -> Tensor:
     if padding_mode not in ("zeros", "reflect", "replicate", "circular"):
         raise ValueError(
             f"conv{axes}d: padding_mode must be 'zeros', 'reflect', 'replicate' or 'circular', got '{padding_mode}'"
         )
     if not torch.compiler.is_compiling() and recording():
-        note(f"conv{axes}d: handed to torch ({weight.size(1)} input and {weight.size(0)} output channels)")
+        note(f"conv{axes}d: handed to torch: {_handover.reason(why) if isinstance(why, int) else why}")
         input, weight = input.to("meta"), weight.to("meta")
         bias = None if bias is None else bias.to("meta")
     if padding_mode != "zeros":
@@ -169,7 +263,7 @@ def _autocast(t: Tensor) -> Tensor:
     return t.to(torch.get_autocast_dtype(kind)) if castable else t
 
 
-@public(keyword_only="padding_mode")
+@public(keyword_only="padding_mode", eager=functools.partial(_eager, 2))
 def conv2d(
     input: Tensor,
     weight: Tensor,
@@ -184,8 +278,9 @@ def conv2d(
     """A drop-in for `torch.nn.functional.conv2d`, fast where groups are small.
 
     Depthwise convolutions (one input channel a group, any multiplier) and banks of at most 4 input and 8 output
-    channels a group run on this project's kernels; everything else is a matrix product and is handed to torch, as
-    `torch_conv.explain` says call by call.
+    channels a group run on this project's kernels where these were measured to be the faster, by device, memory format,
+    dtype, window and size. The rest, and everything else, which is a matrix product, is handed to torch with torch's
+    promises (gradients, TF32, bits), as `torch_conv.explain` says call by call, with the times measured.
 
     Args:
         input: image (N, C, H, W) or (C, H, W).
@@ -197,7 +292,7 @@ def conv2d(
         dilation: step between taps (y, x).
         groups: number of groups the channels fall into.
         padding_mode: 'zeros', 'reflect', 'replicate' or 'circular', as in `torch.nn.Conv2d`.
-        algorithm: 'auto', 'direct' (this project's kernels, or a refusal) or 'torch'.
+        algorithm: 'auto', 'direct' (this project's kernels, with their bits, or a refusal) or 'torch'.
 
     Returns:
         Tensor (N, C_out, H', W') or (C_out, H', W') of the input's dtype.
@@ -222,7 +317,7 @@ def conv2d(
     )
 
 
-@public(keyword_only="padding_mode")
+@public(keyword_only="padding_mode", eager=functools.partial(_eager, 3))
 def conv3d(
     input: Tensor,
     weight: Tensor,
@@ -234,7 +329,10 @@ def conv3d(
     padding_mode: str = "zeros",
     algorithm: str = "auto",
 ) -> Tensor:
-    """A drop-in for `torch.nn.functional.conv3d`, fast where groups are small, as `conv2d` is.
+    """A drop-in for `torch.nn.functional.conv3d`, fast where groups are small.
+
+    What `conv2d` says of groups holds here; volumes that this project's kernels take are never handed to torch, which
+    takes 6 to 40 times as long.
 
     Args:
         input: volume (N, C, D, H, W) or (C, D, H, W).
@@ -271,7 +369,7 @@ def conv3d(
     )
 
 
-@public(keyword_only="padding_mode")
+@public(keyword_only="padding_mode", eager=functools.partial(_eager, 1))
 def conv1d(
     input: Tensor,
     weight: Tensor,
@@ -283,7 +381,7 @@ def conv1d(
     padding_mode: str = "zeros",
     algorithm: str = "auto",
 ) -> Tensor:
-    """A drop-in for `torch.nn.functional.conv1d`, fast where groups are small.
+    """A drop-in for `torch.nn.functional.conv1d`, fast where groups are small; handed to torch as `conv2d` is.
 
     Args:
         input: signal (N, C, L) or (C, L).

@@ -1,0 +1,288 @@
+#include "ops/handover.h"
+
+#include <algorithm>
+#include <iterator>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "torch_api.h"
+
+namespace torch_conv {
+
+namespace {
+
+// Sets of bits; a convolution is one of each. torch_conv/_handover.py has the same.
+enum Device { cpu = 1, cuda = 2 };
+enum Axes { lines = 1, planes = 2 };               // conv1d, conv2d
+enum Kind { depthwise = 1, image = 2, bank = 4 };  // one input channel a group; one in all; several a group
+enum Layout { first = 1, last = 2 };               // where the channels are
+enum Type { f32 = 1, f16 = 2, bf16 = 4, f64 = 8 };
+enum Steps { unit = 1, strided = 2, dilated = 4 };
+enum Outside { zeros = 1, others = 2 };
+enum Shape { odd = 1, column = 2, line = 4, other = 8 };  // 3x3, 5x5, 7x7; kh x 1; 1 x kw; all else
+constexpr int all = 15;
+
+struct Span {
+  int64_t low = 1, high = int64_t(1) << 40;
+};
+constexpr Span from(int64_t low) { return {.low = low}; }
+constexpr Span below(int64_t high) { return {.high = high - 1}; }
+constexpr Span just(int64_t value) { return {value, value}; }
+
+struct Ratio {
+  double least, mostly, most;
+};
+
+// What is handed over. What a row leaves out is every value, but steps of 1 and zeros outside.
+struct Row {
+  int on, axes = planes, kind = depthwise, layout = all, type, steps = unit, outside = zeros, shape = all;
+  Span window = {};      // its longer side
+  Span outs = {};        // output channels a group
+  Span channels = {};    // of the input
+  Span side = {};        // of the image: its width, or 4 times its height if that is less; a signal's length
+  int64_t multiple = 1;  // of which the channels are one
+  Span values = {};      // of the image, if its channels were the output's
+  Ratio measured;        // torch's time over ours
+};
+
+// float16 on the CPU is no row's: torch 2.11 crashes on some of its calls where the processor has AMX.
+constexpr int cpus = f32 | bf16, halves = f16 | bf16, floats = f32 | f16 | bf16;
+// clang-format off
+constexpr Row kTable[] = {
+    // CUDA, signals: our tiles have 32 rows of which a signal fills one.
+    {.on = cuda, .axes = lines, .layout = first, .type = all, .steps = all, .outside = all, .measured = {0.01, 0.14, 1.29}},
+    {.on = cuda, .axes = lines, .layout = last, .type = all, .outside = all, .measured = {0.01, 0.19, 0.43}},
+    {.on = cuda, .axes = lines, .kind = image | bank, .type = floats, .outside = all, .measured = {0.05, 0.14, 4.39}},
+
+    // CUDA, depthwise, channels first: our tiles have 120 columns and more, and steps are read pixel by pixel.
+    {.on = cuda, .layout = first, .type = f32, .shape = odd,
+     .window = just(3), .side = below(56), .measured = {0.07, 0.35, 0.95}},
+    {.on = cuda, .layout = first, .type = f32, .shape = odd,
+     .window = from(5), .side = below(28), .measured = {0.08, 0.39, 0.62}},
+    {.on = cuda, .layout = first, .type = f16, .shape = odd,
+     .window = below(6), .side = below(112), .measured = {0.04, 0.23, 1.99}},
+    {.on = cuda, .layout = first, .type = f16, .shape = odd,
+     .window = just(7), .side = below(56), .measured = {0.09, 0.51, 1.18}},
+    {.on = cuda, .layout = first, .type = bf16, .shape = odd, .side = below(56), .measured = {0.06, 0.22, 0.51}},
+    {.on = cuda, .layout = first, .type = halves, .outside = others, .shape = odd,
+     .side = below(56), .measured = {0.37, 0.57, 0.57}},
+    {.on = cuda, .layout = first, .type = floats, .shape = other, .window = just(1), .measured = {0.05, 0.5, 0.88}},
+    {.on = cuda, .layout = first, .type = floats, .shape = other,
+     .window = {2, 3}, .side = below(512), .measured = {0.16, 0.67, 0.72}},
+    {.on = cuda, .layout = first, .type = floats, .shape = other,
+     .window = from(4), .side = below(56), .measured = {0.01, 0.21, 0.97}},
+    {.on = cuda, .layout = first, .type = floats, .shape = line, .side = below(512), .measured = {0.18, 0.75, 0.81}},
+    {.on = cuda, .layout = first, .type = f64, .window = below(6), .measured = {0.1, 0.59, 0.67}},
+    {.on = cuda, .layout = first, .type = f64, .window = from(6), .side = below(112), .measured = {0.16, 0.97, 1.14}},
+    {.on = cuda, .layout = first, .type = all, .steps = strided | dilated, .measured = {0.18, 0.32, 0.43}},
+
+    // CUDA, depthwise, channels last: cuDNN has kernels of its own for 3x3, 5x5 and 7x7.
+    {.on = cuda, .layout = last, .type = floats, .shape = odd, .outs = just(1), .measured = {0.01, 0.18, 3.16}},
+    {.on = cuda, .layout = last, .type = halves, .outside = others, .shape = odd,
+     .window = just(3), .outs = just(1), .measured = {0.61, 0.75, 0.75}},
+    {.on = cuda, .layout = last, .type = floats, .shape = odd,
+     .outs = from(2), .side = below(28), .measured = {0.72, 0.94, 1.2}},
+    {.on = cuda, .layout = last, .type = floats, .shape = other, .window = just(1), .measured = {0.02, 0.11, 2.68}},
+    {.on = cuda, .layout = last, .type = floats, .shape = column | line | other,
+     .window = from(2), .side = below(28), .measured = {0.08, 0.56, 1.11}},
+    {.on = cuda, .layout = last, .type = f64, .window = below(8), .measured = {0.18, 0.65, 1.12}},
+    {.on = cuda, .layout = last, .type = f64, .window = from(8), .side = below(56), .measured = {0.18, 0.18, 0.18}},
+    {.on = cuda, .layout = last, .type = all, .steps = strided, .measured = {0.12, 0.22, 0.58}},
+    {.on = cuda, .layout = last, .type = halves, .steps = dilated, .window = below(4), .measured = {0.11, 0.13, 0.19}},
+
+    // CUDA, one channel.
+    {.on = cuda, .kind = image, .type = f32,
+     .window = from(8), .outs = just(1), .side = below(128), .measured = {0.16, 0.36, 0.6}},
+    {.on = cuda, .kind = image, .type = halves, .outs = just(1), .side = below(56), .measured = {0.32, 0.61, 3.43}},
+    {.on = cuda, .kind = image, .type = halves,
+     .window = below(8), .outs = just(1), .values = below(1 << 17), .measured = {0.78, 0.96, 0.96}},
+    {.on = cuda, .kind = image, .type = floats, .outs = from(2), .side = below(112), .measured = {0.13, 0.51, 1.82}},
+    {.on = cuda, .kind = image, .type = f64, .outs = from(2), .measured = {0.42, 0.92, 1.03}},
+
+    // CUDA, a few channels.
+    {.on = cuda, .kind = bank, .type = f32, .outs = just(1), .side = below(224), .measured = {0.25, 0.31, 0.35}},
+    {.on = cuda, .kind = bank, .type = halves, .outs = just(1), .side = below(512), .measured = {0.23, 0.62, 1.3}},
+    {.on = cuda, .kind = bank, .layout = first, .type = halves,
+     .window = below(6), .outs = just(2), .side = below(56), .measured = {0.36, 0.36, 0.36}},
+    {.on = cuda, .kind = bank, .type = floats, .window = below(14), .outs = from(3), .measured = {0.09, 0.46, 2.89}},
+    {.on = cuda, .kind = bank, .type = f32,
+     .window = from(14), .outs = from(3), .side = below(224), .measured = {0.28, 0.65, 0.65}},
+    {.on = cuda, .kind = bank, .type = halves,
+     .window = from(14), .outs = from(3), .side = below(1024), .measured = {0.14, 0.29, 0.32}},
+
+    // CPU, signals: oneDNN's kernels take blocks of 16 channels, and windows up to 14.
+    {.on = cpu, .axes = lines, .layout = first, .type = cpus, .steps = unit | dilated, .outside = all,
+     .window = below(15), .outs = just(1), .side = below(512), .multiple = 16, .values = from(60000), .measured = {0.23, 0.6, 1.12}},
+    {.on = cpu, .axes = lines, .layout = first, .type = cpus, .steps = strided,
+     .window = below(15), .outs = just(1), .multiple = 16, .values = from(60000), .measured = {0.33, 0.86, 1.04}},
+    {.on = cpu, .axes = lines, .kind = image | bank, .type = cpus,
+     .outs = from(8), .side = from(16384), .measured = {0.53, 0.82, 1.6}},
+
+    // CPU, depthwise, channels first.
+    {.on = cpu, .layout = first, .type = cpus, .shape = odd | other,
+     .window = {2, 14}, .outs = just(1), .side = below(112), .multiple = 16, .values = from(20000), .measured = {0.2, 0.65, 1.45}},
+    {.on = cpu, .layout = first, .type = cpus, .shape = column | other,
+     .window = below(15), .outs = just(1), .side = below(56), .multiple = 16, .values = from(20000), .measured = {0.24, 0.32, 0.32}},
+    {.on = cpu, .layout = first, .type = cpus, .shape = line,
+     .window = below(15), .outs = just(1), .side = below(224), .multiple = 16, .values = from(20000), .measured = {0.27, 0.53, 0.53}},
+    {.on = cpu, .layout = first, .type = cpus, .outside = others,
+     .window = below(15), .outs = just(1), .side = below(56), .multiple = 16, .values = from(20000), .measured = {0.51, 0.8, 0.89}},
+    {.on = cpu, .layout = first, .type = cpus, .steps = strided | dilated,
+     .window = below(15), .outs = just(1), .multiple = 16, .values = from(20000), .measured = {0.13, 0.39, 1.33}},
+
+    // CPU, depthwise, channels last.
+    {.on = cpu, .layout = last, .type = cpus, .steps = all,
+     .outs = just(1), .channels = from(8), .values = from(20000), .measured = {0.11, 0.59, 2.61}},
+
+    // CPU, one channel or a few to many.
+    {.on = cpu, .kind = image, .type = cpus,
+     .outs = {8, 31}, .side = below(224), .values = from(40000), .measured = {0.67, 0.98, 1.42}},
+    {.on = cpu, .kind = image, .type = cpus,
+     .outs = from(32), .side = below(512), .values = from(40000), .measured = {0.39, 0.88, 1.18}},
+    {.on = cpu, .kind = image | bank, .type = cpus, .steps = strided,
+     .outs = from(5), .values = from(40000), .measured = {0.48, 0.6, 1.05}},
+    {.on = cpu, .kind = bank, .layout = first, .type = bf16,
+     .outs = from(5), .side = below(112), .values = from(40000), .measured = {0.72, 0.9, 0.9}},
+    {.on = cpu, .kind = bank, .layout = last, .type = f32,
+     .window = below(6), .outs = from(5), .values = from(40000), .measured = {0.69, 0.74, 0.9}},
+    {.on = cpu, .kind = bank, .layout = last, .type = bf16,
+     .outs = from(5), .values = from(40000), .measured = {0.56, 0.78, 1}},
+};
+// clang-format on
+
+// The order in which torch_conv/_handover.py reads them.
+struct Numbers {
+  int kinds[8];
+  Span spans[5];
+  int64_t multiple;
+};
+constexpr Numbers numbers_of(const Row& r) {
+  return {{r.on, r.axes, r.kind, r.layout, r.type, r.steps, r.outside, r.shape},
+          {r.window, r.outs, r.channels, r.side, r.values},
+          r.multiple};
+}
+
+int shape_of(const Convolution& c) {
+  if (c.kh == c.kw && (c.kw == 3 || c.kw == 5 || c.kw == 7)) return odd;
+  if (c.kw == 1 && c.kh > 1) return column;
+  return c.kh == 1 && c.kw > 1 ? line : other;
+}
+
+int type_of(Dtype dtype) {
+  switch (dtype) {
+    case Dtype::f32: return f32;
+    case Dtype::f16: return f16;
+    case Dtype::bf16: return bf16;
+    case Dtype::f64: return f64;
+    default: return 0;  // what our kernels of convolutions do not take
+  }
+}
+
+Numbers numbers_of(const Convolution& c) {
+  return {{c.cuda ? cuda : cpu, c.axes == 1 ? lines : planes,
+           c.channels > c.groups ? bank
+           : c.groups > 1        ? depthwise
+                                 : image,
+           c.channels_last ? last : first, type_of(c.dtype),
+           c.stride > 1     ? strided
+           : c.dilation > 1 ? dilated
+                            : unit,
+           c.zeros ? zeros : others, shape_of(c)},
+          {just(std::max(c.kh, c.kw)), just(c.outputs / c.groups), just(c.channels),
+           just(c.axes == 1 ? c.w : std::min(c.w, 4 * c.h)), just(c.n * c.outputs * c.h * c.w)},
+          c.channels};
+}
+
+bool holds(const Numbers& row, const Numbers& c) {
+  for (size_t i = 0; i < std::size(row.kinds); ++i)
+    if (!(row.kinds[i] & c.kinds[i])) return false;
+  for (size_t i = 0; i < std::size(row.spans); ++i)
+    if (c.spans[i].low < row.spans[i].low || c.spans[i].low > row.spans[i].high) return false;
+  return c.multiple % row.multiple == 0;
+}
+
+// The names of a set's bits; "" for all of them, and for the first alone if that goes without saying.
+std::string names(int set, std::initializer_list<const char*> of, bool plain_first = false) {
+  if (set == (1 << of.size()) - 1 || set == all || (plain_first && set == 1)) return "";
+  std::string text;
+  int bit = 1;
+  for (const char* name : of) {
+    if (set & bit) text += (text.empty() ? "" : " or ") + std::string(name);
+    bit *= 2;
+  }
+  return text;
+}
+
+std::string range_text(const std::string& what, const Span& span) {
+  const Span every;
+  const std::string low = std::to_string(span.low), high = std::to_string(span.high);
+  if (span.low == span.high) return what + " " + low;
+  if (span.low > every.low && span.high < every.high) return what + " " + low + " to " + high;
+  if (span.low > every.low) return what + " from " + low;
+  return span.high < every.high ? what + " up to " + high : "";
+}
+
+std::string sentence_of(const Row& r) {
+  const Ratio& m = r.measured;
+  std::ostringstream text;
+  text << "it takes " << m.least << " to " << m.most << " of our kernels' time, mostly " << m.mostly << " (";
+  for (const std::string& part : {
+           names(r.kind, {"depthwise", "one channel", "few channels"}),
+           names(r.layout, {"channels first", "channels last"}),
+           names(r.type, {"float32", "float16", "bfloat16", "float64"}),
+           names(r.steps, {"steps of 1", "strided", "dilated"}, true),
+           names(r.outside, {"zeros outside", "other borders"}, true),
+           names(r.shape, {"3x3, 5x5 and 7x7", "columns", "lines", "other windows"}),
+           range_text("windows", r.window),
+           range_text("outputs a group", r.outs),
+           range_text("channels", r.channels),
+           r.multiple > 1 ? "channels a multiple of " + std::to_string(r.multiple) : "",
+           range_text(r.axes == lines ? "lengths" : "sides", r.side),
+           range_text("values", r.values),
+       })
+    if (!part.empty()) text << part << "; ";
+  text << "measured on " << (r.on == cuda ? "one NVIDIA H200" : "two threads of an AMD EPYC") << ")";
+  return text.str();
+}
+
+const std::vector<std::string>& sentences() {
+  static const std::vector<std::string> all_rows = [] {
+    std::vector<std::string> made;
+    for (const Row& row : kTable) made.push_back(sentence_of(row));
+    return made;
+  }();
+  return all_rows;
+}
+
+Sizes table() {
+  Sizes flat;
+  for (const Row& row : kTable) {
+    const Numbers n = numbers_of(row);
+    flat.insert(flat.end(), std::begin(n.kinds), std::end(n.kinds));
+    for (const Span& span : n.spans) flat.insert(flat.end(), {span.low, span.high});
+    flat.push_back(n.multiple);
+  }
+  return flat;
+}
+
+std::string reason(int64_t row) {
+  STD_TORCH_CHECK(row >= 0 && row < int64_t(std::size(kTable)), "no such row");
+  return sentences()[row];
+}
+
+}  // namespace
+
+const char* handed_over(const Convolution& conv) {
+  const Numbers c = numbers_of(conv);
+  for (size_t i = 0; i < std::size(kTable); ++i)
+    if (holds(numbers_of(kTable[i]), c)) return sentences()[i].c_str();
+  return nullptr;
+}
+
+STABLE_TORCH_LIBRARY_IMPL(torch_conv, CompositeExplicitAutograd, m) {
+  m.impl("_handover_table", TORCH_BOX(&table));
+  m.impl("_handover_reason", TORCH_BOX(&reason));
+}
+
+}  // namespace torch_conv

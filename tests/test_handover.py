@@ -1,0 +1,282 @@
+"""What conv1d and conv2d hand to torch: the table beside its measurements, and the calls that it decides."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+import torch
+import torch.nn.functional as F
+from conftest import ROOT
+from hypothesis import given
+from hypothesis import strategies as st
+from strategies import FLOATS, lay_out, make_image, make_window
+from tolerance import assert_same_bits
+
+import torch_conv
+from torch_conv import _handover
+
+sys.path.append(str(ROOT / "benchmarks"))
+import handover_table
+
+HANDED = "handed to torch: it takes"
+# (input, weight, layout, options) that torch takes on both devices, each by a row of its own.
+CALLS = {
+    "depthwise": ((4, 32, 14, 14), (32, 1, 3, 3), "contiguous", {"padding": 1}),
+    "unbatched": ((128, 14, 14), (128, 1, 5, 5), "contiguous", {"padding": "same"}),
+    "channels_last": ((4, 32, 14, 14), (32, 1, 3, 3), "channels_last", {"padding": 1}),
+    "strided": ((2, 32, 20, 31), (32, 1, 3, 3), "contiguous", {"padding": 1, "stride": 2}),
+    "strided, channels_last": ((2, 32, 20, 31), (32, 1, 5, 5), "channels_last", {"padding": 2, "stride": (2, 1)}),
+    "dilated": ((2, 32, 20, 31), (32, 1, 3, 3), "contiguous", {"padding": "same", "dilation": (1, 2)}),
+    "one channel to many": ((4, 1, 20, 31), (32, 1, 3, 3), "contiguous", {"padding": "valid"}),
+    "signal": ((50, 32, 40), (32, 1, 4), "contiguous", {"padding": 2}),
+    "circular signal": ((50, 32, 40), (32, 1, 3), "contiguous", {"padding": 1, "padding_mode": "circular"}),
+    "strided signal": ((50, 32, 40), (32, 1, 3), "contiguous", {"stride": 3}),
+}
+
+
+def made(call, device, dtype=torch.float32):
+    shape, window, layout, options = CALLS[call]
+    image = lay_out(make_image(shape, dtype, device=device), layout)
+    weight, bias = make_window(window, dtype, device=device), make_window(window[:1], dtype, device=device)
+    groups = shape[1 - len(window)]  # of one channel each
+    return image, weight, bias, {**options, "groups": groups}
+
+
+def by_torch(image, weight, bias, padding_mode="zeros", padding=0, **options):
+    if padding_mode != "zeros":
+        image = F.pad(image, [padding] * 2 * (weight.dim() - 2), padding_mode)
+        padding = 0
+    return getattr(F, f"conv{weight.dim() - 2}d")(image, weight, bias, padding=padding, **options)
+
+
+def of(weight):
+    return getattr(torch_conv, f"conv{weight.dim() - 2}d"), getattr(torch.ops.torch_conv, f"conv{weight.dim() - 2}d")
+
+
+# The table
+
+
+def test_the_table_says_what_was_measured():
+    ratios = handover_table.by_row()
+    for row in range(_handover.ROWS):
+        found = [ratio for ratio, _ in ratios.get(row, [])]
+        assert found, _handover.reason(row)
+        assert handover_table.said(row) == handover_table.spread(found), _handover.reason(row)
+
+
+def test_ours_serve_where_they_are_ahead():
+    ours = handover_table.by_row()[_handover.OURS]
+    behind = sorted(pair for pair in ours if pair[0] < 0.95)
+    assert len(behind) <= 0.015 * len(ours), behind
+    assert not behind or behind[0][0] > 0.6, behind
+
+
+def test_torch_serves_where_it_is_ahead():
+    handed = [pair for row, pairs in handover_table.by_row().items() if row != _handover.OURS for pair in pairs]
+    assert sum(ratio > 1 for ratio, _ in handed) < 0.1 * len(handed)
+
+
+def test_float16_on_the_cpu_stays_ours():
+    """torch 2.11 dies with signal 11 of the last call where the CPU has AMX."""
+    for key in _handover._TABLE:
+        assert not (key[0] == 1 and key[4] == 2)
+    for call in CALLS:
+        image, weight, bias, options = made(call, "cpu", torch.float16)
+        for conv in of(weight):
+            assert "direct/" in str(torch_conv.explain(conv, image, weight, bias, **options))
+    signal, weight = torch.rand(3, 1).half(), torch.rand(3, 1, 1).half()
+    options = {"padding": 2, "stride": 3, "dilation": 2, "groups": 3}
+    assert "direct/" in str(torch_conv.explain(torch_conv.conv1d, signal, weight, **options))
+    assert torch_conv.conv1d(signal, weight, **options).shape == (3, 2)
+
+
+SIDES = [1, 5, 7, 14, 27, 28, 33, 55, 56, 111, 112, 130, 223, 224, 230]
+
+
+@st.composite
+def numbers(draw):
+    axes = draw(st.integers(1, 2))
+    inner, outer = draw(st.sampled_from([(1, 1), (1, 2), (1, 8), (1, 32), (2, 2), (3, 8), (4, 5), (3, 1)]))
+    groups = draw(st.sampled_from([1, 1, 3, 8, 16, 24, 32]))
+    size = [draw(st.sampled_from(SIDES)) for _ in range(axes)]
+    window = [draw(st.integers(1, 16)) for _ in range(axes)]
+    if axes == 2 and draw(st.booleans()):
+        window = [draw(st.sampled_from([3, 5, 7]))] * 2
+    options = {
+        "stride": [draw(st.sampled_from([1, 1, 2])) for _ in range(axes)],
+        "dilation": [draw(st.sampled_from([1, 1, 2])) for _ in range(axes)],
+        "padding": [draw(st.integers(0, 3)) for _ in range(axes)],
+        "padding_mode": draw(st.sampled_from(["zeros", "zeros", "reflect", "replicate", "circular"])),
+        "groups": groups,
+    }
+    layout = draw(st.sampled_from(["contiguous", "channels_last"]))
+    return (2, inner * groups, *size), (outer * groups, inner, *window), draw(st.sampled_from(FLOATS)), layout, options
+
+
+@given(case=numbers())
+def test_function_and_operator_decide_alike(device, case):
+    shape, window, dtype, layout, options = case
+    image = torch.empty(shape, dtype=dtype, device=device)
+    if layout == "channels_last":
+        image = image.movedim(1, -1).contiguous().movedim(-1, 1)
+    weight = torch.empty(window, dtype=dtype, device=device)
+    function, operator = of(weight)
+    try:
+        said = torch_conv.explain(function, image, weight, **options)
+    except ValueError:
+        with pytest.raises(RuntimeError):
+            torch_conv.explain(operator, image, weight, **options)
+    else:
+        assert said.lines == torch_conv.explain(operator, image, weight, **options).lines
+
+
+# The calls
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("call", CALLS)
+def test_what_torch_serves_is_torch_s(device, call, dtype):
+    image, weight, bias, options = made(call, device, dtype)
+    function, operator = of(weight)
+    (line,) = torch_conv.explain(function, image, weight, bias, **options).lines
+    assert HANDED in line
+    assert "measured on" in line
+    expected = by_torch(image, weight, bias, **options)
+    assert_same_bits(function(image, weight, bias, **options), expected)
+    assert_same_bits(function(image, weight, None, **options), by_torch(image, weight, None, **options))
+    per_axis = {k: [v] * (weight.dim() - 2) if type(v) is int and k != "groups" else v for k, v in options.items()}
+    got = operator(image, weight, bias, **per_axis)
+    assert_same_bits(got, expected)
+    assert got.stride() == operator(image, weight, bias, **per_axis, algorithm="direct").stride()
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_direct_pins_our_kernels(device, call):
+    image, weight, bias, options = made(call, device, torch.float64)
+    function, _ = of(weight)
+    assert "direct/" in str(torch_conv.explain(function, image, weight, bias, **options, algorithm="direct"))
+    got = function(image, weight, bias, **options, algorithm="direct")
+    torch.testing.assert_close(got, by_torch(image, weight, bias, **options), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("shape", "window", "options"),
+    [
+        ((1, 1, 512, 512), (1, 1, 3, 3), {}),
+        ((2, 3, 240, 250), (3, 1, 7, 7), {"groups": 3}),
+        ((2, 1, 600, 530), (1, 1, 31, 31), {}),
+    ],
+)
+def test_ours_keep_what_they_are_ahead_in(device, shape, window, options):
+    image, weight = torch.empty(shape, device=device), torch.empty(window, device=device)
+    assert "direct/" in str(torch_conv.explain(torch_conv.conv2d, image, weight, **options))
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_what_torch_serves_has_torch_s_gradient(device, call):
+    image, weight, bias, options = made(call, device)
+    conv, _ = of(weight)
+    ours, theirs = ([t.clone().requires_grad_() for t in (image, weight, bias)] for _ in range(2))
+    conv(*ours, **options).square().sum().backward()
+    by_torch(*theirs, **options).square().sum().backward()
+    for mine, other in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(mine.grad, other.grad)
+    with pytest.raises(RuntimeError, match="backward is not implemented"):
+        conv(*ours, **options, algorithm="direct").sum().backward()
+
+
+def test_a_wrong_call_is_refused_in_our_words(device):
+    image, weight, bias, _ = made("depthwise", device)
+    for options, sentence in (
+        ({"stride": 0}, "stride must be at least 1, got 0"),
+        ({"padding": -1}, "padding must be at least 0, got -1"),
+        ({"groups": 31}, "input must have 31 channels for a weight of shape (32, 1, 3, 3) and groups 31, got 32"),
+        ({"dilation": 9}, "a window of 19x19 does not fit into the padded image of 14x14"),
+        ({"padding": "same", "stride": 2}, "padding='same' needs stride 1, got 2"),
+        (
+            {"padding_mode": "mirror"},
+            "padding_mode must be 'zeros', 'reflect', 'replicate' or 'circular', got 'mirror'",
+        ),
+        ({"bias": bias[:3]}, "bias must have shape (32,), got (3,)"),
+        ({"weight": weight.to("meta")}, f"weight must be on {image.device}, got meta"),
+    ):
+        with pytest.raises(ValueError) as caught:
+            torch_conv.conv2d(**{"input": image, "weight": weight, "groups": 32} | options)
+        assert str(caught.value) == f"conv2d: {sentence}"
+    with pytest.raises(TypeError):
+        torch_conv.conv2d(image, weight, groups=32, stride=["2", "2"])
+
+
+def test_padding_that_torch_cannot_is_ours(device):
+    signal, weight = make_image((250, 32, 9), device=device), make_window((32, 1, 3), device=device)
+    options = {"groups": 32, "padding_mode": "reflect"}
+    for padding, whose in ((8, "handed to torch"), (9, "direct/")):
+        for conv in of(weight):
+            given = {**options, "padding": [padding]}
+            assert whose in str(torch_conv.explain(conv, signal, weight, **given))
+            got, expected = conv(signal, weight, **given), conv(signal, weight, **given, algorithm="direct")
+            torch.testing.assert_close(got, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_shards_are_served_as_the_whole(device):
+    """By sizes that no shard has."""
+    weight = make_window((32, 1, 3, 3), device=device)
+    options = {"padding": 1, "groups": 32}
+    # On the GPU torch is ahead below 28 columns, on the CPU below 112.
+    wide = make_image((1, 32, 40, {"cpu": 160, "cuda": 80}[device]), device=device)
+    parts = torch_conv.split(wide, [device] * 4, dim=-1)
+    assert HANDED in str(torch_conv.explain(torch_conv.conv2d, parts.shards[1], weight, **options))
+    lines = torch_conv.explain(torch_conv.conv2d, parts, weight, **options).lines
+    assert any("direct/" in line for line in lines)
+    assert not any("handed" in line for line in lines)
+    expected = torch_conv.conv2d(wide, weight, **options, algorithm="direct")
+    assert_same_bits(torch_conv.conv2d(parts, weight, **options).gather(), expected)
+    image, weight, bias, options = made("depthwise", device)
+    for dim in range(4):
+        parts = torch_conv.split(image, [device] * 3, dim=dim)
+        lines = torch_conv.explain(torch_conv.conv2d, parts, weight, bias, **options).lines
+        assert any(line.startswith("conv2d: handed to torch: it takes") for line in lines)
+        assert not any("direct/" in line for line in lines)
+        got = torch_conv.conv2d(parts, weight, bias, **options)
+        torch.testing.assert_close(got.gather(), F.conv2d(image, weight, bias, **options), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("call", ["depthwise", "channels_last", "strided", "signal"])
+def test_compiled(device, call, dynamic):
+    torch._dynamo.reset()
+    image, weight, bias, options = made(call, device)
+    conv, _ = of(weight)
+    compiled = torch.compile(
+        lambda x, w: conv(x, w, bias, **options) + 1, fullgraph=True, dynamic=dynamic, backend="aot_eager"
+    )
+    for x in (image, torch.cat([image, image], -1), torch.cat([image] * 20, -1)):
+        got, expected = compiled(x, weight), conv(x, weight, bias, **options) + 1
+        torch.testing.assert_close(got, expected, rtol=1e-5, atol=1e-5)
+    loss = compiled(image, weight.clone().requires_grad_()).square().sum()
+    loss.backward()
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_exported_for_any_size(device, strict):
+    """What is exported holds for images that torch serves and for those that ours do."""
+    weight = make_window((32, 1, 3, 3), device=device)
+
+    class Depthwise(torch.nn.Module):
+        def forward(self, x):
+            return torch_conv.conv2d(x, weight, padding=1, groups=32)
+
+    dims = {2: torch.export.Dim("h", min=4, max=512), 3: torch.export.Dim("w", min=4, max=512)}
+    image = make_image((2, 32, 20, 30), device=device)
+    program = torch.export.export(Depthwise(), (image,), dynamic_shapes=(dims,), strict=strict).module()
+    for x in (image, make_image((2, 32, 150, 300), device=device)):
+        torch.testing.assert_close(program(x), F.conv2d(x, weight, padding=1, groups=32), rtol=1e-3, atol=1e-3)
+
+
+def test_under_autocast(device):
+    image, weight, bias, options = made("channels_last", device)
+    with torch.autocast(torch.device(device).type, torch.bfloat16):
+        got, expected = torch_conv.conv2d(image, weight, bias, **options), F.conv2d(image, weight, bias, **options)
+    assert got.dtype == torch.bfloat16
+    assert_same_bits(got, expected)

@@ -1,0 +1,120 @@
+"""Where torch's conv1d and conv2d are ahead of our kernels; the table is that of csrc/ops/handover.cpp.
+
+The functions ask before they call an operator, which asks the same table, because what torch computes keeps torch's
+autograd and is seen by torch.compile as torch's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+
+import torch
+from torch import Tensor
+
+# The bits of csrc/ops/handover.cpp.
+_DEVICES = {"cpu": 1, "cuda": 2}
+_TYPES = {torch.float32: 1, torch.float16: 2, torch.bfloat16: 4, torch.float64: 8}
+_SETS, _SPANS = 8, 5  # in a row: sets of bits, then lowest and highest values
+
+_Row = tuple[int, ...]  # its number in the table, its spans, and of what the channels are a multiple
+
+
+def _read() -> dict[tuple[int, ...], list[_Row]]:
+    """The rows by one bit of each of their sets."""
+    numbers = torch.ops.torch_conv._handover_table()
+    width = _SETS + 2 * _SPANS + 1
+    table: dict[tuple[int, ...], list[_Row]] = {}
+    for index, at in enumerate(range(0, len(numbers), width)):
+        sets, spans = numbers[at : at + _SETS], numbers[at + _SETS : at + width]
+        for key in product(*([1 << bit for bit in range(4) if bits >> bit & 1] for bits in sets)):
+            table.setdefault(key, []).append((index, *spans))
+    return table
+
+
+_TABLE = _read()
+OURS = -1  # no row
+ROWS = 1 + max(row[0] for rows in _TABLE.values() for row in rows)
+
+
+def row_of(
+    axes: int,
+    input: Tensor,
+    weight: Tensor,
+    stride: int | Sequence[int],
+    dilation: int | Sequence[int],
+    groups: int,
+    padding_mode: str,
+) -> int:
+    """The row of the table that hands a convolution to torch which our kernels serve as well, or OURS."""
+    size, taps = input.shape, weight.shape
+    if axes == 3 or len(size) <= axes or len(taps) != axes + 2:
+        return OURS
+    last = False  # where an image lies on several ranks, they must all find the same, whatever their parts look like
+    if type(input) is Tensor or isinstance(input, Tensor):
+        strides = input.stride()
+        last = strides[-axes - 1] == 1 and strides[-1] != 1
+    try:
+        if type(stride) is not int and isinstance(stride, (list, tuple)):
+            stride = max(stride)
+        if type(dilation) is not int and isinstance(dilation, (list, tuple)):
+            dilation = max(dilation)
+        zeros = padding_mode == "zeros"
+        return find(axes, input.device.type, input.dtype, last, size, taps, stride, dilation, groups, zeros)  # type: ignore[arg-type]
+    except (TypeError, ValueError):  # no numbers: the operator's checks say so
+        return OURS
+
+
+def find(
+    axes: int,
+    device: str,
+    dtype: torch.dtype,
+    channels_last: bool,
+    size: Sequence[int],
+    taps: Sequence[int],
+    stride: int,
+    dilation: int,
+    groups: int,
+    zeros: bool,
+) -> int:
+    """The same of numbers, as csrc/ops/handover.cpp finds it."""
+    if axes == 2:
+        kh, kw = taps[2], taps[3]
+        side = min(size[-1], 4 * size[-2])
+        pixels = size[-1] * size[-2]
+    else:
+        kh, kw, side, pixels = 1, taps[2], size[-1], size[-1]
+    if kh == kw and (kw == 3 or kw == 5 or kw == 7):
+        shape = 1
+    else:
+        shape = 2 if kw == 1 and kh > 1 else 4 if kh == 1 and kw > 1 else 8
+    key = (
+        _DEVICES.get(device, 0),
+        axes,
+        4 if taps[1] > 1 else 1 if groups > 1 else 2,
+        2 if channels_last else 1,
+        _TYPES[dtype],
+        2 if stride > 1 else 4 if dilation > 1 else 1,
+        1 if zeros else 2,
+        shape,
+    )
+    rows = _TABLE.get(key)
+    if rows is None:
+        return OURS
+    values = pixels * taps[0] * (size[0] if len(size) == axes + 2 else 1)
+    for row, k0, k1, out0, out1, in0, in1, side0, side1, values0, values1, multiple in rows:
+        if (
+            side0 <= side <= side1
+            and k0 <= max(kh, kw) <= k1
+            and out0 <= taps[0] // max(groups, 1) <= out1
+            and in0 <= taps[1] * groups <= in1
+            and taps[1] * groups % multiple == 0
+            and values0 <= values <= values1
+        ):
+            return row
+    return OURS
+
+
+def reason(row: int) -> str:
+    """What `explain` says of it."""
+    return torch.ops.torch_conv._handover_reason(row)
