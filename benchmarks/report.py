@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import subprocess
 import sys
 from math import prod
 from pathlib import Path
@@ -61,12 +62,31 @@ def main() -> int:
             print(f"report: README.md must hold the two markers of the tables '{place}'", file=sys.stderr)
             return 1
         updated = f"{head}{begin}\n\n{tables(benchmarks)}\n\n{end}{tail}"
+    if args.check:
+        for line in older_than_kernels():
+            print(f"report: {line}", file=sys.stderr)
     if args.check and updated != text:
         print("report: README.md is out of date: run python benchmarks/report.py", file=sys.stderr)
         return 1
     if updated != text:
         README.write_text(updated)
     return 0
+
+
+def older_than_kernels() -> list[str]:
+    """A notice for every results file of a GPU that was measured before the last change of a kernel."""
+    notices = []
+    for path in sorted(RESULTS.glob("*.json")):
+        metadata = json.loads(path.read_text()).get("metadata", {})
+        commit = str(metadata.get("commit", "")).removesuffix("-dirty")
+        if "cpu" in path.stem or not commit:
+            continue
+        span = [f"{commit}..HEAD", "--", ":(glob)csrc/**/*.cuh", "csrc/*/params.h"]
+        log = subprocess.run(["git", "log", "--oneline", *span], cwd=ROOT, capture_output=True, text=True, check=False)
+        changes = len(log.stdout.splitlines())
+        if log.returncode == 0 and changes:
+            notices.append(f"{path.name} was measured at {commit}; kernels have changed in {changes} commits since")
+    return notices
 
 
 def tables(benchmarks: list[str]) -> str:

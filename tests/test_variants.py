@@ -46,6 +46,28 @@ def test_direct(cuda, pinned, dtype, size):
 
 @pytest.mark.cuda
 @pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("size", [(2, 2), (4, 6), (7, 3), (8, 8), (9, 9), (1, 15), (12, 5), (15, 15), (5, 1)], ids=str)
+def test_direct_windows_of_any_shape(cuda, pinned, dtype, size):
+    kernel = make_window(size) / 3
+    served = {}
+    for shape in SHAPES:
+        for border in ("reflect", "constant", "circular", "zero_output"):
+            for anchor in (None, 0, -1):
+                image, options = make_image(shape, dtype), {"border_type": border, "value": 0.75, "anchor": anchor}
+
+                def call(x, **options):
+                    return torch_conv.filter2d(x, kernel, **options)
+
+                got = agree(pinned, "direct", call, image.to(cuda), served, **options)
+                assert_same_bits(got, call(image, **options))
+    expected = {"tile", "window", "general"} | ({"column"} if size[1] == 1 else set())
+    if torch.cuda.get_device_capability() >= (9, 0):
+        expected.add("tile_tma")
+    assert set(served) >= expected
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("size", [3, 5, 7, 15, 31])
 def test_separable(cuda, pinned, dtype, size):
     served = {}
@@ -83,7 +105,7 @@ def test_unaligned_widths(cuda, pinned, algorithm):
     for width in [*range(1, 71), 333, 1918]:
         image = make_image((2, 1, 11, width) if "3d" not in algorithm else (2, 1, 4, 7, width), device=cuda)
         agree(pinned, algorithm, call, image, served, "box" not in algorithm)
-    sometimes = {"tile_tma", "march_tma", "planes", "channels"}
+    sometimes = {"tile_tma", "march_tma", "planes", "channels", "column"}
     if algorithm in ("separable3d", "fused3d") and torch.cuda.get_device_capability() < (9, 0):
         sometimes.add("march")
     assert set(served) >= set(VARIANTS[algorithm]) - sometimes
