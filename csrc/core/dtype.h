@@ -30,6 +30,9 @@ inline int size_of(Dtype d) {
   __builtin_unreachable();
 }
 
+// Of the type that sums are made in, and taps come in.
+constexpr int acc_bytes(Dtype d) { return d == Dtype::f64 ? 8 : 4; }
+
 constexpr bool is_integer(Dtype d) { return d == Dtype::u8 || d == Dtype::i16 || d == Dtype::u16; }
 
 inline const char* name_of(Dtype d) {

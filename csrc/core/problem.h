@@ -28,12 +28,17 @@ struct Image {
   int64_t stride_n, stride_c, stride_d, stride_h, stride_w;
 };
 
+// The base and all rows of an image start on `bytes`.
+inline bool rows_start_on(const Image& x, int64_t bytes) {
+  const int64_t size = size_of(x.dtype);
+  auto aligned = [&](int64_t stride, int64_t count) { return count == 1 || stride * size % bytes == 0; };
+  return reinterpret_cast<uintptr_t>(x.data) % bytes == 0 && aligned(x.stride_h, x.h) && aligned(x.stride_d, x.d) &&
+         aligned(x.stride_c, x.c) && aligned(x.stride_n, x.n);
+}
+
 // Dense rows that start on 16 bytes and hold whole vectors of 16.
 inline bool aligned_rows(const Image& x) {
-  const int64_t size = size_of(x.dtype);
-  auto aligned = [&](int64_t stride, int64_t count) { return count == 1 || stride * size % 16 == 0; };
-  return x.stride_w == 1 && reinterpret_cast<uintptr_t>(x.data) % 16 == 0 && x.w * size % 16 == 0 &&
-         aligned(x.stride_h, x.h) && aligned(x.stride_d, x.d) && aligned(x.stride_c, x.c) && aligned(x.stride_n, x.n);
+  return x.stride_w == 1 && x.w * size_of(x.dtype) % 16 == 0 && rows_start_on(x, 16);
 }
 
 // Where an image is one shard of an image cut along h: the rows before and after it, in memory that kernels on its

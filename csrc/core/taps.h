@@ -13,11 +13,14 @@ struct ParamTaps {
   const void* device;  // null: the taps stand in `bytes`
   alignas(16) unsigned char bytes[kInlineTapBytes];
 
-  static ParamTaps from(const Taps& taps, int64_t count_bytes) {
-    ParamTaps p;
-    p.device = taps.on_host ? nullptr : taps.data;
-    if (taps.on_host) memcpy(p.bytes, taps.data, count_bytes);
-    return p;
+  // Only host taps (all windows of a problem are never more than kInlineTapBytes) are copied.
+  static ParamTaps of(const Direct& p) {
+    const int64_t channels = p.taps.stride_c ? p.out.c : 1, samples = p.taps.stride_n ? p.out.n : 1;
+    const int64_t count = p.kd * p.kh * p.kw * (p.in.c / p.groups) * channels * samples;
+    ParamTaps t;
+    t.device = p.taps.on_host ? nullptr : p.taps.data;
+    if (p.taps.on_host) memcpy(t.bytes, p.taps.data, count * acc_bytes(p.in.dtype));
+    return t;
   }
 
 #ifdef __CUDACC__

@@ -8,13 +8,6 @@ namespace torch_conv::direct2d {
 
 namespace {
 
-// Bytes of all windows of a problem; only host taps (never more than kInlineTapBytes) are copied.
-ParamTaps param_taps(const Direct& p) {
-  const int64_t per_channel = p.kh * p.kw * (p.in.c / p.groups);
-  const int64_t channels = p.taps.stride_c ? p.out.c : 1, samples = p.taps.stride_n ? p.out.n : 1;
-  return ParamTaps::from(p.taps, per_channel * channels * samples * (p.in.dtype == Dtype::f64 ? 8 : 4));
-}
-
 PlaneArgs plane_args(const Direct& p, const Plan& plan, int lead) {
   return {.in = p.in.data,
           .out = p.out.data,
@@ -45,7 +38,7 @@ PlaneArgs plane_args(const Direct& p, const Plan& plan, int lead) {
 }
 
 void launch_reg(const Direct& p, const Plan& plan, const Site& site) {
-  launch(plan, site, plane_args(p, plan, 0), param_taps(p));
+  launch(plan, site, plane_args(p, plan, 0), ParamTaps::of(p));
 }
 
 void launch_tile(const Direct& p, const Plan& plan, const Config& config, const Site& site) {
@@ -53,7 +46,7 @@ void launch_tile(const Direct& p, const Plan& plan, const Config& config, const 
   const TileShape shape = tile_shape(bytes, kh, int(p.kw));
   TensorMap map{};
   if (config.bulk) map = tma::plane_map(p.in, shape.shared_width() / pack, shape.height() + kh - 1, pack);
-  launch(plan, site, map, plane_args(p, plan, config.lead), param_taps(p));
+  launch(plan, site, map, plane_args(p, plan, config.lead), ParamTaps::of(p));
 }
 
 void launch_column(const Direct& p, const Plan& plan, const Site& site) {
@@ -75,7 +68,7 @@ void launch_column(const Direct& p, const Plan& plan, const Site& site) {
                         .taps_n = c.taps.stride_n,
                         .taps_c = c.taps.stride_c,
                         .bias = c.bias};
-  launch(plan, site, args, param_taps(p));
+  launch(plan, site, args, ParamTaps::of(p));
 }
 
 void launch_window(const Direct& p, const Plan& plan, const WindowShape& shape, const Site& site) {
@@ -88,7 +81,7 @@ void launch_window(const Direct& p, const Plan& plan, const WindowShape& shape, 
                         .tiles_y = int(ceil_div(p.out.h, plan.tile_h)),
                         .in_per_group = int(p.in.c / p.groups),
                         .out_per_group = int(p.out.c / p.groups)};
-  launch(plan, site, args, param_taps(p));
+  launch(plan, site, args, ParamTaps::of(p));
 }
 
 void launch_general(const Direct& p, const Plan& plan, const Site& site) {
@@ -100,7 +93,7 @@ void launch_general(const Direct& p, const Plan& plan, const Site& site) {
                          .channels_inner = p.out.c > 1 && p.out.stride_c < p.out.stride_w,
                          .out_per_group = p.out.c / p.groups,
                          .in_per_group = p.in.c / p.groups};
-  launch(plan, site, args, param_taps(p));
+  launch(plan, site, args, ParamTaps::of(p));
 }
 
 }  // namespace

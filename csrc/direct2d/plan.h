@@ -184,7 +184,7 @@ inline WindowShape window_shape(const Direct& p) {
   WindowShape s{.pitch = ceil_div(kWindowColumns + p.kw + 3, 4) * 4,
                 .rows = kWindowWarps * kWindowRows + p.kh - 1,
                 .tap_pitch = ceil_div(p.kw, 4) * 4};
-  s.bytes = (s.pitch * s.rows + s.tap_pitch * p.kh) * (p.in.dtype == Dtype::f64 ? 8 : 4);
+  s.bytes = (s.pitch * s.rows + s.tap_pitch * p.kh) * acc_bytes(p.in.dtype);
   return s;
 }
 

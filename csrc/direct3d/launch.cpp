@@ -8,13 +8,6 @@ namespace torch_conv::direct3d {
 
 namespace {
 
-// Bytes of all windows of a problem; only host taps (never more than kInlineTapBytes) are copied.
-ParamTaps param_taps(const Direct& p) {
-  const int64_t per_channel = p.kd * p.kh * p.kw * (p.in.c / p.groups);
-  const int64_t channels = p.taps.stride_c ? p.out.c : 1, samples = p.taps.stride_n ? p.out.n : 1;
-  return ParamTaps::from(p.taps, per_channel * channels * samples * (p.in.dtype == Dtype::f64 ? 8 : 4));
-}
-
 void launch_channels(const Direct& p, const Plan& plan, const Site& site) {
   const int bytes = size_of(p.in.dtype);
   const ChannelsArgs args{.in = p.in.data,
@@ -47,7 +40,7 @@ void launch_channels(const Direct& p, const Plan& plan, const Site& site) {
                           .taps_n = p.taps.stride_n,
                           .taps_c = p.taps.stride_c,
                           .bias = static_cast<const float*>(p.bias)};
-  launch(plan, site, args, param_taps(p));
+  launch(plan, site, args, ParamTaps::of(p));
 }
 
 void launch_planes(const Direct& p, const Plan& plan, const PlanesShape& s, const Site& site) {
@@ -78,7 +71,7 @@ void launch_planes(const Direct& p, const Plan& plan, const PlanesShape& s, cons
                         .taps_n = p.taps.stride_n,
                         .taps_c = p.taps.stride_c,
                         .bias = static_cast<const float*>(p.bias)};
-  launch(plan, site, args, param_taps(p));
+  launch(plan, site, args, ParamTaps::of(p));
 }
 
 void launch_march(const Direct& p, const Plan& plan, const MarchConfig& march, const Site& site) {
@@ -127,7 +120,7 @@ void launch_march(const Direct& p, const Plan& plan, const MarchConfig& march, c
     std::memcpy(taps.tap, p.taps.data, sizeof(taps.tap));
     launch(plan, site, map, side, args, taps);
   } else {
-    launch(plan, site, map, side, args, param_taps(p));
+    launch(plan, site, map, side, args, ParamTaps::of(p));
   }
 }
 
@@ -144,7 +137,7 @@ void launch_window(const Direct& p, const Plan& plan, const WindowShape& shape, 
                                                           : 5,
                         .in_per_group = int(p.in.c / p.groups),
                         .out_per_group = int(p.out.c / p.groups)};
-  launch(plan, site, args, param_taps(p));
+  launch(plan, site, args, ParamTaps::of(p));
 }
 
 void launch_general(const Direct& p, const Plan& plan, const Site& site) {
@@ -155,7 +148,7 @@ void launch_general(const Direct& p, const Plan& plan, const Site& site) {
                          .channels_inner = p.out.c > 1 && p.out.stride_c < p.out.stride_w,
                          .out_per_group = p.out.c / p.groups,
                          .in_per_group = p.in.c / p.groups};
-  launch(plan, site, args, param_taps(p));
+  launch(plan, site, args, ParamTaps::of(p));
 }
 
 }  // namespace

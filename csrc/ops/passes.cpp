@@ -10,7 +10,7 @@ namespace {
 // Taps of sample n where every sample has its own, whose windows then are those of an image with z as sample axis.
 Taps of_sample(const Taps& taps, int64_t n, Dtype image) {
   Taps own = taps;
-  own.data = static_cast<const char*>(taps.data) + n * taps.stride_n * (image == Dtype::f64 ? 8 : 4);
+  own.data = static_cast<const char*>(taps.data) + n * taps.stride_n * acc_bytes(image);
   own.stride_n = 0;
   return own;
 }

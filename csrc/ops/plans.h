@@ -49,7 +49,7 @@ class PlanKey {
   void of(const Fused& p) {
     add_image(p.in), add_image(p.out), add_number(p.value);
     add(p.stride_output, p.count, int64_t(p.border), p.valid, p.stride, p.wanted);
-    const int64_t size = p.in.dtype == Dtype::f64 ? 8 : 4;
+    const int64_t size = acc_bytes(p.in.dtype);
     for (int i = 0; i < p.count; ++i) {
       const Stage& s = p.stages[i];
       add(s.windows, s.kd, s.kh, s.kw, int64_t(s.point)), add_number(s.number);

@@ -198,20 +198,17 @@ bool is_image(const Direct& p) { return p.in.d == 1 && p.out.d == 1 && p.kd == 1
 
 // What TORCH_CONV_VARIANT pins: the kernel of the room that a call goes to. "passes" is no kernel, it takes a separable
 // filter of volumes apart; the rooms that serve the parts choose for themselves.
-const char* kPasses = "passes";
-const char* pinned_variant() {
-  const char* pinned = environment("TORCH_CONV_VARIANT");
-  return std::strcmp(pinned, kPasses) == 0 ? "" : pinned;
-}
+bool passes_pinned() { return std::strcmp(environment("TORCH_CONV_VARIANT"), "passes") == 0; }
+const char* pinned_variant() { return passes_pinned() ? "" : environment("TORCH_CONV_VARIANT"); }
 
 }  // namespace
 
 void run(Call& call, const Place& place, const Tensor& like, const Direct& problem) {
   const char* pinned = pinned_variant();
+  if (problem.beside.any()) return run_shards(call, place, problem, kDirect2d, pinned);
   Direct p = problem;
   // One channel expanded to many, each with a window of its own: one input channel with many outputs. It is read less
   // often, and bulk copies take no stride of 0.
-  if (p.beside.any()) return run_shards(call, place, p, kDirect2d, pinned);
   if (p.in.c > 1 && p.in.stride_c == 0 && p.groups == p.in.c && p.out.c == p.in.c) p.in.c = p.groups = 1;
   if (is_image(p)) return run_problem(call, place, like, p, kDirect2d, pinned);
   // Only the rooms for images have the loops that planes and columns profit from; a pinned variant is one of volumes.
@@ -227,7 +224,7 @@ void run(Call& call, const Place& place, const Tensor& like, const Separable& p)
 }
 
 bool run_in_one_launch(Call& call, const Place& place, const Tensor& like, const Separable& p) {
-  if (!place.cuda() || std::strcmp(environment("TORCH_CONV_VARIANT"), kPasses) == 0) return false;
+  if (!place.cuda() || passes_pinned()) return false;
   const auto planned = plan_of(call, place, p, kSeparable3d, pinned_variant());
   if (planned->plan.variant) run_plan(call, place, like, p, kSeparable3d, *planned);
   else pass_on(call, planned->plan);
@@ -235,7 +232,7 @@ bool run_in_one_launch(Call& call, const Place& place, const Tensor& like, const
 }
 
 bool serves_in_one_launch(const Place& place, const Separable& p) {
-  if (!place.cuda() || std::strcmp(environment("TORCH_CONV_VARIANT"), kPasses) == 0) return false;
+  if (!place.cuda() || passes_pinned()) return false;
   Arch any = place.arch();
   any.offers = nullptr;  // what is compiled decides no algorithm
   return kSeparable3d.plan_cuda(p, any, pinned_variant()).variant != nullptr;

@@ -21,16 +21,6 @@ struct Config {
   int64_t row_blocks = 0;  // the first launch of two_pass
 };
 
-constexpr int acc_bytes(Dtype d) { return d == Dtype::f64 ? 8 : 4; }
-
-// The base and all rows of an image start on `bytes`.
-inline bool rows_start_on(const Image& x, int64_t bytes) {
-  const int64_t size = size_of(x.dtype);
-  auto aligned = [&](int64_t stride, int64_t count) { return count == 1 || stride * size % bytes == 0; };
-  return reinterpret_cast<uintptr_t>(x.data) % bytes == 0 && aligned(x.stride_h, x.h) && aligned(x.stride_c, x.c) &&
-         aligned(x.stride_n, x.n);
-}
-
 inline bool rows_start_on(const Beside& beside, int64_t bytes) {
   const auto fits = [&](const Image& x) { return !x.data || rows_start_on(x, bytes); };
   return fits(beside.above) && fits(beside.below);

@@ -208,20 +208,20 @@ def _by_torch(
     padding_mode: str,
     why: str | int,
 ) -> Tensor:
+    name = f"conv{axes}d"
     if padding_mode not in ("zeros", "reflect", "replicate", "circular"):
         raise ValueError(
-            f"conv{axes}d: padding_mode must be 'zeros', 'reflect', 'replicate' or 'circular', got '{padding_mode}'"
+            f"{name}: padding_mode must be 'zeros', 'reflect', 'replicate' or 'circular', got '{padding_mode}'"
         )
     if not torch.compiler.is_compiling() and recording():
-        note(f"conv{axes}d: handed to torch: {_handover.reason(why) if isinstance(why, int) else why}")
+        note(f"{name}: handed to torch: {_handover.reason(why) if isinstance(why, int) else why}")
         input, weight = input.to("meta"), weight.to("meta")
         bias = None if bias is None else bias.to("meta")
     if padding_mode != "zeros":
-        name = f"conv{axes}d"
         words = padding if isinstance(padding, str) else _expanded(name, "padding", padding, axes)
         steps = _expanded(name, "stride", stride, axes)
         dilations = _expanded(name, "dilation", dilation, axes)
-        check_numbers(f"conv{axes}d", axes, input, weight, steps, words, dilations)
+        check_numbers(name, axes, input, weight, steps, words, dilations)
         input = F.pad(input, pads_of(weight, words, dilations), padding_mode)
         padding = 0
     return _BY_TORCH[axes](input, weight, bias, stride, padding, dilation, groups)
