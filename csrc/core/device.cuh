@@ -46,7 +46,7 @@ __device__ __forceinline__ Pack<N, T> load_pack(const T* from) {
   return pack;
 }
 
-// A predicated 8- or 16-byte store: a branch around it costs more than the store, and lets the compiler split it.
+// A predicated store of 4, 8 or 16 bytes: a branch around it costs more than the store, and lets the compiler split it.
 template <int N, typename T>
 __device__ __forceinline__ void store_pack_if(bool condition, T* to, const Pack<N, T>& pack) {
   unsigned w[sizeof(pack) / 4];
@@ -60,7 +60,11 @@ __device__ __forceinline__ void store_pack_if(bool condition, T* to, const Pack<
     asm volatile("{ .reg .pred p; setp.ne.b32 p, %0, 0; @p st.global.v2.b32 [%1], {%2, %3}; }" ::"r"(int(condition)),
                  "l"(to), "r"(w[0]), "r"(w[1])
                  : "memory");
-  else static_assert(sizeof(pack) == 8, "8 or 16 bytes");
+  else if constexpr (sizeof(pack) == 4)
+    asm volatile("{ .reg .pred p; setp.ne.b32 p, %0, 0; @p st.global.b32 [%1], %2; }" ::"r"(int(condition)), "l"(to),
+                 "r"(w[0])
+                 : "memory");
+  else static_assert(sizeof(pack) == 8, "4, 8 or 16 bytes");
 }
 
 }  // namespace torch_conv

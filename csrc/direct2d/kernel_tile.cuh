@@ -26,12 +26,7 @@ constexpr int tile_min_blocks() {
   // Register caps: 7x7 float32 at 64 registers makes ptxas move the taps to uniform registers (83 -> 92 % of copy at
   // 8192^2 on one NVIDIA H200); the others are the most blocks without spills.
   constexpr int K = KH > KW ? KH : KW;
-  // Sums, the pixels of a row, four taps, addresses.
-  if (tile_marches(KH, KW)) {
-    constexpr int N = tile_shape(sizeof(T), KH, KW).lane_pixels, registers = KH * N + KW + 2 * N + 40;
-    constexpr int blocks = 65536 / (32 * TileShape::warps * registers);
-    return blocks < 2 ? 2 : blocks > 5 ? 5 : blocks;
-  }
+  if (K > 7) return 8;
   if (sizeof(T) == 4) return K == 4 || K == 5 ? 7 : 8;
   if (sizeof(T) == 2) return K <= 3 ? 8 : K <= 5 ? 5 : 4;
   return K <= 5 ? 5 : 4;
@@ -44,7 +39,7 @@ __global__ void __launch_bounds__(32 * TileShape::warps, tile_min_blocks<T, KH, 
   using A = acc_t<T>;
   constexpr TileShape shape = tile_shape(sizeof(T), KH, KW);
   constexpr int N = shape.lane_pixels, L = middle_of(KW), R = KW - 1 - L, pitch = shape.shared_width();
-  constexpr bool marching = tile_marches(KH, KW);
+  constexpr bool in_groups = !taps_in_registers(KH, KW);
   extern __shared__ __align__(128) unsigned char shared_bytes[];
   T* shared = reinterpret_cast<T*>(shared_bytes);
   [[maybe_unused]] __shared__ uint64_t barrier;
@@ -69,10 +64,10 @@ __global__ void __launch_bounds__(32 * TileShape::warps, tile_min_blocks<T, KH, 
   }
 
   // A small window stands in registers, a large one in shared memory behind the box.
-  [[maybe_unused]] A tap[marching ? 1 : KH * KW];
+  [[maybe_unused]] A tap[in_groups ? 1 : KH * KW];
   [[maybe_unused]] A* taps = reinterpret_cast<A*>(shared_bytes + shape.box_bytes(sizeof(T), KH));
   const int64_t first_tap = at.n * a.taps_n + at.c * a.taps_c;
-  if constexpr (marching) {
+  if constexpr (in_groups) {
     const A* all = param_taps.first<A>() + first_tap;
     for (int i = threadIdx.x; i < KH * KW; i += 32 * TileShape::warps)
       taps[i / KW * tile_tap_pitch(KW) + i % KW] = all[i];
@@ -102,9 +97,10 @@ __global__ void __launch_bounds__(32 * TileShape::warps, tile_min_blocks<T, KH, 
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   const int y = y0 + warp * shape.rows, x = x0 + lane * N;
   const T* from = shared + warp * shape.rows * pitch + shape.pad + lane * N;
-  T* row_out = static_cast<T*>(a.out) + at.n * a.out_n + at.c * a.out_c + int64_t(y) * a.out_h;
-  if constexpr (marching) sum_marching<T, KH, KW, kAligned>(a, from, row_out, y, x, taps, bias, mask);
-  else sum_unrolled<T, KH, KW, kAligned>(a, from, row_out, y, x, tap, bias, mask);
+  T* row = static_cast<T*>(a.out) + at.n * a.out_n + at.c * a.out_c + int64_t(y) * a.out_h;
+  const LaneOutput<T> out{row, y, x, bias, mask};
+  if constexpr (in_groups) sum_in_groups<T, KH, KW, kAligned>(a, from, out, taps);
+  else sum_unrolled<T, KH, KW, kAligned>(a, from, out, tap);
 }
 
 }  // namespace torch_conv::direct2d

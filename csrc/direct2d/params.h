@@ -15,17 +15,19 @@ constexpr int middle_of(int k) { return (k - 1) / 2; }
 
 // Windows up to so many rows and columns; larger ones go to WINDOW.
 constexpr int kTileMost = 15;
-// Up to so many all rows and taps of a warp are unrolled; beyond that input rows are taken in a loop.
-constexpr int kUnrolledMost = 7;
-constexpr bool tile_marches(int kh, int kw) { return kh > kUnrolledMost || kw > kUnrolledMost; }
+// Taps that a lane keeps at once; those of larger windows stand in shared memory.
+constexpr int kTapsAtOnce = 50;
+constexpr bool taps_in_registers(int kh, int kw) { return kh * kw < kTapsAtOnce; }
+// Rows of a larger window that are taken together.
+constexpr int tap_group(int kh, int kw) {
+  const int groups = (kh * kw + kTapsAtOnce - 1) / kTapsAtOnce;
+  return (kh + groups - 1) / groups;
+}
 // A row of taps in shared memory, in floats.
 constexpr int tile_tap_pitch(int kw) { return (kw + 3) / 4 * 4; }
 
 // Pixels of one lane: 16 bytes, or what the registers hold of a window's sums.
-constexpr int lane_pixels(int bytes, int k) {
-  if (k > kUnrolledMost) return bytes == 1 ? 8 : 4;
-  return bytes == 1 && k > 3 ? 8 : 16 / bytes;
-}
+constexpr int lane_pixels(int bytes, int k) { return k > 7 ? 4 : bytes == 1 && k > 3 ? 8 : 16 / bytes; }
 
 // Output rows per warp, and the columns loaded left and right of the tile. One warp covers 32 * lane_pixels columns,
 // four warps lie one above the other.
@@ -37,16 +39,17 @@ struct TileShape {
   constexpr int shared_width() const { return width() + 2 * pad; }
   constexpr int box_bytes(int bytes, int kh) const { return shared_width() * (height() + kh - 1) * bytes; }
   constexpr int shared_bytes(int bytes, int kh, int kw) const {
-    return box_bytes(bytes, kh) + (tile_marches(kh, kw) ? kh * tile_tap_pitch(kw) * 4 : 0);
+    return box_bytes(bytes, kh) + (taps_in_registers(kh, kw) ? 0 : kh * tile_tap_pitch(kw) * 4);
   }
 };
 
 // A box that starts on 128 bytes is the biggest lever (5x5: 92 -> 97 % of copy), 32 bytes is better at 7x7, where the
 // larger box would cost resident blocks (90 against 92 %); rows per warp 8 for 3x3 and 5x5, 10 for 7x7 (88 -> 89 %).
 // All measured on one NVIDIA H200, float32 8192^2.
+// Beyond 7x7 six rows: 9x9 67 us, five 67, eight 71, ten 78; 15x15 150, 153, 154, 167 (4096^2).
 constexpr TileShape tile_shape(int bytes, int kh, int kw) {
   const int k = kh > kw ? kh : kw;
-  if (k > kUnrolledMost) return {.lane_pixels = lane_pixels(bytes, k), .rows = 16, .pad = bytes == 1 ? 16 : 8};
+  if (k > 7) return {.lane_pixels = lane_pixels(bytes, k), .rows = 6, .pad = bytes == 1 ? 16 : 8};
   const int pad_bytes = k < 6 && bytes == 4 ? 128 : 32;
   return {.lane_pixels = lane_pixels(bytes, k), .rows = bytes == 4 ? (kh == 7 ? 10 : 8) : 6, .pad = pad_bytes / bytes};
 }

@@ -1,117 +1,120 @@
-// The sums of a warp's rows of a tile in shared memory. A lane owns N columns; an input row is read once and added to
-// the output rows that see it. Output rows are finished and stored from top to bottom.
+// The sums of a warp's rows of a tile in shared memory. A lane owns N columns; an input row that it reads is added to
+// all output rows that see it.
 #pragma once
 
 #include "direct2d/tile_box.cuh"
 
 namespace torch_conv::direct2d {
 
-// Windows up to kUnrolledMost: all rows and taps are unrolled; `tap` stands in registers.
-template <typename T, int KH, int KW, bool kAligned>
-__device__ __forceinline__ void sum_unrolled(const PlaneArgs& a, const T* from, T* row_out, int y, int x,
-                                             const acc_t<T> (&tap)[KH * KW], acc_t<T> bias, bool mask) {
+// The pixels of one input row that a lane's windows of KW columns cover.
+template <typename T, int KW, int N>
+struct LaneRow {
   using A = acc_t<T>;
+  static constexpr int L = middle_of(KW), R = KW - 1 - L;  // left of the lane's own N pixels, right of them
+  A v[L + N + R];
+
+  // `own`: the lane's first pixel. Its neighbours come in the smallest aligned packs.
+  __device__ __forceinline__ void load(const T* own) {
+    constexpr int H = sizeof(T) != 2 || R > 2 ? 4 : 2, before = (L + H - 1) / H * H;
+#pragma unroll
+    for (int at = -before; at < 0; at += H) take(load_pack<H>(own + at), at);
+    take(load_pack<N>(own), 0);
+#pragma unroll
+    for (int at = N; at < N + R; at += H) take(load_pack<H>(own + at), at);
+  }
+  // Adds a row of the window to the sums of a row of outputs.
+  __device__ __forceinline__ void add(const A* tap, A (&sum)[N]) const {
+#pragma unroll
+    for (int p = 0; p < N; ++p)
+#pragma unroll
+      for (int j = 0; j < KW; ++j) sum[p] = fma(tap[j], v[p + j], sum[p]);
+  }
+
+ private:
+  template <int H>
+  __device__ __forceinline__ void take(const Pack<H, T>& pack, int at) {
+#pragma unroll
+    for (int i = 0; i < H; ++i)
+      if (at + i >= -L && at + i < N + R) v[L + at + i] = to_acc<A>(pack.v[i]);
+  }
+};
+
+// What a lane makes: its columns of its warp's rows, and where they go.
+template <typename T>
+struct LaneOutput {
+  T* row;
+  int y, x;  // of the first
+  acc_t<T> bias;
+  bool mask;
+};
+
+// Windows up to kTapsInRegisters: all rows and taps are unrolled, the taps stand in registers. A row of outputs is
+// stored as soon as it is done, so the sums of KH rows are alive.
+template <typename T, int KH, int KW, bool kAligned>
+__device__ __forceinline__ void sum_unrolled(const PlaneArgs& a, const T* from, const LaneOutput<T>& out,
+                                             const acc_t<T> (&tap)[KH * KW]) {
   constexpr TileShape shape = tile_shape(sizeof(T), KH, KW);
-  // A lane reads L pixels left of its own and R right of them.
-  constexpr int N = shape.lane_pixels, L = middle_of(KW), R = KW - 1 - L, pitch = shape.shared_width();
-  // Its neighbours' pixels, in the smallest aligned pack that holds R of them.
-  constexpr int H = sizeof(T) == 4 || R > 2 || sizeof(T) == 1 ? 4 : 2 * ((R + 1) / 2);
-  A sum[shape.rows][N];
+  constexpr int N = shape.lane_pixels;
+  acc_t<T> sum[shape.rows][N];
 #pragma unroll
   for (int r = 0; r < shape.rows + KH - 1; ++r) {
-    A v[L + N + R];
-    const auto middle = load_pack<N>(from + r * pitch);
-    if constexpr (L > 0) {
-      const auto left = load_pack<H>(from + r * pitch - H);
-#pragma unroll
-      for (int i = 0; i < L; ++i) v[i] = to_acc<A>(left.v[H - L + i]);
-    }
-    if constexpr (R > 0) {
-      const auto right_of = load_pack<H>(from + r * pitch + N);
-#pragma unroll
-      for (int i = 0; i < R; ++i) v[L + N + i] = to_acc<A>(right_of.v[i]);
-    }
-#pragma unroll
-    for (int i = 0; i < N; ++i) v[L + i] = to_acc<A>(middle.v[i]);
+    LaneRow<T, KW, N> row;
+    row.load(from + r * shape.shared_width());
 #pragma unroll
     for (int o = 0; o < shape.rows; ++o) {
       const int i = r - o;  // this input row is row i of the window over output row o
       if (i < 0 || i >= KH) continue;
+      if (i == 0)
 #pragma unroll
-      for (int p = 0; p < N; ++p) {
-        A s = i == 0 ? A(0) : sum[o][p];
-#pragma unroll
-        for (int j = 0; j < KW; ++j) s = fma(tap[i * KW + j], v[p + j], s);
-        sum[o][p] = s;
-      }
-      if (i == KH - 1) store_row<KH, KW, kAligned>(a, row_out + o * a.out_h, y + o, x, sum[o], bias, mask);
+        for (int p = 0; p < N; ++p) sum[o][p] = 0;
+      row.add(tap + i * KW, sum[o]);
+      if (i == KH - 1)
+        store_row<KH, KW, kAligned>(a, out.row + o * a.out_h, out.y + o, out.x, sum[o], out.bias, out.mask);
     }
   }
 }
 
-// Larger windows: input rows follow each other in a loop, whose body adds one to the KH output rows that see it. Slot i
-// holds the output row whose window row i is the input row at hand: it goes on from the sum that slot i - 1 held, so
-// sums move on by one slot a row without being copied. Taps come from shared memory, four by a broadcast read.
-//
-//   input row r:   slot 0      slot 1      ...   slot KH - 1
-//   output row     r           r - 1             r - KH + 1: finished and stored
-template <typename T, int KH, int KW, bool kAligned>
-__device__ __forceinline__ void sum_marching(const PlaneArgs& a, const T* from, T* row_out, int y, int x,
-                                             const float* taps, float bias, bool mask) {
-  constexpr TileShape shape = tile_shape(sizeof(T), KH, KW);
-  constexpr int N = shape.lane_pixels, L = middle_of(KW), pitch = shape.shared_width(), tap_pitch = tile_tap_pitch(KW);
-  // Whole packs from the one that holds the window's first pixel on.
-  constexpr int before = (L + N - 1) / N * N, packs = (before + N + KW - 1 - L + N - 1) / N;
-  float sum[KH][N];
-  // One input row. kAll: all of the KH output rows are rows of the tile.
-  const auto take = [&]<bool kAll>(int r) {
-    float v[packs * N];
+// Adds `count` rows of the window to all rows of the warp. `from` and `taps`: where the first of them is read.
+template <typename T, int KW, int count, int rows, int N>
+__device__ __forceinline__ void add_group(const T* from, int pitch, const float* taps, float (&sum)[rows][N]) {
+  float tap[count][tile_tap_pitch(KW)];
 #pragma unroll
-    for (int i = 0; i < packs; ++i) {
-      const auto pack = load_pack<N>(from - before + i * N);
+  for (int i = 0; i < count; ++i)
 #pragma unroll
-      for (int e = 0; e < N; ++e) v[i * N + e] = to_acc<float>(pack.v[e]);
-    }
+    for (int j = 0; j < KW; j += 4)
+      *reinterpret_cast<float4*>(tap[i] + j) = *reinterpret_cast<const float4*>(taps + i * tile_tap_pitch(KW) + j);
 #pragma unroll
-    for (int i = KH - 1; i >= 0; --i) {
-      if (!kAll && (i > r || r - i >= shape.rows)) continue;  // the same for all lanes
+  for (int r = 0; r < rows + count - 1; ++r) {
+    LaneRow<T, KW, N> row;
+    row.load(from + r * pitch);
 #pragma unroll
-      for (int e = 0; e < N; ++e) sum[i][e] = i == 0 ? 0.0f : sum[i > 0 ? i - 1 : 0][e];
-#pragma unroll
-      for (int j = 0; j < KW; j += 4) {
-        const float4 tap = *reinterpret_cast<const float4*>(taps + i * tap_pitch + j);
-        const float four[4] = {tap.x, tap.y, tap.z, tap.w};
-#pragma unroll
-        for (int t = 0; t < 4 && j + t < KW; ++t)
-#pragma unroll
-          for (int e = 0; e < N; ++e) sum[i][e] = fma(four[t], v[before - L + j + t + e], sum[i][e]);
-      }
-    }
-    from += pitch;
-  };
-  const auto store = [&](int r) {
-    const int o = r - (KH - 1);
-    store_row<KH, KW, kAligned>(a, row_out + o * a.out_h, y + o, x, sum[KH - 1], bias, mask);
-  };
-  // A body of its own for the rows in the middle, without branches between its sums: 9x9 87 -> 78 us, 13x13 167 -> 156
-  // (float32 4096^2, one NVIDIA H200). Larger windows gain nothing (15x15 222, 219) and take as long again to compile.
-  // Two streams of output rows a lane, which halve the reads of taps: 9x9 76-79 us, 13x13 153-181, 15x15 227-233.
-  constexpr bool kMiddle = KH * KW <= 169 && shape.rows >= KH;
-  if constexpr (kMiddle) {
-    int r = 0;
-#pragma unroll 1
-    for (; r < KH - 1; ++r) take.template operator()<false>(r);
-#pragma unroll 1
-    for (; r < shape.rows; ++r) take.template operator()<true>(r), store(r);
-#pragma unroll 1
-    for (; r < shape.rows + KH - 1; ++r) take.template operator()<false>(r), store(r);
-  } else {
-#pragma unroll 1
-    for (int r = 0; r < shape.rows + KH - 1; ++r) {
-      take.template operator()<false>(r);
-      if (r >= KH - 1) store(r);
-    }
+    for (int i = 0; i < count; ++i)
+      if (r - i >= 0 && r - i < rows) row.add(tap[i], sum[r - i]);
   }
+}
+
+// Larger windows, a few of their rows at a time, whose taps fit into the 63 uniform registers: the tile's rows pass
+// once for each group, and the sums of all the warp's rows go on with the next one.
+//
+//   group 0: window rows 0 .. G - 1     sum[o] += rows o .. o + G - 1 of the tile
+//   group 1: window rows G .. 2 G - 1   sum[o] += rows o + G .. o + 2 G - 1
+//
+// float32 4096^2 on one NVIDIA H200, with all taps in vector registers or read row by row before: 9x9 77 -> 67 us,
+// 11x11 119 -> 92, 13x13 158 -> 121, 15x15 224 -> 150. The groups of more than 81 taps run in a loop, whose code stays
+// in the instruction cache (15x15 unrolled: 192 us); smaller windows lose by it (8x8 51 -> 56 us).
+template <typename T, int KH, int KW, bool kAligned>
+__device__ __forceinline__ void sum_in_groups(const PlaneArgs& a, const T* from, const LaneOutput<T>& out,
+                                              const float* taps) {
+  constexpr TileShape shape = tile_shape(sizeof(T), KH, KW);
+  constexpr int G = tap_group(KH, KW), rest = KH % G, pitch = shape.shared_width(), unrolled = KH * KW > 81 ? 1 : KH;
+  float sum[shape.rows][shape.lane_pixels] = {};
+  if constexpr (rest > 0) add_group<T, KW, rest>(from, pitch, taps, sum);
+#pragma unroll unrolled
+  for (int first = rest; first < KH; first += G)
+    add_group<T, KW, G>(from + first * pitch, pitch, taps + first * tile_tap_pitch(KW), sum);
+#pragma unroll
+  for (int o = 0; o < shape.rows; ++o)
+    store_row<KH, KW, kAligned>(a, out.row + o * a.out_h, out.y + o, out.x, sum[o], out.bias, out.mask);
 }
 
 }  // namespace torch_conv::direct2d
