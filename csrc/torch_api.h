@@ -29,9 +29,14 @@ inline Sizes strides_of(const Tensor& t) {
   return {s.begin(), s.end()};
 }
 
-// An uninitialised tensor on the device of `like`; the caching allocator of torch serves it.
-Tensor empty_strided(const Tensor& like, const Sizes& sizes, const Sizes& strides, ScalarType dtype);
-Tensor empty_contiguous(const Tensor& like, const Sizes& sizes, ScalarType dtype);
+struct Device {
+  int32_t type, index;
+};
+Device device_of(const Tensor& t);
+
+// An uninitialised tensor; the caching allocator of torch serves it.
+Tensor empty_strided(Device device, const Sizes& sizes, const Sizes& strides, ScalarType dtype);
+Sizes contiguous_strides(const Sizes& sizes);
 
 inline Tensor narrow(const Tensor& t, int64_t dim, int64_t begin, int64_t size) {
   Tensor handle = t;  // torch's own takes no const one

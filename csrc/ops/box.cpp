@@ -5,6 +5,7 @@
 #include "ops/operator.h"
 #include "ops/passes.h"
 #include "ops/rooms.h"
+#include "ops/steps.h"
 #include "ops/volumes.h"
 
 namespace torch_conv {
@@ -20,12 +21,18 @@ bool floats_in_small_windows(const Box& p, bool cuda) {
          p.in.stride_w == 1 && p.place.border != Border::skip;
 }
 
-// The window as rows of taps, the scale in the last of them; `taps` holds them for the call.
-Separable as_separable(const Box& p, std::vector<float>& taps, bool cuda, bool volume) {
-  taps.assign(p.kw + p.kh + p.kd, 1.0f);
-  std::fill(taps.end() - p.kd - (volume ? 0 : p.kh), taps.end() - (volume ? 0 : p.kd), float(p.scale));
+// The window as rows of taps, the scale in the last of them.
+using BoxTaps = std::shared_ptr<std::vector<float>>;
+BoxTaps taps_of_box(const Call& call, const Box& p, bool volume) {
+  const auto taps = std::make_shared<std::vector<float>>(p.kw + p.kh + p.kd, 1.0f);
+  std::fill(taps->end() - p.kd - (volume ? 0 : p.kh), taps->end() - (volume ? 0 : p.kd), float(p.scale));
+  if (call.steps) call.steps->keep(taps, taps->data(), taps->size() * sizeof(float));
+  return taps;
+}
+
+Separable as_separable(const Box& p, const BoxTaps& taps, bool cuda) {
   const auto shared = [&](int64_t first) {
-    return Taps{.data = taps.data() + first, .on_host = cuda, .stride_n = 0, .stride_c = 0, .stride_ci = 0};
+    return Taps{.data = taps->data() + first, .on_host = cuda, .stride_n = 0, .stride_c = 0, .stride_ci = 0};
   };
   return {.in = p.in,
           .out = p.out,
@@ -57,8 +64,8 @@ void planes_then_depth(Call& call, const Place& place, const Tensor& input, cons
   // overflow where the voxels did not.
   const double area = double(p.kh) * double(p.kw);
   const bool means = !is_integer(p.in.dtype) && p.scale != 1 && p.place.border != Border::skip;
-  const Tensor scratch = empty_result(in.tensor, resized(in.tensor, {.d = p.in.d, .h = p.out.h, .w = p.out.w}, 3), 3,
-                                      scalar_type_of(dtype));
+  const Tensor scratch = empty_result(call, in.tensor, resized(in.tensor, {.d = p.in.d, .h = p.out.h, .w = p.out.w}, 3),
+                                      3, scalar_type_of(dtype));
   const Image sums = *merge_leading(scratch, dtype, 3);
   for_each_plane(p.in, sums, false, false, [&](const Image& from, const Image& to, int64_t) {
     Box q = p;
@@ -101,11 +108,11 @@ Tensor box(Call& call, int axes, const Tensor& input, const Sizes& kernel_size, 
                       .kw = size.w,
                       .scale = o.normalized ? 1.0 / volume : 1.0,
                       .place = g.place};
-    std::vector<float> taps;
     const bool may = o.algorithm != "box" && floats_in_small_windows(problem, place.cuda());
     if (axes == 3) {
       if (may && size.d == size.h) {
-        const Separable passes = as_separable(problem, taps, place.cuda(), true);
+        const BoxTaps taps = taps_of_box(call, problem, true);
+        const Separable passes = as_separable(problem, taps, place.cuda());
         if (serves_in_one_launch(place, passes)) return run_passes(call, place, input, in, axes, passes);
       }
       check(o.algorithm != "separable", op,
@@ -114,7 +121,7 @@ Tensor box(Call& call, int axes, const Tensor& input, const Sizes& kernel_size, 
     }
     check(may || o.algorithm != "separable", op,
           "algorithm 'separable' serves odd square windows up to 15x15 of planar floating-point images on CUDA");
-    if (may) run(call, place, input, as_separable(problem, taps, place.cuda(), false));
+    if (may) run(call, place, input, as_separable(problem, taps_of_box(call, problem, false), place.cuda()));
     else run(call, place, input, problem);
   });
 }

@@ -29,6 +29,7 @@ struct Reach {
 };
 
 class SplitStreams;
+class Steps;
 
 // A shard, its result, and the shards before and after it: what kernels may read where it lies.
 struct Shard {
@@ -71,6 +72,7 @@ struct Call {
   const Reach* whole = nullptr;  // what the call said of the whole image, where this is for a part
   std::string* lines = nullptr;  // of the explanation
   std::string refused{};         // rooms that could not, for the next of these lines
+  Steps* steps = nullptr;        // where a first call writes down what it does (ops/steps.h)
   Reach reach{};
 
   bool runs() const { return purpose == Purpose::run; }

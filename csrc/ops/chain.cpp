@@ -52,7 +52,7 @@ class Chain {
   // Memory of the accumulation dtype in the order of `like`.
   Channels scratch(int count, const ImageView& like, const Extent& size) const {
     const Tensor memory =
-        empty_results(count, like.tensor, resized(like.tensor, size, axes_), axes_, scalar_type_of(sums_));
+        empty_results(call_, count, like.tensor, resized(like.tensor, size, axes_), axes_, scalar_type_of(sums_));
     Channels made{{}, memory.stride(0)};
     for (int i = 0; i < count; ++i) {
       const Tensor one = torch::stable::select(memory, 0, i);
@@ -125,7 +125,7 @@ class Chain {
     torch_conv::run(call_, place_, input_, combine(stage, read, whole));
     const int64_t y = p_.valid ? stage.kh / 2 : 0, x = p_.valid ? stage.kw / 2 : 0;
     Stage copy{.windows = 1, .kh = 1, .kw = 1};
-    copy.taps_x[0] = copy.taps_y[0] = one_tap(sums_, place_.cuda());
+    copy.taps_x[0] = copy.taps_y[0] = one_tap(call_, sums_, place_.cuda());
     const Image part = cut(whole.views[0].image, {y, from.h - y}, {x, from.w - x});
     torch_conv::run(call_, place_, input_, window(copy, 0, part, made.views[0].image, stride));
   }

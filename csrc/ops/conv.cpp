@@ -3,6 +3,7 @@
 #include "ops/handover.h"
 #include "ops/operator.h"
 #include "ops/rooms.h"
+#include "ops/steps.h"
 #include "ops/windows.h"
 
 namespace torch_conv {
@@ -119,16 +120,15 @@ std::string why_torch(const Tensor& input, const Tensor& weight, const ConvOptio
 }
 
 // What torch serves, by its own operators.
-Tensor by_torch(Call& call, const Tensor& input, const Tensor& weight, const std::optional<Tensor>& bias,
+Tensor by_torch(const char* op, const Tensor& input, const Tensor& weight, const std::optional<Tensor>& bias,
                 const ConvOptions& o) {
   const int axes = int(weight.dim()) - 2;
-  if (!call.runs()) return input;
   if (o.padding_mode == "zeros") {
     if (!o.word) return call_torch(input, weight, bias, o, o.padding);
     const std::string name = "aten::conv" + std::to_string(axes) + "d";
     return call_aten(name.c_str(), "padding", input, weight, bias, o.stride, *o.word, o.dilation, o.groups);
   }
-  return call_torch(padded(input, all_pads(call.op, o, weight), o), weight, bias, o, Sizes(axes, 0));
+  return call_torch(padded(input, all_pads(op, o, weight), o), weight, bias, o, Sizes(axes, 0));
 }
 
 // The same for a part of the outputs along one axis.
@@ -137,6 +137,7 @@ Tensor part_by_torch(Call& call, const Tensor& input, const Tensor& weight, cons
   const Part& part = *call.part;
   const int axes = int(weight.dim()) - 2, axis = part.axis - (kAxes - axes);
   if (!call.runs()) return part.result;
+  if (call.steps) call.steps->spoil();
   std::vector<Pads> pads = all_pads(call.op, o, weight);
   const int64_t dim = input.dim() - axes + axis;
   const int64_t read = (part.out - 1) * o.stride[axis] + o.dilation[axis] * (weight.size(2 + axis) - 1) + 1;
@@ -271,21 +272,37 @@ Tensor conv(Call& call, int axes, const Tensor& input, Tensor weight, std::optio
   if (torchs) {
     if (call.lines) call.explain("handed to torch: " + why);
     if (call.part) return part_by_torch(call, input, weight, bias, o);
-    const Tensor computed = by_torch(call, input, weight, bias, o);
     // What 'auto' returns has one memory format, whoever computes it: the fakes know no more.
-    return here && call.runs() && o.algorithm == "auto" ? in_format_of(input, computed, axes) : computed;
+    const bool formatted = here && o.algorithm == "auto";
+    const auto compute = [op, o, axes, formatted](const Tensor& input, const Tensor& weight,
+                                                  const std::optional<Tensor>& bias) {
+      const Tensor computed = by_torch(op, input, weight, bias, o);
+      return formatted ? in_format_of(input, computed, axes) : computed;
+    };
+    if (!call.runs()) return input;
+    const Tensor computed = compute(input, weight, bias);
+    if (Steps* steps = call.steps) {
+      const int in = steps->index_of(input), w = steps->index_of(weight), b = bias ? steps->index_of(*bias) : -1;
+      steps->makes(computed, [=](const Replay& r) {
+        return compute(r.tensor(in), r.tensor(w), b < 0 ? std::nullopt : r.memory[b]);
+      });
+    }
+    return computed;
   }
   const ImageView in = view_input(call, images, spatial);
   const Window window = prepare_weight(call, axes == 1 ? with_height(weight) : weight, in.image);
 
   std::optional<Tensor> sums;  // the bias in the accumulation dtype
-  if (bias && call.runs())
-    sums = torch::stable::to(torch::stable::contiguous(*bias), accumulation_type(in.image.dtype));
+  const ScalarType sums_type = accumulation_type(in.image.dtype);
+  if (bias && bias->scalar_type() == sums_type && bias->is_contiguous()) sums = bias;
+  else if (bias)
+    sums = make_of(call, *bias, *bias, sizes_of(*bias), sums_type,
+                   [sums_type](const Tensor& t) { return torch::stable::to(torch::stable::contiguous(t), sums_type); });
   const auto given = [&] {
     const Tensor& result = call.part->result;
     return axes == 1 ? with_height(result) : result;
   };
-  Tensor result = call.part ? given() : empty_result(images, sizes, spatial, input.scalar_type());
+  Tensor result = call.part ? given() : empty_result(call, images, sizes, spatial, input.scalar_type());
   if (result.numel() > 0) {
     const Place place(op, input);
     const Direct problem{.in = in.image,

@@ -23,7 +23,7 @@ Tensor filter(Call& call, int axes, const Tensor& input, const Tensor& kernel, c
   call.reach.direct = axes == 2;
   return produce(call, input, in, axes, g, o, [&](const Image& image) {
     const Place place(call.op, input);
-    upload_large(call, window, input, place.stream());
+    upload_large(call, window, input);
     const Direct p{.in = in.image,
                    .out = image,
                    .taps = window.taps,

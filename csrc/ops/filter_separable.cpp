@@ -59,7 +59,7 @@ Tensor separable(Call& call, const Tensor& input, const std::vector<Tensor>& ker
   call.reach.direct = axes == 2 && !halving;
   return produce(call, input, in, axes, g, o, [&](const Image& image) {
     const Place place(op, input);
-    for (Window& window : windows) upload_large(call, window, input, place.stream());
+    for (Window& window : windows) upload_large(call, window, input);
     Separable p{.in = in.image,
                 .out = image,
                 .taps_x = windows[0].taps,

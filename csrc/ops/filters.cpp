@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "ops/steps.h"
+
 namespace torch_conv {
 
 namespace {
@@ -73,6 +75,12 @@ Dtype result_dtype(const Call& call, const ImageView& in, const FilterOptions& o
                          : in.image.dtype;
 }
 
+void copy_merged(const Call& call, Tensor result, const Tensor& merged) {
+  if (!call.runs()) return;
+  torch::stable::copy_(result, merged);
+  if (call.steps) call.steps->spoil();
+}
+
 }  // namespace
 
 Tensor produce(Call& call, const Tensor& input, const ImageView& in, int axes, const Geometry& g,
@@ -84,14 +92,14 @@ Tensor produce(Call& call, const Tensor& input, const ImageView& in, int axes, c
   if (call.only_reach()) return input;
   Tensor result = call.out    ? *call.out
                   : call.part ? call.part->result
-                              : empty_result(input, sizes, axes, scalar_type_of(dtype));
+                              : empty_result(call, input, sizes, axes, scalar_type_of(dtype));
   if (result.numel() == 0) return result;
   if (auto image = merge_leading(result, dtype, axes)) {
     fill(*image);
   } else {  // a caller's `out` whose leading dimensions do not merge
-    Tensor merged = empty_contiguous(result, sizes, result.scalar_type());
+    Tensor merged = allocate(call, result, sizes, result.scalar_type());
     fill(*merge_leading(merged, dtype, axes));
-    if (call.runs()) torch::stable::copy_(result, merged);
+    copy_merged(call, result, merged);
   }
   return result;
 }
@@ -107,7 +115,7 @@ Tensor produce_several(Call& call, const Tensor& input, const ImageView& in, int
   if (call.only_reach()) return input;
   Tensor result = call.out    ? *call.out
                   : call.part ? call.part->result
-                              : empty_contiguous(input, sizes, scalar_type_of(dtype));
+                              : allocate(call, input, sizes, scalar_type_of(dtype));
   if (result.numel() == 0) return result;
   const auto fill_tensor = [&](const Tensor& t) {
     const auto image = merge_leading(torch::stable::select(t, int64_t(dim), 0), dtype, axes);
@@ -115,9 +123,9 @@ Tensor produce_several(Call& call, const Tensor& input, const ImageView& in, int
     return image.has_value();
   };
   if (!fill_tensor(result)) {  // a caller's `out` whose leading dimensions do not merge
-    const Tensor merged = empty_contiguous(result, sizes, result.scalar_type());
+    const Tensor merged = allocate(call, result, sizes, result.scalar_type());
     fill_tensor(merged);
-    if (call.runs()) torch::stable::copy_(result, merged);
+    copy_merged(call, result, merged);
   }
   return result;
 }

@@ -5,6 +5,8 @@
 #include <numeric>
 #include <utility>
 
+#include "ops/steps.h"
+
 namespace torch_conv {
 
 namespace {
@@ -28,19 +30,6 @@ std::vector<int> channels_inner_order(int dims, int axes) {
     if (i != dims - axes - 1) order.push_back(i);
   order.push_back(dims - axes - 1);
   return order;
-}
-
-struct Range {
-  uintptr_t first, last;
-};
-
-Range memory_of(const Tensor& t) {
-  int64_t low = 0, high = 0;
-  const Sizes size = sizes_of(t), stride = strides_of(t);
-  for (size_t i = 0; i < size.size(); ++i) (stride[i] < 0 ? low : high) += (size[i] - 1) * stride[i];
-  const int64_t bytes = t.element_size();
-  const auto base = reinterpret_cast<uintptr_t>(t.data_ptr());
-  return {base + low * bytes, base + (high + 1) * bytes - 1};
 }
 
 // Could two elements share memory? From the innermost dimension on, a stride must step over all that lies below it.
@@ -105,8 +94,8 @@ std::optional<Image> merge_leading(const Tensor& t, Dtype dtype, int axes) {
 ImageView view_input(const Call& call, const Tensor& input, int axes) {
   const Dtype dtype = dtype_of(call.op, "input", input.scalar_type());
   if (auto image = merge_leading(input, dtype, axes)) return {input, *image};
-  Tensor copy =
-      call.runs() ? torch::stable::contiguous(input) : empty_contiguous(input, sizes_of(input), input.scalar_type());
+  const Tensor copy = make_of(call, input, input, sizes_of(input), input.scalar_type(),
+                              [](const Tensor& t) { return torch::stable::contiguous(t); });
   return {copy, *merge_leading(copy, dtype, axes)};
 }
 
@@ -137,8 +126,8 @@ std::pair<Sizes, int64_t> dense_strides(const Tensor& input, const Sizes& sizes,
 
 }  // namespace
 
-Tensor empty_result(const Tensor& input, const Sizes& sizes, int axes, ScalarType dtype) {
-  return empty_strided(input, sizes, dense_strides(input, sizes, axes).first, dtype);
+Tensor empty_result(const Call& call, const Tensor& input, const Sizes& sizes, int axes, ScalarType dtype) {
+  return allocate(call, input, sizes, dense_strides(input, sizes, axes).first, dtype);
 }
 
 Tensor in_format_of(const Tensor& input, const Tensor& result, int axes) {
@@ -148,16 +137,25 @@ Tensor in_format_of(const Tensor& input, const Tensor& result, int axes) {
   bool same = true;
   for (size_t d = 0; d < sizes.size(); ++d) same = same && (strides[d] == wanted[d] || sizes[d] == 1);
   if (same) return result;
-  Tensor copy = empty_strided(result, sizes, wanted, result.scalar_type());
+  Tensor copy = empty_strided(device_of(result), sizes, wanted, result.scalar_type());
   torch::stable::copy_(copy, result);
   return copy;
 }
 
-Tensor empty_results(int64_t count, const Tensor& input, Sizes sizes, int axes, ScalarType dtype) {
+Tensor empty_results(const Call& call, int64_t count, const Tensor& input, Sizes sizes, int axes, ScalarType dtype) {
   auto [strides, step] = dense_strides(input, sizes, axes);
   sizes.insert(sizes.begin(), count);
   strides.insert(strides.begin(), step);
-  return empty_strided(input, sizes, strides, dtype);
+  return allocate(call, input, sizes, strides, dtype);
+}
+
+std::pair<uintptr_t, uintptr_t> memory_of(const Tensor& t) {
+  int64_t low = 0, high = 0;
+  const auto size = t.sizes(), stride = t.strides();
+  for (size_t i = 0; i < size.size(); ++i) (stride[i] < 0 ? low : high) += (size[i] - 1) * stride[i];
+  const int64_t bytes = t.element_size();
+  const auto base = reinterpret_cast<uintptr_t>(t.data_ptr());
+  return {base + low * bytes, base + (high + 1) * bytes - 1};
 }
 
 void check_out(const char* op, const Tensor& input, const Tensor& out, const Sizes& expected) {
@@ -170,8 +168,9 @@ void check_out(const char* op, const Tensor& input, const Tensor& out, const Siz
 
 void check_no_overlap(const char* op, const Tensor& out, const char* argument, const Tensor& other) {
   if (out.numel() == 0 || other.numel() == 0) return;
-  const Range a = memory_of(other), b = memory_of(out);
-  check(a.last < b.first || b.last < a.first, op, "out must not overlap ", argument);
+  const auto [first, last] = memory_of(other);
+  const auto [out_first, out_last] = memory_of(out);
+  check(last < out_first || out_last < first, op, "out must not overlap ", argument);
 }
 
 }  // namespace torch_conv

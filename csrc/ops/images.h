@@ -20,12 +20,15 @@ ImageView view_input(const Call& call, const Tensor& input, int axes);
 // The sizes of `input` with other spatial ones.
 Sizes resized(const Tensor& input, const Extent& extent, int axes);
 // A fresh result of `sizes` (the input's dimensions, the last `axes` of them spatial) in the memory format of `input`.
-Tensor empty_result(const Tensor& input, const Sizes& sizes, int axes, ScalarType dtype);
+Tensor empty_result(const Call& call, const Tensor& input, const Sizes& sizes, int axes, ScalarType dtype);
 // `result` in the memory format of `input`: itself, or a copy.
 Tensor in_format_of(const Tensor& input, const Tensor& result, int axes);
 
 // `count` such results, one behind the other along a first dimension.
-Tensor empty_results(int64_t count, const Tensor& input, Sizes sizes, int axes, ScalarType dtype);
+Tensor empty_results(const Call& call, int64_t count, const Tensor& input, Sizes sizes, int axes, ScalarType dtype);
+
+// The addresses of the first and the last byte that a tensor (of one element or more) spans.
+std::pair<uintptr_t, uintptr_t> memory_of(const Tensor& t);
 
 // Checks a caller's `out` (shape, device, no overlap with `input` or itself).
 void check_out(const char* op, const Tensor& input, const Tensor& out, const Sizes& expected);

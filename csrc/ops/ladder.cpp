@@ -6,6 +6,7 @@
 #include "ops/images.h"
 #include "ops/operator.h"
 #include "ops/rooms.h"
+#include "ops/steps.h"
 
 namespace torch_conv {
 
@@ -53,7 +54,7 @@ Tensor ladder2d(Call& call, const Tensor& input, const Tensor& kernel, const std
         "block must have at most 1024 threads, got ", block[0], "x", block[1]);
   const Tensor in = torch::stable::contiguous(input);
   const Tensor taps = torch::stable::contiguous(kernel);
-  const Tensor out = empty_contiguous(in, sizes_of(in), ScalarType::Float);
+  const Tensor out = allocate(call, in, sizes_of(in), ScalarType::Float);
   if (out.numel() == 0) return out;
   const int64_t h = in.size(in.dim() - 2), w = in.size(in.dim() - 1);
   const Place place(op, input);
@@ -126,7 +127,7 @@ Tensor ladder3d(Call& call, const Tensor& input, const Tensor& kernel, const std
   check_block3d(op, block);
   const Tensor in = torch::stable::contiguous(input);
   const Tensor taps = torch::stable::contiguous(kernel);
-  const Tensor out = empty_contiguous(in, sizes_of(in), ScalarType::Float);
+  const Tensor out = allocate(call, in, sizes_of(in), ScalarType::Float);
   if (out.numel() == 0) return out;
   const int64_t d = in.size(in.dim() - 3), h = in.size(in.dim() - 2), w = in.size(in.dim() - 1);
   Ladder3d problem{.in = static_cast<const float*>(in.data_ptr()),
@@ -151,7 +152,7 @@ Tensor ladder3d(Call& call, const Tensor& input, const Tensor& kernel, const std
     factors = factors_of(op, problem);
     problem.taps = factors.data();
     if (place.cuda()) {
-      scratch = empty_contiguous(in, sizes_of(in), ScalarType::Float);
+      scratch = allocate(call, in, sizes_of(in), ScalarType::Float);
       problem.scratch = static_cast<float*>(scratch->data_ptr());
     }
   }

@@ -11,6 +11,7 @@
 #include <tuple>
 
 #include "ops/split.h"
+#include "ops/steps.h"
 
 namespace torch_conv {
 
@@ -40,9 +41,16 @@ struct Operator<name, axes, window_axes, function> {
     return text.c_str();
   }
 
+  static Tensor compute(Call& call, const Tensor& input, const Args&... args) {
+    if (!repeatable(call, input)) return function(call, input, args...);
+    Signature signature(name.text, call);
+    signature.add(input), (signature.add(args), ...);
+    return run_by_steps(call, signature, [&] { return std::vector<Tensor>{function(call, input, args...)}; })[0];
+  }
+
   static Tensor run(Tensor input, Args... args) {
     Call call{op()};
-    return function(call, input, args...);
+    return compute(call, input, args...);
   }
 
   template <Purpose purpose>
@@ -66,10 +74,18 @@ struct Operator<name, axes, window_axes, function> {
 
   static std::vector<Tensor> split_as(Purpose purpose, std::string* lines, const std::vector<Tensor>& shards,
                                       const Args&... args, int64_t dim, const std::optional<Sizes>& wanted) {
-    const Call whole{.op = op(), .purpose = purpose, .of_shards = true, .lines = lines};
-    return run_split(whole, axes, shards, dim, wanted, [&](Call& call, const Tensor& input) {
-      return function(call, input, argument_of(call, input, axes, window_axes, args)...);
-    });
+    Call whole{.op = op(), .purpose = purpose, .of_shards = true, .lines = lines};
+    const auto run = [&] {
+      return run_split(whole, axes, shards, dim, wanted, [&](Call& call, const Tensor& input) {
+        // What is not a step of the whole call has steps of its own.
+        const auto part = call.steps ? function : compute;
+        return part(call, input, argument_of(call, input, axes, window_axes, args)...);
+      });
+    };
+    if (shards.empty() || !repeatable(whole, shards[0])) return run();
+    Signature signature(name.text, whole);
+    signature.add(shards), (signature.add(args), ...), signature.add(dim), signature.add(wanted);
+    return run_by_steps(whole, signature, run);
   }
   static std::vector<Tensor> split(std::vector<Tensor> shards, Args... args, int64_t dim, std::optional<Sizes> wanted) {
     return split_as(Purpose::run, nullptr, shards, args..., dim, wanted);
@@ -89,7 +105,7 @@ struct Operator<name, axes, window_axes, function> {
     using All = std::tuple<Args...>;
     static void run(Tensor input, std::tuple_element_t<I, All>... args, std::string algorithm, Tensor out) {
       Call call{.op = op(), .out = out};
-      function(call, input, args..., std::optional<ScalarType>(), algorithm);
+      compute(call, input, args..., std::optional<ScalarType>(), algorithm);
     }
   };
 

@@ -1,5 +1,6 @@
 #include "ops/passes.h"
 
+#include "ops/steps.h"
 #include "ops/volumes.h"
 #include "ops/windows.h"
 
@@ -21,12 +22,11 @@ ImageView between_planes(const Call& call, const ImageView& in, const Separable&
   const ScalarType type = accumulation_type(p.in.dtype);
   const int64_t last = (p.out.d - 1) * p.place.stride_z + (p.kd - 1) * p.place.dilation_z - p.place.pad_z;
   const Sizes pads{0, 0, 0, 0, p.place.pad_z > 0, last >= p.in.d};
-  if (!call.runs()) {
-    const Extent size{.d = p.in.d + pads[4] + pads[5], .h = p.in.h, .w = p.in.w};
-    return view_input(call, empty_result(in.tensor, resized(in.tensor, size, 3), 3, type), 3);
-  }
-  const Tensor wide = in.tensor.scalar_type() == type ? in.tensor : torch::stable::to(in.tensor, type);
-  return view_input(call, torch::stable::pad(wide, pads, "constant", p.place.value), 3);
+  const Extent size{.d = p.in.d + pads[4] + pads[5], .h = p.in.h, .w = p.in.w};
+  const auto pad = [type, pads, value = p.place.value](const Tensor& t) {
+    return torch::stable::pad(t.scalar_type() == type ? t : torch::stable::to(t, type), pads, "constant", value);
+  };
+  return view_input(call, make_of(call, in.tensor, in.tensor, resized(in.tensor, size, 3), type, pad), 3);
 }
 
 // Every plane into scratch memory, then along z.
@@ -40,8 +40,8 @@ void in_two_passes(Call& call, const Place& place, const Tensor& input, ImageVie
     along_z.pad_z -= along_z.pad_z > 0;
     along_z.border = Border::replicate;
   }
-  const Tensor scratch = empty_result(in.tensor, resized(in.tensor, {.d = p.in.d, .h = p.out.h, .w = p.out.w}, 3), 3,
-                                      accumulation_type(p.in.dtype));
+  const Tensor scratch = empty_result(call, in.tensor, resized(in.tensor, {.d = p.in.d, .h = p.out.h, .w = p.out.w}, 3),
+                                      3, accumulation_type(p.in.dtype));
   const Image planes = *merge_leading(scratch, accumulation_dtype(p.in.dtype), 3);
   const bool own_samples = p.taps_x.stride_n || p.taps_y.stride_n;
   const bool own_channels = p.taps_x.stride_c || p.taps_y.stride_c;
@@ -72,7 +72,7 @@ void in_two_passes(Call& call, const Place& place, const Tensor& input, ImageVie
   const Placement& s = p.place;
   const Range y = outputs_inside(rows, p.kh, s.pad_y, s.stride_y, s.dilation_y, p.in.h);
   const Range x = outputs_inside(columns, p.kw, s.pad_x, s.stride_x, s.dilation_x, p.in.w);
-  const Taps keep = one_tap(accumulation_dtype(p.in.dtype), place.cuda());
+  const Taps keep = one_tap(call, accumulation_dtype(p.in.dtype), place.cuda());
   depth(y, x, p.taps_z, p.kd, along_z);
   const Placement still{.pad_y = 0, .pad_x = 0};
   depth({0, y.begin}, columns, keep, 1, still);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ops/chain.h"
+#include "ops/steps.h"
 
 namespace torch_conv {
 
@@ -25,15 +26,18 @@ Stage Pipeline::window(const std::vector<Tensor>& kernels, std::array<const char
     Window& window = windows_.back();
     const int64_t k = window.size.w;
     check(k % 2 == 1, call_.op, names[axis], " must have an odd number of taps, got ", k);
-    upload_large(call_, window, input_, place_.stream());
+    upload_large(call_, window, input_);
     (axis == 0 ? stage.kw : axis == 1 ? stage.kh : stage.kd) = k;
     (axis == 0 ? stage.taps_x : axis == 1 ? stage.taps_y : stage.taps_z)[0] = window.taps;
   }
   return stage;
 }
 
-Stage Pipeline::derivative(const Derivatives& windows, Point point, double number) const {
-  return windows.stage(accumulation_dtype(in_.image.dtype), place_.cuda(), point, number);
+Stage Pipeline::derivative(const Derivatives& windows, Point point, double number) {
+  const auto kept = std::make_shared<const Derivatives>(windows);
+  if (call_.steps) call_.steps->keep(kept, kept.get(), sizeof(Derivatives));
+  kept_.push_back(kept);
+  return kept->stage(accumulation_dtype(in_.image.dtype), place_.cuda(), point, number);
 }
 
 Tensor Pipeline::run(const std::vector<Stage>& stages, bool fan) {

@@ -18,7 +18,7 @@ class Pipeline {
   // these arguments. The same stage may stand in a chain with another point or number, or its window in several places.
   Stage window(const std::vector<Tensor>& kernels,
                std::array<const char*, 3> names = {"kernel_x", "kernel_y", "kernel_z"});
-  Stage derivative(const Derivatives& windows, Point point, double number = 0) const;
+  Stage derivative(const Derivatives& windows, Point point, double number = 0);
 
   // Plans and runs the chain. `fan` says that the result has a dimension for the last stage's outputs.
   Tensor run(const std::vector<Stage>& stages, bool fan = false);
@@ -33,6 +33,7 @@ class Pipeline {
   Place place_;
   ImageView in_;
   std::vector<Window> windows_;
+  std::vector<std::shared_ptr<const Derivatives>> kept_;
 };
 
 // `stage` with another step after its windows.

@@ -3,10 +3,11 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "cuda/store.h"
 #include "ops/images.h"
-#include "ops/plans.h"
 #include "ops/seams.h"
 #include "ops/split_streams.h"
+#include "ops/steps.h"
 #include "ops/volumes.h"
 
 namespace torch_conv {
@@ -92,42 +93,111 @@ constexpr Doors<Fused> kFused3d{nullptr, nullptr, fused3d::plan_cuda, fused3d::r
 constexpr Doors<Combine> kCombine{fused::plan_combine_cpu, fused::run_combine_cpu, fused::plan_combine_cuda,
                                   fused::run_combine_cuda};
 
+// A plan with its kernels loaded.
+struct Planned {
+  Plan plan;
+  std::vector<const LoadedKernel*> kernels;
+};
+
 std::vector<const LoadedKernel*> load_all(const std::vector<Kernel>& kernels, const Arch& arch) {
   std::vector<const LoadedKernel*> loaded;
   for (const Kernel& kernel : kernels) loaded.push_back(&cuda::load(kernel, arch));
   return loaded;
 }
 
-// The plan of a problem, on CUDA with its kernels loaded if the call runs or prepares; found again where it is known.
+// The plan of a problem, on CUDA with its kernels loaded if the call runs or prepares.
 template <typename Problem>
 std::shared_ptr<const Planned> plan_of(const Call& call, const Place& place, const Problem& p,
                                        const Doors<Problem>& doors, const char* pinned) {
   if (!place.cuda()) return std::make_shared<Planned>(Planned{doors.plan_cpu(p, pinned), {}});
   // The call may bring a large window to the device. No bytes: this loads what brings it.
   if (call.prepares()) cuda::upload(nullptr, nullptr, 0, place.arch(), place.stream());
-  static PlanCache cache;
-  PlanKey key(&doors, place.arch());
-  const bool keeps = call.runs() && *pinned == 0;
-  if (keeps) {
-    key.of(p);
-    if (auto known = cache.find(key)) return known;
-  }
   auto planned = std::make_shared<Planned>(Planned{doors.plan_cuda(p, place.arch(), pinned), {}});
   if (!planned->plan.variant) return planned;
   if (call.loads()) planned->kernels = load_all(planned->plan.kernels, place.arch());
-  if (keeps) cache.keep(key, planned);
   return planned;
 }
 
+// f(address) for every address of memory that a problem holds.
+template <typename F>
+void each_address(Direct& p, const F& f) {
+  f(p.in.data), f(p.out.data), f(p.taps.data), f(p.bias), f(p.beside.above.data), f(p.beside.below.data);
+}
+template <typename F>
+void each_address(Separable& p, const F& f) {
+  f(p.in.data), f(p.out.data), f(p.taps_x.data), f(p.taps_y.data), f(p.taps_z.data);
+  f(p.beside.above.data), f(p.beside.below.data);
+}
+template <typename F>
+void each_address(Box& p, const F& f) {
+  f(p.in.data), f(p.out.data);
+}
+template <typename F>
+void each_address(BoxDepth& p, const F& f) {
+  f(p.sums.data), f(p.out.data);
+}
+template <typename F>
+void each_address(Combine& p, const F& f) {
+  for (int i = 0; i < p.windows; ++i) f(p.sums[i].data);
+  f(p.centre.data), f(p.out.data);
+}
+template <typename F>
+void each_address(Fused& p, const F& f) {
+  f(p.in.data), f(p.out.data);
+  for (Stage& s : std::span(p.stages, p.count))
+    for (int i = 0; i < s.windows; ++i) f(s.taps_x[i].data), f(s.taps_y[i].data), f(s.taps_z[i].data);
+}
+
+// A planned problem as a step of its call: the same launch on other memory.
+template <typename Problem>
+class Launch {
+ public:
+  Launch(Steps& steps, const Problem& p, const Doors<Problem>& doors, std::shared_ptr<const Planned> planned)
+      : problem_(p), doors_(&doors), planned_(std::move(planned)) {
+    each_address(problem_, [&](auto*& address) { slots_.push_back(address ? steps.find(address) : Slot{-1, 0}); });
+  }
+  void on_cpu(const Replay& r) const { doors_->run_cpu(at(r), planned_->plan); }
+  void on_cuda(const Replay& r, void* stream, void* scratch) const {
+    doors_->run_cuda(at(r), planned_->plan, {stream, scratch, planned_->kernels.data()});
+  }
+
+ private:
+  Problem at(const Replay& r) const {
+    Problem p = problem_;
+    const Slot* slot = slots_.data();
+    each_address(
+        p, [&](auto*& address) { address = static_cast<std::remove_reference_t<decltype(address)>>(r.at(*slot++)); });
+    return p;
+  }
+
+  Problem problem_;
+  const Doors<Problem>* doors_;
+  std::shared_ptr<const Planned> planned_;
+  std::vector<Slot> slots_;
+};
+
 template <typename Problem>
 void run_plan(Call& call, const Place& place, const Tensor& like, const Problem& p, const Doors<Problem>& doors,
-              const Planned& planned) {
-  const Plan& plan = planned.plan;
+              const std::shared_ptr<const Planned>& planned) {
+  const Plan& plan = planned->plan;
   if (only_explain(call, place, plan)) return;
-  if (!place.cuda()) return doors.run_cpu(p, plan);
+  if (!place.cuda()) {
+    doors.run_cpu(p, plan);
+    if (call.steps)
+      call.steps->then([launch = Launch<Problem>(*call.steps, p, doors, planned)](Replay& r) { launch.on_cpu(r); });
+    return;
+  }
   std::optional<Tensor> scratch;
-  if (plan.scratch_bytes > 0) scratch = empty_contiguous(like, {plan.scratch_bytes}, ScalarType::Byte);
-  doors.run_cuda(p, plan, {place.stream(), scratch ? scratch->data_ptr() : nullptr, planned.kernels.data()});
+  if (plan.scratch_bytes > 0) scratch = allocate(call, like, {plan.scratch_bytes}, ScalarType::Byte);
+  void* const at = scratch ? scratch->data_ptr() : nullptr;
+  doors.run_cuda(p, plan, {place.stream(), at, planned->kernels.data()});
+  if (!call.steps) return;
+  const Slot slot = at ? call.steps->find(at) : Slot{-1, 0};
+  const int device = like.get_device_index();
+  call.steps->then([device, slot, launch = Launch<Problem>(*call.steps, p, doors, planned)](Replay& r) {
+    const cuda::OnDevice current(device);
+    launch.on_cuda(r, cuda::current_stream(device), r.at(slot));
+  });
 }
 
 // Why a plan has no variant: the sentence that refuses the call.
@@ -142,12 +212,40 @@ void run_problem(Call& call, const Place& place, const Tensor& like, const Probl
                  const char* pinned) {
   const auto planned = plan_of(call, place, p, doors, pinned);
   check_planned(call, planned->plan, pinned);
-  run_plan(call, place, like, p, doors, *planned);
+  run_plan(call, place, like, p, doors, planned);
 }
 
 // Does a problem hold no memory of a device but its images?
 bool on_any_device(const Direct& p) { return p.taps.on_host && !p.bias; }
 bool on_any_device(const Separable& p) { return p.taps_x.on_host && p.taps_y.on_host; }
+
+// The same as steps of the call on all shards.
+template <typename Problem>
+void write_down(Steps& steps, const Shard& shard, const Problem* const (&parts)[3],
+                const std::shared_ptr<const Planned> (&plans)[3], const Doors<Problem>& doors, bool fresh) {
+  const int own = steps.index_of(*shard.own);
+  std::vector<int> lenders;
+  for (const Tensor* other : {shard.above, shard.below})
+    if (other) lenders.push_back(steps.index_of(*other));
+  steps.guard([own, lenders](const std::vector<Tensor>& given) {
+    const auto reads = [&](int i) { return can_read(given[own], given[i]); };
+    return std::all_of(lenders.begin(), lenders.end(), reads);
+  });
+  std::vector<Launch<Problem>> interior, seams;
+  for (int i = 0; i < 3; ++i)
+    if (plans[i]) (i == 0 ? interior : seams).push_back({steps, *parts[i], doors, plans[i]});
+  steps.then([=, device = shard.own->get_device_index()](Replay& r) {
+    std::vector<const Tensor*> others;
+    for (int i : lenders) others.push_back(&r.tensor(i));
+    void* const side = r.streams->begin(r.tensor(own), others, fresh);
+    {
+      const cuda::OnDevice current(device);
+      for (const auto& launch : interior) launch.on_cuda(r, cuda::current_stream(device), nullptr);
+      for (const auto& launch : seams) launch.on_cuda(r, side, nullptr);
+    }
+    r.streams->end(r.tensor(own));
+  });
+}
 
 // A shard with neighbours: the interior on the current stream, and beside it the seams, which read other shards.
 template <typename Problem>
@@ -172,6 +270,7 @@ bool run_shard(Call& call, const Place& place, const Shard& shard, const Problem
   run(1, side);
   run(2, side);
   streams.end(*shard.own);
+  if (call.steps) write_down(*call.steps, shard, parts, plans, doors, !on_any_device(p));
   return true;
 }
 
@@ -226,7 +325,7 @@ void run(Call& call, const Place& place, const Tensor& like, const Separable& p)
 bool run_in_one_launch(Call& call, const Place& place, const Tensor& like, const Separable& p) {
   if (!place.cuda() || passes_pinned()) return false;
   const auto planned = plan_of(call, place, p, kSeparable3d, pinned_variant());
-  if (planned->plan.variant) run_plan(call, place, like, p, kSeparable3d, *planned);
+  if (planned->plan.variant) run_plan(call, place, like, p, kSeparable3d, planned);
   else pass_on(call, planned->plan);
   return planned->plan.variant != nullptr;
 }
@@ -268,7 +367,7 @@ bool run_in_one_launch(Call& call, const Place& place, const Tensor& like, const
   const Doors<Fused>& doors = volume ? kFused3d : kFused;
   const auto planned = plan_of(call, place, p, doors, pinned);
   const Plan& plan = planned->plan;
-  if (plan.variant) run_plan(call, place, like, p, doors, *planned);
+  if (plan.variant) run_plan(call, place, like, p, doors, planned);
   else pass_on(call, plan);
   check(plan.variant || !p.wanted || *pinned == 0, call.op, "variant '", pinned, "' cannot serve this call");
   check(plan.variant || !p.wanted, call.op, "algorithm 'fused' cannot serve this call: ", plan.why);
@@ -288,6 +387,7 @@ Plan ladder_plan(double elements, double taps, int launches) {
 
 template <typename Problem, typename Variant>
 void run_ladder(Call& call, const Place& place, const Problem& p, Variant variant, const Plan& plan) {
+  if (call.steps) call.steps->spoil();
   std::vector<const LoadedKernel*> kernels;
   if (place.cuda() && call.loads()) kernels = load_all(ladder::kernels_cuda(p, variant), place.arch());
   if (only_explain(call, place, plan)) return;

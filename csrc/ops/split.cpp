@@ -6,6 +6,7 @@
 #include "ops/images.h"
 #include "ops/split_rows.h"
 #include "ops/split_streams.h"
+#include "ops/steps.h"
 
 namespace torch_conv {
 
@@ -57,7 +58,7 @@ Tensor without_memory(const Whole& w, size_t i) {
   Sizes sizes = sizes_of(like);
   sizes[w.dim] = w.size();
   // A stride for every dimension, so that leading ones merge as they do in the shard.
-  return torch::stable::from_blob(like.data_ptr(), sizes, strides_of(like), like.device(), like.scalar_type());
+  return pretend(like, sizes, strides_of(like), like.scalar_type());
 }
 
 // Outputs at a seam, and the rows that they read: one range, or two that are no neighbours.
@@ -85,12 +86,14 @@ class Spatial {
     std::vector<Job> jobs;
     for (int64_t i : wanted) jobs.push_back(job_of(size_t(i)));
     SplitStreams streams(call_, whole_.shards, jobs.size() > 1);
+    if (call_.steps) write_down_streams(jobs.size() > 1);
     for (size_t i = 0; i < jobs.size(); ++i)
       if (!jobs[i].done) filter_interior(jobs[i], std::span(jobs).subspan(i), streams);
     std::vector<Strip> strips;  // they live until all streams have what they need
     for (Job& job : jobs)
       if (!job.done) filter_seams(job, streams, strips);
     streams.finish();
+    if (call_.steps) call_.steps->then([](Replay& r) { r.streams->finish(); });
     std::vector<Tensor> results;
     for (const Job& job : jobs) results.push_back(job.result);
     return results;
@@ -101,6 +104,16 @@ class Spatial {
     size_t index;
     Range outputs, interior;  // all of the shard's; those whose windows stay in its rows, or hang over the image's end
   };
+
+  void write_down_streams(bool several) const {
+    std::vector<int> shards;
+    for (const Tensor& t : whole_.shards) shards.push_back(call_.steps->index_of(t));
+    call_.steps->then([op = call_.op, shards, several](Replay& r) {
+      std::vector<Tensor> tensors;
+      for (int i : shards) tensors.push_back(r.tensor(i));
+      r.streams.emplace(Call{op}, tensors, several);
+    });
+  }
 
   int64_t first_row(int64_t output) const { return output * reach_.stride - reach_.pad; }
   bool circular() const { return call_reach_.border == Border::circular; }
@@ -136,8 +149,8 @@ class Spatial {
     sizes[sizes.size() - from_end_] = outputs;
     const Tensor& own = whole_.shards[i];
     return call_reach_.contiguous || sizes.size() != size_t(own.dim())
-               ? empty_contiguous(own, sizes, call_reach_.dtype)
-               : empty_result(own, sizes, axes_, call_reach_.dtype);
+               ? allocate(call_, own, sizes, call_reach_.dtype)
+               : empty_result(call_, own, sizes, axes_, call_reach_.dtype);
   }
 
   // Kernels may read the shards beside this one where all that windows cover of them is there.
@@ -189,7 +202,7 @@ class Spatial {
     Sizes sizes = sizes_of(strip.tensor);
     sizes[whole_.dim] = 0;
     for (const Range& rows : strip.rows) sizes[whole_.dim] += rows.size();
-    strip.tensor = empty_result(strip.tensor, sizes, axes_, strip.tensor.scalar_type());
+    strip.tensor = empty_result(call_, strip.tensor, sizes, axes_, strip.tensor.scalar_type());
     int64_t at = 0;
     for_each_piece(strip, [&](const Tensor& shard, int64_t first, int64_t rows) {
       if (call_.runs()) copy_rows(strip.tensor, at, shard, first, rows, whole_.dim);
@@ -217,7 +230,7 @@ class Spatial {
       for (Job& other : jobs)  // this one first
         if ((other.above || other.below) && pad_of(other) == part.pad) part.shards.push_back(&other);
       note(job, "its interior and its seams, which read other shards where they lie; and further shards alike");
-      on_part(part, own);
+      on_part(part, own, call_.steps);
       if (job.done) return;
     }
     // Without the rows in front of the first window: they would make a negative pad, which only general kernels take.
@@ -263,13 +276,17 @@ class Spatial {
     on_part(part, tensor);
   }
 
-  void on_part(Part& part, const Tensor& tensor) const {
+  // `steps`: of the whole call, where the part is one of them.
+  void on_part(Part& part, const Tensor& tensor, Steps* steps = nullptr) const {
+    if (call_.steps && !steps) call_.steps->spoil();
     Call call = call_.of(&part);
+    call.steps = steps;
     function_(call, tensor);
   }
 
   Tensor on_whole(const Tensor& tensor) const {
     Call call = call_;
+    if (call.steps) call.steps->spoil(), call.steps = nullptr;
     return function_(call, tensor);
   }
 
@@ -310,6 +327,7 @@ std::vector<Tensor> run_split(const Call& call, int axes, const std::vector<Tens
   const Reach& reach = asked.reach;
   Call whole_call = call;
   whole_call.whole = &reach;
+  if (call.steps && whole.from_end() > axes) call.steps->spoil();
   if (whole.from_end() <= axes) return Spatial(whole_call, axes, whole, reach, function).run(indices);
   std::vector<Tensor> results;
   for (int64_t i : indices) {
@@ -322,15 +340,15 @@ std::vector<Tensor> run_split(const Call& call, int axes, const std::vector<Tens
     }
     Sizes sizes = reach.result;
     sizes[whole.dim] = 0;
-    results.push_back(empty_contiguous(whole.shards[i], sizes, reach.dtype));
+    results.push_back(allocate(call, whole.shards[i], sizes, reach.dtype));
   }
   return results;
 }
 
 Tensor on_device_of(const Call& call, const Tensor& input, const Tensor& window) {
   if (!input.is_cuda() || !window.is_cuda() || same_device(input, window)) return window;
-  if (!call.runs()) return empty_contiguous(input, sizes_of(window), window.scalar_type());
-  return torch::stable::to(window, input.device());
+  return make_of(call, window, input, sizes_of(window), window.scalar_type(),
+                 [device = device_of(input)](const Tensor& t) { return copy_to(t, device); });
 }
 
 Tensor argument_of(const Call& call, const Tensor& input, int axes, int window_axes, const Tensor& window) {

@@ -129,6 +129,20 @@ void copy_rows(const Tensor& to, int64_t at, const Tensor& from, int64_t first, 
                     can_read(to, from), cuda::current_stream(to.get_device_index()));
 }
 
+Tensor copy_to(const Tensor& from, Device device) {
+  const Tensor source = torch::stable::contiguous(from);
+  const Sizes sizes = sizes_of(source);
+  const Tensor to = empty_strided(device, sizes, contiguous_strides(sizes), source.scalar_type());
+  const int there = device.index, here = source.get_device_index();
+  void *const target = cuda::current_stream(there), *const origin = cuda::current_stream(here);
+  cuda::wait(there, target, cuda::record(here, origin));
+  const int64_t bytes = source.numel() * int64_t(source.element_size());
+  cuda::copy_blocks({there, to.data_ptr(), bytes}, {here, source.data_ptr(), bytes}, bytes, 1, can_read(to, source),
+                    target);
+  cuda::wait(here, origin, cuda::record(there, target));  // before its memory is another's
+  return to;
+}
+
 bool can_read(const Tensor& reader, const Tensor& other) {
   if (!reader.is_cuda()) return false;
   if (std::strcmp(environment("TORCH_CONV_NO_PEER"), "1") == 0) return false;

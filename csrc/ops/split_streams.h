@@ -65,6 +65,9 @@ class CurrentStream {
 // Rows [first, first + rows) of `from` along `dim` into `to`, from row `at` on, in torch's current stream of `to`.
 void copy_rows(const Tensor& to, int64_t at, const Tensor& from, int64_t first, int64_t rows, int64_t dim);
 
+// A contiguous copy of a tensor on another CUDA device, made between the current streams of both.
+Tensor copy_to(const Tensor& from, Device device);
+
 // May kernels on the device of `reader` read the memory of `other`?
 bool can_read(const Tensor& reader, const Tensor& other);
 

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "cuda/context.h"
+#include "ops/steps.h"
 
 namespace torch_conv {
 
@@ -37,9 +38,7 @@ void edit_taps(A* taps, int64_t windows, int64_t count, const WindowOptions& opt
   }
 }
 
-// The taps as a contiguous tensor of `type`, flipped and normalised over the last `axes` dimensions.
-Tensor finished_taps(const Call& call, const Tensor& kernel, ScalarType type, int axes, const WindowOptions& options) {
-  if (!call.runs()) return empty_contiguous(kernel, sizes_of(kernel), type);
+Tensor finish_taps(const Tensor& kernel, ScalarType type, int axes, const WindowOptions& options) {
   Tensor taps = kernel.scalar_type() == type ? kernel : torch::stable::to(kernel, type);
   if (!taps.is_contiguous()) taps = torch::stable::contiguous(taps);
   if (!options.flip && !options.normalized) return taps;
@@ -64,6 +63,13 @@ Tensor finished_taps(const Call& call, const Tensor& kernel, ScalarType type, in
     taps = call_aten("aten::div", "Tensor", taps, torch::stable::to(sum, type));
   }
   return taps;
+}
+
+// The taps as a contiguous tensor of `type`, flipped and normalised over the last `axes` dimensions.
+Tensor finished_taps(const Call& call, const Tensor& kernel, ScalarType type, int axes, const WindowOptions& options) {
+  if (kernel.scalar_type() == type && kernel.is_contiguous() && !options.flip && !options.normalized) return kernel;
+  return make_of(call, kernel, kernel, sizes_of(kernel), type,
+                 [=](const Tensor& t) { return finish_taps(t, type, axes, options); });
 }
 
 // The last `axes` sizes.
@@ -123,21 +129,28 @@ Window prepare_weight(const Call& call, const Tensor& weight, const Image& image
           size};
 }
 
-Taps one_tap(Dtype sums, bool on_host) {
+Taps one_tap(const Call& call, Dtype sums, bool on_host) {
   static constexpr double one = 1;
   static constexpr float narrow_one = 1;
   const void* data = sums == Dtype::f64 ? static_cast<const void*>(&one) : &narrow_one;
+  if (call.steps) call.steps->keep(nullptr, data, sizeof(one));
   return {.data = data, .on_host = on_host, .stride_n = 0, .stride_c = 0, .stride_ci = 0};
 }
 
-void upload_large(const Call& call, Window& window, const Tensor& input, void* stream) {
+void upload_large(const Call& call, Window& window, const Tensor& input) {
   const int64_t bytes = window.tensor.numel() * int64_t(window.tensor.element_size());
   if (!window.taps.on_host || bytes <= kInlineTapBytes) return;
-  Tensor device = empty_contiguous(input, sizes_of(window.tensor), window.tensor.scalar_type());
-  if (call.runs())
-    cuda::upload(window.tensor.data_ptr(), device.data_ptr(), bytes, cuda::arch_of(input.get_device_index()), stream);
-  window.tensor = device;
-  window.taps.data = device.data_ptr();
+  window.tensor = make_of(call, window.tensor, input, sizes_of(window.tensor), window.tensor.scalar_type(),
+                          [bytes, device = device_of(input)](const Tensor& taps) {
+                            const cuda::OnDevice current(device.index);
+                            const Sizes sizes = sizes_of(taps);
+                            const Tensor there =
+                                empty_strided(device, sizes, contiguous_strides(sizes), taps.scalar_type());
+                            cuda::upload(taps.data_ptr(), there.data_ptr(), bytes, cuda::arch_of(device.index),
+                                         cuda::current_stream(device.index));
+                            return there;
+                          });
+  window.taps.data = window.tensor.data_ptr();
   window.taps.on_host = false;
 }
 

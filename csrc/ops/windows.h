@@ -25,9 +25,9 @@ Window prepare_window(const Call& call, const char* argument, const Tensor& kern
 Window prepare_weight(const Call& call, const Tensor& weight, const Image& image);
 
 // One tap of 1 for all samples and channels, for sums of a dtype.
-Taps one_tap(Dtype sums, bool on_host);
+Taps one_tap(const Call& call, Dtype sums, bool on_host);
 
-// Moves host taps that are too large for a kernel's parameters to the images' device, on `stream`.
-void upload_large(const Call& call, Window& window, const Tensor& input, void* stream);
+// Moves host taps that are too large for a kernel's parameters to the images' device, on its current stream.
+void upload_large(const Call& call, Window& window, const Tensor& input);
 
 }  // namespace torch_conv

@@ -1,0 +1,145 @@
+// The steps of a call: what it allocates, has torch make, and launches, in order. They are written down while a call
+// runs for the first time; a call with the same signature runs them on its own tensors, and checks, plans and looks up
+// nothing.
+//
+//   first call     arguments -> checks, problems, plans, kernels -> [allocate, make, launch ...] -> result
+//   same again     arguments ------------------------------------> [allocate, make, launch ...] -> result
+//
+// Problems hold addresses. Written down, each becomes a Slot: which of the call's memory it lies in, and how far from
+// its beginning.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "ops/call.h"
+#include "ops/split_streams.h"
+
+namespace torch_conv {
+
+// All that decides which steps a call takes: the operator, its options, and of its tensors everything but the values.
+// Of memory that is its alignment; of windows on the host up to three taps are known, which plans of fused chains may
+// know by heart.
+class Signature {
+ public:
+  Signature(const char* op, const Call& call);
+
+  void add(const Tensor& t);
+  void add(const std::string& words) { add(int64_t(words.size())), text_ += words; }
+  void add(double number) { put(&number, sizeof(number)); }
+  void add(int64_t number) { put(&number, sizeof(number)); }
+  void add(bool flag) { add(int64_t(flag)); }
+  void add(ScalarType type) { add(int64_t(type)); }
+  template <typename T>
+  void add(const std::vector<T>& values) {
+    add(int64_t(values.size()));
+    for (const T& value : values) add(value);
+  }
+  template <typename T>
+  void add(const std::optional<T>& value) {
+    add(value.has_value());
+    if (value) add(*value);
+  }
+
+  const std::string& text() const { return text_; }
+  const std::vector<Tensor>& tensors() const { return tensors_; }
+
+ private:
+  void put(const void* bytes, size_t count) { text_.append(static_cast<const char*>(bytes), count); }
+
+  std::string text_;
+  std::vector<Tensor> tensors_;
+};
+
+// Where something lies: `offset` bytes from the beginning of the call's tensor `memory`. -1: at the address `offset`.
+struct Slot {
+  int memory;
+  int64_t offset;
+};
+
+// One run of steps: the call's tensors, and behind them what the steps have made so far.
+struct Replay {
+  std::vector<std::optional<Tensor>> memory;
+  std::vector<char*> first;  // where each begins
+  std::optional<SplitStreams> streams;
+
+  void add(const Tensor& t);
+  const Tensor& tensor(int i) const { return *memory[i]; }
+  void* at(const Slot& slot) const {
+    return slot.memory < 0 ? reinterpret_cast<void*>(slot.offset) : first[slot.memory] + slot.offset;
+  }
+};
+
+class Steps {
+ public:
+  explicit Steps(const std::vector<Tensor>& given);
+
+  // Written down, in the order in which the first call does it:
+  void allocates(const Tensor& made);
+  void makes(const Tensor& made, std::function<Tensor(const Replay&)> again);
+  void then(std::function<void(Replay&)> step);
+  // Memory of ours that problems point to lives as long as these steps.
+  void keep(std::shared_ptr<const void> owner, const void* data, int64_t bytes);
+  // Where it says no, a call with the same signature takes other steps.
+  void guard(std::function<bool(const std::vector<Tensor>& given)> holds) { guards_.push_back(std::move(holds)); }
+  // This call cannot be repeated by its steps.
+  void spoil() { spoiled_ = true; }
+
+  // Which of the call's memory holds an address, or is a tensor. Where that is none, or not clear, the steps are
+  // spoiled.
+  Slot find(const void* address);
+  int index_of(const Tensor& t);
+
+  // The call has returned. False: it cannot be repeated. The steps keep no tensor.
+  bool finish(const std::vector<Tensor>& results);
+  // None where a guard says no: nothing has run.
+  std::optional<std::vector<Tensor>> run(const std::vector<Tensor>& given) const;
+
+ private:
+  struct Memory {  // inclusive
+    const char *begin, *first, *last;
+    bool known;  // not seen: it holds nothing
+  };
+  struct Allocation {
+    Device device;
+    Sizes sizes, strides;
+    ScalarType dtype;
+  };
+  struct Step {
+    int allocation = -1;
+    std::function<void(Replay&)> act{};
+    std::vector<int> last_uses{};  // memory that no later step uses
+  };
+
+  void remember(const Tensor& t);
+
+  size_t given_;
+  std::vector<Tensor> tensors_;  // until finish(), so that no address is given twice
+  std::vector<Memory> memory_;
+  std::vector<int> used_by_;  // the last step that uses each
+  std::vector<Allocation> allocations_;
+  std::vector<std::pair<int, int>> allocated_;  // memory, allocation
+  std::vector<Step> steps_;
+  std::vector<std::function<bool(const std::vector<Tensor>&)>> guards_;
+  std::vector<std::shared_ptr<const void>> kept_;
+  std::vector<std::pair<const char*, int64_t>> constants_;
+  std::vector<int> results_;
+  bool spoiled_ = false;
+};
+
+// Can a call be repeated by steps at all? Where nothing is pinned.
+bool repeatable(const Call& call, const Tensor& input);
+// The call by steps that an earlier one wrote down, or `first`, which writes them down.
+std::vector<Tensor> run_by_steps(Call& call, const Signature& signature,
+                                 const std::function<std::vector<Tensor>()>& first);
+
+// Fresh memory for a call's result or its scratch. A call that only asks gets a tensor that nobody may read or write.
+Tensor allocate(const Call& call, const Tensor& like, const Sizes& sizes, const Sizes& strides, ScalarType dtype);
+Tensor allocate(const Call& call, const Tensor& like, const Sizes& sizes, ScalarType dtype);  // contiguous
+Tensor pretend(const Tensor& like, const Sizes& sizes, const Sizes& strides, ScalarType dtype);
+// What torch or the host makes of another tensor, with these sizes on the device of `on`. `make` holds nothing of this
+// call but numbers. A call that only asks does not run it.
+Tensor make_of(const Call& call, const Tensor& from, const Tensor& on, const Sizes& sizes, ScalarType dtype,
+               std::function<Tensor(const Tensor& from)> make);
+
+}  // namespace torch_conv
