@@ -27,7 +27,11 @@ constexpr int tap_group(int kh, int kw) {
 constexpr int tile_tap_pitch(int kw) { return (kw + 3) / 4 * 4; }
 
 // Pixels of one lane: 16 bytes, or what the registers hold of a window's sums.
-constexpr int lane_pixels(int bytes, int k) { return k > 7 ? 4 : bytes == 1 && k > 3 ? 8 : 16 / bytes; }
+constexpr int lane_pixels(int bytes, int kh, int kw) {
+  if (!taps_in_registers(kh, kw)) return 4;
+  const int k = kh > kw ? kh : kw;
+  return bytes == 1 && k > 3 ? 8 : k > 7 ? 4 : 16 / bytes;
+}
 
 // Output rows per warp, and the columns loaded left and right of the tile. One warp covers 32 * lane_pixels columns,
 // four warps lie one above the other.
@@ -49,9 +53,10 @@ struct TileShape {
 // Beyond 7x7 six rows: 9x9 67 us, five 67, eight 71, ten 78; 15x15 150, 153, 154, 167 (4096^2).
 constexpr TileShape tile_shape(int bytes, int kh, int kw) {
   const int k = kh > kw ? kh : kw;
-  if (k > 7) return {.lane_pixels = lane_pixels(bytes, k), .rows = 6, .pad = bytes == 1 ? 16 : 8};
+  if (k > 7) return {.lane_pixels = lane_pixels(bytes, kh, kw), .rows = 6, .pad = bytes == 1 ? 16 : 8};
   const int pad_bytes = k < 6 && bytes == 4 ? 128 : 32;
-  return {.lane_pixels = lane_pixels(bytes, k), .rows = bytes == 4 ? (kh == 7 ? 10 : 8) : 6, .pad = pad_bytes / bytes};
+  return {
+      .lane_pixels = lane_pixels(bytes, kh, kw), .rows = bytes == 4 ? (kh == 7 ? 10 : 8) : 6, .pad = pad_bytes / bytes};
 }
 
 // ---- REG: output rows of one warp (float32 8192^2 on one NVIDIA H200: 3x3 5 rows 98 %; 5x5 10 rows 96 %; 16-bit 3x3

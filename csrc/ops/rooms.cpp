@@ -219,10 +219,28 @@ void run_problem(Call& call, const Place& place, const Tensor& like, const Probl
 bool on_any_device(const Direct& p) { return p.taps.on_host && !p.bias; }
 bool on_any_device(const Separable& p) { return p.taps_x.on_host && p.taps_y.on_host; }
 
-// The same as steps of the call on all shards.
+// What a shard with neighbours is filtered by: the interior, and `aside` the seams, which read other shards. Together
+// where the call has one stream for both.
 template <typename Problem>
-void write_down(Steps& steps, const Shard& shard, const Problem* const (&parts)[3],
-                const std::shared_ptr<const Planned> (&plans)[3], const Doors<Problem>& doors, bool fresh) {
+struct Piece {
+  Problem problem;
+  bool aside;
+  std::shared_ptr<const Planned> planned{};
+};
+
+template <typename Problem>
+std::vector<Piece<Problem>> pieces_of(const Problem& p, bool together) {
+  if (together) return {{p, false}};
+  const Seams<Problem> seams = Seams<Problem>::of(p);
+  std::vector<Piece<Problem>> pieces{{seams.interior, false}, {seams.above, true}, {seams.below, true}};
+  std::erase_if(pieces, [](const auto& piece) { return piece.problem.out.h == 0; });
+  return pieces;
+}
+
+// The same as steps of the call on all shards. `fresh` as in SplitStreams::begin.
+template <typename Problem>
+void write_down(Steps& steps, const Shard& shard, const std::vector<Piece<Problem>>& pieces,
+                const Doors<Problem>& doors, bool fresh) {
   const int own = steps.index_of(*shard.own);
   std::vector<int> lenders;
   for (const Tensor* other : {shard.above, shard.below})
@@ -231,46 +249,41 @@ void write_down(Steps& steps, const Shard& shard, const Problem* const (&parts)[
     const auto reads = [&](int i) { return can_read(given[own], given[i]); };
     return std::all_of(lenders.begin(), lenders.end(), reads);
   });
-  std::vector<Launch<Problem>> interior, seams;
-  for (int i = 0; i < 3; ++i)
-    if (plans[i]) (i == 0 ? interior : seams).push_back({steps, *parts[i], doors, plans[i]});
-  steps.then([=, device = shard.own->get_device_index()](Replay& r) {
+  std::vector<std::pair<Launch<Problem>, bool>> launches;
+  for (const Piece<Problem>& piece : pieces)
+    launches.push_back({{steps, piece.problem, doors, piece.planned}, piece.aside});
+  steps.then([own, lenders, launches, fresh, device = shard.own->get_device_index()](Replay& r) {
     std::vector<const Tensor*> others;
     for (int i : lenders) others.push_back(&r.tensor(i));
     void* const side = r.streams->begin(r.tensor(own), others, fresh);
     {
       const cuda::OnDevice current(device);
-      for (const auto& launch : interior) launch.on_cuda(r, cuda::current_stream(device), nullptr);
-      for (const auto& launch : seams) launch.on_cuda(r, side, nullptr);
+      void* const stream = cuda::current_stream(device);
+      for (const auto& [launch, aside] : launches) launch.on_cuda(r, aside ? side : stream, nullptr);
     }
     r.streams->end(r.tensor(own));
   });
 }
 
-// A shard with neighbours: the interior on the current stream, and beside it the seams, which read other shards.
 template <typename Problem>
 bool run_shard(Call& call, const Place& place, const Shard& shard, const Problem& p, const Doors<Problem>& doors,
                const char* pinned) {
-  const Seams<Problem> seams = Seams<Problem>::of(p);
-  const Problem* parts[] = {&seams.interior, &seams.above, &seams.below};
-  std::shared_ptr<const Planned> plans[3];
-  for (int i = 0; i < 3; ++i) {
-    if (parts[i]->out.h == 0) continue;
-    plans[i] = plan_of(call, place, *parts[i], doors, pinned);
-    if (!plans[i]->plan.variant || plans[i]->plan.scratch_bytes > 0) return false;
-  }
-  const auto run = [&](int i, void* stream) {
-    if (parts[i]->out.h == 0 || only_explain(call, place, plans[i]->plan)) return;
-    doors.run_cuda(*parts[i], plans[i]->plan, {stream, nullptr, plans[i]->kernels.data()});
-  };
-  // Taps in device memory may just have been put there.
   SplitStreams& streams = *call.part->streams;
-  void* side = streams.begin(*shard.own, {shard.above, shard.below}, !on_any_device(p));
-  run(0, place.stream());
-  run(1, side);
-  run(2, side);
+  std::vector<Piece<Problem>> pieces = pieces_of(p, streams.together());
+  for (Piece<Problem>& piece : pieces) {
+    piece.planned = plan_of(call, place, piece.problem, doors, pinned);
+    if (!piece.planned->plan.variant || piece.planned->plan.scratch_bytes > 0) return false;
+  }
+  const bool fresh = !on_any_device(p);  // taps in device memory may just have been put there
+  void* const side = streams.begin(*shard.own, {shard.above, shard.below}, fresh);
+  for (const Piece<Problem>& piece : pieces) {
+    const Planned& planned = *piece.planned;
+    if (!only_explain(call, place, planned.plan))
+      doors.run_cuda(piece.problem, planned.plan,
+                     {piece.aside ? side : place.stream(), nullptr, planned.kernels.data()});
+  }
   streams.end(*shard.own);
-  if (call.steps) write_down(*call.steps, shard, parts, plans, doors, !on_any_device(p));
+  if (call.steps) write_down(*call.steps, shard, pieces, doors, fresh);
   return true;
 }
 

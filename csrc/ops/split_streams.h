@@ -5,6 +5,10 @@
 //   device 1   current stream   ... made | interior ................. | done, and what comes next may overwrite
 //              side stream               | seam (reads device 0) |        the shard: device 0 has read it
 //
+// Two streams a device cost the host more than they save where shards are small: then there is only the current one,
+// which waits for the others before it reads their shards, and a kernel that can makes interior and seams in one
+// launch.
+//
 // On the CPU everything goes one after the other.
 #pragma once
 
@@ -30,6 +34,8 @@ class SplitStreams {
   void* begin(const Tensor& own, const std::vector<const Tensor*>& others, bool fresh);
   // The device's current stream goes on after that work.
   void end(const Tensor& own);
+  // Is that stream the current one?
+  bool together() const { return together_; }
   // What was allocated for that work is still read by the current stream: it goes on after that.
   void keep(const Tensor& own);
   // The current streams of the others go on after their shards have been read.
@@ -41,13 +47,15 @@ class SplitStreams {
     void* stream;  // torch's current one
     void* made;    // event: the shards are
     void* side = nullptr;
-    void* done = nullptr;   // event: the last work on the side stream
-    std::vector<int> read;  // devices whose memory it reads
+    std::vector<void*> done{};  // events: work that reads other devices' memory
+    std::vector<int> read{};    // devices whose memory it reads
   };
   Device& device_of(const Tensor& t);
-  static void join(Device& d);  // the current stream goes on after the side stream
+  static void join(Device& d);             // the current stream goes on after the side stream
+  void* stream_of(Device& d, bool fresh);  // for the work that reads others
 
   std::vector<Device> devices_;  // none where one stream does all
+  bool together_ = false;
 };
 
 // While it lives, torch's current stream of a device is another one, so that memory is allocated for that stream.

@@ -24,7 +24,7 @@ Signature::Signature(const char* op, const Call& call) {
   text_.reserve(512);
   add(int64_t(reinterpret_cast<uintptr_t>(op))), add(int64_t(thread_count()));
   add(std::string(environment("TORCH_CONV_NO_TMA")));
-  add(std::string(environment("TORCH_CONV_NO_PEER")));
+  add(std::string(environment("TORCH_CONV_NO_PEER"))), add(std::string(environment("TORCH_CONV_SIDE_STREAMS")));
   if (const Slice* s = call.slice) add(s->dim_from_end), add(s->begin), add(s->size);
   if (const Part* p = call.part) add(int64_t(p->axis)), add(p->pad), add(p->out), add(p->result);
   if (call.whole) add(call.whole->by_torch);
