@@ -1,8 +1,7 @@
-// What kernels that march through volumes share on the device: taps from shared memory, elements as float32, single
-// stores.
+// What kernels that march through volumes share on the device: taps from shared memory, single stores.
 #pragma once
 
-#include "core/device.cuh"
+#include "core/extend.cuh"
 #include "core/march.h"
 
 namespace torch_conv {
@@ -19,11 +18,6 @@ __device__ __forceinline__ void read_taps(float (&tap)[K], const float* shared, 
     if (i + 3 < K) tap[i + 3] = four.w;
   }
 }
-
-// Where a block's boxes lie: element (0, 0) is element (y, x) of a plane.
-struct BoxOrigin {
-  int y, x;
-};
 
 // What an element of a box that lies outside the volume repeats, besides an element of the box by its number:
 constexpr unsigned kValue = 0xffff;  // the border's value,
@@ -47,22 +41,6 @@ __device__ __forceinline__ void store_if(bool condition, T* to, T value) {
       asm volatile("{ .reg .pred p; setp.ne.b32 p, %0, 0; @p st.global.b8 [%1], %2; }" ::"r"(int(condition)), "l"(to),
                    "h"(word)
                    : "memory");
-  }
-}
-
-// N elements as float32. Bytes become the low mantissa bits of 2^23: three cycles where a conversion takes eight.
-template <int N, typename T>
-__device__ __forceinline__ void read_pack(const T* from, float* to) {
-  const auto pack = load_pack<N>(from);
-  if constexpr (sizeof(T) == 1) {
-    unsigned words[N / 4];
-    memcpy(words, &pack, N);
-#pragma unroll
-    for (int e = 0; e < N; ++e)
-      to[e] = __uint_as_float(__byte_perm(words[e / 4], 0x4b000000, 0x7440 | e % 4)) - 8388608.f;
-  } else {
-#pragma unroll
-    for (int e = 0; e < N; ++e) to[e] = to_acc<float>(pack.v[e]);
   }
 }
 

@@ -18,18 +18,13 @@
 #pragma once
 
 #include "core/async_copy.cuh"
-#include "core/device.cuh"
+#include "core/extend.cuh"
 #include "core/tma.cuh"
 #include "separable2d/params.h"
 
 namespace torch_conv::separable2d {
 
-// Where a block's tile lies. Box element (0, 0) is image element (y, x).
-struct BoxOrigin {
-  int y, x;
-};
-
-// The inside part of the box by all threads; what lies outside the image is left to patch_border.
+// The inside part of the box by all threads; what lies outside the image is left to extend_box.
 template <typename T, int K>
 __device__ __forceinline__ void load_box(T* box, const T* plane, const TileParams& p, BoxOrigin at) {
   constexpr TileShape S = tile_shape(sizeof(T), K);
@@ -56,59 +51,6 @@ __device__ __forceinline__ void load_box(T* box, const T* plane, const TileParam
       const int y = at.y + i / S.pitch, x = at.x + i % S.pitch;
       if (unsigned(y) < unsigned(p.in_h) && unsigned(x) < unsigned(p.in_w)) box[i] = plane[y * p.in_stride_h + x];
     }
-  }
-}
-
-// Extends the image over the h x w elements of the box from column `shift` on that this block's outputs read: first
-// the columns of rows inside the image, then whole rows. What the border repeats lies mostly in the box itself and is
-// read there, else from the image; rows of other shards are read where they lie.
-template <typename T, int K>
-__device__ __forceinline__ void patch_border(T* box, const T* plane, const TileParams& p, BoxOrigin at, int h, int w,
-                                             unsigned n, unsigned channel) {
-  constexpr TileShape S = tile_shape(sizeof(T), K);
-  constexpr int kThreads = 32 * kTileWarps;
-  const int x0 = at.x + S.shift;
-  const T value = from_acc<T>(p.value);
-  const int top = min(max(-at.y, 0), h), bottom = min(max(p.in_h - at.y, top), h);
-  const int left = min(max(-x0, 0), w), right = min(max(p.in_w - x0, left), w);
-  const int outer_rows = top + h - bottom, outer_columns = left + w - right;
-  box += S.shift;
-  for (int i = threadIdx.x; i < (bottom - top) * outer_columns; i += kThreads) {
-    const int r = top + i / outer_columns, q = i % outer_columns, c = q < left ? q : q - left + right;
-    const int x = map_index(x0 + c, p.in_w, p.border), source = x - x0;
-    box[r * S.pitch + c] = x < 0                              ? value
-                           : source >= left && source < right ? box[r * S.pitch + source]
-                                                              : plane[(at.y + r) * p.in_stride_h + x];
-  }
-  __syncthreads();
-  for (int i = threadIdx.x; i < outer_rows * w; i += kThreads) {
-    const int q = i / w, c = i % w, r = q < top ? q : q - top + bottom;
-    const int y = p.beside.map_row(at.y + r, p.in_h, p.border), source = y - at.y;
-    T pixel = value;
-    if (y >= 0 && source >= top && source < bottom) {
-      pixel = box[source * S.pitch + c];
-    } else if (y != Neighbours::kOutside) {
-      const int x = map_index(x0 + c, p.in_w, p.border);
-      if (x >= 0) pixel = p.beside.row(plane, p.in_stride_h, y, p.in_h, n, channel)[x];
-    }
-    box[r * S.pitch + c] = pixel;
-  }
-}
-
-// N elements of a lane as float32. Bytes become the low mantissa bits of 2^23: three cycles where a conversion takes
-// eight.
-template <int N, typename T>
-__device__ __forceinline__ void read_pack(const T* from, float* to) {
-  const auto pack = load_pack<N>(from);
-  if constexpr (sizeof(T) == 1) {
-    unsigned words[N / 4];
-    memcpy(words, &pack, N);
-#pragma unroll
-    for (int e = 0; e < N; ++e)
-      to[e] = __uint_as_float(__byte_perm(words[e / 4], 0x4b000000, 0x7440 | e % 4)) - 8388608.f;
-  } else {
-#pragma unroll
-    for (int e = 0; e < N; ++e) to[e] = to_acc<float>(pack.v[e]);
   }
 }
 
@@ -153,7 +95,8 @@ __global__ void __launch_bounds__(32 * kTileWarps, tile_shape(sizeof(T), K).min_
 #endif
   const bool borrows = p.beside.holds(at.y, p.in_h) || p.beside.holds(at.y + h - 1, p.in_h);
   if (borrows || (edge && p.border != Border::zero_output && !(p.bulk && p.zero_fill))) {
-    patch_border<T, K>(box, in, p, at, h, w, n, c);
+    extend_box<32 * kTileWarps>(box + S.shift, S.pitch, {0, h, 0, w}, {at.y, at.x + S.shift}, in, p.in_stride_h, p.in_h,
+                                p.in_w, p.border, from_acc<T>(p.value), ShardRows{p.beside, n, c});
     __syncthreads();
   }
 
