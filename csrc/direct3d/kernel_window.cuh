@@ -164,17 +164,11 @@ __global__ void __launch_bounds__(window_tile(Large, sizeof(T)).threads(), windo
   A* stages = reinterpret_cast<A*>(shared_bytes);
   A* tap_stages = stages + 2 * stage;
 
-  unsigned b = blockIdx.x;
   const int width = 1 << a.width_log2, lanes = width / Pixels;  // of a row
   const int warp_rows = 32 / lanes, height = kWindowWarps * warp_rows;
-  const int x0 = int(b % unsigned(a.tiles_x)) * width;
-  b /= unsigned(a.tiles_x);
-  const int y0 = int(b % unsigned(a.tiles_y)) * height;
-  b /= unsigned(a.tiles_y);
-  const unsigned tiles_z = unsigned(ceil_div(p.out.d, Planes));
-  const int z0 = int(b % tiles_z) * Planes, count = min(Planes, int(p.out.d) - z0);
-  b /= tiles_z;
-  const int co = int(b % unsigned(p.out.c)), n = int(b / unsigned(p.out.c));
+  const MarchGrid::Place at = a.grid.at(blockIdx.x);
+  const int x0 = at.x * width, y0 = at.y * height, z0 = at.chunk * Planes, count = min(Planes, int(p.out.d) - z0);
+  const int co = at.c, n = at.n;
   const int bx = x0 - int(p.place.pad_x), by = y0 - int(p.place.pad_y), bz = z0 - int(p.place.pad_z);
   // What the last outputs of the plane do not need is not read: it may lie far outside.
   const int columns = min(width, int(p.out.w) - x0) + kw - 1, rows = min(height, int(p.out.h) - y0) + kh - 1;

@@ -27,14 +27,9 @@ struct MarchPlace {
 };
 
 __device__ __forceinline__ MarchPlace march_place(const VolumeArgs& a, int width, int height) {
-  unsigned b = blockIdx.x;
-  MarchPlace at;
-  at.x = int(b % unsigned(a.tiles_x)) * width - a.lead, b /= unsigned(a.tiles_x);
-  at.y = int(b % unsigned(a.tiles_y)) * height, b /= unsigned(a.tiles_y);
-  at.z = int(b % unsigned(a.chunks)) * a.chunk, b /= unsigned(a.chunks);
-  at.planes = min(a.chunk, a.depth_out - at.z);
-  at.c = int(b % unsigned(a.channels_out)), at.n = int(b / unsigned(a.channels_out));
-  return at;
+  const MarchGrid::Place tile = a.grid.at(blockIdx.x);
+  const int z = tile.chunk * a.chunk;
+  return {tile.x * width - a.lead, tile.y * height, z, min(a.chunk, a.depth_out - z), tile.c, tile.n};
 }
 
 // What a block at an edge must replace in every plane: the same columns and rows each time, so the border map is asked

@@ -77,8 +77,8 @@ __global__ void __launch_bounds__(32 * TileShape::warps, tile_shape<P>(sizeof(T)
   extern __shared__ __align__(128) unsigned char shared[];
   T* box = reinterpret_cast<T*>(shared);
 
-  const TileIndex tile = a.order.at(blockIdx.x);
-  const unsigned n = a.order.channels.divide(tile.plane), c = tile.plane - n * a.order.channels.divisor;
+  const TilePlace tile = a.order.at(blockIdx.x);
+  const unsigned n = tile.n, c = tile.c;
   const int x0 = tile.x * S.width(), y0 = tile.y * S.height();
   const int bx = S.box_x(x0), by = y0 - S.reach, skew = x0 - S.lend * N - bx;
   const T* plane = static_cast<const T*>(a.in) + n * a.in_n + c * a.in_c;

@@ -54,11 +54,9 @@ __global__ void __launch_bounds__(march_shape(sizeof(T), K).threads(), march_sha
   float* const taps = ring + kRing * kPlane;
   unsigned* const list = reinterpret_cast<unsigned*>(taps + 3 * kTapPitch);
 
-  unsigned block = blockIdx.x;
-  const int tile_x = int(block % p.tiles_x), tile_y = int((block /= p.tiles_x) % p.tiles_y);
-  const int chunk = int((block /= p.tiles_y) % p.chunks), c = int((block /= p.chunks) % p.channels);
-  const int n = int(block / p.channels);
-  const int x0 = tile_x * S.tile_w, y0 = tile_y * S.tile_h(), z0 = chunk * p.chunk, z1 = min(z0 + p.chunk, p.d);
+  const MarchGrid::Place tile = p.grid.at(blockIdx.x);
+  const int c = tile.c, n = tile.n;
+  const int x0 = tile.x * S.tile_w, y0 = tile.y * S.tile_h(), z0 = tile.chunk * p.chunk, z1 = min(z0 + p.chunk, p.d);
   const BoxOrigin at{y0 - S.halo_y(), x0 - S.halo_x() - S.shift()};
   const T* volume = static_cast<const T*>(p.in) + n * p.in_stride_n + c * p.in_stride_c;
 

@@ -72,7 +72,7 @@ struct MarchParams {
   int64_t in_stride_n, in_stride_c, in_stride_d, in_stride_h;
   int64_t out_stride_n, out_stride_c, out_stride_d, out_stride_h;
   int d, h, w, chunk;
-  unsigned tiles_x, tiles_y, chunks, channels;
+  MarchGrid grid;
   float value, number;
   Border border;
   bool patch;               // the zeros of bulk copies outside the volume are not what the border asks for

@@ -63,8 +63,8 @@ __global__ void __launch_bounds__(32 * kTileWarps, tile_shape(sizeof(T), K).min_
   extern __shared__ __align__(128) unsigned char shared[];
   T* box = reinterpret_cast<T*>(shared);
 
-  const TileIndex tile = tile_index(blockIdx.x, p.tiles_x, p.tiles_y);
-  const unsigned n = tile.plane / p.channels, c = tile.plane % p.channels;
+  const TilePlace tile = p.order.at(blockIdx.x);
+  const unsigned n = tile.n, c = tile.c;
   const int x0 = int(tile.x * S.w()) - p.lead, y0 = tile.y * S.h();
   const BoxOrigin at{y0 - p.pad_y, x0 - p.pad_x - S.shift};
   const int h = min(S.h(), p.out_h - y0) + K - 1, w = min(S.w(), p.out_w - x0) + K - 1;

@@ -74,7 +74,7 @@ struct TileParams {
   int in_h, in_w, out_h, out_w;
   int pad_y, pad_x;
   int lead;  // the grid of tiles starts this many columns left of the output
-  unsigned channels, tiles_x, tiles_y;
+  TileOrder order;
   float value;
   Border border;
   bool bulk;           // the box comes by a bulk copy

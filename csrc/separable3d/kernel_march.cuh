@@ -76,11 +76,9 @@ __global__ void __launch_bounds__(march_shape(sizeof(T), K).threads(), march_sha
   Patch* const list = reinterpret_cast<Patch*>(taps + 3 * kTapPitch);
   __shared__ int plane_at[kMostPlanes];  // where plane t is read
 
-  unsigned block = blockIdx.x;
-  const int tile_x = int(block % p.tiles_x), tile_y = int((block /= p.tiles_x) % p.tiles_y);
-  const int chunk = int((block /= p.tiles_y) % p.chunks), c = int((block /= p.chunks) % p.channels);
-  const int n = int(block / p.channels);
-  const int x0 = tile_x * S.tile_w - p.lead, y0 = tile_y * S.tile_h(), z0 = chunk * p.chunk;
+  const MarchGrid::Place tile = p.grid.at(blockIdx.x);
+  const int c = tile.c, n = tile.n;
+  const int x0 = tile.x * S.tile_w - p.lead, y0 = tile.y * S.tile_h(), z0 = tile.chunk * p.chunk;
   const BoxOrigin at{y0 - p.pad_y, x0 - p.pad_x - S.shift()};
   const T* volume = static_cast<const T*>(p.in) + n * p.in_stride_n + c * p.in_stride_c;
 

@@ -58,7 +58,7 @@ struct MarchParams {
   int64_t out_stride_n, out_stride_c, out_stride_d, out_stride_h;
   int in_d, in_h, in_w, out_d, out_h, out_w;
   int pad_z, pad_y, pad_x, lead, chunk;
-  unsigned tiles_x, tiles_y, chunks, channels;
+  MarchGrid grid;
   float value;
   Border border;
   bool patch;            // the zeros of bulk copies outside the image are not what the border asks for
