@@ -23,6 +23,37 @@ __device__ __forceinline__ void read_taps(float (&tap)[K], const float* shared, 
 constexpr unsigned kValue = 0xffff;  // the border's value,
 constexpr unsigned kFar = 0xfffe;    // or an element of the plane that is not in the box
 
+// Lists what lies outside an in_h x in_w plane among the h x w elements that outputs need of the box at `at`, from
+// element (0, left) on: the columns of rows inside, then whole rows; returns how many. Neighbouring lanes patch
+// neighbouring elements. An entry is what `entry` makes of a patch, the element of the box in its upper 16 bits and in
+// the lower ones the element that it repeats, or kValue, or kFar, and of that element's row and column in the plane.
+template <auto S, class List, class Entry>
+__device__ __forceinline__ int list_border(List* list, BoxOrigin at, int left, int h, int w, int in_h, int in_w,
+                                           Border border, const Entry& entry) {
+  const int x0 = at.x + left;
+  const int above = min(max(-at.y, 0), h), below = min(max(at.y + h - in_h, 0), h - above), inside = h - above - below;
+  const int before = min(max(-x0, 0), w), behind = min(max(x0 + w - in_w, 0), w - before), columns = before + behind;
+  const int count = inside * columns + (above + below) * w;
+  for (int i = threadIdx.x; i < count; i += S.threads()) {
+    const int j = i - inside * columns, q = j < 0 ? i % columns : j / w;
+    const int r = j < 0 ? above + i / columns : q < above ? q : q + inside;
+    const int c = j >= 0 ? j % w : q < before ? q : q + w - columns;
+    const int my = map_index(at.y + r, in_h, border), mx = map_index(x0 + c, in_w, border);
+    const int br = my - at.y, bc = mx - at.x;
+    const bool near = br >= 0 && br < S.box_h() && bc >= 0 && bc < S.pitch();
+    const unsigned source = my < 0 || mx < 0 ? kValue : near ? unsigned(br * S.pitch() + bc) : kFar;
+    list[i] = entry(unsigned(r * S.pitch() + left + c) << 16 | source, my, mx);
+  }
+  return count;
+}
+
+// What a patch puts into the box; `offset` is where the plane has what kFar stands for.
+template <typename T>
+__device__ __forceinline__ T patched(const T* box, unsigned patch, const T* plane, int offset, T value) {
+  const unsigned source = patch & 0xffff;
+  return source < kFar ? box[source] : source == kFar ? plane[offset] : value;
+}
+
 // A predicated store: branches around stores would stand between the arithmetic.
 template <typename T>
 __device__ __forceinline__ void store_if(bool condition, T* to, T value) {

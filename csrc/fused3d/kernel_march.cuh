@@ -95,8 +95,9 @@ __global__ void __launch_bounds__(march_shape(sizeof(T), K).threads(), march_sha
     for (int i = 0; i < kStages; ++i) fetch(first + i, i);
   int count = 0;
   if (p.patch) {
-    count = list_border(list, p, S, at, S.shift() + kLead - 1, min(S.tile_h(), p.h - y0) + 2 * S.halo_y(),
-                        min(S.tile_w, p.w - x0) + 2 * S.halo_y());
+    count = list_border<S>(list, at, S.shift() + kLead - 1, min(S.tile_h(), p.h - y0) + 2 * S.halo_y(),
+                           min(S.tile_w, p.w - x0) + 2 * S.halo_y(), p.h, p.w, p.border,
+                           [](unsigned patch, int, int) { return patch; });
     __syncthreads();
   }
   // A thread's first two patches stay in its registers; they are read before the column pass and written behind it.
@@ -116,8 +117,8 @@ __global__ void __launch_bounds__(march_shape(sizeof(T), K).threads(), march_sha
     const T* stage = stages + patching.place * kStage;
     if (circular) {
       const T* plane = volume + plane_at[t] * p.in_stride_d;
-      read.first = patched(stage, mine, plane + far_element(mine, p, S, at), value);
-      read.second = patched(stage, more, plane + far_element(more, p, S, at), value);
+      read.first = patched(stage, mine, plane, far_element(mine, p, S, at), value);
+      read.second = patched(stage, more, plane, far_element(more, p, S, at), value);
     } else {
       if (extends) read.first = stage[mine & 0xffff], read.second = stage[more & 0xffff];
     }
@@ -131,7 +132,7 @@ __global__ void __launch_bounds__(march_shape(sizeof(T), K).threads(), march_sha
 #pragma unroll 1
     for (int i = second + S.threads(); i < count; i += S.threads())
       stage[list[i] >> 16] =
-          patched(stage, list[i], volume + plane_at[t] * p.in_stride_d + far_element(list[i], p, S, at), value);
+          patched(stage, list[i], volume + plane_at[t] * p.in_stride_d, far_element(list[i], p, S, at), value);
     patching.next();
   };
 

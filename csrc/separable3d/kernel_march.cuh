@@ -112,8 +112,11 @@ __global__ void __launch_bounds__(march_shape(sizeof(T), K).threads(), march_sha
   int count = 0;
   if (p.patch) {
     const int skip = max(-x0, 0);  // columns left of the output
-    count = list_border<T, K>(list, p, at, S.shift() + skip, min(S.tile_h(), p.out_h - y0) + K - 1,
-                              min(S.tile_w, p.out_w - x0) - skip + K - 1);
+    count = list_border<S>(list, at, S.shift() + skip, min(S.tile_h(), p.out_h - y0) + K - 1,
+                           min(S.tile_w, p.out_w - x0) - skip + K - 1, p.in_h, p.in_w, p.border,
+                           [&](unsigned what, int y, int x) {
+                             return Patch{what, int(y * p.in_stride_h) + x};
+                           });
     __syncthreads();
   }
   // A thread's first two patches stay in its registers; they are read before the column pass and written behind it.
