@@ -81,22 +81,7 @@ void launch_march(const Direct& p, const Plan& plan, const MarchConfig& march, c
     map = tma::volume_map(p.in, march.shape.width(), march.shape.rows_in(int(p.kh)));
     side = tma::volume_map(p.in, vector, march.shape.rows_in(int(p.kh)));
   }
-  const VolumeArgs args{.in = p.in.data,
-                        .out = p.out.data,
-                        .in_n = p.in.stride_n,
-                        .in_c = p.in.stride_c,
-                        .in_d = p.in.stride_d,
-                        .in_h = p.in.stride_h,
-                        .out_n = p.out.stride_n,
-                        .out_c = p.out.stride_c,
-                        .out_d = p.out.stride_d,
-                        .out_h = p.out.stride_h,
-                        .d = int(p.in.d),
-                        .h = int(p.in.h),
-                        .w = int(p.in.w),
-                        .depth_out = int(p.out.d),
-                        .rows_out = int(p.out.h),
-                        .columns_out = int(p.out.w),
+  const VolumeArgs args{.volumes = VolumeGeometry::of(p.in, p.out),
                         .grid = MarchGrid::of(p.out, march.lead, plan.tile_w, plan.tile_h, plan.tile_d),
                         .chunk = plan.tile_d,
                         .stages = march.stages,

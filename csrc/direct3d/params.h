@@ -1,6 +1,7 @@
 // What the host and the kernels of this room agree on: the shapes of tiles, and the kernels' parameters.
 #pragma once
 
+#include "core/geometry.h"
 #include "core/march.h"
 #include "core/problem.h"
 #include "core/taps.h"
@@ -57,10 +58,7 @@ constexpr int kMostStages = 8;
 
 // Offsets inside a row fit into 32 bits; rows, planes and volumes are addressed with 64.
 struct VolumeArgs {
-  const void* in;
-  void* out;
-  int64_t in_n, in_c, in_d, in_h, out_n, out_c, out_d, out_h;  // strides
-  int d, h, w, depth_out, rows_out, columns_out;
+  VolumeGeometry volumes;
   MarchGrid grid;  // over output channels
   int chunk;       // output planes of a chunk
   int stages;

@@ -64,8 +64,8 @@ struct Turn {
 __device__ __forceinline__ int far_element(unsigned patch, const MarchParams& p, const MarchShape& s, BoxOrigin at) {
   if ((patch & 0xffff) != kFar) return 0;
   const int element = int(patch >> 16);
-  return int(map_index(at.y + element / s.pitch(), p.h, p.border) * p.in_stride_h) +
-         map_index(at.x + element % s.pitch(), p.w, p.border);
+  return int(map_index(at.y + element / s.pitch(), p.volumes.in_h, p.border) * p.volumes.in_stride_h) +
+         map_index(at.x + element % s.pitch(), p.volumes.in_w, p.border);
 }
 
 }  // namespace torch_conv::fused3d

@@ -56,22 +56,24 @@ __global__ void __launch_bounds__(march_shape(sizeof(T), K).threads(), march_sha
 
   const MarchGrid::Place tile = p.grid.at(blockIdx.x);
   const int c = tile.c, n = tile.n;
-  const int x0 = tile.x * S.tile_w, y0 = tile.y * S.tile_h(), z0 = tile.chunk * p.chunk, z1 = min(z0 + p.chunk, p.d);
+  const int x0 = tile.x * S.tile_w, y0 = tile.y * S.tile_h(), z0 = tile.chunk * p.chunk,
+            z1 = min(z0 + p.chunk, p.volumes.in_d);
   const BoxOrigin at{y0 - S.halo_y(), x0 - S.halo_x() - S.shift()};
-  const T* volume = static_cast<const T*>(p.in) + n * p.in_stride_n + c * p.in_stride_c;
+  const T* volume = p.volumes.in_volume<T>(n, c);
 
   // Blurred planes [from, to) are made; what `constant` and `zero_output` put outside is `fill`. Replicate, reflect and
   // symmetric find the planes outside among those inside.
-  const bool circular = p.border == Border::circular, extends = map_index(-1, p.d, p.border) >= 0;
+  const bool circular = p.border == Border::circular, extends = map_index(-1, p.volumes.in_d, p.border) >= 0;
   const bool mapped = extends && !circular;
-  const int from = mapped ? max(z0 - 1, 0) : z0 - 1, to = mapped ? min(z1 + 1, p.d) : z1 + 1, made = to - from;
+  const int from = mapped ? max(z0 - 1, 0) : z0 - 1, to = mapped ? min(z1 + 1, p.volumes.in_d) : z1 + 1,
+            made = to - from;
   const float fill = p.border == Border::constant ? p.value : 0.f;
   const int margin = p.border == Border::zero_output ? K / 2 : 0;
 
   // Of input planes [0, planes), from `begin` on, those in [first, last) are read; the others of a constant border have
   // one value.
   const int begin = from - K / 2, planes = made + K - 1;
-  const int first = extends ? 0 : max(-begin, 0), last = extends ? planes : min(planes, p.d - begin);
+  const int first = extends ? 0 : max(-begin, 0), last = extends ? planes : min(planes, p.volumes.in_d - begin);
   auto real = [&](int t) { return t >= first && t < last; };
   auto fetch = [&](int t, int place) {
     if (t >= last) return;
@@ -83,7 +85,7 @@ __global__ void __launch_bounds__(march_shape(sizeof(T), K).threads(), march_sha
     for (int i = 0; i < kStages; ++i) tma::barrier_init(&arrived[i]);
     not_finite = INT_MIN;
   }
-  for (int t = threadIdx.x; t < planes; t += S.threads()) plane_at[t] = map_index(begin + t, p.d, p.border);
+  for (int t = threadIdx.x; t < planes; t += S.threads()) plane_at[t] = map_index(begin + t, p.volumes.in_d, p.border);
   for (int i = threadIdx.x; i < 3 * kTapPitch; i += S.threads()) {
     const MarchTaps& window = p.windows[i / kTapPitch];
     const void* of_axis = window.device ? window.device : p.taps + window.start;
@@ -95,9 +97,9 @@ __global__ void __launch_bounds__(march_shape(sizeof(T), K).threads(), march_sha
     for (int i = 0; i < kStages; ++i) fetch(first + i, i);
   int count = 0;
   if (p.patch) {
-    count = list_border<S>(list, at, S.shift() + kLead - 1, min(S.tile_h(), p.h - y0) + 2 * S.halo_y(),
-                           min(S.tile_w, p.w - x0) + 2 * S.halo_y(), p.h, p.w, p.border,
-                           [](unsigned patch, int, int) { return patch; });
+    count = list_border<S>(list, at, S.shift() + kLead - 1, min(S.tile_h(), p.volumes.in_h - y0) + 2 * S.halo_y(),
+                           min(S.tile_w, p.volumes.in_w - x0) + 2 * S.halo_y(), p.volumes.in_h, p.volumes.in_w,
+                           p.border, [](unsigned patch, int, int) { return patch; });
     __syncthreads();
   }
   // A thread's first two patches stay in its registers; they are read before the column pass and written behind it.
@@ -116,7 +118,7 @@ __global__ void __launch_bounds__(march_shape(sizeof(T), K).threads(), march_sha
     tma::barrier_wait(&arrived[patching.place], patching.phase);
     const T* stage = stages + patching.place * kStage;
     if (circular) {
-      const T* plane = volume + plane_at[t] * p.in_stride_d;
+      const T* plane = volume + plane_at[t] * p.volumes.in_stride_d;
       read.first = patched(stage, mine, plane, far_element(mine, p, S, at), value);
       read.second = patched(stage, more, plane, far_element(more, p, S, at), value);
     } else {
@@ -132,7 +134,7 @@ __global__ void __launch_bounds__(march_shape(sizeof(T), K).threads(), march_sha
 #pragma unroll 1
     for (int i = second + S.threads(); i < count; i += S.threads())
       stage[list[i] >> 16] =
-          patched(stage, list[i], volume + plane_at[t] * p.in_stride_d, far_element(list[i], p, S, at), value);
+          patched(stage, list[i], volume + plane_at[t] * p.volumes.in_stride_d, far_element(list[i], p, S, at), value);
     patching.next();
   };
 
@@ -161,8 +163,8 @@ __global__ void __launch_bounds__(march_shape(sizeof(T), K).threads(), march_sha
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   const int row = warp * R, column = 2 * lane;
   const int x = x0 + column, y = y0 + row;
-  const int stored = x < p.w ? min(R, p.h - y) : 0;  // rows
-  const bool pair = x + 1 < p.w;
+  const int stored = x < p.volumes.in_w ? min(R, p.volumes.in_h - y) : 0;  // rows
+  const bool pair = x + 1 < p.volumes.in_w;
   float* const own = ring + (row + 1) * P + column + kLead;                   // the columns in a blurred plane, and ...
   const float* const own_results = results + (row + 1) * Q + column + kLead;  // ... what they are made of
 
@@ -189,10 +191,13 @@ __global__ void __launch_bounds__(march_shape(sizeof(T), K).threads(), march_sha
   constexpr int kAll = (2 << 2 * R) - 1;
   int filled = 0;
   if (!extends) {
-    for (int o = 0; o < 2 * R; ++o) filled |= int(!inside(x + o % 2, p.w) || !inside(y + o / 2, p.h)) << o;
-    filled |= int(!inside(x0 + rim_column - kLead, p.w) || !inside(y0 + rim_row - 1, p.h)) << 2 * R;
+    for (int o = 0; o < 2 * R; ++o)
+      filled |= int(!inside(x + o % 2, p.volumes.in_w) || !inside(y + o / 2, p.volumes.in_h)) << o;
+    filled |= int(!inside(x0 + rim_column - kLead, p.volumes.in_w) || !inside(y0 + rim_row - 1, p.volumes.in_h))
+              << 2 * R;
   }
-  const int first_whole = margin - from, last_whole = p.d - margin - from;  // planes that are not `fill` altogether
+  const int first_whole = margin - from,
+            last_whole = p.volumes.in_d - margin - from;  // planes that are not `fill` altogether
 
   // Plane t of the input: the column pass, its place in the k - 1 chains along z, and the blurred plane that ends
   // there.
@@ -261,20 +266,19 @@ __global__ void __launch_bounds__(march_shape(sizeof(T), K).threads(), march_sha
 
   // Rows, columns and planes just outside the blurred volume are read elsewhere, unless they are there.
   Columns<R> around{};
-  around.left = mapped && x == 0 ? map_index(-1, p.w, p.border) : -1;
-  around.right = mapped && x + 2 == p.w ? map_index(p.w, p.w, p.border) - x : 2;
+  around.left = mapped && x == 0 ? map_index(-1, p.volumes.in_w, p.border) : -1;
+  around.right = mapped && x + 2 == p.volumes.in_w ? map_index(p.volumes.in_w, p.volumes.in_w, p.border) - x : 2;
   around.top = y == 0;
-  around.bottom = p.h - y;
+  around.bottom = p.volumes.in_h - y;
   around.mends_rows = mapped && (around.top || around.bottom <= R);
-  around.reflects_top = map_index(-1, p.h, p.border) > 0;
-  around.reflects_bottom = map_index(p.h, p.h, p.border) < p.h - 1;
-  around.odd = sizeof(T) == 4 && p.w % 2 == 1;
-  around.mends_second = sizeof(T) == 4 && mapped && x + 1 == p.w;  // rows of narrower voxels are whole words
-  around.reflects_right = map_index(p.w, p.w, p.border) < p.w - 1;
-  const int before_first = map_index(-1, p.d, p.border);
-  const int steps_back = p.d - 1 - map_index(p.d, p.d, p.border);
-  O* out =
-      static_cast<O*>(p.out) + n * p.out_stride_n + c * p.out_stride_c + z0 * p.out_stride_d + y * p.out_stride_h + x;
+  around.reflects_top = map_index(-1, p.volumes.in_h, p.border) > 0;
+  around.reflects_bottom = map_index(p.volumes.in_h, p.volumes.in_h, p.border) < p.volumes.in_h - 1;
+  around.odd = sizeof(T) == 4 && p.volumes.in_w % 2 == 1;
+  around.mends_second = sizeof(T) == 4 && mapped && x + 1 == p.volumes.in_w;  // rows of narrower voxels are whole words
+  around.reflects_right = map_index(p.volumes.in_w, p.volumes.in_w, p.border) < p.volumes.in_w - 1;
+  const int before_first = map_index(-1, p.volumes.in_d, p.border);
+  const int steps_back = p.volumes.in_d - 1 - map_index(p.volumes.in_d, p.volumes.in_d, p.border);
+  O* out = p.volumes.out_volume<O>(n, c) + z0 * p.volumes.out_stride_d + y * p.volumes.out_stride_h + x;
 
   // Of blurred plane q.
   auto gradient = [&](int q) {
@@ -291,7 +295,8 @@ __global__ void __launch_bounds__(march_shape(sizeof(T), K).threads(), march_sha
       auto fits = [](int i, int size) { return i >= 1 && i + 1 < size; };
 #pragma unroll
       for (int o = 0; o < 2 * R; ++o)
-        if (!fits(z, p.d) || !fits(y + o / 2, p.h) || !fits(x + o % 2, p.w)) magnitude[o] = 0;
+        if (!fits(z, p.volumes.in_d) || !fits(y + o / 2, p.volumes.in_h) || !fits(x + o % 2, p.volumes.in_w))
+          magnitude[o] = 0;
     }
     if (p.number != 0)
 #pragma unroll
@@ -300,16 +305,16 @@ __global__ void __launch_bounds__(march_shape(sizeof(T), K).threads(), march_sha
     O* at_row = out;
     if (p.pairs) {
 #pragma unroll
-      for (int o = 0; o < R; ++o, at_row += p.out_stride_h)
+      for (int o = 0; o < R; ++o, at_row += p.volumes.out_stride_h)
         store_two_if(o < stored, at_row, from_acc<O>(magnitude[2 * o]), from_acc<O>(magnitude[2 * o + 1]));
     } else {
 #pragma unroll
-      for (int o = 0; o < R; ++o, at_row += p.out_stride_h) {
+      for (int o = 0; o < R; ++o, at_row += p.volumes.out_stride_h) {
         store_if(o < stored, at_row, from_acc<O>(magnitude[2 * o]));
         store_if(o < stored && pair, at_row + 1, from_acc<O>(magnitude[2 * o + 1]));
       }
     }
-    out += p.out_stride_d;
+    out += p.volumes.out_stride_d;
   };
 
   for (int t = 0; t < 2; ++t) write_patches(t, read_patches(t));

@@ -11,19 +11,7 @@ namespace {
 static_assert(sizeof(MarchParams) + sizeof(TensorMap) <= 4096, "kernel parameters beyond 4 KiB");
 
 MarchParams march_params(const Fused& p, const Plan& plan, const Config& config) {
-  MarchParams a{.in = p.in.data,
-                .out = p.out.data,
-                .in_stride_n = p.in.stride_n,
-                .in_stride_c = p.in.stride_c,
-                .in_stride_d = p.in.stride_d,
-                .in_stride_h = p.in.stride_h,
-                .out_stride_n = p.out.stride_n,
-                .out_stride_c = p.out.stride_c,
-                .out_stride_d = p.out.stride_d,
-                .out_stride_h = p.out.stride_h,
-                .d = int(p.in.d),
-                .h = int(p.in.h),
-                .w = int(p.in.w),
+  MarchParams a{.volumes = VolumeGeometry::of(p.in, p.out),
                 .chunk = plan.tile_d,
                 .grid = MarchGrid::of(p.out, 0, plan.tile_w, plan.tile_h, plan.tile_d),
                 .value = float(p.value),

@@ -1,6 +1,7 @@
 // What the host and the kernel agree on: the shape of a tile, and the kernel's parameters.
 #pragma once
 
+#include "core/geometry.h"
 #include "core/march.h"
 #include "core/tma.h"
 
@@ -67,11 +68,8 @@ struct MarchShape {
 TC_HD constexpr MarchShape march_shape(int element_bytes, int k) { return {.k = k, .element_bytes = element_bytes}; }
 
 struct MarchParams {
-  const void* in;
-  void* out;
-  int64_t in_stride_n, in_stride_c, in_stride_d, in_stride_h;
-  int64_t out_stride_n, out_stride_c, out_stride_d, out_stride_h;
-  int d, h, w, chunk;
+  VolumeGeometry volumes;
+  int chunk;
   MarchGrid grid;
   float value, number;
   Border border;

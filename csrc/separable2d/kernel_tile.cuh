@@ -35,13 +35,13 @@ __device__ __forceinline__ void load_box(T* box, const T* plane, const TileParam
     for (int i = threadIdx.x; i < S.box_h * (S.pitch / N); i += kThreads) {
       const int r = i / (S.pitch / N), c = i % (S.pitch / N) * N;
       const int y = at.y + r, x = at.x + c;
-      if (unsigned(y) >= unsigned(p.in_h)) continue;
-      const T* from = plane + y * p.in_stride_h + x;
-      if (x >= 0 && x + N <= p.in_w) {
+      if (unsigned(y) >= unsigned(p.planes.in_h)) continue;
+      const T* from = plane + y * p.planes.in_stride_h + x;
+      if (x >= 0 && x + N <= p.planes.in_w) {
         async_copy<16>(box + r * S.pitch + c, from);
       } else {
         for (int e = 0; e < N; ++e)
-          if (unsigned(x + e) < unsigned(p.in_w)) box[r * S.pitch + c + e] = from[e];
+          if (unsigned(x + e) < unsigned(p.planes.in_w)) box[r * S.pitch + c + e] = from[e];
       }
     }
     async_wait_all();
@@ -49,7 +49,8 @@ __device__ __forceinline__ void load_box(T* box, const T* plane, const TileParam
 #pragma unroll 8
     for (int i = threadIdx.x; i < S.box_h * S.pitch; i += kThreads) {
       const int y = at.y + i / S.pitch, x = at.x + i % S.pitch;
-      if (unsigned(y) < unsigned(p.in_h) && unsigned(x) < unsigned(p.in_w)) box[i] = plane[y * p.in_stride_h + x];
+      if (unsigned(y) < unsigned(p.planes.in_h) && unsigned(x) < unsigned(p.planes.in_w))
+        box[i] = plane[y * p.planes.in_stride_h + x];
     }
   }
 }
@@ -67,9 +68,9 @@ __global__ void __launch_bounds__(32 * kTileWarps, tile_shape(sizeof(T), K).min_
   const unsigned n = tile.n, c = tile.c;
   const int x0 = int(tile.x * S.w()) - p.lead, y0 = tile.y * S.h();
   const BoxOrigin at{y0 - p.pad_y, x0 - p.pad_x - S.shift};
-  const int h = min(S.h(), p.out_h - y0) + K - 1, w = min(S.w(), p.out_w - x0) + K - 1;
-  const bool edge = at.y < 0 || at.y + h > p.in_h || at.x + S.shift < 0 || at.x + S.shift + w > p.in_w;
-  const T* in = static_cast<const T*>(p.in) + n * p.in_stride_n + c * p.in_stride_c;
+  const int h = min(S.h(), p.planes.out_h - y0) + K - 1, w = min(S.w(), p.planes.out_w - x0) + K - 1;
+  const bool edge = at.y < 0 || at.y + h > p.planes.in_h || at.x + S.shift < 0 || at.x + S.shift + w > p.planes.in_w;
+  const T* in = p.planes.in_plane<T>(n, c);
 
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   __shared__ uint64_t arrived;
@@ -93,18 +94,19 @@ __global__ void __launch_bounds__(32 * kTileWarps, tile_shape(sizeof(T), K).min_
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   if (p.bulk) tma::barrier_wait(&arrived, 0);
 #endif
-  const bool borrows = p.beside.holds(at.y, p.in_h) || p.beside.holds(at.y + h - 1, p.in_h);
+  const bool borrows = p.beside.holds(at.y, p.planes.in_h) || p.beside.holds(at.y + h - 1, p.planes.in_h);
   if (borrows || (edge && p.border != Border::zero_output && !(p.bulk && p.zero_fill))) {
-    extend_box<32 * kTileWarps>(box + S.shift, S.pitch, {0, h, 0, w}, {at.y, at.x + S.shift}, in, p.in_stride_h, p.in_h,
-                                p.in_w, p.border, from_acc<T>(p.value), ShardRows{p.beside, n, c});
+    extend_box<32 * kTileWarps>(box + S.shift, S.pitch, {0, h, 0, w}, {at.y, at.x + S.shift}, in, p.planes.in_stride_h,
+                                p.planes.in_h, p.planes.in_w, p.border, from_acc<T>(p.value),
+                                ShardRows{p.beside, n, c});
     __syncthreads();
   }
 
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   const int y = y0 + warp * S.rows, x = x0 + lane * N;
-  const int rows_left = p.out_h - y, columns_left = p.out_w - x;
+  const int rows_left = p.planes.out_h - y, columns_left = p.planes.out_w - x;
   if (rows_left <= 0) return;
-  T* out = static_cast<T*>(p.out) + n * p.out_stride_n + c * p.out_stride_c + y * p.out_stride_h + x;
+  T* out = p.planes.out_at<T>(n, c, y, x);
   // The first vector that holds a tap of this lane's first output, and how far the tap stands in it.
   constexpr int kFirst = S.shift / N * N, kSkip = S.shift % N;
   constexpr int kVectors = (kSkip + N + K - 1 + N - 1) / N;
@@ -136,7 +138,7 @@ __global__ void __launch_bounds__(32 * kTileWarps, tile_shape(sizeof(T), K).min_
     Pack<N, T> v;
 #pragma unroll
     for (int e = 0; e < N; ++e) v.v[e] = from_acc<T>(sums[o][e]);
-    T* to = out + o * p.out_stride_h;
+    T* to = out + o * p.planes.out_stride_h;
     if constexpr (!kAligned) {
 #pragma unroll
       for (int e = 0; e < N; ++e)
@@ -153,8 +155,8 @@ __global__ void __launch_bounds__(32 * kTileWarps, tile_shape(sizeof(T), K).min_
       const int top = y + o - p.pad_y;
       for (int e = max(0, -x); e < min(N, columns_left); ++e) {
         const int first = x + e - p.pad_x;
-        if (!p.beside.inside(top, top + K - 1, p.in_h) || first < 0 || first + K > p.in_w)
-          out[o * p.out_stride_h + e] = from_acc<T>(0.f);
+        if (!p.beside.inside(top, top + K - 1, p.planes.in_h) || first < 0 || first + K > p.planes.in_w)
+          out[o * p.planes.out_stride_h + e] = from_acc<T>(0.f);
       }
     }
   }

@@ -33,18 +33,7 @@ PassTaps pass_taps(const Separable& p, bool row_pass, bool column_pass) {
 void launch_tile(const Separable& p, const Plan& plan, const Config& config, const Site& site) {
   const TileShape& shape = config.tile;
   const TileParams params{
-      .in = p.in.data,
-      .out = p.out.data,
-      .in_stride_n = p.in.stride_n,
-      .in_stride_c = p.in.stride_c,
-      .in_stride_h = p.in.stride_h,
-      .out_stride_n = p.out.stride_n,
-      .out_stride_c = p.out.stride_c,
-      .out_stride_h = p.out.stride_h,
-      .in_h = int(p.in.h),
-      .in_w = int(p.in.w),
-      .out_h = int(p.out.h),
-      .out_w = int(p.out.w),
+      .planes = PlaneGeometry::of(p.in, p.out),
       .pad_y = int(p.place.pad_y),
       .pad_x = int(p.place.pad_x),
       .lead = config.lead,
@@ -65,18 +54,7 @@ void launch_tile(const Separable& p, const Plan& plan, const Config& config, con
 
 void launch_strip(const Separable& p, const Plan& plan, const Config& config, const Site& site) {
   const StripParams params{
-      .in = p.in.data,
-      .out = p.out.data,
-      .in_stride_n = p.in.stride_n,
-      .in_stride_c = p.in.stride_c,
-      .in_stride_h = p.in.stride_h,
-      .out_stride_n = p.out.stride_n,
-      .out_stride_c = p.out.stride_c,
-      .out_stride_h = p.out.stride_h,
-      .in_h = int(p.in.h),
-      .in_w = int(p.in.w),
-      .out_h = int(p.out.h),
-      .out_w = int(p.out.w),
+      .planes = PlaneGeometry::of(p.in, p.out),
       .pad_y = int(p.place.pad_y),
       .pad_x = int(p.place.pad_x),
       .kh = int(p.kh),

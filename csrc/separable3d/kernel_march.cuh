@@ -80,12 +80,13 @@ __global__ void __launch_bounds__(march_shape(sizeof(T), K).threads(), march_sha
   const int c = tile.c, n = tile.n;
   const int x0 = tile.x * S.tile_w - p.lead, y0 = tile.y * S.tile_h(), z0 = tile.chunk * p.chunk;
   const BoxOrigin at{y0 - p.pad_y, x0 - p.pad_x - S.shift()};
-  const T* volume = static_cast<const T*>(p.in) + n * p.in_stride_n + c * p.in_stride_c;
+  const T* volume = p.volumes.in_volume<T>(n, c);
 
   // Planes [first, last) are read; only a constant border leaves some out, whose value is `outside`.
-  const int begin = z0 - p.pad_z, end = begin + min(p.chunk, p.out_d - z0) + K - 1;
-  const bool extends = map_index(-1, p.in_d, p.border) >= 0;
-  const int first = extends ? begin : max(begin, 0), last = extends ? end : min(end, p.in_d), planes = last - first;
+  const int begin = z0 - p.pad_z, end = begin + min(p.chunk, p.volumes.out_d - z0) + K - 1;
+  const bool extends = map_index(-1, p.volumes.in_d, p.border) >= 0;
+  const int first = extends ? begin : max(begin, 0), last = extends ? end : min(end, p.volumes.in_d),
+            planes = last - first;
 
   auto fetch = [&](int t) {
     if (t >= planes) return;
@@ -99,7 +100,7 @@ __global__ void __launch_bounds__(march_shape(sizeof(T), K).threads(), march_sha
     for (int i = 0; i < kStages; ++i) tma::barrier_init(&arrived[i]);
     tma::barrier_init(&done, S.warps * tma::kWarpArrivals);
   }
-  for (int t = threadIdx.x; t < planes; t += S.threads()) plane_at[t] = map_index(first + t, p.in_d, p.border);
+  for (int t = threadIdx.x; t < planes; t += S.threads()) plane_at[t] = map_index(first + t, p.volumes.in_d, p.border);
   for (int i = threadIdx.x; i < 3 * kTapPitch; i += S.threads()) {
     const MarchTaps& window = p.windows[i / kTapPitch];
     const void* from = window.device ? window.device : p.taps + window.start;
@@ -112,10 +113,10 @@ __global__ void __launch_bounds__(march_shape(sizeof(T), K).threads(), march_sha
   int count = 0;
   if (p.patch) {
     const int skip = max(-x0, 0);  // columns left of the output
-    count = list_border<S>(list, at, S.shift() + skip, min(S.tile_h(), p.out_h - y0) + K - 1,
-                           min(S.tile_w, p.out_w - x0) - skip + K - 1, p.in_h, p.in_w, p.border,
+    count = list_border<S>(list, at, S.shift() + skip, min(S.tile_h(), p.volumes.out_h - y0) + K - 1,
+                           min(S.tile_w, p.volumes.out_w - x0) - skip + K - 1, p.volumes.in_h, p.volumes.in_w, p.border,
                            [&](unsigned what, int y, int x) {
-                             return Patch{what, int(y * p.in_stride_h) + x};
+                             return Patch{what, int(y * p.volumes.in_stride_h) + x};
                            });
     __syncthreads();
   }
@@ -131,7 +132,7 @@ __global__ void __launch_bounds__(march_shape(sizeof(T), K).threads(), march_sha
     Read read{value, value};
     if (count == 0 || t >= planes) return read;
     wait(t);
-    const T* plane = volume + plane_at[t] * p.in_stride_d;
+    const T* plane = volume + plane_at[t] * p.volumes.in_stride_d;
     if (patches) read.first = patched(stage(t), mine, plane, value);
     if (patches_more) read.second = patched(stage(t), more, plane, value);
     return read;
@@ -142,15 +143,14 @@ __global__ void __launch_bounds__(march_shape(sizeof(T), K).threads(), march_sha
     if (patches_more) stage(t)[more.what >> 16] = read.second;
 #pragma unroll 1
     for (int i = second + S.threads(); i < count; i += S.threads())
-      stage(t)[list[i].what >> 16] = patched(stage(t), list[i], volume + plane_at[t] * p.in_stride_d, value);
+      stage(t)[list[i].what >> 16] = patched(stage(t), list[i], volume + plane_at[t] * p.volumes.in_stride_d, value);
   };
 
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   const int row = warp / (S.tile_w / 32) * R, column = warp % (S.tile_w / 32) * 32 + lane;
   const int x = x0 + column, y = y0 + row;
-  const int stored = x >= 0 && x < p.out_w ? min(R, p.out_h - y) : 0;  // rows
-  T* out =
-      static_cast<T*>(p.out) + n * p.out_stride_n + c * p.out_stride_c + z0 * p.out_stride_d + y * p.out_stride_h + x;
+  const int stored = x >= 0 && x < p.volumes.out_w ? min(R, p.volumes.out_h - y) : 0;  // rows
+  T* out = p.volumes.out_volume<T>(n, c) + z0 * p.volumes.out_stride_d + y * p.volumes.out_stride_h + x;
 
   float sum[K - 1][R] = {};
   int z = z0 - (K - 1);  // the output that the next plane ends
@@ -167,15 +167,16 @@ __global__ void __launch_bounds__(march_shape(sizeof(T), K).threads(), march_sha
     }
     if (z >= z0) {
       if (p.border == Border::zero_output) {
-        const bool fits = z >= p.pad_z && z - p.pad_z + K <= p.in_d && x >= p.pad_x && x - p.pad_x + K <= p.in_w;
+        const bool fits =
+            z >= p.pad_z && z - p.pad_z + K <= p.volumes.in_d && x >= p.pad_x && x - p.pad_x + K <= p.volumes.in_w;
 #pragma unroll
         for (int o = 0; o < R; ++o)
-          if (!fits || y + o < p.pad_y || y + o - p.pad_y + K > p.in_h) done[o] = 0;
+          if (!fits || y + o < p.pad_y || y + o - p.pad_y + K > p.volumes.in_h) done[o] = 0;
       }
       T* to = out;
 #pragma unroll
-      for (int o = 0; o < R; ++o, to += p.out_stride_h) store_if(o < stored, to, from_acc<T>(done[o]));
-      out += p.out_stride_d;
+      for (int o = 0; o < R; ++o, to += p.volumes.out_stride_h) store_if(o < stored, to, from_acc<T>(done[o]));
+      out += p.volumes.out_stride_d;
     }
     ++z;
   };

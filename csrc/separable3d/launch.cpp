@@ -9,22 +9,7 @@ namespace torch_conv::separable3d {
 namespace {
 
 void launch_march(const Separable& p, const Plan& plan, const Config& config, const Site& site) {
-  MarchParams params{.in = p.in.data,
-                     .out = p.out.data,
-                     .in_stride_n = p.in.stride_n,
-                     .in_stride_c = p.in.stride_c,
-                     .in_stride_d = p.in.stride_d,
-                     .in_stride_h = p.in.stride_h,
-                     .out_stride_n = p.out.stride_n,
-                     .out_stride_c = p.out.stride_c,
-                     .out_stride_d = p.out.stride_d,
-                     .out_stride_h = p.out.stride_h,
-                     .in_d = int(p.in.d),
-                     .in_h = int(p.in.h),
-                     .in_w = int(p.in.w),
-                     .out_d = int(p.out.d),
-                     .out_h = int(p.out.h),
-                     .out_w = int(p.out.w),
+  MarchParams params{.volumes = VolumeGeometry::of(p.in, p.out),
                      .pad_z = int(p.place.pad_z),
                      .pad_y = int(p.place.pad_y),
                      .pad_x = int(p.place.pad_x),
