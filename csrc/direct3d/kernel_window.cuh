@@ -137,20 +137,6 @@ __device__ __forceinline__ void add_plane(const A* from, const A* (&taps)[Sums],
   }
 }
 
-// Calls f with a value of the output's element type: one switch a plane of the tile, not one a pixel.
-template <typename F>
-__device__ __forceinline__ void with_output_type(Dtype dtype, F&& f) {
-  switch (dtype) {
-    case Dtype::f32: return f(float{});
-    case Dtype::f16: return f(half_t{});
-    case Dtype::bf16: return f(bhalf_t{});
-    case Dtype::f64: return f(double{});
-    case Dtype::u8: return f(uint8_t{});
-    case Dtype::i16: return f(int16_t{});
-    case Dtype::u16: return f(uint16_t{});
-  }
-}
-
 template <typename T, bool Large>
 __global__ void __launch_bounds__(window_tile(Large, sizeof(T)).threads(), window_tile(Large, sizeof(T)).resident)
     direct3d_window(const __grid_constant__ WindowArgs a, const __grid_constant__ ParamTaps param_taps) {
@@ -313,7 +299,8 @@ __global__ void __launch_bounds__(window_tile(Large, sizeof(T)).threads(), windo
     }
     __syncwarp();
     const bool fits_z = bz + o >= 0 && bz + o + kd <= p.in.d;
-    with_output_type(p.out.dtype, [&](auto zero_of) {
+    // One switch a plane of the tile, not one a pixel.
+    with_type(p.out.dtype, [&](auto zero_of) {
       using O = decltype(zero_of);
       O* to = static_cast<O*>(p.out.data) + n * p.out.stride_n + co * p.out.stride_c + (z0 + o) * p.out.stride_d +
               (y0 + warp * warp_rows) * p.out.stride_h + (x0 + lane) * p.out.stride_w;
