@@ -19,6 +19,53 @@ __device__ __forceinline__ void read_taps(float (&tap)[K], const float* shared, 
   }
 }
 
+// The taps of channel c of sample n for read_taps: `bytes` holds those that came with the launch. Barrier after.
+template <int K, int kThreads>
+__device__ __forceinline__ void load_taps(float* shared, const MarchTaps (&windows)[3], const unsigned char* bytes,
+                                          int n, int c) {
+  for (int i = threadIdx.x; i < 3 * kTapPitch; i += kThreads) {
+    const MarchTaps& window = windows[i / kTapPitch];
+    const void* from = window.device ? window.device : bytes + window.start;
+    if (i % kTapPitch < K)
+      shared[i] = static_cast<const float*>(from)[n * window.stride_n + c * window.stride_c + i % kTapPitch];
+  }
+}
+
+// The column pass of R outputs side by side in y: of_plane[o] from rows o .. o + K - 1 of a column of row results.
+template <int K, int R>
+__device__ __forceinline__ void column_pass(const float (&tap)[K], const float* from, int pitch, float (&of_plane)[R]) {
+#pragma unroll
+  for (int r = 0; r < R + K - 1; ++r) {
+    const float v = from[r * pitch];
+#pragma unroll
+    for (int o = 0; o < R; ++o)
+      if (r >= o && r - o < K) of_plane[o] = fmaf(tap[r - o], v, r == o ? 0.f : of_plane[o]);
+  }
+}
+
+// The depth pass of N outputs: sum[j] holds taps 0 .. j of the output whose tap j lay on the plane before; `ended` gets
+// those that the values of this plane end.
+template <int K, int N>
+__device__ __forceinline__ void depth_pass(const float (&tap)[K], const float (&of_plane)[N], float (&sum)[K - 1][N],
+                                           float (&ended)[N]) {
+#pragma unroll
+  for (int o = 0; o < N; ++o) {
+    ended[o] = fmaf(tap[K - 1], of_plane[o], sum[K - 2][o]);
+#pragma unroll
+    for (int j = K - 2; j > 0; --j) sum[j][o] = fmaf(tap[j], of_plane[o], sum[j - 1][o]);
+    sum[0][o] = fmaf(tap[0], of_plane[o], 0.f);
+  }
+}
+
+// The column pass of a plane of the border's value.
+template <int K>
+__device__ __forceinline__ float column_of(const float* taps, float value) {
+  float of_row = 0, of_plane = 0;
+  for (int j = 0; j < K; ++j) of_row = fmaf(taps[j], value, of_row);
+  for (int i = 0; i < K; ++i) of_plane = fmaf(taps[kTapPitch + i], of_row, of_plane);
+  return of_plane;
+}
+
 // What an element of a box that lies outside the volume repeats, besides an element of the box by its number:
 constexpr unsigned kValue = 0xffff;  // the border's value,
 constexpr unsigned kFar = 0xfffe;    // or an element of the plane that is not in the box

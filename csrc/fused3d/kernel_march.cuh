@@ -86,12 +86,7 @@ __global__ void __launch_bounds__(march_shape(sizeof(T), K).threads(), march_sha
     not_finite = INT_MIN;
   }
   for (int t = threadIdx.x; t < planes; t += S.threads()) plane_at[t] = map_index(begin + t, p.volumes.in_d, p.border);
-  for (int i = threadIdx.x; i < 3 * kTapPitch; i += S.threads()) {
-    const MarchTaps& window = p.windows[i / kTapPitch];
-    const void* of_axis = window.device ? window.device : p.taps + window.start;
-    if (i % kTapPitch < K)
-      taps[i] = static_cast<const float*>(of_axis)[n * window.stride_n + c * window.stride_c + i % kTapPitch];
-  }
+  load_taps<K, S.threads()>(taps, p.windows, p.taps, n, c);
   __syncthreads();
   if (threadIdx.x == 0)
     for (int i = 0; i < kStages; ++i) fetch(first + i, i);
@@ -179,13 +174,8 @@ __global__ void __launch_bounds__(march_shape(sizeof(T), K).threads(), march_sha
   float* const rim = ring + rim_row * P + rim_column;
   const float* const rim_results = results + rim_row * Q + rim_column;
 
-  float sum[K - 1][2 * R] = {}, rim_sum[K - 1] = {};
-  float outside = 0;  // a blurred-in-the-plane voxel of a plane outside
-  {
-    float of_row = 0;
-    for (int j = 0; j < K; ++j) of_row = fmaf(taps[j], p.value, of_row);
-    for (int i = 0; i < K; ++i) outside = fmaf(taps[kTapPitch + i], of_row, outside);
-  }
+  float sum[K - 1][2 * R] = {}, rim_sum[K - 1][1] = {};
+  const float outside = column_of<K>(taps, p.value);  // a blurred-in-the-plane voxel of a plane outside
   // Which of the thread's blurred voxels are `fill`: bits of rows, and one of the rim.
   auto inside = [&](int i, int size) { return i >= margin && i < size - margin; };
   constexpr int kAll = (2 << 2 * R) - 1;
@@ -202,7 +192,7 @@ __global__ void __launch_bounds__(march_shape(sizeof(T), K).threads(), march_sha
   // Plane t of the input: the column pass, its place in the k - 1 chains along z, and the blurred plane that ends
   // there.
   auto blur = [&](int t) {
-    float of_plane[2 * R], of_rim_plane = 0, tap[K];
+    float of_plane[2 * R], of_rim_plane[1] = {}, tap[K];
     const int result = (t & (kResults - 1)) * kResult;
     read_taps<K>(tap, taps, 1);
     const float* v = own_results + result;
@@ -217,30 +207,17 @@ __global__ void __launch_bounds__(march_shape(sizeof(T), K).threads(), march_sha
         }
     }
     if (warp_rims) {
-      v = rim_results + result;
-#pragma unroll
-      for (int i = 0; i < K; ++i) of_rim_plane = fmaf(tap[i], v[i * Q], of_rim_plane);
+      column_pass(tap, rim_results + result, Q, of_rim_plane);
     }
     if (!real(t)) {  // what was read is another plane's
 #pragma unroll
       for (int o = 0; o < 2 * R; ++o) of_plane[o] = outside;
-      of_rim_plane = outside;
+      of_rim_plane[0] = outside;
     }
     read_taps<K>(tap, taps, 2);
-    float ended[2 * R], ended_rim = 0;
-#pragma unroll
-    for (int o = 0; o < 2 * R; ++o) {
-      ended[o] = fmaf(tap[K - 1], of_plane[o], sum[K - 2][o]);
-#pragma unroll
-      for (int j = K - 2; j > 0; --j) sum[j][o] = fmaf(tap[j], of_plane[o], sum[j - 1][o]);
-      sum[0][o] = fmaf(tap[0], of_plane[o], 0.f);
-    }
-    if (warp_rims) {
-      ended_rim = fmaf(tap[K - 1], of_rim_plane, rim_sum[K - 2]);
-#pragma unroll
-      for (int j = K - 2; j > 0; --j) rim_sum[j] = fmaf(tap[j], of_rim_plane, rim_sum[j - 1]);
-      rim_sum[0] = fmaf(tap[0], of_rim_plane, 0.f);
-    }
+    float ended[2 * R], ended_rim[1] = {};
+    depth_pass(tap, of_plane, sum, ended);
+    if (warp_rims) depth_pass(tap, of_rim_plane, rim_sum, ended_rim);
     const int q = t - (K - 1);
     if (q < 0) return;
     const int place = (q & (kRing - 1)) * kPlane;
@@ -251,8 +228,8 @@ __global__ void __launch_bounds__(march_shape(sizeof(T), K).threads(), march_sha
       zero = fmaf(0.f, ended[2 * o + 1], fmaf(0.f, ended[2 * o], zero));
     }
     if (rims) {
-      rim[place] = ended_rim;
-      zero = fmaf(0.f, ended_rim, zero);
+      rim[place] = ended_rim[0];
+      zero = fmaf(0.f, ended_rim[0], zero);
     }
     if (zero != 0) atomicMax(&not_finite, q);
     const int now = !extends && (q < first_whole || q >= last_whole) ? kAll : filled;

@@ -101,12 +101,7 @@ __global__ void __launch_bounds__(march_shape(sizeof(T), K).threads(), march_sha
     tma::barrier_init(&done, S.warps * tma::kWarpArrivals);
   }
   for (int t = threadIdx.x; t < planes; t += S.threads()) plane_at[t] = map_index(first + t, p.volumes.in_d, p.border);
-  for (int i = threadIdx.x; i < 3 * kTapPitch; i += S.threads()) {
-    const MarchTaps& window = p.windows[i / kTapPitch];
-    const void* from = window.device ? window.device : p.taps + window.start;
-    if (i % kTapPitch < K)
-      taps[i] = static_cast<const float*>(from)[n * window.stride_n + c * window.stride_c + i % kTapPitch];
-  }
+  load_taps<K, S.threads()>(taps, p.windows, p.taps, n, c);
   __syncthreads();
   if (threadIdx.x == 0)
     for (int t = 0; t < kStages; ++t) fetch(t);
@@ -157,37 +152,27 @@ __global__ void __launch_bounds__(march_shape(sizeof(T), K).threads(), march_sha
   auto push = [&](const float(&value)[R]) {
     float tap[K];
     read_taps<K, kFixed>(tap, taps, p, 2);
-    float done[R];
-#pragma unroll
-    for (int o = 0; o < R; ++o) {
-      done[o] = fmaf(tap[K - 1], value[o], sum[K - 2][o]);
-#pragma unroll
-      for (int j = K - 2; j > 0; --j) sum[j][o] = fmaf(tap[j], value[o], sum[j - 1][o]);
-      sum[0][o] = fmaf(tap[0], value[o], 0.f);
-    }
+    float ended[R];
+    depth_pass(tap, value, sum, ended);
     if (z >= z0) {
       if (p.border == Border::zero_output) {
         const bool fits =
             z >= p.pad_z && z - p.pad_z + K <= p.volumes.in_d && x >= p.pad_x && x - p.pad_x + K <= p.volumes.in_w;
 #pragma unroll
         for (int o = 0; o < R; ++o)
-          if (!fits || y + o < p.pad_y || y + o - p.pad_y + K > p.volumes.in_h) done[o] = 0;
+          if (!fits || y + o < p.pad_y || y + o - p.pad_y + K > p.volumes.in_h) ended[o] = 0;
       }
       T* to = out;
 #pragma unroll
-      for (int o = 0; o < R; ++o, to += p.volumes.out_stride_h) store_if(o < stored, to, from_acc<T>(done[o]));
+      for (int o = 0; o < R; ++o, to += p.volumes.out_stride_h) store_if(o < stored, to, from_acc<T>(ended[o]));
       out += p.volumes.out_stride_d;
     }
     ++z;
   };
   float outside[R];
-  {
-    float of_row = 0, of_plane = 0;
-    for (int j = 0; j < K; ++j) of_row = fmaf(taps[j], p.value, of_row);
-    for (int i = 0; i < K; ++i) of_plane = fmaf(taps[kTapPitch + i], of_row, of_plane);
+  const float of_outside = column_of<K>(taps, p.value);
 #pragma unroll
-    for (int o = 0; o < R; ++o) outside[o] = of_plane;
-  }
+  for (int o = 0; o < R; ++o) outside[o] = of_outside;
 #pragma unroll 1
   for (int t = begin; t < first; ++t) push(outside);
 
@@ -212,15 +197,8 @@ __global__ void __launch_bounds__(march_shape(sizeof(T), K).threads(), march_sha
     }
     const Read read = read_patches(t + 3);
     float of_plane[R], tap[K];
-    const float* from = result(t) + row * S.result_pitch() + column;
     read_taps<K, kFixed>(tap, taps, p, 1);
-#pragma unroll
-    for (int r = 0; r < R + K - 1; ++r) {
-      const float v = from[r * S.result_pitch()];
-#pragma unroll
-      for (int o = 0; o < R; ++o)
-        if (r >= o && r - o < K) of_plane[o] = fmaf(tap[r - o], v, r == o ? 0.f : of_plane[o]);
-    }
+    column_pass(tap, result(t) + row * S.result_pitch() + column, S.result_pitch(), of_plane);
     push(of_plane);
     write_patches(t + 3, read);
     tma::warp_arrive(&done);
