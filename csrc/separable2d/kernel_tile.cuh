@@ -55,6 +55,41 @@ __device__ __forceinline__ void load_box(T* box, const T* plane, const TileParam
   }
 }
 
+// Row results of a lane; `from` is the first vector that holds a tap of the lane's first output.
+template <typename T, int K, int N>
+__device__ __forceinline__ void row_pass(const T* from, const float (&taps)[K], float (&result)[N]) {
+  constexpr int kSkip = tile_shape(sizeof(T), K).shift % N;  // how far the tap stands in it
+  constexpr int kVectors = (kSkip + N + K - 1 + N - 1) / N;
+  float row[kVectors * N];
+#pragma unroll
+  for (int i = 0; i < kVectors; ++i) read_pack<N>(from + i * N, row + i * N);
+#pragma unroll
+  for (int e = 0; e < N; ++e) {
+    result[e] = 0;
+#pragma unroll
+    for (int j = 0; j < K; ++j) result[e] = fmaf(taps[j], row[kSkip + e + j], result[e]);
+  }
+}
+
+// Output row `o` of a lane.
+template <bool kAligned, int N, typename T>
+__device__ __forceinline__ void store_row(const TileParams& p, T* out, const float (&sums)[N], int o, int x,
+                                          int rows_left, int columns_left) {
+  Pack<N, T> v;
+#pragma unroll
+  for (int e = 0; e < N; ++e) v.v[e] = from_acc<T>(sums[e]);
+  T* to = out + o * p.planes.out_stride_h;
+  if constexpr (!kAligned) {
+#pragma unroll
+    for (int e = 0; e < N; ++e)
+      if (x + e >= 0 && e < columns_left && o < rows_left) to[e] = v.v[e];
+  } else if constexpr (sizeof(v) > 4) {
+    store_pack_if(x >= 0 && columns_left > 0 && o < rows_left, to, v);
+  } else if (x >= 0 && columns_left > 0 && o < rows_left) {
+    *reinterpret_cast<Pack<N, T>*>(to) = v;
+  }
+}
+
 // kAligned: output rows are aligned to a lane's vector and whole vectors wide.
 template <typename T, int K, bool kAligned>
 __global__ void __launch_bounds__(32 * kTileWarps, tile_shape(sizeof(T), K).min_blocks)
@@ -107,26 +142,13 @@ __global__ void __launch_bounds__(32 * kTileWarps, tile_shape(sizeof(T), K).min_
   const int rows_left = p.planes.out_h - y, columns_left = p.planes.out_w - x;
   if (rows_left <= 0) return;
   T* out = p.planes.out_at<T>(n, c, y, x);
-  // The first vector that holds a tap of this lane's first output, and how far the tap stands in it.
-  constexpr int kFirst = S.shift / N * N, kSkip = S.shift % N;
-  constexpr int kVectors = (kSkip + N + K - 1 + N - 1) / N;
-  const T* from = box + warp * S.rows * S.pitch + kFirst + lane * N;
+  const T* from = box + warp * S.rows * S.pitch + S.shift / N * N + lane * N;
 
   float sums[S.rows][N];
 #pragma unroll
   for (int r = 0; r < S.rows + K - 1; ++r) {
-    float in_row[kVectors * N];
-#pragma unroll
-    for (int i = 0; i < kVectors; ++i) {
-      read_pack<N>(from + r * S.pitch + i * N, in_row + i * N);
-    }
     float result[N];
-#pragma unroll
-    for (int e = 0; e < N; ++e) {
-      result[e] = 0;
-#pragma unroll
-      for (int j = 0; j < K; ++j) result[e] = fmaf(taps_x[j], in_row[kSkip + e + j], result[e]);
-    }
+    row_pass<T, K>(from + r * S.pitch, taps_x, result);
 #pragma unroll
     for (int o = 0; o < S.rows; ++o) {
       if (o > r || o + K <= r) continue;
@@ -134,20 +156,7 @@ __global__ void __launch_bounds__(32 * kTileWarps, tile_shape(sizeof(T), K).min_
       for (int e = 0; e < N; ++e) sums[o][e] = fmaf(taps_y[r - o], result[e], o == r ? 0.f : sums[o][e]);
     }
     if (r < K - 1) continue;
-    const int o = r - (K - 1);
-    Pack<N, T> v;
-#pragma unroll
-    for (int e = 0; e < N; ++e) v.v[e] = from_acc<T>(sums[o][e]);
-    T* to = out + o * p.planes.out_stride_h;
-    if constexpr (!kAligned) {
-#pragma unroll
-      for (int e = 0; e < N; ++e)
-        if (x + e >= 0 && e < columns_left && o < rows_left) to[e] = v.v[e];
-    } else if constexpr (sizeof(v) > 4) {
-      store_pack_if(x >= 0 && columns_left > 0 && o < rows_left, to, v);
-    } else if (x >= 0 && columns_left > 0 && o < rows_left) {
-      *reinterpret_cast<Pack<N, T>*>(to) = v;
-    }
+    store_row<kAligned>(p, out, sums[r - (K - 1)], r - (K - 1), x, rows_left, columns_left);
   }
 
   if (edge && p.border == Border::zero_output) {
