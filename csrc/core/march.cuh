@@ -31,6 +31,22 @@ __device__ __forceinline__ void load_taps(float* shared, const MarchTaps (&windo
   }
 }
 
+// The row pass of S neighbouring outputs; the first one's first tap lies kSkip elements behind `from`, which is aligned
+// to the N elements that are read together.
+template <int N, int kSkip, int S, int K, typename T>
+__device__ __forceinline__ void row_pass(const T* from, const float (&tap)[K], float (&sum)[S]) {
+  constexpr int kVectors = (kSkip + S + K - 1 + N - 1) / N;
+  float v[kVectors * N];
+#pragma unroll
+  for (int i = 0; i < kVectors; ++i) read_pack<N>(from + i * N, v + i * N);
+#pragma unroll
+  for (int e = 0; e < S; ++e) sum[e] = 0;
+#pragma unroll
+  for (int j = 0; j < K; ++j)
+#pragma unroll
+    for (int e = 0; e < S; ++e) sum[e] = fmaf(tap[j], v[kSkip + e + j], sum[e]);
+}
+
 // The column pass of R outputs side by side in y: of_plane[o] from rows o .. o + K - 1 of a column of row results.
 template <int K, int R>
 __device__ __forceinline__ void column_pass(const float (&tap)[K], const float* from, int pitch, float (&of_plane)[R]) {

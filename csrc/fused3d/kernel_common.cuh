@@ -37,17 +37,9 @@ __device__ __forceinline__ void store_two_if(bool condition, T* to, T first, T s
 template <typename T, int K>
 __device__ __forceinline__ void row_pass(const T* from, float* to, bool whole, const float* taps) {
   constexpr MarchShape S = march_shape(sizeof(T), K);
-  constexpr int N = S.vector();
-  float v[S.vectors() * N], tap[K], sum[kSegment];
-#pragma unroll
-  for (int j = 0; j < S.vectors(); ++j) read_pack<N>(from + j * N, v + j * N);
+  float tap[K], sum[kSegment];
   read_taps<K>(tap, taps, 0);
-#pragma unroll
-  for (int e = 0; e < kSegment; ++e) sum[e] = 0;
-#pragma unroll
-  for (int j = 0; j < K; ++j)
-#pragma unroll
-    for (int e = 0; e < kSegment; ++e) sum[e] = fmaf(tap[j], v[S.skip() + e + j], sum[e]);
+  torch_conv::row_pass<S.vector(), S.skip()>(from, tap, sum);
   *reinterpret_cast<float4*>(to) = {sum[0], sum[1], sum[2], sum[3]};
   if (whole) *reinterpret_cast<float4*>(to + 4) = {sum[4], sum[5], sum[6], sum[7]};
 }

@@ -39,10 +39,9 @@ struct MarchShape {
   TC_HD constexpr int shift() const {
     return (32 / element_bytes - halo_x() % (32 / element_bytes)) % (32 / element_bytes);
   }
-  // The row pass reads whole vectors, from the one with that first tap on; a segment needs so many.
+  // The row pass reads whole vectors, from the one with that first tap on.
   TC_HD constexpr int vector() const { return element_bytes == 4 ? 4 : 8; }
   TC_HD constexpr int skip() const { return shift() % vector(); }
-  TC_HD constexpr int vectors() const { return int(ceil_div(skip() + kSegment + k - 1, vector())); }
   TC_HD constexpr int segments() const { return int(ceil_div(plane_w(), kSegment)); }
   TC_HD constexpr int items() const { return segments() * box_h(); }  // of the row pass
   // Rows of the box and of row results are odd multiples of 16 bytes: lanes on different rows hit different banks. The

@@ -32,7 +32,6 @@ __device__ __forceinline__ void row_pass(const T* box, float* results, const flo
                                          const MarchParams& p) {
   constexpr MarchShape S = march_shape(sizeof(T), K);
   constexpr int N = sizeof(T) == 4 ? 4 : 8, kFirst = S.shift() / N * N, kSkip = S.shift() % N;
-  constexpr int kVectors = (kSkip + kSegment + K - 1 + N - 1) / N;
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   // float32: the eight lanes that share a pass over the banks lie on 4 rows and segments s, s + 2; else on few rows.
   constexpr bool kNarrow = S.tile_w == 32;
@@ -44,17 +43,9 @@ __device__ __forceinline__ void row_pass(const T* box, float* results, const flo
   for (int item = (warp + turn) % S.warps; item < S.result_rows() / S.item_rows() * kAcross; item += S.warps) {
     const int r = item / kAcross * S.item_rows() + row, first = (item % kAcross * 8 + segment) * kSegment;
     const T* from = box + min(r, S.box_h() - 1) * S.pitch() + kFirst + first;
-    float v[kVectors * N], tap[K];
-#pragma unroll
-    for (int i = 0; i < kVectors; ++i) read_pack<N>(from + i * N, v + i * N);
+    float tap[K], sum[kSegment];
     read_taps<K, kFixed>(tap, taps, p, 0);
-    float sum[kSegment];
-#pragma unroll
-    for (int e = 0; e < kSegment; ++e) sum[e] = 0;
-#pragma unroll
-    for (int j = 0; j < K; ++j)
-#pragma unroll
-      for (int e = 0; e < kSegment; ++e) sum[e] = fmaf(tap[j], v[kSkip + e + j], sum[e]);
+    torch_conv::row_pass<N, kSkip>(from, tap, sum);
     float* to = results + r * S.result_pitch() + first;
 #pragma unroll
     for (int e = 0; e < kSegment; e += 4)
