@@ -79,15 +79,7 @@ __device__ __forceinline__ void store(const Args& a, int64_t index, Real v) {
   if constexpr (!std::is_same_v<Out, General>) {
     static_cast<Out*>(a.out)[index] = from_acc<Out>(v);
   } else {
-    switch (a.out_dtype) {
-      case Dtype::f32: return store<float>(a, index, v);
-      case Dtype::f16: return store<half_t>(a, index, v);
-      case Dtype::bf16: return store<bhalf_t>(a, index, v);
-      case Dtype::f64: return store<double>(a, index, v);
-      case Dtype::u8: return store<uint8_t>(a, index, v);
-      case Dtype::i16: return store<int16_t>(a, index, v);
-      case Dtype::u16: return store<uint16_t>(a, index, v);
-    }
+    with_type(a.out_dtype, [&](auto zero) { store<decltype(zero)>(a, index, v); });
   }
 }
 

@@ -50,6 +50,29 @@ __device__ __forceinline__ void store_row(const Args& a, int64_t index, int64_t 
     if (v < count) store<Out>(a, index + v * step, values[v]);
 }
 
+// Sums of columns become their prefix within the thread, and `before` the sum of the threads before it in the warp.
+template <int Rows, int V, typename Sum>
+__device__ __forceinline__ void scan_warp(Sum (&inclusive)[Rows][V], Sum (&before)[Rows]) {
+  const int lane = threadIdx.x % 32;
+#pragma unroll
+  for (int r = 0; r < Rows; ++r)
+#pragma unroll
+    for (int v = 1; v < V; ++v) inclusive[r][v] += inclusive[r][v - 1];
+#pragma unroll
+  for (int r = 0; r < Rows; ++r) {
+    before[r] = __shfl_up_sync(0xffffffff, inclusive[r][V - 1], 1);
+    before[r] = lane == 0 ? Sum(0) : before[r];
+  }
+#pragma unroll
+  for (int distance = 1; distance < 32; distance *= 2) {
+#pragma unroll
+    for (int r = 0; r < Rows; ++r) {
+      const Sum left = __shfl_up_sync(0xffffffff, before[r], distance);
+      if (lane >= distance) before[r] += left;
+    }
+  }
+}
+
 template <typename T, typename Sum, typename Out, int Rows = kChunkRows, int Stages = kStages>
 __global__ void __launch_bounds__(kMaxThreads) box_march(const __grid_constant__ Args a) {
   constexpr int V = kColumns<T>, kSegment = 32 * V;
@@ -181,24 +204,8 @@ __global__ void __launch_bounds__(kMaxThreads) box_march(const __grid_constant__
             }
           }
         }
-#pragma unroll
-        for (int r = 0; r < Rows; ++r)
-#pragma unroll
-          for (int v = 1; v < V; ++v) inclusive[r][v] += inclusive[r][v - 1];
-        Sum before[Rows];  // of the threads before this one in the warp
-#pragma unroll
-        for (int r = 0; r < Rows; ++r) {
-          before[r] = __shfl_up_sync(0xffffffff, inclusive[r][V - 1], 1);
-          before[r] = lane == 0 ? Sum(0) : before[r];
-        }
-#pragma unroll
-        for (int distance = 1; distance < 32; distance *= 2) {
-#pragma unroll
-          for (int r = 0; r < Rows; ++r) {
-            const Sum left = __shfl_up_sync(0xffffffff, before[r], distance);
-            if (lane >= distance) before[r] += left;
-          }
-        }
+        Sum before[Rows];
+        scan_warp(inclusive, before);
         if (mirrors && !a.carry) __syncthreads();
 #pragma unroll
         for (int r = 0; r < Rows; ++r) {

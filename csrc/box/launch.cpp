@@ -11,10 +11,9 @@ namespace {
 // Bytes from row to row if all rows of all planes are dense and start on aligned vectors, else 0.
 int pack_pitch(const Image& x) {
   const int64_t v = columns_per_thread(size_of(x.dtype)), size = size_of(x.dtype);
-  auto whole = [&](int64_t stride, int64_t count) { return count == 1 || stride % v == 0; };
-  const bool packs = x.stride_w == 1 && reinterpret_cast<uintptr_t>(x.data) % (v * size) == 0 &&
-                     whole(x.stride_h, x.h) && whole(x.stride_c, x.c) && whole(x.stride_n, x.n);
-  return packs && x.stride_h > 0 && x.stride_h * size <= INT_MAX ? int(x.stride_h * size) : 0;
+  return x.stride_w == 1 && rows_start_on(x, v * size) && x.stride_h > 0 && x.stride_h * size <= INT_MAX
+             ? int(x.stride_h * size)
+             : 0;
 }
 
 Args args_of(const Box& p, const Plan& plan, const Config& config) {

@@ -3,42 +3,70 @@
 
 #include "core/border.h"
 #include "core/device.cuh"
+#include "core/neighbours.h"
 
 namespace torch_conv {
+
+// Where a block's box lies: element (0, 0) is element (y, x) of a plane.
+struct BoxOrigin {
+  int y, x;
+};
 
 // Rows [top, bottom) and columns [left, right) of a box.
 struct BoxPart {
   int top, bottom, left, right;
 };
 
-// Fills what lies outside the h x w image in the part of a box whose element (0, 0) is the image's (y, x): first the
-// columns of rows inside the image, then whole rows. What the policy repeats lies mostly in the box itself and is read
-// there, else from the image. All threads of the block; barriers before and between, the caller makes the one after.
-template <int kThreads, typename T>
-__device__ __forceinline__ void extend_box(T* box, int pitch, BoxPart part, const T* plane, int64_t stride_h, int h,
-                                           int w, int y, int x, Border border, T outside) {
-  const int top = min(max(part.top, -y), part.bottom), bottom = max(top, min(part.bottom, h - y));
-  const int left = min(max(part.left, -x), part.right), right = max(left, min(part.right, w - x));
-  const int columns = left - part.left + part.right - right;
-  __syncthreads();
-  for (int e = threadIdx.x; e < (bottom - top) * columns; e += kThreads) {
-    const int r = top + e / columns, q = part.left + e % columns, i = q < left ? q : q - left + right;
-    const int from = map_index(x + i, w, border), source = from - x;
+// Where an image that is not a shard finds its rows.
+struct OwnRows {
+  __device__ __forceinline__ int map_row(int y, int h, Border border) const { return map_index(y, h, border); }
+  static __device__ __forceinline__ bool stands(int row) { return row >= 0; }
+  template <typename T>
+  __device__ __forceinline__ const T* row(const T* plane, int64_t stride_h, int row, int) const {
+    return plane + int64_t(row) * stride_h;
+  }
+};
+
+// The same of channel c of sample n of a shard, which may read rows of the shards beside it.
+struct ShardRows {
+  const Neighbours& beside;
+  unsigned n, c;
+  __device__ __forceinline__ int map_row(int y, int h, Border border) const { return beside.map_row(y, h, border); }
+  static __device__ __forceinline__ bool stands(int row) { return row != Neighbours::kOutside; }
+  template <typename T>
+  __device__ __forceinline__ const T* row(const T* plane, int64_t stride_h, int row, int h) const {
+    return beside.row(plane, stride_h, row, h, n, c);
+  }
+};
+
+// Fills what lies outside the h x w image in the part of a box at `at`: first the columns of rows inside the image,
+// then whole rows. What the policy repeats lies mostly in the box itself and is read there, else from the image or the
+// shards beside it. All threads of the block, which see the box whole; a barrier between, the caller makes the one
+// after.
+template <int kThreads, typename T, class Rows>
+__device__ __forceinline__ void extend_box(T* box, int pitch, BoxPart part, BoxOrigin at, const T* plane,
+                                           int64_t stride_h, int h, int w, Border border, T outside, const Rows& rows) {
+  const int top = min(max(-at.y, part.top), part.bottom), bottom = min(max(h - at.y, top), part.bottom);
+  const int left = min(max(-at.x, part.left), part.right), right = min(max(w - at.x, left), part.right);
+  const int outer_rows = top - part.top + part.bottom - bottom, outer_columns = left - part.left + part.right - right;
+  for (int e = threadIdx.x; e < (bottom - top) * outer_columns; e += kThreads) {
+    const int r = top + e / outer_columns, q = part.left + e % outer_columns, i = q < left ? q : q - left + right;
+    const int from = map_index(at.x + i, w, border), source = from - at.x;
     box[r * pitch + i] = from < 0                           ? outside
                          : source >= left && source < right ? box[r * pitch + source]
-                                                            : plane[int64_t(y + r) * stride_h + from];
+                                                            : plane[int64_t(at.y + r) * stride_h + from];
   }
   __syncthreads();
   const int width = part.right - part.left;
-  for (int e = threadIdx.x; e < (top - part.top + part.bottom - bottom) * width; e += kThreads) {
+  for (int e = threadIdx.x; e < outer_rows * width; e += kThreads) {
     const int q = part.top + e / width, i = part.left + e % width, r = q < top ? q : q - top + bottom;
-    const int from = map_index(y + r, h, border), source = from - y;
+    const int from = rows.map_row(at.y + r, h, border), source = from - at.y;
     T pixel = outside;
     if (from >= 0 && source >= top && source < bottom) {
       pixel = box[source * pitch + i];
-    } else if (from >= 0) {
-      const int column = map_index(x + i, w, border);
-      if (column >= 0) pixel = plane[int64_t(from) * stride_h + column];
+    } else if (rows.stands(from)) {
+      const int column = map_index(at.x + i, w, border);
+      if (column >= 0) pixel = rows.row(plane, stride_h, from, h)[column];
     }
     box[r * pitch + i] = pixel;
   }

@@ -1,4 +1,5 @@
-// What the host and kernels that march through volumes agree on: where a window's taps stand.
+// What the host and kernels that march through volumes agree on: what a block
+// computes, where a window's taps stand.
 #pragma once
 
 #include <cstdint>
@@ -21,6 +22,29 @@ struct MarchTaps {
   const void* device;  // null: the taps stand in the parameters, from `start` on
   int start;
   int64_t stride_n, stride_c;
+};
+
+// The blocks of a march: tiles of a row, rows of tiles, chunks along z, channels, samples.
+struct MarchGrid {
+  unsigned tiles_x, tiles_y, chunks, channels;
+
+  // Of tiles that start `lead` columns left of the output.
+  static MarchGrid of(const Image& out, int64_t lead, int tile_w, int tile_h, int tile_d) {
+    return {unsigned(ceil_div(out.w + lead, tile_w)), unsigned(ceil_div(out.h, tile_h)),
+            unsigned(ceil_div(out.d, tile_d)), unsigned(out.c)};
+  }
+
+  struct Place {
+    int x, y, chunk, c, n;
+  };
+  TC_HD Place at(unsigned block) const {
+    Place place;
+    place.x = int(block % tiles_x), block /= tiles_x;
+    place.y = int(block % tiles_y), block /= tiles_y;
+    place.chunk = int(block % chunks), block /= chunks;
+    place.c = int(block % channels), place.n = int(block / channels);
+    return place;
+  }
 };
 
 }  // namespace torch_conv

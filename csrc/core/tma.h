@@ -39,6 +39,9 @@ inline bool volume_possible(const Image& x) {
          x.d < (int64_t(1) << 31);
 }
 
+// ... in such words.
+inline bool volume_words_possible(const Image& x) { return volume_possible(x) && x.w % pack_of(size_of(x.dtype)) == 0; }
+
 // How many columns a grid of tiles starts left of the output, so that boxes start on `align` elements also where the
 // window's tap `middle`, by which the grid goes, does not lie on the output pixel (other anchors, 'valid'). A bulk copy
 // that starts elsewhere than on 16 bytes is an illegal instruction.

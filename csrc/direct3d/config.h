@@ -1,9 +1,7 @@
 // What launches of this room need besides the plan, and what the rules of its variants share.
 #pragma once
 
-#include <algorithm>
-#include <initializer_list>
-
+#include "core/refusals.h"
 #include "core/rooms.h"
 #include "direct3d/params.h"
 
@@ -45,14 +43,9 @@ struct Config {
   WindowShape window{};
 };
 
-inline bool below(int64_t most, std::initializer_list<int64_t> sizes) { return std::max(sizes) < most; }
-
 inline bool sides_below(int64_t most, const Direct& p) {
   return below(most, {p.in.d, p.in.h, p.in.w, p.out.d, p.out.h, p.out.w});
 }
-
-// Does a window of `k` hang over both ends of an axis by less than its size? A convolution's padding may be larger.
-inline bool near(int64_t in, int64_t out, int64_t k, int64_t pad) { return pad >= 0 && pad < k && out - pad <= in; }
 
 // Does the border put elements outside the volume, or zeros?
 inline const char* border_refusal(const Direct& p) {

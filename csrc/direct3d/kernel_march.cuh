@@ -209,18 +209,18 @@ __device__ __forceinline__ void store_slowly(const VolumeArgs& a, T* to, int row
       for (int p = 0; p < N; ++p) done[o][p] += bias;
   }
 #pragma unroll
-  for (int o = 0; o < Rows; ++o, to += a.out_h) {
+  for (int o = 0; o < Rows; ++o, to += a.volumes.out_stride_h) {
     const int cy = y + o + a.shift_y;
-    const unsigned fits = a.border != Border::zero_output || (cy >= R && cy + R < a.h) ? columns : 0;
+    const unsigned fits = a.border != Border::zero_output || (cy >= R && cy + R < a.volumes.in_h) ? columns : 0;
     Pack<N, T> pack;
 #pragma unroll
     for (int p = 0; p < N; ++p) pack.v[p] = from_acc<T>(fits >> p & 1 ? done[o][p] : A(0));
     if (a.vector_out) {
-      store_pack_if(o < rows && x >= 0 && x < a.columns_out, to, pack);
+      store_pack_if(o < rows && x >= 0 && x < a.volumes.out_w, to, pack);
     } else if (o < rows) {
 #pragma unroll
       for (int p = 0; p < N; ++p)
-        if (x + p >= 0 && x + p < a.columns_out) to[p] = pack.v[p];
+        if (x + p >= 0 && x + p < a.volumes.out_w) to[p] = pack.v[p];
     }
   }
 }
@@ -246,9 +246,9 @@ __global__ void __launch_bounds__(march_shape(sizeof(T), K, kWide, kPatched).thr
   const MarchPlace at = march_place(a, At::width, S.height());
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, planes = at.planes + K - 1;
   const int bx = at.x + a.shift_x, by = at.y + a.shift_y - R, bz = at.z + a.shift_z - R;
-  const bool edge = bx - R < 0 || by < 0 || min(at.x + At::width, a.columns_out) + a.shift_x + R > a.w ||
-                    min(at.y + S.height(), a.rows_out) + a.shift_y + R > a.h;
-  const bool edge_z = bz < 0 || bz + planes > a.d;
+  const bool edge = bx - R < 0 || by < 0 || min(at.x + At::width, a.volumes.out_w) + a.shift_x + R > a.volumes.in_w ||
+                    min(at.y + S.height(), a.volumes.out_h) + a.shift_y + R > a.volumes.in_h;
+  const bool edge_z = bz < 0 || bz + planes > a.volumes.in_d;
   const bool zeros = a.border == Border::zero_output || (a.border == Border::constant && a.value == A(0));
   const bool patch = edge && !zeros;
   const bool mask = (edge || edge_z) && a.border == Border::zero_output;
@@ -279,15 +279,15 @@ __global__ void __launch_bounds__(march_shape(sizeof(T), K, kWide, kPatched).thr
   const int row = warp / S.warps_x * S.rows, x = at.x + (warp % S.warps_x * 32 + lane) * N, y = at.y + row;
   const LanePlace place = lane_place<T, K, S>(row, x - at.x);
   uint32_t taps = uint32_t(__cvta_generic_to_shared(shared_bytes)), stage = taps + march_tap_bytes(K);
-  T* out = static_cast<T*>(a.out) + at.n * a.out_n + at.c * a.out_c + at.z * a.out_d + y * a.out_h + x;
-  const T* volume = static_cast<const T*>(a.in) + at.n * a.in_n + at.c / a.multiplier * a.in_c;
+  T* out = a.volumes.out_volume<T>(at.n, at.c) + at.z * a.volumes.out_stride_d + y * a.volumes.out_stride_h + x;
+  const T* volume = a.volumes.in_volume<T>(at.n, at.c / a.multiplier);
   const bool packs = a.vector_out && !mask && !a.bias;
-  const int rows_out = packs && !(x >= 0 && x < a.columns_out) ? 0 : min(S.rows, a.rows_out - y);
+  const int rows_out = packs && !(x >= 0 && x < a.volumes.out_w) ? 0 : min(S.rows, a.volumes.out_h - y);
   unsigned fitting = 0;  // bit p: for zero_output, the window over column x + p fits
 #pragma unroll
   for (int p = 0; p < N; ++p) {
     const int cx = x + p + a.shift_x;
-    fitting |= unsigned(!mask || (cx >= R && cx + R < a.w)) << p;
+    fitting |= unsigned(!mask || (cx >= R && cx + R < a.volumes.in_w)) << p;
   }
   asm volatile("" : "+r"(taps));
 
@@ -307,14 +307,14 @@ __global__ void __launch_bounds__(march_shape(sizeof(T), K, kWide, kPatched).thr
     } else {
       // Two stages: who loads plane q has passed the barrier of q - 1, which all reached after reading q - 2.
       T* plane = ring + slot * At::elements;
-      const int z = map_index(bz + q, a.d, a.border);
+      const int z = map_index(bz + q, a.volumes.in_d, a.border);
       if (z < 0) {
         for (int e = threadIdx.x; e < At::elements; e += S.threads()) plane[e] = from_acc<T>(zeros ? A(0) : a.value);
       } else {
-        load_plane_plain<T, K, S>(a, volume + z * a.in_d, plane, bx, by);
+        load_plane_plain<T, K, S>(a, volume + z * a.volumes.in_stride_d, plane, bx, by);
         if (patch) {
           __syncthreads();
-          if (warp == S.warps()) patch_plane<T, K, S>(a, volume + z * a.in_d, plane, bx, by, patches);
+          if (warp == S.warps()) patch_plane<T, K, S>(a, volume + z * a.volumes.in_stride_d, plane, bx, by, patches);
         }
       }
       __syncthreads();
@@ -340,7 +340,7 @@ __global__ void __launch_bounds__(march_shape(sizeof(T), K, kWide, kPatched).thr
         if (packs) {
           T* to = out;
 #pragma unroll
-          for (int o = 0; o < S.rows; ++o, to += a.out_h) {
+          for (int o = 0; o < S.rows; ++o, to += a.volumes.out_stride_h) {
             Pack<N, T> pack;
 #pragma unroll
             for (int p = 0; p < N; ++p) pack.v[p] = from_acc<T>(done[o][p]);
@@ -348,10 +348,10 @@ __global__ void __launch_bounds__(march_shape(sizeof(T), K, kWide, kPatched).thr
           }
         } else {
           const int cz = at.z + q - (K - 1) + a.shift_z;
-          const bool fits_z = !mask || (cz >= R && cz + R < a.d);
+          const bool fits_z = !mask || (cz >= R && cz + R < a.volumes.in_d);
           store_slowly<K>(a, out, rows_out, x, y, fits_z ? fitting : 0, at.c, done);
         }
-        out += a.out_d;
+        out += a.volumes.out_stride_d;
       }
     }
     stage += At::elements * sizeof(T);

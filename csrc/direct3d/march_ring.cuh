@@ -27,14 +27,9 @@ struct MarchPlace {
 };
 
 __device__ __forceinline__ MarchPlace march_place(const VolumeArgs& a, int width, int height) {
-  unsigned b = blockIdx.x;
-  MarchPlace at;
-  at.x = int(b % unsigned(a.tiles_x)) * width - a.lead, b /= unsigned(a.tiles_x);
-  at.y = int(b % unsigned(a.tiles_y)) * height, b /= unsigned(a.tiles_y);
-  at.z = int(b % unsigned(a.chunks)) * a.chunk, b /= unsigned(a.chunks);
-  at.planes = min(a.chunk, a.depth_out - at.z);
-  at.c = int(b % unsigned(a.channels_out)), at.n = int(b / unsigned(a.channels_out));
-  return at;
+  const MarchGrid::Place tile = a.grid.at(blockIdx.x);
+  const int z = tile.chunk * a.chunk;
+  return {tile.x * width - a.lead, tile.y * height, z, min(a.chunk, a.volumes.out_d - z), tile.c, tile.n};
 }
 
 // What a block at an edge must replace in every plane: the same columns and rows each time, so the border map is asked
@@ -53,21 +48,21 @@ template <typename T, int K, MarchShape S>
 __device__ void find_patches(const VolumeArgs& a, int bx, int by, Patches<K, S.rows_in(K)>& to) {
   using P = Patches<K, S.rows_in(K)>;
   constexpr int R = K / 2, rows = S.rows_in(K), width = S.width();
-  to.top = min(max(0, -by), rows), to.bottom = max(to.top, min(rows, a.h - by));
-  const int left = min(max(-R, -bx), width + R), right = max(left, min(width + R, a.w - bx));
+  to.top = min(max(0, -by), rows), to.bottom = max(to.top, min(rows, a.volumes.in_h - by));
+  const int left = min(max(-R, -bx), width + R), right = max(left, min(width + R, a.volumes.in_w - bx));
   to.columns = to.rows = 0;
   // Columns and rows further out than the window hangs over serve no stored output.
   for (int i = max(-R, left - 2 * R); i < width + R; ++i) {
     if (i == left) i = right;
     if (i >= min(width + R, right + 2 * R)) break;
-    const int m = map_index(bx + i, a.w, a.border), from = m - bx, e = to.columns++;
+    const int m = map_index(bx + i, a.volumes.in_w, a.border), from = m - bx, e = to.columns++;
     to.column[e] = i, to.column_in_plane[e] = m;
     to.column_from[e] = m < 0 ? P::outside : from >= left && from < right ? from + R : P::far;
   }
   for (int r = 0; r < rows; ++r) {
     if (r == to.top) r = to.bottom;
     if (r >= min(rows, to.bottom + 2 * R)) break;
-    const int m = map_index(by + r, a.h, a.border), from = m - by, e = to.rows++;
+    const int m = map_index(by + r, a.volumes.in_h, a.border), from = m - by, e = to.rows++;
     to.row[e] = r, to.row_in_plane[e] = m;
     to.row_from[e] = m < 0 ? P::outside : from >= to.top && from < to.bottom ? from : P::far;
   }
@@ -88,8 +83,9 @@ __device__ __forceinline__ void patch_plane(const VolumeArgs& a, const T* plane,
     const int i = patches.column[e], from = patches.column_from[e];
     for (int r = patches.top + lane; r < patches.bottom; r += 32)
       shared[At::at(r, i)] = from == P::outside ? outside
-                             : from == P::far   ? plane[int64_t(by + r) * a.in_h + patches.column_in_plane[e]]
-                                                : shared[At::at(r, from - R)];
+                             : from == P::far
+                                 ? plane[int64_t(by + r) * a.volumes.in_stride_h + patches.column_in_plane[e]]
+                                 : shared[At::at(r, from - R)];
   }
   __syncwarp();
   for (int e = 0; e < patches.rows; ++e) {
@@ -104,11 +100,13 @@ __device__ __forceinline__ void patch_plane(const VolumeArgs& a, const T* plane,
         *reinterpret_cast<uint4*>(side + r * At::side) = *reinterpret_cast<const uint4*>(side + from * At::side);
       }
     } else {
-      const T* row = plane + int64_t(patches.row_in_plane[e]) * a.in_h;
+      const T* row = plane + int64_t(patches.row_in_plane[e]) * a.volumes.in_stride_h;
 #pragma unroll 6
       for (int i = lane - R; i < At::width + R; i += 32) {
         const int x = bx + i;
-        const int mx = from == P::outside ? -1 : x >= 0 && x < a.w ? x : map_index(x, a.w, a.border);
+        const int mx = from == P::outside             ? -1
+                       : x >= 0 && x < a.volumes.in_w ? x
+                                                      : map_index(x, a.volumes.in_w, a.border);
         shared[At::at(r, i)] = mx < 0 ? outside : row[mx];
       }
     }
@@ -128,10 +126,10 @@ __device__ __forceinline__ void load_plane_plain(const VolumeArgs& a, const T* p
   if (!a.vector_in && sizeof(T) == 4) {
     for (int r = warp; r < At::rows; r += warps) {
       const int y = by + r;
-      const bool inside_y = y >= 0 && y < a.h;
-      const T* row = plane + int64_t(inside_y ? y : 0) * a.in_h;
+      const bool inside_y = y >= 0 && y < a.volumes.in_h;
+      const T* row = plane + int64_t(inside_y ? y : 0) * a.volumes.in_stride_h;
       const auto copy = [&](T* to, int x) {
-        const bool inside = inside_y && x >= 0 && x < a.w;
+        const bool inside = inside_y && x >= 0 && x < a.volumes.in_w;
         async_copy<4>(to, row + (inside ? x : 0), inside ? 4 : 0);
       };
 #pragma unroll
@@ -146,13 +144,15 @@ __device__ __forceinline__ void load_plane_plain(const VolumeArgs& a, const T* p
 #pragma unroll
     for (int u = 0; u < batch; ++u) {
       const int r = first + u * warps, y = by + r;
-      const bool inside_y = y >= 0 && y < a.h && r < At::rows;
-      const T* row = plane + int64_t(inside_y ? y : 0) * a.in_h;
-      const auto read = [&](int x) { return inside_y && x >= 0 && x < a.w ? row[x] : from_acc<T>(acc_t<T>(0)); };
+      const bool inside_y = y >= 0 && y < a.volumes.in_h && r < At::rows;
+      const T* row = plane + int64_t(inside_y ? y : 0) * a.volumes.in_stride_h;
+      const auto read = [&](int x) {
+        return inside_y && x >= 0 && x < a.volumes.in_w ? row[x] : from_acc<T>(acc_t<T>(0));
+      };
       if (a.vector_in) {
         for (int i = lane * vector; r < At::rows && i < At::width; i += 32 * vector) {
           uint4 v = make_uint4(0, 0, 0, 0);
-          if (inside_y && bx + i >= 0 && bx + i < a.w) v = *reinterpret_cast<const uint4*>(row + bx + i);
+          if (inside_y && bx + i >= 0 && bx + i < a.volumes.in_w) v = *reinterpret_cast<const uint4*>(row + bx + i);
           *reinterpret_cast<uint4*>(shared + r * At::width + i) = v;
         }
       } else {
@@ -185,12 +185,12 @@ __device__ __forceinline__ void load_ring(const TensorMap& map, const TensorMap&
   const int lane = threadIdx.x % 32, ci = at.c / a.multiplier, planes = at.planes + K - 1;
   const int bx = at.x + a.shift_x, by = at.y + a.shift_y - K / 2, bz = at.z + a.shift_z - K / 2;
   const bool zeros = a.border == Border::zero_output || (a.border == Border::constant && a.value == acc_t<T>(0));
-  const T* volume = static_cast<const T*>(a.in) + at.n * a.in_n + ci * a.in_c;
+  const T* volume = a.volumes.in_volume<T>(at.n, ci);
   uint64_t* barriers = post ? landed : ready;
   for (int q = threadIdx.x / 32 - S.warps(); q < planes; q += S.loaders) {
     const int slot = q % a.stages, phase = q / a.stages % 2;
     // Zeros: a plane outside is copied as zeros. A plane of another constant is not copied at all.
-    const int z = zeros ? bz + q : map_index(bz + q, a.d, a.border);
+    const int z = zeros ? bz + q : map_index(bz + q, a.volumes.in_d, a.border);
     const bool copied = z >= 0 || zeros;
     T* to = ring + slot * At::elements;
     tma::barrier_wait(empty + slot, phase ^ 1);
@@ -211,7 +211,7 @@ __device__ __forceinline__ void load_ring(const TensorMap& map, const TensorMap&
       const T outside = from_acc<T>(a.value);
       for (int e = lane; e < At::elements; e += 32) to[e] = outside;
     } else if (patches) {
-      patch_plane<T, K, S>(a, volume + z * a.in_d, to, bx, by, *patches);
+      patch_plane<T, K, S>(a, volume + z * a.volumes.in_stride_d, to, bx, by, *patches);
     }
     tma::fence_before_copy();
     tma::warp_arrive(ready + slot);

@@ -1,6 +1,8 @@
 // What the host and the kernels of this room agree on: the shapes of tiles, and the kernels' parameters.
 #pragma once
 
+#include "core/geometry.h"
+#include "core/march.h"
 #include "core/problem.h"
 #include "core/taps.h"
 #include "core/tma.h"
@@ -56,14 +58,12 @@ constexpr int kMostStages = 8;
 
 // Offsets inside a row fit into 32 bits; rows, planes and volumes are addressed with 64.
 struct VolumeArgs {
-  const void* in;
-  void* out;
-  int64_t in_n, in_c, in_d, in_h, out_n, out_c, out_d, out_h;  // strides
-  int d, h, w, depth_out, rows_out, columns_out;
-  int tiles_x, tiles_y, chunks, chunk;  // output planes of a chunk
+  VolumeGeometry volumes;
+  MarchGrid grid;  // over output channels
+  int chunk;       // output planes of a chunk
   int stages;
   int lead;                       // the grid of tiles starts this many columns left of the output
-  int channels_out, multiplier;   // output channels; of them per input channel
+  int multiplier;                 // output channels per input channel
   int shift_z, shift_y, shift_x;  // input position of the window's middle tap, less the output position
   Border border;
   float value;
@@ -167,8 +167,8 @@ constexpr TC_HD int64_t window_tap_stage(int64_t tap_pitch, int64_t kh) { return
 struct WindowArgs {
   Direct p;
   int part, pitch, rows, tap_pitch;  // of a part of a row, a row, a plane, and a row of taps, in elements
-  int tiles_x, tiles_y;
-  int width_log2;  // of the tile
+  MarchGrid grid;                    // over output channels, one or two planes a chunk
+  int width_log2;                    // of the tile
   int in_per_group, out_per_group;
 };
 

@@ -23,7 +23,7 @@ inline const char* march_refusal(const Direct& p, const Arch&) {
   if (p.in.stride_w != 1 || p.out.stride_w != 1) return "voxels of a row do not lie side by side";
   if (p.in.c != p.groups) return "sums over channels";
   if (const char* no = border_refusal(p)) return no;
-  return sides_below(1 << 30, p) ? nullptr : "2^30 planes, rows or columns";
+  return sides_below(kMostSide, p) ? nullptr : "2^30 planes, rows or columns";
 }
 
 inline const char* march_tma_refusal(const Direct& p, const Arch& arch) {

@@ -41,7 +41,7 @@ inline const char* window_refusal(const Direct& p, const Arch& arch) {
   if (p.place.border == Border::skip) return "border 'skip'";
   if (p.kh > 512 || p.kw > 512 || p.kd >= (1 << 20)) return "a window beyond 512x512";
   if (p.in.w * p.in.stride_w >= (int64_t(1) << 29)) return "rows of 2^29 elements";
-  if (!sides_below(1 << 30, p)) return "2^30 planes, rows or columns";
+  if (!sides_below(kMostSide, p)) return "2^30 planes, rows or columns";
   const bool fits =
       window_shape(p, true).bytes <= arch.shared_bytes || window_shape(p, false).bytes <= arch.shared_bytes;
   return fits ? nullptr : "a window beyond shared memory";

@@ -27,16 +27,8 @@ __device__ __forceinline__ A read(const Image& image, const Pixel& at) {
 template <typename A>
 __device__ A read_any(const Image& image, const Pixel& at) {
   const int64_t i = offset(image, at);
-  switch (image.dtype) {
-    case Dtype::f32: return A(static_cast<const float*>(image.data)[i]);
-    case Dtype::f64: return A(static_cast<const double*>(image.data)[i]);
-    case Dtype::f16: return to_acc<A>(static_cast<const half_t*>(image.data)[i]);
-    case Dtype::bf16: return to_acc<A>(static_cast<const bhalf_t*>(image.data)[i]);
-    case Dtype::u8: return A(static_cast<const uint8_t*>(image.data)[i]);
-    case Dtype::i16: return A(static_cast<const int16_t*>(image.data)[i]);
-    case Dtype::u16: return A(static_cast<const uint16_t*>(image.data)[i]);
-  }
-  return A(0);
+  return with_type(image.dtype,
+                   [&](auto zero) { return to_acc<A>(static_cast<const decltype(zero)*>(image.data)[i]); });
 }
 
 template <Point P, int Windows, typename A>

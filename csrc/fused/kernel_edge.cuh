@@ -43,9 +43,11 @@ struct ImageSource {
   const T* plane;
   const Args& a;
   // The row or column, or kNothing.
-  __device__ int row(int y) const { return mapped(y, a.h, a.border); }
-  __device__ int column(int x) const { return mapped(x, a.w, a.border); }
-  __device__ float at(int, int row, int column) const { return to_acc<float>(plane[int64_t(row) * a.in_h + column]); }
+  __device__ int row(int y) const { return mapped(y, a.planes.in_h, a.border); }
+  __device__ int column(int x) const { return mapped(x, a.planes.in_w, a.border); }
+  __device__ float at(int, int row, int column) const {
+    return to_acc<float>(plane[int64_t(row) * a.planes.in_stride_h + column]);
+  }
 };
 
 struct MadeSource {
@@ -53,8 +55,8 @@ struct MadeSource {
   Rect rect;
   const Args& a;
   // A circular image was made beyond its edges as well: filtering commutes with repeating.
-  __device__ int row(int y) const { return a.border == Border::circular ? y : mapped(y, a.h, a.border); }
-  __device__ int column(int x) const { return a.border == Border::circular ? x : mapped(x, a.w, a.border); }
+  __device__ int row(int y) const { return a.border == Border::circular ? y : mapped(y, a.planes.in_h, a.border); }
+  __device__ int column(int x) const { return a.border == Border::circular ? x : mapped(x, a.planes.in_w, a.border); }
   __device__ float at(int channel, int row, int column) const {
     return made[channel * rect.size() + rect.index(row, column)];
   }
@@ -67,7 +69,7 @@ __device__ void run_stages(const Args& a, const Source& in, int channels, Rect p
   constexpr int K = Stage::K, R = K / 2;
   constexpr bool kLast = sizeof...(Later) == 0;
   Rect rect = piece.grown(kReach<Later...>);
-  if (a.border != Border::circular || kFirstReadsZeros<Later...>) rect = rect.inside(a.h, a.w);
+  if (a.border != Border::circular || kFirstReadsZeros<Later...>) rect = rect.inside(a.planes.in_h, a.planes.in_w);
 
   float* sums = memory;
   const Rect under{rect.y0 - R, rect.x0, rect.y1 + R, rect.x1};
@@ -94,7 +96,7 @@ __device__ void run_stages(const Args& a, const Source& in, int channels, Rect p
     float result[Stage::outputs];
     if constexpr (Stage::windows > 0) {
       float s[Stage::windows];
-      const bool fits = y >= R && y + R < a.h && x >= R && x + R < a.w;
+      const bool fits = y >= R && y + R < a.planes.in_h && x >= R && x + R < a.planes.in_w;
       const bool zero = a.border == Border::zero_output && !fits;
 #pragma unroll
       for (int i = 0; i < Stage::windows; ++i) {
@@ -102,7 +104,7 @@ __device__ void run_stages(const Args& a, const Source& in, int channels, Rect p
         s[i] = 0;
 #pragma unroll
         for (int j = 0; j < K; ++j) {
-          if (a.border == Border::skip && unsigned(y + j - R) >= unsigned(a.h)) continue;
+          if (a.border == Border::skip && unsigned(y + j - R) >= unsigned(a.planes.in_h)) continue;
           s[i] = Compute<Stage>::add(tap, Stage::of_window(i) + K + j, from[j * rect.w()], s[i], false);
         }
         if (zero) s[i] = 0;
@@ -112,7 +114,7 @@ __device__ void run_stages(const Args& a, const Source& in, int channels, Rect p
       if (Stage::kind == Point::sharpen && zero) result[0] = 0;
     } else {
       const auto m = [&](int dy, int dx) {
-        const bool inside = unsigned(y + dy) < unsigned(a.h) && unsigned(x + dx) < unsigned(a.w);
+        const bool inside = unsigned(y + dy) < unsigned(a.planes.in_h) && unsigned(x + dx) < unsigned(a.planes.in_w);
         return inside ? in.at(0, y + dy, x + dx) : 0.f;
       };
       result[0] = thinned(m, in.at(1, y, x), in.at(2, y, x));
@@ -122,7 +124,8 @@ __device__ void run_stages(const Args& a, const Source& in, int channels, Rect p
       if constexpr (kLast) {
         constexpr int kStride = Stage::stride;
         if (y % kStride == 0 && x % kStride == 0)
-          out[o * a.out_o + int64_t(y / kStride) * a.out_h + x / kStride] = from_acc<O>(result[o]);
+          out[o * a.stride_output + int64_t(y / kStride) * a.planes.out_stride_h + x / kStride] =
+              from_acc<O>(result[o]);
       } else {
         made[o * rect.size() + e] = result[o];
       }
@@ -151,7 +154,7 @@ struct Mend<Pipeline<Stages...>, T, O> {
 
 // Is a part of the image nearer than `by` to an edge?
 __device__ __forceinline__ bool near_edge(const Args& a, const Rect& area, int by) {
-  return area.x0 < by || area.y0 < by || area.x1 > a.w - by || area.y1 > a.h - by;
+  return area.x0 < by || area.y0 < by || area.x1 > a.planes.in_w - by || area.y1 > a.planes.in_h - by;
 }
 
 // The frame's part of `area`. All threads of the block; a barrier before it where `memory` was in use.
@@ -160,8 +163,8 @@ __device__ __forceinline__ void mend_edges(const Args& a, const TapsOf<P>& taps,
                                            const Rect& area) {
   const int m = a.margin;
   // Rows above, rows below, columns left and right of what is between.
-  const int top = min(max(area.y0, m), area.y1), bottom = max(min(area.y1, a.h - m), top);
-  const int left = min(max(area.x0, m), area.x1), right = max(min(area.x1, a.w - m), left);
+  const int top = min(max(area.y0, m), area.y1), bottom = max(min(area.y1, a.planes.in_h - m), top);
+  const int left = min(max(area.x0, m), area.x1), right = max(min(area.x1, a.planes.in_w - m), left);
 #pragma unroll 1
   for (int i = 0; i < 4; ++i) {
     const Rect part = i == 0   ? Rect{area.y0, area.x0, top, area.x1}

@@ -35,10 +35,10 @@ namespace torch_conv::fused {
 template <class P, typename T>
 __device__ __forceinline__ void load_box_plain(const Args& a, const T* plane, T* box, int bx, int by) {
   constexpr TileShape S = tile_shape<P>(sizeof(T));
-  const int left = max(0, -bx), right = min(S.pitch(), a.w - bx);
+  const int left = max(0, -bx), right = min(S.pitch(), a.planes.in_w - bx);
   for (int r = threadIdx.x / 32; r < S.box_h(); r += S.warps) {
-    if (unsigned(by + r) >= unsigned(a.h)) continue;
-    const T* row = plane + int64_t(by + r) * a.in_h + bx;
+    if (unsigned(by + r) >= unsigned(a.planes.in_h)) continue;
+    const T* row = plane + int64_t(by + r) * a.planes.in_stride_h + bx;
 #pragma unroll 4
     for (int i = left + threadIdx.x % 32; i < right; i += 32) box[r * S.pitch() + i] = row[i];
   }
@@ -77,11 +77,11 @@ __global__ void __launch_bounds__(32 * TileShape::warps, tile_shape<P>(sizeof(T)
   extern __shared__ __align__(128) unsigned char shared[];
   T* box = reinterpret_cast<T*>(shared);
 
-  const TileIndex tile = a.order.at(blockIdx.x);
-  const unsigned n = a.order.channels.divide(tile.plane), c = tile.plane - n * a.order.channels.divisor;
+  const TilePlace tile = a.order.at(blockIdx.x);
+  const unsigned n = tile.n, c = tile.c;
   const int x0 = tile.x * S.width(), y0 = tile.y * S.height();
   const int bx = S.box_x(x0), by = y0 - S.reach, skew = x0 - S.lend * N - bx;
-  const T* plane = static_cast<const T*>(a.in) + n * a.in_n + c * a.in_c;
+  const T* plane = a.planes.in_plane<T>(n, c);
 
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   __shared__ uint64_t arrived;
@@ -100,36 +100,37 @@ __global__ void __launch_bounds__(32 * TileShape::warps, tile_shape<P>(sizeof(T)
   if (a.bulk) tma::barrier_wait(&arrived, 0);
 #endif
 
-  const Rect area = Rect{y0, x0, y0 + S.height(), x0 + S.width()}.inside(a.h, a.w);
+  const Rect area = Rect{y0, x0, y0 + S.height(), x0 + S.width()}.inside(a.planes.in_h, a.planes.in_w);
   // All that the stages read, as far as `extend` pixels from the image; a bulk copy's zeros are a border of 0.
   if (a.extend > 0 && near_edge(a, area, S.reach) && !(a.bulk && a.border == Border::constant && a.value == 0)) {
-    const Rect read = area.grown(S.reach), image = Rect{0, 0, a.h, a.w}.grown(a.extend);
+    const Rect read = area.grown(S.reach), image = Rect{0, 0, a.planes.in_h, a.planes.in_w}.grown(a.extend);
     const BoxPart part{max(read.y0, image.y0) - by, min(read.y1, image.y1) - by, max(read.x0, image.x0) - bx,
                        min(read.x1, image.x1) - bx};
-    extend_box<32 * TileShape::warps>(box, S.pitch(), part, plane, a.in_h, a.h, a.w, by, bx, a.border,
-                                      from_acc<T>(a.value));
+    extend_box<32 * TileShape::warps>(box, S.pitch(), part, {by, bx}, plane, a.planes.in_stride_h, a.planes.in_h,
+                                      a.planes.in_w, a.border, from_acc<T>(a.value), OwnRows{});
     __syncthreads();
   }
 
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  O* out = static_cast<O*>(a.out) + n * a.out_n + c * a.out_c;
+  O* out = a.planes.out_plane<O>(n, c);
   {
     const bool stores = lane >= S.lend && lane < 32 - S.lend;
-    const int x = stores ? x0 / P::stride + (lane - S.lend) * M - a.first : a.columns_out;
+    const int x = stores ? x0 / P::stride + (lane - S.lend) * M - a.first : a.planes.out_w;
     const int y = (y0 + warp * S.rows) / P::stride - a.first;
     const T* from = box + warp * S.rows * S.pitch() + skew + lane * N;
-    O* to = out + int64_t(y) * a.out_h + x;
+    O* to = out + int64_t(y) * a.planes.out_stride_h + x;
     const auto store = [&](int r, const float(&row)[P::outputs][M]) {
-      const bool inside = y + r >= 0 && y + r < a.rows_out;
+      const bool inside = y + r >= 0 && y + r < a.planes.out_h;
 #pragma unroll
       for (int o = 0; o < P::outputs; ++o) {
-        O* at = to + o * a.out_o + r * a.out_h;
-        if constexpr (kAligned) store_row_if(inside && x < a.columns_out, at, row[o]);
-        else store_elements_if(inside, at, row[o], x, a.columns_out);
+        O* at = to + o * a.stride_output + r * a.planes.out_stride_h;
+        if constexpr (kAligned) store_row_if(inside && x < a.planes.out_w, at, row[o]);
+        else store_elements_if(inside, at, row[o], x, a.planes.out_w);
       }
     };
     const auto stream = [&]<bool kEdge>() {
-      const Surroundings at{x0 + (lane - S.lend) * N, y0 + warp * S.rows, a.h, a.w, a.border, a.value};
+      const Surroundings at{
+          x0 + (lane - S.lend) * N, y0 + warp * S.rows, a.planes.in_h, a.planes.in_w, a.border, a.value};
       typename FlowOf<P, S.lend != 0, M>::type rows;
 #pragma unroll
       for (int r = 0; r < S.rows + 2 * S.reach; ++r) {

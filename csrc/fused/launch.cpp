@@ -11,19 +11,8 @@ namespace {
 Args args_of(const Fused& p, const Plan& plan, const Config& config) {
   double number = 0;
   for (int s = 0; s < p.count; ++s) number += p.stages[s].number;  // at most one has one (tile_refusal)
-  return {.in = p.in.data,
-          .out = p.out.data,
-          .in_n = p.in.stride_n,
-          .in_c = p.in.stride_c,
-          .in_h = p.in.stride_h,
-          .out_n = p.out.stride_n,
-          .out_c = p.out.stride_c,
-          .out_h = p.out.stride_h,
-          .out_o = p.stride_output,
-          .h = int(p.in.h),
-          .w = int(p.in.w),
-          .rows_out = int(p.out.h),
-          .columns_out = int(p.out.w),
+  return {.planes = PlaneGeometry::of(p.in, p.out),
+          .stride_output = p.stride_output,
           .first = config.first,
           .order = TileOrder::of(ceil_div(p.in.w, plan.tile_w), ceil_div(p.in.h, plan.tile_h), p.in.c),
           .extend = config.edges.extend,

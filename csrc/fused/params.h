@@ -1,7 +1,7 @@
 // What the host and the kernel of pipelines agree on: the shape of a tile, and the kernel's parameters.
 #pragma once
 
-#include "core/border.h"
+#include "core/geometry.h"
 #include "core/tile.h"
 #include "core/tma.h"
 #include "fused/stages.h"
@@ -84,11 +84,9 @@ struct Edges {
 };
 
 struct Args {
-  const void* in;
-  void* out;
-  int64_t in_n, in_c, in_h, out_n, out_c, out_h, out_o;  // strides; out_o from one output's images to the next one's
-  int h, w, rows_out, columns_out;
-  int first;  // the image's pixel under output (0, 0)
+  PlaneGeometry planes;
+  int64_t stride_output;  // from one output's images to the next one's
+  int first;              // the image's pixel under output (0, 0)
   TileOrder order;
   int extend, margin;  // see Edges
   Border border;

@@ -1,8 +1,7 @@
 // Fused + Arch -> Plan: which pipeline serves the chain, and with which tile. Pure.
 #pragma once
 
-#include <algorithm>
-
+#include "core/refusals.h"
 #include "core/rooms.h"
 #include "fused/pipelines.h"
 
@@ -16,11 +15,6 @@ struct Config {
   int first;  // the image's pixel under output (0, 0)
   void (*pack)(const Fused&, PackedTaps&);
 };
-
-inline bool is_served(Dtype in, Dtype out) {
-  if (in == Dtype::u8 && out == Dtype::f32) return true;
-  return in == out && (in == Dtype::f32 || in == Dtype::f16 || in == Dtype::bf16 || in == Dtype::u8);
-}
 
 inline bool shared_host_taps(const Fused& p) {
   for (int s = 0; s < p.count; ++s)
@@ -44,19 +38,15 @@ inline Edges edges_of(const Fused& p, const Chain& chain) {
 // Rows of results that start on a word of so many and end on one.
 inline bool whole_words(const Fused& p, int outputs) {
   const int64_t bytes = std::min<int64_t>(16, int64_t(outputs) * size_of(p.out.dtype));
-  auto whole = [&](int64_t stride, int64_t count) { return count == 1 || stride * size_of(p.out.dtype) % bytes == 0; };
-  return reinterpret_cast<uintptr_t>(p.out.data) % bytes == 0 && p.out.w % outputs == 0 &&
-         whole(p.out.stride_h, p.out.h) && whole(p.out.stride_c, p.out.c) && whole(p.out.stride_n, p.out.n) &&
-         whole(p.stride_output, p.stages[p.count - 1].outputs());
+  const bool whole = p.stages[p.count - 1].outputs() == 1 || p.stride_output * size_of(p.out.dtype) % bytes == 0;
+  return whole && p.out.w % outputs == 0 && rows_start_on(p.out, bytes);
 }
 
 inline const char* tile_refusal(const Fused& p, const Arch&) {
-  auto small = [](int64_t i) { return i < (int64_t(1) << 30); };
-  if (!is_served(p.in.dtype, p.out.dtype))
-    return "dtypes other than float32, float16, bfloat16 and uint8, kept, and uint8 to float32";
+  if (const char* no = chain_dtype_refusal(p.in.dtype, p.out.dtype)) return no;
   if (p.in.stride_w != 1 || p.out.stride_w != 1) return "pixels of a row do not lie side by side";
   if (!shared_host_taps(p)) return "windows on the GPU, or several sets of them";
-  if (!small(p.in.h) || !small(p.in.w)) return "2^30 rows or columns";
+  if (!below(kMostSide, {p.in.h, p.in.w})) return "2^30 rows or columns";
   if (p.valid && p.stride > 1) return "a stride with 'valid'";
   int numbers = 0;
   for (int s = 0; s < p.count; ++s) numbers += p.stages[s].number != 0;
@@ -65,9 +55,8 @@ inline const char* tile_refusal(const Fused& p, const Arch&) {
 }
 
 inline const char* tile_tma_refusal(const Fused& p, const Arch& arch) {
-  if (const char* no = tile_refusal(p, arch)) return no;
-  if (!arch.bulk_copy) return "no bulk copies";
-  return tma::words_possible(p.in) ? nullptr : "rows not 16-byte aligned";
+  const char* no = tile_refusal(p, arch);
+  return no ? no : plane_copy_refusal(p.in, arch);
 }
 
 inline int64_t count_tiles(const Fused& p, const TileShape& shape) {

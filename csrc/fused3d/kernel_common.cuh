@@ -1,4 +1,4 @@
-// What the march is made of besides its passes: stores, the row pass, the border of its boxes.
+// What the march is made of besides its passes: stores, the row pass, far elements of its boxes.
 #pragma once
 
 #include "core/device.cuh"
@@ -37,17 +37,9 @@ __device__ __forceinline__ void store_two_if(bool condition, T* to, T first, T s
 template <typename T, int K>
 __device__ __forceinline__ void row_pass(const T* from, float* to, bool whole, const float* taps) {
   constexpr MarchShape S = march_shape(sizeof(T), K);
-  constexpr int N = S.vector();
-  float v[S.vectors() * N], tap[K], sum[kSegment];
-#pragma unroll
-  for (int j = 0; j < S.vectors(); ++j) read_pack<N>(from + j * N, v + j * N);
+  float tap[K], sum[kSegment];
   read_taps<K>(tap, taps, 0);
-#pragma unroll
-  for (int e = 0; e < kSegment; ++e) sum[e] = 0;
-#pragma unroll
-  for (int j = 0; j < K; ++j)
-#pragma unroll
-    for (int e = 0; e < kSegment; ++e) sum[e] = fmaf(tap[j], v[S.skip() + e + j], sum[e]);
+  torch_conv::row_pass<S.vector(), S.skip()>(from, tap, sum);
   *reinterpret_cast<float4*>(to) = {sum[0], sum[1], sum[2], sum[3]};
   if (whole) *reinterpret_cast<float4*>(to + 4) = {sum[4], sum[5], sum[6], sum[7]};
 }
@@ -60,42 +52,12 @@ struct Turn {
   }
 };
 
-// Lists what lies outside the volume among the h x w elements of the box that outputs need, from element (0, left) on:
-// the columns of rows inside, then whole rows; returns how many. Neighbouring lanes patch neighbouring elements. An
-// entry is the element in its upper 16 bits; the lower ones are the element of the box that it repeats, or kValue, or
-// kFar.
-__device__ __forceinline__ int list_border(unsigned* list, const MarchParams& p, const MarchShape& s, BoxOrigin at,
-                                           int left, int h, int w) {
-  const int x0 = at.x + left;
-  const int above = min(max(-at.y, 0), h), below = min(max(at.y + h - p.h, 0), h - above), inside = h - above - below;
-  const int before = min(max(-x0, 0), w), behind = min(max(x0 + w - p.w, 0), w - before), columns = before + behind;
-  const int count = inside * columns + (above + below) * w;
-  for (int i = threadIdx.x; i < count; i += s.threads()) {
-    const int j = i - inside * columns, q = j < 0 ? i % columns : j / w;
-    const int r = j < 0 ? above + i / columns : q < above ? q : q + inside;
-    const int c = j >= 0 ? j % w : q < before ? q : q + w - columns;
-    const int my = map_index(at.y + r, p.h, p.border), mx = map_index(x0 + c, p.w, p.border);
-    const int br = my - at.y, bc = mx - at.x;
-    const bool near = br >= 0 && br < s.box_h() && bc >= 0 && bc < s.pitch();
-    const unsigned source = my < 0 || mx < 0 ? kValue : near ? unsigned(br * s.pitch() + bc) : kFar;
-    list[i] = unsigned(r * s.pitch() + left + c) << 16 | source;
-  }
-  return count;
-}
-
 // The element of the plane that a patch puts into the box, where it is far.
 __device__ __forceinline__ int far_element(unsigned patch, const MarchParams& p, const MarchShape& s, BoxOrigin at) {
   if ((patch & 0xffff) != kFar) return 0;
   const int element = int(patch >> 16);
-  return int(map_index(at.y + element / s.pitch(), p.h, p.border) * p.in_stride_h) +
-         map_index(at.x + element % s.pitch(), p.w, p.border);
-}
-
-// What a patch puts into the box.
-template <typename T>
-__device__ __forceinline__ T patched(const T* box, unsigned patch, const T* far, T value) {
-  const unsigned source = patch & 0xffff;
-  return source < kFar ? box[source] : source == kFar ? *far : value;
+  return int(map_index(at.y + element / s.pitch(), p.volumes.in_h, p.border) * p.volumes.in_stride_h) +
+         map_index(at.x + element % s.pitch(), p.volumes.in_w, p.border);
 }
 
 }  // namespace torch_conv::fused3d

@@ -54,26 +54,26 @@ __global__ void __launch_bounds__(march_shape(sizeof(T), K).threads(), march_sha
   float* const taps = ring + kRing * kPlane;
   unsigned* const list = reinterpret_cast<unsigned*>(taps + 3 * kTapPitch);
 
-  unsigned block = blockIdx.x;
-  const int tile_x = int(block % p.tiles_x), tile_y = int((block /= p.tiles_x) % p.tiles_y);
-  const int chunk = int((block /= p.tiles_y) % p.chunks), c = int((block /= p.chunks) % p.channels);
-  const int n = int(block / p.channels);
-  const int x0 = tile_x * S.tile_w, y0 = tile_y * S.tile_h(), z0 = chunk * p.chunk, z1 = min(z0 + p.chunk, p.d);
+  const MarchGrid::Place tile = p.grid.at(blockIdx.x);
+  const int c = tile.c, n = tile.n;
+  const int x0 = tile.x * S.tile_w, y0 = tile.y * S.tile_h(), z0 = tile.chunk * p.chunk,
+            z1 = min(z0 + p.chunk, p.volumes.in_d);
   const BoxOrigin at{y0 - S.halo_y(), x0 - S.halo_x() - S.shift()};
-  const T* volume = static_cast<const T*>(p.in) + n * p.in_stride_n + c * p.in_stride_c;
+  const T* volume = p.volumes.in_volume<T>(n, c);
 
   // Blurred planes [from, to) are made; what `constant` and `zero_output` put outside is `fill`. Replicate, reflect and
   // symmetric find the planes outside among those inside.
-  const bool circular = p.border == Border::circular, extends = map_index(-1, p.d, p.border) >= 0;
+  const bool circular = p.border == Border::circular, extends = map_index(-1, p.volumes.in_d, p.border) >= 0;
   const bool mapped = extends && !circular;
-  const int from = mapped ? max(z0 - 1, 0) : z0 - 1, to = mapped ? min(z1 + 1, p.d) : z1 + 1, made = to - from;
+  const int from = mapped ? max(z0 - 1, 0) : z0 - 1, to = mapped ? min(z1 + 1, p.volumes.in_d) : z1 + 1,
+            made = to - from;
   const float fill = p.border == Border::constant ? p.value : 0.f;
   const int margin = p.border == Border::zero_output ? K / 2 : 0;
 
   // Of input planes [0, planes), from `begin` on, those in [first, last) are read; the others of a constant border have
   // one value.
   const int begin = from - K / 2, planes = made + K - 1;
-  const int first = extends ? 0 : max(-begin, 0), last = extends ? planes : min(planes, p.d - begin);
+  const int first = extends ? 0 : max(-begin, 0), last = extends ? planes : min(planes, p.volumes.in_d - begin);
   auto real = [&](int t) { return t >= first && t < last; };
   auto fetch = [&](int t, int place) {
     if (t >= last) return;
@@ -85,20 +85,16 @@ __global__ void __launch_bounds__(march_shape(sizeof(T), K).threads(), march_sha
     for (int i = 0; i < kStages; ++i) tma::barrier_init(&arrived[i]);
     not_finite = INT_MIN;
   }
-  for (int t = threadIdx.x; t < planes; t += S.threads()) plane_at[t] = map_index(begin + t, p.d, p.border);
-  for (int i = threadIdx.x; i < 3 * kTapPitch; i += S.threads()) {
-    const MarchTaps& window = p.windows[i / kTapPitch];
-    const void* of_axis = window.device ? window.device : p.taps + window.start;
-    if (i % kTapPitch < K)
-      taps[i] = static_cast<const float*>(of_axis)[n * window.stride_n + c * window.stride_c + i % kTapPitch];
-  }
+  for (int t = threadIdx.x; t < planes; t += S.threads()) plane_at[t] = map_index(begin + t, p.volumes.in_d, p.border);
+  load_taps<K, S.threads()>(taps, p.windows, p.taps, n, c);
   __syncthreads();
   if (threadIdx.x == 0)
     for (int i = 0; i < kStages; ++i) fetch(first + i, i);
   int count = 0;
   if (p.patch) {
-    count = list_border(list, p, S, at, S.shift() + kLead - 1, min(S.tile_h(), p.h - y0) + 2 * S.halo_y(),
-                        min(S.tile_w, p.w - x0) + 2 * S.halo_y());
+    count = list_border<S>(list, at, S.shift() + kLead - 1, min(S.tile_h(), p.volumes.in_h - y0) + 2 * S.halo_y(),
+                           min(S.tile_w, p.volumes.in_w - x0) + 2 * S.halo_y(), p.volumes.in_h, p.volumes.in_w,
+                           p.border, [](unsigned patch, int, int) { return patch; });
     __syncthreads();
   }
   // A thread's first two patches stay in its registers; they are read before the column pass and written behind it.
@@ -117,9 +113,9 @@ __global__ void __launch_bounds__(march_shape(sizeof(T), K).threads(), march_sha
     tma::barrier_wait(&arrived[patching.place], patching.phase);
     const T* stage = stages + patching.place * kStage;
     if (circular) {
-      const T* plane = volume + plane_at[t] * p.in_stride_d;
-      read.first = patched(stage, mine, plane + far_element(mine, p, S, at), value);
-      read.second = patched(stage, more, plane + far_element(more, p, S, at), value);
+      const T* plane = volume + plane_at[t] * p.volumes.in_stride_d;
+      read.first = patched(stage, mine, plane, far_element(mine, p, S, at), value);
+      read.second = patched(stage, more, plane, far_element(more, p, S, at), value);
     } else {
       if (extends) read.first = stage[mine & 0xffff], read.second = stage[more & 0xffff];
     }
@@ -133,7 +129,7 @@ __global__ void __launch_bounds__(march_shape(sizeof(T), K).threads(), march_sha
 #pragma unroll 1
     for (int i = second + S.threads(); i < count; i += S.threads())
       stage[list[i] >> 16] =
-          patched(stage, list[i], volume + plane_at[t] * p.in_stride_d + far_element(list[i], p, S, at), value);
+          patched(stage, list[i], volume + plane_at[t] * p.volumes.in_stride_d, far_element(list[i], p, S, at), value);
     patching.next();
   };
 
@@ -162,8 +158,8 @@ __global__ void __launch_bounds__(march_shape(sizeof(T), K).threads(), march_sha
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   const int row = warp * R, column = 2 * lane;
   const int x = x0 + column, y = y0 + row;
-  const int stored = x < p.w ? min(R, p.h - y) : 0;  // rows
-  const bool pair = x + 1 < p.w;
+  const int stored = x < p.volumes.in_w ? min(R, p.volumes.in_h - y) : 0;  // rows
+  const bool pair = x + 1 < p.volumes.in_w;
   float* const own = ring + (row + 1) * P + column + kLead;                   // the columns in a blurred plane, and ...
   const float* const own_results = results + (row + 1) * Q + column + kLead;  // ... what they are made of
 
@@ -178,27 +174,25 @@ __global__ void __launch_bounds__(march_shape(sizeof(T), K).threads(), march_sha
   float* const rim = ring + rim_row * P + rim_column;
   const float* const rim_results = results + rim_row * Q + rim_column;
 
-  float sum[K - 1][2 * R] = {}, rim_sum[K - 1] = {};
-  float outside = 0;  // a blurred-in-the-plane voxel of a plane outside
-  {
-    float of_row = 0;
-    for (int j = 0; j < K; ++j) of_row = fmaf(taps[j], p.value, of_row);
-    for (int i = 0; i < K; ++i) outside = fmaf(taps[kTapPitch + i], of_row, outside);
-  }
+  float sum[K - 1][2 * R] = {}, rim_sum[K - 1][1] = {};
+  const float outside = column_of<K>(taps, p.value);  // a blurred-in-the-plane voxel of a plane outside
   // Which of the thread's blurred voxels are `fill`: bits of rows, and one of the rim.
   auto inside = [&](int i, int size) { return i >= margin && i < size - margin; };
   constexpr int kAll = (2 << 2 * R) - 1;
   int filled = 0;
   if (!extends) {
-    for (int o = 0; o < 2 * R; ++o) filled |= int(!inside(x + o % 2, p.w) || !inside(y + o / 2, p.h)) << o;
-    filled |= int(!inside(x0 + rim_column - kLead, p.w) || !inside(y0 + rim_row - 1, p.h)) << 2 * R;
+    for (int o = 0; o < 2 * R; ++o)
+      filled |= int(!inside(x + o % 2, p.volumes.in_w) || !inside(y + o / 2, p.volumes.in_h)) << o;
+    filled |= int(!inside(x0 + rim_column - kLead, p.volumes.in_w) || !inside(y0 + rim_row - 1, p.volumes.in_h))
+              << 2 * R;
   }
-  const int first_whole = margin - from, last_whole = p.d - margin - from;  // planes that are not `fill` altogether
+  const int first_whole = margin - from,
+            last_whole = p.volumes.in_d - margin - from;  // planes that are not `fill` altogether
 
   // Plane t of the input: the column pass, its place in the k - 1 chains along z, and the blurred plane that ends
   // there.
   auto blur = [&](int t) {
-    float of_plane[2 * R], of_rim_plane = 0, tap[K];
+    float of_plane[2 * R], of_rim_plane[1] = {}, tap[K];
     const int result = (t & (kResults - 1)) * kResult;
     read_taps<K>(tap, taps, 1);
     const float* v = own_results + result;
@@ -213,30 +207,17 @@ __global__ void __launch_bounds__(march_shape(sizeof(T), K).threads(), march_sha
         }
     }
     if (warp_rims) {
-      v = rim_results + result;
-#pragma unroll
-      for (int i = 0; i < K; ++i) of_rim_plane = fmaf(tap[i], v[i * Q], of_rim_plane);
+      column_pass(tap, rim_results + result, Q, of_rim_plane);
     }
     if (!real(t)) {  // what was read is another plane's
 #pragma unroll
       for (int o = 0; o < 2 * R; ++o) of_plane[o] = outside;
-      of_rim_plane = outside;
+      of_rim_plane[0] = outside;
     }
     read_taps<K>(tap, taps, 2);
-    float ended[2 * R], ended_rim = 0;
-#pragma unroll
-    for (int o = 0; o < 2 * R; ++o) {
-      ended[o] = fmaf(tap[K - 1], of_plane[o], sum[K - 2][o]);
-#pragma unroll
-      for (int j = K - 2; j > 0; --j) sum[j][o] = fmaf(tap[j], of_plane[o], sum[j - 1][o]);
-      sum[0][o] = fmaf(tap[0], of_plane[o], 0.f);
-    }
-    if (warp_rims) {
-      ended_rim = fmaf(tap[K - 1], of_rim_plane, rim_sum[K - 2]);
-#pragma unroll
-      for (int j = K - 2; j > 0; --j) rim_sum[j] = fmaf(tap[j], of_rim_plane, rim_sum[j - 1]);
-      rim_sum[0] = fmaf(tap[0], of_rim_plane, 0.f);
-    }
+    float ended[2 * R], ended_rim[1] = {};
+    depth_pass(tap, of_plane, sum, ended);
+    if (warp_rims) depth_pass(tap, of_rim_plane, rim_sum, ended_rim);
     const int q = t - (K - 1);
     if (q < 0) return;
     const int place = (q & (kRing - 1)) * kPlane;
@@ -247,8 +228,8 @@ __global__ void __launch_bounds__(march_shape(sizeof(T), K).threads(), march_sha
       zero = fmaf(0.f, ended[2 * o + 1], fmaf(0.f, ended[2 * o], zero));
     }
     if (rims) {
-      rim[place] = ended_rim;
-      zero = fmaf(0.f, ended_rim, zero);
+      rim[place] = ended_rim[0];
+      zero = fmaf(0.f, ended_rim[0], zero);
     }
     if (zero != 0) atomicMax(&not_finite, q);
     const int now = !extends && (q < first_whole || q >= last_whole) ? kAll : filled;
@@ -262,20 +243,19 @@ __global__ void __launch_bounds__(march_shape(sizeof(T), K).threads(), march_sha
 
   // Rows, columns and planes just outside the blurred volume are read elsewhere, unless they are there.
   Columns<R> around{};
-  around.left = mapped && x == 0 ? map_index(-1, p.w, p.border) : -1;
-  around.right = mapped && x + 2 == p.w ? map_index(p.w, p.w, p.border) - x : 2;
+  around.left = mapped && x == 0 ? map_index(-1, p.volumes.in_w, p.border) : -1;
+  around.right = mapped && x + 2 == p.volumes.in_w ? map_index(p.volumes.in_w, p.volumes.in_w, p.border) - x : 2;
   around.top = y == 0;
-  around.bottom = p.h - y;
+  around.bottom = p.volumes.in_h - y;
   around.mends_rows = mapped && (around.top || around.bottom <= R);
-  around.reflects_top = map_index(-1, p.h, p.border) > 0;
-  around.reflects_bottom = map_index(p.h, p.h, p.border) < p.h - 1;
-  around.odd = sizeof(T) == 4 && p.w % 2 == 1;
-  around.mends_second = sizeof(T) == 4 && mapped && x + 1 == p.w;  // rows of narrower voxels are whole words
-  around.reflects_right = map_index(p.w, p.w, p.border) < p.w - 1;
-  const int before_first = map_index(-1, p.d, p.border);
-  const int steps_back = p.d - 1 - map_index(p.d, p.d, p.border);
-  O* out =
-      static_cast<O*>(p.out) + n * p.out_stride_n + c * p.out_stride_c + z0 * p.out_stride_d + y * p.out_stride_h + x;
+  around.reflects_top = map_index(-1, p.volumes.in_h, p.border) > 0;
+  around.reflects_bottom = map_index(p.volumes.in_h, p.volumes.in_h, p.border) < p.volumes.in_h - 1;
+  around.odd = sizeof(T) == 4 && p.volumes.in_w % 2 == 1;
+  around.mends_second = sizeof(T) == 4 && mapped && x + 1 == p.volumes.in_w;  // rows of narrower voxels are whole words
+  around.reflects_right = map_index(p.volumes.in_w, p.volumes.in_w, p.border) < p.volumes.in_w - 1;
+  const int before_first = map_index(-1, p.volumes.in_d, p.border);
+  const int steps_back = p.volumes.in_d - 1 - map_index(p.volumes.in_d, p.volumes.in_d, p.border);
+  O* out = p.volumes.out_volume<O>(n, c) + z0 * p.volumes.out_stride_d + y * p.volumes.out_stride_h + x;
 
   // Of blurred plane q.
   auto gradient = [&](int q) {
@@ -292,7 +272,8 @@ __global__ void __launch_bounds__(march_shape(sizeof(T), K).threads(), march_sha
       auto fits = [](int i, int size) { return i >= 1 && i + 1 < size; };
 #pragma unroll
       for (int o = 0; o < 2 * R; ++o)
-        if (!fits(z, p.d) || !fits(y + o / 2, p.h) || !fits(x + o % 2, p.w)) magnitude[o] = 0;
+        if (!fits(z, p.volumes.in_d) || !fits(y + o / 2, p.volumes.in_h) || !fits(x + o % 2, p.volumes.in_w))
+          magnitude[o] = 0;
     }
     if (p.number != 0)
 #pragma unroll
@@ -301,16 +282,16 @@ __global__ void __launch_bounds__(march_shape(sizeof(T), K).threads(), march_sha
     O* at_row = out;
     if (p.pairs) {
 #pragma unroll
-      for (int o = 0; o < R; ++o, at_row += p.out_stride_h)
+      for (int o = 0; o < R; ++o, at_row += p.volumes.out_stride_h)
         store_two_if(o < stored, at_row, from_acc<O>(magnitude[2 * o]), from_acc<O>(magnitude[2 * o + 1]));
     } else {
 #pragma unroll
-      for (int o = 0; o < R; ++o, at_row += p.out_stride_h) {
+      for (int o = 0; o < R; ++o, at_row += p.volumes.out_stride_h) {
         store_if(o < stored, at_row, from_acc<O>(magnitude[2 * o]));
         store_if(o < stored && pair, at_row + 1, from_acc<O>(magnitude[2 * o + 1]));
       }
     }
-    out += p.out_stride_d;
+    out += p.volumes.out_stride_d;
   };
 
   for (int t = 0; t < 2; ++t) write_patches(t, read_patches(t));

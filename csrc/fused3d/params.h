@@ -1,6 +1,7 @@
 // What the host and the kernel agree on: the shape of a tile, and the kernel's parameters.
 #pragma once
 
+#include "core/geometry.h"
 #include "core/march.h"
 #include "core/tma.h"
 
@@ -38,10 +39,9 @@ struct MarchShape {
   TC_HD constexpr int shift() const {
     return (32 / element_bytes - halo_x() % (32 / element_bytes)) % (32 / element_bytes);
   }
-  // The row pass reads whole vectors, from the one with that first tap on; a segment needs so many.
+  // The row pass reads whole vectors, from the one with that first tap on.
   TC_HD constexpr int vector() const { return element_bytes == 4 ? 4 : 8; }
   TC_HD constexpr int skip() const { return shift() % vector(); }
-  TC_HD constexpr int vectors() const { return int(ceil_div(skip() + kSegment + k - 1, vector())); }
   TC_HD constexpr int segments() const { return int(ceil_div(plane_w(), kSegment)); }
   TC_HD constexpr int items() const { return segments() * box_h(); }  // of the row pass
   // Rows of the box and of row results are odd multiples of 16 bytes: lanes on different rows hit different banks. The
@@ -67,12 +67,9 @@ struct MarchShape {
 TC_HD constexpr MarchShape march_shape(int element_bytes, int k) { return {.k = k, .element_bytes = element_bytes}; }
 
 struct MarchParams {
-  const void* in;
-  void* out;
-  int64_t in_stride_n, in_stride_c, in_stride_d, in_stride_h;
-  int64_t out_stride_n, out_stride_c, out_stride_d, out_stride_h;
-  int d, h, w, chunk;
-  unsigned tiles_x, tiles_y, chunks, channels;
+  VolumeGeometry volumes;
+  int chunk;
+  MarchGrid grid;
   float value, number;
   Border border;
   bool patch;               // the zeros of bulk copies outside the volume are not what the border asks for

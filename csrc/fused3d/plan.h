@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/march_plan.h"
+#include "core/refusals.h"
 #include "core/rooms.h"
 #include "fused3d/params.h"
 
@@ -44,11 +45,6 @@ inline bool is_difference(const Stage& s) {
   return true;
 }
 
-inline bool is_served(Dtype in, Dtype out) {
-  if (in == Dtype::u8 && out == Dtype::f32) return true;
-  return in == out && (in == Dtype::f32 || in == Dtype::f16 || in == Dtype::bf16 || in == Dtype::u8);
-}
-
 inline bool is_blur(const Stage& s) {
   return s.windows == 1 && s.point == Point::each && s.kd == s.kh && s.kh == s.kw &&
          (s.kw == 3 || s.kw == 5 || s.kw == 7);
@@ -63,14 +59,13 @@ inline const char* march_refusal(const Fused& p, const Arch& arch) {
   if (p.valid) return "'valid'";
   if (p.stride != 1) return "a stride";
   if (p.border == Border::skip) return "border 'skip'";
-  if (!is_served(p.in.dtype, p.out.dtype))
-    return "dtypes other than float32, float16, bfloat16 and uint8, kept, and uint8 to float32";
+  if (const char* no = chain_dtype_refusal(p.in.dtype, p.out.dtype)) return no;
   if (p.border == Border::constant && !holds(p.in.dtype, p.value)) return "no voxel holds the border's value";
   if (p.in.stride_w != 1 || p.out.stride_w != 1) return "voxels of a row do not lie side by side";
-  if (p.in.d >= (1 << 30) || p.in.h >= (1 << 30) || p.in.w >= (1 << 30)) return "2^30 planes, rows or columns";
+  if (!below(kMostSide, {p.in.d, p.in.h, p.in.w})) return "2^30 planes, rows or columns";
   if (p.out.d != p.in.d || p.out.h != p.in.h || p.out.w != p.in.w) return "an output of another size";
   if (p.in.h * p.in.stride_h >= (int64_t(1) << 31)) return "planes of 2^31 elements";
-  if (p.in.w * size_of(p.in.dtype) % 4 != 0 || !tma::volume_possible(p.in)) return "rows not 16-byte aligned";
+  if (!tma::volume_words_possible(p.in)) return "rows not 16-byte aligned";
   return shape_of(p).shared_bytes() + kStaticBytes > arch.shared_bytes ? "too little shared memory" : nullptr;
 }
 
@@ -89,12 +84,7 @@ inline int march_chunk(const Fused& p, const MarchShape& s, const Arch& arch) {
 }
 
 // May outputs 2 i and 2 i + 1 of a row be stored as one word?
-inline bool stores_pairs(const Image& out) {
-  auto even = [](int64_t stride, int64_t count) { return count == 1 || stride % 2 == 0; };
-  return reinterpret_cast<uintptr_t>(out.data) % (2 * size_of(out.dtype)) == 0 && out.w % 2 == 0 &&
-         even(out.stride_h, out.h) && even(out.stride_d, out.d) && even(out.stride_c, out.c) &&
-         even(out.stride_n, out.n);
-}
+inline bool stores_pairs(const Image& out) { return out.w % 2 == 0 && rows_start_on(out, 2 * size_of(out.dtype)); }
 
 inline void configure_march(const Fused& p, const Arch& arch, Plan& plan) {
   const MarchShape shape = shape_of(p);

@@ -214,15 +214,7 @@ __device__ __forceinline__ void finish(const GeneralParams& p, A (&sums)[V], int
   }
   const int64_t first = n * p.out.stride_n + channel * p.out.stride_c + y * p.out.stride_h + x * p.out.stride_w;
   const int64_t count = min(int64_t(rows), p.out.h - y);
-  switch (p.out.dtype) {
-    case Dtype::f32: return store_rows<float>(p.out, first, count, sums);
-    case Dtype::f16: return store_rows<half_t>(p.out, first, count, sums);
-    case Dtype::bf16: return store_rows<bhalf_t>(p.out, first, count, sums);
-    case Dtype::f64: return store_rows<double>(p.out, first, count, sums);
-    case Dtype::u8: return store_rows<uint8_t>(p.out, first, count, sums);
-    case Dtype::i16: return store_rows<int16_t>(p.out, first, count, sums);
-    case Dtype::u16: return store_rows<uint16_t>(p.out, first, count, sums);
-  }
+  with_type(p.out.dtype, [&](auto zero) { store_rows<decltype(zero)>(p.out, first, count, sums); });
 }
 
 }  // namespace torch_conv::separable2d

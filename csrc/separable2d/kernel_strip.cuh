@@ -29,21 +29,21 @@ __device__ __forceinline__ void stage_rows(T* staged, const T* plane, const Stri
   constexpr int N = 16 / sizeof(T), kThreads = kStripThreads / kStripRows;
   const int r = threadIdx.x / kThreads, t = threadIdx.x % kThreads;
   const int columns = p.shape.columns;
-  const int y = p.beside.map_row(first_y + r, p.in_h, p.border);
+  const int y = p.beside.map_row(first_y + r, p.planes.in_h, p.border);
   const bool stands = y != Neighbours::kOutside;
-  const T* row = p.beside.row(plane, p.in_stride_h, stands ? y : 0, p.in_h, n, channel);
+  const T* row = p.beside.row(plane, p.planes.in_stride_h, stands ? y : 0, p.planes.in_h, n, channel);
   T* to = staged + r * p.shape.pitch;
   int left = 0, right = 0;  // staged columns [left, right) are whole vectors inside the image
   if (p.aligned_loads && stands) {
     left = min(max(-first_x, 0), columns);
-    right = max(min((p.in_w - first_x) / N * N, columns), left);
+    right = max(min((p.planes.in_w - first_x) / N * N, columns), left);
   }
   for (int c = left + t * N; c < right; c += kThreads * N) async_copy<16>(to + c, row + first_x + c);
   async_commit();
   const T value = from_acc<T>(p.value);
 #pragma unroll 4
   for (int i = t; i < columns - (right - left); i += kThreads) {
-    const int c = i < left ? i : i + right - left, x = map_index(first_x + c, p.in_w, p.border);
+    const int c = i < left ? i : i + right - left, x = map_index(first_x + c, p.planes.in_w, p.border);
     to[c] = stands && x >= 0 ? row[x] : value;
   }
 }
@@ -126,9 +126,9 @@ __global__ void __launch_bounds__(kStripThreads, kStripBlocks) separable_strip(c
   const unsigned tile_y = row % p.tiles_y, plane_index = row / p.tiles_y;
   const unsigned n = plane_index / p.channels, c = plane_index % p.channels;
   const int x0 = tile_x * kStripThreads, y0 = tile_y * shape.steps * kStripRows;
-  const int steps = min(shape.steps, (p.out_h - y0 + kStripRows - 1) / kStripRows);
+  const int steps = min(shape.steps, (p.planes.out_h - y0 + kStripRows - 1) / kStripRows);
   const int first_x = x0 - p.pad_x - shape.skew, first_y = y0 - p.pad_y;
-  const T* plane = static_cast<const T*>(p.in) + n * p.in_stride_n + c * p.in_stride_c;
+  const T* plane = p.planes.in_plane<T>(n, c);
 
   stage_rows(staged, plane, p, first_y, first_x, n, c);
   for (int i = threadIdx.x; i < p.kw; i += kStripThreads) taps_x[i] = p.taps.of<float>(p.taps.x, n, c)[i];
@@ -140,8 +140,8 @@ __global__ void __launch_bounds__(kStripThreads, kStripBlocks) separable_strip(c
   const T* from = staged + r * shape.pitch + column + shape.skew / 4 * 4;
 
   const int x = x0 + threadIdx.x;
-  T* out = static_cast<T*>(p.out) + n * p.out_stride_n + c * p.out_stride_c + x;
-  const bool fits_x = x >= p.pad_x && x - p.pad_x + p.kw <= p.in_w;
+  T* out = p.planes.out_plane<T>(n, c) + x;
+  const bool fits_x = x >= p.pad_x && x - p.pad_x + p.kw <= p.planes.in_w;
 
   int oldest = 0;  // slot of the ring
   for (int step = 1 - shape.slots;; ++step) {
@@ -164,19 +164,19 @@ __global__ void __launch_bounds__(kStripThreads, kStripBlocks) separable_strip(c
       const int slot = oldest + b;
       return ring + (slot >= shape.slots ? slot - shape.slots : slot) * kStripRows * kStripPitch + threadIdx.x;
     });
-    const int y = y0 + step * kStripRows, rows = min(kStripRows, p.out_h - y);
+    const int y = y0 + step * kStripRows, rows = min(kStripRows, p.planes.out_h - y);
     if (p.border == Border::zero_output) {
 #pragma unroll
       for (int v = 0; v < kStripRows; ++v) {
         const int top = y + v - p.pad_y;
-        if (!fits_x || !p.beside.inside(top, top + p.kh - 1, p.in_h)) sums[v] = 0;
+        if (!fits_x || !p.beside.inside(top, top + p.kh - 1, p.planes.in_h)) sums[v] = 0;
       }
     }
-    if (x < p.out_w) {
-      T* to = out + y * p.out_stride_h;
+    if (x < p.planes.out_w) {
+      T* to = out + y * p.planes.out_stride_h;
 #pragma unroll
       for (int v = 0; v < kStripRows; ++v)
-        if (v < rows) to[v * p.out_stride_h] = from_acc<T>(sums[v]);
+        if (v < rows) to[v * p.planes.out_stride_h] = from_acc<T>(sums[v]);
     }
     if (step + 1 == steps) break;
   }

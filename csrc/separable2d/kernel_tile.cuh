@@ -18,18 +18,13 @@
 #pragma once
 
 #include "core/async_copy.cuh"
-#include "core/device.cuh"
+#include "core/extend.cuh"
 #include "core/tma.cuh"
 #include "separable2d/params.h"
 
 namespace torch_conv::separable2d {
 
-// Where a block's tile lies. Box element (0, 0) is image element (y, x).
-struct BoxOrigin {
-  int y, x;
-};
-
-// The inside part of the box by all threads; what lies outside the image is left to patch_border.
+// The inside part of the box by all threads; what lies outside the image is left to extend_box.
 template <typename T, int K>
 __device__ __forceinline__ void load_box(T* box, const T* plane, const TileParams& p, BoxOrigin at) {
   constexpr TileShape S = tile_shape(sizeof(T), K);
@@ -40,13 +35,13 @@ __device__ __forceinline__ void load_box(T* box, const T* plane, const TileParam
     for (int i = threadIdx.x; i < S.box_h * (S.pitch / N); i += kThreads) {
       const int r = i / (S.pitch / N), c = i % (S.pitch / N) * N;
       const int y = at.y + r, x = at.x + c;
-      if (unsigned(y) >= unsigned(p.in_h)) continue;
-      const T* from = plane + y * p.in_stride_h + x;
-      if (x >= 0 && x + N <= p.in_w) {
+      if (unsigned(y) >= unsigned(p.planes.in_h)) continue;
+      const T* from = plane + y * p.planes.in_stride_h + x;
+      if (x >= 0 && x + N <= p.planes.in_w) {
         async_copy<16>(box + r * S.pitch + c, from);
       } else {
         for (int e = 0; e < N; ++e)
-          if (unsigned(x + e) < unsigned(p.in_w)) box[r * S.pitch + c + e] = from[e];
+          if (unsigned(x + e) < unsigned(p.planes.in_w)) box[r * S.pitch + c + e] = from[e];
       }
     }
     async_wait_all();
@@ -54,61 +49,44 @@ __device__ __forceinline__ void load_box(T* box, const T* plane, const TileParam
 #pragma unroll 8
     for (int i = threadIdx.x; i < S.box_h * S.pitch; i += kThreads) {
       const int y = at.y + i / S.pitch, x = at.x + i % S.pitch;
-      if (unsigned(y) < unsigned(p.in_h) && unsigned(x) < unsigned(p.in_w)) box[i] = plane[y * p.in_stride_h + x];
+      if (unsigned(y) < unsigned(p.planes.in_h) && unsigned(x) < unsigned(p.planes.in_w))
+        box[i] = plane[y * p.planes.in_stride_h + x];
     }
   }
 }
 
-// Extends the image over the h x w elements of the box from column `shift` on that this block's outputs read: first
-// the columns of rows inside the image, then whole rows. What the border repeats lies mostly in the box itself and is
-// read there, else from the image; rows of other shards are read where they lie.
-template <typename T, int K>
-__device__ __forceinline__ void patch_border(T* box, const T* plane, const TileParams& p, BoxOrigin at, int h, int w,
-                                             unsigned n, unsigned channel) {
-  constexpr TileShape S = tile_shape(sizeof(T), K);
-  constexpr int kThreads = 32 * kTileWarps;
-  const int x0 = at.x + S.shift;
-  const T value = from_acc<T>(p.value);
-  const int top = min(max(-at.y, 0), h), bottom = min(max(p.in_h - at.y, top), h);
-  const int left = min(max(-x0, 0), w), right = min(max(p.in_w - x0, left), w);
-  const int outer_rows = top + h - bottom, outer_columns = left + w - right;
-  box += S.shift;
-  for (int i = threadIdx.x; i < (bottom - top) * outer_columns; i += kThreads) {
-    const int r = top + i / outer_columns, q = i % outer_columns, c = q < left ? q : q - left + right;
-    const int x = map_index(x0 + c, p.in_w, p.border), source = x - x0;
-    box[r * S.pitch + c] = x < 0                              ? value
-                           : source >= left && source < right ? box[r * S.pitch + source]
-                                                              : plane[(at.y + r) * p.in_stride_h + x];
-  }
-  __syncthreads();
-  for (int i = threadIdx.x; i < outer_rows * w; i += kThreads) {
-    const int q = i / w, c = i % w, r = q < top ? q : q - top + bottom;
-    const int y = p.beside.map_row(at.y + r, p.in_h, p.border), source = y - at.y;
-    T pixel = value;
-    if (y >= 0 && source >= top && source < bottom) {
-      pixel = box[source * S.pitch + c];
-    } else if (y != Neighbours::kOutside) {
-      const int x = map_index(x0 + c, p.in_w, p.border);
-      if (x >= 0) pixel = p.beside.row(plane, p.in_stride_h, y, p.in_h, n, channel)[x];
-    }
-    box[r * S.pitch + c] = pixel;
+// Row results of a lane; `from` is the first vector that holds a tap of the lane's first output.
+template <typename T, int K, int N>
+__device__ __forceinline__ void row_pass(const T* from, const float (&taps)[K], float (&result)[N]) {
+  constexpr int kSkip = tile_shape(sizeof(T), K).shift % N;  // how far the tap stands in it
+  constexpr int kVectors = (kSkip + N + K - 1 + N - 1) / N;
+  float row[kVectors * N];
+#pragma unroll
+  for (int i = 0; i < kVectors; ++i) read_pack<N>(from + i * N, row + i * N);
+#pragma unroll
+  for (int e = 0; e < N; ++e) {
+    result[e] = 0;
+#pragma unroll
+    for (int j = 0; j < K; ++j) result[e] = fmaf(taps[j], row[kSkip + e + j], result[e]);
   }
 }
 
-// N elements of a lane as float32. Bytes become the low mantissa bits of 2^23: three cycles where a conversion takes
-// eight.
-template <int N, typename T>
-__device__ __forceinline__ void read_pack(const T* from, float* to) {
-  const auto pack = load_pack<N>(from);
-  if constexpr (sizeof(T) == 1) {
-    unsigned words[N / 4];
-    memcpy(words, &pack, N);
+// Output row `o` of a lane.
+template <bool kAligned, int N, typename T>
+__device__ __forceinline__ void store_row(const TileParams& p, T* out, const float (&sums)[N], int o, int x,
+                                          int rows_left, int columns_left) {
+  Pack<N, T> v;
+#pragma unroll
+  for (int e = 0; e < N; ++e) v.v[e] = from_acc<T>(sums[e]);
+  T* to = out + o * p.planes.out_stride_h;
+  if constexpr (!kAligned) {
 #pragma unroll
     for (int e = 0; e < N; ++e)
-      to[e] = __uint_as_float(__byte_perm(words[e / 4], 0x4b000000, 0x7440 | e % 4)) - 8388608.f;
-  } else {
-#pragma unroll
-    for (int e = 0; e < N; ++e) to[e] = to_acc<float>(pack.v[e]);
+      if (x + e >= 0 && e < columns_left && o < rows_left) to[e] = v.v[e];
+  } else if constexpr (sizeof(v) > 4) {
+    store_pack_if(x >= 0 && columns_left > 0 && o < rows_left, to, v);
+  } else if (x >= 0 && columns_left > 0 && o < rows_left) {
+    *reinterpret_cast<Pack<N, T>*>(to) = v;
   }
 }
 
@@ -121,13 +99,13 @@ __global__ void __launch_bounds__(32 * kTileWarps, tile_shape(sizeof(T), K).min_
   extern __shared__ __align__(128) unsigned char shared[];
   T* box = reinterpret_cast<T*>(shared);
 
-  const TileIndex tile = tile_index(blockIdx.x, p.tiles_x, p.tiles_y);
-  const unsigned n = tile.plane / p.channels, c = tile.plane % p.channels;
+  const TilePlace tile = p.order.at(blockIdx.x);
+  const unsigned n = tile.n, c = tile.c;
   const int x0 = int(tile.x * S.w()) - p.lead, y0 = tile.y * S.h();
   const BoxOrigin at{y0 - p.pad_y, x0 - p.pad_x - S.shift};
-  const int h = min(S.h(), p.out_h - y0) + K - 1, w = min(S.w(), p.out_w - x0) + K - 1;
-  const bool edge = at.y < 0 || at.y + h > p.in_h || at.x + S.shift < 0 || at.x + S.shift + w > p.in_w;
-  const T* in = static_cast<const T*>(p.in) + n * p.in_stride_n + c * p.in_stride_c;
+  const int h = min(S.h(), p.planes.out_h - y0) + K - 1, w = min(S.w(), p.planes.out_w - x0) + K - 1;
+  const bool edge = at.y < 0 || at.y + h > p.planes.in_h || at.x + S.shift < 0 || at.x + S.shift + w > p.planes.in_w;
+  const T* in = p.planes.in_plane<T>(n, c);
 
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   __shared__ uint64_t arrived;
@@ -151,37 +129,26 @@ __global__ void __launch_bounds__(32 * kTileWarps, tile_shape(sizeof(T), K).min_
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   if (p.bulk) tma::barrier_wait(&arrived, 0);
 #endif
-  const bool borrows = p.beside.holds(at.y, p.in_h) || p.beside.holds(at.y + h - 1, p.in_h);
+  const bool borrows = p.beside.holds(at.y, p.planes.in_h) || p.beside.holds(at.y + h - 1, p.planes.in_h);
   if (borrows || (edge && p.border != Border::zero_output && !(p.bulk && p.zero_fill))) {
-    patch_border<T, K>(box, in, p, at, h, w, n, c);
+    extend_box<32 * kTileWarps>(box + S.shift, S.pitch, {0, h, 0, w}, {at.y, at.x + S.shift}, in, p.planes.in_stride_h,
+                                p.planes.in_h, p.planes.in_w, p.border, from_acc<T>(p.value),
+                                ShardRows{p.beside, n, c});
     __syncthreads();
   }
 
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   const int y = y0 + warp * S.rows, x = x0 + lane * N;
-  const int rows_left = p.out_h - y, columns_left = p.out_w - x;
+  const int rows_left = p.planes.out_h - y, columns_left = p.planes.out_w - x;
   if (rows_left <= 0) return;
-  T* out = static_cast<T*>(p.out) + n * p.out_stride_n + c * p.out_stride_c + y * p.out_stride_h + x;
-  // The first vector that holds a tap of this lane's first output, and how far the tap stands in it.
-  constexpr int kFirst = S.shift / N * N, kSkip = S.shift % N;
-  constexpr int kVectors = (kSkip + N + K - 1 + N - 1) / N;
-  const T* from = box + warp * S.rows * S.pitch + kFirst + lane * N;
+  T* out = p.planes.out_at<T>(n, c, y, x);
+  const T* from = box + warp * S.rows * S.pitch + S.shift / N * N + lane * N;
 
   float sums[S.rows][N];
 #pragma unroll
   for (int r = 0; r < S.rows + K - 1; ++r) {
-    float in_row[kVectors * N];
-#pragma unroll
-    for (int i = 0; i < kVectors; ++i) {
-      read_pack<N>(from + r * S.pitch + i * N, in_row + i * N);
-    }
     float result[N];
-#pragma unroll
-    for (int e = 0; e < N; ++e) {
-      result[e] = 0;
-#pragma unroll
-      for (int j = 0; j < K; ++j) result[e] = fmaf(taps_x[j], in_row[kSkip + e + j], result[e]);
-    }
+    row_pass<T, K>(from + r * S.pitch, taps_x, result);
 #pragma unroll
     for (int o = 0; o < S.rows; ++o) {
       if (o > r || o + K <= r) continue;
@@ -189,20 +156,7 @@ __global__ void __launch_bounds__(32 * kTileWarps, tile_shape(sizeof(T), K).min_
       for (int e = 0; e < N; ++e) sums[o][e] = fmaf(taps_y[r - o], result[e], o == r ? 0.f : sums[o][e]);
     }
     if (r < K - 1) continue;
-    const int o = r - (K - 1);
-    Pack<N, T> v;
-#pragma unroll
-    for (int e = 0; e < N; ++e) v.v[e] = from_acc<T>(sums[o][e]);
-    T* to = out + o * p.out_stride_h;
-    if constexpr (!kAligned) {
-#pragma unroll
-      for (int e = 0; e < N; ++e)
-        if (x + e >= 0 && e < columns_left && o < rows_left) to[e] = v.v[e];
-    } else if constexpr (sizeof(v) > 4) {
-      store_pack_if(x >= 0 && columns_left > 0 && o < rows_left, to, v);
-    } else if (x >= 0 && columns_left > 0 && o < rows_left) {
-      *reinterpret_cast<Pack<N, T>*>(to) = v;
-    }
+    store_row<kAligned>(p, out, sums[r - (K - 1)], r - (K - 1), x, rows_left, columns_left);
   }
 
   if (edge && p.border == Border::zero_output) {
@@ -210,8 +164,8 @@ __global__ void __launch_bounds__(32 * kTileWarps, tile_shape(sizeof(T), K).min_
       const int top = y + o - p.pad_y;
       for (int e = max(0, -x); e < min(N, columns_left); ++e) {
         const int first = x + e - p.pad_x;
-        if (!p.beside.inside(top, top + K - 1, p.in_h) || first < 0 || first + K > p.in_w)
-          out[o * p.out_stride_h + e] = from_acc<T>(0.f);
+        if (!p.beside.inside(top, top + K - 1, p.planes.in_h) || first < 0 || first + K > p.planes.in_w)
+          out[o * p.planes.out_stride_h + e] = from_acc<T>(0.f);
       }
     }
   }

@@ -1,6 +1,7 @@
 // What the host and the kernels of this room agree on: the shapes of tiles, and the kernels' parameters.
 #pragma once
 
+#include "core/geometry.h"
 #include "core/neighbours.h"
 #include "core/problem.h"
 #include "core/tile.h"
@@ -67,14 +68,10 @@ constexpr TileShape tile_shape(int element_bytes, int k) {
 }
 
 struct TileParams {
-  const void* in;
-  void* out;
-  int64_t in_stride_n, in_stride_c, in_stride_h;
-  int64_t out_stride_n, out_stride_c, out_stride_h;
-  int in_h, in_w, out_h, out_w;
+  PlaneGeometry planes;
   int pad_y, pad_x;
   int lead;  // the grid of tiles starts this many columns left of the output
-  unsigned channels, tiles_x, tiles_y;
+  TileOrder order;
   float value;
   Border border;
   bool bulk;           // the box comes by a bulk copy
@@ -104,11 +101,7 @@ struct StripShape {
 };
 
 struct StripParams {
-  const void* in;
-  void* out;
-  int64_t in_stride_n, in_stride_c, in_stride_h;
-  int64_t out_stride_n, out_stride_c, out_stride_h;
-  int in_h, in_w, out_h, out_w;
+  PlaneGeometry planes;
   int pad_y, pad_x, kh, kw;
   unsigned channels, tiles_x, tiles_y;
   float value;

@@ -1,8 +1,7 @@
 // Separable + Arch -> Plan: which kernel serves the problem, and with which tile. Pure.
 #pragma once
 
-#include <algorithm>
-
+#include "core/refusals.h"
 #include "core/rooms.h"
 #include "separable2d/params.h"
 
@@ -28,22 +27,7 @@ inline bool rows_start_on(const Beside& beside, int64_t bytes) {
 
 // ---- TILE and STRIP ----------------------------------------------------------------------------------------------
 
-// Planar images at stride and dilation 1 whose border is made of elements.
-inline const char* planar_refusal(const Separable& p) {
-  const Placement& at = p.place;
-  auto small = [](int64_t i) { return i < (int64_t(1) << 30); };  // coordinates are 32-bit
-  const bool dtype =
-      p.in.dtype == Dtype::f32 || p.in.dtype == Dtype::f16 || p.in.dtype == Dtype::bf16 || p.in.dtype == Dtype::u8;
-  if (!at.unit_steps_of_images()) return "stride or dilation";
-  if (p.in.dtype != p.out.dtype) return "another output dtype";
-  if (!dtype) return "no float32, float16, bfloat16 or uint8";
-  if (p.in.stride_w != 1 || p.out.stride_w != 1) return "pixels of a row do not lie side by side";
-  if (at.border == Border::skip) return "border 'skip'";
-  if (at.border == Border::constant && !holds(p.in.dtype, at.value)) return "no pixel holds the border's value";
-  if (!small(p.in.h + at.pad_y) || !small(p.in.w + at.pad_x) || !small(p.out.h) || !small(p.out.w))
-    return "2^30 rows or columns";
-  return !p.beside.any() || p.beside.same_columns(p.in) ? nullptr : "shards of another layout";
-}
+inline const char* planar_refusal(const Separable& p) { return planar_refusal(p.in, p.out, p.place, p.beside); }
 
 inline const char* tile_refusal(const Separable& p, const Arch&) {
   if (p.kh != p.kw || p.kh < 3 || p.kh > kTileMost || p.kh % 2 == 0) return "no k x k window, k odd, 3 to 15";
@@ -51,9 +35,8 @@ inline const char* tile_refusal(const Separable& p, const Arch&) {
 }
 
 inline const char* tile_tma_refusal(const Separable& p, const Arch& arch) {
-  if (!arch.bulk_copy) return "no bulk copies";
-  if (!tma::words_possible(p.in)) return "rows not 16-byte aligned";
-  return tile_refusal(p, arch);
+  const char* no = plane_copy_refusal(p.in, arch);
+  return no ? no : tile_refusal(p, arch);
 }
 
 // Boxes start on 32 bytes.

@@ -32,7 +32,6 @@ __device__ __forceinline__ void row_pass(const T* box, float* results, const flo
                                          const MarchParams& p) {
   constexpr MarchShape S = march_shape(sizeof(T), K);
   constexpr int N = sizeof(T) == 4 ? 4 : 8, kFirst = S.shift() / N * N, kSkip = S.shift() % N;
-  constexpr int kVectors = (kSkip + kSegment + K - 1 + N - 1) / N;
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   // float32: the eight lanes that share a pass over the banks lie on 4 rows and segments s, s + 2; else on few rows.
   constexpr bool kNarrow = S.tile_w == 32;
@@ -44,17 +43,9 @@ __device__ __forceinline__ void row_pass(const T* box, float* results, const flo
   for (int item = (warp + turn) % S.warps; item < S.result_rows() / S.item_rows() * kAcross; item += S.warps) {
     const int r = item / kAcross * S.item_rows() + row, first = (item % kAcross * 8 + segment) * kSegment;
     const T* from = box + min(r, S.box_h() - 1) * S.pitch() + kFirst + first;
-    float v[kVectors * N], tap[K];
-#pragma unroll
-    for (int i = 0; i < kVectors; ++i) read_pack<N>(from + i * N, v + i * N);
+    float tap[K], sum[kSegment];
     read_taps<K, kFixed>(tap, taps, p, 0);
-    float sum[kSegment];
-#pragma unroll
-    for (int e = 0; e < kSegment; ++e) sum[e] = 0;
-#pragma unroll
-    for (int j = 0; j < K; ++j)
-#pragma unroll
-      for (int e = 0; e < kSegment; ++e) sum[e] = fmaf(tap[j], v[kSkip + e + j], sum[e]);
+    torch_conv::row_pass<N, kSkip>(from, tap, sum);
     float* to = results + r * S.result_pitch() + first;
 #pragma unroll
     for (int e = 0; e < kSegment; e += 4)
@@ -76,18 +67,17 @@ __global__ void __launch_bounds__(march_shape(sizeof(T), K).threads(), march_sha
   Patch* const list = reinterpret_cast<Patch*>(taps + 3 * kTapPitch);
   __shared__ int plane_at[kMostPlanes];  // where plane t is read
 
-  unsigned block = blockIdx.x;
-  const int tile_x = int(block % p.tiles_x), tile_y = int((block /= p.tiles_x) % p.tiles_y);
-  const int chunk = int((block /= p.tiles_y) % p.chunks), c = int((block /= p.chunks) % p.channels);
-  const int n = int(block / p.channels);
-  const int x0 = tile_x * S.tile_w - p.lead, y0 = tile_y * S.tile_h(), z0 = chunk * p.chunk;
+  const MarchGrid::Place tile = p.grid.at(blockIdx.x);
+  const int c = tile.c, n = tile.n;
+  const int x0 = tile.x * S.tile_w - p.lead, y0 = tile.y * S.tile_h(), z0 = tile.chunk * p.chunk;
   const BoxOrigin at{y0 - p.pad_y, x0 - p.pad_x - S.shift()};
-  const T* volume = static_cast<const T*>(p.in) + n * p.in_stride_n + c * p.in_stride_c;
+  const T* volume = p.volumes.in_volume<T>(n, c);
 
   // Planes [first, last) are read; only a constant border leaves some out, whose value is `outside`.
-  const int begin = z0 - p.pad_z, end = begin + min(p.chunk, p.out_d - z0) + K - 1;
-  const bool extends = map_index(-1, p.in_d, p.border) >= 0;
-  const int first = extends ? begin : max(begin, 0), last = extends ? end : min(end, p.in_d), planes = last - first;
+  const int begin = z0 - p.pad_z, end = begin + min(p.chunk, p.volumes.out_d - z0) + K - 1;
+  const bool extends = map_index(-1, p.volumes.in_d, p.border) >= 0;
+  const int first = extends ? begin : max(begin, 0), last = extends ? end : min(end, p.volumes.in_d),
+            planes = last - first;
 
   auto fetch = [&](int t) {
     if (t >= planes) return;
@@ -101,21 +91,19 @@ __global__ void __launch_bounds__(march_shape(sizeof(T), K).threads(), march_sha
     for (int i = 0; i < kStages; ++i) tma::barrier_init(&arrived[i]);
     tma::barrier_init(&done, S.warps * tma::kWarpArrivals);
   }
-  for (int t = threadIdx.x; t < planes; t += S.threads()) plane_at[t] = map_index(first + t, p.in_d, p.border);
-  for (int i = threadIdx.x; i < 3 * kTapPitch; i += S.threads()) {
-    const MarchTaps& window = p.windows[i / kTapPitch];
-    const void* from = window.device ? window.device : p.taps + window.start;
-    if (i % kTapPitch < K)
-      taps[i] = static_cast<const float*>(from)[n * window.stride_n + c * window.stride_c + i % kTapPitch];
-  }
+  for (int t = threadIdx.x; t < planes; t += S.threads()) plane_at[t] = map_index(first + t, p.volumes.in_d, p.border);
+  load_taps<K, S.threads()>(taps, p.windows, p.taps, n, c);
   __syncthreads();
   if (threadIdx.x == 0)
     for (int t = 0; t < kStages; ++t) fetch(t);
   int count = 0;
   if (p.patch) {
     const int skip = max(-x0, 0);  // columns left of the output
-    count = list_border<T, K>(list, p, at, S.shift() + skip, min(S.tile_h(), p.out_h - y0) + K - 1,
-                              min(S.tile_w, p.out_w - x0) - skip + K - 1);
+    count = list_border<S>(list, at, S.shift() + skip, min(S.tile_h(), p.volumes.out_h - y0) + K - 1,
+                           min(S.tile_w, p.volumes.out_w - x0) - skip + K - 1, p.volumes.in_h, p.volumes.in_w, p.border,
+                           [&](unsigned what, int y, int x) {
+                             return Patch{what, int(y * p.volumes.in_stride_h) + x};
+                           });
     __syncthreads();
   }
   // A thread's first two patches stay in its registers; they are read before the column pass and written behind it.
@@ -130,7 +118,7 @@ __global__ void __launch_bounds__(march_shape(sizeof(T), K).threads(), march_sha
     Read read{value, value};
     if (count == 0 || t >= planes) return read;
     wait(t);
-    const T* plane = volume + plane_at[t] * p.in_stride_d;
+    const T* plane = volume + plane_at[t] * p.volumes.in_stride_d;
     if (patches) read.first = patched(stage(t), mine, plane, value);
     if (patches_more) read.second = patched(stage(t), more, plane, value);
     return read;
@@ -141,51 +129,41 @@ __global__ void __launch_bounds__(march_shape(sizeof(T), K).threads(), march_sha
     if (patches_more) stage(t)[more.what >> 16] = read.second;
 #pragma unroll 1
     for (int i = second + S.threads(); i < count; i += S.threads())
-      stage(t)[list[i].what >> 16] = patched(stage(t), list[i], volume + plane_at[t] * p.in_stride_d, value);
+      stage(t)[list[i].what >> 16] = patched(stage(t), list[i], volume + plane_at[t] * p.volumes.in_stride_d, value);
   };
 
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   const int row = warp / (S.tile_w / 32) * R, column = warp % (S.tile_w / 32) * 32 + lane;
   const int x = x0 + column, y = y0 + row;
-  const int stored = x >= 0 && x < p.out_w ? min(R, p.out_h - y) : 0;  // rows
-  T* out =
-      static_cast<T*>(p.out) + n * p.out_stride_n + c * p.out_stride_c + z0 * p.out_stride_d + y * p.out_stride_h + x;
+  const int stored = x >= 0 && x < p.volumes.out_w ? min(R, p.volumes.out_h - y) : 0;  // rows
+  T* out = p.volumes.out_volume<T>(n, c) + z0 * p.volumes.out_stride_d + y * p.volumes.out_stride_h + x;
 
   float sum[K - 1][R] = {};
   int z = z0 - (K - 1);  // the output that the next plane ends
   auto push = [&](const float(&value)[R]) {
     float tap[K];
     read_taps<K, kFixed>(tap, taps, p, 2);
-    float done[R];
-#pragma unroll
-    for (int o = 0; o < R; ++o) {
-      done[o] = fmaf(tap[K - 1], value[o], sum[K - 2][o]);
-#pragma unroll
-      for (int j = K - 2; j > 0; --j) sum[j][o] = fmaf(tap[j], value[o], sum[j - 1][o]);
-      sum[0][o] = fmaf(tap[0], value[o], 0.f);
-    }
+    float ended[R];
+    depth_pass(tap, value, sum, ended);
     if (z >= z0) {
       if (p.border == Border::zero_output) {
-        const bool fits = z >= p.pad_z && z - p.pad_z + K <= p.in_d && x >= p.pad_x && x - p.pad_x + K <= p.in_w;
+        const bool fits =
+            z >= p.pad_z && z - p.pad_z + K <= p.volumes.in_d && x >= p.pad_x && x - p.pad_x + K <= p.volumes.in_w;
 #pragma unroll
         for (int o = 0; o < R; ++o)
-          if (!fits || y + o < p.pad_y || y + o - p.pad_y + K > p.in_h) done[o] = 0;
+          if (!fits || y + o < p.pad_y || y + o - p.pad_y + K > p.volumes.in_h) ended[o] = 0;
       }
       T* to = out;
 #pragma unroll
-      for (int o = 0; o < R; ++o, to += p.out_stride_h) store_if(o < stored, to, from_acc<T>(done[o]));
-      out += p.out_stride_d;
+      for (int o = 0; o < R; ++o, to += p.volumes.out_stride_h) store_if(o < stored, to, from_acc<T>(ended[o]));
+      out += p.volumes.out_stride_d;
     }
     ++z;
   };
   float outside[R];
-  {
-    float of_row = 0, of_plane = 0;
-    for (int j = 0; j < K; ++j) of_row = fmaf(taps[j], p.value, of_row);
-    for (int i = 0; i < K; ++i) of_plane = fmaf(taps[kTapPitch + i], of_row, of_plane);
+  const float of_outside = column_of<K>(taps, p.value);
 #pragma unroll
-    for (int o = 0; o < R; ++o) outside[o] = of_plane;
-  }
+  for (int o = 0; o < R; ++o) outside[o] = of_outside;
 #pragma unroll 1
   for (int t = begin; t < first; ++t) push(outside);
 
@@ -210,15 +188,8 @@ __global__ void __launch_bounds__(march_shape(sizeof(T), K).threads(), march_sha
     }
     const Read read = read_patches(t + 3);
     float of_plane[R], tap[K];
-    const float* from = result(t) + row * S.result_pitch() + column;
     read_taps<K, kFixed>(tap, taps, p, 1);
-#pragma unroll
-    for (int r = 0; r < R + K - 1; ++r) {
-      const float v = from[r * S.result_pitch()];
-#pragma unroll
-      for (int o = 0; o < R; ++o)
-        if (r >= o && r - o < K) of_plane[o] = fmaf(tap[r - o], v, r == o ? 0.f : of_plane[o]);
-    }
+    column_pass(tap, result(t) + row * S.result_pitch() + column, S.result_pitch(), of_plane);
     push(of_plane);
     write_patches(t + 3, read);
     tma::warp_arrive(&done);

@@ -1,6 +1,7 @@
 // What the host and the kernel of this room agree on: the shape of tiles, and the kernel's parameters.
 #pragma once
 
+#include "core/geometry.h"
 #include "core/march.h"
 #include "core/problem.h"
 #include "core/tma.h"
@@ -52,13 +53,9 @@ constexpr MarchShape march_shape(int element_bytes, int k) {
 }
 
 struct MarchParams {
-  const void* in;
-  void* out;
-  int64_t in_stride_n, in_stride_c, in_stride_d, in_stride_h;
-  int64_t out_stride_n, out_stride_c, out_stride_d, out_stride_h;
-  int in_d, in_h, in_w, out_d, out_h, out_w;
+  VolumeGeometry volumes;
   int pad_z, pad_y, pad_x, lead, chunk;
-  unsigned tiles_x, tiles_y, chunks, channels;
+  MarchGrid grid;
   float value;
   Border border;
   bool patch;            // the zeros of bulk copies outside the image are not what the border asks for

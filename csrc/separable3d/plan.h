@@ -2,6 +2,7 @@
 #pragma once
 
 #include "core/march_plan.h"
+#include "core/refusals.h"
 #include "core/rooms.h"
 #include "separable3d/params.h"
 
@@ -34,7 +35,6 @@ inline int lead_columns(const Separable& p) {
 inline const char* march_refusal(const Separable& p, const Arch& arch) {
   const Placement& at = p.place;
   auto near = [](int64_t in, int64_t out, int64_t k, int64_t pad) { return pad >= 0 && pad < k && out <= in; };
-  auto small = [](int64_t in) { return in < (1 << 30); };  // coordinates are 32-bit
   if (!arch.bulk_copy) return "no bulk copies";
   if (p.in.dtype != p.out.dtype) return "another output dtype";
   if (p.in.dtype == Dtype::f64) return "float64";
@@ -47,9 +47,9 @@ inline const char* march_refusal(const Separable& p, const Arch& arch) {
   if (!near(p.in.d, p.out.d, p.kd, at.pad_z) || !near(p.in.h, p.out.h, p.kh, at.pad_y) ||
       !near(p.in.w, p.out.w, p.kw, at.pad_x))
     return "padding beyond the window, or a result larger than the volume";
-  if (!small(p.in.d) || !small(p.in.h) || !small(p.in.w)) return "2^30 planes, rows or columns";
+  if (!below(kMostSide, {p.in.d, p.in.h, p.in.w})) return "2^30 planes, rows or columns";
   if (p.in.h * p.in.stride_h >= (int64_t(1) << 31)) return "planes of 2^31 elements";
-  if (p.in.w % tma::pack_of(size_of(p.in.dtype)) != 0 || !tma::volume_possible(p.in)) return "rows not 16-byte aligned";
+  if (!tma::volume_words_possible(p.in)) return "rows not 16-byte aligned";
   return march_shape(p).shared_bytes() + kStaticBytes <= arch.shared_bytes ? nullptr : "a tile beyond shared memory";
 }
 

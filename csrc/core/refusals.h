@@ -1,0 +1,46 @@
+// What tiled kernels ask of images and volumes: refusals in the words that `explain` prints, null where they serve.
+#pragma once
+
+#include <algorithm>
+#include <initializer_list>
+
+#include "core/plan.h"
+#include "core/problem.h"
+#include "core/tma.h"
+
+namespace torch_conv {
+
+constexpr int64_t kMostSide = 1 << 30;  // coordinates are 32-bit
+
+inline bool below(int64_t most, std::initializer_list<int64_t> sizes) { return std::max(sizes) < most; }
+
+// Does a window of `k` hang over both ends of an axis by less than its size? A convolution's padding may be larger.
+inline bool near(int64_t in, int64_t out, int64_t k, int64_t pad) { return pad >= 0 && pad < k && out - pad <= in; }
+
+inline bool tiled_type(Dtype d) { return d == Dtype::f32 || d == Dtype::f16 || d == Dtype::bf16 || d == Dtype::u8; }
+
+// Fused chains keep the dtype, or make float32 of bytes.
+inline const char* chain_dtype_refusal(Dtype in, Dtype out) {
+  const bool served = (in == out && tiled_type(in)) || (in == Dtype::u8 && out == Dtype::f32);
+  return served ? nullptr : "dtypes other than float32, float16, bfloat16 and uint8, kept, and uint8 to float32";
+}
+
+// Planar images at stride and dilation 1 whose border is made of elements.
+inline const char* planar_refusal(const Image& in, const Image& out, const Placement& at, const Beside& beside) {
+  if (!at.unit_steps_of_images()) return "stride or dilation";
+  if (in.dtype != out.dtype) return "another output dtype";
+  if (!tiled_type(in.dtype)) return "no float32, float16, bfloat16 or uint8";
+  if (in.stride_w != 1 || out.stride_w != 1) return "pixels of a row do not lie side by side";
+  if (at.border == Border::skip) return "border 'skip'";
+  if (at.border == Border::constant && !holds(in.dtype, at.value)) return "no pixel holds the border's value";
+  if (!below(kMostSide, {in.h + at.pad_y, in.w + at.pad_x, out.h, out.w})) return "2^30 rows or columns";
+  return !beside.any() || beside.same_columns(in) ? nullptr : "shards of another layout";
+}
+
+// Boxes of planes by bulk copies, in words where pixels are narrow.
+inline const char* plane_copy_refusal(const Image& in, const Arch& arch) {
+  if (!arch.bulk_copy) return "no bulk copies";
+  return tma::words_possible(in) ? nullptr : "rows not 16-byte aligned";
+}
+
+}  // namespace torch_conv
