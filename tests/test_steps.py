@@ -126,8 +126,10 @@ def test_out_is_checked_every_time(device):
         memory.copy_(image(seed, device, shape=(2, 20, 32)))
         F.filter2d(x, w, out=memory[1:])
         assert_same_bits(memory[1:], F.filter2d(x.clone(), w))
-        with pytest.raises(ValueError, match="filter2d: out must not overlap input"):
-            F.filter2d(x, w, out=x)
+        for overlapping in (x, memory.flatten()[300:940].view(1, 20, 32)):
+            with pytest.raises(ValueError, match="filter2d: out must not overlap input"):
+                F.filter2d(x, w, out=overlapping)
+        memory[:1].copy_(image(seed, device, shape=(1, 20, 32)))
 
 
 def test_out_that_does_not_merge(device):
@@ -176,6 +178,7 @@ def test_more_signatures_than_are_kept():
             assert OPS.filter2d(x, w, "replicate").shape == (1, width)
 
 
+@pytest.mark.cuda
 def test_scratch_is_freed_between_steps(cuda):
     x = image(0, cuda, shape=(64, 256, 256))
     call = torch.ops.torch_conv.structure_tensor2d
@@ -189,11 +192,8 @@ def test_scratch_is_freed_between_steps(cuda):
     assert peaks[1] == peaks[2] <= peaks[0]
 
 
-test_scratch_is_freed_between_steps = pytest.mark.cuda(test_scratch_is_freed_between_steps)
-
-
 @pytest.mark.cuda
-def test_explaining_takes_no_memory(cuda):
+def test_explaining_takes_no_scratch(cuda):
     x = image(0, cuda, shape=(64, 256, 256))
     torch.cuda.synchronize()
     torch.cuda.reset_peak_memory_stats()
@@ -201,4 +201,5 @@ def test_explaining_takes_no_memory(cuda):
     for name in ("thin_edges", "box", "filter2d, many taps", "separable"):
         torch_conv.explain(CALLS[name], x, 0)
     torch_conv.explain(CALLS["volume, separable"], x[None, None], 0)
-    assert torch.cuda.max_memory_allocated() - before < 65536  # windows
+    # One result at a time, which the function that is explained may go on with; no scratch.
+    assert torch.cuda.max_memory_allocated() - before < x.nbytes + 65536

@@ -166,11 +166,15 @@ void check_out(const char* op, const Tensor& input, const Tensor& out, const Siz
   check_no_overlap(op, out, "input", input);
 }
 
+bool overlap(const Tensor& a, const Tensor& b) {
+  if (a.numel() == 0 || b.numel() == 0) return false;
+  const auto [first, last] = memory_of(a);
+  const auto [other_first, other_last] = memory_of(b);
+  return first <= other_last && other_first <= last;
+}
+
 void check_no_overlap(const char* op, const Tensor& out, const char* argument, const Tensor& other) {
-  if (out.numel() == 0 || other.numel() == 0) return;
-  const auto [first, last] = memory_of(other);
-  const auto [out_first, out_last] = memory_of(out);
-  check(last < out_first || out_last < first, op, "out must not overlap ", argument);
+  check(!overlap(out, other), op, "out must not overlap ", argument);
 }
 
 }  // namespace torch_conv

@@ -27,12 +27,13 @@ Tensor in_format_of(const Tensor& input, const Tensor& result, int axes);
 // `count` such results, one behind the other along a first dimension.
 Tensor empty_results(const Call& call, int64_t count, const Tensor& input, Sizes sizes, int axes, ScalarType dtype);
 
+// By the ranges of memory that they span: interleaved views count as overlapping.
+bool overlap(const Tensor& a, const Tensor& b);
 // The addresses of the first and the last byte that a tensor (of one element or more) spans.
 std::pair<uintptr_t, uintptr_t> memory_of(const Tensor& t);
 
 // Checks a caller's `out` (shape, device, no overlap with `input` or itself).
 void check_out(const char* op, const Tensor& input, const Tensor& out, const Sizes& expected);
-// By the ranges of memory that they span: interleaved views count as overlapping.
 void check_no_overlap(const char* op, const Tensor& out, const char* argument, const Tensor& other);
 
 }  // namespace torch_conv

@@ -28,7 +28,7 @@ Signature::Signature(const char* op, const Call& call) {
   if (const Slice* s = call.slice) add(s->dim_from_end), add(s->begin), add(s->size);
   if (const Part* p = call.part) add(int64_t(p->axis)), add(p->pad), add(p->out), add(p->result);
   if (call.whole) add(call.whole->by_torch);
-  add(call.out);
+  add(call.out);  // X_out serves no part: the first tensor
 }
 
 void Signature::add(const Tensor& t) {
@@ -169,6 +169,17 @@ class StepsCache {
 
 }  // namespace
 
+namespace {
+
+// A caller's `out` may have moved onto the memory of another argument since: the first of the call's tensors.
+bool out_is_apart(const Call& call, const std::vector<Tensor>& given) {
+  if (!call.out) return true;
+  const auto apart = [&](const Tensor& t) { return !overlap(*call.out, t); };
+  return std::all_of(given.begin() + 1, given.end(), apart);
+}
+
+}  // namespace
+
 bool repeatable(const Call& call, const Tensor& input) {
   const bool lent = call.part && !call.part->shards.empty();  // a step of the call on all shards, if any
   return call.runs() && (input.is_cuda() || input.is_cpu()) && !lent && *environment("TORCH_CONV_VARIANT") == 0 &&
@@ -179,7 +190,7 @@ std::vector<Tensor> run_by_steps(Call& call, const Signature& signature,
                                  const std::function<std::vector<Tensor>()>& first) {
   static StepsCache& cache = *new StepsCache;  // kernels' contexts may be gone before static objects are
   if (const auto known = cache.find(signature.text())) {
-    if (!*known) return first();
+    if (!*known || !out_is_apart(call, signature.tensors())) return first();
     if (auto results = (*known)->run(signature.tensors())) return std::move(*results);
     return first();
   }
