@@ -168,14 +168,14 @@ def one_round_of_shards(device: str, dtype: torch.dtype) -> None:
     shards = [t.to(devices[i % len(devices)], copy=True) for i, t in enumerate(torch.split(image, sizes, -2))]
     k, length = random.choice([3, 5, 7]), random.choice([3, 7, 15, 21])
     window, taps = torch.rand(k, k), torch.rand(length)
-    for staged in ("", "1"):
-        os.environ["TORCH_CONV_NO_PEER"] = staged
+    for staged, aside in (("", ""), ("1", ""), ("", "1")):
+        os.environ["TORCH_CONV_NO_PEER"], os.environ["TORCH_CONV_SIDE_STREAMS"] = staged, aside
         each_variant("direct", lambda: OPS.filter2d_split(shards, window, border, value=3.0))
         each_variant("separable", lambda: OPS.filter2d_separable_split(shards, taps, taps, border, value=3.0))
         OPS.gaussian_sobel2d_split(shards, torch.ones(3), torch.ones(3), border)
         OPS.box2d_split(shards, [5, 4], border)
         served["shards"] += 1
-    os.environ["TORCH_CONV_NO_PEER"] = ""
+    os.environ["TORCH_CONV_NO_PEER"] = os.environ["TORCH_CONV_SIDE_STREAMS"] = ""
     volume = (torch.rand(2, 9, 9, 33, device=device) * 200).to(dtype)
     slabs = [t.to(devices[i % len(devices)], copy=True) for i, t in enumerate(torch.split(volume, [5, 1, 3], -3))]
     OPS.filter3d_split(slabs, torch.rand(3, 3, 3), border, dim=-3)

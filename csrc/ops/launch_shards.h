@@ -1,0 +1,109 @@
+// Shards with neighbours, by rooms that read those where they lie.
+#pragma once
+
+#include "ops/launch_steps.h"
+#include "ops/seams.h"
+#include "ops/split_streams.h"
+
+namespace torch_conv {
+
+inline Beside beside(const Shard& shard, Dtype dtype) {
+  const auto image = [&](const Tensor* t) {
+    const auto view = t ? merge_leading(*t, dtype, 2) : std::nullopt;
+    return view ? *view : Image{};
+  };
+  return {image(shard.above), image(shard.below)};
+}
+
+// Does a problem hold no memory of a device but its images?
+inline bool on_any_device(const Direct& p) { return p.taps.on_host && !p.bias; }
+inline bool on_any_device(const Separable& p) { return p.taps_x.on_host && p.taps_y.on_host; }
+
+// What a shard with neighbours is filtered by: the interior, and `aside` the seams, which read other shards. Together
+// where the call has one stream for both.
+template <typename Problem>
+struct Piece {
+  Problem problem;
+  bool aside;
+  std::shared_ptr<const Planned> planned{};
+};
+
+template <typename Problem>
+std::vector<Piece<Problem>> pieces_of(const Problem& p, bool together) {
+  if (together) return {{p, false}};
+  const Seams<Problem> seams = Seams<Problem>::of(p);
+  std::vector<Piece<Problem>> pieces{{seams.interior, false}, {seams.above, true}, {seams.below, true}};
+  std::erase_if(pieces, [](const auto& piece) { return piece.problem.out.h == 0; });
+  return pieces;
+}
+
+// The same as steps of the call on all shards. `fresh` as in SplitStreams::begin.
+template <typename Problem>
+void write_down(Steps& steps, const Shard& shard, const std::vector<Piece<Problem>>& pieces,
+                const Doors<Problem>& doors, bool fresh) {
+  const int own = steps.index_of(*shard.own);
+  std::vector<int> lenders;
+  for (const Tensor* other : {shard.above, shard.below})
+    if (other) lenders.push_back(steps.index_of(*other));
+  steps.guard([own, lenders](const std::vector<Tensor>& given) {
+    const auto reads = [&](int i) { return can_read(given[own], given[i]); };
+    return std::all_of(lenders.begin(), lenders.end(), reads);
+  });
+  std::vector<std::pair<Launch<Problem>, bool>> launches;
+  for (const Piece<Problem>& piece : pieces)
+    launches.push_back({{steps, piece.problem, doors, piece.planned}, piece.aside});
+  steps.then([own, lenders, launches, fresh, device = shard.own->get_device_index()](Replay& r) {
+    std::vector<const Tensor*> others;
+    for (int i : lenders) others.push_back(&r.tensor(i));
+    void* const side = r.streams->begin(r.tensor(own), others, fresh);
+    {
+      const cuda::OnDevice current(device);
+      void* const stream = cuda::current_stream(device);
+      for (const auto& [launch, aside] : launches) launch.on_cuda(r, aside ? side : stream, nullptr);
+    }
+    r.streams->end(r.tensor(own));
+  });
+}
+
+template <typename Problem>
+bool run_shard(Call& call, const Place& place, const Shard& shard, const Problem& p, const Doors<Problem>& doors,
+               const char* pinned) {
+  SplitStreams& streams = *call.part->streams;
+  std::vector<Piece<Problem>> pieces = pieces_of(p, streams.together());
+  for (Piece<Problem>& piece : pieces) {
+    piece.planned = plan_of(call, place, piece.problem, doors, pinned);
+    if (!piece.planned->plan.variant || piece.planned->plan.scratch_bytes > 0) return false;
+  }
+  const bool fresh = !on_any_device(p);  // taps in device memory may just have been put there
+  void* const side = streams.begin(*shard.own, {shard.above, shard.below}, fresh);
+  for (const Piece<Problem>& piece : pieces) {
+    const Planned& planned = *piece.planned;
+    if (!only_explain(call, place, planned.plan))
+      doors.run_cuda(piece.problem, planned.plan,
+                     {piece.aside ? side : place.stream(), nullptr, planned.kernels.data()});
+  }
+  streams.end(*shard.own);
+  if (call.steps) write_down(*call.steps, shard, pieces, doors, fresh);
+  return true;
+}
+
+// The shard at hand, and the further ones if its problem is theirs but for the images: that saves them the call. If the
+// room cannot, nothing runs, and the shards are not `done`.
+template <typename Problem>
+void run_shards(Call& call, const Place& place, const Problem& p, const Doors<Problem>& doors, const char* pinned) {
+  if (!place.cuda()) return;
+  const std::vector<Shard*>& shards = call.part->shards;
+  shards[0]->done = run_shard(call, place, *shards[0], p, doors, pinned);
+  if (!shards[0]->done || !on_any_device(p)) return;
+  for (size_t i = 1; i < shards.size(); ++i) {
+    Shard& shard = *shards[i];
+    const Place there(call.op, *shard.own);
+    Problem q = p;
+    const auto in = merge_leading(*shard.own, p.in.dtype, 2), out = merge_leading(shard.result, p.out.dtype, 2);
+    if (!in || !out) continue;
+    q.in = *in, q.out = *out, q.beside = beside(shard, p.in.dtype);
+    shard.done = run_shard(call, there, shard, q, doors, pinned);
+  }
+}
+
+}  // namespace torch_conv
