@@ -15,7 +15,7 @@ Tensor empty_strided(Device device, const Sizes& sizes, const Sizes& strides, Sc
   AtenTensorHandle handle = nullptr;
   if (aoti_torch_empty_strided(sizes.size(), sizes.data(), strides.data(), type, device.type, device.index, &handle) !=
       TORCH_SUCCESS)
-    throw std::runtime_error("torch_conv: allocating a result failed: out of memory");
+    throw OutOfMemory();
   return Tensor(handle);
 }
 

@@ -10,6 +10,7 @@
 #include <array>
 #include <optional>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -34,7 +35,11 @@ struct Device {
 };
 Device device_of(const Tensor& t);
 
-// An uninitialised tensor; the caching allocator of torch serves it.
+struct OutOfMemory : std::runtime_error {
+  OutOfMemory() : std::runtime_error("torch_conv: allocating a result failed: out of memory") {}
+};
+
+// An uninitialised tensor; the caching allocator of torch serves it. Throws OutOfMemory.
 Tensor empty_strided(Device device, const Sizes& sizes, const Sizes& strides, ScalarType dtype);
 Sizes contiguous_strides(const Sizes& sizes);
 

@@ -14,19 +14,32 @@ from torch_conv import functional as F
 OPS = torch.ops.torch_conv
 
 
+def aligned(t):
+    """A copy that begins where all of them do: the alignment of memory is part of a call's signature."""
+    memory = torch.empty(t.numel() * t.element_size() + 128, dtype=torch.uint8, device=t.device)
+    begin = -memory.data_ptr() % 128
+    return memory[begin : begin + t.numel() * t.element_size()].view(t.dtype).view(t.shape).copy_(t)
+
+
 def image(seed, device, dtype=torch.float32, shape=(2, 3, 20, 32)):
     made = torch.rand(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-    return (made * 200).to(dtype).to(device)
+    return aligned((made * 200).to(dtype).to(device))
 
 
 def taps(seed, *size, dtype=torch.float32):
-    return torch.rand(size, generator=torch.Generator().manual_seed(seed + 1000), dtype=torch.float64).to(dtype)
+    return aligned(
+        torch.rand(size, generator=torch.Generator().manual_seed(seed + 1000), dtype=torch.float64).to(dtype)
+    )
+
+
+def weights(seed, x, *size):
+    return aligned(taps(seed, *size).to(x))
 
 
 # name: a call of an image and a seed for what else it takes
 CALLS = {
     "filter2d": lambda x, s: OPS.filter2d(x, taps(s, 3, 5)),
-    "filter2d, window on the device": lambda x, s: OPS.filter2d(x, taps(s, 3, 3).to(x.device)),
+    "filter2d, window on the device": lambda x, s: OPS.filter2d(x, aligned(taps(s, 3, 3).to(x.device))),
     "filter2d, flipped and normalised": lambda x, s: OPS.filter2d(x, taps(s, 3, 3), "skip", True, behaviour="conv"),
     "filter2d, another dtype": lambda x, s: OPS.filter2d(x, taps(s, 3, 3, dtype=torch.float16)),
     "filter2d, transposed window": lambda x, s: OPS.filter2d(x, taps(s, 5, 3).T),
@@ -56,15 +69,15 @@ CALLS = {
     "thin_edges": lambda x, s: OPS.thin_edges2d(x, taps(s, 3), taps(s, 3), padding="valid", algorithm="separable"),
     "sum": lambda x, s: OPS.separable_sum2d(x, [taps(s, 3), taps(s + 1, 3)], [taps(s, 3), taps(s + 2, 3)]),
     "gradient of a volume": lambda x, s: OPS.gaussian_gradient3d(x, taps(s, 3), taps(s, 3), taps(s, 3)),
-    "conv1d": lambda x, s: OPS.conv1d(x[0], taps(s, 20, 1, 3).to(x), None, padding=[1], groups=20, algorithm="direct"),
+    "conv1d": lambda x, s: OPS.conv1d(x[0], weights(s, x, 20, 1, 3), None, padding=[1], groups=20, algorithm="direct"),
     "conv2d with bias": lambda x, s: OPS.conv2d(
-        x, taps(s, 6, 1, 3, 3).to(x), taps(s, 6).to(x), groups=3, algorithm="direct"
+        x, weights(s, x, 6, 1, 3, 3), weights(s, x, 6), groups=3, algorithm="direct"
     ),
-    "conv2d by torch": lambda x, s: OPS.conv2d(x, taps(s, 4, 3, 3, 3).to(x), taps(s, 4).to(x), algorithm="torch"),
+    "conv2d by torch": lambda x, s: OPS.conv2d(x, weights(s, x, 4, 3, 3, 3), weights(s, x, 4), algorithm="torch"),
     "conv2d by torch, extended": lambda x, s: OPS.conv2d(
-        x, taps(s, 4, 3, 3, 3).to(x), None, padding=[1, 1], padding_mode="reflect", algorithm="torch"
+        x, weights(s, x, 4, 3, 3, 3), None, padding=[1, 1], padding_mode="reflect", algorithm="torch"
     ),
-    "conv3d": lambda x, s: OPS.conv3d(x, taps(s, 2, 1, 3, 3, 3).to(x), None, groups=2, algorithm="direct"),
+    "conv3d": lambda x, s: OPS.conv3d(x, weights(s, x, 2, 1, 3, 3, 3), None, groups=2, algorithm="direct"),
 }
 UNTOUCHED = {"conv1d", "conv2d with bias", "conv2d by torch", "conv2d by torch, extended", "conv3d"}  # by integers
 
@@ -79,13 +92,51 @@ def test_other_values_of_the_same_signature(name, dtype, device, monkeypatch):
     if name in UNTOUCHED and dtype in (torch.uint8, torch.float16):
         pytest.skip("no convolution, or one that torch does not always make")
     call, shape = CALLS[name], shape_of(name)
-    for seed in range(3):  # written down, repeated, repeated
+    repeated = OPS._repeated_calls()
+    for seed in range(3):  # written down, unless an earlier test did; repeated; repeated
         made = call(image(seed, device, dtype, shape), seed)
         monkeypatch.setenv("TORCH_CONV_NO_STEPS", "1")
         expected = call(image(seed, device, dtype, shape), seed)
         monkeypatch.delenv("TORCH_CONV_NO_STEPS")
         assert made.stride() == expected.stride()
         assert_same_bits(made, expected)
+    assert OPS._repeated_calls() - repeated >= 2
+
+
+SPLIT_CALLS = {
+    "filter2d": lambda shards, s: OPS.filter2d_split(shards, taps(s, 3, 5), dim=-2),
+    "window on a device": lambda shards, s: OPS.filter2d_split(
+        shards, aligned(taps(s, 3, 5).to(shards[0].device)), dim=-2
+    ),
+    "separable": lambda shards, s: OPS.filter2d_separable_split(shards, taps(s, 3), taps(s, 5), "circular", dim=-2),
+    "along channels": lambda shards, s: OPS.filter2d_split(shards, taps(s, 3, 5), dim=-3),
+    "chain": lambda shards, s: OPS.gaussian_sobel2d_split(shards, taps(s, 3), taps(s, 3), dim=-2),
+    "box": lambda shards, s: OPS.box2d_split(shards, [5, 5], dim=-2),
+    "convolution": lambda shards, s: OPS.conv2d_split(
+        shards, weights(s, shards[0], 3, 1, 3, 3), None, padding=[1, 1], groups=3, algorithm="direct", dim=-2
+    ),
+}
+
+
+@pytest.mark.parametrize("views", [False, True], ids=["tensors", "views of one tensor"])
+@pytest.mark.parametrize("side_streams", ["", "1"])
+@pytest.mark.parametrize("name", SPLIT_CALLS)
+def test_shards(name, views, side_streams, device, monkeypatch):
+    """On the CPU and where rows are copied the parts are repeated, elsewhere the call as a whole."""
+    monkeypatch.setenv("TORCH_CONV_SIDE_STREAMS", side_streams)
+    devices = [torch.device(device, i) for i in range(torch.cuda.device_count())] if device == "cuda" else ["cpu"]
+    repeated = OPS._repeated_calls()
+    for seed in range(3):
+        parts = image(seed, device).split(1 if name == "along channels" else 10, -3 if name == "along channels" else -2)
+        if not views:
+            parts = [aligned(part.to(devices[i % len(devices)])) for i, part in enumerate(parts)]
+        made = SPLIT_CALLS[name](list(parts), seed)
+        monkeypatch.setenv("TORCH_CONV_NO_STEPS", "1")
+        expected = SPLIT_CALLS[name](list(parts), seed)
+        monkeypatch.delenv("TORCH_CONV_NO_STEPS")
+        for one, other in zip(made, expected, strict=True):
+            assert_same_bits(one, other)
+    assert OPS._repeated_calls() - repeated >= 2
 
 
 @pytest.mark.parametrize("layout", ["planar", "channels_last", "rows off 16 bytes", "every other row"])
@@ -112,6 +163,13 @@ def test_windows_that_were_one_tensor(device):
         assert_same_bits(made, OPS.filter2d_separable(x.clone(), kx.clone(), ky.clone()))
 
 
+def test_windows_that_share_memory_but_not_their_dtype(device):
+    x, k = image(0, device, shape=(20, 32)), aligned(torch.tensor([1.0, 2, 3, 2, 1]))
+    for _ in range(3):
+        made = OPS.filter2d_separable(x, k, k.view(torch.int32))
+        assert_same_bits(made, OPS.filter2d_separable(x, k, k.clone().view(torch.int32)))
+
+
 def test_a_window_that_is_part_of_the_image():
     for seed in range(3):
         x = image(seed, "cpu", shape=(1, 1, 20, 32))
@@ -126,7 +184,7 @@ def test_out_is_checked_every_time(device):
         memory.copy_(image(seed, device, shape=(2, 20, 32)))
         F.filter2d(x, w, out=memory[1:])
         assert_same_bits(memory[1:], F.filter2d(x.clone(), w))
-        for overlapping in (x, memory.flatten()[300:940].view(1, 20, 32)):
+        for overlapping in (x, memory.flatten()[320:960].view(1, 20, 32)):
             with pytest.raises(ValueError, match="filter2d: out must not overlap input"):
                 F.filter2d(x, w, out=overlapping)
         memory[:1].copy_(image(seed, device, shape=(1, 20, 32)))
@@ -172,10 +230,16 @@ def test_threads_write_the_same_steps_down(device):
 
 def test_more_signatures_than_are_kept():
     w = taps(0, 3, 3)
-    for _ in range(2):
-        for width in range(1, 700):
-            x = torch.full((1, width), 2.0)
-            assert OPS.filter2d(x, w, "replicate").shape == (1, width)
+    for width in range(1, 1200):
+        x = aligned(torch.full((1, width), float(width)))
+        assert torch.allclose(OPS.filter2d(x, w, "replicate"), x * w.sum())
+    repeated = OPS._repeated_calls()
+    for width in range(1100, 1200):  # the last ones are known
+        OPS.filter2d(aligned(torch.zeros(1, width)), w, "replicate")
+    assert OPS._repeated_calls() - repeated == 100
+    repeated = OPS._repeated_calls()
+    OPS.filter2d(aligned(torch.zeros(1, 7)), w, "replicate")
+    assert OPS._repeated_calls() == repeated
 
 
 @pytest.mark.cuda

@@ -58,7 +58,7 @@ struct LaneOutput {
   bool mask;
 };
 
-// Windows up to kTapsInRegisters: all rows and taps are unrolled, the taps stand in registers. A row of outputs is
+// Windows of fewer than kTapsAtOnce taps: all rows and taps are unrolled, the taps stand in registers. A row of outputs is
 // stored as soon as it is done, so the sums of KH rows are alive.
 template <typename T, int KH, int KW, bool kAligned>
 __device__ __forceinline__ void sum_unrolled(const PlaneArgs& a, const T* from, const LaneOutput<T>& out,

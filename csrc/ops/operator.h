@@ -43,7 +43,7 @@ struct Operator<name, axes, window_axes, function> {
 
   static Tensor compute(Call& call, const Tensor& input, const Args&... args) {
     if (!repeatable(call, input)) return function(call, input, args...);
-    Signature signature(name.text, call);
+    Signature signature(name.text, Signature::Form::whole, call);
     signature.add(input), (signature.add(args), ...);
     return run_by_steps(call, signature, [&] { return std::vector<Tensor>{function(call, input, args...)}; })[0];
   }
@@ -77,13 +77,13 @@ struct Operator<name, axes, window_axes, function> {
     Call whole{.op = op(), .purpose = purpose, .of_shards = true, .lines = lines};
     const auto run = [&] {
       return run_split(whole, axes, shards, dim, wanted, [&](Call& call, const Tensor& input) {
-        // What is not a step of the whole call has steps of its own.
+        // A part of the image that the whole call's steps do not name has steps of its own.
         const auto part = call.steps ? function : compute;
         return part(call, input, argument_of(call, input, axes, window_axes, args)...);
       });
     };
     if (shards.empty() || !repeatable(whole, shards[0])) return run();
-    Signature signature(name.text, whole);
+    Signature signature(name.text, Signature::Form::shards, whole);
     signature.add(shards), (signature.add(args), ...), signature.add(dim), signature.add(wanted);
     return run_by_steps(whole, signature, run);
   }

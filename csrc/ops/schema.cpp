@@ -173,4 +173,6 @@ STABLE_TORCH_LIBRARY(torch_conv, m) {
   m.def("_build_kernels(str folder, int capability, str[] kernels) -> str[]");
   m.def("_ptxas(int capability, str kernel) -> str");
   m.def("_store_report() -> str[]");
+  // Calls that were repeated by their steps (ops/steps.h), for tests.
+  m.def("_repeated_calls() -> int");
 }

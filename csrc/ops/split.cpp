@@ -347,8 +347,14 @@ std::vector<Tensor> run_split(const Call& call, int axes, const std::vector<Tens
 
 Tensor on_device_of(const Call& call, const Tensor& input, const Tensor& window) {
   if (!input.is_cuda() || !window.is_cuda() || same_device(input, window)) return window;
-  return make_of(call, window, input, sizes_of(window), window.scalar_type(),
-                 [device = device_of(input)](const Tensor& t) { return copy_to(t, device); });
+  if (!call.runs()) return pretend(input, sizes_of(window), contiguous_strides(sizes_of(window)), window.scalar_type());
+  const Device device = device_of(input);
+  const Tensor there = copy_to(window, device, call.part ? call.part->streams : nullptr);
+  if (call.steps)
+    call.steps->makes(there, [device, source = call.steps->index_of(window)](const Replay& r) {
+      return copy_to(r.tensor(source), device, r.streams ? &*r.streams : nullptr);
+    });
+  return there;
 }
 
 Tensor argument_of(const Call& call, const Tensor& input, int axes, int window_axes, const Tensor& window) {

@@ -84,15 +84,21 @@ void* SplitStreams::begin(const Tensor& own, const std::vector<const Tensor*>& o
 }
 
 void SplitStreams::join(Device& d) {
-  d.done.push_back(cuda::record(d.index, d.side));
-  cuda::wait(d.index, d.stream, d.done.back());
+  d.done = cuda::record(d.index, d.side);
+  cuda::wait(d.index, d.stream, d.done);
 }
 
 void SplitStreams::end(const Tensor& own) {
   if (devices_.empty()) return;
   Device& d = device_of(own);
-  if (!together_) join(d);
-  else if (!d.read.empty()) d.done.push_back(cuda::record(d.index, d.stream));
+  if (together_) d.done = cuda::record(d.index, d.stream);
+  else join(d);
+}
+
+void* SplitStreams::made(const Tensor& t) const {
+  const int index = t.get_device_index();
+  const auto found = std::find_if(devices_.begin(), devices_.end(), [&](const Device& d) { return d.index == index; });
+  return found == devices_.end() ? nullptr : found->made;
 }
 
 void SplitStreams::keep(const Tensor& own) {
@@ -105,6 +111,7 @@ SplitStreams::~SplitStreams() {
   try {
     for (Device& d : devices_)
       if (d.side) join(d);
+      else if (!d.read.empty()) d.done = cuda::record(d.index, d.stream);
     finish();
   } catch (const std::exception&) {
     // The device itself has failed: nobody will see what it computes.
@@ -115,7 +122,7 @@ void SplitStreams::finish() {
   for (const Device& d : devices_)
     for (const Device& lender : devices_)
       if (std::find(d.read.begin(), d.read.end(), lender.index) != d.read.end())
-        for (void* done : d.done) cuda::wait(lender.index, lender.stream, done);
+        cuda::wait(lender.index, lender.stream, d.done);
   devices_.clear();
 }
 
@@ -144,13 +151,14 @@ void copy_rows(const Tensor& to, int64_t at, const Tensor& from, int64_t first, 
                     can_read(to, from), cuda::current_stream(to.get_device_index()));
 }
 
-Tensor copy_to(const Tensor& from, Device device) {
+Tensor copy_to(const Tensor& from, Device device, const SplitStreams* streams) {
   const Tensor source = torch::stable::contiguous(from);
   const Sizes sizes = sizes_of(source);
   const Tensor to = empty_strided(device, sizes, contiguous_strides(sizes), source.scalar_type());
   const int there = device.index, here = source.get_device_index();
   void *const target = cuda::current_stream(there), *const origin = cuda::current_stream(here);
-  cuda::wait(there, target, cuda::record(here, origin));
+  void* const made = streams && from.is_contiguous() ? streams->made(source) : nullptr;
+  cuda::wait(there, target, made ? made : cuda::record(here, origin));
   const int64_t bytes = source.numel() * int64_t(source.element_size());
   cuda::copy_blocks({there, to.data_ptr(), bytes}, {here, source.data_ptr(), bytes}, bytes, 1, can_read(to, source),
                     target);

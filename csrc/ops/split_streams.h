@@ -36,6 +36,8 @@ class SplitStreams {
   void end(const Tensor& own);
   // Is that stream the current one?
   bool together() const { return together_; }
+  // Event: what the tensor's device had queued when this object was made; null where one stream does all.
+  void* made(const Tensor& t) const;
   // What was allocated for that work is still read by the current stream: it goes on after that.
   void keep(const Tensor& own);
   // The current streams of the others go on after their shards have been read.
@@ -47,8 +49,8 @@ class SplitStreams {
     void* stream;  // torch's current one
     void* made;    // event: the shards are
     void* side = nullptr;
-    std::vector<void*> done{};  // events: work that reads other devices' memory
-    std::vector<int> read{};    // devices whose memory it reads
+    void* done = nullptr;     // event: the last work that reads other devices' memory
+    std::vector<int> read{};  // devices whose memory it reads
   };
   Device& device_of(const Tensor& t);
   static void join(Device& d);             // the current stream goes on after the side stream
@@ -73,8 +75,9 @@ class CurrentStream {
 // Rows [first, first + rows) of `from` along `dim` into `to`, from row `at` on, in torch's current stream of `to`.
 void copy_rows(const Tensor& to, int64_t at, const Tensor& from, int64_t first, int64_t rows, int64_t dim);
 
-// A contiguous copy of a tensor on another CUDA device, made between the current streams of both.
-Tensor copy_to(const Tensor& from, Device device);
+// A contiguous copy of a tensor on another CUDA device, made on that one's current stream. It waits for what made the
+// tensor: before the call on shards, if `streams` are those of one.
+Tensor copy_to(const Tensor& from, Device device, const SplitStreams* streams);
 
 // May kernels on the device of `reader` read the memory of `other`?
 bool can_read(const Tensor& reader, const Tensor& other);

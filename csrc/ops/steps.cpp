@@ -1,9 +1,10 @@
 #include "ops/steps.h"
 
 #include <algorithm>
-#include <cstring>
+#include <atomic>
 #include <mutex>
 #include <unordered_map>
+#include <utility>
 
 #include "core/parallel.h"
 #include "ops/images.h"
@@ -14,17 +15,30 @@ namespace torch_conv {
 namespace {
 
 constexpr uintptr_t kAlignment = 128;  // no room asks for more
-constexpr int64_t kTapsByHeart = 3;
+constexpr size_t kMostSteps = 64;      // a window for each of many samples: planning is not what takes the time
 
 const char* address_of(const Tensor& t) { return static_cast<const char*>(t.data_ptr()); }
 
+// Is an element of `t` at this distance in bytes from its first? Of dense and of strided tensors.
+bool has_element_at(const Tensor& t, int64_t bytes) {
+  const int64_t size = t.element_size();
+  std::vector<std::pair<int64_t, int64_t>> axes;  // stride, size
+  for (int64_t i = 0; i < t.dim(); ++i) axes.push_back({t.stride(i), t.size(i)});
+  std::sort(axes.rbegin(), axes.rend());
+  int64_t rest = bytes / size;
+  for (const auto& [stride, count] : axes)
+    if (stride > 0) rest -= std::min(rest / stride, count - 1) * stride;
+  return bytes % size == 0 && rest == 0;
+}
+
 }  // namespace
 
-Signature::Signature(const char* op, const Call& call) {
+Signature::Signature(const char* op, Form form, const Call& call) {
   text_.reserve(512);
-  add(int64_t(reinterpret_cast<uintptr_t>(op))), add(int64_t(thread_count()));
-  add(std::string(environment("TORCH_CONV_NO_TMA")));
-  add(std::string(environment("TORCH_CONV_NO_PEER"))), add(std::string(environment("TORCH_CONV_SIDE_STREAMS")));
+  add(int64_t(reinterpret_cast<uintptr_t>(op))), add(int64_t(form)), add(int64_t(thread_count()));
+  for (const char* name : {"TORCH_CONV_NO_TMA", "TORCH_CONV_NO_PEER", "TORCH_CONV_SIDE_STREAMS"})
+    add(std::string(environment(name)));
+  add(call.slice != nullptr), add(call.part != nullptr), add(call.whole != nullptr);
   if (const Slice* s = call.slice) add(s->dim_from_end), add(s->begin), add(s->size);
   if (const Part* p = call.part) add(int64_t(p->axis)), add(p->pad), add(p->out), add(p->result);
   if (call.whole) add(call.whole->by_torch);
@@ -35,12 +49,10 @@ void Signature::add(const Tensor& t) {
   const char* data = address_of(t);
   int64_t alias = 0;  // one memory for two tensors: it is always the first one's
   while (alias < int64_t(tensors_.size()) && address_of(tensors_[alias]) != data) ++alias;
-  const bool host = t.is_cpu();
   const auto sizes = t.sizes(), strides = t.strides();
-  add(int64_t(t.scalar_type())), add(host), add(int64_t(t.get_device_index())), add(alias);
+  add(int64_t(t.scalar_type())), add(t.is_cpu()), add(int64_t(t.get_device_index())), add(alias);
   add(int64_t(reinterpret_cast<uintptr_t>(data) % kAlignment)), add(int64_t(sizes.size()));
   put(sizes.data(), sizes.size() * sizeof(int64_t)), put(strides.data(), strides.size() * sizeof(int64_t));
-  if (host && t.numel() <= kTapsByHeart && t.is_contiguous()) put(data, t.numel() * t.element_size());
   tensors_.push_back(t);
 }
 
@@ -53,16 +65,21 @@ Steps::Steps(const std::vector<Tensor>& given) : given_(given.size()) {
   for (const Tensor& t : given) remember(t);
 }
 
+void Steps::spoil() {
+  spoiled_ = true;
+  tensors_.clear(), memory_.clear(), steps_.clear();
+}
+
 void Steps::remember(const Tensor& t) {
-  const char* first = address_of(t);
   const bool holds = t.numel() > 0;
   const auto [begin, last] = holds ? memory_of(t) : std::pair<uintptr_t, uintptr_t>{0, 0};
-  memory_.push_back({reinterpret_cast<const char*>(begin), first, reinterpret_cast<const char*>(last), holds});
+  memory_.push_back({address_of(t), reinterpret_cast<const char*>(begin), reinterpret_cast<const char*>(last), holds});
   used_by_.push_back(-1);
   tensors_.push_back(t);
 }
 
 void Steps::allocates(const Tensor& made) {
+  if (spoiled_) return;
   if (made.numel() == 0) return spoil();
   allocated_.push_back({int(memory_.size()), int(allocations_.size())});
   steps_.push_back({.allocation = int(allocations_.size())});
@@ -72,10 +89,14 @@ void Steps::allocates(const Tensor& made) {
 
 void Steps::makes(const Tensor& made, std::function<Tensor(const Replay&)> again) {
   then([again = std::move(again)](Replay& r) { r.add(again(r)); });
-  remember(made);
+  if (!spoiled_) remember(made);
 }
 
-void Steps::then(std::function<void(Replay&)> step) { steps_.push_back({.act = std::move(step)}); }
+void Steps::then(std::function<void(Replay&)> step) {
+  if (spoiled_) return;
+  if (steps_.size() == kMostSteps) return spoil();
+  steps_.push_back({.act = std::move(step)});
+}
 
 void Steps::keep(std::shared_ptr<const void> owner, const void* data, int64_t bytes) {
   constants_.push_back({static_cast<const char*>(data), bytes});
@@ -86,31 +107,36 @@ Slot Steps::find(const void* address) {
   const char* at = static_cast<const char*>(address);
   for (const auto& [data, bytes] : constants_)
     if (at >= data && at < data + bytes) return {-1, int64_t(reinterpret_cast<uintptr_t>(at))};
-  int found = -1;
-  for (int i = 0; i < int(memory_.size()); ++i) {
-    if (!memory_[i].known || at < memory_[i].begin || at > memory_[i].last) continue;
-    if (found >= 0 && memory_[found].first != memory_[i].first) spoil();  // tensors that overlap
-    if (found < 0) found = i;
-  }
-  if (found < 0) return spoil(), Slot{-1, 0};
-  used_by_[found] = int(steps_.size());
-  return {found, at - memory_[found].first};
+  std::vector<int> found;
+  for (int i = 0; i < int(memory_.size()); ++i)
+    if (memory_[i].holds_something && at >= memory_[i].begin && at <= memory_[i].last) found.push_back(i);
+  // Shards that are views of one tensor span each other.
+  if (found.size() > 1)
+    std::erase_if(found, [&](int i) { return !has_element_at(tensors_[i], at - memory_[i].first); });
+  const auto elsewhere = [&](int i) { return memory_[i].first != memory_[found[0]].first; };
+  if (found.empty() || std::any_of(found.begin(), found.end(), elsewhere)) return spoil(), Slot{-1, 0};
+  used_by_[found[0]] = int(steps_.size());
+  return {found[0], at - memory_[found[0]].first};
 }
 
 int Steps::index_of(const Tensor& t) {
-  const Slot slot = find(address_of(t));
-  if (slot.memory < 0 || slot.offset != 0) return spoil(), 0;
-  const Tensor& known = tensors_[slot.memory];
-  if (sizes_of(known) != sizes_of(t) || strides_of(known) != strides_of(t)) spoil();
-  return slot.memory;
+  const auto same = [&](const Tensor& known) {
+    if (address_of(known) != address_of(t) || known.scalar_type() != t.scalar_type()) return false;
+    const bool dense = known.is_contiguous() && t.is_contiguous() && known.numel() == t.numel();
+    return dense || (sizes_of(known) == sizes_of(t) && strides_of(known) == strides_of(t));
+  };
+  const auto found = std::find_if(tensors_.begin(), tensors_.end(), same);
+  if (found == tensors_.end()) return spoil(), 0;
+  const int i = int(found - tensors_.begin());
+  used_by_[i] = int(steps_.size());
+  return i;
 }
 
 bool Steps::finish(const std::vector<Tensor>& results) {
   for (const Tensor& t : results) {
-    if (t.numel() == 0) spoil();
-    if (spoiled_) break;
-    const Slot slot = find(address_of(t));
+    const Slot slot = t.numel() == 0 ? Slot{-1, 0} : find(address_of(t));
     if (slot.memory < 0 || slot.offset != 0) spoil();
+    if (spoiled_) return false;
     results_.push_back(slot.memory);
     for (const auto& [memory, allocation] : allocated_)  // a view of what was allocated is allocated as such
       if (memory == slot.memory)
@@ -121,7 +147,7 @@ bool Steps::finish(const std::vector<Tensor>& results) {
     if (!kept && used_by_[i] >= 0 && used_by_[i] < int(steps_.size())) steps_[used_by_[i]].last_uses.push_back(int(i));
   }
   tensors_.clear();
-  return !spoiled_;
+  return true;
 }
 
 std::optional<std::vector<Tensor>> Steps::run(const std::vector<Tensor>& given) const {
@@ -146,30 +172,36 @@ std::optional<std::vector<Tensor>> Steps::run(const std::vector<Tensor>& given) 
 
 namespace {
 
-// Some hundred calls; when it is full some other one goes. Null: a call that cannot be repeated.
+// Some hundred calls in two generations: what is found in the old one moves to the young one, which becomes the old one
+// when it is full. Null: a call that cannot be repeated.
 class StepsCache {
  public:
   std::optional<std::shared_ptr<const Steps>> find(const std::string& signature) {
     const std::lock_guard lock(mutex_);
-    const auto found = steps_.find(signature);
-    if (found == steps_.end()) return std::nullopt;
-    return found->second;
+    if (const auto found = young_.find(signature); found != young_.end()) return found->second;
+    const auto found = old_.find(signature);
+    if (found == old_.end()) return std::nullopt;
+    const std::shared_ptr<const Steps> steps = found->second;
+    put(signature, steps);
+    return steps;
   }
-  void keep(const std::string& signature, std::shared_ptr<const Steps> steps) {
+  void insert(const std::string& signature, std::shared_ptr<const Steps> steps) {
     const std::lock_guard lock(mutex_);
-    if (steps_.size() >= kMost) steps_.erase(steps_.begin());
-    steps_[signature] = std::move(steps);
+    put(signature, std::move(steps));
   }
 
  private:
-  static constexpr size_t kMost = 512;
+  void put(const std::string& signature, std::shared_ptr<const Steps> steps) {
+    if (young_.size() >= kHalf) old_ = std::exchange(young_, {});
+    young_[signature] = std::move(steps);
+  }
+
+  static constexpr size_t kHalf = 256;
   std::mutex mutex_;
-  std::unordered_map<std::string, std::shared_ptr<const Steps>> steps_;
+  std::unordered_map<std::string, std::shared_ptr<const Steps>> young_, old_;
 };
 
-}  // namespace
-
-namespace {
+std::atomic<int64_t> repeated = 0;
 
 // A caller's `out` may have moved onto the memory of another argument since: the first of the call's tensors.
 bool out_is_apart(const Call& call, const std::vector<Tensor>& given) {
@@ -186,20 +218,31 @@ bool repeatable(const Call& call, const Tensor& input) {
          *environment("TORCH_CONV_NO_STEPS") == 0;
 }
 
+int64_t repeated_calls() { return repeated; }
+
 std::vector<Tensor> run_by_steps(Call& call, const Signature& signature,
                                  const std::function<std::vector<Tensor>()>& first) {
   static StepsCache& cache = *new StepsCache;  // kernels' contexts may be gone before static objects are
   if (const auto known = cache.find(signature.text())) {
     if (!*known || !out_is_apart(call, signature.tensors())) return first();
-    if (auto results = (*known)->run(signature.tensors())) return std::move(*results);
-    return first();
+    auto results = (*known)->run(signature.tensors());
+    if (!results) return first();
+    ++repeated;
+    return std::move(*results);
   }
-  const auto steps = std::make_shared<Steps>(signature.tensors());
-  call.steps = steps.get();
-  const std::vector<Tensor> results = first();
-  call.steps = nullptr;
-  cache.keep(signature.text(), steps->finish(results) ? steps : nullptr);
-  return results;
+  {
+    const auto steps = std::make_shared<Steps>(signature.tensors());
+    call.steps = steps.get();
+    try {
+      const std::vector<Tensor> results = first();
+      call.steps = nullptr;
+      cache.insert(signature.text(), steps->finish(results) ? steps : nullptr);
+      return results;
+    } catch (const OutOfMemory&) {
+      call.steps = nullptr;
+    }
+  }
+  return first();  // once more: steps that are being written down hold all scratch until the end
 }
 
 Tensor pretend(const Tensor& like, const Sizes& sizes, const Sizes& strides, ScalarType dtype) {
@@ -226,7 +269,10 @@ Tensor make_of(const Call& call, const Tensor& from, const Tensor& on, const Siz
   const Tensor made = make(from);
   if (call.steps) {
     const int source = call.steps->index_of(from);
-    call.steps->makes(made, [source, make = std::move(make)](const Replay& r) { return make(r.tensor(source)); });
+    call.steps->makes(made, [source, shape = sizes_of(from), make = std::move(make)](const Replay& r) {
+      const Tensor& t = r.tensor(source);
+      return make(sizes_of(t) == shape ? t : torch::stable::view(t, shape));
+    });
   }
   return made;
 }

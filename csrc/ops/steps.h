@@ -17,12 +17,14 @@
 
 namespace torch_conv {
 
-// All that decides which steps a call takes: the operator, its options, and of its tensors everything but the values.
-// Of memory that is its alignment; of windows on the host up to three taps are known, which plans of fused chains may
-// know by heart.
+// All that decides which steps a call takes: the operator and its form, its options, and of its tensors everything but
+// the values; of memory that is its alignment. (Plans that know taps by heart know those of named derivatives, which
+// the options say.)
 class Signature {
  public:
-  Signature(const char* op, const Call& call);
+  enum class Form : int8_t { whole, shards };
+
+  Signature(const char* op, Form form, const Call& call);
 
   void add(const Tensor& t);
   void add(const std::string& words) { add(int64_t(words.size())), text_ += words; }
@@ -80,13 +82,13 @@ class Steps {
   void then(std::function<void(Replay&)> step);
   // Memory of ours that problems point to lives as long as these steps.
   void keep(std::shared_ptr<const void> owner, const void* data, int64_t bytes);
-  // Where it says no, a call with the same signature takes other steps.
+  // Where it says no, a call with the same signature is checked and planned anew.
   void guard(std::function<bool(const std::vector<Tensor>& given)> holds) { guards_.push_back(std::move(holds)); }
-  // This call cannot be repeated by its steps.
-  void spoil() { spoiled_ = true; }
+  // This call cannot be repeated by its steps: they are dropped.
+  void spoil();
 
-  // Which of the call's memory holds an address, or is a tensor. Where that is none, or not clear, the steps are
-  // spoiled.
+  // Which of the call's memory holds an address, or is a tensor (or the same elements in another shape). Where that is
+  // none, or not clear, the steps are spoiled.
   Slot find(const void* address);
   int index_of(const Tensor& t);
 
@@ -96,9 +98,9 @@ class Steps {
   std::optional<std::vector<Tensor>> run(const std::vector<Tensor>& given) const;
 
  private:
-  struct Memory {  // inclusive
-    const char *begin, *first, *last;
-    bool known;  // not seen: it holds nothing
+  struct Memory {
+    const char *first, *begin, *last;  // its first element, and the range that it spans, inclusive
+    bool holds_something;
   };
   struct Allocation {
     Device device;
@@ -127,7 +129,7 @@ class Steps {
   bool spoiled_ = false;
 };
 
-// Can a call be repeated by steps at all? Where nothing is pinned.
+// May a call be repeated by steps at all? Not where the environment asks for a variant, or for no steps.
 bool repeatable(const Call& call, const Tensor& input);
 // The call by steps that an earlier one wrote down, or `first`, which writes them down.
 std::vector<Tensor> run_by_steps(Call& call, const Signature& signature,
@@ -137,6 +139,9 @@ std::vector<Tensor> run_by_steps(Call& call, const Signature& signature,
 Tensor allocate(const Call& call, const Tensor& like, const Sizes& sizes, const Sizes& strides, ScalarType dtype);
 Tensor allocate(const Call& call, const Tensor& like, const Sizes& sizes, ScalarType dtype);  // contiguous
 Tensor pretend(const Tensor& like, const Sizes& sizes, const Sizes& strides, ScalarType dtype);
+// How many calls were repeated by their steps, since the process began.
+int64_t repeated_calls();
+
 // What torch or the host makes of another tensor, with these sizes on the device of `on`. `make` holds nothing of this
 // call but numbers. A call that only asks does not run it.
 Tensor make_of(const Call& call, const Tensor& from, const Tensor& on, const Sizes& sizes, ScalarType dtype,

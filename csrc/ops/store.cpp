@@ -2,6 +2,7 @@
 #include "cuda/store.h"
 
 #include "cuda/compiler.h"
+#include "ops/steps.h"
 #include "torch_api.h"
 
 namespace torch_conv {
@@ -40,6 +41,7 @@ STABLE_TORCH_LIBRARY_IMPL(torch_conv, CompositeExplicitAutograd, m) {
   m.impl("_build_kernels", TORCH_BOX(&build));
   m.impl("_ptxas", TORCH_BOX(&ptxas));
   m.impl("_store_report", TORCH_BOX(&report));
+  m.impl("_repeated_calls", TORCH_BOX(&repeated_calls));
 }
 
 }  // namespace torch_conv

@@ -133,7 +133,7 @@ Taps one_tap(const Call& call, Dtype sums, bool on_host) {
   static constexpr double one = 1;
   static constexpr float narrow_one = 1;
   const void* data = sums == Dtype::f64 ? static_cast<const void*>(&one) : &narrow_one;
-  if (call.steps) call.steps->keep(nullptr, data, sizeof(one));
+  if (call.steps) call.steps->keep(nullptr, data, size_of(sums));
   return {.data = data, .on_host = on_host, .stride_n = 0, .stride_c = 0, .stride_ci = 0};
 }
 
