@@ -16,6 +16,7 @@
 // Device memory per output pixel: 1 read (halos come from L2) and 1 write; 2 KH KW flops.
 #pragma once
 
+#include "core/extend.cuh"
 #include "core/tma.cuh"
 #include "direct2d/tile_sums.cuh"
 
@@ -91,8 +92,12 @@ __global__ void __launch_bounds__(32 * TileShape::warps, tile_min_blocks<T, KH, 
   const bool edge = bx + shape.pad - L < 0 || by < 0 || right > a.w || bottom > a.h;
   const bool mask = edge && a.border == Border::zero_output;
   const bool zeros = mask || (a.border == Border::constant && a.value == A(0));  // what the copy put outside is right
-  if (edge && (!zeros || a.beside.holds(by, a.h) || a.beside.holds(bottom - 1, a.h)))
-    patch_border<T, KH, KW>(a, plane, shared, bx, by, at.n, ci);
+  if (edge && (!zeros || a.beside.holds(by, a.h) || a.beside.holds(bottom - 1, a.h))) {
+    extend_box<32 * TileShape::warps>(shared, pitch, {0, bottom - by, shape.pad - L, right - bx}, {by, bx}, plane,
+                                      a.in_h, a.h, a.w, a.border, from_acc<T>(a.value),
+                                      ShardRows{a.beside, unsigned(at.n), unsigned(ci)});
+    __syncthreads();
+  }
 
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   const int y = y0 + warp * shape.rows, x = x0 + lane * N;

@@ -1,5 +1,5 @@
-// The tile of a block of TILE and REG: where it lies, how its box comes into shared memory by plain loads, what stands
-// outside the image, how its rows are stored.
+// The tile of a block of TILE and REG: where it lies, how its box comes into shared memory by plain loads, how its rows
+// are stored.
 #pragma once
 
 #include "core/device.cuh"
@@ -77,46 +77,6 @@ __device__ void load_tile_plain(const PlaneArgs& a, const T* plane, T* shared, i
       }
     }
   }
-}
-
-// A block at an edge replaces the zeros outside the image by what the border policy puts there: first the columns of
-// rows inside the image, then whole rows. What the policy repeats lies mostly in the tile itself, so it is read there
-// (shared memory) and only else from the image. Rows of other shards are read where they lie. Barriers before, between
-// and after it.
-template <typename T, int KH, int KW>
-__device__ __forceinline__ void patch_border(const PlaneArgs& a, const T* plane, T* shared, int bx, int by, int n,
-                                             int ci) {
-  constexpr TileShape shape = tile_shape(sizeof(T), KH, KW);
-  constexpr int rows = shape.height() + KH - 1, pitch = shape.shared_width();
-  constexpr int first = shape.pad - middle_of(KW), last = first + shape.width() + KW - 1;  // the columns that are read
-  const int top = max(0, -by), bottom = max(top, min(rows, a.h - by));                     // rows inside the image
-  const int left = min(max(first, -bx), last), right = max(left, min(last, a.w - bx));
-  const T outside = from_acc<T>(a.value);
-  __syncthreads();
-  const int columns = (left - first) + min(last - right, KW - 1);  // further right ones serve no stored output
-  for (int e = threadIdx.x; e < (bottom - top) * columns; e += 32 * TileShape::warps) {
-    const int r = top + e / columns, q = e % columns, i = q < left - first ? first + q : right + q - (left - first);
-    const int mx = map_index(bx + i, a.w, a.border), source = mx - bx;
-    shared[r * pitch + i] = mx < 0                             ? outside
-                            : source >= left && source < right ? shared[r * pitch + source]
-                                                               : plane[int64_t(by + r) * a.in_h + mx];
-  }
-  __syncthreads();
-  const int outside_rows = top + min(rows - bottom, KH - 1);
-  constexpr int width = last - first;
-  for (int e = threadIdx.x; e < outside_rows * width; e += 32 * TileShape::warps) {
-    const int q = e / width, i = first + e % width, r = q < top ? q : bottom + q - top;
-    const int my = a.beside.map_row(by + r, a.h, a.border), source = my - by;
-    T pixel = outside;
-    if (my >= 0 && source >= top && source < bottom) {
-      pixel = shared[source * pitch + i];
-    } else if (my != Neighbours::kOutside) {
-      const int mx = map_index(bx + i, a.w, a.border);
-      if (mx >= 0) pixel = a.beside.row(plane, a.in_h, my, a.h, n, ci)[mx];
-    }
-    shared[r * pitch + i] = pixel;
-  }
-  __syncthreads();
 }
 
 }  // namespace torch_conv::direct2d
