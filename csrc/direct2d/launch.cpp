@@ -9,18 +9,7 @@ namespace torch_conv::direct2d {
 namespace {
 
 PlaneArgs plane_args(const Direct& p, const Plan& plan, int lead) {
-  return {.in = p.in.data,
-          .out = p.out.data,
-          .in_n = p.in.stride_n,
-          .in_c = p.in.stride_c,
-          .in_h = p.in.stride_h,
-          .out_n = p.out.stride_n,
-          .out_c = p.out.stride_c,
-          .out_h = p.out.stride_h,
-          .h = int(p.in.h),
-          .w = int(p.in.w),
-          .rows_out = int(p.out.h),
-          .columns_out = int(p.out.w),
+  return {.planes = PlaneGeometry::of(p.in, p.out),
           .tiles_x = int(ceil_div(p.out.w + lead, plan.tile_w)),
           .tiles_y = int(ceil_div(p.out.h, plan.tile_h)),
           .lead = lead,

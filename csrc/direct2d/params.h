@@ -1,6 +1,7 @@
 // What the host and the kernels of this room agree on: the shapes of tiles, and the kernels' parameters.
 #pragma once
 
+#include "core/geometry.h"
 #include "core/neighbours.h"
 #include "core/problem.h"
 #include "core/taps.h"
@@ -68,10 +69,7 @@ constexpr int kRegWarps = 4;
 // What TILE and REG need of a problem. Offsets inside a plane fit into 32 bits only where the stride does: rows are
 // addressed with 64 bits.
 struct PlaneArgs {
-  const void* in;
-  void* out;
-  int64_t in_n, in_c, in_h, out_n, out_c, out_h;  // strides
-  int h, w, rows_out, columns_out;
+  PlaneGeometry planes;
   int tiles_x, tiles_y;
   int lead;                      // the grid of tiles starts this many columns left of the output
   int channels_out, multiplier;  // output channels; of them per input channel

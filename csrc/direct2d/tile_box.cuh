@@ -23,7 +23,7 @@ __device__ __forceinline__ TilePlace tile_place(const PlaneArgs& a) {
 template <int KH, int KW>
 __device__ __forceinline__ bool window_fits(const PlaneArgs& a, int y, int x) {
   const int top = y + a.shift_y - middle_of(KH), left = x + a.shift_x - middle_of(KW);
-  return a.beside.inside(top, top + KH - 1, a.h) && left >= 0 && left + KW <= a.w;
+  return a.beside.inside(top, top + KH - 1, a.planes.in_h) && left >= 0 && left + KW <= a.planes.in_w;
 }
 
 // One output row of a lane, rounded. Aligned rows are stored by whole packs, whose last columns are all inside.
@@ -39,11 +39,11 @@ __device__ __forceinline__ void store_row(const PlaneArgs& a, T* row, int y, int
       if (!window_fits<KH, KW>(a, y, x + i)) pack.v[i] = from_acc<T>(acc_t<T>(0));
   }
   if constexpr (kAligned) {
-    store_pack_if(y < a.rows_out && x < a.columns_out, row + x, pack);
-  } else if (y < a.rows_out) {
+    store_pack_if(y < a.planes.out_h && x < a.planes.out_w, row + x, pack);
+  } else if (y < a.planes.out_h) {
 #pragma unroll
     for (int i = 0; i < N; ++i)
-      if (x + i >= 0 && x + i < a.columns_out) row[x + i] = pack.v[i];
+      if (x + i >= 0 && x + i < a.planes.out_w) row[x + i] = pack.v[i];
   }
 }
 
@@ -60,20 +60,20 @@ __device__ void load_tile_plain(const PlaneArgs& a, const T* plane, T* shared, i
   const bool vectors = a.vector_in && a.shift_x == 0;
   for (int r = warp; r < rows; r += TileShape::warps) {
     const int y = y0 + r;
-    const bool inside_y = y >= 0 && y < a.h;
-    const T* row = plane + int64_t(inside_y ? y : 0) * a.in_h;
+    const bool inside_y = y >= 0 && y < a.planes.in_h;
+    const T* row = plane + int64_t(inside_y ? y : 0) * a.planes.in_stride_h;
     T* to = shared + r * pitch + first;
     if (vectors) {
       for (int i = lane * vector; i < columns; i += 32 * vector) {
         const int x = x0 + first + i;
         uint4 v = make_uint4(0, 0, 0, 0);
-        if (inside_y && x >= 0 && x < a.w) v = *reinterpret_cast<const uint4*>(row + x);
+        if (inside_y && x >= 0 && x < a.planes.in_w) v = *reinterpret_cast<const uint4*>(row + x);
         *reinterpret_cast<uint4*>(to + i) = v;
       }
     } else {
       for (int i = lane; i < columns; i += 32) {
         const int x = x0 + first + i;
-        to[i] = inside_y && x >= 0 && x < a.w ? row[x] : from_acc<T>(acc_t<T>(0));
+        to[i] = inside_y && x >= 0 && x < a.planes.in_w ? row[x] : from_acc<T>(acc_t<T>(0));
       }
     }
   }
