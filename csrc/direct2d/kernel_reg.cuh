@@ -33,16 +33,15 @@ __global__ void __launch_bounds__(32 * kRegWarps, reg_min_blocks<T, K>())
     direct2d_reg(const __grid_constant__ PlaneArgs a, const __grid_constant__ ParamTaps param_taps) {
   using A = acc_t<T>;
   constexpr int N = 16 / sizeof(T), R = K / 2, rows = reg_rows(sizeof(T), K);
-  const TilePlace at = tile_place(a);
+  const TilePlace at = a.order.at(blockIdx.x);
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  const int x = at.x * 30 * N + (lane - 1) * N;
-  const int y0 = (at.y * kRegWarps + warp) * rows;
+  const int first = int(at.x * 30 * N) - N;  // lane 0's first pixel
+  const int x = first + lane * N, y0 = (at.y * kRegWarps + warp) * rows;
   if (y0 >= a.planes.out_h) return;
   const T* plane = a.planes.in_plane<T>(at.n, at.c / a.multiplier);
   const int top = y0 + a.shift_y - R;
 
   // Per warp, not per lane: lane 0's first and lane 31's last pixel decide.
-  const int first = at.x * 30 * N - N;
   const bool inside = top >= 0 && top + rows + K - 1 <= a.planes.in_h && first >= 0 && first + 32 * N <= a.planes.in_w;
   Pack<N, T> raw[rows + K - 1];
   if (inside) {

@@ -45,10 +45,10 @@ __global__ void __launch_bounds__(32 * TileShape::warps, tile_min_blocks<T, KH, 
   T* shared = reinterpret_cast<T*>(shared_bytes);
   [[maybe_unused]] __shared__ uint64_t barrier;
 
-  const TilePlace at = tile_place(a);
-  const int x0 = at.x * shape.width() - a.lead, y0 = at.y * shape.height();        // the tile's first output
+  const TilePlace at = a.order.at(blockIdx.x);
+  const int x0 = int(at.x * shape.width()) - a.lead, y0 = at.y * shape.height();   // the tile's first output
   const int bx = x0 + a.shift_x - shape.pad, by = y0 + a.shift_y - middle_of(KH);  // the box's first input
-  const int ci = at.c / a.multiplier;
+  const unsigned ci = at.c / a.multiplier;
   const T* plane = a.planes.in_plane<T>(at.n, ci);
 
   if constexpr (kBulk) {
@@ -95,7 +95,7 @@ __global__ void __launch_bounds__(32 * TileShape::warps, tile_min_blocks<T, KH, 
   if (edge && (!zeros || a.beside.holds(by, a.planes.in_h) || a.beside.holds(bottom - 1, a.planes.in_h))) {
     extend_box<32 * TileShape::warps>(shared, pitch, {0, bottom - by, shape.pad - L, right - bx}, {by, bx}, plane,
                                       a.planes.in_stride_h, a.planes.in_h, a.planes.in_w, a.border,
-                                      from_acc<T>(a.value), ShardRows{a.beside, unsigned(at.n), unsigned(ci)});
+                                      from_acc<T>(a.value), ShardRows{a.beside, at.n, ci});
     __syncthreads();
   }
 

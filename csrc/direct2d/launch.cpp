@@ -10,11 +10,9 @@ namespace {
 
 PlaneArgs plane_args(const Direct& p, const Plan& plan, int lead) {
   return {.planes = PlaneGeometry::of(p.in, p.out),
-          .tiles_x = int(ceil_div(p.out.w + lead, plan.tile_w)),
-          .tiles_y = int(ceil_div(p.out.h, plan.tile_h)),
+          .order = TileOrder::of(ceil_div(p.out.w + lead, plan.tile_w), ceil_div(p.out.h, plan.tile_h), p.out.c),
           .lead = lead,
-          .channels_out = int(p.out.c),
-          .multiplier = int(p.out.c / p.groups),
+          .multiplier = unsigned(p.out.c / p.groups),
           .shift_y = int(middle_of(int(p.kh)) - p.place.pad_y),
           .shift_x = int(middle_of(int(p.kw)) - p.place.pad_x),
           .border = p.place.border,

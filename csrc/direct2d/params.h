@@ -5,6 +5,7 @@
 #include "core/neighbours.h"
 #include "core/problem.h"
 #include "core/taps.h"
+#include "core/tile.h"
 #include "core/tma.h"
 
 namespace torch_conv::direct2d {
@@ -70,10 +71,10 @@ constexpr int kRegWarps = 4;
 // addressed with 64 bits.
 struct PlaneArgs {
   PlaneGeometry planes;
-  int tiles_x, tiles_y;
-  int lead;                      // the grid of tiles starts this many columns left of the output
-  int channels_out, multiplier;  // output channels; of them per input channel
-  int shift_y, shift_x;          // input position of the window's middle tap, less the output position
+  TileOrder order;
+  int lead;              // the grid of tiles starts this many columns left of the output
+  unsigned multiplier;   // output channels per input channel
+  int shift_y, shift_x;  // input position of the window's middle tap, less the output position
   Border border;
   float value;
   int64_t taps_n, taps_c;  // strides of the window

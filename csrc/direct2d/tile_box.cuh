@@ -3,21 +3,9 @@
 #pragma once
 
 #include "core/device.cuh"
-#include "core/tile.h"
 #include "direct2d/params.h"
 
 namespace torch_conv::direct2d {
-
-// A block's tile: its place in the grid of tiles, output channel and sample.
-struct TilePlace {
-  int x, y, c, n;
-};
-
-__device__ __forceinline__ TilePlace tile_place(const PlaneArgs& a) {
-  const TileIndex tile = tile_index(blockIdx.x, a.tiles_x, a.tiles_y);
-  return {int(tile.x), int(tile.y), int(tile.plane % unsigned(a.channels_out)),
-          int(tile.plane / unsigned(a.channels_out))};
-}
 
 // `zero_output`: is every tap of the window over output (y, x) inside the image?
 template <int KH, int KW>
