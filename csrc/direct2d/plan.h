@@ -53,11 +53,7 @@ inline const char* column_refusal(const Direct& p, const Arch&) {
 // Columns of one thread: as many as one load and one store take, where both are aligned.
 inline int column_pixels(const Direct& column) {
   const int n = column.in.dtype == Dtype::f64 ? 2 : 4;
-  auto aligned = [&](const Image& x) {
-    auto whole = [&](int64_t stride, int64_t count) { return count == 1 || stride % n == 0; };
-    return reinterpret_cast<uintptr_t>(x.data) % (n * size_of(x.dtype)) == 0 && whole(x.stride_h, x.h) &&
-           whole(x.stride_c, x.c) && whole(x.stride_n, x.n);
-  };
+  auto aligned = [&](const Image& x) { return rows_start_on(x, n * size_of(x.dtype)); };
   return column.out.w % n == 0 && aligned(column.in) && aligned(column.out) ? n : 1;
 }
 

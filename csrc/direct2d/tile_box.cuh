@@ -1,5 +1,4 @@
-// The tile of a block of TILE and REG: where it lies, how its box comes into shared memory by plain loads, how its rows
-// are stored.
+// The tile of a block of TILE and REG: how its box comes into shared memory by plain loads, how its rows are stored.
 #pragma once
 
 #include "core/device.cuh"
