@@ -121,15 +121,4 @@ struct ColumnArgs {
   const void* bias;
 };
 
-// ---- GENERAL -----------------------------------------------------------------------------------------------------
-
-struct GeneralArgs {
-  Direct p;
-  Neighbours beside;
-  int64_t groups_of_four;  // per row
-  int64_t threads;         // in all
-  bool channels_inner;
-  int64_t out_per_group, in_per_group;
-};
-
 }  // namespace torch_conv::direct2d
