@@ -23,7 +23,6 @@
 #include <type_traits>
 
 #include "core/device.cuh"
-#include "core/store.cuh"
 #include "direct2d/params.h"
 
 namespace torch_conv::direct2d {
@@ -166,15 +165,7 @@ __global__ void __launch_bounds__(32 * kColumnWarps, 2)
   if constexpr (!kAny) {
     store_column<T>(a.out, offset, x, rows, sum);
   } else {
-    switch (a.out.dtype) {
-      case Dtype::f32: return store_column<float>(a.out, offset, x, rows, sum);
-      case Dtype::f16: return store_column<half_t>(a.out, offset, x, rows, sum);
-      case Dtype::bf16: return store_column<bhalf_t>(a.out, offset, x, rows, sum);
-      case Dtype::f64: return store_column<double>(a.out, offset, x, rows, sum);
-      case Dtype::u8: return store_column<uint8_t>(a.out, offset, x, rows, sum);
-      case Dtype::i16: return store_column<int16_t>(a.out, offset, x, rows, sum);
-      case Dtype::u16: return store_column<uint16_t>(a.out, offset, x, rows, sum);
-    }
+    with_type(a.out.dtype, [&](auto zero) { store_column<decltype(zero)>(a.out, offset, x, rows, sum); });
   }
 }
 

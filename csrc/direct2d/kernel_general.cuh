@@ -6,64 +6,11 @@
 // Loads per multiply-add: 2/4 at stride 1, 5/4 else; they come from L1.
 #pragma once
 
-#include "core/device.cuh"
+#include "core/general.cuh"
 #include "core/store.cuh"
-#include "direct2d/params.h"
+#include "core/taps.h"
 
 namespace torch_conv::direct2d {
-
-// Normalised skip: the sum of the |taps| that lie inside the image.
-template <typename A>
-__device__ A taps_inside(const Direct& p, const Neighbours& beside, const A* taps, int64_t y, int64_t x) {
-  const Placement& s = p.place;
-  A sum = 0;
-  for (int64_t i = 0; i < p.kh; ++i) {
-    const int64_t yi = y * s.stride_y + i * s.dilation_y - s.pad_y;
-    if (!beside.inside(yi, yi, p.in.h)) continue;
-    for (int64_t j = 0; j < p.kw; ++j) {
-      const int64_t xj = x * s.stride_x + j * s.dilation_x - s.pad_x;
-      if (xj >= 0 && xj < p.in.w) sum += abs(taps[i * p.kw + j]);
-    }
-  }
-  return sum;
-}
-
-// One row of the window over the four pixels that start at column `x` of the output.
-template <typename T, typename A>
-__device__ __forceinline__ void add_row(const Direct& p, const T* row, const A* taps, int64_t x, A (&sum)[4]) {
-  const Placement& s = p.place;
-  const int64_t first = x * s.stride_x - s.pad_x, step = p.in.stride_w;
-  const int64_t last = first + 3 * s.stride_x + (p.kw - 1) * s.dilation_x;
-  if (first >= 0 && last < p.in.w) {
-    const T* at = row + first * step;
-    if (s.stride_x == 1 && s.dilation_x == 1) {
-      A v0 = to_acc<A>(at[0]), v1 = to_acc<A>(at[step]), v2 = to_acc<A>(at[2 * step]);
-      at += 3 * step;
-#pragma unroll 4
-      for (int64_t j = 0; j < p.kw; ++j, at += step) {
-        const A tap = taps[j], v3 = to_acc<A>(*at);
-        sum[0] = fma(tap, v0, sum[0]);
-        sum[1] = fma(tap, v1, sum[1]);
-        sum[2] = fma(tap, v2, sum[2]);
-        sum[3] = fma(tap, v3, sum[3]);
-        v0 = v1, v1 = v2, v2 = v3;
-      }
-    } else {
-      for (int64_t j = 0; j < p.kw; ++j)
-#pragma unroll
-        for (int q = 0; q < 4; ++q)
-          sum[q] = fma(taps[j], to_acc<A>(at[(q * s.stride_x + j * s.dilation_x) * step]), sum[q]);
-    }
-    return;
-  }
-  for (int64_t j = 0; j < p.kw; ++j)
-#pragma unroll
-    for (int q = 0; q < 4; ++q) {
-      const int64_t m = map_index(first + q * s.stride_x + j * s.dilation_x, p.in.w, s.border);
-      if (m < 0 && s.border != Border::constant) continue;
-      sum[q] = fma(taps[j], m < 0 ? A(s.value) : to_acc<A>(row[m * step]), sum[q]);
-    }
-}
 
 template <typename T>
 __global__ void __launch_bounds__(256)
@@ -93,14 +40,8 @@ __global__ void __launch_bounds__(256)
     const A* window = taps + ci * p.taps.stride_ci;
     for (int64_t i = 0; i < p.kh; ++i) {
       const int64_t m = a.beside.map_row(y * s.stride_y + i * s.dilation_y - s.pad_y, p.in.h, s.border);
-      if (m != Neighbours::kOutside) {
-        const T* row = a.beside.row(plane, p.in.stride_h, m, p.in.h, n, channel);
-        add_row<T, A>(p, row, window + i * p.kw, x, sum);
-      } else if (s.border == Border::constant) {
-        for (int64_t j = 0; j < p.kw; ++j)
-#pragma unroll
-          for (int q = 0; q < 4; ++q) sum[q] = fma(window[i * p.kw + j], A(s.value), sum[q]);
-      }
+      const T* row = m == Neighbours::kOutside ? nullptr : a.beside.row(plane, p.in.stride_h, m, p.in.h, n, channel);
+      add_window_row<T, A>(p, row, window + i * p.kw, x, sum);
     }
   }
 
@@ -113,7 +54,7 @@ __global__ void __launch_bounds__(256)
     const int64_t left = (x + q) * s.stride_x - s.pad_x;
     const bool fits = fits_y && left >= 0 && left + (p.kw - 1) * s.dilation_x < p.in.w;
     if (s.border == Border::zero_output && !fits) value = 0;
-    if (s.normalized) value /= taps_inside(p, a.beside, taps, y, x + q);
+    if (s.normalized) value /= taps_inside<2>(p, a.beside, taps, 0, y, x + q);
     store_as(p.out, offset + (x + q) * p.out.stride_w, value);
   }
 }

@@ -33,33 +33,33 @@ __global__ void __launch_bounds__(32 * kRegWarps, reg_min_blocks<T, K>())
     direct2d_reg(const __grid_constant__ PlaneArgs a, const __grid_constant__ ParamTaps param_taps) {
   using A = acc_t<T>;
   constexpr int N = 16 / sizeof(T), R = K / 2, rows = reg_rows(sizeof(T), K);
-  const TilePlace at = tile_place(a);
+  const TilePlace at = a.order.at(blockIdx.x);
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  const int x = at.x * 30 * N + (lane - 1) * N;
-  const int y0 = (at.y * kRegWarps + warp) * rows;
-  if (y0 >= a.rows_out) return;
-  const T* plane = static_cast<const T*>(a.in) + at.n * a.in_n + (at.c / a.multiplier) * a.in_c;
+  const int first = int(at.x * 30 * N) - N;  // lane 0's first pixel
+  const int x = first + lane * N, y0 = (at.y * kRegWarps + warp) * rows;
+  if (y0 >= a.planes.out_h) return;
+  const T* plane = a.planes.in_plane<T>(at.n, at.c / a.multiplier);
   const int top = y0 + a.shift_y - R;
 
   // Per warp, not per lane: lane 0's first and lane 31's last pixel decide.
-  const int first = at.x * 30 * N - N;
-  const bool inside = top >= 0 && top + rows + K - 1 <= a.h && first >= 0 && first + 32 * N <= a.w;
+  const bool inside = top >= 0 && top + rows + K - 1 <= a.planes.in_h && first >= 0 && first + 32 * N <= a.planes.in_w;
   Pack<N, T> raw[rows + K - 1];
   if (inside) {
-    const T* from = plane + int64_t(top) * a.in_h + x;
+    const T* from = plane + int64_t(top) * a.planes.in_stride_h + x;
 #pragma unroll
-    for (int r = 0; r < rows + K - 1; ++r) raw[r] = load_pack<N>(from + r * a.in_h);
+    for (int r = 0; r < rows + K - 1; ++r) raw[r] = load_pack<N>(from + r * a.planes.in_stride_h);
   } else {
     int my[rows + K - 1], mx[N];
 #pragma unroll
-    for (int r = 0; r < rows + K - 1; ++r) my[r] = map_at_edge(top + r, a.h, a.border, a.beside);
+    for (int r = 0; r < rows + K - 1; ++r) my[r] = map_at_edge(top + r, a.planes.in_h, a.border, a.beside);
 #pragma unroll
-    for (int i = 0; i < N; ++i) mx[i] = map_at_edge(x + i, a.w, a.border);
+    for (int i = 0; i < N; ++i) mx[i] = map_at_edge(x + i, a.planes.in_w, a.border);
     const T outside = from_acc<T>(a.value);
 #pragma unroll
     for (int r = 0; r < rows + K - 1; ++r) {
       const bool stands = my[r] != Neighbours::kOutside;
-      const T* row = a.beside.row(plane, a.in_h, stands ? my[r] : 0, a.h, at.n, at.c / a.multiplier);
+      const T* row =
+          a.beside.row(plane, a.planes.in_stride_h, stands ? my[r] : 0, a.planes.in_h, at.n, at.c / a.multiplier);
 #pragma unroll
       for (int i = 0; i < N; ++i) raw[r].v[i] = stands && mx[i] >= 0 ? row[mx[i]] : outside;
     }
@@ -70,8 +70,8 @@ __global__ void __launch_bounds__(32 * kRegWarps, reg_min_blocks<T, K>())
   const A bias = a.bias ? a.bias[at.c] : A(0);
   const bool mask = !inside && a.border == Border::zero_output;
   // Lanes 0 and 31 store nothing: their columns are put outside.
-  const int x_out = lane >= 1 && lane <= 30 ? x : a.columns_out;
-  T* row_out = static_cast<T*>(a.out) + at.n * a.out_n + at.c * a.out_c + int64_t(y0) * a.out_h;
+  const int x_out = lane >= 1 && lane <= 30 ? x : a.planes.out_w;
+  T* row_out = a.planes.out_at<T>(at.n, at.c, y0, 0);
 
   A sum[rows][N];
 #pragma unroll
@@ -95,7 +95,7 @@ __global__ void __launch_bounds__(32 * kRegWarps, reg_min_blocks<T, K>())
         for (int j = 0; j < K; ++j) s = fma(tap[i * K + j], v[p + j], s);
         sum[o][p] = s;
       }
-      if (i == K - 1) store_row<K, K, true>(a, row_out + o * a.out_h, y0 + o, x_out, sum[o], bias, mask);
+      if (i == K - 1) store_row<K, K, true>(a, row_out + o * a.planes.out_stride_h, y0 + o, x_out, sum[o], bias, mask);
     }
   }
 }

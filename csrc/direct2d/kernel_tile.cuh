@@ -16,6 +16,7 @@
 // Device memory per output pixel: 1 read (halos come from L2) and 1 write; 2 KH KW flops.
 #pragma once
 
+#include "core/extend.cuh"
 #include "core/tma.cuh"
 #include "direct2d/tile_sums.cuh"
 
@@ -44,11 +45,11 @@ __global__ void __launch_bounds__(32 * TileShape::warps, tile_min_blocks<T, KH, 
   T* shared = reinterpret_cast<T*>(shared_bytes);
   [[maybe_unused]] __shared__ uint64_t barrier;
 
-  const TilePlace at = tile_place(a);
-  const int x0 = at.x * shape.width() - a.lead, y0 = at.y * shape.height();        // the tile's first output
+  const TilePlace at = a.order.at(blockIdx.x);
+  const int x0 = int(at.x * shape.width()) - a.lead, y0 = at.y * shape.height();   // the tile's first output
   const int bx = x0 + a.shift_x - shape.pad, by = y0 + a.shift_y - middle_of(KH);  // the box's first input
-  const int ci = at.c / a.multiplier;
-  const T* plane = static_cast<const T*>(a.in) + at.n * a.in_n + ci * a.in_c;
+  const unsigned ci = at.c / a.multiplier;
+  const T* plane = a.planes.in_plane<T>(at.n, ci);
 
   if constexpr (kBulk) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
@@ -86,18 +87,22 @@ __global__ void __launch_bounds__(32 * TileShape::warps, tile_min_blocks<T, KH, 
     __syncthreads();
   }
 
-  const int right = min(x0 + shape.width(), a.columns_out) + a.shift_x + R;
-  const int bottom = min(y0 + shape.height(), a.rows_out) + a.shift_y + KH - 1 - middle_of(KH);
-  const bool edge = bx + shape.pad - L < 0 || by < 0 || right > a.w || bottom > a.h;
+  const int right = min(x0 + shape.width(), a.planes.out_w) + a.shift_x + R;
+  const int bottom = min(y0 + shape.height(), a.planes.out_h) + a.shift_y + KH - 1 - middle_of(KH);
+  const bool edge = bx + shape.pad - L < 0 || by < 0 || right > a.planes.in_w || bottom > a.planes.in_h;
   const bool mask = edge && a.border == Border::zero_output;
   const bool zeros = mask || (a.border == Border::constant && a.value == A(0));  // what the copy put outside is right
-  if (edge && (!zeros || a.beside.holds(by, a.h) || a.beside.holds(bottom - 1, a.h)))
-    patch_border<T, KH, KW>(a, plane, shared, bx, by, at.n, ci);
+  if (edge && (!zeros || a.beside.holds(by, a.planes.in_h) || a.beside.holds(bottom - 1, a.planes.in_h))) {
+    extend_box<32 * TileShape::warps>(shared, pitch, {0, bottom - by, shape.pad - L, right - bx}, {by, bx}, plane,
+                                      a.planes.in_stride_h, a.planes.in_h, a.planes.in_w, a.border,
+                                      from_acc<T>(a.value), ShardRows{a.beside, at.n, ci});
+    __syncthreads();
+  }
 
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   const int y = y0 + warp * shape.rows, x = x0 + lane * N;
   const T* from = shared + warp * shape.rows * pitch + shape.pad + lane * N;
-  T* row = static_cast<T*>(a.out) + at.n * a.out_n + at.c * a.out_c + int64_t(y) * a.out_h;
+  T* row = a.planes.out_at<T>(at.n, at.c, y, 0);
   const LaneOutput<T> out{row, y, x, bias, mask};
   if constexpr (in_groups) sum_in_groups<T, KH, KW, kAligned>(a, from, out, taps);
   else sum_unrolled<T, KH, KW, kAligned>(a, from, out, tap);

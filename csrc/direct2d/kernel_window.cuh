@@ -18,11 +18,6 @@
 
 namespace torch_conv::direct2d {
 
-template <typename A>
-struct alignas(4 * sizeof(A)) Four {
-  A v[4];
-};
-
 template <typename T>
 __global__ void __launch_bounds__(32 * kWindowWarps)
     direct2d_window(const __grid_constant__ WindowArgs a, const __grid_constant__ ParamTaps param_taps) {
@@ -65,16 +60,16 @@ __global__ void __launch_bounds__(32 * kWindowWarps)
 
     for (int r = 0; r < kWindowRows + kh - 1; ++r) {
       const A* from = tile + (warp * kWindowRows + r) * a.pitch + 4 * lane;
-      Four<A> left = *reinterpret_cast<const Four<A>*>(from);
+      Pack<4, A> left = *reinterpret_cast<const Pack<4, A>*>(from);
       for (int j = 0; j < kw; j += 4) {
-        const Four<A> right = *reinterpret_cast<const Four<A>*>(from + j + 4);
+        const Pack<4, A> right = *reinterpret_cast<const Pack<4, A>*>(from + j + 4);
         const A v[8] = {left.v[0], left.v[1], left.v[2], left.v[3], right.v[0], right.v[1], right.v[2], right.v[3]};
         const int taps_here = kw - j;
 #pragma unroll
         for (int o = 0; o < kWindowRows; ++o) {
           const int i = r - o;  // this row of pixels is row i of the window over output row o
           if (i < 0 || i >= kh) continue;
-          const Four<A> tap = *reinterpret_cast<const Four<A>*>(taps + i * a.tap_pitch + j);
+          const Pack<4, A> tap = *reinterpret_cast<const Pack<4, A>*>(taps + i * a.tap_pitch + j);
 #pragma unroll
           for (int t = 0; t < 4; ++t) {
             if (t > 0 && t >= taps_here) continue;  // the padding of a row of taps is never multiplied

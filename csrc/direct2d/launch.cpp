@@ -1,6 +1,7 @@
 // Plan -> parameters and launch; one function per kernel.
 #include "cuda/launch.h"
 
+#include "core/general.h"
 #include "cuda/tensor_map.h"
 #include "direct2d/plan.h"
 
@@ -9,23 +10,10 @@ namespace torch_conv::direct2d {
 namespace {
 
 PlaneArgs plane_args(const Direct& p, const Plan& plan, int lead) {
-  return {.in = p.in.data,
-          .out = p.out.data,
-          .in_n = p.in.stride_n,
-          .in_c = p.in.stride_c,
-          .in_h = p.in.stride_h,
-          .out_n = p.out.stride_n,
-          .out_c = p.out.stride_c,
-          .out_h = p.out.stride_h,
-          .h = int(p.in.h),
-          .w = int(p.in.w),
-          .rows_out = int(p.out.h),
-          .columns_out = int(p.out.w),
-          .tiles_x = int(ceil_div(p.out.w + lead, plan.tile_w)),
-          .tiles_y = int(ceil_div(p.out.h, plan.tile_h)),
+  return {.planes = PlaneGeometry::of(p.in, p.out),
+          .order = TileOrder::of(ceil_div(p.out.w + lead, plan.tile_w), ceil_div(p.out.h, plan.tile_h), p.out.c),
           .lead = lead,
-          .channels_out = int(p.out.c),
-          .multiplier = int(p.out.c / p.groups),
+          .multiplier = unsigned(p.out.c / p.groups),
           .shift_y = int(middle_of(int(p.kh)) - p.place.pad_y),
           .shift_x = int(middle_of(int(p.kw)) - p.place.pad_x),
           .border = p.place.border,
@@ -84,18 +72,6 @@ void launch_window(const Direct& p, const Plan& plan, const WindowShape& shape, 
   launch(plan, site, args, ParamTaps::of(p));
 }
 
-void launch_general(const Direct& p, const Plan& plan, const Site& site) {
-  const int64_t fours = ceil_div(p.out.w, 4);
-  const GeneralArgs args{.p = p,
-                         .beside = Neighbours::of(p.beside, p.in),
-                         .groups_of_four = fours,
-                         .threads = p.out.n * p.out.c * p.out.h * fours,
-                         .channels_inner = p.out.c > 1 && p.out.stride_c < p.out.stride_w,
-                         .out_per_group = p.out.c / p.groups,
-                         .in_per_group = p.in.c / p.groups};
-  launch(plan, site, args, ParamTaps::of(p));
-}
-
 }  // namespace
 
 Plan plan_cuda(const Direct& p, const Arch& arch, const char* variant) { return plan(p, arch, variant); }
@@ -107,7 +83,7 @@ void run_cuda(const Direct& p, const Plan& plan, const Site& site) {
     case Variant::tile: return launch_tile(p, plan, config, site);
     case Variant::column: return launch_column(p, plan, site);
     case Variant::window: return launch_window(p, plan, config.window, site);
-    case Variant::general: return launch_general(p, plan, site);
+    case Variant::general: return launch(plan, site, GeneralArgs::of(p), ParamTaps::of(p));
   }
 }
 

@@ -1,9 +1,11 @@
 // What the host and the kernels of this room agree on: the shapes of tiles, and the kernels' parameters.
 #pragma once
 
+#include "core/geometry.h"
 #include "core/neighbours.h"
 #include "core/problem.h"
 #include "core/taps.h"
+#include "core/tile.h"
 #include "core/tma.h"
 
 namespace torch_conv::direct2d {
@@ -68,14 +70,11 @@ constexpr int kRegWarps = 4;
 // What TILE and REG need of a problem. Offsets inside a plane fit into 32 bits only where the stride does: rows are
 // addressed with 64 bits.
 struct PlaneArgs {
-  const void* in;
-  void* out;
-  int64_t in_n, in_c, in_h, out_n, out_c, out_h;  // strides
-  int h, w, rows_out, columns_out;
-  int tiles_x, tiles_y;
-  int lead;                      // the grid of tiles starts this many columns left of the output
-  int channels_out, multiplier;  // output channels; of them per input channel
-  int shift_y, shift_x;          // input position of the window's middle tap, less the output position
+  PlaneGeometry planes;
+  TileOrder order;
+  int lead;              // the grid of tiles starts this many columns left of the output
+  unsigned multiplier;   // output channels per input channel
+  int shift_y, shift_x;  // input position of the window's middle tap, less the output position
   Border border;
   float value;
   int64_t taps_n, taps_c;  // strides of the window
@@ -120,17 +119,6 @@ struct ColumnArgs {
   double value;
   int64_t taps_n, taps_c;
   const void* bias;
-};
-
-// ---- GENERAL -----------------------------------------------------------------------------------------------------
-
-struct GeneralArgs {
-  Direct p;
-  Neighbours beside;
-  int64_t groups_of_four;  // per row
-  int64_t threads;         // in all
-  bool channels_inner;
-  int64_t out_per_group, in_per_group;
 };
 
 }  // namespace torch_conv::direct2d

@@ -1,8 +1,7 @@
 // Direct + Arch -> Plan: which kernel serves the problem, and with which tile. Pure.
 #pragma once
 
-#include <algorithm>
-
+#include "core/refusals.h"
 #include "core/rooms.h"
 #include "direct2d/params.h"
 
@@ -17,11 +16,6 @@ struct Config {
   bool bulk = false;  // boxes by bulk copies
   WindowShape window{};
 };
-
-inline bool tiled_type(Dtype d) { return d == Dtype::f32 || d == Dtype::f16 || d == Dtype::bf16 || d == Dtype::u8; }
-
-inline bool below(int64_t most, std::initializer_list<int64_t> sizes) { return std::max(sizes) < most; }
-constexpr int64_t kMostSide = 1 << 30;  // coordinates are 32-bit
 
 inline bool other_shards_fit(const Direct& p) { return !p.beside.any() || p.beside.same_columns(p.in); }
 
@@ -59,11 +53,7 @@ inline const char* column_refusal(const Direct& p, const Arch&) {
 // Columns of one thread: as many as one load and one store take, where both are aligned.
 inline int column_pixels(const Direct& column) {
   const int n = column.in.dtype == Dtype::f64 ? 2 : 4;
-  auto aligned = [&](const Image& x) {
-    auto whole = [&](int64_t stride, int64_t count) { return count == 1 || stride % n == 0; };
-    return reinterpret_cast<uintptr_t>(x.data) % (n * size_of(x.dtype)) == 0 && whole(x.stride_h, x.h) &&
-           whole(x.stride_c, x.c) && whole(x.stride_n, x.n);
-  };
+  auto aligned = [&](const Image& x) { return rows_start_on(x, n * size_of(x.dtype)); };
   return column.out.w % n == 0 && aligned(column.in) && aligned(column.out) ? n : 1;
 }
 
@@ -94,22 +84,11 @@ inline void configure_column(const Direct& p, const Arch& arch, Plan& plan) {
 
 // ---- REG and TILE ----------------------------------------------------------------------------------------------
 
-// Planar images at stride 1 whose border is made of elements. A window hangs over an edge by less than its size (a
-// convolution's padding may be larger).
 inline const char* planar_refusal(const Direct& p) {
-  const Placement& s = p.place;
-  auto near = [](int64_t in, int64_t out, int64_t k, int64_t pad) { return pad >= 0 && pad < k && out - pad <= in; };
-  if (!s.unit_steps_of_images()) return "stride or dilation";
-  if (p.in.dtype != p.out.dtype) return "another output dtype";
-  if (!tiled_type(p.in.dtype)) return "no float32, float16, bfloat16 or uint8";
-  if (p.in.stride_w != 1 || p.out.stride_w != 1) return "pixels of a row do not lie side by side";
+  if (const char* no = planar_refusal(p.in, p.out, p.place, p.beside)) return no;
   if (p.in.c != p.groups) return "sums over channels";
-  if (s.border == Border::skip) return "border 'skip'";
-  if (s.border == Border::constant && !holds(p.in.dtype, s.value)) return "no pixel holds the border's value";
-  if (!near(p.in.h, p.out.h, p.kh, s.pad_y) || !near(p.in.w, p.out.w, p.kw, s.pad_x))
-    return "windows that lie outside the image altogether";
-  if (!below(kMostSide, {p.in.w, p.in.h, p.out.w, p.out.h})) return "2^30 rows or columns";
-  return other_shards_fit(p) ? nullptr : "shards of another layout";
+  const bool touches = near(p.in.h, p.out.h, p.kh, p.place.pad_y) && near(p.in.w, p.out.w, p.kw, p.place.pad_x);
+  return touches ? nullptr : "windows that lie outside the image altogether";
 }
 
 inline const char* tile_loses(const Direct& p, const Arch& arch) {
@@ -122,9 +101,8 @@ inline const char* tile_refusal(const Direct& p, const Arch&) {
 }
 
 inline const char* tile_tma_refusal(const Direct& p, const Arch& arch) {
-  if (!arch.bulk_copy) return "no bulk copies";
-  if (!tma::words_possible(p.in)) return "rows not 16-byte aligned";
-  return tile_refusal(p, arch);
+  const char* no = plane_copy_refusal(p.in, arch);
+  return no ? no : tile_refusal(p, arch);
 }
 
 // Bulk copies start on 16 bytes.

@@ -1,29 +1,16 @@
-// The tile of a block of TILE and REG: where it lies, how its box comes into shared memory by plain loads, what stands
-// outside the image, how its rows are stored.
+// The tile of a block of TILE and REG: how its box comes into shared memory by plain loads, how its rows are stored.
 #pragma once
 
 #include "core/device.cuh"
-#include "core/tile.h"
 #include "direct2d/params.h"
 
 namespace torch_conv::direct2d {
-
-// A block's tile: its place in the grid of tiles, output channel and sample.
-struct TilePlace {
-  int x, y, c, n;
-};
-
-__device__ __forceinline__ TilePlace tile_place(const PlaneArgs& a) {
-  const TileIndex tile = tile_index(blockIdx.x, a.tiles_x, a.tiles_y);
-  return {int(tile.x), int(tile.y), int(tile.plane % unsigned(a.channels_out)),
-          int(tile.plane / unsigned(a.channels_out))};
-}
 
 // `zero_output`: is every tap of the window over output (y, x) inside the image?
 template <int KH, int KW>
 __device__ __forceinline__ bool window_fits(const PlaneArgs& a, int y, int x) {
   const int top = y + a.shift_y - middle_of(KH), left = x + a.shift_x - middle_of(KW);
-  return a.beside.inside(top, top + KH - 1, a.h) && left >= 0 && left + KW <= a.w;
+  return a.beside.inside(top, top + KH - 1, a.planes.in_h) && left >= 0 && left + KW <= a.planes.in_w;
 }
 
 // One output row of a lane, rounded. Aligned rows are stored by whole packs, whose last columns are all inside.
@@ -39,11 +26,11 @@ __device__ __forceinline__ void store_row(const PlaneArgs& a, T* row, int y, int
       if (!window_fits<KH, KW>(a, y, x + i)) pack.v[i] = from_acc<T>(acc_t<T>(0));
   }
   if constexpr (kAligned) {
-    store_pack_if(y < a.rows_out && x < a.columns_out, row + x, pack);
-  } else if (y < a.rows_out) {
+    store_pack_if(y < a.planes.out_h && x < a.planes.out_w, row + x, pack);
+  } else if (y < a.planes.out_h) {
 #pragma unroll
     for (int i = 0; i < N; ++i)
-      if (x + i >= 0 && x + i < a.columns_out) row[x + i] = pack.v[i];
+      if (x + i >= 0 && x + i < a.planes.out_w) row[x + i] = pack.v[i];
   }
 }
 
@@ -60,63 +47,23 @@ __device__ void load_tile_plain(const PlaneArgs& a, const T* plane, T* shared, i
   const bool vectors = a.vector_in && a.shift_x == 0;
   for (int r = warp; r < rows; r += TileShape::warps) {
     const int y = y0 + r;
-    const bool inside_y = y >= 0 && y < a.h;
-    const T* row = plane + int64_t(inside_y ? y : 0) * a.in_h;
+    const bool inside_y = y >= 0 && y < a.planes.in_h;
+    const T* row = plane + int64_t(inside_y ? y : 0) * a.planes.in_stride_h;
     T* to = shared + r * pitch + first;
     if (vectors) {
       for (int i = lane * vector; i < columns; i += 32 * vector) {
         const int x = x0 + first + i;
         uint4 v = make_uint4(0, 0, 0, 0);
-        if (inside_y && x >= 0 && x < a.w) v = *reinterpret_cast<const uint4*>(row + x);
+        if (inside_y && x >= 0 && x < a.planes.in_w) v = *reinterpret_cast<const uint4*>(row + x);
         *reinterpret_cast<uint4*>(to + i) = v;
       }
     } else {
       for (int i = lane; i < columns; i += 32) {
         const int x = x0 + first + i;
-        to[i] = inside_y && x >= 0 && x < a.w ? row[x] : from_acc<T>(acc_t<T>(0));
+        to[i] = inside_y && x >= 0 && x < a.planes.in_w ? row[x] : from_acc<T>(acc_t<T>(0));
       }
     }
   }
-}
-
-// A block at an edge replaces the zeros outside the image by what the border policy puts there: first the columns of
-// rows inside the image, then whole rows. What the policy repeats lies mostly in the tile itself, so it is read there
-// (shared memory) and only else from the image. Rows of other shards are read where they lie. Barriers before, between
-// and after it.
-template <typename T, int KH, int KW>
-__device__ __forceinline__ void patch_border(const PlaneArgs& a, const T* plane, T* shared, int bx, int by, int n,
-                                             int ci) {
-  constexpr TileShape shape = tile_shape(sizeof(T), KH, KW);
-  constexpr int rows = shape.height() + KH - 1, pitch = shape.shared_width();
-  constexpr int first = shape.pad - middle_of(KW), last = first + shape.width() + KW - 1;  // the columns that are read
-  const int top = max(0, -by), bottom = max(top, min(rows, a.h - by));                     // rows inside the image
-  const int left = min(max(first, -bx), last), right = max(left, min(last, a.w - bx));
-  const T outside = from_acc<T>(a.value);
-  __syncthreads();
-  const int columns = (left - first) + min(last - right, KW - 1);  // further right ones serve no stored output
-  for (int e = threadIdx.x; e < (bottom - top) * columns; e += 32 * TileShape::warps) {
-    const int r = top + e / columns, q = e % columns, i = q < left - first ? first + q : right + q - (left - first);
-    const int mx = map_index(bx + i, a.w, a.border), source = mx - bx;
-    shared[r * pitch + i] = mx < 0                             ? outside
-                            : source >= left && source < right ? shared[r * pitch + source]
-                                                               : plane[int64_t(by + r) * a.in_h + mx];
-  }
-  __syncthreads();
-  const int outside_rows = top + min(rows - bottom, KH - 1);
-  constexpr int width = last - first;
-  for (int e = threadIdx.x; e < outside_rows * width; e += 32 * TileShape::warps) {
-    const int q = e / width, i = first + e % width, r = q < top ? q : bottom + q - top;
-    const int my = a.beside.map_row(by + r, a.h, a.border), source = my - by;
-    T pixel = outside;
-    if (my >= 0 && source >= top && source < bottom) {
-      pixel = shared[source * pitch + i];
-    } else if (my != Neighbours::kOutside) {
-      const int mx = map_index(bx + i, a.w, a.border);
-      if (mx >= 0) pixel = a.beside.row(plane, a.in_h, my, a.h, n, ci)[mx];
-    }
-    shared[r * pitch + i] = pixel;
-  }
-  __syncthreads();
 }
 
 }  // namespace torch_conv::direct2d

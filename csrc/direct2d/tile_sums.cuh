@@ -79,7 +79,8 @@ __device__ __forceinline__ void sum_unrolled(const PlaneArgs& a, const T* from, 
         for (int p = 0; p < N; ++p) sum[o][p] = 0;
       row.add(tap + i * KW, sum[o]);
       if (i == KH - 1)
-        store_row<KH, KW, kAligned>(a, out.row + o * a.out_h, out.y + o, out.x, sum[o], out.bias, out.mask);
+        store_row<KH, KW, kAligned>(a, out.row + o * a.planes.out_stride_h, out.y + o, out.x, sum[o], out.bias,
+                                    out.mask);
     }
   }
 }
@@ -124,7 +125,7 @@ __device__ __forceinline__ void sum_in_groups(const PlaneArgs& a, const T* from,
     add_group<T, KW, G>(from + first * pitch, pitch, taps + first * tile_tap_pitch(KW), sum);
 #pragma unroll
   for (int o = 0; o < shape.rows; ++o)
-    store_row<KH, KW, kAligned>(a, out.row + o * a.out_h, out.y + o, out.x, sum[o], out.bias, out.mask);
+    store_row<KH, KW, kAligned>(a, out.row + o * a.planes.out_stride_h, out.y + o, out.x, sum[o], out.bias, out.mask);
 }
 
 }  // namespace torch_conv::direct2d

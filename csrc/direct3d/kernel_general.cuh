@@ -6,75 +6,11 @@
 // Loads per multiply-add: 2/4 at stride 1, 5/4 else; they come from L1.
 #pragma once
 
-#include "core/device.cuh"
+#include "core/general.cuh"
 #include "core/store.cuh"
-#include "direct3d/params.h"
+#include "core/taps.h"
 
 namespace torch_conv::direct3d {
-
-// Normalised skip: the sum of the |taps| that lie inside the volume.
-template <typename A>
-__device__ A taps_inside(const Direct& p, const A* taps, int64_t z, int64_t y, int64_t x) {
-  const Placement& s = p.place;
-  A sum = 0;
-  for (int64_t l = 0; l < p.kd; ++l) {
-    const int64_t zl = z * s.stride_z + l * s.dilation_z - s.pad_z;
-    if (zl < 0 || zl >= p.in.d) continue;
-    for (int64_t i = 0; i < p.kh; ++i) {
-      const int64_t yi = y * s.stride_y + i * s.dilation_y - s.pad_y;
-      if (yi < 0 || yi >= p.in.h) continue;
-      for (int64_t j = 0; j < p.kw; ++j) {
-        const int64_t xj = x * s.stride_x + j * s.dilation_x - s.pad_x;
-        if (xj >= 0 && xj < p.in.w) sum += abs(taps[(l * p.kh + i) * p.kw + j]);
-      }
-    }
-  }
-  return sum;
-}
-
-// One row of the window over the four voxels that start at column `x` of the output; `row` is null outside the volume.
-template <typename T, typename A>
-__device__ __forceinline__ void add_row(const Direct& p, const T* row, const A* taps, int64_t x, A (&sum)[4]) {
-  const Placement& s = p.place;
-  if (!row) {
-    if (s.border == Border::constant)
-      for (int64_t j = 0; j < p.kw; ++j)
-#pragma unroll
-        for (int q = 0; q < 4; ++q) sum[q] = fma(taps[j], A(s.value), sum[q]);
-    return;
-  }
-  const int64_t first = x * s.stride_x - s.pad_x, step = p.in.stride_w;
-  const int64_t last = first + 3 * s.stride_x + (p.kw - 1) * s.dilation_x;
-  if (first >= 0 && last < p.in.w) {
-    const T* at = row + first * step;
-    if (s.stride_x == 1 && s.dilation_x == 1) {
-      A v0 = to_acc<A>(at[0]), v1 = to_acc<A>(at[step]), v2 = to_acc<A>(at[2 * step]);
-      at += 3 * step;
-#pragma unroll 4
-      for (int64_t j = 0; j < p.kw; ++j, at += step) {
-        const A tap = taps[j], v3 = to_acc<A>(*at);
-        sum[0] = fma(tap, v0, sum[0]);
-        sum[1] = fma(tap, v1, sum[1]);
-        sum[2] = fma(tap, v2, sum[2]);
-        sum[3] = fma(tap, v3, sum[3]);
-        v0 = v1, v1 = v2, v2 = v3;
-      }
-    } else {
-      for (int64_t j = 0; j < p.kw; ++j)
-#pragma unroll
-        for (int q = 0; q < 4; ++q)
-          sum[q] = fma(taps[j], to_acc<A>(at[(q * s.stride_x + j * s.dilation_x) * step]), sum[q]);
-    }
-    return;
-  }
-  for (int64_t j = 0; j < p.kw; ++j)
-#pragma unroll
-    for (int q = 0; q < 4; ++q) {
-      const int64_t m = map_index(first + q * s.stride_x + j * s.dilation_x, p.in.w, s.border);
-      if (m < 0 && s.border != Border::constant) continue;
-      sum[q] = fma(taps[j], m < 0 ? A(s.value) : to_acc<A>(row[m * step]), sum[q]);
-    }
-}
 
 template <typename T>
 __global__ void __launch_bounds__(256)
@@ -106,7 +42,7 @@ __global__ void __launch_bounds__(256)
       for (int64_t i = 0; i < p.kh; ++i, row_taps += p.kw) {
         const int64_t my = map_index(y * s.stride_y + i * s.dilation_y - s.pad_y, p.in.h, s.border);
         const T* row = mz < 0 || my < 0 ? nullptr : volume + mz * p.in.stride_d + my * p.in.stride_h;
-        add_row<T, A>(p, row, row_taps, x, sum);
+        add_window_row<T, A>(p, row, row_taps, x, sum);
       }
     }
   }
@@ -122,7 +58,7 @@ __global__ void __launch_bounds__(256)
     A value = p.bias ? sum[q] + bias : sum[q];
     const bool inside = fits_zy && fits((x + q) * s.stride_x - s.pad_x, p.kw, s.dilation_x, p.in.w);
     if (s.border == Border::zero_output && !inside) value = 0;
-    if (s.normalized) value /= taps_inside(p, taps, z, y, x + q);
+    if (s.normalized) value /= taps_inside<3>(p, Neighbours{}, taps, z, y, x + q);
     store_as(p.out, offset + (x + q) * p.out.stride_w, value);
   }
 }

@@ -23,19 +23,14 @@ template <int N>
 using Index = std::integral_constant<int, N>;
 
 template <typename A>
-struct alignas(4 * sizeof(A)) Four {
-  A v[4];
-};
-
-template <typename A>
-__device__ __forceinline__ Four<A> four(const A* from) {
-  return *reinterpret_cast<const Four<A>*>(from);
+__device__ __forceinline__ Pack<4, A> four(const A* from) {
+  return *reinterpret_cast<const Pack<4, A>*>(from);
 }
 
 // The first pixels and taps of a row of the window, for `Sums` planes of sums.
 template <int Pixels, int Sums, typename A>
 struct RowStart {
-  Four<A> pixel[Pixels / 4 + 1], tap[Sums];
+  Pack<4, A> pixel[Pixels / 4 + 1], tap[Sums];
   __device__ __forceinline__ void read(const A* from, int part, const A* const (&taps)[Sums]) {
     constexpr int parts = Pixels / 4;
 #pragma unroll
@@ -50,7 +45,7 @@ template <int Pixels, int Lo, int Sums, int Planes, typename A>
 __device__ __forceinline__ void add_row(const RowStart<Pixels, Sums, A>& start, const A* from, int part,
                                         const A* const (&row_taps)[Sums], int kw, A (&sum)[Planes][Pixels]) {
   constexpr int parts = Pixels / 4, steps = 4;
-  Four<A> pixel[parts + 1 + steps], tap[2][Sums];  // taps of this step and of the next
+  Pack<4, A> pixel[parts + 1 + steps], tap[2][Sums];  // taps of this step and of the next
   const A* taps[Sums];
 #pragma unroll
   for (int n = 0; n <= parts; ++n) pixel[n] = start.pixel[n];
@@ -230,10 +225,10 @@ __global__ void __launch_bounds__(window_tile(Large, sizeof(T)).threads(), windo
     __syncwarp();
 #pragma unroll
     for (int c = 0; c < parts; ++c) {
-      Four<A> to;
+      Pack<4, A> to;
 #pragma unroll
       for (int q = 0; q < 4; ++q) to.v[q] = sum[o][4 * c + q];
-      *reinterpret_cast<Four<A>*>(mine + lane / lanes * a.pitch + c * a.part + lane % lanes * 4) = to;
+      *reinterpret_cast<Pack<4, A>*>(mine + lane / lanes * a.pitch + c * a.part + lane % lanes * 4) = to;
     }
     __syncwarp();
     // One switch a plane of the tile, not one a pixel.

@@ -1,6 +1,7 @@
 // Plan -> parameters and launch; one function per kernel.
 #include "cuda/launch.h"
 
+#include "core/general.h"
 #include "cuda/tensor_map.h"
 #include "direct3d/plan.h"
 
@@ -121,17 +122,6 @@ void launch_window(const Direct& p, const Plan& plan, const WindowShape& shape, 
   launch(plan, site, args, ParamTaps::of(p));
 }
 
-void launch_general(const Direct& p, const Plan& plan, const Site& site) {
-  const int64_t fours = ceil_div(p.out.w, 4);
-  const GeneralArgs args{.p = p,
-                         .groups_of_four = fours,
-                         .threads = p.out.n * p.out.c * p.out.d * p.out.h * fours,
-                         .channels_inner = p.out.c > 1 && p.out.stride_c < p.out.stride_w,
-                         .out_per_group = p.out.c / p.groups,
-                         .in_per_group = p.in.c / p.groups};
-  launch(plan, site, args, ParamTaps::of(p));
-}
-
 }  // namespace
 
 Plan plan_cuda(const Direct& p, const Arch& arch, const char* variant) { return plan(p, arch, variant); }
@@ -143,7 +133,7 @@ void run_cuda(const Direct& p, const Plan& plan, const Site& site) {
     case Variant::planes: return launch_planes(p, plan, config.planes, site);
     case Variant::march: return launch_march(p, plan, config.march, site);
     case Variant::window: return launch_window(p, plan, config.window, site);
-    case Variant::general: return launch_general(p, plan, site);
+    case Variant::general: return launch(plan, site, GeneralArgs::of(p), ParamTaps::of(p));
   }
 }
 

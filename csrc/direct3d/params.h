@@ -172,14 +172,4 @@ struct WindowArgs {
   int in_per_group, out_per_group;
 };
 
-// ---- GENERAL -----------------------------------------------------------------------------------------------------
-
-struct GeneralArgs {
-  Direct p;
-  int64_t groups_of_four;  // per row
-  int64_t threads;         // in all
-  bool channels_inner;
-  int64_t out_per_group, in_per_group;
-};
-
 }  // namespace torch_conv::direct3d

@@ -6,6 +6,7 @@
 
 #include "core/async_copy.cuh"
 #include "core/border.h"
+#include "core/device.cuh"
 #include "direct3d/params.h"
 
 namespace torch_conv::direct3d {

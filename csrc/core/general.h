@@ -1,0 +1,29 @@
+// What the host and the kernels that serve any window over images or volumes agree on. A thread computes four
+// neighbouring pixels of a row.
+#pragma once
+
+#include "core/neighbours.h"
+
+namespace torch_conv {
+
+struct GeneralArgs {
+  Direct p;
+  Neighbours beside;       // none of volumes
+  int64_t groups_of_four;  // per row
+  int64_t threads;         // in all
+  bool channels_inner;     // lanes follow the channels, which lie innermost in memory
+  int64_t out_per_group, in_per_group;
+
+  static GeneralArgs of(const Direct& p) {
+    const int64_t fours = ceil_div(p.out.w, 4);
+    return {.p = p,
+            .beside = Neighbours::of(p.beside, p.in),
+            .groups_of_four = fours,
+            .threads = p.out.n * p.out.c * p.out.d * p.out.h * fours,
+            .channels_inner = p.out.c > 1 && p.out.stride_c < p.out.stride_w,
+            .out_per_group = p.out.c / p.groups,
+            .in_per_group = p.in.c / p.groups};
+  }
+};
+
+}  // namespace torch_conv
