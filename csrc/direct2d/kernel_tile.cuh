@@ -3,12 +3,12 @@
 //        <- pad ->                          <- pad ->      KH - 1 + height rows of shared memory, brought by one bulk
 //      +----------+------------------------+----------+    copy (or by plain loads); pixels outside the image arrive
 //      |          :      halo of rows      :          |    as zeros, so zero borders are free, and blocks at an edge
-//      |          +------------------------+          |    patch the halo for the other borders.
+//      |          +------------------------+          |    fill the halo for the other borders.
 //      |   halo   | warp 0: `rows` rows    |   halo   |
-//      |   KW/2   | warp 1                 |   K/2    |    A lane owns `lane_pixels` columns of its warp's rows: it
-//      |  columns | warp 2                 |  columns |    reads each input row once and adds it to the K output rows
-//      |          | warp 3                 |          |    that see it; rows are finished and stored from top to
-//      |          +------------------------+          |    bottom, so K rows of sums are alive at a time.
+//      |  before  | warp 1                 |  after   |    A lane owns `lane_pixels` columns of its warp's rows. An
+//      |  KW / 2  | warp 2                 |  KW / 2  |    input row that it reads is added to all rows of outputs
+//      |  columns | warp 3                 |  columns |    that see it: once for a small window, and for a larger one
+//      |          +------------------------+          |    once for each group of its rows (tile_sums.cuh).
 //      |          :                        :          |
 //      +----------+------------------------+----------+    No pipeline inside a block: the 8 blocks resident on a
 //                                                          multiprocessor overlap one another.

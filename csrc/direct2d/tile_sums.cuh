@@ -58,8 +58,8 @@ struct LaneOutput {
   bool mask;
 };
 
-// Windows of fewer than kTapsAtOnce taps: all rows and taps are unrolled, the taps stand in registers. A row of outputs is
-// stored as soon as it is done, so the sums of KH rows are alive.
+// Windows of fewer than kTapsAtOnce taps: all rows and taps are unrolled, the taps stand in registers. A row of outputs
+// is stored as soon as it is done, so the sums of KH rows are alive.
 template <typename T, int KH, int KW, bool kAligned>
 __device__ __forceinline__ void sum_unrolled(const PlaneArgs& a, const T* from, const LaneOutput<T>& out,
                                              const acc_t<T> (&tap)[KH * KW]) {
@@ -110,9 +110,9 @@ __device__ __forceinline__ void add_group(const T* from, int pitch, const float*
 //   group 0: window rows 0 .. G - 1     sum[o] += rows o .. o + G - 1 of the tile
 //   group 1: window rows G .. 2 G - 1   sum[o] += rows o + G .. o + 2 G - 1
 //
-// float32 4096^2 on one NVIDIA H200, with all taps in vector registers or read row by row before: 9x9 77 -> 67 us,
-// 11x11 119 -> 92, 13x13 158 -> 121, 15x15 224 -> 150. The groups of more than 81 taps run in a loop, whose code stays
-// in the instruction cache (15x15 unrolled: 192 us); smaller windows lose by it (8x8 51 -> 56 us).
+// float32 4096^2 on one NVIDIA H200: 9x9 67 us, 11x11 92, 13x13 121, 15x15 150; with taps in vector registers, read
+// again for every row of the tile, 77, 119, 158, 224. Groups of windows beyond 81 taps run in a loop, whose code stays
+// in the instruction cache (15x15 150 us, unrolled 192); smaller windows lose by a loop (8x8 56 us, unrolled 51).
 template <typename T, int KH, int KW, bool kAligned>
 __device__ __forceinline__ void sum_in_groups(const PlaneArgs& a, const T* from, const LaneOutput<T>& out,
                                               const float* taps) {
