@@ -64,7 +64,7 @@ def one_round(device: str, dtype: torch.dtype) -> None:
 
     each_variant("direct", lambda: OPS.filter2d(planar, window, border, padding=padding, anchor=anchor, value=3.0))
     each_variant("direct", lambda: OPS.filter2d(nhwc, windows, border))
-    any_shape = torch.rand(random.randint(1, 15), random.randint(1, 15))
+    any_shape = torch.rand(random.randint(1, 31), random.randint(1, 31))
     each_variant("direct", lambda: OPS.filter2d(planar, any_shape, border, value=3.0))
     each_variant("separable", lambda: OPS.filter2d_separable(planar, taps, taps, border, padding=padding, value=3.0))
     each_variant("separable", lambda: OPS.filter2d_separable(nhwc, own_taps, taps, border))

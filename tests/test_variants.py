@@ -46,7 +46,11 @@ def test_direct(cuda, pinned, dtype, size):
 
 @pytest.mark.cuda
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("size", [(2, 2), (4, 6), (7, 3), (8, 8), (9, 9), (1, 15), (12, 5), (15, 15), (5, 1)], ids=str)
+@pytest.mark.parametrize(
+    "size",
+    [(2, 2), (4, 6), (7, 3), (8, 8), (9, 9), (1, 15), (12, 5), (15, 15), (5, 1), (16, 16), (13, 31), (31, 31)],
+    ids=str,
+)
 def test_direct_windows_of_any_shape(cuda, pinned, dtype, size):
     kernel = make_window(size) / 3
     served = {}

@@ -27,6 +27,7 @@ constexpr int tile_min_blocks() {
   // Register caps: 7x7 float32 at 64 registers makes ptxas move the taps to uniform registers (83 -> 92 % of copy at
   // 8192^2 on one NVIDIA H200); the others are the most blocks without spills.
   constexpr int K = KH > KW ? KH : KW;
+  if (K > 15) return 5;
   if (K > 7 && (sizeof(T) > 1 || !taps_in_registers(KH, KW))) return 8;
   if (sizeof(T) == 4) return K == 4 || K == 5 ? 7 : 8;
   if (sizeof(T) == 2) return K <= 3 ? 8 : K <= 5 ? 5 : 4;

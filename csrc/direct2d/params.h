@@ -16,13 +16,13 @@ namespace torch_conv::direct2d {
 constexpr int middle_of(int k) { return (k - 1) / 2; }
 
 // Windows up to so many rows and columns; larger ones go to WINDOW.
-constexpr int kTileMost = 15;
+constexpr int kTileMost = 31;
 // Taps that a lane keeps at once; those of larger windows stand in shared memory.
 constexpr int kTapsAtOnce = 50;
 constexpr bool taps_in_registers(int kh, int kw) { return kh * kw < kTapsAtOnce; }
 // Rows of a larger window that are taken together.
 constexpr int tap_group(int kh, int kw) {
-  const int groups = (kh * kw + kTapsAtOnce - 1) / kTapsAtOnce;
+  const int most = kTapsAtOnce / kw, groups = (kh + most - 1) / most;
   return (kh + groups - 1) / groups;
 }
 // A row of taps in shared memory, in floats.
@@ -55,7 +55,7 @@ struct TileShape {
 // Beyond 7x7 six rows: 9x9 67 us, five 67, eight 71, ten 78; 15x15 150, 153, 154, 167 (4096^2).
 constexpr TileShape tile_shape(int bytes, int kh, int kw) {
   const int k = kh > kw ? kh : kw;
-  if (k > 7) return {.lane_pixels = lane_pixels(bytes, kh, kw), .rows = 6, .pad = bytes == 1 ? 16 : 8};
+  if (k > 7) return {.lane_pixels = lane_pixels(bytes, kh, kw), .rows = 6, .pad = bytes == 1 || kw > 17 ? 16 : 8};
   const int pad_bytes = k < 6 && bytes == 4 ? 128 : 32;
   return {
       .lane_pixels = lane_pixels(bytes, kh, kw), .rows = bytes == 4 ? (kh == 7 ? 10 : 8) : 6, .pad = pad_bytes / bytes};

@@ -96,7 +96,7 @@ inline const char* tile_loses(const Direct& p, const Arch& arch) {
 }
 
 inline const char* tile_refusal(const Direct& p, const Arch&) {
-  if (p.kh > kTileMost || p.kw > kTileMost) return "a window beyond 15x15";
+  if (p.kh > kTileMost || p.kw > kTileMost) return "a window beyond 31x31";
   return planar_refusal(p);
 }
 
@@ -115,8 +115,8 @@ inline void configure_tile(const Direct& p, bool bulk, Plan& plan) {
   const TileShape shape = tile_shape(bytes, kh, kw);
   const Config config{.variant = Variant::tile, .lead = bulk ? lead_columns(p) : 0, .bulk = bulk};
   const bool aligned = bulk && aligned_rows(p.out) && config.lead == 0;
-  plan.why = bulk ? "window up to 15x15: one bulk copy brings tile and halo"
-                  : "window up to 15x15, plain loads: no bulk copies, or rows not 16-byte aligned";
+  plan.why = bulk ? "window up to 31x31: one bulk copy brings tile and halo"
+                  : "window up to 31x31, plain loads: no bulk copies, or rows not 16-byte aligned";
   plan.tile_w = shape.width();
   plan.tile_h = shape.height();
   plan.threads = 32 * TileShape::warps;

@@ -15,7 +15,12 @@
 // Device memory: the tile's planes come from L2; 2 kd kh kw flops a voxel.
 #pragma once
 
-#include "direct3d/window_load.cuh"
+#include <type_traits>
+
+#include "core/async_copy.cuh"
+#include "core/border.h"
+#include "core/device.cuh"
+#include "direct3d/params.h"
 
 namespace torch_conv::direct3d {
 
@@ -128,31 +133,18 @@ __device__ __forceinline__ void add_plane(const A* from, const A* (&taps)[Sums],
   }
 }
 
-// One plane of a warp's sums, rounded to O; `mine` holds them as the tile lies, `first` is the lane's first column.
-template <typename O, int parts, typename A>
-__device__ __forceinline__ void store_plane(const WindowArgs& a, const WindowPlace& at, const A* mine, int first,
-                                            int warp_rows, int o, A bias) {
-  const Direct& p = a.p;
-  const int lane = threadIdx.x % 32, y0 = at.y + threadIdx.x / 32 * warp_rows;
-  const bool fits_z = at.bz + o >= 0 && at.bz + o + int(p.kd) <= p.in.d;
-  O* to = static_cast<O*>(p.out.data) + at.n * p.out.stride_n + at.co * p.out.stride_c + (at.z + o) * p.out.stride_d +
-          y0 * p.out.stride_h + (at.x + lane) * p.out.stride_w;
-  const int64_t right = 32 * p.out.stride_w, down = p.out.stride_h;
-#pragma unroll 1
-  for (int r = 0; r < warp_rows; ++r, to += down) {
-    const int y = y0 + r;
-    if (y >= p.out.h) break;
-    const bool fits_y = fits_z && y >= p.place.pad_y && y - p.place.pad_y + int(p.kh) <= p.in.h;
-    const A* from = mine + r * a.pitch + first;
-#pragma unroll
-    for (int k = 0; k < 4; ++k) {
-      const int x = at.x + lane + 32 * k;
-      if (32 * k >= at.width || x >= p.out.w) break;
-      const bool fits = fits_y && x >= p.place.pad_x && x - p.place.pad_x + int(p.kw) <= p.in.w;
-      const A value = from[32 / parts * k];
-      const bool zero = p.place.border == Border::zero_output && !fits;
-      to[k * right] = from_acc<O>(zero ? A(0) : p.bias ? value + bias : value);
-    }
+// Calls f with a value of the output's element type: one switch a plane of the tile, not one a pixel. Core's with_type
+// says that no other dtype comes, of which ptxas makes other code.
+template <typename F>
+__device__ __forceinline__ void with_output_type(Dtype dtype, F&& f) {
+  switch (dtype) {
+    case Dtype::f32: return f(float{});
+    case Dtype::f16: return f(half_t{});
+    case Dtype::bf16: return f(bhalf_t{});
+    case Dtype::f64: return f(double{});
+    case Dtype::u8: return f(uint8_t{});
+    case Dtype::i16: return f(int16_t{});
+    case Dtype::u16: return f(uint16_t{});
   }
 }
 
@@ -163,32 +155,124 @@ __global__ void __launch_bounds__(window_tile(Large, sizeof(T)).threads(), windo
   constexpr WindowTile config = window_tile(Large, sizeof(T));
   constexpr int loaders = config.loaders, Pixels = config.pixels, Planes = config.planes, parts = Pixels / 4;
   const Direct& p = a.p;
-  const int kd = int(p.kd);
+  const int kh = int(p.kh), kw = int(p.kw), kd = int(p.kd);
   extern __shared__ __align__(128) unsigned char shared_bytes[];
-  const int stage = a.pitch * a.rows, tap_stage = window_tap_stage(a.tap_pitch, int(p.kh));
+  const int stage = a.pitch * a.rows, tap_stage = window_tap_stage(a.tap_pitch, kh);
   A* stages = reinterpret_cast<A*>(shared_bytes);
   A* tap_stages = stages + 2 * stage;
 
-  const WindowPlace at(a, config);
+  unsigned b = blockIdx.x;
+  const int width = 1 << a.width_log2, lanes = width / Pixels;  // of a row
+  const int warp_rows = 32 / lanes, height = kWindowWarps * warp_rows;
+  const int x0 = int(b % unsigned(a.tiles_x)) * width;
+  b /= unsigned(a.tiles_x);
+  const int y0 = int(b % unsigned(a.tiles_y)) * height;
+  b /= unsigned(a.tiles_y);
+  const unsigned tiles_z = unsigned(ceil_div(p.out.d, Planes));
+  const int z0 = int(b % tiles_z) * Planes, count = min(Planes, int(p.out.d) - z0);
+  b /= tiles_z;
+  const int co = int(b % unsigned(p.out.c)), n = int(b / unsigned(p.out.c));
+  const int bx = x0 - int(p.place.pad_x), by = y0 - int(p.place.pad_y), bz = z0 - int(p.place.pad_z);
+  // What the last outputs of the plane do not need is not read: it may lie far outside.
+  const int columns = min(width, int(p.out.w) - x0) + kw - 1, rows = min(height, int(p.out.h) - y0) + kh - 1;
+  const int depth = kd + count - 1;  // planes of the input
+  const A* all_taps = param_taps.first<A>() + n * p.taps.stride_n + co * p.taps.stride_c;
+  const T* group =
+      static_cast<const T*>(p.in.data) + n * p.in.stride_n + co / a.out_per_group * a.in_per_group * p.in.stride_c;
+  const A outside = A(p.place.value);
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  const int lanes = at.width / Pixels, warp_rows = 32 / lanes;  // lanes of a row
-  WindowLoader<T, parts> loader{a, param_taps, at, reinterpret_cast<int64_t*>(tap_stages + (Planes + 1) * tap_stage)};
-  loader.map_border();
+
+  // The border map is asked once: offsets of the tile's rows in shared memory, of a loader lane's first columns (lane,
+  // lane + 32, ...) in registers; -1 outside.
+  constexpr int held = 6, batch = 3;
+  const auto place = [&](int i) { return i / 4 % parts * a.part + i / 4 / parts * 4 + i % 4; };
+  int64_t* row_at = reinterpret_cast<int64_t*>(tap_stages + (Planes + 1) * tap_stage);
+  for (int r = threadIdx.x; r < rows; r += blockDim.x) {
+    const int m = map_index(by + r, int(p.in.h), p.place.border);
+    row_at[r] = m < 0 ? -1 : m * p.in.stride_h;
+  }
+  int column_at[held];
+#pragma unroll
+  for (int k = 0; k < held; ++k) {
+    const int i = lane + 32 * k, m = i < columns ? map_index(bx + i, int(p.in.w), p.place.border) : -1;
+    column_at[k] = m < 0 ? -1 : m * int(p.in.stride_w);
+  }
+  const int first_place = place(lane);
   __syncthreads();
-  const auto load = [&](int s, int ci, int l, int one, int of) {
-    if (l < kd) loader.load_taps(tap_stages + s % (Planes + 1) * tap_stage, ci, l, one, of);
-    loader.load_plane(stages + s % 2 * stage, ci, l, one, of);
+  // Elements that need no conversion are copied asynchronously if what lies outside is +0 or in the plane; taps are,
+  // too, unless they are parameters.
+  const bool copied =
+      std::is_same_v<T, A> && (p.place.border != Border::constant || (outside == A(0) && !signbit(outside)));
+  const auto load = [&](int s, int ci, int l, int loader, int loaders_now) {
+    const int mz = map_index(bz + l, int(p.in.d), p.place.border);
+    A* tile = stages + s % 2 * stage;
+    const T* plane = group + ci * p.in.stride_c + (mz < 0 ? 0 : mz) * p.in.stride_d;
+    if (l < kd) {
+      A* taps = tap_stages + s % (Planes + 1) * tap_stage;
+      const A* window = all_taps + ci * p.taps.stride_ci + int64_t(l) * kh * kw;
+      for (int e = loader * 32 + lane; e < kh * kw; e += 32 * loaders_now) {
+        const unsigned i = unsigned(e) / unsigned(kw);
+        A* to = taps + (e + i * unsigned(a.tap_pitch - kw));
+        if (param_taps.device) async_copy<sizeof(A)>(to, window + e);
+        else *to = window[e];
+      }
+    }
+    if (copied) {
+      A* const to = tile + first_place;
+#pragma unroll 1
+      for (int r = loader; r < rows; r += loaders_now) {
+        const int64_t row = row_at[r];
+        const char* from = reinterpret_cast<const char*>(plane + (row < 0 ? 0 : row));
+        A* const to_row = to + r * a.pitch;
+        const bool inside = mz >= 0 && row >= 0;
+#pragma unroll
+        for (int k = 0; k < held; ++k) {
+          if (32 * k >= columns) break;
+          async_copy<sizeof(A)>(to_row + 32 / parts * k, from + unsigned(max(column_at[k], 0)) * unsigned(sizeof(A)),
+                                inside && column_at[k] >= 0 ? int(sizeof(A)) : 0);
+        }
+      }
+    } else {
+      for (int r = loader; r < rows; r += batch * loaders_now) {
+        T pixel[batch][held];
+        int64_t row[batch];
+#pragma unroll
+        for (int u = 0; u < batch; ++u) {
+          row[u] = mz < 0 ? -1 : row_at[min(r + u * loaders_now, rows - 1)];
+          const T* from = plane + (row[u] < 0 ? 0 : row[u]);
+#pragma unroll
+          for (int k = 0; k < held; ++k)
+            if (32 * k < columns) pixel[u][k] = from[max(column_at[k], 0)];
+        }
+#pragma unroll
+        for (int u = 0; u < batch; ++u) {
+          if (r + u * loaders_now >= rows) break;
+          A* to = tile + (r + u * loaders_now) * a.pitch + first_place;
+#pragma unroll
+          for (int k = 0; k < held; ++k)
+            if (lane + 32 * k < columns)
+              to[32 / parts * k] = row[u] < 0 || column_at[k] < 0 ? outside : to_acc<A>(pixel[u][k]);
+        }
+      }
+    }
+    if (columns > 32 * held)
+      for (int r = loader; r < rows; r += loaders_now)
+        for (int i = lane + 32 * held; i < columns; i += 32) {
+          const int mx = map_index(bx + i, int(p.in.w), p.place.border);
+          tile[r * a.pitch + place(i)] =
+              mz < 0 || row_at[r] < 0 || mx < 0 ? outside : to_acc<A>(plane[row_at[r] + mx * p.in.stride_w]);
+        }
   };
 
   A sum[Planes][Pixels] = {};
   const int row_in = warp * warp_rows + lane / lanes, first = row_in * a.pitch + lane % lanes * 4;
-  const int planes = a.in_per_group * at.depth;
+  const int planes = a.in_per_group * depth;
   load(0, 0, 0, warp, kWindowWarps + loaders);
   async_wait_all();
   __syncthreads();
   for (int s = 0, l = 0, ci = 0; s < planes; ++s) {
     const int now = l;
-    if (++l == at.depth) l = 0, ++ci;
+    if (++l == depth) l = 0, ++ci;
     if (s + 1 < planes && (loaders == 0 || warp >= kWindowWarps))
       load(s + 1, ci, l, loaders == 0 ? warp : warp - kWindowWarps, loaders == 0 ? kWindowWarps : loaders);
     if (warp < kWindowWarps) {
@@ -199,7 +283,7 @@ __global__ void __launch_bounds__(window_tile(Large, sizeof(T)).threads(), windo
         add_plane<Pixels, 0>(from, taps, a, sum);
       } else {
         const A* tap_before = tap_stages + (s + Planes) % (Planes + 1) * tap_stage;
-        if (now < kd && now > 0 && at.count > 1) {
+        if (now < kd && now > 0 && count > 1) {
           const A* taps[2] = {tap_now, tap_before};
           add_plane<Pixels, 0>(from, taps, a, sum);
         } else if (now < kd) {
@@ -217,11 +301,11 @@ __global__ void __launch_bounds__(window_tile(Large, sizeof(T)).threads(), windo
   if (warp >= kWindowWarps) return;
 
   // Through shared memory, so that a warp stores neighbours.
-  const A bias = p.bias ? static_cast<const A*>(p.bias)[at.co] : A(0);
+  const A bias = p.bias ? static_cast<const A*>(p.bias)[co] : A(0);
   A* mine = stages + warp * warp_rows * a.pitch;
 #pragma unroll
   for (int o = 0; o < Planes; ++o) {
-    if (o >= at.count) break;
+    if (o >= count) break;
     __syncwarp();
 #pragma unroll
     for (int c = 0; c < parts; ++c) {
@@ -231,9 +315,28 @@ __global__ void __launch_bounds__(window_tile(Large, sizeof(T)).threads(), windo
       *reinterpret_cast<Pack<4, A>*>(mine + lane / lanes * a.pitch + c * a.part + lane % lanes * 4) = to;
     }
     __syncwarp();
-    // One switch a plane of the tile, not one a pixel.
-    with_type(p.out.dtype, [&](auto zero) {
-      store_plane<decltype(zero), parts>(a, at, mine, loader.first_place, warp_rows, o, bias);
+    const bool fits_z = bz + o >= 0 && bz + o + kd <= p.in.d;
+    with_output_type(p.out.dtype, [&](auto zero_of) {
+      using O = decltype(zero_of);
+      O* to = static_cast<O*>(p.out.data) + n * p.out.stride_n + co * p.out.stride_c + (z0 + o) * p.out.stride_d +
+              (y0 + warp * warp_rows) * p.out.stride_h + (x0 + lane) * p.out.stride_w;
+      const int64_t right = 32 * p.out.stride_w, down = p.out.stride_h;
+#pragma unroll 1
+      for (int r = 0; r < warp_rows; ++r, to += down) {
+        const int y = y0 + warp * warp_rows + r;
+        if (y >= p.out.h) break;
+        const bool fits_y = fits_z && y >= p.place.pad_y && y - p.place.pad_y + kh <= p.in.h;
+        const A* from = mine + r * a.pitch + first_place;
+#pragma unroll
+        for (int k = 0; k < 4; ++k) {
+          const int x = x0 + lane + 32 * k;
+          if (32 * k >= width || x >= p.out.w) break;
+          const bool fits = fits_y && x >= p.place.pad_x && x - p.place.pad_x + kw <= p.in.w;
+          const A value = from[32 / parts * k];
+          const bool zero = p.place.border == Border::zero_output && !fits;
+          to[k * right] = from_acc<O>(zero ? A(0) : p.bias ? value + bias : value);
+        }
+      }
     });
   }
 }

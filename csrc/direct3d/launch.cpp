@@ -113,7 +113,8 @@ void launch_window(const Direct& p, const Plan& plan, const WindowShape& shape, 
                         .pitch = int(shape.pitch),
                         .rows = int(shape.rows),
                         .tap_pitch = int(shape.tap_pitch),
-                        .grid = MarchGrid::of(p.out, 0, plan.tile_w, plan.tile_h, plan.tile_d),
+                        .tiles_x = int(ceil_div(p.out.w, shape.width)),
+                        .tiles_y = int(ceil_div(p.out.h, shape.height)),
                         .width_log2 = shape.width == 128  ? 7
                                       : shape.width == 64 ? 6
                                                           : 5,

@@ -167,8 +167,8 @@ constexpr TC_HD int64_t window_tap_stage(int64_t tap_pitch, int64_t kh) { return
 struct WindowArgs {
   Direct p;
   int part, pitch, rows, tap_pitch;  // of a part of a row, a row, a plane, and a row of taps, in elements
-  MarchGrid grid;                    // over output channels, one or two planes a chunk
-  int width_log2;                    // of the tile
+  int tiles_x, tiles_y;
+  int width_log2;  // of the tile
   int in_per_group, out_per_group;
 };
 
