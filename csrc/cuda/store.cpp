@@ -122,7 +122,12 @@ const LoadedKernel& load(const Kernel& kernel, const Arch& arch) {
 }
 
 bool offers(const Kernel& kernel, const Arch& arch) {
-  return !compiler_version().empty() || find_ahead(kernel, capability_of(arch)).has_value();
+  {
+    Slot& slot = slot_of(kernel, capability_of(arch));
+    if (const std::unique_lock free(slot.mutex, std::try_to_lock); free && slot.loaded) return true;
+  }
+  // The compiler comes last: to look for it loads it, which takes a millisecond or more of the first call.
+  return find_ahead(kernel, capability_of(arch)).has_value() || !compiler_version().empty();
 }
 
 std::vector<std::string> build_ahead(const std::string& folder, int capability, const std::vector<Kernel>& kernels) {
