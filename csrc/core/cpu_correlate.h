@@ -18,7 +18,7 @@ constexpr int64_t kOnePlane[] = {0};
 // A window and what comes after its sum. Taps either serve a whole row or differ from channel to channel of an
 // interleaved row: then each stands `pitch` elements wide, repeated with the period of the channels.
 template <typename A>
-struct Window {
+struct CpuWindow {
   const A* taps;      // tap (i, j) of plane p: taps[at[p] + (i * kw + j) * pitch]
   const int64_t* at;  // where each plane's taps begin
   int64_t planes;
@@ -36,7 +36,7 @@ TC_HD Vec<A> spread(const A* p, int64_t lane) {
 
 // One input row times the tap rows of output rows LO .. HI.
 template <int LO, int HI, bool PerChannel, int R, int V, typename A>
-TC_HD void add_row(Vec<A> (&acc)[R][V], const A* row, const A* const (&taps)[R], const Window<A>& w,
+TC_HD void add_row(Vec<A> (&acc)[R][V], const A* row, const A* const (&taps)[R], const CpuWindow<A>& w,
                    const int64_t* offset, int64_t phase) {
   for (int64_t j = 0; j < w.kw; ++j) {
     const A* at = row + offset[j];
@@ -54,7 +54,8 @@ TC_HD void add_row(Vec<A> (&acc)[R][V], const A* row, const A* const (&taps)[R],
 }
 
 template <int R, int V, bool PerChannel, typename A>
-TC_HD void correlate_tile(const A* const* rows, const Window<A>& w, const int64_t* offset, int64_t x, A* const* out) {
+TC_HD void correlate_tile(const A* const* rows, const CpuWindow<A>& w, const int64_t* offset, int64_t x,
+                          A* const* out) {
   Vec<A> acc[R][V] = {};
   const int64_t phase = PerChannel ? x % w.period : 0;
   const int64_t tap_row = w.kw * w.pitch;
@@ -100,7 +101,7 @@ TC_HD void cover(int64_t width, F f) {
 
 // `height` (1 .. kMaxTileRows, at most kh) output rows of `width` elements; rows: (height - 1 + kh) per plane.
 template <typename A>
-void correlate(int height, const A* const* rows, const Window<A>& w, const int64_t* offset, A* const* out,
+void correlate(int height, const A* const* rows, const CpuWindow<A>& w, const int64_t* offset, A* const* out,
                int64_t width) {
   auto tiles = [&]<int R, bool PerChannel>() {
     cover<A, kTileVectors<R>>(width,
@@ -121,7 +122,7 @@ void correlate(int height, const A* const* rows, const Window<A>& w, const int64
 // One output row of which some taps lie outside the image and are left out (Border::skip): rows are those under the
 // tap rows `inside`, `ones` marks the elements inside. Writes the sum, or with `weights` the sum of |taps| inside too.
 template <bool PerChannel, typename A>
-void correlate_inside(const A* const* rows, const A* ones, Range inside, const Window<A>& w, const int64_t* offset,
+void correlate_inside(const A* const* rows, const A* ones, Range inside, const CpuWindow<A>& w, const int64_t* offset,
                       A* out, A* weights, int64_t width) {
   cover<A, 1>(width, [&]<int V>(int64_t x) {
     Vec<A> acc = {}, sum = {};

@@ -15,7 +15,7 @@ int64_t repeat_pitch(int64_t period) {
 
 // The sum of |taps| in the order of the chain.
 template <typename A>
-A weight_of(const Window<A>& w) {
+A weight_of(const CpuWindow<A>& w) {
   A sum = 0;
   for (int64_t p = 0; p < w.planes; ++p)
     for (int64_t t = 0; t < w.kh * w.kw; ++t) sum += std::abs(w.taps[w.at[p] + t * w.pitch]);

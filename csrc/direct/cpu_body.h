@@ -84,7 +84,7 @@ class DirectRows {
     windows_.assign(outputs_, {.taps = taps, .at = nullptr, .planes = 0, .kh = p_.kh, .kw = p_.kw});
     if (pixel_ > 1 && (p_.taps.stride_c != 0 || bias)) {
       const int64_t count = p_.kd * p_.kh * p_.kw;
-      Window<A>& w = windows_[0];
+      CpuWindow<A>& w = windows_[0];
       w.period = pixel_, w.pitch = repeat_pitch<A>(pixel_);
       repeated_.resize((count + 1) * w.pitch);
       repeat_channels(taps, count, p_.taps.stride_c, pixel_, w.pitch, repeated_.data());
@@ -121,14 +121,14 @@ class DirectRows {
     for (int64_t ci = 0; ci < inputs_; ++ci)
       for (int64_t l = inside.begin; l < inside.end; ++l)
         taps_at_.push_back(ci * p_.taps.stride_ci + l * p_.kh * p_.kw * windows_[0].pitch);
-    for (Window<A>& w : windows_) w.at = taps_at_.data(), w.planes = int64_t(taps_at_.size());
+    for (CpuWindow<A>& w : windows_) w.at = taps_at_.data(), w.planes = int64_t(taps_at_.size());
     if (skip && place.normalized) weigh();
   }
 
   // What sums over windows that lie inside along y and x are divided by.
   void weigh() {
     weights_.clear();
-    for (Window<A> w : windows_)
+    for (CpuWindow<A> w : windows_)
       for (int64_t c = 0; c < std::max<int64_t>(1, w.period); ++c, ++w.taps) weights_.push_back(weight_of(w));
     const int64_t period = windows_[0].period;
     if (period) {
@@ -192,7 +192,7 @@ class DirectRows {
     point(first + inside.begin * step, inside.size());
     edge_weights_.resize(std::max<size_t>(edge_weights_.size(), out_.length() + kLanes<A>));
     for (int64_t co = 0; co < outputs_; ++co) {
-      const Window<A>& w = windows_[co];
+      const CpuWindow<A>& w = windows_[co];
       A* out = out_.row(0, channel_out_ + co, y);
       const auto run = w.period ? correlate_inside<true, A> : correlate_inside<false, A>;
       run(pointers_.data(), ones, inside, w, in_.offsets(), out, edge_weights_.data(), out_.length());
@@ -216,7 +216,7 @@ class DirectRows {
   std::vector<typename Rows<A>::Plane> under_;
   std::vector<int64_t> taps_at_;
   std::vector<const A*> pointers_;
-  std::vector<Window<A>> windows_;
+  std::vector<CpuWindow<A>> windows_;
   std::vector<A> repeated_, weights_, edge_weights_;
 };
 

@@ -28,7 +28,7 @@ int64_t scratch_pitch(int64_t length) {
 
 // One row's sums along x of W windows at once: a loaded register serves them all.
 template <int W, typename A>
-void sums_across(const A* row, const Window<A>* windows, const int64_t* offset, A* const* out, int64_t width) {
+void sums_across(const A* row, const CpuWindow<A>* windows, const int64_t* offset, A* const* out, int64_t width) {
   const int64_t kw = windows[0].kw;
   cover<A, kTileVectors<W>>(width, [&]<int V>(int64_t x) {
     Vec<A> acc[W][V] = {};

@@ -228,7 +228,7 @@ class FusedStage {
       if (zero) return zero_edges(sums[0], false);
       under = positions_inside(under, first_row(y), 1, h_);
     }
-    Window<A> window = down_[i];
+    CpuWindow<A> window = down_[i];
     window.taps += under.begin;
     window.kh = under.size();
     for (int64_t q = 0; q < rows - 1 + window.kh; ++q) {
@@ -301,7 +301,7 @@ class FusedStage {
   bool endless_ = false;
   int batch_ = 1;
   int64_t slots_ = 0;  // of the ring; one more holds the sums of a row outside
-  Window<A> across_[Stage::kMost]{}, down_[Stage::kMost]{};
+  CpuWindow<A> across_[Stage::kMost]{}, down_[Stage::kMost]{};
 
   Range x_{}, given_{}, fits_x_{};
   int64_t first_ = 0, width_ = 0, segment_ = 0;           // columns under the windows; of one phase of the stride

@@ -18,7 +18,8 @@
 
 namespace torch_conv::ladder {
 
-__global__ void ladder2d_constant(const Planes planes, const int k, const __grid_constant__ Window<kMaxTaps> window) {
+__global__ void ladder2d_constant(const Planes planes, const int k,
+                                  const __grid_constant__ ConstantWindow<kMaxTaps> window) {
   const int x = blockIdx.x * blockDim.x + threadIdx.x;
   const int y = blockIdx.y * blockDim.y + threadIdx.y;
   const int radius = k / 2;

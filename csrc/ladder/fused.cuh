@@ -23,7 +23,7 @@
 
 namespace torch_conv::ladder {
 
-__global__ void ladder2d_fused(const Planes planes, const __grid_constant__ Window<9> gaussian) {
+__global__ void ladder2d_fused(const Planes planes, const __grid_constant__ ConstantWindow<9> gaussian) {
   constexpr float kSobel[3] = {-1, 0, 1}, kSmooth[3] = {1, 2, 1};  // Sx = smooth(i) sobel(j), Sy the other way round
   const int x = blockIdx.x * blockDim.x + threadIdx.x;
   const int y = blockIdx.y * blockDim.y + threadIdx.y;

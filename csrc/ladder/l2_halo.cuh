@@ -22,7 +22,7 @@ namespace torch_conv::ladder {
 
 template <int BX, int BY, int K>
 __global__ void __launch_bounds__(BX* BY)
-    ladder2d_l2_halo(const Planes planes, const __grid_constant__ Window<K * K> window) {
+    ladder2d_l2_halo(const Planes planes, const __grid_constant__ ConstantWindow<K * K> window) {
   __shared__ float tile[BY][BX];
   const int left = blockIdx.x * BX, top = blockIdx.y * BY;
 

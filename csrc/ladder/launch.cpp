@@ -39,7 +39,7 @@ void launch_rung(const Ladder2d& p, const Site& site, const Parameters&... param
 
 template <int K>
 void launch_tile_of(const Ladder2d& p, const Site& site) {
-  launch_rung(p, site, Window<K * K>::from(p.taps, K * K));
+  launch_rung(p, site, ConstantWindow<K * K>::from(p.taps, K * K));
 }
 
 void launch_tile(const Ladder2d& p, const Site& site) {
@@ -53,10 +53,10 @@ void launch_tile(const Ladder2d& p, const Site& site) {
 void launch(const Ladder2d& p, Variant variant, const Site& site) {
   switch (served(p, variant)) {
     case Variant::naive:
-    case Variant::constant: return launch_rung(p, site, p.k, Window<kMaxTaps>::from(p.taps, p.k * p.k));
+    case Variant::constant: return launch_rung(p, site, p.k, ConstantWindow<kMaxTaps>::from(p.taps, p.k * p.k));
     case Variant::tiled:
     case Variant::l2_halo: return launch_tile(p, site);
-    case Variant::fused: return launch_rung(p, site, Window<9>::from(p.taps, 9));
+    case Variant::fused: return launch_rung(p, site, ConstantWindow<9>::from(p.taps, 9));
   }
 }
 
@@ -71,9 +71,9 @@ int window_size(int taps) { return taps <= kFewTaps ? kFewTaps : taps <= kMaxTap
 template <typename Launch>
 void with_window(const float* taps, int count, Launch&& launch) {
   switch (window_size(count)) {
-    case kFewTaps: return launch(Window<kFewTaps>::from(taps, count));
-    case kMaxTaps: return launch(Window<kMaxTaps>::from(taps, count));
-    default: return launch(Window<kMaxTaps3d>::from(taps, count));
+    case kFewTaps: return launch(ConstantWindow<kFewTaps>::from(taps, count));
+    case kMaxTaps: return launch(ConstantWindow<kMaxTaps>::from(taps, count));
+    default: return launch(ConstantWindow<kMaxTaps3d>::from(taps, count));
   }
 }
 

@@ -19,7 +19,8 @@
 namespace torch_conv::ladder {
 
 // The taps come with the launch but are read through a generic pointer, as any array in memory would be.
-__global__ void ladder2d_naive(const Planes planes, const int k, const __grid_constant__ Window<kMaxTaps> window) {
+__global__ void ladder2d_naive(const Planes planes, const int k,
+                               const __grid_constant__ ConstantWindow<kMaxTaps> window) {
   const int x = blockIdx.x * blockDim.x + threadIdx.x;
   const int y = blockIdx.y * blockDim.y + threadIdx.y;
   const int radius = k / 2;

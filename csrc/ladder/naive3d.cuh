@@ -21,7 +21,7 @@ namespace torch_conv::ladder {
 // Like ladder2d_naive: the taps come with the launch but are read through a generic pointer, as any array would be.
 template <int N>
 __global__ void __launch_bounds__(1024) ladder3d_naive(const Volumes volumes, const int kd, const int kh, const int kw,
-                                                       const __grid_constant__ Window<N> window) {
+                                                       const __grid_constant__ ConstantWindow<N> window) {
   const int x = volumes.left() + threadIdx.x, y = volumes.top() + threadIdx.y, z = volumes.front() + threadIdx.z;
   const float* tap = window.pointer();
 

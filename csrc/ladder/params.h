@@ -63,11 +63,11 @@ struct Volumes {
 // node of its own, and its host memory has to outlive a captured graph. A kernel's parameters lie in constant memory
 // too, but each launch has its own: the same cache, the same broadcast, no copy and no race.
 template <int N>
-struct Window {
+struct ConstantWindow {
   float tap[N];
 
-  static Window from(const float* taps, int count) {
-    Window window{};
+  static ConstantWindow from(const float* taps, int count) {
+    ConstantWindow window{};
     for (int i = 0; i < count; ++i) window.tap[i] = taps[i];
     return window;
   }

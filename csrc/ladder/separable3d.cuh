@@ -22,7 +22,7 @@ namespace torch_conv::ladder {
 
 template <char kAxis, int N>  // 'x', 'y' or 'z'
 __global__ void __launch_bounds__(1024)
-    ladder3d_pass(const Volumes volumes, const int k, const __grid_constant__ Window<N> window) {
+    ladder3d_pass(const Volumes volumes, const int k, const __grid_constant__ ConstantWindow<N> window) {
   filter_tile(volumes, kAxis == 'z' ? k : 1, kAxis == 'y' ? k : 1, kAxis == 'x' ? k : 1, window);
 }
 

@@ -23,7 +23,7 @@ namespace torch_conv::ladder {
 
 template <int BX, int BY, int K>
 __global__ void __launch_bounds__(BX* BY)
-    ladder2d_tiled(const Planes planes, const __grid_constant__ Window<K * K> window) {
+    ladder2d_tiled(const Planes planes, const __grid_constant__ ConstantWindow<K * K> window) {
   constexpr int kRadius = K / 2, kTileW = BX + K - 1, kTileH = BY + K - 1;
   __shared__ float tile[kTileH][kTileW];
   const int left = blockIdx.x * BX - kRadius, top = blockIdx.y * BY - kRadius;

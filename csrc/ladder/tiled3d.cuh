@@ -26,7 +26,7 @@ namespace torch_conv::ladder {
 
 template <int N>
 __device__ __forceinline__ void filter_tile(const Volumes& volumes, const int kd, const int kh, const int kw,
-                                            const Window<N>& window) {
+                                            const ConstantWindow<N>& window) {
   extern __shared__ float tile[];
   const int tile_w = blockDim.x + kw - 1, tile_h = blockDim.y + kh - 1, tile_d = blockDim.z + kd - 1;
   const int left = volumes.left() - kw / 2, top = volumes.top() - kh / 2, front = volumes.front() - kd / 2;
@@ -48,7 +48,7 @@ __device__ __forceinline__ void filter_tile(const Volumes& volumes, const int kd
 
 template <int N>
 __global__ void __launch_bounds__(1024) ladder3d_tiled(const Volumes volumes, const int kd, const int kh, const int kw,
-                                                       const __grid_constant__ Window<N> window) {
+                                                       const __grid_constant__ ConstantWindow<N> window) {
   filter_tile(volumes, kd, kh, kw, window);
 }
 

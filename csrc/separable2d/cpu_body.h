@@ -93,7 +93,7 @@ class SeparableRows {
   void tile(int64_t y, int rows, bool whole) {
     const int64_t first = y * p_.place.stride_y - p_.place.pad_y, step = p_.place.dilation_y;
     const Range inside = whole ? Range{0, p_.kh} : positions_inside({0, p_.kh}, first, step, p_.in.h);
-    Window<A> down = down_;
+    CpuWindow<A> down = down_;
     down.taps += inside.begin;
     down.kh = inside.size();
     for (int64_t q = 0; q < rows - 1 + down.kh; ++q) pointers_[q] = passed(first + (inside.begin + q) * step);
@@ -117,7 +117,7 @@ class SeparableRows {
   int tile_rows_ = 1;
   int64_t slots_ = 0, pitch_ = 0;
   int64_t n_ = 0, c_ = 0;
-  Window<A> across_{}, down_{};
+  CpuWindow<A> across_{}, down_{};
   const A* ones_ = nullptr;
   std::vector<const A*> pointers_;
   std::vector<int64_t> passed_y_;    // whose sums a slot of the ring holds

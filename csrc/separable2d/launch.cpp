@@ -23,7 +23,7 @@ PassTaps pass_taps(const Separable& p, bool row_pass, bool column_pass) {
     const int start = int(used);
     if (taps.on_host) std::memcpy(t.bytes + start, taps.data, bytes);
     used = round_up(used + bytes, 16);
-    return PassTaps::Window{taps.on_host ? nullptr : taps.data, start, taps.stride_n, taps.stride_c};
+    return PassTaps::Pass{taps.on_host ? nullptr : taps.data, start, taps.stride_n, taps.stride_c};
   };
   if (row_pass) t.x = window(p.taps_x, p.kw);
   if (column_pass) t.y = window(p.taps_y, p.kh);
