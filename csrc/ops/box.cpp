@@ -100,7 +100,7 @@ Tensor box(Call& call, int axes, const Tensor& input, const Sizes& kernel_size, 
         "windows over integer images must hold at most 2^47 pixels");
   const Geometry g = place_window(call, in.image, size, axes, o);
   return produce(call, input, in, axes, g, o, [&](const Image& image) {
-    const Place place(op, input);
+    const Place place(call, input);
     const Box problem{.in = in.image,
                       .out = image,
                       .kd = size.d,

@@ -75,11 +75,11 @@ Tensor padded(const Tensor& input, const std::vector<Pads>& pads, const ConvOpti
 }
 
 // Why the table hands a convolution that our kernels serve to torch; null where ours are ahead.
-const char* torch_is_ahead(const Tensor& input, const Tensor& weight, const ConvOptions& o, int axes) {
+const char* torch_is_ahead(bool cuda, const Tensor& input, const Tensor& weight, const ConvOptions& o, int axes) {
   if (axes == 3) return nullptr;  // ours are 6 to 40 times as fast as F.conv3d
   const int64_t dims = input.dim();
   const auto largest = [](const Sizes& values) { return *std::max_element(values.begin(), values.end()); };
-  return handed_over({.cuda = input.is_cuda(),
+  return handed_over({.cuda = cuda,
                       .axes = axes,
                       .dtype = *dtype_or_none(input.scalar_type()),
                       .channels_last = input.stride(dims - axes - 1) == 1 && input.stride(dims - 1) != 1,
@@ -107,7 +107,7 @@ std::optional<int> too_much_padding(const Tensor& input, const std::vector<Pads>
 }
 
 // Why torch serves a call; "" if our kernels do. torch_conv/functional/conv.py says the same.
-std::string why_torch(const Tensor& input, const Tensor& weight, const ConvOptions& o, int axes, bool here,
+std::string why_torch(bool cuda, const Tensor& input, const Tensor& weight, const ConvOptions& o, int axes, bool here,
                       bool padding_fits) {
   if (o.algorithm == "torch") return "algorithm 'torch'";
   if (!here)
@@ -115,7 +115,7 @@ std::string why_torch(const Tensor& input, const Tensor& weight, const ConvOptio
                                  std::to_string(weight.size(0) / o.groups) + " output channels a group"
                            : "no kernel takes " + dtype_text(input.scalar_type());
   if (o.algorithm == "direct" || !padding_fits) return "";
-  const char* why = torch_is_ahead(input, weight, o, axes);
+  const char* why = torch_is_ahead(cuda, input, weight, o, axes);
   return why ? why : "";
 }
 
@@ -231,7 +231,8 @@ Tensor conv(Call& call, int axes, const Tensor& input, Tensor weight, std::optio
   const std::vector<Pads> all = all_pads(op, o, weight);
   const std::optional<int> too_much = too_much_padding(input, all, border);
   // What serves the whole serves its parts.
-  const std::string why = call.whole ? call.whole->by_torch : why_torch(input, weight, o, axes, here, !too_much);
+  const std::string why =
+      call.whole ? call.whole->by_torch : why_torch(on_cuda(call, input), input, weight, o, axes, here, !too_much);
   const bool torchs = !why.empty();
   Geometry g{.place = {.pad_y = 0, .pad_x = 0, .border = border}, .out = {.h = 1, .w = 1}};
   Placement& p = g.place;
@@ -304,7 +305,7 @@ Tensor conv(Call& call, int axes, const Tensor& input, Tensor weight, std::optio
   };
   Tensor result = call.part ? given() : empty_result(call, images, sizes, spatial, input.scalar_type());
   if (result.numel() > 0) {
-    const Place place(op, input);
+    const Place place(call, input);
     const Direct problem{.in = in.image,
                          .out = *merge_leading(result, in.image.dtype, spatial),
                          .taps = window.taps,

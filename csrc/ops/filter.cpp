@@ -22,7 +22,7 @@ Tensor filter(Call& call, int axes, const Tensor& input, const Tensor& kernel, c
   const Geometry g = place_window(call, in.image, window.size, axes, o);
   call.reach.direct = axes == 2;
   return produce(call, input, in, axes, g, o, [&](const Image& image) {
-    const Place place(call.op, input);
+    const Place place(call, input);
     upload_large(call, window, input);
     const Direct p{.in = in.image,
                    .out = image,

@@ -58,7 +58,7 @@ Tensor separable(Call& call, const Tensor& input, const std::vector<Tensor>& ker
         "algorithm 'fused' serves odd windows in their middle, with stride 2, dilation 1 and padding='same'");
   call.reach.direct = axes == 2 && !halving;
   return produce(call, input, in, axes, g, o, [&](const Image& image) {
-    const Place place(op, input);
+    const Place place(call, input);
     for (Window& window : windows) upload_large(call, window, input);
     Separable p{.in = in.image,
                 .out = image,

@@ -57,7 +57,7 @@ Tensor ladder2d(Call& call, const Tensor& input, const Tensor& kernel, const std
   const Tensor out = allocate(call, in, sizes_of(in), ScalarType::Float);
   if (out.numel() == 0) return out;
   const int64_t h = in.size(in.dim() - 2), w = in.size(in.dim() - 1);
-  const Place place(op, input);
+  const Place place(call, input);
   run(call, place,
       Ladder2d{.in = static_cast<const float*>(in.data_ptr()),
                .out = static_cast<float*>(out.data_ptr()),
@@ -144,7 +144,7 @@ Tensor ladder3d(Call& call, const Tensor& input, const Tensor& kernel, const std
                    .block_y = int(block[1]),
                    .block_z = int(block[2]),
                    .scratch = nullptr};
-  const Place place(op, input);
+  const Place place(call, input);
   if (place.cuda()) check_tile(op, problem, variant, place.arch().shared_bytes);
   std::vector<float> factors;
   std::optional<Tensor> scratch;

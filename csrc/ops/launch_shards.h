@@ -97,7 +97,7 @@ void run_shards(Call& call, const Place& place, const Problem& p, const Doors<Pr
   if (!shards[0]->done || !on_any_device(p)) return;
   for (size_t i = 1; i < shards.size(); ++i) {
     Shard& shard = *shards[i];
-    const Place there(call.op, *shard.own);
+    const Place there(call, *shard.own);
     Problem q = p;
     const auto in = merge_leading(*shard.own, p.in.dtype, 2), out = merge_leading(shard.result, p.out.dtype, 2);
     if (!in || !out) continue;

@@ -8,7 +8,7 @@
 namespace torch_conv {
 
 Pipeline::Pipeline(Call& call, int axes, const Tensor& input, const FilterOptions& options)
-    : call_(call), axes_(axes), input_(input), options_(options), place_(call.op, input) {
+    : call_(call), axes_(axes), input_(input), options_(options), place_(call, input) {
   const char* op = call.op;
   static constexpr const char* algorithms[] = {"auto", "fused", "separable"};
   check_input(op, input, axes);

@@ -12,17 +12,22 @@ namespace torch_conv {
 // A variable that steers tests and benchmarks; "" if it is not set.
 const char* environment(const char* name);
 
+// Is a call on CUDA? Explanations of calls on the CPU are, where the environment describes a GPU
+// (TORCH_CONV_EXPLAIN_FOR): a plan needs none.
+bool on_cuda(const Call& call, const Tensor& input);
+
 // The device and stream of one call, current while it lives. On the CPU it does nothing.
 class Place {
  public:
-  Place(const char* op, const Tensor& input);
+  Place(const Call& call, const Tensor& input);
   Place(const Place&) = delete;
   Place& operator=(const Place&) = delete;
-  bool cuda() const { return device_.has_value(); }
+  bool cuda() const { return cuda_; }
   void* stream() const { return stream_; }
   const Arch& arch() const { return arch_; }
 
  private:
+  bool cuda_;
   std::optional<cuda::OnDevice> device_;
   void* stream_ = nullptr;
   Arch arch_{};

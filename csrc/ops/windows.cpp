@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "cuda/context.h"
+#include "ops/rooms.h"
 #include "ops/steps.h"
 
 namespace torch_conv {
@@ -109,7 +110,7 @@ Window prepare_window(const Call& call, const char* argument, const Tensor& kern
         " channels of the input, got ", channels);
   return {taps,
           Taps{.data = taps.data_ptr(),
-               .on_host = input.is_cuda() && taps.is_cpu(),
+               .on_host = on_cuda(call, input) && taps.is_cpu(),
                .stride_n = samples == 1 ? 0 : channels * taps_of(size),
                .stride_c = channels == 1 ? 0 : taps_of(size),
                .stride_ci = 0},

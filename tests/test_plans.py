@@ -1,0 +1,111 @@
+"""Plans for GPUs that are not there: which variant serves what, within what the GPU has."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import torch
+
+import torch_conv
+from torch_conv import functional as F
+
+# Compute capability, multiprocessors, bytes of shared memory a block may have, bytes a second.
+GPUS = {
+    "A100": "8.0 108 166912 2.0e12",
+    "RTX 4090": "8.9 128 101376 1.0e12",
+    "H200": "9.0 132 232448 4.8e12",
+    "B200": "10.0 148 232448 8.0e12",
+    "RTX 5090": "12.0 170 101376 1.8e12",
+}
+BULK = ("H200", "B200", "RTX 5090")  # copy boxes in bulk
+
+
+def image(*shape, dtype=torch.float32):
+    """Memory that nobody touches: an explanation reads sizes only."""
+    return torch.empty(shape or (1, 1, 4096, 4096), dtype=dtype)
+
+
+def volume(dtype=torch.float32):
+    return image(1, 1, 256, 256, 256, dtype=dtype)
+
+
+def taps(*size):
+    return torch.ones(size)
+
+
+def by_hand(x, k):
+    return F.filter2d_separable(x, taps(k), taps(k))
+
+
+# name: a call, and the variant that serves it with bulk copies and without
+CALLS = {
+    "3x3": (lambda: F.filter2d(image(), taps(3, 3)), "direct/reg", "direct/reg"),
+    "5x5": (lambda: F.filter2d(image(), taps(5, 5)), "direct/tile_tma", "direct/reg"),
+    "7x7": (lambda: F.filter2d(image(), taps(7, 7)), "direct/tile_tma", "direct/tile"),
+    "4x6": (lambda: F.filter2d(image(), taps(4, 6)), "direct/tile_tma", "direct/tile"),
+    "31x31": (lambda: F.filter2d(image(), taps(31, 31)), "direct/tile_tma", "direct/tile"),
+    "33x33": (lambda: F.filter2d(image(), taps(33, 33)), "direct/window", "direct/window"),
+    "9x1": (lambda: F.filter2d(image(), taps(9, 1)), "direct/column", "direct/column"),
+    "stride 2": (lambda: F.filter2d(image(), taps(3, 3), stride=2), "direct/general", "direct/general"),
+    "odd width": (lambda: F.filter2d(image(1, 1, 100, 1917), taps(5, 5)), "direct/tile", "direct/tile"),
+    "uint8 3x3": (lambda: F.filter2d(image(dtype=torch.uint8), taps(3, 3)), "direct/tile_tma", "direct/tile"),
+    "float64 3x3": (lambda: F.filter2d(image(dtype=torch.float64), taps(3, 3)), "direct/window", "direct/window"),
+    "separable 7": (lambda: by_hand(image(), 7), "separable/tile_tma", "separable/tile"),
+    "box 200": (lambda: F.box_blur(image(), 200), "box/march", "box/march"),
+    "sobel": (lambda: F.sobel(image()), "fused/tile_tma", "fused/tile"),
+    "edges": (lambda: F.gaussian_sobel(image(), 3, 0.8), "fused/tile_tma", "fused/tile"),
+    "volume 3": (lambda: F.filter3d(volume(), taps(3, 3, 3)), "direct/march_tma", "direct/march"),
+    "volume 15": (lambda: F.filter3d(volume(), taps(15, 15, 15)), "direct/window", "direct/window"),
+    "volume, separable 7": (lambda: F.gaussian_blur3d(volume(), 7, 1.2), "separable/march", "separable/tile"),
+}
+ELSEWHERE = {("volume, separable 7", "RTX 5090"): "separable/tile_tma"}  # the march wants more shared memory
+
+
+@pytest.fixture(params=GPUS)
+def gpu(request, monkeypatch):
+    monkeypatch.setenv("TORCH_CONV_EXPLAIN_FOR", GPUS[request.param])
+    return request.param
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_variants(gpu, name):
+    call, with_bulk, without = CALLS[name]
+    expected = ELSEWHERE.get((name, gpu), with_bulk if gpu in BULK else without)
+    line = torch_conv.explain(call).lines[0]
+    assert re.match(rf"\w+: {expected} \(", line), line
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.uint8, torch.float64], ids=str)
+def test_what_a_gpu_has_is_enough(gpu, dtype):
+    """Shared memory, threads and blocks of every launch, from tiny images to large ones."""
+    shared, multiprocessors = int(GPUS[gpu].split()[2]), int(GPUS[gpu].split()[1])
+    lines: list[str] = []
+    for shape in [(1, 1), (3, 7, 9), (2, 3, 64, 200), (1, 4096, 4096), (1, 30000, 64)]:
+        x = image(*shape, dtype=dtype)
+        for k in (1, 2, 3, 5, 8, 15, 31, 64, 129):
+            lines += torch_conv.explain(F.filter2d, x, taps(k, k)).lines
+            lines += torch_conv.explain(F.filter2d_separable, x, taps(k), taps(k)).lines
+            lines += torch_conv.explain(F.box_blur, x, k).lines
+        lines += torch_conv.explain(F.gaussian_sobel, x, 5, 1.0).lines
+    for shape in [(1, 1, 1), (9, 20, 33), (64, 64, 64)]:
+        x = image(*shape, dtype=dtype)
+        for k in (1, 3, 4, 7, 15):
+            lines += torch_conv.explain(F.filter3d, x, taps(k, k, k)).lines
+            lines += torch_conv.explain(F.filter3d_separable, x, *[taps(k)] * 3).lines
+    launched = [re.search(r"(?:(\d+) blocks)? of (\d+) threads, shared memory (\d+) B", line) for line in lines]
+    assert len(lines) > 150 and all(launched), lines[launched.index(None)]
+    for found, line in zip(launched, lines, strict=True):
+        blocks, threads, bytes_of_block = map(int, found.groups(default="1"))
+        assert 1 <= blocks < 2**31 and 1 <= threads <= 1024 and bytes_of_block <= shared, line
+    large = [found for found, line in zip(launched, lines, strict=True) if "bytes 134217728," in line]
+    assert all(int(found[1]) >= multiprocessors / 2 for found in large)  # large images fill the GPU
+
+
+@pytest.mark.parametrize("text", ["H200", "9 132 232448 4.8e12", "9.0 132"])
+def test_a_gpu_that_cannot_be_read(text, monkeypatch):
+    monkeypatch.setenv("TORCH_CONV_EXPLAIN_FOR", text)
+    sentence = f"filter2d: TORCH_CONV_EXPLAIN_FOR must be like '9.0 132 232448 4.8e12', got '{text}'"
+    with pytest.raises(ValueError, match=re.escape(sentence)):
+        torch_conv.explain(F.filter2d, torch.ones(3, 3), taps(3, 3))
+    assert F.filter2d(torch.ones(3, 3), taps(1, 1)).equal(torch.ones(3, 3))  # calls that compute do not read it
