@@ -1,6 +1,8 @@
 """Runs every kernel on small images for a while: what compute-sanitizer watches (see CONTRIBUTING.md).
 
-compute-sanitizer --tool memcheck python tests/small_kernels.py --seconds 12
+compute-sanitizer --tool memcheck python tests/small_kernels.py --dtype float16 --seconds 12
+
+Most kernels are compiled when they are first called, a hundred for each dtype: a process a dtype does that in parallel.
 """
 
 from __future__ import annotations
@@ -186,14 +188,19 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=12)
     parser.add_argument("--device", default="cuda")
+    parser.add_argument(
+        "--dtype", choices=[str(dtype).removeprefix("torch.") for dtype in DTYPES], help="only this one"
+    )
     args = parser.parse_args()
+    dtypes = [getattr(torch, args.dtype)] if args.dtype else DTYPES
     random.seed(3)
     torch.manual_seed(0)
     end, rounds = time.monotonic() + args.seconds, 0
-    while time.monotonic() < end or rounds < len(DTYPES):
-        one_round(args.device, DTYPES[rounds % len(DTYPES)])
-        one_round_of_volumes(args.device, DTYPES[rounds % len(DTYPES)])
-        one_round_of_shards(args.device, DTYPES[rounds % len(DTYPES)])
+    while time.monotonic() < end or rounds < len(dtypes):
+        dtype = dtypes[rounds % len(dtypes)]
+        one_round(args.device, dtype)
+        one_round_of_volumes(args.device, dtype)
+        one_round_of_shards(args.device, dtype)
         rounds += 1
     if args.device == "cuda":
         for i in range(torch.cuda.device_count()):
