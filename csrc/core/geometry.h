@@ -29,7 +29,7 @@ struct PlaneGeometry {
   }
   template <typename T, typename I>
   TC_HD T* out_at(I n, I c, int y, int x) const {
-    return static_cast<T*>(out) + n * out_stride_n + c * out_stride_c + y * out_stride_h + x;
+    return out_plane<T>(n, c) + y * out_stride_h + x;
   }
 };
 

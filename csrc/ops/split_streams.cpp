@@ -44,8 +44,7 @@ SplitStreams::SplitStreams(const Call& call, const std::vector<Tensor>& shards, 
   if (!call.runs()) return;
   for (const Tensor& t : shards) {
     const int index = t.get_device_index();
-    const auto known = [&](const Device& d) { return d.index == index; };
-    if (std::none_of(devices_.begin(), devices_.end(), known)) devices_.push_back({.index = index});
+    if (place_of(index) == devices_.size()) devices_.push_back({.index = index});
   }
   if (devices_.size() < 2 && !several) devices_.clear();
   for (Device& d : devices_) {
@@ -54,9 +53,9 @@ SplitStreams::SplitStreams(const Call& call, const std::vector<Tensor>& shards, 
   }
 }
 
-SplitStreams::Device& SplitStreams::device_of(const Tensor& t) {
-  const int index = t.get_device_index();
-  return *std::find_if(devices_.begin(), devices_.end(), [&](const Device& d) { return d.index == index; });
+size_t SplitStreams::place_of(int index) const {
+  const auto is = [&](const Device& d) { return d.index == index; };
+  return std::find_if(devices_.begin(), devices_.end(), is) - devices_.begin();
 }
 
 void* SplitStreams::stream_of(Device& d, bool fresh) {
@@ -96,9 +95,8 @@ void SplitStreams::end(const Tensor& own) {
 }
 
 void* SplitStreams::made(const Tensor& t) const {
-  const int index = t.get_device_index();
-  const auto found = std::find_if(devices_.begin(), devices_.end(), [&](const Device& d) { return d.index == index; });
-  return found == devices_.end() ? nullptr : found->made;
+  const size_t place = place_of(t.get_device_index());
+  return place < devices_.size() ? devices_[place].made : nullptr;
 }
 
 void SplitStreams::keep(const Tensor& own) {

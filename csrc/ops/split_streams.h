@@ -52,7 +52,8 @@ class SplitStreams {
     void* done = nullptr;     // event: the last work that reads other devices' memory
     std::vector<int> read{};  // devices whose memory it reads
   };
-  Device& device_of(const Tensor& t);
+  size_t place_of(int index) const;  // in devices_; its end: none of the call's
+  Device& device_of(const Tensor& t) { return devices_[place_of(t.get_device_index())]; }
   static void join(Device& d);             // the current stream goes on after the side stream
   void* stream_of(Device& d, bool fresh);  // for the work that reads others
 

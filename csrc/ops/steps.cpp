@@ -61,8 +61,8 @@ void Replay::add(const Tensor& t) {
   memory.push_back(t);
 }
 
-Steps::Steps(const std::vector<Tensor>& given) : given_(given.size()) {
-  for (const Tensor& t : given) remember(t);
+Steps::Steps(const std::vector<Tensor>& given) {
+  for (const Tensor& t : given) remember(t, -1);
 }
 
 void Steps::spoil() {
@@ -70,33 +70,33 @@ void Steps::spoil() {
   tensors_.clear(), memory_.clear(), steps_.clear();
 }
 
-void Steps::remember(const Tensor& t) {
+void Steps::add(Step step) {
+  if (spoiled_) return;
+  if (steps_.size() == kMostSteps) return spoil();
+  steps_.push_back(std::move(step));
+}
+
+void Steps::remember(const Tensor& t, int made_by) {
+  if (spoiled_) return;
   const bool holds = t.numel() > 0;
   const auto [begin, last] = holds ? memory_of(t) : std::pair<uintptr_t, uintptr_t>{0, 0};
-  memory_.push_back({address_of(t), reinterpret_cast<const char*>(begin), reinterpret_cast<const char*>(last), holds});
-  used_by_.push_back(-1);
+  memory_.push_back(
+      {address_of(t), reinterpret_cast<const char*>(begin), reinterpret_cast<const char*>(last), holds, made_by});
   tensors_.push_back(t);
 }
 
 void Steps::allocates(const Tensor& made) {
-  if (spoiled_) return;
   if (made.numel() == 0) return spoil();
-  allocated_.push_back({int(memory_.size()), int(allocations_.size())});
-  steps_.push_back({.allocation = int(allocations_.size())});
-  allocations_.push_back({device_of(made), sizes_of(made), strides_of(made), made.scalar_type()});
-  remember(made);
+  add({.allocation = Allocation{device_of(made), sizes_of(made), strides_of(made), made.scalar_type()}});
+  remember(made, int(steps_.size()) - 1);
 }
 
 void Steps::makes(const Tensor& made, std::function<Tensor(const Replay&)> again) {
   then([again = std::move(again)](Replay& r) { r.add(again(r)); });
-  if (!spoiled_) remember(made);
+  remember(made, int(steps_.size()) - 1);
 }
 
-void Steps::then(std::function<void(Replay&)> step) {
-  if (spoiled_) return;
-  if (steps_.size() == kMostSteps) return spoil();
-  steps_.push_back({.act = std::move(step)});
-}
+void Steps::then(std::function<void(Replay&)> step) { add({.act = std::move(step)}); }
 
 void Steps::keep(std::shared_ptr<const void> owner, const void* data, int64_t bytes) {
   constants_.push_back({static_cast<const char*>(data), bytes});
@@ -115,7 +115,7 @@ Slot Steps::find(const void* address) {
     std::erase_if(found, [&](int i) { return !has_element_at(tensors_[i], at - memory_[i].first); });
   const auto elsewhere = [&](int i) { return memory_[i].first != memory_[found[0]].first; };
   if (found.empty() || std::any_of(found.begin(), found.end(), elsewhere)) return spoil(), Slot{-1, 0};
-  used_by_[found[0]] = int(steps_.size());
+  memory_[found[0]].used_by = int(steps_.size());
   return {found[0], at - memory_[found[0]].first};
 }
 
@@ -128,7 +128,7 @@ int Steps::index_of(const Tensor& t) {
   const auto found = std::find_if(tensors_.begin(), tensors_.end(), same);
   if (found == tensors_.end()) return spoil(), 0;
   const int i = int(found - tensors_.begin());
-  used_by_[i] = int(steps_.size());
+  memory_[i].used_by = int(steps_.size());
   return i;
 }
 
@@ -138,13 +138,15 @@ bool Steps::finish(const std::vector<Tensor>& results) {
     if (slot.memory < 0 || slot.offset != 0) spoil();
     if (spoiled_) return false;
     results_.push_back(slot.memory);
-    for (const auto& [memory, allocation] : allocated_)  // a view of what was allocated is allocated as such
-      if (memory == slot.memory)
-        allocations_[allocation].sizes = sizes_of(t), allocations_[allocation].strides = strides_of(t);
+    const int step = memory_[slot.memory].made_by;
+    if (step < 0 || !steps_[step].allocation) continue;
+    Allocation& allocation = *steps_[step].allocation;  // a view of what was allocated is allocated as such
+    allocation.sizes = sizes_of(t), allocation.strides = strides_of(t);
   }
-  for (size_t i = given_; i < memory_.size(); ++i) {
-    const bool kept = std::find(results_.begin(), results_.end(), int(i)) != results_.end();
-    if (!kept && used_by_[i] >= 0 && used_by_[i] < int(steps_.size())) steps_[used_by_[i]].last_uses.push_back(int(i));
+  for (int i = 0; i < int(memory_.size()); ++i) {
+    const Memory& m = memory_[i];
+    const bool kept = m.made_by < 0 || std::find(results_.begin(), results_.end(), i) != results_.end();
+    if (!kept && m.used_by >= 0 && m.used_by < int(steps_.size())) steps_[m.used_by].last_uses.push_back(i);
   }
   tensors_.clear();
   return true;
@@ -157,12 +159,8 @@ std::optional<std::vector<Tensor>> Steps::run(const std::vector<Tensor>& given) 
   r.memory.reserve(memory_.size()), r.first.reserve(memory_.size());
   for (const Tensor& t : given) r.add(t);
   for (const Step& step : steps_) {
-    if (step.allocation >= 0) {
-      const Allocation& a = allocations_[step.allocation];
-      r.add(empty_strided(a.device, a.sizes, a.strides, a.dtype));
-    } else {
-      step.act(r);
-    }
+    if (const auto& a = step.allocation) r.add(empty_strided(a->device, a->sizes, a->strides, a->dtype));
+    else step.act(r);
     for (int i : step.last_uses) r.memory[i].reset();
   }
   std::vector<Tensor> results;

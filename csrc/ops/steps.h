@@ -101,26 +101,25 @@ class Steps {
   struct Memory {
     const char *first, *begin, *last;  // its first element, and the range that it spans, inclusive
     bool holds_something;
+    int made_by;       // step; -1: given
+    int used_by = -1;  // the last step
   };
   struct Allocation {
     Device device;
     Sizes sizes, strides;
     ScalarType dtype;
   };
-  struct Step {
-    int allocation = -1;
+  struct Step {  // allocates, or acts
+    std::optional<Allocation> allocation{};
     std::function<void(Replay&)> act{};
     std::vector<int> last_uses{};  // memory that no later step uses
   };
 
-  void remember(const Tensor& t);
+  void add(Step step);
+  void remember(const Tensor& t, int made_by);
 
-  size_t given_;
   std::vector<Tensor> tensors_;  // until finish(), so that no address is given twice
   std::vector<Memory> memory_;
-  std::vector<int> used_by_;  // the last step that uses each
-  std::vector<Allocation> allocations_;
-  std::vector<std::pair<int, int>> allocated_;  // memory, allocation
   std::vector<Step> steps_;
   std::vector<std::function<bool(const std::vector<Tensor>&)>> guards_;
   std::vector<std::shared_ptr<const void>> kept_;
@@ -135,13 +134,13 @@ bool repeatable(const Call& call, const Tensor& input);
 std::vector<Tensor> run_by_steps(Call& call, const Signature& signature,
                                  const std::function<std::vector<Tensor>()>& first);
 
+// How many calls were repeated by their steps, since the process began.
+int64_t repeated_calls();
+
 // Fresh memory for a call's result or its scratch. A call that only asks gets a tensor that nobody may read or write.
 Tensor allocate(const Call& call, const Tensor& like, const Sizes& sizes, const Sizes& strides, ScalarType dtype);
 Tensor allocate(const Call& call, const Tensor& like, const Sizes& sizes, ScalarType dtype);  // contiguous
 Tensor pretend(const Tensor& like, const Sizes& sizes, const Sizes& strides, ScalarType dtype);
-// How many calls were repeated by their steps, since the process began.
-int64_t repeated_calls();
-
 // What torch or the host makes of another tensor, with these sizes on the device of `on`. `make` holds nothing of this
 // call but numbers. A call that only asks does not run it.
 Tensor make_of(const Call& call, const Tensor& from, const Tensor& on, const Sizes& sizes, ScalarType dtype,
