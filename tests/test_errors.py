@@ -83,8 +83,10 @@ def test_refused_calls_leak_nothing_on_the_gpu(cuda):
 
 @pytest.mark.cuda
 def test_out_of_memory_is_an_error_at_the_call(cuda):
-    image, kernel = make_image((64, 1024, 1024), device=cuda), make_window((3, 3), device=cuda)
+    kernel = make_window((3, 3), device=cuda)
     torch.cuda.empty_cache()
+    spare = torch.cuda.memory_reserved() - torch.cuda.memory_allocated()  # of earlier tests, and free for the result
+    image = make_image((64 + spare // 2**22, 1024, 1024), device=cuda)
     total = torch.cuda.get_device_properties(0).total_memory
     used = torch.cuda.memory_reserved()
     torch.cuda.set_per_process_memory_fraction((used + 2**26) / total)  # the result needs four times as much

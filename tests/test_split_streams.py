@@ -164,8 +164,8 @@ def test_order_in_which_shards_are_made(devices):
     if len(set(devices(8))) < 2:
         pytest.skip("one GPU")
     image = make_image((1, 1, 400, 300))
-    for _ in range(10):
-        slow_uploads(devices(2))
+    for attempt in range(1, 11):
+        slow_uploads(devices(2), attempt * SLEEP)
         parts = split(image, ["cuda:0"] * 3 + ["cuda:1"] * 3)
         result = torch_conv.filter2d(parts, make_window((5, 5)))
         assert_same_bits(result.gather("cpu"), filtered(image))
