@@ -200,6 +200,7 @@ def _convolution(axes: int) -> Callable[..., Tensor]:
         *,
         padding_mode: str = "zeros",
         algorithm: str = "auto",
+        activation: str | None = None,
     ) -> Tensor:
         refuse_meta(op, input, weight=weight, bias=bias)
         check_numbers(op, axes, input, weight, stride, padding, dilation)

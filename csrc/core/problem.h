@@ -95,6 +95,26 @@ struct Direct {
   bool one_window() const { return taps.stride_n == 0 && taps.stride_c == 0; }
 };
 
+// What becomes of a convolution's sum, its bias included, before it is rounded (core/activation.h).
+enum class Activation : int8_t { none, relu, relu6, gelu, silu, hardswish };
+
+// In which order may a sum be made? `chain`: one chain of fused multiply-adds, row by row, that starts at 0. `any`:
+// also as products of matrices on tensor cores. `products`: only so.
+enum class Sums : int8_t { chain, any, products };
+
+// A depthwise convolution of images with zeros outside; every input channel makes out.c / in.c outputs:
+// out[n, co] = activation(bias[co] + sum over i, j of weight[co][i, j] * in[n, co / (out.c / in.c)]).
+struct Depthwise {
+  Image in, out;
+  const void *weight, *bias;  // out.c dense windows of kh x kw; one number per output channel, or null
+  Dtype weights;              // of both: the images', or float32 beside 16-bit images
+  int64_t kh, kw;
+  Placement place;  // border: constant 0
+  Activation activation;
+  Sums sums;
+  int64_t multiplier() const { return out.c / in.c; }
+};
+
 // out = depth pass over taps_z of the column pass over taps_y of the row pass over taps_x, on the extended image;
 // intermediates in the accumulation dtype. The row pass (x) comes first, each pass one fma chain that starts at 0.
 // An image (depth 1, kd 1) has no depth pass. in and out have the same channels. stride_ci is unused.

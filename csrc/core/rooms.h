@@ -30,6 +30,15 @@ Plan plan_cuda(const Direct& p, const Arch& arch, const char* variant);
 void run_cuda(const Direct& p, const Plan& plan, const Site& site);
 }  // namespace direct2d
 
+// Images only, with zeros outside. A plan has no variant for what the room does not serve, which goes the way of
+// Direct.
+namespace depthwise {
+Plan plan_cpu(const Depthwise& p, const char* variant);
+void run_cpu(const Depthwise& p, const Plan& plan);
+Plan plan_cuda(const Depthwise& p, const Arch& arch, const char* variant);
+void run_cuda(const Depthwise& p, const Plan& plan, const Site& site);
+}  // namespace depthwise
+
 namespace direct3d {
 Plan plan_cuda(const Direct& p, const Arch& arch, const char* variant);
 void run_cuda(const Direct& p, const Plan& plan, const Site& site);

@@ -18,7 +18,40 @@ struct ConvOptions {
   int64_t groups;
   std::string padding_mode;
   std::string algorithm;
+  Activation activation = Activation::none;
 };
+
+Activation activation_of(const char* op, const std::optional<std::string>& name) {
+  if (!name) return Activation::none;
+  if (*name == "relu") return Activation::relu;
+  if (*name == "relu6") return Activation::relu6;
+  if (*name == "gelu") return Activation::gelu;
+  if (*name == "silu") return Activation::silu;
+  if (*name == "hardswish") return Activation::hardswish;
+  refuse(op, "activation must be None, 'relu', 'relu6', 'gelu', 'silu' or 'hardswish', got '", *name, "'");
+}
+
+// By torch, where the kernel that made `sums` has no activation: in their place.
+void activate(const Tensor& sums, Activation activation) {
+  switch (activation) {
+    case Activation::none: return;
+    case Activation::relu: call_aten("aten::relu_", "", sums); return;
+    case Activation::relu6: call_aten("aten::relu6_", "", sums); return;
+    case Activation::gelu: call_aten("aten::gelu_", "", sums, std::string("none")); return;
+    case Activation::silu: call_aten("aten::silu_", "", sums); return;
+    case Activation::hardswish: call_aten("aten::hardswish_", "", sums); return;
+  }
+}
+
+// The same as a step of a call that runs.
+void activate(Call& call, const Tensor& sums, Activation activation) {
+  if (activation == Activation::none || sums.numel() == 0) return;
+  if (call.lines) call.explain("the activation by torch, in a launch of its own");
+  if (!call.runs()) return;
+  activate(sums, activation);
+  if (Steps* steps = call.steps)
+    steps->then([=, i = steps->index_of(sums)](Replay& r) { activate(r.tensor(i), activation); });
+}
 
 bool floating(const Tensor& input) {
   const auto dtype = dtype_or_none(input.scalar_type());
@@ -114,7 +147,7 @@ std::string why_torch(bool cuda, const Tensor& input, const Tensor& weight, cons
     return floating(input) ? "a matrix product of " + std::to_string(weight.size(1)) + " input and " +
                                  std::to_string(weight.size(0) / o.groups) + " output channels a group"
                            : "no kernel takes " + dtype_text(input.scalar_type());
-  if (o.algorithm == "direct" || !padding_fits) return "";
+  if (o.algorithm != "auto" || !padding_fits) return "";
   const char* why = torch_is_ahead(cuda, input, weight, o, axes);
   return why ? why : "";
 }
@@ -144,7 +177,9 @@ Tensor part_by_torch(Call& call, const Tensor& input, const Tensor& weight, cons
   pads[axis] = {part.pad, std::max<int64_t>(0, read - part.pad - input.size(dim))};
   Tensor result = part.result;
   const Tensor extended = narrow(padded(input, pads, o), dim, 0, read);
-  torch::stable::copy_(result, call_torch(extended, weight, bias, o, Sizes(axes, 0)));
+  const Tensor computed = call_torch(extended, weight, bias, o, Sizes(axes, 0));
+  activate(computed, o.activation);
+  torch::stable::copy_(result, computed);
   return result;
 }
 
@@ -213,6 +248,13 @@ void cut_groups(const Call& call, int axes, Tensor& weight, std::optional<Tensor
   if (bias) bias = narrow(*bias, 0, begin / in * out, groups * out);
 }
 
+// Contiguous, which a slice of windows is as well.
+Tensor as_it_lies(const Call& call, const Tensor& t) {
+  if (t.is_contiguous()) return t;
+  return make_of(call, t, t, sizes_of(t), t.scalar_type(),
+                 [](const Tensor& t) { return torch::stable::contiguous(t); });
+}
+
 Tensor conv(Call& call, int axes, const Tensor& input, Tensor weight, std::optional<Tensor> bias, ConvOptions o) {
   const char* op = call.op;
   if (call.slice) cut_groups(call, axes, weight, bias, o.groups);
@@ -220,7 +262,7 @@ Tensor conv(Call& call, int axes, const Tensor& input, Tensor weight, std::optio
     weight = on_device_of(call, input, weight);
     if (bias) bias = on_device_of(call, input, *bias);
   }
-  static constexpr const char* algorithms[] = {"auto", "direct", "torch"};
+  static constexpr const char* algorithms[] = {"auto", "direct", "tensor_core", "torch"};
   check_algorithm(op, o.algorithm, algorithms);
   check_conv(op, input, weight, bias, o, axes);
   const Border border = padding_border(op, o.padding_mode);
@@ -228,6 +270,9 @@ Tensor conv(Call& call, int axes, const Tensor& input, Tensor weight, std::optio
   const bool here = served_here(input, weight, o.groups);
   check(here || o.algorithm != "direct", op,
         "algorithm 'direct' serves depthwise and few-channel floating-point convolutions only");
+  const bool depthwise = here && axes <= 2 && weight.size(1) == 1 && o.groups > 1 && border == Border::constant;
+  check(depthwise || o.algorithm != "tensor_core", op,
+        "algorithm 'tensor_core' serves depthwise convolutions of images with zeros outside only");
   const std::vector<Pads> all = all_pads(op, o, weight);
   const std::optional<int> too_much = too_much_padding(input, all, border);
   // What serves the whole serves its parts.
@@ -278,6 +323,7 @@ Tensor conv(Call& call, int axes, const Tensor& input, Tensor weight, std::optio
     const auto compute = [op, o, axes, formatted](const Tensor& input, const Tensor& weight,
                                                   const std::optional<Tensor>& bias) {
       const Tensor computed = by_torch(op, input, weight, bias, o);
+      activate(computed, o.activation);
       return formatted ? in_format_of(input, computed, axes) : computed;
     };
     if (!call.runs()) return input;
@@ -291,6 +337,32 @@ Tensor conv(Call& call, int axes, const Tensor& input, Tensor weight, std::optio
     return computed;
   }
   const ImageView in = view_input(call, images, spatial);
+  const auto given = [&] {
+    const Tensor& result = call.part->result;
+    return axes == 1 ? with_height(result) : result;
+  };
+  Tensor result = call.part ? given() : empty_result(call, images, sizes, spatial, input.scalar_type());
+  const auto returned = [&] { return axes == 1 ? torch::stable::squeeze(result, result.dim() - 2) : result; };
+  if (result.numel() == 0) return returned();
+  const Place place(call, input);
+  const Image out = *merge_leading(result, in.image.dtype, spatial);
+  if (depthwise) {
+    const Tensor taps = as_it_lies(call, weight);
+    const std::optional<Tensor> sums = bias ? std::optional(as_it_lies(call, *bias)) : std::nullopt;
+    const Depthwise problem{.in = in.image,
+                            .out = out,
+                            .weight = taps.data_ptr(),
+                            .bias = sums ? sums->data_ptr() : nullptr,
+                            .weights = in.image.dtype,
+                            .kh = axes == 1 ? 1 : weight.size(2),
+                            .kw = weight.size(weight.dim() - 1),
+                            .place = p,
+                            .activation = o.activation,
+                            .sums = o.algorithm == "auto"     ? Sums::any
+                                    : o.algorithm == "direct" ? Sums::chain
+                                                              : Sums::products};
+    if (run_depthwise(call, place, input, problem)) return returned();
+  }
   const Window window = prepare_weight(call, axes == 1 ? with_height(weight) : weight, in.image);
 
   std::optional<Tensor> sums;  // the bias in the accumulation dtype
@@ -299,36 +371,31 @@ Tensor conv(Call& call, int axes, const Tensor& input, Tensor weight, std::optio
   else if (bias)
     sums = make_of(call, *bias, *bias, sizes_of(*bias), sums_type,
                    [sums_type](const Tensor& t) { return torch::stable::to(torch::stable::contiguous(t), sums_type); });
-  const auto given = [&] {
-    const Tensor& result = call.part->result;
-    return axes == 1 ? with_height(result) : result;
-  };
-  Tensor result = call.part ? given() : empty_result(call, images, sizes, spatial, input.scalar_type());
-  if (result.numel() > 0) {
-    const Place place(call, input);
-    const Direct problem{.in = in.image,
-                         .out = *merge_leading(result, in.image.dtype, spatial),
-                         .taps = window.taps,
-                         .kd = window.size.d,
-                         .kh = window.size.h,
-                         .kw = window.size.w,
-                         .place = p,
-                         .groups = o.groups,
-                         .bias = sums ? sums->data_ptr() : nullptr,
-                         .beside = beside_of(call, in.image, axes)};
-    run(call, place, input, problem);
-  }
-  return axes == 1 ? torch::stable::squeeze(result, result.dim() - 2) : result;
+  run(call, place, input,
+      Direct{.in = in.image,
+             .out = out,
+             .taps = window.taps,
+             .kd = window.size.d,
+             .kh = window.size.h,
+             .kw = window.size.w,
+             .place = p,
+             .groups = o.groups,
+             .bias = sums ? sums->data_ptr() : nullptr,
+             .beside = beside_of(call, in.image, axes)});
+  activate(call, result, o.activation);
+  return returned();
 }
 
 // `padding` is a list or a word.
 template <int axes, typename Pad>
 Tensor convolution(Call& call, const Tensor& input, const Tensor& weight, const std::optional<Tensor>& bias,
                    const Sizes& stride, const Pad& padding, const Sizes& dilation, const int64_t& groups,
-                   const std::string& padding_mode, const std::string& algorithm) {
+                   const std::string& padding_mode, const std::string& algorithm,
+                   const std::optional<std::string>& activation) {
   ConvOptions o{stride, Sizes(axes, 0), {}, dilation, groups, padding_mode, algorithm};
   if constexpr (std::is_same_v<Pad, Sizes>) o.padding = padding;
   else o.word = padding;
+  o.activation = activation_of(call.op, activation);
   return conv(call, axes, input, weight, bias, o);
 }
 

@@ -14,6 +14,10 @@ void each_address(Direct& p, const F& f) {
   f(p.in.data), f(p.out.data), f(p.taps.data), f(p.bias), f(p.beside.above.data), f(p.beside.below.data);
 }
 template <typename F>
+void each_address(Depthwise& p, const F& f) {
+  f(p.in.data), f(p.out.data), f(p.weight), f(p.bias);
+}
+template <typename F>
 void each_address(Separable& p, const F& f) {
   f(p.in.data), f(p.out.data), f(p.taps_x.data), f(p.taps_y.data), f(p.taps_z.data);
   f(p.beside.above.data), f(p.beside.below.data);

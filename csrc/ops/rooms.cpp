@@ -66,6 +66,8 @@ Beside beside_of(const Call& call, const Image& in, int axes) {
 namespace {
 
 constexpr Doors<Direct> kDirect2d{direct::plan_cpu, direct::run_cpu, direct2d::plan_cuda, direct2d::run_cuda};
+constexpr Doors<Depthwise> kDepthwise{depthwise::plan_cpu, depthwise::run_cpu, depthwise::plan_cuda,
+                                      depthwise::run_cuda};
 constexpr Doors<Direct> kDirect3d{direct::plan_cpu, direct::run_cpu, direct3d::plan_cuda, direct3d::run_cuda};
 constexpr Doors<Separable> kSeparable2d{separable2d::plan_cpu, separable2d::run_cpu, separable2d::plan_cuda,
                                         separable2d::run_cuda};
@@ -106,6 +108,16 @@ void run(Call& call, const Place& place, const Tensor& like, const Direct& probl
   const auto images = *pinned ? std::nullopt : as_images(p);
   if (images) run_problem(call, place, like, *images, kDirect2d, "");
   else run_problem(call, place, like, p, kDirect3d, pinned);
+}
+
+bool run_depthwise(Call& call, const Place& place, const Tensor& like, const Depthwise& p) {
+  const auto planned = plan_of(call, place, p, kDepthwise, pinned_variant());
+  const Plan& plan = planned->plan;
+  if (plan.variant) run_plan(call, place, like, p, kDepthwise, planned);
+  else pass_on(call, plan);
+  check(plan.variant || p.sums != Sums::products, call.op,
+        "algorithm 'tensor_core' cannot serve this call: ", plan.why);
+  return plan.variant != nullptr;
 }
 
 void run(Call& call, const Place& place, const Tensor& like, const Separable& p) {

@@ -46,6 +46,9 @@ void run(Call& call, const Place& place, const Ladder3d& problem, ladder::Varian
 bool run_in_one_launch(Call& call, const Place& place, const Tensor& like, const Separable& problem);
 // Would it, whatever is compiled?
 bool serves_in_one_launch(const Place& place, const Separable& problem);
+// The same for a depthwise convolution of images; where sums are `products`, or a variant of the room is pinned, what
+// the room does not take makes a refusal.
+bool run_depthwise(Call& call, const Place& place, const Tensor& like, const Depthwise& problem);
 // The same for a chain; where it is `wanted` (algorithm 'fused'), a room that does not take it makes a refusal. On the
 // CPU there is no room for volumes.
 bool run_in_one_launch(Call& call, const Place& place, const Tensor& like, const Fused& problem);

@@ -59,23 +59,26 @@ STABLE_TORCH_LIBRARY(torch_conv, m) {
       "str padding='same', *, float value=0.0, int[2]? anchor=None, str algorithm='auto', Tensor(a!) out) -> ()");
   define(m,
          "conv1d(Tensor input, Tensor weight, Tensor? bias=None, int[1] stride=1, int[1] padding=0, int[1] dilation=1, "
-         "int groups=1, *, str padding_mode='zeros', str algorithm='auto') -> Tensor");
+         "int groups=1, *, str padding_mode='zeros', str algorithm='auto', str? activation=None) -> Tensor");
   define(m,
          "conv2d(Tensor input, Tensor weight, Tensor? bias=None, int[2] stride=1, int[2] padding=0, int[2] dilation=1, "
-         "int groups=1, *, str padding_mode='zeros', str algorithm='auto') -> Tensor");
+         "int groups=1, *, str padding_mode='zeros', str algorithm='auto', str? activation=None) -> Tensor");
   // padding as 'same' (even windows pad one more after than before, as torch) or 'valid'
   define(m,
          "conv1d.padding(Tensor input, Tensor weight, Tensor? bias=None, int[1] stride=1, str padding='valid', "
-         "int[1] dilation=1, int groups=1, *, str padding_mode='zeros', str algorithm='auto') -> Tensor");
+         "int[1] dilation=1, int groups=1, *, str padding_mode='zeros', str algorithm='auto', str? activation=None) -> "
+         "Tensor");
   define(m,
          "conv2d.padding(Tensor input, Tensor weight, Tensor? bias=None, int[2] stride=1, str padding='valid', "
-         "int[2] dilation=1, int groups=1, *, str padding_mode='zeros', str algorithm='auto') -> Tensor");
+         "int[2] dilation=1, int groups=1, *, str padding_mode='zeros', str algorithm='auto', str? activation=None) -> "
+         "Tensor");
   define(m,
          "conv3d(Tensor input, Tensor weight, Tensor? bias=None, int[3] stride=1, int[3] padding=0, int[3] dilation=1, "
-         "int groups=1, *, str padding_mode='zeros', str algorithm='auto') -> Tensor");
+         "int groups=1, *, str padding_mode='zeros', str algorithm='auto', str? activation=None) -> Tensor");
   define(m,
          "conv3d.padding(Tensor input, Tensor weight, Tensor? bias=None, int[3] stride=1, str padding='valid', "
-         "int[3] dilation=1, int groups=1, *, str padding_mode='zeros', str algorithm='auto') -> Tensor");
+         "int[3] dilation=1, int groups=1, *, str padding_mode='zeros', str algorithm='auto', str? activation=None) -> "
+         "Tensor");
   // Volumes: kornia's order of arguments and border.
   define(m,
          "filter3d(Tensor input, Tensor kernel, str border_type='replicate', bool normalized=False, "
