@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-SIDE = {2: 64, 3: 32}  # of a crop, by the number of spatial dimensions
+SIDE = {1: 4096, 2: 64, 3: 32}  # of a crop, by the number of spatial dimensions
 
 Crop = tuple[tuple[slice, ...], Tensor]  # where it lies, and its float64 values
 

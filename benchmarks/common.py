@@ -26,7 +26,14 @@ ENDLESS_S = 0.05  # such a rival's call that takes longer than this is timed by 
 INTEGERS = {torch.uint8: (0, 256), torch.int16: (-1000, 3000), torch.uint16: (0, 4096)}  # photographs, CT, microscopy
 
 
-SHORT = {torch.float32: "f32", torch.float16: "f16", torch.uint8: "u8", torch.int16: "i16", torch.uint16: "u16"}
+SHORT = {
+    torch.float32: "f32",
+    torch.float16: "f16",
+    torch.bfloat16: "bf16",
+    torch.uint8: "u8",
+    torch.int16: "i16",
+    torch.uint16: "u16",
+}
 # Floats lie in [0, 1) and the windows' |taps| sum to 1: some roundings of the result. Integers: a tie may fall to
 # either side. Box: running sums drift.
 TOLERANCE = {torch.float32: 5e-6, torch.float16: 1e-3, torch.uint8: 1.0, torch.int16: 1.0, torch.uint16: 1.0}
@@ -67,6 +74,7 @@ class Row:
     resident: bool = False  # measured on one buffer, which L2 holds: small images
     memory_format: torch.memory_format = torch.contiguous_format
     traffic: float = 1.0  # bytes read and written, in copies of the input: 2 for an output three times as large
+    inner: bool = False  # of signals (N, C, L): the channels lie innermost
     series: str = ""  # the line of the size figure that this row is a point of
     out_dtype: torch.dtype | None = None  # of the result, if not the input's
     step: int = 1  # the result holds every so-many-th pixel of every so-many-th row
@@ -213,6 +221,8 @@ def make_image(row: Row) -> Tensor:
         x = torch.rand(row.shape, device=row.device).to(row.dtype)
     else:
         x = torch.randint(*INTEGERS[row.dtype], row.shape, dtype=torch.int32, device=row.device).to(row.dtype)
+    if row.inner:
+        return x.movedim(1, -1).contiguous().movedim(-1, 1)
     return x.contiguous(memory_format=row.memory_format)
 
 

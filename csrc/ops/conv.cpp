@@ -255,6 +255,10 @@ Tensor as_it_lies(const Call& call, const Tensor& t) {
                  [](const Tensor& t) { return torch::stable::contiguous(t); });
 }
 
+Sums sums_of(const std::string& algorithm) {
+  return algorithm == "direct" ? Sums::chain : algorithm == "tensor_core" ? Sums::products : Sums::any;
+}
+
 Tensor conv(Call& call, int axes, const Tensor& input, Tensor weight, std::optional<Tensor> bias, ConvOptions o) {
   const char* op = call.op;
   if (call.slice) cut_groups(call, axes, weight, bias, o.groups);
@@ -262,14 +266,14 @@ Tensor conv(Call& call, int axes, const Tensor& input, Tensor weight, std::optio
     weight = on_device_of(call, input, weight);
     if (bias) bias = on_device_of(call, input, *bias);
   }
-  static constexpr const char* algorithms[] = {"auto", "direct", "tensor_core", "torch"};
+  static constexpr const char* algorithms[] = {"auto", "ours", "direct", "tensor_core", "torch"};
   check_algorithm(op, o.algorithm, algorithms);
   check_conv(op, input, weight, bias, o, axes);
   const Border border = padding_border(op, o.padding_mode);
   const int spatial = std::max(axes, 2);
   const bool here = served_here(input, weight, o.groups);
-  check(here || o.algorithm != "direct", op,
-        "algorithm 'direct' serves depthwise and few-channel floating-point convolutions only");
+  check(here || (o.algorithm != "direct" && o.algorithm != "ours"), op, "algorithm '", o.algorithm,
+        "' serves depthwise and few-channel floating-point convolutions only");
   const bool depthwise = here && axes <= 2 && weight.size(1) == 1 && o.groups > 1 && border == Border::constant;
   check(depthwise || o.algorithm != "tensor_core", op,
         "algorithm 'tensor_core' serves depthwise convolutions of images with zeros outside only");
@@ -358,9 +362,7 @@ Tensor conv(Call& call, int axes, const Tensor& input, Tensor weight, std::optio
                             .kw = weight.size(weight.dim() - 1),
                             .place = p,
                             .activation = o.activation,
-                            .sums = o.algorithm == "auto"     ? Sums::any
-                                    : o.algorithm == "direct" ? Sums::chain
-                                                              : Sums::products};
+                            .sums = sums_of(o.algorithm)};
     if (run_depthwise(call, place, input, problem)) return returned();
   }
   const Window window = prepare_weight(call, axes == 1 ? with_height(weight) : weight, in.image);

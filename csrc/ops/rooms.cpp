@@ -111,12 +111,14 @@ void run(Call& call, const Place& place, const Tensor& like, const Direct& probl
 }
 
 bool run_depthwise(Call& call, const Place& place, const Tensor& like, const Depthwise& p) {
-  const auto planned = plan_of(call, place, p, kDepthwise, pinned_variant());
+  const char* pinned = pinned_variant();
+  const auto planned = plan_of(call, place, p, kDepthwise, pinned);
   const Plan& plan = planned->plan;
   if (plan.variant) run_plan(call, place, like, p, kDepthwise, planned);
   else pass_on(call, plan);
-  check(plan.variant || p.sums != Sums::products, call.op,
-        "algorithm 'tensor_core' cannot serve this call: ", plan.why);
+  const bool wanted = p.sums == Sums::products;
+  check(plan.variant || !wanted || *pinned == 0, call.op, "variant '", pinned, "' cannot serve this call");
+  check(plan.variant || !wanted, call.op, "algorithm 'tensor_core' cannot serve this call: ", plan.why);
   return plan.variant != nullptr;
 }
 

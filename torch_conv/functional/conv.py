@@ -2,8 +2,8 @@
 # ruff: noqa: UP045
 
 import functools
-from collections.abc import Sequence
-from typing import Any, Optional
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Optional
 
 import torch
 import torch.nn.functional as F
@@ -20,6 +20,7 @@ _conv2d = torch.ops.torch_conv.conv2d
 _conv3d = torch.ops.torch_conv.conv3d
 _CONVS = {1: _conv1d, 2: _conv2d, 3: _conv3d}
 _BY_TORCH = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
+_OURS = "ours"  # 'auto' where it has been asked, and torch is not ahead
 _FLOATS = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
 
 
@@ -60,36 +61,38 @@ def _expanded(name: str, argument: str, value: Any, axes: int) -> list[int]:
     return values * axes if len(values) == 1 else values
 
 
-def _convolve(
-    axes: int,
-    input: Tensor,
-    weight: Tensor,
-    bias: Tensor | None,
-    stride: int | Sequence[int],
-    padding: str | int | Sequence[int],
-    dilation: int | Sequence[int],
-    groups: int,
-    padding_mode: str,
-    algorithm: str,
-) -> Tensor:
+class _Options(NamedTuple):
+    """What a call asks for besides its tensors."""
+
+    axes: int
+    stride: int | Sequence[int] = 1
+    padding: str | int | Sequence[int] = 0
+    dilation: int | Sequence[int] = 1
+    groups: int = 1
+    padding_mode: str = "zeros"
+    algorithm: str = "auto"
+    activation: str | None = None
+
+
+def _convolve(input: Tensor, weight: Tensor, bias: Tensor | None, options: _Options) -> Tensor:
     """The eager and compiled path: like the operator, but what torch serves goes to it with its autograd."""
     if _C._is_any_autocast_enabled() and torch.is_autocast_enabled(input.device.type):
         input, weight = _autocast(input), _autocast(weight)
         bias = None if bias is None else _autocast(bias)
     # Shards go to the operator, which asks torch for each what it needs.
-    if algorithm != "direct" and not isinstance(input, SplitTensor):
-        why = _why_torch(axes, input, weight, bias, stride, padding, dilation, groups, padding_mode, algorithm)
+    if options.algorithm not in ("direct", "tensor_core") and not isinstance(input, SplitTensor):
+        why = _why_torch(input, weight, bias, options)
         if why == _handover.OURS:
-            algorithm = "direct"  # the operator must not ask again: what it sees may be a part of an image
+            options = options._replace(algorithm=_OURS)  # it must not ask again: what it sees may be a part of an image
         elif why is not None:
-            call = axes, input, weight, bias, stride, padding, dilation, groups, padding_mode, why
             if isinstance(why, str) or torch.compiler.is_compiling() or not isinstance(input, Tensor):
-                return _by_torch(*call)
+                return _by_torch(input, weight, bias, options, why)
             try:
-                return _by_torch(*call)
+                return _by_torch(input, weight, bias, options, why)
             except (RuntimeError, TypeError, ValueError):
-                algorithm = "direct"  # refuses in our sentence what is wrong with the call, or serves it
-    return _by_operator(axes, input, weight, bias, stride, padding, dilation, groups, padding_mode, algorithm)
+                # The operator refuses in our sentence what is wrong with the call, or serves it.
+                options = options._replace(algorithm=_OURS)
+    return _by_operator(input, weight, bias, *options)
 
 
 def _eager(
@@ -103,29 +106,31 @@ def _eager(
     groups: int = 1,
     padding_mode: str = "zeros",
     algorithm: str = "auto",
+    activation: str | None = None,
 ) -> Tensor:
     """Straight to the operator where no gradient is wanted: it finds by itself what torch serves."""
-    call = axes, input, weight, bias, stride, padding, dilation, groups, padding_mode, algorithm
+    options = axes, stride, padding, dilation, groups, padding_mode, algorithm, activation
     if (
         type(input) is not Tensor
         or _C._is_any_autocast_enabled()
         or (_C.is_grad_enabled() and _C._any_requires_grad(input, weight, bias))
     ):
-        return _convolve(*call)
-    return _by_operator(*call)
+        return _convolve(input, weight, bias, _Options(*options))
+    return _by_operator(input, weight, bias, *options)
 
 
 def _by_operator(
-    axes: int,
     input: Tensor,
     weight: Tensor,
     bias: Tensor | None,
+    axes: int,
     stride: int | Sequence[int],
     padding: str | int | Sequence[int],
     dilation: int | Sequence[int],
     groups: int,
     padding_mode: str,
     algorithm: str,
+    activation: str | None,
 ) -> Tensor:
     name = f"conv{axes}d"
     # The operator's own defaults cost nothing, a list more than 1 us.
@@ -142,6 +147,8 @@ def _by_operator(
         given["padding_mode"] = padding_mode
     if algorithm != "auto":
         given["algorithm"] = algorithm
+    if activation is not None:
+        given["activation"] = activation
     conv = _CONVS[axes]
     if isinstance(padding, str):
         return conv.padding(input, weight, padding=padding, **given)
@@ -152,23 +159,13 @@ def _by_operator(
     return conv.default(input, weight, **given)
 
 
-def _why_torch(
-    axes: int,
-    input: Tensor,
-    weight: Tensor,
-    bias: Tensor | None,
-    stride: int | Sequence[int],
-    padding: str | int | Sequence[int],
-    dilation: int | Sequence[int],
-    groups: int,
-    padding_mode: str,
-    algorithm: str,
-) -> str | int | None:
+def _why_torch(input: Tensor, weight: Tensor, bias: Tensor | None, options: _Options) -> str | int | None:
     """Why torch serves a call, in words or by a row of the table; OURS if our kernels do, None if the operator decides.
 
     It asks the same of the sizes that it is called with. `torch.export` leaves it to that: what depended on the sizes
     here would not hold for others.
     """
+    axes, stride, padding, dilation, groups, padding_mode, algorithm, _ = options
     if algorithm == "torch":
         return "algorithm 'torch'"
     if algorithm != "auto" or weight.dim() != axes + 2:
@@ -196,22 +193,16 @@ def _why_torch(
     return row if fits else _handover.OURS
 
 
-def _by_torch(
-    axes: int,
-    input: Tensor,
-    weight: Tensor,
-    bias: Tensor | None,
-    stride: int | Sequence[int],
-    padding: str | int | Sequence[int],
-    dilation: int | Sequence[int],
-    groups: int,
-    padding_mode: str,
-    why: str | int,
-) -> Tensor:
+def _by_torch(input: Tensor, weight: Tensor, bias: Tensor | None, options: _Options, why: str | int) -> Tensor:
+    axes, stride, padding, dilation, groups, padding_mode, _, activation = options
     name = f"conv{axes}d"
     if padding_mode not in ("zeros", "reflect", "replicate", "circular"):
         raise ValueError(
             f"{name}: padding_mode must be 'zeros', 'reflect', 'replicate' or 'circular', got '{padding_mode}'"
+        )
+    if activation not in _ACTIVATIONS:
+        raise ValueError(
+            f"{name}: activation must be None, 'relu', 'relu6', 'gelu', 'silu' or 'hardswish', got '{activation}'"
         )
     if not torch.compiler.is_compiling() and recording():
         note(f"{name}: handed to torch: {_handover.reason(why) if isinstance(why, int) else why}")
@@ -224,7 +215,19 @@ def _by_torch(
         check_numbers(name, axes, input, weight, steps, words, dilations)
         input = F.pad(input, pads_of(weight, words, dilations), padding_mode)
         padding = 0
-    return _BY_TORCH[axes](input, weight, bias, stride, padding, dilation, groups)
+    activate = _ACTIVATIONS[activation]
+    sums = _BY_TORCH[axes](input, weight, bias, stride, padding, dilation, groups)
+    return activate(sums) if activate else sums
+
+
+_ACTIVATIONS: dict[str | None, Callable[[Tensor], Tensor] | None] = {
+    None: None,
+    "relu": F.relu,
+    "relu6": F.relu6,
+    "gelu": F.gelu,
+    "silu": F.silu,
+    "hardswish": F.hardswish,
+}
 
 
 def check_numbers(
@@ -274,6 +277,7 @@ def conv2d(
     groups: int = 1,
     padding_mode: str = "zeros",
     algorithm: str = "auto",
+    activation: Optional[str] = None,
 ) -> Tensor:
     """A drop-in for `torch.nn.functional.conv2d`, fast where groups are small.
 
@@ -292,7 +296,12 @@ def conv2d(
         dilation: step between taps (y, x).
         groups: number of groups the channels fall into.
         padding_mode: 'zeros', 'reflect', 'replicate' or 'circular', as in `torch.nn.Conv2d`.
-        algorithm: 'auto', 'direct' (this project's kernels, with their bits, or a refusal) or 'torch'.
+        algorithm: 'auto', 'ours' (the same, but never torch), 'direct' (this project's kernels, each sum one chain of
+            multiply-adds with the same bits everywhere), 'tensor_core' (depthwise in half precision, zeros outside:
+            float32 sums in another order, within one rounding of the result's dtype) or 'torch'; what cannot serve the
+            call refuses it.
+        activation: None, 'relu', 'relu6', 'gelu', 'silu' or 'hardswish', as `torch.nn.functional` has them, of the sum
+            with its bias; after a depthwise convolution in the same launch, before the sum is rounded.
 
     Returns:
         Tensor (N, C_out, H', W') or (C_out, H', W') of the input's dtype.
@@ -311,9 +320,19 @@ def conv2d(
         True
     """
     if not torch.jit.is_scripting():
-        return _convolve(2, input, weight, bias, stride, padding, dilation, groups, padding_mode, algorithm)
+        options = _Options(2, stride, padding, dilation, groups, padding_mode, algorithm, activation)
+        return _convolve(input, weight, bias, options)
     return _conv2d(
-        input, weight, bias, stride, padding, dilation, groups, padding_mode=padding_mode, algorithm=algorithm
+        input,
+        weight,
+        bias,
+        stride,
+        padding,
+        dilation,
+        groups,
+        padding_mode=padding_mode,
+        algorithm=algorithm,
+        activation=activation,
     )
 
 
@@ -328,6 +347,7 @@ def conv3d(
     groups: int = 1,
     padding_mode: str = "zeros",
     algorithm: str = "auto",
+    activation: Optional[str] = None,
 ) -> Tensor:
     """A drop-in for `torch.nn.functional.conv3d`, fast where groups are small.
 
@@ -345,6 +365,7 @@ def conv3d(
         groups: number of groups the channels fall into.
         padding_mode: as in `conv2d`.
         algorithm: as in `conv2d`.
+        activation: as in `conv2d`.
 
     Returns:
         Tensor (N, C_out, D', H', W') or (C_out, D', H', W') of the input's dtype.
@@ -363,9 +384,19 @@ def conv3d(
         True
     """
     if not torch.jit.is_scripting():
-        return _convolve(3, input, weight, bias, stride, padding, dilation, groups, padding_mode, algorithm)
+        options = _Options(3, stride, padding, dilation, groups, padding_mode, algorithm, activation)
+        return _convolve(input, weight, bias, options)
     return _conv3d(
-        input, weight, bias, stride, padding, dilation, groups, padding_mode=padding_mode, algorithm=algorithm
+        input,
+        weight,
+        bias,
+        stride,
+        padding,
+        dilation,
+        groups,
+        padding_mode=padding_mode,
+        algorithm=algorithm,
+        activation=activation,
     )
 
 
@@ -380,6 +411,7 @@ def conv1d(
     groups: int = 1,
     padding_mode: str = "zeros",
     algorithm: str = "auto",
+    activation: Optional[str] = None,
 ) -> Tensor:
     """A drop-in for `torch.nn.functional.conv1d`, fast where groups are small; handed to torch as `conv2d` is.
 
@@ -394,6 +426,7 @@ def conv1d(
         groups: number of groups the channels fall into.
         padding_mode: as in `conv2d`.
         algorithm: as in `conv2d`.
+        activation: as in `conv2d`.
 
     Returns:
         Tensor (N, C_out, L') or (C_out, L') of the input's dtype.
@@ -410,7 +443,17 @@ def conv1d(
         tensor([[[3., 5.]]])
     """
     if not torch.jit.is_scripting():
-        return _convolve(1, input, weight, bias, stride, padding, dilation, groups, padding_mode, algorithm)
+        options = _Options(1, stride, padding, dilation, groups, padding_mode, algorithm, activation)
+        return _convolve(input, weight, bias, options)
     return _conv1d(
-        input, weight, bias, stride, padding, dilation, groups, padding_mode=padding_mode, algorithm=algorithm
+        input,
+        weight,
+        bias,
+        stride,
+        padding,
+        dilation,
+        groups,
+        padding_mode=padding_mode,
+        algorithm=algorithm,
+        activation=activation,
     )

@@ -1,0 +1,137 @@
+"""Whole models before and after their depthwise layers run on our kernels; README.md states the rules.
+
+python benchmarks/models.py [--models convnext_tiny,replk] [--batches 1,64] [--ways eager,graph,compile] [--json FILE]
+
+Float16 on CUDA (float32 on the CPU), random weights, 224x224 images. torch's times are with cudnn.benchmark on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "examples"))
+
+import torch
+from command import metadata
+from depthwise_models import MODELS, make_model, swap_depthwise
+from torch import Tensor, nn
+
+FORMATS = {"NCHW": torch.contiguous_format, "NHWC": torch.channels_last}
+TOLERANCE = 0.02  # of the largest output: float16 through some ten layers, in which neither result is exact
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--models", default=",".join(MODELS))
+    parser.add_argument("--batches", default="1,64")
+    parser.add_argument("--ways", default="eager,graph", help="of eager, graph, compile (default: %(default)s)")
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the results here as well")
+    args = parser.parse_args()
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    torch.backends.cudnn.benchmark = True
+    rows = []
+    with torch.inference_mode():
+        for name in args.models.split(","):
+            for batch in map(int, args.batches.split(",")):
+                for layout in FORMATS:
+                    rows += measure(name, batch, layout, device, args.ways.split(","), args.rounds)
+                    if args.json:
+                        document = {"benchmark": "models", "metadata": metadata(args.rounds), "rows": rows}
+                        args.json.write_text(json.dumps(document, indent=1) + "\n")
+    return 0 if all(row["correct"] for row in rows) else 1
+
+
+def measure(name: str, batch: int, layout: str, device: str, ways: list[str], rounds: int) -> list[dict[str, Any]]:
+    """A row a way: torch's model and ours take turns."""
+    dtype = torch.float16 if device == "cuda" else torch.float32
+    model = make_model(name).to(device, dtype).to(memory_format=FORMATS[layout])  # type: ignore[call-overload]
+    images = torch.rand(batch, 3, 224, 224, device=device).to(dtype).to(memory_format=FORMATS[layout])
+    ours = deepcopy(model)
+    layers = len(swap_depthwise(ours))
+    expected = model(images)
+    error = ((ours(images) - expected).abs().max() / expected.abs().max()).item()
+    rows = []
+    for way in ways:
+        if device == "cpu" and way == "graph":
+            continue
+        calls = [RUN[way](m, images) for m in (model, ours)]
+        samples: list[list[float]] = [[], []]
+        for _ in range(rounds):
+            for call, mine in zip(calls, samples, strict=True):
+                mine.append(timed(call, device))
+        theirs_us, ours_us = (statistics.median(s) for s in samples)
+        rows.append(
+            {
+                "model": name,
+                "batch": batch,
+                "layout": layout,
+                "way": way,
+                "layers": layers,
+                "torch_us": theirs_us,
+                "ours_us": ours_us,
+                "speedup": theirs_us / ours_us,
+                "error": error,
+                "correct": error < TOLERANCE,
+            }
+        )
+        print(
+            f"{name:24} batch {batch:3} {layout} {way:8} torch {theirs_us:9.1f} us  ours {ours_us:9.1f} us"
+            f"  {theirs_us / ours_us:5.2f} x  error {error:.1e}" + ("" if rows[-1]["correct"] else "  WRONG"),
+            flush=True,
+        )
+    return rows
+
+
+def eager(model: nn.Module, images: Tensor) -> Callable[[], Any]:
+    return lambda: model(images)
+
+
+def graph(model: nn.Module, images: Tensor) -> Callable[[], Any]:
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        for _ in range(3):
+            model(images)
+        stream.synchronize()
+        captured = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(captured, stream=stream):
+            model(images)
+    return captured.replay
+
+
+def compiled(model: nn.Module, images: Tensor) -> Callable[[], Any]:
+    fast = torch.compile(model, dynamic=False)
+    return lambda: fast(images)
+
+
+RUN = {"eager": eager, "graph": graph, "compile": compiled}
+
+
+def timed(call: Callable[[], Any], device: str, least_s: float = 0.02) -> float:
+    """The time of a call in us, of a queue of at least 20 ms of them."""
+    call()
+    count, seconds = 1, 0.0
+    while True:
+        if device == "cuda":
+            torch.cuda.synchronize()
+        start = time.perf_counter()
+        for _ in range(count):
+            call()
+        if device == "cuda":
+            torch.cuda.synchronize()
+        seconds = time.perf_counter() - start
+        if seconds >= least_s:
+            return 1e6 * seconds / count
+        count = max(2 * count, int(count * 1.2 * least_s / max(seconds, 1e-6)))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,128 @@
+"""A model's depthwise convolutions on this project's kernels, and what that changes.
+
+python examples/depthwise_models.py [--model convnext_tiny] [--batch 8]
+
+`swap_depthwise` puts our convolution into every depthwise `torch.nn.Conv2d` of a model, in place; weights, shapes and
+state_dict stay as they are.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+import torch_conv
+
+
+class DepthwiseConv2d(nn.Conv2d):
+    """`torch.nn.Conv2d` by torch_conv.conv2d."""
+
+    def _conv_forward(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        return torch_conv.conv2d(
+            input,
+            weight,
+            bias,
+            self.stride,
+            self.padding,  # type: ignore[arg-type]  # or a word
+            self.dilation,
+            self.groups,
+            padding_mode=self.padding_mode,
+        )
+
+
+def swap_depthwise(model: nn.Module) -> list[str]:
+    """Lets every depthwise convolution of a model run on our kernels; returns their names.
+
+    Args:
+        model: changed in place: its `nn.Conv2d` with one input channel a group (more than one group) become
+            `DepthwiseConv2d`, which are the same but for who computes them. Subclasses with a forward of their own are
+            left alone.
+
+    Returns:
+        The names of the modules that were changed, as in `model.named_modules()`.
+
+    Example:
+        >>> model = nn.Sequential(nn.Conv2d(8, 8, 3, groups=8), nn.Conv2d(8, 8, 1))
+        >>> swap_depthwise(model)
+        ['0']
+    """
+    swapped = []
+    for name, module in model.named_modules():
+        plain = isinstance(module, nn.Conv2d) and type(module).forward is nn.Conv2d.forward
+        if plain and not isinstance(module, DepthwiseConv2d) and module.groups == module.in_channels > 1:
+            module.__class__ = DepthwiseConv2d
+            swapped.append(name)
+    return swapped
+
+
+class LargeWindow(nn.Module):
+    """A large depthwise window between two 1x1 convolutions, beside the identity."""
+
+    def __init__(self, channels: int, size: int) -> None:
+        super().__init__()
+        self.inner = nn.Conv2d(channels, channels, 1)
+        self.large = nn.Conv2d(channels, channels, size, padding=size // 2, groups=channels)
+        self.outer = nn.Conv2d(channels, channels, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.outer(F.gelu(self.large(F.gelu(self.inner(x)))))
+
+
+class RepLK(nn.Module):
+    """A stack in the manner of RepLKNet: windows of 31x31 at 32x32 pixels."""
+
+    def __init__(self, channels: int = 384, blocks: int = 4, size: int = 31, classes: int = 1000) -> None:
+        super().__init__()
+        self.stem = nn.Conv2d(3, channels, 7, stride=7)  # 224 -> 32 pixels
+        self.blocks = nn.Sequential(*(LargeWindow(channels, size) for _ in range(blocks)))
+        self.head = nn.Linear(channels, classes)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(self.blocks(self.stem(x)).mean((2, 3)))
+
+
+MODELS = ["convnext_tiny", "mobilenetv3_large_100", "efficientnet_b0", "replk"]
+
+
+def make_model(name: str) -> nn.Module:
+    """With random weights; timm's, or torchvision's where timm is not installed."""
+    torch.manual_seed(0)
+    if name == "replk":
+        return RepLK().eval()
+    try:
+        import timm  # type: ignore[import-not-found]
+
+        return timm.create_model(name).eval()
+    except ImportError:
+        import torchvision.models as models
+
+        return getattr(models, {"mobilenetv3_large_100": "mobilenet_v3_large"}.get(name, name))().eval()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", choices=MODELS, default="convnext_tiny")
+    parser.add_argument("--batch", type=int, default=1)
+    args = parser.parse_args()
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    dtype = torch.float16 if device == "cuda" else torch.float32
+    model = make_model(args.model).to(device, dtype)
+    images = torch.rand(args.batch, 3, 224, 224, device=device).to(dtype)
+    with torch.inference_mode():
+        before = model(images)
+        swapped = swap_depthwise(model)
+        after = model(images)
+    worst = (after - before).abs().max().item() / before.abs().max().item()
+    print(f"{args.model}: {len(swapped)} depthwise layers swapped; outputs differ by {worst:.1e} of the largest")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

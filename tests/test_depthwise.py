@@ -1,0 +1,284 @@
+"""Depthwise convolutions of images and rows: every kernel of their room, in every layout."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+import witness
+from strategies import FLOATS, lay_out, make_image, make_window
+from tolerance import assert_same_bits, assert_within
+
+import torch_conv
+
+CHAINS = ["planes", "channels", "rows", "general"]
+PRODUCTS = ["planes_mma", "large_mma", "channels_mma", "rows_mma"]
+HALVES = [torch.float16, torch.bfloat16]
+ACTIVATIONS = ["relu", "relu6", "gelu", "silu", "hardswish"]
+LAYOUTS = ["contiguous", "channels_last", "offset", "padded_rows", "every_other"]
+MAPS = [(3, 32, 14, 14), (2, 16, 28, 28), (1, 24, 56, 56), (17, 16, 7, 7), (2, 8, 32, 32), (2, 5, 19, 37)]
+ODD_MAPS = [(1, 1, 1, 1), (2, 3, 1, 9), (5, 7, 2, 3), (1, 13, 13, 1), (2, 40, 9, 130), (1, 2, 70, 300)]
+
+
+def conv(image, weight, bias=None, algorithm="direct", **options):
+    run = torch_conv.conv1d if weight.dim() == 3 else torch_conv.conv2d
+    return run(image, weight, bias, groups=image.shape[1], algorithm=algorithm, **options)
+
+
+def exact(image, weight, bias, stride=1, padding=0, dilation=1, activation=None):
+    """In float64, and the same sum of magnitudes; the activation's slope is never more than 1.13."""
+    tensors = [None if t is None else t.cpu().double() for t in (image, weight, bias)]
+    sums = witness.conv(*tensors, stride, padding, dilation, image.shape[1])
+    scale = witness.conv(*(None if t is None else t.abs() for t in tensors), stride, padding, dilation, image.shape[1])
+    return (getattr(F, activation)(sums), 2 * scale) if activation else (sums, scale)
+
+
+def check_every_kernel(device, pinned, image, weight, bias=None, served=None, **options):
+    """FMA kernels give one another's bits, and the CPU's; products of matrices stay within their bound."""
+    served = {} if served is None else served
+    expected, scale = exact(image, weight, bias, **options)
+    window = tuple(weight.shape[2:])
+    if image.is_cuda:
+        cpu = conv(image.cpu(), weight.cpu(), None if bias is None else bias.cpu(), **options)
+    chain = conv(image, weight, bias, **options)
+    # An activation is one more rounding or two, and its function is not the same on both.
+    assert_within(chain, expected, scale, in_dtype=image.dtype, algorithm="tensor_core", window=window)
+    if image.is_cuda and options.get("activation") in (None, "relu", "relu6"):
+        assert_same_bits(chain, cpu)
+    for variant in CHAINS if image.is_cuda else []:
+        got = pinned(variant, lambda: conv(image, weight, bias, **options))
+        if got is not None:
+            served[variant] = served.get(variant, 0) + 1
+            assert_same_bits(got, chain)
+            assert got.stride() == chain.stride()
+    for variant in PRODUCTS if image.is_cuda and image.dtype in HALVES else []:
+        got = pinned(variant, lambda: conv(image, weight, bias, "tensor_core", **options))
+        if got is not None:
+            served[variant] = served.get(variant, 0) + 1
+            assert_within(got, expected, scale, in_dtype=image.dtype, algorithm="tensor_core", window=window)
+            assert got.stride() == chain.stride()
+    return served
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("window", [(3, 3), (5, 5), (7, 7), (9, 9), (1, 1), (1, 5), (7, 1), (3, 8), (2, 2)], ids=str)
+def test_maps(device, pinned, dtype, window):
+    served = {}
+    for shape in MAPS:
+        for layout in LAYOUTS[:2]:
+            image = lay_out(make_image(shape, dtype, device=device), layout)
+            weight = make_window((shape[1], 1, *window), dtype, device=device)
+            padding = tuple(k // 2 for k in window)
+            check_every_kernel(device, pinned, image, weight, served=served, padding=padding)
+    if device == "cuda":
+        expected = {"general"} if dtype == torch.float64 else {"general", "planes", "channels"}
+        square = window[0] == window[1] and window[0] in (3, 5, 7)
+        if dtype in HALVES and square and torch.cuda.get_device_capability() >= (9, 0):
+            expected |= {"planes_mma", "channels_mma"}
+        assert set(served) >= expected
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, *HALVES])
+@pytest.mark.parametrize("window", [(13, 13), (31, 31), (21, 5), (3, 17), (30, 12)], ids=str)
+def test_large_windows(device, pinned, dtype, window):
+    served = {}
+    for shape in [(2, 4, 32, 32), (17, 2, 14, 14), (1, 3, 33, 45), (1, 2, 64, 100)]:
+        image = make_image(shape, dtype, device=device)
+        weight = make_window((shape[1], 1, *window), dtype, device=device)
+        check_every_kernel(
+            device, pinned, image, weight, served=served, padding=tuple(k // 2 for k in window), activation="relu"
+        )
+    if device == "cuda" and dtype in HALVES and window[0] == window[1]:
+        assert "large_mma" in served
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("shape", ODD_MAPS, ids=str)
+def test_odd_maps(device, pinned, dtype, layout, shape):
+    """Smaller than the window, one pixel, one channel, odd sizes, rows that start anywhere."""
+    image = lay_out(make_image(shape, dtype, device=device), layout)
+    for k in (3, 5):
+        weight = make_window((shape[1], 1, k, k), dtype, device=device)
+        bias = make_window((shape[1],), dtype, device=device)
+        check_every_kernel(device, pinned, image, weight, bias, padding=k // 2 + 1)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+@pytest.mark.parametrize("layout", LAYOUTS[:2])
+@pytest.mark.parametrize("steps", [(2, 1), ((1, 2), 1), (1, 2), (2, (3, 1)), (3, 2)], ids=str)
+def test_steps(device, pinned, dtype, layout, steps):
+    for shape, k in [((2, 24, 28, 28), 3), ((1, 8, 57, 61), 5), ((3, 16, 14, 14), 7), ((1, 16, 15, 112), 2)]:
+        image = lay_out(make_image(shape, dtype, device=device), layout)
+        weight = make_window((shape[1], 1, k, k), dtype, device=device)
+        for padding in (k // 2, 2 * k):
+            check_every_kernel(
+                device, pinned, image, weight, stride=steps[0], dilation=steps[1], padding=padding, activation="relu6"
+            )
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+@pytest.mark.parametrize("layout", LAYOUTS[:2])
+@pytest.mark.parametrize("multiplier", [2, 3])
+def test_multiplier(device, pinned, dtype, layout, multiplier):
+    image = lay_out(make_image((2, 12, 20, 28), dtype, device=device), layout)
+    weight = make_window((12 * multiplier, 1, 3, 3), dtype, device=device)
+    bias = make_window((12 * multiplier,), dtype, device=device)
+    check_every_kernel(device, pinned, image, weight, bias, padding=1)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("k", [1, 2, 3, 4, 7, 9, 15, 31, 33, 63])
+def test_rows(device, pinned, dtype, k):
+    served = {}
+    for shape in [(3, 8, 64), (2, 5, 202), (1, 16, 1024), (2, 3, 1), (2, 4, 7), (1, 2, 5000), (9, 8, 40)]:
+        for padding in (k // 2, k - 1, 0):
+            if shape[2] + 2 * padding < k:
+                continue
+            for last in (False, True):
+                image = make_image(shape, dtype, device=device)
+                if last:
+                    image = image.transpose(1, 2).contiguous().transpose(1, 2)
+                weight = make_window((shape[1], 1, k), dtype, device=device)
+                check_every_kernel(device, pinned, image, weight, served=served, padding=padding)
+    if device == "cuda":
+        assert "general" in served
+        assert dtype == torch.float64 or {"rows", "channels"} <= set(served)
+        assert dtype not in HALVES or k < 8 or "rows_mma" in served
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, *HALVES])
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_activations(device, pinned, dtype, activation):
+    """The kernel's own: `explain` shows one launch on CUDA."""
+    for shape, k in [((2, 16, 28, 28), 5), ((1, 8, 32, 32), 13)]:
+        image = 4 * make_image(shape, dtype, device=device)
+        weight, bias = (
+            make_window((shape[1], 1, k, k), dtype, device=device),
+            make_window((shape[1],), dtype).to(device),
+        )
+        for layout in LAYOUTS[:2]:
+            laid = lay_out(image, layout)
+            check_every_kernel(device, pinned, laid, weight, bias, padding=k // 2, activation=activation)
+            plan = str(torch_conv.explain(conv, laid, weight, bias, padding=k // 2, activation=activation))
+            assert "by torch" not in plan and plan.count("launches 1") == 1
+    signal = make_image((2, 8, 200), dtype, device=device)
+    check_every_kernel(device, pinned, signal, make_window((8, 1, 9), dtype, device=device), activation=activation)
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+@pytest.mark.parametrize("algorithm", ["auto", "torch"])
+def test_activations_of_other_convolutions(device, activation, algorithm):
+    """Dense ones, volumes, and other borders: torch's operator behind the kernel."""
+    act = getattr(F, activation)
+    image, dense = make_image((2, 8, 9, 9), device=device), make_window((4, 8, 3, 3), device=device)
+    got = torch_conv.conv2d(image, dense, padding=1, algorithm=algorithm, activation=activation)
+    torch.testing.assert_close(got, act(F.conv2d(image, dense, padding=1)))
+    volume, cubes = make_image((1, 4, 5, 6, 7), device=device), make_window((4, 1, 3, 3, 3), device=device)
+    got = torch_conv.conv3d(volume, cubes, groups=4, algorithm=algorithm, activation=activation)
+    torch.testing.assert_close(got, act(F.conv3d(volume, cubes, groups=4)))
+    windows = make_window((8, 1, 3, 3), device=device)
+    got = torch_conv.conv2d(
+        image, windows, groups=8, padding=1, padding_mode="reflect", algorithm=algorithm, activation=activation
+    )
+    torch.testing.assert_close(got, act(F.conv2d(F.pad(image, [1] * 4, "reflect"), windows, groups=8)))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, *HALVES])
+@pytest.mark.parametrize("k", [3, 7, 13])
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_non_finite_pixels_reach_their_windows_only(device, pinned, dtype, k, value):
+    for layout in LAYOUTS[:2]:
+        image = make_image((17, 16, 28, 28), dtype, device=device)
+        for at in [(0, 0, 0, 0), (3, 5, 14, 13), (16, 15, 27, 27), (8, 1, 9, 20)]:
+            image[at] = value
+        image = lay_out(image, layout)
+        weight = make_window((16, 1, k, k), dtype, device=device)
+        weight[1, 0, 0, 0] = 0  # 0 * NaN is NaN
+        check_finite_alike(pinned, image, weight)
+
+
+def check_finite_alike(pinned, image, weight):
+    padding = tuple(k // 2 for k in weight.shape[2:])
+    reached = ~conv(image.cpu(), weight.cpu(), padding=padding).isfinite()
+    assert reached.any() and not reached.all()
+    for variant in ["", *CHAINS, *PRODUCTS] if image.is_cuda else [""]:
+        way = "tensor_core" if variant in PRODUCTS else "direct"
+        if way == "tensor_core" and image.dtype not in HALVES:
+            continue
+        got = pinned(variant, lambda way=way: conv(image, weight, algorithm=way, padding=padding))
+        assert got is None or torch.equal(~got.isfinite().cpu(), reached), variant
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, *HALVES])
+@pytest.mark.parametrize("k", [3, 31])
+def test_non_finite_samples_reach_their_windows_only(device, pinned, dtype, k):
+    for shape in [(2, 4, 200), (5, 8, 40)]:
+        signal = make_image(shape, dtype, device=device)
+        signal[0, 0, 0] = signal[1, 3, 39] = float("nan")
+        signal[1, 2, 17] = float("inf")
+        weight = make_window((shape[1], 1, k), dtype, device=device)
+        check_finite_alike(pinned, signal, weight)
+        check_finite_alike(pinned, signal.transpose(1, 2).contiguous().transpose(1, 2), weight)
+
+
+@pytest.mark.parametrize("algorithm", ["direct", "ours"])
+@pytest.mark.parametrize("layout", LAYOUTS[:2])
+def test_an_image_is_the_same_wherever_it_stands_in_the_batch(device, algorithm, layout):
+    for shape, k in [((17, 16, 14, 14), 7), ((6, 8, 32, 32), 13), ((5, 32, 56, 56), 3)]:
+        image = make_image(shape, torch.float16, device=device)
+        image[-1] = image[0]
+        weight = make_window((shape[1], 1, k, k), torch.float16, device=device)
+        got = conv(lay_out(image, layout), weight, algorithm=algorithm, padding=k // 2)
+        assert_same_bits(got[-1], got[0])
+
+
+def test_expanded_images_and_windows_that_are_no_block(device, pinned):
+    base = make_image((1, 1, 20, 24), device=device)
+    weight = make_window((6, 1, 3, 6), device=device)[..., ::2]
+    check_every_kernel(device, pinned, base.expand(2, 6, 20, 24), weight, padding=1)
+    last = make_window((6, 1, 3, 3), device=device).contiguous(memory_format=torch.channels_last)
+    check_every_kernel(device, pinned, base.expand(2, 6, 20, 24), last, padding=1)
+
+
+@pytest.mark.parametrize("shape", [(0, 4, 8, 8), (1, 70000, 3, 3), (70000, 1, 2, 5)], ids=str)
+def test_none_and_many_planes(device, pinned, shape):
+    image, weight = make_image(shape, device=device), make_window((shape[1], 1, 3, 3), device=device)
+    if shape[1] == 1:
+        image, weight = image.expand(-1, 2, -1, -1), make_window((2, 1, 3, 3), device=device)
+    if shape[0] == 0:
+        assert conv(image, weight, padding=1).shape == shape
+    else:
+        check_every_kernel(device, pinned, image, weight, padding=1)
+
+
+@pytest.mark.cuda
+@pytest.mark.slow
+@pytest.mark.parametrize("layout", LAYOUTS[:2])
+def test_more_than_2_to_the_31_elements(cuda, layout):
+    shape = (2**15 + 1, 64, 32, 32)
+    image = torch.zeros(shape, dtype=torch.float16, device=cuda)
+    image = lay_out(image, layout) if layout == "channels_last" else image
+    image[-1] = make_image(shape[1:], torch.float16, device=cuda)
+    weight = make_window((64, 1, 3, 3), torch.float16, device=cuda)
+    got = conv(image, weight, algorithm="ours", padding=1)
+    assert_same_bits(got[-1], conv(lay_out(image[-1:], layout), weight, algorithm="ours", padding=1)[0])
+    assert not got[:-1].any()
+
+
+def test_what_algorithms_refuse(device):
+    image, weight = make_image((1, 4, 8, 8), device=device), make_window((4, 1, 3, 3), device=device)
+    with pytest.raises(ValueError) as caught:
+        conv(image, weight, algorithm="tensor_core")
+    assert str(caught.value).startswith("conv2d: algorithm 'tensor_core' cannot serve this call: ")
+    with pytest.raises(ValueError) as caught:
+        torch_conv.conv2d(image, make_window((4, 4, 3, 3), device=device), algorithm="tensor_core")
+    assert str(caught.value) == (
+        "conv2d: algorithm 'tensor_core' serves depthwise convolutions of images with zeros outside only"
+    )
+    for algorithm in ("auto", "direct", "torch"):
+        with pytest.raises(ValueError) as caught:
+            conv(image, weight, algorithm=algorithm, activation="tanh")
+        assert str(caught.value) == (
+            "conv2d: activation must be None, 'relu', 'relu6', 'gelu', 'silu' or 'hardswish', got 'tanh'"
+        )
