@@ -28,6 +28,8 @@ FIGURE = ROOT / "docs" / "sizes3d.png"  # of the rows of filter3d that belong to
 BENCHMARKS = {
     "filter2d": ("", "F.conv2d"),
     "filter3d": ("Volumes, ", "F.conv3d"),
+    "depthwise": ("Depthwise 2-D convolutions, ", "F.conv2d"),
+    "depthwise1d": ("Depthwise 1-D convolutions, ", "F.conv1d"),
     "depthwise3d": ("Depthwise 3-D convolutions, ", "F.conv3d"),
     "fused": ("Fused pipelines, ", "F.conv"),
 }
@@ -38,7 +40,8 @@ STUDIES = {
 }
 # What stands between which markers.
 PLACES = {
-    "measured": ["filter2d", "filter3d", "depthwise3d", "volume"],
+    "measured": ["filter2d", "filter3d", "volume"],
+    "depthwise": ["depthwise", "depthwise1d", "depthwise3d", "models"],
     "fused": ["fused", "ladder"],
     "scaling": ["scaling"],
 }
@@ -96,6 +99,9 @@ def tables(benchmarks: list[str]) -> str:
         if benchmark == "scaling":
             parts += scaling_tables(document)
             continue
+        if benchmark == "models":
+            parts.append(models_table(document))
+            continue
         if benchmark in STUDIES:
             shown = [t for t in document["tables"] if t["name"] in STUDIES[benchmark][1]]
             parts += [f"{study_caption(document, t)}\n\n{study(t)}" for t in shown]
@@ -128,6 +134,33 @@ def study(table: dict[str, Any]) -> str:
         values = [row.get(key) for key in table["columns"]]
         lines.append(["" if v is None else f"{v:.4g}" if isinstance(v, float) else str(v) for v in values])
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def models_table(document: dict[str, Any]) -> str:
+    """Whole models: torch's time over ours, by batch and layout, for every way of running them."""
+    meta, rows = document["metadata"], document["rows"]
+    cases = list(dict.fromkeys((r["batch"], r["layout"]) for r in rows))
+    lines = [
+        ["model", "run", *(f"batch {batch} {layout}" for batch, layout in cases)],
+        ["---"] * 2 + ["--:"] * len(cases),
+    ]
+    for model, way in dict.fromkeys((r["model"], r["way"]) for r in rows):
+        found = {(r["batch"], r["layout"]): r for r in rows if (r["model"], r["way"]) == (model, way)}
+        lines.append([model, way, *(model_cell(found.get(case)) for case in cases)])
+    text = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    where = f"{meta['gpu']}, driver {meta['driver']}" if meta["gpu"] else meta["cpu"]
+    return (
+        f"**Models, {where}** (torch's time, ours with the depthwise layers swapped, and their ratio; "
+        f"torch {meta['torch']}; {meta['date'][:10]}, commit {meta['commit']}):\n\n{text}"
+    )
+
+
+def model_cell(row: dict[str, Any] | None) -> str:
+    if row is None:
+        return ""
+    return f"{time(row['torch_us'])}, {time(row['ours_us'])}, {row['speedup']:.2f} ×" + " **wrong**" * (
+        not row["correct"]
+    )
 
 
 def listed(row: dict[str, Any]) -> bool:

@@ -61,7 +61,7 @@ CONV2D = [
     (
         (ones(2, 3, 8, 8), ones(3, 1, 3, 3)),
         {"groups": 3, "algorithm": "fft"},
-        "algorithm must be 'auto', 'direct' or 'torch', got 'fft'",
+        "algorithm must be 'auto', 'ours', 'direct', 'tensor_core' or 'torch', got 'fft'",
     ),
 ]
 CONV3D = [

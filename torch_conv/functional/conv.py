@@ -73,6 +73,15 @@ class _Options(NamedTuple):
     algorithm: str = "auto"
     activation: str | None = None
 
+    def for_every_axis(self) -> "_Options":
+        """With lists of numbers."""
+        name, axes = f"conv{self.axes}d", self.axes
+        return self._replace(
+            stride=_expanded(name, "stride", self.stride, axes),
+            dilation=_expanded(name, "dilation", self.dilation, axes),
+            padding=self.padding if isinstance(self.padding, str) else _expanded(name, "padding", self.padding, axes),
+        )
+
 
 def _convolve(input: Tensor, weight: Tensor, bias: Tensor | None, options: _Options) -> Tensor:
     """The eager and compiled path: like the operator, but what torch serves goes to it with its autograd."""
@@ -92,6 +101,8 @@ def _convolve(input: Tensor, weight: Tensor, bias: Tensor | None, options: _Opti
             except (RuntimeError, TypeError, ValueError):
                 # The operator refuses in our sentence what is wrong with the call, or serves it.
                 options = options._replace(algorithm=_OURS)
+    if torch.compiler.is_compiling():  # a number that is a symbol there does not stand for every axis
+        options = options.for_every_axis()
     return _by_operator(input, weight, bias, *options)
 
 
@@ -133,14 +144,18 @@ def _by_operator(
     activation: str | None,
 ) -> Tensor:
     name = f"conv{axes}d"
-    # The operator's own defaults cost nothing, a list more than 1 us.
+    # The operator's own defaults cost nothing, a list more than 1 us; one number stands for every axis.
     given: dict[str, Any] = {}
     if bias is not None:
         given["bias"] = bias
-    if type(stride) is not int or stride != 1:
+    if type(stride) is not int:
         given["stride"] = _expanded(name, "stride", stride, axes)
-    if type(dilation) is not int or dilation != 1:
+    elif stride != 1:
+        given["stride"] = stride
+    if type(dilation) is not int:
         given["dilation"] = _expanded(name, "dilation", dilation, axes)
+    elif dilation != 1:
+        given["dilation"] = dilation
     if type(groups) is not int or groups != 1:
         given["groups"] = groups
     if padding_mode != "zeros":
@@ -155,7 +170,7 @@ def _by_operator(
     if type(padding) is not int:
         given["padding"] = _expanded(name, "padding", padding, axes)
     elif padding != 0:
-        given["padding"] = [padding] * axes
+        given["padding"] = padding
     return conv.default(input, weight, **given)
 
 
