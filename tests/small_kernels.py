@@ -2,7 +2,8 @@
 
 compute-sanitizer --tool memcheck python tests/small_kernels.py --dtype float16 --seconds 12
 
-Most kernels are compiled when they are first called, a hundred for each dtype: a process a dtype does that in parallel.
+Most kernels are compiled when they are first called, a hundred for each dtype: a process a dtype, or one for each and
+each --round, does that in parallel.
 """
 
 from __future__ import annotations
@@ -29,6 +30,9 @@ VARIANTS = {
     "direct": ["reg", "tile_tma", "tile", "column", "window", "general"],
     "separable": ["tile_tma", "tile", "strip", "shared", "two_pass"],
     "box": ["march", "plain"],
+    "depthwise": [
+        *("planes", "planes_mma", "large_mma", "channels", "channels_mma", "rows", "rows_mma", "general"),
+    ],
     "direct3d": ["march_tma", "march", "window", "general", "planes", "channels"],
     "separable3d": ["march", "passes"],
     "fused": ["tile_tma", "tile"],
@@ -79,12 +83,34 @@ def one_round(device: str, dtype: torch.dtype) -> None:
             torch.rand(4, 1, 3, 3, device=device).to(dtype),
             torch.rand(3, 2, 3, 5, device=device).to(dtype),
         )
-        OPS.conv2d(planar, depthwise, groups=2, padding=4, algorithm="direct")
+        OPS.conv2d(planar, depthwise, groups=2, padding=4, padding_mode="replicate", algorithm="direct")
         OPS.conv2d(planar, bank, torch.rand(3, device=device).to(dtype), padding=2, algorithm="direct")
     if dtype == torch.float32:
         for rung in LADDER:
             OPS.ladder2d(planar, torch.rand(3, 3), rung, [16, 16])
             served[f"ladder/{rung}"] += 1
+
+
+def one_round_of_depthwise(device: str, dtype: torch.dtype) -> None:
+    """Maps and rows in both layouts; a pinned kernel of tensor cores serves 'ours' as well."""
+    if not dtype.is_floating_point:
+        return
+    side, k = random.choice([7, 14, 28, 30, 56]), random.choice([3, 5, 7, 13])
+    maps = torch.rand(random.choice([1, 3, 17]), 16, side, side, device=device).to(dtype)
+    weight = torch.rand(16, 1, k, k, device=device).to(dtype)
+    bias = torch.rand(16, device=device).to(dtype)
+    for laid in (maps, maps.contiguous(memory_format=torch.channels_last)):
+        options = {"groups": 16, "padding": k // 2, "algorithm": "ours", "activation": random.choice([None, "silu"])}
+        each_variant("depthwise", lambda laid=laid, o=options: OPS.conv2d(laid, weight, bias, **o))
+        each_variant("depthwise", lambda laid=laid, o=options: OPS.conv2d(laid, weight, bias, stride=2, **o))
+    length, taps = random.choice([40, 203, 1024]), random.choice([3, 4, 15, 31])
+    signals = torch.rand(3, 16, length, device=device).to(dtype)
+    windows = torch.rand(16, 1, taps, device=device).to(dtype)
+    for laid in (signals, signals.mT.contiguous().mT):
+        each_variant(
+            "depthwise",
+            lambda laid=laid: OPS.conv1d(laid, windows, bias, padding=taps // 2, groups=16, algorithm="ours"),
+        )
 
 
 def each_chain(planar: torch.Tensor, nhwc: torch.Tensor, taps: torch.Tensor, border: str, padding: str) -> None:
@@ -184,6 +210,14 @@ def one_round_of_shards(device: str, dtype: torch.dtype) -> None:
     OPS.filter3d_separable_split(slabs, *[torch.rand(3)] * 3, border, dim=-3)
 
 
+ROUNDS = {
+    "images": one_round,
+    "depthwise": one_round_of_depthwise,
+    "volumes": one_round_of_volumes,
+    "shards": one_round_of_shards,
+}
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=12)
@@ -191,6 +225,7 @@ def main() -> int:
     parser.add_argument(
         "--dtype", choices=[str(dtype).removeprefix("torch.") for dtype in DTYPES], help="only this one"
     )
+    parser.add_argument("--round", choices=ROUNDS, action="append", help="only this one (may be given again)")
     args = parser.parse_args()
     dtypes = [getattr(torch, args.dtype)] if args.dtype else DTYPES
     random.seed(3)
@@ -198,9 +233,8 @@ def main() -> int:
     end, rounds = time.monotonic() + args.seconds, 0
     while time.monotonic() < end or rounds < len(dtypes):
         dtype = dtypes[rounds % len(dtypes)]
-        one_round(args.device, dtype)
-        one_round_of_volumes(args.device, dtype)
-        one_round_of_shards(args.device, dtype)
+        for name in args.round or ROUNDS:
+            ROUNDS[name](args.device, dtype)
         rounds += 1
     if args.device == "cuda":
         for i in range(torch.cuda.device_count()):
