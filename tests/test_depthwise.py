@@ -282,3 +282,17 @@ def test_what_algorithms_refuse(device):
         assert str(caught.value) == (
             "conv2d: activation must be None, 'relu', 'relu6', 'gelu', 'silu' or 'hardswish', got 'tanh'"
         )
+
+
+@pytest.mark.parametrize("activation", [None, "relu", "silu"])
+@pytest.mark.parametrize("dim", [-2, 0, 1])
+def test_on_shards(device, activation, dim):
+    image, weight = make_image((3, 6, 40, 28), device=device), make_window((6, 1, 5, 5), device=device)
+    options = {"padding": 2, "groups": 6, "algorithm": "direct", "activation": activation}
+    parts = torch_conv.split(image, [device] * 3, dim)
+    got = torch_conv.conv2d(parts, weight, **options).gather()
+    expected = torch_conv.conv2d(image, weight, **options)
+    if activation == "silu":  # by torch behind the kernel: rounded twice
+        torch.testing.assert_close(got, expected)
+    else:
+        assert_same_bits(got, expected)

@@ -1,4 +1,5 @@
 // conv1d, conv2d and conv3d: what this project's kernels serve, and what is handed to torch.
+#include "ops/conv_by_torch.h"
 #include "ops/filters.h"
 #include "ops/handover.h"
 #include "ops/operator.h"
@@ -10,17 +11,6 @@ namespace torch_conv {
 
 namespace {
 
-struct ConvOptions {
-  Sizes stride;
-  Sizes padding;                    // per axis; unused with `word`
-  std::optional<std::string> word;  // padding='same' | 'valid'
-  Sizes dilation;
-  int64_t groups;
-  std::string padding_mode;
-  std::string algorithm;
-  Activation activation = Activation::none;
-};
-
 Activation activation_of(const char* op, const std::optional<std::string>& name) {
   if (!name) return Activation::none;
   if (*name == "relu") return Activation::relu;
@@ -29,28 +19,6 @@ Activation activation_of(const char* op, const std::optional<std::string>& name)
   if (*name == "silu") return Activation::silu;
   if (*name == "hardswish") return Activation::hardswish;
   refuse(op, "activation must be None, 'relu', 'relu6', 'gelu', 'silu' or 'hardswish', got '", *name, "'");
-}
-
-// By torch, where the kernel that made `sums` has no activation: in their place.
-void activate(const Tensor& sums, Activation activation) {
-  switch (activation) {
-    case Activation::none: return;
-    case Activation::relu: call_aten("aten::relu_", "", sums); return;
-    case Activation::relu6: call_aten("aten::relu6_", "", sums); return;
-    case Activation::gelu: call_aten("aten::gelu_", "", sums, std::string("none")); return;
-    case Activation::silu: call_aten("aten::silu_", "", sums); return;
-    case Activation::hardswish: call_aten("aten::hardswish_", "", sums); return;
-  }
-}
-
-// The same as a step of a call that runs.
-void activate(Call& call, const Tensor& sums, Activation activation) {
-  if (activation == Activation::none || sums.numel() == 0) return;
-  if (call.lines) call.explain("the activation by torch, in a launch of its own");
-  if (!call.runs()) return;
-  activate(sums, activation);
-  if (Steps* steps = call.steps)
-    steps->then([=, i = steps->index_of(sums)](Replay& r) { activate(r.tensor(i), activation); });
 }
 
 bool floating(const Tensor& input) {
@@ -73,38 +41,6 @@ Border padding_border(const char* op, const std::string& mode) {
   if (mode == "replicate") return Border::replicate;
   if (mode == "circular") return Border::circular;
   refuse(op, "padding_mode must be 'zeros', 'reflect', 'replicate' or 'circular', got '", mode, "'");
-}
-
-struct Pads {
-  int64_t before, after;
-};
-
-// torch's padding='same': an even window pads one more after than before.
-Pads pads_of(const char* op, const ConvOptions& o, int axis, int64_t k) {
-  if (!o.word) return {o.padding[axis], o.padding[axis]};
-  if (is_valid_padding(op, *o.word)) return {0, 0};
-  const int64_t total = o.dilation[axis] * (k - 1);
-  return {total / 2, total - total / 2};
-}
-
-std::vector<Pads> all_pads(const char* op, const ConvOptions& o, const Tensor& weight) {
-  std::vector<Pads> pads;
-  for (int64_t axis = 0; axis < weight.dim() - 2; ++axis)
-    pads.push_back(pads_of(op, o, int(axis), weight.size(2 + axis)));
-  return pads;
-}
-
-Tensor call_torch(const Tensor& input, const Tensor& weight, const std::optional<Tensor>& bias, const ConvOptions& o,
-                  const Sizes& padding) {
-  const std::string name = "aten::conv" + std::to_string(weight.dim() - 2) + "d";
-  return call_aten(name.c_str(), "", input, weight, bias, o.stride, padding, o.dilation, o.groups);
-}
-
-// `pads` of every axis around the input, as padding_mode says; the axes in torch's order, last first.
-Tensor padded(const Tensor& input, const std::vector<Pads>& pads, const ConvOptions& o) {
-  Sizes flat;
-  for (size_t axis = pads.size(); axis-- > 0;) flat.insert(flat.end(), {pads[axis].before, pads[axis].after});
-  return torch::stable::pad(input, flat, o.padding_mode == "zeros" ? "constant" : o.padding_mode);
 }
 
 // Why the table hands a convolution that our kernels serve to torch; null where ours are ahead.
@@ -150,37 +86,6 @@ std::string why_torch(bool cuda, const Tensor& input, const Tensor& weight, cons
   if (o.algorithm != "auto" || !padding_fits) return "";
   const char* why = torch_is_ahead(cuda, input, weight, o, axes);
   return why ? why : "";
-}
-
-// What torch serves, by its own operators.
-Tensor by_torch(const char* op, const Tensor& input, const Tensor& weight, const std::optional<Tensor>& bias,
-                const ConvOptions& o) {
-  const int axes = int(weight.dim()) - 2;
-  if (o.padding_mode == "zeros") {
-    if (!o.word) return call_torch(input, weight, bias, o, o.padding);
-    const std::string name = "aten::conv" + std::to_string(axes) + "d";
-    return call_aten(name.c_str(), "padding", input, weight, bias, o.stride, *o.word, o.dilation, o.groups);
-  }
-  return call_torch(padded(input, all_pads(op, o, weight), o), weight, bias, o, Sizes(axes, 0));
-}
-
-// The same for a part of the outputs along one axis.
-Tensor part_by_torch(Call& call, const Tensor& input, const Tensor& weight, const std::optional<Tensor>& bias,
-                     const ConvOptions& o) {
-  const Part& part = *call.part;
-  const int axes = int(weight.dim()) - 2, axis = part.axis - (kAxes - axes);
-  if (!call.runs()) return part.result;
-  if (call.steps) call.steps->spoil();
-  std::vector<Pads> pads = all_pads(call.op, o, weight);
-  const int64_t dim = input.dim() - axes + axis;
-  const int64_t read = (part.out - 1) * o.stride[axis] + o.dilation[axis] * (weight.size(2 + axis) - 1) + 1;
-  pads[axis] = {part.pad, std::max<int64_t>(0, read - part.pad - input.size(dim))};
-  Tensor result = part.result;
-  const Tensor extended = narrow(padded(input, pads, o), dim, 0, read);
-  const Tensor computed = call_torch(extended, weight, bias, o, Sizes(axes, 0));
-  activate(computed, o.activation);
-  torch::stable::copy_(result, computed);
-  return result;
 }
 
 void check_same_dtype(const char* op, const char* argument, const Tensor& t, const Tensor& input) {
@@ -315,7 +220,9 @@ Tensor conv(Call& call, int axes, const Tensor& input, Tensor weight, std::optio
   const Tensor images = axes == 1 ? with_height(input) : input;
   Sizes sizes = resized(images, g.out, spatial);
   sizes[sizes.size() - spatial - 1] = weight.size(0);
-  call.reach.direct = axes == 2 && !torchs;
+  const Sums sums = sums_of(o.algorithm);
+  // What follows a launch follows it on one shard only; the room for depthwise convolutions reads no other shards.
+  call.reach.direct = axes == 2 && !torchs && o.activation == Activation::none && sums != Sums::products;
   call.reach.by_torch = why;
   call.reach.result = axes == 1 ? without_height(sizes) : sizes, call.reach.dtype = input.scalar_type();
   if (call.only_reach()) return input;
@@ -327,7 +234,6 @@ Tensor conv(Call& call, int axes, const Tensor& input, Tensor weight, std::optio
     const auto compute = [op, o, axes, formatted](const Tensor& input, const Tensor& weight,
                                                   const std::optional<Tensor>& bias) {
       const Tensor computed = by_torch(op, input, weight, bias, o);
-      activate(computed, o.activation);
       return formatted ? in_format_of(input, computed, axes) : computed;
     };
     if (!call.runs()) return input;
@@ -350,29 +256,31 @@ Tensor conv(Call& call, int axes, const Tensor& input, Tensor weight, std::optio
   if (result.numel() == 0) return returned();
   const Place place(call, input);
   const Image out = *merge_leading(result, in.image.dtype, spatial);
-  if (depthwise) {
+  // Parts of an image are made by the chains of Direct, whose bits do not depend on where an image is cut.
+  if (depthwise && (!call.part || sums == Sums::products)) {
     const Tensor taps = as_it_lies(call, weight);
-    const std::optional<Tensor> sums = bias ? std::optional(as_it_lies(call, *bias)) : std::nullopt;
+    const std::optional<Tensor> offsets = bias ? std::optional(as_it_lies(call, *bias)) : std::nullopt;
     const Depthwise problem{.in = in.image,
                             .out = out,
                             .weight = taps.data_ptr(),
-                            .bias = sums ? sums->data_ptr() : nullptr,
+                            .bias = offsets ? offsets->data_ptr() : nullptr,
                             .weights = in.image.dtype,
                             .kh = axes == 1 ? 1 : weight.size(2),
                             .kw = weight.size(weight.dim() - 1),
                             .place = p,
                             .activation = o.activation,
-                            .sums = sums_of(o.algorithm)};
+                            .sums = sums};
     if (run_depthwise(call, place, input, problem)) return returned();
   }
   const Window window = prepare_weight(call, axes == 1 ? with_height(weight) : weight, in.image);
 
-  std::optional<Tensor> sums;  // the bias in the accumulation dtype
+  std::optional<Tensor> offsets;  // the bias in the accumulation dtype
   const ScalarType sums_type = accumulation_type(in.image.dtype);
-  if (bias && bias->scalar_type() == sums_type && bias->is_contiguous()) sums = bias;
+  if (bias && bias->scalar_type() == sums_type && bias->is_contiguous()) offsets = bias;
   else if (bias)
-    sums = make_of(call, *bias, *bias, sizes_of(*bias), sums_type,
-                   [sums_type](const Tensor& t) { return torch::stable::to(torch::stable::contiguous(t), sums_type); });
+    offsets = make_of(call, *bias, *bias, sizes_of(*bias), sums_type, [sums_type](const Tensor& t) {
+      return torch::stable::to(torch::stable::contiguous(t), sums_type);
+    });
   run(call, place, input,
       Direct{.in = in.image,
              .out = out,
@@ -382,7 +290,7 @@ Tensor conv(Call& call, int axes, const Tensor& input, Tensor weight, std::optio
              .kw = window.size.w,
              .place = p,
              .groups = o.groups,
-             .bias = sums ? sums->data_ptr() : nullptr,
+             .bias = offsets ? offsets->data_ptr() : nullptr,
              .beside = beside_of(call, in.image, axes)});
   activate(call, result, o.activation);
   return returned();

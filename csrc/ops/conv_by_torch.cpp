@@ -1,0 +1,93 @@
+#include "ops/conv_by_torch.h"
+
+#include "ops/checks.h"
+#include "ops/images.h"
+#include "ops/steps.h"
+
+namespace torch_conv {
+
+namespace {
+
+// By torch, where the kernel that made `sums` has no activation: in their place.
+void activate(const Tensor& sums, Activation activation) {
+  switch (activation) {
+    case Activation::none: return;
+    case Activation::relu: call_aten("aten::relu_", "", sums); return;
+    case Activation::relu6: call_aten("aten::relu6_", "", sums); return;
+    case Activation::gelu: call_aten("aten::gelu_", "", sums, std::string("none")); return;
+    case Activation::silu: call_aten("aten::silu_", "", sums); return;
+    case Activation::hardswish: call_aten("aten::hardswish_", "", sums); return;
+  }
+}
+
+Tensor call_torch(const Tensor& input, const Tensor& weight, const std::optional<Tensor>& bias, const ConvOptions& o,
+                  const Sizes& padding) {
+  const std::string name = "aten::conv" + std::to_string(weight.dim() - 2) + "d";
+  const Tensor sums = call_aten(name.c_str(), "", input, weight, bias, o.stride, padding, o.dilation, o.groups);
+  activate(sums, o.activation);
+  return sums;
+}
+
+// `pads` of every axis around the input, as padding_mode says; the axes in torch's order, last first.
+Tensor padded(const Tensor& input, const std::vector<Pads>& pads, const ConvOptions& o) {
+  Sizes flat;
+  for (size_t axis = pads.size(); axis-- > 0;) flat.insert(flat.end(), {pads[axis].before, pads[axis].after});
+  return torch::stable::pad(input, flat, o.padding_mode == "zeros" ? "constant" : o.padding_mode);
+}
+
+}  // namespace
+
+Pads pads_of(const char* op, const ConvOptions& o, int axis, int64_t k) {
+  if (!o.word) return {o.padding[axis], o.padding[axis]};
+  if (is_valid_padding(op, *o.word)) return {0, 0};
+  const int64_t total = o.dilation[axis] * (k - 1);
+  return {total / 2, total - total / 2};
+}
+
+std::vector<Pads> all_pads(const char* op, const ConvOptions& o, const Tensor& weight) {
+  std::vector<Pads> pads;
+  for (int64_t axis = 0; axis < weight.dim() - 2; ++axis)
+    pads.push_back(pads_of(op, o, int(axis), weight.size(2 + axis)));
+  return pads;
+}
+
+Tensor by_torch(const char* op, const Tensor& input, const Tensor& weight, const std::optional<Tensor>& bias,
+                const ConvOptions& o) {
+  const int axes = int(weight.dim()) - 2;
+  if (o.padding_mode == "zeros") {
+    if (!o.word) return call_torch(input, weight, bias, o, o.padding);
+    const std::string name = "aten::conv" + std::to_string(axes) + "d";
+    const Tensor sums =
+        call_aten(name.c_str(), "padding", input, weight, bias, o.stride, *o.word, o.dilation, o.groups);
+    activate(sums, o.activation);
+    return sums;
+  }
+  return call_torch(padded(input, all_pads(op, o, weight), o), weight, bias, o, Sizes(axes, 0));
+}
+
+Tensor part_by_torch(Call& call, const Tensor& input, const Tensor& weight, const std::optional<Tensor>& bias,
+                     const ConvOptions& o) {
+  const Part& part = *call.part;
+  const int axes = int(weight.dim()) - 2, axis = part.axis - (kAxes - axes);
+  if (!call.runs()) return part.result;
+  if (call.steps) call.steps->spoil();
+  std::vector<Pads> pads = all_pads(call.op, o, weight);
+  const int64_t dim = input.dim() - axes + axis;
+  const int64_t read = (part.out - 1) * o.stride[axis] + o.dilation[axis] * (weight.size(2 + axis) - 1) + 1;
+  pads[axis] = {part.pad, std::max<int64_t>(0, read - part.pad - input.size(dim))};
+  Tensor result = part.result;
+  const Tensor extended = narrow(padded(input, pads, o), dim, 0, read);
+  torch::stable::copy_(result, call_torch(extended, weight, bias, o, Sizes(axes, 0)));
+  return result;
+}
+
+void activate(Call& call, const Tensor& sums, Activation activation) {
+  if (activation == Activation::none || sums.numel() == 0) return;
+  if (call.lines) call.explain("the activation by torch, in a launch of its own");
+  if (!call.runs()) return;
+  activate(sums, activation);
+  if (Steps* steps = call.steps)
+    steps->then([=, i = steps->index_of(sums)](Replay& r) { activate(r.tensor(i), activation); });
+}
+
+}  // namespace torch_conv
