@@ -4,7 +4,9 @@ python benchmarks/handover.py [--device cuda] [--only '*NHWC*'] [--seconds 230] 
 python benchmarks/handover.py --device cpu --json FILE --again       # on a CPU that others use: some runs
 python benchmarks/handover.py --tuned FILE
 
-A line is one convolution: our time with algorithm='direct', torch's with its default settings and, after a second
+python benchmarks/handover.py --ours FILE --only 'depthwise*'        # our kernels have changed, torch has not
+
+A line is one convolution: our time with algorithm='ours', torch's with its default settings and, after a second
 run with --tuned FILE, with cudnn.benchmark on; and the better of torch's over ours: below 1 torch is ahead. The second
 run must be another process: cuDNN's plans are cached by the call's sizes, whichever way they were found.
 """
@@ -90,28 +92,29 @@ def rival_of(case: Case, weight: Tensor, pad: list[int], options: dict[str, Any]
     return lambda x: conv(F.pad(x, around, case.mode), weight, **options)
 
 
+def ours_of(case: Case, weight: Tensor, pad: list[int], options: dict[str, Any]) -> Callable[[Tensor], Tensor]:
+    conv = getattr(torch_conv, f"conv{case.axes}d")
+    return partial(conv, weight=weight, padding=pad, padding_mode=case.mode, algorithm="ours", **options)
+
+
+def plan_of(call: Callable[[Tensor], Tensor], x: Tensor) -> str:
+    return str(torch_conv.explain(call, x)).split(" (")[0].split(": ")[-1]
+
+
 def measure(case: Case, device: str) -> Measured:
     inputs, weight, pad, options = arguments(case, device)
-    call = partial(
-        getattr(torch_conv, f"conv{case.axes}d"),
-        weight=weight,
-        padding=pad,
-        padding_mode=case.mode,
-        algorithm="direct",
-        **options,
-    )
+    call = ours_of(case, weight, pad, options)
     rival = rival_of(case, weight, pad, options)
     got, expected = call(inputs[0]), rival(inputs[0])
     error = (got.double() - expected.double()).abs().max().item() if got.numel() else 0.0
     del got, expected
     time_ours, time_torch = seconds(call, inputs, device), seconds(rival, inputs, device)
-    plan = str(torch_conv.explain(call, inputs[0])).split(" (")[0].split(": ")[-1]
     return Measured(
         case,
         round(time_ours * 1e6, 2),
         round(time_torch * 1e6, 2),
         backend_of(case, inputs[0], weight, pad),
-        plan,
+        plan_of(call, inputs[0]),
         error,
     )
 
@@ -164,6 +167,29 @@ def tune(path: Path, limit: float) -> int:
     return 0
 
 
+def ours_again(path: Path, pattern: str, limit: float, device: str) -> int:
+    """Measures our side of a file of results anew, of the cases that match."""
+    meta, results = read(path)
+    start, count = time.perf_counter(), 0
+    chosen = [m for m in results if fnmatch.fnmatch(m.case.name, f"*{pattern}*")]
+    for m in chosen:
+        if time.perf_counter() - start > limit:
+            break
+        inputs, weight, pad, options = arguments(m.case, device)
+        call = ours_of(m.case, weight, pad, options)
+        before = m.ratio
+        with torch.inference_mode():
+            m.ours_us = round(1e6 * seconds(call, inputs, device), 2)
+            m.plan = plan_of(call, inputs[0])
+        print(f"{before:8.3f} {m.ratio:8.3f}  {m.case.name:60} {m.ours_us:10.1f} {m.plan}", flush=True)
+        count += 1
+    write(
+        path, {**meta, **metadata(ROUNDS[device]), "torch_measured": meta.get("torch_measured", meta["date"])}, results
+    )
+    print(f"{count} of {len(chosen)} cases in {time.perf_counter() - start:.0f} s")
+    return 0 if count == len(chosen) else 1
+
+
 def read(path: Path) -> tuple[dict[str, Any], list[Measured]]:
     document = json.loads(path.read_text())
     results = []
@@ -203,10 +229,13 @@ def main() -> int:
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the results here as well")
     parser.add_argument("--again", action="store_true", help="of every time keep the less of this run's and FILE's")
     parser.add_argument("--tuned", type=Path, metavar="FILE", help="add torch's times with cudnn.benchmark to results")
+    parser.add_argument("--ours", type=Path, metavar="FILE", help="measure our side of results again, and keep torch's")
     parser.add_argument("--list", action="store_true", help="print the cases' names and stop")
     args = parser.parse_args()
     if args.tuned:
         return tune(args.tuned, args.seconds)
+    if args.ours:
+        return ours_again(args.ours, args.only, args.seconds, args.device)
     chosen = [c for c in cases(args.device) if fnmatch.fnmatch(c.name, f"*{args.only}*")]
     if args.list:
         print("\n".join(c.name for c in chosen))
