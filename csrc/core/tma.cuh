@@ -85,6 +85,20 @@ __device__ __forceinline__ void load_box(void* shared, const TensorMap* map, uin
       : "memory");
 }
 
+// One thread: a box of shared memory to its place in the image, coordinates as the map's axes stand, none negative (an
+// illegal instruction); what hangs over the far edges is left out. Stores leave in groups, which end at `store_commit`.
+__device__ __forceinline__ void store_box(const TensorMap* map, const void* shared, int x, int y, int c, int n) {
+  asm volatile("cp.async.bulk.tensor.4d.global.shared::cta.tile.bulk_group [%0, {%2, %3, %4, %5}], [%1];" ::"l"(map),
+               "r"(shared_address(shared)), "r"(x), "r"(y), "r"(c), "r"(n)
+               : "memory");
+}
+
+__device__ __forceinline__ void store_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
+
+// Waits until all of the thread's groups have read shared memory, or have been written altogether.
+__device__ __forceinline__ void store_wait_read() { asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory"); }
+__device__ __forceinline__ void store_wait() { asm volatile("cp.async.bulk.wait_group 0;" ::: "memory"); }
+
 }  // namespace torch_conv::tma
 
 #endif

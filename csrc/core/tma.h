@@ -42,6 +42,17 @@ inline bool volume_possible(const Image& x) {
 // ... in such words.
 inline bool volume_words_possible(const Image& x) { return volume_possible(x) && x.w % pack_of(size_of(x.dtype)) == 0; }
 
+// Images whose channels lie innermost: 16-byte aligned base and pixel, row and sample strides.
+inline bool channels_possible(const Image& x) {
+  const int64_t size = size_of(x.dtype), most = int64_t(1) << 31;
+  auto aligned = [&](int64_t stride, int64_t count) {
+    return count == 1 || (stride > 0 && stride * size % 16 == 0 && stride < (int64_t(1) << 36));
+  };
+  return size <= 4 && (x.stride_c == 1 || x.c == 1) && reinterpret_cast<uintptr_t>(x.data) % 16 == 0 &&
+         aligned(x.stride_w, x.w) && aligned(x.stride_h, x.h) && aligned(x.stride_n, x.n) && x.c < most && x.w < most &&
+         x.h < most && x.n < most;
+}
+
 // How many columns a grid of tiles starts left of the output, so that boxes start on `align` elements also where the
 // window's tap `middle`, by which the grid goes, does not lie on the output pixel (other anchors, 'valid'). A bulk copy
 // that starts elsewhere than on 16 bytes is an illegal instruction.

@@ -42,4 +42,20 @@ TensorMap volume_map(const Image& x, int box_w, int box_h, int pack) {
   return encode(x, {{x.d, x.stride_d}, {x.c, x.stride_c}, {x.n, x.stride_n}}, box_w, box_h, pack);
 }
 
+TensorMap channels_map(const Image& x, int box_c, int box_w, int box_n, int box_h) {
+  const int64_t size = size_of(x.dtype);
+  const auto bytes = [&](int64_t count, int64_t stride) { return uint64_t(count == 1 ? 16 : stride * size); };
+  const uint64_t sizes[] = {uint64_t(x.c), uint64_t(x.w), uint64_t(x.n), uint64_t(x.h)};
+  const uint64_t strides[] = {bytes(x.w, x.stride_w), bytes(x.n, x.stride_n), bytes(x.h, x.stride_h)};
+  const unsigned box[] = {unsigned(box_c), unsigned(box_w), unsigned(box_n), unsigned(box_h)}, steps[] = {1, 1, 1, 1};
+  const int type = size == 4 ? kFloat32 : size == 2 ? kUint16 : kUint8;
+  const int64_t inner = box_c * size;
+  const int swizzle = inner == 128 ? 3 : inner == 64 ? 2 : 1;  // CUtensorMapSwizzle: of 128, 64 or 32 bytes
+  TensorMap map;
+  cuda::check(
+      cuda::driver().encode_tiled(&map, type, 4, x.data, sizes, strides, box, steps, 0, swizzle, kL2Promotion128, 0),
+      "encoding a tensor map");
+  return map;
+}
+
 }  // namespace torch_conv::tma

@@ -1,0 +1,396 @@
+// LARGE_MMA: large windows as products of matrices on tensor cores (mma.sync m16n8k16, sums in float32).
+//
+// clang-format off
+//      one input row of M = 16 rows                    one window row, as a band              outputs
+//      k: 16 columns (a pair of blocks)                n: 8 output columns                    M x 8
+//   +-----------------------------+                 +------------------+                   +---------+
+//   | image 0, strip 0, row u     |               k | w[i-1] w[i-2] .. |                   | row j   |
+// M | image 0, strip 1, row u + S |       x         | w[i]   w[i-1] .. |        +=         | of the  |
+//   | ...                         |                 | w[i+1] w[i]   .. |                   | strips  |
+//   +-----------------------------+                 +------------------+                   +---------+
+// clang-format on
+// M counts images of a batch times strips of S rows of one image: 16 images, or one image in 16 strips, or between. A
+// warp has `rows` output rows of every strip and `blocks` blocks of 8 columns. Input row u serves all its rows: row j
+// by window row u - j. So registers of window rows rotate, and a step of one input row loads one new window row.
+//
+// Shared memory: the rows and columns of the images that the tile reads (32x32: 33 KB for 16 images; no halo, because
+// pairs of blocks and rows outside are left out), strips and images so far apart that 8 rows of M lie in different
+// banks; window rows with zeros on both sides, twice, the second time shifted by one tap, so that every pair of taps is
+// an aligned word. 31x31 on 32 columns: a step has 4 rows x (6 k16 + 2 k8) products, 2 ldmatrix and 5 loads of taps.
+// Device memory per pixel: 1 read, 1 write; 2 kh kw flops useful, 1.9 times as many done at 31x31 (7 blocks of 8 taps
+// for 31; rows outside are left out if M is 16 images).
+//
+// Zeros of the band times Inf or NaN are NaN: sums that are not finite are made again by the plain chain.
+#pragma once
+
+#include "core/activation.h"
+#include "core/async_copy.cuh"
+#include "core/device.cuh"
+#include "depthwise/params_large_mma.h"
+
+namespace torch_conv::depthwise {
+
+namespace large {
+
+template <typename T>
+constexpr bool kHalf = std::is_same_v<T, half_t>;
+
+template <typename T>
+__device__ __forceinline__ void multiply(float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
+  if constexpr (kHalf<T>)
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, "
+        "%3};"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+  else
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, "
+        "%2, %3};"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+// One block of 8 input columns only.
+template <typename T>
+__device__ __forceinline__ void multiply(float (&c)[4], unsigned a0, unsigned a1, unsigned b) {
+  if constexpr (kHalf<T>)
+    asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
+                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+                 : "r"(a0), "r"(a1), "r"(b));
+  else
+    asm volatile(
+        "mma.sync.aligned.m16n8k8.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+        : "r"(a0), "r"(a1), "r"(b));
+}
+
+__device__ __forceinline__ void load_matrices(unsigned (&a)[4], unsigned address) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(a[0]), "=r"(a[1]), "=r"(a[2]), "=r"(a[3])
+               : "r"(address)
+               : "memory");
+}
+
+__device__ __forceinline__ unsigned load_word(unsigned address) {
+  unsigned v;
+  asm volatile("ld.shared.b32 %0, [%1];" : "=r"(v) : "r"(address) : "memory");
+  return v;
+}
+
+__device__ __forceinline__ int floor_div(int a, int b) { return a >= 0 ? a / b : -((b - 1 - a) / b); }
+
+// What a block reads of its images: input rows [row, row_end), counted from the tile's first output row, and columns
+// from `column` on, up to `column_end` (in whole pairs of blocks).
+struct Slab {
+  int row, row_end, column, column_end;
+};
+
+// Pieces of a.load_bytes of the rows of all images of one channel, on their way to shared memory.
+template <typename T>
+__device__ __forceinline__ void load_slab(const LargeArgs& a, const Slab& slab, unsigned char* to, const T* plane,
+                                          int first_image, int first_row) {
+  const int bytes = a.load_bytes, N = bytes / 2;
+  const Image& in = a.p.in;
+  const int pieces = (slab.column_end - slab.column) / N, rows = slab.row_end - slab.row;
+  if (pieces <= 0 || rows <= 0) return;
+  // A thread has one piece of every `at_once`-th row (or some pieces of every row).
+  const int threads = int(blockDim.x), at_once = max(threads / pieces, 1);
+  const int first = int(threadIdx.x) / pieces, first_piece = int(threadIdx.x) - first * pieces;
+  if (first >= at_once) return;
+  int image = 0;
+#pragma unroll 1
+  for (int line = first;; line += at_once) {
+    while (line >= rows) line -= rows, ++image;
+    if (image >= a.s.images) return;
+    const int row = slab.row + line;
+    const T* from = plane + min(first_image + image, int(in.n) - 1) * in.stride_n + (first_row + row) * in.stride_h;
+    int at = image * a.s.image_stride + line * a.s.pitch;
+    if (a.s.gap) at += (floor_div(row, a.s.strip_rows) - floor_div(slab.row, a.s.strip_rows)) * a.s.gap;
+    for (int piece = first_piece; piece < pieces; piece += threads) {
+      const int column = slab.column + piece * N, inside = int(in.w) - column;
+      unsigned char* const there = to + at + piece * bytes;
+      const T* here = inside > 0 ? from + column : plane;
+      const int whole = min(max(inside, 0), N) * 2;
+      if (bytes == 16) async_copy<16>(there, here, whole);
+      else if (bytes == 8) async_copy<8>(there, here, whole);
+      else if (bytes == 4) async_copy<4>(there, here, whole);
+      else *reinterpret_cast<T*>(there) = inside > 0 ? *here : T{};
+    }
+  }
+}
+
+// The table of one channel's taps: rows of zeros around the window's rows. Is one of the taps not finite?
+template <typename T, int kSpans, int kRows>
+__device__ __forceinline__ bool make_table(const LargeArgs& a, unsigned char* table, const T* weight) {
+  constexpr int kWords = large_row_words(kSpans);
+  constexpr unsigned kExponent = kHalf<T> ? 0x7c00 : 0x7f80;
+  const int kh = int(a.p.kh), kw = int(a.p.kw);
+  bool odd = false;
+#pragma unroll 4
+  for (int e = threadIdx.x; e < (kh + 2 * (kRows - 1)) * kWords; e += blockDim.x) {
+    const int i = e / kWords - (kRows - 1), j = e % kWords * 2 - kLargeLead;
+    unsigned tap[3];
+#pragma unroll
+    for (int q = 0; q < 3; ++q) {
+      tap[q] = i >= 0 && i < kh && j + q >= 0 && j + q < kw ? weight[i * kw + j + q].bits : 0u;
+      odd |= (tap[q] & kExponent) == kExponent;
+    }
+    *reinterpret_cast<unsigned*>(table + 4 * e) = tap[0] | tap[1] << 16;
+    *reinterpret_cast<unsigned*>(table + a.s.second_copy + 4 * e) = tap[1] | tap[2] << 16;
+  }
+  return odd;
+}
+
+// One output by the plain chain.
+template <typename T, Activation kind>
+__device__ __noinline__ void make_plainly(const Depthwise& p, int64_t n, int64_t c, int64_t y, int64_t x) {
+  const T* weight = static_cast<const T*>(p.weight) + c * p.kh * p.kw;
+  const T* plane = static_cast<const T*>(p.in.data) + n * p.in.stride_n + c / p.multiplier() * p.in.stride_c;
+  float sum = 0;
+  for (int64_t i = 0; i < p.kh; ++i)
+    for (int64_t j = 0; j < p.kw; ++j) {
+      const int64_t row = y + i - p.place.pad_y, column = x + j - p.place.pad_x;
+      const bool inside = row >= 0 && row < p.in.h && column >= 0 && column < p.in.w;
+      sum = fmaf(to_acc<float>(*weight++),
+                 inside ? to_acc<float>(plane[row * p.in.stride_h + column * p.in.stride_w]) : 0.f, sum);
+    }
+  const float bias = p.bias ? to_acc<float>(static_cast<const T*>(p.bias)[c]) : 0.f;
+  static_cast<T*>(p.out.data)[n * p.out.stride_n + c * p.out.stride_c + y * p.out.stride_h + x * p.out.stride_w] =
+      from_acc<T>(activated<kind>(sum + bias));
+}
+
+// Words of a quad of lanes, each of one block, change places: afterwards lane q has all four words of block q (or, of
+// two blocks, half of block q % 2).
+template <int N>
+__device__ __forceinline__ void exchange(unsigned (&v)[N], int q) {
+#pragma unroll
+  for (int t = 0; t + 1 < N; t += 2) {
+    const unsigned got = __shfl_xor_sync(~0u, q & 1 ? v[t] : v[t + 1], 1);
+    if (q & 1) v[t] = got;
+    else v[t + 1] = got;
+  }
+  if constexpr (N == 4) {
+#pragma unroll
+    for (int t = 0; t < 2; ++t) {
+      const unsigned got = __shfl_xor_sync(~0u, q & 2 ? v[t] : v[t + 2], 2);
+      if (q & 2) v[t] = got;
+      else v[t + 2] = got;
+    }
+  }
+}
+
+// The first `inside` of 2 N outputs, by words of `bytes` where all are inside.
+template <typename T, int N>
+__device__ __forceinline__ void store(T* to, const unsigned (&v)[N], int inside, int bytes) {
+  if (inside >= 2 * N && bytes >= 4) {
+    if (N == 4 && bytes == 16) {
+      *reinterpret_cast<uint4*>(to) = make_uint4(v[0], v[1 % N], v[2 % N], v[3 % N]);
+    } else if (N >= 2 && bytes >= 8) {
+#pragma unroll
+      for (int i = 0; i < N; i += 2) reinterpret_cast<uint2*>(to)[i / 2] = make_uint2(v[i], v[(i + 1) % N]);
+    } else {
+#pragma unroll
+      for (int i = 0; i < N; ++i) reinterpret_cast<unsigned*>(to)[i] = v[i];
+    }
+  } else {
+#pragma unroll
+    for (int i = 0; i < 2 * N; ++i)
+      if (i < inside) to[i] = T{uint16_t(v[i / 2] >> i % 2 * 16)};
+  }
+}
+
+}  // namespace large
+
+template <typename T, Activation kind, int kRows, int kBlocks, int kSpans, int kLag, int kApart, int kFirstPair,
+          int kEndPair, bool kGuard>
+__global__ void __launch_bounds__(256, 2) depthwise_large_mma(const __grid_constant__ LargeArgs a) {
+  using namespace large;
+  extern __shared__ __align__(128) unsigned char large_shared[];
+  const Depthwise& p = a.p;
+  const LargeShape& s = a.s;
+  const int kh = int(p.kh), pad = int(p.place.pad_y);
+
+  // The block's tile: columns change first, then rows, channels and images.
+  unsigned index = blockIdx.x;
+  const int x_tile = int(index % s.tiles_x) * s.tile_w;
+  index /= s.tiles_x;
+  const int y_tile = int(index % s.tiles_y) * s.tile_h;
+  index /= s.tiles_y;
+  const int first_channel = int(index % a.channel_groups) * s.channels,
+            first_image = int(index / a.channel_groups) * s.images;
+  const int channels = min(s.channels, int(p.out.c) - first_channel);
+  Slab slab;
+  slab.row = max(-pad, -y_tile);
+  slab.row_end = min(s.tile_h + kh - 1 - pad, int(p.in.h) - y_tile);
+  slab.column = max(0, x_tile - s.lead);
+  constexpr int kUnit = 16 * kApart;
+  slab.column_end = min((int(p.in.w) + kUnit - 1) / kUnit * kUnit, slab.column + s.slab_columns);
+  slab.column_end = max(slab.column_end, slab.column);
+
+  for (int e = threadIdx.x; e < kLargeZeros / 4; e += blockDim.x) reinterpret_cast<unsigned*>(large_shared)[e] = 0;
+  bool odd_taps = false;
+#pragma unroll 1
+  for (int c = 0; c < channels; ++c) {
+    unsigned char* const to = large_shared + kLargeZeros + c * s.channel_bytes;
+    const int channel = first_channel + c;
+    const T* plane = static_cast<const T*>(p.in.data) + channel / a.multiplier * p.in.stride_c;
+    load_slab(a, slab, to, plane, first_image, y_tile);
+    odd_taps |= make_table<T, kSpans, kRows>(a, to + s.table,
+                                             static_cast<const T*>(p.weight) + int64_t(channel) * (kh * int(p.kw)));
+  }
+  async_wait_all();
+  odd_taps = __syncthreads_or(odd_taps);
+
+  const int warp = __shfl_sync(~0u, threadIdx.x / 32, 0), lane = threadIdx.x % 32;
+  const int g = lane / 4, q = lane % 4;
+  const unsigned zeros = shared_address(large_shared);
+  const int per_channel = s.row_groups * s.column_tiles;
+#pragma unroll 1
+  for (int task = warp; task < channels * per_channel; task += s.warps) {
+    const int c = task / per_channel, of_channel = task - c * per_channel;
+    const int group = of_channel / s.column_tiles;
+    const int x0 = x_tile + (of_channel - group * s.column_tiles) * 8 * kBlocks, y0 = group * kRows;
+    const int rows = min(kRows, s.strip_rows - y0);
+    const unsigned start = shared_address(large_shared) + kLargeZeros + c * s.channel_bytes;
+
+    // Where this lane reads: row lane % 16 of M, block lane / 16 of a pair; its taps in the table.
+    const int strip = lane % 16 % s.strips;
+    const int row_at = strip * s.strip_rows - slab.row + y0 - pad;  // step i reads row `row_at + i` of the slab
+    const int rows_inside = slab.row_end - slab.row;
+    const int first_column = x0 - s.lead;  // of pair 0
+    unsigned pixels = start + lane % 16 / s.strips * s.image_stride + strip * s.strip_stride +
+                      lane / 16 * (16 * kApart) + (first_column - slab.column) * 2;
+    const int at_tap = kLargeLead - s.shift + 2 * q - g;
+    unsigned taps = start + s.table + (at_tap % 2 ? s.second_copy : 0) + at_tap / 2 * 4;
+
+    // Step i reads input row i + y0 - pad of every strip that has it; window row i - j goes to output row j.
+    const int begin = max(0, slab.row - (s.strips - 1) * s.strip_rows - y0 + pad);
+    const int end = min(kh + kRows - 1, slab.row_end - y0 + pad);
+    const int u = begin + y0 - pad;  // input row of the first strip
+    const int turns = floor_div(u, s.strip_rows);
+    int until_gap = s.strip_rows * (turns + 1) - u;
+    pixels += (u - slab.row) * s.pitch + (turns - floor_div(slab.row, s.strip_rows)) * s.gap;
+
+    float sum[kRows][kBlocks][4] = {};
+    unsigned band[kRows][kSpans];
+    constexpr int kRowBytes = 4 * large_row_words(kSpans);
+    auto load_band = [&](unsigned(&b)[kSpans], int i) {
+#pragma unroll
+      for (int d = 0; d < kSpans; ++d) b[d] = load_word(taps + (i + kRows - 1) * kRowBytes + 16 * d);
+    };
+#pragma unroll
+    for (int j = 1; j < kRows; ++j) load_band(band[kRows - j], begin - j);
+
+    auto turn = [&](auto whole, int first) {
+      constexpr bool kWhole = decltype(whole)::value;
+#pragma unroll
+      for (int r = 0; r < kRows; ++r) {
+        const int i = first + r;
+        if (kWhole || i < end) {
+          load_band(band[r], i);
+          const unsigned from = unsigned(row_at + i) < unsigned(rows_inside) ? pixels : zeros;
+#pragma unroll
+          for (int pair = kFirstPair; pair < kEndPair; ++pair) {
+            const int block = LargeTile::block(pair, kApart), column = first_column + pair / kApart * (16 * kApart);
+            if (!kGuard || (column >= slab.column && column < slab.column_end)) {
+              unsigned v[4];
+              load_matrices(v, from + 16 * block);
+#pragma unroll
+              for (int j = 0; j < kRows; ++j) {
+                const unsigned(&b)[kSpans] = band[(r - j + kRows) % kRows];
+                if (kWhole || (i >= j && i < kh + j && j < rows)) {
+#pragma unroll
+                  for (int t = 0; t < kBlocks; ++t) {
+                    const int d = block - kLag - t, e = d + kApart;  // of the pair's blocks
+                    const bool one = d >= 0 && d < kSpans, two = e >= 0 && e < kSpans;
+                    if (one && two) multiply<T>(sum[j][t], v, b[d], b[e]);
+                    else if (one) multiply<T>(sum[j][t], v[0], v[1], b[d]);
+                    else if (two) multiply<T>(sum[j][t], v[2], v[3], b[e]);
+                  }
+                }
+              }
+            }
+          }
+          pixels += s.pitch;
+          if (--until_gap == 0) until_gap = s.strip_rows, pixels += s.gap;
+        }
+      }
+    };
+#pragma unroll 1
+    for (int i = begin; i < end; i += kRows) {
+      if (i >= kRows - 1 && i + kRows <= min(end, kh) && rows == kRows) turn(std::true_type{}, i);
+      else turn(std::false_type{}, i);
+    }
+
+    // Sums that are not finite, one bit each.
+    float probe = 0;
+#pragma unroll
+    for (int j = 0; j < kRows; ++j)
+#pragma unroll
+      for (int t = 0; t < kBlocks; ++t)
+#pragma unroll
+        for (int e = 0; e < 4; ++e) probe = fmaf(sum[j][t][e], 0.f, probe);
+    uint64_t again = 0;
+    if (probe != 0) {
+#pragma unroll
+      for (int j = 0; j < kRows; ++j)
+#pragma unroll
+        for (int t = 0; t < kBlocks; ++t)
+#pragma unroll
+          for (int e = 0; e < 4; ++e)
+            if (sum[j][t][e] * 0.f != 0) again |= uint64_t(1) << ((j * kBlocks + t) * 4 + e);
+    }
+    if (odd_taps) again = ~uint64_t(0);
+
+    // Places are computed again, so that they do not take registers above.
+    int again_task = task;
+    asm volatile("" : "+r"(again_task));
+    const int channel = first_channel + again_task / per_channel;
+    const int y0_out = again_task % per_channel / s.column_tiles * kRows;
+    const int x0_out = x_tile + again_task % per_channel % s.column_tiles * (8 * kBlocks);
+    const int rows_here = min(kRows, s.strip_rows - y0_out);
+    const float bias = p.bias ? to_acc<float>(static_cast<const T*>(p.bias)[channel]) : 0.f;
+    const int x_end = min(int(p.out.w), x_tile + s.tile_w), rows_out = min(s.tile_h, int(p.out.h) - y_tile);
+    auto image_of = [&](int half) { return first_image + (g + 8 * half) / s.strips; };
+    auto row_of = [&](int half, int j) { return (g + 8 * half) % s.strips * s.strip_rows + y0_out + j; };
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int n = image_of(half);
+      T* to = static_cast<T*>(p.out.data) + n * p.out.stride_n + channel * p.out.stride_c + x0_out;
+#pragma unroll
+      for (int j = 0; j < kRows; ++j) {
+        const int y = row_of(half, j);
+        const bool stands = n < p.out.n && j < rows_here && y < rows_out;
+        T* const row = to + int64_t(y_tile + y) * p.out.stride_h;
+#pragma unroll
+        for (int t0 = 0; t0 < kBlocks; t0 += 4) {
+          constexpr int kWords = kBlocks >= 3 ? 4 : kBlocks;
+          unsigned v[kWords] = {};
+#pragma unroll
+          for (int t = 0; t < kWords && t0 + t < kBlocks; ++t) {
+            const float* two = sum[j][t0 + t] + 2 * half;
+            v[t] = from_acc<T>(activated<kind>(two[0] + bias)).bits |
+                   unsigned(from_acc<T>(activated<kind>(two[1] + bias)).bits) << 16;
+          }
+          exchange(v, q);
+          const int x = 8 * t0 + (kWords == 4 ? 8 * q : kWords == 2 ? q % 2 * 8 + q / 2 * 4 : 2 * q);
+          const int inside = min(x_end - x0_out, 8 * kBlocks) - x;
+          if (stands) store(row + x, v, inside, a.store_bytes);
+        }
+      }
+    }
+    if (__any_sync(~0u, again != 0)) {
+      __syncwarp();
+#pragma unroll 1
+      for (int bit = 0; bit < 4 * kRows * kBlocks; ++bit) {
+        const int j = bit / 4 / kBlocks, half = bit / 2 % 2;
+        const int y = row_of(half, j), x = x0_out + bit / 4 % kBlocks * 8 + 2 * q + bit % 2;
+        if ((again >> bit & 1) && image_of(half) < p.out.n && j < rows_here && y < rows_out && x < x_end)
+          make_plainly<T, kind>(p, image_of(half), channel, y_tile + y, x);
+      }
+    }
+  }
+}
+
+}  // namespace torch_conv::depthwise

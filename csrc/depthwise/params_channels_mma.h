@@ -1,0 +1,54 @@
+// What CHANNELS_MMA's launch and kernel agree on.
+#pragma once
+
+#include "core/problem.h"
+#include "core/tma.h"
+
+namespace torch_conv::depthwise {
+
+// A block's share: `channels` channels of `tiles` tiles side by side, of as many images as eight columns hold, walked
+// down in blocks of rows. Pixels of 2 bytes a channel.
+struct ChannelsMmaTile {
+  int kh, kw, tiles, channels, stages;
+  static constexpr int kColumns = 8, kOutputs = 7, kSlots = 16;  // of a product: columns, outputs and pixels of each
+  static constexpr int kOutBuffers = 3;  // of finished rows: at an image's end two leave at once
+
+  constexpr int threads() const { return channels / 4 * 32; }  // a warp has four channels
+  constexpr int images() const { return tiles == 1 ? 8 : tiles == 2 ? 4 : tiles <= 4 ? 2 : 1; }
+  constexpr int columns() const { return images() * tiles; }
+  // Rows of a stage. A sum's registers follow from its row modulo this, so a window may not be higher.
+  constexpr int rows() const { return kh > 7 ? kh : 7; }
+  constexpr int width() const { return kOutputs * tiles; }
+  constexpr int pixel_bytes() const { return 2 * channels; }
+  // A row of all images is a multiple of 8 pixels, after which the order of their pieces repeats. With one tile an
+  // image an odd pitch spreads the columns over the banks.
+  constexpr int even(int pixels) const {
+    const int multiple = 8 / images();
+    return (pixels + multiple - 1) / multiple * multiple;
+  }
+  // Pixels from one image's row to the next one's.
+  constexpr int pitch() const { return tiles == 1 ? width() + kw - 1 | 1 : even(width() + kw - 1); }
+  constexpr int out_pitch() const { return even(width()); }
+  constexpr int row_bytes() const { return images() * pitch() * pixel_bytes(); }
+  // Behind its rows a stage has pixels of zeros: the last tile's slots beyond its window.
+  constexpr int stage_bytes() const { return whole(rows() * row_bytes() + kSlots * pixel_bytes()); }
+  constexpr int out_row_bytes() const { return images() * out_pitch() * pixel_bytes(); }
+  constexpr int out_bytes() const { return whole(rows() * out_row_bytes()); }
+  constexpr int shared_bytes() const { return stages * stage_bytes() + kOutBuffers * out_bytes(); }
+  constexpr int whole(int bytes) const {
+    return (bytes + 8 * pixel_bytes() - 1) / (8 * pixel_bytes()) * 8 * pixel_bytes();
+  }
+};
+
+// The walk's steps: image group after image group, in each the segments of `width` columns, in each the blocks of rows.
+struct ChannelsMmaArgs {
+  Depthwise p;
+  int chunks;    // of channels; a block has chunk blockIdx.x % chunks
+  int segments;  // side by side
+  int blocks_y;  // of rows()
+  int per;       // steps of a block
+  int total;     // steps of a chunk
+  int zero;      // 0, which the compiler may not know
+};
+
+}  // namespace torch_conv::depthwise

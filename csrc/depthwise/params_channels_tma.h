@@ -1,0 +1,44 @@
+// What CHANNELS_TMA's launch and kernel agree on.
+#pragma once
+
+#include "core/problem.h"
+#include "core/tile.h"
+
+namespace torch_conv::depthwise {
+
+// A block's tile and a thread's share of it: all of it is known when the kernel is compiled.
+struct ChannelsBox {
+  int kh, kw, stride_y, stride_x;
+  int vector, lanes;         // channels a lane owns, and lanes along the channels
+  int tx, ty;                // outputs of a thread
+  int threads_x, threads_y;  // of a block
+  int resident;              // blocks an SM is to hold
+  bool march;                // a block goes on with the tiles below
+
+  constexpr int threads() const { return lanes * threads_x * threads_y; }
+  constexpr int channels() const { return lanes * vector; }
+  // Pixels that a block reads.
+  constexpr int columns() const { return (threads_x * tx - 1) * stride_x + kw; }
+  constexpr int rows() const { return (threads_y * ty - 1) * stride_y + kh; }
+  constexpr int row_bytes(int size) const { return (columns() * channels() * size + 127) / 128 * 128; }
+  // By which the next tile lies lower.
+  constexpr int next_rows() const { return threads_y * ty * stride_y; }
+  // Shared memory: a ring of rows, the taps as they lie in device memory, and two barriers.
+  constexpr int ring_rows() const { return march ? rows() + next_rows() : rows(); }
+  constexpr int taps_bytes(int weight) const { return kh * kw * channels() * weight; }
+  constexpr int taps_at(int size) const { return ring_rows() * row_bytes(size); }
+  constexpr int barriers_at(int size, int weight) const { return taps_at(size) + (taps_bytes(weight) + 15) / 16 * 16; }
+  constexpr int shared_bytes(int size, int weight) const { return barriers_at(size, weight) + 16; }
+};
+
+struct ChannelsTmaArgs {
+  const void *weight, *bias;
+  void* out;
+  int64_t out_n, out_h, out_w;  // strides in elements
+  int c, h_out, w_out, pad_y, pad_x;
+  int tiles, steps;  // in all, and of a block
+  bool bulk_taps;    // a block's windows start on 16 bytes and fill them
+  FastDivisor chunks, blocks_x, tiles_y;
+};
+
+}  // namespace torch_conv::depthwise

@@ -1,0 +1,92 @@
+// What PLANES_MMA is made of: bulk copies, products of matrices, words of two 16-bit elements.
+#pragma once
+
+#include "core/tma.cuh"
+
+namespace torch_conv::depthwise {
+
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+
+namespace planes_mma {
+
+__device__ __forceinline__ void bulk_load(void* to, const void* from, int bytes, uint64_t* barrier) {
+  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
+                   shared_address(to)),
+               "l"(from), "r"(bytes), "r"(shared_address(barrier))
+               : "memory");
+}
+
+__device__ __forceinline__ void bulk_store(void* to, const void* from, int bytes) {
+  asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(to), "r"(shared_address(from)),
+               "r"(bytes)
+               : "memory");
+}
+
+// d = a * b + c; bits of T as they lie.
+template <typename T>
+__device__ __forceinline__ void multiply(float (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1, float c0,
+                                         float c1, float c2, float c3) {
+  if constexpr (std::is_same_v<T, half_t>)
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%10, %11, "
+        "%12, %13};"
+        : "=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1), "f"(c0), "f"(c1), "f"(c2), "f"(c3));
+  else
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%10, %11, "
+        "%12, %13};"
+        : "=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1), "f"(c0), "f"(c1), "f"(c2), "f"(c3));
+}
+
+// Two sums, rounded, in a word.
+template <typename T>
+__device__ __forceinline__ unsigned round_two(float low, float high) {
+  unsigned word;
+  if constexpr (std::is_same_v<T, half_t>) asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
+  else asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
+  return word;
+}
+
+// Words and halves of shared memory by their 32-bit addresses, which the compiler keeps in one register.
+__device__ __forceinline__ unsigned read_word(unsigned at) {
+  unsigned word;
+  asm volatile("ld.shared.b32 %0, [%1];" : "=r"(word) : "r"(at) : "memory");
+  return word;
+}
+
+__device__ __forceinline__ uint2 read_two(unsigned at) {
+  uint2 words;
+  asm volatile("ld.shared.v2.b32 {%0, %1}, [%2];" : "=r"(words.x), "=r"(words.y) : "r"(at) : "memory");
+  return words;
+}
+
+__device__ __forceinline__ unsigned read_half(unsigned at) {
+  uint16_t half;
+  asm volatile("ld.shared.b16 %0, [%1];" : "=h"(half) : "r"(at) : "memory");
+  return half;
+}
+
+__device__ __forceinline__ void write_word(unsigned at, unsigned word) {
+  asm volatile("st.shared.b32 [%0], %1;" ::"r"(at), "r"(word) : "memory");
+}
+
+__device__ __forceinline__ void write_half(unsigned at, unsigned half) {
+  asm volatile("st.shared.b16 [%0], %1;" ::"r"(at), "h"(uint16_t(half)) : "memory");
+}
+
+// 0 * word + sum: NaN stays once there was an element that is not finite.
+template <typename T>
+__device__ __forceinline__ unsigned add_zero_times(unsigned word, unsigned sum) {
+  unsigned r;
+  if constexpr (std::is_same_v<T, half_t>) asm("fma.rn.f16x2 %0, %1, %2, %3;" : "=r"(r) : "r"(word), "r"(0), "r"(sum));
+  else asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(r) : "r"(word), "r"(0), "r"(sum));
+  return r;
+}
+
+}  // namespace planes_mma
+
+#endif
+
+}  // namespace torch_conv::depthwise
