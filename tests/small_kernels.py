@@ -31,12 +31,15 @@ VARIANTS = {
     "separable": ["tile_tma", "tile", "strip", "shared", "two_pass"],
     "box": ["march", "plain"],
     "depthwise": [
-        *("planes", "planes_mma", "large_mma", "channels", "channels_mma", "rows", "rows_mma", "general"),
+        *("planes", "tiles", "planes_mma", "large", "large_mma", "channels", "channels_tma", "channels_rows"),
+        *("channels_mma", "rows", "rows_mma", "general"),
     ],
     "direct3d": ["march_tma", "march", "window", "general", "planes", "channels"],
     "separable3d": ["march", "passes"],
     "fused": ["tile_tma", "tile"],
     "fused3d": ["march"],
+    "causal": ["rows", "channels", "general"],
+    "causal_update": ["step", "update", "general"],
 }
 LADDER = ["naive", "constant", "tiled", "l2_halo", "fused"]
 LADDER3D = ["naive", "tiled", "separable"]
@@ -111,6 +114,33 @@ def one_round_of_depthwise(device: str, dtype: torch.dtype) -> None:
             "depthwise",
             lambda laid=laid: OPS.conv1d(laid, windows, bias, padding=taps // 2, groups=16, algorithm="ours"),
         )
+
+
+def one_round_of_sequences(device: str, dtype: torch.dtype) -> None:
+    if not dtype.is_floating_point:
+        return
+    length, k = random.choice([1, 9, 64, 130, 1000, 1134]), random.choice([1, 2, 3, 4, 4, 6])
+    rows = torch.rand(2, 12, length, device=device).to(dtype)
+    inner = rows.transpose(1, 2).contiguous().transpose(1, 2)
+    weight, bias = torch.rand(12, k, device=device).to(dtype), torch.rand(12, device=device).to(dtype)
+    states = torch.rand(2, k - 1, 12, device=device).to(dtype).transpose(1, 2)
+    numbers = torch.randint(-1, 3, (2, length), dtype=torch.int32, device=device).sort(1)[0]
+    activation = random.choice([None, "silu"])
+    for x in (rows, inner, rows[:, 1:9], rows[..., length // 3 :], rows[:, :, ::2]):
+        channels = x.shape[1]
+        given = (x, weight[:channels], bias[:channels])
+        own = states[:, :channels]
+        each_variant("causal", lambda g=given: OPS.causal_conv1d(*g, None, None, activation))
+        each_variant("causal", lambda g=given, s=own: OPS.causal_conv1d_states(*g, None, s, activation))
+    for x in (rows, inner):
+        each_variant("causal", lambda x=x: OPS.causal_conv1d(x, weight, bias, numbers, None, activation))
+    size, where = k - 1 + random.choice([0, 1, 9]), torch.tensor([4, -1], dtype=torch.int32, device=device)
+    held = torch.rand(5, 12, size, device=device).to(dtype)
+    seen = random.choice([None, torch.tensor([0, 77], dtype=torch.int32, device=device)])
+    for state in (held, held.transpose(1, 2).contiguous().transpose(1, 2)):
+        for x in (rows[..., 0].contiguous(), rows[..., :3], inner[..., :3]):
+            given = (x, state, weight, bias, activation, seen, where)
+            each_variant("causal_update", lambda g=given: OPS.causal_conv1d_update(*g))
 
 
 def each_chain(planar: torch.Tensor, nhwc: torch.Tensor, taps: torch.Tensor, border: str, padding: str) -> None:
@@ -213,6 +243,7 @@ def one_round_of_shards(device: str, dtype: torch.dtype) -> None:
 ROUNDS = {
     "images": one_round,
     "depthwise": one_round_of_depthwise,
+    "sequences": one_round_of_sequences,
     "volumes": one_round_of_volumes,
     "shards": one_round_of_shards,
 }

@@ -29,7 +29,15 @@ CALLS = {
     "conv2d": lambda x, k, b: torch_conv.conv2d(x, k.expand(3, 1, 3, 3), b, groups=3, algorithm="direct"),
     "conv1d": lambda x, k, b: torch_conv.conv1d(x[:, :, 0], k[:, None], b, groups=3, algorithm="direct"),
 }
-TAKES = {"filter2d": "xk", "filter2d_separable": "xk", "box2d": "x", "conv2d": "xkb", "conv1d": "xkb"}
+CALLS["causal_conv1d"] = lambda x, k, b: torch_conv.causal_conv1d(x[:, :, 0], k, b, return_final_states=True)[0]
+TAKES = {
+    "causal_conv1d": "xkb",
+    "filter2d": "xk",
+    "filter2d_separable": "xk",
+    "box2d": "x",
+    "conv2d": "xkb",
+    "conv1d": "xkb",
+}
 TAKES |= {"filter3d": "xk", "filter3d_separable": "xk", "box3d": "x", "conv3d": "xkb"}
 TAKES |= {"gradient2d": "x", "sobel2d": "x", "gaussian_sobel2d": "xk", "separable_sum2d": "xk", "unsharp_mask2d": "xk"}
 TAKES |= {"structure_tensor2d": "xk", "thin_edges2d": "xk", "gaussian_gradient3d": "xk"}

@@ -22,6 +22,8 @@ FUNCTIONS = {
     "conv2d": lambda x, k: torch_conv.conv2d(x, k.expand(3, 1, 3, 3), groups=3, padding=1),
     "conv2d, same": lambda x, k: torch_conv.conv2d(x, k.expand(3, 1, 3, 3), groups=3, padding="same"),
     "conv1d": lambda x, k: torch_conv.conv1d(x.flatten(0, 1), k[:1].expand(x.shape[2], 1, 3), groups=x.shape[2]),
+    "causal_conv1d": lambda x, k: torch_conv.causal_conv1d(x[:, :, 0], k, k[0], activation="silu"),
+    "causal_conv1d, states": lambda x, k: torch_conv.causal_conv1d(x[:, :, 0], k, return_final_states=True)[1],
     "gaussian_blur2d": lambda x, k: torch_conv.gaussian_blur2d(x, 5, 1.5),
     "gaussian_blur2d, truncated": lambda x, k: torch_conv.gaussian_blur2d(x, None, 1.5),
     "spatial_gradient": lambda x, k: torch_conv.spatial_gradient(x),

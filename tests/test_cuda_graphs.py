@@ -25,6 +25,7 @@ CALLS = {
     "conv2d": lambda x, k: torch_conv.conv2d(
         x, k.expand(3, 1, 3, 3).contiguous(), groups=3, padding=1, algorithm="direct"
     ),
+    "causal_conv1d": lambda x, k: torch_conv.causal_conv1d(x[:, :, 0], k, activation="silu"),
     "gaussian": lambda x, k: torch_conv.gaussian_blur2d(x, 9, 2.0),
     "sigma on the GPU": lambda x, k: torch_conv.gaussian_blur2d(x, 9, torch.full((2, 2), 1.5, device=x.device)),
     "unsharp": lambda x, k: torch_conv.unsharp_mask(x, 5, 1.0),

@@ -11,13 +11,14 @@ from tolerance import assert_same_bits, assert_within
 
 import torch_conv
 
-CHAINS = ["planes", "channels", "rows", "general"]
+CHAINS = ["planes", "tiles", "large", "channels", "channels_tma", "channels_rows", "rows", "general"]
 PRODUCTS = ["planes_mma", "large_mma", "channels_mma", "rows_mma"]
 HALVES = [torch.float16, torch.bfloat16]
 ACTIVATIONS = ["relu", "relu6", "gelu", "silu", "hardswish"]
 LAYOUTS = ["contiguous", "channels_last", "offset", "padded_rows", "every_other"]
-MAPS = [(3, 32, 14, 14), (2, 16, 28, 28), (1, 24, 56, 56), (17, 16, 7, 7), (2, 8, 32, 32), (2, 5, 19, 37)]
-ODD_MAPS = [(1, 1, 1, 1), (2, 3, 1, 9), (5, 7, 2, 3), (1, 13, 13, 1), (2, 40, 9, 130), (1, 2, 70, 300)]
+# Few, because a kernel is compiled for most of them.
+MAPS = [(3, 32, 14, 14), (1, 24, 56, 56), (17, 16, 7, 7), (2, 5, 19, 37)]
+ODD_MAPS = [(1, 1, 1, 1), (2, 3, 1, 9), (5, 7, 2, 3), (1, 13, 13, 1), (1, 2, 70, 300)]
 
 
 def conv(image, weight, bias=None, algorithm="direct", **options):
@@ -60,8 +61,14 @@ def check_every_kernel(device, pinned, image, weight, bias=None, served=None, **
     return served
 
 
-@pytest.mark.parametrize("dtype", FLOATS)
-@pytest.mark.parametrize("window", [(3, 3), (5, 5), (7, 7), (9, 9), (1, 1), (1, 5), (7, 1), (3, 8), (2, 2)], ids=str)
+@pytest.mark.parametrize(
+    "dtype, window",
+    [
+        *((dtype, (k, k)) for dtype in FLOATS for k in (3, 7)),
+        *((dtype, window) for dtype in (torch.float32, torch.float16) for window in [(5, 5), (9, 9), (1, 5), (3, 8)]),
+    ],
+    ids=str,
+)
 def test_maps(device, pinned, dtype, window):
     served = {}
     for shape in MAPS:
@@ -71,7 +78,7 @@ def test_maps(device, pinned, dtype, window):
             padding = tuple(k // 2 for k in window)
             check_every_kernel(device, pinned, image, weight, served=served, padding=padding)
     if device == "cuda":
-        expected = {"general"} if dtype == torch.float64 else {"general", "planes", "channels"}
+        expected = {"general"} if dtype == torch.float64 else {"general", "planes", "tiles", "channels", "channels_tma"}
         square = window[0] == window[1] and window[0] in (3, 5, 7)
         if dtype in HALVES and square and torch.cuda.get_device_capability() >= (9, 0):
             expected |= {"planes_mma", "channels_mma"}
@@ -79,10 +86,10 @@ def test_maps(device, pinned, dtype, window):
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, *HALVES])
-@pytest.mark.parametrize("window", [(13, 13), (31, 31), (21, 5), (3, 17), (30, 12)], ids=str)
+@pytest.mark.parametrize("window", [(13, 13), (31, 31), (21, 5), (30, 12)], ids=str)
 def test_large_windows(device, pinned, dtype, window):
     served = {}
-    for shape in [(2, 4, 32, 32), (17, 2, 14, 14), (1, 3, 33, 45), (1, 2, 64, 100)]:
+    for shape in [(2, 4, 32, 32), (17, 2, 14, 14), (1, 3, 33, 75)]:
         image = make_image(shape, dtype, device=device)
         weight = make_window((shape[1], 1, *window), dtype, device=device)
         check_every_kernel(
@@ -92,29 +99,27 @@ def test_large_windows(device, pinned, dtype, window):
         assert "large_mma" in served
 
 
-@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("shape", ODD_MAPS, ids=str)
 def test_odd_maps(device, pinned, dtype, layout, shape):
     """Smaller than the window, one pixel, one channel, odd sizes, rows that start anywhere."""
     image = lay_out(make_image(shape, dtype, device=device), layout)
-    for k in (3, 5):
-        weight = make_window((shape[1], 1, k, k), dtype, device=device)
-        bias = make_window((shape[1],), dtype, device=device)
-        check_every_kernel(device, pinned, image, weight, bias, padding=k // 2 + 1)
+    weight = make_window((shape[1], 1, 5, 5), dtype, device=device)
+    bias = make_window((shape[1],), dtype, device=device)
+    check_every_kernel(device, pinned, image, weight, bias, padding=3)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
 @pytest.mark.parametrize("layout", LAYOUTS[:2])
 @pytest.mark.parametrize("steps", [(2, 1), ((1, 2), 1), (1, 2), (2, (3, 1)), (3, 2)], ids=str)
 def test_steps(device, pinned, dtype, layout, steps):
-    for shape, k in [((2, 24, 28, 28), 3), ((1, 8, 57, 61), 5), ((3, 16, 14, 14), 7), ((1, 16, 15, 112), 2)]:
+    for shape, k, padding in [((2, 24, 28, 28), 3, 1), ((1, 8, 57, 61), 5, 10), ((3, 16, 14, 14), 7, 3)]:
         image = lay_out(make_image(shape, dtype, device=device), layout)
         weight = make_window((shape[1], 1, k, k), dtype, device=device)
-        for padding in (k // 2, 2 * k):
-            check_every_kernel(
-                device, pinned, image, weight, stride=steps[0], dilation=steps[1], padding=padding, activation="relu6"
-            )
+        check_every_kernel(
+            device, pinned, image, weight, stride=steps[0], dilation=steps[1], padding=padding, activation="relu6"
+        )
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
@@ -128,22 +133,19 @@ def test_multiplier(device, pinned, dtype, layout, multiplier):
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
-@pytest.mark.parametrize("k", [1, 2, 3, 4, 7, 9, 15, 31, 33, 63])
+@pytest.mark.parametrize("k", [1, 3, 4, 8, 15, 31, 63])
 def test_rows(device, pinned, dtype, k):
     served = {}
-    for shape in [(3, 8, 64), (2, 5, 202), (1, 16, 1024), (2, 3, 1), (2, 4, 7), (1, 2, 5000), (9, 8, 40)]:
-        for padding in (k // 2, k - 1, 0):
-            if shape[2] + 2 * padding < k:
-                continue
-            for last in (False, True):
-                image = make_image(shape, dtype, device=device)
-                if last:
-                    image = image.transpose(1, 2).contiguous().transpose(1, 2)
-                weight = make_window((shape[1], 1, k), dtype, device=device)
-                check_every_kernel(device, pinned, image, weight, served=served, padding=padding)
+    for shape, padding in [((3, 8, 64), k // 2), ((2, 5, 202), k - 1), ((1, 16, 1024), k // 2), ((2, 4, 7), k)]:
+        for last in (False, True):
+            image = make_image(shape, dtype, device=device)
+            if last:
+                image = image.transpose(1, 2).contiguous().transpose(1, 2)
+            weight = make_window((shape[1], 1, k), dtype, device=device)
+            check_every_kernel(device, pinned, image, weight, served=served, padding=padding)
     if device == "cuda":
         assert "general" in served
-        assert dtype == torch.float64 or {"rows", "channels"} <= set(served)
+        assert dtype == torch.float64 or "rows" in served
         assert dtype not in HALVES or k < 8 or "rows_mma" in served
 
 

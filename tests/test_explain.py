@@ -92,7 +92,7 @@ def test_every_launch_of_a_named_filter(device):
     ):
         text = str(call())
         assert "launches" in text
-        assert "direct" in text or "separable" in text or "fused" in text
+        assert "direct" in text or "separable" in text or "fused" in text or "depthwise" in text
 
 
 PIPELINES = {

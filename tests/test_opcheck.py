@@ -53,6 +53,22 @@ SAMPLES = {
         ((make_image((2, 3, 9, 11)), make_window((3, 1, 3, 4))), {"groups": 3, "padding": "same"}),
         ((make_image((2, 3, 9, 11)), make_window((3, 1, 3, 4))), {"groups": 3, "padding": "valid"}),
     ],
+    "causal_conv1d": [
+        ((make_image((2, 3, 11)), make_window((3, 4)), make_window((3,))), {"activation": "silu"}),
+        ((make_image((2, 11, 3)).transpose(1, 2), make_window((3, 4)), None, None, make_image((2, 3, 3))), {}),
+        ((make_image((2, 3, 11)), make_window((3, 4)), None, torch.zeros(2, 11, dtype=torch.int32)), {}),
+    ],
+    "causal_conv1d_states": [
+        ((make_image((2, 3, 11)), make_window((3, 4)), make_window((3,))), {}),
+        ((make_image((2, 11, 3)).transpose(1, 2), make_window((3, 4))), {}),
+    ],
+    "causal_conv1d_states_out": [
+        ((make_image((2, 3, 11)), make_window((3, 4))), {"final_states_out": torch.empty(2, 3, 3)})
+    ],
+    "causal_conv1d_update": [
+        ((make_image((2, 3)), make_image((2, 3, 5)), make_window((3, 4)), make_window((3,)), "silu"), {}),
+        ((make_image((2, 4, 3)).transpose(1, 2), make_image((2, 3, 5)), make_window((3, 4))), {}),
+    ],
     "ladder2d": [
         ((make_image((9, 11)), make_window((3, 3))), {}),
         ((make_image((2, 9, 11)), make_window((5, 5)), "tiled", [8, 8]), {}),
@@ -182,7 +198,7 @@ def in_shards(args, kwargs):
 SAMPLES |= {
     split_name(name): [in_shards(*sample) for sample in samples]
     for name, samples in SAMPLES.items()
-    if not name.endswith("_out") and not name.startswith("ladder")
+    if not name.endswith("_out") and not name.startswith(("ladder", "causal"))
 }
 
 

@@ -42,6 +42,16 @@ def use_conv1d(x: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
     return torch_conv.conv1d(x[:, :, 0], k[:, None], groups=3)
 
 
+def use_causal_conv1d(x: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
+    out = torch_conv.causal_conv1d(x[:, :, 0], k, activation="silu")
+    assert isinstance(out, torch.Tensor)
+    return out
+
+
+def use_causal_conv1d_update(x: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
+    return torch_conv.causal_conv1d_update(x[:, :, 0, 0], x[:, :, 1].clone(), k)
+
+
 def use_gaussian_blur2d(x: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
     return torch_conv.gaussian_blur2d(x, (3, 5), (1.0, 1.5))
 

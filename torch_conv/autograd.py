@@ -33,22 +33,27 @@ _DIFFERENTIABLE = [
     *(f"conv{axes}d{overload}" for axes in (1, 2, 3) for overload in ("", ".padding")),
 ]
 _INTO_OUT = [f"{name}_out" for name in _DIFFERENTIABLE if not name.startswith("conv")]
-_LADDERS = ["ladder2d", "ladder3d"]
+_WITHOUT_SHARDS = ["ladder2d", "ladder3d", "causal_conv1d", "causal_conv1d_states"]
+_IN_PLACE = {"causal_conv1d_states_out": "final_states_out", "causal_conv1d_update": "conv_state"}
 
 
 def register() -> None:
     """Called once, by the package."""
-    for name in [*_DIFFERENTIABLE, *map(split_name, _DIFFERENTIABLE), *_LADDERS]:
-        torch.library.register_autograd(f"torch_conv::{name}", _refuse(name.split(".")[0]), lib=_LIBRARY)
+    for name in [*_DIFFERENTIABLE, *map(split_name, _DIFFERENTIABLE), *_WITHOUT_SHARDS]:
+        torch.library.register_autograd(
+            f"torch_conv::{name}", _refuse(name.split(".")[0].removesuffix("_states")), lib=_LIBRARY
+        )
     for name in _INTO_OUT:
         _LIBRARY.impl(name, _without_gradients(name), "Autograd", with_keyset=True)
+    for name, written in _IN_PLACE.items():
+        _LIBRARY.impl(name, _without_gradients(name, written), "Autograd", with_keyset=True)
 
 
 _LIBRARY = torch.library.Library("torch_conv", "IMPL")
 
 
 def _refuse(name: str) -> Callable[..., NoReturn]:
-    def backward(ctx: Any, grad: Tensor) -> NoReturn:
+    def backward(ctx: Any, *grads: Tensor | None) -> NoReturn:
         raise RuntimeError(
             f"{name}: backward is not implemented yet; call it under torch.no_grad() or on detached tensors"
         )
@@ -56,17 +61,18 @@ def _refuse(name: str) -> Callable[..., NoReturn]:
     return backward
 
 
-def _without_gradients(name: str) -> Callable[..., None]:
+def _without_gradients(name: str, written: str = "out") -> Callable[..., Any]:
     """Refuses what torch refuses of any `out=`: a result that would need a gradient."""
+    instead = "under torch.no_grad() or without out" if written == "out" else "under torch.no_grad()"
     op = getattr(torch.ops.torch_conv, name).default
 
-    def call(keyset: Any, *args: Any, **kwargs: Any) -> None:
+    def call(keyset: Any, *args: Any, **kwargs: Any) -> Any:
         if _C.is_grad_enabled() and _C._any_requires_grad(*args, **kwargs):
             raise RuntimeError(
-                f"{name.removesuffix('_out')}: out does not support gradients, but an argument requires one; "
-                "call it under torch.no_grad() or without out"
+                f"{name.removesuffix('_out').removesuffix('_states')}: {written} does not support gradients, "
+                f"but an argument requires one; call it {instead}"
             )
         with _C._AutoDispatchBelowAutograd():
-            op.redispatch(keyset & _C._after_autograd_keyset, *args, **kwargs)
+            return op.redispatch(keyset & _C._after_autograd_keyset, *args, **kwargs)
 
     return call

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.utils._pytree import tree_map_only
 
-from torch_conv import fake_pipelines
+from torch_conv import fake_causal, fake_pipelines
 from torch_conv._fakes import filtered, in_order_of, refuse_meta
 from torch_conv._reach import axes_of
 from torch_conv.fake_split import on_shards, split_name
@@ -44,6 +44,7 @@ def register() -> None:
     for name, fake in list(fakes.items()):
         if not name.endswith("_out") and not name.startswith("ladder"):
             fakes[split_name(name)] = on_shards(name, axes_of(name), fake)
+    fakes |= fake_causal.FAKES
     for name, fake in fakes.items():
         torch.library.register_fake(f"torch_conv::{name}", fake, lib=_LIBRARY)
     _FAKES.update(fakes)
@@ -55,7 +56,7 @@ _FAKES: dict[str, Callable[..., Any]] = {}
 
 def result_of(name: str, overload: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """An uninitialised result of a call of an operator, on the device of its image or of its shards."""
-    image: Any = args[0] if args else kwargs.get("input", kwargs.get("shards"))
+    image: Any = args[0] if args else next(kwargs[key] for key in ("input", "x", "shards") if key in kwargs)
     of_meta = tree_map_only(
         Tensor, lambda t: torch.empty_strided(t.shape, t.stride(), dtype=t.dtype, device="meta"), (args, kwargs)
     )
@@ -65,7 +66,7 @@ def result_of(name: str, overload: str, args: Sequence[Any], kwargs: dict[str, A
         return torch.empty_strided(like.shape, like.stride(), dtype=like.dtype, device=device)
 
     if isinstance(image, Tensor):
-        return on(made, image.device)
+        return tree_map_only(Tensor, lambda t: on(t, image.device), made)
     shards = image if kwargs.get("wanted") is None else [image[i] for i in kwargs["wanted"]]
     return [on(result, shard.device) for result, shard in zip(made, shards, strict=True)]
 

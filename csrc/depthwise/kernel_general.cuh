@@ -11,7 +11,7 @@
 
 namespace torch_conv::depthwise {
 
-template <typename T, typename W, Activation kind>
+template <typename T, typename W>
 __global__ void __launch_bounds__(256) depthwise_general(const __grid_constant__ GeneralArgs a) {
   using A = acc_t<T>;
   const Depthwise& p = a.p;
@@ -50,8 +50,11 @@ __global__ void __launch_bounds__(256) depthwise_general(const __grid_constant__
 
   const A bias = p.bias ? to_acc<A>(static_cast<const W*>(p.bias)[c]) : A(0);
   T* to = static_cast<T*>(p.out.data) + n * p.out.stride_n + c * p.out.stride_c + y * p.out.stride_h;
-  for (int q = 0; q < 4 && x + q < p.out.w; ++q)
-    to[(x + q) * p.out.stride_w] = from_acc<T>(activated<kind>(sum[q] + bias));
+  // One kernel for all activations: what serves everything is built ahead.
+  with_activation(p.activation, [&](auto kind) {
+    for (int q = 0; q < 4 && x + q < p.out.w; ++q)
+      to[(x + q) * p.out.stride_w] = from_acc<T>(activated<kind.value>(sum[q] + bias));
+  });
 }
 
 }  // namespace torch_conv::depthwise

@@ -17,8 +17,7 @@ inline void configure_general(const Depthwise& p, const Arch&, Plan& plan) {
   plan.tile_h = 1;
   plan.threads = 256;
   plan.blocks = ceil_div(p.out.n * p.out.c * p.out.h * ceil_div(p.out.w, 4), plan.threads);
-  plan.kernels = {kernel_of("depthwise/kernel_general.cuh", "depthwise::depthwise_general",
-                            {p.in.dtype, p.weights, argument_of(p.activation)})};
+  plan.kernels = {kernel_of("depthwise/kernel_general.cuh", "depthwise::depthwise_general", {p.in.dtype, p.weights})};
   plan.config = Config{launch_general};
 }
 

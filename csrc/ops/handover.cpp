@@ -50,46 +50,22 @@ struct Row {
 constexpr int cpus = f32 | bf16, halves = f16 | bf16, floats = f32 | f16 | bf16;
 // clang-format off
 constexpr Row kTable[] = {
-    // CUDA, signals: our tiles have 32 rows of which a signal fills one.
-    {.on = cuda, .axes = lines, .layout = first, .type = all, .steps = all, .outside = all, .measured = {0.01, 0.14, 1.29}},
-    {.on = cuda, .axes = lines, .layout = last, .type = all, .outside = all, .measured = {0.01, 0.19, 0.43}},
+    // CUDA, signals: the kernels of other borders, of float64 and of one channel have tiles of 32 rows.
+    {.on = cuda, .axes = lines, .layout = first, .type = f64, .steps = all, .outside = all, .measured = {0.01, 0.14, 1.29}},
+    {.on = cuda, .axes = lines, .layout = last, .type = f64, .outside = all, .measured = {0.01, 0.19, 0.43}},
+    {.on = cuda, .axes = lines, .layout = first, .type = floats, .outside = others, .measured = {0.01, 0.14, 1.29}},
+    {.on = cuda, .axes = lines, .layout = last, .type = floats, .outside = others, .measured = {0.01, 0.19, 0.43}},
     {.on = cuda, .axes = lines, .kind = image | bank, .type = floats, .outside = all, .measured = {0.05, 0.14, 4.39}},
 
-    // CUDA, depthwise, channels first: our tiles have 120 columns and more, and steps are read pixel by pixel.
-    {.on = cuda, .layout = first, .type = f32, .shape = odd,
-     .window = just(3), .side = below(56), .measured = {0.07, 0.35, 0.95}},
-    {.on = cuda, .layout = first, .type = f32, .shape = odd,
-     .window = from(5), .side = below(28), .measured = {0.08, 0.39, 0.62}},
-    {.on = cuda, .layout = first, .type = f16, .shape = odd,
-     .window = below(6), .side = below(112), .measured = {0.04, 0.23, 1.99}},
-    {.on = cuda, .layout = first, .type = f16, .shape = odd,
-     .window = just(7), .side = below(56), .measured = {0.09, 0.51, 1.18}},
-    {.on = cuda, .layout = first, .type = bf16, .shape = odd, .side = below(56), .measured = {0.06, 0.22, 0.51}},
+    // CUDA, depthwise: other borders and float64 have the kernels of filters, whose tiles have 120 columns and more.
     {.on = cuda, .layout = first, .type = halves, .outside = others, .shape = odd,
      .side = below(56), .measured = {0.37, 0.57, 0.57}},
-    {.on = cuda, .layout = first, .type = floats, .shape = other, .window = just(1), .measured = {0.05, 0.5, 0.88}},
-    {.on = cuda, .layout = first, .type = floats, .shape = other,
-     .window = {2, 3}, .side = below(512), .measured = {0.16, 0.67, 0.72}},
-    {.on = cuda, .layout = first, .type = floats, .shape = other,
-     .window = from(4), .side = below(56), .measured = {0.01, 0.21, 0.97}},
-    {.on = cuda, .layout = first, .type = floats, .shape = line, .side = below(512), .measured = {0.18, 0.75, 0.81}},
-    {.on = cuda, .layout = first, .type = f64, .window = below(6), .measured = {0.1, 0.59, 0.67}},
-    {.on = cuda, .layout = first, .type = f64, .window = from(6), .side = below(112), .measured = {0.16, 0.97, 1.14}},
-    {.on = cuda, .layout = first, .type = all, .steps = strided | dilated, .measured = {0.18, 0.32, 0.43}},
-
-    // CUDA, depthwise, channels last: cuDNN has kernels of its own for 3x3, 5x5 and 7x7.
-    {.on = cuda, .layout = last, .type = floats, .shape = odd, .outs = just(1), .measured = {0.01, 0.18, 3.16}},
     {.on = cuda, .layout = last, .type = halves, .outside = others, .shape = odd,
      .window = just(3), .outs = just(1), .measured = {0.61, 0.75, 0.75}},
-    {.on = cuda, .layout = last, .type = floats, .shape = odd,
-     .outs = from(2), .side = below(28), .measured = {0.72, 0.94, 1.2}},
-    {.on = cuda, .layout = last, .type = floats, .shape = other, .window = just(1), .measured = {0.02, 0.11, 2.68}},
-    {.on = cuda, .layout = last, .type = floats, .shape = column | line | other,
-     .window = from(2), .side = below(28), .measured = {0.08, 0.56, 1.11}},
+    {.on = cuda, .layout = first, .type = f64, .window = below(6), .measured = {0.1, 0.59, 0.67}},
+    {.on = cuda, .layout = first, .type = f64, .window = from(6), .side = below(112), .measured = {0.16, 0.97, 1.14}},
     {.on = cuda, .layout = last, .type = f64, .window = below(8), .measured = {0.18, 0.65, 1.12}},
     {.on = cuda, .layout = last, .type = f64, .window = from(8), .side = below(56), .measured = {0.18, 0.18, 0.18}},
-    {.on = cuda, .layout = last, .type = all, .steps = strided, .measured = {0.12, 0.22, 0.58}},
-    {.on = cuda, .layout = last, .type = halves, .steps = dilated, .window = below(4), .measured = {0.11, 0.13, 0.19}},
 
     // CUDA, one channel.
     {.on = cuda, .kind = image, .type = f32,

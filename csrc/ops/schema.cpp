@@ -161,6 +161,22 @@ STABLE_TORCH_LIBRARY(torch_conv, m) {
       "gaussian_gradient3d_out(Tensor input, Tensor kernel_x, Tensor kernel_y, Tensor kernel_z, "
       "str border_type='replicate', *, str derivative='diff', str padding='same', float value=0.0, "
       "str algorithm='auto', Tensor(a!) out) -> ()");
+  // Causal convolutions of sequences. `_states` returns the last inputs too; `_states_out` writes them into a tensor.
+  const std::string causal =
+      "(Tensor x, Tensor weight, Tensor? bias=None, Tensor? seq_idx=None, Tensor? initial_states=None, "
+      "str? activation=None";
+  m.def(("causal_conv1d" + causal + ") -> Tensor").c_str());
+  m.def(("causal_conv1d_states" + causal + ") -> (Tensor, Tensor)").c_str());
+  m.def(("causal_conv1d_states_out" + causal + ", *, Tensor(a!) final_states_out) -> Tensor").c_str());
+  const std::string update =
+      ", Tensor weight, Tensor? bias=None, str? activation=None, Tensor? cache_seqlens=None, "
+      "Tensor? conv_state_indices=None)";
+  m.def(("causal_conv1d_update(Tensor x, Tensor(a!) conv_state" + update + " -> Tensor").c_str());
+  for (const std::string ending : {"_explain", "_prepare"}) {
+    m.def(("_causal_conv1d" + ending + causal + ", Tensor? final_states_out=None) -> str").c_str());
+    m.def(("_causal_conv1d_states" + ending + causal + ", Tensor? final_states_out=None) -> str").c_str());
+    m.def(("_causal_conv1d_update" + ending + "(Tensor x, Tensor conv_state" + update + " -> str").c_str());
+  }
   m.def("ladder2d(Tensor input, Tensor kernel, str variant='naive', int[2] block=16) -> Tensor");
   m.def(
       "_ladder2d_explain(Tensor input, Tensor kernel, str variant='naive', int[2] block=16, Tensor? out=None) -> str");

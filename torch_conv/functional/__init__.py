@@ -1,5 +1,6 @@
 """Every filter and convolution as a function of tensors; `torch_conv` exports them all."""
 
+from torch_conv.functional.causal import causal_conv1d, causal_conv1d_update
 from torch_conv.functional.conv import conv1d, conv2d, conv3d
 from torch_conv.functional.edges import gaussian_sobel, laplacian, sobel, spatial_gradient
 from torch_conv.functional.edges3d import gaussian_gradient_magnitude3d, spatial_gradient3d
@@ -17,6 +18,8 @@ from torch_conv.functional.volumes import box_blur3d, filter3d, filter3d_separab
 __all__ = [
     "box_blur",
     "box_blur3d",
+    "causal_conv1d",
+    "causal_conv1d_update",
     "conv1d",
     "conv2d",
     "conv3d",

@@ -9,7 +9,7 @@ import numbers
 import re
 from collections.abc import Callable
 from operator import index
-from typing import Any, Concatenate, Optional, ParamSpec, Protocol, get_args, overload
+from typing import Any, Concatenate, Optional, ParamSpec, Protocol, TypeVar, cast, get_args, overload
 
 import torch
 from torch import _C, Tensor
@@ -18,6 +18,7 @@ from torch_conv import _split_run
 from torch_conv.split import SplitTensor
 
 Rest = ParamSpec("Rest")
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class Public(Protocol[Rest]):
@@ -63,7 +64,7 @@ def public(
     def decorate(fn: Callable[Concatenate[Tensor, Rest], Tensor]) -> Public[Rest]:
         signature = inspect.signature(fn)
         parameters = list(signature.parameters.values())
-        first = next(i for i, p in enumerate(parameters) if p.name == keyword_only)
+        first = next((i for i, p in enumerate(parameters) if p.name == keyword_only), len(parameters))
         parameters[first:] = [p.replace(kind=p.KEYWORD_ONLY) for p in parameters[first:]]
 
         run: Callable[..., Any] = _straight_to(operator) if operator else eager or fn
@@ -99,6 +100,11 @@ def public(
         return call
 
     return decorate
+
+
+def of_sequences(fn: Function) -> Function:
+    """The same for a function of sequences: all its arguments may be given by position, as their package has them."""
+    return cast(Function, public(keyword_only="")(fn))
 
 
 _PER_AXIS = ("kernel_size", "anchor", "stride", "dilation")
@@ -187,7 +193,7 @@ def _wrong_type(
         if isinstance(value, Tensor) and (value.layout is not torch.strided or value.is_quantized or value.is_nested):
             got = "nested" if value.is_nested else _name(value.dtype if value.is_quantized else value.layout)
             return TypeError(f"{name}: {argument} must be a dense tensor, got {got}")
-        if argument == "input" and hasattr(type(value), "__torch_function__"):
+        if argument in ("input", "x") and hasattr(type(value), "__torch_function__"):
             continue  # it stands for a tensor, as a SplitTensor does
         annotation = signature.parameters[argument].annotation
         taken = get_args(annotation) or (annotation,)

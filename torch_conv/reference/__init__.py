@@ -9,6 +9,7 @@ Signatures are those of `torch_conv` without what says how to compute (`algorith
     tensor([51., 53., 52., 47., 46., 51., 37.])
 """
 
+from torch_conv.reference.causal import causal_conv1d, causal_conv1d_update
 from torch_conv.reference.conv import conv1d, conv2d, conv3d
 from torch_conv.reference.filters import (
     box_blur,
@@ -29,6 +30,8 @@ from torch_conv.reference.pipelines import (
 __all__ = [
     "box_blur",
     "box_blur3d",
+    "causal_conv1d",
+    "causal_conv1d_update",
     "conv1d",
     "conv2d",
     "conv3d",
