@@ -45,6 +45,8 @@ def crops(
                 values = values.narrow(axis, (start - low) // step, len(range(start, stop, step)))
         else:
             values = reference(extended(image, starts, stops, halo, border))
+            kept = (slice(None),) * (values.dim() - spatial) + (slice(None, None, step),) * spatial
+            values = values[kept]
         if not out.is_floating_point:
             limits = torch.iinfo(out)
             values = values.round().clamp(limits.min, limits.max)

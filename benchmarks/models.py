@@ -25,7 +25,7 @@ from depthwise_models import MODELS, make_model, swap_depthwise
 from torch import Tensor, nn
 
 FORMATS = {"NCHW": torch.contiguous_format, "NHWC": torch.channels_last}
-TOLERANCE = 0.02  # of the largest output: float16 through some ten layers, in which neither result is exact
+WORSE = 1.5  # our error may be so many times torch's, both against float32: neither is exact in float16
 
 
 def main() -> int:
@@ -57,8 +57,8 @@ def measure(name: str, batch: int, layout: str, device: str, ways: list[str], ro
     images = torch.rand(batch, 3, 224, 224, device=device).to(dtype).to(memory_format=FORMATS[layout])
     ours = deepcopy(model)
     layers = len(swap_depthwise(ours))
-    expected = model(images)
-    error = ((ours(images) - expected).abs().max() / expected.abs().max()).item()
+    exact = deepcopy(model).float()(images.float())
+    theirs_error, error = (((m(images) - exact).abs().max() / exact.abs().max()).item() for m in (model, ours))
     rows = []
     for way in ways:
         if device == "cpu" and way == "graph":
@@ -80,12 +80,14 @@ def measure(name: str, batch: int, layout: str, device: str, ways: list[str], ro
                 "ours_us": ours_us,
                 "speedup": theirs_us / ours_us,
                 "error": error,
-                "correct": error < TOLERANCE,
+                "torch_error": theirs_error,
+                "correct": error <= WORSE * theirs_error + 1e-3,
             }
         )
         print(
             f"{name:24} batch {batch:3} {layout} {way:8} torch {theirs_us:9.1f} us  ours {ours_us:9.1f} us"
-            f"  {theirs_us / ours_us:5.2f} x  error {error:.1e}" + ("" if rows[-1]["correct"] else "  WRONG"),
+            f"  {theirs_us / ours_us:5.2f} x  error {error:.1e} (torch's {theirs_error:.1e})"
+            + ("" if rows[-1]["correct"] else "  WRONG"),
             flush=True,
         )
     return rows

@@ -25,7 +25,9 @@ CALLS = {
     "structure_tensor2d": lambda x, k, b: torch.ops.torch_conv.structure_tensor2d(x, k[0], k[1]),
     "thin_edges2d": lambda x, k, b: torch.ops.torch_conv.thin_edges2d(x, k[0], k[1]),
     "gaussian_gradient3d": lambda x, k, b: torch.ops.torch_conv.gaussian_gradient3d(x, *k),
-    "conv3d": lambda x, k, b: torch_conv.conv3d(x.transpose(0, 1), k.expand(3, 1, 2, 3, 3), b, groups=3),
+    "conv3d": lambda x, k, b: torch_conv.conv3d(
+        x.transpose(0, 1), k.expand(3, 1, 2, 3, 3), b, groups=3, algorithm="direct"
+    ),
     "conv2d": lambda x, k, b: torch_conv.conv2d(x, k.expand(3, 1, 3, 3), b, groups=3, algorithm="direct"),
     "conv1d": lambda x, k, b: torch_conv.conv1d(x[:, :, 0], k[:, None], b, groups=3, algorithm="direct"),
 }

@@ -52,7 +52,8 @@ def check_every_kernel(device, pinned, image, weight, bias=None, served=None, **
             served[variant] = served.get(variant, 0) + 1
             assert_same_bits(got, chain)
             assert got.stride() == chain.stride()
-    for variant in PRODUCTS if image.is_cuda and image.dtype in HALVES else []:
+    products = image.is_cuda and image.dtype in HALVES and image.shape[1] > 1
+    for variant in PRODUCTS if products else []:
         got = pinned(variant, lambda: conv(image, weight, bias, "tensor_core", **options))
         if got is not None:
             served[variant] = served.get(variant, 0) + 1

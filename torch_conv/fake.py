@@ -14,7 +14,7 @@ from torch_conv import fake_causal, fake_pipelines
 from torch_conv._fakes import filtered, in_order_of, refuse_meta
 from torch_conv._reach import axes_of
 from torch_conv.fake_split import on_shards, split_name
-from torch_conv.functional.conv import check_numbers, pads_of, served_here
+from torch_conv.functional._convolve import check_numbers, pads_of, served_here
 
 Ints = Sequence[int]
 

@@ -75,7 +75,7 @@ std::optional<int> too_much_padding(const Tensor& input, const std::vector<Pads>
   return std::nullopt;
 }
 
-// Why torch serves a call; "" if our kernels do. torch_conv/functional/conv.py says the same.
+// Why torch serves a call; "" if our kernels do. torch_conv/functional/_convolve.py says the same.
 std::string why_torch(bool cuda, const Tensor& input, const Tensor& weight, const ConvOptions& o, int axes, bool here,
                       bool padding_fits) {
   if (o.algorithm == "torch") return "algorithm 'torch'";

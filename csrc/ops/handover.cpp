@@ -50,22 +50,28 @@ struct Row {
 constexpr int cpus = f32 | bf16, halves = f16 | bf16, floats = f32 | f16 | bf16;
 // clang-format off
 constexpr Row kTable[] = {
-    // CUDA, signals: the kernels of other borders, of float64 and of one channel have tiles of 32 rows.
-    {.on = cuda, .axes = lines, .layout = first, .type = f64, .steps = all, .outside = all, .measured = {0.01, 0.14, 1.29}},
-    {.on = cuda, .axes = lines, .layout = last, .type = f64, .outside = all, .measured = {0.01, 0.19, 0.43}},
-    {.on = cuda, .axes = lines, .layout = first, .type = floats, .outside = others, .measured = {0.01, 0.14, 1.29}},
-    {.on = cuda, .axes = lines, .layout = last, .type = floats, .outside = others, .measured = {0.01, 0.19, 0.43}},
+    // CUDA, signals: the kernels of other borders and of one channel have tiles of 32 rows.
+    {.on = cuda, .axes = lines, .layout = first, .type = floats, .outside = others, .measured = {0.37, 0.62, 0.87}},
+    {.on = cuda, .axes = lines, .layout = last, .type = floats, .outside = others, .measured = {0.13, 0.2, 0.35}},
     {.on = cuda, .axes = lines, .kind = image | bank, .type = floats, .outside = all, .measured = {0.05, 0.14, 4.39}},
 
     // CUDA, depthwise: other borders and float64 have the kernels of filters, whose tiles have 120 columns and more.
     {.on = cuda, .layout = first, .type = halves, .outside = others, .shape = odd,
-     .side = below(56), .measured = {0.37, 0.57, 0.57}},
+     .side = below(56), .measured = {0.43, 0.65, 0.65}},
     {.on = cuda, .layout = last, .type = halves, .outside = others, .shape = odd,
-     .window = just(3), .outs = just(1), .measured = {0.61, 0.75, 0.75}},
-    {.on = cuda, .layout = first, .type = f64, .window = below(6), .measured = {0.1, 0.59, 0.67}},
-    {.on = cuda, .layout = first, .type = f64, .window = from(6), .side = below(112), .measured = {0.16, 0.97, 1.14}},
-    {.on = cuda, .layout = last, .type = f64, .window = below(8), .measured = {0.18, 0.65, 1.12}},
+     .window = just(3), .outs = just(1), .measured = {0.62, 0.76, 0.76}},
+    {.on = cuda, .layout = first, .type = f64, .window = below(6), .measured = {0.11, 0.61, 0.69}},
+    {.on = cuda, .layout = first, .type = f64, .window = from(6), .side = below(28), .measured = {0.16, 0.19, 0.19}},
     {.on = cuda, .layout = last, .type = f64, .window = from(8), .side = below(56), .measured = {0.18, 0.18, 0.18}},
+
+    // CUDA, depthwise with zeros outside: small planes under large windows, images of one row, few channels innermost.
+    {.on = cuda, .layout = first, .type = f32, .shape = other, .window = from(13), .side = below(8), .measured = {0.49, 0.65, 0.65}},
+    {.on = cuda, .layout = first, .type = f32, .shape = odd, .side = below(7), .measured = {0.16, 0.39, 0.39}},
+    {.on = cuda, .layout = first, .type = f16, .shape = odd, .window = just(3), .side = below(28), .values = below(1 << 18), .measured = {0.81, 0.81, 0.81}},
+    {.on = cuda, .layout = last, .type = floats, .shape = odd, .window = just(3), .outs = just(1), .channels = just(8), .measured = {0.6, 0.79, 1.49}},
+    {.on = cuda, .layout = last, .type = f32, .steps = strided, .window = just(3), .outs = just(1), .measured = {0.93, 0.96, 1}},
+    {.on = cuda, .axes = lines, .layout = last, .type = floats, .window = from(16), .channels = below(9), .measured = {0.71, 0.75, 0.75}},
+    {.on = cuda, .axes = lines, .layout = first, .type = f32, .window = from(16), .side = below(32), .measured = {0.78, 0.78, 0.78}},
 
     // CUDA, one channel.
     {.on = cuda, .kind = image, .type = f32,
@@ -88,28 +94,57 @@ constexpr Row kTable[] = {
      .window = from(14), .outs = from(3), .side = below(1024), .measured = {0.14, 0.29, 0.32}},
 
     // CPU, signals: oneDNN's kernels take blocks of 16 channels, and windows up to 14.
-    {.on = cpu, .axes = lines, .layout = first, .type = cpus, .steps = unit | dilated, .outside = all,
-     .window = below(15), .outs = just(1), .side = below(512), .multiple = 16, .values = from(60000), .measured = {0.23, 0.6, 1.12}},
-    {.on = cpu, .axes = lines, .layout = first, .type = cpus, .steps = strided,
-     .window = below(15), .outs = just(1), .multiple = 16, .values = from(60000), .measured = {0.33, 0.86, 1.04}},
+    {.on = cpu, .axes = lines, .layout = first, .type = cpus,
+     .window = below(15), .outs = just(1), .side = below(32), .multiple = 16, .values = from(60000), .measured = {0.58, 0.7, 0.72}},
+    {.on = cpu, .axes = lines, .layout = first, .type = f32, .steps = unit | strided,
+     .window = {5, 14}, .outs = just(1), .side = {32, 511}, .multiple = 16, .values = from(500000), .measured = {0.86, 0.88, 0.9}},
+    {.on = cpu, .axes = lines, .layout = first, .type = cpus, .outside = others,
+     .window = below(15), .outs = just(1), .side = below(512), .multiple = 16, .values = from(60000), .measured = {0.72, 0.72, 0.72}},
     {.on = cpu, .axes = lines, .kind = image | bank, .type = cpus,
      .outs = from(8), .side = from(16384), .measured = {0.53, 0.82, 1.6}},
 
-    // CPU, depthwise, channels first.
-    {.on = cpu, .layout = first, .type = cpus, .shape = odd | other,
-     .window = {2, 14}, .outs = just(1), .side = below(112), .multiple = 16, .values = from(20000), .measured = {0.2, 0.65, 1.45}},
-    {.on = cpu, .layout = first, .type = cpus, .shape = column | other,
-     .window = below(15), .outs = just(1), .side = below(56), .multiple = 16, .values = from(20000), .measured = {0.24, 0.32, 0.32}},
-    {.on = cpu, .layout = first, .type = cpus, .shape = line,
-     .window = below(15), .outs = just(1), .side = below(224), .multiple = 16, .values = from(20000), .measured = {0.27, 0.53, 0.53}},
+    // CPU, depthwise, channels first: windows that have no tile of their own.
+    {.on = cpu, .layout = first, .type = cpus,
+     .window = {8, 14}, .outs = just(1), .side = below(57), .multiple = 16, .values = from(20000), .measured = {0.26, 0.81, 1.08}},
+    {.on = cpu, .layout = first, .type = f32, .shape = column | line,
+     .window = below(15), .outs = just(1), .side = below(28), .multiple = 16, .values = from(20000), .measured = {0.6, 0.6, 0.6}},
+    {.on = cpu, .layout = first, .type = f32, .shape = other,
+     .window = below(3), .outs = just(1), .side = below(28), .multiple = 16, .values = from(20000), .measured = {0.76, 0.87, 0.87}},
     {.on = cpu, .layout = first, .type = cpus, .outside = others,
-     .window = below(15), .outs = just(1), .side = below(56), .multiple = 16, .values = from(20000), .measured = {0.51, 0.8, 0.89}},
-    {.on = cpu, .layout = first, .type = cpus, .steps = strided | dilated,
-     .window = below(15), .outs = just(1), .multiple = 16, .values = from(20000), .measured = {0.13, 0.39, 1.33}},
+     .window = below(15), .outs = just(1), .side = below(56), .multiple = 16, .values = from(20000), .measured = {0.53, 0.78, 1.01}},
+    {.on = cpu, .layout = first, .type = cpus, .steps = strided,
+     .window = {6, 14}, .outs = just(1), .side = below(57), .multiple = 16, .values = from(500000), .measured = {0.54, 0.72, 0.91}},
+    {.on = cpu, .layout = first, .type = cpus, .steps = dilated,
+     .window = below(15), .outs = just(1), .side = below(56), .multiple = 16, .values = from(20000), .measured = {0.45, 0.75, 0.92}},
+    {.on = cpu, .layout = first, .type = f32, .steps = dilated,
+     .window = {6, 14}, .outs = just(1), .side = from(56), .multiple = 16, .values = from(20000), .measured = {0.82, 0.83, 0.91}},
 
     // CPU, depthwise, channels last.
-    {.on = cpu, .layout = last, .type = cpus, .steps = all,
-     .outs = just(1), .channels = from(8), .values = from(20000), .measured = {0.11, 0.59, 2.61}},
+    {.on = cpu, .layout = last, .type = f32,
+     .window = {8, 12}, .outs = just(1), .channels = from(8), .values = from(20000), .measured = {0.23, 0.66, 0.85}},
+    {.on = cpu, .layout = last, .type = f32,
+     .window = just(13), .outs = just(1), .channels = from(8), .side = from(224), .values = from(20000), .measured = {0.58, 0.81, 0.81}},
+    {.on = cpu, .layout = last, .type = f32,
+     .window = just(13), .outs = just(1), .channels = from(8), .side = below(8), .values = from(20000), .measured = {0.36, 0.36, 0.36}},
+    {.on = cpu, .layout = last, .type = f32,
+     .window = from(14), .outs = just(1), .channels = from(8), .values = from(20000), .measured = {0.24, 0.72, 1.01}},
+    {.on = cpu, .layout = last, .type = bf16,
+     .window = {8, 12}, .outs = just(1), .channels = from(8), .values = from(20000), .measured = {0.42, 0.6, 0.72}},
+    {.on = cpu, .layout = last, .type = f32, .shape = odd | other,
+     .window = below(6), .outs = just(1), .channels = from(8), .side = from(56), .values = from(1 << 20), .measured = {0.51, 0.77, 0.91}},
+    {.on = cpu, .layout = last, .type = f32, .shape = odd,
+     .window = just(7), .outs = just(1), .channels = from(8), .side = from(112), .values = from(1 << 20), .measured = {0.87, 0.92, 0.97}},
+    {.on = cpu, .layout = last, .type = f32, .shape = column,
+     .window = below(8), .outs = just(1), .channels = from(8), .side = from(56), .values = from(1 << 20), .measured = {0.59, 0.93, 0.93}},
+    {.on = cpu, .layout = last, .type = bf16, .shape = odd,
+     .outs = just(1), .channels = from(8), .side = from(512), .values = from(1 << 20), .measured = {0.67, 0.89, 0.95}},
+    {.on = cpu, .layout = last, .type = f32, .window = just(3), .outs = from(2), .channels = from(8), .side = from(112), .values = from(1 << 20), .measured = {0.88, 0.89, 0.89}},
+    {.on = cpu, .layout = last, .type = cpus, .steps = strided,
+     .window = from(6), .outs = just(1), .channels = from(8), .values = from(60000), .measured = {0.27, 0.57, 0.94}},
+    {.on = cpu, .layout = last, .type = cpus, .steps = dilated,
+     .outs = just(1), .channels = from(8), .values = from(20000), .measured = {0.23, 0.56, 0.86}},
+    {.on = cpu, .layout = last, .type = cpus, .outside = others,
+     .window = from(6), .outs = just(1), .channels = from(16), .values = from(20000), .measured = {0.81, 0.87, 0.87}},
 
     // CPU, one channel or a few to many.
     {.on = cpu, .kind = image, .type = cpus,

@@ -26,7 +26,7 @@ from torch_conv.distributed._place import Place, Unknown, key_of
 from torch_conv.distributed._plan import Given, Halo, Operator, Plan, about, axis_of, probe
 from torch_conv.distributed._sharded import Axis, Sharded
 from torch_conv.distributed._verify import Check, RankError
-from torch_conv.functional.conv import pads_of
+from torch_conv.functional._convolve import pads_of
 
 _BY_TORCH = {torch.conv1d: 1, torch.conv2d: 2, torch.conv3d: 3}
 

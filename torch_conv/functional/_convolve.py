@@ -1,0 +1,285 @@
+"""How the convolutions call: what torch is the faster in goes to it, the rest to the operators."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import _C, Tensor
+
+from torch_conv import _handover
+from torch_conv._explain import note, recording
+from torch_conv.split import SplitTensor
+
+_CONVS = {1: torch.ops.torch_conv.conv1d, 2: torch.ops.torch_conv.conv2d, 3: torch.ops.torch_conv.conv3d}
+_UNIT = {1: (1,), 2: (1, 1), 3: (1, 1, 1)}  # what modules hold where nothing else was asked for
+_BY_TORCH = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
+_OURS = "ours"  # 'auto' where it has been asked, and torch is not ahead
+_FLOATS = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
+
+
+def served_here(input: Tensor, weight: Tensor, groups: int) -> bool:
+    """Whether this project's kernels take the convolution; its twin is `served_here` in csrc/ops/conv.cpp.
+
+    They take floating-point groups of one input channel, or of at most 4 input and 8 output channels.
+    """
+    if input.dtype not in _FLOATS:
+        return False
+    c_out, c_in = weight.shape[:2]
+    if c_in < 1 or c_out < max(groups, 1):
+        return False
+    return c_in == 1 or (c_in <= 4 and c_out <= 8 * groups)
+
+
+def pads_of(weight: Tensor, padding: str | Sequence[int], dilation: Sequence[int]) -> list[int]:
+    """What F.pad takes for a convolution's `padding`: the last axis first, before and after."""
+    pads: list[int] = []
+    for axis in reversed(range(weight.dim() - 2)):
+        if padding == "same":
+            total = dilation[axis] * (weight.size(axis + 2) - 1)
+            pads += [total // 2, total - total // 2]
+        elif isinstance(padding, str):
+            pads += [0, 0]
+        else:
+            pads += [padding[axis], padding[axis]]
+    return pads
+
+
+def _expanded(name: str, argument: str, value: Any, axes: int) -> list[int]:
+    """A number, or a list of one, for every axis."""
+    values = list(value) if isinstance(value, (list, tuple)) else [value]
+    for number in values:
+        if type(number) is int:
+            continue
+        whole = isinstance(number, (int, torch.SymInt)) or hasattr(number, "__index__")
+        if isinstance(number, bool) or not whole:
+            raise TypeError(f"{name}: {argument} must be of type int, got {type(number).__name__}")
+    return values * axes if len(values) == 1 else values
+
+
+class Options(NamedTuple):
+    """What a call asks for besides its tensors."""
+
+    axes: int
+    stride: int | Sequence[int] = 1
+    padding: str | int | Sequence[int] = 0
+    dilation: int | Sequence[int] = 1
+    groups: int = 1
+    padding_mode: str = "zeros"
+    algorithm: str = "auto"
+    activation: str | None = None
+
+    def for_every_axis(self) -> "Options":
+        """With lists of numbers."""
+        name, axes = f"conv{self.axes}d", self.axes
+        return self._replace(
+            stride=_expanded(name, "stride", self.stride, axes),
+            dilation=_expanded(name, "dilation", self.dilation, axes),
+            padding=self.padding if isinstance(self.padding, str) else _expanded(name, "padding", self.padding, axes),
+        )
+
+
+def convolve(input: Tensor, weight: Tensor, bias: Tensor | None, options: Options) -> Tensor:
+    """The eager and compiled path: like the operator, but what torch serves goes to it with its autograd."""
+    if _C._is_any_autocast_enabled() and torch.is_autocast_enabled(input.device.type):
+        input, weight = _autocast(input), _autocast(weight)
+        bias = None if bias is None else _autocast(bias)
+    # Shards go to the operator, which asks torch for each what it needs.
+    if options.algorithm not in ("direct", "tensor_core") and not isinstance(input, SplitTensor):
+        why = _why_torch(input, weight, bias, options)
+        if why == _handover.OURS:
+            options = options._replace(algorithm=_OURS)  # it must not ask again: what it sees may be a part of an image
+        elif why is not None:
+            if isinstance(why, str) or torch.compiler.is_compiling() or not isinstance(input, Tensor):
+                return _by_torch(input, weight, bias, options, why)
+            try:
+                return _by_torch(input, weight, bias, options, why)
+            except (RuntimeError, TypeError, ValueError):
+                # The operator refuses in our sentence what is wrong with the call, or serves it.
+                options = options._replace(algorithm=_OURS)
+    if torch.compiler.is_compiling():  # a number that is a symbol there does not stand for every axis
+        options = options.for_every_axis()
+    return _by_operator(input, weight, bias, *options)
+
+
+def eager(
+    axes: int,
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: int | Sequence[int] = 1,
+    padding: str | int | Sequence[int] = 0,
+    dilation: int | Sequence[int] = 1,
+    groups: int = 1,
+    padding_mode: str = "zeros",
+    algorithm: str = "auto",
+    activation: str | None = None,
+) -> Tensor:
+    """Straight to the operator where no gradient is wanted: it finds by itself what torch serves."""
+    options = axes, stride, padding, dilation, groups, padding_mode, algorithm, activation
+    if (
+        type(input) is not Tensor
+        or _C._is_any_autocast_enabled()
+        or (_C.is_grad_enabled() and _C._any_requires_grad(input, weight, bias))
+    ):
+        return convolve(input, weight, bias, Options(*options))
+    return _by_operator(input, weight, bias, *options)
+
+
+def _by_operator(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    axes: int,
+    stride: int | Sequence[int],
+    padding: str | int | Sequence[int],
+    dilation: int | Sequence[int],
+    groups: int,
+    padding_mode: str,
+    algorithm: str,
+    activation: str | None,
+) -> Tensor:
+    name = f"conv{axes}d"
+    # The operator's own defaults cost nothing, a list more than 1 us; one number stands for every axis.
+    given: dict[str, Any] = {}
+    if bias is not None:
+        given["bias"] = bias
+    if type(stride) is int:
+        if stride != 1:
+            given["stride"] = stride
+    elif stride != _UNIT[axes]:
+        given["stride"] = _expanded(name, "stride", stride, axes)
+    if type(dilation) is int:
+        if dilation != 1:
+            given["dilation"] = dilation
+    elif dilation != _UNIT[axes]:
+        given["dilation"] = _expanded(name, "dilation", dilation, axes)
+    if type(groups) is not int or groups != 1:
+        given["groups"] = groups
+    if padding_mode != "zeros":
+        given["padding_mode"] = padding_mode
+    if algorithm != "auto":
+        given["algorithm"] = algorithm
+    if activation is not None:
+        given["activation"] = activation
+    conv = _CONVS[axes]
+    if isinstance(padding, str):
+        return conv.padding(input, weight, padding=padding, **given)
+    if type(padding) is not int:
+        given["padding"] = _expanded(name, "padding", padding, axes)
+    elif padding != 0:
+        given["padding"] = padding
+    return conv.default(input, weight, **given)
+
+
+def _why_torch(input: Tensor, weight: Tensor, bias: Tensor | None, options: Options) -> str | int | None:
+    """Why torch serves a call, in words or by a row of the table; OURS if our kernels do, None if the operator decides.
+
+    It asks the same of the sizes that it is called with. `torch.export` leaves it to that: what depended on the sizes
+    here would not hold for others.
+    """
+    axes, stride, padding, dilation, groups, padding_mode, algorithm, _ = options
+    if algorithm == "torch":
+        return "algorithm 'torch'"
+    if algorithm != "auto" or weight.dim() != axes + 2:
+        return None
+    if not served_here(input, weight, groups):
+        if input.dtype not in _FLOATS:
+            return f"no kernel takes {str(input.dtype).removeprefix('torch.')}"
+        return (
+            f"a matrix product of {weight.size(1)} input and {weight.size(0) // max(groups, 1)} output channels a group"
+        )
+    if _wants_a_gradient(input, weight, bias):
+        return "a gradient is wanted, which our kernels do not have yet"
+    if getattr(torch.compiler, "_is_exporting_flag", False):  # Dynamo takes is_exporting() for true, always
+        return None
+    row = _handover.row_of(axes, input, weight, stride, dilation, groups, padding_mode)
+    if row == _handover.OURS:
+        return row
+    if not torch.compiler.is_compiling() and (weight.is_meta or (bias is not None and bias.is_meta)):
+        return None  # torch would return a tensor without values
+    if padding_mode not in ("reflect", "circular"):
+        return row
+    name = f"conv{axes}d"
+    words = padding if isinstance(padding, str) else _expanded(name, "padding", padding, axes)
+    pads = pads_of(weight, words, _expanded(name, "dilation", dilation, axes))
+    room = padding_mode == "circular"  # torch extends an image by no more than itself, or less
+    fits = all(pads[2 * i + 1] < input.shape[-1 - i] + room for i in range(axes))
+    return row if fits else _handover.OURS
+
+
+def _wants_a_gradient(*tensors: Tensor | None) -> bool:
+    return torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in tensors)
+
+
+def _by_torch(input: Tensor, weight: Tensor, bias: Tensor | None, options: Options, why: str | int) -> Tensor:
+    axes, stride, padding, dilation, groups, padding_mode, _, activation = options
+    name = f"conv{axes}d"
+    if padding_mode not in ("zeros", "reflect", "replicate", "circular"):
+        raise ValueError(
+            f"{name}: padding_mode must be 'zeros', 'reflect', 'replicate' or 'circular', got '{padding_mode}'"
+        )
+    if activation not in _ACTIVATIONS:
+        raise ValueError(
+            f"{name}: activation must be None, 'relu', 'relu6', 'gelu', 'silu' or 'hardswish', got '{activation}'"
+        )
+    if not torch.compiler.is_compiling() and recording():
+        note(f"{name}: handed to torch: {_handover.reason(why) if isinstance(why, int) else why}")
+        input, weight = input.to("meta"), weight.to("meta")
+        bias = None if bias is None else bias.to("meta")
+    if padding_mode != "zeros":
+        words = padding if isinstance(padding, str) else _expanded(name, "padding", padding, axes)
+        steps = _expanded(name, "stride", stride, axes)
+        dilations = _expanded(name, "dilation", dilation, axes)
+        check_numbers(name, axes, input, weight, steps, words, dilations)
+        input = F.pad(input, pads_of(weight, words, dilations), padding_mode)
+        padding = 0
+    activate = _ACTIVATIONS[activation]
+    sums = _BY_TORCH[axes](input, weight, bias, stride, padding, dilation, groups)
+    return activate(sums) if activate else sums
+
+
+_ACTIVATIONS: dict[str | None, Callable[[Tensor], Tensor] | None] = {
+    None: None,
+    "relu": F.relu,
+    "relu6": F.relu6,
+    "gelu": F.gelu,
+    "silu": F.silu,
+    "hardswish": F.hardswish,
+}
+
+
+def check_numbers(
+    name: str,
+    axes: int,
+    input: Tensor,
+    weight: Tensor,
+    stride: Sequence[int],
+    padding: str | Sequence[int],
+    dilation: Sequence[int],
+) -> None:
+    """What F.convNd checks of shapes and numbers, where it is not asked; in the sentences of csrc/ops/conv.cpp."""
+    if weight.dim() != axes + 2:
+        raise ValueError(f"{name}: weight must have {axes + 2} dimensions, got {weight.dim()}")
+    if input.dim() not in (axes + 1, axes + 2):
+        raise ValueError(f"{name}: input must have {axes + 1} (unbatched) or {axes + 2} dimensions, got {input.dim()}")
+    for argument, values in (("stride", stride), ("padding", padding), ("dilation", dilation)):
+        if not isinstance(values, str) and len(values) != axes:
+            raise ValueError(f"{name}: {argument} must have {axes} value{'s'[: axes - 1]}, got {len(values)}")
+    for argument, positive in (("stride", stride), ("dilation", dilation)):
+        if min(positive) < 1:
+            raise ValueError(f"{name}: {argument} must be at least 1, got {min(positive)}")
+    if not isinstance(padding, str):
+        if min(padding) < 0:
+            raise ValueError(f"{name}: padding must be at least 0, got {min(padding)}")
+    elif padding not in ("same", "valid"):
+        raise ValueError(f"{name}: padding must be 'same' or 'valid', got '{padding}'")
+    elif padding == "same" and max(stride) > 1:
+        raise ValueError(f"{name}: padding='same' needs stride 1, got {max(stride)}")
+
+
+def _autocast(t: Tensor) -> Tensor:
+    """`t` as F.convNd takes it under torch.autocast."""
+    kind = t.device.type
+    castable = t.is_floating_point() and t.dtype != torch.float64 and torch.is_autocast_enabled(kind)
+    return t.to(torch.get_autocast_dtype(kind)) if castable else t
