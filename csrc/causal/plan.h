@@ -23,7 +23,8 @@ inline const char* narrow_refusal(const CausalConv& p) {
   if (p.dtype == Dtype::f64) return "float64";
   if (p.k < 2 || p.k > 4) return "a width other than 2, 3 and 4";
   if (p.l == 0) return "no inputs";
-  if (!below(int64_t(1) << 32, {p.x.stride_n, p.x.stride_c, p.x.stride_l, p.out.stride_n, p.out.stride_c}))
+  if (!below(int64_t(1) << 32,
+             {p.x.stride_n, p.x.stride_c, p.x.stride_l, p.out.stride_n, p.out.stride_c, p.out.stride_l}))
     return "strides of 2^32 elements";
   return below(kMostSide, {p.l, p.c}) ? nullptr : "2^30 channels or steps";
 }

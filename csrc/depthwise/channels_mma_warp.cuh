@@ -69,9 +69,17 @@ struct OutPlace {
   int n, x, y;
 };
 
-// Sums again what is NaN of a warp's channels, from `channel` on, in the rows of a block.
+// Infinite or NaN.
+template <typename T>
+__device__ __forceinline__ bool is_wild(unsigned bits) {
+  constexpr unsigned exponent = std::is_same_v<T, half_t> ? 0x7c00u : 0x7f80u;
+  return (bits & exponent) == exponent;
+}
+
+// Sums again what is NaN of a warp's channels, from `channel` on, in the rows of a block; or all of them.
 template <typename T, typename Tile, Activation kind>
-__device__ __noinline__ void sum_again(const Depthwise& p, unsigned char* staging, OutPlace at, int channel, int four) {
+__device__ __noinline__ void sum_again(const Depthwise& p, unsigned char* staging, OutPlace at, int channel, int four,
+                                       bool all) {
   constexpr ChannelsMmaTile t = Tile::value;
   constexpr int in_row = t.images() * t.out_pitch();
   for (int i = threadIdx.x % 32; i < t.rows() * in_row; i += 32) {
@@ -80,7 +88,7 @@ __device__ __noinline__ void sum_again(const Depthwise& p, unsigned char* stagin
     if (n >= p.out.n || y < 0 || y >= p.out.h || x >= p.out.w || column >= t.width()) continue;
     uint16_t* const staged = reinterpret_cast<uint16_t*>(staging + place_of<t.channels>(i, four));
     for (int e = 0; e < 4 && channel + e < p.in.c; ++e) {
-      if (!is_nan<T>(staged[e])) continue;
+      if (!all && !is_nan<T>(staged[e])) continue;
       const int64_t c = channel + e;
       const T* plane = static_cast<const T*>(p.in.data) + n * p.in.stride_n + c * p.in.stride_c;
       const T* weight = static_cast<const T*>(p.weight) + c * t.kh * t.kw;
@@ -117,6 +125,8 @@ struct Warp {
   bool writes[2];
   int four;  // the warp's channels among the block's: four of them
   unsigned zero, seen;
+  // A weight of the warp's is not finite: rows outside the image are no products, and would hide its NaN.
+  bool wild;
 
   __device__ __forceinline__ void start(const Depthwise& p, int first_channel, unsigned hidden_zero) {
     const int lane = threadIdx.x % 32, q = lane & 3, g = lane >> 2;
@@ -138,6 +148,7 @@ struct Warp {
     const uint16_t* const all = static_cast<const uint16_t*>(p.weight);
     const uint16_t* of[2][2];  // this lane's taps of a row, of both halves of the slots
     unsigned stands[2] = {};
+    bool found = false;
 #pragma unroll
     for (int half = 0; half < 2; ++half)
 #pragma unroll
@@ -161,9 +172,12 @@ struct Warp {
 #pragma unroll
           for (int half = 0; half < 2; ++half) {
             const unsigned low = of[half][0][window + ky * t.kw], high = of[half][1][window + ky * t.kw];
-            weight[ky][pair][2 * half + e] = there ? (high << 16 | low) & stands[half] : 0;
+            const unsigned taps = there ? (high << 16 | low) & stands[half] : 0;
+            weight[ky][pair][2 * half + e] = taps;
+            found = found || is_wild<T>(taps) || is_wild<T>(taps >> 16);
           }
       }
+    wild = __any_sync(~0u, found);
   }
 
   // Before the first row of an image, rows above which add nothing.
@@ -209,7 +223,7 @@ struct Warp {
   __device__ __forceinline__ bool asks_again() {
     const bool any = __any_sync(~0u, threadIdx.x % 32 >= 4 * t.kOutputs && (seen & 0x7fff7fff));
     seen = 0;
-    return any;
+    return any || wild;
   }
 
   __device__ __forceinline__ void load(unsigned (&to)[2][4], unsigned row) {

@@ -105,12 +105,19 @@ __global__ void __launch_bounds__(kChannels * 8, kResident)
     } else {
       if (KH > 1 && s.block == 0) warp.clear();
       warp.template rows<0, true>(stage, shared_address(rows));
-      if (more) warp.last_rows(shared_address(last_rows));
+      if (more) {
+        // Where an image is one block, every step fills two buffers: this one is still read by the step before.
+        if (a.blocks_y == 1) {
+          if (threadIdx.x == 0) tma::store_wait_read();
+          __syncthreads();
+        }
+        warp.last_rows(shared_address(last_rows));
+      }
       if (warp.asks_again()) {
         __syncwarp();
-        const int four = threadIdx.x / 32;
-        sum_again<T, Tile, kind>(a.p, rows, at, channel + 4 * four, four);
-        if (more) sum_again<T, Tile, kind>(a.p, last_rows, {at.n, at.x, at.y + kRows}, channel + 4 * four, four);
+        const int four = threadIdx.x / 32, first = channel + 4 * four;
+        sum_again<T, Tile, kind>(a.p, rows, at, first, four, warp.wild);
+        if (more) sum_again<T, Tile, kind>(a.p, last_rows, {at.n, at.x, at.y + kRows}, first, four, warp.wild);
       }
     }
     tma::fence_before_copy();

@@ -31,6 +31,9 @@ inline MmaRows mma_rows(const Depthwise& p, int strips) {
   return strips == 1 && p.in.h == p.out.h ? MmaRows::whole : MmaRows::inner;
 }
 
+// The kernel's barriers are static.
+constexpr int kMmaOwnShared = 1024;
+
 inline int64_t planes_mma_shared(const Depthwise& p, const PlanesMmaConfig& c) {
   return 2 * kMmaGuard + int64_t(c.images) * (c.stages * int64_t(c.image_bytes) + 2 * int64_t(c.image_bytes_out)) +
          c.group * mma_table_bytes(int(p.kh));
@@ -86,7 +89,8 @@ inline PlanesMmaConfig planes_mma_config(const Depthwise& p, const Arch& arch) {
   // 64x96x56x56: six blocks of four warps 24.3, 23.4, 23.0 us (7x7, 5x5, 3x3: 86, 89, 90 % of copy), five 25.2, 24.6,
   // 24.0 us, seven (72 registers) 28.5, 23.3, 27.0 us. More than 16 rows take more registers.
   c.resident = c.group * c.warps > 4 ? 3 : c.rows > 16 ? 4 : 6;
-  c.resident = int(std::max<int64_t>(1, std::min<int64_t>(c.resident, fit())));
+  // Of 24 warps each has 80 registers.
+  c.resident = int(std::max<int64_t>(1, std::min<int64_t>({c.resident, 24 / (c.group * c.warps), fit()})));
   return c;
 }
 
@@ -114,7 +118,8 @@ inline const char* planes_mma_refusal(const Depthwise& p, const Arch& arch) {
   }
   const PlanesMmaConfig c = planes_mma_config(p, arch);
   if (c.group * c.warps > 16) return "planes that start on 16 bytes in groups of more than 16 only";
-  if (planes_mma_shared(p, c) > arch.shared_bytes) return "planes too large for shared memory";
+  if (c.lead > 64) return "padding of more than 64 columns";
+  if (planes_mma_shared(p, c) > arch.shared_bytes - kMmaOwnShared) return "planes too large for shared memory";
   if (ceil_div(p.in.c, c.group) * ceil_div(p.in.n, c.images) >= kMostSide) return "2^30 groups of planes";
   return nullptr;
 }
