@@ -42,8 +42,8 @@ def swap_depthwise(model: nn.Module) -> list[str]:
 
     Args:
         model: changed in place: its `nn.Conv2d` with one input channel a group (more than one group) become
-            `DepthwiseConv2d`, which are the same but for who computes them. Subclasses with a forward of their own are
-            left alone.
+            `DepthwiseConv2d`, which are the same but for who computes them. Subclasses, parametrized modules among
+            them, are left alone.
 
     Returns:
         The names of the modules that were changed, as in `model.named_modules()`.
@@ -55,8 +55,7 @@ def swap_depthwise(model: nn.Module) -> list[str]:
     """
     swapped = []
     for name, module in model.named_modules():
-        plain = isinstance(module, nn.Conv2d) and type(module).forward is nn.Conv2d.forward
-        if plain and not isinstance(module, DepthwiseConv2d) and module.groups == module.in_channels > 1:
+        if type(module) is nn.Conv2d and module.groups == module.in_channels > 1:
             module.__class__ = DepthwiseConv2d
             swapped.append(name)
     return swapped

@@ -234,3 +234,28 @@ def test_refused_overlap(device):
     with pytest.raises(ValueError) as caught:
         torch_conv.causal_conv1d_update(state[..., 0], state, make_window((3, 4), device=device))
     assert str(caught.value) == "causal_conv1d_update: conv_state must not overlap x"
+
+
+def test_a_backward_that_needs_the_old_state_refuses(device):
+    slope, state = torch.ones(3, requires_grad=True, device=device), torch.ones(1, 1, 3, device=device)
+    total = (state * slope).sum()
+    with torch.no_grad():
+        torch_conv.causal_conv1d_update(torch.ones(1, 1, device=device), state, torch.ones(1, 4, device=device))
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        total.backward()
+
+
+def test_rows_that_the_state_does_not_have_are_padding(device):
+    held = torch.zeros(8, 4, 3, device=device)
+    rows = torch.tensor([5, 1, -3], dtype=torch.int32, device=device)
+    x, weight = torch.ones(3, 4, device=device), torch.ones(4, 4, device=device)
+    got = torch_conv.causal_conv1d_update(x, held[:2], weight, conv_state_indices=rows)
+    assert got.tolist() == [[0.0] * 4, [1.0] * 4, [0.0] * 4]
+    assert held.sum() == 4
+
+
+def test_a_state_that_overlaps_itself_is_refused(device):
+    state = torch.zeros(1, 4, 3, device=device).expand(2, 4, 3)
+    with pytest.raises(ValueError) as caught:
+        torch_conv.causal_conv1d_update(torch.ones(2, 4, device=device), state, torch.ones(4, 4, device=device))
+    assert str(caught.value) == ("causal_conv1d_update: conv_state must not overlap itself, got strides (0, 3, 1)")

@@ -65,6 +65,7 @@ def _without_gradients(name: str, written: str = "out") -> Callable[..., Any]:
     """Refuses what torch refuses of any `out=`: a result that would need a gradient."""
     instead = "under torch.no_grad() or without out" if written == "out" else "under torch.no_grad()"
     op = getattr(torch.ops.torch_conv, name).default
+    place = [argument.name for argument in op._schema.arguments].index(written)
 
     def call(keyset: Any, *args: Any, **kwargs: Any) -> Any:
         if _C.is_grad_enabled() and _C._any_requires_grad(*args, **kwargs):
@@ -73,6 +74,10 @@ def _without_gradients(name: str, written: str = "out") -> Callable[..., Any]:
                 f"but an argument requires one; call it {instead}"
             )
         with _C._AutoDispatchBelowAutograd():
-            return op.redispatch(keyset & _C._after_autograd_keyset, *args, **kwargs)
+            result = op.redispatch(keyset & _C._after_autograd_keyset, *args, **kwargs)
+        target = kwargs.get(written) if written in kwargs else args[place] if place < len(args) else None
+        if target is not None and not target.is_inference():
+            torch.autograd.graph.increment_version(target)
+        return result
 
     return call

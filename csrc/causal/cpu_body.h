@@ -175,7 +175,7 @@ void update_channels(const CausalUpdate& p, const Plan& plan, Range units) {
   for (int64_t unit = units.begin; unit < units.end; ++unit) {
     const int64_t n = unit / across, c = unit % across * plan.tile_w;
     const int64_t width = std::min<int64_t>(plan.tile_w, p.c - c), row = p.rows ? p.rows[n] : n;
-    if (row < 0) {
+    if (row < 0 || row >= p.states) {
       std::fill_n(sums.data(), width, A(0));
       for (int64_t t = 0; t < p.l; ++t) write(sums.data(), width, place_of(p.out, p.dtype, n, c, t), p.out.stride_c);
       continue;

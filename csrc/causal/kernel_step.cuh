@@ -40,7 +40,7 @@ __global__ void __launch_bounds__(kStepThreads) causal_step(const __grid_constan
     }
   }
   const Pack<V, T> nothing{};
-  if (row < 0) {
+  if (row < 0 || row >= p.states) {
     store_pack_if(true, out, nothing);
     return;
   }

@@ -30,7 +30,7 @@ struct Updated {
     if (c >= p.c) return;
     x = at<const T>(p.x, n, c, 0), out = at<T>(p.out, n, c, 0);
     const int64_t row = p.rows ? int64_t(p.rows[n]) : int64_t(n);
-    if (row < 0) {
+    if (row < 0 || row >= p.states) {
       for (int64_t t = 0; t < p.l; ++t) out[t * p.out.stride_l] = zero<T>();
       return;
     }

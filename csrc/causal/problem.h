@@ -32,11 +32,13 @@ struct CausalConv {
 // moves into it. With `used` (numbers of elements seen so far) it is a ring whose next place is used[n] % state_l.
 struct CausalUpdate {
   Dtype dtype, weights;  // of x, out and state; of weight and bias
-  int64_t n, c, l, k, state_l;
+  int64_t n, c, l, k;
+  int64_t states, state_l;  // rows of `state`, and elements of one
   Signal x, out, state;
   const void *weight, *bias;  // as above
   const int32_t* used;        // one a sample, or null
-  const int32_t* rows;        // which row of `state` is a sample's, or null: its own; below 0 the output is 0
+  const int32_t* rows;        // which row of `state` is a sample's, or null: its own; one that `state` does not
+                              // have is padding: the output is 0
   bool silu;
 };
 

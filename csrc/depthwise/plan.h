@@ -75,6 +75,8 @@ constexpr Candidate<Depthwise> kCandidates[] = {
     {"channels", channels_refusal, nullptr, configure_channels},
     kGeneral,
 };
+// What makes products; the others have no word in why none serves.
+constexpr Candidate<Depthwise> kProducts[] = {kCandidates[0], kCandidates[2], kCandidates[3], kCandidates[7]};
 // Where an image is one part of another, its outputs may start beyond its first pixels.
 constexpr Candidate<Depthwise> kOfParts[] = {kGeneral};
 
@@ -85,6 +87,7 @@ inline Plan plan(const Depthwise& p, const Arch& arch, const char* pinned) {
       .bytes = double(p.in.n * p.in.c) * double(p.in.h * p.in.w) * size_of(p.in.dtype) + outputs * size_of(p.out.dtype),
       .flops = 2.0 * double(p.kh * p.kw) * outputs};
   if (p.place.pad_y < 0 || p.place.pad_x < 0) return choose(kOfParts, p, arch, pinned, base);
+  if (p.sums == Sums::products && !*pinned) return choose(kProducts, p, arch, pinned, base);
   return choose(kCandidates, p, arch, pinned, base);
 }
 

@@ -125,7 +125,7 @@ inline const char* channels_refusal(const Depthwise& p, const Arch& arch) {
     return (y * std::abs(image.stride_h) + x * std::abs(image.stride_w) + image.c) * size_of(image.dtype);
   };
   const auto pixels = [](const ChannelsAxis& a, int outputs, int window) {
-    const int made = int((a.threads.divisor + a.spread.divisor) * outputs * a.spread.divisor);
+    const int64_t made = (int64_t(a.threads.divisor) + a.spread.divisor) * outputs * a.spread.divisor;
     return std::pair(made, made * a.stride + window * a.step);
   };
   const auto [made_y, read_y] = pixels(config.y, config.shape.ty, config.shape.kh);

@@ -109,7 +109,11 @@ std::vector<Tensor> convolve(Call& call, const Tensor& x, const Tensor& weight, 
   if (initial_states) check_like(op, "initial_states", *initial_states, x, states, x.scalar_type());
   if (call.out) {
     check_like(op, "final_states_out", *call.out, x, states, x.scalar_type());
+    check(!overlaps_itself(*call.out), op, "final_states_out must not overlap itself, got strides ",
+          shape_text(strides_of(*call.out)));
     check_apart(op, "final_states_out", *call.out, "x", x);
+    check_apart(op, "final_states_out", *call.out, "weight", weight);
+    if (bias) check_apart(op, "final_states_out", *call.out, "bias", *bias);
     if (initial_states) check_apart(op, "final_states_out", *call.out, "initial_states", *initial_states);
   }
   const Tensor out = fresh(call, x, l);
@@ -153,8 +157,11 @@ std::vector<Tensor> update(Call& call, const Tensor& x, const Tensor& conv_state
   check(size >= k - 1, op, "conv_state must have at least ", k - 1, " elements a channel, got ", size);
   if (cache_seqlens) check_like(op, "cache_seqlens", *cache_seqlens, x, {n}, ScalarType::Int);
   if (conv_state_indices) check_like(op, "conv_state_indices", *conv_state_indices, x, {n}, ScalarType::Int);
+  check(!overlaps_itself(conv_state), op, "conv_state must not overlap itself, got strides ",
+        shape_text(strides_of(conv_state)));
   check_apart(op, "conv_state", conv_state, "x", x);
   check_apart(op, "conv_state", conv_state, "weight", weight);
+  if (bias) check_apart(op, "conv_state", conv_state, "bias", *bias);
   const Tensor out = fresh(call, x, l);
   if (out.numel() == 0) return {out};
 
@@ -169,6 +176,7 @@ std::vector<Tensor> update(Call& call, const Tensor& x, const Tensor& conv_state
                    .c = c,
                    .l = l,
                    .k = k,
+                   .states = conv_state.size(0),
                    .state_l = size,
                    .x = signal_of(x),
                    .out = signal_of(out),

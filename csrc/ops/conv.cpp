@@ -174,6 +174,8 @@ Tensor conv(Call& call, int axes, const Tensor& input, Tensor weight, std::optio
   static constexpr const char* algorithms[] = {"auto", "ours", "direct", "tensor_core", "torch"};
   check_algorithm(op, o.algorithm, algorithms);
   check_conv(op, input, weight, bias, o, axes);
+  if (o.activation != Activation::none && !floating(input))
+    refuse(op, "activation must be None for an input of dtype ", dtype_text(input.scalar_type()));
   const Border border = padding_border(op, o.padding_mode);
   const int spatial = std::max(axes, 2);
   const bool here = served_here(input, weight, o.groups);

@@ -32,7 +32,16 @@ std::vector<int> channels_inner_order(int dims, int axes) {
   return order;
 }
 
-// Could two elements share memory? From the innermost dimension on, a stride must step over all that lies below it.
+// True where the last of the leading dimensions lies innermost (channels_last, or a permuted (H, W, C) photo): results
+// keep that order. torch_conv/fake.py states the same rule.
+bool channels_inner(const Tensor& t, int axes) {
+  const int dims = int(t.dim());
+  if (dims <= axes || t.is_contiguous()) return false;
+  return dense_in_order(sizes_of(t), strides_of(t), channels_inner_order(dims, axes));
+}
+
+}  // namespace
+
 bool overlaps_itself(const Tensor& t) {
   const Sizes size = sizes_of(t), stride = strides_of(t);
   std::vector<std::pair<int64_t, int64_t>> steps;  // |stride|, size
@@ -48,16 +57,6 @@ bool overlaps_itself(const Tensor& t) {
   }
   return false;
 }
-
-// True where the last of the leading dimensions lies innermost (channels_last, or a permuted (H, W, C) photo): results
-// keep that order. torch_conv/fake.py states the same rule.
-bool channels_inner(const Tensor& t, int axes) {
-  const int dims = int(t.dim());
-  if (dims <= axes || t.is_contiguous()) return false;
-  return dense_in_order(sizes_of(t), strides_of(t), channels_inner_order(dims, axes));
-}
-
-}  // namespace
 
 std::optional<Image> merge_leading(const Tensor& t, Dtype dtype, int axes) {
   const Sizes size = sizes_of(t), stride = strides_of(t);

@@ -29,6 +29,8 @@ Tensor empty_results(const Call& call, int64_t count, const Tensor& input, Sizes
 
 // By the ranges of memory that they span: interleaved views count as overlapping.
 bool overlap(const Tensor& a, const Tensor& b);
+// Could two elements share memory? From the innermost dimension on, a stride must step over all that lies below it.
+bool overlaps_itself(const Tensor& t);
 // The addresses of the first and the last byte that a tensor (of one element or more) spans.
 std::pair<uintptr_t, uintptr_t> memory_of(const Tensor& t);
 

@@ -189,10 +189,10 @@ def _why_torch(input: Tensor, weight: Tensor, bias: Tensor | None, options: Opti
         return (
             f"a matrix product of {weight.size(1)} input and {weight.size(0) // max(groups, 1)} output channels a group"
         )
-    if _wants_a_gradient(input, weight, bias):
-        return "a gradient is wanted, which our kernels do not have yet"
     if getattr(torch.compiler, "_is_exporting_flag", False):  # Dynamo takes is_exporting() for true, always
         return None
+    if _wants_a_gradient(input, weight, bias):
+        return "a gradient is wanted, which our kernels do not have yet"
     row = _handover.row_of(axes, input, weight, stride, dilation, groups, padding_mode)
     if row == _handover.OURS:
         return row

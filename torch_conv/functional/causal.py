@@ -122,7 +122,12 @@ def causal_conv1d_update(
     if not torch.jit.is_scripting():  # noqa: SIM102
         if isinstance(x, SplitTensor) or isinstance(conv_state, SplitTensor):
             raise TypeError("causal_conv1d_update: a SplitTensor is not taken; give it its .shards one by one")
-    return _update(x, conv_state, weight, bias, activation, cache_seqlens, conv_state_indices)
+    out = _update(x, conv_state, weight, bias, activation, cache_seqlens, conv_state_indices)
+    if not torch.jit.is_scripting():
+        # Autograd sees the write, though its keys are skipped: what saved the state for a backward then refuses it.
+        if not torch.compiler.is_compiling() and not conv_state.is_inference():
+            torch.autograd.graph.increment_version(conv_state)
+    return out
 
 
 def _of_shards(
@@ -143,6 +148,11 @@ def _of_shards(
         raise ValueError("causal_conv1d: x must be split along batch or channels, got shards along the length")
     if final_states_out is not None and return_final_states:
         raise ValueError("causal_conv1d: final_states_out is not taken with a SplitTensor")
+    wanted = {"weight": (weight, 0, x.shape[1]), "bias": (bias, 0, x.shape[1])}
+    wanted |= {"seq_idx": (seq_idx, 0, x.shape[0]), "initial_states": (initial_states, dim, x.shape[dim])}
+    for name, (given, at, size) in wanted.items():
+        if given is not None and (given.dim() <= at or given.shape[at] != size):
+            raise ValueError(f"causal_conv1d: {name} must have {size} at dimension {at}, got {tuple(given.shape)}")
     results, begin = [], 0
     for shard in x.shards:
         size = shard.shape[dim]

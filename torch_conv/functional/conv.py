@@ -51,7 +51,8 @@ def conv2d(
             float32 sums in another order, within one rounding of the result's dtype) or 'torch'; what cannot serve the
             call refuses it.
         activation: None, 'relu', 'relu6', 'gelu', 'silu' or 'hardswish', as `torch.nn.functional` has them, of the sum
-            with its bias; after a depthwise convolution in the same launch, before the sum is rounded.
+            with its bias; after a depthwise convolution in the same launch, before the sum is rounded (after it where
+            the image is split along its rows or columns).
 
     Returns:
         Tensor (N, C_out, H', W') or (C_out, H', W') of the input's dtype.
