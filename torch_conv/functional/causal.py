@@ -124,10 +124,14 @@ def causal_conv1d_update(
             raise TypeError("causal_conv1d_update: a SplitTensor is not taken; give it its .shards one by one")
     out = _update(x, conv_state, weight, bias, activation, cache_seqlens, conv_state_indices)
     if not torch.jit.is_scripting():
-        # Autograd sees the write, though its keys are skipped: what saved the state for a backward then refuses it.
-        if not torch.compiler.is_compiling() and not conv_state.is_inference():
-            torch.autograd.graph.increment_version(conv_state)
+        _tell_autograd(conv_state)
     return out
+
+
+def _tell_autograd(written: Tensor) -> None:
+    """Its keys are skipped, so it does not see the write: a backward that saved the tensor would not refuse it."""
+    if not torch.compiler.is_compiling() and not written.is_inference():
+        torch.autograd.graph.increment_version(written)
 
 
 def _of_shards(
