@@ -2,6 +2,7 @@
 #pragma once
 
 #include "core/activation.h"
+#include "core/round_pair.cuh"
 #include "core/tma.cuh"
 #include "depthwise/params_channels_mma.h"
 
@@ -30,15 +31,6 @@ __device__ __forceinline__ void add(float (&to)[4], const float (&from)[4], cons
     TC_SPARSE_PRODUCT("bf16");
   }
 #undef TC_SPARSE_PRODUCT
-}
-
-// Two numbers rounded to one word; `low` comes first in memory.
-template <typename T>
-__device__ __forceinline__ unsigned round_both(float low, float high) {
-  unsigned word;
-  if constexpr (std::is_same_v<T, half_t>) asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
-  else asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
-  return word;
 }
 
 __device__ __forceinline__ void load_both(unsigned& a, unsigned& b, unsigned from) {
@@ -239,7 +231,7 @@ struct Warp {
       unsigned words[2];
 #pragma unroll
       for (int pair = 0; pair < 2; ++pair)
-        words[pair] = round_both<T>(activated<kind>(of[pair][e]), activated<kind>(of[pair][2 + e]));
+        words[pair] = round_pair<T>(activated<kind>(of[pair][e]), activated<kind>(of[pair][2 + e]));
       store_both_if(writes[e], staging + to[e] + row * t.out_row_bytes(), words[0], words[1]);
       seen |= words[0] | words[1];
     }

@@ -20,8 +20,8 @@
 #pragma once
 
 #include "core/activation.h"
+#include "core/tma.cuh"
 #include "depthwise/params_planes.h"
-#include "depthwise/planes_copy.cuh"
 
 namespace torch_conv::depthwise {
 
@@ -110,8 +110,8 @@ __global__ void __launch_bounds__(
       int bytes = (last - first + 1) * (H * WIDTH * kSize);
       if (kShifted) bytes = (shift + bytes + 15) / 16 * 16;
       tma::barrier_expect(&full[stage], bytes);
-      bulk_load(stages + stage * S.stage(kSize), reinterpret_cast<const unsigned char*>(from) - shift, bytes,
-                &full[stage]);
+      tma::bulk_load(stages + stage * S.stage(kSize), reinterpret_cast<const unsigned char*>(from) - shift, bytes,
+                     &full[stage]);
       ++coming;
       if (++coming_n == a.images) coming_n = 0, coming_c += kGroup;
     }
@@ -178,7 +178,7 @@ __global__ void __launch_bounds__(
     }
     // Results are written and the stage is read by all; the buffer of the job before has left.
     tma::fence_before_copy();
-    if (tid == 0) bulk_stores_read();
+    if (tid == 0) tma::store_wait_read();
     __syncthreads();
     const int bytes = count * (OH * OW * kSize);
     if constexpr (kShifted) {
@@ -186,9 +186,15 @@ __global__ void __launch_bounds__(
       const int before = min(-shift_of(out) & 15, bytes), whole = (bytes - before) / 16 * 16;
       const int at = tid * kSize < before ? tid * kSize : tid * kSize + whole;
       if (at < bytes) out[at / kSize] = *reinterpret_cast<const T*>(leaving + at);
-      if (tid == 0 && whole) bulk_store(reinterpret_cast<unsigned char*>(out) + before, leaving + before, whole);
+      if (tid == 0 && whole) {
+        tma::bulk_store(reinterpret_cast<unsigned char*>(out) + before, leaving + before, whole);
+        tma::store_commit();
+      }
     } else {
-      if (tid == 0) bulk_store(out, leaving, bytes);
+      if (tid == 0) {
+        tma::bulk_store(out, leaving, bytes);
+        tma::store_commit();
+      }
     }
     if (tid == 0) bring(stage);
     fresh = ++n == a.images;
@@ -196,7 +202,7 @@ __global__ void __launch_bounds__(
     result ^= 1;
     if (++stage == a.stages) stage = 0, phase ^= 1;
   }
-  if (tid == 0) bulk_stores_read();
+  if (tid == 0) tma::store_wait_read();
 #endif
 }
 

@@ -126,7 +126,8 @@ __global__ void __launch_bounds__(32 * kGroup * kShare, kResident)
       unsigned char* to = stages + stage * stage_bytes;
       tma::barrier_expect(&full[stage], count * bytes);
 #pragma unroll 1
-      for (int i = 0; i < count; ++i, from += image_in, to += a.image_bytes) bulk_load(to, from, bytes, &full[stage]);
+      for (int i = 0; i < count; ++i, from += image_in, to += a.image_bytes)
+        tma::bulk_load(to, from, bytes, &full[stage]);
     }
     ++to_load;
     if (++load_chunk == a.chunks) load_chunk = 0, ++load_group;
@@ -277,7 +278,7 @@ __global__ void __launch_bounds__(32 * kGroup * kShare, kResident)
 #pragma unroll
               for (int half = 0; half < 2; ++half) {
                 const unsigned word =
-                    round_two<T>(activated<kind>(sum[p][half] + bias), activated<kind>(sum[p][half + 2] + bias));
+                    round_pair<T>(activated<kind>(sum[p][half] + bias), activated<kind>(sum[p][half + 2] + bias));
                 check[half] = add_zero_times<T>(word, check[half]);
                 const bool there = unit_image[half] < count && (2 * p + 1 < S || quad < 4);
                 if constexpr (kPairs) {
@@ -313,7 +314,7 @@ __global__ void __launch_bounds__(32 * kGroup * kShare, kResident)
         const unsigned char* source = staged + side * stage_bytes_out;
 #pragma unroll 1
         for (int i = 0; i < count; ++i, where += image_out, source += a.image_bytes_out)
-          bulk_store(where, source, bytes);
+          tma::bulk_store(where, source, bytes);
         asm volatile("cp.async.bulk.commit_group;" ::: "memory");
       }
       bring(stage);

@@ -21,6 +21,7 @@
 
 #include "core/activation.h"
 #include "core/device.cuh"
+#include "core/round_pair.cuh"
 #include "depthwise/params_rows_mma.h"
 
 namespace torch_conv::depthwise {
@@ -37,14 +38,6 @@ __device__ __forceinline__ void multiply(float (&sum)[4], const uint32_t (&a)[4]
     asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
         : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b.x), "r"(b.y));
-}
-
-template <typename T>
-__device__ __forceinline__ uint32_t round_pair(float low, float high) {
-  uint32_t word;
-  if constexpr (std::is_same_v<T, half_t>) asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
-  else asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
-  return word;
 }
 
 // A segment: its row, and the position of its first output in an aligned row.

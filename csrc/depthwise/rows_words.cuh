@@ -2,6 +2,7 @@
 #pragma once
 
 #include "core/device.cuh"
+#include "core/round_pair.cuh"
 
 namespace torch_conv::depthwise {
 
@@ -75,15 +76,6 @@ __device__ __forceinline__ void funnel(uint32_t (&words)[kWords], int elements) 
 #pragma unroll
     for (int i = 0; i < kWords; ++i) words[i] = moves ? (i + step < kWords ? words[i + step] : 0) : words[i];
   }
-}
-
-// Two sums rounded into one word; `low` comes first in memory.
-template <typename T>
-__device__ __forceinline__ uint32_t round_pair(float low, float high) {
-  uint32_t word;
-  if constexpr (std::is_same_v<T, half_t>) asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
-  else asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
-  return word;
 }
 
 // V sums into 16 bytes.

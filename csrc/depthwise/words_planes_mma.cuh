@@ -1,6 +1,7 @@
-// What PLANES_MMA is made of: bulk copies, products of matrices, words of two 16-bit elements.
+// What PLANES_MMA is made of: products of matrices, words of two 16-bit elements.
 #pragma once
 
+#include "core/round_pair.cuh"
 #include "core/tma.cuh"
 
 namespace torch_conv::depthwise {
@@ -8,19 +9,6 @@ namespace torch_conv::depthwise {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
 
 namespace planes_mma {
-
-__device__ __forceinline__ void bulk_load(void* to, const void* from, int bytes, uint64_t* barrier) {
-  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
-                   shared_address(to)),
-               "l"(from), "r"(bytes), "r"(shared_address(barrier))
-               : "memory");
-}
-
-__device__ __forceinline__ void bulk_store(void* to, const void* from, int bytes) {
-  asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(to), "r"(shared_address(from)),
-               "r"(bytes)
-               : "memory");
-}
 
 // d = a * b + c; bits of T as they lie.
 template <typename T>
@@ -38,15 +26,6 @@ __device__ __forceinline__ void multiply(float (&d)[4], const unsigned (&a)[4], 
         "%12, %13};"
         : "=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1), "f"(c0), "f"(c1), "f"(c2), "f"(c3));
-}
-
-// Two sums, rounded, in a word.
-template <typename T>
-__device__ __forceinline__ unsigned round_two(float low, float high) {
-  unsigned word;
-  if constexpr (std::is_same_v<T, half_t>) asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
-  else asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
-  return word;
 }
 
 // Words and halves of shared memory by their 32-bit addresses, which the compiler keeps in one register.

@@ -15,8 +15,8 @@
 #pragma once
 
 #include "core/async_copy.cuh"
+#include "core/round_pair.cuh"
 #include "direct3d/params.h"
-#include "direct3d/round_pair.cuh"
 
 namespace torch_conv::direct3d {
 

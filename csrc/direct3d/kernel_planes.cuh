@@ -24,8 +24,8 @@
 // others are brought (mapped) or filled in (constant) as planes.
 #pragma once
 
+#include "core/round_pair.cuh"
 #include "direct3d/planes_move.cuh"
-#include "direct3d/round_pair.cuh"
 
 namespace torch_conv::direct3d {
 

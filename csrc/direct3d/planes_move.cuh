@@ -30,19 +30,6 @@ __device__ __forceinline__ void wait_both(uint64_t* a, int phase_a, uint64_t* b,
   }
 }
 
-__device__ __forceinline__ void bulk_load(void* to, const void* from, int bytes, uint64_t* barrier) {
-  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
-                   shared_address(to)),
-               "l"(from), "r"(bytes), "r"(shared_address(barrier))
-               : "memory");
-}
-
-__device__ __forceinline__ void bulk_store(void* to, const void* from, int bytes) {
-  asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(to), "r"(shared_address(from)),
-               "r"(bytes)
-               : "memory");
-}
-
 __device__ __forceinline__ void bulk_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
 
 template <int N>
@@ -111,7 +98,7 @@ __device__ __forceinline__ void move_planes(const PlanesArgs& a, Walk done, bool
       tma::warp_expect(&full[stage], max(0, (count - mover + kPlanesMovers - 1) / kPlanesMovers) * bytes);
       for (int i = mover + lane * kPlanesMovers; i < count; i += 32 * kPlanesMovers) {
         const T* from = static_cast<const T*>(a.in) + (first + i) / a.multiplier * a.volume_in + source * plane;
-        bulk_load(to + i * a.slot_bytes, from - shift / int(sizeof(T)), bytes, &full[stage]);
+        tma::bulk_load(to + i * a.slot_bytes, from - shift / int(sizeof(T)), bytes, &full[stage]);
       }
     }
     __syncwarp();
@@ -130,8 +117,8 @@ __device__ __forceinline__ void move_planes(const PlanesArgs& a, Walk done, bool
       tma::fence_before_copy();  // for what all the others wrote: they arrived at `empty`, this warp waited for it
       if (z >= done.first)
         for (int i = mover + lane * kPlanesMovers; i < count; i += 32 * kPlanesMovers)
-          bulk_store(static_cast<T*>(a.out) + (first + i) * a.volume_out + z * plane, from + i * a.slot_bytes,
-                     a.plane_bytes);
+          tma::bulk_store(static_cast<T*>(a.out) + (first + i) * a.volume_out + z * plane, from + i * a.slot_bytes,
+                          a.plane_bytes);
       bulk_commit();
       bulk_wait_read<0>();
       __syncwarp();

@@ -64,12 +64,6 @@ void check_operands(const char* op, const Tensor& x, const Tensor& weight, const
   if (bias) check_like(op, "bias", *bias, x, {x.size(1)}, weight.scalar_type());
 }
 
-// Dense, as kernels read it.
-Tensor dense(const Call& call, const Tensor& t) {
-  if (t.is_contiguous()) return t;
-  return make_of(call, t, t, sizes_of(t), t.scalar_type(),
-                 [](const Tensor& t) { return torch::stable::contiguous(t); });
-}
 OptionalTensor dense(const Call& call, const OptionalTensor& t) {
   return t ? OptionalTensor(dense(call, *t)) : std::nullopt;
 }

@@ -153,13 +153,6 @@ void cut_groups(const Call& call, int axes, Tensor& weight, std::optional<Tensor
   if (bias) bias = narrow(*bias, 0, begin / in * out, groups * out);
 }
 
-// Contiguous, which a slice of windows is as well.
-Tensor as_it_lies(const Call& call, const Tensor& t) {
-  if (t.is_contiguous()) return t;
-  return make_of(call, t, t, sizes_of(t), t.scalar_type(),
-                 [](const Tensor& t) { return torch::stable::contiguous(t); });
-}
-
 Sums sums_of(const std::string& algorithm) {
   return algorithm == "direct" ? Sums::chain : algorithm == "tensor_core" ? Sums::products : Sums::any;
 }
@@ -260,8 +253,8 @@ Tensor conv(Call& call, int axes, const Tensor& input, Tensor weight, std::optio
   const Image out = *merge_leading(result, in.image.dtype, spatial);
   // Parts of an image are made by the chains of Direct, whose bits do not depend on where an image is cut.
   if (depthwise && (!call.part || sums == Sums::products)) {
-    const Tensor taps = as_it_lies(call, weight);
-    const std::optional<Tensor> offsets = bias ? std::optional(as_it_lies(call, *bias)) : std::nullopt;
+    const Tensor taps = dense(call, weight);
+    const std::optional<Tensor> offsets = bias ? std::optional(dense(call, *bias)) : std::nullopt;
     const Depthwise problem{.in = in.image,
                             .out = out,
                             .weight = taps.data_ptr(),

@@ -275,4 +275,10 @@ Tensor make_of(const Call& call, const Tensor& from, const Tensor& on, const Siz
   return made;
 }
 
+Tensor dense(const Call& call, const Tensor& t) {
+  if (t.is_contiguous()) return t;
+  return make_of(call, t, t, sizes_of(t), t.scalar_type(),
+                 [](const Tensor& t) { return torch::stable::contiguous(t); });
+}
+
 }  // namespace torch_conv

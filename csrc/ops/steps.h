@@ -145,5 +145,7 @@ Tensor pretend(const Tensor& like, const Sizes& sizes, const Sizes& strides, Sca
 // call but numbers. A call that only asks does not run it.
 Tensor make_of(const Call& call, const Tensor& from, const Tensor& on, const Sizes& sizes, ScalarType dtype,
                std::function<Tensor(const Tensor& from)> make);
+// A tensor as kernels read it that take no strides: itself, or a contiguous copy.
+Tensor dense(const Call& call, const Tensor& t);
 
 }  // namespace torch_conv

@@ -3,7 +3,7 @@
 
 #include "core/dtype.h"
 
-namespace torch_conv::direct3d {
+namespace torch_conv {
 
 // One instruction rounds both to nearest even and packs them; `low` comes first in memory.
 template <typename T>
@@ -15,4 +15,4 @@ __device__ __forceinline__ unsigned round_pair(float low, float high) {
   return word;
 }
 
-}  // namespace torch_conv::direct3d
+}  // namespace torch_conv
