@@ -108,22 +108,57 @@ template <typename T, typename Tile, Activation kind>
 struct Warp {
   static constexpr ChannelsMmaTile t = Tile::value;
   static constexpr int kRows = t.rows(), kRowBytes = t.row_bytes();
+  static constexpr unsigned kOnes = std::is_same_v<T, half_t> ? 0x3c003c00 : 0x3f803f80;
 
-  unsigned weight[t.kh][2][4];  // of the two pairs of channels
+  unsigned weight[t.kh][2][4];  // of the two pairs of channels; the bias stands in the first row
   float sum[kRows][2][4];       // of output rows, by their first input row modulo kRows
-  float bias[2][4];             // where sums start, like a sum
   unsigned even, odd;           // offsets in a stage of this lane's slots 2 q and 2 q + 1
   unsigned to[2];               // offsets in a block of this lane's outputs
   bool writes[2];
-  int four;  // the warp's channels among the block's: four of them
   unsigned zero, seen;
-  // A weight of the warp's is not finite: rows outside the image are no products, and would hide its NaN.
+  bool last_slot;  // this lane's last slot is number 15, which no window reaches: it is 1 and brings the bias
+  // A weight of the block's is not finite: rows outside the image are no products, and would hide its NaN.
   bool wild;
 
-  __device__ __forceinline__ void start(const Depthwise& p, int first_channel, unsigned hidden_zero) {
-    const int lane = threadIdx.x % 32, q = lane & 3, g = lane >> 2;
-    four = threadIdx.x / 32;
+  // The block's weights and bias on their way into shared memory: all warps at once, whose latency would otherwise
+  // count for every row of the window.
+  struct Staged {
+    static constexpr int kWindow = t.kh * t.kw, kCount = t.channels * kWindow;
+    static constexpr int kRounds = (kCount + t.threads() - 1) / t.threads();
+    uint16_t taps[kRounds], bias;
+
+    __device__ __forceinline__ void load(const Depthwise& p, int channel) {
+      const uint16_t* const from = static_cast<const uint16_t*>(p.weight) + int64_t(channel) * kWindow;
+      const unsigned there = min(int(p.in.c) - channel, t.channels);
+#pragma unroll
+      for (int i = 0; i < kRounds; ++i) {
+        const unsigned tap = threadIdx.x + i * t.threads();
+        taps[i] = tap < there * kWindow ? from[tap] : 0;
+      }
+      bias = p.bias && threadIdx.x < there ? static_cast<const uint16_t*>(p.bias)[channel + threadIdx.x] : 0;
+    }
+
+    // Are any weights not finite?
+    __device__ __forceinline__ bool store(unsigned char* shared) const {
+      static_assert(2 * (kCount + t.channels) <= ChannelsMmaTile::kOutBuffers * t.out_bytes());
+      uint16_t* const to = reinterpret_cast<uint16_t*>(shared);
+      bool found = false;
+#pragma unroll
+      for (int i = 0; i < kRounds; ++i) {
+        const unsigned tap = threadIdx.x + i * t.threads();
+        if (tap < kCount) to[tap] = taps[i];
+        found = found || is_wild<T>(taps[i]);
+      }
+      if (threadIdx.x < t.channels) to[kCount + threadIdx.x] = bias;
+      return found;
+    }
+  };
+
+  // `staged`: what Staged stored.
+  __device__ __forceinline__ void start(const unsigned char* staged, unsigned hidden_zero) {
+    const int lane = threadIdx.x % 32, q = lane & 3, g = lane >> 2, four = threadIdx.x / 32;
     zero = hidden_zero, seen = 0;
+    last_slot = q == 3;
     const int column = g % t.columns(), slot = column / t.tiles * t.pitch() + column % t.tiles * t.kOutputs + 2 * q;
     even = place_of<t.channels>(slot, four), odd = place_of<t.channels>(slot + 1, four);
 #pragma unroll
@@ -132,57 +167,60 @@ struct Warp {
       to[e] = place_of<t.channels>(n / t.tiles * t.out_pitch() + n % t.tiles * t.kOutputs + g, four);
       writes[e] = g < t.kOutputs && n < t.columns();
     }
-    read_weights(p, first_channel + four * 4, q, g);
-    clear();
+    // What comes from a shuffle, the compiler keeps; other numbers it would make anew in every step.
+    even = __shfl_sync(~0u, even, lane), odd = __shfl_sync(~0u, odd, lane);
+    to[0] = __shfl_sync(~0u, to[0], lane), to[1] = __shfl_sync(~0u, to[1], lane);
+    const uint16_t* const all = reinterpret_cast<const uint16_t*>(staged);
+    read_weights(all + 4 * four * Staged::kWindow, all + Staged::kCount + 4 * four, q, g);
   }
 
-  __device__ __forceinline__ void read_weights(const Depthwise& p, int channel, int q, int g) {
-    const uint16_t* const all = static_cast<const uint16_t*>(p.weight);
+  __device__ __forceinline__ void read_weights(const uint16_t* windows, const uint16_t* bias, int q, int g) {
     const uint16_t* of[2][2];  // this lane's taps of a row, of both halves of the slots
     unsigned stands[2] = {};
-    bool found = false;
 #pragma unroll
     for (int half = 0; half < 2; ++half)
 #pragma unroll
       for (int e = 0; e < 2; ++e) {
         const int j = 8 * half + 2 * q + e, i = j >> 2, tap = 2 * (j & 3) + (i & 1) + 8 * (i >> 1) - g;
         const bool inside = tap >= 0 && tap < t.kw && g < t.kOutputs;
-        of[half][e] = all + (inside ? tap : 0);
+        of[half][e] = windows + (inside ? tap : 0);
         if (inside) stands[half] |= 0xffffu << 16 * e;
       }
 #pragma unroll
     for (int pair = 0; pair < 2; ++pair)
 #pragma unroll
       for (int e = 0; e < 2; ++e) {
-        const int c = channel + 2 * pair + e;
-        const int64_t window = int64_t(min(c, int(p.in.c) - 1)) * (t.kh * t.kw);
-        const bool there = c < p.in.c && g < t.kOutputs;
-        bias[pair][2 * e] = bias[pair][2 * e + 1] =
-            p.bias && there ? to_acc<float>(static_cast<const T*>(p.bias)[c]) : 0.f;
 #pragma unroll
         for (int ky = 0; ky < t.kh; ++ky)
 #pragma unroll
           for (int half = 0; half < 2; ++half) {
-            const unsigned low = of[half][0][window + ky * t.kw], high = of[half][1][window + ky * t.kw];
-            const unsigned taps = there ? (high << 16 | low) & stands[half] : 0;
-            weight[ky][pair][2 * half + e] = taps;
-            found = found || is_wild<T>(taps) || is_wild<T>(taps >> 16);
+            const int row = ((2 * pair + e) * t.kh + ky) * t.kw;
+            weight[ky][pair][2 * half + e] = __byte_perm(of[half][0][row], of[half][1][row], 0x5410) & stands[half];
           }
+        if (q == 3 && g < t.kOutputs) weight[0][pair][2 + e] |= unsigned(bias[2 * pair + e]) << 16;
       }
-    wild = __any_sync(~0u, found);
   }
 
-  // Before the first row of an image, rows above which add nothing.
+  // Before the first row of an image: of rows above it only the bias.
   __device__ __forceinline__ void clear() {
+    const unsigned above[4] = {zero, zero, zero, last_slot ? kOnes : zero};
+    const float none[4] = {};
+    if constexpr (t.kh > 1) {
+      float start[2][4];
 #pragma unroll
-    for (int row = 0; row < kRows; ++row)
+      for (int pair = 0; pair < 2; ++pair) add<T>(start[pair], none, weight[0][pair], above);
 #pragma unroll
-      for (int i = 0; i < 8; ++i) sum[row][i / 4][i % 4] = bias[i / 4][i % 4];
+      for (int row = kRows - (t.kh - 1); row < kRows; ++row)
+#pragma unroll
+        for (int i = 0; i < 8; ++i) sum[row][i / 4][i % 4] = start[i / 4][i % 4];
+    }
   }
 
-  // Rows `first` .. of a stage; `finishes`: the output rows that they finish go into `staging`.
+  // Rows `first` .. of a stage; `finishes`: the output rows that they finish go into `staging`, and else only output
+  // rows that start here are added to.
   template <int first, bool finishes>
   __device__ __forceinline__ void rows(unsigned stage, unsigned staging) {
+    const float none[4] = {};
     unsigned loaded[2][4];
     load(loaded, stage + first * kRowBytes);
 #pragma unroll
@@ -191,16 +229,18 @@ struct Warp {
       // four for every product (a prototype on one NVIDIA H200, 7x7: 16 % of the time).
       unsigned pixels[2][4];
 #pragma unroll
-      for (int i = 0; i < 8; ++i) pixels[i / 4][i % 4] = loaded[i / 4][i % 4] ^ zero;
+      for (int i = 0; i < 8; ++i)
+        pixels[i / 4][i % 4] = i % 4 < 3 ? loaded[i / 4][i % 4] ^ zero : last_slot ? kOnes : loaded[i / 4][i % 4];
       if (row < kRows - 1) load(loaded, stage + (row + 1) * kRowBytes);
 #pragma unroll
       for (int ky = t.kh - 1; ky > 0; --ky)
 #pragma unroll
         for (int pair = 0; pair < 2; ++pair)
-          add<T>(sum[(row - ky + kRows) % kRows][pair], sum[(row - ky + kRows) % kRows][pair], weight[ky][pair],
-                 pixels[pair]);
+          if (finishes || row - ky >= first)
+            add<T>(sum[(row - ky + kRows) % kRows][pair], sum[(row - ky + kRows) % kRows][pair], weight[ky][pair],
+                   pixels[pair]);
 #pragma unroll
-      for (int pair = 0; pair < 2; ++pair) add<T>(sum[row][pair], bias[pair], weight[0][pair], pixels[pair]);
+      for (int pair = 0; pair < 2; ++pair) add<T>(sum[row][pair], none, weight[0][pair], pixels[pair]);
       if constexpr (finishes) finish(row, sum[(row + 1 - t.kh + kRows) % kRows], staging);
     }
   }

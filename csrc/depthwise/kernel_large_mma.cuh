@@ -26,6 +26,8 @@
 #include "core/activation.h"
 #include "core/async_copy.cuh"
 #include "core/device.cuh"
+#include "core/round_pair.cuh"
+#include "core/tma.cuh"
 #include "depthwise/params_large_mma.h"
 
 namespace torch_conv::depthwise {
@@ -90,54 +92,57 @@ struct Slab {
 template <typename T>
 __device__ __forceinline__ void load_slab(const LargeArgs& a, const Slab& slab, unsigned char* to, const T* plane,
                                           int first_image, int first_row) {
-  const int bytes = a.load_bytes, N = bytes / 2;
+  const int bytes = a.load_bytes, columns = max(slab.column_end - slab.column, 0);
+  const unsigned pieces = bytes == 16 ? columns / 8 : bytes == 8 ? columns / 4 : bytes == 4 ? columns / 2 : columns;
   const Image& in = a.p.in;
-  const int pieces = (slab.column_end - slab.column) / N, rows = slab.row_end - slab.row;
-  if (pieces <= 0 || rows <= 0) return;
+  const int rows = slab.row_end - slab.row, images = min(a.s.images, int(in.n) - first_image);
+  if (pieces == 0 || rows <= 0) return;
   // A thread has one piece of every `at_once`-th row (or some pieces of every row).
-  const int threads = int(blockDim.x), at_once = max(threads / pieces, 1);
-  const int first = int(threadIdx.x) / pieces, first_piece = int(threadIdx.x) - first * pieces;
+  const int at_once = max(blockDim.x / pieces, 1u), first = int(threadIdx.x / pieces);
   if (first >= at_once) return;
-  int image = 0;
+  const int images_on = at_once / rows, rows_on = at_once - images_on * rows;
+  const int64_t step = images_on * in.stride_n + rows_on * in.stride_h, next_image = in.stride_n - rows * in.stride_h;
 #pragma unroll 1
-  for (int line = first;; line += at_once) {
-    while (line >= rows) line -= rows, ++image;
-    if (image >= a.s.images) return;
-    const int row = slab.row + line;
-    const T* from = plane + min(first_image + image, int(in.n) - 1) * in.stride_n + (first_row + row) * in.stride_h;
-    int at = image * a.s.image_stride + line * a.s.pitch;
-    if (a.s.gap) at += (floor_div(row, a.s.strip_rows) - floor_div(slab.row, a.s.strip_rows)) * a.s.gap;
-    for (int piece = first_piece; piece < pieces; piece += threads) {
-      const int column = slab.column + piece * N, inside = int(in.w) - column;
-      unsigned char* const there = to + at + piece * bytes;
-      const T* here = inside > 0 ? from + column : plane;
-      const int whole = min(max(inside, 0), N) * 2;
-      if (bytes == 16) async_copy<16>(there, here, whole);
-      else if (bytes == 8) async_copy<8>(there, here, whole);
-      else if (bytes == 4) async_copy<4>(there, here, whole);
-      else *reinterpret_cast<T*>(there) = inside > 0 ? *here : T{};
+  for (unsigned piece = threadIdx.x - first * pieces; piece < pieces; piece += blockDim.x) {
+    const int column = slab.column + int(piece) * bytes / 2, whole = min(max(2 * (int(in.w) - column), 0), bytes);
+    int image = first / rows, row = first - image * rows;
+    int at = image * a.s.image_stride + row * a.s.pitch + int(piece) * bytes;
+    const T* from = plane + (first_image + image) * in.stride_n + (first_row + slab.row + row) * in.stride_h + column;
+#pragma unroll 1
+    while (image < a.s.images) {
+      const int inside = image < images ? whole : 0;
+      const T* here = inside ? from : plane;  // zeros stand for the rest
+      unsigned char* there = to + at;
+      if (a.s.gap) there += (floor_div(slab.row + row, a.s.strip_rows) - floor_div(slab.row, a.s.strip_rows)) * a.s.gap;
+      if (bytes == 16) async_copy<16>(there, here, inside);
+      else if (bytes == 8) async_copy<8>(there, here, inside);
+      else if (bytes == 4) async_copy<4>(there, here, inside);
+      else *reinterpret_cast<T*>(there) = inside ? *here : T{};
+      image += images_on, row += rows_on, from += step;
+      at += images_on * a.s.image_stride + rows_on * a.s.pitch;
+      if (row >= rows) {
+        row -= rows, ++image, from += next_image;
+        at += a.s.image_stride - rows * a.s.pitch;
+      }
     }
   }
 }
 
-// The table of one channel's taps: rows of zeros around the window's rows. Is one of the taps not finite?
+// One channel's taps into its table of zeros. Is one of them not finite?
 template <typename T, int kSpans, int kRows>
-__device__ __forceinline__ bool make_table(const LargeArgs& a, unsigned char* table, const T* weight) {
-  constexpr int kWords = large_row_words(kSpans);
+__device__ __forceinline__ bool place_taps(const LargeArgs& a, unsigned char* table, const T* weight) {
   constexpr unsigned kExponent = kHalf<T> ? 0x7c00 : 0x7f80;
-  const int kh = int(a.p.kh), kw = int(a.p.kw);
+  const unsigned kw = unsigned(a.p.kw), taps = unsigned(a.p.kh) * kw;
   bool odd = false;
 #pragma unroll 4
-  for (int e = threadIdx.x; e < (kh + 2 * (kRows - 1)) * kWords; e += blockDim.x) {
-    const int i = e / kWords - (kRows - 1), j = e % kWords * 2 - kLargeLead;
-    unsigned tap[3];
-#pragma unroll
-    for (int q = 0; q < 3; ++q) {
-      tap[q] = i >= 0 && i < kh && j + q >= 0 && j + q < kw ? weight[i * kw + j + q].bits : 0u;
-      odd |= (tap[q] & kExponent) == kExponent;
-    }
-    *reinterpret_cast<unsigned*>(table + 4 * e) = tap[0] | tap[1] << 16;
-    *reinterpret_cast<unsigned*>(table + a.s.second_copy + 4 * e) = tap[1] | tap[2] << 16;
+  for (unsigned e = threadIdx.x; e < taps; e += blockDim.x) {
+    const unsigned i = a.by_kw.divide(e), j = e - i * kw;
+    const uint16_t tap = weight[e].bits;
+    odd |= (tap & kExponent) == kExponent;
+    uint16_t* const to =
+        reinterpret_cast<uint16_t*>(table) + (i + kRows - 1) * (2 * large_row_words(kSpans)) + kLargeLead + j;
+    to[0] = tap;
+    to[a.s.second_copy / 2 - 1] = tap;
   }
   return odd;
 }
@@ -180,23 +185,36 @@ __device__ __forceinline__ void exchange(unsigned (&v)[N], int q) {
   }
 }
 
-// The first `inside` of 2 N outputs, by words of `bytes` where all are inside.
+// All of 2 N outputs.
+__device__ __forceinline__ void store(void* to, const unsigned (&v)[4]) {
+  asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(v[0]), "r"(v[1]), "r"(v[2]), "r"(v[3])
+               : "memory");
+}
+__device__ __forceinline__ void store(void* to, const unsigned (&v)[2]) {
+  asm volatile("st.global.v2.b32 [%0], {%1, %2};" ::"l"(to), "r"(v[0]), "r"(v[1]) : "memory");
+}
+__device__ __forceinline__ void store(void* to, const unsigned (&v)[1]) {
+  asm volatile("st.global.b32 [%0], %1;" ::"l"(to), "r"(v[0]) : "memory");
+}
+
+// The first `inside` of 2 N outputs, by words of `bytes` where those are inside.
 template <typename T, int N>
-__device__ __forceinline__ void store(T* to, const unsigned (&v)[N], int inside, int bytes) {
-  if (inside >= 2 * N && bytes >= 4) {
-    if (N == 4 && bytes == 16) {
-      *reinterpret_cast<uint4*>(to) = make_uint4(v[0], v[1 % N], v[2 % N], v[3 % N]);
-    } else if (N >= 2 && bytes >= 8) {
+__device__ __forceinline__ void store_inside(T* to, const unsigned (&v)[N], int inside, int bytes) {
 #pragma unroll
-      for (int i = 0; i < N; i += 2) reinterpret_cast<uint2*>(to)[i / 2] = make_uint2(v[i], v[(i + 1) % N]);
-    } else {
-#pragma unroll
-      for (int i = 0; i < N; ++i) reinterpret_cast<unsigned*>(to)[i] = v[i];
+  for (int i = 0; i < N; i += 2) {
+    if (N > 1 && bytes >= 8 && inside >= 2 * i + 4) {
+      store(to + 2 * i, {v[i], v[(i + 1) % N]});
+      continue;
     }
-  } else {
 #pragma unroll
-    for (int i = 0; i < 2 * N; ++i)
-      if (i < inside) to[i] = T{uint16_t(v[i / 2] >> i % 2 * 16)};
+    for (int w = i; w < i + 2 && w < N; ++w) {
+      if (bytes >= 4 && inside >= 2 * w + 2) {
+        store(to + 2 * w, {v[w]});
+      } else {
+        if (inside > 2 * w) to[2 * w] = T{uint16_t(v[w])};
+        if (inside > 2 * w + 1) to[2 * w + 1] = T{uint16_t(v[w] >> 16)};
+      }
+    }
   }
 }
 
@@ -212,13 +230,12 @@ __global__ void __launch_bounds__(256, 2) depthwise_large_mma(const __grid_const
   const int kh = int(p.kh), pad = int(p.place.pad_y);
 
   // The block's tile: columns change first, then rows, channels and images.
-  unsigned index = blockIdx.x;
-  const int x_tile = int(index % s.tiles_x) * s.tile_w;
-  index /= s.tiles_x;
-  const int y_tile = int(index % s.tiles_y) * s.tile_h;
-  index /= s.tiles_y;
-  const int first_channel = int(index % a.channel_groups) * s.channels,
-            first_image = int(index / a.channel_groups) * s.images;
+  const unsigned along_y = a.by_tiles_x.divide(blockIdx.x), group = a.by_tiles_y.divide(along_y),
+                 image_group = a.by_channel_groups.divide(group);
+  const int x_tile = int(blockIdx.x - along_y * s.tiles_x) * s.tile_w,
+            y_tile = int(along_y - group * s.tiles_y) * s.tile_h;
+  const int first_channel = int(group - image_group * a.channel_groups) * s.channels,
+            first_image = int(image_group) * s.images;
   const int channels = min(s.channels, int(p.out.c) - first_channel);
   Slab slab;
   slab.row = max(-pad, -y_tile);
@@ -228,18 +245,49 @@ __global__ void __launch_bounds__(256, 2) depthwise_large_mma(const __grid_const
   slab.column_end = min((int(p.in.w) + kUnit - 1) / kUnit * kUnit, slab.column + s.slab_columns);
   slab.column_end = max(slab.column_end, slab.column);
 
-  for (int e = threadIdx.x; e < kLargeZeros / 4; e += blockDim.x) reinterpret_cast<unsigned*>(large_shared)[e] = 0;
-  bool odd_taps = false;
+  const auto clear = [&](unsigned char* from, int bytes) {
+    for (int e = 16 * int(threadIdx.x); e < bytes; e += 16 * int(blockDim.x))
+      *reinterpret_cast<uint4*>(from + e) = make_uint4(0, 0, 0, 0);
+  };
+  const int images = min(s.images, int(p.in.n) - first_image);
+#if __CUDA_ARCH__ >= 900
+  // Whole planes are brought by the first warp, a copy for each image.
+  uint64_t* const arrived = reinterpret_cast<uint64_t*>(large_shared + kLargeZeros);
+  if (a.plane_bytes && threadIdx.x < 32) {
+    if (threadIdx.x == 0) {
+      tma::barrier_init(arrived);
+      tma::barrier_expect(arrived, channels * images * a.plane_bytes);
+    }
+    __syncwarp();
+  }
+#endif
+  clear(large_shared, kLargeZeros);
 #pragma unroll 1
   for (int c = 0; c < channels; ++c) {
-    unsigned char* const to = large_shared + kLargeZeros + c * s.channel_bytes;
-    const int channel = first_channel + c;
-    const T* plane = static_cast<const T*>(p.in.data) + channel / a.multiplier * p.in.stride_c;
-    load_slab(a, slab, to, plane, first_image, y_tile);
-    odd_taps |= make_table<T, kSpans, kRows>(a, to + s.table,
-                                             static_cast<const T*>(p.weight) + int64_t(channel) * (kh * int(p.kw)));
+    unsigned char* const to = large_shared + kLargeHead + c * s.channel_bytes;
+    const T* plane = static_cast<const T*>(p.in.data) + a.by_multiplier.divide(first_channel + c) * p.in.stride_c;
+#if __CUDA_ARCH__ >= 900
+    if (a.plane_bytes) {
+      if (int(threadIdx.x) < images)
+        tma::bulk_load(to + threadIdx.x * s.image_stride, plane + (first_image + int(threadIdx.x)) * p.in.stride_n,
+                       a.plane_bytes, arrived);
+      clear(to + images * s.image_stride, (s.images - images) * s.image_stride);
+    }
+#endif
+    if (!a.plane_bytes) load_slab(a, slab, to, plane, first_image, y_tile);
+    clear(to + s.table, s.channel_bytes - s.table);
   }
+  __syncthreads();
+  bool odd_taps = false;
+#pragma unroll 1
+  for (int c = 0; c < channels; ++c)
+    odd_taps |=
+        place_taps<T, kSpans, kRows>(a, large_shared + kLargeHead + c * s.channel_bytes + s.table,
+                                     static_cast<const T*>(p.weight) + int64_t(first_channel + c) * (kh * int(p.kw)));
   async_wait_all();
+#if __CUDA_ARCH__ >= 900
+  if (a.plane_bytes) tma::barrier_wait(arrived, 0);
+#endif
   odd_taps = __syncthreads_or(odd_taps);
 
   const int warp = __shfl_sync(~0u, threadIdx.x / 32, 0), lane = threadIdx.x % 32;
@@ -248,18 +296,18 @@ __global__ void __launch_bounds__(256, 2) depthwise_large_mma(const __grid_const
   const int per_channel = s.row_groups * s.column_tiles;
 #pragma unroll 1
   for (int task = warp; task < channels * per_channel; task += s.warps) {
-    const int c = task / per_channel, of_channel = task - c * per_channel;
-    const int group = of_channel / s.column_tiles;
+    const int c = int(a.by_per_channel.divide(task)), of_channel = task - c * per_channel;
+    const int group = int(a.by_column_tiles.divide(of_channel));
     const int x0 = x_tile + (of_channel - group * s.column_tiles) * 8 * kBlocks, y0 = group * kRows;
     const int rows = min(kRows, s.strip_rows - y0);
-    const unsigned start = shared_address(large_shared) + kLargeZeros + c * s.channel_bytes;
+    const unsigned start = shared_address(large_shared) + kLargeHead + c * s.channel_bytes;
 
     // Where this lane reads: row lane % 16 of M, block lane / 16 of a pair; its taps in the table.
-    const int strip = lane % 16 % s.strips;
+    const int strip = lane % 16 & (s.strips - 1);
     const int row_at = strip * s.strip_rows - slab.row + y0 - pad;  // step i reads row `row_at + i` of the slab
     const int rows_inside = slab.row_end - slab.row;
     const int first_column = x0 - s.lead;  // of pair 0
-    unsigned pixels = start + lane % 16 / s.strips * s.image_stride + strip * s.strip_stride +
+    unsigned pixels = start + (lane % 16 >> s.strip_bits) * s.image_stride + strip * s.strip_stride +
                       lane / 16 * (16 * kApart) + (first_column - slab.column) * 2;
     const int at_tap = kLargeLead - s.shift + 2 * q - g;
     unsigned taps = start + s.table + (at_tap % 2 ? s.second_copy : 0) + at_tap / 2 * 4;
@@ -268,9 +316,13 @@ __global__ void __launch_bounds__(256, 2) depthwise_large_mma(const __grid_const
     const int begin = max(0, slab.row - (s.strips - 1) * s.strip_rows - y0 + pad);
     const int end = min(kh + kRows - 1, slab.row_end - y0 + pad);
     const int u = begin + y0 - pad;  // input row of the first strip
-    const int turns = floor_div(u, s.strip_rows);
-    int until_gap = s.strip_rows * (turns + 1) - u;
-    pixels += (u - slab.row) * s.pitch + (turns - floor_div(slab.row, s.strip_rows)) * s.gap;
+    pixels += (u - slab.row) * s.pitch;
+    int until_gap = 1 << 30;
+    if (s.gap) {
+      const int turns = floor_div(u, s.strip_rows);
+      until_gap = s.strip_rows * (turns + 1) - u;
+      pixels += (turns - floor_div(slab.row, s.strip_rows)) * s.gap;
+    }
 
     float sum[kRows][kBlocks][4] = {};
     unsigned band[kRows][kSpans];
@@ -346,38 +398,49 @@ __global__ void __launch_bounds__(256, 2) depthwise_large_mma(const __grid_const
     // Places are computed again, so that they do not take registers above.
     int again_task = task;
     asm volatile("" : "+r"(again_task));
-    const int channel = first_channel + again_task / per_channel;
-    const int y0_out = again_task % per_channel / s.column_tiles * kRows;
-    const int x0_out = x_tile + again_task % per_channel % s.column_tiles * (8 * kBlocks);
+    const int again_c = int(a.by_per_channel.divide(again_task)), again_of = again_task - again_c * per_channel;
+    const int again_group = int(a.by_column_tiles.divide(again_of));
+    const int channel = first_channel + again_c, y0_out = again_group * kRows;
+    const int x0_out = x_tile + (again_of - again_group * s.column_tiles) * (8 * kBlocks);
+    if (p.bias) {
+      const float bias = to_acc<float>(static_cast<const T*>(p.bias)[channel]);
+#pragma unroll
+      for (int j = 0; j < kRows; ++j)
+#pragma unroll
+        for (int t = 0; t < kBlocks; ++t)
+#pragma unroll
+          for (int e = 0; e < 4; ++e) sum[j][t][e] += bias;
+    }
     const int rows_here = min(kRows, s.strip_rows - y0_out);
-    const float bias = p.bias ? to_acc<float>(static_cast<const T*>(p.bias)[channel]) : 0.f;
-    const int x_end = min(int(p.out.w), x_tile + s.tile_w), rows_out = min(s.tile_h, int(p.out.h) - y_tile);
-    auto image_of = [&](int half) { return first_image + (g + 8 * half) / s.strips; };
-    auto row_of = [&](int half, int j) { return (g + 8 * half) % s.strips * s.strip_rows + y0_out + j; };
+    const int columns = min(int(p.out.w), x_tile + s.tile_w) - x0_out, rows_out = min(s.tile_h, int(p.out.h) - y_tile);
+    auto image_of = [&](int half) { return first_image + (g + 8 * half >> s.strip_bits); };
+    auto row_of = [&](int half) { return (g + 8 * half & (s.strips - 1)) * s.strip_rows + y0_out; };
+    constexpr int kWords = kBlocks >= 3 ? 4 : kBlocks;
+    const int column = kWords == 4 ? 8 * q : kWords == 2 ? q % 2 * 8 + q / 2 * 4 : 2 * q;
+    const bool all_inside = columns >= 8 * kBlocks && a.store_bytes >= 4 * kWords;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      const int n = image_of(half);
-      T* to = static_cast<T*>(p.out.data) + n * p.out.stride_n + channel * p.out.stride_c + x0_out;
+      const int n = image_of(half), y = row_of(half), stand = n < p.out.n ? min(rows_here, rows_out - y) : 0;
+      T* row = static_cast<T*>(p.out.data) + n * p.out.stride_n + channel * p.out.stride_c +
+               (y_tile + y) * p.out.stride_h + x0_out + column;
 #pragma unroll
       for (int j = 0; j < kRows; ++j) {
-        const int y = row_of(half, j);
-        const bool stands = n < p.out.n && j < rows_here && y < rows_out;
-        T* const row = to + int64_t(y_tile + y) * p.out.stride_h;
 #pragma unroll
         for (int t0 = 0; t0 < kBlocks; t0 += 4) {
-          constexpr int kWords = kBlocks >= 3 ? 4 : kBlocks;
           unsigned v[kWords] = {};
 #pragma unroll
           for (int t = 0; t < kWords && t0 + t < kBlocks; ++t) {
             const float* two = sum[j][t0 + t] + 2 * half;
-            v[t] = from_acc<T>(activated<kind>(two[0] + bias)).bits |
-                   unsigned(from_acc<T>(activated<kind>(two[1] + bias)).bits) << 16;
+            v[t] = round_pair<T>(activated<kind>(two[0]), activated<kind>(two[1]));
           }
           exchange(v, q);
-          const int x = 8 * t0 + (kWords == 4 ? 8 * q : kWords == 2 ? q % 2 * 8 + q / 2 * 4 : 2 * q);
-          const int inside = min(x_end - x0_out, 8 * kBlocks) - x;
-          if (stands) store(row + x, v, inside, a.store_bytes);
+          const int inside = min(columns, 8 * kBlocks) - 8 * t0 - column;
+          if (j < stand) {
+            if (!all_inside) store_inside(row + 8 * t0, v, inside, a.store_bytes);
+            else if (inside > 0) store(row + 8 * t0, v);
+          }
         }
+        row += p.out.stride_h;
       }
     }
     if (__any_sync(~0u, again != 0)) {
@@ -385,9 +448,9 @@ __global__ void __launch_bounds__(256, 2) depthwise_large_mma(const __grid_const
 #pragma unroll 1
       for (int bit = 0; bit < 4 * kRows * kBlocks; ++bit) {
         const int j = bit / 4 / kBlocks, half = bit / 2 % 2;
-        const int y = row_of(half, j), x = x0_out + bit / 4 % kBlocks * 8 + 2 * q + bit % 2;
-        if ((again >> bit & 1) && image_of(half) < p.out.n && j < rows_here && y < rows_out && x < x_end)
-          make_plainly<T, kind>(p, image_of(half), channel, y_tile + y, x);
+        const int y = row_of(half) + j, x = bit / 4 % kBlocks * 8 + 2 * q + bit % 2;
+        if ((again >> bit & 1) && image_of(half) < p.out.n && j < rows_here && y < rows_out && x < columns)
+          make_plainly<T, kind>(p, image_of(half), channel, y_tile + y, x0_out + x);
       }
     }
   }

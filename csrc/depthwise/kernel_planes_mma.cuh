@@ -36,13 +36,15 @@ namespace planes_mma {
 
 struct Unit {
   int image, y, x;  // of its first output
+  int others;       // rows at its beginning that belong to the strip above
 };
 
 template <int S>
 __device__ __forceinline__ Unit unit_at(const PlanesMmaArgs& a, int unit) {
   const int strip = unit * a.over_tiles >> 16, image = strip * a.over_strips >> 16;
   // The last strip overlaps the one above it where rows do not divide.
-  return {image, min((strip - image * a.strips) * S, a.h_out - S), (unit - strip * a.tiles) * 8};
+  const int begin = (strip - image * a.strips) * S, y = min(begin, a.h_out - S);
+  return {image, y, (unit - strip * a.tiles) * 8, begin - y};
 }
 
 // The outputs of 8 units that are not finite, or all, by chains. `in` and `out`: addresses of a channel's first planes.
@@ -62,7 +64,7 @@ __device__ __noinline__ void make_again(const PlanesMmaArgs& a, unsigned in, uns
     if (index >= a.units) break;
     const Unit unit = unit_at<S>(a, index);
     const int y = unit.y + row, x = unit.x + column;
-    if (unit.image >= images || x >= a.w_out) continue;
+    if (unit.image >= images || x >= a.w_out || row < unit.others) continue;
     const unsigned to = out + unit.image * a.image_bytes_out + (y * a.w_out + x) * int(sizeof(T));
     const float was = read(to);
     if (was - was == 0 && !all) continue;
@@ -87,9 +89,9 @@ __device__ __noinline__ void make_again(const PlanesMmaArgs& a, unsigned in, uns
 #endif
 
 // `kLoad`: pixels that a lane reads at once, 4, 2 or 1 (what the width divides by). `kPairs`: outputs leave two by two.
-// `kMany`: more passes than warps.
-template <typename T, int KH, int S, MmaRows kRows, int kLoad, bool kPairs, bool kMany, Activation kind, int kGroup,
-          int kShare, int kResident>
+// `kMany`: more passes than warps. `kOverlap`: the last strip begins in the one above it.
+template <typename T, int KH, int S, MmaRows kRows, int kLoad, bool kPairs, bool kMany, bool kOverlap, Activation kind,
+          int kGroup, int kShare, int kResident>
 __global__ void __launch_bounds__(32 * kGroup * kShare, kResident)
     depthwise_planes_mma(const __grid_constant__ PlanesMmaArgs a) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
@@ -161,7 +163,9 @@ __global__ void __launch_bounds__(32 * kGroup * kShare, kResident)
   int at_in = 0, row_in = 0, at_out[2] = {}, unit_image[2] = {};
   unsigned keep[2] = {};
   bool both[2] = {};  // of its two columns stand in the plane; else one, or none if unit_image is none of a step's
+  unsigned own = 0;   // rows that no other warp writes, a bit for each even (or odd) one of either unit
   auto place = [&](int pass) {
+    own = 0;
     const Unit in = unit_at<S>(a, min(8 * pass + quad, a.units - 1));
     const int x = in.x - a.lead + (kLoad == 4 ? 4 : 2) * q;
     row_in = in.y - a.pad_y;
@@ -176,6 +180,7 @@ __global__ void __launch_bounds__(32 * kGroup * kShare, kResident)
       const int to = out.x + quad % 4 * 2;
       unit_image[half] = index < a.units && to < a.w_out ? out.image : a.images;
       both[half] = to + 1 < a.w_out;
+      own |= (0xffffu << (out.others + 1 - quad / 4) / 2 & 0xffff) << 16 * half;
       at_out[half] =
           out.image * a.image_bytes_out + slot * plane_bytes_out + ((out.y + quad / 4) * a.w_out + to) * int(sizeof(T));
     }
@@ -280,7 +285,8 @@ __global__ void __launch_bounds__(32 * kGroup * kShare, kResident)
                 const unsigned word =
                     round_pair<T>(activated<kind>(sum[p][half] + bias), activated<kind>(sum[p][half + 2] + bias));
                 check[half] = add_zero_times<T>(word, check[half]);
-                const bool there = unit_image[half] < count && (2 * p + 1 < S || quad < 4);
+                const bool there =
+                    unit_image[half] < count && (2 * p + 1 < S || quad < 4) && (!kOverlap || own >> 16 * half + p & 1);
                 if constexpr (kPairs) {
                   if (there) write_word(out[half], word);
                 } else {

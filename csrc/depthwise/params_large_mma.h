@@ -2,6 +2,7 @@
 #pragma once
 
 #include "core/problem.h"
+#include "core/tile.h"
 
 namespace torch_conv::depthwise {
 
@@ -21,8 +22,9 @@ struct LargeTile {
   static constexpr TC_HD int block(int pair, int apart) { return pair / apart * 2 * apart + pair % apart; }
 };
 
-constexpr int kLargeZeros = 512;  // bytes of zeros, for rows outside: as long as the pairs of a warp
-constexpr int kLargeLead = 14;    // taps (zeros) before the first one of a row of the table
+constexpr int kLargeZeros = 512;              // bytes of zeros, for rows outside: as long as the pairs of a warp
+constexpr int kLargeHead = kLargeZeros + 16;  // ... and a barrier
+constexpr int kLargeLead = 14;                // taps (zeros) before the first one of a row of the table
 
 // Words of a row of the table of taps.
 constexpr int large_row_words(int spans) { return 4 * spans + 8; }
@@ -30,7 +32,7 @@ constexpr int large_row_words(int spans) { return 4 * spans + 8; }
 // How a block of threads works: a tile of outputs of `images` images and `channels` channels.
 struct LargeShape {
   LargeTile tile;
-  int images = 0, strips = 0;  // 16 in all
+  int images = 0, strips = 0, strip_bits = 0;  // 16 in all; strips are 1 << strip_bits
   int strip_rows = 0;
   int channels = 0;
   int tile_h = 0, tile_w = 0, tiles_y = 0, tiles_x = 0;
@@ -48,7 +50,8 @@ struct LargeArgs {
   Depthwise p;
   LargeShape s;
   unsigned channel_groups;
-  int multiplier;
+  FastDivisor by_kw, by_tiles_x, by_tiles_y, by_channel_groups, by_per_channel, by_column_tiles, by_multiplier;
+  int plane_bytes;              // of a plane that comes as a whole; 0: row by row
   int load_bytes, store_bytes;  // of a word: 16, 8, 4 or 2
 };
 

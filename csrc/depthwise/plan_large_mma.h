@@ -11,7 +11,8 @@ void launch_large_mma(const Depthwise& p, const Plan& plan, const Site& site);
 struct LargeConfig {
   LargeShape shape;
   int64_t channel_groups;
-  double clocks = 0;  // estimated, of the whole launch
+  int plane_bytes = 0;  // of the planes of 16 images that bulk copies bring; 0: threads bring their rows
+  double clocks = 0;    // estimated, of the whole launch
 };
 
 constexpr int kLargeMostWarps = 8;
@@ -62,6 +63,7 @@ inline LargeConfig large_shape(const Depthwise& p, const Arch& arch, int images,
             .apart = apart};
   s.tile.end_pair = s.tile.pairs();
   s.images = images, s.strips = 16 / images;
+  while (1 << s.strip_bits < s.strips) ++s.strip_bits;
 
   // Tiles of at most 64 x 64 outputs, as even as can be.
   s.tiles_y = int(ceil_div(p.out.h, 64)), s.tiles_x = int(ceil_div(p.out.w, 64));
@@ -110,7 +112,7 @@ inline LargeConfig large_shape(const Depthwise& p, const Arch& arch, int images,
   // Clocks: k16 takes 6.4 and k8 4.4 of a quarter of a multiprocessor (ncu, one NVIDIA H200); loads from shared memory
   // one of the whole.
   LargeConfig config{.shape = s, .channel_groups = ceil_div(p.out.c, s.channels)};
-  const int shared = kLargeZeros + s.channels * s.channel_bytes;
+  const int shared = kLargeHead + s.channels * s.channel_bytes;
   if (shared > arch.shared_bytes || rows * blocks > 16 || (s.tile.guard && 8 * blocks % unit != 0)) {
     config.clocks = -1;
     return config;
@@ -141,6 +143,17 @@ inline LargeConfig large_shape(const Depthwise& p, const Arch& arch, int images,
   return config;
 }
 
+// Bytes of a plane where 16 images' planes lie in shared memory as in device memory.
+inline int large_plane_bytes(const Depthwise& p, const Arch& arch, const LargeShape& s) {
+  const Image& in = p.in;
+  const auto whole = [](int64_t elements) { return elements * 2 % 16 == 0; };
+  const bool dense = (in.w == 1 || in.stride_w == 1) && (in.h == 1 || in.stride_h == in.w) && s.slab_columns == in.w;
+  const bool starts = reinterpret_cast<uintptr_t>(in.data) % 16 == 0 && (in.c == 1 || whole(in.stride_c)) &&
+                      (in.n == 1 || whole(in.stride_n)) && whole(in.h * in.w);
+  const bool all = s.images == 16 && s.tiles_x * s.tiles_y == 1 && s.tile_h + p.kh - 1 - p.place.pad_y >= in.h;
+  return arch.bulk_copy && dense && starts && all ? int(2 * in.h * in.w) : 0;
+}
+
 // The way with the lowest estimate. Measured on one NVIDIA H200, float16, microseconds:
 //   64x384x32x32, 31x31   16 images: 4 rows 112 (neighbouring blocks as pairs: 119), 3 rows 122, 2 rows 119;
 //                         8 images 148, 1 image 280
@@ -165,6 +178,7 @@ inline LargeConfig large_config(const Depthwise& p, const Arch& arch) {
       }
     }
   }
+  best.plane_bytes = large_plane_bytes(p, arch, best.shape);
   return best;
 }
 
@@ -176,7 +190,7 @@ inline void configure_large_mma(const Depthwise& p, const Arch& arch, Plan& plan
   plan.tile_w = s.tile_w;
   plan.tile_h = s.tile_h;
   plan.threads = 32 * s.warps;
-  plan.shared_bytes = kLargeZeros + s.channels * s.channel_bytes;
+  plan.shared_bytes = kLargeHead + s.channels * s.channel_bytes;
   plan.blocks = config.channel_groups * ceil_div(p.out.n, s.images) * s.tiles_y * s.tiles_x;
   plan.kernels = {kernel_of("depthwise/kernel_large_mma.cuh", "depthwise::depthwise_large_mma",
                             {p.in.dtype, argument_of(p.activation), t.rows, t.blocks, t.spans, t.lag, t.apart,

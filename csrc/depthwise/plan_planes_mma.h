@@ -137,13 +137,13 @@ inline void configure_planes_mma(const Depthwise& p, const Arch& arch, Plan& pla
   plan.blocks = ceil_div(steps, ceil_div(steps, most));
   const bool pairs = p.out.w % 2 == 0;
   const MmaRows rows = mma_rows(p, c.strips);
-  plan.kernels = {
-      kernel_of("depthwise/kernel_planes_mma.cuh", "depthwise::depthwise_planes_mma",
-                {p.in.dtype, int(p.kh), c.rows,
-                 rows == MmaRows::whole   ? "depthwise::MmaRows::whole"
-                 : rows == MmaRows::inner ? "depthwise::MmaRows::inner"
-                                          : "depthwise::MmaRows::any",
-                 c.load, pairs, c.passes > c.warps, argument_of(p.activation), c.group, c.warps, c.resident})};
+  plan.kernels = {kernel_of("depthwise/kernel_planes_mma.cuh", "depthwise::depthwise_planes_mma",
+                            {p.in.dtype, int(p.kh), c.rows,
+                             rows == MmaRows::whole   ? "depthwise::MmaRows::whole"
+                             : rows == MmaRows::inner ? "depthwise::MmaRows::inner"
+                                                      : "depthwise::MmaRows::any",
+                             c.load, pairs, c.passes > c.warps, c.strips * c.rows > p.out.h, argument_of(p.activation),
+                             c.group, c.warps, c.resident})};
   plan.config = Config{launch_planes_mma, c};
 }
 
