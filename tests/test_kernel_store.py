@@ -75,6 +75,40 @@ def test_a_kernel_is_built_once(compiler, tmp_path):
     assert [state(path) for path in paths] == before
 
 
+def unpacked(path):
+    """A file's code, by a reader of its own: runs of new bytes and of repeated ones (csrc/cuda/compress.cpp)."""
+    _, _, packed = path.read_bytes()[:-16].split(b"\0", 2)
+    stream, code = iter(packed), bytearray()
+
+    def number():
+        parts = []
+        while not parts or parts[-1] > 127:
+            parts.append(next(stream))
+        return sum((part & 127) << 7 * i for i, part in enumerate(parts))
+
+    size = number()
+    while len(code) < size:
+        token = next(stream)
+        fresh, repeated = token >> 4, token & 15
+        code += bytes(next(stream) for _ in range(fresh + (number() if fresh == 15 else 0)))
+        if len(code) == size:
+            break
+        repeated += 4 + (number() if repeated == 15 else 0)
+        start = len(code) - number()
+        for at in range(start, start + repeated):
+            code.append(code[at])
+    return bytes(code)
+
+
+def test_code_is_written_compressed(compiler, tmp_path):
+    (path,) = build(tmp_path, COLUMN)
+    code = unpacked(path)
+    segments, count = int.from_bytes(code[32:40], "little"), int.from_bytes(code[56:58], "little")
+    assert code[:4] == b"\x7fELF"
+    assert len(code) == segments + 56 * count  # the table of segments comes last
+    assert 2 * path.stat().st_size < len(code)
+
+
 def flipped(at):
     def flip(path):
         data = bytearray(path.read_bytes())

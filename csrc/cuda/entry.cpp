@@ -8,16 +8,18 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <utility>
 
+#include "cuda/compress.h"
 #include "cuda/sources.h"
 
 namespace torch_conv::cuda {
 
 namespace {
 
-// A file: the description and the symbol, each ended by a 0; the code; the hash of all of it.
+// A file: the description and the symbol, each ended by a 0; the compressed code; the hash of all of it.
 std::string pack(const std::string& description, const Binary& binary) {
-  std::string bytes = description + '\0' + binary.symbol + '\0' + binary.code;
+  std::string bytes = description + '\0' + binary.symbol + '\0' + compress(binary.code);
   return bytes + hex(hash_of(bytes));
 }
 
@@ -34,8 +36,8 @@ std::string environment_or(const char* name, const std::string& otherwise) {
 std::string describe(const Kernel& kernel, int capability, const std::string& compiler) {
   uint64_t sources = kHashStart;
   for (const SourceFile* file : sources_of(kernel.file)) sources = hash_of(file->text, hash_of(file->name, sources));
-  return "torch_conv kernel\n" + kernel.name + "\nsm_" + std::to_string(capability) + "\n" + hex(sources) + "\n" +
-         compile_flags() + "\n" + compiler;
+  return "torch_conv compressed kernel\n" + kernel.name + "\nsm_" + std::to_string(capability) + "\n" + hex(sources) +
+         "\n" + compile_flags() + "\n" + compiler;
 }
 
 std::string entry_path(const std::string& folder, const std::string& description) {
@@ -65,7 +67,9 @@ std::optional<Binary> read_entry(const std::string& path, const std::string& des
   const size_t end = bytes.size() - kHash, symbol = description.size() + 1, code = bytes.find('\0', symbol) + 1;
   if (code == 0 || code > end || bytes.substr(end) != hex(hash_of(std::string_view(bytes).substr(0, end))))
     return std::nullopt;
-  return Binary{bytes.substr(symbol, code - 1 - symbol), bytes.substr(code, end - code)};
+  auto whole = decompress(std::string_view(bytes).substr(code, end - code));
+  if (!whole) return std::nullopt;
+  return Binary{bytes.substr(symbol, code - 1 - symbol), std::move(*whole)};
 }
 
 bool write_entry(const std::string& path, const std::string& description, const Binary& binary) {
