@@ -245,6 +245,10 @@ def test_explained():
     assert str(torch_conv.explain(torch_conv.causal_conv1d, x, weight)).startswith("causal_conv1d: causal/rows (")
     inner = x.transpose(1, 2).contiguous().transpose(1, 2)
     assert "causal/channels (" in str(torch_conv.explain(torch_conv.causal_conv1d, inner, weight))
+    states = {"initial_states": make_image((2, 64, 3)), "return_final_states": True}
+    for given, elements in (({}, 100 + 100), (states, 3 + 100 + 100 + 3)):
+        text = str(torch_conv.explain(torch_conv.causal_conv1d, x, weight, **given))
+        assert f"; bytes {2 * 64 * elements * 4}, " in text
 
 
 SEQUENCES, WINDOWS = ones(2, 3, 8), ones(3, 4)

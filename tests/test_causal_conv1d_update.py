@@ -134,6 +134,27 @@ def test_planned_without_a_gpu(monkeypatch, variant, k, size, ring):
     assert f": causal/{variant} (" in str(plan)
 
 
+@pytest.mark.parametrize(
+    ("steps", "size", "ring", "elements"),
+    [
+        (1, 3, False, 2 + 3 + 3),  # x and out; the state, read and written
+        (1, 4, False, 2 + 3 + 4),  # its oldest element is seen by no window, and goes
+        (1, 9, False, 2 + 8 + 9),
+        (5, 4, False, 10 + 3 + 4),
+        (1, 9, True, 2 + 3 + 1),
+        (5, 4, True, 10 + 3 + 4),
+    ],
+)
+def test_explained_bytes_count_the_state(monkeypatch, steps, size, ring, elements):
+    x, state = make_image((2, 64, steps), torch.bfloat16), make_image((2, 64, size), torch.bfloat16)
+    seen = numbers([0, 1], "cpu") if ring else None
+    for gpu in (None, "9.0 132 232448 4.8e12"):
+        if gpu:
+            monkeypatch.setenv("TORCH_CONV_EXPLAIN_FOR", gpu)
+        plan = torch_conv.explain(torch_conv.causal_conv1d_update, x, state, make_window((64, 4)), cache_seqlens=seen)
+        assert f"; bytes {2 * 64 * elements * 2}, " in str(plan)
+
+
 def test_a_split_tensor_is_refused(device):
     parts = torch_conv.split(make_image((2, 3, 8), device=device), [device] * 2, 0)
     with pytest.raises(TypeError) as caught:

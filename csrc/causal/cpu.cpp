@@ -21,11 +21,9 @@ constexpr int kPiece = 1024, kAcross = 256, kAlong = 32;
 
 bool by_channels(const CausalConv& p) { return p.x.stride_c == 1 && p.out.stride_c == 1 && p.c > 1; }
 
-Plan plan_of(const char* variant, const char* name, const char* why, Dtype dtype, double elements, int64_t k) {
-  Plan plan{.algorithm = "causal", .variant = name, .why = why};
-  if (*variant && std::strcmp(variant, name) != 0) plan.variant = nullptr;
-  plan.bytes = 2 * elements * size_of(dtype);
-  plan.flops = 2 * double(k) * elements;
+Plan plan_of(Plan plan, const char* variant, const char* name, const char* why) {
+  plan.variant = *variant && std::strcmp(variant, name) != 0 ? nullptr : name;
+  plan.why = why;
   return plan;
 }
 
@@ -49,8 +47,8 @@ void write_after(const CausalConv& p) {
 
 Plan plan_cpu(const CausalConv& p, const char* variant) {
   const bool channels = by_channels(p);
-  Plan plan = plan_of(variant, channels ? "channels" : "rows", channels ? "channels lie side by side" : "row by row",
-                      p.dtype, double(p.n) * double(p.c) * double(p.l), p.k);
+  Plan plan = plan_of(base_plan(p), variant, channels ? "channels" : "rows",
+                      channels ? "channels lie side by side" : "row by row");
   plan.tile_w = int(channels ? std::min<int64_t>(p.c, kAcross) : std::clamp<int64_t>(p.l, 1, kPiece));
   plan.tile_h = int(channels ? std::clamp<int64_t>(p.l, 1, kAlong) : 1);
   plan.blocks =
@@ -68,8 +66,7 @@ void run_cpu(const CausalConv& p, const Plan& plan) {
 }
 
 Plan plan_update_cpu(const CausalUpdate& p, const char* variant) {
-  Plan plan = plan_of(variant, "update", "some channels of a sample at a time", p.dtype,
-                      double(p.n) * double(p.c) * double(p.l), p.k);
+  Plan plan = plan_of(base_plan(p), variant, "update", "some channels of a sample at a time");
   plan.tile_w = int(std::min<int64_t>(p.c, kAcross));
   plan.tile_h = 1;
   plan.blocks = p.n * ceil_div(p.c, plan.tile_w);

@@ -40,7 +40,7 @@ void launch_channels(const CausalConv& p, const Plan& plan, const Site& site) {
 }
 
 Plan plan_cuda(const CausalConv& p, const Arch& arch, const char* variant) {
-  return choose(kCandidates, p, arch, variant, base_plan(p.dtype, p.n, p.c, p.l, p.k));
+  return choose(kCandidates, p, arch, variant, base_plan(p));
 }
 
 void run_cuda(const CausalConv& p, const Plan& plan, const Site& site) {
@@ -48,7 +48,7 @@ void run_cuda(const CausalConv& p, const Plan& plan, const Site& site) {
 }
 
 Plan plan_update_cuda(const CausalUpdate& p, const Arch& arch, const char* variant) {
-  return choose(kUpdateCandidates, p, arch, variant, base_plan(p.dtype, p.n, p.c, p.l, p.k));
+  return choose(kUpdateCandidates, p, arch, variant, base_plan(p));
 }
 
 void run_update_cuda(const CausalUpdate& p, const Plan& plan, const Site& site) {

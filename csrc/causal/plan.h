@@ -141,11 +141,6 @@ constexpr Candidate<CausalConv> kCandidates[] = {
     {"general", general_refusal, nullptr, configure_general},
 };
 
-inline Plan base_plan(Dtype dtype, int64_t n, int64_t c, int64_t l, int64_t k) {
-  const double elements = double(n) * double(c) * double(l);
-  return {.algorithm = "causal", .bytes = 2 * elements * size_of(dtype), .flops = 2 * double(k) * elements};
-}
-
 inline int64_t update_blocks(const CausalUpdate& p) { return p.n * ceil_div(p.c, 128); }
 
 inline const char* update_general_refusal(const CausalUpdate& p, const Arch&) {
