@@ -1,4 +1,4 @@
-"""Where F.conv1d and F.conv2d are ahead of our kernels: the measurements behind csrc/ops/handover.cpp.
+"""Where F.conv1d, F.conv2d and F.conv3d are ahead of our kernels: the measurements behind csrc/ops/handover.cpp.
 
 python benchmarks/handover.py [--device cuda] [--only '*NHWC*'] [--seconds 230] [--json FILE] [--list]
 python benchmarks/handover.py --device cpu --json FILE --again       # on a CPU that others use: some runs
@@ -38,6 +38,7 @@ from torch import Tensor
 import torch_conv
 from torch_conv._timing import median, sampler
 
+LAST = {"NHWC": torch.channels_last, "NDHWC": torch.channels_last_3d}
 # Ours and torch's differ by so much of the windows' sum of |taps|; float32 by torch may be TF32.
 TOLERANCE = {"f32": 2e-3, "f16": 4e-3, "bf16": 3e-2, "f64": 1e-10}
 ROUNDS = {"cuda": 3, "cpu": 10}  # medians there; the least here, where other processes only make it slower
@@ -65,8 +66,8 @@ class Measured:
 
 
 def in_layout(x: Tensor, layout: str) -> Tensor:
-    if layout == "NHWC":
-        return x.contiguous(memory_format=torch.channels_last)
+    if layout in LAST:
+        return x.contiguous(memory_format=LAST[layout])
     return x.transpose(1, 2).contiguous().transpose(1, 2) if layout == "NLC" else x
 
 
@@ -79,8 +80,8 @@ def arguments(case: Case, device: str) -> tuple[list[Tensor], Tensor, list[int],
     inputs = [in_layout(torch.rand(case.shape, device=device).to(dtype), case.layout) for _ in range(count)]
     weight = torch.randn(case.out, case.shape[1] // case.groups, *case.window, device=device)
     weight = (weight / weight.flatten(1).abs().sum(1).reshape(-1, *[1] * (case.axes + 1))).to(dtype)
-    if case.layout == "NHWC":
-        weight = weight.contiguous(memory_format=torch.channels_last)
+    if case.layout in LAST:
+        weight = weight.contiguous(memory_format=LAST[case.layout])
     return inputs, weight, pad, {"stride": case.stride, "dilation": case.dilation, "groups": case.groups}
 
 
@@ -134,9 +135,10 @@ def backend_of(case: Case, x: Tensor, weight: Tensor, pad: list[int]) -> str:
     """What torch picks; it turns rows into images first."""
     if case.axes == 1:
         x, weight = x.unsqueeze(2), weight.unsqueeze(2)
-    pads = pad if case.axes == 2 else [0, *pad]
-    steps, spread = [case.stride] * 2, [case.dilation] * 2
-    picked = torch._C._select_conv_backend(x, weight, None, steps, pads, spread, False, [0, 0], case.groups, None)
+    axes = max(case.axes, 2)
+    pads = pad if case.axes > 1 else [0, *pad]
+    steps, spread = [case.stride] * axes, [case.dilation] * axes
+    picked = torch._C._select_conv_backend(x, weight, None, steps, pads, spread, False, [0] * axes, case.groups, None)
     return str(picked).split(".")[-1]
 
 

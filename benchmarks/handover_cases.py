@@ -14,15 +14,15 @@ Shapes = Sequence[tuple[int, ...]]
 @dataclass(frozen=True)
 class Case:
     kind: str  # depthwise, image (one channel), bank
-    layout: str  # NCHW, NHWC, NCL, NLC
+    layout: str  # NCHW, NHWC, NCL, NLC, NCDHW, NDHWC
     dtype: str
-    shape: tuple[int, ...]  # n, c, then h, w or l
+    shape: tuple[int, ...]  # n, c, then l or h, w or d, h, w
     out: int  # output channels
     groups: int
-    k: int  # the window's height and width, or its width
+    k: int  # the window's sides
     stride: int = 1
     dilation: int = 1
-    height: int = 0  # of a window that is not square
+    height: int = 0  # the first side of a window whose sides differ
     mode: str = "zeros"  # padding_mode
 
     @property
@@ -31,7 +31,7 @@ class Case:
 
     @property
     def window(self) -> tuple[int, ...]:
-        return (self.height or self.k, self.k)[2 - self.axes :]
+        return (*[self.height or self.k][: self.axes - 1], *[self.k] * max(self.axes - 1, 1))
 
     @property
     def name(self) -> str:
@@ -215,7 +215,25 @@ def cpu_cases() -> tuple[list[Case], list[Case]]:
         *depthwise(flat, "f32", [3, 7], [(8, 64, 512), (8, 32, 2048)], stride=2),
         *depthwise(flat, "f32", [4], [(16, 384, 128), (4, 128, 1024)], mode="circular"),
     ]
-    return core, rest
+    return core, [*rest, *cpu_volumes()]
+
+
+def cpu_volumes() -> list[Case]:
+    both = "NCDHW NDHWC"
+    maps = [(4, 64, 4, 7, 7), (1, 128, 4, 14, 14), (2, 32, 8, 28, 28), (1, 64, 8, 56, 56), (1, 16, 8, 112, 112)]
+    more = [(1, 8, 8, 56, 56), (1, 12, 8, 56, 56), (1, 24, 4, 14, 14), (1, 32, 16, 56, 56), (1, 64, 2, 7, 7)]
+    return [
+        *depthwise(both, "f32 bf16", [3, 5], maps),
+        *depthwise(both, "f32 bf16", [3], [*more, (1, 3, 16, 112, 112)]),
+        *depthwise(both, "f32 bf16", [1, 2, 7], maps[1:4]),
+        *depthwise("NDHWC", "f32", [9, 11], maps[1:4]),
+        *depthwise(both, "f32 bf16", [3], maps[1:4], height=1),
+        *depthwise(both, "f32 bf16", [1], maps[1:4], height=3),
+        *depthwise(both, "f32 bf16", [3, 5], maps[1:4], stride=2),
+        *depthwise(both, "f32 bf16", [3], maps[1:4], dilation=2),
+        *depthwise(both, "f32 bf16", [3], maps[1:4], multiplier=2),
+        *depthwise(both, "f32", [3], maps[1:4], mode="replicate"),
+    ]
 
 
 def cases(device: str) -> list[Case]:

@@ -1,6 +1,6 @@
 """The table of csrc/ops/handover.cpp beside the measurements that chose it.
 
-python benchmarks/handover_table.py     # for results/handover-*.json: what each row should say, and where it is wrong
+python benchmarks/handover_table.py     # for handover-*.json here and in results: what each row says, where it is wrong
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ DTYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16, "f
 
 def row_of(case: Case, device: str) -> int:
     """The row of the table that hands the case to torch on 'cuda' or 'cpu', or OURS."""
-    last = case.layout in ("NHWC", "NLC") and case.shape[1] > 1
+    last = case.layout in ("NHWC", "NLC", "NDHWC") and case.shape[1] > 1
     weight = (case.out, case.shape[1] // case.groups, *case.window)
     steps = case.stride, case.dilation, case.groups, case.mode == "zeros"
     return _handover.find(case.axes, device, DTYPES[case.dtype], last, case.shape, weight, *steps)
@@ -54,7 +54,7 @@ def spread(ratios: list[float]) -> tuple[float, ...]:
 def by_row() -> dict[int, list[tuple[float, str]]]:
     """The measured ratios, with the cases' names, by the row that serves each, or OURS."""
     ratios: dict[int, list[tuple[float, str]]] = {_handover.OURS: []}
-    for path in sorted(RESULTS.glob("handover-*.json")):
+    for path in sorted([*RESULTS.glob("handover-*.json"), *RESULTS.parent.glob("handover-*.json")]):
         for case, device, ratio in measured(path):
             ratios.setdefault(row_of(case, device), []).append((ratio, f"{device} {case.name}"))
     return ratios

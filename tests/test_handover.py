@@ -1,4 +1,4 @@
-"""What conv1d and conv2d hand to torch: the table beside its measurements, and the calls that it decides."""
+"""What conv1d, conv2d and conv3d hand to torch: the table beside its measurements, and the calls that it decides."""
 
 from __future__ import annotations
 
@@ -20,11 +20,16 @@ sys.path.append(str(ROOT / "benchmarks"))
 import handover_table
 
 HANDED = "handed to torch: it takes"
-# (input, weight, layout, options) that torch takes on both devices, each by a row of its own.
+# (input, weight, layout, options) that torch takes on both devices, each by a row of its own; VOLUMES on the CPU.
 CALLS = {
     "one channel to many": ((4, 1, 20, 31), (32, 1, 3, 3), "contiguous", {"padding": "valid"}),
     "signal to many channels": ((2, 1, 20000), (8, 1, 5), "contiguous", {"padding": 2}),
     "circular signal": ((50, 32, 40), (32, 1, 3), "contiguous", {"padding": 1, "padding_mode": "circular"}),
+}
+VOLUMES = {
+    "channels innermost": ((1, 32, 8, 20, 20), (32, 1, 3, 3, 3), "channels_last", {"padding": 1}),
+    "small planes": ((2, 64, 4, 14, 14), (64, 1, 3, 3, 3), "contiguous", {"padding": 1}),
+    "strided volume": ((1, 16, 8, 28, 28), (16, 1, 5, 5, 5), "contiguous", {"padding": 2, "stride": 2}),
 }
 # What was torch's until our kernels got ahead.
 OURS = {
@@ -36,7 +41,7 @@ OURS = {
 
 
 def made(call, device, dtype=torch.float32):
-    shape, window, layout, options = (CALLS | OURS)[call]
+    shape, window, layout, options = (CALLS | VOLUMES | OURS)[call]
     image = lay_out(make_image(shape, dtype, device=device), layout)
     weight, bias = make_window(window, dtype, device=device), make_window(window[:1], dtype, device=device)
     groups = shape[1 - len(window)]  # of one channel each
@@ -96,13 +101,13 @@ SIDES = [1, 5, 7, 14, 27, 28, 33, 55, 56, 111, 112, 130, 223, 224, 230]
 
 @st.composite
 def numbers(draw):
-    axes = draw(st.integers(1, 2))
+    axes = draw(st.integers(1, 3))
     inner, outer = draw(st.sampled_from([(1, 1), (1, 2), (1, 8), (1, 32), (2, 2), (3, 8), (4, 5), (3, 1)]))
     groups = draw(st.sampled_from([1, 1, 3, 8, 16, 24, 32]))
-    size = [draw(st.sampled_from(SIDES)) for _ in range(axes)]
+    size = [draw(st.sampled_from(SIDES if axes < 3 else SIDES[:7])) for _ in range(axes)]
     window = [draw(st.integers(1, 16)) for _ in range(axes)]
-    if axes == 2 and draw(st.booleans()):
-        window = [draw(st.sampled_from([3, 5, 7]))] * 2
+    if axes > 1 and draw(st.booleans()):
+        window = [draw(st.sampled_from([3, 5, 7]))] * axes
     options = {
         "stride": [draw(st.sampled_from([1, 1, 2])) for _ in range(axes)],
         "dilation": [draw(st.sampled_from([1, 1, 2])) for _ in range(axes)],
@@ -135,8 +140,10 @@ def test_function_and_operator_decide_alike(device, case):
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize("call", [*CALLS, *VOLUMES])
 def test_what_torch_serves_is_torch_s(device, call, dtype):
+    if call in VOLUMES and device != "cpu":
+        pytest.skip("ours are ahead on CUDA")
     image, weight, bias, options = made(call, device, dtype)
     function, operator = of(weight)
     (line,) = torch_conv.explain(function, image, weight, bias, **options).lines
@@ -182,7 +189,7 @@ def test_ours_got_ahead(device, call):
     torch.testing.assert_close(got, expected, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("call", [*CALLS, *OURS])
+@pytest.mark.parametrize("call", [*CALLS, *VOLUMES, *OURS])
 def test_what_wants_a_gradient_has_torch_s(device, call):
     image, weight, bias, options = made(call, device)
     conv, _operator = of(weight)

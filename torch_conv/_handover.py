@@ -1,4 +1,4 @@
-"""Where torch's conv1d and conv2d are ahead of our kernels; the table is that of csrc/ops/handover.cpp.
+"""Where torch's conv1d, conv2d and conv3d are ahead of our kernels; the table is that of csrc/ops/handover.cpp.
 
 The functions ask before they call an operator, which asks the same table, because what torch computes keeps torch's
 autograd and is seen by torch.compile as torch's own.
@@ -48,7 +48,7 @@ def row_of(
 ) -> int:
     """The row of the table that hands a convolution to torch which our kernels serve as well, or OURS."""
     size, taps = input.shape, weight.shape
-    if axes == 3 or len(size) <= axes or len(taps) != axes + 2:
+    if len(size) <= axes or len(taps) != axes + 2:
         return OURS
     last = False  # where an image lies on several ranks, they must all find the same, whatever their parts look like
     if type(input) is Tensor or isinstance(input, Tensor):
@@ -78,19 +78,23 @@ def find(
     zeros: bool,
 ) -> int:
     """The same of numbers, as csrc/ops/handover.cpp finds it."""
-    if axes == 2:
-        kh, kw = taps[2], taps[3]
-        side = min(size[-1], 4 * size[-2])
-        pixels = size[-1] * size[-2]
-    else:
-        kh, kw, side, pixels = 1, taps[2], size[-1], size[-1]
+    kw, side, pixels = taps[-1], size[-1], size[-1]
+    kh, longest = 1, kw
+    if axes > 1:
+        kh = taps[-2]
+        side = min(side, 4 * size[-2])
+        pixels = pixels * size[-2]
+        longest = max(kh, kw)
+    if axes == 3:
+        pixels = pixels * size[-3]
+        longest = max(longest, taps[-3])
     if kh == kw and (kw == 3 or kw == 5 or kw == 7):
         shape = 1
     else:
         shape = 2 if kw == 1 and kh > 1 else 4 if kh == 1 and kw > 1 else 8
     key = (
         _DEVICES.get(device, 0),
-        axes,
+        1 << (axes - 1),
         4 if taps[1] > 1 else 1 if groups > 1 else 2,
         2 if channels_last else 1,
         _TYPES[dtype],
@@ -105,7 +109,7 @@ def find(
     for row, k0, k1, out0, out1, in0, in1, side0, side1, values0, values1, multiple in rows:
         if (
             side0 <= side <= side1
-            and k0 <= max(kh, kw) <= k1
+            and k0 <= longest <= k1
             and out0 <= taps[0] // max(groups, 1) <= out1
             and in0 <= taps[1] * groups <= in1
             and taps[1] * groups % multiple == 0

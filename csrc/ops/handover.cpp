@@ -14,7 +14,7 @@ namespace {
 
 // Sets of bits; a convolution is one of each. torch_conv/_handover.py has the same.
 enum Device { cpu = 1, cuda = 2 };
-enum Axes { lines = 1, planes = 2 };               // conv1d, conv2d
+enum Axes { lines = 1, planes = 2, volumes = 4 };  // conv1d, conv2d, conv3d
 enum Kind { depthwise = 1, image = 2, bank = 4 };  // one input channel a group; one in all; several a group
 enum Layout { first = 1, last = 2 };               // where the channels are
 enum Type { f32 = 1, f16 = 2, bf16 = 4, f64 = 8 };
@@ -37,10 +37,10 @@ struct Ratio {
 // What is handed over. What a row leaves out is every value, but steps of 1 and zeros outside.
 struct Row {
   int on, axes = planes, kind = depthwise, layout = all, type, steps = unit, outside = zeros, shape = all;
-  Span window = {};      // its longer side
+  Span window = {};      // its longest side
   Span outs = {};        // output channels a group
   Span channels = {};    // of the input
-  Span side = {};        // of the image: its width, or 4 times its height if that is less; a signal's length
+  Span side = {};        // of a plane: its width, or 4 times its height if that is less; a signal's length
   int64_t multiple = 1;  // of which the channels are one
   Span values = {};      // of the image, if its channels were the output's
   Ratio measured;        // torch's time over ours
@@ -146,6 +146,24 @@ constexpr Row kTable[] = {
     {.on = cpu, .layout = last, .type = cpus, .outside = others,
      .window = from(6), .outs = just(1), .channels = from(16), .values = from(20000), .measured = {0.81, 0.87, 0.87}},
 
+    // CPU, volumes, depthwise: ours go row by row there, without tiles.
+    {.on = cpu, .axes = volumes, .layout = last, .type = f32, .steps = unit | strided, .shape = odd,
+     .outs = just(1), .channels = from(8), .values = from(40000), .measured = {0.22, 0.55, 1.28}},
+    {.on = cpu, .axes = volumes, .layout = last, .type = f32,
+     .window = from(8), .outs = just(1), .channels = from(8), .values = from(40000), .measured = {0.14, 0.63, 0.81}},
+    {.on = cpu, .axes = volumes, .layout = last, .type = f32,
+     .window = below(8), .outs = just(1), .channels = from(8), .values = from(500000), .measured = {0.56, 0.59, 0.66}},
+    {.on = cpu, .axes = volumes, .layout = last, .type = bf16, .steps = unit | strided,
+     .outs = just(1), .channels = from(8), .values = from(40000), .measured = {0.18, 0.44, 1.19}},
+    {.on = cpu, .axes = volumes, .layout = first, .type = f32, .shape = odd,
+     .outs = just(1), .side = below(29), .multiple = 16, .values = from(20000), .measured = {0.35, 0.71, 1.05}},
+    {.on = cpu, .axes = volumes, .layout = first, .type = bf16, .shape = odd,
+     .outs = just(1), .side = below(57), .multiple = 4, .values = from(20000), .measured = {0.28, 0.65, 1.58}},
+    {.on = cpu, .axes = volumes, .layout = first, .type = bf16, .shape = other,
+     .window = just(2), .outs = just(1), .side = below(56), .multiple = 16, .values = from(20000), .measured = {0.57, 0.63, 0.63}},
+    {.on = cpu, .axes = volumes, .layout = first, .type = cpus, .steps = strided, .shape = odd,
+     .outs = just(1), .multiple = 16, .values = from(20000), .measured = {0.26, 0.43, 0.89}},
+
     // CPU, one channel or a few to many.
     {.on = cpu, .kind = image, .type = cpus,
      .outs = {8, 31}, .side = below(224), .values = from(40000), .measured = {0.67, 0.98, 1.42}},
@@ -191,7 +209,7 @@ int type_of(Dtype dtype) {
 }
 
 Numbers numbers_of(const Convolution& c) {
-  return {{c.cuda ? cuda : cpu, c.axes == 1 ? lines : planes,
+  return {{c.cuda ? cuda : cpu, 1 << (c.axes - 1),
            c.channels > c.groups ? bank
            : c.groups > 1        ? depthwise
                                  : image,
@@ -200,8 +218,8 @@ Numbers numbers_of(const Convolution& c) {
            : c.dilation > 1 ? dilated
                             : unit,
            c.zeros ? zeros : others, shape_of(c)},
-          {just(std::max(c.kh, c.kw)), just(c.outputs / c.groups), just(c.channels),
-           just(c.axes == 1 ? c.w : std::min(c.w, 4 * c.h)), just(c.n * c.outputs * c.h * c.w)},
+          {just(std::max({c.kd, c.kh, c.kw})), just(c.outputs / c.groups), just(c.channels),
+           just(c.axes == 1 ? c.w : std::min(c.w, 4 * c.h)), just(c.n * c.outputs * c.d * c.h * c.w)},
           c.channels};
 }
 

@@ -1,4 +1,4 @@
-// Where torch's conv1d and conv2d are ahead of our kernels: what algorithm 'auto' hands over. Numbers only.
+// Where torch's conv1d, conv2d and conv3d are ahead of our kernels: what algorithm 'auto' hands over. Numbers only.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@ struct Convolution {
   bool channels_last;  // the channels lie side by side
   bool zeros;          // outside; else torch extends the image in a pass of its own
   int64_t channels, groups, outputs;
-  int64_t n, h, w;  // of the image; of a signal h is 1
-  int64_t kh, kw;
+  int64_t n, d, h, w;  // of the volume; of an image d is 1, of a signal h too
+  int64_t kd, kh, kw;
   int64_t stride, dilation;  // the largest
 };
 
