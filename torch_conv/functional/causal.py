@@ -36,13 +36,15 @@ def causal_conv1d(
     Args:
         x: sequences (B, D, L) of float32, float16, bfloat16 or float64. Channels innermost (a transposed (B, L, D)) or
             not; other strides are served too.
-        weight: one window a channel (D, k), k at least 1; float32, float16 or bfloat16, float64 beside float64.
+        weight: one window a channel (D, k), k at least 1, its last tap on the present; float32, float16 or bfloat16
+            (float64 where x is float64).
         bias: one number a channel (D,) of the weight's dtype, or None.
         seq_idx: int32 (B, L), the number of the sequence that an element belongs to, where several are packed into one
             row: a tap counts only if its element has the output's number. Where it is below 0 the output is 0.
         initial_states: what stands before the start (B, D, k - 1), of x's dtype; None: zeros. Not with `seq_idx`.
         return_final_states: whether to return the last k - 1 inputs too. Not with `seq_idx`.
-        final_states_out: a tensor (B, D, k - 1) to write them into, or None.
+        final_states_out: a tensor (B, D, k - 1) of x's dtype that they are written into and that is returned, or None:
+            a new one. Without `return_final_states` nothing is written.
         activation: None, 'silu' or 'swish' (the same), applied in the same launch.
 
     Returns:
@@ -89,19 +91,21 @@ def causal_conv1d_update(
     """Continues causal convolutions by a step, or a few, and moves the new elements into their state.
 
     The `causal_conv1d_update` of the package causal-conv1d: the same arguments and results, of any width and layout, on
-    the CPU too, in one launch. Two samples must not share a row of `conv_state`.
+    the CPU too, in one launch. Two samples must not share a row of `conv_state`. There is no backward.
 
     Args:
         x: the new elements (B, D), or (B, D, L) for several steps, of float32, float16, bfloat16 or float64.
         conv_state: the last elements of every channel (N, D, S) of x's dtype, S at least k - 1, the newest last;
-            **written in place**: it moves on by L elements. N is B, or any number with `conv_state_indices`.
+            **written in place**: it moves on by L elements (by one where x is (B, D)). N is B, or any number with
+            `conv_state_indices`.
         weight: one window a channel (D, k), as in `causal_conv1d`.
         bias: one number a channel (D,) of the weight's dtype, or None.
         activation: None, 'silu' or 'swish' (the same).
-        cache_seqlens: int32 (B,), how many elements each sample has seen: then `conv_state` is a ring, nothing moves in
-            it, and new elements go to `cache_seqlens % S` and what follows.
-        conv_state_indices: int32 (B,), which row of `conv_state` is each sample's; a number below 0 is padding, whose
-            output is 0 and which has no state. None: sample b has row b.
+        cache_seqlens: int32 (B,), how many elements each sample has seen before this call, which does not change them:
+            then `conv_state` is a ring, nothing moves in it, and new elements go to `cache_seqlens % S` and what
+            follows.
+        conv_state_indices: int32 (B,), which row of `conv_state` is each sample's; a number below 0, or one of N and
+            more, is padding, whose output is 0 and which has no state. None: sample b has row b.
 
     Returns:
         Tensor of x's shape and dtype with its channels innermost where x has them there.
@@ -111,7 +115,8 @@ def causal_conv1d_update(
         TypeError: for other dtypes and types.
 
     Equivalent to:
-        `causal_conv1d(x, weight, bias, initial_states=conv_state[..., 1 - k:], activation=activation)`, then
+        with x (B, D, L), no ring and no indices
+        `causal_conv1d(x, weight, bias, initial_states=conv_state[..., S - k + 1:], activation=activation)`, then
         `conv_state.copy_(torch.cat([conv_state, x], -1)[..., L:])`
 
     Example:
