@@ -15,6 +15,7 @@ import torch
 from torch import _C, Tensor
 
 from torch_conv import _split_run
+from torch_conv._tangents import REFUSAL, has_tangent, in_forward_mode
 from torch_conv.split import SplitTensor
 
 Rest = ParamSpec("Rest")
@@ -55,7 +56,8 @@ def public(
     Python at all: the arguments that were given go straight to the operator (5.4 us a call instead of 8.2), or the
     shards of a SplitTensor to its form of shards.
 
-    `eager` runs instead of the function wherever torch.compile does not trace it and no script holds it.
+    `eager` runs instead of the function wherever torch.compile does not trace it and no script holds it. Who has one
+    knows what to do with tangents (`_tangents.py`); the others are refused them here.
 
     `axes` is how many values an argument per axis has: one number stands for all of them, which torch knows of an
     operator's argument only while the number is no symbol of torch.compile.
@@ -74,6 +76,9 @@ def public(
         def call(*args: Any, **kwargs: Any) -> Any:
             if len(args) > first:
                 raise TypeError(f"{fn.__name__}: {keyword_only} and what follows it must be given by keyword")
+            forward_mode = in_forward_mode()
+            if forward_mode and eager is None and has_tangent((args, kwargs)):
+                raise RuntimeError(f"{fn.__name__}: {REFUSAL}")
             if torch.compiler.is_compiling():
                 if axes:
                     args, kwargs = _for_every_axis(list(signature.parameters), axes, args, kwargs)
@@ -84,7 +89,11 @@ def public(
                     if whole is not None:
                         return whole
                 # In inference mode there are no autograd keys to skip, and the guard takes 2 us.
-                if _C.is_inference_mode_enabled() or (_C.is_grad_enabled() and _C._any_requires_grad(*args, **kwargs)):
+                if (
+                    _C.is_inference_mode_enabled()
+                    or forward_mode
+                    or (_C.is_grad_enabled() and _C._any_requires_grad(*args, **kwargs))
+                ):
                     return run(*args, **kwargs)
                 with _C._AutoDispatchBelowAutograd():
                     return run(*args, **kwargs)

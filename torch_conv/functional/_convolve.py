@@ -9,6 +9,7 @@ from torch import _C, Tensor
 
 from torch_conv import _handover
 from torch_conv._explain import note, recording
+from torch_conv._tangents import REFUSAL, has_tangent, in_forward_mode
 from torch_conv.split import SplitTensor
 
 _CONVS = {1: torch.ops.torch_conv.conv1d, 2: torch.ops.torch_conv.conv2d, 3: torch.ops.torch_conv.conv3d}
@@ -99,7 +100,10 @@ def convolve(input: Tensor, weight: Tensor, bias: Tensor | None, options: Option
                 options = options._replace(algorithm=_OURS)
     if torch.compiler.is_compiling():  # a number that is a symbol there does not stand for every axis
         options = options.for_every_axis()
-    return _by_operator(input, weight, bias, *options)
+    result = _by_operator(input, weight, bias, *options)
+    if in_forward_mode() and has_tangent((input, weight, bias)):
+        raise RuntimeError(f"torch_conv: {REFUSAL}")  # after what the operator refuses in the call
+    return result
 
 
 def eager(
@@ -119,6 +123,7 @@ def eager(
     options = axes, stride, padding, dilation, groups, padding_mode, algorithm, activation
     if (
         type(input) is not Tensor
+        or in_forward_mode()
         or _C._is_any_autocast_enabled()
         or (_C.is_grad_enabled() and _C._any_requires_grad(input, weight, bias))
     ):
@@ -193,6 +198,8 @@ def _why_torch(input: Tensor, weight: Tensor, bias: Tensor | None, options: Opti
         return None
     if _wants_a_gradient(input, weight, bias):
         return "a gradient is wanted, which our kernels do not have yet"
+    if in_forward_mode() and has_tangent((input, weight, bias)):
+        return "a tangent is given, which our kernels do not carry on yet"
     row = _handover.row_of(axes, input, weight, stride, dilation, groups, padding_mode)
     if row == _handover.OURS:
         return row

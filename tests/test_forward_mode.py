@@ -1,0 +1,121 @@
+"""Forward-mode AD: convolutions carry tangents by torch, everything else refuses them; none is lost without a word."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+from strategies import make_image, make_window
+from torch.autograd import forward_ad
+
+import torch_conv
+
+SENTENCE = "forward-mode derivatives are not implemented yet; call it on tensors without tangents (detach() drops them)"
+SIZES = {1: (20,), 2: (9, 11), 3: (4, 9, 11)}
+
+
+def of(axes, device):
+    """Our function, torch's, an image, a tangent of it, a weight and a bias."""
+    name, shape, window = f"conv{axes}d", (2, 4, *SIZES[axes]), (4, 1, *[3] * axes)
+    given = [make_image(shape, seed=i, device=device) for i in range(2)]
+    given += [make_window(window, device=device), make_window((4,), device=device)]
+    return getattr(torch_conv, name), getattr(F, name), *given
+
+
+@pytest.mark.parametrize("axes", SIZES)
+def test_convolutions_carry_tangents(device, axes):
+    conv, by_torch, x, tangent, weight, bias = of(axes, device)
+    for wanted in (0, 1, 2):
+        given = [x, weight, bias]
+        along = tangent if wanted == 0 else torch.ones_like(given[wanted])
+
+        def call(fn, value, given=given, wanted=wanted):
+            return fn(*given[:wanted], value, *given[wanted + 1 :], padding=1, groups=4)
+
+        got = torch.func.jvp(lambda v: call(conv, v), (given[wanted],), (along,))
+        expected = torch.func.jvp(lambda v: call(by_torch, v), (given[wanted],), (along,))
+        torch.testing.assert_close(got, expected)
+        assert got[1].abs().max() > 0
+        with forward_ad.dual_level():
+            dual = forward_ad.make_dual(given[wanted], along)
+            torch.testing.assert_close(forward_ad.unpack_dual(call(conv, dual)).tangent, expected[1])
+            if wanted == 0:
+                assert "a tangent is given" in str(torch_conv.explain(conv, dual, weight, groups=4))
+                assert "handed" not in str(torch_conv.explain(conv, dual.detach(), weight, groups=4))
+
+
+def test_transforms_of_transforms(device):
+    conv, by_torch, x, _, weight, bias = of(2, device)
+
+    def loss(fn):
+        return lambda w: fn(x, w, bias, groups=4).square().sum()
+
+    for transform in (torch.func.jacfwd, torch.func.hessian):
+        torch.testing.assert_close(transform(loss(conv))(weight), transform(loss(by_torch))(weight))
+
+
+def test_compiled(device):
+    torch._dynamo.reset()
+    conv, by_torch, x, tangent, weight, _ = of(2, device)
+    compiled = torch.compile(lambda v: conv(v, weight, groups=4), backend="aot_eager")
+    compiled(x)  # without tangents first
+    expected = torch.func.jvp(lambda v: by_torch(v, weight, groups=4), (x,), (tangent,))
+    torch.testing.assert_close(torch.func.jvp(compiled, (x,), (tangent,)), expected)
+    whole = torch.compile(
+        lambda v, t: torch.func.jvp(lambda u: conv(u, weight, groups=4), (v,), (t,)), backend="aot_eager"
+    )
+    torch.testing.assert_close(whole(x, tangent), expected)
+
+
+REFUSING = {
+    "conv2d": lambda x, k: torch_conv.conv2d(x, k.expand(3, 1, 3, 3), groups=3, algorithm="direct"),
+    "conv1d": lambda x, k: torch_conv.conv1d(x[:, :, 0], k[:, None], groups=3, algorithm="ours"),
+    "filter2d": lambda x, k: torch_conv.filter2d(x, k),
+    "filter2d_separable": lambda x, k: torch_conv.filter2d_separable(x, k[0], k[1]),
+    "filter3d": lambda x, k: torch_conv.filter3d(x, k.expand(3, 3, 3)),
+    "box_blur": lambda x, k: torch_conv.box_blur(x, 3),
+    "gaussian_blur2d": lambda x, k: torch_conv.gaussian_blur2d(x, 5, 1.0),
+    "sobel": lambda x, k: torch_conv.sobel(x),
+    "causal_conv1d": lambda x, k: torch_conv.causal_conv1d(x[:, :, 0], k),
+    "causal_conv1d_update": lambda x, k: torch_conv.causal_conv1d_update(x[:, :, 0], torch.zeros_like(x[:, :, 1]), k),
+}
+
+
+@pytest.mark.parametrize("name", REFUSING)
+def test_ours_refuse_tangents(device, name):
+    x, k = make_image((2, 3, 9, 11), device=device), make_window((3, 3), device=device)
+
+    def check(call):
+        with pytest.raises(RuntimeError) as caught:
+            call()
+        assert str(caught.value) == f"{name}: {SENTENCE}"
+
+    check(lambda: torch.func.jvp(lambda v: REFUSING[name](v, k), (x,), (torch.ones_like(x),)))
+    with forward_ad.dual_level():
+        dual = forward_ad.make_dual(x, torch.ones_like(x))
+        check(lambda: REFUSING[name](dual, k))
+        assert REFUSING[name](dual.detach(), k).isfinite().all()
+        if name.startswith("filter"):  # a tangent of the window
+            check(lambda: REFUSING[name](x, forward_ad.make_dual(k, torch.ones_like(k))))
+
+
+def test_shards_refuse_tangents(device):
+    with forward_ad.dual_level():
+        dual = forward_ad.make_dual(
+            make_image((2, 3, 16, 11), device=device), make_image((2, 3, 16, 11), device=device)
+        )
+        parts = torch_conv.SplitTensor.from_shards([dual[:, :, :8], dual[:, :, 8:]], -2)
+        for name, call in (
+            ("filter2d", lambda: torch_conv.filter2d(parts, make_window((3, 3), device=device))),
+            ("conv2d", lambda: torch_conv.conv2d(parts, make_window((3, 1, 3, 3), device=device), groups=3)),
+        ):
+            with pytest.raises(RuntimeError) as caught:
+                call()
+            assert str(caught.value) == f"{name}: {SENTENCE}"
+
+
+def test_a_wrong_call_is_refused_for_what_is_wrong(device):
+    x = make_image((2, 3, 9, 11), device=device)
+    with forward_ad.dual_level(), pytest.raises(ValueError, match="^conv2d: stride must be at least 1, got 0$"):
+        dual = forward_ad.make_dual(x, torch.ones_like(x))
+        torch_conv.conv2d(dual, make_window((3, 1, 3, 3), device=device), groups=3, stride=0, algorithm="direct")

@@ -1,0 +1,37 @@
+"""Forward-mode derivatives: there are none yet, so what carries a tangent is torch's, or refused.
+
+The operators would drop tangents without a word: torch asks a custom operator for a backward, and for nothing else.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd import forward_ad
+
+from torch_conv.split import SplitTensor
+
+REFUSAL = "forward-mode derivatives are not implemented yet; call it on tensors without tangents (detach() drops them)"
+
+
+def in_forward_mode() -> bool:
+    """Whether tensors may carry tangents now: under forward_ad.dual_level(), torch.func.jvp, jacfwd and their like."""
+    return forward_ad._current_level >= 0
+
+
+def has_tangent(given: Any) -> bool:
+    """Whether a tensor of an argument, or of a list or dictionary of arguments, carries a tangent; in forward mode."""
+    if isinstance(given, Tensor):
+        # A tensor that a transform wraps may have it in the level beneath, which is not to be seen from here.
+        if torch.compiler.is_compiling() or torch._C._functorch.is_functorch_wrapped_tensor(given):
+            return True
+        return forward_ad.unpack_dual(given).tangent is not None
+    if isinstance(given, SplitTensor):
+        given = given.shards
+    elif isinstance(given, dict):
+        given = given.values()
+    elif not isinstance(given, (list, tuple)):
+        return False
+    return any(has_tangent(part) for part in given)
