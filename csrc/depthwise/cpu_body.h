@@ -7,6 +7,7 @@
 // clang-format off
 #include "depthwise/cpu_lanes.h"
 #include "depthwise/cpu_channels.h"
+#include "depthwise/cpu_plane_tiles.h"
 #include "depthwise/cpu_planes.h"
 #include "depthwise/cpu_blocks.h"
 // clang-format on

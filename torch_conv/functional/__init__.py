@@ -5,7 +5,8 @@ from torch_conv.functional.conv import conv1d, conv2d, conv3d
 from torch_conv.functional.edges import gaussian_sobel, laplacian, sobel, spatial_gradient
 from torch_conv.functional.edges3d import gaussian_gradient_magnitude3d, spatial_gradient3d
 from torch_conv.functional.features import structure_tensor, thin_edges
-from torch_conv.functional.filters import box_blur, filter1d, filter2d, filter2d_separable
+from torch_conv.functional.filters import box_blur, filter2d, filter2d_separable
+from torch_conv.functional.filters1d import filter1d
 from torch_conv.functional.smooth import (
     difference_of_gaussians,
     gaussian_blur2d,

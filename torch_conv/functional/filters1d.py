@@ -1,0 +1,154 @@
+"""The filter along one dimension of any tensor: it is seen as planes of an image."""
+# TorchScript reads these annotations; it knows Optional[...], not `... | None`, around its own list types.
+# ruff: noqa: UP045
+
+from typing import Optional
+
+import torch
+from torch import Tensor
+
+from torch_conv.functional._calls import check_out_dtype, public
+from torch_conv.split import SplitTensor, each_shard
+
+_filter2d = torch.ops.torch_conv.filter2d
+_filter2d_out = torch.ops.torch_conv.filter2d_out
+
+
+@public(keyword_only="dim")
+def filter1d(
+    input: Tensor,
+    kernel: Tensor,
+    border_type: str = "reflect",
+    normalized: bool = False,
+    padding: str = "same",
+    behaviour: str = "corr",
+    dim: int = -1,
+    value: float = 0.0,
+    anchor: Optional[int] = None,
+    stride: int = 1,
+    dilation: int = 1,
+    output_dtype: Optional[torch.dtype] = None,
+    out: Optional[Tensor] = None,
+    algorithm: str = "auto",
+) -> Tensor:
+    """Correlates a tensor with a window along one dimension.
+
+    Args:
+        input: tensor of 1 or more dimensions, of a dtype that `filter2d` takes.
+        kernel: the window: (k,), one for all. For (B, C, L), and (B, C, H, W) along H or W, also (1|B, k), one per
+            sample, or (1|B, 1|C, k), per sample and channel.
+        border_type: as in `filter2d`.
+        normalized: divide by the sum of the |taps|.
+        padding: 'same' or 'valid'.
+        behaviour: 'corr', or 'conv', which flips the window.
+        dim: the dimension to filter along.
+        value: what 'constant' reads outside.
+        anchor: the tap that lies on the pixel, as in `filter2d`.
+        stride: step between outputs.
+        dilation: step between taps.
+        output_dtype: dtype of the result, by default the input's.
+        out: tensor that receives the result.
+        algorithm: 'auto' or 'direct'.
+
+    Returns:
+        Tensor of the input's shape, but for `dim`, whose length is as in `filter2d`.
+
+    Raises:
+        ValueError: for a value that is not described above.
+        TypeError: for a dtype or a type that is not described above.
+
+    Equivalent to:
+        `scipy.ndimage.correlate1d(input, kernel, dim, mode='mirror')` for odd windows
+
+    Example:
+        >>> x = torch.tensor([8.0, 2, 5, 4, 1, 7, 3])
+        >>> filter1d(x, torch.tensor([1.0, 3, 5, 3, 1]), "constant")
+        tensor([51., 53., 52., 47., 46., 51., 37.])
+    """
+    dims = input.dim()
+    if dims == 0 or dim < -dims or dim >= dims:
+        raise ValueError(f"filter1d: dim must name one of the input's {dims} dimensions, got {dim}")
+    if kernel.dim() < 1 or kernel.dim() > 3:
+        raise ValueError(f"filter1d: kernel must have 1, 2 or 3 dimensions, got {kernel.dim()}")
+    axis = dim % dims
+    from_end = dims - axis
+    if from_end > 2 and kernel.dim() > 1:
+        raise ValueError(f"filter1d: kernel must have 1 dimension along dim {dim} of {dims}, got {kernel.dim()}")
+
+    along_x = from_end == 1
+    as_row = along_x and (dims == 1 or (dims == 3 and kernel.dim() > 1))  # (L,) and (B, C, L): planes of one row
+    window = kernel.unsqueeze(-2 if along_x else -1)
+    taps_anchor: Optional[list[int]] = None
+    if anchor is not None:
+        taps_anchor = [0, anchor] if along_x else [anchor, 0]
+    strides = [1, stride] if along_x else [stride, 1]
+    dilations = [1, dilation] if along_x else [dilation, 1]
+
+    if out is not None:
+        check_out_dtype(out, output_dtype)
+        source, target = input, out
+        if as_row:
+            source, target = input.unsqueeze(-2), out.unsqueeze(-2)
+        elif from_end > 2:
+            source, target = input.movedim(axis, -2), out.movedim(axis, -2)
+        _filter2d_out(
+            source,
+            window,
+            border_type,
+            normalized,
+            padding,
+            behaviour,
+            value=value,
+            anchor=taps_anchor,
+            stride=strides,
+            dilation=dilations,
+            algorithm=algorithm,
+            out=target,
+        )
+        return out
+    if not torch.jit.is_scripting():  # noqa: SIM102 (TorchScript skips what is under this condition alone)
+        if isinstance(input, SplitTensor) and from_end > 2 and input.spec.dim != -from_end:
+            # The shards share nothing, and flattening would mix them.
+            return each_shard(
+                filter1d,
+                input,
+                kernel,
+                border_type,
+                normalized,
+                padding,
+                behaviour,
+                dim=dim,
+                value=value,
+                anchor=anchor,
+                stride=stride,
+                dilation=dilation,
+                output_dtype=output_dtype,
+                algorithm=algorithm,
+            )
+    image = input
+    if as_row:
+        image = input.unsqueeze(-2)
+    elif from_end > 2:  # what lies behind `dim` becomes one row, what lies before it the planes
+        image = input.flatten(axis + 1)
+        image = image.flatten(0, axis - 1) if axis > 0 else image
+    result = _filter2d(
+        image,
+        window,
+        border_type,
+        normalized,
+        padding,
+        behaviour,
+        value=value,
+        anchor=taps_anchor,
+        stride=strides,
+        dilation=dilations,
+        output_dtype=output_dtype,
+        algorithm=algorithm,
+    )
+    if as_row:
+        return result.squeeze(-2)
+    if from_end > 2:
+        shape = list(input.shape)
+        shape[axis] = result.size(-2)
+        return result.reshape(shape)
+    return result
