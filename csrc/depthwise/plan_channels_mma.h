@@ -48,11 +48,13 @@ inline ChannelsMmaConfig channels_mma_config(const Depthwise& p, const Arch& arc
   return c;
 }
 
-// Measured on one NVIDIA H200, float16, share of copy: 64x96x56x56 3x3 0.80, 5x5 0.78, 7x7 0.70, 64x384x28x28 7x7 0.71
-// with 32 channels, three stages and one block a multiprocessor; 64x768x14x14 7x7 0.70 with 16, two and three, which
-// serve where blocks would have few steps.
+// Measured on one NVIDIA H200, float16, share of copy. 32 channels and one block a multiprocessor, with three, four and
+// five stages: 64x96x56x56 3x3 0.81, 0.79, 0.78, 5x5 0.80, 0.80, 0.76, 7x7 0.74, 0.76, 0.74, 64x384x28x28 7x7 0.75,
+// 0.77, -. 16 channels, two stages and three blocks serve where blocks would have few steps: 64x768x14x14 7x7 0.70,
+// where 32 channels take 0.63 (three stages) and 0.65 (four), and two blocks 0.60.
 inline ChannelsMmaConfig channels_mma_config(const Depthwise& p, const Arch& arch) {
-  const ChannelsMmaConfig wide = channels_mma_config(p, arch, 32, 3, 1);
+  ChannelsMmaConfig wide = channels_mma_config(p, arch, 32, p.kh > 5 ? 4 : 3, 1);
+  if (wide.resident < 1) wide = channels_mma_config(p, arch, 32, 3, 1);
   if (p.in.c > 16 && wide.resident >= 1 && wide.per >= 8) return wide;
   return channels_mma_config(p, arch, 16, 2, p.kh > 7 ? 2 : 3);
 }

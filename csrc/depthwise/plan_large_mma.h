@@ -160,7 +160,10 @@ inline int large_plane_bytes(const Depthwise& p, const Arch& arch, const LargeSh
 //   64x384x32x32, 13x13   16 images: 4 rows 75 (blocks two apart: 76), 3 rows 80, 2 rows 80; 4 images 98
 //   1x384x32x32, 31x31    1 row 10.4, 2 rows 13.3, 2 rows of 16 columns 11.1; 13x13: 1 row 6.5, 2 rows 7.8
 //   64x96x56x56, 31x31    16 images, 2 rows of 56 columns 126; 4 images: 132, 4 rows of 32 columns 176
-// The estimate is too low by 20 (31x31) to 60 us (14x14 maps) for 64 images: it knows neither the time in which a
+// Since then threads do less beside the products, and planes come whole: 31x31 91, 13x13 56 (a profile: a fifth of the
+// instructions are products where it was a ninth); 1x384x32x32 10.2 and 5.8; 64x96x56x56 115. Blocks that walk over
+// tiles, the next one's planes arriving meanwhile, took 113 and 59.
+// The estimate is too low by 20 (31x31) to 40 us (14x14 maps) for 64 images: it knows neither the time in which a
 // block's maps arrive nor that of its stores. It found the best of the ways in all of these.
 inline LargeConfig large_config(const Depthwise& p, const Arch& arch) {
   LargeConfig best{.clocks = -1};
