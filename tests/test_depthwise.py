@@ -17,7 +17,7 @@ HALVES = [torch.float16, torch.bfloat16]
 ACTIVATIONS = ["relu", "relu6", "gelu", "silu", "hardswish"]
 LAYOUTS = ["contiguous", "channels_last", "offset", "padded_rows", "every_other"]
 # Few, because a kernel is compiled for most of them.
-MAPS = [(3, 32, 14, 14), (1, 24, 56, 56), (17, 16, 7, 7), (2, 5, 19, 37)]
+MAPS = [(3, 32, 14, 14), (1, 24, 56, 56), (17, 16, 7, 7), (2, 5, 19, 37), (2, 8, 47, 24)]
 ODD_MAPS = [(1, 1, 1, 1), (2, 3, 1, 9), (5, 7, 2, 3), (1, 13, 13, 1), (1, 2, 70, 300)]
 
 
@@ -90,12 +90,13 @@ def test_maps(device, pinned, dtype, window):
 @pytest.mark.parametrize("window", [(13, 13), (31, 31), (21, 5), (30, 12)], ids=str)
 def test_large_windows(device, pinned, dtype, window):
     served = {}
-    for shape in [(2, 4, 32, 32), (17, 2, 14, 14), (1, 3, 33, 75)]:
+    padding = tuple(k // 2 for k in window)
+    # Of 16 images and more whose rows are whole words, LARGE_MMA brings whole planes.
+    for shape in [(2, 4, 32, 32), (17, 2, 14, 14), (1, 3, 33, 75), (16, 5, 16, 16), (19, 3, 32, 32)]:
         image = make_image(shape, dtype, device=device)
         weight = make_window((shape[1], 1, *window), dtype, device=device)
-        check_every_kernel(
-            device, pinned, image, weight, served=served, padding=tuple(k // 2 for k in window), activation="relu"
-        )
+        bias = make_window((shape[1],), dtype, device=device)
+        check_every_kernel(device, pinned, image, weight, bias, served=served, padding=padding, activation="relu")
     if device == "cuda" and dtype in HALVES and window[0] == window[1]:
         assert "large_mma" in served
 
