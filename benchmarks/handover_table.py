@@ -1,6 +1,6 @@
 """The table of csrc/ops/handover.cpp beside the measurements that chose it.
 
-python benchmarks/handover_table.py     # for handover-*.json here and in results: what each row says, where it is wrong
+python benchmarks/handover_table.py     # for results/handover-*.json: what each row should say, and where it is wrong
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def spread(ratios: list[float]) -> tuple[float, ...]:
 def by_row() -> dict[int, list[tuple[float, str]]]:
     """The measured ratios, with the cases' names, by the row that serves each, or OURS."""
     ratios: dict[int, list[tuple[float, str]]] = {_handover.OURS: []}
-    for path in sorted([*RESULTS.glob("handover-*.json"), *RESULTS.parent.glob("handover-*.json")]):
+    for path in sorted(RESULTS.glob("handover-*.json")):
         for case, device, ratio in measured(path):
             ratios.setdefault(row_of(case, device), []).append((ratio, f"{device} {case.name}"))
     return ratios
