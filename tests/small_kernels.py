@@ -41,6 +41,15 @@ VARIANTS = {
     "causal": ["rows", "channels", "general"],
     "causal_update": ["step", "update", "general"],
 }
+MANY = [
+    *[
+        ((360, 768, 7, 7), 7, True),
+        ((128, 768, 7, 7), 5, True),
+        ((47, 96, 56, 56), 7, True),
+        ((47, 96, 56, 56), 3, True),
+    ],
+    *[((19, 64, 16, 16), 13, False), ((19, 1000, 16, 16), 13, False), ((46, 200, 32, 32), 31, False)],
+]
 LADDER = ["naive", "constant", "tiled", "l2_halo", "fused"]
 LADDER3D = ["naive", "tiled", "separable"]
 
@@ -106,6 +115,13 @@ def one_round_of_depthwise(device: str, dtype: torch.dtype) -> None:
         options = {"groups": 16, "padding": k // 2, "algorithm": "ours", "activation": random.choice([None, "silu"])}
         each_variant("depthwise", lambda laid=laid, o=options: OPS.conv2d(laid, weight, bias, **o))
         each_variant("depthwise", lambda laid=laid, o=options: OPS.conv2d(laid, weight, bias, stride=2, **o))
+    if dtype in (torch.float16, torch.bfloat16):  # blocks that go on with other images, and whole planes of 16
+        shape, k, last = random.choice(MANY)
+        maps = torch.rand(shape, device=device).to(dtype)
+        maps = maps.contiguous(memory_format=torch.channels_last) if last else maps
+        weight = torch.rand(shape[1], 1, k, k, device=device).to(dtype)
+        options = {"groups": shape[1], "padding": k // 2, "algorithm": "tensor_core"}
+        each_variant("depthwise", lambda: OPS.conv2d(maps, weight, None, **options))
     length, taps = random.choice([40, 203, 1024]), random.choice([3, 4, 15, 31])
     signals = torch.rand(3, 16, length, device=device).to(dtype)
     windows = torch.rand(16, 1, taps, device=device).to(dtype)

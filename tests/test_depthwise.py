@@ -91,8 +91,7 @@ def test_maps(device, pinned, dtype, window):
 def test_large_windows(device, pinned, dtype, window):
     served = {}
     padding = tuple(k // 2 for k in window)
-    # Of 16 images and more whose rows are whole words, LARGE_MMA brings whole planes.
-    for shape in [(2, 4, 32, 32), (17, 2, 14, 14), (1, 3, 33, 75), (16, 5, 16, 16), (19, 3, 32, 32)]:
+    for shape in [(2, 4, 32, 32), (17, 2, 14, 14), (1, 3, 33, 75), (16, 5, 16, 16)]:
         image = make_image(shape, dtype, device=device)
         weight = make_window((shape[1], 1, *window), dtype, device=device)
         bias = make_window((shape[1],), dtype, device=device)
@@ -200,6 +199,10 @@ def test_non_finite_pixels_reach_their_windows_only(device, pinned, dtype, k, va
         weight = make_window((16, 1, k, k), dtype, device=device)
         weight[1, 0, 0, 0] = 0  # 0 * NaN is NaN
         check_finite_alike(pinned, image, weight)
+    strips = make_image((2, 8, 47, 24), dtype, device=device)  # PLANES_MMA's last two share a row
+    for at in [(0, 0, 30, 3), (0, 1, 31, 9), (1, 2, 32, 23), (1, 7, 33, 0), (1, 3, 46, 12)]:
+        strips[at] = value
+    check_finite_alike(pinned, strips, weight[:8])
 
 
 def check_finite_alike(pinned, image, weight):
@@ -224,6 +227,56 @@ def test_non_finite_samples_reach_their_windows_only(device, pinned, dtype, k):
         weight = make_window((shape[1], 1, k), dtype, device=device)
         check_finite_alike(pinned, signal, weight)
         check_finite_alike(pinned, signal.transpose(1, 2).contiguous().transpose(1, 2), weight)
+
+
+# (shape, window, outputs of a channel): problems that are more than a block or two for every multiprocessor.
+WALKS = [
+    ((64, 96, 56, 56), 7, 1),  # 32 channels, four stages; blocks begin inside images
+    ((128, 32, 56, 56), 3, 1),  # three stages
+    ((64, 768, 14, 14), 7, 1),  # 16 channels, two stages
+    ((700, 400, 7, 7), 5, 1),  # images of one block of rows, which leave by two boxes
+    ((1000, 96, 7, 7), 7, 1),
+]
+PLANES = [
+    ((19, 64, 16, 16), 13, 1),  # three images in the last group
+    ((19, 1000, 16, 16), 13, 1),  # four channels a block
+    ((40, 301, 16, 16), 13, 2),
+    ((46, 200, 32, 32), 31, 1),
+]
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize("variant, case", [*(("channels_mma", c) for c in WALKS), *(("large_mma", c) for c in PLANES)])
+def test_many_images(cuda, pinned, dtype, variant, case):
+    """Blocks that go on with other images, and whole planes of 16 images; one pixel is NaN."""
+    if torch.cuda.get_device_capability() < (9, 0):
+        pytest.skip("no bulk copies")
+    shape, k, multiplier = case
+    image = make_image(shape, dtype, device=cuda)
+    image[-1, -1, shape[2] // 2, 1] = float("nan")
+    weight = make_window((multiplier * shape[1], 1, k, k), dtype, device=cuda)
+    bias = make_window((multiplier * shape[1],), dtype, device=cuda)
+    laid = lay_out(image, "channels_last" if variant == "channels_mma" else "contiguous")
+
+    def call():
+        return conv(laid, weight, bias, "tensor_core", padding=k // 2)
+
+    got = pinned(variant, call)
+    assert got is not None
+    if variant == "large_mma":
+        assert "whole planes" in str(pinned(variant, lambda: torch_conv.explain(call)))
+    assert_same_bits(pinned(variant, call), got)
+    with torch.backends.cudnn.flags(enabled=False):
+        options = {"padding": k // 2, "groups": shape[1]}
+        exact = F.conv2d(image.double(), weight.double(), bias.double(), **options).cpu()
+        sizes = (t.double().nan_to_num().abs() for t in (image, weight, bias))
+        scale = F.conv2d(*sizes, **options).cpu()
+    finite = exact.isfinite()
+    assert torch.equal(got.isfinite().cpu(), finite)
+    assert_within(
+        got.cpu()[finite], exact[finite], scale[finite], in_dtype=dtype, algorithm="tensor_core", window=(k, k)
+    )
 
 
 @pytest.mark.parametrize("algorithm", ["direct", "ours"])

@@ -98,6 +98,7 @@ __global__ void __launch_bounds__(32 * kGroup * kShare, kResident)
   using namespace planes_mma;
   // Input rows of a strip that are read, counted from the first that its window sees.
   constexpr int kPad = (KH - 1) / 2;
+  static_assert(S <= 32);  // rows of a strip, see `own`
   constexpr int kBegin = kRows == MmaRows::whole ? kPad : 0;
   constexpr int kEnd = kRows == MmaRows::whole ? kPad + S : S + KH - 1;
   extern __shared__ __align__(128) unsigned char mma_stages[];
@@ -163,7 +164,7 @@ __global__ void __launch_bounds__(32 * kGroup * kShare, kResident)
   int at_in = 0, row_in = 0, at_out[2] = {}, unit_image[2] = {};
   unsigned keep[2] = {};
   bool both[2] = {};  // of its two columns stand in the plane; else one, or none if unit_image is none of a step's
-  unsigned own = 0;   // rows that no other warp writes, a bit for each even (or odd) one of either unit
+  unsigned own = 0;   // of its rows in either unit those that no other warp writes, 16 bits each
   auto place = [&](int pass) {
     own = 0;
     const Unit in = unit_at<S>(a, min(8 * pass + quad, a.units - 1));
@@ -180,7 +181,8 @@ __global__ void __launch_bounds__(32 * kGroup * kShare, kResident)
       const int to = out.x + quad % 4 * 2;
       unit_image[half] = index < a.units && to < a.w_out ? out.image : a.images;
       both[half] = to + 1 < a.w_out;
-      own |= (0xffffu << (out.others + 1 - quad / 4) / 2 & 0xffff) << 16 * half;
+      const int first_of_own = (out.others + 1 - quad / 4) / 2;  // a lane has the even rows or the odd ones
+      own |= (0xffff & ~0u << first_of_own) << (16 * half);
       at_out[half] =
           out.image * a.image_bytes_out + slot * plane_bytes_out + ((out.y + quad / 4) * a.w_out + to) * int(sizeof(T));
     }
@@ -285,8 +287,8 @@ __global__ void __launch_bounds__(32 * kGroup * kShare, kResident)
                 const unsigned word =
                     round_pair<T>(activated<kind>(sum[p][half] + bias), activated<kind>(sum[p][half + 2] + bias));
                 check[half] = add_zero_times<T>(word, check[half]);
-                const bool there =
-                    unit_image[half] < count && (2 * p + 1 < S || quad < 4) && (!kOverlap || own >> 16 * half + p & 1);
+                const bool there = unit_image[half] < count && (2 * p + 1 < S || quad < 4) &&
+                                   (!kOverlap || (own >> (16 * half + p)) & 1);
                 if constexpr (kPairs) {
                   if (there) write_word(out[half], word);
                 } else {

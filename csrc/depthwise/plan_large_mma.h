@@ -18,21 +18,6 @@ struct LargeConfig {
 constexpr int kLargeMostWarps = 8;
 constexpr int64_t kLargeMostWindow = 33;
 
-inline const char* large_mma_refusal(const Depthwise& p, const Arch& arch) {
-  if (arch.major < 8) return "no tensor cores with float32 sums of bfloat16";
-  if (p.sums == Sums::chain) return "sums as one chain of multiply-adds";
-  if (!half_precision(p.in.dtype) || p.out.dtype != p.in.dtype) return "no float16 or bfloat16";
-  if (p.weights != p.in.dtype) return "taps of another dtype";
-  if (!p.place.unit_steps_of_images()) return "stride or dilation";
-  if (!rows_inner(p.in) || !rows_inner(p.out)) return "pixels of a row do not lie side by side";
-  if (p.kh > kLargeMostWindow || p.kw > kLargeMostWindow) return "a window larger than 33x33";
-  if (p.place.pad_y < 0 || p.place.pad_y >= p.kh || p.place.pad_x < 0 || p.place.pad_x >= p.kw)
-    return "padding not smaller than the window";
-  if (!below(kMostSide, {p.in.h, p.in.w, p.out.h, p.out.w, p.out.n, p.out.c})) return "an axis of 2^30";
-  if (double(p.out.n * p.out.c) * double(ceil_div(p.out.h, 32) * ceil_div(p.out.w, 32)) >= 1 << 30) return "2^30 tiles";
-  return nullptr;
-}
-
 // The pairs of input blocks that a warp reads: products of 16 and of 8 columns for one output row.
 struct LargeProducts {
   int k16 = 0, k8 = 0;
@@ -155,16 +140,17 @@ inline int large_plane_bytes(const Depthwise& p, const Arch& arch, const LargeSh
 }
 
 // The way with the lowest estimate. Measured on one NVIDIA H200, float16, microseconds:
+//   64x384x32x32, 31x31   91      64x384x32x32, 13x13   56      64x96x56x56, 31x31   115
+//   1x384x32x32, 31x31    10.2    1x384x32x32, 13x13    5.8     64x384x28x28, 13x13  68
+// What chose between ways, measured where every thread still brought rows of maps (112 and 75 us for the first two):
 //   64x384x32x32, 31x31   16 images: 4 rows 112 (neighbouring blocks as pairs: 119), 3 rows 122, 2 rows 119;
 //                         8 images 148, 1 image 280
 //   64x384x32x32, 13x13   16 images: 4 rows 75 (blocks two apart: 76), 3 rows 80, 2 rows 80; 4 images 98
 //   1x384x32x32, 31x31    1 row 10.4, 2 rows 13.3, 2 rows of 16 columns 11.1; 13x13: 1 row 6.5, 2 rows 7.8
 //   64x96x56x56, 31x31    16 images, 2 rows of 56 columns 126; 4 images: 132, 4 rows of 32 columns 176
-// Since then threads do less beside the products, and planes come whole: 31x31 91, 13x13 56 (a profile: a fifth of the
-// instructions are products where it was a ninth); 1x384x32x32 10.2 and 5.8; 64x96x56x56 115. Blocks that walk over
-// tiles, the next one's planes arriving meanwhile, took 113 and 59.
-// The estimate is too low by 20 (31x31) to 40 us (14x14 maps) for 64 images: it knows neither the time in which a
-// block's maps arrive nor that of its stores. It found the best of the ways in all of these.
+// Blocks that walk over tiles while the next one's planes arrive: 113 and 59 for the first two. The estimate is too low
+// by 20 (31x31) to 40 us (14x14 maps) for 64 images: it knows neither the time in which a block's maps arrive nor that
+// of its stores.
 inline LargeConfig large_config(const Depthwise& p, const Arch& arch) {
   LargeConfig best{.clocks = -1};
   const int wide = int(std::min<int64_t>(8, ceil_div(p.out.w, 8)));
@@ -185,11 +171,28 @@ inline LargeConfig large_config(const Depthwise& p, const Arch& arch) {
   return best;
 }
 
+inline const char* large_mma_refusal(const Depthwise& p, const Arch& arch) {
+  if (arch.major < 8) return "no tensor cores with float32 sums of bfloat16";
+  if (p.sums == Sums::chain) return "sums as one chain of multiply-adds";
+  if (!half_precision(p.in.dtype) || p.out.dtype != p.in.dtype) return "no float16 or bfloat16";
+  if (p.weights != p.in.dtype) return "taps of another dtype";
+  if (!p.place.unit_steps_of_images()) return "stride or dilation";
+  if (!rows_inner(p.in) || !rows_inner(p.out)) return "pixels of a row do not lie side by side";
+  if (p.kh > kLargeMostWindow || p.kw > kLargeMostWindow) return "a window larger than 33x33";
+  if (p.place.pad_y < 0 || p.place.pad_y >= p.kh || p.place.pad_x < 0 || p.place.pad_x >= p.kw)
+    return "padding not smaller than the window";
+  if (!below(kMostSide, {p.in.h, p.in.w, p.out.h, p.out.w, p.out.n, p.out.c})) return "an axis of 2^30";
+  if (double(p.out.n * p.out.c) * double(ceil_div(p.out.h, 32) * ceil_div(p.out.w, 32)) >= 1 << 30) return "2^30 tiles";
+  if (large_config(p, arch).clocks < 0) return "too little shared memory";
+  return nullptr;
+}
+
 inline void configure_large_mma(const Depthwise& p, const Arch& arch, Plan& plan) {
   const LargeConfig config = large_config(p, arch);
   const LargeShape& s = config.shape;
   const LargeTile& t = s.tile;
-  plan.why = "products of banded matrices";
+  plan.why =
+      config.plane_bytes ? "products of banded matrices, whole planes by bulk copies" : "products of banded matrices";
   plan.tile_w = s.tile_w;
   plan.tile_h = s.tile_h;
   plan.threads = 32 * s.warps;
