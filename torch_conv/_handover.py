@@ -15,7 +15,7 @@ from torch import Tensor
 # The bits of csrc/ops/handover.cpp.
 _DEVICES = {"cpu": 1, "cuda": 2}
 _TYPES = {torch.float32: 1, torch.float16: 2, torch.bfloat16: 4, torch.float64: 8}
-_SETS, _SPANS = 8, 5  # in a row: sets of bits, then lowest and highest values
+_SETS, _SPANS = 8, 6  # in a row: sets of bits, then lowest and highest values
 
 _Row = tuple[int, ...]  # its number in the table, its spans, and of what the channels are a multiple
 
@@ -27,7 +27,7 @@ def _read() -> dict[tuple[int, ...], list[_Row]]:
     table: dict[tuple[int, ...], list[_Row]] = {}
     for index, at in enumerate(range(0, len(numbers), width)):
         sets, spans = numbers[at : at + _SETS], numbers[at + _SETS : at + width]
-        for key in product(*([1 << bit for bit in range(4) if bits >> bit & 1] for bits in sets)):
+        for key in product(*([1 << bit for bit in range(5) if bits >> bit & 1] for bits in sets)):
             table.setdefault(key, []).append((index, *spans))
     return table
 
@@ -78,20 +78,27 @@ def find(
     zeros: bool,
 ) -> int:
     """The same of numbers, as csrc/ops/handover.cpp finds it."""
-    kw, side, pixels = taps[-1], size[-1], size[-1]
-    kh, longest = 1, kw
-    if axes > 1:
-        kh = taps[-2]
-        side = min(side, 4 * size[-2])
-        pixels = pixels * size[-2]
-        longest = max(kh, kw)
-    if axes == 3:
-        pixels = pixels * size[-3]
-        longest = max(longest, taps[-3])
-    if kh == kw and (kw == 3 or kw == 5 or kw == 7):
-        shape = 1
+    kw, side, least, pixels = taps[-1], size[-1], 1, size[-1]
+    kh = longest = kd = kw
+    if axes == 1:
+        kh = 1
     else:
-        shape = 2 if kw == 1 and kh > 1 else 4 if kh == 1 and kw > 1 else 8
+        h, kh = size[-2], taps[-2]
+        pixels = pixels * h
+        longest = max(kh, kw)
+    if axes == 2:
+        side = min(side, 4 * h)
+    elif axes == 3:
+        d, kd = size[-3], taps[-3]
+        side, least = max(side, h), min(side, h, 2 * d)
+        pixels = pixels * d
+        longest = max(longest, kd)
+    if axes == 3 and (kh != kw or kd != kw):
+        shape = 8 if kh != kw else 4 if kd == 1 else 2 if kw == 1 else 8
+    elif kh == kw:
+        shape = 1 if kw == 3 or kw == 5 or kw == 7 else 16 if axes == 3 else 8
+    else:
+        shape = 2 if kw == 1 else 4 if kh == 1 else 8
     key = (
         _DEVICES.get(device, 0),
         1 << (axes - 1),
@@ -106,9 +113,10 @@ def find(
     if rows is None:
         return OURS
     values = pixels * taps[0] * (size[0] if len(size) == axes + 2 else 1)
-    for row, k0, k1, out0, out1, in0, in1, side0, side1, values0, values1, multiple in rows:
+    for row, k0, k1, out0, out1, in0, in1, side0, side1, least0, least1, values0, values1, multiple in rows:
         if (
             side0 <= side <= side1
+            and least0 <= least <= least1
             and k0 <= longest <= k1
             and out0 <= taps[0] // max(groups, 1) <= out1
             and in0 <= taps[1] * groups <= in1

@@ -20,7 +20,9 @@ enum Layout { first = 1, last = 2 };               // where the channels are
 enum Type { f32 = 1, f16 = 2, bf16 = 4, f64 = 8 };
 enum Steps { unit = 1, strided = 2, dilated = 4 };
 enum Outside { zeros = 1, others = 2 };
-enum Shape { odd = 1, column = 2, line = 4, other = 8 };  // 3x3, 5x5, 7x7; kh x 1; 1 x kw; all else
+// Of planes 3x3, 5x5, 7x7; kh x 1; 1 x kw; all else. Of volumes 3x3x3, 5x5x5, 7x7x7; kd x 1 x 1; 1 x k x k; all else;
+// and cubes of other sides.
+enum Shape { odd = 1, column = 2, line = 4, other = 8, cube = 16 };
 constexpr int all = 15;
 
 struct Span {
@@ -40,7 +42,9 @@ struct Row {
   Span window = {};      // its longest side
   Span outs = {};        // output channels a group
   Span channels = {};    // of the input
-  Span side = {};        // of a plane: its width, or 4 times its height if that is less; a signal's length
+  Span side = {};        // of a plane: its width, or 4 times its height if that is less; a signal's length;
+                         // of a volume the longer side of its planes
+  Span least = {};       // of a volume: the shorter side of its planes, or twice its depth if that is less
   int64_t multiple = 1;  // of which the channels are one
   Span values = {};      // of the image, if its channels were the output's
   Ratio measured;        // torch's time over ours
@@ -146,23 +150,36 @@ constexpr Row kTable[] = {
     {.on = cpu, .layout = last, .type = cpus, .outside = others,
      .window = from(6), .outs = just(1), .channels = from(16), .values = from(20000), .measured = {0.81, 0.87, 0.87}},
 
-    // CPU, volumes, depthwise: ours go row by row there, without tiles.
+    // CPU, volumes, depthwise: ours go row by row there, without tiles. The planes measured were of 7x7 to 112x112, the
+    // volumes at least 4 deep, and the windows cubes, 1x3x3 and 3x1x1.
     {.on = cpu, .axes = volumes, .layout = last, .type = f32, .steps = unit | strided, .shape = odd,
-     .outs = just(1), .channels = from(8), .values = from(40000), .measured = {0.22, 0.55, 1.28}},
-    {.on = cpu, .axes = volumes, .layout = last, .type = f32,
-     .window = from(8), .outs = just(1), .channels = from(8), .values = from(40000), .measured = {0.14, 0.63, 0.81}},
-    {.on = cpu, .axes = volumes, .layout = last, .type = f32,
-     .window = below(8), .outs = just(1), .channels = from(8), .values = from(500000), .measured = {0.56, 0.59, 0.66}},
-    {.on = cpu, .axes = volumes, .layout = last, .type = bf16, .steps = unit | strided,
-     .outs = just(1), .channels = from(8), .values = from(40000), .measured = {0.18, 0.44, 1.19}},
+     .outs = just(1), .channels = from(8), .least = from(7), .values = from(40000), .measured = {0.22, 0.54, 0.95}},
+    {.on = cpu, .axes = volumes, .layout = last, .type = f32, .shape = cube,
+     .window = {8, 11}, .outs = just(1), .channels = from(8), .least = from(7), .values = from(100000), .measured = {0.14, 0.63, 0.81}},
+    {.on = cpu, .axes = volumes, .layout = last, .type = f32, .shape = cube,
+     .window = just(2), .outs = just(1), .channels = from(8), .least = from(7), .values = from(400000), .measured = {0.66, 0.79, 0.79}},
+    {.on = cpu, .axes = volumes, .layout = last, .type = f32, .shape = line,
+     .window = just(3), .outs = just(1), .channels = from(8), .least = from(7), .values = from(400000), .measured = {0.63, 0.72, 0.72}},
+    {.on = cpu, .axes = volumes, .layout = last, .type = f32, .shape = column | cube,
+     .window = below(4), .outs = just(1), .channels = from(8), .least = from(7), .values = from(1500000), .measured = {0.56, 0.59, 0.59}},
+    {.on = cpu, .axes = volumes, .layout = last, .type = bf16, .shape = odd | cube,
+     .window = below(12), .outs = just(1), .channels = from(8), .least = from(7), .values = from(100000), .measured = {0.18, 0.43, 0.81}},
+    {.on = cpu, .axes = volumes, .layout = last, .type = bf16, .shape = odd,
+     .window = from(5), .outs = just(1), .channels = from(8), .least = from(7), .values = from(40000), .measured = {0.54, 0.54, 0.54}},
+    {.on = cpu, .axes = volumes, .layout = last, .type = bf16, .shape = column | line,
+     .window = just(3), .outs = just(1), .channels = from(8), .least = from(7), .values = from(100000), .measured = {0.19, 0.63, 0.98}},
+    {.on = cpu, .axes = volumes, .layout = last, .type = bf16, .steps = strided, .shape = odd,
+     .outs = just(1), .channels = from(8), .least = from(7), .values = from(100000), .measured = {0.28, 0.4, 0.8}},
     {.on = cpu, .axes = volumes, .layout = first, .type = f32, .shape = odd,
-     .outs = just(1), .side = below(29), .multiple = 16, .values = from(20000), .measured = {0.35, 0.71, 1.05}},
+     .outs = just(1), .channels = from(32), .side = below(29), .least = from(7), .multiple = 16, .values = from(20000), .measured = {0.35, 0.67, 0.88}},
     {.on = cpu, .axes = volumes, .layout = first, .type = bf16, .shape = odd,
-     .outs = just(1), .side = below(57), .multiple = 4, .values = from(20000), .measured = {0.28, 0.65, 1.58}},
-    {.on = cpu, .axes = volumes, .layout = first, .type = bf16, .shape = other,
-     .window = just(2), .outs = just(1), .side = below(56), .multiple = 16, .values = from(20000), .measured = {0.57, 0.63, 0.63}},
+     .outs = just(1), .channels = from(8), .side = below(57), .least = from(7), .multiple = 4, .values = from(20000), .measured = {0.28, 0.52, 0.93}},
+    {.on = cpu, .axes = volumes, .layout = first, .type = bf16, .shape = cube,
+     .window = just(2), .outs = just(1), .channels = from(32), .side = below(29), .least = from(7), .multiple = 16, .values = from(100000), .measured = {0.57, 0.63, 0.63}},
+    {.on = cpu, .axes = volumes, .layout = first, .type = bf16, .shape = line,
+     .window = just(3), .outs = just(1), .channels = from(32), .side = below(29), .least = from(7), .multiple = 16, .values = from(100000), .measured = {0.66, 0.69, 0.69}},
     {.on = cpu, .axes = volumes, .layout = first, .type = cpus, .steps = strided, .shape = odd,
-     .outs = just(1), .multiple = 16, .values = from(20000), .measured = {0.26, 0.43, 0.89}},
+     .outs = just(1), .channels = from(32), .side = below(57), .least = from(7), .multiple = 16, .values = from(100000), .measured = {0.26, 0.43, 0.89}},
 
     // CPU, one channel or a few to many.
     {.on = cpu, .kind = image, .type = cpus,
@@ -183,16 +200,21 @@ constexpr Row kTable[] = {
 // The order in which torch_conv/_handover.py reads them.
 struct Numbers {
   int kinds[8];
-  Span spans[5];
+  Span spans[6];
   int64_t multiple;
 };
 constexpr Numbers numbers_of(const Row& r) {
   return {{r.on, r.axes, r.kind, r.layout, r.type, r.steps, r.outside, r.shape},
-          {r.window, r.outs, r.channels, r.side, r.values},
+          {r.window, r.outs, r.channels, r.side, r.least, r.values},
           r.multiple};
 }
 
 int shape_of(const Convolution& c) {
+  if (c.axes == 3) {
+    if (c.kh != c.kw) return other;
+    if (c.kd == c.kw) return c.kw == 3 || c.kw == 5 || c.kw == 7 ? odd : cube;
+    return c.kd == 1 ? line : c.kw == 1 ? column : other;
+  }
   if (c.kh == c.kw && (c.kw == 3 || c.kw == 5 || c.kw == 7)) return odd;
   if (c.kw == 1 && c.kh > 1) return column;
   return c.kh == 1 && c.kw > 1 ? line : other;
@@ -208,6 +230,10 @@ int type_of(Dtype dtype) {
   }
 }
 
+Span side_of(const Convolution& c) {
+  return just(c.axes == 1 ? c.w : c.axes == 2 ? std::min(c.w, 4 * c.h) : std::max(c.w, c.h));
+}
+
 Numbers numbers_of(const Convolution& c) {
   return {{c.cuda ? cuda : cpu, 1 << (c.axes - 1),
            c.channels > c.groups ? bank
@@ -218,8 +244,8 @@ Numbers numbers_of(const Convolution& c) {
            : c.dilation > 1 ? dilated
                             : unit,
            c.zeros ? zeros : others, shape_of(c)},
-          {just(std::max({c.kd, c.kh, c.kw})), just(c.outputs / c.groups), just(c.channels),
-           just(c.axes == 1 ? c.w : std::min(c.w, 4 * c.h)), just(c.n * c.outputs * c.d * c.h * c.w)},
+          {just(std::max({c.kd, c.kh, c.kw})), just(c.outputs / c.groups), just(c.channels), side_of(c),
+           just(c.axes == 3 ? std::min({c.w, c.h, 2 * c.d}) : 1), just(c.n * c.outputs * c.d * c.h * c.w)},
           c.channels};
 }
 
@@ -262,12 +288,15 @@ std::string sentence_of(const Row& r) {
            names(r.type, {"float32", "float16", "bfloat16", "float64"}),
            names(r.steps, {"steps of 1", "strided", "dilated"}, true),
            names(r.outside, {"zeros outside", "other borders"}, true),
-           names(r.shape, {"3x3, 5x5 and 7x7", "columns", "lines", "other windows"}),
+           r.axes == volumes
+               ? names(r.shape, {"3x3x3, 5x5x5 and 7x7x7", "kx1x1", "1xkxk", "other windows", "cubes of other sides"})
+               : names(r.shape, {"3x3, 5x5 and 7x7", "columns", "lines", "other windows"}),
            range_text("windows", r.window),
            range_text("outputs a group", r.outs),
            range_text("channels", r.channels),
            r.multiple > 1 ? "channels a multiple of " + std::to_string(r.multiple) : "",
            range_text(r.axes == lines ? "lengths" : "sides", r.side),
+           range_text("shorter sides, and twice the depths,", r.least),
            range_text("values", r.values),
        })
     if (!part.empty()) text << part << "; ";
