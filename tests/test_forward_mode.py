@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -119,3 +121,33 @@ def test_a_wrong_call_is_refused_for_what_is_wrong(device):
     with forward_ad.dual_level(), pytest.raises(ValueError, match="^conv2d: stride must be at least 1, got 0$"):
         dual = forward_ad.make_dual(x, torch.ones_like(x))
         torch_conv.conv2d(dual, make_window((3, 1, 3, 3), device=device), groups=3, stride=0, algorithm="direct")
+
+
+@pytest.mark.filterwarnings("ignore:.*(prototype|beta|deprecated)")
+@pytest.mark.parametrize("name", REFUSING)
+def test_what_is_not_dense_is_refused_for_that(device, name):
+    call, window = getattr(torch_conv, name), make_window((3, 3), device=device)
+    rest = {
+        "conv2d": [window[None, None]],
+        "conv1d": [window[:, None]],
+        "filter2d": [window],
+        "filter2d_separable": [window[0], window[1]],
+        "filter3d": [window[None]],
+        "box_blur": [3],
+        "gaussian_blur2d": [5, 1.0],
+        "sobel": [],
+        "causal_conv1d": [window],
+        "causal_conv1d_update": [window, window],
+    }[name]
+    image = make_image((2, 3, 9), device=device)
+    for given, got in (
+        (torch.nested.nested_tensor([image[0], image[1]]), "nested"),
+        (torch.nested.nested_tensor([image[0], image[1]], layout=torch.jagged), "nested"),
+        (image.to_sparse(), "sparse_coo"),
+        (torch.quantize_per_tensor(image, 0.1, 0, torch.quint8), "quint8"),
+    ):
+        for level in (contextlib.nullcontext, forward_ad.dual_level):
+            with level(), pytest.raises(TypeError) as caught:
+                call(given, *rest)
+            argument = "x" if name.startswith("causal") else "input"
+            assert str(caught.value) == f"{name}: {argument} must be a dense tensor, got {got}", (name, level)

@@ -24,6 +24,8 @@ def in_forward_mode() -> bool:
 def has_tangent(given: Any) -> bool:
     """Whether a tensor of an argument, or of a list or dictionary of arguments, carries a tangent; in forward mode."""
     if isinstance(given, Tensor):
+        if given.layout is not torch.strided or given.is_quantized or given.is_nested:
+            return False  # it is refused for that, whatever it carries; torch cannot tell of all of them
         # A tensor that a transform wraps may have it in the level beneath, which is not to be seen from here.
         if torch.compiler.is_compiling() or torch._C._functorch.is_functorch_wrapped_tensor(given):
             return True
