@@ -1,8 +1,13 @@
-"""Forward-mode AD: convolutions carry tangents by torch, everything else refuses them; none is lost without a word."""
+"""Forward-mode AD: convolutions carry tangents by torch, everything else refuses them; none is lost without a word.
+
+Neither by the functions, nor by direct calls of the operators or scripts; what is compiled under an open level, or
+wrapped inside a transform of another, is refused where it cannot be told.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import re
 
 import pytest
 import torch
@@ -121,6 +126,58 @@ def test_a_wrong_call_is_refused_for_what_is_wrong(device):
     with forward_ad.dual_level(), pytest.raises(ValueError, match="^conv2d: stride must be at least 1, got 0$"):
         dual = forward_ad.make_dual(x, torch.ones_like(x))
         torch_conv.conv2d(dual, make_window((3, 1, 3, 3), device=device), groups=3, stride=0, algorithm="direct")
+
+
+OPS = torch.ops.torch_conv
+OPERATORS = {
+    "filter2d": lambda x, k: OPS.filter2d(x, k),
+    "filter2d, into out": lambda x, k: OPS.filter2d_out(x, k, out=torch.empty_like(x)),
+    "filter2d, of shards": lambda x, k: OPS.filter2d_split([x], k, dim=-2),
+    "conv2d": lambda x, k: OPS.conv2d(x, k.expand(3, 1, 3, 3), groups=3),
+    "conv2d, named padding": lambda x, k: OPS.conv2d(x, k.expand(3, 1, 3, 3), padding="same", groups=3),
+    "conv2d, handed to torch": lambda x, k: OPS.conv2d(x, k.expand(30, 3, 3, 3)),
+    "box2d": lambda x, k: OPS.box2d(x, [3, 3]),
+    "separable_sum2d": lambda x, k: OPS.separable_sum2d(x, [k[0]], [k[1]]),
+    "ladder2d": lambda x, k: OPS.ladder2d(x, k),
+    "causal_conv1d": lambda x, k: OPS.causal_conv1d(x[:, :, 0], k),
+    "causal_conv1d_update": lambda x, k: OPS.causal_conv1d_update(x[:, :, 0], torch.zeros_like(x[:, :, 1]), k),
+}
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_operators_refuse_tangents(device, name):
+    x, k = make_image((2, 3, 9, 11), device=device), make_window((3, 3), device=device)
+    along, call = torch.ones_like(x), OPERATORS[name]
+    sentence = f"{name.split(',')[0]}: {SENTENCE}"
+    with pytest.raises(RuntimeError) as caught:
+        torch.func.jvp(lambda v: call(v, k), (x,), (along,))
+    assert str(caught.value) == sentence
+    with forward_ad.dual_level():
+        for grad in (torch.no_grad, torch.enable_grad):
+            with grad(), pytest.raises(RuntimeError) as caught:
+                call(forward_ad.make_dual(x.clone().requires_grad_("out" not in name), along), k)
+            assert str(caught.value) == sentence
+        call(x, k)
+
+
+def test_scripts_refuse_tangents(device):
+    x, k = make_image((2, 3, 9, 11), device=device), make_window((3, 3), device=device)
+    scripted = torch.jit.script(torch_conv.filter2d)
+    with forward_ad.dual_level():
+        with pytest.raises(RuntimeError, match="filter2d: forward-mode derivatives are not implemented yet"):
+            scripted(forward_ad.make_dual(x, torch.ones_like(x)), k)
+        torch.testing.assert_close(scripted(x, k), torch_conv.filter2d(x, k))
+
+
+def test_what_may_have_a_tangent_is_refused(device):
+    torch._dynamo.reset()
+    x, k = make_image((2, 3, 9, 11), device=device), make_window((3, 3), device=device)
+    compiled = torch.compile(lambda v: torch_conv.filter2d(v, k), backend="eager")
+    with forward_ad.dual_level(), pytest.raises(RuntimeError, match=re.escape(SENTENCE)):
+        compiled(x)
+    one = torch.ones((), device=device)
+    with pytest.raises(RuntimeError, match=re.escape(SENTENCE)):
+        torch.func.jvp(lambda v: v + torch.func.vmap(lambda z: torch_conv.filter2d(z, k))(x).sum(), (one,), (one,))
 
 
 @pytest.mark.filterwarnings("ignore:.*(prototype|beta|deprecated)")

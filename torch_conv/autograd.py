@@ -1,8 +1,9 @@
-"""Backward of the operators: not there yet, so it refuses and names the operator.
+"""Derivatives of the operators: not there yet, so a backward and a tangent are refused, by the operator's name.
 
 Without a formula of its own an operator would silently give no gradient. `register_autograd` costs a direct operator
 call 6 us of host time (a shared 2-core AMD EPYC, 3x3 on 8x8: 5.4 -> 11.3 us), also where nothing requires a gradient;
-the functions of torch_conv.functional skip the autograd keys then (7.2 us in all), see functional/_calls.py.
+the functions of torch_conv.functional skip the autograd keys then (7.2 us in all), see functional/_calls.py. A direct
+call learns in 0.2 us that no tangent is given.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ from typing import Any, NoReturn
 
 import torch
 from torch import _C, Tensor
+from torch.autograd import forward_ad
 
+from torch_conv._tangents import REFUSAL, has_tangent
 from torch_conv.fake_split import split_name
 
 _DIFFERENTIABLE = [
@@ -49,7 +52,29 @@ def register() -> None:
         _LIBRARY.impl(name, _without_gradients(name, written), "Autograd", with_keyset=True)
 
 
-_LIBRARY = torch.library.Library("torch_conv", "IMPL")
+class _WithoutTangents(torch.library.Library):
+    """Puts before every kernel, torch's own of `register_autograd` too, what refuses the tangents of forward-mode AD.
+
+    They would be lost without a word: by direct calls, and where a script holds the operator.
+    """
+
+    def impl(self, op_name: str, fn: Any, *args: Any, **kwargs: Any) -> None:
+        operator = str(op_name).split("::")[-1].split(".")[0]
+        public = operator.removesuffix("_out").removesuffix("_states").removesuffix("_split")
+        writes = operator in _INTO_OUT or operator in _IN_PLACE
+
+        def kernel(keyset: Any, *inputs: Any, **options: Any) -> Any:
+            if forward_ad._current_level >= 0 and has_tangent((inputs, options), wrapped=False):
+                if not writes:  # what is wrong with the call comes first
+                    with torch.no_grad():
+                        fn(keyset, *inputs, **options)
+                raise RuntimeError(f"{public}: {REFUSAL}")
+            return fn(keyset, *inputs, **options)
+
+        super().impl(op_name, kernel, *args, **kwargs)
+
+
+_LIBRARY = _WithoutTangents("torch_conv", "IMPL")
 
 
 def _refuse(name: str) -> Callable[..., NoReturn]:

@@ -220,6 +220,8 @@ def _refusal(name: str, error: Exception) -> Exception:
     if type(error) not in (RuntimeError, NotImplementedError):
         return error
     text = str(error)
+    if text.endswith(REFUSAL):
+        return RuntimeError(f"{name}: {REFUSAL}")
     if text.startswith(_OUR_FAILURE):
         failure = torch.OutOfMemoryError if "out of memory" in text else RuntimeError
         return failure(f"{name}: {text.removeprefix(_OUR_FAILURE)}")
