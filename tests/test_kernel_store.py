@@ -161,6 +161,92 @@ def test_a_damaged_file_is_built_again(compiler, tmp_path, damage):
     assert state(path) == good
 
 
+def hashed(text):
+    """What a file ends with: FNV-1a of 64 bits."""
+    value = 14695981039346656037
+    for byte in text:
+        value = (value ^ byte) * 1099511628211 % 2**64
+    return b"%016x" % value
+
+
+def with_stream(path, stream):
+    """Puts another stream into a file, and the hash that belongs to it."""
+    whole = path.read_bytes()
+    description, symbol, _ = whole[:-16].split(b"\0", 2)
+    assert whole[-16:] == hashed(whole[:-16])
+    text = b"\0".join((description, symbol, stream))
+    path.write_bytes(text + hashed(text))
+
+
+def number(value):
+    """Seven bits a byte, the lowest first; the eighth says that more follow."""
+    return bytes([value & 127]) if value < 128 else bytes([value & 127 | 128]) + number(value >> 7)
+
+
+def new(code):
+    """A run of new bytes only, of at least 15."""
+    return bytes([15 << 4]) + number(len(code) - 15) + code
+
+
+def repeat(count, back):
+    """A run of repeated bytes only, of at least 19."""
+    return bytes([15]) + number(count - 19) + number(back)
+
+
+# What cannot be told, or ends elsewhere than it says. After NEW comes from how far back 4 bytes are repeated; 76 more
+# would make the 100.
+NEW = new(bytes(range(20)))
+STREAMS = {
+    "nothing": b"",
+    "a size of 2^40": number(2**40) + NEW,
+    "a size of 2^62": number(2**62) + NEW,
+    "a size that does not end": b"\xff" * 12 + NEW,
+    "a size of 2^63 and more": b"\xff" * 9 + b"\1" + NEW,
+    "a size cut inside": b"\x80",
+    "a size alone": number(100),
+    "fewer bytes than the size": number(100) + NEW + number(4),
+    "a distance of 0": number(100) + NEW + number(0) + repeat(76, 1),
+    "a distance before the start": number(100) + NEW + number(21) + repeat(76, 1),
+    "a distance of 2^62": number(100) + NEW + number(2**62) + repeat(76, 1),
+    "a distance cut inside": number(100) + NEW + b"\x80",
+    "no distance": number(100) + NEW,
+    "a repeat longer than the size": number(100) + NEW + number(4) + repeat(77, 1),
+    "a repeat of 2^62": number(100) + NEW + number(4) + repeat(2**62, 1),
+    "a repeat cut inside": number(100) + NEW + number(4) + bytes([15]) + b"\x80",
+    "new bytes beyond the size": number(19) + NEW,
+    "new bytes beyond the file": number(100) + bytes([15 << 4]) + number(60) + bytes(20),
+    "new bytes of 2^62": number(100) + bytes([15 << 4]) + number(2**62) + bytes(20),
+    "their number cut inside": number(100) + bytes([15 << 4]) + b"\x80",
+}
+
+
+@pytest.mark.parametrize("stream", STREAMS)
+def test_a_stream_that_cannot_be_read_is_built_again(compiler, tmp_path, stream):
+    """Of files whose hash is right."""
+    (path,) = build(tmp_path, UPLOAD)
+    whole = path.read_bytes()
+    with_stream(path, STREAMS[stream])
+    assert build(tmp_path, UPLOAD) == [path]
+    assert unpacked(path)[:4] == b"\x7fELF"
+    assert len(path.read_bytes()) == len(whole)
+
+
+@pytest.mark.parametrize(
+    "stream",
+    [
+        number(20) + NEW,
+        number(100) + NEW + number(20) + repeat(76, 1),
+    ],
+)
+def test_a_stream_that_can_be_read_is_not_built_again(compiler, tmp_path, stream):
+    """So it is for what their streams say that the files above are refused."""
+    (path,) = build(tmp_path, UPLOAD)
+    with_stream(path, stream)
+    good = state(path)
+    assert build(tmp_path, UPLOAD) == [path]
+    assert state(path) == good
+
+
 def test_architectures_have_files_of_their_own(compiler, tmp_path):
     build(tmp_path, UPLOAD)
     (other,) = OPS._build_kernels(str(tmp_path), 80, [UPLOAD])
