@@ -213,7 +213,7 @@ STREAMS = {
     "a repeat longer than the size": number(100) + NEW + number(4) + repeat(77, 1),
     "a repeat of 2^62": number(100) + NEW + number(4) + repeat(2**62, 1),
     "a repeat cut inside": number(100) + NEW + number(4) + bytes([15]) + b"\x80",
-    "new bytes beyond the size": number(19) + NEW,
+    "new bytes beyond the size": number(1) + new(bytes(2**22)),
     "new bytes beyond the file": number(100) + bytes([15 << 4]) + number(60) + bytes(20),
     "new bytes of 2^62": number(100) + bytes([15 << 4]) + number(2**62) + bytes(20),
     "their number cut inside": number(100) + bytes([15 << 4]) + b"\x80",
