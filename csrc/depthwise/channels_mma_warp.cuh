@@ -2,6 +2,7 @@
 #pragma once
 
 #include "core/activation.h"
+#include "core/half_bits.cuh"
 #include "core/round_pair.cuh"
 #include "core/tma.cuh"
 #include "depthwise/params_channels_mma.h"
@@ -51,22 +52,10 @@ __device__ __forceinline__ unsigned place_of(int pixel, int four) {
   return pixel * (2 * kChannels) + (((four >> 1) ^ turn) << 4) + (four & 1) * 8;
 }
 
-template <typename T>
-__device__ __forceinline__ bool is_nan(unsigned bits) {
-  return (bits & 0x7fff) > (std::is_same_v<T, half_t> ? 0x7c00u : 0x7f80u);
-}
-
 // Where a block of rows of outputs lies: of image n, from column x on and row y on.
 struct OutPlace {
   int n, x, y;
 };
-
-// Infinite or NaN.
-template <typename T>
-__device__ __forceinline__ bool is_wild(unsigned bits) {
-  constexpr unsigned exponent = std::is_same_v<T, half_t> ? 0x7c00u : 0x7f80u;
-  return (bits & exponent) == exponent;
-}
 
 // Sums again what is NaN of a warp's channels, from `channel` on, in the rows of a block; or all of them.
 template <typename T, typename Tile, Activation kind>
@@ -147,7 +136,7 @@ struct Warp {
       for (int i = 0; i < kRounds; ++i) {
         const unsigned tap = threadIdx.x + i * t.threads();
         if (tap < kCount) to[tap] = taps[i];
-        found = found || is_wild<T>(taps[i]);
+        found = found || !is_finite<T>(taps[i]);
       }
       if (threadIdx.x < t.channels) to[kCount + threadIdx.x] = bias;
       return found;

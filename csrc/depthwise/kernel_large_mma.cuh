@@ -26,6 +26,7 @@
 #include "core/activation.h"
 #include "core/async_copy.cuh"
 #include "core/device.cuh"
+#include "core/half_bits.cuh"
 #include "core/round_pair.cuh"
 #include "core/tma.cuh"
 #include "depthwise/params_large_mma.h"
@@ -86,14 +87,13 @@ __device__ __forceinline__ void load_slab(const LargeArgs& a, const Slab& slab, 
 // One channel's taps into its table of zeros. Is one of them not finite?
 template <typename T, int kSpans, int kRows>
 __device__ __forceinline__ bool place_taps(const LargeArgs& a, unsigned char* table, const T* weight) {
-  constexpr unsigned kExponent = kHalf<T> ? 0x7c00 : 0x7f80;
   const unsigned kw = unsigned(a.p.kw), taps = unsigned(a.p.kh) * kw;
   bool odd = false;
 #pragma unroll 4
   for (unsigned e = threadIdx.x; e < taps; e += blockDim.x) {
     const unsigned i = a.by_kw.divide(e), j = e - i * kw;
     const uint16_t tap = weight[e].bits;
-    odd |= (tap & kExponent) == kExponent;
+    odd |= !is_finite<T>(tap);
     uint16_t* const to =
         reinterpret_cast<uint16_t*>(table) + (i + kRows - 1) * (2 * large_row_words(kSpans)) + kLargeLead + j;
     to[0] = tap;
