@@ -27,6 +27,7 @@
 #include "core/async_copy.cuh"
 #include "core/device.cuh"
 #include "core/half_bits.cuh"
+#include "core/products.cuh"
 #include "core/round_pair.cuh"
 #include "core/tma.cuh"
 #include "depthwise/params_large_mma.h"
@@ -258,9 +259,9 @@ __global__ void __launch_bounds__(256, 2) depthwise_large_mma(const __grid_const
                   for (int t = 0; t < kBlocks; ++t) {
                     const int d = block - kLag - t, e = d + kApart;  // of the pair's blocks
                     const bool one = d >= 0 && d < kSpans, two = e >= 0 && e < kSpans;
-                    if (one && two) multiply<T>(sum[j][t], v, b[d], b[e]);
-                    else if (one) multiply<T>(sum[j][t], v[0], v[1], b[d]);
-                    else if (two) multiply<T>(sum[j][t], v[2], v[3], b[e]);
+                    if (one && two) add_product<T>(sum[j][t], v, b[d], b[e]);
+                    else if (one) add_product<T>(sum[j][t], v[0], v[1], b[d]);
+                    else if (two) add_product<T>(sum[j][t], v[2], v[3], b[e]);
                   }
                 }
               }

@@ -21,24 +21,13 @@
 
 #include "core/activation.h"
 #include "core/device.cuh"
+#include "core/products.cuh"
 #include "core/round_pair.cuh"
 #include "depthwise/params_rows_mma.h"
 
 namespace torch_conv::depthwise {
 
 namespace rows_mma {
-
-template <typename T>
-__device__ __forceinline__ void multiply(float (&sum)[4], const uint32_t (&a)[4], uint2 b) {
-  if constexpr (std::is_same_v<T, half_t>)
-    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-        : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b.x), "r"(b.y));
-  else
-    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-        : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b.x), "r"(b.y));
-}
 
 // A segment: its row, and the position of its first output in an aligned row.
 struct Segment {
@@ -175,7 +164,7 @@ __global__ void __launch_bounds__(32 * kRowsMmaWarps, 1) depthwise_rows_mma(cons
     const auto tile = [&](int t, auto&& store) {
       float sum[4] = {};
 #pragma unroll
-      for (int b = 0; b < kBlocks; ++b) multiply<T>(sum, band[b], data[i][t + b]);
+      for (int b = 0; b < kBlocks; ++b) add_product<T>(sum, band[b], data[i][t + b].x, data[i][t + b].y);
 #pragma unroll
       for (int e = 0; e < 4; ++e) smeared = fmaf(sum[e], 0.f, smeared);
 #pragma unroll

@@ -1,6 +1,7 @@
-// What PLANES_MMA is made of: products of matrices, words of two 16-bit elements.
+// What PLANES_MMA is made of: words of two 16-bit elements.
 #pragma once
 
+#include "core/products.cuh"
 #include "core/round_pair.cuh"
 #include "core/tma.cuh"
 
@@ -9,24 +10,6 @@ namespace torch_conv::depthwise {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
 
 namespace planes_mma {
-
-// d = a * b + c; bits of T as they lie.
-template <typename T>
-__device__ __forceinline__ void multiply(float (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1, float c0,
-                                         float c1, float c2, float c3) {
-  if constexpr (std::is_same_v<T, half_t>)
-    asm volatile(
-        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%10, %11, "
-        "%12, %13};"
-        : "=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1), "f"(c0), "f"(c1), "f"(c2), "f"(c3));
-  else
-    asm volatile(
-        "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%10, %11, "
-        "%12, %13};"
-        : "=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1), "f"(c0), "f"(c1), "f"(c2), "f"(c3));
-}
 
 // Words and halves of shared memory by their 32-bit addresses, which the compiler keeps in one register.
 __device__ __forceinline__ unsigned read_word(unsigned at) {
