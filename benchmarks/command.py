@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import ctypes
 import fnmatch
 import json
 import platform
@@ -11,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict
 from math import inf
 from pathlib import Path
@@ -44,6 +46,7 @@ def main(
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the results here as well")
     parser.add_argument("--list", action="store_true", help="print the rows' names and stop")
     args = parser.parse_args()
+    keep_freed_memory()
     if args.rounds < 5:
         parser.error("--rounds must be at least 5")
     if args.device == "cuda" and not torch.cuda.is_available():
@@ -89,6 +92,15 @@ def main(
         write_json(args.json, benchmark, meta, results, extra)
     print(f"{len(results)} of {len(chosen)} rows in {time.perf_counter() - start:.0f} s")
     return 0 if len(results) == len(chosen) and all(r.correct for r in results) else 1
+
+
+def keep_freed_memory() -> None:
+    """Lets malloc hand out again what was freed instead of fresh pages, whatever its size (glibc)."""
+    trim_threshold, mmap_max = -1, -4
+    with suppress(OSError, AttributeError):
+        libc = ctypes.CDLL(None)
+        libc.mallopt(mmap_max, 0)
+        libc.mallopt(trim_threshold, 2**31 - 1)
 
 
 def line(result: Result) -> str:

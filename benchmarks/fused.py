@@ -8,10 +8,8 @@ python benchmarks/fused.py [--device cuda] [--rows 'gaussian_sobel*'] [--rounds 
 
 from __future__ import annotations
 
-import ctypes
 import sys
 from collections.abc import Callable
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -204,15 +202,5 @@ def rows(device: str) -> list[Row]:
     ]
 
 
-def keep_freed_memory() -> None:
-    """Lets malloc hand out again what was freed instead of fresh pages, whatever its size (glibc)."""
-    trim_threshold, mmap_max = -1, -4
-    with suppress(OSError, AttributeError):
-        libc = ctypes.CDLL(None)
-        libc.mallopt(mmap_max, 0)
-        libc.mallopt(trim_threshold, 2**31 - 1)
-
-
 if __name__ == "__main__":
-    keep_freed_memory()
     sys.exit(main("fused", __doc__, rows, BUDGET_S))
