@@ -4,6 +4,7 @@
 #include "causal/params.h"
 #include "core/activation.h"
 #include "core/device.cuh"
+#include "core/round_pair.cuh"
 
 namespace torch_conv::causal {
 
@@ -23,6 +24,28 @@ __device__ __forceinline__ float value_of(const unsigned* words, int e) {
   }
 }
 
+// The windows and biases of V channels from c on, where those lie side by side, on 8 bytes.
+template <typename W, int V, int K>
+struct Taps {
+  W taps[V * K], biases[V] = {};
+
+  __device__ __forceinline__ Taps(const void* weight, const void* bias, int c) {
+    constexpr int kAtOnce = 8 / sizeof(W);
+#pragma unroll
+    for (int i = 0; i < V * K; i += kAtOnce) {
+      const auto word = load_pack<kAtOnce>(static_cast<const W*>(weight) + unsigned(c) * K + i);
+      memcpy(taps + i, &word, 8);
+    }
+    if (bias) {
+#pragma unroll
+      for (int i = 0; i < V; i += kAtOnce) {
+        const auto word = load_pack<kAtOnce>(static_cast<const W*>(bias) + c + i);
+        memcpy(biases + i, &word, 8);
+      }
+    }
+  }
+};
+
 // N sums, rounded, as words: 16-bit ones in pairs by one instruction.
 template <typename T, int N>
 __device__ __forceinline__ Pack<N, T> rounded(const float (&sums)[N]) {
@@ -30,9 +53,7 @@ __device__ __forceinline__ Pack<N, T> rounded(const float (&sums)[N]) {
 #pragma unroll
   for (int i = 0; i < N / kPerWord<T>; ++i) {
     if constexpr (sizeof(T) == 4) words[i] = __float_as_uint(sums[i]);
-    else if constexpr (std::is_same_v<T, bhalf_t>)
-      asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(words[i]) : "f"(sums[2 * i + 1]), "f"(sums[2 * i]));
-    else asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(words[i]) : "f"(sums[2 * i + 1]), "f"(sums[2 * i]));
+    else words[i] = round_pair<T>(sums[2 * i], sums[2 * i + 1]);
   }
   Pack<N, T> pack;
   memcpy(&pack, words, sizeof(pack));

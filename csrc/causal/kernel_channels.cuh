@@ -39,21 +39,7 @@ __global__ void __launch_bounds__(kChannelsWarps * 32, sizeof(T) == 4 ? 5
     for (int h = 0; h < kWords; ++h) v[i][h] = 0;
     if (i < K - 1 ? begin > 0 : t < length) load_words<4 * kWords>(x + uint64_t(a.x.stride_l) * i, v[i]);
   }
-  // The taps of V channels lie side by side, on 8 bytes; so do their biases.
-  constexpr int kTaps = 8 / sizeof(W);
-  W taps[V * K], biases[V] = {};
-#pragma unroll
-  for (int i = 0; i < V * K; i += kTaps) {
-    const auto word = load_pack<kTaps>(static_cast<const W*>(p.weight) + unsigned(c) * K + i);
-    memcpy(taps + i, &word, 8);
-  }
-  if (p.bias) {
-#pragma unroll
-    for (int i = 0; i < V; i += kTaps) {
-      const auto word = load_pack<kTaps>(static_cast<const W*>(p.bias) + c + i);
-      memcpy(biases + i, &word, 8);
-    }
-  }
+  const Taps<W, V, K> window(p.weight, p.bias, c);
   if (begin == 0 && p.before.data) {
 #pragma unroll
     for (int i = 0; i < K - 1; ++i) load_words<4 * kWords>(at<const T>(p.before, n, c, i), v[i]);
@@ -94,9 +80,9 @@ __global__ void __launch_bounds__(kChannelsWarps * 32, sizeof(T) == 4 ? 5
         for (int k = 0; k < K; ++k) {
           float value = value_of<T>(v[s + k], q);
           if constexpr (selects) value = recent[k] == recent[K - 1] ? value : 0.f;
-          sum = fmaf(to_acc<float>(taps[q * K + k]), value, sum);
+          sum = fmaf(to_acc<float>(window.taps[q * K + k]), value, sum);
         }
-        sums[q] = with_bias<T, silu>(sum, to_acc<float>(biases[q]));
+        sums[q] = with_bias<T, silu>(sum, to_acc<float>(window.biases[q]));
         if constexpr (selects) sums[q] = recent[K - 1] < 0 ? 0.f : sums[q];
       }
       store_pack_if(begin + s < length, out + uint64_t(a.out.stride_l) * s, rounded<T>(sums));

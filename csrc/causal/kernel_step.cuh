@@ -25,20 +25,7 @@ __global__ void __launch_bounds__(kStepThreads) causal_step(const __grid_constan
   const int64_t row = p.rows ? int64_t(p.rows[n]) : int64_t(n);
   unsigned now[kWords];
   load_words<4 * kWords>(at<const T>(p.x, n, c, 0), now);
-  constexpr int kTaps = 8 / sizeof(W);
-  W taps[V * K], biases[V] = {};
-#pragma unroll
-  for (int i = 0; i < V * K; i += kTaps) {
-    const auto word = load_pack<kTaps>(static_cast<const W*>(p.weight) + unsigned(c) * K + i);
-    memcpy(taps + i, &word, 8);
-  }
-  if (p.bias) {
-#pragma unroll
-    for (int i = 0; i < V; i += kTaps) {
-      const auto word = load_pack<kTaps>(static_cast<const W*>(p.bias) + c + i);
-      memcpy(biases + i, &word, 8);
-    }
-  }
+  const Taps<W, V, K> window(p.weight, p.bias, c);
   const Pack<V, T> nothing{};
   if (row < 0 || row >= p.states) {
     store_pack_if(true, out, nothing);
@@ -63,9 +50,9 @@ __global__ void __launch_bounds__(kStepThreads) causal_step(const __grid_constan
     float sum = 0;
 #pragma unroll
     for (int k = 0; k < K - 1; ++k)
-      sum = fmaf(to_acc<float>(taps[q * K + k]), to_acc<float>(held[place(q, kSize - (K - 1) + k)]), sum);
-    sum = fmaf(to_acc<float>(taps[q * K + K - 1]), to_acc<float>(fresh[q]), sum);
-    sums[q] = with_bias<T, silu>(sum, to_acc<float>(biases[q]));
+      sum = fmaf(to_acc<float>(window.taps[q * K + k]), to_acc<float>(held[place(q, kSize - (K - 1) + k)]), sum);
+    sum = fmaf(to_acc<float>(window.taps[q * K + K - 1]), to_acc<float>(fresh[q]), sum);
+    sums[q] = with_bias<T, silu>(sum, to_acc<float>(window.biases[q]));
 #pragma unroll
     for (int j = 0; j < kSize; ++j) moved[place(q, j)] = j + 1 < kSize ? held[place(q, j + 1)] : fresh[q];
   }
