@@ -161,3 +161,24 @@ def test_padding_handed_to_torch(options, kwargs, sentence):
         with pytest.raises(ValueError) as caught:
             torch_conv.conv3d(ones(2, 3, 4, 8, 8), weight[..., None], padding_mode="reflect", **options, **kwargs)
         assert str(caught.value) == f"conv3d: {sentence}"
+
+
+@pytest.mark.parametrize("weight", [ones(3, 1, 3, 3), ones(9, 3, 3, 3)], ids=["ours", "torch's"])
+@pytest.mark.parametrize(
+    ("good", "bad", "sentence"),
+    [
+        ({"stride": 2}, {"stride": 2.0}, "stride must be of type int, got float"),
+        ({"stride": (2, 2)}, {"stride": (2.0, 2)}, "stride must be of type int, got float"),
+        ({"padding": (1, 1)}, {"padding": (True, 1)}, "padding must be of type int, got bool"),
+        ({"dilation": (2, 2)}, {"dilation": (2, 2.0)}, "dilation must be of type int, got float"),
+    ],
+)
+def test_numbers_are_told_from_equal_ones(device, weight, good, bad, sentence):
+    """Also where the same call with good numbers came before, and is known."""
+    image, weight = ones(2, 3, 8, 8).to(device), weight.to(device)
+    groups = 3 // weight.shape[1]
+    for _ in range(2):
+        torch_conv.conv2d(image, weight, groups=groups, **good)
+        with pytest.raises(TypeError) as caught:
+            torch_conv.conv2d(image, weight, groups=groups, **bad)
+        assert str(caught.value) == f"conv2d: {sentence}"

@@ -130,8 +130,8 @@ def eager(
         return convolve(input, weight, bias, options)
     try:
         numbers = axes, stride, padding, dilation, groups, padding_mode, algorithm, activation
-        types = type(stride), type(padding), type(dilation), type(groups)  # 1.0 and True equal 1, and are refused
-        key = input.shape, input.stride(), input.dtype, input.device, weight.shape, *numbers, types
+        kinds = _kind(stride), _kind(padding), _kind(dilation), type(groups)  # 1.0 and True equal 1, and are refused
+        key = input.shape, input.stride(), input.dtype, input.device, weight.shape, *numbers, kinds
         way = _seen[key] if key in _seen else _find(key, input, weight, bias, Options(*numbers))
     except (TypeError, AttributeError):  # lists, which have no hash, or no tensors
         return _by_operator(input, weight, bias, Options(*numbers))
@@ -146,6 +146,10 @@ def eager(
     return _by_operator(input, weight, bias, Options(*numbers))
 
 
+def _kind(numbers: Any) -> Any:
+    return tuple(map(type, numbers)) if type(numbers) is tuple else type(numbers)
+
+
 _Way = tuple[Callable[..., Tensor], dict[str, Any]] | None
 # Of calls that were seen: the operator and its arguments, or None where torch serves them. The next ones go there at
 # once; by way of the operator torch takes 8 us more than alone (14x14 maps, beside one NVIDIA H200).
@@ -154,11 +158,12 @@ _MOST_SEEN = 4096
 
 
 def _find(key: Any, input: Tensor, weight: Tensor, bias: Tensor | None, options: Options) -> _Way:
+    operator = _operator(options)  # refuses numbers that are none, whoever serves the call
     plain = options.padding_mode == "zeros" and options.activation is None and not (weight.is_meta or input.is_meta)
     why = _why_torch(input, weight, bias, options) if plain else None
     if len(_seen) >= _MOST_SEEN:
         _seen.clear()
-    _seen[key] = _operator(options) if why is None or why == _handover.OURS else None
+    _seen[key] = operator if why is None or why == _handover.OURS else None
     return _seen[key]
 
 
