@@ -80,13 +80,13 @@ __global__ void __launch_bounds__(kChannels * 8, kResident)
   // What only thread 0 needs, which has no registers of its own for it.
   __shared__ struct {
     Step to_bring, to_send;
-    int steps;    // to bring
-    int leaving;  // the first buffer whose rows are on their way out
+    volatile int steps;  // to bring; a plain one would be read by all lanes, which racecheck takes for a race
+    int leaving;         // the first buffer whose rows are on their way out
   } own;
   // One thread.
   const auto bring = [&](int stage, bool only_above) {
     if (own.steps == 0) return;
-    --own.steps;
+    own.steps = own.steps - 1;
     Step step = own.to_bring;
     unsigned char* const to = stages + stage * kStageBytes;
     const int x = step.x - int(a.p.place.pad_x), y = step.block * kRows;
