@@ -70,7 +70,7 @@ def pinned(monkeypatch):
         monkeypatch.setenv("TORCH_CONV_VARIANT", variant)
         try:
             return f()
-        except (ValueError, RuntimeError) as refusal:  # of a function, of an operator
+        except (TypeError, ValueError, RuntimeError) as refusal:  # of a function, or of an operator
             assert f": variant '{variant}' cannot serve this call" in str(refusal)
             return None
         finally:
