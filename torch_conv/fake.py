@@ -44,7 +44,7 @@ def register() -> None:
     for name, fake in list(fakes.items()):
         if not name.endswith("_out") and not name.startswith("ladder"):
             fakes[split_name(name)] = on_shards(name, axes_of(name), fake)
-    fakes |= fake_causal.FAKES
+    fakes |= fake_causal.FAKES | {"_conv": _conv}
     for name, fake in fakes.items():
         torch.library.register_fake(f"torch_conv::{name}", fake, lib=_LIBRARY)
     _FAKES.update(fakes)
@@ -224,6 +224,21 @@ def _convolution(axes: int) -> Callable[..., Tensor]:
         return by_torch(input, weight, bias, stride, padding, dilation, groups)
 
     return fake
+
+
+def _conv(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    axes: int,
+    stride: int,
+    padding: int,
+    dilation: int,
+    groups: int,
+    activation: str | None = None,
+) -> Tensor:
+    numbers = [stride] * axes, [padding] * axes, [dilation] * axes
+    return _convolution(axes)(input, weight, bias, *numbers, groups, algorithm="ours", activation=activation)
 
 
 def _ladder2d(input: Tensor, kernel: Tensor, variant: str = "naive", block: Ints = (16, 16)) -> Tensor:

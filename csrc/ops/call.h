@@ -55,6 +55,11 @@ struct Slice {
   int64_t dim_from_end, begin, size;  // dim_from_end counts from the last axis, which is 1
 };
 
+// A variable that steers tests and benchmarks; "" if it is not set.
+const char* environment(const char* name);
+// Is any of ours set at all? One look through the environment instead of one for each.
+bool environment_steers();
+
 enum class Purpose : int8_t {
   run,
   explain,  // `lines` receives a plan for each kernel call, and nothing runs
@@ -72,7 +77,8 @@ struct Call {
   const Reach* whole = nullptr;  // what the call said of the whole image, where this is for a part
   std::string* lines = nullptr;  // of the explanation
   std::string refused{};         // rooms that could not, for the next of these lines
-  Steps* steps = nullptr;        // where a first call writes down what it does (ops/steps.h)
+  bool steered = environment_steers();
+  Steps* steps = nullptr;  // where a first call writes down what it does (ops/steps.h)
   Reach reach{};
 
   bool runs() const { return purpose == Purpose::run; }

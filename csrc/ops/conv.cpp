@@ -305,7 +305,35 @@ Tensor convolution(Call& call, const Tensor& input, const Tensor& weight, const 
   return conv(call, axes, input, weight, bias, o);
 }
 
+// 'auto' with zeros outside and one number for all axes; nothing where torch is ahead. What the functions
+// call again and again: without lists and words a call takes the host a third less (see _conv in schema.cpp).
+std::optional<Tensor> conv_of_numbers(Tensor input, Tensor weight, std::optional<Tensor> bias, int64_t axis_count,
+                                      int64_t stride, int64_t padding, int64_t dilation, int64_t groups,
+                                      std::optional<std::string> activation) {
+  static constexpr const char* names[] = {"conv1d", "conv2d", "conv3d"};
+  const int axes = int(std::clamp<int64_t>(axis_count, 1, 3));
+  Call call{names[axes - 1]};
+  const auto compute = [&]() -> std::vector<Tensor> {
+    ConvOptions o{Sizes(axes, stride), Sizes(axes, padding), {}, Sizes(axes, dilation), groups, "zeros", "auto"};
+    o.activation = activation_of(call.op, activation);
+    check_conv(call.op, input, weight, bias, o, axes);
+    const bool here = served_here(input, weight, groups);
+    if (!why_torch(on_cuda(call, input), input, weight, o, axes, here, true).empty()) return {};
+    o.algorithm = "ours";
+    return {conv(call, axes, input, weight, bias, o)};
+  };
+  const auto result = [](const std::vector<Tensor>& made) {
+    return made.empty() ? std::nullopt : std::optional(made[0]);
+  };
+  if (!repeatable(call, input)) return result(compute());
+  Signature signature("_conv", Signature::Form::whole, call);
+  signature.add(input), signature.add(weight), signature.add(bias), signature.add(activation);
+  for (int64_t number : {axis_count, stride, padding, dilation, groups}) signature.add(number);
+  return result(run_by_steps(call, signature, compute));
+}
+
 void register_convolutions(torch::stable::detail::StableLibrary& m) {
+  m.impl("_conv", TORCH_BOX(&conv_of_numbers));
   Operator<"conv1d", 1, 0, convolution<1, Sizes>>::implement(m);
   Operator<"conv1d.padding", 1, 0, convolution<1, std::string>>::implement(m);
   Operator<"conv2d", 2, 0, convolution<2, Sizes>>::implement(m);

@@ -14,6 +14,12 @@ const char* environment(const char* name) {
   return value ? value : "";
 }
 
+bool environment_steers() {
+  for (char** entry = environ; entry && *entry; ++entry)
+    if (**entry == 'T' && std::strncmp(*entry, "TORCH_CONV_", 11) == 0) return true;
+  return false;
+}
+
 namespace {
 
 // "9.0 132 232448 4.8e12": compute capability, multiprocessors, bytes of shared memory and bytes a second.

@@ -9,9 +9,6 @@
 
 namespace torch_conv {
 
-// A variable that steers tests and benchmarks; "" if it is not set.
-const char* environment(const char* name);
-
 // Is a call on CUDA? Explanations of calls on the CPU are, where the environment describes a GPU
 // (TORCH_CONV_EXPLAIN_FOR): a plan needs none.
 bool on_cuda(const Call& call, const Tensor& input);

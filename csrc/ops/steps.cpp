@@ -34,10 +34,12 @@ bool has_element_at(const Tensor& t, int64_t bytes) {
 }  // namespace
 
 Signature::Signature(const char* op, Form form, const Call& call) {
-  text_.reserve(512);
+  text_.reserve(512), tensors_.reserve(4);
   add(int64_t(reinterpret_cast<uintptr_t>(op))), add(int64_t(form)), add(int64_t(thread_count()));
-  for (const char* name : {"TORCH_CONV_NO_TMA", "TORCH_CONV_NO_PEER", "TORCH_CONV_SIDE_STREAMS"})
-    add(std::string(environment(name)));
+  add(call.steered);
+  if (call.steered)
+    for (const char* name : {"TORCH_CONV_NO_TMA", "TORCH_CONV_NO_PEER", "TORCH_CONV_SIDE_STREAMS"})
+      add(std::string(environment(name)));
   add(call.slice != nullptr), add(call.part != nullptr), add(call.whole != nullptr);
   if (const Slice* s = call.slice) add(s->dim_from_end), add(s->begin), add(s->size);
   if (const Part* p = call.part) add(int64_t(p->axis)), add(p->pad), add(p->out), add(p->result);
@@ -212,8 +214,9 @@ bool out_is_apart(const Call& call, const std::vector<Tensor>& given) {
 
 bool repeatable(const Call& call, const Tensor& input) {
   const bool lent = call.part && !call.part->shards.empty();  // a step of the call on all shards, if any
-  return call.runs() && (input.is_cuda() || input.is_cpu()) && !lent && *environment("TORCH_CONV_VARIANT") == 0 &&
-         *environment("TORCH_CONV_NO_STEPS") == 0;
+  const auto asked = [&](const char* name) { return call.steered && *environment(name); };
+  return call.runs() && (input.is_cuda() || input.is_cpu()) && !lent && !asked("TORCH_CONV_VARIANT") &&
+         !asked("TORCH_CONV_NO_STEPS");
 }
 
 int64_t repeated_calls() { return repeated; }

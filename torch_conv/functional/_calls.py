@@ -57,7 +57,8 @@ def public(
     shards of a SplitTensor to its form of shards.
 
     `eager` runs instead of the function wherever torch.compile does not trace it and no script holds it. Who has one
-    knows what to do with tangents (`_tangents.py`); the others are refused them here.
+    knows what to do with gradients and with tangents (`_tangents.py`); here the others skip the first and are refused
+    the second.
 
     `axes` is how many values an argument per axis has: one number stands for all of them, which torch knows of an
     operator's argument only while the number is no symbol of torch.compile.
@@ -69,34 +70,30 @@ def public(
         first = next((i for i, p in enumerate(parameters) if p.name == keyword_only), len(parameters))
         parameters[first:] = [p.replace(kind=p.KEYWORD_ONLY) for p in parameters[first:]]
 
-        run: Callable[..., Any] = _straight_to(operator) if operator else eager or fn
+        run: Callable[..., Any] = _straight_to(operator) if operator else fn
         of_shards = _split_run.of_ready_shards(operator) if operator else None
 
         @functools.wraps(fn)
         def call(*args: Any, **kwargs: Any) -> Any:
             if len(args) > first:
                 raise TypeError(f"{fn.__name__}: {keyword_only} and what follows it must be given by keyword")
-            forward_mode = in_forward_mode()
-            if forward_mode and eager is None and has_tangent((args, kwargs)):
+            forward_mode = eager is None and in_forward_mode()
+            if forward_mode and has_tangent((args, kwargs)):
                 raise RuntimeError(f"{fn.__name__}: {REFUSAL}")
             if torch.compiler.is_compiling():
                 if axes:
                     args, kwargs = _for_every_axis(list(signature.parameters), axes, args, kwargs)
                 return fn(*args, **kwargs)
             try:
+                if eager is not None:
+                    return eager(*args, **kwargs)
                 if of_shards is not None and args and type(args[0]) is SplitTensor:
                     whole = of_shards(*args, **kwargs)
                     if whole is not None:
                         return whole
-                # In inference mode there are no autograd keys to skip, and the guard takes 2 us.
-                if (
-                    _C.is_inference_mode_enabled()
-                    or forward_mode
-                    or (_C.is_grad_enabled() and _C._any_requires_grad(*args, **kwargs))
-                ):
+                if forward_mode or (_C.is_grad_enabled() and _C._any_requires_grad(*args, **kwargs)):
                     return run(*args, **kwargs)
-                with _C._AutoDispatchBelowAutograd():
-                    return run(*args, **kwargs)
+                return below_autograd(run, *args, **kwargs)
             except (RuntimeError, TypeError, ValueError, AttributeError, IndexError) as error:
                 plain = _plain((args, kwargs))
                 if plain is not None:
@@ -109,6 +106,14 @@ def public(
         return call
 
     return decorate
+
+
+def below_autograd(run: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """`run` of what needs no gradient. In inference mode there are no autograd keys to skip; the guard takes 2 us."""
+    if _C.is_inference_mode_enabled():
+        return run(*args, **kwargs)
+    with _C._AutoDispatchBelowAutograd():
+        return run(*args, **kwargs)
 
 
 def of_sequences(fn: Function) -> Function:

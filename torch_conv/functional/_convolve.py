@@ -14,8 +14,8 @@ from torch_conv.split import SplitTensor
 
 _CONVS = {1: torch.ops.torch_conv.conv1d, 2: torch.ops.torch_conv.conv2d, 3: torch.ops.torch_conv.conv3d}
 _UNIT = {1: (1,), 2: (1, 1), 3: (1, 1, 1)}  # what modules hold where nothing else was asked for
-_BY_TORCH = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
-_OURS = "ours"  # 'auto' where it has been asked, and torch is not ahead
+BY_TORCH = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
+OURS = "ours"  # 'auto' where it has been asked, and torch is not ahead
 _FLOATS = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
 
 
@@ -87,9 +87,9 @@ def convolve(input: Tensor, weight: Tensor, bias: Tensor | None, options: Option
         bias = None if bias is None else _autocast(bias)
     # Shards go to the operator, which asks torch for each what it needs.
     if options.algorithm not in ("direct", "tensor_core") and not isinstance(input, SplitTensor):
-        why = _why_torch(input, weight, bias, options)
+        why = why_torch(input, weight, bias, options)
         if why == _handover.OURS:
-            options = options._replace(algorithm=_OURS)  # it must not ask again: what it sees may be a part of an image
+            options = options._replace(algorithm=OURS)  # it must not ask again: what it sees may be a part of an image
         elif why is not None:
             if isinstance(why, str) or torch.compiler.is_compiling() or not isinstance(input, Tensor):
                 return _by_torch(input, weight, bias, options, why)
@@ -97,82 +97,21 @@ def convolve(input: Tensor, weight: Tensor, bias: Tensor | None, options: Option
                 return _by_torch(input, weight, bias, options, why)
             except (RuntimeError, TypeError, ValueError):
                 # The operator refuses in our sentence what is wrong with the call, or serves it.
-                options = options._replace(algorithm=_OURS)
+                options = options._replace(algorithm=OURS)
     if torch.compiler.is_compiling():  # a number that is a symbol there does not stand for every axis
         options = options.for_every_axis()
-    result = _by_operator(input, weight, bias, options)
+    result = by_operator(input, weight, bias, options)
     if in_forward_mode() and has_tangent((input, weight, bias)):
         raise RuntimeError(f"torch_conv: {REFUSAL}")  # after what the operator refuses in the call
     return result
 
 
-def eager(
-    axes: int,
-    input: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    stride: int | Sequence[int] = 1,
-    padding: str | int | Sequence[int] = 0,
-    dilation: int | Sequence[int] = 1,
-    groups: int = 1,
-    padding_mode: str = "zeros",
-    algorithm: str = "auto",
-    activation: str | None = None,
-) -> Tensor:
-    """Straight to torch or to the operator where no gradient is wanted."""
-    if (
-        type(input) is not Tensor
-        or in_forward_mode()
-        or _C._is_any_autocast_enabled()
-        or (_C.is_grad_enabled() and _C._any_requires_grad(input, weight, bias))
-    ):
-        options = Options(axes, stride, padding, dilation, groups, padding_mode, algorithm, activation)
-        return convolve(input, weight, bias, options)
-    try:
-        numbers = axes, stride, padding, dilation, groups, padding_mode, algorithm, activation
-        kinds = _kind(stride), _kind(padding), _kind(dilation), type(groups)  # 1.0 and True equal 1, and are refused
-        key = input.shape, input.stride(), input.dtype, input.device, weight.shape, *numbers, kinds
-        way = _seen[key] if key in _seen else _find(key, input, weight, bias, Options(*numbers))
-    except (TypeError, AttributeError):  # lists, which have no hash, or no tensors
-        return _by_operator(input, weight, bias, Options(*numbers))
-    if way is not None:
-        operator, given = way
-        return operator(input, weight, bias, **given)
-    if not recording():
-        try:
-            return _BY_TORCH[axes](input, weight, bias, stride, padding, dilation, groups)
-        except (RuntimeError, TypeError, ValueError):
-            pass  # the operator refuses in our sentence what is wrong with the call
-    return _by_operator(input, weight, bias, Options(*numbers))
-
-
-def _kind(numbers: Any) -> Any:
-    return tuple(map(type, numbers)) if type(numbers) is tuple else type(numbers)
-
-
-_Way = tuple[Callable[..., Tensor], dict[str, Any]] | None
-# Of calls that were seen: the operator and its arguments, or None where torch serves them. The next ones go there at
-# once; by way of the operator torch takes 8 us more than alone (14x14 maps, beside one NVIDIA H200).
-_seen: dict[Any, _Way] = {}
-_MOST_SEEN = 4096
-
-
-def _find(key: Any, input: Tensor, weight: Tensor, bias: Tensor | None, options: Options) -> _Way:
-    operator = _operator(options)  # refuses numbers that are none, whoever serves the call
-    plain = options.padding_mode == "zeros" and options.activation is None and not (weight.is_meta or input.is_meta)
-    why = _why_torch(input, weight, bias, options) if plain else None
-    if len(_seen) >= _MOST_SEEN:
-        _seen.clear()
-    _seen[key] = operator if why is None or why == _handover.OURS else None
-    return _seen[key]
-
-
-def _by_operator(input: Tensor, weight: Tensor, bias: Tensor | None, options: Options) -> Tensor:
-    operator, given = _operator(options)
+def by_operator(input: Tensor, weight: Tensor, bias: Tensor | None, options: Options) -> Tensor:
+    operator, given = operator_of(options)
     return operator(input, weight, bias, **given)
 
 
-def _operator(options: Options) -> tuple[Callable[..., Tensor], dict[str, Any]]:
+def operator_of(options: Options) -> tuple[Callable[..., Tensor], dict[str, Any]]:
     """The operator and what it is given; its own defaults cost nothing, a list more than 1 us."""
     axes, stride, padding, dilation, groups, padding_mode, algorithm, activation = options
     name = f"conv{axes}d"
@@ -205,7 +144,7 @@ def _operator(options: Options) -> tuple[Callable[..., Tensor], dict[str, Any]]:
     return conv.default, given
 
 
-def _why_torch(input: Tensor, weight: Tensor, bias: Tensor | None, options: Options) -> str | int | None:
+def why_torch(input: Tensor, weight: Tensor, bias: Tensor | None, options: Options) -> str | int | None:
     """Why torch serves a call, in words or by a row of the table; OURS if our kernels do, None if the operator decides.
 
     It asks the same of the sizes that it is called with. `torch.export` leaves it to that: what depended on the sizes
@@ -270,7 +209,7 @@ def _by_torch(input: Tensor, weight: Tensor, bias: Tensor | None, options: Optio
         input = F.pad(input, pads_of(weight, words, dilations), padding_mode)
         padding = 0
     activate = _ACTIVATIONS[activation]
-    sums = _BY_TORCH[axes](input, weight, bias, stride, padding, dilation, groups)
+    sums = BY_TORCH[axes](input, weight, bias, stride, padding, dilation, groups)
     return activate(sums) if activate else sums
 
 

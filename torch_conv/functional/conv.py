@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from torch_conv.functional._calls import public
-from torch_conv.functional._convolve import Options, convolve, eager
+from torch_conv.functional._convolve import Options, convolve
+from torch_conv.functional._eager import eager
 from torch_conv.functional._types import BroadcastingList1, BroadcastingList2, BroadcastingList3
 
 _conv1d = torch.ops.torch_conv.conv1d
