@@ -79,7 +79,9 @@ def test_maps(device, pinned, dtype, window):
             padding = tuple(k // 2 for k in window)
             check_every_kernel(device, pinned, image, weight, served=served, padding=padding)
     if device == "cuda":
-        expected = {"general"} if dtype == torch.float64 else {"general", "planes", "tiles", "channels", "channels_tma"}
+        expected = {"general"} if dtype == torch.float64 else {"general", "tiles", "channels", "channels_tma"}
+        if dtype != torch.float64 and window[0] * window[1] <= 49:
+            expected.add("planes")
         square = window[0] == window[1] and window[0] in (3, 5, 7)
         if dtype in HALVES and square and torch.cuda.get_device_capability() >= (9, 0):
             expected |= {"planes_mma", "channels_mma"}
@@ -319,7 +321,8 @@ def test_more_than_2_to_the_31_elements(cuda, layout):
     image[-1] = make_image(shape[1:], torch.float16, device=cuda)
     weight = make_window((64, 1, 3, 3), torch.float16, device=cuda)
     got = conv(image, weight, algorithm="ours", padding=1)
-    assert_same_bits(got[-1], conv(lay_out(image[-1:], layout), weight, algorithm="ours", padding=1)[0])
+    sums, scale = exact(image[-1:], weight, None, padding=1)  # many images may go to products, one to a chain
+    assert_within(got[-1:], sums, scale, in_dtype=image.dtype, algorithm="tensor_core", window=(3, 3))
     assert not got[:-1].any()
 
 
