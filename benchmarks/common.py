@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import signal
 import statistics
 import time
@@ -177,9 +178,11 @@ def measure(
             continue
         timings[c.name], contexts[c.name] = timing, c.context
     samples: dict[str, list[float]] = {name: [] for name in timings}
+    order = random.Random(0)
     for played in range(rounds):
-        for name, timing in timings.items():
-            if played < timing.rounds:
+        # Each round in another order: what a call finds in a CPU's caches is what the one before it left there.
+        for name in order.sample(list(timings), len(timings)):
+            if played < timings[name].rounds:
                 with contexts[name]():
                     samples[name].append(samplers[name]())
     for name, seconds_each in samples.items():

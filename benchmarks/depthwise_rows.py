@@ -72,7 +72,7 @@ def depthwise_row(
         device=device,
         shape=shape,
         dtype=dtype,
-        ours=lambda x: OURS[axes](x, weight, **steps),
+        ours=partial(OURS[axes], weight=weight_in(layout), **steps),
         rivals=rivals,
         reference=lambda piece: correlate(piece, last),
         border="constant",

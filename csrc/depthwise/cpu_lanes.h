@@ -103,21 +103,6 @@ TC_HD Vec<A> load_some(const T* p, int64_t n) {
   return v;
 }
 
-#if TC_X86_FMA && TC_VEC_BYTES == 64
-// The elements begin .. end (any numbers) from p on, converted, and zeros.
-template <typename T>
-TC_HD Vec<float> load_between(const T* p, int64_t begin, int64_t end) {
-  const uint32_t below = begin <= 0 ? 0 : begin >= 16 ? 0xffff : (1u << begin) - 1;
-  const __mmask16 some = (end <= 0 ? 0 : end >= 16 ? 0xffff : (1u << end) - 1) & ~below;
-  if constexpr (std::is_same_v<T, float>) return (Vec<float>)_mm512_maskz_loadu_ps(some, p);
-  else {
-    const __m256i bits = _mm256_maskz_loadu_epi16(some, p);
-    if constexpr (std::is_same_v<T, half_t>) return (Vec<float>)_mm512_cvtph_ps(bits);
-    else return from_bfloat(bits);
-  }
-}
-#endif
-
 // Rounds the first n elements (more than kLanes: all) and stores them.
 template <typename A, typename T>
 TC_HD void store_some(T* p, Vec<A> v, int64_t n) {
@@ -254,8 +239,23 @@ FetchRows<A> row_fetcher(Dtype dtype) {
   });
 }
 
-// The same for rows with `lead` zeros before them, whose elements 0, 2, ... and 1, 3, ... become two segments of a row.
-// Null where the instruction set has no masks: what was stored a moment ago is slow to load from another place.
+#if TC_X86_FMA && TC_VEC_BYTES == 64
+// The first n of 32 elements (more: all), those with even and those with odd numbers apart, converted, and zeros.
+template <typename T>
+TC_HD void load_pairs(const T* p, int64_t n, Vec<float>& even, Vec<float>& odd) {
+  if constexpr (std::is_same_v<T, bhalf_t>) {  // the upper halves of words
+    const __m512i words = _mm512_maskz_loadu_epi16(n >= 32 ? 0xffffffff : (1u << n) - 1, p);
+    even = (Vec<float>)_mm512_slli_epi32(words, 16);
+    odd = (Vec<float>)_mm512_and_si512(words, _mm512_set1_epi32(int(0xffff0000)));
+  } else {
+    const Vec<float> a = load_some<float>(p, n), b = n > 16 ? load_some<float>(p + 16, n - 16) : Vec<float>{};
+    even = __builtin_shuffle(a, b, kEven.words()), odd = __builtin_shuffle(a, b, kOdd.words());
+  }
+}
+#endif
+
+// The same for rows that stand behind `lead` zeros, whose elements 0, 2, ... and 1, 3, ... become two segments of a
+// row. Null where the instruction set has no masks: what was stored a moment ago is slow to load from another place.
 template <typename A>
 using HalveRows = void (*)(const void* from, int64_t stride, int64_t rows, int64_t n, int64_t lead, A* to,
                            int64_t pitch, int64_t segment);
@@ -269,14 +269,14 @@ HalveRows<A> row_halver(Dtype dtype) {
     else
       return [](const void* from, int64_t stride, int64_t rows, int64_t n, int64_t lead, A* to, int64_t pitch,
                 int64_t segment) {
-        const T* row = static_cast<const T*>(from) - lead;
-        const Words even = kEven.words(), odd = kOdd.words();
-        for (int64_t y = 0; y < rows; ++y, row += stride, to += pitch)
-          for (int64_t x = 0; x < lead + n; x += 32) {
-            const Vec<A> a = load_between<T>(row + x, lead - x, lead + n - x);
-            const Vec<A> b = load_between<T>(row + x + 16, lead - x - 16, lead + n - x - 16);
-            store(to + x / 2, __builtin_shuffle(a, b, even));
-            store(to + x / 2 + segment, __builtin_shuffle(a, b, odd));
+        const T* row = static_cast<const T*>(from);
+        A* first = to + lead % 2 * segment + lead / 2;  // where pixel 0 belongs, and where pixel 1 does
+        A* second = to + (lead + 1) % 2 * segment + (lead + 1) / 2;
+        for (int64_t y = 0; y < rows; ++y, row += stride, first += pitch, second += pitch)
+          for (int64_t x = 0; x < n; x += 32) {
+            Vec<A> even, odd;
+            load_pairs(row + x, n - x, even, odd);
+            store(first + x / 2, even), store(second + x / 2, odd);
           }
       };
   });
