@@ -18,6 +18,7 @@ __all__ = ["enqueue_seconds", "interleaved", "median", "queue_sampler", "sampler
 Call = Callable[[], object]
 
 SAMPLE_SECONDS = 2e-3  # one sample holds calls for at least this long: events resolve 0.5 us, clocks about as much
+CPU_SAMPLE_SECONDS = 20e-3  # a call then finds in the caches what its like left there, not what the one before did
 MOST_CALLS = 4096  # in one sample
 QUEUE_SECONDS = 20e-3  # of calls in one queue: waiting for two idle GPUs costs some 20 us
 ENQUEUED = 16  # calls at a time whose host time is taken: far fewer than the launches a stream holds before it blocks
@@ -114,9 +115,9 @@ def _play(calls: list[Call], rounds: int) -> None:
             results.append(call())
 
 
-def _rounds(seconds: float, count: int) -> int:
+def _rounds(seconds: float, count: int, sample: float = SAMPLE_SECONDS) -> int:
     """Rounds of `count` calls, `seconds` long each, that fill a sample."""
-    return min(math.ceil(SAMPLE_SECONDS / max(seconds, 1e-9)), max(1, MOST_CALLS // count))
+    return min(math.ceil(sample / max(seconds, 1e-9)), max(1, MOST_CALLS // count))
 
 
 def _cpu_sampler(calls: list[Call], warmup: int) -> Callable[[], float]:
@@ -127,7 +128,7 @@ def _cpu_sampler(calls: list[Call], warmup: int) -> Callable[[], float]:
         _play(calls, rounds)
         return time.perf_counter() - start
 
-    rounds = _rounds(seconds(1), len(calls))
+    rounds = _rounds(seconds(1), len(calls), CPU_SAMPLE_SECONDS)
     return lambda: seconds(rounds) / (rounds * len(calls))
 
 
