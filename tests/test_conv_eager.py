@@ -89,6 +89,26 @@ def test_modes_and_scripts_see_the_public_operator():
     assert_same_bits(traced(image), expected)
 
 
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_compiled_calls_take_no_lists(dynamic):
+    image, weight, options = OURS
+    graphs = []
+
+    def backend(graph, inputs):
+        graphs.append(graph)
+        return graph.forward
+
+    compiled = torch.compile(
+        lambda x: torch_conv.conv2d(x, weight, **options, activation="relu"), backend=backend, dynamic=dynamic
+    )
+    with torch.no_grad():
+        for size in (14, 20):
+            x = image.repeat(1, 1, 2, 2)[..., :size]
+            assert_same_bits(compiled(x), torch_conv.conv2d(x, weight, **options, activation="relu"))
+    called = {str(node.target) for graph in graphs for node in graph.graph.nodes if "torch_conv" in str(node.target)}
+    assert called == {"torch_conv._conv_ours"}
+
+
 def test_a_window_of_other_axes_is_refused_also_when_the_options_are_known():
     image, weight, options = OURS
     torch_conv.conv2d(image, weight, **options)

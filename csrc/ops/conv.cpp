@@ -305,11 +305,12 @@ Tensor convolution(Call& call, const Tensor& input, const Tensor& weight, const 
   return conv(call, axes, input, weight, bias, o);
 }
 
-// 'auto' with zeros outside and one number for all axes; nothing where torch is ahead. What the functions
-// call again and again: without lists and words a call takes the host a third less (see _conv in schema.cpp).
-std::optional<Tensor> conv_of_numbers(Tensor input, Tensor weight, std::optional<Tensor> bias, int64_t axis_count,
-                                      int64_t stride, int64_t padding, int64_t dilation, int64_t groups,
-                                      std::optional<std::string> activation) {
+// Zeros outside and one number for all axes. What the functions call again and again: without lists and words a call
+// takes the host a third less (see _conv in schema.cpp). Nothing where torch is ahead, if that is to be asked.
+std::optional<Tensor> conv_of_numbers(bool ask, const Tensor& input, const Tensor& weight,
+                                      const std::optional<Tensor>& bias, int64_t axis_count, int64_t stride,
+                                      int64_t padding, int64_t dilation, int64_t groups,
+                                      const std::optional<std::string>& activation) {
   static constexpr const char* names[] = {"conv1d", "conv2d", "conv3d"};
   const int axes = int(std::clamp<int64_t>(axis_count, 1, 3));
   Call call{names[axes - 1]};
@@ -318,7 +319,7 @@ std::optional<Tensor> conv_of_numbers(Tensor input, Tensor weight, std::optional
     o.activation = activation_of(call.op, activation);
     check_conv(call.op, input, weight, bias, o, axes);
     const bool here = served_here(input, weight, groups);
-    if (!why_torch(on_cuda(call, input), input, weight, o, axes, here, true).empty()) return {};
+    if (ask && !why_torch(on_cuda(call, input), input, weight, o, axes, here, true).empty()) return {};
     o.algorithm = "ours";
     return {conv(call, axes, input, weight, bias, o)};
   };
@@ -327,13 +328,25 @@ std::optional<Tensor> conv_of_numbers(Tensor input, Tensor weight, std::optional
   };
   if (!repeatable(call, input)) return result(compute());
   Signature signature("_conv", Signature::Form::whole, call);
-  signature.add(input), signature.add(weight), signature.add(bias), signature.add(activation);
+  signature.add(input), signature.add(weight), signature.add(bias), signature.add(activation), signature.add(ask);
   for (int64_t number : {axis_count, stride, padding, dilation, groups}) signature.add(number);
   return result(run_by_steps(call, signature, compute));
 }
 
+std::optional<Tensor> conv_if_ahead(Tensor input, Tensor weight, std::optional<Tensor> bias, int64_t axes,
+                                    int64_t stride, int64_t padding, int64_t dilation, int64_t groups,
+                                    std::optional<std::string> activation) {
+  return conv_of_numbers(true, input, weight, bias, axes, stride, padding, dilation, groups, activation);
+}
+
+Tensor conv_ours(Tensor input, Tensor weight, std::optional<Tensor> bias, int64_t axes, int64_t stride, int64_t padding,
+                 int64_t dilation, int64_t groups, std::optional<std::string> activation) {
+  return *conv_of_numbers(false, input, weight, bias, axes, stride, padding, dilation, groups, activation);
+}
+
 void register_convolutions(torch::stable::detail::StableLibrary& m) {
-  m.impl("_conv", TORCH_BOX(&conv_of_numbers));
+  m.impl("_conv", TORCH_BOX(&conv_if_ahead));
+  m.impl("_conv_ours", TORCH_BOX(&conv_ours));
   Operator<"conv1d", 1, 0, convolution<1, Sizes>>::implement(m);
   Operator<"conv1d.padding", 1, 0, convolution<1, std::string>>::implement(m);
   Operator<"conv2d", 2, 0, convolution<2, Sizes>>::implement(m);

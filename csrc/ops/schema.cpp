@@ -79,11 +79,13 @@ STABLE_TORCH_LIBRARY(torch_conv, m) {
          "conv3d.padding(Tensor input, Tensor weight, Tensor? bias=None, int[3] stride=1, str padding='valid', "
          "int[3] dilation=1, int groups=1, *, str padding_mode='zeros', str algorithm='auto', str? activation=None) -> "
          "Tensor");
-  // What the functions call of the three with one number for all axes and zeros outside: None where torch is ahead.
-  // Torch and we take lists and words apart for 2 us a call.
-  m.def(
-      "_conv(Tensor input, Tensor weight, Tensor? bias, int axes, int stride, int padding, int dilation, int groups, "
-      "str? activation=None) -> Tensor?");
+  // What the functions call of the three with one number for all axes and zeros outside: _conv gives None where torch
+  // is ahead, _conv_ours does not ask. Torch and we take lists and words apart for 2 us a call.
+  const std::string numbers =
+      "(Tensor input, Tensor weight, Tensor? bias, int axes, int stride, int padding, int dilation, int groups, "
+      "str? activation=None) -> Tensor";
+  m.def(("_conv" + numbers + "?").c_str());
+  m.def(("_conv_ours" + numbers).c_str());
   // Volumes: kornia's order of arguments and border.
   define(m,
          "filter3d(Tensor input, Tensor kernel, str border_type='replicate', bool normalized=False, "

@@ -89,6 +89,9 @@ def convolve(input: Tensor, weight: Tensor, bias: Tensor | None, options: Option
     if options.algorithm not in ("direct", "tensor_core") and not isinstance(input, SplitTensor):
         why = why_torch(input, weight, bias, options)
         if why == _handover.OURS:
+            few = few_of(options) if torch.compiler.is_compiling() and isinstance(input, Tensor) else None
+            if few is not None:  # inductor would write down all lists and words, for each call to be taken apart
+                return torch.ops.torch_conv._conv_ours(input, weight, bias, *few)
             options = options._replace(algorithm=OURS)  # it must not ask again: what it sees may be a part of an image
         elif why is not None:
             if isinstance(why, str) or torch.compiler.is_compiling() or not isinstance(input, Tensor):
@@ -104,6 +107,20 @@ def convolve(input: Tensor, weight: Tensor, bias: Tensor | None, options: Option
     if in_forward_mode() and has_tangent((input, weight, bias)):
         raise RuntimeError(f"torch_conv: {REFUSAL}")  # after what the operator refuses in the call
     return result
+
+
+def few_of(options: Options) -> tuple[Any, ...] | None:
+    """What the operator of numbers takes, where each option is one number, or the same for every axis."""
+    found = []
+    for value in (options.stride, 0 if options.padding == "valid" else options.padding, options.dilation):
+        numbers = set(value) if type(value) is tuple and len(value) in (1, options.axes) else {value}
+        one = numbers.pop()
+        if numbers or type(one) is not int:
+            return None
+        found.append(one)
+    if type(options.groups) is not int or options.padding_mode != "zeros" or options.algorithm != "auto":
+        return None
+    return (options.axes, *found, options.groups, options.activation)
 
 
 def by_operator(input: Tensor, weight: Tensor, bias: Tensor | None, options: Options) -> Tensor:

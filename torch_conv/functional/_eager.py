@@ -12,7 +12,7 @@ from torch_conv import _handover
 from torch_conv._explain import recording
 from torch_conv._tangents import in_forward_mode
 from torch_conv.functional._calls import below_autograd
-from torch_conv.functional._convolve import BY_TORCH, Options, by_operator, convolve, operator_of, why_torch
+from torch_conv.functional._convolve import BY_TORCH, Options, by_operator, convolve, few_of, operator_of, why_torch
 
 _of_numbers = torch.ops.torch_conv._conv.default._op  # without the frame of Python that `default` puts around it
 
@@ -37,6 +37,9 @@ def eager(
     if type(input) is not Tensor or _C._is_any_autocast_enabled():
         options = Options(axes, stride, padding, dilation, groups, padding_mode, algorithm, activation)
         return below_autograd(convolve, input, weight, bias, options)
+    if _C._is_tracing():  # the script asks when it runs: its sizes may be others
+        options = Options(axes, stride, padding, dilation, groups, padding_mode, algorithm, activation)
+        return below_autograd(by_operator, input, weight, bias, options)
     given = axes, stride, padding, dilation, groups, padding_mode, algorithm, activation
     key: Any = given
     if not (
@@ -48,8 +51,7 @@ def eager(
         key = *given, _kind(stride), _kind(padding), _kind(dilation), type(groups)
     try:
         ways = _ways.get(key) or _find(key, Options(*given))
-        # Who looks on by a mode, or traces a script, is to see the public operator.
-        few = None if _C._len_torch_dispatch_stack() or _C._is_tracing() else ways.few
+        few = None if _C._len_torch_dispatch_stack() else ways.few  # a mode that looks on is to see the public operator
         if few is not None and not ways.mixed:
             try:
                 result = _of_numbers(input, weight, bias, *few)
@@ -99,7 +101,7 @@ class _Ways:
     def __init__(self, options: Options) -> None:
         self.options = options
         self.operator, self.given = operator_of(options)  # refuses numbers that are none, whoever serves the call
-        self.few = _few(options)
+        self.few = few_of(options)
         self.mixed = self.few is None
         self.seen: dict[Any, str] = {}
 
@@ -130,17 +132,3 @@ def _find(key: Any, options: Options) -> _Ways:
         _ways.clear()
     ways = _ways[key] = _Ways(options)
     return ways
-
-
-def _few(options: Options) -> tuple[Any, ...] | None:
-    """What the operator of numbers takes, where each option is one number, or the same for every axis."""
-    found = []
-    for value in (options.stride, 0 if options.padding == "valid" else options.padding, options.dilation):
-        numbers = set(value) if type(value) is tuple and len(value) in (1, options.axes) else {value}
-        one = numbers.pop()
-        if numbers or type(one) is not int:
-            return None
-        found.append(one)
-    if type(options.groups) is not int or options.padding_mode != "zeros" or options.algorithm != "auto":
-        return None
-    return (options.axes, *found, options.groups, options.activation)
