@@ -114,7 +114,11 @@ def test_channels(channels, layout):
 def test_strides(window, stride, layout):
     padding = (window[0] // 2, window[1] // 2)
     check(*case(torch.float32, 17, 29, 57, *window), layout=layout, stride=stride, padding=padding)
-    check(*case(torch.bfloat16, 17, 14, 14, *window), layout=layout, stride=stride, padding=padding)
+    for half in (torch.bfloat16, torch.float16):
+        check(*case(half, 17, 14, 14, *window), layout=layout, stride=stride, padding=padding)
+        check(
+            *case(half, 3, 9, 71, *window), layout=layout, stride=stride, padding=padding
+        )  # rows of several registers
 
 
 @pytest.mark.parametrize("layout", ["contiguous", "channels_last"])

@@ -355,3 +355,15 @@ def test_fakes_refuse_what_the_operators_refuse():
     ):
         with pytest.raises(ValueError, match="^conv3d: "):
             torch_conv.conv3d(maps, weight, **{"groups": 3, **options})
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        (make_image((2, 3, 11)), make_window((3, 1, 4)), make_window((3,)), 1, 1, 2, 1, 3),
+        (last(2, 3, 9, 11), make_window((6, 1, 3, 3)), None, 2, 2, 1, 1, 3, "silu"),
+    ],
+)
+def test_the_convolution_of_numbers(args):
+    """What compiled graphs hold of conv1d, conv2d and conv3d."""
+    torch.library.opcheck(OPS._conv_ours.default, args, {}, test_utils=CHECKS)

@@ -18,7 +18,7 @@ __all__ = ["enqueue_seconds", "interleaved", "median", "queue_sampler", "sampler
 Call = Callable[[], object]
 
 SAMPLE_SECONDS = 2e-3  # one sample holds calls for at least this long: events resolve 0.5 us, clocks about as much
-CPU_SAMPLE_SECONDS = 20e-3  # a call then finds in the caches what its like left there, not what the one before did
+CPU_SAMPLE_SECONDS = 20e-3  # long: the first calls of a sample find the caches as the candidate before left them
 MOST_CALLS = 4096  # in one sample
 QUEUE_SECONDS = 20e-3  # of calls in one queue: waiting for two idle GPUs costs some 20 us
 ENQUEUED = 16  # calls at a time whose host time is taken: far fewer than the launches a stream holds before it blocks

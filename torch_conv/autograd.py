@@ -2,8 +2,9 @@
 
 Without a formula of its own an operator would silently give no gradient. `register_autograd` costs a direct operator
 call 6 us of host time (a shared 2-core AMD EPYC, 3x3 on 8x8: 5.4 -> 11.3 us), also where nothing requires a gradient;
-the functions of torch_conv.functional skip the autograd keys then (7.2 us in all), see functional/_calls.py. A direct
-call learns in 0.2 us that no tangent is given.
+the functions of torch_conv.functional skip the autograd keys then (7.2 us in all), see functional/_calls.py. `_conv`
+has no formula: functional/_eager.py alone calls it, where no gradient is wanted. A direct call learns in 0.2 us that no
+tangent is given.
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ def register() -> None:
         torch.library.register_autograd(
             f"torch_conv::{name}", _refuse(name.split(".")[0].removesuffix("_states")), lib=_LIBRARY
         )
+    torch.library.register_autograd("torch_conv::_conv_ours", _refuse_of_axes, setup_context=_keep_axes, lib=_LIBRARY)
     for name in _INTO_OUT:
         _LIBRARY.impl(name, _without_gradients(name), "Autograd", with_keyset=True)
     for name, written in _IN_PLACE.items():
@@ -68,7 +70,8 @@ class _WithoutTangents(torch.library.Library):
                 if not writes:  # what is wrong with the call comes first
                     with torch.no_grad():
                         fn(keyset, *inputs, **options)
-                raise RuntimeError(f"{public}: {REFUSAL}")
+                name = f"conv{inputs[3]}d" if public == "_conv_ours" else public
+                raise RuntimeError(f"{name}: {REFUSAL}")
             return fn(keyset, *inputs, **options)
 
         super().impl(op_name, kernel, *args, **kwargs)
@@ -84,6 +87,14 @@ def _refuse(name: str) -> Callable[..., NoReturn]:
         )
 
     return backward
+
+
+def _keep_axes(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    ctx.axes = inputs[3]
+
+
+def _refuse_of_axes(ctx: Any, *grads: Tensor | None) -> NoReturn:
+    _refuse(f"conv{ctx.axes}d")(ctx, *grads)
 
 
 def _without_gradients(name: str, written: str = "out") -> Callable[..., Any]:

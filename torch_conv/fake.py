@@ -44,7 +44,7 @@ def register() -> None:
     for name, fake in list(fakes.items()):
         if not name.endswith("_out") and not name.startswith("ladder"):
             fakes[split_name(name)] = on_shards(name, axes_of(name), fake)
-    fakes |= fake_causal.FAKES | {"_conv": _conv, "_conv_ours": _conv}
+    fakes |= fake_causal.FAKES | {"_conv_ours": _conv_ours}
     for name, fake in fakes.items():
         torch.library.register_fake(f"torch_conv::{name}", fake, lib=_LIBRARY)
     _FAKES.update(fakes)
@@ -226,7 +226,7 @@ def _convolution(axes: int) -> Callable[..., Tensor]:
     return fake
 
 
-def _conv(
+def _conv_ours(
     input: Tensor,
     weight: Tensor,
     bias: Tensor | None,

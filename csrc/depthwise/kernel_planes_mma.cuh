@@ -199,7 +199,7 @@ __global__ void __launch_bounds__(32 * kGroup * kShare, kResident)
 #pragma unroll 1
       for (int s = 0; s < a.stages; ++s) {
         if (loads) tma::barrier_init(&full[s]);
-        __syncwarp();  // racecheck takes the instruction for one of another lane
+        __syncwarp();  // or racecheck reports barrier_init and bring, of the same lane, as a race
         bring(s);
       }
       place(first_pass);

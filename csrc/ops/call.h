@@ -57,7 +57,8 @@ struct Slice {
 
 // A variable that steers tests and benchmarks; "" if it is not set.
 const char* environment(const char* name);
-// Is any of ours set at all? One look through the environment instead of one for each.
+// Is any TORCH_CONV_... set at all? One look through the environment instead of one for each; like getenv not while
+// another thread changes it.
 bool environment_steers();
 
 enum class Purpose : int8_t {

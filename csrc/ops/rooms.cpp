@@ -1,5 +1,7 @@
 #include "ops/rooms.h"
 
+#include <unistd.h>
+
 #include <cstdlib>
 #include <cstring>
 

@@ -80,7 +80,7 @@ STABLE_TORCH_LIBRARY(torch_conv, m) {
          "int[3] dilation=1, int groups=1, *, str padding_mode='zeros', str algorithm='auto', str? activation=None) -> "
          "Tensor");
   // What the functions call of the three with one number for all axes and zeros outside: _conv gives None where torch
-  // is ahead, _conv_ours does not ask. Torch and we take lists and words apart for 2 us a call.
+  // is ahead, _conv_ours does not ask.
   const std::string numbers =
       "(Tensor input, Tensor weight, Tensor? bias, int axes, int stride, int padding, int dilation, int groups, "
       "str? activation=None) -> Tensor";

@@ -56,9 +56,8 @@ def public(
     Python at all: the arguments that were given go straight to the operator (5.4 us a call instead of 8.2), or the
     shards of a SplitTensor to its form of shards.
 
-    `eager` runs instead of the function wherever torch.compile does not trace it and no script holds it. Who has one
-    knows what to do with gradients and with tangents (`_tangents.py`); here the others skip the first and are refused
-    the second.
+    `eager` runs instead of the function wherever torch.compile does not trace it and no script holds it. It knows what
+    to do with gradients and with tangents (`_tangents.py`); the others skip the first and are refused the second here.
 
     `axes` is how many values an argument per axis has: one number stands for all of them, which torch knows of an
     operator's argument only while the number is no symbol of torch.compile.

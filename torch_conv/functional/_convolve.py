@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import torch
 import torch.nn.functional as F
 from torch import _C, Tensor
+from torch.nn import Parameter
 
 from torch_conv import _handover
 from torch_conv._explain import note, recording
@@ -14,8 +15,9 @@ from torch_conv.split import SplitTensor
 
 _CONVS = {1: torch.ops.torch_conv.conv1d, 2: torch.ops.torch_conv.conv2d, 3: torch.ops.torch_conv.conv3d}
 _UNIT = {1: (1,), 2: (1, 1), 3: (1, 1, 1)}  # what modules hold where nothing else was asked for
+ours_of_numbers = torch.ops.torch_conv._conv_ours.default
 BY_TORCH = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
-OURS = "ours"  # 'auto' where it has been asked, and torch is not ahead
+_OURS = "ours"  # 'auto' where it has been asked, and torch is not ahead
 _FLOATS = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
 
 
@@ -89,10 +91,13 @@ def convolve(input: Tensor, weight: Tensor, bias: Tensor | None, options: Option
     if options.algorithm not in ("direct", "tensor_core") and not isinstance(input, SplitTensor):
         why = why_torch(input, weight, bias, options)
         if why == _handover.OURS:
-            few = few_of(options) if torch.compiler.is_compiling() and isinstance(input, Tensor) else None
-            if few is not None:  # inductor would write down all lists and words, for each call to be taken apart
-                return torch.ops.torch_conv._conv_ours(input, weight, bias, *few)
-            options = options._replace(algorithm=OURS)  # it must not ask again: what it sees may be a part of an image
+            if torch.compiler.is_compiling() and type(input) is Tensor and type(weight) in (Tensor, Parameter):
+                numbers = numbers_of(options)
+                if (
+                    numbers is not None
+                ):  # inductor would write down all lists and words, for each call to be taken apart
+                    return ours_of_numbers(input, weight, bias, *numbers)
+            options = options._replace(algorithm=_OURS)  # it must not ask again: what it sees may be a part of an image
         elif why is not None:
             if isinstance(why, str) or torch.compiler.is_compiling() or not isinstance(input, Tensor):
                 return _by_torch(input, weight, bias, options, why)
@@ -100,7 +105,7 @@ def convolve(input: Tensor, weight: Tensor, bias: Tensor | None, options: Option
                 return _by_torch(input, weight, bias, options, why)
             except (RuntimeError, TypeError, ValueError):
                 # The operator refuses in our sentence what is wrong with the call, or serves it.
-                options = options._replace(algorithm=OURS)
+                options = options._replace(algorithm=_OURS)
     if torch.compiler.is_compiling():  # a number that is a symbol there does not stand for every axis
         options = options.for_every_axis()
     result = by_operator(input, weight, bias, options)
@@ -109,16 +114,15 @@ def convolve(input: Tensor, weight: Tensor, bias: Tensor | None, options: Option
     return result
 
 
-def few_of(options: Options) -> tuple[Any, ...] | None:
-    """What the operator of numbers takes, where each option is one number, or the same for every axis."""
+def numbers_of(options: Options) -> tuple[Any, ...] | None:
+    """What the operators of numbers take: zeros outside, and each option one number or the same for every axis."""
     found = []
     for value in (options.stride, 0 if options.padding == "valid" else options.padding, options.dilation):
-        numbers = set(value) if type(value) is tuple and len(value) in (1, options.axes) else {value}
-        one = numbers.pop()
-        if numbers or type(one) is not int:
+        values = list(value) if isinstance(value, (list, tuple)) else [value]
+        if len(values) not in (1, options.axes) or not all(type(v) is int and v == values[0] for v in values):
             return None
-        found.append(one)
-    if type(options.groups) is not int or options.padding_mode != "zeros" or options.algorithm != "auto":
+        found.append(values[0])
+    if type(options.groups) is not int or options.padding_mode != "zeros":
         return None
     return (options.axes, *found, options.groups, options.activation)
 
@@ -182,6 +186,8 @@ def why_torch(input: Tensor, weight: Tensor, bias: Tensor | None, options: Optio
         return None
     if _wants_a_gradient(input, weight, bias):
         return "a gradient is wanted, which our kernels do not have yet"
+    if not torch.compiler.is_compiling() and _C._is_tracing():  # the script decides when it runs
+        return None
     if in_forward_mode() and has_tangent((input, weight, bias)):
         return "a tangent is given, which our kernels do not carry on yet"
     row = _handover.row_of(axes, input, weight, stride, dilation, groups, padding_mode)

@@ -7,14 +7,27 @@ from typing import Any
 
 import torch
 from torch import _C, Tensor
+from torch.nn import Parameter
 
 from torch_conv import _handover
 from torch_conv._explain import recording
 from torch_conv._tangents import in_forward_mode
 from torch_conv.functional._calls import below_autograd
-from torch_conv.functional._convolve import BY_TORCH, Options, by_operator, convolve, few_of, operator_of, why_torch
+from torch_conv.functional._convolve import (
+    BY_TORCH,
+    Options,
+    by_operator,
+    convolve,
+    numbers_of,
+    operator_of,
+    ours_of_numbers,
+    why_torch,
+)
 
-_of_numbers = torch.ops.torch_conv._conv.default._op  # without the frame of Python that `default` puts around it
+# None where torch is ahead. It has no autograd kernel, whose Python would cost more than what is saved: it is called
+# where no gradient is wanted, and nowhere else. `_op`: without the frame of Python that an overload puts around it.
+_of_numbers_if_ahead = torch.ops.torch_conv._conv.default._op
+_PLAIN = (Tensor, Parameter)
 
 
 def eager(
@@ -31,16 +44,11 @@ def eager(
     activation: str | None = None,
 ) -> Tensor:
     """Straight to torch or to the operator where no gradient is wanted; what it has seen before, without asking."""
-    if in_forward_mode() or (_C.is_grad_enabled() and _C._any_requires_grad(input, weight, bias)):
-        options = Options(axes, stride, padding, dilation, groups, padding_mode, algorithm, activation)
-        return convolve(input, weight, bias, options)
-    if type(input) is not Tensor or _C._is_any_autocast_enabled():
-        options = Options(axes, stride, padding, dilation, groups, padding_mode, algorithm, activation)
-        return below_autograd(convolve, input, weight, bias, options)
-    if _C._is_tracing():  # the script asks when it runs: its sizes may be others
-        options = Options(axes, stride, padding, dilation, groups, padding_mode, algorithm, activation)
-        return below_autograd(by_operator, input, weight, bias, options)
     given = axes, stride, padding, dilation, groups, padding_mode, algorithm, activation
+    if in_forward_mode() or (_C.is_grad_enabled() and _C._any_requires_grad(input, weight, bias)):
+        return convolve(input, weight, bias, Options(*given))
+    if type(input) is not Tensor or _C._is_any_autocast_enabled() or _C._is_tracing():
+        return below_autograd(convolve, input, weight, bias, Options(*given))
     key: Any = given
     if not (
         (type(stride) is int or _ints(stride))
@@ -50,27 +58,30 @@ def eager(
     ):  # 1.0 equals 1, and is refused
         key = *given, _kind(stride), _kind(padding), _kind(dilation), type(groups)
     try:
-        ways = _ways.get(key) or _find(key, Options(*given))
-        few = None if _C._len_torch_dispatch_stack() else ways.few  # a mode that looks on is to see the public operator
-        if few is not None and not ways.mixed:
+        routes = _routes.get(key) or _find(key, Options(*given))
+        numbers = routes.numbers
+        # A mode or a subclass that looks on is to see the public operator.
+        if _C._len_torch_dispatch_stack() or _C._len_torch_function_stack() or type(weight) not in _PLAIN:
+            numbers = None
+        if numbers is not None and not routes.torch_took_one:
             try:
-                result = _of_numbers(input, weight, bias, *few)
+                result = _of_numbers_if_ahead(input, weight, bias, *numbers)
                 if result is not None:
                     return result
-                ways.mixed = True
+                routes.torch_took_one = True
             except RuntimeError:
-                pass  # torch may take what it refuses
-        way = ways.of(input, weight, bias)
+                pass  # what it refuses may be torch's, or vmap's to cut up
+        route = routes.of(input, weight, bias)
     except (TypeError, AttributeError):  # lists, which have no hash, or no tensors
         return below_autograd(by_operator, input, weight, bias, Options(*given))
-    if way is _NUMBERS and few is not None:
-        return _of_numbers(input, weight, bias, *few)
-    if way is _TORCH and not recording():
+    if route is _NUMBERS and numbers is not None:
+        return below_autograd(ours_of_numbers, input, weight, bias, *numbers)
+    if route is _TORCH and not recording():
         try:
             return BY_TORCH[axes](input, weight, bias, stride, padding, dilation, groups)
         except (RuntimeError, TypeError, ValueError):
             pass  # the operator refuses in our sentence what is wrong with the call
-    return below_autograd(ways.operator, input, weight, bias, **ways.given)
+    return below_autograd(routes.operator, input, weight, bias, **routes.given)
 
 
 def _ints(numbers: Any) -> bool:
@@ -89,46 +100,49 @@ def _kind(numbers: Any) -> Any:
 _NUMBERS, _TORCH, _OPERATOR = "numbers", "torch", "operator"
 
 
-class _Ways:
-    """Where calls with the same options go, and what it is given there.
+class _Routes:
+    """Where calls with the same options go, and what is given there besides the tensors.
 
     To the operator of numbers if it can take them, until one of them is torch's; from then on each call where the first
     of its shapes went. By way of the public operator torch takes 8 us more than alone (14x14 maps, one NVIDIA H200).
     """
 
-    __slots__ = ("few", "given", "mixed", "operator", "options", "seen")
+    __slots__ = ("given", "numbers", "operator", "options", "torch_took_one")
 
     def __init__(self, options: Options) -> None:
         self.options = options
         self.operator, self.given = operator_of(options)  # refuses numbers that are none, whoever serves the call
-        self.few = few_of(options)
-        self.mixed = self.few is None
-        self.seen: dict[Any, str] = {}
+        self.numbers = numbers_of(options) if options.algorithm == "auto" else None
+        self.torch_took_one = self.numbers is None
 
     def of(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> str:
-        key = input.shape, input.stride(), input.dtype, input.device, weight.shape
-        way = self.seen.get(key)
-        if way is None:
-            if len(self.seen) >= _MOST_SEEN:
-                self.seen.clear()
-            way = self.seen[key] = self._ask(input, weight, bias)
-        return way
+        if weight.is_meta or (bias is not None and bias.is_meta):
+            return _OPERATOR  # which refuses them; torch would return a tensor without values
+        key = self, input.shape, input.stride(), input.dtype, input.device, weight.shape
+        route = _seen.get(key)
+        if route is None:
+            if len(_seen) >= _MOST_SEEN:
+                _seen.clear()
+            route = _seen[key] = self._ask(input, weight, bias)
+        return route
 
     def _ask(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> str:
-        if self.options.padding_mode != "zeros" or weight.is_meta or input.is_meta:
+        if self.options.padding_mode != "zeros" or input.is_meta:
             return _OPERATOR
         why = why_torch(input, weight, bias, self.options)
-        if why == _handover.OURS and self.few is not None:
+        if why == _handover.OURS and self.numbers is not None:
             return _NUMBERS
         return _OPERATOR if why in (None, _handover.OURS) or self.options.activation is not None else _TORCH
 
 
-_ways: dict[Any, _Ways] = {}
-_MOST_SEEN = 4096
+_routes: dict[Any, _Routes] = {}  # by the options
+_seen: dict[Any, str] = {}  # by routes and shapes, where not all calls go the same way
+_MOST_SEEN = 4096  # of either: more than a program's layers
 
 
-def _find(key: Any, options: Options) -> _Ways:
-    if len(_ways) >= _MOST_SEEN:
-        _ways.clear()
-    ways = _ways[key] = _Ways(options)
-    return ways
+def _find(key: Any, options: Options) -> _Routes:
+    if len(_routes) >= _MOST_SEEN:
+        _routes.clear()
+        _seen.clear()
+    routes = _routes[key] = _Routes(options)
+    return routes
