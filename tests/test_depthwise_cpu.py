@@ -116,9 +116,7 @@ def test_strides(window, stride, layout):
     check(*case(torch.float32, 17, 29, 57, *window), layout=layout, stride=stride, padding=padding)
     for half in (torch.bfloat16, torch.float16):
         check(*case(half, 17, 14, 14, *window), layout=layout, stride=stride, padding=padding)
-        check(
-            *case(half, 3, 9, 71, *window), layout=layout, stride=stride, padding=padding
-        )  # rows of several registers
+        check(*case(half, 3, 9, 71, *window), layout=layout, stride=stride, padding=padding)  # several registers
 
 
 @pytest.mark.parametrize("layout", ["contiguous", "channels_last"])
