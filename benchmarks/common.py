@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import signal
 import statistics
 import time
@@ -18,7 +17,7 @@ import torch
 from launches import planned
 from torch import Tensor
 
-from torch_conv._timing import sampler
+from torch_conv._timing import sampler, turns
 
 HOST_CALLS = 20  # in one sample of host time: far fewer than the launches a stream holds before it blocks
 SLOW = 20  # a rival that takes so many times our time is sampled SLOW_ROUNDS times only
@@ -178,13 +177,10 @@ def measure(
             continue
         timings[c.name], contexts[c.name] = timing, c.context
     samples: dict[str, list[float]] = {name: [] for name in timings}
-    order = random.Random(0)
-    for played in range(rounds):
-        # Each round in another order: what a call finds in a CPU's caches is what the one before it left there.
-        for name in order.sample(list(timings), len(timings)):
-            if played < timings[name].rounds:
-                with contexts[name]():
-                    samples[name].append(samplers[name]())
+    for played, name in turns(timings, rounds):
+        if played < timings[name].rounds:
+            with contexts[name]():
+                samples[name].append(samplers[name]())
     for name, seconds_each in samples.items():
         low, _, high = statistics.quantiles(seconds_each, n=4, method="inclusive")
         timings[name].median_us = statistics.median(seconds_each) * 1e6

@@ -6,14 +6,15 @@ What runs on several devices is timed by the clock, over a long queue of calls, 
 from __future__ import annotations
 
 import math
+import random
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from statistics import median
 
 import torch
 
-__all__ = ["enqueue_seconds", "interleaved", "median", "queue_sampler", "sampler", "synchronize", "time_call"]
+__all__ = ["enqueue_seconds", "interleaved", "median", "queue_sampler", "sampler", "synchronize", "time_call", "turns"]
 
 Call = Callable[[], object]
 
@@ -48,10 +49,20 @@ def interleaved(
     """Times several operations in turn, round by round, so that a drifting clock rate meets them all alike."""
     samples = {name: sampler(fn, device, warmup=warmup) for name, fn in calls.items()}
     times: dict[str, list[float]] = {name: [] for name in calls}
-    for _ in range(rounds):
-        for name, sample in samples.items():
-            times[name].append(sample())
+    for _, name in turns(calls, rounds):
+        times[name].append(samples[name]())
     return times
+
+
+def turns(names: Iterable[str], rounds: int) -> Iterator[tuple[int, str]]:
+    """The number of each round and, in an order of its own, each name.
+
+    What a call finds in a CPU's caches is what the one before it left there.
+    """
+    names, order = list(names), random.Random(0)
+    for played in range(rounds):
+        for name in order.sample(names, len(names)):
+            yield played, name
 
 
 def sampler(fn: Call | Sequence[Call], device: torch.device | str, *, warmup: int = 3) -> Callable[[], float]:
