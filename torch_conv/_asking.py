@@ -24,9 +24,10 @@ class Asking(TorchDispatchMode):
     def __torch_dispatch__(
         self, func: OpOverload, types: Sequence[type], args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
+        if func is torch.ops.torch_conv._conv_ours.default:
+            axes, args, kwargs = with_lists(*args, **(kwargs or {}))
+            func = getattr(torch.ops.torch_conv, f"conv{axes}d").default
         library, name = func._schema.name.split("::")
-        if library == "torch_conv" and name == "_conv_ours":
-            return self._ask_of_numbers(*args, **(kwargs or {}))
         asked = getattr(torch.ops.torch_conv, f"_{name.removesuffix('_out')}{self._form}", None)
         if library != "torch_conv" or asked is None:
             return func(*args, **(kwargs or {}))
@@ -41,19 +42,18 @@ class Asking(TorchDispatchMode):
 
         return result_of(name, func._overloadname, args, kwargs or {})
 
-    def _ask_of_numbers(
-        self,
-        input: Tensor,
-        weight: Tensor,
-        bias: Tensor | None,
-        axes: int,
-        stride: int,
-        padding: int,
-        dilation: int,
-        groups: int,
-        activation: str | None = None,
-    ) -> Any:
-        """A compiled graph's convolution is the public one with lists."""
-        func = getattr(torch.ops.torch_conv, f"conv{axes}d").default
-        args = (input, weight, bias, [stride] * axes, [padding] * axes, [dilation] * axes, groups)
-        return self.__torch_dispatch__(func, (), args, {"algorithm": "ours", "activation": activation})
+
+def with_lists(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    axes: int,
+    stride: int,
+    padding: int,
+    dilation: int,
+    groups: int,
+    activation: str | None = None,
+) -> tuple[int, tuple[Any, ...], dict[str, Any]]:
+    """The axes, and what conv1d, conv2d or conv3d is given where `_conv_ours` is given numbers."""
+    args = (input, weight, bias, [stride] * axes, [padding] * axes, [dilation] * axes, groups)
+    return axes, args, {"algorithm": "ours", "activation": activation}

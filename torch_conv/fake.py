@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.utils._pytree import tree_map_only
 
 from torch_conv import fake_causal, fake_pipelines
+from torch_conv._asking import with_lists
 from torch_conv._fakes import filtered, in_order_of, refuse_meta
 from torch_conv._reach import axes_of
 from torch_conv.fake_split import on_shards, split_name
@@ -226,19 +227,9 @@ def _convolution(axes: int) -> Callable[..., Tensor]:
     return fake
 
 
-def _conv_ours(
-    input: Tensor,
-    weight: Tensor,
-    bias: Tensor | None,
-    axes: int,
-    stride: int,
-    padding: int,
-    dilation: int,
-    groups: int,
-    activation: str | None = None,
-) -> Tensor:
-    numbers = [stride] * axes, [padding] * axes, [dilation] * axes
-    return _convolution(axes)(input, weight, bias, *numbers, groups, algorithm="ours", activation=activation)
+def _conv_ours(*args: Any, **kwargs: Any) -> Tensor:
+    axes, args, kwargs = with_lists(*args, **kwargs)
+    return _convolution(axes)(*args, **kwargs)
 
 
 def _ladder2d(input: Tensor, kernel: Tensor, variant: str = "naive", block: Ints = (16, 16)) -> Tensor:

@@ -319,9 +319,11 @@ std::optional<Tensor> conv_of_numbers(bool ask, const Tensor& input, const Tenso
   const auto compute = [&]() -> std::vector<Tensor> {
     ConvOptions o{Sizes(axes, stride), Sizes(axes, padding), {}, Sizes(axes, dilation), groups, "zeros", "auto"};
     o.activation = activation_of(call.op, activation);
-    check_conv(call.op, input, weight, bias, o, axes);
-    const bool here = served_here(input, weight, groups);
-    if (ask && !why_torch(on_cuda(call, input), input, weight, o, axes, here, true).empty()) return {};
+    if (ask) {
+      Call question{.op = call.op, .purpose = Purpose::reach};
+      conv(question, axes, input, weight, bias, o);
+      if (!question.reach.by_torch.empty()) return {};
+    }
     o.algorithm = "ours";
     return {conv(call, axes, input, weight, bias, o)};
   };

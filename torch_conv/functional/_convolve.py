@@ -17,6 +17,7 @@ _CONVS = {1: torch.ops.torch_conv.conv1d, 2: torch.ops.torch_conv.conv2d, 3: tor
 _UNIT = {1: (1,), 2: (1, 1), 3: (1, 1, 1)}  # what modules hold where nothing else was asked for
 ours_of_numbers = torch.ops.torch_conv._conv_ours.default
 BY_TORCH = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
+PLAIN = (Tensor, Parameter)  # weights that no subclass looks after
 _OURS = "ours"  # 'auto' where it has been asked, and torch is not ahead
 _FLOATS = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
 
@@ -91,12 +92,10 @@ def convolve(input: Tensor, weight: Tensor, bias: Tensor | None, options: Option
     if options.algorithm not in ("direct", "tensor_core") and not isinstance(input, SplitTensor):
         why = why_torch(input, weight, bias, options)
         if why == _handover.OURS:
-            if torch.compiler.is_compiling() and type(input) is Tensor and type(weight) in (Tensor, Parameter):
-                numbers = numbers_of(options)
-                if (
-                    numbers is not None
-                ):  # inductor would write down all lists and words, for each call to be taken apart
-                    return ours_of_numbers(input, weight, bias, *numbers)
+            plain = torch.compiler.is_compiling() and type(input) is Tensor and type(weight) in PLAIN
+            numbers = numbers_of(options) if plain else None
+            if numbers is not None:  # inductor would write all lists and words into every call
+                return ours_of_numbers(input, weight, bias, *numbers)
             options = options._replace(algorithm=_OURS)  # it must not ask again: what it sees may be a part of an image
         elif why is not None:
             if isinstance(why, str) or torch.compiler.is_compiling() or not isinstance(input, Tensor):

@@ -7,7 +7,6 @@ from typing import Any
 
 import torch
 from torch import _C, Tensor
-from torch.nn import Parameter
 
 from torch_conv import _handover
 from torch_conv._explain import recording
@@ -15,6 +14,7 @@ from torch_conv._tangents import in_forward_mode
 from torch_conv.functional._calls import below_autograd
 from torch_conv.functional._convolve import (
     BY_TORCH,
+    PLAIN,
     Options,
     by_operator,
     convolve,
@@ -27,7 +27,6 @@ from torch_conv.functional._convolve import (
 # None where torch is ahead. It has no autograd kernel, whose Python would cost more than what is saved: it is called
 # where no gradient is wanted, and nowhere else. `_op`: without the frame of Python that an overload puts around it.
 _of_numbers_if_ahead = torch.ops.torch_conv._conv.default._op
-_PLAIN = (Tensor, Parameter)
 
 
 def eager(
@@ -61,7 +60,7 @@ def eager(
         routes = _routes.get(key) or _find(key, Options(*given))
         numbers = routes.numbers
         # A mode or a subclass that looks on is to see the public operator.
-        if _C._len_torch_dispatch_stack() or _C._len_torch_function_stack() or type(weight) not in _PLAIN:
+        if _C._len_torch_dispatch_stack() or _C._len_torch_function_stack() or type(weight) not in PLAIN:
             numbers = None
         if numbers is not None and not routes.torch_took_one:
             try:
