@@ -12,7 +12,14 @@ from tolerance import assert_same_bits
 
 ops = torch.ops.torch_conv
 
-VARIANTS = {"channels": "channels_last", "blocks": "contiguous"}  # and a layout that they serve
+VARIANTS = {  # and a layout that they serve
+    "channels": "channels_last",
+    "blocks": "contiguous",
+    "strips": "contiguous",
+    "plane_pairs": "contiguous",
+    "channel_pairs": "channels_last",
+}
+PAIRS = [variant for variant in VARIANTS if variant.endswith("pairs")]
 EXACT_ACTIVATIONS = {
     None: lambda x: x,
     "relu": lambda x: torch.where(x < 0, 0, x),
@@ -193,19 +200,96 @@ def test_float64(variant, stride, monkeypatch):
     torch.testing.assert_close(got, F.silu(expected), rtol=1e-13, atol=1e-13)
 
 
+def served(pinned, variant, call):
+    """The call's result by this variant; skips where it has not its dtype or the processor not its instructions."""
+    result = pinned(variant, call)
+    if result is None:
+        pytest.skip(f"no {variant} of this dtype or on this processor")
+    return result
+
+
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("activation", [*EXACT_ACTIVATIONS, *CURVES])
 @pytest.mark.parametrize("dtype", FLOATS)
-def test_pinned_variants_agree(dtype, activation, variant, monkeypatch):
+def test_pinned_variants_agree(dtype, activation, variant, pinned):
     """`planes` serves any layout. No test of bits but this one knows the curves."""
-    if (variant, dtype) == ("blocks", torch.float64):
-        pytest.skip("blocks have no float64")
-    image, weight, bias = case(dtype, 21, 9, 17, 5, 5)
+    image, weight, bias = case(dtype, 21, 9, 37, 5, 5)
     image = lay_out(image, VARIANTS[variant])
-    monkeypatch.setenv("TORCH_CONV_VARIANT", "planes")
-    expected = conv(image, weight, bias, padding=(2, 2), activation=activation)
-    monkeypatch.setenv("TORCH_CONV_VARIANT", variant)
-    assert_same_bits(conv(image, weight, bias, padding=(2, 2), activation=activation), expected)
+
+    def call():
+        return conv(image, weight, bias, padding=(2, 2), activation=activation)
+
+    assert_same_bits(served(pinned, variant, call), pinned("planes", call))
+
+
+@pytest.mark.parametrize("variant", ["strips", *PAIRS])
+@pytest.mark.parametrize("k", [3, 5, 7])
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize("size", [(1, 1), (2, 3), (5, 31), (9, 32), (6, 33), (13, 64), (58, 70), (3, 530)])
+def test_strips_and_pairs(size, stride, k, variant, pinned):
+    """Maps below the window, rows that end within a register, tiles that end within four rows, rows of two tasks."""
+    dtype = torch.float32 if variant == "strips" else torch.bfloat16
+    image, weight, bias = case(dtype, 35, *size, k, k, n=1)
+    for layout in ("offset", "padded_rows", VARIANTS[variant]):
+        for pad in ((k // 2, k // 2), (0, k + 1)):
+            if any(side + 2 * p < k for side, p in zip(size, pad, strict=True)):
+                continue
+            given, options = lay_out(image, layout), {"stride": (stride, stride), "padding": pad}
+            got = pinned(variant, lambda given=given, options=options: conv(given, weight, bias, **options))
+            assert got is None or torch.equal(got, chain(image, weight, bias, **options))
+
+
+def with_exponents(shape, least, most, zeros=0.2):
+    """Numbers of both signs whose exponents are spread over least ... most, and some zeros."""
+    numbers = make_image(shape)
+    sizes = torch.exp2(torch.randint(least, most + 1, shape, generator=torch.Generator().manual_seed(5)).float())
+    mantissa = 1 + (numbers * 977 % 1).abs()
+    kept = (numbers * 311 % 1).abs() >= zeros
+    return (numbers.sign() * mantissa * sizes * kept).bfloat16()
+
+
+@pytest.mark.parametrize("variant", PAIRS)
+@pytest.mark.parametrize("zeros", [0.2, 0.9])
+@pytest.mark.parametrize(
+    ("pixels", "taps"),
+    [
+        ((-20, 3), (-9, 0)),
+        ((-56, 3), (-56, 0)),  # the least product's last place is the least normal number
+        ((-57, -56), (-56, -56)),
+        ((-63, -62), (-58, -57)),  # sums below it are differences
+        ((-60, -30), (-67, -60)),
+        ((-126, -110), (-15, 2)),
+        ((-133, -127), (20, 90)),
+        ((90, 127), (20, 30)),  # infinite sums
+        ((60, 62), (64, 67)),
+        ((-126, 127), (-126, 126)),
+    ],
+)
+def test_pairs_of_any_size(pixels, taps, zeros, variant, pinned):
+    """Sums that end below the least normal number or above the largest one, on either side of where tasks leave the
+    instruction of pairs, which takes subnormal numbers for zeros."""
+    image, weight = with_exponents((2, 40, 9, 34), *pixels), with_exponents((40, 1, 5, 5), *taps, zeros)
+    image[1, :, 2:] = 0  # windows that see no more than the bias
+    for bias in (None, with_exponents((40,), -133, -110), with_exponents((40,), -3, 3)):
+        expected = chain(image, weight, bias, padding=(2, 2))
+        given = lay_out(image, VARIANTS[variant])
+        got = served(pinned, variant, lambda given=given, bias=bias: conv(given, weight, bias, padding=(2, 2)))
+        assert torch.equal(got.isnan(), expected.isnan())
+        assert_same_bits(got.nan_to_num(3.0), expected.nan_to_num(3.0))
+
+
+@pytest.mark.parametrize("variant", PAIRS)
+@pytest.mark.parametrize("value", [torch.nan, torch.inf])
+def test_pairs_beside_what_is_not_finite(value, variant, pinned):
+    """A pair's other pixel has a tap of zero where a window begins or ends within the pair."""
+    for where in ("pixels", "taps", "bias"):
+        image, weight, bias = case(torch.bfloat16, 40, 9, 34, 5, 5)
+        {"pixels": image[1, 3, 4], "taps": weight[3, 0, 2], "bias": bias}[where][2] = value
+        expected = chain(image, weight, bias, padding=(2, 2))
+        given = lay_out(image, VARIANTS[variant])
+        got = served(pinned, variant, lambda given=given, w=weight, b=bias: conv(given, w, b, padding=(2, 2)))
+        assert torch.equal(got.isnan(), expected.isnan())
+        assert_same_bits(got.nan_to_num(3.0), expected.nan_to_num(3.0))
 
 
 @pytest.mark.parametrize("layout", ["contiguous", "channels_last"])

@@ -25,6 +25,16 @@ inline Isa best_isa() {
 #endif
 }
 
+// AVX512-BF16 besides v4: two products of bfloat16 and their sum in one instruction.
+inline bool has_bf16_pairs() {
+#if TC_X86_LEVELS
+  static const bool has = best_isa() == Isa::v4 && __builtin_cpu_supports("avx512bf16");
+  return has;
+#else
+  return false;
+#endif
+}
+
 }  // namespace torch_conv
 
 // The best level's function of a body that cpu_each_isa.h compiled.

@@ -10,6 +10,13 @@
 #include "depthwise/cpu_plane_tiles.h"
 #include "depthwise/cpu_planes.h"
 #include "depthwise/cpu_blocks.h"
+#if TC_X86_FMA && TC_VEC_BYTES == 64
+#include "depthwise/cpu_plane_strips.h"
+#ifdef TC_X86_BF16
+#include "depthwise/cpu_pairs.h"
+#include "depthwise/cpu_pair_channels.h"
+#endif
+#endif
 // clang-format on
 
 template <typename A>

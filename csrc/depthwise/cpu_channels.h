@@ -309,21 +309,28 @@ class Channels {
   Room<A> room_, patch_room_;
 };
 
+// f(n, c, y, x) for each unit: channels c of sample n, and which of their outputs.
+template <typename F>
+void each_channel_unit(const Depthwise& p, const Plan& plan, Range units, F f) {
+  const int64_t across = ceil_div(p.out.w, plan.tile_w), down = ceil_div(p.out.h, plan.tile_h);
+  const int64_t groups = ceil_div(p.out.c, plan.tile_d);
+  for (int64_t unit = units.begin; unit < units.end; ++unit) {
+    const int64_t c = unit % groups * plan.tile_d, strip = unit / groups;
+    const int64_t x = strip % across * plan.tile_w, y = strip / across % down * plan.tile_h;
+    f(strip / across / down, Range{c, std::min(p.out.c, c + plan.tile_d)}, Range{y, std::min(p.out.h, y + plan.tile_h)},
+      Range{x, std::min(p.out.w, x + plan.tile_w)});
+  }
+}
+
 template <typename A>
 void channel_units(const Depthwise& p, const Plan& plan, Range units) {
   with_type(p.in.dtype, [&](auto t) {
     using T = decltype(t);
     if constexpr (std::is_same_v<A, acc_t<T>> && !std::is_integral_v<T>) {
       Channels<T> channels(p);
-      const int64_t across = ceil_div(p.out.w, plan.tile_w), down = ceil_div(p.out.h, plan.tile_h);
-      const int64_t registers = ceil_div(p.out.c, kLanes<A>), step = plan.tile_d / kLanes<A>;
-      const int64_t groups = ceil_div(registers, step);
-      for (int64_t unit = units.begin; unit < units.end; ++unit) {
-        const int64_t block = unit % groups * step, strip = unit / groups;
-        const int64_t x = strip % across * plan.tile_w, y = strip / across % down * plan.tile_h;
-        channels.unit(strip / across / down, {block, std::min(registers, block + step)},
-                      {y, std::min(p.out.h, y + plan.tile_h)}, {x, std::min(p.out.w, x + plan.tile_w)});
-      }
+      each_channel_unit(p, plan, units, [&](int64_t n, Range c, Range y, Range x) {
+        channels.unit(n, {c.begin / kLanes<A>, ceil_div(c.end, kLanes<A>)}, y, x);
+      });
     }
   });
 }

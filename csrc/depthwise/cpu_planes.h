@@ -226,12 +226,18 @@ class Planes {
   std::vector<char> packed_;
 };
 
-template <typename A>
-void plane_units(const Depthwise& p, const Plan& plan, Range units) {
-  Planes<A> planes(p, plan);
+// f(plane, y, x) for each unit: a plane (n, then channels), and which of its outputs.
+template <typename F>
+void each_plane_unit(const Depthwise& p, const Plan& plan, Range units, F f) {
   const int64_t across = ceil_div(p.out.w, plan.tile_w), down = ceil_div(p.out.h, plan.tile_h);
   for (int64_t unit = units.begin; unit < units.end; ++unit) {
     const int64_t x = unit % across * plan.tile_w, y = unit / across % down * plan.tile_h;
-    planes.unit(unit / across / down, {y, std::min(p.out.h, y + plan.tile_h)}, {x, std::min(p.out.w, x + plan.tile_w)});
+    f(unit / across / down, Range{y, std::min(p.out.h, y + plan.tile_h)}, Range{x, std::min(p.out.w, x + plan.tile_w)});
   }
+}
+
+template <typename A>
+void plane_units(const Depthwise& p, const Plan& plan, Range units) {
+  Planes<A> planes(p, plan);
+  each_plane_unit(p, plan, units, [&](int64_t plane, Range y, Range x) { planes.unit(plane, y, x); });
 }

@@ -1,0 +1,15 @@
+// Depthwise convolutions of bfloat16 on the CPU, two taps at a time.
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <memory>
+#include <new>
+#include <utility>
+#include <vector>
+
+#include "core/activation.h"
+#include "core/cpu_strips.h"
+#include "core/plan.h"
+
+#define TC_CPU_BODY "depthwise/cpu_body.h"
+#include "core/cpu_bf16.h"
