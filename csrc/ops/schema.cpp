@@ -81,11 +81,10 @@ STABLE_TORCH_LIBRARY(torch_conv, m) {
          "Tensor");
   // What the functions call of the three with one number for all axes and zeros outside: _conv gives None where torch
   // is ahead, _conv_ours does not ask.
-  const std::string numbers =
-      "(Tensor input, Tensor weight, Tensor? bias, int axes, int stride, int padding, int dilation, int groups, "
-      "str? activation=None) -> Tensor";
-  m.def(("_conv" + numbers + "?").c_str());
-  m.def(("_conv_ours" + numbers).c_str());
+  m.def("_conv(Tensor input, Tensor weight, Tensor? bias, int numbers) -> Tensor?");
+  m.def(
+      "_conv_ours(Tensor input, Tensor weight, Tensor? bias, int axes, int stride, int padding, int dilation, "
+      "int groups, str? activation=None) -> Tensor");
   // Volumes: kornia's order of arguments and border.
   define(m,
          "filter3d(Tensor input, Tensor kernel, str border_type='replicate', bool normalized=False, "

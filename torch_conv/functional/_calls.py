@@ -37,6 +37,7 @@ _SCHEMA_SENTENCE = re.compile(
     r"but instead found type '(?P<got>[^']*)'"
 )
 _SPEAKS_OF_TYPES = re.compile(r"dtype|\btypes?\b")
+_FAILURES = (RuntimeError, TypeError, ValueError, AttributeError, IndexError)
 # Failures of the machine, not of the arguments.
 _OUR_FAILURE = "torch_conv: "
 _MACHINE = re.compile(r"CUDA|cuDNN|out of memory|can't allocate memory")
@@ -72,20 +73,32 @@ def public(
         run: Callable[..., Any] = _straight_to(operator) if operator else fn
         of_shards = _split_run.of_ready_shards(operator) if operator else None
 
-        @functools.wraps(fn)
-        def call(*args: Any, **kwargs: Any) -> Any:
+        def check_keywords(args: tuple[Any, ...]) -> None:
             if len(args) > first:
                 raise TypeError(f"{fn.__name__}: {keyword_only} and what follows it must be given by keyword")
-            forward_mode = eager is None and in_forward_mode()
+
+        def traced(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+            check_keywords(args)
+            if axes:
+                args, kwargs = _for_every_axis(list(signature.parameters), axes, args, kwargs)
+            return fn(*args, **kwargs)
+
+        def failed(error: Exception, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+            check_keywords(args)
+            plain = _plain((args, kwargs))
+            if plain is not None:
+                return call(*plain[0], **plain[1])
+            # No local name for what is raised: it would tie this frame, and so the tensors, into a cycle.
+            raise (_wrong_type(signature, fn.__name__, args, kwargs) or _refusal(fn.__name__, error)) from None
+
+        def by_operator(*args: Any, **kwargs: Any) -> Any:
+            forward_mode = in_forward_mode()
             if forward_mode and has_tangent((args, kwargs)):
                 raise RuntimeError(f"{fn.__name__}: {REFUSAL}")
             if torch.compiler.is_compiling():
-                if axes:
-                    args, kwargs = _for_every_axis(list(signature.parameters), axes, args, kwargs)
-                return fn(*args, **kwargs)
+                return traced(args, kwargs)
             try:
-                if eager is not None:
-                    return eager(*args, **kwargs)
+                check_keywords(args)
                 if of_shards is not None and args and type(args[0]) is SplitTensor:
                     whole = of_shards(*args, **kwargs)
                     if whole is not None:
@@ -93,12 +106,18 @@ def public(
                 if forward_mode or (_C.is_grad_enabled() and _C._any_requires_grad(*args, **kwargs)):
                     return run(*args, **kwargs)
                 return below_autograd(run, *args, **kwargs)
-            except (RuntimeError, TypeError, ValueError, AttributeError, IndexError) as error:
-                plain = _plain((args, kwargs))
-                if plain is not None:
-                    return call(*plain[0], **plain[1])
-                # No local name for what is raised: it would tie this frame, and so the tensors, into a cycle.
-                raise (_wrong_type(signature, fn.__name__, args, kwargs) or _refusal(fn.__name__, error)) from None
+            except _FAILURES as error:
+                return failed(error, args, kwargs)
+
+        def at_once(*args: Any, **kwargs: Any) -> Any:
+            if torch.compiler.is_compiling():
+                return traced(args, kwargs)
+            try:
+                return eager(*args, **kwargs)  # type: ignore[misc]
+            except _FAILURES as error:
+                return failed(error, args, kwargs)
+
+        call = functools.wraps(fn)(at_once if eager is not None else by_operator)
 
         call.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
         call.__prepare_scriptable__ = lambda: fn  # type: ignore[attr-defined]

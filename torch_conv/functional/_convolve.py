@@ -126,6 +126,25 @@ def numbers_of(options: Options) -> tuple[Any, ...] | None:
     return (options.axes, *found, options.groups, options.activation)
 
 
+_BITS = (2, 10, 12, 12, 24)  # of axes, stride, padding, dilation and groups; the activation stands above
+
+
+def packed(numbers: tuple[Any, ...]) -> int | None:
+    """`numbers_of` some options in one, as `_conv` takes them (its twin is `Numbers::unpacked` in csrc/ops/conv.cpp).
+
+    None where one of them is too large, or none at all: the public operator has a sentence for that.
+    """
+    *small, activation = numbers
+    if activation not in _ACTIVATIONS:
+        return None
+    word = list(_ACTIVATIONS).index(activation)
+    for number, bits in reversed(list(zip(small, _BITS, strict=True))):
+        if not 0 <= number < 1 << bits:
+            return None
+        word = word << bits | number
+    return word
+
+
 def by_operator(input: Tensor, weight: Tensor, bias: Tensor | None, options: Options) -> Tensor:
     operator, given = operator_of(options)
     return operator(input, weight, bias, **given)
@@ -235,6 +254,7 @@ def _by_torch(input: Tensor, weight: Tensor, bias: Tensor | None, options: Optio
     return activate(sums) if activate else sums
 
 
+# In the order of core/problem.h.
 _ACTIVATIONS: dict[str | None, Callable[[Tensor], Tensor] | None] = {
     None: None,
     "relu": F.relu,

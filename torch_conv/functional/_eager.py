@@ -21,6 +21,7 @@ from torch_conv.functional._convolve import (
     numbers_of,
     operator_of,
     ours_of_numbers,
+    packed,
     why_torch,
 )
 
@@ -38,6 +39,7 @@ def eager(
     padding: str | int | Sequence[int] = 0,
     dilation: int | Sequence[int] = 1,
     groups: int = 1,
+    *,
     padding_mode: str = "zeros",
     algorithm: str = "auto",
     activation: str | None = None,
@@ -58,13 +60,13 @@ def eager(
         key = *given, _kind(stride), _kind(padding), _kind(dilation), type(groups)
     try:
         routes = _routes.get(key) or _find(key, Options(*given))
-        numbers = routes.numbers
+        word = routes.word
         # A mode or a subclass that looks on is to see the public operator.
         if _C._len_torch_dispatch_stack() or _C._len_torch_function_stack() or type(weight) not in PLAIN:
-            numbers = None
-        if numbers is not None and not routes.torch_took_one:
+            word = None
+        if word is not None and not routes.torch_took_one:
             try:
-                result = _of_numbers_if_ahead(input, weight, bias, *numbers)
+                result = _of_numbers_if_ahead(input, weight, bias, word)
                 if result is not None:
                     return result
                 routes.torch_took_one = True
@@ -73,8 +75,8 @@ def eager(
         route = routes.of(input, weight, bias)
     except (TypeError, AttributeError):  # lists, which have no hash, or no tensors
         return below_autograd(by_operator, input, weight, bias, Options(*given))
-    if route is _NUMBERS and numbers is not None:
-        return below_autograd(ours_of_numbers, input, weight, bias, *numbers)
+    if route is _NUMBERS and word is not None:
+        return below_autograd(ours_of_numbers, input, weight, bias, *routes.numbers)
     if route is _TORCH and not recording():
         try:
             return BY_TORCH[axes](input, weight, bias, stride, padding, dilation, groups)
@@ -106,13 +108,14 @@ class _Routes:
     of its shapes went. By way of the public operator torch takes 8 us more than alone (14x14 maps, one NVIDIA H200).
     """
 
-    __slots__ = ("given", "numbers", "operator", "options", "torch_took_one")
+    __slots__ = ("given", "numbers", "operator", "options", "torch_took_one", "word")
 
     def __init__(self, options: Options) -> None:
         self.options = options
         self.operator, self.given = operator_of(options)  # refuses numbers that are none, whoever serves the call
-        self.numbers = numbers_of(options) if options.algorithm == "auto" else None
-        self.torch_took_one = self.numbers is None
+        self.numbers = (numbers_of(options) if options.algorithm == "auto" else None) or ()
+        self.word = packed(self.numbers) if self.numbers else None
+        self.torch_took_one = self.word is None
 
     def of(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> str:
         if weight.is_meta or (bias is not None and bias.is_meta):
@@ -129,7 +132,7 @@ class _Routes:
         if self.options.padding_mode != "zeros" or input.is_meta:
             return _OPERATOR
         why = why_torch(input, weight, bias, self.options)
-        if why == _handover.OURS and self.numbers is not None:
+        if why == _handover.OURS and self.word is not None:
             return _NUMBERS
         return _OPERATOR if why in (None, _handover.OURS) or self.options.activation is not None else _TORCH
 
