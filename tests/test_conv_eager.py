@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -237,3 +240,23 @@ def test_meta_weights_are_refused_whatever_was_seen():
         torch_conv.conv2d(image, weight)
     with pytest.raises((TypeError, ValueError), match="^conv2d: "):
         torch_conv.conv2d(image, weight.to("meta"))
+
+
+@pytest.mark.parametrize("wrong", [{"stride": "x"}, {"padding": 1.5}, {"groups": 3}, {"algorithm": "tensor_core"}])
+@pytest.mark.parametrize("name", ["conv2d", "filter2d"])
+def test_refused_calls_let_go_of_their_tensors(name, wrong):
+    """Without waiting for a collection: after an out-of-memory error it would come too late."""
+    image, weight = torch.rand(1, 2, 9, 9), torch.rand(2, 1, 3, 3)
+    given = weakref.ref(image)
+    gc.collect()
+    gc.disable()
+    try:
+        with pytest.raises((TypeError, ValueError)):
+            if name == "conv2d":
+                torch_conv.conv2d(image, weight, **wrong)
+            else:
+                torch_conv.filter2d(image, weight[:, 0], stride=next(iter(wrong.values())))
+        del image
+        assert given() is None
+    finally:
+        gc.enable()

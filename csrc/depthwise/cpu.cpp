@@ -1,4 +1,4 @@
-// Depthwise convolutions on the CPU: padded rows in the cache, and register tiles over them.
+// Depthwise convolutions on the CPU: register tiles over rows of pixels or over channels; which, and in which loops.
 #include <cmath>
 #include <cstring>
 #include <memory>
@@ -15,9 +15,10 @@
 #include "core/cpu_each_isa.h"
 
 #if TC_X86_LEVELS
-namespace torch_conv::cpu_v4_bf16 {
-void pair_units(const Depthwise& p, const Plan& plan, Range units);  // depthwise/cpu_pairs.cpp
-}
+namespace torch_conv::cpu_v4_bf16 {  // depthwise/cpu_pairs.cpp
+bool pairs_go_on_with_chains();
+void pair_units(const Depthwise& p, const Plan& plan, Range units);
+}  // namespace torch_conv::cpu_v4_bf16
 #endif
 
 namespace torch_conv::depthwise {
@@ -72,8 +73,17 @@ const char* blocks_loses(const Depthwise& p) {
 }
 
 // bfloat16, two taps at a time.
+bool serves_pairs() {
+#if TC_X86_LEVELS
+  static const bool serves = has_bf16_pairs() && cpu_v4_bf16::pairs_go_on_with_chains();
+  return serves;
+#else
+  return false;
+#endif
+}
+
 const char* pairs_refusal(const Depthwise& p) {
-  if (!has_bf16_pairs()) return "a processor without AVX512-BF16";
+  if (!serves_pairs()) return "a processor without AVX512-BF16";
   return p.in.dtype == Dtype::bf16 && p.weights == Dtype::bf16 ? nullptr : "not all is bfloat16";
 }
 
@@ -86,13 +96,15 @@ const char* channel_pairs_refusal(const Depthwise& p) {
   return steps && (p.kw == 5 || p.kw == 7) ? nullptr : "a window without its own tile";
 }
 
-// 32 channels at a time; CHANNELS takes 16. Two threads of Zen 4, 7x7, channel_pairs and channels: 2x16x224x224 1.20 ms,
-// 0.75; 8x96x56x56 0.86, 1.05; 8x384x14x14 0.22, 0.24.
+// 32 channels at a time; CHANNELS takes 16, and 3x3, where a pair holds a zero too often: 8x96x56x56 0.34 ms, 0.29.
+// Two threads of Zen 4, 7x7, channel_pairs and channels: 2x16x224x224 1.20 ms, 0.75; 8x96x56x56 0.86, 1.05; 8x384x14x14
+// 0.22, 0.24.
 const char* channel_pairs_loses(const Depthwise& p) {
   return 10 * round_up(p.out.c, 16) < 8 * round_up(p.out.c, 32) ? "channels that leave registers empty" : nullptr;
 }
 
-// Strips of planes, read in the image itself: square windows of so many taps at most at steps of 1 and of 2.
+// Strips of planes, read in the image itself: square windows of so many taps at most at steps of 1 and of 2. (The other
+// small windows of networks are few; those beyond 7 are handed to torch, or have output rows that share more.)
 const char* strip_refusal(const Depthwise& p, int64_t most, int64_t most_of_two) {
   if (p.in.stride_w != 1 || p.out.stride_w != 1) return "pixels of a row do not lie side by side";
   const Placement& at = p.place;
@@ -171,19 +183,21 @@ void plan_planes(const Depthwise& p, Plan& plan) {
 const char* never(const Depthwise&) { return nullptr; }
 
 // In the order in which they are asked; the last serves whatever the room does.
+enum class Loops { each_isa, strips, pairs };
 struct Variant {
   const char* name;
   const char* (*refusal)(const Depthwise&);
   const char* (*loses)(const Depthwise&);
   void (*configure)(const Depthwise&, Plan&);
+  Loops loops;
 };
 constexpr Variant kVariants[] = {
-    {"channel_pairs", channel_pairs_refusal, channel_pairs_loses, plan_channels},
-    {"channels", channels_refusal, channels_loses, plan_channels},
-    {"plane_pairs", plane_pairs_refusal, strip_loses, plan_planes},
-    {"strips", strips_refusal, strip_loses, plan_planes},
-    {"blocks", blocks_refusal, blocks_loses, plan_blocks},
-    {"planes", never, planes_loses, plan_planes},
+    {"channel_pairs", channel_pairs_refusal, channel_pairs_loses, plan_channels, Loops::pairs},
+    {"channels", channels_refusal, channels_loses, plan_channels, Loops::each_isa},
+    {"plane_pairs", plane_pairs_refusal, strip_loses, plan_planes, Loops::pairs},
+    {"strips", strips_refusal, strip_loses, plan_planes, Loops::strips},
+    {"blocks", blocks_refusal, blocks_loses, plan_blocks, Loops::each_isa},
+    {"planes", never, planes_loses, plan_planes, Loops::each_isa},
 };
 
 }  // namespace
@@ -213,8 +227,11 @@ Plan plan_cpu(const Depthwise& p, const char* pinned) {
 void run_cpu(const Depthwise& p, const Plan& plan) {
   auto run = p.in.dtype == Dtype::f64 ? TC_BEST_ISA(depthwise_units<double>) : TC_BEST_ISA(depthwise_units<float>);
 #if TC_X86_LEVELS
-  if (std::strstr(plan.variant, "pairs")) run = cpu_v4_bf16::pair_units;
-  if (std::strcmp(plan.variant, "strips") == 0) run = cpu_v4::float_strip_units;
+  for (const Variant& variant : kVariants)
+    if (std::strcmp(variant.name, plan.variant) == 0) {
+      if (variant.loops == Loops::strips) run = cpu_v4::float_strip_units;
+      if (variant.loops == Loops::pairs) run = cpu_v4_bf16::pair_units;
+    }
 #endif
   parallel_for(0, plan.blocks, unit_grain(plan), [&](int64_t begin, int64_t end) { run(p, plan, {begin, end}); });
 }

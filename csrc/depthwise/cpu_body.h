@@ -1,8 +1,8 @@
 // The depthwise room's loops. Text of core/cpu_each_isa.h: compiled once per instruction set.
 //
-// Lanes are the pixels of a row (cpu_planes.h) or the channels of a pixel (cpu_channels.h; cpu_blocks.h turns planes so
-// that they are). Every sum is one chain of multiply-adds that starts at 0 and goes row by row, so bits do not depend
-// on which.
+// Lanes are the pixels of a row (cpu_planes.h, cpu_plane_strips.h) or the channels of a pixel (cpu_channels.h;
+// cpu_blocks.h turns planes so that they are); in cpu_pairs.h and cpu_pair_channels.h a lane takes two at once. Every
+// sum is one chain of multiply-adds that starts at 0 and goes row by row, so bits do not depend on which.
 
 // clang-format off
 #include "depthwise/cpu_lanes.h"

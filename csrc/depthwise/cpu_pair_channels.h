@@ -1,10 +1,11 @@
-// PAIRS of pixels whose channels lie side by side (cpu_pairs.h has the instruction). Text of
-// core/cpu_bf16.h.
+// PAIRS of pixels whose channels lie side by side. Text of core/cpu_bf16.h; cpu_pairs.h has the instruction.
 //
-//   two pixels' 32 channels   a0 a1 a2 ...     shuffled to words     a0 b0 | a1 b1 | a2 b2 | a3 b3 | a8 b8 | ...
-//                             b0 b1 b2 ...     of two pixels         a4 b4 | a5 b5 | a6 b6 | a7 b7 | a12 b12 | ...
+//   32 channels of pixel a   a0 a1 a2 a3 a4 ...
+//   of the next one          b0 b1 b2 b3 b4 ...
+//   words of both            a0 b0 | a1 b1 | a2 b2 | a3 b3 | a8 b8 | ...
+//                            a4 b4 | a5 b5 | a6 b6 | a7 b7 | a12 b12 | ...
 //
-// P outputs of a row at once, each with two registers of sums. A pair of pixels serves every output whose window it is
+// P outputs of a row are summed at once, each in two registers. A pair of pixels serves every output whose window it is
 // in; a row of taps comes as words for windows that begin with a pair and for those that begin with a pair's second
 // pixel.
 
@@ -103,7 +104,7 @@ class PairChannels {
     bool taken = false, plain = true;  // plain: their biases
     Exponents exponents{};
   };
-  static constexpr int kOutputs = 7;
+  static constexpr int kOutputs = 7;  // 14 registers of sums, which leaves half of them; maps are multiples of 7 wide
 
   uint32_t* taps_of(int64_t c) { return taps_ + c / 32 * window_; }
   float* biases_of(int64_t c) { return reinterpret_cast<float*>(taps_of(c) + window_ - 32); }

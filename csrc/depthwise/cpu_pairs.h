@@ -1,22 +1,23 @@
 // PAIRS: bfloat16, two taps at a time. Text of core/cpu_bf16.h.
 //
-//   a word of a register holds two pixels   x1 x0 | x3 x2 | ...      `vdpbf16ps` adds both products of a word to a
-//   float, two words of an even output's taps      t0 t1 | t2  0            the upper one first, each with a rounding
-//   of its own: and of an odd output's                   0 t0 | t1 t2            words with the earlier pixel above (on
-//   the left here)
-//                                                                    go on with the chain of multiply-adds. A zero in
-//                                                                    it adds nothing.
+//   words of pixels          x0 x1 | x2 x3 | ...    (the upper half on the left)
+//   of an even output's taps t0 t1 | t2  0
+//   of an odd output's       0  t0 | t1 t2
 //
-// So the bits are those of the other loops, but for two things: it takes subnormal numbers for zeros, as pixels, taps
-// and sums, and zero times infinity is no number. Every task first looks at the exponents of its pixels, and goes the
-// other way where one of the two could be (`Exponents::plain`).
+// `vdpbf16ps` (Intel's Software Developer's Manual) adds two products to a float: first that of the words' upper
+// halves, then that of the lower ones, each in one rounding. With the earlier pixel in the upper half that is the chain
+// of multiply-adds which the other loops make, and a zero among the taps adds nothing to it.
+//
+// Two things differ: the instruction takes subnormal numbers for zeros, in and out, and a zero tap beside a pixel that
+// is not finite makes NaN. So every unit looks at its pixels' exponents first (`Exponents::plain`); where one of the
+// two could happen, the other loops serve the unit. `pairs_go_on_with_chains` tries the rest on the processor itself.
 
-// The least and the largest exponent (as it stands in the number) of those that are not 0.
+// The least and the largest exponent, as numbers hold it, of those that are not 0; of none, beyond all and 0.
 struct Exponents {
-  int least = 511, most = 0;
+  int least = 512, most = 0;
 
-  // Are all normal and finite, and so are 0 or normal the products with such taps and all sums of them? They are
-  // multiples of the smallest product's last place, which must not lie below 2^-126.
+  // Whether all numbers are finite and normal, and every product with such taps and every sum of products is 0 or at
+  // least 2^-126. Each is a multiple of 2^(e1 + e2 - 2 * (127 + 7)), with e1 and e2 the least exponents.
   bool plain(const Exponents& taps) const {
     const bool normal = least > 0 && taps.least > 0, finite = most < 255 && taps.most < 255;
     return normal && finite && least + taps.least >= 2 * (127 + 7) - 126;
@@ -55,8 +56,7 @@ inline Exponents exponents_of(const bhalf_t* p, int64_t n) {
   return scan.exponents();
 }
 
-// Biases are added as elsewhere, but what comes out is rounded by an instruction that takes subnormal numbers for
-// zeros: their last place must not lie below 2^-126 either.
+// Whether a sum with this bias is 0 or at least 2^-126 too: what rounds it takes subnormal numbers for zeros.
 inline bool plain_bias(bhalf_t bias) {
   const int size = bias.bits & 0x7fff;
   return size == 0 || size >> 7 >= 127 + 7 - 126;
@@ -81,6 +81,20 @@ TC_HD __m512 add_pairs(__m512 sums, __m512i pixels, __m512i taps) {
   return _mm512_dpbf16_ps(sums, (__m512bh)pixels, (__m512bh)taps);
 }
 
+// Tries the instruction: its order, a rounding after each product, and no rounding of the product itself.
+bool pairs_go_on_with_chains() {
+  const auto added = [](float sum, uint32_t pixels, uint32_t taps) {
+    alignas(64) volatile uint32_t words[2] = {pixels, taps};
+    return _mm512_cvtss_f32(
+        add_pairs(_mm512_set1_ps(sum), _mm512_set1_epi32(int(words[0])), _mm512_set1_epi32(int(words[1]))));
+  };
+  constexpr uint32_t one = 0x3f803f80;
+  const bool order = added(1, 0xbf803280, one) == 0x1p-26f;                 // 1 - 1 + 2^-26
+  const bool roundings = added(1, 0x33803380, one) == 1;                    // 1 + 2^-24 + 2^-24
+  const bool fused = added(-0x1p127f, 0x5f800000, 0x5f800000) == 0x1p127f;  // -2^127 + 2^64 * 2^64
+  return order && roundings && fused;
+}
+
 constexpr Halfwords kEvenOddWords = Halfwords::of([](int i) { return int16_t(i % 2 * 16 + i / 2); });
 constexpr Lanes kEvenOdd = Lanes::of([](int i) { return i % 2 * 16 + i / 2; });
 constexpr Lanes kEvenOddAfter = Lanes::of([](int i) { return i % 2 * 16 + i / 2 + 8; });
@@ -96,7 +110,7 @@ class PairStrip {
   static constexpr int kTaps = K, kStep = S, kTapCount = K * 2 * kPairs, kLoads = S * kPairs, kRegisters = kLoads;
   static constexpr int load_at(int j) { return j % kPairs * 2 + j / kPairs * 32; }
 
-  // The window's words. False: the instruction could change a bit.
+  // Writes the window's words; whether its bias is plain.
   bool take(const bhalf_t* taps, bhalf_t bias, uint32_t* to) {
     exponents_ = exponents_of(taps, K * K);
     for (int i = 0; i < K; ++i) {
@@ -106,7 +120,7 @@ class PairStrip {
     }
     return plain_bias(bias);
   }
-  // The same of rows of `size` pixels, `pitch` apart.
+  // Whether these pixels are plain under the window: rows of `size`, `pitch` apart.
   bool plain(const bhalf_t* from, int64_t rows, int64_t size, int64_t pitch) const {
     ExponentScan scan;
     if (pitch == size) scan.add(from, rows * size);

@@ -319,6 +319,7 @@ struct Numbers {
 
   // All in one, which torch reads faster than six: torch_conv/functional/_convolve.py packs them.
   static Numbers unpacked(int64_t word) {
+    check(word >= 0, "_conv", "numbers must not be negative");
     const auto next = [&](int bits) {
       const int64_t number = word & ((int64_t(1) << bits) - 1);
       word >>= bits;

@@ -73,32 +73,23 @@ def public(
         run: Callable[..., Any] = _straight_to(operator) if operator else fn
         of_shards = _split_run.of_ready_shards(operator) if operator else None
 
-        def check_keywords(args: tuple[Any, ...]) -> None:
-            if len(args) > first:
-                raise TypeError(f"{fn.__name__}: {keyword_only} and what follows it must be given by keyword")
-
         def traced(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-            check_keywords(args)
             if axes:
                 args, kwargs = _for_every_axis(list(signature.parameters), axes, args, kwargs)
             return fn(*args, **kwargs)
 
-        def failed(error: Exception, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-            check_keywords(args)
-            plain = _plain((args, kwargs))
-            if plain is not None:
-                return call(*plain[0], **plain[1])
-            # No local name for what is raised: it would tie this frame, and so the tensors, into a cycle.
-            raise (_wrong_type(signature, fn.__name__, args, kwargs) or _refusal(fn.__name__, error)) from None
+        def too_many() -> TypeError:
+            return TypeError(f"{fn.__name__}: {keyword_only} and what follows it must be given by keyword")
 
         def by_operator(*args: Any, **kwargs: Any) -> Any:
+            if len(args) > first:
+                raise too_many()
             forward_mode = in_forward_mode()
             if forward_mode and has_tangent((args, kwargs)):
                 raise RuntimeError(f"{fn.__name__}: {REFUSAL}")
             if torch.compiler.is_compiling():
                 return traced(args, kwargs)
             try:
-                check_keywords(args)
                 if of_shards is not None and args and type(args[0]) is SplitTensor:
                     whole = of_shards(*args, **kwargs)
                     if whole is not None:
@@ -107,15 +98,29 @@ def public(
                     return run(*args, **kwargs)
                 return below_autograd(run, *args, **kwargs)
             except _FAILURES as error:
-                return failed(error, args, kwargs)
+                plain = _plain((args, kwargs))
+                if plain is not None:
+                    return call(*plain[0], **plain[1])
+                # No local name for what is raised: it would tie this frame, and so the tensors, into a cycle.
+                raise refusal(error, args, kwargs) from None
 
         def at_once(*args: Any, **kwargs: Any) -> Any:
             if torch.compiler.is_compiling():
+                if len(args) > first:
+                    raise too_many()
                 return traced(args, kwargs)
             try:
                 return eager(*args, **kwargs)  # type: ignore[misc]
             except _FAILURES as error:
-                return failed(error, args, kwargs)
+                plain = _plain((args, kwargs))
+                if plain is not None:
+                    return call(*plain[0], **plain[1])
+                raise refusal(error, args, kwargs) from None
+
+        def refusal(error: Exception, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Exception:
+            if len(args) > first:
+                return too_many()
+            return _wrong_type(signature, fn.__name__, args, kwargs) or _refusal(fn.__name__, error)
 
         call = functools.wraps(fn)(at_once if eager is not None else by_operator)
 
