@@ -2,74 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
-from pathlib import Path
-
 import pytest
 import torch
 import torch.nn.functional as F
+from depthwise_cpu_cases import CURVES, EXACT_ACTIVATIONS, VARIANTS, case, chain, conv, ops, served
 from strategies import FLOATS, lay_out, make_image, make_window
 from tolerance import assert_same_bits
-
-ops = torch.ops.torch_conv
-
-VARIANTS = {  # and a layout that they serve
-    "channels": "channels_last",
-    "blocks": "contiguous",
-    "strips": "contiguous",
-    "plane_pairs": "contiguous",
-    "channel_pairs": "channels_last",
-}
-PAIRS = [variant for variant in VARIANTS if variant.endswith("pairs")]
-EXACT_ACTIVATIONS = {
-    None: lambda x: x,
-    "relu": lambda x: torch.where(x < 0, 0, x),
-    "relu6": lambda x: torch.where(x < 0, 0, torch.where(x > 6, 6, x)),
-    "hardswish": lambda x: x * torch.where(x + 3 < 0, 0, torch.where(x + 3 > 6, 6, x + 3)) / 6,
-}
-CURVES = {"gelu": F.gelu, "silu": F.silu}
-
-
-def fma(a, b, c):
-    """a * b + c of float32 numbers in one rounding: the product is exact in float64, the sum is rounded to odd there,
-    and so the rounding to float32 is the only one."""
-    product, c = a.double() * b.double(), c.double()
-    total = product + c
-    other = total - product
-    lost = (product - (total - other)) + (c - other)
-    even = (total.view(torch.int64) & 1) == 0
-    odd = torch.nextafter(total, torch.where(lost > 0, torch.inf, -torch.inf).double())
-    return torch.where((lost != 0) & lost.isfinite() & even, odd, total).float()
-
-
-def chain(image, weight, bias=None, stride=(1, 1), padding=(0, 0), dilation=(1, 1), activation=None):
-    """The definition: row by row, tap by tap, from 0 on; then the bias, the activation, one rounding."""
-    (n, c, _, _), (outputs, _, kh, kw) = image.shape, weight.shape
-    padded = F.pad(image.float(), (padding[1], padding[1], padding[0], padding[0]))
-    padded = padded.repeat_interleave(outputs // c, 1)
-    h = (padded.shape[2] - dilation[0] * (kh - 1) - 1) // stride[0] + 1
-    w = (padded.shape[3] - dilation[1] * (kw - 1) - 1) // stride[1] + 1
-    total = torch.zeros(n, outputs, h, w)
-    for i, j in itertools.product(range(kh), range(kw)):
-        rows = slice(i * dilation[0], i * dilation[0] + (h - 1) * stride[0] + 1, stride[0])
-        columns = slice(j * dilation[1], j * dilation[1] + (w - 1) * stride[1] + 1, stride[1])
-        total = fma(weight[:, 0, i, j].float()[:, None, None], padded[:, :, rows, columns], total)
-    total = total + (0 if bias is None else bias.float()[:, None, None])
-    return EXACT_ACTIVATIONS[activation](total).to(image.dtype)
-
-
-def conv(image, weight, bias=None, stride=(1, 1), padding=(0, 0), dilation=(1, 1), activation=None):
-    return ops.conv2d(
-        image,
-        weight,
-        bias,
-        list(stride),
-        list(padding),
-        list(dilation),
-        image.shape[1],
-        algorithm="direct",
-        activation=activation,
-    )
 
 
 def check(image, weight, bias=None, layout="contiguous", **options):
@@ -78,15 +16,6 @@ def check(image, weight, bias=None, layout="contiguous", **options):
     assert_same_bits(got, chain(image, weight, bias, **options))
     assert_same_bits(given, image)
     return got
-
-
-def case(dtype, channels, h, w, kh, kw, multiplier=1, n=2):
-    outputs = channels * multiplier
-    return (
-        make_image((n, channels, h, w), dtype),
-        make_window((outputs, 1, kh, kw), dtype),
-        make_window((outputs,), dtype, seed=3),
-    )
 
 
 LAYOUTS = ["contiguous", "channels_last", "transposed", "every_other", "offset", "padded_rows"]
@@ -201,28 +130,6 @@ def test_float64(variant, stride, monkeypatch):
     torch.testing.assert_close(got, F.silu(expected), rtol=1e-13, atol=1e-13)
 
 
-WINDOWS = {  # and steps, which have a loop of their own
-    "strips": [(3, 1), (3, 2), (5, 1)],
-    "plane_pairs": [(3, 1), (3, 2), (5, 1), (5, 2), (7, 1)],
-    "channel_pairs": [(5, 1), (7, 1)],
-}
-
-
-def instructions(variant):
-    """Whether this processor has those that the variant is made of."""
-    lines = Path("/proc/cpuinfo").read_text().splitlines()
-    flags = next((line for line in lines if line.startswith("flags")), "").split()
-    return {"avx512f", "avx512bw", "avx512vl"} | ({"avx512_bf16"} if variant in PAIRS else set()) <= set(flags)
-
-
-def served(pinned, variant, call):
-    """The call's result by this variant; skips where it has not its dtype or the processor not its instructions."""
-    result = pinned(variant, call)
-    if result is None:
-        pytest.skip(f"no {variant} of this dtype or on this processor")
-    return result
-
-
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("activation", [*EXACT_ACTIVATIONS, *CURVES])
 @pytest.mark.parametrize("dtype", FLOATS)
@@ -234,96 +141,7 @@ def test_pinned_variants_agree(dtype, activation, variant, pinned):
     def call():
         return conv(image, weight, bias, padding=(2, 2), activation=activation)
 
-    assert_same_bits(served(pinned, variant, call), pinned("planes", call))
-
-
-@pytest.mark.parametrize("variant", ["strips", *PAIRS])
-@pytest.mark.parametrize("k", [3, 5, 7])
-@pytest.mark.parametrize("stride", [1, 2])
-@pytest.mark.parametrize("size", [(1, 1), (2, 3), (5, 31), (9, 32), (6, 33), (13, 64), (58, 70), (3, 530)])
-def test_strips_and_pairs(size, stride, k, variant, pinned):
-    """Maps below the window, rows that end within a register, tiles that end within four rows, rows of two tasks."""
-    dtype = torch.float32 if variant == "strips" else torch.bfloat16
-    image, weight, bias = case(dtype, 35, *size, k, k, n=1)
-    for layout in ("offset", "padded_rows", VARIANTS[variant]):
-        for pad in ((k // 2, k // 2), (0, k + 1)):
-            if any(side + 2 * p < k for side, p in zip(size, pad, strict=True)):
-                continue
-            given, options = lay_out(image, layout), {"stride": (stride, stride), "padding": pad}
-            got = pinned(variant, lambda given=given, options=options: conv(given, weight, bias, **options))
-            innermost = given.stride(1) == 1 and variant == "channel_pairs"
-            if not instructions(variant) or (k, stride) not in WINDOWS[variant]:
-                assert got is None
-            elif innermost or (variant != "channel_pairs" and given.stride(3) == 1):
-                assert torch.equal(got, chain(image, weight, bias, **options))
-
-
-def with_exponents(shape, least, most, zeros=0.2):
-    """Numbers of both signs whose exponents are spread over least ... most, and some zeros."""
-    numbers = make_image(shape)
-    sizes = torch.exp2(torch.randint(least, most + 1, shape, generator=torch.Generator().manual_seed(5)).float())
-    mantissa = 1 + (numbers * 977 % 1).abs()
-    kept = (numbers * 311 % 1).abs() >= zeros
-    return (numbers.sign() * mantissa * sizes * kept).bfloat16()
-
-
-@pytest.mark.parametrize("variant", PAIRS)
-@pytest.mark.parametrize("zeros", [0.2, 0.9])
-@pytest.mark.parametrize(
-    ("pixels", "taps"),
-    [
-        ((-20, 3), (-9, 0)),
-        ((-56, 3), (-56, 0)),  # the least product's last place is the least normal number
-        ((-57, -56), (-56, -56)),
-        ((-63, -62), (-58, -57)),  # sums below it are differences
-        ((-60, -30), (-67, -60)),
-        ((-126, -110), (-15, 2)),
-        ((-133, -127), (20, 90)),
-        ((90, 127), (20, 30)),  # infinite sums
-        ((60, 62), (64, 67)),
-        ((-126, 127), (-126, 126)),
-    ],
-)
-def test_pairs_of_any_size(pixels, taps, zeros, variant, pinned):
-    """Sums that end below the least normal number or above the largest one, on either side of where tasks leave the
-    instruction of pairs, which takes subnormal numbers for zeros."""
-    image, weight = with_exponents((2, 40, 9, 34), *pixels), with_exponents((40, 1, 5, 5), *taps, zeros)
-    image[1, :, 2:] = 0  # windows that see no more than the bias
-    for bias in (None, with_exponents((40,), -133, -110), with_exponents((40,), -3, 3)):
-        expected = chain(image, weight, bias, padding=(2, 2))
-        given = lay_out(image, VARIANTS[variant])
-        got = served(pinned, variant, lambda given=given, bias=bias: conv(given, weight, bias, padding=(2, 2)))
-        assert torch.equal(got.isnan(), expected.isnan())
-        assert_same_bits(got.nan_to_num(3.0), expected.nan_to_num(3.0))
-
-
-@pytest.mark.parametrize("value", [torch.nan, torch.inf])
-@pytest.mark.parametrize(
-    ("width", "k", "stride", "pad", "at"),
-    [(530, 5, 1, 2, 267), (530, 3, 1, 1, 266), (34, 3, 2, 0, 33), (36, 5, 2, 0, 35)],
-)
-def test_pixels_that_no_window_of_a_task_sees(width, k, stride, pad, at, value):
-    """The other half of a task's last pair: the next task's first pixel, and one behind the last window."""
-    image, weight, bias = case(torch.bfloat16, 3, 9, width, k, k)
-    image[..., at] = value
-    got = conv(image, weight, bias, padding=(pad, pad), stride=(stride, stride))
-    expected = chain(image, weight, bias, padding=(pad, pad), stride=(stride, stride))
-    assert torch.equal(got.isnan(), expected.isnan())
-    assert_same_bits(got.nan_to_num(3.0), expected.nan_to_num(3.0))
-
-
-@pytest.mark.parametrize("variant", PAIRS)
-@pytest.mark.parametrize("value", [torch.nan, torch.inf])
-def test_pairs_beside_what_is_not_finite(value, variant, pinned):
-    """A pair's other pixel has a tap of zero where a window begins or ends within the pair."""
-    for where in ("pixels", "taps", "bias"):
-        image, weight, bias = case(torch.bfloat16, 40, 9, 34, 5, 5)
-        {"pixels": image[1, 3, 4], "taps": weight[3, 0, 2], "bias": bias}[where][2] = value
-        expected = chain(image, weight, bias, padding=(2, 2))
-        given = lay_out(image, VARIANTS[variant])
-        got = served(pinned, variant, lambda given=given, w=weight, b=bias: conv(given, w, b, padding=(2, 2)))
-        assert torch.equal(got.isnan(), expected.isnan())
-        assert_same_bits(got.nan_to_num(3.0), expected.nan_to_num(3.0))
+    assert_same_bits(served(pinned, variant, call, dtype), pinned("planes", call))
 
 
 @pytest.mark.parametrize("layout", ["contiguous", "channels_last"])

@@ -30,4 +30,10 @@ inline Range outputs_inside(Range wanted, int64_t k, int64_t pad, int64_t stride
   return positions_inside(wanted, -pad, stride, n - (k - 1) * dilation);
 }
 
+// The other way round: of n inputs, those under the windows (`window` wide, dilation included) of some outputs.
+inline Range inputs_under(Range outputs, int64_t stride, int64_t pad, int64_t window, int64_t n) {
+  return {std::clamp<int64_t>(outputs.begin * stride - pad, 0, n),
+          std::clamp<int64_t>((outputs.end - 1) * stride - pad + window, 0, n)};
+}
+
 }  // namespace torch_conv

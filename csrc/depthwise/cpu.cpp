@@ -182,8 +182,9 @@ void plan_planes(const Depthwise& p, Plan& plan) {
 
 const char* never(const Depthwise&) { return nullptr; }
 
+enum class Loops { each_isa, strips, pairs };  // a plan's configuration
+
 // In the order in which they are asked; the last serves whatever the room does.
-enum class Loops { each_isa, strips, pairs };
 struct Variant {
   const char* name;
   const char* (*refusal)(const Depthwise&);
@@ -215,7 +216,7 @@ Plan plan_cpu(const Depthwise& p, const char* pinned) {
     const char* why = variant.refusal(p);
     if (!why && !*pinned) why = variant.loses(p);
     if (!why) {
-      plan.variant = variant.name;
+      plan.variant = variant.name, plan.config = variant.loops;
       variant.configure(p, plan);
       break;
     }
@@ -227,11 +228,9 @@ Plan plan_cpu(const Depthwise& p, const char* pinned) {
 void run_cpu(const Depthwise& p, const Plan& plan) {
   auto run = p.in.dtype == Dtype::f64 ? TC_BEST_ISA(depthwise_units<double>) : TC_BEST_ISA(depthwise_units<float>);
 #if TC_X86_LEVELS
-  for (const Variant& variant : kVariants)
-    if (std::strcmp(variant.name, plan.variant) == 0) {
-      if (variant.loops == Loops::strips) run = cpu_v4::float_strip_units;
-      if (variant.loops == Loops::pairs) run = cpu_v4_bf16::pair_units;
-    }
+  const Loops loops = std::any_cast<Loops>(plan.config);
+  if (loops == Loops::strips) run = cpu_v4::float_strip_units;
+  if (loops == Loops::pairs) run = cpu_v4_bf16::pair_units;
 #endif
   parallel_for(0, plan.blocks, unit_grain(plan), [&](int64_t begin, int64_t end) { run(p, plan, {begin, end}); });
 }

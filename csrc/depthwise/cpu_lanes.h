@@ -22,6 +22,8 @@ constexpr Lanes kEven = Lanes::of([](int lane) { return 2 * lane; });
 constexpr Lanes kOdd = Lanes::of([](int lane) { return 2 * lane + 1; });
 
 #if TC_X86_FMA && TC_VEC_BYTES == 64
+TC_HD __mmask32 first_lanes(int64_t n) { return n >= 32 ? 0xffffffff : n <= 0 ? 0 : (1u << n) - 1; }
+
 // 16 numbers of bfloat16 and the upper halves of a register's words, in one shuffle each.
 struct Halfwords {
   alignas(64) int16_t at[32];
@@ -244,7 +246,7 @@ FetchRows<A> row_fetcher(Dtype dtype) {
 template <typename T>
 TC_HD void load_pairs(const T* p, int64_t n, Vec<float>& even, Vec<float>& odd) {
   if constexpr (std::is_same_v<T, bhalf_t>) {  // the upper halves of words
-    const __m512i words = _mm512_maskz_loadu_epi16(n >= 32 ? 0xffffffff : (1u << n) - 1, p);
+    const __m512i words = _mm512_maskz_loadu_epi16(first_lanes(n), p);
     even = (Vec<float>)_mm512_slli_epi32(words, 16);
     odd = (Vec<float>)_mm512_and_si512(words, _mm512_set1_epi32(int(0xffff0000)));
   } else {

@@ -87,8 +87,8 @@ class PairChannels {
   // The outputs y * x of the channels c of sample n.
   void unit(int64_t n, Range c, Range y, Range x) {
     const Placement& at = p_.place;
-    const Range rows = reach(y, 1, at.pad_y, (p_.kh - 1) * at.dilation_y + 1, p_.in.h);
-    const Range columns = reach(x, 1, at.pad_x, K, p_.in.w);
+    const Range rows = inputs_under(y, 1, at.pad_y, (p_.kh - 1) * at.dilation_y + 1, p_.in.h);
+    const Range columns = inputs_under(x, 1, at.pad_x, K, p_.in.w);
     for (int64_t first = c.begin; first < c.end; first += 32) {
       const Range some{first, std::min(c.end, first + 32)};
       Window& window = windows_[first / 32];

@@ -16,16 +16,8 @@ TC_HD void unrolled(F f) {
   (std::make_integer_sequence<int, N>{});
 }
 
-TC_HD __mmask32 first_lanes(int64_t n) { return n >= 32 ? 0xffffffff : n <= 0 ? 0 : (1u << n) - 1; }
-
 // The lanes a ... a + 32 of a row of `size`, those that lie in it.
 TC_HD __mmask32 lanes_inside(int64_t a, int64_t size) { return first_lanes(size - a) & ~(a < 0 ? first_lanes(-a) : 0); }
-
-// Of an axis of n pixels, those under the windows of some outputs.
-inline Range reach(Range outputs, int64_t stride, int64_t pad, int64_t window, int64_t n) {
-  return {std::clamp<int64_t>(outputs.begin * stride - pad, 0, n),
-          std::clamp<int64_t>((outputs.end - 1) * stride - pad + window, 0, n)};
-}
 
 // Zen 4, one thread, cycles for 16 outputs of bfloat16 on 56x56, 2, 4 and 8 rows: 3x3 13.5, 11.3, 10.7; 5x5 37, 24, 31;
 // 7x7 62, 39, 36. A map of 14 rows has fewer to spare with 4 than with 8.
@@ -125,7 +117,7 @@ class StripPlanes {
   void cut_columns(Range x) {
     x_ = x;
     columns_.clear();
-    const int64_t seen = reach(x, S, p_.place.pad_x, K, p_.in.w).end;
+    const int64_t seen = inputs_under(x, S, p_.place.pad_x, K, p_.in.w).end;
     for (int64_t at = x.begin; at < x.end; at += 32) {
       Columns columns{.x = at, .count = std::min<int64_t>(32, x.end - at)};
       for (int j = 0; j < Strip::kLoads; ++j)
@@ -142,7 +134,8 @@ class StripPlanes {
 
   bool plain(const T* source, Range y, Range x) const {
     const Image& in = p_.in;
-    const Range rows = reach(y, S, p_.place.pad_y, K, in.h), columns = reach(x, S, p_.place.pad_x, K, in.w);
+    const Range rows = inputs_under(y, S, p_.place.pad_y, K, in.h);
+    const Range columns = inputs_under(x, S, p_.place.pad_x, K, in.w);
     return strip_.plain(source + rows.begin * in.stride_h + columns.begin, rows.size(), columns.size(), in.stride_h);
   }
 

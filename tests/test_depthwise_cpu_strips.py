@@ -1,0 +1,107 @@
+"""The depthwise room's strips and pairs of taps on the CPU: the bits of one plain chain, whatever the numbers."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from depthwise_cpu_cases import PAIRS, VARIANTS, case, chain, conv, instructions, served
+from strategies import lay_out, make_image
+from tolerance import assert_same_bits
+
+WINDOWS = {  # and steps, which have a loop of their own
+    "strips": [(3, 1), (3, 2), (5, 1)],
+    "plane_pairs": [(3, 1), (3, 2), (5, 1), (5, 2), (7, 1)],
+    "channel_pairs": [(5, 1), (7, 1)],
+}
+
+
+def agree(got, expected):
+    """The same bits, and NaN in the same places."""
+    assert torch.equal(got.isnan(), expected.isnan())
+    assert_same_bits(got.nan_to_num(3.0), expected.nan_to_num(3.0))
+
+
+@pytest.mark.parametrize("variant", ["strips", *PAIRS])
+@pytest.mark.parametrize("k", [3, 5, 7])
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize("size", [(1, 1), (2, 3), (5, 31), (9, 32), (6, 33), (13, 64), (58, 70), (3, 530)])
+def test_strips_and_pairs(size, stride, k, variant, pinned):
+    """Maps below the window, rows that end within a register, tiles that end within four rows, rows of two tasks."""
+    dtype = torch.float32 if variant == "strips" else torch.bfloat16
+    image, weight, bias = case(dtype, 35, *size, k, k, n=1)
+    for layout in ("offset", "padded_rows", VARIANTS[variant]):
+        for pad in ((k // 2, k // 2), (0, k + 1)):
+            if any(side + 2 * p < k for side, p in zip(size, pad, strict=True)):
+                continue
+            given, options = lay_out(image, layout), {"stride": (stride, stride), "padding": pad}
+            got = pinned(variant, lambda given=given, options=options: conv(given, weight, bias, **options))
+            innermost = given.stride(1) == 1 and variant == "channel_pairs"
+            if not instructions(variant) or (k, stride) not in WINDOWS[variant]:
+                assert got is None
+            elif innermost or (variant != "channel_pairs" and given.stride(3) == 1):
+                assert torch.equal(got, chain(image, weight, bias, **options))
+
+
+def with_exponents(shape, least, most, zeros=0.2):
+    """Numbers of both signs whose exponents are spread over least ... most, and some zeros."""
+    numbers = make_image(shape)
+    sizes = torch.exp2(torch.randint(least, most + 1, shape, generator=torch.Generator().manual_seed(5)).float())
+    mantissa = 1 + (numbers * 977 % 1).abs()
+    kept = (numbers * 311 % 1).abs() >= zeros
+    return (numbers.sign() * mantissa * sizes * kept).bfloat16()
+
+
+@pytest.mark.parametrize("variant", PAIRS)
+@pytest.mark.parametrize("zeros", [0.2, 0.9])
+@pytest.mark.parametrize(
+    ("pixels", "taps"),
+    [
+        ((-20, 3), (-9, 0)),
+        ((-56, 3), (-56, 0)),  # the least product's last place is the least normal number
+        ((-57, -56), (-56, -56)),
+        ((-63, -62), (-58, -57)),  # sums below it are differences
+        ((-60, -30), (-67, -60)),
+        ((-126, -110), (-15, 2)),
+        ((-133, -127), (20, 90)),
+        ((90, 127), (20, 30)),  # infinite sums
+        ((60, 62), (64, 67)),
+        ((-126, 127), (-126, 126)),
+    ],
+)
+def test_pairs_of_any_size(pixels, taps, zeros, variant, pinned):
+    """Sums that end below the least normal number or above the largest one, on either side of where tasks leave the
+    instruction of pairs, which takes subnormal numbers for zeros."""
+    image, weight = with_exponents((2, 40, 9, 34), *pixels), with_exponents((40, 1, 5, 5), *taps, zeros)
+    image[1, :, 2:] = 0  # windows that see no more than the bias
+    for bias in (None, with_exponents((40,), -133, -110), with_exponents((40,), -3, 3)):
+        expected = chain(image, weight, bias, padding=(2, 2))
+        given = lay_out(image, VARIANTS[variant])
+        got = served(pinned, variant, lambda given=given, bias=bias: conv(given, weight, bias, padding=(2, 2)))
+        agree(got, expected)
+
+
+@pytest.mark.parametrize("value", [torch.nan, torch.inf])
+@pytest.mark.parametrize(
+    ("width", "k", "stride", "pad", "at"),
+    [(530, 5, 1, 2, 267), (530, 3, 1, 1, 266), (34, 3, 2, 0, 33), (36, 5, 2, 0, 35)],
+)
+def test_pixels_that_no_window_of_a_task_sees(width, k, stride, pad, at, value):
+    """The other half of a task's last pair: the next task's first pixel, and one behind the last window."""
+    image, weight, bias = case(torch.bfloat16, 3, 9, width, k, k)
+    image[..., at] = value
+    got = conv(image, weight, bias, padding=(pad, pad), stride=(stride, stride))
+    expected = chain(image, weight, bias, padding=(pad, pad), stride=(stride, stride))
+    agree(got, expected)
+
+
+@pytest.mark.parametrize("variant", PAIRS)
+@pytest.mark.parametrize("value", [torch.nan, torch.inf])
+def test_pairs_beside_what_is_not_finite(value, variant, pinned):
+    """A pair's other pixel has a tap of zero where a window begins or ends within the pair."""
+    for where in ("pixels", "taps", "bias"):
+        image, weight, bias = case(torch.bfloat16, 40, 9, 34, 5, 5)
+        {"pixels": image[1, 3, 4], "taps": weight[3, 0, 2], "bias": bias}[where][2] = value
+        expected = chain(image, weight, bias, padding=(2, 2))
+        given = lay_out(image, VARIANTS[variant])
+        got = served(pinned, variant, lambda given=given, w=weight, b=bias: conv(given, w, b, padding=(2, 2)))
+        agree(got, expected)
