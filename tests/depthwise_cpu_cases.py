@@ -18,6 +18,7 @@ VARIANTS = {  # and a layout that they serve
     "strips": "contiguous",
     "plane_pairs": "contiguous",
     "channel_pairs": "channels_last",
+    "block_pairs": "contiguous",
 }
 PAIRS = [variant for variant in VARIANTS if variant.endswith("pairs")]
 EXACT_ACTIVATIONS = {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 import torch
 from depthwise_cpu_cases import PAIRS, VARIANTS, case, chain, conv, instructions, served
@@ -11,7 +13,8 @@ from tolerance import assert_same_bits
 WINDOWS = {  # and steps, which have a loop of their own
     "strips": [(3, 1), (3, 2), (5, 1)],
     "plane_pairs": [(3, 1), (3, 2), (5, 1), (5, 2), (7, 1)],
-    "channel_pairs": [(5, 1), (7, 1)],
+    "channel_pairs": [(3, 1), (5, 1), (7, 1)],
+    "block_pairs": [(3, 1), (5, 1), (7, 1)],
 }
 
 
@@ -52,6 +55,7 @@ def with_exponents(shape, least, most, zeros=0.2):
 
 
 @pytest.mark.parametrize("variant", PAIRS)
+@pytest.mark.parametrize("k", [3, 5])
 @pytest.mark.parametrize("zeros", [0.2, 0.9])
 @pytest.mark.parametrize(
     ("pixels", "taps"),
@@ -68,15 +72,16 @@ def with_exponents(shape, least, most, zeros=0.2):
         ((-126, 127), (-126, 126)),
     ],
 )
-def test_pairs_of_any_size(pixels, taps, zeros, variant, pinned):
+def test_pairs_of_any_size(pixels, taps, zeros, k, variant, pinned):
     """Sums that end below the least normal number or above the largest one, on either side of where tasks leave the
     instruction of pairs, which takes subnormal numbers for zeros."""
-    image, weight = with_exponents((2, 40, 9, 34), *pixels), with_exponents((40, 1, 5, 5), *taps, zeros)
+    image, weight = with_exponents((2, 40, 9, 34), *pixels), with_exponents((40, 1, k, k), *taps, zeros)
+    options = {"padding": (k // 2, k // 2)}
     image[1, :, 2:] = 0  # windows that see no more than the bias
     for bias in (None, with_exponents((40,), -133, -110), with_exponents((40,), -3, 3)):
-        expected = chain(image, weight, bias, padding=(2, 2))
+        expected = chain(image, weight, bias, **options)
         given = lay_out(image, VARIANTS[variant])
-        got = served(pinned, variant, lambda given=given, bias=bias: conv(given, weight, bias, padding=(2, 2)))
+        got = served(pinned, variant, lambda given=given, bias=bias: conv(given, weight, bias, **options))
         agree(got, expected)
 
 
@@ -95,13 +100,15 @@ def test_pixels_that_no_window_of_a_task_sees(width, k, stride, pad, at, value):
 
 
 @pytest.mark.parametrize("variant", PAIRS)
+@pytest.mark.parametrize("k", [3, 5])
 @pytest.mark.parametrize("value", [torch.nan, torch.inf])
-def test_pairs_beside_what_is_not_finite(value, variant, pinned):
+def test_pairs_beside_what_is_not_finite(value, k, variant, pinned):
     """A pair's other pixel has a tap of zero where a window begins or ends within the pair."""
     for where in ("pixels", "taps", "bias"):
-        image, weight, bias = case(torch.bfloat16, 40, 9, 34, 5, 5)
+        image, weight, bias = case(torch.bfloat16, 40, 9, 34, k, k)
         {"pixels": image[1, 3, 4], "taps": weight[3, 0, 2], "bias": bias}[where][2] = value
-        expected = chain(image, weight, bias, padding=(2, 2))
+        expected = chain(image, weight, bias, padding=(k // 2, k // 2))
         given = lay_out(image, VARIANTS[variant])
-        got = served(pinned, variant, lambda given=given, w=weight, b=bias: conv(given, w, b, padding=(2, 2)))
+        run = partial(conv, given, weight, bias, padding=(k // 2, k // 2))
+        got = served(pinned, variant, run)
         agree(got, expected)

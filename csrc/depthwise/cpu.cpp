@@ -87,18 +87,27 @@ const char* pairs_refusal(const Depthwise& p) {
   return p.in.dtype == Dtype::bf16 && p.weights == Dtype::bf16 ? nullptr : "not all is bfloat16";
 }
 
+// Tiles of 32 channels.
+const char* pair_tile_refusal(const Depthwise& p) {
+  const Placement& at = p.place;
+  const bool steps = at.stride_y == 1 && at.stride_x == 1 && at.dilation_x == 1;
+  return steps && (p.kw == 3 || p.kw == 5 || p.kw == 7) ? nullptr : "a window without its own tile";
+}
+
 const char* channel_pairs_refusal(const Depthwise& p) {
   if (const char* why = pairs_refusal(p)) return why;
   if (const char* why = channels_refusal(p)) return why;
   if (p.in.stride_c != 1 || p.in.c != p.out.c) return "the input's channels do not lie side by side";
-  const Placement& at = p.place;
-  const bool steps = at.stride_y == 1 && at.stride_x == 1 && at.dilation_x == 1;
-  return steps && (p.kw == 5 || p.kw == 7) ? nullptr : "a window without its own tile";
+  return pair_tile_refusal(p);
+}
+const char* block_pairs_refusal(const Depthwise& p) {
+  if (const char* why = pairs_refusal(p)) return why;
+  if (const char* why = blocks_refusal(p)) return why;
+  return pair_tile_refusal(p);
 }
 
-// 32 channels at a time; CHANNELS takes 16, and 3x3, where a pair holds a zero too often: 8x96x56x56 0.34 ms, 0.29.
-// Two threads of Zen 4, 7x7, channel_pairs and channels: 2x16x224x224 1.20 ms, 0.75; 8x96x56x56 0.86, 1.05; 8x384x14x14
-// 0.22, 0.24.
+// 32 channels at a time; CHANNELS takes 16. Two threads of Zen 4, 7x7, channel_pairs and channels: 2x16x224x224 1.20
+// ms, 0.75; 8x96x56x56 0.86, 1.05; 8x384x14x14 0.22, 0.24.
 const char* channel_pairs_loses(const Depthwise& p) {
   return 10 * round_up(p.out.c, 16) < 8 * round_up(p.out.c, 32) ? "channels that leave registers empty" : nullptr;
 }
@@ -125,20 +134,28 @@ const char* strips_refusal(const Depthwise& p) {
   return p.in.dtype == Dtype::f32 ? strip_refusal(p, 5, 3) : "not float32";
 }
 
-// Zen 4, one thread, cycles for 16 outputs by columns of the map, strips and blocks:
+// Zen 4, one thread, nanoseconds for 16 outputs by columns of the map: strips, blocks, and blocks for pairs.
 //
-//                        12       14       16       18       20       24       33       36       40       48
-//   bfloat16 3x3       38, 36   33, 28   27, 29   25, 29   22, 31   18, 31   23, 29   21, 28   19, 29   16, 28
-//            5x5       74, 50   66, 42   53, 45   50, 43   42, 45   35, 46   45, 44   41, 43   37, 43   31, 43
-//            7x7      117, 73  103, 63   85, 66   78, 63   67, 67   56, 69   76, 67   68, 65   62, 66   52, 66
-//            stride 2  54, 60   48, 50   41, 52   37, 51   33, 52   29, 56   38, 53   34, 52   32, 53   28, 52
-//   float32  3x3       46, 34   41, 26   33, 27   31, 27   27, 28   22, 30   31, 27   27, 26   24, 27   20, 26
-//            stride 2  67, 58   59, 49   48, 54   45, 50   40, 51   33, 53   47, 51   42, 50   37, 51   32, 54
+//                             12    14    16    18    20    24    28    33    36    40    48
+//   bfloat16 3x3  strips    10.5   9.3   7.6   7.2   6.2   5.1   4.5   6.6   6.0   5.6   4.7
+//                 blocks     9.5   6.9   7.8   7.5   7.9   8.3   6.8   7.6   7.3   7.6   7.3
+//                 pairs      7.6   6.8   6.9   6.8   7.1   7.2   6.4   6.9   6.6   6.6   6.7
+//            5x5  strips    20.7  18.4  14.8  13.9  11.9   9.8   8.5  12.6  11.4  10.3   8.6
+//                 blocks    12.1  10.3  11.5  11.3  11.7  12.1  10.6  11.7  11.2  11.4  11.4
+//                 pairs     11.1   9.5   9.7  10.0  10.3  10.1   9.1   9.9   9.4   9.8   9.7
+//            7x7  strips    32.2  28.5  23.3  21.7  18.8  15.5  13.3  21.1  18.9  17.1  14.3
+//                 blocks    16.8  15.6  16.5  16.1  16.9  17.9  16.2  17.6  17.3  17.4  17.6
+//                 pairs     15.4  13.3  13.8  14.1  14.6  14.5  13.2  14.4  13.7  14.0  14.4
+//       stride 2  strips    14.9  13.3  11.4  10.7   9.6   8.3   7.4  10.4   9.5   8.8   7.8
+//                 blocks    15.5  12.8  13.6  13.2  13.8  14.3  12.8  14.2  13.8  13.8  13.6
+//   float32  3x3  strips    13.4  12.0   9.5   9.1   7.9   6.5   5.6   8.6   7.6   6.7   5.7
+//                 blocks     9.5   7.2   7.5   7.7   7.9   8.1   6.5   7.5   7.2   7.5   7.4
+//       stride 2  strips    18.7  16.7  13.5  12.8  11.3   9.2   8.3  12.9  11.7  10.4   8.9
+//                 blocks    17.5  14.8  15.9  14.8  15.2  15.8  13.8  15.0  14.8  14.6  15.5
 const char* strip_loses(const Depthwise& p) {
   if (blocks_refusal(p)) return nullptr;
-  const bool half = p.place.stride_x == 2 || (p.in.dtype == Dtype::bf16 && p.kw == 3);
-  const int64_t lanes = round_up(p.out.w, 32);
-  return 10 * p.out.w < (half ? 5 : 6) * lanes ? "a narrow map, which leaves registers empty" : nullptr;
+  const int tenths = p.place.stride_x == 2 ? 5 : p.in.dtype == Dtype::f32 ? 6 : p.kw == 3 ? 5 : p.kw == 5 ? 7 : 8;
+  return 10 * p.out.w < tenths * round_up(p.out.w, 32) ? "a narrow map, which leaves registers empty" : nullptr;
 }
 
 // Input rows are kept with everything that the windows of a tile reach.
@@ -173,6 +190,12 @@ void plan_blocks(const Depthwise& p, Plan& plan) {
   plan.blocks = p.out.n * ceil_div(p.out.c, plan.tile_d) * ceil_div(p.out.h, plan.tile_h);
 }
 
+void plan_block_pairs(const Depthwise& p, Plan& plan) {
+  plan_blocks(p, plan);
+  plan.tile_d = 32;
+  plan.blocks = p.out.n * ceil_div(p.out.c, plan.tile_d) * ceil_div(p.out.h, plan.tile_h);
+}
+
 void plan_planes(const Depthwise& p, Plan& plan) {
   plan.why = "registers of pixels of a row";
   plan.tile_w = even_tile(p.out.w, p.kh == 1 ? 2048 : 512);
@@ -196,6 +219,7 @@ constexpr Variant kVariants[] = {
     {"channel_pairs", channel_pairs_refusal, channel_pairs_loses, plan_channels, Loops::pairs},
     {"channels", channels_refusal, channels_loses, plan_channels, Loops::each_isa},
     {"plane_pairs", plane_pairs_refusal, strip_loses, plan_planes, Loops::pairs},
+    {"block_pairs", block_pairs_refusal, channel_pairs_loses, plan_block_pairs, Loops::pairs},
     {"strips", strips_refusal, strip_loses, plan_planes, Loops::strips},
     {"blocks", blocks_refusal, blocks_loses, plan_blocks, Loops::each_isa},
     {"planes", never, planes_loses, plan_planes, Loops::each_isa},

@@ -5,8 +5,9 @@
 //   that lie side by    c1 x x x x x x   -->   x0 c c c c c c c c c c  -->  over them     -->    of outputs
 //   side                c2 x x x x x x         x1 c c c c c c c c c c
 //
-// Lanes that are channels waste nothing at the ends of rows and read no register across two lines of the cache. Turning
-// takes log2(lanes) shuffles a register, in and out: about as much as one or two taps.
+// Squares of as many pixels as channels are turned at once. Lanes that are channels waste nothing at the ends of rows
+// and read no register across two lines of the cache. Turning takes log2(lanes) shuffles a register, in and out: about
+// as much as one or two taps.
 
 // Of registers i and i + step: the lanes without and with the bit `step`, each pair beside the other.
 template <int step>
@@ -34,109 +35,124 @@ TC_HD void turn(Vec<float> (&v)[kLanes<float>]) {
   if constexpr (kLanes < float >> 8) turn_step<8>(v);
 }
 
+// Squares of planes of T as registers of float.
 template <typename T>
+struct Squares {
+  using A = float;  // as which channels lie side by side
+  static constexpr Dtype kDtype = Dtype::f32;
+  static constexpr int kSide = kLanes<A>;
+
+  // The first n of a row's pixels of the first `channels` channels; zeros beyond.
+  static TC_HD void in(const T* from, int64_t stride_c, int64_t channels, int64_t n, A* to) {
+    Vec<A> v[kSide];
+    if (channels == kSide) {
+#pragma GCC unroll 16
+      for (int c = 0; c < kSide; ++c, from += stride_c) v[c] = load_some<A>(from, n);
+    } else {
+      for (int c = 0; c < kSide; ++c, from += stride_c) v[c] = c < channels ? load_some<A>(from, n) : Vec<A>{};
+    }
+    turn(v);
+#pragma GCC unroll 16
+    for (int x = 0; x < kSide; ++x) store(to + x * kSide, v[x]);
+  }
+
+  static TC_HD void out(const A* from, T* to, int64_t stride_c, int64_t channels, int64_t n) {
+    Vec<A> v[kSide];
+#pragma GCC unroll 16
+    for (int x = 0; x < kSide; ++x) v[x] = load(from + x * kSide);
+    turn(v);
+    if (channels == kSide) {
+#pragma GCC unroll 16
+      for (int c = 0; c < kSide; ++c, to += stride_c) store_some<A>(to, v[c], n);
+    } else {
+      for (int c = 0; c < channels; ++c, to += stride_c) store_some<A>(to, v[c], n);
+    }
+  }
+};
+
+// Turned planes of T, under loops over channels.
+template <typename T, typename Squares, typename Loops>
 class Blocks {
  public:
-  using A = float;
+  using A = typename Squares::A;
+  static constexpr int kSide = Squares::kSide;
 
   Blocks(const Depthwise& p, const Plan& plan) : p_(p), turned_(p), channels_((lay_out(plan), turned_)) {}
 
-  // The outputs y * x of block `block` of sample n's channels; x is whole rows.
-  void unit(int64_t n, int64_t block, Range y) {
+  // The outputs y, whole rows, of the channels c (at most kSide) of sample n.
+  void unit(int64_t n, Range c, Range y) {
     const Placement& place = p_.place;
-    const int64_t first = block * kLanes<A>, lanes = std::min<int64_t>(kLanes<A>, p_.out.c - first);
-    const int64_t top = y.begin * place.stride_y - place.pad_y;
-    const int64_t bottom = (y.end - 1) * place.stride_y - place.pad_y + (p_.kh - 1) * place.dilation_y + 1;
-    const Range rows{std::clamp<int64_t>(top, 0, p_.in.h), std::clamp<int64_t>(bottom, 0, p_.in.h)};
-    turn_in(n, first, lanes, rows);
+    const Range rows = inputs_under(y, place.stride_y, place.pad_y, (p_.kh - 1) * place.dilation_y + 1, p_.in.h);
+    turn_in(n, c, rows);
     // As if the block stood in a whole image.
-    turned_.in.data = in_ - rows.begin * turned_.in.stride_h - first;
-    turned_.out.data = out_ - y.begin * turned_.out.stride_h - first;
-    channels_.unit(0, {block, block + 1}, y, {0, p_.out.w});
-    turn_out(n, first, lanes, y);
+    turned_.in.data = in_ - rows.begin * turned_.in.stride_h - c.begin;
+    turned_.out.data = out_ - y.begin * turned_.out.stride_h - c.begin;
+    channels_.unit(0, c, y, {0, p_.out.w});
+    turn_out(n, c, y);
   }
 
  private:
   void lay_out(const Plan& plan) {
     const Image &in = p_.in, &out = p_.out;
     const int64_t rows = std::min(in.h, (plan.tile_h - 1) * p_.place.stride_y + (p_.kh - 1) * p_.place.dilation_y + 1);
-    const int64_t pixels = round_up(rows * in.w, 16) + 16, outputs = round_up(plan.tile_h * out.w, 16) + 16;
-    in_ = room_.take((pixels + outputs) * kLanes<A>);
-    out_ = in_ + pixels * kLanes<A>;
+    const int64_t pixels = round_up(rows * in.w, kSide) + kSide, outputs = round_up(plan.tile_h * out.w, kSide) + kSide;
+    in_ = room_.take((pixels + outputs) * kSide);
+    out_ = in_ + pixels * kSide;
     const auto turn = [](Image& image, A* data) {
-      image.data = data, image.dtype = Dtype::f32;
-      image.stride_n = 0, image.stride_c = 1, image.stride_w = kLanes<A>, image.stride_h = image.w * kLanes<A>;
+      image.data = data, image.dtype = Squares::kDtype;
+      image.stride_n = 0, image.stride_c = 1, image.stride_w = kSide, image.stride_h = image.w * kSide;
     };
     turn(turned_.in, in_), turn(turned_.out, out_);
   }
 
-  void turn_in(int64_t n, int64_t first, int64_t lanes, Range rows) {
-    const Image& in = p_.in;
-    const bool one = in.stride_h == in.w;  // rows follow one another
-    const int64_t runs = one ? 1 : rows.size(), length = one ? rows.size() * in.w : in.w;
-    const T* from = static_cast<const T*>(in.data) + n * in.stride_n + first * in.stride_c + rows.begin * in.stride_h;
-    for (int64_t r = 0; r < runs; ++r, from += in.stride_h)
-      for (int64_t x = 0; x < length; x += kLanes<A>) {
-        Vec<A> v[kLanes<A>];
-        const T* at = from + x;
-        if (lanes == kLanes<A>) {
-#pragma GCC unroll 16
-          for (int c = 0; c < kLanes<A>; ++c, at += in.stride_c) v[c] = load_some<A>(at, length - x);
-        } else {
-          for (int c = 0; c < kLanes<A>; ++c, at += in.stride_c)
-            v[c] = c < lanes ? load_some<A>(at, length - x) : Vec<A>{};
-        }
-        turn(v);
-        A* to = in_ + (r * length + x) * kLanes<A>;
-#pragma GCC unroll 16
-        for (int i = 0; i < kLanes<A>; ++i) store(to + i * kLanes<A>, v[i]);
-      }
+  // Rows as they are turned: those that follow one another are one.
+  struct Runs {
+    int64_t count, length;
+    Runs(const Image& image, Range rows)
+        : count(image.stride_h == image.w ? 1 : rows.size()),
+          length(image.stride_h == image.w ? rows.size() * image.w : image.w) {}
+  };
+
+  void turn_in(int64_t n, Range c, Range rows) {
+    const Runs runs(p_.in, rows);
+    const T* from = reinterpret_cast<const T*>(pixel_of(p_.in, n, c.begin, 0, rows.begin, 0));
+    for (int64_t r = 0; r < runs.count; ++r, from += p_.in.stride_h)
+      for (int64_t x = 0; x < runs.length; x += kSide)
+        Squares::in(from + x, p_.in.stride_c, c.size(), runs.length - x, in_ + (r * runs.length + x) * kSide);
   }
 
-  void turn_out(int64_t n, int64_t first, int64_t lanes, Range rows) {
-    const Image& out = p_.out;
-    const bool one = out.stride_h == out.w;
-    const int64_t runs = one ? 1 : rows.size(), length = one ? rows.size() * out.w : out.w;
-    T* to = static_cast<T*>(out.data) + n * out.stride_n + first * out.stride_c + rows.begin * out.stride_h;
-    for (int64_t r = 0; r < runs; ++r, to += out.stride_h)
-      for (int64_t x = 0; x < length; x += kLanes<A>) {
-        Vec<A> v[kLanes<A>];
-        const A* from = out_ + (r * length + x) * kLanes<A>;
-#pragma GCC unroll 16
-        for (int i = 0; i < kLanes<A>; ++i) v[i] = load(from + i * kLanes<A>);
-        turn(v);
-        T* at = to + x;
-        if (lanes == kLanes<A>) {
-#pragma GCC unroll 16
-          for (int c = 0; c < kLanes<A>; ++c, at += out.stride_c) store_some<A>(at, v[c], length - x);
-        } else {
-          for (int c = 0; c < lanes; ++c, at += out.stride_c) store_some<A>(at, v[c], length - x);
-        }
-      }
+  void turn_out(int64_t n, Range c, Range rows) {
+    const Runs runs(p_.out, rows);
+    T* to = reinterpret_cast<T*>(pixel_of(p_.out, n, c.begin, 0, rows.begin, 0));
+    for (int64_t r = 0; r < runs.count; ++r, to += p_.out.stride_h)
+      for (int64_t x = 0; x < runs.length; x += kSide)
+        Squares::out(out_ + (r * runs.length + x) * kSide, to + x, p_.out.stride_c, c.size(), runs.length - x);
   }
 
   const Depthwise& p_;
   Room<A> room_;
   A *in_ = nullptr, *out_ = nullptr;
   Depthwise turned_;
-  Channels<A> channels_;
+  Loops channels_;
 };
+
+template <typename Blocks>
+void each_block_unit(const Depthwise& p, const Plan& plan, Range units) {
+  Blocks blocks(p, plan);
+  const int64_t down = ceil_div(p.out.h, plan.tile_h), groups = ceil_div(p.out.c, plan.tile_d);
+  for (int64_t unit = units.begin; unit < units.end; ++unit) {
+    const int64_t y = unit % down * plan.tile_h, c = unit / down % groups * plan.tile_d, n = unit / down / groups;
+    const int64_t end = std::min(p.out.c, c + plan.tile_d);
+    for (int64_t first = c; first < end; first += Blocks::kSide)
+      blocks.unit(n, {first, std::min(end, first + Blocks::kSide)}, {y, std::min(p.out.h, y + plan.tile_h)});
+  }
+}
 
 template <typename A>
 void block_units(const Depthwise& p, const Plan& plan, Range units) {
   with_type(p.in.dtype, [&](auto t) {
     using T = decltype(t);
-    if constexpr (std::is_same_v<A, float> && std::is_same_v<A, acc_t<T>> && !std::is_integral_v<T>) {
-      Blocks<T> blocks(p, plan);
-      // A unit is kChannelsOfATask channels.
-      const int64_t down = ceil_div(p.out.h, plan.tile_h), registers = ceil_div(p.out.c, kLanes<A>);
-      const int64_t step = plan.tile_d / kLanes<A>, groups = ceil_div(registers, step);
-      for (int64_t unit = units.begin; unit < units.end; ++unit) {
-        const int64_t y = unit % down * plan.tile_h, group = unit / down % groups, n = unit / down / groups;
-        const int64_t end = std::min(registers, (group + 1) * step);
-        for (int64_t block = group * step; block < end; ++block)
-          blocks.unit(n, block, {y, std::min(p.out.h, y + plan.tile_h)});
-      }
-    }
+    if constexpr (std::is_same_v<A, float> && std::is_same_v<A, acc_t<T>> && !std::is_integral_v<T>)
+      each_block_unit<Blocks<T, Squares<T>, Channels<A>>>(p, plan, units);
   });
 }

@@ -15,6 +15,7 @@
 #ifdef TC_X86_BF16
 #include "depthwise/cpu_pairs.h"
 #include "depthwise/cpu_pair_channels.h"
+#include "depthwise/cpu_pair_blocks.h"
 #endif
 #endif
 // clang-format on

@@ -55,6 +55,10 @@ void channel_tile(const ChannelTile<T>& t) {
 #pragma GCC unroll 16
     for (int p = 0; p < P; ++p) __builtin_prefetch(next + (p * S + K / 2) * t.pixel);
   }
+  // Where the next tile writes. 8x96x56x56 bfloat16 3x3 to memory that the second-level cache does not hold, two
+  // threads: 0.48 ms without, 0.33 with.
+#pragma GCC unroll 16
+  for (int p = 0; p < P; ++p) __builtin_prefetch(t.out + (P + p) * t.pitch, 1);
   Vec<A> sum[P] = {};
   for (int64_t i = t.begin; i < t.end; ++i) {
     const T* at = t.from + i * t.row;
@@ -137,8 +141,9 @@ class Channels {
     sums_ = taps_ + registers_ * window_;
   }
 
-  // The outputs y * x of the registers `blocks` of channels of sample n.
-  void unit(int64_t n, Range blocks, Range y, Range x) {
+  // The outputs y * x of the channels c, which begin with a register's, of sample n.
+  void unit(int64_t n, Range c, Range y, Range x) {
+    const Range blocks{c.begin / kLanes<A>, ceil_div(c.end, kLanes<A>)};
     n_ = n;
     cut_rows(y);
     cut_columns(x);
@@ -328,9 +333,7 @@ void channel_units(const Depthwise& p, const Plan& plan, Range units) {
     using T = decltype(t);
     if constexpr (std::is_same_v<A, acc_t<T>> && !std::is_integral_v<T>) {
       Channels<T> channels(p);
-      each_channel_unit(p, plan, units, [&](int64_t n, Range c, Range y, Range x) {
-        channels.unit(n, {c.begin / kLanes<A>, ceil_div(c.end, kLanes<A>)}, y, x);
-      });
+      each_channel_unit(p, plan, units, [&](int64_t n, Range c, Range y, Range x) { channels.unit(n, c, y, x); });
     }
   });
 }
