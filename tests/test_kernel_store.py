@@ -146,6 +146,14 @@ DAMAGE = {
 }
 
 
+def hashed(text):
+    """What a file ends with: FNV-1a of 64 bits."""
+    value = 14695981039346656037
+    for byte in text:
+        value = (value ^ byte) * 1099511628211 % 2**64
+    return b"%016x" % value
+
+
 @pytest.mark.parametrize("damage", DAMAGE)
 def test_a_damaged_file_is_built_again(compiler, tmp_path, damage):
     (path,) = build(tmp_path, COLUMN)
@@ -155,18 +163,11 @@ def test_a_damaged_file_is_built_again(compiler, tmp_path, damage):
     assert damaged != whole
     assert build(tmp_path, COLUMN) == [path]
     assert path.read_bytes() != damaged
-    assert len(path.read_bytes()) == len(whole)
+    built = path.read_bytes()  # not always byte for byte what it was: compilers number what they make
+    assert built.split(b"\0", 2)[:2] == whole.split(b"\0", 2)[:2] and built[-16:] == hashed(built[:-16])
     good = state(path)
     assert build(tmp_path, COLUMN) == [path]
     assert state(path) == good
-
-
-def hashed(text):
-    """What a file ends with: FNV-1a of 64 bits."""
-    value = 14695981039346656037
-    for byte in text:
-        value = (value ^ byte) * 1099511628211 % 2**64
-    return b"%016x" % value
 
 
 def with_stream(path, stream):
