@@ -31,7 +31,7 @@ VARIANTS = {
     "separable": ["tile_tma", "tile", "strip", "shared", "two_pass"],
     "box": ["march", "plain"],
     "depthwise": [
-        *("planes", "tiles", "planes_mma", "large", "large_mma", "channels", "channels_tma", "channels_rows"),
+        *("warps", "planes", "tiles", "planes_mma", "large", "large_mma", "channels", "channels_tma", "channels_rows"),
         *("channels_mma", "rows", "rows_mma", "general"),
     ],
     "direct3d": ["march_tma", "march", "window", "general", "planes", "channels"],

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -11,7 +13,7 @@ from tolerance import assert_same_bits, assert_within
 
 import torch_conv
 
-CHAINS = ["planes", "tiles", "large", "channels", "channels_tma", "channels_rows", "rows", "general"]
+CHAINS = ["warps", "planes", "tiles", "large", "channels", "channels_tma", "channels_rows", "rows", "general"]
 PRODUCTS = ["planes_mma", "large_mma", "channels_mma", "rows_mma"]
 HALVES = [torch.float16, torch.bfloat16]
 ACTIVATIONS = ["relu", "relu6", "gelu", "silu", "hardswish"]
@@ -83,9 +85,29 @@ def test_maps(device, pinned, dtype, window):
         if dtype != torch.float64 and window[0] * window[1] <= 49:
             expected.add("planes")
         square = window[0] == window[1] and window[0] in (3, 5, 7)
+        if dtype != torch.float64 and square:
+            expected.add("warps")
         if dtype in HALVES and square and torch.cuda.get_device_capability() >= (9, 0):
             expected |= {"planes_mma", "channels_mma"}
         assert set(served) >= expected
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("k, stride", [(3, 1), (3, 2), (5, 1), (5, 2), (7, 1), (7, 2)])
+def test_strips_of_lanes(device, pinned, dtype, k, stride):
+    """Rows that fill a warp's lanes, one vector more, several strips of them; fewer rows than a strip, more outputs
+    than channels, a bias, pixels that are not finite at the ends of strips."""
+    for height, width in [(1, 8), (2, 32), (7, 128), (4, 136), (5, 256), (3, 264), (10, 504)]:
+        image = make_image((2, 3, height, width), dtype, device=device)
+        image[1, 1, height // 2, width // 2 - 1] = torch.inf
+        image[1, 2, 0, width - 1] = torch.nan
+        weight, bias = (make_window(shape, dtype, device=device) for shape in [(6, 1, k, k), (6,)])
+        run = partial(torch_conv.conv2d, stride=stride, padding=k // 2, groups=3, activation="relu", algorithm="direct")
+        expected = run(image.cpu(), weight.cpu(), bias.cpu())
+        got = pinned("warps", lambda run=run, given=(image, weight, bias): run(*given))
+        if device == "cuda":
+            assert torch.equal(got.isnan().cpu(), expected.isnan())
+            assert_same_bits(got.nan_to_num(3.0), expected.nan_to_num(3.0))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, *HALVES])
