@@ -30,24 +30,26 @@ inline const char* planes_mma_loses(const Depthwise& p, const Arch& arch) {
 // WARPS against the best of the others, float32 3x3: 39.0 and 43.5 at 96x56, 100.6 and 108 at 32x32x224, stride 2 89.0
 // and 95.2 at 96x112; 1024x16 (half of the lanes) 43.9 and 47.5, 1024x12 29.9 and 22.2; 8x8x2048 530 and 521. 5x5
 // stride 2 37.6 and 39.8 at 144x56, 24.5 and 36.3 at 288x32, 34.7 and 28.2 at 64x68 (53 % of the lanes), stride 1 48
-// and 45; 2.9 and 3.3 of two images of 96x56, 4.6 and 4.3 of four. 7x7 80 and 50. float16 3x3: 25.5 and 23.1 at
-// 96x56, 2.9 and 3.2 of four images, 4.2 and 4.2 of eight, 3.5 and 3.1 of eight of 128x32 (half of the lanes); stride
-// 2 52.3 and 49.9 at 96x112, 5.1 and 5.9 of 16 of 32x112, 35.4 and 40.6 at 32x32x224, which PLANES does not hold. 5x5
-// stride 2 3.1 and 4.4 of two images of 32x112, 5.1 and 5.1 of eight.
+// and 45; 2.9 and 3.3 of two images of 96x56, 4.6 and 4.3 of four. 7x7 80 and 50; 2.8 and 4.0 of one image of
+// 72x64, 9.7 and 9.8 of 8. float16 3x3: 25.5 and 23.1 at 96x56, 2.9 and 3.2 of four images, 4.2 and 4.2 of eight, 3.5
+// and 3.1 of eight of 128x32 (half of the lanes); stride 2 52.3 and 49.9 at 96x112, 5.1 and 5.9 of 16 of 32x112, 35.4
+// and 40.6 at 32x32x224, which PLANES does not hold. 5x5 stride 2 3.1 and 4.4 of two images of 32x112, 5.1 and 5.1 of
+// eight.
 inline const char* warps_loses(const Depthwise& p, const Arch& arch) {
   const WarpsConfig c = warps_config(p);
-  const bool f32 = p.in.dtype == Dtype::f32, steps = c.window.step == 2, nine = c.window.k == 3;
+  const bool f32 = p.in.dtype == Dtype::f32, steps = c.window.step == 2, three = c.window.k == 3;
   const int lanes = c.across * c.window.lanes;
+  const bool half = 2 * c.vectors >= lanes, most = 3 * c.vectors >= 2 * lanes;
+  if (three && (f32 || steps) ? !half : !most) return "rows that leave lanes empty";
+  if (f32 && three) {
+    const bool direct = !steps && p.activation == Activation::none && p.in.w >= 1024;
+    return direct ? "direct/tile_tma is faster" : nullptr;
+  }
   const auto below = [&](int bits) { return p.out.n * p.out.c * p.out.h * p.out.w < int64_t(1) << bits; };
-  if (c.window.k == 7) return "many taps: rows in shared memory are faster";
-  if (2 * c.vectors < lanes || (3 * c.vectors < 2 * lanes && !(nine && (f32 || steps))))
-    return "rows that leave lanes empty";
-  const bool direct = nine && !steps && p.activation == Activation::none && p.in.w >= 1024;
-  if (f32 && nine) return direct ? "direct/tile_tma is faster" : nullptr;
-  const bool few = f32    ? steps || below(20)
-                   : nine ? below(21) || (steps && planes_refusal(p, arch))
-                          : below(19) && steps;
-  return few ? nullptr : "many outputs: whole planes are faster";
+  bool few = f32 && below(19);
+  if (c.window.k == 5) few = f32 ? steps || below(20) : steps && below(19);
+  if (three) few = below(21) || (steps && planes_refusal(p, arch));
+  return few ? nullptr : "many outputs: shared memory is faster";
 }
 
 // float16 7x7 at 96x56: LARGE_MMA 68, PLANES 57, PLANES_MMA 25.4.
