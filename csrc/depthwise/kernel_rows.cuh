@@ -18,8 +18,8 @@
 #pragma once
 
 #include "core/activation.h"
+#include "depthwise/packed_words.cuh"
 #include "depthwise/params_rows.h"
-#include "depthwise/rows_words.cuh"
 
 namespace torch_conv::depthwise {
 
@@ -74,10 +74,10 @@ __global__ void __launch_bounds__(128) depthwise_rows(const __grid_constant__ Ro
   for (int j = 0; j < kVectors; ++j) {
     if (x[j] >= a.out_w) continue;
     if (at[j] < 0 || at[j] + loads * V > a.in_w) {
-      if (readable[j]) rows::mask<T>(words[j], at[j], a.in_w);
-      else rows::read_elements<T>(words[j], in, at[j], a.in_w);
+      if (readable[j]) packed::mask<T>(words[j], at[j], a.in_w);
+      else packed::read_elements<T>(words[j], in, at[j], a.in_w);
     }
-    if constexpr (kShift == kRowsFunnel) rows::funnel<T>(words[j], shift);
+    if constexpr (kShift == kRowsFunnel) packed::funnel<T>(words[j], shift);
   }
 
   A sum[kVectors][V] = {};
@@ -89,17 +89,17 @@ __global__ void __launch_bounds__(128) depthwise_rows(const __grid_constant__ Ro
       for (int j = 0; j < kVectors; ++j)
 #pragma unroll
         for (int e = 0; e < V; ++e)
-          sum[j][e] = fma(tap, rows::element<T>(words[j], begin.value + e * kStride + i * kDilation), sum[j][e]);
+          sum[j][e] = fma(tap, packed::element<T>(words[j], begin.value + e * kStride + i * kDilation), sum[j][e]);
     }
   };
-  if constexpr (kShift == kRowsBranch) rows::with_constant<0, V>(shift, add_up);
+  if constexpr (kShift == kRowsBranch) packed::with_constant<0, V>(shift, add_up);
   else add_up(std::integral_constant < int, kShift<0 ? 0 : kShift>{});
 
 #pragma unroll
   for (int j = 0; j < kVectors; ++j) {
 #pragma unroll
     for (int e = 0; e < V; ++e) sum[j][e] = activated<kind>(sum[j][e] + bias);
-    const auto pack = rows::round_all<T>(sum[j]);
+    const auto pack = packed::round_all<T>(sum[j]);
     T* const to = out + x[j];
     const bool whole = x[j] >= 0 && x[j] + V <= a.out_w;
     store_pack_if(whole, to, pack);

@@ -16,8 +16,8 @@
 #pragma once
 
 #include "core/activation.h"
+#include "depthwise/packed_words.cuh"
 #include "depthwise/params_rows.h"
-#include "depthwise/rows_words.cuh"
 
 namespace torch_conv::depthwise {
 
@@ -52,7 +52,7 @@ __global__ void __launch_bounds__(128) depthwise_rows_flat(const __grid_constant
   if (!readable) {
     const int64_t before = -from, behind = a.last - from;
     const int low = before > 0 ? int(before) : 0, high = behind < loads * V ? int(behind) : loads * V;
-    rows::read_elements<T>(words, in + low, -low, high - low);
+    packed::read_elements<T>(words, in + low, -low, high - low);
   }
 
   const int first = x - a.pad - kShift;  // position of the first element of `words` in its row
@@ -61,7 +61,7 @@ __global__ void __launch_bounds__(128) depthwise_rows_flat(const __grid_constant
 #pragma unroll
     for (int i = 0; i < K; ++i)
 #pragma unroll
-      for (int e = 0; e < V; ++e) sum[e] = fma(taps[i], rows::element<T>(words, kShift + e + i), sum[e]);
+      for (int e = 0; e < V; ++e) sum[e] = fma(taps[i], packed::element<T>(words, kShift + e + i), sum[e]);
 #pragma unroll
     for (int e = 0; e < V; ++e) sum[e] += bias;
   } else {
@@ -72,7 +72,7 @@ __global__ void __launch_bounds__(128) depthwise_rows_flat(const __grid_constant
     A value[V + K - 1], value_next[V + K - 1];
 #pragma unroll
     for (int i = 0; i < V + K - 1; ++i) {
-      const A v = rows::element<T>(words, kShift + i);
+      const A v = packed::element<T>(words, kShift + i);
       const int at = first + kShift + i;
       value[i] = unsigned(at) < unsigned(a.out_w) ? v : A(0);
       value_next[i] = unsigned(at - a.out_w) < unsigned(a.out_w) ? v : A(0);
@@ -90,7 +90,7 @@ __global__ void __launch_bounds__(128) depthwise_rows_flat(const __grid_constant
 
 #pragma unroll
   for (int e = 0; e < V; ++e) sum[e] = activated<kind>(sum[e]);
-  const auto pack = rows::round_all<T>(sum);
+  const auto pack = packed::round_all<T>(sum);
   T* const to = static_cast<T*>(a.out) + flat;
   const bool whole = flat + V <= a.last;
   store_pack_if(whole, to, pack);

@@ -12,8 +12,8 @@
 #pragma once
 
 #include "core/activation.h"
+#include "depthwise/packed_words.cuh"
 #include "depthwise/params_warps.h"
-#include "depthwise/rows_words.cuh"
 
 namespace torch_conv::depthwise {
 
@@ -37,7 +37,7 @@ __global__ void __launch_bounds__(128) depthwise_warps(const __grid_constant__ W
 #pragma unroll
   for (int r = 0; r < kInputRows; ++r) {
     Pack<V, T> pack{};
-    if (reads && unsigned(top + r) < unsigned(a.h)) pack = load_pack<V>(in + (top + r) * a.in_h);
+    if (reads && unsigned(top + r) < unsigned(a.in_rows)) pack = load_pack<V>(in + (top + r) * a.in_h);
     memcpy(words[r] + kLeft, &pack, sizeof(pack));
   }
   const W* const weight = static_cast<const W*>(a.weight) + int64_t(c) * (K * K);
@@ -69,11 +69,11 @@ __global__ void __launch_bounds__(128) depthwise_warps(const __grid_constant__ W
       for (int j = 0; j < K; ++j)
 #pragma unroll
         for (int p = 0; p < O; ++p)
-          sum[p] =
-              fmaf(taps[i * K + j], rows::element<T>(words[o * S + i], kLeft * E - window.left() + p * S + j), sum[p]);
+          sum[p] = fmaf(taps[i * K + j], packed::element<T>(words[o * S + i], kLeft * E - window.left() + p * S + j),
+                        sum[p]);
 #pragma unroll
     for (int p = 0; p < O; ++p) sum[p] = activated<kind>(sum[p] + bias);
-    store_pack_if(writes && y + o < a.out_h_size, out + int64_t(y + o) * a.out_h, rows::round_all<T>(sum));
+    store_pack_if(writes && y + o < a.out_rows, out + int64_t(y + o) * a.out_h, packed::round_all<T>(sum));
   }
 }
 

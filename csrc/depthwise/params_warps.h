@@ -21,7 +21,8 @@ struct WarpsArgs {
   void* out;
   int64_t in_n, in_c, in_h;     // strides
   int64_t out_n, out_c, out_h;  // strides
-  int h, out_h_size, vectors;   // of an input row
+  int in_rows, out_rows;        // of a plane
+  int vectors;                  // of a row
   int pad_y;
   int each;         // vectors of a strip, without its halo
   unsigned strips;  // in all: those of a row, rows of strips, planes

@@ -20,36 +20,49 @@ namespace torch_conv::depthwise {
 
 // Figures: us on one NVIDIA H200; the batch is 64 and the map square where nothing else is said.
 
-// float16 3x3: PLANES 24.4 at 96x56, 11.7 at 768x14 and 6.2 at 7, PLANES_MMA 22.5, 11.4 and 7.4, and only PLANES has
-// the bits of a chain; 5x5 at 96x56 34.5 against 23.9, 7x7 57 against 25.4, and at 768x14 30.5 against 13.0.
+// float16 3x3: PLANES 24.4 at 96x56, 11.7 at 768x14 and 6.2 at 7, with the bits of a chain; PLANES_MMA 22.5, 11.4
+// and 7.4. 5x5 at 96x56 34.5 against 23.9, 7x7 57 against 25.4, and at 768x14 30.5 against 13.0.
 inline const char* planes_mma_loses(const Depthwise& p, const Arch& arch) {
   const bool few = p.kh * p.kw <= 9 || p.in.h * p.in.w <= 64;
   return few && !planes_refusal(p, arch) ? "few taps or pixels: multiply-adds are as fast" : nullptr;
 }
 
-// WARPS against the best of the others, float32 3x3: 39.0 and 43.5 at 96x56, 100.6 and 108 at 32x32x224, stride 2 89.0
-// and 95.2 at 96x112; 1024x16 (half of the lanes) 43.9 and 47.5, 1024x12 29.9 and 22.2; 8x8x2048 530 and 521. 5x5
-// stride 2 37.6 and 39.8 at 144x56, 24.5 and 36.3 at 288x32, 34.7 and 28.2 at 64x68 (53 % of the lanes), stride 1 48
-// and 45; 2.9 and 3.3 of two images of 96x56, 4.6 and 4.3 of four. 7x7 80 and 50; 2.8 and 4.0 of one image of
-// 72x64, 9.7 and 9.8 of 8. float16 3x3: 25.5 and 23.1 at 96x56, 2.9 and 3.2 of four images, 4.2 and 4.2 of eight, 3.5
-// and 3.1 of eight of 128x32 (half of the lanes); stride 2 52.3 and 49.9 at 96x112, 5.1 and 5.9 of 16 of 32x112, 35.4
-// and 40.6 at 32x32x224, which PLANES does not hold. 5x5 stride 2 3.1 and 4.4 of two images of 32x112, 5.1 and 5.1 of
-// eight.
+// `direct` filters such images by bulk copies; an activation would be one launch more.
+inline bool direct_copies_in_bulk(const Depthwise& p, const Arch& arch) {
+  return p.activation == Activation::none && p.in.dtype == Dtype::f32 && p.place.unit_steps_of_images() && p.kh > 1 &&
+         arch.bulk_copy && tma::words_possible(p.in);
+}
+
+// WARPS against the best of the others: up to how many outputs it is the faster, and which part of the lanes must have
+// a vector. "2 of 96x56": two images; without a number, 64.
+//
+//   dtype    k step  outputs  lanes  us, WARPS : the best of the others
+//   float32  3  1    any      1/2    96x56 39.0 : 43.5; 32x32x224 100.6 : 108; 1024x16 43.9 : 47.5;
+//                                    1024x12 (3/8 of the lanes) 29.9 : 22.2; 8 of 8x2048 530 : 521 by `direct`
+//            3  2    any      1/2    96x112 89.0 : 95.2
+//            5  1    2^20     2/3    96x56 48 : 45; 2 of 96x56 2.9 : 3.3, 4 of them 4.6 : 4.3
+//            5  2    any      2/3    144x56 37.6 : 39.8; 288x32 24.5 : 36.3; 64x68 (53 % of the lanes) 34.7 : 28.2
+//            7  any  2^19     2/3    96x56 80 : 50; 1 of 72x64 2.8 : 4.0, 8 of them 9.7 : 9.8
+//   float16  3  1    2^21     2/3    96x56 25.5 : 23.1; 4 of 96x56 2.9 : 3.2, 8 of them 4.2 : 4.2;
+//                                    8 of 128x32 (half of the lanes) 3.5 : 3.1
+//            3  2    2^21     1/2    96x112 52.3 : 49.9; 16 of 32x112 5.1 : 5.9
+//            3  2    any      1/2    where PLANES does not hold a plane: 32x32x224 35.4 : 40.6
+//            5  2    2^19     2/3    2 of 32x112 3.1 : 4.4, 8 of them 5.1 : 5.1
+//            the others: none
 inline const char* warps_loses(const Depthwise& p, const Arch& arch) {
   const WarpsConfig c = warps_config(p);
-  const bool f32 = p.in.dtype == Dtype::f32, steps = c.window.step == 2, three = c.window.k == 3;
-  const int lanes = c.across * c.window.lanes;
-  const bool half = 2 * c.vectors >= lanes, most = 3 * c.vectors >= 2 * lanes;
-  if (three && (f32 || steps) ? !half : !most) return "rows that leave lanes empty";
-  if (f32 && three) {
-    const bool direct = !steps && p.activation == Activation::none && p.in.w >= 1024;
-    return direct ? "direct/tile_tma is faster" : nullptr;
-  }
-  const auto below = [&](int bits) { return p.out.n * p.out.c * p.out.h * p.out.w < int64_t(1) << bits; };
-  bool few = f32 && below(19);
-  if (c.window.k == 5) few = f32 ? steps || below(20) : steps && below(19);
-  if (three) few = below(21) || (steps && planes_refusal(p, arch));
-  return few ? nullptr : "many outputs: shared memory is faster";
+  const bool f32 = p.in.dtype == Dtype::f32, two = c.window.step == 2;
+  const int k = c.window.k, lanes = c.across * c.window.lanes;
+  const bool half_is_enough = k == 3 && (f32 || two);
+  if (half_is_enough ? 2 * c.vectors < lanes : 3 * c.vectors < 2 * lanes) return "rows that leave lanes empty";
+  if (k == 3 && p.in.w >= 1024 && direct_copies_in_bulk(p, arch)) return "direct is faster";
+  constexpr int64_t any = INT64_MAX;
+  int64_t most = 0;
+  if (f32) most = k == 3 || (k == 5 && two) ? any : k == 5 ? 1 << 20 : 1 << 19;
+  else if (k == 3) most = two && planes_refusal(p, arch) ? any : 1 << 21;
+  else if (k == 5 && two) most = 1 << 19;
+  const int64_t outputs = p.out.n * p.out.c * p.out.h * p.out.w;
+  return most == any || outputs < most ? nullptr : "many outputs: shared memory is faster";
 }
 
 // float16 7x7 at 96x56: LARGE_MMA 68, PLANES 57, PLANES_MMA 25.4.
@@ -65,9 +78,7 @@ inline const char* large_loses(const Depthwise& p, const Arch&) {
 // float32 at 8x8x2048: 3x3 96 % of copy by TILES, 97 by `direct`; 7x7 64 and 81. In half precision `direct` reaches
 // the same, but its windows are float32, which takes a launch more.
 inline const char* tiles_loses(const Depthwise& p, const Arch& arch) {
-  const bool taken = p.activation == Activation::none && p.in.dtype == Dtype::f32 && p.place.unit_steps_of_images() &&
-                     p.out.w >= 112 && p.kh > 1 && arch.bulk_copy && tma::words_possible(p.in);
-  return taken ? "direct/tile_tma is faster" : nullptr;
+  return p.out.w >= 112 && direct_copies_in_bulk(p, arch) ? "direct is faster" : nullptr;
 }
 
 // float16 3x3, one image of 96x112: 5.0; CHANNELS_TMA takes 2.6 for 96x56. Of 64 images the products are ahead: 12.4
@@ -85,25 +96,30 @@ inline const char* general_loses(const Depthwise& p, const Arch&) {
   return taken ? "direct is faster" : nullptr;
 }
 
+constexpr Candidate<Depthwise> kRowsMma{"rows_mma", rows_mma_refusal, rows_mma_loses, configure_rows_mma};
+constexpr Candidate<Depthwise> kPlanesMma{"planes_mma", planes_mma_refusal, planes_mma_loses, configure_planes_mma};
+constexpr Candidate<Depthwise> kLargeMma{"large_mma", large_mma_refusal, large_mma_loses, configure_large_mma};
+constexpr Candidate<Depthwise> kChannelsMma{"channels_mma", channels_mma_refusal, channels_mma_loses,
+                                            configure_channels_mma};
 constexpr Candidate<Depthwise> kGeneral{"general", general_refusal, general_loses, configure_general};
 
 constexpr Candidate<Depthwise> kCandidates[] = {
-    {"rows_mma", rows_mma_refusal, rows_mma_loses, configure_rows_mma},
+    kRowsMma,
     {"rows", rows_refusal, nullptr, configure_rows},
-    {"planes_mma", planes_mma_refusal, planes_mma_loses, configure_planes_mma},
-    {"large_mma", large_mma_refusal, large_mma_loses, configure_large_mma},
+    kPlanesMma,
+    kLargeMma,
     {"warps", warps_refusal, warps_loses, configure_warps},
     {"planes", planes_refusal, nullptr, configure_planes},
     {"large", large_refusal, large_loses, configure_large},
     {"tiles", tiles_refusal, tiles_loses, configure_tiles},
-    {"channels_mma", channels_mma_refusal, channels_mma_loses, configure_channels_mma},
+    kChannelsMma,
     {"channels_tma", channels_tma_refusal, nullptr, configure_channels_tma},
     {"channels_rows", channels_rows_refusal, nullptr, configure_channels_rows},
     {"channels", channels_refusal, nullptr, configure_channels},
     kGeneral,
 };
 // What makes products; the others have no word in why none serves.
-constexpr Candidate<Depthwise> kProducts[] = {kCandidates[0], kCandidates[2], kCandidates[3], kCandidates[8]};
+constexpr Candidate<Depthwise> kProducts[] = {kRowsMma, kPlanesMma, kLargeMma, kChannelsMma};
 // Where an image is one part of another, its outputs may start beyond its first pixels.
 constexpr Candidate<Depthwise> kOfParts[] = {kGeneral};
 

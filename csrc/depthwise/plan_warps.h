@@ -39,7 +39,8 @@ inline const char* warps_refusal(const Depthwise& p, const Arch&) {
   const bool square = p.kw == k && (k == 3 || k == 5 || k == 7) && s.dilation_y == 1 && s.dilation_x == 1;
   if (!square) return "no square window of 3, 5 or 7 taps side by side";
   if (s.stride_y != step || step > 2) return "a stride other than 1 and 2";
-  if (s.pad_x != k / 2 || p.out.w != p.in.w / step) return "rows of outputs that are no vectors";
+  if (s.pad_x != k / 2) return "a padding of rows other than half the window";
+  if (p.out.w != p.in.w / step) return "rows of outputs that are no vectors";
   if (!rows_start_on(p.out, 16 / step)) return "rows of outputs that do not start on vectors";
   if (!below(1 << 24, {p.in.h, p.in.w, p.out.h, s.pad_y})) return "2^24 rows or columns";
   const WarpsConfig c = warps_config(p);

@@ -1,4 +1,4 @@
-// Elements of rows in words of 32 bits: what ROWS' kernels do with them.
+// Elements of rows packed in words of 32 bits: what the kernels of ROWS and WARPS do with them.
 #pragma once
 
 #include "core/device.cuh"
@@ -6,7 +6,7 @@
 
 namespace torch_conv::depthwise {
 
-namespace rows {
+namespace packed {
 
 // Element i of elements that lie in words one after the other.
 template <typename T>
@@ -106,6 +106,6 @@ __device__ __forceinline__ void with_constant(int value, const F& f) {
   }
 }
 
-}  // namespace rows
+}  // namespace packed
 
 }  // namespace torch_conv::depthwise
