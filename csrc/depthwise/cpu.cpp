@@ -72,7 +72,7 @@ const char* blocks_loses(const Depthwise& p) {
   return nullptr;
 }
 
-// bfloat16, two taps at a time.
+// Registers of bfloat16, two numbers a lane.
 bool serves_pairs() {
 #if TC_X86_LEVELS
   static const bool serves = has_bf16_pairs() && cpu_v4_bf16::pairs_go_on_with_chains();
@@ -87,7 +87,7 @@ const char* pairs_refusal(const Depthwise& p) {
   return p.in.dtype == Dtype::bf16 && p.weights == Dtype::bf16 ? nullptr : "not all is bfloat16";
 }
 
-// Tiles of 32 channels.
+// What cpu_pair_channels.h has tiles for.
 const char* pair_tile_refusal(const Depthwise& p) {
   const Placement& at = p.place;
   const bool steps = at.stride_y == 1 && at.stride_x == 1 && at.dilation_x == 1;
@@ -106,10 +106,21 @@ const char* block_pairs_refusal(const Depthwise& p) {
   return pair_tile_refusal(p);
 }
 
-// 32 channels at a time; CHANNELS takes 16. Two threads of Zen 4, 7x7, channel_pairs and channels: 2x16x224x224 1.20
-// ms, 0.75; 8x96x56x56 0.86, 1.05; 8x384x14x14 0.22, 0.24.
-const char* channel_pairs_loses(const Depthwise& p) {
+// 32 channels at a time; CHANNELS and BLOCKS take 16. Two threads of Zen 4, 7x7, channel_pairs and channels:
+// 2x16x224x224 1.20 ms, 0.75; 8x96x56x56 0.86, 1.05; 8x384x14x14 0.22, 0.24.
+const char* channel_fill_loses(const Depthwise& p) {
   return 10 * round_up(p.out.c, 16) < 8 * round_up(p.out.c, 32) ? "channels that leave registers empty" : nullptr;
+}
+
+// Two threads of Zen 4, 3x3, us, channel_pairs and channels: 8x96x56x56 293, 304; 4x32x112x112 210, 195; 8x384x14x14
+// 86, 81; 8x192x28x28 158, 155; 2x64x56x56 60, 59; 1x96x112x112 156, 162.
+const char* channel_pairs_loses(const Depthwise& p) {
+  return p.kw == 3 ? "rows of three taps make no pairs" : channel_fill_loses(p);
+}
+
+const char* block_pairs_loses(const Depthwise& p) {
+  const char* why = blocks_loses(p);
+  return why ? why : channel_fill_loses(p);
 }
 
 // Strips of planes, read in the image itself: square windows of so many taps at most at steps of 1 and of 2. (The other
@@ -134,18 +145,18 @@ const char* strips_refusal(const Depthwise& p) {
   return p.in.dtype == Dtype::f32 ? strip_refusal(p, 5, 3) : "not float32";
 }
 
-// Zen 4, one thread, nanoseconds for 16 outputs by columns of the map: strips, blocks, and blocks for pairs.
+// Zen 4, one thread, nanoseconds for 16 outputs by columns of the map: strips, blocks, and block_pairs.
 //
 //                             12    14    16    18    20    24    28    33    36    40    48
 //   bfloat16 3x3  strips    10.5   9.3   7.6   7.2   6.2   5.1   4.5   6.6   6.0   5.6   4.7
 //                 blocks     9.5   6.9   7.8   7.5   7.9   8.3   6.8   7.6   7.3   7.6   7.3
-//                 pairs      7.6   6.8   6.9   6.8   7.1   7.2   6.4   6.9   6.6   6.6   6.7
+//           block_pairs      7.6   6.8   6.9   6.8   7.1   7.2   6.4   6.9   6.6   6.6   6.7
 //            5x5  strips    20.7  18.4  14.8  13.9  11.9   9.8   8.5  12.6  11.4  10.3   8.6
 //                 blocks    12.1  10.3  11.5  11.3  11.7  12.1  10.6  11.7  11.2  11.4  11.4
-//                 pairs     11.1   9.5   9.7  10.0  10.3  10.1   9.1   9.9   9.4   9.8   9.7
+//           block_pairs     11.1   9.5   9.7  10.0  10.3  10.1   9.1   9.9   9.4   9.8   9.7
 //            7x7  strips    32.2  28.5  23.3  21.7  18.8  15.5  13.3  21.1  18.9  17.1  14.3
 //                 blocks    16.8  15.6  16.5  16.1  16.9  17.9  16.2  17.6  17.3  17.4  17.6
-//                 pairs     15.4  13.3  13.8  14.1  14.6  14.5  13.2  14.4  13.7  14.0  14.4
+//           block_pairs     15.4  13.3  13.8  14.1  14.6  14.5  13.2  14.4  13.7  14.0  14.4
 //       stride 2  strips    14.9  13.3  11.4  10.7   9.6   8.3   7.4  10.4   9.5   8.8   7.8
 //                 blocks    15.5  12.8  13.6  13.2  13.8  14.3  12.8  14.2  13.8  13.8  13.6
 //   float32  3x3  strips    13.4  12.0   9.5   9.1   7.9   6.5   5.6   8.6   7.6   6.7   5.7
@@ -154,7 +165,9 @@ const char* strips_refusal(const Depthwise& p) {
 //                 blocks    17.5  14.8  15.9  14.8  15.2  15.8  13.8  15.0  14.8  14.6  15.5
 const char* strip_loses(const Depthwise& p) {
   if (blocks_refusal(p)) return nullptr;
-  const int tenths = p.place.stride_x == 2 ? 5 : p.in.dtype == Dtype::f32 ? 6 : p.kw == 3 ? 5 : p.kw == 5 ? 7 : 8;
+  const bool pairs = !block_pairs_refusal(p) && !block_pairs_loses(p);
+  const bool half = p.place.stride_x == 2 || (p.in.dtype == Dtype::bf16 && p.kw == 3);
+  const int tenths = half ? 5 : !pairs ? 6 : p.kw == 5 ? 7 : 8;
   return 10 * p.out.w < tenths * round_up(p.out.w, 32) ? "a narrow map, which leaves registers empty" : nullptr;
 }
 
@@ -180,19 +193,15 @@ void plan_channels(const Depthwise& p, Plan& plan) {
       p.out.n * ceil_div(p.out.c, plan.tile_d) * ceil_div(p.out.h, plan.tile_h) * ceil_div(p.out.w, plan.tile_w);
 }
 
+// 16 channels of float or 32 of bfloat16: a pixel of them takes 64 bytes.
+template <int channels>
 void plan_blocks(const Depthwise& p, Plan& plan) {
   plan.why = "planes turned to registers of channels";
   // The rows of a register's channels stay in the second-level cache.
   constexpr int64_t kPixels = (128 << 10) / 64;
   plan.tile_w = int(p.out.w);
   plan.tile_h = even_tile(p.out.h, std::max<int64_t>(2 * p.kh, kPixels / (p.in.w * p.place.stride_y)));
-  plan.tile_d = 16;
-  plan.blocks = p.out.n * ceil_div(p.out.c, plan.tile_d) * ceil_div(p.out.h, plan.tile_h);
-}
-
-void plan_block_pairs(const Depthwise& p, Plan& plan) {
-  plan_blocks(p, plan);
-  plan.tile_d = 32;
+  plan.tile_d = channels;
   plan.blocks = p.out.n * ceil_div(p.out.c, plan.tile_d) * ceil_div(p.out.h, plan.tile_h);
 }
 
@@ -219,9 +228,9 @@ constexpr Variant kVariants[] = {
     {"channel_pairs", channel_pairs_refusal, channel_pairs_loses, plan_channels, Loops::pairs},
     {"channels", channels_refusal, channels_loses, plan_channels, Loops::each_isa},
     {"plane_pairs", plane_pairs_refusal, strip_loses, plan_planes, Loops::pairs},
-    {"block_pairs", block_pairs_refusal, channel_pairs_loses, plan_block_pairs, Loops::pairs},
+    {"block_pairs", block_pairs_refusal, block_pairs_loses, plan_blocks<32>, Loops::pairs},
     {"strips", strips_refusal, strip_loses, plan_planes, Loops::strips},
-    {"blocks", blocks_refusal, blocks_loses, plan_blocks, Loops::each_isa},
+    {"blocks", blocks_refusal, blocks_loses, plan_blocks<16>, Loops::each_isa},
     {"planes", never, planes_loses, plan_planes, Loops::each_isa},
 };
 

@@ -38,44 +38,43 @@ TC_HD void turn(Vec<float> (&v)[kLanes<float>]) {
 // Squares of planes of T as registers of float.
 template <typename T>
 struct Squares {
-  using A = float;  // as which channels lie side by side
+  using Pixel = float;  // turned
   static constexpr Dtype kDtype = Dtype::f32;
-  static constexpr int kSide = kLanes<A>;
+  static constexpr int kSide = kLanes<float>;
 
   // The first n of a row's pixels of the first `channels` channels; zeros beyond.
-  static TC_HD void in(const T* from, int64_t stride_c, int64_t channels, int64_t n, A* to) {
-    Vec<A> v[kSide];
+  static TC_HD void in(const T* from, int64_t stride_c, int64_t channels, int64_t n, float* to) {
+    Vec<float> v[kSide];
     if (channels == kSide) {
 #pragma GCC unroll 16
-      for (int c = 0; c < kSide; ++c, from += stride_c) v[c] = load_some<A>(from, n);
+      for (int c = 0; c < kSide; ++c, from += stride_c) v[c] = load_some<float>(from, n);
     } else {
-      for (int c = 0; c < kSide; ++c, from += stride_c) v[c] = c < channels ? load_some<A>(from, n) : Vec<A>{};
+      for (int c = 0; c < kSide; ++c, from += stride_c) v[c] = c < channels ? load_some<float>(from, n) : Vec<float>{};
     }
     turn(v);
 #pragma GCC unroll 16
     for (int x = 0; x < kSide; ++x) store(to + x * kSide, v[x]);
   }
 
-  static TC_HD void out(const A* from, T* to, int64_t stride_c, int64_t channels, int64_t n) {
-    Vec<A> v[kSide];
+  static TC_HD void out(const float* from, T* to, int64_t stride_c, int64_t channels, int64_t n) {
+    Vec<float> v[kSide];
 #pragma GCC unroll 16
     for (int x = 0; x < kSide; ++x) v[x] = load(from + x * kSide);
     turn(v);
     if (channels == kSide) {
 #pragma GCC unroll 16
-      for (int c = 0; c < kSide; ++c, to += stride_c) store_some<A>(to, v[c], n);
+      for (int c = 0; c < kSide; ++c, to += stride_c) store_some<float>(to, v[c], n);
     } else {
-      for (int c = 0; c < channels; ++c, to += stride_c) store_some<A>(to, v[c], n);
+      for (int c = 0; c < channels; ++c, to += stride_c) store_some<float>(to, v[c], n);
     }
   }
 };
 
-// Turned planes of T, under loops over channels.
-template <typename T, typename Squares, typename Loops>
+// Planes of T turned by Turner, under loops over channels.
+template <typename T, typename Turner, typename Loops>
 class Blocks {
  public:
-  using A = typename Squares::A;
-  static constexpr int kSide = Squares::kSide;
+  static constexpr int kSide = Turner::kSide;
 
   Blocks(const Depthwise& p, const Plan& plan) : p_(p), turned_(p), channels_((lay_out(plan), turned_)) {}
 
@@ -92,17 +91,19 @@ class Blocks {
   }
 
  private:
+  using Pixel = typename Turner::Pixel;
+
   void lay_out(const Plan& plan) {
     const Image &in = p_.in, &out = p_.out;
     const int64_t rows = std::min(in.h, (plan.tile_h - 1) * p_.place.stride_y + (p_.kh - 1) * p_.place.dilation_y + 1);
     const int64_t pixels = round_up(rows * in.w, kSide) + kSide, outputs = round_up(plan.tile_h * out.w, kSide) + kSide;
     in_ = room_.take((pixels + outputs) * kSide);
     out_ = in_ + pixels * kSide;
-    const auto turn = [](Image& image, A* data) {
-      image.data = data, image.dtype = Squares::kDtype;
+    const auto lay_turned = [](Image& image, Pixel* data) {
+      image.data = data, image.dtype = Turner::kDtype;
       image.stride_n = 0, image.stride_c = 1, image.stride_w = kSide, image.stride_h = image.w * kSide;
     };
-    turn(turned_.in, in_), turn(turned_.out, out_);
+    lay_turned(turned_.in, in_), lay_turned(turned_.out, out_);
   }
 
   // Rows as they are turned: those that follow one another are one.
@@ -118,7 +119,7 @@ class Blocks {
     const T* from = reinterpret_cast<const T*>(pixel_of(p_.in, n, c.begin, 0, rows.begin, 0));
     for (int64_t r = 0; r < runs.count; ++r, from += p_.in.stride_h)
       for (int64_t x = 0; x < runs.length; x += kSide)
-        Squares::in(from + x, p_.in.stride_c, c.size(), runs.length - x, in_ + (r * runs.length + x) * kSide);
+        Turner::in(from + x, p_.in.stride_c, c.size(), runs.length - x, in_ + (r * runs.length + x) * kSide);
   }
 
   void turn_out(int64_t n, Range c, Range rows) {
@@ -126,25 +127,25 @@ class Blocks {
     T* to = reinterpret_cast<T*>(pixel_of(p_.out, n, c.begin, 0, rows.begin, 0));
     for (int64_t r = 0; r < runs.count; ++r, to += p_.out.stride_h)
       for (int64_t x = 0; x < runs.length; x += kSide)
-        Squares::out(out_ + (r * runs.length + x) * kSide, to + x, p_.out.stride_c, c.size(), runs.length - x);
+        Turner::out(out_ + (r * runs.length + x) * kSide, to + x, p_.out.stride_c, c.size(), runs.length - x);
   }
 
   const Depthwise& p_;
-  Room<A> room_;
-  A *in_ = nullptr, *out_ = nullptr;
+  Room<Pixel> room_;
+  Pixel *in_ = nullptr, *out_ = nullptr;
   Depthwise turned_;
   Loops channels_;
 };
 
-template <typename Blocks>
+template <typename SomeBlocks>
 void each_block_unit(const Depthwise& p, const Plan& plan, Range units) {
-  Blocks blocks(p, plan);
+  SomeBlocks blocks(p, plan);
   const int64_t down = ceil_div(p.out.h, plan.tile_h), groups = ceil_div(p.out.c, plan.tile_d);
   for (int64_t unit = units.begin; unit < units.end; ++unit) {
     const int64_t y = unit % down * plan.tile_h, c = unit / down % groups * plan.tile_d, n = unit / down / groups;
     const int64_t end = std::min(p.out.c, c + plan.tile_d);
-    for (int64_t first = c; first < end; first += Blocks::kSide)
-      blocks.unit(n, {first, std::min(end, first + Blocks::kSide)}, {y, std::min(p.out.h, y + plan.tile_h)});
+    for (int64_t first = c; first < end; first += SomeBlocks::kSide)
+      blocks.unit(n, {first, std::min(end, first + SomeBlocks::kSide)}, {y, std::min(p.out.h, y + plan.tile_h)});
   }
 }
 

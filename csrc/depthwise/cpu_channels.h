@@ -1,12 +1,22 @@
 // CHANNELS: pixels whose channels lie side by side. Text of core/cpu_each_isa.h: compiled once per instruction set.
 //
 //   input row   0 | x x x x x x x | 0     A register holds one pixel's channels, as many as fit; P output pixels of a
-//   row taps          0 1 2                   are summed at once, of what lies in the image itself. Taps on rows and
-//   columns output          p p p p p             outside are left out: with finite taps that changes no more than the
-//   sign of
-//                                         a zero.
+//   row taps      0 1 2                   row are summed at once, of what lies in the image itself. Taps on rows and
+//   output            p p p p p           columns outside are left out: with finite taps that changes no more than the
+//                                         sign of a zero.
 //
 // kh kw multiply-adds a pixel and channel; (P + kw - 1) / P loads a row of taps.
+
+// Whether tiles ask for the lines that these channels' next tile writes, which the second-level caches do not hold.
+// Two threads of Zen 4, us without and with, 3x3 and 5x5:
+//
+//   bfloat16 4x128x14x14  23.4, 23.5 and  36.3,  36.6    float32 4x128x14x14  24.7, 27.3 and  35.7,  37.3
+//            8x384x14x14  88.5, 86.8 and 156.7, 152.8            8x384x14x14  87.6, 98.3 and 154.3, 166.8
+//            8x96x56x56    413,  337 and   712,   620            8x96x56x56    640,  594 and   749,   688
+template <typename T>
+bool writes_ahead(const Depthwise& p) {
+  return bytes_of(p.out) > (sizeof(T) == 2 ? 1 << 20 : 8 << 20);
+}
 
 // Outputs `x .. x + P` of a row, for one register of channels.
 template <typename T>
@@ -23,6 +33,7 @@ struct ChannelTile {
   int64_t pitch;  // from one output to the next
   A* sums;        // where the sums go instead, kLanes apart, if something comes after them
   int64_t lanes;  // channels
+  bool ahead;     // ask for the lines that these channels' next tile writes
 };
 
 template <int P, typename A, typename T>
@@ -55,10 +66,10 @@ void channel_tile(const ChannelTile<T>& t) {
 #pragma GCC unroll 16
     for (int p = 0; p < P; ++p) __builtin_prefetch(next + (p * S + K / 2) * t.pixel);
   }
-  // Where the next tile writes. 8x96x56x56 bfloat16 3x3 to memory that the second-level cache does not hold, two
-  // threads: 0.48 ms without, 0.33 with.
+  if (t.ahead) {
 #pragma GCC unroll 16
-  for (int p = 0; p < P; ++p) __builtin_prefetch(t.out + (P + p) * t.pitch, 1);
+    for (int p = 0; p < P; ++p) __builtin_prefetch(t.out + (P + p) * t.pitch, 1);
+  }
   Vec<A> sum[P] = {};
   for (int64_t i = t.begin; i < t.end; ++i) {
     const T* at = t.from + i * t.row;
@@ -128,8 +139,10 @@ class Channels {
  public:
   using A = acc_t<T>;
 
-  explicit Channels(const Depthwise& p)
+  // `ahead`: as writes_ahead says, unless outputs are a thread's own scratch.
+  explicit Channels(const Depthwise& p, bool ahead = false)
       : p_(p),
+        ahead_(ahead),
         finish_(row_finisher<A>(p.out.dtype, p.activation)),
         registers_(ceil_div(p.out.c, kLanes<A>)),
         state_(registers_, kUnknown),
@@ -240,7 +253,8 @@ class Channels {
         .out = static_cast<T*>(out.data) + n_ * out.stride_n + c_ + row.y * out.stride_h + column.x * out.stride_w,
         .pitch = out.stride_w,
         .sums = sums_only ? sums_ : nullptr,
-        .lanes = lanes_};
+        .lanes = lanes_,
+        .ahead = ahead_};
     const int size = column.size;
     const bool direct = direct_ && (kMasks || lanes_ == kLanes<A>)&&(finite || row.inside.size() == p_.kh);
     if (direct && fixed_[size] && (column.all || (finite && column.most))) {
@@ -292,13 +306,15 @@ class Channels {
                   .out = nullptr,
                   .pitch = 0,
                   .sums = tile.sums ? tile.sums : sums,
-                  .lanes = kLanes<A>});
+                  .lanes = kLanes<A>,
+                  .ahead = false});
     if (tile.sums) return;
     for (int64_t p = 0; p < kOutputs[size]; ++p)
       store_some<A>(tile.out + p * tile.pitch, load(sums + p * kLanes<A>), lanes_);
   }
 
   const Depthwise& p_;
+  const bool ahead_;
   const FinishRow<A> finish_;
   const int64_t registers_;
   std::vector<State> state_;  // of a register's windows: whether they are taken, and finite
@@ -332,7 +348,7 @@ void channel_units(const Depthwise& p, const Plan& plan, Range units) {
   with_type(p.in.dtype, [&](auto t) {
     using T = decltype(t);
     if constexpr (std::is_same_v<A, acc_t<T>> && !std::is_integral_v<T>) {
-      Channels<T> channels(p);
+      Channels<T> channels(p, writes_ahead<T>(p));
       each_channel_unit(p, plan, units, [&](int64_t n, Range c, Range y, Range x) { channels.unit(n, c, y, x); });
     }
   });

@@ -1,4 +1,5 @@
-// BLOCKS of bfloat16, for PAIRS: squares of 32 channels and 32 pixels, turned. Text of core/cpu_bf16.h.
+// BLOCKS of bfloat16, two numbers a lane (PAIRS): squares of 32 channels and 32 pixels, turned. Text of
+// core/cpu_bf16.h.
 //
 //   rows of 32 pixels as words          words of 16 channels        pixels of 32 channels
 //   c0   x0 x1 | x2 x3 | ...            c0 | c1 | ... of x0 x1
@@ -14,7 +15,7 @@ constexpr Halfwords kHighChannels = Halfwords::of([](int i) { return int16_t(i /
 
 // As Squares of cpu_blocks.h.
 struct PairSquares {
-  using A = bhalf_t;
+  using Pixel = bhalf_t;
   static constexpr Dtype kDtype = Dtype::bf16;
   static constexpr int kSide = 32;
 
@@ -64,17 +65,3 @@ struct PairSquares {
 
 template <int K>
 using PairBlocks = Blocks<bhalf_t, PairSquares, PairChannels<K>>;
-
-// What the refusals of cpu.cpp let through.
-template <int K>
-void pair_units_of(const Depthwise& p, const Plan& plan, Range units) {
-  if (std::strcmp(plan.variant, "channel_pairs") == 0) return channel_pair_units<K>(p, plan, units);
-  if (std::strcmp(plan.variant, "block_pairs") == 0) return each_block_unit<PairBlocks<K>>(p, plan, units);
-  if (p.place.stride_x == 1) return strip_units<PairStrip<K, 1>>(p, plan, units);
-  if constexpr (K < 7) strip_units<PairStrip<K, 2>>(p, plan, units);
-}
-
-void pair_units(const Depthwise& p, const Plan& plan, Range units) {
-  const auto run = p.kw == 3 ? pair_units_of<3> : p.kw == 5 ? pair_units_of<5> : pair_units_of<7>;
-  run(p, plan, units);
-}

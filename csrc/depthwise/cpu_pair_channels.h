@@ -2,12 +2,16 @@
 //
 //   32 channels of pixel a   a0 a1 a2 a3 a4 ...
 //   of the next one          b0 b1 b2 b3 b4 ...
-//   words of both            a0 b0 | a1 b1 | a2 b2 | a3 b3 | a8 b8 | ...
-//                            a4 b4 | a5 b5 | a6 b6 | a7 b7 | a12 b12 | ...
 //
-// P outputs of a row are summed at once, each in two registers. A pair of pixels serves every output whose window it is
-// in; a row of taps comes as words for windows that begin with a pair and for those that begin with a pair's second
-// pixel.
+//   PixelPairs: both as      a0 b0 | a1 b1 | a2 b2 | a3 b3 | a8 b8 | ...      (the upper half of a word on the left)
+//   two registers of words   a4 b4 | a5 b5 | a6 b6 | a7 b7 | a12 b12 | ...
+//
+//   ChannelHalves: one as    a0 | a2 | a4 | a6 | ...
+//   two registers of floats  a1 | a3 | a5 | a7 | ...
+//
+// P outputs of a row are summed at once, each in two registers. PixelPairs: a pair of pixels serves every output whose
+// window it is in; a row of taps comes as words for windows that begin with a pair and for those that begin with a
+// pair's second pixel. ChannelHalves: one multiply-add a tap and register.
 
 // Outputs x ... x + P of a row, for 32 channels.
 struct PairChannelTile {
@@ -21,16 +25,17 @@ struct PairChannelTile {
   int64_t pitch;     // from one output to the next
   __mmask32 stored;  // channels
   float* sums;       // where the sums go instead, 32 apart, if something comes after them
+  bool ahead;        // ask for the lines that these channels' next tile writes
 };
 
-// How 32 channels' pixels become words beside which taps stand: two pixels of a channel.
+// A lane takes two pixels of a channel, and their taps, in one instruction.
 template <int K>
 struct PixelPairs {
   static constexpr int kPairs = PairRow<K>::kPairs, kRowWords = 2 * kPairs * 32;
-  static constexpr bool kSubnormals = false;  // right with them
+  static constexpr bool kKeepsSubnormals = false;  // the instruction takes them for zeros
 
-  // Where channel c's word stands in the two registers.
-  static constexpr int word_of(int c) { return c / 8 * 4 + c % 4 + (c % 8 < 4 ? 0 : 16); }
+  // The lane of the two registers that sums channel c.
+  static constexpr int lane_of(int c) { return c / 8 * 4 + c % 4 + (c % 8 < 4 ? 0 : 16); }
 
   // A channel's row of taps.
   static void take(const bhalf_t* taps, uint32_t* to) {
@@ -61,14 +66,15 @@ struct PixelPairs {
   }
 };
 
-// Two channels of a pixel, each half of a word made a float: of three taps a pair would hold a zero too often. Two
-// threads of Zen 4, 8x96x56x56: 3x3 0.34 ms in pairs of pixels, 0.30 in halves; 5x5 0.54, 0.63; 7x7 0.90, 1.16.
+// A word is two channels of a pixel, and each half of it becomes a float. For three taps, whose pairs would hold a zero
+// too often. Two threads of Zen 4, 8x96x56x56 channels_last: 3x3 0.34 ms in pairs of pixels, 0.29 in halves, 0.30 by
+// CHANNELS; 5x5 0.54, 0.63; 7x7 0.90, 1.16.
 template <int K>
 struct ChannelHalves {
   static constexpr int kRowWords = K * 32;
-  static constexpr bool kSubnormals = true;
+  static constexpr bool kKeepsSubnormals = true;
 
-  static constexpr int word_of(int c) { return c / 2 + c % 2 * 16; }
+  static constexpr int lane_of(int c) { return c / 2 + c % 2 * 16; }
 
   static void take(const bhalf_t* taps, uint32_t* to) {
     for (int j = 0; j < K; ++j) to[j * 32] = uint32_t(taps[j].bits) << 16;
@@ -92,28 +98,27 @@ struct ChannelHalves {
 };
 
 template <int K>
-using ChannelWords = std::conditional_t<K == 3, ChannelHalves<K>, PixelPairs<K>>;
+using PairLayout = std::conditional_t<K == 3, ChannelHalves<K>, PixelPairs<K>>;
 
-// The words in the order of the channels.
+// The lanes in the order of the channels.
 template <int K>
-constexpr Halfwords kWordsInOrder = Halfwords::of([](int c) { return int16_t(ChannelWords<K>::word_of(c)); });
+constexpr Halfwords kInOrder = Halfwords::of([](int c) { return int16_t(PairLayout<K>::lane_of(c)); });
 template <int K>
-constexpr Lanes kLowInOrder = Lanes::of([](int c) { return ChannelWords<K>::word_of(c); });
+constexpr Lanes kLowInOrder = Lanes::of([](int c) { return PairLayout<K>::lane_of(c); });
 template <int K>
-constexpr Lanes kHighInOrder = Lanes::of([](int c) { return ChannelWords<K>::word_of(c + 16); });
+constexpr Lanes kHighInOrder = Lanes::of([](int c) { return PairLayout<K>::lane_of(c + 16); });
 
-// Whether the outputs are right: what rounds them takes subnormal sums for zeros.
+// False where the outputs are wrong: the instruction that rounds sums takes subnormal ones for zeros.
 template <int P, int K>
 bool pair_channel_tile(const PairChannelTile& tile) {
   const PairChannelTile t = tile;
-  using Words = ChannelWords<K>;
+  using Layout = PairLayout<K>;
   __m512 low[P], high[P];
-  unrolled<P>([&]<int p>() __attribute__((always_inline)) {
-    low[p] = high[p] = _mm512_setzero_ps();
-    // Where the next tile writes.
-    __builtin_prefetch(t.out + (P + p) * t.pitch, 1);
-  });
-  for (int64_t i = t.begin; i < t.end; ++i) Words::add(t, t.from + i * t.row, t.taps + i * Words::kRowWords, low, high);
+  unrolled<P>([&]<int p>() __attribute__((always_inline)) { low[p] = high[p] = _mm512_setzero_ps(); });
+  if (t.ahead)
+    unrolled<P>([&]<int p>() __attribute__((always_inline)) { __builtin_prefetch(t.out + (P + p) * t.pitch, 1); });
+  for (int64_t i = t.begin; i < t.end; ++i)
+    Layout::add(t, t.from + i * t.row, t.taps + i * Layout::kRowWords, low, high);
   const __m512 low_bias = _mm512_load_ps(t.biases), high_bias = _mm512_load_ps(t.biases + 16);
   constexpr int kSubnormal = 0x20;  // a class of numbers
   __mmask16 subnormal = 0;
@@ -123,11 +128,11 @@ bool pair_channel_tile(const PairChannelTile& tile) {
       store(t.sums + p * 32, __builtin_shuffle((Vec<float>)l, (Vec<float>)h, kLowInOrder<K>.words()));
       store(t.sums + p * 32 + 16, __builtin_shuffle((Vec<float>)l, (Vec<float>)h, kHighInOrder<K>.words()));
     } else {
-      if (Words::kSubnormals)
+      if (Layout::kKeepsSubnormals)
         subnormal |= _mm512_fpclass_ps_mask(l, kSubnormal) | _mm512_fpclass_ps_mask(h, kSubnormal);
       const __m512i words = (__m512i)_mm512_cvtne2ps_pbh(h, l);
       _mm512_mask_storeu_epi16(t.out + p * t.pitch, t.stored,
-                               _mm512_permutexvar_epi16(_mm512_load_si512(kWordsInOrder<K>.at), words));
+                               _mm512_permutexvar_epi16(_mm512_load_si512(kInOrder<K>.at), words));
     }
   });
   return subnormal == 0;
@@ -137,13 +142,15 @@ bool pair_channel_tile(const PairChannelTile& tile) {
 template <int K>
 class PairChannels {
  public:
-  using Words = ChannelWords<K>;
+  using Layout = PairLayout<K>;
 
-  explicit PairChannels(const Depthwise& p)
+  // `ahead`: as writes_ahead says, unless outputs are a thread's own scratch.
+  explicit PairChannels(const Depthwise& p, bool ahead = false)
       : p_(p),
+        ahead_(ahead),
         finish_(row_finisher<float>(p.out.dtype, p.activation)),
         other_(p),
-        window_(p.kh * Words::kRowWords + 32),
+        window_(p.kh * Layout::kRowWords + 32),
         windows_(ceil_div(p.out.c, 32)),
         taps_(room_.take(windows_.size() * window_)) {}
 
@@ -157,7 +164,7 @@ class PairChannels {
       const Range some{first, std::min(c.end, first + 32)};
       Window& window = windows_[first / 32];
       if (!window.taken) take(window, some);
-      if (window.plain && (Words::kSubnormals || pixels(n, some, rows, columns).plain(window.exponents)))
+      if (window.plain && (Layout::kKeepsSubnormals || pixels(n, some, rows, columns).plain(window.exponents)))
         groups_.push_back(some);
       else other_.unit(n, some, y, x);
     }
@@ -172,7 +179,8 @@ class PairChannels {
  private:
   // The windows of 32 channels.
   struct Window {
-    bool taken = false, plain = true;  // plain: their biases
+    bool taken = false;
+    bool plain = true;  // of PixelPairs: the biases; of ChannelHalves: all taps are finite
     Exponents exponents{};
   };
   static constexpr int kOutputs = 7;  // 14 registers of sums, which leaves half of them; maps are multiples of 7 wide
@@ -187,15 +195,15 @@ class PairChannels {
     window.exponents = exponents_of(from, c.size() * count);
     std::fill_n(taps_of(c.begin), window_, 0);
     for (int i = 0; i < c.size(); ++i) {
-      const int place = Words::word_of(i);
+      const int lane = Layout::lane_of(i);
       for (int64_t y = 0; y < p_.kh; ++y)
-        Words::take(from + i * count + y * K, taps_of(c.begin) + y * Words::kRowWords + place);
+        Layout::take(from + i * count + y * K, taps_of(c.begin) + y * Layout::kRowWords + lane);
       if (!p_.bias) continue;
       const bhalf_t bias = static_cast<const bhalf_t*>(p_.bias)[c.begin + i];
-      biases_of(c.begin)[place] = to_acc<float>(bias);
-      window.plain &= Words::kSubnormals || plain_bias(bias);
+      biases_of(c.begin)[lane] = to_acc<float>(bias);
+      window.plain &= Layout::kKeepsSubnormals || plain_bias(bias);
     }
-    if (Words::kSubnormals) window.plain = window.exponents.most < 255;
+    if (Layout::kKeepsSubnormals) window.plain = window.exponents.most < 255;
   }
 
   Exponents pixels(int64_t n, Range c, Range rows, Range columns) const {
@@ -235,7 +243,8 @@ class PairChannels {
                         .out = reinterpret_cast<bhalf_t*>(pixel_of(out, n, c.begin, 0, y, left)),
                         .pitch = out.stride_w,
                         .stored = stored,
-                        .sums = p_.activation == Activation::none ? nullptr : sums_};
+                        .sums = p_.activation == Activation::none ? nullptr : sums_,
+                        .ahead = ahead_};
       const bool right = sum(t);
       if (right && !t.sums) continue;
       if (!right) t.sums = sums_, sum(t);
@@ -244,6 +253,7 @@ class PairChannels {
   }
 
   const Depthwise& p_;
+  const bool ahead_;
   const FinishRow<float> finish_;
   Channels<bhalf_t> other_;
   const int64_t window_;  // words of the windows of 32 channels, and of their biases
@@ -256,6 +266,6 @@ class PairChannels {
 
 template <int K>
 void channel_pair_units(const Depthwise& p, const Plan& plan, Range units) {
-  PairChannels<K> channels(p);
+  PairChannels<K> channels(p, writes_ahead<bhalf_t>(p));
   each_channel_unit(p, plan, units, [&](int64_t n, Range c, Range y, Range x) { channels.unit(n, c, y, x); });
 }

@@ -1,4 +1,4 @@
-// Depthwise convolutions of bfloat16 on the CPU, two taps at a time.
+// Depthwise convolutions of bfloat16 on the CPU, two numbers a lane.
 #include <bit>
 #include <cmath>
 #include <cstring>

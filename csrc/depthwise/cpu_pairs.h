@@ -1,4 +1,4 @@
-// PAIRS: bfloat16, two taps at a time. Text of core/cpu_bf16.h.
+// PAIRS: bfloat16, two numbers a lane; here two pixels, for two taps at a time. Text of core/cpu_bf16.h.
 //
 //   words of pixels          x0 x1 | x2 x3 | ...    (the upper half on the left)
 //   of an even output's taps t0 t1 | t2  0
@@ -9,8 +9,9 @@
 // of multiply-adds which the other loops make, and a zero among the taps adds nothing to it.
 //
 // Two things differ: the instruction takes subnormal numbers for zeros, in and out, and a zero tap beside a pixel that
-// is not finite makes NaN. So every unit looks at its pixels' exponents first (`Exponents::plain`); where one of the
-// two could happen, the other loops serve the unit. `pairs_go_on_with_chains` tries the rest on the processor itself.
+// is not finite makes NaN. So a unit that sums words of pixels looks at its pixels' exponents first
+// (`Exponents::plain`); where one of the two could happen, the other loops serve the unit. (ChannelHalves of
+// cpu_pair_channels.h sums floats and needs less.) `pairs_go_on_with_chains` tries the rest on the processor itself.
 
 // The least and the largest exponent, as numbers hold it, of those that are not 0; of none, beyond all and 0.
 struct Exponents {
