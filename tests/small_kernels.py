@@ -107,8 +107,9 @@ def one_round_of_depthwise(device: str, dtype: torch.dtype) -> None:
     """Maps and rows in both layouts; a pinned kernel of tensor cores serves 'ours' as well."""
     if not dtype.is_floating_point:
         return
-    side, k = random.choice([7, 14, 28, 30, 32, 47, 56]), random.choice([3, 5, 7, 13])
-    maps = torch.rand(random.choice([1, 3, 17]), 16, side, side, device=device).to(dtype)
+    sizes = [*((side, side) for side in (7, 14, 28, 30, 32, 47, 56)), (16, 264)]  # the last: a row of several warps
+    (h, w), k = random.choice(sizes), random.choice([3, 5, 7, 13])
+    maps = torch.rand(random.choice([1, 3, 17]), 16, h, w, device=device).to(dtype)
     weight = torch.rand(16, 1, k, k, device=device).to(dtype)
     bias = torch.rand(16, device=device).to(dtype)
     for laid in (maps, maps.contiguous(memory_format=torch.channels_last)):

@@ -92,22 +92,48 @@ def test_maps(device, pinned, dtype, window):
         assert set(served) >= expected
 
 
+def check_warps(pinned, image, weight, bias, padding, stride=1):
+    """WARPS serves the call with the CPU's bits, and NaN in the same places."""
+    options = {"stride": stride, "padding": padding, "groups": image.shape[1], "activation": "relu"}
+    run = partial(torch_conv.conv2d, algorithm="direct", **options)
+    expected = run(image.cpu(), weight.cpu(), bias.cpu())
+    got = pinned("warps", lambda: run(image, weight, bias))
+    assert torch.equal(got.isnan().cpu(), expected.isnan())
+    assert_same_bits(got.nan_to_num(3.0), expected.nan_to_num(3.0))
+
+
+STRIPS = [(3, 1), (3, 2), (5, 1), (5, 2), (7, 1), (7, 2)]
+
+
+@pytest.mark.cuda
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-@pytest.mark.parametrize("k, stride", [(3, 1), (3, 2), (5, 1), (5, 2), (7, 1), (7, 2)])
-def test_strips_of_lanes(device, pinned, dtype, k, stride):
-    """Rows that fill a warp's lanes, one vector more, several strips of them; fewer rows than a strip, more outputs
-    than channels, a bias, pixels that are not finite at the ends of strips."""
-    for height, width in [(1, 8), (2, 32), (7, 128), (4, 136), (5, 256), (3, 264), (10, 504)]:
-        image = make_image((2, 3, height, width), dtype, device=device)
+@pytest.mark.parametrize("k, stride", STRIPS)
+def test_strips_of_lanes(cuda, pinned, dtype, k, stride):
+    """Rows that fill a warp's lanes, one vector less or more, several strips of them; fewer rows than a strip, more
+    outputs than channels, a bias, pixels that are not finite at the ends of strips."""
+    vector = 16 // dtype.itemsize
+    for height, vectors in [(1, 2), (2, 8), (7, 31), (4, 32), (5, 33), (3, 34), (10, 60), (4, 61), (2, 126)]:
+        width = vector * vectors
+        image = make_image((2, 3, height, width), dtype, device=cuda)
         image[1, 1, height // 2, width // 2 - 1] = torch.inf
         image[1, 2, 0, width - 1] = torch.nan
-        weight, bias = (make_window(shape, dtype, device=device) for shape in [(6, 1, k, k), (6,)])
-        run = partial(torch_conv.conv2d, stride=stride, padding=k // 2, groups=3, activation="relu", algorithm="direct")
-        expected = run(image.cpu(), weight.cpu(), bias.cpu())
-        got = pinned("warps", lambda run=run, given=(image, weight, bias): run(*given))
-        if device == "cuda":
-            assert torch.equal(got.isnan().cpu(), expected.isnan())
-            assert_same_bits(got.nan_to_num(3.0), expected.nan_to_num(3.0))
+        weight, bias = (make_window(shape, dtype, device=cuda) for shape in [(6, 1, k, k), (6,)])
+        check_warps(pinned, image, weight, bias, k // 2, stride)
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("k, stride", STRIPS)
+def test_strips_that_begin_elsewhere(cuda, pinned, dtype, k, stride):
+    """No rows outside, more of them than a window has; rows that are part of longer ones."""
+    vector = 16 // dtype.itemsize
+    for vectors in (7, 35):
+        width = vector * vectors
+        wide = make_image((2, 3, 9, width + 3 * vector), dtype, device=cuda)
+        weight, bias = (make_window(shape, dtype, device=cuda) for shape in [(3, 1, k, k), (3,)])
+        for image in (wide[..., :width].contiguous(), wide[..., :width], wide[:, :, 1:, vector : vector + width]):
+            for pad_y in (0, k // 2, k + 3):
+                check_warps(pinned, image, weight, bias, (pad_y, k // 2), stride)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, *HALVES])

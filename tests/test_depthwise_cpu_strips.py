@@ -7,8 +7,10 @@ from functools import partial
 import pytest
 import torch
 from depthwise_cpu_cases import PAIRS, VARIANTS, case, chain, conv, instructions, served
-from strategies import lay_out, make_image
+from strategies import lay_out, make_image, make_window
 from tolerance import assert_same_bits
+
+import torch_conv
 
 WINDOWS = {  # and steps, which have a loop of their own
     "strips": [(3, 1), (3, 2), (5, 1)],
@@ -112,3 +114,91 @@ def test_pairs_beside_what_is_not_finite(value, k, variant, pinned):
         run = partial(conv, given, weight, bias, padding=(k // 2, k // 2))
         got = served(pinned, variant, run)
         agree(got, expected)
+
+
+@pytest.mark.parametrize("variant", PAIRS)
+@pytest.mark.parametrize("window", [(3, 3), (5, 5), (7, 7), (5, 3), (2, 5), (1, 7)])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"padding": (0, 0)},
+        {"padding": (9, 11)},
+        {"padding": (60, 2)},  # tasks whose windows see no row of the image
+        {"padding": (2, 1), "dilation": (2, 1)},
+        {"padding": (7, 0), "dilation": (5, 1)},
+    ],
+    ids=str,
+)
+def test_pairs_wherever_windows_lie(options, window, variant, pinned):
+    """Rows apart, windows that are not square, outputs that see nothing but zeros."""
+    image, weight, bias = case(torch.bfloat16, 40, 20, 34, *window, n=1)
+    given = lay_out(image, VARIANTS[variant])
+    got = pinned(variant, lambda: conv(given, weight, bias, **options))
+    serves = variant != "plane_pairs" or (window[0] == window[1] and "dilation" not in options)
+    assert (got is not None) == (serves and instructions(variant))
+    if got is not None:
+        assert_same_bits(got, chain(image, weight, bias, **options))
+
+
+@pytest.mark.parametrize("variant", ["plane_pairs", "block_pairs"])
+@pytest.mark.parametrize("k", [3, 5])
+def test_pairs_of_expanded_images_and_of_several_outputs(k, variant, pinned):
+    """One channel for all, one sample for all, a window that is a view; two outputs of each channel."""
+    weight = make_window((k, k, 1, 40), torch.bfloat16).permute(3, 2, 1, 0)
+    bias = make_window((80,), torch.bfloat16)[::2]
+    channel = make_image((2, 1, 11, 17), torch.bfloat16).expand(2, 40, 11, 17)
+    sample = make_image((1, 40, 11, 17), torch.bfloat16).expand(3, 40, 11, 17)
+    twenty = make_image((2, 20, 11, 17), torch.bfloat16)
+    both = ["plane_pairs", "block_pairs"]
+    for image, variants in ((channel, both), (sample, both), (twenty, ["plane_pairs"])):
+        run = partial(conv, image, weight, bias, padding=(k // 2, k // 2))
+        got = pinned(variant, run)
+        assert (got is not None) == (variant in variants and instructions(variant))
+        if got is not None:
+            assert_same_bits(got, chain(image, weight, bias, padding=(k // 2, k // 2)))
+
+
+def variant_of(image, weight, **options):
+    run = torch_conv.conv1d if weight.dim() == 3 else torch_conv.conv2d
+    line = torch_conv.explain(run, image, weight, groups=image.shape[1], algorithm="direct", **options).lines[0]
+    return line.split(" (")[0].split("/")[1]
+
+
+@pytest.mark.skipif(not instructions("block_pairs"), reason="no AVX512-BF16")
+@pytest.mark.parametrize(
+    "k, width, channels, layout, expected",
+    [
+        (3, 56, 64, "contiguous", "plane_pairs"),
+        (3, 14, 64, "contiguous", "block_pairs"),
+        (3, 14, 16, "contiguous", "blocks"),  # half of a register of pairs
+        (3, 14, 4, "contiguous", "plane_pairs"),
+        (5, 20, 64, "contiguous", "block_pairs"),
+        (5, 20, 16, "contiguous", "plane_pairs"),
+        (5, 18, 16, "contiguous", "blocks"),
+        (7, 24, 64, "contiguous", "block_pairs"),
+        (7, 24, 16, "contiguous", "plane_pairs"),
+        (9, 24, 64, "contiguous", "planes"),
+        (3, 56, 64, "channels_last", "channels"),
+        (5, 56, 64, "channels_last", "channel_pairs"),
+        (5, 56, 16, "channels_last", "channels"),
+    ],
+)
+def test_plans_of_maps(k, width, channels, layout, expected):
+    image = lay_out(torch.ones(1, channels, 9, width, dtype=torch.bfloat16), layout)
+    weight = torch.ones(channels, 1, k, k, dtype=torch.bfloat16)
+    assert variant_of(image, weight, padding=k // 2) == expected
+
+
+@pytest.mark.skipif(not instructions("block_pairs"), reason="no AVX512-BF16")
+def test_plans_of_rows_and_of_signals():
+    """Turning costs as much as a tap or two: signals and wide rows of few taps lie as they are."""
+    weight = torch.ones(64, 1, 3, 3, dtype=torch.bfloat16)
+    for width, expected in ((40, "block_pairs"), (100, "planes")):  # rows apart are no strips
+        image = torch.ones(1, 64, 9, width, dtype=torch.bfloat16)
+        assert variant_of(image, weight, padding=(2, 1), dilation=(2, 1)) == expected
+    signal = torch.ones(1, 64, 50, dtype=torch.bfloat16)
+    inner = torch.ones(1, 50, 64, dtype=torch.bfloat16).transpose(1, 2)
+    for k, expected in ((3, "channels"), (4, "channels"), (5, "channel_pairs")):
+        weight = torch.ones(64, 1, k, dtype=torch.bfloat16)
+        assert variant_of(signal, weight) == "planes"
+        assert variant_of(inner, weight) == expected

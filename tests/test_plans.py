@@ -76,6 +76,45 @@ def test_variants(gpu, name):
     assert re.match(rf"\w+: {expected} \(", line), line
 
 
+SINGLE, HALF = torch.float32, torch.float16
+# shape, window, dtype, options, and the variant of a depthwise convolution with bulk copies and without
+DEPTHWISE = [
+    ((64, 96, 56, 56), 3, SINGLE, {}, "depthwise/warps", "depthwise/warps"),
+    ((1, 96, 56, 56), 3, SINGLE, {}, "depthwise/warps", "depthwise/warps"),
+    ((64, 96, 7, 7), 3, SINGLE, {}, "depthwise/planes", "depthwise/tiles"),  # rows that are no vectors
+    ((64, 96, 12, 12), 3, SINGLE, {}, "depthwise/planes", "depthwise/tiles"),  # that leave lanes empty
+    ((8, 8, 1024, 1024), 3, SINGLE, {}, "direct/reg", "depthwise/warps"),
+    ((1, 2, 1024, 1024), 3, SINGLE, {}, "direct/reg", "depthwise/warps"),
+    ((8, 8, 1024, 1024), 3, SINGLE, {"activation": "relu"}, "depthwise/warps", "depthwise/warps"),
+    ((8, 8, 1024, 1024), 3, SINGLE, {"stride": 2}, "depthwise/warps", "depthwise/warps"),
+    ((64, 144, 56, 56), 5, SINGLE, {"stride": 2}, "depthwise/warps", "depthwise/warps"),
+    ((2, 96, 56, 56), 5, SINGLE, {}, "depthwise/warps", "depthwise/warps"),
+    ((64, 96, 56, 56), 5, SINGLE, {}, "depthwise/planes", "depthwise/tiles"),
+    ((8, 8, 512, 512), 5, SINGLE, {}, "direct/tile_tma", "depthwise/tiles"),
+    ((1, 72, 64, 64), 7, SINGLE, {}, "depthwise/warps", "depthwise/warps"),
+    ((64, 96, 56, 56), 7, SINGLE, {}, "depthwise/planes", "depthwise/tiles"),
+    ((4, 96, 56, 56), 3, HALF, {}, "depthwise/warps", "depthwise/warps"),
+    ((64, 96, 56, 56), 3, HALF, {}, "depthwise/planes", "depthwise/tiles"),
+    ((64, 96, 112, 112), 3, HALF, {"stride": 2}, "depthwise/planes", "depthwise/warps"),
+    ((32, 32, 224, 224), 3, HALF, {"stride": 2}, "depthwise/warps", "depthwise/warps"),
+    ((8, 8, 1024, 1024), 3, HALF, {}, "depthwise/tiles", "depthwise/tiles"),
+    ((2, 32, 112, 112), 5, HALF, {"stride": 2}, "depthwise/warps", "depthwise/warps"),
+    ((2, 32, 112, 112), 5, HALF, {}, "depthwise/planes", "depthwise/tiles"),
+    ((1, 96, 56, 56), 7, HALF, {}, "depthwise/planes", "depthwise/tiles"),
+    ((64, 96, 56, 56), 5, HALF, {"algorithm": "ours"}, "depthwise/planes_mma", "depthwise/tiles"),
+]
+
+
+@pytest.mark.parametrize("gpu", ["A100", "H200"], indirect=True)
+@pytest.mark.parametrize("case", DEPTHWISE, ids=str)
+def test_depthwise_variants(gpu, case):
+    shape, k, dtype, options, with_bulk, without = case
+    given = (image(*shape, dtype=dtype), torch.ones(shape[1], 1, k, k, dtype=dtype))
+    tail = {"padding": k // 2, "groups": shape[1], "algorithm": "direct", **options}
+    line = torch_conv.explain(torch_conv.conv2d, *given, **tail).lines[0]
+    assert line.startswith(f"conv2d: {with_bulk if gpu in BULK else without} ("), line
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.uint8, torch.float64], ids=str)
 def test_what_a_gpu_has_is_enough(gpu, dtype):
     """Shared memory, threads and blocks of every launch, from tiny images to large ones."""
