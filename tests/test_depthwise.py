@@ -98,6 +98,7 @@ def check_warps(pinned, image, weight, bias, padding, stride=1):
     run = partial(torch_conv.conv2d, algorithm="direct", **options)
     expected = run(image.cpu(), weight.cpu(), bias.cpu())
     got = pinned("warps", lambda: run(image, weight, bias))
+    assert got is not None
     assert torch.equal(got.isnan().cpu(), expected.isnan())
     assert_same_bits(got.nan_to_num(3.0), expected.nan_to_num(3.0))
 
