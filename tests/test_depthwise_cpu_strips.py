@@ -179,6 +179,8 @@ def variant_of(image, weight, **options):
         (7, 24, 16, "contiguous", "plane_pairs"),
         (9, 24, 64, "contiguous", "planes"),
         (3, 56, 64, "channels_last", "channels"),
+        (3, 240, 96, "channels_last", "channel_pairs"),  # a large map: in halves of words
+        (3, 240, 64, "channels_last", "channels"),
         (5, 56, 64, "channels_last", "channel_pairs"),
         (5, 56, 16, "channels_last", "channels"),
     ],
