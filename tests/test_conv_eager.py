@@ -197,12 +197,13 @@ def test_compiled_gradients_are_refused_not_lost():
             torch.testing.assert_close(got.reshape(expected.shape), expected)
 
 
-def test_direct_calls_by_numbers_refuse_gradients_and_tangents():
+def test_direct_calls_by_numbers_have_gradients_and_refuse_tangents():
     image, weight, _ = OURS
     wanted = image.clone().requires_grad_()
-    result = torch.ops.torch_conv._conv_ours(wanted, weight, None, 2, 1, 1, 1, 8)
-    with pytest.raises(RuntimeError, match="^conv2d: backward is not implemented yet"):
-        result.sum().backward()
+    torch.ops.torch_conv._conv_ours(wanted, weight, None, 2, 1, 1, 1, 8).sum().backward()
+    plain = image.clone().requires_grad_()
+    torch.nn.functional.conv2d(plain, weight, None, 1, 1, 1, 8).sum().backward()
+    torch.testing.assert_close(wanted.grad, plain.grad)
     with torch.autograd.forward_ad.dual_level():
         dual = torch.autograd.forward_ad.make_dual(image, image)
         with pytest.raises(RuntimeError, match="^conv2d: forward-mode derivatives are not implemented yet"):

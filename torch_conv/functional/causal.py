@@ -31,7 +31,7 @@ def causal_conv1d(
     The `causal_conv1d_fn` of the package causal-conv1d: the same arguments and results, of any width and layout, on the
     CPU too. Widths 2, 3 and 4 of sequences that are contiguous or have their channels innermost run at the speed of
     memory on CUDA. Sums are float32 (float64 for float64), one chain that takes the oldest tap first, and are rounded
-    once; 'silu' of float16 and bfloat16 on CUDA is within one rounding of the exact one. There is no backward.
+    once; 'silu' of float16 and bfloat16 on CUDA is within one rounding of the exact one.
 
     Args:
         x: sequences (B, D, L) of float32, float16, bfloat16 or float64. Channels innermost (a transposed (B, L, D)) or
@@ -91,7 +91,7 @@ def causal_conv1d_update(
     """Continues causal convolutions by a step, or a few, and moves the new elements into their state.
 
     The `causal_conv1d_update` of the package causal-conv1d: the same arguments and results, of any width and layout, on
-    the CPU too, in one launch. Two samples must not share a row of `conv_state`. There is no backward.
+    the CPU too, in one launch. Two samples must not share a row of `conv_state`. It has no gradient.
 
     Args:
         x: the new elements (B, D), or (B, D, L) for several steps, of float32, float16, bfloat16 or float64.

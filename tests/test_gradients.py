@@ -1,0 +1,155 @@
+"""Gradients of filters in the image and in the windows: every border, padding, step and shape of window."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from strategies import lay_out, make_image, make_window
+from torch.autograd import gradcheck, gradgradcheck
+
+import torch_conv
+
+BORDERS = ["constant", "replicate", "reflect", "symmetric", "circular", "skip", "zero_output"]
+OPTIONS = [  # of filter2d: the window's shape, and options
+    ((3, 3), {}),
+    ((3, 4), {"stride": 2, "anchor": -1}),
+    ((2, 3, 3), {"stride": (2, 1), "dilation": (1, 2)}),
+    ((2, 2, 2, 3), {"anchor": (0, 2), "behaviour": "conv"}),
+    ((1, 2, 3, 1), {"dilation": 2}),
+]
+
+
+def image_of(shape, device, layout="contiguous"):
+    return lay_out(make_image(shape, torch.float64, device=device), layout).requires_grad_()
+
+
+def window_of(shape, device):
+    return make_window(shape, torch.float64, device=device).requires_grad_()
+
+
+def check(call, given, twice=True):
+    assert gradcheck(call, given, fast_mode=True)
+    if twice:
+        assert gradgradcheck(call, given, fast_mode=True)
+
+
+@pytest.mark.parametrize("border", BORDERS)
+@pytest.mark.parametrize("normalized", [False, True])
+@pytest.mark.parametrize("padding", ["same", "valid"])
+def test_filter2d(device, border, normalized, padding):
+    for layout in ("contiguous", "channels_last"):
+        image = image_of((2, 2, 7, 9), device, layout)
+        for shape, options in OPTIONS:
+            options = {"value": 1.5, "padding": padding, "normalized": normalized, **options}
+            check(
+                lambda x, k, o=options: torch_conv.filter2d(x, k, border, **o),
+                (image, window_of(shape, device)),
+                twice=layout == "contiguous" and len(shape) == 2,
+            )
+
+
+@pytest.mark.parametrize("border", BORDERS)
+@pytest.mark.parametrize("normalized", [False, True])
+@pytest.mark.parametrize("padding", ["same", "valid"])
+def test_products_of_windows(device, border, normalized, padding):
+    image, volume = image_of((2, 2, 7, 9), device), image_of((1, 2, 4, 5, 6), device)
+    x, y, z = window_of((4,), device), window_of((2, 2, 3), device), window_of((3,), device)
+    options = {"value": 1.5, "padding": padding, "normalized": normalized}
+    for stride in (1, (2, 1)):
+        check(
+            lambda i, x, y, s=stride: torch_conv.filter2d_separable(i, x, y, border, stride=s, **options), (image, x, y)
+        )
+    check(
+        lambda i, x, y, z: torch_conv.filter3d_separable(i, x, y, z, border, **options),
+        (volume, window_of((1, 2, 3), device), window_of((2,), device), z),
+        twice=False,
+    )
+
+
+@pytest.mark.parametrize("border", BORDERS)
+@pytest.mark.parametrize("normalized", [False, True])
+@pytest.mark.parametrize("padding", ["same", "valid"])
+def test_boxes_and_volumes(device, border, normalized, padding):
+    options = {"value": 1.5, "padding": padding, "normalized": normalized}
+    image, volume = image_of((2, 2, 7, 9), device), image_of((1, 2, 4, 5, 6), device)
+    check(lambda i: torch_conv.box_blur(i, (3, 4), border, anchor=(0, -1), **options), (image,))
+    check(lambda i: torch_conv.box_blur3d(i, (3, 2, 3), border, **options), (volume,), twice=False)
+    check(
+        lambda i, k: torch_conv.filter3d(i, k, border, stride=(1, 2, 1), **options),
+        (volume, window_of((2, 2, 3), device)),
+        twice=False,
+    )
+
+
+@pytest.mark.parametrize("border", BORDERS[:5])
+def test_windows_beyond_the_image(device, border):
+    """A pixel that is read many times gets the sum of what is wanted of it."""
+    for shape, k in [((3, 4), (9, 12)), ((1, 1), (3, 3)), ((1, 5), (4, 4)), ((2, 2), (7, 2))]:
+        check(
+            lambda x, w: torch_conv.filter2d(x, w, border, value=2.0),
+            (image_of((2, *shape), device), window_of(k, device)),
+        )
+
+
+@pytest.mark.parametrize("shape", [(9,), (2, 9), (3, 0, 4), (0, 3, 5, 6), (2, 3, 5, 6, 7)])
+def test_shapes(device, shape):
+    """Any leading dimensions, none, and no elements."""
+    axes = min(2, len(shape))
+    image = torch.randn(shape, dtype=torch.float64, device=device, requires_grad=True)
+    window = window_of((3,) * axes, device)
+    result = torch_conv.filter1d(image, window) if axes == 1 else torch_conv.filter2d(image, window)
+    result.sum().backward()
+    assert image.grad.shape == image.shape and window.grad.shape == window.shape
+    if image.numel() == 0:
+        assert not window.grad.any()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_dtypes(device, dtype):
+    """Gradients have their argument's dtype and are rounded once, from sums in float32."""
+    image, window = make_image((2, 3, 12, 13), dtype, device=device), make_window((5, 5), device=device)
+    wanted = make_image((2, 3, 12, 13), dtype, device=device)
+    exact = [t.double().requires_grad_() for t in (image, window)]
+    given = [image.requires_grad_(), window.requires_grad_()]
+    for tensors in (given, exact):
+        torch_conv.filter2d(*tensors, "reflect").backward(wanted.to(tensors[0].dtype))
+    for got, expected in zip(given, exact, strict=True):
+        assert got.grad.dtype == got.dtype
+        torch.testing.assert_close(got.grad.double(), expected.grad, rtol=2 * torch.finfo(got.dtype).eps, atol=1e-4)
+
+
+def test_bytes_have_gradients_in_the_window_alone(device):
+    image = make_image((2, 3, 8, 9), torch.uint8, device=device)
+    window = make_window((3, 3), device=device).requires_grad_()
+    torch_conv.filter2d(image, window, output_dtype=torch.float32).square().sum().backward()
+    exact = window.detach().double().requires_grad_()
+    torch_conv.filter2d(image.double(), exact).square().sum().backward()
+    torch.testing.assert_close(window.grad.double(), exact.grad, rtol=1e-5, atol=0)
+    assert not torch_conv.filter2d(image, window).requires_grad  # rounded to bytes
+
+
+def test_a_window_elsewhere(device):
+    """A window on the CPU gets its gradient there."""
+    image, window = make_image((2, 8, 9), device=device), make_window((3, 3)).requires_grad_()
+    torch_conv.filter2d(image, window).sum().backward()
+    assert window.grad.is_cpu and window.grad.abs().sum() > 0
+
+
+def test_the_same_gradients_twice(device):
+    image, window = make_image((4, 3, 40, 33), device=device), make_window((5, 5), device=device)
+    found = []
+    for _ in range(3):
+        given = [image.clone().requires_grad_(), window.clone().requires_grad_()]
+        torch_conv.filter2d(*given, "replicate").square().sum().backward()
+        found.append([t.grad for t in given])
+    for again in found[1:]:
+        assert all(torch.equal(a, b) for a, b in zip(found[0], again, strict=True))
+
+
+def test_an_image_is_kept_for_windows_alone(device):
+    """A blur with a fixed window does not hold on to its image until backward."""
+    image = make_image((2, 3, 8, 9), device=device).requires_grad_()
+    saved = []
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: saved.append(t.shape) or t, lambda t: t):
+        torch_conv.gaussian_blur2d(image * 1, 3, 1.0)
+    assert image.shape not in saved

@@ -1,0 +1,144 @@
+"""Gradients of convolutions, whole and causal, in all their arguments."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+import torch
+import torch.nn.functional as F
+from strategies import make_image, make_window
+from torch.autograd import gradcheck, gradgradcheck
+
+import torch_conv
+
+CHANNELS = [(3, 3, 3), (2, 4, 2), (4, 6, 2), (1, 3, 1), (2, 3, 1)]  # in, out, groups
+STEPS = [  # stride, padding, dilation
+    (1, 1, 1),
+    (2, 1, 1),
+    (1, "same", 1),
+    (1, 0, 2),
+    (1, 4, 1),  # more than the window's reach
+]
+
+
+def given_of(axes, channels, device, dtype=torch.float64):
+    c_in, c_out, groups = channels
+    image = make_image((2, c_in, *(5, 6, 5)[:axes]), dtype, device=device)
+    weight = make_window((c_out, c_in // groups, *(3, 2, 3)[:axes]), dtype, device=device)
+    return [t.requires_grad_() for t in (image, weight, make_window((c_out,), dtype, device=device))]
+
+
+@pytest.mark.filterwarnings("ignore:Using padding=")
+@pytest.mark.parametrize("axes", [1, 2, 3])
+@pytest.mark.parametrize("channels", CHANNELS)
+@pytest.mark.parametrize("mode", ["zeros", "reflect", "replicate", "circular"])
+def test_convolutions(device, axes, channels, mode):
+    conv = getattr(torch_conv, f"conv{axes}d")
+    given = given_of(axes, channels, device)
+    for stride, padding, dilation in STEPS:
+        if mode != "zeros" and padding == 4:
+            continue
+        options = {"groups": channels[2], "padding_mode": mode, "algorithm": "ours"}
+        assert gradcheck(
+            lambda *t, s=stride, p=padding, d=dilation, o=options: conv(*t, s, p, d, **o), given, fast_mode=True
+        )
+    options = {"padding": 1, "groups": channels[2], "padding_mode": mode}
+    assert gradgradcheck(lambda *t: conv(*t, algorithm="ours", **options), given, fast_mode=True, nondet_tol=1e-10)
+    assert gradcheck(lambda *t: conv(*t, **options), given, fast_mode=True, nondet_tol=1e-10)  # torch's own
+
+
+@pytest.mark.parametrize("activation", ["relu", "relu6", "gelu", "silu", "hardswish"])
+def test_activations(device, activation):
+    given = given_of(2, CHANNELS[0], device)
+    for algorithm in ("auto", "ours"):
+        options = {"padding": 1, "groups": 3, "activation": activation, "algorithm": algorithm}
+        assert gradcheck(lambda *t, o=options: torch_conv.conv2d(*t, **o), given, fast_mode=True)
+    operator = torch.ops.torch_conv.conv2d
+    assert gradcheck(lambda *t: operator(*t, padding=1, groups=3, activation=activation), given, fast_mode=True)
+
+
+@pytest.mark.parametrize("memory_format", [torch.contiguous_format, torch.channels_last])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("k, stride", [(3, 1), (7, 1), (5, 2)])
+def test_against_torch_s(device, dtype, memory_format, k, stride):
+    """A layer of a network: the same gradients as F.conv2d's, in the same memory format."""
+    image = make_image((2, 32, 14, 14), dtype, device=device).to(memory_format=memory_format)
+    weight = make_window((32, 1, k, k), dtype, device=device)
+    bias = make_window((32,), dtype, device=device)
+    exact = [t.double().requires_grad_() for t in (image, weight, bias)]
+    given = [t.requires_grad_() for t in (image, weight, bias)]
+    result = torch_conv.conv2d(*given, stride, k // 2, groups=32)
+    wanted = make_image(tuple(result.shape), dtype, device=device)
+    result.backward(wanted)
+    F.conv2d(*exact, stride, k // 2, groups=32).backward(wanted.double())
+    for got, expected, roundings in zip(given, exact, (4, 32, 32), strict=True):  # weights and biases sum all pixels
+        error = (got.grad.double() - expected.grad).abs().max() / expected.grad.abs().max()
+        assert error <= roundings * torch.finfo(dtype).eps
+    assert image.grad.is_contiguous(memory_format=memory_format)
+
+
+def test_explain_says_who_serves_a_call_that_wants_a_gradient(device):
+    given = [t.detach().float() for t in given_of(2, CHANNELS[0], device)]
+    given[0].requires_grad_()
+    plan = str(torch_conv.explain(torch_conv.conv2d, *given, padding=1, groups=3))
+    assert (
+        plan == "conv2d: handed to torch: a gradient is wanted, and torch's forward and backward together are as fast"
+    )
+    if device == "cuda":  # a layer of a network
+        image = torch.empty(64, 96, 56, 56, device=device, requires_grad=True)
+        weight = torch.empty(96, 1, 7, 7, device=device)
+        assert "depthwise/" in str(torch_conv.explain(torch_conv.conv2d, image, weight, padding=3, groups=96))
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("memory_format", [torch.contiguous_format, torch.channels_last])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+def test_a_layer_in_training(cuda, dtype, memory_format):
+    """64x96x56x56 7x7, as ConvNeXt has it: the same gradients as torch's, and the same bits each time."""
+    shape = (64, 96, 56, 56)
+    made = [torch.randn(shape, device=cuda, dtype=dtype).to(memory_format=memory_format), torch.randn(96, 1, 7, 7)]
+    made += [torch.randn(96), torch.randn(shape)]
+    image, weight, bias, wanted = (t.to(cuda, dtype) for t in made)
+    found = []
+    ours = partial(torch_conv.conv2d, algorithm="ours")
+    for conv in (ours, ours, F.conv2d):
+        given = [t.clone().requires_grad_() for t in (image, weight, bias)]
+        conv(*given, padding=3, groups=96).backward(wanted)
+        found.append([t.grad for t in given])
+    for ours, again, theirs in zip(*found, strict=True):
+        assert torch.equal(ours, again)
+        assert (ours - theirs).abs().max() <= 2 * torch.finfo(dtype).eps * theirs.abs().max() + 1e-5
+
+
+@pytest.mark.parametrize("activation", [None, "silu"])
+@pytest.mark.parametrize("k", [1, 2, 4, 7])
+def test_causal(device, activation, k):
+    x = make_image((2, 3, 7), torch.float64, device=device).requires_grad_()
+    weight = make_window((3, k), torch.float64, device=device).requires_grad_()
+    bias = make_window((3,), torch.float64, device=device).requires_grad_()
+    before = make_image((2, 3, k - 1), torch.float64, device=device).requires_grad_()
+    numbers = torch.tensor([[0, 0, 1, 1, 1, 2, 2], [3, 3, 3, -1, 4, 4, 4]], dtype=torch.int32, device=device)
+
+    def plain(x, weight, bias):
+        return torch_conv.causal_conv1d(x, weight, bias, activation=activation)
+
+    def packed(x, weight, bias):
+        return torch_conv.causal_conv1d(x, weight, bias, seq_idx=numbers, activation=activation)
+
+    def continued(x, weight, before):
+        return torch_conv.causal_conv1d(
+            x, weight, None, initial_states=before, return_final_states=True, activation=activation
+        )
+
+    for call, given in ((plain, (x, weight, bias)), (packed, (x, weight, bias)), (continued, (x, weight, before))):
+        if k == 1 and call is continued:
+            continue  # no states
+        assert gradcheck(call, given, fast_mode=True)
+        assert gradgradcheck(call, given, fast_mode=True)
+
+
+def test_causal_states_alone(device):
+    x = make_image((2, 3, 7), torch.float64, device=device).requires_grad_()
+    weight = make_window((3, 4), torch.float64, device=device)
+    assert gradcheck(lambda x: torch_conv.causal_conv1d(x, weight, return_final_states=True)[1], (x,), fast_mode=True)

@@ -1,0 +1,110 @@
+"""Gradients of convolutions: in the input a convolution with the flipped weight, on our kernels where the stride is 1;
+in the weight, and with other strides, torch's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from torch_conv.autograd._extension import border_name, extend, fold
+from torch_conv.autograd._steps import vjp
+
+Given = dict[str, Any]
+_ACTIVATIONS: dict[str, Callable[..., Tensor]] = {
+    "relu": torch.nn.functional.relu,
+    "relu6": torch.nn.functional.relu6,
+    "gelu": torch.nn.functional.gelu,
+    "silu": torch.nn.functional.silu,
+    "hardswish": torch.nn.functional.hardswish,
+}
+
+
+def conv_gradients(axes: int, given: Given, output: Tensor, grad: Tensor, wanted: set[str]) -> Given:
+    """Of conv1d, conv2d, conv3d."""
+    input, weight = given["input"], given["weight"]
+    stride, dilation, groups = _listed(given["stride"], axes), _listed(given["dilation"], axes), given["groups"]
+    k = weight.shape[2:]
+    if given["activation"] is not None:
+        sums = _operator(axes)(
+            input, weight, given["bias"], stride, given["padding"], dilation, groups,
+            padding_mode=given["padding_mode"], algorithm=given["algorithm"],
+        )  # fmt: skip
+        (grad,) = vjp(_ACTIVATIONS[given["activation"]], [sums], grad)
+    batched = input.dim() == axes + 2
+    if not batched:
+        input, grad = input[None], grad[None]
+    before, after = _pads(given["padding"], k, dilation, axes)
+    border = border_name(given["padding_mode"])
+    image, padding = input, before
+    if border != "constant" or before != after:
+        image, padding = extend(input, border, 0.0, before, after), [0] * axes
+    gradients: Given = {}
+    if "bias" in wanted:
+        gradients["bias"] = grad.sum([0, *range(2, axes + 2)])
+    back = [d * (n - 1) - p for d, n, p in zip(dilation, k, padding, strict=True)]
+    ours = all(s == 1 for s in stride) and min(back) >= 0
+    of_torch = [name for name in ("input", "weight") if name in wanted and not (ours and name == "input")]
+    if ours and "input" in wanted:
+        gradients["input"] = _operator(axes)(grad, _turned(weight, groups, axes), None, 1, back, dilation, groups)
+    if of_torch:
+        with _in_a_fixed_order():
+            found = torch.ops.aten.convolution_backward(
+                grad, image, weight, None, stride, padding, dilation, False, [0] * axes, groups,
+                ["input" in of_torch, "weight" in of_torch, False],
+            )  # fmt: skip
+        gradients |= {name: found[name == "weight"] for name in of_torch}
+    if "input" in gradients:
+        if image is not input:
+            gradients["input"] = fold(gradients["input"], border, list(input.shape[2:]), before)
+        if not batched:
+            gradients["input"] = gradients["input"][0]
+    return gradients
+
+
+def numbers_gradients(given: Given, output: Tensor, grad: Tensor, wanted: set[str]) -> Given:
+    """Of _conv_ours, whose options are one number for all axes."""
+    axes = given["axes"]
+    lists = {name: [given[name]] * axes for name in ("stride", "padding", "dilation")}
+    return conv_gradients(axes, {**given, **lists, "padding_mode": "zeros", "algorithm": "ours"}, output, grad, wanted)
+
+
+def _in_a_fixed_order() -> Any:
+    """cuDNN's sums over pixels may take another order each time; where they may not, it takes other kernels."""
+    cudnn = torch.backends.cudnn
+    if cudnn.deterministic or not cudnn.is_available():
+        return nullcontext()
+    return cudnn.flags(
+        enabled=cudnn.enabled, benchmark=cudnn.benchmark, deterministic=True, allow_tf32=cudnn.allow_tf32
+    )
+
+
+def _operator(axes: int) -> Any:
+    return getattr(torch.ops.torch_conv, f"conv{axes}d")
+
+
+def _turned(weight: Tensor, groups: int, axes: int) -> Tensor:
+    """The weight of the adjoint: taps flipped, each group's inputs and outputs exchanged."""
+    flipped = weight.flip(list(range(2, axes + 2)))
+    outputs, inputs = weight.shape[0] // groups, weight.shape[1]
+    if outputs == 1 and inputs == 1:
+        return flipped
+    turned = flipped.reshape(groups, outputs, inputs, *weight.shape[2:]).transpose(1, 2)
+    return turned.reshape(groups * inputs, outputs, *weight.shape[2:])
+
+
+def _pads(padding: Any, k: Any, dilation: list[int], axes: int) -> tuple[list[int], list[int]]:
+    """Before and after each axis."""
+    if padding == "same":
+        total = [d * (n - 1) for d, n in zip(dilation, k, strict=True)]
+        return [t // 2 for t in total], [t - t // 2 for t in total]
+    pads = [0] * axes if isinstance(padding, str) else _listed(padding, axes)
+    return pads, pads
+
+
+def _listed(value: Any, axes: int) -> list[int]:
+    values = list(value) if isinstance(value, (list, tuple)) else [value]
+    return values * axes if len(values) == 1 else values

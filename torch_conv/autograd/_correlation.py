@@ -1,0 +1,122 @@
+"""Correlations of what lies fully inside, and their two adjoints: what the formulas of all filters are made of.
+
+An image is (..., *sizes), a window (*k), (1|B, *k) or (1|B, 1|C, *k). An adjoint in the image is a correlation with the
+flipped window, run by our own operators; one in the window is a sum over all pixels, which is torch's depthwise
+convolution's. Each is made of operators that have gradients themselves.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+
+class Steps(NamedTuple):
+    """Of each axis."""
+
+    stride: Sequence[int]
+    dilation: Sequence[int]
+
+    @property
+    def axes(self) -> int:
+        return len(self.stride)
+
+
+def sum_dtype(image: Tensor) -> torch.dtype:
+    """What the operators sum in."""
+    return torch.float64 if image.dtype == torch.float64 else torch.float32
+
+
+def flipped(window: Tensor, axes: int) -> Tensor:
+    return window.flip(list(range(-axes, 0)))
+
+
+def correlate(image: Tensor, window: Tensor, steps: Steps, dtype: torch.dtype | None = None) -> Tensor:
+    """Where the window is fully inside; by default in the dtype of sums."""
+    operator = torch.ops.torch_conv.filter2d if steps.axes == 2 else torch.ops.torch_conv.filter3d
+    return operator(
+        image,
+        window,
+        "constant",
+        padding="valid",
+        stride=list(steps.stride),
+        dilation=list(steps.dilation),
+        output_dtype=dtype or sum_dtype(image),
+    )
+
+
+def spread(grad: Tensor, sizes: Sequence[int], k: Sequence[int], steps: Steps) -> Tensor:
+    """Outputs where their windows begin, on an image of `sizes` with zeros around it as far as a window reaches."""
+    pads: list[int] = []
+    dense = all(s == 1 for s in steps.stride)
+    full = list(grad.shape[: grad.dim() - steps.axes])
+    places: list[Any] = [...]
+    for axis in range(steps.axes):
+        halo, s = (k[axis] - 1) * steps.dilation[axis], steps.stride[axis]
+        outputs = grad.shape[axis - steps.axes]
+        pads = [halo, halo + sizes[axis] - halo - outputs, *pads]
+        full.append(sizes[axis] + halo)
+        places.append(slice(halo, halo + (outputs - 1) * s + 1 if outputs else halo, s))
+    if dense:
+        return F.pad(grad, pads)
+    zeros = grad.new_zeros(full)
+    zeros[tuple(places)] = grad
+    return zeros
+
+
+def image_adjoint(grad: Tensor, window: Tensor, sizes: Sequence[int], steps: Steps) -> Tensor:
+    """The gradient of `correlate` in an image of `sizes`."""
+    axes = steps.axes
+    k = window.shape[window.dim() - axes :]
+    unit = Steps([1] * axes, steps.dilation)
+    return correlate(spread(grad, sizes, k, steps), flipped(window, axes), unit)
+
+
+def window_adjoint(grad: Tensor, image: Tensor, shape: Sequence[int], steps: Steps) -> Tensor:
+    """The gradient of `correlate` in a window of `shape`, in the dtype of sums.
+
+    Every plane is a group of one depthwise convolution: its sums have a fixed order.
+    """
+    axes = steps.axes
+    k = list(shape[len(shape) - axes :])
+    leading = list(image.shape[: image.dim() - axes])
+    planes = math.prod(leading)
+    dtype = sum_dtype(image)
+    if planes == 0 or grad.numel() == 0:
+        return grad.new_zeros(list(shape), dtype=dtype)
+    flat = image.to(dtype).reshape(1, planes, *image.shape[image.dim() - axes :])
+    outputs = grad.to(dtype).reshape(1, planes, *grad.shape[grad.dim() - axes :])
+    for axis in range(axes):  # what no window reaches
+        dim = axis + 2
+        reached = (outputs.shape[dim] - 1) * steps.stride[axis] + (k[axis] - 1) * steps.dilation[axis] + 1
+        flat = flat.narrow(dim, 0, reached)
+    each = torch.ops.aten.convolution_backward(
+        outputs,
+        flat,
+        flat.new_zeros(()).expand(planes, 1, *k),
+        None,
+        list(steps.stride),
+        [0] * axes,
+        list(steps.dilation),
+        False,
+        [0] * axes,
+        planes,
+        [False, True, False],
+    )[1]
+    own = len(shape) - axes  # dimensions of samples and channels
+    if own == 0:
+        return each.sum(0).reshape(k)
+    batch, channels = (leading[-2], leading[-1]) if len(leading) > 1 else (1, planes)
+    if len(leading) > 2:  # a window of one sample then
+        batch, channels = 1, planes
+    each = each.reshape(batch, channels, *k)
+    if shape[0] == 1:
+        each = each.sum(0, keepdim=True)
+    if own == 1:
+        return each.sum(1)
+    return each.sum(1, keepdim=True) if shape[1] == 1 else each

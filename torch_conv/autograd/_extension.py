@@ -1,0 +1,103 @@
+"""An image extended beyond its borders, and the adjoint of that: what was read outside goes back to where it was read.
+
+Both are made of slices, so that torch differentiates them again, and no sum depends on the order of threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from torch_conv.reference._extend import border_name
+
+__all__ = ["border_name", "extend", "fold"]
+
+
+class _Run(NamedTuple):
+    """Positions [at, at + size) of the extended axis, which read its pixels from `first` on: the same one if `step` is
+    0, in turn if it is 1, backwards if it is -1."""
+
+    at: int
+    size: int
+    first: int
+    step: int
+
+
+def _runs(border: str, n: int, before: int, after: int) -> list[_Run]:
+    """The runs of an axis of n pixels outside the image, in order; none for a constant."""
+    runs: list[_Run] = []
+    for low, high in ((-before, 0), (n, n + after)):
+        at = low
+        while at < high:
+            if border == "replicate" or n == 1:
+                run = _Run(at, high - at, 0 if at < 0 else n - 1, 0)
+            elif border == "circular":
+                first = at % n
+                run = _Run(at, min(high - at, n - first), first, 1)
+            else:  # abcd cb, or abcd dcba
+                period = 2 * n - (2 if border == "reflect" else 0)
+                place = at % period
+                if place < n:
+                    run = _Run(at, min(high - at, n - place), place, 1)
+                else:
+                    run = _Run(at, min(high - at, period - place), period - place - (border == "symmetric"), -1)
+            runs.append(run)
+            at += run.size
+    return runs
+
+
+def _read(image: Tensor, dim: int, run: _Run) -> Tensor:
+    if run.step == 0:
+        shape = list(image.shape)
+        shape[dim] = run.size
+        return image.narrow(dim, run.first, 1).expand(shape)
+    if run.step == 1:
+        return image.narrow(dim, run.first, run.size)
+    return image.narrow(dim, run.first - run.size + 1, run.size).flip(dim)
+
+
+def extend(image: Tensor, border: str, value: float, before: Sequence[int], after: Sequence[int]) -> Tensor:
+    """The last axes with so many pixels more on either side; with fewer where `after` is negative."""
+    axes = len(before)
+    if border == "constant":
+        return F.pad(
+            image, [n for pair in zip(reversed(before), reversed(after), strict=True) for n in pair], "constant", value
+        )
+    for dim, b, a in zip(range(-axes, 0), before, after, strict=True):
+        n = image.shape[dim]
+        runs = _runs(border, n, b, max(a, 0))
+        middle = image if a >= 0 else image.narrow(dim, 0, n + a)
+        if runs:
+            left = [_read(image, dim, run) for run in runs if run.at < 0]
+            image = torch.cat([*left, middle, *(_read(image, dim, run) for run in runs if run.at >= 0)], dim)
+        else:
+            image = middle
+    return image
+
+
+def fold(extended: Tensor, border: str, sizes: Sequence[int], before: Sequence[int]) -> Tensor:
+    """The adjoint of `extend` (of its linear part): an image of `sizes`."""
+    axes = len(sizes)
+    for dim, n, b in reversed(list(zip(range(-axes, 0), sizes, before, strict=True))):
+        length = extended.shape[dim]
+        a = length - b - n
+        image = extended.narrow(dim, b, n + min(a, 0))
+        if a < 0:
+            image = F.pad(image, [0, 0] * (-dim - 1) + [0, -a])
+        runs = [] if border == "constant" else _runs(border, n, b, max(a, 0))
+        if runs:
+            image = image.clone()
+        for run in runs:
+            part = extended.narrow(dim, b + run.at, run.size)
+            if run.step == 0:
+                image.narrow(dim, run.first, 1).add_(part.sum(dim, keepdim=True))
+            elif run.step == 1:
+                image.narrow(dim, run.first, run.size).add_(part)
+            else:
+                image.narrow(dim, run.first - run.size + 1, run.size).add_(part.flip(dim))
+        extended = image
+    return extended

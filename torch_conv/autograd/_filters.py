@@ -1,0 +1,204 @@
+"""Gradients of the filters, in the image and in the windows.
+
+Every filter is one correlation with a product of windows (one, or one along each axis) of the extended image:
+
+    image -> extended -> correlated with window 1 -> ... -> correlated with window m
+
+Its gradients are those steps' adjoints in reverse. What else a filter does is put around that: flipped and normalised
+windows, taps that are left out, pixels that are 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from torch_conv.autograd._correlation import Steps, correlate, flipped, image_adjoint, spread, sum_dtype, window_adjoint
+from torch_conv.autograd._extension import border_name, extend, fold
+
+Given = dict[str, Any]
+
+
+class Window(NamedTuple):
+    """A factor of the product: an argument, as a window of all axes, and the steps of its correlation."""
+
+    argument: str
+    taps: Tensor
+    steps: Steps
+
+
+class Place(NamedTuple):
+    """How the extended image lies around the image."""
+
+    border: str
+    value: float
+    sizes: Sequence[int]
+    before: Sequence[int]
+    after: Sequence[int]
+
+    def extended(self, image: Tensor) -> Tensor:
+        return extend(image, self.border, self.value, self.before, self.after)
+
+
+def filter_gradients(axes: int, given: Given, output: Tensor, grad: Tensor, wanted: set[str]) -> Given:
+    """Of filter2d, filter3d."""
+    stride, dilation = _listed(given["stride"], axes), _listed(given["dilation"], axes)
+    window = Window("kernel", given["kernel"], Steps(stride, dilation))
+    return _gradients(axes, given, [window], grad, wanted)
+
+
+def separable_gradients(axes: int, given: Given, output: Tensor, grad: Tensor, wanted: set[str]) -> Given:
+    """Of filter2d_separable, filter3d_separable."""
+    stride, dilation = _listed(given["stride"], axes), _listed(given["dilation"], axes)
+    windows = []
+    for name, axis in zip(("kernel_x", "kernel_y", "kernel_z"), reversed(range(axes)), strict=False):
+        steps = Steps([stride[a] if a == axis else 1 for a in range(axes)], dilation)
+        windows.append(Window(name, _along(given[name], axis, axes), steps))
+    gradients = _gradients(axes, given, windows, grad, wanted)
+    return {name: value if name == "input" else value.reshape(given[name].shape) for name, value in gradients.items()}
+
+
+def box_gradients(axes: int, given: Given, output: Tensor, grad: Tensor, wanted: set[str]) -> Given:
+    """Of box2d, box3d: the adjoint of a box is a box."""
+    image, unit = given["input"], Steps([1] * axes, [1] * axes)
+    if grad.numel() == 0:
+        return {"input": torch.zeros_like(image)}
+    size = _listed(given["kernel_size"], axes)
+    border = border_name(given["border_type"])
+    place = _placed(axes, given, size, unit, grad)
+    grad = grad.to(sum_dtype(image))
+    normalized = given["normalized"]
+    operator = torch.ops.torch_conv.box2d if axes == 2 else torch.ops.torch_conv.box3d
+    if border == "zero_output":
+        grad = grad * _fits(axes, size, unit, place, image.device)
+    if border == "skip" and normalized:  # divided by the taps inside, which are as many for every plane
+        ones = torch.ones(tuple(place.sizes), dtype=grad.dtype, device=image.device)
+        inside = operator(place.extended(ones), size, "constant", False, padding="valid")
+        grad, normalized = grad / inside, False
+    sizes = [n + b + a for n, b, a in zip(place.sizes, place.before, place.after, strict=True)]
+    total = operator(spread(grad, sizes, size, unit), size, "constant", normalized, padding="valid")
+    return {"input": fold(total, place.border, place.sizes, place.before)}
+
+
+def _gradients(axes: int, given: Given, windows: list[Window], grad: Tensor, wanted: set[str]) -> Given:
+    image = given["input"]
+    if grad.numel() == 0:
+        tensors = {"input": image} | {w.argument: w.taps for w in windows}
+        return {name: torch.zeros_like(tensors[name]) for name in wanted}
+    border = border_name(given["border_type"])
+    flip = given.get("behaviour") == "conv"
+    dtype = sum_dtype(image)
+    grad = grad.to(dtype)
+    taps = [w.taps.to(image.device, dtype) for w in windows]
+    if flip:
+        taps = [flipped(t, axes) for t in taps]
+    inside = given["normalized"] and border == "skip"
+    sums = [t.abs().sum(list(range(-axes, 0)), keepdim=True) for t in taps]
+    used = [t / s if given["normalized"] and not inside else t for t, s in zip(taps, sums, strict=True)]
+    k = [max(t.shape[a - axes] for t in used) for a in range(axes)]
+    steps = Steps(
+        *([max(p) for p in zip(*(getattr(w.steps, name) for w in windows), strict=True)] for name in Steps._fields)
+    )
+    place = _placed(axes, given, k, steps, grad)
+    product = [Window(w.argument, t, w.steps) for w, t in zip(windows, used, strict=True)]
+    own: Given = {}
+    if border == "zero_output":
+        grad = grad * _fits(axes, k, steps, place, image.device)
+    if inside:  # divided by the sum of the |taps| inside, as the windows' magnitudes find it on ones
+        sizes = [w.abs() for w in used]
+        magnitudes = [Window(w.argument, t, w.steps) for w, t in zip(product, sizes, strict=True)]
+        ones = torch.ones_like(image, dtype=dtype)
+        divisor = _chain(place.extended(ones), magnitudes)[-1]
+        divided = grad / divisor
+        if wanted - {"input"}:
+            total = _chain(place.extended(image.to(dtype)), product)[-1]
+            of_sizes = _adjoint(ones, magnitudes, place, -divided * total / divisor, wanted - {"input"})
+            own = {w.argument: of_sizes[w.argument] * w.taps.sign() for w in product if w.argument in wanted}
+        grad = divided
+    gradients = _adjoint(image, product, place, grad, wanted)
+    for name, more in own.items():
+        gradients[name] = gradients[name] + more
+    for window, t, s in zip(windows, taps, sums, strict=True):
+        of_window = gradients.get(window.argument)
+        if of_window is None:
+            continue
+        if given["normalized"] and not inside:  # of t / s
+            lost = (of_window * t).sum(list(range(-axes, 0)), keepdim=True) / (s * s)
+            of_window = of_window / s - lost * t.sign()
+        if flip:
+            of_window = flipped(of_window, axes)
+        gradients[window.argument] = of_window.to(window.taps.device, window.taps.dtype)
+    return gradients
+
+
+def _adjoint(image: Tensor, product: list[Window], place: Place, grad: Tensor, wanted: set[str]) -> Given:
+    """The gradients of a chain of correlations: of the image and of what is wanted of the windows."""
+    gradients: Given = {}
+    sizes = [[n + b + a for n, b, a in zip(place.sizes, place.before, place.after, strict=True)]]
+    for window in product:
+        k = window.taps.shape[-len(place.sizes) :]
+        sizes.append([(n - (m - 1) * d - 1) // s + 1 for n, m, s, d in zip(sizes[-1], k, *window.steps, strict=True)])
+    read: list[Tensor] = []
+    if any(window.argument in wanted for window in product):
+        read = _chain(place.extended(image.to(grad.dtype)), product[:-1])
+    for i in reversed(range(len(product))):
+        window = product[i]
+        if window.argument in wanted:
+            gradients[window.argument] = window_adjoint(grad, read[i], window.taps.shape, window.steps)
+        if i > 0 or "input" in wanted:
+            grad = image_adjoint(grad, window.taps, sizes[i], window.steps)
+    if "input" in wanted:
+        gradients["input"] = fold(grad, place.border, place.sizes, place.before).to(image.dtype)
+    return gradients
+
+
+def _chain(image: Tensor, product: list[Window]) -> list[Tensor]:
+    """The image, and what each correlation makes of the one before."""
+    images = [image]
+    for window in product:
+        images.append(correlate(images[-1], window.taps, window.steps))
+    return images
+
+
+def _placed(axes: int, given: Given, k: Sequence[int], steps: Steps, grad: Tensor) -> Place:
+    image, border = given["input"], border_name(given["border_type"])
+    outside = "constant" if border in ("skip", "zero_output") else border
+    value = given["value"] if border == "constant" else 0.0
+    sizes = list(image.shape[image.dim() - axes :])
+    anchor = given["anchor"]
+    before = [0] * axes
+    if given["padding"] != "valid":
+        for axis in range(axes):
+            tap = (k[axis] - 1) // 2 if anchor is None else _listed(anchor, axes)[axis]
+            before[axis] = (k[axis] // 2 if tap == -1 else tap) * steps.dilation[axis]
+    after = []
+    for axis in range(axes):
+        outputs = grad.shape[axis - axes]
+        reach = (outputs - 1) * steps.stride[axis] + (k[axis] - 1) * steps.dilation[axis] + 1
+        after.append(reach - before[axis] - sizes[axis])
+    return Place(outside, value, sizes, before, after)
+
+
+def _fits(axes: int, k: Sequence[int], steps: Steps, place: Place, device: torch.device) -> Tensor:
+    """Which outputs' windows lie fully inside the image."""
+    fits = torch.ones((), dtype=torch.bool, device=device)
+    for axis in range(axes):
+        n, reach = place.sizes[axis], (k[axis] - 1) * steps.dilation[axis]
+        length = n + place.before[axis] + place.after[axis]
+        first = torch.arange(0, length - reach, steps.stride[axis], device=device) - place.before[axis]
+        fits = fits[..., None] & (first >= 0) & (first + reach < n)
+    return fits
+
+
+def _along(taps: Tensor, axis: int, axes: int) -> Tensor:
+    """Taps (..., k) along an axis of a window of all axes."""
+    shape = [*taps.shape[:-1], *(taps.shape[-1] if a == axis else 1 for a in range(axes))]
+    return taps.reshape(shape)
+
+
+def _listed(value: Any, axes: int) -> list[int]:
+    values = list(value) if isinstance(value, (list, tuple)) else [value]
+    return values * axes if len(values) == 1 else values

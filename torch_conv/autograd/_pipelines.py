@@ -1,0 +1,134 @@
+"""Gradients of the fused pipelines: the chain once more, filter by filter, in the dtype of sums; nothing is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from torch_conv.autograd._correlation import sum_dtype
+from torch_conv.autograd._steps import vjp
+from torch_conv.functional._stencils import gradient_windows, gradient_windows3d
+
+Given = dict[str, Any]
+_ops = torch.ops.torch_conv
+
+
+def _by_steps(steps: Callable[[Given], Tensor]) -> Callable[[Given, Tensor, Tensor, set[str]], Given]:
+    def gradients(given: Given, output: Tensor, grad: Tensor, wanted: set[str]) -> Given:
+        names = sorted(wanted)
+        dtype = sum_dtype(given["input"])
+        tensors: list[Tensor] = []
+        for name in names:
+            tensors += given[name] if isinstance(given[name], (list, tuple)) else [given[name]]
+
+        def run(*taken: Tensor) -> Tensor:
+            rest, used = list(taken), dict(given)
+            for name in names:
+                one = isinstance(given[name], Tensor)
+                count = 1 if one else len(given[name])
+                used[name] = rest[0] if one else rest[:count]
+                rest = rest[count:]
+            used["input"] = used["input"].to(dtype)
+            return steps(used)
+
+        found = list(vjp(run, tensors, grad.to(dtype)))
+        result: Given = {}
+        for name in names:
+            one = isinstance(given[name], Tensor)
+            count = 1 if one else len(given[name])
+            result[name] = found[0] if one else found[:count]
+            found = found[count:]
+        return result
+
+    return gradients
+
+
+def _around(given: Given) -> dict[str, Any]:
+    return {"border_type": given["border_type"], "padding": given["padding"], "value": given["value"]}
+
+
+def _blurred(given: Given, image: Tensor | None = None) -> Tensor:
+    image = given["input"] if image is None else image
+    return _ops.filter2d_separable(image, given["kernel_x"], given["kernel_y"], **_around(given))
+
+
+def _derivatives(given: Given, image: Tensor, mode: str, order: int, normalized: bool) -> list[Tensor]:
+    windows = gradient_windows(mode, order, normalized, image.dtype)
+    return [_ops.filter2d(image, window, **_around(given)) for window in windows]
+
+
+def _length(parts: list[Tensor]) -> Tensor:
+    """The root of the sum of squares; where that is 0 its gradient is taken for 0."""
+    return torch.linalg.vector_norm(torch.stack(parts), dim=0)
+
+
+def _gradient2d(given: Given) -> Tensor:
+    parts = _derivatives(given, given["input"], given["mode"], given["order"], given["normalized"])
+    return torch.stack(parts, -3)
+
+
+def _sobel2d(given: Given) -> Tensor:
+    x, y = _derivatives(given, given["input"], "sobel", 1, given["normalized"])
+    return (x.square() + y.square() + given["eps"]).sqrt()
+
+
+def _gaussian_sobel2d(given: Given) -> Tensor:
+    x, y = _derivatives(given, _blurred(given), "sobel", 1, False)
+    return x.abs() + y.abs() if given["magnitude"] == "l1" else _length([x, y])
+
+
+def _separable_sum2d(given: Given) -> Tensor:
+    parts = [
+        _ops.filter2d_separable(given["input"], x, y, **_around(given))
+        for x, y in zip(given["kernels_x"], given["kernels_y"], strict=True)
+    ]
+    return torch.stack(parts).sum(0)
+
+
+def _unsharp_mask2d(given: Given) -> Tensor:
+    image, blurred = given["input"], _blurred(given)
+    if given["padding"] == "valid":
+        for dim, name in ((-2, "kernel_y"), (-1, "kernel_x")):
+            image = image.narrow(dim, (given[name].shape[-1] - 1) // 2, blurred.shape[dim])
+    return image + given["amount"] * (image - blurred)
+
+
+def _structure_tensor2d(given: Given) -> Tensor:
+    x, y = _derivatives(given, given["input"], given["mode"], 1, True)
+    return torch.stack([_blurred(given, product) for product in (x * x, x * y, y * y)], -3)
+
+
+def _thin_edges2d(given: Given) -> Tensor:
+    x, y = _derivatives(given, _blurred(given), "sobel", 1, False)
+    length = _length([x, y])
+    if given["padding"] == "valid":
+        length = length[..., 1:-1, 1:-1]
+    return torch.where(given["kept"], length, 0.0)
+
+
+def _gaussian_gradient3d(given: Given) -> Tensor:
+    blurred = _ops.filter3d_separable(
+        given["input"], given["kernel_x"], given["kernel_y"], given["kernel_z"], **_around(given)
+    )
+    windows = gradient_windows3d(given["mode"], 1, blurred.dtype)
+    return _length([_ops.filter3d(blurred, window, **_around(given)) for window in windows])
+
+
+def thin_edges_gradients(given: Given, output: Tensor, grad: Tensor, wanted: set[str]) -> Given:
+    """Of the edges that the output kept; which those are has no gradient."""
+    return _by_steps(_thin_edges2d)({**given, "kept": output != 0}, output, grad, wanted)
+
+
+GRADIENTS = {
+    "gradient2d": _by_steps(_gradient2d),
+    "sobel2d": _by_steps(_sobel2d),
+    "gaussian_sobel2d": _by_steps(_gaussian_sobel2d),
+    "separable_sum2d": _by_steps(_separable_sum2d),
+    "unsharp_mask2d": _by_steps(_unsharp_mask2d),
+    "structure_tensor2d": _by_steps(_structure_tensor2d),
+    "thin_edges2d": thin_edges_gradients,
+    "gaussian_gradient3d": _by_steps(_gaussian_gradient3d),
+}

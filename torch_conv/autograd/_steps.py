@@ -1,0 +1,17 @@
+"""Gradients of what is written in steps that have gradients themselves: the steps run again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+
+
+def vjp(steps: Callable[..., Tensor], given: Sequence[Tensor], grad: Tensor) -> Sequence[Tensor]:
+    """The gradients of `steps(*given)` in what is given; with a graph of their own where one is wanted."""
+    again = torch.is_grad_enabled()
+    with torch.enable_grad():
+        taken = [t if again and t.requires_grad else t.detach().requires_grad_() for t in given]
+        result = steps(*taken)
+        return torch.autograd.grad(result, taken, grad, create_graph=again, materialize_grads=True)
