@@ -22,8 +22,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import torch
 from command import metadata
-from depthwise_models import MODELS, make_model, swap_depthwise
+from depthwise_models import MODELS, make_model
 from torch import Tensor, nn
+
+from torch_conv.nn import replace_depthwise
 
 FORMATS = {"NCHW": torch.contiguous_format, "NHWC": torch.channels_last}
 WORSE = 1.5  # our error may be so many times torch's, both against float32: neither is exact in float16
@@ -57,7 +59,7 @@ def measure(name: str, batch: int, layout: str, device: str, ways: list[str], ro
     model = make_model(name).to(device, dtype).to(memory_format=FORMATS[layout])  # type: ignore[call-overload]
     images = torch.rand(batch, 3, 224, 224, device=device).to(dtype).to(memory_format=FORMATS[layout])
     ours = deepcopy(model)
-    layers = len(swap_depthwise(ours))
+    layers = len(replace_depthwise(ours))
     exact = deepcopy(model).float()(images.float())
     theirs_error, error = (((m(images) - exact).abs().max() / exact.abs().max()).item() for m in (model, ours))
     rows = []

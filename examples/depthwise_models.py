@@ -2,8 +2,8 @@
 
 python examples/depthwise_models.py [--model convnext_tiny] [--batch 8]
 
-`swap_depthwise` puts our convolution into every depthwise `torch.nn.Conv2d` of a model, in place; weights, shapes and
-state_dict stay as they are.
+`torch_conv.nn.replace_depthwise` puts our convolution into every depthwise layer of a model, in place; weights, shapes
+and state_dict stay as they are.
 """
 
 from __future__ import annotations
@@ -18,47 +18,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-import torch_conv
-
-
-class DepthwiseConv2d(nn.Conv2d):
-    """`torch.nn.Conv2d` by torch_conv.conv2d."""
-
-    def _conv_forward(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        return torch_conv.conv2d(
-            input,
-            weight,
-            bias,
-            self.stride,
-            self.padding,  # type: ignore[arg-type]  # or a word
-            self.dilation,
-            self.groups,
-            padding_mode=self.padding_mode,
-        )
-
-
-def swap_depthwise(model: nn.Module) -> list[str]:
-    """Lets every depthwise convolution of a model run on our kernels; returns their names.
-
-    Args:
-        model: changed in place: its `nn.Conv2d` with one input channel a group (more than one group) become
-            `DepthwiseConv2d`, which are the same but for who computes them. Subclasses, parametrized modules among
-            them, are left alone.
-
-    Returns:
-        The names of the modules that were changed, as in `model.named_modules()`.
-
-    Example:
-        >>> model = nn.Sequential(nn.Conv2d(8, 8, 3, groups=8), nn.Conv2d(8, 8, 1))
-        >>> swap_depthwise(model)
-        ['0']
-    """
-    swapped = []
-    for name, module in model.named_modules():
-        if type(module) is nn.Conv2d and module.groups == module.in_channels > 1:
-            module.__class__ = DepthwiseConv2d
-            swapped.append(name)
-    return swapped
+from torch_conv.nn import replace_depthwise
 
 
 class LargeWindow(nn.Module):
@@ -128,10 +88,10 @@ def main() -> int:
     images = torch.rand(args.batch, 3, 224, 224, device=device).to(dtype)
     with torch.inference_mode():
         before = model(images)
-        swapped = swap_depthwise(model)
+        replaced = replace_depthwise(model)
         after = model(images)
     worst = (after - before).abs().max().item() / before.abs().max().item()
-    print(f"{args.model}: {len(swapped)} depthwise layers swapped; outputs differ by {worst:.1e} of the largest")
+    print(f"{args.model}: {len(replaced)} depthwise layers replaced; outputs differ by {worst:.1e} of the largest")
     return 0
 
 

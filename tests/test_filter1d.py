@@ -89,6 +89,63 @@ def test_witness_scipy(device, axis):
     np.testing.assert_allclose(got.numpy(), expected, rtol=1e-13, atol=1e-13)
 
 
+FORMS = {"tuple": lambda n: (n,), "list": lambda n: [n], "numpy": np.int64, "list of numpy": lambda n: [np.int64(n)]}
+
+
+@pytest.mark.parametrize("dim", [-1, -2, 0])
+@pytest.mark.parametrize("form", FORMS)
+def test_numbers_as_conv1d_takes_them(device, form, dim):
+    image, kernel = make_image((9, 16, 17), device=device), make_window((4,), device=device)
+    options = {"stride": 2, "dilation": 2, "anchor": 1}
+    expected = torch_conv.filter1d(image, kernel, dim=dim, **options)
+    for names in ({"stride"}, {"dilation"}, {"anchor"}, set(options)):
+        given = {name: FORMS[form](n) if name in names else n for name, n in options.items()}
+        assert_same_bits(torch_conv.filter1d(image, kernel, dim=dim, **given), expected)
+    out = torch.empty_like(expected)
+    torch_conv.filter1d(image, kernel, dim=dim, out=out, **{name: FORMS[form](n) for name, n in options.items()})
+    assert_same_bits(out, expected)
+
+
+def use_numbers(x: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
+    return torch_conv.filter1d(x, k, stride=2, dilation=2, anchor=1)
+
+
+def use_lists(x: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
+    return torch_conv.filter1d(x, k, stride=(2,), dilation=[2], anchor=(1,))
+
+
+def use_two(x: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
+    return torch_conv.filter1d(x, k, stride=(2, 1))
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_numbers_in_a_script_and_compiled(device):
+    image, kernel = make_image((3, 16, 17), device=device), make_window((4,), device=device)
+    expected = use_numbers(image, kernel)
+    assert not torch.equal(expected, torch_conv.filter1d(image, kernel, stride=2))
+    torch._dynamo.reset()
+    for use in (use_numbers, use_lists):
+        assert_same_bits(torch.jit.script(use)(image, kernel), expected)
+        assert_same_bits(torch.compile(use, fullgraph=True, backend="aot_eager")(image, kernel), expected)
+    with pytest.raises(torch.jit.Error, match="filter1d: stride must have 1 value, got 2"):
+        torch.jit.script(use_two)(image, kernel)
+
+
+@pytest.mark.parametrize("name", ["stride", "dilation", "anchor"])
+@pytest.mark.parametrize(
+    ("given", "error", "sentence"),
+    [
+        ((1, 1), ValueError, "must have 1 value, got 2"),
+        ((), ValueError, "must have 1 value, got 0"),
+        (1.0, TypeError, "must be of type int, got float"),
+        (["1"], TypeError, "must be of type int, got str"),
+    ],
+)
+def test_no_such_numbers(device, name, given, error, sentence):
+    with pytest.raises(error, match=f"^filter1d: {name} {sentence}$"):
+        torch_conv.filter1d(torch.zeros(9, device=device), torch.ones(3, device=device), **{name: given})
+
+
 @pytest.mark.parametrize("dim", [2, -3])
 def test_dim_out_of_range(device, dim):
     with pytest.raises((ValueError, IndexError), match="filter1d: dim"):

@@ -2,12 +2,13 @@
 # TorchScript reads these annotations; it knows Optional[...], not `... | None`, around its own list types.
 # ruff: noqa: UP045
 
-from typing import Optional
+from typing import Any, Optional
 
 import torch
 from torch import Tensor
 
 from torch_conv.functional._calls import check_out_dtype, public
+from torch_conv.functional._types import BroadcastingList1
 from torch_conv.split import SplitTensor, each_shard
 
 _filter2d = torch.ops.torch_conv.filter2d
@@ -24,9 +25,9 @@ def filter1d(
     behaviour: str = "corr",
     dim: int = -1,
     value: float = 0.0,
-    anchor: Optional[int] = None,
-    stride: int = 1,
-    dilation: int = 1,
+    anchor: Optional[BroadcastingList1[int]] = None,
+    stride: BroadcastingList1[int] = 1,
+    dilation: BroadcastingList1[int] = 1,
     output_dtype: Optional[torch.dtype] = None,
     out: Optional[Tensor] = None,
     algorithm: str = "auto",
@@ -43,9 +44,9 @@ def filter1d(
         behaviour: 'corr', or 'conv', which flips the window.
         dim: the dimension to filter along.
         value: what 'constant' reads outside.
-        anchor: the tap that lies on the pixel, as in `filter2d`.
-        stride: step between outputs.
-        dilation: step between taps.
+        anchor: the tap that lies on the pixel, as in `filter2d`: a number or a tuple of one, as in `F.conv1d`.
+        stride: step between outputs, likewise.
+        dilation: step between taps, likewise.
         output_dtype: dtype of the result, by default the input's.
         out: tensor that receives the result.
         algorithm: 'auto' or 'direct'.
@@ -80,9 +81,11 @@ def filter1d(
     window = kernel.unsqueeze(-2 if along_x else -1)
     taps_anchor: Optional[list[int]] = None
     if anchor is not None:
-        taps_anchor = [0, anchor] if along_x else [anchor, 0]
-    strides = [1, stride] if along_x else [stride, 1]
-    dilations = [1, dilation] if along_x else [dilation, 1]
+        tap = _one("anchor", anchor)
+        taps_anchor = [0, tap] if along_x else [tap, 0]
+    step, distance = _one("stride", stride), _one("dilation", dilation)
+    strides = [1, step] if along_x else [step, 1]
+    dilations = [1, distance] if along_x else [distance, 1]
 
     if out is not None:
         check_out_dtype(out, output_dtype)
@@ -152,3 +155,21 @@ def filter1d(
         shape[axis] = result.size(-2)
         return result.reshape(shape)
     return result
+
+
+def _one(argument: str, given: BroadcastingList1[int]) -> int:
+    """The number that stands for the one dimension; TorchScript has made a list of it already."""
+    if not torch.jit.is_scripting():
+        given = _listed(argument, given)
+    numbers: list[int] = list(given)  # type: ignore[arg-type]
+    if len(numbers) != 1:
+        raise ValueError(f"filter1d: {argument} must have 1 value, got {len(numbers)}")
+    return numbers[0]
+
+
+def _listed(argument: str, given: Any) -> list[int]:
+    numbers = list(given) if isinstance(given, (list, tuple)) else [given]
+    for number in numbers:
+        if not isinstance(number, (int, torch.SymInt)):
+            raise TypeError(f"filter1d: {argument} must be of type int, got {type(number).__name__}")
+    return numbers

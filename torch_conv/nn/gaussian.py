@@ -1,0 +1,231 @@
+"""Gaussians and the sharpening that takes one away."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from torch_conv.functional.smooth import gaussian_blur2d, unsharp_mask
+from torch_conv.functional.volumes import gaussian_blur3d
+from torch_conv.nn._options import Options, settled
+
+
+class _Gaussian(Options):
+    def keep_sigma(self, sigma: Any) -> None:
+        """A tensor moves with the module, and is no part of the `state_dict`: kornia's modules have none."""
+        if isinstance(sigma, Tensor) and not isinstance(sigma, nn.Parameter):
+            self.register_buffer("sigma", sigma, persistent=False)
+        else:
+            self.sigma = tuple(map(_float, sigma)) if isinstance(sigma, (list, tuple)) else _float(sigma)
+
+
+def _float(number: Any) -> Any:
+    """TorchScript tells an integer from a float, where the functions do not."""
+    return float(number) if isinstance(number, int) else number
+
+
+class GaussianBlur2d(_Gaussian):
+    """Smooths an image with a sampled Gaussian.
+
+    Args:
+        kernel_size: (ky, kx) or one number, odd; None takes 2 * int(truncate * sigma + 0.5) + 1, as scipy.
+        sigma: standard deviation in pixels, > 0: a number, (sigma_y, sigma_x), or a tensor (1|B, 2) with a row per
+            sample. A tensor moves with the module but is not in its `state_dict`, unless it is a
+            `torch.nn.Parameter`; one on a GPU is not looked at, so its values are not checked.
+        border_type: as in `torch_conv.filter2d`.
+        separable: two passes of one axis each; False takes the one window, which rounds a little differently.
+        truncate: reach of the window in standard deviations where `kernel_size` is None.
+        padding: 'same' or 'valid'.
+        value: what 'constant' reads outside.
+        output_dtype: dtype of the result, by default the input's.
+        algorithm: 'auto', 'separable' or 'direct'.
+
+    Shape:
+        Image (..., H, W) of a dtype that `torch_conv.filter2d` takes, to (..., H', W').
+
+    Raises:
+        ValueError: for an even window, sigma <= 0, or a value that is not described above.
+        TypeError: for a dtype or a type that is not described above.
+
+    Equivalent to:
+        `torch_conv.gaussian_blur2d(input, kernel_size, sigma, border_type, separable)`; kornia's module of this name.
+
+    Example:
+        >>> image = torch.zeros(1, 1, 3, 3)
+        >>> image[0, 0, 1, 1] = 1
+        >>> GaussianBlur2d((3, 3), (1.0, 1.0), "constant")(image)[0, 0]
+        tensor([[0.0751, 0.1238, 0.0751],
+                [0.1238, 0.2042, 0.1238],
+                [0.0751, 0.1238, 0.0751]])
+    """
+
+    def __init__(
+        self,
+        kernel_size: int | Sequence[int] | None,
+        sigma: float | Sequence[float] | Tensor,
+        border_type: str = "reflect",
+        separable: bool = True,
+        *,
+        truncate: float = 4.0,
+        padding: str = "same",
+        value: float = 0.0,
+        output_dtype: torch.dtype | None = None,
+        algorithm: str = "auto",
+    ) -> None:
+        super().__init__()
+        self.kernel_size = settled(kernel_size)
+        self.keep_sigma(sigma)
+        self.border_type = border_type
+        self.separable = separable
+        self.truncate = truncate
+        self.padding = padding
+        self.value = value
+        self.output_dtype = output_dtype
+        self.algorithm = algorithm
+        self.try_options(lambda image: GaussianBlur2d.forward(self, image), 2, sigma)
+
+    def forward(self, input: Tensor) -> Tensor:
+        return gaussian_blur2d(
+            input,
+            self.kernel_size,
+            self.sigma,
+            self.border_type,
+            self.separable,
+            truncate=self.truncate,
+            padding=self.padding,
+            value=self.value,
+            output_dtype=self.output_dtype,
+            algorithm=self.algorithm,
+        )
+
+
+class GaussianBlur3d(_Gaussian):
+    """Smooths a volume with a sampled Gaussian; voxels that are not cubes want a sigma per axis.
+
+    Args:
+        kernel_size: (kz, ky, kx) or one number, odd; None takes 2 * int(truncate * sigma + 0.5) + 1, as scipy.
+        sigma: standard deviation in voxels, > 0: a number, (sigma_z, sigma_y, sigma_x), or a tensor (1|B, 3) with a
+            row per sample, kept as `GaussianBlur2d` keeps its own.
+        border_type: as in `torch_conv.filter3d`.
+        truncate: reach of the window in standard deviations where `kernel_size` is None.
+        padding: 'same' or 'valid'.
+        value: what 'constant' reads outside.
+        output_dtype: dtype of the result, by default the input's.
+        algorithm: 'auto', 'separable' or 'direct'.
+
+    Shape:
+        Volume (..., D, H, W) of a dtype that `torch_conv.filter3d` takes, to (..., D', H', W').
+
+    Raises:
+        ValueError: for an even window, sigma <= 0, or a value that is not described above.
+        TypeError: for a dtype or a type that is not described above.
+
+    Equivalent to:
+        `torch_conv.gaussian_blur3d(input, kernel_size, sigma, border_type)`
+
+    Example:
+        >>> GaussianBlur3d((1, 3, 5), (1.0, 1.0, 1.5))(torch.rand(1, 1, 8, 8, 8)).shape
+        torch.Size([1, 1, 8, 8, 8])
+    """
+
+    def __init__(
+        self,
+        kernel_size: int | Sequence[int] | None,
+        sigma: float | Sequence[float] | Tensor,
+        border_type: str = "replicate",
+        *,
+        truncate: float = 4.0,
+        padding: str = "same",
+        value: float = 0.0,
+        output_dtype: torch.dtype | None = None,
+        algorithm: str = "auto",
+    ) -> None:
+        super().__init__()
+        self.kernel_size = settled(kernel_size)
+        self.keep_sigma(sigma)
+        self.border_type = border_type
+        self.truncate = truncate
+        self.padding = padding
+        self.value = value
+        self.output_dtype = output_dtype
+        self.algorithm = algorithm
+        self.try_options(lambda volume: GaussianBlur3d.forward(self, volume), 3, sigma)
+
+    def forward(self, input: Tensor) -> Tensor:
+        return gaussian_blur3d(
+            input,
+            self.kernel_size,
+            self.sigma,
+            self.border_type,
+            truncate=self.truncate,
+            padding=self.padding,
+            value=self.value,
+            output_dtype=self.output_dtype,
+            algorithm=self.algorithm,
+        )
+
+
+class UnsharpMask(_Gaussian):
+    """Sharpens an image by adding what a Gaussian blur takes away.
+
+    Args:
+        kernel_size: of the Gaussian, as in `GaussianBlur2d`.
+        sigma: of the Gaussian, as in `GaussianBlur2d`.
+        border_type: as in `torch_conv.filter2d`.
+        amount: how much of the difference is added; 0 returns the image, 1 is kornia's.
+        padding: 'same' or 'valid'.
+        value: what 'constant' reads outside.
+        output_dtype: dtype of the result, by default the input's.
+        algorithm: as in `torch_conv.unsharp_mask`.
+
+    Shape:
+        Image (..., H, W) of a dtype that `torch_conv.filter2d` takes, to (..., H', W').
+
+    Raises:
+        ValueError: for an even window, sigma <= 0, or a value that is not described above.
+        TypeError: for a dtype or a type that is not described above.
+
+    Equivalent to:
+        `torch_conv.unsharp_mask(input, kernel_size, sigma, border_type)`; kornia's module of this name.
+
+    Example:
+        >>> UnsharpMask((1, 3), 1.0)(torch.tensor([[0.0, 0, 1, 1]]))
+        tensor([[ 0.0000, -0.2741,  1.2741,  1.0000]])
+    """
+
+    def __init__(
+        self,
+        kernel_size: int | Sequence[int] | None,
+        sigma: float | Sequence[float] | Tensor,
+        border_type: str = "reflect",
+        *,
+        amount: float = 1.0,
+        padding: str = "same",
+        value: float = 0.0,
+        output_dtype: torch.dtype | None = None,
+        algorithm: str = "auto",
+    ) -> None:
+        super().__init__()
+        self.kernel_size = settled(kernel_size)
+        self.keep_sigma(sigma)
+        self.border_type = border_type
+        self.amount = amount
+        self.padding = padding
+        self.value = value
+        self.output_dtype = output_dtype
+        self.algorithm = algorithm
+        self.try_options(lambda image: UnsharpMask.forward(self, image), 2, sigma)
+
+    def forward(self, input: Tensor) -> Tensor:
+        return unsharp_mask(
+            input,
+            self.kernel_size,
+            self.sigma,
+            self.border_type,
+            amount=self.amount,
+            padding=self.padding,
+            value=self.value,
+            output_dtype=self.output_dtype,
+            algorithm=self.algorithm,
+        )
