@@ -1,0 +1,240 @@
+"""OpenCV's constants, and one call of a filter: its arguments as the library takes them, its result as OpenCV's.
+
+Sizes and anchors come (width, height) and (x, y), and are turned here.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from operator import index
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from torch_conv.functional.filters import filter2d
+
+BORDER_CONSTANT = 0
+BORDER_REPLICATE = 1
+BORDER_REFLECT = 2
+BORDER_WRAP = 3
+BORDER_REFLECT_101 = 4
+BORDER_REFLECT101 = BORDER_REFLECT_101
+BORDER_DEFAULT = BORDER_REFLECT_101
+BORDER_TRANSPARENT = 5
+BORDER_ISOLATED = 16
+
+CV_8U = 0
+CV_16U = 2
+CV_16S = 3
+CV_32F = 5
+CV_64F = 6
+
+FILTER_SCHARR = -1
+
+ALGO_HINT_DEFAULT = 0
+ALGO_HINT_ACCURATE = 1
+ALGO_HINT_APPROX = 2
+
+_DTYPES = {
+    CV_8U: torch.uint8,
+    CV_16U: torch.uint16,
+    CV_16S: torch.int16,
+    CV_32F: torch.float32,
+    CV_64F: torch.float64,
+}
+_DEPTH_NAMES = {CV_8U: "CV_8U", CV_16U: "CV_16U", CV_16S: "CV_16S", CV_32F: "CV_32F", CV_64F: "CV_64F"}
+_TAKEN = "uint8, uint16, int16, float32 or float64"
+
+_BORDERS = {
+    BORDER_CONSTANT: "constant",
+    BORDER_REPLICATE: "replicate",
+    BORDER_REFLECT: "symmetric",
+    BORDER_REFLECT_101: "reflect",
+}
+
+# The depths of results that OpenCV has for an image's dtype.
+Depths = dict[torch.dtype, tuple[int, ...]]
+OF_FILTER2D: Depths = {
+    torch.uint8: (CV_8U, CV_16U, CV_16S, CV_32F, CV_64F),
+    torch.uint16: (CV_16U, CV_32F, CV_64F),
+    torch.int16: (CV_16S, CV_32F, CV_64F),
+    torch.float32: (CV_32F,),
+    torch.float64: (CV_64F,),
+}
+OF_BOX: Depths = {dtype: tuple(_DTYPES) for dtype in _DTYPES.values()}
+OF_PASSES: Depths = {**OF_BOX, torch.float64: (CV_8U, CV_16U, CV_16S, CV_64F)}
+
+
+class Call:
+    """One call: the image as the library reads it, the dtypes of sums and of the result, and where that goes."""
+
+    def __init__(
+        self,
+        name: str,
+        src: Any,
+        dst: Any,
+        borderType: int,
+        ddepth: int = -1,
+        depths: Depths = OF_BOX,
+        *,
+        wrapping: tuple[torch.dtype, ...] = (),
+    ) -> None:
+        self.name = name
+        self.is_array = _is_array(src)
+        image = _tensor(name, "src", src)
+        if image.dtype not in depths:
+            raise TypeError(f"{name}: src must be {_TAKEN}, got {str(image.dtype).removeprefix('torch.')}")
+        if image.dim() not in (2, 3) or image.numel() == 0:
+            raise ValueError(f"{name}: src must be (H, W) or (H, W, C) and not empty, got {tuple(image.shape)}")
+        self.dtype = self._result_dtype(image.dtype, self.whole("ddepth", ddepth), depths)
+        self.border = self._border(self.whole("borderType", borderType), image.dtype in wrapping)
+        self.image = _planes(image)
+        self.dst, self.target = dst, self._target(dst, image)
+        self.sums = torch.float64 if torch.float64 in (image.dtype, self.dtype) else torch.float32
+        if self.sums == torch.float64:
+            self.image = self.image.double()  # the library sums in float64 for float64 images alone
+
+    def run(self, filter: Callable[..., Tensor], *args: Any, delta: float = 0.0, **options: Any) -> Any:
+        """`filter` of the image, and `delta`, rounded once; as the caller's kind of image."""
+        # OpenCV filters in place; the operators do not.
+        out = None if self.target is None or _overlap(self.image, self.target) else self.target
+        options["border_type"] = self.border
+        if float(delta) == 0:
+            result = filter(self.image, *args, output_dtype=self.dtype, out=out, **options)
+        else:
+            result = filter(self.image, *args, output_dtype=self.sums, out=None, **options).add_(float(delta))
+            if self.dtype != self.sums or out is not None:
+                one = torch.ones(1, 1, device="cpu")
+                result = filter2d(result, one, output_dtype=self.dtype, out=out)  # rounded as every filter rounds
+        if self.target is not None:
+            if result is not self.target:
+                self.target.copy_(result)
+            return self.dst
+        image = result if result.dim() == 2 else result[0].permute(1, 2, 0)
+        if self.is_array:
+            return sys.modules["numpy"].ascontiguousarray(image.detach().numpy())
+        return image
+
+    def taps(self, argument: str, kernel: Any) -> Tensor:
+        taps = _tensor(self.name, argument, kernel)
+        if taps.is_complex() or taps.dtype == torch.bool:
+            raise TypeError(f"{self.name}: {argument} must be real numbers, got {str(taps.dtype)[6:]}")
+        if taps.device.type != "cpu" and taps.device != self.image.device:
+            raise ValueError(
+                f"{self.name}: {argument} must be on src's device {self.image.device} or on the CPU, got {taps.device}"
+            )
+        return taps.to(self.sums)
+
+    def row(self, argument: str, kernel: Any) -> Tensor:
+        taps = self.taps(argument, kernel)
+        if taps.numel() == 0 or taps.numel() != max(taps.shape, default=0):
+            raise ValueError(f"{self.name}: {argument} must be one row or one column, got {tuple(taps.shape)}")
+        return taps.reshape(-1)
+
+    def anchor(self, anchor: Sequence[int], width: int, height: int) -> tuple[int, int]:
+        x, y = self.pair("anchor", anchor)
+        at = (height // 2 if y == -1 else y, width // 2 if x == -1 else x)
+        if not (0 <= at[0] < height and 0 <= at[1] < width):
+            raise ValueError(f"{self.name}: anchor must lie in the window of {width}x{height}, got ({x}, {y})")
+        return at
+
+    def pair(self, argument: str, value: Any) -> tuple[int, int]:
+        try:
+            x, y = (index(n) for n in value)
+        except (TypeError, ValueError):
+            raise TypeError(f"{self.name}: {argument} must be two integers, x first, got {value!r}") from None
+        return x, y
+
+    def whole(self, argument: str, value: Any) -> int:
+        return whole(self.name, argument, value)
+
+    def _result_dtype(self, dtype: torch.dtype, ddepth: int, depths: Depths) -> torch.dtype:
+        if ddepth < 0:
+            return dtype
+        if ddepth not in depths[dtype]:
+            taken = ", ".join(_DEPTH_NAMES[depth] for depth in depths[dtype])
+            of = str(dtype).removeprefix("torch.")
+            got = _DEPTH_NAMES.get(ddepth, str(ddepth))
+            raise ValueError(f"{self.name}: ddepth for an image of {of} must be -1 or one of {taken}, got {got}")
+        return _DTYPES[ddepth]
+
+    def _border(self, border_type: int, may_wrap: bool) -> str:
+        # An array knows of no larger image that it is a part of, so every one is isolated.
+        border = border_type & ~BORDER_ISOLATED
+        if border == BORDER_WRAP and may_wrap:
+            return "circular"
+        if border not in _BORDERS:
+            got = "BORDER_WRAP" if border == BORDER_WRAP else str(border_type)
+            raise ValueError(
+                f"{self.name}: borderType must be BORDER_CONSTANT, BORDER_REPLICATE, BORDER_REFLECT or "
+                f"BORDER_REFLECT_101, got {got}"
+            )
+        return _BORDERS[border]
+
+    def _target(self, dst: Any, image: Tensor) -> Tensor | None:
+        """`dst` as the library writes it, or None where OpenCV would allocate another."""
+        if dst is None:
+            return None
+        if _is_array(dst) != self.is_array:
+            kind = "a numpy array" if self.is_array else "a torch tensor"
+            raise TypeError(f"{self.name}: dst must be {kind}, as src is, got {type(dst).__name__}")
+        if self.is_array and (not dst.flags.writeable or _is_odd(dst)):
+            raise ValueError(f"{self.name}: dst must be writable, in native byte order and without negative strides")
+        tensor = _tensor(self.name, "dst", dst)
+        if tensor.dim() not in (2, 3) or tensor.dtype != self.dtype or tensor.device != image.device:
+            return None
+        planes = _planes(tensor)
+        return planes if planes.shape == self.image.shape else None
+
+
+def whole(name: str, argument: str, value: Any) -> int:
+    try:
+        return index(value)
+    except TypeError:
+        raise TypeError(f"{name}: {argument} must be an integer, got {type(value).__name__}") from None
+
+
+def _is_array(value: Any) -> bool:
+    numpy = sys.modules.get("numpy")  # whoever has an array has imported it
+    return numpy is not None and isinstance(value, numpy.ndarray)
+
+
+def _is_odd(array: Any) -> bool:
+    """Whether torch cannot share this array's memory."""
+    size = array.itemsize
+    return not array.dtype.isnative or any(stride < 0 or stride % size for stride in array.strides)
+
+
+def _tensor(name: str, argument: str, value: Any) -> Tensor:
+    """`value` as a tensor that shares its memory where torch can."""
+    if isinstance(value, Tensor):
+        return value
+    if not _is_array(value):
+        raise TypeError(f"{name}: {argument} must be a numpy array or a torch tensor, got {type(value).__name__}")
+    if _is_odd(value) or not value.flags.writeable:  # torch warns of memory that must not be written
+        value = value.astype(value.dtype.newbyteorder("="), order="C")
+    try:
+        return torch.from_numpy(value)
+    except TypeError:
+        raise TypeError(f"{name}: {argument} must have a dtype that torch knows, got {value.dtype}") from None
+
+
+def _planes(image: Tensor) -> Tensor:
+    """The image with its channels before its rows, read through its strides: (H, W) or (1, C, H, W)."""
+    if image.dim() == 2:
+        return image
+    if image.size(2) == 1:
+        return image[:, :, 0]
+    return image.permute(2, 0, 1).unsqueeze(0)
+
+
+def _overlap(a: Tensor, b: Tensor) -> bool:
+    (a_start, a_end), (b_start, b_end) = _memory(a), _memory(b)
+    return a.device == b.device and a_start < b_end and b_start < a_end
+
+
+def _memory(t: Tensor) -> tuple[int, int]:
+    reach = sum((n - 1) * s for n, s in zip(t.shape, t.stride(), strict=True))
+    return t.data_ptr(), t.data_ptr() + (reach + 1) * t.element_size()

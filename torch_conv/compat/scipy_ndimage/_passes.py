@@ -1,0 +1,133 @@
+"""scipy's passes on stored values, and its checks of axes, origins and arguments per axis with their sentences."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Iterable
+from operator import index
+from typing import Any
+
+import numpy as np
+from numpy.exceptions import AxisError
+from torch import Tensor
+
+from torch_conv.compat.scipy_ndimage import _sums
+from torch_conv.compat.scipy_ndimage._arrays import Image, Kind, c_cast, copied
+from torch_conv.compat.scipy_ndimage._sums import Weights, border_of
+
+
+def line_pass(image: Image, taps: Weights, axis: Any, kind: Kind, mode: Any, cval: float, origin: Any) -> Image:
+    """The image correlated with taps along an axis and stored as `kind`."""
+    if taps.ndim != 1 or len(taps) < 1:
+        raise RuntimeError("no filter weights given")
+    axis = axis_of(axis, image.values.dim())
+    if not origin_fits(origin, len(taps)):
+        raise ValueError("Invalid origin; origin must satisfy -(len(weights) // 2) <= origin <= (len(weights)-1) // 2")
+    window = _sums.window_of_lines(taps, axis, image.values.dim(), index(origin))
+    sums = _sums.weighted_sums(image.values, window, border_of(mode, cval), kind.whole)
+    return Image(c_cast(sums, kind), kind, image.is_tensor)
+
+
+def box_pass(image: Image, size: Any, axis: Any, kind: Kind, mode: Any, cval: float, origin: Any) -> Image:
+    """The means of `size` pixels along an axis, stored as `kind`."""
+    axis = axis_of(axis, image.values.dim())
+    if size < 1:
+        raise RuntimeError("incorrect filter size")
+    if not 0 <= size // 2 + origin < size:
+        raise ValueError("invalid origin")
+    means = _sums.box_means(image.values, index(size), axis, index(origin), border_of(mode, cval))
+    return Image(c_cast(means, kind), kind, image.is_tensor)
+
+
+def gaussian_passes(
+    image: Image,
+    sigma: Any,
+    order: Any,
+    kind: Kind,
+    mode: Any,
+    cval: float,
+    truncate: Any = 4.0,
+    *,
+    radius: Any = None,
+    axes: Any = None,
+) -> Image:
+    """One pass along every axis whose sigma is above zero; a copy if there is none."""
+    dims = axes_of(axes, image.values.dim())
+    settings = [per_axis(value, len(dims)) for value in (sigma, order, mode, radius)]
+    passes = [each for each in zip(dims, *settings, strict=True) if each[1] > 1e-15]
+    if not passes:
+        return Image(copied(image, kind), kind, image.is_tensor)
+    for axis, sigma, order, mode, radius in passes:
+        image = line_pass(image, gaussian_taps(sigma, order, truncate, radius), axis, kind, mode, cval, 0)
+    return image
+
+
+def gaussian_taps(sigma: Any, order: Any, truncate: Any, radius: Any) -> Weights:
+    """A sampled Gaussian, or its derivative of an order, as a window to correlate with.
+
+    numpy computes it, since torch's exponential differs in the last place, which shows in integers.
+    """
+    sigma = plain(sigma)
+    reach = int(truncate * float(sigma) + 0.5)
+    if radius is not None:
+        reach = radius
+    if not isinstance(reach, numbers.Integral) or reach < 0:
+        raise ValueError("Radius must be a nonnegative integer.")
+    if order < 0:
+        raise ValueError("order must be non-negative")
+    variance = sigma * sigma
+    x = np.arange(-reach, reach + 1)
+    bell = np.exp(-0.5 / variance * x**2)
+    bell = bell / bell.sum()
+    if order == 0:
+        return np.asarray(bell[::-1])
+    # The derivative of q(x) * bell(x) is (q'(x) - x / variance * q(x)) * bell(x): a matrix on q's coefficients.
+    derive = np.diag(np.arange(1.0, order + 1), 1) + np.diag(np.full(order, 1 / -variance), -1)
+    q = np.eye(order + 1)[0]
+    for _ in range(order):
+        q = derive @ q
+    return np.asarray(((x[:, None] ** np.arange(order + 1)) @ q * bell)[::-1])
+
+
+def plain(value: Any) -> Any:
+    """A tensor of settings as Python's numbers."""
+    return value.tolist() if isinstance(value, Tensor) else value
+
+
+def per_axis(value: Any, count: int) -> list[Any]:
+    """One setting per axis: the values given, or one value for all."""
+    value = plain(value)
+    if isinstance(value, str) or not np.iterable(value):
+        return [value] * count
+    if len(values := list(value)) != count:
+        raise RuntimeError("sequence argument must have length equal to input rank")
+    return values
+
+
+def axis_of(axis: Any, dims: int) -> int:
+    if axis < -dims or axis >= dims:
+        raise AxisError(f"axis {axis} is out of bounds for array of dimension {dims}")
+    return index(axis) % dims
+
+
+def axes_of(axes: Any, dims: int) -> tuple[int, ...]:
+    """The axes that `axes` names, None all of them. One number is taken as it is, to be refused where it is used."""
+    if axes is None:
+        return tuple(range(dims))
+    axes = plain(axes)
+    if np.isscalar(axes):
+        return (index(axes),)  # type: ignore[arg-type]
+    if not isinstance(axes, Iterable):
+        raise ValueError("axes must be an integer, iterable of integers, or None")
+    given = tuple(index(axis) for axis in axes)
+    for axis in given:
+        if axis < -dims or axis > dims - 1:
+            raise ValueError(f"specified axis: {axis} is out of range")
+    given = tuple(axis % dims for axis in given)
+    if len(set(given)) != len(given):
+        raise ValueError("axes must be unique")
+    return given
+
+
+def origin_fits(origin: Any, k: int) -> bool:
+    return bool(-(k // 2) <= origin <= (k - 1) // 2)

@@ -1,0 +1,214 @@
+"""correlate, convolve and their forms along one axis: any window."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from operator import index
+from typing import Any
+
+import numpy as np
+
+from torch_conv.compat.scipy_ndimage import _sums
+from torch_conv.compat.scipy_ndimage._arrays import border_value, c_cast, image_of, target_of, weights_of
+from torch_conv.compat.scipy_ndimage._passes import axes_of, line_pass, origin_fits, per_axis
+from torch_conv.compat.scipy_ndimage._sums import Weights, border_of
+
+
+def correlate(
+    input: Any,
+    weights: Any,
+    output: Any = None,
+    mode: Any = "reflect",
+    cval: Any = 0.0,
+    origin: Any = 0,
+    *,
+    axes: Any = None,
+) -> Any:
+    """Correlates an image with a window along all its axes, or along some.
+
+    Args:
+        input: array or tensor of any number of axes, of bool, an integer of 8 to 64 bits, float32 or float64.
+        weights: the window, with one axis per axis that is filtered, of any real dtype; used in float64 on the CPU.
+            A tap within 2.2e-16 of zero is left out, so what it would meet does not count, NaN included.
+        output: dtype of the result (numpy's, Python's, torch's or a name), or an array or tensor of the input's shape
+            that receives it; by default the input's dtype.
+        mode: 'reflect' or 'grid-mirror', `dcba|abcd|dcba`; 'mirror', `dcb|abcd|cba`; 'nearest'; 'wrap' or 'grid-wrap';
+            'constant' or 'grid-constant'.
+        cval: what 'constant' reads outside.
+        origin: shifts the window: tap k // 2 + origin lies on the pixel; one number or one per filtered axis.
+        axes: the axes to filter along, by default all. As in scipy the window's axes lie along them in rising order.
+
+    Returns:
+        Array or tensor of the input's shape, or `output` if it receives the result.
+
+    Raises:
+        RuntimeError: for a mode or a dtype that is not described above, or shapes that do not fit.
+        ValueError: for a tap on the pixel that the window does not have, or axes that the input does not have.
+        TypeError: for complex numbers.
+
+    Equivalent to:
+        `scipy.ndimage.correlate`, by `filter2d` and `filter3d` on float64
+
+    Example:
+        >>> correlate(torch.tensor([[1, 2, 3], [4, 5, 6]]), [[0, 1, 0], [1, 0, 1], [0, 1, 0]], mode="constant")
+        tensor([[ 6,  9,  8],
+                [ 6, 12,  8]])
+    """
+    return _correlate("correlate", input, weights, output, mode, cval, origin, axes, flip=False)
+
+
+def convolve(
+    input: Any,
+    weights: Any,
+    output: Any = None,
+    mode: Any = "reflect",
+    cval: Any = 0.0,
+    origin: Any = 0,
+    *,
+    axes: Any = None,
+) -> Any:
+    """Convolves an image with a window along all its axes, or along some.
+
+    Args:
+        input: as in `correlate`.
+        weights: the window, as in `correlate`; it is flipped, and tap (k - 1) // 2 - origin of what it becomes lies on
+            the pixel.
+        output: as in `correlate`.
+        mode: as in `correlate`.
+        cval: what 'constant' reads outside.
+        origin: shifts the window, one number or one per filtered axis.
+        axes: the axes to filter along, as in `correlate`.
+
+    Returns:
+        Array or tensor of the input's shape, or `output` if it receives the result.
+
+    Raises:
+        RuntimeError, ValueError, TypeError: as `correlate`.
+
+    Equivalent to:
+        `scipy.ndimage.convolve`, by `filter2d` and `filter3d` on float64
+
+    Example:
+        >>> convolve(torch.tensor([0, 0, 1, 0, 0]), [1, 2, 3], mode="constant")
+        tensor([0, 1, 2, 3, 0])
+    """
+    return _correlate("convolve", input, weights, output, mode, cval, origin, axes, flip=True)
+
+
+def correlate1d(
+    input: Any,
+    weights: Any,
+    axis: Any = -1,
+    output: Any = None,
+    mode: Any = "reflect",
+    cval: Any = 0.0,
+    origin: Any = 0,
+) -> Any:
+    """Correlates an image with a window along one axis.
+
+    Args:
+        input: array or tensor of at least one axis, of a dtype that `correlate` takes.
+        weights: the window (k,), of any real dtype. A window that differs from an even or odd one by no more than
+            2.2e-16 a tap is taken for it; taps of zero count.
+        axis: the axis to filter along.
+        output: as in `correlate`.
+        mode: as in `correlate`.
+        cval: what 'constant' reads outside.
+        origin: shifts the window: tap k // 2 + origin lies on the pixel.
+
+    Returns:
+        Array or tensor of the input's shape, or `output` if it receives the result.
+
+    Raises:
+        RuntimeError: for a mode or a dtype that `correlate` does not take, or no window of one axis.
+        ValueError: for an axis that the input does not have, or a tap that the window does not have.
+        TypeError: for complex numbers.
+
+    Equivalent to:
+        `scipy.ndimage.correlate1d`, by `filter1d` on float64
+
+    Example:
+        >>> correlate1d(torch.tensor([2, 8, 0, 4, 1, 9, 9, 0]), weights=[1, 3])
+        tensor([ 8, 26,  8, 12,  7, 28, 36,  9])
+    """
+    return _correlate1d("correlate1d", input, weights_of("correlate1d", weights), axis, output, mode, cval, origin)
+
+
+def convolve1d(
+    input: Any,
+    weights: Any,
+    axis: Any = -1,
+    output: Any = None,
+    mode: Any = "reflect",
+    cval: Any = 0.0,
+    origin: Any = 0,
+) -> Any:
+    """Convolves an image with a window along one axis.
+
+    Args:
+        input: as in `correlate1d`.
+        weights: the window (k,), as in `correlate1d`; it is flipped, and tap (k - 1) // 2 - origin of what it becomes
+            lies on the pixel.
+        axis: the axis to filter along.
+        output: as in `correlate`.
+        mode: as in `correlate`.
+        cval: what 'constant' reads outside.
+        origin: shifts the window.
+
+    Returns:
+        Array or tensor of the input's shape, or `output` if it receives the result.
+
+    Raises:
+        RuntimeError, ValueError, TypeError: as `correlate1d`.
+
+    Equivalent to:
+        `scipy.ndimage.convolve1d`, by `filter1d` on float64
+
+    Example:
+        >>> convolve1d(torch.tensor([2, 8, 0, 4, 1, 9, 9, 0]), weights=[1, 3])
+        tensor([14, 24,  4, 13, 12, 36, 27,  0])
+    """
+    taps = weights_of("convolve1d", weights)[::-1]
+    origin = -origin - (len(taps) + 1) % 2
+    return _correlate1d("convolve1d", input, taps, axis, output, mode, cval, origin)
+
+
+def _correlate1d(
+    name: str, input: Any, taps: Weights, axis: Any, output: Any, mode: Any, cval: Any, origin: Any
+) -> Any:
+    image = image_of(name, input)
+    target = target_of(name, output, image)
+    return target.take(line_pass(image, taps, axis, target.kind, mode, border_value(name, cval), origin).values)
+
+
+def _correlate(
+    name: str, input: Any, weights: Any, output: Any, mode: Any, cval: Any, origin: Any, axes: Any, flip: bool
+) -> Any:
+    image = image_of(name, input, in_full=False)
+    dims = image.values.dim()
+    filtered = axes_of(axes, dims)
+    taps = weights_of(name, weights)
+    origins = per_axis(origin, len(filtered))
+    if len(filtered) < dims:
+        if taps.ndim != len(filtered):
+            raise RuntimeError(f"weights.ndim ({taps.ndim}) must match len(axes) ({len(filtered)})")
+        taps = np.expand_dims(taps, tuple(axis for axis in range(dims) if axis not in filtered))
+        given = dict(zip(filtered, origins, strict=True))
+        origins = [given.get(axis, 0) for axis in range(dims)]
+    extents = [k for k in taps.shape if k > 0]
+    if len(extents) != dims:
+        raise RuntimeError(f"weights.ndim ({len(extents)}) must match len(axes) ({len(filtered)})")
+    if flip:
+        taps = np.flip(taps)
+        origins = [-o - (k + 1) % 2 for o, k in zip(origins, extents, strict=True)]
+    if not all(origin_fits(o, k) for o, k in zip(origins, extents, strict=True)):
+        raise ValueError(
+            "Invalid origin; origin must satisfy -(weights.shape[k] // 2) <= origin[k] <= (weights.shape[k]-1) // 2"
+        )
+    target = target_of(name, output, image, in_full=False)
+    if not isinstance(mode, str) and isinstance(mode, Iterable):
+        raise RuntimeError("A sequence of modes is not supported")
+    window = _sums.window_of_images(taps, [index(o) for o in origins])
+    border = border_of(mode, border_value(name, cval))
+    sums = _sums.weighted_sums(image.values, window, border, target.kind.whole)
+    return target.take(c_cast(sums, target.kind, by_magnitude=True))

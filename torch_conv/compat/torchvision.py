@@ -1,0 +1,117 @@
+"""torchvision's Gaussian blur under its own name: `from torch_conv.compat.torchvision import gaussian_blur`.
+
+Arguments and results are those of torchvision.transforms.functional and of its v2. What they refuse works here:
+windows that reach further than the image is wide, images without a channel dimension.
+
+    >>> import torch
+    >>> from torch_conv.compat.torchvision import gaussian_blur
+    >>> gaussian_blur(torch.tensor([[[0, 0, 100, 0, 0]]], dtype=torch.uint8), [3, 1])
+    tensor([[[ 0, 24, 52, 24,  0]]], dtype=torch.uint8)
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from operator import index
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from torch_conv.functional.smooth import gaussian_blur2d
+
+__all__ = ["gaussian_blur"]
+
+_FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
+_WRITTEN_BY_THE_FILTER = (*_FLOATS, torch.uint8, torch.int16, torch.uint16)
+
+# The modes that torchvision takes, and the dtype of those whose bands are not bytes.
+_WIDE_MODES = {"I": torch.int32, "F": torch.float32}
+_MODES = ("L", "LA", "RGB", "RGBA", "RGBX", "CMYK", "YCbCr", "HSV", "I", "F")
+
+
+def gaussian_blur(img: Any, kernel_size: int | Sequence[int], sigma: float | Sequence[float] | None = None) -> Any:
+    """Smooths an image with a sampled Gaussian; the image goes on outside by reflection.
+
+    Args:
+        img: image (..., H, W) of any real dtype, any strides, or a PIL image of mode L, LA, RGB, RGBA, RGBX, CMYK,
+            YCbCr, HSV, I or F.
+        kernel_size: (kx, ky), width first, or one number for both; odd.
+        sigma: (sigma_x, sigma_y) in pixels, > 0, or one number for both, also in a list; by default
+            0.15 kernel_size + 0.35 along each axis.
+
+    Returns:
+        Tensor of img's shape and dtype, or a PIL image of its mode and size; integers are rounded half to even.
+
+    Raises:
+        ValueError: for an even or negative size, sigma <= 0, a sequence of another length, or another mode.
+        TypeError: for a type that is not described above.
+
+    Equivalent to:
+        `torchvision.transforms.v2.functional.gaussian_blur`
+
+    Source:
+        sigma's default is OpenCV's, 0.3 ((k - 1) / 2 - 1) + 0.8.
+
+    Example:
+        >>> gaussian_blur(torch.eye(3)[None], 3, 1.0)
+        tensor([[[0.5046, 0.3715, 0.3005],
+                 [0.3715, 0.3544, 0.3715],
+                 [0.3005, 0.3715, 0.5046]]])
+    """
+    sizes = _sizes(kernel_size)
+    sigmas = _sigmas(sigma, sizes)
+    if isinstance(img, Tensor):
+        return _blurred(img, sizes, sigmas)
+    pil = sys.modules.get("PIL.Image")  # whoever has such an image has imported it
+    if pil is None or not isinstance(img, pil.Image):
+        raise TypeError(f"gaussian_blur: img should be PIL Image or Tensor. Got {type(img)}")
+    if img.mode not in _MODES:
+        raise ValueError(f"gaussian_blur: img should be a PIL Image of mode {', '.join(_MODES)}. Got {img.mode}")
+    bands = torch.frombuffer(bytearray(img.tobytes()), dtype=_WIDE_MODES.get(img.mode, torch.uint8))
+    rows = bands.view(1, img.height, img.width, -1).permute(0, 3, 1, 2)
+    result = _blurred(rows, sizes, sigmas).permute(0, 2, 3, 1).contiguous()
+    return pil.frombytes(img.mode, img.size, result.numpy().tobytes())
+
+
+def _blurred(img: Tensor, sizes: tuple[int, int], sigmas: tuple[float, float]) -> Tensor:
+    if img.dim() < 2:
+        raise ValueError(f"gaussian_blur: img should have at least 2 dimensions. Got {img.dim()}")
+    if img.is_complex() or (img.is_floating_point() and img.dtype not in _FLOATS):
+        raise TypeError(f"gaussian_blur: img should be of a real dtype that filters take. Got {img.dtype}")
+    if img.dtype in _WRITTEN_BY_THE_FILTER:
+        return gaussian_blur2d(img, sizes, sigmas)
+    return gaussian_blur2d(img.to(torch.float32), sizes, sigmas).round_().to(img.dtype)
+
+
+def _sizes(kernel_size: Any) -> tuple[int, int]:
+    """(ky, kx)."""
+    if not isinstance(kernel_size, (int, list, tuple)):
+        raise TypeError(f"gaussian_blur: kernel_size should be int or a sequence of integers. Got {type(kernel_size)}")
+    sizes = [kernel_size, kernel_size] if isinstance(kernel_size, int) else list(kernel_size)
+    if len(sizes) != 2:
+        raise ValueError(f"gaussian_blur: If kernel_size is a sequence its length should be 2. Got {len(sizes)}")
+    try:
+        kx, ky = index(sizes[0]), index(sizes[1])
+    except TypeError:
+        raise TypeError(f"gaussian_blur: kernel_size should be int or a sequence of integers. Got {sizes}") from None
+    if kx % 2 == 0 or kx < 0 or ky % 2 == 0 or ky < 0:
+        raise ValueError(f"gaussian_blur: kernel_size should have odd and positive integers. Got {[kx, ky]}")
+    return ky, kx
+
+
+def _sigmas(sigma: Any, sizes: tuple[int, int]) -> tuple[float, float]:
+    """(sigma_y, sigma_x)."""
+    if sigma is None:
+        return sizes[0] * 0.15 + 0.35, sizes[1] * 0.15 + 0.35
+    if not isinstance(sigma, (int, float, list, tuple)):
+        raise TypeError(f"gaussian_blur: sigma should be either float or sequence of floats. Got {type(sigma)}")
+    sigmas = [sigma] if isinstance(sigma, (int, float)) else list(sigma)
+    if len(sigmas) == 1:
+        sigmas = sigmas * 2
+    if len(sigmas) != 2:
+        raise ValueError(f"gaussian_blur: If sigma is a sequence, its length should be 2. Got {len(sigmas)}")
+    if not all(s > 0 for s in sigmas):
+        raise ValueError(f"gaussian_blur: sigma should have positive values. Got {sigmas}")
+    return float(sigmas[1]), float(sigmas[0])
