@@ -11,9 +11,11 @@ BUILD_STAMP := build/$(subst /,_,$(abspath $(VENV))).stamp
 REQUIREMENTS := $(filter-out requirements/examples.txt,$(wildcard requirements/*.txt))
 EXAMPLES_STAMP := $(VENV)/.stamp-examples
 NATIVE := $(shell find csrc -name '*.h' -o -name '*.cuh' -o -name '*.cpp')
+# Formatted with the others, but no part of the module.
+EXAMPLES_NATIVE := $(wildcard examples/cpp/*.h examples/cpp/*.cpp)
 KERNEL_INPUTS := csrc/ahead.py csrc/ahead.txt $(wildcard csrc/nvrtc/*)
 
-.PHONY: help demo edges volume multi_gpu test build lint format wheel bench clean
+.PHONY: help demo edges volume multi_gpu cpp test build lint format wheel bench clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -33,6 +35,13 @@ multi_gpu: $(BUILD_STAMP) ## one large image on all GPUs, or in shards on the CP
 	@mkdir -p examples_out
 	$(BIN)/python examples/multi_gpu.py --output examples_out/multi_gpu.jpg $(ARGS)
 
+cpp: $(BUILD_STAMP) ## build and run the C++ program of examples/cpp (needs CMake)
+	$(BIN)/python examples/cpp/export.py build/cpp_model
+	cmake -S examples/cpp -B build/cpp \
+	  -DCMAKE_PREFIX_PATH="$$($(BIN)/python -c 'import torch; print(torch.utils.cmake_prefix_path)')"
+	cmake --build build/cpp
+	build/cpp/torch_conv_example build/cpp_model
+
 test: $(BUILD_STAMP) ## the test suite (CUDA tests run where there is a GPU); ARGS="-k border" passes options on
 	$(BIN)/python -m pytest $(ARGS)
 
@@ -42,13 +51,13 @@ lint: $(ENV_STAMP) ## every check that needs no compiler
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/clang-format --dry-run --Werror $(NATIVE)
+	$(BIN)/clang-format --dry-run --Werror $(NATIVE) $(EXAMPLES_NATIVE)
 	$(BIN)/python benchmarks/report.py --check
 
 format: $(ENV_STAMP) ## rewrite Python and C++ in the house's format
 	$(BIN)/ruff check --fix-only .
 	$(BIN)/ruff format .
-	$(BIN)/clang-format -i $(NATIVE)
+	$(BIN)/clang-format -i $(NATIVE) $(EXAMPLES_NATIVE)
 
 wheel: $(ENV_STAMP) ## one wheel for compute capability 8.0 and up, in dist/
 	PATH="$(abspath $(BIN)):$$PATH" TORCH_CUDA_ARCH_LIST="8.0 9.0 10.0 12.0+PTX" \
