@@ -69,6 +69,19 @@ def test_gradients_come_back_in_the_weights_dtype(device):
         assert t.grad.dtype == torch.float32 and t.grad.abs().sum() > 0
 
 
+def test_backward_under_autocast(device):
+    """It computes as the call did, whatever stands around it."""
+    tensors = given(2, device)
+    found = []
+    for enabled in (False, True):
+        image, weight, bias = (t.clone().requires_grad_() for t in tensors)
+        result = calls(2)["operator"](image, weight, bias)
+        with torch.autocast(device, torch.bfloat16, enabled=enabled):
+            found.append(torch.autograd.grad(result.sum(), (image, weight, bias)))
+    for plain, under in zip(*found, strict=True):
+        assert torch.equal(plain, under)
+
+
 def test_without_autocast_nothing_changes(device):
     tensors = given(2, device)
     with torch.autocast(device, torch.bfloat16, enabled=False):

@@ -153,3 +153,60 @@ def test_an_image_is_kept_for_windows_alone(device):
     with torch.autograd.graph.saved_tensors_hooks(lambda t: saved.append(t.shape) or t, lambda t: t):
         torch_conv.gaussian_blur2d(image * 1, 3, 1.0)
     assert image.shape not in saved
+
+
+def blurred(x, k):
+    return torch_conv.filter2d(torch_conv.gaussian_blur2d(x, 3, 1.0), k, "replicate")
+
+
+def edges(x, k):
+    return torch_conv.sobel(x) + torch_conv.unsharp_mask(x, 5, 1.0) * torch_conv.box_blur(x, 3) + k.sum()
+
+
+def convolved(x, k):
+    return torch_conv.conv2d(x, k.expand(2, 1, 3, 3), padding=1, groups=2, algorithm="ours")
+
+
+@pytest.mark.parametrize("call", [blurred, edges, convolved])
+def test_compiled(device, call):
+    given = [make_image((1, 2, 8, 9), device=device), make_window((3, 3), device=device)]
+    found = []
+    for run in (call, torch.compile(call, backend="aot_eager", fullgraph=True)):
+        tensors = [t.clone().requires_grad_() for t in given]
+        run(*tensors).square().sum().backward()
+        found.append([t.grad for t in tensors])
+    torch.testing.assert_close(found[1], found[0], rtol=1e-4, atol=1e-3)
+
+
+def test_compiled_of_several_sizes(device):
+    call = torch.compile(blurred, backend="aot_eager", fullgraph=True)
+    for n in (8, 11, 13):
+        image, window = make_image((1, 2, n, 9), device=device).requires_grad_(), make_window((3, 3), device=device)
+        (got,) = torch.autograd.grad(call(image, window).square().sum(), image)
+        (expected,) = torch.autograd.grad(blurred(image, window).square().sum(), image)
+        torch.testing.assert_close(got, expected, rtol=1e-4, atol=1e-3)
+
+
+def test_one_plane(device):
+    """Which torch takes for no depthwise convolution."""
+    image, window = make_image((1, 1, 64, 70), device=device), make_window((5, 5), device=device)
+    exact = window.double().requires_grad_()
+    torch_conv.filter2d(image.double(), exact).square().sum().backward()
+    found = []
+    for _ in range(2):
+        given = window.clone().requires_grad_()
+        torch_conv.filter2d(image, given).square().sum().backward()
+        found.append(given.grad)
+    assert torch.equal(*found)
+    torch.testing.assert_close(found[0].double(), exact.grad, rtol=1e-4, atol=1e-3)
+
+
+def test_in_a_script(device):
+    @torch.jit.script
+    def call(x: torch.Tensor, k: torch.Tensor):
+        return torch.ops.torch_conv.filter2d(x, k, "circular")
+
+    image, window = image_of((2, 6, 7), device), window_of((3, 3), device)
+    scripted = torch.autograd.grad(call(image, window).square().sum(), (image, window))
+    plain = torch.autograd.grad(torch_conv.filter2d(image, window, "circular").square().sum(), (image, window))
+    torch.testing.assert_close(scripted, plain)

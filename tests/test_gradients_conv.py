@@ -142,3 +142,14 @@ def test_causal_states_alone(device):
     x = make_image((2, 3, 7), torch.float64, device=device).requires_grad_()
     weight = make_window((3, 4), torch.float64, device=device)
     assert gradcheck(lambda x: torch_conv.causal_conv1d(x, weight, return_final_states=True)[1], (x,), fast_mode=True)
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 0), (0, 3, 5)])
+def test_causal_of_nothing(device, shape):
+    x = torch.ones(shape, device=device, requires_grad=True)
+    weight = make_window((3, 4), device=device).requires_grad_()
+    before = torch.ones(shape[0], 3, 3, device=device, requires_grad=True)
+    out, states = torch_conv.causal_conv1d(x, weight, initial_states=before, return_final_states=True)
+    (out.sum() + 2 * states.sum()).backward()
+    assert x.grad.shape == x.shape and not weight.grad.any()
+    assert before.grad.eq(2).all()

@@ -22,7 +22,7 @@ WINDOWS = {
 
 
 @pytest.mark.parametrize("name", WINDOWS)
-@pytest.mark.parametrize("border", ["reflect", "constant", "replicate", "circular"])
+@pytest.mark.parametrize("border", ["reflect", "constant", "replicate", "circular", "symmetric", "skip", "zero_output"])
 @pytest.mark.parametrize("padding", ["same", "valid"])
 def test_windows(device, name, border, padding):
     image = make_image((2, 2, 12, 11), torch.float64, device=device).requires_grad_()
@@ -84,3 +84,26 @@ def test_a_flat_image_has_no_slope(device):
     image = torch.full((1, 9, 9), 3.0, device=device, requires_grad=True)
     torch_conv.gaussian_sobel(image, 3, 1.0).sum().backward()
     assert torch.equal(image.grad, torch.zeros_like(image))
+
+
+SHARED = {
+    "unsharp_mask2d": lambda x, k: ops.unsharp_mask2d(x, k, k),
+    "structure_tensor2d": lambda x, k: ops.structure_tensor2d(x, k, 2 * k),
+    "gaussian_sobel2d": lambda x, k: ops.gaussian_sobel2d(x, k, k * x.mean()),
+    "separable_sum2d": lambda x, k: ops.separable_sum2d(x, [k, k], [k, 2 * k]),
+    "filter2d_separable": lambda x, k: ops.filter2d_separable(x, k, k),
+    "causal_conv1d": lambda x, k: ops.causal_conv1d(x[0], k * x[0].mean((0, 2))[:, None], k.sum().expand(7)),
+}
+
+
+@pytest.mark.parametrize("name", SHARED)
+def test_arguments_that_depend_on_one_another(device, name):
+    """With a graph of the gradient and without, it is the same."""
+    image = make_image((1, 2, 7, 9), torch.float64, device=device).requires_grad_()
+    taps = make_window((3,), torch.float64, device=device).abs().requires_grad_()
+    found = [
+        torch.autograd.grad(SHARED[name](image, taps).square().sum(), (image, taps), create_graph=again)
+        for again in (False, True)
+    ]
+    torch.testing.assert_close(found[1], found[0])
+    assert gradcheck(SHARED[name], (image, taps), fast_mode=True)

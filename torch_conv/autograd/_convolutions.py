@@ -3,14 +3,14 @@ in the weight, and with other strides, torch's."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
-from contextlib import nullcontext
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from torch_conv.autograd._extension import border_name, extend, fold
+from torch_conv.autograd._extension import border_name, extend, fold, listed
 from torch_conv.autograd._steps import vjp
 
 Given = dict[str, Any]
@@ -26,7 +26,7 @@ _ACTIVATIONS: dict[str, Callable[..., Tensor]] = {
 def conv_gradients(axes: int, given: Given, output: Tensor, grad: Tensor, wanted: set[str]) -> Given:
     """Of conv1d, conv2d, conv3d."""
     input, weight = given["input"], given["weight"]
-    stride, dilation, groups = _listed(given["stride"], axes), _listed(given["dilation"], axes), given["groups"]
+    stride, dilation, groups = listed(given["stride"], axes), listed(given["dilation"], axes), given["groups"]
     k = weight.shape[2:]
     if given["activation"] is not None:
         sums = _operator(axes)(
@@ -51,7 +51,7 @@ def conv_gradients(axes: int, given: Given, output: Tensor, grad: Tensor, wanted
     if ours and "input" in wanted:
         gradients["input"] = _operator(axes)(grad, _turned(weight, groups, axes), None, 1, back, dilation, groups)
     if of_torch:
-        with _in_a_fixed_order():
+        with _InAFixedOrder():
             found = torch.ops.aten.convolution_backward(
                 grad, image, weight, None, stride, padding, dilation, False, [0] * axes, groups,
                 ["input" in of_torch, "weight" in of_torch, False],
@@ -72,14 +72,28 @@ def numbers_gradients(given: Given, output: Tensor, grad: Tensor, wanted: set[st
     return conv_gradients(axes, {**given, **lists, "padding_mode": "zeros", "algorithm": "ours"}, output, grad, wanted)
 
 
-def _in_a_fixed_order() -> Any:
-    """cuDNN's sums over pixels may take another order each time; where they may not, it takes other kernels."""
-    cudnn = torch.backends.cudnn
-    if cudnn.deterministic or not cudnn.is_available():
-        return nullcontext()
-    return cudnn.flags(
-        enabled=cudnn.enabled, benchmark=cudnn.benchmark, deterministic=True, allow_tf32=cudnn.allow_tf32
-    )
+class _InAFixedOrder:
+    """cuDNN's sums over pixels may take another order each time; where they may not, it takes other kernels.
+
+    The choice is the process's: the first thread that comes makes it, the last one takes it back.
+    """
+
+    _lock = threading.Lock()
+    _threads = 0
+    _before = False
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if type(self)._threads == 0:
+                type(self)._before = torch._C._get_cudnn_deterministic()
+                torch._C._set_cudnn_deterministic(True)
+            type(self)._threads += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            type(self)._threads -= 1
+            if type(self)._threads == 0:
+                torch._C._set_cudnn_deterministic(self._before)
 
 
 def _operator(axes: int) -> Any:
@@ -101,10 +115,5 @@ def _pads(padding: Any, k: Any, dilation: list[int], axes: int) -> tuple[list[in
     if padding == "same":
         total = [d * (n - 1) for d, n in zip(dilation, k, strict=True)]
         return [t // 2 for t in total], [t - t // 2 for t in total]
-    pads = [0] * axes if isinstance(padding, str) else _listed(padding, axes)
+    pads = [0] * axes if isinstance(padding, str) else listed(padding, axes)
     return pads, pads
-
-
-def _listed(value: Any, axes: int) -> list[int]:
-    values = list(value) if isinstance(value, (list, tuple)) else [value]
-    return values * axes if len(values) == 1 else values

@@ -95,19 +95,23 @@ def window_adjoint(grad: Tensor, image: Tensor, shape: Sequence[int], steps: Ste
         dim = axis + 2
         reached = (outputs.shape[dim] - 1) * steps.stride[axis] + (k[axis] - 1) * steps.dilation[axis] + 1
         flat = flat.narrow(dim, 0, reached)
+    alone = planes == 1  # one group is no depthwise convolution for torch: one of zeros goes with it
+    groups = 2 if alone else planes
+    if alone:
+        flat, outputs = (torch.cat([t, torch.zeros_like(t)], 1) for t in (flat, outputs))
     each = torch.ops.aten.convolution_backward(
         outputs,
         flat,
-        flat.new_zeros(()).expand(planes, 1, *k),
+        flat.new_zeros(()).expand(groups, 1, *k),
         None,
         list(steps.stride),
         [0] * axes,
         list(steps.dilation),
         False,
         [0] * axes,
-        planes,
+        groups,
         [False, True, False],
-    )[1]
+    )[1].narrow(0, 0, planes)
     own = len(shape) - axes  # dimensions of samples and channels
     if own == 0:
         return each.sum(0).reshape(k)

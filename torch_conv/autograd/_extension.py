@@ -6,7 +6,7 @@ Both are made of slices, so that torch differentiates them again, and no sum dep
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -14,7 +14,7 @@ from torch import Tensor
 
 from torch_conv.reference._extend import border_name
 
-__all__ = ["border_name", "extend", "fold"]
+__all__ = ["border_name", "extend", "fold", "listed"]
 
 
 class _Run(NamedTuple):
@@ -29,13 +29,26 @@ class _Run(NamedTuple):
 
 def _runs(border: str, n: int, before: int, after: int) -> list[_Run]:
     """The runs of an axis of n pixels outside the image, in order; none for a constant."""
+    if border == "replicate" or n == 1:
+        runs = [_Run(-before, before, 0, 0), _Run(n, after, n - 1, 0)]
+    elif border == "circular" and before <= n and after <= n:
+        runs = [_Run(-before, before, n - before, 1), _Run(n, after, 0, 1)]
+    elif border == "reflect" and before < n and after < n:
+        runs = [_Run(-before, before, before, -1), _Run(n, after, n - 2, -1)]
+    elif border == "symmetric" and before <= n and after <= n:
+        runs = [_Run(-before, before, before - 1, -1), _Run(n, after, n - 1, -1)]
+    else:
+        runs = _far_runs(border, int(n), int(before), int(after))
+    return [run for run in runs if run.size > 0]
+
+
+def _far_runs(border: str, n: int, before: int, after: int) -> list[_Run]:
+    """The same where windows reach beyond the image's own repetition."""
     runs: list[_Run] = []
     for low, high in ((-before, 0), (n, n + after)):
         at = low
         while at < high:
-            if border == "replicate" or n == 1:
-                run = _Run(at, high - at, 0 if at < 0 else n - 1, 0)
-            elif border == "circular":
+            if border == "circular":
                 first = at % n
                 run = _Run(at, min(high - at, n - first), first, 1)
             else:  # abcd cb, or abcd dcba
@@ -69,7 +82,7 @@ def extend(image: Tensor, border: str, value: float, before: Sequence[int], afte
         )
     for dim, b, a in zip(range(-axes, 0), before, after, strict=True):
         n = image.shape[dim]
-        runs = _runs(border, n, b, max(a, 0))
+        runs = _runs(border, n, b, a if a > 0 else 0)
         middle = image if a >= 0 else image.narrow(dim, 0, n + a)
         if runs:
             left = [_read(image, dim, run) for run in runs if run.at < 0]
@@ -85,10 +98,10 @@ def fold(extended: Tensor, border: str, sizes: Sequence[int], before: Sequence[i
     for dim, n, b in reversed(list(zip(range(-axes, 0), sizes, before, strict=True))):
         length = extended.shape[dim]
         a = length - b - n
-        image = extended.narrow(dim, b, n + min(a, 0))
+        image = extended.narrow(dim, b, n + a if a < 0 else n)
         if a < 0:
             image = F.pad(image, [0, 0] * (-dim - 1) + [0, -a])
-        runs = [] if border == "constant" else _runs(border, n, b, max(a, 0))
+        runs = [] if border == "constant" else _runs(border, n, b, a if a > 0 else 0)
         if runs:
             image = image.clone()
         for run in runs:
@@ -101,3 +114,9 @@ def fold(extended: Tensor, border: str, sizes: Sequence[int], before: Sequence[i
                 image.narrow(dim, run.first - run.size + 1, run.size).add_(part.flip(dim))
         extended = image
     return extended
+
+
+def listed(value: Any, axes: int) -> list[int]:
+    """A number, or a list of one, for every axis."""
+    values = list(value) if isinstance(value, (list, tuple)) else [value]
+    return values * axes if len(values) == 1 else values

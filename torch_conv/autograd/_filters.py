@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from torch_conv.autograd._correlation import Steps, correlate, flipped, image_adjoint, spread, sum_dtype, window_adjoint
-from torch_conv.autograd._extension import border_name, extend, fold
+from torch_conv.autograd._extension import border_name, extend, fold, listed
 
 Given = dict[str, Any]
 
@@ -45,14 +45,14 @@ class Place(NamedTuple):
 
 def filter_gradients(axes: int, given: Given, output: Tensor, grad: Tensor, wanted: set[str]) -> Given:
     """Of filter2d, filter3d."""
-    stride, dilation = _listed(given["stride"], axes), _listed(given["dilation"], axes)
+    stride, dilation = listed(given["stride"], axes), listed(given["dilation"], axes)
     window = Window("kernel", given["kernel"], Steps(stride, dilation))
     return _gradients(axes, given, [window], grad, wanted)
 
 
 def separable_gradients(axes: int, given: Given, output: Tensor, grad: Tensor, wanted: set[str]) -> Given:
     """Of filter2d_separable, filter3d_separable."""
-    stride, dilation = _listed(given["stride"], axes), _listed(given["dilation"], axes)
+    stride, dilation = listed(given["stride"], axes), listed(given["dilation"], axes)
     windows = []
     for name, axis in zip(("kernel_x", "kernel_y", "kernel_z"), reversed(range(axes)), strict=False):
         steps = Steps([stride[a] if a == axis else 1 for a in range(axes)], dilation)
@@ -66,7 +66,7 @@ def box_gradients(axes: int, given: Given, output: Tensor, grad: Tensor, wanted:
     image, unit = given["input"], Steps([1] * axes, [1] * axes)
     if grad.numel() == 0:
         return {"input": torch.zeros_like(image)}
-    size = _listed(given["kernel_size"], axes)
+    size = listed(given["kernel_size"], axes)
     border = border_name(given["border_type"])
     place = _placed(axes, given, size, unit, grad)
     grad = grad.to(sum_dtype(image))
@@ -108,8 +108,8 @@ def _gradients(axes: int, given: Given, windows: list[Window], grad: Tensor, wan
     if border == "zero_output":
         grad = grad * _fits(axes, k, steps, place, image.device)
     if inside:  # divided by the sum of the |taps| inside, as the windows' magnitudes find it on ones
-        sizes = [w.abs() for w in used]
-        magnitudes = [Window(w.argument, t, w.steps) for w, t in zip(product, sizes, strict=True)]
+        lengths = [w.abs() for w in used]
+        magnitudes = [Window(w.argument, t, w.steps) for w, t in zip(product, lengths, strict=True)]
         ones = torch.ones_like(image, dtype=dtype)
         divisor = _chain(place.extended(ones), magnitudes)[-1]
         divided = grad / divisor
@@ -172,7 +172,7 @@ def _placed(axes: int, given: Given, k: Sequence[int], steps: Steps, grad: Tenso
     before = [0] * axes
     if given["padding"] != "valid":
         for axis in range(axes):
-            tap = (k[axis] - 1) // 2 if anchor is None else _listed(anchor, axes)[axis]
+            tap = (k[axis] - 1) // 2 if anchor is None else listed(anchor, axes)[axis]
             before[axis] = (k[axis] // 2 if tap == -1 else tap) * steps.dilation[axis]
     after = []
     for axis in range(axes):
@@ -197,8 +197,3 @@ def _along(taps: Tensor, axis: int, axes: int) -> Tensor:
     """Taps (..., k) along an axis of a window of all axes."""
     shape = [*taps.shape[:-1], *(taps.shape[-1] if a == axis else 1 for a in range(axes))]
     return taps.reshape(shape)
-
-
-def _listed(value: Any, axes: int) -> list[int]:
-    values = list(value) if isinstance(value, (list, tuple)) else [value]
-    return values * axes if len(values) == 1 else values

@@ -93,7 +93,11 @@ def _unsharp_mask2d(given: Given) -> Tensor:
     if given["padding"] == "valid":
         for dim, name in ((-2, "kernel_y"), (-1, "kernel_x")):
             image = image.narrow(dim, (given[name].shape[-1] - 1) // 2, blurred.shape[dim])
-    return image + given["amount"] * (image - blurred)
+    sharp = image + given["amount"] * (image - blurred)
+    if given["border_type"] != "zero_output":
+        return sharp
+    ones = [torch.ones_like(given[name]) for name in ("input", "kernel_x", "kernel_y")]
+    return torch.where(_ops.filter2d_separable(*ones, **_around(given)) > 0, sharp, 0.0)  # where the window fits
 
 
 def _structure_tensor2d(given: Given) -> Tensor:

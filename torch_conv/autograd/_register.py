@@ -116,7 +116,11 @@ def _differentiated(name: str, formula: _Formula) -> tuple[Callable[..., None], 
         asked = ctx.needs_input_grad  # of the arguments up to the last that is no default
         wanted = {key for key, needed in zip(names, asked, strict=False) if _any(needed)}
         grad: Any = grads if packet.startswith("causal") else grads[0]
-        gradients = formula(given, found(ctx.output), grad, wanted)
+        if _C._is_any_autocast_enabled():  # of the code around backward, not of the call
+            with torch.autocast(tensors[0].device.type, enabled=False):
+                gradients = formula(given, found(ctx.output), grad, wanted)
+        else:
+            gradients = formula(given, found(ctx.output), grad, wanted)
         return tuple(
             gradients.get(key, [None] * len(given[key]) if isinstance(needed, (list, tuple)) else None)
             for key, needed in zip(names, asked, strict=False)

@@ -12,6 +12,7 @@ def vjp(steps: Callable[..., Tensor], given: Sequence[Tensor], grad: Tensor) -> 
     """The gradients of `steps(*given)` in what is given; with a graph of their own where one is wanted."""
     again = torch.is_grad_enabled()
     with torch.enable_grad():
-        taken = [t if again and t.requires_grad else t.detach().requires_grad_() for t in given]
+        # Views, of which none depends on another one: what is given may, or be the same tensor twice.
+        taken = [t.view_as(t) if again and t.requires_grad else t.detach().requires_grad_() for t in given]
         result = steps(*taken)
         return torch.autograd.grad(result, taken, grad, create_graph=again, materialize_grads=True)
