@@ -577,3 +577,10 @@ def test_opencv_is_not_needed(monkeypatch):
 def test_examples():
     result = doctest.testmod(ours, optionflags=doctest.NORMALIZE_WHITESPACE)
     assert (result.failed, result.attempted) == (0, 11)
+
+
+def test_sigmas_that_require_a_gradient_are_refused():
+    sigma = torch.tensor(1.0, requires_grad=True)
+    with pytest.raises(RuntimeError) as refused:
+        ours.GaussianBlur(torch.ones(4, 5), (3, 3), sigma)
+    assert str(refused.value) == "GaussianBlur: sigmas that require a gradient are not served"

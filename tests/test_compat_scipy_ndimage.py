@@ -584,3 +584,13 @@ def test_settings_may_be_tensors():
     compare(ours.gaussian_filter(image, torch.tensor([0.7, 1.5], dtype=torch.float64), torch.tensor([0, 1])), expected)
     compare(ours.gaussian_filter1d(image, torch.tensor(1.5)), ndi.gaussian_filter1d(image, 1.5))
     compare(ours.uniform_filter(image, torch.tensor([2, 3])), ndi.uniform_filter(image, [2, 3]))
+
+
+def test_settings_that_require_a_gradient_are_refused():
+    """They are read as numbers: the gradient would be lost without a word."""
+    sigma = torch.tensor(1.0, requires_grad=True)
+    with pytest.raises(RuntimeError) as refused:
+        ours.gaussian_filter(torch.ones(4, 5), sigma)
+    assert str(refused.value) == "scipy_ndimage: settings that require a gradient are not served"
+    with torch.no_grad():
+        assert ours.gaussian_filter(torch.ones(4, 5), sigma).shape == (4, 5)

@@ -395,3 +395,17 @@ def test_examples_in_docstrings(name):
 def test_docstrings_are_complete(name):
     parts = ["Args:", "Raises:", "Equivalent to:", "Example:", "Returns:" if name.islower() else "Shape:"]
     assert [part for part in parts if part not in getattr(tnn, name).__doc__] == []
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        tnn.UnsharpMask(3, 1.0, amount=2),
+        tnn.GaussianBlur2d(None, 1.0, truncate=3),
+        tnn.BoxBlur(3, "constant", value=1),
+        tnn.Sobel(True, 1),
+    ],
+)
+def test_scripted_with_integers_for_floats(module):
+    image = make_image((1, 2, 12, 11))
+    assert torch.equal(torch.jit.script(module)(image), module(image))

@@ -218,6 +218,8 @@ def GaussianBlur(
     """
     call = Call("GaussianBlur", src, dst, borderType, wrapping=(torch.uint8, torch.uint16))
     width, height = call.pair("ksize", ksize)
+    if torch.is_grad_enabled() and any(isinstance(s, Tensor) and s.requires_grad for s in (sigmaX, sigmaY)):
+        raise RuntimeError("GaussianBlur: sigmas that require a gradient are not served")
     sigma_x, sigma_y = float(sigmaX), float(sigmaY)
     if not (math.isfinite(sigma_x) and math.isfinite(sigma_y)):
         raise ValueError(f"GaussianBlur: sigmaX and sigmaY must be finite, got {sigma_x} and {sigma_y}")

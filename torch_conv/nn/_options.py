@@ -52,3 +52,8 @@ def _our_class(module: nn.Module) -> type[nn.Module]:
 def settled(value: Any) -> Any:
     """A list as a tuple, which nobody changes later."""
     return tuple(value) if isinstance(value, list) else value
+
+
+def as_float(number: Any) -> Any:
+    """TorchScript tells an integer from a float, where the functions do not."""
+    return float(number) if isinstance(number, int) else number

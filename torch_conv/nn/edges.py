@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from torch_conv.functional.edges import laplacian, sobel, spatial_gradient
-from torch_conv.nn._options import Options, settled
+from torch_conv.nn._options import Options, as_float, settled
 
 
 class Sobel(Options):
@@ -49,10 +49,10 @@ class Sobel(Options):
     ) -> None:
         super().__init__()
         self.normalized = normalized
-        self.eps = eps
+        self.eps = as_float(eps)
         self.border_type = border_type
         self.padding = padding
-        self.value = value
+        self.value = as_float(value)
         self.output_dtype = output_dtype
         self.algorithm = algorithm
         self.try_options(lambda image: Sobel.forward(self, image), 2)
@@ -117,7 +117,7 @@ class SpatialGradient(Options):
         self.normalized = normalized
         self.border_type = border_type
         self.padding = padding
-        self.value = value
+        self.value = as_float(value)
         self.output_dtype = output_dtype
         self.algorithm = algorithm
         self.try_options(lambda image: SpatialGradient.forward(self, image), 2)
@@ -186,7 +186,7 @@ class Laplacian(Options):
         self.normalized = normalized
         self.variant = variant
         self.padding = padding
-        self.value = value
+        self.value = as_float(value)
         self.output_dtype = output_dtype
         self.algorithm = algorithm
         self.try_options(lambda image: Laplacian.forward(self, image), 2)

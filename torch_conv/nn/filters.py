@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from torch_conv.functional.filters import box_blur, filter2d
 from torch_conv.functional.volumes import filter3d
-from torch_conv.nn._options import Options, settled
+from torch_conv.nn._options import Options, as_float, settled
 
 
 class _Windowed(Options):
@@ -83,7 +83,7 @@ class Filter2d(_Windowed):
         self.normalized = normalized
         self.padding = padding
         self.behaviour = behaviour
-        self.value = value
+        self.value = as_float(value)
         self.anchor = settled(anchor)
         self.stride = settled(stride)
         self.dilation = settled(dilation)
@@ -163,7 +163,7 @@ class Filter3d(_Windowed):
         self.normalized = normalized
         self.behaviour = behaviour
         self.padding = padding
-        self.value = value
+        self.value = as_float(value)
         self.anchor = settled(anchor)
         self.stride = settled(stride)
         self.dilation = settled(dilation)
@@ -240,7 +240,7 @@ class BoxBlur(Options):
         self.normalized = normalized
         self.anchor = settled(anchor)
         self.padding = padding
-        self.value = value
+        self.value = as_float(value)
         self.output_dtype = output_dtype
         self.algorithm = algorithm
         self.try_options(lambda image: BoxBlur.forward(self, image), 2)

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from torch_conv.functional.smooth import gaussian_blur2d, unsharp_mask
 from torch_conv.functional.volumes import gaussian_blur3d
-from torch_conv.nn._options import Options, settled
+from torch_conv.nn._options import Options, as_float, settled
 
 
 class _Gaussian(Options):
@@ -17,12 +17,7 @@ class _Gaussian(Options):
         if isinstance(sigma, Tensor) and not isinstance(sigma, nn.Parameter):
             self.register_buffer("sigma", sigma, persistent=False)
         else:
-            self.sigma = tuple(map(_float, sigma)) if isinstance(sigma, (list, tuple)) else _float(sigma)
-
-
-def _float(number: Any) -> Any:
-    """TorchScript tells an integer from a float, where the functions do not."""
-    return float(number) if isinstance(number, int) else number
+            self.sigma = tuple(map(as_float, sigma)) if isinstance(sigma, (list, tuple)) else as_float(sigma)
 
 
 class GaussianBlur2d(_Gaussian):
@@ -78,9 +73,9 @@ class GaussianBlur2d(_Gaussian):
         self.keep_sigma(sigma)
         self.border_type = border_type
         self.separable = separable
-        self.truncate = truncate
+        self.truncate = as_float(truncate)
         self.padding = padding
-        self.value = value
+        self.value = as_float(value)
         self.output_dtype = output_dtype
         self.algorithm = algorithm
         self.try_options(lambda image: GaussianBlur2d.forward(self, image), 2, sigma)
@@ -145,9 +140,9 @@ class GaussianBlur3d(_Gaussian):
         self.kernel_size = settled(kernel_size)
         self.keep_sigma(sigma)
         self.border_type = border_type
-        self.truncate = truncate
+        self.truncate = as_float(truncate)
         self.padding = padding
-        self.value = value
+        self.value = as_float(value)
         self.output_dtype = output_dtype
         self.algorithm = algorithm
         self.try_options(lambda volume: GaussianBlur3d.forward(self, volume), 3, sigma)
@@ -210,9 +205,9 @@ class UnsharpMask(_Gaussian):
         self.kernel_size = settled(kernel_size)
         self.keep_sigma(sigma)
         self.border_type = border_type
-        self.amount = amount
+        self.amount = as_float(amount)
         self.padding = padding
-        self.value = value
+        self.value = as_float(value)
         self.output_dtype = output_dtype
         self.algorithm = algorithm
         self.try_options(lambda image: UnsharpMask.forward(self, image), 2, sigma)

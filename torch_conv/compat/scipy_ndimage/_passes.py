@@ -8,6 +8,7 @@ from operator import index
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.exceptions import AxisError
 from torch import Tensor
 
@@ -91,7 +92,11 @@ def gaussian_taps(sigma: Any, order: Any, truncate: Any, radius: Any) -> Weights
 
 def plain(value: Any) -> Any:
     """A tensor of settings as Python's numbers."""
-    return value.tolist() if isinstance(value, Tensor) else value
+    if not isinstance(value, Tensor):
+        return value
+    if value.requires_grad and torch.is_grad_enabled():
+        raise RuntimeError("scipy_ndimage: settings that require a gradient are not served")
+    return value.tolist()
 
 
 def per_axis(value: Any, count: int) -> list[Any]:
