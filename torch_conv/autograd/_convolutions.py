@@ -4,40 +4,37 @@ in the weight, and with other strides, torch's."""
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from torch_conv.autograd._extension import border_name, extend, fold, listed
+from torch_conv.autograd._extension import extend, fold
 from torch_conv.autograd._steps import vjp
+from torch_conv.functional._convolve import ACTIVATIONS, pads_of
+from torch_conv.reference._extend import border_name, per_axis
 
 Given = dict[str, Any]
-_ACTIVATIONS: dict[str, Callable[..., Tensor]] = {
-    "relu": torch.nn.functional.relu,
-    "relu6": torch.nn.functional.relu6,
-    "gelu": torch.nn.functional.gelu,
-    "silu": torch.nn.functional.silu,
-    "hardswish": torch.nn.functional.hardswish,
-}
 
 
 def conv_gradients(axes: int, given: Given, output: Tensor, grad: Tensor, wanted: set[str]) -> Given:
     """Of conv1d, conv2d, conv3d."""
     input, weight = given["input"], given["weight"]
-    stride, dilation, groups = listed(given["stride"], axes), listed(given["dilation"], axes), given["groups"]
+    stride, dilation, groups = per_axis(given["stride"], axes), per_axis(given["dilation"], axes), given["groups"]
     k = weight.shape[2:]
-    if given["activation"] is not None:
+    activate = ACTIVATIONS[given["activation"]]
+    if activate is not None:
         sums = _operator(axes)(
             input, weight, given["bias"], stride, given["padding"], dilation, groups,
             padding_mode=given["padding_mode"], algorithm=given["algorithm"],
         )  # fmt: skip
-        (grad,) = vjp(_ACTIVATIONS[given["activation"]], [sums], grad)
+        (grad,) = vjp(activate, [sums], grad)
     batched = input.dim() == axes + 2
     if not batched:
         input, grad = input[None], grad[None]
-    before, after = _pads(given["padding"], k, dilation, axes)
+    words = given["padding"]
+    pads = pads_of(weight, words if isinstance(words, str) else per_axis(words, axes), dilation)[::-1]
+    after, before = pads[0::2], pads[1::2]
     border = border_name(given["padding_mode"])
     image, padding = input, before
     if border != "constant" or before != after:
@@ -108,12 +105,3 @@ def _turned(weight: Tensor, groups: int, axes: int) -> Tensor:
         return flipped
     turned = flipped.reshape(groups, outputs, inputs, *weight.shape[2:]).transpose(1, 2)
     return turned.reshape(groups * inputs, outputs, *weight.shape[2:])
-
-
-def _pads(padding: Any, k: Any, dilation: list[int], axes: int) -> tuple[list[int], list[int]]:
-    """Before and after each axis."""
-    if padding == "same":
-        total = [d * (n - 1) for d, n in zip(dilation, k, strict=True)]
-        return [t // 2 for t in total], [t - t // 2 for t in total]
-    pads = [0] * axes if isinstance(padding, str) else listed(padding, axes)
-    return pads, pads

@@ -15,6 +15,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from torch_conv.functional._composites import sum_dtype
+
 
 class Steps(NamedTuple):
     """Of each axis."""
@@ -27,17 +29,12 @@ class Steps(NamedTuple):
         return len(self.stride)
 
 
-def sum_dtype(image: Tensor) -> torch.dtype:
-    """What the operators sum in."""
-    return torch.float64 if image.dtype == torch.float64 else torch.float32
-
-
 def flipped(window: Tensor, axes: int) -> Tensor:
     return window.flip(list(range(-axes, 0)))
 
 
-def correlate(image: Tensor, window: Tensor, steps: Steps, dtype: torch.dtype | None = None) -> Tensor:
-    """Where the window is fully inside; by default in the dtype of sums."""
+def correlate(image: Tensor, window: Tensor, steps: Steps) -> Tensor:
+    """Where the window is fully inside, in the dtype of sums."""
     operator = torch.ops.torch_conv.filter2d if steps.axes == 2 else torch.ops.torch_conv.filter3d
     return operator(
         image,
@@ -46,7 +43,7 @@ def correlate(image: Tensor, window: Tensor, steps: Steps, dtype: torch.dtype | 
         padding="valid",
         stride=list(steps.stride),
         dilation=list(steps.dilation),
-        output_dtype=dtype or sum_dtype(image),
+        output_dtype=sum_dtype(image),
     )
 
 

@@ -6,15 +6,11 @@ Both are made of slices, so that torch differentiates them again, and no sum dep
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-
-from torch_conv.reference._extend import border_name
-
-__all__ = ["border_name", "extend", "fold", "listed"]
 
 
 class _Run(NamedTuple):
@@ -114,9 +110,3 @@ def fold(extended: Tensor, border: str, sizes: Sequence[int], before: Sequence[i
                 image.narrow(dim, run.first - run.size + 1, run.size).add_(part.flip(dim))
         extended = image
     return extended
-
-
-def listed(value: Any, axes: int) -> list[int]:
-    """A number, or a list of one, for every axis."""
-    values = list(value) if isinstance(value, (list, tuple)) else [value]
-    return values * axes if len(values) == 1 else values

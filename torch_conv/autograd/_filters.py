@@ -16,8 +16,10 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from torch_conv.autograd._correlation import Steps, correlate, flipped, image_adjoint, spread, sum_dtype, window_adjoint
-from torch_conv.autograd._extension import border_name, extend, fold, listed
+from torch_conv.autograd._correlation import Steps, correlate, flipped, image_adjoint, spread, window_adjoint
+from torch_conv.autograd._extension import extend, fold
+from torch_conv.functional._composites import sum_dtype
+from torch_conv.reference._extend import border_name, per_axis
 
 Given = dict[str, Any]
 
@@ -39,20 +41,25 @@ class Place(NamedTuple):
     before: Sequence[int]
     after: Sequence[int]
 
+    @property
+    def reach(self) -> list[int]:
+        """The extended image's sizes."""
+        return [n + b + a for n, b, a in zip(self.sizes, self.before, self.after, strict=True)]
+
     def extended(self, image: Tensor) -> Tensor:
         return extend(image, self.border, self.value, self.before, self.after)
 
 
 def filter_gradients(axes: int, given: Given, output: Tensor, grad: Tensor, wanted: set[str]) -> Given:
     """Of filter2d, filter3d."""
-    stride, dilation = listed(given["stride"], axes), listed(given["dilation"], axes)
+    stride, dilation = per_axis(given["stride"], axes), per_axis(given["dilation"], axes)
     window = Window("kernel", given["kernel"], Steps(stride, dilation))
     return _gradients(axes, given, [window], grad, wanted)
 
 
 def separable_gradients(axes: int, given: Given, output: Tensor, grad: Tensor, wanted: set[str]) -> Given:
     """Of filter2d_separable, filter3d_separable."""
-    stride, dilation = listed(given["stride"], axes), listed(given["dilation"], axes)
+    stride, dilation = per_axis(given["stride"], axes), per_axis(given["dilation"], axes)
     windows = []
     for name, axis in zip(("kernel_x", "kernel_y", "kernel_z"), reversed(range(axes)), strict=False):
         steps = Steps([stride[a] if a == axis else 1 for a in range(axes)], dilation)
@@ -66,7 +73,7 @@ def box_gradients(axes: int, given: Given, output: Tensor, grad: Tensor, wanted:
     image, unit = given["input"], Steps([1] * axes, [1] * axes)
     if grad.numel() == 0:
         return {"input": torch.zeros_like(image)}
-    size = listed(given["kernel_size"], axes)
+    size = per_axis(given["kernel_size"], axes)
     border = border_name(given["border_type"])
     place = _placed(axes, given, size, unit, grad)
     grad = grad.to(sum_dtype(image))
@@ -78,8 +85,7 @@ def box_gradients(axes: int, given: Given, output: Tensor, grad: Tensor, wanted:
         ones = torch.ones(tuple(place.sizes), dtype=grad.dtype, device=image.device)
         inside = operator(place.extended(ones), size, "constant", False, padding="valid")
         grad, normalized = grad / inside, False
-    sizes = [n + b + a for n, b, a in zip(place.sizes, place.before, place.after, strict=True)]
-    total = operator(spread(grad, sizes, size, unit), size, "constant", normalized, padding="valid")
+    total = operator(spread(grad, place.reach, size, unit), size, "constant", normalized, padding="valid")
     return {"input": fold(total, place.border, place.sizes, place.before)}
 
 
@@ -137,7 +143,7 @@ def _gradients(axes: int, given: Given, windows: list[Window], grad: Tensor, wan
 def _adjoint(image: Tensor, product: list[Window], place: Place, grad: Tensor, wanted: set[str]) -> Given:
     """The gradients of a chain of correlations: of the image and of what is wanted of the windows."""
     gradients: Given = {}
-    sizes = [[n + b + a for n, b, a in zip(place.sizes, place.before, place.after, strict=True)]]
+    sizes = [place.reach]
     for window in product:
         k = window.taps.shape[-len(place.sizes) :]
         sizes.append([(n - (m - 1) * d - 1) // s + 1 for n, m, s, d in zip(sizes[-1], k, *window.steps, strict=True)])
@@ -172,7 +178,7 @@ def _placed(axes: int, given: Given, k: Sequence[int], steps: Steps, grad: Tenso
     before = [0] * axes
     if given["padding"] != "valid":
         for axis in range(axes):
-            tap = (k[axis] - 1) // 2 if anchor is None else listed(anchor, axes)[axis]
+            tap = (k[axis] - 1) // 2 if anchor is None else per_axis(anchor, axes)[axis]
             before[axis] = (k[axis] // 2 if tap == -1 else tap) * steps.dilation[axis]
     after = []
     for axis in range(axes):
@@ -187,8 +193,7 @@ def _fits(axes: int, k: Sequence[int], steps: Steps, place: Place, device: torch
     fits = torch.ones((), dtype=torch.bool, device=device)
     for axis in range(axes):
         n, reach = place.sizes[axis], (k[axis] - 1) * steps.dilation[axis]
-        length = n + place.before[axis] + place.after[axis]
-        first = torch.arange(0, length - reach, steps.stride[axis], device=device) - place.before[axis]
+        first = torch.arange(0, place.reach[axis] - reach, steps.stride[axis], device=device) - place.before[axis]
         fits = fits[..., None] & (first >= 0) & (first + reach < n)
     return fits
 

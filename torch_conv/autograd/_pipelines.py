@@ -7,9 +7,10 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.utils._pytree import tree_flatten, tree_unflatten
 
-from torch_conv.autograd._correlation import sum_dtype
 from torch_conv.autograd._steps import vjp
+from torch_conv.functional._composites import sum_dtype
 from torch_conv.functional._stencils import gradient_windows, gradient_windows3d
 
 Given = dict[str, Any]
@@ -18,30 +19,14 @@ _ops = torch.ops.torch_conv
 
 def _by_steps(steps: Callable[[Given], Tensor]) -> Callable[[Given, Tensor, Tensor, set[str]], Given]:
     def gradients(given: Given, output: Tensor, grad: Tensor, wanted: set[str]) -> Given:
-        names = sorted(wanted)
         dtype = sum_dtype(given["input"])
-        tensors: list[Tensor] = []
-        for name in names:
-            tensors += given[name] if isinstance(given[name], (list, tuple)) else [given[name]]
+        tensors, structure = tree_flatten({name: given[name] for name in sorted(wanted)})
 
         def run(*taken: Tensor) -> Tensor:
-            rest, used = list(taken), dict(given)
-            for name in names:
-                one = isinstance(given[name], Tensor)
-                count = 1 if one else len(given[name])
-                used[name] = rest[0] if one else rest[:count]
-                rest = rest[count:]
-            used["input"] = used["input"].to(dtype)
-            return steps(used)
+            used = given | tree_unflatten(taken, structure)
+            return steps(used | {"input": used["input"].to(dtype)})
 
-        found = list(vjp(run, tensors, grad.to(dtype)))
-        result: Given = {}
-        for name in names:
-            one = isinstance(given[name], Tensor)
-            count = 1 if one else len(given[name])
-            result[name] = found[0] if one else found[:count]
-            found = found[count:]
-        return result
+        return tree_unflatten(vjp(run, tensors, grad.to(dtype)), structure)
 
     return gradients
 

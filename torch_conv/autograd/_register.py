@@ -8,7 +8,7 @@ wanted. A direct call learns in 0.2 us that no tangent is given.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple, NoReturn
 
@@ -85,20 +85,20 @@ def _differentiated(name: str, formula: _Formula) -> tuple[Callable[..., None], 
     ) -> None:
         given = dict(zip(names, inputs, strict=True)) | (keyword_only_inputs or {})
         others = [v for key, v in given.items() if key != "input"]
-        of_values = packet in _OF_VALUES or given.get("activation") is not None or _wants_gradient(others)
+        of_values = packet in _OF_VALUES or given.get("activation") is not None or _C._any_requires_grad(*others)
         saved: list[Tensor] = []
 
         def kept(value: Any) -> Any:
             if isinstance(value, Tensor):
                 saved.append(value)
                 return _Saved(len(saved) - 1)
-            return [kept(v) for v in value] if isinstance(value, (list, tuple)) else value
+            plain = isinstance(value, _Shape) or not isinstance(value, (list, tuple))
+            return value if plain else [kept(v) for v in value]
 
         if "input" in given and not of_values:
             image = given["input"]
             given["input"] = _Shape(image.shape, image.dtype, image.device)
-        ctx.given = {key: kept(value) for key, value in given.items() if not isinstance(value, _Shape)}
-        ctx.given |= {key: value for key, value in given.items() if isinstance(value, _Shape)}
+        ctx.given = {key: kept(value) for key, value in given.items()}
         ctx.output = kept(output) if packet in _OF_OUTPUT else None
         ctx.save_for_backward(*saved)
 
@@ -127,15 +127,6 @@ def _differentiated(name: str, formula: _Formula) -> tuple[Callable[..., None], 
         )
 
     return setup, backward
-
-
-def _wants_gradient(values: Sequence[Any]) -> bool:
-    return any(
-        value.requires_grad
-        if isinstance(value, Tensor)
-        else isinstance(value, (list, tuple)) and _wants_gradient(value)
-        for value in values
-    )
 
 
 def _any(needed: Any) -> bool:

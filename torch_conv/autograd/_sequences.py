@@ -8,8 +8,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from torch_conv.autograd._correlation import sum_dtype
 from torch_conv.autograd._steps import vjp
+from torch_conv.functional._composites import sum_dtype
 
 Given = dict[str, Any]
 _TENSORS = ("x", "weight", "bias", "initial_states")

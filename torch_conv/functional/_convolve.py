@@ -86,7 +86,7 @@ class Options(NamedTuple):
 
 def convolve(input: Tensor, weight: Tensor, bias: Tensor | None, options: Options) -> Tensor:
     """The eager and compiled path: like the operator, but what torch serves goes to it with its autograd."""
-    activate = _ACTIVATIONS.get(options.activation)
+    activate = ACTIVATIONS.get(options.activation)
     if activate is not None and isinstance(input, Tensor) and _wants_a_gradient(input, weight, bias):
         # In one launch the sums would be lost, which the activation's gradient needs.
         return activate(convolve(input, weight, bias, options._replace(activation=None)))
@@ -141,9 +141,9 @@ def packed(numbers: tuple[Any, ...]) -> int | None:
     None where one of them is too large, or none at all: the public operator has a sentence for that.
     """
     *small, activation = numbers
-    if activation not in _ACTIVATIONS:
+    if activation not in ACTIVATIONS:
         return None
-    word = list(_ACTIVATIONS).index(activation)
+    word = list(ACTIVATIONS).index(activation)
     for number, bits in reversed(list(zip(small, _BITS, strict=True))):
         if not 0 <= number < 1 << bits:
             return None
@@ -265,10 +265,7 @@ def _by_torch(input: Tensor, weight: Tensor, bias: Tensor | None, options: Optio
         raise ValueError(
             f"{name}: padding_mode must be 'zeros', 'reflect', 'replicate' or 'circular', got '{padding_mode}'"
         )
-    if activation not in _ACTIVATIONS:
-        raise ValueError(
-            f"{name}: activation must be None, 'relu', 'relu6', 'gelu', 'silu' or 'hardswish', got '{activation}'"
-        )
+    check_activation(name, activation)
     if not torch.compiler.is_compiling() and recording():
         note(f"{name}: handed to torch: {_handover.reason(why) if isinstance(why, int) else why}")
         input, weight = input.to("meta"), weight.to("meta")
@@ -280,13 +277,13 @@ def _by_torch(input: Tensor, weight: Tensor, bias: Tensor | None, options: Optio
         check_numbers(name, axes, input, weight, steps, words, dilations)
         input = F.pad(input, pads_of(weight, words, dilations), padding_mode)
         padding = 0
-    activate = _ACTIVATIONS[activation]
+    activate = ACTIVATIONS[activation]
     sums = BY_TORCH[axes](input, weight, bias, stride, padding, dilation, groups)
     return activate(sums) if activate else sums
 
 
 # In the order of core/problem.h.
-_ACTIVATIONS: dict[str | None, Callable[[Tensor], Tensor] | None] = {
+ACTIVATIONS: dict[str | None, Callable[[Tensor], Tensor] | None] = {
     None: None,
     "relu": F.relu,
     "relu6": F.relu6,
@@ -294,6 +291,13 @@ _ACTIVATIONS: dict[str | None, Callable[[Tensor], Tensor] | None] = {
     "silu": F.silu,
     "hardswish": F.hardswish,
 }
+
+
+def check_activation(name: str, activation: str | None) -> None:
+    if activation not in ACTIVATIONS:
+        raise ValueError(
+            f"{name}: activation must be None, 'relu', 'relu6', 'gelu', 'silu' or 'hardswish', got '{activation}'"
+        )
 
 
 def check_numbers(

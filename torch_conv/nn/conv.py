@@ -5,14 +5,13 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
+from torch_conv.functional._convolve import check_activation
 from torch_conv.functional.conv import conv1d, conv2d, conv3d
 
 # What a script calls: only the operators tell 'same' and 'valid' from numbers there.
 _conv1d = torch.ops.torch_conv.conv1d
 _conv2d = torch.ops.torch_conv.conv2d
 _conv3d = torch.ops.torch_conv.conv3d
-
-_ACTIVATIONS = (None, "relu", "relu6", "gelu", "silu", "hardswish")
 
 
 class _Conv:
@@ -38,10 +37,7 @@ class _Conv:
         algorithm: str = "auto",
     ) -> None:
         name = next(c.__name__ for c in type(self).__mro__ if c.__module__ == __name__)
-        if activation not in _ACTIVATIONS:
-            raise ValueError(
-                f"{name}: activation must be None, 'relu', 'relu6', 'gelu', 'silu' or 'hardswish', got '{activation}'"
-            )
+        check_activation(name, activation)
         given: Any = (in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode)
         try:
             super().__init__(*given, device=device, dtype=dtype)  # type: ignore[call-arg]
