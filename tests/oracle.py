@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import definitions
 import torch
 import witness
 from strategies import as_tuple, lay_out
@@ -18,12 +17,11 @@ LEAST_DIMENSIONS = {"filter2d": 4, "filter2d_separable": 4, "filter3d": 5, "filt
 
 
 def exact(name, image, *args, **options):
-    """The float64 result of torch_conv.reference, or of definitions.py for the named filters."""
+    """The float64 result of torch_conv.reference."""
     options = {key: value for key, value in options.items() if key not in NOT_THE_SUM}
-    function = getattr(reference if hasattr(reference, name) else definitions, name)
     lifted = max(0, LEAST_DIMENSIONS.get(name, 0) - image.dim())
     image = image.cpu().double()[(None,) * lifted]
-    result = function(image, *_each(args, lambda t: t.cpu().double()), **_doubles(options))
+    result = getattr(reference, name)(image, *_each(args, lambda t: t.cpu().double()), **_doubles(options))
     return result[(0,) * lifted]
 
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import scipy.ndimage as ndi
 import torch
-from definitions import outer
 from hypothesis import given
 from oracle import check, exact, magnitude
 from strategies import BORDERS, DTYPES, make_image, make_window, separable_cases
 from tolerance import assert_same_bits, assert_within
+from witness import outer
 
 import torch_conv
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import torch.nn.functional as F
 from strategies import as_tuple
@@ -79,6 +81,11 @@ def correlate(
     if border_type == "zero_output":
         out[hit < np.prod(window)] = 0.0
     return out[(..., *(slice(None, None, s) for s in steps))]
+
+
+def outer(*taps):
+    """The window whose taps along each axis these are, in float64."""
+    return functools.reduce(np.multiply.outer, [np.asarray(t, float) for t in taps])
 
 
 def box_sum(image, size, border_type, anchor):

@@ -1,4 +1,4 @@
-"""Slow, obviously right versions of the filters in plain torch: the oracle of tests and documentation.
+"""Slow, obviously right versions of every function in plain torch: the oracle of tests and documentation.
 
 Everything is summed in float64, tap by tap, on the extended image that the border describes, and rounded once.
 Signatures are those of `torch_conv` without what says how to compute (`algorithm`, `out`).
@@ -11,6 +11,7 @@ Signatures are those of `torch_conv` without what says how to compute (`algorith
 
 from torch_conv.reference.causal import causal_conv1d, causal_conv1d_update
 from torch_conv.reference.conv import conv1d, conv2d, conv3d
+from torch_conv.reference.edges import laplacian, sobel, spatial_gradient, spatial_gradient3d
 from torch_conv.reference.filters import (
     box_blur,
     box_blur3d,
@@ -23,8 +24,16 @@ from torch_conv.reference.filters import (
 from torch_conv.reference.pipelines import (
     gaussian_downsample,
     gaussian_gradient_magnitude3d,
+    gaussian_sobel,
     structure_tensor,
     thin_edges,
+)
+from torch_conv.reference.smooth import (
+    difference_of_gaussians,
+    gaussian_blur2d,
+    gaussian_blur3d,
+    gaussian_laplace,
+    unsharp_mask,
 )
 
 __all__ = [
@@ -35,13 +44,23 @@ __all__ = [
     "conv1d",
     "conv2d",
     "conv3d",
+    "difference_of_gaussians",
     "filter1d",
     "filter2d",
     "filter2d_separable",
     "filter3d",
     "filter3d_separable",
+    "gaussian_blur2d",
+    "gaussian_blur3d",
     "gaussian_downsample",
     "gaussian_gradient_magnitude3d",
+    "gaussian_laplace",
+    "gaussian_sobel",
+    "laplacian",
+    "sobel",
+    "spatial_gradient",
+    "spatial_gradient3d",
     "structure_tensor",
     "thin_edges",
+    "unsharp_mask",
 ]

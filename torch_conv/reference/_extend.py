@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
+
+Number = TypeVar("Number", int, float)
 
 _ALIASES = {
     "zeros": "constant",
@@ -27,9 +29,9 @@ def border_name(name: str) -> str:
     return _ALIASES.get(name, name)
 
 
-def per_axis(value: int | Sequence[int], axes: int) -> list[int]:
+def per_axis(value: Number | Sequence[Number], axes: int) -> list[Number]:
     """A number, or a list of one, for every axis."""
-    return [value] * axes if isinstance(value, int) else list(value) * (axes // len(value))
+    return [value] * axes if isinstance(value, (int, float)) else list(value) * (axes // len(value))
 
 
 def accumulation(taps: Tensor, image: Tensor) -> Tensor:

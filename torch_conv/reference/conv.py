@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Sequence
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from torch_conv.reference._extend import accumulation, border_name, extended, per_axis, reads, rounded
@@ -21,9 +22,10 @@ def conv1d(
     groups: int = 1,
     *,
     padding_mode: str = "zeros",
+    activation: str | None = None,
 ) -> Tensor:
     """What `torch_conv.conv1d` must return."""
-    return _convolve(1, input, weight, bias, stride, padding, dilation, groups, padding_mode)
+    return _convolve(1, input, weight, bias, stride, padding, dilation, groups, padding_mode, activation)
 
 
 def conv2d(
@@ -36,9 +38,10 @@ def conv2d(
     groups: int = 1,
     *,
     padding_mode: str = "zeros",
+    activation: str | None = None,
 ) -> Tensor:
     """What `torch_conv.conv2d` must return."""
-    return _convolve(2, input, weight, bias, stride, padding, dilation, groups, padding_mode)
+    return _convolve(2, input, weight, bias, stride, padding, dilation, groups, padding_mode, activation)
 
 
 def conv3d(
@@ -51,9 +54,10 @@ def conv3d(
     groups: int = 1,
     *,
     padding_mode: str = "zeros",
+    activation: str | None = None,
 ) -> Tensor:
     """What `torch_conv.conv3d` must return."""
-    return _convolve(3, input, weight, bias, stride, padding, dilation, groups, padding_mode)
+    return _convolve(3, input, weight, bias, stride, padding, dilation, groups, padding_mode, activation)
 
 
 def _convolve(
@@ -66,6 +70,7 @@ def _convolve(
     dilation: int | Sequence[int],
     groups: int,
     padding_mode: str,
+    activation: str | None,
 ) -> Tensor:
     """The convolutions over the last `axes` dimensions."""
     n, k, s, d = input.shape[-axes:], weight.shape[-axes:], per_axis(stride, axes), per_axis(dilation, axes)
@@ -91,4 +96,6 @@ def _convolve(
                 output += w * channel[reads(tap, sizes, s, d)]
     if bias is not None:
         total += accumulation(bias, input).reshape(-1, *[1] * axes)
+    if activation is not None:
+        total = getattr(F, activation)(total)
     return rounded(total, input.dtype)

@@ -177,9 +177,9 @@ def box_blur(
     separable: bool = True,
     *,
     normalized: bool = True,
+    anchor: int | Sequence[int] | None = None,
     padding: str = "same",
     value: float = 0.0,
-    anchor: int | Sequence[int] | None = None,
     output_dtype: torch.dtype | None = None,
 ) -> Tensor:
     """What `torch_conv.box_blur` must return: `filter2d` with a window of ones."""
@@ -194,9 +194,9 @@ def box_blur3d(
     border_type: str = "replicate",
     *,
     normalized: bool = True,
+    anchor: int | Sequence[int] | None = None,
     padding: str = "same",
     value: float = 0.0,
-    anchor: int | Sequence[int] | None = None,
     output_dtype: torch.dtype | None = None,
 ) -> Tensor:
     """What `torch_conv.box_blur3d` must return: `filter3d` with a window of ones."""

@@ -7,18 +7,15 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from torch_conv import kernels
-from torch_conv.reference._extend import per_axis, rounded
-from torch_conv.reference.filters import filter2d_separable, filter3d_separable
-
-Numbers = float | Sequence[float]
-_SMOOTH = {"sobel": [1, 2, 1], "diff": [0, 1, 0], "scharr": [3, 10, 3], "prewitt": [1, 1, 1]}
+from torch_conv.reference._extend import rounded
+from torch_conv.reference.edges import spatial_gradient, spatial_gradient3d
+from torch_conv.reference.smooth import Sigma, gaussian_blur2d, gaussian_blur3d
 
 
 def gaussian_downsample(
     input: Tensor,
     kernel_size: int | Sequence[int] | None,
-    sigma: Numbers,
+    sigma: Sigma,
     factor: int = 2,
     border_type: str = "reflect",
     *,
@@ -28,14 +25,32 @@ def gaussian_downsample(
     output_dtype: torch.dtype | None = None,
 ) -> Tensor:
     """What `torch_conv.gaussian_downsample` must return."""
-    blurred = _gaussian(input, kernel_size, sigma, border_type, padding, value, truncate)
+    image = input.double()
+    blurred = gaussian_blur2d(image, kernel_size, sigma, border_type, truncate=truncate, padding=padding, value=value)
     return rounded(blurred[..., ::factor, ::factor], output_dtype or input.dtype)
+
+
+def gaussian_sobel(
+    input: Tensor,
+    kernel_size: int | Sequence[int] | None,
+    sigma: Sigma,
+    border_type: str = "reflect",
+    *,
+    magnitude: str = "l2",
+    padding: str = "same",
+    value: float = 0.0,
+    output_dtype: torch.dtype | None = None,
+) -> Tensor:
+    """What `torch_conv.gaussian_sobel` must return."""
+    gx, gy = _sobel_of_blurred(input, kernel_size, sigma, border_type, padding, value)
+    total = gx.abs() + gy.abs() if magnitude == "l1" else (gx.square() + gy.square()).sqrt()
+    return rounded(total, output_dtype or input.dtype)
 
 
 def structure_tensor(
     input: Tensor,
     kernel_size: int | Sequence[int] | None,
-    sigma: Numbers,
+    sigma: Sigma,
     border_type: str = "reflect",
     *,
     mode: str = "sobel",
@@ -44,16 +59,19 @@ def structure_tensor(
     output_dtype: torch.dtype | None = None,
 ) -> Tensor:
     """What `torch_conv.structure_tensor` must return."""
-    gx, gy = _gradient(input.double(), mode, True, border_type, padding, value)
-    products = torch.stack([gx * gx, gx * gy, gy * gy], -3)
-    smooth = _gaussian(products, kernel_size, sigma, border_type, padding, value)
-    return rounded(smooth, output_dtype or input.dtype)
+    gradient = spatial_gradient(input.double(), mode, border_type=border_type, padding=padding, value=value)
+    gx, gy = gradient.unbind(-3)
+    smooth = [
+        gaussian_blur2d(product, kernel_size, sigma, border_type, padding=padding, value=value)
+        for product in (gx * gx, gx * gy, gy * gy)
+    ]
+    return rounded(torch.stack(smooth, -3), output_dtype or input.dtype)
 
 
 def thin_edges(
     input: Tensor,
     kernel_size: int | Sequence[int] | None,
-    sigma: Numbers,
+    sigma: Sigma,
     border_type: str = "reflect",
     *,
     padding: str = "same",
@@ -61,8 +79,7 @@ def thin_edges(
     output_dtype: torch.dtype | None = None,
 ) -> Tensor:
     """What `torch_conv.thin_edges` must return."""
-    blurred = _gaussian(input, kernel_size, sigma, border_type, padding, value)
-    gx, gy = _gradient(blurred, "sobel", False, border_type, padding, value)
+    gx, gy = _sobel_of_blurred(input, kernel_size, sigma, border_type, padding, value)
     thin = suppress(gx.square() + gy.square(), gx, gy).sqrt()
     if padding == "valid":
         thin = thin[..., 1:-1, 1:-1]
@@ -90,7 +107,7 @@ def suppress(m: Tensor, gx: Tensor, gy: Tensor) -> Tensor:
 def gaussian_gradient_magnitude3d(
     input: Tensor,
     kernel_size: int | Sequence[int] | None,
-    sigma: Numbers,
+    sigma: Sigma,
     border_type: str = "replicate",
     *,
     mode: str = "diff",
@@ -99,44 +116,15 @@ def gaussian_gradient_magnitude3d(
     output_dtype: torch.dtype | None = None,
 ) -> Tensor:
     """What `torch_conv.gaussian_gradient_magnitude3d` must return."""
-    blurred = _gaussian(input, kernel_size, sigma, border_type, padding, value, axes=3)
-    slope = torch.tensor([-0.5, 0.0, 0.5], dtype=torch.float64, device=input.device)
-    smooth = torch.tensor(_SMOOTH[mode], dtype=torch.float64, device=input.device)
-    smooth = smooth / smooth.sum()
-    squares = torch.zeros((), dtype=torch.float64, device=input.device)
-    for axis in range(3):
-        x, y, z = (slope if a == axis else smooth for a in range(3))
-        gradient = filter3d_separable(blurred, x, y, z, border_type, padding=padding, value=value)
-        squares = squares + gradient.square()
-    return rounded(squares.sqrt(), output_dtype or input.dtype)
+    blurred = gaussian_blur3d(input.double(), kernel_size, sigma, border_type, padding=padding, value=value)
+    gradient = spatial_gradient3d(blurred, mode, border_type=border_type, padding=padding, value=value)
+    return rounded(gradient.square().sum(-4).sqrt(), output_dtype or input.dtype)
 
 
-def _gaussian(
-    image: Tensor,
-    kernel_size: int | Sequence[int] | None,
-    sigma: Numbers,
-    border_type: str,
-    padding: str,
-    value: float,
-    truncate: float = 4.0,
-    axes: int = 2,
-) -> Tensor:
-    """A Gaussian blur in float64, with the window that `truncate` sets where there is no size."""
-    sigmas = [sigma] * axes if isinstance(sigma, (int, float)) else list(sigma)
-    sizes = [2 * int(truncate * s + 0.5) + 1 for s in sigmas] if kernel_size is None else per_axis(kernel_size, axes)
-    taps = [kernels.gaussian1d(k, s, dtype=torch.float64) for k, s in zip(sizes, sigmas, strict=True)]
-    if axes == 2:
-        return filter2d_separable(image.double(), taps[1], taps[0], border_type, padding=padding, value=value)
-    return filter3d_separable(image.double(), taps[2], taps[1], taps[0], border_type, padding=padding, value=value)
-
-
-def _gradient(
-    image: Tensor, mode: str, normalized: bool, border_type: str, padding: str, value: float
-) -> tuple[Tensor, Tensor]:
-    """(gx, gy) of an image in float64."""
-    slope = torch.tensor([-1.0, 0.0, 1.0], dtype=torch.float64, device=image.device)
-    smooth = torch.tensor(_SMOOTH[mode], dtype=torch.float64, device=image.device)
-    scale = 2 * smooth.sum() if normalized else 1.0
-    gx = filter2d_separable(image, slope / scale, smooth, border_type, padding=padding, value=value)
-    gy = filter2d_separable(image, smooth / scale, slope, border_type, padding=padding, value=value)
-    return gx, gy
+def _sobel_of_blurred(
+    input: Tensor, kernel_size: int | Sequence[int] | None, sigma: Sigma, border_type: str, padding: str, value: float
+) -> tuple[Tensor, ...]:
+    """(gx, gy) of a smoothed image by the raw Sobel windows, in float64."""
+    blurred = gaussian_blur2d(input.double(), kernel_size, sigma, border_type, padding=padding, value=value)
+    gradient = spatial_gradient(blurred, "sobel", 1, False, border_type=border_type, padding=padding, value=value)
+    return gradient.unbind(-3)
