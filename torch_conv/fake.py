@@ -45,7 +45,7 @@ def register() -> None:
     for name, fake in list(fakes.items()):
         if not name.endswith("_out") and not name.startswith("ladder"):
             fakes[split_name(name)] = on_shards(name, axes_of(name), fake)
-    fakes |= fake_causal.FAKES | {"_conv_ours": _conv_ours}
+    fakes |= fake_causal.FAKES | {"_conv_ours": _conv_ours, "_weight_gradient_by_anyone": _weight_gradient}
     for name, fake in fakes.items():
         torch.library.register_fake(f"torch_conv::{name}", fake, lib=_LIBRARY)
     _FAKES.update(fakes)
@@ -230,6 +230,11 @@ def _convolution(axes: int) -> Callable[..., Tensor]:
 def _conv_ours(*args: Any, **kwargs: Any) -> Tensor:
     axes, args, kwargs = with_lists(*args, **kwargs)
     return _convolution(axes)(*args, **kwargs)
+
+
+def _weight_gradient(input: Tensor, grad: Tensor, kernel_size: Ints, *_: object) -> tuple[Tensor, Tensor]:
+    channels = grad.shape[1]
+    return input.new_empty((channels, 1, *kernel_size)), input.new_empty(channels)
 
 
 def _ladder2d(input: Tensor, kernel: Tensor, variant: str = "naive", block: Ints = (16, 16)) -> Tensor:

@@ -85,6 +85,12 @@ STABLE_TORCH_LIBRARY(torch_conv, m) {
   m.def(
       "_conv_ours(Tensor input, Tensor weight, Tensor? bias, int axes, int stride, int padding, int dilation, "
       "int groups, str? activation=None) -> Tensor");
+  // The gradients of depthwise convolutions of signals and images in their weight and bias, or nothing where our
+  // kernels do not make them.
+  const std::string weight_gradient = "(Tensor input, Tensor grad, int[] kernel_size, int[] stride, int[] padding)";
+  m.def(("_weight_gradient" + weight_gradient + " -> Tensor[]").c_str());
+  m.def(("_weight_gradient_by_anyone" + weight_gradient + " -> (Tensor, Tensor)").c_str());  // in Python
+  m.def(("_weight_gradient_explain" + weight_gradient + " -> str").c_str());
   // Volumes: kornia's order of arguments and border.
   define(m,
          "filter3d(Tensor input, Tensor kernel, str border_type='replicate', bool normalized=False, "

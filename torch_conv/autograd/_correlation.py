@@ -15,6 +15,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from torch_conv.autograd._node import alone
+from torch_conv.autograd._weights import windows_of_planes
+from torch_conv.functional._calls import below_autograd
 from torch_conv.functional._composites import sum_dtype
 
 
@@ -33,18 +36,26 @@ def flipped(window: Tensor, axes: int) -> Tensor:
     return window.flip(list(range(-axes, 0)))
 
 
-def correlate(image: Tensor, window: Tensor, steps: Steps) -> Tensor:
-    """Where the window is fully inside, in the dtype of sums."""
-    operator = torch.ops.torch_conv.filter2d if steps.axes == 2 else torch.ops.torch_conv.filter3d
-    return operator(
-        image,
-        window,
-        "constant",
-        padding="valid",
-        stride=list(steps.stride),
-        dilation=list(steps.dilation),
-        output_dtype=sum_dtype(image),
-    )
+_FILTERS = {2: torch.ops.torch_conv.filter2d.default, 3: torch.ops.torch_conv.filter3d.default}
+
+
+def correlate(
+    image: Tensor, window: Tensor, steps: Steps, padding: str = "valid", anchor: Sequence[int] | None = None
+) -> Tensor:
+    """Where the window is fully inside, or everywhere with zeros around, in the dtype of sums."""
+    given: dict[str, Any] = {}  # the operator's own defaults cost nothing
+    if max(steps.stride) > 1:
+        given["stride"] = steps.stride
+    if max(steps.dilation) > 1:
+        given["dilation"] = steps.dilation
+    if anchor is not None:
+        given["anchor"] = anchor
+    if image.dtype != sum_dtype(image):
+        given["output_dtype"] = sum_dtype(image)
+    operator = _FILTERS[steps.axes]
+    if alone(image):
+        return below_autograd(operator, image, window, "constant", padding=padding, **given)
+    return operator(image, window, "constant", padding=padding, **given)
 
 
 def spread(grad: Tensor, sizes: Sequence[int], k: Sequence[int], steps: Steps) -> Tensor:
@@ -74,6 +85,14 @@ def image_adjoint(grad: Tensor, window: Tensor, sizes: Sequence[int], steps: Ste
     return correlate(spread(grad, sizes, k, steps), flipped(window, axes), unit)
 
 
+def same_adjoint(grad: Tensor, window: Tensor, before: Sequence[int], dilation: Sequence[int]) -> Tensor:
+    """The gradient of a correlation whose image, as large as `grad`, begins `before` pixels outside, in zeros."""
+    axes = len(before)
+    k = window.shape[window.dim() - axes :]
+    anchor = [n - 1 - b // d if n > 1 else 0 for n, b, d in zip(k, before, dilation, strict=True)]
+    return correlate(grad, flipped(window, axes), Steps([1] * axes, dilation), "same", anchor)
+
+
 def window_adjoint(grad: Tensor, image: Tensor, shape: Sequence[int], steps: Steps) -> Tensor:
     """The gradient of `correlate` in a window of `shape`, in the dtype of sums.
 
@@ -88,27 +107,8 @@ def window_adjoint(grad: Tensor, image: Tensor, shape: Sequence[int], steps: Ste
         return grad.new_zeros(list(shape), dtype=dtype)
     flat = image.to(dtype).reshape(1, planes, *image.shape[image.dim() - axes :])
     outputs = grad.to(dtype).reshape(1, planes, *grad.shape[grad.dim() - axes :])
-    for axis in range(axes):  # what no window reaches
-        dim = axis + 2
-        reached = (outputs.shape[dim] - 1) * steps.stride[axis] + (k[axis] - 1) * steps.dilation[axis] + 1
-        flat = flat.narrow(dim, 0, reached)
-    alone = planes == 1  # one group is no depthwise convolution for torch: one of zeros goes with it
-    groups = 2 if alone else planes
-    if alone:
-        flat, outputs = (torch.cat([t, torch.zeros_like(t)], 1) for t in (flat, outputs))
-    each = torch.ops.aten.convolution_backward(
-        outputs,
-        flat,
-        flat.new_zeros(()).expand(groups, 1, *k),
-        None,
-        list(steps.stride),
-        [0] * axes,
-        list(steps.dilation),
-        False,
-        [0] * axes,
-        groups,
-        [False, True, False],
-    )[1].narrow(0, 0, planes)
+    found = windows_of_planes(flat, outputs, k, steps.stride, [0] * axes, steps.dilation)
+    each = found[0] if found else _windows_by_torch(flat, outputs, k, steps)
     own = len(shape) - axes  # dimensions of samples and channels
     if own == 0:
         return each.sum(0).reshape(k)
@@ -121,3 +121,28 @@ def window_adjoint(grad: Tensor, image: Tensor, shape: Sequence[int], steps: Ste
     if own == 1:
         return each.sum(1)
     return each.sum(1, keepdim=True) if shape[1] == 1 else each
+
+
+def _windows_by_torch(flat: Tensor, outputs: Tensor, k: Sequence[int], steps: Steps) -> Tensor:
+    axes, planes = steps.axes, flat.shape[1]
+    for axis in range(axes):  # what no window reaches
+        dim = axis + 2
+        reached = (outputs.shape[dim] - 1) * steps.stride[axis] + (k[axis] - 1) * steps.dilation[axis] + 1
+        flat = flat.narrow(dim, 0, reached)
+    one = planes == 1  # one group is no depthwise convolution for torch: one of zeros goes with it
+    groups = 2 if one else planes
+    if one:
+        flat, outputs = (torch.cat([t, torch.zeros_like(t)], 1) for t in (flat, outputs))
+    return torch.ops.aten.convolution_backward(
+        outputs,
+        flat,
+        flat.new_zeros(()).expand(groups, 1, *k),
+        None,
+        list(steps.stride),
+        [0] * axes,
+        list(steps.dilation),
+        False,
+        [0] * axes,
+        groups,
+        [False, True, False],
+    )[1].narrow(0, 0, planes)

@@ -1,6 +1,7 @@
 """An image extended beyond its borders, and the adjoint of that: what was read outside goes back to where it was read.
 
-Both are made of slices, so that torch differentiates them again, and no sum depends on the order of threads.
+Both are made of slices, so that torch differentiates them again, and no sum depends on the order of threads. Where
+nobody looks on, torch's own operators do the same with less work of the host.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from typing import NamedTuple
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+
+from torch_conv.autograd._node import alone
 
 
 class _Run(NamedTuple):
@@ -69,6 +72,19 @@ def _read(image: Tensor, dim: int, run: _Run) -> Tensor:
     return image.narrow(dim, run.first - run.size + 1, run.size).flip(dim)
 
 
+_FOLDS = {
+    "reflect": torch.ops.aten.reflection_pad2d_backward.default,
+    "replicate": torch.ops.aten.replication_pad2d_backward.default,
+}
+
+
+def _torch_s(border: str, sizes: Sequence[int], before: Sequence[int], after: Sequence[int]) -> bool:
+    """Whether torch extends images so."""
+    if border not in _FOLDS or len(sizes) != 2 or min(*before, *after) < 0:
+        return False
+    return all(n > 0 and (border == "replicate" or max(b, a) < n) for n, b, a in zip(sizes, before, after, strict=True))
+
+
 def extend(image: Tensor, border: str, value: float, before: Sequence[int], after: Sequence[int]) -> Tensor:
     """The last axes with so many pixels more on either side; with fewer where `after` is negative."""
     axes = len(before)
@@ -76,6 +92,8 @@ def extend(image: Tensor, border: str, value: float, before: Sequence[int], afte
         return F.pad(
             image, [n for pair in zip(reversed(before), reversed(after), strict=True) for n in pair], "constant", value
         )
+    if image.dim() in (3, 4) and _torch_s(border, image.shape[-axes:], before, after) and alone(image):
+        return F.pad(image, [before[1], after[1], before[0], after[0]], border)
     for dim, b, a in zip(range(-axes, 0), before, after, strict=True):
         n = image.shape[dim]
         runs = _runs(border, n, b, a if a > 0 else 0)
@@ -91,6 +109,12 @@ def extend(image: Tensor, border: str, value: float, before: Sequence[int], afte
 def fold(extended: Tensor, border: str, sizes: Sequence[int], before: Sequence[int]) -> Tensor:
     """The adjoint of `extend` (of its linear part): an image of `sizes`."""
     axes = len(sizes)
+    # 10 us of the CPU against 47 for 2x3x8x8, 49 against 55 for 2x3x64x64; on CUDA its order is not fixed.
+    if extended.is_cpu and extended.dim() in (3, 4) and extended.numel() < 1 << 14 and alone(extended):
+        after = [extended.shape[dim - axes] - b - n for dim, n, b in zip(range(axes), sizes, before, strict=True)]
+        if _torch_s(border, sizes, before, after):
+            image = extended.narrow(-2, before[0], sizes[0]).narrow(-1, before[1], sizes[1])
+            return _FOLDS[border](extended, image, [before[1], after[1], before[0], after[0]])
     for dim, n, b in reversed(list(zip(range(-axes, 0), sizes, before, strict=True))):
         length = extended.shape[dim]
         a = length - b - n

@@ -16,8 +16,17 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from torch_conv.autograd._correlation import Steps, correlate, flipped, image_adjoint, spread, window_adjoint
+from torch_conv.autograd._correlation import (
+    Steps,
+    correlate,
+    flipped,
+    image_adjoint,
+    same_adjoint,
+    spread,
+    window_adjoint,
+)
 from torch_conv.autograd._extension import extend, fold
+from torch_conv.autograd._node import tensor_of
 from torch_conv.functional._composites import sum_dtype
 from torch_conv.reference._extend import border_name, per_axis
 
@@ -72,7 +81,7 @@ def box_gradients(axes: int, given: Given, output: Tensor, grad: Tensor, wanted:
     """Of box2d, box3d: the adjoint of a box is a box."""
     image, unit = given["input"], Steps([1] * axes, [1] * axes)
     if grad.numel() == 0:
-        return {"input": torch.zeros_like(image)}
+        return {"input": torch.zeros_like(tensor_of(image))}
     size = per_axis(given["kernel_size"], axes)
     border = border_name(given["border_type"])
     place = _placed(axes, given, size, unit, grad)
@@ -93,7 +102,7 @@ def _gradients(axes: int, given: Given, windows: list[Window], grad: Tensor, wan
     image = given["input"]
     if grad.numel() == 0:
         tensors = {"input": image} | {w.argument: w.taps for w in windows}
-        return {name: torch.zeros_like(tensors[name]) for name in wanted}
+        return {name: torch.zeros_like(tensor_of(tensors[name])) for name in wanted}
     border = border_name(given["border_type"])
     flip = given.get("behaviour") == "conv"
     dtype = sum_dtype(image)
@@ -102,8 +111,9 @@ def _gradients(axes: int, given: Given, windows: list[Window], grad: Tensor, wan
     if flip:
         taps = [flipped(t, axes) for t in taps]
     inside = given["normalized"] and border == "skip"
-    sums = [t.abs().sum(list(range(-axes, 0)), keepdim=True) for t in taps]
-    used = [t / s if given["normalized"] and not inside else t for t, s in zip(taps, sums, strict=True)]
+    divided_taps = given["normalized"] and not inside
+    sums = [t.abs().sum(list(range(-axes, 0)), keepdim=True) for t in taps] if divided_taps else taps
+    used = [t / s for t, s in zip(taps, sums, strict=True)] if divided_taps else taps
     k = [max(t.shape[a - axes] for t in used) for a in range(axes)]
     steps = Steps(
         *([max(p) for p in zip(*(getattr(w.steps, name) for w in windows), strict=True)] for name in Steps._fields)
@@ -116,7 +126,7 @@ def _gradients(axes: int, given: Given, windows: list[Window], grad: Tensor, wan
     if inside:  # divided by the sum of the |taps| inside, as the windows' magnitudes find it on ones
         lengths = [w.abs() for w in used]
         magnitudes = [Window(w.argument, t, w.steps) for w, t in zip(product, lengths, strict=True)]
-        ones = torch.ones_like(image, dtype=dtype)
+        ones = torch.ones_like(tensor_of(image), dtype=dtype)
         divisor = _chain(place.extended(ones), magnitudes)[-1]
         divided = grad / divisor
         if wanted - {"input"}:
@@ -131,7 +141,7 @@ def _gradients(axes: int, given: Given, windows: list[Window], grad: Tensor, wan
         of_window = gradients.get(window.argument)
         if of_window is None:
             continue
-        if given["normalized"] and not inside:  # of t / s
+        if divided_taps:  # of t / s
             lost = (of_window * t).sum(list(range(-axes, 0)), keepdim=True) / (s * s)
             of_window = of_window / s - lost * t.sign()
         if flip:
@@ -143,6 +153,17 @@ def _gradients(axes: int, given: Given, windows: list[Window], grad: Tensor, wan
 def _adjoint(image: Tensor, product: list[Window], place: Place, grad: Tensor, wanted: set[str]) -> Given:
     """The gradients of a chain of correlations: of the image and of what is wanted of the windows."""
     gradients: Given = {}
+    axes = len(place.sizes)
+    dense = all(max(window.steps.stride) == 1 for window in product)
+    alike = place.border == "constant" and dense and list(grad.shape[-axes:]) == place.sizes
+    if alike and "input" in wanted and (len(product) == 1 or len(wanted) == 1):  # no extended image on the way
+        of_image = grad
+        for window in reversed(product):
+            of_image = same_adjoint(of_image, window.taps, place.before, window.steps.dilation)
+        gradients["input"] = of_image.to(image.dtype)
+        wanted = wanted - {"input"}
+        if not wanted:
+            return gradients
     sizes = [place.reach]
     for window in product:
         k = window.taps.shape[-len(place.sizes) :]

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
+from torch_conv.autograd._node import tensor_of
 from torch_conv.autograd._steps import vjp
 from torch_conv.functional._composites import sum_dtype
 from torch_conv.functional._stencils import gradient_windows, gradient_windows3d
@@ -19,6 +20,7 @@ _ops = torch.ops.torch_conv
 
 def _by_steps(steps: Callable[[Given], Tensor]) -> Callable[[Given, Tensor, Tensor, set[str]], Given]:
     def gradients(given: Given, output: Tensor, grad: Tensor, wanted: set[str]) -> Given:
+        given = given | {"input": tensor_of(given["input"])}
         dtype = sum_dtype(given["input"])
         tensors, structure = tree_flatten({name: given[name] for name in sorted(wanted)})
 

@@ -12,6 +12,7 @@ from torch_conv import _handover
 from torch_conv._explain import note, recording
 from torch_conv._tangents import REFUSAL, has_tangent, in_forward_mode
 from torch_conv.autocast import cast
+from torch_conv.functional._training import trained_faster
 from torch_conv.split import SplitTensor
 
 _CONVS = {1: torch.ops.torch_conv.conv1d, 2: torch.ops.torch_conv.conv2d, 3: torch.ops.torch_conv.conv3d}
@@ -208,15 +209,19 @@ def why_torch(input: Tensor, weight: Tensor, bias: Tensor | None, options: Optio
         )
     if getattr(torch.compiler, "_is_exporting_flag", False):  # Dynamo takes is_exporting() for true, always
         return None
-    if _wants_a_gradient(input, weight, bias):
-        if _may_be_transformed(input, weight, bias):
-            return "a gradient is wanted in compiled code or by torch.func, whose transforms take no gradient of ours"
-        if not _trained_faster(input, weight, options):
+    trained = _wants_a_gradient(input, weight, bias)
+    if trained:
+        if _is_transformed(input, weight, bias):
+            return "a gradient is wanted by a transform of torch.func"
+        numbers = numbers_of(options)
+        if numbers is None or not trained_faster(input, weight, *numbers[:4]):
             return "a gradient is wanted, and torch's forward and backward together are as fast"
     if not torch.compiler.is_compiling() and _C._is_tracing():  # the script decides when it runs
         return None
     if in_forward_mode() and has_tangent((input, weight, bias)):
         return "a tangent is given, which our kernels do not carry on yet"
+    if trained:
+        return _handover.OURS
     row = _handover.row_of(axes, input, weight, stride, dilation, groups, padding_mode)
     if row == _handover.OURS:
         return row
@@ -227,30 +232,15 @@ def why_torch(input: Tensor, weight: Tensor, bias: Tensor | None, options: Optio
     name = f"conv{axes}d"
     words = padding if isinstance(padding, str) else _expanded(name, "padding", padding, axes)
     pads = pads_of(weight, words, _expanded(name, "dilation", dilation, axes))
-    room = padding_mode == "circular"  # torch extends an image by no more than itself, or less
+    room = int(padding_mode == "circular")  # torch extends an image by no more than itself, or less
     fits = all(pads[2 * i + 1] < input.shape[-1 - i] + room for i in range(axes))
     return row if fits else _handover.OURS
 
 
-def _trained_faster(input: Tensor, weight: Tensor, options: Options) -> bool:
-    """Whether a step of training, forward and both gradients, is faster by our kernels.
-
-    Measured as eager training calls, one step after the other, on one NVIDIA H200; torch's time over ours. 7x7 of
-    64x96x56x56, 64x384x28x28 and 64x768x14x14: planes 1.93, 1.94 and 1.70 in half precision, 1.83, 1.84 and 1.60 in
-    float32; channels_last 0.88, 0.86 and 0.67, and 0.91, 0.74 and 1.09: the weight's gradient is torch's too, with its
-    sums in a fixed order. 3x3 of 64x96x56x56: planes 0.86 to 1.65, channels_last 0.43 to 0.85, as the host's time is.
-    """
-    numbers = numbers_of(options)
-    if options.axes != 2 or numbers is None or numbers[1] != 1 or not input.is_cuda or weight.shape[1] != 1:
-        return False
-    planes = input.dim() == 4 and input.is_contiguous() and input.shape[1] > 1
-    return planes and min(weight.shape[2:]) >= 7 and input.numel() >= 1 << 22
-
-
-def _may_be_transformed(*tensors: Tensor | None) -> bool:
-    """Whether a transform of torch.func may be at work; torch.compile does not say."""
+def _is_transformed(*tensors: Tensor | None) -> bool:
+    """Whether a transform of torch.func is at work; compiled code does not see it."""
     if torch.compiler.is_compiling():
-        return True
+        return False
     return any(t is not None and torch._C._functorch.is_functorch_wrapped_tensor(t) for t in tensors)
 
 

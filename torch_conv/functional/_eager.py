@@ -46,7 +46,8 @@ def eager(
 ) -> Tensor:
     """Straight to torch or to the operator where no gradient is wanted; what it has seen before, without asking."""
     given = axes, stride, padding, dilation, groups, padding_mode, algorithm, activation
-    if in_forward_mode() or (_C.is_grad_enabled() and _C._any_requires_grad(input, weight, bias)):
+    transformed = _C._are_functorch_transforms_active()  # whose tensors do not say whether they require a gradient
+    if in_forward_mode() or (_C.is_grad_enabled() and (transformed or _C._any_requires_grad(input, weight, bias))):
         return convolve(input, weight, bias, Options(*given))
     if type(input) is not Tensor or _C._is_any_autocast_enabled() or _C._is_tracing():
         return below_autograd(convolve, input, weight, bias, Options(*given))
@@ -61,8 +62,9 @@ def eager(
     try:
         routes = _routes.get(key) or _find(key, Options(*given))
         word = routes.word
-        # A mode or a subclass that looks on is to see the public operator.
-        if _C._len_torch_dispatch_stack() or _C._len_torch_function_stack() or type(weight) not in PLAIN:
+        # A mode, a subclass or a transform that looks on is to see the public operator.
+        looked_on = _C._len_torch_dispatch_stack() or _C._len_torch_function_stack() or type(weight) not in PLAIN
+        if looked_on or transformed:
             word = None
         if word is not None and not routes.torch_took_one:
             try:
@@ -71,7 +73,7 @@ def eager(
                     return result
                 routes.torch_took_one = True
             except RuntimeError:
-                pass  # what it refuses may be torch's, or vmap's to cut up
+                pass  # what it refuses may be torch's
         route = routes.of(input, weight, bias)
     except (TypeError, AttributeError):  # lists, which have no hash, or no tensors
         return below_autograd(by_operator, input, weight, bias, Options(*given))

@@ -247,7 +247,7 @@ def _gaussians_per_sample(name: str, sizes: Optional[list[int]], sigma: Tensor, 
 def _check_rows(name: str, sigma: Tensor, input: Tensor, axes: int) -> None:
     """A row for all samples or one for each, of as many numbers as axes."""
     if sigma.dim() != 2 or sigma.size(1) != axes:
-        raise ValueError(f"{name}: sigma must have shape (B, {axes}), got {sigma.shape}")
+        raise ValueError(f"{name}: sigma must have shape (B, {axes}), got {shape_text(list(sigma.shape))}")
     rows, most = sigma.size(0), axes + 2
     if rows != 1 and input.dim() > most:
         raise ValueError(
@@ -259,8 +259,9 @@ def _check_rows(name: str, sigma: Tensor, input: Tensor, axes: int) -> None:
 
 
 def _check_host_sigma(name: str, sigma: Tensor) -> None:
-    # A look at a GPU's values would wait for it, and a tracer has none.
+    # A look at a GPU's values would wait for it; a tracer has none, and vmap's differ.
     known = sigma.is_cpu and not torch.compiler.is_compiling() and not is_in_torch_dispatch_mode()
+    known = known and not torch._C._functorch.is_batchedtensor(sigma)
     if known and not bool(((sigma > 0) & sigma.isfinite()).all()):
         raise ValueError(f"{name}: sigma must be finite and greater than 0, got {sigma.tolist()}")
 
