@@ -35,11 +35,12 @@ multi_gpu: $(BUILD_STAMP) ## one large image on all GPUs, or in shards on the CP
 	@mkdir -p examples_out
 	$(BIN)/python examples/multi_gpu.py --output examples_out/multi_gpu.jpg $(ARGS)
 
-cpp: $(BUILD_STAMP) ## build and run the C++ program of examples/cpp (needs CMake)
+cpp: $(BUILD_STAMP) ## build and run the C++ program of examples/cpp
 	$(BIN)/python examples/cpp/export.py build/cpp_model
-	cmake -S examples/cpp -B build/cpp \
-	  -DCMAKE_PREFIX_PATH="$$($(BIN)/python -c 'import torch; print(torch.utils.cmake_prefix_path)')"
-	cmake --build build/cpp
+	$(BIN)/cmake -S examples/cpp -B build/cpp \
+	  -DCMAKE_PREFIX_PATH="$$($(BIN)/python -c 'import torch; print(torch.utils.cmake_prefix_path)')" \
+	  -DTORCH_CONV_LIBRARY="$$($(BIN)/python -c 'import torch_conv; print(torch_conv.library_path())')"
+	$(BIN)/cmake --build build/cpp
 	build/cpp/torch_conv_example build/cpp_model
 
 test: $(BUILD_STAMP) ## the test suite (CUDA tests run where there is a GPU); ARGS="-k border" passes options on

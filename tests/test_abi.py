@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import subprocess
 import sys
 from pathlib import Path
@@ -27,6 +28,21 @@ def run_python(code, cwd):
 
 def test_there_is_one_module():
     assert list(PACKAGE.glob("**/*.so")) == [MODULE]
+
+
+def test_the_path_that_programs_without_python_load(tmp_path):
+    assert torch_conv.library_path() == str(MODULE.resolve())
+    code = (
+        "import torch\n"
+        f"torch.ops.load_library({torch_conv.library_path()!r})\n"
+        "result = torch.ops.torch_conv.filter2d(torch.ones(3, 3), torch.ones(1, 2))\n"
+        "print(result.sum().item(), 'torch_conv' in sys.modules)"
+    )
+    done = run_python(code, tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "18.0 False\n"
+    examples = doctest.testmod(torch_conv._library, extraglobs={"torch_conv": torch_conv})
+    assert examples.attempted == 2 and not examples.failed
 
 
 def test_no_unstable_torch_symbol():

@@ -21,7 +21,7 @@ FUNCTIONS = {
     "box_blur": lambda x, k: torch_conv.box_blur(x, (3, 5)),
     "conv2d": lambda x, k: torch_conv.conv2d(x, k.expand(3, 1, 3, 3), groups=3, padding=1),
     "conv2d, same": lambda x, k: torch_conv.conv2d(x, k.expand(3, 1, 3, 3), groups=3, padding="same"),
-    "conv1d": lambda x, k: torch_conv.conv1d(x.flatten(0, 1), k[:1].expand(x.shape[2], 1, 3), groups=x.shape[2]),
+    "conv1d": lambda x, k: torch_conv.conv1d(x[:, :, 0], k[:, None], groups=3),
     "causal_conv1d": lambda x, k: torch_conv.causal_conv1d(x[:, :, 0], k, k[0], activation="silu"),
     "causal_conv1d, states": lambda x, k: torch_conv.causal_conv1d(x[:, :, 0], k, return_final_states=True)[1],
     "gaussian_blur2d": lambda x, k: torch_conv.gaussian_blur2d(x, 5, 1.5),
@@ -74,19 +74,22 @@ def test_compiles_in_one_graph(device, name, dynamic):
         torch.testing.assert_close(got, expected, rtol=1e-6, atol=1e-6)
 
 
-def test_one_graph_serves_many_shapes(device):
+@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_one_graph_serves_many_shapes(device, name, dynamic):
+    """From the second size on, or from the first; the CPU hands conv2d of large images to torch."""
     graphs = []
 
     def backend(graph, inputs):
         graphs.append(graph)
         return graph.forward
 
-    compiled = torch.compile(lambda x, k: torch_conv.filter2d(x, k) + 1, fullgraph=True, dynamic=True, backend=backend)
-    kernel = make_window((3, 3), device=device)
-    for side in (9, 12, 31, 50):
-        image = make_image((2, side, side + 3), device=device)
-        assert_same_bits(compiled(image, kernel), torch_conv.filter2d(image, kernel) + 1)
-    assert len(graphs) == 1
+    function, kernel = FUNCTIONS[name], make_window((3, 3), device=device)
+    compiled = torch.compile(function, fullgraph=True, dynamic=dynamic, backend=backend)
+    for n, h, w in ((2, 12, 15), (3, 13, 18), (4, 31, 60), (5, 90, 70)):
+        image = make_image((n, 3, h, w), device=device)
+        torch.testing.assert_close(compiled(image, kernel), function(image, kernel), rtol=1e-5, atol=1e-5)
+    assert len(graphs) == (1 if dynamic else 2)
 
 
 def test_channels_last_in_a_graph(device):

@@ -11,17 +11,23 @@ from pathlib import Path
 import pytest
 import torch
 
+import torch_conv
+
 ROOT = Path(__file__).resolve().parent.parent
-COMPILER = shutil.which(os.environ.get("CXX", "g++"))
+# The environment's tools before the system's, also where it is not activated.
+PATH = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
+CXX = os.environ.get("CXX", "g++")
 
 
-@pytest.mark.skipif(shutil.which("cmake") is None, reason="there is no cmake")
-@pytest.mark.skipif(COMPILER is None, reason="there is no C++ compiler")
+@pytest.mark.skipif(shutil.which("cmake", path=PATH) is None, reason="there is no cmake: requirements/test.txt has it")
+@pytest.mark.skipif(shutil.which("ninja", path=PATH) is None, reason="there is no ninja: requirements/test.txt has it")
+@pytest.mark.skipif(shutil.which(CXX) is None, reason=f"there is no C++ compiler: no {CXX} on the PATH")
 def test_cpp_example(tmp_path):
     model, build = tmp_path / "model", tmp_path / "build"
     program = build / "torch_conv_example"
     # Both take half a minute of one core.
     cache = {"TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "inductor")}
+    tools = {**os.environ, "PATH": PATH, "CMAKE_GENERATOR": "Ninja"}
     export = subprocess.Popen(
         [sys.executable, "examples/cpp/export.py", model],
         cwd=ROOT,
@@ -31,10 +37,14 @@ def test_cpp_example(tmp_path):
         text=True,
     )
     try:
-        prefix = f"-DCMAKE_PREFIX_PATH={torch.utils.cmake_prefix_path}"
-        configure = ["cmake", "-S", "examples/cpp", "-B", build, prefix, "-DCMAKE_CXX_FLAGS=-Werror"]
-        for step in (configure, ["cmake", "--build", build]):
-            done = subprocess.run(step, cwd=ROOT, capture_output=True, text=True)
+        cmake = shutil.which("cmake", path=PATH)
+        places = [f"-DCMAKE_PREFIX_PATH={torch.utils.cmake_prefix_path}"]
+        configure = [cmake, "-S", "examples/cpp", "-B", build, *places, "-DCMAKE_CXX_FLAGS=-Werror"]
+        done = subprocess.run(configure, cwd=ROOT, env=tools, capture_output=True, text=True)
+        assert done.returncode != 0 and "torch_conv.library_path()" in done.stderr  # it does not guess
+        configure.append(f"-DTORCH_CONV_LIBRARY={torch_conv.library_path()}")
+        for step in (configure, [cmake, "--build", build]):
+            done = subprocess.run(step, cwd=ROOT, env=tools, capture_output=True, text=True)
             assert done.returncode == 0, done.stdout + done.stderr
     finally:
         said, _ = export.communicate(timeout=300)

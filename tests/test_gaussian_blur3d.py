@@ -135,7 +135,7 @@ def test_sigma_s_order_is_z_y_x(device, axis):
         (3, (1.0, -1.0, 1.0), "sigma must be finite and greater than 0, got (1.0, -1.0, 1.0)"),
         (3, float("nan"), "sigma must be finite and greater than 0, got nan"),
         (None, torch.ones(1, 3), "kernel_size must be given where sigma is a tensor"),
-        (3, torch.ones(1, 2), "sigma must have shape (B, 3), got torch.Size([1, 2])"),
+        (3, torch.ones(1, 2), "sigma must have shape (B, 3), got (1, 2)"),
         (3, torch.tensor([[1.0, 0.0, 1.0]]), "sigma must be finite and greater than 0, got [[1.0, 0.0, 1.0]]"),
     ],
 )

@@ -171,8 +171,14 @@ def test_copied_and_pickled(case):
 
 def test_on_meta_and_back(case):
     module, image, expected = case
-    shape = copy.deepcopy(module).to("meta")(image.to("meta"))
+    other = copy.deepcopy(module).to("meta")
+    shape = other(image.to("meta"))
     assert (shape.shape, shape.dtype, shape.device.type) == (expected.shape, expected.dtype, "meta")
+    assert shape.stride() == expected.stride()
+    other.to_empty(device=image.device)
+    for name, values in module.named_buffers():
+        other.get_buffer(name).copy_(values)
+    assert_same_bits(other(image), expected)
 
 
 @pytest.mark.parametrize("name", MODULES)
@@ -333,10 +339,14 @@ class Blurred(torch.utils.data.Dataset):
 
 
 @pytest.mark.parametrize("start", [m for m in ("fork", "spawn") if m in multiprocessing.get_all_start_methods()])
-def test_in_the_workers_of_a_data_loader(start):
+@pytest.mark.usefixtures("threads")
+def test_in_the_workers_of_a_data_loader(device, start):
+    """Of a parent that has used every kernel before, on several threads or on a GPU."""
+    torch.set_num_threads(2)
     data = Blurred()
-    expected = torch.stack([data[i] for i in range(4)])  # the parent has used every kernel before
-    loader = torch.utils.data.DataLoader(data, 2, num_workers=1, multiprocessing_context=start, timeout=120)
+    copy.deepcopy(data.transform).to(device)(make_image(IMAGE, device=device))
+    expected = torch.stack([data[i] for i in range(4)])
+    loader = torch.utils.data.DataLoader(data, 2, num_workers=2, multiprocessing_context=start, timeout=120)
     assert_same_bits(torch.cat(list(loader)), expected)
 
 

@@ -192,7 +192,6 @@ def test_autocast(device, name, level):
     assert half.dtype == torch.bfloat16
 
 
-@pytest.mark.filterwarnings("ignore:There is a performance drop")
 def test_vmap_over_the_models_of_an_ensemble(device):
     models = [both(2, device=device)[0] for _ in range(3)]
     image = make_image((2, 8, 12, 13), device=device)

@@ -12,8 +12,9 @@ from torch_conv import _library
 
 _library.load()  # registers torch.ops.torch_conv, which everything below binds
 
-from torch_conv import autocast, autograd, fake, functional, kernels, reference  # noqa: E402
+from torch_conv import autocast, autograd, batching, fake, functional, kernels, reference  # noqa: E402
 from torch_conv._explain import explain  # noqa: E402
+from torch_conv._library import library_path  # noqa: E402
 from torch_conv._prepare import prepare  # noqa: E402
 from torch_conv.functional import *  # noqa: E402, F403
 from torch_conv.split import SplitTensor, split  # noqa: E402
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 autocast.register()
 autograd.register()
+batching.register()
 fake.register()
 
 __version__ = "0.1.0"
@@ -34,6 +36,7 @@ __all__ = [
     "explain",
     "functional",
     "kernels",
+    "library_path",
     "prepare",
     "reference",
     "split",

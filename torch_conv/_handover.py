@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import product
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -16,6 +17,7 @@ from torch import Tensor
 _DEVICES = {"cpu": 1, "cuda": 2}
 _TYPES = {torch.float32: 1, torch.float16: 2, torch.bfloat16: 4, torch.float64: 8}
 _SETS, _SPANS = 8, 6  # in a row: sets of bits, then lowest and highest values
+_UNBOUNDED = 1 << 40
 
 _Row = tuple[int, ...]  # its number in the table, its spans, and of what the channels are a multiple
 
@@ -45,8 +47,12 @@ def row_of(
     dilation: int | Sequence[int],
     groups: int,
     padding_mode: str,
-) -> int:
-    """The row of the table that hands a convolution to torch which our kernels serve as well, or OURS."""
+) -> int | None:
+    """The row of the table that hands a convolution to torch which our kernels serve as well, or OURS.
+
+    None where sizes decide that torch.compile leaves open: the operator asks the table when it runs, for what was
+    compiled would have to be compiled again for sizes of another row.
+    """
     size, taps = input.shape, weight.shape
     if len(size) <= axes or len(taps) != axes + 2:
         return OURS
@@ -60,7 +66,10 @@ def row_of(
         if type(dilation) is not int and isinstance(dilation, (list, tuple)):
             dilation = max(dilation)
         zeros = padding_mode == "zeros"
-        return find(axes, input.device.type, input.dtype, last, size, taps, stride, dilation, groups, zeros)  # type: ignore[arg-type]
+        given: Any = (axes, input.device.type, input.dtype, last, size, taps, stride, dilation, groups, zeros)
+        if torch.compiler.is_compiling() and not all(map(_is_known, size)):
+            return _find_of_any_size(*given)
+        return find(*given)
     except (TypeError, ValueError):  # no numbers: the operator's checks say so
         return OURS
 
@@ -78,21 +87,57 @@ def find(
     zeros: bool,
 ) -> int:
     """The same of numbers, as csrc/ops/handover.cpp finds it."""
-    kw, side, least, pixels = taps[-1], size[-1], 1, size[-1]
-    kh = longest = kd = kw
-    if axes == 1:
-        kh = 1
-    else:
-        h, kh = size[-2], taps[-2]
+    side, least, pixels = size[-1], 1, size[-1]
+    if axes > 1:
+        h = size[-2]
         pixels = pixels * h
-        longest = max(kh, kw)
     if axes == 2:
         side = min(side, 4 * h)
     elif axes == 3:
-        d, kd = size[-3], taps[-3]
+        d = size[-3]
         side, least = max(side, h), min(side, h, 2 * d)
         pixels = pixels * d
-        longest = max(longest, kd)
+    values = pixels * taps[0] * (size[0] if len(size) == axes + 2 else 1)
+    for row, side0, side1, least0, least1, values0, values1 in _of_windows(
+        axes, device, dtype, channels_last, taps, stride, dilation, groups, zeros
+    ):
+        if side0 <= side <= side1 and least0 <= least <= least1 and values0 <= values <= values1:
+            return row
+    return OURS
+
+
+def _find_of_any_size(
+    axes: int, device: str, dtype: torch.dtype, channels_last: bool, size: Sequence[int], *rest: Any
+) -> int | None:
+    """The row for all sizes; None if there is none, but some for some."""
+    rows = _of_windows(axes, device, dtype, channels_last, *rest)
+    if not rows:
+        return OURS
+    row, *spans = rows[0]
+    return row if max(spans[::2]) <= 1 and min(spans[1::2]) >= _UNBOUNDED else None
+
+
+def _is_known(n: int) -> bool:
+    """Whether a size is a number to torch.compile, not a symbol."""
+    return torch.fx.experimental.symbolic_shapes.has_static_value(n)
+
+
+def _of_windows(
+    axes: int,
+    device: str,
+    dtype: torch.dtype,
+    channels_last: bool,
+    taps: Sequence[int],
+    stride: int,
+    dilation: int,
+    groups: int,
+    zeros: bool,
+) -> list[_Row]:
+    """The rows of such windows, each with its spans of `side`, `least` and `values`."""
+    kw = taps[-1]
+    kh = taps[-2] if axes > 1 else 1
+    kd = taps[-3] if axes > 2 else 1
+    longest = max(kd, kh, kw)
     if axes == 3 and (kh != kw or kd != kw):
         shape = 8 if kh != kw else 4 if kd == 1 else 2 if kw == 1 else 8
     elif kh == kw:
@@ -109,22 +154,16 @@ def find(
         1 if zeros else 2,
         shape,
     )
-    rows = _TABLE.get(key)
-    if rows is None:
-        return OURS
-    values = pixels * taps[0] * (size[0] if len(size) == axes + 2 else 1)
-    for row, k0, k1, out0, out1, in0, in1, side0, side1, least0, least1, values0, values1, multiple in rows:
+    found = []
+    for row, k0, k1, out0, out1, in0, in1, *of_sizes, multiple in _TABLE.get(key, ()):
         if (
-            side0 <= side <= side1
-            and least0 <= least <= least1
-            and k0 <= longest <= k1
+            k0 <= longest <= k1
             and out0 <= taps[0] // max(groups, 1) <= out1
             and in0 <= taps[1] * groups <= in1
             and taps[1] * groups % multiple == 0
-            and values0 <= values <= values1
         ):
-            return row
-    return OURS
+            found.append((row, *of_sizes))
+    return found
 
 
 def reason(row: int) -> str:

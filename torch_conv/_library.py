@@ -6,11 +6,28 @@ from pathlib import Path
 
 import torch
 
-_CORE = Path(__file__).parent / "_C.abi3.so"
+_CORE = Path(__file__).resolve().parent / "_C.abi3.so"
+
+
+def library_path() -> str:
+    """The shared library that holds the operators, for programs without Python.
+
+    Loaded by one (`dlopen`, or `torch_conv.h` of examples/cpp), it registers `torch_conv::filter2d` and the others with
+    torch's dispatcher; it finds its kernels in the folder `kernels` beside it.
+
+    Returns:
+        Its path, absolute.
+
+    Example:
+        >>> torch_conv.library_path().rpartition("/")[2]
+        '_C.abi3.so'
+        >>> torch.ops.load_library(torch_conv.library_path())
+    """
+    return str(_CORE)
 
 
 def load() -> None:
     """Registers the operators, for CUDA too where torch has it."""
     if not _CORE.exists():
         raise ImportError("torch_conv is not built: run `make build` in the checkout, or `pip install .`")
-    torch.ops.load_library(str(_CORE))
+    torch.ops.load_library(library_path())

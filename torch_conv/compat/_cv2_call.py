@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from torch_conv import functional
 from torch_conv.functional.filters import filter2d
 
 BORDER_CONSTANT = 0
@@ -97,7 +98,22 @@ class Call:
             self.image = self.image.double()  # the library sums in float64 for float64 images alone
 
     def run(self, filter: Callable[..., Tensor], *args: Any, delta: float = 0.0, **options: Any) -> Any:
-        """`filter` of the image, and `delta`, rounded once; as the caller's kind of image."""
+        """`filter` of the image, and `delta`, rounded once; as the caller's kind of image. Refusals have this name."""
+        into = self.target is not None and torch.is_grad_enabled()
+        if into and torch._C._any_requires_grad(self.image, self.target, *args):
+            raise ValueError(
+                f"{self.name}: dst does not support gradients, but an argument requires one; call it under "
+                "torch.no_grad() or without dst"
+            )
+        try:
+            return self._run(filter, *args, delta=delta, **options)
+        except (RuntimeError, TypeError, ValueError) as error:
+            function, _, sentence = str(error).partition(": ")
+            if function not in functional.__all__:
+                raise
+            raise type(error)(f"{self.name}: {sentence}") from None
+
+    def _run(self, filter: Callable[..., Tensor], *args: Any, delta: float, **options: Any) -> Any:
         # OpenCV filters in place; the operators do not.
         out = None if self.target is None or _overlap(self.image, self.target) else self.target
         options["border_type"] = self.border

@@ -8,6 +8,11 @@ from torch import Tensor, nn
 from torch_conv.functional._convolve import check_activation
 from torch_conv.functional.conv import conv1d, conv2d, conv3d
 
+# One step of a graph that torch.fx traces, as the modules of torch.nn are.
+torch.fx.wrap("conv1d")
+torch.fx.wrap("conv2d")
+torch.fx.wrap("conv3d")
+
 # What a script calls: only the operators tell 'same' and 'valid' from numbers there.
 _conv1d = torch.ops.torch_conv.conv1d
 _conv2d = torch.ops.torch_conv.conv2d

@@ -1,0 +1,187 @@
+"""docs/migrate.md: its old lines and its new ones give the same, and what it says differs does."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+import pytest
+import torch
+import torch.nn.functional as F
+from conftest import ROOT
+from strategies import make_image, make_window
+from torch import nn
+
+import torch_conv
+
+np = pytest.importorskip("numpy")
+MIGRATE = ROOT / "docs" / "migrate.md"
+pytestmark = pytest.mark.skipif(not MIGRATE.exists(), reason="not a checkout")
+
+C = 4
+IMAGE = make_image((2, C, 20, 21))
+# What the lines of a section speak of.
+NAMES = {
+    "kornia": {"x": IMAGE, "k": make_window((1, 3, 5)), "kx": make_window((1, 5)), "ky": make_window((1, 3))},
+    "torch.nn.functional and torch.nn": {"x": IMAGE, "w": make_window((C, 1, 7, 7)), "b": make_window((C,)), "C": C},
+    "torchvision": {"img": IMAGE},
+    "scipy.ndimage": {"a": IMAGE[0, 0].double().numpy(), "x": IMAGE[0, 0].double()},
+    "OpenCV": {"img": make_image((20, 21, 3), torch.uint8).numpy()},
+    "causal-conv1d": {"x": make_image((2, C, 30)), "w": make_window((C, 4)), "state": make_image((2, C, 3))},
+}
+# What is called of that which a line imports.
+IMPORTED = {
+    "gaussian_blur": "gaussian_blur(img, [5, 3], [1.5, 0.5])",
+    "gaussian_filter": "gaussian_filter(a, 2.0)",
+    "correlate1d": "correlate1d(a, [1.0, 2.0, 4.0])",
+    "causal_conv1d_fn": "causal_conv1d_fn(x, w, activation='silu')",
+    "causal_conv1d_update": "causal_conv1d_update(x[..., 0], state.clone(), w)",
+}
+ELLIPSIS = {"Conv2d(...)": "Conv2d(C, C, 7, groups=C)", "...": "x, w, b, padding=3, groups=C"}
+
+
+def rows():
+    """(section, the old column, the new one) of every row of every table."""
+    section = ""
+    for line in MIGRATE.read_text().splitlines():
+        section = line[3:] if line.startswith("## ") else section
+        cells = [cell.strip() for cell in line.split("|")[1:-1]]
+        if len(cells) == 2 and cells[0] not in ("old", "---"):
+            yield section, *cells
+
+
+def lines_of(cell):
+    return re.findall(r"`([^`]+)`", cell)
+
+
+def run(line, names):
+    """What a line gives: its expression's value, or those of calls of what it imports."""
+    for short, whole in ELLIPSIS.items():
+        line = line.replace(short, whole)
+    *statements, last = ast.parse(line).body
+    scope = {"F": F, "nn": nn, "torch_conv": torch_conv, **names}
+    if isinstance(last, ast.Expr):
+        exec(compile(ast.Module(statements, []), line, "exec"), scope)
+        return [eval(compile(ast.Expression(last.value), line, "eval"), scope)]
+    exec(line, scope)
+    return [eval(IMPORTED[alias.name], scope) for alias in last.names]
+
+
+def same(got, expected, names):
+    if isinstance(expected, nn.Module):
+        got.load_state_dict(expected.state_dict())
+        got, expected = (module(names["x"]).detach() for module in (got, expected))
+    got, expected = (torch.as_tensor(value) for value in (got, expected))
+    assert got.dtype == expected.dtype
+    bytes_differ = 1 if got.dtype == torch.uint8 else 1e-5
+    torch.testing.assert_close(got, expected, rtol=1e-5, atol=bytes_differ)
+
+
+@pytest.mark.parametrize(("section", "old", "new"), list(rows()), ids=lambda text: text[:40])
+def test_old_and_new_lines(section, old, new):
+    names = NAMES[section]
+    if section == "causal-conv1d":  # which runs on GPUs alone
+        whole, step = run(lines_of(new)[0], names)
+        x, w, state = names["x"], names["w"], names["state"]
+        same(whole, F.silu(F.conv1d(F.pad(x, (3, 0)), w[:, None], groups=C)), names)
+        same(step, (torch.cat([state, x[..., :1]], -1) * w).sum(-1), names)
+        return
+    if old == "a model":
+        model = nn.Sequential(nn.Conv2d(C, C, 3), nn.Conv2d(C, C, 3, groups=C))
+        expected = model(IMAGE)
+        assert run(lines_of(new)[0], {"model": model}) == [["1"]]
+        torch.testing.assert_close(model(IMAGE), expected, rtol=1e-5, atol=1e-5)
+        return
+    for library in ("kornia", "scipy"):
+        names = {**names, library: pytest.importorskip(library)}
+    before = [line if "." in line.split("(")[0] else f"kornia.filters.{line}" for line in lines_of(old)]
+    after = lines_of(new)
+    if new.startswith("the same names in"):
+        after = [line.replace("kornia.filters", after[0]) for line in before]
+    for old_line, new_line in zip(before, after, strict=False):
+        for got, expected in zip(run(new_line, names), run(old_line, names), strict=True):
+            same(got, expected, names)
+
+
+@pytest.mark.parametrize(("section", "module"), [("scipy.ndimage", "scipy_ndimage"), ("OpenCV", "cv2")])
+def test_what_is_served(section, module):
+    (paragraph,) = re.findall(rf"## {section}\n.*?\nServed are (.*?) with ", MIGRATE.read_text(), re.DOTALL)
+    facade = getattr(torch_conv.compat, module)
+    functions = {name for name in facade.__all__ if callable(getattr(facade, name))}
+    assert set(re.findall(r"`(\w+)`", paragraph)) == functions
+
+
+def test_what_differs_from_kornia():
+    kornia = pytest.importorskip("kornia")
+    window = make_window((1, 4, 2))
+    odd = F.pad(window, (1, 0, 1, 0))  # as kornia would take it
+    torch.testing.assert_close(torch_conv.filter2d(IMAGE, window), kornia.filters.filter2d(IMAGE, odd))
+    image = make_image((20, 21), torch.uint8)
+    exact = torch_conv.filter2d(image.double(), torch.full((2, 2), 0.25))
+    assert torch.equal(torch_conv.filter2d(image, torch.full((2, 2), 0.25)), exact.round().to(torch.uint8))
+    given = [IMAGE.clone().requires_grad_() for _ in range(2)]
+    for library, x in zip((torch_conv, kornia.filters), given, strict=True):
+        library.gaussian_blur2d(x, (5, 5), (1.5, 1.5)).square().sum().backward()
+    torch.testing.assert_close(given[0].grad, given[1].grad)
+
+
+def test_what_differs_from_torchvision():
+    tv_tensors = pytest.importorskip("torchvision.tv_tensors")
+    from torch_conv.compat.torchvision import gaussian_blur
+
+    assert gaussian_blur(IMAGE[:, :, :4, :4], [11, 11]).shape == (2, C, 4, 4)
+    assert torch.equal(gaussian_blur(IMAGE[0, 0], [3, 3]), gaussian_blur(IMAGE, [3, 3])[0, 0])
+    assert type(gaussian_blur(tv_tensors.Image(IMAGE), [3, 3])) is torch.Tensor
+    with pytest.raises(TypeError):
+        gaussian_blur(IMAGE.cfloat(), [3, 3])
+
+
+def test_what_differs_from_scipy():
+    ndi = pytest.importorskip("scipy.ndimage")
+    from torch_conv.compat import scipy_ndimage as ours
+
+    a = NAMES["scipy.ndimage"]["a"].copy()
+    a[3, 4] = np.nan
+    assert np.isnan(ours.uniform_filter(a, 3)).sum() == 9 < np.isnan(ndi.uniform_filter(a, 3)).sum()
+    for given in (a.astype(complex), lambda x: x):
+        with pytest.raises((TypeError, NotImplementedError, RuntimeError)):
+            ours.gaussian_filter(given, 1.0)
+    x, k = IMAGE[0, 0].double(), make_window((5, 5), torch.float64)
+    for theirs, border in (("reflect", "symmetric"), ("mirror", "reflect")):
+        expected = ndi.correlate(x.numpy(), k.numpy(), mode=theirs)
+        np.testing.assert_allclose(torch_conv.filter2d(x, k, border).numpy(), expected, rtol=1e-12, atol=1e-12)
+
+
+def test_what_differs_from_opencv():
+    cv2 = pytest.importorskip("cv2")
+    from torch_conv.compat import cv2 as ours
+
+    noise = make_image((400, 401), torch.uint8).numpy()
+
+    def apart(name, size):
+        levels = np.abs(getattr(ours, name)(noise, *size).astype(int) - getattr(cv2, name)(noise, *size))
+        assert levels.max() <= 1
+        return levels.mean()
+
+    assert round(100 * apart("GaussianBlur", [(3, 3), 0])) == 3
+    assert all(apart("GaussianBlur", [(size, size), 0]) < 1e-3 for size in (7, 9, 15))
+    assert apart("blur", [(3, 3)]) == 0
+    assert round(100 * apart("blur", [(4, 4)])) == 9 or int(cv2.__version__.split(".")[0]) < 5
+    negative = np.full((5, 5), -3, np.int16)
+    assert not ours.boxFilter(negative, ours.CV_8U, (3, 3)).any()
+
+
+def test_what_differs_from_causal_conv1d():
+    from torch_conv.compat.causal_conv1d import causal_conv1d_fn
+
+    x, w = make_image((2, C, 9), torch.float64).requires_grad_(), make_window((C, 6), torch.float64).requires_grad_()
+    before = make_image((2, C, 5), torch.float64).requires_grad_()
+    packed = torch.arange(9, dtype=torch.int32).div(4, rounding_mode="floor").expand(2, 9).contiguous()
+    for options in ({"initial_states": before}, {"seq_idx": packed}):
+        causal_conv1d_fn(x, w, activation="silu", **options).sum().backward()
+    assert all(t.grad.any() for t in (x, w, before))
+
+
+def test_links():
+    for target in re.findall(r"\]\(([^)#]+)\)", MIGRATE.read_text()):
+        assert (MIGRATE.parent / target).exists(), target

@@ -1,0 +1,226 @@
+"""torch.vmap over functions and operators: one call for all examples, and the values of a loop."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+import torch
+from strategies import make_image, make_window
+from tolerance import assert_same_bits
+from torch.utils._python_dispatch import TorchDispatchMode
+
+import torch_conv
+
+of = torch.ops.torch_conv
+N = 3
+IMAGE, VOLUME, SEQUENCE = (2, 4, 9, 10), (2, 2, 6, 7, 8), (2, 3, 12)
+
+# name: a call, the image's shape, and the shapes of what else may be mapped.
+CALLS = {
+    "filter2d": (torch_conv.filter2d, IMAGE, [(3, 3)]),
+    "filter2d, of samples": (torch_conv.filter2d, IMAGE, [(2, 3, 3)]),
+    "filter2d, of channels": (partial(torch_conv.filter2d, padding="valid"), IMAGE, [(1, 4, 2, 3)]),
+    "filter2d, of one image": (torch_conv.filter2d, (9, 10), [(3, 3)]),
+    "filter2d, unbatched": (torch_conv.filter2d, (4, 9, 10), [(1, 4, 3, 3)]),
+    "filter2d, of many dimensions": (torch_conv.filter2d, (2, 1, 4, 9, 10), [(3, 3)]),
+    "filter1d": (partial(torch_conv.filter1d, dim=-2), IMAGE, [(2, 3)]),
+    "filter2d_separable": (torch_conv.filter2d_separable, IMAGE, [(3,), (2, 4, 5)]),
+    "filter3d": (partial(torch_conv.filter3d, stride=2), VOLUME, [(2, 3, 3, 3)]),
+    "filter3d_separable": (torch_conv.filter3d_separable, VOLUME, [(3,), (1, 3), (2, 5)]),
+    "box_blur": (partial(torch_conv.box_blur, kernel_size=(3, 4)), IMAGE, []),
+    "box_blur3d": (partial(torch_conv.box_blur3d, kernel_size=3), VOLUME, []),
+    "gaussian_blur2d": (lambda x: torch_conv.gaussian_blur2d(x, 5, 1.5), IMAGE, []),
+    "sobel": (torch_conv.sobel, IMAGE, []),
+    "spatial_gradient": (torch_conv.spatial_gradient, (4, 9, 10), []),
+    "gaussian_sobel": (of.gaussian_sobel2d, IMAGE, [(2, 3), (2, 3)]),
+    "unsharp_mask": (lambda x: torch_conv.unsharp_mask(x, 9, 2.0), IMAGE, []),
+    "difference_of_gaussians": (lambda x: torch_conv.difference_of_gaussians(x, 2.0), IMAGE, []),
+    "structure_tensor": (of.structure_tensor2d, IMAGE, [(1, 3), (2, 3)]),
+    "thin_edges": (of.thin_edges2d, IMAGE, [(3,), (3,)]),
+    "gaussian_gradient_magnitude3d": (of.gaussian_gradient3d, VOLUME, [(3,), (2, 3), (1, 3)]),
+    "conv1d": (partial(torch_conv.conv1d, padding=1, groups=4), (2, 4, 20), [(8, 1, 3), (8,)]),
+    "conv2d": (partial(torch_conv.conv2d, padding=1, groups=4), IMAGE, [(4, 1, 3, 3), (4,)]),
+    "conv2d, unbatched": (partial(torch_conv.conv2d, groups=4), (4, 9, 10), [(4, 1, 3, 3), (4,)]),
+    "conv2d, bank": (torch_conv.conv2d, IMAGE, [(6, 4, 3, 3)]),
+    "conv2d, same": (partial(of.conv2d, padding="same", groups=4), IMAGE, [(4, 1, 3, 4)]),
+    "conv2d, activation": (partial(torch_conv.conv2d, groups=4, activation="silu"), IMAGE, [(4, 1, 3, 3), (4,)]),
+    "conv2d, dense": (torch_conv.conv2d, (2, 16, 9, 10), [(16, 16, 3, 3)]),
+    "conv3d": (partial(torch_conv.conv3d, groups=2, stride=2), VOLUME, [(2, 1, 3, 3, 3)]),
+    "causal_conv1d": (torch_conv.causal_conv1d, SEQUENCE, [(3, 4), (3,)]),
+    "causal_conv1d, states": (
+        lambda x, w, before: torch_conv.causal_conv1d(x, w, initial_states=before, return_final_states=True)[1],
+        SEQUENCE,
+        [(3, 4), (2, 3, 3)],
+    ),
+}
+
+
+@pytest.fixture(autouse=True)
+def without_torch_s_loop():
+    torch._C._functorch._set_vmap_fallback_enabled(False)
+    yield
+    torch._C._functorch._set_vmap_fallback_enabled(True)
+
+
+@pytest.fixture(params=CALLS)
+def case(request, device):
+    """A call, its tensors of N examples, and the calls one by one, of which some arguments are the first example's."""
+    call, shape, others = CALLS[request.param]
+    stacks = [make_image((N, *shape), device=device)]
+    stacks += [make_window((N, *s), seed=i, device=device) for i, s in enumerate(others)]
+    return call, stacks
+
+
+def one_by_one(call, stacks, dims):
+    return torch.stack(
+        [call(*(t[0] if d is None else t[i] for t, d in zip(stacks, dims, strict=True))) for i in range(N)]
+    )
+
+
+def mapped(call, stacks, dims):
+    """With the examples last in what is mapped."""
+    given = [t[0] if d is None else t.movedim(0, d) for t, d in zip(stacks, dims, strict=True)]
+    return torch.vmap(call, tuple(dims))(*given)
+
+
+def close(got, expected):
+    assert got.dtype == expected.dtype
+    torch.testing.assert_close(got, expected, rtol=1e-5, atol=1e-5)
+
+
+@torch.no_grad()
+def test_images(case):
+    call, stacks = case
+    for dim in (0, -1):
+        dims = [dim] + [None] * (len(stacks) - 1)
+        close(mapped(call, stacks, dims), one_by_one(call, stacks, dims))
+
+
+@torch.no_grad()
+def test_windows(case):
+    """Each of them alone, all, and all beside the images."""
+    call, stacks = case
+    rest = len(stacks) - 1
+    for dims in [[0 if i == j else None for j in range(rest)] for i in range(rest)] + [[-1] * rest]:
+        for of_images in (None, 0):
+            if any(d is not None for d in dims):
+                dims_of_all = [of_images, *dims]
+                close(mapped(call, stacks, dims_of_all), one_by_one(call, stacks, dims_of_all))
+
+
+class Log(TorchDispatchMode):
+    def __init__(self):
+        super().__init__()
+        self.names = []
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        self.names.append(str(func))
+        return func(*args, **(kwargs or {}))
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("dims", [(0, None), (None, 0), (0, 0)])
+@pytest.mark.parametrize("name", ["filter2d", "conv2d", "filter3d_separable"])
+def test_it_is_one_call_with_the_same_bits(device, name, dims):
+    shape, others = CALLS[name][1:]
+    call = {
+        "filter2d": of.filter2d,
+        "conv2d": partial(torch_conv.conv2d, padding=1, groups=4, algorithm="direct"),
+        "filter3d_separable": lambda x, k: of.filter3d_separable(x, k[0], k[0], k[0]),
+    }[name]
+    stacks = [make_image((N, *shape), device=device), make_window((N, *others[0]), device=device)]
+    if name == "filter3d_separable":
+        stacks[1] = stacks[1][:, None]
+    with Log() as log:
+        got = mapped(call, stacks, dims)
+    assert [called for called in log.names if called.startswith("torch_conv.")] == [f"torch_conv.{name}.default"]
+    assert_same_bits(got, one_by_one(call, stacks, dims))
+
+
+def test_with_gradients(device):
+    images, windows = make_image((N, *IMAGE), device=device), make_window((N, 3, 3), device=device)
+    found = []
+    for transform in (mapped, one_by_one):
+        x, k = images.clone().requires_grad_(), windows.clone().requires_grad_()
+        transform(torch_conv.filter2d, [x, k], (0, 0)).square().sum().backward()
+        found.append((x.grad, k.grad))
+    for got, expected in zip(*found, strict=True):
+        torch.testing.assert_close(got, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_gradients_of_many_results_at_once(device):
+    """torch.autograd maps over them."""
+    image = make_image((2, 4, 5), torch.float64, device=device).requires_grad_()
+    weight = make_window((2, 1, 3, 3), torch.float64, device=device)
+    for call in (
+        lambda x: torch_conv.filter2d(x, weight[0, 0]),
+        lambda x: torch_conv.conv2d(x, weight, padding=1, groups=2, algorithm="ours"),
+        lambda x: torch_conv.sobel(x),
+    ):
+        jacobian = partial(torch.autograd.functional.jacobian, call, image)
+        torch.testing.assert_close(jacobian(vectorize=True), jacobian())
+
+
+@torch.no_grad()
+def test_vmap_of_vmap(device):
+    images, windows = make_image((N, 2, 4, 9, 10), device=device), make_window((5, 3, 3), device=device)
+    weights = make_window((5, 4, 1, 3, 3), device=device)
+    for call, others in (
+        (torch_conv.filter2d, windows),
+        (partial(torch_conv.conv2d, padding=1, groups=4, algorithm="direct"), weights),
+    ):
+        got = torch.vmap(torch.vmap(call, (None, 0)), (0, None))(images, others)
+        assert_same_bits(got, torch.stack([torch.stack([call(x, k) for k in others]) for x in images]))
+
+
+@torch.no_grad()
+def test_a_sigma_for_each(device):
+    images, sigmas = make_image((N, *IMAGE), device=device), torch.tensor([[[0.5, 1.0]], [[1.5, 2.0]], [[1.0, 3.0]]])
+    sigmas = sigmas.to(device)
+    blur = partial(torch_conv.gaussian_blur2d, kernel_size=5)
+    got = torch.vmap(lambda x, s: blur(x, sigma=s))(images, sigmas)
+    close(got, torch.stack([blur(x, sigma=s) for x, s in zip(images, sigmas, strict=True)]))
+
+
+@torch.no_grad()
+def test_memory_formats_and_bytes_stay(device):
+    images = make_image((N, *IMAGE), torch.uint8, device=device)
+    inner = images.flatten(0, 1).contiguous(memory_format=torch.channels_last).unflatten(0, (N, -1))
+    window = make_window((3, 3), device=device)
+    got = torch.vmap(lambda x: torch_conv.filter2d(x, window))(inner)
+    assert got.stride() == inner.stride()
+    assert_same_bits(got, torch_conv.filter2d(images, window))
+
+
+@torch.no_grad()
+def test_compiled(device):
+    images, windows = make_image((N, *IMAGE), device=device), make_window((N, 3, 3), device=device)
+    call = torch.vmap(torch_conv.filter2d)
+    torch._dynamo.reset()
+    close(torch.compile(call, fullgraph=True, backend="aot_eager")(images, windows), call(images, windows))
+
+
+@pytest.mark.parametrize(
+    ("call", "shapes", "sentence"),
+    [
+        (torch_conv.filter2d, [(9,), (3, 3)], "filter2d: input must have at least 2 dimensions, got 1"),
+        (torch_conv.filter2d, [IMAGE, (3,)], "filter2d: kernel must have 2, 3 or 4 dimensions, got 1"),
+        (torch_conv.filter2d, [IMAGE, (3, 3, 3)], "filter2d: kernel's first dimension must be 1 or the batch size 2"),
+        (torch_conv.conv2d, [(9, 10), (4, 1, 3, 3)], r"conv2d: input must have 3 \(unbatched\) or 4 dimensions, got 2"),
+        (
+            torch_conv.conv2d,
+            [IMAGE, (4, 3, 3, 3)],
+            r"conv2d: input must have 3 channels for a weight of shape \(4, 3, 3, 3\) and groups 1, got 4",
+        ),
+        (torch_conv.conv2d, [IMAGE, (4,)], "conv2d: weight must have 4 dimensions, got 1"),
+        (torch_conv.conv3d, [(9,), (4, 1, 3, 3, 3)], r"conv3d: input must have 4 \(unbatched\) or 5 dimensions, got 1"),
+        (torch_conv.causal_conv1d, [(3, 12), (3, 4)], "causal_conv1d: x must have 3 dimensions"),
+    ],
+)
+@torch.no_grad()
+def test_refusals_are_those_of_one_example(call, shapes, sentence):
+    image, window = make_image((N, *shapes[0])), make_window((N, *shapes[1]))
+    for dims in ((0, None), (None, 0), (0, 0)):
+        with pytest.raises(ValueError, match=f"^{sentence}"):
+            mapped(call, [image, window], dims)
