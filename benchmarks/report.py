@@ -41,7 +41,7 @@ STUDIES = {
 # What stands between which markers.
 PLACES = {
     "measured": ["filter2d", "filter3d", "volume"],
-    "depthwise": ["depthwise", "depthwise1d", "depthwise3d", "models"],
+    "depthwise": ["depthwise", "depthwise1d", "depthwise3d", "models", "training"],
     "fused": ["fused", "ladder"],
     "scaling": ["scaling"],
 }
@@ -102,6 +102,9 @@ def tables(benchmarks: list[str]) -> str:
         if benchmark == "models":
             parts.append(models_table(document))
             continue
+        if benchmark == "training":
+            parts.append(training_tables(document))
+            continue
         if benchmark in STUDIES:
             shown = [t for t in document["tables"] if t["name"] in STUDIES[benchmark][1]]
             parts += [f"{study_caption(document, t)}\n\n{study(t)}" for t in shown]
@@ -152,6 +155,32 @@ def models_table(document: dict[str, Any]) -> str:
     return (
         f"**Models, {where}** (torch's time, ours with the depthwise layers swapped, and their ratio; "
         f"torch {meta['torch']}; {meta['date'][:10]}, commit {meta['commit']}):\n\n{text}"
+    )
+
+
+def training_tables(document: dict[str, Any]) -> str:
+    """Layers by the device's time alone; whole models, eager and from a CUDA graph."""
+    meta, rows = document["metadata"], document["rows"]
+    formats = list(dict.fromkeys((r["dtype"], r["layout"]) for r in rows))
+    lines = [["depthwise layer, or model", "what", *map(" ".join, formats)], ["---"] * 2 + ["--:"] * len(formats)]
+    parts = {"weights": "gradients of weight and bias", "layers": "step"}
+    wanted: dict[tuple[str, str], dict[tuple[str, str], Any]] = {}
+    for r in rows:
+        if "model" in r:
+            name, what = f"{r['model']}, batch {r['batch']}", f"{r['part']}, {r['way']}"
+        elif r["way"] == "graph":
+            name, what = "x".join(map(str, r["shape"])) + f", k={r['window']}", parts[r["part"]]
+            name += f", stride {r['stride']}" * (r["stride"] > 1)
+        else:
+            continue
+        wanted.setdefault((name, what), {})[r["dtype"], r["layout"]] = r
+    for (name, what), found in sorted(wanted.items(), key=lambda item: "batch" in item[0][0]):
+        lines.append([name, what, *(model_cell(found.get(each)) for each in formats)])
+    text = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    return (
+        f"**Training, {meta['gpu']}, driver {meta['driver']}** (torch's time, ours, and their ratio; a layer's step is its "
+        f"forward and the gradients of image, weight and bias, from a CUDA graph; NHWC of a signal: its channels "
+        f"innermost; torch {meta['torch']}; {meta['date'][:10]}, commit {meta['commit']}):\n\n{text}"
     )
 
 

@@ -3,7 +3,7 @@
 python benchmarks/training.py [--only layers,models,weights] [--json FILE]
 
 `weights`: the gradients in weight and bias alone, from CUDA graphs. `layers`: a depthwise convolution's whole step,
-eager and from a CUDA graph. `models`: a whole model's step and its inference, before and after `replace_depthwise`;
+eager and from a CUDA graph. `models`: a whole model's step and its inference, before and after `replace_depthwise`, likewise;
 float16 is autocast. torch's times are with cudnn.benchmark on and TF32 off.
 """
 
@@ -165,8 +165,9 @@ def model_steps(name: str, batch: int, dtype: torch.dtype, layout: str, rounds: 
         sides = {side: of(model) for side, model in models.items()}
         # Rounding differs in every layer: gradients of whole models in float16 agree to some percent of the largest.
         correct = difference(sides) <= (0.1 if dtype == torch.float16 else 1e-2)
-        row = {"part": part, "model": name, "batch": batch, "dtype": str(dtype)[6:], "layout": layout, "way": "eager"}
-        rows.append(finished(row, clocked(sides, rounds), correct))
+        row = {"part": part, "model": name, "batch": batch, "dtype": str(dtype)[6:], "layout": layout}
+        rows.append(finished({**row, "way": "eager"}, clocked(sides, rounds), correct))
+        rows.append(finished({**row, "way": "graph"}, interleaved(sides, "cuda", rounds=rounds), correct))
     return rows
 
 

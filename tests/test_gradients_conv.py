@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import pytest
 import torch
 import torch.nn.functional as F
@@ -94,20 +92,21 @@ def test_explain_says_who_serves_a_call_that_wants_a_gradient(device):
 @pytest.mark.parametrize("memory_format", [torch.contiguous_format, torch.channels_last])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
 def test_a_layer_in_training(cuda, dtype, memory_format):
-    """64x96x56x56 7x7, as ConvNeXt has it: the same gradients as torch's, and the same bits each time."""
+    """64x96x56x56 7x7, as ConvNeXt has it: the same bits each time, within a few roundings of float64's."""
     shape = (64, 96, 56, 56)
-    made = [torch.randn(shape, device=cuda, dtype=dtype).to(memory_format=memory_format), torch.randn(96, 1, 7, 7)]
-    made += [torch.randn(96), torch.randn(shape)]
+    made = [torch.randn(shape), torch.randn(96, 1, 7, 7), torch.randn(96), torch.randn(shape)]
     image, weight, bias, wanted = (t.to(cuda, dtype) for t in made)
-    found = []
-    ours = partial(torch_conv.conv2d, algorithm="ours")
-    for conv in (ours, ours, F.conv2d):
-        given = [t.clone().requires_grad_() for t in (image, weight, bias)]
-        conv(*given, padding=3, groups=96).backward(wanted)
-        found.append([t.grad for t in given])
-    for ours, again, theirs in zip(*found, strict=True):
+    image, wanted = (t.to(memory_format=memory_format) for t in (image, wanted))
+
+    def step(conv, dtype=dtype):
+        given = [t.to(dtype).requires_grad_() for t in (image.clone(), weight.clone(), bias.clone())]
+        return torch.autograd.grad(conv(*given, padding=3, groups=96), given, wanted.to(dtype))
+
+    exact = step(F.conv2d, torch.float64)
+    for ours, again, right in zip(step(torch_conv.conv2d), step(torch_conv.conv2d), exact, strict=True):
         assert torch.equal(ours, again)
-        assert (ours - theirs).abs().max() <= 2 * torch.finfo(dtype).eps * theirs.abs().max() + 1e-5
+        error = (ours.double() - right).abs().max() / right.abs().max()
+        assert error <= 8 * torch.finfo(torch.float32).eps + torch.finfo(dtype).eps / 2
 
 
 @pytest.mark.parametrize("activation", [None, "silu"])

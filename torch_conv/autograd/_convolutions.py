@@ -58,9 +58,10 @@ def conv_gradients(axes: int, given: Given, output: Tensor, grad: Tensor, wanted
         if extended:
             image = extend(image, border, 0.0, before, after)
         if "weight" in of_torch and weight.shape[1] == 1 and groups == image.shape[1]:
-            ours_too = windows_of_planes(image, grad, weight.shape[2:], stride, padding, dilation)
-            gradients |= dict(zip(("weight", "bias"), ours_too, strict=False))
-            of_torch = [name for name in of_torch if name not in gradients]
+            found = windows_of_planes(image, grad, weight.shape[2:], stride, padding, dilation)
+            made = dict(zip(("weight", "bias"), found, strict=False))
+            gradients |= {name: made[name] for name in made if name in wanted}
+            of_torch = [name for name in of_torch if name not in made]
     if of_torch:
         with InAFixedOrder() if grad.is_cuda else nullcontext():
             found = torch.ops.aten.convolution_backward(

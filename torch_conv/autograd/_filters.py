@@ -107,7 +107,8 @@ def _gradients(axes: int, given: Given, windows: list[Window], grad: Tensor, wan
     flip = given.get("behaviour") == "conv"
     dtype = sum_dtype(image)
     grad = grad.to(dtype)
-    taps = [w.taps.to(image.device, dtype) for w in windows]
+    # The host's windows stay there, as a CUDA graph needs it, but where their gradients are added up on the device.
+    taps = [w.taps.to(image.device if w.argument in wanted else w.taps.device, dtype) for w in windows]
     if flip:
         taps = [flipped(t, axes) for t in taps]
     inside = given["normalized"] and border == "skip"

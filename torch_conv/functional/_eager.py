@@ -1,8 +1,9 @@
-"""Convolutions that want no gradient: straight to torch or to an operator, and what was seen before without asking."""
+"""Convolutions outside torch.compile: straight to torch or to an operator, and what was seen before without asking."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -44,12 +45,16 @@ def eager(
     algorithm: str = "auto",
     activation: str | None = None,
 ) -> Tensor:
-    """Straight to torch or to the operator where no gradient is wanted; what it has seen before, without asking."""
+    """Straight to torch or to the operator; what it has seen before, without asking."""
     given = axes, stride, padding, dilation, groups, padding_mode, algorithm, activation
     transformed = _C._are_functorch_transforms_active()  # whose tensors do not say whether they require a gradient
-    if in_forward_mode() or (_C.is_grad_enabled() and (transformed or _C._any_requires_grad(input, weight, bias))):
+    trained = _C.is_grad_enabled() and (transformed or _C._any_requires_grad(input, weight, bias))
+    each_time = type(input) is not Tensor or _C._is_any_autocast_enabled() or _C._is_tracing()
+    if trained and not each_time:  # a CUDA graph has no host's time
+        each_time = transformed or (input.is_cuda and torch.cuda.is_current_stream_capturing())
+    if in_forward_mode() or (trained and each_time):
         return convolve(input, weight, bias, Options(*given))
-    if type(input) is not Tensor or _C._is_any_autocast_enabled() or _C._is_tracing():
+    if each_time:
         return below_autograd(convolve, input, weight, bias, Options(*given))
     key: Any = given
     if not (
@@ -66,7 +71,7 @@ def eager(
         looked_on = _C._len_torch_dispatch_stack() or _C._len_torch_function_stack() or type(weight) not in PLAIN
         if looked_on or transformed:
             word = None
-        if word is not None and not routes.torch_took_one:
+        if word is not None and not routes.torch_took_one and not trained:
             try:
                 result = _of_numbers_if_ahead(input, weight, bias, word)
                 if result is not None:
@@ -74,16 +79,23 @@ def eager(
                 routes.torch_took_one = True
             except RuntimeError:
                 pass  # what it refuses may be torch's
-        route = routes.of(input, weight, bias)
+        route = routes.of(input, weight, bias, trained)
     except (TypeError, AttributeError):  # lists, which have no hash, or no tensors
-        return below_autograd(by_operator, input, weight, bias, Options(*given))
+        run = convolve if trained else partial(below_autograd, by_operator)
+        return run(input, weight, bias, Options(*given))
+    # An activation's gradient needs the sums, which `convolve` makes apart from it.
+    if trained and (word is None or activation is not None):
+        return convolve(input, weight, bias, Options(*given))
     if route is _NUMBERS and word is not None:
-        return below_autograd(ours_of_numbers, input, weight, bias, *routes.numbers)
+        run = ours_of_numbers if trained else partial(below_autograd, ours_of_numbers)
+        return run(input, weight, bias, *routes.numbers)
     if route is _TORCH and not recording():
         try:
             return BY_TORCH[axes](input, weight, bias, stride, padding, dilation, groups)
         except (RuntimeError, TypeError, ValueError):
             pass  # the operator refuses in our sentence what is wrong with the call
+    if trained:
+        return convolve(input, weight, bias, Options(*given))
     return below_autograd(routes.operator, input, weight, bias, **routes.given)
 
 
@@ -119,10 +131,10 @@ class _Routes:
         self.word = packed(self.numbers) if self.numbers else None
         self.torch_took_one = self.word is None
 
-    def of(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> str:
+    def of(self, input: Tensor, weight: Tensor, bias: Tensor | None, trained: bool) -> str:
         if weight.is_meta or (bias is not None and bias.is_meta):
             return _OPERATOR  # which refuses them; torch would return a tensor without values
-        key = self, input.shape, input.stride(), input.dtype, input.device, weight.shape
+        key = self, trained, input.shape, input.stride(), input.dtype, input.device, weight.shape
         route = _seen.get(key)
         if route is None:
             if len(_seen) >= _MOST_SEEN:
