@@ -89,3 +89,19 @@ def test_tangents_are_refused_inside_too(name):
     ):
         with pytest.raises(RuntimeError, match=r"^\w+2d: forward-mode derivatives are not implemented yet"):
             call()
+
+
+def test_gradients_of_many_results_at_once(device):
+    """`is_grads_batched` maps by an older vmap, which hides in plain tensors."""
+    image = make_image((1, 4, 7, 8), torch.float64, device=device)
+    window = make_window((3, 3), torch.float64, device=device).requires_grad_()
+    weight = make_window((4, 1, 3, 3), torch.float64, device=device).requires_grad_()
+    for given, call in (
+        (window, lambda k: torch_conv.filter2d(image, k)),
+        (weight, lambda w: torch_conv.conv2d(image, w, padding=1, groups=4, algorithm="ours")),
+    ):
+        result = call(given)
+        many = torch.stack([make_image(tuple(result.shape), torch.float64, seed=i, device=device) for i in range(3)])
+        found = torch.autograd.grad(result, given, many, retain_graph=True, is_grads_batched=True)[0]
+        one_by_one = [torch.autograd.grad(result, given, grad, retain_graph=True)[0] for grad in many]
+        torch.testing.assert_close(found, torch.stack(one_by_one))

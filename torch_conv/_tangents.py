@@ -1,7 +1,7 @@
 """Forward-mode derivatives: there are none yet, so what carries a tangent is torch's, or refused.
 
 The operators would drop tangents without a word: torch asks a custom operator for a backward, and for nothing else.
-The functions ask here before they call an operator, and its autograd kernel (autograd/_register.py) asks again: for
+The functions ask here before they call an operator, and its autograd kernel (autograd/_node.py) asks again: for
 direct calls and for scripts. Refused with them is what only may carry a tangent: a tensor wrapped by a transform
 inside another one (a constant under vmap in jvp), and whatever a function gets while torch.compile traces it in
 forward mode.

@@ -2,20 +2,25 @@
 
 What `torch.vmap` maps over becomes samples of a batch. Windows that are mapped too become a window per sample of a
 filter, and groups of a convolution. What has no such form (the weights of a sequence, and what the operator refuses) is
-called for each example.
+called for each example, so a refusal names the numbers of one. Channels that lie innermost in an example stay there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from functools import partial
+from typing import Any, NoReturn
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
 
+from torch_conv.fake_split import split_name
+
 _Operator = Callable[..., Any]
-_Rule = Callable[..., tuple[Any, Any]]  # rule(info, in_dims, *args, **options): the result, and where it is mapped
+# at_once(n, in_dims, *args, **options): the result of n examples, and where it is mapped; None if there is no such form.
+_AtOnce = Callable[..., tuple[Any, Any] | None]
 
 # The axes of images, and of windows.
 _FILTERS = {
@@ -34,23 +39,52 @@ _FILTERS = {
     "thin_edges2d": (2, 1),
     "gaussian_gradient3d": (3, 1),
 }
+_CONVOLUTIONS = [f"conv{axes}d{form}" for axes in (1, 2, 3) for form in ("", ".padding")]
+UNSUPPORTED = "does not support torch.vmap"
+# What is not mapped: results in tensors that are there, and shards.
+_REFUSED = {
+    **{f"{name}_out": f"{name}: out {UNSUPPORTED}; call it without out" for name in _FILTERS},
+    **{
+        split_name(name): f"{name.partition('.')[0]}: a SplitTensor {UNSUPPORTED}; call it for each example"
+        for name in (*_FILTERS, *_CONVOLUTIONS)
+    },
+    "causal_conv1d_states_out": f"causal_conv1d: final_states_out {UNSUPPORTED}; call it without final_states_out",
+    "causal_conv1d_update": f"causal_conv1d_update: conv_state {UNSUPPORTED}; call it for each example",
+}
 _LIBRARY = torch.library.Library("torch_conv", "IMPL")
 
 
 def register() -> None:
     """Called once, by the package."""
-    of = torch.ops.torch_conv
-    rules: dict[str, _Rule] = {}
     for name, (axes, window_axes) in _FILTERS.items():
-        rules[name] = _filter(getattr(of, name).default, axes, window_axes)
-    for name in ("conv1d", "conv2d", "conv3d"):
-        rules[name] = _convolution(getattr(of, name).default, groups=3)
-        rules[f"{name}.padding"] = _convolution(getattr(of, name).padding, groups=3)
-    rules["_conv_ours"] = _convolution(of._conv_ours.default, groups=4)
+        _register(name, _filter, axes, window_axes)
+    for name in _CONVOLUTIONS:
+        _register(name, _convolution, 3)
+    _register("_conv_ours", _convolution, 4)
     for name in ("causal_conv1d", "causal_conv1d_states"):
-        rules[name] = _sequences(getattr(of, name).default)
-    for name, rule in rules.items():
-        torch.library.register_vmap(f"torch_conv::{name}", rule, lib=_LIBRARY)
+        _register(name, _sequences)
+    for name, sentence in _REFUSED.items():
+        _LIBRARY.impl(name, partial(_refuse, sentence), "FuncTorchBatched")
+
+
+def _register(name: str, form: Callable[..., _AtOnce], *numbers: int) -> None:
+    packet, _, overload = name.partition(".")
+    operator = getattr(getattr(torch.ops.torch_conv, packet), overload or "default")
+    at_once = form(operator, *numbers)
+
+    def rule(info: Any, in_dims: Any, *args: Any, **options: Any) -> tuple[Any, Any]:
+        n = info.batch_size
+        try:
+            found = at_once(n, in_dims, *args, **options) if n > 0 else None
+        except RuntimeError:  # of sizes that nobody passed; an example is refused for its own
+            found = None
+        return _each(operator, n, in_dims, args, options) if found is None else found
+
+    torch.library.register_vmap(f"torch_conv::{name}", rule, lib=_LIBRARY)
+
+
+def _refuse(sentence: str, *_: Any, **__: Any) -> NoReturn:
+    raise RuntimeError(sentence)
 
 
 def _first(t: Tensor, dim: int | None, n: int) -> Tensor:
@@ -60,22 +94,46 @@ def _first(t: Tensor, dim: int | None, n: int) -> Tensor:
 
 def _each(operator: _Operator, n: int, in_dims: Any, args: Any, options: dict[str, Any]) -> tuple[Any, Any]:
     """A call for each example."""
+    if n == 0:  # an example of zeros is refused as any other, and has the result's shape
+
+        def with_zeros(t: Any, dim: int | None) -> Any:
+            return t if dim is None else F.pad(t.movedim(dim, -1), (0, 1)).movedim(-1, dim)
+
+        found, dims = _each(operator, 1, in_dims, tree_map(with_zeros, args, in_dims), options)
+        return tree_map(lambda t: t[:0], found), dims
 
     def example(i: int) -> Any:
-        return tree_map(lambda value, dim: value if dim is None else value.select(dim, i), args, dims)
+        return tree_map(lambda value, dim: value if dim is None else value.select(dim, i), args, in_dims)
 
-    dims = (*in_dims, *[None] * (len(args) - len(in_dims)))
     results = [operator(*example(i), **options) for i in range(n)]
-    stacked = tree_map(lambda *parts: torch.stack(parts), *results)
+    stacked = tree_map(_stacked, *results)
     return stacked, tree_map(lambda _: 0, stacked)
 
 
-def _filter(operator: _Operator, axes: int, window_axes: int) -> _Rule:
-    def rule(info: Any, in_dims: Any, input: Tensor, *args: Any, **options: Any) -> tuple[Any, Any]:
-        n = info.batch_size
+def _stacked(*results: Tensor) -> Tensor:
+    """torch.stack, which would make each of them contiguous."""
+    order = sorted(range(results[0].dim()), key=results[0].stride, reverse=True)
+    stacked = torch.stack([result.permute(order) for result in results])
+    return stacked.permute(0, *(order.index(dim) + 1 for dim in range(len(order))))
+
+
+def _channels_inner(image: Tensor, axes: int) -> bool:
+    """Whether an example's channels lie innermost, as then its result's do (`in_order_of` of _fakes.py)."""
+    return not image.is_contiguous() and image.movedim(-axes - 1, -1).is_contiguous()
+
+
+def _samples(images: Tensor, axes: int, inner: bool) -> Tensor:
+    """(n, b, c, ...) as (n * b, c, ...), with the channels innermost if they are."""
+    if not inner:
+        return images.flatten(0, 1)
+    return images.movedim(-axes - 1, -1).flatten(0, 1).movedim(-1, 1)
+
+
+def _filter(operator: _Operator, axes: int, window_axes: int) -> _AtOnce:
+    def at_once(n: int, in_dims: Any, input: Tensor, *args: Any, **options: Any) -> tuple[Any, Any] | None:
         images = _first(input, in_dims[0], n)
         if images.dim() <= axes:
-            return _each(operator, n, in_dims, (input, *args), options)
+            return None
         lead, size = images.shape[1:-axes], images.shape[-axes:]
         b, c = lead if len(lead) == 2 else (1, *lead, 1)[:2]
         given, spec = tree_flatten(args)
@@ -85,13 +143,15 @@ def _filter(operator: _Operator, axes: int, window_axes: int) -> _Rule:
             return operator(images, *args, **options), 0
         samples = [_of_samples(window, dim, window_axes, n, b) for window, dim in windows]
         if len(lead) > 2 or any(window is None for window in samples):
-            return _each(operator, n, in_dims, (input, *args), options)
+            return None
         rows = iter(samples)
         given = [next(rows) if isinstance(value, Tensor) else value for value in given]
-        result = operator(images.reshape(n * b, c, *size), *tree_unflatten(given, spec), **options)
+        images = images.reshape(n, b, c, *size)
+        batch = _samples(images, axes, _channels_inner(images[0], axes))
+        result = operator(batch, *tree_unflatten(given, spec), **options)
         return result.reshape(n, *lead, *result.shape[2:]), 0
 
-    return rule
+    return at_once
 
 
 def _of_samples(window: Tensor, dim: int | None, axes: int, n: int, b: int) -> Tensor | None:
@@ -107,51 +167,59 @@ def _of_samples(window: Tensor, dim: int | None, axes: int, n: int, b: int) -> T
     return rows.expand(n, b, *rows.shape[2:]).flatten(0, 1)
 
 
-def _convolution(operator: _Operator, groups: int) -> _Rule:
+def _convolution(operator: _Operator, groups: int) -> _AtOnce:
     """`groups` is the place of that argument after the bias."""
 
-    def rule(
-        info: Any, in_dims: Any, input: Tensor, weight: Tensor, bias: Tensor | None = None, *args: Any, **options: Any
-    ) -> tuple[Any, Any]:
-        n = info.batch_size
+    def at_once(
+        n: int, in_dims: Any, input: Tensor, weight: Tensor, bias: Tensor | None = None, *args: Any, **options: Any
+    ) -> tuple[Any, Any] | None:
         images, weights = _first(input, in_dims[0], n), _first(weight, in_dims[1], n)
         of_bias = in_dims[2] if len(in_dims) > 2 else None
         axes = weights.dim() - 3
-        given, groups_of_one = [*args], args[groups] if len(args) > groups else 1
         batched = images.dim() == axes + 3
-        fits = axes > 0 and images.dim() in (axes + 2, axes + 3)
-        fits = fits and images.size(-axes - 1) == weights.size(2) * groups_of_one
-        if not fits or (bias is not None and bias.dim() - (of_bias is not None) != 1):
-            return _each(operator, n, in_dims, (input, weight, bias, *args), options)
+        if axes < 1 or images.dim() not in (axes + 2, axes + 3):
+            return None
+        if bias is not None and bias.dim() - (of_bias is not None) != 1:
+            return None
+        inner = _channels_inner(images[0], axes)
         if in_dims[1] is None and of_bias is None:
-            result = operator(images.flatten(0, 1) if batched else images, weight, bias, *args, **options)
+            result = operator(_samples(images, axes, inner) if batched else images, weight, bias, *args, **options)
             return (result.unflatten(0, images.shape[:2]) if batched else result), 0
+        given = [*args]
         if len(args) > groups:
-            given[groups] = n * groups_of_one
+            given[groups] = n * args[groups]
         else:
             options["groups"] = n
-        side_by_side = images.movedim(0, -axes - 2).flatten(-axes - 2, -axes - 1)
+        c = -axes - 1
+        side_by_side = images.movedim(0, c - 1)
+        if inner:
+            side_by_side = side_by_side.movedim((c - 1, c), (-2, -1)).flatten(-2).movedim(-1, c)
+        else:
+            side_by_side = side_by_side.flatten(c - 1, c)
         biases = None if bias is None else _first(bias, of_bias, n).flatten()
         result = operator(side_by_side, weights.flatten(0, 1), biases, *given, **options)
-        return result.unflatten(-axes - 1, (n, weights.size(1))), int(batched)
+        inner = _channels_inner(result, axes)
+        result = result.unflatten(c, (n, weights.size(1)))
+        if not inner:
+            return result, int(batched)
+        return result.movedim(c - 1, 0).movedim(c, -1).contiguous().movedim(-1, c), 0
 
-    return rule
+    return at_once
 
 
-def _sequences(operator: _Operator) -> _Rule:
-    def rule(
-        info: Any, in_dims: Any, x: Tensor, weight: Tensor, bias: Tensor | None = None, *args: Any
-    ) -> tuple[Any, Any]:
-        n = info.batch_size
+def _sequences(operator: _Operator) -> _AtOnce:
+    def at_once(
+        n: int, in_dims: Any, x: Tensor, weight: Tensor, bias: Tensor | None = None, *args: Any
+    ) -> tuple[Any, Any] | None:
         sequences = _first(x, in_dims[0], n)
         if sequences.dim() != 4 or any(dim is not None for dim in in_dims[1:3]):
-            return _each(operator, n, in_dims, (x, weight, bias, *args), {})
+            return None
         of_samples = [
             _first(value, dim, n).flatten(0, 1) if isinstance(value, Tensor) else value
             for value, dim in zip(args, in_dims[3:], strict=True)
         ]
-        result = operator(sequences.flatten(0, 1), weight, bias, *of_samples)
+        result = operator(_samples(sequences, 1, sequences.stride(2) == 1), weight, bias, *of_samples)
         result = tree_map(lambda t: t.unflatten(0, sequences.shape[:2]), result)
         return result, tree_map(lambda _: 0, result)
 
-    return rule
+    return at_once

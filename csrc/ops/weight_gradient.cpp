@@ -14,33 +14,42 @@ constexpr Doors<WeightGradient> kDoors{nullptr, nullptr, weight_gradient::plan_c
 
 // A signal whose channels lie innermost is an image of one column, others are images of one row.
 struct Operands {
+  int64_t new_axis;  // where a signal gets it, or 0
   Tensor input, grad;
   Sizes kernel, stride, padding;
 
   Operands(const Tensor& input, const Tensor& grad, const Sizes& kernel, const Sizes& stride, const Sizes& padding)
-      : input(input), grad(grad), kernel(kernel), stride(stride), padding(padding) {
-    if (input.dim() == 4) return;
-    const bool column = input.stride(1) == 1 && input.size(1) > 1;
-    const auto image = [&](const Tensor& t) { return torch::stable::unsqueeze(t, column ? 3 : 2); };
-    const auto add = [&](Sizes& values, int64_t value) { values.insert(values.begin() + column, value); };
-    this->input = image(input), this->grad = image(grad);
+      : new_axis(input.dim() == 4                            ? 0
+                 : input.stride(1) == 1 && input.size(1) > 1 ? 3
+                                                             : 2),
+        input(image(input, new_axis)),
+        grad(image(grad, new_axis)),
+        kernel(kernel),
+        stride(stride),
+        padding(padding) {
+    if (new_axis == 0) return;
+    const auto add = [&](Sizes& values, int64_t value) { values.insert(values.begin() + (new_axis - 2), value); };
     add(this->kernel, 1), add(this->stride, 1), add(this->padding, 0);
+  }
+  static Tensor image(const Tensor& t, int64_t new_axis) {
+    return new_axis == 0 ? t : torch::stable::unsqueeze(t, new_axis);
   }
 };
 
 // Does the gradient lie as the image does, so that one kernel reads both well?
 bool lie_alike(const Image& in, const Image& grad) {
-  if (weight_gradient::channels_inner(in)) return weight_gradient::channels_inner(grad);
+  if (weight_gradient::channels_innermost(in)) return weight_gradient::channels_innermost(grad);
   return grad.stride_w == 1 || grad.w == 1;
 }
 
-// A copy with channels innermost, or dense.
-Tensor laid_out(const Tensor& t, bool channels_inner) {
-  if (!channels_inner) return torch::stable::contiguous(t);
-  const int64_t c = t.size(1), h = t.size(2), w = t.size(3);
-  Tensor copy = empty_strided(device_of(t), sizes_of(t), {h * w * c, 1, w * c, c}, t.scalar_type());
-  torch::stable::copy_(copy, t);
-  return copy;
+// How a copy of the gradient lies: with channels innermost, or dense. Strides of an image, without memory.
+Image dense_like(Image image, bool channels_inner) {
+  image.data = nullptr;
+  image.stride_c = channels_inner ? 1 : image.h * image.w;
+  image.stride_w = channels_inner ? image.c : 1;
+  image.stride_h = image.w * image.stride_w;
+  image.stride_n = image.c * image.h * image.w;
+  return image;
 }
 
 std::vector<Tensor> gradients(Call& call, const Tensor& input, const Tensor& grad, const Sizes& kernel,
@@ -70,29 +79,41 @@ std::vector<Tensor> gradients(Call& call, const Tensor& input, const Tensor& gra
           op, "grad must not be larger than the convolution's outputs, got shape ", shape_text(sizes_of(grad)));
   }
   const ImageView in = view_input(call, o.input, 2);
-  ImageView out = view_input(call, o.grad, 2);
-  if (!lie_alike(in.image, out.image)) {
-    const bool inner = weight_gradient::channels_inner(in.image);
-    const auto make = [inner](const Tensor& t) { return laid_out(t, inner); };
-    out = view_input(call, make_of(call, o.grad, o.grad, sizes_of(o.grad), grad.scalar_type(), make), 2);
-  }
+  ImageView of_grad = view_input(call, o.grad, 2);
+  const bool copied = !lie_alike(in.image, of_grad.image);
+  WeightGradient problem{
+      .in = in.image,
+      .grad = of_grad.image,
+      .weight = nullptr,
+      .bias = nullptr,
+      .kh = o.kernel[0],
+      .kw = o.kernel[1],
+      .place = {.pad_y = o.padding[0], .pad_x = o.padding[1], .stride_y = o.stride[0], .stride_x = o.stride[1]}};
+  if (copied) problem.grad = dense_like(of_grad.image, weight_gradient::channels_innermost(in.image));
   const Place place(call, input);
+  const auto planned = plan_of(call, place, problem, kDoors, environment("TORCH_CONV_VARIANT"));
+  if (!planned->plan.variant) {
+    if (call.lines) call.explain("left to torch: " + std::string(planned->plan.why));
+    return {};
+  }
+  if (copied) {
+    const Image& lies = problem.grad;
+    const Sizes sizes = sizes_of(o.grad), strides{lies.stride_n, lies.stride_c, lies.stride_h, lies.stride_w};
+    const auto make = [sizes, strides, new_axis = o.new_axis](const Tensor& from) {
+      Tensor copy = empty_strided(device_of(from), sizes, strides, from.scalar_type());
+      torch::stable::copy_(copy, Operands::image(from, new_axis));
+      return copy;
+    };
+    of_grad = view_input(call, make_of(call, grad, grad, sizes, grad.scalar_type(), make), 2);
+    problem.grad = of_grad.image;
+  }
   Sizes window{grad.size(1), 1};
   window.insert(window.end(), kernel.begin(), kernel.end());
   const Tensor weight = allocate(call, input, window, input.scalar_type());
   const Tensor bias = allocate(call, input, {grad.size(1)}, input.scalar_type());
-  const WeightGradient problem{
-      .in = in.image,
-      .grad = out.image,
-      .weight = weight.data_ptr(),
-      .bias = bias.data_ptr(),
-      .kh = o.kernel[0],
-      .kw = o.kernel[1],
-      .place = {.pad_y = o.padding[0], .pad_x = o.padding[1], .stride_y = o.stride[0], .stride_x = o.stride[1]}};
-  const auto planned = plan_of(call, place, problem, kDoors, environment("TORCH_CONV_VARIANT"));
-  if (planned->plan.variant) run_plan(call, place, input, problem, kDoors, planned);
-  else if (call.lines) call.explain("left to torch: " + std::string(planned->plan.why));
-  return planned->plan.variant ? std::vector<Tensor>{weight, bias} : std::vector<Tensor>{};
+  problem.weight = weight.data_ptr(), problem.bias = bias.data_ptr();
+  run_plan(call, place, input, problem, kDoors, planned);
+  return {weight, bias};
 }
 
 std::vector<Tensor> run(Tensor input, Tensor grad, Sizes kernel, Sizes stride, Sizes padding) {

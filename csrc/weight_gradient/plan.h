@@ -37,7 +37,7 @@ inline int64_t taps_at_once(const WeightGradient& p, int64_t unit) {
 
 inline Config config_of(const WeightGradient& p, const Arch& arch) {
   const Placement& s = p.place;
-  Config c{.inner = channels_inner(p.in)};
+  Config c{.inner = channels_innermost(p.in)};
   const int64_t aligned = c.inner ? 1 : std::min(unit_of(p.in), unit_of(p.grad));
   const int64_t rows = taps_at_once(p, aligned), rounds = c.rounds = ceil_div(p.kh, rows);
   // Columns of a thread, us on one NVIDIA H200 with 4 and 8 of them: float32 3x3 64x96x56x56 channels_last 51.4 and
@@ -85,8 +85,8 @@ inline const char* refusal(const WeightGradient& p, const Arch& arch) {
   if (!below(5, {s.stride_y, s.stride_x})) return "a stride beyond 4";
   if (p.kw > 32) return "more than 32 taps a row";
   if (s.pad_y >= p.kh || s.pad_x >= p.kw) return "padding beyond the window";
-  const bool inner = channels_inner(p.in);
-  if (inner != channels_inner(p.grad)) return "an image and a gradient of two layouts";
+  const bool inner = channels_innermost(p.in);
+  if (inner != channels_innermost(p.grad)) return "an image and a gradient of two layouts";
   if (!inner && (p.in.stride_w != 1 || p.grad.stride_w != 1) && p.in.w > 1)
     return "pixels that do not lie side by side";
   const auto extent = [](const Image& x) {
@@ -109,7 +109,7 @@ inline void configure(const WeightGradient& p, const Arch& arch, Plan& plan) {
   plan.launches = 2;
   plan.scratch_bytes = c.splits * numbers_of(p) * 4;
   plan.kernels = {
-      kernel_of("weight_gradient/kernel.cuh", "weight_gradient::weight_gradient_sums",
+      kernel_of("weight_gradient/kernel_march.cuh", "weight_gradient::weight_gradient_march",
                 {p.in.dtype, s.taps_y, s.taps_x, s.step_y, s.step_x, s.columns, s.unit, s.lead, c.inner, c.at_once}),
       kernel_of("weight_gradient/kernel_finish.cuh", "weight_gradient::weight_gradient_finish", {p.in.dtype})};
   plan.config = c;

@@ -7,7 +7,7 @@
 namespace torch_conv::weight_gradient {
 
 // Do channels lie innermost in memory? Else rows of pixels do.
-inline bool channels_inner(const Image& x) {
+inline bool channels_innermost(const Image& x) {
   return x.stride_c == 1 && x.c > 1 && (x.w > 1 ? x.stride_w : x.stride_h) != 1;
 }
 

@@ -1,4 +1,4 @@
-"""Derivatives of the operators: `torch.library.register_autograd`, formulas in plain torch and our own operators."""
+"""Derivatives of the operators: their places in torch's graph, and formulas in plain torch and our own operators."""
 
 from torch_conv.autograd._register import register
 

@@ -3,16 +3,16 @@ in weight and bias of depthwise layers our kernels' (`_weights.py`); the rest is
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from typing import Any
 
 import torch
-from torch import _C, Tensor
+from torch import Tensor
 
+from torch_conv.autograd._by_torch import convolution_backward
 from torch_conv.autograd._extension import extend, fold
-from torch_conv.autograd._node import Shape, alone, tensor_of
+from torch_conv.autograd._node import Shape, alone, tensor_of, transformed
 from torch_conv.autograd._steps import vjp
-from torch_conv.autograd._weights import InAFixedOrder, windows_of_planes
+from torch_conv.autograd._weights import windows_of_planes
 from torch_conv.functional._convolve import ACTIVATIONS, pads_of
 from torch_conv.functional._eager import eager
 from torch_conv.reference._extend import border_name, per_axis
@@ -58,17 +58,14 @@ def conv_gradients(axes: int, given: Given, output: Tensor, grad: Tensor, wanted
         if extended:
             image = extend(image, border, 0.0, before, after)
         if "weight" in of_torch and weight.shape[1] == 1 and groups == image.shape[1]:
-            found = windows_of_planes(image, grad, weight.shape[2:], stride, padding, dilation)
-            made = dict(zip(("weight", "bias"), found, strict=False))
-            gradients |= {name: made[name] for name in made if name in wanted}
-            of_torch = [name for name in of_torch if name not in made]
+            of_weight, of_bias = windows_of_planes(image, grad, weight.shape[2:], stride, padding, dilation)
+            if of_weight is not None:
+                gradients["weight"] = of_weight
+                of_torch.remove("weight")
+            if of_bias is not None:
+                gradients["bias"] = of_bias
     if of_torch:
-        with InAFixedOrder() if grad.is_cuda else nullcontext():
-            found = torch.ops.aten.convolution_backward(
-                grad, image, weight, None, stride, padding, dilation, False, [0] * axes, groups,
-                ["input" in of_torch, "weight" in of_torch, False],
-            )  # fmt: skip
-        gradients |= {name: found[name == "weight"] for name in of_torch}
+        gradients |= convolution_backward(grad, image, weight, stride, padding, dilation, groups, of_torch)
     if "bias" in wanted and "bias" not in gradients:
         gradients["bias"] = grad.sum([0, *range(2, axes + 2)])
     if "input" in gradients:
@@ -93,7 +90,7 @@ def _operator(axes: int) -> Any:
 def _in_layout_of(image: Tensor | Shape, grad: Tensor, axes: int) -> Tensor:
     """`grad` with its channels innermost where the image's are, as torch has the gradients of images."""
     strides, of_grad = image.stride(), grad.stride()
-    if strides == of_grad or axes == 1 or _C._are_functorch_transforms_active():
+    if strides == of_grad or axes == 1 or transformed():
         return grad
     inner, of_grad_inner = (s[-axes - 1] == 1 and s[-1] != 1 for s in (strides, of_grad))
     if inner == of_grad_inner:

@@ -15,6 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from torch_conv.autograd._by_torch import convolution_backward
 from torch_conv.autograd._node import alone
 from torch_conv.autograd._weights import windows_of_planes
 from torch_conv.functional._calls import below_autograd
@@ -107,8 +108,9 @@ def window_adjoint(grad: Tensor, image: Tensor, shape: Sequence[int], steps: Ste
         return grad.new_zeros(list(shape), dtype=dtype)
     flat = image.to(dtype).reshape(1, planes, *image.shape[image.dim() - axes :])
     outputs = grad.to(dtype).reshape(1, planes, *grad.shape[grad.dim() - axes :])
-    found = windows_of_planes(flat, outputs, k, steps.stride, [0] * axes, steps.dilation)
-    each = found[0] if found else _windows_by_torch(flat, outputs, k, steps)
+    each, _ = windows_of_planes(flat, outputs, k, steps.stride, [0] * axes, steps.dilation)
+    if each is None:
+        each = _windows_by_torch(flat, outputs, k, steps)
     own = len(shape) - axes  # dimensions of samples and channels
     if own == 0:
         return each.sum(0).reshape(k)
@@ -133,16 +135,7 @@ def _windows_by_torch(flat: Tensor, outputs: Tensor, k: Sequence[int], steps: St
     groups = 2 if one else planes
     if one:
         flat, outputs = (torch.cat([t, torch.zeros_like(t)], 1) for t in (flat, outputs))
-    return torch.ops.aten.convolution_backward(
-        outputs,
-        flat,
-        flat.new_zeros(()).expand(groups, 1, *k),
-        None,
-        list(steps.stride),
-        [0] * axes,
-        list(steps.dilation),
-        False,
-        [0] * axes,
-        groups,
-        [False, True, False],
-    )[1].narrow(0, 0, planes)
+    window = flat.new_zeros(()).expand(groups, 1, *k)
+    no_pads = [0] * axes
+    found = convolution_backward(outputs, flat, window, steps.stride, no_pads, steps.dilation, groups, ("weight",))
+    return found["weight"].narrow(0, 0, planes)

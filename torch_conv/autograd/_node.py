@@ -92,14 +92,15 @@ def tensor_of(image: Tensor | Shape) -> Tensor:
     return torch.empty_strided(image.shape, image.strides, dtype=image.dtype, device=image.device)
 
 
+def transformed() -> bool:
+    """Whether torch.func is at work, or the older vmap of `is_grads_batched`, whose tensors do not show it."""
+    return _C._are_functorch_transforms_active() or _C._dispatch_tls_is_dispatch_key_included("VmapMode")
+
+
 def alone(grad: Tensor) -> bool:
     """Whether nobody looks on while a formula runs: no second derivative, transform or trace."""
-    return not (
-        torch.is_grad_enabled()
-        or type(grad) is not Tensor
-        or _C._are_functorch_transforms_active()
-        or _C._len_torch_dispatch_stack()
-    )
+    looked_on = torch.is_grad_enabled() or type(grad) is not Tensor or _C._len_torch_dispatch_stack()
+    return not (looked_on or transformed())
 
 
 class _Part(NamedTuple):
@@ -132,6 +133,8 @@ def differentiated(operator: Operator, formula: Formula, linear: bool, of_output
                 given["input"] = Shape(image.shape, image.stride(), image.dtype, image.device)
         if of_output:
             saved["output"] = result
+        if several_results:
+            ctx.set_materialize_grads(False)
         ctx.given, ctx.names, ctx.saved = given, names, list(saved)
         ctx.save_for_backward(*saved.values())
         return result
@@ -139,7 +142,8 @@ def differentiated(operator: Operator, formula: Formula, linear: bool, of_output
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Any, ...]:
         names, given = ctx.names, ctx.given.copy()
         given.update(zip(ctx.saved, ctx.saved_tensors, strict=True))
-        wanted = {name for name, needed in zip(names, ctx.needs_input_grad[_BEFORE:], strict=True) if needed}
+        asked = ctx.needs_input_grad[_BEFORE:]
+        wanted = {name for name, needed in zip(names, asked, strict=True) if needed}
         if lists:
             wanted = {name.list if isinstance(name, _Part) else name for name in wanted}
             given |= {
@@ -153,7 +157,10 @@ def differentiated(operator: Operator, formula: Formula, linear: bool, of_output
             found = formula(given, output, grad, wanted)
         if lists:
             found |= {_Part(name, i): t for name in lists for i, t in enumerate(found.get(name, ()))}
-        return (*_NO_GRADIENTS, *map(found.get, names))
+        return (
+            *_NO_GRADIENTS,
+            *(found.get(name) if needed else None for name, needed in zip(names, asked, strict=True)),
+        )
 
     node = _node(operator, forward, backward)
 

@@ -31,6 +31,8 @@ def causal_gradients(given: Given, output: Any, grads: tuple[Tensor | None, ...]
     if len(grads) > 1 and grads[1] is not None:
         results.append("states")
         grads_of_results.append(grads[1])
+    if not results:
+        return {}
 
     def run(*taken: Tensor) -> Tensor:
         used = {**given, **dict(zip(names, taken, strict=True))}

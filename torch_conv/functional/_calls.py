@@ -16,6 +16,7 @@ from torch import _C, Tensor
 
 from torch_conv import _split_run
 from torch_conv._tangents import REFUSAL, has_tangent, in_forward_mode
+from torch_conv.batching import UNSUPPORTED
 from torch_conv.split import SplitTensor
 
 Rest = ParamSpec("Rest")
@@ -251,8 +252,8 @@ def _refusal(name: str, error: Exception) -> Exception:
     if type(error) not in (RuntimeError, NotImplementedError):
         return error
     text = str(error)
-    if text.endswith(REFUSAL):
-        return RuntimeError(f"{name}: {REFUSAL}")
+    if text.endswith(REFUSAL) or UNSUPPORTED in text:
+        return RuntimeError(f"{name}: {text.rpartition(': ')[2]}")
     if text.startswith(_OUR_FAILURE):
         failure = torch.OutOfMemoryError if "out of memory" in text else RuntimeError
         return failure(f"{name}: {text.removeprefix(_OUR_FAILURE)}")

@@ -259,11 +259,27 @@ def _check_rows(name: str, sigma: Tensor, input: Tensor, axes: int) -> None:
 
 
 def _check_host_sigma(name: str, sigma: Tensor) -> None:
-    # A look at a GPU's values would wait for it; a tracer has none, and vmap's differ.
-    known = sigma.is_cpu and not torch.compiler.is_compiling() and not is_in_torch_dispatch_mode()
-    known = known and not torch._C._functorch.is_batchedtensor(sigma)
-    if known and not bool(((sigma > 0) & sigma.isfinite()).all()):
-        raise ValueError(f"{name}: sigma must be finite and greater than 0, got {sigma.tolist()}")
+    # A look at a GPU's values would wait for it; a tracer has none.
+    if not sigma.is_cpu or torch.compiler.is_compiling() or is_in_torch_dispatch_mode():
+        return
+    examples = _examples(sigma)
+    if not _are_widths(examples):
+        wrong = next(rows for rows in examples if not _are_widths(rows))
+        raise ValueError(f"{name}: sigma must be finite and greater than 0, got {wrong.tolist()}")
+
+
+def _are_widths(sigma: Tensor) -> bool:
+    return bool(((sigma > 0) & sigma.isfinite()).all())
+
+
+def _examples(rows: Tensor) -> Tensor:
+    """The rows (B, axes) of every example that torch.vmap maps over, one after another."""
+    of = torch._C._functorch
+    while of.is_functorch_wrapped_tensor(rows):
+        dim = of.maybe_get_bdim(rows)
+        rows = of.get_unwrapped(rows)
+        rows = rows if dim < 0 else rows.movedim(dim, 0)
+    return rows[None].flatten(0, -3)
 
 
 def _gaussian_rows(size: int, sigma: Tensor) -> Tensor:

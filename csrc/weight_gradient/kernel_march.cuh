@@ -1,4 +1,4 @@
-// SUMS: a thread keeps all sums of a window and marches down a strip of columns.
+// MARCH: a thread keeps all sums of a window and marches down a strip of columns.
 //
 //   image      row r     x x x x x x x x x x     columns + taps - 1 pixels
 //   gradient   row r+p           g g g g         the last taps_y rows of it stay in registers, as a ring
@@ -11,7 +11,9 @@
 // hold are cut into rows of taps, a grid's z.
 //
 // Device memory per output: 1 + 1 / step^2 reads; 2 k^2 flops. 7x7: 196 multiply-adds for 14 loads a thread (4 where
-// rows are aligned). Each sum is made in an order that only shapes and the GPU decide.
+// rows are aligned). Each sum is made in an order that only shapes and the GPU decide. Pixels outside are zeros that
+// multiply: where a sum is not finite it is made again of what lies inside alone, or Inf * 0 would reach taps that
+// never saw it.
 #pragma once
 
 #include "core/device.cuh"
@@ -52,8 +54,44 @@ __device__ __forceinline__ Bits<count> units_inside(int first, int size) {
   return inside;
 }
 
+// A strip of columns from `x` on over the steps [begin, end) of image n.
+struct Item {
+  unsigned n;
+  int x, begin, end;
+
+  __device__ __forceinline__ static Item of(const SumsArgs& a, unsigned item, int columns, const March& march) {
+    const unsigned row_of_strips = a.strips.divide(item), n = a.bands.divide(row_of_strips);
+    const int begin = march.first + int(row_of_strips - n * a.bands.divisor) * a.band;
+    return {n, int(item - row_of_strips * a.strips.divisor) * columns, begin, min(begin + a.band, march.end)};
+  }
+};
+
+// The sum of one tap over a thread's items, of what lies inside. Slow; for sums that are not finite.
+template <typename T, int J, int kStepY, int kStepX, int V>
+__device__ __noinline__ float sum_inside(const SumsArgs& a, const March& march, int shift, int c, int tap,
+                                         unsigned first, unsigned step) {
+  const int i = tap / J, j = tap % J;
+  const T* const in = static_cast<const T*>(a.in) + a.multiplier.divide(c) * a.in_c;
+  const T* const grad = static_cast<const T*>(a.grad) + c * a.grad_c;
+  float sum = 0;
+  for (unsigned at = first; at < a.items; at += step) {
+    const Item item = Item::of(a, at, V, march);
+    for (int q = item.begin; q < item.end; ++q) {
+      const int row = q * kStepY + i % kStepY - shift, y = q - i / kStepY;
+      if (unsigned(row) >= unsigned(a.in_rows) || unsigned(y) >= unsigned(a.grad_rows)) continue;
+      for (int x = item.x; x < item.x + V && x < a.grad_columns; ++x) {
+        const int column = x * kStepX + j - a.pad_x;
+        if (unsigned(column) < unsigned(a.in_columns))
+          sum = fmaf(to_acc<float>(in[item.n * a.in_n + row * a.in_h + column * a.in_w]),
+                     to_acc<float>(grad[item.n * a.grad_n + y * a.grad_h + x * a.grad_w]), sum);
+      }
+    }
+  }
+  return sum;
+}
+
 template <typename T, int I, int J, int kStepY, int kStepX, int V, int U, int kLead, bool kInner, int kAtOnce>
-__global__ void __launch_bounds__(kThreads, kAtOnce) weight_gradient_sums(const __grid_constant__ SumsArgs a) {
+__global__ void __launch_bounds__(kThreads, kAtOnce) weight_gradient_march(const __grid_constant__ SumsArgs a) {
   constexpr Shape shape{I, J, kStepY, kStepX, V, U, kLead};
   constexpr int kKept = shape.kept(), kSpan = shape.span(), kTaps = I * J, kWarps = kThreads / 32;
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -64,12 +102,10 @@ __global__ void __launch_bounds__(kThreads, kAtOnce) weight_gradient_sums(const 
 
   float sums[kTaps + 1] = {};  // the last of the gradient alone
   const unsigned at_once = kInner ? kWarps : kThreads;
-  unsigned item = c < a.channels ? blockIdx.x * at_once + (kInner ? warp : threadIdx.x) : a.items;
-  for (; item < a.items; item += gridDim.x * at_once) {
-    const unsigned row_of_strips = a.strips.divide(item), n = a.bands.divide(row_of_strips);
-    const int x = int(item - row_of_strips * a.strips.divisor) * V;
-    const int begin = march.first + int(row_of_strips - n * a.bands.divisor) * a.band;
-    const int end = min(begin + a.band, march.end), left = x * kStepX - a.pad_x - kLead;
+  const unsigned first = c < a.channels ? blockIdx.x * at_once + (kInner ? warp : threadIdx.x) : a.items;
+  for (unsigned at = first; at < a.items; at += gridDim.x * at_once) {
+    const auto [n, x, begin, end] = Item::of(a, at, V, march);
+    const int left = x * kStepX - a.pad_x - kLead;
     if (begin >= end) continue;
     const auto in_inside = units_inside<kSpan / U, U>(left, a.in_columns);
     const auto grad_inside = units_inside<V / U, U>(x, a.grad_columns);
@@ -124,6 +160,17 @@ __global__ void __launch_bounds__(kThreads, kAtOnce) weight_gradient_sums(const 
         }
         ++q;
       }
+    }
+  }
+
+  float zero = 0;
+#pragma unroll
+  for (int i = 0; i < kTaps; ++i) zero = fmaf(sums[i], 0.f, zero);
+  if (zero != 0) {  // NaN
+    for (int tap = 0; tap < kTaps; ++tap) {
+      const float sum = sum_inside<T, J, kStepY, kStepX, V>(a, march, shift, c, tap, first, gridDim.x * at_once);
+#pragma unroll
+      for (int i = 0; i < kTaps; ++i) sums[i] = i == tap ? sum : sums[i];
     }
   }
 

@@ -1,0 +1,25 @@
+"""Kernels' own source, compiled for the host: what a machine without a GPU can know of them (tests/on_host/cuda.h)."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+COMPILER = shutil.which(os.environ.get("CXX", "g++"))
+
+
+@pytest.mark.skipif(COMPILER is None, reason="needs a C++ compiler")
+@pytest.mark.parametrize("program", ["weight_gradient"])
+def test_kernels(program, tmp_path):
+    includes = [f"-I{HERE.parent / 'csrc'}", f"-I{HERE / 'on_host'}"]
+    source, binary = HERE / "on_host" / f"{program}.cpp", tmp_path / program
+    # -w: pragmas for nvcc.
+    subprocess.run([COMPILER, "-std=c++20", "-O1", "-w", "-pthread", *includes, source, "-o", binary], check=True)
+    ran = subprocess.run([binary], capture_output=True, text=True, check=False)
+    wrong = [line for line in ran.stdout.splitlines() if not line.endswith(": right")]
+    assert ran.returncode == 0 and ran.stdout and not wrong, wrong
