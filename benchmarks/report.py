@@ -178,8 +178,8 @@ def training_tables(document: dict[str, Any]) -> str:
         lines.append([name, what, *(model_cell(found.get(each)) for each in formats)])
     text = "\n".join(f"| {' | '.join(line)} |" for line in lines)
     return (
-        f"**Training, {meta['gpu']}, driver {meta['driver']}** (torch's time, ours, and their ratio; a layer's step is its "
-        f"forward and the gradients of image, weight and bias, from a CUDA graph; NHWC of a signal: its channels "
+        f"**Training, {meta['gpu']}, driver {meta['driver']}** (torch's time, ours, and their ratio; a layer's step is "
+        f"its forward and the gradients of image, weight and bias, from a CUDA graph; NHWC of a signal: its channels "
         f"innermost; torch {meta['torch']}; {meta['date'][:10]}, commit {meta['commit']}):\n\n{text}"
     )
 

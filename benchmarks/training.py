@@ -3,8 +3,8 @@
 python benchmarks/training.py [--only layers,models,weights] [--json FILE]
 
 `weights`: the gradients in weight and bias alone, from CUDA graphs. `layers`: a depthwise convolution's whole step,
-eager and from a CUDA graph. `models`: a whole model's step and its inference, before and after `replace_depthwise`, likewise;
-float16 is autocast. torch's times are with cudnn.benchmark on and TF32 off.
+eager and from a CUDA graph. `models`: a whole model's step and its inference, before and after `replace_depthwise`,
+likewise; float16 is autocast. torch's times are with cudnn.benchmark on and TF32 off.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import partial
 
 import pytest
@@ -138,6 +139,59 @@ def test_it_is_one_call_with_the_same_bits(device, name, dims):
     assert_same_bits(got, one_by_one(call, stacks, dims))
 
 
+ONE_BY_ONE = {"filter2d, of many dimensions", "causal_conv1d", "causal_conv1d, states"}
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("name", CALLS)
+def test_what_has_a_form_for_all_examples_is_never_called_for_each(device, name):
+    call, shape, others = CALLS[name]
+    stacks = [make_image((N, *shape), device=device), *(make_window((N, *s), device=device) for s in others)]
+    with Log() as log:
+        mapped(call, stacks, [0] * len(stacks))
+    calls = [called for called in log.names if called.startswith("torch_conv.")]
+    assert len(calls) == N if name in ONE_BY_ONE else len(calls) <= 1  # of convolutions torch takes some
+
+
+def shape_of_none(call, shapes, dims, device):
+    given = [torch.ones((0, *s) if d == 0 else s, device=device) for s, d in zip(shapes, dims, strict=True)]
+    return torch.vmap(call, tuple(dims))(*given).shape
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("name", CALLS)
+def test_no_examples(device, name):
+    call, *shapes = CALLS[name]
+    if name == "conv2d, dense":  # the function hands it to torch, whose own rule knows no such case
+        call = of.conv2d
+    shapes = [shapes[0], *shapes[1]]
+    expected = call(*(torch.ones(s, device=device) for s in shapes)).shape
+    for dims in ([0] * len(shapes), [0] + [None] * len(shapes[1:]), [None] + [0] * len(shapes[1:])):
+        if 0 in dims:
+            assert shape_of_none(call, shapes, dims, device) == (0, *expected)
+    assert shape_of_none(torch.vmap(call), [(2, *s) for s in shapes], [0] * len(shapes), device) == (0, 2, *expected)
+
+
+def test_no_examples_with_a_gradient(device):
+    images = torch.ones(0, *IMAGE, device=device, requires_grad=True)
+    window = make_window((3, 3), device=device).requires_grad_()
+    torch.vmap(torch_conv.filter2d, (0, None))(images, window).sum().backward()
+    assert images.grad.shape == images.shape
+    assert not window.grad.any()
+
+
+@torch.no_grad()
+def test_no_examples_of_integers(device):
+    integers = torch.ones(0, *IMAGE, device=device, dtype=torch.uint16)
+    assert torch.vmap(torch_conv.sobel)(integers).dtype == torch_conv.sobel(integers.new_ones(IMAGE)).dtype
+
+
+@torch.no_grad()
+def test_no_examples_are_refused_as_one(device):
+    with pytest.raises(ValueError, match=r"^causal_conv1d: weight must have shape \(3, k\)"):
+        shape_of_none(torch_conv.causal_conv1d, [SEQUENCE, (5, 4)], (0, 0), device)
+
+
 def test_with_gradients(device):
     images, windows = make_image((N, *IMAGE), device=device), make_window((N, 3, 3), device=device)
     found = []
@@ -183,6 +237,58 @@ def test_a_sigma_for_each(device):
     close(got, torch.stack([blur(x, sigma=s) for x, s in zip(images, sigmas, strict=True)]))
 
 
+BAD_SIGMA = {
+    "gaussian_blur2d": (lambda x, s: torch_conv.gaussian_blur2d(x, 5, s), IMAGE),
+    "unsharp_mask": (lambda x, s: torch_conv.unsharp_mask(x, 5, s), IMAGE),
+    "gaussian_blur3d": (lambda x, s: torch_conv.gaussian_blur3d(x, 5, s), VOLUME),
+}
+
+
+@pytest.mark.parametrize("name", BAD_SIGMA)
+@pytest.mark.parametrize("wrong", [0.0, -1.0, float("nan")])
+def test_a_sigma_for_each_is_checked(name, wrong):
+    call, shape = BAD_SIGMA[name]
+    images, sigmas = make_image((2, N, *shape)), torch.ones(2, N, 1, len(shape) - 2)
+    sigmas[1, 2, 0, 1] = wrong
+    with pytest.raises(ValueError, match="sigma must be finite and greater than 0, got") as of_one:
+        call(images[1, 2], sigmas[1, 2])
+    sentence = "^" + re.escape(str(of_one.value)) + "$"
+    slope = torch.func.grad(lambda x, s: call(x, s).sum(), (0, 1))
+    for of_many in (call, slope):
+        with pytest.raises(ValueError, match=sentence):
+            torch.vmap(of_many)(images[1], sigmas[1])
+        with pytest.raises(ValueError, match=sentence):
+            torch.vmap(torch.vmap(of_many, (0, 2)), (0, 0))(images, sigmas.movedim(1, -1))
+
+
+# name: a call, an example's shape, and the shapes of what else may be mapped.
+FORMATS = {
+    "filter2d": (torch_conv.filter2d, IMAGE, [(2, 3, 3)]),
+    "filter3d": (torch_conv.filter3d, VOLUME, [(3, 3, 3)]),
+    "conv1d": (partial(torch_conv.conv1d, groups=4, algorithm="ours"), (2, 4, 20), [(8, 1, 3), (8,)]),
+    "conv2d": (partial(torch_conv.conv2d, groups=4, algorithm="ours"), IMAGE, [(8, 1, 3, 3), (8,)]),
+    "conv2d, unbatched": (partial(torch_conv.conv2d, groups=4, algorithm="ours"), IMAGE[1:], [(8, 1, 3, 3)]),
+    "conv2d, dense": (of.conv2d, IMAGE, [(6, 4, 3, 3)]),
+    "conv3d": (partial(torch_conv.conv3d, groups=2, algorithm="ours"), VOLUME, [(4, 1, 3, 3, 3)]),
+    "causal_conv1d": (torch_conv.causal_conv1d, SEQUENCE, [(3, 4)]),
+}
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("name", FORMATS)
+def test_channels_stay_innermost(device, name):
+    call, shape, others = FORMATS[name]
+    axes = {"causal_conv1d": 1, "filter2d": 2, "filter3d": 3}.get(name, len(others[0]) - 2)
+    images = make_image((N, *shape), device=device).movedim(-axes - 1, -1).contiguous().movedim(-1, -axes - 1)
+    stacks = [images, *(make_window((N, *s), device=device) for s in others)]
+    expected = call(*(t[0] for t in stacks))
+    assert expected.stride(-axes - 1) == 1
+    for dims in ([0] * len(stacks), [0] + [None] * len(others), [None] + [0] * len(others)):
+        got = mapped(call, stacks, dims)
+        assert [one.stride() for one in got] == [expected.stride()] * N
+        close(got, one_by_one(call, stacks, dims))
+
+
 @torch.no_grad()
 def test_memory_formats_and_bytes_stay(device):
     images = make_image((N, *IMAGE), torch.uint8, device=device)
@@ -207,6 +313,7 @@ def test_compiled(device):
         (torch_conv.filter2d, [(9,), (3, 3)], "filter2d: input must have at least 2 dimensions, got 1"),
         (torch_conv.filter2d, [IMAGE, (3,)], "filter2d: kernel must have 2, 3 or 4 dimensions, got 1"),
         (torch_conv.filter2d, [IMAGE, (3, 3, 3)], "filter2d: kernel's first dimension must be 1 or the batch size 2"),
+        (torch_conv.filter2d, [IMAGE, (0, 3)], r"filter2d: kernel must have at least one tap, got shape \(0, 3\)"),
         (torch_conv.conv2d, [(9, 10), (4, 1, 3, 3)], r"conv2d: input must have 3 \(unbatched\) or 4 dimensions, got 2"),
         (
             torch_conv.conv2d,
@@ -214,8 +321,33 @@ def test_compiled(device):
             r"conv2d: input must have 3 channels for a weight of shape \(4, 3, 3, 3\) and groups 1, got 4",
         ),
         (torch_conv.conv2d, [IMAGE, (4,)], "conv2d: weight must have 4 dimensions, got 1"),
+        (
+            partial(torch_conv.conv2d, groups=4),
+            [IMAGE, (5, 1, 3, 3)],
+            "conv2d: the weight's 5 output channels must be a positive multiple of groups 4",
+        ),
+        (
+            partial(torch_conv.conv2d, groups=0, algorithm="ours"),
+            [IMAGE, (4, 4, 3, 3)],
+            "conv2d: groups must be at least 1, got 0",
+        ),
+        (
+            partial(torch_conv.conv2d, bias=torch.zeros(5), groups=4),
+            [IMAGE, (4, 1, 3, 3)],
+            r"conv2d: bias must have shape \(4,\), got \(5,\)",
+        ),
+        (
+            partial(torch_conv.conv2d, groups=4, algorithm="ours"),
+            [IMAGE, (4, 1, 0, 3)],
+            r"conv2d: weight must have at least one tap, got shape \(4, 1, 0, 3\)",
+        ),
         (torch_conv.conv3d, [(9,), (4, 1, 3, 3, 3)], r"conv3d: input must have 4 \(unbatched\) or 5 dimensions, got 1"),
         (torch_conv.causal_conv1d, [(3, 12), (3, 4)], "causal_conv1d: x must have 3 dimensions"),
+        (
+            partial(torch_conv.causal_conv1d, initial_states=torch.zeros(2, 3, 5)),
+            [SEQUENCE, (3, 4)],
+            r"causal_conv1d: initial_states must have shape \(2, 3, 3\), got \(2, 3, 5\)",
+        ),
     ],
 )
 @torch.no_grad()
@@ -224,3 +356,60 @@ def test_refusals_are_those_of_one_example(call, shapes, sentence):
     for dims in ((0, None), (None, 0), (0, 0)):
         with pytest.raises(ValueError, match=f"^{sentence}"):
             mapped(call, [image, window], dims)
+
+
+def whole():
+    return torch_conv.split(torch.ones(2, 1, 16, 8), devices=["cpu", "cpu"])
+
+
+@pytest.mark.parametrize(
+    ("call", "shapes", "sentence"),
+    [
+        (
+            lambda x, k: torch_conv.filter2d(x, k, out=torch.empty(IMAGE)),
+            [IMAGE, (3, 3)],
+            "filter2d: out does not support torch.vmap; call it without out",
+        ),
+        (
+            lambda x, out: torch_conv.sobel(x, out=out),
+            [IMAGE, IMAGE],
+            "sobel: out does not support torch.vmap; call it without out",
+        ),
+        (
+            lambda x, k: of.filter3d_out(x, k, out=torch.empty(VOLUME)),
+            [VOLUME, (3, 3, 3)],
+            "filter3d: out does not support torch.vmap; call it without out",
+        ),
+        (
+            lambda x, w: torch_conv.causal_conv1d(
+                x, w, return_final_states=True, final_states_out=torch.empty(2, 3, 3)
+            ),
+            [SEQUENCE, (3, 4)],
+            "causal_conv1d: final_states_out does not support torch.vmap; call it without final_states_out",
+        ),
+        (
+            lambda x, state: torch_conv.causal_conv1d_update(x, state, torch.ones(3, 4)),
+            [(2, 3), (2, 3, 4)],
+            "causal_conv1d_update: conv_state does not support torch.vmap; call it for each example",
+        ),
+        (
+            lambda x, k: torch_conv.filter2d(whole(), k),
+            [(1,), (3, 3)],
+            "filter2d: a SplitTensor does not support torch.vmap; call it for each example",
+        ),
+        (
+            lambda x, w: of.conv2d(whole(), w, padding="same"),
+            [(1,), (4, 1, 3, 3)],
+            "conv2d: a SplitTensor does not support torch.vmap; call it for each example",
+        ),
+        (
+            lambda x, k: of.filter2d_split([x, x], k),
+            [IMAGE, (3, 3)],
+            "filter2d: a SplitTensor does not support torch.vmap; call it for each example",
+        ),
+    ],
+)
+@torch.no_grad()
+def test_what_is_not_mapped(call, shapes, sentence):
+    with pytest.raises(RuntimeError, match=f"^{re.escape(sentence)}$"):
+        torch.vmap(call)(*(torch.ones(N, *shape) for shape in shapes))

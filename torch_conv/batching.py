@@ -19,7 +19,7 @@ from torch.utils._pytree import tree_flatten, tree_leaves, tree_map, tree_unflat
 from torch_conv.fake_split import split_name
 
 _Operator = Callable[..., Any]
-# at_once(n, in_dims, *args, **options): the result of n examples, and where it is mapped; None if there is no such form.
+# at_once(n, in_dims, *args, **options): the result of n examples and where it is mapped, or None for each by itself.
 _AtOnce = Callable[..., tuple[Any, Any] | None]
 
 # The axes of images, and of windows.
@@ -191,18 +191,16 @@ def _convolution(operator: _Operator, groups: int) -> _AtOnce:
         else:
             options["groups"] = n
         c = -axes - 1
-        side_by_side = images.movedim(0, c - 1)
         if inner:
-            side_by_side = side_by_side.movedim((c - 1, c), (-2, -1)).flatten(-2).movedim(-1, c)
+            side_by_side = images.movedim((0, c), (-2, -1)).flatten(-2).movedim(-1, c)
         else:
-            side_by_side = side_by_side.flatten(c - 1, c)
+            side_by_side = images.movedim(0, c - 1).flatten(c - 1, c)
         biases = None if bias is None else _first(bias, of_bias, n).flatten()
         result = operator(side_by_side, weights.flatten(0, 1), biases, *given, **options)
-        inner = _channels_inner(result, axes)
-        result = result.unflatten(c, (n, weights.size(1)))
-        if not inner:
-            return result, int(batched)
-        return result.movedim(c - 1, 0).movedim(c, -1).contiguous().movedim(-1, c), 0
+        parts = result.unflatten(c, (n, weights.size(1)))
+        if not _channels_inner(result, axes):
+            return parts, int(batched)
+        return parts.movedim((c - 1, c), (0, -1)).contiguous().movedim(-1, c), 0
 
     return at_once
 

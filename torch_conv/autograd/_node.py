@@ -13,6 +13,7 @@ import torch
 from torch import _C, Tensor
 from torch._functorch.utils import enable_single_level_autograd_function
 from torch.autograd import Function, forward_ad
+from torch.autograd.function import _SingleLevelFunction
 
 from torch_conv._tangents import REFUSAL, has_tangent
 
@@ -121,10 +122,11 @@ def differentiated(operator: Operator, formula: Formula, linear: bool, of_output
     """
     lists, several_results = operator.lists, operator.public == "causal_conv1d"
 
-    def forward(
-        ctx: Any, given: dict[Any, Any], names: list[Any], keyset: Any, args: Any, options: Any, *tensors: Any
-    ) -> Any:
-        result = _compute(operator, keyset, args, options)
+    def compute(given: dict[Any, Any], names: list[Any], keyset: Any, args: Any, options: Any, *_: Any) -> Any:
+        return _compute(operator, keyset, args, options)
+
+    def save(ctx: Any, inputs: tuple[Any, ...], result: Any) -> None:
+        given, names = inputs[:2]
         saved = {name: given.pop(name) for name in names}
         if linear and given.get("activation") is None:
             saved.pop("bias", None)
@@ -137,7 +139,6 @@ def differentiated(operator: Operator, formula: Formula, linear: bool, of_output
             ctx.set_materialize_grads(False)
         ctx.given, ctx.names, ctx.saved = given, names, list(saved)
         ctx.save_for_backward(*saved.values())
-        return result
 
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Any, ...]:
         names, given = ctx.names, ctx.given.copy()
@@ -162,7 +163,7 @@ def differentiated(operator: Operator, formula: Formula, linear: bool, of_output
             *(found.get(name) if needed else None for name, needed in zip(names, asked, strict=True)),
         )
 
-    node = _node(operator, forward, backward)
+    node = _node(operator, compute, save, backward)
 
     def route(keyset: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
         given: dict[Any, Any] = operator.given(args, options)
@@ -185,7 +186,7 @@ _BEFORE = len(_NO_GRADIENTS)
 def refused(operator: Operator) -> Route:
     """The operator as a node that backward does not pass."""
 
-    def forward(ctx: Any, keyset: Any, args: Any, options: Any, *_: Any) -> Any:
+    def compute(keyset: Any, args: Any, options: Any, *_: Any) -> Any:
         result = _compute(operator, keyset, args, options)
         return tuple(result) if isinstance(result, list) else result
 
@@ -194,7 +195,10 @@ def refused(operator: Operator) -> Route:
             f"{operator.name}: backward is not implemented yet; call it under torch.no_grad() or on detached tensors"
         )
 
-    node = _node(operator, forward, backward)
+    def save(*_: Any) -> None:
+        pass
+
+    node = _node(operator, compute, save, backward)
 
     def route(keyset: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
         tensors = [t for part in args for t in (part if isinstance(part, (list, tuple)) else [part])]
@@ -204,15 +208,32 @@ def refused(operator: Operator) -> Route:
     return route
 
 
-def _node(operator: Operator, forward: Callable[..., Any], backward: Callable[..., Any]) -> Callable[..., Any]:
-    kind = type(operator.name, (Function,), {"forward": staticmethod(forward), "backward": staticmethod(backward)})
-    apply = super(Function, kind).apply  # type: ignore[misc]
+def _node(
+    operator: Operator, compute: Callable[..., Any], save: Callable[..., None], backward: Callable[..., Any]
+) -> Callable[..., Any]:
+    """A function of torch's graph; `save(ctx, inputs, result)` keeps what backward needs.
 
-    def at_one_level(*given: Any) -> Any:
+    torch.func asks for forward and save apart (2.15 refuses what has them in one), which costs all others 2 us more.
+    """
+
+    def forward(ctx: Any, *inputs: Any) -> Any:
+        result = compute(*inputs)
+        save(ctx, inputs, result)
+        return result
+
+    def function(base: Any, **methods: Callable[..., Any]) -> Callable[..., Any]:
+        methods["backward"] = backward
+        kind = type(operator.name, (base,), {name: staticmethod(method) for name, method in methods.items()})
+        return super(Function, kind).apply if base is Function else kind.apply  # type: ignore
+
+    apply = function(Function, forward=forward)
+    apply_apart = function(_SingleLevelFunction, forward=compute, setup_context=save)
+
+    def at_one_level(*inputs: Any) -> Any:
         if not _C._are_functorch_transforms_active():
-            return apply(*given)
+            return apply(*inputs)
         with enable_single_level_autograd_function():
-            return apply(*given)
+            return apply_apart(*inputs)
 
     return at_one_level
 

@@ -199,7 +199,7 @@ def why_torch(input: Tensor, weight: Tensor, bias: Tensor | None, options: Optio
     axes, stride, padding, dilation, groups, padding_mode, algorithm, _ = options
     if algorithm == "torch":
         return "algorithm 'torch'"
-    if algorithm != "auto" or weight.dim() != axes + 2:
+    if algorithm != "auto" or weight.dim() != axes + 2 or groups < 1:  # of 0 groups vmap's rule in torch divides by 0
         return None
     if not served_here(input, weight, groups):
         if input.dtype not in _FLOATS:
