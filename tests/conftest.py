@@ -55,6 +55,15 @@ def cuda() -> str:
 
 
 @pytest.fixture
+def compiler() -> str:
+    """The compiler's name; tests that compile need one, but no GPU."""
+    (line,) = (line for line in torch.ops.torch_conv._store_report() if line.startswith("compiler: "))
+    if line.startswith("compiler: none"):
+        pytest.skip("no compiler (NVRTC)")
+    return line.removeprefix("compiler: ")
+
+
+@pytest.fixture
 def threads() -> Iterator[None]:
     """Lets a test change torch's thread count and puts it back."""
     before = torch.get_num_threads()

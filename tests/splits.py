@@ -1,14 +1,17 @@
-"""What the tests of split tensors share: where shards lie, how images are cut, every function as a call."""
+"""What the tests of split tensors share: places, cuts, every function as a call, results beside the whole image's."""
 
 from __future__ import annotations
 
-from itertools import cycle, islice
+from itertools import cycle, islice, pairwise
 
 import pytest
 import torch
+from hypothesis import strategies as st
 from strategies import make_window
+from tolerance import assert_same_bits
 
 import torch_conv
+from torch_conv import SplitTensor, split
 
 PLACES = [
     "cpu",
@@ -35,6 +38,42 @@ def cuts(n):
         [1, 0, max(n - 1 - third, 0), third] if n > 1 else [0, n, 0, 0],
         [0, 0, n, 0],
     ]
+
+
+def assert_same(got, expected, *, bits=True):
+    assert isinstance(got, SplitTensor)
+    assert got.shape == expected.shape and got.dtype == expected.dtype
+    assert [shard.device for shard in got.shards] == list(got.spec.devices)
+    whole = got.gather("cpu")
+    if bits:
+        assert_same_bits(whole, expected)
+    else:
+        torch.testing.assert_close(whole, expected.cpu(), rtol=1e-5, atol=1e-5)
+
+
+def check(function, image, devices, dim, sizes=None, *, bits=True, **options):
+    """`function` of the image in shards (in three of them by default) against that of the whole image."""
+    to = devices(3 if sizes is None else len(sizes))
+    expected = function(image.to(to[0]), **options)
+    got = function(split(image, to, dim, sizes), **options)
+    assert list(map(str, got.spec.devices)) == to
+    assert_same(got, expected, bits=bits)
+    return got
+
+
+def with_random_splits(case):
+    """The case, and pieces of 0 to 5 sizes that a dimension is cut into."""
+    return st.tuples(case, st.integers(0, 4), st.lists(st.floats(0, 1), min_size=0, max_size=4))
+
+
+def sizes_of(n, places):
+    marks = [0, *sorted(round(p * n) for p in places), n]
+    return [b - a for a, b in pairwise(marks)]
+
+
+def check_random(function, image, devices, which, places, **options):
+    dim = which % image.dim()
+    check(function, image, devices, dim, sizes_of(image.size(dim), places), **options)
 
 
 def per_sample(batch, axes):

@@ -7,61 +7,16 @@ from functools import partial
 import pytest
 import torch
 import torch.nn.functional as F
-import witness
+from depthwise_cases import CHAINS, HALVES, LAYOUTS, PRODUCTS, check_every_kernel, conv
 from strategies import FLOATS, lay_out, make_image, make_window
-from tolerance import assert_same_bits, assert_within
+from tolerance import assert_same_bits
 
 import torch_conv
 
-CHAINS = ["warps", "planes", "tiles", "large", "channels", "channels_tma", "channels_rows", "rows", "general"]
-PRODUCTS = ["planes_mma", "large_mma", "channels_mma", "rows_mma"]
-HALVES = [torch.float16, torch.bfloat16]
 ACTIVATIONS = ["relu", "relu6", "gelu", "silu", "hardswish"]
-LAYOUTS = ["contiguous", "channels_last", "offset", "padded_rows", "every_other"]
 # Few, because a kernel is compiled for most of them.
 MAPS = [(3, 32, 14, 14), (1, 24, 56, 56), (17, 16, 7, 7), (2, 5, 19, 37), (2, 8, 47, 24)]
 ODD_MAPS = [(1, 1, 1, 1), (2, 3, 1, 9), (5, 7, 2, 3), (1, 13, 13, 1), (1, 2, 70, 300)]
-
-
-def conv(image, weight, bias=None, algorithm="direct", **options):
-    run = torch_conv.conv1d if weight.dim() == 3 else torch_conv.conv2d
-    return run(image, weight, bias, groups=image.shape[1], algorithm=algorithm, **options)
-
-
-def exact(image, weight, bias, stride=1, padding=0, dilation=1, activation=None):
-    """In float64, and the same sum of magnitudes; the activation's slope is never more than 1.13."""
-    tensors = [None if t is None else t.cpu().double() for t in (image, weight, bias)]
-    sums = witness.conv(*tensors, stride, padding, dilation, image.shape[1])
-    scale = witness.conv(*(None if t is None else t.abs() for t in tensors), stride, padding, dilation, image.shape[1])
-    return (getattr(F, activation)(sums), 2 * scale) if activation else (sums, scale)
-
-
-def check_every_kernel(device, pinned, image, weight, bias=None, served=None, **options):
-    """FMA kernels give one another's bits, and the CPU's; products of matrices stay within their bound."""
-    served = {} if served is None else served
-    expected, scale = exact(image, weight, bias, **options)
-    window = tuple(weight.shape[2:])
-    if image.is_cuda:
-        cpu = conv(image.cpu(), weight.cpu(), None if bias is None else bias.cpu(), **options)
-    chain = conv(image, weight, bias, **options)
-    # An activation is one more rounding or two, and its function is not the same on both.
-    assert_within(chain, expected, scale, in_dtype=image.dtype, algorithm="tensor_core", window=window)
-    if image.is_cuda and options.get("activation") in (None, "relu", "relu6"):
-        assert_same_bits(chain, cpu)
-    for variant in CHAINS if image.is_cuda else []:
-        got = pinned(variant, lambda: conv(image, weight, bias, **options))
-        if got is not None:
-            served[variant] = served.get(variant, 0) + 1
-            assert_same_bits(got, chain)
-            assert got.stride() == chain.stride()
-    products = image.is_cuda and image.dtype in HALVES and image.shape[1] > 1
-    for variant in PRODUCTS if products else []:
-        got = pinned(variant, lambda: conv(image, weight, bias, "tensor_core", **options))
-        if got is not None:
-            served[variant] = served.get(variant, 0) + 1
-            assert_within(got, expected, scale, in_dtype=image.dtype, algorithm="tensor_core", window=window)
-            assert got.stride() == chain.stride()
-    return served
 
 
 @pytest.mark.parametrize(
@@ -280,99 +235,12 @@ def test_non_finite_samples_reach_their_windows_only(device, pinned, dtype, k):
         check_finite_alike(pinned, signal.transpose(1, 2).contiguous().transpose(1, 2), weight)
 
 
-# (shape, window, outputs of a channel): problems that are more than a block or two for every multiprocessor.
-WALKS = [
-    ((64, 96, 56, 56), 7, 1),  # 32 channels, four stages; blocks begin inside images
-    ((128, 32, 56, 56), 3, 1),  # three stages
-    ((64, 768, 14, 14), 7, 1),  # 16 channels, two stages
-    ((700, 400, 7, 7), 5, 1),  # images of one block of rows, which leave by two boxes
-    ((1000, 96, 7, 7), 7, 1),
-]
-PLANES = [
-    ((19, 64, 16, 16), 13, 1),  # three images in the last group
-    ((19, 1000, 16, 16), 13, 1),  # four channels a block
-    ((40, 301, 16, 16), 13, 2),
-    ((46, 200, 32, 32), 31, 1),
-]
-
-
-@pytest.mark.cuda
-@pytest.mark.parametrize("dtype", HALVES)
-@pytest.mark.parametrize("variant, case", [*(("channels_mma", c) for c in WALKS), *(("large_mma", c) for c in PLANES)])
-def test_many_images(cuda, pinned, dtype, variant, case):
-    """Blocks that go on with other images, and whole planes of 16 images; one pixel is NaN."""
-    if torch.cuda.get_device_capability() < (9, 0):
-        pytest.skip("no bulk copies")
-    shape, k, multiplier = case
-    image = make_image(shape, dtype, device=cuda)
-    image[-1, -1, shape[2] // 2, 1] = float("nan")
-    weight = make_window((multiplier * shape[1], 1, k, k), dtype, device=cuda)
-    bias = make_window((multiplier * shape[1],), dtype, device=cuda)
-    laid = lay_out(image, "channels_last" if variant == "channels_mma" else "contiguous")
-
-    def call():
-        return conv(laid, weight, bias, "tensor_core", padding=k // 2)
-
-    got = pinned(variant, call)
-    assert got is not None
-    if variant == "large_mma":
-        assert "whole planes" in str(pinned(variant, lambda: torch_conv.explain(call)))
-    assert_same_bits(pinned(variant, call), got)
-    with torch.backends.cudnn.flags(enabled=False):
-        options = {"padding": k // 2, "groups": shape[1]}
-        exact = F.conv2d(image.double(), weight.double(), bias.double(), **options).cpu()
-        sizes = (t.double().nan_to_num().abs() for t in (image, weight, bias))
-        scale = F.conv2d(*sizes, **options).cpu()
-    finite = exact.isfinite()
-    assert torch.equal(got.isfinite().cpu(), finite)
-    assert_within(
-        got.cpu()[finite], exact[finite], scale[finite], in_dtype=dtype, algorithm="tensor_core", window=(k, k)
-    )
-
-
-@pytest.mark.parametrize("algorithm", ["direct", "ours"])
-@pytest.mark.parametrize("layout", LAYOUTS[:2])
-def test_an_image_is_the_same_wherever_it_stands_in_the_batch(device, algorithm, layout):
-    for shape, k in [((17, 16, 14, 14), 7), ((6, 8, 32, 32), 13), ((5, 32, 56, 56), 3)]:
-        image = make_image(shape, torch.float16, device=device)
-        image[-1] = image[0]
-        weight = make_window((shape[1], 1, k, k), torch.float16, device=device)
-        got = conv(lay_out(image, layout), weight, algorithm=algorithm, padding=k // 2)
-        assert_same_bits(got[-1], got[0])
-
-
 def test_expanded_images_and_windows_that_are_no_block(device, pinned):
     base = make_image((1, 1, 20, 24), device=device)
     weight = make_window((6, 1, 3, 6), device=device)[..., ::2]
     check_every_kernel(device, pinned, base.expand(2, 6, 20, 24), weight, padding=1)
     last = make_window((6, 1, 3, 3), device=device).contiguous(memory_format=torch.channels_last)
     check_every_kernel(device, pinned, base.expand(2, 6, 20, 24), last, padding=1)
-
-
-@pytest.mark.parametrize("shape", [(0, 4, 8, 8), (1, 70000, 3, 3), (70000, 1, 2, 5)], ids=str)
-def test_none_and_many_planes(device, pinned, shape):
-    image, weight = make_image(shape, device=device), make_window((shape[1], 1, 3, 3), device=device)
-    if shape[1] == 1:
-        image, weight = image.expand(-1, 2, -1, -1), make_window((2, 1, 3, 3), device=device)
-    if shape[0] == 0:
-        assert conv(image, weight, padding=1).shape == shape
-    else:
-        check_every_kernel(device, pinned, image, weight, padding=1)
-
-
-@pytest.mark.cuda
-@pytest.mark.slow
-@pytest.mark.parametrize("layout", LAYOUTS[:2])
-def test_more_than_2_to_the_31_elements(cuda, layout):
-    shape = (2**15 + 1, 64, 32, 32)
-    image = torch.zeros(shape, dtype=torch.float16, device=cuda)
-    image = lay_out(image, layout) if layout == "channels_last" else image
-    image[-1] = make_image(shape[1:], torch.float16, device=cuda)
-    weight = make_window((64, 1, 3, 3), torch.float16, device=cuda)
-    got = conv(image, weight, algorithm="ours", padding=1)
-    sums, scale = exact(image[-1:], weight, None, padding=1)  # many images may go to products, one to a chain
-    assert_within(got[-1:], sums, scale, in_dtype=image.dtype, algorithm="tensor_core", window=(3, 3))
-    assert not got[:-1].any()
 
 
 def test_what_algorithms_refuse(device):

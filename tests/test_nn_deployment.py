@@ -14,8 +14,8 @@ import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
 from conftest import ROOT  # noqa: F401 (the processes that are started here find the package by it)
+from nn_cases import MODULES
 from strategies import make_image, make_window
-from test_nn import MODULES
 from tolerance import assert_same_bits
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel

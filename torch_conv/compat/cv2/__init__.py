@@ -1,0 +1,72 @@
+"""OpenCV's linear filters under their own names: `from torch_conv.compat import cv2`.
+
+Arguments, their order, defaults and constants are OpenCV 5's: sizes and anchors are (width, height) and (x, y), kernels
+come x first, images are (H, W) or (H, W, C) with any number of channels, and (H, W, 1) gives (H, W). What a numpy array
+goes into returns one; what a torch tensor goes into returns one on its device, and nothing is copied for the exchange.
+`dst` is written and returned where its shape and dtype (and device) are the result's; else, as in OpenCV, it is left
+alone and a new image is returned.
+
+Results are OpenCV's up to the rounding of sums. Integers are always rounded half to even here. OpenCV rounds up where
+it works in fixed point: in GaussianBlur, means and some calls of sepFilter2D on 8 and 16 bits. There a result that lies
+halfway differs by one, and so do some others in means of an even number of pixels. Sums of int16 that are negative are
+0 in an unsigned result; OpenCV's boxFilter makes them the largest number. Depths and BORDER_WRAP are refused where
+OpenCV takes them for some sizes, dtypes or processors alone: in `filter2D` with many taps, in `blur` of floats.
+
+    >>> import torch
+    >>> from torch_conv.compat import cv2
+    >>> cv2.Sobel(torch.arange(5, dtype=torch.uint8).expand(3, 5), cv2.CV_16S, 1, 0)[1]
+    tensor([0, 8, 8, 8, 0], dtype=torch.int16)
+"""
+
+from torch_conv.compat.cv2._call import (
+    ALGO_HINT_ACCURATE,
+    ALGO_HINT_APPROX,
+    ALGO_HINT_DEFAULT,
+    BORDER_CONSTANT,
+    BORDER_DEFAULT,
+    BORDER_ISOLATED,
+    BORDER_REFLECT,
+    BORDER_REFLECT101,
+    BORDER_REFLECT_101,
+    BORDER_REPLICATE,
+    BORDER_TRANSPARENT,
+    BORDER_WRAP,
+    CV_8U,
+    CV_16S,
+    CV_16U,
+    CV_32F,
+    CV_64F,
+    FILTER_SCHARR,
+)
+from torch_conv.compat.cv2._edges import Laplacian, Scharr, Sobel
+from torch_conv.compat.cv2._smooth import GaussianBlur, blur, boxFilter
+from torch_conv.compat.cv2._windows import filter2D, sepFilter2D
+
+__all__ = [
+    "ALGO_HINT_ACCURATE",
+    "ALGO_HINT_APPROX",
+    "ALGO_HINT_DEFAULT",
+    "BORDER_CONSTANT",
+    "BORDER_DEFAULT",
+    "BORDER_ISOLATED",
+    "BORDER_REFLECT",
+    "BORDER_REFLECT101",
+    "BORDER_REFLECT_101",
+    "BORDER_REPLICATE",
+    "BORDER_TRANSPARENT",
+    "BORDER_WRAP",
+    "CV_8U",
+    "CV_16S",
+    "CV_16U",
+    "CV_32F",
+    "CV_64F",
+    "FILTER_SCHARR",
+    "GaussianBlur",
+    "Laplacian",
+    "Scharr",
+    "Sobel",
+    "blur",
+    "boxFilter",
+    "filter2D",
+    "sepFilter2D",
+]

@@ -1,0 +1,174 @@
+"""Derivatives: Sobel's and Scharr's windows, and the Laplacian's."""
+# ruff: noqa: N802 (the names are OpenCV's)
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from torch_conv.compat.cv2._call import BORDER_DEFAULT, OF_BOX, OF_FILTER2D, OF_PASSES, Call, whole
+from torch_conv.compat.cv2._taps import derivative_rows, differences, laplacian_parts
+from torch_conv.functional._composites import sum_of_passes
+from torch_conv.functional._windows import remembered
+from torch_conv.functional.filters import filter2d, filter2d_separable
+
+
+def Sobel(
+    src: Any,
+    ddepth: int,
+    dx: int,
+    dy: int,
+    dst: Any = None,
+    ksize: int = 3,
+    scale: float = 1,
+    delta: float = 0,
+    borderType: int = BORDER_DEFAULT,
+) -> Any:
+    """A derivative of an image: differences along one axis or both, binomial smoothing along the rest of the window.
+
+    Args:
+        src: image, as in `filter2D`.
+        ddepth: as in `sepFilter2D`.
+        dx: order of the derivative along the width, less than the window's.
+        dy: that along the height; one of the two is not 0.
+        dst: image that receives the result.
+        ksize: the window's size, odd, up to 31; 1 does not smooth, 0 or less (FILTER_SCHARR) is `Scharr`.
+        scale: factor on the derivative.
+        delta: what is added to it before it is rounded.
+        borderType: as in `filter2D`.
+
+    Returns:
+        Image of src's shape and kind.
+
+    Raises:
+        ValueError: for a value that is not described above.
+        TypeError: for a dtype or a type that is not described above.
+
+    Equivalent to:
+        `cv2.Sobel`
+
+    Example:
+        >>> Sobel(torch.arange(5.0).square().expand(3, 5), -1, 1, 0)[1]
+        tensor([ 0., 16., 32., 48.,  0.])
+    """
+    call = Call("Sobel", src, dst, borderType, ddepth, OF_PASSES)
+    dx, dy, size = (call.whole(n, k) for n, k in (("dx", dx), ("dy", dy), ("ksize", ksize)))
+    if size <= 0:
+        return _scharr(call, dx, dy, scale, delta)
+    if size % 2 == 0 or size > 31:
+        raise ValueError(f"Sobel: ksize must be odd and not larger than 31, got {size}")
+    if dx < 0 or dy < 0 or dx + dy == 0:
+        raise ValueError(f"Sobel: dx and dy must not be negative and not both 0, got {dx} and {dy}")
+    width, height = (3 if size == 1 and order > 0 else size for order in (dx, dy))
+    if dx >= width or dy >= height:
+        raise ValueError(f"Sobel: dx and dy must be less than the window's size, got {dx} and {dy} for ksize {size}")
+    return _derivative(call, differences(width, dx), differences(height, dy), scale, delta)
+
+
+def Scharr(
+    src: Any,
+    ddepth: int,
+    dx: int,
+    dy: int,
+    dst: Any = None,
+    scale: float = 1,
+    delta: float = 0,
+    borderType: int = BORDER_DEFAULT,
+) -> Any:
+    """A first derivative of an image: differences along one axis, (3, 10, 3) along the other.
+
+    Args:
+        src: image, as in `filter2D`.
+        ddepth: as in `sepFilter2D`.
+        dx: 1 for the derivative along the width, else 0.
+        dy: 1 for that along the height, else 0.
+        dst: image that receives the result.
+        scale: factor on the derivative.
+        delta: what is added to it before it is rounded.
+        borderType: as in `filter2D`.
+
+    Returns:
+        Image of src's shape and kind.
+
+    Raises:
+        ValueError: for a value that is not described above.
+        TypeError: for a dtype or a type that is not described above.
+
+    Equivalent to:
+        `cv2.Scharr`
+
+    Example:
+        >>> Scharr(torch.arange(5.0).expand(3, 5), -1, 1, 0)[1]
+        tensor([ 0., 32., 32., 32.,  0.])
+    """
+    call = Call("Scharr", src, dst, borderType, ddepth, OF_PASSES)
+    return _scharr(call, call.whole("dx", dx), call.whole("dy", dy), scale, delta)
+
+
+def Laplacian(
+    src: Any,
+    ddepth: int,
+    dst: Any = None,
+    ksize: int = 1,
+    scale: float = 1,
+    delta: float = 0,
+    borderType: int = BORDER_DEFAULT,
+) -> Any:
+    """The Laplacian of an image: the sum of its second derivatives.
+
+    Args:
+        src: image, as in `filter2D`.
+        ddepth: as in `filter2D` for ksize 1 and 3; every depth from 5 on.
+        dst: image that receives the result.
+        ksize: the window's size, odd, up to 31. 1 is the 5-point stencil, 3 the (2, 0, 2), (0, -8, 0), (2, 0, 2); from
+            5 on the two second derivatives of `Sobel` are added up.
+        scale: factor on the Laplacian.
+        delta: what is added to it before it is rounded.
+        borderType: as in `filter2D`.
+
+    Returns:
+        Image of src's shape and kind.
+
+    Raises:
+        ValueError: for a value that is not described above.
+        TypeError: for a dtype or a type that is not described above.
+
+    Equivalent to:
+        `cv2.Laplacian`
+
+    Example:
+        >>> Laplacian(torch.arange(5.0).square().expand(3, 5), -1)[1]
+        tensor([ 2.,  2.,  2.,  2., -14.])
+    """
+    size = whole("Laplacian", "ksize", ksize)
+    if size <= 0 or size % 2 == 0 or size > 31:
+        raise ValueError(f"Laplacian: ksize must be odd, positive and not larger than 31, got {size}")
+    call = Call("Laplacian", src, dst, borderType, ddepth, OF_FILTER2D if size <= 3 else OF_BOX)
+    parts = remembered(laplacian_parts, size, float(scale), call.sums)
+    if len(parts) == 1:
+        return call.run(filter2d, parts[0], delta=delta)
+    return call.run(_passes, parts, delta=delta)
+
+
+def _derivative(call: Call, x: Sequence[int], y: Sequence[int], scale: float, delta: float) -> Any:
+    # OpenCV scales the window that smooths.
+    in_x = float(scale) if sum(x) != 0 else 1.0
+    in_y = float(scale) if sum(x) == 0 else 1.0
+    rows = remembered(derivative_rows, tuple(x), tuple(y), in_x, in_y, call.sums)
+    return call.run(filter2d_separable, *rows, delta=delta)
+
+
+def _scharr(call: Call, dx: int, dy: int, scale: float, delta: float) -> Any:
+    if (dx, dy) not in ((1, 0), (0, 1)):
+        raise ValueError(f"{call.name}: dx and dy of Scharr's windows must be 1 and 0 or 0 and 1, got {dx} and {dy}")
+    x, y = ((-1, 0, 1) if order else (3, 10, 3) for order in (dx, dy))
+    return _derivative(call, x, y, scale, delta)
+
+
+def _passes(
+    image: Tensor, parts: list[Tensor], *, border_type: str, output_dtype: torch.dtype, out: Tensor | None
+) -> Tensor:
+    return sum_of_passes(image, parts, border_type, "same", 0.0, output_dtype, out, "auto")
