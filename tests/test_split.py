@@ -271,9 +271,6 @@ def test_in_torchscript(devices):
     assert_same(SplitTensor.from_shards(got, -1), torch_conv.filter2d(columns.gather(), kernel, "circular"))
 
 
-CALLS_OF_A_WINDOW = [(3, 1, "same"), (9, 1, "same"), (4, 3, "same"), (6, 2, "valid"), (31, 1, "same")]
-
-
 def test_wanted_reads_no_more_than_it_says(devices):
     """Shards that `shards_read` leaves out may hold anything."""
     from torch_conv._split_run import shards_read
