@@ -11,8 +11,7 @@ import argparse
 import json
 import statistics
 import sys
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -25,6 +24,7 @@ from command import metadata
 from depthwise_models import MODELS, make_model
 from torch import Tensor, nn
 
+from torch_conv._timing import queue_sampler, turns
 from torch_conv.nn import replace_depthwise
 
 FORMATS = {"NCHW": torch.contiguous_format, "NHWC": torch.channels_last}
@@ -67,11 +67,8 @@ def measure(name: str, batch: int, layout: str, device: str, ways: list[str], ro
         if device == "cpu" and way == "graph":
             continue
         calls = [RUN[way](m, images) for m in (model, ours)]
-        samples: list[list[float]] = [[], []]
-        for _ in range(rounds):
-            for call, mine in zip(calls, samples, strict=True):
-                mine.append(timed(call, device))
-        theirs_us, ours_us = (statistics.median(s) for s in samples)
+        times = clocked(dict(zip(("torch", "torch_conv"), calls, strict=True)), rounds, device)
+        theirs_us, ours_us = (1e6 * statistics.median(times[name]) for name in ("torch", "torch_conv"))
         rows.append(
             {
                 "model": name,
@@ -120,22 +117,13 @@ def compiled(model: nn.Module, images: Tensor) -> Callable[[], Any]:
 RUN = {"eager": eager, "graph": graph, "compile": compiled}
 
 
-def timed(call: Callable[[], Any], device: str, least_s: float = 0.02) -> float:
-    """The time of a call in us, of a queue of at least 20 ms of them."""
-    call()
-    count, seconds = 1, 0.0
-    while True:
-        if device == "cuda":
-            torch.cuda.synchronize()
-        start = time.perf_counter()
-        for _ in range(count):
-            call()
-        if device == "cuda":
-            torch.cuda.synchronize()
-        seconds = time.perf_counter() - start
-        if seconds >= least_s:
-            return 1e6 * seconds / count
-        count = max(2 * count, int(count * 1.2 * least_s / max(seconds, 1e-6)))
+def clocked(calls: Mapping[str, Callable[[], Any]], rounds: int, device: str) -> dict[str, list[float]]:
+    """Seconds per call by the host's clock, of queues of at least 20 ms that take turns."""
+    samplers = {name: queue_sampler(call, [device]) for name, call in calls.items()}
+    times: dict[str, list[float]] = {name: [] for name in calls}
+    for _, name in turns(calls, rounds):
+        times[name].append(samplers[name]())
+    return times
 
 
 if __name__ == "__main__":

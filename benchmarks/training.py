@@ -25,7 +25,7 @@ import torch
 import torch.nn.functional as F
 from command import metadata
 from depthwise_models import make_model
-from models import FORMATS, timed
+from models import FORMATS, clocked
 from torch import Tensor
 
 import torch_conv
@@ -131,7 +131,7 @@ def layers(shape: tuple[int, ...], window: int, stride: int, dtype: torch.dtype,
     correct = difference(sides) <= RELATIVE[dtype]
     row = {"part": "layers", **described(shape, window, stride, dtype, layout)}
     return [
-        finished({**row, "way": "eager"}, clocked(sides, rounds), correct),
+        finished({**row, "way": "eager"}, clocked(sides, rounds, "cuda"), correct),
         finished({**row, "way": "graph"}, interleaved(sides, "cuda", rounds=rounds), correct),
     ]
 
@@ -166,7 +166,7 @@ def model_steps(name: str, batch: int, dtype: torch.dtype, layout: str, rounds: 
         # Rounding differs in every layer: gradients of whole models in float16 agree to some percent of the largest.
         correct = difference(sides) <= (0.1 if dtype == torch.float16 else 1e-2)
         row = {"part": part, "model": name, "batch": batch, "dtype": str(dtype)[6:], "layout": layout}
-        rows.append(finished({**row, "way": "eager"}, clocked(sides, rounds), correct))
+        rows.append(finished({**row, "way": "eager"}, clocked(sides, rounds, "cuda"), correct))
         rows.append(finished({**row, "way": "graph"}, interleaved(sides, "cuda", rounds=rounds), correct))
     return rows
 
@@ -179,15 +179,6 @@ def difference(sides: Sides) -> float:
     """The largest difference of the results, each relative to its largest value."""
     pairs = zip(*(side() for side in sides.values()), strict=True)
     return max(((a.float() - b.float()).abs().max() / b.float().abs().max().clamp(min=1e-20)).item() for a, b in pairs)
-
-
-def clocked(sides: Sides, rounds: int) -> dict[str, list[float]]:
-    """By the host's clock, over queues of calls that take turns."""
-    samples: dict[str, list[float]] = {name: [] for name in sides}
-    for _ in range(rounds):
-        for name, call in sides.items():
-            samples[name].append(timed(call, "cuda") / 1e6)
-    return samples
 
 
 def finished(row: dict[str, Any], times: dict[str, list[float]], correct: bool) -> dict[str, Any]:

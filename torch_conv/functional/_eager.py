@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 import torch
@@ -81,14 +80,15 @@ def eager(
                 pass  # what it refuses may be torch's
         route = routes.of(input, weight, bias, trained)
     except (TypeError, AttributeError):  # lists, which have no hash, or no tensors
-        run = convolve if trained else partial(below_autograd, by_operator)
-        return run(input, weight, bias, Options(*given))
-    # An activation's gradient needs the sums, which `convolve` makes apart from it.
+        if trained:
+            return convolve(input, weight, bias, Options(*given))
+        return below_autograd(by_operator, input, weight, bias, Options(*given))
     if trained and (word is None or activation is not None):
-        return convolve(input, weight, bias, Options(*given))
+        route = _OPERATOR  # an activation's gradient needs the sums, which `convolve` makes apart from it
     if route is _NUMBERS and word is not None:
-        run = ours_of_numbers if trained else partial(below_autograd, ours_of_numbers)
-        return run(input, weight, bias, *routes.numbers)
+        if trained:
+            return ours_of_numbers(input, weight, bias, *routes.numbers)
+        return below_autograd(ours_of_numbers, input, weight, bias, *routes.numbers)
     if route is _TORCH and not recording():
         try:
             return BY_TORCH[axes](input, weight, bias, stride, padding, dilation, groups)
