@@ -55,6 +55,12 @@ def cuda() -> str:
 
 
 @pytest.fixture
+def without_tf32(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In what is torch's: otherwise two ways to the same numbers may differ by a thousandth."""
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
+
+
+@pytest.fixture
 def compiler() -> str:
     """The compiler's name; tests that compile need one, but no GPU."""
     (line,) = (line for line in torch.ops.torch_conv._store_report() if line.startswith("compiler: "))

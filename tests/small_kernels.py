@@ -160,6 +160,26 @@ def one_round_of_sequences(device: str, dtype: torch.dtype) -> None:
             each_variant("causal_update", lambda g=given: OPS.causal_conv1d_update(*g))
 
 
+def one_round_of_training(device: str, dtype: torch.dtype) -> None:
+    """The gradients of depthwise windows and biases: both layouts, and sums that are not finite."""
+    if dtype not in (torch.float32, torch.float16, torch.bfloat16):
+        return
+    (h, w), k, stride = random.choice([(7, 7), (9, 33), (14, 14), (30, 40)]), random.choice([1, 3, 5, 7]), [1, 1]
+    kernel, padding = [random.choice([k, 13]), k], [random.choice([0, k // 2]), k // 2]
+    if random.random() < 0.3:
+        stride = [2, random.choice([1, 2])]
+    if h + 2 * padding[0] < kernel[0]:
+        return
+    image = torch.rand(random.choice([1, 3, 17]), random.choice([5, 40]), h, w, device=device).to(dtype)
+    if random.random() < 0.2:
+        image[0, 0, h // 2, w // 2] = float("inf")
+    sizes = [(n + 2 * p - t) // s + 1 for n, p, t, s in zip((h, w), padding, kernel, stride, strict=True)]
+    grad = torch.rand(*image.shape[:2], *sizes, device=device).to(dtype)
+    for layout in (torch.contiguous_format, torch.channels_last):
+        given = (image.contiguous(memory_format=layout), grad.contiguous(memory_format=layout))
+        served["weight_gradient"] += len(OPS._weight_gradient(*given, kernel, stride, padding)) > 0
+
+
 def each_chain(planar: torch.Tensor, nhwc: torch.Tensor, taps: torch.Tensor, border: str, padding: str) -> None:
     """Every chain in one launch where a kernel takes it, and taken apart into filters and `combine`."""
     wide = torch.float32 if planar.dtype == torch.uint8 else planar.dtype
@@ -261,6 +281,7 @@ ROUNDS = {
     "images": one_round,
     "depthwise": one_round_of_depthwise,
     "sequences": one_round_of_sequences,
+    "training": one_round_of_training,
     "volumes": one_round_of_volumes,
     "shards": one_round_of_shards,
 }

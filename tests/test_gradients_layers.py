@@ -97,3 +97,21 @@ def test_weights_of_extended_images(device, mode):
     )  # fmt: skip
     for got, right in zip(found, by_torch, strict=True):
         torch.testing.assert_close(got.double(), right, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.cuda
+def test_a_strided_layer_in_a_cuda_graph(cuda, monkeypatch):
+    """The image's gradient is torch's there, and a search of kernels, which clocks them, would end the capture."""
+    monkeypatch.setattr(torch.backends.cudnn, "benchmark", True)
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
+    image = make_image((3, 34, 22, 46), device=cuda)  # too small for ours but where a stream captures
+    weight, grad = make_window((34, 1, 3, 3), device=cuda), make_image((3, 34, 11, 23), device=cuda)
+    call = (torch_conv.conv2d, image, weight, grad, 2, 1, 1, 34)
+    expected = steps(F.conv2d, *call[1:])
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        found = steps(*call)
+    graph.replay()
+    for got, torch_s in zip(found, expected, strict=True):
+        torch.testing.assert_close(got, torch_s, rtol=1e-4, atol=1e-4)
+    assert torch.backends.cudnn.benchmark

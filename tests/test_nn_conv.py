@@ -16,7 +16,10 @@ from tolerance import assert_same_bits
 import torch_conv
 from torch_conv import nn as tnn
 
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::torch.jit.TracerWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::torch.jit.TracerWarning"),
+    pytest.mark.usefixtures("without_tf32"),
+]
 
 SIZE = (7, 12, 13)
 AXES = [1, 2, 3]
@@ -46,12 +49,6 @@ def both(axes, name="depthwise", device="cpu", **more):
 @pytest.fixture(params=[(axes, name) for axes in AXES for name in OPTIONS], ids=lambda p: f"{p[0]}d {p[1]}")
 def pair(request, device):
     return both(*request.param, device=device)
-
-
-@pytest.fixture(autouse=True)
-def without_tf32(monkeypatch):
-    """In what is torch's: otherwise the two may differ by a thousandth."""
-    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
 
 
 def close(got, expected, **tolerance):
