@@ -23,21 +23,35 @@ def register() -> None:
         packet, _, overload = name.partition(".")
         operator = getattr(getattr(torch.ops.torch_conv, packet), overload or "default")
         for device, key in _KEYS.items():
-            _LIBRARY.impl(name, _cast(operator, device, key), key.name)
+            _LIBRARY.impl(name, _with_casts(operator, device, key), key.name)
 
 
-def cast(t: Tensor, device: str) -> Tensor:
-    """`t` as F.convNd takes it where autocast is on for `device`."""
-    castable = t.device.type == device and t.is_floating_point() and t.dtype != torch.float64
-    return t.to(torch.get_autocast_dtype(device)) if castable else t
+def autocast_dtype(image: Tensor) -> torch.dtype | None:
+    """What F.convNd would compute in, where autocast is on for the image's device and takes its dtype."""
+    device = image.device.type
+    return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) and _castable(image, device) else None
 
 
-def _cast(operator: Callable[..., Tensor], device: str, key: Any) -> Callable[..., Tensor]:
+def cast_all(input: Tensor, weight: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor, Tensor | None]:
+    """What a convolution is given, as F.convNd takes it where autocast is on for the image's device."""
+    device = input.device.type
+    return _cast(input, device), _cast(weight, device), None if bias is None else _cast(bias, device)
+
+
+def _cast(t: Tensor, device: str) -> Tensor:
+    return t.to(torch.get_autocast_dtype(device)) if _castable(t, device) else t
+
+
+def _castable(t: Tensor, device: str) -> bool:
+    return t.device.type == device and t.is_floating_point() and t.dtype != torch.float64
+
+
+def _with_casts(operator: Callable[..., Tensor], device: str, key: Any) -> Callable[..., Tensor]:
     below = torch._C.DispatchKeySet(key)
 
     def call(input: Tensor, weight: Tensor, bias: Tensor | None = None, *args: Any, **options: Any) -> Tensor:
         with torch._C._ExcludeDispatchKeyGuard(below):
-            bias = None if bias is None else cast(bias, device)
-            return operator(cast(input, device), cast(weight, device), bias, *args, **options)
+            bias = None if bias is None else _cast(bias, device)
+            return operator(_cast(input, device), _cast(weight, device), bias, *args, **options)
 
     return call

@@ -11,7 +11,7 @@ from torch.nn import Parameter
 from torch_conv import _handover
 from torch_conv._explain import note, recording
 from torch_conv._tangents import REFUSAL, has_tangent, in_forward_mode
-from torch_conv.autocast import cast
+from torch_conv.autocast import cast_all
 from torch_conv.functional._training import trained_faster
 from torch_conv.split import SplitTensor
 
@@ -92,9 +92,7 @@ def convolve(input: Tensor, weight: Tensor, bias: Tensor | None, options: Option
         # In one launch the sums would be lost, which the activation's gradient needs.
         return activate(convolve(input, weight, bias, options._replace(activation=None)))
     if _C._is_any_autocast_enabled() and torch.is_autocast_enabled(input.device.type):
-        device = input.device.type
-        input, weight = cast(input, device), cast(weight, device)
-        bias = None if bias is None else cast(bias, device)
+        input, weight, bias = cast_all(input, weight, bias)
     # Shards go to the operator, which asks torch for each what it needs.
     if options.algorithm not in ("direct", "tensor_core") and not isinstance(input, SplitTensor):
         why = why_torch(input, weight, bias, options)

@@ -11,6 +11,7 @@ from torch import _C, Tensor
 from torch_conv import _handover
 from torch_conv._explain import recording
 from torch_conv._tangents import in_forward_mode
+from torch_conv.autocast import autocast_dtype, cast_all
 from torch_conv.functional._calls import below_autograd
 from torch_conv.functional._convolve import (
     BY_TORCH,
@@ -48,7 +49,10 @@ def eager(
     given = axes, stride, padding, dilation, groups, padding_mode, algorithm, activation
     transformed = _C._are_functorch_transforms_active()  # whose tensors do not say whether they require a gradient
     trained = _C.is_grad_enabled() and (transformed or _C._any_requires_grad(input, weight, bias))
-    each_time = type(input) is not Tensor or _C._is_any_autocast_enabled() or _C._is_tracing()
+    each_time, autocast = type(input) is not Tensor or _C._is_tracing(), None
+    if _C._is_any_autocast_enabled() and not each_time:
+        autocast = autocast_dtype(input)
+        each_time = transformed or autocast is None
     if trained and not each_time:  # a CUDA graph has no host's time
         each_time = transformed or (input.is_cuda and torch.cuda.is_current_stream_capturing())
     if in_forward_mode() or (trained and each_time):
@@ -70,7 +74,7 @@ def eager(
         looked_on = _C._len_torch_dispatch_stack() or _C._len_torch_function_stack() or type(weight) not in PLAIN
         if looked_on or transformed:
             word = None
-        if word is not None and not routes.torch_took_one and not trained:
+        if word is not None and not (routes.torch_took_one or trained or autocast):
             try:
                 result = _of_numbers_if_ahead(input, weight, bias, word)
                 if result is not None:
@@ -78,7 +82,7 @@ def eager(
                 routes.torch_took_one = True
             except RuntimeError:
                 pass  # what it refuses may be torch's
-        route = routes.of(input, weight, bias, trained)
+        route = routes.of(input, weight, bias, trained, autocast)
     except (TypeError, AttributeError):  # lists, which have no hash, or no tensors
         if trained:
             return convolve(input, weight, bias, Options(*given))
@@ -86,6 +90,8 @@ def eager(
     if trained and (word is None or activation is not None):
         route = _OPERATOR  # an activation's gradient needs the sums, which `convolve` makes apart from it
     if route is _NUMBERS and word is not None:
+        if autocast:
+            input, weight, bias = cast_all(input, weight, bias)
         if trained:
             return ours_of_numbers(input, weight, bias, *routes.numbers)
         return below_autograd(ours_of_numbers, input, weight, bias, *routes.numbers)
@@ -96,6 +102,8 @@ def eager(
             pass  # the operator refuses in our sentence what is wrong with the call
     if trained:
         return convolve(input, weight, bias, Options(*given))
+    if autocast:
+        return below_autograd(convolve, input, weight, bias, Options(*given))
     return below_autograd(routes.operator, input, weight, bias, **routes.given)
 
 
@@ -131,14 +139,18 @@ class _Routes:
         self.word = packed(self.numbers) if self.numbers else None
         self.torch_took_one = self.word is None
 
-    def of(self, input: Tensor, weight: Tensor, bias: Tensor | None, trained: bool) -> str:
+    def of(
+        self, input: Tensor, weight: Tensor, bias: Tensor | None, trained: bool, autocast: torch.dtype | None
+    ) -> str:
         if weight.is_meta or (bias is not None and bias.is_meta):
             return _OPERATOR  # which refuses them; torch would return a tensor without values
-        key = self, trained, input.shape, input.stride(), input.dtype, input.device, weight.shape
+        key = self, trained, autocast, input.shape, input.stride(), input.dtype, input.device, weight.shape
         route = _seen.get(key)
         if route is None:
             if len(_seen) >= _MOST_SEEN:
                 _seen.clear()
+            if autocast:
+                input, weight, bias = cast_all(input, weight, bias)
             route = _seen[key] = self._ask(input, weight, bias)
         return route
 
