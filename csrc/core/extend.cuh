@@ -12,6 +12,14 @@ struct BoxOrigin {
   int y, x;
 };
 
+// A box whose rows lie `pitch` elements apart.
+template <typename T>
+struct PitchedBox {
+  T* data;
+  int pitch;
+  __device__ __forceinline__ T* row(int r) const { return data + r * pitch; }
+};
+
 // Rows [top, bottom) and columns [left, right) of a box.
 struct BoxPart {
   int top, bottom, left, right;
@@ -39,22 +47,30 @@ struct ShardRows {
   }
 };
 
+// Where column x of rows of w values is read, of which `channels` belong to a pixel.
+__device__ __forceinline__ int map_column(int x, int w, Border border, int channels) {
+  if (channels == 1 || (x >= 0 && x < w)) return map_index(x, w, border);
+  const int pixel = (x < 0 ? x - channels + 1 : x) / channels, m = map_index(pixel, w / channels, border);
+  return m < 0 ? m : m * channels + x - pixel * channels;
+}
+
 // Fills what lies outside the h x w image in the part of a box at `at`: first the columns of rows inside the image,
 // then whole rows. What the policy repeats lies mostly in the box itself and is read there, else from the image or the
 // shards beside it. All threads of the block, which see the box whole; a barrier between, the caller makes the one
-// after.
-template <int kThreads, typename T, class Rows>
-__device__ __forceinline__ void extend_box(T* box, int pitch, BoxPart part, BoxOrigin at, const T* plane,
-                                           int64_t stride_h, int h, int w, Border border, T outside, const Rows& rows) {
+// after. `channels`: the values of a pixel, which stay together.
+template <int kThreads, class Box, typename T, class Rows>
+__device__ __forceinline__ void extend_box(const Box& box, BoxPart part, BoxOrigin at, const T* plane, int64_t stride_h,
+                                           int h, int w, Border border, T outside, const Rows& rows, int channels = 1) {
   const int top = min(max(-at.y, part.top), part.bottom), bottom = min(max(h - at.y, top), part.bottom);
   const int left = min(max(-at.x, part.left), part.right), right = min(max(w - at.x, left), part.right);
   const int outer_rows = top - part.top + part.bottom - bottom, outer_columns = left - part.left + part.right - right;
   for (int e = threadIdx.x; e < (bottom - top) * outer_columns; e += kThreads) {
     const int r = top + e / outer_columns, q = part.left + e % outer_columns, i = q < left ? q : q - left + right;
-    const int from = map_index(at.x + i, w, border), source = from - at.x;
-    box[r * pitch + i] = from < 0                           ? outside
-                         : source >= left && source < right ? box[r * pitch + source]
-                                                            : plane[int64_t(at.y + r) * stride_h + from];
+    const int from = map_column(at.x + i, w, border, channels), source = from - at.x;
+    T* row = box.row(r);
+    row[i] = from < 0                           ? outside
+             : source >= left && source < right ? row[source]
+                                                : plane[int64_t(at.y + r) * stride_h + from];
   }
   __syncthreads();
   const int width = part.right - part.left;
@@ -63,12 +79,12 @@ __device__ __forceinline__ void extend_box(T* box, int pitch, BoxPart part, BoxO
     const int from = rows.map_row(at.y + r, h, border), source = from - at.y;
     T pixel = outside;
     if (from >= 0 && source >= top && source < bottom) {
-      pixel = box[source * pitch + i];
+      pixel = box.row(source)[i];
     } else if (rows.stands(from)) {
-      const int column = map_index(at.x + i, w, border);
+      const int column = map_column(at.x + i, w, border, channels);
       if (column >= 0) pixel = rows.row(plane, stride_h, from, h)[column];
     }
-    box[r * pitch + i] = pixel;
+    box.row(r)[i] = pixel;
   }
 }
 

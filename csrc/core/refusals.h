@@ -25,16 +25,21 @@ inline const char* chain_dtype_refusal(Dtype in, Dtype out) {
   return served ? nullptr : "dtypes other than float32, float16, bfloat16 and uint8, kept, and uint8 to float32";
 }
 
-// Planar images at stride and dilation 1 whose border is made of elements.
-inline const char* planar_refusal(const Image& in, const Image& out, const Placement& at, const Beside& beside) {
-  if (!at.unit_steps_of_images()) return "stride or dilation";
-  if (in.dtype != out.dtype) return "another output dtype";
-  if (!tiled_type(in.dtype)) return "no float32, float16, bfloat16 or uint8";
+// Images whose values lie side by side in rows, and a border that is made of elements.
+inline const char* rows_refusal(const Image& in, const Image& out, const Placement& at, const Beside& beside) {
   if (in.stride_w != 1 || out.stride_w != 1) return "pixels of a row do not lie side by side";
   if (at.border == Border::skip) return "border 'skip'";
   if (at.border == Border::constant && !holds(in.dtype, at.value)) return "no pixel holds the border's value";
   if (!below(kMostSide, {in.h + at.pad_y, in.w + at.pad_x, out.h, out.w})) return "2^30 rows or columns";
   return !beside.any() || beside.same_columns(in) ? nullptr : "shards of another layout";
+}
+
+// The same at stride and dilation 1 and with the dtype kept.
+inline const char* planar_refusal(const Image& in, const Image& out, const Placement& at, const Beside& beside) {
+  if (!at.unit_steps_of_images()) return "stride or dilation";
+  if (in.dtype != out.dtype) return "another output dtype";
+  if (!tiled_type(in.dtype)) return "no float32, float16, bfloat16 or uint8";
+  return rows_refusal(in, out, at, beside);
 }
 
 // Boxes of planes by bulk copies, in words where pixels are narrow.

@@ -28,7 +28,7 @@ __device__ __forceinline__ int map_at_edge(int i, int n, Border border, const Ne
   return m < 0 ? Neighbours::kOutside : m;
 }
 
-template <typename T, int K>
+template <typename T, int K, bool kBias>
 __global__ void __launch_bounds__(32 * kRegWarps, reg_min_blocks<T, K>())
     direct2d_reg(const __grid_constant__ PlaneArgs a, const __grid_constant__ ParamTaps param_taps) {
   using A = acc_t<T>;
@@ -67,8 +67,7 @@ __global__ void __launch_bounds__(32 * kRegWarps, reg_min_blocks<T, K>())
 
   A tap[K * K];
   param_taps.read(tap, at.n * a.taps_n + at.c * a.taps_c);
-  const A bias = a.bias ? a.bias[at.c] : A(0);
-  const bool mask = !inside && a.border == Border::zero_output;
+  const A bias = kBias ? a.bias[at.c] : A(0);
   // Lanes 0 and 31 store nothing: their columns are put outside.
   const int x_out = lane >= 1 && lane <= 30 ? x : a.planes.out_w;
   T* row_out = a.planes.out_at<T>(at.n, at.c, y0, 0);
@@ -95,9 +94,12 @@ __global__ void __launch_bounds__(32 * kRegWarps, reg_min_blocks<T, K>())
         for (int j = 0; j < K; ++j) s = fma(tap[i * K + j], v[p + j], s);
         sum[o][p] = s;
       }
-      if (i == K - 1) store_row<K, K, true>(a, row_out + o * a.planes.out_stride_h, y0 + o, x_out, sum[o], bias, mask);
+      if (i == K - 1)
+        store_pack_if(y0 + o < a.planes.out_h && x_out < a.planes.out_w, row_out + o * a.planes.out_stride_h + x_out,
+                      finished<kBias, T>(sum[o], bias));
     }
   }
+  if (a.border == Border::zero_output) clear_where_outside<K, K, 1, 1, 30 * N, 30 * N, rows, T>(a);
 }
 
 }  // namespace torch_conv::direct2d

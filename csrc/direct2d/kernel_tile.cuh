@@ -1,19 +1,23 @@
 // TILE: a block of four warps computes one tile from shared memory, and is done.
 //
-//        <- pad ->                          <- pad ->      KH - 1 + height rows of shared memory, brought by one bulk
-//      +----------+------------------------+----------+    copy (or by plain loads); pixels outside the image arrive
-//      |          :      halo of rows      :          |    as zeros, so zero borders are free, and blocks at an edge
-//      |          +------------------------+          |    fill the halo for the other borders.
-//      |   halo   | warp 0: `rows` rows    |   halo   |
-//      |  before  | warp 1                 |  after   |    A lane owns `lane_pixels` columns of its warp's rows. An
-//      |  KW / 2  | warp 2                 |  KW / 2  |    input row that it reads is added to all rows of outputs
-//      |  columns | warp 3                 |  columns |    that see it: once for a small window, and for a larger one
-//      |          +------------------------+          |    once for each group of its rows (tile_sums.cuh).
-//      |          :                        :          |
-//      +----------+------------------------+----------+    No pipeline inside a block: the 8 blocks resident on a
+//        <- pad ->                          <- pad ->      The window's rows less 1 + height rows of shared memory,
+//      +----------+------------------------+----------+    brought by one bulk copy (or, where rows start anywhere, by
+//      |          :      halo of rows      :          |    copies of single threads); pixels outside the image arrive
+//      |          +------------------------+          |    as zeros, so zero borders are free, and blocks at an edge
+//      |   halo   | warp 0: `rows` rows    |   halo   |    fill the halo for the other borders.
+//      |  before  | warp 1                 |  after   |
+//      |  left()  | warp 2                 | right()  |    A lane owns `lane_values` columns of its warp's rows. An
+//      |  columns | warp 3                 |  columns |    input row that it reads is added to all rows of outputs
+//      |          +------------------------+          |    that see it: once for a small window, and for a larger one
+//      |          :                        :          |    once for each group of its rows (tile_sums.cuh).
+//      +----------+------------------------+----------+
+//                                                          No pipeline inside a block: the 8 blocks resident on a
 //                                                          multiprocessor overlap one another.
 //
-// Device memory per output pixel: 1 read (halos come from L2) and 1 write; 2 KH KW flops.
+// A column is a value of a row: where channels lie side by side ((H, W, C) photographs), the next tap lies `channels`
+// columns further, and nothing else is different.
+//
+// Device memory per output pixel: 1 read (halos come from L2) and 1 write; 2 kh kw flops.
 #pragma once
 
 #include "core/extend.cuh"
@@ -22,33 +26,42 @@
 
 namespace torch_conv::direct2d {
 
-template <typename T, int KH, int KW>
-constexpr int tile_min_blocks() {
-  // Register caps: 7x7 float32 at 64 registers makes ptxas move the taps to uniform registers (83 -> 92 % of copy at
-  // 8192^2 on one NVIDIA H200); the others are the most blocks without spills.
-  constexpr int K = KH > KW ? KH : KW;
-  if (K > 15) return 5;
-  if (K > 7 && (sizeof(T) > 1 || !taps_in_registers(KH, KW))) return 8;
-  if (sizeof(T) == 4) return K == 4 || K == 5 ? 7 : 8;
-  if (sizeof(T) == 2) return K <= 3 ? 8 : K <= 5 ? 5 : 4;
-  return K <= 5 ? 5 : 4;
+// What a kernel is compiled for: the window, the shape of its tiles, and whether rows of outputs start on 16 bytes.
+template <typename T, typename O, int kh, int kw, int step_y, int step_x, bool kBulk, bool kAligned, bool kBias>
+struct TileWork {
+  static constexpr TileWindow window{kh, kw, step_y, step_x};
+  static constexpr TileShape shape = tile_shape(sizeof(T), sizeof(O), window, kBulk, kAligned);
+  static constexpr bool spread = spread_columns(sizeof(T), sizeof(O), kAligned);
+  static constexpr bool bulk = kBulk, aligned = kAligned, bias = kBias;
+};
+
+// Blocks that a multiprocessor holds. Eight leave 64 registers, for which ptxas moves the taps to uniform registers: as
+// a third register operand they cost multiply-adds their rate (one NVIDIA H200, 8192^2: float32 7x7 83 -> 92 % of copy,
+// uint8 3x3 60 -> XX, float16 5x5 62 -> XX). Fewer where that many spill.
+template <typename T>
+constexpr int tile_min_blocks(const TileWindow& w, bool bulk) {
+  const int k = w.kh > w.kw ? w.kh : w.kw;
+  if (k > 15) return 5;
+  if (k > 7) return 8;
+  return (k > 5 && (sizeof(T) < 4 || !bulk)) || (!bulk && sizeof(T) < 4 && w.step_x > 1) ? 6 : 8;
 }
 
-template <typename T, int KH, int KW, bool kBulk, bool kAligned>
-__global__ void __launch_bounds__(32 * TileShape::warps, tile_min_blocks<T, KH, KW>())
+template <typename T, typename O, int KH, int KW, int kStepY, int kStepX, bool kBulk, bool kAligned, bool kBias>
+__global__ void __launch_bounds__(32 * TileShape::warps, tile_min_blocks<T>({KH, KW, kStepY, kStepX}, kBulk))
     direct2d_tile(const __grid_constant__ TensorMap map, const __grid_constant__ PlaneArgs a,
                   const __grid_constant__ ParamTaps param_taps) {
-  using A = acc_t<T>;
-  constexpr TileShape shape = tile_shape(sizeof(T), KH, KW);
-  constexpr int N = shape.lane_pixels, L = middle_of(KW), R = KW - 1 - L, pitch = shape.shared_width();
+  using W = TileWork<T, O, KH, KW, kStepY, kStepX, kBulk, kAligned, kBias>;
+  constexpr TileWindow w = W::window;
+  constexpr TileShape shape = W::shape;
+  constexpr int box_bytes = shape.box_bytes(sizeof(T), w);
   constexpr bool in_groups = !taps_in_registers(KH, KW);
   extern __shared__ __align__(128) unsigned char shared_bytes[];
   T* shared = reinterpret_cast<T*>(shared_bytes);
   [[maybe_unused]] __shared__ uint64_t barrier;
 
   const TilePlace at = a.order.at(blockIdx.x);
-  const int x0 = int(at.x * shape.width()) - a.lead, y0 = at.y * shape.height();   // the tile's first output
-  const int bx = x0 + a.shift_x - shape.pad, by = y0 + a.shift_y - middle_of(KH);  // the box's first input
+  const int x0 = int(at.x * shape.width()) - a.lead, y0 = at.y * shape.height();  // the tile's first output
+  const int bx = x0 + a.shift_x - shape.pad, by = y0 + a.shift_y - w.above();     // the box's first input
   const unsigned ci = at.c / a.multiplier;
   const T* plane = a.planes.in_plane<T>(at.n, ci);
 
@@ -57,7 +70,7 @@ __global__ void __launch_bounds__(32 * TileShape::warps, tile_min_blocks<T, KH, 
     constexpr int pack = tma::pack_of(sizeof(T));
     if (threadIdx.x == 0) {
       tma::barrier_init(&barrier);
-      tma::barrier_expect(&barrier, shape.box_bytes(sizeof(T), KH));
+      tma::barrier_expect(&barrier, box_bytes);
       // bx is a multiple of 16 bytes (lead_columns), also where it is negative.
       tma::load_box(shared, &map, &barrier, bx / pack, by, ci, at.n);
     }
@@ -66,47 +79,56 @@ __global__ void __launch_bounds__(32 * TileShape::warps, tile_min_blocks<T, KH, 
   }
 
   // A small window stands in registers, a large one in shared memory behind the box.
-  [[maybe_unused]] A tap[in_groups ? 1 : KH * KW];
-  [[maybe_unused]] A* taps = reinterpret_cast<A*>(shared_bytes + shape.box_bytes(sizeof(T), KH));
+  [[maybe_unused]] float tap[in_groups ? 1 : KH * KW];
+  [[maybe_unused]] float* taps = reinterpret_cast<float*>(shared_bytes + box_bytes);
   const int64_t first_tap = at.n * a.taps_n + at.c * a.taps_c;
   if constexpr (in_groups) {
-    const A* all = param_taps.first<A>() + first_tap;
+    const float* all = param_taps.first<float>() + first_tap;
     for (int i = threadIdx.x; i < KH * KW; i += 32 * TileShape::warps)
       taps[i / KW * tile_tap_pitch(KW) + i % KW] = all[i];
     if constexpr (kBulk) __syncthreads();
   } else {
     param_taps.read(tap, first_tap);
   }
-  const A bias = a.bias ? a.bias[at.c] : A(0);
+  const float bias = kBias ? a.bias[at.c] : 0.f;
 
+  const TileBox<T, shape.pitch(), !kBulk> box{
+      shared, unsigned(reinterpret_cast<uintptr_t>(plane) + (by * a.planes.in_stride_h + bx) * int(sizeof(T))),
+      unsigned(a.planes.in_stride_h) * unsigned(sizeof(T))};
   if constexpr (kBulk) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
     tma::barrier_wait(&barrier, 0);
 #endif
   } else {
-    load_tile_plain<T, KH, KW>(a, plane, shared, bx, by);
+    load_rows<T, W>(a, plane, shared, bx, by);
     __syncthreads();
   }
 
-  const int right = min(x0 + shape.width(), a.planes.out_w) + a.shift_x + R;
-  const int bottom = min(y0 + shape.height(), a.planes.out_h) + a.shift_y + KH - 1 - middle_of(KH);
-  const bool edge = bx + shape.pad - L < 0 || by < 0 || right > a.planes.in_w || bottom > a.planes.in_h;
-  const bool mask = edge && a.border == Border::zero_output;
-  const bool zeros = mask || (a.border == Border::constant && a.value == A(0));  // what the copy put outside is right
+  const int right = min(x0 + shape.covered(), a.planes.out_w) + a.shift_x + w.right();
+  const int bottom = min(y0 + shape.height(), a.planes.out_h) + a.shift_y - w.above() + w.rows() - 1;
+  const bool edge = bx + shape.pad - w.left() < 0 || by < 0 || right > a.planes.in_w || bottom > a.planes.in_h;
+  const bool clear = edge && a.border == Border::zero_output;
+  // What a bulk copy put outside is right.
+  const bool zeros = kBulk && (clear || (a.border == Border::constant && a.value == 0.f));
   if (edge && (!zeros || a.beside.holds(by, a.planes.in_h) || a.beside.holds(bottom - 1, a.planes.in_h))) {
-    extend_box<32 * TileShape::warps>(shared, pitch, {0, bottom - by, shape.pad - L, right - bx}, {by, bx}, plane,
+    extend_box<32 * TileShape::warps>(box, {0, bottom - by, shape.pad - w.left(), right - bx}, {by, bx}, plane,
                                       a.planes.in_stride_h, a.planes.in_h, a.planes.in_w, a.border,
-                                      from_acc<T>(a.value), ShardRows{a.beside, at.n, ci});
+                                      from_acc<T>(a.value), ShardRows{a.beside, at.n, ci}, a.channels);
     __syncthreads();
   }
 
-  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  const int y = y0 + warp * shape.rows, x = x0 + lane * N;
-  const T* from = shared + warp * shape.rows * pitch + shape.pad + lane * N;
-  T* row = a.planes.out_at<T>(at.n, at.c, y, 0);
-  const LaneOutput<T> out{row, y, x, bias, mask};
-  if constexpr (in_groups) sum_in_groups<T, KH, KW, kAligned>(a, from, out, taps);
-  else sum_unrolled<T, KH, KW, kAligned>(a, from, out, tap);
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, y = y0 + warp * shape.rows;
+  const LaneOutput<T, O, W> out{.row = a.planes.out_at<O>(at.n, at.c, y, 0),
+                                .y = y,
+                                .tile = x0,
+                                .bias = bias,
+                                .stage = shared_bytes + shape.shared_bytes(sizeof(T), sizeof(O), w) -
+                                         2 * (warp + 1) * shape.stage_bytes(sizeof(O))};
+  const int top = warp * shape.rows, column = shape.pad + LaneRow<T, W>::column(lane, 0);
+  if constexpr (in_groups) sum_in_groups<T, W>(a, box, top, column, out, taps);
+  else sum_unrolled<T, W>(a, box, top, column, out, tap);
+  if (a.border == Border::zero_output)
+    clear_where_outside<KH, KW, kStepY, kStepX, shape.width(), shape.covered(), shape.rows, O>(a);
 }
 
 }  // namespace torch_conv::direct2d

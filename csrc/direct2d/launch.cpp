@@ -9,36 +9,39 @@ namespace torch_conv::direct2d {
 
 namespace {
 
-PlaneArgs plane_args(const Direct& p, const Plan& plan, int lead) {
-  return {.planes = PlaneGeometry::of(p.in, p.out),
-          .order = TileOrder::of(ceil_div(p.out.w + lead, plan.tile_w), ceil_div(p.out.h, plan.tile_h), p.out.c),
-          .lead = lead,
-          .multiplier = unsigned(p.out.c / p.groups),
-          .shift_y = int(middle_of(int(p.kh)) - p.place.pad_y),
-          .shift_x = int(middle_of(int(p.kw)) - p.place.pad_x),
-          .border = p.place.border,
-          .value = float(p.place.value),
-          .taps_n = p.taps.stride_n,
-          .taps_c = p.taps.stride_c,
-          .bias = static_cast<const float*>(p.bias),
-          .vector_in = aligned_rows(p.in),
-          .beside = Neighbours::of(p.beside, p.in)};
+PlaneArgs plane_args(const Direct& flat, const Plan& plan, int lead, int channels) {
+  const Placement& s = flat.place;
+  return {
+      .planes = PlaneGeometry::of(flat.in, flat.out),
+      .order = TileOrder::of(ceil_div(flat.out.w + lead, plan.tile_w), ceil_div(flat.out.h, plan.tile_h), flat.out.c),
+      .lead = lead,
+      .multiplier = unsigned(flat.out.c / flat.groups),
+      .shift_y = int(middle_of(int(flat.kh)) * s.dilation_y - s.pad_y),
+      .shift_x = int(middle_of(int(flat.kw)) * s.dilation_x - s.pad_x),
+      .channels = channels,
+      .border = s.border,
+      .value = float(s.value),
+      .taps_n = flat.taps.stride_n,
+      .taps_c = flat.taps.stride_c,
+      .bias = static_cast<const float*>(flat.bias),
+      .beside = Neighbours::of(flat.beside, flat.in)};
 }
 
 void launch_reg(const Direct& p, const Plan& plan, const Site& site) {
-  launch(plan, site, plane_args(p, plan, 0), ParamTaps::of(p));
+  launch(plan, site, plane_args(p, plan, 0, 1), ParamTaps::of(p));
 }
 
 void launch_tile(const Direct& p, const Plan& plan, const Config& config, const Site& site) {
-  const int bytes = size_of(p.in.dtype), pack = tma::pack_of(bytes), kh = int(p.kh);
-  const TileShape shape = tile_shape(bytes, kh, int(p.kw));
+  const Direct q = flattened(p);
+  const int pack = tma::pack_of(size_of(q.in.dtype));
+  const TileShape shape = tile_shape(q, config.bulk);
   TensorMap map{};
-  if (config.bulk) map = tma::plane_map(p.in, shape.shared_width() / pack, shape.height() + kh - 1, pack);
-  launch(plan, site, map, plane_args(p, plan, config.lead), ParamTaps::of(p));
+  if (config.bulk) map = tma::plane_map(q.in, shape.columns() / pack, shape.box_rows(tile_window(q)), pack);
+  launch(plan, site, map, plane_args(q, plan, config.lead, int(flat_channels(p))), ParamTaps::of(p));
 }
 
 void launch_column(const Direct& p, const Plan& plan, const Site& site) {
-  const Direct c = column_problem(p);
+  const Direct c = flattened(p);
   const ColumnArgs args{.in = c.in.data,
                         .out = c.out,
                         .in_n = c.in.stride_n,

@@ -17,6 +17,8 @@ constexpr int middle_of(int k) { return (k - 1) / 2; }
 
 // Windows up to so many rows and columns; larger ones go to WINDOW.
 constexpr int kTileMost = 31;
+// Rows or values from their first tap to their last, below which a halo is smaller than a tile.
+constexpr int kMostHalo = 128;
 // Taps that a lane keeps at once; those of larger windows stand in shared memory.
 constexpr int kTapsAtOnce = 50;
 constexpr bool taps_in_registers(int kh, int kw) { return kh * kw < kTapsAtOnce; }
@@ -28,24 +30,55 @@ constexpr int tap_group(int kh, int kw) {
 // A row of taps in shared memory, in floats.
 constexpr int tile_tap_pitch(int kw) { return (kw + 3) / 4 * 4; }
 
-// Pixels of one lane: 16 bytes, or what the registers hold of a window's sums.
-constexpr int lane_pixels(int bytes, int kh, int kw) {
-  if (!taps_in_registers(kh, kw)) return 4;
-  const int k = kh > kw ? kh : kw;
-  return bytes == 1 && k > 3 ? 8 : k > 7 ? 4 : 16 / bytes;
+// A window as its taps lie on an image: in rows whose `channels` lie side by side, tap j lies j * channels values
+// further, times the dilation.
+struct TileWindow {
+  int kh, kw;
+  int step_y, step_x;  // from tap to tap, in rows and in values
+
+  constexpr int left() const { return middle_of(kw) * step_x; }
+  constexpr int right() const { return (kw - 1) * step_x - left(); }
+  constexpr int above() const { return middle_of(kh) * step_y; }
+  constexpr int rows() const { return (kh - 1) * step_y + 1; }
+};
+
+// Values of one lane: 16 bytes of the wider of its sides, or what the registers hold of a window's sums.
+constexpr int lane_values(int in_bytes, int out_bytes, const TileWindow& w) {
+  const int most = 16 / (in_bytes > out_bytes ? in_bytes : out_bytes), k = w.kh > w.kw ? w.kh : w.kw;
+  const int least = in_bytes > 1 && out_bytes > 1 ? most < 4 ? most : 4 : 4;
+  if (!taps_in_registers(w.kh, w.kw) || k > 7) return least;
+  return in_bytes == 1 && k > 3 && most > 8 ? 8 : most;
 }
 
-// Output rows per warp, and the columns loaded left and right of the tile. One warp covers 32 * lane_pixels columns,
+// Do a lane's columns lie 32 apart? So a warp reads and writes 4-byte values side by side, wherever rows start.
+constexpr bool spread_columns(int in_bytes, int out_bytes, bool aligned) {
+  return in_bytes == 4 && out_bytes == 4 && !aligned;
+}
+
+// Where rows of a box that come by copies of single threads start: on as many bytes as the memory takes at once (16:
+// float32 3x3 of odd width 98.2 us, 32: 94.4, 64: 94.7, 128: 95.2; one NVIDIA H200).
+constexpr int kRowStart = 32;
+
+// Output rows per warp, and the columns loaded left and right of the tile. One warp covers 32 * lane_values columns,
 // four warps lie one above the other.
 struct TileShape {
-  int lane_pixels, rows, pad;
+  int lane_values, rows, pad;
+  int spare;    // columns behind a row of shared memory
+  int overlap;  // columns that the next tile computes, too: only one of both stores the word of 16 bytes where they
+                // meet
   static constexpr int warps = 4;
-  constexpr int width() const { return 32 * lane_pixels; }
+  constexpr int covered() const { return 32 * lane_values; }
+  constexpr int width() const { return covered() - overlap; }
   constexpr int height() const { return warps * rows; }
-  constexpr int shared_width() const { return width() + 2 * pad; }
-  constexpr int box_bytes(int bytes, int kh) const { return shared_width() * (height() + kh - 1) * bytes; }
-  constexpr int shared_bytes(int bytes, int kh, int kw) const {
-    return box_bytes(bytes, kh) + (taps_in_registers(kh, kw) ? 0 : kh * tile_tap_pitch(kw) * 4);
+  constexpr int columns() const { return covered() + 2 * pad; }
+  constexpr int pitch() const { return columns() + spare; }
+  constexpr int box_rows(const TileWindow& w) const { return height() + w.rows() - 1; }
+  constexpr int box_bytes(int bytes, const TileWindow& w) const { return pitch() * box_rows(w) * bytes; }
+  // A row of a warp's outputs that waits to be stored, twice; with 16 bytes to spare at either end.
+  constexpr int stage_bytes(int out_bytes) const { return covered() * out_bytes + 32; }
+  constexpr int shared_bytes(int in_bytes, int out_bytes, const TileWindow& w) const {
+    return box_bytes(in_bytes, w) + (taps_in_registers(w.kh, w.kw) ? 0 : w.kh * tile_tap_pitch(w.kw) * 4) +
+           (overlap ? 2 * warps * stage_bytes(out_bytes) : 0);
   }
 };
 
@@ -53,12 +86,17 @@ struct TileShape {
 // larger box would cost resident blocks (90 against 92 %); rows per warp 8 for 3x3 and 5x5, 10 for 7x7 (88 -> 89 %).
 // All measured on one NVIDIA H200, float32 8192^2.
 // Beyond 7x7 six rows: 9x9 67 us, five 67, eight 71, ten 78; 15x15 150, 153, 154, 167 (4096^2).
-constexpr TileShape tile_shape(int bytes, int kh, int kw) {
-  const int k = kh > kw ? kh : kw;
-  if (k > 7) return {.lane_pixels = lane_pixels(bytes, kh, kw), .rows = 6, .pad = bytes == 1 || kw > 17 ? 16 : 8};
-  const int pad_bytes = k < 6 && bytes == 4 ? 128 : 32;
-  return {
-      .lane_pixels = lane_pixels(bytes, kh, kw), .rows = bytes == 4 ? (kh == 7 ? 10 : 8) : 6, .pad = pad_bytes / bytes};
+constexpr TileShape tile_shape(int in_bytes, int out_bytes, const TileWindow& w, bool bulk, bool aligned) {
+  const int k = w.kh > w.kw ? w.kh : w.kw, values = lane_values(in_bytes, out_bytes, w);
+  const int word = 16 / in_bytes, halo = (w.left() > w.right() ? w.left() : w.right()) + word - 1;
+  const int least = halo / word * word, wide = (k < 6 && 32 * values * in_bytes >= 512 ? 128 : 32) / in_bytes;
+  const int rows = k > 7 ? 6 : in_bytes == 4 ? (w.kh == 7 ? 10 : 8) : in_bytes == 1 && k > 3 && k < 6 ? 8 : 6;
+  const int pad = k > 7 ? (in_bytes == 1 || w.kw > 17 ? 16 : 8) : wide;
+  return {.lane_values = values,
+          .rows = rows,
+          .pad = !bulk || pad < least ? least : pad,
+          .spare = bulk ? 0 : kRowStart / in_bytes,
+          .overlap = aligned ? 0 : 16 / (in_bytes < out_bytes ? in_bytes : out_bytes)};
 }
 
 // ---- REG: output rows of one warp (float32 8192^2 on one NVIDIA H200: 3x3 5 rows 98 %; 5x5 10 rows 96 %; 16-bit 3x3
@@ -75,11 +113,11 @@ struct PlaneArgs {
   int lead;              // the grid of tiles starts this many columns left of the output
   unsigned multiplier;   // output channels per input channel
   int shift_y, shift_x;  // input position of the window's middle tap, less the output position
+  int channels;          // that lie side by side in a row
   Border border;
   float value;
   int64_t taps_n, taps_c;  // strides of the window
   const float* bias;
-  bool vector_in;  // input rows are 16-byte aligned
   Neighbours beside;
 };
 

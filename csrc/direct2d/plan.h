@@ -19,27 +19,34 @@ struct Config {
 
 inline bool other_shards_fit(const Direct& p) { return !p.beside.any() || p.beside.same_columns(p.in); }
 
-// ---- COLUMN ----------------------------------------------------------------------------------------------------
+// Channels that lie side by side, filtered by the same window, are columns of their own: rows of w * c values, whose
+// taps lie c values apart. Windows of samples may differ. Shards stay as they are.
+inline int64_t flat_channels(const Direct& p) {
+  const auto interleaved = [](const Image& x) { return x.stride_c == 1 && x.stride_w == x.c; };
+  const bool flat = p.in.c > 1 && p.in.c == p.out.c && p.groups == p.in.c && p.taps.stride_c == 0 && !p.bias &&
+                    !p.beside.any() && interleaved(p.in) && interleaved(p.out);
+  return flat ? p.in.c : 1;
+}
 
-// Channels that lie side by side are columns of their own.
-inline Direct column_problem(const Direct& p) {
-  auto interleaved = [](const Image& x) { return x.stride_c == 1 && x.stride_w == x.c; };
+inline Direct flattened(const Direct& p) {
+  const int64_t channels = flat_channels(p);
   Direct q = p;
-  if (p.in.c > 1 && p.in.c == p.out.c && p.groups == p.in.c && p.taps.stride_c == 0 && !p.bias && interleaved(p.in) &&
-      interleaved(p.out)) {
-    q.in.w = p.in.w * p.in.c, q.out.w = p.out.w * p.out.c;
-    q.in.c = q.out.c = q.groups = 1;
-    q.in.stride_w = q.out.stride_w = 1;
-  }
+  if (channels == 1) return q;
+  q.in.w *= channels, q.out.w *= channels;
+  q.place.pad_x *= channels, q.place.dilation_x *= channels;
+  q.in.c = q.out.c = q.groups = 1;
+  q.in.stride_w = q.out.stride_w = 1;
   return q;
 }
 
+// ---- COLUMN ----------------------------------------------------------------------------------------------------
+
 inline const char* column_refusal(const Direct& p, const Arch&) {
-  const Direct column = column_problem(p);
+  const Direct column = flattened(p);
   const Placement& s = column.place;
   if (column.kw != 1 || column.kh < 2) return "a window wider than 1";
   if (p.beside.any()) return "reads no other shards";
-  if (!s.unit_steps_of_images()) return "stride or dilation";
+  if (!p.place.unit_steps_of_images()) return "stride or dilation";
   if (s.pad_x != 0 || column.out.w > column.in.w) return "columns outside the image";
   if (s.border == Border::skip) return "border 'skip'";
   if (column.in.stride_w != 1 || column.out.stride_w != 1) return "pixels of a row do not lie side by side";
@@ -67,7 +74,7 @@ inline int column_warps(const Direct& column, int tile_w, const Arch& arch) {
 }
 
 inline void configure_column(const Direct& p, const Arch& arch, Plan& plan) {
-  const Direct column = column_problem(p);
+  const Direct column = flattened(p);
   const int pixels = column_pixels(column);
   const bool any = pixels == 1 || p.in.dtype != p.out.dtype;
   // All rows under a window of float32 are loaded before the first is used.
@@ -84,46 +91,76 @@ inline void configure_column(const Direct& p, const Arch& arch, Plan& plan) {
 
 // ---- REG and TILE ----------------------------------------------------------------------------------------------
 
-inline const char* planar_refusal(const Direct& p) {
-  if (const char* no = planar_refusal(p.in, p.out, p.place, p.beside)) return no;
-  if (p.in.c != p.groups) return "sums over channels";
-  const bool touches = near(p.in.h, p.out.h, p.kh, p.place.pad_y) && near(p.in.w, p.out.w, p.kw, p.place.pad_x);
-  return touches ? nullptr : "windows that lie outside the image altogether";
-}
-
 inline const char* tile_loses(const Direct& p, const Arch& arch) {
   return column_refusal(p, arch) ? nullptr : "column is faster";
 }
 
-inline const char* tile_refusal(const Direct& p, const Arch&) {
-  if (p.kh > kTileMost || p.kw > kTileMost) return "a window beyond 31x31";
-  return planar_refusal(p);
-}
-
-inline const char* tile_tma_refusal(const Direct& p, const Arch& arch) {
-  const char* no = plane_copy_refusal(p.in, arch);
-  return no ? no : tile_refusal(p, arch);
+inline TileWindow tile_window(const Direct& flat) {
+  return {int(flat.kh), int(flat.kw), int(flat.place.dilation_y), int(flat.place.dilation_x)};
 }
 
 // Bulk copies start on 16 bytes.
-inline int lead_columns(const Direct& p) {
-  return tma::lead_columns(middle_of(int(p.kw)), p.place.pad_x, 16 / size_of(p.in.dtype));
+inline int lead_columns(const Direct& flat) {
+  return tma::lead_columns(tile_window(flat).left(), flat.place.pad_x, 16 / size_of(flat.in.dtype));
 }
 
+// Does a lane store words of 16 bytes straight from its registers? Its columns lie side by side then, which costs
+// 4-byte values that come from anywhere more than the store saves.
+inline bool stores_aligned(const Direct& flat, bool bulk) {
+  return aligned_rows(flat.out) && (bulk ? lead_columns(flat) == 0 : size_of(flat.in.dtype) < 4);
+}
+
+inline TileShape tile_shape(const Direct& flat, bool bulk) {
+  return tile_shape(size_of(flat.in.dtype), size_of(flat.out.dtype), tile_window(flat), bulk,
+                    stores_aligned(flat, bulk));
+}
+
+inline const char* tile_refusal(const Direct& p, const Arch& arch, bool bulk) {
+  if (p.kh > kTileMost || p.kw > kTileMost) return "a window beyond 31x31";
+  const Direct q = flattened(p);
+  const Placement& s = q.place;
+  if (q.in.dtype == Dtype::f64 || q.out.dtype == Dtype::f64) return "float64";
+  if (s.stride_y != 1 || s.stride_x != 1) return "a stride";
+  if (!below(kMostHalo, {s.dilation_y * (q.kh - 1), s.dilation_x * (q.kw - 1)})) return "taps too far apart";
+  if (const char* no = rows_refusal(q.in, q.out, s, q.beside)) return no;
+  if (!below(kMostSide, {q.in.w * size_of(q.in.dtype)})) return "rows of 2^30 bytes";
+  if (q.in.c != q.groups) return "sums over channels";
+  const TileWindow w = tile_window(q);
+  const int columns = w.left() + w.right() + 1;
+  const bool touches = near(q.in.h, q.out.h, w.rows(), s.pad_y) && near(q.in.w, q.out.w, columns, s.pad_x);
+  if (!touches) return "windows that lie outside the image altogether";
+  const TileShape shape = tile_shape(q, bulk);
+  const bool fits = shape.shared_bytes(size_of(q.in.dtype), size_of(q.out.dtype), w) <= arch.shared_bytes;
+  return fits ? nullptr : "a tile beyond shared memory";
+}
+
+// A box of a bulk copy has at most 256 words a side.
+inline const char* tile_tma_refusal(const Direct& p, const Arch& arch) {
+  if (const char* no = tile_refusal(p, arch, true)) return no;
+  const Direct q = flattened(p);
+  if (const char* no = plane_copy_refusal(q.in, arch)) return no;
+  const TileShape shape = tile_shape(q, true);
+  const bool box = shape.columns() <= 256 * tma::pack_of(size_of(q.in.dtype)) && shape.box_rows(tile_window(q)) <= 256;
+  return box ? nullptr : "a box beyond 256 words";
+}
+
+inline const char* tile_plain_refusal(const Direct& p, const Arch& arch) { return tile_refusal(p, arch, false); }
+
 inline void configure_tile(const Direct& p, bool bulk, Plan& plan) {
-  const int bytes = size_of(p.in.dtype), kh = int(p.kh), kw = int(p.kw);
-  const TileShape shape = tile_shape(bytes, kh, kw);
-  const Config config{.variant = Variant::tile, .lead = bulk ? lead_columns(p) : 0, .bulk = bulk};
-  const bool aligned = bulk && aligned_rows(p.out) && config.lead == 0;
+  const Direct q = flattened(p);
+  const TileWindow w = tile_window(q);
+  const TileShape shape = tile_shape(q, bulk);
+  const Config config{.variant = Variant::tile, .lead = bulk ? lead_columns(q) : 0, .bulk = bulk};
   plan.why = bulk ? "window up to 31x31: one bulk copy brings tile and halo"
-                  : "window up to 31x31, plain loads: no bulk copies, or rows not 16-byte aligned";
+                  : "window up to 31x31, copies of words: no bulk copies, or rows not 16-byte aligned";
   plan.tile_w = shape.width();
   plan.tile_h = shape.height();
   plan.threads = 32 * TileShape::warps;
-  plan.shared_bytes = shape.shared_bytes(bytes, kh, kw);
-  plan.blocks = p.out.n * p.out.c * ceil_div(p.out.h, plan.tile_h) * ceil_div(p.out.w + config.lead, plan.tile_w);
-  plan.kernels = {
-      kernel_of("direct2d/kernel_tile.cuh", "direct2d::direct2d_tile", {p.in.dtype, kh, kw, bulk, aligned})};
+  plan.shared_bytes = shape.shared_bytes(size_of(q.in.dtype), size_of(q.out.dtype), w);
+  plan.blocks = q.out.n * q.out.c * ceil_div(q.out.h, plan.tile_h) * ceil_div(q.out.w + config.lead, plan.tile_w);
+  plan.kernels = {kernel_of(
+      "direct2d/kernel_tile.cuh", "direct2d::direct2d_tile",
+      {q.in.dtype, q.out.dtype, w.kh, w.kw, w.step_y, w.step_x, bulk, stores_aligned(q, bulk), q.bias != nullptr})};
   plan.config = config;
 }
 inline void configure_tile_tma(const Direct& p, const Arch&, Plan& plan) { configure_tile(p, true, plan); }
@@ -131,7 +168,10 @@ inline void configure_tile_plain(const Direct& p, const Arch&, Plan& plan) { con
 
 inline const char* reg_refusal(const Direct& p, const Arch&) {
   const int bytes = size_of(p.in.dtype);
-  if (const char* no = planar_refusal(p)) return no;
+  if (const char* no = planar_refusal(p.in, p.out, p.place, p.beside)) return no;
+  if (p.in.c != p.groups) return "sums over channels";
+  if (!near(p.in.h, p.out.h, p.kh, p.place.pad_y) || !near(p.in.w, p.out.w, p.kw, p.place.pad_x))
+    return "windows that lie outside the image altogether";
   if (bytes == 1) return "uint8";
   if (p.kh != p.kw || !(p.kh == 3 || (p.kh == 5 && bytes == 4))) return "no 3x3, and no 5x5 of float32";
   if (p.place.pad_x != p.kw / 2) return "a window off the middle";
@@ -152,7 +192,7 @@ inline void configure_reg(const Direct& p, const Arch&, Plan& plan) {
   plan.tile_h = kRegWarps * reg_rows(bytes, k);
   plan.threads = 32 * kRegWarps;
   plan.blocks = p.out.n * p.out.c * ceil_div(p.out.h, plan.tile_h) * ceil_div(p.out.w, plan.tile_w);
-  plan.kernels = {kernel_of("direct2d/kernel_reg.cuh", "direct2d::direct2d_reg", {p.in.dtype, k})};
+  plan.kernels = {kernel_of("direct2d/kernel_reg.cuh", "direct2d::direct2d_reg", {p.in.dtype, k, p.bias != nullptr})};
   plan.config = Config{.variant = Variant::reg};
 }
 
@@ -205,7 +245,7 @@ inline void configure_general(const Direct& p, const Arch&, Plan& plan) {
 constexpr Candidate<Direct> kCandidates[] = {
     {"reg", reg_refusal, reg_loses, configure_reg},
     {"tile_tma", tile_tma_refusal, tile_loses, configure_tile_tma},
-    {"tile", tile_refusal, tile_loses, configure_tile_plain},
+    {"tile", tile_plain_refusal, tile_loses, configure_tile_plain},
     {"column", column_refusal, nullptr, configure_column},
     {"window", window_refusal, nullptr, configure_window},
     {"general", general_refusal, nullptr, configure_general},

@@ -1,69 +1,129 @@
-// The tile of a block of TILE and REG: how its box comes into shared memory by plain loads, how its rows are stored.
+// The tile of a block of TILE and REG: how its box comes into shared memory without bulk copies, how its rows are
+// stored.
 #pragma once
 
-#include "core/device.cuh"
+#include "core/async_copy.cuh"
+#include "core/unroll.cuh"
+#include "core/words.cuh"
 #include "direct2d/params.h"
 
 namespace torch_conv::direct2d {
 
-// `zero_output`: is every tap of the window over output (y, x) inside the image?
-template <int KH, int KW>
-__device__ __forceinline__ bool window_fits(const PlaneArgs& a, int y, int x) {
-  const int top = y + a.shift_y - middle_of(KH), left = x + a.shift_x - middle_of(KW);
-  return a.beside.inside(top, top + KH - 1, a.planes.in_h) && left >= 0 && left + KW <= a.planes.in_w;
-}
-
-// One output row of a lane, rounded. Aligned rows are stored by whole packs, whose last columns are all inside.
-template <int KH, int KW, bool kAligned, int N, typename T>
-__device__ __forceinline__ void store_row(const PlaneArgs& a, T* row, int y, int x, const acc_t<T> (&sum)[N],
-                                          acc_t<T> bias, bool mask) {
-  Pack<N, T> pack;
-#pragma unroll
-  for (int i = 0; i < N; ++i) pack.v[i] = from_acc<T>(sum[i] + bias);
-  if (mask) {
-#pragma unroll
-    for (int i = 0; i < N; ++i)
-      if (!window_fits<KH, KW>(a, y, x + i)) pack.v[i] = from_acc<T>(acc_t<T>(0));
-  }
-  if constexpr (kAligned) {
-    store_pack_if(y < a.planes.out_h && x < a.planes.out_w, row + x, pack);
-  } else if (y < a.planes.out_h) {
-#pragma unroll
-    for (int i = 0; i < N; ++i)
-      if (x + i >= 0 && x + i < a.planes.out_w) row[x + i] = pack.v[i];
-  }
-}
-
-// Plain loads into the layout of the bulk copy, zeros outside the image. Barrier after it.
-template <typename T, int KH, int KW>
-__device__ void load_tile_plain(const PlaneArgs& a, const T* plane, T* shared, int x0, int y0) {
-  constexpr TileShape shape = tile_shape(sizeof(T), KH, KW);
-  constexpr int vector = 16 / sizeof(T), pitch = shape.shared_width();
-  constexpr int rows = shape.height() + KH - 1;
-  // Only the halo's nearest vectors are read later, not the whole pad.
-  constexpr int halo = KW > 1 ? (KW / 2 + vector - 1) / vector * vector : vector;
-  constexpr int first = shape.pad - halo, columns = shape.width() + 2 * halo;
-  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  const bool vectors = a.vector_in && a.shift_x == 0;
-  for (int r = warp; r < rows; r += TileShape::warps) {
-    const int y = y0 + r;
-    const bool inside_y = y >= 0 && y < a.planes.in_h;
-    const T* row = plane + int64_t(inside_y ? y : 0) * a.planes.in_stride_h;
-    T* to = shared + r * pitch + first;
-    if (vectors) {
-      for (int i = lane * vector; i < columns; i += 32 * vector) {
-        const int x = x0 + first + i;
-        uint4 v = make_uint4(0, 0, 0, 0);
-        if (inside_y && x >= 0 && x < a.planes.in_w) v = *reinterpret_cast<const uint4*>(row + x);
-        *reinterpret_cast<uint4*>(to + i) = v;
-      }
-    } else {
-      for (int i = lane; i < columns; i += 32) {
-        const int x = x0 + first + i;
-        to[i] = inside_y && x >= 0 && x < a.planes.in_w ? row[x] : from_acc<T>(acc_t<T>(0));
-      }
+// `zero_output`: zeros where a tap of the window lies outside the image, over what the warp has stored of a tile:
+// `rows` rows of `covered` columns, of tiles that lie `width` columns apart. It finds the tile once more, so that the
+// sums before it need not keep it.
+template <int kh, int kw, int step_y, int step_x, int width, int covered, int rows, typename O>
+__device__ __noinline__ void clear_where_outside(const PlaneArgs& a) {
+  constexpr TileWindow w{kh, kw, step_y, step_x};
+  const TilePlace at = a.order.at(blockIdx.x);
+  const int y = int(at.y * (blockDim.x / 32) + threadIdx.x / 32) * rows, x0 = int(at.x * width) - a.lead;
+  const int last = min(x0 + covered, a.planes.out_w);
+  __syncwarp();
+  for (int o = 0; o < rows && y + o < a.planes.out_h; ++o) {
+    const int top = y + o + a.shift_y - w.above();
+    const bool fits = a.beside.inside(top, top + w.rows() - 1, a.planes.in_h);
+    for (int x = max(x0, 0) + threadIdx.x % 32; x < last; x += 32) {
+      const int left = x + a.shift_x - w.left();
+      if (!fits || left < 0 || left + w.left() + w.right() >= a.planes.in_w)
+        *a.planes.out_at<O>(at.n, at.c, y + o, x) = from_acc<O>(0.f);
     }
   }
+}
+
+// What a row of sums becomes.
+template <bool kBias, typename O, int N>
+__device__ __forceinline__ Pack<N, O> finished(const float (&sum)[N], float bias) {
+  if constexpr (kBias) {
+    float v[N];
+#pragma unroll
+    for (int i = 0; i < N; ++i) v[i] = sum[i] + bias;
+    return narrow_pack<O>(v);
+  } else {
+    return narrow_pack<O>(sum);
+  }
+}
+
+// A row of a warp's outputs, of columns [first, last) and starting anywhere, as the words of 16 bytes that memory has;
+// what is left at an end of the image's rows goes out one by one. `row`: the tile's column 0; put(words): writes the
+// row into `stage` from there on. The warp's lanes; a stage is used again two rows later. (In words of 4 bytes, and
+// with both tiles storing their part of a word where they meet: uint8 3x3 of odd width 55 us, XX; one NVIDIA H200.)
+template <int covered, typename O, class Put>
+__device__ __forceinline__ void store_unaligned(O* row, int first, int last, bool at_an_end, void* stage,
+                                                const Put& put) {
+  constexpr int size = sizeof(O);
+  static_assert(covered * size <= 512);
+  const int lane = threadIdx.x % 32, phase = int(reinterpret_cast<uintptr_t>(row) & 15);
+  unsigned* words = static_cast<unsigned*>(stage) + 4 + phase / 4;
+  put(words);
+  __syncwarp();
+  // Lane by lane the words of memory; those of the stage are phase % 4 bytes ahead.
+  const int at = 16 * lane - phase, begin = first * size, end = last * size;
+  const unsigned* from = static_cast<const unsigned*>(stage) + 4 + 4 * lane;
+  Pack<4, unsigned> v = load_pack<4>(from);
+  if constexpr (size < 4) {
+    const int bits = phase % 4 * 8;
+    const unsigned before = from[-1];
+    v = {{__funnelshift_l(before, v.v[0], bits), __funnelshift_l(v.v[0], v.v[1], bits),
+          __funnelshift_l(v.v[1], v.v[2], bits), __funnelshift_l(v.v[2], v.v[3], bits)}};
+  }
+  store_pack_if(at >= begin && at + 16 <= end, reinterpret_cast<unsigned*>(reinterpret_cast<char*>(row) + at), v);
+  if (at_an_end) {
+    const int whole = min(((begin + phase + 15) & ~15) - phase, end), rest = max(((end + phase) & ~15) - phase, whole);
+    const int e = lane < 16 ? begin + lane * size : rest + (lane - 16) * size;
+    if (e < (lane < 16 ? whole : end)) row[e / size] = reinterpret_cast<const O*>(words)[e / size];
+  }
+}
+
+// A box in shared memory. kBehind: its rows came from wherever they start, and each lies as far behind kRowStart
+// bytes here as it does in memory.
+template <typename T, int kPitch, bool kBehind>
+struct TileBox {
+  T* data;
+  unsigned address,
+      stride;  // in memory, of the first row and from row to row: bytes, of which the last four bits count
+
+  // Where row r starts: at a word, and so many bits behind it.
+  __device__ __forceinline__ int behind(int r) const { return kBehind ? (address + r * stride) & (kRowStart - 1) : 0; }
+  __device__ __forceinline__ const unsigned* words(int r, int column) const {
+    return reinterpret_cast<const unsigned*>(data + r * kPitch + column) + behind(r) / 4;
+  }
+  __device__ __forceinline__ int bits(int r) const { return behind(r) % 4 * 8; }
+  __device__ __forceinline__ T* row(int r) const { return data + r * kPitch + behind(r) / int(sizeof(T)); }
+};
+
+// The rows of a box by copies of single threads: zeros above, below and right of the image, and left of it whatever
+// lies there. Barrier after it.
+template <typename T, class W>
+__device__ __forceinline__ void load_rows(const PlaneArgs& a, const T* plane, T* shared, int x0, int y0) {
+  constexpr int bytes = sizeof(T), pitch = W::shape.pitch() * bytes, chunks = pitch / 16;
+  constexpr int rows = W::shape.box_rows(W::window), warps = TileShape::warps;
+  const int lane = threadIdx.x % 32, in_bytes = a.planes.in_w * bytes, begin = x0 * bytes;
+  const int64_t stride = a.planes.in_stride_h * bytes;
+  const char* base = reinterpret_cast<const char*>(plane) + y0 * stride + begin;
+  char* box = reinterpret_cast<char*>(shared) + 16 * lane;
+  const bool inside = y0 >= 0 && y0 + rows <= a.planes.in_h && begin >= kRowStart && begin + pitch <= in_bytes;
+  if (inside) {
+#pragma unroll 4
+    for (int r = threadIdx.x / 32; r < rows; r += warps) {
+      const char* row =
+          reinterpret_cast<const char*>(reinterpret_cast<uintptr_t>(base + r * stride) & ~uintptr_t(kRowStart - 1));
+      unroll<0, chunks, 32>([&](auto i) {
+        if (i + 32 <= chunks || i + lane < chunks) async_copy<16>(box + r * pitch + 16 * i, row + 16 * (i + lane));
+      });
+    }
+  } else {
+    for (int r = threadIdx.x / 32; r < rows; r += warps) {
+      const char* row = base + r * stride;
+      const int behind = int(reinterpret_cast<uintptr_t>(row) & (kRowStart - 1));
+      unroll<0, chunks, 32>([&](auto i) {
+        const int column = begin - behind + 16 * (i + lane);
+        const bool some = unsigned(y0 + r) < unsigned(a.planes.in_h) && column > -16 && column < in_bytes;
+        const char* from = some ? row - behind + 16 * (i + lane) : reinterpret_cast<const char*>(int64_t(plane) & ~15);
+        if (i + lane < chunks) async_copy<16>(box + r * pitch + 16 * i, from, some ? min(16, in_bytes - column) : 0);
+      });
+    }
+  }
+  async_wait_all();
 }
 
 }  // namespace torch_conv::direct2d

@@ -6,102 +6,184 @@
 
 namespace torch_conv::direct2d {
 
-// The pixels of one input row that a lane's windows of KW columns cover. kByBits: bytes become floats by read_pack,
-// which leaves the unit for conversions alone; small windows rather keep the FMA pipe free (uint8 3x3: 83 against 80 %
-// of copy).
-template <typename T, int KW, int N, bool kByBits = false>
-struct LaneRow {
-  using A = acc_t<T>;
-  static constexpr int L = middle_of(KW), R = KW - 1 - L;  // left of the lane's own N pixels, right of them
-  A v[L + N + R];
+// The values of one input row that the windows over N neighbouring columns cover.
+template <typename T, class W>
+struct NeighbourRow {
+  static constexpr TileWindow w = W::window;
+  static constexpr int N = W::shape.lane_values, L = w.left(), R = w.right();  // left of the lane's own, right of them
+  float v[L + N + R];
 
-  // `own`: the lane's first pixel. Its neighbours come in the smallest aligned packs.
-  __device__ __forceinline__ void load(const T* own) {
-    constexpr int H = sizeof(T) != 2 || R > 2 ? 4 : 2, before = (L + H - 1) / H * H;
-#pragma unroll
-    for (int at = -before; at < 0; at += H) take<H>(own, at);
-    take<N>(own, 0);
-#pragma unroll
-    for (int at = N; at < N + R; at += H) take<H>(own, at);
-  }
-  // Adds a row of the window to the sums of a row of outputs.
-  __device__ __forceinline__ void add(const A* tap, A (&sum)[N]) const {
-#pragma unroll
+  static __device__ __forceinline__ int column(int lane, int p) { return lane * N + p; }
+
+  // Is the value `at` right of the lane's first under a tap?
+  static constexpr bool used(int at) {
     for (int p = 0; p < N; ++p)
-#pragma unroll
-      for (int j = 0; j < KW; ++j) sum[p] = fma(tap[j], v[p + j], sum[p]);
+      if ((at - p + L) % w.step_x == 0 && at - p + L >= 0 && at - p + L <= L + R) return true;
+    return false;
   }
+  template <int count>
+  static constexpr bool any_used(int at) {
+    for (int i = 0; i < count; ++i)
+      if (used(at + i)) return true;
+    return false;
+  }
+
+  // Row r of a box from the lane's first column on. Aligned rows come in packs, the lane's own and the smallest that
+  // take its halo; others in words, which may have to be moved by some bytes.
+  template <class Box>
+  __device__ __forceinline__ void load(const Box& box, int r, int column) {
+    constexpr int halo = (L > R ? L : R) * int(sizeof(T)), most = N * int(sizeof(T));
+    constexpr int wanted = halo <= 4 ? 4 : halo <= 8 ? 8 : 16;
+    constexpr int H = (wanted < most ? wanted : most) / int(sizeof(T)), before = (L + H - 1) / H * H;
+    if constexpr (W::bulk) {
+      const T* own = box.row(r) + column;
+      unroll<-before, 0, H>([&](auto at) { take<at, H>(own); });
+      take<0, N>(own);
+      unroll<N, N + R, H>([&](auto at) { take<at, H>(own); });
+    } else {
+      constexpr int per = kPerWord<T>, left = (L + per - 1) / per, count = left + (N + R + per - 1) / per;
+      const unsigned* own = box.words(r, column) - left;
+      const int bits = box.bits(r);
+      unroll<0, count>([&](auto i) {
+        constexpr int at = (i - left) * per;
+        if constexpr (any_used<per>(at)) {
+          float values[per];
+          widen<T>(per == 1 ? own[i] : __funnelshift_r(own[i], own[i + 1], bits), values);
+          keep<at, per>(values);
+        }
+      });
+    }
+  }
+  __device__ __forceinline__ float value(int p, int j) const { return v[p + j * w.step_x]; }
 
  private:
-  template <int H>
-  __device__ __forceinline__ void take(const T* own, int at) {
-    A pixels[H];
-    if constexpr (kByBits) {
-      read_pack<H>(own + at, pixels);
-    } else {
-      const auto pack = load_pack<H>(own + at);
-#pragma unroll
-      for (int i = 0; i < H; ++i) pixels[i] = to_acc<A>(pack.v[i]);
+  template <int at, int H>
+  __device__ __forceinline__ void take(const T* own) {
+    if constexpr (any_used<H>(at)) {
+      float values[H];
+      widen_pack<H>(own + at, values);
+      keep<at, H>(values);
     }
+  }
+  template <int at, int H>
+  __device__ __forceinline__ void keep(const float (&values)[H]) {
 #pragma unroll
     for (int i = 0; i < H; ++i)
-      if (at + i >= -L && at + i < N + R) v[L + at + i] = pixels[i];
+      if (at + i >= -L && at + i < N + R) v[L + at + i] = values[i];
   }
 };
 
+// The same of columns 32 apart, each of which a warp reads side by side: rows of 4-byte values that start anywhere.
+template <class W>
+struct SpreadRow {
+  static constexpr TileWindow w = W::window;
+  static constexpr int N = W::shape.lane_values;
+  float v[w.kw][N];
+
+  static __device__ __forceinline__ int column(int lane, int p) { return lane + 32 * p; }
+
+  template <class Box>
+  __device__ __forceinline__ void load(const Box& box, int r, int column) {
+    const float* own = box.row(r) + column;
+#pragma unroll
+    for (int j = 0; j < w.kw; ++j)
+#pragma unroll
+      for (int p = 0; p < N; ++p) v[j][p] = own[32 * p + j * w.step_x - w.left()];
+  }
+  __device__ __forceinline__ float value(int p, int j) const { return v[j][p]; }
+};
+
+template <typename T, class W>
+using LaneRow = std::conditional_t<W::spread, SpreadRow<W>, NeighbourRow<T, W>>;
+
+// Adds a row of the window to the sums of a row of outputs.
+template <class W, class Row, int N>
+__device__ __forceinline__ void add_row(const Row& row, const float* tap, float (&sum)[N]) {
+#pragma unroll
+  for (int p = 0; p < N; ++p)
+#pragma unroll
+    for (int j = 0; j < W::window.kw; ++j) sum[p] = fma(tap[j], row.value(p, j), sum[p]);
+}
+
 // What a lane makes: its columns of its warp's rows, and where they go.
-template <typename T>
+template <typename T, typename O, class W>
 struct LaneOutput {
-  T* row;
-  int y, x;  // of the first
-  acc_t<T> bias;
-  bool mask;
+  O* row;       // output column 0 of the warp's first row
+  int y, tile;  // the first row, the tile's first column
+  float bias;
+  unsigned char* stage;  // of the warp, where rows are not aligned
+
+  // Row o is done.
+  template <int N>
+  __device__ __forceinline__ void store(const PlaneArgs& a, int o, const float (&sum)[N]) const {
+    const int lane = threadIdx.x % 32;
+    const Pack<N, O> pack = finished<W::bias, O>(sum, bias);
+    O* to = row + o * a.planes.out_stride_h + tile;
+    const bool stands = y + o < a.planes.out_h;
+    const int first = max(-tile, 0), last = min(32 * N, a.planes.out_w - tile);
+    if constexpr (W::aligned) {
+      store_pack_if(stands && lane * N < last, to + lane * N, pack);
+    } else if (stands) {
+      constexpr int count = N * int(sizeof(O)) / 4, step = W::spread ? 32 : 1;
+      const auto put = [&](unsigned* words) {
+        unsigned w[count];
+        memcpy(w, &pack, sizeof(w));
+#pragma unroll
+        for (int i = 0; i < count; ++i) words[(W::spread ? lane : count * lane) + step * i] = w[i];
+      };
+      store_unaligned<32 * N>(to, first, last, tile <= 0 || tile + 32 * N >= a.planes.out_w,
+                              stage + o % 2 * W::shape.stage_bytes(sizeof(O)), put);
+    }
+  }
 };
 
 // Windows of fewer than kTapsAtOnce taps: all rows and taps are unrolled, the taps stand in registers. A row of outputs
-// is stored as soon as it is done, so the sums of KH rows are alive.
-template <typename T, int KH, int KW, bool kAligned>
-__device__ __forceinline__ void sum_unrolled(const PlaneArgs& a, const T* from, const LaneOutput<T>& out,
-                                             const acc_t<T> (&tap)[KH * KW]) {
-  constexpr TileShape shape = tile_shape(sizeof(T), KH, KW);
-  constexpr int N = shape.lane_pixels;
-  acc_t<T> sum[shape.rows][N];
+// is stored as soon as it is done, so the sums of the window's rows are alive. `top`: the box's row that the warp reads
+// first; `column`: the lane's first.
+template <typename T, class W, class Box, typename O>
+__device__ __forceinline__ void sum_unrolled(const PlaneArgs& a, const Box& box, int top, int column,
+                                             const LaneOutput<T, O, W>& out,
+                                             const float (&tap)[W::window.kh * W::window.kw]) {
+  constexpr TileShape shape = W::shape;
+  constexpr int N = shape.lane_values;
+  float sum[shape.rows][N];
+  unroll<0, shape.rows + W::window.rows() - 1>([&](auto r) {
+    LaneRow<T, W> row;
+    row.load(box, top + r, column);
+    unroll<0, shape.rows>([&](auto o) {
+      // This input row is row i of the window over output row o.
+      constexpr int below = decltype(r)::value - o, i = below / W::window.step_y;
+      if constexpr (below >= 0 && below % W::window.step_y == 0 && i < W::window.kh) {
+        if constexpr (i == 0) {
 #pragma unroll
-  for (int r = 0; r < shape.rows + KH - 1; ++r) {
-    LaneRow<T, KW, N> row;
-    row.load(from + r * shape.shared_width());
-#pragma unroll
-    for (int o = 0; o < shape.rows; ++o) {
-      const int i = r - o;  // this input row is row i of the window over output row o
-      if (i < 0 || i >= KH) continue;
-      if (i == 0)
-#pragma unroll
-        for (int p = 0; p < N; ++p) sum[o][p] = 0;
-      row.add(tap + i * KW, sum[o]);
-      if (i == KH - 1)
-        store_row<KH, KW, kAligned>(a, out.row + o * a.planes.out_stride_h, out.y + o, out.x, sum[o], out.bias,
-                                    out.mask);
-    }
-  }
+          for (int p = 0; p < N; ++p) sum[o][p] = 0;
+        }
+        add_row<W>(row, tap + i * W::window.kw, sum[o]);
+        if constexpr (i == W::window.kh - 1) out.store(a, o, sum[o]);
+      }
+    });
+  });
 }
 
-// Adds `count` rows of the window to all rows of the warp. `from` and `taps`: where the first of them is read.
-template <typename T, int KW, int count, int rows, int N>
-__device__ __forceinline__ void add_group(const T* from, int pitch, const float* taps, float (&sum)[rows][N]) {
-  float tap[count][tile_tap_pitch(KW)];
+// Adds `count` rows of the window to all rows of the warp. `top` and `taps`: where the first of them is read.
+template <typename T, class W, int count, class Box, int rows, int N>
+__device__ __forceinline__ void add_group(const Box& box, int top, int column, const float* taps,
+                                          float (&sum)[rows][N]) {
+  constexpr int pitch = tile_tap_pitch(W::window.kw);
+  float tap[count][pitch];
 #pragma unroll
   for (int i = 0; i < count; ++i)
 #pragma unroll
-    for (int j = 0; j < KW; j += 4)
-      *reinterpret_cast<float4*>(tap[i] + j) = *reinterpret_cast<const float4*>(taps + i * tile_tap_pitch(KW) + j);
-#pragma unroll
-  for (int r = 0; r < rows + count - 1; ++r) {
-    LaneRow<T, KW, N, true> row;
-    row.load(from + r * pitch);
-#pragma unroll
-    for (int i = 0; i < count; ++i)
-      if (r - i >= 0 && r - i < rows) row.add(tap[i], sum[r - i]);
-  }
+    for (int j = 0; j < W::window.kw; j += 4)
+      *reinterpret_cast<float4*>(tap[i] + j) = *reinterpret_cast<const float4*>(taps + i * pitch + j);
+  unroll<0, rows + (count - 1) * W::window.step_y>([&](auto r) {
+    LaneRow<T, W> row;
+    row.load(box, top + r, column);
+    unroll<0, count>([&](auto i) {
+      constexpr int o = decltype(r)::value - i * W::window.step_y;
+      if constexpr (o >= 0 && o < rows) add_row<W>(row, tap[i], sum[o]);
+    });
+  });
 }
 
 // Larger windows, a few of their rows at a time, whose taps fit into the 63 uniform registers: the tile's rows pass
@@ -113,19 +195,18 @@ __device__ __forceinline__ void add_group(const T* from, int pitch, const float*
 // float32 4096^2 on one NVIDIA H200: 9x9 67 us, 11x11 92, 13x13 121, 15x15 150; with taps in vector registers, read
 // again for every row of the tile, 77, 119, 158, 224. Groups of windows beyond 81 taps run in a loop, whose code stays
 // in the instruction cache (15x15 150 us, unrolled 192); smaller windows lose by a loop (8x8 56 us, unrolled 51).
-template <typename T, int KH, int KW, bool kAligned>
-__device__ __forceinline__ void sum_in_groups(const PlaneArgs& a, const T* from, const LaneOutput<T>& out,
-                                              const float* taps) {
-  constexpr TileShape shape = tile_shape(sizeof(T), KH, KW);
-  constexpr int G = tap_group(KH, KW), rest = KH % G, pitch = shape.shared_width(), unrolled = KH * KW > 81 ? 1 : KH;
-  float sum[shape.rows][shape.lane_pixels] = {};
-  if constexpr (rest > 0) add_group<T, KW, rest>(from, pitch, taps, sum);
+template <typename T, class W, class Box, typename O>
+__device__ __forceinline__ void sum_in_groups(const PlaneArgs& a, const Box& box, int top, int column,
+                                              const LaneOutput<T, O, W>& out, const float* taps) {
+  constexpr TileShape shape = W::shape;
+  constexpr TileWindow w = W::window;
+  constexpr int G = tap_group(w.kh, w.kw), rest = w.kh % G, unrolled = w.kh * w.kw > 81 ? 1 : w.kh;
+  float sum[shape.rows][shape.lane_values] = {};
+  if constexpr (rest > 0) add_group<T, W, rest>(box, top, column, taps, sum);
 #pragma unroll unrolled
-  for (int first = rest; first < KH; first += G)
-    add_group<T, KW, G>(from + first * pitch, pitch, taps + first * tile_tap_pitch(KW), sum);
-#pragma unroll
-  for (int o = 0; o < shape.rows; ++o)
-    store_row<KH, KW, kAligned>(a, out.row + o * a.planes.out_stride_h, out.y + o, out.x, sum[o], out.bias, out.mask);
+  for (int first = rest; first < w.kh; first += G)
+    add_group<T, W, G>(box, top + first * w.step_y, column, taps + first * tile_tap_pitch(w.kw), sum);
+  unroll<0, shape.rows>([&](auto o) { out.store(a, o, sum[o]); });
 }
 
 }  // namespace torch_conv::direct2d

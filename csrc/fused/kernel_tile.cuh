@@ -106,8 +106,8 @@ __global__ void __launch_bounds__(32 * TileShape::warps, tile_shape<P>(sizeof(T)
     const Rect read = area.grown(S.reach), image = Rect{0, 0, a.planes.in_h, a.planes.in_w}.grown(a.extend);
     const BoxPart part{max(read.y0, image.y0) - by, min(read.y1, image.y1) - by, max(read.x0, image.x0) - bx,
                        min(read.x1, image.x1) - bx};
-    extend_box<32 * TileShape::warps>(box, S.pitch(), part, {by, bx}, plane, a.planes.in_stride_h, a.planes.in_h,
-                                      a.planes.in_w, a.border, from_acc<T>(a.value), OwnRows{});
+    extend_box<32 * TileShape::warps>(PitchedBox<T>{box, S.pitch()}, part, {by, bx}, plane, a.planes.in_stride_h,
+                                      a.planes.in_h, a.planes.in_w, a.border, from_acc<T>(a.value), OwnRows{});
     __syncthreads();
   }
 

@@ -131,8 +131,8 @@ __global__ void __launch_bounds__(32 * kTileWarps, tile_shape(sizeof(T), K).min_
 #endif
   const bool borrows = p.beside.holds(at.y, p.planes.in_h) || p.beside.holds(at.y + h - 1, p.planes.in_h);
   if (borrows || (edge && p.border != Border::zero_output && !(p.bulk && p.zero_fill))) {
-    extend_box<32 * kTileWarps>(box + S.shift, S.pitch, {0, h, 0, w}, {at.y, at.x + S.shift}, in, p.planes.in_stride_h,
-                                p.planes.in_h, p.planes.in_w, p.border, from_acc<T>(p.value),
+    extend_box<32 * kTileWarps>(PitchedBox<T>{box + S.shift, S.pitch}, {0, h, 0, w}, {at.y, at.x + S.shift}, in,
+                                p.planes.in_stride_h, p.planes.in_h, p.planes.in_w, p.border, from_acc<T>(p.value),
                                 ShardRows{p.beside, n, c});
     __syncthreads();
   }
