@@ -93,7 +93,8 @@ def draw_windows(documents: list[Document], path: Path = WINDOWS) -> None:
         for kind in KINDS
     ]
     if not panels:
-        sys.exit("report: there is no results/large_windows-*.json")
+        print("report: there is no results/large_windows-*.json to draw", file=sys.stderr)
+        return
     lines = len(panels) // len(KINDS)
     canvas = Figure(figsize=(10.5, 4.4 * lines), layout="constrained")
     for row, each in enumerate(canvas.subplots(lines, len(KINDS), squeeze=False, sharey="row")):
