@@ -15,7 +15,7 @@ NATIVE := $(shell find csrc -name '*.h' -o -name '*.cuh' -o -name '*.cpp')
 EXAMPLES_NATIVE := $(wildcard examples/cpp/*.h examples/cpp/*.cpp)
 KERNEL_INPUTS := csrc/ahead.py csrc/ahead.txt $(wildcard csrc/nvrtc/*)
 
-.PHONY: help demo edges volume multi_gpu cpp test build lint format wheel bench clean
+.PHONY: help demo edges photo volume multi_gpu cpp test build lint format wheel bench clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -27,6 +27,10 @@ demo: $(BUILD_STAMP) ## filter real photographs; the pictures and a contact shee
 edges: $(BUILD_STAMP) ## the edges of a photograph, each picture in one launch; they land in examples_out/edges.jpg
 	@mkdir -p examples_out
 	$(BIN)/python examples/edges.py --output examples_out/edges.jpg $(ARGS)
+
+photo: $(BUILD_STAMP) ## a photograph of 24 megapixels, (H, W, 3) bytes, beside OpenCV and torchvision; the pictures land in examples_out/photo.jpg
+	@mkdir -p examples_out
+	$(BIN)/python examples/photo.py --output examples_out/photo.jpg $(ARGS)
 
 volume: $(BUILD_STAMP) $(EXAMPLES_STAMP) ## filter a brain scan and a CT phantom beside SciPy; the pictures land in examples_out/
 	$(BIN)/python examples/volume.py $(ARGS)

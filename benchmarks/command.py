@@ -124,6 +124,9 @@ def line(result: Result) -> str:
         parts.append(f"extra {ours.extra_bytes / 2**20:.1f} MiB")
     if ours.host_us is not None:
         parts.append(f"host {ours.host_us:.1f} us")
+        convs = [t.host_us for n, t in result.timings.items() if n.startswith("F.conv") and t.host_us is not None]
+        if convs and result.resident:
+            parts[-1] += f" (F.conv {min(convs):.1f} us)"
     if not result.correct:
         parts.append("WRONG")
     return "  ".join(parts)

@@ -22,7 +22,9 @@ from torch_conv._timing import sampler, turns
 HOST_CALLS = 20  # in one sample of host time: far fewer than the launches a stream holds before it blocks
 SLOW = 20  # a rival that takes so many times our time is sampled SLOW_ROUNDS times only
 SLOW_ROUNDS = 2
-ENDLESS_S = 0.05  # such a rival's call that takes longer than this is timed by itself, once a round
+ENDLESS_S = 0.05  # a call that takes longer than this is timed by itself, once a round
+ONCE_S = 0.5  # a call that takes longer than this is timed once
+CROPPED = 5, 3  # rows and columns that a cropped image leaves out of a larger one: its rows start at any address
 INTEGERS = {torch.uint8: (0, 256), torch.int16: (-1000, 3000), torch.uint16: (0, 4096)}  # photographs, CT, microscopy
 
 
@@ -36,7 +38,14 @@ SHORT = {
 }
 # Floats lie in [0, 1) and the windows' |taps| sum to 1: some roundings of the result. Integers: a tie may fall to
 # either side. Box: running sums drift.
-TOLERANCE = {torch.float32: 5e-6, torch.float16: 1e-3, torch.uint8: 1.0, torch.int16: 1.0, torch.uint16: 1.0}
+TOLERANCE = {
+    torch.float32: 5e-6,
+    torch.float16: 1e-3,
+    torch.bfloat16: 8e-3,  # a unit in the last place of the result
+    torch.uint8: 1.0,
+    torch.int16: 1.0,
+    torch.uint16: 1.0,
+}
 BOX_TOLERANCE = 1e-4
 
 
@@ -74,7 +83,8 @@ class Row:
     resident: bool = False  # measured on one buffer, which L2 holds: small images
     memory_format: torch.memory_format = torch.contiguous_format
     traffic: float = 1.0  # bytes read and written, in copies of the input: 2 for an output three times as large
-    inner: bool = False  # of signals (N, C, L): the channels lie innermost
+    inner: bool = False  # the channels lie innermost: signals (N, L, C), photographs (N, H, W, C)
+    cropped: bool = False  # the image is a part of a larger one; the copies move as many bytes without gaps
     series: str = ""  # the line of the size figure that this row is a point of
     out_dtype: torch.dtype | None = None  # of the result, if not the input's
     step: int = 1  # the result holds every so-many-th pixel of every so-many-th row
@@ -125,11 +135,10 @@ def measure(
     torch.manual_seed(0)
     size = prod(row.shape) * row.dtype.itemsize
     buffers = [make_image(row) for _ in range(1 if row.resident else buffers_needed(row.device, 2 * size))]
-    outputs = [torch.empty_like(x) for x in buffers]
-    destination = {x.data_ptr(): checks.as_signed(y) for x, y in zip(buffers, outputs, strict=True)}
+    moved = {x.data_ptr(): copied(x, row.cropped) for x in buffers}
     copies = [
-        Candidate("copy_", lambda x: destination[x.data_ptr()].copy_(x), prepare=checks.as_signed),
-        Candidate("add", lambda x: torch.add(x, 1, out=destination[x.data_ptr()]), prepare=checks.as_signed),
+        Candidate("copy_", lambda pair: pair[1].copy_(pair[0]), prepare=lambda x: moved[x.data_ptr()]),
+        Candidate("add", lambda pair: torch.add(pair[0], 1, out=pair[1]), prepare=lambda x: moved[x.data_ptr()]),
     ]
     ours = Candidate("torch_conv", row.ours, planned=True)
     out_dtype = row.out_dtype or row.dtype
@@ -162,10 +171,12 @@ def measure(
                     our_seconds = our_seconds or seconds
                     if seconds > SLOW * our_seconds:
                         timing.rounds = SLOW_ROUNDS
+                    if seconds > ONCE_S:
+                        timing.rounds = 1
                     if row.device == "cuda" and isinstance(result, Tensor):  # other libraries have other allocators
                         timing.extra_bytes = extra_memory(calls[0])
                         timing.host_us = host_us(calls[0], seconds)
-                    slow = seconds if timing.rounds < rounds else 0.0
+                    slow = seconds if timing.rounds < rounds or seconds > ENDLESS_S else 0.0
                     samplers[c.name] = prepared_sampler(c, calls, row.device, slow)
                 else:
                     samplers[c.name] = prepared_sampler(c, calls, row.device)
@@ -182,7 +193,8 @@ def measure(
             with contexts[name]():
                 samples[name].append(samplers[name]())
     for name, seconds_each in samples.items():
-        low, _, high = statistics.quantiles(seconds_each, n=4, method="inclusive")
+        few = len(seconds_each) < 2
+        low, _, high = [0.0] * 3 if few else statistics.quantiles(seconds_each, n=4, method="inclusive")
         timings[name].median_us = statistics.median(seconds_each) * 1e6
         timings[name].iqr_us = (high - low) * 1e6
 
@@ -216,13 +228,20 @@ def first_line(error: Exception) -> str:
 
 
 def make_image(row: Row) -> Tensor:
+    top, left = CROPPED if row.cropped else (0, 0)
+    shape = (*row.shape[:-2], row.shape[-2] + top, row.shape[-1] + left)
     if row.dtype.is_floating_point:
-        x = torch.rand(row.shape, device=row.device).to(row.dtype)
+        x = torch.rand(shape, device=row.device).to(row.dtype)
     else:
-        x = torch.randint(*INTEGERS[row.dtype], row.shape, dtype=torch.int32, device=row.device).to(row.dtype)
-    if row.inner:
-        return x.movedim(1, -1).contiguous().movedim(-1, 1)
-    return x.contiguous(memory_format=row.memory_format)
+        x = torch.randint(*INTEGERS[row.dtype], shape, dtype=torch.int32, device=row.device).to(row.dtype)
+    x = x.movedim(1, -1).contiguous().movedim(-1, 1) if row.inner else x.contiguous(memory_format=row.memory_format)
+    return x[..., top:, left:]
+
+
+def copied(x: Tensor, cropped: bool) -> tuple[Tensor, Tensor]:
+    """What the copies read and write: the image and memory laid out like it."""
+    source = checks.as_signed(x.contiguous() if cropped else x)
+    return source, torch.empty_like(source)
 
 
 def buffers_needed(device: str, bytes_per_call: int) -> int:
@@ -278,8 +297,10 @@ def prepared_sampler(
 ) -> Callable[[], float]:
     """A function that takes one sample, seconds per call: from a CUDA graph, or the host's loop where it must be.
 
-    `slow` is the time of a call that is many times slower than ours, which then needs no more than itself.
+    `slow` is the time of a call that is long, or many times slower than ours, which then needs no more than itself.
     """
+    if slow > ONCE_S:
+        return lambda: slow
     if slow and (device == "cpu" or slow > ENDLESS_S):
         return lambda: once(calls[0], device)
     if device == "cpu" or candidate.graph:

@@ -6,99 +6,21 @@ python benchmarks/filter2d.py [--device cuda] [--rows 'gaussian*'] [--rounds 7] 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import torch
 import torch.nn.functional as F
-from checks import correlate, correlate_axes
+from checks import correlate_axes
 from command import main
-from common import BOX_TOLERANCE, SHORT, TOLERANCE, Candidate, Row
-from rivals import conv_candidates, cudnn, cupyx_candidate, images, opencv_candidate
+from common import BOX_TOLERANCE, TOLERANCE, Candidate, Row
+from filter2d_formats import PHOTOS, conv2d_candidates, dense_row, format_rows, one_plane, planes, row_name, square
+from rivals import by_fft, cupyx_candidate, opencv_candidate
 from torch import Tensor
 
 import torch_conv
-
-PHOTOS = (16, 3, 1080, 1920)
-
-
-def square(n: int) -> tuple[int, ...]:
-    return (1, 1, n, n)
-
-
-def row_name(op: str, k: int, dtype: torch.dtype, shape: tuple[int, ...]) -> str:
-    size = shape[2:] if shape[:2] == (1, 1) else shape
-    return f"{op} {k}x{k} {SHORT[dtype]} {'x'.join(map(str, size))}"
-
-
-planes = partial(images, spatial=2)
-
-
-def conv2d_candidates(device: str, dtype: torch.dtype, call: Callable[[Tensor], Tensor]) -> list[Candidate]:
-    return conv_candidates("F.conv2d", device, dtype, call, planes)
-
-
-def one_plane(device: str, shape: tuple[int, ...], dtype: torch.dtype) -> bool:
-    return device == "cuda" and shape == square(4096) and dtype == torch.float32
-
-
-# ---- any window ------------------------------------------------------------------------------------------------------
-
-
-def dense_row(
-    device: str, shape: tuple[int, ...], k: int, dtype: torch.dtype = torch.float32, resident: bool = False
-) -> Row:
-    """filter2d with a k x k window without structure, zeros outside."""
-    taps = torch.randn(k, k, generator=torch.Generator().manual_seed(k))
-    taps /= taps.abs().sum()
-    if dtype == torch.uint8:
-        taps = taps.abs()  # results stay in 0..255: rounding, not clamping, is compared
-    own = taps.to(device)
-    weight = own[None, None].to(torch.float32 if dtype == torch.uint8 else dtype)
-
-    def conv(x: Tensor, weight: Tensor, groups: int = 1) -> Tensor:
-        if x.dtype != torch.uint8:
-            return F.conv2d(x, weight, padding=k // 2, groups=groups)
-        y = F.conv2d(x.float(), weight, padding=k // 2, groups=groups)
-        return y.round_().clamp_(0, 255).to(torch.uint8)
-
-    def rivals() -> list[Candidate]:
-        out = conv2d_candidates(device, dtype, partial(conv, weight=weight))
-        if shape[1] > 1:
-            each = weight.expand(shape[1], 1, k, k).contiguous(memory_format=torch.channels_last)
-            nhwc = partial(torch.Tensor.contiguous, memory_format=torch.channels_last)
-            call = partial(conv, weight=each, groups=shape[1])
-            out.append(Candidate("F.conv2d channels_last", call, prepare=nhwc, context=cudnn(False)))
-        if device == "cpu":
-            window = taps.numpy()
-            out += opencv_candidate(lambda cv2: lambda x: cv2.filter2D(x, -1, window, borderType=cv2.BORDER_CONSTANT))
-        elif one_plane(device, shape, dtype):
-
-            def run(cupy: Any, ndimage: Any) -> Callable[[Any], Any]:
-                return partial(ndimage.correlate, weights=cupy.from_dlpack(own), mode="constant")
-
-            out += cupyx_candidate(run, spatial=2)
-        return out
-
-    return Row(
-        name=row_name("filter2d", k, dtype, shape),
-        device=device,
-        shape=shape,
-        dtype=dtype,
-        ours=lambda x: torch_conv.filter2d(x, own, "constant"),
-        rivals=rivals,
-        reference=lambda piece: correlate(piece, taps),
-        border="constant",
-        halo=k // 2,
-        taps=k * k,
-        tolerance=TOLERANCE[dtype],
-        resident=resident,
-    )
-
 
 # ---- Gaussian --------------------------------------------------------------------------------------------------------
 
@@ -134,7 +56,7 @@ def gaussian_row(device: str, shape: tuple[int, ...], k: int) -> Row:
         return out
 
     return Row(
-        name=row_name("gaussian", k, torch.float32, shape),
+        name=row_name("gaussian", (k, k), torch.float32, shape),
         device=device,
         shape=shape,
         dtype=torch.float32,
@@ -153,7 +75,6 @@ def gaussian_row(device: str, shape: tuple[int, ...], k: int) -> Row:
 
 def box_row(device: str, shape: tuple[int, ...], k: int) -> Row:
     """box_blur, zeros outside; tap (k - 1) // 2 lies on the pixel, so an even window reaches one further after it."""
-    h, w = shape[-2:]
     after = k // 2
     even = 1 - k % 2  # a symmetric padding of `after` gives an even window one row and column too many, in front
 
@@ -166,13 +87,7 @@ def box_row(device: str, shape: tuple[int, ...], k: int) -> Row:
         def pooled(x: Tensor) -> Tensor:
             return F.avg_pool2d(x, k, stride=1, padding=after)[..., even:, even:]
 
-        size = [-(-(n + k) // 64) * 64 for n in (h, w)]
-        spectrum = torch.fft.rfft2(torch.full((k, k), 1 / k**2, device=device), size)
-
-        def fft(x: Tensor) -> Tensor:
-            full = torch.fft.irfft2(torch.fft.rfft2(x, size) * spectrum, size)
-            return full[..., after : after + h, after : after + w]
-
+        fft = by_fft(torch.full((k, k), 1 / k**2, device=device), shape[-2:])
         out = [*conv2d_candidates(device, torch.float32, two_passes), Candidate("torch.fft", fft)]
         if one_plane(device, shape, torch.float32) or k < 32:  # elsewhere a large window takes seconds to minutes
             out.append(Candidate("F.avg_pool2d", pooled, prepare=planes))
@@ -188,7 +103,7 @@ def box_row(device: str, shape: tuple[int, ...], k: int) -> Row:
         return out
 
     return Row(
-        name=row_name("box", k, torch.float32, shape),
+        name=row_name("box", (k, k), torch.float32, shape),
         device=device,
         shape=shape,
         dtype=torch.float32,
@@ -216,6 +131,7 @@ def rows(device: str) -> list[Row]:
             gaussian_row("cpu", photo, 31),
             box_row("cpu", photo, 15),
             box_row("cpu", photo, 200),
+            *format_rows("cpu"),
         ]
     big = [PHOTOS, square(4096), square(8192)]
     half, byte = torch.float16, torch.uint8
@@ -225,6 +141,7 @@ def rows(device: str) -> list[Row]:
         *(gaussian_row("cuda", shape, k) for shape in big[:2] for k in (7, 15, 31)),
         *(box_row("cuda", shape, k) for shape in big for k in (15, 200)),
         *(dense_row("cuda", square(n), 3, resident=True) for n in (256, 512)),
+        *format_rows("cuda"),
     ]
 
 

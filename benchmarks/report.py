@@ -2,7 +2,7 @@
 
 python benchmarks/report.py            # rewrite
 python benchmarks/report.py --check    # only say whether README.md is up to date (exit status 1 if not)
-python benchmarks/report.py --figure   # draw the time over the size of a volume as well, into docs/ (matplotlib)
+python benchmarks/report.py --figure   # draw the figures as well, into docs/ (matplotlib)
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
+from report_figures import SIZES, WINDOWS, draw_sizes, draw_windows
+from report_formats import family, family_tables, windows_table
 from report_scaling import scaling_tables
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -22,11 +24,16 @@ README = ROOT / "README.md"
 RESULTS = ROOT / "benchmarks" / "results"
 BEGIN, END = "<!-- {}: begin, written by benchmarks/report.py -->", "<!-- {}: end -->"
 
-FIGURE = ROOT / "docs" / "sizes3d.png"  # of the rows of filter3d that belong to a series
+# The figure that stands after a benchmark's tables, and what is said of it.
+FIGURES = {
+    "large_windows": (WINDOWS, "Time over the size of the window, by algorithm"),
+    "volume": (SIZES, "Time per voxel and share of the copy's speed over the size of a volume"),
+}
 
 # benchmark: (what its captions begin with, the convolution it is compared with), in the README's order
 BENCHMARKS = {
     "filter2d": ("", "F.conv2d"),
+    "large_windows": ("Windows from 3x3 to 255x255, ", "F.conv2d"),
     "filter3d": ("Volumes, ", "F.conv3d"),
     "depthwise": ("Depthwise 2-D convolutions, ", "F.conv2d"),
     "depthwise1d": ("Depthwise 1-D convolutions, ", "F.conv1d"),
@@ -40,7 +47,7 @@ STUDIES = {
 }
 # What stands between which markers.
 PLACES = {
-    "measured": ["filter2d", "filter3d", "volume"],
+    "measured": ["filter2d", "large_windows", "filter3d", "volume"],
     "depthwise": ["depthwise", "depthwise1d", "depthwise3d", "models", "training"],
     "fused": ["fused", "ladder"],
     "scaling": ["scaling"],
@@ -51,10 +58,11 @@ MAIN = [1, 1, 4096, 4096]  # the size of a series of fused pipelines that the lo
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true", help="change nothing; status 1 if README.md is out of date")
-    parser.add_argument("--figure", action="store_true", help=f"draw {FIGURE.relative_to(ROOT)} first")
+    parser.add_argument("--figure", action="store_true", help="draw the figures in docs/ first")
     args = parser.parse_args()
     if args.figure:
-        draw()
+        draw_sizes(documents())
+        draw_windows(documents())
     text = README.read_text()
     updated = text
     for place, benchmarks in PLACES.items():
@@ -93,32 +101,45 @@ def older_than_kernels() -> list[str]:
 
 
 def tables(benchmarks: list[str]) -> str:
-    """The results of these benchmarks in Markdown: one table per file and device."""
+    """The results of these benchmarks in Markdown, each benchmark's figure after its tables."""
     parts = []
-    for benchmark, document in [(b, d) for b in benchmarks for d in documents() if d["benchmark"] == b]:
-        if benchmark == "scaling":
-            parts += scaling_tables(document)
-            continue
-        if benchmark == "models":
-            parts.append(models_table(document))
-            continue
-        if benchmark == "training":
-            parts.append(training_tables(document))
-            continue
-        if benchmark in STUDIES:
-            shown = [t for t in document["tables"] if t["name"] in STUDIES[benchmark][1]]
-            parts += [f"{study_caption(document, t)}\n\n{study(t)}" for t in shown]
-            continue
-        for device in ("cuda", "cpu"):
-            rows = [r for r in document["rows"] if r["device"] == device]
-            if rows:
-                text = fused_tables(rows) if benchmark == "fused" else table(rows, BENCHMARKS[benchmark][1])
-                parts.append(caption(document, device) + "\n\n" + text)
-    if "filter3d" in benchmarks and FIGURE.exists():
-        text = "Time per voxel and share of the copy's speed over the size of a volume"
-        place = next((i for i, part in enumerate(parts) if part.startswith("**Depthwise")), len(parts))
-        parts.insert(place, f"![{text}]({FIGURE.relative_to(ROOT)})")
+    for benchmark in benchmarks:
+        found = [part for d in documents() if d["benchmark"] == benchmark for part in document_tables(d)]
+        figure, text = FIGURES.get(benchmark, (None, ""))
+        if found and figure and figure.exists():
+            found.append(f"![{text}]({figure.relative_to(ROOT)})")
+        parts += found
     return "\n\n".join(parts) or "No measurement is in `benchmarks/results` yet."
+
+
+def document_tables(document: dict[str, Any]) -> list[str]:
+    """One table per file and device; of some benchmarks several, or one for all."""
+    benchmark = document["benchmark"]
+    if benchmark == "scaling":
+        return scaling_tables(document)
+    if benchmark == "models":
+        return [models_table(document)]
+    if benchmark == "training":
+        return [training_tables(document)]
+    if benchmark in STUDIES:
+        shown = [t for t in document["tables"] if t["name"] in STUDIES[benchmark][1]]
+        return [f"{study_caption(document, t)}\n\n{study(t)}" for t in shown]
+    parts = []
+    for device in ("cuda", "cpu"):
+        rows = [r for r in document["rows"] if r["device"] == device]
+        if rows:
+            parts += [caption(document, device) + "\n\n" + text for text in row_tables(benchmark, rows)]
+    return parts
+
+
+def row_tables(benchmark: str, rows: list[dict[str, Any]]) -> list[str]:
+    if benchmark == "fused":
+        return [fused_tables(rows)]
+    if benchmark == "large_windows":
+        return [windows_table(rows)]
+    alone = [r for r in rows if family(r) is None]
+    text = [table(alone, BENCHMARKS[benchmark][1])] if alone else []
+    return ["\n\n".join(text + family_tables(rows))]
 
 
 def documents() -> list[dict[str, Any]]:
@@ -308,51 +329,6 @@ def cells(row: dict[str, Any], conv: str, fma: bool) -> list[str]:
         speedup + ("" if row["correct"] else " **wrong result**"),
         memory(ours["extra_bytes"]),
     ]
-
-
-def draw() -> None:
-    """Time per voxel and share of the copy's speed over the volume's size: no step where the volume leaves L2."""
-    from matplotlib.figure import Figure
-
-    document = next((d for d in documents() if d["benchmark"] == "filter3d" and d["metadata"]["gpu"]), None)
-    if document is None:
-        sys.exit("report: no results/filter3d-*.json was measured on a GPU")
-    rows = [r for r in document["rows"] if r["series"] and r["device"] == "cuda"]
-    canvas = Figure(figsize=(10, 4), layout="constrained")
-    time_axes, copy_axes = canvas.subplots(1, 2)
-    for i, series in enumerate(dict.fromkeys(r["series"] for r in rows)):
-        own = sorted((r for r in rows if r["series"] == series), key=lambda r: prod(r["shape"]))
-        sides = [r["shape"][-1] for r in own]
-        name = series.removeprefix("filter3d ")
-        time_axes.plot(
-            sides, [per_voxel(r, "torch_conv") for r in own], "o-", color=f"C{i}", label=f"torch_conv {name}"
-        )
-        copy_axes.plot(sides, [100 * r["copy_fraction"] for r in own], "o-", color=f"C{i}", label=f"torch_conv {name}")
-        conv = [r for r in own if "F.conv3d" in r["timings"]]
-        if conv:
-            times = [per_voxel(r, "F.conv3d") for r in conv]
-            time_axes.plot([r["shape"][-1] for r in conv], times, "s:", color=f"C{i}", label=f"F.conv3d {name}")
-    copies = {r["shape"][-1]: per_voxel(r, r["copy"]) for r in rows}
-    time_axes.plot(sorted(copies), [copies[side] for side in sorted(copies)], "--", color="gray", label="copy")
-    time_axes.set(title="time per voxel", ylabel="ps", yscale="log")
-    low, high = time_axes.get_ylim()
-    ticks = [n * 10**e for e in range(4) for n in (1, 2, 5) if low <= n * 10**e <= high]
-    time_axes.set_yticks(ticks, [str(tick) for tick in ticks])
-    copy_axes.set(title="of the copy's speed", ylabel="%", ylim=(0, 105))
-    side_of_l2 = (document["metadata"]["l2_bytes"] / 8) ** (1 / 3)
-    for axes in (time_axes, copy_axes):
-        axes.axvline(side_of_l2, color="gray", linewidth=0.8, alpha=0.6)
-        axes.set(xlabel="side of the cube, voxels; the line: input and output fill L2", xscale="log")
-        axes.set_xticks(sorted(copies), [str(side) for side in sorted(copies)])
-        axes.minorticks_off()
-        axes.grid(alpha=0.3)
-        axes.legend(fontsize=9)
-    canvas.suptitle(f"float32 volumes of n³ voxels, {document['metadata']['gpu']}")
-    canvas.savefig(FIGURE, dpi=110)
-
-
-def per_voxel(row: dict[str, Any], name: str) -> float:
-    return row["timings"][name]["median_us"] * 1e6 / prod(row["shape"])
 
 
 def time(us: float) -> str:

@@ -84,7 +84,37 @@ def tensors(convert: Callable[[Any], Tensor], y: Any) -> Tensor:
     return torch.stack([convert(part) for part in y]) if isinstance(y, tuple) else convert(y)
 
 
-def cupyx_candidate(make: Callable[[Any, Any], Callable[[Any], Any]], spatial: int) -> list[Candidate]:
+def by_fft(window: Tensor, image: Sequence[int]) -> Callable[[Tensor], Tensor]:
+    """The correlation of images (..., H, W) with a window, zeros outside, by one torch.fft of the whole image.
+
+    The window's transform is made here, once. Tap (k - 1) // 2 lies on the pixel.
+    """
+    size = [fft_length(n + k - 1) for n, k in zip(image, window.shape, strict=True)]
+    spectrum = torch.fft.rfft2(window.flip(0, 1), size)
+    kept = (..., *(slice(k // 2, k // 2 + n) for n, k in zip(image, window.shape, strict=True)))
+
+    def run(x: Tensor) -> Tensor:
+        return torch.fft.irfft2(torch.fft.rfft2(x, size) * spectrum, size)[kept]
+
+    return run
+
+
+def fft_length(least: int) -> int:
+    """The next multiple of 8 that has no prime factor beyond 7, for which libraries have kernels of their own."""
+    length = -(-least // 8) * 8
+    while True:
+        rest = length
+        for prime in (2, 3, 5, 7):
+            while rest % prime == 0:
+                rest //= prime
+        if rest == 1:
+            return length
+        length += 8
+
+
+def cupyx_candidate(
+    make: Callable[[Any, Any], Callable[[Any], Any]], spatial: int, name: str = "cupyx"
+) -> list[Candidate]:
     """`make(cupy, cupyx.scipy.ndimage)` on torch's stream, where cupy is installed; it cannot be captured."""
     try:
         import cupy
@@ -100,16 +130,19 @@ def cupyx_candidate(make: Callable[[Any, Any], Callable[[Any], Any]], spatial: i
     def prepare(x: Tensor) -> Any:
         return cupy.from_dlpack(x.view(x.shape[-spatial:]))
 
-    return [Candidate("cupyx", run, prepare=prepare, result=partial(tensors, torch.from_dlpack), graph=False)]
+    return [Candidate(name, run, prepare=prepare, result=partial(tensors, torch.from_dlpack), graph=False)]
 
 
-def opencv_candidate(make: Make) -> list[Candidate]:
-    """`make(cv2)` on as many threads as torch has, where OpenCV is installed."""
+def opencv_candidate(make: Make, photo: bool = False) -> list[Candidate]:
+    """`make(cv2)` on as many threads as torch has, where OpenCV is installed; of a plane, or of a photo (H, W, C)."""
     try:
         import cv2
     except ImportError:
         return []
     cv2.setNumThreads(torch.get_num_threads())
+    if photo:
+        hwc = lambda x: x[0].permute(1, 2, 0).numpy()  # noqa: E731
+        return [Candidate("OpenCV", make(cv2), hwc, result=lambda y: torch.from_numpy(y).permute(2, 0, 1))]
     return [
         Candidate("OpenCV", make(cv2), prepare=lambda x: x[0, 0].numpy(), result=partial(tensors, torch.from_numpy))
     ]

@@ -24,6 +24,23 @@ def test_edges(tmp_path, device):
     assert picture.stat().st_size > 10_000
 
 
+def test_photo(tmp_path, device):
+    for module in ("torchvision", "matplotlib", "skimage", "cv2"):
+        pytest.importorskip(module)
+    picture = tmp_path / "photo.jpg"
+    run = [sys.executable, "examples/photo.py", "--device", str(torch.device(device)), "--megapixels", "1"]
+    done = subprocess.run([*run, "--output", str(picture)], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    first, _, *table, layout, _ = done.stdout.splitlines()
+    assert first.startswith("816 x 1225 x 3 bytes, 3 MB;")
+    libraries = [line[14:28].strip() for line in table]
+    assert libraries == ["torch_conv", "OpenCV", "torchvision"] * 2 + ["torch_conv", "OpenCV"]
+    apart = [int(line.split()[-1]) for line, library in zip(table, libraries, strict=True) if library != "torch_conv"]
+    assert max(apart) <= 2  # when it sharpens, torchvision rounds what it then takes twice
+    assert layout.startswith("torch_conv's results lie in memory as (H, W, 3)")
+    assert picture.stat().st_size > 10_000
+
+
 @pytest.mark.parametrize("shards", [1, 3])
 def test_multi_gpu(tmp_path, device, shards):
     for module in ("torchvision", "matplotlib", "skimage"):

@@ -1,0 +1,144 @@
+"""The figures in docs/, drawn from benchmarks/results/*.json by `report.py --figure`."""
+
+from __future__ import annotations
+
+import sys
+from math import prod
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+SIZES = ROOT / "docs" / "sizes3d.png"  # of the rows of filter3d that belong to a series
+WINDOWS = ROOT / "docs" / "large_windows.png"
+
+Document = dict[str, Any]
+
+# ---- volumes ---------------------------------------------------------------------------------------------------------
+
+
+def draw_sizes(documents: list[Document]) -> None:
+    """Time per voxel and share of the copy's speed over the volume's size: no step where the volume leaves L2."""
+    from matplotlib.figure import Figure
+
+    document = next((d for d in documents if d["benchmark"] == "filter3d" and d["metadata"]["gpu"]), None)
+    if document is None:
+        sys.exit("report: no results/filter3d-*.json was measured on a GPU")
+    rows = [r for r in document["rows"] if r["series"] and r["device"] == "cuda"]
+    canvas = Figure(figsize=(10, 4), layout="constrained")
+    time_axes, copy_axes = canvas.subplots(1, 2)
+    for i, series in enumerate(dict.fromkeys(r["series"] for r in rows)):
+        own = sorted((r for r in rows if r["series"] == series), key=lambda r: prod(r["shape"]))
+        sides = [r["shape"][-1] for r in own]
+        name = series.removeprefix("filter3d ")
+        time_axes.plot(
+            sides, [per_voxel(r, "torch_conv") for r in own], "o-", color=f"C{i}", label=f"torch_conv {name}"
+        )
+        copy_axes.plot(sides, [100 * r["copy_fraction"] for r in own], "o-", color=f"C{i}", label=f"torch_conv {name}")
+        conv = [r for r in own if "F.conv3d" in r["timings"]]
+        if conv:
+            times = [per_voxel(r, "F.conv3d") for r in conv]
+            time_axes.plot([r["shape"][-1] for r in conv], times, "s:", color=f"C{i}", label=f"F.conv3d {name}")
+    copies = {r["shape"][-1]: per_voxel(r, r["copy"]) for r in rows}
+    time_axes.plot(sorted(copies), [copies[side] for side in sorted(copies)], "--", color="gray", label="copy")
+    time_axes.set(title="time per voxel", ylabel="ps", yscale="log")
+    low, high = time_axes.get_ylim()
+    ticks = [n * 10**e for e in range(4) for n in (1, 2, 5) if low <= n * 10**e <= high]
+    time_axes.set_yticks(ticks, [str(tick) for tick in ticks])
+    copy_axes.set(title="of the copy's speed", ylabel="%", ylim=(0, 105))
+    side_of_l2 = (document["metadata"]["l2_bytes"] / 8) ** (1 / 3)
+    for axes in (time_axes, copy_axes):
+        axes.axvline(side_of_l2, color="gray", linewidth=0.8, alpha=0.6)
+        axes.set(xlabel="side of the cube, voxels; the line: input and output fill L2", xscale="log")
+        axes.set_xticks(sorted(copies), [str(side) for side in sorted(copies)])
+        axes.minorticks_off()
+        axes.grid(alpha=0.3)
+        axes.legend(fontsize=9)
+    canvas.suptitle(f"float32 volumes of n³ voxels, {document['metadata']['gpu']}")
+    canvas.savefig(SIZES, dpi=110)
+
+
+def per_voxel(row: dict[str, Any], name: str) -> float:
+    return row["timings"][name]["median_us"] * 1e6 / prod(row["shape"])
+
+
+# ---- large windows ---------------------------------------------------------------------------------------------------
+
+KINDS = {"dense": "without structure", "rank2": "of rank 2"}
+# Each line of the figure: (colour, how it is drawn); what the calls of others are is theirs, ours are solid.
+LINES = {
+    "torch_conv": ("black", "o-"),
+    "torch_conv direct": ("C0", "v-"),
+    "torch_conv low_rank": ("C2", "^-"),
+    "torch_conv fft": ("C1", "D-"),
+    "F.conv2d": ("C3", "s:"),
+    "F.conv2d TF32": ("C5", "s:"),
+    "F.conv2d by rows and columns": ("C6", "s:"),
+    "torch.fft": ("C4", "x:"),
+    "cupyx": ("C8", "P:"),
+    "cupyx oaconvolve": ("C9", "X:"),
+    "OpenCV": ("navy", "P:"),
+}
+LABELS = {"torch_conv": "torch_conv (auto)", "torch.fft": "torch.fft by hand", "cupyx": "cupyx correlate"}
+
+
+def draw_windows(documents: list[Document], path: Path = WINDOWS) -> None:
+    """Time over the window's side by algorithm: for each device a panel for windows of each kind."""
+    from matplotlib.figure import Figure
+
+    panels = [
+        (document, device, kind)
+        for device in ("cuda", "cpu")
+        for document in documents
+        if document["benchmark"] == "large_windows" and any(r["device"] == device for r in document["rows"])
+        for kind in KINDS
+    ]
+    if not panels:
+        print("report: there is no results/large_windows-*.json to draw", file=sys.stderr)
+        return
+    lines = len(panels) // len(KINDS)
+    canvas = Figure(figsize=(10.5, 4.4 * lines), layout="constrained")
+    for row, each in enumerate(canvas.subplots(lines, len(KINDS), squeeze=False, sharey="row")):
+        for axes, (document, device, kind) in zip(each, panels[row * len(KINDS) :], strict=False):
+            rows = [r for r in document["rows"] if (r["device"], r["series"]) == (device, kind)]
+            draw_panel(axes, sorted(rows, key=side))
+            machine = document["metadata"]["gpu" if device == "cuda" else "cpu"]
+            size = "x".join(map(str, rows[0]["shape"][-2:])) if rows else ""
+            axes.set_title(f"windows {KINDS[kind]}, {size} float32\n{machine}", fontsize=10)
+            axes.tick_params(labelleft=True)
+        each[0].set_ylabel("ms")
+    handles = {label: h for a in canvas.axes for h, label in zip(*a.get_legend_handles_labels(), strict=True)}
+    order = sorted(handles, key=[*(LABELS.get(name, name) for name in LINES), "copy"].index)
+    canvas.legend([handles[name] for name in order], order, loc="outside lower center", ncols=4, fontsize=9)
+    canvas.savefig(path, dpi=110)
+
+
+def draw_panel(axes: Any, rows: list[dict[str, Any]]) -> None:
+    from matplotlib.ticker import NullLocator
+
+    for name, (color, style) in LINES.items():
+        points = [(side(r), r["timings"][name]["median_us"] / 1e3) for r in rows if name in r["timings"]]
+        if points:
+            ours = name == "torch_conv"  # wide, for what it takes lies on the line of one of its algorithms
+            width, alpha, size = (5, 0.3, 0) if ours else (1.4, 1, 4.5)
+            axes.plot(
+                *zip(*points, strict=True),
+                style,
+                color=color,
+                label=LABELS.get(name, name),
+                linewidth=width,
+                alpha=alpha,
+                markersize=size,
+            )
+    copies = [(side(r), r["timings"][r["copy"]]["median_us"] / 1e3) for r in rows]
+    axes.plot(*zip(*copies, strict=True), "--", color="gray", linewidth=1.2, label="copy")
+    axes.set(xlabel="side of the window, taps", xscale="log", yscale="log")
+    ticks = [side(r) for r in rows if side(r) not in (23, 45, 95, 191)]  # those between would touch
+    axes.set_xticks(ticks, [str(tick) for tick in ticks])
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    axes.grid(alpha=0.3)
+
+
+def side(row: dict[str, Any]) -> int:
+    """Of the window that the row's name speaks of: "dense 31x31 ..."."""
+    return int(row["name"].split()[1].split("x")[0])
