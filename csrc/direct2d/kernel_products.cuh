@@ -1,0 +1,311 @@
+// PRODUCTS: windows over 16-bit images as products of matrices on tensor cores (mma.sync m16n8k16, sums in float32).
+//
+//   a tile of 128 x 32 outputs, a warp a quarter of it        8 columns of a lane group g, window 5x5
+//
+//      <- first ->                  <- halo ->             +---------------+          patch 0: 2x4 outputs, row g of
+//    +------------+----------------+----------+            | . . . . . . . | . . . .    the left matrix
+//    |            :  halo of rows  :          |            | . . . . . . . | . . . .  patch 1: row g + 8
+//    |            +-------+--------+          |            | . . 0 0 0 0 1 1 1 1 . .
+//    |   halo     | warp 0| warp 1 |  halo    |            | . . 0 0 0 0 1 1 1 1 . .  under a patch lie 6 x 8 pixels:
+//    |   before   +-------+--------+  after   |            | . . . . . . . | . . . .    three pairs of rows, a product
+//    |            | warp 2| warp 3 |          |            | . . . . . . . | . . . .    each
+//    |            +-------+--------+          |            +---------------+
+//    |            :                :          |
+//    +------------+----------------+----------+   outputs (16 patches x 8) += pixels (16 x 16) * taps (16 x 8)
+//
+// One bulk copy brings the box; it starts on 128 or 32 bytes. A lane reads the pixels of a pair of rows once, as words
+// of two, and multiplies them into all rows of patches that see them. The matrices of taps are made by the block while
+// the box is on its way and stay in registers: taps as sums of two or three numbers of the image's dtype, so as good as
+// float32, in as many products. float16's are scaled by a power of two that brings the largest to 2^14.
+//
+// Device memory per output pixel: 1 read, 1 write; 2 KH KW flops. Products for 128 outputs, one part of the taps: 5x5
+// 3, 7x7 5, 9x9 10, 15x15 18; half to three quarters of their elements are taps.
+//
+// Zeros of a matrix times Inf or NaN are NaN: a warp with such sums makes them again by the plain chain.
+#pragma once
+
+#include "core/device.cuh"
+#include "core/extend.cuh"
+#include "core/half_bits.cuh"
+#include "core/products.cuh"
+#include "core/round_pair.cuh"
+#include "core/taps.h"
+#include "core/tma.cuh"
+#include "direct2d/products.h"
+
+namespace torch_conv::direct2d {
+
+// Predicted, to be measured: as many resident blocks as registers allow without spills.
+template <typename T, int KH, int KW>
+constexpr int product_min_blocks() {
+  constexpr int words = 2 * product_shape(KH, KW).products() * product_parts(std::is_same_v<T, half_t> ? 10 : 7);
+  return words <= 12 ? 8 : words <= 20 ? 7 : words <= 30 ? 6 : words <= 40 ? 5 : words <= 72 ? 4 : 3;
+}
+
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+
+namespace products {
+
+// Rounds two numbers to elements of T in one word and leaves what the rounding lost.
+template <typename T>
+__device__ __forceinline__ unsigned take_part(float (&two)[2]) {
+  const unsigned word = round_pair<T>(two[0], two[1]);
+  T parts[2];
+  memcpy(parts, &word, sizeof(parts));
+  two[0] -= to_acc<float>(parts[0]);
+  two[1] -= to_acc<float>(parts[1]);
+  return word;
+}
+
+// Is output (x, y) one of those that zero_output clears?
+template <int KH, int KW>
+__device__ __forceinline__ bool hangs_over(const ProductArgs& a, int x, int y) {
+  const int left = x - a.pad_x, top = y - a.pad_y;
+  return left < 0 || left + KW > a.planes.in_w || !a.beside.inside(top, top + KH - 1, a.planes.in_h);
+}
+
+// One output by the plain chain. Its window starts at `from` in the box.
+template <typename T, int KH, int KW>
+__device__ __forceinline__ T make_plainly(const T* from, const float* taps, float bias) {
+  constexpr ProductShape s = product_shape(KH, KW);
+  float sum = 0;
+#pragma unroll 1
+  for (int i = 0; i < KH; ++i)
+#pragma unroll 1
+    for (int j = 0; j < KW; ++j) sum = fmaf(taps[s.tap_at(i, j)], to_acc<float>(from[i * s.box_w() + j]), sum);
+  return from_acc<T>(sum + bias);
+}
+
+// What a warp's products leave to do: outputs that are not finite are made again, and with `mask` those are 0 whose
+// windows hang over. The warp's outputs begin at (x, y), whose window starts at `from` in the box.
+template <typename T, int KH, int KW>
+__device__ __noinline__ void mend(const ProductArgs& a, T* out, const T* from, const float* taps, float bias, int x,
+                                  int y, bool mask) {
+  constexpr ProductShape s = product_shape(KH, KW);
+  __syncwarp();  // other lanes stored what this one reads
+#pragma unroll 1
+  for (int e = threadIdx.x % 32; e < s.warp_w * s.warp_h; e += 32) {
+    const int column = e % s.warp_w, row = e / s.warp_w;
+    if (x + column < 0 || x + column >= a.planes.out_w || y + row >= a.planes.out_h) continue;
+    T* const to = out + (y + row) * a.planes.out_stride_h + x + column;
+    const float was = to_acc<float>(*to);
+    if (mask && hangs_over<KH, KW>(a, x + column, y + row)) *to = from_acc<T>(0.f);
+    else if (was - was != 0) *to = make_plainly<T, KH, KW>(from + row * s.box_w() + column, taps, bias);
+  }
+}
+
+// The output column behind a tile, a row a lane: `from` is the first window in the box.
+template <typename T, int KH, int KW>
+__device__ __noinline__ void make_column(const ProductArgs& a, T* out, const T* from, const float* taps, float bias,
+                                         int x, int y, bool mask) {
+  static_assert(ProductShape::height() == 32);
+  const int row = threadIdx.x % 32;
+  if (y + row >= a.planes.out_h) return;
+  T* const to = out + (y + row) * a.planes.out_stride_h + x;
+  if (mask && hangs_over<KH, KW>(a, x, y + row)) *to = from_acc<T>(0.f);
+  else *to = make_plainly<T, KH, KW>(from + row * product_shape(KH, KW).box_w(), taps, bias);
+}
+
+// A step's outputs of a lane leave as they stand in `word`, two neighbours each. `row`: the plane's row y.
+template <typename T, int N>
+__device__ __forceinline__ void store_each(T* row, const int (&x)[N], int out_w, bool inside,
+                                           const unsigned (&word)[N]) {
+#pragma unroll
+  for (int i = 0; i < N; ++i) {
+    T two[2];
+    memcpy(two, &word[i], sizeof(two));
+#pragma unroll
+    for (int e = 0; e < 2; ++e)
+      if (inside && x[i] + e >= 0 && x[i] + e < out_w) row[x[i] + e] = two[e];
+  }
+}
+
+template <typename T, int N>
+__device__ __forceinline__ void store_words(T* to, const unsigned (&word)[N], bool inside) {
+  Pack<2 * N, T> pack;
+  memcpy(&pack, word, sizeof(pack));
+  store_pack_if(inside, to, pack);
+}
+
+// 8 neighbours of every lane group, of which the first lies one column before a word of 16 bytes: they move on by one.
+// The last word of a row of groups is not whole.
+template <typename T>
+__device__ __forceinline__ void store_odd(T* row, int x, int out_w, bool inside, const unsigned (&word)[4], int g) {
+  const unsigned next = __shfl_down_sync(~0u, word[0], 4);
+  unsigned moved[4];
+#pragma unroll
+  for (int i = 0; i < 4; ++i) moved[i] = __byte_perm(word[i], i < 3 ? word[i + 1] : next, 0x5432);
+  const bool there = inside && x + 1 < out_w, last = g == 7;
+  store_words<T>(row + x + 1, moved, there && !last);
+  store_words<T, 2>(row + x + 1, {moved[0], moved[1]}, there && last);
+  store_words<T, 1>(row + x + 5, {moved[2]}, there && last);
+  const int alone = last ? x + 7 : x;
+  const unsigned pixel = last ? moved[3] : word[0];
+  T one;
+  memcpy(&one, &pixel, sizeof(one));
+  if (inside && (g == 0 || last) && alone >= 0 && alone < out_w) row[alone] = one;
+}
+
+}  // namespace products
+
+#endif
+
+// `kPacks`: rows of outputs are 16-byte aligned and leave in words. `kOdd`: the grid starts one column left of the
+// output, so that windows start on even columns.
+template <typename T, int KH, int KW, bool kPacks, bool kOdd>
+__global__ void __launch_bounds__(32 * ProductShape::warps, product_min_blocks<T, KH, KW>())
+    direct2d_products(const __grid_constant__ TensorMap map, const __grid_constant__ ProductArgs a,
+                      const __grid_constant__ ParamTaps param_taps) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  using namespace products;
+  constexpr ProductShape s = product_shape(KH, KW);
+  constexpr bool kScaled = std::is_same_v<T, half_t>;
+  constexpr int kParts = product_parts(kScaled ? 10 : 7), kThreads = 32 * s.warps, kWords = 2 * s.tiles();
+  extern __shared__ __align__(128) unsigned char products_shared[];
+  T* const box = reinterpret_cast<T*>(products_shared);
+  float* const taps = reinterpret_cast<float*>(products_shared + s.taps_at());
+  uint64_t* const barrier = reinterpret_cast<uint64_t*>(products_shared + s.barrier_at());
+  unsigned* const largest_of = reinterpret_cast<unsigned*>(barrier + 1);
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, q = lane % 4;
+
+  const TilePlace at = a.order.at(blockIdx.x);
+  const unsigned ci = a.multiplier.divide(at.c);
+  const int x0 = int(at.x) * s.width() - kOdd, y0 = int(at.y) * s.height();  // the tile's first output
+  const int left = x0 - a.pad_x, top = y0 - a.pad_y, bx = left & -s.align;   // what its window reads; the box
+  const int shift = s.shifts() ? left & 1 : 0, first = left - bx - shift;    // the same in all tiles
+  if (threadIdx.x == 0) {
+    tma::barrier_init(barrier);
+    tma::barrier_expect(barrier, s.taps_at());
+    tma::load_box(box, &map, barrier, bx / 2, top, ci, at.n);
+  }
+
+  // Meanwhile the taps, of which every lane takes what it holds of the right matrices.
+  const float* all = param_taps.first<float>() + at.n * a.taps_n + at.c * a.taps_c;
+  unsigned largest = 0;
+#pragma unroll 1
+  for (unsigned e = threadIdx.x; e < s.taps_h() * s.taps_w(); e += kThreads) {
+    const int i = int(e / s.taps_w()) - (s.patch_h - 1), j = int(e % s.taps_w()) - s.patch_w;
+    const float tap = i >= 0 && i < KH && j >= 0 && j < KW ? all[i * KW + j] : 0.f;
+    taps[e] = tap;
+    largest = max(largest, __float_as_uint(tap) & 0x7fffffff);
+  }
+  if constexpr (kScaled) {
+    largest = __reduce_max_sync(~0u, largest);
+    if (lane == 0) largest_of[warp] = largest;
+  }
+  __syncthreads();
+  float scale = 1, back = 1;
+  if constexpr (kScaled) {
+#pragma unroll
+    for (int i = 0; i < s.warps; ++i) largest = max(largest, largest_of[i]);
+    const int exponent = min(127 + 14 - int(largest >> 23), 126);
+    scale = __uint_as_float(unsigned(127 + exponent) << 23);
+    back = __uint_as_float(unsigned(127 - exponent) << 23);
+  }
+  unsigned band[s.pairs][s.spans][kParts][2];
+  const float* const own = taps + s.tap_of(0, 0, ProductLane::b_k(q, 0), g, shift);
+#pragma unroll
+  for (int pair = 0; pair < s.pairs; ++pair)
+#pragma unroll
+    for (int span = 0; span < s.spans; ++span)
+#pragma unroll
+      for (int r = 0; r < 2; ++r) {
+        const float* two_taps = own + s.tap_of(pair, span, ProductLane::b_k(0, r), 0, 0) - s.tap_of(0, 0, 0, 0, 0);
+        float two[2] = {two_taps[0] * scale, two_taps[1] * scale};
+#pragma unroll
+        for (int part = 0; part < kParts; ++part) band[pair][span][part][r] = take_part<T>(two);
+      }
+  const float bias = a.bias ? a.bias[at.c] : 0.f;
+  tma::barrier_wait(barrier, 0);
+
+  const int right = min(x0 + s.width() + kOdd, a.planes.out_w) - a.pad_x + KW - 1;
+  const int bottom = min(y0 + s.height(), a.planes.out_h) - a.pad_y + KH - 1;
+  const bool edge = left < 0 || top < 0 || right > a.planes.in_w || bottom > a.planes.in_h;
+  const bool mask = edge && a.border == Border::zero_output;
+  const bool zeros = mask || (a.border == Border::constant && a.value == 0);  // what the copy put outside is right
+  if (edge && (!zeros || a.beside.holds(top, a.planes.in_h) || a.beside.holds(bottom - 1, a.planes.in_h))) {
+    extend_box<kThreads>(box, s.box_w(), {0, bottom - top, left - bx, right - bx}, {top, bx},
+                         a.planes.in_plane<T>(at.n, ci), a.planes.in_stride_h, a.planes.in_h, a.planes.in_w, a.border,
+                         from_acc<T>(a.value), ShardRows{a.beside, at.n, ci});
+    __syncthreads();
+  }
+
+  T* const plane = a.planes.out_plane<T>(at.n, at.c);
+  if (kOdd && warp == 0 && x0 + s.width() + 1 == a.planes.out_w)  // no tile follows for this one column
+    make_column<T, KH, KW>(a, plane, box + first + s.width(), taps, bias, x0 + s.width(), y0, mask);
+  const int in_x = warp % 2 * s.warp_w, in_y = warp / 2 * s.warp_h, x = x0 + in_x, y = y0 + in_y;
+  if (x >= a.planes.out_w || y >= a.planes.out_h) return;
+  const T* const from = box + in_y * s.box_w() + in_x + first;
+
+  // Row g and q's columns of the left matrix of a pair of rows.
+  unsigned pixels[2][s.tiles()][s.spans][4];
+  auto load = [&](int pair, unsigned(&to)[s.tiles()][s.spans][4]) {
+#pragma unroll
+    for (int h = 0; h < s.tiles(); ++h)
+#pragma unroll
+      for (int span = 0; span < s.spans; ++span)
+#pragma unroll
+        for (int r = 0; r < 4; ++r) {
+          const int m = ProductLane::a_m(0, r), k = ProductLane::a_k(0, r);
+          const T* word = from + 8 * g + 2 * q + (2 * pair + s.pixel_y(k)) * s.box_w() + s.pixel_x(h, m, k) + 8 * span;
+          to[h][span][r] = *reinterpret_cast<const unsigned*>(word);
+        }
+  };
+
+  T* row = plane + (y + s.output_y(2 * q)) * a.planes.out_stride_h;
+  float sum[s.steps()][s.tiles()][4] = {};
+  unsigned probe = 0;
+  load(0, pixels[0]);
+#pragma unroll
+  for (int pair = 0; pair < s.warp_pairs(); ++pair) {
+    // Before the stores, which the compiler does not move loads across.
+    if (pair + 1 < s.warp_pairs()) load(pair + 1, pixels[(pair + 1) % 2]);
+#pragma unroll
+    for (int part = kParts - 1; part >= 0; --part)
+#pragma unroll
+      for (int span = 0; span < s.spans; ++span)
+#pragma unroll
+        for (int step = 0; step < s.steps(); ++step) {
+          const int of_window = pair - step * (s.patch_h / 2);
+          if (of_window < 0 || of_window >= s.pairs) continue;
+          const auto& matrix = band[of_window][span][part];
+#pragma unroll
+          for (int h = 0; h < s.tiles(); ++h)
+            add_product<T>(sum[step][h], pixels[pair % 2][h][span], matrix[0], matrix[1]);
+        }
+    // The step whose windows end here is done.
+    constexpr int kLag = s.pairs - 1, kEach = s.patch_h / 2;
+    if (pair < kLag || (pair - kLag) % kEach != 0 || (pair - kLag) / kEach >= s.steps()) continue;
+    const int step = (pair - kLag) / kEach, y_out = y + step * s.patch_h + s.output_y(2 * q);
+    unsigned word[kWords];
+    int column[kWords];
+#pragma unroll
+    for (int i = 0; i < kWords; ++i) {
+      float(&two)[2] = *reinterpret_cast<float(*)[2]>(&sum[step][i / 2][i % 2 * 2]);
+      column[i] = x + 8 * g + s.output_x(i / 2, i % 2 * 8, 2 * q);
+#pragma unroll
+      for (int e = 0; e < 2; ++e) two[e] = fmaf(two[e], back, bias);
+      word[i] = round_pair<T>(two[0], two[1]);
+      probe = add_zero_times<T>(word[i], probe);
+    }
+    const bool inside = y_out < a.planes.out_h;
+    if constexpr (!kPacks) {
+      store_each(row, column, a.planes.out_w, inside, word);
+    } else if constexpr (s.tiles() == 1) {
+      // Lanes 2 i and 2 i + 1 have halves of two patches each, and afterwards a patch's row.
+      const unsigned other = __shfl_xor_sync(~0u, q % 2 ? word[0] : word[1], 1);
+      const int to = x + 8 * g + q % 2 * 4;
+      store_words<T, 2>(row + to, {q % 2 ? other : word[0], q % 2 ? word[1] : other}, inside && to < a.planes.out_w);
+    } else if constexpr (kOdd) {
+      store_odd(row, column[0], a.planes.out_w, inside, word, g);
+    } else {
+      store_words<T>(row + column[0], word, inside && column[0] < a.planes.out_w);
+    }
+    row += s.patch_h * a.planes.out_stride_h;
+  }
+  if (__any_sync(~0u, (probe & 0x7fff7fff) != 0) || mask)
+    mend<T, KH, KW>(a, plane, from + shift, taps, bias, x, y, mask);
+#endif
+}
+
+}  // namespace torch_conv::direct2d
