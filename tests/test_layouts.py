@@ -16,7 +16,7 @@ OPERATORS = {
     "conv2d": lambda x, k: torch_conv.conv2d(
         x, k.expand(x.shape[-3], 1, *k.shape).to(x.dtype), groups=x.shape[-3], algorithm="direct"
     ),
-    "gaussian_blur2d": lambda x, k: torch_conv.gaussian_blur2d(x, 5, 1.5, algorithm="direct"),
+    "gaussian_blur2d": lambda x, k: torch_conv.gaussian_blur2d(x, 5, 1.5),
     "filter1d": lambda x, k: torch_conv.filter1d(x, k[0].contiguous(), dim=-2),
     "sobel": lambda x, k: torch_conv.sobel(x),
     "gaussian_sobel": lambda x, k: torch_conv.gaussian_sobel(x, 5, 1.5),

@@ -24,14 +24,13 @@
 // Zeros of a matrix times Inf or NaN are NaN: a warp with such sums makes them again by the plain chain.
 #pragma once
 
-#include "core/device.cuh"
 #include "core/extend.cuh"
 #include "core/half_bits.cuh"
 #include "core/products.cuh"
 #include "core/round_pair.cuh"
 #include "core/taps.h"
 #include "core/tma.cuh"
-#include "direct2d/products.h"
+#include "direct2d/products_outputs.cuh"
 
 namespace torch_conv::direct2d {
 
@@ -55,95 +54,6 @@ __device__ __forceinline__ unsigned take_part(float (&two)[2]) {
   two[0] -= to_acc<float>(parts[0]);
   two[1] -= to_acc<float>(parts[1]);
   return word;
-}
-
-// Is output (x, y) one of those that zero_output clears?
-template <int KH, int KW>
-__device__ __forceinline__ bool hangs_over(const ProductArgs& a, int x, int y) {
-  const int left = x - a.pad_x, top = y - a.pad_y;
-  return left < 0 || left + KW > a.planes.in_w || !a.beside.inside(top, top + KH - 1, a.planes.in_h);
-}
-
-// One output by the plain chain. Its window starts at `from` in the box.
-template <typename T, int KH, int KW>
-__device__ __forceinline__ T make_plainly(const T* from, const float* taps, float bias) {
-  constexpr ProductShape s = product_shape(KH, KW);
-  float sum = 0;
-#pragma unroll 1
-  for (int i = 0; i < KH; ++i)
-#pragma unroll 1
-    for (int j = 0; j < KW; ++j) sum = fmaf(taps[s.tap_at(i, j)], to_acc<float>(from[i * s.box_w() + j]), sum);
-  return from_acc<T>(sum + bias);
-}
-
-// What a warp's products leave to do: outputs that are not finite are made again, and with `mask` those are 0 whose
-// windows hang over. The warp's outputs begin at (x, y), whose window starts at `from` in the box.
-template <typename T, int KH, int KW>
-__device__ __noinline__ void mend(const ProductArgs& a, T* out, const T* from, const float* taps, float bias, int x,
-                                  int y, bool mask) {
-  constexpr ProductShape s = product_shape(KH, KW);
-  __syncwarp();  // other lanes stored what this one reads
-#pragma unroll 1
-  for (int e = threadIdx.x % 32; e < s.warp_w * s.warp_h; e += 32) {
-    const int column = e % s.warp_w, row = e / s.warp_w;
-    if (x + column < 0 || x + column >= a.planes.out_w || y + row >= a.planes.out_h) continue;
-    T* const to = out + (y + row) * a.planes.out_stride_h + x + column;
-    const float was = to_acc<float>(*to);
-    if (mask && hangs_over<KH, KW>(a, x + column, y + row)) *to = from_acc<T>(0.f);
-    else if (was - was != 0) *to = make_plainly<T, KH, KW>(from + row * s.box_w() + column, taps, bias);
-  }
-}
-
-// The output column behind a tile, a row a lane: `from` is the first window in the box.
-template <typename T, int KH, int KW>
-__device__ __noinline__ void make_column(const ProductArgs& a, T* out, const T* from, const float* taps, float bias,
-                                         int x, int y, bool mask) {
-  static_assert(ProductShape::height() == 32);
-  const int row = threadIdx.x % 32;
-  if (y + row >= a.planes.out_h) return;
-  T* const to = out + (y + row) * a.planes.out_stride_h + x;
-  if (mask && hangs_over<KH, KW>(a, x, y + row)) *to = from_acc<T>(0.f);
-  else *to = make_plainly<T, KH, KW>(from + row * product_shape(KH, KW).box_w(), taps, bias);
-}
-
-// A step's outputs of a lane leave as they stand in `word`, two neighbours each. `row`: the plane's row y.
-template <typename T, int N>
-__device__ __forceinline__ void store_each(T* row, const int (&x)[N], int out_w, bool inside,
-                                           const unsigned (&word)[N]) {
-#pragma unroll
-  for (int i = 0; i < N; ++i) {
-    T two[2];
-    memcpy(two, &word[i], sizeof(two));
-#pragma unroll
-    for (int e = 0; e < 2; ++e)
-      if (inside && x[i] + e >= 0 && x[i] + e < out_w) row[x[i] + e] = two[e];
-  }
-}
-
-template <typename T, int N>
-__device__ __forceinline__ void store_words(T* to, const unsigned (&word)[N], bool inside) {
-  Pack<2 * N, T> pack;
-  memcpy(&pack, word, sizeof(pack));
-  store_pack_if(inside, to, pack);
-}
-
-// 8 neighbours of every lane group, of which the first lies one column before a word of 16 bytes: they move on by one.
-// The last word of a row of groups is not whole.
-template <typename T>
-__device__ __forceinline__ void store_odd(T* row, int x, int out_w, bool inside, const unsigned (&word)[4], int g) {
-  const unsigned next = __shfl_down_sync(~0u, word[0], 4);
-  unsigned moved[4];
-#pragma unroll
-  for (int i = 0; i < 4; ++i) moved[i] = __byte_perm(word[i], i < 3 ? word[i + 1] : next, 0x5432);
-  const bool there = inside && x + 1 < out_w, last = g == 7;
-  store_words<T>(row + x + 1, moved, there && !last);
-  store_words<T, 2>(row + x + 1, {moved[0], moved[1]}, there && last);
-  store_words<T, 1>(row + x + 5, {moved[2]}, there && last);
-  const int alone = last ? x + 7 : x;
-  const unsigned pixel = last ? moved[3] : word[0];
-  T one;
-  memcpy(&one, &pixel, sizeof(one));
-  if (inside && (g == 0 || last) && alone >= 0 && alone < out_w) row[alone] = one;
 }
 
 }  // namespace products
@@ -231,7 +141,7 @@ __global__ void __launch_bounds__(32 * ProductShape::warps, product_min_blocks<T
   }
 
   T* const plane = a.planes.out_plane<T>(at.n, at.c);
-  if (kOdd && warp == 0 && x0 + s.width() + 1 == a.planes.out_w)  // no tile follows for this one column
+  if (kOdd && x0 + s.width() + 1 == a.planes.out_w)  // no tile follows for this one column
     make_column<T, KH, KW>(a, plane, box + first + s.width(), taps, bias, x0 + s.width(), y0, mask);
   const int in_x = warp % 2 * s.warp_w, in_y = warp / 2 * s.warp_h, x = x0 + in_x, y = y0 + in_y;
   if (x >= a.planes.out_w || y >= a.planes.out_h) return;
@@ -252,7 +162,10 @@ __global__ void __launch_bounds__(32 * ProductShape::warps, product_min_blocks<T
         }
   };
 
-  T* row = plane + (y + s.output_y(2 * q)) * a.planes.out_stride_h;
+  // Where the lane's outputs of a step go: pairs of neighbours in a row.
+  const int column = x + 8 * g + (kPacks && s.tiles() == 1 ? q % 2 * 4 : 0);
+  const int rows = a.planes.out_h - y - s.output_y(2 * q);
+  T* to = plane + (y + s.output_y(2 * q)) * a.planes.out_stride_h + column;
   float sum[s.steps()][s.tiles()][4] = {};
   unsigned probe = 0;
   load(0, pixels[0]);
@@ -276,32 +189,31 @@ __global__ void __launch_bounds__(32 * ProductShape::warps, product_min_blocks<T
     // The step whose windows end here is done.
     constexpr int kLag = s.pairs - 1, kEach = s.patch_h / 2;
     if (pair < kLag || (pair - kLag) % kEach != 0 || (pair - kLag) / kEach >= s.steps()) continue;
-    const int step = (pair - kLag) / kEach, y_out = y + step * s.patch_h + s.output_y(2 * q);
+    const int step = (pair - kLag) / kEach;
+    const bool inside = step * s.patch_h < rows;
     unsigned word[kWords];
-    int column[kWords];
 #pragma unroll
     for (int i = 0; i < kWords; ++i) {
-      float(&two)[2] = *reinterpret_cast<float(*)[2]>(&sum[step][i / 2][i % 2 * 2]);
-      column[i] = x + 8 * g + s.output_x(i / 2, i % 2 * 8, 2 * q);
-#pragma unroll
-      for (int e = 0; e < 2; ++e) two[e] = fmaf(two[e], back, bias);
-      word[i] = round_pair<T>(two[0], two[1]);
+      const float* two = &sum[step][i / 2][i % 2 * 2];
+      word[i] = round_pair<T>(fmaf(two[0], back, bias), fmaf(two[1], back, bias));
       probe = add_zero_times<T>(word[i], probe);
     }
-    const bool inside = y_out < a.planes.out_h;
     if constexpr (!kPacks) {
-      store_each(row, column, a.planes.out_w, inside, word);
+#pragma unroll
+      for (int i = 0; i < 2 * kWords; ++i) {
+        const int at = s.output_x(i / 4, i / 2 % 2 * 8, 2 * q + i % 2);
+        store_half(to + at, word[i / 2], i % 2, inside && column + at >= 0 && column + at < a.planes.out_w);
+      }
     } else if constexpr (s.tiles() == 1) {
       // Lanes 2 i and 2 i + 1 have halves of two patches each, and afterwards a patch's row.
       const unsigned other = __shfl_xor_sync(~0u, q % 2 ? word[0] : word[1], 1);
-      const int to = x + 8 * g + q % 2 * 4;
-      store_words<T, 2>(row + to, {q % 2 ? other : word[0], q % 2 ? word[1] : other}, inside && to < a.planes.out_w);
+      store_words<T, 2>(to, {q % 2 ? other : word[0], q % 2 ? word[1] : other}, inside && column < a.planes.out_w);
     } else if constexpr (kOdd) {
-      store_odd(row, column[0], a.planes.out_w, inside, word, g);
+      store_odd(to, column, a.planes.out_w, inside, word, g);
     } else {
-      store_words<T>(row + column[0], word, inside && column[0] < a.planes.out_w);
+      store_words<T>(to, word, inside && column < a.planes.out_w);
     }
-    row += s.patch_h * a.planes.out_stride_h;
+    to += s.patch_h * a.planes.out_stride_h;
   }
   if (__any_sync(~0u, (probe & 0x7fff7fff) != 0) || mask)
     mend<T, KH, KW>(a, plane, from + shift, taps, bias, x, y, mask);

@@ -23,10 +23,11 @@ struct ProductShape {
   int patch_h, patch_w;
   int pairs, spans;  // of rows and of 8 columns that a patch's windows see
   int align;         // columns of which a box starts on a multiple
+  int warp_h;        // outputs of one warp: 64 columns and so many rows
 
-  static constexpr int warps = 4, warp_w = 64, warp_h = 16;
+  static constexpr int warps = 4, warp_w = 64;
   static constexpr int width() { return 2 * warp_w; }
-  static constexpr int height() { return 2 * warp_h; }
+  constexpr int height() const { return 2 * warp_h; }
 
   constexpr int products() const { return pairs * spans; }
   constexpr int tiles() const { return 4 / patch_w; }  // side by side in a warp's 64 columns
@@ -70,7 +71,8 @@ struct ProductLane {
 
 // Patches of 2x4 or 4x2 outputs, whichever take fewer products for 128 outputs: 5x5 3, 7x7 5, 9x9 10, 11x11 12,
 // 13x13 14, 15x15 18 (1x8, one row of the window at a time: 5, 7, 9, 22).
-// Boxes start on 128 bytes up to 5x5 and on 32 beyond, as TILE's do; predicted, to be measured.
+// Boxes start on 128 bytes up to 5x5 and on 32 beyond, as TILE's do. A warp's matrices cost as much as six rows of
+// outputs at 7x7: more rows, where registers allow. Predicted, to be measured.
 constexpr ProductShape product_shape(int kh, int kw) {
   const int flat_pairs = (kh + 2) / 2, flat_spans = (kw + 10) / 8, tall_pairs = (kh + 4) / 2, tall_spans = (kw + 8) / 8;
   const bool flat = flat_pairs * flat_spans <= tall_pairs * tall_spans;
@@ -80,7 +82,8 @@ constexpr ProductShape product_shape(int kh, int kw) {
           .patch_w = flat ? 4 : 2,
           .pairs = flat ? flat_pairs : tall_pairs,
           .spans = flat ? flat_spans : tall_spans,
-          .align = (kh > kw ? kh : kw) <= 5 ? 64 : 16};
+          .align = (kh > kw ? kh : kw) <= 5 ? 64 : 16,
+          .warp_h = (flat ? flat_pairs * flat_spans : tall_pairs * tall_spans) == 5 ? 24 : 16};
 }
 
 struct ProductArgs {
