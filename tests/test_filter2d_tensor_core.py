@@ -15,6 +15,7 @@ H200 = "9.0 132 232448 4.8e12"
 SHAPES = [(133, 640), (70, 1040), (8, 8), (33, 128)]
 SQUARES = [(k, k) for k in range(2, 16)]
 OTHERS = [(3, 15), (15, 3), (4, 6), (1, 7), (7, 1), (9, 2), (5, 14), (14, 5), (6, 13)]
+LARGE = [(16, 16), (17, 20), (21, 29), (24, 24), (31, 31), (5, 31), (31, 3), (31, 15), (18, 30)]
 BORDERS = [*EXTENDING, "zero_output"]
 
 
@@ -31,7 +32,7 @@ def check_products(image, window, device, **options):
 
 @pytest.mark.cuda
 @pytest.mark.parametrize("dtype", HALVES)
-@pytest.mark.parametrize("size", [*SQUARES, *OTHERS])
+@pytest.mark.parametrize("size", [*SQUARES, *OTHERS, *LARGE])
 def test_windows(cuda, dtype, size):
     for i, (h, w) in enumerate(SHAPES):
         image, window = make_image((1, 2, h, w), dtype), make_window(size)
@@ -90,7 +91,7 @@ def test_what_is_not_finite_stays_in_its_windows(cuda, dtype, value):
     image = clean.clone()
     for n, y, x in [(0, 0, 0), (0, 64, 127), (0, 65, 128), (1, 132, 639), (1, 31, 63), (1, 32, 300)]:
         image[n, 0, y, x] = value
-    for size in ((5, 5), (7, 7), (4, 11)):
+    for size in ((5, 5), (7, 7), (4, 11), (19, 19)):
         window = make_window(size)
         window[1, 1] = 0  # 0 * NaN is NaN
         for border in ("reflect", "constant"):
@@ -162,7 +163,7 @@ def test_on_shards(cuda, dtype, way):
 
 @pytest.mark.cuda
 @pytest.mark.parametrize("dtype", HALVES)
-@pytest.mark.parametrize("size", [(5, 5), (7, 7), (9, 9), (15, 15)])
+@pytest.mark.parametrize("size", [(5, 5), (7, 7), (9, 9), (15, 15), (31, 31)])
 def test_direct_keeps_its_bits(cuda, dtype, size):
     image, window = make_image((1, 2, 70, 264), dtype), make_window(size)
     got = torch_conv.filter2d(image.to(cuda), window, algorithm="direct")
@@ -178,14 +179,14 @@ def plan_of(monkeypatch, image, size, gpu=H200, **options):
 @pytest.mark.parametrize("dtype", HALVES)
 def test_what_auto_takes(monkeypatch, dtype):
     image = torch.empty(1, 1, 512, 1024, dtype=dtype)
-    for size in ((4, 4), (5, 5), (2, 8), (7, 7), (15, 15)):
+    for size in ((4, 4), (5, 5), (2, 8), (7, 7), (15, 15), (31, 31)):
         line = plan_of(monkeypatch, image, size)
         assert line.startswith("filter2d: tensor_core/products ("), line
         assert plan_of(monkeypatch, image, size, algorithm="tensor_core").startswith("filter2d: tensor_core/products (")
         line = plan_of(monkeypatch, image, size, algorithm="direct")
         assert line.startswith("filter2d: direct/tile_tma ("), line
         assert "not products: one chain of multiply-adds is asked for" in line
-    for size, why in (((3, 3), "multiply-adds are as fast below 4x4"), ((16, 16), "a window beyond 15x15")):
+    for size, why in (((3, 3), "multiply-adds are as fast below 4x4"), ((32, 32), "a window beyond 31x31")):
         line = plan_of(monkeypatch, image, size)
         assert line.startswith("filter2d: direct/") and f"not products: {why}" in line, line
     line = plan_of(monkeypatch, image, (5, 5), "8.0 108 166912 2.0e12")
@@ -197,7 +198,7 @@ def test_what_auto_takes(monkeypatch, dtype):
     ("given", "size", "options", "why"),
     [
         ({"dtype": torch.float32}, 5, {}, "no float16 or bfloat16"),
-        ({}, 16, {}, "a window beyond 15x15"),
+        ({}, 32, {}, "a window beyond 31x31"),
         ({}, 5, {"stride": 2}, "stride or dilation"),
         ({}, 5, {"dilation": 2}, "stride or dilation"),
         ({}, 5, {"border_type": "skip"}, "border 'skip'"),

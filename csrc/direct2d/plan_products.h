@@ -11,7 +11,7 @@ inline bool is_half(Dtype d) { return d == Dtype::f16 || d == Dtype::bf16; }
 inline const char* products_refusal(const Direct& p, const Arch& arch) {
   if (!is_half(p.in.dtype)) return "no float16 or bfloat16";
   if (p.sums == Sums::chain) return "one chain of multiply-adds is asked for";
-  if (p.kh > kProductMost || p.kw > kProductMost) return "a window beyond 15x15";
+  if (p.kh > kProductMost || p.kw > kProductMost) return "a window beyond 31x31";
   if (const char* no = planar_refusal(p.in, p.out, p.place, p.beside)) return no;
   if (p.in.c != p.groups) return "sums over channels";
   if (!near(p.in.h, p.out.h, p.kh, p.place.pad_y) || !near(p.in.w, p.out.w, p.kw, p.place.pad_x))
@@ -41,7 +41,7 @@ inline void fill_products(const Direct& p, Plan& plan) {
   const ProductShape s = product_shape(int(p.kh), int(p.kw));
   const bool odd = products_odd(p), packs = aligned_rows(p.out) && (!odd || s.tiles() == 2);
   plan.algorithm = "tensor_core";
-  plan.why = "half precision, window up to 15x15: products of matrices, sums in another order than 'direct'";
+  plan.why = "half precision, window up to 31x31: products of matrices, sums in another order than 'direct'";
   plan.tile_w = s.width();
   plan.tile_h = s.height();
   plan.threads = 32 * s.warps;

@@ -7,13 +7,16 @@
 
 namespace torch_conv::direct2d {
 
-// Windows up to so many rows and columns: their taps stand in registers.
-constexpr int kProductMost = 15;
+// Windows up to so many rows and columns.
+constexpr int kProductMost = 31;
+// Matrices of taps that stand in registers at once; those of larger windows do so three pairs of rows at a time.
+// Predicted, to be measured.
+constexpr int kProductsAtOnce = 18, kPairsAtOnce = 3;
 
 // A tap of float32 is a sum of so many numbers of the image's dtype: two of float16 hold 22 bits of it (which the
 // largest tap, scaled, keeps from vanishing), three of bfloat16 24. One would round taps as coarsely as results, and
 // results of windows that cancel far more coarsely.
-constexpr int product_parts(int mantissa_bits) { return mantissa_bits == 10 ? 2 : 3; }
+constexpr int product_parts(bool float16) { return float16 ? 2 : 3; }
 
 // A row of the left matrix holds the pixels under a patch of 8 outputs, patch_h x patch_w; a product takes two rows of
 // 8 columns of them. A lane g = lane / 4 has 8 columns of outputs, cut into 8 / patch_w patches: a pair of patches is a
@@ -22,6 +25,7 @@ struct ProductShape {
   int kh, kw;
   int patch_h, patch_w;
   int pairs, spans;  // of rows and of 8 columns that a patch's windows see
+  int group;         // pairs of rows whose taps stand in registers at once: all, or a part
   int align;         // columns of which a box starts on a multiple
   int warp_h;        // outputs of one warp: 64 columns and so many rows
 
@@ -29,10 +33,11 @@ struct ProductShape {
   static constexpr int width() { return 2 * warp_w; }
   constexpr int height() const { return 2 * warp_h; }
 
-  constexpr int products() const { return pairs * spans; }
+  constexpr int products() const { return group * spans; }
+  constexpr int groups() const { return pairs / group; }
   constexpr int tiles() const { return 4 / patch_w; }  // side by side in a warp's 64 columns
   constexpr int steps() const { return warp_h / patch_h; }
-  constexpr int warp_pairs() const { return warp_h / 2 + pairs - patch_h / 2; }
+  constexpr int warp_pairs() const { return warp_h / 2 + group - patch_h / 2; }
   // Windows that start on an odd column of the box may start one column before: their matrices are shifted.
   constexpr bool shifts() const { return patch_w + kw <= 8 * spans; }
 
@@ -70,20 +75,23 @@ struct ProductLane {
 };
 
 // Patches of 2x4 or 4x2 outputs, whichever take fewer products for 128 outputs: 5x5 3, 7x7 5, 9x9 10, 11x11 12,
-// 13x13 14, 15x15 18 (1x8, one row of the window at a time: 5, 7, 9, 22).
+// 13x13 14, 15x15 18, 31x31 68 (1x8, one row of the window at a time: 5, 7, 9, 22, ..).
 // Boxes start on 128 bytes up to 5x5 and on 32 beyond, as TILE's do. A warp's matrices cost as much as six rows of
 // outputs at 7x7: more rows, where registers allow. Predicted, to be measured.
 constexpr ProductShape product_shape(int kh, int kw) {
   const int flat_pairs = (kh + 2) / 2, flat_spans = (kw + 10) / 8, tall_pairs = (kh + 4) / 2, tall_spans = (kw + 8) / 8;
   const bool flat = flat_pairs * flat_spans <= tall_pairs * tall_spans;
+  const int spans = flat ? flat_spans : tall_spans, all = flat ? flat_pairs : tall_pairs;
+  const bool at_once = all * spans <= kProductsAtOnce;
   return {.kh = kh,
           .kw = kw,
           .patch_h = flat ? 2 : 4,
           .patch_w = flat ? 4 : 2,
-          .pairs = flat ? flat_pairs : tall_pairs,
-          .spans = flat ? flat_spans : tall_spans,
+          .pairs = at_once ? all : (all + kPairsAtOnce - 1) / kPairsAtOnce * kPairsAtOnce,
+          .spans = spans,
+          .group = at_once ? all : kPairsAtOnce,
           .align = (kh > kw ? kh : kw) <= 5 ? 64 : 16,
-          .warp_h = (flat ? flat_pairs * flat_spans : tall_pairs * tall_spans) == 5 ? 24 : 16};
+          .warp_h = all * spans == 5 ? 24 : 16};
 }
 
 struct ProductArgs {

@@ -23,12 +23,14 @@ using Kernel = void (*)(TensorMap, ProductArgs, ParamTaps);
 const std::map<std::string, Kernel> kKernels = {
 #define KERNEL(...) \
   { "direct2d::direct2d_products<" #__VA_ARGS__ ">", direct2d_products<__VA_ARGS__> }
-    KERNEL(half_t, 5, 5, true, false),  KERNEL(half_t, 5, 5, false, false), KERNEL(half_t, 5, 5, false, true),
-    KERNEL(half_t, 7, 7, true, true),   KERNEL(half_t, 7, 7, true, false),  KERNEL(half_t, 7, 7, false, true),
-    KERNEL(half_t, 7, 7, false, false), KERNEL(half_t, 4, 4, true, false),  KERNEL(half_t, 6, 3, true, false),
-    KERNEL(half_t, 9, 11, true, false), KERNEL(half_t, 15, 15, true, true), KERNEL(half_t, 2, 14, true, false),
-    KERNEL(bhalf_t, 5, 5, true, false), KERNEL(bhalf_t, 7, 7, true, true),  KERNEL(bhalf_t, 12, 13, true, false),
-    KERNEL(half_t, 1, 1, true, false),  KERNEL(half_t, 8, 7, false, true),
+    KERNEL(half_t, 5, 5, true, false),  KERNEL(half_t, 5, 5, false, false),  KERNEL(half_t, 5, 5, false, true),
+    KERNEL(half_t, 7, 7, true, true),   KERNEL(half_t, 7, 7, true, false),   KERNEL(half_t, 7, 7, false, true),
+    KERNEL(half_t, 7, 7, false, false), KERNEL(half_t, 4, 4, true, false),   KERNEL(half_t, 6, 3, true, false),
+    KERNEL(half_t, 9, 11, true, false), KERNEL(half_t, 15, 15, true, true),  KERNEL(half_t, 2, 14, true, false),
+    KERNEL(bhalf_t, 5, 5, true, false), KERNEL(bhalf_t, 7, 7, true, true),   KERNEL(bhalf_t, 12, 13, true, false),
+    KERNEL(half_t, 31, 31, true, true), KERNEL(half_t, 17, 20, true, false), KERNEL(bhalf_t, 21, 29, true, false),
+    KERNEL(half_t, 5, 31, true, false), KERNEL(half_t, 31, 3, true, false),  KERNEL(half_t, 1, 1, true, false),
+    KERNEL(half_t, 8, 7, false, true),
 #undef KERNEL
 };
 
@@ -60,6 +62,11 @@ const Case kCases[] = {
     {F, 1, 1, 34, 72, 9, 11, 4, 5, 0, 0, Border::symmetric},
     {F, 1, 1, 40, 136, 15, 15, 7, 7, 0, 0, Border::reflect},
     {F, 1, 1, 20, 64, 2, 14, 0, 6, 0, 0, Border::reflect},
+    {F, 1, 1, 36, 136, 31, 31, 15, 15, 0, 0, Border::reflect},
+    {F, 1, 1, 36, 72, 17, 20, 8, 9, 0, 0, Border::constant},
+    {B, 1, 1, 36, 40, 21, 29, 10, 14, 0, 0, Border::circular},
+    {F, 1, 1, 36, 40, 5, 31, 2, 15, 0, 0, Border::replicate},
+    {F, 1, 1, 36, 40, 31, 3, 15, 1, 0, 0, Border::zero_output},
     {B, 1, 1, 33, 72, 5, 5, 2, 2, 0, 0, Border::reflect},
     {B, 1, 1, 20, 136, 7, 7, 3, 3, 0, 0, Border::circular},
     {B, 1, 1, 20, 24, 12, 13, 5, 6, 0, 0, Border::constant},
