@@ -41,7 +41,8 @@ struct Case {
   Border border;
   double value = 0;
   bool own_windows = false, one_input = false;
-  double special = 0;  // a pixel of every plane
+  double special = 0;            // a pixel of every plane
+  int64_t above = 0, below = 0;  // rows of other shards: none, or all that windows reach
 };
 
 const Dtype F = Dtype::f16, B = Dtype::bf16;
@@ -54,6 +55,8 @@ const Case kCases[] = {
     {F, 1, 3, 20, 136, 7, 7, 3, 3, 0, 0, Border::zero_output, 0, true, true},
     {F, 1, 1, 36, 256, 7, 7, 3, 3, 0, 0, Border::reflect},
     {F, 2, 1, 20, 128, 7, 7, 3, 3, 0, 0, Border::zero_output},
+    {F, 2, 2, 20, 136, 7, 7, 3, 3, 0, 0, Border::reflect, 0, true, false, 0, 5, 0},
+    {B, 1, 1, 36, 24, 5, 5, 2, 2, 0, 0, Border::constant, 0, false, false, 0, 9, 2},
     {F, 1, 1, 20, 40, 7, 7, 6, 0, 0, 0, Border::symmetric},
     {F, 1, 1, 20, 136, 7, 7, 3, 3, 0, 2, Border::replicate},
     {F, 1, 1, 20, 144, 7, 7, 0, 0, 6, 6, Border::constant},
@@ -96,17 +99,19 @@ void set(const Image& x, int64_t n, int64_t c, int64_t h, int64_t w, float value
 }
 
 // Of one output: is it within the bound of tests/tolerance.py?
-std::string judge(const Direct& p, const float* window, int64_t n, int64_t c, int64_t y, int64_t x) {
+// `whole`: the image, of which p.in are rows from `first` on.
+std::string judge(const Direct& p, const Image& whole, int64_t first, const float* window, int64_t n, int64_t c,
+                  int64_t y, int64_t x) {
   double sum = 0, scale = 0;
-  const int64_t top = y - p.place.pad_y, left = x - p.place.pad_x;
+  const int64_t top = first + y - p.place.pad_y, left = x - p.place.pad_x;
   for (int64_t i = 0; i < p.kh; ++i)
     for (int64_t j = 0; j < p.kw; ++j) {
-      const int64_t row = map_index(top + i, p.in.h, p.place.border),
+      const int64_t row = map_index(top + i, whole.h, p.place.border),
                     column = map_index(left + j, p.in.w, p.place.border);
-      const double pixel = row < 0 || column < 0 ? p.place.value : get(p.in, n, c / (p.out.c / p.groups), row, column);
+      const double pixel = row < 0 || column < 0 ? p.place.value : get(whole, n, c / (p.out.c / p.groups), row, column);
       sum += window[i * p.kw + j] * pixel, scale += std::abs(window[i * p.kw + j] * pixel);
     }
-  const bool fits = top >= 0 && top + p.kh <= p.in.h && left >= 0 && left + p.kw <= p.in.w;
+  const bool fits = top >= 0 && top + p.kh <= whole.h && left >= 0 && left + p.kw <= p.in.w;
   if (p.place.border == Border::zero_output && !fits) sum = scale = 0;
   const double got = get(p.out, n, c, y, x);
   const double unit = p.in.dtype == Dtype::f16 ? std::ldexp(1, -11) : std::ldexp(1, -8);
@@ -122,12 +127,18 @@ bool check(const Case& k) {
   std::mt19937 make(1);
   std::normal_distribution<float> normal;
   std::vector<uint16_t> pixels, results;
-  const Image in = image_of(k.dtype, pixels, k.n, k.one_input ? 1 : k.c, k.h, k.w);
+  const Image whole = image_of(k.dtype, pixels, k.n, k.one_input ? 1 : k.c, k.above + k.h + k.below, k.w);
+  const auto rows = [&](int64_t first, int64_t count) {
+    Image some = whole;
+    some.data = count ? static_cast<uint16_t*>(whole.data) + first * k.w : nullptr, some.h = count;
+    return some;
+  };
+  const Image in = rows(k.above, k.h);
   const Image out = image_of(k.dtype, results, k.n, k.c, k.h - k.fewer_h, k.w - k.fewer_w);
   for (int64_t n = 0; n < in.n; ++n)
     for (int64_t c = 0; c < in.c; ++c)
-      for (int64_t y = 0; y < in.h; ++y)
-        for (int64_t x = 0; x < in.w; ++x) set(in, n, c, y, x, normal(make));
+      for (int64_t y = 0; y < whole.h; ++y)
+        for (int64_t x = 0; x < in.w; ++x) set(whole, n, c, y, x, normal(make));
   if (k.special)
     for (int64_t c = 0; c < in.c; ++c) set(in, 0, c, in.h / 3, in.w / 2, float(k.special));
   const int64_t windows = k.own_windows ? k.n * k.c : 1, taps = k.kh * k.kw;
@@ -142,6 +153,7 @@ bool check(const Case& k) {
                  .place = {.pad_y = k.pad_y, .pad_x = k.pad_x, .border = k.border, .value = k.value},
                  .groups = in.c,
                  .bias = nullptr,
+                 .beside = {rows(0, k.above), rows(k.above + k.h, k.below)},
                  .sums = Sums::products};
   const Arch arch{.major = 9, .minor = 0, .multiprocessors = 132, .bulk_copy = true};
   std::string wrong;
@@ -161,7 +173,7 @@ bool check(const Case& k) {
       for (int64_t c = 0; c < out.c; ++c)
         for (int64_t y = 0; y < out.h; ++y)
           for (int64_t x = 0; x < out.w && wrong.empty(); ++x)
-            wrong = judge(p, window.data() + (k.own_windows ? (n * k.c + c) * taps : 0), n, c, y, x);
+            wrong = judge(p, whole, k.above, window.data() + (k.own_windows ? (n * k.c + c) * taps : 0), n, c, y, x);
   }
   std::printf("%s %lldx%lldx%lldx%lld %s%s: %s\n", name.c_str(), (long long)k.n, (long long)k.c, (long long)k.h,
               (long long)k.w, name_of(k.border), k.special ? " with a pixel that is not finite" : "",
