@@ -27,7 +27,7 @@ OPS = torch.ops.torch_conv
 DTYPES = [torch.float32, torch.uint8, torch.float16, torch.bfloat16, torch.float64, torch.int16]
 BORDERS = ["constant", "replicate", "reflect", "symmetric", "circular", "zero_output", "skip"]
 VARIANTS = {
-    "direct": ["reg", "tile_tma", "tile", "column", "window", "general"],
+    "direct": ["reg", "products", "tile_tma", "tile", "column", "window", "general"],
     "separable": ["tile_tma", "tile", "strip", "shared", "two_pass"],
     "box": ["march", "plain"],
     "depthwise": [

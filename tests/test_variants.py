@@ -60,7 +60,7 @@ def test_direct_windows_of_any_shape(cuda, pinned, dtype, size):
                 image, options = make_image(shape, dtype), {"border_type": border, "value": 0.75, "anchor": anchor}
 
                 def call(x, **options):
-                    return torch_conv.filter2d(x, kernel, **options)
+                    return torch_conv.filter2d(x, kernel, algorithm="direct", **options)
 
                 got = agree(pinned, "direct", call, image.to(cuda), served, **options)
                 assert_same_bits(got, call(image, **options))

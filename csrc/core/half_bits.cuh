@@ -19,4 +19,13 @@ __device__ __forceinline__ bool is_finite(unsigned bits) {
   return (bits & kExponentBits<T>) != kExponentBits<T>;
 }
 
+// Of two elements in a word: 0 * word + sum, where NaN stays once there was an element that is not finite.
+template <typename T>
+__device__ __forceinline__ unsigned add_zero_times(unsigned word, unsigned sum) {
+  unsigned r;
+  if constexpr (std::is_same_v<T, half_t>) asm("fma.rn.f16x2 %0, %1, %2, %3;" : "=r"(r) : "r"(word), "r"(0), "r"(sum));
+  else asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(r) : "r"(word), "r"(0), "r"(sum));
+  return r;
+}
+
 }  // namespace torch_conv

@@ -82,8 +82,13 @@ struct Taps {
 // H200), an upload is one small launch more.
 constexpr int64_t kInlineTapBytes = 256;
 
+// In which order may a sum be made? `chain`: one chain of fused multiply-adds, row by row, that starts at 0. `any`:
+// also as products of matrices on tensor cores. `products`: only so.
+enum class Sums : int8_t { chain, any, products };
+
 // out[n, co] = bias[co] + sum over the group's ci, then l, i, j (in this order, one fma chain that
-// starts at 0) of taps[n, co, ci][l, i, j] * in[n, ci]. A filter is the depthwise case: groups == c.
+// starts at 0, unless `sums` allows others) of taps[n, co, ci][l, i, j] * in[n, ci]. A filter is the depthwise case:
+// groups == c.
 struct Direct {
   Image in, out;
   Taps taps;
@@ -92,15 +97,12 @@ struct Direct {
   int64_t groups;
   const void* bias;  // one per output channel, on the images' device, or null
   Beside beside{};
+  Sums sums = Sums::chain;
   bool one_window() const { return taps.stride_n == 0 && taps.stride_c == 0; }
 };
 
 // What becomes of a convolution's sum, its bias included, before it is rounded (core/activation.h).
 enum class Activation : int8_t { none, relu, relu6, gelu, silu, hardswish };
-
-// In which order may a sum be made? `chain`: one chain of fused multiply-adds, row by row, that starts at 0. `any`:
-// also as products of matrices on tensor cores. `products`: only so.
-enum class Sums : int8_t { chain, any, products };
 
 // A depthwise convolution of images with zeros outside; every input channel makes out.c / in.c outputs:
 // out[n, co] = activation(bias[co] + sum over i, j of weight[co][i, j] * in[n, co / (out.c / in.c)]).

@@ -1,6 +1,7 @@
 // What PLANES_MMA is made of: words of two 16-bit elements.
 #pragma once
 
+#include "core/half_bits.cuh"
 #include "core/products.cuh"
 #include "core/round_pair.cuh"
 #include "core/tma.cuh"
@@ -36,15 +37,6 @@ __device__ __forceinline__ void write_word(unsigned at, unsigned word) {
 
 __device__ __forceinline__ void write_half(unsigned at, unsigned half) {
   asm volatile("st.shared.b16 [%0], %1;" ::"r"(at), "h"(uint16_t(half)) : "memory");
-}
-
-// 0 * word + sum: NaN stays once there was an element that is not finite.
-template <typename T>
-__device__ __forceinline__ unsigned add_zero_times(unsigned word, unsigned sum) {
-  unsigned r;
-  if constexpr (std::is_same_v<T, half_t>) asm("fma.rn.f16x2 %0, %1, %2, %3;" : "=r"(r) : "r"(word), "r"(0), "r"(sum));
-  else asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(r) : "r"(word), "r"(0), "r"(sum));
-  return r;
 }
 
 }  // namespace planes_mma

@@ -21,6 +21,10 @@ namespace torch_conv::direct {
 
 Plan plan_cpu(const Direct& p, const char* variant) {
   Plan plan{.algorithm = "direct", .variant = "rows", .why = "rows as vector loops, one chain per output"};
+  if (p.sums == Sums::products) {
+    plan.variant = nullptr, plan.why = "the CPU makes chains of multiply-adds";
+    return plan;
+  }
   if (*variant && std::strcmp(variant, plan.variant) != 0) {
     plan.variant = nullptr;
     return plan;

@@ -40,6 +40,12 @@ void launch_tile(const Direct& p, const Plan& plan, const Config& config, const 
   launch(plan, site, map, plane_args(q, plan, config.lead, int(flat_channels(p))), ParamTaps::of(p));
 }
 
+void launch_products(const Direct& p, const Plan& plan, const Site& site) {
+  const ProductShape shape = product_shape(int(p.kh), int(p.kw));
+  const TensorMap map = tma::plane_map(p.in, shape.box_w() / 2, shape.box_h(), 2);
+  launch(plan, site, map, product_args(p, plan), ParamTaps::of(p));
+}
+
 void launch_column(const Direct& p, const Plan& plan, const Site& site) {
   const Direct c = flattened(p);
   const ColumnArgs args{.in = c.in.data,
@@ -83,6 +89,7 @@ void run_cuda(const Direct& p, const Plan& plan, const Site& site) {
   const Config& config = *std::any_cast<Config>(&plan.config);
   switch (config.variant) {
     case Variant::reg: return launch_reg(p, plan, site);
+    case Variant::products: return launch_products(p, plan, site);
     case Variant::tile: return launch_tile(p, plan, config, site);
     case Variant::column: return launch_column(p, plan, site);
     case Variant::window: return launch_window(p, plan, config.window, site);

@@ -4,10 +4,11 @@
 #include "core/refusals.h"
 #include "core/rooms.h"
 #include "direct2d/params.h"
+#include "direct2d/plan_products.h"
 
 namespace torch_conv::direct2d {
 
-enum class Variant : int8_t { reg, tile, column, window, general };
+enum class Variant : int8_t { reg, products, tile, column, window, general };
 
 // What launches need besides the plan.
 struct Config {
@@ -196,6 +197,13 @@ inline void configure_reg(const Direct& p, const Arch&, Plan& plan) {
   plan.config = Config{.variant = Variant::reg};
 }
 
+// ---- PRODUCTS (plan_products.h) --------------------------------------------------------------------------------
+
+inline void configure_products(const Direct& p, const Arch&, Plan& plan) {
+  fill_products(p, plan);
+  plan.config = Config{.variant = Variant::products};
+}
+
 // ---- WINDOW ----------------------------------------------------------------------------------------------------
 
 inline WindowShape window_shape(const Direct& p) {
@@ -244,6 +252,7 @@ inline void configure_general(const Direct& p, const Arch&, Plan& plan) {
 
 constexpr Candidate<Direct> kCandidates[] = {
     {"reg", reg_refusal, reg_loses, configure_reg},
+    {"products", products_refusal, products_lose, configure_products},
     {"tile_tma", tile_tma_refusal, tile_loses, configure_tile_tma},
     {"tile", tile_plain_refusal, tile_loses, configure_tile_plain},
     {"column", column_refusal, nullptr, configure_column},
@@ -253,6 +262,10 @@ constexpr Candidate<Direct> kCandidates[] = {
 
 inline Plan plan(const Direct& p, const Arch& arch, const char* pinned) {
   const double outputs = double(p.out.n * p.out.c) * double(p.out.h * p.out.w);
+  if (p.sums == Sums::products) {
+    if (*pinned && std::strcmp(pinned, "products") != 0) return {.algorithm = "direct"};
+    pinned = "products";
+  }
   return choose(kCandidates, p, arch, pinned,
                 {.algorithm = "direct",
                  .bytes = double(p.in.n * p.in.c) * double(p.in.h * p.in.w) * size_of(p.in.dtype) +

@@ -8,11 +8,15 @@ namespace torch_conv {
 
 namespace {
 
+Sums sums_of(const std::string& algorithm) {
+  return algorithm == "direct" ? Sums::chain : algorithm == "tensor_core" ? Sums::products : Sums::any;
+}
+
 Tensor filter(Call& call, int axes, const Tensor& input, const Tensor& kernel, const std::string& behaviour,
               const FilterOptions& o) {
-  static constexpr const char* algorithms[] = {"auto", "direct"};
+  static constexpr const char* algorithms[] = {"auto", "direct", "tensor_core"};
   check_input(call.op, input, axes);
-  check_algorithm(call.op, o.algorithm, algorithms);
+  check_algorithm(call.op, o.algorithm, std::span(algorithms).first(axes == 2 ? 3 : 2));
   check(behaviour == "corr" || behaviour == "conv", call.op, "behaviour must be 'corr' or 'conv', got '", behaviour,
         "'");
   if (call.out) check_no_overlap(call.op, *call.out, "kernel", kernel);
@@ -33,7 +37,8 @@ Tensor filter(Call& call, int axes, const Tensor& input, const Tensor& kernel, c
                    .place = g.place,
                    .groups = in.image.c,
                    .bias = nullptr,
-                   .beside = beside_of(call, in.image, axes)};
+                   .beside = beside_of(call, in.image, axes),
+                   .sums = axes == 2 ? sums_of(o.algorithm) : Sums::chain};
     run(call, place, input, p);
   });
 }

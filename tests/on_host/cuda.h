@@ -1,11 +1,14 @@
-// A kernel's source as C++ of the host: a block's threads are threads, blocks follow one another. For kernels of
-// float32 that use shared memory, __syncthreads and __shfl_xor_sync, and nothing else of the device.
+// A kernel's source as C++ of the host: a block's threads are threads, blocks follow one another. For kernels that use
+// shared memory, barriers and shuffles; tensor_cores/core has what is PTX elsewhere.
 #pragma once
 
+#include <algorithm>
 #include <array>
+#include <atomic>
 #include <barrier>
 #include <cmath>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <thread>
@@ -19,6 +22,7 @@
 #define __launch_bounds__(...)
 #define __grid_constant__
 #define __shared__ static
+#define __align__(bytes) __attribute__((aligned(bytes)))
 
 struct uint2 {
   unsigned x, y;
@@ -33,6 +37,7 @@ struct Index {
 inline thread_local Index threadIdx;
 inline Index blockIdx, gridDim;
 inline size_t __cvta_generic_to_shared(const void*) { return 0; }
+using std::max;
 using std::min;
 
 namespace on_host {
@@ -43,13 +48,13 @@ struct Block {
   }
   std::barrier<> all;
   std::vector<std::unique_ptr<std::barrier<>>> warps;
-  std::vector<float> exchanged;
+  std::vector<unsigned> exchanged;
 };
 
 inline Block* block;
 
-template <typename Kernel, typename Args>
-void launch(Kernel kernel, Index grid, int threads, const Args& args) {
+template <typename Kernel, typename... Args>
+void launch(Kernel kernel, Index grid, int threads, const Args&... args) {
   gridDim = grid;
   for (blockIdx.z = 0; blockIdx.z < grid.z; ++blockIdx.z)
     for (blockIdx.y = 0; blockIdx.y < grid.y; ++blockIdx.y)
@@ -60,7 +65,7 @@ void launch(Kernel kernel, Index grid, int threads, const Args& args) {
         for (int i = 0; i < threads; ++i)
           running.emplace_back([&, i] {
             threadIdx = {unsigned(i)};
-            kernel(args);
+            kernel(args...);
           });
         for (std::thread& thread : running) thread.join();
       }
@@ -70,11 +75,64 @@ void launch(Kernel kernel, Index grid, int threads, const Args& args) {
 
 inline void __syncthreads() { on_host::block->all.arrive_and_wait(); }
 
-inline float __shfl_xor_sync(unsigned, float value, int far) {
-  std::barrier<>& warp = *on_host::block->warps[threadIdx.x / 32];
-  on_host::block->exchanged[threadIdx.x] = value;
-  warp.arrive_and_wait();
-  const float other = on_host::block->exchanged[threadIdx.x ^ unsigned(far)];
-  warp.arrive_and_wait();
-  return other;
+inline void __syncwarp() { on_host::block->warps[threadIdx.x / 32]->arrive_and_wait(); }
+
+namespace on_host {
+
+// What lane `from` of the warp has.
+template <typename T>
+T of_lane(T value, unsigned from) {
+  static_assert(sizeof(T) == 4);
+  const unsigned first = threadIdx.x / 32 * 32;
+  memcpy(&block->exchanged[threadIdx.x], &value, 4);
+  __syncwarp();
+  memcpy(&value, &block->exchanged[first + from], 4);
+  __syncwarp();
+  return value;
+}
+
+}  // namespace on_host
+
+template <typename T>
+T __shfl_xor_sync(unsigned, T value, int far) {
+  return on_host::of_lane(value, threadIdx.x % 32 ^ unsigned(far));
+}
+
+template <typename T>
+T __shfl_down_sync(unsigned, T value, int far) {
+  const unsigned from = threadIdx.x % 32 + far;
+  return on_host::of_lane(value, from < 32 ? from : threadIdx.x % 32);
+}
+
+inline unsigned __reduce_max_sync(unsigned, unsigned value) {
+  for (int far = 1; far < 32; far *= 2) value = std::max(value, __shfl_xor_sync(~0u, value, far));
+  return value;
+}
+
+namespace on_host {
+inline std::atomic<int> votes = 0;  // that __any_sync found
+}
+inline bool __any_sync(unsigned, bool value) {
+  const bool any = __reduce_max_sync(~0u, value) != 0;
+  on_host::votes += any;
+  return any;
+}
+
+inline unsigned __float_as_uint(float value) {
+  unsigned bits;
+  memcpy(&bits, &value, 4);
+  return bits;
+}
+
+inline float __uint_as_float(unsigned bits) {
+  float value;
+  memcpy(&value, &bits, 4);
+  return value;
+}
+
+inline unsigned __byte_perm(unsigned low, unsigned high, unsigned which) {
+  const uint64_t bytes = uint64_t(high) << 32 | low;
+  unsigned result = 0;
+  for (int i = 0; i < 4; ++i) result |= unsigned(bytes >> (which >> 4 * i & 7) * 8 & 0xff) << 8 * i;
+  return result;
 }

@@ -52,7 +52,11 @@ def filter2d(
         dilation: step between taps (y, x).
         output_dtype: dtype of the result, by default the input's. Integers are rounded half to even and clamped.
         out: tensor that receives the result; it must not overlap `input`.
-        algorithm: 'auto' or 'direct'.
+        algorithm: 'direct', one chain of multiply-adds, which gives the same bits wherever it runs; 'tensor_core', for
+            float16 and bfloat16 on CUDA (Hopper on; dense rows on 16 bytes, windows up to 31x31, stride and dilation
+            1): the taps as good as in float32 and one rounding at the end, but sums in an order of the hardware's, so
+            their last bits may differ from the chain's and with the pixel's position, not with the batch or from run
+            to run; or 'auto', tensor cores for such windows of 4x4 taps on and the chain for all others.
 
     Returns:
         Tensor (..., H', W') in the input's memory format; H' is ceil(H / stride), or

@@ -1,0 +1,243 @@
+// PRODUCTS: windows over 16-bit images as products of matrices on tensor cores (mma.sync m16n8k16, sums in float32).
+//
+// clang-format off
+//  a tile: 128 x 32 or 48 outputs          8 columns of lane group g, window 5x5
+//
+//    <-     box_w    ->                     . . . . . . . . . . . .    a patch, 2x4 outputs (0, 1), is a row of
+//  +---------------------+ ^                . . . . . . . . . . . .    the left matrix, g or g + 8: its windows
+//  |  :  halo of rows :  | |                . . 0 0 0 0 1 1 1 1 . .    see 6 x 8 pixels, which are three products
+//  |  +-------+-------+  | |                . . 0 0 0 0 1 1 1 1 . .    of 2 x 8 pixels
+//  |  | warp 0| warp 1|  | | box_h          . . . . . . . . . . . .
+//  |  +-------+-------+  | |                . . . . . . . . . . . .
+//  |  | warp 2| warp 3|  | |
+//  |  +-------+-------+  | |                outputs (16 patches x 8) +=
+//  |  :  halo of rows :  | |                  pixels (16 patches x 16) * taps (16 pixels x 8 outputs)
+//  +---------------------+ v
+// clang-format on
+// One bulk copy brings the box; it starts on 128 or 32 bytes. A lane reads the pixels of a pair of rows once, as words
+// of two, and multiplies them into all rows of patches that see them. The matrices of taps are made by the warp while
+// the box is on its way and stay in registers (those of large windows three pairs of rows at a time, the sums of all
+// outputs meanwhile): taps as sums of two or three numbers of the image's dtype, so as good as float32, in as many
+// products. float16's are scaled by a power of two that brings the largest to 2^14.
+//
+// Device memory per output pixel: 1 read, 1 write; 2 KH KW flops. Products for 128 outputs, one part of the taps: 5x5
+// 3, 7x7 5, 9x9 10, 15x15 18, 31x31 72; half to four fifths of their elements are taps.
+//
+// Zeros of a matrix times Inf or NaN are NaN: a warp with such sums makes them again by the plain chain.
+#pragma once
+
+#include "core/extend.cuh"
+#include "core/half_bits.cuh"
+#include "core/products.cuh"
+#include "core/round_pair.cuh"
+#include "core/taps.h"
+#include "core/tma.cuh"
+#include "direct2d/products_outputs.cuh"
+
+namespace torch_conv::direct2d {
+
+// Predicted, to be measured: as many resident blocks as registers allow without spills.
+template <typename T, int KH, int KW>
+constexpr int product_min_blocks() {
+  constexpr int words = 2 * product_shape(KH, KW).products() * product_parts(std::is_same_v<T, half_t>);
+  return words <= 12 ? 8 : words <= 20 ? 7 : words <= 30 ? 6 : words <= 40 ? 5 : words <= 72 ? 4 : 3;
+}
+
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+
+namespace products {
+
+// Rounds two numbers to elements of T in one word and leaves what the rounding lost.
+template <typename T>
+__device__ __forceinline__ unsigned take_part(float (&two)[2]) {
+  const unsigned word = round_pair<T>(two[0], two[1]);
+  T parts[2];
+  memcpy(parts, &word, sizeof(parts));
+  two[0] -= to_acc<float>(parts[0]);
+  two[1] -= to_acc<float>(parts[1]);
+  return word;
+}
+
+}  // namespace products
+
+#endif
+
+// `kPacks`: rows of outputs are 16-byte aligned and leave in words. `kOdd`: the grid starts one column left of the
+// output, so that windows start on even columns.
+template <typename T, int KH, int KW, bool kPacks, bool kOdd>
+__global__ void __launch_bounds__(32 * ProductShape::warps, product_min_blocks<T, KH, KW>())
+    direct2d_products(const __grid_constant__ TensorMap map, const __grid_constant__ ProductArgs a,
+                      const __grid_constant__ ParamTaps param_taps) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  using namespace products;
+  constexpr ProductShape s = product_shape(KH, KW);
+  constexpr bool kScaled = std::is_same_v<T, half_t>;
+  constexpr int kParts = product_parts(kScaled), kThreads = 32 * s.warps, kWords = 2 * s.tiles();
+  extern __shared__ __align__(128) unsigned char products_shared[];
+  T* const box = reinterpret_cast<T*>(products_shared);
+  float* const taps = reinterpret_cast<float*>(products_shared + s.taps_at());
+  uint64_t* const barrier = reinterpret_cast<uint64_t*>(products_shared + s.barrier_at());
+  unsigned* const largest_of = reinterpret_cast<unsigned*>(barrier + 1);
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, q = lane % 4;
+
+  const TilePlace at = a.order.at(blockIdx.x);
+  const unsigned ci = a.multiplier.divide(at.c);
+  const int x0 = int(at.x) * s.width() - kOdd, y0 = int(at.y) * s.height();  // the tile's first output
+  const int left = x0 - a.pad_x, top = y0 - a.pad_y, bx = left & -s.align;   // what its window reads; the box
+  const int shift = s.shifts() ? left & 1 : 0, first = left - bx - shift;    // the same in all tiles
+  if (threadIdx.x == 0) {
+    tma::barrier_init(barrier);
+    tma::barrier_expect(barrier, s.taps_at());
+    tma::load_box(box, &map, barrier, bx / 2, top, ci, at.n);
+  }
+
+  // Meanwhile the taps, of which every lane takes what it holds of the right matrices.
+  const float* all = param_taps.first<float>() + at.n * a.taps_n + at.c * a.taps_c;
+  unsigned largest = 0;
+#pragma unroll 1
+  for (unsigned e = threadIdx.x; e < s.taps_h() * s.taps_w(); e += kThreads) {
+    const int i = int(e / s.taps_w()) - (s.patch_h - 1), j = int(e % s.taps_w()) - s.patch_w;
+    const float tap = i >= 0 && i < KH && j >= 0 && j < KW ? all[i * KW + j] : 0.f;
+    taps[e] = tap;
+    largest = max(largest, __float_as_uint(tap) & 0x7fffffff);
+  }
+  if constexpr (kScaled) {
+    largest = __reduce_max_sync(~0u, largest);
+    if (lane == 0) largest_of[warp] = largest;
+  }
+  __syncthreads();
+  float scale = 1, back = 1;
+  if constexpr (kScaled) {
+#pragma unroll
+    for (int i = 0; i < s.warps; ++i) largest = max(largest, largest_of[i]);
+    const int exponent = min(127 + 14 - int(largest >> 23), 126);
+    scale = __uint_as_float(unsigned(127 + exponent) << 23);
+    back = __uint_as_float(unsigned(127 - exponent) << 23);
+  }
+  unsigned band[s.group][s.spans][kParts][2];
+  auto take_taps = [&](int group) {
+    const float* own = taps + s.tap_of(group * s.group, 0, ProductLane::b_k(q, 0), g, shift);
+#pragma unroll
+    for (int pair = 0; pair < s.group; ++pair)
+#pragma unroll
+      for (int span = 0; span < s.spans; ++span)
+#pragma unroll
+        for (int r = 0; r < 2; ++r) {
+          const float* two_taps = own + s.tap_of(pair, span, ProductLane::b_k(0, r), 0, 0) - s.tap_of(0, 0, 0, 0, 0);
+          float two[2] = {two_taps[0] * scale, two_taps[1] * scale};
+#pragma unroll
+          for (int part = 0; part < kParts; ++part) band[pair][span][part][r] = take_part<T>(two);
+        }
+  };
+  take_taps(0);
+  const float bias = a.bias ? a.bias[at.c] : 0.f;
+  tma::barrier_wait(barrier, 0);
+
+  const int right = min(x0 + s.width() + kOdd, a.planes.out_w) - a.pad_x + KW - 1;
+  const int bottom = min(y0 + s.height(), a.planes.out_h) - a.pad_y + KH - 1;
+  const bool edge = left < 0 || top < 0 || right > a.planes.in_w || bottom > a.planes.in_h;
+  const bool mask = edge && a.border == Border::zero_output;
+  const bool zeros = mask || (a.border == Border::constant && a.value == 0);  // what the copy put outside is right
+  if (edge && (!zeros || a.beside.holds(top, a.planes.in_h) || a.beside.holds(bottom - 1, a.planes.in_h))) {
+    extend_box<kThreads>(box, s.box_w(), {0, bottom - top, left - bx, right - bx}, {top, bx},
+                         a.planes.in_plane<T>(at.n, ci), a.planes.in_stride_h, a.planes.in_h, a.planes.in_w, a.border,
+                         from_acc<T>(a.value), ShardRows{a.beside, at.n, ci});
+    __syncthreads();
+  }
+
+  T* const plane = a.planes.out_plane<T>(at.n, at.c);
+  if (kOdd && x0 + s.width() + 1 == a.planes.out_w)  // no tile follows for this one column
+    make_column<T, KH, KW>(a, plane, box + first + s.width(), taps, bias, x0 + s.width(), y0, mask);
+  const int in_x = warp % 2 * s.warp_w, in_y = warp / 2 * s.warp_h, x = x0 + in_x, y = y0 + in_y;
+  if (x >= a.planes.out_w || y >= a.planes.out_h) return;
+  const T* const from = box + in_y * s.box_w() + in_x + first;
+
+  // Where the lane's outputs of a step go: pairs of neighbours in a row.
+  const int column = x + 8 * g + (kPacks && s.tiles() == 1 ? q % 2 * 4 : 0);
+  const int rows = a.planes.out_h - y - s.output_y(2 * q);
+  T* to = plane + (y + s.output_y(2 * q)) * a.planes.out_stride_h + column;
+  float sum[s.steps()][s.tiles()][4] = {};
+  unsigned probe = 0;
+  auto store = [&](int step) {
+    const bool inside = step * s.patch_h < rows;
+    unsigned word[kWords];
+#pragma unroll
+    for (int i = 0; i < kWords; ++i) {
+      const float* two = &sum[step][i / 2][i % 2 * 2];
+      word[i] = round_pair<T>(fmaf(two[0], back, bias), fmaf(two[1], back, bias));
+      probe = add_zero_times<T>(word[i], probe);
+    }
+    if constexpr (!kPacks) {
+#pragma unroll
+      for (int i = 0; i < 2 * kWords; ++i) {
+        const int at = s.output_x(i / 4, i / 2 % 2 * 8, 2 * q + i % 2);
+        store_half(to + at, word[i / 2], i % 2, inside && column + at >= 0 && column + at < a.planes.out_w);
+      }
+    } else if constexpr (kWords == 2) {
+      // Lanes 2 i and 2 i + 1 have halves of two patches each, and afterwards a patch's row.
+      const unsigned other = __shfl_xor_sync(~0u, q % 2 ? word[0] : word[1], 1);
+      store_words<T, 2>(to, {q % 2 ? other : word[0], q % 2 ? word[1] : other}, inside && column < a.planes.out_w);
+    } else if constexpr (kOdd) {
+      store_odd(to, column, a.planes.out_w, inside, word, g);
+    } else {
+      store_words<T>(to, word, inside && column < a.planes.out_w);
+    }
+    to += s.patch_h * a.planes.out_stride_h;
+  };
+
+  // Row g and q's columns of the left matrices of a pair of rows, counted from the group's first.
+  const T* pixels = from + 8 * g + 2 * q;
+  auto load = [&](int pair, int span, unsigned(&left_matrix)[s.tiles()][4]) {
+#pragma unroll
+    for (int h = 0; h < s.tiles(); ++h)
+#pragma unroll
+      for (int r = 0; r < 4; ++r) {
+        const int m = ProductLane::a_m(0, r), k = ProductLane::a_k(0, r);
+        const T* word = pixels + (2 * pair + s.pixel_y(k)) * s.box_w() + s.pixel_x(h, m, k) + 8 * span;
+        left_matrix[h][r] = *reinterpret_cast<const unsigned*>(word);
+      }
+  };
+  // A pair ahead where outputs leave meanwhile, whose stores the compiler does not move loads across.
+  constexpr bool kAhead = s.groups() == 1 && s.spans <= 2;
+  constexpr int kEach = s.patch_h / 2, kLag = s.group - 1;
+  unsigned matrix[kAhead ? 2 : 1][s.spans][s.tiles()][4];
+#pragma unroll 1
+  for (int group = 0; group < s.groups(); ++group) {
+    if (group > 0) take_taps(group);
+#pragma unroll
+    for (int pair = kAhead ? -1 : 0; pair < s.warp_pairs(); ++pair) {
+      if (kAhead && pair + 1 < s.warp_pairs())
+#pragma unroll
+        for (int span = 0; span < s.spans; ++span) load(pair + 1, span, matrix[(pair + 1) % 2][span]);
+      if (pair < 0) continue;
+#pragma unroll
+      for (int span = 0; span < s.spans; ++span) {
+        if constexpr (!kAhead) load(pair, span, matrix[0][span]);
+#pragma unroll
+        for (int part = kParts - 1; part >= 0; --part)
+#pragma unroll
+          for (int step = 0; step < s.steps(); ++step) {
+            const int of_group = pair - step * kEach;
+            if (of_group < 0 || of_group >= s.group) continue;
+            const auto& of_taps = band[of_group][span][part];
+#pragma unroll
+            for (int h = 0; h < s.tiles(); ++h)
+              add_product<T>(sum[step][h], matrix[kAhead ? pair % 2 : 0][span][h], of_taps[0], of_taps[1]);
+          }
+      }
+      // The step whose windows end here is done.
+      if (s.groups() == 1 && pair >= kLag && (pair - kLag) % kEach == 0 && (pair - kLag) / kEach < s.steps())
+        store((pair - kLag) / kEach);
+    }
+    pixels += 2 * s.group * s.box_w();
+  }
+  if constexpr (s.groups() > 1) {
+#pragma unroll
+    for (int step = 0; step < s.steps(); ++step) store(step);
+  }
+  if (__any_sync(~0u, (probe & 0x7fff7fff) != 0) || mask)
+    mend<T, KH, KW>(a, plane, from + shift, taps, bias, x, y, mask);
+#endif
+}
+
+}  // namespace torch_conv::direct2d

@@ -1,0 +1,109 @@
+// PRODUCTS: a window as products of matrices, in numbers that the plan, the kernel and tests on the host share.
+#pragma once
+
+#include "core/geometry.h"
+#include "core/neighbours.h"
+#include "core/tile.h"
+
+namespace torch_conv::direct2d {
+
+// Windows up to so many rows and columns.
+constexpr int kProductMost = 31;
+// Matrices of taps that stand in registers at once; those of larger windows do so three pairs of rows at a time.
+// Predicted, to be measured.
+constexpr int kProductsAtOnce = 18, kPairsAtOnce = 3;
+
+// A tap of float32 is a sum of so many numbers of the image's dtype: two of float16 hold 22 bits of it (which the
+// largest tap, scaled, keeps from vanishing), three of bfloat16 24. One would round taps as coarsely as results, and
+// results of windows that cancel far more coarsely.
+constexpr int product_parts(bool float16) { return float16 ? 2 : 3; }
+
+// A row of the left matrix holds the pixels under a patch of 8 outputs, patch_h x patch_w; a product takes two rows of
+// 8 columns of them. A lane g = lane / 4 has 8 columns of outputs, cut into 8 / patch_w patches: a pair of patches is a
+// tile, rows g and g + 8 of the left matrix.
+struct ProductShape {
+  int kh, kw;
+  int patch_h, patch_w;
+  int pairs, spans;  // of rows and of 8 columns that a patch's windows see
+  int group;         // pairs of rows whose taps stand in registers at once: all, or a part
+  int align;         // columns of which a box starts on a multiple
+  int warp_h;        // outputs of one warp: 64 columns and so many rows
+
+  static constexpr int warps = 4, warp_w = 64;
+  static constexpr int width() { return 2 * warp_w; }
+  constexpr int height() const { return 2 * warp_h; }
+
+  constexpr int products() const { return group * spans; }
+  constexpr int groups() const { return pairs / group; }
+  constexpr int tiles() const { return 4 / patch_w; }  // side by side in a warp's 64 columns
+  constexpr int steps() const { return warp_h / patch_h; }
+  constexpr int warp_pairs() const { return warp_h / 2 + group - patch_h / 2; }
+  // Windows that start on an odd column of the box may start one column before: their matrices are shifted.
+  constexpr bool shifts() const { return patch_w + kw <= 8 * spans; }
+
+  constexpr int box_w() const { return (align - 1 + width() - patch_w + 8 * spans + 7) / 8 * 8; }
+  constexpr int box_h() const { return height() - patch_h + 2 * pairs; }
+  // Taps stand among zeros, as many as matrices hold.
+  constexpr int taps_h() const { return 2 * pairs + patch_h - 1; }
+  constexpr int taps_w() const { return 8 * spans + patch_w; }
+  // Bytes of shared memory: the box, the taps, a barrier, a number of every warp.
+  constexpr int taps_at() const { return 2 * box_w() * box_h(); }
+  constexpr int barrier_at() const { return taps_at() + (taps_h() * taps_w() + 1) / 2 * 8; }
+  constexpr int shared_bytes() const { return barrier_at() + 8 + 4 * warps; }
+
+  // Where A[m][k] of tile `h` lies, counted from the window's start over the lane group's first output.
+  constexpr int pixel_y(int k) const { return k / 8; }
+  constexpr int pixel_x(int h, int m, int k) const { return patch_w * (2 * h + m / 8) + k % 8; }
+  // Which output D[m][n] is.
+  constexpr int output_y(int n) const { return n / patch_w; }
+  constexpr int output_x(int h, int m, int n) const { return patch_w * (2 * h + m / 8) + n % patch_w; }
+  // Where tap (i, j) stands, and where the one of B[k][n] for a pair of rows and a span of columns. `shift`: how many
+  // columns before the window the pixels start.
+  constexpr int tap_at(int i, int j) const { return (i + patch_h - 1) * taps_w() + j + patch_w; }
+  constexpr int tap_of(int pair, int span, int k, int n, int shift) const {
+    return tap_at(2 * pair + k / 8 - n / patch_w, 8 * span + k % 8 - n % patch_w - shift);
+  }
+};
+
+// Elements of the matrices that register r of a lane (g = lane / 4, q = lane % 4) holds: the first of two in A and B.
+struct ProductLane {
+  static constexpr int a_m(int g, int r) { return g + 8 * (r % 2); }
+  static constexpr int a_k(int q, int r) { return 2 * q + 8 * (r / 2); }
+  static constexpr int b_k(int q, int r) { return 2 * q + 8 * r; }
+  static constexpr int d_m(int g, int r) { return g + 8 * (r / 2); }
+  static constexpr int d_n(int q, int r) { return 2 * q + r % 2; }
+};
+
+// Patches of 2x4 or 4x2 outputs, whichever take fewer products for 128 outputs: 5x5 3, 7x7 5, 9x9 10, 11x11 12,
+// 13x13 14, 15x15 18, 31x31 68 (1x8, one row of the window at a time: 5, 7, 9, 22, ..).
+// Boxes start on 128 bytes up to 5x5 and on 32 beyond, as TILE's do. A warp's matrices cost as much as six rows of
+// outputs at 7x7: more rows, where registers allow. Predicted, to be measured.
+constexpr ProductShape product_shape(int kh, int kw) {
+  const int flat_pairs = (kh + 2) / 2, flat_spans = (kw + 10) / 8, tall_pairs = (kh + 4) / 2, tall_spans = (kw + 8) / 8;
+  const bool flat = flat_pairs * flat_spans <= tall_pairs * tall_spans;
+  const int spans = flat ? flat_spans : tall_spans, all = flat ? flat_pairs : tall_pairs;
+  const bool at_once = all * spans <= kProductsAtOnce;
+  return {.kh = kh,
+          .kw = kw,
+          .patch_h = flat ? 2 : 4,
+          .patch_w = flat ? 4 : 2,
+          .pairs = at_once ? all : (all + kPairsAtOnce - 1) / kPairsAtOnce * kPairsAtOnce,
+          .spans = spans,
+          .group = at_once ? all : kPairsAtOnce,
+          .align = (kh > kw ? kh : kw) <= 5 ? 64 : 16,
+          .warp_h = all * spans == 5 ? 24 : 16};
+}
+
+struct ProductArgs {
+  PlaneGeometry planes;
+  TileOrder order;
+  FastDivisor multiplier;  // output channels per input channel
+  int pad_y, pad_x;
+  Border border;
+  float value;
+  int64_t taps_n, taps_c;  // strides of the window
+  const float* bias;
+  Neighbours beside;
+};
+
+}  // namespace torch_conv::direct2d

@@ -1,0 +1,89 @@
+// What becomes of the outputs of PRODUCTS: how lanes store them, and how single ones are made by the plain chain.
+#pragma once
+
+#include "core/device.cuh"
+#include "direct2d/products.h"
+
+namespace torch_conv::direct2d::products {
+
+// Is output (x, y) one of those that zero_output clears?
+template <int KH, int KW>
+__device__ __forceinline__ bool hangs_over(const ProductArgs& a, int x, int y) {
+  const int left = x - a.pad_x, top = y - a.pad_y;
+  return left < 0 || left + KW > a.planes.in_w || !a.beside.inside(top, top + KH - 1, a.planes.in_h);
+}
+
+// One output by the plain chain. Its window starts at `from` in the box.
+template <typename T, int KH, int KW>
+__device__ __forceinline__ T make_plainly(const T* from, const float* taps, float bias) {
+  constexpr ProductShape s = product_shape(KH, KW);
+  float sum = 0;
+#pragma unroll 1
+  for (int i = 0; i < KH; ++i)
+#pragma unroll 1
+    for (int j = 0; j < KW; ++j) sum = fmaf(taps[s.tap_at(i, j)], to_acc<float>(from[i * s.box_w() + j]), sum);
+  return from_acc<T>(sum + bias);
+}
+
+// What a warp's products leave to do: outputs that are not finite are made again, and with `mask` those are 0 whose
+// windows hang over. The warp's outputs begin at (x, y), whose window starts at `from` in the box.
+template <typename T, int KH, int KW>
+__device__ __noinline__ void mend(const ProductArgs& a, T* out, const T* from, const float* taps, float bias, int x,
+                                  int y, bool mask) {
+  constexpr ProductShape s = product_shape(KH, KW);
+  __syncwarp();  // other lanes stored what this one reads
+#pragma unroll 1
+  for (int e = threadIdx.x % 32; e < s.warp_w * s.warp_h; e += 32) {
+    const int column = e % s.warp_w, row = e / s.warp_w;
+    if (x + column < 0 || x + column >= a.planes.out_w || y + row >= a.planes.out_h) continue;
+    T* const to = out + (y + row) * a.planes.out_stride_h + x + column;
+    const float was = to_acc<float>(*to);
+    if (mask && hangs_over<KH, KW>(a, x + column, y + row)) *to = from_acc<T>(0.f);
+    else if (was - was != 0) *to = make_plainly<T, KH, KW>(from + row * s.box_w() + column, taps, bias);
+  }
+}
+
+// The output column behind a tile, a row a thread: `from` is the first window in the box.
+template <typename T, int KH, int KW>
+__device__ __noinline__ void make_column(const ProductArgs& a, T* out, const T* from, const float* taps, float bias,
+                                         int x, int y, bool mask) {
+  constexpr ProductShape s = product_shape(KH, KW);
+#pragma unroll 1
+  for (int row = threadIdx.x; row < s.height() && y + row < a.planes.out_h; row += 32 * s.warps) {
+    T* const to = out + (y + row) * a.planes.out_stride_h + x;
+    if (mask && hangs_over<KH, KW>(a, x, y + row)) *to = from_acc<T>(0.f);
+    else *to = make_plainly<T, KH, KW>(from + row * s.box_w(), taps, bias);
+  }
+}
+
+template <typename T, int N>
+__device__ __forceinline__ void store_words(T* to, const unsigned (&word)[N], bool inside) {
+  Pack<2 * N, T> pack;
+  memcpy(&pack, word, sizeof(pack));
+  store_pack_if(inside, to, pack);
+}
+
+template <typename T>
+__device__ __forceinline__ void store_half(T* to, unsigned word, int which, bool inside) {
+  T two[2];
+  memcpy(two, &word, sizeof(two));
+  if (inside) *to = two[which];
+}
+
+// 8 neighbours of every lane group, from column `x` on, which lies one before a word of 16 bytes: they move on by one.
+// The last word of a row of groups is not whole.
+template <typename T>
+__device__ __forceinline__ void store_odd(T* to, int x, int out_w, bool inside, const unsigned (&word)[4], int g) {
+  const unsigned next = __shfl_down_sync(~0u, word[0], 4);
+  unsigned moved[4];
+#pragma unroll
+  for (int i = 0; i < 4; ++i) moved[i] = __byte_perm(word[i], i < 3 ? word[i + 1] : next, 0x5432);
+  const bool whole = inside && x + 1 < out_w, last = g == 7;
+  store_words<T>(to + 1, moved, whole && !last);
+  store_words<T, 2>(to + 1, {moved[0], moved[1]}, whole && last);
+  store_words<T, 1>(to + 5, {moved[2]}, whole && last);
+  store_half(to + 7, word[3], 1, whole && last);
+  store_half(to, word[0], 0, inside && g == 0 && x >= 0);
+}
+
+}  // namespace torch_conv::direct2d::products

@@ -1,0 +1,16 @@
+// The header of csrc, with stores that a host has.
+#pragma once
+
+#define store_pack_if store_pack_by_ptx
+#include_next "core/device.cuh"
+#undef store_pack_if
+
+namespace torch_conv {
+
+template <int N, typename T>
+void store_pack_if(bool condition, T* to, const Pack<N, T>& pack) {
+  if (reinterpret_cast<uintptr_t>(to) % sizeof(pack) != 0 && condition) std::abort();
+  if (condition) memcpy(to, &pack, sizeof(pack));
+}
+
+}  // namespace torch_conv

@@ -1,0 +1,230 @@
+"""filter2d by products of matrices: within one rounding of the exact result, wherever tensor cores serve."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from oracle import check, exact, magnitude
+from strategies import EXTENDING, make_image, make_window
+from tolerance import assert_same_bits, assert_within
+
+import torch_conv
+
+HALVES = [torch.float16, torch.bfloat16]
+H200 = "9.0 132 232448 4.8e12"
+SHAPES = [(133, 640), (70, 1040), (8, 8), (33, 128)]
+SQUARES = [(k, k) for k in range(2, 16)]
+OTHERS = [(3, 15), (15, 3), (4, 6), (1, 7), (7, 1), (9, 2), (5, 14), (14, 5), (6, 13)]
+LARGE = [(16, 16), (17, 20), (21, 29), (24, 24), (31, 31), (5, 31), (31, 3), (31, 15), (18, 30)]
+BORDERS = [*EXTENDING, "zero_output"]
+
+
+def products(image, window, *args, **options):
+    return torch_conv.filter2d(image, window, *args, algorithm="tensor_core", **options)
+
+
+def check_products(image, window, device, **options):
+    """Against the float64 reference, under the bound of tests/tolerance.py."""
+    size = tuple(window.shape[-2:])
+    kinds = {"way": "tensor_core", "algorithm": "tensor_core", "window": size}
+    return check("filter2d", image, window, device=device, **kinds, **options)
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize("size", [*SQUARES, *OTHERS, *LARGE])
+def test_windows(cuda, dtype, size):
+    for i, (h, w) in enumerate(SHAPES):
+        image, window = make_image((1, 2, h, w), dtype), make_window(size)
+        check_products(image, window, cuda, border_type=BORDERS[(size[0] + i) % len(BORDERS)])
+        if size[0] <= h and size[1] <= w:
+            check_products(image, window, cuda, border_type="constant", padding="valid")
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize("border", BORDERS)
+@pytest.mark.parametrize("size", [(5, 5), (7, 7), (4, 9)])
+def test_borders_and_anchors(cuda, dtype, border, size):
+    image, window = make_image((2, 1, 40, 136), dtype), make_window(size)
+    for anchor in (None, (0, 0), (-1, -1), (0, size[1] - 1), (size[0] - 1, 1)):
+        check_products(image, window, cuda, border_type=border, anchor=anchor, value=3.0)
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize("lead", [(1, 3), (2, 1), (2, 3), (2,)])
+def test_windows_of_samples_and_channels(cuda, dtype, lead):
+    image = make_image((2, 3, 40, 72), dtype)
+    for size in ((5, 5), (7, 7)):
+        check_products(image, make_window((*lead, *size)), cuda)
+        window = make_window((*lead, *size), device=cuda)  # taps in device memory
+        assert_same_bits(products(image.to(cuda), window), products(image.to(cuda), window.cpu()))
+        check_products(image, window.cpu(), cuda, behaviour="conv", normalized=True)
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize("factor", [2.0**-30, 1e-4, 3e4])
+def test_taps_of_any_magnitude(cuda, dtype, factor):
+    """Two parts of float16 hold taps far below and above its range."""
+    image = make_image((1, 1, 40, 136), dtype) * (1e3 if factor < 1e-6 else 1e-6)
+    check_products(image, make_window((5, 5)) * factor, cuda)
+    wide = make_window((5, 5)) * torch.logspace(-6, 0, 25).reshape(5, 5)
+    check_products(image, wide, cuda)
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("dtype", HALVES)
+def test_windows_that_cancel(cuda, dtype):
+    """A derivative of a bright plane: taps rounded to half precision would leave a thousandth of it."""
+    image = (1000 + make_image((1, 1, 64, 256), torch.float64)).to(dtype)
+    taps = make_window((7, 7))
+    check_products(image, taps - taps.mean(), cuda)
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
+def test_what_is_not_finite_stays_in_its_windows(cuda, dtype, value):
+    clean = make_image((2, 1, 133, 640), dtype)
+    image = clean.clone()
+    for n, y, x in [(0, 0, 0), (0, 64, 127), (0, 65, 128), (1, 132, 639), (1, 31, 63), (1, 32, 300)]:
+        image[n, 0, y, x] = value
+    for size in ((5, 5), (7, 7), (4, 11), (19, 19)):
+        window = make_window(size)
+        window[1, 1] = 0  # 0 * NaN is NaN
+        for border in ("reflect", "constant"):
+            direct = torch_conv.filter2d(image, window, border, algorithm="direct")
+            got = products(image.to(cuda), window, border).cpu()
+            finite = direct.isfinite()
+            assert torch.equal(got.isfinite(), finite)
+            assert torch.equal(got.isnan(), direct.isnan())
+            bounds = exact("filter2d", clean, window, border), magnitude("filter2d", clean, window, border)
+            args = (t[finite] for t in (got, *bounds))
+            assert_within(*args, in_dtype=dtype, algorithm="tensor_core", window=size)
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_taps_that_are_not_finite(cuda, dtype, value):
+    image, window = make_image((1, 1, 40, 136), dtype), make_window((5, 5))
+    window[2, 3] = value
+    assert_same_bits(products(image.to(cuda), window), torch_conv.filter2d(image, window, algorithm="direct"))
+
+
+@pytest.mark.cuda
+def test_results_beyond_float16_are_infinite(cuda):
+    image = torch.full((1, 1, 40, 136), 60000.0, dtype=torch.float16)
+    image[..., 60:] = -60000.0
+    window = torch.ones(5, 5)
+    assert_same_bits(products(image.to(cuda), window), torch_conv.filter2d(image, window, algorithm="direct"))
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("dtype", HALVES)
+def test_same_bits_for_every_position_in_the_batch(cuda, dtype):
+    image = make_image((1, 1, 133, 640), dtype, device=cuda)
+    for size in ((5, 5), (7, 7), (15, 15)):
+        alone = products(image, make_window(size))
+        for _ in range(3):
+            assert_same_bits(products(image.repeat(3, 2, 1, 1), make_window(size)), alone.repeat(3, 2, 1, 1))
+        assert_same_bits(torch_conv.filter2d(image, make_window(size)), alone)  # what 'auto' takes
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("dtype", HALVES)
+def test_rows_of_other_pitches(cuda, dtype):
+    """Crops that start on 16 bytes are read as they lie; results of any pitch are written."""
+    wide = make_image((1, 1, 50, 400), dtype, device=cuda)
+    crop = wide[..., 3:43, 8:144]
+    for size in ((5, 5), (7, 7), (4, 4)):
+        window = make_window(size)
+        expected = products(crop.contiguous(), window)
+        assert_same_bits(products(crop, window), expected)
+        for pitch in (136, 137, 144):
+            out = torch.full((1, 1, 40, pitch), 7.0, dtype=dtype, device=cuda)
+            torch_conv.filter2d(crop, window, algorithm="tensor_core", out=out[..., :136])
+            assert_same_bits(out[..., :136], expected)
+            assert (out[..., 136:] == 7).all()
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize("way", ["auto", "tensor_core"])
+def test_on_shards(cuda, dtype, way):
+    image, window = make_image((1, 2, 133, 640), dtype), make_window((7, 7))
+    parts = torch_conv.split(image.to(cuda), [cuda] * 3)
+    got = torch_conv.filter2d(parts, window, algorithm=way).gather()
+    bounds = exact("filter2d", image, window), magnitude("filter2d", image, window)
+    assert_within(got, *bounds, in_dtype=dtype, algorithm="tensor_core", window=(7, 7))
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize("size", [(5, 5), (7, 7), (9, 9), (15, 15), (31, 31)])
+def test_direct_keeps_its_bits(cuda, dtype, size):
+    image, window = make_image((1, 2, 70, 264), dtype), make_window(size)
+    got = torch_conv.filter2d(image.to(cuda), window, algorithm="direct")
+    assert_same_bits(got, torch_conv.filter2d(image, window, algorithm="direct"))
+    assert_same_bits(torch_conv.filter2d(image, window), torch_conv.filter2d(image, window, algorithm="direct"))
+
+
+def plan_of(monkeypatch, image, size, gpu=H200, **options):
+    monkeypatch.setenv("TORCH_CONV_EXPLAIN_FOR", gpu)
+    return torch_conv.explain(torch_conv.filter2d, image, torch.ones(size), **options).lines[0]
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+def test_what_auto_takes(monkeypatch, dtype):
+    image = torch.empty(1, 1, 512, 1024, dtype=dtype)
+    for size in ((4, 4), (5, 5), (2, 8), (7, 7), (15, 15), (31, 31)):
+        line = plan_of(monkeypatch, image, size)
+        assert line.startswith("filter2d: tensor_core/products ("), line
+        assert plan_of(monkeypatch, image, size, algorithm="tensor_core").startswith("filter2d: tensor_core/products (")
+        line = plan_of(monkeypatch, image, size, algorithm="direct")
+        assert line.startswith("filter2d: direct/tile_tma ("), line
+        assert "not products: one chain of multiply-adds is asked for" in line
+    for size, why in (((3, 3), "multiply-adds are as fast below 4x4"), ((32, 32), "a window beyond 31x31")):
+        line = plan_of(monkeypatch, image, size)
+        assert line.startswith("filter2d: direct/") and f"not products: {why}" in line, line
+    line = plan_of(monkeypatch, image, (5, 5), "8.0 108 166912 2.0e12")
+    assert line.startswith("filter2d: direct/") and "not products: no bulk copies" in line, line
+    assert plan_of(monkeypatch, image.float(), (5, 5)).startswith("filter2d: direct/tile_tma (")
+
+
+@pytest.mark.parametrize(
+    ("given", "size", "options", "why"),
+    [
+        ({"dtype": torch.float32}, 5, {}, "no float16 or bfloat16"),
+        ({}, 32, {}, "a window beyond 31x31"),
+        ({}, 5, {"stride": 2}, "stride or dilation"),
+        ({}, 5, {"dilation": 2}, "stride or dilation"),
+        ({}, 5, {"border_type": "skip"}, "border 'skip'"),
+        ({}, 5, {"output_dtype": torch.float32}, "another output dtype"),
+        ({"w": 1023}, 5, {}, "rows not 16-byte aligned"),
+        ({"gpu": "8.0 108 166912 2.0e12"}, 5, {}, "no bulk copies"),
+    ],
+)
+def test_what_tensor_cores_refuse(monkeypatch, given, size, options, why):
+    image = torch.empty(1, 1, 64, given.get("w", 1024), dtype=given.get("dtype", torch.float16))
+    with pytest.raises(TypeError if "dtype" in why else ValueError) as caught:
+        plan_of(monkeypatch, image, (size, size), given.get("gpu", H200), algorithm="tensor_core", **options)
+    assert str(caught.value) == f"filter2d: algorithm 'tensor_core' cannot serve this call: {why}"
+
+
+def test_the_cpu_has_no_tensor_cores():
+    with pytest.raises(ValueError) as caught:
+        products(torch.zeros(8, 8, dtype=torch.float16), torch.ones(5, 5))
+    assert str(caught.value) == (
+        "filter2d: algorithm 'tensor_core' cannot serve this call: the CPU makes chains of multiply-adds"
+    )
+
+
+def test_a_pinned_chain_is_no_product(monkeypatch):
+    monkeypatch.setenv("TORCH_CONV_VARIANT", "tile_tma")
+    image = torch.empty(1, 1, 64, 1024, dtype=torch.float16)
+    with pytest.raises(ValueError) as caught:
+        plan_of(monkeypatch, image, (5, 5), algorithm="tensor_core")
+    assert str(caught.value) == "filter2d: variant 'tile_tma' cannot serve this call"
