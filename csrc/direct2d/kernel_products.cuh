@@ -139,7 +139,7 @@ __global__ void __launch_bounds__(32 * ProductShape::warps, product_min_blocks<T
   const bool mask = edge && a.border == Border::zero_output;
   const bool zeros = mask || (a.border == Border::constant && a.value == 0);  // what the copy put outside is right
   if (edge && (!zeros || a.beside.holds(top, a.planes.in_h) || a.beside.holds(bottom - 1, a.planes.in_h))) {
-    extend_box<kThreads>(box, s.box_w(), {0, bottom - top, left - bx, right - bx}, {top, bx},
+    extend_box<kThreads>(PitchedBox<T>{box, s.box_w()}, {0, bottom - top, left - bx, right - bx}, {top, bx},
                          a.planes.in_plane<T>(at.n, ci), a.planes.in_stride_h, a.planes.in_h, a.planes.in_w, a.border,
                          from_acc<T>(a.value), ShardRows{a.beside, at.n, ci});
     __syncthreads();
