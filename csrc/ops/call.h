@@ -26,6 +26,7 @@ struct Reach {
   bool ends = false;        // something stands outside the image that its border does not say
   bool direct = false;      // rooms that may read the rows of other shards serve the call
   std::string by_torch;     // why torch serves a convolution, or empty
+  bool by_fft = false;      // a filter is made by FFT
 };
 
 class SplitStreams;

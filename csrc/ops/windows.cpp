@@ -138,9 +138,19 @@ Taps one_tap(const Call& call, Dtype sums, bool on_host) {
   return {.data = data, .on_host = on_host, .stride_n = 0, .stride_c = 0, .stride_ci = 0};
 }
 
+namespace {
+
+int64_t bytes_of(const Window& window) { return window.tensor.numel() * int64_t(window.tensor.element_size()); }
+
+}  // namespace
+
 void upload_large(const Call& call, Window& window, const Tensor& input) {
-  const int64_t bytes = window.tensor.numel() * int64_t(window.tensor.element_size());
-  if (!window.taps.on_host || bytes <= kInlineTapBytes) return;
+  if (bytes_of(window) > kInlineTapBytes) upload(call, window, input);
+}
+
+void upload(const Call& call, Window& window, const Tensor& input) {
+  if (!window.taps.on_host) return;
+  const int64_t bytes = bytes_of(window);
   window.tensor = make_of(call, window.tensor, input, sizes_of(window.tensor), window.tensor.scalar_type(),
                           [bytes, device = device_of(input)](const Tensor& taps) {
                             const cuda::OnDevice current(device.index);

@@ -27,7 +27,8 @@ Window prepare_weight(const Call& call, const Tensor& weight, const Image& image
 // One tap of 1 for all samples and channels, for sums of a dtype.
 Taps one_tap(const Call& call, Dtype sums, bool on_host);
 
-// Moves host taps that are too large for a kernel's parameters to the images' device, on its current stream.
+// Moves host taps to the images' device, on its current stream: all, or those too large for a kernel's parameters.
+void upload(const Call& call, Window& window, const Tensor& input);
 void upload_large(const Call& call, Window& window, const Tensor& input);
 
 }  // namespace torch_conv

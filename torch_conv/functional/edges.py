@@ -312,7 +312,7 @@ def laplacian(
         value: what 'constant' reads outside.
         output_dtype: dtype of the result, by default the input's; unsigned images want one with a sign.
         out: tensor that receives the result.
-        algorithm: 'auto' or 'direct'.
+        algorithm: as in `filter2d`.
 
     Returns:
         Tensor (..., H', W'), as `filter2d` returns it.

@@ -36,6 +36,15 @@ def filter2d(
 ) -> Tensor:
     """Correlates every plane of an image with a window.
 
+    A direct sum has the same bits wherever its pixel lies. By FFT ('fft', which 'auto' takes for windows of more than
+    31 x 31 taps, no matter their values, where it is expected to be faster) an image is cut into tiles. A sum then lies
+    within `2**-23 * log2(n) * sqrt(n) * max(|image|) * norm(kernel)` of the exact one (2**-52 for float64 images),
+    before it is rounded to the result's dtype; n are the pixels of a tile, as `explain` prints it, and max(|image|) and
+    norm(kernel), the root of the sum of the squared taps, are those of the whole image and window. With 'skip' and
+    normalized that is divided by the sum of the |taps| inside. The bits are the same from run to run and for every
+    image of a batch. A tile that a NaN, an infinity or an overflow reaches is summed directly, so they stay in the
+    windows that hold them. Extra memory: at most 512 MiB, unless a single tile of a larger window takes more.
+
     Args:
         input: image (..., H, W) of dtype float32, float16, bfloat16, float64, uint8, int16 or uint16; any strides.
         kernel: the window: (kH, kW), one for all; (1|B, kH, kW), one per sample; or (1|B, 1|C, kH, kW), per sample and
@@ -52,7 +61,7 @@ def filter2d(
         dilation: step between taps (y, x).
         output_dtype: dtype of the result, by default the input's. Integers are rounded half to even and clamped.
         out: tensor that receives the result; it must not overlap `input`.
-        algorithm: 'auto' or 'direct'.
+        algorithm: 'auto', 'direct' or 'fft'.
 
     Returns:
         Tensor (..., H', W') in the input's memory format; H' is ceil(H / stride), or

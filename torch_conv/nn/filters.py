@@ -51,7 +51,7 @@ class Filter2d(_Windowed):
         stride: step between output pixels (y, x).
         dilation: step between taps (y, x).
         output_dtype: dtype of the result, by default the input's.
-        algorithm: 'auto' or 'direct'.
+        algorithm: as in `torch_conv.filter2d`.
 
     Shape:
         Image (..., H, W) of a dtype that `torch_conv.filter2d` takes, to (..., H', W') as that returns it.
