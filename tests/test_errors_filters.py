@@ -32,7 +32,11 @@ FILTER2D = [
     ((ones(4, 5), ones(3, 3)), {"border_type": "Reflect"}, f"border_type must be {BORDERS}, got 'Reflect'"),
     ((ones(4, 5), ones(3, 3)), {"padding": "full"}, "padding must be 'same' or 'valid', got 'full'"),
     ((ones(4, 5), ones(3, 3)), {"behaviour": "convolve"}, "behaviour must be 'corr' or 'conv', got 'convolve'"),
-    ((ones(4, 5), ones(3, 3)), {"algorithm": "best"}, "algorithm must be 'auto', 'direct' or 'fft', got 'best'"),
+    (
+        (ones(4, 5), ones(3, 3)),
+        {"algorithm": "best"},
+        "algorithm must be 'auto', 'direct', 'fft' or 'low_rank', got 'best'",
+    ),
     (
         (ones(4, 5), ones(1, 3)),
         {"algorithm": "fft", "dilation": (1, 8192)},

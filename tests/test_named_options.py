@@ -172,7 +172,7 @@ def test_gaussians_refuse_what_is_no_width(call, sentence, bad):
         ("structure_tensor", (3, 1.0), "'auto', 'fused' or 'separable'"),
         ("thin_edges", (3, 1.0), "'auto', 'fused' or 'separable'"),
         ("gaussian_gradient_magnitude3d", (3, 1.0), "'auto', 'fused' or 'separable'"),
-        ("laplacian", (3,), "'auto', 'direct' or 'fft'"),
+        ("laplacian", (3,), "'auto', 'direct', 'fft' or 'low_rank'"),
         ("sobel", (), "'auto', 'direct', 'fused' or 'separable'"),
         ("spatial_gradient", (), "'auto', 'direct', 'fused' or 'separable'"),
         ("gaussian_blur3d", (5, 1.3), "'auto', 'separable' or 'direct'"),

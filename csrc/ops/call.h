@@ -15,6 +15,9 @@ struct AxisReach {
 
 constexpr int kAxes = 3;  // d, h, w: the axes of an image in this order
 
+// How a filter with one window is made.
+enum class Way : int8_t { direct, fft, low_rank };
+
 // What a call says of itself once its arguments are checked, before anything has memory.
 struct Reach {
   AxisReach axis[kAxes];
@@ -26,7 +29,7 @@ struct Reach {
   bool ends = false;        // something stands outside the image that its border does not say
   bool direct = false;      // rooms that may read the rows of other shards serve the call
   std::string by_torch;     // why torch serves a convolution, or empty
-  bool by_fft = false;      // a filter is made by FFT
+  Way way = Way::direct;    // of a filter with one window
 };
 
 class SplitStreams;

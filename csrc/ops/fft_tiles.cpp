@@ -16,30 +16,52 @@ struct Costs {
   double per_level, per_pixel;  // seconds
   double batch;                 // seconds, of a batch's launches
   double direct;                // flops a second
+  double passes, bytes;         // of separable filters: flops and bytes a second
   int64_t cached;               // pixels of a tile beyond which it no longer stays in a cache
   int64_t together;             // pixels that a batch may hold for that
 };
 
-// Two cores of an AMD EPYC with torch's MKL, 2^22 pixels in tiles, ns a pixel: float32 320^2 11.6, 640^2 8.8,
-// 1024^2 13.7, 2048^2 22, 4096^2 31; float64 320^2 31, 640^2 28, 1024^2 31, 4096^2 97. Direct sums of 1024 x 1024
-// pixels, GFLOP/s: float32 33x33 75, 63x63 99; float64 31 and 35. More cores make both faster.
-constexpr Costs kCpu{
-    .per_level = 0.6e-9, .per_pixel = 3e-9, .batch = 30e-6, .direct = 80e9, .cached = 1 << 19, .together = 1 << 22};
-constexpr Costs kCpuWide{
-    .per_level = 1.6e-9, .per_pixel = 6e-9, .batch = 30e-6, .direct = 32e9, .cached = 1 << 18, .together = 1 << 21};
+// One core of an AMD EPYC, torch's MKL, 1024 x 1024 pixels, ms. float32: direct 33x33 20.8, 45x45 37.8, 63x63 73; by
+// FFT 8.9, 10.7, 10.7 (tiles of 288^2, 576^2, 576^2). float64: 41.7, 75, 148; 17.3, 21.7, 21.8. So FFT is ahead from
+// 33x33 on, by 2 x also at 256 x 256. Larger tiles leave the caches: 640^2 8.8, 2048^2 22, 4096^2 31 ns a pixel on two
+// cores. Separable filters of 1536 x 1536 float32 pixels, ms, by rank 1, 2, 3, 4 and directly:
+// 9x9 2.2, 5.9, 8.6, 11.8, 4.5; 11x11 2.3, 6.6, 9.6, 13.4, 6.5; 15x15 3.2, 7.6, 11.1, 14.8, 11.0;
+// 31x31 5.1, 11.5, 17.2, 23.7, 41.6. More cores make all of them faster.
+constexpr Costs kCpu{.per_level = 0.33e-9,
+                     .per_pixel = 2e-9,
+                     .batch = 30e-6,
+                     .direct = 110e9,
+                     .passes = 60e9,
+                     .bytes = 16e9,
+                     .cached = 1 << 19,
+                     .together = 1 << 22};
+constexpr Costs kCpuWide{.per_level = 0.65e-9,
+                         .per_pixel = 3e-9,
+                         .batch = 30e-6,
+                         .direct = 56e9,
+                         .passes = 32e9,
+                         .bytes = 16e9,
+                         .cached = 1 << 18,
+                         .together = 1 << 21};
 // One NVIDIA H200: torch.fft of 4096 x 4096 float32 pixels with a window of 200 x 200 (4295 x 4295 with its border) 964
 // us by hand; direct sums by the room's kernels for windows of any size 40 TFLOP/s in float32. Twice the bytes in
 // float64, and half the operations a second. The border and the store are one read and one write of memory each.
+// Separable filters of k = 15, 31 and 63 took 42, 90 and 146 us at 4096 x 4096: 8 bytes a pixel and 36 TFLOP/s make 61,
+// 90 and 150 of them.
 constexpr Costs kCuda{.per_level = 2.2e-12,
                       .per_pixel = 10e-12,
                       .batch = 60e-6,
                       .direct = 40e12,
+                      .passes = 36e12,
+                      .bytes = 4e12,
                       .cached = INT64_MAX,
                       .together = INT64_MAX};
 constexpr Costs kCudaWide{.per_level = 4.4e-12,
                           .per_pixel = 20e-12,
                           .batch = 60e-6,
                           .direct = 20e12,
+                          .passes = 18e12,
+                          .bytes = 4e12,
                           .cached = INT64_MAX,
                           .together = INT64_MAX};
 
@@ -105,6 +127,14 @@ FftTiles fft_tiles(const FilterSize& size) {
 double direct_seconds(const FilterSize& size) {
   const double outputs = double(size.planes) * double(size.out_h) * double(size.out_w);
   return 2 * double(size.kh) * double(size.kw) * outputs / costs_of(size).direct;
+}
+
+double passes_seconds(const FilterSize& size, int rank) {
+  const Costs& costs = costs_of(size);
+  const double outputs = double(size.planes) * double(size.out_h) * double(size.out_w);
+  const double flops = 2 * double(size.kh + size.kw * size.stride_h), bytes = 2 * acc_bytes(size.image);
+  const double sum = rank > 1 ? (rank + 1) * acc_bytes(size.image) / costs.bytes : 0;
+  return outputs * (rank * (flops / costs.passes + bytes / costs.bytes) + sum);
 }
 
 bool fft_is_faster(const FilterSize& size) {

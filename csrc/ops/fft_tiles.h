@@ -1,5 +1,5 @@
-// Overlap-save in numbers: which tiles a filter by FFT takes, and what it and the direct sum are expected to cost. Pure
-// functions of sizes, dtype and kind of device.
+// Filters of images in numbers: which tiles one by FFT takes, and what it, the direct sum and separable passes are
+// expected to cost. Pure functions of sizes, dtype and kind of device.
 #pragma once
 
 #include <cstdint>
@@ -34,6 +34,8 @@ constexpr int64_t kFftLargestSpan = 1 << 14;
 
 FftTiles fft_tiles(const FilterSize& size);
 double direct_seconds(const FilterSize& size);
+// As `rank` separable filters and their sum.
+double passes_seconds(const FilterSize& size, int rank);
 
 // Is 'auto' to take it? Windows of up to 31 x 31 taps, of one row or of one column never.
 bool fft_is_faster(const FilterSize& size);

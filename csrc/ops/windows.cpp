@@ -117,6 +117,10 @@ Window prepare_window(const Call& call, const char* argument, const Tensor& kern
           size};
 }
 
+Tensor host_taps(const Tensor& kernel, Dtype image, int axes, const WindowOptions& options) {
+  return finish_taps(kernel, accumulation_type(image), axes, options);
+}
+
 Window prepare_weight(const Call& call, const Tensor& weight, const Image& image) {
   const Tensor taps = finished_taps(call, weight, accumulation_type(image.dtype), 2, {});
   const Sizes sizes = sizes_of(taps);

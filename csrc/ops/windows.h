@@ -21,6 +21,9 @@ struct WindowOptions {
 // that of a separable filter, for an image of `image_axes`: its extent stands in size.w.
 Window prepare_window(const Call& call, const char* argument, const Tensor& kernel, int axes, const Tensor& input,
                       const Image& image, int image_axes, const WindowOptions& options);
+// Such a kernel on the CPU as `prepare_window` makes it contiguous, in the accumulation dtype, flipped and normalised;
+// of calls that only ask too.
+Tensor host_taps(const Tensor& kernel, Dtype image, int axes, const WindowOptions& options);
 // A convolution's weight (C_out, C_in / groups, [kD,] kH, kW).
 Window prepare_weight(const Call& call, const Tensor& weight, const Image& image);
 
