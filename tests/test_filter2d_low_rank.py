@@ -188,6 +188,17 @@ def test_shards(device, dim, windows):
     assert "low_rank/" in plan(parts, window)
 
 
+def test_parts_follow_their_whole(device):
+    """Shards of one shape, of an image that is large enough to look at the window and of one that is not."""
+    window = of_rank(1, 15, 16, dtype=torch.float32)
+    large, small = make_image((1, 90, 80)).to(device), make_image((1, 50, 80)).to(device)
+    for _ in range(3):
+        parts = torch_conv.split(large, [device] * 3, dim=-2)
+        assert_same_bits(filter2d(parts, window).gather(), filter2d(large, window, algorithm="low_rank"))
+        parts = torch_conv.split(small, [device] * 2, dim=-2, sizes=[30, 20])
+        assert_same_bits(filter2d(parts, window).gather(), filter2d(small, window, algorithm="direct"))
+
+
 def test_nan_stays_in_its_windows(device):
     image, window = make_image((1, 80, 90)), of_rank(2, 15, 16, dtype=torch.float32)
     image[0, 30, 40], image[0, 0, 89] = float("nan"), float("inf")

@@ -14,7 +14,7 @@ COMPILER = shutil.which(os.environ.get("CXX", "g++"))
 
 
 @pytest.mark.skipif(COMPILER is None, reason="needs a C++ compiler")
-@pytest.mark.parametrize("program", ["weight_gradient"])
+@pytest.mark.parametrize("program", ["weight_gradient", "overlap_save"])
 def test_kernels(program, tmp_path):
     includes = [f"-I{HERE.parent / 'csrc'}", f"-I{HERE / 'on_host'}"]
     source, binary = HERE / "on_host" / f"{program}.cpp", tmp_path / program

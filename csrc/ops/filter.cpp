@@ -38,12 +38,16 @@ class Choice {
       : call_(call), kernel_(kernel), options_(options), p_(p), size_(filter_size(p, cuda)) {}
 
   Way way(const std::string& algorithm) {
-    if (call_.whole) return call_.whole->way == Way::low_rank ? (factor(), Way::low_rank) : call_.whole->way;
+    if (const Reach* whole = call_.whole) {
+      if (whole->by_values) factor();
+      return whole->way;
+    }
     if (algorithm == "auto") return fastest();
     if (algorithm == "fft") check_fft();
     if (algorithm == "low_rank") check_low_rank();
     return algorithm == "fft" ? Way::fft : algorithm == "low_rank" ? Way::low_rank : Way::direct;
   }
+  bool by_values() const { return by_values_; }
   const std::optional<LowRank>& factors() const { return factors_; }
 
  private:
@@ -68,6 +72,7 @@ class Choice {
   }
 
   void factor() {
+    by_values_ = true;
     depend_on_values(call_, kernel_);
     factors_ = LowRank::of(host_taps(kernel_, p_.in.dtype, 2, options_));
   }
@@ -94,6 +99,7 @@ class Choice {
   const WindowOptions& options_;
   const Direct& p_;
   const FilterSize size_;
+  bool by_values_ = false;
   std::optional<LowRank> factors_;
 };
 
@@ -120,7 +126,7 @@ Tensor filter(Call& call, int axes, const Tensor& input, const Tensor& kernel, c
   p.out.d = g.out.d, p.out.h = g.out.h, p.out.w = g.out.w;
   Choice choice(call, kernel, options, p, on_cuda(call, input));
   const Way way = axes == 2 ? choice.way(o.algorithm) : Way::direct;
-  call.reach.way = way;
+  call.reach.way = way, call.reach.by_values = choice.by_values();
   call.reach.direct = axes == 2 && way == Way::direct;
   return produce(call, input, in, axes, g, o, [&](const Image& image) {
     const Place place(call, input);
