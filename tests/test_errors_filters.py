@@ -32,7 +32,16 @@ FILTER2D = [
     ((ones(4, 5), ones(3, 3)), {"border_type": "Reflect"}, f"border_type must be {BORDERS}, got 'Reflect'"),
     ((ones(4, 5), ones(3, 3)), {"padding": "full"}, "padding must be 'same' or 'valid', got 'full'"),
     ((ones(4, 5), ones(3, 3)), {"behaviour": "convolve"}, "behaviour must be 'corr' or 'conv', got 'convolve'"),
-    ((ones(4, 5), ones(3, 3)), {"algorithm": "fft"}, "algorithm must be 'auto', 'direct' or 'tensor_core', got 'fft'"),
+    (
+        (ones(4, 5), ones(3, 3)),
+        {"algorithm": "best"},
+        "algorithm must be 'auto', 'direct', 'tensor_core', 'fft' or 'low_rank', got 'best'",
+    ),
+    (
+        (ones(4, 5), ones(1, 3)),
+        {"algorithm": "fft", "dilation": (1, 8192)},
+        "algorithm 'fft' cannot serve this call: the window spans 1x16385 pixels, more than 16384 along an axis",
+    ),
     (
         (ones(4, 5), ones(3, 3)),
         {"anchor": (0, 3)},

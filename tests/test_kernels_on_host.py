@@ -14,7 +14,7 @@ COMPILER = shutil.which(os.environ.get("CXX", "g++"))
 
 
 @pytest.mark.skipif(COMPILER is None, reason="needs a C++ compiler")
-@pytest.mark.parametrize("program", ["weight_gradient", "products"])
+@pytest.mark.parametrize("program", ["weight_gradient", "products", "overlap_save"])
 def test_kernels(program, tmp_path):
     # What a host has not stands before what csrc has; weight_gradient needs none of it.
     shims = [f"-I{HERE / 'on_host' / 'tensor_cores'}"] if program == "products" else []

@@ -101,6 +101,41 @@ struct Direct {
   bool one_window() const { return taps.stride_n == 0 && taps.stride_c == 0; }
 };
 
+// Overlap-save: tiles of images that go on beyond their edges, transformed one by one. `data` holds tiles `first` to
+// first + count - 1 of every image (raster order, `across` of them a row), dense as (n, c, count, h, w) in the
+// accumulation dtype. A tile's first pixel lies step_h rows or step_w columns after that of the tile before.
+struct Tiles {
+  void* data;
+  int64_t first, count, across;
+  int64_t h, w;
+  int64_t step_h, step_w;  // multiples of the filter's strides
+};
+
+// Fills tiles with pixels. Of `place` it reads the pads, the border and its value.
+struct ReadTiles {
+  Image in;
+  Placement place;
+  Tiles tiles;
+};
+
+// Sums of the |taps| of windows' corners: taps [i0, i1) x [j0, j1) of a window make s(i1, j1) - s(i0, j1) - s(i1, j0) +
+// s(i0, j0), with s(i, j) element i * (kw + 1) + j.
+struct CornerSums {
+  const double* data = nullptr;
+  int64_t stride_n = 0, stride_c = 0;
+};
+
+// Writes what the filter's outputs are from the tiles' circular convolutions with the flipped window: the sum of the
+// output whose window starts at row y, column x of a tile stands at (y, x) plus the window's span less one. On CUDA a
+// sum that is not finite is made again, tap by tap; on the CPU `again` says in which tiles there is one, and the caller
+// filters these directly.
+struct WriteTiles {
+  Direct filter;
+  Tiles sums;
+  CornerSums corners;  // where filter.place.normalized
+  char* again;         // n * c * count zeros (CPU)
+};
+
 // What becomes of a convolution's sum, its bias included, before it is rounded (core/activation.h).
 enum class Activation : int8_t { none, relu, relu6, gelu, silu, hardswish };
 

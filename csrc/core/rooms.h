@@ -30,6 +30,19 @@ Plan plan_cuda(const Direct& p, const Arch& arch, const char* variant);
 void run_cuda(const Direct& p, const Plan& plan, const Site& site);
 }  // namespace direct2d
 
+// The two ends of a filter by FFT; between them torch transforms the tiles.
+namespace overlap_save {
+Plan plan_read_cpu(const ReadTiles& p, const char* variant);
+void run_read_cpu(const ReadTiles& p, const Plan& plan);
+Plan plan_read_cuda(const ReadTiles& p, const Arch& arch, const char* variant);
+void run_read_cuda(const ReadTiles& p, const Plan& plan, const Site& site);
+
+Plan plan_write_cpu(const WriteTiles& p, const char* variant);
+void run_write_cpu(const WriteTiles& p, const Plan& plan);
+Plan plan_write_cuda(const WriteTiles& p, const Arch& arch, const char* variant);
+void run_write_cuda(const WriteTiles& p, const Plan& plan, const Site& site);
+}  // namespace overlap_save
+
 // Images only, with zeros outside. A plan has no variant for what the room does not serve, which goes the way of
 // Direct.
 namespace depthwise {

@@ -15,6 +15,9 @@ struct AxisReach {
 
 constexpr int kAxes = 3;  // d, h, w: the axes of an image in this order
 
+// How a filter with one window is made.
+enum class Way : int8_t { direct, fft, low_rank };
+
 // What a call says of itself once its arguments are checked, before anything has memory.
 struct Reach {
   AxisReach axis[kAxes];
@@ -26,6 +29,8 @@ struct Reach {
   bool ends = false;        // something stands outside the image that its border does not say
   bool direct = false;      // rooms that may read the rows of other shards serve the call
   std::string by_torch;     // why torch serves a convolution, or empty
+  Way way = Way::direct;    // of a filter with one window
+  bool by_values = false;   // the window's values had a say in that
 };
 
 class SplitStreams;

@@ -1,7 +1,13 @@
-// filter2d and filter3d: any window, directly.
+// filter2d and filter3d: any window, directly; over images also by FFT, or as a few separable filters.
+#include <algorithm>
+#include <cstring>
+
+#include "ops/filter_fft.h"
+#include "ops/filter_low_rank.h"
 #include "ops/filters.h"
 #include "ops/operator.h"
 #include "ops/rooms.h"
+#include "ops/steps.h"
 #include "ops/windows.h"
 
 namespace torch_conv {
@@ -12,33 +18,133 @@ Sums sums_of(const std::string& algorithm) {
   return algorithm == "direct" ? Sums::chain : algorithm == "tensor_core" ? Sums::products : Sums::any;
 }
 
+void check_words(const char* op, const std::string& algorithm, int axes) {
+  static constexpr const char* images[] = {"auto", "direct", "tensor_core", "fft", "low_rank"};
+  static constexpr const char* volumes[] = {"auto", "direct"};
+  if (axes == 2) check_algorithm(op, algorithm, images);
+  else check_algorithm(op, algorithm, volumes);
+}
+
+// What was decided by the values of a window on the CPU holds while they stay.
+void depend_on_values(const Call& call, const Tensor& kernel) {
+  if (!call.steps) return;
+  if (!kernel.is_contiguous()) return call.steps->spoil();
+  std::string values(static_cast<const char*>(kernel.data_ptr()), kernel.numel() * kernel.element_size());
+  call.steps->guard([i = call.steps->index_of(kernel), values = std::move(values)](const std::vector<Tensor>& given) {
+    return std::memcmp(given[i].data_ptr(), values.data(), values.size()) == 0;
+  });
+}
+
+// How a filter of images is made. What serves the whole serves its parts.
+class Choice {
+ public:
+  Choice(const Call& call, const Tensor& kernel, const WindowOptions& options, const Direct& p, bool cuda)
+      : call_(call), kernel_(kernel), options_(options), p_(p), size_(filter_size(p, cuda)) {}
+
+  Way way(const std::string& algorithm) {
+    if (const Reach* whole = call_.whole) {
+      if (whole->by_values) factor();
+      return whole->way;
+    }
+    if (algorithm == "auto") return fastest();
+    if (algorithm == "fft") check_fft();
+    if (algorithm == "low_rank") check_low_rank();
+    return algorithm == "fft" ? Way::fft : algorithm == "low_rank" ? Way::low_rank : Way::direct;
+  }
+  bool by_values() const { return by_values_; }
+  const std::optional<LowRank>& factors() const { return factors_; }
+
+ private:
+  // Looking at a window takes its own few passes over the taps; smaller ones and small images never pay for that.
+  bool worth_a_look() const {
+    constexpr int64_t kLeastTaps = 81, kLeastOutputs = 64 * 64;
+    return size_.kh * size_.kw >= kLeastTaps && size_.planes * size_.out_h * size_.out_w >= kLeastOutputs &&
+           !low_rank_refusal(kernel_, {.h = size_.kh, .w = size_.kw}) &&
+           passes_seconds(size_, 1) < direct_seconds(size_);
+  }
+
+  Way fastest() {
+    if (*environment("TORCH_CONV_VARIANT")) return Way::direct;
+    const bool fft = fft_is_faster(size_);
+    if (worth_a_look()) {
+      factor();
+      // Where passes and FFT take about as long, passes have the same bits wherever a pixel lies.
+      const double others = fft ? 1.25 * fft_tiles(size_).seconds : direct_seconds(size_);
+      if (factors_ && divides_alike() && passes_seconds(size_, factors_->rank()) < others) return Way::low_rank;
+    }
+    return fft ? Way::fft : Way::direct;
+  }
+
+  void factor() {
+    by_values_ = true;
+    depend_on_values(call_, kernel_);
+    factors_ = LowRank::of(host_taps(kernel_, p_.in.dtype, 2, options_));
+  }
+
+  // Normalized 'skip' divides by the sum of the |taps| inside, which is a product of sums for one term only.
+  bool divides_alike() const { return !p_.place.normalized || factors_->rank() == 1; }
+
+  void check_fft() const {
+    check(std::max(size_.span_h, size_.span_w) <= kFftLargestSpan, call_.op,
+          "algorithm 'fft' cannot serve this call: the window spans ", size_.span_h, "x", size_.span_w,
+          " pixels, more than ", kFftLargestSpan, " along an axis");
+  }
+
+  void check_low_rank() {
+    const char* why = low_rank_refusal(kernel_, {.h = size_.kh, .w = size_.kw});
+    if (!why) factor();
+    if (!why && !factors_) why = "the window is not of rank 1 to 4";
+    if (!why && !divides_alike()) why = "border_type 'skip' with normalized needs a window of rank 1";
+    if (why) refuse(call_.op, "algorithm 'low_rank' cannot serve this call: ", why);
+  }
+
+  const Call& call_;
+  const Tensor& kernel_;
+  const WindowOptions& options_;
+  const Direct& p_;
+  const FilterSize size_;
+  bool by_values_ = false;
+  std::optional<LowRank> factors_;
+};
+
 Tensor filter(Call& call, int axes, const Tensor& input, const Tensor& kernel, const std::string& behaviour,
               const FilterOptions& o) {
-  static constexpr const char* algorithms[] = {"auto", "direct", "tensor_core"};
   check_input(call.op, input, axes);
-  check_algorithm(call.op, o.algorithm, std::span(algorithms).first(axes == 2 ? 3 : 2));
+  check_words(call.op, o.algorithm, axes);
   check(behaviour == "corr" || behaviour == "conv", call.op, "behaviour must be 'corr' or 'conv', got '", behaviour,
         "'");
   if (call.out) check_no_overlap(call.op, *call.out, "kernel", kernel);
   const ImageView in = view_input(call, input, axes);
-  Window window = prepare_window(call, "kernel", kernel, axes, input, in.image, axes,
-                                 {.flip = behaviour == "conv", .normalized = normalize_taps(call.op, o)});
+  const WindowOptions options{.flip = behaviour == "conv", .normalized = normalize_taps(call.op, o)};
+  Window window = prepare_window(call, "kernel", kernel, axes, input, in.image, axes, options);
   const Geometry g = place_window(call, in.image, window.size, axes, o);
-  call.reach.direct = axes == 2;
+  Direct p{.in = in.image,
+           .out = in.image,
+           .taps = window.taps,
+           .kd = window.size.d,
+           .kh = window.size.h,
+           .kw = window.size.w,
+           .place = g.place,
+           .groups = in.image.c,
+           .bias = nullptr};
+  p.out.d = g.out.d, p.out.h = g.out.h, p.out.w = g.out.w;
+  Choice choice(call, kernel, options, p, on_cuda(call, input));
+  const Way way = axes == 2 ? choice.way(o.algorithm) : Way::direct;
+  call.reach.way = way, call.reach.by_values = choice.by_values();
+  call.reach.direct = axes == 2 && way == Way::direct;
   return produce(call, input, in, axes, g, o, [&](const Image& image) {
     const Place place(call, input);
+    p.out = image;
+    if (way == Way::low_rank) return run_low_rank(call, place, input, p, window, *choice.factors());
+    if (way == Way::fft) {
+      upload(call, window, input);
+      p.taps = window.taps;
+      return run_by_fft(call, place, input, p, window);
+    }
     upload_large(call, window, input);
-    const Direct p{.in = in.image,
-                   .out = image,
-                   .taps = window.taps,
-                   .kd = window.size.d,
-                   .kh = window.size.h,
-                   .kw = window.size.w,
-                   .place = g.place,
-                   .groups = in.image.c,
-                   .bias = nullptr,
-                   .beside = beside_of(call, in.image, axes),
-                   .sums = axes == 2 ? sums_of(o.algorithm) : Sums::chain};
+    p.taps = window.taps;
+    p.beside = beside_of(call, in.image, axes);
+    if (axes == 2) p.sums = sums_of(o.algorithm);
     run(call, place, input, p);
   });
 }

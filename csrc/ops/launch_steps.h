@@ -14,6 +14,14 @@ void each_address(Direct& p, const F& f) {
   f(p.in.data), f(p.out.data), f(p.taps.data), f(p.bias), f(p.beside.above.data), f(p.beside.below.data);
 }
 template <typename F>
+void each_address(ReadTiles& p, const F& f) {
+  f(p.in.data), f(p.tiles.data);
+}
+template <typename F>
+void each_address(WriteTiles& p, const F& f) {
+  each_address(p.filter, f), f(p.sums.data), f(p.corners.data), f(p.again);
+}
+template <typename F>
 void each_address(Depthwise& p, const F& f) {
   f(p.in.data), f(p.out.data), f(p.weight), f(p.bias);
 }

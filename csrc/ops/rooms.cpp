@@ -74,6 +74,10 @@ Beside beside_of(const Call& call, const Image& in, int axes) {
 namespace {
 
 constexpr Doors<Direct> kDirect2d{direct::plan_cpu, direct::run_cpu, direct2d::plan_cuda, direct2d::run_cuda};
+constexpr Doors<ReadTiles> kReadTiles{overlap_save::plan_read_cpu, overlap_save::run_read_cpu,
+                                      overlap_save::plan_read_cuda, overlap_save::run_read_cuda};
+constexpr Doors<WriteTiles> kWriteTiles{overlap_save::plan_write_cpu, overlap_save::run_write_cpu,
+                                        overlap_save::plan_write_cuda, overlap_save::run_write_cuda};
 constexpr Doors<Depthwise> kDepthwise{depthwise::plan_cpu, depthwise::run_cpu, depthwise::plan_cuda,
                                       depthwise::run_cuda};
 constexpr Doors<Direct> kDirect3d{direct::plan_cpu, direct::run_cpu, direct3d::plan_cuda, direct3d::run_cuda};
@@ -122,6 +126,14 @@ void run(Call& call, const Place& place, const Tensor& like, const Direct& probl
   const auto images = *pinned ? std::nullopt : as_images(p);
   if (images) run_problem(call, place, like, *images, kDirect2d, "");
   else run_problem(call, place, like, p, kDirect3d, pinned);
+}
+
+void run(Call& call, const Place& place, const Tensor& like, const ReadTiles& p) {
+  run_problem(call, place, like, p, kReadTiles, "");
+}
+
+void run(Call& call, const Place& place, const Tensor& like, const WriteTiles& p) {
+  run_problem(call, place, like, p, kWriteTiles, "");
 }
 
 bool run_depthwise(Call& call, const Place& place, const Tensor& like, const Depthwise& p) {

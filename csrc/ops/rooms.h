@@ -32,6 +32,8 @@ class Place {
 
 // Plans and runs the problem, or explains its plan. `like` says where scratch memory is allocated.
 void run(Call& call, const Place& place, const Tensor& like, const Direct& problem);
+void run(Call& call, const Place& place, const Tensor& like, const ReadTiles& problem);
+void run(Call& call, const Place& place, const Tensor& like, const WriteTiles& problem);
 void run(Call& call, const Place& place, const Tensor& like, const Separable& problem);
 void run(Call& call, const Place& place, const Tensor& like, const Box& problem);
 void run(Call& call, const Place& place, const Tensor& like, const BoxDepth& problem);

@@ -18,8 +18,8 @@
 namespace torch_conv {
 
 // All that decides which steps a call takes: the operator and its form, its options, and of its tensors everything but
-// the values; of memory that is its alignment. (Plans that know taps by heart know those of named derivatives, which
-// the options say.)
+// the values; of memory that is its alignment. (Where values decide too, the steps have a guard. Plans that know taps
+// by heart know those of named derivatives, which the options say.)
 class Signature {
  public:
   enum class Form : int8_t { whole, shards };

@@ -117,6 +117,10 @@ Window prepare_window(const Call& call, const char* argument, const Tensor& kern
           size};
 }
 
+Tensor host_taps(const Tensor& kernel, Dtype image, int axes, const WindowOptions& options) {
+  return finish_taps(kernel, accumulation_type(image), axes, options);
+}
+
 Window prepare_weight(const Call& call, const Tensor& weight, const Image& image) {
   const Tensor taps = finished_taps(call, weight, accumulation_type(image.dtype), 2, {});
   const Sizes sizes = sizes_of(taps);
@@ -138,9 +142,19 @@ Taps one_tap(const Call& call, Dtype sums, bool on_host) {
   return {.data = data, .on_host = on_host, .stride_n = 0, .stride_c = 0, .stride_ci = 0};
 }
 
+namespace {
+
+int64_t bytes_of(const Window& window) { return window.tensor.numel() * int64_t(window.tensor.element_size()); }
+
+}  // namespace
+
 void upload_large(const Call& call, Window& window, const Tensor& input) {
-  const int64_t bytes = window.tensor.numel() * int64_t(window.tensor.element_size());
-  if (!window.taps.on_host || bytes <= kInlineTapBytes) return;
+  if (bytes_of(window) > kInlineTapBytes) upload(call, window, input);
+}
+
+void upload(const Call& call, Window& window, const Tensor& input) {
+  if (!window.taps.on_host) return;
+  const int64_t bytes = bytes_of(window);
   window.tensor = make_of(call, window.tensor, input, sizes_of(window.tensor), window.tensor.scalar_type(),
                           [bytes, device = device_of(input)](const Tensor& taps) {
                             const cuda::OnDevice current(device.index);

@@ -21,13 +21,17 @@ struct WindowOptions {
 // that of a separable filter, for an image of `image_axes`: its extent stands in size.w.
 Window prepare_window(const Call& call, const char* argument, const Tensor& kernel, int axes, const Tensor& input,
                       const Image& image, int image_axes, const WindowOptions& options);
+// Such a kernel on the CPU as `prepare_window` makes it contiguous, in the accumulation dtype, flipped and normalised;
+// of calls that only ask too.
+Tensor host_taps(const Tensor& kernel, Dtype image, int axes, const WindowOptions& options);
 // A convolution's weight (C_out, C_in / groups, [kD,] kH, kW).
 Window prepare_weight(const Call& call, const Tensor& weight, const Image& image);
 
 // One tap of 1 for all samples and channels, for sums of a dtype.
 Taps one_tap(const Call& call, Dtype sums, bool on_host);
 
-// Moves host taps that are too large for a kernel's parameters to the images' device, on its current stream.
+// Moves host taps to the images' device, on its current stream: all, or those too large for a kernel's parameters.
+void upload(const Call& call, Window& window, const Tensor& input);
 void upload_large(const Call& call, Window& window, const Tensor& input);
 
 }  // namespace torch_conv

@@ -36,6 +36,25 @@ def filter2d(
 ) -> Tensor:
     """Correlates every plane of an image with a window.
 
+    'direct' sums tap by tap, and has the same bits wherever a pixel lies. 'auto' takes it, or of the following what is
+    expected to be faster for these sizes, dtype, kind of device and, on the CPU, values of the window:
+
+    * 'tensor_core', for float16 and bfloat16 and windows of 4x4 to 31x31 taps on CUDA (Hopper on; dense rows that start
+      on 16 bytes, stride and dilation 1): the taps as good as in float32, one rounding at the end, and sums in an order
+      of the hardware's. They lie within one rounding of the exact ones, and their bits do not change with the batch or
+      from run to run, but may with the pixel's position.
+    * 'low_rank', for windows of at least 81 taps that lie on the CPU (on the GPU their values are not looked at) and
+      are sums of up to 4 products of a column and a row: as many separable filters, whose sums are added. What is left
+      of the window is below rounding: at most 2**-21 of its largest tap and 2**-22 of the sum of its |taps| (2**-50 and
+      2**-51 for float64 images). The bits are the same wherever a pixel lies. An infinity may come out as NaN.
+    * 'fft', for windows of more than 31 x 31 taps: the image is cut into tiles. A sum lies within
+      `2**-23 * log2(n) * sqrt(n) * max(|image|) * norm(kernel)` of the exact one (2**-52 for float64 images), before
+      it is rounded to the result's dtype; n are the pixels of a tile, as `explain` prints it, and max(|image|) (that of
+      `value` included) and norm(kernel), the root of the sum of the squared taps, are those of the whole image and
+      window. With `normalized` that is divided as the sum is. The bits are the same from run to run and for every image
+      of a batch. A tile that a NaN, an infinity or an overflow reaches is summed directly, so they stay in the windows
+      that hold them. Extra memory: at most 512 MiB, unless a single tile of a larger window takes more.
+
     Args:
         input: image (..., H, W) of dtype float32, float16, bfloat16, float64, uint8, int16 or uint16; any strides.
         kernel: the window: (kH, kW), one for all; (1|B, kH, kW), one per sample; or (1|B, 1|C, kH, kW), per sample and
@@ -52,11 +71,7 @@ def filter2d(
         dilation: step between taps (y, x).
         output_dtype: dtype of the result, by default the input's. Integers are rounded half to even and clamped.
         out: tensor that receives the result; it must not overlap `input`.
-        algorithm: 'direct', one chain of multiply-adds, which gives the same bits wherever it runs; 'tensor_core', for
-            float16 and bfloat16 on CUDA (Hopper on; dense rows on 16 bytes, windows up to 31x31, stride and dilation
-            1): the taps as good as in float32 and one rounding at the end, but sums in an order of the hardware's, so
-            their last bits may differ from the chain's and with the pixel's position, not with the batch or from run
-            to run; or 'auto', tensor cores for such windows of 4x4 taps on and the chain for all others.
+        algorithm: 'auto', 'direct', 'tensor_core', 'fft' or 'low_rank'; one that cannot serve the call is refused.
 
     Returns:
         Tensor (..., H', W') in the input's memory format; H' is ceil(H / stride), or

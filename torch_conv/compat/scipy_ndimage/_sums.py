@@ -146,7 +146,9 @@ def _filtered(image: Tensor, window: Window, border: Border) -> Tensor:
     last = tuple(range(-len(axes), 0))
     moved = image.movedim(axes, last)
     correlate = filter2d if len(axes) == 2 else filter3d
-    return correlate(moved, taps, border.name, value=border.value, anchor=anchor).movedim(last, axes)
+    # Directly: scipy's casts to integers cut what is behind the point, so whole sums must stay whole.
+    sums = correlate(moved, taps, border.name, value=border.value, anchor=anchor, algorithm="direct")
+    return sums.movedim(last, axes)
 
 
 def _others(axes: list[int], dims: int) -> tuple[int, ...]:

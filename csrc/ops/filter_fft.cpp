@@ -1,0 +1,230 @@
+#include "ops/filter_fft.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "ops/steps.h"
+#include "ops/volumes.h"
+
+namespace torch_conv {
+
+namespace {
+
+using Norm = std::optional<std::string>;
+
+// `total` things in parts of at most `most`, as even as can be: transforms of equal batches.
+int64_t even(int64_t total, int64_t most) { return ceil_div(total, ceil_div(total, std::max<int64_t>(most, 1))); }
+
+// How many samples, channels and tiles a batch holds.
+struct Batch {
+  int64_t n, c, tiles;
+
+  static Batch of(const Direct& p, const FftTiles& tiles) {
+    const int64_t t = even(tiles.count(), tiles.most), c = even(p.in.c, tiles.most / t);
+    return {even(p.in.n, tiles.most / (t * c)), c, t};
+  }
+  int64_t count(const Direct& p, const FftTiles& of) const {
+    return ceil_div(p.in.n, n) * ceil_div(p.in.c, c) * ceil_div(of.count(), tiles);
+  }
+};
+
+Image some_of(const Image& image, Range n, Range c) {
+  Image part = image;
+  part.data =
+      static_cast<char*>(image.data) + (n.begin * image.stride_n + c.begin * image.stride_c) * size_of(image.dtype);
+  part.n = n.size(), part.c = c.size();
+  return part;
+}
+
+// The same filter on some samples and channels.
+Direct some_of(const Direct& p, Range n, Range c) {
+  Direct part = p;
+  part.in = some_of(p.in, n, c), part.out = some_of(p.out, n, c);
+  part.groups = c.size();
+  part.taps.data = static_cast<const char*>(p.taps.data) +
+                   (n.begin * p.taps.stride_n + c.begin * p.taps.stride_c) * acc_bytes(p.in.dtype);
+  return part;
+}
+
+// Windows (samples, channels, 1, kh, kw), of those dimensions that they have one each.
+Tensor windows_of(const Tensor& taps) {
+  Sizes sizes = sizes_of(taps);
+  const Sizes size(sizes.end() - 2, sizes.end());
+  sizes.resize(sizes.size() - 2);
+  sizes.resize(2, 1);
+  sizes.insert(sizes.end(), {1, size[0], size[1]});
+  return torch::stable::view(taps, sizes);
+}
+
+Tensor some_of(Tensor windows, Range n, Range c) {
+  if (windows.size(0) > 1) windows = narrow(windows, 0, n.begin, n.size());
+  return windows.size(1) > 1 ? narrow(windows, 1, c.begin, c.size()) : windows;
+}
+
+// The taps as far apart as the window's dilation has them, zeros between.
+Tensor spread(const Tensor& windows, const Placement& s) {
+  if (s.dilation_y == 1 && s.dilation_x == 1) return windows;
+  Sizes sizes = sizes_of(windows);
+  sizes[3] = (sizes[3] - 1) * s.dilation_y + 1, sizes[4] = (sizes[4] - 1) * s.dilation_x + 1;
+  Tensor apart = empty_strided(device_of(windows), sizes, contiguous_strides(sizes), windows.scalar_type());
+  torch::stable::zero_(apart);
+  const std::optional<int64_t> all;
+  Tensor rows = call_aten("aten::slice", "Tensor", apart, int64_t(3), all, all, s.dilation_y);
+  Tensor taps = call_aten("aten::slice", "Tensor", rows, int64_t(4), all, all, s.dilation_x);
+  torch::stable::copy_(taps, windows);
+  return apart;
+}
+
+Tensor spectrum(const Tensor& t, const FftTiles& tiles) {
+  return call_aten("aten::fft_rfft2", "", t, std::optional<Sizes>({tiles.h, tiles.w}), Sizes{-2, -1}, Norm());
+}
+
+Tensor spectrum_of_windows(const Tensor& windows, const Placement& s, const FftTiles& tiles) {
+  return spectrum(call_aten("aten::flip", "", spread(windows, s), Sizes{-2, -1}), tiles);
+}
+
+Tensor sums_of(const Tensor& spectra, const FftTiles& tiles) {
+  const Tensor sums =
+      call_aten("aten::fft_irfft2", "", spectra, std::optional<Sizes>({tiles.h, tiles.w}), Sizes{-2, -1}, Norm());
+  return sums.is_contiguous() ? sums : torch::stable::contiguous(sums);
+}
+
+// See CornerSums; a row and a column of zeros come first.
+Tensor corner_sums_of(const Tensor& windows) {
+  const Tensor magnitudes = torch::stable::to(call_aten("aten::abs", "", windows), ScalarType::Double);
+  const Tensor padded = torch::stable::pad(magnitudes, {1, 0, 1, 0}, "constant", 0.0);
+  const std::optional<ScalarType> same;
+  return call_aten("aten::cumsum", "", call_aten("aten::cumsum", "", padded, int64_t(-1), same), int64_t(-2), same);
+}
+
+// One call's transforms, batch by batch.
+class ByFft {
+ public:
+  ByFft(Call& call, const Place& place, const Tensor& input, const Direct& p, const Window& window)
+      : call_(call),
+        place_(place),
+        input_(input),
+        p_(p),
+        tiles_(fft_tiles(filter_size(p, place.cuda()))),
+        batch_(Batch::of(p, tiles_)),
+        taps_(window.tensor) {}
+
+  void explain() {
+    const int64_t each = p_.taps.stride_n || p_.taps.stride_c;
+    const int64_t spectra = each ? (p_.taps.stride_n ? batch_.n : 1) * (p_.taps.stride_c ? batch_.c : 1) : 1;
+    const int64_t tile = tiles_.h * tiles_.w * acc_bytes(p_.in.dtype), batches = batch_.count(p_, tiles_);
+    const double outputs = double(p_.out.n) * double(p_.out.c) * double(p_.out.h) * double(p_.out.w);
+    const double pixels = double(p_.in.n) * double(p_.in.c) * double(p_.in.h) * double(p_.in.w);
+    std::ostringstream line;
+    line << "fft/overlap_save (expected " << tiles_.seconds * 1e6 << " us, direct "
+         << direct_seconds(filter_size(p_, place_.cuda())) * 1e6 << " us); tile " << tiles_.w << 'x' << tiles_.h
+         << ", tiles " << tiles_.count() << ", images " << p_.in.n * p_.in.c << ", batches " << batches << "; launches "
+         << 5 * batches + 2 << " with a transform as one, scratch "
+         << (kFftCopies * batch_.n * batch_.c * batch_.tiles + spectra) * tile << " B; bytes "
+         << int64_t(pixels * size_of(p_.in.dtype) + outputs * size_of(p_.out.dtype)) << ", flops "
+         << int64_t(5 * double(tiles_.h * tiles_.w) * std::log2(double(tiles_.h * tiles_.w)) *
+                    double(tiles_.count() * p_.in.n * p_.in.c));
+    call_.explain(line.str());
+    Direct first = some_of(p_, {0, batch_.n}, {0, batch_.c});
+    run(call_, place_, input_, ReadTiles{first.in, first.place, tiles(nullptr, {0, batch_.tiles})});
+    run(call_, place_, input_, WriteTiles{first, tiles(nullptr, {0, batch_.tiles}), {}, nullptr});
+  }
+
+  void compute() {
+    const Tensor windows = windows_of(taps_);
+    const bool own_samples = windows.size(0) > 1, own_channels = windows.size(1) > 1;
+    std::optional<Tensor> spectra;
+    for_each(p_.in.c, batch_.c, [&](Range c) {
+      if (own_channels) spectra.reset();
+      for_each(p_.in.n, batch_.n, [&](Range n) {
+        if (own_samples) spectra.reset();
+        const Tensor own = some_of(windows, n, c);
+        if (!spectra) spectra = spectrum_of_windows(own, p_.place, tiles_);
+        const Direct p = some_of(p_, n, c);
+        std::optional<Tensor> corners;
+        CornerSums sums;
+        if (p.place.normalized) {
+          corners = corner_sums_of(own);
+          const int64_t size = (p.kh + 1) * (p.kw + 1);
+          sums = {static_cast<const double*>(corners->data_ptr()), own_samples ? own.size(1) * size : 0,
+                  own_channels ? size : 0};
+        }
+        for_each(tiles_.count(), batch_.tiles, [&](Range which) { filter(p, *spectra, sums, which); });
+      });
+    });
+  }
+
+ private:
+  template <typename F>
+  static void for_each(int64_t total, int64_t most, const F& f) {
+    for (int64_t at = 0; at < total; at += most) f(Range{at, std::min(total, at + most)});
+  }
+
+  Tiles tiles(void* data, Range which) const {
+    return {data, which.begin, which.size(), tiles_.across, tiles_.h, tiles_.w, tiles_.step_h, tiles_.step_w};
+  }
+
+  void filter(const Direct& p, const Tensor& spectra, const CornerSums& corners, Range which) {
+    const Tensor sums = [&] {
+      const Sizes sizes{p.in.n, p.in.c, which.size(), tiles_.h, tiles_.w};
+      std::optional<Tensor> pixels =
+          empty_strided(device_of(input_), sizes, contiguous_strides(sizes), accumulation_type(p.in.dtype));
+      run(call_, place_, input_, ReadTiles{p.in, p.place, tiles(pixels->data_ptr(), which)});
+      Tensor products = spectrum(*pixels, tiles_);
+      pixels.reset();
+      call_aten("aten::mul_", "Tensor", products, spectra);
+      return sums_of(products, tiles_);
+    }();
+    std::vector<char> again(place_.cuda() ? 0 : p.in.n * p.in.c * which.size(), 0);
+    run(call_, place_, input_, WriteTiles{p, tiles(sums.data_ptr(), which), corners, again.data()});
+    for (size_t unit = 0; unit < again.size(); ++unit)
+      if (again[unit]) filter_directly(p, which, int64_t(unit));
+  }
+
+  // On the CPU: the outputs of a tile.
+  void filter_directly(const Direct& p, Range which, int64_t unit) {
+    const int64_t plane = unit / which.size(), tile = which.begin + unit % which.size();
+    const int64_t n = plane / p.in.c, c = plane % p.in.c;
+    Direct one = some_of(p, {n, n + 1}, {c, c + 1});
+    const Placement& s = p.place;
+    const int64_t h = tiles_.step_h / s.stride_y, w = tiles_.step_w / s.stride_x;
+    const int64_t y = tile / tiles_.across * h, x = tile % tiles_.across * w;
+    one.out = cut(one.out, {y, std::min(p.out.h, y + h)}, {x, std::min(p.out.w, x + w)});
+    one.place.pad_y -= y * s.stride_y, one.place.pad_x -= x * s.stride_x;
+    run(call_, place_, input_, one);
+  }
+
+  Call& call_;
+  const Place& place_;
+  const Tensor& input_;
+  const Direct& p_;
+  const FftTiles tiles_;
+  const Batch batch_;
+  const Tensor taps_;
+};
+
+}  // namespace
+
+FilterSize filter_size(const Direct& p, bool cuda) {
+  const Placement& s = p.place;
+  return {.planes = p.in.n * p.in.c,
+          .out_h = p.out.h,
+          .out_w = p.out.w,
+          .kh = p.kh,
+          .kw = p.kw,
+          .span_h = (p.kh - 1) * s.dilation_y + 1,
+          .span_w = (p.kw - 1) * s.dilation_x + 1,
+          .stride_h = s.stride_y,
+          .stride_w = s.stride_x,
+          .image = p.in.dtype,
+          .cuda = cuda};
+}
+
+void run_by_fft(Call& call, const Place& place, const Tensor& input, const Direct& p, const Window& window) {
+  if (call.steps) call.steps->spoil();  // what torch does on the way is not written down
+  ByFft filter(call, place, input, p, window);
+  if (call.runs()) filter.compute();
+  else filter.explain();
+}
+
+}  // namespace torch_conv

@@ -1,0 +1,20 @@
+// A filter of images by FFT: overlap-save on torch's transforms.
+#pragma once
+
+#include "ops/fft_tiles.h"
+#include "ops/rooms.h"
+#include "ops/windows.h"
+
+namespace torch_conv {
+
+FilterSize filter_size(const Direct& problem, bool cuda);
+
+// `problem` as the direct rooms take it, its taps in `window` and on the images' device.
+//
+//   image --read--> tiles --rfft2--> spectra --times that of the window--> --irfft2--> sums --write--> result
+//
+// Where a NaN, an infinity or an overflow reached a tile's sums they are made again directly. Nothing waits for the
+// GPU, and memory is bounded by kFftWorkspace.
+void run_by_fft(Call& call, const Place& place, const Tensor& input, const Direct& problem, const Window& window);
+
+}  // namespace torch_conv

@@ -1,0 +1,92 @@
+#include "ops/filter_low_rank.h"
+
+#include <algorithm>
+
+#include "ops/steps.h"
+
+namespace torch_conv {
+
+std::optional<LowRank> LowRank::of(const Tensor& taps) {
+  const int64_t kh = taps.size(taps.dim() - 2), kw = taps.size(taps.dim() - 1), windows = taps.numel() / (kh * kw);
+  const auto factored = [&](auto zero) -> std::optional<LowRank> {
+    using A = decltype(zero);
+    auto found = factors_of(static_cast<const A*>(taps.data_ptr()), windows, kh, kw);
+    if (!found) return std::nullopt;
+    const auto kept = std::make_shared<const Factors<A>>(std::move(*found));
+    LowRank low(taps);
+    for (int r = 0; r < kMostRank; ++r) low.factors_[0][r] = kept->y[r].data(), low.factors_[1][r] = kept->x[r].data();
+    low.owner_ = kept, low.windows_ = windows, low.rank_ = kept->rank;
+    return low;
+  };
+  return taps.scalar_type() == ScalarType::Double ? factored(double{}) : factored(float{});
+}
+
+Window LowRank::along(const Call& call, int r, bool x, const Window& whole, bool on_host) const {
+  const int64_t k = x ? whole.size.w : whole.size.h, taps = whole.size.h * whole.size.w;
+  void* const data = const_cast<void*>(factors_[x][r]);
+  const Sizes sizes{windows_ * k};
+  if (call.steps) call.steps->keep(owner_, data, windows_ * k * int64_t(taps_.element_size()));
+  return {torch::stable::from_blob(data, sizes, contiguous_strides(sizes), taps_.device(), taps_.scalar_type()),
+          Taps{.data = data,
+               .on_host = on_host,
+               .stride_n = whole.taps.stride_n / taps * k,
+               .stride_c = whole.taps.stride_c / taps * k,
+               .stride_ci = 0},
+          {.d = 1, .h = 1, .w = k}};
+}
+
+const char* low_rank_refusal(const Tensor& kernel, const Extent& window) {
+  if (!kernel.is_cpu()) return "the window lies on the GPU, where its values are not looked at";
+  if (std::min(window.h, window.w) == 1) return "the window has one row or one column";
+  return nullptr;
+}
+
+void run_low_rank(Call& call, const Place& place, const Tensor& input, const Direct& p, const Window& window,
+                  const LowRank& factors) {
+  const int rank = factors.rank();
+  const Dtype sums = accumulation_dtype(p.in.dtype);
+  std::vector<Image> made{p.out};
+  std::optional<Tensor> scratch;
+  if (rank > 1) {
+    scratch = empty_results(call, rank, input, resized(input, {.d = 1, .h = p.out.h, .w = p.out.w}, 2), 2,
+                            scalar_type_of(sums));
+    made.clear();
+    for (int r = 0; r < rank; ++r) made.push_back(*merge_leading(torch::stable::select(*scratch, 0, r), sums, 2));
+  }
+  if (call.lines)
+    call.explain("low_rank/passes (the window is of rank " + std::to_string(rank) +
+                 "); as many separable filters, and their sum");
+  for (int r = 0; r < rank; ++r) {
+    Window y = factors.along(call, r, false, window, place.cuda()),
+           x = factors.along(call, r, true, window, place.cuda());
+    upload_large(call, y, input);
+    upload_large(call, x, input);
+    run(call, place, input,
+        Separable{.in = p.in,
+                  .out = made[r],
+                  .taps_x = x.taps,
+                  .taps_y = y.taps,
+                  .taps_z = {},
+                  .kh = p.kh,
+                  .kw = p.kw,
+                  .place = p.place});
+  }
+  // ((first + second) + third), and to that the fourth.
+  for (int from = 0; from + 1 < rank;) {
+    const int count = std::min(rank - from, Stage::kMost);
+    const bool last = from + count == rank;
+    Combine combine{.windows = count,
+                    .centre = {},
+                    .out = last ? p.out : made[from + count - 1],
+                    .stride_output = 0,
+                    .point = Point::sum,
+                    .number = 0,
+                    .margin_y = 0,
+                    .margin_x = 0};
+    for (int i = 0; i < count; ++i) combine.sums[i] = made[from + i];
+    run(call, place, input, combine);
+    from += last ? rank : count - 1;
+  }
+}
+
+}  // namespace torch_conv

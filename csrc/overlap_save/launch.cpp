@@ -1,0 +1,28 @@
+// The plans and launches of both ends on CUDA.
+#include "cuda/launch.h"
+
+#include "overlap_save/plan.h"
+
+namespace torch_conv::overlap_save {
+
+Plan plan_read_cuda(const ReadTiles& p, const Arch& arch, const char* pinned) {
+  return choose(kReadCandidates, p, arch, pinned, read_base(p));
+}
+
+Plan plan_write_cuda(const WriteTiles& p, const Arch& arch, const char* pinned) {
+  return choose(kWriteCandidates, p, arch, pinned, write_base(p));
+}
+
+void run_read_cuda(const ReadTiles& p, const Plan& plan, const Site& site) {
+  const unsigned blocks = blocks_of_row(p);
+  launch_kernel(*site.kernels[0], {units_of(p) * blocks, unsigned(p.tiles.h)}, {kThreads}, 0, site.stream,
+                ReadArgs{p, blocks});
+}
+
+void run_write_cuda(const WriteTiles& p, const Plan& plan, const Site& site) {
+  const unsigned blocks = blocks_of_row(p);
+  launch_kernel(*site.kernels[0], {units_of(p) * blocks, unsigned(Outputs::of(p).h)}, {kThreads}, 0, site.stream,
+                WriteArgs{p, blocks});
+}
+
+}  // namespace torch_conv::overlap_save

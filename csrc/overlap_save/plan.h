@@ -1,0 +1,56 @@
+// Both ends of a filter by FFT: a batch of tiles is read, and its sums are written.
+#pragma once
+
+#include "core/plan.h"
+#include "overlap_save/params.h"
+
+namespace torch_conv::overlap_save {
+
+inline int64_t units_of(const ReadTiles& p) { return p.in.n * p.in.c * p.tiles.count; }
+inline int64_t units_of(const WriteTiles& p) { return p.filter.in.n * p.filter.in.c * p.sums.count; }
+
+inline unsigned blocks_of_row(const ReadTiles& p) { return unsigned(ceil_div(p.tiles.w, kThreads)); }
+inline unsigned blocks_of_row(const WriteTiles& p) { return unsigned(ceil_div(Outputs::of(p).w, kThreads * kPixels)); }
+
+inline Plan read_base(const ReadTiles& p) {
+  Plan plan{.algorithm = "fft", .why = "a batch of tiles, extended by the border"};
+  plan.tile_w = int(p.tiles.w), plan.tile_h = int(p.tiles.h);
+  const double pixels = double(units_of(p)) * double(p.tiles.h) * double(p.tiles.w);
+  plan.bytes = pixels * (size_of(p.in.dtype) + acc_bytes(p.in.dtype));
+  return plan;
+}
+
+inline Plan write_base(const WriteTiles& p) {
+  Plan plan{.algorithm = "fft", .why = "the sums of a batch; those that are not finite are made again, tap by tap"};
+  const Outputs outputs = Outputs::of(p);
+  plan.tile_w = int(outputs.w), plan.tile_h = int(outputs.h);
+  const double pixels = double(units_of(p)) * double(outputs.h) * double(outputs.w);
+  plan.bytes = pixels * (acc_bytes(p.filter.in.dtype) + size_of(p.filter.out.dtype));
+  return plan;
+}
+
+inline const char* too_many_blocks(int64_t blocks) {
+  return blocks <= (int64_t(1) << 31) - 1 ? nullptr : "more blocks than a grid holds";
+}
+
+template <typename Problem>
+const char* refusal(const Problem& p, const Arch&) {
+  return too_many_blocks(units_of(p) * blocks_of_row(p));
+}
+
+inline void configure_read(const ReadTiles& p, const Arch&, Plan& plan) {
+  plan.threads = kThreads;
+  plan.blocks = units_of(p) * blocks_of_row(p) * p.tiles.h;
+  plan.kernels = {kernel_of("overlap_save/kernel_read.cuh", "overlap_save::overlap_save_read", {p.in.dtype})};
+}
+
+inline void configure_write(const WriteTiles& p, const Arch&, Plan& plan) {
+  plan.threads = kThreads;
+  plan.blocks = units_of(p) * blocks_of_row(p) * Outputs::of(p).h;
+  plan.kernels = {kernel_of("overlap_save/kernel_write.cuh", "overlap_save::overlap_save_write", {p.filter.in.dtype})};
+}
+
+constexpr Candidate<ReadTiles> kReadCandidates[] = {{"read", refusal<ReadTiles>, nullptr, configure_read}};
+constexpr Candidate<WriteTiles> kWriteCandidates[] = {{"write", refusal<WriteTiles>, nullptr, configure_write}};
+
+}  // namespace torch_conv::overlap_save

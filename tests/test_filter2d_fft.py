@@ -1,0 +1,311 @@
+"""filter2d by FFT: the float64 reference within the bound of its docstring, and when 'auto' takes it."""
+
+from __future__ import annotations
+
+import math
+import re
+
+import pytest
+import torch
+from oracle import exact
+from strategies import BORDERS, DTYPES, LAYOUTS, lay_out, make_image, make_window
+from tolerance import INTEGER_RANGE, ROUNDING, assert_same_bits
+
+import torch_conv
+from torch_conv import filter2d, reference
+
+H200 = "9.0 132 232448 4.8e12"
+
+
+def headline(image, window, **options):
+    return torch_conv.explain(filter2d, image, window, **options).lines[0]
+
+
+def numbers(image, window, **options):
+    line = headline(image, window, **{"algorithm": "fft"} | options)
+    names = ("tile_w", "tile_h", "tiles", "images", "batches", "launches", "scratch")
+    found = re.search(
+        r"tile (\d+)x(\d+), tiles (\d+), images (\d+), batches (\d+); launches (\d+) .*scratch (\d+) B", line
+    )
+    return dict(zip(names, map(int, found.groups()), strict=True))
+
+
+def bound(image, window, inside=1.0, **options):
+    """What the docstring of filter2d says."""
+    tile = numbers(image, window, **options)
+    n = tile["tile_w"] * tile["tile_h"]
+    largest = max(image.double().abs().max().item(), abs(options.get("value", 0.0)))
+    unit = 2.0**-52 if image.dtype == torch.float64 else 2.0**-23
+    norm = window.double().flatten(-2).norm(dim=-1).max().item()
+    return unit * math.log2(n) * math.sqrt(n) * largest * norm / inside
+
+
+def check(image, window, *, device="cpu", layout="contiguous", inside=1.0, **options):
+    given = lay_out(image.to(device), layout)
+    got = filter2d(given, window, **options, algorithm="fft")
+    expected = exact("filter2d", image, window, **options)
+    dtype = options.get("output_dtype") or image.dtype
+    assert got.dtype == dtype and got.shape == expected.shape
+    if dtype in INTEGER_RANGE:
+        expected = expected.clamp(*INTEGER_RANGE[dtype])
+    last = ROUNDING[dtype]
+    allowed = bound(given, window, inside, **options)
+    allowed = allowed + torch.clamp((expected.abs() + allowed) * last.relative, min=last.absolute)
+    assert ((got.cpu().double() - expected).abs() <= allowed).all()
+    return got
+
+
+@pytest.mark.parametrize("border", BORDERS)
+@pytest.mark.parametrize("padding", ["same", "valid"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"value": -2.5},
+        {"anchor": (0, -1)},
+        {"stride": (2, 3), "behaviour": "conv"},
+        {"dilation": (2, 1), "stride": (1, 2)},
+    ],
+    ids=str,
+)
+def test_every_option(device, border, padding, options):
+    check(make_image((2, 37, 51)), make_window((9, 14)), device=device, border_type=border, padding=padding, **options)
+
+
+@pytest.mark.parametrize("border", ["constant", "circular", "skip", "zero_output"])
+@pytest.mark.parametrize("anchor", [None, (0, 13)])
+def test_normalized(device, border, anchor):
+    """With the anchor in a corner an edge's windows hold so little of the image that they are summed directly."""
+    window = make_window((9, 14))
+    total = window.abs().sum().item()
+    check(
+        make_image((2, 37, 51)),
+        window,
+        device=device,
+        inside=total / 64 if border == "skip" else total,
+        border_type=border,
+        normalized=True,
+        anchor=anchor,
+    )
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("windows", [(), (2,), (1, 3), (2, 3)])
+def test_every_dtype_layout_and_set_of_windows(device, dtype, layout, windows):
+    image = make_image((2, 3, 40, 33), dtype)
+    got = check(image, make_window((*windows, 11, 12)) / 20, device=device, layout=layout, border_type="symmetric")
+    expected = filter2d(lay_out(image.to(device), layout), make_window((*windows, 11, 12)), algorithm="direct")
+    assert got.stride() == expected.stride()
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.float16, torch.float64])
+@pytest.mark.parametrize("output", [torch.float32, torch.int16, torch.float64])
+def test_output_dtype_and_out(device, dtype, output):
+    image, window = make_image((1, 2, 60, 40), dtype), make_window((33, 33)) / 33
+    got = check(image, window, device=device, output_dtype=output)
+    out = torch.empty(2, 1, 60, 40, dtype=output, device=device).transpose(0, 1)
+    assert filter2d(image.to(device), window, out=out, algorithm="fft") is out
+    assert_same_bits(out, got)
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (3, 1), (1, 200), (5, 7)])
+@pytest.mark.parametrize("border", BORDERS)
+def test_windows_larger_than_the_image(device, shape, border):
+    check(make_image(shape), make_window((40, 33)), device=device, border_type=border)
+
+
+def test_nothing_to_compute(device):
+    image = torch.zeros(0, 3, 40, 40, device=device)
+    assert filter2d(image, torch.ones(33, 33), algorithm="fft").shape == image.shape
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("make", [torch.rand, torch.randn, torch.ones])
+def test_error_bound(device, dtype, make):
+    """On several tiles, far from zero too; float64 at some places, summed in higher precision."""
+    torch.manual_seed(3)
+    image, window = make(1, 500, 1200, dtype=dtype), torch.rand(63, 40, dtype=dtype)
+    assert numbers(image, window)["tiles"] > 1
+    got = filter2d(image.to(device), window, algorithm="fft").cpu().double()
+    for y, x in [(100, 100), (31, 500), (399, 1111), (468, 19), (300, 700)]:
+        under = image[0, y - 31 : y + 32, x - 19 : x + 21].double() * window.double()
+        if dtype == torch.float64:  # what a product loses is far below the bound
+            under = under.flatten().tolist()
+            expected = math.fsum(under)
+        else:
+            expected = under.sum().item()
+        assert abs(got[0, y, x].item() - expected) <= bound(image, window)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.float64])
+@pytest.mark.parametrize("border", ["constant", "reflect", "circular", "skip", "zero_output"])
+@pytest.mark.parametrize("normalized", [False, True])
+def test_nan_and_infinity_stay_in_their_windows(device, dtype, border, normalized):
+    image, window = make_image((2, 2, 300, 260), dtype), make_window((33, 40))
+    window[5, 6] = 0  # 0 * inf is NaN
+    image[0, 1, 20, 30], image[1, 0, 299, 0], image[1, 1, 0, 259] = math.nan, math.inf, -math.inf
+    call = {"border_type": border, "normalized": normalized}
+    given = image.to(device)
+    direct, got = filter2d(given, window, **call, algorithm="direct"), filter2d(given, window, **call, algorithm="fft")
+    assert direct.isfinite().any() and not direct.isfinite().all()
+    assert torch.equal(got.isnan(), direct.isnan())
+    assert torch.equal(got.isinf(), direct.isinf())
+    assert torch.equal(got[direct.isinf()], direct[direct.isinf()])
+    tolerance = 0.05 if dtype == torch.float16 else 1e-3
+    torch.testing.assert_close(got, direct, rtol=tolerance, atol=tolerance, equal_nan=True)
+    clean = filter2d(given.nan_to_num(0, 0, 0), window, **call, algorithm="fft")
+    assert_same_bits(got[0, 0], clean[0, 0])  # no image feels another one's
+
+
+def test_windows_that_are_not_finite(device):
+    image, window = make_image((60, 50)), make_window((33, 33))
+    window[3, 4] = math.inf
+    got, direct = (filter2d(image.to(device), window, algorithm=way) for way in ("fft", "direct"))
+    assert_same_bits(got, direct)
+
+
+def test_overflow_within_a_tile(device):
+    """The sum of a whole tile has no room in float32, those of most windows have."""
+    image = torch.full((100, 120), 1e-3)
+    image[:2, :2] = 3e38
+    assert numbers(image, torch.ones(33, 33))["tiles"] == 1
+    got, direct = (filter2d(image.to(device), torch.ones(33, 33), algorithm=way) for way in ("fft", "direct"))
+    assert_same_bits(got, direct)
+
+
+def test_same_bits_for_every_image_of_a_batch_and_run(device):
+    image, window = make_image((3, 100, 120)).to(device), make_window((33, 50))
+    batch = image[[0, 1, 2, 0, 1, 2, 0], None]
+    got = filter2d(batch, window, algorithm="fft")
+    assert_same_bits(got[0], got[3])
+    assert_same_bits(got[0], got[6])
+    assert_same_bits(got[:3, 0], filter2d(image, window, algorithm="fft"))
+    assert_same_bits(got, filter2d(batch, window, algorithm="fft"))
+
+
+@pytest.mark.parametrize("dim", [-1, -2, 0, 1])
+@pytest.mark.parametrize("windows", [(), (2, 3)])
+@pytest.mark.parametrize("border", ["circular", "skip", "reflect"])
+def test_shards(device, dim, windows, border):
+    image, window = make_image((2, 3, 90, 80)).to(device), make_window((*windows, 33, 34))
+    parts = torch_conv.split(image, [device] * (3 if dim != 0 else 2), dim=dim)
+    call = {"border_type": border, "normalized": True}
+    got = filter2d(parts, window, **call, algorithm="fft").gather()
+    expected = filter2d(image, window, **call, algorithm="direct")
+    torch.testing.assert_close(got, expected, rtol=1e-4, atol=1e-5)
+    large = torch.zeros(2, 3, 600, 500)
+    assert "fft/overlap_save" in headline(large, window)
+    plan = torch_conv.explain(filter2d, torch_conv.split(large, ["cpu"] * 3), window)  # each by what the whole takes
+    assert not any("direct/" in line for line in plan.lines)
+
+
+def test_tiles_bound_the_memory():
+    window = torch.ones(200, 200)
+    for shape in [(1, 1, 20000, 30000), (64, 64, 700, 900), (1, 1, 100, 4_000_000)]:
+        image = torch.zeros(1).expand(shape)
+        found = numbers(image, window)
+        assert found["scratch"] <= (512 << 20) + 4 * found["tile_w"] * found["tile_h"]  # the window's spectrum
+        assert found["images"] == shape[0] * shape[1] and found["batches"] >= 1
+
+
+@pytest.mark.parametrize("k", [33, 47, 64, 100, 255, 513, 2000])
+@pytest.mark.parametrize("size", [1, 31, 500, 1920, 4096, 10007])
+def test_tiles_have_lengths_that_transform_fast(monkeypatch, k, size):
+    for gpu in ("", H200):
+        monkeypatch.setenv("TORCH_CONV_EXPLAIN_FOR", gpu)
+        found = numbers(torch.zeros(1).expand(1, 1, size, size), torch.zeros(1).expand(k, k))
+        for length in (found["tile_w"], found["tile_h"]):
+            while length % 2 == 0 and length > 15:
+                length //= 2
+            assert length in (8, 9, 10, 12, 14, 15)
+            assert found["tile_w"] >= k and found["tile_h"] >= k
+        down, across = (-(-size // (found[side] - k + 1)) for side in ("tile_h", "tile_w"))
+        assert found["tiles"] == down * across
+
+
+@pytest.mark.parametrize("gpu", ["", H200])
+@pytest.mark.parametrize(
+    ("size", "window", "taken"),
+    [
+        (4096, (200, 200), True),
+        (4096, (63, 63), True),
+        (1024, (127, 127), True),
+        (4096, (31, 31), False),
+        (4096, (1, 2000), False),
+        (4096, (2000, 1), False),
+        (16, (33, 33), False),
+    ],
+)
+def test_when_auto_takes_it(monkeypatch, gpu, size, window, taken):
+    monkeypatch.setenv("TORCH_CONV_EXPLAIN_FOR", gpu)
+    image, window = torch.zeros(1).expand(1, 1, size, size), make_window(window)
+    assert ("fft/" in headline(image, window)) == taken
+    assert "direct/" in headline(image, window, algorithm="direct")
+    if gpu:
+        monkeypatch.setenv("TORCH_CONV_VARIANT", "general")
+        assert "direct/" in headline(image, window)
+
+
+def test_auto_is_one_of_the_two(device):
+    image, window = make_image((1, 1, 700, 700)).to(device), make_window((101, 101))
+    assert "fft/" in headline(image, window)
+    assert_same_bits(filter2d(image, window), filter2d(image, window, algorithm="fft"))
+
+
+def test_refusals():
+    with pytest.raises(ValueError) as caught:
+        filter2d(torch.zeros(4, 5), torch.ones(3, 1), dilation=(20000, 1), algorithm="fft")
+    assert str(caught.value) == (
+        "filter2d: algorithm 'fft' cannot serve this call: the window spans 40001x1 pixels, more than 16384 along an "
+        "axis"
+    )
+    with pytest.raises(ValueError) as caught:
+        torch_conv.filter3d(torch.zeros(4, 5, 6), torch.ones(3, 3, 3), algorithm="fft")
+    assert str(caught.value) == "filter3d: algorithm must be 'auto' or 'direct', got 'fft'"
+
+
+def test_explain_says_what_it_takes(device):
+    image, window = torch.zeros(2, 3, 500, 500, device=device), torch.ones(63, 63)
+    lines = torch_conv.explain(filter2d, image, window, algorithm="fft").lines
+    assert lines[0].startswith("filter2d: fft/overlap_save (expected ")
+    for words in (" us, direct ", "tile ", "tiles ", "batches ", "launches ", "scratch ", "bytes 12000000, flops "):
+        assert words in lines[0]
+    assert lines[1].startswith("filter2d: fft/read") and lines[2].startswith("filter2d: fft/write")
+
+
+def test_gradients(device):
+    window = make_window((33, 35), torch.float64).requires_grad_()
+    image = make_image((2, 3, 50, 60), torch.float64, device=device).requires_grad_()
+    grad = make_image((2, 3, 50, 60), torch.float64, seed=9, device=device)
+    of = [
+        torch.autograd.grad(filter2d(image, window, algorithm=way), (image, window), grad) for way in ("fft", "direct")
+    ]
+    for got, expected in zip(*of, strict=True):
+        torch.testing.assert_close(got, expected)
+
+
+def test_compiled_scripted_and_mapped(device):
+    image, window = make_image((2, 3, 90, 80)).to(device), make_window((33, 34))
+    expected = filter2d(image, window, "circular", algorithm="fft")
+
+    def call(image: torch.Tensor, window: torch.Tensor) -> torch.Tensor:
+        return filter2d(image, window, "circular", algorithm="fft")
+
+    compiled = torch.compile(call, fullgraph=True, backend="aot_eager")
+    assert_same_bits(compiled(image, window), expected)
+    operator = torch.ops.torch_conv.filter2d
+    scripted = torch.jit.trace(lambda x: operator(x, window, "circular", algorithm="fft"), image)
+    assert_same_bits(scripted(image), expected)
+    torch.testing.assert_close(torch.vmap(call, (0, None))(image, window), expected, rtol=1e-4, atol=1e-4)
+    windows = make_window((2, 33, 34))
+    mapped = torch.vmap(call)(image, windows.to(device))
+    torch.testing.assert_close(mapped, torch.stack([call(*pair) for pair in zip(image, windows, strict=True)]))
+
+
+def test_reference_agrees_on_a_large_image():
+    image, window = make_image((1, 1, 300, 310)), make_window((40, 41))
+    expected = reference.filter2d(image.double(), window.double(), "replicate")
+    torch.testing.assert_close(
+        filter2d(image, window, "replicate", algorithm="fft").double(), expected, rtol=1e-5, atol=1e-4
+    )
