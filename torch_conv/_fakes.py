@@ -69,8 +69,25 @@ def filtered(
 
 
 def in_order_of(input: Tensor, axes: int, shape: Sequence[int], dtype: torch.dtype) -> Tensor:
-    """A dense tensor; channels stay innermost where they are (`channels_inner` of csrc/ops/images.cpp)."""
+    """A dense tensor; channels stay innermost where they are."""
     c = -axes - 1
-    if input.dim() > axes and not input.is_contiguous() and input.movedim(c, -1).is_contiguous():
+    if channels_inner(input, axes):
         return input.new_empty([*shape[:c], *shape[c:][1:], shape[c]], dtype=dtype).movedim(-1, c)
     return input.new_empty(shape, dtype=dtype)
+
+
+def channels_inner(input: Tensor, axes: int) -> bool:
+    """Whether channels lie innermost, perhaps with gaps, as in a crop (its twin stands in csrc/ops/images.cpp)."""
+    c = -axes - 1
+    if input.dim() <= axes or input.shape[c] < 2 or input.is_contiguous():
+        return False
+    turned, step = input.movedim(c, -1), 1
+    for size, stride in zip(reversed(turned.shape), reversed(turned.stride()), strict=True):
+        if size == 0:
+            return True
+        if size == 1:
+            continue
+        if stride != 1 if step == 1 else stride < step:
+            return False
+        step = stride * size
+    return True

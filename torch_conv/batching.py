@@ -16,6 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
 
+from torch_conv._fakes import channels_inner
 from torch_conv.fake_split import split_name
 
 _Operator = Callable[..., Any]
@@ -117,11 +118,6 @@ def _stacked(*results: Tensor) -> Tensor:
     return stacked.permute(0, *(order.index(dim) + 1 for dim in range(len(order))))
 
 
-def _channels_inner(image: Tensor, axes: int) -> bool:
-    """Whether an example's channels lie innermost, as then its result's do (`in_order_of` of _fakes.py)."""
-    return not image.is_contiguous() and image.movedim(-axes - 1, -1).is_contiguous()
-
-
 def _samples(images: Tensor, axes: int, inner: bool) -> Tensor:
     """(n, b, c, ...) as (n * b, c, ...), with the channels innermost if they are."""
     if not inner:
@@ -147,7 +143,7 @@ def _filter(operator: _Operator, axes: int, window_axes: int) -> _AtOnce:
         rows = iter(samples)
         given = [next(rows) if isinstance(value, Tensor) else value for value in given]
         images = images.reshape(n, b, c, *size)
-        batch = _samples(images, axes, _channels_inner(images[0], axes))
+        batch = _samples(images, axes, channels_inner(images[0], axes))
         result = operator(batch, *tree_unflatten(given, spec), **options)
         return result.reshape(n, *lead, *result.shape[2:]), 0
 
@@ -181,7 +177,7 @@ def _convolution(operator: _Operator, groups: int) -> _AtOnce:
             return None
         if bias is not None and bias.dim() - (of_bias is not None) != 1:
             return None
-        inner = _channels_inner(images[0], axes)
+        inner = channels_inner(images[0], axes)
         if in_dims[1] is None and of_bias is None:
             result = operator(_samples(images, axes, inner) if batched else images, weight, bias, *args, **options)
             return (result.unflatten(0, images.shape[:2]) if batched else result), 0
@@ -198,7 +194,7 @@ def _convolution(operator: _Operator, groups: int) -> _AtOnce:
         biases = None if bias is None else _first(bias, of_bias, n).flatten()
         result = operator(side_by_side, weights.flatten(0, 1), biases, *given, **options)
         parts = result.unflatten(c, (n, weights.size(1)))
-        if not _channels_inner(result, axes):
+        if not channels_inner(result, axes):
             return parts, int(batched)
         return parts.movedim((c - 1, c), (0, -1)).contiguous().movedim(-1, c), 0
 

@@ -11,14 +11,16 @@ namespace torch_conv {
 
 namespace {
 
-// Are the dimensions, visited in `order` from outermost to innermost, dense? Strides of single elements do not count.
-bool dense_in_order(const Sizes& sizes, const Sizes& strides, const std::vector<int>& order) {
+// Does every dimension lie outside those that come after it in `order`, the last with its elements side by side?
+// Strides of single elements do not count; there may be gaps, as in a crop.
+bool lies_in_order(const Sizes& sizes, const Sizes& strides, const std::vector<int>& order) {
   int64_t step = 1;
   for (size_t i = order.size(); i-- > 0;) {
-    if (sizes[order[i]] == 0) return true;
-    if (sizes[order[i]] == 1) continue;
-    if (strides[order[i]] != step) return false;
-    step *= sizes[order[i]];
+    const int64_t size = sizes[order[i]], stride = strides[order[i]];
+    if (size == 0) return true;
+    if (size == 1) continue;
+    if (step == 1 ? stride != 1 : stride < step) return false;
+    step = stride * size;
   }
   return true;
 }
@@ -33,11 +35,11 @@ std::vector<int> channels_inner_order(int dims, int axes) {
 }
 
 // True where the last of the leading dimensions lies innermost (channels_last, or a permuted (H, W, C) photo): results
-// keep that order. torch_conv/fake.py states the same rule.
+// keep that order. torch_conv/_fakes.py states the same rule.
 bool channels_inner(const Tensor& t, int axes) {
   const int dims = int(t.dim());
-  if (dims <= axes || t.is_contiguous()) return false;
-  return dense_in_order(sizes_of(t), strides_of(t), channels_inner_order(dims, axes));
+  if (dims <= axes || t.size(dims - axes - 1) < 2 || t.is_contiguous()) return false;
+  return lies_in_order(sizes_of(t), strides_of(t), channels_inner_order(dims, axes));
 }
 
 }  // namespace
