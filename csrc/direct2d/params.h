@@ -55,6 +55,12 @@ constexpr bool spread_columns(int in_bytes, int out_bytes, bool aligned) {
   return in_bytes == 4 && out_bytes == 4 && !aligned;
 }
 
+// Do rows of outputs that start anywhere wait in shared memory, and go out as words of 16 bytes? Spread columns may
+// also leave as they are: float32 of 7x3x1081x1917 3x3 96 us so, 91 by words, 5x5 103 and 112; one NVIDIA H200.
+constexpr bool waiting_rows(int in_bytes, int out_bytes, const TileWindow& w, bool aligned) {
+  return !aligned && !(spread_columns(in_bytes, out_bytes, aligned) && w.kh * w.kw > 9);
+}
+
 // Where rows of a box that come by copies of single threads start: on as many bytes as the memory takes at once (16:
 // float32 3x3 of odd width 98.2 us, 32: 94.4, 64: 94.7, 128: 95.2; one NVIDIA H200).
 constexpr int kRowStart = 32;
@@ -96,7 +102,8 @@ constexpr TileShape tile_shape(int in_bytes, int out_bytes, const TileWindow& w,
           .rows = rows,
           .pad = !bulk || pad < least ? least : pad,
           .spare = bulk ? 0 : kRowStart / in_bytes,
-          .overlap = aligned ? 0 : 16 / (in_bytes < out_bytes ? in_bytes : out_bytes)};
+          .overlap =
+              waiting_rows(in_bytes, out_bytes, w, aligned) ? 16 / (in_bytes < out_bytes ? in_bytes : out_bytes) : 0};
 }
 
 // ---- REG: output rows of one warp (float32 8192^2 on one NVIDIA H200: 3x3 5 rows 98 %; 5x5 10 rows 96 %; 16-bit 3x3

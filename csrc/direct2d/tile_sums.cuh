@@ -123,6 +123,10 @@ struct LaneOutput {
     const int first = max(-tile, 0), last = min(32 * N, a.planes.out_w - tile);
     if constexpr (W::aligned) {
       store_pack_if(stands && lane * N < last, to + lane * N, pack);
+    } else if constexpr (W::shape.overlap == 0) {
+#pragma unroll
+      for (int p = 0; p < N; ++p)
+        if (stands && lane + 32 * p >= first && lane + 32 * p < last) to[lane + 32 * p] = pack.v[p];
     } else if (stands) {
       constexpr int count = N * int(sizeof(O)) / 4, step = W::spread ? 32 : 1;
       const auto put = [&](unsigned* words) {
