@@ -189,3 +189,14 @@ def test_a_number_that_changes(name):
     compiled = torch.compile(function, backend="eager", fullgraph=True)
     for n in numbers:
         assert_same_bits(compiled(volume, n), function(volume, n))
+
+
+@torch.no_grad()
+def test_a_number_of_images_that_only_the_data_says(device):
+    class Masked(torch.nn.Module):
+        def forward(self, x, mask):
+            return torch_conv.box_blur(torch_conv.filter2d(x[mask], torch.ones(3, 3)), 3)
+
+    given = make_image((4, 9, 10), device=device), torch.tensor([True, False, True, True], device=device)
+    program = torch.export.export(Masked(), given)
+    assert_same_bits(program.module()(*given), Masked()(*given))

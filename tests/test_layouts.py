@@ -179,3 +179,12 @@ def test_widths(device, width):
     volume, cube = make_image((2, 1, 3, 4, width), device=device), make_window((3, 3, 5), device=device)
     one_by_one = torch.stack([torch_conv.filter3d(volume[n, 0].clone(), cube) for n in range(2)])[:, None]
     assert_same_bits(torch_conv.filter3d(volume, cube), one_by_one)
+
+
+def test_nothing_in_any_order(device):
+    """Strides of tensors without elements do not matter, wherever the 0 is."""
+    for empty in (torch.zeros(2, 4, 3, 4, 4), torch.zeros(4, 3, 5, 4, 4)):
+        for cut in (empty.transpose(0, 1)[:, :, :0], empty.transpose(0, 2)[..., :0], empty.transpose(0, 1)[:0]):
+            got = torch_conv.filter2d(cut.to(device), torch.ones(3, 3))
+            assert got.shape == cut.shape
+            assert torch_conv.box_blur(cut.to(device), 3).shape == cut.shape

@@ -115,6 +115,29 @@ def test_depthwise_variants(gpu, case):
     assert line.startswith(f"conv2d: {with_bulk if gpu in BULK else without} ("), line
 
 
+def test_the_barrier_of_a_bulk_copy_has_room(gpu):
+    """Shared memory that a kernel declares itself counts as well."""
+    for step in range(48, 62):
+        x = image(1, 256, 256, dtype=torch.uint8)
+        (line,) = torch_conv.explain(F.filter2d, x, taps(3, 3), dilation=(step, 1), algorithm="direct").lines
+        kept = 128 if "direct/tile_tma" in line else 0
+        assert int(re.search(r"shared memory (\d+) B", line)[1]) + kept <= int(GPUS[gpu].split()[2]), line
+
+
+@pytest.mark.parametrize(("size", "window"), [((120000, 60), (16384, 8)), ((70000, 20), (10000, 2))])
+def test_tiles_have_no_more_rows_than_a_grid(gpu, size, window):
+    line = torch_conv.explain(F.filter2d, image(1, *size), taps(*window), algorithm="fft").lines[0]
+    assert int(re.search(r"tile \d+x(\d+)", line)[1]) <= 65535, line
+
+
+def test_a_refused_algorithm_is_a_wrong_value(monkeypatch):
+    """Though its reason may speak of dtypes."""
+    monkeypatch.setenv("TORCH_CONV_EXPLAIN_FOR", GPUS["H200"])
+    x = image(1, 64, 64, dtype=torch.float16)
+    with pytest.raises(ValueError, match=r"^filter2d: algorithm 'tensor_core' cannot serve this call: another output"):
+        torch_conv.explain(F.filter2d, x, taps(5, 5), output_dtype=torch.float32, algorithm="tensor_core")
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.uint8, torch.float64], ids=str)
 def test_what_a_gpu_has_is_enough(gpu, dtype):
     """Shared memory, threads and blocks of every launch, from tiny images to large ones."""

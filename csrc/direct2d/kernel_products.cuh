@@ -36,7 +36,7 @@
 
 namespace torch_conv::direct2d {
 
-// Predicted, to be measured: as many resident blocks as registers allow without spills.
+// As many resident blocks as registers allow without spills (fewer or more were not measured).
 template <typename T, int KH, int KW>
 constexpr int product_min_blocks() {
   constexpr int words = 2 * product_shape(KH, KW).products() * product_parts(std::is_same_v<T, half_t>);

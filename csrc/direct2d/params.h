@@ -45,8 +45,7 @@ struct TileWindow {
 // Values of one lane: 16 bytes of the wider of its sides, or what the registers hold of a window's sums.
 constexpr int lane_values(int in_bytes, int out_bytes, const TileWindow& w) {
   const int most = 16 / (in_bytes > out_bytes ? in_bytes : out_bytes), k = w.kh > w.kw ? w.kh : w.kw;
-  const int least = in_bytes > 1 && out_bytes > 1 ? most < 4 ? most : 4 : 4;
-  if (!taps_in_registers(w.kh, w.kw) || k > 7) return least;
+  if (!taps_in_registers(w.kh, w.kw) || k > 7) return 4;
   return in_bytes == 1 && k > 3 && most > 8 ? 8 : most;
 }
 
@@ -70,8 +69,7 @@ constexpr int kRowStart = 32;
 struct TileShape {
   int lane_values, rows, pad;
   int spare;    // columns behind a row of shared memory
-  int overlap;  // columns that the next tile computes, too: only one of both stores the word of 16 bytes where they
-                // meet
+  int overlap;  // columns that the next tile makes, too, so that each stores whole words of 16 bytes
   static constexpr int warps = 4;
   constexpr int covered() const { return 32 * lane_values; }
   constexpr int width() const { return covered() - overlap; }
@@ -87,6 +85,9 @@ struct TileShape {
            (overlap ? 2 * warps * stage_bytes(out_bytes) : 0);
   }
 };
+
+// What the barrier of a bulk copy takes of shared memory, before a box that starts on as many bytes.
+constexpr int kBarrierBytes = 128;
 
 // A box that starts on 128 bytes is the biggest lever (5x5: 92 -> 97 % of copy), 32 bytes is better at 7x7, where the
 // larger box would cost resident blocks (90 against 92 %); rows per warp 8 for 3x3 and 5x5, 10 for 7x7 (88 -> 89 %).

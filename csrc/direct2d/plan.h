@@ -131,7 +131,8 @@ inline const char* tile_refusal(const Direct& p, const Arch& arch, bool bulk) {
   const bool touches = near(q.in.h, q.out.h, w.rows(), s.pad_y) && near(q.in.w, q.out.w, columns, s.pad_x);
   if (!touches) return "windows that lie outside the image altogether";
   const TileShape shape = tile_shape(q, bulk);
-  const bool fits = shape.shared_bytes(size_of(q.in.dtype), size_of(q.out.dtype), w) <= arch.shared_bytes;
+  const int bytes = shape.shared_bytes(size_of(q.in.dtype), size_of(q.out.dtype), w) + (bulk ? kBarrierBytes : 0);
+  const bool fits = bytes <= arch.shared_bytes;
   return fits ? nullptr : "a tile beyond shared memory";
 }
 

@@ -19,8 +19,9 @@ inline const char* products_refusal(const Direct& p, const Arch& arch) {
   return plane_copy_refusal(p.in, arch);
 }
 
-// A product takes 128 to 256 taps and zeros, however small the window: below 16 taps multiply-adds are as fast.
-// Predicted, to be measured.
+// A product takes 128 to 256 taps and zeros, however small the window: below 16 taps multiply-adds are as fast. One
+// NVIDIA H200, float16 4096^2, this and TILE: 5x5 21.1 us, 24.4; 7x7 29.2, 41.6; 9x9 32.6, 64.5; 15x15 57.0, 165.3;
+// 4x4 and bfloat16 were not measured.
 inline const char* products_lose(const Direct& p, const Arch&) {
   return p.kh * p.kw >= 16 && p.kw > 1 && p.kh > 1 ? nullptr : "multiply-adds are as fast below 4x4";
 }

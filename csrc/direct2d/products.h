@@ -9,8 +9,8 @@ namespace torch_conv::direct2d {
 
 // Windows up to so many rows and columns.
 constexpr int kProductMost = 31;
-// Matrices of taps that stand in registers at once; those of larger windows do so three pairs of rows at a time.
-// Predicted, to be measured.
+// Matrices of taps that stand in registers at once; those of larger windows do so three pairs of rows at a time,
+// so that ptxas finds registers for 31x31 (other numbers were not measured).
 constexpr int kProductsAtOnce = 18, kPairsAtOnce = 3;
 
 // A tap of float32 is a sum of so many numbers of the image's dtype: two of float16 hold 22 bits of it (which the
@@ -77,7 +77,7 @@ struct ProductLane {
 // Patches of 2x4 or 4x2 outputs, whichever take fewer products for 128 outputs: 5x5 3, 7x7 5, 9x9 10, 11x11 12,
 // 13x13 14, 15x15 18, 31x31 68 (1x8, one row of the window at a time: 5, 7, 9, 22, ..).
 // Boxes start on 128 bytes up to 5x5 and on 32 beyond, as TILE's do. A warp's matrices cost as much as six rows of
-// outputs at 7x7: more rows, where registers allow. Predicted, to be measured.
+// outputs at 7x7: more rows, where registers allow (others were not measured).
 constexpr ProductShape product_shape(int kh, int kw) {
   const int flat_pairs = (kh + 2) / 2, flat_spans = (kw + 10) / 8, tall_pairs = (kh + 4) / 2, tall_spans = (kw + 8) / 8;
   const bool flat = flat_pairs * flat_spans <= tall_pairs * tall_spans;

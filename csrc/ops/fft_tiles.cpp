@@ -88,6 +88,9 @@ std::vector<int64_t> lengths(int64_t least, int64_t enough) {
     }
 }
 
+// A row of a tile is a row of a kernel's blocks.
+constexpr int64_t kMostGridRows = 65535;
+
 // Tiles along one axis.
 struct Cut {
   int64_t length, step, count;
@@ -110,7 +113,8 @@ FftTiles fft_tiles(const FilterSize& size) {
   const int64_t bytes = kFftCopies * acc_bytes(size.image);
   const std::vector<Cut> columns = cuts(size.out_w, size.span_w, size.stride_w);
   FftTiles best{};
-  for (const Cut& y : cuts(size.out_h, size.span_h, size.stride_h))
+  for (const Cut& y : cuts(size.out_h, size.span_h, size.stride_h)) {
+    if (best.h && size.cuda && y.length > kMostGridRows) break;
     for (const Cut& x : columns) {
       const int64_t pixels = y.length * x.length, limit = kFftWorkspace / bytes;
       if (best.h && pixels > limit) break;
@@ -121,6 +125,7 @@ FftTiles fft_tiles(const FilterSize& size) {
       if (!best.h || seconds < best.seconds)
         best = {y.length, x.length, y.step, x.step, y.count, x.count, most, seconds};
     }
+  }
   return best;
 }
 

@@ -58,7 +58,7 @@ class Choice {
   // Looking at a window takes its own few passes over the taps; smaller ones and small images never pay for that.
   bool worth_a_look() const {
     constexpr int64_t kLeastTaps = 81, kLeastOutputs = 64 * 64;
-    return size_.kh * size_.kw >= kLeastTaps && size_.planes * size_.out_h * size_.out_w >= kLeastOutputs &&
+    return size_.kh * size_.kw >= kLeastTaps && size_.out_h * size_.out_w >= kLeastOutputs &&
            !low_rank_refusal(kernel_, {.h = size_.kh, .w = size_.kw}) &&
            passes_seconds(size_, 1) < direct_seconds(size_);
   }

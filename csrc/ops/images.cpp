@@ -38,7 +38,7 @@ std::vector<int> channels_inner_order(int dims, int axes) {
 // keep that order. torch_conv/_fakes.py states the same rule.
 bool channels_inner(const Tensor& t, int axes) {
   const int dims = int(t.dim());
-  if (dims <= axes || t.size(dims - axes - 1) < 2 || t.is_contiguous()) return false;
+  if (dims <= axes || t.is_contiguous() || t.size(dims - axes - 1) < 2) return false;
   return lies_in_order(sizes_of(t), strides_of(t), channels_inner_order(dims, axes));
 }
 
@@ -79,14 +79,11 @@ std::optional<Image> merge_leading(const Tensor& t, Dtype dtype, int axes) {
     x.c = size[channel];
     x.stride_c = stride[channel];
   }
+  const bool nothing = t.numel() == 0;  // to address: strides do not matter
   for (int i = channel - 1; i >= 0; --i) {
-    if (size[i] == 0 || x.n == 0) {  // nothing to address: strides do not matter
-      x.n = 0;
-      continue;
-    }
     if (size[i] == 1) continue;
     if (x.n == 1) x.stride_n = stride[i];
-    else if (stride[i] != x.stride_n * x.n) return std::nullopt;
+    else if (!nothing && stride[i] != x.stride_n * x.n) return std::nullopt;
     x.n *= size[i];
   }
   return x;

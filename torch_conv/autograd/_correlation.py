@@ -41,10 +41,17 @@ _FILTERS = {2: torch.ops.torch_conv.filter2d.default, 3: torch.ops.torch_conv.fi
 
 
 def correlate(
-    image: Tensor, window: Tensor, steps: Steps, padding: str = "valid", anchor: Sequence[int] | None = None
+    image: Tensor,
+    window: Tensor,
+    steps: Steps,
+    algorithm: str = "auto",
+    padding: str = "valid",
+    anchor: Sequence[int] | None = None,
 ) -> Tensor:
     """Where the window is fully inside, or everywhere with zeros around, in the dtype of sums."""
     given: dict[str, Any] = {}  # the operator's own defaults cost nothing
+    if algorithm != "auto":
+        given["algorithm"] = algorithm
     if max(steps.stride) > 1:
         given["stride"] = steps.stride
     if max(steps.dilation) > 1:
@@ -78,20 +85,22 @@ def spread(grad: Tensor, sizes: Sequence[int], k: Sequence[int], steps: Steps) -
     return zeros
 
 
-def image_adjoint(grad: Tensor, window: Tensor, sizes: Sequence[int], steps: Steps) -> Tensor:
+def image_adjoint(grad: Tensor, window: Tensor, sizes: Sequence[int], steps: Steps, algorithm: str = "auto") -> Tensor:
     """The gradient of `correlate` in an image of `sizes`."""
     axes = steps.axes
     k = window.shape[window.dim() - axes :]
     unit = Steps([1] * axes, steps.dilation)
-    return correlate(spread(grad, sizes, k, steps), flipped(window, axes), unit)
+    return correlate(spread(grad, sizes, k, steps), flipped(window, axes), unit, algorithm)
 
 
-def same_adjoint(grad: Tensor, window: Tensor, before: Sequence[int], dilation: Sequence[int]) -> Tensor:
+def same_adjoint(
+    grad: Tensor, window: Tensor, before: Sequence[int], dilation: Sequence[int], algorithm: str = "auto"
+) -> Tensor:
     """The gradient of a correlation whose image, as large as `grad`, begins `before` pixels outside, in zeros."""
     axes = len(before)
     k = window.shape[window.dim() - axes :]
     anchor = [n - 1 - b // d if n > 1 else 0 for n, b, d in zip(k, before, dilation, strict=True)]
-    return correlate(grad, flipped(window, axes), Steps([1] * axes, dilation), "same", anchor)
+    return correlate(grad, flipped(window, axes), Steps([1] * axes, dilation), algorithm, "same", anchor)
 
 
 def window_adjoint(grad: Tensor, image: Tensor, shape: Sequence[int], steps: Steps) -> Tensor:

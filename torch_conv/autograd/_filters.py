@@ -34,11 +34,12 @@ Given = dict[str, Any]
 
 
 class Window(NamedTuple):
-    """A factor of the product: an argument, as a window of all axes, and the steps of its correlation."""
+    """A factor of the product: an argument as a window of all axes, its correlation's steps, and how that is made."""
 
     argument: str
     taps: Tensor
     steps: Steps
+    algorithm: str = "auto"
 
 
 class Place(NamedTuple):
@@ -62,7 +63,8 @@ class Place(NamedTuple):
 def filter_gradients(axes: int, given: Given, output: Tensor, grad: Tensor, wanted: set[str]) -> Given:
     """Of filter2d, filter3d."""
     stride, dilation = per_axis(given["stride"], axes), per_axis(given["dilation"], axes)
-    window = Window("kernel", given["kernel"], Steps(stride, dilation))
+    algorithm = "direct" if given["algorithm"] == "direct" else "auto"  # whose bits are asked for
+    window = Window("kernel", given["kernel"], Steps(stride, dilation), algorithm)
     return _gradients(axes, given, [window], grad, wanted)
 
 
@@ -120,13 +122,13 @@ def _gradients(axes: int, given: Given, windows: list[Window], grad: Tensor, wan
         *([max(p) for p in zip(*(getattr(w.steps, name) for w in windows), strict=True)] for name in Steps._fields)
     )
     place = _placed(axes, given, k, steps, grad)
-    product = [Window(w.argument, t, w.steps) for w, t in zip(windows, used, strict=True)]
+    product = [w._replace(taps=t) for w, t in zip(windows, used, strict=True)]
     own: Given = {}
     if border == "zero_output":
         grad = grad * _fits(axes, k, steps, place, image.device)
     if inside:  # divided by the sum of the |taps| inside, as the windows' magnitudes find it on ones
         lengths = [w.abs() for w in used]
-        magnitudes = [Window(w.argument, t, w.steps) for w, t in zip(product, lengths, strict=True)]
+        magnitudes = [w._replace(taps=t) for w, t in zip(product, lengths, strict=True)]
         ones = torch.ones_like(tensor_of(image), dtype=dtype)
         divisor = _chain(place.extended(ones), magnitudes)[-1]
         divided = grad / divisor
@@ -160,7 +162,7 @@ def _adjoint(image: Tensor, product: list[Window], place: Place, grad: Tensor, w
     if alike and "input" in wanted and (len(product) == 1 or len(wanted) == 1):  # no extended image on the way
         of_image = grad
         for window in reversed(product):
-            of_image = same_adjoint(of_image, window.taps, place.before, window.steps.dilation)
+            of_image = same_adjoint(of_image, window.taps, place.before, window.steps.dilation, window.algorithm)
         gradients["input"] = of_image.to(image.dtype)
         wanted = wanted - {"input"}
         if not wanted:
@@ -177,7 +179,7 @@ def _adjoint(image: Tensor, product: list[Window], place: Place, grad: Tensor, w
         if window.argument in wanted:
             gradients[window.argument] = window_adjoint(grad, read[i], window.taps.shape, window.steps)
         if i > 0 or "input" in wanted:
-            grad = image_adjoint(grad, window.taps, sizes[i], window.steps)
+            grad = image_adjoint(grad, window.taps, sizes[i], window.steps, window.algorithm)
     if "input" in wanted:
         gradients["input"] = fold(grad, place.border, place.sizes, place.before).to(image.dtype)
     return gradients
@@ -187,7 +189,7 @@ def _chain(image: Tensor, product: list[Window]) -> list[Tensor]:
     """The image, and what each correlation makes of the one before."""
     images = [image]
     for window in product:
-        images.append(correlate(images[-1], window.taps, window.steps))
+        images.append(correlate(images[-1], window.taps, window.steps, window.algorithm))
     return images
 
 

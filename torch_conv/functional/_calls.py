@@ -264,5 +264,6 @@ def _refusal(name: str, error: Exception) -> Exception:
     if not ours and _MACHINE.search(text):
         return error
     sentence = text[ours.end() :] if ours else text.split("\n", 1)[0]
-    kind = TypeError if _SPEAKS_OF_TYPES.search(sentence) or type(error) is NotImplementedError else ValueError
+    of_types = _SPEAKS_OF_TYPES.search(sentence) and not sentence.startswith("algorithm '")  # a word that does not fit
+    kind = TypeError if of_types or type(error) is NotImplementedError else ValueError
     return kind(f"{name}: {sentence}")

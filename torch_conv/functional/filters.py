@@ -37,12 +37,12 @@ def filter2d(
     """Correlates every plane of an image with a window.
 
     'direct' sums tap by tap, and has the same bits wherever a pixel lies. 'auto' takes it, or of the following what is
-    expected to be faster for these sizes, dtype, kind of device and, on the CPU, values of the window:
+    expected to be faster for these sizes, dtype, memory format, kind of device and values of a window on the CPU:
 
-    * 'tensor_core', for float16 and bfloat16 and windows of 4x4 to 31x31 taps on CUDA (Hopper on; dense rows that start
-      on 16 bytes, stride and dilation 1): the taps as good as in float32, one rounding at the end, and sums in an order
-      of the hardware's. They lie within one rounding of the exact ones, and their bits do not change with the batch or
-      from run to run, but may with the pixel's position.
+    * 'tensor_core', for float16 and bfloat16 and windows of 16 taps to 31x31 on CUDA (Hopper on; planes whose rows
+      start on 16 bytes, stride and dilation 1, the dtype kept): the taps as good as in float32, one rounding at the
+      end, and sums in an order of the hardware's. They lie within one rounding of the exact ones, and their bits do not
+      change with the batch or from run to run, but may with the pixel's position.
     * 'low_rank', for windows of at least 81 taps that lie on the CPU (on the GPU their values are not looked at) and
       are sums of up to 4 products of a column and a row: as many separable filters, whose sums are added. What is left
       of the window is below rounding: at most 2**-21 of its largest tap and 2**-22 of the sum of its |taps| (2**-50 and
@@ -53,7 +53,8 @@ def filter2d(
       `value` included) and norm(kernel), the root of the sum of the squared taps, are those of the whole image and
       window. With `normalized` that is divided as the sum is. The bits are the same from run to run and for every image
       of a batch. A tile that a NaN, an infinity or an overflow reaches is summed directly, so they stay in the windows
-      that hold them. Extra memory: at most 512 MiB, unless a single tile of a larger window takes more.
+      that hold them. Extra memory: at most 512 MiB and the windows'
+      transforms, unless a single tile of a larger window takes more.
 
     Args:
         input: image (..., H, W) of dtype float32, float16, bfloat16, float64, uint8, int16 or uint16; any strides.

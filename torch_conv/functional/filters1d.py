@@ -49,7 +49,7 @@ def filter1d(
         dilation: step between taps, likewise.
         output_dtype: dtype of the result, by default the input's.
         out: tensor that receives the result.
-        algorithm: as in `filter2d`.
+        algorithm: 'auto', 'direct' or 'fft', as in `filter2d`; 'auto' never takes an FFT along one dimension.
 
     Returns:
         Tensor of the input's shape, but for `dim`, whose length is as in `filter2d`.

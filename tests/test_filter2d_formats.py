@@ -1,0 +1,95 @@
+"""filter2d in the formats people have: crops, photographs, any width, dilation and output dtype give the same bits.
+
+Crops of one image with 'valid' windows are pieces of its result: by every layout, alignment and kernel.
+"""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+import torch
+from strategies import make_image, make_window
+from tolerance import assert_same_bits
+
+import torch_conv
+
+DTYPES = [torch.float32, torch.float16, torch.bfloat16, torch.uint8, torch.int16, torch.uint16]
+# Fixed orders of sums: 'tensor_core' and 'fft' promise bounds.
+CHAIN = {"algorithm": "direct"}
+
+
+def photograph(shape, dtype, device):
+    """(n, c, h, w) as photographs lie, (n, h, w, c)."""
+    return make_image(shape, dtype).permute(0, 2, 3, 1).contiguous().to(device).permute(0, 3, 1, 2)
+
+
+@pytest.mark.parametrize("channels", [1, 2, 3, 4, 8])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_random_crops_of_one_image(device, dtype, channels):
+    choose = random.Random(channels)
+    planes = make_image((2, channels, 70, 301), dtype).to(device)
+    photo = photograph((2, channels, 70, 301), dtype, device)
+    for size in [(3, 3), (5, 5), (4, 7), (9, 9)]:
+        window = make_window(size) / 4
+        whole = torch_conv.filter2d(planes, window, padding="valid", **CHAIN)
+        for image in (planes, photo, planes[..., 1:], photo[..., 1:]):
+            x0 = image.storage_offset() != 0
+            for _ in range(3):
+                top, left = choose.randrange(20), choose.randrange(40)
+                h, w = choose.randrange(size[0], 50), choose.randrange(size[1], 260)
+                crop = image[..., top : top + h, left : left + w]
+                got = torch_conv.filter2d(crop, window, padding="valid", **CHAIN)
+                down, right = h - size[0] + 1, w - size[1] + 1
+                assert_same_bits(got, whole[..., top : top + down, left + x0 : left + x0 + right])
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("border", ["constant", "replicate", "reflect", "symmetric", "circular", "zero_output"])
+def test_photographs_are_planes(device, dtype, border):
+    for shape in [(1, 3, 9, 5), (2, 4, 33, 128), (1, 3, 40, 517), (2, 8, 20, 64), (1, 64, 17, 20)]:
+        photo = photograph(shape, dtype, device)
+        for size, options in [((3, 3), {}), ((5, 5), {"dilation": 2}), ((1, 15), {"anchor": (0, 14)}), ((10, 3), {})]:
+            given = {"border_type": border, "value": 5.0, **options, **CHAIN}
+            window = make_window(size) / 3
+            got = torch_conv.filter2d(photo, window, **given)
+            assert got.stride() == photo.stride()
+            assert_same_bits(got, torch_conv.filter2d(photo.contiguous(), window, **given))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_crops_keep_their_memory_format(device, dtype):
+    for photo in (photograph((2, 3, 20, 30), dtype, device), photograph((2, 3, 20, 30), dtype, device)[:, 1:]):
+        crop = photo[..., 5:, 3:]
+        got = torch_conv.filter2d(crop, make_window((3, 3)))
+        assert got.stride() == crop.contiguous(memory_format=torch.channels_last).stride()
+        assert_same_bits(got, torch_conv.filter2d(crop.contiguous(), make_window((3, 3))))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("output", [torch.float32, torch.float16, torch.uint8, torch.int16, torch.uint16])
+def test_other_output_dtypes(device, dtype, output):
+    for shape in [(2, 3, 20, 64), (1, 2, 33, 517)]:
+        image = make_image(shape, dtype)
+        for laid in (image, image.to(memory_format=torch.channels_last)):
+            for window in (make_window((3, 3)) * 3, make_window((5, 5)), make_window((7, 7))):
+                got = torch_conv.filter2d(laid.to(device), window, output_dtype=output, **CHAIN)
+                assert got.dtype == output
+                assert_same_bits(got, torch_conv.filter2d(image, window, output_dtype=output, **CHAIN))
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_tiles_serve_them(cuda, pinned, dtype):
+    """Without bulk copies and with them, where those can be; not by the general kernels behind."""
+    aligned = photograph((1, 3, 40, 256), dtype, cuda)
+    for image, kernels in [(aligned, ("tile_tma", "tile")), (aligned[..., 1:], ("tile",))]:
+        for options in ({}, {"dilation": 2}, {"output_dtype": torch.float32}):
+
+            def call(x, options=options):
+                return torch_conv.filter2d(x, make_window((3, 3)), **options, **CHAIN)
+
+            for kernel in kernels:
+                got = pinned(kernel, lambda image=image, call=call: call(image))
+                assert got is not None, kernel
+                assert_same_bits(got, call(image.cpu().contiguous()))
