@@ -32,9 +32,8 @@ def autocast_dtype(image: Tensor) -> torch.dtype | None:
     return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) and _castable(image, device) else None
 
 
-def cast_all(input: Tensor, weight: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor, Tensor | None]:
-    """What a convolution is given, as F.convNd takes it where autocast is on for the image's device."""
-    device = input.device.type
+def cast_all(device: str, input: Tensor, weight: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor, Tensor | None]:
+    """What a convolution is given, as F.convNd takes it where autocast is on for `device`."""
     return _cast(input, device), _cast(weight, device), None if bias is None else _cast(bias, device)
 
 
@@ -51,7 +50,6 @@ def _with_casts(operator: Callable[..., Tensor], device: str, key: Any) -> Calla
 
     def call(input: Tensor, weight: Tensor, bias: Tensor | None = None, *args: Any, **options: Any) -> Tensor:
         with torch._C._ExcludeDispatchKeyGuard(below):
-            bias = None if bias is None else _cast(bias, device)
-            return operator(_cast(input, device), _cast(weight, device), bias, *args, **options)
+            return operator(*cast_all(device, input, weight, bias), *args, **options)
 
     return call

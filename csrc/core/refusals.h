@@ -42,6 +42,14 @@ inline const char* planar_refusal(const Image& in, const Image& out, const Place
   return rows_refusal(in, out, at, beside);
 }
 
+// Of a filter whose windows each see some of the image.
+inline const char* planar_refusal(const Direct& p) {
+  if (const char* no = planar_refusal(p.in, p.out, p.place, p.beside)) return no;
+  if (p.in.c != p.groups) return "sums over channels";
+  const bool touches = near(p.in.h, p.out.h, p.kh, p.place.pad_y) && near(p.in.w, p.out.w, p.kw, p.place.pad_x);
+  return touches ? nullptr : "windows that lie outside the image altogether";
+}
+
 // Boxes of planes by bulk copies, in words where pixels are narrow.
 inline const char* plane_copy_refusal(const Image& in, const Arch& arch) {
   if (!arch.bulk_copy) return "no bulk copies";

@@ -12,10 +12,7 @@ inline const char* products_refusal(const Direct& p, const Arch& arch) {
   if (!is_half(p.in.dtype)) return "no float16 or bfloat16";
   if (p.sums == Sums::chain) return "one chain of multiply-adds is asked for";
   if (p.kh > kProductMost || p.kw > kProductMost) return "a window beyond 31x31";
-  if (const char* no = planar_refusal(p.in, p.out, p.place, p.beside)) return no;
-  if (p.in.c != p.groups) return "sums over channels";
-  if (!near(p.in.h, p.out.h, p.kh, p.place.pad_y) || !near(p.in.w, p.out.w, p.kw, p.place.pad_x))
-    return "windows that lie outside the image altogether";
+  if (const char* no = planar_refusal(p)) return no;
   return plane_copy_refusal(p.in, arch);
 }
 

@@ -80,8 +80,7 @@ __device__ __forceinline__ void store_unaligned(O* row, int first, int last, boo
 template <typename T, int kPitch, bool kBehind>
 struct TileBox {
   T* data;
-  unsigned address,
-      stride;  // in memory, of the first row and from row to row: bytes, of which the last four bits count
+  unsigned address, stride;  // in memory, of row 0 and from row to row: bytes, whose last bits count
 
   // Where row r starts: at a word, and so many bits behind it.
   __device__ __forceinline__ int behind(int r) const { return kBehind ? (address + r * stride) & (kRowStart - 1) : 0; }

@@ -56,14 +56,11 @@ constexpr Costs kCuda{.per_level = 2.2e-12,
                       .bytes = 4e12,
                       .cached = INT64_MAX,
                       .together = INT64_MAX};
-constexpr Costs kCudaWide{.per_level = 4.4e-12,
-                          .per_pixel = 20e-12,
-                          .batch = 60e-6,
-                          .direct = 20e12,
-                          .passes = 18e12,
-                          .bytes = 4e12,
-                          .cached = INT64_MAX,
-                          .together = INT64_MAX};
+constexpr Costs twice(Costs c) {
+  c.per_level *= 2, c.per_pixel *= 2, c.direct /= 2, c.passes /= 2;
+  return c;
+}
+constexpr Costs kCudaWide = twice(kCuda);
 
 const Costs& costs_of(const FilterSize& size) {
   const bool wide = size.image == Dtype::f64;

@@ -14,7 +14,7 @@ namespace torch_conv {
 
 namespace {
 
-Sums sums_of(const std::string& algorithm) {
+Sums order_of_sums(const std::string& algorithm) {
   return algorithm == "direct" ? Sums::chain : algorithm == "tensor_core" ? Sums::products : Sums::any;
 }
 
@@ -144,7 +144,7 @@ Tensor filter(Call& call, int axes, const Tensor& input, const Tensor& kernel, c
     upload_large(call, window, input);
     p.taps = window.taps;
     p.beside = beside_of(call, in.image, axes);
-    if (axes == 2) p.sums = sums_of(o.algorithm);
+    if (axes == 2) p.sums = order_of_sums(o.algorithm);
     run(call, place, input, p);
   });
 }

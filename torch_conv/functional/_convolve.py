@@ -92,7 +92,7 @@ def convolve(input: Tensor, weight: Tensor, bias: Tensor | None, options: Option
         # In one launch the sums would be lost, which the activation's gradient needs.
         return activate(convolve(input, weight, bias, options._replace(activation=None)))
     if _C._is_any_autocast_enabled() and torch.is_autocast_enabled(input.device.type):
-        input, weight, bias = cast_all(input, weight, bias)
+        input, weight, bias = cast_all(input.device.type, input, weight, bias)
     # Shards go to the operator, which asks torch for each what it needs.
     if options.algorithm not in ("direct", "tensor_core") and not isinstance(input, SplitTensor):
         why = why_torch(input, weight, bias, options)

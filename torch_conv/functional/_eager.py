@@ -91,7 +91,7 @@ def eager(
         route = _OPERATOR  # an activation's gradient needs the sums, which `convolve` makes apart from it
     if route is _NUMBERS and word is not None:
         if autocast:
-            input, weight, bias = cast_all(input, weight, bias)
+            input, weight, bias = cast_all(input.device.type, input, weight, bias)
         if trained:
             return ours_of_numbers(input, weight, bias, *routes.numbers)
         return below_autograd(ours_of_numbers, input, weight, bias, *routes.numbers)
@@ -150,7 +150,7 @@ class _Routes:
             if len(_seen) >= _MOST_SEEN:
                 _seen.clear()
             if autocast:
-                input, weight, bias = cast_all(input, weight, bias)
+                input, weight, bias = cast_all(input.device.type, input, weight, bias)
             route = _seen[key] = self._ask(input, weight, bias)
         return route
 
