@@ -178,6 +178,23 @@ def test_same_bits_wherever_a_pixel_lies(device):
     assert_same_bits(part, got[1:, :, 20 : 20 + part.shape[-2], 33 : 33 + part.shape[-1]])
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.uint8, torch.float64])
+@pytest.mark.parametrize("width", [64, 62, 61])
+def test_same_bits_wherever_results_go(device, width, dtype):
+    """Sums are added up by vectors of pixels where all rows start on one, else one by one."""
+    image, window = make_image((2, 3, 40, width), dtype).to(device), of_rank(3, 9, 10) / 50
+    expected = filter2d(image, window, algorithm="low_rank")
+    inner = filter2d(image.contiguous(memory_format=torch.channels_last), window, algorithm="low_rank")
+    assert_same_bits(inner, expected)
+    for start in (0, 4, 5):
+        wide = torch.zeros((2, 3, 48, width + 16), dtype=dtype, device=device)
+        out = wide[:, :, 3:43, start : start + width]
+        filter2d(image, window, algorithm="low_rank", out=out)
+        assert_same_bits(out, expected)
+        out.zero_()
+        assert not wide.any()
+
+
 @pytest.mark.parametrize("dim", [-1, -2, 0, 1])
 @pytest.mark.parametrize("windows", [(), (2, 3)])
 def test_shards(device, dim, windows):
@@ -246,6 +263,16 @@ def test_explain_says_what_it_takes():
         "separable",
         "combine",
     ]
+
+
+@pytest.mark.parametrize(
+    ("shape", "variant"), [((4096, 4096), "vectors"), ((3, 90, 101), "pixels"), ((4, 90, 101), "vectors")]
+)
+def test_sums_by_the_vector(monkeypatch, shape, variant):
+    """Dense images are one row, whatever their width."""
+    monkeypatch.setenv("TORCH_CONV_EXPLAIN_FOR", H200)
+    *_, last = plan(torch.zeros(1).expand(1, *shape), of_rank(2, 9, 9), algorithm="low_rank").splitlines()
+    assert last.startswith(f"filter2d: combine/{variant} (")
 
 
 def test_out_gradients_compiled_scripted_and_mapped(device):

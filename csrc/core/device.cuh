@@ -13,7 +13,7 @@ __device__ __forceinline__ uint32_t shared_address(const void* p) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(p));
 }
 
-// N elements that travel as one aligned word: 2, 4, 8 or 16 bytes. Loads and stores are written as words, because the
+// N elements that travel as one aligned word: 1 to 16 bytes. Loads and stores are written as words, because the
 // compiler takes element-wise copies of 8- and 16-bit types apart.
 template <int N, typename T>
 struct alignas(N * sizeof(T)) Pack {
@@ -22,6 +22,10 @@ struct alignas(N * sizeof(T)) Pack {
 
 template <int Bytes>
 struct WordOf;
+template <>
+struct WordOf<1> {
+  using type = unsigned char;
+};
 template <>
 struct WordOf<2> {
   using type = unsigned short;
