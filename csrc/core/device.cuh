@@ -52,22 +52,6 @@ __device__ __forceinline__ Pack<N, T> load_pack(const T* from) {
   return pack;
 }
 
-// N elements as float32. Bytes become the low mantissa bits of 2^23: three cycles where a conversion takes eight.
-template <int N, typename T>
-__device__ __forceinline__ void read_pack(const T* from, float* to) {
-  const auto pack = load_pack<N>(from);
-  if constexpr (sizeof(T) == 1) {
-    unsigned words[N / 4];
-    memcpy(words, &pack, N);
-#pragma unroll
-    for (int e = 0; e < N; ++e)
-      to[e] = __uint_as_float(__byte_perm(words[e / 4], 0x4b000000, 0x7440 | e % 4)) - 8388608.f;
-  } else {
-#pragma unroll
-    for (int e = 0; e < N; ++e) to[e] = to_acc<float>(pack.v[e]);
-  }
-}
-
 // A predicated store of 4, 8 or 16 bytes: a branch around it costs more than the store, and lets the compiler split it.
 template <int N, typename T>
 __device__ __forceinline__ void store_pack_if(bool condition, T* to, const Pack<N, T>& pack) {

@@ -3,6 +3,7 @@
 
 #include "core/extend.cuh"
 #include "core/march.h"
+#include "core/words.cuh"
 
 namespace torch_conv {
 
@@ -38,7 +39,7 @@ __device__ __forceinline__ void row_pass(const T* from, const float (&tap)[K], f
   constexpr int kVectors = (kSkip + S + K - 1 + N - 1) / N;
   float v[kVectors * N];
 #pragma unroll
-  for (int i = 0; i < kVectors; ++i) read_pack<N>(from + i * N, v + i * N);
+  for (int i = 0; i < kVectors; ++i) widen_pack<N>(from + i * N, v + i * N);
 #pragma unroll
   for (int e = 0; e < S; ++e) sum[e] = 0;
 #pragma unroll

@@ -20,6 +20,7 @@
 #include "core/async_copy.cuh"
 #include "core/extend.cuh"
 #include "core/tma.cuh"
+#include "core/words.cuh"
 #include "separable2d/params.h"
 
 namespace torch_conv::separable2d {
@@ -62,7 +63,7 @@ __device__ __forceinline__ void row_pass(const T* from, const float (&taps)[K], 
   constexpr int kVectors = (kSkip + N + K - 1 + N - 1) / N;
   float row[kVectors * N];
 #pragma unroll
-  for (int i = 0; i < kVectors; ++i) read_pack<N>(from + i * N, row + i * N);
+  for (int i = 0; i < kVectors; ++i) widen_pack<N>(from + i * N, row + i * N);
 #pragma unroll
   for (int e = 0; e < N; ++e) {
     result[e] = 0;
