@@ -2,6 +2,7 @@
 #pragma once
 
 #include "core/problem.h"
+#include "core/ranges.h"
 
 namespace torch_conv::overlap_save {
 
@@ -29,18 +30,6 @@ struct Outputs {
   }
 };
 
-// Which of k taps, `dilation` apart from pixel `first` on, lie on an axis of n pixels.
-struct TapsInside {
-  int64_t begin, end;
-
-  static TC_HD TapsInside of(int64_t first, int64_t k, int64_t dilation, int64_t n) {
-    int64_t begin = first < 0 ? (-first + dilation - 1) / dilation : 0;
-    int64_t end = first >= n ? 0 : (n - 1 - first) / dilation + 1;
-    end = end < k ? end : k;
-    return {begin < end ? begin : end, end};
-  }
-};
-
 // The sum of the |taps| inside the image under the window of output (y, x). Of a window of which less than this part
 // lies inside it is negative: its own sum is so small beside the rounding of the transform, which is that of the whole
 // window, that the output is to be made tap by tap.
@@ -49,8 +38,8 @@ constexpr double kLeastPart = 1.0 / 64;
 TC_HD double sum_inside(const WriteTiles& p, int64_t n, int64_t c, int64_t y, int64_t x) {
   const Direct& f = p.filter;
   const Placement& s = f.place;
-  const TapsInside i = TapsInside::of(y * s.stride_y - s.pad_y, f.kh, s.dilation_y, f.in.h);
-  const TapsInside j = TapsInside::of(x * s.stride_x - s.pad_x, f.kw, s.dilation_x, f.in.w);
+  const Range i = positions_inside({0, f.kh}, y * s.stride_y - s.pad_y, s.dilation_y, f.in.h);
+  const Range j = positions_inside({0, f.kw}, x * s.stride_x - s.pad_x, s.dilation_x, f.in.w);
   const double* corner = p.corners.data + n * p.corners.stride_n + c * p.corners.stride_c;
   const int64_t row = f.kw + 1;
   const double sum = corner[i.end * row + j.end] - corner[i.begin * row + j.end] - corner[i.end * row + j.begin] +
