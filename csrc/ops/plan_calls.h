@@ -58,12 +58,13 @@ std::shared_ptr<const Planned> plan_of(const Call& call, const Place& place, con
   return planned;
 }
 
-// Why a plan has no variant: the sentence that refuses the call.
-inline void check_planned(const Call& call, const Plan& plan, const char* pinned, bool only_products = false) {
+// Why a plan has no variant: the sentence that refuses the call. `wanted`: the algorithm that the caller named, if only
+// that will do.
+inline void check_planned(const Call& call, const Plan& plan, const char* pinned, const char* wanted = "") {
   check(plan.variant != nullptr || *pinned == 0, call.op, "variant '", pinned, "' cannot serve this call",
         plan.refused.empty() ? "" : ": ", plan.refused.empty() ? "" : plan.refused.back().why);
-  check(plan.variant != nullptr || !only_products, call.op,
-        "algorithm 'tensor_core' cannot serve this call: ", plan.why);
+  check(plan.variant != nullptr || *wanted == 0, call.op, "algorithm '", wanted,
+        "' cannot serve this call: ", plan.why);
   check(plan.variant != nullptr, call.op, "no kernel serves this call: ", plan.why);
 }
 

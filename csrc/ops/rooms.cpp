@@ -91,19 +91,16 @@ constexpr Doors<Fused> kFused3d{nullptr, nullptr, fused3d::plan_cuda, fused3d::r
 constexpr Doors<Combine> kCombine{fused::plan_combine_cpu, fused::run_combine_cpu, fused::plan_combine_cuda,
                                   fused::run_combine_cuda};
 
-bool only_products(const Direct& p) { return p.sums == Sums::products; }
-template <typename Problem>
-bool only_products(const Problem&) {
-  return false;
-}
-
 template <typename Problem>
 void run_problem(Call& call, const Place& place, const Tensor& like, const Problem& p, const Doors<Problem>& doors,
-                 const char* pinned) {
+                 const char* pinned, const char* wanted = "") {
   const auto planned = plan_of(call, place, p, doors, pinned);
-  check_planned(call, planned->plan, pinned, only_products(p));
+  check_planned(call, planned->plan, pinned, wanted);
   run_plan(call, place, like, p, doors, planned);
 }
+
+// The algorithm that alone makes such sums.
+const char* wanted_by(Sums sums) { return sums == Sums::products ? "tensor_core" : ""; }
 
 bool is_image(const Direct& p) { return p.in.d == 1 && p.out.d == 1 && p.kd == 1 && p.place.pad_z == 0; }
 
@@ -121,7 +118,7 @@ void run(Call& call, const Place& place, const Tensor& like, const Direct& probl
   // One channel expanded to many, each with a window of its own: one input channel with many outputs. It is read less
   // often, and bulk copies take no stride of 0.
   if (p.in.c > 1 && p.in.stride_c == 0 && p.groups == p.in.c && p.out.c == p.in.c) p.in.c = p.groups = 1;
-  if (is_image(p)) return run_problem(call, place, like, p, kDirect2d, pinned);
+  if (is_image(p)) return run_problem(call, place, like, p, kDirect2d, pinned, wanted_by(p.sums));
   // Only the rooms for images have the loops that planes and columns profit from; a pinned variant is one of volumes.
   const auto images = *pinned ? std::nullopt : as_images(p);
   if (images) run_problem(call, place, like, *images, kDirect2d, "");
@@ -142,9 +139,7 @@ bool run_depthwise(Call& call, const Place& place, const Tensor& like, const Dep
   const Plan& plan = planned->plan;
   if (plan.variant) run_plan(call, place, like, p, kDepthwise, planned);
   else pass_on(call, plan);
-  const bool wanted = p.sums == Sums::products;
-  check(plan.variant || !wanted || *pinned == 0, call.op, "variant '", pinned, "' cannot serve this call");
-  check(plan.variant || !wanted, call.op, "algorithm 'tensor_core' cannot serve this call: ", plan.why);
+  if (const char* wanted = wanted_by(p.sums); *wanted) check_planned(call, plan, pinned, wanted);
   return plan.variant != nullptr;
 }
 
@@ -201,8 +196,7 @@ bool run_in_one_launch(Call& call, const Place& place, const Tensor& like, const
   const Plan& plan = planned->plan;
   if (plan.variant) run_plan(call, place, like, p, doors, planned);
   else pass_on(call, plan);
-  check(plan.variant || !p.wanted || *pinned == 0, call.op, "variant '", pinned, "' cannot serve this call");
-  check(plan.variant || !p.wanted, call.op, "algorithm 'fused' cannot serve this call: ", plan.why);
+  if (p.wanted) check_planned(call, plan, pinned, "fused");
   return plan.variant != nullptr;
 }
 
