@@ -61,6 +61,14 @@ def without_tf32(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
+def without_torch_s_loop() -> Iterator[None]:
+    """Without a rule for all examples, torch.vmap would call an operator once for each."""
+    torch._C._functorch._set_vmap_fallback_enabled(False)
+    yield
+    torch._C._functorch._set_vmap_fallback_enabled(True)
+
+
+@pytest.fixture
 def compiler() -> str:
     """The compiler's name; tests that compile need one, but no GPU."""
     (line,) = (line for line in torch.ops.torch_conv._store_report() if line.startswith("compiler: "))
