@@ -78,6 +78,33 @@ def test_other_output_dtypes(device, dtype, output):
                 assert_same_bits(got, torch_conv.filter2d(image, window, output_dtype=output, **CHAIN))
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("border", ["constant", "replicate", "reflect", "symmetric", "circular", "zero_output"])
+def test_strides_are_every_other_output(device, dtype, border):
+    for shape in [(2, 3, 9, 5), (1, 2, 41, 264), (1, 1, 33, 517)]:
+        image = make_image(shape, dtype).to(device)
+        for size, options in [((3, 3), {}), ((5, 5), {"dilation": 2}), ((7, 4), {"anchor": (0, 3)}), ((9, 9), {})]:
+            given = {"border_type": border, "value": 5.0, **options, **CHAIN}
+            for x in (image, image[..., 1:, 1:]):
+                dense = torch_conv.filter2d(x, make_window(size) / 3, **given)
+                got = torch_conv.filter2d(x, make_window(size) / 3, stride=2, **given)
+                assert_same_bits(got, dense[..., ::2, ::2])
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.uint8])
+def test_tiles_serve_strides(cuda, pinned, dtype):
+    image, window = make_image((1, 2, 40, 256), dtype), make_window((5, 5)) / 3
+    for kernel, padding in [("tile_tma", "same"), ("tile", "same"), ("tile", "valid")]:
+
+        def call(x, padding=padding):
+            return torch_conv.filter2d(x, window, padding=padding, stride=2, **CHAIN)
+
+        got = pinned(kernel, lambda call=call: call(image.to(cuda)))
+        assert got is not None, (kernel, padding)
+        assert_same_bits(got, call(image))
+
+
 @pytest.mark.cuda
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_tiles_serve_them(cuda, pinned, dtype):

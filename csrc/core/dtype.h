@@ -33,6 +33,7 @@ inline int size_of(Dtype d) {
 // Of the type that sums are made in, and taps come in.
 constexpr int acc_bytes(Dtype d) { return d == Dtype::f64 ? 8 : 4; }
 
+constexpr bool is_half(Dtype d) { return d == Dtype::f16 || d == Dtype::bf16; }
 constexpr bool is_integer(Dtype d) { return d == Dtype::u8 || d == Dtype::i16 || d == Dtype::u16; }
 
 inline const char* name_of(Dtype d) {

@@ -75,6 +75,7 @@ struct Taps {
   int64_t stride_n;   // elements from one sample's window to the next
   int64_t stride_c;   // ... one output channel's to the next
   int64_t stride_ci;  // ... one input channel's to the next, within a group (convolutions)
+  bool narrow = false;  // as they came, in the images' 16-bit dtype: for kernels of tensor cores
 };
 
 // Host taps up to this size travel as kernel parameters; the hall uploads larger ones to device memory first, so a

@@ -19,7 +19,8 @@ struct ParamTaps {
     const int64_t count = p.kd * p.kh * p.kw * (p.in.c / p.groups) * channels * samples;
     ParamTaps t;
     t.device = p.taps.on_host ? nullptr : p.taps.data;
-    if (p.taps.on_host) memcpy(t.bytes, p.taps.data, count * acc_bytes(p.in.dtype));
+    const int64_t each = p.taps.narrow ? size_of(p.in.dtype) : acc_bytes(p.in.dtype);
+    if (p.taps.on_host) memcpy(t.bytes, p.taps.data, count * each);
     return t;
   }
 

@@ -1,20 +1,19 @@
 // PRODUCTS: windows over 16-bit images as products of matrices on tensor cores (mma.sync m16n8k16, sums in float32).
 //
 // clang-format off
-//  a tile: 128 x 32 or 48 outputs          8 columns of lane group g, window 5x5
+//  a tile: 256 x 24 or 32 outputs               8 columns of lane group g, window 5x5
 //
-//    <-     box_w    ->                     . . . . . . . . . . . .    a patch, 2x4 outputs (0, 1), is a row of
-//  +---------------------+ ^                . . . . . . . . . . . .    the left matrix, g or g + 8: its windows
-//  |  :  halo of rows :  | |                . . 0 0 0 0 1 1 1 1 . .    see 6 x 8 pixels, which are three products
-//  |  +-------+-------+  | |                . . 0 0 0 0 1 1 1 1 . .    of 2 x 8 pixels
-//  |  | warp 0| warp 1|  | | box_h          . . . . . . . . . . . .
-//  |  +-------+-------+  | |                . . . . . . . . . . . .
-//  |  | warp 2| warp 3|  | |
-//  |  +-------+-------+  | |                outputs (16 patches x 8) +=
-//  |  :  halo of rows :  | |                  pixels (16 patches x 16) * taps (16 pixels x 8 outputs)
-//  +---------------------+ v
+//    <-          box_w          ->               . . . . . . . . . . . .    a patch, 2x4 outputs (0, 1), is a row of
+//  +-------------------------------+ ^           . . . . . . . . . . . .    the left matrix, g or g + 8: its windows
+//  |  :       halo of rows      :  | |           . . 0 0 0 0 1 1 1 1 . .    see 6 x 8 pixels, which are three products
+//  |  +------+------+-----+-----+  | |           . . 0 0 0 0 1 1 1 1 . .    of 2 x 8 pixels
+//  |  |warp 0|warp 1|  2  |  3  |  | | box_h     . . . . . . . . . . . .
+//  |  +------+------+-----+-----+  | |           . . . . . . . . . . . .
+//  |  :       halo of rows      :  | |
+//  +-------------------------------+ v           outputs (16 patches x 8) +=
+//                                                  pixels (16 patches x 16) * taps (16 pixels x 8 outputs)
 // clang-format on
-// One bulk copy brings the box; it starts on 128 or 32 bytes. A lane reads the pixels of a pair of rows once, as words
+// One bulk copy brings the box; it starts on 32 bytes. A lane reads the pixels of a pair of rows once, as words
 // of two, and multiplies them into all rows of patches that see them. The matrices of taps are made by the warp while
 // the box is on its way and stay in registers (those of large windows three pairs of rows at a time, the sums of all
 // outputs meanwhile): taps as sums of two or three numbers of the image's dtype, so as good as float32, in as many
@@ -36,11 +35,16 @@
 
 namespace torch_conv::direct2d {
 
-// As many resident blocks as registers allow without spills (fewer or more were not measured).
-template <typename T, int KH, int KW>
+// Resident blocks, by the words of taps that a lane holds. Float16 8192^2 on one NVIDIA H200, us: 7x7 with 20 words 6
+// blocks 76.9, 7 77.7; 9x9 with 20 73.2, 74.5; with 40 words 4 blocks 106.8, 5 109.8; 15x15 with 36 4 blocks 114.9, 5
+// 124.2; with 72 words 3 blocks 177.2, 4 187.9.
+template <typename T, int KH, int KW, bool kNarrow>
 constexpr int product_min_blocks() {
-  constexpr int words = 2 * product_shape(KH, KW).products() * product_parts(std::is_same_v<T, half_t>);
-  return words <= 12 ? 8 : words <= 20 ? 7 : words <= 30 ? 6 : words <= 40 ? 5 : words <= 72 ? 4 : 3;
+  constexpr ProductShape s = product_shape(KH, KW);
+  constexpr int words = 2 * s.products() * product_parts(std::is_same_v<T, half_t>, kNarrow);
+  const int most = s.groups() > 1 ? 60 : 40;
+  if (s.height > 24 || s.groups() > 1) return words <= most ? 4 : 3;
+  return words <= 30 ? 6 : 4;
 }
 
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
@@ -62,17 +66,17 @@ __device__ __forceinline__ unsigned take_part(float (&two)[2]) {
 
 #endif
 
-// `kPacks`: rows of outputs are 16-byte aligned and leave in words. `kOdd`: the grid starts one column left of the
-// output, so that windows start on even columns.
-template <typename T, int KH, int KW, bool kPacks, bool kOdd>
-__global__ void __launch_bounds__(32 * ProductShape::warps, product_min_blocks<T, KH, KW>())
+// `kPacks`: rows of outputs are 16-byte aligned and leave in words. `kOdd`: windows start on odd columns of the box, so
+// that two neighbours' words hold a word of a matrix. `kNarrow`: taps are numbers of T.
+template <typename T, int KH, int KW, bool kPacks, bool kOdd, bool kNarrow>
+__global__ void __launch_bounds__(32 * ProductShape::warps, product_min_blocks<T, KH, KW, kNarrow>())
     direct2d_products(const __grid_constant__ TensorMap map, const __grid_constant__ ProductArgs a,
                       const __grid_constant__ ParamTaps param_taps) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   using namespace products;
   constexpr ProductShape s = product_shape(KH, KW);
-  constexpr bool kScaled = std::is_same_v<T, half_t>;
-  constexpr int kParts = product_parts(kScaled), kThreads = 32 * s.warps, kWords = 2 * s.tiles();
+  constexpr bool kScaled = std::is_same_v<T, half_t> && !kNarrow;
+  constexpr int kParts = product_parts(kScaled, kNarrow), kThreads = 32 * s.warps, kWords = 2 * s.tiles();
   extern __shared__ __align__(128) unsigned char products_shared[];
   T* const box = reinterpret_cast<T*>(products_shared);
   float* const taps = reinterpret_cast<float*>(products_shared + s.taps_at());
@@ -82,9 +86,9 @@ __global__ void __launch_bounds__(32 * ProductShape::warps, product_min_blocks<T
 
   const TilePlace at = a.order.at(blockIdx.x);
   const unsigned ci = a.multiplier.divide(at.c);
-  const int x0 = int(at.x) * s.width() - kOdd, y0 = int(at.y) * s.height();  // the tile's first output
-  const int left = x0 - a.pad_x, top = y0 - a.pad_y, bx = left & -s.align;   // what its window reads; the box
-  const int shift = s.shifts() ? left & 1 : 0, first = left - bx - shift;    // the same in all tiles
+  const int x0 = int(at.x) * s.width(), y0 = int(at.y) * s.height;        // the tile's first output
+  const int left = x0 - a.pad_x, top = y0 - a.pad_y, bx = left & -s.align;  // what its window reads; the box
+  const int shift = s.shifts() ? left & 1 : 0, first = left - bx - shift;   // the same in all tiles
   if (threadIdx.x == 0) {
     tma::barrier_init(barrier);
     tma::barrier_expect(barrier, s.taps_at());
@@ -92,12 +96,13 @@ __global__ void __launch_bounds__(32 * ProductShape::warps, product_min_blocks<T
   }
 
   // Meanwhile the taps, of which every lane takes what it holds of the right matrices.
-  const float* all = param_taps.first<float>() + at.n * a.taps_n + at.c * a.taps_c;
+  using Tap = std::conditional_t<kNarrow, T, float>;
+  const Tap* all = param_taps.first<Tap>() + at.n * a.taps_n + at.c * a.taps_c;
   unsigned largest = 0;
 #pragma unroll 1
   for (unsigned e = threadIdx.x; e < s.taps_h() * s.taps_w(); e += kThreads) {
     const int i = int(e / s.taps_w()) - (s.patch_h - 1), j = int(e % s.taps_w()) - s.patch_w;
-    const float tap = i >= 0 && i < KH && j >= 0 && j < KW ? all[i * KW + j] : 0.f;
+    const float tap = i >= 0 && i < KH && j >= 0 && j < KW ? to_acc<float>(all[i * KW + j]) : 0.f;
     taps[e] = tap;
     largest = max(largest, __float_as_uint(tap) & 0x7fffffff);
   }
@@ -133,8 +138,8 @@ __global__ void __launch_bounds__(32 * ProductShape::warps, product_min_blocks<T
   const float bias = a.bias ? a.bias[at.c] : 0.f;
   tma::barrier_wait(barrier, 0);
 
-  const int right = min(x0 + s.width() + kOdd, a.planes.out_w) - a.pad_x + KW - 1;
-  const int bottom = min(y0 + s.height(), a.planes.out_h) - a.pad_y + KH - 1;
+  const int right = min(x0 + s.width(), a.planes.out_w) - a.pad_x + KW - 1;
+  const int bottom = min(y0 + s.height, a.planes.out_h) - a.pad_y + KH - 1;
   const bool edge = left < 0 || top < 0 || right > a.planes.in_w || bottom > a.planes.in_h;
   const bool mask = edge && a.border == Border::zero_output;
   const bool zeros = mask || (a.border == Border::constant && a.value == 0);  // what the copy put outside is right
@@ -146,16 +151,14 @@ __global__ void __launch_bounds__(32 * ProductShape::warps, product_min_blocks<T
   }
 
   T* const plane = a.planes.out_plane<T>(at.n, at.c);
-  if (kOdd && x0 + s.width() + 1 == a.planes.out_w)  // no tile follows for this one column
-    make_column<T, KH, KW>(a, plane, box + first + s.width(), taps, bias, x0 + s.width(), y0, mask);
-  const int in_x = warp % 2 * s.warp_w, in_y = warp / 2 * s.warp_h, x = x0 + in_x, y = y0 + in_y;
-  if (x >= a.planes.out_w || y >= a.planes.out_h) return;
-  const T* const from = box + in_y * s.box_w() + in_x + first;
+  const int x = x0 + warp * s.warp_w;
+  if (x >= a.planes.out_w) return;
+  const T* const from = box + warp * s.warp_w + first;
 
   // Where the lane's outputs of a step go: pairs of neighbours in a row.
   const int column = x + 8 * g + (kPacks && s.tiles() == 1 ? q % 2 * 4 : 0);
-  const int rows = a.planes.out_h - y - s.output_y(2 * q);
-  T* to = plane + (y + s.output_y(2 * q)) * a.planes.out_stride_h + column;
+  const int rows = a.planes.out_h - y0 - s.output_y(2 * q);
+  T* to = plane + (y0 + s.output_y(2 * q)) * a.planes.out_stride_h + column;
   float sum[s.steps()][s.tiles()][4] = {};
   unsigned probe = 0;
   auto store = [&](int step) {
@@ -171,14 +174,12 @@ __global__ void __launch_bounds__(32 * ProductShape::warps, product_min_blocks<T
 #pragma unroll
       for (int i = 0; i < 2 * kWords; ++i) {
         const int at = s.output_x(i / 4, i / 2 % 2 * 8, 2 * q + i % 2);
-        store_half(to + at, word[i / 2], i % 2, inside && column + at >= 0 && column + at < a.planes.out_w);
+        store_half(to + at, word[i / 2], i % 2, inside && column + at < a.planes.out_w);
       }
     } else if constexpr (kWords == 2) {
       // Lanes 2 i and 2 i + 1 have halves of two patches each, and afterwards a patch's row.
       const unsigned other = __shfl_xor_sync(~0u, q % 2 ? word[0] : word[1], 1);
       store_words<T, 2>(to, {q % 2 ? other : word[0], q % 2 ? word[1] : other}, inside && column < a.planes.out_w);
-    } else if constexpr (kOdd) {
-      store_odd(to, column, a.planes.out_w, inside, word, g);
     } else {
       store_words<T>(to, word, inside && column < a.planes.out_w);
     }
@@ -186,15 +187,17 @@ __global__ void __launch_bounds__(32 * ProductShape::warps, product_min_blocks<T
   };
 
   // Row g and q's columns of the left matrices of a pair of rows, counted from the group's first.
+  constexpr int kTiles = s.tiles();
   const T* pixels = from + 8 * g + 2 * q;
-  auto load = [&](int pair, int span, unsigned(&left_matrix)[s.tiles()][4]) {
+  auto load = [&](int pair, int span, unsigned(&left_matrix)[kTiles][4]) {
 #pragma unroll
     for (int h = 0; h < s.tiles(); ++h)
 #pragma unroll
       for (int r = 0; r < 4; ++r) {
         const int m = ProductLane::a_m(0, r), k = ProductLane::a_k(0, r);
-        const T* word = pixels + (2 * pair + s.pixel_y(k)) * s.box_w() + s.pixel_x(h, m, k) + 8 * span;
-        left_matrix[h][r] = *reinterpret_cast<const unsigned*>(word);
+        const T* two = pixels + (2 * pair + s.pixel_y(k)) * s.box_w() + s.pixel_x(h, m, k) + 8 * span - kOdd;
+        const unsigned* word = reinterpret_cast<const unsigned*>(two);
+        left_matrix[h][r] = kOdd ? __byte_perm(word[0], word[1], 0x5432) : word[0];
       }
   };
   // A pair ahead where outputs leave meanwhile, whose stores the compiler does not move loads across.
@@ -236,7 +239,7 @@ __global__ void __launch_bounds__(32 * ProductShape::warps, product_min_blocks<T
     for (int step = 0; step < s.steps(); ++step) store(step);
   }
   if (__any_sync(~0u, (probe & 0x7fff7fff) != 0) || mask)
-    mend<T, KH, KW>(a, plane, from + shift, taps, bias, x, y, mask);
+    mend<T, KH, KW>(a, plane, from + shift, taps, bias, x, y0, mask);
 #endif
 }
 

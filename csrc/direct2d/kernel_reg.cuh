@@ -99,7 +99,7 @@ __global__ void __launch_bounds__(32 * kRegWarps, reg_min_blocks<T, K>())
                       finished<kBias, T>(sum[o], bias));
     }
   }
-  if (a.border == Border::zero_output) clear_where_outside<K, K, 1, 1, 30 * N, 30 * N, rows, T>(a);
+  if (a.border == Border::zero_output) clear_where_outside<K, K, 1, 1, 1, 30 * N, 30 * N, rows, T>(a);
 }
 
 }  // namespace torch_conv::direct2d

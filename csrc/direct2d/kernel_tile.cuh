@@ -27,9 +27,10 @@
 namespace torch_conv::direct2d {
 
 // What a kernel is compiled for: the window, the shape of its tiles, and whether rows of outputs start on 16 bytes.
-template <typename T, typename O, int kh, int kw, int step_y, int step_x, bool kBulk, bool kAligned, bool kBias>
+template <typename T, typename O, int kh, int kw, int step_y, int step_x, int stride, bool kBulk, bool kAligned,
+          bool kBias>
 struct TileWork {
-  static constexpr TileWindow window{kh, kw, step_y, step_x};
+  static constexpr TileWindow window{kh, kw, step_y, step_x, stride};
   static constexpr TileShape shape = tile_shape(sizeof(T), sizeof(O), window, kBulk, kAligned);
   static constexpr bool spread = spread_columns(sizeof(T), sizeof(O), kAligned);
   static constexpr bool bulk = kBulk, aligned = kAligned, bias = kBias;
@@ -41,16 +42,18 @@ struct TileWork {
 template <typename T>
 constexpr int tile_min_blocks(const TileWindow& w, bool bulk) {
   const int k = w.kh > w.kw ? w.kh : w.kw;
+  if (k > 7 && w.stride > 1) return 4;
   if (k > 15) return 5;
   if (k > 7) return 8;
   return (k > 5 && (sizeof(T) < 4 || !bulk)) || (!bulk && sizeof(T) < 4 && w.step_x > 1) ? 6 : 8;
 }
 
-template <typename T, typename O, int KH, int KW, int kStepY, int kStepX, bool kBulk, bool kAligned, bool kBias>
-__global__ void __launch_bounds__(32 * TileShape::warps, tile_min_blocks<T>({KH, KW, kStepY, kStepX}, kBulk))
+template <typename T, typename O, int KH, int KW, int kStepY, int kStepX, int kStride, bool kBulk, bool kAligned,
+          bool kBias>
+__global__ void __launch_bounds__(32 * TileShape::warps, tile_min_blocks<T>({KH, KW, kStepY, kStepX, kStride}, kBulk))
     direct2d_tile(const __grid_constant__ TensorMap map, const __grid_constant__ PlaneArgs a,
                   const __grid_constant__ ParamTaps param_taps) {
-  using W = TileWork<T, O, KH, KW, kStepY, kStepX, kBulk, kAligned, kBias>;
+  using W = TileWork<T, O, KH, KW, kStepY, kStepX, kStride, kBulk, kAligned, kBias>;
   constexpr TileWindow w = W::window;
   constexpr TileShape shape = W::shape;
   constexpr int box_bytes = shape.box_bytes(sizeof(T), w);
@@ -61,7 +64,8 @@ __global__ void __launch_bounds__(32 * TileShape::warps, tile_min_blocks<T>({KH,
 
   const TilePlace at = a.order.at(blockIdx.x);
   const int x0 = int(at.x * shape.width()) - a.lead, y0 = at.y * shape.height();  // the tile's first output
-  const int bx = x0 + a.shift_x - shape.pad, by = y0 + a.shift_y - w.above();     // the box's first input
+  const int left = x0 * kStride + a.shift_x - w.left();                            // what the windows see begins here
+  const int bx = left + w.left() - shape.pad, by = y0 * kStride + a.shift_y - w.above();  // the box's first input
   const unsigned ci = at.c / a.multiplier;
   const T* plane = a.planes.in_plane<T>(at.n, ci);
 
@@ -104,14 +108,15 @@ __global__ void __launch_bounds__(32 * TileShape::warps, tile_min_blocks<T>({KH,
     __syncthreads();
   }
 
-  const int right = min(x0 + shape.covered(), a.planes.out_w) + a.shift_x + w.right();
-  const int bottom = min(y0 + shape.height(), a.planes.out_h) + a.shift_y - w.above() + w.rows() - 1;
-  const bool edge = bx + shape.pad - w.left() < 0 || by < 0 || right > a.planes.in_w || bottom > a.planes.in_h;
+  const int columns = min(shape.covered(), a.planes.out_w - x0), rows = min(shape.height(), a.planes.out_h - y0);
+  const int right = left + (columns - 1) * kStride + w.left() + 1 + w.right();
+  const int bottom = by + (rows - 1) * kStride + w.rows();
+  const bool edge = left < 0 || by < 0 || right > a.planes.in_w || bottom > a.planes.in_h;
   const bool clear = edge && a.border == Border::zero_output;
   // What a bulk copy put outside is right.
   const bool zeros = kBulk && (clear || (a.border == Border::constant && a.value == 0.f));
   if (edge && (!zeros || a.beside.holds(by, a.planes.in_h) || a.beside.holds(bottom - 1, a.planes.in_h))) {
-    extend_box<32 * TileShape::warps>(box, {0, bottom - by, shape.pad - w.left(), right - bx}, {by, bx}, plane,
+    extend_box<32 * TileShape::warps>(box, {0, bottom - by, left - bx, right - bx}, {by, bx}, plane,
                                       a.planes.in_stride_h, a.planes.in_h, a.planes.in_w, a.border,
                                       from_acc<T>(a.value), ShardRows{a.beside, at.n, ci}, a.channels);
     __syncthreads();
@@ -124,11 +129,11 @@ __global__ void __launch_bounds__(32 * TileShape::warps, tile_min_blocks<T>({KH,
                                 .bias = bias,
                                 .stage = shared_bytes + shape.shared_bytes(sizeof(T), sizeof(O), w) -
                                          2 * (warp + 1) * shape.stage_bytes(sizeof(O))};
-  const int top = warp * shape.rows, column = shape.pad + LaneRow<T, W>::column(lane, 0);
+  const int top = warp * shape.rows * kStride, column = shape.pad + kStride * LaneRow<T, W>::column(lane, 0);
   if constexpr (in_groups) sum_in_groups<T, W>(a, box, top, column, out, taps);
   else sum_unrolled<T, W>(a, box, top, column, out, tap);
   if (a.border == Border::zero_output)
-    clear_where_outside<KH, KW, kStepY, kStepX, shape.width(), shape.covered(), shape.rows, O>(a);
+    clear_where_outside<KH, KW, kStepY, kStepX, kStride, shape.width(), shape.covered(), shape.rows, O>(a);
 }
 
 }  // namespace torch_conv::direct2d

@@ -31,10 +31,11 @@ constexpr int tap_group(int kh, int kw) {
 constexpr int tile_tap_pitch(int kw) { return (kw + 3) / 4 * 4; }
 
 // A window as its taps lie on an image: in rows whose `channels` lie side by side, tap j lies j * channels values
-// further, times the dilation.
+// further, times the dilation. Neighbouring outputs read `stride` rows or values apart.
 struct TileWindow {
   int kh, kw;
   int step_y, step_x;  // from tap to tap, in rows and in values
+  int stride;
 
   constexpr int left() const { return middle_of(kw) * step_x; }
   constexpr int right() const { return (kw - 1) * step_x - left(); }
@@ -42,10 +43,10 @@ struct TileWindow {
   constexpr int rows() const { return (kh - 1) * step_y + 1; }
 };
 
-// Values of one lane: 16 bytes of the wider of its sides, or what the registers hold of a window's sums.
+// Outputs of one lane: 16 bytes of the wider of its sides, or what the registers hold of a window's sums.
 constexpr int lane_values(int in_bytes, int out_bytes, const TileWindow& w) {
-  const int most = 16 / (in_bytes > out_bytes ? in_bytes : out_bytes), k = w.kh > w.kw ? w.kh : w.kw;
-  if (!taps_in_registers(w.kh, w.kw) || k > 7) return 4;
+  const int in = in_bytes * w.stride, most = 16 / (in > out_bytes ? in : out_bytes), k = w.kh > w.kw ? w.kh : w.kw;
+  if (!taps_in_registers(w.kh, w.kw) || k > 7) return 4 / w.stride;
   return in_bytes == 1 && k > 3 && most > 8 ? 8 : most;
 }
 
@@ -68,15 +69,16 @@ constexpr int kRowStart = 32;
 // four warps lie one above the other.
 struct TileShape {
   int lane_values, rows, pad;
+  int stride;
   int spare;    // columns behind a row of shared memory
   int overlap;  // columns that the next tile makes, too, so that each stores whole words of 16 bytes
   static constexpr int warps = 4;
   constexpr int covered() const { return 32 * lane_values; }
   constexpr int width() const { return covered() - overlap; }
   constexpr int height() const { return warps * rows; }
-  constexpr int columns() const { return covered() + 2 * pad; }
+  constexpr int columns() const { return covered() * stride + 2 * pad; }
   constexpr int pitch() const { return columns() + spare; }
-  constexpr int box_rows(const TileWindow& w) const { return height() + w.rows() - 1; }
+  constexpr int box_rows(const TileWindow& w) const { return (height() - 1) * stride + w.rows(); }
   constexpr int box_bytes(int bytes, const TileWindow& w) const { return pitch() * box_rows(w) * bytes; }
   // A row of a warp's outputs that waits to be stored, twice; with 16 bytes to spare at either end.
   constexpr int stage_bytes(int out_bytes) const { return covered() * out_bytes + 32; }
@@ -96,12 +98,14 @@ constexpr int kBarrierBytes = 128;
 constexpr TileShape tile_shape(int in_bytes, int out_bytes, const TileWindow& w, bool bulk, bool aligned) {
   const int k = w.kh > w.kw ? w.kh : w.kw, values = lane_values(in_bytes, out_bytes, w);
   const int word = 16 / in_bytes, halo = (w.left() > w.right() ? w.left() : w.right()) + word - 1;
-  const int least = halo / word * word, wide = (k < 6 && 32 * values * in_bytes >= 512 ? 128 : 32) / in_bytes;
-  const int rows = k > 7 ? 6 : in_bytes == 4 ? (w.kh == 7 ? 10 : 8) : in_bytes == 1 && k > 3 && k < 6 ? 8 : 6;
+  const int least = halo / word * word, wide = (k < 6 && 32 * values * in_bytes * w.stride >= 512 ? 128 : 32) / in_bytes;
+  const int many = in_bytes == 4 || (in_bytes == 2 && !bulk) || (in_bytes == 1 && k > 3 && k < 6) ? 8 : 6;
+  const int rows = k > 7 ? 6 : in_bytes == 4 && w.kh == 7 ? 10 : many;
   const int pad = k > 7 ? (in_bytes == 1 || w.kw > 17 ? 16 : 8) : wide;
   return {.lane_values = values,
-          .rows = rows,
+          .rows = rows / w.stride,
           .pad = !bulk || pad < least ? least : pad,
+          .stride = w.stride,
           .spare = bulk ? 0 : kRowStart / in_bytes,
           .overlap =
               waiting_rows(in_bytes, out_bytes, w, aligned) ? 16 / (in_bytes < out_bytes ? in_bytes : out_bytes) : 0};
@@ -120,7 +124,7 @@ struct PlaneArgs {
   TileOrder order;
   int lead;              // the grid of tiles starts this many columns left of the output
   unsigned multiplier;   // output channels per input channel
-  int shift_y, shift_x;  // input position of the window's middle tap, less the output position
+  int shift_y, shift_x;  // input position of the window's middle tap over output 0
   int channels;          // that lie side by side in a row
   Border border;
   float value;

@@ -25,7 +25,7 @@ inline bool other_shards_fit(const Direct& p) { return !p.beside.any() || p.besi
 inline int64_t flat_channels(const Direct& p) {
   const auto interleaved = [](const Image& x) { return x.stride_c == 1 && x.stride_w == x.c; };
   const bool flat = p.in.c > 1 && p.in.c == p.out.c && p.groups == p.in.c && p.taps.stride_c == 0 && !p.bias &&
-                    !p.beside.any() && interleaved(p.in) && interleaved(p.out);
+                    p.place.stride_x == 1 && !p.beside.any() && interleaved(p.in) && interleaved(p.out);
   return flat ? p.in.c : 1;
 }
 
@@ -97,7 +97,8 @@ inline const char* tile_loses(const Direct& p, const Arch& arch) {
 }
 
 inline TileWindow tile_window(const Direct& flat) {
-  return {int(flat.kh), int(flat.kw), int(flat.place.dilation_y), int(flat.place.dilation_x)};
+  const Placement& s = flat.place;
+  return {int(flat.kh), int(flat.kw), int(s.dilation_y), int(s.dilation_x), int(s.stride_x)};
 }
 
 // Bulk copies start on 16 bytes.
@@ -121,16 +122,19 @@ inline const char* tile_refusal(const Direct& p, const Arch& arch, bool bulk) {
   const Direct q = flattened(p);
   const Placement& s = q.place;
   if (q.in.dtype == Dtype::f64 || q.out.dtype == Dtype::f64) return "float64";
-  if (s.stride_y != 1 || s.stride_x != 1) return "a stride";
+  if (s.stride_y != s.stride_x || s.stride_x > 2) return "a stride other than 1x1 and 2x2";
+  if (bulk && s.stride_x > 1 && lead_columns(q) > 0) return "strided windows that start off 16 bytes";
   if (!below(kMostHalo, {s.dilation_y * (q.kh - 1), s.dilation_x * (q.kw - 1)})) return "taps too far apart";
   if (const char* no = rows_refusal(q.in, q.out, s, q.beside)) return no;
   if (!below(kMostSide, {q.in.w * size_of(q.in.dtype)})) return "rows of 2^30 bytes";
   if (q.in.c != q.groups) return "sums over channels";
   const TileWindow w = tile_window(q);
   const int columns = w.left() + w.right() + 1;
-  const bool touches = near(q.in.h, q.out.h, w.rows(), s.pad_y) && near(q.in.w, q.out.w, columns, s.pad_x);
+  const bool touches = near(q.in.h, (q.out.h - 1) * w.stride + 1, w.rows(), s.pad_y) &&
+                       near(q.in.w, (q.out.w - 1) * w.stride + 1, columns, s.pad_x);
   if (!touches) return "windows that lie outside the image altogether";
   const TileShape shape = tile_shape(q, bulk);
+  if (shape.lane_values * size_of(q.out.dtype) < 4) return "lanes that make less than a word";
   const int bytes = shape.shared_bytes(size_of(q.in.dtype), size_of(q.out.dtype), w) + (bulk ? kBarrierBytes : 0);
   const bool fits = bytes <= arch.shared_bytes;
   return fits ? nullptr : "a tile beyond shared memory";
@@ -162,7 +166,7 @@ inline void configure_tile(const Direct& p, bool bulk, Plan& plan) {
   plan.blocks = q.out.n * q.out.c * ceil_div(q.out.h, plan.tile_h) * ceil_div(q.out.w + config.lead, plan.tile_w);
   plan.kernels = {kernel_of(
       "direct2d/kernel_tile.cuh", "direct2d::direct2d_tile",
-      {q.in.dtype, q.out.dtype, w.kh, w.kw, w.step_y, w.step_x, bulk, stores_aligned(q, bulk), q.bias != nullptr})};
+      {q.in.dtype, q.out.dtype, w.kh, w.kw, w.step_y, w.step_x, w.stride, bulk, stores_aligned(q, bulk), q.bias != nullptr})};
   plan.config = config;
 }
 inline void configure_tile_tma(const Direct& p, const Arch&, Plan& plan) { configure_tile(p, true, plan); }
@@ -261,7 +265,10 @@ constexpr Candidate<Direct> kCandidates[] = {
 
 inline Plan plan(const Direct& p, const Arch& arch, const char* pinned) {
   const double outputs = double(p.out.n * p.out.c) * double(p.out.h * p.out.w);
-  if (p.sums == Sums::products) {
+  // Narrow taps are read by PRODUCTS only.
+  const char* slow = p.taps.narrow && p.sums == Sums::any ? products_lose(p, arch) : nullptr;
+  if (slow) return {.algorithm = "direct", .why = slow};
+  if (p.sums == Sums::products || p.taps.narrow) {
     if (*pinned && std::strcmp(pinned, "products") != 0) return {.algorithm = "direct"};
     pinned = "products";
   }

@@ -15,8 +15,8 @@ constexpr int kProductsAtOnce = 18, kPairsAtOnce = 3;
 
 // A tap of float32 is a sum of so many numbers of the image's dtype: two of float16 hold 22 bits of it (which the
 // largest tap, scaled, keeps from vanishing), three of bfloat16 24. One would round taps as coarsely as results, and
-// results of windows that cancel far more coarsely.
-constexpr int product_parts(bool float16) { return float16 ? 2 : 3; }
+// results of windows that cancel far more coarsely; where the window came in the image's dtype, one is all of it.
+constexpr int product_parts(bool float16, bool narrow) { return narrow ? 1 : float16 ? 2 : 3; }
 
 // A row of the left matrix holds the pixels under a patch of 8 outputs, patch_h x patch_w; a product takes two rows of
 // 8 columns of them. A lane g = lane / 4 has 8 columns of outputs, cut into 8 / patch_w patches: a pair of patches is a
@@ -26,23 +26,22 @@ struct ProductShape {
   int patch_h, patch_w;
   int pairs, spans;  // of rows and of 8 columns that a patch's windows see
   int group;         // pairs of rows whose taps stand in registers at once: all, or a part
-  int align;         // columns of which a box starts on a multiple
-  int warp_h;        // outputs of one warp: 64 columns and so many rows
+  int height;        // outputs of one warp: 64 columns and so many rows
 
-  static constexpr int warps = 4, warp_w = 64;
-  static constexpr int width() { return 2 * warp_w; }
-  constexpr int height() const { return 2 * warp_h; }
+  static constexpr int warps = 4, warp_w = 64;  // side by side
+  static constexpr int width() { return warps * warp_w; }
+  static constexpr int align = 16;  // columns of which a box starts on a multiple
 
   constexpr int products() const { return group * spans; }
   constexpr int groups() const { return pairs / group; }
   constexpr int tiles() const { return 4 / patch_w; }  // side by side in a warp's 64 columns
-  constexpr int steps() const { return warp_h / patch_h; }
-  constexpr int warp_pairs() const { return warp_h / 2 + group - patch_h / 2; }
+  constexpr int steps() const { return height / patch_h; }
+  constexpr int warp_pairs() const { return height / 2 + group - patch_h / 2; }
   // Windows that start on an odd column of the box may start one column before: their matrices are shifted.
   constexpr bool shifts() const { return patch_w + kw <= 8 * spans; }
 
   constexpr int box_w() const { return (align - 1 + width() - patch_w + 8 * spans + 7) / 8 * 8; }
-  constexpr int box_h() const { return height() - patch_h + 2 * pairs; }
+  constexpr int box_h() const { return height - patch_h + 2 * pairs; }
   // Taps stand among zeros, as many as matrices hold.
   constexpr int taps_h() const { return 2 * pairs + patch_h - 1; }
   constexpr int taps_w() const { return 8 * spans + patch_w; }
@@ -76,8 +75,11 @@ struct ProductLane {
 
 // Patches of 2x4 or 4x2 outputs, whichever take fewer products for 128 outputs: 5x5 3, 7x7 5, 9x9 10, 11x11 12,
 // 13x13 14, 15x15 18, 31x31 68 (1x8, one row of the window at a time: 5, 7, 9, 22, ..).
-// Boxes start on 128 bytes up to 5x5 and on 32 beyond, as TILE's do. A warp's matrices cost as much as six rows of
-// outputs at 7x7: more rows, where registers allow (others were not measured).
+//
+// Float16 8192^2 on one NVIDIA H200, us, windows of float16 (of float32) 5x5, 7x7, 9x9, 15x15. Warps side by side:
+// 16 rows 71.3 (72.1), 74.0 (82.0), 75.8 (115.7), 144.6 (207.6); 24 rows 71.0 (71.9), 73.0 (76.9), 73.2 (106.8), 126.2
+// (196.8); 32 rows 70.5 (75.8), 76.4 (80.2), 78.1 (101.9), 114.9 (177.2). Two by two with 24 rows: 75.7 (76.0), 76.5
+// (79.1), 79.5 (109.7), 132.5 (194.5). Boxes that start on 128 bytes instead of 32: 75.9 and 74.4 at 5x5.
 constexpr ProductShape product_shape(int kh, int kw) {
   const int flat_pairs = (kh + 2) / 2, flat_spans = (kw + 10) / 8, tall_pairs = (kh + 4) / 2, tall_spans = (kw + 8) / 8;
   const bool flat = flat_pairs * flat_spans <= tall_pairs * tall_spans;
@@ -90,8 +92,7 @@ constexpr ProductShape product_shape(int kh, int kw) {
           .pairs = at_once ? all : (all + kPairsAtOnce - 1) / kPairsAtOnce * kPairsAtOnce,
           .spans = spans,
           .group = at_once ? all : kPairsAtOnce,
-          .align = (kh > kw ? kh : kw) <= 5 ? 64 : 16,
-          .warp_h = all * spans == 5 ? 24 : 16};
+          .height = at_once && all * spans > 12 ? 32 : 24};
 }
 
 struct ProductArgs {

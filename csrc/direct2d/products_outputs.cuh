@@ -33,26 +33,13 @@ __device__ __noinline__ void mend(const ProductArgs& a, T* out, const T* from, c
   constexpr ProductShape s = product_shape(KH, KW);
   __syncwarp();  // other lanes stored what this one reads
 #pragma unroll 1
-  for (int e = threadIdx.x % 32; e < s.warp_w * s.warp_h; e += 32) {
+  for (int e = threadIdx.x % 32; e < s.warp_w * s.height; e += 32) {
     const int column = e % s.warp_w, row = e / s.warp_w;
-    if (x + column < 0 || x + column >= a.planes.out_w || y + row >= a.planes.out_h) continue;
+    if (x + column >= a.planes.out_w || y + row >= a.planes.out_h) continue;
     T* const to = out + (y + row) * a.planes.out_stride_h + x + column;
     const float was = to_acc<float>(*to);
     if (mask && hangs_over<KH, KW>(a, x + column, y + row)) *to = from_acc<T>(0.f);
     else if (was - was != 0) *to = make_plainly<T, KH, KW>(from + row * s.box_w() + column, taps, bias);
-  }
-}
-
-// The output column behind a tile, a row a thread: `from` is the first window in the box.
-template <typename T, int KH, int KW>
-__device__ __noinline__ void make_column(const ProductArgs& a, T* out, const T* from, const float* taps, float bias,
-                                         int x, int y, bool mask) {
-  constexpr ProductShape s = product_shape(KH, KW);
-#pragma unroll 1
-  for (int row = threadIdx.x; row < s.height() && y + row < a.planes.out_h; row += 32 * s.warps) {
-    T* const to = out + (y + row) * a.planes.out_stride_h + x;
-    if (mask && hangs_over<KH, KW>(a, x, y + row)) *to = from_acc<T>(0.f);
-    else *to = make_plainly<T, KH, KW>(from + row * s.box_w(), taps, bias);
   }
 }
 
@@ -68,22 +55,6 @@ __device__ __forceinline__ void store_half(T* to, unsigned word, int which, bool
   T two[2];
   memcpy(two, &word, sizeof(two));
   if (inside) *to = two[which];
-}
-
-// 8 neighbours of every lane group, from column `x` on, which lies one before a word of 16 bytes: they move on by one.
-// The last word of a row of groups is not whole.
-template <typename T>
-__device__ __forceinline__ void store_odd(T* to, int x, int out_w, bool inside, const unsigned (&word)[4], int g) {
-  const unsigned next = __shfl_down_sync(~0u, word[0], 4);
-  unsigned moved[4];
-#pragma unroll
-  for (int i = 0; i < 4; ++i) moved[i] = __byte_perm(word[i], i < 3 ? word[i + 1] : next, 0x5432);
-  const bool whole = inside && x + 1 < out_w, last = g == 7;
-  store_words<T>(to + 1, moved, whole && !last);
-  store_words<T, 2>(to + 1, {moved[0], moved[1]}, whole && last);
-  store_words<T, 1>(to + 5, {moved[2]}, whole && last);
-  store_half(to + 7, word[3], 1, whole && last);
-  store_half(to, word[0], 0, inside && g == 0 && x >= 0);
 }
 
 }  // namespace torch_conv::direct2d::products

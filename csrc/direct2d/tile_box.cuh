@@ -12,18 +12,18 @@ namespace torch_conv::direct2d {
 // `zero_output`: zeros where a tap of the window lies outside the image, over what the warp has stored of a tile:
 // `rows` rows of `covered` columns, of tiles that lie `width` columns apart. It finds the tile once more, so that the
 // sums before it need not keep it.
-template <int kh, int kw, int step_y, int step_x, int width, int covered, int rows, typename O>
+template <int kh, int kw, int step_y, int step_x, int stride, int width, int covered, int rows, typename O>
 __device__ __noinline__ void clear_where_outside(const PlaneArgs& a) {
-  constexpr TileWindow w{kh, kw, step_y, step_x};
+  constexpr TileWindow w{kh, kw, step_y, step_x, stride};
   const TilePlace at = a.order.at(blockIdx.x);
   const int y = int(at.y * (blockDim.x / 32) + threadIdx.x / 32) * rows, x0 = int(at.x * width) - a.lead;
   const int last = min(x0 + covered, a.planes.out_w);
   __syncwarp();
   for (int o = 0; o < rows && y + o < a.planes.out_h; ++o) {
-    const int top = y + o + a.shift_y - w.above();
+    const int top = (y + o) * stride + a.shift_y - w.above();
     const bool fits = a.beside.inside(top, top + w.rows() - 1, a.planes.in_h);
     for (int x = max(x0, 0) + threadIdx.x % 32; x < last; x += 32) {
-      const int left = x + a.shift_x - w.left();
+      const int left = x * stride + a.shift_x - w.left();
       if (!fits || left < 0 || left + w.left() + w.right() >= a.planes.in_w)
         *a.planes.out_at<O>(at.n, at.c, y + o, x) = from_acc<O>(0.f);
     }

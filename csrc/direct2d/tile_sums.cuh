@@ -10,15 +10,16 @@ namespace torch_conv::direct2d {
 template <typename T, class W>
 struct NeighbourRow {
   static constexpr TileWindow w = W::window;
-  static constexpr int N = W::shape.lane_values, L = w.left(), R = w.right();  // left of the lane's own, right of them
+  // The values that the lane's outputs lie on, those left of them, right of them.
+  static constexpr int N = W::shape.lane_values * w.stride, L = w.left(), R = w.right() - (w.stride - 1);
   float v[L + N + R];
 
-  static __device__ __forceinline__ int column(int lane, int p) { return lane * N + p; }
+  static __device__ __forceinline__ int column(int lane, int p) { return lane * W::shape.lane_values + p; }
 
   // Is the value `at` right of the lane's first under a tap?
   static constexpr bool used(int at) {
-    for (int p = 0; p < N; ++p)
-      if ((at - p + L) % w.step_x == 0 && at - p + L >= 0 && at - p + L <= L + R) return true;
+    for (int p = 0; p < N; p += w.stride)
+      if ((at - p + L) % w.step_x == 0 && at - p + L >= 0 && at - p + L <= L + w.right()) return true;
     return false;
   }
   template <int count>
@@ -54,7 +55,7 @@ struct NeighbourRow {
       });
     }
   }
-  __device__ __forceinline__ float value(int p, int j) const { return v[p + j * w.step_x]; }
+  __device__ __forceinline__ float value(int p, int j) const { return v[p * w.stride + j * w.step_x]; }
 
  private:
   template <int at, int H>
@@ -88,7 +89,7 @@ struct SpreadRow {
 #pragma unroll
     for (int j = 0; j < w.kw; ++j)
 #pragma unroll
-      for (int p = 0; p < N; ++p) v[j][p] = own[32 * p + j * w.step_x - w.left()];
+      for (int p = 0; p < N; ++p) v[j][p] = own[32 * p * w.stride + j * w.step_x - w.left()];
   }
   __device__ __forceinline__ float value(int p, int j) const { return v[j][p]; }
 };
@@ -151,12 +152,12 @@ __device__ __forceinline__ void sum_unrolled(const PlaneArgs& a, const Box& box,
   constexpr TileShape shape = W::shape;
   constexpr int N = shape.lane_values;
   float sum[shape.rows][N];
-  unroll<0, shape.rows + W::window.rows() - 1>([&](auto r) {
+  unroll<0, (shape.rows - 1) * W::window.stride + W::window.rows()>([&](auto r) {
     LaneRow<T, W> row;
     row.load(box, top + r, column);
     unroll<0, shape.rows>([&](auto o) {
       // This input row is row i of the window over output row o.
-      constexpr int below = decltype(r)::value - o, i = below / W::window.step_y;
+      constexpr int below = decltype(r)::value - o * W::window.stride, i = below / W::window.step_y;
       if constexpr (below >= 0 && below % W::window.step_y == 0 && i < W::window.kh) {
         if constexpr (i == 0) {
 #pragma unroll
@@ -180,12 +181,12 @@ __device__ __forceinline__ void add_group(const Box& box, int top, int column, c
 #pragma unroll
     for (int j = 0; j < W::window.kw; j += 4)
       *reinterpret_cast<float4*>(tap[i] + j) = *reinterpret_cast<const float4*>(taps + i * pitch + j);
-  unroll<0, rows + (count - 1) * W::window.step_y>([&](auto r) {
+  unroll<0, (rows - 1) * W::window.stride + (count - 1) * W::window.step_y + 1>([&](auto r) {
     LaneRow<T, W> row;
     row.load(box, top + r, column);
     unroll<0, count>([&](auto i) {
-      constexpr int o = decltype(r)::value - i * W::window.step_y;
-      if constexpr (o >= 0 && o < rows) add_row<W>(row, tap[i], sum[o]);
+      constexpr int at = decltype(r)::value - i * W::window.step_y, o = at / W::window.stride;
+      if constexpr (at >= 0 && at % W::window.stride == 0 && o < rows) add_row<W>(row, tap[i], sum[o]);
     });
   });
 }

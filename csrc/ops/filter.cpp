@@ -115,8 +115,12 @@ Tensor filter(Call& call, int axes, const Tensor& input, const Tensor& kernel, c
         "'");
   if (call.out) check_no_overlap(call.op, *call.out, "kernel", kernel);
   const ImageView in = view_input(call, input, axes);
-  const WindowOptions options{.flip = behaviour == "conv", .normalized = normalize_taps(call.op, o)};
-  Window window = prepare_window(call, "kernel", kernel, axes, input, in.image, axes, options);
+  const Sums sums = axes == 2 ? order_of_sums(o.algorithm) : Sums::chain;
+  WindowOptions options{.flip = behaviour == "conv",
+                        .normalized = normalize_taps(call.op, o),
+                        .narrow = sums != Sums::chain && on_cuda(call, input) && !call.part};
+  const auto prepare = [&] { return prepare_window(call, "kernel", kernel, axes, input, in.image, axes, options); };
+  Window window = prepare();
   const Geometry g = place_window(call, in.image, window.size, axes, o);
   Direct p{.in = in.image,
            .out = in.image,
@@ -135,6 +139,11 @@ Tensor filter(Call& call, int axes, const Tensor& input, const Tensor& kernel, c
   return produce(call, input, in, axes, g, o, [&](const Image& image) {
     const Place place(call, input);
     p.out = image;
+    p.sums = sums;
+    if (p.taps.narrow && (way != Way::direct || !takes_narrow_taps(place, p))) {
+      options.narrow = false;
+      window = prepare();
+    }
     if (way == Way::low_rank) return run_low_rank(call, place, input, p, window, *choice.factors());
     if (way == Way::fft) {
       upload(call, window, input);
@@ -144,7 +153,6 @@ Tensor filter(Call& call, int axes, const Tensor& input, const Tensor& kernel, c
     upload_large(call, window, input);
     p.taps = window.taps;
     p.beside = beside_of(call, in.image, axes);
-    if (axes == 2) p.sums = order_of_sums(o.algorithm);
     run(call, place, input, p);
   });
 }

@@ -111,13 +111,25 @@ const char* pinned_variant() { return passes_pinned() ? "" : environment("TORCH_
 
 }  // namespace
 
+namespace {
+
+// One channel expanded to many, each with a window of its own: one input channel with many outputs. It is read less
+// often, and bulk copies take no stride of 0.
+Direct with_channels_read_once(Direct p) {
+  if (p.in.c > 1 && p.in.stride_c == 0 && p.groups == p.in.c && p.out.c == p.in.c) p.in.c = p.groups = 1;
+  return p;
+}
+
+}  // namespace
+
+bool takes_narrow_taps(const Place& place, const Direct& problem) {
+  return kDirect2d.plan_cuda(with_channels_read_once(problem), place.arch(), pinned_variant()).variant != nullptr;
+}
+
 void run(Call& call, const Place& place, const Tensor& like, const Direct& problem) {
   const char* pinned = pinned_variant();
   if (problem.beside.any()) return run_shards(call, place, problem, kDirect2d, pinned);
-  Direct p = problem;
-  // One channel expanded to many, each with a window of its own: one input channel with many outputs. It is read less
-  // often, and bulk copies take no stride of 0.
-  if (p.in.c > 1 && p.in.stride_c == 0 && p.groups == p.in.c && p.out.c == p.in.c) p.in.c = p.groups = 1;
+  const Direct p = with_channels_read_once(problem);
   if (is_image(p)) return run_problem(call, place, like, p, kDirect2d, pinned, wanted_by(p.sums));
   // Only the rooms for images have the loops that planes and columns profit from; a pinned variant is one of volumes.
   const auto images = *pinned ? std::nullopt : as_images(p);

@@ -41,6 +41,9 @@ void run(Call& call, const Place& place, const Tensor& like, const Combine& prob
 void run(Call& call, const Place& place, const Ladder2d& problem, ladder::Variant variant);
 void run(Call& call, const Place& place, const Ladder3d& problem, ladder::Variant3d variant);
 
+// Do kernels serve that read taps as they came (narrow ones)?
+bool takes_narrow_taps(const Place& place, const Direct& problem);
+
 // A separable problem on volumes, if the room for them takes it: in one launch. False: it does not, and nothing ran.
 bool run_in_one_launch(Call& call, const Place& place, const Tensor& like, const Separable& problem);
 // Would it, whatever is compiled?

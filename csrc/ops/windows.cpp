@@ -95,7 +95,10 @@ Window prepare_window(const Call& call, const char* argument, const Tensor& kern
     refuse(op, argument, " must have at least one tap, got shape ", shape_text(sizes));
   check_tap_type(op, argument, kernel);
   check_device(op, argument, kernel, input);
-  const Tensor taps = finished_taps(call, kernel, accumulation_type(image.dtype), axes, options);
+  const bool as_it_is = !options.flip && !options.normalized && kernel.is_contiguous();
+  const bool narrow = options.narrow && as_it_is && is_half(image.dtype) && kernel.scalar_type() == scalar_type_of(image.dtype);
+  const Tensor taps =
+      narrow ? kernel : finished_taps(call, kernel, accumulation_type(image.dtype), axes, options);
 
   // Strides between the windows of a tensor whose dimensions before the window are (), (B) or (B, C).
   const int64_t samples = leading >= 1 ? sizes[0] : 1, channels = leading >= 2 ? sizes[1] : 1;
@@ -113,7 +116,8 @@ Window prepare_window(const Call& call, const char* argument, const Tensor& kern
                .on_host = on_cuda(call, input) && taps.is_cpu(),
                .stride_n = samples == 1 ? 0 : channels * taps_of(size),
                .stride_c = channels == 1 ? 0 : taps_of(size),
-               .stride_ci = 0},
+               .stride_ci = 0,
+               .narrow = narrow},
           size};
 }
 

@@ -15,6 +15,7 @@ struct Window {
 struct WindowOptions {
   bool flip = false;        // true convolution
   bool normalized = false;  // divide by the sum of the |taps|
+  bool narrow = false;      // leave them as they are where they came in the 16-bit dtype of the image
 };
 
 // A filter's kernel of `axes` dimensions, (kH, kW) or (kD, kH, kW), before them none, (1|B) or (1|B, 1|C). One axis is

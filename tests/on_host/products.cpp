@@ -23,14 +23,32 @@ using Kernel = void (*)(TensorMap, ProductArgs, ParamTaps);
 const std::map<std::string, Kernel> kKernels = {
 #define KERNEL(...) \
   { "direct2d::direct2d_products<" #__VA_ARGS__ ">", direct2d_products<__VA_ARGS__> }
-    KERNEL(half_t, 5, 5, true, false),  KERNEL(half_t, 5, 5, false, false),  KERNEL(half_t, 5, 5, false, true),
-    KERNEL(half_t, 7, 7, true, true),   KERNEL(half_t, 7, 7, true, false),   KERNEL(half_t, 7, 7, false, true),
-    KERNEL(half_t, 7, 7, false, false), KERNEL(half_t, 4, 4, true, false),   KERNEL(half_t, 6, 3, true, false),
-    KERNEL(half_t, 9, 11, true, false), KERNEL(half_t, 15, 15, true, true),  KERNEL(half_t, 2, 14, true, false),
-    KERNEL(bhalf_t, 5, 5, true, false), KERNEL(bhalf_t, 7, 7, true, true),   KERNEL(bhalf_t, 12, 13, true, false),
-    KERNEL(half_t, 31, 31, true, true), KERNEL(half_t, 17, 20, true, false), KERNEL(bhalf_t, 21, 29, true, false),
-    KERNEL(half_t, 5, 31, true, false), KERNEL(half_t, 31, 3, true, false),  KERNEL(half_t, 1, 1, true, false),
-    KERNEL(half_t, 8, 7, false, true),
+    KERNEL(half_t, 5, 5, true, false, false),
+    KERNEL(half_t, 5, 5, false, false, false),
+    KERNEL(half_t, 5, 5, false, true, false),
+    KERNEL(half_t, 7, 7, true, true, false),
+    KERNEL(half_t, 7, 7, true, false, false),
+    KERNEL(half_t, 7, 7, false, true, false),
+    KERNEL(half_t, 7, 7, false, false, false),
+    KERNEL(half_t, 4, 4, true, false, false),
+    KERNEL(half_t, 6, 3, true, false, false),
+    KERNEL(half_t, 9, 11, true, false, false),
+    KERNEL(half_t, 15, 15, true, true, false),
+    KERNEL(half_t, 2, 14, true, false, false),
+    KERNEL(bhalf_t, 5, 5, true, false, false),
+    KERNEL(bhalf_t, 7, 7, true, true, false),
+    KERNEL(bhalf_t, 12, 13, true, false, false),
+    KERNEL(half_t, 31, 31, true, true, false),
+    KERNEL(half_t, 17, 20, true, false, false),
+    KERNEL(bhalf_t, 21, 29, true, false, false),
+    KERNEL(half_t, 5, 31, true, false, false),
+    KERNEL(half_t, 31, 3, true, false, false),
+    KERNEL(half_t, 1, 1, true, false, false),
+    KERNEL(half_t, 8, 7, false, true, false),
+    KERNEL(half_t, 5, 5, true, true, false),
+    KERNEL(half_t, 5, 5, true, false, true),
+    KERNEL(bhalf_t, 7, 7, true, true, true),
+    KERNEL(half_t, 15, 15, true, true, true),
 #undef KERNEL
 };
 
@@ -43,6 +61,7 @@ struct Case {
   bool own_windows = false, one_input = false;
   double special = 0;            // a pixel of every plane
   int64_t above = 0, below = 0;  // rows of other shards: none, or all that windows reach
+  bool narrow = false;           // taps of the image's dtype
 };
 
 const Dtype F = Dtype::f16, B = Dtype::bf16;
@@ -78,6 +97,9 @@ const Case kCases[] = {
     {F, 1, 2, 37, 136, 5, 5, 2, 2, 0, 0, Border::reflect, 0, false, false, INFINITY},
     {F, 1, 1, 36, 144, 7, 7, 3, 3, 0, 0, Border::constant, 0, false, false, NAN},
     {B, 1, 1, 20, 136, 7, 7, 3, 3, 0, 0, Border::zero_output, 0, false, false, INFINITY},
+    {F, 1, 2, 37, 136, 5, 5, 2, 2, 0, 0, Border::reflect, 0, true, false, 0, 0, 0, true},
+    {B, 1, 1, 36, 144, 7, 7, 3, 3, 0, 0, Border::replicate, 0, false, false, 0, 0, 0, true},
+    {F, 1, 1, 40, 136, 15, 15, 7, 7, 0, 0, Border::zero_output, 0, false, false, INFINITY, 0, 0, true},
 };
 
 Image image_of(Dtype dtype, std::vector<uint16_t>& data, int64_t n, int64_t c, int64_t h, int64_t w) {
@@ -143,11 +165,18 @@ bool check(const Case& k) {
     for (int64_t c = 0; c < in.c; ++c) set(in, 0, c, in.h / 3, in.w / 2, float(k.special));
   const int64_t windows = k.own_windows ? k.n * k.c : 1, taps = k.kh * k.kw;
   std::vector<float> window(windows * taps);
-  for (float& tap : window) tap = normal(make) / 1000;
-  const bool inlined = windows * taps * 4 <= kInlineTapBytes;
+  for (float& tap : window) {
+    tap = normal(make) / 1000;
+    if (k.narrow) tap = k.dtype == F ? to_acc<float>(from_acc<half_t>(tap)) : to_acc<float>(from_acc<bhalf_t>(tap));
+  }
+  std::vector<uint16_t> narrow;
+  const Image narrow_taps = image_of(k.dtype, narrow, 1, 1, windows, taps);
+  for (int64_t i = 0; i < windows * taps; ++i) set(narrow_taps, 0, 0, i / taps, i % taps, window[i]);
+  const bool inlined = windows * taps * (k.narrow ? 2 : 4) <= kInlineTapBytes;
+  const void* data = k.narrow ? narrow_taps.data : window.data();
   const Direct p{.in = in,
                  .out = out,
-                 .taps = {window.data(), inlined, k.own_windows ? k.c * taps : 0, k.own_windows ? taps : 0, 0},
+                 .taps = {data, inlined, k.own_windows ? k.c * taps : 0, k.own_windows ? taps : 0, 0, k.narrow},
                  .kh = k.kh,
                  .kw = k.kw,
                  .place = {.pad_y = k.pad_y, .pad_x = k.pad_x, .border = k.border, .value = k.value},
