@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 
 import pytest
 import torch
@@ -196,9 +197,9 @@ def test_same_bits_wherever_results_go(device, width, dtype):
 
 
 @pytest.mark.parametrize("dim", [-1, -2, 0, 1])
-@pytest.mark.parametrize("windows", [(), (2, 3)])
-def test_shards(device, dim, windows):
-    image, window = make_image((2, 3, 90, 80)).to(device), of_rank(2, *windows, 15, 16, dtype=torch.float32)
+@pytest.mark.parametrize("shape", [(15, 16), (15, 15), (2, 3, 15, 16)])
+def test_shards(device, dim, shape):
+    image, window = make_image((2, 3, 90, 80)).to(device), of_rank(2, *shape, dtype=torch.float32)
     parts = torch_conv.split(image, [device] * (3 if dim != 0 else 2), dim=dim)
     for border in ("circular", "skip", "reflect"):
         assert_same_bits(filter2d(parts, window, border).gather(), filter2d(image, window, border))
@@ -254,15 +255,37 @@ def test_windows_on_the_gpu_are_not_looked_at(cuda):
     )
 
 
-def test_explain_says_what_it_takes():
-    lines = plan(torch.zeros(1, 3, 200, 200), of_rank(2, 15, 15)).splitlines()
-    assert lines[0].startswith("filter2d: low_rank/passes (the window is of rank 2)")
-    assert [re.match(r"filter2d: (\w+)/", line)[1] for line in lines] == [
-        "low_rank",
-        "separable",
-        "separable",
-        "combine",
-    ]
+@pytest.mark.parametrize(
+    ("gpu", "rank", "shape", "options", "rooms"),
+    [
+        ("", 2, (15, 15), {}, ["fused"]),
+        ("", 3, (31, 15), {"padding": "valid"}, ["fused"]),
+        ("", 2, (15, 16), {}, ["separable", "separable", "combine"]),
+        ("", 2, (15, 15), {"stride": 2}, ["separable", "separable", "combine"]),
+        ("", 2, (15, 15), {"anchor": (0, 0)}, ["separable", "separable", "combine"]),
+        ("", 4, (15, 15), {}, ["separable"] * 4 + ["combine"] * 2),
+        (H200, 2, (15, 15), {}, ["fused"]),
+        (H200, 2, (31, 31), {}, ["separable", "separable", "combine"]),
+        (H200, 3, (15, 15), {}, ["separable"] * 3 + ["combine"]),
+    ],
+)
+def test_explain_says_what_it_takes(monkeypatch, gpu, rank, shape, options, rooms):
+    monkeypatch.setenv("TORCH_CONV_EXPLAIN_FOR", gpu)
+    lines = plan(torch.zeros(1, 3, 200, 200), of_rank(rank, *shape), algorithm="low_rank", **options).splitlines()
+    assert lines[0].startswith(f"filter2d: low_rank/passes (the window is of rank {rank})")
+    assert [re.match(r"filter2d: (\w+)/", line)[1] for line in lines] == ["low_rank", *rooms]
+
+
+@pytest.mark.parametrize("rank", [2, 3])
+@pytest.mark.parametrize("border", BORDERS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.uint8, torch.float64])
+def test_same_bits_in_one_launch_and_in_several(device, rank, border, dtype):
+    """With a stride terms are made one by one."""
+    image, window = make_image((2, 3, 60, 64), dtype).to(device), of_rank(rank, 15, 15) / 100
+    call = partial(filter2d, kernel=window, border_type=border, algorithm="low_rank", output_dtype=torch.float32)
+    one, several = call(image), call(image, stride=(1, 2))
+    assert_same_bits(one[..., ::2].contiguous(), several)
+    assert_same_bits(call(image, padding="valid"), call(image, border_type="zero_output")[..., 7:-7, 7:-7].contiguous())
 
 
 @pytest.mark.parametrize(
@@ -271,7 +294,7 @@ def test_explain_says_what_it_takes():
 def test_sums_by_the_vector(monkeypatch, shape, variant):
     """Dense images are one row, whatever their width."""
     monkeypatch.setenv("TORCH_CONV_EXPLAIN_FOR", H200)
-    *_, last = plan(torch.zeros(1).expand(1, *shape), of_rank(2, 9, 9), algorithm="low_rank").splitlines()
+    *_, last = plan(torch.zeros(1).expand(1, *shape), of_rank(2, 9, 10), algorithm="low_rank").splitlines()
     assert last.startswith(f"filter2d: combine/{variant} (")
 
 

@@ -41,9 +41,59 @@ const char* low_rank_refusal(const Tensor& kernel, const Extent& window) {
   return nullptr;
 }
 
+namespace {
+
+// Is a filter with these windows a stage of a chain? Its windows are odd, and lie with their middles on each pixel, or
+// everywhere inside the image.
+bool is_stage(const Direct& p) {
+  const auto same = [](int64_t in, int64_t out, int64_t k, int64_t pad) { return pad == k / 2 && out == in; };
+  const auto valid = [](int64_t in, int64_t out, int64_t k, int64_t pad) { return pad == 0 && out == in - k + 1; };
+  const auto along_both = [&](const auto& rule) {
+    return rule(p.in.h, p.out.h, p.kh, p.place.pad_y) && rule(p.in.w, p.out.w, p.kw, p.place.pad_x);
+  };
+  return p.kh % 2 == 1 && p.kw % 2 == 1 && p.place.unit_steps_of_images() && (along_both(same) || along_both(valid));
+}
+
+struct Term {
+  Window y, x;
+};
+
+// The terms and their sum between one read and one write, where a room makes them so.
+bool run_as_stage(Call& call, const Place& place, const Tensor& input, const Direct& p,
+                  const std::vector<Term>& terms) {
+  const int count = int(terms.size());
+  if (count == 1 || count > Stage::kMost || !is_stage(p)) return false;
+  Stage stage{.windows = count, .kh = p.kh, .kw = p.kw, .point = Point::sum};
+  for (int r = 0; r < count; ++r) stage.taps_y[r] = terms[r].y.taps, stage.taps_x[r] = terms[r].x.taps;
+  return run_in_one_launch(call, place, input,
+                           Fused{.in = p.in,
+                                 .out = p.out,
+                                 .stride_output = 0,
+                                 .count = 1,
+                                 .stages = {stage},
+                                 .border = p.place.border,
+                                 .value = p.place.value,
+                                 .valid = p.out.h < p.in.h,
+                                 .stride = 1});
+}
+
+}  // namespace
+
 void run_low_rank(Call& call, const Place& place, const Tensor& input, const Direct& p, const Window& window,
                   const LowRank& factors) {
   const int rank = factors.rank();
+  if (call.lines)
+    call.explain("low_rank/passes (the window is of rank " + std::to_string(rank) +
+                 "); as many separable filters, and their sum");
+  std::vector<Term> terms;
+  for (int r = 0; r < rank; ++r) {
+    terms.push_back(
+        {factors.along(call, r, false, window, place.cuda()), factors.along(call, r, true, window, place.cuda())});
+    upload_large(call, terms[r].y, input);
+    upload_large(call, terms[r].x, input);
+  }
+  if (run_as_stage(call, place, input, p, terms)) return;
+
   const Dtype sums = accumulation_dtype(p.in.dtype);
   std::vector<Image> made{p.out};
   std::optional<Tensor> scratch;
@@ -53,24 +103,16 @@ void run_low_rank(Call& call, const Place& place, const Tensor& input, const Dir
     made.clear();
     for (int r = 0; r < rank; ++r) made.push_back(*merge_leading(torch::stable::select(*scratch, 0, r), sums, 2));
   }
-  if (call.lines)
-    call.explain("low_rank/passes (the window is of rank " + std::to_string(rank) +
-                 "); as many separable filters, and their sum");
-  for (int r = 0; r < rank; ++r) {
-    Window y = factors.along(call, r, false, window, place.cuda()),
-           x = factors.along(call, r, true, window, place.cuda());
-    upload_large(call, y, input);
-    upload_large(call, x, input);
+  for (int r = 0; r < rank; ++r)
     run(call, place, input,
         Separable{.in = p.in,
                   .out = made[r],
-                  .taps_x = x.taps,
-                  .taps_y = y.taps,
+                  .taps_x = terms[r].x.taps,
+                  .taps_y = terms[r].y.taps,
                   .taps_z = {},
                   .kh = p.kh,
                   .kw = p.kw,
                   .place = p.place});
-  }
   // ((first + second) + third), and to that the fourth.
   for (int from = 0; from + 1 < rank;) {
     const int count = std::min(rank - from, Stage::kMost);

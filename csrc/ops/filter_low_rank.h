@@ -1,4 +1,5 @@
-// A filter of images whose window is the sum of a few separable ones: as many separable passes, and their sum.
+// A filter of images whose window is the sum of a few separable ones: as many separable passes and their sum, in one
+// launch where a room has it.
 #pragma once
 
 #include <memory>
