@@ -71,10 +71,10 @@ struct Placement {
 // A set of windows; a stride of 0 shares one window along that axis.
 struct Taps {
   const void* data;
-  bool on_host;       // CUDA: `data` is host memory and travels with the launch (at most kInlineTapBytes)
-  int64_t stride_n;   // elements from one sample's window to the next
-  int64_t stride_c;   // ... one output channel's to the next
-  int64_t stride_ci;  // ... one input channel's to the next, within a group (convolutions)
+  bool on_host;         // CUDA: `data` is host memory and travels with the launch (at most kInlineTapBytes)
+  int64_t stride_n;     // elements from one sample's window to the next
+  int64_t stride_c;     // ... one output channel's to the next
+  int64_t stride_ci;    // ... one input channel's to the next, within a group (convolutions)
   bool narrow = false;  // as they came, in the images' 16-bit dtype: for kernels of tensor cores
 };
 

@@ -86,7 +86,7 @@ __global__ void __launch_bounds__(32 * ProductShape::warps, product_min_blocks<T
 
   const TilePlace at = a.order.at(blockIdx.x);
   const unsigned ci = a.multiplier.divide(at.c);
-  const int x0 = int(at.x) * s.width(), y0 = int(at.y) * s.height;        // the tile's first output
+  const int x0 = int(at.x) * s.width(), y0 = int(at.y) * s.height;          // the tile's first output
   const int left = x0 - a.pad_x, top = y0 - a.pad_y, bx = left & -s.align;  // what its window reads; the box
   const int shift = s.shifts() ? left & 1 : 0, first = left - bx - shift;   // the same in all tiles
   if (threadIdx.x == 0) {

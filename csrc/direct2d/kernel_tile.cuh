@@ -64,7 +64,7 @@ __global__ void __launch_bounds__(32 * TileShape::warps, tile_min_blocks<T>({KH,
 
   const TilePlace at = a.order.at(blockIdx.x);
   const int x0 = int(at.x * shape.width()) - a.lead, y0 = at.y * shape.height();  // the tile's first output
-  const int left = x0 * kStride + a.shift_x - w.left();                            // what the windows see begins here
+  const int left = x0 * kStride + a.shift_x - w.left();                           // what the windows see begins here
   const int bx = left + w.left() - shape.pad, by = y0 * kStride + a.shift_y - w.above();  // the box's first input
   const unsigned ci = at.c / a.multiplier;
   const T* plane = a.planes.in_plane<T>(at.n, ci);

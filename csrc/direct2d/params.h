@@ -98,7 +98,8 @@ constexpr int kBarrierBytes = 128;
 constexpr TileShape tile_shape(int in_bytes, int out_bytes, const TileWindow& w, bool bulk, bool aligned) {
   const int k = w.kh > w.kw ? w.kh : w.kw, values = lane_values(in_bytes, out_bytes, w);
   const int word = 16 / in_bytes, halo = (w.left() > w.right() ? w.left() : w.right()) + word - 1;
-  const int least = halo / word * word, wide = (k < 6 && 32 * values * in_bytes * w.stride >= 512 ? 128 : 32) / in_bytes;
+  const int least = halo / word * word,
+            wide = (k < 6 && 32 * values * in_bytes * w.stride >= 512 ? 128 : 32) / in_bytes;
   const int many = in_bytes == 4 || (in_bytes == 2 && !bulk) || (in_bytes == 1 && k > 3 && k < 6) ? 8 : 6;
   const int rows = k > 7 ? 6 : in_bytes == 4 && w.kh == 7 ? 10 : many;
   const int pad = k > 7 ? (in_bytes == 1 || w.kw > 17 ? 16 : 8) : wide;

@@ -164,9 +164,9 @@ inline void configure_tile(const Direct& p, bool bulk, Plan& plan) {
   plan.threads = 32 * TileShape::warps;
   plan.shared_bytes = shape.shared_bytes(size_of(q.in.dtype), size_of(q.out.dtype), w);
   plan.blocks = q.out.n * q.out.c * ceil_div(q.out.h, plan.tile_h) * ceil_div(q.out.w + config.lead, plan.tile_w);
-  plan.kernels = {kernel_of(
-      "direct2d/kernel_tile.cuh", "direct2d::direct2d_tile",
-      {q.in.dtype, q.out.dtype, w.kh, w.kw, w.step_y, w.step_x, w.stride, bulk, stores_aligned(q, bulk), q.bias != nullptr})};
+  plan.kernels = {kernel_of("direct2d/kernel_tile.cuh", "direct2d::direct2d_tile",
+                            {q.in.dtype, q.out.dtype, w.kh, w.kw, w.step_y, w.step_x, w.stride, bulk,
+                             stores_aligned(q, bulk), q.bias != nullptr})};
   plan.config = config;
 }
 inline void configure_tile_tma(const Direct& p, const Arch&, Plan& plan) { configure_tile(p, true, plan); }

@@ -96,9 +96,9 @@ Window prepare_window(const Call& call, const char* argument, const Tensor& kern
   check_tap_type(op, argument, kernel);
   check_device(op, argument, kernel, input);
   const bool as_it_is = !options.flip && !options.normalized && kernel.is_contiguous();
-  const bool narrow = options.narrow && as_it_is && is_half(image.dtype) && kernel.scalar_type() == scalar_type_of(image.dtype);
-  const Tensor taps =
-      narrow ? kernel : finished_taps(call, kernel, accumulation_type(image.dtype), axes, options);
+  const bool narrow =
+      options.narrow && as_it_is && is_half(image.dtype) && kernel.scalar_type() == scalar_type_of(image.dtype);
+  const Tensor taps = narrow ? kernel : finished_taps(call, kernel, accumulation_type(image.dtype), axes, options);
 
   // Strides between the windows of a tensor whose dimensions before the window are (), (B) or (B, C).
   const int64_t samples = leading >= 1 ? sizes[0] : 1, channels = leading >= 2 ? sizes[1] : 1;
