@@ -58,6 +58,20 @@ def test_photographs_are_planes(device, dtype, border):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("border", ["constant", "replicate", "reflect", "symmetric", "circular", "zero_output"])
+def test_many_channels_side_by_side(device, dtype, border):
+    """With a window for all, for every channel, for every sample and channel; parts of the channels, crops."""
+    photo = photograph((2, 40, 13, 21), dtype, device)
+    given = {"border_type": border, "value": 5.0, **CHAIN}
+    for size in [(3, 3), (5, 5), (4, 3), (7, 7)]:
+        for image in (photo, photo[:, 8:24], photo[:, 4:16], photo[:, :, 2:, 3:]):
+            for lead in [(), (1, image.shape[1]), (2, image.shape[1]), (2, 1)]:
+                window = make_window((*lead, *size)) / 3
+                got = torch_conv.filter2d(image, window.to(device), **given)
+                assert_same_bits(got, torch_conv.filter2d(image.contiguous(), window, **given))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
 def test_crops_keep_their_memory_format(device, dtype):
     for photo in (photograph((2, 3, 20, 30), dtype, device), photograph((2, 3, 20, 30), dtype, device)[:, 1:]):
         crop = photo[..., 5:, 3:]
@@ -103,6 +117,23 @@ def test_tiles_serve_strides(cuda, pinned, dtype):
         got = pinned(kernel, lambda call=call: call(image.to(cuda)))
         assert got is not None, (kernel, padding)
         assert_same_bits(got, call(image))
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [(1, 64, 20, 33), (2, 4, 33, 40), (1, 12, 100, 9)])
+def test_words_of_channels_serve_them(cuda, pinned, dtype, shape):
+    photo = photograph(shape, dtype, cuda)
+    for lead in [(), (1, shape[1])]:
+        for size in [(3, 3), (5, 5)]:
+            window = make_window((*lead, *size)) / 3
+
+            def call(x, window=window):
+                return torch_conv.filter2d(x, window.to(x.device), "reflect", **CHAIN)
+
+            got = pinned("channels", lambda call=call: call(photo))
+            assert got is not None, (lead, size)
+            assert_same_bits(got, call(photo.cpu().contiguous()))
 
 
 @pytest.mark.cuda

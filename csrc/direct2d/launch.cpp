@@ -46,6 +46,35 @@ void launch_products(const Direct& p, const Plan& plan, const Site& site) {
   launch(plan, site, map, product_args(p, plan), ParamTaps::of(p));
 }
 
+void launch_channels(const Direct& p, const Plan& plan, int rows, const Site& site) {
+  const int64_t values = channel_values(p), words = p.out.c / values;
+  const int64_t group = words % kChannelWords == 0 ? kChannelWords : words;
+  const ChannelArgs args{.in = p.in.data,
+                         .out = p.out.data,
+                         .in_n = p.in.stride_n,
+                         .in_y = p.in.stride_h,
+                         .out_n = p.out.stride_n,
+                         .out_y = p.out.stride_h,
+                         .in_x = int(p.in.stride_w),
+                         .out_x = int(p.out.stride_w),
+                         .in_h = int(p.in.h),
+                         .in_w = int(p.in.w),
+                         .out_h = int(p.out.h),
+                         .rows = rows,
+                         .words = unsigned(p.out.w * words),
+                         .blocks = FastDivisor::of(unsigned(ceil_div(p.out.w * words, plan.threads))),
+                         .strips = FastDivisor::of(unsigned(ceil_div(p.out.h, rows))),
+                         .group = FastDivisor::of(unsigned(group)),
+                         .columns = FastDivisor::of(unsigned(p.out.w)),
+                         .pad_y = int(p.place.pad_y),
+                         .pad_x = int(p.place.pad_x),
+                         .border = p.place.border,
+                         .value = float(p.place.value),
+                         .taps_n = p.taps.stride_n,
+                         .taps_c = p.taps.stride_c};
+  launch(plan, site, args, ParamTaps::of(p));
+}
+
 void launch_column(const Direct& p, const Plan& plan, const Site& site) {
   const Direct c = flattened(p);
   const ColumnArgs args{.in = c.in.data,
@@ -91,6 +120,7 @@ void run_cuda(const Direct& p, const Plan& plan, const Site& site) {
     case Variant::reg: return launch_reg(p, plan, site);
     case Variant::products: return launch_products(p, plan, site);
     case Variant::tile: return launch_tile(p, plan, config, site);
+    case Variant::channels: return launch_channels(p, plan, config.rows, site);
     case Variant::column: return launch_column(p, plan, site);
     case Variant::window: return launch_window(p, plan, config.window, site);
     case Variant::general: return launch(plan, site, GeneralArgs::of(p), ParamTaps::of(p));

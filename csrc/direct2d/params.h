@@ -134,6 +134,27 @@ struct PlaneArgs {
   Neighbours beside;
 };
 
+// ---- CHANNELS: blocks of kChannelThreads words of channels; a strip has up to kChannelRows rows, a thread's neighbours
+// own up to kChannelWords words of the same pixel.
+
+constexpr int kChannelThreads = 128, kChannelRows = 64, kChannelWords = 8, kChannelTaps = 49, kChannelOwnTaps = 25;
+
+struct ChannelArgs {
+  const void* in;
+  void* out;
+  int64_t in_n, in_y, out_n, out_y;  // strides
+  int in_x, out_x;
+  int in_h, in_w, out_h, rows;  // rows of a strip
+  unsigned words;               // of a row of outputs
+  FastDivisor blocks;           // of such a row
+  FastDivisor strips;           // of an image
+  FastDivisor group, columns;   // words of a pixel that stand together, outputs of a row
+  int pad_y, pad_x;
+  Border border;
+  float value;
+  int64_t taps_n, taps_c;
+};
+
 // ---- WINDOW: a tile of 128 columns x 32 rows and its halo in shared memory, in the accumulation dtype, beside the
 // taps
 

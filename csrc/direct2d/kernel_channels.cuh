@@ -1,0 +1,121 @@
+// CHANNELS: small windows over images whose channels lie side by side and are many, at stride and dilation 1.
+//
+// clang-format off
+//          pixel x - 1       pixel x        pixel x + 1
+//       +--------------+--------------+--------------+       A thread owns N channels of a column of pixels (a word of
+//   y   | c0 .. N ..   | c0 .. N ..   | c0 .. N ..   |       up to 16 bytes) and marches down a strip of rows: it reads
+//       +--------------+--------------+--------------+       KW words of a row, adds them to the KH rows of outputs that
+//   y+1 |              |   outputs    |              |       see it, and stores the one that is done. Its neighbours'
+//       +--------------+--------------+--------------+       words come from L1. The next row is on its way meanwhile.
+//   y+2 |              |              |              |
+//       +--------------+--------------+--------------+       Neighbouring threads own neighbouring words of a pixel, up
+//                                                            to kChannelWords of them, then those of the next pixel.
+// clang-format on
+//
+// Device memory per value: 1 read (rows between strips twice), 1 write; 2 KH KW flops.
+#pragma once
+
+#include "core/border.h"
+#include "core/unroll.cuh"
+#include "core/words.cuh"
+#include "direct2d/params.h"
+
+namespace torch_conv::direct2d {
+
+// Taps that every lane has for itself, those of its channels, leave room for fewer blocks.
+constexpr int channel_min_blocks(int taps, int values, bool own) {
+  if (taps <= 9) return own || values > 4 ? 5 : 8;
+  return own ? 2 : taps <= 25 ? 5 : 4;
+}
+
+template <typename T, int KH, int KW, int N, bool kOwn>
+__global__ void __launch_bounds__(kChannelThreads, channel_min_blocks(KH* KW, N, kOwn))
+    direct2d_channels(const __grid_constant__ ChannelArgs a, const __grid_constant__ ParamTaps param_taps) {
+  unsigned block = blockIdx.x;
+  const unsigned plane = a.blocks.divide(block);
+  block -= plane * a.blocks.divisor;
+  const unsigned n = a.strips.divide(plane), strip = plane - n * a.strips.divisor;
+  const unsigned word = block * kChannelThreads + threadIdx.x;
+  if (word >= a.words) return;
+  const unsigned pixel = a.group.divide(word), chunk = a.columns.divide(pixel);
+  const int x = int(pixel - chunk * a.columns.divisor), y0 = int(strip) * a.rows;
+  const int c = N * int(word - pixel * a.group.divisor + chunk * a.group.divisor), rows = min(a.rows, a.out_h - y0);
+  const T* const in = static_cast<const T*>(a.in) + n * a.in_n + c;
+
+  // Of one channel, or of all: tap i of channel e is tap[i + e * KH * KW], or tap[i].
+  float tap[KH * KW * (kOwn ? N : 1)];
+  if constexpr (kOwn) {
+#pragma unroll
+    for (int e = 0; e < N; ++e)
+#pragma unroll
+      for (int i = 0; i < KH * KW; ++i)
+        tap[e * KH * KW + i] = param_taps.first<float>()[n * a.taps_n + (c + e) * a.taps_c + i];
+  } else {
+    param_taps.read(tap, n * a.taps_n);
+  }
+
+  // Where the columns under the window lie; outside the image the first stands in, to be replaced.
+  int column[KW];
+  bool within = true;
+#pragma unroll
+  for (int j = 0; j < KW; ++j) {
+    const int m = map_index(x + j - a.pad_x, a.in_w, a.border);
+    within &= m >= 0;
+    column[j] = m < 0 ? -1 : m * a.in_x;
+  }
+  const bool fits = x >= a.pad_x && x - a.pad_x + KW <= a.in_w;
+
+  Pack<N, T> next[KW];
+  int row = 0;  // of those on their way; negative outside
+  const auto fetch = [&](int r) {
+    row = map_index(y0 + r - a.pad_y, a.in_h, a.border);
+    const T* const from = in + max(row, 0) * a.in_y;
+#pragma unroll
+    for (int j = 0; j < KW; ++j) next[j] = load_pack<N>(from + max(column[j], 0));
+  };
+  T* to = static_cast<T*>(a.out) + n * a.out_n + y0 * a.out_y + x * a.out_x + c;
+  float sum[KH][N];
+  fetch(0);
+#pragma unroll 1
+  for (int first = 0; first < rows + KH - 1; first += KH) {
+    unroll<0, KH>([&](auto u) {
+      const int r = first + u;
+      if (r >= rows + KH - 1) return;
+      float value[KW][N];
+#pragma unroll
+      for (int j = 0; j < KW; ++j) {
+        constexpr int count = N * int(sizeof(T)) / 4;
+        unsigned words[count];
+        memcpy(words, &next[j], sizeof(words));
+#pragma unroll
+        for (int i = 0; i < count; ++i) widen<T>(words[i], value[j] + i * kPerWord<T>);
+      }
+      if (!within || row < 0) {
+#pragma unroll
+        for (int j = 0; j < KW; ++j)
+          if (row < 0 || column[j] < 0)
+#pragma unroll
+            for (int e = 0; e < N; ++e) value[j][e] = a.value;
+      }
+      if (r + 1 < rows + KH - 1) fetch(r + 1);
+      // This row is row i of the window over output row r - i.
+      unroll<0, KH>([&](auto i) {
+        constexpr int slot = (decltype(u)::value - decltype(i)::value + KH) % KH;
+#pragma unroll
+        for (int j = 0; j < KW; ++j)
+#pragma unroll
+          for (int e = 0; e < N; ++e)
+            sum[slot][e] = fma(tap[i * KW + j + (kOwn ? e * KH * KW : 0)], value[j][e], i == 0 && j == 0 ? 0.f : sum[slot][e]);
+      });
+      constexpr int done = (decltype(u)::value + 1) % KH;
+      const int y = y0 + r - (KH - 1), top = y - a.pad_y;
+      if (a.border == Border::zero_output && !(fits && top >= 0 && top + KH <= a.in_h))
+#pragma unroll
+        for (int e = 0; e < N; ++e) sum[done][e] = 0;
+      store_pack_if(y >= y0, to, narrow_pack<T>(sum[done]));
+      if (y >= y0) to += a.out_y;
+    });
+  }
+}
+
+}  // namespace torch_conv::direct2d
