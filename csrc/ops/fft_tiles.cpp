@@ -14,35 +14,43 @@ namespace {
 // per_pixel); and a direct sum.
 struct Costs {
   double per_level, per_pixel;  // seconds
-  double batch;                 // seconds, of a batch's launches
+  double batch;                 // seconds, of a batch's launches or calls
   double direct;                // flops a second
   double passes, bytes;         // of separable filters: flops and bytes a second
   int64_t cached;               // pixels of a tile beyond which it no longer stays in a cache
   int64_t together;             // pixels that a batch may hold for that
+  double window = 0;            // a window's own transform, forward only, in those of a tile
 };
 
-// One core of an AMD EPYC, torch's MKL, 1024 x 1024 pixels, ms. float32: direct 33x33 20.8, 45x45 37.8, 63x63 73; by
-// FFT 8.9, 10.7, 10.7 (tiles of 288^2, 576^2, 576^2). float64: 41.7, 75, 148; 17.3, 21.7, 21.8. So FFT is ahead from
-// 33x33 on, by 2 x also at 256 x 256. Larger tiles leave the caches: 640^2 8.8, 2048^2 22, 4096^2 31 ns a pixel on two
-// cores. Separable filters of 1536 x 1536 float32 pixels, ms, by rank 1, 2, 3, 4 and directly:
+// An AMD EPYC (Zen 4) with torch's MKL; one thread and, after the stroke, two. A pixel's transform forward and back,
+// ns, in batches of a few tiles:
+//            128^2      288^2      448^2      640^2      1152^2     1536^2     2048^2
+//   float32  3.5/1.8    4.0/2.1    4.3/2.2    4.6/2.4    5.5/2.9    6.7/3.5    8.9/4.5
+//   float64  6.2/3.3    7.1/3.8    9.2/4.8    10.9/5.2   11.3/6.1   12.7/6.8   14.8/7.9
+// Forward alone takes two fifths. Direct sums go twice as fast on two threads, too, so that one core's costs decide for
+// any number of them: 1024^2 pixels by 15^2, 23^2 and 31^2 taps took 4.6/2.3, 10.2/5.2 and 18.2/9.3 ms.
+// A batch of 2^19 pixels: 2048^2 by 15^2 and 63^2 took 25 and 31 ms, with 2^20 27 and 35, 2^21 34 and 40, 2^22 34
+// and 45. Separable filters of 1536 x 1536 float32 pixels, ms, by rank 1, 2, 3, 4 and directly:
 // 9x9 2.2, 5.9, 8.6, 11.8, 4.5; 11x11 2.3, 6.6, 9.6, 13.4, 6.5; 15x15 3.2, 7.6, 11.1, 14.8, 11.0;
-// 31x31 5.1, 11.5, 17.2, 23.7, 41.6. More cores make all of them faster.
-constexpr Costs kCpu{.per_level = 0.33e-9,
-                     .per_pixel = 2e-9,
-                     .batch = 30e-6,
+// 31x31 5.1, 11.5, 17.2, 23.7, 41.6; of 2048 x 2048 by rank 1, 2, 3: 63x63 17.0, 35.9, 59.4; 127x127 33.6, 69.8, 107.
+constexpr Costs kCpu{.per_level = 0.245e-9,
+                     .per_pixel = 1.3e-9,
+                     .batch = 80e-6,
                      .direct = 110e9,
-                     .passes = 60e9,
+                     .passes = 70e9,
                      .bytes = 16e9,
                      .cached = 1 << 19,
-                     .together = 1 << 22};
-constexpr Costs kCpuWide{.per_level = 0.65e-9,
-                         .per_pixel = 3e-9,
-                         .batch = 30e-6,
+                     .together = 1 << 19,
+                     .window = 0.37};
+constexpr Costs kCpuWide{.per_level = 0.435e-9,
+                         .per_pixel = 2.6e-9,
+                         .batch = 80e-6,
                          .direct = 56e9,
                          .passes = 32e9,
                          .bytes = 16e9,
                          .cached = 1 << 18,
-                         .together = 1 << 21};
+                         .together = 1 << 18,
+                         .window = 0.37};
 // One NVIDIA H200: torch.fft of 4096 x 4096 float32 pixels with a window of 200 x 200 (4295 x 4295 with its border) 964
 // us by hand; direct sums by the room's kernels for windows of any size 40 TFLOP/s in float32. Twice the bytes in
 // float64, and half the operations a second. The border and the store are one read and one write of memory each.
@@ -69,7 +77,7 @@ const Costs& costs_of(const FilterSize& size) {
 
 double transform_seconds(const Costs& costs, double pixels) {
   const double beyond = std::max(0.0, std::log2(pixels) - std::log2(double(costs.cached)));
-  return pixels * (costs.per_level * std::log2(pixels) * (1 + 0.12 * beyond) + costs.per_pixel);
+  return pixels * (costs.per_level * std::log2(pixels) * (1 + 0.14 * beyond) + costs.per_pixel);
 }
 
 // Lengths that FFT libraries transform fast: 2^a times 8, 9, 10, 12, 14 or 15. Those from `least` on up to the first
@@ -117,8 +125,8 @@ FftTiles fft_tiles(const FilterSize& size) {
       if (best.h && pixels > limit) break;
       const int64_t most = std::max<int64_t>(1, std::min(limit, costs.together) / pixels);
       const double tiles = double(size.planes) * double(y.count * x.count);
-      const double seconds =
-          tiles * transform_seconds(costs, double(pixels)) + costs.batch * std::ceil(tiles / double(most));
+      const double seconds = (tiles + costs.window * double(size.windows)) * transform_seconds(costs, double(pixels)) +
+                             costs.batch * std::ceil(tiles / double(most));
       if (!best.h || seconds < best.seconds)
         best = {y.length, x.length, y.step, x.step, y.count, x.count, most, seconds};
     }
@@ -140,8 +148,8 @@ double passes_seconds(const FilterSize& size, int rank) {
 }
 
 bool fft_is_faster(const FilterSize& size) {
-  constexpr int64_t kMostDirect = 31;
-  if (size.kh * size.kw <= kMostDirect * kMostDirect || std::min(size.kh, size.kw) < 2) return false;
+  const int64_t most_direct = size.cuda ? 31 : 15;  // taps along a side
+  if (size.kh * size.kw <= most_direct * most_direct || std::min(size.kh, size.kw) < 2) return false;
   if (std::max(size.span_h, size.span_w) > kFftLargestSpan) return false;
   return fft_tiles(size).seconds < direct_seconds(size);
 }

@@ -8,9 +8,10 @@
 
 namespace torch_conv {
 
-// A filter of `planes` images. span: from a window's first tap to its last, both included, dilation and all.
+// A filter of `planes` images by so many different windows. span: from a window's first tap to its last, both included,
+// dilation and all.
 struct FilterSize {
-  int64_t planes, out_h, out_w;
+  int64_t planes, windows, out_h, out_w;
   int64_t kh, kw, span_h, span_w, stride_h, stride_w;
   Dtype image;
   bool cuda;
@@ -37,7 +38,7 @@ double direct_seconds(const FilterSize& size);
 // As `rank` separable filters and their sum.
 double passes_seconds(const FilterSize& size, int rank);
 
-// Is 'auto' to take it? Windows of up to 31 x 31 taps, of one row or of one column never.
+// Is 'auto' to take it? Windows of up to 31 x 31 taps (on the CPU 15 x 15), of one row or of one column never.
 bool fft_is_faster(const FilterSize& size);
 
 }  // namespace torch_conv

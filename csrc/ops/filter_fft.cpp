@@ -208,6 +208,7 @@ class ByFft {
 FilterSize filter_size(const Direct& p, bool cuda) {
   const Placement& s = p.place;
   return {.planes = p.in.n * p.in.c,
+          .windows = (p.taps.stride_n ? p.in.n : 1) * (p.taps.stride_c ? p.in.c : 1),
           .out_h = p.out.h,
           .out_w = p.out.w,
           .kh = p.kh,
