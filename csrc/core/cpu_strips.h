@@ -44,9 +44,11 @@ inline double elements_of(const Image& image) {
 inline double bytes_of(const Image& image) { return elements_of(image) * size_of(image.dtype); }
 
 // Columns of a tile, in pixels: `rows` rows of it (of `bytes` an element) stay in the second-level cache, and the halo
-// stays a small part of it.
+// stays a small part of it. Tiles as wide as the image read and write memory in its order: 4000 x 6000 x 3 bytes by 3x3
+// took 45 ms with 256 KiB, 36 with 512 KiB and with 1 MiB, 2000 x 3000 x 3 by 5x5 in two passes 12.7, 11.0 and 11.2
+// (one thread, Zen 4 with 1 MiB of that cache).
 inline int tile_columns(int64_t width, int64_t pixel, int64_t rows, int64_t kw, int bytes) {
-  constexpr int64_t kCacheBytes = 256 << 10;
+  constexpr int64_t kCacheBytes = 512 << 10;
   const int64_t fits = std::max<int64_t>(kCacheBytes / (bytes * rows * pixel), std::max<int64_t>(4 * kw, 64));
   const int64_t tiles = (width + fits - 1) / fits;
   return int((width + tiles - 1) / tiles);
