@@ -53,9 +53,9 @@ TC_HD void add_row(Vec<A> (&acc)[R][V], const A* row, const A* const (&taps)[R],
   }
 }
 
-template <int R, int V, bool PerChannel, typename A>
+template <int R, int V, bool PerChannel, typename A, typename T>
 TC_HD void correlate_tile(const A* const* rows, const CpuWindow<A>& w, const int64_t* offset, int64_t x,
-                          A* const* out) {
+                          T* const* out) {
   Vec<A> acc[R][V] = {};
   const int64_t phase = PerChannel ? x % w.period : 0;
   const int64_t tap_row = w.kw * w.pitch;
@@ -83,7 +83,9 @@ TC_HD void correlate_tile(const A* const* rows, const CpuWindow<A>& w, const int
       Vec<A> sum = acc[r][v];
       if (w.divisor) sum = sum / spread<PerChannel>(w.divisor, lane);
       if (w.bias) sum = sum + spread<PerChannel>(w.bias, lane);
-      store(out[r] + x + v * kLanes<A>, sum);
+      T* to = out[r] + x + v * kLanes<A>;
+      if constexpr (std::is_same_v<T, A>) store(to, sum);
+      else store_rounded(to, sum);
     }
   }
 }
@@ -99,9 +101,10 @@ TC_HD void cover(int64_t width, F f) {
   if (x < width) f.template operator()<1>(std::max<int64_t>(0, width - kLanes<A>));
 }
 
-// `height` (1 .. kMaxTileRows, at most kh) output rows of `width` elements; rows: (height - 1 + kh) per plane.
-template <typename A>
-void correlate(int height, const A* const* rows, const CpuWindow<A>& w, const int64_t* offset, A* const* out,
+// `height` (1 .. kMaxTileRows, at most kh) output rows of `width` elements, sums or integers; rows: (height - 1 + kh)
+// per plane.
+template <typename A, typename T>
+void correlate(int height, const A* const* rows, const CpuWindow<A>& w, const int64_t* offset, T* const* out,
                int64_t width) {
   auto tiles = [&]<int R, bool PerChannel>() {
     cover<A, kTileVectors<R>>(width,

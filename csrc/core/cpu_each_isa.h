@@ -3,6 +3,8 @@
 // The level's macros are ours because g++ 12 does not update __FMA__ and its kin inside a target pragma.
 //
 // No #pragma once, no namespaces and no includes in the bodies: they are text in the middle of this file.
+#include <limits>
+
 #include "core/cpu_isa.h"
 #include "core/cpu_strips.h"
 #include "core/problem.h"

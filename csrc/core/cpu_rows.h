@@ -18,6 +18,27 @@ void read_row(const void* src, int64_t stride, int64_t n, A* __restrict dst) {
   for (; i < n; ++i) dst[i] = to_acc<A>(from[i]);
 }
 
+// A register of sums to integers, as from_acc rounds them: a maximum is its second operand where the first is a NaN, a
+// conversion rounds to nearest even. g++ 12 makes masks of from_acc's comparisons and moves them through general
+// registers.
+template <typename T>
+TC_HD void store_rounded(T* to, Vec<float> v) {
+#if TC_X86_FMA
+  const Vec<float> lo = splat(float(std::numeric_limits<T>::min())), hi = splat(float(std::numeric_limits<T>::max()));
+  if constexpr (std::is_signed_v<T>) v = v == v ? v : Vec<float>{};
+#if TC_VEC_BYTES == 64
+  const auto whole = (__v16si)_mm512_cvtps_epi32(_mm512_min_ps(_mm512_max_ps(v, lo), hi));
+#else
+  const auto whole = (__v8si)_mm256_cvtps_epi32(_mm256_min_ps(_mm256_max_ps(v, lo), hi));
+#endif
+  typedef T Narrow __attribute__((vector_size(kLanes<float> * sizeof(T))));
+  const Narrow narrow = __builtin_convertvector(whole, Narrow);
+  __builtin_memcpy(to, &narrow, sizeof narrow);
+#else
+  for (int lane = 0; lane < kLanes<float>; ++lane) to[lane] = from_acc<T>(v[lane]);
+#endif
+}
+
 // n sums to the elements of an output row, `stride` apart.
 template <typename A, typename T>
 void write_row(const A* __restrict src, int64_t n, void* dst, int64_t stride) {
@@ -33,6 +54,8 @@ void write_row(const A* __restrict src, int64_t n, void* dst, int64_t stride) {
       _mm_storeu_si128(reinterpret_cast<__m128i*>(to + i),
                        _mm256_cvtps_ph(_mm256_loadu_ps(src + i), _MM_FROUND_TO_NEAREST_INT));
 #endif
+  if constexpr (std::is_integral_v<T> && std::is_same_v<A, float>)
+    for (; i + kLanes<A> <= n; i += kLanes<A>) store_rounded(to + i, load(src + i));
   for (; i < n; ++i) to[i] = from_acc<T>(src[i]);
 }
 

@@ -177,12 +177,10 @@ class DirectRows {
 
   void tile(int64_t y, int rows) {
     point(y * p_.place.stride_y - p_.place.pad_y, rows - 1 + p_.kh);
-    for (int64_t co = 0; co < outputs_; ++co) {
-      A* out[kMaxTileRows];
-      for (int r = 0; r < rows; ++r) out[r] = out_.row(r, channel_out_ + co, y + r);
-      correlate(rows, pointers_.data(), windows_[co], in_.offsets(), out, out_.length());
-      for (int r = 0; r < rows; ++r) out_.done(out[r], channel_out_ + co, y + r);
-    }
+    for (int64_t co = 0; co < outputs_; ++co)
+      out_.fill(rows, channel_out_ + co, y, [&](auto* const* out) {
+        correlate(rows, pointers_.data(), windows_[co], in_.offsets(), out, out_.length());
+      });
   }
 
   // One output row with taps outside the image, which Border::skip leaves out.

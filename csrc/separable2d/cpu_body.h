@@ -97,16 +97,17 @@ class SeparableRows {
     down.taps += inside.begin;
     down.kh = inside.size();
     for (int64_t q = 0; q < rows - 1 + down.kh; ++q) pointers_[q] = passed(first + (inside.begin + q) * step);
+    const int64_t here = 0;
+    const auto sums = [&](auto* const* out) { correlate(rows, pointers_.data(), down, &here, out, out_.length()); };
+    if (!p_.place.normalized) return out_.fill(rows, c_, y, sums);
     A* out[kMaxTileRows];
     for (int r = 0; r < rows; ++r) out[r] = out_.row(r, c_, y + r);
-    const int64_t here = 0;
-    correlate(rows, pointers_.data(), down, &here, out, out_.length());
-    if (p_.place.normalized) {
-      const A weight = weight_of(down);
-      for (int r = 0; r < rows; ++r)
-        for (int64_t x = 0; x < out_.length(); ++x) out[r][x] /= weights_[x] * weight;
+    sums(out);
+    const A weight = weight_of(down);
+    for (int r = 0; r < rows; ++r) {
+      for (int64_t x = 0; x < out_.length(); ++x) out[r][x] /= weights_[x] * weight;
+      out_.done(out[r], c_, y + r);
     }
-    for (int r = 0; r < rows; ++r) out_.done(out[r], c_, y + r);
   }
 
   const Separable& p_;
