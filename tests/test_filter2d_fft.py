@@ -231,7 +231,8 @@ def test_tiles_have_lengths_that_transform_fast(monkeypatch, k, size):
         (4096, (200, 200), "both"),
         (4096, (63, 63), "both"),
         (1024, (127, 127), "both"),
-        (4096, (31, 31), "cpu"),
+        (4096, (31, 31), "both"),
+        (4096, (23, 23), "cpu"),
         (1024, (23, 23), "cpu"),
         (1024, (15, 15), ""),
         (64, (23, 23), ""),
@@ -248,6 +249,16 @@ def test_when_auto_takes_it(monkeypatch, gpu, size, window, taken):
     if gpu:
         monkeypatch.setenv("TORCH_CONV_VARIANT", "general")
         assert "direct/" in headline(image, window)
+
+
+def test_products_are_ahead_of_it(monkeypatch):
+    """Up to 31x31 in half precision, where tensor cores take the image."""
+    monkeypatch.setenv("TORCH_CONV_EXPLAIN_FOR", H200)
+    image = torch.zeros(1, dtype=torch.float16).expand(1, 1, 4096, 4096)
+    taken = {31: "tensor_core/", 33: "fft/"}
+    for k, words in taken.items():
+        assert words in headline(image.contiguous(), make_window((k, k)))
+    assert "fft/" in headline(image.contiguous()[..., 1:], make_window((31, 31)))
 
 
 def test_auto_is_one_of_the_two(device):

@@ -172,6 +172,15 @@ def test_repeats_its_steps():
     assert torch.ops.torch_conv._repeated_calls() == before + 3
 
 
+def test_repeats_its_steps_with_another_window():
+    image, windows = make_image((1, 90, 130)), [of_rank(r, 15, 15, dtype=torch.float32) for r in (1, 2, 6)]
+    for window in windows:
+        expected = filter2d(image, window, algorithm="auto")
+        before = torch.ops.torch_conv._repeated_calls()
+        assert_same_bits(filter2d(image, window), expected)
+        assert torch.ops.torch_conv._repeated_calls() == before + 1
+
+
 def test_same_bits_wherever_a_pixel_lies(device):
     image, window = make_image((2, 3, 150, 160)).to(device), of_rank(3, 15, 16, dtype=torch.float32)
     got = filter2d(image, window, padding="valid", algorithm="low_rank")

@@ -105,7 +105,8 @@ __global__ void __launch_bounds__(kChannelThreads, channel_min_blocks(KH* KW, N,
         for (int j = 0; j < KW; ++j)
 #pragma unroll
           for (int e = 0; e < N; ++e)
-            sum[slot][e] = fma(tap[i * KW + j + (kOwn ? e * KH * KW : 0)], value[j][e], i == 0 && j == 0 ? 0.f : sum[slot][e]);
+            sum[slot][e] =
+                fma(tap[i * KW + j + (kOwn ? e * KH * KW : 0)], value[j][e], i == 0 && j == 0 ? 0.f : sum[slot][e]);
       });
       constexpr int done = (decltype(u)::value + 1) % KH;
       const int y = y0 + r - (KH - 1), top = y - a.pad_y;

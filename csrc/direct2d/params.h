@@ -134,8 +134,8 @@ struct PlaneArgs {
   Neighbours beside;
 };
 
-// ---- CHANNELS: blocks of kChannelThreads words of channels; a strip has up to kChannelRows rows, a thread's neighbours
-// own up to kChannelWords words of the same pixel.
+// ---- CHANNELS: blocks of kChannelThreads words of channels; a strip has up to kChannelRows rows, a thread's
+// neighbours own up to kChannelWords words of the same pixel.
 
 constexpr int kChannelThreads = 128, kChannelRows = 64, kChannelWords = 8, kChannelTaps = 49, kChannelOwnTaps = 25;
 

@@ -212,7 +212,9 @@ inline int channel_values(const Direct& p) {
 inline const char* channels_refusal(const Direct& p, const Arch&) {
   const auto interleaved = [&](const Image& x) {
     const int64_t bytes = channel_values(p) * size_of(x.dtype);
-    const auto aligned = [&](int64_t stride, int64_t count) { return count == 1 || stride * size_of(x.dtype) % bytes == 0; };
+    const auto aligned = [&](int64_t stride, int64_t count) {
+      return count == 1 || stride * size_of(x.dtype) % bytes == 0;
+    };
     return x.stride_c == 1 && x.stride_w >= x.c && reinterpret_cast<uintptr_t>(x.data) % bytes == 0 &&
            aligned(x.stride_w, x.w) && aligned(x.stride_h, x.h) && aligned(x.stride_n, x.n);
   };

@@ -20,6 +20,8 @@ struct Costs {
   int64_t cached;               // pixels of a tile beyond which it no longer stays in a cache
   int64_t together;             // pixels that a batch may hold for that
   double window = 0;            // a window's own transform, forward only, in those of a tile
+  double side = 0;              // seconds, more for a tile's height and width (side_seconds)
+  double start = 0;             // seconds
 };
 
 // An AMD EPYC (Zen 4) with torch's MKL; one thread and, after the stroke, two. A pixel's transform forward and back,
@@ -51,21 +53,26 @@ constexpr Costs kCpuWide{.per_level = 0.435e-9,
                          .cached = 1 << 18,
                          .together = 1 << 18,
                          .window = 0.37};
-// One NVIDIA H200: torch.fft of 4096 x 4096 float32 pixels with a window of 200 x 200 (4295 x 4295 with its border) 964
-// us by hand; direct sums by the room's kernels for windows of any size 40 TFLOP/s in float32. Twice the bytes in
-// float64, and half the operations a second. The border and the store are one read and one write of memory each.
-// Separable filters of k = 15, 31 and 63 took 42, 90 and 146 us at 4096 x 4096: 8 bytes a pixel and 36 TFLOP/s make 61,
-// 90 and 150 of them.
-constexpr Costs kCuda{.per_level = 2.2e-12,
-                      .per_pixel = 10e-12,
-                      .batch = 60e-6,
-                      .direct = 40e12,
+// One NVIDIA H200. torch.fft.rfft2, the product and torch.fft.irfft2 without its scaling, in batches of 20 million
+// float32 pixels, ps a pixel: 128^2 14.5, 256^2 15.1, 512^2 15.9, 1024^2 15.4, 2048^2 18.1, 4096^2 20.4, 512x1024 14.8;
+// 288^2 20, 384^2 20.7, 640^2 20, 1152^2 24.7, 2304^2 27.1, 4608^2 26.8: one part for memory, one for either side's
+// length (side_seconds). The border and the store are one read and one write of memory each, 4 ps. `start`: the
+// launches that flip and transform the window, and the host's time for all. Direct sums of 4096 x 4096 float32 pixels:
+// 9x9 63 us, 15x15 149, 31x31 692, 45x45 4.3 ms, 63x63 9.9; float16 31x31
+// by products 224 us, 15x15 36. Separable filters of k = 9, 15, 31, 63 and 127: 39, 44, 85,
+// 145 and 298 us; sums of two of them 50 more; up to 15x15 in one launch.
+constexpr Costs kCuda{.per_level = 0,
+                      .per_pixel = 11e-12,
+                      .batch = 15e-6,
+                      .direct = 46e12,
                       .passes = 36e12,
                       .bytes = 4e12,
                       .cached = INT64_MAX,
-                      .together = INT64_MAX};
+                      .together = INT64_MAX,
+                      .side = 4.2e-12,
+                      .start = 100e-6};
 constexpr Costs twice(Costs c) {
-  c.per_level *= 2, c.per_pixel *= 2, c.direct /= 2, c.passes /= 2;
+  c.per_pixel *= 2, c.side *= 2, c.direct /= 2, c.passes /= 2;
   return c;
 }
 constexpr Costs kCudaWide = twice(kCuda);
@@ -75,9 +82,19 @@ const Costs& costs_of(const FilterSize& size) {
   return size.cuda ? wide ? kCudaWide : kCuda : wide ? kCpuWide : kCpu;
 }
 
-double transform_seconds(const Costs& costs, double pixels) {
-  const double beyond = std::max(0.0, std::log2(pixels) - std::log2(double(costs.cached)));
-  return pixels * (costs.per_level * std::log2(pixels) * (1 + 0.14 * beyond) + costs.per_pixel);
+// A transform along a side of n pixels: cuFFT's powers of two take least, and what exceeds a multiprocessor's memory
+// goes in steps.
+double side_seconds(const Costs& costs, int64_t n) {
+  const bool power = (n & (n - 1)) == 0;
+  const double steps = std::max(0.0, std::log2(double(n) / (power ? 1024 : 512)));
+  return costs.side * ((power ? 1 : 1.8) + 0.29 * steps);
+}
+
+double transform_seconds(const Costs& costs, int64_t h, int64_t w) {
+  const double pixels = double(h) * double(w), levels = std::log2(pixels);
+  const double beyond = std::max(0.0, levels - std::log2(double(costs.cached)));
+  return pixels * (costs.per_level * levels * (1 + 0.14 * beyond) + costs.per_pixel + side_seconds(costs, h) +
+                   side_seconds(costs, w));
 }
 
 // Lengths that FFT libraries transform fast: 2^a times 8, 9, 10, 12, 14 or 15. Those from `least` on up to the first
@@ -125,8 +142,9 @@ FftTiles fft_tiles(const FilterSize& size) {
       if (best.h && pixels > limit) break;
       const int64_t most = std::max<int64_t>(1, std::min(limit, costs.together) / pixels);
       const double tiles = double(size.planes) * double(y.count * x.count);
-      const double seconds = (tiles + costs.window * double(size.windows)) * transform_seconds(costs, double(pixels)) +
-                             costs.batch * std::ceil(tiles / double(most));
+      const double seconds =
+          (tiles + costs.window * double(size.windows)) * transform_seconds(costs, y.length, x.length) +
+          costs.batch * std::ceil(tiles / double(most)) + costs.start;
       if (!best.h || seconds < best.seconds)
         best = {y.length, x.length, y.step, x.step, y.count, x.count, most, seconds};
     }
@@ -136,20 +154,26 @@ FftTiles fft_tiles(const FilterSize& size) {
 
 double direct_seconds(const FilterSize& size) {
   const double outputs = double(size.planes) * double(size.out_h) * double(size.out_w);
-  return 2 * double(size.kh) * double(size.kw) * outputs / costs_of(size).direct;
+  const Costs& costs = costs_of(size);
+  // The kernels for windows of any size, and products on tensor cores.
+  const double speed = !size.cuda ? 1 : std::max(size.kh, size.kw) > 31 ? 1.0 / 3 : size.products ? 2.6 : 1;
+  return 2 * double(size.kh) * double(size.kw) * outputs / (speed * costs.direct);
 }
 
 double passes_seconds(const FilterSize& size, int rank) {
   const Costs& costs = costs_of(size);
   const double outputs = double(size.planes) * double(size.out_h) * double(size.out_w);
   const double flops = 2 * double(size.kh + size.kw * size.stride_h), bytes = 2 * acc_bytes(size.image);
+  // Two small windows go in one launch (run_low_rank).
+  if (size.cuda && rank == 2 && size.kh == size.kw && size.kh <= 15 && size.kh % 2 == 1)
+    return outputs * (rank * flops / costs.passes + bytes / costs.bytes);
   const double sum = rank > 1 ? (rank + 1) * acc_bytes(size.image) / costs.bytes : 0;
   return outputs * (rank * (flops / costs.passes + bytes / costs.bytes) + sum);
 }
 
 bool fft_is_faster(const FilterSize& size) {
-  const int64_t most_direct = size.cuda ? 31 : 15;  // taps along a side
-  if (size.kh * size.kw <= most_direct * most_direct || std::min(size.kh, size.kw) < 2) return false;
+  constexpr int64_t kMostDirect = 15;  // taps along a side
+  if (size.kh * size.kw <= kMostDirect * kMostDirect || std::min(size.kh, size.kw) < 2) return false;
   if (std::max(size.span_h, size.span_w) > kFftLargestSpan) return false;
   return fft_tiles(size).seconds < direct_seconds(size);
 }

@@ -14,7 +14,7 @@ struct FilterSize {
   int64_t planes, windows, out_h, out_w;
   int64_t kh, kw, span_h, span_w, stride_h, stride_w;
   Dtype image;
-  bool cuda;
+  bool cuda, products;  // can tensor cores take the direct sums?
 };
 
 // Tiles of h x w pixels, each of which makes the outputs of step_h x step_w (multiples of the strides).
@@ -38,7 +38,7 @@ double direct_seconds(const FilterSize& size);
 // As `rank` separable filters and their sum.
 double passes_seconds(const FilterSize& size, int rank);
 
-// Is 'auto' to take it? Windows of up to 31 x 31 taps (on the CPU 15 x 15), of one row or of one column never.
+// Is 'auto' to take it? Windows of up to 15 x 15 taps, of one row or of one column never.
 bool fft_is_faster(const FilterSize& size);
 
 }  // namespace torch_conv

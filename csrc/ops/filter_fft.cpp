@@ -11,6 +11,8 @@ namespace torch_conv {
 namespace {
 
 using Norm = std::optional<std::string>;
+// There and back is divided by the pixels of a tile: of the window's spectrum once, not of every tile's sums.
+constexpr const char* kOverPixels = "forward";
 
 // `total` things in parts of at most `most`, as even as can be: transforms of equal batches.
 int64_t even(int64_t total, int64_t most) { return ceil_div(total, ceil_div(total, std::max<int64_t>(most, 1))); }
@@ -75,17 +77,17 @@ Tensor spread(const Tensor& windows, const Placement& s) {
   return apart;
 }
 
-Tensor spectrum(const Tensor& t, const FftTiles& tiles) {
-  return call_aten("aten::fft_rfft2", "", t, std::optional<Sizes>({tiles.h, tiles.w}), Sizes{-2, -1}, Norm());
+Tensor spectrum(const Tensor& t, const FftTiles& tiles, const Norm& norm = {}) {
+  return call_aten("aten::fft_rfft2", "", t, std::optional<Sizes>({tiles.h, tiles.w}), Sizes{-2, -1}, norm);
 }
 
 Tensor spectrum_of_windows(const Tensor& windows, const Placement& s, const FftTiles& tiles) {
-  return spectrum(call_aten("aten::flip", "", spread(windows, s), Sizes{-2, -1}), tiles);
+  return spectrum(call_aten("aten::flip", "", spread(windows, s), Sizes{-2, -1}), tiles, kOverPixels);
 }
 
 Tensor sums_of(const Tensor& spectra, const FftTiles& tiles) {
-  const Tensor sums =
-      call_aten("aten::fft_irfft2", "", spectra, std::optional<Sizes>({tiles.h, tiles.w}), Sizes{-2, -1}, Norm());
+  const Tensor sums = call_aten("aten::fft_irfft2", "", spectra, std::optional<Sizes>({tiles.h, tiles.w}),
+                                Sizes{-2, -1}, Norm(kOverPixels));
   return sums.is_contiguous() ? sums : torch::stable::contiguous(sums);
 }
 
@@ -218,7 +220,8 @@ FilterSize filter_size(const Direct& p, bool cuda) {
           .stride_h = s.stride_y,
           .stride_w = s.stride_x,
           .image = p.in.dtype,
-          .cuda = cuda};
+          .cuda = cuda,
+          .products = cuda && is_half(p.in.dtype) && s.unit_steps_of_images() && aligned_rows(p.in)};
 }
 
 void run_by_fft(Call& call, const Place& place, const Tensor& input, const Direct& p, const Window& window) {

@@ -226,10 +226,11 @@ std::vector<Tensor> run_by_steps(Call& call, const Signature& signature,
   static StepsCache& cache = *new StepsCache;  // kernels' contexts may be gone before static objects are
   if (const auto known = cache.find(signature.text())) {
     if (!*known || !out_is_apart(call, signature.tensors())) return first();
-    auto results = (*known)->run(signature.tensors());
-    if (!results) return first();
-    ++repeated;
-    return std::move(*results);
+    // Steps for other values of a window are written down anew: those of this one are asked for next, most likely.
+    if (auto results = (*known)->run(signature.tensors())) {
+      ++repeated;
+      return std::move(*results);
+    }
   }
   {
     const auto steps = std::make_shared<Steps>(signature.tensors());

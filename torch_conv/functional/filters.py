@@ -49,7 +49,7 @@ def filter2d(
       are sums of up to 4 products of a column and a row: as many separable filters, whose sums are added. What is left
       of the window is below rounding: at most 2**-21 of its largest tap and 2**-22 of the sum of its |taps| (2**-50 and
       2**-51 for float64 images). The bits are the same wherever a pixel lies. An infinity may come out as NaN.
-    * 'fft', for windows of more than 31 x 31 taps (on the CPU 15 x 15): the image is cut into tiles. A sum lies within
+    * 'fft', for windows of more than 15 x 15 taps: the image is cut into tiles. A sum lies within
       `2**-23 * log2(n) * sqrt(n) * max(|image|) * norm(kernel)` of the exact one (2**-52 for float64 images), before
       it is rounded to the result's dtype; n are the pixels of a tile, as `explain` prints it, and max(|image|) (that
       of `value` included) and norm(kernel), the root of the sum of the squared taps, are those of the whole image and
