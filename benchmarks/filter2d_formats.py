@@ -65,7 +65,8 @@ def dense_row(
 ) -> Row:
     """filter2d with a window without structure, zeros outside; results of dtype `out`, by default the image's.
 
-    The layout is '' for planes, 'NHWC', or either with 'crop': a part of a larger image.
+    The layout is '' for planes, 'NHWC', or either with 'crop': a part of a larger image. In half precision the window
+    is F.conv2d's, of the images' dtype; the same in float32, and summed by the plain chain, stand beside.
     """
     kh, kw = (window, window) if isinstance(window, int) else window
     result = out or dtype
@@ -73,6 +74,9 @@ def dense_row(
     taps /= taps.abs().sum()
     if result in UNSIGNED:
         taps = taps.abs()  # results stay in the dtype's range: rounding, not clamping, is compared
+    half = dtype in (HALF, BFLOAT)
+    if half:
+        taps = taps.to(dtype).float()
     own = taps.to(device)
     inner = "NHWC" in layout
     floats = dtype if dtype.is_floating_point else torch.float32
@@ -87,15 +91,25 @@ def dense_row(
             y = y.round_().clamp_(limits.min, limits.max)
         return y.to(result)
 
+    def ours(x: Tensor, window: Tensor, algorithm: str = "auto") -> Tensor:
+        return torch_conv.filter2d(
+            x, window, "constant", output_dtype=out, stride=stride, dilation=dilation, algorithm=algorithm
+        )
+
     def rivals() -> list[Candidate]:
         found = conv2d_candidates(device, dtype, partial(conv, weight=weight))
+        if half and device == "cuda":
+            found += [
+                Candidate("torch_conv float32 window", partial(ours, window=own), own=True, planned=True),
+                Candidate("torch_conv direct", partial(ours, window=own, algorithm="direct"), own=True, planned=True),
+            ]
         channels = shape[1]
         if channels > 1:
             each = weight.expand(channels, 1, kh, kw).contiguous(memory_format=torch.channels_last)
             nhwc = partial(torch.Tensor.contiguous, memory_format=torch.channels_last)
             call = partial(conv, weight=each, groups=channels)
             found.append(Candidate("F.conv2d channels_last", call, prepare=nhwc, context=cudnn(False)))
-        theirs = stride == 1 and dtype not in (HALF, BFLOAT)  # what OpenCV can do
+        theirs = stride == 1 and not half  # what OpenCV can do
         if device == "cpu" and theirs and (inner or channels == 1):
             found += opencv_candidate(partial(in_opencv, taps, dilation, result), photo=inner and channels > 1)
         elif one_plane(device, shape, dtype) and stride == dilation == 1 and kh % 2 and kw % 2:
@@ -115,7 +129,7 @@ def dense_row(
         device=device,
         shape=shape,
         dtype=dtype,
-        ours=lambda x: torch_conv.filter2d(x, own, "constant", output_dtype=out, stride=stride, dilation=dilation),
+        ours=partial(ours, window=weight[0, 0] if half else own),
         rivals=rivals,
         reference=partial(correlate, window=centred),
         border="constant",
@@ -216,6 +230,8 @@ def windows(device: str) -> list[Row]:
     return [
         *(row(7, dtype) for dtype in dtypes[1:]),
         *(row(k, dtype) for k in (9, 11, 15, (3, 11), 4) for dtype in dtypes),
+        *(dense_row(device, square(8192), k, HALF, family="windows") for k in (5, 7, 9, 15)),
+        *(dense_row(device, square(8192), k, BYTE, family="windows") for k in (3, 5)),
         row(9, BFLOAT),
         *(row(5, dtype, stride=2) for dtype in dtypes),
         *(row(5, dtype, dilation=2) for dtype in dtypes),

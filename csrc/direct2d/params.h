@@ -17,8 +17,8 @@ constexpr int middle_of(int k) { return (k - 1) / 2; }
 
 // Windows up to so many rows and columns; larger ones go to WINDOW.
 constexpr int kTileMost = 31;
-// Rows or values from their first tap to their last, below which a halo is smaller than a tile.
-constexpr int kMostHalo = 128;
+// Rows and values from their first tap to their last, below which a halo is as small as a tile.
+constexpr int kMostHaloRows = 128, kMostHaloValues = 257;
 // Taps that a lane keeps at once; those of larger windows stand in shared memory.
 constexpr int kTapsAtOnce = 50;
 constexpr bool taps_in_registers(int kh, int kw) { return kh * kw < kTapsAtOnce; }

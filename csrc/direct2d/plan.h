@@ -125,7 +125,8 @@ inline const char* tile_refusal(const Direct& p, const Arch& arch, bool bulk) {
   if (q.in.dtype == Dtype::f64 || q.out.dtype == Dtype::f64) return "float64";
   if (s.stride_y != s.stride_x || s.stride_x > 2) return "a stride other than 1x1 and 2x2";
   if (bulk && s.stride_x > 1 && lead_columns(q) > 0) return "strided windows that start off 16 bytes";
-  if (!below(kMostHalo, {s.dilation_y * (q.kh - 1), s.dilation_x * (q.kw - 1)})) return "taps too far apart";
+  const int64_t halo_rows = s.dilation_y * (q.kh - 1), halo_values = s.dilation_x * (q.kw - 1);
+  if (halo_rows >= kMostHaloRows || halo_values >= kMostHaloValues) return "taps too far apart";
   if (const char* no = rows_refusal(q.in, q.out, s, q.beside)) return no;
   if (!below(kMostSide, {q.in.w * size_of(q.in.dtype)})) return "rows of 2^30 bytes";
   if (q.in.c != q.groups) return "sums over channels";
@@ -205,7 +206,7 @@ inline void configure_reg(const Direct& p, const Arch&, Plan& plan) {
 
 // Channels of one thread.
 inline int channel_values(const Direct& p) {
-  const int most = p.kh * p.kw <= 9 && size_of(p.in.dtype) < 4 && p.taps.stride_c == 0 && p.in.c % 8 == 0 ? 8 : 4;
+  const int most = p.kh * p.kw <= 9 && size_of(p.in.dtype) == 2 && p.taps.stride_c == 0 && p.in.c % 8 == 0 ? 8 : 4;
   return most == 8 && rows_start_on(p.in, 8 * size_of(p.in.dtype)) ? 8 : 4;
 }
 

@@ -118,11 +118,12 @@ struct Cut {
   int64_t length, step, count;
 };
 
-std::vector<Cut> cuts(int64_t outputs, int64_t span, int64_t stride) {
+// Steps are multiples of `unit`.
+std::vector<Cut> cuts(int64_t outputs, int64_t span, int64_t stride, int64_t unit) {
   const int64_t positions = (outputs - 1) * stride + 1;
   std::vector<Cut> all;
-  for (int64_t length : lengths(span - 1 + stride, span - 1 + round_up(positions, stride))) {
-    const int64_t step = (length - span + 1) / stride * stride;
+  for (int64_t length : lengths(span - 1 + unit, span - 1 + round_up(positions, unit))) {
+    const int64_t step = (length - span + 1) / unit * unit;
     all.push_back({length, step, ceil_div(positions, step)});
   }
   return all;
@@ -133,9 +134,10 @@ std::vector<Cut> cuts(int64_t outputs, int64_t span, int64_t stride) {
 FftTiles fft_tiles(const FilterSize& size) {
   const Costs& costs = costs_of(size);
   const int64_t bytes = kFftCopies * acc_bytes(size.image);
-  const std::vector<Cut> columns = cuts(size.out_w, size.span_w, size.stride_w);
+  const int64_t together = size.cuda ? 4 : 1;  // outputs that leave as one word
+  const std::vector<Cut> columns = cuts(size.out_w, size.span_w, size.stride_w, together * size.stride_w);
   FftTiles best{};
-  for (const Cut& y : cuts(size.out_h, size.span_h, size.stride_h)) {
+  for (const Cut& y : cuts(size.out_h, size.span_h, size.stride_h, size.stride_h)) {
     if (best.h && size.cuda && y.length > kMostGridRows) break;
     for (const Cut& x : columns) {
       const int64_t pixels = y.length * x.length, limit = kFftWorkspace / bytes;

@@ -16,17 +16,25 @@ template <typename T>
 __global__ void __launch_bounds__(kThreads) overlap_save_read(const __grid_constant__ ReadArgs a) {
   using A = acc_t<T>;
   const ReadTiles& p = a.p;
-  const unsigned unit = blockIdx.x / a.blocks, block = blockIdx.x % a.blocks;
-  const int64_t x = int64_t(block) * kThreads + threadIdx.x, y = blockIdx.y;
-  if (x >= p.tiles.w) return;
-  const Tile tile = Tile::of(p.tiles, p.in.c, unit);
+  const unsigned unit = a.order.unit_of(blockIdx.x), block = blockIdx.x - unit * a.order.blocks.divisor;
+  const Tile tile = a.order.tile_of(unit);
+  const int64_t first = int64_t(block) * kThreads * kPixels + threadIdx.x, y = blockIdx.y;
   const int64_t row = map_index(tile.row * p.tiles.step_h - p.place.pad_y + y, p.in.h, p.place.border);
-  const int64_t column = map_index(tile.column * p.tiles.step_w - p.place.pad_x + x, p.in.w, p.place.border);
-  A pixel = A(outside_of(p.place));
-  if (row >= 0 && column >= 0)
-    pixel = to_acc<A>(static_cast<const T*>(
-        p.in.data)[tile.n * p.in.stride_n + tile.c * p.in.stride_c + row * p.in.stride_h + column * p.in.stride_w]);
-  static_cast<A*>(p.tiles.data)[(unit * p.tiles.h + y) * p.tiles.w + x] = pixel;
+  const T* const from = static_cast<const T*>(p.in.data) + tile.n * p.in.stride_n + tile.c * p.in.stride_c +
+                        max(row, int64_t(0)) * p.in.stride_h;
+  A* const to = static_cast<A*>(p.tiles.data) + (unit * p.tiles.h + y) * p.tiles.w;
+  const A outside = A(outside_of(p.place));
+  // All loads before the first store.
+  A pixel[kPixels];
+#pragma unroll
+  for (int q = 0; q < kPixels; ++q) {
+    const int64_t x = tile.column * p.tiles.step_w - p.place.pad_x + first + q * kThreads;
+    const int64_t column = first + q * kThreads < p.tiles.w ? map_index(x, p.in.w, p.place.border) : -1;
+    pixel[q] = row >= 0 && column >= 0 ? to_acc<A>(from[column * p.in.stride_w]) : outside;
+  }
+#pragma unroll
+  for (int q = 0; q < kPixels; ++q)
+    if (first + q * kThreads < p.tiles.w) to[first + q * kThreads] = pixel[q];
 }
 
 }  // namespace torch_conv::overlap_save

@@ -33,10 +33,10 @@ __global__ void __launch_bounds__(kThreads) overlap_save_write(const __grid_cons
   using A = acc_t<T>;
   const WriteTiles& p = a.p;
   const Direct& f = p.filter;
-  const unsigned unit = blockIdx.x / a.blocks, block = blockIdx.x % a.blocks;
+  const unsigned unit = a.order.unit_of(blockIdx.x), block = blockIdx.x - unit * a.order.blocks.divisor;
   const Outputs outputs = Outputs::of(p);
   const int64_t row = blockIdx.y, first = (int64_t(block) * kThreads + threadIdx.x) * kPixels;
-  const Tile tile = Tile::of(p.sums, f.in.c, unit);
+  const Tile tile = a.order.tile_of(unit);
   const int64_t y = tile.row * outputs.h + row, x = tile.column * outputs.w + first;
   const int64_t count = min(int64_t(kPixels), min(outputs.w - first, f.out.w - x));
   if (y >= f.out.h || count <= 0) return;
@@ -57,12 +57,23 @@ __global__ void __launch_bounds__(kThreads) overlap_save_write(const __grid_cons
     if (f.place.normalized)
       for (int q = 0; q < count; ++q) inside[q] = taps_inside<2>(f, Neighbours{}, taps, 0, y, x + q);
   }
-  const int64_t at = tile.n * f.out.stride_n + tile.c * f.out.stride_c + y * f.out.stride_h;
   for (int q = 0; q < count; ++q) {
-    A value = f.place.normalized ? sum[q] / inside[q] : sum[q];
-    if (f.place.border == Border::zero_output && !fits(f, y, x + q)) value = 0;
-    store_as(f.out, at + (x + q) * f.out.stride_w, value);
+    if (f.place.normalized) sum[q] = sum[q] / inside[q];
+    if (f.place.border == Border::zero_output && !fits(f, y, x + q)) sum[q] = 0;
   }
+  const int64_t at = tile.n * f.out.stride_n + tile.c * f.out.stride_c + y * f.out.stride_h + x * f.out.stride_w;
+  with_type(f.out.dtype, [&](auto zero) {
+    using O = decltype(zero);
+    O* const to = static_cast<O*>(f.out.data) + at;
+    if (a.packs && count == kPixels) {
+      Pack<kPixels, O> pack;
+#pragma unroll
+      for (int q = 0; q < kPixels; ++q) pack.v[q] = from_acc<O>(sum[q]);
+      *reinterpret_cast<Pack<kPixels, O>*>(to) = pack;
+      return;
+    }
+    for (int q = 0; q < count; ++q) to[q * f.out.stride_w] = from_acc<O>(sum[q]);
+  });
 }
 
 }  // namespace torch_conv::overlap_save

@@ -14,15 +14,13 @@ Plan plan_write_cuda(const WriteTiles& p, const Arch& arch, const char* pinned) 
 }
 
 void run_read_cuda(const ReadTiles& p, const Plan& plan, const Site& site) {
-  const unsigned blocks = blocks_of_row(p);
-  launch_kernel(*site.kernels[0], {units_of(p) * blocks, unsigned(p.tiles.h)}, {kThreads}, 0, site.stream,
-                ReadArgs{p, blocks});
+  launch_kernel(*site.kernels[0], {units_of(p) * blocks_of_row(p), unsigned(p.tiles.h)}, {kThreads}, 0, site.stream,
+                args_of(p));
 }
 
 void run_write_cuda(const WriteTiles& p, const Plan& plan, const Site& site) {
-  const unsigned blocks = blocks_of_row(p);
-  launch_kernel(*site.kernels[0], {units_of(p) * blocks, unsigned(Outputs::of(p).h)}, {kThreads}, 0, site.stream,
-                WriteArgs{p, blocks});
+  launch_kernel(*site.kernels[0], {units_of(p) * blocks_of_row(p), unsigned(Outputs::of(p).h)}, {kThreads}, 0,
+                site.stream, args_of(p));
 }
 
 }  // namespace torch_conv::overlap_save

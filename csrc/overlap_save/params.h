@@ -3,6 +3,7 @@
 
 #include "core/problem.h"
 #include "core/ranges.h"
+#include "core/tile.h"
 
 namespace torch_conv::overlap_save {
 
@@ -16,6 +17,23 @@ struct Tile {
   static TC_HD Tile of(const Tiles& tiles, int64_t channels, int64_t unit) {
     const int64_t plane = unit / tiles.count, tile = tiles.first + unit % tiles.count;
     return {plane / channels, plane % channels, tile / tiles.across, tile % tiles.across};
+  }
+};
+
+// Which tile a block works at, and where in a row of it, with the divisions prepared.
+struct BlockOrder {
+  FastDivisor blocks, tiles, channels, across;  // of a row, of an image, of a sample, of a row of tiles
+  unsigned first;
+
+  static BlockOrder of(const Tiles& tiles, int64_t channels, unsigned blocks) {
+    return {FastDivisor::of(blocks), FastDivisor::of(unsigned(tiles.count)), FastDivisor::of(unsigned(channels)),
+            FastDivisor::of(unsigned(tiles.across)), unsigned(tiles.first)};
+  }
+  TC_HD unsigned unit_of(unsigned block) const { return blocks.divide(block); }
+  TC_HD Tile tile_of(unsigned unit) const {
+    const unsigned plane = tiles.divide(unit), tile = first + unit - plane * tiles.divisor;
+    const unsigned n = channels.divide(plane), row = across.divide(tile);
+    return {n, plane - n * channels.divisor, row, tile - row * across.divisor};
   }
 };
 
@@ -55,16 +73,17 @@ TC_HD bool fits(const Direct& f, int64_t y, int64_t x) {
 }
 
 constexpr int kThreads = 128;
-constexpr int kPixels = 4;  // that a thread of `write` makes, side by side
+constexpr int kPixels = 4;  // of a thread: `read` makes them a block's width apart, `write` side by side
 
 // A grid's y counts rows, its x the tiles of all images and in each the blocks of a row.
 struct ReadArgs {
   ReadTiles p;
-  unsigned blocks;  // of a row
+  BlockOrder order;
 };
 struct WriteArgs {
   WriteTiles p;
-  unsigned blocks;
+  BlockOrder order;
+  bool packs;  // outputs that start on kPixels are aligned
 };
 
 }  // namespace torch_conv::overlap_save

@@ -9,8 +9,16 @@ namespace torch_conv::overlap_save {
 inline int64_t units_of(const ReadTiles& p) { return p.in.n * p.in.c * p.tiles.count; }
 inline int64_t units_of(const WriteTiles& p) { return p.filter.in.n * p.filter.in.c * p.sums.count; }
 
-inline unsigned blocks_of_row(const ReadTiles& p) { return unsigned(ceil_div(p.tiles.w, kThreads)); }
+inline unsigned blocks_of_row(const ReadTiles& p) { return unsigned(ceil_div(p.tiles.w, kThreads * kPixels)); }
 inline unsigned blocks_of_row(const WriteTiles& p) { return unsigned(ceil_div(Outputs::of(p).w, kThreads * kPixels)); }
+
+inline ReadArgs args_of(const ReadTiles& p) { return {p, BlockOrder::of(p.tiles, p.in.c, blocks_of_row(p))}; }
+inline WriteArgs args_of(const WriteTiles& p) {
+  const Image& out = p.filter.out;
+  const bool packs =
+      out.stride_w == 1 && rows_start_on(out, kPixels * size_of(out.dtype)) && Outputs::of(p).w % kPixels == 0;
+  return {p, BlockOrder::of(p.sums, p.filter.in.c, blocks_of_row(p)), packs};
+}
 
 inline Plan read_base(const ReadTiles& p) {
   Plan plan{.algorithm = "fft", .why = "a batch of tiles, extended by the border"};

@@ -105,9 +105,8 @@ std::string wrong_of(const Case& k) {
   std::vector<float> data(kN * kC * k.count * tiles.h * tiles.w, NAN);
   tiles.data = data.data();
   const ReadTiles read{f.in, f.place, tiles};
-  const unsigned across = blocks_of_row(read);
-  on_host::launch(overlap_save_read<float>, {unsigned(units_of(read) * across), unsigned(tiles.h), 1}, kThreads,
-                  ReadArgs{read, across});
+  on_host::launch(overlap_save_read<float>, {unsigned(units_of(read) * blocks_of_row(read)), unsigned(tiles.h), 1},
+                  kThreads, args_of(read));
 
   WriteTiles write{f, tiles, {corners.data(), 0, (k.kh + 1) * (k.kw + 1)}, nullptr};
   std::vector<float> sums(data.size(), NAN);
@@ -136,9 +135,9 @@ std::string wrong_of(const Case& k) {
       }
   }
   write.sums.data = sums.data();
-  const unsigned blocks = blocks_of_row(write);
-  on_host::launch(overlap_save_write<float>, {unsigned(units_of(write) * blocks), unsigned(Outputs::of(write).h), 1},
-                  kThreads, WriteArgs{write, blocks});
+  on_host::launch(overlap_save_write<float>,
+                  {unsigned(units_of(write) * blocks_of_row(write)), unsigned(Outputs::of(write).h), 1}, kThreads,
+                  args_of(write));
 
   const Outputs outputs = Outputs::of(write);
   for (int64_t n = 0; n < kN; ++n)
