@@ -27,7 +27,7 @@ OPS = torch.ops.torch_conv
 DTYPES = [torch.float32, torch.uint8, torch.float16, torch.bfloat16, torch.float64, torch.int16]
 BORDERS = ["constant", "replicate", "reflect", "symmetric", "circular", "zero_output", "skip"]
 VARIANTS = {
-    "direct": ["reg", "products", "tile_tma", "tile", "column", "window", "general"],
+    "direct": ["reg", "products", "tile_tma", "tile", "channels", "column", "window", "general"],
     "separable": ["tile_tma", "tile", "strip", "shared", "two_pass"],
     "box": ["march", "plain"],
     "depthwise": [
@@ -88,7 +88,12 @@ def one_round(device: str, dtype: torch.dtype) -> None:
     each_variant("separable", lambda: OPS.filter2d_separable(nhwc, own_taps, taps, border))
     each_variant("box", lambda: OPS.box2d(planar, [length, length + 4], border, padding=padding, algorithm="box"))
     each_chain(planar, nhwc, random.choice([torch.ones(n) / n for n in (3, 5, 7)]), border, padding)
+    each_variant("direct", lambda: OPS.filter2d(planar, any_shape, border, stride=2, value=3.0))
     OPS.filter2d(planar, window, border, stride=2, dilation=2)
+    words = (torch.rand(1, h, w, 8, device=device) * 200).to(dtype).permute(0, 3, 1, 2)
+    own = torch.rand(1, 8, *random.choice([(3, 3), (4, 5)]), device=device)
+    for of_channels in (window, own):
+        each_variant("direct", lambda w=of_channels: OPS.filter2d(words, w, border, value=3.0))
     OPS.filter2d(planar, torch.rand(40, 40), border)  # too many taps for a kernel's parameters: uploaded
     if dtype.is_floating_point:
         depthwise, bank = (

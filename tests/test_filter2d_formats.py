@@ -137,6 +137,15 @@ def test_words_of_channels_serve_them(cuda, pinned, dtype, shape):
 
 
 @pytest.mark.cuda
+def test_long_strips_of_channels(cuda):
+    photo = photograph((16, 64, 200, 224), torch.uint8, cuda)
+    for window in (make_window((3, 3)) / 3, make_window((1, 64, 3, 3)) / 3):
+        got = torch_conv.filter2d(photo, window, "circular", **CHAIN)
+        own = window if window.dim() == 2 else window[:, 8:12]
+        assert_same_bits(got[3:5, 8:12], torch_conv.filter2d(photo[3:5, 8:12].cpu(), own, "circular", **CHAIN))
+
+
+@pytest.mark.cuda
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_tiles_serve_them(cuda, pinned, dtype):
     """Without bulk copies and with them, where those can be; not by the general kernels behind."""

@@ -174,11 +174,27 @@ def test_repeats_its_steps():
 
 def test_repeats_its_steps_with_another_window():
     image, windows = make_image((1, 90, 130)), [of_rank(r, 15, 15, dtype=torch.float32) for r in (1, 2, 6)]
-    for window in windows:
-        expected = filter2d(image, window, algorithm="auto")
-        before = torch.ops.torch_conv._repeated_calls()
-        assert_same_bits(filter2d(image, window), expected)
-        assert torch.ops.torch_conv._repeated_calls() == before + 1
+    memory = torch.empty(3, 256)  # of one alignment, which is part of what tells calls apart
+    windows = [m[:225].view(15, 15).copy_(w) for m, w in zip(memory, windows, strict=True)]
+    expected = [filter2d(image, window, algorithm="auto") for window in windows]
+    before = torch.ops.torch_conv._repeated_calls()
+    for _ in range(3):
+        for window, result in zip(windows, expected, strict=True):
+            assert_same_bits(filter2d(image, window), result)
+    assert torch.ops.torch_conv._repeated_calls() == before + 9
+
+
+def test_a_call_that_cannot_be_repeated_leaves_others_their_steps():
+    image, memory = make_image((1, 700, 700)), torch.empty(2, 2048)
+    product, dense = (m[:1089].view(33, 33) for m in memory)
+    product.copy_(of_rank(1, 33, 33, dtype=torch.float32))
+    dense.copy_(make_window((33, 33)))
+    expected = filter2d(image, product)
+    assert "fft/" in str(torch_conv.explain(filter2d, image, dense))
+    filter2d(image, dense)
+    before = torch.ops.torch_conv._repeated_calls()
+    assert_same_bits(filter2d(image, product), expected)
+    assert torch.ops.torch_conv._repeated_calls() == before + 1
 
 
 def test_same_bits_wherever_a_pixel_lies(device):

@@ -95,6 +95,27 @@ def test_windows_of_the_images_dtype(cuda, dtype, size):
 
 @pytest.mark.cuda
 @pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize("size", [(5, 5), (15, 15)])
+def test_narrow_windows_of_later_calls(cuda, pinned, dtype, size):
+    """Replayed with other taps, in a CUDA graph, and by kernels that read float32."""
+    image = make_image((1, 1, 40, 264), dtype).to(cuda)
+    windows = [make_window(size, seed=s).to(dtype) for s in (1, 2, 3)]
+    for window in windows:
+        for given in (window, window.to(cuda)):
+            assert_same_bits(torch_conv.filter2d(image, given), torch_conv.filter2d(image, window.float()))
+    moving, graph = windows[0].to(cuda), torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        got = torch_conv.filter2d(image, moving)
+    for window in windows:
+        moving.copy_(window)
+        graph.replay()
+        assert_same_bits(got, torch_conv.filter2d(image, window.float()))
+    tile = pinned("tile", lambda: torch_conv.filter2d(image, windows[0].to(cuda)))
+    assert_same_bits(tile, torch_conv.filter2d(image, windows[0].float(), algorithm="direct"))
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("dtype", HALVES)
 def test_windows_that_cancel(cuda, dtype):
     """A derivative of a bright plane: taps rounded to half precision would leave a thousandth of it."""
     image = (1000 + make_image((1, 1, 64, 256), torch.float64)).to(dtype)

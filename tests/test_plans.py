@@ -30,6 +30,10 @@ def volume(dtype=torch.float32):
     return image(1, 1, 256, 256, 256, dtype=dtype)
 
 
+def photo(channels):
+    return image(2, channels, 512, 512).contiguous(memory_format=torch.channels_last)
+
+
 def taps(*size):
     return torch.ones(size)
 
@@ -47,7 +51,25 @@ CALLS = {
     "31x31": (lambda: F.filter2d(image(), taps(31, 31), algorithm="direct"), "direct/tile_tma", "direct/tile"),
     "33x33": (lambda: F.filter2d(image(), taps(33, 33), algorithm="direct"), "direct/window", "direct/window"),
     "9x1": (lambda: F.filter2d(image(), taps(9, 1)), "direct/column", "direct/column"),
-    "stride 2": (lambda: F.filter2d(image(), taps(3, 3), stride=2), "direct/general", "direct/general"),
+    "stride 2": (lambda: F.filter2d(image(), taps(3, 3), stride=2), "direct/tile_tma", "direct/tile"),
+    "stride 3": (lambda: F.filter2d(image(), taps(3, 3), stride=3), "direct/general", "direct/general"),
+    "stride 2, off 16 bytes": (
+        lambda: F.filter2d(image(), taps(3, 3), stride=2, anchor=(1, 0)),
+        "direct/tile",
+        "direct/tile",
+    ),
+    "uint8 9x9 stride 2": (
+        lambda: F.filter2d(image(dtype=torch.uint8), taps(9, 9), stride=2, algorithm="direct"),
+        "direct/general",
+        "direct/general",
+    ),
+    "channels": (lambda: F.filter2d(photo(256), taps(3, 3)), "direct/channels", "direct/channels"),
+    "channels of their own": (
+        lambda: F.filter2d(photo(8), torch.rand(1, 8, 3, 3)),
+        "direct/channels",
+        "direct/channels",
+    ),
+    "channels 5x1": (lambda: F.filter2d(photo(16), taps(5, 1)), "direct/column", "direct/column"),
     "odd width": (lambda: F.filter2d(image(1, 1, 100, 1917), taps(5, 5)), "direct/tile", "direct/tile"),
     "uint8 3x3": (lambda: F.filter2d(image(dtype=torch.uint8), taps(3, 3)), "direct/tile_tma", "direct/tile"),
     "float64 3x3": (lambda: F.filter2d(image(dtype=torch.float64), taps(3, 3)), "direct/window", "direct/window"),

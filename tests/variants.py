@@ -11,7 +11,7 @@ from tolerance import assert_same_bits
 import torch_conv
 
 VARIANTS = {
-    "direct": ["reg", "tile", "tile_tma", "column", "window", "general"],
+    "direct": ["reg", "tile", "tile_tma", "channels", "column", "window", "general"],
     "separable": ["tile", "tile_tma", "strip", "shared", "two_pass"],
     "box": ["march", "plain"],
     "direct3d": ["march_tma", "march", "window", "general", "planes", "channels"],

@@ -126,7 +126,8 @@ struct CornerSums {
   int64_t stride_n = 0, stride_c = 0;
 };
 
-// Writes what the filter's outputs are from the tiles' circular convolutions with the flipped window: the sum of the
+// Writes what the filter's outputs are from the tiles' circular convolutions with the flipped window, each times the
+// pixels of a tile: the sum of the
 // output whose window starts at row y, column x of a tile stands at (y, x) plus the window's span less one. On CUDA a
 // sum that is not finite is made again, tap by tap; on the CPU `again` says in which tiles there is one, and the caller
 // filters these directly.

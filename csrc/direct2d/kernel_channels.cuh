@@ -54,7 +54,7 @@ __global__ void __launch_bounds__(kChannelThreads, channel_min_blocks(KH* KW, si
     param_taps.read(tap, n * a.taps_n);
   }
 
-  // Where the columns under the window lie; outside the image the first stands in, to be replaced.
+  // Where the columns under the window lie; outside the image the first stands in, and a.value replaces it.
   int column[KW];
   bool within = true;
 #pragma unroll
@@ -80,7 +80,7 @@ __global__ void __launch_bounds__(kChannelThreads, channel_min_blocks(KH* KW, si
       next[slot][j] = load_pack<kWords>(reinterpret_cast<const unsigned*>(from + max(column[j], 0)));
   };
   T* to = static_cast<T*>(a.out) + n * a.out_n + y0 * a.out_y + x * a.out_x + c;
-  float sum[KH][N];
+  float sum[KH][N];  // of rows before the strip's first, too, which nobody stores
 #pragma unroll
   for (int r = 0; r < kAhead; ++r) fetch(r, r);
 #pragma unroll 1

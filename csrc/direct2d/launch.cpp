@@ -46,9 +46,7 @@ void launch_products(const Direct& p, const Plan& plan, const Site& site) {
   launch(plan, site, map, product_args(p, plan), ParamTaps::of(p));
 }
 
-void launch_channels(const Direct& p, const Plan& plan, int rows, const Site& site) {
-  const int64_t values = channel_values(p), words = p.out.c / values;
-  const int64_t group = words % kChannelWords == 0 ? kChannelWords : words;
+void launch_channels(const Direct& p, const Plan& plan, const ChannelShape& s, const Site& site) {
   const ChannelArgs args{.in = p.in.data,
                          .out = p.out.data,
                          .in_n = p.in.stride_n,
@@ -60,11 +58,11 @@ void launch_channels(const Direct& p, const Plan& plan, int rows, const Site& si
                          .in_h = int(p.in.h),
                          .in_w = int(p.in.w),
                          .out_h = int(p.out.h),
-                         .rows = rows,
-                         .words = unsigned(p.out.w * words),
-                         .blocks = FastDivisor::of(unsigned(ceil_div(p.out.w * words, plan.threads))),
-                         .strips = FastDivisor::of(unsigned(ceil_div(p.out.h, rows))),
-                         .group = FastDivisor::of(unsigned(group)),
+                         .rows = s.rows,
+                         .words = unsigned(p.out.w * s.words),
+                         .blocks = FastDivisor::of(unsigned(ceil_div(p.out.w * s.words, plan.threads))),
+                         .strips = FastDivisor::of(unsigned(ceil_div(p.out.h, s.rows))),
+                         .group = FastDivisor::of(unsigned(s.group)),
                          .columns = FastDivisor::of(unsigned(p.out.w)),
                          .pad_y = int(p.place.pad_y),
                          .pad_x = int(p.place.pad_x),
@@ -120,7 +118,7 @@ void run_cuda(const Direct& p, const Plan& plan, const Site& site) {
     case Variant::reg: return launch_reg(p, plan, site);
     case Variant::products: return launch_products(p, plan, site);
     case Variant::tile: return launch_tile(p, plan, config, site);
-    case Variant::channels: return launch_channels(p, plan, config.rows, site);
+    case Variant::channels: return launch_channels(p, plan, config.channels, site);
     case Variant::column: return launch_column(p, plan, site);
     case Variant::window: return launch_window(p, plan, config.window, site);
     case Variant::general: return launch(plan, site, GeneralArgs::of(p), ParamTaps::of(p));

@@ -4,6 +4,7 @@
 #include "core/refusals.h"
 #include "core/rooms.h"
 #include "direct2d/params.h"
+#include "direct2d/plan_channels.h"
 #include "direct2d/plan_products.h"
 
 namespace torch_conv::direct2d {
@@ -15,7 +16,7 @@ struct Config {
   Variant variant;
   int lead = 0;       // columns that the grid of tiles starts left of the output
   bool bulk = false;  // boxes by bulk copies
-  int rows = 0;       // of a strip of CHANNELS
+  ChannelShape channels{};
   WindowShape window{};
 };
 
@@ -93,7 +94,7 @@ inline void configure_column(const Direct& p, const Arch& arch, Plan& plan) {
 
 // ---- REG and TILE ----------------------------------------------------------------------------------------------
 
-inline const char* tile_loses(const Direct& p, const Arch& arch) {
+inline const char* column_is_faster(const Direct& p, const Arch& arch) {
   return column_refusal(p, arch) ? nullptr : "column is faster";
 }
 
@@ -202,49 +203,10 @@ inline void configure_reg(const Direct& p, const Arch&, Plan& plan) {
   plan.config = Config{.variant = Variant::reg};
 }
 
-// ---- CHANNELS --------------------------------------------------------------------------------------------------
-
-// Channels of one thread.
-inline int channel_values(const Direct& p) {
-  const int most = p.kh * p.kw <= 9 && size_of(p.in.dtype) == 2 && p.taps.stride_c == 0 && p.in.c % 8 == 0 ? 8 : 4;
-  return most == 8 && rows_start_on(p.in, 8 * size_of(p.in.dtype)) ? 8 : 4;
-}
-
-inline const char* channels_refusal(const Direct& p, const Arch&) {
-  const auto interleaved = [&](const Image& x) {
-    const int64_t bytes = channel_values(p) * size_of(x.dtype);
-    const auto aligned = [&](int64_t stride, int64_t count) {
-      return count == 1 || stride * size_of(x.dtype) % bytes == 0;
-    };
-    return x.stride_c == 1 && x.stride_w >= x.c && reinterpret_cast<uintptr_t>(x.data) % bytes == 0 &&
-           aligned(x.stride_w, x.w) && aligned(x.stride_h, x.h) && aligned(x.stride_n, x.n);
-  };
-  const Placement& s = p.place;
-  if (p.in.dtype == Dtype::f64 || p.in.dtype != p.out.dtype) return "float64 or another output dtype";
-  if (p.in.c != p.groups || p.in.c != p.out.c || p.bias || p.beside.any()) return "sums over channels, bias or shards";
-  if (!s.unit_steps_of_images()) return "stride or dilation";
-  if (s.border == Border::skip || (s.border == Border::constant && !holds(p.in.dtype, s.value)))
-    return "border 'skip', or no pixel holds the border's value";
-  const int64_t most = p.taps.stride_c ? kChannelOwnTaps : kChannelTaps;
-  if (p.kh * p.kw > most || p.kw > 7 || p.kh > 7) return "a window beyond 7x7, or beyond 5x5 for every channel";
-  if (p.in.c % 4 || !interleaved(p.in) || !interleaved(p.out)) return "channels that do not lie in words side by side";
-  const bool fits = below(kMostSide, {p.in.w * p.in.stride_w, p.out.w * p.out.stride_w, p.in.h, p.out.h});
-  return fits ? nullptr : "rows of 2^30 values";
-}
+// ---- CHANNELS (plan_channels.h) --------------------------------------------------------------------------------
 
 inline void configure_channels(const Direct& p, const Arch& arch, Plan& plan) {
-  const int values = channel_values(p);
-  const int64_t row_blocks = ceil_div(p.out.w * p.out.c / values, kChannelThreads);
-  int rows = kChannelRows;
-  while (rows > 8 && p.out.n * row_blocks * ceil_div(p.out.h, rows) < 16 * arch.multiprocessors) rows /= 2;
-  plan.why = "many channels side by side: words of channels march down";
-  plan.tile_w = kChannelThreads;
-  plan.tile_h = rows;
-  plan.threads = kChannelThreads;
-  plan.blocks = p.out.n * row_blocks * ceil_div(p.out.h, rows);
-  plan.kernels = {kernel_of("direct2d/kernel_channels.cuh", "direct2d::direct2d_channels",
-                            {p.in.dtype, int(p.kh), int(p.kw), values, p.taps.stride_c != 0})};
-  plan.config = Config{.variant = Variant::channels, .rows = rows};
+  plan.config = Config{.variant = Variant::channels, .channels = fill_channels(p, arch, plan)};
 }
 
 // ---- PRODUCTS (plan_products.h) --------------------------------------------------------------------------------
@@ -303,9 +265,9 @@ inline void configure_general(const Direct& p, const Arch&, Plan& plan) {
 constexpr Candidate<Direct> kCandidates[] = {
     {"reg", reg_refusal, reg_loses, configure_reg},
     {"products", products_refusal, products_lose, configure_products},
-    {"tile_tma", tile_tma_refusal, tile_loses, configure_tile_tma},
-    {"tile", tile_plain_refusal, tile_loses, configure_tile_plain},
-    {"channels", channels_refusal, nullptr, configure_channels},
+    {"tile_tma", tile_tma_refusal, column_is_faster, configure_tile_tma},
+    {"tile", tile_plain_refusal, column_is_faster, configure_tile_plain},
+    {"channels", channels_refusal, column_is_faster, configure_channels},
     {"column", column_refusal, nullptr, configure_column},
     {"window", window_refusal, nullptr, configure_window},
     {"general", general_refusal, nullptr, configure_general},

@@ -166,9 +166,7 @@ double passes_seconds(const FilterSize& size, int rank) {
   const Costs& costs = costs_of(size);
   const double outputs = double(size.planes) * double(size.out_h) * double(size.out_w);
   const double flops = 2 * double(size.kh + size.kw * size.stride_h), bytes = 2 * acc_bytes(size.image);
-  // Two small windows go in one launch (run_low_rank).
-  if (size.cuda && rank == 2 && size.kh == size.kw && size.kh <= 15 && size.kh % 2 == 1)
-    return outputs * (rank * flops / costs.passes + bytes / costs.bytes);
+  if (size.one_launch && rank == 2) return outputs * (rank * flops / costs.passes + bytes / costs.bytes);
   const double sum = rank > 1 ? (rank + 1) * acc_bytes(size.image) / costs.bytes : 0;
   return outputs * (rank * (flops / costs.passes + bytes / costs.bytes) + sum);
 }

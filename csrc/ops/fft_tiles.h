@@ -14,7 +14,9 @@ struct FilterSize {
   int64_t planes, windows, out_h, out_w;
   int64_t kh, kw, span_h, span_w, stride_h, stride_w;
   Dtype image;
-  bool cuda, products;  // can tensor cores take the direct sums?
+  bool cuda;
+  bool products;    // tensor cores can take the direct sums
+  bool one_launch;  // can make a sum of two or three separable filters
 };
 
 // Tiles of h x w pixels, each of which makes the outputs of step_h x step_w (multiples of the strides).

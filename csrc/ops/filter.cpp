@@ -38,8 +38,8 @@ void depend_on_values(const Call& call, const Tensor& kernel) {
 // How a filter of images is made. What serves the whole serves its parts.
 class Choice {
  public:
-  Choice(const Call& call, const Tensor& kernel, const WindowOptions& options, const Direct& p, bool cuda)
-      : call_(call), kernel_(kernel), options_(options), p_(p), size_(filter_size(p, cuda)) {}
+  Choice(const Call& call, const Tensor& kernel, const WindowOptions& options, const Direct& p, const Place& place)
+      : call_(call), kernel_(kernel), options_(options), p_(p), size_(filter_size(p, place)) {}
 
   Way way(const std::string& algorithm) {
     if (const Reach* whole = call_.whole) {
@@ -132,17 +132,18 @@ Tensor filter(Call& call, int axes, const Tensor& input, const Tensor& kernel, c
            .groups = in.image.c,
            .bias = nullptr};
   p.out.d = g.out.d, p.out.h = g.out.h, p.out.w = g.out.w;
-  Choice choice(call, kernel, options, p, on_cuda(call, input));
+  const Place place(call, input);
+  Choice choice(call, kernel, options, p, place);
   const Way way = axes == 2 ? choice.way(o.algorithm) : Way::direct;
   call.reach.way = way, call.reach.by_values = choice.by_values();
   call.reach.direct = axes == 2 && way == Way::direct;
   return produce(call, input, in, axes, g, o, [&](const Image& image) {
-    const Place place(call, input);
     p.out = image;
     p.sums = sums;
     if (p.taps.narrow && (way != Way::direct || !takes_narrow_taps(place, p))) {
-      options.narrow = false;
+      options.narrow = false;  // whoever serves reads the taps in the accumulation dtype
       window = prepare();
+      p.taps = window.taps;
     }
     if (way == Way::low_rank) return run_low_rank(call, place, input, p, window, *choice.factors());
     if (way == Way::fft) {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/refusals.h"
+#include "ops/filter_low_rank.h"
 #include "ops/steps.h"
 #include "ops/volumes.h"
 
@@ -11,8 +13,6 @@ namespace torch_conv {
 namespace {
 
 using Norm = std::optional<std::string>;
-// There and back is divided by the pixels of a tile: of the window's spectrum once, not of every tile's sums.
-constexpr const char* kOverPixels = "forward";
 
 // `total` things in parts of at most `most`, as even as can be: transforms of equal batches.
 int64_t even(int64_t total, int64_t most) { return ceil_div(total, ceil_div(total, std::max<int64_t>(most, 1))); }
@@ -77,17 +77,18 @@ Tensor spread(const Tensor& windows, const Placement& s) {
   return apart;
 }
 
-Tensor spectrum(const Tensor& t, const FftTiles& tiles, const Norm& norm = {}) {
-  return call_aten("aten::fft_rfft2", "", t, std::optional<Sizes>({tiles.h, tiles.w}), Sizes{-2, -1}, norm);
+Tensor spectrum(const Tensor& t, const FftTiles& tiles) {
+  return call_aten("aten::fft_rfft2", "", t, std::optional<Sizes>({tiles.h, tiles.w}), Sizes{-2, -1}, Norm());
 }
 
 Tensor spectrum_of_windows(const Tensor& windows, const Placement& s, const FftTiles& tiles) {
-  return spectrum(call_aten("aten::flip", "", spread(windows, s), Sizes{-2, -1}), tiles, kOverPixels);
+  return spectrum(call_aten("aten::flip", "", spread(windows, s), Sizes{-2, -1}), tiles);
 }
 
+// Sums times the pixels of a tile: who writes them divides, which spares a pass over them.
 Tensor sums_of(const Tensor& spectra, const FftTiles& tiles) {
   const Tensor sums = call_aten("aten::fft_irfft2", "", spectra, std::optional<Sizes>({tiles.h, tiles.w}),
-                                Sizes{-2, -1}, Norm(kOverPixels));
+                                Sizes{-2, -1}, Norm("forward"));
   return sums.is_contiguous() ? sums : torch::stable::contiguous(sums);
 }
 
@@ -107,7 +108,7 @@ class ByFft {
         place_(place),
         input_(input),
         p_(p),
-        tiles_(fft_tiles(filter_size(p, place.cuda()))),
+        tiles_(fft_tiles(filter_size(p, place))),
         batch_(Batch::of(p, tiles_)),
         taps_(window.tensor) {}
 
@@ -119,8 +120,8 @@ class ByFft {
     const double pixels = double(p_.in.n) * double(p_.in.c) * double(p_.in.h) * double(p_.in.w);
     std::ostringstream line;
     line << "fft/overlap_save (expected " << tiles_.seconds * 1e6 << " us, direct "
-         << direct_seconds(filter_size(p_, place_.cuda())) * 1e6 << " us); tile " << tiles_.w << 'x' << tiles_.h
-         << ", tiles " << tiles_.count() << ", images " << p_.in.n * p_.in.c << ", batches " << batches << "; launches "
+         << direct_seconds(filter_size(p_, place_)) * 1e6 << " us); tile " << tiles_.w << 'x' << tiles_.h << ", tiles "
+         << tiles_.count() << ", images " << p_.in.n * p_.in.c << ", batches " << batches << "; launches "
          << 5 * batches + 2 << " with a transform as one, scratch "
          << (kFftCopies * batch_.n * batch_.c * batch_.tiles + spectra) * tile << " B; bytes "
          << int64_t(pixels * size_of(p_.in.dtype) + outputs * size_of(p_.out.dtype)) << ", flops "
@@ -207,8 +208,12 @@ class ByFft {
 
 }  // namespace
 
-FilterSize filter_size(const Direct& p, bool cuda) {
+FilterSize filter_size(const Direct& p, const Place& place) {
   const Placement& s = p.place;
+  // What the rooms ask for, but for what hardly ever fails.
+  const bool cuda = place.cuda(), planes = cuda && p.in.stride_w == 1 && s.unit_steps_of_images();
+  const bool half = is_half(p.in.dtype) && s.border != Border::skip;
+  const bool small = p.kh == p.kw && p.kh <= 15 && p.one_window() && tiled_type(p.in.dtype);
   return {.planes = p.in.n * p.in.c,
           .windows = (p.taps.stride_n ? p.in.n : 1) * (p.taps.stride_c ? p.in.c : 1),
           .out_h = p.out.h,
@@ -221,7 +226,8 @@ FilterSize filter_size(const Direct& p, bool cuda) {
           .stride_w = s.stride_x,
           .image = p.in.dtype,
           .cuda = cuda,
-          .products = cuda && is_half(p.in.dtype) && s.unit_steps_of_images() && aligned_rows(p.in)};
+          .products = planes && half && aligned_rows(p.in) && place.arch().bulk_copy,
+          .one_launch = planes && small && is_stage(p)};
 }
 
 void run_by_fft(Call& call, const Place& place, const Tensor& input, const Direct& p, const Window& window) {

@@ -7,7 +7,7 @@
 
 namespace torch_conv {
 
-FilterSize filter_size(const Direct& problem, bool cuda);
+FilterSize filter_size(const Direct& problem, const Place& place);
 
 // `problem` as the direct rooms take it, its taps in `window` and on the images' device.
 //

@@ -41,10 +41,6 @@ const char* low_rank_refusal(const Tensor& kernel, const Extent& window) {
   return nullptr;
 }
 
-namespace {
-
-// Is a filter with these windows a stage of a chain? Its windows are odd, and lie with their middles on each pixel, or
-// everywhere inside the image.
 bool is_stage(const Direct& p) {
   const auto same = [](int64_t in, int64_t out, int64_t k, int64_t pad) { return pad == k / 2 && out == in; };
   const auto valid = [](int64_t in, int64_t out, int64_t k, int64_t pad) { return pad == 0 && out == in - k + 1; };
@@ -53,6 +49,8 @@ bool is_stage(const Direct& p) {
   };
   return p.kh % 2 == 1 && p.kw % 2 == 1 && p.place.unit_steps_of_images() && (along_both(same) || along_both(valid));
 }
+
+namespace {
 
 struct Term {
   Window y, x;

@@ -33,6 +33,10 @@ class LowRank {
 // Why a call cannot be served so, whatever the window's rank; or null.
 const char* low_rank_refusal(const Tensor& kernel, const Extent& window);
 
+// Is a filter with these windows a stage of a chain? They are odd, and lie with their middles on each pixel, or
+// everywhere inside the image.
+bool is_stage(const Direct& problem);
+
 // `problem` as the direct rooms take it, with `window` before it went to the images' device. Normalized 'skip' divides
 // by what is no sum of products, but for rank 1.
 void run_low_rank(Call& call, const Place& place, const Tensor& input, const Direct& problem, const Window& window,

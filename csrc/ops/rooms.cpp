@@ -109,10 +109,6 @@ bool is_image(const Direct& p) { return p.in.d == 1 && p.out.d == 1 && p.kd == 1
 bool passes_pinned() { return std::strcmp(environment("TORCH_CONV_VARIANT"), "passes") == 0; }
 const char* pinned_variant() { return passes_pinned() ? "" : environment("TORCH_CONV_VARIANT"); }
 
-}  // namespace
-
-namespace {
-
 // One channel expanded to many, each with a window of its own: one input channel with many outputs. It is read less
 // often, and bulk copies take no stride of 0.
 Direct with_channels_read_once(Direct p) {
@@ -122,6 +118,7 @@ Direct with_channels_read_once(Direct p) {
 
 }  // namespace
 
+// The hall asks before it brings the window to the device in one dtype or the other.
 bool takes_narrow_taps(const Place& place, const Direct& problem) {
   return kDirect2d.plan_cuda(with_channels_read_once(problem), place.arch(), pinned_variant()).variant != nullptr;
 }

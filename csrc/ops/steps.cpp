@@ -172,33 +172,39 @@ std::optional<std::vector<Tensor>> Steps::run(const std::vector<Tensor>& given) 
 
 namespace {
 
+// The steps of calls with one signature: the newest few, for the values of windows that they hold for. None: such a
+// call cannot be repeated.
+using Known = std::vector<std::shared_ptr<const Steps>>;
+
 // Some hundred calls in two generations: what is found in the old one moves to the young one, which becomes the old one
-// when it is full. Null: a call that cannot be repeated.
+// when it is full.
 class StepsCache {
  public:
-  std::optional<std::shared_ptr<const Steps>> find(const std::string& signature) {
+  std::optional<Known> find(const std::string& signature) {
     const std::lock_guard lock(mutex_);
     if (const auto found = young_.find(signature); found != young_.end()) return found->second;
     const auto found = old_.find(signature);
     if (found == old_.end()) return std::nullopt;
-    const std::shared_ptr<const Steps> steps = found->second;
-    put(signature, steps);
-    return steps;
+    return place(signature) = found->second;
   }
+  // Null: a call that cannot be repeated; those with other values may be.
   void insert(const std::string& signature, std::shared_ptr<const Steps> steps) {
     const std::lock_guard lock(mutex_);
-    put(signature, std::move(steps));
+    Known& known = place(signature);
+    if (!steps) return;
+    if (known.size() == kMostValues) known.pop_back();
+    known.insert(known.begin(), std::move(steps));
   }
 
  private:
-  void put(const std::string& signature, std::shared_ptr<const Steps> steps) {
-    if (young_.size() >= kHalf) old_ = std::exchange(young_, {});
-    young_[signature] = std::move(steps);
+  Known& place(const std::string& signature) {
+    if (young_.size() >= kHalf && !young_.contains(signature)) old_ = std::exchange(young_, {});
+    return young_[signature];
   }
 
-  static constexpr size_t kHalf = 256;
+  static constexpr size_t kHalf = 256, kMostValues = 4;  // as many windows as a pair of derivatives twice
   std::mutex mutex_;
-  std::unordered_map<std::string, std::shared_ptr<const Steps>> young_, old_;
+  std::unordered_map<std::string, Known> young_, old_;
 };
 
 std::atomic<int64_t> repeated = 0;
@@ -225,12 +231,12 @@ std::vector<Tensor> run_by_steps(Call& call, const Signature& signature,
                                  const std::function<std::vector<Tensor>()>& first) {
   static StepsCache& cache = *new StepsCache;  // kernels' contexts may be gone before static objects are
   if (const auto known = cache.find(signature.text())) {
-    if (!*known || !out_is_apart(call, signature.tensors())) return first();
-    // Steps for other values of a window are written down anew: those of this one are asked for next, most likely.
-    if (auto results = (*known)->run(signature.tensors())) {
-      ++repeated;
-      return std::move(*results);
-    }
+    if (known->empty() || !out_is_apart(call, signature.tensors())) return first();
+    for (const auto& steps : *known)
+      if (auto results = steps->run(signature.tensors())) {
+        ++repeated;
+        return std::move(*results);
+      }
   }
   {
     const auto steps = std::make_shared<Steps>(signature.tensors());

@@ -39,6 +39,7 @@ void write_tiles(const WriteTiles& p, Range rows) {
   const auto outputs = overlap_save::Outputs::of(p);
   const WriteRow<A> write = row_writer<A>(f.out.dtype);
   std::vector<A> line(outputs.w);
+  const A scale = A(1) / A(p.sums.h * p.sums.w);
   for (int64_t row = rows.begin; row < rows.end; ++row) {
     const int64_t unit = row / outputs.h, within = row % outputs.h;
     const auto tile = overlap_save::Tile::of(p.sums, f.in.c, unit);
@@ -49,7 +50,7 @@ void write_tiles(const WriteTiles& p, Range rows) {
                     (unit * p.sums.h + outputs.from_h + within * s.stride_y) * p.sums.w + outputs.from_w;
     int unbounded = 0;
     for (int64_t i = 0; i < count; ++i) {
-      line[i] = from[i * s.stride_x];
+      line[i] = from[i * s.stride_x] * scale;
       unbounded |= !(line[i] - line[i] == 0);
     }
     bool again = unbounded != 0;

@@ -48,7 +48,7 @@ __global__ void __launch_bounds__(kThreads) overlap_save_write(const __grid_cons
   A sum[kPixels] = {}, inside[kPixels];
   bool again = false;
   for (int q = 0; q < count; ++q) {
-    sum[q] = from[q * f.place.stride_x];
+    sum[q] = from[q * f.place.stride_x] * A(a.scale);
     inside[q] = f.place.normalized ? A(sum_inside(p, tile.n, tile.c, y, x + q)) : A(1);
     again |= !(sum[q] - sum[q] == 0) || inside[q] < 0;
   }

@@ -83,7 +83,8 @@ struct ReadArgs {
 struct WriteArgs {
   WriteTiles p;
   BlockOrder order;
-  bool packs;  // outputs that start on kPixels are aligned
+  double scale;  // of the sums
+  bool packs;    // outputs that start on kPixels are aligned
 };
 
 }  // namespace torch_conv::overlap_save

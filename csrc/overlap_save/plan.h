@@ -17,7 +17,8 @@ inline WriteArgs args_of(const WriteTiles& p) {
   const Image& out = p.filter.out;
   const bool packs =
       out.stride_w == 1 && rows_start_on(out, kPixels * size_of(out.dtype)) && Outputs::of(p).w % kPixels == 0;
-  return {p, BlockOrder::of(p.sums, p.filter.in.c, blocks_of_row(p)), packs};
+  return {p, BlockOrder::of(p.sums, p.filter.in.c, blocks_of_row(p)), 1.0 / (double(p.sums.h) * double(p.sums.w)),
+          packs};
 }
 
 inline Plan read_base(const ReadTiles& p) {

@@ -131,7 +131,7 @@ std::string wrong_of(const Case& k) {
           for (int64_t j = 0; j < k.kw; ++j)
             sum = std::fma(taps[(tile.c * k.kh + i) * k.kw + j],
                            from[(y + i * k.dilation_y) * tiles.w + x + j * k.dilation_x], sum);
-        to[(y + span_h) * tiles.w + x + span_w] = sum;
+        to[(y + span_h) * tiles.w + x + span_w] = sum * float(tiles.h * tiles.w);
       }
   }
   write.sums.data = sums.data();
