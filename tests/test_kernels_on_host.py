@@ -14,10 +14,10 @@ COMPILER = shutil.which(os.environ.get("CXX", "g++"))
 
 
 @pytest.mark.skipif(COMPILER is None, reason="needs a C++ compiler")
-@pytest.mark.parametrize("program", ["weight_gradient", "products", "overlap_save", "combine"])
+@pytest.mark.parametrize("program", ["weight_gradient", "products", "tile", "overlap_save", "combine"])
 def test_kernels(program, tmp_path):
     # What a host has not stands before what csrc has; weight_gradient needs none of it.
-    shims = [f"-I{HERE / 'on_host' / 'tensor_cores'}"] if program in ("products", "combine") else []
+    shims = [f"-I{HERE / 'on_host' / 'tensor_cores'}"] if program in ("products", "tile", "combine") else []
     includes = [*shims, f"-I{HERE.parent / 'csrc'}", f"-I{HERE / 'on_host'}"]
     source, binary = HERE / "on_host" / f"{program}.cpp", tmp_path / program
     # -w: pragmas for nvcc.

@@ -9,24 +9,6 @@ namespace torch_conv::direct2d {
 
 namespace {
 
-PlaneArgs plane_args(const Direct& flat, const Plan& plan, int lead, int channels) {
-  const Placement& s = flat.place;
-  return {
-      .planes = PlaneGeometry::of(flat.in, flat.out),
-      .order = TileOrder::of(ceil_div(flat.out.w + lead, plan.tile_w), ceil_div(flat.out.h, plan.tile_h), flat.out.c),
-      .lead = lead,
-      .multiplier = unsigned(flat.out.c / flat.groups),
-      .shift_y = int(middle_of(int(flat.kh)) * s.dilation_y - s.pad_y),
-      .shift_x = int(middle_of(int(flat.kw)) * s.dilation_x - s.pad_x),
-      .channels = channels,
-      .border = s.border,
-      .value = float(s.value),
-      .taps_n = flat.taps.stride_n,
-      .taps_c = flat.taps.stride_c,
-      .bias = static_cast<const float*>(flat.bias),
-      .beside = Neighbours::of(flat.beside, flat.in)};
-}
-
 void launch_reg(const Direct& p, const Plan& plan, const Site& site) {
   launch(plan, site, plane_args(p, plan, 0, 1), ParamTaps::of(p));
 }

@@ -175,6 +175,25 @@ inline void configure_tile(const Direct& p, bool bulk, Plan& plan) {
 inline void configure_tile_tma(const Direct& p, const Arch&, Plan& plan) { configure_tile(p, true, plan); }
 inline void configure_tile_plain(const Direct& p, const Arch&, Plan& plan) { configure_tile(p, false, plan); }
 
+// What a launch of either hands over.
+inline PlaneArgs plane_args(const Direct& flat, const Plan& plan, int lead, int channels) {
+  const Placement& s = flat.place;
+  return {
+      .planes = PlaneGeometry::of(flat.in, flat.out),
+      .order = TileOrder::of(ceil_div(flat.out.w + lead, plan.tile_w), ceil_div(flat.out.h, plan.tile_h), flat.out.c),
+      .lead = lead,
+      .multiplier = unsigned(flat.out.c / flat.groups),
+      .shift_y = int(middle_of(int(flat.kh)) * s.dilation_y - s.pad_y),
+      .shift_x = int(middle_of(int(flat.kw)) * s.dilation_x - s.pad_x),
+      .channels = channels,
+      .border = s.border,
+      .value = float(s.value),
+      .taps_n = flat.taps.stride_n,
+      .taps_c = flat.taps.stride_c,
+      .bias = static_cast<const float*>(flat.bias),
+      .beside = Neighbours::of(flat.beside, flat.in)};
+}
+
 inline const char* reg_refusal(const Direct& p, const Arch&) {
   const int bytes = size_of(p.in.dtype);
   if (const char* no = planar_refusal(p)) return no;

@@ -91,6 +91,19 @@ struct TileBox {
   __device__ __forceinline__ T* row(int r) const { return data + r * kPitch + behind(r) / int(sizeof(T)); }
 };
 
+// 16 bytes of shared memory: the first `count` of `from`, zeros behind. The end of an image's rows may be that of its
+// memory, beyond which no word is read.
+__device__ __forceinline__ void store_bytes(char* to, const char* from, int count) {
+#pragma unroll
+  for (int word = 0; word < 4; ++word) {
+    unsigned bytes = 0;
+#pragma unroll
+    for (int b = 0; b < 4; ++b)
+      if (4 * word + b < count) bytes |= unsigned(static_cast<unsigned char>(from[4 * word + b])) << 8 * b;
+    reinterpret_cast<unsigned*>(to)[word] = bytes;
+  }
+}
+
 // The rows of a box by copies of single threads: zeros above, below and right of the image, and left of it whatever
 // lies there. Barrier after it.
 template <typename T, class W>
@@ -116,10 +129,14 @@ __device__ __forceinline__ void load_rows(const PlaneArgs& a, const T* plane, T*
       const char* row = base + r * stride;
       const int behind = int(reinterpret_cast<uintptr_t>(row) & (kRowStart - 1));
       unroll<0, chunks, 32>([&](auto i) {
-        const int column = begin - behind + 16 * (i + lane);
-        const bool some = unsigned(y0 + r) < unsigned(a.planes.in_h) && column > -16 && column < in_bytes;
-        const char* from = some ? row - behind + 16 * (i + lane) : reinterpret_cast<const char*>(int64_t(plane) & ~15);
-        if (i + lane < chunks) async_copy<16>(box + r * pitch + 16 * i, from, some ? min(16, in_bytes - column) : 0);
+        const int column = begin - behind + 16 * (i + lane), stand = in_bytes - column;
+        const bool some = unsigned(y0 + r) < unsigned(a.planes.in_h) && column > -16 && stand > 0;
+        const char* from = row - behind + 16 * (i + lane);
+        char* const to = box + r * pitch + 16 * i;
+        if (i + lane < chunks) {
+          if (some && stand >= 16) async_copy<16>(to, from);
+          else store_bytes(to, from, some ? stand : 0);
+        }
       });
     }
   }

@@ -30,12 +30,15 @@ struct uint2 {
 struct uint4 {
   unsigned x, y, z, w;
 };
+struct float4 {
+  float x, y, z, w;
+};
 struct Index {
   unsigned x = 0, y = 0, z = 0;
 };
 
 inline thread_local Index threadIdx;
-inline Index blockIdx, gridDim;
+inline Index blockIdx, gridDim, blockDim;
 inline size_t __cvta_generic_to_shared(const void*) { return 0; }
 using std::max;
 using std::min;
@@ -55,7 +58,7 @@ inline Block* block;
 
 template <typename Kernel, typename... Args>
 void launch(Kernel kernel, Index grid, int threads, const Args&... args) {
-  gridDim = grid;
+  gridDim = grid, blockDim = {unsigned(threads)};
   for (blockIdx.z = 0; blockIdx.z < grid.z; ++blockIdx.z)
     for (blockIdx.y = 0; blockIdx.y < grid.y; ++blockIdx.y)
       for (blockIdx.x = 0; blockIdx.x < grid.x; ++blockIdx.x) {
@@ -72,6 +75,11 @@ void launch(Kernel kernel, Index grid, int threads, const Args&... args) {
 }
 
 }  // namespace on_host
+
+template <typename T>
+T __ldg(const T* from) {
+  return *from;
+}
 
 inline void __syncthreads() { on_host::block->all.arrive_and_wait(); }
 
@@ -135,4 +143,11 @@ inline unsigned __byte_perm(unsigned low, unsigned high, unsigned which) {
   unsigned result = 0;
   for (int i = 0; i < 4; ++i) result |= unsigned(bytes >> (which >> 4 * i & 7) * 8 & 0xff) << 8 * i;
   return result;
+}
+
+inline unsigned __funnelshift_r(unsigned low, unsigned high, unsigned bits) {
+  return unsigned((uint64_t(high) << 32 | low) >> (bits & 31));
+}
+inline unsigned __funnelshift_l(unsigned low, unsigned high, unsigned bits) {
+  return unsigned((uint64_t(high) << 32 | low) << (bits & 31) >> 32);
 }

@@ -1,0 +1,15 @@
+// Copies of single threads, done at once.
+#pragma once
+
+#include "core/device.cuh"
+
+namespace torch_conv {
+
+template <int kBytes>
+void async_copy(void* to, const void* from) {
+  if (reinterpret_cast<uintptr_t>(to) % kBytes || reinterpret_cast<uintptr_t>(from) % kBytes) std::abort();
+  memcpy(to, from, kBytes);
+}
+inline void async_wait_all() {}
+
+}  // namespace torch_conv

@@ -1,0 +1,162 @@
+// direct2d's TILE without bulk copies, of rows that start anywhere, on the host: the bits of the plain chain, and not a
+// byte read beyond the image's memory, behind which no page stands.
+#include <sys/mman.h>
+
+#include <cstdio>
+#include <map>
+#include <random>
+#include <string>
+
+#include "cuda.h"
+#undef __shared__
+#define __shared__
+#include "direct2d/kernel_tile.cuh"
+#include "direct2d/plan.h"
+
+namespace torch_conv::direct2d {
+alignas(128) unsigned char shared_bytes[1 << 17];
+}
+
+using namespace torch_conv;
+using namespace torch_conv::direct2d;
+
+namespace {
+
+using Kernel = void (*)(TensorMap, PlaneArgs, ParamTaps);
+const std::map<std::string, Kernel> kKernels = {
+#define KERNEL(...) \
+  { "direct2d::direct2d_tile<" #__VA_ARGS__ ">", direct2d_tile<__VA_ARGS__> }
+    KERNEL(uint8_t, uint8_t, 3, 3, 1, 1, 1, false, false, false),
+    KERNEL(uint8_t, uint8_t, 5, 5, 1, 1, 1, false, false, false),
+    KERNEL(uint8_t, uint8_t, 3, 3, 1, 1, 2, false, false, false),
+    KERNEL(uint8_t, float, 3, 3, 1, 1, 1, false, false, false),
+    KERNEL(half_t, half_t, 3, 3, 1, 1, 1, false, false, false),
+    KERNEL(half_t, half_t, 5, 4, 1, 1, 2, false, false, false),
+    KERNEL(half_t, half_t, 9, 9, 1, 1, 2, false, false, false),
+    KERNEL(float, float, 3, 3, 1, 1, 1, false, false, false),
+    KERNEL(float, float, 5, 5, 1, 1, 2, false, false, false),
+    KERNEL(float, float, 5, 5, 2, 2, 1, false, false, false),
+#undef KERNEL
+};
+
+struct Case {
+  Dtype in, out;
+  int64_t h, w, kh, kw, stride, dilation;
+  Border border;
+};
+
+const Case kCases[] = {
+    {Dtype::u8, Dtype::u8, 35, 33, 3, 3, 1, 1, Border::reflect},
+    {Dtype::u8, Dtype::u8, 70, 33, 5, 5, 1, 1, Border::constant},
+    {Dtype::u8, Dtype::u8, 9, 1027, 5, 5, 1, 1, Border::circular},
+    {Dtype::u8, Dtype::u8, 30, 517, 3, 3, 2, 1, Border::zero_output},
+    {Dtype::u8, Dtype::f32, 27, 131, 3, 3, 1, 1, Border::replicate},
+    {Dtype::f16, Dtype::f16, 34, 517, 3, 3, 1, 1, Border::symmetric},
+    {Dtype::f16, Dtype::f16, 33, 263, 5, 4, 2, 1, Border::reflect},
+    {Dtype::f16, Dtype::f16, 40, 133, 9, 9, 2, 1, Border::constant},
+    {Dtype::f32, Dtype::f32, 35, 259, 3, 3, 1, 1, Border::zero_output},
+    {Dtype::f32, Dtype::f32, 36, 131, 5, 5, 2, 1, Border::circular},
+    {Dtype::f32, Dtype::f32, 33, 133, 5, 5, 1, 2, Border::constant},
+};
+
+// `bytes` of memory that end where a page begins that nobody may touch.
+void* before_a_gap(int64_t bytes) {
+  const int64_t page = 4096, size = round_up(bytes, page);
+  char* const start =
+      static_cast<char*>(mmap(nullptr, size + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  mprotect(start + size, page, PROT_NONE);
+  return start + size - bytes;
+}
+
+Image image_of(Dtype dtype, int64_t c, int64_t h, int64_t w) {
+  const int64_t bytes = c * h * w * size_of(dtype);
+  // Memory of images starts on 16 bytes, wherever their rows do.
+  char* const data = static_cast<char*>(before_a_gap(bytes));
+  return {data - reinterpret_cast<uintptr_t>(data) % size_of(dtype), dtype, 1, c, 1, h, w, c * h * w, h * w, 0, w, 1};
+}
+
+template <typename F>
+auto with_pixel(const Image& x, int64_t c, int64_t y, int64_t at, const F& f) {
+  return with_type(x.dtype, [&](auto zero) {
+    return f(static_cast<decltype(zero)*>(x.data)[c * x.stride_c + y * x.stride_h + at]);
+  });
+}
+
+float get(const Image& x, int64_t c, int64_t y, int64_t at) {
+  return with_pixel(x, c, y, at, [](auto& pixel) { return to_acc<float>(pixel); });
+}
+float rounded(Dtype dtype, float value) {
+  return with_type(dtype, [&](auto zero) { return to_acc<float>(from_acc<decltype(zero)>(value)); });
+}
+
+float chain(const Direct& p, const float* taps, int64_t c, int64_t y, int64_t x) {
+  const Placement& s = p.place;
+  float sum = 0;
+  bool fits = true;
+  for (int64_t i = 0; i < p.kh; ++i)
+    for (int64_t j = 0; j < p.kw; ++j) {
+      const int64_t top = y * s.stride_y + i * s.dilation_y - s.pad_y,
+                    left = x * s.stride_x + j * s.dilation_x - s.pad_x;
+      fits &= top >= 0 && top < p.in.h && left >= 0 && left < p.in.w;
+      const int64_t row = map_index(top, p.in.h, s.border), column = map_index(left, p.in.w, s.border);
+      sum = std::fma(taps[i * p.kw + j], row < 0 || column < 0 ? float(s.value) : get(p.in, c, row, column), sum);
+    }
+  return rounded(p.out.dtype, s.border == Border::zero_output && !fits ? 0 : sum);
+}
+
+bool check(const Case& k) {
+  std::mt19937 make(1);
+  const Image in = image_of(k.in, 2, k.h, k.w);
+  const Image out = image_of(k.out, 2, ceil_div(k.h, k.stride), ceil_div(k.w, k.stride));
+  for (int64_t c = 0; c < 2; ++c)
+    for (int64_t y = 0; y < k.h; ++y)
+      for (int64_t x = 0; x < k.w; ++x)
+        with_pixel(in, c, y, x, [&](auto& p) { p = from_acc<std::decay_t<decltype(p)>>(float(make() % 256)); });
+  std::vector<float> taps(k.kh * k.kw);
+  for (float& tap : taps) tap = float(make() % 1000) / 4000;
+  const Direct p{.in = in,
+                 .out = out,
+                 .taps = {taps.data(), taps.size() * 4 <= kInlineTapBytes, 0, 0, 0},
+                 .kh = k.kh,
+                 .kw = k.kw,
+                 .place = {.pad_y = (k.kh - 1) / 2 * k.dilation,
+                           .pad_x = (k.kw - 1) / 2 * k.dilation,
+                           .stride_y = k.stride,
+                           .stride_x = k.stride,
+                           .dilation_y = k.dilation,
+                           .dilation_x = k.dilation,
+                           .border = k.border,
+                           .value = 3},
+                 .groups = 2,
+                 .bias = nullptr};
+  const Arch arch{.major = 9, .minor = 0, .multiprocessors = 132, .shared_bytes = 232448, .bulk_copy = false};
+  Plan plan{};
+  std::string wrong;
+  if (const char* no = tile_plain_refusal(p, arch)) wrong = no;
+  else configure_tile_plain(p, arch, plan);
+  const std::string name = wrong.empty() ? plan.kernels[0].name : "no kernel";
+  if (wrong.empty() && !kKernels.contains(name)) wrong = "no such kernel here";
+  if (wrong.empty()) {
+    memset(shared_bytes, 0xff, sizeof(shared_bytes));
+    on_host::launch(kKernels.at(name), {unsigned(plan.blocks), 1, 1}, plan.threads, TensorMap{},
+                    plane_args(p, plan, 0, 1), ParamTaps::of(p));
+    for (int64_t c = 0; c < 2; ++c)
+      for (int64_t y = 0; y < out.h; ++y)
+        for (int64_t x = 0; x < out.w && wrong.empty(); ++x)
+          if (const float want = chain(p, taps.data(), c, y, x), got = get(out, c, y, x); want != got)
+            wrong = "(" + std::to_string(c) + ", " + std::to_string(y) + ", " + std::to_string(x) + ") is " +
+                    std::to_string(got) + ", not " + std::to_string(want);
+  }
+  std::printf("%s %lldx%lld %s: %s\n", name.c_str(), (long long)k.h, (long long)k.w, name_of(k.border),
+              wrong.empty() ? "right" : wrong.c_str());
+  std::fflush(stdout);
+  return wrong.empty();
+}
+
+}  // namespace
+
+int main() {
+  bool right = true;
+  for (const Case& k : kCases) right = check(k) && right;
+  return right ? 0 : 1;
+}
