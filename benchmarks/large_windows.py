@@ -30,8 +30,8 @@ ALGORITHMS = ("direct", "low_rank", "fft")  # those that refuse a window are lef
 DENSE = (3, 7, 15, 23, 31, 45, 63, 95, 127, 191, 255)
 RANK2 = (7, 15, 31, 63, 127, 255)
 SIDE = {"cuda": 4096, "cpu": 1024}
-# Sums tap by tap are far behind transforms beyond: on one NVIDIA H200 at 255x255 317 ms, F.conv2d 452, cupyx 750; on the
-# CPU F.conv2d takes 12 s at 63x63.
+# Sums tap by tap are far behind transforms beyond: on one NVIDIA H200 at 255x255 317 ms, F.conv2d 452, cupyx 750; on
+# the CPU F.conv2d takes 12 s at 63x63.
 TAP_BY_TAP_BELOW = {"cuda": 64, "cpu": 63}
 
 

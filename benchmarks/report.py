@@ -314,8 +314,8 @@ def cells(row: dict[str, Any], conv: str, fma: bool) -> list[str]:
     ours = timings["torch_conv"]
     plain = [t["median_us"] for n, t in timings.items() if n.startswith(conv) and not n.endswith("TF32")]
     tf32 = [t["median_us"] for n, t in timings.items() if n.startswith(conv) and n.endswith("TF32")]
-    shown = ("torch_conv", "copy_", "add")
-    others = {n: t["median_us"] for n, t in timings.items() if n not in shown and not n.startswith(conv)}
+    shown = ("torch_conv", "copy_", "add", conv)
+    others = {n: t["median_us"] for n, t in timings.items() if not n.startswith(shown)}
     other = min(others, key=others.__getitem__, default=None)
     speedup = f"{row['speedup']:.1f}" if row["speedup"] is not None else ""
     return [

@@ -74,11 +74,17 @@ LINES = {
     "F.conv2d TF32": ("C5", "s:"),
     "F.conv2d by rows and columns": ("C6", "s:"),
     "torch.fft": ("C4", "x:"),
+    "torch.fft, the window's too": ("C7", "+:"),
     "cupyx": ("C8", "P:"),
     "cupyx oaconvolve": ("C9", "X:"),
     "OpenCV": ("navy", "P:"),
 }
-LABELS = {"torch_conv": "torch_conv (auto)", "torch.fft": "torch.fft by hand", "cupyx": "cupyx correlate"}
+LABELS = {
+    "torch_conv": "torch_conv (auto)",
+    "torch.fft": "torch.fft by hand, window ready",
+    "torch.fft, the window's too": "torch.fft by hand",
+    "cupyx": "cupyx correlate",
+}
 
 
 def draw_windows(documents: list[Document], path: Path = WINDOWS) -> None:
