@@ -33,8 +33,10 @@ struct Seams {
     const int64_t fitting = p.in.h + pad - length;
     const int64_t bottom = !p.beside.below.data ? p.out.h : fitting < 0 ? 0 : std::min(p.out.h, fitting / stride + 1);
     const int64_t middle = std::max(top, bottom);  // a shard thinner than its window has no interior
-    Seams s{rows_of_problem(p, top, middle, 0), rows_of_problem(p, 0, top, 0),
-            rows_of_problem(p, middle, p.out.h, std::max<int64_t>(0, middle * stride - pad))};
+    // Each from the first row that its windows read, so that tiles find it inside the image.
+    const auto first = [&](int64_t begin) { return std::max<int64_t>(0, begin * stride - pad); };
+    Seams s{rows_of_problem(p, top, middle, first(top)), rows_of_problem(p, 0, top, 0),
+            rows_of_problem(p, middle, p.out.h, first(middle))};
     s.interior.beside = {};
     s.below.beside.above = {};
     return s;
