@@ -185,7 +185,8 @@ class StepsCache {
     if (const auto found = young_.find(signature); found != young_.end()) return found->second;
     const auto found = old_.find(signature);
     if (found == old_.end()) return std::nullopt;
-    return place(signature) = found->second;
+    const Known known = found->second;  // before the old generation goes
+    return place(signature) = known;
   }
   // Null: a call that cannot be repeated; those with other values may be.
   void insert(const std::string& signature, std::shared_ptr<const Steps> steps) {
