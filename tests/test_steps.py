@@ -242,6 +242,15 @@ def test_more_signatures_than_are_kept():
     assert OPS._repeated_calls() == repeated
 
 
+def test_signatures_that_come_back():
+    """As many calls later that they are found among the old ones, whenever those make room."""
+    w = taps(0, 3, 3)
+    for width in range(1, 1500):
+        for known in (width, max(1, width - 300)):
+            x = aligned(torch.full((1, known), float(known)))
+            assert torch.allclose(OPS.filter2d(x, w, "symmetric"), x * w.sum())
+
+
 @pytest.mark.cuda
 def test_scratch_is_freed_between_steps(cuda):
     x = image(0, cuda, shape=(64, 256, 256))
