@@ -127,10 +127,9 @@ struct CornerSums {
 };
 
 // Writes what the filter's outputs are from the tiles' circular convolutions with the flipped window, each times the
-// pixels of a tile: the sum of the
-// output whose window starts at row y, column x of a tile stands at (y, x) plus the window's span less one. On CUDA a
-// sum that is not finite is made again, tap by tap; on the CPU `again` says in which tiles there is one, and the caller
-// filters these directly.
+// pixels of a tile: the sum of the output whose window starts at row y, column x of a tile stands at (y, x) plus the
+// window's span less one. On CUDA a sum that is not finite is made again, tap by tap; on the CPU `again` says in which
+// tiles there is one, and the caller filters these directly.
 struct WriteTiles {
   Direct filter;
   Tiles sums;
@@ -244,6 +243,18 @@ struct Fused {
   bool valid;           // 'valid': every stage keeps only the pixels whose windows are inside what it reads
   int64_t stride;       // the last stage keeps the pixels 0, stride, 2 stride ... along every axis
   bool wanted = false;  // one launch even where filters one by one are faster
+
+  static Fused of(const Stage& only, const Image& in, const Image& out, const Placement& at, bool valid) {
+    return {.in = in,
+            .out = out,
+            .stride_output = 0,
+            .count = 1,
+            .stages = {only},
+            .border = at.border,
+            .value = at.value,
+            .valid = valid,
+            .stride = at.stride_y};
+  }
 };
 
 // One stage's `point` on whole images or volumes, the last step where a chain is taken apart into filters.

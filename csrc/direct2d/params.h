@@ -141,7 +141,7 @@ struct PlaneArgs {
 // other numbers of threads, rows or words were measured. Where TILE serves it is ahead: float32 of 32 channels 96 %,
 // this 88.
 
-constexpr int kChannelThreads = 128, kChannelRows = 64, kChannelWords = 8, kChannelTaps = 49, kChannelOwnTaps = 25;
+constexpr int kChannelThreads = 128, kChannelRows = 64, kChannelWords = 8, kChannelOwnTaps = 25;
 
 struct ChannelArgs {
   const void* in;

@@ -36,8 +36,8 @@ inline const char* channels_refusal(const Direct& p, const Arch&) {
   if (!s.unit_steps_of_images()) return "stride or dilation";
   if (s.border == Border::skip) return "border 'skip'";
   if (s.border == Border::constant && !holds(p.in.dtype, s.value)) return "no pixel holds the border's value";
-  const int64_t most = p.taps.stride_c ? kChannelOwnTaps : kChannelTaps;
-  if (p.kh * p.kw > most || std::max(p.kh, p.kw) > 7) return "a window beyond 7x7, or beyond 5x5 for every channel";
+  if (std::max(p.kh, p.kw) > 7 || (p.taps.stride_c != 0 && p.kh * p.kw > kChannelOwnTaps))
+    return "a window beyond 7x7, or beyond 5x5 for every channel";
   if (!words_of_channels(p, 4)) return "channels that do not lie in words side by side";
   const bool fits = below(kMostSide, {p.in.w * p.in.stride_w, p.out.w * p.out.stride_w, p.in.h, p.out.h});
   return fits ? nullptr : "rows of 2^30 values";

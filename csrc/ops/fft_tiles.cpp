@@ -54,13 +54,15 @@ constexpr Costs kCpuWide{.per_level = 0.435e-9,
                          .together = 1 << 18,
                          .window = 0.37};
 // One NVIDIA H200. torch.fft.rfft2, the product and torch.fft.irfft2 without its scaling, in batches of 20 million
-// float32 pixels, ps a pixel: 128^2 14.5, 256^2 15.1, 512^2 15.9, 1024^2 15.4, 2048^2 18.1, 4096^2 20.4, 512x1024 14.8;
-// 288^2 20, 384^2 20.7, 640^2 20, 1152^2 24.7, 2304^2 27.1, 4608^2 26.8: one part for memory, one for either side's
-// length (side_seconds). The border and the store are one read and one write of memory each, 4 ps. `start`: the
-// launches that flip and transform the window, and the host's time for all. Direct sums of 4096 x 4096 float32 pixels:
-// 9x9 63 us, 15x15 149, 31x31 692, 45x45 4.3 ms, 63x63 9.9; float16 31x31
-// by products 224 us, 15x15 36. Separable filters of k = 9, 15, 31, 63 and 127: 39, 44, 85,
-// 145 and 298 us; sums of two of them 50 more; up to 15x15 in one launch.
+// float32 pixels, ps a pixel: one part for memory, one for either side's length (side_seconds). The border and the
+// store are one read and one write of memory each, 4 ps more.
+//   powers of two   128^2 14.5  256^2 15.1  512^2 15.9  1024^2 15.4  2048^2 18.1  4096^2 20.4  512x1024 14.8
+//   others          288^2 20    384^2 20.7  640^2 20    1152^2 24.7  2304^2 27.1  4608^2 26.8
+// `start`: the launches that flip and transform the window, and the host's time for all. 4096 x 4096 pixels, us:
+//   direct, float32             9x9 63   15x15 149   31x31 692   45x45 4300   63x63 9900
+//   direct, float16 products             15x15 36    31x31 224
+//   one separable filter        9 39     15 44       31 85       63 145       127 298
+// A sum of two separable filters takes 50 more, up to 15x15 it goes in one launch.
 constexpr Costs kCuda{.per_level = 0,
                       .per_pixel = 11e-12,
                       .batch = 15e-6,
@@ -134,8 +136,8 @@ std::vector<Cut> cuts(int64_t outputs, int64_t span, int64_t stride, int64_t uni
 FftTiles fft_tiles(const FilterSize& size) {
   const Costs& costs = costs_of(size);
   const int64_t bytes = kFftCopies * acc_bytes(size.image);
-  const int64_t together = size.cuda ? 4 : 1;  // outputs that leave as one word
-  const std::vector<Cut> columns = cuts(size.out_w, size.span_w, size.stride_w, together * size.stride_w);
+  const int64_t word = size.cuda ? 4 : 1;  // outputs that leave together
+  const std::vector<Cut> columns = cuts(size.out_w, size.span_w, size.stride_w, word * size.stride_w);
   FftTiles best{};
   for (const Cut& y : cuts(size.out_h, size.span_h, size.stride_h, size.stride_h)) {
     if (best.h && size.cuda && y.length > kMostGridRows) break;

@@ -63,16 +63,7 @@ bool run_as_stage(Call& call, const Place& place, const Tensor& input, const Dir
   if (count == 1 || count > Stage::kMost || !is_stage(p)) return false;
   Stage stage{.windows = count, .kh = p.kh, .kw = p.kw, .point = Point::sum};
   for (int r = 0; r < count; ++r) stage.taps_y[r] = terms[r].y.taps, stage.taps_x[r] = terms[r].x.taps;
-  return run_in_one_launch(call, place, input,
-                           Fused{.in = p.in,
-                                 .out = p.out,
-                                 .stride_output = 0,
-                                 .count = 1,
-                                 .stages = {stage},
-                                 .border = p.place.border,
-                                 .value = p.place.value,
-                                 .valid = p.out.h < p.in.h,
-                                 .stride = 1});
+  return run_in_one_launch(call, place, input, Fused::of(stage, p.in, p.out, p.place, p.out.h < p.in.h));
 }
 
 }  // namespace

@@ -25,16 +25,9 @@ bool halves(const Extent& window, const Geometry& g, const Image& image, bool va
 
 Fused as_fused(const Separable& p, bool wanted) {
   const Stage stage{.windows = 1, .kh = p.kh, .kw = p.kw, .taps_x = {p.taps_x}, .taps_y = {p.taps_y}};
-  return {.in = p.in,
-          .out = p.out,
-          .stride_output = 0,
-          .count = 1,
-          .stages = {stage},
-          .border = p.place.border,
-          .value = p.place.value,
-          .valid = false,
-          .stride = p.place.stride_y,
-          .wanted = wanted};
+  Fused chain = Fused::of(stage, p.in, p.out, p.place, false);
+  chain.wanted = wanted;
+  return chain;
 }
 
 // `kernels`: along x, then y, then z where there are three axes.

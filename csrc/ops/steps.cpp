@@ -173,18 +173,18 @@ std::optional<std::vector<Tensor>> Steps::run(const std::vector<Tensor>& given) 
 namespace {
 
 // The steps of calls with one signature: the newest few, for the values of windows that they hold for. None: such a
-// call cannot be repeated.
-using Known = std::vector<std::shared_ptr<const Steps>>;
+// call cannot be repeated. Null: there was no such call.
+using Known = std::shared_ptr<const std::vector<std::shared_ptr<const Steps>>>;
 
 // Some hundred calls in two generations: what is found in the old one moves to the young one, which becomes the old one
 // when it is full.
 class StepsCache {
  public:
-  std::optional<Known> find(const std::string& signature) {
+  Known find(const std::string& signature) {
     const std::lock_guard lock(mutex_);
     if (const auto found = young_.find(signature); found != young_.end()) return found->second;
     const auto found = old_.find(signature);
-    if (found == old_.end()) return std::nullopt;
+    if (found == old_.end()) return nullptr;
     const Known known = found->second;  // before the old generation goes
     return place(signature) = known;
   }
@@ -192,9 +192,10 @@ class StepsCache {
   void insert(const std::string& signature, std::shared_ptr<const Steps> steps) {
     const std::lock_guard lock(mutex_);
     Known& known = place(signature);
-    if (!steps) return;
-    if (known.size() == kMostValues) known.pop_back();
-    known.insert(known.begin(), std::move(steps));
+    auto newest = known ? *known : std::vector<std::shared_ptr<const Steps>>{};
+    if (steps) newest.insert(newest.begin(), std::move(steps));
+    if (newest.size() > kMostValues) newest.pop_back();
+    known = std::make_shared<const std::vector<std::shared_ptr<const Steps>>>(std::move(newest));
   }
 
  private:

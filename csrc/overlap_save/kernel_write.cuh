@@ -62,18 +62,8 @@ __global__ void __launch_bounds__(kThreads) overlap_save_write(const __grid_cons
     if (f.place.border == Border::zero_output && !fits(f, y, x + q)) sum[q] = 0;
   }
   const int64_t at = tile.n * f.out.stride_n + tile.c * f.out.stride_c + y * f.out.stride_h + x * f.out.stride_w;
-  with_type(f.out.dtype, [&](auto zero) {
-    using O = decltype(zero);
-    O* const to = static_cast<O*>(f.out.data) + at;
-    if (a.packs && count == kPixels) {
-      Pack<kPixels, O> pack;
-#pragma unroll
-      for (int q = 0; q < kPixels; ++q) pack.v[q] = from_acc<O>(sum[q]);
-      *reinterpret_cast<Pack<kPixels, O>*>(to) = pack;
-      return;
-    }
-    for (int q = 0; q < count; ++q) to[q * f.out.stride_w] = from_acc<O>(sum[q]);
-  });
+  if (a.packs && count == kPixels) return store_as(f.out, at, sum);
+  for (int q = 0; q < count; ++q) store_as(f.out, at + q * f.out.stride_w, sum[q]);
 }
 
 }  // namespace torch_conv::overlap_save

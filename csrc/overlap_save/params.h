@@ -84,7 +84,7 @@ struct WriteArgs {
   WriteTiles p;
   BlockOrder order;
   double scale;  // of the sums
-  bool packs;    // outputs that start on kPixels are aligned
+  bool packs;    // outputs from one on kPixels on are a word of at most 16 bytes
 };
 
 }  // namespace torch_conv::overlap_save

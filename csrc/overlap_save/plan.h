@@ -15,8 +15,8 @@ inline unsigned blocks_of_row(const WriteTiles& p) { return unsigned(ceil_div(Ou
 inline ReadArgs args_of(const ReadTiles& p) { return {p, BlockOrder::of(p.tiles, p.in.c, blocks_of_row(p))}; }
 inline WriteArgs args_of(const WriteTiles& p) {
   const Image& out = p.filter.out;
-  const bool packs =
-      out.stride_w == 1 && rows_start_on(out, kPixels * size_of(out.dtype)) && Outputs::of(p).w % kPixels == 0;
+  const bool packs = size_of(out.dtype) <= 4 && out.stride_w == 1 && rows_start_on(out, kPixels * size_of(out.dtype)) &&
+                     Outputs::of(p).w % kPixels == 0;
   return {p, BlockOrder::of(p.sums, p.filter.in.c, blocks_of_row(p)), 1.0 / (double(p.sums.h) * double(p.sums.w)),
           packs};
 }
