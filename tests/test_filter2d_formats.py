@@ -64,7 +64,7 @@ def test_many_channels_side_by_side(device, dtype, border):
     photo = photograph((2, 40, 13, 21), dtype, device)
     given = {"border_type": border, "value": 5.0, **CHAIN}
     for size in [(3, 3), (5, 5), (4, 3), (7, 7)]:
-        for image in (photo, photo[:, 8:24], photo[:, 4:16], photo[:, :, 2:, 3:]):
+        for image in (photo, photo[:, 8:24], photo[:, 4:16], photo[:, 5:8], photo[:, :, 2:, 3:]):
             for lead in [(), (1, image.shape[1]), (2, image.shape[1]), (2, 1)]:
                 window = make_window((*lead, *size)) / 3
                 got = torch_conv.filter2d(image, window.to(device), **given)
@@ -121,7 +121,7 @@ def test_tiles_serve_strides(cuda, pinned, dtype):
 
 @pytest.mark.cuda
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("shape", [(1, 64, 20, 33), (2, 4, 33, 40), (1, 12, 100, 9)])
+@pytest.mark.parametrize("shape", [(1, 64, 20, 33), (2, 4, 33, 40), (1, 12, 100, 9), (2, 3, 33, 50), (1, 70, 9, 9)])
 def test_words_of_channels_serve_them(cuda, pinned, dtype, shape):
     photo = photograph(shape, dtype, cuda)
     for lead in [(), (1, shape[1])]:
@@ -134,6 +134,23 @@ def test_words_of_channels_serve_them(cuda, pinned, dtype, shape):
             got = pinned("channels", lambda call=call: call(photo))
             assert got is not None, (lead, size)
             assert_same_bits(got, call(photo.cpu().contiguous()))
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("border", ["constant", "replicate", "reflect", "symmetric", "circular", "zero_output"])
+def test_groups_of_channels_are_images(cuda, pinned, dtype, border):
+    photo = photograph((2, 256, 41, 13), dtype, cuda)
+    for image in (photo, photo[:, 128:], photo[:, :, 3:, 2:], photo[..., :3]):
+        for size, options in [((3, 3), {}), ((2, 4), {"anchor": (0, 3)}), ((5, 5), {"output_dtype": torch.float32})]:
+            window = make_window(size) / 3
+
+            def call(x, window=window, options=options):
+                return torch_conv.filter2d(x, window, border, value=5.0, **options, **CHAIN)
+
+            got = pinned("tile_groups", lambda call=call, image=image: call(image))
+            assert got is not None, (tuple(image.shape), size)
+            assert_same_bits(got, call(image.cpu().contiguous()))
 
 
 @pytest.mark.cuda

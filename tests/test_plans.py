@@ -63,7 +63,14 @@ CALLS = {
         "direct/general",
         "direct/general",
     ),
-    "channels": (lambda: F.filter2d(photo(256), taps(3, 3)), "direct/channels", "direct/channels"),
+    "channels": (lambda: F.filter2d(photo(256), taps(3, 3)), "direct/tile_groups", "direct/channels"),
+    "channels, 5x5": (lambda: F.filter2d(photo(48), taps(5, 5)), "direct/tile_groups", "direct/tile"),
+    "channels, few": (lambda: F.filter2d(photo(32), taps(3, 3)), "direct/tile_tma", "direct/tile"),
+    "three channels of their own": (
+        lambda: F.filter2d(photo(3), torch.rand(1, 3, 7, 7)),
+        "direct/channels",
+        "direct/channels",
+    ),
     "channels of their own": (
         lambda: F.filter2d(photo(8), torch.rand(1, 8, 3, 3)),
         "direct/channels",

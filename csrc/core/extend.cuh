@@ -47,30 +47,40 @@ struct ShardRows {
   }
 };
 
-// Where column x of rows of w values is read, of which `channels` belong to a pixel.
-__device__ __forceinline__ int map_column(int x, int w, Border border, int channels) {
-  if (channels == 1 || (x >= 0 && x < w)) return map_index(x, w, border);
-  const int pixel = (x < 0 ? x - channels + 1 : x) / channels, m = map_index(pixel, w / channels, border);
-  return m < 0 ? m : m * channels + x - pixel * channels;
-}
+// The values of a row that lie side by side and belong to one pixel, and how far the next pixel's lie.
+struct PixelValues {
+  int channels = 1, stride = 1;
+
+  // Where column x of rows of w such values is read.
+  __device__ __forceinline__ int map_column(int x, int w, Border border) const {
+    if (channels == 1 || (x >= 0 && x < w)) return map_index(x, w, border);
+    const int pixel = (x < 0 ? x - channels + 1 : x) / channels, m = map_index(pixel, w / channels, border);
+    return m < 0 ? m : m * channels + x - pixel * channels;
+  }
+  // Where column x of the image lies behind its row's first value.
+  __device__ __forceinline__ int64_t offset(int x) const {
+    return channels == stride ? x : int64_t(x / channels) * stride + x % channels;
+  }
+};
 
 // Fills what lies outside the h x w image in the part of a box at `at`: first the columns of rows inside the image,
 // then whole rows. What the policy repeats lies mostly in the box itself and is read there, else from the image or the
 // shards beside it. All threads of the block, which see the box whole; a barrier between, the caller makes the one
-// after. `channels`: the values of a pixel, which stay together.
+// after.
 template <int kThreads, class Box, typename T, class Rows>
 __device__ __forceinline__ void extend_box(const Box& box, BoxPart part, BoxOrigin at, const T* plane, int64_t stride_h,
-                                           int h, int w, Border border, T outside, const Rows& rows, int channels = 1) {
+                                           int h, int w, Border border, T outside, const Rows& rows,
+                                           PixelValues pixels = {}) {
   const int top = min(max(-at.y, part.top), part.bottom), bottom = min(max(h - at.y, top), part.bottom);
   const int left = min(max(-at.x, part.left), part.right), right = min(max(w - at.x, left), part.right);
   const int outer_rows = top - part.top + part.bottom - bottom, outer_columns = left - part.left + part.right - right;
   for (int e = threadIdx.x; e < (bottom - top) * outer_columns; e += kThreads) {
     const int r = top + e / outer_columns, q = part.left + e % outer_columns, i = q < left ? q : q - left + right;
-    const int from = map_column(at.x + i, w, border, channels), source = from - at.x;
+    const int from = pixels.map_column(at.x + i, w, border), source = from - at.x;
     T* row = box.row(r);
     row[i] = from < 0                           ? outside
              : source >= left && source < right ? row[source]
-                                                : plane[int64_t(at.y + r) * stride_h + from];
+                                                : plane[int64_t(at.y + r) * stride_h + pixels.offset(from)];
   }
   __syncthreads();
   const int width = part.right - part.left;
@@ -81,8 +91,8 @@ __device__ __forceinline__ void extend_box(const Box& box, BoxPart part, BoxOrig
     if (from >= 0 && source >= top && source < bottom) {
       pixel = box.row(source)[i];
     } else if (rows.stands(from)) {
-      const int column = map_column(at.x + i, w, border, channels);
-      if (column >= 0) pixel = rows.row(plane, stride_h, from, h)[column];
+      const int column = pixels.map_column(at.x + i, w, border);
+      if (column >= 0) pixel = rows.row(plane, stride_h, from, h)[pixels.offset(column)];
     }
     box.row(r)[i] = pixel;
   }

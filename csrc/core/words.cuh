@@ -72,15 +72,25 @@ __device__ __forceinline__ unsigned narrow(const float* from) {
   return word;
 }
 
-// N elements that lie together, whole words of them.
+// N elements: whole words of them, or one.
+template <int N, typename T>
+__device__ __forceinline__ void widen_pack(const Pack<N, T>& pack, float* to) {
+  constexpr int count = (N + kPerWord<T> - 1) / kPerWord<T>;
+  static_assert(N == 1 || N % kPerWord<T> == 0);
+  unsigned words[count] = {};
+  memcpy(words, &pack, sizeof(pack));
+  if constexpr (N < kPerWord<T>) {
+    float values[kPerWord<T>];
+    widen<T>(words[0], values);
+    to[0] = values[0];
+  } else {
+#pragma unroll
+    for (int i = 0; i < count; ++i) widen<T>(words[i], to + i * kPerWord<T>);
+  }
+}
 template <int N, typename T>
 __device__ __forceinline__ void widen_pack(const T* from, float* to) {
-  constexpr int count = N * int(sizeof(T)) / 4;
-  const auto pack = load_pack<N>(from);
-  unsigned words[count];
-  memcpy(words, &pack, sizeof(words));
-#pragma unroll
-  for (int i = 0; i < count; ++i) widen<T>(words[i], to + i * kPerWord<T>);
+  widen_pack(load_pack<N>(from), to);
 }
 
 template <typename O, int N>

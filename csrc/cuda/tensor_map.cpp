@@ -1,5 +1,7 @@
 #include "cuda/tensor_map.h"
 
+#include <array>
+
 #include "cuda/driver.h"
 
 namespace torch_conv::tma {
@@ -32,6 +34,21 @@ TensorMap encode(const Image& x, const Axis (&outer)[N], int box_w, int box_h, i
   return map;
 }
 
+// Channels innermost. `swizzle`: CUtensorMapSwizzle, 0 for none, 1, 2, 3 of 32, 64 or 128 bytes.
+TensorMap encode_channels(const Image& x, const Axis (&axes)[3], const std::array<unsigned, 4>& box, int swizzle) {
+  const int64_t size = size_of(x.dtype);
+  uint64_t sizes[4] = {uint64_t(x.c)}, strides[3];
+  for (int i = 0; i < 3; ++i)
+    sizes[1 + i] = uint64_t(axes[i].count), strides[i] = uint64_t(axes[i].count == 1 ? 16 : axes[i].stride * size);
+  const unsigned steps[] = {1, 1, 1, 1};
+  const int type = size == 4 ? kFloat32 : size == 2 ? kUint16 : kUint8;
+  TensorMap map;
+  cuda::check(cuda::driver().encode_tiled(&map, type, 4, x.data, sizes, strides, box.data(), steps, 0, swizzle,
+                                          kL2Promotion128, 0),
+              "encoding a tensor map");
+  return map;
+}
+
 }  // namespace
 
 TensorMap plane_map(const Image& x, int box_w, int box_h, int pack) {
@@ -42,20 +59,18 @@ TensorMap volume_map(const Image& x, int box_w, int box_h, int pack) {
   return encode(x, {{x.d, x.stride_d}, {x.c, x.stride_c}, {x.n, x.stride_n}}, box_w, box_h, pack);
 }
 
+TensorMap pixels_map(const Image& x, int box_c, int box_w, int box_h) {
+  const Axis axes[] = {{x.w, x.stride_w}, {x.h, x.stride_h}, {x.n, x.stride_n}};
+  return encode_channels(x, axes, {unsigned(box_c), unsigned(box_w), unsigned(box_h), 1}, 0);
+}
+
 TensorMap channels_map(const Image& x, int box_c, int box_w, int box_n, int box_h) {
-  const int64_t size = size_of(x.dtype);
-  const auto bytes = [&](int64_t count, int64_t stride) { return uint64_t(count == 1 ? 16 : stride * size); };
-  const uint64_t sizes[] = {uint64_t(x.c), uint64_t(x.w), uint64_t(x.n), uint64_t(x.h)};
-  const uint64_t strides[] = {bytes(x.w, x.stride_w), bytes(x.n, x.stride_n), bytes(x.h, x.stride_h)};
-  const unsigned box[] = {unsigned(box_c), unsigned(box_w), unsigned(box_n), unsigned(box_h)}, steps[] = {1, 1, 1, 1};
-  const int type = size == 4 ? kFloat32 : size == 2 ? kUint16 : kUint8;
-  const int64_t inner = box_c * size;
-  const int swizzle = inner == 128 ? 3 : inner == 64 ? 2 : 1;  // CUtensorMapSwizzle: of 128, 64 or 32 bytes
-  TensorMap map;
-  cuda::check(
-      cuda::driver().encode_tiled(&map, type, 4, x.data, sizes, strides, box, steps, 0, swizzle, kL2Promotion128, 0),
-      "encoding a tensor map");
-  return map;
+  const Axis axes[] = {{x.w, x.stride_w}, {x.n, x.stride_n}, {x.h, x.stride_h}};
+  const int64_t inner = box_c * size_of(x.dtype);
+  return encode_channels(x, axes, {unsigned(box_c), unsigned(box_w), unsigned(box_n), unsigned(box_h)},
+                         inner == 128  ? 3
+                         : inner == 64 ? 2
+                                       : 1);
 }
 
 }  // namespace torch_conv::tma

@@ -13,6 +13,9 @@ TensorMap plane_map(const Image& x, int box_w, int box_h, int pack = 1);
 // ... of one plane of a volume: coordinates (x, y, z, c, n), the first three signed.
 TensorMap volume_map(const Image& x, int box_w, int box_h, int pack = 1);
 
+// Boxes of an image whose channels lie innermost, as they lie there: coordinates (c, x, y, n).
+TensorMap pixels_map(const Image& x, int box_c, int box_w, int box_h);
+
 // Boxes of an image whose channels lie innermost: coordinates (c, x, n, y), so that a box holds the same row of all its
 // images side by side. The channels of a box are 32, 64 or 128 bytes; in shared memory the 16-byte pieces of pixel i
 // (of a box that starts on 1024 bytes) stand at piece ^ i / 4 % 2, piece ^ i / 2 % 4 or piece ^ i % 8.

@@ -3,12 +3,13 @@
 // clang-format off
 //          pixel x - 1       pixel x        pixel x + 1
 //       +--------------+--------------+--------------+       A thread owns N channels of a column of pixels (a word of
-//   y   | c0 .. N ..   | c0 .. N ..   | c0 .. N ..   |       up to 16 bytes) and marches down a strip of rows: it reads
-//       +--------------+--------------+--------------+       KW words of a row, adds them to the KH rows of outputs that
-//   y+1 |              |   outputs    |              |       see it, and stores the one that is done. Its neighbours'
-//       +--------------+--------------+--------------+       words come from L1. The next rows are on their way.
-//   y+2 |              |              |              |
-//       +--------------+--------------+--------------+       Neighbouring threads own neighbouring words of a pixel, up
+//   y   | c0 .. N ..   | c0 .. N ..   | c0 .. N ..   |       up to 16 bytes, or one value where channels make no words)
+//       +--------------+--------------+--------------+       and marches down a strip of rows: it reads KW words of a
+//   y+1 |              |   outputs    |              |       row, adds them to the KH rows of outputs that see it, and
+//       +--------------+--------------+--------------+       stores the one that is done. Its neighbours' words come
+//   y+2 |              |              |              |       from L1. The next rows are on their way.
+//       +--------------+--------------+--------------+
+//                                                            Neighbouring threads own neighbouring words of a pixel, up
 //                                                            to kChannelWords of them, then those of the next pixel.
 // clang-format on
 //
@@ -23,13 +24,14 @@
 namespace torch_conv::direct2d {
 
 // Taps that every lane has for itself, those of its channels, leave room for fewer blocks.
-constexpr int channel_min_blocks(int taps, int bytes, bool own) {
+constexpr int channel_min_blocks(int taps, int bytes, int values, bool own) {
+  if (values == 1) return taps <= 9 ? 9 : taps <= 25 ? 7 : 4;
   if (taps <= 9) return own && bytes != 2 ? 4 : 5;
   return own ? 2 : taps <= 25 ? 5 : 4;
 }
 
 template <typename T, int KH, int KW, int N, bool kOwn>
-__global__ void __launch_bounds__(kChannelThreads, channel_min_blocks(KH* KW, sizeof(T), kOwn))
+__global__ void __launch_bounds__(kChannelThreads, channel_min_blocks(KH* KW, sizeof(T), N, kOwn))
     direct2d_channels(const __grid_constant__ ChannelArgs a, const __grid_constant__ ParamTaps param_taps) {
   unsigned block = blockIdx.x;
   const unsigned plane = a.blocks.divide(block);
@@ -67,8 +69,8 @@ __global__ void __launch_bounds__(kChannelThreads, channel_min_blocks(KH* KW, si
 
   // Rows on their way; negative where they lie outside. One NVIDIA H200, 3x3, three rows ahead and one: float32 of
   // 16x512x56x56 60.7 us, 71.7, uint8 of 16x64x224x224 with a window for every channel 79, 103, float16 149, 134.
-  constexpr int kAhead = KH == 3 && sizeof(T) != 2 ? 3 : 1, kWords = N * int(sizeof(T)) / 4;
-  Pack<kWords, unsigned> next[kAhead][KW];
+  constexpr int kAhead = KH == 3 && sizeof(T) != 2 ? 3 : 1;
+  Pack<N, T> next[kAhead][KW];
   int row[kAhead];
   const int count = rows + KH - 1;
   const auto fetch = [&](int r, int slot) {
@@ -76,8 +78,7 @@ __global__ void __launch_bounds__(kChannelThreads, channel_min_blocks(KH* KW, si
     row[slot] = map_index(y0 + r - a.pad_y, a.in_h, a.border);
     const T* const from = in + max(row[slot], 0) * a.in_y;
 #pragma unroll
-    for (int j = 0; j < KW; ++j)
-      next[slot][j] = load_pack<kWords>(reinterpret_cast<const unsigned*>(from + max(column[j], 0)));
+    for (int j = 0; j < KW; ++j) next[slot][j] = load_pack<N>(from + max(column[j], 0));
   };
   T* to = static_cast<T*>(a.out) + n * a.out_n + y0 * a.out_y + x * a.out_x + c;
   float sum[KH][N];  // of rows before the strip's first, too, which nobody stores
@@ -91,10 +92,7 @@ __global__ void __launch_bounds__(kChannelThreads, channel_min_blocks(KH* KW, si
       if (r >= count) return;
       float value[KW][N];
 #pragma unroll
-      for (int j = 0; j < KW; ++j) {
-#pragma unroll
-        for (int i = 0; i < kWords; ++i) widen<T>(next[slot][j].v[i], value[j] + i * kPerWord<T>);
-      }
+      for (int j = 0; j < KW; ++j) widen_pack(next[slot][j], value[j]);
       if (!within || row[slot] < 0) {
 #pragma unroll
         for (int j = 0; j < KW; ++j)
@@ -118,7 +116,8 @@ __global__ void __launch_bounds__(kChannelThreads, channel_min_blocks(KH* KW, si
       if (a.border == Border::zero_output && !(fits && top >= 0 && top + KH <= a.in_h))
 #pragma unroll
         for (int e = 0; e < N; ++e) sum[done][e] = 0;
-      store_pack_if(y >= y0, to, narrow_pack<T>(sum[done]));
+      if constexpr (N > 1) store_pack_if(y >= y0, to, narrow_pack<T>(sum[done]));
+      else if (y >= y0) *to = from_acc<T>(sum[done][0]);
       if (y >= y0) to += a.out_y;
     });
   }

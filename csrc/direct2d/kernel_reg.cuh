@@ -19,6 +19,18 @@ constexpr int reg_min_blocks() {
   return K == 5 ? 5 : sizeof(T) == 2 ? 6 : 8;
 }
 
+// What it has in common with a kernel of tiles.
+template <typename T, int K>
+struct RegWork {
+  static constexpr TileWindow window{K, K, 1, 1, 1};
+  static constexpr struct {
+    int rows, columns;
+    constexpr int width() const { return columns; }
+    constexpr int covered() const { return columns; }
+  } shape{reg_rows(sizeof(T), K), 30 * 16 / int(sizeof(T))};
+  static __device__ __forceinline__ int offset(int x, int) { return x; }
+};
+
 // A call, not inlined: it stands in edge warps only, and once per row and column instead of once per pixel.
 static __device__ __noinline__ int map_at_edge(int i, int n, Border border) { return map_index(i, n, border); }
 
@@ -99,7 +111,7 @@ __global__ void __launch_bounds__(32 * kRegWarps, reg_min_blocks<T, K>())
                       finished<kBias, T>(sum[o], bias));
     }
   }
-  if (a.border == Border::zero_output) clear_where_outside<K, K, 1, 1, 1, 30 * N, 30 * N, rows, T>(a);
+  if (a.border == Border::zero_output) clear_where_outside<RegWork<T, K>, T>(a);
 }
 
 }  // namespace torch_conv::direct2d

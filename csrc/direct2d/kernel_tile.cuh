@@ -15,7 +15,9 @@
 //                                                          multiprocessor overlap one another.
 //
 // A column is a value of a row: where channels lie side by side ((H, W, C) photographs), the next tap lies `channels`
-// columns further, and nothing else is different.
+// columns further, and nothing else is different. Where channels are many, so that the next pixel's would lie beyond a
+// tile, a group of them is an image of its own: a box holds the group's values of neighbouring pixels side by side, as
+// if there were no others.
 //
 // Device memory per output pixel: 1 read (halos come from L2) and 1 write; 2 kh kw flops.
 #pragma once
@@ -26,14 +28,21 @@
 
 namespace torch_conv::direct2d {
 
-// What a kernel is compiled for: the window, the shape of its tiles, and whether rows of outputs start on 16 bytes.
+// What a kernel is compiled for: the window, the shape of its tiles, whether rows of outputs start on 16 bytes, whether
+// columns are values of a group of channels (step_x of them, which other groups follow).
 template <typename T, typename O, int kh, int kw, int step_y, int step_x, int stride, bool kBulk, bool kAligned,
-          bool kBias>
+          bool kBias, bool kGroups>
 struct TileWork {
   static constexpr TileWindow window{kh, kw, step_y, step_x, stride};
   static constexpr TileShape shape = tile_shape(sizeof(T), sizeof(O), window, kBulk, kAligned);
   static constexpr bool spread = spread_columns(sizeof(T), sizeof(O), kAligned);
-  static constexpr bool bulk = kBulk, aligned = kAligned, bias = kBias;
+  static constexpr bool bulk = kBulk, aligned = kAligned, bias = kBias, groups = kGroups;
+
+  // Where column x of an image lies behind its row's first value.
+  static __device__ __forceinline__ int offset(int x, [[maybe_unused]] int pixel) {
+    if constexpr (kGroups) return x / step_x * pixel + x % step_x;
+    else return x;
+  }
 };
 
 // Blocks that a multiprocessor holds. Eight leave 64 registers, for which ptxas moves the taps to uniform registers: as
@@ -41,19 +50,19 @@ struct TileWork {
 // uint8 3x3 68 -> 84, float16 5x5 60 -> 81). Fewer where that many spill.
 template <typename T>
 constexpr int tile_min_blocks(const TileWindow& w, bool bulk) {
-  const int k = w.kh > w.kw ? w.kh : w.kw;
+  const int k = w.kh > w.kw ? w.kh : w.kw, far = k > 5 && w.step_x > 7;  // neighbours share none of a row's values
   if (k > 7 && w.stride > 1) return 4;
   if (k > 15) return 5;
-  if (k > 7) return 8;
-  return (k > 5 && (sizeof(T) < 4 || !bulk)) || (!bulk && sizeof(T) < 4 && w.step_x > 1) ? 6 : 8;
+  if (k > 7) return 8 - far;
+  return ((k > 5 && (sizeof(T) < 4 || !bulk)) || (!bulk && sizeof(T) < 4 && w.step_x > 1) ? 6 : 8) - far;
 }
 
 template <typename T, typename O, int KH, int KW, int kStepY, int kStepX, int kStride, bool kBulk, bool kAligned,
-          bool kBias>
+          bool kBias, bool kGroups>
 __global__ void __launch_bounds__(32 * TileShape::warps, tile_min_blocks<T>({KH, KW, kStepY, kStepX, kStride}, kBulk))
     direct2d_tile(const __grid_constant__ TensorMap map, const __grid_constant__ PlaneArgs a,
                   const __grid_constant__ ParamTaps param_taps) {
-  using W = TileWork<T, O, KH, KW, kStepY, kStepX, kStride, kBulk, kAligned, kBias>;
+  using W = TileWork<T, O, KH, KW, kStepY, kStepX, kStride, kBulk, kAligned, kBias, kGroups>;
   constexpr TileWindow w = W::window;
   constexpr TileShape shape = W::shape;
   constexpr int box_bytes = shape.box_bytes(sizeof(T), w);
@@ -75,8 +84,9 @@ __global__ void __launch_bounds__(32 * TileShape::warps, tile_min_blocks<T>({KH,
     if (threadIdx.x == 0) {
       tma::barrier_init(&barrier);
       tma::barrier_expect(&barrier, box_bytes);
-      // bx is a multiple of 16 bytes (lead_columns), also where it is negative.
-      tma::load_box(shared, &map, &barrier, bx / pack, by, ci, at.n);
+      // bx is a multiple of 16 bytes (lead_columns), and of whole pixels of groups, also where it is negative.
+      if constexpr (kGroups) tma::load_box(shared, &map, &barrier, at.c * kStepX, bx / kStepX, by, at.n);
+      else tma::load_box(shared, &map, &barrier, bx / pack, by, ci, at.n);
     }
     __syncthreads();
 #endif
@@ -119,7 +129,7 @@ __global__ void __launch_bounds__(32 * TileShape::warps, tile_min_blocks<T>({KH,
   if (edge && (!zeros || a.beside.holds(by, a.planes.in_h) || a.beside.holds(bottom - 1, a.planes.in_h))) {
     extend_box<32 * TileShape::warps>(box, {0, bottom - by, shape.pad - w.left(), right - bx}, {by, bx}, plane,
                                       a.planes.in_stride_h, a.planes.in_h, a.planes.in_w, a.border,
-                                      from_acc<T>(a.value), ShardRows{a.beside, at.n, ci}, a.channels);
+                                      from_acc<T>(a.value), ShardRows{a.beside, at.n, ci}, {a.channels, a.in_pixel});
     __syncthreads();
   }
 
@@ -133,8 +143,7 @@ __global__ void __launch_bounds__(32 * TileShape::warps, tile_min_blocks<T>({KH,
   const int top = warp * shape.rows * kStride, column = shape.pad + kStride * LaneRow<T, W>::column(lane, 0);
   if constexpr (in_groups) sum_in_groups<T, W>(a, box, top, column, out, taps);
   else sum_unrolled<T, W>(a, box, top, column, out, tap);
-  if (a.border == Border::zero_output)
-    clear_where_outside<KH, KW, kStepY, kStepX, kStride, shape.width(), shape.covered(), shape.rows, O>(a);
+  if (a.border == Border::zero_output) clear_where_outside<W, O>(a);
 }
 
 }  // namespace torch_conv::direct2d

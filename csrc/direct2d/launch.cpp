@@ -10,16 +10,18 @@ namespace torch_conv::direct2d {
 namespace {
 
 void launch_reg(const Direct& p, const Plan& plan, const Site& site) {
-  launch(plan, site, plane_args(p, plan, 0, 1), ParamTaps::of(p));
+  launch(plan, site, plane_args(p, p, plan, 0), ParamTaps::of(p));
 }
 
 void launch_tile(const Direct& p, const Plan& plan, const Config& config, const Site& site) {
-  const Direct q = flattened(p);
+  const Direct q = config.group ? side_by_side(p, config.group) : flattened(p);
   const int pack = tma::pack_of(size_of(q.in.dtype));
   const TileShape shape = tile_shape(q, config.bulk);
   TensorMap map{};
-  if (config.bulk) map = tma::plane_map(q.in, shape.columns() / pack, shape.box_rows(tile_window(q)), pack);
-  launch(plan, site, map, plane_args(q, plan, config.lead, int(flat_channels(p))), ParamTaps::of(p));
+  const int rows = shape.box_rows(tile_window(q));
+  if (config.group) map = tma::pixels_map(p.in, config.group, shape.columns() / config.group, rows);
+  else if (config.bulk) map = tma::plane_map(q.in, shape.columns() / pack, rows, pack);
+  launch(plan, site, map, plane_args(p, q, plan, config.lead), ParamTaps::of(p));
 }
 
 void launch_products(const Direct& p, const Plan& plan, const Site& site) {

@@ -124,10 +124,11 @@ constexpr int kRegWarps = 4;
 struct PlaneArgs {
   PlaneGeometry planes;
   TileOrder order;
-  int lead;              // the grid of tiles starts this many columns left of the output
-  unsigned multiplier;   // output channels per input channel
-  int shift_y, shift_x;  // input position of the window's middle tap over output 0
-  int channels;          // that lie side by side in a row
+  int lead;                 // the grid of tiles starts this many columns left of the output
+  unsigned multiplier;      // output channels per input channel
+  int shift_y, shift_x;     // input position of the window's middle tap over output 0
+  int channels;             // of a pixel that lie side by side in a row
+  int in_pixel, out_pixel;  // how far the next pixel's lie
   Border border;
   float value;
   int64_t taps_n, taps_c;  // strides of the window

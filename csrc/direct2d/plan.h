@@ -16,6 +16,7 @@ struct Config {
   Variant variant;
   int lead = 0;       // columns that the grid of tiles starts left of the output
   bool bulk = false;  // boxes by bulk copies
+  int group = 0;      // channels that make an image of their own
   ChannelShape channels{};
   WindowShape window{};
 };
@@ -31,16 +32,19 @@ inline int64_t flat_channels(const Direct& p) {
   return flat ? p.in.c : 1;
 }
 
-inline Direct flattened(const Direct& p) {
-  const int64_t channels = flat_channels(p);
+// `channels` of every pixel as columns of one image; the others are more such images.
+inline Direct side_by_side(const Direct& p, int64_t channels) {
   Direct q = p;
   if (channels == 1) return q;
   q.in.w *= channels, q.out.w *= channels;
   q.place.pad_x *= channels, q.place.dilation_x *= channels;
-  q.in.c = q.out.c = q.groups = 1;
+  q.in.c = q.out.c = q.groups = p.in.c / channels;
+  q.in.stride_c = q.out.stride_c = channels;
   q.in.stride_w = q.out.stride_w = 1;
   return q;
 }
+
+inline Direct flattened(const Direct& p) { return side_by_side(p, flat_channels(p)); }
 
 // ---- COLUMN ----------------------------------------------------------------------------------------------------
 
@@ -119,9 +123,8 @@ inline TileShape tile_shape(const Direct& flat, bool bulk) {
                     stores_aligned(flat, bulk));
 }
 
-inline const char* tile_refusal(const Direct& p, const Arch& arch, bool bulk) {
-  if (p.kh > kTileMost || p.kw > kTileMost) return "a window beyond 31x31";
-  const Direct q = flattened(p);
+inline const char* tile_refusal(const Direct& q, const Arch& arch, bool bulk) {
+  if (q.kh > kTileMost || q.kw > kTileMost) return "a window beyond 31x31";
   const Placement& s = q.place;
   if (q.in.dtype == Dtype::f64 || q.out.dtype == Dtype::f64) return "float64";
   if (s.stride_y != s.stride_x || s.stride_x > 2) return "a stride other than 1x1 and 2x2";
@@ -145,23 +148,57 @@ inline const char* tile_refusal(const Direct& p, const Arch& arch, bool bulk) {
 
 // A box of a bulk copy has at most 256 words a side.
 inline const char* tile_tma_refusal(const Direct& p, const Arch& arch) {
-  if (const char* no = tile_refusal(p, arch, true)) return no;
   const Direct q = flattened(p);
+  if (const char* no = tile_refusal(q, arch, true)) return no;
   if (const char* no = plane_copy_refusal(q.in, arch)) return no;
   const TileShape shape = tile_shape(q, true);
   const bool box = shape.columns() <= 256 * tma::pack_of(size_of(q.in.dtype)) && shape.box_rows(tile_window(q)) <= 256;
   return box ? nullptr : "a box beyond 256 words";
 }
 
-inline const char* tile_plain_refusal(const Direct& p, const Arch& arch) { return tile_refusal(p, arch, false); }
+inline const char* tile_plain_refusal(const Direct& p, const Arch& arch) {
+  return tile_refusal(flattened(p), arch, false);
+}
 
-inline void configure_tile(const Direct& p, bool bulk, Plan& plan) {
-  const Direct q = flattened(p);
+// Many channels that lie side by side, as groups of so many whose halos are at most half as large as a tile; or 0. A
+// group is 32 to 128 bytes of every pixel, whole sectors of memory.
+inline int channel_group(const Direct& p) {
+  const auto together = [](const Image& x) { return x.stride_c == 1 && x.stride_w >= x.c; };
+  const int in = size_of(p.in.dtype), out = size_of(p.out.dtype);
+  const bool alike = p.in.c == p.out.c && p.groups == p.in.c && p.taps.stride_c == 0 && !p.bias && !p.beside.any();
+  if (!alike || !together(p.in) || !together(p.out) || in > 4 || out > 4) return 0;
+  if (!p.place.unit_steps_of_images() || p.kh > kTileMost || p.kw > kTileMost || p.kw < 2) return 0;
+  const int tile = 32 * lane_values(in, out, {int(p.kh), int(p.kw), 1, 1, 1});
+  for (int group = 128 / in; group >= 32 / in; group /= 2)
+    if (p.in.c % group == 0 && 2 * (p.kw - 1) * group <= tile) return group;
+  return 0;
+}
+
+inline const char* tile_groups_refusal(const Direct& p, const Arch& arch) {
+  const int group = channel_group(p);
+  if (group == 0) return "no groups of channels side by side that are filtered alike";
+  if (!arch.bulk_copy) return "no bulk copies";
+  if (!tma::channels_possible(p.in) || !tma::channels_possible(p.out)) return "pixels not 16-byte aligned";
+  const Direct q = side_by_side(p, group);
+  if (const char* no = tile_refusal(q, arch, true)) return no;
+  if (!below(kMostSide, {p.in.w * p.in.stride_w, p.out.w * p.out.stride_w})) return "rows of 2^30 values";
+  const bool box = tile_shape(q, true).box_rows(tile_window(q)) <= 256;
+  return box ? nullptr : "a box beyond 256 rows";
+}
+
+// Fewer channels are read in longer pieces as they lie.
+inline const char* tile_groups_lose(const Direct& p, const Arch& arch) {
+  const bool few = p.in.c <= channel_group(p) && !tile_tma_refusal(p, arch);
+  return few ? "rows of few channels are one image" : nullptr;
+}
+
+inline void configure_tile(const Direct& q, bool bulk, int group, Plan& plan) {
   const TileWindow w = tile_window(q);
   const TileShape shape = tile_shape(q, bulk);
-  const Config config{.variant = Variant::tile, .lead = bulk ? lead_columns(q) : 0, .bulk = bulk};
-  plan.why = bulk ? "window up to 31x31: one bulk copy brings tile and halo"
-                  : "window up to 31x31, copies of words: no bulk copies, or rows not 16-byte aligned";
+  const Config config{.variant = Variant::tile, .lead = bulk ? lead_columns(q) : 0, .bulk = bulk, .group = group};
+  plan.why = group ? "many channels side by side: groups of them are images of their own, whose tiles bulk copies bring"
+             : bulk ? "window up to 31x31: one bulk copy brings tile and halo"
+                    : "window up to 31x31, copies of words: no bulk copies, or rows not 16-byte aligned";
   plan.tile_w = shape.width();
   plan.tile_h = shape.height();
   plan.threads = 32 * TileShape::warps;
@@ -169,14 +206,22 @@ inline void configure_tile(const Direct& p, bool bulk, Plan& plan) {
   plan.blocks = q.out.n * q.out.c * ceil_div(q.out.h, plan.tile_h) * ceil_div(q.out.w + config.lead, plan.tile_w);
   plan.kernels = {kernel_of("direct2d/kernel_tile.cuh", "direct2d::direct2d_tile",
                             {q.in.dtype, q.out.dtype, w.kh, w.kw, w.step_y, w.step_x, w.stride, bulk,
-                             stores_aligned(q, bulk), q.bias != nullptr})};
+                             stores_aligned(q, bulk), q.bias != nullptr, group > 0})};
   plan.config = config;
 }
-inline void configure_tile_tma(const Direct& p, const Arch&, Plan& plan) { configure_tile(p, true, plan); }
-inline void configure_tile_plain(const Direct& p, const Arch&, Plan& plan) { configure_tile(p, false, plan); }
+inline void configure_tile_tma(const Direct& p, const Arch&, Plan& plan) {
+  configure_tile(flattened(p), true, 0, plan);
+}
+inline void configure_tile_plain(const Direct& p, const Arch&, Plan& plan) {
+  configure_tile(flattened(p), false, 0, plan);
+}
+inline void configure_tile_groups(const Direct& p, const Arch&, Plan& plan) {
+  const int group = channel_group(p);
+  configure_tile(side_by_side(p, group), true, group, plan);
+}
 
-// What a launch of either hands over.
-inline PlaneArgs plane_args(const Direct& flat, const Plan& plan, int lead, int channels) {
+// What a launch hands over. `flat`: the problem `p` as rows of columns.
+inline PlaneArgs plane_args(const Direct& p, const Direct& flat, const Plan& plan, int lead) {
   const Placement& s = flat.place;
   return {
       .planes = PlaneGeometry::of(flat.in, flat.out),
@@ -185,7 +230,9 @@ inline PlaneArgs plane_args(const Direct& flat, const Plan& plan, int lead, int 
       .multiplier = unsigned(flat.out.c / flat.groups),
       .shift_y = int(middle_of(int(flat.kh)) * s.dilation_y - s.pad_y),
       .shift_x = int(middle_of(int(flat.kw)) * s.dilation_x - s.pad_x),
-      .channels = channels,
+      .channels = int(p.in.c / flat.in.c),
+      .in_pixel = int(p.in.stride_w),
+      .out_pixel = int(p.out.stride_w),
       .border = s.border,
       .value = float(s.value),
       .taps_n = flat.taps.stride_n,
@@ -284,6 +331,7 @@ inline void configure_general(const Direct& p, const Arch&, Plan& plan) {
 constexpr Candidate<Direct> kCandidates[] = {
     {"reg", reg_refusal, reg_loses, configure_reg},
     {"products", products_refusal, products_lose, configure_products},
+    {"tile_groups", tile_groups_refusal, tile_groups_lose, configure_tile_groups},
     {"tile_tma", tile_tma_refusal, column_is_faster, configure_tile_tma},
     {"tile", tile_plain_refusal, column_is_faster, configure_tile_plain},
     {"channels", channels_refusal, column_is_faster, configure_channels},

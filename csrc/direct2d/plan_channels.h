@@ -23,10 +23,13 @@ inline bool words_of_channels(const Direct& p, int values) {
   return p.in.c % values == 0 && whole(p.in) && whole(p.out);
 }
 
-// Words of 16 bytes where registers hold their sums: 3x3 of half precision, with one window for all channels.
+// As many as make a word and leave registers for their taps and sums: 16 bytes of half precision at 3x3 with one window
+// for all channels, one value where channels make no words or each has a window beyond 5x5.
 inline int channel_values(const Direct& p) {
-  const bool few = p.kh * p.kw <= 9 && p.taps.stride_c == 0;
-  return few && size_of(p.in.dtype) == 2 && words_of_channels(p, 8) ? 8 : 4;
+  const int64_t taps = p.kh * p.kw;
+  const bool own = p.taps.stride_c != 0;
+  if (taps <= 9 && !own && size_of(p.in.dtype) == 2 && words_of_channels(p, 8)) return 8;
+  return (taps <= kChannelOwnTaps || !own) && words_of_channels(p, 4) ? 4 : 1;
 }
 
 inline const char* channels_refusal(const Direct& p, const Arch&) {
@@ -36,9 +39,8 @@ inline const char* channels_refusal(const Direct& p, const Arch&) {
   if (!s.unit_steps_of_images()) return "stride or dilation";
   if (s.border == Border::skip) return "border 'skip'";
   if (s.border == Border::constant && !holds(p.in.dtype, s.value)) return "no pixel holds the border's value";
-  if (std::max(p.kh, p.kw) > 7 || (p.taps.stride_c != 0 && p.kh * p.kw > kChannelOwnTaps))
-    return "a window beyond 7x7, or beyond 5x5 for every channel";
-  if (!words_of_channels(p, 4)) return "channels that do not lie in words side by side";
+  if (std::max(p.kh, p.kw) > 7) return "a window beyond 7x7";
+  if (p.in.c == 1 || !words_of_channels(p, 1)) return "channels that do not lie side by side";
   const bool fits = below(kMostSide, {p.in.w * p.in.stride_w, p.out.w * p.out.stride_w, p.in.h, p.out.h});
   return fits ? nullptr : "rows of 2^30 values";
 }

@@ -9,12 +9,12 @@
 
 namespace torch_conv::direct2d {
 
-// `zero_output`: zeros where a tap of the window lies outside the image, over what the warp has stored of a tile:
-// `rows` rows of `covered` columns, of tiles that lie `width` columns apart. It finds the tile once more, so that the
-// sums before it need not keep it.
-template <int kh, int kw, int step_y, int step_x, int stride, int width, int covered, int rows, typename O>
+// `zero_output`: zeros where a tap of the window lies outside the image, over what the warp has stored of its tile,
+// which it finds once more, so that the sums before need not keep it.
+template <class W, typename O>
 __device__ __noinline__ void clear_where_outside(const PlaneArgs& a) {
-  constexpr TileWindow w{kh, kw, step_y, step_x, stride};
+  constexpr TileWindow w = W::window;
+  constexpr int stride = w.stride, width = W::shape.width(), covered = W::shape.covered(), rows = W::shape.rows;
   const TilePlace at = a.order.at(blockIdx.x);
   const int y = int(at.y * (blockDim.x / 32) + threadIdx.x / 32) * rows, x0 = int(at.x * width) - a.lead;
   const int last = min(x0 + covered, a.planes.out_w);
@@ -25,7 +25,7 @@ __device__ __noinline__ void clear_where_outside(const PlaneArgs& a) {
     for (int x = max(x0, 0) + threadIdx.x % 32; x < last; x += 32) {
       const int left = x * stride + a.shift_x - w.left();
       if (!fits || left < 0 || left + w.left() + w.right() >= a.planes.in_w)
-        *a.planes.out_at<O>(at.n, at.c, y + o, x) = from_acc<O>(0.f);
+        *a.planes.out_at<O>(at.n, at.c, y + o, W::offset(x, a.out_pixel)) = from_acc<O>(0.f);
     }
   }
 }

@@ -26,16 +26,16 @@ using Kernel = void (*)(TensorMap, PlaneArgs, ParamTaps);
 const std::map<std::string, Kernel> kKernels = {
 #define KERNEL(...) \
   { "direct2d::direct2d_tile<" #__VA_ARGS__ ">", direct2d_tile<__VA_ARGS__> }
-    KERNEL(uint8_t, uint8_t, 3, 3, 1, 1, 1, false, false, false),
-    KERNEL(uint8_t, uint8_t, 5, 5, 1, 1, 1, false, false, false),
-    KERNEL(uint8_t, uint8_t, 3, 3, 1, 1, 2, false, false, false),
-    KERNEL(uint8_t, float, 3, 3, 1, 1, 1, false, false, false),
-    KERNEL(half_t, half_t, 3, 3, 1, 1, 1, false, false, false),
-    KERNEL(half_t, half_t, 5, 4, 1, 1, 2, false, false, false),
-    KERNEL(half_t, half_t, 9, 9, 1, 1, 2, false, false, false),
-    KERNEL(float, float, 3, 3, 1, 1, 1, false, false, false),
-    KERNEL(float, float, 5, 5, 1, 1, 2, false, false, false),
-    KERNEL(float, float, 5, 5, 2, 2, 1, false, false, false),
+    KERNEL(uint8_t, uint8_t, 3, 3, 1, 1, 1, false, false, false, false),
+    KERNEL(uint8_t, uint8_t, 5, 5, 1, 1, 1, false, false, false, false),
+    KERNEL(uint8_t, uint8_t, 3, 3, 1, 1, 2, false, false, false, false),
+    KERNEL(uint8_t, float, 3, 3, 1, 1, 1, false, false, false, false),
+    KERNEL(half_t, half_t, 3, 3, 1, 1, 1, false, false, false, false),
+    KERNEL(half_t, half_t, 5, 4, 1, 1, 2, false, false, false, false),
+    KERNEL(half_t, half_t, 9, 9, 1, 1, 2, false, false, false, false),
+    KERNEL(float, float, 3, 3, 1, 1, 1, false, false, false, false),
+    KERNEL(float, float, 5, 5, 1, 1, 2, false, false, false, false),
+    KERNEL(float, float, 5, 5, 2, 2, 1, false, false, false, false),
 #undef KERNEL
 };
 
@@ -139,7 +139,7 @@ bool check(const Case& k) {
   if (wrong.empty()) {
     memset(shared_bytes, 0xff, sizeof(shared_bytes));
     on_host::launch(kKernels.at(name), {unsigned(plan.blocks), 1, 1}, plan.threads, TensorMap{},
-                    plane_args(p, plan, 0, 1), ParamTaps::of(p));
+                    plane_args(p, p, plan, 0), ParamTaps::of(p));
     for (int64_t c = 0; c < 2; ++c)
       for (int64_t y = 0; y < out.h; ++y)
         for (int64_t x = 0; x < out.w && wrong.empty(); ++x)
