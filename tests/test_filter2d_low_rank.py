@@ -276,7 +276,7 @@ def test_windows_on_the_gpu_are_not_looked_at(cuda):
         filter2d(image, window, algorithm="low_rank")
     assert str(caught.value) == (
         "filter2d: algorithm 'low_rank' cannot serve this call: the window lies on the GPU, where its values are not "
-        "looked at"
+        "looked at; see torch_conv.kernels.prepare"
     )
 
 

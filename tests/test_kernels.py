@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 import scipy.ndimage as ndi
 import torch
+from strategies import make_image, make_window
+from tolerance import assert_same_bits
 
-from torch_conv import kernels
+from torch_conv import explain, filter2d, kernels
 
 STENCILS = {
     "sobel_x": [[-1, 0, 1], [-2, 0, 2], [-1, 0, 1]],
@@ -152,3 +154,101 @@ def test_bad_values(call, sentence):
 def test_unknown_name():
     with pytest.raises(ValueError, match="^named: name must be one of .*, got 'nothing'$"):
         kernels.named("nothing")
+
+
+GAUSSIAN = kernels.gaussian2d(31, 4.0, dtype=torch.float64)
+DIFFERENCE = GAUSSIAN - kernels.gaussian2d(31, 6.4, dtype=torch.float64)
+NOISE = make_window((31, 31), torch.float64)
+
+
+@pytest.fixture
+def elsewhere(monkeypatch):
+    """Windows as if they lay on a device, from which the CPU receives copies."""
+    monkeypatch.setattr(torch.Tensor, "cpu", torch.Tensor.clone)
+
+
+@pytest.mark.parametrize(
+    ("window", "comes"),
+    [
+        (GAUSSIAN, True),
+        (GAUSSIAN.float(), True),
+        (GAUSSIAN.float().double(), False),  # of full rank by its roundings
+        (GAUSSIAN.half(), False),
+        (torch.ones(31, 31).half(), True),
+        (torch.ones(31, 31, dtype=torch.int64), True),
+        (DIFFERENCE, True),
+        (DIFFERENCE.float().t()[:, 1:], True),
+        (DIFFERENCE.float().expand(2, 31, 31), True),
+        (torch.stack([GAUSSIAN, DIFFERENCE]).float().expand(3, 2, 31, 31), True),
+        (torch.stack([GAUSSIAN, NOISE]).float(), False),
+        (NOISE, False),
+        (NOISE.float(), False),
+        (torch.full((9, 9), float("inf")), False),
+        (torch.ones(9, 9), True),
+        (torch.ones(7, 11), False),  # 77 taps
+        (torch.ones(1, 201), False),
+        (make_window((9, 4)) @ make_window((4, 9), seed=8), False),  # of rank 4, slower than directly
+        (make_window((901, 2)) @ make_window((2, 901), seed=8), False),  # by FFT
+    ],
+    ids=lambda v: f"{v.dtype} {list(v.shape)}" if isinstance(v, torch.Tensor) else None,
+)
+def test_prepare_brings_windows_that_filter2d_makes_as_separable_passes(elsewhere, window, comes):
+    got = kernels.prepare(window)
+    assert (got is not window) == comes
+    assert got.dtype == window.dtype
+    assert torch.equal(got, window)
+    dtype = window.dtype if window.is_floating_point() else torch.float32
+    shape = (*(*window.shape[:-2], 1, 1)[:2], 2048, 2048)
+    assert ("low_rank/" in str(explain(filter2d, torch.zeros(2048, dtype=dtype).expand(shape), window))) == comes
+
+
+def test_a_prepared_window_has_a_gradient(elsewhere):
+    window = GAUSSIAN.clone().requires_grad_()
+    prepared = kernels.prepare(window)
+    assert prepared is not window
+    filter2d(torch.ones(80, 90, dtype=torch.float64), prepared, "circular").sum().backward()
+    torch.testing.assert_close(window.grad, torch.full_like(window, 80 * 90))
+
+
+@pytest.mark.parametrize("window", [GAUSSIAN, NOISE, torch.ones(3, 3)])
+def test_windows_on_the_cpu_are_prepared(window):
+    assert kernels.prepare(window) is window
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_windows_on_the_gpu_are_prepared(cuda, dtype):
+    image = make_image((2, 3, 512, 640), dtype, device=cuda)
+    for host in (GAUSSIAN.to(dtype), DIFFERENCE.to(dtype), DIFFERENCE.to(dtype).expand(2, 3, 31, 31)):
+        window = kernels.prepare(host.to(cuda))
+        assert window.device.type == "cpu"
+        assert_same_bits(window, host)
+        assert "filter2d: low_rank/" in str(explain(filter2d, image, window))
+        assert_same_bits(filter2d(image, window), filter2d(image, host))
+    for host in (NOISE.to(dtype), torch.ones(3, 3, dtype=dtype)):
+        window = host.to(cuda)
+        assert kernels.prepare(window) is window
+    leaf = GAUSSIAN.to(cuda, dtype).requires_grad_()
+    filter2d(torch.ones_like(image), kernels.prepare(leaf), "circular").sum().backward()
+    torch.testing.assert_close(leaf.grad, torch.full_like(leaf, image.numel()))
+
+
+@pytest.mark.parametrize(
+    ("window", "kind", "sentence"),
+    [
+        (torch.ones(9), ValueError, "must have 2, 3 or 4 dimensions, got 1"),
+        (torch.ones(1, 1, 1, 9, 9), ValueError, "must have 2, 3 or 4 dimensions, got 5"),
+        (torch.ones(0, 9), ValueError, "must have at least one tap, got shape (0, 9)"),
+        ([[1.0]], TypeError, "must be of type Tensor, got list"),
+        (torch.ones(9, 9).to_sparse(), TypeError, "must be a dense tensor, got sparse_coo"),
+        (
+            torch.ones(9, 9, dtype=torch.bool),
+            TypeError,
+            "must have dtype float32, float16, bfloat16, float64, uint8, int16 or uint16, got bool",
+        ),
+    ],
+)
+def test_windows_that_cannot_be_prepared(window, kind, sentence):
+    with pytest.raises(kind) as caught:
+        kernels.prepare(window)
+    assert str(caught.value) == f"prepare: window {sentence}"

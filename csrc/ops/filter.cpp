@@ -174,9 +174,18 @@ Tensor filter3d(Call& call, const Tensor& input, const Tensor& kernel, const std
                 {border_type, normalized, padding, value, anchor, stride, dilation, output_dtype, algorithm});
 }
 
+// Does 'auto' make this filter, its other arguments at their defaults, as separable passes?
+bool filter2d_by_passes(Tensor input, Tensor kernel) {
+  Call call{.op = "filter2d", .purpose = Purpose::reach};
+  filter2d(call, input, kernel, "reflect", false, "same", "corr", 0, std::nullopt, {1, 1}, {1, 1}, std::nullopt,
+           "auto");
+  return call.reach.way == Way::low_rank;
+}
+
 void register_operators(torch::stable::detail::StableLibrary& m) {
   Operator<"filter2d", 2, 2, filter2d>::implement_with_out(m);
   Operator<"filter3d", 3, 3, filter3d>::implement_with_out(m);
+  m.impl("_filter2d_by_passes", TORCH_BOX(&filter2d_by_passes));
 }
 
 }  // namespace

@@ -36,7 +36,8 @@ Window LowRank::along(const Call& call, int r, bool x, const Window& whole, bool
 }
 
 const char* low_rank_refusal(const Tensor& kernel, const Extent& window) {
-  if (!kernel.is_cpu()) return "the window lies on the GPU, where its values are not looked at";
+  if (!kernel.is_cpu())
+    return "the window lies on the GPU, where its values are not looked at; see torch_conv.kernels.prepare";
   if (std::min(window.h, window.w) == 1) return "the window has one row or one column";
   return nullptr;
 }

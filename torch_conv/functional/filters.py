@@ -45,10 +45,11 @@ def filter2d(
       not change with the batch or from run to run, but may with the pixel's position. A window of the image's own
       dtype takes half the products, in bfloat16 a third, and on the GPU goes there from 10 taps on: where its taps came
       from a network in half precision, or are exact in it, hand it over as it is.
-    * 'low_rank', for windows of at least 81 taps that lie on the CPU (on the GPU their values are not looked at) and
-      are sums of up to 4 products of a column and a row: as many separable filters, whose sums are added. What is left
-      of the window is below rounding: at most 2**-21 of its largest tap and 2**-22 of the sum of its |taps| (2**-50 and
-      2**-51 for float64 images). The bits are the same wherever a pixel lies. An infinity may come out as NaN.
+    * 'low_rank', for windows of at least 81 taps that lie on the CPU (on the GPU their values are not looked at, but
+      once by `torch_conv.kernels.prepare`) and are sums of up to 4 products of a column and a row: as many separable
+      filters, whose sums are added. What is left of the window is below rounding: at most 2**-21 of its largest tap and
+      2**-22 of the sum of its |taps| (2**-50 and 2**-51 for float64 images). The bits are the same wherever a pixel
+      lies. An infinity may come out as NaN.
     * 'fft', for windows of more than 15 x 15 taps: the image is cut into tiles. A sum lies within
       `2**-23 * log2(n) * sqrt(n) * max(|image|) * norm(kernel)` of the exact one (2**-52 for float64 images), before
       it is rounded to the result's dtype; n are the pixels of a tile, as `explain` prints it, and max(|image|) (that
