@@ -106,7 +106,7 @@ __global__ void __launch_bounds__(32 * TileShape::warps, tile_min_blocks<T>({KH,
   }
   const float bias = kBias ? a.bias[at.c] : 0.f;
 
-  const TileBox<T, shape.pitch(), !kBulk> box{
+  const PhasedRows<T, shape.pitch(), kBulk ? 1 : kRowStart> box{
       shared, unsigned(reinterpret_cast<uintptr_t>(plane) + (by * a.planes.in_stride_h + bx) * int(sizeof(T))),
       unsigned(a.planes.in_stride_h) * unsigned(sizeof(T))};
   if constexpr (kBulk) {
@@ -114,7 +114,8 @@ __global__ void __launch_bounds__(32 * TileShape::warps, tile_min_blocks<T>({KH,
     tma::barrier_wait(&barrier, 0);
 #endif
   } else {
-    load_rows<T, W>(a, plane, shared, bx, by);
+    load_rows<shape.pitch() * sizeof(T), shape.box_rows(w), TileShape::warps>(a.planes, plane, shared, bx, by);
+    async_wait_all();
     __syncthreads();
   }
 
