@@ -258,7 +258,8 @@ def test_products_are_ahead_of_it(monkeypatch):
     taken = {31: "tensor_core/", 33: "fft/"}
     for k, words in taken.items():
         assert words in headline(image.contiguous(), make_window((k, k)))
-    assert "fft/" in headline(image.contiguous()[..., 1:], make_window((31, 31)))
+        assert words in headline(image.contiguous()[..., 1:], make_window((k, k)))
+    assert "fft/" in headline(image.contiguous()[..., ::2], make_window((31, 31)))
 
 
 def test_auto_is_one_of_the_two(device):

@@ -12,11 +12,15 @@ import torch_conv
 
 HALVES = [torch.float16, torch.bfloat16]
 H200 = "9.0 132 232448 4.8e12"
-SHAPES = [(133, 640), (70, 1040), (8, 8), (33, 128)]
+SHAPES = [(133, 640), (70, 1040), (8, 8), (33, 128), (50, 517)]
 SQUARES = [(k, k) for k in range(2, 16)]
 OTHERS = [(3, 15), (15, 3), (4, 6), (1, 7), (7, 1), (9, 2), (5, 14), (14, 5), (6, 13)]
 LARGE = [(16, 16), (17, 20), (21, 29), (24, 24), (31, 31), (5, 31), (31, 3), (31, 15), (18, 30)]
 BORDERS = [*EXTENDING, "zero_output"]
+
+
+def round_up(size, multiple):
+    return -(-size // multiple) * multiple
 
 
 def products(image, window, *args, **options):
@@ -46,9 +50,11 @@ def test_windows(cuda, dtype, size):
 @pytest.mark.parametrize("border", BORDERS)
 @pytest.mark.parametrize("size", [(5, 5), (7, 7), (4, 9)])
 def test_borders_and_anchors(cuda, dtype, border, size):
-    image, window = make_image((2, 1, 40, 136), dtype), make_window(size)
-    for anchor in (None, (0, 0), (-1, -1), (0, size[1] - 1), (size[0] - 1, 1)):
-        check_products(image, window, cuda, border_type=border, anchor=anchor, value=3.0)
+    window = make_window(size)
+    for width in (136, 263):
+        image = make_image((2, 1, 40, width), dtype)
+        for anchor in (None, (0, 0), (-1, -1), (0, size[1] - 1), (size[0] - 1, 1)):
+            check_products(image, window, cuda, border_type=border, anchor=anchor, value=3.0)
 
 
 @pytest.mark.cuda
@@ -77,9 +83,10 @@ def test_taps_of_any_magnitude(cuda, dtype, factor):
 @pytest.mark.cuda
 @pytest.mark.parametrize("dtype", HALVES)
 @pytest.mark.parametrize("size", [(3, 3), (5, 5), (6, 5), (7, 7), (9, 9), (15, 15), (31, 31)])
-def test_windows_of_the_images_dtype(cuda, dtype, size):
+@pytest.mark.parametrize("width", [264, 263])
+def test_windows_of_the_images_dtype(cuda, dtype, size, width):
     """Taken as they are, on the host and on the GPU; the bits are those of the same taps in float32."""
-    image = make_image((2, 3, 40, 264), dtype).to(cuda)
+    image = make_image((2, 3, 40, width), dtype).to(cuda)
     for lead in [(), (2, 3)]:
         window = make_window((*lead, *size)).to(dtype)
         want = products(image, window.float())
@@ -126,10 +133,11 @@ def test_windows_that_cancel(cuda, dtype):
 @pytest.mark.cuda
 @pytest.mark.parametrize("dtype", HALVES)
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
-def test_what_is_not_finite_stays_in_its_windows(cuda, dtype, value):
-    clean = make_image((2, 1, 133, 640), dtype)
+@pytest.mark.parametrize("width", [640, 641])
+def test_what_is_not_finite_stays_in_its_windows(cuda, dtype, value, width):
+    clean = make_image((2, 1, 133, width), dtype)
     image = clean.clone()
-    for n, y, x in [(0, 0, 0), (0, 64, 127), (0, 65, 128), (1, 132, 639), (1, 31, 63), (1, 32, 300)]:
+    for n, y, x in [(0, 0, 0), (0, 64, 127), (0, 65, 128), (1, 132, width - 1), (1, 31, 63), (1, 32, 300)]:
         image[n, 0, y, x] = value
     for size in ((5, 5), (7, 7), (4, 11), (19, 19)):
         window = make_window(size)
@@ -164,8 +172,10 @@ def test_results_beyond_float16_are_infinite(cuda):
 
 @pytest.mark.cuda
 @pytest.mark.parametrize("dtype", HALVES)
-def test_same_bits_for_every_position_in_the_batch(cuda, dtype):
-    image = make_image((1, 1, 133, 640), dtype, device=cuda)
+@pytest.mark.parametrize("width", [640, 641])
+def test_same_bits_for_every_position_in_the_batch(cuda, dtype, width):
+    """Planes of odd sizes start at other addresses, too."""
+    image = make_image((1, 1, 133, width), dtype, device=cuda)
     for size in ((5, 5), (7, 7), (15, 15)):
         alone = products(image, make_window(size))
         for _ in range(3):
@@ -175,26 +185,32 @@ def test_same_bits_for_every_position_in_the_batch(cuda, dtype):
 
 @pytest.mark.cuda
 @pytest.mark.parametrize("dtype", HALVES)
-def test_rows_of_other_pitches(cuda, dtype):
-    """Crops that start on 16 bytes are read as they lie; results of any pitch are written."""
-    wide = make_image((1, 1, 50, 400), dtype, device=cuda)
-    crop = wide[..., 3:43, 8:144]
-    for size in ((5, 5), (7, 7), (4, 4)):
-        window = make_window(size)
-        expected = products(crop.contiguous(), window)
-        assert_same_bits(products(crop, window), expected)
-        for pitch in (136, 137, 144):
-            out = torch.full((1, 1, 40, pitch), 7.0, dtype=dtype, device=cuda)
-            torch_conv.filter2d(crop, window, algorithm="tensor_core", out=out[..., :136])
-            assert_same_bits(out[..., :136], expected)
-            assert (out[..., 136:] == 7).all()
+@pytest.mark.parametrize("pitch", [400, 401, 402])
+@pytest.mark.parametrize("start", [8, 0, 1, 2, 5])
+def test_rows_of_other_pitches(cuda, dtype, pitch, start):
+    """Crops are read as they lie, wherever they start, and results of any pitch are written; the bits are the same."""
+    wide = make_image((1, 1, 50, pitch), dtype, device=cuda)
+    for width in (136, 137, 264):
+        crop = wide[..., 3:43, start : start + width]
+        for size in ((5, 5), (7, 7), (4, 4), (9, 9)):
+            window = make_window(size)
+            aligned = torch.zeros((1, 1, 40, round_up(width, 8)), dtype=dtype, device=cuda)[..., :width]
+            aligned.copy_(crop)
+            expected = products(aligned, window)
+            assert_same_bits(products(crop, window), expected)
+            for behind in (0, 1, 8):
+                out = torch.full((1, 1, 40, width + behind), 7.0, dtype=dtype, device=cuda)
+                torch_conv.filter2d(crop, window, algorithm="tensor_core", out=out[..., :width])
+                assert_same_bits(out[..., :width], expected)
+                assert (out[..., width:] == 7).all()
 
 
 @pytest.mark.cuda
 @pytest.mark.parametrize("dtype", HALVES)
 @pytest.mark.parametrize("way", ["auto", "tensor_core"])
-def test_on_shards(cuda, dtype, way):
-    image, window = make_image((1, 2, 133, 640), dtype), make_window((7, 7))
+@pytest.mark.parametrize("width", [640, 641])
+def test_on_shards(cuda, dtype, way, width):
+    image, window = make_image((1, 2, 133, width), dtype), make_window((7, 7))
     parts = torch_conv.split(image.to(cuda), [cuda] * 3)
     got = torch_conv.filter2d(parts, window, algorithm=way).gather()
     bounds = exact("filter2d", image, window), magnitude("filter2d", image, window)
@@ -226,6 +242,16 @@ def test_what_auto_takes(monkeypatch, dtype):
         line = plan_of(monkeypatch, image, size, algorithm="direct")
         assert line.startswith("filter2d: direct/tile_tma ("), line
         assert "not products: one chain of multiply-adds is asked for" in line
+    odd = torch.empty(1, 1, 512, 1023, dtype=dtype)
+    for given in (odd, image[..., 1:], image[..., 3:1001]):  # rows that start anywhere
+        for size in ((5, 5), (3, 9), (7, 7), (31, 31)):
+            assert plan_of(monkeypatch, given, size).startswith("filter2d: tensor_core/products ("), size
+            assert plan_of(monkeypatch, given, size, algorithm="direct").startswith("filter2d: direct/tile (")
+        line = plan_of(monkeypatch, given, (4, 5))
+        assert line.startswith("filter2d: direct/tile ("), line
+        assert "not products: multiply-adds are as fast below 5x5 on rows not 16-byte aligned" in line
+        narrow = torch.ones(4, 4, dtype=dtype)
+        assert torch_conv.explain(torch_conv.filter2d, given, narrow).lines[0].startswith("filter2d: direct/tile (")
     for size, why in (((4, 4), "multiply-adds are as fast up to 4x4"), ((32, 32), "a window beyond 31x31")):
         line = plan_of(monkeypatch, image, size)
         assert line.startswith("filter2d: direct/") and f"not products: {why}" in line, line
@@ -243,7 +269,7 @@ def test_what_auto_takes(monkeypatch, dtype):
         ({}, 5, {"dilation": 2}, "stride or dilation"),
         ({}, 5, {"border_type": "skip"}, "border 'skip'"),
         ({}, 5, {"output_dtype": torch.float32}, "another output dtype"),
-        ({"w": 1023}, 5, {}, "rows not 16-byte aligned"),
+        ({"w": 1023, "gpu": "8.0 108 166912 2.0e12"}, 5, {}, "no bulk copies"),
         ({"gpu": "8.0 108 166912 2.0e12"}, 5, {}, "no bulk copies"),
     ],
 )

@@ -78,6 +78,11 @@ CALLS = {
     ),
     "channels 5x1": (lambda: F.filter2d(photo(16), taps(5, 1)), "direct/column", "direct/column"),
     "odd width": (lambda: F.filter2d(image(1, 1, 100, 1917), taps(5, 5)), "direct/tile", "direct/tile"),
+    "float16, odd width": (
+        lambda: F.filter2d(image(1, 1, 100, 1917, dtype=torch.float16), taps(5, 5)),
+        "tensor_core/products",
+        "direct/tile",
+    ),
     "uint8 3x3": (lambda: F.filter2d(image(dtype=torch.uint8), taps(3, 3)), "direct/tile_tma", "direct/tile"),
     "float64 3x3": (lambda: F.filter2d(image(dtype=torch.float64), taps(3, 3)), "direct/window", "direct/window"),
     "separable 7": (lambda: by_hand(image(), 7), "separable/tile_tma", "separable/tile"),

@@ -13,11 +13,13 @@
 //  +-------------------------------+ v           outputs (16 patches x 8) +=
 //                                                  pixels (16 patches x 16) * taps (16 pixels x 8 outputs)
 // clang-format on
-// One bulk copy brings the box; it starts on 32 bytes. A lane reads the pixels of a pair of rows once, as words
-// of two, and multiplies them into all rows of patches that see them. The matrices of taps are made by the warp while
-// the box is on its way and stay in registers (those of large windows three pairs of rows at a time, the sums of all
-// outputs meanwhile): taps as sums of two or three numbers of the image's dtype, so as good as float32, in as many
-// products. float16's are scaled by a power of two that brings the largest to 2^14.
+// One bulk copy brings the box; it starts on 32 bytes. Where rows start anywhere, copies of single threads bring each
+// as it lies behind 32 bytes; where rows of outputs do, they wait in shared memory for the words of 16 bytes that
+// memory has. A lane reads the pixels of a pair of rows once, as words of two, and multiplies them into all rows of
+// patches that see them. The matrices of taps are made by the warp while the box is on its way and stay in registers
+// (those of large windows three pairs of rows at a time, the sums of all outputs meanwhile): taps as sums of two or
+// three numbers of the image's dtype, so as good as float32, in as many products. float16's are scaled by a power of
+// two that brings the largest to 2^14.
 //
 // Device memory per output pixel: 1 read, 1 write; 2 KH KW flops. Products for 128 outputs, one part of the taps: 5x5
 // 3, 7x7 5, 9x9 10, 15x15 18, 31x31 72; half to four fifths of their elements are taps.
@@ -66,9 +68,11 @@ __device__ __forceinline__ unsigned take_part(float (&two)[2]) {
 
 #endif
 
-// `kPacks`: rows of outputs are 16-byte aligned and leave in words. `kOdd`: windows start on odd columns of the box, so
-// that two neighbours' words hold a word of a matrix. `kNarrow`: taps are numbers of T.
-template <typename T, int KH, int KW, bool kPacks, bool kOdd, bool kNarrow>
+// `kBulk`: a bulk copy brings the box, else copies of single threads do, from rows that start anywhere. `kPacks`: rows
+// of outputs are 16-byte aligned and leave in words as they are made, else they wait for the block. `kOdd`: windows
+// start on odd columns of a bulk copy's box, so that two neighbours' words hold a word of a matrix. `kNarrow`: taps are
+// numbers of T.
+template <typename T, int KH, int KW, bool kBulk, bool kPacks, bool kOdd, bool kNarrow>
 __global__ void __launch_bounds__(32 * ProductShape::warps, product_min_blocks<T, KH, KW, kNarrow>())
     direct2d_products(const __grid_constant__ TensorMap map, const __grid_constant__ ProductArgs a,
                       const __grid_constant__ ParamTaps param_taps) {
@@ -78,7 +82,6 @@ __global__ void __launch_bounds__(32 * ProductShape::warps, product_min_blocks<T
   constexpr bool kScaled = std::is_same_v<T, half_t> && !kNarrow;
   constexpr int kParts = product_parts(kScaled, kNarrow), kThreads = 32 * s.warps, kWords = 2 * s.tiles();
   extern __shared__ __align__(128) unsigned char products_shared[];
-  T* const box = reinterpret_cast<T*>(products_shared);
   float* const taps = reinterpret_cast<float*>(products_shared + s.taps_at());
   uint64_t* const barrier = reinterpret_cast<uint64_t*>(products_shared + s.barrier_at());
   unsigned* const largest_of = reinterpret_cast<unsigned*>(barrier + 1);
@@ -86,13 +89,22 @@ __global__ void __launch_bounds__(32 * ProductShape::warps, product_min_blocks<T
 
   const TilePlace at = a.order.at(blockIdx.x);
   const unsigned ci = a.multiplier.divide(at.c);
-  const int x0 = int(at.x) * s.width(), y0 = int(at.y) * s.height;          // the tile's first output
-  const int left = x0 - a.pad_x, top = y0 - a.pad_y, bx = left & -s.align;  // what its window reads; the box
-  const int shift = s.shifts() ? left & 1 : 0, first = left - bx - shift;   // the same in all tiles
-  if (threadIdx.x == 0) {
+  const int x0 = int(at.x) * s.step(!kPacks), y0 = int(at.y) * s.height;  // the tile's first output
+  const int left = x0 - a.pad_x, top = y0 - a.pad_y;                      // what its window reads
+  const int shift = s.shifts() ? left & 1 : 0;                            // the same in all tiles
+  const int bx = kBulk ? left & -s.align : left - shift, first = left - bx - shift;
+  const T* const in = a.planes.in_plane<T>(at.n, ci);
+  const PhasedRows<T, s.box_w(), kBulk ? 1 : kRowStart> box{
+      reinterpret_cast<T*>(products_shared),
+      unsigned(reinterpret_cast<uintptr_t>(in) + (top * a.planes.in_stride_h + bx) * int(sizeof(T))),
+      unsigned(a.planes.in_stride_h) * unsigned(sizeof(T))};
+  if constexpr (!kBulk) {
+    static_assert(s.align * sizeof(T) == kRowStart);
+    load_rows<s.box_w() * int(sizeof(T)), s.box_h(), s.warps>(a.planes, in, box.data, bx, top);
+  } else if (threadIdx.x == 0) {
     tma::barrier_init(barrier);
     tma::barrier_expect(barrier, s.taps_at());
-    tma::load_box(box, &map, barrier, bx / 2, top, ci, at.n);
+    tma::load_box(box.data, &map, barrier, bx / 2, top, ci, at.n);
   }
 
   // Meanwhile the taps, of which every lane takes what it holds of the right matrices.
@@ -136,29 +148,41 @@ __global__ void __launch_bounds__(32 * ProductShape::warps, product_min_blocks<T
   };
   take_taps(0);
   const float bias = a.bias ? a.bias[at.c] : 0.f;
-  tma::barrier_wait(barrier, 0);
+  if constexpr (kBulk) {
+    tma::barrier_wait(barrier, 0);
+  } else {
+    async_wait_all();
+    __syncthreads();
+  }
 
   const int right = min(x0 + s.width(), a.planes.out_w) - a.pad_x + KW - 1;
   const int bottom = min(y0 + s.height, a.planes.out_h) - a.pad_y + KH - 1;
   const bool edge = left < 0 || top < 0 || right > a.planes.in_w || bottom > a.planes.in_h;
   const bool mask = edge && a.border == Border::zero_output;
-  const bool zeros = mask || (a.border == Border::constant && a.value == 0);  // what the copy put outside is right
+  // Is what a bulk copy put outside right?
+  const bool zeros = kBulk && (mask || (a.border == Border::constant && a.value == 0));
   if (edge && (!zeros || a.beside.holds(top, a.planes.in_h) || a.beside.holds(bottom - 1, a.planes.in_h))) {
-    extend_box<kThreads>(PitchedBox<T>{box, s.box_w()}, {0, bottom - top, left - bx, right - bx}, {top, bx},
-                         a.planes.in_plane<T>(at.n, ci), a.planes.in_stride_h, a.planes.in_h, a.planes.in_w, a.border,
-                         from_acc<T>(a.value), ShardRows{a.beside, at.n, ci});
+    extend_box<kThreads>(box, {0, bottom - top, left - bx, right - bx}, {top, bx}, in, a.planes.in_stride_h,
+                         a.planes.in_h, a.planes.in_w, a.border, from_acc<T>(a.value), ShardRows{a.beside, at.n, ci});
+    // The column that shifted matrices read before the window: 0 times what lay before the image may be NaN.
+    if (!kBulk && shift > 0 && left < 0)
+      for (int r = threadIdx.x; r < s.box_h(); r += kThreads) *box.row(r) = from_acc<T>(0.f);
     __syncthreads();
   }
 
   T* const plane = a.planes.out_plane<T>(at.n, at.c);
   const int x = x0 + warp * s.warp_w;
-  if (x >= a.planes.out_w) return;
-  const T* const from = box + warp * s.warp_w + first;
+  if (kPacks && x >= a.planes.out_w) return;
+  T* const from = box.data + warp * s.warp_w + first;
 
   // Where the lane's outputs of a step go: pairs of neighbours in a row.
   const int column = x + 8 * g + (kPacks && s.tiles() == 1 ? q % 2 * 4 : 0);
   const int rows = a.planes.out_h - y0 - s.output_y(2 * q);
   T* to = plane + (y0 + s.output_y(2 * q)) * a.planes.out_stride_h + column;
+  [[maybe_unused]] const WaitingRows<T> waiting{
+      {reinterpret_cast<T*>(products_shared + s.waiting_at()),
+       unsigned(reinterpret_cast<uintptr_t>(plane) + (y0 * a.planes.out_stride_h + x0) * int(sizeof(T))),
+       unsigned(a.planes.out_stride_h) * unsigned(sizeof(T))}};
   float sum[s.steps()][s.tiles()][4] = {};
   unsigned probe = 0;
   auto store = [&](int step) {
@@ -171,11 +195,10 @@ __global__ void __launch_bounds__(32 * ProductShape::warps, product_min_blocks<T
       probe = add_zero_times<T>(word[i], probe);
     }
     if constexpr (!kPacks) {
+      unsigned* const waits =
+          waiting.words(s.output_y(2 * q) + step * s.patch_h, warp * s.warp_w + 8 * g + s.output_x(0, 0, 2 * q));
 #pragma unroll
-      for (int i = 0; i < 2 * kWords; ++i) {
-        const int at = s.output_x(i / 4, i / 2 % 2 * 8, 2 * q + i % 2);
-        store_half(to + at, word[i / 2], i % 2, inside && column + at < a.planes.out_w);
-      }
+      for (int i = 0; i < kWords; ++i) waits[s.output_x(i / 2, i % 2 * 8, 0) / 2] = word[i];
     } else if constexpr (kWords == 2) {
       // Lanes 2 i and 2 i + 1 have halves of two patches each, and afterwards a patch's row.
       const unsigned other = __shfl_xor_sync(~0u, q % 2 ? word[0] : word[1], 1);
@@ -189,15 +212,20 @@ __global__ void __launch_bounds__(32 * ProductShape::warps, product_min_blocks<T
   // Row g and q's columns of the left matrices of a pair of rows, counted from the group's first.
   constexpr int kTiles = s.tiles();
   const T* pixels = from + 8 * g + 2 * q;
+  [[maybe_unused]] int first_row = 0;                               // of the group's
+  [[maybe_unused]] const int bits[2] = {box.bits(0), box.bits(1)};  // of all even and of all odd rows
   auto load = [&](int pair, int span, unsigned(&left_matrix)[kTiles][4]) {
 #pragma unroll
     for (int h = 0; h < s.tiles(); ++h)
 #pragma unroll
       for (int r = 0; r < 4; ++r) {
         const int m = ProductLane::a_m(0, r), k = ProductLane::a_k(0, r);
-        const T* two = pixels + (2 * pair + s.pixel_y(k)) * s.box_w() + s.pixel_x(h, m, k) + 8 * span - kOdd;
-        const unsigned* word = reinterpret_cast<const unsigned*>(two);
-        left_matrix[h][r] = kOdd ? __byte_perm(word[0], word[1], 0x5432) : word[0];
+        const int row = 2 * pair + s.pixel_y(k);
+        const T* two = pixels + row * s.box_w() + s.pixel_x(h, m, k) + 8 * span - kOdd;
+        const unsigned* word = reinterpret_cast<const unsigned*>(two) + box.behind(first_row + row) / 4;
+        left_matrix[h][r] = !kBulk ? __funnelshift_r(word[0], word[1], bits[s.pixel_y(k)])
+                            : kOdd ? __byte_perm(word[0], word[1], 0x5432)
+                                   : word[0];
       }
   };
   // A pair ahead where outputs leave meanwhile, whose stores the compiler does not move loads across.
@@ -232,14 +260,36 @@ __global__ void __launch_bounds__(32 * ProductShape::warps, product_min_blocks<T
       if (s.groups() == 1 && pair >= kLag && (pair - kLag) % kEach == 0 && (pair - kLag) / kEach < s.steps())
         store((pair - kLag) / kEach);
     }
-    pixels += 2 * s.group * s.box_w();
+    pixels += 2 * s.group * s.box_w(), first_row += 2 * s.group;
   }
   if constexpr (s.groups() > 1) {
 #pragma unroll
     for (int step = 0; step < s.steps(); ++step) store(step);
   }
-  if (__any_sync(~0u, (probe & 0x7fff7fff) != 0) || mask)
-    mend<T, KH, KW>(a, plane, from + shift, taps, bias, x, y0, mask);
+  // What is wrong is made again where the outputs are now: in memory, or waiting.
+  auto windows = box;
+  windows.data = from + shift;
+  if (kBulk) windows.address = windows.stride = 0;
+  const bool wrong = __any_sync(~0u, (probe & 0x7fff7fff) != 0) || mask;
+  if constexpr (kPacks) {
+    if (wrong)
+      mend<T, KH, KW>(a, StoredRows<T>{plane + y0 * a.planes.out_stride_h + x, a.planes.out_stride_h}, windows, taps,
+                      bias, x, y0, mask);
+  } else {
+    auto own = waiting;
+    own.data += warp * s.warp_w;
+    if (wrong) mend<T, KH, KW>(a, own, windows, taps, bias, x, y0, mask);
+    __syncthreads();
+    const int last = min(s.width(), a.planes.out_w - x0), count = min(s.height, a.planes.out_h - y0);
+    const bool at_an_end = x0 == 0 || x0 + s.width() >= a.planes.out_w;
+    T* row = plane + (y0 + warp) * a.planes.out_stride_h + x0;
+    const T* waits = waiting.data + warp * s.waiting_pitch();
+#pragma unroll 1
+    for (int r = warp; r < count; r += s.warps) {
+      store_waiting<s.width()>(row, 0, last, at_an_end, reinterpret_cast<const unsigned*>(waits));
+      row += s.warps * a.planes.out_stride_h, waits += s.warps * s.waiting_pitch();
+    }
+  }
 #endif
 }
 

@@ -26,7 +26,7 @@ void launch_tile(const Direct& p, const Plan& plan, const Config& config, const 
 
 void launch_products(const Direct& p, const Plan& plan, const Site& site) {
   const ProductShape shape = product_shape(int(p.kh), int(p.kw));
-  const TensorMap map = tma::plane_map(p.in, shape.box_w() / 2, shape.box_h(), 2);
+  const TensorMap map = products_bulk(p) ? tma::plane_map(p.in, shape.box_w() / 2, shape.box_h(), 2) : TensorMap{};
   launch(plan, site, map, product_args(p, plan), ParamTaps::of(p));
 }
 

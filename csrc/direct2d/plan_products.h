@@ -11,39 +11,55 @@ inline const char* products_refusal(const Direct& p, const Arch& arch) {
   if (p.sums == Sums::chain) return "one chain of multiply-adds is asked for";
   if (p.kh > kProductMost || p.kw > kProductMost) return "a window beyond 31x31";
   if (const char* no = planar_refusal(p)) return no;
-  return plane_copy_refusal(p.in, arch);
+  if (!below(kMostSide, {p.in.w * size_of(p.in.dtype)})) return "rows of 2^30 bytes";
+  return arch.bulk_copy ? nullptr : "no bulk copies";
 }
+
+// How a tile comes and goes: by a bulk copy, or, of rows that start anywhere, by those of single threads; straight from
+// registers, or by way of shared memory.
+inline bool products_bulk(const Direct& p) { return tma::words_possible(p.in); }
+inline bool products_pack(const Direct& p) { return aligned_rows(p.out); }
 
 // A product takes 128 to 256 taps and zeros, however small the window: up to 16 taps multiply-adds are as fast. One
 // NVIDIA H200, 8192^2, taps of float32, this and TILE: float16 3x3 73.9 us, 70.3; 4x4 75.2, 71.5; 5x5 75, 85; 7x7 78,
 // 160; bfloat16 4x4 77.1, 72.4; 5x5 76.7, 88.2; 7x7 92, 150; 15x15 290, 642.
 // Narrow taps on the GPU save a launch here that widens them (1.7 us): 4x4 of 4096^2 20.8 us, 23.2.
+// Rows that start anywhere, float16 of 7x3x1081x1917, this and TILE: TO MEASURE 4x4, 4x5, 5x5.
 inline const char* products_lose(const Direct& p, const Arch&) {
+  if (!products_bulk(p) && p.kh * p.kw < 25) return "multiply-adds are as fast below 5x5 on rows not 16-byte aligned";
   const int64_t most = p.taps.narrow && !p.taps.on_host ? 9 : 16;
   return p.kh * p.kw > most && p.kw > 1 && p.kh > 1 ? nullptr : "multiply-adds are as fast up to 4x4";
 }
 
-// Do windows start on odd columns of a box, where there is no room for shifted matrices of taps?
+// Do windows start on odd columns of a bulk copy's box, where there is no room for shifted matrices of taps?
 inline bool products_odd(const Direct& p) {
-  return p.place.pad_x % 2 != 0 && !product_shape(int(p.kh), int(p.kw)).shifts();
+  return products_bulk(p) && p.place.pad_x % 2 != 0 && !product_shape(int(p.kh), int(p.kw)).shifts();
+}
+
+// Tiles side by side, the last of which reaches the image's end.
+inline int64_t products_across(const Direct& p) {
+  const ProductShape s = product_shape(int(p.kh), int(p.kw));
+  const int step = s.step(!products_pack(p));
+  return std::max<int64_t>(ceil_div(p.out.w - (s.width() - step), step), p.out.w > 0);
 }
 
 inline void fill_products(const Direct& p, Plan& plan) {
   const ProductShape s = product_shape(int(p.kh), int(p.kw));
   plan.algorithm = "tensor_core";
   plan.why = "half precision, window up to 31x31: products of matrices, sums in another order than 'direct'";
-  plan.tile_w = s.width();
+  plan.tile_w = s.step(!products_pack(p));
   plan.tile_h = s.height;
   plan.threads = 32 * s.warps;
-  plan.shared_bytes = s.shared_bytes();
-  plan.blocks = p.out.n * p.out.c * ceil_div(p.out.h, plan.tile_h) * ceil_div(p.out.w, plan.tile_w);
-  plan.kernels = {kernel_of("direct2d/kernel_products.cuh", "direct2d::direct2d_products",
-                            {p.in.dtype, s.kh, s.kw, aligned_rows(p.out), products_odd(p), p.taps.narrow})};
+  plan.shared_bytes = s.shared_bytes(!products_pack(p));
+  plan.blocks = p.out.n * p.out.c * ceil_div(p.out.h, plan.tile_h) * products_across(p);
+  plan.kernels = {
+      kernel_of("direct2d/kernel_products.cuh", "direct2d::direct2d_products",
+                {p.in.dtype, s.kh, s.kw, products_bulk(p), products_pack(p), products_odd(p), p.taps.narrow})};
 }
 
 inline ProductArgs product_args(const Direct& p, const Plan& plan) {
   return {.planes = PlaneGeometry::of(p.in, p.out),
-          .order = TileOrder::of(ceil_div(p.out.w, plan.tile_w), ceil_div(p.out.h, plan.tile_h), p.out.c),
+          .order = TileOrder::of(products_across(p), ceil_div(p.out.h, plan.tile_h), p.out.c),
           .multiplier = FastDivisor::of(unsigned(p.out.c / p.groups)),
           .pad_y = int(p.place.pad_y),
           .pad_x = int(p.place.pad_x),

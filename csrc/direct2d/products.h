@@ -30,7 +30,7 @@ struct ProductShape {
 
   static constexpr int warps = 4, warp_w = 64;  // side by side
   static constexpr int width() { return warps * warp_w; }
-  static constexpr int align = 16;  // columns of which a box starts on a multiple
+  static constexpr int align = 16;  // columns of which a box, or in memory each of its rows, starts on a multiple
 
   constexpr int products() const { return group * spans; }
   constexpr int groups() const { return pairs / group; }
@@ -45,10 +45,16 @@ struct ProductShape {
   // Taps stand among zeros, as many as matrices hold.
   constexpr int taps_h() const { return 2 * pairs + patch_h - 1; }
   constexpr int taps_w() const { return 8 * spans + patch_w; }
-  // Bytes of shared memory: the box, the taps, a barrier, a number of every warp.
+  // Columns from tile to tile: where outputs wait, the next tile makes some of them, too, so that each stores whole
+  // words of 16 bytes.
+  constexpr int step(bool waits) const { return waits ? width() - 8 : width(); }
+  // Bytes of shared memory: the box, the taps, a barrier, a number of every warp; where outputs wait, their rows, which
+  // start up to 14 bytes behind their pitch.
   constexpr int taps_at() const { return 2 * box_w() * box_h(); }
   constexpr int barrier_at() const { return taps_at() + (taps_h() * taps_w() + 1) / 2 * 8; }
-  constexpr int shared_bytes() const { return barrier_at() + 8 + 4 * warps; }
+  constexpr int waiting_at() const { return (barrier_at() + 8 + 4 * warps + 15) / 16 * 16; }
+  static constexpr int waiting_pitch() { return width() + 8; }
+  constexpr int shared_bytes(bool waits) const { return waiting_at() + (waits ? 2 * height * waiting_pitch() : 0); }
 
   // Where A[m][k] of tile `h` lies, counted from the window's start over the lane group's first output.
   constexpr int pixel_y(int k) const { return k / 8; }

@@ -226,7 +226,7 @@ FilterSize filter_size(const Direct& p, const Place& place) {
           .stride_w = s.stride_x,
           .image = p.in.dtype,
           .cuda = cuda,
-          .products = planes && half && aligned_rows(p.in) && place.arch().bulk_copy,
+          .products = planes && half && place.arch().bulk_copy,
           .one_launch = planes && small && is_stage(p)};
 }
 

@@ -1,4 +1,8 @@
-// direct2d's PRODUCTS as its plan launches it, on the host, against sums in float64.
+// direct2d's PRODUCTS as its plan launches it, on the host, against sums in float64: images on 16 bytes and such as
+// start anywhere, whose bits are the same. Not a byte is read or written beyond an image's memory, behind which no page
+// stands.
+#include <sys/mman.h>
+
 #include <cstdio>
 #include <map>
 #include <random>
@@ -23,19 +27,26 @@ using Kernel = void (*)(TensorMap, ProductArgs, ParamTaps);
 const std::map<std::string, Kernel> kKernels = {
 #define KERNEL(...) \
   { "direct2d::direct2d_products<" #__VA_ARGS__ ">", direct2d_products<__VA_ARGS__> }
-    KERNEL(half_t, 5, 5, true, false, false),    KERNEL(half_t, 5, 5, false, false, false),
-    KERNEL(half_t, 5, 5, false, true, false),    KERNEL(half_t, 7, 7, true, true, false),
-    KERNEL(half_t, 7, 7, true, false, false),    KERNEL(half_t, 7, 7, false, true, false),
-    KERNEL(half_t, 7, 7, false, false, false),   KERNEL(half_t, 4, 4, true, false, false),
-    KERNEL(half_t, 6, 3, true, false, false),    KERNEL(half_t, 9, 11, true, false, false),
-    KERNEL(half_t, 15, 15, true, true, false),   KERNEL(half_t, 2, 14, true, false, false),
-    KERNEL(bhalf_t, 5, 5, true, false, false),   KERNEL(bhalf_t, 7, 7, true, true, false),
-    KERNEL(bhalf_t, 12, 13, true, false, false), KERNEL(half_t, 31, 31, true, true, false),
-    KERNEL(half_t, 17, 20, true, false, false),  KERNEL(bhalf_t, 21, 29, true, false, false),
-    KERNEL(half_t, 5, 31, true, false, false),   KERNEL(half_t, 31, 3, true, false, false),
-    KERNEL(half_t, 1, 1, true, false, false),    KERNEL(half_t, 8, 7, false, true, false),
-    KERNEL(half_t, 5, 5, true, true, false),     KERNEL(half_t, 5, 5, true, false, true),
-    KERNEL(bhalf_t, 7, 7, true, true, true),     KERNEL(half_t, 15, 15, true, true, true),
+    KERNEL(half_t, 5, 5, true, true, false, false),      KERNEL(half_t, 5, 5, true, false, false, false),
+    KERNEL(half_t, 5, 5, true, false, true, false),      KERNEL(half_t, 7, 7, true, true, true, false),
+    KERNEL(half_t, 7, 7, true, true, false, false),      KERNEL(half_t, 7, 7, true, false, true, false),
+    KERNEL(half_t, 7, 7, true, false, false, false),     KERNEL(half_t, 4, 4, true, true, false, false),
+    KERNEL(half_t, 6, 3, true, true, false, false),      KERNEL(half_t, 9, 11, true, true, false, false),
+    KERNEL(half_t, 15, 15, true, true, true, false),     KERNEL(half_t, 2, 14, true, true, false, false),
+    KERNEL(bhalf_t, 5, 5, true, true, false, false),     KERNEL(bhalf_t, 7, 7, true, true, true, false),
+    KERNEL(bhalf_t, 12, 13, true, true, false, false),   KERNEL(half_t, 31, 31, true, true, true, false),
+    KERNEL(half_t, 17, 20, true, true, false, false),    KERNEL(bhalf_t, 21, 29, true, true, false, false),
+    KERNEL(half_t, 5, 31, true, true, false, false),     KERNEL(half_t, 31, 3, true, true, false, false),
+    KERNEL(half_t, 1, 1, true, true, false, false),      KERNEL(half_t, 8, 7, true, false, true, false),
+    KERNEL(half_t, 5, 5, true, true, true, false),       KERNEL(half_t, 5, 5, true, true, false, true),
+    KERNEL(bhalf_t, 7, 7, true, true, true, true),       KERNEL(half_t, 15, 15, true, true, true, true),
+    KERNEL(half_t, 5, 5, false, false, false, false),    KERNEL(half_t, 5, 5, false, true, false, false),
+    KERNEL(half_t, 5, 5, false, false, false, true),     KERNEL(bhalf_t, 5, 5, false, false, false, false),
+    KERNEL(half_t, 7, 7, false, false, false, false),    KERNEL(half_t, 7, 7, false, true, false, false),
+    KERNEL(bhalf_t, 7, 7, false, false, false, true),    KERNEL(half_t, 9, 9, true, true, false, false),
+    KERNEL(half_t, 9, 9, true, false, false, false),     KERNEL(half_t, 9, 9, false, false, false, false),
+    KERNEL(half_t, 9, 9, false, true, false, false),     KERNEL(half_t, 15, 15, false, false, false, true),
+    KERNEL(bhalf_t, 12, 13, false, false, false, false), KERNEL(half_t, 31, 31, false, false, false, false),
 #undef KERNEL
 };
 
@@ -46,9 +57,10 @@ struct Case {
   Border border;
   double value = 0;
   bool own_windows = false, one_input = false;
-  double special = 0;            // a pixel of every plane
-  int64_t above = 0, below = 0;  // rows of other shards: none, or all that windows reach
-  bool narrow = false;           // taps of the image's dtype
+  double special = 0;               // a pixel of every plane
+  int64_t above = 0, below = 0;     // rows of other shards: none, or all that windows reach
+  bool narrow = false;              // taps of the image's dtype
+  int64_t in_gap = 0, out_gap = 0;  // elements between rows
 };
 
 const Dtype F = Dtype::f16, B = Dtype::bf16;
@@ -87,12 +99,49 @@ const Case kCases[] = {
     {F, 1, 2, 37, 136, 5, 5, 2, 2, 0, 0, Border::reflect, 0, true, false, 0, 0, 0, true},
     {B, 1, 1, 36, 144, 7, 7, 3, 3, 0, 0, Border::replicate, 0, false, false, 0, 0, 0, true},
     {F, 1, 1, 40, 136, 15, 15, 7, 7, 0, 0, Border::zero_output, 0, false, false, INFINITY, 0, 0, true},
+    {F, 1, 2, 37, 263, 5, 5, 2, 2, 0, 0, Border::reflect},
+    {F, 1, 3, 25, 517, 5, 5, 2, 2, 0, 0, Border::constant, 0, true, true},
+    {F, 1, 1, 26, 249, 5, 5, 2, 2, 0, 0, Border::circular, 0, false, false, 0, 0, 0, true},
+    {F, 2, 1, 25, 5, 5, 5, 2, 2, 0, 0, Border::symmetric},
+    {F, 1, 2, 30, 136, 5, 5, 2, 2, 0, 0, Border::replicate, 0, false, false, 0, 0, 0, false, 3, 0},
+    {F, 1, 2, 30, 505, 5, 5, 0, 0, 4, 4, Border::constant, 0, false, false, 0, 0, 0, false, 2, 6},
+    {F, 1, 2, 30, 264, 5, 5, 2, 2, 0, 0, Border::zero_output, 0, false, false, INFINITY, 0, 0, false, 8, 1},
+    {F, 1, 1, 37, 263, 5, 5, 2, 2, 0, 0, Border::reflect, 0, false, false, NAN},
+    {B, 1, 1, 24, 331, 5, 5, 4, 1, 0, 0, Border::constant, 3, false, false, 0, 9, 2},
+    {F, 1, 1, 50, 257, 7, 7, 3, 3, 0, 0, Border::reflect},
+    {F, 2, 1, 20, 133, 7, 7, 3, 3, 0, 0, Border::zero_output, 0, false, false, INFINITY},
+    {F, 1, 1, 20, 136, 7, 7, 3, 3, 0, 0, Border::reflect, 0, false, false, 0, 5, 0, false, 7, 0},
+    {F, 1, 1, 20, 136, 7, 7, 3, 3, 0, 0, Border::constant, 0, false, false, 0, 0, 0, false, 0, 5},
+    {B, 1, 1, 36, 251, 7, 7, 3, 3, 0, 0, Border::replicate, 0, false, false, 0, 0, 0, true},
+    {F, 1, 1, 33, 263, 9, 9, 4, 3, 0, 0, Border::constant},
+    {F, 1, 1, 33, 263, 9, 9, 3, 5, 0, 0, Border::symmetric},
+    {F, 1, 1, 41, 139, 15, 15, 7, 7, 0, 0, Border::zero_output, 0, false, false, INFINITY, 0, 0, true},
+    {B, 1, 1, 20, 25, 12, 13, 5, 6, 0, 0, Border::circular},
+    {F, 1, 1, 36, 137, 31, 31, 15, 15, 0, 0, Border::reflect},
 };
 
-Image image_of(Dtype dtype, std::vector<uint16_t>& data, int64_t n, int64_t c, int64_t h, int64_t w) {
-  data.assign(n * c * h * w + 64, 0x7e01);  // NaN: what is not written is seen
-  void* start = reinterpret_cast<void*>((reinterpret_cast<uintptr_t>(data.data()) + 63) / 64 * 64);
-  return {start, dtype, n, c, 1, h, w, c * h * w, h * w, 0, w, 1};
+constexpr uint16_t kUntouched = 0x7e01;  // NaN: what is not written is seen
+
+// An image whose rows have `gap` elements behind them, the last of which ends where a page begins that nobody may
+// touch. Its memory stays.
+Image image_of(Dtype dtype, int64_t n, int64_t c, int64_t h, int64_t w, int64_t gap = 0) {
+  const int64_t page = 4096, pitch = w + gap, count = n * c * h * pitch - gap, size = round_up(2 * count, page);
+  char* const start =
+      static_cast<char*>(mmap(nullptr, size + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  mprotect(start + size, page, PROT_NONE);
+  std::fill_n(reinterpret_cast<uint16_t*>(start), size / 2, kUntouched);
+  return {start + size - 2 * count, dtype, n, c, 1, h, w, c * h * pitch, h * pitch, 0, pitch, 1};
+}
+
+// Are the elements between an image's rows, and those before it, what they were?
+bool gaps_untouched(const Image& x) {
+  const uint16_t* const data = static_cast<const uint16_t*>(x.data);
+  for (int64_t r = 0; r < x.n * x.c * x.h; ++r)
+    for (int64_t i = x.w; i < x.stride_h && r + 1 < x.n * x.c * x.h; ++i)
+      if (data[r * x.stride_h + i] != kUntouched) return false;
+  for (const uint16_t* at = data; reinterpret_cast<uintptr_t>(at) % 4096 != 0;)
+    if (*--at != kUntouched) return false;
+  return true;
 }
 
 double get(const Image& x, int64_t n, int64_t c, int64_t h, int64_t w) {
@@ -132,18 +181,41 @@ std::string judge(const Direct& p, const Image& whole, int64_t first, const floa
          ") is " + std::to_string(got) + ", not " + std::to_string(sum);
 }
 
+// Launches the kernel that the plan names; what is wrong, if that cannot be.
+std::string launch(const Direct& p, std::string& name) {
+  const Arch arch{.major = 9, .minor = 0, .multiprocessors = 132, .bulk_copy = true};
+  Plan plan{};
+  if (const char* no = products_refusal(p, arch)) return no;
+  fill_products(p, plan);
+  name = plan.kernels[0].name;
+  if (!kKernels.contains(name)) return "no such kernel here";
+  const ProductShape s = product_shape(int(p.kh), int(p.kw));
+  memset(products_shared, 0xff, sizeof(products_shared));  // NaN, where nothing is put
+  on_host::votes = 0;
+  on_host::launch(kKernels.at(name), {unsigned(plan.blocks), 1, 1}, plan.threads,
+                  tma::map_of(p.in, s.box_w() / 2, s.box_h()), product_args(p, plan), ParamTaps::of(p));
+  return "";
+}
+
+bool report(const std::string& name, const Case& k, const std::string& wrong) {
+  std::printf("%s %lldx%lldx%lldx%lld %s%s: %s\n", name.c_str(), (long long)k.n, (long long)k.c, (long long)k.h,
+              (long long)k.w, name_of(k.border), k.special ? " with a pixel that is not finite" : "",
+              wrong.empty() ? "right" : wrong.c_str());
+  std::fflush(stdout);
+  return wrong.empty();
+}
+
 bool check(const Case& k) {
   std::mt19937 make(1);
   std::normal_distribution<float> normal;
-  std::vector<uint16_t> pixels, results;
-  const Image whole = image_of(k.dtype, pixels, k.n, k.one_input ? 1 : k.c, k.above + k.h + k.below, k.w);
+  const Image whole = image_of(k.dtype, k.n, k.one_input ? 1 : k.c, k.above + k.h + k.below, k.w, k.in_gap);
   const auto rows = [&](int64_t first, int64_t count) {
     Image some = whole;
-    some.data = count ? static_cast<uint16_t*>(whole.data) + first * k.w : nullptr, some.h = count;
+    some.data = count ? static_cast<uint16_t*>(whole.data) + first * whole.stride_h : nullptr, some.h = count;
     return some;
   };
   const Image in = rows(k.above, k.h);
-  const Image out = image_of(k.dtype, results, k.n, k.c, k.h - k.fewer_h, k.w - k.fewer_w);
+  const Image out = image_of(k.dtype, k.n, k.c, k.h - k.fewer_h, k.w - k.fewer_w, k.out_gap);
   for (int64_t n = 0; n < in.n; ++n)
     for (int64_t c = 0; c < in.c; ++c)
       for (int64_t y = 0; y < whole.h; ++y)
@@ -156,8 +228,7 @@ bool check(const Case& k) {
     tap = normal(make) / 1000;
     if (k.narrow) tap = k.dtype == F ? to_acc<float>(from_acc<half_t>(tap)) : to_acc<float>(from_acc<bhalf_t>(tap));
   }
-  std::vector<uint16_t> narrow;
-  const Image narrow_taps = image_of(k.dtype, narrow, 1, 1, windows, taps);
+  const Image narrow_taps = image_of(k.dtype, 1, 1, windows, taps);
   for (int64_t i = 0; i < windows * taps; ++i) set(narrow_taps, 0, 0, i / taps, i % taps, window[i]);
   const bool inlined = windows * taps * (k.narrow ? 2 : 4) <= kInlineTapBytes;
   const void* data = k.narrow ? narrow_taps.data : window.data();
@@ -171,31 +242,57 @@ bool check(const Case& k) {
                  .bias = nullptr,
                  .beside = {rows(0, k.above), rows(k.above + k.h, k.below)},
                  .sums = Sums::products};
-  const Arch arch{.major = 9, .minor = 0, .multiprocessors = 132, .bulk_copy = true};
-  std::string wrong;
-  Plan plan{};
-  if (const char* no = products_refusal(p, arch)) wrong = no;
-  else fill_products(p, plan);
-  const std::string name = wrong.empty() ? plan.kernels[0].name : "no kernel";
-  if (wrong.empty() && !kKernels.contains(name)) wrong = "no such kernel here";
+  std::string name = "no kernel", wrong = launch(p, name);
   if (wrong.empty()) {
-    const ProductShape s = product_shape(int(p.kh), int(p.kw));
-    memset(products_shared, 0xff, sizeof(products_shared));  // NaN, where nothing is put
-    on_host::votes = 0;
-    on_host::launch(kKernels.at(name), {unsigned(plan.blocks), 1, 1}, plan.threads,
-                    tma::map_of(in, s.box_w() / 2, s.box_h()), product_args(p, plan), ParamTaps::of(p));
     if (!k.special && on_host::votes > 0) wrong = "sums that are not finite";  // which chains would hide
     for (int64_t n = 0; n < out.n; ++n)
       for (int64_t c = 0; c < out.c; ++c)
         for (int64_t y = 0; y < out.h; ++y)
           for (int64_t x = 0; x < out.w && wrong.empty(); ++x)
             wrong = judge(p, whole, k.above, window.data() + (k.own_windows ? (n * k.c + c) * taps : 0), n, c, y, x);
+    if (wrong.empty() && !gaps_untouched(out)) wrong = "memory beside the image is written";
   }
-  std::printf("%s %lldx%lldx%lldx%lld %s%s: %s\n", name.c_str(), (long long)k.n, (long long)k.c, (long long)k.h,
-              (long long)k.w, name_of(k.border), k.special ? " with a pixel that is not finite" : "",
-              wrong.empty() ? "right" : wrong.c_str());
-  std::fflush(stdout);
-  return wrong.empty();
+  return report(name, k, wrong);
+}
+
+// The bits do not depend on where rows start: images and results on 16 bytes, or with three elements more to a row.
+bool check_same_bits(Case k) {
+  std::vector<float> window(k.kh * k.kw);
+  std::vector<uint16_t> first;
+  bool right = true;
+  for (const int64_t layout : {0, 1, 2, 3}) {
+    k.in_gap = layout % 2 * 3, k.out_gap = layout / 2 * 3;
+    std::mt19937 make(1);
+    std::normal_distribution<float> normal;
+    const Image in = image_of(k.dtype, k.n, k.c, k.h, k.w, k.in_gap);
+    const Image out = image_of(k.dtype, k.n, k.c, k.h, k.w, k.out_gap);
+    for (float& tap : window) tap = normal(make);
+    for (int64_t c = 0; c < in.c; ++c)
+      for (int64_t y = 0; y < in.h; ++y)
+        for (int64_t x = 0; x < in.w; ++x) set(in, 0, c, y, x, normal(make));
+    if (k.special) set(in, 0, 0, in.h / 3, in.w / 2, float(k.special)), set(in, 0, 0, 0, 0, float(k.special));
+    const Direct p{.in = in,
+                   .out = out,
+                   .taps = {window.data(), window.size() * 4 <= kInlineTapBytes, 0, 0, 0, false},
+                   .kh = k.kh,
+                   .kw = k.kw,
+                   .place = {.pad_y = k.pad_y, .pad_x = k.pad_x, .border = k.border, .value = k.value},
+                   .groups = in.c,
+                   .bias = nullptr,
+                   .sums = Sums::products};
+    std::string name = "no kernel", wrong = launch(p, name);
+    std::vector<uint16_t> bits;
+    for (int64_t c = 0; c < out.c; ++c)
+      for (int64_t y = 0; y < out.h; ++y)
+        for (int64_t x = 0; x < out.w; ++x) {
+          const uint16_t one = static_cast<uint16_t*>(out.data)[c * out.stride_c + y * out.stride_h + x];
+          bits.push_back(std::isnan(get(out, 0, c, y, x)) ? kUntouched : one);
+        }
+    if (first.empty()) first = bits;
+    if (wrong.empty() && bits != first) wrong = "other bits than on 16 bytes";
+    right = report(name, k, wrong) && right;
+  }
+  return right;
 }
 
 }  // namespace
@@ -203,5 +300,10 @@ bool check(const Case& k) {
 int main() {
   bool right = true;
   for (const Case& k : kCases) right = check(k) && right;
+  for (const double special : {0.0, double(INFINITY)}) {
+    right = check_same_bits({F, 1, 2, 30, 504, 5, 5, 2, 2, 0, 0, Border::reflect, 0, false, false, special}) && right;
+    right = check_same_bits({F, 1, 1, 30, 264, 7, 7, 3, 3, 0, 0, Border::constant, 0, false, false, special}) && right;
+    right = check_same_bits({F, 1, 1, 30, 264, 9, 9, 4, 3, 0, 0, Border::circular, 0, false, false, special}) && right;
+  }
   return right ? 0 : 1;
 }
