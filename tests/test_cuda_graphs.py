@@ -16,7 +16,7 @@ pytestmark = pytest.mark.cuda
 CALLS = {
     "3x3, window on the GPU": lambda x, k: torch_conv.filter2d(x, k),
     "3x3, window on the CPU": lambda x, k: torch_conv.filter2d(x, make_window((3, 3))),
-    "41x40, window on the CPU": lambda x, k: torch_conv.filter2d(x, make_window((41, 40))),
+    "41x40, window on the CPU": lambda x, k: torch_conv.filter2d(x, make_window((41, 40)), algorithm="direct"),
     "flipped and normalized": lambda x, k: torch_conv.filter2d(x, k, "reflect", True, "same", "conv"),
     "separable 7": lambda x, k: torch_conv.filter2d_separable(x, make_window((7,)), make_window((7,))),
     "separable 31": lambda x, k: torch_conv.filter2d_separable(x, make_window((31,)), make_window((31,))),

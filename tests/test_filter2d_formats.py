@@ -154,6 +154,19 @@ def test_groups_of_channels_are_images(cuda, pinned, dtype, border):
 
 
 @pytest.mark.cuda
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_windows_of_many_channels_are_a_depthwise_convolution(cuda, dtype):
+    photo = photograph((2, 64, 56, 56), dtype, cuda)
+    for k in (3, 7):
+        bank = (make_window((64, 1, k, k)) / k).to(dtype)
+        expected = torch_conv.conv2d(photo, bank.to(cuda), padding=k // 2, groups=64)
+        for window in (bank[None, :, 0], bank[None, :, 0].to(cuda)):
+            assert "depthwise/" in str(torch_conv.explain(torch_conv.filter2d, photo, window, "constant"))
+            assert "depthwise/" not in str(torch_conv.explain(torch_conv.filter2d, photo, window, "reflect"))
+            assert_same_bits(torch_conv.filter2d(photo, window, "constant"), expected)
+
+
+@pytest.mark.cuda
 def test_long_strips_of_channels(cuda):
     photo = photograph((16, 64, 200, 224), torch.uint8, cuda)
     for window in (make_window((3, 3)) / 3, make_window((1, 64, 3, 3)) / 3):

@@ -160,18 +160,18 @@ inline const char* tile_plain_refusal(const Direct& p, const Arch& arch) {
   return tile_refusal(flattened(p), arch, false);
 }
 
-// Many channels that lie side by side, as groups of so many whose halos are at most half as large as a tile; or 0. A
-// group is 32 to 128 bytes of every pixel, whole sectors of memory.
+// Many channels that lie side by side, as groups of so many whose halos are at most half as large as a tile, or else as
+// large; or 0. A group is 32 to 128 bytes of every pixel, whole sectors of memory.
 inline int channel_group(const Direct& p) {
   const auto together = [](const Image& x) { return x.stride_c == 1 && x.stride_w >= x.c; };
   const int in = size_of(p.in.dtype), out = size_of(p.out.dtype);
   const bool alike = p.in.c == p.out.c && p.groups == p.in.c && p.taps.stride_c == 0 && !p.bias && !p.beside.any();
   if (!alike || !together(p.in) || !together(p.out) || in > 4 || out > 4) return 0;
   if (!p.place.unit_steps_of_images() || p.kh > kTileMost || p.kw > kTileMost || p.kw < 2) return 0;
-  const int tile = 32 * lane_values(in, out, {int(p.kh), int(p.kw), 1, 1, 1});
-  for (int group = 128 / in; group >= 32 / in; group /= 2)
+  const int tile = 32 * lane_values(in, out, {int(p.kh), int(p.kw), 1, 1, 1}), least = 32 / in;
+  for (int group = 128 / in; group >= least; group /= 2)
     if (p.in.c % group == 0 && 2 * (p.kw - 1) * group <= tile) return group;
-  return 0;
+  return p.in.c % least == 0 && (p.kw - 1) * least <= tile ? least : 0;
 }
 
 inline const char* tile_groups_refusal(const Direct& p, const Arch& arch) {

@@ -24,11 +24,13 @@ inline bool products_pack(const Direct& p) { return aligned_rows(p.out); }
 // NVIDIA H200, 8192^2, taps of float32, this and TILE: float16 3x3 73.9 us, 70.3; 4x4 75.2, 71.5; 5x5 75, 85; 7x7 78,
 // 160; bfloat16 4x4 77.1, 72.4; 5x5 76.7, 88.2; 7x7 92, 150; 15x15 290, 642.
 // Narrow taps on the GPU save a launch here that widens them (1.7 us): 4x4 of 4096^2 20.8 us, 23.2.
-// Rows that start anywhere, float16 of 7x3x1081x1917, this and TILE: TO MEASURE 4x4, 4x5, 5x5.
+// Rows that start anywhere, float16 of 7x3x1081x1917, narrow taps, this and TILE: 3x3 60.9 us, 71.0; 4x4 65.0, 84.7;
+// 4x5 65.2, 93.1; 5x5 64.7 (of float32 71.8), 101.
 inline const char* products_lose(const Direct& p, const Arch&) {
-  if (!products_bulk(p) && p.kh * p.kw < 25) return "multiply-adds are as fast below 5x5 on rows not 16-byte aligned";
-  const int64_t most = p.taps.narrow && !p.taps.on_host ? 9 : 16;
-  return p.kh * p.kw > most && p.kw > 1 && p.kh > 1 ? nullptr : "multiply-adds are as fast up to 4x4";
+  if (p.kw == 1 || p.kh == 1) return "a window of one row or one column";
+  const bool anywhere = !products_bulk(p);
+  const int64_t least = p.taps.narrow ? (anywhere ? 9 : p.taps.on_host ? 17 : 10) : anywhere ? 16 : 17;
+  return p.kh * p.kw >= least ? nullptr : "multiply-adds are as fast for so few taps";
 }
 
 // Do windows start on odd columns of a bulk copy's box, where there is no room for shifted matrices of taps?
