@@ -207,6 +207,27 @@ def test_rows_of_other_pitches(cuda, dtype, pitch, start):
 
 @pytest.mark.cuda
 @pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize("border", BORDERS)
+@pytest.mark.parametrize("size", [(5, 5), (4, 7), (6, 5), (7, 7), (9, 9), (12, 13), (31, 31)])
+def test_what_lies_between_rows_is_not_seen(cuda, dtype, border, size):
+    """Images among NaN have the bits that they have alone: no zero of a matrix meets what is not the image's."""
+    for h, w in ((61, 517), (40, 1001), (45, 264)):
+        image = make_image((2, 2, h, w), dtype, device=cuda)
+        for window in (make_window(size), make_window(size).to(dtype)):
+            alone = products(image, window, border)
+            for gap, start in ((0, 1), (1, 3), (2, 5), (3, 0), (8, 2), (8, 0)):
+                memory = torch.full((start + 4 * h * (w + gap),), float("nan"), dtype=dtype, device=cuda)
+                among = memory[start:].view(2, 2, h, w + gap)[..., :w]
+                among.copy_(image)
+                assert_same_bits(products(among, window, border), alone)
+                out = torch.full((2, 2, h, w + gap), 7.0, dtype=dtype, device=cuda)
+                products(among, window, border, out=out[..., :w])
+                assert_same_bits(out[..., :w], alone)
+                assert (out[..., w:] == 7).all()
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("dtype", HALVES)
 @pytest.mark.parametrize("way", ["auto", "tensor_core"])
 @pytest.mark.parametrize("width", [640, 641])
 def test_on_shards(cuda, dtype, way, width):

@@ -338,6 +338,8 @@ def prepare(window: Tensor) -> Tensor:
     try:
         by_passes = torch.ops.torch_conv._filter2d_by_passes(image, host.detach())
     except RuntimeError as error:
+        if not str(error).startswith("filter2d: "):  # the machine's, not the window's
+            raise
         sentence = str(error).replace("filter2d: kernel", "prepare: window")
         raise (TypeError if "dtype" in sentence else ValueError)(sentence) from None
     return host if by_passes else window

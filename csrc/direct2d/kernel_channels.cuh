@@ -1,4 +1,4 @@
-// CHANNELS: small windows over images whose channels lie side by side and are many, at stride and dilation 1.
+// CHANNELS: small windows over images whose channels lie side by side, at stride and dilation 1.
 //
 // clang-format off
 //          pixel x - 1       pixel x        pixel x + 1

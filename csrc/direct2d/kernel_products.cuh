@@ -14,12 +14,12 @@
 //                                                  pixels (16 patches x 16) * taps (16 pixels x 8 outputs)
 // clang-format on
 // One bulk copy brings the box; it starts on 32 bytes. Where rows start anywhere, copies of single threads bring each
-// as it lies behind 32 bytes; where rows of outputs do, they wait in shared memory for the words of 16 bytes that
-// memory has. A lane reads the pixels of a pair of rows once, as words of two, and multiplies them into all rows of
-// patches that see them. The matrices of taps are made by the warp while the box is on its way and stay in registers
-// (those of large windows three pairs of rows at a time, the sums of all outputs meanwhile): taps as sums of two or
-// three numbers of the image's dtype, so as good as float32, in as many products. float16's are scaled by a power of
-// two that brings the largest to 2^14.
+// row, as far behind 32 bytes as it lies in memory; rows of outputs that start anywhere wait in shared memory for the
+// words of 16 bytes that memory has. A lane reads the pixels of a pair of rows once, as words of two, and multiplies
+// them into all rows of patches that see them. The matrices of taps are made by the warp while the box is on its way
+// and stay in registers (those of large windows three pairs of rows at a time, the sums of all outputs meanwhile): taps
+// as sums of two or three numbers of the image's dtype, so as good as float32, in as many products. float16's are
+// scaled by a power of two that brings the largest to 2^14.
 //
 // Device memory per output pixel: 1 read, 1 write; 2 KH KW flops. Products for 128 outputs, one part of the taps: 5x5
 // 3, 7x7 5, 9x9 10, 15x15 18, 31x31 72; half to four fifths of their elements are taps.
@@ -164,9 +164,12 @@ __global__ void __launch_bounds__(32 * ProductShape::warps, product_min_blocks<T
   if (edge && (!zeros || a.beside.holds(top, a.planes.in_h) || a.beside.holds(bottom - 1, a.planes.in_h))) {
     extend_box<kThreads>(box, {0, bottom - top, left - bx, right - bx}, {top, bx}, in, a.planes.in_stride_h,
                          a.planes.in_h, a.planes.in_w, a.border, from_acc<T>(a.value), ShardRows{a.beside, at.n, ci});
-    // The column that shifted matrices read before the window: 0 times what lay before the image may be NaN.
-    if (!kBulk && shift > 0 && left < 0)
-      for (int r = threadIdx.x; r < s.box_h(); r += kThreads) *box.row(r) = from_acc<T>(0.f);
+    // What lay before the image's rows stands where no window sees it, but matrices do, whose zeros times NaN are NaN:
+    // in the column before shifted windows, and in rows of the image below the last window.
+    if (!kBulk && left < 0)
+      for (int r = threadIdx.x; r < s.box_h(); r += kThreads)
+#pragma unroll 1
+        for (int i = 0, end = r < bottom - top ? shift : -bx; i < end; ++i) box.row(r)[i] = from_acc<T>(0.f);
     __syncthreads();
   }
 

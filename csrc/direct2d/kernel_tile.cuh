@@ -37,6 +37,7 @@ struct TileWork {
   static constexpr TileShape shape = tile_shape(sizeof(T), sizeof(O), window, kBulk, kAligned);
   static constexpr bool spread = spread_columns(sizeof(T), sizeof(O), kAligned);
   static constexpr bool bulk = kBulk, aligned = kAligned, bias = kBias, groups = kGroups;
+  static_assert(!kGroups || (kBulk && kAligned), "groups are stored as words straight from registers");
 
   // Where column x of an image lies behind its row's first value.
   static __device__ __forceinline__ int offset(int x, [[maybe_unused]] int pixel) {

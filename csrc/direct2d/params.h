@@ -137,10 +137,10 @@ struct PlaneArgs {
 };
 
 // ---- CHANNELS: blocks of kChannelThreads words of channels; a strip has up to kChannelRows rows, a thread's
-// neighbours own up to kChannelWords words of the same pixel. 3x3 on one NVIDIA H200, of copy: float32 of 16x512x56x56
-// 82 % (cuDNN, channels_last, 71), with a window for every channel 16x64x224x224 78 (73); float16 50 (68), 38 (53). No
-// other numbers of threads, rows or words were measured. Where TILE serves it is ahead: float32 of 32 channels 96 %,
-// this 88.
+// neighbours own up to kChannelWords words of the same pixel. One NVIDIA H200, of copy, with a window for every channel
+// (cuDNN, channels_last): float32 3x3 of 16x64x224x224 78 % (72), of 8x3x1080x1920 3x3, 5x5, 7x7 61 (63), 33 (37), 20
+// (21); float16 3x3 38 (81), 24 (37). No other numbers of threads, rows or words were measured. Where TILE serves it is
+// ahead: float32 of 32 channels 96 %, this 88; see channel_group.
 
 constexpr int kChannelThreads = 128, kChannelRows = 64, kChannelWords = 8, kChannelOwnTaps = 25;
 

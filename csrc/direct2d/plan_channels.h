@@ -52,7 +52,7 @@ inline ChannelShape fill_channels(const Direct& p, const Arch& arch, Plan& plan)
   s.group = s.words % kChannelWords == 0 ? kChannelWords : s.words;
   const int64_t row_blocks = ceil_div(p.out.w * s.words, kChannelThreads);
   while (s.rows > 8 && p.out.n * row_blocks * ceil_div(p.out.h, s.rows) < 16 * arch.multiprocessors) s.rows /= 2;
-  plan.why = "many channels side by side: words of channels march down";
+  plan.why = "channels side by side: a word of them, or one value, marches down";
   plan.tile_w = kChannelThreads;
   plan.tile_h = s.rows;
   plan.threads = kChannelThreads;

@@ -119,11 +119,12 @@ struct LaneOutput {
   __device__ __forceinline__ void store(const PlaneArgs& a, int o, const float (&sum)[N]) const {
     const int lane = threadIdx.x % 32;
     const Pack<N, O> pack = finished<W::bias, O>(sum, bias);
-    O* to = row + o * a.planes.out_stride_h + (W::groups ? W::offset(tile + lane * N, a.out_pixel) : tile);
+    O* to = row + o * a.planes.out_stride_h + (W::groups ? 0 : tile);
     const bool stands = y + o < a.planes.out_h;
     const int first = max(-tile, 0), last = min(32 * N, a.planes.out_w - tile);
     if constexpr (W::aligned) {
-      store_pack_if(stands && lane * N < last, to + (W::groups ? 0 : lane * N), pack);
+      const int at = W::groups ? W::offset(tile + lane * N, a.out_pixel) : lane * N;
+      store_pack_if(stands && lane * N < last, to + at, pack);
     } else if constexpr (W::shape.overlap == 0) {
 #pragma unroll
       for (int p = 0; p < N; ++p)

@@ -107,28 +107,6 @@ class Choice {
   std::optional<LowRank> factors_;
 };
 
-// Windows of a 16-bit dtype, one for each of many channels side by side, with zeros outside: a depthwise convolution,
-// whose room is faster. One NVIDIA H200, float16, this, the chain of direct2d and cuDNN: 3x3 of 16x64x224x224 57 us,
-// 134, 62 to 87; 7x7 58, 451, 325; 5x5 of 16x16x512x512 98, 417, 190; 3x3 of 16x512x14x14 4.4, 11.6, 7.5; but
-// 8x8x1080x1920 525, 326, 205.
-bool run_as_depthwise(Call& call, const Place& place, const Tensor& input, const Direct& p, Window& window) {
-  const bool bank = p.taps.narrow && p.taps.stride_c != 0 && p.taps.stride_n == 0 && p.in.dtype == p.out.dtype;
-  const bool words = p.in.stride_c == 1 && p.out.stride_c == 1 && p.in.c % 8 == 0 && p.in.c > 8;
-  if (!bank || !words || p.place.border != Border::constant || p.place.value != 0) return false;
-  upload(call, window, input);
-  return run_depthwise(call, place, input,
-                       Depthwise{.in = p.in,
-                                 .out = p.out,
-                                 .weight = window.taps.data,
-                                 .bias = nullptr,
-                                 .weights = p.in.dtype,
-                                 .kh = p.kh,
-                                 .kw = p.kw,
-                                 .place = p.place,
-                                 .activation = Activation::none,
-                                 .sums = p.sums});
-}
-
 Tensor filter(Call& call, int axes, const Tensor& input, const Tensor& kernel, const std::string& behaviour,
               const FilterOptions& o) {
   check_input(call.op, input, axes);
@@ -162,7 +140,6 @@ Tensor filter(Call& call, int axes, const Tensor& input, const Tensor& kernel, c
   return produce(call, input, in, axes, g, o, [&](const Image& image) {
     p.out = image;
     p.sums = sums;
-    if (way == Way::direct && axes == 2 && sums == Sums::any && run_as_depthwise(call, place, input, p, window)) return;
     if (p.taps.narrow && (way != Way::direct || !takes_narrow_taps(place, p))) {
       options.narrow = false;  // whoever serves reads the taps in the accumulation dtype
       window = prepare();

@@ -44,9 +44,8 @@ def filter2d(
       float32, one rounding at the end, and sums in an order of the hardware's. They lie within one rounding of the
       exact ones, and their bits do not change with the batch, with where rows start in memory or from run to run, but
       may with the pixel's position. A window of the image's own dtype takes half the products, in bfloat16 a third, and
-      goes there from 9 or 10 taps on: where its taps came from a network in half precision, or are exact in it, hand
-      it over as it is. So does such a window for each of at least 16 channels that lie side by side, multiples of 8,
-      with zeros outside, which is a depthwise convolution.
+      goes there from 9 taps on where rows start anywhere, else from 10 if it lies on the GPU: where its taps came from
+      a network in half precision, or are exact in it, hand it over as it is.
     * 'low_rank', for windows of at least 81 taps that lie on the CPU (on the GPU their values are not looked at, but
       once by `torch_conv.kernels.prepare`) and are sums of up to 4 products of a column and a row: as many separable
       filters, whose sums are added. What is left of the window is below rounding: at most 2**-21 of its largest tap and
