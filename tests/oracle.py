@@ -12,6 +12,8 @@ from torch_conv import reference
 
 # What says how or where to compute, and so is not the oracle's business.
 NOT_THE_SUM = {"algorithm", "output_dtype", "out"}
+# Dtypes whose separable filters 'auto' may take to tensor cores, which have another bound, and bits of their own.
+ON_TENSOR_CORES = {torch.float16, torch.bfloat16, torch.uint8}
 # Windows with B and C dimensions need an image that has them.
 LEAST_DIMENSIONS = {"filter2d": 4, "filter2d_separable": 4, "filter3d": 5, "filter3d_separable": 5}
 
@@ -69,6 +71,8 @@ def check(
     `algorithm` says which bound holds, `way` which algorithm is asked for. `scale` replaces the magnitude of a linear
     filter where the function is none.
     """
+    if way == "auto" and (name, algorithm) == ("filter2d_separable", "separable") and image.dtype in ON_TENSOR_CORES:
+        way = "separable"
     given = lay_out(image.to(device), layout)
     before = given.clone()
     moved = _each(args, lambda t: t.to(device))

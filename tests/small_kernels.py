@@ -28,7 +28,7 @@ DTYPES = [torch.float32, torch.uint8, torch.float16, torch.bfloat16, torch.float
 BORDERS = ["constant", "replicate", "reflect", "symmetric", "circular", "zero_output", "skip"]
 VARIANTS = {
     "direct": ["reg", "products", "tile_groups", "tile_tma", "tile", "channels", "column", "window", "general"],
-    "separable": ["tile_tma", "tile", "strip", "shared", "two_pass"],
+    "separable": ["products", "tile_tma", "tile", "strip", "shared", "two_pass"],
     "box": ["march", "plain"],
     "depthwise": [
         *("warps", "planes", "tiles", "planes_mma", "large", "large_mma", "channels", "channels_tma", "channels_rows"),
@@ -36,7 +36,7 @@ VARIANTS = {
     ],
     "direct3d": ["march_tma", "march", "window", "general", "planes", "channels"],
     "separable3d": ["march", "passes"],
-    "fused": ["tile_tma", "tile"],
+    "fused": ["march", "tile_tma", "tile"],
     "fused3d": ["march"],
     "causal": ["rows", "channels", "general"],
     "causal_update": ["step", "update", "general"],
@@ -209,6 +209,8 @@ def each_chain(planar: torch.Tensor, nhwc: torch.Tensor, taps: torch.Tensor, bor
     for chain in filters + with_a_point:
         each_variant("fused", lambda chain=chain: chain(planar, algorithm="fused", **tail))
         chain(nhwc, algorithm="separable", **tail)
+    longer = torch.rand(random.choice([9, 11, 13, 15]))
+    each_variant("fused", lambda: OPS.separable_sum2d(planar, [longer, longer], [longer, longer], **tail))
     served["combine"] += len(with_a_point)
 
 

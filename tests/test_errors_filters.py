@@ -77,7 +77,7 @@ FILTER2D_SEPARABLE = [
     (
         (ones(4, 5), ones(3), ones(3)),
         {"algorithm": "direct"},
-        "algorithm must be 'auto', 'fused' or 'separable', got 'direct'",
+        "algorithm must be 'auto', 'fused', 'separable' or 'tensor_core', got 'direct'",
     ),
     (
         (ones(4, 5), ones(3), ones(5)),

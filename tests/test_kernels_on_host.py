@@ -14,7 +14,9 @@ COMPILER = shutil.which(os.environ.get("CXX", "g++"))
 
 
 @pytest.mark.skipif(COMPILER is None, reason="needs a C++ compiler")
-@pytest.mark.parametrize("program", ["weight_gradient", "products", "tile", "overlap_save", "combine"])
+@pytest.mark.parametrize(
+    "program", ["weight_gradient", "products", "separable_products", "tile", "overlap_save", "combine", "march"]
+)
 def test_kernels(program, tmp_path):
     # What a host has not stands before what csrc has; weight_gradient needs none of it.
     shims = [f"-I{HERE / 'on_host' / 'tensor_cores'}"] if program != "weight_gradient" else []

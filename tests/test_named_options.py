@@ -163,12 +163,12 @@ def test_gaussians_refuse_what_is_no_width(call, sentence, bad):
 @pytest.mark.parametrize(
     ("name", "args", "accepted"),
     [
-        ("gaussian_blur2d", (5, 1.3), "'auto', 'separable' or 'direct'"),
+        ("gaussian_blur2d", (5, 1.3), "'auto', 'separable', 'direct' or 'tensor_core'"),
         ("unsharp_mask", (5, 1.3), "'auto', 'direct', 'fused' or 'separable'"),
         ("difference_of_gaussians", (0.8,), "'auto', 'direct', 'fused' or 'separable'"),
         ("gaussian_laplace", (1.0,), "'auto', 'direct', 'fused' or 'separable'"),
         ("gaussian_sobel", (3, 1.0), "'auto', 'fused' or 'separable'"),
-        ("gaussian_downsample", (3, 1.0), "'auto', 'fused' or 'separable'"),
+        ("gaussian_downsample", (3, 1.0), "'auto', 'fused', 'separable' or 'tensor_core'"),
         ("structure_tensor", (3, 1.0), "'auto', 'fused' or 'separable'"),
         ("thin_edges", (3, 1.0), "'auto', 'fused' or 'separable'"),
         ("gaussian_gradient_magnitude3d", (3, 1.0), "'auto', 'fused' or 'separable'"),

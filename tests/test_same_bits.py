@@ -13,18 +13,23 @@ from tolerance import assert_same_bits
 import torch_conv
 
 # Running sums of floats are left out: test_box2d holds their error bound; so are products of matrices, which 'auto' may
-# take: test_filter2d_tensor_core holds theirs.
+# take: test_filter2d_tensor_core and test_separable_tensor_core hold theirs.
 CHAIN = {"algorithm": "direct"}
+CHAINS = {"algorithm": "separable"}
 CALLS = {
     "3x3": lambda x, **kw: torch_conv.filter2d(x, make_window((3, 3)), **CHAIN, **kw),
     "5x5": lambda x, **kw: torch_conv.filter2d(x, make_window((5, 5)), **CHAIN, **kw),
     "7x7": lambda x, **kw: torch_conv.filter2d(x, make_window((7, 7)), **CHAIN, **kw),
     "4x9": lambda x, **kw: torch_conv.filter2d(x, make_window((4, 9)), **CHAIN, **kw),
-    "separable 5": lambda x, **kw: torch_conv.filter2d_separable(x, make_window((5,)), make_window((5,), seed=8), **kw),
-    "separable 15": lambda x, **kw: torch_conv.filter2d_separable(
-        x, make_window((15,)), make_window((15,), seed=8), **kw
+    "separable 5": lambda x, **kw: torch_conv.filter2d_separable(
+        x, make_window((5,)), make_window((5,), seed=8), **CHAINS, **kw
     ),
-    "separable 9x33": lambda x, **kw: torch_conv.filter2d_separable(x, make_window((33,)), make_window((9,)), **kw),
+    "separable 15": lambda x, **kw: torch_conv.filter2d_separable(
+        x, make_window((15,)), make_window((15,), seed=8), **CHAINS, **kw
+    ),
+    "separable 9x33": lambda x, **kw: torch_conv.filter2d_separable(
+        x, make_window((33,)), make_window((9,)), **CHAINS, **kw
+    ),
     # the other chains of filters: test_fused
     "gaussian_sobel": lambda x, **kw: torch_conv.gaussian_sobel(x, 5, 1.1, **kw),
     "unsharp_mask": lambda x, **kw: torch_conv.unsharp_mask(x, 9, 2.0, **kw),

@@ -58,7 +58,8 @@ def side_streams(devices):
 def test_producers_and_consumers_on_side_streams(devices, side_streams, name, dim):
     """The result is of what the streams had queued before the call, whatever is queued after it."""
     image = make_image((2, 6, 300, 200), torch.uint8)
-    expected = IMAGES[name](image.cuda())
+    way = {"algorithm": "separable"} if name == "gaussian_blur2d wide" else {}  # the same bits in every part
+    expected = IMAGES[name](image.cuda(), **way)
     for n in (2, 3, 4):
         parts = split(image.cuda(), devices(n), dim)
         late = SplitTensor.from_shards([torch.zeros_like(shard) for shard in parts.shards], dim)
@@ -66,7 +67,7 @@ def test_producers_and_consumers_on_side_streams(devices, side_streams, name, di
             with torch.cuda.device(target.device):
                 torch.cuda._sleep(SLEEP // 4)
             target.copy_(shard)
-        result = IMAGES[name](late)
+        result = IMAGES[name](late, **way)
         for shard in late.shards:
             shard.fill_(77)
         copies = [shard.clone() for shard in result.shards]

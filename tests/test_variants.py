@@ -110,6 +110,8 @@ def test_unaligned_widths(cuda, pinned, algorithm):
         image = make_image((2, 1, 11, width) if "3d" not in algorithm else (2, 1, 4, 7, width), device=cuda)
         agree(pinned, algorithm, call, image, served, "box" not in algorithm)
     sometimes = {"tile_tma", "march_tma", "planes", "channels", "column"}
+    if algorithm == "fused":
+        sometimes.add("march")  # of sums of large windows alone
     if algorithm in ("separable3d", "fused3d") and torch.cuda.get_device_capability() < (9, 0):
         sometimes.add("march")
     assert set(served) >= set(VARIANTS[algorithm]) - sometimes

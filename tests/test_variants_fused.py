@@ -64,6 +64,31 @@ def test_images(cuda, in_one_launch, dtype, name, size):
 
 @pytest.mark.cuda
 @pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("size", [9, 11, 13, 15])
+def test_sums_of_large_windows(cuda, in_one_launch, dtype, size):
+    """A march repeats columns of the image from its box and from beyond it, rows from where the border finds them."""
+    served, taps = set(), make_window((size,)).abs() / size
+    for shape in [*SHAPES, (1, 1, 1, 8), (1, 1, 700, 132), (2, 1, 333, 1)]:
+        for border in BORDERS:
+            image = make_image(shape, dtype)
+            on_gpu = image.to(cuda)
+            for value, padding in ((0.0, "same"), (3.0, "same"), (3.0, "valid")):
+                if padding == "valid" and min(shape[-2:]) < size:
+                    continue
+                options = {"border_type": border, "value": value, "padding": padding}
+                expected = CHAINS["sum"](image, taps, **options)
+                assert_same_bits(CHAINS["sum"](on_gpu, taps, **options), expected)
+                for variant in VARIANTS["fused"]:
+                    got = in_one_launch(variant, lambda x=on_gpu, o=options, **kw: CHAINS["sum"](x, taps, **o, **kw))
+                    if got is not None:
+                        served.add(variant)
+                        assert_same_bits(got, expected)
+    assert "tile" in served
+    assert served >= {"march", "tile_tma"} or torch.cuda.get_device_capability() < (9, 0)
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("size", [3, 5, 7])
 @pytest.mark.parametrize("mode", ["diff", "sobel"])
 def test_volumes(cuda, pinned, dtype, size, mode):

@@ -42,6 +42,10 @@ STEPS = {
     # Products of matrices: sums of zeros too, in an order of the hardware's, whose additions may cut instead of round.
     "tensor_core": lambda size, channels: 4 * math.prod(size) * channels + 64,
     "separable": lambda size, channels: sum(size) + 8,
+    # Both passes so, of taps and sums in two parts of 16 bits, whose smallest products are left out: of float16's parts
+    # a few units, of bfloat16's up to 2**-15.
+    "banded": lambda size, channels: 4 * sum(size) + 64,
+    "banded bfloat16": lambda size, channels: 4 * sum(size) + 64 + 2**9,
     # A running sum remembers the rounding of windows it has left: `scale` is the plane's (the volume's) largest.
     "box": lambda size, channels: 64 + sum(size),
     # Two passes with a nonlinear step between or after them (gradients and their magnitudes).

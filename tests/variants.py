@@ -17,7 +17,7 @@ VARIANTS = {
     "direct3d": ["march_tma", "march", "window", "general", "planes", "channels"],
     "separable3d": ["march", "passes"],
     "box3d": ["march", "plain"],
-    "fused": ["tile_tma", "tile"],
+    "fused": ["march", "tile_tma", "tile"],
     "fused3d": ["march"],
 }
 DTYPES = [torch.float32, torch.float16, torch.bfloat16, torch.uint8]
@@ -30,8 +30,9 @@ def call_direct(size):
 
 
 def call_separable(size):
+    """Chains, as above."""
     taps, other = make_window((size,)) / size, make_window((size,), seed=8)
-    return lambda x, **kw: torch_conv.filter2d_separable(x, taps, other, **kw)
+    return lambda x, **kw: torch_conv.filter2d_separable(x, taps, other, algorithm="separable", **kw)
 
 
 def call_box(size):

@@ -154,7 +154,8 @@ struct Depthwise {
 };
 
 // out = depth pass over taps_z of the column pass over taps_y of the row pass over taps_x, on the extended image;
-// intermediates in the accumulation dtype. The row pass (x) comes first, each pass one fma chain that starts at 0.
+// intermediates in the accumulation dtype. The row pass (x) comes first, each pass one fma chain that starts at 0,
+// unless `sums` allows others.
 // An image (depth 1, kd 1) has no depth pass. in and out have the same channels. stride_ci is unused.
 struct Separable {
   Image in, out;
@@ -162,6 +163,7 @@ struct Separable {
   int64_t kd = 1, kh, kw;
   Placement place;
   Beside beside{};
+  Sums sums = Sums::chain;
 };
 
 // out = window sum * scale (Border::skip with place.normalized: window sum / number of pixels inside).

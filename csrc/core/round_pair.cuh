@@ -1,4 +1,4 @@
-// Two sums rounded to 16-bit elements in one word.
+// Two sums rounded to 16-bit elements, or to bytes, in one word.
 #pragma once
 
 #include "core/dtype.h"
@@ -13,6 +13,14 @@ __device__ __forceinline__ unsigned round_pair(float low, float high) {
   if constexpr (std::is_same_v<T, half_t>) asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
   else asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
   return word;
+}
+
+// Two bytes side by side: to nearest even, clamped; NaN becomes 0.
+__device__ __forceinline__ unsigned round_bytes(float low, float high) {
+  unsigned first, second;
+  asm("cvt.rni.sat.u8.f32 %0, %1;" : "=r"(first) : "f"(low));
+  asm("cvt.rni.sat.u8.f32 %0, %1;" : "=r"(second) : "f"(high));
+  return __byte_perm(first, second, 0x0040);
 }
 
 }  // namespace torch_conv

@@ -95,8 +95,11 @@ __device__ __forceinline__ void store_box(const TensorMap* map, const void* shar
 
 __device__ __forceinline__ void store_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
 
-// Waits until all of the thread's groups have read shared memory, or have been written altogether.
-__device__ __forceinline__ void store_wait_read() { asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory"); }
+// Waits until all of the thread's groups (but the last kBut) have read shared memory, or have been written altogether.
+template <int kBut = 0>
+__device__ __forceinline__ void store_wait_read() {
+  asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(kBut) : "memory");
+}
 __device__ __forceinline__ void store_wait() { asm volatile("cp.async.bulk.wait_group 0;" ::: "memory"); }
 
 // One thread: memory as it lies, whole words of 16 bytes; the load counts at `barrier`, the store belongs to a group.

@@ -16,8 +16,9 @@ struct Axis {
 constexpr int kUint8 = 0, kUint16 = 1, kFloat32 = 7;
 constexpr int kL2Promotion128 = 2;  // none costs 3-4 % (measured on one NVIDIA H200)
 
+// `swizzle`: CUtensorMapSwizzle, 0 for none, 1, 2, 3 of 32, 64 or 128 bytes.
 template <int N>
-TensorMap encode(const Image& x, const Axis (&outer)[N], int box_w, int box_h, int pack) {
+TensorMap encode(const Image& x, const Axis (&outer)[N], int box_w, int box_h, int pack, int swizzle = 0) {
   const int64_t size = size_of(x.dtype);
   const auto bytes = [&](const Axis& axis) { return uint64_t(axis.count == 1 ? 16 : axis.stride * size); };
   uint64_t sizes[2 + N] = {uint64_t(x.w / pack), uint64_t(x.h)}, strides[1 + N] = {bytes({x.h, x.stride_h})};
@@ -28,13 +29,13 @@ TensorMap encode(const Image& x, const Axis (&outer)[N], int box_w, int box_h, i
   }
   const int type = size * pack == 4 ? kFloat32 : size * pack == 2 ? kUint16 : kUint8;
   TensorMap map;
-  cuda::check(
-      cuda::driver().encode_tiled(&map, type, 2 + N, x.data, sizes, strides, box, steps, 0, 0, kL2Promotion128, 0),
-      "encoding a tensor map");
+  cuda::check(cuda::driver().encode_tiled(&map, type, 2 + N, x.data, sizes, strides, box, steps, 0, swizzle,
+                                          kL2Promotion128, 0),
+              "encoding a tensor map");
   return map;
 }
 
-// Channels innermost. `swizzle`: CUtensorMapSwizzle, 0 for none, 1, 2, 3 of 32, 64 or 128 bytes.
+// Channels innermost.
 TensorMap encode_channels(const Image& x, const Axis (&axes)[3], const std::array<unsigned, 4>& box, int swizzle) {
   const int64_t size = size_of(x.dtype);
   uint64_t sizes[4] = {uint64_t(x.c)}, strides[3];
@@ -53,6 +54,10 @@ TensorMap encode_channels(const Image& x, const Axis (&axes)[3], const std::arra
 
 TensorMap plane_map(const Image& x, int box_w, int box_h, int pack) {
   return encode(x, {{x.c, x.stride_c}, {x.n, x.stride_n}}, box_w, box_h, pack);
+}
+
+TensorMap rows_map(const Image& x, int box_h) {
+  return encode(x, {{x.c, x.stride_c}, {x.n, x.stride_n}}, int(128 / size_of(x.dtype)), box_h, 1, 3);
 }
 
 TensorMap volume_map(const Image& x, int box_w, int box_h, int pack) {

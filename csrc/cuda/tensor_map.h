@@ -10,6 +10,10 @@ namespace torch_conv::tma {
 // coordinates and all.
 TensorMap plane_map(const Image& x, int box_w, int box_h, int pack = 1);
 
+// Boxes of 128 bytes x box_h of one plane of an image: coordinates (x, y, c, n). In shared memory (a box starts on 1024
+// bytes) the 16-byte pieces of row i stand at piece ^ i % 8.
+TensorMap rows_map(const Image& x, int box_h);
+
 // ... of one plane of a volume: coordinates (x, y, z, c, n), the first three signed.
 TensorMap volume_map(const Image& x, int box_w, int box_h, int pack = 1);
 

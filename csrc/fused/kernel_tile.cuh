@@ -26,6 +26,7 @@
 
 #include "core/extend.cuh"
 #include "core/tma.cuh"
+#include "fused/box_rows.cuh"
 #include "fused/kernel_edge.cuh"
 #include "fused/store.cuh"
 
@@ -41,28 +42,6 @@ __device__ __forceinline__ void load_box_plain(const Args& a, const T* plane, T*
     const T* row = plane + int64_t(by + r) * a.planes.in_stride_h + bx;
 #pragma unroll 4
     for (int i = left + threadIdx.x % 32; i < right; i += 32) box[r * S.pitch() + i] = row[i];
-  }
-}
-
-// A lane's row of the box: its columns and `reach` more on either side.
-template <int N, int Reach, typename T>
-__device__ __forceinline__ void read_row(const T* from, float (&row)[1][N + 2 * Reach]) {
-  constexpr int kNeed = Reach > 4 ? 8 : Reach > 2 ? 4 : Reach;
-  constexpr int kWord = 4 / sizeof(T), kLeast = kNeed > kWord ? kNeed : kWord;
-  constexpr int kPack = kLeast < N ? kLeast : N;  // divides N
-  constexpr int kSide = (Reach + kPack - 1) / kPack * kPack;
-#pragma unroll
-  for (int i = -kSide; i < N + kSide; i += (i >= 0 && i < N) ? N : kPack) {
-    if (i == 0) {
-      const auto pack = load_pack<N>(from);
-#pragma unroll
-      for (int e = 0; e < N; ++e) row[0][Reach + e] = to_acc<float>(pack.v[e]);
-    } else {
-      const auto pack = load_pack<kPack>(from + i);
-#pragma unroll
-      for (int e = 0; e < kPack; ++e)
-        if (Reach + i + e >= 0 && i + e < N + Reach) row[0][Reach + i + e] = to_acc<float>(pack.v[e]);
-    }
   }
 }
 

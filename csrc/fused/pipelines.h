@@ -111,6 +111,8 @@ struct Chain {
   int shared_bytes;
   int count, reach, first_radius, stride;  // see Pipeline
   bool thins, extends_rows;
+  bool marches;
+  MarchShape march;
   void (*pack)(const Fused&, PackedTaps&);
 };
 
@@ -127,6 +129,8 @@ Chain chain_of(Pipeline<Stages...>, int bytes) {
           .stride = P::stride,
           .thins = P::thins,
           .extends_rows = P::extends_rows,
+          .marches = kMarches<P>,
+          .march = march_shape<P>(bytes),
           .pack = pack_pipeline<Stages...>};
 }
 

@@ -11,6 +11,8 @@ namespace torch_conv::fused {
 struct Config {
   bool bulk;  // boxes by bulk copies
   TileShape shape;
+  MarchShape march;
+  int boxes;  // of MARCH
   Edges edges;
   int first;  // the image's pixel under output (0, 0)
   void (*pack)(const Fused&, PackedTaps&);
@@ -85,6 +87,8 @@ inline void configure_tile(const Fused& p, bool bulk, Plan& plan) {
       kernel_of("fused/kernel_tile.cuh", "fused::fused_tile", {chain.text(), p.in.dtype, p.out.dtype, aligned})};
   plan.config = Config{.bulk = bulk,
                        .shape = shape,
+                       .march = {},
+                       .boxes = 0,
                        .edges = edges_of(p, chain),
                        .first = p.valid ? chain.reach : 0,
                        .pack = chain.pack};
@@ -92,8 +96,66 @@ inline void configure_tile(const Fused& p, bool bulk, Plan& plan) {
 inline void configure_tile_tma(const Fused& p, const Arch&, Plan& plan) { configure_tile(p, true, plan); }
 inline void configure_tile_plain(const Fused& p, const Arch&, Plan& plan) { configure_tile(p, false, plan); }
 
+inline const char* march_refusal(const Fused& p, const Arch& arch) {
+  if (const char* no = tile_tma_refusal(p, arch)) return no;
+  const Chain chain = *find_chain(p);
+  if (!chain.marches) return "no sum of windows of 9 taps and more";
+  return edges_of(p, chain).margin > 0 ? "a border that is not made of pixels" : nullptr;
+}
+
+inline int64_t march_blocks(const Fused& p, const MarchShape& shape, int boxes) {
+  return p.in.n * p.in.c * ceil_div(p.in.w, shape.width()) * ceil_div(p.in.h, shape.height(boxes));
+}
+
+// Long strips sum few rows twice, but the grid's last ones run alone: the least of rounds of resident blocks and a part
+// of a round more, times boxes. That part decides 9 taps at 8192^2 on one NVIDIA H200: one to four rounds take 184,
+// 164, 159 and 157 us; at 4096^2 50, 45, 46 and 49. With 13 taps 176, 169, 174 and 178; 50, 57, 60 and 65.
+inline int march_boxes(const Fused& p, const MarchShape& shape, const Arch& arch) {
+  const int64_t fitting = arch.shared_bytes / (shape.shared_bytes(size_of(p.in.dtype)) + 1024);
+  const int64_t resident = arch.multiprocessors * std::max<int64_t>(1, std::min<int64_t>(shape.blocks, fitting));
+  const int fewest = 2 * shape.radius / shape.rows + 1, most = int(ceil_div(p.in.h + 2 * shape.radius, shape.rows));
+  const double tail = shape.radius > 4 ? 0.15 : 0.7;
+  int best = fewest;
+  double least = 1e300;
+  for (int boxes = fewest; boxes <= std::min(most, fewest + 256); ++boxes) {
+    const double cost = (double(ceil_div(march_blocks(p, shape, boxes), resident)) + tail) * boxes;
+    if (cost <= least) least = cost, best = boxes;
+  }
+  return best;
+}
+
+// 4096^2 in strips of 16 rows, as small images would have them, takes 49 us with 9 taps, in tiles 49; in strips of 24
+// rows with 13 taps 65 us, in tiles 74.
+inline const char* march_loses(const Fused& p, const Arch& arch) {
+  const MarchShape shape = find_chain(p)->march;
+  const bool loses = shape.height(march_boxes(p, shape, arch)) < 4 * shape.radius;
+  return loses ? "tiles are faster on small images" : nullptr;
+}
+
+inline void configure_march(const Fused& p, const Arch& arch, Plan& plan) {
+  const Chain chain = *find_chain(p);
+  const MarchShape& shape = chain.march;
+  const int boxes = march_boxes(p, shape, arch);
+  const bool aligned = !p.valid && whole_words(p, shape.columns);
+  plan.why = "a warp a strip, every row summed once";
+  plan.tile_w = shape.width(), plan.tile_h = shape.height(boxes);
+  plan.threads = 32;
+  plan.shared_bytes = shape.shared_bytes(size_of(p.in.dtype));
+  plan.blocks = march_blocks(p, shape, boxes);
+  plan.kernels = {
+      kernel_of("fused/kernel_march.cuh", "fused::fused_march", {chain.text(), p.in.dtype, p.out.dtype, aligned})};
+  plan.config = Config{.bulk = true,
+                       .shape = chain.shape,
+                       .march = shape,
+                       .boxes = boxes,
+                       .edges = edges_of(p, chain),
+                       .first = p.valid ? chain.reach : 0,
+                       .pack = chain.pack};
+}
+
 // In the order of preference.
 constexpr Candidate<Fused> kCandidates[] = {
+    {"march", march_refusal, march_loses, configure_march},
     {"tile_tma", tile_tma_refusal, tile_loses, configure_tile_tma},
     {"tile", tile_refusal, tile_loses, configure_tile_plain},
 };
@@ -106,6 +168,22 @@ inline Plan plan(const Fused& p, const Arch& arch, const char* pinned) {
                p.stages[p.count - 1].outputs() * pixels * size_of(p.out.dtype);
   for (int s = 0; s < p.count; ++s) base.flops += 4.0 * p.stages[s].windows * double(p.stages[s].kh) * pixels;
   return choose(kCandidates, p, arch, pinned, base);
+}
+
+inline Args args_of(const Fused& p, const Plan& plan, const Config& config) {
+  double number = 0;
+  for (int s = 0; s < p.count; ++s) number += p.stages[s].number;  // at most one has one (tile_refusal)
+  return {.planes = PlaneGeometry::of(p.in, p.out),
+          .stride_output = p.stride_output,
+          .first = config.first,
+          .order = TileOrder::of(ceil_div(p.in.w, plan.tile_w), ceil_div(p.in.h, plan.tile_h), p.in.c),
+          .extend = config.edges.extend,
+          .margin = config.edges.margin,
+          .border = p.border,
+          .value = float(p.value),
+          .number = float(number),
+          .bulk = config.bulk,
+          .boxes = config.boxes};
 }
 
 }  // namespace torch_conv::fused

@@ -73,14 +73,15 @@ constexpr bool kFirstReadsZeros<Stage, Later...> = Stage::reads_zeros_outside;
 
 template <class... Stages>
 struct Pipeline {
+  using Start = First<Stages...>;
   static constexpr int count = sizeof...(Stages);
   static constexpr int reach = kReach<Stages...>;  // columns and rows on either side of a pixel
-  static constexpr int first_radius = First<Stages...>::K / 2;
+  static constexpr int first_radius = Start::K / 2;
   static constexpr bool thins = (Stages::reads_zeros_outside || ...);
   // Rows of intermediates are extended in registers while that is little code, windows of 3x3 after the first
   // (structure tensor 5 and 7 at 8192^2 on one NVIDIA H200: 296 and 444 us so, 291 and 341 with their edges computed
   // again).
-  static constexpr bool extends_rows = count > 1 && kReach<Stages...> - First<Stages...>::K / 2 <= count - 1;
+  static constexpr bool extends_rows = count > 1 && kReach<Stages...> - Start::K / 2 <= count - 1;
   static constexpr int taps = (0 + ... + Stages::taps);
   static constexpr int stride = (1 * ... * Stages::stride);
   static constexpr int outputs = [] {

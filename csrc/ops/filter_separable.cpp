@@ -9,10 +9,16 @@ namespace torch_conv {
 namespace {
 
 void check_words(const char* op, const std::string& algorithm, int axes) {
-  static constexpr const char* images[] = {"auto", "fused", "separable"};
+  static constexpr const char* images[] = {"auto", "fused", "separable", "tensor_core"};
   static constexpr const char* volumes[] = {"auto", "separable"};
   if (axes == 2) check_algorithm(op, algorithm, images);
   else check_algorithm(op, algorithm, volumes);
+}
+
+// What 'fused' makes on parts of an image are the same chains.
+Sums order_of_sums(const std::string& algorithm, int axes) {
+  if (axes == 3 || algorithm == "separable" || algorithm == "fused") return Sums::chain;
+  return algorithm == "tensor_core" ? Sums::products : Sums::any;
 }
 
 // Smoothing that keeps every other pixel of every other row: the fused room then filters no row in vain.
@@ -62,7 +68,8 @@ Tensor separable(Call& call, const Tensor& input, const std::vector<Tensor>& ker
                 .kh = size.h,
                 .kw = size.w,
                 .place = g.place,
-                .beside = beside_of(call, in.image, axes)};
+                .beside = beside_of(call, in.image, axes),
+                .sums = order_of_sums(o.algorithm, axes)};
     if (axes == 3) p.taps_z = windows[2].taps;
     const bool asked = halving && (wanted || (place.cuda() && o.algorithm == "auto"));
     if (asked && run_in_one_launch(call, place, input, as_fused(p, wanted))) return;

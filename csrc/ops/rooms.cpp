@@ -155,7 +155,7 @@ bool run_depthwise(Call& call, const Place& place, const Tensor& like, const Dep
 void run(Call& call, const Place& place, const Tensor& like, const Separable& p) {
   const char* pinned = pinned_variant();
   if (p.beside.any()) run_shards(call, place, p, kSeparable2d, pinned);
-  else run_problem(call, place, like, p, kSeparable2d, pinned);
+  else run_problem(call, place, like, p, kSeparable2d, pinned, wanted_by(p.sums));
 }
 
 bool run_in_one_launch(Call& call, const Place& place, const Tensor& like, const Separable& p) {

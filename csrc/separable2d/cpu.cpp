@@ -23,6 +23,10 @@ namespace torch_conv::separable2d {
 
 Plan plan_cpu(const Separable& p, const char* variant) {
   Plan plan{.algorithm = "separable", .variant = "rows", .why = "row sums in a ring, column pass over them"};
+  if (p.sums == Sums::products) {
+    plan.variant = nullptr, plan.why = "the CPU makes chains of multiply-adds";
+    return plan;
+  }
   if (*variant && std::strcmp(variant, plan.variant) != 0) {
     plan.variant = nullptr;
     return plan;

@@ -30,6 +30,12 @@ PassTaps pass_taps(const Separable& p, bool row_pass, bool column_pass) {
   return t;
 }
 
+void launch_products(const Separable& p, const Plan& plan, const Site& site) {
+  const TensorMap in = bands_load(p) ? tma::rows_map(p.in, band_shape(p).box_h()) : TensorMap{};
+  const TensorMap out = bands_store(p) ? tma::rows_map(p.out, 16) : TensorMap{};
+  launch(plan, site, in, out, band_args(p, plan, pass_taps(p, true, true)));
+}
+
 void launch_tile(const Separable& p, const Plan& plan, const Config& config, const Site& site) {
   const TileShape& shape = config.tile;
   const TileParams params{
@@ -112,6 +118,7 @@ void run_cuda(const Separable& p, const Plan& plan, const Site& site) {
   if (plan.blocks == 0) return;  // no output: there is no tensor map of nothing, and rows need no first pass
   const Config& config = *std::any_cast<Config>(&plan.config);
   switch (config.variant) {
+    case Variant::products: return launch_products(p, plan, site);
     case Variant::tile: return launch_tile(p, plan, config, site);
     case Variant::strip: return launch_strip(p, plan, config, site);
     case Variant::shared: return launch_shared(p, plan, config, site);

@@ -4,10 +4,11 @@
 #include "core/refusals.h"
 #include "core/rooms.h"
 #include "separable2d/params.h"
+#include "separable2d/plan_products.h"
 
 namespace torch_conv::separable2d {
 
-enum class Variant : int8_t { tile, strip, shared, two_pass };
+enum class Variant : int8_t { products, tile, strip, shared, two_pass };
 
 // What launches need besides the plan; a variant's own part is filled.
 struct Config {
@@ -23,6 +24,13 @@ struct Config {
 inline bool rows_start_on(const Beside& beside, int64_t bytes) {
   const auto fits = [&](const Image& x) { return !x.data || rows_start_on(x, bytes); };
   return fits(beside.above) && fits(beside.below);
+}
+
+// ---- PRODUCTS (plan_products.h) ----------------------------------------------------------------------------------
+
+inline void configure_products(const Separable& p, const Arch& arch, Plan& plan) {
+  fill_products(p, arch, plan);
+  plan.config = Config{.variant = Variant::products};
 }
 
 // ---- TILE and STRIP ----------------------------------------------------------------------------------------------
@@ -219,6 +227,7 @@ inline void configure_two_pass(const Separable& p, const Arch&, Plan& plan) {
 }
 
 constexpr Candidate<Separable> kCandidates[] = {
+    {"products", products_refusal, products_lose, configure_products},
     {"tile_tma", tile_tma_refusal, nullptr, configure_tile_tma},
     {"tile", tile_refusal, nullptr, configure_tile_plain},
     {"strip", strip_refusal, nullptr, configure_strip},
@@ -229,6 +238,10 @@ constexpr Candidate<Separable> kCandidates[] = {
 inline Plan plan(const Separable& p, const Arch& arch, const char* pinned) {
   const double inputs = double(p.in.n) * p.in.c * p.in.h * p.in.w,
                outputs = double(p.out.n) * p.out.c * p.out.h * p.out.w;
+  if (p.sums == Sums::products) {
+    if (*pinned && std::strcmp(pinned, "products") != 0) return {.algorithm = "separable"};
+    pinned = "products";
+  }
   return choose(kCandidates, p, arch, pinned,
                 {.algorithm = "separable",
                  .bytes = inputs * size_of(p.in.dtype) + outputs * size_of(p.out.dtype),

@@ -102,6 +102,11 @@ T of_lane(T value, unsigned from) {
 }  // namespace on_host
 
 template <typename T>
+T __shfl_sync(unsigned, T value, int from) {
+  return on_host::of_lane(value, unsigned(from) % 32);
+}
+
+template <typename T>
 T __shfl_xor_sync(unsigned, T value, int far) {
   return on_host::of_lane(value, threadIdx.x % 32 ^ unsigned(far));
 }

@@ -46,7 +46,9 @@ def gaussian_blur2d(
         value: what 'constant' reads outside.
         output_dtype: dtype of the result, by default the input's.
         out: tensor that receives the result.
-        algorithm: 'auto', 'separable' or 'direct'.
+        algorithm: 'auto', 'separable', 'direct' or 'tensor_core'. 'auto' may take tensor cores for float16, bfloat16
+            and uint8 on CUDA, and promises what `filter2d_separable` says (without `separable`, what `filter2d` says);
+            'separable' has the same bits wherever a pixel lies.
 
     Returns:
         Tensor (..., H', W'), as `filter2d` returns it.
@@ -66,7 +68,13 @@ def gaussian_blur2d(
                 [0.1238, 0.2042, 0.1238],
                 [0.0751, 0.1238, 0.0751]])
     """
-    way = algorithm if algorithm != "auto" else "separable" if separable else "direct"
+    if algorithm not in ["auto", "separable", "direct", "tensor_core"]:  # public() puts the right name
+        raise RuntimeError(
+            f"filter2d: algorithm must be 'auto', 'separable', 'direct' or 'tensor_core', got '{algorithm}'"
+        )
+    way = algorithm
+    if algorithm == "auto" or algorithm == "tensor_core":
+        way = "separable" if separable else "direct"
     parts = gaussian_parts("gaussian_blur2d", kernel_size, sigma, truncate, way, input)
     if len(parts) == 1:
         return one_window(input, parts[0], border_type, False, padding, value, output_dtype, out, algorithm)
@@ -100,7 +108,8 @@ def gaussian_downsample(
         value: what 'constant' reads outside.
         output_dtype: dtype of the result, by default the input's.
         out: tensor that receives the result.
-        algorithm: 'separable'; 'fused', for factor 2 with padding='same'; or 'auto', which gives the same bits.
+        algorithm: 'separable'; 'fused', for factor 2 with padding='same'; or 'auto', which gives the same bits (for
+            factor 1 it takes what `gaussian_blur2d` does, and 'tensor_core' may be named).
 
     Returns:
         Tensor (..., ceil(H' / factor), ceil(W' / factor)) where the blur has (..., H', W'), as `filter2d` returns it.

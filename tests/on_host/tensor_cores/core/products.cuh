@@ -40,4 +40,17 @@ void add_product(float (&sum)[4], const unsigned (&a)[4], unsigned b0, unsigned 
   __syncwarp();
 }
 
+template <typename T>
+void product(float (&sum)[4], const unsigned (&a)[4], unsigned b0, unsigned b1, float c0, float c1, float c2,
+             float c3) {
+  sum[0] = c0, sum[1] = c1, sum[2] = c2, sum[3] = c3;
+  add_product<T>(sum, a, b0, b1);
+}
+
+template <typename T>
+void add_product(float (&sum)[4], unsigned a0, unsigned a1, unsigned b) {
+  const unsigned a[4] = {a0, a1, 0, 0};
+  add_product<T>(sum, a, b, 0);
+}
+
 }  // namespace torch_conv

@@ -2,8 +2,10 @@
 #pragma once
 
 #define round_pair round_pair_by_ptx
+#define round_bytes round_bytes_by_ptx
 #include_next "core/round_pair.cuh"
 #undef round_pair
+#undef round_bytes
 
 namespace torch_conv {
 
@@ -13,6 +15,10 @@ unsigned round_pair(float low, float high) {
   unsigned word;
   memcpy(&word, two, 4);
   return word;
+}
+
+inline unsigned round_bytes(float low, float high) {
+  return from_acc<uint8_t>(low) | unsigned(from_acc<uint8_t>(high)) << 8;
 }
 
 }  // namespace torch_conv

@@ -7,33 +7,98 @@
 
 namespace torch_conv::tma {
 
-// Boxes of words of two elements.
+// Boxes of so many words of 4 bytes.
 inline TensorMap map_of(const Image& image, int words, int rows) {
-  return {{reinterpret_cast<uint64_t>(&image), uint64_t(words), uint64_t(rows)}};
+  return {{reinterpret_cast<uint64_t>(&image), uint64_t(words) * 4, uint64_t(rows)}};
+}
+// Boxes of 128 bytes a row, swizzled.
+inline TensorMap rows_map_of(const Image& image, int rows) {
+  return {{reinterpret_cast<uint64_t>(&image), 128, uint64_t(rows), 1}};
 }
 
-inline void barrier_init(uint64_t* barrier, int = 1) { *barrier = 0; }
-inline void barrier_expect(uint64_t* barrier, int bytes) { *barrier = uint64_t(bytes); }
-inline void barrier_wait(uint64_t* barrier, int) {
-  while (__atomic_load_n(barrier, __ATOMIC_ACQUIRE) != 0) std::this_thread::yield();
+constexpr int kWarpArrivals = 1;
+
+// A barrier: arrivals of a phase, those that it still waits for, 16-byte pieces to come, and the phase.
+struct Barrier {
+  uint16_t count, waits;
+  int16_t pieces;
+  uint16_t phase;
+};
+template <typename Change>
+void change(uint64_t* barrier, const Change& by) {
+  uint64_t before = __atomic_load_n(barrier, __ATOMIC_ACQUIRE), after;
+  do {
+    Barrier b;
+    memcpy(&b, &before, 8);
+    by(b);
+    if (b.waits == 0 && b.pieces == 0) b.waits = b.count, b.phase ^= 1;
+    memcpy(&after, &b, 8);
+  } while (!__atomic_compare_exchange_n(barrier, &before, after, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE));
+}
+
+inline void barrier_init(uint64_t* barrier, int count = 1) {
+  const Barrier b{uint16_t(count), uint16_t(count), 0, 0};
+  memcpy(barrier, &b, 8);
+}
+inline void barrier_expect(uint64_t* barrier, int bytes) {
+  if (bytes % 16) std::abort();
+  change(barrier, [&](Barrier& b) { b.pieces += bytes / 16, --b.waits; });
+}
+inline void warp_arrive(uint64_t* barrier) {
+  __syncwarp();
+  if (threadIdx.x % 32 == 0) change(barrier, [](Barrier& b) { --b.waits; });
+}
+inline void barrier_wait(uint64_t* barrier, int phase) {
+  const auto now = [&] {
+    const uint64_t bits = __atomic_load_n(barrier, __ATOMIC_ACQUIRE);
+    Barrier b;
+    memcpy(&b, &bits, 8);
+    return b.phase;
+  };
+  while (now() == phase) std::this_thread::yield();
+}
+
+// f(byte of the box, byte of the image or null, bytes) for all of a box, an element at a time.
+template <typename F>
+void each_of_box(const TensorMap* map, int x, int y, int c, int n, const F& f) {
+  const Image& image = *reinterpret_cast<const Image*>(map->opaque[0]);
+  const int pitch = int(map->opaque[1]), rows = int(map->opaque[2]), size = int(size_of(image.dtype));
+  if (pitch % 16 != 0 || pitch > 1024 || rows > 256) std::abort();
+  char* const plane = static_cast<char*>(image.data) + size * (n * image.stride_n + c * image.stride_c);
+  for (int r = 0; r < rows; ++r)
+    for (int i = 0; i < pitch; i += size) {
+      const int row = y + r, column = x + i / size;
+      const bool inside = row >= 0 && row < image.h && column >= 0 && column < image.w;
+      const int at = map->opaque[3] ? (i / 16 ^ r % 8) * 16 + i % 16 : i;
+      f(r * pitch + at, inside ? plane + size * (row * image.stride_h + column) : nullptr, size);
+    }
 }
 
 inline void load_box(void* shared, const TensorMap* map, uint64_t* barrier, int x, int y, int c, int n) {
-  const Image& image = *reinterpret_cast<const Image*>(map->opaque[0]);
-  const int words = int(map->opaque[1]), rows = int(map->opaque[2]);
-  if (x * 4 % 16 != 0 || words * 4 % 16 != 0 || words > 256 || rows > 256) std::abort();
-  if (*barrier != uint64_t(words) * rows * 4) std::abort();
-  const char* plane = static_cast<const char*>(image.data) + 2 * (n * image.stride_n + c * image.stride_c);
-  char* to = static_cast<char*>(shared);
-  for (int r = 0; r < rows; ++r)
-    for (int i = 0; i < words; ++i, to += 4) {
-      const int row = y + r, word = x + i;
-      const bool inside = row >= 0 && row < image.h && word >= 0 && 2 * word < image.w;
-      if (inside) memcpy(to, plane + 2 * (row * image.stride_h + 2 * word), 4);
-      else memset(to, 0, 4);
-    }
-  __atomic_store_n(barrier, 0, __ATOMIC_RELEASE);
+  const bool words = map->opaque[3] == 0;
+  const int64_t size = size_of(reinterpret_cast<const Image*>(map->opaque[0])->dtype);
+  if ((words ? x * 4 : x * size) % 16 != 0 || reinterpret_cast<uintptr_t>(shared) % (words ? 128 : 1024)) std::abort();
+  each_of_box(map, words ? x * 4 / size : x, y, c, n, [&](int at, const char* from, int size) {
+    if (from) memcpy(static_cast<char*>(shared) + at, from, size);
+    else memset(static_cast<char*>(shared) + at, 0, size);
+  });
+  change(barrier, [&](Barrier& b) { b.pieces -= map->opaque[1] * map->opaque[2] / 16; });
 }
+
+// Rows of images end on words of 16 bytes: the hardware writes all of a word that one ends in.
+inline void store_box(const TensorMap* map, const void* shared, int x, int y, int c, int n) {
+  const Image& image = *reinterpret_cast<const Image*>(map->opaque[0]);
+  if (image.w * size_of(image.dtype) % 16) std::abort();
+  if (x < 0 || y < 0 || reinterpret_cast<uintptr_t>(shared) % 1024) std::abort();
+  each_of_box(map, x, y, c, n, [&](int at, char* to, int size) {
+    if (to) memcpy(to, static_cast<const char*>(shared) + at, size);
+  });
+}
+inline void fence_before_copy() {}
+inline void store_commit() {}
+template <int = 0>
+void store_wait_read() {}
+inline void store_wait() {}
 
 }  // namespace torch_conv::tma
 
