@@ -15,7 +15,7 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-from report_figures import SIZES, WINDOWS, draw_sizes, draw_windows
+from report_figures import BLURS, SIZES, WINDOWS, draw_blurs, draw_sizes, draw_windows
 from report_formats import family, family_tables, windows_table
 from report_scaling import scaling_tables
 
@@ -27,6 +27,7 @@ BEGIN, END = "<!-- {}: begin, written by benchmarks/report.py -->", "<!-- {}: en
 # The figure that stands after a benchmark's tables, and what is said of it.
 FIGURES = {
     "large_windows": (WINDOWS, "Time over the size of the window, by algorithm"),
+    "blur": (BLURS, "Time of Gaussians and boxes over the size of the window, by dtype"),
     "volume": (SIZES, "Time per voxel and share of the copy's speed over the size of a volume"),
 }
 
@@ -34,6 +35,7 @@ FIGURES = {
 BENCHMARKS = {
     "filter2d": ("", "F.conv2d"),
     "large_windows": ("Windows from 3x3 to 255x255, ", "F.conv2d"),
+    "blur": ("Gaussians and boxes from 3x3 to 255x255, ", "F.conv2d"),
     "filter3d": ("Volumes, ", "F.conv3d"),
     "depthwise": ("Depthwise 2-D convolutions, ", "F.conv2d"),
     "depthwise1d": ("Depthwise 1-D convolutions, ", "F.conv1d"),
@@ -47,7 +49,7 @@ STUDIES = {
 }
 # What stands between which markers.
 PLACES = {
-    "measured": ["filter2d", "large_windows", "filter3d", "volume"],
+    "measured": ["filter2d", "large_windows", "blur", "filter3d", "volume"],
     "depthwise": ["depthwise", "depthwise1d", "depthwise3d", "models", "training"],
     "fused": ["fused", "ladder"],
     "scaling": ["scaling"],
@@ -63,6 +65,7 @@ def main() -> int:
     if args.figure:
         draw_sizes(documents())
         draw_windows(documents())
+        draw_blurs(documents())
     text = README.read_text()
     updated = text
     for place, benchmarks in PLACES.items():
@@ -135,7 +138,7 @@ def document_tables(document: dict[str, Any]) -> list[str]:
 def row_tables(benchmark: str, rows: list[dict[str, Any]]) -> list[str]:
     if benchmark == "fused":
         return [fused_tables(rows)]
-    if benchmark == "large_windows":
+    if benchmark in ("large_windows", "blur"):
         return [windows_table(rows)]
     alone = [r for r in rows if family(r) is None]
     text = [table(alone, BENCHMARKS[benchmark][1])] if alone else []

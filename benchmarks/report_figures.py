@@ -10,6 +10,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 SIZES = ROOT / "docs" / "sizes3d.png"  # of the rows of filter3d that belong to a series
 WINDOWS = ROOT / "docs" / "large_windows.png"
+BLURS = ROOT / "docs" / "blur.png"
 
 Document = dict[str, Any]
 
@@ -61,26 +62,29 @@ def per_voxel(row: dict[str, Any], name: str) -> float:
     return row["timings"][name]["median_us"] * 1e6 / prod(row["shape"])
 
 
-# ---- large windows ---------------------------------------------------------------------------------------------------
+# ---- time over the side of a window ----------------------------------------------------------------------------------
 
-KINDS = {"dense": "without structure", "rank2": "of rank 2"}
-# Each line of the figure: (colour, how it is drawn); what the calls of others are is theirs, ours are solid.
+# Each line of the figures: (colour, how it is drawn); what the calls of others are is theirs, ours are solid.
 LINES = {
     "torch_conv": ("black", "o-"),
     "torch_conv direct": ("C0", "v-"),
+    "torch_conv separable": ("C0", "v-"),
     "torch_conv low_rank": ("C2", "^-"),
     "torch_conv fft": ("C1", "D-"),
     "F.conv2d": ("C3", "s:"),
     "F.conv2d TF32": ("C5", "s:"),
     "F.conv2d by rows and columns": ("C6", "s:"),
+    "F.avg_pool2d": ("C6", "s:"),
     "torch.fft": ("C4", "x:"),
     "torch.fft, the window's too": ("C7", "+:"),
+    "torchvision": ("C7", "+:"),
+    "kornia": ("C1", "D:"),
     "cupyx": ("C8", "P:"),
     "cupyx oaconvolve": ("C9", "X:"),
     "OpenCV": ("navy", "P:"),
 }
-LABELS = {
-    "torch_conv": "torch_conv (auto)",
+LABELS = {"torch_conv": "torch_conv (auto)"}
+LABELS_OF_WINDOWS = {
     "torch.fft": "torch.fft by hand, window ready",
     "torch.fft, the window's too": "torch.fft by hand",
     "cupyx": "cupyx correlate",
@@ -89,36 +93,53 @@ LABELS = {
 
 def draw_windows(documents: list[Document], path: Path = WINDOWS) -> None:
     """Time over the window's side by algorithm: for each device a panel for windows of each kind."""
+    kinds = {"dense": "windows without structure, float32", "rank2": "windows of rank 2, float32"}
+    draw_sides(documents, "large_windows", path, [kinds], LABELS | LABELS_OF_WINDOWS)
+
+
+def draw_blurs(documents: list[Document], path: Path = BLURS) -> None:
+    """Time over the window's side: for each device and filter a panel for each dtype."""
+    dtypes = ("float32", "float16", "uint8")
+    kinds = [{f"{kind} {dtype}": f"{kind}, {dtype}" for dtype in dtypes} for kind in ("gaussian", "box")]
+    draw_sides(documents, "blur", path, kinds, LABELS)
+
+
+def draw_sides(
+    documents: list[Document], benchmark: str, path: Path, lines: list[dict[str, str]], labels: dict[str, str]
+) -> None:
+    """For each device and each of `lines` a line of panels, one for each series that it names: series: title."""
     from matplotlib.figure import Figure
 
-    panels = [
-        (document, device, kind)
-        for device in ("cuda", "cpu")
-        for document in documents
-        if document["benchmark"] == "large_windows" and any(r["device"] == device for r in document["rows"])
-        for kind in KINDS
-    ]
-    if not panels:
-        print("report: there is no results/large_windows-*.json to draw", file=sys.stderr)
+    shown: list[tuple[Document, str, list[str], dict[str, str]]] = []
+    for device in ("cuda", "cpu"):
+        for document in documents:
+            rows = [r for r in document["rows"] if r["device"] == device] if document["benchmark"] == benchmark else []
+            found = {r["series"] for r in rows}
+            shown += [(document, device, [k for k in kinds if k in found], kinds) for kinds in lines if rows]
+    if not shown:
+        print(f"report: there is no results/{benchmark}-*.json to draw", file=sys.stderr)
         return
-    lines = len(panels) // len(KINDS)
-    canvas = Figure(figsize=(10.5, 4.4 * lines), layout="constrained")
-    for row, each in enumerate(canvas.subplots(lines, len(KINDS), squeeze=False, sharey="row")):
-        for axes, (document, device, kind) in zip(each, panels[row * len(KINDS) :], strict=False):
+    columns = max(len(line) for line in lines)
+    canvas = Figure(figsize=(5.25 * columns, 4.4 * len(shown)), layout="constrained")
+    grid = canvas.subplots(len(shown), columns, squeeze=False, sharey="row")
+    for each, (document, device, series, titles) in zip(grid, shown, strict=True):
+        machine = document["metadata"]["gpu" if device == "cuda" else "cpu"]
+        for axes, kind in zip(each, series, strict=False):
             rows = [r for r in document["rows"] if (r["device"], r["series"]) == (device, kind)]
-            draw_panel(axes, sorted(rows, key=side))
-            machine = document["metadata"]["gpu" if device == "cuda" else "cpu"]
-            size = "x".join(map(str, rows[0]["shape"][-2:])) if rows else ""
-            axes.set_title(f"windows {KINDS[kind]}, {size} float32\n{machine}", fontsize=10)
+            draw_panel(axes, sorted(rows, key=side), labels)
+            size = "x".join(map(str, rows[0]["shape"][-2:]))
+            axes.set_title(f"{titles[kind]}, {size}\n{machine}", fontsize=10)
             axes.tick_params(labelleft=True)
+        for axes in each[len(series) :]:
+            axes.set_axis_off()
         each[0].set_ylabel("ms")
     handles = {label: h for a in canvas.axes for h, label in zip(*a.get_legend_handles_labels(), strict=True)}
-    order = sorted(handles, key=[*(LABELS.get(name, name) for name in LINES), "copy"].index)
+    order = sorted(handles, key=[*(labels.get(name, name) for name in LINES), "copy"].index)
     canvas.legend([handles[name] for name in order], order, loc="outside lower center", ncols=4, fontsize=9)
     canvas.savefig(path, dpi=110)
 
 
-def draw_panel(axes: Any, rows: list[dict[str, Any]]) -> None:
+def draw_panel(axes: Any, rows: list[dict[str, Any]], labels: dict[str, str]) -> None:
     from matplotlib.ticker import NullLocator
 
     for name, (color, style) in LINES.items():
@@ -130,7 +151,7 @@ def draw_panel(axes: Any, rows: list[dict[str, Any]]) -> None:
                 *zip(*points, strict=True),
                 style,
                 color=color,
-                label=LABELS.get(name, name),
+                label=labels.get(name, name),
                 linewidth=width,
                 alpha=alpha,
                 markersize=size,

@@ -72,7 +72,10 @@ def micro(us: float) -> str:
 
 # ---- large windows ---------------------------------------------------------------------------------------------------
 
-SHOWN = ("torch_conv", "torch_conv direct", "torch_conv low_rank", "torch_conv fft", "F.conv2d", "torch.fft")
+SHOWN = (
+    *("torch_conv", "torch_conv direct", "torch_conv low_rank", "torch_conv separable", "torch_conv fft"),
+    *("F.conv2d", "F.avg_pool2d", "torch.fft"),
+)
 
 
 def windows_table(rows: list[Row]) -> str:
@@ -89,7 +92,7 @@ def windows_table(rows: list[Row]) -> str:
         other = min(others, key=others.__getitem__, default=None)
         lines.append(
             [
-                " ".join(row["name"].split()[:2]),
+                " ".join(row["name"].split()[:3]),
                 *(milli(timings.get(n)) for n in names),
                 f"{milli(timings[other])} ({other})" if other else "",
                 times(row) + " **wrong result**" * (not row["correct"]),
