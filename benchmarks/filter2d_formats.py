@@ -65,8 +65,9 @@ def dense_row(
 ) -> Row:
     """filter2d with a window without structure, zeros outside; results of dtype `out`, by default the image's.
 
-    The layout is '' for planes, 'NHWC', or either with 'crop': a part of a larger image. In half precision the window
-    is F.conv2d's, of the images' dtype; the same in float32, and summed by the plain chain, stand beside.
+    The layout is '' for planes, 'NHWC', or either with 'crop', a part of a larger image, or with 'own', a window for each
+    channel. In half precision the window is F.conv2d's, of the images' dtype; the same in float32, and summed by the
+    plain chain, stand beside.
     """
     kh, kw = (window, window) if isinstance(window, int) else window
     result = out or dtype
@@ -79,8 +80,10 @@ def dense_row(
         taps = taps.to(dtype).float()
     own = taps.to(device)
     inner = "NHWC" in layout
+    if "own" in layout:
+        own = own.expand(1, shape[1], kh, kw).contiguous()
     floats = dtype if dtype.is_floating_point else torch.float32
-    weight = own[None, None].to(floats)
+    weight = taps[None, None].to(device, floats)
 
     def conv(x: Tensor, weight: Tensor, groups: int = 1) -> Tensor:
         around = [dilation * (k // 2) for k in (kh, kw)]
@@ -97,8 +100,8 @@ def dense_row(
         )
 
     def rivals() -> list[Candidate]:
-        found = conv2d_candidates(device, dtype, partial(conv, weight=weight))
-        if half and device == "cuda":
+        found = [] if "own" in layout else conv2d_candidates(device, dtype, partial(conv, weight=weight))
+        if half and device == "cuda" and "own" not in layout:
             found += [
                 Candidate("torch_conv float32 window", partial(ours, window=own), own=True, planned=True),
                 Candidate("torch_conv direct", partial(ours, window=own, algorithm="direct"), own=True, planned=True),
@@ -129,7 +132,7 @@ def dense_row(
         device=device,
         shape=shape,
         dtype=dtype,
-        ours=partial(ours, window=weight[0, 0] if half else own),
+        ours=partial(ours, window=own.to(dtype) if half else own),
         rivals=rivals,
         reference=partial(correlate, window=centred),
         border="constant",
@@ -197,6 +200,8 @@ def formats(device: str) -> list[Row]:
         *(row(rgba, k, dtype, layout="NHWC") for dtype in (FLOAT, HALF, BYTE) for k in (3, 5)),
         *(row(square(4096), 5, dtype, layout="NHWC") for dtype in (FLOAT, BYTE)),
         *(row(shape, 5, dtype, layout="NHWC") for shape in (features, many) for dtype in (FLOAT, HALF)),
+        *(row((8, 3, 1080, 1920), k, dtype, layout="NHWC own") for dtype in (FLOAT, HALF, BYTE) for k in (3, 5)),
+        *(row((16, 64, 224, 224), k, dtype, layout="NHWC own") for dtype in (FLOAT, HALF) for k in (3, 5)),
     ]
 
 

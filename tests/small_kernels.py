@@ -27,7 +27,18 @@ OPS = torch.ops.torch_conv
 DTYPES = [torch.float32, torch.uint8, torch.float16, torch.bfloat16, torch.float64, torch.int16]
 BORDERS = ["constant", "replicate", "reflect", "symmetric", "circular", "zero_output", "skip"]
 VARIANTS = {
-    "direct": ["reg", "products", "tile_groups", "tile_tma", "tile", "channels", "column", "window", "general"],
+    "direct": [
+        "reg",
+        "products",
+        "tile_groups",
+        "tile_own",
+        "tile_tma",
+        "tile",
+        "channels",
+        "column",
+        "window",
+        "general",
+    ],
     "separable": ["products", "tile_tma", "tile", "strip", "shared", "two_pass"],
     "box": ["march", "plain"],
     "depthwise": [
@@ -95,8 +106,12 @@ def one_round(device: str, dtype: torch.dtype) -> None:
     for of_channels in (window, own):
         each_variant("direct", lambda w=of_channels: OPS.filter2d(words, w, border, value=3.0))
     each_variant("direct", lambda: OPS.filter2d(words[:, 1:4], own[:, 1:4], border, value=3.0))
+    for channels in (2, 3, 4):
+        photo = words[:, :channels].contiguous(memory_format=torch.channels_last)
+        each_variant("direct", lambda p=photo: OPS.filter2d(p, own[:, : p.shape[1]], border, value=3.0))
     many = (torch.rand(1, h, min(w, 33), 256, device=device) * 200).to(dtype).permute(0, 3, 1, 2)
     each_variant("direct", lambda: OPS.filter2d(many, window, border, value=3.0))
+    each_variant("direct", lambda: OPS.filter2d(many, torch.rand(1, 256, 3, 3, device=device), border, value=3.0))
     OPS.filter2d(planar, torch.rand(40, 40), border)  # too many taps for a kernel's parameters: uploaded
     if dtype.is_floating_point:
         depthwise, bank = (

@@ -171,6 +171,43 @@ def test_groups_of_channels_with_narrow_outputs(cuda, pinned, output):
 
 
 @pytest.mark.cuda
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("border", ["constant", "replicate", "reflect", "symmetric", "circular", "zero_output"])
+def test_few_channels_with_windows_of_their_own(cuda, pinned, dtype, border):
+    """Whole pixels a lane and one channel after the other, from rows on 16 bytes and from anywhere."""
+    for channels in (2, 3, 4):
+        photo = photograph((2, channels, 41, 272), dtype, cuda)
+        for image in (photo, photo[..., 1:], photo[:, :, 3:, 2:77]):
+            for size, options in [((3, 3), {}), ((5, 4), {"anchor": (0, 3)}), ((7, 7), {"dilation": 2})]:
+                window = make_window((2, channels, *size)) / 3
+
+                def call(x, window=window, options=options):
+                    return torch_conv.filter2d(x, window.to(x.device), border, value=5.0, **options, **CHAIN)
+
+                got = pinned("tile_own", lambda call=call, image=image: call(image))
+                assert got is not None, (channels, tuple(image.shape), size)
+                assert_same_bits(got, call(image.cpu().contiguous()))
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_groups_of_channels_with_windows_of_their_own(cuda, pinned, dtype):
+    photo = photograph((2, 256, 41, 13), dtype, cuda)
+    for image in (photo, photo[:, 128:], photo[:, 96:128], photo[:, :, 3:, 2:]):
+        for border, size in [("reflect", (3, 3)), ("zero_output", (2, 4)), ("circular", (5, 5)), ("constant", (7, 7))]:
+            window = make_window((1, image.shape[1], *size)) / 3
+
+            def call(x, window=window, border=border):
+                return torch_conv.filter2d(x, window.to(x.device), border, value=5.0, **CHAIN)
+
+            got = pinned("tile_groups", lambda call=call, image=image: call(image))
+            fits = size[0] * size[1] * 4 // dtype.itemsize <= 50  # taps that a lane holds
+            assert (got is not None) == fits, (tuple(image.shape), size)
+            if fits:
+                assert_same_bits(got, call(image.cpu().contiguous()))
+
+
+@pytest.mark.cuda
 def test_long_strips_of_channels(cuda):
     photo = photograph((16, 64, 200, 224), torch.uint8, cuda)
     for window in (make_window((3, 3)) / 3, make_window((1, 64, 3, 3)) / 3):

@@ -30,8 +30,8 @@ def volume(dtype=torch.float32):
     return image(1, 1, 256, 256, 256, dtype=dtype)
 
 
-def photo(channels):
-    return image(2, channels, 512, 512).contiguous(memory_format=torch.channels_last)
+def photo(channels, dtype=torch.float32):
+    return image(2, channels, 512, 512, dtype=dtype).contiguous(memory_format=torch.channels_last)
 
 
 def taps(*size):
@@ -68,11 +68,21 @@ CALLS = {
     "channels, few": (lambda: F.filter2d(photo(32), taps(3, 3)), "direct/tile_tma", "direct/tile"),
     "three channels of their own": (
         lambda: F.filter2d(photo(3), torch.rand(1, 3, 7, 7)),
+        "direct/tile_own",
+        "direct/tile_own",
+    ),
+    "four channels of their own": (
+        lambda: F.filter2d(photo(4), torch.rand(1, 4, 3, 3)),
         "direct/channels",
         "direct/channels",
     ),
     "channels of their own": (
         lambda: F.filter2d(photo(8), torch.rand(1, 8, 3, 3)),
+        "direct/tile_groups",
+        "direct/channels",
+    ),
+    "channels of their own, 7x7 bytes": (
+        lambda: F.filter2d(photo(64, torch.uint8), torch.rand(1, 64, 7, 7)),
         "direct/channels",
         "direct/channels",
     ),

@@ -14,9 +14,9 @@ __device__ __forceinline__ uint32_t shared_address(const void* p) {
 }
 
 // N elements that travel as one aligned word: 1 to 16 bytes. Loads and stores are written as words, because the
-// compiler takes element-wise copies of 8- and 16-bit types apart.
+// compiler takes element-wise copies of 8- and 16-bit types apart. (Other numbers of bytes only stand in registers.)
 template <int N, typename T>
-struct alignas(N * sizeof(T)) Pack {
+struct alignas(N * sizeof(T) & (N * sizeof(T) - 1) ? sizeof(T) : N * sizeof(T)) Pack {
   T v[N];
 };
 

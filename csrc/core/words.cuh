@@ -47,6 +47,14 @@ __device__ __forceinline__ void widen(unsigned word, float* to) {
   }
 }
 
+// The same of one number.
+template <typename T>
+__device__ __forceinline__ float widen_one(T x) {
+  if constexpr (std::is_same_v<T, uint8_t> || std::is_same_v<T, uint16_t>)
+    return __uint_as_float(0x4b000000 | unsigned(x)) - 8388608.f;
+  else return to_acc<float>(x);
+}
+
 // The rounding of core/dtype.h. Two instructions round, clamp and pack four bytes.
 template <typename O>
 __device__ __forceinline__ unsigned narrow(const float* from) {

@@ -28,6 +28,7 @@ struct RegWork {
     constexpr int width() const { return columns; }
     constexpr int covered() const { return columns; }
   } shape{reg_rows(sizeof(T), K), 30 * 16 / int(sizeof(T))};
+  static __device__ __forceinline__ TilePlace place(const TileOrder& order) { return order.at(blockIdx.x); }
   static __device__ __forceinline__ int offset(int x, int) { return x; }
 };
 
@@ -45,7 +46,7 @@ __global__ void __launch_bounds__(32 * kRegWarps, reg_min_blocks<T, K>())
     direct2d_reg(const __grid_constant__ PlaneArgs a, const __grid_constant__ ParamTaps param_taps) {
   using A = acc_t<T>;
   constexpr int N = 16 / sizeof(T), R = K / 2, rows = reg_rows(sizeof(T), K);
-  const TilePlace at = a.order.at(blockIdx.x);
+  const TilePlace at = RegWork<T, K>::place(a.order);
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   const int first = int(at.x * 30 * N) - N;  // lane 0's first pixel
   const int x = first + lane * N, y0 = (at.y * kRegWarps + warp) * rows;

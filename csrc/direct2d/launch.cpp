@@ -14,13 +14,14 @@ void launch_reg(const Direct& p, const Plan& plan, const Site& site) {
 }
 
 void launch_tile(const Direct& p, const Plan& plan, const Config& config, const Site& site) {
-  const Direct q = config.group ? side_by_side(p, config.group) : flattened(p);
+  const TileKind& kind = config.tile;
+  const Direct q = kind.group || kind.own ? side_by_side(p, std::max(kind.group, kind.own)) : flattened(p);
   const int pack = tma::pack_of(size_of(q.in.dtype));
-  const TileShape shape = tile_shape(q, config.bulk);
+  const TileShape shape = tile_shape(q, kind);
   TensorMap map{};
-  const int rows = shape.box_rows(tile_window(q));
-  if (config.group) map = tma::pixels_map(p.in, config.group, shape.columns() / config.group, rows);
-  else if (config.bulk) map = tma::plane_map(q.in, shape.columns() / pack, rows, pack);
+  const int rows = shape.box_rows(tile_window(q, kind));
+  if (kind.group) map = tma::pixels_map(p.in, kind.group, shape.columns() / kind.group, rows);
+  else if (kind.bulk) map = tma::plane_map(q.in, shape.columns() / pack, rows, pack);
   launch(plan, site, map, plane_args(p, q, plan, config.lead), ParamTaps::of(p));
 }
 

@@ -36,6 +36,10 @@ struct TileWindow {
   int kh, kw;
   int step_y, step_x;  // from tap to tap, in rows and in values
   int stride;
+  // Channels that have a window each: of few, a lane owns whole pixels, or a tile is made one channel after the other,
+  // so that all lanes have the same taps; of a group of them (`words`), lanes own words, whose windows they hold.
+  int own = 0;
+  bool words = false;
 
   constexpr int left() const { return middle_of(kw) * step_x; }
   constexpr int right() const { return (kw - 1) * step_x - left(); }
@@ -43,8 +47,37 @@ struct TileWindow {
   constexpr int rows() const { return (kh - 1) * step_y + 1; }
 };
 
+// Do the taps stand in shared memory, behind the box?
+constexpr bool taps_in_shared(const TileWindow& w) { return w.own || !taps_in_registers(w.kh, w.kw); }
+constexpr int shared_taps(const TileWindow& w) {
+  if (w.words) return w.own * w.kh * w.kw;
+  return taps_in_shared(w) ? (w.own ? w.own : 1) * w.kh * tile_tap_pitch(w.kw) : 0;
+}
+
+// Is a tile made one channel after the other? One NVIDIA H200, 8x3x1080x1920, of copy, 3x3, 5x5, 7x7: so float32 94,
+// 91, 60 %, float16 64, 37, 24, uint8 48, 25, 14; by whole pixels float16 3x3 91, uint8 64. Whole pixels of larger
+// windows want more taps than there are uniform registers, and spill.
+constexpr bool by_channels(int in_bytes, const TileWindow& w) {
+  return w.own && !w.words && (in_bytes == 4 || w.own * w.kh * w.kw > kTapsAtOnce);
+}
+// Columns of a lane that are pixels of one channel: those that a box of 256 words still brings with its halo.
+constexpr int lane_columns(int in_bytes, int own) {
+  const int two = 64 * own * in_bytes;  // bytes of two a lane
+  return in_bytes < 4 && two <= 384 ? 4 : two <= 768 ? 2 : 1;
+}
+// Values of whole pixels that are whole words, too, 8 or 12.
+constexpr int lane_pixels(int own) { return 12 % own == 0 && own % 2 ? 12 : 8; }
+// Values that are loaded as one, so that they are aligned wherever a lane's start.
+constexpr int lane_chunk(int values, int bytes) {
+  int chunk = 16 / bytes;
+  while (values % chunk) chunk /= 2;
+  return chunk;
+}
+
 // Outputs of one lane: 16 bytes of the wider of its sides, or what the registers hold of a window's sums.
 constexpr int lane_values(int in_bytes, int out_bytes, const TileWindow& w) {
+  if (w.words) return in_bytes < 4 || (w.kh * w.kw > 9 && w.kh * w.kw <= 25) ? 8 : 4;
+  if (w.own) return by_channels(in_bytes, w) ? lane_columns(in_bytes, w.own) : lane_pixels(w.own);
   const int in = in_bytes * w.stride, most = 16 / (in > out_bytes ? in : out_bytes), k = w.kh > w.kw ? w.kh : w.kw;
   if (!taps_in_registers(w.kh, w.kw) || k > 7) return 4 / w.stride;
   return in_bytes == 1 && k > 3 && most > 8 ? 8 : most;
@@ -72,8 +105,10 @@ struct TileShape {
   int stride;
   int spare;    // columns behind a row of shared memory
   int overlap;  // columns that the next tile makes, too, so that each stores whole words of 16 bytes
+  bool waits;   // rows of outputs wait in shared memory
+  int pixel;    // values from a column of a lane's to the next lane's
   static constexpr int warps = 4;
-  constexpr int covered() const { return 32 * lane_values; }
+  constexpr int covered() const { return 32 * lane_values * pixel; }
   constexpr int width() const { return covered() - overlap; }
   constexpr int height() const { return warps * rows; }
   constexpr int columns() const { return covered() * stride + 2 * pad; }
@@ -83,8 +118,7 @@ struct TileShape {
   // A row of a warp's outputs that waits to be stored, twice; with 16 bytes to spare at either end.
   constexpr int stage_bytes(int out_bytes) const { return covered() * out_bytes + 32; }
   constexpr int shared_bytes(int in_bytes, int out_bytes, const TileWindow& w) const {
-    return box_bytes(in_bytes, w) + (taps_in_registers(w.kh, w.kw) ? 0 : w.kh * tile_tap_pitch(w.kw) * 4) +
-           (overlap ? 2 * warps * stage_bytes(out_bytes) : 0);
+    return box_bytes(in_bytes, w) + 4 * shared_taps(w) + (waits ? 2 * warps * stage_bytes(out_bytes) : 0);
   }
 };
 
@@ -99,18 +133,22 @@ constexpr int kBarrierBytes = 128;
 constexpr TileShape tile_shape(int in_bytes, int out_bytes, const TileWindow& w, bool bulk, bool aligned) {
   const int k = w.kh > w.kw ? w.kh : w.kw, values = lane_values(in_bytes, out_bytes, w);
   const int word = 16 / in_bytes, halo = (w.left() > w.right() ? w.left() : w.right()) + word - 1;
-  const int least = halo / word * word,
-            wide = (k < 6 && 32 * values * in_bytes * w.stride >= 512 ? 128 : 32) / in_bytes;
+  const bool channels = by_channels(in_bytes, w), pixels = w.own && !w.words && !channels;
+  const int pixel = channels ? w.own : 1, bytes = 32 * values * pixel * in_bytes * w.stride;
+  const int least = halo / word * word, wide = (k < 6 && bytes >= 512 ? 128 : 32) / in_bytes;
   const int many = in_bytes == 4 || (in_bytes == 2 && !bulk) || (in_bytes == 1 && k > 3 && k < 6) ? 8 : 6;
-  const int rows = k > 7 ? 6 : in_bytes == 4 && w.kh == 7 ? 10 : many;
+  const int rows = k > 7 || channels || pixels ? 6 : in_bytes == 4 && w.kh == 7 ? 10 : many;
+  const bool whole = 16 % (values * out_bytes) == 0;
+  const bool waits = !channels && (pixels ? !aligned || !whole : waiting_rows(in_bytes, out_bytes, w, aligned));
   const int pad = k > 7 ? (in_bytes == 1 || w.kw > 17 ? 16 : 8) : wide;
   return {.lane_values = values,
           .rows = rows / w.stride,
           .pad = !bulk || pad < least ? least : pad,
           .stride = w.stride,
           .spare = bulk ? 0 : kRowStart / in_bytes,
-          .overlap =
-              waiting_rows(in_bytes, out_bytes, w, aligned) ? 16 / (in_bytes < out_bytes ? in_bytes : out_bytes) : 0};
+          .overlap = waits && !aligned ? 16 / (in_bytes < out_bytes ? in_bytes : out_bytes) * (pixels ? w.own : 1) : 0,
+          .waits = waits,
+          .pixel = pixel};
 }
 
 // ---- REG: output rows of one warp (float32 8192^2 on one NVIDIA H200: 3x3 5 rows 98 %; 5x5 10 rows 96 %; 16-bit 3x3
@@ -138,9 +176,8 @@ struct PlaneArgs {
 
 // ---- CHANNELS: blocks of kChannelThreads words of channels; a strip has up to kChannelRows rows, a thread's
 // neighbours own up to kChannelWords words of the same pixel. One NVIDIA H200, of copy, with a window for every channel
-// (cuDNN, channels_last): float32 3x3 of 16x64x224x224 78 % (72), of 8x3x1080x1920 3x3, 5x5, 7x7 61 (63), 33 (37), 20
-// (21); float16 3x3 38 (81), 24 (37). No other numbers of threads, rows or words were measured. Where TILE serves it is
-// ahead: float32 of 32 channels 96 %, this 88; see channel_group.
+// (TILE; cuDNN, channels_last), 3x3: float32 of 8x4x1080x1920 80 % (63; 68), of 8x8x1080x1920 82 (-; 73). No other
+// numbers of threads, rows or words were measured. Elsewhere TILE is ahead: see by_channels and channel_group.
 
 constexpr int kChannelThreads = 128, kChannelRows = 64, kChannelWords = 8, kChannelOwnTaps = 25;
 

@@ -14,7 +14,7 @@ template <class W, typename O>
 __device__ __noinline__ void clear_where_outside(const PlaneArgs& a) {
   constexpr TileWindow w = W::window;
   constexpr int stride = w.stride, width = W::shape.width(), covered = W::shape.covered(), rows = W::shape.rows;
-  const TilePlace at = a.order.at(blockIdx.x);
+  const TilePlace at = W::place(a.order);
   const int y = int(at.y * (blockDim.x / 32) + threadIdx.x / 32) * rows, x0 = int(at.x * width) - a.lead;
   const int last = min(x0 + covered, a.planes.out_w);
   __syncwarp();

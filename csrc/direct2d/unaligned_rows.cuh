@@ -82,21 +82,23 @@ __device__ __forceinline__ void load_rows(const PlaneGeometry& planes, const T* 
 // H200.)
 template <int covered, typename O>
 __device__ __forceinline__ void store_waiting(O* row, int first, int last, bool at_an_end, const unsigned* waits) {
-  constexpr int size = sizeof(O);
-  static_assert(covered * size <= 512);
+  constexpr int size = sizeof(O), words = covered * size / 16;
   const int lane = threadIdx.x % 32, phase = int(reinterpret_cast<uintptr_t>(row) & 15);
   // Lane by lane the words of memory; those of shared memory, where the row starts at a word, are phase % 4 bytes
   // ahead. Lanes beyond the last read it, too.
-  const int at = 16 * lane - phase, begin = first * size, end = last * size;
-  const unsigned* from = waits + 4 * min(lane, covered * size / 16);
-  Pack<4, unsigned> v = load_pack<4>(from);
-  if constexpr (size < 4) {
-    const int bits = phase % 4 * 8;
-    const unsigned before = from[-1];
-    v = {{__funnelshift_l(before, v.v[0], bits), __funnelshift_l(v.v[0], v.v[1], bits),
-          __funnelshift_l(v.v[1], v.v[2], bits), __funnelshift_l(v.v[2], v.v[3], bits)}};
-  }
-  store_pack_if(at >= begin && at + 16 <= end, reinterpret_cast<unsigned*>(reinterpret_cast<char*>(row) + at), v);
+  const int begin = first * size, end = last * size;
+  unroll<0, words, 32>([&](auto i) {
+    const int at = 16 * (i + lane) - phase;
+    const unsigned* from = waits + 4 * min(i + lane, words);
+    Pack<4, unsigned> v = load_pack<4>(from);
+    if constexpr (size < 4) {
+      const int bits = phase % 4 * 8;
+      const unsigned before = from[-1];
+      v = {{__funnelshift_l(before, v.v[0], bits), __funnelshift_l(v.v[0], v.v[1], bits),
+            __funnelshift_l(v.v[1], v.v[2], bits), __funnelshift_l(v.v[2], v.v[3], bits)}};
+    }
+    store_pack_if(at >= begin && at + 16 <= end, reinterpret_cast<unsigned*>(reinterpret_cast<char*>(row) + at), v);
+  });
   if (at_an_end) {
     const int whole = min(((begin + phase + 15) & ~15) - phase, end), rest = max(((end + phase) & ~15) - phase, whole);
     const int e = lane < 16 ? begin + lane * size : rest + (lane - 16) * size;

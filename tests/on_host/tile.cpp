@@ -26,16 +26,21 @@ using Kernel = void (*)(TensorMap, PlaneArgs, ParamTaps);
 const std::map<std::string, Kernel> kKernels = {
 #define KERNEL(...) \
   { "direct2d::direct2d_tile<" #__VA_ARGS__ ">", direct2d_tile<__VA_ARGS__> }
-    KERNEL(uint8_t, uint8_t, 3, 3, 1, 1, 1, false, false, false, false),
-    KERNEL(uint8_t, uint8_t, 5, 5, 1, 1, 1, false, false, false, false),
-    KERNEL(uint8_t, uint8_t, 3, 3, 1, 1, 2, false, false, false, false),
-    KERNEL(uint8_t, float, 3, 3, 1, 1, 1, false, false, false, false),
-    KERNEL(half_t, half_t, 3, 3, 1, 1, 1, false, false, false, false),
-    KERNEL(half_t, half_t, 5, 4, 1, 1, 2, false, false, false, false),
-    KERNEL(half_t, half_t, 9, 9, 1, 1, 2, false, false, false, false),
-    KERNEL(float, float, 3, 3, 1, 1, 1, false, false, false, false),
-    KERNEL(float, float, 5, 5, 1, 1, 2, false, false, false, false),
-    KERNEL(float, float, 5, 5, 2, 2, 1, false, false, false, false),
+    KERNEL(uint8_t, uint8_t, 3, 3, 1, 1, 1, false, false, false, false, 0),
+    KERNEL(uint8_t, uint8_t, 5, 5, 1, 1, 1, false, false, false, false, 0),
+    KERNEL(uint8_t, uint8_t, 3, 3, 1, 1, 2, false, false, false, false, 0),
+    KERNEL(uint8_t, float, 3, 3, 1, 1, 1, false, false, false, false, 0),
+    KERNEL(half_t, half_t, 3, 3, 1, 1, 1, false, false, false, false, 0),
+    KERNEL(half_t, half_t, 5, 4, 1, 1, 2, false, false, false, false, 0),
+    KERNEL(half_t, half_t, 9, 9, 1, 1, 2, false, false, false, false, 0),
+    KERNEL(float, float, 3, 3, 1, 1, 1, false, false, false, false, 0),
+    KERNEL(float, float, 5, 5, 1, 1, 2, false, false, false, false, 0),
+    KERNEL(float, float, 5, 5, 2, 2, 1, false, false, false, false, 0),
+    KERNEL(uint8_t, uint8_t, 3, 3, 1, 2, 1, false, false, false, false, 2),
+    KERNEL(uint8_t, float, 3, 3, 1, 2, 1, false, false, false, false, 2),
+    KERNEL(half_t, half_t, 3, 5, 1, 2, 1, false, false, false, false, 2),
+    KERNEL(half_t, half_t, 7, 5, 1, 2, 1, false, false, false, false, 2),
+    KERNEL(float, float, 3, 3, 1, 2, 1, false, false, false, false, 2),
 #undef KERNEL
 };
 
@@ -43,6 +48,7 @@ struct Case {
   Dtype in, out;
   int64_t h, w, kh, kw, stride, dilation;
   Border border;
+  bool own = false;  // channels side by side, with a window each
 };
 
 const Case kCases[] = {
@@ -57,6 +63,11 @@ const Case kCases[] = {
     {Dtype::f32, Dtype::f32, 35, 259, 3, 3, 1, 1, Border::zero_output},
     {Dtype::f32, Dtype::f32, 36, 131, 5, 5, 2, 1, Border::circular},
     {Dtype::f32, Dtype::f32, 33, 133, 5, 5, 1, 2, Border::constant},
+    {Dtype::u8, Dtype::u8, 35, 261, 3, 3, 1, 1, Border::reflect, true},
+    {Dtype::u8, Dtype::f32, 25, 131, 3, 3, 1, 1, Border::zero_output, true},
+    {Dtype::f16, Dtype::f16, 27, 133, 3, 5, 1, 1, Border::circular, true},
+    {Dtype::f16, Dtype::f16, 27, 133, 7, 5, 1, 1, Border::constant, true},
+    {Dtype::f32, Dtype::f32, 26, 67, 3, 3, 1, 1, Border::replicate, true},
 };
 
 // `bytes` of memory that end where a page begins that nobody may touch.
@@ -68,17 +79,19 @@ void* before_a_gap(int64_t bytes) {
   return start + size - bytes;
 }
 
-Image image_of(Dtype dtype, int64_t c, int64_t h, int64_t w) {
+Image image_of(Dtype dtype, int64_t c, int64_t h, int64_t w, bool side_by_side) {
   const int64_t bytes = c * h * w * size_of(dtype);
   // Memory of images starts on 16 bytes, wherever their rows do.
   char* const data = static_cast<char*>(before_a_gap(bytes));
-  return {data - reinterpret_cast<uintptr_t>(data) % size_of(dtype), dtype, 1, c, 1, h, w, c * h * w, h * w, 0, w, 1};
+  void* const first = data - reinterpret_cast<uintptr_t>(data) % size_of(dtype);
+  if (side_by_side) return {first, dtype, 1, c, 1, h, w, c * h * w, 1, 0, c * w, c};
+  return {first, dtype, 1, c, 1, h, w, c * h * w, h * w, 0, w, 1};
 }
 
 template <typename F>
 auto with_pixel(const Image& x, int64_t c, int64_t y, int64_t at, const F& f) {
   return with_type(x.dtype, [&](auto zero) {
-    return f(static_cast<decltype(zero)*>(x.data)[c * x.stride_c + y * x.stride_h + at]);
+    return f(static_cast<decltype(zero)*>(x.data)[c * x.stride_c + y * x.stride_h + at * x.stride_w]);
   });
 }
 
@@ -90,6 +103,7 @@ float rounded(Dtype dtype, float value) {
 }
 
 float chain(const Direct& p, const float* taps, int64_t c, int64_t y, int64_t x) {
+  taps += c * p.taps.stride_c;
   const Placement& s = p.place;
   float sum = 0;
   bool fits = true;
@@ -106,17 +120,17 @@ float chain(const Direct& p, const float* taps, int64_t c, int64_t y, int64_t x)
 
 bool check(const Case& k) {
   std::mt19937 make(1);
-  const Image in = image_of(k.in, 2, k.h, k.w);
-  const Image out = image_of(k.out, 2, ceil_div(k.h, k.stride), ceil_div(k.w, k.stride));
+  const Image in = image_of(k.in, 2, k.h, k.w, k.own);
+  const Image out = image_of(k.out, 2, ceil_div(k.h, k.stride), ceil_div(k.w, k.stride), k.own);
   for (int64_t c = 0; c < 2; ++c)
     for (int64_t y = 0; y < k.h; ++y)
       for (int64_t x = 0; x < k.w; ++x)
         with_pixel(in, c, y, x, [&](auto& p) { p = from_acc<std::decay_t<decltype(p)>>(float(make() % 256)); });
-  std::vector<float> taps(k.kh * k.kw);
+  std::vector<float> taps(k.kh * k.kw * (k.own ? 2 : 1));
   for (float& tap : taps) tap = float(make() % 1000) / 4000;
   const Direct p{.in = in,
                  .out = out,
-                 .taps = {taps.data(), taps.size() * 4 <= kInlineTapBytes, 0, 0, 0},
+                 .taps = {taps.data(), taps.size() * 4 <= kInlineTapBytes, 0, k.own ? k.kh * k.kw : 0, 0},
                  .kh = k.kh,
                  .kw = k.kw,
                  .place = {.pad_y = (k.kh - 1) / 2 * k.dilation,
@@ -130,16 +144,14 @@ bool check(const Case& k) {
                  .groups = 2,
                  .bias = nullptr};
   const Arch arch{.major = 9, .minor = 0, .multiprocessors = 132, .shared_bytes = 232448, .bulk_copy = false};
-  Plan plan{};
-  std::string wrong;
-  if (const char* no = tile_plain_refusal(p, arch)) wrong = no;
-  else configure_tile_plain(p, arch, plan);
+  const Plan plan = direct2d::plan(p, arch, k.own ? "tile_own" : "tile");
+  std::string wrong = plan.variant ? "" : plan.why;
   const std::string name = wrong.empty() ? plan.kernels[0].name : "no kernel";
   if (wrong.empty() && !kKernels.contains(name)) wrong = "no such kernel here";
   if (wrong.empty()) {
     memset(shared_bytes, 0xff, sizeof(shared_bytes));
     on_host::launch(kKernels.at(name), {unsigned(plan.blocks), 1, 1}, plan.threads, TensorMap{},
-                    plane_args(p, p, plan, 0), ParamTaps::of(p));
+                    plane_args(p, k.own ? side_by_side(p, 2) : p, plan, 0), ParamTaps::of(p));
     for (int64_t c = 0; c < 2; ++c)
       for (int64_t y = 0; y < out.h; ++y)
         for (int64_t x = 0; x < out.w && wrong.empty(); ++x)

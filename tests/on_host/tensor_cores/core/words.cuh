@@ -15,6 +15,11 @@ void widen(unsigned word, float* to) {
   for (int i = 0; i < kPerWord<T>; ++i) to[i] = to_acc<float>(elements[i]);
 }
 
+template <typename T>
+float widen_one(T x) {
+  return to_acc<float>(x);
+}
+
 template <int N, typename T>
 void widen_pack(const T* from, float* to) {
   for (int i = 0; i < N; ++i) to[i] = to_acc<float>(from[i]);
