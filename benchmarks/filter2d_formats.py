@@ -65,9 +65,9 @@ def dense_row(
 ) -> Row:
     """filter2d with a window without structure, zeros outside; results of dtype `out`, by default the image's.
 
-    The layout is '' for planes, 'NHWC', or either with 'crop', a part of a larger image, or with 'own', a window for each
-    channel. In half precision the window is F.conv2d's, of the images' dtype; the same in float32, and summed by the
-    plain chain, stand beside.
+    The layout is '' for planes, 'NHWC', or either with 'crop', a part of a larger image, or with 'own', a window for
+    each channel. In half precision the window is F.conv2d's, of the images' dtype; the same in float32, and summed by
+    the plain chain, stand beside.
     """
     kh, kw = (window, window) if isinstance(window, int) else window
     result = out or dtype
