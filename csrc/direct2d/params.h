@@ -76,7 +76,7 @@ constexpr int lane_chunk(int values, int bytes) {
 
 // Outputs of one lane: 16 bytes of the wider of its sides, or what the registers hold of a window's sums.
 constexpr int lane_values(int in_bytes, int out_bytes, const TileWindow& w) {
-  if (w.words) return in_bytes < 4 || (w.kh * w.kw > 9 && w.kh * w.kw <= 25) ? 8 : 4;
+  if (w.words) return in_bytes < 4 ? 8 : 4;
   if (w.own) return by_channels(in_bytes, w) ? lane_columns(in_bytes, w.own) : lane_pixels(w.own);
   const int in = in_bytes * w.stride, most = 16 / (in > out_bytes ? in : out_bytes), k = w.kh > w.kw ? w.kh : w.kw;
   if (!taps_in_registers(w.kh, w.kw) || k > 7) return 4 / w.stride;

@@ -197,7 +197,8 @@ inline const char* tile_own_refusal(const Direct& p, const Arch& arch) {
 // large; or 0. A group is 32 to 128 bytes of every pixel, whole sectors of memory. 16x512x56x56 on one NVIDIA H200, of
 // copy, by groups (by CHANNELS; cuDNN): float32 3x3, 5x5 94 % (82; 65), 84 (54; 27); float16 3x3, 5x5, 7x7 84 (53; 58),
 // 53 (30; 42), 22 (16; 15); uint8 3x3, 5x5 48 (20), 24 (14). As they lie, float16 of 64 channels 95 %, by groups 93; of
-// 128 89 and 90.
+// 128 89 and 90. With a window for each of 64 channels, 16x64x224x224: float32 3x3, 5x5, 7x7 94 % (79; 74), 76 (31;
+// 29), 47 (19; 11); float16 3x3, 5x5 82 (39; 84), 41 (16; 46); uint8 3x3 46 (18).
 inline int channel_group(const Direct& p) {
   const auto together = [](const Image& x) { return x.stride_c == 1 && x.stride_w >= x.c; };
   const int in = size_of(p.in.dtype), out = size_of(p.out.dtype);
@@ -207,9 +208,10 @@ inline int channel_group(const Direct& p) {
   if (own && (p.in.dtype != p.out.dtype || p.kh * p.kw * 4 / in > kTapsAtOnce)) return 0;
   const TileWindow w{int(p.kh), int(p.kw), 1, 1, 1, own, own};
   const int tile = 32 * lane_values(in, out, w), least = std::max(32 / in, 16 / out);
-  // Lanes with windows of their own share the values of neighbouring pixels only where a group is 128 bytes.
+  // Lanes with windows of their own share the values of neighbouring pixels where a group is 128 bytes: worth a larger
+  // halo where values are narrow (float16 5x5 126 us, so 135; float32 5x5 142, so 130; 16x64x224x224).
   for (int group = 128 / in; group >= least; group /= 2)
-    if (p.in.c % group == 0 && (own ? 1 : 2) * (p.kw - 1) * group <= tile) return group;
+    if (p.in.c % group == 0 && (own && in < 4 ? 1 : 2) * (p.kw - 1) * group <= tile) return group;
   return p.in.c % least == 0 && (p.kw - 1) * least <= tile ? least : 0;
 }
 
