@@ -178,15 +178,19 @@ def test_few_channels_with_windows_of_their_own(cuda, pinned, dtype, border):
     for channels in (2, 3, 4):
         photo = photograph((2, channels, 41, 272), dtype, cuda)
         for image in (photo, photo[..., 1:], photo[:, :, 3:, 2:77]):
-            for size, options in [((3, 3), {}), ((5, 4), {"anchor": (0, 3)}), ((7, 7), {"dilation": 2})]:
+            other = {"output_dtype": torch.float32 if dtype != torch.float32 else torch.float16}
+            cases = [((3, 3), {}), ((3, 3), other), ((5, 4), {"anchor": (0, 3)}), ((7, 7), {"dilation": 2})]
+            for size, options in cases:
                 window = make_window((2, channels, *size)) / 3
 
                 def call(x, window=window, options=options):
                     return torch_conv.filter2d(x, window.to(x.device), border, value=5.0, **options, **CHAIN)
 
                 got = pinned("tile_own", lambda call=call, image=image: call(image))
-                assert got is not None, (channels, tuple(image.shape), size)
-                assert_same_bits(got, call(image.cpu().contiguous()))
+                # One channel after the other only to the same dtype: its outputs take the place of its inputs.
+                assert got is not None or (options is other and dtype == torch.float32), (channels, size, options)
+                if got is not None:
+                    assert_same_bits(got, call(image.cpu().contiguous()))
 
 
 @pytest.mark.cuda

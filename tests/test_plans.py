@@ -76,6 +76,16 @@ CALLS = {
         "direct/channels",
         "direct/channels",
     ),
+    "four channels of their own, 9x9": (
+        lambda: F.filter2d(photo(4), torch.rand(1, 4, 9, 9), algorithm="direct"),
+        "direct/tile_own",
+        "direct/tile_own",
+    ),
+    "four channels of their own, dilation 2": (
+        lambda: F.filter2d(photo(4), torch.rand(1, 4, 3, 3), dilation=2),
+        "direct/tile_own",
+        "direct/tile_own",
+    ),
     "channels of their own": (
         lambda: F.filter2d(photo(8), torch.rand(1, 8, 3, 3)),
         "direct/tile_groups",

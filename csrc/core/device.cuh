@@ -15,8 +15,9 @@ __device__ __forceinline__ uint32_t shared_address(const void* p) {
 
 // N elements that travel as one aligned word: 1 to 16 bytes. Loads and stores are written as words, because the
 // compiler takes element-wise copies of 8- and 16-bit types apart. (Other numbers of bytes only stand in registers.)
+constexpr int pack_alignment(int bytes, int element) { return (bytes & (bytes - 1)) == 0 ? bytes : element; }
 template <int N, typename T>
-struct alignas(N * sizeof(T) & (N * sizeof(T) - 1) ? sizeof(T) : N * sizeof(T)) Pack {
+struct alignas(pack_alignment(N * sizeof(T), sizeof(T))) Pack {
   T v[N];
 };
 

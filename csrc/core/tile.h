@@ -42,18 +42,16 @@ struct TileOrder {
   }
   TC_HD TilePlace at(unsigned block) const {
     const unsigned index = plane.divide(block), n = channels.divide(index);
-    const TilePlace p = in_plane(block - index * plane.divisor);
-    return {p.x, p.y, index - n * channels.divisor, n};
+    return in_plane(block - index * plane.divisor, index - n * channels.divisor, n);
   }
   // The tiles of all channels at one place follow each other.
   TC_HD TilePlace at_together(unsigned block) const {
     const unsigned tile = channels.divide(block), n = plane.divide(tile);
-    const TilePlace p = in_plane(tile - n * plane.divisor);
-    return {p.x, p.y, block - tile * channels.divisor, n};
+    return in_plane(tile - n * plane.divisor, block - tile * channels.divisor, n);
   }
 
  private:
-  TC_HD TilePlace in_plane(unsigned rest) const {
+  TC_HD TilePlace in_plane(unsigned rest, unsigned c, unsigned n) const {
     const unsigned edges = 2 * tiles_y;
     unsigned x, y;
     if (tiles_x < 3) {
@@ -64,7 +62,7 @@ struct TileOrder {
       rest -= edges;
       y = inner_row.divide(rest), x = 1 + rest - y * (tiles_x - 2);
     }
-    return {x, (y == 0 ? tiles_y : y) - 1, 0, 0};
+    return {x, (y == 0 ? tiles_y : y) - 1, c, n};
   }
 };
 

@@ -62,11 +62,12 @@ template <typename T>
 constexpr int tile_min_blocks(const TileWindow& w, bool bulk) {
   const int k = w.kh > w.kw ? w.kh : w.kw, far = k > 5 && w.step_x > 7;  // neighbours share none of a row's values
   if (w.words) return int(4 / sizeof(T)) * w.kh * w.kw > 18 ? 4 : 6;
-  if (w.own == 4 && !by_channels(sizeof(T), w)) return 7;
   if (k > 7 && w.stride > 1) return 4;
   if (k > 15) return 5;
   if (k > 7) return 8 - far;
-  return ((k > 5 && (sizeof(T) < 4 || !bulk)) || (!bulk && sizeof(T) < 4 && w.step_x > 1) ? 6 : 8) - far;
+  if ((k > 5 && (sizeof(T) < 4 || !bulk)) || (!bulk && sizeof(T) < 4 && w.step_x > 1)) return 6 - far;
+  const bool many_taps = w.own == 4 && !by_channels(sizeof(T), w);
+  return 8 - (far || many_taps);
 }
 
 template <typename T, typename O, int KH, int KW, int kStepY, int kStepX, int kStride, bool kBulk, bool kAligned,
@@ -112,7 +113,7 @@ __global__ void __launch_bounds__(32 * TileShape::warps,
   if constexpr (in_shared) {
     const float* all = param_taps.first<float>() + first_tap;
     for (int e = threadIdx.x; e < max(kOwn, 1) * KH * KW; e += 32 * TileShape::warps) {
-      const int c = e / (KH * KW), i = e % (KH * KW);
+      const int c = kOwn ? e / (KH * KW) : 0, i = e - c * (KH * KW);
       taps[w.words ? i * kOwn + c : (c * KH + i / KW) * tile_tap_pitch(KW) + i % KW] = all[c * a.taps_c + i];
     }
     if constexpr (kBulk) __syncthreads();

@@ -15,7 +15,7 @@ void launch_reg(const Direct& p, const Plan& plan, const Site& site) {
 
 void launch_tile(const Direct& p, const Plan& plan, const Config& config, const Site& site) {
   const TileKind& kind = config.tile;
-  const Direct q = kind.group || kind.own ? side_by_side(p, std::max(kind.group, kind.own)) : flattened(p);
+  const Direct q = tile_image(p, kind);
   const int pack = tma::pack_of(size_of(q.in.dtype));
   const TileShape shape = tile_shape(q, kind);
   TensorMap map{};

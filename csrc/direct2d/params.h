@@ -60,13 +60,13 @@ constexpr int shared_taps(const TileWindow& w) {
 constexpr bool by_channels(int in_bytes, const TileWindow& w) {
   return w.own && !w.words && (in_bytes == 4 || w.own * w.kh * w.kw > kTapsAtOnce);
 }
-// Columns of a lane that are pixels of one channel: those that a box of 256 words still brings with its halo.
-constexpr int lane_columns(int in_bytes, int own) {
-  const int two = 64 * own * in_bytes;  // bytes of two a lane
-  return in_bytes < 4 && two <= 384 ? 4 : two <= 768 ? 2 : 1;
+// Outputs of a lane where one channel is made: so many that a box of 256 words brings their pixels and the halo.
+constexpr int channel_outputs(int in_bytes, int own) {
+  const int two = 64 * own * in_bytes;  // bytes of a warp's pixels, two a lane
+  return two <= 384 ? 4 : two <= 768 ? 2 : 1;
 }
-// Values of whole pixels that are whole words, too, 8 or 12.
-constexpr int lane_pixels(int own) { return 12 % own == 0 && own % 2 ? 12 : 8; }
+// Outputs of a lane that owns whole pixels: four of three channels, whose bytes are whole words, or 8.
+constexpr int pixel_outputs(int own) { return own == 3 ? 12 : 8; }
 // Values that are loaded as one, so that they are aligned wherever a lane's start.
 constexpr int lane_chunk(int values, int bytes) {
   int chunk = 16 / bytes;
@@ -77,7 +77,7 @@ constexpr int lane_chunk(int values, int bytes) {
 // Outputs of one lane: 16 bytes of the wider of its sides, or what the registers hold of a window's sums.
 constexpr int lane_values(int in_bytes, int out_bytes, const TileWindow& w) {
   if (w.words) return in_bytes < 4 ? 8 : 4;
-  if (w.own) return by_channels(in_bytes, w) ? lane_columns(in_bytes, w.own) : lane_pixels(w.own);
+  if (w.own) return by_channels(in_bytes, w) ? channel_outputs(in_bytes, w.own) : pixel_outputs(w.own);
   const int in = in_bytes * w.stride, most = 16 / (in > out_bytes ? in : out_bytes), k = w.kh > w.kw ? w.kh : w.kw;
   if (!taps_in_registers(w.kh, w.kw) || k > 7) return 4 / w.stride;
   return in_bytes == 1 && k > 3 && most > 8 ? 8 : most;
@@ -98,15 +98,15 @@ constexpr bool waiting_rows(int in_bytes, int out_bytes, const TileWindow& w, bo
 // float32 3x3 of odd width 98.2 us, 32: 94.4, 64: 94.7, 128: 95.2; one NVIDIA H200).
 constexpr int kRowStart = 32;
 
-// Output rows per warp, and the columns loaded left and right of the tile. One warp covers 32 * lane_values columns,
-// four warps lie one above the other.
+// Output rows per warp, and the columns loaded left and right of the tile. One warp covers 32 * lane_values columns, or
+// pixels where one channel is made after the other; four warps lie one above the other.
 struct TileShape {
   int lane_values, rows, pad;
   int stride;
   int spare;    // columns behind a row of shared memory
   int overlap;  // columns that the next tile makes, too, so that each stores whole words of 16 bytes
   bool waits;   // rows of outputs wait in shared memory
-  int pixel;    // values from a column of a lane's to the next lane's
+  int pixel;    // columns from an output to the next: the channels where one is made after the other, else 1
   static constexpr int warps = 4;
   constexpr int covered() const { return 32 * lane_values * pixel; }
   constexpr int width() const { return covered() - overlap; }
@@ -146,7 +146,10 @@ constexpr TileShape tile_shape(int in_bytes, int out_bytes, const TileWindow& w,
           .pad = !bulk || pad < least ? least : pad,
           .stride = w.stride,
           .spare = bulk ? 0 : kRowStart / in_bytes,
-          .overlap = waits && !aligned ? 16 / (in_bytes < out_bytes ? in_bytes : out_bytes) * (pixels ? w.own : 1) : 0,
+          // Whole pixels of three channels, too.
+          .overlap = waits && !aligned
+                         ? 16 / (in_bytes < out_bytes ? in_bytes : out_bytes) * (pixels && w.own == 3 ? 3 : 1)
+                         : 0,
           .waits = waits,
           .pixel = pixel};
 }
@@ -176,8 +179,9 @@ struct PlaneArgs {
 
 // ---- CHANNELS: blocks of kChannelThreads words of channels; a strip has up to kChannelRows rows, a thread's
 // neighbours own up to kChannelWords words of the same pixel. One NVIDIA H200, of copy, with a window for every channel
-// (TILE; cuDNN, channels_last), 3x3: float32 of 8x4x1080x1920 80 % (63; 68), of 8x8x1080x1920 82 (-; 73). No other
-// numbers of threads, rows or words were measured. Elsewhere TILE is ahead: see by_channels and channel_group.
+// (TILE; cuDNN, channels_last), 3x3: float32 of 8x4x1080x1920 80 % (63; 68), of 8x8x1080x1920 83 (83; 73). No other
+// numbers of threads, rows or words were measured. Where TILE serves larger windows or narrow values it is ahead: see
+// by_channels and channel_group.
 
 constexpr int kChannelThreads = 128, kChannelRows = 64, kChannelWords = 8, kChannelOwnTaps = 25;
 

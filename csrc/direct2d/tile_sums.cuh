@@ -137,7 +137,7 @@ struct LaneOutput {
   O* row;       // output column 0 of the warp's first row
   int y, tile;  // the first row, the tile's first column
   float bias;
-  unsigned char* stage;  // of the warp, where rows are not aligned
+  unsigned char* stage;  // of the warp, where rows wait
 
   // Row o is done.
   template <int N>
@@ -150,12 +150,12 @@ struct LaneOutput {
     if constexpr (W::window.words) {
       // A lane's words lie whole pixels apart.
       constexpr int per = kPerWord<O>, pixels = 32 * per / W::window.own;
-      O* const own = to + W::offset(tile + lane * per, a.out_pixel);
+      O* const first_word = to + W::offset(tile + lane * per, a.out_pixel);
 #pragma unroll
       for (int p = 0; p < N; p += per) {
         Pack<per, O> word;
         memcpy(&word, pack.v + p, sizeof(word));
-        store_pack_if(stands && lane * per + 32 * p < last, own + p / per * pixels * a.out_pixel, word);
+        store_pack_if(stands && lane * per + 32 * p < last, first_word + p / per * pixels * a.out_pixel, word);
       }
     } else if constexpr (W::aligned && !W::shape.waits) {
       const int at = W::groups ? W::offset(tile + lane * N, a.out_pixel) : lane * N;
@@ -178,7 +178,7 @@ struct LaneOutput {
   }
 };
 
-// Windows of fewer than kTapsAtOnce taps: all rows and taps are unrolled, the taps stand in registers. A row of outputs
+// Windows of up to kTapsAtOnce taps: all rows and taps are unrolled, the taps stand in registers. A row of outputs
 // is stored as soon as it is done, so the sums of the window's rows are alive. `top`: the box's row that the warp reads
 // first; `column`: the lane's first.
 template <typename T, class W, int kWindows = 1, class Box, typename O>
@@ -274,8 +274,8 @@ __device__ __forceinline__ void sum_in_groups(const PlaneArgs& a, const Box& box
   unroll<0, shape.rows>([&](auto o) { out.store(a, o, sum[o]); });
 }
 
-// Pixels whose channels have a window each, whole in every lane. Where the grid starts left of the outputs, tiles begin
-// within a pixel.
+// Channels that have a window each: output e of every lane is of channel (e + first) % own, where first is 0 unless the
+// grid starts left of the outputs by no multiple of whole pixels.
 template <typename T, class W, class Box, typename O>
 __device__ __forceinline__ void sum_pixels(const PlaneArgs& a, const Box& box, int top, int column,
                                            const LaneOutput<T, O, W>& out, const float* taps) {
@@ -319,8 +319,8 @@ __device__ __forceinline__ void sum_channels(const PlaneArgs& a, const Box& box,
       const int e = i + lane, o = e / words, x = e % words * word;
       const bool stands = (i + 32 <= shape.rows * words || e < shape.rows * words) && out.y + o < a.planes.out_h;
       if (stands && x < last)
-        store_pack_if(true, out.row + o * a.planes.out_stride_h + out.tile + x,
-                      load_pack<word>(box.row(top + o) + shape.pad + x));
+        *reinterpret_cast<uint4*>(out.row + o * a.planes.out_stride_h + out.tile + x) =
+            *reinterpret_cast<const uint4*>(box.row(top + o) + shape.pad + x);
     });
   } else {
     for (int o = 0; o < shape.rows && out.y + o < a.planes.out_h; ++o) {

@@ -41,6 +41,9 @@ const std::map<std::string, Kernel> kKernels = {
     KERNEL(half_t, half_t, 3, 5, 1, 2, 1, false, false, false, false, 2),
     KERNEL(half_t, half_t, 7, 5, 1, 2, 1, false, false, false, false, 2),
     KERNEL(float, float, 3, 3, 1, 2, 1, false, false, false, false, 2),
+    KERNEL(uint8_t, uint8_t, 3, 3, 1, 3, 1, false, false, false, false, 3),
+    KERNEL(half_t, half_t, 3, 3, 1, 3, 1, false, false, false, false, 3),
+    KERNEL(uint8_t, uint8_t, 3, 3, 1, 4, 1, false, false, false, false, 4),
 #undef KERNEL
 };
 
@@ -48,7 +51,7 @@ struct Case {
   Dtype in, out;
   int64_t h, w, kh, kw, stride, dilation;
   Border border;
-  bool own = false;  // channels side by side, with a window each
+  int own = 0;  // so many channels side by side, with a window each; else there are two planes
 };
 
 const Case kCases[] = {
@@ -63,11 +66,14 @@ const Case kCases[] = {
     {Dtype::f32, Dtype::f32, 35, 259, 3, 3, 1, 1, Border::zero_output},
     {Dtype::f32, Dtype::f32, 36, 131, 5, 5, 2, 1, Border::circular},
     {Dtype::f32, Dtype::f32, 33, 133, 5, 5, 1, 2, Border::constant},
-    {Dtype::u8, Dtype::u8, 35, 261, 3, 3, 1, 1, Border::reflect, true},
-    {Dtype::u8, Dtype::f32, 25, 131, 3, 3, 1, 1, Border::zero_output, true},
-    {Dtype::f16, Dtype::f16, 27, 133, 3, 5, 1, 1, Border::circular, true},
-    {Dtype::f16, Dtype::f16, 27, 133, 7, 5, 1, 1, Border::constant, true},
-    {Dtype::f32, Dtype::f32, 26, 67, 3, 3, 1, 1, Border::replicate, true},
+    {Dtype::u8, Dtype::u8, 35, 261, 3, 3, 1, 1, Border::reflect, 2},
+    {Dtype::u8, Dtype::f32, 25, 131, 3, 3, 1, 1, Border::zero_output, 2},
+    {Dtype::f16, Dtype::f16, 27, 133, 3, 5, 1, 1, Border::circular, 2},
+    {Dtype::f16, Dtype::f16, 27, 133, 7, 5, 1, 1, Border::constant, 2},
+    {Dtype::f32, Dtype::f32, 26, 67, 3, 3, 1, 1, Border::replicate, 2},
+    {Dtype::u8, Dtype::u8, 35, 259, 3, 3, 1, 1, Border::replicate, 3},
+    {Dtype::f16, Dtype::f16, 26, 131, 3, 3, 1, 1, Border::constant, 3},
+    {Dtype::u8, Dtype::u8, 25, 133, 3, 3, 1, 1, Border::circular, 4},
 };
 
 // `bytes` of memory that end where a page begins that nobody may touch.
@@ -120,13 +126,14 @@ float chain(const Direct& p, const float* taps, int64_t c, int64_t y, int64_t x)
 
 bool check(const Case& k) {
   std::mt19937 make(1);
-  const Image in = image_of(k.in, 2, k.h, k.w, k.own);
-  const Image out = image_of(k.out, 2, ceil_div(k.h, k.stride), ceil_div(k.w, k.stride), k.own);
-  for (int64_t c = 0; c < 2; ++c)
+  const int64_t channels = k.own ? k.own : 2;
+  const Image in = image_of(k.in, channels, k.h, k.w, k.own);
+  const Image out = image_of(k.out, channels, ceil_div(k.h, k.stride), ceil_div(k.w, k.stride), k.own);
+  for (int64_t c = 0; c < channels; ++c)
     for (int64_t y = 0; y < k.h; ++y)
       for (int64_t x = 0; x < k.w; ++x)
         with_pixel(in, c, y, x, [&](auto& p) { p = from_acc<std::decay_t<decltype(p)>>(float(make() % 256)); });
-  std::vector<float> taps(k.kh * k.kw * (k.own ? 2 : 1));
+  std::vector<float> taps(k.kh * k.kw * (k.own ? channels : 1));
   for (float& tap : taps) tap = float(make() % 1000) / 4000;
   const Direct p{.in = in,
                  .out = out,
@@ -141,7 +148,7 @@ bool check(const Case& k) {
                            .dilation_x = k.dilation,
                            .border = k.border,
                            .value = 3},
-                 .groups = 2,
+                 .groups = channels,
                  .bias = nullptr};
   const Arch arch{.major = 9, .minor = 0, .multiprocessors = 132, .shared_bytes = 232448, .bulk_copy = false};
   const Plan plan = direct2d::plan(p, arch, k.own ? "tile_own" : "tile");
@@ -151,8 +158,8 @@ bool check(const Case& k) {
   if (wrong.empty()) {
     memset(shared_bytes, 0xff, sizeof(shared_bytes));
     on_host::launch(kKernels.at(name), {unsigned(plan.blocks), 1, 1}, plan.threads, TensorMap{},
-                    plane_args(p, k.own ? side_by_side(p, 2) : p, plan, 0), ParamTaps::of(p));
-    for (int64_t c = 0; c < 2; ++c)
+                    plane_args(p, k.own ? side_by_side(p, channels) : p, plan, 0), ParamTaps::of(p));
+    for (int64_t c = 0; c < channels; ++c)
       for (int64_t y = 0; y < out.h; ++y)
         for (int64_t x = 0; x < out.w && wrong.empty(); ++x)
           if (const float want = chain(p, taps.data(), c, y, x), got = get(out, c, y, x); want != got)
