@@ -1,4 +1,4 @@
-// The box room's loops. Text of core/cpu_each_isa.h: compiled once per instruction set.
+// The box room's loops over integers. Text of core/cpu_each_isa.h: compiled once per instruction set.
 //
 //    leaving  - - - - - - - - -   row y - 1 - pad_y         column sums += entering - leaving
 //             | kh rows       |                             row sums[x] = row sums[x - 1]
@@ -8,9 +8,9 @@
 
 constexpr int kBoxRows = 4;  // output rows in one sweep: their chains of additions run side by side
 
-// Window sums of consecutive output rows of one plane. Rows are read as T: the image's dtype, or float for the two
-// 16-bit floats.
-template <typename T, typename S, typename Value>
+// Window sums of consecutive output rows of one plane, exact modulo 2^32 or 2^64 as differences of sums that wrapped
+// are.
+template <typename T, typename S>
 class BoxSums {
  public:
   BoxSums(const Box& p, int64_t pixel)
@@ -19,7 +19,7 @@ class BoxSums {
         width_(p.in.w * pixel),
         rows_(box::shorten(p.kh, p.place.pad_y, p.in.h, p.out.h, p.place.border)),
         cols_(box::shorten(p.kw, p.place.pad_x, p.in.w, p.out.w, p.place.border)),
-        in_place_((std::is_integral_v<T> || p.in.dtype == kDtypeOf<T>)&&p.in.stride_w == pixel),
+        in_place_(p.in.stride_w == pixel),
         columns_(width_),
         zeros_(width_),
         copies_(in_place_ ? 0 : 2 * kBoxRows * width_) {}
@@ -38,14 +38,13 @@ class BoxSums {
     std::fill(columns_.begin(), columns_.end(), S(0));
     S* __restrict columns = columns_.data();
     for (int64_t m = 0; m < int64_t(rows_.apart.size()); ++m) {
-      if (rows_.apart[m] == 0) continue;  // 0 * Inf
       const T* __restrict row = this->row(m, 0);
-      for (int64_t e = 0; e < width_; ++e) columns[e] += S(rows_.apart[m]) * Value::template of<S>(row[e]);
+      for (int64_t e = 0; e < width_; ++e) columns[e] += S(rows_.apart[m]) * S(row[e]);
     }
     const int64_t top = y - rows_.pad;
     for (int64_t i = 0; i < rows_.k - 1; ++i) {  // the first window but its last row, which enters with it
       const T* __restrict row = this->row(top + i, 0);
-      for (int64_t e = 0; e < width_; ++e) columns[e] += Value::template of<S>(row[e]);
+      for (int64_t e = 0; e < width_; ++e) columns[e] += S(row[e]);
     }
     fresh_ = true;
   }
@@ -66,8 +65,7 @@ class BoxSums {
     if (in_place_) return reinterpret_cast<const T*>(src);
     T* copy = copies_.data() + slot * width_;
     const int64_t stride = pixel_ > 1 ? 1 : p_.in.stride_w;
-    if constexpr (std::is_integral_v<T>) read_row<T, T>(src, stride, width_, copy);
-    else row_reader<T>(p_.in.dtype)(src, stride, width_, copy);
+    read_row<T, T>(src, stride, width_, copy);
     return copy;
   }
 
@@ -90,7 +88,7 @@ class BoxSums {
       S sum = columns[e];
 #pragma GCC unroll 8
       for (int r = 0; r < R; ++r) {
-        sum += Value::template of<S>(entering[r][e]) - Value::template of<S>(leaving[r][e]);
+        sum += S(entering[r][e]) - S(leaving[r][e]);
         extended[r][left + e] = sum;
       }
       columns[e] = sum;
@@ -123,7 +121,7 @@ class BoxSums {
       for (int64_t k = 0; k < pixel; ++k) {
         S sum = 0;
         for (int64_t m = 0; m < int64_t(cols_.apart.size()); ++m)
-          if (cols_.apart[m] > 0) sum += S(cols_.apart[m]) * extended[r][left_ + m * pixel + k];
+          sum += S(cols_.apart[m]) * extended[r][left_ + m * pixel + k];
         for (int64_t j = 0; j < kw; ++j) sum += leave[r][j * pixel + k];
         sums[r][k] = sum;
       }
@@ -192,8 +190,6 @@ template <typename T, typename S>
 class BoxStrips {
   // Integer sums of 4 bytes become float32, all others float64.
   using Real = std::conditional_t<sizeof(S) == 4, float, double>;
-  static constexpr bool kFloats = std::is_floating_point_v<S>;
-  using A = std::conditional_t<kFloats, acc_t<T>, Real>;  // what is rounded to the output's dtype
 
  public:
   BoxStrips(const Box& p, int64_t pixel) : p_(p), pixel_(pixel), box_(p, pixel), out_(p.out, pixel) {}
@@ -213,47 +209,16 @@ class BoxStrips {
     }
     if (y_.size() <= 0 || x_.size() <= 0) return;
     out_.open(n_, 0, x_);
-    const bool clean = march();
-    if constexpr (kFloats)
-      if (!clean) march_apart();
+    march();
   }
 
  private:
-  // False when a running sum met a NaN or an infinity: from there to the end of its row, or its strip, it has no value.
-  bool march() {
+  void march() {
     box_.open(n_, c_, x_, y_.begin);
     for (int64_t y = y_.begin; y < y_.end; y += kBoxRows) {
       const int count = int(std::min<int64_t>(kBoxRows, y_.end - y));
       box_.next(count);
-      for (int r = 0; r < count; ++r) {
-        if constexpr (kFloats)
-          for (int64_t k = 1; k <= pixel_; ++k)
-            if (!std::isfinite(box_.sums(r)[out_.length() - k])) return false;
-        finish(box_.sums(r), y + r, r);
-      }
-    }
-    return true;
-  }
-
-  // The strip with running sums of the finite values and of the others apart, both exact enough to leave no trace of a
-  // value behind its window, and at a cost that does not depend on the window either.
-  void march_apart() {
-    BoxSums<T, long double, box::FiniteValue> finite(p_, pixel_);
-    BoxSums<T, box::Tally, box::OtherValue> others(p_, pixel_);
-    finite.open(n_, c_, x_, y_.begin);
-    others.open(n_, c_, x_, y_.begin);
-    std::vector<double> together(out_.length());
-    for (int64_t y = y_.begin; y < y_.end; ++y) {
-      finite.next(1);
-      others.next(1);
-      for (int64_t e = 0; e < out_.length(); ++e) {
-        const uint64_t above = uint64_t(others.sums(0)[e]), below = uint64_t(others.sums(0)[e] >> 64);
-        together[e] = above && below ? double(NAN)
-                      : above        ? double(INFINITY)
-                      : below        ? -double(INFINITY)
-                                     : double(finite.sums(0)[e]);
-      }
-      finish(together.data(), y, 0);
+      for (int r = 0; r < count; ++r) finish(box_.sums(r), y + r, r);
     }
   }
 
@@ -264,7 +229,7 @@ class BoxStrips {
   }
 
   void finish(const S* sums, int64_t y, int r) {
-    A* __restrict out = out_.row(r, c_, y);
+    Real* __restrict out = out_.row(r, c_, y);
     const double value = p_.place.value;
     const bool mean = p_.place.normalized;
     const bool adds_value = p_.place.border == Border::constant && value != 0;
@@ -272,7 +237,7 @@ class BoxStrips {
     auto edge = [&](int64_t x) {
       const int64_t inside = rows * overlap(x - p_.place.pad_x, p_.kw, p_.in.w), outside = p_.kh * p_.kw - inside;
       for (int64_t e = (x - x_.begin) * pixel_, k = 0; k < pixel_; ++e, ++k) {
-        if (mean) out[e] = inside > 0 ? divided(real<double>(sums[e]), inside) : A(0);
+        if (mean) out[e] = inside > 0 ? divided(real<double>(sums[e]), inside) : Real(0);
         else out[e] = scaled(real<double>(sums[e]) + (outside > 0 ? value * double(outside) : 0.0));
       }
     };
@@ -285,13 +250,8 @@ class BoxStrips {
   }
 
   // Elements whose windows lie inside, or outside of which only zeros or image pixels stand.
-  void fit(const S* __restrict sums, A* __restrict out, int64_t begin, int64_t end) const {
-    if constexpr (kFloats) {
-      if (p_.place.normalized)
-        for (int64_t e = begin; e < end; ++e) out[e] = divided(sums[e], area_);
-      else
-        for (int64_t e = begin; e < end; ++e) out[e] = scaled(sums[e]);
-    } else if (area_ == 1) {
+  void fit(const S* __restrict sums, Real* __restrict out, int64_t begin, int64_t end) const {
+    if (area_ == 1) {
       for (int64_t e = begin; e < end; ++e) out[e] = real<Real>(sums[e]);
     } else if (to_integers_) {
       using I = std::conditional_t<std::is_same_v<T, int16_t>, std::make_signed_t<S>, S>;
@@ -303,21 +263,15 @@ class BoxStrips {
     }
   }
 
-  A divided(double total, int64_t count) const {
-    if constexpr (kFloats) return A(total / double(count));
-    else return box::mean_of<A>(total, double(count), to_integers_);
-  }
-  A scaled(double total) const {
-    if constexpr (kFloats) return A(total * p_.scale);
-    else return divided(total, area_);
-  }
+  Real divided(double total, int64_t count) const { return box::mean_of<Real>(total, double(count), to_integers_); }
+  Real scaled(double total) const { return divided(total, area_); }
 
   const Box& p_;
   const int64_t pixel_;
   const bool to_integers_ = is_integer(p_.out.dtype);
   const int64_t area_ = p_.place.normalized || p_.scale != 1 ? p_.kh * p_.kw : 1;  // what a sum is divided by
-  BoxSums<T, S, box::WholeValue> box_;
-  OutputRows<A> out_;
+  BoxSums<T, S> box_;
+  OutputRows<Real> out_;
   int64_t n_ = 0, c_ = 0;
   Range y_{}, x_{}, rows_fit_{}, columns_fit_{};
 };
