@@ -37,11 +37,17 @@ Plan plan_cpu(const Box& p, const char* variant) {
 
 void run_cpu(const Box& p, const Plan& plan) {
   if (!is_integer(p.in.dtype)) return run_floats(p, plan);
+  // Sums of bytes of small windows fit into 16 bits. Along the row they are added up anew for every output, which pays
+  // up to 16 of them (2048^2, one thread, 3x3 3.1 -> 1.0 ms, 15x15 2.5 -> 2.1).
+  const bool narrow = p.in.dtype == Dtype::u8 && p.kh * p.kw < 256 && p.kw <= 16;
   const bool wide = sum_bytes(p) == 8;
   const auto run = with_type(p.in.dtype, [&](auto t) -> void (*)(const Box&, const Plan&, Range) {
     using T = decltype(t);
     if constexpr (!std::is_integral_v<T>) __builtin_unreachable();
-    else return wide ? TC_BEST_ISA(box_units<T, uint64_t>) : TC_BEST_ISA(box_units<T, uint32_t>);
+    else if constexpr (sizeof(T) == 1)
+      if (narrow) return TC_BEST_ISA(box_units<T, uint16_t>);
+    if constexpr (std::is_integral_v<T>)
+      return wide ? TC_BEST_ISA(box_units<T, uint64_t>) : TC_BEST_ISA(box_units<T, uint32_t>);
   });
   parallel_for(0, plan.blocks, unit_grain(plan), [&](int64_t begin, int64_t end) { run(p, plan, {begin, end}); });
 }

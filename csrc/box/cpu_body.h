@@ -4,12 +4,13 @@
 //             | kh rows       |                             row sums[x] = row sums[x - 1]
 //    entering + + + + + + + + +   row y - pad_y + kh - 1                  + columns[x + kw - 1] - columns[x - 1]
 //
+// Sums of 16 bits, of small windows over bytes, are added up along the row window by window.
 // Columns are summed for the image alone and then extended by the border: the sum of a mapped column is the mapped sum.
 
 constexpr int kBoxRows = 4;  // output rows in one sweep: their chains of additions run side by side
 
-// Window sums of consecutive output rows of one plane, exact modulo 2^32 or 2^64 as differences of sums that wrapped
-// are.
+// Window sums of consecutive output rows of one plane, exact modulo 2^16, 2^32 or 2^64 as differences of sums that
+// wrapped are.
 template <typename T, typename S>
 class BoxSums {
  public:
@@ -118,6 +119,9 @@ class BoxSums {
       leave[r] = extended[r] + first_;
       enter[r] = leave[r] + (kw - 1) * pixel;
       sums[r] = sums_.data() + (at + r) * length;
+    }
+    if constexpr (sizeof(S) == 2) return short_row_sums(extended, leave, sums);
+    for (int r = 0; r < R; ++r) {
       for (int64_t k = 0; k < pixel; ++k) {
         S sum = 0;
         for (int64_t m = 0; m < int64_t(cols_.apart.size()); ++m)
@@ -133,9 +137,31 @@ class BoxSums {
       for (int r = 0; r < R; ++r) sums[r][e] = sums[r][e - pixel] + (enter[r][e] - leave[r][e - pixel]);
   }
 
+  template <int R>
+  void short_row_sums(S* const (&extended)[R], const S* const (&leave)[R], S* const (&sums)[R]) const {
+    int64_t e = 0;
+    for (; e + kLanes<S> <= length_; e += kLanes<S>) {
+      Vec<S> v[R] = {};
+      for (int64_t j = 0; j < cols_.k; ++j)
+#pragma GCC unroll 8
+        for (int r = 0; r < R; ++r) v[r] += load(leave[r] + e + j * pixel_);
+#pragma GCC unroll 8
+      for (int r = 0; r < R; ++r) store(sums[r] + e, v[r]);
+    }
+    for (; e < length_; ++e)
+      for (int r = 0; r < R; ++r) {
+        S sum = 0;
+        for (int64_t j = 0; j < cols_.k; ++j) sum += leave[r][e + j * pixel_];
+        sums[r][e] = sum;
+      }
+    for (int64_t m = 0; m < int64_t(cols_.apart.size()); ++m)
+      for (int r = 0; r < R; ++r)
+        for (e = 0; e < length_; ++e) sums[r][e] += S(cols_.apart[m]) * extended[r][left_ + m * pixel_ + e % pixel_];
+  }
+
   // SSE2 has no shuffles for this, the wide types no registers.
   template <typename U>
-  static constexpr bool kScan = TC_VEC_BYTES > 16 && sizeof(U) <= 8;
+  static constexpr bool kScan = TC_VEC_BYTES > 16 && sizeof(U) > 2 && sizeof(U) <= 8;
 
   // The same, a register at a time: the prefix sum of the differences within it, on top of the last pixel's sums.
   template <int R>
@@ -188,8 +214,8 @@ class BoxSums {
 
 template <typename T, typename S>
 class BoxStrips {
-  // Integer sums of 4 bytes become float32, all others float64.
-  using Real = std::conditional_t<sizeof(S) == 4, float, double>;
+  // Integer sums of up to 4 bytes become float32, all others float64.
+  using Real = std::conditional_t<sizeof(S) <= 4, float, double>;
 
  public:
   BoxStrips(const Box& p, int64_t pixel) : p_(p), pixel_(pixel), box_(p, pixel), out_(p.out, pixel) {}
@@ -218,7 +244,7 @@ class BoxStrips {
     for (int64_t y = y_.begin; y < y_.end; y += kBoxRows) {
       const int count = int(std::min<int64_t>(kBoxRows, y_.end - y));
       box_.next(count);
-      for (int r = 0; r < count; ++r) finish(box_.sums(r), y + r, r);
+      for (int r = 0; r < count; ++r) out_.fill(1, c_, y + r, [&](auto& out) { finish(box_.sums(r), out[0], y + r); });
     }
   }
 
@@ -228,8 +254,9 @@ class BoxStrips {
     else return R(sum);
   }
 
-  void finish(const S* sums, int64_t y, int r) {
-    Real* __restrict out = out_.row(r, c_, y);
+  // O: bytes, or Real that the caller rounds.
+  template <typename O>
+  void finish(const S* sums, O* __restrict out, int64_t y) const {
     const double value = p_.place.value;
     const bool mean = p_.place.normalized;
     const bool adds_value = p_.place.border == Border::constant && value != 0;
@@ -237,8 +264,8 @@ class BoxStrips {
     auto edge = [&](int64_t x) {
       const int64_t inside = rows * overlap(x - p_.place.pad_x, p_.kw, p_.in.w), outside = p_.kh * p_.kw - inside;
       for (int64_t e = (x - x_.begin) * pixel_, k = 0; k < pixel_; ++e, ++k) {
-        if (mean) out[e] = inside > 0 ? divided(real<double>(sums[e]), inside) : Real(0);
-        else out[e] = scaled(real<double>(sums[e]) + (outside > 0 ? value * double(outside) : 0.0));
+        if (mean) out[e] = from_acc<O>(inside > 0 ? divided(real<double>(sums[e]), inside) : Real(0));
+        else out[e] = from_acc<O>(scaled(real<double>(sums[e]) + (outside > 0 ? value * double(outside) : 0.0)));
       }
     };
     Range whole = x_;  // outputs that need no look at what lies outside
@@ -246,21 +273,31 @@ class BoxStrips {
     for (int64_t x = x_.begin; x < whole.begin; ++x) edge(x);
     fit(sums, out, (whole.begin - x_.begin) * pixel_, (whole.end - x_.begin) * pixel_);
     for (int64_t x = whole.end; x < x_.end; ++x) edge(x);
-    out_.done(out, c_, y);
   }
 
   // Elements whose windows lie inside, or outside of which only zeros or image pixels stand.
-  void fit(const S* __restrict sums, Real* __restrict out, int64_t begin, int64_t end) const {
+  template <typename O>
+  void fit(const S* __restrict sums, O* __restrict out, int64_t begin, int64_t end) const {
     if (area_ == 1) {
-      for (int64_t e = begin; e < end; ++e) out[e] = real<Real>(sums[e]);
+      for (int64_t e = begin; e < end; ++e) out[e] = whole<O>(real<Real>(sums[e]));
+    } else if (to_integers_ && sizeof(S) == 2) {
+      const uint16_t area = uint16_t(area_), reciprocal = uint16_t(65536 / area_);
+      for (int64_t e = begin; e < end; ++e) out[e] = O(box::short_mean(uint16_t(sums[e]), reciprocal, area));
     } else if (to_integers_) {
       using I = std::conditional_t<std::is_same_v<T, int16_t>, std::make_signed_t<S>, S>;
       const Real scale = Real(1.0 / double(area_));
       const I area = I(area_);
-      for (int64_t e = begin; e < end; ++e) out[e] = box::rounded_mean(I(sums[e]), scale, area);
+      for (int64_t e = begin; e < end; ++e) out[e] = whole<O>(box::rounded_mean(I(sums[e]), scale, area));
     } else {
-      for (int64_t e = begin; e < end; ++e) out[e] = divided(real<double>(sums[e]), area_);
+      for (int64_t e = begin; e < end; ++e) out[e] = from_acc<O>(divided(real<double>(sums[e]), area_));
     }
+  }
+
+  // A whole number as a byte, or as it is.
+  template <typename O>
+  static TC_HD O whole(Real v) {
+    if constexpr (std::is_same_v<O, Real>) return v;
+    else return O(int32_t(std::min(std::max(v, Real(0)), Real(255))));
   }
 
   Real divided(double total, int64_t count) const { return box::mean_of<Real>(total, double(count), to_integers_); }
