@@ -12,8 +12,8 @@ from tolerance import assert_same_bits
 
 import torch_conv
 
-# Running sums of floats are left out: test_box2d holds their error bound; so are products of matrices, which 'auto' may
-# take: test_filter2d_tensor_core and test_separable_tensor_core hold theirs.
+# Boxes over floats are left out, whose bits depend on the row: test_box_order holds them; so are products of matrices,
+# which 'auto' may take: test_filter2d_tensor_core and test_separable_tensor_core hold theirs.
 CHAIN = {"algorithm": "direct"}
 CHAINS = {"algorithm": "separable"}
 CALLS = {

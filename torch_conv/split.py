@@ -49,8 +49,8 @@ class SplitTensor:
 
     Made by `split` or `SplitTensor.from_shards`. Every function of torch_conv, and every operator that has a `_split`
     form, takes one in place of its first tensor and returns one: shard i of the result lies on the device of shard i
-    and is ready on that device's current stream. The bits are those of the whole tensor on one device, but for running
-    sums (`box_blur` on floats), tensor cores and FFT, which each shard takes where its own rows allow. No rows are
+    and is ready on that device's current stream. The bits are those of the whole tensor on one device, but for tensor
+    cores and FFT, which each shard takes where its own rows allow. No rows are
     exchanged beforehand; where devices see each other's memory the border rows are read where they lie.
 
     It stands for a tensor in what those functions ask for: `shape`, `dtype`, `dim()`, `size()` ...; `flatten`,

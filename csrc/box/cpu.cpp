@@ -1,9 +1,10 @@
-// Box sums on the CPU: running column sums, then running row sums; any window at the same cost.
+// Box sums on the CPU. Over integers: running column sums, then running row sums; any window at the same cost.
 #include <cmath>
 #include <cstring>
 #include <stdexcept>
 #include <vector>
 
+#include "box/cpu_floats.h"
 #include "box/cpu_window.h"
 #include "box/mean.h"
 #include "box/plan.h"
@@ -17,11 +18,14 @@
 namespace torch_conv::box {
 
 Plan plan_cpu(const Box& p, const char* variant) {
-  Plan plan{.algorithm = "box", .variant = "running", .why = "running sums, any window at the same cost"};
+  Plan plan = is_integer(p.in.dtype)
+                  ? Plan{.algorithm = "box", .variant = "running", .why = "running sums, any window at the same cost"}
+                  : plan_floats(p);
   if (*variant && std::strcmp(variant, plan.variant) != 0) {
     plan.variant = nullptr;
     return plan;
   }
+  if (!is_integer(p.in.dtype)) return plan;
   // A strip starts with a whole window of rows; as many again keep that start small.
   plan.tile_w = int(p.out.w);
   plan.tile_h = int(std::min(p.out.h, std::max<int64_t>(64, 2 * p.kh)));
@@ -32,13 +36,18 @@ Plan plan_cpu(const Box& p, const char* variant) {
 }
 
 void run_cpu(const Box& p, const Plan& plan) {
-  const auto run = with_type(p.in.dtype, [&](auto t) {
+  if (!is_integer(p.in.dtype)) return run_floats(p, plan);
+  // Sums of bytes of small windows fit into 16 bits. Along the row they are added up anew for every output, which pays
+  // up to 16 of them (2048^2, one thread, 3x3 3.1 -> 1.0 ms, 15x15 2.5 -> 2.1).
+  const bool narrow = p.in.dtype == Dtype::u8 && p.kh * p.kw < 256 && p.kw <= 16;
+  const bool wide = sum_bytes(p) == 8;
+  const auto run = with_type(p.in.dtype, [&](auto t) -> void (*)(const Box&, const Plan&, Range) {
     using T = decltype(t);
-    if constexpr (std::is_integral_v<T>) {
-      return sum_bytes(p) == 4 ? TC_BEST_ISA(box_units<T, uint32_t>) : TC_BEST_ISA(box_units<T, uint64_t>);
-    } else {
-      return TC_BEST_ISA(box_units<acc_t<T>, double>);
-    }
+    if constexpr (!std::is_integral_v<T>) __builtin_unreachable();
+    else if constexpr (sizeof(T) == 1)
+      if (narrow) return TC_BEST_ISA(box_units<T, uint16_t>);
+    if constexpr (std::is_integral_v<T>)
+      return wide ? TC_BEST_ISA(box_units<T, uint64_t>) : TC_BEST_ISA(box_units<T, uint32_t>);
   });
   parallel_for(0, plan.blocks, unit_grain(plan), [&](int64_t begin, int64_t end) { run(p, plan, {begin, end}); });
 }

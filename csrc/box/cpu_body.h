@@ -1,16 +1,17 @@
-// The box room's loops. Text of core/cpu_each_isa.h: compiled once per instruction set.
+// The box room's loops over integers. Text of core/cpu_each_isa.h: compiled once per instruction set.
 //
 //    leaving  - - - - - - - - -   row y - 1 - pad_y         column sums += entering - leaving
 //             | kh rows       |                             row sums[x] = row sums[x - 1]
 //    entering + + + + + + + + +   row y - pad_y + kh - 1                  + columns[x + kw - 1] - columns[x - 1]
 //
+// Sums of 16 bits, of small windows over bytes, are added up along the row window by window.
 // Columns are summed for the image alone and then extended by the border: the sum of a mapped column is the mapped sum.
 
 constexpr int kBoxRows = 4;  // output rows in one sweep: their chains of additions run side by side
 
-// Window sums of consecutive output rows of one plane. Rows are read as T: the image's dtype, or float for the two
-// 16-bit floats.
-template <typename T, typename S, typename Value>
+// Window sums of consecutive output rows of one plane, exact modulo 2^16, 2^32 or 2^64 as differences of sums that
+// wrapped are.
+template <typename T, typename S>
 class BoxSums {
  public:
   BoxSums(const Box& p, int64_t pixel)
@@ -19,7 +20,7 @@ class BoxSums {
         width_(p.in.w * pixel),
         rows_(box::shorten(p.kh, p.place.pad_y, p.in.h, p.out.h, p.place.border)),
         cols_(box::shorten(p.kw, p.place.pad_x, p.in.w, p.out.w, p.place.border)),
-        in_place_((std::is_integral_v<T> || p.in.dtype == kDtypeOf<T>)&&p.in.stride_w == pixel),
+        in_place_(p.in.stride_w == pixel),
         columns_(width_),
         zeros_(width_),
         copies_(in_place_ ? 0 : 2 * kBoxRows * width_) {}
@@ -38,14 +39,13 @@ class BoxSums {
     std::fill(columns_.begin(), columns_.end(), S(0));
     S* __restrict columns = columns_.data();
     for (int64_t m = 0; m < int64_t(rows_.apart.size()); ++m) {
-      if (rows_.apart[m] == 0) continue;  // 0 * Inf
       const T* __restrict row = this->row(m, 0);
-      for (int64_t e = 0; e < width_; ++e) columns[e] += S(rows_.apart[m]) * Value::template of<S>(row[e]);
+      for (int64_t e = 0; e < width_; ++e) columns[e] += S(rows_.apart[m]) * S(row[e]);
     }
     const int64_t top = y - rows_.pad;
     for (int64_t i = 0; i < rows_.k - 1; ++i) {  // the first window but its last row, which enters with it
       const T* __restrict row = this->row(top + i, 0);
-      for (int64_t e = 0; e < width_; ++e) columns[e] += Value::template of<S>(row[e]);
+      for (int64_t e = 0; e < width_; ++e) columns[e] += S(row[e]);
     }
     fresh_ = true;
   }
@@ -66,8 +66,7 @@ class BoxSums {
     if (in_place_) return reinterpret_cast<const T*>(src);
     T* copy = copies_.data() + slot * width_;
     const int64_t stride = pixel_ > 1 ? 1 : p_.in.stride_w;
-    if constexpr (std::is_integral_v<T>) read_row<T, T>(src, stride, width_, copy);
-    else row_reader<T>(p_.in.dtype)(src, stride, width_, copy);
+    read_row<T, T>(src, stride, width_, copy);
     return copy;
   }
 
@@ -90,7 +89,7 @@ class BoxSums {
       S sum = columns[e];
 #pragma GCC unroll 8
       for (int r = 0; r < R; ++r) {
-        sum += Value::template of<S>(entering[r][e]) - Value::template of<S>(leaving[r][e]);
+        sum += S(entering[r][e]) - S(leaving[r][e]);
         extended[r][left + e] = sum;
       }
       columns[e] = sum;
@@ -120,10 +119,13 @@ class BoxSums {
       leave[r] = extended[r] + first_;
       enter[r] = leave[r] + (kw - 1) * pixel;
       sums[r] = sums_.data() + (at + r) * length;
+    }
+    if constexpr (sizeof(S) == 2) return short_row_sums(extended, leave, sums);
+    for (int r = 0; r < R; ++r) {
       for (int64_t k = 0; k < pixel; ++k) {
         S sum = 0;
         for (int64_t m = 0; m < int64_t(cols_.apart.size()); ++m)
-          if (cols_.apart[m] > 0) sum += S(cols_.apart[m]) * extended[r][left_ + m * pixel + k];
+          sum += S(cols_.apart[m]) * extended[r][left_ + m * pixel + k];
         for (int64_t j = 0; j < kw; ++j) sum += leave[r][j * pixel + k];
         sums[r][k] = sum;
       }
@@ -135,9 +137,31 @@ class BoxSums {
       for (int r = 0; r < R; ++r) sums[r][e] = sums[r][e - pixel] + (enter[r][e] - leave[r][e - pixel]);
   }
 
+  template <int R>
+  void short_row_sums(S* const (&extended)[R], const S* const (&leave)[R], S* const (&sums)[R]) const {
+    int64_t e = 0;
+    for (; e + kLanes<S> <= length_; e += kLanes<S>) {
+      Vec<S> v[R] = {};
+      for (int64_t j = 0; j < cols_.k; ++j)
+#pragma GCC unroll 8
+        for (int r = 0; r < R; ++r) v[r] += load(leave[r] + e + j * pixel_);
+#pragma GCC unroll 8
+      for (int r = 0; r < R; ++r) store(sums[r] + e, v[r]);
+    }
+    for (; e < length_; ++e)
+      for (int r = 0; r < R; ++r) {
+        S sum = 0;
+        for (int64_t j = 0; j < cols_.k; ++j) sum += leave[r][e + j * pixel_];
+        sums[r][e] = sum;
+      }
+    for (int64_t m = 0; m < int64_t(cols_.apart.size()); ++m)
+      for (int r = 0; r < R; ++r)
+        for (e = 0; e < length_; ++e) sums[r][e] += S(cols_.apart[m]) * extended[r][left_ + m * pixel_ + e % pixel_];
+  }
+
   // SSE2 has no shuffles for this, the wide types no registers.
   template <typename U>
-  static constexpr bool kScan = TC_VEC_BYTES > 16 && sizeof(U) <= 8;
+  static constexpr bool kScan = TC_VEC_BYTES > 16 && sizeof(U) > 2 && sizeof(U) <= 8;
 
   // The same, a register at a time: the prefix sum of the differences within it, on top of the last pixel's sums.
   template <int R>
@@ -190,10 +214,8 @@ class BoxSums {
 
 template <typename T, typename S>
 class BoxStrips {
-  // Integer sums of 4 bytes become float32, all others float64.
-  using Real = std::conditional_t<sizeof(S) == 4, float, double>;
-  static constexpr bool kFloats = std::is_floating_point_v<S>;
-  using A = std::conditional_t<kFloats, acc_t<T>, Real>;  // what is rounded to the output's dtype
+  // Integer sums of up to 4 bytes become float32, all others float64.
+  using Real = std::conditional_t<sizeof(S) <= 4, float, double>;
 
  public:
   BoxStrips(const Box& p, int64_t pixel) : p_(p), pixel_(pixel), box_(p, pixel), out_(p.out, pixel) {}
@@ -213,47 +235,16 @@ class BoxStrips {
     }
     if (y_.size() <= 0 || x_.size() <= 0) return;
     out_.open(n_, 0, x_);
-    const bool clean = march();
-    if constexpr (kFloats)
-      if (!clean) march_apart();
+    march();
   }
 
  private:
-  // False when a running sum met a NaN or an infinity: from there to the end of its row, or its strip, it has no value.
-  bool march() {
+  void march() {
     box_.open(n_, c_, x_, y_.begin);
     for (int64_t y = y_.begin; y < y_.end; y += kBoxRows) {
       const int count = int(std::min<int64_t>(kBoxRows, y_.end - y));
       box_.next(count);
-      for (int r = 0; r < count; ++r) {
-        if constexpr (kFloats)
-          for (int64_t k = 1; k <= pixel_; ++k)
-            if (!std::isfinite(box_.sums(r)[out_.length() - k])) return false;
-        finish(box_.sums(r), y + r, r);
-      }
-    }
-    return true;
-  }
-
-  // The strip with running sums of the finite values and of the others apart, both exact enough to leave no trace of a
-  // value behind its window, and at a cost that does not depend on the window either.
-  void march_apart() {
-    BoxSums<T, long double, box::FiniteValue> finite(p_, pixel_);
-    BoxSums<T, box::Tally, box::OtherValue> others(p_, pixel_);
-    finite.open(n_, c_, x_, y_.begin);
-    others.open(n_, c_, x_, y_.begin);
-    std::vector<double> together(out_.length());
-    for (int64_t y = y_.begin; y < y_.end; ++y) {
-      finite.next(1);
-      others.next(1);
-      for (int64_t e = 0; e < out_.length(); ++e) {
-        const uint64_t above = uint64_t(others.sums(0)[e]), below = uint64_t(others.sums(0)[e] >> 64);
-        together[e] = above && below ? double(NAN)
-                      : above        ? double(INFINITY)
-                      : below        ? -double(INFINITY)
-                                     : double(finite.sums(0)[e]);
-      }
-      finish(together.data(), y, 0);
+      for (int r = 0; r < count; ++r) out_.fill(1, c_, y + r, [&](auto& out) { finish(box_.sums(r), out[0], y + r); });
     }
   }
 
@@ -263,8 +254,9 @@ class BoxStrips {
     else return R(sum);
   }
 
-  void finish(const S* sums, int64_t y, int r) {
-    A* __restrict out = out_.row(r, c_, y);
+  // O: bytes, or Real that the caller rounds.
+  template <typename O>
+  void finish(const S* sums, O* __restrict out, int64_t y) const {
     const double value = p_.place.value;
     const bool mean = p_.place.normalized;
     const bool adds_value = p_.place.border == Border::constant && value != 0;
@@ -272,8 +264,8 @@ class BoxStrips {
     auto edge = [&](int64_t x) {
       const int64_t inside = rows * overlap(x - p_.place.pad_x, p_.kw, p_.in.w), outside = p_.kh * p_.kw - inside;
       for (int64_t e = (x - x_.begin) * pixel_, k = 0; k < pixel_; ++e, ++k) {
-        if (mean) out[e] = inside > 0 ? divided(real<double>(sums[e]), inside) : A(0);
-        else out[e] = scaled(real<double>(sums[e]) + (outside > 0 ? value * double(outside) : 0.0));
+        if (mean) out[e] = from_acc<O>(inside > 0 ? divided(real<double>(sums[e]), inside) : Real(0));
+        else out[e] = from_acc<O>(scaled(real<double>(sums[e]) + (outside > 0 ? value * double(outside) : 0.0)));
       }
     };
     Range whole = x_;  // outputs that need no look at what lies outside
@@ -281,43 +273,42 @@ class BoxStrips {
     for (int64_t x = x_.begin; x < whole.begin; ++x) edge(x);
     fit(sums, out, (whole.begin - x_.begin) * pixel_, (whole.end - x_.begin) * pixel_);
     for (int64_t x = whole.end; x < x_.end; ++x) edge(x);
-    out_.done(out, c_, y);
   }
 
   // Elements whose windows lie inside, or outside of which only zeros or image pixels stand.
-  void fit(const S* __restrict sums, A* __restrict out, int64_t begin, int64_t end) const {
-    if constexpr (kFloats) {
-      if (p_.place.normalized)
-        for (int64_t e = begin; e < end; ++e) out[e] = divided(sums[e], area_);
-      else
-        for (int64_t e = begin; e < end; ++e) out[e] = scaled(sums[e]);
-    } else if (area_ == 1) {
-      for (int64_t e = begin; e < end; ++e) out[e] = real<Real>(sums[e]);
+  template <typename O>
+  void fit(const S* __restrict sums, O* __restrict out, int64_t begin, int64_t end) const {
+    if (area_ == 1) {
+      for (int64_t e = begin; e < end; ++e) out[e] = whole<O>(real<Real>(sums[e]));
+    } else if (to_integers_ && sizeof(S) == 2) {
+      const uint16_t area = uint16_t(area_), reciprocal = uint16_t(65536 / area_);
+      for (int64_t e = begin; e < end; ++e) out[e] = O(box::short_mean(uint16_t(sums[e]), reciprocal, area));
     } else if (to_integers_) {
       using I = std::conditional_t<std::is_same_v<T, int16_t>, std::make_signed_t<S>, S>;
       const Real scale = Real(1.0 / double(area_));
       const I area = I(area_);
-      for (int64_t e = begin; e < end; ++e) out[e] = box::rounded_mean(I(sums[e]), scale, area);
+      for (int64_t e = begin; e < end; ++e) out[e] = whole<O>(box::rounded_mean(I(sums[e]), scale, area));
     } else {
-      for (int64_t e = begin; e < end; ++e) out[e] = divided(real<double>(sums[e]), area_);
+      for (int64_t e = begin; e < end; ++e) out[e] = from_acc<O>(divided(real<double>(sums[e]), area_));
     }
   }
 
-  A divided(double total, int64_t count) const {
-    if constexpr (kFloats) return A(total / double(count));
-    else return box::mean_of<A>(total, double(count), to_integers_);
+  // A whole number as a byte, or as it is.
+  template <typename O>
+  static TC_HD O whole(Real v) {
+    if constexpr (std::is_same_v<O, Real>) return v;
+    else return O(int32_t(std::min(std::max(v, Real(0)), Real(255))));
   }
-  A scaled(double total) const {
-    if constexpr (kFloats) return A(total * p_.scale);
-    else return divided(total, area_);
-  }
+
+  Real divided(double total, int64_t count) const { return box::mean_of<Real>(total, double(count), to_integers_); }
+  Real scaled(double total) const { return divided(total, area_); }
 
   const Box& p_;
   const int64_t pixel_;
   const bool to_integers_ = is_integer(p_.out.dtype);
   const int64_t area_ = p_.place.normalized || p_.scale != 1 ? p_.kh * p_.kw : 1;  // what a sum is divided by
-  BoxSums<T, S, box::WholeValue> box_;
-  OutputRows<A> out_;
+  BoxSums<T, S> box_;
+  OutputRows<Real> out_;
   int64_t n_ = 0, c_ = 0;
   Range y_{}, x_{}, rows_fit_{}, columns_fit_{};
 };

@@ -20,6 +20,15 @@ TC_HD Real rounded_mean(I sum, Real scale, I area) {
   return Real(quotient + Signed(twice + odd > limit) - Signed(odd - twice > limit));
 }
 
+// The same of sums of bytes that fit into 16 bits, with `reciprocal` 2^16 / area cut to a whole number: their product's
+// upper half is the mean cut to a whole number, or one less.
+TC_HD uint16_t short_mean(uint16_t sum, uint16_t reciprocal, uint16_t area) {
+  uint16_t quotient = uint16_t(uint32_t(sum) * reciprocal >> 16), rest = uint16_t(sum - quotient * area);
+  const bool more = rest >= area;
+  quotient = uint16_t(quotient + more), rest = uint16_t(more ? rest - area : rest);
+  return uint16_t(quotient + (uint16_t(2 * rest + (quotient & 1)) > area));
+}
+
 // total / area, rounded once: to a whole number or to Real. In float64 nothing else is lost below 2^53.
 template <typename Real>
 TC_HD Real mean_of(double total, double area, bool whole) {

@@ -1,6 +1,9 @@
 // box2d and box3d: the sum or mean under a window.
 #include <cmath>
+#include <cstddef>
+#include <cstring>
 
+#include "core/ranges.h"
 #include "ops/filters.h"
 #include "ops/operator.h"
 #include "ops/passes.h"
@@ -12,27 +15,36 @@ namespace torch_conv {
 
 namespace {
 
-// float32, 16-bit floats on CUDA: up to 15x15 the separable room's compiled windows are faster than running sums (3x3
-// 95 against 50 %, 15x15 79 against 71 % of copy; float32 8192^2, one NVIDIA H200), and closer. Integers stay with
-// running sums, which are exact.
-bool floats_in_small_windows(const Box& p, bool cuda) {
-  const bool floating = p.in.dtype == Dtype::f32 || p.in.dtype == Dtype::f16 || p.in.dtype == Dtype::bf16;
-  return cuda && floating && p.out.dtype == p.in.dtype && p.kh == p.kw && p.kh % 2 == 1 && p.kh <= 15 &&
-         p.in.stride_w == 1 && p.place.border != Border::skip;
+// Small windows over floats are the separable room's, on every device and whatever the layout: it has the same bits
+// everywhere, and on CUDA its compiled windows are faster than the box room's (3x3 95 against 50 % of copy; float32
+// 8192^2, one NVIDIA H200). Integers stay with running sums, which are exact.
+bool floats_in_small_windows(const Box& p) {
+  return !is_integer(p.in.dtype) && p.out.dtype == p.in.dtype && p.kh == p.kw && p.kh % 2 == 1 && p.kh <= 13 &&
+         p.place.border != Border::skip;
 }
 
-// The window as rows of taps, the scale in the last of them.
-using BoxTaps = std::shared_ptr<std::vector<float>>;
+// The window as rows of taps in the accumulation dtype, the scale in the last of them.
+using BoxTaps = std::shared_ptr<std::vector<std::byte>>;
 BoxTaps taps_of_box(const Call& call, const Box& p, bool volume) {
-  const auto taps = std::make_shared<std::vector<float>>(p.kw + p.kh + p.kd, 1.0f);
-  std::fill(taps->end() - p.kd - (volume ? 0 : p.kh), taps->end() - (volume ? 0 : p.kd), float(p.scale));
-  if (call.steps) call.steps->keep(taps, taps->data(), taps->size() * sizeof(float));
+  const int64_t count = p.kw + p.kh + p.kd, bytes = acc_bytes(p.in.dtype);
+  const Range scaled = volume ? Range{p.kw + p.kh, count} : Range{p.kw, p.kw + p.kh};
+  const auto taps = std::make_shared<std::vector<std::byte>>(count * bytes);
+  for (int64_t i = 0; i < count; ++i) {
+    const double wide = i >= scaled.begin && i < scaled.end ? p.scale : 1.0;
+    const float narrow = float(wide);
+    std::memcpy(taps->data() + i * bytes, bytes == 8 ? static_cast<const void*>(&wide) : &narrow, bytes);
+  }
+  if (call.steps) call.steps->keep(taps, taps->data(), count * bytes);
   return taps;
 }
 
 Separable as_separable(const Box& p, const BoxTaps& taps, bool cuda) {
   const auto shared = [&](int64_t first) {
-    return Taps{.data = taps->data() + first, .on_host = cuda, .stride_n = 0, .stride_c = 0, .stride_ci = 0};
+    return Taps{.data = taps->data() + first * acc_bytes(p.in.dtype),
+                .on_host = cuda,
+                .stride_n = 0,
+                .stride_c = 0,
+                .stride_ci = 0};
   };
   return {.in = p.in,
           .out = p.out,
@@ -101,16 +113,19 @@ Tensor box(Call& call, int axes, const Tensor& input, const Sizes& kernel_size, 
   const Geometry g = place_window(call, in.image, size, axes, o);
   return produce(call, input, in, axes, g, o, [&](const Image& image) {
     const Place place(call, input);
+    const bool along_h = call.part && call.part->axis == 1;
     const Box problem{.in = in.image,
                       .out = image,
                       .kd = size.d,
                       .kh = size.h,
                       .kw = size.w,
                       .scale = o.normalized ? 1.0 / volume : 1.0,
-                      .place = g.place};
-    const bool may = o.algorithm != "box" && floats_in_small_windows(problem, place.cuda());
+                      .place = g.place,
+                      .first_row = along_h ? call.part->first : 0,
+                      .whole_h = along_h ? call.part->whole : in.image.h};
+    const bool may = o.algorithm != "box" && floats_in_small_windows(problem);
     if (axes == 3) {
-      if (may && size.d == size.h) {
+      if (may && size.d == size.h && in.image.dtype != Dtype::f64) {
         const BoxTaps taps = taps_of_box(call, problem, true);
         const Separable passes = as_separable(problem, taps, place.cuda());
         if (serves_in_one_launch(place, passes)) return run_passes(call, place, input, in, axes, passes);
@@ -120,7 +135,7 @@ Tensor box(Call& call, int axes, const Tensor& input, const Sizes& kernel_size, 
       return planes_then_depth(call, place, input, in, problem, is_valid_padding(op, o.padding));
     }
     check(may || o.algorithm != "separable", op,
-          "algorithm 'separable' serves odd square windows up to 15x15 of planar floating-point images on CUDA");
+          "algorithm 'separable' serves odd square windows up to 13x13 of floating-point images, in their own dtype");
     if (may) run(call, place, input, as_separable(problem, taps_of_box(call, problem, false), place.cuda()));
     else run(call, place, input, problem);
   });

@@ -48,6 +48,8 @@ struct Shard {
 struct Part {
   int axis;
   int64_t pad, out;  // of the tensor at hand: output 0 starts `pad` before it
+  int64_t first;     // output 0, among the outputs of the whole image
+  int64_t whole;     // rows of the whole image
   Tensor result;     // receives `out` outputs
   // Offered: a room that can reads the shards beside the tensor itself, and may go on with further shards whose windows
   // lie alike. It says so by `done`; where it does not, nothing has run.

@@ -225,6 +225,8 @@ class Spatial {
       Part part{.axis = int(kAxes - from_end_),
                 .pad = pad_of(job),
                 .out = job.outputs.size(),
+                .first = job.outputs.begin,
+                .whole = n_,
                 .result = job.result,
                 .streams = &streams};
       for (Job& other : jobs)  // this one first
@@ -272,6 +274,8 @@ class Spatial {
     Part part{.axis = int(kAxes - from_end_),
               .pad = pad,
               .out = outputs.size(),
+              .first = outputs.begin,
+              .whole = n_,
               .result = narrow(job.result, job.result.dim() - from_end_, at, outputs.size())};
     on_part(part, tensor);
   }

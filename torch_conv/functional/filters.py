@@ -240,10 +240,12 @@ def box_blur(
     out: Optional[Tensor] = None,
     algorithm: str = "auto",
 ) -> Tensor:
-    """The mean over a window around each pixel, at a cost that does not depend on its size.
+    """The mean over a window around each pixel, at a cost that hardly depends on its size.
 
-    On floats the order of the sums depends on the position: results are the same from run to run and for every image
-    of a batch, and lie within rounding of the direct sum.
+    Over floats the error is at most 8 units in the last place (of the accumulation dtype) of the mean of |x| in the
+    window, whatever lies elsewhere; NaN and Inf reach the windows that hold them and no others. The bits are the same
+    on every device and for every batch, layout, split and number of threads. A crop of the image may differ in the last
+    places: rows are added up in groups of eight of the image at hand. Over integers sums are exact, means rounded once.
 
     Args:
         input: image (..., H, W), as in `filter2d`.
@@ -256,8 +258,8 @@ def box_blur(
         value: what 'constant' reads outside.
         output_dtype: dtype of the result, by default the input's.
         out: tensor that receives the result.
-        algorithm: 'auto'; 'box', running sums; or 'separable', direct sums for odd square windows up to 15x15 of planar
-            float images on CUDA, which 'auto' chooses there.
+        algorithm: 'auto'; 'box', sums that neighbouring windows share; or 'separable', direct sums for odd square
+            windows up to 13x13 of floats, which 'auto' takes for those.
 
     Returns:
         Tensor (..., H', W'), as `filter2d` returns it.
