@@ -215,21 +215,28 @@ class RowSums {
   Aligned<A> s_, t_;
 };
 
+// What means divide by: the pixels of a window, or with Border::skip those inside, `rows` times the rows times those of
+// [x - pad, x - pad + kw) in [0, w).
+struct BoxCounts {
+  int64_t window, kw, pad, w, rows = 1;
+};
+
 template <typename A>
 class BoxGroups {
   static constexpr int kRows = box::kGroup;
   static constexpr int64_t kSlots = 2 * kRows;  // converted rows of the lead and the rest, as many of the trail
 
  public:
-  BoxGroups(const Box& p, int64_t pixel, int64_t tile_w)
+  BoxGroups(const Box& p, const BoxCounts& counts, int64_t pixel, int64_t tile_w)
       : p_(p),
+        counts_(counts),
         pixel_(pixel),
         tile_w_(tile_w),
         far_h_(box::is_far(p.kh, p.whole_h)),
-        far_w_(box::is_far(p.kw, p.in.w)),
+        far_w_(box::is_far(p.kw, p.whole_w)),
         read_(row_reader<A>(p.in.dtype)),
         add_(group_adder<A>(p.kh)),
-        scale_{p.scale != 1 && !p.place.normalized, box::reciprocal<A>(p.kh * p.kw)},
+        scale_{p.scale != 1 && !p.place.normalized, box::reciprocal<A>(counts.window)},
         value_(p.place.border == Border::constant ? A(p.place.value) : A(0)),
         out_(p.out, pixel),
         row_sums_(far_w_ ? 1 : p.kw, pixel) {
@@ -422,14 +429,15 @@ class BoxGroups {
 
   // Border::skip: by the pixels inside.
   void divide(A* __restrict out, int64_t y) const {
-    const int64_t rows = overlap(y - p_.place.pad_y, p_.kh, p_.in.h);
+    const int64_t rows = counts_.rows * overlap(y - p_.place.pad_y, p_.kh, p_.in.h);
     for (int64_t x = x_.begin, e = 0; x < x_.end; ++x) {
-      const int64_t inside = rows * overlap(x - p_.place.pad_x, p_.kw, p_.in.w);
+      const int64_t inside = rows * overlap(x - counts_.pad, counts_.kw, counts_.w);
       for (int64_t k = 0; k < pixel_; ++k, ++e) out[e] = inside > 0 ? out[e] / A(inside) : A(0);
     }
   }
 
   const Box& p_;
+  const BoxCounts& counts_;
   const int64_t pixel_, tile_w_;
   const bool far_h_, far_w_;
   const ReadRow<A> read_;
@@ -452,10 +460,30 @@ class BoxGroups {
 
 template <typename A>
 void group_units(const Box& p, const Plan& plan, Range units) {
-  BoxGroups<A> groups(p, interleaved_channels(p.in, p.out), plan.tile_w);
+  const BoxCounts counts{.window = p.kh * p.kw, .kw = p.kw, .pad = p.place.pad_x, .w = p.in.w};
+  BoxGroups<A> groups(p, counts, interleaved_channels(p.in, p.out), plan.tile_w);
   // Strips begin and end between groups of the whole image.
   const int64_t above = box::place_in_group(p.first_row);
   for_each_strip(units, above + p.out.h, plan.tile_h, [&](const Strip& s) {
     groups.strip(s.plane, {std::max<int64_t>(0, s.range.begin - above), s.range.end - above});
+  });
+}
+
+// Along z: the planes' sums as images of depth times columns, a piece of a plane at a time.
+template <typename A>
+void depth_group_units(const BoxDepth& p, const Plan& plan, Range units) {
+  const int64_t pixel = interleaved_channels(p.sums, p.out);
+  const box::DepthPieces pieces = box::depth_pieces(p, plan);
+  Box q = box::along_depth(p);
+  BoxCounts counts{.window = p.kd * p.kh * p.kw, .kw = p.kw, .pad = p.place.pad_x, .w = p.plane_w};
+  BoxGroups<A> groups(q, counts, pixel, plan.tile_w);
+  const int64_t above = box::place_in_group(p.first_plane);
+  for_each_strip(units, above + p.out.d, plan.tile_d, [&](const Strip& s) {
+    const int64_t piece = s.plane % pieces.count;
+    q.in.data = pixel_of(p.sums, 0, 0, 0, piece * pieces.rows, piece * pieces.columns);
+    q.out.data = pixel_of(p.out, 0, 0, 0, piece * pieces.rows, piece * pieces.columns);
+    q.in.w = q.out.w = pieces.columns > 0 ? std::min(pieces.columns, pieces.whole - piece * pieces.columns) : p.out.w;
+    counts.rows = overlap(piece - p.place.pad_y, p.kh, p.plane_h);
+    groups.strip(s.plane / pieces.count, {std::max<int64_t>(0, s.range.begin - above), s.range.end - above});
   });
 }
