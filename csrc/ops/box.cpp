@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstring>
 
+#include "box/order.h"
 #include "core/ranges.h"
 #include "ops/filters.h"
 #include "ops/operator.h"
@@ -119,6 +120,7 @@ Tensor box(Call& call, int axes, const Tensor& input, const Sizes& kernel_size, 
   check(!is_integer(in.image.dtype) || volume <= double(INT64_MAX >> 16), op,
         "windows over integer images must hold at most 2^47 pixels");
   const Geometry g = place_window(call, in.image, size, axes, o);
+  if (!is_integer(in.image.dtype)) call.reach.axis[0].group = call.reach.axis[1].group = box::kGroup;
   return produce(call, input, in, axes, g, o, [&](const Image& image) {
     const Place place(call, input);
     const Cut rows = cut_along(call, 1, in.image.h), columns = cut_along(call, 2, in.image.w);
