@@ -16,7 +16,8 @@
 //   rows     W[y][x], the sum of the kw numbers V[y][x - pad_x] .. by doubling: s_1 = V, s_2m[i] = s_m[i] + s_m[i + m].
 //            The bits of kw from the lowest: t = s of the lowest bit, then t'[i] = s_m[i] + t[i + m] for each other m.
 //
-// Along z a box over volumes adds up the planes' W in the order of columns.
+// Along z a box over volumes adds up the planes' W in the order of columns; z / 8 of the whole volume are the groups,
+// and a plane outside holds the constant's value times kh * kw, rounded to A.
 //
 // Rows and columns outside the image are those that the border's map reads, and numbers as others are: the constant's
 // value, 0 where nothing stands. So a sum's error is at most some roundings of the |pixels| in its window.
