@@ -37,7 +37,7 @@ SHORT = {
     torch.uint16: "u16",
 }
 # Floats lie in [0, 1) and the windows' |taps| sum to 1: some roundings of the result. Integers: a tie may fall to
-# either side. Box: running sums drift.
+# either side.
 TOLERANCE = {
     torch.float32: 5e-6,
     torch.float16: 1e-3,

@@ -39,6 +39,32 @@ def box2d(image, size, border="reflect", normalized=True, padding="same", *, val
     return result.to(image.dtype)
 
 
+def box3d(volume, size, border="replicate", normalized=True, padding="same", *, value=0.0, anchor=None):
+    """The same of a volume (..., D, H, W): sums of planes, then along z in the order of columns."""
+    pads, out = _place(volume.shape[-3:], size, padding, anchor)
+    a = torch.float64 if volume.dtype == torch.float64 else torch.float32
+    kd, (kh, kw) = size[0], size[1:]
+    rows, inside = _extend.extended(volume.to(a), border, value, pads[1:], out[1:], (kh, kw), (1, 1), (1, 1))
+    if border == "skip":
+        rows = torch.where(inside, rows, 0)
+    sums = across(down(rows, kh, -2), kw)
+    outside = torch.tensor(value * (kh * kw), dtype=torch.float64).to(a).item()
+    planes, inside_z = _extend.extended(sums.movedim(-3, -1), border, outside, pads[:1], out[:1], (kd,), (1,), (1,))
+    if border == "skip":
+        planes = torch.where(inside_z, planes, 0)
+    window_sums = down(planes, kd, -1).movedim(-1, -3)
+    voxels = inside_z.to(torch.int64).unfold(-1, kd, 1).sum(-1)[:, None, None] * counts(inside, (kh, kw))
+    if border == "skip" and normalized:
+        result = window_sums / voxels.to(a)
+    elif normalized:
+        result = mean(window_sums, kd * kh * kw)
+    else:
+        result = window_sums
+    if border == "zero_output":
+        result = torch.where(voxels == kd * kh * kw, result, 0)
+    return result.to(volume.dtype)
+
+
 def _place(shape, size, padding, anchor):
     if padding == "valid":
         return [0] * len(size), [n - k + 1 for n, k in zip(shape, size, strict=True)]

@@ -174,7 +174,21 @@ def every_function(g):
         mine = {"algorithm": "direct"} if name in ("conv1d", "conv2d") else {}  # 'auto' may hand them to torch
         for dim in range(image.dim()):
             check(g, g.mesh(), [Shard(dim)], name, image, *args, **mine)
-    check(g, g.mesh(), [Shard(2)], "box_blur", x, 7, exact=False)  # running sums of floats
+
+
+@case
+def boxes_over_floats(g):
+    """Whose bits depend on the row of the whole image."""
+    x, v = g.image(2, 3, 45, 17), g.image(1, 2, 27, 20, 8)
+    for border in BORDERS:
+        for size in (7, (4, 3), (9, 4), (18, 5)):
+            for dim in range(4):
+                check(g, g.mesh(), [Shard(dim)], "box_blur", x, size, border, value=0.5)
+        for dim in range(5):
+            check(g, g.mesh(), [Shard(dim)], "box_blur3d", v, (10, 9, 3), border, value=0.5)
+        for placements in ([Shard(2), Shard(3)], [Shard(3), Shard(2)]):
+            check(g, g.grid(), placements, "box_blur", x, (9, 4), border, value=0.5)
+    check(g, g.mesh(), [Shard(2)], "box_blur", x, (12, 3), padding="valid")
 
 
 @case

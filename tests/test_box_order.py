@@ -3,18 +3,20 @@ cut and by any number of threads; errors that a window's own pixels bound; NaN a
 
 from __future__ import annotations
 
+import math
+
 import box_order
 import pytest
 import torch
 from oracle import exact
 from splits import PLACES, devices_at
-from strategies import BORDERS, FLOATS, LAYOUTS, lay_out, make_image
+from strategies import BORDERS, FLOATS, LAYOUTS, VOLUME_LAYOUTS, lay_out, make_image
 from tolerance import assert_same_bits
 
 import torch_conv
 from torch_conv import split
 
-box2d = torch.ops.torch_conv.box2d
+box2d, box3d = torch.ops.torch_conv.box2d, torch.ops.torch_conv.box3d
 SIZES = [
     (1, 1),
     (1, 6),
@@ -127,10 +129,12 @@ def images():
 
 def window_means(image, size):
     """By whole numbers: sums of pixels that are multiples of 2**-18 are exact, whatever stands elsewhere."""
-    steps = (image.double() * 2**18).to(torch.int64)
-    sums = torch.nn.functional.pad(steps.cumsum(0).cumsum(1), (1, 0, 1, 0))
-    h, w = size
-    return (sums[h:, w:] - sums[:-h, w:] - sums[h:, :-w] + sums[:-h, :-w]).double() / (2**18 * h * w)
+    sums = (image.double() * 2**18).to(torch.int64)
+    for dim, k in enumerate(size):
+        sums = torch.cat([torch.zeros_like(sums.narrow(dim, 0, 1)), sums.cumsum(dim)], dim)
+        n = sums.shape[dim] - k
+        sums = sums.narrow(dim, k, n) - sums.narrow(dim, 0, n)
+    return sums.double() / (2**18 * math.prod(size))
 
 
 @pytest.mark.parametrize("algorithm", ["auto", "box"])
@@ -138,10 +142,14 @@ def window_means(image, size):
 def test_error_is_at_most_8_ulp_of_the_mean_inside_the_window(device, size, algorithm):
     """Not of the image's: a highlight elsewhere does nothing."""
     for name, image in images().items():
-        image = ((image * 2**18).round() / 2**18).float()
-        mean, magnitude = window_means(image, size), window_means(image.abs(), size)
-        got = box2d(image.to(device), list(size), "constant", True, "valid", algorithm=algorithm).cpu()
-        assert ((got.double() - mean).abs() <= 8 * ulp(magnitude)).all(), name
+        check_error(box2d, image, size, device, algorithm, name)
+
+
+def check_error(function, image, size, device, algorithm, name):
+    image = ((image * 2**18).round() / 2**18).float()
+    mean, magnitude = window_means(image, size), window_means(image.abs(), size)
+    got = function(image.to(device), list(size), "constant", padding="valid", algorithm=algorithm).cpu()
+    assert ((got.double() - mean).abs() <= 8 * ulp(magnitude)).all(), name
 
 
 def ulp(x):
@@ -169,3 +177,100 @@ def test_a_crop_by_whole_groups_keeps_its_bits(device):
     whole = box2d(image.to(device), [21, 14])
     crop = box2d(image[16:, 5:].to(device), [21, 14])
     assert_same_bits(crop[10:-10, 10:-10], whole[26:-10, 15:-10])
+
+
+# ---- volumes ---------------------------------------------------------------------------------------------------------
+
+VOLUME_SIZES = [
+    (1, 1, 1),
+    (3, 1, 2),
+    (2, 4, 6),
+    (8, 3, 3),
+    (9, 9, 9),
+    (12, 10, 3),
+    (17, 2, 5),
+    (25, 1, 24),
+    (40, 3, 200),
+]
+
+
+@pytest.mark.parametrize("size", VOLUME_SIZES)
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_bits_of_volumes_are_those_of_the_order(device, dtype, size):
+    for shape in ((20, 9, 14), (2, 5, 6, 7), (3, 1, 1), (1, 20, 90)):
+        volume = make_image(shape, dtype)
+        for border in BORDERS:
+            for normalized in (True, False):
+                got = box3d(volume.to(device), list(size), border, normalized, value=1.7, algorithm="box")
+                assert_same_bits(got, box_order.box3d(volume, size, border, normalized, value=1.7))
+
+
+def test_bits_of_volumes_of_several_pieces(device):
+    """Deeper and wider than what is made at once."""
+    for shape, size in (((150, 3, 10), (12, 1, 3)), ((11, 70, 90), (3, 2, 12)), ((2, 2, 9, 40, 120), (10, 3, 1))):
+        volume = make_image(shape)
+        for border in ("symmetric", "constant", "skip"):
+            got = box3d(volume.to(device), list(size), border, value=-0.3, algorithm="box")
+            assert_same_bits(got, box_order.box3d(volume, size, border, value=-0.3))
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("size", [(3, 3, 3), (3, 4, 5), (7, 7, 7), (10, 2, 9)])
+def test_layouts_and_batches_of_volumes_give_the_same_bits(device, dtype, size):
+    volume = make_image((2, 3, 12, 11, 17), dtype, device=device)
+    expected = torch.stack([torch.stack([box3d(channel, list(size)) for channel in sample]) for sample in volume])
+    for layout in VOLUME_LAYOUTS:
+        assert_same_bits(box3d(lay_out(volume, layout), list(size)), expected)
+    assert_same_bits(box3d(volume.cpu(), list(size)), expected)
+
+
+@pytest.mark.parametrize("size", [(3, 3, 3), (14, 9, 4)])
+def test_threads_give_volumes_the_same_bits(size, threads):
+    volume = make_image((3, 90, 30, 41))
+    torch.set_num_threads(1)
+    alone = box3d(volume, list(size))
+    for count in (2, 3, 7):
+        torch.set_num_threads(count)
+        assert_same_bits(box3d(volume, list(size)), alone)
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("size", [(3, 3, 3), (6, 5, 2), (10, 9, 3), (40, 12, 1)])
+def test_shards_of_volumes_give_the_same_bits(place, size):
+    devices = devices_at(place)
+    volume = make_image((2, 2, 30, 26, 12))
+    for border in BORDERS:
+        whole = torch_conv.box_blur3d(volume, size, border, value=1.7)
+        for dim, cuts in ((-3, ([10, 11, 9], [1, 0, 26, 3])), (-2, ([13, 13], [5, 5, 1, 15])), (-1, ([5, 7],))):
+            for sizes in cuts:
+                shards = split(volume, devices(len(sizes)), dim, sizes)
+                assert_same_bits(torch_conv.box_blur3d(shards, size, border, value=1.7).gather("cpu"), whole)
+
+
+@pytest.mark.parametrize("border", BORDERS)
+@pytest.mark.parametrize("size", [(3, 3, 3), (9, 2, 4), (2, 10, 5)])
+def test_nonfinite_voxels_change_nothing_outside_their_windows(device, border, size):
+    plain = make_image((23, 15, 17))
+    volume = plain.clone()
+    volume[11, 7, 4], volume[12, 7, 9], volume[20, 12, 14] = torch.inf, -torch.inf, torch.nan
+    expected = exact("filter3d", volume, torch.ones(size, dtype=torch.float64), border, True)
+    got = box3d(volume.to(device), list(size), border).cpu()
+    touched = ~expected.isfinite()
+    assert_same_bits(got[touched].double(), expected[touched])
+    assert_same_bits(got[~touched], box3d(plain.to(device), list(size), border).cpu()[~touched])
+
+
+@pytest.mark.parametrize("algorithm", ["auto", "box"])
+@pytest.mark.parametrize("size", [(3, 3, 3), (2, 4, 9), (13, 13, 13), (31, 15, 15), (50, 40, 30)])
+def test_error_is_at_most_8_ulp_of_the_mean_inside_the_volume_s_window(device, size, algorithm):
+    for name, volume in volumes().items():
+        check_error(box3d, volume, size, device, algorithm, name)
+
+
+def volumes():
+    noise = make_image((60, 50, 40), torch.float64)
+    z, y, x = (torch.linspace(0, 3, n, dtype=torch.float64) for n in noise.shape)
+    ramp = z[:, None, None] + y[:, None] + x + 1e6
+    highlight = noise.clone()
+    highlight[30, 20, 15] = 1e6
+    return {"noise": noise, "ramp": ramp, "highlight": highlight}

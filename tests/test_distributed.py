@@ -143,7 +143,8 @@ def test_pieces_read_what_the_whole_image_reads():
         if n + added < length or (pad > n - (border == Border["reflect"]) and padding == "number"):
             continue  # refused, by torch or by the operators
         outs = lambda rows: -(-rows // stride) if padding == "same" else (rows + added - length) // stride + 1  # noqa: E731, B023
-        reach = Reach(pad, length, stride, middle, outs(n), border == Border["circular"])
+        group = pick.choice([1, 8])
+        reach = Reach(pad, length, stride, middle, outs(n), group, border == Border["circular"])
         rows, wanted = chunk_bounds(n, parts), chunk_bounds(reach.out, parts)
         for rank in range(parts):
             piece = piece_for(wanted[rank], wanted[rank + 1], n, reach, (rows[rank], rows[rank + 1]))
@@ -158,6 +159,7 @@ def test_pieces_read_what_the_whole_image_reads():
             outputs = list(range(piece.skip, piece.skip + piece.count))
             assert between[piece.cut_skip : piece.cut_skip + piece.count] == outputs
             first = torch.tensor(outputs)[:, None] * stride - pad + torch.arange(length)
+            assert (wanted[rank] - piece.skip) % group == 0
             shift = (wanted[rank] - piece.skip) * stride
             here, there = border(first, size), border(first + shift, n)
             assert torch.equal(torch.where(here < 0, -1, taken[here.clamp(min=0)]), there)

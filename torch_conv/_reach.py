@@ -16,6 +16,8 @@ _BORDERS = ("constant", "replicate", "reflect", "symmetric", "circular", "skip",
 class AxisReach(NamedTuple):
     """Output o of `out` reads rows [o * stride - pad, ... + length) and belongs to row o * stride + middle.
 
+    Its bits depend on o modulo `group`.
+
     `AxisReach` of csrc/ops/call.h.
     """
 
@@ -24,6 +26,7 @@ class AxisReach(NamedTuple):
     stride: int
     middle: int
     out: int
+    group: int = 1
 
     def first_output(self, row: int, n: int) -> int:
         """The first output that belongs to this row of n or one behind it; the ends take what lies beyond them."""
@@ -46,4 +49,4 @@ def reach_of(call: Callable[[Tensor], Any], like: Tensor, shape: Sequence[int]) 
     with Asking("_reach", answers.append):
         call(like.new_empty(1).expand(shape))
     (numbers,) = answers
-    return [AxisReach(*numbers[i : i + 5]) for i in (0, 5, 10)], _BORDERS[numbers[15]]
+    return [AxisReach(*numbers[i : i + 6]) for i in (0, 6, 12)], _BORDERS[numbers[18]]

@@ -1,8 +1,9 @@
-// The box's pass along z on the CPU: running sums over the planes' sums, any window at the same cost.
+// The box's pass along z on the CPU. Over integers: running sums over the planes' sums, any window at the same cost.
 #include <cmath>
 #include <cstring>
 #include <vector>
 
+#include "box/cpu_floats.h"
 #include "box/cpu_window.h"
 #include "box/mean.h"
 #include "core/cpu_strips.h"
@@ -14,12 +15,19 @@
 
 namespace torch_conv::box {
 
+// Sums of whole numbers run along z; a border value that is not finite would never leave them.
+static bool are_running(const BoxDepth& p) { return is_integer(p.source) && std::isfinite(p.outside); }
+
 Plan plan_depth_cpu(const BoxDepth& p, const char* variant) {
-  Plan plan{.algorithm = "box", .variant = "running", .why = "running sums along z, any window at the same cost"};
+  Plan plan =
+      are_running(p)
+          ? Plan{.algorithm = "box", .variant = "running", .why = "running sums along z, any window at the same cost"}
+          : plan_depth_floats(p);
   if (*variant && std::strcmp(variant, plan.variant) != 0) {
     plan.variant = nullptr;
     return plan;
   }
+  if (!are_running(p)) return plan;
   // A block's running sums stay in the second-level cache; it starts with a whole window of planes, and
   // as many again keep that start small.
   constexpr int64_t kBlockElements = 4096;
@@ -34,11 +42,8 @@ Plan plan_depth_cpu(const BoxDepth& p, const char* variant) {
 }
 
 void run_depth_cpu(const BoxDepth& p, const Plan& plan) {
-  const bool doubles = p.source == Dtype::f64 || is_integer(p.source);
-  const auto run = p.sums.dtype == Dtype::f64
-                       ? doubles ? TC_BEST_ISA(depth_units<double, double>) : TC_BEST_ISA(depth_units<double, float>)
-                   : doubles ? TC_BEST_ISA(depth_units<float, double>)
-                             : TC_BEST_ISA(depth_units<float, float>);
+  if (!are_running(p)) return run_depth_floats(p, plan);
+  const auto run = p.sums.dtype == Dtype::f64 ? TC_BEST_ISA(depth_units<double>) : TC_BEST_ISA(depth_units<float>);
   parallel_for(0, plan.blocks, unit_grain(plan), [&](int64_t begin, int64_t end) { run(p, plan, {begin, end}); });
 }
 

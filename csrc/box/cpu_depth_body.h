@@ -1,4 +1,4 @@
-// The box's pass along z. Text of core/cpu_each_isa.h: compiled once per instruction set.
+// The box's pass along z over sums of integers. Text of core/cpu_each_isa.h: compiled once per instruction set.
 //
 //     plane z - 1 - pad_z        ______________
 //       leaving  - - - - -      |  ____________|_      A block of rows marches along z:
@@ -6,10 +6,11 @@
 //     plane z - pad_z + kd - 1    |______________|     output = running sums * scale
 //       entering + + + + +
 //
-// Sums are float64, exact for integer sources. A block starts afresh every tile_d planes, so that errors cannot gather.
+// Sums are float64 and exact, unless the border's value is no whole number: a block starts afresh every tile_d planes,
+// so that errors cannot gather.
 
 // Running sums of consecutive planes of one block of rows.
-template <typename F, typename S, typename Value>
+template <typename F>
 class DepthSums {
  public:
   DepthSums(const BoxDepth& p, int64_t pixel)
@@ -25,39 +26,32 @@ class DepthSums {
   void open(int64_t n, int64_t c, Range y, int64_t z) {
     n_ = n, c_ = c, y_ = y, z_ = z;
     fresh_ = true;
-    running_.assign(y.size() * width_, S(0));
+    running_.assign(y.size() * width_, 0.0);
     for (int64_t m = 0; m < int64_t(window_.apart.size()); ++m)
-      if (window_.apart[m] > 0) add(m, S(window_.apart[m]));                             // 0 * Inf
-    for (int64_t l = 0; l < window_.k - 1; ++l) add(mapped(z - window_.pad + l), S(1));  // the last enters with z
+      if (window_.apart[m] > 0) add(m, double(window_.apart[m]));                       // 0 * Inf
+    for (int64_t l = 0; l < window_.k - 1; ++l) add(mapped(z - window_.pad + l), 1.0);  // the last enters with z
   }
 
   // The sums of output plane z's row y; rows come in order, planes too.
-  const S* row(int64_t y) {
+  const double* row(int64_t y) {
     const int64_t top = z_ - window_.pad;
     const F* __restrict entering = this->input(mapped(top + window_.k - 1), y, 0);
     const F* __restrict leaving = fresh_ ? zeros_.data() : this->input(mapped(top - 1), y, 1);
-    S* __restrict sums = running_.data() + (y - y_.begin) * width_;
-    for (int64_t e = 0; e < width_; ++e)
-      sums[e] += Value::template of<S>(entering[e]) - Value::template of<S>(leaving[e]);
+    double* __restrict sums = running_.data() + (y - y_.begin) * width_;
+    for (int64_t e = 0; e < width_; ++e) sums[e] += double(entering[e]) - double(leaving[e]);
     return sums;
   }
   void next() { ++z_, fresh_ = false; }
 
-  bool finite() const {
-    for (S sum : running_)
-      if (!std::isfinite(sum)) return false;
-    return true;
-  }
-
  private:
   int64_t mapped(int64_t z) const { return map_index(z, p_.sums.d, p_.place.border); }
 
-  void add(int64_t m, S times) {
+  void add(int64_t m, double times) {
     if (m < 0) return;
     for (int64_t y = y_.begin; y < y_.end; ++y) {
       const F* __restrict row = input(m, y, 0);
-      S* __restrict sums = running_.data() + (y - y_.begin) * width_;
-      for (int64_t e = 0; e < width_; ++e) sums[e] += times * Value::template of<S>(row[e]);
+      double* __restrict sums = running_.data() + (y - y_.begin) * width_;
+      for (int64_t e = 0; e < width_; ++e) sums[e] += times * double(row[e]);
     }
   }
 
@@ -77,12 +71,11 @@ class DepthSums {
   int64_t n_ = 0, c_ = 0, z_ = 0;
   Range y_{};
   bool fresh_ = true;  // no plane has been given yet: none leaves
-  std::vector<S> running_;
+  std::vector<double> running_;
   std::vector<F> zeros_, copies_;
 };
 
-// A: what is rounded to the output's dtype.
-template <typename F, typename A>
+template <typename F>
 class DepthStrips {
  public:
   DepthStrips(const BoxDepth& p, int64_t pixel) : p_(p), pixel_(pixel), sums_(p, pixel), out_(p.out, pixel) {
@@ -94,7 +87,7 @@ class DepthStrips {
   // The outputs z * y of one channel (or of all, side by side).
   void strip(int64_t plane, Range z, Range y) {
     const int64_t channels = pixel_ > 1 ? 1 : p_.out.c;
-    n_ = plane / channels, c_ = plane % channels, y_ = y;
+    n_ = plane / channels, c_ = plane % channels;
     if (p_.place.border == Border::zero_output) {
       const Range fits = outputs_inside(z, p_.kd, p_.place.pad_z, 1, 1, p_.sums.d);
       for (int64_t at = z.begin; at < z.end; ++at)
@@ -103,47 +96,16 @@ class DepthStrips {
     }
     if (z.size() <= 0) return;
     sums_.open(n_, c_, y, z.begin);
-    march(
-        z, [&](int64_t row) { return sums_.row(row); }, [&] { sums_.next(); });
-    // What made a running sum infinite or a NaN has not left it since.
-    if (!sums_.finite()) march_apart(z);
-  }
-
- private:
-  template <typename Row, typename Next>
-  void march(Range z, Row row, Next next) {
-    for (int64_t at = z.begin; at < z.end; ++at) {
+    for (int64_t at = z.begin; at < z.end; ++at, sums_.next()) {
       out_.open(n_, at, {0, p_.out.w});
-      for (int64_t y = y_.begin; y < y_.end; ++y) finish(row(y), at, y);
-      next();
+      for (int64_t row = y.begin; row < y.end; ++row) finish(sums_.row(row), at, row);
     }
   }
 
-  // The same with running sums of the finite values and of the others apart, see box/cpu_window.h.
-  void march_apart(Range z) {
-    DepthSums<F, long double, box::FiniteValue> finite(p_, pixel_);
-    DepthSums<F, box::Tally, box::OtherValue> others(p_, pixel_);
-    finite.open(n_, c_, y_, z.begin);
-    others.open(n_, c_, y_, z.begin);
-    std::vector<double> together(p_.out.w * pixel_);
-    auto row = [&](int64_t y) {
-      const long double* sums = finite.row(y);
-      const box::Tally* counts = others.row(y);
-      for (size_t e = 0; e < together.size(); ++e) {
-        const uint64_t above = uint64_t(counts[e]), below = uint64_t(counts[e] >> 64);
-        together[e] = above && below ? double(NAN)
-                      : above        ? double(INFINITY)
-                      : below        ? -double(INFINITY)
-                                     : double(sums[e]);
-      }
-      return together.data();
-    };
-    march(z, row, [&] { finite.next(), others.next(); });
-  }
-
+ private:
   void finish(const double* __restrict sums, int64_t z, int64_t y) {
     const Placement& place = p_.place;
-    A* __restrict out = out_.row(0, c_, y);
+    double* __restrict out = out_.row(0, c_, y);
     const int64_t length = out_.length(), planes = overlap(z - place.pad_z, p_.kd, p_.sums.d);
     const bool whole = whole_;
     if (place.normalized) {
@@ -151,36 +113,33 @@ class DepthStrips {
       const double rows = double(planes * overlap(y - place.pad_y, p_.kh, p_.plane_h));
       for (int64_t e = 0; e < length; ++e) {
         const double inside = rows * counts[e];
-        const A mean = box::mean_of<A>(sums[e], inside, whole);
-        out[e] = inside > 0 ? mean : A(0);
+        const double mean = box::mean_of<double>(sums[e], inside, whole);
+        out[e] = inside > 0 ? mean : 0.0;
       }
     } else {
       const bool adds = place.border == Border::constant && planes < p_.kd;
-      const double outside = adds ? p_.outside * double(p_.kd - planes) : 0.0, scale = p_.scale, area = area_;
-      if (!whole_source_)
-        for (int64_t e = 0; e < length; ++e) out[e] = A((sums[e] + outside) * scale);
-      else if (area == 1)
-        for (int64_t e = 0; e < length; ++e) out[e] = A(sums[e] + outside);
+      const double outside = adds ? p_.outside * double(p_.kd - planes) : 0.0, area = area_;
+      if (area == 1)
+        for (int64_t e = 0; e < length; ++e) out[e] = sums[e] + outside;
       else
-        for (int64_t e = 0; e < length; ++e) out[e] = box::mean_of<A>(sums[e] + outside, area, whole);
+        for (int64_t e = 0; e < length; ++e) out[e] = box::mean_of<double>(sums[e] + outside, area, whole);
     }
     out_.done(out, c_, y);
   }
 
   const BoxDepth& p_;
   const int64_t pixel_;
-  const bool whole_source_ = is_integer(p_.source), whole_ = whole_source_ && is_integer(p_.out.dtype);
+  const bool whole_ = is_integer(p_.out.dtype);
   const double area_ = p_.scale != 1 ? double(p_.kd) * double(p_.kh) * double(p_.kw) : 1;
-  DepthSums<F, double, box::WholeValue> sums_;
-  OutputRows<A> out_;
+  DepthSums<F> sums_;
+  OutputRows<double> out_;
   int64_t n_ = 0, c_ = 0;
-  Range y_{};
   std::vector<double> counts_;  // columns of an element's window that lie inside
 };
 
-template <typename F, typename A>
+template <typename F>
 void depth_units(const BoxDepth& p, const Plan& plan, Range units) {
-  DepthStrips<F, A> strips(p, interleaved_channels(p.sums, p.out));
+  DepthStrips<F> strips(p, interleaved_channels(p.sums, p.out));
   const int64_t blocks = ceil_div(p.out.h, plan.tile_h);
   // One unit at a time: where running sums start afresh must not depend on the number of threads.
   for (; units.begin < units.end; ++units.begin)

@@ -11,6 +11,42 @@
 #include "core/cpu_strips.h"
 #include "core/parallel.h"
 
+namespace torch_conv::box {
+
+// A plane along z is taken in pieces: rows of it, or as one long row where its rows follow one another.
+struct DepthPieces {
+  int64_t count, rows, columns,
+      whole;  // from piece to piece; columns: of a piece of a plane of `whole` in one row, or 0
+};
+
+static DepthPieces depth_pieces(const BoxDepth& p, const Plan& plan) {
+  const auto one_row = [&](const Image& x) { return x.h == 1 || x.stride_h == x.w * x.stride_w; };
+  if (p.place.normalized || !one_row(p.sums) || !one_row(p.out)) return {p.out.h, 1, 0, 0};
+  const int64_t whole = p.out.h * p.out.w;
+  return {ceil_div(whole, int64_t(plan.tile_w)), 0, plan.tile_w, whole};
+}
+
+// The problem along z, of an image whose rows are planes.
+static Box along_depth(const BoxDepth& p) {
+  const auto turned = [](Image x) {
+    x.h = x.d, x.stride_h = x.stride_d, x.d = 1;
+    return x;
+  };
+  Placement place = p.place;
+  place.pad_y = p.place.pad_z, place.pad_z = place.pad_x = 0, place.value = p.outside;
+  return {.in = turned(p.sums),
+          .out = turned(p.out),
+          .kh = p.kd,
+          .kw = 1,
+          .scale = p.scale,
+          .place = place,
+          .first_row = p.first_plane,
+          .whole_h = p.whole_d,
+          .whole_w = p.out.w};
+}
+
+}  // namespace torch_conv::box
+
 #define TC_CPU_BODY "box/cpu_floats_body.h"
 #include "core/cpu_each_isa.h"
 
@@ -32,6 +68,27 @@ Plan plan_floats(const Box& p) {
 
 void run_floats(const Box& p, const Plan& plan) {
   const auto run = p.in.dtype == Dtype::f64 ? TC_BEST_ISA(group_units<double>) : TC_BEST_ISA(group_units<float>);
+  parallel_for(0, plan.blocks, unit_grain(plan), [&](int64_t begin, int64_t end) { run(p, plan, {begin, end}); });
+}
+
+Plan plan_depth_floats(const BoxDepth& p) {
+  Plan plan{.algorithm = "box", .variant = "groups", .why = "sums along z that groups of planes share"};
+  // Elements of a piece of a plane: with what a group of planes keeps of it they stay in the second-level cache.
+  constexpr int64_t kPieceElements = 4096;
+  const int64_t pixel = interleaved_channels(p.sums, p.out);
+  plan.tile_w = int(std::max<int64_t>(1, kPieceElements / pixel));
+  plan.tile_h = 1;
+  plan.tile_d = int(round_up(std::min(p.out.d, std::max<int64_t>(64, 2 * p.kd)), kGroup));
+  plan.blocks = p.out.n * (pixel > 1 ? 1 : p.out.c) * depth_pieces(p, plan).count *
+                ceil_div(place_in_group(p.first_plane) + p.out.d, plan.tile_d);
+  plan.bytes = bytes_of(p.sums) + bytes_of(p.out);
+  plan.flops = (double(std::min<int64_t>(p.kd, 6)) + double(p.kd) / 64) * elements_of(p.out);
+  return plan;
+}
+
+void run_depth_floats(const BoxDepth& p, const Plan& plan) {
+  const auto run =
+      p.sums.dtype == Dtype::f64 ? TC_BEST_ISA(depth_group_units<double>) : TC_BEST_ISA(depth_group_units<float>);
   parallel_for(0, plan.blocks, unit_grain(plan), [&](int64_t begin, int64_t end) { run(p, plan, {begin, end}); });
 }
 

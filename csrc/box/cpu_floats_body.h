@@ -5,214 +5,14 @@
 // The order of additions is that of box/order.h. Columns are summed for the image alone and then extended: the sum of a
 // mapped column is the mapped sum.
 
-// What one group of rows is made of. Elements stand in chunks of a register; the last chunk of a row that lies in the
-// image itself begins `last` elements from its start, so that it ends where the row does.
-template <typename A>
-struct BoxGroup {
-  static constexpr int kRows = box::kGroup;
-  const A* rows[2 * kRows - 1];  // one chain: rows t0 ..; else the lead's
-  const A* rest[kRows - 1];
-  const A* trail[kRows];
-  A* out[kRows];
-  A* blocks = nullptr;            // chunk by chunk, `count` registers each: the ring
-  int64_t count = 0, oldest = 0;  // of the ring; the oldest is replaced by the trail's block
-  int64_t width = 0, last = 0;
+#include "box/cpu_floats_columns.h"
+#include "box/cpu_floats_rows.h"
 
-  template <typename F>
-  void each_chunk(const F& f) const {
-    for (int64_t e = 0; e < width; e += kLanes<A>) f(std::min(e, last), e * count);
-  }
-};
-
-// At most 8 rows of a window: chains of their own.
-template <typename A, int KH>
-void add_chains(const BoxGroup<A>& g) {
-  g.each_chunk([&](int64_t e, int64_t) {
-    Vec<A> rows[box::kGroup + KH - 1];
-#pragma GCC unroll 16
-    for (int i = 0; i < box::kGroup + KH - 1; ++i) rows[i] = load(g.rows[i] + e);
-#pragma GCC unroll 8
-    for (int j = 0; j < box::kGroup; ++j) {
-      Vec<A> sum = rows[j];
-#pragma GCC unroll 8
-      for (int i = 1; i < KH; ++i) sum = sum + rows[j + i];
-      store(g.out[j] + e, sum);
-    }
-  });
-}
-
-template <typename A>
-Vec<A> trail_block(const BoxGroup<A>& g, int64_t e) {
-  const auto row = [&](int i) { return load(g.trail[i] + e); };
-  return box::block_sum<Vec<A>>(row(0), row(1), row(2), row(3), row(4), row(5), row(6), row(7));
-}
-
-// More than 8 rows; Rest: rows between the lead and the blocks. Middle: there is something between lead and trail.
-template <typename A, int Rest, bool Middle>
-void add_groups(const BoxGroup<A>& g) {
-  constexpr int kRows = box::kGroup;
-  g.each_chunk([&](int64_t e, int64_t at) {
-    Vec<A> middle = {};
-    if constexpr (Rest > 0) {
-      middle = load(g.rest[0] + e);
-#pragma GCC unroll 8
-      for (int i = 1; i < Rest; ++i) middle = middle + load(g.rest[i] + e);
-    }
-    if (g.count > 0) {
-      A* const ring = g.blocks + at;
-      const auto block = [&](int64_t i) { return load(ring + i * kLanes<A>); };
-      int64_t i = g.oldest;
-      middle = Rest > 0 ? middle + block(i) : block(i);
-      for (++i; i < g.count; ++i) middle = middle + block(i);
-      for (i = 0; i < g.oldest; ++i) middle = middle + block(i);
-      store(ring + g.oldest * kLanes<A>, trail_block(g, e));
-    }
-    Vec<A> lead[kRows];
-    lead[kRows - 1] = load(g.rows[kRows - 1] + e);
-#pragma GCC unroll 8
-    for (int j = kRows - 2; j >= 0; --j) lead[j] = load(g.rows[j] + e) + lead[j + 1];
-    Vec<A> trail = load(g.trail[0] + e);
-#pragma GCC unroll 8
-    for (int j = 0; j < kRows; ++j) {
-      if (j > 0) trail = trail + load(g.trail[j] + e);
-      store(g.out[j] + e, (Middle ? lead[j] + middle : lead[j]) + trail);
-    }
-  });
-}
-
-template <typename A>
-using AddGroup = void (*)(const BoxGroup<A>&);
-
-template <typename A>
-AddGroup<A> group_adder(int64_t kh) {
-  static constexpr AddGroup<A> chains[] = {add_chains<A, 1>, add_chains<A, 2>, add_chains<A, 3>, add_chains<A, 4>,
-                                           add_chains<A, 5>, add_chains<A, 6>, add_chains<A, 7>, add_chains<A, 8>};
-  static constexpr AddGroup<A> groups[] = {add_groups<A, 0, true>, add_groups<A, 1, true>, add_groups<A, 2, true>,
-                                           add_groups<A, 3, true>, add_groups<A, 4, true>, add_groups<A, 5, true>,
-                                           add_groups<A, 6, true>, add_groups<A, 7, true>};
-  if (box::one_chain(kh)) return chains[kh - 1];
-  return kh == box::kGroup + 1 ? add_groups<A, 0, false> : groups[box::rest_of(kh)];
-}
-
-// What makes an output of a sum: sum * hi + sum * lo, or the sum itself.
-template <typename A>
-struct BoxScale {
-  bool mean;
-  box::Reciprocal<A> r;
-  TC_HD Vec<A> of(Vec<A> sum) const { return mean ? fma(sum, splat(r.hi), sum * splat(r.lo)) : sum; }
-};
-
-// One doubling of the elements `range`: s'[i] = s[i] + s[i + m], and t'[i] = s'[i] + t[i + 2m], or s'[i] where there is
-// no t yet. In place: what is read lies ahead of what is written.
-template <typename A, bool HasT, bool GivesT>
-void double_sums(const A* s, const A* t, int64_t m, Range range, A* s_out, A* t_out) {
-  for (int64_t i = range.begin; i < range.end; i += kLanes<A>) {
-    const Vec<A> sum = load(s + i) + load(s + i + m);
-    if constexpr (GivesT) {
-      const Vec<A> total = HasT ? sum + load(t + i + 2 * m) : sum;
-      store(t_out + i, total);
-    }
-    store(s_out + i, sum);
-  }
-}
-
-// The last one, to outputs.
-template <typename A, bool HasT>
-void finish_sums(const A* s, const A* t, int64_t m, Range range, const BoxScale<A>& scale, A* out) {
-  const auto total = [&](int64_t i) {
-    const Vec<A> sum = m > 0 ? load(s + i) + load(s + i + m) : load(s + i);
-    return scale.of(HasT ? sum + load(t + i + 2 * m) : sum);
-  };
-  int64_t i = range.begin;
-  for (; i + kLanes<A> <= range.end; i += kLanes<A>) store(out + i, total(i));
-  if (i < range.end) {
-    const Vec<A> rest = total(i);
-    __builtin_memcpy(out + i, &rest, (range.end - i) * sizeof(A));
-  }
-}
-
-// Memory that starts on a register's bytes: loads and stores that straddle two lines of the cache take twice as long.
-template <typename A>
-class Aligned {
- public:
-  void ensure(int64_t size) {
-    if (size <= size_) return;
-    size_ = size;
-    memory_.assign(size + kLanes<A>, A(0));
-    const uintptr_t start = reinterpret_cast<uintptr_t>(memory_.data());
-    data_ = memory_.data() + (TC_VEC_BYTES - start % TC_VEC_BYTES) % TC_VEC_BYTES / sizeof(A);
-  }
-  A* data() const { return data_; }
-
- private:
-  int64_t size_ = 0;
-  A* data_ = nullptr;
-  std::vector<A> memory_;
-};
-
-// Sums of kw neighbours, `pixel` elements apart, along rows. All doublings march along the row together, each as far
-// behind the one before as it reads ahead, so that what they hand on stays in the first-level cache.
-template <typename A>
-class RowSums {
-  static constexpr int64_t kBlock = 4096 / sizeof(A);
-
- public:
-  RowSums(int64_t kw, int64_t pixel) : pixel_(pixel), odd_(kw & 1) {
-    bool has = odd_;
-    int64_t m = 1;
-    for (; 4 * m <= kw; m *= 2) {
-      const bool gives = kw & (2 * m);
-      const auto run =
-          gives ? (has ? double_sums<A, true, true> : double_sums<A, false, true>) : double_sums<A, false, false>;
-      steps_.push_back({run, gives, m * pixel, 0});
-      has |= gives;
-    }
-    last_ = kw > 1 ? m * pixel : 0;
-    finish_ = kw > 1 && has ? finish_sums<A, true> : finish_sums<A, false>;
-  }
-
-  // Rows of `length` elements; `slack` more may be read.
-  void open(int64_t length, int64_t slack) {
-    length_ = length;
-    s_.ensure(length + slack), t_.ensure(length + slack);
-  }
-
-  void sum(const A* row, int64_t outputs, const BoxScale<A>& scale, A* out) {
-    for (Step& step : steps_) step.done = 0;
-    const auto behind = [](int64_t end, int64_t m) { return std::max<int64_t>(0, end - round_up(2 * m, kLanes<A>)); };
-    for (int64_t front = kBlock, done = 0; done < outputs; front += kBlock) {
-      const A *s = row, *t = odd_ ? row : nullptr;
-      int64_t end = front;
-      bool whole = false;  // the doubling before has finished its row
-      for (Step& step : steps_) {
-        const int64_t length = round_up(length_ - 2 * step.m + pixel_, kLanes<A>);
-        if (s != row) end = whole ? length : behind(end, step.m);
-        whole = end >= length;
-        end = std::min(end, length);
-        if (end > step.done) step.run(s, t, step.m, {step.done, end}, s_.data(), t_.data());
-        step.done = std::max(step.done, end);
-        s = s_.data();
-        if (step.gives) t = t_.data();
-      }
-      if (steps_.empty() || whole) end = outputs;
-      else end = std::min(outputs, behind(end, last_));
-      if (end > done) finish_(s, t, last_, {done, end}, scale, out);
-      done = std::max(done, end);
-    }
-  }
-
- private:
-  struct Step {
-    void (*run)(const A*, const A*, int64_t, Range, A*, A*);
-    bool gives;
-    int64_t m, done;
-  };
-  const int64_t pixel_;
-  const bool odd_;
-  std::vector<Step> steps_;
-  int64_t last_ = 0, length_ = 0;
-  void (*finish_)(const A*, const A*, int64_t, Range, const BoxScale<A>&, A*);
-  Aligned<A> s_, t_;
+// What means divide by: the pixels of a window, or with Border::skip those inside, `rows` times the rows times those of
+// [x - pad, x - pad + kw) in [0, w).
+struct BoxCounts {
+  double window;
+  int64_t kw, pad, w, rows = 1;
 };
 
 template <typename A>
@@ -221,15 +21,16 @@ class BoxGroups {
   static constexpr int64_t kSlots = 2 * kRows;  // converted rows of the lead and the rest, as many of the trail
 
  public:
-  BoxGroups(const Box& p, int64_t pixel, int64_t tile_w)
+  BoxGroups(const Box& p, const BoxCounts& counts, int64_t pixel, int64_t tile_w)
       : p_(p),
+        counts_(counts),
         pixel_(pixel),
         tile_w_(tile_w),
         far_h_(box::is_far(p.kh, p.whole_h)),
-        far_w_(box::is_far(p.kw, p.in.w)),
+        far_w_(box::is_far(p.kw, p.whole_w)),
         read_(row_reader<A>(p.in.dtype)),
         add_(group_adder<A>(p.kh)),
-        scale_{p.scale != 1 && !p.place.normalized, box::reciprocal<A>(p.kh * p.kw)},
+        scale_{p.scale != 1 && !p.place.normalized, box::reciprocal<A>(counts.window)},
         value_(p.place.border == Border::constant ? A(p.place.value) : A(0)),
         out_(p.out, pixel),
         row_sums_(far_w_ ? 1 : p.kw, pixel) {
@@ -422,14 +223,15 @@ class BoxGroups {
 
   // Border::skip: by the pixels inside.
   void divide(A* __restrict out, int64_t y) const {
-    const int64_t rows = overlap(y - p_.place.pad_y, p_.kh, p_.in.h);
+    const int64_t rows = counts_.rows * overlap(y - p_.place.pad_y, p_.kh, p_.in.h);
     for (int64_t x = x_.begin, e = 0; x < x_.end; ++x) {
-      const int64_t inside = rows * overlap(x - p_.place.pad_x, p_.kw, p_.in.w);
+      const int64_t inside = rows * overlap(x - counts_.pad, counts_.kw, counts_.w);
       for (int64_t k = 0; k < pixel_; ++k, ++e) out[e] = inside > 0 ? out[e] / A(inside) : A(0);
     }
   }
 
   const Box& p_;
+  const BoxCounts& counts_;
   const int64_t pixel_, tile_w_;
   const bool far_h_, far_w_;
   const ReadRow<A> read_;
@@ -452,10 +254,31 @@ class BoxGroups {
 
 template <typename A>
 void group_units(const Box& p, const Plan& plan, Range units) {
-  BoxGroups<A> groups(p, interleaved_channels(p.in, p.out), plan.tile_w);
+  const BoxCounts counts{.window = double(p.kh) * double(p.kw), .kw = p.kw, .pad = p.place.pad_x, .w = p.in.w};
+  BoxGroups<A> groups(p, counts, interleaved_channels(p.in, p.out), plan.tile_w);
   // Strips begin and end between groups of the whole image.
   const int64_t above = box::place_in_group(p.first_row);
   for_each_strip(units, above + p.out.h, plan.tile_h, [&](const Strip& s) {
     groups.strip(s.plane, {std::max<int64_t>(0, s.range.begin - above), s.range.end - above});
+  });
+}
+
+// Along z: the planes' sums as images of depth times columns, a piece of a plane at a time.
+template <typename A>
+void depth_group_units(const BoxDepth& p, const Plan& plan, Range units) {
+  const int64_t pixel = interleaved_channels(p.sums, p.out);
+  const box::DepthPieces pieces = box::depth_pieces(p, plan);
+  Box q = box::along_depth(p);
+  BoxCounts counts{
+      .window = double(p.kd) * double(p.kh) * double(p.kw), .kw = p.kw, .pad = p.place.pad_x, .w = p.plane_w};
+  BoxGroups<A> groups(q, counts, pixel, plan.tile_w);
+  const int64_t above = box::place_in_group(p.first_plane);
+  for_each_strip(units, above + p.out.d, plan.tile_d, [&](const Strip& s) {
+    const int64_t piece = s.plane % pieces.count;
+    q.in.data = pixel_of(p.sums, 0, 0, 0, piece * pieces.rows, piece * pieces.columns);
+    q.out.data = pixel_of(p.out, 0, 0, 0, piece * pieces.rows, piece * pieces.columns);
+    q.in.w = q.out.w = pieces.columns > 0 ? std::min(pieces.columns, pieces.whole - piece * pieces.columns) : p.out.w;
+    counts.rows = overlap(piece - p.place.pad_y, p.kh, p.plane_h);
+    groups.strip(s.plane / pieces.count, {std::max<int64_t>(0, s.range.begin - above), s.range.end - above});
   });
 }

@@ -1,8 +1,7 @@
-// What the two passes of a box share on the CPU: windows far larger than the image, and what is added up.
+// Running sums on the CPU: windows far larger than the image.
 #pragma once
 
 #include <algorithm>
-#include <cmath>
 #include <vector>
 
 #include "core/border.h"
@@ -39,30 +38,5 @@ inline ShortWindow shorten(int64_t k, int64_t pad, int64_t n, int64_t outputs, B
   }
   return w;
 }
-
-// What a box adds up. Integers are exact (modulo 2^32 or 2^64, as differences of sums that wrapped are), floats
-// are summed in float64.
-struct WholeValue {
-  template <typename S, typename T>
-  static TC_HD S of(T v) {
-    return S(v);
-  }
-};
-// Where a NaN or an infinity came near: the finite values, in a type that their sum cannot overflow, ...
-struct FiniteValue {
-  template <typename S, typename T>
-  static TC_HD S of(T v) {
-    return std::isfinite(v) ? S(v) : S(0);
-  }
-};
-// ... and how many others there are: +Inf and NaN in the lower half of the sum, -Inf and NaN in the upper half.
-__extension__ using Tally = unsigned __int128;
-struct OtherValue {
-  template <typename S, typename T>
-  static TC_HD S of(T v) {
-    const S above = !(v < T(INFINITY)), below = !(v > -T(INFINITY));
-    return above | below << 64;
-  }
-};
 
 }  // namespace torch_conv::box

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstring>
 
+#include "box/order.h"
 #include "core/ranges.h"
 #include "ops/filters.h"
 #include "ops/operator.h"
@@ -68,20 +69,26 @@ Dtype sums_dtype(const Box& p) {
   return largest * double(p.kh) * double(p.kw) < double(1 << 24) ? Dtype::f32 : Dtype::f64;
 }
 
-// Sums of the planes' windows into scratch memory, then running sums along z.
+// Where the outputs at hand lie in the whole image, along an axis of n pixels.
+struct Cut {
+  int64_t first, whole;
+};
+Cut cut_along(const Call& call, int axis, int64_t n) {
+  return call.part && call.part->axis == axis ? Cut{call.part->first, call.part->whole} : Cut{0, n};
+}
+
+// Sums of the planes' windows into scratch memory, then along z.
 void planes_then_depth(Call& call, const Place& place, const Tensor& input, const ImageView& in, Box p, bool valid) {
   if (valid) p.place.normalized = false;  // every window lies inside: its volume stands in the scale
   const Dtype dtype = sums_dtype(p);
-  // Means of the planes' windows instead of sums, where nothing is counted and nothing must be exact: they cannot
-  // overflow where the voxels did not.
   const double area = double(p.kh) * double(p.kw);
-  const bool means = !is_integer(p.in.dtype) && p.scale != 1 && p.place.border != Border::skip;
+  const Cut planes = cut_along(call, 0, p.in.d);
   const Tensor scratch = empty_result(call, in.tensor, resized(in.tensor, {.d = p.in.d, .h = p.out.h, .w = p.out.w}, 3),
                                       3, scalar_type_of(dtype));
   const Image sums = *merge_leading(scratch, dtype, 3);
   for_each_plane(p.in, sums, false, false, [&](const Image& from, const Image& to, int64_t) {
     Box q = p;
-    q.in = from, q.out = to, q.kd = 1, q.scale = means ? 1 / area : 1;
+    q.in = from, q.out = to, q.kd = 1, q.scale = 1;
     q.place.pad_z = 0, q.place.normalized = false;
     run(call, place, input, q);
   });
@@ -92,11 +99,13 @@ void planes_then_depth(Call& call, const Place& place, const Tensor& input, cons
                .kd = p.kd,
                .kh = p.kh,
                .kw = p.kw,
-               .scale = means ? 1 / double(p.kd) : p.scale,
-               .outside = means ? p.place.value : p.place.value * area,
+               .scale = p.scale,
+               .outside = p.place.value * area,
                .place = p.place,
                .plane_h = p.in.h,
-               .plane_w = p.in.w});
+               .plane_w = p.in.w,
+               .first_plane = planes.first,
+               .whole_d = planes.whole});
 }
 
 Tensor box(Call& call, int axes, const Tensor& input, const Sizes& kernel_size, const FilterOptions& o) {
@@ -111,9 +120,10 @@ Tensor box(Call& call, int axes, const Tensor& input, const Sizes& kernel_size, 
   check(!is_integer(in.image.dtype) || volume <= double(INT64_MAX >> 16), op,
         "windows over integer images must hold at most 2^47 pixels");
   const Geometry g = place_window(call, in.image, size, axes, o);
+  if (!is_integer(in.image.dtype)) call.reach.axis[0].group = call.reach.axis[1].group = box::kGroup;
   return produce(call, input, in, axes, g, o, [&](const Image& image) {
     const Place place(call, input);
-    const bool along_h = call.part && call.part->axis == 1;
+    const Cut rows = cut_along(call, 1, in.image.h), columns = cut_along(call, 2, in.image.w);
     const Box problem{.in = in.image,
                       .out = image,
                       .kd = size.d,
@@ -121,17 +131,18 @@ Tensor box(Call& call, int axes, const Tensor& input, const Sizes& kernel_size, 
                       .kw = size.w,
                       .scale = o.normalized ? 1.0 / volume : 1.0,
                       .place = g.place,
-                      .first_row = along_h ? call.part->first : 0,
-                      .whole_h = along_h ? call.part->whole : in.image.h};
+                      .first_row = rows.first,
+                      .whole_h = rows.whole,
+                      .whole_w = columns.whole};
     const bool may = o.algorithm != "box" && floats_in_small_windows(problem);
     if (axes == 3) {
       if (may && size.d == size.h && in.image.dtype != Dtype::f64) {
         const BoxTaps taps = taps_of_box(call, problem, true);
-        const Separable passes = as_separable(problem, taps, place.cuda());
-        if (serves_in_one_launch(place, passes)) return run_passes(call, place, input, in, axes, passes);
+        return run_passes(call, place, input, in, axes, as_separable(problem, taps, place.cuda()));
       }
       check(o.algorithm != "separable", op,
-            "algorithm 'separable' serves small odd cubic windows of planar floating-point volumes on CUDA");
+            "algorithm 'separable' serves odd cubic windows up to 13x13x13 of volumes of floats of 32 and 16 bits, in "
+            "their own dtype");
       return planes_then_depth(call, place, input, in, problem, is_valid_padding(op, o.padding));
     }
     check(may || o.algorithm != "separable", op,

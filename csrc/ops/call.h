@@ -10,7 +10,8 @@ namespace torch_conv {
 // middle.
 struct AxisReach {
   int64_t pad = 0, length = 1, stride = 1, middle = 0;
-  int64_t out = 1;  // outputs of the whole image
+  int64_t out = 1;    // outputs of the whole image
+  int64_t group = 1;  // an output's bits depend on its number modulo this
 };
 
 constexpr int kAxes = 3;  // d, h, w: the axes of an image in this order

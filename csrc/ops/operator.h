@@ -61,13 +61,13 @@ struct Operator<name, axes, window_axes, function> {
     return lines;
   }
 
-  // For each axis d, h, w the pad, length, stride, middle and number of outputs; then the border.
+  // For each axis d, h, w the pad, length, stride, middle, number of outputs and group; then the border.
   static Sizes reach(Tensor input, Args... args) {
     Call call{.op = op(), .purpose = Purpose::reach};
     function(call, input, args...);
     Sizes numbers;
     for (const AxisReach& r : call.reach.axis)
-      numbers.insert(numbers.end(), {r.pad, r.length, r.stride, r.middle, r.out});
+      numbers.insert(numbers.end(), {r.pad, r.length, r.stride, r.middle, r.out, r.group});
     numbers.push_back(int64_t(call.reach.border));
     return numbers;
   }

@@ -166,13 +166,6 @@ bool run_in_one_launch(Call& call, const Place& place, const Tensor& like, const
   return planned->plan.variant != nullptr;
 }
 
-bool serves_in_one_launch(const Place& place, const Separable& p) {
-  if (!place.cuda() || passes_pinned()) return false;
-  Arch any = place.arch();
-  any.offers = nullptr;  // what is compiled decides no algorithm
-  return kSeparable3d.plan_cuda(p, any, pinned_variant()).variant != nullptr;
-}
-
 void run(Call& call, const Place& place, const Tensor& like, const Box& p) {
   run_problem(call, place, like, p, kBox, pinned_variant());
 }

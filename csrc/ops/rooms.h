@@ -46,8 +46,6 @@ bool takes_narrow_taps(const Place& place, const Direct& problem);
 
 // A separable problem on volumes, if the room for them takes it: in one launch. False: it does not, and nothing ran.
 bool run_in_one_launch(Call& call, const Place& place, const Tensor& like, const Separable& problem);
-// Would it, whatever is compiled?
-bool serves_in_one_launch(const Place& place, const Separable& problem);
 // The same for a depthwise convolution of images; where sums are `products`, or a variant of the room is pinned, what
 // the room does not take makes a refusal.
 bool run_depthwise(Call& call, const Place& place, const Tensor& like, const Depthwise& problem);

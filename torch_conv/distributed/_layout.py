@@ -19,7 +19,8 @@ def chunk_bounds(n: int, parts: int) -> list[int]:
 class Reach:
     """What an operator reads along one axis: output o reads rows [o * stride - pad, ... + length).
 
-    It belongs to row o * stride + middle, if there is one, else to the first or the last.
+    It belongs to row o * stride + middle, if there is one, else to the first or the last. Its bits depend on o modulo
+    `group`.
     """
 
     pad: int
@@ -27,6 +28,7 @@ class Reach:
     stride: int
     middle: int
     out: int
+    group: int
     circular: bool
 
     def is_trivial(self, n: int) -> bool:
@@ -71,7 +73,7 @@ def piece_for(first: int, last: int, n: int, reach: Reach, held: tuple[int, int]
         if pad >= length:  # a convolution that pads by more than its window wants a piece longer than that
             begin = max(0, min(begin, end - pad - 1))
             end = min(n, max(end, begin + pad + 1))
-        rows = ((begin - begin % stride, end),)  # outputs of the piece stand where the image's do
+        rows = ((begin - begin % (stride * reach.group), end),)  # outputs of the piece stand where the image's do
     size = sum(end - begin for begin, end in rows)
     # Row i of the image is row i - ahead of the piece, as far as the outputs' own rows go.
     ahead = rows[0][0] if len(rows) == 1 or low < 0 else rows[1][0] - rows[0][1]
@@ -96,7 +98,7 @@ def _around(low: int, high: int, n: int, reach: Reach) -> tuple[tuple[int, int],
         return whole
     if low < 0:
         return ((0, high), (n + low, n)) if high < n + low else whole
-    begin = low - (low - (high - n)) % reach.stride
+    begin = low - (low - (high - n)) % (reach.stride * reach.group)
     return ((0, high - n), (begin, n)) if high - n < begin else whole
 
 

@@ -100,7 +100,7 @@ class Call:
         for i in range(axes):
             length = (weight.size(i + 2) - 1) * per_axis["dilation"][i] + 1
             dim = i - axes
-            reaches[dim] = Reach(pads[2 * i + 1], length, per_axis["stride"][i], 0, checked[dim], False)
+            reaches[dim] = Reach(pads[2 * i + 1], length, per_axis["stride"][i], 0, checked[dim], 1, False)
         return self._compute(conv, None, given, self._plan(image, axes, reaches, weight))
 
     def _plan(self, image: Sharded, axes: int, reaches: dict[int, Reach], weight: Tensor | None) -> Plan:
