@@ -1,0 +1,97 @@
+// In which order boxes add up floats, on the CPU and on CUDA: every pixel's sum has the same bits on both. All of it are
+// additions in the accumulation type A; nothing is subtracted, so nothing outside a window leaves a trace in its sum.
+//
+//   columns  V[y][x]: the kh rows y - pad_y .. y - pad_y + kh - 1. Fewer than 9 are one chain downwards. Else outputs are
+//            made in groups of 8, y / 8 of the whole image, which share the rows in the middle of their windows:
+//
+//              row     t0           the group's output j = y % 8 takes
+//                      | lead   8   rows t0 + j .. t0 + 7, added from the last upwards: S
+//                      | rest   (kh - 9) % 8 rows, one chain downwards
+//                      | block  8   ((r0 + r1) + (r2 + r3)) + ((r4 + r5) + (r6 + r7))
+//                      | ...        (kh - 9) / 8 blocks; M = rest + block + block ..., a chain from the top downwards
+//                      | trail  8   rows b0 = t0 + kh - 1 .. b0 + j, added downwards: P
+//                      b0 + 7       V = (S + M) + P
+//
+//   rows     W[y][x]: the kw sums V[y][x - pad_x] .. by doubling. s_1 = V, s_2m[i] = s_m[i] + s_m[i + m]; the bits of kw
+//            from the lowest: t = s of the lowest bit, then t'[i] = s_m[i] + t[i + m] for every further bit m.
+//
+// Rows and columns outside the image are those that the border's map reads, and numbers as others are: the constant's
+// value, 0 where nothing stands. So a sum's error is at most some roundings of the |pixels| in its window.
+#pragma once
+
+#include "core/dtype.h"
+
+namespace torch_conv::box {
+
+constexpr int kGroup = 8;
+
+// The window's rows in the middle of a group: none below 9.
+constexpr bool one_chain(int64_t kh) { return kh <= kGroup; }
+constexpr int64_t blocks_of(int64_t kh) { return (kh - kGroup - 1) / kGroup; }
+constexpr int64_t rest_of(int64_t kh) { return (kh - kGroup - 1) % kGroup; }
+
+// Which output of its group is this row of a whole image?
+constexpr int place_in_group(int64_t y) { return int((y % kGroup + kGroup) % kGroup); }
+
+// Eight rows of a block.
+template <typename V>
+TC_HD V block_sum(const V& r0, const V& r1, const V& r2, const V& r3, const V& r4, const V& r5, const V& r6,
+                  const V& r7) {
+  return ((r0 + r1) + (r2 + r3)) + ((r4 + r5) + (r6 + r7));
+}
+
+// V of output j of a group, one pixel at a time. row(i) is row t0 + i, in the accumulation type.
+template <typename A, typename Row>
+TC_HD A column_sum(const Row& row, int64_t kh, int j) {
+  if (one_chain(kh)) {
+    A sum = row(int64_t(j));
+    for (int64_t i = 1; i < kh; ++i) sum = sum + row(j + i);
+    return sum;
+  }
+  A lead = row(int64_t(kGroup - 1)), trail = row(kh - 1), middle = 0;
+  for (int i = kGroup - 2; i >= j; --i) lead = row(int64_t(i)) + lead;
+  for (int i = 1; i <= j; ++i) trail = trail + row(kh - 1 + i);
+  int64_t at = kGroup;
+  const int64_t rest = rest_of(kh);
+  if (rest > 0) {
+    middle = row(at);
+    for (int64_t i = 1; i < rest; ++i) middle = middle + row(at + i);
+    at += rest;
+  }
+  for (; at < kh - 1; at += kGroup) {
+    const A block = block_sum<A>(row(at), row(at + 1), row(at + 2), row(at + 3), row(at + 4), row(at + 5), row(at + 6),
+                                 row(at + 7));
+    middle = at == kGroup ? block : middle + block;
+  }
+  return kh == kGroup + 1 ? lead + trail : (lead + middle) + trail;
+}
+
+// 1 / count in two parts, hi below it: sum * hi + sum * lo is rounded once, and +-Inf times both stays what it is.
+template <typename A>
+struct Reciprocal {
+  A hi, lo;
+};
+
+template <typename A>
+inline Reciprocal<A> reciprocal(int64_t count) {
+  const double exact = double(count);
+  A hi = A(1.0 / exact);
+  double left = std::fma(-double(hi), exact, 1.0);
+  if (left <= 0) hi = std::nextafter(hi, A(0)), left = std::fma(-double(hi), exact, 1.0);
+  return {hi, A(left / exact)};
+}
+
+// A mean; with Border::skip it is sum / A(pixels inside) instead.
+template <typename A>
+TC_HD A mean_of_sum(A sum, const Reciprocal<A>& r) {
+  if constexpr (sizeof(A) == 4) return fmaf(sum, r.hi, sum * r.lo);
+  else return fma(sum, r.hi, sum * r.lo);
+}
+
+// Windows so much longer than the image that they are made of counts: how often does a window read each of its pixels?
+// One chain of multiply-adds in float64 from 0, count * pixel in the order of the image, those never read left out, and
+// last the count of positions outside times the border's value; rounded to A. (Else an output takes about k / 64
+// additions.)
+constexpr bool is_far(int64_t k, int64_t n) { return k > 65536 && k / 64 > n; }
+
+}  // namespace torch_conv::box
