@@ -1,7 +1,9 @@
-// In which order boxes add up floats, on the CPU and on CUDA: every pixel's sum has the same bits on both. All of it are
-// additions in the accumulation type A; nothing is subtracted, so nothing outside a window leaves a trace in its sum.
+// In which order boxes add up floats, on the CPU and on CUDA: every pixel's sum has the same bits on both. All of it
+// are additions in the accumulation type A; nothing is subtracted, so nothing outside a window leaves a trace in its
+// sum.
 //
-//   columns  V[y][x]: the kh rows y - pad_y .. y - pad_y + kh - 1. Fewer than 9 are one chain downwards. Else outputs are
+//   columns  V[y][x]: the kh rows y - pad_y .. y - pad_y + kh - 1. Fewer than 9 are one chain downwards. Else outputs
+//   are
 //            made in groups of 8, y / 8 of the whole image, which share the rows in the middle of their windows:
 //
 //              row     t0           the group's output j = y % 8 takes
@@ -12,7 +14,8 @@
 //                      | trail  8   rows b0 = t0 + kh - 1 .. b0 + j, added downwards: P
 //                      b0 + 7       V = (S + M) + P
 //
-//   rows     W[y][x]: the kw sums V[y][x - pad_x] .. by doubling. s_1 = V, s_2m[i] = s_m[i] + s_m[i + m]; the bits of kw
+//   rows     W[y][x]: the kw sums V[y][x - pad_x] .. by doubling. s_1 = V, s_2m[i] = s_m[i] + s_m[i + m]; the bits of
+//   kw
 //            from the lowest: t = s of the lowest bit, then t'[i] = s_m[i] + t[i + m] for every further bit m.
 //
 // Rows and columns outside the image are those that the border's map reads, and numbers as others are: the constant's
@@ -72,6 +75,7 @@ struct Reciprocal {
   A hi, lo;
 };
 
+#ifndef __CUDACC__
 template <typename A>
 inline Reciprocal<A> reciprocal(int64_t count) {
   const double exact = double(count);
@@ -80,6 +84,7 @@ inline Reciprocal<A> reciprocal(int64_t count) {
   if (left <= 0) hi = std::nextafter(hi, A(0)), left = std::fma(-double(hi), exact, 1.0);
   return {hi, A(left / exact)};
 }
+#endif
 
 // A mean; with Border::skip it is sum / A(pixels inside) instead.
 template <typename A>

@@ -1,6 +1,7 @@
 // What the host and the kernels of this room agree on: the shapes of blocks, and the kernels' parameters.
 #pragma once
 
+#include "box/order.h"
 #include "core/problem.h"
 
 namespace torch_conv::box {
@@ -11,6 +12,23 @@ enum class Finish : int8_t {
   value,     // (sum + value for every pixel outside) * scale
   mean,      // sum / number of pixels inside
   interior,  // sum * scale where the window fits, else 0
+};
+
+// ---- GROUPS: sums of floats in the fixed order --------------------------------------------------------------------
+
+constexpr int kGroupThreads = 32 * kGroup;  // a warp for each row
+
+struct GroupArgs {
+  Image in, out;
+  int64_t work;  // blocks' worth of work over all planes
+  int kh, kw, pad_y, pad_x;
+  int tile_w, tiles, groups;
+  int phase;  // rows of the first group before the first output
+  bool mean;
+  double outside;
+  Reciprocal<double> area;
+  Border border;
+  Finish finish;
 };
 
 // ---- MARCH and PLAIN ---------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@
 #include <climits>
 #include <utility>
 
+#include "box/order.h"
 #include "box/params.h"
 #include "core/rooms.h"
 
@@ -67,6 +68,69 @@ inline const char* size_refusal(const Box& p) {
   return fits ? nullptr : "the window or the image is too large";
 }
 
+// ---- GROUPS: sums of floats in the fixed order, of any window ------------------------------------------------------
+
+constexpr const char* kOnlyIntegers = "running sums are for integers";
+
+inline const char* groups_refusal(const Box& p, const Arch&) {
+  if (is_integer(p.in.dtype)) return "an order of additions for floats";
+  return size_refusal(p);
+}
+
+// Outputs are summed in groups of 8 rows, aligned in the whole image: rows of the first group before the first output.
+inline int group_phase(const Box& p) { return place_in_group(p.first_row); }
+
+// What stands outside is read like any other pixel.
+inline Finish float_finish_of(const Placement& place) {
+  const Finish finish = finish_of(place);
+  return finish == Finish::value ? Finish::scale : finish;
+}
+
+// Columns of the sums of 8 rows that fit in shared memory, s and t (box/kernel_groups.cuh).
+inline int64_t group_columns(const Box& p, const Arch& arch) {
+  return arch.shared_bytes / (2 * 8 * acc_bytes(p.in.dtype));
+}
+
+inline void configure_groups(const Box& p, const Arch& arch, Plan& plan) {
+  constexpr int64_t kTile = 256;
+  const int64_t most = group_columns(p, arch) - p.kw + 1;
+  const bool wide = most < 32;
+  const int64_t tile = wide ? 32 : std::min({kTile, most, round_up(std::max<int64_t>(p.out.w, 1), 32)});
+  const int size = acc_bytes(p.in.dtype);
+  plan.why = "sums of 8 rows of windows at a time: any window";
+  plan.tile_w = int(tile);
+  plan.tile_h = 8;
+  plan.threads = kGroupThreads;
+  plan.shared_bytes = wide ? 8 * kGroupThreads * size : int(2 * 8 * (tile + p.kw - 1) * size);
+  plan.blocks = p.out.n * p.out.c * ceil_div(p.out.w, tile) * ceil_div(p.out.h + group_phase(p), 8);
+  plan.kernels = {
+      kernel_of("box/kernel_groups.cuh", wide ? "box::box_groups_wide" : "box::box_groups", {p.in.dtype, sum_type(p)})};
+  plan.config = Config{.finish = float_finish_of(p.place)};
+}
+
+inline GroupArgs group_args(const Box& p, const Plan& plan) {
+  const bool wide = p.in.dtype == Dtype::f64;
+  const Reciprocal<double> precise = reciprocal<double>(p.kh * p.kw);
+  const Reciprocal<float> rough = reciprocal<float>(p.kh * p.kw);
+  const int phase = group_phase(p);
+  return {.in = p.in,
+          .out = p.out,
+          .work = plan.blocks,
+          .kh = int(p.kh),
+          .kw = int(p.kw),
+          .pad_y = int(p.place.pad_y),
+          .pad_x = int(p.place.pad_x),
+          .tile_w = plan.tile_w,
+          .tiles = int(ceil_div(p.out.w, plan.tile_w)),
+          .groups = int(ceil_div(p.out.h + phase, kGroup)),
+          .phase = phase,
+          .mean = p.scale != 1,
+          .outside = p.place.border == Border::constant ? p.place.value : 0,
+          .area = wide ? precise : Reciprocal<double>{rough.hi, rough.lo},
+          .border = p.place.border,
+          .finish = float_finish_of(p.place)};
+}
+
 // ---- MARCH: a block owns a strip of rows and marches down it with running column sums -----------------------------
 
 // Threads for a tile of tile_w outputs: their windows, up to a vector of misalignment, and the column past the last
@@ -93,6 +157,7 @@ inline int64_t widest_tile(const Box& p, const Arch& arch) {
 
 inline const char* march_refusal(const Box& p, const Arch& arch) {
   if (const char* no = size_refusal(p)) return no;
+  if (!is_integer(p.in.dtype)) return kOnlyIntegers;
   if (p.out.n * p.out.c * p.out.h * p.out.w == 0) return "nothing to compute";
   return widest_tile(p, arch) < std::min<int64_t>(p.out.w, 32) ? "a window wider than the column sums of one block"
                                                                : nullptr;
@@ -178,7 +243,9 @@ inline void configure_march(const Box& p, const Arch& arch, Plan& plan) {
 
 // ---- PLAIN: fresh sums for every row, any window ------------------------------------------------------------------
 
-inline const char* plain_refusal(const Box& p, const Arch&) { return size_refusal(p); }
+inline const char* plain_refusal(const Box& p, const Arch&) {
+  return is_integer(p.in.dtype) ? size_refusal(p) : kOnlyIntegers;
+}
 
 inline void configure_plain(const Box& p, const Arch&, Plan& plan) {
   plan.why = "sums of their own for every row: any window";
@@ -194,6 +261,7 @@ inline void configure_plain(const Box& p, const Arch&, Plan& plan) {
 constexpr Candidate<Box> kCandidates[] = {
     {"march", march_refusal, nullptr, configure_march},
     {"plain", plain_refusal, nullptr, configure_plain},
+    {"groups", groups_refusal, nullptr, configure_groups},
 };
 
 inline Plan plan(const Box& p, const Arch& arch, const char* pinned) {

@@ -167,12 +167,14 @@ struct Separable {
 };
 
 // out = window sum * scale (Border::skip with place.normalized: window sum / number of pixels inside).
-// Strides and dilations are 1.
+// Strides and dilations are 1. Sums of floats depend on which row of the whole image the first output row is.
 struct Box {
   Image in, out;
   int64_t kd = 1, kh, kw;
   double scale;
   Placement place;
+  int64_t first_row = 0;  // out's row 0, among the outputs of the whole image
+  int64_t whole_h = 0;    // rows of the whole image
 };
 
 // The third axis of a 3-D box, after the planes' sums: out = sum over l of sums[z + l - pad_z] * scale (Border::skip
