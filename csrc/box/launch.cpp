@@ -67,6 +67,10 @@ void launch_groups(const Box& p, const Plan& plan, const Site& site) {
                 plan.shared_bytes, site.stream, group_args(p, plan));
 }
 
+void launch_strips(const Box& p, const Plan& plan, const StripShape& shape, const Site& site) {
+  launch(plan, site, strip_args(p, plan, shape));
+}
+
 void launch_depth(const BoxDepth& p, const Plan& plan, const DepthConfig& config, const Site& site) {
   const auto& [runs, ending] = config;
   const DepthArgs args{.sums = p.sums.data,
@@ -110,8 +114,8 @@ Plan plan_cuda(const Box& p, const Arch& arch, const char* variant) { return pla
 
 void run_cuda(const Box& p, const Plan& plan, const Site& site) {
   if (plan.blocks == 0) return;
-  const Config& config = *std::any_cast<Config>(&plan.config);
-  if (is_integer(p.in.dtype)) launch_sums(p, plan, config, site);
+  if (const auto* shape = std::any_cast<StripShape>(&plan.config)) launch_strips(p, plan, *shape, site);
+  else if (is_integer(p.in.dtype)) launch_sums(p, plan, *std::any_cast<Config>(&plan.config), site);
   else launch_groups(p, plan, site);
 }
 

@@ -31,6 +31,51 @@ struct GroupArgs {
   Finish finish;
 };
 
+// ---- STRIPS: the same, marching down strips of 1024 columns --------------------------------------------------------
+
+constexpr int kColumnWarps = 8;  // 4 columns a thread
+constexpr int kRowWarps = kGroup;
+constexpr int kStripThreads = 32 * (kColumnWarps + kRowWarps);
+constexpr int kStripColumns = 128 * kColumnWarps;
+
+// A row of column sums in shared memory: a chunk of 32 for every lane, 4 floats apart, so that lanes read theirs
+// without bank conflicts. Lanes read up to a chunk behind the last row.
+constexpr int kChunkPitch = 36;
+constexpr int kRowPitch = 32 * kChunkPitch;
+constexpr int kStageBytes = kGroup * kRowPitch * 4;
+constexpr int kStripSlack = kChunkPitch * 4 + 112;
+
+// Stages of column sums: float32 rows are summed where they came in, of 16-bit ones there are two.
+constexpr int v_stages(int element_bytes, int stages) { return element_bytes == 4 ? stages : 2; }
+
+// Where the upper rows of the windows come from.
+enum class Above {
+  chain,   // kh < 9: the last rows are in registers
+  kept,    // kh <= 16: as well
+  ring,    // leaving rows are read again; rests wait in a ring
+  reread,  // ... rests are the next leaving rows' first ones
+};
+
+struct StripArgs {
+  const void* in;
+  void* out;
+  int64_t in_stride_n, in_stride_c, in_stride_h;
+  int64_t out_stride_n, out_stride_c, out_stride_h;
+  int channels;
+  int in_h, in_w, out_h, out_w;
+  int kh, kw, pad_y, pad_x;
+  int shift;  // columns of a strip before the first window, so that it starts on whole vectors
+  int tile_w, tile_h, tiles, segments;
+  int phase;   // rows of the first group before the first output
+  int blocks;  // of 8 rows, between the first and the last 8 rows of a window
+  int lanes;   // threads with columns: places in the rings
+  bool mean;
+  float area_hi, area_lo;
+  double outside;
+  Border border;
+  Finish finish;
+};
+
 // ---- MARCH and PLAIN ---------------------------------------------------------------------------------------------
 
 // H200, float32 k=200 at 4096^2, best cut of each (rows, stages): 4,2 87 us; 4,3 90; 8,2 94; 2,4 142; 2,3 152.
