@@ -22,76 +22,91 @@ __device__ __forceinline__ Cells4<T> cells_of(T a, T b, T c, T d) {
   return {a, b, c, d};
 }
 
-// 4 aligned elements that no kernel writes to while this one runs.
+// 4 aligned elements that no kernel writes to while this one runs, if `present`; else `cells` stays. Predicated: a branch
+// would have its other side wait for the loads.
 template <typename T, bool kPolicies>
-__device__ __forceinline__ Cells4<T> load_cells4(const T* from, uint64_t policy) {
-  Cells4<T> cells;
+__device__ __forceinline__ void load_cells4(Cells4<T>& cells, const T* from, bool present, uint64_t policy) {
   if constexpr (sizeof(T) == 4) {
     if constexpr (kPolicies)
-      asm volatile("ld.global.nc.L2::cache_hint.v4.f32 {%0, %1, %2, %3}, [%4], %5;"
-                   : "=f"(cells.x), "=f"(cells.y), "=f"(cells.z), "=f"(cells.w)
-                   : "l"(from), "l"(policy));
+      asm volatile("{ .reg .pred p; setp.ne.b32 p, %5, 0; @p ld.global.nc.L2::cache_hint.v4.f32 {%0, %1, %2, %3}, [%4], %6; }"
+                   : "+f"(cells.x), "+f"(cells.y), "+f"(cells.z), "+f"(cells.w)
+                   : "l"(from), "r"(int(present)), "l"(policy));
     else
-      asm volatile("ld.global.nc.v4.f32 {%0, %1, %2, %3}, [%4];"
-                   : "=f"(cells.x), "=f"(cells.y), "=f"(cells.z), "=f"(cells.w)
-                   : "l"(from));
+      asm volatile("{ .reg .pred p; setp.ne.b32 p, %5, 0; @p ld.global.nc.v4.f32 {%0, %1, %2, %3}, [%4]; }"
+                   : "+f"(cells.x), "+f"(cells.y), "+f"(cells.z), "+f"(cells.w)
+                   : "l"(from), "r"(int(present)));
   } else {
     uint2 word;
+    memcpy(&word, &cells, sizeof(cells));
     if constexpr (kPolicies)
-      asm volatile("ld.global.nc.L2::cache_hint.v2.b32 {%0, %1}, [%2], %3;"
-                   : "=r"(word.x), "=r"(word.y)
-                   : "l"(from), "l"(policy));
-    else asm volatile("ld.global.nc.v2.b32 {%0, %1}, [%2];" : "=r"(word.x), "=r"(word.y) : "l"(from));
+      asm volatile("{ .reg .pred p; setp.ne.b32 p, %3, 0; @p ld.global.nc.L2::cache_hint.v2.b32 {%0, %1}, [%2], %4; }"
+                   : "+r"(word.x), "+r"(word.y)
+                   : "l"(from), "r"(int(present)), "l"(policy));
+    else
+      asm volatile("{ .reg .pred p; setp.ne.b32 p, %3, 0; @p ld.global.nc.v2.b32 {%0, %1}, [%2]; }"
+                   : "+r"(word.x), "+r"(word.y)
+                   : "l"(from), "r"(int(present)));
     memcpy(&cells, &word, sizeof(cells));
   }
-  return cells;
 }
 
+// An asynchronous copy of 4 aligned elements, or of zeros.
 template <typename T, bool kPolicies>
-__device__ __forceinline__ void copy_cells4(Cells4<T>* to, const T* from, uint64_t policy) {
+__device__ __forceinline__ void copy_cells4(Cells4<T>* to, const T* from, bool present, uint64_t policy) {
   constexpr int kBytes = 4 * sizeof(T);
-  if constexpr (!kPolicies) async_copy<kBytes>(to, from);
+  const int bytes = present ? kBytes : 0;
+  if constexpr (!kPolicies) async_copy<kBytes>(to, from, bytes);
   else if constexpr (kBytes == 16)
-    asm volatile("cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, %2;" ::"r"(shared_address(to)), "l"(from),
-                 "l"(policy)
+    asm volatile("cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, %2, %3;" ::"r"(shared_address(to)), "l"(from),
+                 "r"(bytes), "l"(policy)
                  : "memory");
   else
-    asm volatile("cp.async.ca.shared.global.L2::cache_hint [%0], [%1], 8, %2;" ::"r"(shared_address(to)), "l"(from),
-                 "l"(policy)
+    asm volatile("cp.async.ca.shared.global.L2::cache_hint [%0], [%1], 8, %2, %3;" ::"r"(shared_address(to)), "l"(from),
+                 "r"(bytes), "l"(policy)
                  : "memory");
 }
 
-// Columns `first` .. `first` + 3 of the extended image, of which the strip uses those before `end`.
+// Four columns of a strip, from `first` of the extended image on.
 template <typename T, bool kPolicies>
 struct StripColumns {
   const T* plane;
   int64_t stride;
-  int map[4];  // -1: outside
-  bool pack, any;
+  int map[4];      // column of the image, -1: nothing is read, `outside` stands there
+  bool pack;       // one aligned vector of the image
+  bool scattered;  // a lane of the warp has columns that are neither that nor all outside
   T outside;
+  bool zeros;  // that is what is outside
   int height;
   Border border;
   Policies l2;
 
-  __device__ StripColumns(const StripArgs& a, const T* plane, int first, int end)
-      : plane(plane), stride(a.in_stride_h), height(a.in_h), border(a.border), l2(policies<kPolicies>()) {
+  __device__ StripColumns(const StripArgs& a, const Strip& strip, int first)
+      : stride(a.in_stride_h), height(a.in_h), border(a.border), l2(policies<kPolicies>()) {
+    plane = static_cast<const T*>(a.in) + strip.in;
+    const int end = strip.column_end(a);
     pack = first >= 0 && first + 4 <= a.in_w && first < end;
-    any = pack;
+    bool any = false;
 #pragma unroll
     for (int v = 0; v < 4; ++v) {
-      map[v] = pack ? first + v : first + v < end ? map_index(first + v, a.in_w, a.border) : -1;
+      const int x = first + v;
+      const bool inside = x >= 0 && x < a.in_w;
+      map[v] = pack ? x : x < end && (inside || !strip.mirrors) ? map_index(x, a.in_w, a.border) : -1;
       any = any || map[v] >= 0;
     }
+    scattered = __any_sync(0xffffffff, any && !pack);
     outside = from_acc<T>(float(a.outside));
+    zeros = a.outside == 0;
   }
 
-  // Where rows first .. first + 7 lie.
+  // Where rows first .. first + 7 lie, -1: outside.
   __device__ __forceinline__ void map_rows(int first, int (&rows)[kGroup]) const {
     const int mapped = map_index(first + int(threadIdx.x % kGroup), height, border);
 #pragma unroll
     for (int j = 0; j < kGroup; ++j) rows[j] = __shfl_sync(0xffffffff, mapped, j);
   }
   __device__ __forceinline__ bool inside(int first) const { return first >= 0 && first + kGroup <= height; }
+
+  __device__ __forceinline__ Cells4<T> fill() const { return cells_of(outside, outside, outside, outside); }
 
   __device__ __forceinline__ T element(int row, int v) const {
     if (row < 0 || map[v] < 0) return outside;
@@ -105,54 +120,66 @@ struct StripColumns {
       return x;
     }
   }
-  __device__ __forceinline__ Cells4<T> gather(int row) const {
-    return cells_of(element(row, 0), element(row, 1), element(row, 2), element(row, 3));
-  }
-  __device__ __forceinline__ Cells4<T> fill() const { return cells_of(outside, outside, outside, outside); }
 
   // 8 rows into registers.
   __device__ __forceinline__ void load(int first, Cells4<T> (&to)[kGroup]) const {
-    if (inside(first)) {
-      if (pack) {
-        const T* from = plane + first * stride + map[0];
+    if (inside(first) && !scattered) {
+      const T* from = plane + first * stride + max(map[0], 0);
 #pragma unroll
-        for (int j = 0; j < kGroup; ++j, from += stride) to[j] = load_cells4<T, kPolicies>(from, l2.pass);
-        return;
+      for (int j = 0; j < kGroup; ++j, from += stride) {
+        to[j] = fill();
+        load_cells4<T, kPolicies>(to[j], from, pack, l2.pass);
       }
+      return;
+    }
+    int rows[kGroup];
+    map_rows(first, rows);
+    if (!scattered) {
 #pragma unroll
-      for (int j = 0; j < kGroup; ++j) to[j] = any ? gather(first + j) : fill();
+      for (int j = 0; j < kGroup; ++j) {
+        to[j] = fill();
+        load_cells4<T, kPolicies>(to[j], plane + max(rows[j], 0) * stride + max(map[0], 0), pack && rows[j] >= 0, l2.pass);
+      }
     } else {
-      int rows[kGroup];
-      map_rows(first, rows);
 #pragma unroll
-      for (int j = 0; j < kGroup; ++j) to[j] = any ? gather(rows[j]) : fill();
+      for (int j = 0; j < kGroup; ++j)
+        to[j] = cells_of(element(rows[j], 0), element(rows[j], 1), element(rows[j], 2), element(rows[j], 3));
     }
   }
 
   // ... into shared memory, `pitch` apart, by asynchronous copies: the thread's own business until it has waited.
   __device__ __forceinline__ void copy(int first, Cells4<T>* to, int pitch) const {
-    if (inside(first) && pack) {
-      const T* from = plane + first * stride + map[0];
+    if (inside(first) && !scattered && zeros) {
+      const T* from = plane + first * stride + max(map[0], 0);
 #pragma unroll
-      for (int j = 0; j < kGroup; ++j, from += stride) copy_cells4<T, kPolicies>(to + j * pitch, from, l2.keep);
+      for (int j = 0; j < kGroup; ++j, from += stride)
+        copy_cells4<T, kPolicies>(to + j * pitch, from, pack, l2.keep);
       return;
     }
-#pragma unroll 1
-    for (int j = 0; j < kGroup; ++j, to += pitch) {
-      const int row = map_index(first + j, height, border);
-      if (row < 0 || !any) {
-        *to = fill();
-      } else if (pack) {
-        copy_cells4<T, kPolicies>(to, plane + row * stride + map[0], l2.keep);
+    int rows[kGroup];
+    map_rows(first, rows);
+    if (!scattered && zeros) {
+#pragma unroll
+      for (int j = 0; j < kGroup; ++j)
+        copy_cells4<T, kPolicies>(to + j * pitch, plane + max(rows[j], 0) * stride + max(map[0], 0),
+                                  pack && rows[j] >= 0, l2.keep);
+      return;
+    }
+#pragma unroll
+    for (int j = 0; j < kGroup; ++j) {
+      const T* const row = plane + max(rows[j], 0) * stride;
+      if (pack && rows[j] >= 0) {
+        copy_cells4<T, kPolicies>(to + j * pitch, row + map[0], true, l2.keep);
       } else if constexpr (sizeof(T) == 4) {
-        float* const cell = &to->x;
+        float* const cell = &to[j * pitch].x;
 #pragma unroll
         for (int v = 0; v < 4; ++v) {
-          if (map[v] >= 0) async_copy<4>(cell + v, plane + row * stride + map[v]);
+          if (rows[j] >= 0 && map[v] >= 0) async_copy<4>(cell + v, row + map[v]);
           else cell[v] = outside;
         }
       } else {
-        *to = gather(row);
+        to[j * pitch] =
+            cells_of(element(rows[j], 0), element(rows[j], 1), element(rows[j], 2), element(rows[j], 3));
       }
     }
   }
@@ -184,8 +211,7 @@ __device__ __forceinline__ void column_warp(const StripArgs& a, const Strip& str
   Quad* const rests = ring + blocks * lanes;
 
   const int first = strip.x - a.pad_x - a.shift + 4 * id;
-  const StripColumns<T, kPolicies> columns(a, static_cast<const T*>(a.in) + strip.in, first,
-                                           strip.x + strip.valid - a.pad_x + a.kw - 1);
+  const StripColumns<T, kPolicies> columns(a, strip, first);
   const int top = strip.y - a.pad_y, bottom = top + a.kh - 1;
 
   // Entering rows of batch c, from c = -start on, come into slots in turn.
@@ -305,8 +331,14 @@ __device__ __forceinline__ void column_warp(const StripArgs& a, const Strip& str
         middle = ring[at * lanes];
         at = next_slot(at, blocks), --left;
       }
-#pragma unroll 4
-      for (; left > 0; --left, at = next_slot(at, blocks)) middle = middle + ring[at * lanes];
+      // The ring's end, then its start.
+      const Quad* block = ring + at * lanes;
+      const int until_end = min(left, blocks - at);
+#pragma unroll 8
+      for (int i = 0; i < until_end; ++i, block += lanes) middle = middle + *block;
+      block = ring;
+#pragma unroll 8
+      for (int i = until_end; i < left; ++i, block += lanes) middle = middle + *block;
       if (kRest > 0 || blocks > 0) {
 #pragma unroll
         for (int j = 0; j < kGroup; ++j) v[j] = v[j] + middle;

@@ -67,6 +67,12 @@ __device__ __forceinline__ Policies policies() {
 struct Strip {
   int x, valid, y, y_end, batches;
   int64_t in, out;  // elements from the images' starts to those of the plane
+  // Columns outside repeat columns of this strip: nobody reads them again, row warps copy the sums.
+  bool mirrors;
+
+  // The strip's first column and the one behind its last, of the extended image.
+  __device__ int column_begin(const StripArgs& a) const { return x - a.pad_x - a.shift; }
+  __device__ int column_end(const StripArgs& a) const { return x + valid - a.pad_x + a.kw - 1; }
 
   __device__ explicit Strip(const StripArgs& a) {
     const int tile = int(blockIdx.x) % a.tiles, rest = int(blockIdx.x) / a.tiles;
@@ -76,6 +82,12 @@ struct Strip {
     batches = (y_end - y + kGroup - 1) / kGroup;
     const int n = plane / a.channels, c = plane % a.channels;
     in = n * a.in_stride_n + c * a.in_stride_c, out = n * a.out_stride_n + c * a.out_stride_c;
+    // Mirrors lie no further from the edge of the image than what they repeat, give or take one.
+    const int begin = column_begin(a), end = column_end(a);
+    const bool mirror = a.border == Border::replicate || a.border == Border::reflect || a.border == Border::symmetric;
+    mirrors = mirror && (begin < 0 || end > a.in_w);
+    if (begin < 0) mirrors = mirrors && min(end, a.in_w) > -begin;
+    if (end > a.in_w) mirrors = mirrors && a.in_w - (end - a.in_w) > max(begin, 0);
   }
 };
 

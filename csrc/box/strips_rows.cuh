@@ -2,6 +2,7 @@
 #pragma once
 
 #include "box/strips_common.cuh"
+#include "core/border.h"
 #include "core/unroll.cuh"
 
 namespace torch_conv::box {
@@ -55,6 +56,13 @@ __device__ __forceinline__ void row_warp(const StripArgs& a, const Strip& strip,
     await(&pipeline.full[stage], use_of<kV>(c));
     float* const row = reinterpret_cast<float*>(shared) + (stage * kGroup + r) * kRowPitch;
     float* const own = row + lane * kChunkPitch;
+    if (strip.mirrors) {
+      const int begin = strip.column_begin(a), end = strip.column_end(a);
+      for (int x = begin + lane; x < 0; x += 32) row[in_row(x - begin)] = row[in_row(map_index(x, a.in_w, a.border) - begin)];
+      for (int x = a.in_w + lane; x < end; x += 32)
+        row[in_row(x - begin)] = row[in_row(map_index(x, a.in_w, a.border) - begin)];
+      __syncwarp();
+    }
     float s[4 * kQuads], t[32];
 #pragma unroll
     for (int q = 0; q < kQuads; ++q) {
