@@ -48,6 +48,10 @@ constexpr int kStripSlack = kChunkPitch * 4 + 112;
 // Stages of column sums: float32 rows are summed where they came in, of 16-bit ones there are two.
 constexpr int v_stages(int element_bytes, int stages) { return element_bytes == 4 ? stages : 2; }
 
+// Batches of entering rows that are on their way. With a stage more than that in hand column warps need not wait for
+// row warps.
+constexpr int batches_ahead(int stages) { return stages > 2 ? stages - 2 : 1; }
+
 // Where the upper rows of the windows come from.
 enum class Above {
   chain,   // kh < 9: the last rows are in registers
@@ -66,11 +70,10 @@ struct StripArgs {
   int kh, kw, pad_y, pad_x;
   int shift;  // columns of a strip before the first window, so that it starts on whole vectors
   int tile_w, tile_h, tiles, segments;
-  int phase;   // rows of the first group before the first output
-  int blocks;  // of 8 rows, between the first and the last 8 rows of a window
-  int lanes;   // threads with columns: places in the rings
-  bool mean;
-  float area_hi, area_lo;
+  int phase;               // rows of the first group before the first output
+  int blocks;              // of 8 rows, between the first and the last 8 rows of a window
+  int lanes;               // threads with columns: places in the rings
+  float area_hi, area_lo;  // of a mean; of a sum 1 and the smallest number: its bits stay
   double outside;
   Border border;
   Finish finish;

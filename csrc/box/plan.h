@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <climits>
+#include <limits>
 #include <utility>
 
 #include "box/order.h"
@@ -179,6 +180,9 @@ inline void cut_strips(const Box& p, const Arch& arch, StripShape& s) {
   s.lanes = strip_lanes(p, s.tile_w, s.shift);
 }
 
+// Of the shared memory of a block the barriers take some as well.
+constexpr int kStripBarriers = 128;
+
 inline StripShape strip_shape(const Box& p, const Arch& arch) {
   StripShape s{};
   s.shift = int((4 - p.place.pad_x % 4) % 4);
@@ -187,18 +191,15 @@ inline StripShape strip_shape(const Box& p, const Arch& arch) {
   s.above = one_chain(p.kh) ? Above::chain : short_window ? Above::kept : Above::ring;
   s.number = short_window ? int(p.kh) : int(rest_of(p.kh));
   s.blocks = short_window ? 0 : int(blocks_of(p.kh));
-  // float32 8192^2 on one NVIDIA H200, 2 / 3 stages: k=31 171 / 172 us, 63 187 / 192; 15x15 - / 153, with 4 155.
-  s.stages = short_window ? 3 : 2;
+  s.stages = short_window ? 4 : 2;
   cut_strips(p, arch, s);
-  if (s.above == Above::ring && strip_bytes(p, s) > arch.shared_bytes && s.number > 0)
-    s.above = Above::reread, s.stages = 3;
-  if (strip_bytes(p, s) > arch.shared_bytes) s.stages = 2;
+  const auto fits = [&] { return strip_bytes(p, s) + kStripBarriers <= arch.shared_bytes; };
+  while (!fits() && s.stages > 2) --s.stages;
+  if (!fits() && s.above == Above::ring && s.number > 0) s.above = Above::reread, s.stages = 3;
+  if (!fits()) s.stages = 2;
   s.shared_bytes = int(std::min<int64_t>(strip_bytes(p, s), INT_MAX));
   return s;
 }
-
-// Of the shared memory of a block the barriers take some as well.
-constexpr int kStripBarriers = 128;
 
 inline const char* strips_refusal(const Box& p, const Arch& arch) {
   if (const char* no = groups_refusal(p, arch)) return no;
@@ -250,7 +251,8 @@ inline void configure_strips(const Box& p, const Arch& arch, Plan& plan) {
 }
 
 inline StripArgs strip_args(const Box& p, const Plan& plan, const StripShape& s) {
-  const Reciprocal<float> area = reciprocal<float>(p.kh * p.kw);
+  const Reciprocal<float> area =
+      p.scale != 1 ? reciprocal<float>(p.kh * p.kw) : Reciprocal<float>{1, std::numeric_limits<float>::denorm_min()};
   const int phase = group_phase(p);
   return {.in = p.in.data,
           .out = p.out.data,
@@ -277,7 +279,6 @@ inline StripArgs strip_args(const Box& p, const Plan& plan, const StripShape& s)
           .phase = phase,
           .blocks = s.blocks,
           .lanes = s.lanes,
-          .mean = p.scale != 1,
           .area_hi = area.hi,
           .area_lo = area.lo,
           .outside = p.place.border == Border::constant ? p.place.value : 0,

@@ -22,30 +22,39 @@ __device__ __forceinline__ Cells4<T> cells_of(T a, T b, T c, T d) {
   return {a, b, c, d};
 }
 
-// 4 aligned elements that no kernel writes to while this one runs, if `present`; else `cells` stays. Predicated: a branch
-// would have its other side wait for the loads.
+// 4 aligned elements that no kernel writes to while this one runs, or zeros. Predicated: a branch would have its other
+// side wait for the loads.
 template <typename T, bool kPolicies>
 __device__ __forceinline__ void load_cells4(Cells4<T>& cells, const T* from, bool present, uint64_t policy) {
   if constexpr (sizeof(T) == 4) {
     if constexpr (kPolicies)
-      asm volatile("{ .reg .pred p; setp.ne.b32 p, %5, 0; @p ld.global.nc.L2::cache_hint.v4.f32 {%0, %1, %2, %3}, [%4], %6; }"
-                   : "+f"(cells.x), "+f"(cells.y), "+f"(cells.z), "+f"(cells.w)
-                   : "l"(from), "r"(int(present)), "l"(policy));
+      asm volatile(
+          "{ .reg .pred p; setp.ne.b32 p, %5, 0; "
+          "mov.f32 %0, 0f00000000; mov.f32 %1, 0f00000000; mov.f32 %2, 0f00000000; mov.f32 %3, 0f00000000; "
+          "@p ld.global.nc.L2::cache_hint.v4.f32 {%0, %1, %2, %3}, [%4], %6; }"
+          : "=&f"(cells.x), "=&f"(cells.y), "=&f"(cells.z), "=&f"(cells.w)
+          : "l"(from), "r"(int(present)), "l"(policy));
     else
-      asm volatile("{ .reg .pred p; setp.ne.b32 p, %5, 0; @p ld.global.nc.v4.f32 {%0, %1, %2, %3}, [%4]; }"
-                   : "+f"(cells.x), "+f"(cells.y), "+f"(cells.z), "+f"(cells.w)
-                   : "l"(from), "r"(int(present)));
+      asm volatile(
+          "{ .reg .pred p; setp.ne.b32 p, %5, 0; "
+          "mov.f32 %0, 0f00000000; mov.f32 %1, 0f00000000; mov.f32 %2, 0f00000000; mov.f32 %3, 0f00000000; "
+          "@p ld.global.nc.v4.f32 {%0, %1, %2, %3}, [%4]; }"
+          : "=&f"(cells.x), "=&f"(cells.y), "=&f"(cells.z), "=&f"(cells.w)
+          : "l"(from), "r"(int(present)));
   } else {
     uint2 word;
-    memcpy(&word, &cells, sizeof(cells));
     if constexpr (kPolicies)
-      asm volatile("{ .reg .pred p; setp.ne.b32 p, %3, 0; @p ld.global.nc.L2::cache_hint.v2.b32 {%0, %1}, [%2], %4; }"
-                   : "+r"(word.x), "+r"(word.y)
-                   : "l"(from), "r"(int(present)), "l"(policy));
+      asm volatile(
+          "{ .reg .pred p; setp.ne.b32 p, %3, 0; "
+          "mov.b32 %0, 0; mov.b32 %1, 0; @p ld.global.nc.L2::cache_hint.v2.b32 {%0, %1}, [%2], %4; }"
+          : "=&r"(word.x), "=&r"(word.y)
+          : "l"(from), "r"(int(present)), "l"(policy));
     else
-      asm volatile("{ .reg .pred p; setp.ne.b32 p, %3, 0; @p ld.global.nc.v2.b32 {%0, %1}, [%2]; }"
-                   : "+r"(word.x), "+r"(word.y)
-                   : "l"(from), "r"(int(present)));
+      asm volatile(
+          "{ .reg .pred p; setp.ne.b32 p, %3, 0; "
+          "mov.b32 %0, 0; mov.b32 %1, 0; @p ld.global.nc.v2.b32 {%0, %1}, [%2]; }"
+          : "=&r"(word.x), "=&r"(word.y)
+          : "l"(from), "r"(int(present)));
     memcpy(&cells, &word, sizeof(cells));
   }
 }
@@ -57,8 +66,8 @@ __device__ __forceinline__ void copy_cells4(Cells4<T>* to, const T* from, bool p
   const int bytes = present ? kBytes : 0;
   if constexpr (!kPolicies) async_copy<kBytes>(to, from, bytes);
   else if constexpr (kBytes == 16)
-    asm volatile("cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, %2, %3;" ::"r"(shared_address(to)), "l"(from),
-                 "r"(bytes), "l"(policy)
+    asm volatile("cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, %2, %3;" ::"r"(shared_address(to)),
+                 "l"(from), "r"(bytes), "l"(policy)
                  : "memory");
   else
     asm volatile("cp.async.ca.shared.global.L2::cache_hint [%0], [%1], 8, %2, %3;" ::"r"(shared_address(to)), "l"(from),
@@ -66,16 +75,17 @@ __device__ __forceinline__ void copy_cells4(Cells4<T>* to, const T* from, bool p
                  : "memory");
 }
 
-// Four columns of a strip, from `first` of the extended image on.
-template <typename T, bool kPolicies>
+// Four columns of a strip, from `first` of the extended image on. kAnywhere: some warps at the image's edges, whose
+// code stands apart so that the others' is short. Else every lane's columns are one aligned vector of the image, or all
+// are outside and 0.
+template <typename T, bool kPolicies, bool kAnywhere>
 struct StripColumns {
   const T* plane;
   int64_t stride;
-  int map[4];      // column of the image, -1: nothing is read, `outside` stands there
-  bool pack;       // one aligned vector of the image
-  bool scattered;  // a lane of the warp has columns that are neither that nor all outside
+  int map[4];  // column of the image, -1: nothing is read, `outside` stands there
+  bool pack;   // one aligned vector of the image
+  bool apart;  // neither that nor all outside, where zeros stand
   T outside;
-  bool zeros;  // that is what is outside
   int height;
   Border border;
   Policies l2;
@@ -93,9 +103,8 @@ struct StripColumns {
       map[v] = pack ? x : x < end && (inside || !strip.mirrors) ? map_index(x, a.in_w, a.border) : -1;
       any = any || map[v] >= 0;
     }
-    scattered = __any_sync(0xffffffff, any && !pack);
     outside = from_acc<T>(float(a.outside));
-    zeros = a.outside == 0;
+    apart = a.outside != 0 || (any && !pack);
   }
 
   // Where rows first .. first + 7 lie, -1: outside.
@@ -105,8 +114,6 @@ struct StripColumns {
     for (int j = 0; j < kGroup; ++j) rows[j] = __shfl_sync(0xffffffff, mapped, j);
   }
   __device__ __forceinline__ bool inside(int first) const { return first >= 0 && first + kGroup <= height; }
-
-  __device__ __forceinline__ Cells4<T> fill() const { return cells_of(outside, outside, outside, outside); }
 
   __device__ __forceinline__ T element(int row, int v) const {
     if (row < 0 || map[v] < 0) return outside;
@@ -120,67 +127,75 @@ struct StripColumns {
       return x;
     }
   }
+  __device__ __forceinline__ Cells4<T> gather(int row) const {
+    return cells_of(element(row, 0), element(row, 1), element(row, 2), element(row, 3));
+  }
 
   // 8 rows into registers.
   __device__ __forceinline__ void load(int first, Cells4<T> (&to)[kGroup]) const {
-    if (inside(first) && !scattered) {
+    if constexpr (kAnywhere) {
+      int rows[kGroup];
+      map_rows(first, rows);
+#pragma unroll
+      for (int j = 0; j < kGroup; ++j) to[j] = gather(rows[j]);
+    } else if (inside(first)) {
       const T* from = plane + first * stride + max(map[0], 0);
 #pragma unroll
-      for (int j = 0; j < kGroup; ++j, from += stride) {
-        to[j] = fill();
-        load_cells4<T, kPolicies>(to[j], from, pack, l2.pass);
-      }
-      return;
-    }
-    int rows[kGroup];
-    map_rows(first, rows);
-    if (!scattered) {
-#pragma unroll
-      for (int j = 0; j < kGroup; ++j) {
-        to[j] = fill();
-        load_cells4<T, kPolicies>(to[j], plane + max(rows[j], 0) * stride + max(map[0], 0), pack && rows[j] >= 0, l2.pass);
-      }
+      for (int j = 0; j < kGroup; ++j, from += stride) load_cells4<T, kPolicies>(to[j], from, pack, l2.pass);
     } else {
+      int rows[kGroup];
+      map_rows(first, rows);
 #pragma unroll
       for (int j = 0; j < kGroup; ++j)
-        to[j] = cells_of(element(rows[j], 0), element(rows[j], 1), element(rows[j], 2), element(rows[j], 3));
+        load_cells4<T, kPolicies>(to[j], plane + max(rows[j], 0) * stride + max(map[0], 0), pack && rows[j] >= 0,
+                                  l2.pass);
     }
   }
 
-  // ... into shared memory, `pitch` apart, by asynchronous copies: the thread's own business until it has waited.
+  // Rows that come into shared memory by asynchronous copies: the thread's own business until it has waited. Rows of
+  // the image can be copied one by one between other work.
+  struct Rows {
+    const T* from;
+    bool one_by_one;
+  };
+  __device__ __forceinline__ Rows rows(int first) const {
+    return {plane + first * stride + max(map[0], 0), !kAnywhere && inside(first)};
+  }
+  __device__ __forceinline__ void copy_one(Rows& rows, Cells4<T>* to) const {
+    copy_cells4<T, kPolicies>(to, rows.from, pack, l2.keep);
+    rows.from += stride;
+  }
+  // Any rows.
   __device__ __forceinline__ void copy(int first, Cells4<T>* to, int pitch) const {
-    if (inside(first) && !scattered && zeros) {
-      const T* from = plane + first * stride + max(map[0], 0);
+    if constexpr (kAnywhere) {
+#pragma unroll 1
+      for (int j = 0; j < kGroup; ++j, to += pitch) {
+        const int row = map_index(first + j, height, border);
+        const T* const from = plane + max(row, 0) * stride;
+        if (pack && row >= 0) {
+          copy_cells4<T, kPolicies>(to, from + map[0], true, l2.keep);
+        } else if constexpr (sizeof(T) == 4) {
+          float* const cell = &to->x;
 #pragma unroll
-      for (int j = 0; j < kGroup; ++j, from += stride)
-        copy_cells4<T, kPolicies>(to + j * pitch, from, pack, l2.keep);
-      return;
-    }
-    int rows[kGroup];
-    map_rows(first, rows);
-    if (!scattered && zeros) {
+          for (int v = 0; v < 4; ++v) {
+            if (row >= 0 && map[v] >= 0) async_copy<4>(cell + v, from + map[v]);
+            else cell[v] = outside;
+          }
+        } else {
+          *to = gather(row);
+        }
+      }
+    } else if (inside(first)) {
+      Rows coming = rows(first);
+#pragma unroll
+      for (int j = 0; j < kGroup; ++j) copy_one(coming, to + j * pitch);
+    } else {
+      int rows[kGroup];
+      map_rows(first, rows);
 #pragma unroll
       for (int j = 0; j < kGroup; ++j)
         copy_cells4<T, kPolicies>(to + j * pitch, plane + max(rows[j], 0) * stride + max(map[0], 0),
                                   pack && rows[j] >= 0, l2.keep);
-      return;
-    }
-#pragma unroll
-    for (int j = 0; j < kGroup; ++j) {
-      const T* const row = plane + max(rows[j], 0) * stride;
-      if (pack && rows[j] >= 0) {
-        copy_cells4<T, kPolicies>(to + j * pitch, row + map[0], true, l2.keep);
-      } else if constexpr (sizeof(T) == 4) {
-        float* const cell = &to[j * pitch].x;
-#pragma unroll
-        for (int v = 0; v < 4; ++v) {
-          if (rows[j] >= 0 && map[v] >= 0) async_copy<4>(cell + v, row + map[v]);
-          else cell[v] = outside;
-        }
-      } else {
-        to[j * pitch] =
-            cells_of(element(rows[j], 0), element(rows[j], 1), element(rows[j], 2), element(rows[j], 3));
-      }
     }
   }
 };
@@ -188,11 +203,12 @@ struct StripColumns {
 // The next slot of a ring.
 __device__ __forceinline__ int next_slot(int slot, int slots) { return slot + 1 == slots ? 0 : slot + 1; }
 
-template <typename T, Above kAbove, int kHigh, int kStages, bool kPolicies>
-__device__ __forceinline__ void column_warp(const StripArgs& a, const Strip& strip, const Pipeline& pipeline,
-                                            unsigned char* shared) {
+template <typename T, Above kAbove, int kHigh, int kStages, bool kPolicies, bool kAnywhere>
+__device__ __forceinline__ void add_columns(const StripArgs& a, const Strip& strip, const Pipeline& pipeline,
+                                            unsigned char* shared,
+                                            const StripColumns<T, kPolicies, kAnywhere>& columns) {
   constexpr bool kInPlace = sizeof(T) == 4;
-  constexpr int kV = v_stages(sizeof(T), kStages), kAhead = kStages - 1;
+  constexpr int kV = v_stages(sizeof(T), kStages), kAhead = batches_ahead(kStages);
   constexpr bool kLeaving = kAbove == Above::ring || kAbove == Above::reread;
   constexpr int kRest = kLeaving ? kHigh : 0;
   const int id = threadIdx.x, batches = strip.batches, blocks = kLeaving ? a.blocks : 0;
@@ -210,22 +226,25 @@ __device__ __forceinline__ void column_warp(const StripArgs& a, const Strip& str
       min(id, lanes - 1);
   Quad* const rests = ring + blocks * lanes;
 
-  const int first = strip.x - a.pad_x - a.shift + 4 * id;
-  const StripColumns<T, kPolicies> columns(a, strip, first);
   const int top = strip.y - a.pad_y, bottom = top + a.kh - 1;
 
-  // Entering rows of batch c, from c = -start on, come into slots in turn.
-  auto fetch = [&](int c, int slot) {
-    if (c < batches) columns.copy(bottom + kGroup * c, cells + slot * kGroup * kCellPitch, kCellPitch);
-    async_commit();
-  };
+  // Entering rows of batch c, from c = -start on, come into slots in turn, kAhead batches before they are summed.
   int slot = 0;
-  for (int i = 0; i < kAhead; ++i) fetch(i - start, i);
-  // The slot before this batch's is free once the row warps have done with the batch before, if they read it.
-  auto fetch_ahead = [&](int c) {
-    const int b = c + kAhead, to = slot == 0 ? kStages - 1 : slot - 1;
+  auto cells_of_slot = [&](int slot) { return cells + slot * kGroup * kCellPitch; };
+  for (int i = 0; i < kAhead; ++i) {
+    if (i - start < batches) columns.copy(bottom + kGroup * (i - start), cells_of_slot(i), kCellPitch);
+    async_commit();
+  }
+  // Batch c + kAhead: where its rows go, once row warps have read what stands there.
+  auto place_ahead = [&](int c) {
+    const int b = c + kAhead, to = slot + kAhead < kStages ? slot + kAhead : slot + kAhead - kStages;
     if (kInPlace && b >= kStages && b < batches) await(&pipeline.empty[to], use_of<kStages>(b - kStages));
-    fetch(b, to);
+    return cells_of_slot(to);
+  };
+  auto copy_ahead = [&](int c) {
+    Cells4<T>* const to = place_ahead(c);
+    if (c + kAhead < batches) columns.copy(bottom + kGroup * (c + kAhead), to, kCellPitch);
+    async_commit();
     slot = next_slot(slot, kStages);
   };
   auto entering = [&](int j) { return unpack<T>(cells[(slot * kGroup + j) * kCellPitch]); };
@@ -248,7 +267,7 @@ __device__ __forceinline__ void column_warp(const StripArgs& a, const Strip& str
         if (kKept > 2 * kGroup - 1 - j && c == -2) kept[kKept > 2 * kGroup - 1 - j ? kKept - 2 * kGroup + j : 0] = row;
         if (kKept > kGroup - 1 - j && c == -1) kept[kKept > kGroup - 1 - j ? kKept - kGroup + j : 0] = row;
       }
-      fetch_ahead(c);
+      copy_ahead(c);
     }
     for (int c = 0; c < batches; ++c) {
       Quad v[kGroup];
@@ -268,6 +287,14 @@ __device__ __forceinline__ void column_warp(const StripArgs& a, const Strip& str
       }
       async_wait<kAhead - 1>();
       await_stage(c);
+      // Rows that come are copied between the sums: that leaves the load unit room.
+      Cells4<T>* const to = place_ahead(c);
+      const int next = bottom + kGroup * (c + kAhead);
+      auto coming = columns.rows(next);
+      coming.one_by_one = coming.one_by_one && c + kAhead < batches;
+      auto copy_row = [&](int j) {
+        if (coming.one_by_one) columns.copy_one(coming, to + j * kCellPitch);
+      };
       if constexpr (kAbove == Above::kept) {
         Quad prefix;
 #pragma unroll
@@ -276,6 +303,7 @@ __device__ __forceinline__ void column_warp(const StripArgs& a, const Strip& str
           prefix = j == 0 ? row : prefix + row;
           put(c, j, v[j] + prefix);
           kept[kKept - kGroup + j] = row;
+          copy_row(j);
         }
       } else {
         Quad rows[kGroup];
@@ -288,12 +316,15 @@ __device__ __forceinline__ void column_warp(const StripArgs& a, const Strip& str
 #pragma unroll
           for (int i = 1; i < kHigh; ++i) sum = sum + row(j + i);
           put(c, j, sum);
+          copy_row(j);
         }
 #pragma unroll
         for (int j = 0; j < kKept; ++j) kept[j] = rows[kGroup - kKept + j];
       }
       arrive(&pipeline.full[v_stage(c)]);
-      fetch_ahead(c);
+      if (!coming.one_by_one && c + kAhead < batches) columns.copy(next, to, kCellPitch);
+      async_commit();
+      slot = next_slot(slot, kStages);
     }
   } else {
     int oldest = 0, oldest_rest = 0;  // slots of the rings
@@ -331,14 +362,8 @@ __device__ __forceinline__ void column_warp(const StripArgs& a, const Strip& str
         middle = ring[at * lanes];
         at = next_slot(at, blocks), --left;
       }
-      // The ring's end, then its start.
-      const Quad* block = ring + at * lanes;
-      const int until_end = min(left, blocks - at);
-#pragma unroll 8
-      for (int i = 0; i < until_end; ++i, block += lanes) middle = middle + *block;
-      block = ring;
-#pragma unroll 8
-      for (int i = until_end; i < left; ++i, block += lanes) middle = middle + *block;
+#pragma unroll 4
+      for (; left > 0; --left, at = next_slot(at, blocks)) middle = middle + ring[at * lanes];
       if (kRest > 0 || blocks > 0) {
 #pragma unroll
         for (int j = 0; j < kGroup; ++j) v[j] = v[j] + middle;
@@ -360,7 +385,7 @@ __device__ __forceinline__ void column_warp(const StripArgs& a, const Strip& str
       }
       arrive(&pipeline.full[v_stage(c)]);
       keep(first_half + half, rest);
-      fetch_ahead(c);
+      copy_ahead(c);
       if constexpr (kAbove == Above::reread)
         if (c + 2 <= batches) columns.load(top + kGroup * (c + 2), leaving);
     };
@@ -373,7 +398,7 @@ __device__ __forceinline__ void column_warp(const StripArgs& a, const Strip& str
 #pragma unroll
       for (int j = kGroup - kRest + 1; j < kGroup; ++j) rest = rest + row[j];
       keep(block_sum(row[0], row[1], row[2], row[3], row[4], row[5], row[6], row[7]), rest);
-      fetch_ahead(c);
+      copy_ahead(c);
     }
     Cells4<T> even[kGroup], odd[kGroup];  // take turns: copies from one to the other would wait for the loads
     columns.load(top, even);
@@ -384,6 +409,19 @@ __device__ __forceinline__ void column_warp(const StripArgs& a, const Strip& str
     }
   }
   async_wait<0>();
+}
+
+template <typename T, Above kAbove, int kHigh, int kStages, bool kPolicies>
+__device__ __forceinline__ void column_warp(const StripArgs& a, const Strip& strip, const Pipeline& pipeline,
+                                            unsigned char* shared) {
+  const int first = strip.column_begin(a) + 4 * int(threadIdx.x);
+  const StripColumns<T, kPolicies, true> anywhere(a, strip, first);
+  if (__any_sync(0xffffffff, anywhere.apart)) {
+    add_columns<T, kAbove, kHigh, kStages>(a, strip, pipeline, shared, anywhere);
+  } else {
+    const StripColumns<T, kPolicies, false> aligned(a, strip, first);
+    add_columns<T, kAbove, kHigh, kStages>(a, strip, pipeline, shared, aligned);
+  }
 }
 
 }  // namespace torch_conv::box

@@ -22,7 +22,7 @@ struct RowFinish {
       if (a.finish == Finish::mean) return count > 0 ? sum / float(count) : 0.0f;
       if (rows < a.kh || columns < a.kw) return 0.0f;
     }
-    return a.mean ? mean_of_sum(sum, Reciprocal<float>{a.area_hi, a.area_lo}) : sum;
+    return mean_of_sum(sum, Reciprocal<float>{a.area_hi, a.area_lo});
   }
 };
 
@@ -58,7 +58,8 @@ __device__ __forceinline__ void row_warp(const StripArgs& a, const Strip& strip,
     float* const own = row + lane * kChunkPitch;
     if (strip.mirrors) {
       const int begin = strip.column_begin(a), end = strip.column_end(a);
-      for (int x = begin + lane; x < 0; x += 32) row[in_row(x - begin)] = row[in_row(map_index(x, a.in_w, a.border) - begin)];
+      for (int x = begin + lane; x < 0; x += 32)
+        row[in_row(x - begin)] = row[in_row(map_index(x, a.in_w, a.border) - begin)];
       for (int x = a.in_w + lane; x < end; x += 32)
         row[in_row(x - begin)] = row[in_row(map_index(x, a.in_w, a.border) - begin)];
       __syncwarp();
@@ -101,19 +102,23 @@ __device__ __forceinline__ void row_warp(const StripArgs& a, const Strip& strip,
       if (stored) {
         Out* const to = out + y * a.out_stride_h + 4 * lane;
         const float* const from = row + in_row(4 * lane);
+        auto quad = [&](int i) {
+          const Quad v = *reinterpret_cast<const Quad*>(from + 4 * i * kChunkPitch);
+          const int x = strip.x + 128 * i + 4 * lane;
+          return Quad{finish(v.x, x), finish(v.y, x + 1), finish(v.z, x + 2), finish(v.w, x + 3)};
+        };
+        const int whole = strip.valid & ~3, rest = strip.valid % 4;
 #pragma unroll
         for (int i = 0; i < 8; ++i) {
-          Quad v = *reinterpret_cast<const Quad*>(from + 4 * i * kChunkPitch);
-          const int x = strip.x + 128 * i + 4 * lane;
-          v = {finish(v.x, x), finish(v.y, x + 1), finish(v.z, x + 2), finish(v.w, x + 3)};
-          const int left = strip.valid - 128 * i - 4 * lane;
-          if (left >= 4) {
-            store_quad<Out, kPolicies>(to + 128 * i, v, l2.pass);
-          } else if (left > 0) {
-            to[128 * i] = from_acc<Out>(v.x);
-            if (left > 1) to[128 * i + 1] = from_acc<Out>(v.y);
-            if (left > 2) to[128 * i + 2] = from_acc<Out>(v.z);
-          }
+          const Quad v = quad(i);
+          if (128 * i + 4 * lane < whole) store_quad<Out, kPolicies>(to + 128 * i, v, l2.pass);
+        }
+        if (rest > 0 && lane == whole / 4 % 32) {
+          const Quad v = quad(whole / 128);
+          Out* const last = to + whole / 128 * 128;
+          last[0] = from_acc<Out>(v.x);
+          if (rest > 1) last[1] = from_acc<Out>(v.y);
+          if (rest > 2) last[2] = from_acc<Out>(v.z);
         }
       }
       arrive(&pipeline.empty[stage]);
