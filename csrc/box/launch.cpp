@@ -61,6 +61,16 @@ void launch_sums(const Box& p, const Plan& plan, const Config& config, const Sit
                 args_of(p, plan, config));
 }
 
+// Blocks beyond the grid's limit loop over the rest of the work.
+void launch_groups(const Box& p, const Plan& plan, const Site& site) {
+  launch_kernel(*site.kernels[0], Blocks{std::min<int64_t>(plan.blocks, INT_MAX)}, {unsigned(plan.threads)},
+                plan.shared_bytes, site.stream, group_args(p, plan));
+}
+
+void launch_strips(const Box& p, const Plan& plan, const StripShape& shape, const Site& site) {
+  launch(plan, site, strip_args(p, plan, shape));
+}
+
 void launch_depth(const BoxDepth& p, const Plan& plan, const DepthConfig& config, const Site& site) {
   const auto& [runs, ending] = config;
   const DepthArgs args{.sums = p.sums.data,
@@ -104,7 +114,9 @@ Plan plan_cuda(const Box& p, const Arch& arch, const char* variant) { return pla
 
 void run_cuda(const Box& p, const Plan& plan, const Site& site) {
   if (plan.blocks == 0) return;
-  launch_sums(p, plan, *std::any_cast<Config>(&plan.config), site);
+  if (const auto* shape = std::any_cast<StripShape>(&plan.config)) launch_strips(p, plan, *shape, site);
+  else if (is_integer(p.in.dtype)) launch_sums(p, plan, *std::any_cast<Config>(&plan.config), site);
+  else launch_groups(p, plan, site);
 }
 
 Plan plan_depth_cuda(const BoxDepth& p, const Arch& arch, const char*) { return depth_plan(p, arch); }

@@ -1,6 +1,7 @@
 // What the host and the kernels of this room agree on: the shapes of blocks, and the kernels' parameters.
 #pragma once
 
+#include "box/order.h"
 #include "core/problem.h"
 
 namespace torch_conv::box {
@@ -11,6 +12,71 @@ enum class Finish : int8_t {
   value,     // (sum + value for every pixel outside) * scale
   mean,      // sum / number of pixels inside
   interior,  // sum * scale where the window fits, else 0
+};
+
+// ---- GROUPS: sums of floats in the fixed order --------------------------------------------------------------------
+
+constexpr int kGroupThreads = 32 * kGroup;  // a warp for each row
+
+struct GroupArgs {
+  Image in, out;
+  int64_t work;  // blocks' worth of work over all planes
+  int kh, kw, pad_y, pad_x;
+  int tile_w, tiles, groups;
+  int phase;  // rows of the first group before the first output
+  bool mean;
+  double outside;
+  Reciprocal<double> area;
+  Border border;
+  Finish finish;
+};
+
+// ---- STRIPS: the same, marching down strips of 1024 columns --------------------------------------------------------
+
+constexpr int kColumnWarps = 8;  // 4 columns a thread
+constexpr int kRowWarps = kGroup;
+constexpr int kStripThreads = 32 * (kColumnWarps + kRowWarps);
+constexpr int kStripColumns = 128 * kColumnWarps;
+
+// A row of column sums in shared memory: a chunk of 32 for every lane, 4 floats apart, so that lanes read theirs
+// without bank conflicts. Lanes read up to a chunk behind the last row.
+constexpr int kChunkPitch = 36;
+constexpr int kRowPitch = 32 * kChunkPitch;
+constexpr int kStageBytes = kGroup * kRowPitch * 4;
+constexpr int kStripSlack = kChunkPitch * 4 + 112;
+
+// Stages of column sums: float32 rows are summed where they came in, of 16-bit ones there are two.
+constexpr int v_stages(int element_bytes, int stages) { return element_bytes == 4 ? stages : 2; }
+
+// Batches of entering rows that are on their way. With a stage more than that in hand column warps need not wait for
+// row warps.
+constexpr int batches_ahead(int stages) { return stages > 2 ? stages - 2 : 1; }
+
+// Where the upper rows of the windows come from.
+enum class Above {
+  chain,   // kh < 9: the last rows are in registers
+  kept,    // kh <= 16: as well
+  ring,    // leaving rows are read again; rests wait in a ring
+  reread,  // ... rests are the next leaving rows' first ones
+};
+
+struct StripArgs {
+  const void* in;
+  void* out;
+  int64_t in_stride_n, in_stride_c, in_stride_h;
+  int64_t out_stride_n, out_stride_c, out_stride_h;
+  int channels;
+  int in_h, in_w, out_h, out_w;
+  int kh, kw, pad_y, pad_x;
+  int shift;  // columns of a strip before the first window, so that it starts on whole vectors
+  int tile_w, tile_h, tiles, segments;
+  int phase;               // rows of the first group before the first output
+  int blocks;              // of 8 rows, between the first and the last 8 rows of a window
+  int lanes;               // threads with columns: places in the rings
+  float area_hi, area_lo;  // of a mean; of a sum 1 and the smallest number: its bits stay
+  double outside;
+  Border border;
+  Finish finish;
 };
 
 // ---- MARCH and PLAIN ---------------------------------------------------------------------------------------------

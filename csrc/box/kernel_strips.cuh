@@ -1,0 +1,44 @@
+// Box sums of floats in the room's order (box/order.h), fast: a block marches down a strip of 1024 columns, 8 rows of
+// outputs at a time. One half of its warps adds up columns, the other half rows.
+//
+//            x0 - pad_x - shift                tile_w outputs, kw - 1 halo columns
+//            +--------------------------------------------------+
+//   leaving  |  8 rows: suffix sums                              |  read again (L2), or kept in registers (kh <= 16)
+//            |  rest, blocks of 8 rows: one chain                |  rests and blocks stand in a ring in shared memory
+//   entering |  8 rows: prefix sums, and the newest block        |  asynchronous copies, stages ahead
+//            +--------------------------------------------------+
+//   a column warp's thread owns 4 columns: V of 8 rows into the stage that the entering rows came in (of 16-bit floats:
+//   into a stage of its own)
+//            | chunk 0 | chunk 1 | ...                  | 31 |      a row of V: 32 chunks of 32 columns, padded by 4
+//   a row warp takes row r of the 8: lane i adds up the outputs of chunk i, and of kw <= 32 all that they need, by
+//   itself: the V of its chunk and of the kw - 1 columns behind it are read again rather than passed on. Wider windows
+//   go on with s_32: of kw < 64 the neighbour lane has the rest; else lanes come to own columns 32 apart, so that
+//   windows' halves lie in the lane's own registers.
+//
+// Barriers in shared memory: full[stage], one arrival per column warp; empty[stage], one per row warp.
+//
+// Traffic: one read from device memory while the windows of all blocks fit in L2, one write; two reads of L2, from
+// kh = 17 on. Additions an output: 5 + (kh - 9) / 64 down the columns, about 10 along the rows.
+#pragma once
+
+#include "box/strips_columns.cuh"
+#include "box/strips_rows.cuh"
+
+namespace torch_conv::box {
+
+template <typename T, typename Out, Above kAbove, int kHigh, int kWide, int kShift, int kStages, bool kPolicies,
+          bool kCounts>
+__global__ void __launch_bounds__(kStripThreads) box_strips(const __grid_constant__ StripArgs a) {
+  constexpr int kBarriers = v_stages(sizeof(T), kStages);
+  extern __shared__ __align__(128) unsigned char shared[];
+  __shared__ __align__(8) uint64_t full[kBarriers], empty[kBarriers];
+  if (threadIdx.x == 0)
+    for (int i = 0; i < kBarriers; ++i) barrier_init(&full[i], kColumnWarps), barrier_init(&empty[i], kRowWarps);
+  __syncthreads();
+  const Strip strip(a);
+  const Pipeline pipeline{full, empty};
+  if (threadIdx.x < 32 * kColumnWarps) column_warp<T, kAbove, kHigh, kStages, kPolicies>(a, strip, pipeline, shared);
+  else row_warp<T, Out, kAbove, kHigh, kWide, kShift, kStages, kPolicies, kCounts>(a, strip, pipeline, shared);
+}
+
+}  // namespace torch_conv::box

@@ -1,0 +1,427 @@
+// The column warps of box_strips: a thread adds up 4 columns of a strip.
+#pragma once
+
+#include "box/strips_common.cuh"
+#include "core/border.h"
+
+namespace torch_conv::box {
+
+// 4 elements as they lie in memory.
+template <typename T>
+using Cells4 = std::conditional_t<sizeof(T) == 4, Quad, Pack<4, T>>;
+
+template <typename T>
+__device__ __forceinline__ Quad unpack(const Cells4<T>& cells) {
+  if constexpr (sizeof(T) == 4) return cells;
+  else
+    return {to_acc<float>(cells.v[0]), to_acc<float>(cells.v[1]), to_acc<float>(cells.v[2]), to_acc<float>(cells.v[3])};
+}
+
+template <typename T>
+__device__ __forceinline__ Cells4<T> cells_of(T a, T b, T c, T d) {
+  return {a, b, c, d};
+}
+
+// 4 aligned elements that no kernel writes to while this one runs, or zeros. Predicated: a branch would have its other
+// side wait for the loads.
+template <typename T, bool kPolicies>
+__device__ __forceinline__ void load_cells4(Cells4<T>& cells, const T* from, bool present, uint64_t policy) {
+  if constexpr (sizeof(T) == 4) {
+    if constexpr (kPolicies)
+      asm volatile(
+          "{ .reg .pred p; setp.ne.b32 p, %5, 0; "
+          "mov.f32 %0, 0f00000000; mov.f32 %1, 0f00000000; mov.f32 %2, 0f00000000; mov.f32 %3, 0f00000000; "
+          "@p ld.global.nc.L2::cache_hint.v4.f32 {%0, %1, %2, %3}, [%4], %6; }"
+          : "=&f"(cells.x), "=&f"(cells.y), "=&f"(cells.z), "=&f"(cells.w)
+          : "l"(from), "r"(int(present)), "l"(policy));
+    else
+      asm volatile(
+          "{ .reg .pred p; setp.ne.b32 p, %5, 0; "
+          "mov.f32 %0, 0f00000000; mov.f32 %1, 0f00000000; mov.f32 %2, 0f00000000; mov.f32 %3, 0f00000000; "
+          "@p ld.global.nc.v4.f32 {%0, %1, %2, %3}, [%4]; }"
+          : "=&f"(cells.x), "=&f"(cells.y), "=&f"(cells.z), "=&f"(cells.w)
+          : "l"(from), "r"(int(present)));
+  } else {
+    uint2 word;
+    if constexpr (kPolicies)
+      asm volatile(
+          "{ .reg .pred p; setp.ne.b32 p, %3, 0; "
+          "mov.b32 %0, 0; mov.b32 %1, 0; @p ld.global.nc.L2::cache_hint.v2.b32 {%0, %1}, [%2], %4; }"
+          : "=&r"(word.x), "=&r"(word.y)
+          : "l"(from), "r"(int(present)), "l"(policy));
+    else
+      asm volatile(
+          "{ .reg .pred p; setp.ne.b32 p, %3, 0; "
+          "mov.b32 %0, 0; mov.b32 %1, 0; @p ld.global.nc.v2.b32 {%0, %1}, [%2]; }"
+          : "=&r"(word.x), "=&r"(word.y)
+          : "l"(from), "r"(int(present)));
+    memcpy(&cells, &word, sizeof(cells));
+  }
+}
+
+// An asynchronous copy of 4 aligned elements, or of zeros.
+template <typename T, bool kPolicies>
+__device__ __forceinline__ void copy_cells4(Cells4<T>* to, const T* from, bool present, uint64_t policy) {
+  constexpr int kBytes = 4 * sizeof(T);
+  const int bytes = present ? kBytes : 0;
+  if constexpr (!kPolicies) async_copy<kBytes>(to, from, bytes);
+  else if constexpr (kBytes == 16)
+    asm volatile("cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, %2, %3;" ::"r"(shared_address(to)),
+                 "l"(from), "r"(bytes), "l"(policy)
+                 : "memory");
+  else
+    asm volatile("cp.async.ca.shared.global.L2::cache_hint [%0], [%1], 8, %2, %3;" ::"r"(shared_address(to)), "l"(from),
+                 "r"(bytes), "l"(policy)
+                 : "memory");
+}
+
+// Four columns of a strip, from `first` of the extended image on. kAnywhere: some warps at the image's edges, whose
+// code stands apart so that the others' is short. Else every lane's columns are one aligned vector of the image, or all
+// are outside and 0.
+template <typename T, bool kPolicies, bool kAnywhere>
+struct StripColumns {
+  const T* plane;
+  int64_t stride;
+  int map[4];  // column of the image, -1: nothing is read, `outside` stands there
+  bool pack;   // one aligned vector of the image
+  bool apart;  // neither that nor all outside, where zeros stand
+  T outside;
+  int height;
+  Border border;
+  Policies l2;
+
+  __device__ StripColumns(const StripArgs& a, const Strip& strip, int first)
+      : stride(a.in_stride_h), height(a.in_h), border(a.border), l2(policies<kPolicies>()) {
+    plane = static_cast<const T*>(a.in) + strip.in;
+    const int end = strip.column_end(a);
+    pack = first >= 0 && first + 4 <= a.in_w && first < end;
+    bool any = false;
+#pragma unroll
+    for (int v = 0; v < 4; ++v) {
+      const int x = first + v;
+      const bool inside = x >= 0 && x < a.in_w;
+      map[v] = pack ? x : x < end && (inside || !strip.mirrors) ? map_index(x, a.in_w, a.border) : -1;
+      any = any || map[v] >= 0;
+    }
+    outside = from_acc<T>(float(a.outside));
+    apart = a.outside != 0 || (any && !pack);
+  }
+
+  // Where rows first .. first + 7 lie, -1: outside.
+  __device__ __forceinline__ void map_rows(int first, int (&rows)[kGroup]) const {
+    const int mapped = map_index(first + int(threadIdx.x % kGroup), height, border);
+#pragma unroll
+    for (int j = 0; j < kGroup; ++j) rows[j] = __shfl_sync(0xffffffff, mapped, j);
+  }
+  __device__ __forceinline__ bool inside(int first) const { return first >= 0 && first + kGroup <= height; }
+
+  __device__ __forceinline__ T element(int row, int v) const {
+    if (row < 0 || map[v] < 0) return outside;
+    const T* const from = plane + row * stride + map[v];
+    if constexpr (sizeof(T) == 4) {
+      return __ldg(from);
+    } else {
+      const unsigned short bits = __ldg(reinterpret_cast<const unsigned short*>(from));
+      T x;
+      memcpy(&x, &bits, sizeof(x));
+      return x;
+    }
+  }
+  __device__ __forceinline__ Cells4<T> gather(int row) const {
+    return cells_of(element(row, 0), element(row, 1), element(row, 2), element(row, 3));
+  }
+
+  // 8 rows into registers.
+  __device__ __forceinline__ void load(int first, Cells4<T> (&to)[kGroup]) const {
+    if constexpr (kAnywhere) {
+      int rows[kGroup];
+      map_rows(first, rows);
+#pragma unroll
+      for (int j = 0; j < kGroup; ++j) to[j] = gather(rows[j]);
+    } else if (inside(first)) {
+      const T* from = plane + first * stride + max(map[0], 0);
+#pragma unroll
+      for (int j = 0; j < kGroup; ++j, from += stride) load_cells4<T, kPolicies>(to[j], from, pack, l2.pass);
+    } else {
+      int rows[kGroup];
+      map_rows(first, rows);
+#pragma unroll
+      for (int j = 0; j < kGroup; ++j)
+        load_cells4<T, kPolicies>(to[j], plane + max(rows[j], 0) * stride + max(map[0], 0), pack && rows[j] >= 0,
+                                  l2.pass);
+    }
+  }
+
+  // Rows that come into shared memory by asynchronous copies: the thread's own business until it has waited. Rows of
+  // the image can be copied one by one between other work.
+  struct Rows {
+    const T* from;
+    bool one_by_one;
+  };
+  __device__ __forceinline__ Rows rows(int first) const {
+    return {plane + first * stride + max(map[0], 0), !kAnywhere && inside(first)};
+  }
+  __device__ __forceinline__ void copy_one(Rows& rows, Cells4<T>* to) const {
+    copy_cells4<T, kPolicies>(to, rows.from, pack, l2.keep);
+    rows.from += stride;
+  }
+  // Any rows.
+  __device__ __forceinline__ void copy(int first, Cells4<T>* to, int pitch) const {
+    if constexpr (kAnywhere) {
+#pragma unroll 1
+      for (int j = 0; j < kGroup; ++j, to += pitch) {
+        const int row = map_index(first + j, height, border);
+        const T* const from = plane + max(row, 0) * stride;
+        if (pack && row >= 0) {
+          copy_cells4<T, kPolicies>(to, from + map[0], true, l2.keep);
+        } else if constexpr (sizeof(T) == 4) {
+          float* const cell = &to->x;
+#pragma unroll
+          for (int v = 0; v < 4; ++v) {
+            if (row >= 0 && map[v] >= 0) async_copy<4>(cell + v, from + map[v]);
+            else cell[v] = outside;
+          }
+        } else {
+          *to = gather(row);
+        }
+      }
+    } else if (inside(first)) {
+      Rows coming = rows(first);
+#pragma unroll
+      for (int j = 0; j < kGroup; ++j) copy_one(coming, to + j * pitch);
+    } else {
+      int rows[kGroup];
+      map_rows(first, rows);
+#pragma unroll
+      for (int j = 0; j < kGroup; ++j)
+        copy_cells4<T, kPolicies>(to + j * pitch, plane + max(rows[j], 0) * stride + max(map[0], 0),
+                                  pack && rows[j] >= 0, l2.keep);
+    }
+  }
+};
+
+// The next slot of a ring.
+__device__ __forceinline__ int next_slot(int slot, int slots) { return slot + 1 == slots ? 0 : slot + 1; }
+
+template <typename T, Above kAbove, int kHigh, int kStages, bool kPolicies, bool kAnywhere>
+__device__ __forceinline__ void add_columns(const StripArgs& a, const Strip& strip, const Pipeline& pipeline,
+                                            unsigned char* shared,
+                                            const StripColumns<T, kPolicies, kAnywhere>& columns) {
+  constexpr bool kInPlace = sizeof(T) == 4;
+  constexpr int kV = v_stages(sizeof(T), kStages), kAhead = batches_ahead(kStages);
+  constexpr bool kLeaving = kAbove == Above::ring || kAbove == Above::reread;
+  constexpr int kRest = kLeaving ? kHigh : 0;
+  const int id = threadIdx.x, batches = strip.batches, blocks = kLeaving ? a.blocks : 0;
+  const int start = start_batches<kAbove>(blocks);
+
+  Quad* const sums = reinterpret_cast<Quad*>(reinterpret_cast<float*>(shared) + in_row(4 * id));
+  constexpr int kSumPitch = kRowPitch / 4;  // Quads a row
+  unsigned char* const behind = shared + kV * kStageBytes + kStripSlack;
+  Cells4<T>* const cells = kInPlace ? reinterpret_cast<Cells4<T>*>(sums) : reinterpret_cast<Cells4<T>*>(behind) + id;
+  constexpr int kCellPitch = kInPlace ? kSumPitch : 32 * kColumnWarps;
+  const int lanes = a.lanes;
+  const bool owns = id < lanes;  // a place in the rings; the others' columns are nobody's
+  Quad* const ring =
+      reinterpret_cast<Quad*>(behind + (kInPlace ? 0 : kStages * kGroup * kCellPitch * int(sizeof(Cells4<T>)))) +
+      min(id, lanes - 1);
+  Quad* const rests = ring + blocks * lanes;
+
+  const int top = strip.y - a.pad_y, bottom = top + a.kh - 1;
+
+  // Entering rows of batch c, from c = -start on, come into slots in turn, kAhead batches before they are summed.
+  int slot = 0;
+  auto cells_of_slot = [&](int slot) { return cells + slot * kGroup * kCellPitch; };
+  for (int i = 0; i < kAhead; ++i) {
+    if (i - start < batches) columns.copy(bottom + kGroup * (i - start), cells_of_slot(i), kCellPitch);
+    async_commit();
+  }
+  // Batch c + kAhead: where its rows go, once row warps have read what stands there.
+  auto place_ahead = [&](int c) {
+    const int b = c + kAhead, to = slot + kAhead < kStages ? slot + kAhead : slot + kAhead - kStages;
+    if (kInPlace && b >= kStages && b < batches) await(&pipeline.empty[to], use_of<kStages>(b - kStages));
+    return cells_of_slot(to);
+  };
+  auto copy_ahead = [&](int c) {
+    Cells4<T>* const to = place_ahead(c);
+    if (c + kAhead < batches) columns.copy(bottom + kGroup * (c + kAhead), to, kCellPitch);
+    async_commit();
+    slot = next_slot(slot, kStages);
+  };
+  auto entering = [&](int j) { return unpack<T>(cells[(slot * kGroup + j) * kCellPitch]); };
+  // Where batch c's V stand.
+  auto v_stage = [&](int c) { return kInPlace ? slot : c % kV; };
+  auto await_stage = [&](int c) {
+    if (!kInPlace && c >= kV) await(&pipeline.empty[c % kV], use_of<kV>(c - kV));
+  };
+  auto put = [&](int c, int j, const Quad& v) { sums[(v_stage(c) * kGroup + j) * kSumPitch] = v; };
+
+  if constexpr (!kLeaving) {
+    // The kHigh - 1 rows before the batch stay in registers.
+    constexpr int kKept = kHigh - 1;
+    Quad kept[kKept > 0 ? kKept : 1];
+    for (int c = -start; c < 0; ++c) {
+      async_wait<kAhead - 1>();
+#pragma unroll
+      for (int j = 0; j < kGroup; ++j) {
+        const Quad row = entering(j);
+        if (kKept > 2 * kGroup - 1 - j && c == -2) kept[kKept > 2 * kGroup - 1 - j ? kKept - 2 * kGroup + j : 0] = row;
+        if (kKept > kGroup - 1 - j && c == -1) kept[kKept > kGroup - 1 - j ? kKept - kGroup + j : 0] = row;
+      }
+      copy_ahead(c);
+    }
+    for (int c = 0; c < batches; ++c) {
+      Quad v[kGroup];
+      if constexpr (kAbove == Above::kept) {
+        v[kGroup - 1] = kept[kGroup - 1];
+#pragma unroll
+        for (int j = kGroup - 2; j >= 0; --j) v[j] = kept[j] + v[j + 1];
+        if constexpr (kKept > kGroup) {
+          Quad middle = kept[kGroup];
+#pragma unroll
+          for (int j = kGroup + 1; j < kKept; ++j) middle = middle + kept[j];
+#pragma unroll
+          for (int j = 0; j < kGroup; ++j) v[j] = v[j] + middle;
+        }
+#pragma unroll
+        for (int j = 0; j < kKept - kGroup; ++j) kept[j] = kept[j + kGroup];
+      }
+      async_wait<kAhead - 1>();
+      await_stage(c);
+      // Rows that come are copied between the sums: that leaves the load unit room.
+      Cells4<T>* const to = place_ahead(c);
+      const int next = bottom + kGroup * (c + kAhead);
+      auto coming = columns.rows(next);
+      coming.one_by_one = coming.one_by_one && c + kAhead < batches;
+      auto copy_row = [&](int j) {
+        if (coming.one_by_one) columns.copy_one(coming, to + j * kCellPitch);
+      };
+      if constexpr (kAbove == Above::kept) {
+        Quad prefix;
+#pragma unroll
+        for (int j = 0; j < kGroup; ++j) {
+          const Quad row = entering(j);
+          prefix = j == 0 ? row : prefix + row;
+          put(c, j, v[j] + prefix);
+          kept[kKept - kGroup + j] = row;
+          copy_row(j);
+        }
+      } else {
+        Quad rows[kGroup];
+#pragma unroll
+        for (int j = 0; j < kGroup; ++j) rows[j] = entering(j);
+        auto row = [&](auto i) { return i < kKept ? kept[i < kKept ? i : 0] : rows[i < kKept ? 0 : i - kKept]; };
+#pragma unroll
+        for (int j = 0; j < kGroup; ++j) {
+          Quad sum = row(j);
+#pragma unroll
+          for (int i = 1; i < kHigh; ++i) sum = sum + row(j + i);
+          put(c, j, sum);
+          copy_row(j);
+        }
+#pragma unroll
+        for (int j = 0; j < kKept; ++j) kept[j] = rows[kGroup - kKept + j];
+      }
+      arrive(&pipeline.full[v_stage(c)]);
+      if (!coming.one_by_one && c + kAhead < batches) columns.copy(next, to, kCellPitch);
+      async_commit();
+      slot = next_slot(slot, kStages);
+    }
+  } else {
+    int oldest = 0, oldest_rest = 0;  // slots of the rings
+    auto keep = [&](const Quad& block, const Quad& rest) {
+      if (blocks > 0) {
+        if (owns) ring[oldest * lanes] = block;
+        oldest = next_slot(oldest, blocks);
+      }
+      if constexpr (kRest > 0 && kAbove == Above::ring) {
+        if (owns) rests[oldest_rest * lanes] = rest;
+        oldest_rest = next_slot(oldest_rest, blocks + 1);
+      }
+    };
+    // V of a batch: `leaving` are its rows, and `next` will be those of the batch behind it.
+    auto batch = [&](Cells4<T>(&leaving)[kGroup], Cells4<T>(&next)[kGroup], int c) {
+      Quad v[kGroup];
+#pragma unroll
+      for (int j = kGroup - 1; j >= 0; --j) {
+        v[j] = unpack<T>(leaving[j]);
+        if (j < kGroup - 1) v[j] = v[j] + v[j + 1 < kGroup ? j + 1 : j];
+      }
+      // Only now: loads count at one scoreboard, and waiting for these rows would wait for those as well.
+      asm volatile("" : "+f"(v[0].x), "+f"(v[0].y), "+f"(v[0].z), "+f"(v[0].w)::"memory");
+      if constexpr (kAbove == Above::ring)
+        if (c + 1 < batches) columns.load(top + kGroup * (c + 1), next);
+      Quad middle;
+      int left = blocks, at = oldest;
+      if constexpr (kRest > 0 && kAbove == Above::ring) {
+        middle = rests[oldest_rest * lanes];
+      } else if constexpr (kRest > 0) {
+        middle = unpack<T>(next[0]);
+#pragma unroll
+        for (int j = 1; j < kRest; ++j) middle = middle + unpack<T>(next[j]);
+      } else if (left > 0) {
+        middle = ring[at * lanes];
+        at = next_slot(at, blocks), --left;
+      }
+#pragma unroll 4
+      for (; left > 0; --left, at = next_slot(at, blocks)) middle = middle + ring[at * lanes];
+      if (kRest > 0 || blocks > 0) {
+#pragma unroll
+        for (int j = 0; j < kGroup; ++j) v[j] = v[j] + middle;
+      }
+      async_wait<kAhead - 1>();
+      await_stage(c);
+      Quad prefix, pair, half, first_half, rest;
+#pragma unroll
+      for (int j = 0; j < kGroup; ++j) {
+        const Quad row = entering(j);
+        prefix = j == 0 ? row : prefix + row;
+        put(c, j, v[j] + prefix);
+        pair = j % 2 == 0 ? row : pair + row;
+        if (j % 4 == 1) half = pair;
+        if (j % 4 == 3) half = half + pair;
+        if (j == 3) first_half = half;
+        if (j == kGroup - kRest) rest = row;
+        if (j > kGroup - kRest) rest = rest + row;
+      }
+      arrive(&pipeline.full[v_stage(c)]);
+      keep(first_half + half, rest);
+      copy_ahead(c);
+      if constexpr (kAbove == Above::reread)
+        if (c + 2 <= batches) columns.load(top + kGroup * (c + 2), leaving);
+    };
+    for (int c = -start; c < 0; ++c) {
+      async_wait<kAhead - 1>();
+      Quad row[kGroup];
+#pragma unroll
+      for (int j = 0; j < kGroup; ++j) row[j] = entering(j);
+      Quad rest = row[kGroup - (kRest > 0 ? kRest : 1)];
+#pragma unroll
+      for (int j = kGroup - kRest + 1; j < kGroup; ++j) rest = rest + row[j];
+      keep(block_sum(row[0], row[1], row[2], row[3], row[4], row[5], row[6], row[7]), rest);
+      copy_ahead(c);
+    }
+    Cells4<T> even[kGroup], odd[kGroup];  // take turns: copies from one to the other would wait for the loads
+    columns.load(top, even);
+    if constexpr (kAbove == Above::reread) columns.load(top + kGroup, odd);
+    for (int c = 0; c < batches; c += 2) {
+      batch(even, odd, c);
+      if (c + 1 < batches) batch(odd, even, c + 1);
+    }
+  }
+  async_wait<0>();
+}
+
+template <typename T, Above kAbove, int kHigh, int kStages, bool kPolicies>
+__device__ __forceinline__ void column_warp(const StripArgs& a, const Strip& strip, const Pipeline& pipeline,
+                                            unsigned char* shared) {
+  const int first = strip.column_begin(a) + 4 * int(threadIdx.x);
+  const StripColumns<T, kPolicies, true> anywhere(a, strip, first);
+  if (__any_sync(0xffffffff, anywhere.apart)) {
+    add_columns<T, kAbove, kHigh, kStages>(a, strip, pipeline, shared, anywhere);
+  } else {
+    const StripColumns<T, kPolicies, false> aligned(a, strip, first);
+    add_columns<T, kAbove, kHigh, kStages>(a, strip, pipeline, shared, aligned);
+  }
+}
+
+}  // namespace torch_conv::box

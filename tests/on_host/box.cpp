@@ -1,0 +1,209 @@
+// The box room's kernels of floats as their plans launch them, on the host: the bits of sums in the room's order
+// (box/order.h), made output by output, and nothing written beside the output.
+#include <cstdio>
+#include <cstring>
+#include <limits>
+#include <random>
+#include <string>
+
+#include "cuda.h"
+using std::fma;
+using std::fmaf;
+#undef __shared__
+#define __shared__
+#include "box/kernel_groups.cuh"
+#include "box/plan.h"
+
+namespace torch_conv::box {
+alignas(128) unsigned char shared[1 << 18];
+}
+
+using namespace torch_conv;
+using namespace torch_conv::box;
+
+namespace {
+
+enum class Layout { planar, inner, unaligned };
+
+struct Case {
+  Dtype in, out;
+  int64_t h, w, kh, kw, pad_y, pad_x;
+  Border border = Border::constant;
+  double value = 0;
+  bool mean = true;
+  Layout layout = Layout::planar;
+  int64_t first_row = 0;
+  int64_t lost_h = 0, lost_w = 0;  // rows and columns that the output lacks
+  int shared_bytes = 232448;
+};
+
+constexpr int64_t kN = 2, kC = 3, kSpare = 256;
+const Dtype F = Dtype::f32, H = Dtype::f16, B = Dtype::bf16, D = Dtype::f64, U = Dtype::u8;
+
+const Case kCases[] = {
+    {F, F, 21, 40, 15, 15, 7, 7},
+    {F, F, 21, 40, 9, 14, 4, 6, Border::constant, 2.5},
+    {F, F, 37, 50, 31, 33, 15, 16, Border::reflect},
+    {F, F, 19, 23, 1, 64, 0, 31, Border::symmetric},
+    {F, F, 19, 23, 8, 1, 3, 0, Border::replicate},
+    {F, F, 30, 29, 17, 40, 0, 39, Border::circular, 0, false},
+    {F, F, 30, 29, 12, 7, 11, 0, Border::skip},
+    {F, F, 30, 29, 12, 7, 11, 0, Border::skip, 0, false},
+    {F, F, 30, 29, 12, 7, 5, 3, Border::zero_output},
+    {F, F, 3, 5, 45, 37, 22, 18, Border::reflect},
+    {F, F, 3, 5, 45, 37, 22, 18, Border::constant, -1},
+    {F, U, 30, 29, 25, 7, 12, 3, Border::reflect},
+    {F, D, 30, 29, 24, 7, 12, 3, Border::reflect, 0, true, Layout::inner},
+    {F, F, 30, 29, 24, 7, 12, 3, Border::reflect, 0, true, Layout::unaligned},
+    {F, F, 30, 29, 24, 7, 12, 3, Border::reflect, 0, true, Layout::planar, 13},
+    {F, F, 60, 90, 24, 7, 0, 0, Border::constant, 0, true, Layout::planar, 0, 23, 6},
+    {F, F, 20, 300, 10, 20, 4, 9, Border::reflect},
+    {F, F, 9, 40, 10, 300, 4, 149, Border::reflect, 0, true, Layout::planar, 0, 0, 0, 20000},
+    {F, F, 9, 70, 10, 256, 4, 149, Border::constant, 1, true, Layout::planar, 0, 0, 0, 10000},
+    {H, H, 30, 29, 24, 7, 12, 3, Border::reflect},
+    {B, B, 30, 29, 24, 7, 12, 3, Border::constant, 0.1},
+    {D, D, 30, 29, 24, 13, 12, 3, Border::reflect},
+};
+
+struct Memory {
+  std::vector<double> words;
+  Image image;
+  Memory(Dtype dtype, int64_t h, int64_t w, Layout layout) : words(kN * kC * h * (w + 3) + 3 * kSpare, -7) {
+    const int64_t pitch = layout == Layout::unaligned ? w + 3 : w, plane = h * pitch;
+    char* const start = reinterpret_cast<char*>(words.data() + kSpare);
+    image = layout == Layout::inner
+                ? Image{start, dtype, kN, kC, 1, h, w, kC * plane, 1, 0, pitch * kC, kC}
+                : Image{start, dtype, kN, kC, 1, h, w, kC * plane, plane, 0, pitch, 1};
+  }
+};
+
+template <typename F>
+auto with_pixel(const Image& x, int64_t n, int64_t c, int64_t y, int64_t at, const F& f) {
+  return with_type(x.dtype, [&](auto zero) {
+    return f(static_cast<decltype(zero)*>(
+        x.data)[n * x.stride_n + c * x.stride_c + y * x.stride_h + at * x.stride_w]);
+  });
+}
+double get(const Image& x, int64_t n, int64_t c, int64_t y, int64_t at) {
+  return with_pixel(x, n, c, y, at, [](auto& pixel) { return to_acc<double>(pixel); });
+}
+
+// s_m of the columns from x on.
+template <typename A>
+A doubled(const std::vector<A>& v, int64_t x, int64_t m) {
+  return m == 1 ? v[x] : doubled(v, x, m / 2) + doubled(v, x + m / 2, m / 2);
+}
+
+template <typename A>
+double output(const Box& p, int64_t n, int64_t c, int64_t y, int64_t x) {
+  const Placement& s = p.place;
+  const int place = place_in_group(y + p.first_row);
+  const int64_t top = y - place - s.pad_y;
+  std::vector<A> v;
+  for (int64_t j = 0; j < p.kw; ++j)
+    v.push_back(column_sum<A>(
+        [&](int64_t i) {
+          const int64_t row = map_index(top + i, p.in.h, s.border);
+          const int64_t column = map_index(x + j - s.pad_x, p.in.w, s.border);
+          const bool stands = row >= 0 && column >= 0;
+          return stands ? A(get(p.in, n, c, row, column)) : A(s.border == Border::constant ? s.value : 0);
+        },
+        p.kh, place));
+  A sum = 0;
+  bool any = false;
+  int64_t end = p.kw;
+  for (int64_t m = 1; m <= p.kw; m *= 2) {
+    if (!(p.kw & m)) continue;
+    end -= m;
+    sum = any ? doubled(v, end, m) + sum : doubled(v, end, m);
+    any = true;
+  }
+  const auto inside = [](int64_t first, int64_t k, int64_t length) {
+    return std::max<int64_t>(0, std::min(first + k, length) - std::max<int64_t>(first, 0));
+  };
+  const int64_t count = inside(y - s.pad_y, p.kh, p.in.h) * inside(x - s.pad_x, p.kw, p.in.w);
+  if (s.border == Border::zero_output && count < p.kh * p.kw) sum = 0;
+  else if (s.border == Border::skip && s.normalized) sum = count > 0 ? sum / A(count) : A(0);
+  else if (p.scale != 1) sum = mean_of_sum(sum, reciprocal<A>(p.kh * p.kw));
+  return with_type(p.out.dtype, [&](auto zero) { return to_acc<double>(from_acc<decltype(zero)>(sum)); });
+}
+
+template <typename T>
+void run(const Plan& plan, const GroupArgs& args) {
+  const bool wide = plan.kernels[0].name.find("wide") != std::string::npos;
+  on_host::launch(wide ? box_groups_wide<T, acc_t<T>> : box_groups<T, acc_t<T>>, {unsigned(plan.blocks), 1, 1},
+                  plan.threads, args);
+}
+
+bool check(const Case& k) {
+  std::mt19937 make(1);
+  Memory from(k.in, k.h, k.w, k.layout), to(k.out, k.h - k.lost_h, k.w - k.lost_w, k.layout);
+  Memory blank = to;
+  blank.image.data = reinterpret_cast<char*>(blank.words.data() + kSpare);
+  for (int64_t n = 0; n < kN; ++n)
+    for (int64_t c = 0; c < kC; ++c)
+      for (int64_t y = 0; y < k.h; ++y)
+        for (int64_t x = 0; x < k.w; ++x)
+          with_pixel(from.image, n, c, y, x, [&](auto& pixel) {
+            pixel = from_acc<std::decay_t<decltype(pixel)>>(float(make() % 100000) / 300 - 40);
+          });
+  const Box p{.in = from.image,
+              .out = to.image,
+              .kh = k.kh,
+              .kw = k.kw,
+              .scale = k.mean ? 1 / double(k.kh * k.kw) : 1,
+              .place = {.pad_y = k.pad_y,
+                        .pad_x = k.pad_x,
+                        .border = k.border,
+                        .value = k.value,
+                        .normalized = k.mean && k.border == Border::skip},
+              .first_row = k.first_row};
+  const Arch arch{.major = 9,
+                  .minor = 0,
+                  .multiprocessors = 4,
+                  .shared_bytes = k.shared_bytes,
+                  .bytes_per_second = 0,
+                  .bulk_copy = true};
+  const Plan planned = plan(p, arch, "groups");
+  std::string wrong = planned.variant ? "" : planned.why;
+  if (wrong.empty()) {
+    memset(shared, 0xff, sizeof(shared));
+    const GroupArgs args = group_args(p, planned);
+    switch (p.in.dtype) {
+      case Dtype::f16: run<half_t>(planned, args); break;
+      case Dtype::bf16: run<bhalf_t>(planned, args); break;
+      case Dtype::f64: run<double>(planned, args); break;
+      default: run<float>(planned, args);
+    }
+    for (int64_t n = 0; n < kN; ++n)
+      for (int64_t c = 0; c < kC; ++c)
+        for (int64_t y = 0; y < p.out.h; ++y)
+          for (int64_t x = 0; x < p.out.w && wrong.empty(); ++x) {
+            const double got = get(p.out, n, c, y, x),
+                         want = p.in.dtype == Dtype::f64 ? output<double>(p, n, c, y, x) : output<float>(p, n, c, y, x);
+            if (want != got)
+              wrong = "(" + std::to_string(n) + ", " + std::to_string(c) + ", " + std::to_string(y) + ", " +
+                      std::to_string(x) + ") is " + std::to_string(got) + ", not " + std::to_string(want);
+            with_pixel(p.out, n, c, y, x, [&](auto& pixel) {
+              const size_t at = reinterpret_cast<char*>(&pixel) - reinterpret_cast<char*>(to.words.data());
+              memcpy(&pixel, reinterpret_cast<char*>(blank.words.data()) + at, sizeof(pixel));
+            });
+          }
+    // What is left is what was there before.
+    if (wrong.empty() && memcmp(to.words.data(), blank.words.data(), to.words.size() * 8) != 0)
+      wrong = "something beside the output was written";
+  }
+  std::printf("%s %lldx%lld in %lldx%lld %s: %s\n", wrong.empty() ? planned.kernels[0].name.c_str() : "",
+              (long long)k.kh, (long long)k.kw, (long long)k.h, (long long)k.w, name_of(k.border),
+              wrong.empty() ? "right" : wrong.c_str());
+  std::fflush(stdout);
+  return wrong.empty();
+}
+
+}  // namespace
+
+int main() {
+  bool right = true;
+  for (const Case& k : kCases) right = check(k) && right;
+  return right ? 0 : 1;
+}
