@@ -85,10 +85,14 @@ struct DepthConfig {
   DepthEnding ending;
 };
 
-inline const char* depth_refusal(const BoxDepth& p, const Arch&) {
+inline const char* depth_size_refusal(const BoxDepth& p, const Arch&) {
   constexpr int64_t limit = INT_MAX / 4;
   const int64_t largest = std::max({p.sums.d, p.out.d, p.kd, p.kh, p.kw, p.sums.h, p.sums.w, p.plane_h, p.plane_w});
   return largest < limit ? nullptr : "the window or the volume is too deep";
+}
+
+inline const char* depth_refusal(const BoxDepth& p, const Arch& arch) {
+  return is_integer(p.source) ? depth_size_refusal(p, arch) : "floats, which are added up in groups of planes";
 }
 
 inline void configure_depth(const BoxDepth& p, const Arch& arch, Plan& plan) {
@@ -111,9 +115,44 @@ inline void configure_depth(const BoxDepth& p, const Arch& arch, Plan& plan) {
   plan.config = config;
 }
 
-constexpr Candidate<BoxDepth> kDepthCandidates[] = {{"depth", depth_refusal, nullptr, configure_depth}};
+// ---- DEPTH_GROUPS: floats, in the order of box/order.h ------------------------------------------------------------
 
-// The depth pass has one kernel: what is pinned is the planes'.
+inline const char* depth_groups_refusal(const BoxDepth& p, const Arch& arch) {
+  return is_integer(p.source) ? "integers" : depth_size_refusal(p, arch);
+}
+
+// Of the blocks between a window's first 8 planes and its last.
+inline int64_t depth_ring_bytes(const BoxDepth& p, const DepthRuns& runs) {
+  return one_chain(p.kd) ? 0 : blocks_of(p.kd) * kDepthThreads * runs.pixels * size_of(p.sums.dtype);
+}
+
+inline void configure_depth_groups(const BoxDepth& p, const Arch& arch, Plan& plan) {
+  const DepthConfig config{.runs = depth_runs(p), .ending = depth_ending(p)};
+  const DepthRuns& runs = config.runs;
+  const bool empty = p.out.n * p.out.c * p.out.d * p.out.h * p.out.w == 0;
+  const int64_t ring = depth_ring_bytes(p, runs);
+  plan.why = "sums along z that groups of planes share";
+  plan.tile_w = kDepthThreads * runs.pixels;
+  plan.tile_h = 1;
+  plan.threads = kDepthThreads;
+  plan.shared_bytes = ring <= arch.shared_bytes ? int(ring) : 0;
+  plan.tile_d = empty ? kGroup : int(depth_chunk(p, runs, arch));
+  plan.blocks = p.out.n * runs.channels * depth_column_blocks(runs) *
+                ceil_div(place_in_group(p.first_plane) + p.out.d, plan.tile_d);
+  const auto kernel = [&](const char* out) {
+    return kernel_of("box/kernel_depth_groups.cuh", "box::box_depth_groups", {p.sums.dtype, runs.pixels, out});
+  };
+  const Kernel every = kernel("void");
+  plan.kernels = {runs.pixels > 1 ? first_offered(arch, kernel(type_name(p.out.dtype)), every) : every};
+  plan.config = config;
+}
+
+constexpr Candidate<BoxDepth> kDepthCandidates[] = {
+    {"depth_groups", depth_groups_refusal, nullptr, configure_depth_groups},
+    {"depth", depth_refusal, nullptr, configure_depth},
+};
+
+// The depth pass has one kernel for floats and one for integers: what is pinned is the planes'.
 inline Plan depth_plan(const BoxDepth& p, const Arch& arch) {
   const double outputs = double(p.out.n * p.out.c * p.out.d * p.out.h * p.out.w);
   return choose(kDepthCandidates, p, arch, "",

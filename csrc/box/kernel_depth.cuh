@@ -1,4 +1,4 @@
-// The depth pass of a 3-D box: running sums along z over the planes' window sums.
+// The depth pass of a 3-D box of integers: running sums along z over the planes' window sums.
 //
 // clang-format off
 //      z   - - - - - - - -
@@ -11,11 +11,9 @@
 //          - - - - - - - -
 // clang-format on
 //
-// Totals are float64: whole numbers stay exact, and a float32 mean is rounded once (its planes' sums apart). Every
-// chunk starts afresh, with each plane read once, however often a border repeats it in the window. NaN, Inf and
-// overflow never leave a running sum: a batch that ends with one is summed again, every output by itself, and the march
-// goes on from there. Reads 2 planes an output, of which the leaving one often comes from L2, writes 1; 2 additions an
-// output.
+// Totals are float64: whole numbers stay exact. Every chunk starts afresh, with each plane read once, however often a
+// border repeats it in the window. Reads 2 planes an output, of which the leaving one often comes from L2, writes 1; 2
+// additions an output.
 #pragma once
 
 #include "box/kernel_common.cuh"
@@ -88,8 +86,8 @@ __device__ __forceinline__ double depth_output(const DepthArgs& a, double total,
   }
 }
 
-template <typename Out, int V>
-__device__ __forceinline__ void store_depth(const DepthArgs& a, int64_t offset, const double (&value)[V], bool stored) {
+template <typename Out, int V, typename Real>
+__device__ __forceinline__ void store_depth(const DepthArgs& a, int64_t offset, const Real (&value)[V], bool stored) {
   if constexpr (std::is_same_v<Out, General>) {
 #pragma unroll
     for (int v = 0; v < V; ++v)
@@ -166,16 +164,6 @@ __global__ void __launch_bounds__(kDepthThreads, depth_blocks(std::is_integral_v
         total[v] += entering - leaving;
       }
       if (z + B + u < z1) load(raw[u], next, u), load(raw[B + u], next, B + u);
-    }
-    bool smeared = false;
-#pragma unroll
-    for (int v = 0; v < V; ++v) smeared |= !isfinite(total[v]);
-    if (smeared) {
-#pragma unroll 1
-      for (int u = 0; u <= B && z + u < z1; ++u) {
-        window_totals(a, from, z + u, total);
-        if (u < B) finish(z + u, total);
-      }
     }
     __syncwarp();
   }

@@ -73,6 +73,10 @@ void launch_strips(const Box& p, const Plan& plan, const StripShape& shape, cons
 
 void launch_depth(const BoxDepth& p, const Plan& plan, const DepthConfig& config, const Site& site) {
   const auto& [runs, ending] = config;
+  const bool floats = !is_integer(p.source), single = p.sums.dtype == Dtype::f32;
+  const double voxels = double(p.kd) * double(p.kh) * double(p.kw);
+  const Reciprocal<float> rough = reciprocal<float>(voxels);
+  const int phase = floats ? place_in_group(p.first_plane) : 0;
   const DepthArgs args{.sums = p.sums.data,
                        .out = p.out,
                        .in_n = p.sums.stride_n,
@@ -85,7 +89,7 @@ void launch_depth(const BoxDepth& p, const Plan& plan, const DepthConfig& config
                        .interleaved = runs.interleaved,
                        .columns = runs.length / runs.pixels * runs.rows,
                        .column_blocks = unsigned(depth_column_blocks(runs)),
-                       .chunks = unsigned(ceil_div(p.out.d, plan.tile_d)),
+                       .chunks = unsigned(ceil_div(phase + p.out.d, plan.tile_d)),
                        .channels = unsigned(runs.channels),
                        .d = int(p.sums.d),
                        .w = int(p.sums.w),
@@ -104,7 +108,11 @@ void launch_depth(const BoxDepth& p, const Plan& plan, const DepthConfig& config
                        .border = p.place.border,
                        .finish = ending.finish,
                        .whole = ending.whole,
-                       .exact = ending.exact};
+                       .exact = ending.exact,
+                       .phase = phase,
+                       .reciprocal = single ? Reciprocal<double>{rough.hi, rough.lo} : reciprocal<double>(voxels),
+                       .mean = p.scale != 1,
+                       .ring = plan.shared_bytes > 0};
   launch(plan, site, args);
 }
 

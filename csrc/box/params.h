@@ -141,6 +141,7 @@ constexpr int kDepthThreads = 128;
 // arithmetic, 9 planes at 256^3: 16 outputs 35, 8 outputs 47.
 constexpr int depth_batch(bool integer_output) { return integer_output ? 8 : 16; }
 constexpr int depth_blocks(bool integer_output) { return integer_output ? 4 : 2; }
+constexpr int kDepthGroupBlocks = 3;  // of floats: room for 16 planes on their way
 
 struct DepthArgs {
   const void* sums;
@@ -156,6 +157,11 @@ struct DepthArgs {
   Border border;
   Finish finish;
   bool whole, exact;  // outputs are integers; their sums are whole numbers below 2^53
+  // Of floats: where chunk 0 stands in a group of 8 planes, 1 / voxels where means are asked for, and whether blocks of
+  // planes stand in shared memory or are read again.
+  int phase;
+  Reciprocal<double> reciprocal;
+  bool mean, ring;
 };
 
 }  // namespace torch_conv::box
