@@ -40,7 +40,7 @@ VARIANTS = {
         "general",
     ],
     "separable": ["products", "tile_tma", "tile", "strip", "shared", "two_pass"],
-    "box": ["march", "plain"],
+    "box": ["march", "plain", "strips", "groups"],
     "depthwise": [
         *("warps", "planes", "tiles", "planes_mma", "large", "large_mma", "channels", "channels_tma", "channels_rows"),
         *("channels_mma", "rows", "rows_mma", "general"),

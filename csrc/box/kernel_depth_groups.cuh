@@ -27,6 +27,9 @@ struct PlaneValues {
   }
 };
 
+// A plane outside the volume: a call, for it stands at 40 places.
+__device__ __noinline__ int outer_plane(int z, int depth, Border border) { return map_index(z, depth, border); }
+
 template <typename S>
 __device__ __forceinline__ S depth_result(const DepthArgs& a, S sum, int z, int64_t row, int64_t at) {
   if (a.finish == Finish::mean) {
@@ -58,7 +61,7 @@ __global__ void __launch_bounds__(kDepthThreads, kDepthGroupBlocks)
   const int count = one_chain(a.kd) ? 0 : int(blocks_of(a.kd)), rest = one_chain(a.kd) ? 0 : int(rest_of(a.kd));
 
   const auto read = [&](int z) {
-    const int m = map_index(z, a.d, a.border);
+    const int m = unsigned(z) < unsigned(a.d) ? z : outer_plane(z, a.d, a.border);
     Planes planes;
     if constexpr (V == 1) {
       planes.v[0] = from[max(m, 0) * a.in_d];

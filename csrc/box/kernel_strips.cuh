@@ -31,7 +31,8 @@ template <typename T, typename Out, Above kAbove, int kHigh, int kWide, int kShi
 __global__ void __launch_bounds__(kStripThreads) box_strips(const __grid_constant__ StripArgs a) {
   constexpr int kBarriers = v_stages(sizeof(T), kStages);
   extern __shared__ __align__(128) unsigned char shared[];
-  __shared__ __align__(8) uint64_t full[kBarriers], empty[kBarriers];
+  uint64_t* const full = reinterpret_cast<uint64_t*>(shared + kBarriers * kStageBytes + kChunkPitch * 4);
+  uint64_t* const empty = full + kBarriers;
   if (threadIdx.x == 0)
     for (int i = 0; i < kBarriers; ++i) barrier_init(&full[i], kColumnWarps), barrier_init(&empty[i], kRowWarps);
   __syncthreads();

@@ -39,11 +39,11 @@ constexpr int kStripThreads = 32 * (kColumnWarps + kRowWarps);
 constexpr int kStripColumns = 128 * kColumnWarps;
 
 // A row of column sums in shared memory: a chunk of 32 for every lane, 4 floats apart, so that lanes read theirs
-// without bank conflicts. Lanes read up to a chunk behind the last row.
+// without bank conflicts. Lanes read up to a chunk behind the last row, where the barriers stand.
 constexpr int kChunkPitch = 36;
 constexpr int kRowPitch = 32 * kChunkPitch;
 constexpr int kStageBytes = kGroup * kRowPitch * 4;
-constexpr int kStripSlack = kChunkPitch * 4 + 112;
+constexpr int kStripSlack = 256;
 
 // Stages of column sums: float32 rows are summed where they came in, of 16-bit ones there are two.
 constexpr int v_stages(int element_bytes, int stages) { return element_bytes == 4 ? stages : 2; }

@@ -180,9 +180,6 @@ inline void cut_strips(const Box& p, const Arch& arch, StripShape& s) {
   s.lanes = strip_lanes(p, s.tile_w, s.shift);
 }
 
-// Of the shared memory of a block the barriers take some as well.
-constexpr int kStripBarriers = 128;
-
 inline StripShape strip_shape(const Box& p, const Arch& arch) {
   StripShape s{};
   s.shift = int((4 - p.place.pad_x % 4) % 4);
@@ -193,7 +190,7 @@ inline StripShape strip_shape(const Box& p, const Arch& arch) {
   s.blocks = short_window ? 0 : int(blocks_of(p.kh));
   s.stages = short_window ? 4 : 2;
   cut_strips(p, arch, s);
-  const auto fits = [&] { return strip_bytes(p, s) + kStripBarriers <= arch.shared_bytes; };
+  const auto fits = [&] { return strip_bytes(p, s) <= arch.shared_bytes; };
   while (!fits() && s.stages > 2) --s.stages;
   if (!fits() && s.above == Above::ring && s.number > 0) s.above = Above::reread, s.stages = 3;
   if (!fits()) s.stages = 2;
@@ -217,7 +214,7 @@ inline const char* strips_refusal(const Box& p, const Arch& arch) {
     return "the constant outside is no number of the image's dtype";
   if (p.kh > 1024) return "windows this tall leave no shared memory";
   const StripShape s = strip_shape(p, arch);
-  if (s.shared_bytes + kStripBarriers > arch.shared_bytes) return "windows this tall leave no shared memory";
+  if (s.shared_bytes > arch.shared_bytes) return "windows this tall leave no shared memory";
   if (p.out.n * p.out.c * ceil_div(p.out.w, s.tile_w) * ceil_div(p.out.h + group_phase(p), s.tile_h) > INT_MAX)
     return "too many blocks";
   return nullptr;

@@ -6,10 +6,6 @@
 
 namespace torch_conv::box {
 
-// 4 elements as they lie in memory.
-template <typename T>
-using Cells4 = std::conditional_t<sizeof(T) == 4, Quad, Pack<4, T>>;
-
 template <typename T>
 __device__ __forceinline__ Quad unpack(const Cells4<T>& cells) {
   if constexpr (sizeof(T) == 4) return cells;
@@ -20,59 +16,6 @@ __device__ __forceinline__ Quad unpack(const Cells4<T>& cells) {
 template <typename T>
 __device__ __forceinline__ Cells4<T> cells_of(T a, T b, T c, T d) {
   return {a, b, c, d};
-}
-
-// 4 aligned elements that no kernel writes to while this one runs, or zeros. Predicated: a branch would have its other
-// side wait for the loads.
-template <typename T, bool kPolicies>
-__device__ __forceinline__ void load_cells4(Cells4<T>& cells, const T* from, bool present, uint64_t policy) {
-  if constexpr (sizeof(T) == 4) {
-    if constexpr (kPolicies)
-      asm volatile(
-          "{ .reg .pred p; setp.ne.b32 p, %5, 0; "
-          "mov.f32 %0, 0f00000000; mov.f32 %1, 0f00000000; mov.f32 %2, 0f00000000; mov.f32 %3, 0f00000000; "
-          "@p ld.global.nc.L2::cache_hint.v4.f32 {%0, %1, %2, %3}, [%4], %6; }"
-          : "=&f"(cells.x), "=&f"(cells.y), "=&f"(cells.z), "=&f"(cells.w)
-          : "l"(from), "r"(int(present)), "l"(policy));
-    else
-      asm volatile(
-          "{ .reg .pred p; setp.ne.b32 p, %5, 0; "
-          "mov.f32 %0, 0f00000000; mov.f32 %1, 0f00000000; mov.f32 %2, 0f00000000; mov.f32 %3, 0f00000000; "
-          "@p ld.global.nc.v4.f32 {%0, %1, %2, %3}, [%4]; }"
-          : "=&f"(cells.x), "=&f"(cells.y), "=&f"(cells.z), "=&f"(cells.w)
-          : "l"(from), "r"(int(present)));
-  } else {
-    uint2 word;
-    if constexpr (kPolicies)
-      asm volatile(
-          "{ .reg .pred p; setp.ne.b32 p, %3, 0; "
-          "mov.b32 %0, 0; mov.b32 %1, 0; @p ld.global.nc.L2::cache_hint.v2.b32 {%0, %1}, [%2], %4; }"
-          : "=&r"(word.x), "=&r"(word.y)
-          : "l"(from), "r"(int(present)), "l"(policy));
-    else
-      asm volatile(
-          "{ .reg .pred p; setp.ne.b32 p, %3, 0; "
-          "mov.b32 %0, 0; mov.b32 %1, 0; @p ld.global.nc.v2.b32 {%0, %1}, [%2]; }"
-          : "=&r"(word.x), "=&r"(word.y)
-          : "l"(from), "r"(int(present)));
-    memcpy(&cells, &word, sizeof(cells));
-  }
-}
-
-// An asynchronous copy of 4 aligned elements, or of zeros.
-template <typename T, bool kPolicies>
-__device__ __forceinline__ void copy_cells4(Cells4<T>* to, const T* from, bool present, uint64_t policy) {
-  constexpr int kBytes = 4 * sizeof(T);
-  const int bytes = present ? kBytes : 0;
-  if constexpr (!kPolicies) async_copy<kBytes>(to, from, bytes);
-  else if constexpr (kBytes == 16)
-    asm volatile("cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, %2, %3;" ::"r"(shared_address(to)),
-                 "l"(from), "r"(bytes), "l"(policy)
-                 : "memory");
-  else
-    asm volatile("cp.async.ca.shared.global.L2::cache_hint [%0], [%1], 8, %2, %3;" ::"r"(shared_address(to)), "l"(from),
-                 "r"(bytes), "l"(policy)
-                 : "memory");
 }
 
 // Four columns of a strip, from `first` of the extended image on. kAnywhere: some warps at the image's edges, whose
@@ -347,7 +290,7 @@ __device__ __forceinline__ void add_columns(const StripArgs& a, const Strip& str
         if (j < kGroup - 1) v[j] = v[j] + v[j + 1 < kGroup ? j + 1 : j];
       }
       // Only now: loads count at one scoreboard, and waiting for these rows would wait for those as well.
-      asm volatile("" : "+f"(v[0].x), "+f"(v[0].y), "+f"(v[0].z), "+f"(v[0].w)::"memory");
+      hold(v[0]);
       if constexpr (kAbove == Above::ring)
         if (c + 1 < batches) columns.load(top + kGroup * (c + 1), next);
       Quad middle;

@@ -2,42 +2,9 @@
 #pragma once
 
 #include "box/params.h"
-#include "core/async_copy.cuh"
-#include "core/device.cuh"
+#include "box/strips_memory.cuh"
 
 namespace torch_conv::box {
-
-struct alignas(16) Quad {
-  float x, y, z, w;
-  __device__ __forceinline__ Quad operator+(const Quad& b) const { return {x + b.x, y + b.y, z + b.z, w + b.w}; }
-};
-
-__device__ __forceinline__ void barrier_init(uint64_t* barrier, int count) {
-  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(count) : "memory");
-}
-
-// One arrival for the warp, predicated: a branch would tell the compiler that lanes part.
-__device__ __forceinline__ void arrive(uint64_t* barrier) {
-  __syncwarp();
-  asm volatile(
-      "{ .reg .pred p; setp.eq.u32 p, %0, 0; @p mbarrier.arrive.shared::cta.b64 _, [%1]; }" ::"r"(threadIdx.x % 32),
-      "r"(shared_address(barrier))
-      : "memory");
-}
-
-// Until the barrier's use number `use` is complete.
-__device__ __forceinline__ void await(uint64_t* barrier, int use) {
-#if __CUDA_ARCH__ >= 900
-#define TORCH_CONV_WAIT "mbarrier.try_wait.parity.shared::cta.b64"
-#else
-#define TORCH_CONV_WAIT "mbarrier.test_wait.parity.shared::cta.b64"
-#endif
-  asm volatile("{\n.reg .pred done;\nwait:\n" TORCH_CONV_WAIT
-               " done, [%0], %1;\n@!done bra wait;\n}" ::"r"(shared_address(barrier)),
-               "r"(use & 1)
-               : "memory");
-#undef TORCH_CONV_WAIT
-}
 
 // Number of a batch's use of the barriers of its stage.
 template <int kStages>
@@ -48,20 +15,6 @@ __device__ __forceinline__ int use_of(int batch) {
 struct Pipeline {
   uint64_t *full, *empty;
 };
-
-// L2 keeps what enters until it leaves, and nothing else.
-struct Policies {
-  uint64_t keep, pass;
-};
-template <bool kPolicies>
-__device__ __forceinline__ Policies policies() {
-  Policies p{};
-  if constexpr (kPolicies) {
-    asm volatile("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(p.keep));
-    asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(p.pass));
-  }
-  return p;
-}
 
 // A block's outputs: columns [x, x + valid) of rows [y, y_end), in batches of a group of 8 rows.
 struct Strip {

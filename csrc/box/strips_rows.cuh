@@ -26,18 +26,6 @@ struct RowFinish {
   }
 };
 
-template <typename Out, bool kPolicies>
-__device__ __forceinline__ void store_quad(Out* to, const Quad& v, uint64_t policy) {
-  if constexpr (sizeof(Out) == 4 && kPolicies) {
-    asm volatile("st.global.L2::cache_hint.v4.f32 [%0], {%1, %2, %3, %4}, %5;" ::"l"(to), "f"(v.x), "f"(v.y), "f"(v.z),
-                 "f"(v.w), "l"(policy)
-                 : "memory");
-  } else {
-    const Pack<4, Out> pack{from_acc<Out>(v.x), from_acc<Out>(v.y), from_acc<Out>(v.z), from_acc<Out>(v.w)};
-    store_pack_if(true, to, pack);
-  }
-}
-
 template <typename T, typename Out, Above kAbove, int kHigh, int kWide, int kShift, int kStages, bool kPolicies,
           bool kCounts>
 __device__ __forceinline__ void row_warp(const StripArgs& a, const Strip& strip, const Pipeline& pipeline,
@@ -162,10 +150,7 @@ __device__ __forceinline__ void row_warp(const StripArgs& a, const Strip& strip,
         for (int i = 0; i <= 32 - kHalves; ++i) {
           if (32 * i + lane >= strip.valid) continue;
           const float v = finish(t[i], strip.x + 32 * i + lane);
-          if constexpr (sizeof(Out) == 4 && kPolicies)
-            asm volatile("st.global.L2::cache_hint.f32 [%0], %1, %2;" ::"l"(to + 32 * i), "f"(v), "l"(l2.pass)
-                         : "memory");
-          else to[32 * i] = from_acc<Out>(v);
+          store_one<Out, kPolicies>(to + 32 * i, v, l2.pass);
         }
       }
     }

@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <cstring>
 #include <limits>
+#include <map>
 #include <random>
 #include <string>
 
@@ -12,6 +13,7 @@ using std::fmaf;
 #undef __shared__
 #define __shared__
 #include "box/kernel_groups.cuh"
+#include "box/kernel_strips.cuh"
 #include "box/plan.h"
 
 namespace torch_conv::box {
@@ -23,7 +25,7 @@ using namespace torch_conv::box;
 
 namespace {
 
-enum class Layout { planar, inner, unaligned };
+enum class Layout { planar, inner, unaligned, padded };
 
 struct Case {
   Dtype in, out;
@@ -35,9 +37,16 @@ struct Case {
   int64_t first_row = 0;
   int64_t lost_h = 0, lost_w = 0;  // rows and columns that the output lacks
   int shared_bytes = 232448;
+  const char* variant = "groups";
 };
 
-constexpr int64_t kN = 2, kC = 3, kSpare = 256;
+using Layout::planar, Layout::padded;
+Case in_strips(Case k) {
+  k.variant = "strips";
+  return k;
+}
+
+constexpr int64_t kN = 2, kC = 2, kSpare = 256;
 const Dtype F = Dtype::f32, H = Dtype::f16, B = Dtype::bf16, D = Dtype::f64, U = Dtype::u8;
 
 const Case kCases[] = {
@@ -63,14 +72,52 @@ const Case kCases[] = {
     {H, H, 30, 29, 24, 7, 12, 3, Border::reflect},
     {B, B, 30, 29, 24, 7, 12, 3, Border::constant, 0.1},
     {D, D, 30, 29, 24, 13, 12, 3, Border::reflect},
+    in_strips({F, F, 20, 1100, 15, 15, 7, 7, Border::reflect}),
+    in_strips({F, F, 21, 133, 16, 9, 15, 0, Border::constant, 2.5, true, padded}),
+    in_strips({F, F, 60, 200, 31, 33, 15, 16, Border::symmetric}),
+    in_strips({F, F, 30, 300, 33, 31, 16, 15, Border::circular, 0, false}),
+    in_strips({F, F, 30, 64, 63, 70, 31, 34, Border::reflect, 0, true, planar, 0, 0, 0, 79000}),
+    in_strips({F, F, 19, 64, 1, 31, 0, 15, Border::replicate}),
+    in_strips({F, F, 19, 130, 8, 64, 3, 31, Border::symmetric, 0, true, padded}),
+    in_strips({F, F, 30, 132, 12, 7, 11, 0, Border::skip}),
+    in_strips({F, F, 30, 132, 20, 100, 5, 3, Border::zero_output}),
+    in_strips({F, F, 5, 8, 45, 37, 22, 18, Border::reflect}),
+    in_strips({F, F, 30, 132, 15, 15, 7, 7, Border::reflect, 0, true, planar, 13}),
+    in_strips({F, F, 60, 92, 31, 33, 0, 0, Border::constant, 0, false, planar, 3, 30, 32}),
+    in_strips({H, H, 30, 132, 25, 31, 12, 15, Border::reflect}),
+    in_strips({H, F, 30, 133, 12, 7, 11, 0, Border::circular, 0, false, padded}),
+    in_strips({B, B, 30, 132, 31, 33, 15, 16, Border::constant, 2}),
 };
+
+using StripKernel = void (*)(StripArgs);
+#define KERNEL(...) {"box::box_strips<" #__VA_ARGS__ ">", box_strips<__VA_ARGS__>}
+const std::map<std::string, StripKernel> kStrips = {
+    KERNEL(float, float, box::Above::kept, 15, 15, 1, 4, true, false),
+    KERNEL(float, float, box::Above::kept, 16, 9, 0, 4, true, false),
+    KERNEL(float, float, box::Above::ring, 6, 33, 0, 2, true, false),
+    KERNEL(float, float, box::Above::ring, 0, 31, 1, 2, true, false),
+    KERNEL(float, float, box::Above::reread, 6, 70, 2, 2, true, false),
+    KERNEL(float, float, box::Above::chain, 1, 31, 1, 4, true, false),
+    KERNEL(float, float, box::Above::chain, 8, 64, 1, 4, true, false),
+    KERNEL(float, float, box::Above::kept, 12, 7, 0, 4, true, true),
+    KERNEL(float, float, box::Above::ring, 3, 100, 1, 2, true, true),
+    KERNEL(float, float, box::Above::ring, 4, 37, 2, 2, true, false),
+    KERNEL(half_t, half_t, box::Above::ring, 0, 31, 1, 2, true, false),
+    KERNEL(half_t, float, box::Above::kept, 12, 7, 0, 4, true, false),
+    KERNEL(bhalf_t, bhalf_t, box::Above::ring, 6, 33, 0, 2, true, false),
+};
+
+char* start_of(std::vector<double>& words) {
+  return reinterpret_cast<char*>((reinterpret_cast<uintptr_t>(words.data() + kSpare) + 63) / 64 * 64);
+}
 
 struct Memory {
   std::vector<double> words;
   Image image;
-  Memory(Dtype dtype, int64_t h, int64_t w, Layout layout) : words(kN * kC * h * (w + 3) + 3 * kSpare, -7) {
-    const int64_t pitch = layout == Layout::unaligned ? w + 3 : w, plane = h * pitch;
-    char* const start = reinterpret_cast<char*>(words.data() + kSpare);
+  Memory(Dtype dtype, int64_t h, int64_t w, Layout layout) : words(kN * kC * h * (w + 16) + 3 * kSpare, -7) {
+    const int64_t pitch = layout == Layout::unaligned ? w + 3 : layout == padded ? round_up(w + 4, 8) : w;
+    const int64_t plane = h * pitch;
+    char* const start = start_of(words);
     image = layout == Layout::inner
                 ? Image{start, dtype, kN, kC, 1, h, w, kC * plane, 1, 0, pitch * kC, kC}
                 : Image{start, dtype, kN, kC, 1, h, w, kC * plane, plane, 0, pitch, 1};
@@ -134,12 +181,20 @@ void run(const Plan& plan, const GroupArgs& args) {
   on_host::launch(wide ? box_groups_wide<T, acc_t<T>> : box_groups<T, acc_t<T>>, {unsigned(plan.blocks), 1, 1},
                   plan.threads, args);
 }
+void run_groups(const Box& p, const Plan& plan) {
+  const GroupArgs args = group_args(p, plan);
+  switch (p.in.dtype) {
+    case Dtype::f16: run<half_t>(plan, args); break;
+    case Dtype::bf16: run<bhalf_t>(plan, args); break;
+    case Dtype::f64: run<double>(plan, args); break;
+    default: run<float>(plan, args);
+  }
+}
 
 bool check(const Case& k) {
   std::mt19937 make(1);
   Memory from(k.in, k.h, k.w, k.layout), to(k.out, k.h - k.lost_h, k.w - k.lost_w, k.layout);
-  Memory blank = to;
-  blank.image.data = reinterpret_cast<char*>(blank.words.data() + kSpare);
+  const std::vector<double> blank = to.words;
   for (int64_t n = 0; n < kN; ++n)
     for (int64_t c = 0; c < kC; ++c)
       for (int64_t y = 0; y < k.h; ++y)
@@ -164,17 +219,17 @@ bool check(const Case& k) {
                   .shared_bytes = k.shared_bytes,
                   .bytes_per_second = 0,
                   .bulk_copy = true};
-  const Plan planned = plan(p, arch, "groups");
+  const Plan planned = plan(p, arch, k.variant);
   std::string wrong = planned.variant ? "" : planned.why;
+  const auto* strips = std::any_cast<StripShape>(&planned.config);
+  const auto kernel = strips ? kStrips.find(planned.kernels[0].name) : kStrips.end();
+  if (strips && kernel == kStrips.end()) wrong = "no kernel " + planned.kernels[0].name;
   if (wrong.empty()) {
     memset(shared, 0xff, sizeof(shared));
-    const GroupArgs args = group_args(p, planned);
-    switch (p.in.dtype) {
-      case Dtype::f16: run<half_t>(planned, args); break;
-      case Dtype::bf16: run<bhalf_t>(planned, args); break;
-      case Dtype::f64: run<double>(planned, args); break;
-      default: run<float>(planned, args);
-    }
+    if (strips)
+      on_host::launch(kernel->second, {unsigned(planned.blocks), 1, 1}, planned.threads, strip_args(p, planned, *strips));
+    else
+      run_groups(p, planned);
     for (int64_t n = 0; n < kN; ++n)
       for (int64_t c = 0; c < kC; ++c)
         for (int64_t y = 0; y < p.out.h; ++y)
@@ -186,11 +241,11 @@ bool check(const Case& k) {
                       std::to_string(x) + ") is " + std::to_string(got) + ", not " + std::to_string(want);
             with_pixel(p.out, n, c, y, x, [&](auto& pixel) {
               const size_t at = reinterpret_cast<char*>(&pixel) - reinterpret_cast<char*>(to.words.data());
-              memcpy(&pixel, reinterpret_cast<char*>(blank.words.data()) + at, sizeof(pixel));
+              memcpy(&pixel, reinterpret_cast<const char*>(blank.data()) + at, sizeof(pixel));
             });
           }
     // What is left is what was there before.
-    if (wrong.empty() && memcmp(to.words.data(), blank.words.data(), to.words.size() * 8) != 0)
+    if (wrong.empty() && memcmp(to.words.data(), blank.data(), to.words.size() * 8) != 0)
       wrong = "something beside the output was written";
   }
   std::printf("%s %lldx%lld in %lldx%lld %s: %s\n", wrong.empty() ? planned.kernels[0].name.c_str() : "",

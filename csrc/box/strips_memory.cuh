@@ -1,0 +1,137 @@
+// The instructions of box_strips that C++ has no words for: barriers in shared memory, and loads, copies and stores
+// that say how long L2 should keep a line.
+#pragma once
+
+#include "core/async_copy.cuh"
+#include "core/device.cuh"
+
+namespace torch_conv::box {
+
+struct alignas(16) Quad {
+  float x, y, z, w;
+  __device__ __forceinline__ Quad operator+(const Quad& b) const { return {x + b.x, y + b.y, z + b.z, w + b.w}; }
+};
+
+__device__ __forceinline__ void barrier_init(uint64_t* barrier, int count) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(count) : "memory");
+}
+
+// One arrival for the warp, predicated: a branch would tell the compiler that lanes part.
+__device__ __forceinline__ void arrive(uint64_t* barrier) {
+  __syncwarp();
+  asm volatile(
+      "{ .reg .pred p; setp.eq.u32 p, %0, 0; @p mbarrier.arrive.shared::cta.b64 _, [%1]; }" ::"r"(threadIdx.x % 32),
+      "r"(shared_address(barrier))
+      : "memory");
+}
+
+// Until the barrier's use number `use` is complete.
+__device__ __forceinline__ void await(uint64_t* barrier, int use) {
+#if __CUDA_ARCH__ >= 900
+#define TORCH_CONV_WAIT "mbarrier.try_wait.parity.shared::cta.b64"
+#else
+#define TORCH_CONV_WAIT "mbarrier.test_wait.parity.shared::cta.b64"
+#endif
+  asm volatile("{\n.reg .pred done;\nwait:\n" TORCH_CONV_WAIT
+               " done, [%0], %1;\n@!done bra wait;\n}" ::"r"(shared_address(barrier)),
+               "r"(use & 1)
+               : "memory");
+#undef TORCH_CONV_WAIT
+}
+
+// L2 keeps what enters until it leaves, and nothing else.
+struct Policies {
+  uint64_t keep, pass;
+};
+template <bool kPolicies>
+__device__ __forceinline__ Policies policies() {
+  Policies p{};
+  if constexpr (kPolicies) {
+    asm volatile("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(p.keep));
+    asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(p.pass));
+  }
+  return p;
+}
+
+// The value stands here, and what is written behind this does not move before it.
+__device__ __forceinline__ void hold(Quad& v) {
+  asm volatile("" : "+f"(v.x), "+f"(v.y), "+f"(v.z), "+f"(v.w)::"memory");
+}
+
+// 4 elements as they lie in memory.
+template <typename T>
+using Cells4 = std::conditional_t<sizeof(T) == 4, Quad, Pack<4, T>>;
+
+// 4 aligned elements that no kernel writes to while this one runs, or zeros. Predicated: a branch would have its other
+// side wait for the loads.
+template <typename T, bool kPolicies>
+__device__ __forceinline__ void load_cells4(Cells4<T>& cells, const T* from, bool present, uint64_t policy) {
+  if constexpr (sizeof(T) == 4) {
+    if constexpr (kPolicies)
+      asm volatile(
+          "{ .reg .pred p; setp.ne.b32 p, %5, 0; "
+          "mov.f32 %0, 0f00000000; mov.f32 %1, 0f00000000; mov.f32 %2, 0f00000000; mov.f32 %3, 0f00000000; "
+          "@p ld.global.nc.L2::cache_hint.v4.f32 {%0, %1, %2, %3}, [%4], %6; }"
+          : "=&f"(cells.x), "=&f"(cells.y), "=&f"(cells.z), "=&f"(cells.w)
+          : "l"(from), "r"(int(present)), "l"(policy));
+    else
+      asm volatile(
+          "{ .reg .pred p; setp.ne.b32 p, %5, 0; "
+          "mov.f32 %0, 0f00000000; mov.f32 %1, 0f00000000; mov.f32 %2, 0f00000000; mov.f32 %3, 0f00000000; "
+          "@p ld.global.nc.v4.f32 {%0, %1, %2, %3}, [%4]; }"
+          : "=&f"(cells.x), "=&f"(cells.y), "=&f"(cells.z), "=&f"(cells.w)
+          : "l"(from), "r"(int(present)));
+  } else {
+    uint2 word;
+    if constexpr (kPolicies)
+      asm volatile(
+          "{ .reg .pred p; setp.ne.b32 p, %3, 0; "
+          "mov.b32 %0, 0; mov.b32 %1, 0; @p ld.global.nc.L2::cache_hint.v2.b32 {%0, %1}, [%2], %4; }"
+          : "=&r"(word.x), "=&r"(word.y)
+          : "l"(from), "r"(int(present)), "l"(policy));
+    else
+      asm volatile(
+          "{ .reg .pred p; setp.ne.b32 p, %3, 0; "
+          "mov.b32 %0, 0; mov.b32 %1, 0; @p ld.global.nc.v2.b32 {%0, %1}, [%2]; }"
+          : "=&r"(word.x), "=&r"(word.y)
+          : "l"(from), "r"(int(present)));
+    memcpy(&cells, &word, sizeof(cells));
+  }
+}
+
+// An asynchronous copy of 4 aligned elements, or of zeros.
+template <typename T, bool kPolicies>
+__device__ __forceinline__ void copy_cells4(Cells4<T>* to, const T* from, bool present, uint64_t policy) {
+  constexpr int kBytes = 4 * sizeof(T);
+  const int bytes = present ? kBytes : 0;
+  if constexpr (!kPolicies) async_copy<kBytes>(to, from, bytes);
+  else if constexpr (kBytes == 16)
+    asm volatile("cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, %2, %3;" ::"r"(shared_address(to)),
+                 "l"(from), "r"(bytes), "l"(policy)
+                 : "memory");
+  else
+    asm volatile("cp.async.ca.shared.global.L2::cache_hint [%0], [%1], 8, %2, %3;" ::"r"(shared_address(to)), "l"(from),
+                 "r"(bytes), "l"(policy)
+                 : "memory");
+}
+
+template <typename Out, bool kPolicies>
+__device__ __forceinline__ void store_quad(Out* to, const Quad& v, uint64_t policy) {
+  if constexpr (sizeof(Out) == 4 && kPolicies) {
+    asm volatile("st.global.L2::cache_hint.v4.f32 [%0], {%1, %2, %3, %4}, %5;" ::"l"(to), "f"(v.x), "f"(v.y), "f"(v.z),
+                 "f"(v.w), "l"(policy)
+                 : "memory");
+  } else {
+    const Pack<4, Out> pack{from_acc<Out>(v.x), from_acc<Out>(v.y), from_acc<Out>(v.z), from_acc<Out>(v.w)};
+    store_pack_if(true, to, pack);
+  }
+}
+
+template <typename Out, bool kPolicies>
+__device__ __forceinline__ void store_one(Out* to, float v, uint64_t policy) {
+  if constexpr (sizeof(Out) == 4 && kPolicies)
+    asm volatile("st.global.L2::cache_hint.f32 [%0], %1, %2;" ::"l"(to), "f"(v), "l"(policy) : "memory");
+  else *to = from_acc<Out>(v);
+}
+
+}  // namespace torch_conv::box
