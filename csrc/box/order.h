@@ -1,10 +1,9 @@
-// In which order boxes add up floats, on the CPU and on CUDA: every pixel's sum has the same bits on both. All of it
-// are additions in the accumulation type A; nothing is subtracted, so nothing outside a window leaves a trace in its
+// In which order boxes add up floats, on the CPU and on CUDA: every pixel's sum has the same bits on both. There are
+// but additions in the accumulation type A; nothing is subtracted, so nothing outside a window leaves a trace in its
 // sum.
 //
-//   columns  V[y][x]: the kh rows y - pad_y .. y - pad_y + kh - 1. Fewer than 9 are one chain downwards. Else outputs
-//   are
-//            made in groups of 8, y / 8 of the whole image, which share the rows in the middle of their windows:
+//   columns  V[y][x], the sum of the kh rows y - pad_y .. y - pad_y + kh - 1. Fewer than 9 are one chain downwards.
+//            Else outputs are made in groups of 8, y / 8 of the whole image, whose windows share rows in the middle:
 //
 //              row     t0           the group's output j = y % 8 takes
 //                      | lead   8   rows t0 + j .. t0 + 7, added from the last upwards: S
@@ -14,9 +13,11 @@
 //                      | trail  8   rows b0 = t0 + kh - 1 .. b0 + j, added downwards: P
 //                      b0 + 7       V = (S + M) + P
 //
-//   rows     W[y][x]: the kw sums V[y][x - pad_x] .. by doubling. s_1 = V, s_2m[i] = s_m[i] + s_m[i + m]; the bits of
-//   kw
-//            from the lowest: t = s of the lowest bit, then t'[i] = s_m[i] + t[i + m] for every further bit m.
+//   rows     W[y][x], the sum of the kw numbers V[y][x - pad_x] .. by doubling: s_1 = V, s_2m[i] = s_m[i] + s_m[i + m].
+//            The bits of kw from the lowest: t = s of the lowest bit, then t'[i] = s_m[i] + t[i + m] for each other m.
+//
+// Along z a box over volumes adds up the planes' W in the order of columns; z / 8 of the whole volume are the groups,
+// and a plane outside holds the constant's value times kh * kw, rounded to A.
 //
 // Rows and columns outside the image are those that the border's map reads, and numbers as others are: the constant's
 // value, 0 where nothing stands. So a sum's error is at most some roundings of the |pixels| in its window.
@@ -77,12 +78,11 @@ struct Reciprocal {
 
 #ifndef __CUDACC__
 template <typename A>
-inline Reciprocal<A> reciprocal(int64_t count) {
-  const double exact = double(count);
-  A hi = A(1.0 / exact);
-  double left = std::fma(-double(hi), exact, 1.0);
-  if (left <= 0) hi = std::nextafter(hi, A(0)), left = std::fma(-double(hi), exact, 1.0);
-  return {hi, A(left / exact)};
+inline Reciprocal<A> reciprocal(double count) {
+  A hi = A(1.0 / count);
+  double left = std::fma(-double(hi), count, 1.0);
+  if (left <= 0) hi = std::nextafter(hi, A(0)), left = std::fma(-double(hi), count, 1.0);
+  return {hi, A(left / count)};
 }
 #endif
 

@@ -175,13 +175,14 @@ struct Box {
   Placement place;
   int64_t first_row = 0;  // out's row 0, among the outputs of the whole image
   int64_t whole_h = 0;    // rows of the whole image
+  int64_t whole_w = 0;    // columns of the whole image
 };
 
 // The third axis of a 3-D box, after the planes' sums: out = sum over l of sums[z + l - pad_z] * scale (Border::skip
 // with place.normalized: divided by the number of voxels of the kd x kh x kw window inside). `sums` holds kh x
 // kw sums of every plane in float64, or in float32 for float sources and for whole numbers that stay below 2^24; what
 // lies outside along z is `outside` for Border::constant. Integer sources' sums are exact and their means are rounded
-// once.
+// once; sums of floats depend on which plane of the whole volume the first output plane is.
 struct BoxDepth {
   Image sums, out;
   Dtype source;  // of the volume that was summed
@@ -189,6 +190,8 @@ struct BoxDepth {
   double scale, outside;
   Placement place;           // along y and x too: Border::skip counts by it
   int64_t plane_h, plane_w;  // of the volume that was summed
+  int64_t first_plane = 0;   // out's plane 0, among the outputs of the whole volume
+  int64_t whole_d = 0;       // planes of the whole volume
 };
 
 // What makes the outputs of a stage of its windows' sums s0, s1, ... (in the accumulation dtype, in this order of
