@@ -93,7 +93,8 @@ const Case kCases[] = {
 };
 
 using StripKernel = void (*)(StripArgs);
-#define KERNEL(...) {"box::box_strips<" #__VA_ARGS__ ">", box_strips<__VA_ARGS__>}
+#define KERNEL(...) \
+  { "box::box_strips<" #__VA_ARGS__ ">", box_strips<__VA_ARGS__> }
 const std::map<std::string, StripKernel> kStrips = {
     KERNEL(float, float, box::Above::kept, 15, 15, 1, 4, true, false),
     KERNEL(float, float, box::Above::kept, 16, 9, 0, 4, true, false),
@@ -121,17 +122,15 @@ struct Memory {
     const int64_t pitch = layout == Layout::unaligned ? w + 3 : layout == padded ? round_up(w + 4, 8) : w;
     const int64_t plane = h * pitch;
     char* const start = start_of(words);
-    image = layout == Layout::inner
-                ? Image{start, dtype, kN, kC, 1, h, w, kC * plane, 1, 0, pitch * kC, kC}
-                : Image{start, dtype, kN, kC, 1, h, w, kC * plane, plane, 0, pitch, 1};
+    image = layout == Layout::inner ? Image{start, dtype, kN, kC, 1, h, w, kC * plane, 1, 0, pitch * kC, kC}
+                                    : Image{start, dtype, kN, kC, 1, h, w, kC * plane, plane, 0, pitch, 1};
   }
 };
 
 template <typename F>
 auto with_pixel(const Image& x, int64_t n, int64_t c, int64_t y, int64_t at, const F& f) {
   return with_type(x.dtype, [&](auto zero) {
-    return f(static_cast<decltype(zero)*>(
-        x.data)[n * x.stride_n + c * x.stride_c + y * x.stride_h + at * x.stride_w]);
+    return f(static_cast<decltype(zero)*>(x.data)[n * x.stride_n + c * x.stride_c + y * x.stride_h + at * x.stride_w]);
   });
 }
 double get(const Image& x, int64_t n, int64_t c, int64_t y, int64_t at) {
@@ -251,9 +250,9 @@ bool check(const Case& k) {
   if (wrong.empty()) {
     memset(shared, 0xff, sizeof(shared));
     if (strips)
-      on_host::launch(kernel->second, {unsigned(planned.blocks), 1, 1}, planned.threads, strip_args(p, planned, *strips));
-    else
-      run_groups(p, planned);
+      on_host::launch(kernel->second, {unsigned(planned.blocks), 1, 1}, planned.threads,
+                      strip_args(p, planned, *strips));
+    else run_groups(p, planned);
     for (int64_t n = 0; n < kN; ++n)
       for (int64_t c = 0; c < kC; ++c)
         for (int64_t y = 0; y < p.out.h; ++y)
