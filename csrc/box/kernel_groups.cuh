@@ -14,6 +14,7 @@
 #pragma once
 
 #include "box/params.h"
+#include "box/reads.h"
 #include "core/store.cuh"
 
 namespace torch_conv::box {
@@ -38,9 +39,35 @@ struct Column {
   }
 };
 
+// What a window reads along an axis of n, times how often, in float64; `read(m)` is position m, `nothing` what stands
+// outside where that is not 0.
+template <typename A, typename Read>
+__device__ A far_sum(int first, int k, int n, Border border, A nothing, const Read& read) {
+  double sum = 0;
+  int64_t outside = k;
+  for (int m = 0; m < n; ++m) {
+    const int64_t times = reads_of(m, first, k, n, border);
+    outside -= times;
+    if (times > 0) sum = fma(double(times), double(read(m)), sum);  // 0 * Inf
+  }
+  return A(nothing != 0 ? fma(double(outside), double(nothing), sum) : sum);
+}
+
+// V of one output whose window starts at row `first`, where kh is far.
+template <typename T, typename A>
+__device__ A far_column(const Column<T, A>& column, int first, int kh) {
+  if (!column.first) return A(double(kh) * double(column.outside));
+  return far_sum<A>(first, kh, column.height, column.border, column.outside, [&](int m) { return column[m]; });
+}
+
 // The sums of kh rows of the 8 outputs whose first window starts at row `top`: column_sum of all places.
 template <typename T, typename A>
-__device__ void column_sums(const Column<T, A>& column, int top, int kh, A (&sums)[kGroup]) {
+__device__ void column_sums(const GroupArgs& a, const Column<T, A>& column, int top, A (&sums)[kGroup]) {
+  const int kh = a.kh;
+  if (a.far_h) {
+    for (int j = 0; j < kGroup; ++j) sums[j] = far_column(column, top + j, kh);
+    return;
+  }
   if (one_chain(kh)) {
     for (int j = 0; j < kGroup; ++j) {
       A sum = column[top + j];
@@ -122,7 +149,7 @@ __global__ void __launch_bounds__(kGroupThreads) box_groups(const __grid_constan
     const T* const plane = static_cast<const T*>(a.in.data) + g.in;
     for (int i = threadIdx.x; i < columns; i += kGroupThreads) {
       A v[kGroup];
-      column_sums(Column<T, A>(a, plane, g.x - a.pad_x + i), g.y - a.pad_y, a.kh, v);
+      column_sums(a, Column<T, A>(a, plane, g.x - a.pad_x + i), g.y - a.pad_y, v);
 #pragma unroll
       for (int j = 0; j < kGroup; ++j) sums[j * columns + i] = v[j];
     }
@@ -165,7 +192,7 @@ __global__ void __launch_bounds__(kGroupThreads) box_groups_wide(const __grid_co
     int depth = 0;
     for (int segment = 0; segment < columns; segment += kGroupThreads) {
       A v[kGroup];
-      column_sums(Column<T, A>(a, plane, g.x - a.pad_x + segment + int(threadIdx.x)), g.y - a.pad_y, a.kh, v);
+      column_sums(a, Column<T, A>(a, plane, g.x - a.pad_x + segment + int(threadIdx.x)), g.y - a.pad_y, v);
       __syncthreads();
 #pragma unroll
       for (int j = 0; j < kGroup; ++j) sums[j * kGroupThreads + threadIdx.x] = v[j];
@@ -182,6 +209,29 @@ __global__ void __launch_bounds__(kGroupThreads) box_groups_wide(const __grid_co
     const int y = g.y + warp, x = g.x + lane;
     if (y >= 0 && y < a.out.h && x < a.out.w) store_output(a, g, y, x, sum);
     __syncthreads();
+  }
+}
+
+// ... where kw is far: a lane an output, a warp a row, which make every column's sum for themselves.
+template <typename T, typename A>
+__global__ void __launch_bounds__(kGroupThreads) box_groups_far(const __grid_constant__ GroupArgs a) {
+  for (int64_t work = blockIdx.x; work < a.work; work += gridDim.x) {
+    const Group g(a, work);
+    const T* const plane = static_cast<const T*>(a.in.data) + g.in;
+    const int j = threadIdx.x / 32, y = g.y + j, x = g.x + int(threadIdx.x % 32);
+    if (y < 0 || y >= a.out.h || x >= a.out.w) continue;
+    const int top = g.y - a.pad_y;
+    const auto sum = [&](int m) {
+      const Column<T, A> column(a, plane, m);
+      return a.far_h ? far_column(column, top + j, a.kh)
+                     : column_sum<A>([&](int64_t i) { return column[top + int(i)]; }, a.kh, j);
+    };
+    // Nothing but the constant stands in a column outside.
+    const A value = A(a.outside);
+    const A nothing = value == A(0) ? A(0)
+                      : a.far_h     ? A(double(a.kh) * double(value))
+                                    : column_sum<A>([&](int64_t) { return value; }, a.kh, j);
+    store_output(a, g, y, x, far_sum<A>(x - a.pad_x, a.kw, int(a.in.w), a.border, nothing, sum));
   }
 }
 

@@ -24,7 +24,7 @@ struct GroupArgs {
   int kh, kw, pad_y, pad_x;
   int tile_w, tiles, groups;
   int phase;  // rows of the first group before the first output
-  bool mean;
+  bool mean, far_h;
   double outside;
   Reciprocal<double> area;
   Border border;

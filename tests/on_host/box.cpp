@@ -72,6 +72,9 @@ const Case kCases[] = {
     {H, H, 30, 29, 24, 7, 12, 3, Border::reflect},
     {B, B, 30, 29, 24, 7, 12, 3, Border::constant, 0.1},
     {D, D, 30, 29, 24, 13, 12, 3, Border::reflect},
+    {F, F, 5, 12, 70000, 3, 34999, 1, Border::symmetric},
+    {F, F, 11, 6, 10, 70000, 4, 100, Border::constant, 0.5},
+    {F, F, 5, 6, 70000, 70001, 4, 100, Border::reflect, 0, false},
     in_strips({F, F, 20, 1100, 15, 15, 7, 7, Border::reflect}),
     in_strips({F, F, 21, 133, 16, 9, 15, 0, Border::constant, 2.5, true, padded}),
     in_strips({F, F, 60, 200, 31, 33, 15, 16, Border::symmetric}),
@@ -90,7 +93,8 @@ const Case kCases[] = {
 };
 
 using StripKernel = void (*)(StripArgs);
-#define KERNEL(...) {"box::box_strips<" #__VA_ARGS__ ">", box_strips<__VA_ARGS__>}
+#define KERNEL(...) \
+  { "box::box_strips<" #__VA_ARGS__ ">", box_strips<__VA_ARGS__> }
 const std::map<std::string, StripKernel> kStrips = {
     KERNEL(float, float, box::Above::kept, 15, 15, 1, 4, true, false),
     KERNEL(float, float, box::Above::kept, 16, 9, 0, 4, true, false),
@@ -118,17 +122,15 @@ struct Memory {
     const int64_t pitch = layout == Layout::unaligned ? w + 3 : layout == padded ? round_up(w + 4, 8) : w;
     const int64_t plane = h * pitch;
     char* const start = start_of(words);
-    image = layout == Layout::inner
-                ? Image{start, dtype, kN, kC, 1, h, w, kC * plane, 1, 0, pitch * kC, kC}
-                : Image{start, dtype, kN, kC, 1, h, w, kC * plane, plane, 0, pitch, 1};
+    image = layout == Layout::inner ? Image{start, dtype, kN, kC, 1, h, w, kC * plane, 1, 0, pitch * kC, kC}
+                                    : Image{start, dtype, kN, kC, 1, h, w, kC * plane, plane, 0, pitch, 1};
   }
 };
 
 template <typename F>
 auto with_pixel(const Image& x, int64_t n, int64_t c, int64_t y, int64_t at, const F& f) {
   return with_type(x.dtype, [&](auto zero) {
-    return f(static_cast<decltype(zero)*>(
-        x.data)[n * x.stride_n + c * x.stride_c + y * x.stride_h + at * x.stride_w]);
+    return f(static_cast<decltype(zero)*>(x.data)[n * x.stride_n + c * x.stride_c + y * x.stride_h + at * x.stride_w]);
   });
 }
 double get(const Image& x, int64_t n, int64_t c, int64_t y, int64_t at) {
@@ -141,29 +143,46 @@ A doubled(const std::vector<A>& v, int64_t x, int64_t m) {
   return m == 1 ? v[x] : doubled(v, x, m / 2) + doubled(v, x + m / 2, m / 2);
 }
 
+// A far window's sum along an axis of n: how often it reads every position, times what stands there.
+template <typename A, typename Read>
+A far(const Box& p, int64_t first, int64_t k, int64_t n, A outside, const Read& read) {
+  std::vector<double> times(n + 1);
+  for (int64_t i = 0; i < k; ++i) {
+    const int64_t m = map_index(first + i, n, p.place.border);
+    ++times[m < 0 ? n : m];
+  }
+  double sum = 0;
+  for (int64_t m = 0; m < n; ++m)
+    if (times[m] > 0) sum = std::fma(times[m], double(read(m)), sum);
+  return A(outside != 0 ? std::fma(times[n], double(outside), sum) : sum);
+}
+
 template <typename A>
 double output(const Box& p, int64_t n, int64_t c, int64_t y, int64_t x) {
   const Placement& s = p.place;
   const int place = place_in_group(y + p.first_row);
   const int64_t top = y - place - s.pad_y;
-  std::vector<A> v;
-  for (int64_t j = 0; j < p.kw; ++j)
-    v.push_back(column_sum<A>(
-        [&](int64_t i) {
-          const int64_t row = map_index(top + i, p.in.h, s.border);
-          const int64_t column = map_index(x + j - s.pad_x, p.in.w, s.border);
-          const bool stands = row >= 0 && column >= 0;
-          return stands ? A(get(p.in, n, c, row, column)) : A(s.border == Border::constant ? s.value : 0);
-        },
-        p.kh, place));
+  const A value = A(s.border == Border::constant ? s.value : 0);
+  const auto column = [&](int64_t at) {  // of the image, -1: outside
+    const auto pixel = [&](int64_t row) { return row < 0 || at < 0 ? value : A(get(p.in, n, c, row, at)); };
+    if (!is_far(p.kh, p.whole_h))
+      return column_sum<A>([&](int64_t i) { return pixel(map_index(top + i, p.in.h, s.border)); }, p.kh, place);
+    return at < 0 ? A(double(p.kh) * double(value)) : far<A>(p, top + place, p.kh, p.in.h, value, pixel);
+  };
   A sum = 0;
-  bool any = false;
-  int64_t end = p.kw;
-  for (int64_t m = 1; m <= p.kw; m *= 2) {
-    if (!(p.kw & m)) continue;
-    end -= m;
-    sum = any ? doubled(v, end, m) + sum : doubled(v, end, m);
-    any = true;
+  if (is_far(p.kw, p.whole_w)) {
+    sum = far<A>(p, x - s.pad_x, p.kw, p.in.w, value != 0 ? column(-1) : A(0), column);
+  } else {
+    std::vector<A> v;
+    for (int64_t j = 0; j < p.kw; ++j) v.push_back(column(map_index(x + j - s.pad_x, p.in.w, s.border)));
+    bool any = false;
+    int64_t end = p.kw;
+    for (int64_t m = 1; m <= p.kw; m *= 2) {
+      if (!(p.kw & m)) continue;
+      end -= m;
+      sum = any ? doubled(v, end, m) + sum : doubled(v, end, m);
+      any = true;
+    }
   }
   const auto inside = [](int64_t first, int64_t k, int64_t length) {
     return std::max<int64_t>(0, std::min(first + k, length) - std::max<int64_t>(first, 0));
@@ -171,15 +190,17 @@ double output(const Box& p, int64_t n, int64_t c, int64_t y, int64_t x) {
   const int64_t count = inside(y - s.pad_y, p.kh, p.in.h) * inside(x - s.pad_x, p.kw, p.in.w);
   if (s.border == Border::zero_output && count < p.kh * p.kw) sum = 0;
   else if (s.border == Border::skip && s.normalized) sum = count > 0 ? sum / A(count) : A(0);
-  else if (p.scale != 1) sum = mean_of_sum(sum, reciprocal<A>(p.kh * p.kw));
+  else if (p.scale != 1) sum = mean_of_sum(sum, reciprocal<A>(double(p.kh) * double(p.kw)));
   return with_type(p.out.dtype, [&](auto zero) { return to_acc<double>(from_acc<decltype(zero)>(sum)); });
 }
 
 template <typename T>
 void run(const Plan& plan, const GroupArgs& args) {
-  const bool wide = plan.kernels[0].name.find("wide") != std::string::npos;
-  on_host::launch(wide ? box_groups_wide<T, acc_t<T>> : box_groups<T, acc_t<T>>, {unsigned(plan.blocks), 1, 1},
-                  plan.threads, args);
+  const auto named = [&](const char* part) { return plan.kernels[0].name.find(part) != std::string::npos; };
+  on_host::launch(named("wide")  ? box_groups_wide<T, acc_t<T>>
+                  : named("far") ? box_groups_far<T, acc_t<T>>
+                                 : box_groups<T, acc_t<T>>,
+                  {unsigned(plan.blocks), 1, 1}, plan.threads, args);
 }
 void run_groups(const Box& p, const Plan& plan) {
   const GroupArgs args = group_args(p, plan);
@@ -212,7 +233,9 @@ bool check(const Case& k) {
                         .border = k.border,
                         .value = k.value,
                         .normalized = k.mean && k.border == Border::skip},
-              .first_row = k.first_row};
+              .first_row = k.first_row,
+              .whole_h = k.h,
+              .whole_w = k.w};
   const Arch arch{.major = 9,
                   .minor = 0,
                   .multiprocessors = 4,
@@ -227,9 +250,9 @@ bool check(const Case& k) {
   if (wrong.empty()) {
     memset(shared, 0xff, sizeof(shared));
     if (strips)
-      on_host::launch(kernel->second, {unsigned(planned.blocks), 1, 1}, planned.threads, strip_args(p, planned, *strips));
-    else
-      run_groups(p, planned);
+      on_host::launch(kernel->second, {unsigned(planned.blocks), 1, 1}, planned.threads,
+                      strip_args(p, planned, *strips));
+    else run_groups(p, planned);
     for (int64_t n = 0; n < kN; ++n)
       for (int64_t c = 0; c < kC; ++c)
         for (int64_t y = 0; y < p.out.h; ++y)

@@ -1,0 +1,231 @@
+// How sums of floats, in the order of box/order.h, are cut into blocks on a GPU. Pure.
+#pragma once
+
+#include <limits>
+
+#include "box/order.h"
+#include "box/plan_common.h"
+
+namespace torch_conv::box {
+
+// ---- GROUPS: sums of floats in the fixed order, of any window ------------------------------------------------------
+
+inline const char* groups_refusal(const Box& p, const Arch&) {
+  if (is_integer(p.in.dtype)) return "an order of additions for floats";
+  return size_refusal(p);
+}
+
+// Outputs are summed in groups of 8 rows, aligned in the whole image: rows of the first group before the first output.
+inline int group_phase(const Box& p) { return place_in_group(p.first_row); }
+
+// What stands outside is read like any other pixel.
+inline Finish float_finish_of(const Placement& place) {
+  const Finish finish = finish_of(place);
+  return finish == Finish::value ? Finish::scale : finish;
+}
+
+// Columns of the sums of 8 rows that fit in shared memory, s and t (box/kernel_groups.cuh).
+inline int64_t group_columns(const Box& p, const Arch& arch) {
+  return arch.shared_bytes / (2 * 8 * acc_bytes(p.in.dtype));
+}
+
+inline void configure_groups(const Box& p, const Arch& arch, Plan& plan) {
+  constexpr int64_t kTile = 256;
+  const int64_t most = group_columns(p, arch) - p.kw + 1;
+  const bool far = is_far(p.kw, p.whole_w), wide = far || most < 32;
+  const int64_t tile = wide ? 32 : std::min({kTile, most, round_up(std::max<int64_t>(p.out.w, 1), 32)});
+  const int size = acc_bytes(p.in.dtype);
+  plan.why = "sums of 8 rows of windows at a time: any window";
+  plan.tile_w = int(tile);
+  plan.tile_h = 8;
+  plan.threads = kGroupThreads;
+  plan.shared_bytes = wide ? 8 * kGroupThreads * size : int(2 * 8 * (tile + p.kw - 1) * size);
+  plan.blocks = p.out.n * p.out.c * ceil_div(p.out.w, tile) * ceil_div(p.out.h + group_phase(p), 8);
+  plan.kernels = {kernel_of("box/kernel_groups.cuh",
+                            far    ? "box::box_groups_far"
+                            : wide ? "box::box_groups_wide"
+                                   : "box::box_groups",
+                            {p.in.dtype, sum_type(p)})};
+  plan.config = Config{.finish = float_finish_of(p.place)};
+}
+
+inline GroupArgs group_args(const Box& p, const Plan& plan) {
+  const bool wide = p.in.dtype == Dtype::f64;
+  const double pixels = double(p.kh) * double(p.kw);
+  const Reciprocal<double> precise = reciprocal<double>(pixels);
+  const Reciprocal<float> rough = reciprocal<float>(pixels);
+  const int phase = group_phase(p);
+  return {.in = p.in,
+          .out = p.out,
+          .work = plan.blocks,
+          .kh = int(p.kh),
+          .kw = int(p.kw),
+          .pad_y = int(p.place.pad_y),
+          .pad_x = int(p.place.pad_x),
+          .tile_w = plan.tile_w,
+          .tiles = int(ceil_div(p.out.w, plan.tile_w)),
+          .groups = int(ceil_div(p.out.h + phase, kGroup)),
+          .phase = phase,
+          .mean = p.scale != 1,
+          .far_h = is_far(p.kh, p.whole_h),
+          .outside = p.place.border == Border::constant ? p.place.value : 0,
+          .area = wide ? precise : Reciprocal<double>{rough.hi, rough.lo},
+          .border = p.place.border,
+          .finish = float_finish_of(p.place)};
+}
+
+// ---- STRIPS: the same for rows that lie side by side ---------------------------------------------------------------
+
+struct StripShape {
+  Above above;
+  int number;  // kh, or the rows of a rest: the kernel's argument
+  int stages, blocks, shift, lanes;
+  int64_t tile_w, tile_h;
+  int shared_bytes;
+};
+
+// Columns of the widest strip's outputs.
+inline int64_t widest_strip(const Box& p, int shift) { return (kStripColumns - (p.kw - 1) - shift) / 32 * 32; }
+
+inline int strip_lanes(const Box& p, int64_t tile_w, int shift) {
+  return int(std::min<int64_t>(32 * kColumnWarps, round_up(ceil_div(tile_w + p.kw - 1 + shift, 4), 8)));
+}
+
+inline int64_t strip_bytes(const Box& p, const StripShape& s) {
+  const int size = size_of(p.in.dtype);
+  int64_t ring = 0;
+  if (s.above == Above::ring || s.above == Above::reread) ring = s.blocks;
+  if (s.above == Above::ring && s.number > 0) ring += s.blocks + 1;
+  const int64_t raw = size == 4 ? 0 : int64_t(s.stages) * kGroup * 32 * kColumnWarps * 4 * size;
+  return int64_t(v_stages(size, s.stages)) * kStageBytes + kStripSlack + raw + ring * s.lanes * 16;
+}
+
+// The cut whose busiest multiprocessor has the least to do: batches of 8 rows, of which those that start a segment are
+// cheaper, in strips whose halo is read twice.
+inline void cut_strips(const Box& p, const Arch& arch, StripShape& s) {
+  const int64_t planes = p.out.n * p.out.c, rows = p.out.h + group_phase(p), widest = widest_strip(p, s.shift);
+  const int64_t fewest = ceil_div(p.out.w, widest);
+  const int start = s.above == Above::chain ? 1 : s.above == Above::kept ? 2 : s.blocks + 1;
+  double best = 0;
+  for (int64_t tiles = fewest; tiles < fewest + 3; ++tiles) {
+    const int64_t tile_w = std::min(p.out.w, round_up(ceil_div(p.out.w, tiles), 32));
+    const double columns = double(tile_w + p.kw - 1) / kStripColumns;
+    for (int64_t segments = 1; segments <= ceil_div(rows, kGroup); ++segments) {
+      const int64_t tile_h = round_up(ceil_div(rows, segments), kGroup);
+      const int64_t blocks = planes * ceil_div(p.out.w, tile_w) * ceil_div(rows, tile_h);
+      const int64_t waves = ceil_div(blocks, arch.multiprocessors);
+      if (segments > 1 && waves > 8) break;
+      const double cost = double(waves) * (double(tile_h / kGroup) + 0.5 * start + 2) * (0.35 + 0.65 * columns);
+      if (best == 0 || cost < best) best = cost, s.tile_w = tile_w, s.tile_h = tile_h;
+    }
+  }
+  s.lanes = strip_lanes(p, s.tile_w, s.shift);
+}
+
+inline StripShape strip_shape(const Box& p, const Arch& arch) {
+  StripShape s{};
+  s.shift = int((4 - p.place.pad_x % 4) % 4);
+  s.shift = s.shift >= 4 ? s.shift - 4 : s.shift;
+  const bool short_window = p.kh <= 2 * kGroup;
+  s.above = one_chain(p.kh) ? Above::chain : short_window ? Above::kept : Above::ring;
+  s.number = short_window ? int(p.kh) : int(rest_of(p.kh));
+  s.blocks = short_window ? 0 : int(blocks_of(p.kh));
+  // float32 8192^2 with reflect on one NVIDIA H200. 15x15: 4 stages, rows copied between the sums, 154 us; 3 stages,
+  // all rows at once, 160. In a prototype, 2 / 3 / 4 stages, zeros outside: 31x31 171 / 171 / 175, 63x63 198 / 199 /
+  // 242 (rows that come early push others out of L2).
+  s.stages = short_window ? 4 : 2;
+  cut_strips(p, arch, s);
+  const auto fits = [&] { return strip_bytes(p, s) <= arch.shared_bytes; };
+  while (!fits() && s.stages > 2) --s.stages;
+  if (!fits() && s.above == Above::ring && s.number > 0) s.above = Above::reread, s.stages = 3;
+  if (!fits()) s.stages = 2;
+  s.shared_bytes = int(std::min<int64_t>(strip_bytes(p, s), INT_MAX));
+  return s;
+}
+
+inline const char* strips_refusal(const Box& p, const Arch& arch) {
+  if (const char* no = groups_refusal(p, arch)) return no;
+  const auto served = [](Dtype d) { return d == Dtype::f32 || is_half(d); };
+  if (!served(p.in.dtype) || !served(p.out.dtype) || size_of(p.out.dtype) < size_of(p.in.dtype) ||
+      (is_half(p.out.dtype) && p.out.dtype != p.in.dtype))
+    return "it adds up 16- and 32-bit floats, for results of their dtype or float32";
+  if (p.out.n * p.out.c * p.out.h * p.out.w == 0) return "nothing to compute";
+  if (p.in.stride_w != 1 || p.out.stride_w != 1) return "the pixels of a row do not lie side by side";
+  if (!rows_start_on(p.in, 4 * size_of(p.in.dtype)) || !rows_start_on(p.out, 4 * size_of(p.out.dtype)))
+    return "rows do not start on whole vectors";
+  if (arch.major < 8) return "it needs asynchronous copies";
+  if (p.kw > kStripColumns / 2) return "windows this wide leave a strip few outputs";
+  if (p.place.border == Border::constant && !holds(p.in.dtype, p.place.value))
+    return "the constant outside is no number of the image's dtype";
+  if (p.kh > 1024) return "windows this tall leave no shared memory";
+  const StripShape s = strip_shape(p, arch);
+  if (s.shared_bytes > arch.shared_bytes) return "windows this tall leave no shared memory";
+  if (p.out.n * p.out.c * ceil_div(p.out.w, s.tile_w) * ceil_div(p.out.h + group_phase(p), s.tile_h) > INT_MAX)
+    return "too many blocks";
+  return nullptr;
+}
+
+inline const char* name_of(Above above) {
+  switch (above) {
+    case Above::chain: return "box::Above::chain";
+    case Above::kept: return "box::Above::kept";
+    case Above::ring: return "box::Above::ring";
+    case Above::reread: return "box::Above::reread";
+  }
+  __builtin_unreachable();
+}
+
+inline void configure_strips(const Box& p, const Arch& arch, Plan& plan) {
+  const StripShape s = strip_shape(p, arch);
+  plan.why = "column sums and row sums by warps of their own, in strips";
+  plan.tile_w = int(s.tile_w);
+  plan.tile_h = int(s.tile_h);
+  plan.threads = kStripThreads;
+  plan.shared_bytes = s.shared_bytes;
+  plan.blocks = p.out.n * p.out.c * ceil_div(p.out.w, s.tile_w) * ceil_div(p.out.h + group_phase(p), s.tile_h);
+  // What enters stays in L2 until it leaves, as long as it fits there. float32 8192^2 on one NVIDIA H200, without /
+  // with: 15x15 166 / 153 us (the windows in registers), 31x31 188 / 152 in a prototype, 200x200 284 / 296.
+  const bool policies = p.kh < 100;
+  plan.kernels = {kernel_of("box/kernel_strips.cuh", "box::box_strips",
+                            {p.in.dtype, p.out.dtype, name_of(s.above), s.number, int(p.kw), s.shift, s.stages,
+                             policies, float_finish_of(p.place) != Finish::scale})};
+  plan.config = s;
+}
+
+inline StripArgs strip_args(const Box& p, const Plan& plan, const StripShape& s) {
+  const Reciprocal<float> area = p.scale != 1 ? reciprocal<float>(double(p.kh) * double(p.kw))
+                                              : Reciprocal<float>{1, std::numeric_limits<float>::denorm_min()};
+  const int phase = group_phase(p);
+  return {.in = p.in.data,
+          .out = p.out.data,
+          .in_stride_n = p.in.stride_n,
+          .in_stride_c = p.in.stride_c,
+          .in_stride_h = p.in.stride_h,
+          .out_stride_n = p.out.stride_n,
+          .out_stride_c = p.out.stride_c,
+          .out_stride_h = p.out.stride_h,
+          .channels = int(p.out.c),
+          .in_h = int(p.in.h),
+          .in_w = int(p.in.w),
+          .out_h = int(p.out.h),
+          .out_w = int(p.out.w),
+          .kh = int(p.kh),
+          .kw = int(p.kw),
+          .pad_y = int(p.place.pad_y),
+          .pad_x = int(p.place.pad_x),
+          .shift = s.shift,
+          .tile_w = plan.tile_w,
+          .tile_h = plan.tile_h,
+          .tiles = int(ceil_div(p.out.w, plan.tile_w)),
+          .segments = int(ceil_div(p.out.h + phase, plan.tile_h)),
+          .phase = phase,
+          .blocks = s.blocks,
+          .lanes = s.lanes,
+          .area_hi = area.hi,
+          .area_lo = area.lo,
+          .outside = p.place.border == Border::constant ? p.place.value : 0,
+          .border = p.place.border,
+          .finish = float_finish_of(p.place)};
+}
+
+}  // namespace torch_conv::box
