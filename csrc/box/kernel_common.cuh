@@ -12,15 +12,14 @@ namespace torch_conv::box {
 // others write dense rows of their type and know only Finish::scale.
 using General = void;
 
-// Outputs are computed in float32, or float64 for float64 images and 64-bit integer sums.
+// Outputs are computed in float32, or float64 for 64-bit sums.
 template <typename Sum>
 using real_t = std::conditional_t<sizeof(Sum) == 8, double, float>;
 
 // Integers are summed modulo 2^32 or 2^64; int16 is sign-extended by the conversion.
 template <typename Sum, typename T>
 __device__ __forceinline__ Sum to_sum(T v) {
-  if constexpr (std::is_integral_v<T>) return Sum(v);
-  else return to_acc<Sum>(v);
+  return Sum(v);
 }
 
 // The sum as the number that it stands for: float32 may not hold an integer one.
@@ -52,26 +51,22 @@ __device__ __forceinline__ int64_t out_plane(const Args& a, int64_t plane) {
 template <typename Out, typename Sum>
 __device__ __forceinline__ real_t<Sum> finished(const Args& a, Sum sum, int y, int x) {
   using Real = real_t<Sum>;
-  constexpr bool kFloats = std::is_floating_point_v<Sum>;
   const int64_t pixels = int64_t(a.kh) * a.kw, area = a.scale == 1 ? 1 : pixels;
   const bool whole = std::is_integral_v<Out> || (std::is_same_v<Out, General> && is_integer(a.out_dtype));
   auto scaled = [&]() -> Real {
-    if constexpr (kFloats) return sum * Real(a.scale);
-    else if (area == 1) return Real(sum);
-    else return whole ? rounded_mean(sum, Real(a.scale), Sum(area)) : mean_of<Real>(double(sum), double(area), false);
+    if (area == 1) return Real(sum);
+    return whole ? rounded_mean(sum, Real(a.scale), Sum(area)) : mean_of<Real>(double(sum), double(area), false);
   };
   if (!std::is_same_v<Out, General> || a.finish == Finish::scale) return scaled();
   const int64_t inside = int64_t(overlap(y - a.pad_y, a.kh, a.in_h)) * overlap(x - a.pad_x, a.kw, a.in_w);
   const int64_t outside = pixels - inside;
   if (a.finish == Finish::mean) {
     if (inside == 0) return Real(0);
-    if constexpr (kFloats) return sum / Real(inside);
-    else return mean_of<Real>(double(sum), double(inside), whole);
+    return mean_of<Real>(double(sum), double(inside), whole);
   }
   if (outside == 0) return scaled();
   if (a.finish != Finish::value) return Real(0);
-  if constexpr (kFloats) return (sum + Real(a.value) * Real(outside)) * Real(a.scale);
-  else return mean_of<Real>(double(sum) + a.value * double(outside), double(area), whole);
+  return mean_of<Real>(double(sum) + a.value * double(outside), double(area), whole);
 }
 
 template <typename Out, typename Real>

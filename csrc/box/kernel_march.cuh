@@ -1,4 +1,5 @@
-// Box sums of any window at the same cost: a block marches down a strip of output rows with running column sums.
+// Box sums of integers, of any window at the same cost: a block marches down a strip of output rows with running column
+// sums.
 //
 //                tile_w outputs + kw - 1 halo columns
 //              +--------------------------------------+
@@ -14,19 +15,14 @@
 // barrier); a slot is refilled as soon as its rows have been added, so the copies of the next chunks fly during scans,
 // barriers and stores. The same stream brings the kh - 1 rows that start the sums.
 //
-// Prefix sums run over the 32 V columns of one warp, the totals of the warps between bridge the rest: shorter sums than
-// a prefix over the block, and one barrier a chunk (the prefix rows are double buffered). A float sum is therefore as
-// exact as a sum over kh rows and max(kw, 32 V) columns: below 32 V columns a difference of longer sums.
+// Prefix sums run over the 32 V columns of one warp, the totals of the warps between bridge the rest: one barrier a
+// chunk (the prefix rows are double buffered).
 //
 // Traffic: (2 + kh / strip_h) * (1 + kw / tile_w) element reads an output, of which memory sees about one where the
 // leaving rows are still in L2, and one write. Arithmetic: about 10 additions an output.
-//
-// Running sums would smear NaN and Inf (and huge values whose prefix overflows). An output that is not finite therefore
-// sends its chunk and the next one to plain_row, and the march starts afresh behind them.
 #pragma once
 
 #include "box/kernel_columns.cuh"
-#include "box/kernel_plain.cuh"
 
 namespace torch_conv::box {
 
@@ -76,7 +72,6 @@ __device__ __forceinline__ void scan_warp(Sum (&inclusive)[Rows][V], Sum (&befor
 template <typename T, typename Sum, typename Out, int Rows = kChunkRows, int Stages = kStages>
 __global__ void __launch_bounds__(kMaxThreads) box_march(const __grid_constant__ Args a) {
   constexpr int V = kColumns<T>, kSegment = 32 * V;
-  constexpr bool kFloats = std::is_floating_point_v<Sum>;
   constexpr int kTogether = std::is_same_v<Out, General> ? 1 : Rows;  // rows of outputs in one piece of code
 
   extern __shared__ __align__(16) unsigned char shared[];
@@ -122,159 +117,138 @@ __global__ void __launch_bounds__(kMaxThreads) box_march(const __grid_constant__
     const int64_t out_x = out + (x0 + x) * step;
     const int stored = min(max(valid - x, 0), V);
 
-    for (int y_begin = strip; y_begin < y_end;) {
-      // Rows of the first window but its last one, read in the order of their number modulo kh: strips whose windows
-      // overlap read a row at the same time, and memory sees it once.
-      const int start_row = y_begin - a.pad_y, start_rows = a.kh - 1;
-      const int turn = floor_mod(-start_row, a.kh);
-      const int start_chunks = (start_rows + 2 * Rows - 1) / (2 * Rows);
-      const int chunks = start_chunks + (y_end - y_begin + Rows - 1) / Rows;
+    // Rows of the first window but its last one, read in the order of their number modulo kh: strips whose windows
+    // overlap read a row at the same time, and memory sees it once.
+    const int start_row = strip - a.pad_y, start_rows = a.kh - 1;
+    const int turn = floor_mod(-start_row, a.kh);
+    const int start_chunks = (start_rows + 2 * Rows - 1) / (2 * Rows);
+    const int chunks = start_chunks + (y_end - strip + Rows - 1) / Rows;
 
-      auto fetch_chunk = [&](int chunk, Cells<T>* slot) {
-        if (chunk < chunks) {
-          // Lane r maps row r of the chunk: 2 Rows starting rows, or Rows entering and then Rows leaving ones.
-          const int r = lane % (2 * Rows);
-          int row;
-          bool present;
-          if (chunk < start_chunks) {
-            const int i = chunk * 2 * Rows + r, turned = i + turn < start_rows ? i + turn : i + turn - start_rows;
-            row = start_row + turned;
-            present = i < start_rows;
-          } else {
-            const int y = y_begin + (chunk - start_chunks) * Rows + r % Rows;
-            row = r < Rows ? y - a.pad_y + a.kh - 1 : y - a.pad_y - 1;
-            present = y < y_end && (r < Rows || y > y_begin);  // the first row has nothing to leave
-          }
-          const int mapped = present ? map_index(row, a.in_h, a.border) : -1;
-          int rows[2 * Rows];
-#pragma unroll
-          for (int i = 0; i < 2 * Rows; ++i) rows[i] = __shfl_sync(0xffffffff, mapped, i);
-          own.fetch(slot, threads, a, in, rows);
+    auto fetch_chunk = [&](int chunk, Cells<T>* slot) {
+      if (chunk < chunks) {
+        // Lane r maps row r of the chunk: 2 Rows starting rows, or Rows entering and then Rows leaving ones.
+        const int r = lane % (2 * Rows);
+        int row;
+        bool present;
+        if (chunk < start_chunks) {
+          const int i = chunk * 2 * Rows + r, turned = i + turn < start_rows ? i + turn : i + turn - start_rows;
+          row = start_row + turned;
+          present = i < start_rows;
+        } else {
+          const int y = strip + (chunk - start_chunks) * Rows + r % Rows;
+          row = r < Rows ? y - a.pad_y + a.kh - 1 : y - a.pad_y - 1;
+          present = y < y_end && (r < Rows || y > strip);  // the first row has nothing to leave
         }
-        async_commit();
-      };
+        const int mapped = present ? map_index(row, a.in_h, a.border) : -1;
+        int rows[2 * Rows];
+#pragma unroll
+        for (int i = 0; i < 2 * Rows; ++i) rows[i] = __shfl_sync(0xffffffff, mapped, i);
+        own.fetch(slot, threads, a, in, rows);
+      }
+      async_commit();
+    };
 
-      Sum sums[V] = {};
-      bool bad = false;
-      int stage = 0, next = y_end, redo_begin = y_end, redo_end = y_end;
-      for (int chunk = -Stages; chunk < chunks; ++chunk) {  // those before 0 only start the first copies
-        Cells<T>* const slot = ring + stage * 2 * Rows * threads;
-        stage = stage + 1 < Stages ? stage + 1 : 0;
-        async_wait<Stages - 1>();
+    Sum sums[V] = {};
+    int stage = 0;
+    for (int chunk = -Stages; chunk < chunks; ++chunk) {  // those before 0 only start the first copies
+      Cells<T>* const slot = ring + stage * 2 * Rows * threads;
+      stage = stage + 1 < Stages ? stage + 1 : 0;
+      async_wait<Stages - 1>();
 
-        Sum inclusive[Rows][V];  // column sums, then their prefix within the thread
-        if (chunk >= start_chunks) {
-#pragma unroll
-          for (int r = 0; r < Rows; ++r) {
-            const Cells<T> entering = load_cells(slot + r * threads), leaving = load_cells(slot + (Rows + r) * threads);
-#pragma unroll
-            for (int v = 0; v < V; ++v)
-              inclusive[r][v] = sums[v] += to_sum<Sum>(entering.v[v]) - to_sum<Sum>(leaving.v[v]);
-          }
-        } else if (chunk >= 0) {
-#pragma unroll
-          for (int r = 0; r < 2 * Rows; ++r) {
-            const Cells<T> row = load_cells(slot + r * threads);
-#pragma unroll
-            for (int v = 0; v < V; ++v) sums[v] += to_sum<Sum>(row.v[v]);
-          }
-        }
-        fetch_chunk(chunk + Stages, slot);
-        if (chunk < start_chunks) continue;
-
-        const int march = chunk - start_chunks, y0 = y_begin + march * Rows;
-        Sum* const prefix_rows = prefix + march % 2 * prefix_pitch;
-        Sum* const total_rows = totals + march % 2 * Rows * warps;
-        if (mirrors) {
-          // Without a buffer of their own the column sums come over in the one of the prefixes, at one more barrier.
-          Sum* const over = a.carry ? carry : prefix_rows;
-          if (is_source) {
-#pragma unroll
-            for (int r = 0; r < Rows; ++r)
-#pragma unroll
-              for (int v = 0; v < V; ++v) over[r * columns + v * threads + threadIdx.x] = inclusive[r][v];
-          }
-          __syncthreads();
-          if (is_mirror) {
-#pragma unroll
-            for (int v = 0; v < V; ++v) {
-              const Sum* const column = over + own.map[v] % V * threads + own.map[v] / V;
-#pragma unroll
-              for (int r = 0; r < Rows; ++r) inclusive[r][v] = column[r * columns];
-            }
-          }
-        }
-        Sum before[Rows];
-        scan_warp(inclusive, before);
-        if (mirrors && !a.carry) __syncthreads();
+      Sum inclusive[Rows][V];  // column sums, then their prefix within the thread
+      if (chunk >= start_chunks) {
 #pragma unroll
         for (int r = 0; r < Rows; ++r) {
+          const Cells<T> entering = load_cells(slot + r * threads), leaving = load_cells(slot + (Rows + r) * threads);
 #pragma unroll
           for (int v = 0; v < V; ++v)
-            prefix_rows[r * columns + v * threads + threadIdx.x] =
-                v == 0 ? before[r] : before[r] + inclusive[r][v - (v > 0)];
-          if (lane == 31) total_rows[r * warps + warp] = before[r] + inclusive[r][V - 1];
+            inclusive[r][v] = sums[v] += to_sum<Sum>(entering.v[v]) - to_sum<Sum>(leaving.v[v]);
         }
-
-        // All prefix rows stand, and nobody reads the other buffer any more. `bad` is the last chunk's.
-        if constexpr (kFloats) {
-          if (__syncthreads_or(bad)) {
-            redo_begin = y0 - Rows, redo_end = next = min(y0 + Rows, y_end);
-            bad = false;
-            break;
-          }
-        } else {
-          __syncthreads();
+      } else if (chunk >= 0) {
+#pragma unroll
+        for (int r = 0; r < 2 * Rows; ++r) {
+          const Cells<T> row = load_cells(slot + r * threads);
+#pragma unroll
+          for (int v = 0; v < V; ++v) sums[v] += to_sum<Sum>(row.v[v]);
         }
-
-        if (warp * kSegment >= valid) continue;
-        Sum poison = 0;  // NaN once an output was not finite
-#pragma unroll 1
-        for (int r0 = 0; r0 < Rows; r0 += kTogether) {
-          Sum bridged[kTogether] = {}, result[kTogether][V];
-#pragma unroll 1
-          for (int w = 0; w < bridge; ++w) {
-#pragma unroll
-            for (int r = 0; r < kTogether; ++r) bridged[r] += total_rows[(r0 + r) * warps + warp + w];
-          }
-#pragma unroll
-          for (int r = 0; r < kTogether; ++r) {
-            const Sum* const row = prefix_rows + (r0 + r) * columns + threadIdx.x;
-            const Sum* const total = total_rows + (r0 + r) * warps;
-            const Sum first = total[warp], one_more = total[min(warp + bridge, warps - 1)];
-#pragma unroll
-            for (int v = 0; v < V; ++v) {
-              Sum between = bridged[r];
-              if (lane * V + v + rest >= kSegment) between += one_more;
-              if (lane == 31 && v + shift >= V) between -= first;
-              result[r][v] = row[to[v]] - row[from[v]] + between;
-            }
-          }
-#pragma unroll
-          for (int r = 0; r < kTogether; ++r) {
-            const int y = y0 + r0 + r, count = y < y_end ? stored : 0;
-            real_t<Sum> values[V];
-#pragma unroll
-            for (int v = 0; v < V; ++v) {
-              const Sum sum = v < count ? result[r][v] : Sum(0);
-              if constexpr (kFloats) poison += sum * Sum(0);  // of the sum: outputs may overflow their type
-              values[v] = finished<Out>(a, to_real<T>(sum), y, x0 + x + v);
-            }
-            store_row<Out>(a, out_x + y * a.out_stride_h, step, values, count);
-          }
-        }
-        if constexpr (kFloats) bad = poison != Sum(0);
       }
+      fetch_chunk(chunk + Stages, slot);
+      if (chunk < start_chunks) continue;
 
-      async_wait<0>();
-      if constexpr (kFloats) {
-        if (__syncthreads_or(bad)) redo_begin = y_begin + (chunks - start_chunks - 1) * Rows;
-        for (int y = redo_begin; y < redo_end; ++y) plain_row<T, Sum, Out>(a, in, out, y, x0, x0 + valid, prefix);
-      } else {
+      const int march = chunk - start_chunks, y0 = strip + march * Rows;
+      Sum* const prefix_rows = prefix + march % 2 * prefix_pitch;
+      Sum* const total_rows = totals + march % 2 * Rows * warps;
+      if (mirrors) {
+        // Without a buffer of their own the column sums come over in the one of the prefixes, at one more barrier.
+        Sum* const over = a.carry ? carry : prefix_rows;
+        if (is_source) {
+#pragma unroll
+          for (int r = 0; r < Rows; ++r)
+#pragma unroll
+            for (int v = 0; v < V; ++v) over[r * columns + v * threads + threadIdx.x] = inclusive[r][v];
+        }
         __syncthreads();
+        if (is_mirror) {
+#pragma unroll
+          for (int v = 0; v < V; ++v) {
+            const Sum* const column = over + own.map[v] % V * threads + own.map[v] / V;
+#pragma unroll
+            for (int r = 0; r < Rows; ++r) inclusive[r][v] = column[r * columns];
+          }
+        }
       }
-      y_begin = next;
+      Sum before[Rows];
+      scan_warp(inclusive, before);
+      if (mirrors && !a.carry) __syncthreads();
+#pragma unroll
+      for (int r = 0; r < Rows; ++r) {
+#pragma unroll
+        for (int v = 0; v < V; ++v)
+          prefix_rows[r * columns + v * threads + threadIdx.x] =
+              v == 0 ? before[r] : before[r] + inclusive[r][v - (v > 0)];
+        if (lane == 31) total_rows[r * warps + warp] = before[r] + inclusive[r][V - 1];
+      }
+
+      __syncthreads();  // all prefix rows stand, and nobody reads the other buffer any more
+
+      if (warp * kSegment >= valid) continue;
+#pragma unroll 1
+      for (int r0 = 0; r0 < Rows; r0 += kTogether) {
+        Sum bridged[kTogether] = {}, result[kTogether][V];
+#pragma unroll 1
+        for (int w = 0; w < bridge; ++w) {
+#pragma unroll
+          for (int r = 0; r < kTogether; ++r) bridged[r] += total_rows[(r0 + r) * warps + warp + w];
+        }
+#pragma unroll
+        for (int r = 0; r < kTogether; ++r) {
+          const Sum* const row = prefix_rows + (r0 + r) * columns + threadIdx.x;
+          const Sum* const total = total_rows + (r0 + r) * warps;
+          const Sum first = total[warp], one_more = total[min(warp + bridge, warps - 1)];
+#pragma unroll
+          for (int v = 0; v < V; ++v) {
+            Sum between = bridged[r];
+            if (lane * V + v + rest >= kSegment) between += one_more;
+            if (lane == 31 && v + shift >= V) between -= first;
+            result[r][v] = row[to[v]] - row[from[v]] + between;
+          }
+        }
+#pragma unroll
+        for (int r = 0; r < kTogether; ++r) {
+          const int y = y0 + r0 + r, count = y < y_end ? stored : 0;
+          real_t<Sum> values[V];
+#pragma unroll
+          for (int v = 0; v < V; ++v) {
+            const Sum sum = v < count ? result[r][v] : Sum(0);
+            values[v] = finished<Out>(a, to_real<T>(sum), y, x0 + x + v);
+          }
+          store_row<Out>(a, out_x + y * a.out_stride_h, step, values, count);
+        }
+      }
     }
+
+    async_wait<0>();
+    __syncthreads();
   }
 }
 

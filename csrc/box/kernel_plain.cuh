@@ -1,4 +1,4 @@
-// Box sums without running sums: every row starts afresh, so a value reaches only the windows that contain it.
+// Box sums of integers without running sums: every row starts afresh.
 //
 //   columns  |....:....:....:....|     kh rows are summed into one block-wide segment of columns at a time,
 //   outputs  |xxxx|                    then every output adds its kw columns, left to right
@@ -11,7 +11,7 @@
 namespace torch_conv::box {
 
 // Outputs [x_begin, x_end) of row y of one plane. Called by whole blocks; `columns` holds a sum per thread.
-template <typename T, typename Sum, typename Out>
+template <typename T, typename Sum>
 __device__ void plain_row(const Args& a, const T* in, int64_t out, int y, int x_begin, int x_end, Sum* columns) {
   const int threads = blockDim.x, lane = threadIdx.x;
   for (int block = x_begin; block < x_end; block += threads) {
@@ -37,7 +37,7 @@ __device__ void plain_row(const Args& a, const T* in, int64_t out, int y, int x_
       __syncthreads();
     }
     if (x < x_end)
-      store<Out>(a, out + y * a.out_stride_h + x * a.out_stride_w, finished<Out>(a, to_real<T>(sum), y, x));
+      store<General>(a, out + y * a.out_stride_h + x * a.out_stride_w, finished<General>(a, to_real<T>(sum), y, x));
   }
 }
 
@@ -48,8 +48,8 @@ __global__ void __launch_bounds__(512) box_plain(const __grid_constant__ Args a)
     const int tile = int(work % a.tiles), y = int(work / a.tiles % a.out_h);
     const int64_t plane = work / a.tiles / a.out_h;
     const int x = tile * a.tile_w;
-    plain_row<T, Sum, General>(a, in_plane<T>(a, plane), out_plane(a, plane), y, x, min(x + a.tile_w, a.out_w),
-                               reinterpret_cast<Sum*>(shared));
+    plain_row<T, Sum>(a, in_plane<T>(a, plane), out_plane(a, plane), y, x, min(x + a.tile_w, a.out_w),
+                      reinterpret_cast<Sum*>(shared));
   }
 }
 

@@ -94,7 +94,7 @@ inline int march_shared_bytes(const Box& p, const Arch& arch, int threads, int64
 // Dense rows of the input's dtype with nothing but a scale have kernels of their own. 64-bit integer sums are rare
 // (large windows, or float64 results): not worth one.
 inline bool dense_and_scaled(const Box& p) {
-  const bool sums = !is_integer(p.in.dtype) || sum_bytes(p) == 4;
+  const bool sums = sum_bytes(p) == 4;
   return sums && p.out.dtype == p.in.dtype && p.out.stride_w == 1 && finish_of(p.place) == Finish::scale;
 }
 

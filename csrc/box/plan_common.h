@@ -29,29 +29,21 @@ inline Finish finish_of(const Placement& place) {
   __builtin_unreachable();
 }
 
-// Bytes of one window sum: 4, or 8 where 32-bit integer sums could wrap around and for float64, also as the result's
-// dtype: 4-byte sums leave as float32. Differences of sums that wrapped around are still right as long as the window's
-// own sum fits.
+// Bytes of one window sum of integers: 4, or 8 where 32-bit sums could wrap around and for results of float64, since
+// 4-byte sums leave as float32. Differences of sums that wrapped around are still right as long as the window's own sum
+// fits.
 inline int sum_bytes(const Box& p) {
-  const int64_t kh = p.kh, kw = p.kw;
-  if (is_integer(p.in.dtype) && p.out.dtype == Dtype::f64) return 8;
-  switch (p.in.dtype) {
-    case Dtype::f32:
-    case Dtype::f16:
-    case Dtype::bf16: return 4;
-    case Dtype::f64: return 8;
-    case Dtype::u8: return kh * kw <= UINT32_MAX / 255 ? 4 : 8;
-    case Dtype::u16: return kh * kw <= UINT32_MAX / 65535 ? 4 : 8;
-    case Dtype::i16: return kh * kw <= INT32_MAX / 32768 ? 4 : 8;
-  }
-  __builtin_unreachable();
+  if (p.out.dtype == Dtype::f64) return 8;
+  const int64_t most = p.in.dtype == Dtype::u8    ? UINT32_MAX / 255
+                       : p.in.dtype == Dtype::u16 ? UINT32_MAX / 65535
+                                                  : INT32_MAX / 32768;
+  return p.kh * p.kw <= most ? 4 : 8;
 }
 
 // As kernels' template arguments are spelt.
 inline const char* sum_type(const Box& p) {
-  const bool wide = sum_bytes(p) == 8;
-  if (is_integer(p.in.dtype)) return wide ? "uint64_t" : "uint32_t";
-  return wide ? "double" : "float";
+  if (is_integer(p.in.dtype)) return sum_bytes(p) == 8 ? "uint64_t" : "uint32_t";
+  return p.in.dtype == Dtype::f64 ? "double" : "float";
 }
 
 // What a kernel of its own does faster, another one does for every output: the latter where only it can be had.
