@@ -151,8 +151,6 @@ inline const char* strips_refusal(const Box& p, const Arch& arch) {
     return "it adds up 16- and 32-bit floats, for results of their dtype or float32";
   if (p.out.n * p.out.c * p.out.h * p.out.w == 0) return "nothing to compute";
   if (p.in.stride_w != 1 || p.out.stride_w != 1) return "the pixels of a row do not lie side by side";
-  if (!rows_start_on(p.in, 4 * size_of(p.in.dtype)) || !rows_start_on(p.out, 4 * size_of(p.out.dtype)))
-    return "rows do not start on whole vectors";
   if (arch.major < 8) return "it needs asynchronous copies";
   if (p.kw > kStripColumns / 2) return "windows this wide leave a strip few outputs";
   if (p.place.border == Border::constant && !holds(p.in.dtype, p.place.value))
@@ -225,7 +223,9 @@ inline StripArgs strip_args(const Box& p, const Plan& plan, const StripShape& s)
           .area_lo = area.lo,
           .outside = p.place.border == Border::constant ? p.place.value : 0,
           .border = p.place.border,
-          .finish = float_finish_of(p.place)};
+          .finish = float_finish_of(p.place),
+          .aligned_in = rows_start_on(p.in, 4 * size_of(p.in.dtype)),
+          .aligned_out = rows_start_on(p.out, 4 * size_of(p.out.dtype))};
 }
 
 }  // namespace torch_conv::box

@@ -12,8 +12,9 @@
 // clang-format on
 //
 // Totals are float64: whole numbers stay exact. Every chunk starts afresh, with each plane read once, however often a
-// border repeats it in the window. Reads 2 planes an output, of which the leaving one often comes from L2, writes 1; 2
-// additions an output.
+// border repeats it in the window. A border's value that is NaN or Inf never leaves a running sum: a batch that ends
+// with one is summed again, every output by itself, and the march goes on from there. Reads 2 planes an output, of
+// which the leaving one often comes from L2, writes 1; 2 additions an output.
 #pragma once
 
 #include "box/kernel_common.cuh"
@@ -164,6 +165,16 @@ __global__ void __launch_bounds__(kDepthThreads, depth_blocks(std::is_integral_v
         total[v] += entering - leaving;
       }
       if (z + B + u < z1) load(raw[u], next, u), load(raw[B + u], next, B + u);
+    }
+    bool smeared = false;
+#pragma unroll
+    for (int v = 0; v < V; ++v) smeared |= !isfinite(total[v]);
+    if (smeared) {
+#pragma unroll 1
+      for (int u = 0; u <= B && z + u < z1; ++u) {
+        window_totals(a, from, z + u, total);
+        if (u < B) finish(z + u, total);
+      }
     }
     __syncwarp();
   }

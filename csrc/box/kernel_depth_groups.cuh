@@ -34,7 +34,8 @@ template <typename S>
 __device__ __forceinline__ S depth_result(const DepthArgs& a, S sum, int z, int64_t row, int64_t at) {
   if (a.finish == Finish::mean) {
     const int64_t pixel = row * a.w + at / a.interleaved;
-    const int64_t inside = int64_t(overlap(z - a.pad_z, a.kd, a.d)) * overlap(int(pixel / a.w) - a.pad_y, a.kh, a.plane_h) *
+    const int64_t inside = int64_t(overlap(z - a.pad_z, a.kd, a.d)) *
+                           overlap(int(pixel / a.w) - a.pad_y, a.kh, a.plane_h) *
                            overlap(int(pixel % a.w) - a.pad_x, a.kw, a.plane_w);
     return inside > 0 ? sum / S(inside) : S(0);
   }

@@ -34,7 +34,10 @@ __global__ void __launch_bounds__(kStripThreads) box_strips(const __grid_constan
   uint64_t* const full = reinterpret_cast<uint64_t*>(shared + kBarriers * kStageBytes + kChunkPitch * 4);
   uint64_t* const empty = full + kBarriers;
   if (threadIdx.x == 0)
-    for (int i = 0; i < kBarriers; ++i) barrier_init(&full[i], kColumnWarps), barrier_init(&empty[i], kRowWarps);
+    for (int i = 0; i < kBarriers; ++i) {
+      barrier_init(&full[i], kColumnWarps * kWarpArrivals);
+      barrier_init(&empty[i], kRowWarps * kWarpArrivals);
+    }
   __syncthreads();
   const Strip strip(a);
   const Pipeline pipeline{full, empty};

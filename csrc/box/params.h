@@ -77,6 +77,7 @@ struct StripArgs {
   double outside;
   Border border;
   Finish finish;
+  bool aligned_in, aligned_out;  // rows start on whole vectors; else columns go one by one
 };
 
 // ---- MARCH and PLAIN ---------------------------------------------------------------------------------------------

@@ -18,9 +18,9 @@ __device__ __forceinline__ Cells4<T> cells_of(T a, T b, T c, T d) {
   return {a, b, c, d};
 }
 
-// Four columns of a strip, from `first` of the extended image on. kAnywhere: some warps at the image's edges, whose
-// code stands apart so that the others' is short. Else every lane's columns are one aligned vector of the image, or all
-// are outside and 0.
+// Four columns of a strip, from `first` of the extended image on. kAnywhere: some warps at the image's edges, and all
+// of rows that start anywhere, whose code stands apart so that the others' is short. Else every lane's columns are one
+// aligned vector of the image, or all are outside and 0.
 template <typename T, bool kPolicies, bool kAnywhere>
 struct StripColumns {
   const T* plane;
@@ -37,7 +37,7 @@ struct StripColumns {
       : stride(a.in_stride_h), height(a.in_h), border(a.border), l2(policies<kPolicies>()) {
     plane = static_cast<const T*>(a.in) + strip.in;
     const int end = strip.column_end(a);
-    pack = first >= 0 && first + 4 <= a.in_w && first < end;
+    pack = a.aligned_in && first >= 0 && first + 4 <= a.in_w && first < end;
     bool any = false;
 #pragma unroll
     for (int v = 0; v < 4; ++v) {

@@ -16,12 +16,12 @@ __device__ __forceinline__ void barrier_init(uint64_t* barrier, int count) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(count) : "memory");
 }
 
-// One arrival for the warp, predicated: a branch would tell the compiler that lanes part.
+// The arrival of a warp, as core/tma.cuh has it for GPUs with bulk copies.
 __device__ __forceinline__ void arrive(uint64_t* barrier) {
   __syncwarp();
   asm volatile(
-      "{ .reg .pred p; setp.eq.u32 p, %0, 0; @p mbarrier.arrive.shared::cta.b64 _, [%1]; }" ::"r"(threadIdx.x % 32),
-      "r"(shared_address(barrier))
+      "{ .reg .pred p; setp.lt.u32 p, %0, %1; @p mbarrier.arrive.shared::cta.b64 _, [%2]; }" ::"r"(threadIdx.x % 32),
+      "n"(kWarpArrivals), "r"(shared_address(barrier))
       : "memory");
 }
 

@@ -87,7 +87,14 @@ __device__ __forceinline__ void row_warp(const StripArgs& a, const Strip& strip,
       for (int i = 0; i < 8; ++i)
         *reinterpret_cast<Quad*>(own + 4 * i) = {t[4 * i], t[4 * i + 1], t[4 * i + 2], t[4 * i + 3]};
       __syncwarp();
-      if (stored) {
+      if (stored && !a.aligned_out) {
+        Out* const to = out + y * a.out_stride_h + lane;
+#pragma unroll 4
+        for (int i = 0; i < 32; ++i)
+          if (32 * i + lane < strip.valid)
+            store_one<Out, kPolicies>(to + 32 * i, finish(row[i * kChunkPitch + lane], strip.x + 32 * i + lane),
+                                      l2.pass);
+      } else if (stored) {
         Out* const to = out + y * a.out_stride_h + 4 * lane;
         const float* const from = row + in_row(4 * lane);
         auto quad = [&](int i) {

@@ -13,6 +13,14 @@ __device__ __forceinline__ uint32_t shared_address(const void* p) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(p));
 }
 
+// Lanes that arrive at a barrier for their warp. compute-sanitizer's racecheck follows single threads and takes the
+// other lanes' reads and writes for races; built with -DTORCH_CONV_EVERY_LANE_ARRIVES it sees them ordered.
+#ifdef TORCH_CONV_EVERY_LANE_ARRIVES
+constexpr int kWarpArrivals = 32;
+#else
+constexpr int kWarpArrivals = 1;
+#endif
+
 // N elements that travel as one aligned word: 1 to 16 bytes. Loads and stores are written as words, because the
 // compiler takes element-wise copies of 8- and 16-bit types apart. (Other numbers of bytes only stand in registers.)
 constexpr int pack_alignment(int bytes, int element) { return (bytes & (bytes - 1)) == 0 ? bytes : element; }

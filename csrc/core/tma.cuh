@@ -21,13 +21,6 @@ __device__ __forceinline__ void barrier_arrive(uint64_t* barrier) {
 }
 
 // The arrival of a warp: one lane for all, predicated, because a branch would tell the compiler that lanes part.
-// compute-sanitizer's racecheck follows single threads and takes the other lanes' reads and writes for races; built
-// with -DTORCH_CONV_EVERY_LANE_ARRIVES it sees them ordered.
-#ifdef TORCH_CONV_EVERY_LANE_ARRIVES
-constexpr int kWarpArrivals = 32;
-#else
-constexpr int kWarpArrivals = 1;
-#endif
 __device__ __forceinline__ void warp_arrive(uint64_t* barrier) {
   __syncwarp();
   asm volatile(

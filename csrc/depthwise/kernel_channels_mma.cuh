@@ -105,7 +105,7 @@ __global__ void __launch_bounds__(kChannels * 8, kResident)
 #pragma unroll
     for (int i = 0; i < kStages; ++i) {
       tma::barrier_init(&full[i]);
-      tma::barrier_init(&done[i], t.threads() / 32 * tma::kWarpArrivals);
+      tma::barrier_init(&done[i], t.threads() / 32 * kWarpArrivals);
     }
 #pragma unroll
     for (int i = 0; i < kBuffers; ++i) tma::barrier_init(&left[i]);

@@ -265,8 +265,8 @@ __global__ void __launch_bounds__(march_shape(sizeof(T), K, kWide, kPatched).thr
   if (kBulk && threadIdx.x == 0) {
     for (int s = 0; s < a.stages; ++s) {
       tma::barrier_init(landed + s, 1);
-      tma::barrier_init(ready + s, tma::kWarpArrivals);
-      tma::barrier_init(empty + s, S.warps() * tma::kWarpArrivals);
+      tma::barrier_init(ready + s, kWarpArrivals);
+      tma::barrier_init(empty + s, S.warps() * kWarpArrivals);
     }
   }
 #endif

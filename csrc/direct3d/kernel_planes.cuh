@@ -90,8 +90,8 @@ __global__ void __launch_bounds__(32 * (kWarps + kPlanesMovers), 1)
   for (int e = threadIdx.x; e < a.stages * cell_elements; e += kThreads)
     reinterpret_cast<T*>(planes_stages + e / cell_elements * a.stage_bytes)[e % cell_elements] = from_acc<T>(a.value);
   if (threadIdx.x < a.stages) {
-    tma::barrier_init(&full[threadIdx.x], kPlanesMovers * tma::kWarpArrivals);
-    tma::barrier_init(&empty[threadIdx.x], kWarps * tma::kWarpArrivals);
+    tma::barrier_init(&full[threadIdx.x], kPlanesMovers * kWarpArrivals);
+    tma::barrier_init(&empty[threadIdx.x], kWarps * kWarpArrivals);
   }
   Walk walk;
   walk.begin = blockIdx.x * a.chunk;

@@ -201,7 +201,7 @@ __device__ __forceinline__ void load_ring(const TensorMap& map, const TensorMap&
       tma::load_box(to + At::right, &side_map, barriers + slot, bx + At::width, by, z, ci, at.n);
     }
     if (!post) {
-      if (lane > 0 && lane < tma::kWarpArrivals) tma::barrier_arrive(ready + slot);
+      if (lane > 0 && lane < kWarpArrivals) tma::barrier_arrive(ready + slot);
       continue;
     }
     if (lane == 0 && !copied) tma::barrier_arrive(landed + slot);

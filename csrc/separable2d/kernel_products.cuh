@@ -77,7 +77,7 @@ __global__ void __launch_bounds__(
   if (kLoads && threadIdx.x == 0) {
     for (int i = 0; i < kStages; ++i) {
       tma::barrier_init(full + i);
-      tma::barrier_init(empty + i, s.warps * tma::kWarpArrivals);
+      tma::barrier_init(empty + i, s.warps * kWarpArrivals);
     }
     for (int i = 0; i < min(kStages, chunks); ++i) load(i);
   }

@@ -89,7 +89,7 @@ __global__ void __launch_bounds__(march_shape(sizeof(T), K).threads(), march_sha
 
   if (threadIdx.x == 0) {
     for (int i = 0; i < kStages; ++i) tma::barrier_init(&arrived[i]);
-    tma::barrier_init(&done, S.warps * tma::kWarpArrivals);
+    tma::barrier_init(&done, S.warps * kWarpArrivals);
   }
   for (int t = threadIdx.x; t < planes; t += S.threads()) plane_at[t] = map_index(first + t, p.volumes.in_d, p.border);
   load_taps<K, S.threads()>(taps, p.windows, p.taps, n, c);

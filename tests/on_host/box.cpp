@@ -76,7 +76,9 @@ const Case kCases[] = {
     {F, F, 11, 6, 10, 70000, 4, 100, Border::constant, 0.5},
     {F, F, 5, 6, 70000, 70001, 4, 100, Border::reflect, 0, false},
     in_strips({F, F, 20, 1100, 15, 15, 7, 7, Border::reflect}),
+    in_strips({F, F, 20, 1101, 15, 15, 7, 7, Border::reflect}),
     in_strips({F, F, 21, 133, 16, 9, 15, 0, Border::constant, 2.5, true, padded}),
+    in_strips({F, F, 21, 133, 16, 9, 15, 0, Border::constant, 2.5}),
     in_strips({F, F, 60, 200, 31, 33, 15, 16, Border::symmetric}),
     in_strips({F, F, 30, 300, 33, 31, 16, 15, Border::circular, 0, false}),
     in_strips({F, F, 30, 64, 63, 70, 31, 34, Border::reflect, 0, true, planar, 0, 0, 0, 79000}),
@@ -88,6 +90,8 @@ const Case kCases[] = {
     in_strips({F, F, 30, 132, 15, 15, 7, 7, Border::reflect, 0, true, planar, 13}),
     in_strips({F, F, 60, 92, 31, 33, 0, 0, Border::constant, 0, false, planar, 3, 30, 32}),
     in_strips({H, H, 30, 132, 25, 31, 12, 15, Border::reflect}),
+    in_strips({H, H, 30, 131, 25, 31, 12, 15, Border::reflect}),
+    in_strips({F, F, 30, 66, 63, 70, 31, 34, Border::reflect, 0, true, planar, 0, 0, 0, 79000}),
     in_strips({H, F, 30, 133, 12, 7, 11, 0, Border::circular, 0, false, padded}),
     in_strips({B, B, 30, 132, 31, 33, 15, 16, Border::constant, 2}),
 };

@@ -16,8 +16,6 @@ inline TensorMap rows_map_of(const Image& image, int rows) {
   return {{reinterpret_cast<uint64_t>(&image), 128, uint64_t(rows), 1}};
 }
 
-constexpr int kWarpArrivals = 1;
-
 // A barrier: arrivals of a phase, those that it still waits for, 16-byte pieces to come, and the phase.
 struct Barrier {
   uint16_t count, waits;
