@@ -93,14 +93,18 @@ def test_small_squares_are_direct_sums_everywhere(device, dtype, size):
         assert_same_bits(box2d(given, [size, size], algorithm="separable"), expected)
 
 
+def assert_threads_agree(call):
+    torch.set_num_threads(1)
+    alone = call()
+    for count in (2, 3, 7):
+        torch.set_num_threads(count)
+        assert_same_bits(call(), alone)
+
+
 @pytest.mark.parametrize("size", [(3, 3), (14, 9), (40, 33)])
 def test_threads_give_the_same_bits(size, threads):
     image = make_image((2, 3, 301, 130))
-    torch.set_num_threads(1)
-    alone = box2d(image, list(size))
-    for count in (2, 3, 7):
-        torch.set_num_threads(count)
-        assert_same_bits(box2d(image, list(size)), alone)
+    assert_threads_agree(lambda: box2d(image, list(size)))
 
 
 @pytest.mark.parametrize("place", PLACES)
@@ -227,11 +231,7 @@ def test_layouts_and_batches_of_volumes_give_the_same_bits(device, dtype, size):
 @pytest.mark.parametrize("size", [(3, 3, 3), (14, 9, 4)])
 def test_threads_give_volumes_the_same_bits(size, threads):
     volume = make_image((3, 90, 30, 41))
-    torch.set_num_threads(1)
-    alone = box3d(volume, list(size))
-    for count in (2, 3, 7):
-        torch.set_num_threads(count)
-        assert_same_bits(box3d(volume, list(size)), alone)
+    assert_threads_agree(lambda: box3d(volume, list(size)))
 
 
 @pytest.mark.parametrize("place", PLACES)

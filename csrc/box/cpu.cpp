@@ -43,11 +43,12 @@ void run_cpu(const Box& p, const Plan& plan) {
   const bool wide = sum_bytes(p) == 8;
   const auto run = with_type(p.in.dtype, [&](auto t) -> void (*)(const Box&, const Plan&, Range) {
     using T = decltype(t);
-    if constexpr (!std::is_integral_v<T>) __builtin_unreachable();
-    else if constexpr (sizeof(T) == 1)
-      if (narrow) return TC_BEST_ISA(box_units<T, uint16_t>);
-    if constexpr (std::is_integral_v<T>)
+    if constexpr (std::is_integral_v<T>) {
+      if constexpr (sizeof(T) == 1)
+        if (narrow) return TC_BEST_ISA(box_units<T, uint16_t>);
       return wide ? TC_BEST_ISA(box_units<T, uint64_t>) : TC_BEST_ISA(box_units<T, uint32_t>);
+    }
+    __builtin_unreachable();
   });
   parallel_for(0, plan.blocks, unit_grain(plan), [&](int64_t begin, int64_t end) { run(p, plan, {begin, end}); });
 }

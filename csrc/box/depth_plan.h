@@ -58,7 +58,7 @@ inline int64_t depth_chunk(const BoxDepth& p, const DepthRuns& r, const Arch& ar
 // How totals become outputs.
 struct DepthEnding {
   Finish finish;
-  double area;        // means of whole numbers are divided by it; 0: totals are multiplied by the scale
+  double area;        // what totals of whole numbers are divided by
   bool whole, exact;  // as in DepthArgs
 };
 
@@ -68,9 +68,7 @@ inline DepthEnding depth_ending(const BoxDepth& p) {
   DepthEnding e{.finish = p.place.border == Border::skip && p.place.normalized ? Finish::mean
                           : p.place.border == Border::zero_output              ? Finish::interior
                                                                                : Finish::scale,
-                .area = !integer       ? 0
-                        : p.scale == 1 ? 1
-                                       : voxels,
+                .area = p.scale == 1 ? 1 : voxels,
                 .whole = integer && is_integer(p.out.dtype),
                 .exact = false};
   // Means of 16-bit pixels and of a border value like them: |quotient| fits an int.

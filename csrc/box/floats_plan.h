@@ -26,7 +26,7 @@ inline Finish float_finish_of(const Placement& place) {
 
 // Columns of the sums of 8 rows that fit in shared memory, s and t (box/kernel_groups.cuh).
 inline int64_t group_columns(const Box& p, const Arch& arch) {
-  return arch.shared_bytes / (2 * 8 * acc_bytes(p.in.dtype));
+  return arch.shared_bytes / (2 * kGroup * acc_bytes(p.in.dtype));
 }
 
 inline void configure_groups(const Box& p, const Arch& arch, Plan& plan) {
@@ -37,10 +37,10 @@ inline void configure_groups(const Box& p, const Arch& arch, Plan& plan) {
   const int size = acc_bytes(p.in.dtype);
   plan.why = "sums of 8 rows of windows at a time: any window";
   plan.tile_w = int(tile);
-  plan.tile_h = 8;
+  plan.tile_h = kGroup;
   plan.threads = kGroupThreads;
-  plan.shared_bytes = wide ? 8 * kGroupThreads * size : int(2 * 8 * (tile + p.kw - 1) * size);
-  plan.blocks = p.out.n * p.out.c * ceil_div(p.out.w, tile) * ceil_div(p.out.h + group_phase(p), 8);
+  plan.shared_bytes = wide ? kGroup * kGroupThreads * size : int(2 * kGroup * (tile + p.kw - 1) * size);
+  plan.blocks = p.out.n * p.out.c * ceil_div(p.out.w, tile) * ceil_div(p.out.h + group_phase(p), kGroup);
   plan.kernels = {kernel_of("box/kernel_groups.cuh",
                             far    ? "box::box_groups_far"
                             : wide ? "box::box_groups_wide"
@@ -50,10 +50,6 @@ inline void configure_groups(const Box& p, const Arch& arch, Plan& plan) {
 }
 
 inline GroupArgs group_args(const Box& p, const Plan& plan) {
-  const bool wide = p.in.dtype == Dtype::f64;
-  const double pixels = double(p.kh) * double(p.kw);
-  const Reciprocal<double> precise = reciprocal<double>(pixels);
-  const Reciprocal<float> rough = reciprocal<float>(pixels);
   const int phase = group_phase(p);
   return {.in = p.in,
           .out = p.out,
@@ -69,7 +65,7 @@ inline GroupArgs group_args(const Box& p, const Plan& plan) {
           .mean = p.scale != 1,
           .far_h = is_far(p.kh, p.whole_h),
           .outside = p.place.border == Border::constant ? p.place.value : 0,
-          .area = wide ? precise : Reciprocal<double>{rough.hi, rough.lo},
+          .area = reciprocal_of(p.in.dtype == Dtype::f64, double(p.kh) * double(p.kw)),
           .border = p.place.border,
           .finish = float_finish_of(p.place)};
 }
@@ -125,7 +121,6 @@ inline void cut_strips(const Box& p, const Arch& arch, StripShape& s) {
 inline StripShape strip_shape(const Box& p, const Arch& arch) {
   StripShape s{};
   s.shift = int((4 - p.place.pad_x % 4) % 4);
-  s.shift = s.shift >= 4 ? s.shift - 4 : s.shift;
   const bool short_window = p.kh <= 2 * kGroup;
   s.above = one_chain(p.kh) ? Above::chain : short_window ? Above::kept : Above::ring;
   s.number = short_window ? int(p.kh) : int(rest_of(p.kh));

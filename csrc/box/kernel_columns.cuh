@@ -14,19 +14,6 @@ constexpr int kColumns = columns_per_thread(sizeof(T));
 template <typename T>
 using Cells = Pack<kColumns<T>, T>;
 
-// An element that no kernel writes to while this one runs: a 16-bit float is read as its bits.
-template <typename T>
-__device__ __forceinline__ T load_constant(const T* from) {
-  if constexpr (sizeof(T) == 2) {
-    const unsigned short bits = __ldg(reinterpret_cast<const unsigned short*>(from));
-    T element;
-    memcpy(&element, &bits, sizeof(T));
-    return element;
-  } else {
-    return __ldg(from);
-  }
-}
-
 // Where one thread's columns lie.
 template <typename T>
 struct Columns {
@@ -75,7 +62,7 @@ struct Columns {
           const bool present = rows[i] >= 0 && map[v] >= 0;
           if constexpr (sizeof(T) >= 4)
             async_copy<sizeof(T)>(&slot[i * pitch].v[v], element, present ? int(sizeof(T)) : 0);
-          else cells.v[v] = present ? load_constant(element) : T{};  // asynchronous copies move at least 4 bytes
+          else cells.v[v] = present ? __ldg(element) : T{};  // asynchronous copies move at least 4 bytes
         }
         if constexpr (sizeof(T) < 4) slot[i * pitch] = cells;
       }

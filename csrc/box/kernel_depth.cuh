@@ -65,6 +65,34 @@ __device__ __forceinline__ void window_totals(const DepthArgs& a, const S* from,
   for (int i = below; i < a.kd - above; ++i) add(first + i, 1);
 }
 
+// Voxels of a window inside the volume.
+__device__ __forceinline__ int64_t voxels_inside(const DepthArgs& a, int z, int64_t row, int64_t at) {
+  const int64_t pixel = row * a.w + at / a.interleaved;
+  return int64_t(overlap(z - a.pad_z, a.kd, a.d)) * overlap(int(pixel / a.w) - a.pad_y, a.kh, a.plane_h) *
+         overlap(int(pixel % a.w) - a.pad_x, a.kw, a.plane_w);
+}
+
+// Where a thread's neighbours lie.
+template <typename S, int V>
+struct DepthPlace {
+  unsigned chunk;
+  bool stored;      // they are outputs
+  int64_t row, at;  // their run, and the first one's place in it
+  const S* from;    // the first one of plane 0
+  int64_t to;       // element of its output
+
+  __device__ __forceinline__ explicit DepthPlace(const DepthArgs& a) {
+    const unsigned block = blockIdx.x / a.column_blocks, plane = block / a.chunks;
+    const int64_t column = int64_t(blockIdx.x % a.column_blocks) * kDepthThreads + threadIdx.x;
+    chunk = block % a.chunks, stored = column < a.columns;
+    const int64_t groups = a.length / V, own = stored ? column : a.columns - 1;
+    row = own / groups, at = own % groups * V;
+    const int n = int(plane / a.channels), c = int(plane % a.channels);
+    from = static_cast<const S*>(a.sums) + n * a.in_n + c * a.in_c + row * a.in_h + at * a.in_w;
+    to = n * a.out.stride_n + c * a.out.stride_c + row * a.out.stride_h + at * a.out_w;
+  }
+};
+
 // What one total becomes; `at` is the element's place in its run. kPlain: one product, or a whole mean.
 template <typename Out, bool kPlain>
 __device__ __forceinline__ double depth_output(const DepthArgs& a, double total, bool fits, int z, int64_t row,
@@ -75,15 +103,9 @@ __device__ __forceinline__ double depth_output(const DepthArgs& a, double total,
       if (a.exact) value = whole_mean(total, a.area, a.scale);
     return fits ? value : 0;
   } else {
-    double area = a.area;
     if (!fits) return 0;
-    if (a.finish == Finish::mean) {
-      const int64_t pixel = row * a.w + at / a.interleaved;
-      area = double(int64_t(overlap(z - a.pad_z, a.kd, a.d)) * overlap(int(pixel / a.w) - a.pad_y, a.kh, a.plane_h) *
-                    overlap(int(pixel % a.w) - a.pad_x, a.kw, a.plane_w));
-      return area == 0 ? 0 : mean_of<double>(total, area, a.whole);
-    }
-    return area == 0 ? total * a.scale : mean_of<double>(total, area, a.whole);
+    const double area = a.finish == Finish::mean ? double(voxels_inside(a, z, row, at)) : a.area;
+    return area == 0 ? 0 : mean_of<double>(total, area, a.whole);
   }
 }
 
@@ -115,22 +137,16 @@ template <typename S, int V, typename Out, bool kPlain>
 __global__ void __launch_bounds__(kDepthThreads, depth_blocks(std::is_integral_v<Out> || !kPlain))
     box_depth(const __grid_constant__ DepthArgs a) {
   constexpr int B = kPlain ? depth_batch(std::is_integral_v<Out>) : 2;  // the other endings are long code
-  const unsigned block = blockIdx.x / a.column_blocks, chunk = block % a.chunks, plane = block / a.chunks;
-  const int64_t column = int64_t(blockIdx.x % a.column_blocks) * kDepthThreads + threadIdx.x;
-  const bool stored = column < a.columns;
-  const int64_t groups = a.length / V, own = stored ? column : a.columns - 1;
-  const int64_t row = own / groups, at = own % groups * V;
-  const int n = int(plane / a.channels), c = int(plane % a.channels);
-  const S* from = static_cast<const S*>(a.sums) + n * a.in_n + c * a.in_c + row * a.in_h + at * a.in_w;
-  const int64_t to = n * a.out.stride_n + c * a.out.stride_c + row * a.out.stride_h + at * a.out_w;
-  const int z0 = int(chunk) * a.chunk, z1 = min(z0 + a.chunk, int(a.out.d)), lane = threadIdx.x % 32;
+  const DepthPlace<S, V> place(a);
+  const S* const from = place.from;
+  const int z0 = int(place.chunk) * a.chunk, z1 = min(z0 + a.chunk, int(a.out.d)), lane = threadIdx.x % 32;
 
   auto finish = [&](int z, const double(&total)[V]) {
     const bool fits = a.finish != Finish::interior || (z >= a.pad_z && z - a.pad_z + a.kd <= a.d);
     double value[V];
 #pragma unroll
-    for (int v = 0; v < V; ++v) value[v] = depth_output<Out, kPlain>(a, total[v], fits, z, row, at + v);
-    store_depth<Out>(a, to + z * a.out.stride_d, value, stored && z < z1);
+    for (int v = 0; v < V; ++v) value[v] = depth_output<Out, kPlain>(a, total[v], fits, z, place.row, place.at + v);
+    store_depth<Out>(a, place.to + z * a.out.stride_d, value, place.stored && z < z1);
   };
 
   // The first B lanes map the planes that enter after outputs z, z + 1 .., the next B those that leave.

@@ -33,10 +33,7 @@ __device__ __noinline__ int outer_plane(int z, int depth, Border border) { retur
 template <typename S>
 __device__ __forceinline__ S depth_result(const DepthArgs& a, S sum, int z, int64_t row, int64_t at) {
   if (a.finish == Finish::mean) {
-    const int64_t pixel = row * a.w + at / a.interleaved;
-    const int64_t inside = int64_t(overlap(z - a.pad_z, a.kd, a.d)) *
-                           overlap(int(pixel / a.w) - a.pad_y, a.kh, a.plane_h) *
-                           overlap(int(pixel % a.w) - a.pad_x, a.kw, a.plane_w);
+    const int64_t inside = voxels_inside(a, z, row, at);
     return inside > 0 ? sum / S(inside) : S(0);
   }
   const bool fits = a.finish != Finish::interior || (z >= a.pad_z && z - a.pad_z + a.kd <= a.d);
@@ -50,15 +47,9 @@ __global__ void __launch_bounds__(kDepthThreads, kDepthGroupBlocks)
   using Planes = PlaneValues<S, V>;
   extern __shared__ __align__(16) unsigned char shared[];
   Planes* const ring = reinterpret_cast<Planes*>(shared) + threadIdx.x;
-  const unsigned block = blockIdx.x / a.column_blocks, chunk = block % a.chunks, plane = block / a.chunks;
-  const int64_t column = int64_t(blockIdx.x % a.column_blocks) * kDepthThreads + threadIdx.x;
-  const bool stored = column < a.columns;
-  const int64_t groups = a.length / V, own = stored ? column : a.columns - 1;
-  const int64_t row = own / groups, at = own % groups * V;
-  const int n = int(plane / a.channels), c = int(plane % a.channels);
-  const S* const from = static_cast<const S*>(a.sums) + n * a.in_n + c * a.in_c + row * a.in_h + at * a.in_w;
-  const int64_t to = n * a.out.stride_n + c * a.out.stride_c + row * a.out.stride_h + at * a.out_w;
-  const int begin = int(chunk) * a.chunk - a.phase, end = min(begin + a.chunk, int(a.out.d));
+  const DepthPlace<S, V> place(a);
+  const S* const from = place.from;
+  const int begin = int(place.chunk) * a.chunk - a.phase, end = min(begin + a.chunk, int(a.out.d));
   const int count = one_chain(a.kd) ? 0 : int(blocks_of(a.kd)), rest = one_chain(a.kd) ? 0 : int(rest_of(a.kd));
 
   const auto read = [&](int z) {
@@ -82,8 +73,8 @@ __global__ void __launch_bounds__(kDepthThreads, kDepthGroupBlocks)
   const auto finish = [&](int z, const Planes& sum) {
     S value[V];
 #pragma unroll
-    for (int v = 0; v < V; ++v) value[v] = depth_result(a, sum.v[v], z, row, at + v);
-    store_depth<Out>(a, to + z * a.out.stride_d, value, stored && z >= 0 && z < end);
+    for (int v = 0; v < V; ++v) value[v] = depth_result(a, sum.v[v], z, place.row, place.at + v);
+    store_depth<Out>(a, place.to + z * a.out.stride_d, value, place.stored && z >= 0 && z < end);
   };
 
   if (one_chain(a.kd)) {

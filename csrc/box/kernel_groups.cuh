@@ -104,14 +104,11 @@ __device__ void column_sums(const GroupArgs& a, const Column<T, A>& column, int 
   }
 }
 
-// Pixels of [first, first + k) inside an axis of n.
-__device__ __forceinline__ int inside(int first, int k, int n) { return max(0, min(first + k, n) - max(first, 0)); }
-
 template <typename A>
 __device__ __forceinline__ A finish_sum(const GroupArgs& a, A sum, int y, int x) {
   if (a.finish != Finish::scale) {
-    const int rows = inside(y - a.pad_y, a.kh, int(a.in.h)), columns = inside(x - a.pad_x, a.kw, int(a.in.w));
-    const int64_t count = int64_t(rows) * columns;
+    const int64_t rows = torch_conv::overlap(y - a.pad_y, a.kh, a.in.h),
+                  columns = torch_conv::overlap(x - a.pad_x, a.kw, a.in.w), count = rows * columns;
     if (a.finish == Finish::mean) return count > 0 ? sum / A(count) : A(0);
     if (rows < a.kh || columns < a.kw) return A(0);
   }

@@ -73,10 +73,8 @@ void launch_strips(const Box& p, const Plan& plan, const StripShape& shape, cons
 
 void launch_depth(const BoxDepth& p, const Plan& plan, const DepthConfig& config, const Site& site) {
   const auto& [runs, ending] = config;
-  const bool floats = !is_integer(p.source), single = p.sums.dtype == Dtype::f32;
   const double voxels = double(p.kd) * double(p.kh) * double(p.kw);
-  const Reciprocal<float> rough = reciprocal<float>(voxels);
-  const int phase = floats ? place_in_group(p.first_plane) : 0;
+  const int phase = is_integer(p.source) ? 0 : place_in_group(p.first_plane);
   const DepthArgs args{.sums = p.sums.data,
                        .out = p.out,
                        .in_n = p.sums.stride_n,
@@ -110,7 +108,7 @@ void launch_depth(const BoxDepth& p, const Plan& plan, const DepthConfig& config
                        .whole = ending.whole,
                        .exact = ending.exact,
                        .phase = phase,
-                       .reciprocal = single ? Reciprocal<double>{rough.hi, rough.lo} : reciprocal<double>(voxels),
+                       .reciprocal = reciprocal_of(p.sums.dtype == Dtype::f64, voxels),
                        .mean = p.scale != 1,
                        .ring = plan.shared_bytes > 0};
   launch(plan, site, args);

@@ -84,6 +84,12 @@ inline Reciprocal<A> reciprocal(double count) {
   if (left <= 0) hi = std::nextafter(hi, A(0)), left = std::fma(-double(hi), count, 1.0);
   return {hi, A(left / count)};
 }
+
+// The same as kernels' parameters hold it, of sums in float64 or float32.
+inline Reciprocal<double> reciprocal_of(bool wide, double count) {
+  const Reciprocal<float> rough = reciprocal<float>(count);
+  return wide ? reciprocal<double>(count) : Reciprocal<double>{rough.hi, rough.lo};
+}
 #endif
 
 // A mean; with Border::skip it is sum / A(pixels inside) instead.

@@ -4,6 +4,7 @@
 
 #include "core/async_copy.cuh"
 #include "core/device.cuh"
+#include "core/tma.cuh"
 
 namespace torch_conv::box {
 
@@ -16,14 +17,7 @@ __device__ __forceinline__ void barrier_init(uint64_t* barrier, int count) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(count) : "memory");
 }
 
-// The arrival of a warp, as core/tma.cuh has it for GPUs with bulk copies.
-__device__ __forceinline__ void arrive(uint64_t* barrier) {
-  __syncwarp();
-  asm volatile(
-      "{ .reg .pred p; setp.lt.u32 p, %0, %1; @p mbarrier.arrive.shared::cta.b64 _, [%2]; }" ::"r"(threadIdx.x % 32),
-      "n"(kWarpArrivals), "r"(shared_address(barrier))
-      : "memory");
-}
+__device__ __forceinline__ void arrive(uint64_t* barrier) { tma::warp_arrive(barrier); }
 
 // Until the barrier's use number `use` is complete.
 __device__ __forceinline__ void await(uint64_t* barrier, int use) {

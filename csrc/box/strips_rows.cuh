@@ -1,6 +1,7 @@
 // The row warps of box_strips: a warp adds up the columns' sums of one row.
 #pragma once
 
+#include "box/kernel_common.cuh"
 #include "box/strips_common.cuh"
 #include "core/border.h"
 #include "core/unroll.cuh"
@@ -13,12 +14,11 @@ struct RowFinish {
   const StripArgs& a;
   int rows;  // of the windows, inside the image
 
-  __device__ RowFinish(const StripArgs& a, int y) : a(a), rows(inside(y - a.pad_y, a.kh, a.in_h)) {}
-  __device__ static int inside(int first, int k, int n) { return max(0, min(first + k, n) - max(first, 0)); }
+  __device__ RowFinish(const StripArgs& a, int y) : a(a), rows(overlap(y - a.pad_y, a.kh, a.in_h)) {}
 
   __device__ __forceinline__ float operator()(float sum, int x) const {
     if constexpr (kCounts) {
-      const int columns = inside(x - a.pad_x, a.kw, a.in_w), count = rows * columns;
+      const int columns = overlap(x - a.pad_x, a.kw, a.in_w), count = rows * columns;
       if (a.finish == Finish::mean) return count > 0 ? sum / float(count) : 0.0f;
       if (rows < a.kh || columns < a.kw) return 0.0f;
     }

@@ -5,6 +5,20 @@
 #include "core/device.cuh"
 #include "core/tma.h"
 
+namespace torch_conv::tma {
+
+// The arrival of a warp: one lane for all, predicated, because a branch would tell the compiler that lanes part. Also
+// without bulk copies.
+__device__ __forceinline__ void warp_arrive(uint64_t* barrier) {
+  __syncwarp();
+  asm volatile(
+      "{ .reg .pred p; setp.lt.u32 p, %0, %1; @p mbarrier.arrive.shared::cta.b64 _, [%2]; }" ::"r"(threadIdx.x % 32),
+      "n"(kWarpArrivals), "r"(shared_address(barrier))
+      : "memory");
+}
+
+}  // namespace torch_conv::tma
+
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
 
 namespace torch_conv::tma {
@@ -18,15 +32,6 @@ __device__ __forceinline__ void barrier_init(uint64_t* barrier, int count = 1) {
 
 __device__ __forceinline__ void barrier_arrive(uint64_t* barrier) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier)) : "memory");
-}
-
-// The arrival of a warp: one lane for all, predicated, because a branch would tell the compiler that lanes part.
-__device__ __forceinline__ void warp_arrive(uint64_t* barrier) {
-  __syncwarp();
-  asm volatile(
-      "{ .reg .pred p; setp.lt.u32 p, %0, %1; @p mbarrier.arrive.shared::cta.b64 _, [%2]; }" ::"r"(threadIdx.x % 32),
-      "n"(kWarpArrivals), "r"(shared_address(barrier))
-      : "memory");
 }
 
 // The same with bytes to come.

@@ -12,8 +12,8 @@ namespace {
 //   _NAME_explain(...) -> str, _NAME_split_explain(...) -> str   what a call would do: a line for each kernel call
 //   _NAME_prepare(...) -> str, _NAME_split_prepare(...) -> str   the same, with those kernels compiled and loaded
 //   _NAME_reach(...) -> int[]   how far its outputs reach: for each axis d, h, w the pad, length, stride, middle,
-//   number of
-//       outputs and group (ops/call.h); then the border
+//   number
+//       of outputs and group (ops/call.h); then the border
 void define(torch::stable::detail::StableLibrary& m, const std::string& schema) {
   m.def(schema.c_str());
   const auto replaced = [](std::string text, const std::string& from, const std::string& to) {
