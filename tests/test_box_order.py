@@ -78,6 +78,19 @@ def test_layouts_and_batches_give_the_same_bits(device, dtype, size):
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("size", [(15, 15), (20, 70), (31, 8)])
+@pytest.mark.parametrize("width", [44, 45, 700])
+def test_planes_and_channels_side_by_side_keep_each_other_s_bits(device, dtype, size, width):
+    """Many narrow planes, and photographs of several tiles: each as it is alone."""
+    planes = make_image((19, 37, width), dtype, device=device)
+    alone = torch.stack([box2d(plane, list(size), algorithm="box") for plane in planes])
+    assert_same_bits(box2d(planes, list(size), algorithm="box"), alone)
+    for channels in (2, 3, 4, 19):
+        photo = planes[:channels].permute(1, 2, 0).contiguous().permute(2, 0, 1)
+        assert_same_bits(box2d(photo, list(size), algorithm="box"), alone[:channels])
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("size", [1, 3, 13])
 def test_small_squares_are_direct_sums_everywhere(device, dtype, size):
     """What 'auto' takes for them depends on the window and the dtypes alone, and so do the bits."""

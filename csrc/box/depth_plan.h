@@ -119,9 +119,28 @@ inline const char* depth_groups_refusal(const BoxDepth& p, const Arch& arch) {
   return is_integer(p.source) ? "integers" : depth_size_refusal(p, arch);
 }
 
-// Of the blocks between a window's first 8 planes and its last.
+// Planes of a window that threads keep in registers, 0 of deeper ones.
+inline int planes_kept(const BoxDepth& p) { return p.kd <= 2 * kGroup ? int(p.kd) : 0; }
+
+// Of the rests and blocks between a window's first 8 planes and its last.
 inline int64_t depth_ring_bytes(const BoxDepth& p, const DepthRuns& runs) {
-  return one_chain(p.kd) ? 0 : blocks_of(p.kd) * kDepthThreads * runs.pixels * size_of(p.sums.dtype);
+  if (planes_kept(p) > 0) return 0;
+  const int64_t slots = 2 * blocks_of(p.kd) + 1;
+  return slots * kDepthThreads * runs.pixels * size_of(p.sums.dtype);
+}
+
+// As depth_chunk, in groups of 8 planes; blocks of few warps fill no multiprocessor, so that these share the memory.
+inline int64_t depth_group_chunk(const BoxDepth& p, const DepthRuns& r, const Arch& arch) {
+  const int64_t columns = p.out.n * r.channels * depth_column_blocks(r);
+  const int64_t planes = place_in_group(p.first_plane) + p.out.d, start = std::min(p.kd, 2 * p.sums.d);
+  const int64_t resident = int64_t(arch.multiprocessors) * kDepthGroupBlocks;
+  int64_t best = round_up(planes, kGroup), least = INT64_MAX;
+  for (int64_t chunks = 1; chunks <= std::min<int64_t>(ceil_div(planes, kGroup), 256); ++chunks) {
+    const int64_t length = round_up(ceil_div(planes, chunks), kGroup);
+    const int64_t cost = ceil_div(columns * ceil_div(planes, length), resident) * (2 * length + start + kGroup);
+    if (cost < least) least = cost, best = length;
+  }
+  return best;
 }
 
 inline void configure_depth_groups(const BoxDepth& p, const Arch& arch, Plan& plan) {
@@ -129,19 +148,22 @@ inline void configure_depth_groups(const BoxDepth& p, const Arch& arch, Plan& pl
   const DepthRuns& runs = config.runs;
   const bool empty = p.out.n * p.out.c * p.out.d * p.out.h * p.out.w == 0;
   const int64_t ring = depth_ring_bytes(p, runs);
+  const bool fits = ring <= arch.shared_bytes;
   plan.why = "sums along z that groups of planes share";
   plan.tile_w = kDepthThreads * runs.pixels;
   plan.tile_h = 1;
   plan.threads = kDepthThreads;
-  plan.shared_bytes = ring <= arch.shared_bytes ? int(ring) : 0;
-  plan.tile_d = empty ? kGroup : int(depth_chunk(p, runs, arch));
+  plan.shared_bytes = fits ? int(ring) : 0;
+  plan.tile_d = empty ? kGroup : int(depth_group_chunk(p, runs, arch));
   plan.blocks = p.out.n * runs.channels * depth_column_blocks(runs) *
                 ceil_div(place_in_group(p.first_plane) + p.out.d, plan.tile_d);
-  const auto kernel = [&](const char* out) {
-    return kernel_of("box/kernel_depth_groups.cuh", "box::box_depth_groups", {p.sums.dtype, runs.pixels, out});
-  };
-  const Kernel every = kernel("void");
-  plan.kernels = {runs.pixels > 1 ? first_offered(arch, kernel(type_name(p.out.dtype)), every) : every};
+  constexpr const char* file = "box/kernel_depth_groups.cuh";
+  const int kept = planes_kept(p), rest = kept > 0 ? 0 : int(rest_of(p.kd));
+  const Kernel any = kernel_of(file, "box::box_depth_any", {p.sums.dtype, runs.pixels});
+  const Kernel own =
+      kernel_of(file, "box::box_depth_groups",
+                {p.sums.dtype, runs.pixels, runs.pixels > 1 ? type_name(p.out.dtype) : "void", kept, rest});
+  plan.kernels = {fits ? first_offered(arch, own, any) : any};
   plan.config = config;
 }
 

@@ -76,15 +76,31 @@ struct StripShape {
   Above above;
   int number;  // kh, or the rows of a rest: the kernel's argument
   int stages, blocks, shift, lanes;
+  int pixel;        // channels that lie side by side, 1: planes
+  int lots, pitch;  // as in StripArgs
   int64_t tile_w, tile_h;
   int shared_bytes;
 };
 
-// Columns of the widest strip's outputs.
-inline int64_t widest_strip(const Box& p, int shift) { return (kStripColumns - (p.kw - 1) - shift) / 32 * 32; }
+// Channels that lie side by side in pixels, alike in images and outputs; 1: the pixels of a plane do. 0: neither.
+inline int pixel_of(const Box& p) {
+  const auto is = [&](int64_t step) { return p.in.stride_w == step && p.out.stride_w == step; };
+  if (is(1)) return 1;
+  return p.in.c > 1 && p.in.c < kStripColumns && p.in.stride_c == 1 && p.out.stride_c == 1 && is(p.in.c) ? int(p.in.c)
+                                                                                                         : 0;
+}
 
-inline int strip_lanes(const Box& p, int64_t tile_w, int shift) {
-  return int(std::min<int64_t>(32 * kColumnWarps, round_up(ceil_div(tile_w + p.kw - 1 + shift, 4), 8)));
+// Rows of pixels as rows of numbers.
+inline Image number_rows(Image x, int pixel) {
+  if (pixel > 1) x.w *= x.c, x.c = 1, x.stride_c = 0, x.stride_w = 1;
+  return x;
+}
+
+// Columns of the widest strip's outputs: strips start where lines of memory do, or pixels of several channels near it.
+inline int64_t widest_strip(const Box& p, int pixel, int shift) {
+  const int64_t columns =
+      std::min<int64_t>((kStripColumns - shift) / pixel, kStripColumns / pixel / 4 * 4) - (p.kw - 1);
+  return pixel == 1 ? columns / 32 * 32 : columns / 8 * 8;
 }
 
 inline int64_t strip_bytes(const Box& p, const StripShape& s) {
@@ -92,42 +108,58 @@ inline int64_t strip_bytes(const Box& p, const StripShape& s) {
   int64_t ring = 0;
   if (s.above == Above::ring || s.above == Above::reread) ring = s.blocks;
   if (s.above == Above::ring && s.number > 0) ring += s.blocks + 1;
-  const int64_t raw = size == 4 ? 0 : int64_t(s.stages) * kGroup * 32 * kColumnWarps * 4 * size;
-  return int64_t(v_stages(size, s.stages)) * kStageBytes + kStripSlack + raw + ring * s.lanes * 16;
+  const int64_t raw = sums_in_place(size, s.pixel) ? 0 : int64_t(s.stages) * kGroup * 32 * kColumnWarps * 4 * size;
+  return int64_t(v_stages(size, s.pixel, s.stages)) * kStageBytes + kBarrierBytes + raw + ring * s.lanes * 16 +
+         (s.pixel == 1 && s.lots > 1 ? lot_bytes(s.lots) : 0);
+}
+
+inline int64_t strip_blocks(const Box& p, const StripShape& s) {
+  const int64_t items = (s.pixel > 1 ? p.out.n : p.out.n * p.out.c) * ceil_div(p.out.w, s.tile_w);
+  return ceil_div(items, s.pixel > 1 ? 1 : s.lots) * ceil_div(p.out.h + group_phase(p), s.tile_h);
 }
 
 // The cut whose busiest multiprocessor has the least to do: batches of 8 rows, of which those that start a segment are
 // cheaper, in strips whose halo is read twice.
 inline void cut_strips(const Box& p, const Arch& arch, StripShape& s) {
-  const int64_t planes = p.out.n * p.out.c, rows = p.out.h + group_phase(p), widest = widest_strip(p, s.shift);
-  const int64_t fewest = ceil_div(p.out.w, widest);
+  const int64_t rows = p.out.h + group_phase(p), widest = widest_strip(p, s.pixel, s.shift);
+  const int64_t halo = p.kw - 1 + (s.pixel == 1 ? s.shift : 0);
   const int start = s.above == Above::chain ? 1 : s.above == Above::kept ? 2 : s.blocks + 1;
   double best = 0;
-  for (int64_t tiles = fewest; tiles < fewest + 3; ++tiles) {
-    const int64_t tile_w = std::min(p.out.w, round_up(ceil_div(p.out.w, tiles), 32));
-    const double columns = double(tile_w + p.kw - 1) / kStripColumns;
+  const auto consider = [&](int64_t tile_w, int lots) {
+    StripShape t = s;
+    t.tile_w = tile_w, t.lots = lots, t.pitch = int(round_up(tile_w + halo, 4));
+    const double columns = double(t.lots) * t.pitch / kStripColumns;
     for (int64_t segments = 1; segments <= ceil_div(rows, kGroup); ++segments) {
-      const int64_t tile_h = round_up(ceil_div(rows, segments), kGroup);
-      const int64_t blocks = planes * ceil_div(p.out.w, tile_w) * ceil_div(rows, tile_h);
-      const int64_t waves = ceil_div(blocks, arch.multiprocessors);
+      t.tile_h = round_up(ceil_div(rows, segments), kGroup);
+      const int64_t waves = ceil_div(strip_blocks(p, t), arch.multiprocessors);
       if (segments > 1 && waves > 8) break;
-      const double cost = double(waves) * (double(tile_h / kGroup) + 0.5 * start + 2) * (0.35 + 0.65 * columns);
-      if (best == 0 || cost < best) best = cost, s.tile_w = tile_w, s.tile_h = tile_h;
+      const double cost = double(waves) * (double(t.tile_h / kGroup) + 0.5 * start + 2) * (0.35 + 0.65 * columns);
+      if (best == 0 || cost < best) best = cost, s = t;
     }
+  };
+  const int64_t fewest = ceil_div(p.out.w, widest), step = s.pixel == 1 ? 32 : 8;
+  for (int64_t tiles = fewest; tiles < fewest + 3; ++tiles)
+    consider(std::min(p.out.w, round_up(ceil_div(p.out.w, tiles), step)), s.pixel);
+  for (int lots = 2; s.pixel == 1 && lots <= kMostLots; lots += lots < 8 ? 1 : lots / 4) {
+    const int64_t most = (kStripColumns / lots / 4 * 4 - halo) / 8 * 8;
+    if (most < 8) break;
+    const int64_t tile_w = std::min(p.out.w, round_up(ceil_div(p.out.w, ceil_div(p.out.w, most)), 8));
+    if (p.out.n * p.out.c * ceil_div(p.out.w, tile_w) >= lots) consider(tile_w, lots);
   }
-  s.lanes = strip_lanes(p, s.tile_w, s.shift);
+  const int64_t elements = s.pixel > 1 ? s.shift + (s.tile_w + p.kw - 1) * s.pixel : s.lots * s.pitch;
+  s.lanes = int(std::min<int64_t>(32 * kColumnWarps, round_up(ceil_div(elements, 4), 8)));
 }
 
 inline StripShape strip_shape(const Box& p, const Arch& arch) {
-  StripShape s{};
-  s.shift = int((4 - p.place.pad_x % 4) % 4);
+  StripShape s{.pixel = pixel_of(p)};
+  s.shift = int((4 - p.place.pad_x * s.pixel % 4) % 4);
   const bool short_window = p.kh <= 2 * kGroup;
   s.above = one_chain(p.kh) ? Above::chain : short_window ? Above::kept : Above::ring;
   s.number = short_window ? int(p.kh) : int(rest_of(p.kh));
   s.blocks = short_window ? 0 : int(blocks_of(p.kh));
   // float32 8192^2 with reflect on one NVIDIA H200. 15x15: 4 stages, rows copied between the sums, 154 us; 3 stages,
-  // all rows at once, 160. In a prototype, 2 / 3 / 4 stages, zeros outside: 31x31 171 / 171 / 175, 63x63 198 / 199 /
-  // 242 (rows that come early push others out of L2).
+  // all rows at once, 160. 2 / 3 / 4 stages: 31x31 174 / 174 / 178, 63x63 191 / 192 / 204 (rows that come early push
+  // others out of L2).
   s.stages = short_window ? 4 : 2;
   cut_strips(p, arch, s);
   const auto fits = [&] { return strip_bytes(p, s) <= arch.shared_bytes; };
@@ -145,17 +177,18 @@ inline const char* strips_refusal(const Box& p, const Arch& arch) {
       (is_half(p.out.dtype) && p.out.dtype != p.in.dtype))
     return "it adds up 16- and 32-bit floats, for results of their dtype or float32";
   if (p.out.n * p.out.c * p.out.h * p.out.w == 0) return "nothing to compute";
-  if (p.in.stride_w != 1 || p.out.stride_w != 1) return "the pixels of a row do not lie side by side";
+  const int pixel = pixel_of(p);
+  if (pixel == 0) return "neither the pixels of a row nor their channels lie side by side";
   if (arch.major < 8) return "it needs asynchronous copies";
-  if (p.kw > kStripColumns / 2) return "windows this wide leave a strip few outputs";
+  if (p.kw > kStripColumns / 2 / pixel) return "windows this wide leave a strip few outputs";
   if (p.place.border == Border::constant && !holds(p.in.dtype, p.place.value))
     return "the constant outside is no number of the image's dtype";
   if (p.kh > 1024) return "windows this tall leave no shared memory";
+  if (p.out.w * pixel > INT_MAX / 4) return "the image is too wide";
+  if (widest_strip(p, pixel, 3) < 8) return "windows this wide leave a strip few outputs";
   const StripShape s = strip_shape(p, arch);
   if (s.shared_bytes > arch.shared_bytes) return "windows this tall leave no shared memory";
-  if (p.out.n * p.out.c * ceil_div(p.out.w, s.tile_w) * ceil_div(p.out.h + group_phase(p), s.tile_h) > INT_MAX)
-    return "too many blocks";
-  return nullptr;
+  return strip_blocks(p, s) > INT_MAX ? "too many blocks" : nullptr;
 }
 
 inline const char* name_of(Above above) {
@@ -175,13 +208,15 @@ inline void configure_strips(const Box& p, const Arch& arch, Plan& plan) {
   plan.tile_h = int(s.tile_h);
   plan.threads = kStripThreads;
   plan.shared_bytes = s.shared_bytes;
-  plan.blocks = p.out.n * p.out.c * ceil_div(p.out.w, s.tile_w) * ceil_div(p.out.h + group_phase(p), s.tile_h);
+  plan.blocks = strip_blocks(p, s);
   // What enters stays in L2 until it leaves, as long as it fits there. float32 8192^2 on one NVIDIA H200, without /
   // with: 15x15 166 / 153 us (the windows in registers), 31x31 188 / 152 in a prototype, 200x200 284 / 296.
   const bool policies = p.kh < 100;
+  const int lots = s.pixel > 1 ? s.pixel : s.lots > 1 ? 0 : 1;
+  const bool vectors = rows_start_on(number_rows(p.in, s.pixel), 4 * size_of(p.in.dtype));
   plan.kernels = {kernel_of("box/kernel_strips.cuh", "box::box_strips",
-                            {p.in.dtype, p.out.dtype, name_of(s.above), s.number, int(p.kw), s.shift, s.stages,
-                             policies, float_finish_of(p.place) != Finish::scale})};
+                            {p.in.dtype, p.out.dtype, name_of(s.above), s.number, int(p.kw), s.pixel > 1 ? 0 : s.shift,
+                             s.stages, lots, vectors, policies, float_finish_of(p.place) != Finish::scale})};
   plan.config = s;
 }
 
@@ -189,15 +224,20 @@ inline StripArgs strip_args(const Box& p, const Plan& plan, const StripShape& s)
   const Reciprocal<float> area = p.scale != 1 ? reciprocal<float>(double(p.kh) * double(p.kw))
                                               : Reciprocal<float>{1, std::numeric_limits<float>::denorm_min()};
   const int phase = group_phase(p);
-  return {.in = p.in.data,
-          .out = p.out.data,
-          .in_stride_n = p.in.stride_n,
-          .in_stride_c = p.in.stride_c,
-          .in_stride_h = p.in.stride_h,
-          .out_stride_n = p.out.stride_n,
-          .out_stride_c = p.out.stride_c,
-          .out_stride_h = p.out.stride_h,
-          .channels = int(p.out.c),
+  const Image in = number_rows(p.in, s.pixel), out = number_rows(p.out, s.pixel);
+  return {.in = in.data,
+          .out = out.data,
+          .in_stride_n = in.stride_n,
+          .in_stride_c = in.stride_c,
+          .in_stride_h = in.stride_h,
+          .out_stride_n = out.stride_n,
+          .out_stride_c = out.stride_c,
+          .out_stride_h = out.stride_h,
+          .planes = int(out.n * out.c),
+          .channels = int(out.c),
+          .lots = s.lots,
+          .pitch = s.pitch,
+          .lot_of_quad = int(ceil_div(int64_t(4) << 20, s.pitch)),
           .in_h = int(p.in.h),
           .in_w = int(p.in.w),
           .out_h = int(p.out.h),
@@ -219,8 +259,7 @@ inline StripArgs strip_args(const Box& p, const Plan& plan, const StripShape& s)
           .outside = p.place.border == Border::constant ? p.place.value : 0,
           .border = p.place.border,
           .finish = float_finish_of(p.place),
-          .aligned_in = rows_start_on(p.in, 4 * size_of(p.in.dtype)),
-          .aligned_out = rows_start_on(p.out, 4 * size_of(p.out.dtype))};
+          .aligned_out = rows_start_on(out, 4 * size_of(out.dtype))};
 }
 
 }  // namespace torch_conv::box

@@ -2,11 +2,12 @@
 //
 //      z   t0      - - - - -   lead: 8 planes       A thread owns 16 bytes of neighbouring sums of a plane and marches
 //                  |       |   rest, blocks of 8    down a chunk of z, 8 planes of outputs (z / 8 of the whole volume)
-//          b0      - - - - -   trail: 8 planes      at a time: the planes of lead and trail are on their way together,
-//          b0 + 7  - - - - -                        blocks stand in a ring of the thread's own in shared memory, where
-//                                                   the next group finds what were this one's trailing planes.
+//          b0      - - - - -   trail: 8 planes      at a time. Windows of up to 16 planes stand in registers. Of deeper
+//          b0 + 7  - - - - -                        ones the planes of lead and trail are on their way together; rests
+//                                                   and blocks stand in a ring of the thread's own in shared memory,
+//                                                   where later groups find what were this one's trailing planes.
 //
-// Reads 2 planes and (kd - 9) % 8 / 8 of one an output, of which the leading ones often come from L2, writes 1; about
+// Reads a plane an output, deeper windows two, of which the leading ones often come from L2, and writes one; about
 // 5 + (kd - 9) / 64 additions an output.
 #pragma once
 
@@ -41,103 +42,159 @@ __device__ __forceinline__ S depth_result(const DepthArgs& a, S sum, int z, int6
   return a.mean ? mean_of_sum(sum, Reciprocal<S>{S(a.reciprocal.hi), S(a.reciprocal.lo)}) : sum;
 }
 
+// The outputs of a thread, and the planes that it reads.
 template <typename S, int V, typename Out>
-__global__ void __launch_bounds__(kDepthThreads, kDepthGroupBlocks)
-    box_depth_groups(const __grid_constant__ DepthArgs a) {
+struct DepthColumn {
   using Planes = PlaneValues<S, V>;
-  extern __shared__ __align__(16) unsigned char shared[];
-  Planes* const ring = reinterpret_cast<Planes*>(shared) + threadIdx.x;
-  const DepthPlace<S, V> place(a);
-  const S* const from = place.from;
-  const int begin = int(place.chunk) * a.chunk - a.phase, end = min(begin + a.chunk, int(a.out.d));
-  const int count = one_chain(a.kd) ? 0 : int(blocks_of(a.kd)), rest = one_chain(a.kd) ? 0 : int(rest_of(a.kd));
+  const DepthArgs& a;
+  DepthPlace<S, V> place;
+  int begin, end;
 
-  const auto read = [&](int z) {
+  __device__ explicit DepthColumn(const DepthArgs& a) : a(a), place(a) {
+    begin = int(place.chunk) * a.chunk - a.phase, end = min(begin + a.chunk, int(a.out.d));
+  }
+  __device__ __forceinline__ Planes read(int z) const {
     const int m = unsigned(z) < unsigned(a.d) ? z : outer_plane(z, a.d, a.border);
+    const S* const from = place.from + max(m, 0) * a.in_d;
     Planes planes;
     if constexpr (V == 1) {
-      planes.v[0] = from[max(m, 0) * a.in_d];
+      planes.v[0] = *from;
     } else {
-      const Pack<V, S> pack = load_pack<V>(from + max(m, 0) * a.in_d);
+      const Pack<V, S> pack = load_pack<V>(from);
 #pragma unroll
       for (int v = 0; v < V; ++v) planes.v[v] = pack.v[v];
     }
 #pragma unroll
     for (int v = 0; v < V; ++v) planes.v[v] = m < 0 ? S(a.outside) : planes.v[v];
     return planes;
-  };
-  const auto block_at = [&](int z) {
-    return block_sum<Planes>(read(z), read(z + 1), read(z + 2), read(z + 3), read(z + 4), read(z + 5), read(z + 6),
-                             read(z + 7));
-  };
-  const auto finish = [&](int z, const Planes& sum) {
+  }
+  __device__ __forceinline__ void finish(int z, const Planes& sum) const {
     S value[V];
 #pragma unroll
     for (int v = 0; v < V; ++v) value[v] = depth_result(a, sum.v[v], z, place.row, place.at + v);
     store_depth<Out>(a, place.to + z * a.out.stride_d, value, place.stored && z >= 0 && z < end);
+  }
+};
+
+// Every output by itself: any window.
+template <typename S, int V>
+__global__ void __launch_bounds__(kDepthThreads) box_depth_any(const __grid_constant__ DepthArgs a) {
+  const DepthColumn<S, V, void> column(a);
+#pragma unroll 1
+  for (int z = max(column.begin, 0); z < column.end; ++z) {
+    const int place = (z - column.begin) % kGroup, top = z - place - a.pad_z;
+    column.finish(z, column_sum<PlaneValues<S, V>>([&](int64_t i) { return column.read(top + int(i)); }, a.kd, place));
+  }
+}
+
+// kKept: kd up to 16. Of deeper windows 0, and kRest the planes of a rest.
+template <typename S, int V, typename Out, int kKept, int kRest>
+__global__ void __launch_bounds__(kDepthThreads, kDepthGroupBlocks)
+    box_depth_groups(const __grid_constant__ DepthArgs a) {
+  using Planes = PlaneValues<S, V>;
+  const DepthColumn<S, V, Out> column(a);
+  const int begin = column.begin, end = column.end;
+  const auto read = [&](int z) { return column.read(z); };
+  const auto finish = [&](int z, const Planes& sum) { column.finish(z, sum); };
+  // Outputs z .. z + 7 of the sums of lead and middle, and of the trailing planes.
+  const auto finish_group = [&](int z, const Planes(&lead)[kGroup], const Planes(&trail)[kGroup]) {
+    Planes last = trail[0];
+#pragma unroll
+    for (int j = 0; j < kGroup; ++j) {
+      if (j > 0) last = last + trail[j];
+      finish(z + j, lead[j] + last);
+    }
   };
 
-  if (one_chain(a.kd)) {
+  if constexpr (kKept > 0) {
+    constexpr int kBefore = kKept - 1;
+    Planes kept[kBefore > 0 ? kBefore : 1];
+#pragma unroll
+    for (int i = 0; i < kBefore; ++i) kept[i] = read(begin - a.pad_z + i);
 #pragma unroll 1
     for (int z = begin; z < end; z += kGroup) {
-      Planes planes[2 * kGroup - 1];
+      Planes entering[kGroup];
 #pragma unroll
-      for (int i = 0; i < 2 * kGroup - 1; ++i)
-        if (i < a.kd + kGroup - 1) planes[i] = read(z - a.pad_z + i);
+      for (int j = 0; j < kGroup; ++j) entering[j] = read(z - a.pad_z + kBefore + j);
+      const auto plane = [&](int i) -> const Planes& {
+        return i < kBefore ? kept[i < kBefore ? i : 0] : entering[i < kBefore ? 0 : i - kBefore];
+      };
+      if constexpr (one_chain(kKept)) {
 #pragma unroll
-      for (int j = 0; j < kGroup; ++j) {
-        Planes sum = planes[j];
+        for (int j = 0; j < kGroup; ++j) {
+          Planes sum = plane(j);
 #pragma unroll
-        for (int i = 1; i < kGroup; ++i)
-          if (i < a.kd) sum = sum + planes[j + i];
-        finish(z + j, sum);
+          for (int i = 1; i < kKept; ++i) sum = sum + plane(j + i);
+          finish(z + j, sum);
+        }
+      } else {
+        Planes lead[kGroup];
+        lead[kGroup - 1] = plane(kGroup - 1);
+#pragma unroll
+        for (int j = kGroup - 2; j >= 0; --j) lead[j] = plane(j) + lead[j + 1];
+        if constexpr (kBefore > kGroup) {
+          Planes middle = plane(kGroup);
+#pragma unroll
+          for (int i = kGroup + 1; i < kBefore; ++i) middle = middle + plane(i);
+#pragma unroll
+          for (int j = 0; j < kGroup; ++j) lead[j] = lead[j] + middle;
+        }
+        finish_group(z, lead, entering);
       }
+      Planes next[kBefore > 0 ? kBefore : 1];
+#pragma unroll
+      for (int i = 0; i < kBefore; ++i) next[i] = plane(i + kGroup);
+#pragma unroll
+      for (int i = 0; i < kBefore; ++i) kept[i] = next[i];
     }
-    return;
-  }
-
-  if (a.ring) {
-    const int first = begin - a.pad_z + kGroup + rest;  // the oldest block of the first group
-#pragma unroll 1
-    for (int b = 0; b < count; ++b) ring[b * kDepthThreads] = block_at(first + b * kGroup);
-  }
-  int oldest = 0;
-#pragma unroll 1
-  for (int z = begin; z < end; z += kGroup) {
-    const int top = z - a.pad_z, bottom = top + a.kd - 1;
-    Planes lead[kGroup], trail[kGroup];
-#pragma unroll
-    for (int j = 0; j < kGroup; ++j) lead[j] = read(top + j), trail[j] = read(bottom + j);
-#pragma unroll
-    for (int j = kGroup - 2; j >= 0; --j) lead[j] = lead[j] + lead[j + 1];
-    if (rest + count > 0) {
-      Planes middle{};
-      bool any = false;
-#pragma unroll 1
-      for (int i = 0; i < rest; ++i, any = true) {
-        const Planes plane = read(top + kGroup + i);
-        middle = any ? middle + plane : plane;
+  } else {
+    extern __shared__ __align__(16) unsigned char shared[];
+    const int count = int(blocks_of(a.kd));
+    Planes* const blocks = reinterpret_cast<Planes*>(shared) + threadIdx.x;
+    Planes* const rests = blocks + count * kDepthThreads;
+    int oldest = 0, oldest_rest = 0;
+    const auto keep = [&](const Planes(&plane)[kGroup]) {
+      if (count > 0) {
+        blocks[oldest * kDepthThreads] =
+            block_sum<Planes>(plane[0], plane[1], plane[2], plane[3], plane[4], plane[5], plane[6], plane[7]);
+        oldest = oldest + 1 == count ? 0 : oldest + 1;
       }
+      if constexpr (kRest > 0) {
+        Planes rest = plane[kGroup - kRest];
+#pragma unroll
+        for (int i = kGroup - kRest + 1; i < kGroup; ++i) rest = rest + plane[i];
+        rests[oldest_rest * kDepthThreads] = rest;
+        oldest_rest = oldest_rest == count ? 0 : oldest_rest + 1;
+      }
+    };
+    const int start = begin - a.pad_z + a.kd - 1;
 #pragma unroll 1
-      for (int b = 0; b < count; ++b, any = true) {
+    for (int c = -count - 1; c < 0; ++c) {
+      Planes planes[kGroup];
+#pragma unroll
+      for (int i = 0; i < kGroup; ++i) planes[i] = read(start + kGroup * c + i);
+      keep(planes);
+    }
+#pragma unroll 1
+    for (int z = begin; z < end; z += kGroup) {
+      const int top = z - a.pad_z, bottom = top + a.kd - 1;
+      Planes lead[kGroup], trail[kGroup];
+#pragma unroll
+      for (int j = 0; j < kGroup; ++j) lead[j] = read(top + j), trail[j] = read(bottom + j);
+#pragma unroll
+      for (int j = kGroup - 2; j >= 0; --j) lead[j] = lead[j] + lead[j + 1];
+      Planes middle{};
+      if constexpr (kRest > 0) middle = rests[oldest_rest * kDepthThreads];
+#pragma unroll 1
+      for (int b = 0; b < count; ++b) {
         const int slot = oldest + b < count ? oldest + b : oldest + b - count;
-        const Planes sum = a.ring ? ring[slot * kDepthThreads] : block_at(top + kGroup + rest + b * kGroup);
-        middle = any ? middle + sum : sum;
+        const Planes block = blocks[slot * kDepthThreads];
+        middle = kRest > 0 || b > 0 ? middle + block : block;
       }
 #pragma unroll
       for (int j = 0; j < kGroup; ++j) lead[j] = lead[j] + middle;
-    }
-    Planes last = trail[0];
-    finish(z, lead[0] + last);
-#pragma unroll
-    for (int j = 1; j < kGroup; ++j) {
-      last = last + trail[j];
-      finish(z + j, lead[j] + last);
-    }
-    if (a.ring && count > 0) {
-      ring[oldest * kDepthThreads] =
-          block_sum<Planes>(trail[0], trail[1], trail[2], trail[3], trail[4], trail[5], trail[6], trail[7]);
-      oldest = oldest + 1 == count ? 0 : oldest + 1;
+      finish_group(z, lead, trail);
+      keep(trail);
     }
   }
 }

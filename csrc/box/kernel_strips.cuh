@@ -15,6 +15,9 @@
 //   go on with s_32: of kw < 64 the neighbour lane has the rest; else lanes come to own columns 32 apart, so that
 //   windows' halves lie in the lane's own registers.
 //
+// Tiles of narrow planes stand side by side in a strip, as many lots of columns as there is room for. So do the
+// channels of (H, W, C) images: their rows are added up as they lie, and the sums part into a lot for each channel.
+//
 // Barriers in shared memory: full[stage], one arrival per column warp; empty[stage], one per row warp.
 //
 // Traffic: one read from device memory while the windows of all blocks fit in L2, one write; two reads of L2, from
@@ -26,23 +29,26 @@
 
 namespace torch_conv::box {
 
-template <typename T, typename Out, Above kAbove, int kHigh, int kWide, int kShift, int kStages, bool kPolicies,
-          bool kCounts>
+template <typename T, typename Out, Above kAbove, int kHigh, int kWide, int kShift, int kStages, int kLots,
+          bool kVectors, bool kPolicies, bool kCounts>
 __global__ void __launch_bounds__(kStripThreads) box_strips(const __grid_constant__ StripArgs a) {
-  constexpr int kBarriers = v_stages(sizeof(T), kStages);
+  constexpr int kBarriers = v_stages(sizeof(T), kChannels<kLots>, kStages);
+  static_assert(2 * kBarriers * sizeof(uint64_t) <= kBarrierBytes);
   extern __shared__ __align__(128) unsigned char shared[];
-  uint64_t* const full = reinterpret_cast<uint64_t*>(shared + kBarriers * kStageBytes + kChunkPitch * 4);
+  uint64_t* const full = reinterpret_cast<uint64_t*>(shared + kBarriers * kStageBytes);
   uint64_t* const empty = full + kBarriers;
   if (threadIdx.x == 0)
     for (int i = 0; i < kBarriers; ++i) {
       barrier_init(&full[i], kColumnWarps * kWarpArrivals);
       barrier_init(&empty[i], kRowWarps * kWarpArrivals);
     }
+  const Strip<kLots> strip(a, shared + kBarriers * kStageBytes + kBarrierBytes);
+  strip.fill(a);
   __syncthreads();
-  const Strip strip(a);
   const Pipeline pipeline{full, empty};
-  if (threadIdx.x < 32 * kColumnWarps) column_warp<T, kAbove, kHigh, kStages, kPolicies>(a, strip, pipeline, shared);
-  else row_warp<T, Out, kAbove, kHigh, kWide, kShift, kStages, kPolicies, kCounts>(a, strip, pipeline, shared);
+  if (threadIdx.x < 32 * kColumnWarps)
+    column_warp<T, kAbove, kHigh, kStages, kLots, kVectors, kPolicies>(a, strip, pipeline, shared);
+  else row_warp<T, Out, kAbove, kHigh, kWide, kShift, kStages, kLots, kPolicies, kCounts>(a, strip, pipeline, shared);
 }
 
 }  // namespace torch_conv::box

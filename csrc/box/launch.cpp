@@ -109,8 +109,7 @@ void launch_depth(const BoxDepth& p, const Plan& plan, const DepthConfig& config
                        .exact = ending.exact,
                        .phase = phase,
                        .reciprocal = reciprocal_of(p.sums.dtype == Dtype::f64, voxels),
-                       .mean = p.scale != 1,
-                       .ring = plan.shared_bytes > 0};
+                       .mean = p.scale != 1};
   launch(plan, site, args);
 }
 

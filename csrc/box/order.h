@@ -52,7 +52,7 @@ TC_HD A column_sum(const Row& row, int64_t kh, int j) {
     for (int64_t i = 1; i < kh; ++i) sum = sum + row(j + i);
     return sum;
   }
-  A lead = row(int64_t(kGroup - 1)), trail = row(kh - 1), middle = 0;
+  A lead = row(int64_t(kGroup - 1)), trail = row(kh - 1), middle{};
   for (int i = kGroup - 2; i >= j; --i) lead = row(int64_t(i)) + lead;
   for (int i = 1; i <= j; ++i) trail = trail + row(kh - 1 + i);
   int64_t at = kGroup;

@@ -39,14 +39,22 @@ constexpr int kStripThreads = 32 * (kColumnWarps + kRowWarps);
 constexpr int kStripColumns = 128 * kColumnWarps;
 
 // A row of column sums in shared memory: a chunk of 32 for every lane, 4 floats apart, so that lanes read theirs
-// without bank conflicts. Lanes read up to a chunk behind the last row, where the barriers stand.
+// without bank conflicts.
 constexpr int kChunkPitch = 36;
 constexpr int kRowPitch = 32 * kChunkPitch;
 constexpr int kStageBytes = kGroup * kRowPitch * 4;
-constexpr int kStripSlack = 256;
+constexpr int kBarrierBytes = 128;
 
-// Stages of column sums: float32 rows are summed where they came in, of 16-bit ones there are two.
-constexpr int v_stages(int element_bytes, int stages) { return element_bytes == 4 ? stages : 2; }
+// What blocks note of tiles side by side (Lot), and of none behind them.
+constexpr int kMostLots = 64;
+constexpr int lot_bytes(int lots) { return (lots + 1) * 32; }
+
+// Planar float32 rows are summed where they came in. The sums of 16-bit ones, and those of pixels of several channels,
+// which part into a lot for each, have two stages of their own.
+constexpr bool sums_in_place(int element_bytes, int channels) { return element_bytes == 4 && channels == 1; }
+constexpr int v_stages(int element_bytes, int channels, int stages) {
+  return sums_in_place(element_bytes, channels) ? stages : 2;
+}
 
 // Batches of entering rows that are on their way. With a stage more than that in hand column warps need not wait for
 // row warps.
@@ -65,10 +73,13 @@ struct StripArgs {
   void* out;
   int64_t in_stride_n, in_stride_c, in_stride_h;
   int64_t out_stride_n, out_stride_c, out_stride_h;
-  int channels;
+  int planes, channels;
+  // The columns of a strip part into lots of `pitch`: of tiles side by side, or of the channels of pixels.
+  // quad * lot_of_quad >> 20 is the lot of 4 columns.
+  int lots, pitch, lot_of_quad;
   int in_h, in_w, out_h, out_w;
   int kh, kw, pad_y, pad_x;
-  int shift;  // columns of a strip before the first window, so that it starts on whole vectors
+  int shift;  // elements of a strip before the first window, so that it starts on whole vectors
   int tile_w, tile_h, tiles, segments;
   int phase;               // rows of the first group before the first output
   int blocks;              // of 8 rows, between the first and the last 8 rows of a window
@@ -77,7 +88,7 @@ struct StripArgs {
   double outside;
   Border border;
   Finish finish;
-  bool aligned_in, aligned_out;  // rows start on whole vectors; else columns go one by one
+  bool aligned_out;  // rows start on whole vectors; else columns go one by one
 };
 
 // ---- MARCH and PLAIN ---------------------------------------------------------------------------------------------
@@ -142,7 +153,7 @@ constexpr int kDepthThreads = 128;
 // arithmetic, 9 planes at 256^3: 16 outputs 35, 8 outputs 47.
 constexpr int depth_batch(bool integer_output) { return integer_output ? 8 : 16; }
 constexpr int depth_blocks(bool integer_output) { return integer_output ? 4 : 2; }
-constexpr int kDepthGroupBlocks = 3;  // of floats: room for 16 planes on their way
+constexpr int kDepthGroupBlocks = 4;  // of floats
 
 struct DepthArgs {
   const void* sums;
@@ -158,11 +169,10 @@ struct DepthArgs {
   Border border;
   Finish finish;
   bool whole, exact;  // outputs are integers; their sums are whole numbers below 2^53
-  // Of floats: where chunk 0 stands in a group of 8 planes, 1 / voxels where means are asked for, and whether blocks of
-  // planes stand in shared memory or are read again.
+  // Of floats: where chunk 0 stands in a group of 8 planes, and 1 / voxels where means are asked for.
   int phase;
   Reciprocal<double> reciprocal;
-  bool mean, ring;
+  bool mean;
 };
 
 }  // namespace torch_conv::box

@@ -1,5 +1,8 @@
-// The column warps of box_strips: a thread adds up 4 columns of a strip.
+// The column warps of box_strips: a thread adds up 4 columns of a strip, or 4 of the numbers that its rows of pixels of
+// several channels hold.
 #pragma once
+
+#include <climits>
 
 #include "box/strips_common.cuh"
 #include "core/border.h"
@@ -18,36 +21,51 @@ __device__ __forceinline__ Cells4<T> cells_of(T a, T b, T c, T d) {
   return {a, b, c, d};
 }
 
-// Four columns of a strip, from `first` of the extended image on. kAnywhere: some warps at the image's edges, and all
-// of rows that start anywhere, whose code stands apart so that the others' is short. Else every lane's columns are one
-// aligned vector of the image, or all are outside and 0.
-template <typename T, bool kPolicies, bool kAnywhere>
+// Four columns of a strip. kAnywhere: some warps at the image's edges, whose code stands apart so that the others' is
+// short. Else every lane's columns lie side by side in the image, or all are outside and 0. kVectors: rows start on
+// whole vectors, which come by copies of the thread's own columns. Else a warp's lanes copy every 32nd of its 128
+// columns, so that a copy touches no more lines than it must; they wait for each other then.
+template <typename T, int kLots, bool kVectors, bool kPolicies, bool kAnywhere>
 struct StripColumns {
   const T* plane;
   int64_t stride;
-  int map[4];  // column of the image, -1: nothing is read, `outside` stands there
-  bool pack;   // one aligned vector of the image
-  bool apart;  // neither that nor all outside, where zeros stand
+  int map[4];     // elements from the start of the image's row, -1: nothing is read, `outside` stands there
+  bool whole;     // side by side
+  bool apart;     // neither that nor all outside, where zeros stand
+  int spread[4];  // as map[0], of column 32 v + lane of the warp; -1: outside
   T outside;
   int height;
   Border border;
   Policies l2;
 
-  __device__ StripColumns(const StripArgs& a, const Strip& strip, int first)
+  __device__ StripColumns(const StripArgs& a, const Strip<kLots>& strip)
       : stride(a.in_stride_h), height(a.in_h), border(a.border), l2(policies<kPolicies>()) {
-    plane = static_cast<const T*>(a.in) + strip.in;
-    const int end = strip.column_end(a);
-    pack = a.aligned_in && first >= 0 && first + 4 <= a.in_w && first < end;
+    constexpr int C = kChannels<kLots>;
+    const int number = strip.number(a, threadIdx.x);
+    const Lot& lot = strip.lot(number);
+    plane = static_cast<const T*>(a.in) + lot.in;
+    const int first = lot.begin<kLots>(a) * C - (C > 1 ? a.shift : 0) + 4 * int(threadIdx.x) - number * a.pitch;
+    const int end = lot.valid > 0 ? lot.end(a) * C : INT_MIN;
+    whole = first >= 0 && first + 4 <= a.in_w * C && first < end;
     bool any = false;
 #pragma unroll
     for (int v = 0; v < 4; ++v) {
-      const int x = first + v;
+      const int at = first + v, x = (at < 0 ? at - (C - 1) : at) / C;
       const bool inside = x >= 0 && x < a.in_w;
-      map[v] = pack ? x : x < end && (inside || !strip.mirrors) ? map_index(x, a.in_w, a.border) : -1;
+      map[v] = whole ? at : at < end && (inside || !lot.mirrors) ? map_index(x, a.in_w, a.border) : -1;
+      if (!whole && map[v] >= 0) map[v] = map[v] * C + (at - x * C);
       any = any || map[v] >= 0;
     }
     outside = from_acc<T>(float(a.outside));
-    apart = a.outside != 0 || (any && !pack);
+    apart = a.outside != 0 || (any && !whole);
+    if constexpr (!kVectors && !kAnywhere) {
+      const int lane = threadIdx.x % 32;
+#pragma unroll
+      for (int v = 0; v < 4; ++v) {
+        const int owner = __shfl_sync(0xffffffff, whole ? map[0] : -4, 8 * v + lane / 4);
+        spread[v] = owner < 0 ? -1 : owner + lane % 4;
+      }
+    }
   }
 
   // Where rows first .. first + 7 lie, -1: outside.
@@ -59,39 +77,32 @@ struct StripColumns {
   __device__ __forceinline__ bool inside(int first) const { return first >= 0 && first + kGroup <= height; }
 
   __device__ __forceinline__ T element(int row, int v) const {
-    if (row < 0 || map[v] < 0) return outside;
-    const T* const from = plane + row * stride + map[v];
-    if constexpr (sizeof(T) == 4) {
-      return __ldg(from);
-    } else {
-      const unsigned short bits = __ldg(reinterpret_cast<const unsigned short*>(from));
-      T x;
-      memcpy(&x, &bits, sizeof(x));
-      return x;
-    }
+    return row < 0 || map[v] < 0 ? outside : load_read_only(plane + row * stride + map[v]);
   }
   __device__ __forceinline__ Cells4<T> gather(int row) const {
     return cells_of(element(row, 0), element(row, 1), element(row, 2), element(row, 3));
   }
+  __device__ __forceinline__ void load_one(Cells4<T>& to, const T* from, bool present) const {
+    if constexpr (kVectors) load_cells4<T, kPolicies>(to, from, present, l2.pass);
+    else load_single4(to, from, present);
+  }
 
   // 8 rows into registers.
   __device__ __forceinline__ void load(int first, Cells4<T> (&to)[kGroup]) const {
-    if constexpr (kAnywhere) {
-      int rows[kGroup];
-      map_rows(first, rows);
+    if constexpr (!kAnywhere) {
+      if (inside(first)) {
+        const T* from = plane + first * stride + max(map[0], 0);
 #pragma unroll
-      for (int j = 0; j < kGroup; ++j) to[j] = gather(rows[j]);
-    } else if (inside(first)) {
-      const T* from = plane + first * stride + max(map[0], 0);
+        for (int j = 0; j < kGroup; ++j, from += stride) load_one(to[j], from, whole);
+        return;
+      }
+    }
+    int rows[kGroup];
+    map_rows(first, rows);
 #pragma unroll
-      for (int j = 0; j < kGroup; ++j, from += stride) load_cells4<T, kPolicies>(to[j], from, pack, l2.pass);
-    } else {
-      int rows[kGroup];
-      map_rows(first, rows);
-#pragma unroll
-      for (int j = 0; j < kGroup; ++j)
-        load_cells4<T, kPolicies>(to[j], plane + max(rows[j], 0) * stride + max(map[0], 0), pack && rows[j] >= 0,
-                                  l2.pass);
+    for (int j = 0; j < kGroup; ++j) {
+      if constexpr (kAnywhere) to[j] = gather(rows[j]);
+      else load_one(to[j], plane + max(rows[j], 0) * stride + max(map[0], 0), whole && rows[j] >= 0);
     }
   }
 
@@ -102,11 +113,14 @@ struct StripColumns {
     bool one_by_one;
   };
   __device__ __forceinline__ Rows rows(int first) const {
-    return {plane + first * stride + max(map[0], 0), !kAnywhere && inside(first)};
+    return {plane + first * stride, kVectors && !kAnywhere && inside(first)};
   }
   __device__ __forceinline__ void copy_one(Rows& rows, Cells4<T>* to) const {
-    copy_cells4<T, kPolicies>(to, rows.from, pack, l2.keep);
+    copy_cells4<T, kPolicies>(to, rows.from + max(map[0], 0), whole, l2.keep);
     rows.from += stride;
+  }
+  __device__ __forceinline__ void wait_for_lanes() const {
+    if constexpr (!kVectors) lanes_meet();
   }
   // Any rows.
   __device__ __forceinline__ void copy(int first, Cells4<T>* to, int pitch) const {
@@ -115,7 +129,7 @@ struct StripColumns {
       for (int j = 0; j < kGroup; ++j, to += pitch) {
         const int row = map_index(first + j, height, border);
         const T* const from = plane + max(row, 0) * stride;
-        if (pack && row >= 0) {
+        if (kVectors && whole && row >= 0) {
           copy_cells4<T, kPolicies>(to, from + map[0], true, l2.keep);
         } else if constexpr (sizeof(T) == 4) {
           float* const cell = &to->x;
@@ -128,6 +142,31 @@ struct StripColumns {
           *to = gather(row);
         }
       }
+    } else if constexpr (!kVectors) {
+      const int mapped = map_index(first + int(threadIdx.x % kGroup), height, border);
+      const int lane = threadIdx.x % 32;
+      constexpr bool kInPlace = sums_in_place(sizeof(T), kChannels<kLots>);
+      constexpr int kStep = kInPlace ? kChunkPitch : 32;
+      // From the thread's own columns to the first of those that it copies.
+      const int place = kInPlace ? lane - (lane / 8 * kChunkPitch + lane % 8 * 4) : -3 * lane;
+#pragma unroll 1
+      for (int j = 0; j < kGroup; j += 4) {
+        T values[4][4];
+#pragma unroll
+        for (int i = 0; i < 16; ++i) {
+          const int row = __shfl_sync(0xffffffff, mapped, j + i / 4), v = i % 4;
+          const bool present = row >= 0 && spread[v] >= 0;
+          const T* const from = plane + max(row, 0) * stride + max(spread[v], 0);
+          if constexpr (sizeof(T) == 4)
+            async_copy<4>(reinterpret_cast<T*>(to + (j + i / 4) * pitch) + place + v * kStep, from, present ? 4 : 0);
+          else values[i / 4][v] = present ? load_read_only(from) : T{};
+        }
+        if constexpr (sizeof(T) == 2) {
+#pragma unroll
+          for (int i = 0; i < 16; ++i)
+            reinterpret_cast<T*>(to + (j + i / 4) * pitch)[place + i % 4 * kStep] = values[i / 4][i % 4];
+        }
+      }
     } else if (inside(first)) {
       Rows coming = rows(first);
 #pragma unroll
@@ -138,7 +177,7 @@ struct StripColumns {
 #pragma unroll
       for (int j = 0; j < kGroup; ++j)
         copy_cells4<T, kPolicies>(to + j * pitch, plane + max(rows[j], 0) * stride + max(map[0], 0),
-                                  pack && rows[j] >= 0, l2.keep);
+                                  whole && rows[j] >= 0, l2.keep);
     }
   }
 };
@@ -146,22 +185,49 @@ struct StripColumns {
 // The next slot of a ring.
 __device__ __forceinline__ int next_slot(int slot, int slots) { return slot + 1 == slots ? 0 : slot + 1; }
 
-template <typename T, Above kAbove, int kHigh, int kStages, bool kPolicies, bool kAnywhere>
-__device__ __forceinline__ void add_columns(const StripArgs& a, const Strip& strip, const Pipeline& pipeline,
+// Where a thread's 4 sums go in a row of V.
+template <int kLots>
+struct SumPlaces {
+  int at;
+  __device__ SumPlaces(const StripArgs&, int) : at(in_row(4 * int(threadIdx.x))) {}
+  __device__ __forceinline__ void put(float* row, const Quad& v) const { *reinterpret_cast<Quad*>(row + at) = v; }
+};
+// Columns of several channels part: each into its channel's lot.
+template <int kLots>
+requires(kLots > 1) struct SumPlaces<kLots> {
+  int at[4];  // -1: nobody's
+  __device__ SumPlaces(const StripArgs& a, int pixels) {
+#pragma unroll
+    for (int v = 0; v < 4; ++v) {
+      const int i = 4 * int(threadIdx.x) + v - a.shift;
+      at[v] = i >= 0 && i < pixels * kLots ? in_row(i % kLots * a.pitch + i / kLots) : -1;
+    }
+  }
+  __device__ __forceinline__ void put(float* row, const Quad& v) const {
+    if (at[0] >= 0) row[at[0]] = v.x;
+    if (at[1] >= 0) row[at[1]] = v.y;
+    if (at[2] >= 0) row[at[2]] = v.z;
+    if (at[3] >= 0) row[at[3]] = v.w;
+  }
+};
+
+template <typename T, Above kAbove, int kHigh, int kStages, int kLots, bool kVectors, bool kPolicies, bool kAnywhere>
+__device__ __forceinline__ void add_columns(const StripArgs& a, const Strip<kLots>& strip, const Pipeline& pipeline,
                                             unsigned char* shared,
-                                            const StripColumns<T, kPolicies, kAnywhere>& columns) {
-  constexpr bool kInPlace = sizeof(T) == 4;
-  constexpr int kV = v_stages(sizeof(T), kStages), kAhead = batches_ahead(kStages);
+                                            const StripColumns<T, kLots, kVectors, kPolicies, kAnywhere>& columns) {
+  constexpr bool kInPlace = sums_in_place(sizeof(T), kChannels<kLots>);
+  constexpr int kV = v_stages(sizeof(T), kChannels<kLots>, kStages), kAhead = batches_ahead(kStages);
   constexpr bool kLeaving = kAbove == Above::ring || kAbove == Above::reread;
   constexpr int kRest = kLeaving ? kHigh : 0;
   const int id = threadIdx.x, batches = strip.batches, blocks = kLeaving ? a.blocks : 0;
   const int start = start_batches<kAbove>(blocks);
 
-  Quad* const sums = reinterpret_cast<Quad*>(reinterpret_cast<float*>(shared) + in_row(4 * id));
-  constexpr int kSumPitch = kRowPitch / 4;  // Quads a row
-  unsigned char* const behind = shared + kV * kStageBytes + kStripSlack;
-  Cells4<T>* const cells = kInPlace ? reinterpret_cast<Cells4<T>*>(sums) : reinterpret_cast<Cells4<T>*>(behind) + id;
-  constexpr int kCellPitch = kInPlace ? kSumPitch : 32 * kColumnWarps;
+  float* const sums = reinterpret_cast<float*>(shared);
+  const SumPlaces<kLots> places(a, strip.alone.valid + a.kw - 1);
+  unsigned char* const behind = shared + kV * kStageBytes + kBarrierBytes + (kLots == 0 ? lot_bytes(a.lots) : 0);
+  Cells4<T>* const cells =
+      kInPlace ? reinterpret_cast<Cells4<T>*>(sums + in_row(4 * id)) : reinterpret_cast<Cells4<T>*>(behind) + id;
+  constexpr int kCellPitch = kInPlace ? kRowPitch / 4 : 32 * kColumnWarps;
   const int lanes = a.lanes;
   const bool owns = id < lanes;  // a place in the rings; the others' columns are nobody's
   Quad* const ring =
@@ -196,7 +262,7 @@ __device__ __forceinline__ void add_columns(const StripArgs& a, const Strip& str
   auto await_stage = [&](int c) {
     if (!kInPlace && c >= kV) await(&pipeline.empty[c % kV], use_of<kV>(c - kV));
   };
-  auto put = [&](int c, int j, const Quad& v) { sums[(v_stage(c) * kGroup + j) * kSumPitch] = v; };
+  auto put = [&](int c, int j, const Quad& v) { places.put(sums + (v_stage(c) * kGroup + j) * kRowPitch, v); };
 
   if constexpr (!kLeaving) {
     // The kHigh - 1 rows before the batch stay in registers.
@@ -204,6 +270,7 @@ __device__ __forceinline__ void add_columns(const StripArgs& a, const Strip& str
     Quad kept[kKept > 0 ? kKept : 1];
     for (int c = -start; c < 0; ++c) {
       async_wait<kAhead - 1>();
+      columns.wait_for_lanes();
 #pragma unroll
       for (int j = 0; j < kGroup; ++j) {
         const Quad row = entering(j);
@@ -229,6 +296,7 @@ __device__ __forceinline__ void add_columns(const StripArgs& a, const Strip& str
         for (int j = 0; j < kKept - kGroup; ++j) kept[j] = kept[j + kGroup];
       }
       async_wait<kAhead - 1>();
+      columns.wait_for_lanes();
       await_stage(c);
       // Rows that come are copied between the sums: that leaves the load unit room.
       Cells4<T>* const to = place_ahead(c);
@@ -312,6 +380,7 @@ __device__ __forceinline__ void add_columns(const StripArgs& a, const Strip& str
         for (int j = 0; j < kGroup; ++j) v[j] = v[j] + middle;
       }
       async_wait<kAhead - 1>();
+      columns.wait_for_lanes();
       await_stage(c);
       Quad prefix, pair, half, first_half, rest;
 #pragma unroll
@@ -334,6 +403,7 @@ __device__ __forceinline__ void add_columns(const StripArgs& a, const Strip& str
     };
     for (int c = -start; c < 0; ++c) {
       async_wait<kAhead - 1>();
+      columns.wait_for_lanes();
       Quad row[kGroup];
 #pragma unroll
       for (int j = 0; j < kGroup; ++j) row[j] = entering(j);
@@ -354,16 +424,15 @@ __device__ __forceinline__ void add_columns(const StripArgs& a, const Strip& str
   async_wait<0>();
 }
 
-template <typename T, Above kAbove, int kHigh, int kStages, bool kPolicies>
-__device__ __forceinline__ void column_warp(const StripArgs& a, const Strip& strip, const Pipeline& pipeline,
+template <typename T, Above kAbove, int kHigh, int kStages, int kLots, bool kVectors, bool kPolicies>
+__device__ __forceinline__ void column_warp(const StripArgs& a, const Strip<kLots>& strip, const Pipeline& pipeline,
                                             unsigned char* shared) {
-  const int first = strip.column_begin(a) + 4 * int(threadIdx.x);
-  const StripColumns<T, kPolicies, true> anywhere(a, strip, first);
+  const StripColumns<T, kLots, kVectors, kPolicies, true> anywhere(a, strip);
   if (__any_sync(0xffffffff, anywhere.apart)) {
     add_columns<T, kAbove, kHigh, kStages>(a, strip, pipeline, shared, anywhere);
   } else {
-    const StripColumns<T, kPolicies, false> aligned(a, strip, first);
-    add_columns<T, kAbove, kHigh, kStages>(a, strip, pipeline, shared, aligned);
+    const StripColumns<T, kLots, kVectors, kPolicies, false> inner(a, strip);
+    add_columns<T, kAbove, kHigh, kStages>(a, strip, pipeline, shared, inner);
   }
 }
 

@@ -33,6 +33,15 @@ __device__ __forceinline__ void await(uint64_t* barrier, int use) {
 #undef TORCH_CONV_WAIT
 }
 
+// The lanes of a warp have copied for each other. racecheck follows barriers, and no __syncwarp() behind such copies.
+__device__ __forceinline__ void lanes_meet() {
+#ifdef TORCH_CONV_EVERY_LANE_ARRIVES
+  asm volatile("bar.sync %0, 32;" ::"r"(1 + threadIdx.x / 32) : "memory");
+#else
+  __syncwarp();
+#endif
+}
+
 // L2 keeps what enters until it leaves, and nothing else.
 struct Policies {
   uint64_t keep, pass;
@@ -109,23 +118,49 @@ __device__ __forceinline__ void copy_cells4(Cells4<T>* to, const T* from, bool p
                  : "memory");
 }
 
+// The same of elements that start anywhere.
+template <typename T>
+__device__ __forceinline__ T load_read_only(const T* from) {
+  if constexpr (sizeof(T) == 4) {
+    return __ldg(from);
+  } else {
+    const unsigned short bits = __ldg(reinterpret_cast<const unsigned short*>(from));
+    T x;
+    memcpy(&x, &bits, sizeof(x));
+    return x;
+  }
+}
+template <typename T>
+__device__ __forceinline__ void load_single4(Cells4<T>& cells, const T* from, bool present) {
+  Pack<4, T> four{};
+  if (present) {
+#pragma unroll
+    for (int v = 0; v < 4; ++v) four.v[v] = load_read_only(from + v);
+  }
+  memcpy(&cells, &four, sizeof(cells));
+}
+// Stores that are predicated, because branches would stand between them.
 template <typename Out, bool kPolicies>
-__device__ __forceinline__ void store_quad(Out* to, const Quad& v, uint64_t policy) {
+__device__ __forceinline__ void store_quad(Out* to, const Quad& v, bool present, uint64_t policy) {
   if constexpr (sizeof(Out) == 4 && kPolicies) {
-    asm volatile("st.global.L2::cache_hint.v4.f32 [%0], {%1, %2, %3, %4}, %5;" ::"l"(to), "f"(v.x), "f"(v.y), "f"(v.z),
-                 "f"(v.w), "l"(policy)
-                 : "memory");
+    asm volatile(
+        "{ .reg .pred p; setp.ne.b32 p, %6, 0; @p st.global.L2::cache_hint.v4.f32 [%0], {%1, %2, %3, %4}, %5; }" ::"l"(
+            to),
+        "f"(v.x), "f"(v.y), "f"(v.z), "f"(v.w), "l"(policy), "r"(int(present))
+        : "memory");
   } else {
     const Pack<4, Out> pack{from_acc<Out>(v.x), from_acc<Out>(v.y), from_acc<Out>(v.z), from_acc<Out>(v.w)};
-    store_pack_if(true, to, pack);
+    store_pack_if(present, to, pack);
   }
 }
 
 template <typename Out, bool kPolicies>
-__device__ __forceinline__ void store_one(Out* to, float v, uint64_t policy) {
+__device__ __forceinline__ void store_one(Out* to, float v, bool present, uint64_t policy) {
   if constexpr (sizeof(Out) == 4 && kPolicies)
-    asm volatile("st.global.L2::cache_hint.f32 [%0], %1, %2;" ::"l"(to), "f"(v), "l"(policy) : "memory");
-  else *to = from_acc<Out>(v);
+    asm volatile("{ .reg .pred p; setp.ne.b32 p, %3, 0; @p st.global.L2::cache_hint.f32 [%0], %1, %2; }" ::"l"(to),
+                 "f"(v), "l"(policy), "r"(int(present))
+                 : "memory");
+  else if (present) *to = from_acc<Out>(v);
 }
 
 }  // namespace torch_conv::box

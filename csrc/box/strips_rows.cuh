@@ -26,36 +26,154 @@ struct RowFinish {
   }
 };
 
-template <typename T, typename Out, Above kAbove, int kHigh, int kWide, int kShift, int kStages, bool kPolicies,
-          bool kCounts>
-__device__ __forceinline__ void row_warp(const StripArgs& a, const Strip& strip, const Pipeline& pipeline,
+// The outputs of row y of a strip.
+template <typename Out, int kLots, bool kPolicies, bool kCounts>
+struct RowStore {
+  static constexpr int C = kChannels<kLots>;
+  const StripArgs& a;
+  const Strip<kLots>& strip;
+  RowFinish<kCounts> finish;
+  Out* out;
+  uint64_t pass;
+
+  __device__ RowStore(const StripArgs& a, const Strip<kLots>& strip, int y)
+      : a(a), strip(strip), finish(a, y), pass(policies<kPolicies>().pass) {
+    out = static_cast<Out*>(a.out) + y * a.out_stride_h;
+    if constexpr (kLots != 0) out += strip.alone.out + strip.alone.x * C;
+  }
+  __device__ __forceinline__ void quad(Out* to, const Quad& v, bool present) const {
+    store_quad<Out, kPolicies>(to, v, present, pass);
+  }
+  __device__ __forceinline__ void one(Out* to, float v, bool present) const {
+    store_one<Out, kPolicies>(to, v, present, pass);
+  }
+  // A column of the strip as one of the image.
+  struct Column {
+    Out* to;
+    int x, left;  // left: outputs of the lot from it on
+  };
+  __device__ __forceinline__ Column column(int i) const {
+    if constexpr (kLots == 0) {
+      const int number = strip.number(a, i / 4), at = i - number * a.pitch;
+      const Lot& lot = strip.lot(number);
+      return {out + lot.out + (lot.x + at), lot.x + at, lot.valid - at};
+    } else {
+      return {out + i, strip.alone.x + i, strip.alone.valid - i};
+    }
+  }
+
+  // Register i holds column 32 i + lane.
+  template <int kCount>
+  __device__ __forceinline__ void columns(const float (&t)[kCount], int count) const {
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) {
+      const Column place = column(32 * i + threadIdx.x % 32);
+      if (i < count) one(place.to, finish(t[i], place.x), place.left > 0);
+    }
+  }
+
+  // From the row's sums in shared memory.
+  __device__ __forceinline__ void rows(const float* row) const {
+    int lane = threadIdx.x % 32;
+    if constexpr (kLots != 1) asm volatile("" : "+r"(lane));  // kept places would take 100 bytes of spilled registers
+    if constexpr (C > 1) pixels(row, lane);
+    else planes(row, lane);
+  }
+
+ private:
+  __device__ __forceinline__ void planes(const float* row, int lane) const {
+    if (!a.aligned_out) {
+#pragma unroll 4
+      for (int i = 0; i < 32; ++i) {
+        const Column place = column(32 * i + lane);
+        one(place.to, finish(row[i * kChunkPitch + lane], place.x), place.left > 0);
+      }
+      return;
+    }
+    const float* const from = row + in_row(4 * lane);
+    bool rest = false;
+#pragma unroll
+    for (int q = 0; q < 8; ++q) {
+      const Column place = column(128 * q + 4 * lane);
+      const Quad v = *reinterpret_cast<const Quad*>(from + q * 4 * kChunkPitch);
+      const int x = place.x;
+      quad(place.to, {finish(v.x, x), finish(v.y, x + 1), finish(v.z, x + 2), finish(v.w, x + 3)}, place.left >= 4);
+      rest = rest || (place.left > 0 && place.left < 4);
+    }
+    if (!__any_sync(0xffffffff, rest)) return;
+    for (int q = 0; q < 8; ++q) {
+      const Column place = column(128 * q + 4 * lane);
+      for (int v = 0; place.left < 4 && v < place.left; ++v)
+        place.to[v] = from_acc<Out>(finish(from[q * 4 * kChunkPitch + v], place.x + v));
+    }
+  }
+
+  // Number i of a row of pixels: its channel's lot holds its sum.
+  __device__ __forceinline__ int place(int i) const { return in_row(i % C * a.pitch + i / C); }
+  __device__ __forceinline__ void pixels(const float* row, int lane) const {
+    const int valid = strip.alone.valid * C, whole = a.aligned_out ? valid & ~3 : 0;
+    // 128 C numbers are 128 pixels: every C quads a lane is at the same channel again, 4 chunks further.
+#pragma unroll
+    for (int first = 0; first < (C < 8 ? C : 8); ++first) {
+      if (!a.aligned_out) break;
+      int at[4];
+#pragma unroll
+      for (int v = 0; v < 4; ++v) at[v] = place(128 * first + 4 * lane + v);
+#pragma unroll
+      for (int q = first; q < 8; q += C) {
+        const int i = 128 * q + 4 * lane, x0 = strip.alone.x;
+        const float* const from = row + q / C * 4 * kChunkPitch;
+        Quad v{};
+        if (i < whole) v = {from[at[0]], from[at[1]], from[at[2]], from[at[3]]};
+        quad(out + i,
+             {finish(v.x, x0 + i / C), finish(v.y, x0 + (i + 1) / C), finish(v.z, x0 + (i + 2) / C),
+              finish(v.w, x0 + (i + 3) / C)},
+             i < whole);
+      }
+    }
+#pragma unroll 4
+    for (int i = whole + lane; i < valid; i += 32) one(out + i, finish(row[place(i)], strip.alone.x + i / C), true);
+  }
+};
+
+template <typename T, typename Out, Above kAbove, int kHigh, int kWide, int kShift, int kStages, int kLots,
+          bool kPolicies, bool kCounts>
+__device__ __forceinline__ void row_warp(const StripArgs& a, const Strip<kLots>& strip, const Pipeline& pipeline,
                                          unsigned char* shared) {
-  constexpr bool kInPlace = sizeof(T) == 4;
-  constexpr int kV = v_stages(sizeof(T), kStages);
+  constexpr int kV = v_stages(sizeof(T), kChannels<kLots>, kStages);
   constexpr int kOwn = kWide > 32 ? 32 : kWide;          // s_kOwn is what a lane makes by itself
   constexpr int kLow = kWide > 32 ? kWide % 32 : kWide;  // and t of the bits of kw below, or all of them
   constexpr int kHalves = kWide >= 64 ? kWide / 32 : 0;  // chunks that the wider bits span, 64 and more
+  constexpr bool kRegisters = kHalves > 0 && kLots < 2;  // outputs are stored from there
   constexpr int kValues = 32 + kOwn - 1, kQuads = (kValues + kShift + 3) / 4;
   const int lane = threadIdx.x % 32, r = threadIdx.x / 32 - kColumnWarps;
-  const Policies l2 = policies<kPolicies>();
-  Out* const out = static_cast<Out*>(a.out) + strip.out + strip.x;
-  int stage = kInPlace ? start_batches<kAbove>(a.blocks) % kV : 0;
+  int stage = sums_in_place(sizeof(T), kChannels<kLots>) ? start_batches<kAbove>(a.blocks) % kV : 0;
+  const int lots = kLots == 0 ? a.lots : kLots, each = a.kw - 1 + a.shift;
+  bool mirrors = false;
+  for (int i = 0; i < (kLots == 0 ? a.lots : 1); ++i) mirrors = mirrors || strip.lot(i).mirrors;
   for (int c = 0; c < strip.batches; ++c) {
     await(&pipeline.full[stage], use_of<kV>(c));
     float* const row = reinterpret_cast<float*>(shared) + (stage * kGroup + r) * kRowPitch;
     float* const own = row + lane * kChunkPitch;
-    if (strip.mirrors) {
-      const int begin = strip.column_begin(a), end = strip.column_end(a);
-      for (int x = begin + lane; x < 0; x += 32)
-        row[in_row(x - begin)] = row[in_row(map_index(x, a.in_w, a.border) - begin)];
-      for (int x = a.in_w + lane; x < end; x += 32)
-        row[in_row(x - begin)] = row[in_row(map_index(x, a.in_w, a.border) - begin)];
+    if (mirrors) {
+      // Of every lot the columns before the image, then those behind it.
+      for (int i = lane; i < lots * each; i += 32) {
+        const int number = kLots == 1 ? 0 : i / each, k = i - number * each;
+        const Lot& lot = strip.lot(number);
+        const int begin = lot.begin<kLots>(a), before = max(-begin, 0),
+                  x = k < before ? begin + k : a.in_w + (k - before);
+        const int start = number * a.pitch - begin;
+        if (lot.mirrors && x < lot.end(a)) row[in_row(start + x)] = row[in_row(start + map_index(x, a.in_w, a.border))];
+      }
       __syncwarp();
     }
     float s[4 * kQuads], t[32];
 #pragma unroll
     for (int q = 0; q < kQuads; ++q) {
-      const Quad v = *reinterpret_cast<const Quad*>(own + q / 8 * kChunkPitch + q % 8 * 4);
+      // Behind the last chunk is another warp's row: what the last lanes make of it, or of theirs again, is no
+      // output's.
+      const float* const chunk = q < 8 ? own : row + min(lane + q / 8, 31) * kChunkPitch;
+      const Quad v = *reinterpret_cast<const Quad*>(chunk + q % 8 * 4);
       s[4 * q] = v.x, s[4 * q + 1] = v.y, s[4 * q + 2] = v.z, s[4 * q + 3] = v.w;
     }
     // s: s_m of column i at kShift + i. t: the sum by the bits up to m, of the columns behind the higher bits' ones.
@@ -74,67 +192,34 @@ __device__ __forceinline__ void row_warp(const StripArgs& a, const Strip& strip,
       }
     });
     __syncwarp();
-    const int y = strip.y + kGroup * c + r;
-    const bool stored = y >= 0 && y < strip.y_end;
-    const RowFinish<kCounts> finish(a, y);
+    // Back in place, and from there by whole rows.
+    const auto back = [&](const auto& values, int first) {
+#pragma unroll
+      for (int i = 0; i < 32; i += 4)
+        *reinterpret_cast<Quad*>(own + i) = {values[first + i], values[first + i + 1], values[first + i + 2],
+                                             values[first + i + 3]};
+      __syncwarp();
+    };
     if constexpr (kHalves == 0) {
       if constexpr (kWide > 32) {
 #pragma unroll
         for (int i = 0; i < 32; ++i) t[i] = s[kShift + i] + __shfl_down_sync(0xffffffff, t[i], 1);
       }
-      // In place, and from there by whole rows.
-#pragma unroll
-      for (int i = 0; i < 8; ++i)
-        *reinterpret_cast<Quad*>(own + 4 * i) = {t[4 * i], t[4 * i + 1], t[4 * i + 2], t[4 * i + 3]};
-      __syncwarp();
-      if (stored && !a.aligned_out) {
-        Out* const to = out + y * a.out_stride_h + lane;
-#pragma unroll 4
-        for (int i = 0; i < 32; ++i)
-          if (32 * i + lane < strip.valid)
-            store_one<Out, kPolicies>(to + 32 * i, finish(row[i * kChunkPitch + lane], strip.x + 32 * i + lane),
-                                      l2.pass);
-      } else if (stored) {
-        Out* const to = out + y * a.out_stride_h + 4 * lane;
-        const float* const from = row + in_row(4 * lane);
-        auto quad = [&](int i) {
-          const Quad v = *reinterpret_cast<const Quad*>(from + 4 * i * kChunkPitch);
-          const int x = strip.x + 128 * i + 4 * lane;
-          return Quad{finish(v.x, x), finish(v.y, x + 1), finish(v.z, x + 2), finish(v.w, x + 3)};
-        };
-        const int whole = strip.valid & ~3, rest = strip.valid % 4;
-#pragma unroll
-        for (int i = 0; i < 8; ++i) {
-          const Quad v = quad(i);
-          if (128 * i + 4 * lane < whole) store_quad<Out, kPolicies>(to + 128 * i, v, l2.pass);
-        }
-        if (rest > 0 && lane == whole / 4 % 32) {
-          const Quad v = quad(whole / 128);
-          Out* const last = to + whole / 128 * 128;
-          last[0] = from_acc<Out>(v.x);
-          if (rest > 1) last[1] = from_acc<Out>(v.y);
-          if (rest > 2) last[2] = from_acc<Out>(v.z);
-        }
-      }
-      arrive(&pipeline.empty[stage]);
+      back(t, 0);
     } else {
       // Register i comes to hold column 32 i + lane.
       float u[32];
+      const auto across = [&](float(&to)[32]) {
 #pragma unroll
-      for (int i = 0; i < 32; i += 4)
-        *reinterpret_cast<Quad*>(own + i) = {s[kShift + i], s[kShift + i + 1], s[kShift + i + 2], s[kShift + i + 3]};
-      __syncwarp();
-#pragma unroll
-      for (int i = 0; i < 32; ++i) u[i] = row[i * kChunkPitch + lane];
+        for (int i = 0; i < 32; ++i) to[i] = row[i * kChunkPitch + lane];
+        __syncwarp();
+      };
+      back(s, kShift);
+      across(u);
       if constexpr (kLow > 0) {
-        __syncwarp();
-#pragma unroll
-        for (int i = 0; i < 32; i += 4) *reinterpret_cast<Quad*>(own + i) = {t[i], t[i + 1], t[i + 2], t[i + 3]};
-        __syncwarp();
-#pragma unroll
-        for (int i = 0; i < 32; ++i) t[i] = row[i * kChunkPitch + lane];
+        back(t, 0);
+        across(t);
       }
-      arrive(&pipeline.empty[stage]);
       // What hangs over the strip is no output's.
       unroll<0, 5>([&](auto bit) {
         constexpr int m = 1 << bit;
@@ -151,15 +236,21 @@ __device__ __forceinline__ void row_warp(const StripArgs& a, const Strip& strip,
           for (int i = 0; i < 32 - m; ++i) u[i] = u[i] + u[i + m];
         }
       });
-      if (stored) {
-        Out* const to = out + y * a.out_stride_h + lane;
+      if constexpr (kLots > 1) {
 #pragma unroll
-        for (int i = 0; i <= 32 - kHalves; ++i) {
-          if (32 * i + lane >= strip.valid) continue;
-          const float v = finish(t[i], strip.x + 32 * i + lane);
-          store_one<Out, kPolicies>(to + 32 * i, v, l2.pass);
-        }
+        for (int i = 0; i <= 32 - kHalves; ++i) row[i * kChunkPitch + lane] = t[i];
+        __syncwarp();
       }
+    }
+    const int y = strip.y + kGroup * c + r;
+    const bool stored = y >= 0 && y < strip.y_end;
+    const RowStore<Out, kLots, kPolicies, kCounts> store(a, strip, y);
+    if constexpr (kRegisters) {
+      arrive(&pipeline.empty[stage]);
+      if (stored) store.columns(t, 32 - kHalves + 1);
+    } else {
+      if (stored) store.rows(row);
+      arrive(&pipeline.empty[stage]);
     }
     stage = stage + 1 == kV ? 0 : stage + 1;
   }

@@ -38,15 +38,20 @@ struct Case {
   int64_t lost_h = 0, lost_w = 0;  // rows and columns that the output lacks
   int shared_bytes = 232448;
   const char* variant = "groups";
+  int64_t c = 2;
 };
 
-using Layout::planar, Layout::padded;
+using Layout::inner, Layout::planar, Layout::padded;
 Case in_strips(Case k) {
   k.variant = "strips";
   return k;
 }
+Case of_channels(int64_t c, Case k) {
+  k.c = c;
+  return k;
+}
 
-constexpr int64_t kN = 2, kC = 2, kSpare = 256;
+constexpr int64_t kN = 2, kSpare = 256;
 const Dtype F = Dtype::f32, H = Dtype::f16, B = Dtype::bf16, D = Dtype::f64, U = Dtype::u8;
 
 const Case kCases[] = {
@@ -81,7 +86,7 @@ const Case kCases[] = {
     in_strips({F, F, 21, 133, 16, 9, 15, 0, Border::constant, 2.5}),
     in_strips({F, F, 60, 200, 31, 33, 15, 16, Border::symmetric}),
     in_strips({F, F, 30, 300, 33, 31, 16, 15, Border::circular, 0, false}),
-    in_strips({F, F, 30, 64, 63, 70, 31, 34, Border::reflect, 0, true, planar, 0, 0, 0, 79000}),
+    in_strips(of_channels(1, {F, F, 30, 64, 63, 70, 31, 34, Border::reflect, 0, true, planar, 0, 0, 0, 81000})),
     in_strips({F, F, 19, 64, 1, 31, 0, 15, Border::replicate}),
     in_strips({F, F, 19, 130, 8, 64, 3, 31, Border::symmetric, 0, true, padded}),
     in_strips({F, F, 30, 132, 12, 7, 11, 0, Border::skip}),
@@ -91,28 +96,54 @@ const Case kCases[] = {
     in_strips({F, F, 60, 92, 31, 33, 0, 0, Border::constant, 0, false, planar, 3, 30, 32}),
     in_strips({H, H, 30, 132, 25, 31, 12, 15, Border::reflect}),
     in_strips({H, H, 30, 131, 25, 31, 12, 15, Border::reflect}),
-    in_strips({F, F, 30, 66, 63, 70, 31, 34, Border::reflect, 0, true, planar, 0, 0, 0, 79000}),
+    in_strips(of_channels(1, {F, F, 30, 66, 63, 70, 31, 34, Border::reflect, 0, true, planar, 0, 0, 0, 81000})),
     in_strips({H, F, 30, 133, 12, 7, 11, 0, Border::circular, 0, false, padded}),
     in_strips({B, B, 30, 132, 31, 33, 15, 16, Border::constant, 2}),
+    in_strips(of_channels(19, {F, F, 20, 40, 15, 15, 7, 7, Border::reflect})),
+    in_strips(of_channels(3, {F, F, 20, 133, 16, 9, 15, 0, Border::constant, 2.5})),
+    in_strips(of_channels(3, {F, F, 30, 133, 15, 15, 7, 7, Border::symmetric, 0, true, inner})),
+    in_strips(of_channels(3, {F, F, 9, 700, 15, 15, 7, 7, Border::reflect, 0, true, inner})),
+    in_strips(of_channels(3, {F, F, 9, 520, 15, 15, 7, 7, Border::reflect})),
+    in_strips(of_channels(5, {F, F, 9, 533, 16, 9, 15, 0, Border::constant, 2.5})),
+    in_strips(of_channels(3, {F, F, 9, 260, 31, 33, 15, 16, Border::symmetric})),
+    in_strips(of_channels(5, {F, F, 9, 640, 15, 15, 7, 7, Border::circular})),
+    in_strips(of_channels(4, {F, F, 30, 300, 31, 33, 15, 16, Border::constant, 1.5, true, inner})),
+    in_strips(of_channels(2, {F, F, 60, 92, 31, 33, 0, 0, Border::constant, 0, false, inner, 3, 30, 32})),
+    in_strips(of_channels(3, {F, F, 20, 80, 20, 100, 5, 3, Border::zero_output, 0, true, inner})),
+    in_strips(of_channels(7, {H, H, 20, 130, 25, 31, 12, 15, Border::reflect, 0, true, inner})),
+    in_strips(of_channels(3, {H, H, 20, 131, 12, 7, 11, 0, Border::circular, 0, true, inner})),
 };
 
 using StripKernel = void (*)(StripArgs);
 #define KERNEL(...) \
   { "box::box_strips<" #__VA_ARGS__ ">", box_strips<__VA_ARGS__> }
 const std::map<std::string, StripKernel> kStrips = {
-    KERNEL(float, float, box::Above::kept, 15, 15, 1, 4, true, false),
-    KERNEL(float, float, box::Above::kept, 16, 9, 0, 4, true, false),
-    KERNEL(float, float, box::Above::ring, 6, 33, 0, 2, true, false),
-    KERNEL(float, float, box::Above::ring, 0, 31, 1, 2, true, false),
-    KERNEL(float, float, box::Above::reread, 6, 70, 2, 2, true, false),
-    KERNEL(float, float, box::Above::chain, 1, 31, 1, 4, true, false),
-    KERNEL(float, float, box::Above::chain, 8, 64, 1, 4, true, false),
-    KERNEL(float, float, box::Above::kept, 12, 7, 0, 4, true, true),
-    KERNEL(float, float, box::Above::ring, 3, 100, 1, 2, true, true),
-    KERNEL(float, float, box::Above::ring, 4, 37, 2, 2, true, false),
-    KERNEL(half_t, half_t, box::Above::ring, 0, 31, 1, 2, true, false),
-    KERNEL(half_t, float, box::Above::kept, 12, 7, 0, 4, true, false),
-    KERNEL(bhalf_t, bhalf_t, box::Above::ring, 6, 33, 0, 2, true, false),
+    KERNEL(bhalf_t, bhalf_t, box::Above::ring, 6, 33, 0, 2, 0, true, true, false),
+    KERNEL(float, float, box::Above::chain, 1, 31, 1, 4, 0, true, true, false),
+    KERNEL(float, float, box::Above::chain, 8, 64, 1, 4, 1, true, true, false),
+    KERNEL(float, float, box::Above::kept, 12, 7, 0, 4, 0, true, true, true),
+    KERNEL(float, float, box::Above::kept, 15, 15, 0, 4, 3, false, true, false),
+    KERNEL(float, float, box::Above::kept, 15, 15, 0, 4, 3, true, true, false),
+    KERNEL(float, float, box::Above::kept, 15, 15, 1, 4, 0, true, true, false),
+    KERNEL(float, float, box::Above::kept, 15, 15, 1, 4, 1, false, true, false),
+    KERNEL(float, float, box::Above::kept, 15, 15, 1, 4, 1, true, true, false),
+    KERNEL(float, float, box::Above::kept, 16, 9, 0, 4, 0, false, true, false),
+    KERNEL(float, float, box::Above::kept, 16, 9, 0, 4, 1, false, true, false),
+    KERNEL(float, float, box::Above::kept, 16, 9, 0, 4, 1, true, true, false),
+    KERNEL(float, float, box::Above::reread, 6, 70, 2, 2, 1, false, true, false),
+    KERNEL(float, float, box::Above::reread, 6, 70, 2, 2, 1, true, true, false),
+    KERNEL(float, float, box::Above::ring, 0, 31, 1, 2, 1, true, true, false),
+    KERNEL(float, float, box::Above::ring, 3, 100, 0, 2, 3, true, true, true),
+    KERNEL(float, float, box::Above::ring, 3, 100, 1, 2, 0, true, true, true),
+    KERNEL(float, float, box::Above::ring, 4, 37, 2, 2, 1, true, true, false),
+    KERNEL(float, float, box::Above::ring, 6, 33, 0, 2, 0, true, true, false),
+    KERNEL(float, float, box::Above::ring, 6, 33, 0, 2, 2, true, true, false),
+    KERNEL(float, float, box::Above::ring, 6, 33, 0, 2, 4, true, true, false),
+    KERNEL(half_t, float, box::Above::kept, 12, 7, 0, 4, 0, true, true, false),
+    KERNEL(half_t, half_t, box::Above::kept, 12, 7, 0, 4, 3, false, true, false),
+    KERNEL(half_t, half_t, box::Above::ring, 0, 31, 0, 2, 7, false, true, false),
+    KERNEL(half_t, half_t, box::Above::ring, 0, 31, 1, 2, 0, false, true, false),
+    KERNEL(half_t, half_t, box::Above::ring, 0, 31, 1, 2, 0, true, true, false),
 };
 
 char* start_of(std::vector<double>& words) {
@@ -122,12 +153,12 @@ char* start_of(std::vector<double>& words) {
 struct Memory {
   std::vector<double> words;
   Image image;
-  Memory(Dtype dtype, int64_t h, int64_t w, Layout layout) : words(kN * kC * h * (w + 16) + 3 * kSpare, -7) {
+  Memory(Dtype dtype, int64_t c, int64_t h, int64_t w, Layout layout) : words(kN * c * h * (w + 16) + 3 * kSpare, -7) {
     const int64_t pitch = layout == Layout::unaligned ? w + 3 : layout == padded ? round_up(w + 4, 8) : w;
     const int64_t plane = h * pitch;
     char* const start = start_of(words);
-    image = layout == Layout::inner ? Image{start, dtype, kN, kC, 1, h, w, kC * plane, 1, 0, pitch * kC, kC}
-                                    : Image{start, dtype, kN, kC, 1, h, w, kC * plane, plane, 0, pitch, 1};
+    image = layout == Layout::inner ? Image{start, dtype, kN, c, 1, h, w, c * plane, 1, 0, pitch * c, c}
+                                    : Image{start, dtype, kN, c, 1, h, w, c * plane, plane, 0, pitch, 1};
   }
 };
 
@@ -218,10 +249,10 @@ void run_groups(const Box& p, const Plan& plan) {
 
 bool check(const Case& k) {
   std::mt19937 make(1);
-  Memory from(k.in, k.h, k.w, k.layout), to(k.out, k.h - k.lost_h, k.w - k.lost_w, k.layout);
+  Memory from(k.in, k.c, k.h, k.w, k.layout), to(k.out, k.c, k.h - k.lost_h, k.w - k.lost_w, k.layout);
   const std::vector<double> blank = to.words;
   for (int64_t n = 0; n < kN; ++n)
-    for (int64_t c = 0; c < kC; ++c)
+    for (int64_t c = 0; c < k.c; ++c)
       for (int64_t y = 0; y < k.h; ++y)
         for (int64_t x = 0; x < k.w; ++x)
           with_pixel(from.image, n, c, y, x, [&](auto& pixel) {
@@ -258,7 +289,7 @@ bool check(const Case& k) {
                       strip_args(p, planned, *strips));
     else run_groups(p, planned);
     for (int64_t n = 0; n < kN; ++n)
-      for (int64_t c = 0; c < kC; ++c)
+      for (int64_t c = 0; c < k.c; ++c)
         for (int64_t y = 0; y < p.out.h; ++y)
           for (int64_t x = 0; x < p.out.w && wrong.empty(); ++x) {
             const double got = get(p.out, n, c, y, x),

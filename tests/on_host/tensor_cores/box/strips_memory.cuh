@@ -24,6 +24,7 @@ Policies policies() {
   return {};
 }
 
+inline void lanes_meet() { __syncwarp(); }
 inline void hold(Quad&) {}
 
 template <typename T>
@@ -41,14 +42,24 @@ void copy_cells4(Cells4<T>* to, const T* from, bool present, uint64_t) {
   load_cells4<T, kPolicies>(*to, from, present, 0);
 }
 
+template <typename T>
+T load_read_only(const T* from) {
+  return *from;
+}
+template <typename T>
+void load_single4(Cells4<T>& cells, const T* from, bool present) {
+  if (present) memcpy(&cells, from, sizeof(cells));
+  else memset(&cells, 0, sizeof(cells));
+}
 template <typename Out, bool kPolicies>
-void store_quad(Out* to, const Quad& v, uint64_t) {
-  store_pack_if(true, to, Pack<4, Out>{from_acc<Out>(v.x), from_acc<Out>(v.y), from_acc<Out>(v.z), from_acc<Out>(v.w)});
+void store_quad(Out* to, const Quad& v, bool present, uint64_t) {
+  store_pack_if(present, to,
+                Pack<4, Out>{from_acc<Out>(v.x), from_acc<Out>(v.y), from_acc<Out>(v.z), from_acc<Out>(v.w)});
 }
 
 template <typename Out, bool kPolicies>
-void store_one(Out* to, float v, uint64_t) {
-  *to = from_acc<Out>(v);
+void store_one(Out* to, float v, bool present, uint64_t) {
+  if (present) *to = from_acc<Out>(v);
 }
 
 }  // namespace torch_conv::box
