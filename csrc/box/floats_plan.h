@@ -147,7 +147,7 @@ inline void cut_strips(const Box& p, const Arch& arch, StripShape& s) {
     if (p.out.n * p.out.c * ceil_div(p.out.w, tile_w) >= lots) consider(tile_w, lots);
   }
   const int64_t elements = s.pixel > 1 ? s.shift + (s.tile_w + p.kw - 1) * s.pixel : s.lots * s.pitch;
-  s.lanes = int(std::min<int64_t>(32 * kColumnWarps, round_up(ceil_div(elements, 4), 8)));
+  s.lanes = int(std::min<int64_t>(32 * kColumnWarps, round_up(ceil_div(elements, 4), 32)));
 }
 
 inline StripShape strip_shape(const Box& p, const Arch& arch) {

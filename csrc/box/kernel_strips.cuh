@@ -18,7 +18,7 @@
 // Tiles of narrow planes stand side by side in a strip, as many lots of columns as there is room for. So do the
 // channels of (H, W, C) images: their rows are added up as they lie, and the sums part into a lot for each channel.
 //
-// Barriers in shared memory: full[stage], one arrival per column warp; empty[stage], one per row warp.
+// Barriers in shared memory: full[stage], one arrival per column warp that has columns; empty[stage], one per row warp.
 //
 // Traffic: one read from device memory while the windows of all blocks fit in L2, one write; two reads of L2, from
 // kh = 17 on. Additions an output: 5 + (kh - 9) / 64 down the columns, about 10 along the rows.
@@ -39,16 +39,17 @@ __global__ void __launch_bounds__(kStripThreads) box_strips(const __grid_constan
   uint64_t* const empty = full + kBarriers;
   if (threadIdx.x == 0)
     for (int i = 0; i < kBarriers; ++i) {
-      barrier_init(&full[i], kColumnWarps * kWarpArrivals);
+      barrier_init(&full[i], a.lanes / 32 * kWarpArrivals);
       barrier_init(&empty[i], kRowWarps * kWarpArrivals);
     }
   const Strip<kLots> strip(a, shared + kBarriers * kStageBytes + kBarrierBytes);
   strip.fill(a);
   __syncthreads();
   const Pipeline pipeline{full, empty};
-  if (threadIdx.x < 32 * kColumnWarps)
+  if (int(threadIdx.x) < a.lanes)
     column_warp<T, kAbove, kHigh, kStages, kLots, kVectors, kPolicies>(a, strip, pipeline, shared);
-  else row_warp<T, Out, kAbove, kHigh, kWide, kShift, kStages, kLots, kPolicies, kCounts>(a, strip, pipeline, shared);
+  else if (threadIdx.x >= 32 * kColumnWarps)
+    row_warp<T, Out, kAbove, kHigh, kWide, kShift, kStages, kLots, kPolicies, kCounts>(a, strip, pipeline, shared);
 }
 
 }  // namespace torch_conv::box

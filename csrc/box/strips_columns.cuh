@@ -229,10 +229,8 @@ __device__ __forceinline__ void add_columns(const StripArgs& a, const Strip<kLot
       kInPlace ? reinterpret_cast<Cells4<T>*>(sums + in_row(4 * id)) : reinterpret_cast<Cells4<T>*>(behind) + id;
   constexpr int kCellPitch = kInPlace ? kRowPitch / 4 : 32 * kColumnWarps;
   const int lanes = a.lanes;
-  const bool owns = id < lanes;  // a place in the rings; the others' columns are nobody's
   Quad* const ring =
-      reinterpret_cast<Quad*>(behind + (kInPlace ? 0 : kStages * kGroup * kCellPitch * int(sizeof(Cells4<T>)))) +
-      min(id, lanes - 1);
+      reinterpret_cast<Quad*>(behind + (kInPlace ? 0 : kStages * kGroup * kCellPitch * int(sizeof(Cells4<T>)))) + id;
   Quad* const rests = ring + blocks * lanes;
 
   const int top = strip.y - a.pad_y, bottom = top + a.kh - 1;
@@ -341,11 +339,11 @@ __device__ __forceinline__ void add_columns(const StripArgs& a, const Strip<kLot
     int oldest = 0, oldest_rest = 0;  // slots of the rings
     auto keep = [&](const Quad& block, const Quad& rest) {
       if (blocks > 0) {
-        if (owns) ring[oldest * lanes] = block;
+        ring[oldest * lanes] = block;
         oldest = next_slot(oldest, blocks);
       }
       if constexpr (kRest > 0 && kAbove == Above::ring) {
-        if (owns) rests[oldest_rest * lanes] = rest;
+        rests[oldest_rest * lanes] = rest;
         oldest_rest = next_slot(oldest_rest, blocks + 1);
       }
     };

@@ -62,13 +62,17 @@ struct RowStore {
     }
   }
 
-  // Register i holds column 32 i + lane.
+  // Register i holds column 32 i + lane. (Stores wait for no loads that stand behind them: places come first.)
   template <int kCount>
   __device__ __forceinline__ void columns(const float (&t)[kCount], int count) const {
 #pragma unroll
-    for (int i = 0; i < kCount; ++i) {
-      const Column place = column(32 * i + threadIdx.x % 32);
-      if (i < count) one(place.to, finish(t[i], place.x), place.left > 0);
+    for (int first = 0; first < kCount; first += 8) {
+      Column places[8];
+#pragma unroll
+      for (int i = 0; i < 8; ++i) places[i] = column(32 * (first + i) + threadIdx.x % 32);
+#pragma unroll
+      for (int i = 0; i < 8; ++i)
+        if (first + i < count) one(places[i].to, finish(t[first + i], places[i].x), places[i].left > 0);
     }
   }
 
@@ -92,13 +96,19 @@ struct RowStore {
     }
     const float* const from = row + in_row(4 * lane);
     bool rest = false;
+    Column places[8];
+    Quad v[8];
 #pragma unroll
     for (int q = 0; q < 8; ++q) {
-      const Column place = column(128 * q + 4 * lane);
-      const Quad v = *reinterpret_cast<const Quad*>(from + q * 4 * kChunkPitch);
-      const int x = place.x;
-      quad(place.to, {finish(v.x, x), finish(v.y, x + 1), finish(v.z, x + 2), finish(v.w, x + 3)}, place.left >= 4);
-      rest = rest || (place.left > 0 && place.left < 4);
+      places[q] = column(128 * q + 4 * lane);
+      v[q] = *reinterpret_cast<const Quad*>(from + q * 4 * kChunkPitch);
+    }
+#pragma unroll
+    for (int q = 0; q < 8; ++q) {
+      const int x = places[q].x, left = places[q].left;
+      quad(places[q].to, {finish(v[q].x, x), finish(v[q].y, x + 1), finish(v[q].z, x + 2), finish(v[q].w, x + 3)},
+           left >= 4);
+      rest = rest || (left > 0 && left < 4);
     }
     if (!__any_sync(0xffffffff, rest)) return;
     for (int q = 0; q < 8; ++q) {
@@ -112,22 +122,27 @@ struct RowStore {
   __device__ __forceinline__ int place(int i) const { return in_row(i % C * a.pitch + i / C); }
   __device__ __forceinline__ void pixels(const float* row, int lane) const {
     const int valid = strip.alone.valid * C, whole = a.aligned_out ? valid & ~3 : 0;
-    // 128 C numbers are 128 pixels: every C quads a lane is at the same channel again, 4 chunks further.
+    if (a.aligned_out) {
+      // 128 C numbers are 128 pixels: every C quads a lane is at the same channel again, 4 chunks further.
+      Quad v[8];
 #pragma unroll
-    for (int first = 0; first < (C < 8 ? C : 8); ++first) {
-      if (!a.aligned_out) break;
-      int at[4];
+      for (int first = 0; first < (C < 8 ? C : 8); ++first) {
+        int at[4];
 #pragma unroll
-      for (int v = 0; v < 4; ++v) at[v] = place(128 * first + 4 * lane + v);
+        for (int e = 0; e < 4; ++e) at[e] = place(128 * first + 4 * lane + e);
 #pragma unroll
-      for (int q = first; q < 8; q += C) {
-        const int i = 128 * q + 4 * lane, x0 = strip.alone.x;
-        const float* const from = row + q / C * 4 * kChunkPitch;
-        Quad v{};
-        if (i < whole) v = {from[at[0]], from[at[1]], from[at[2]], from[at[3]]};
+        for (int q = first; q < 8; q += C) {
+          const float* const from = row + q / C * 4 * kChunkPitch;
+          v[q] = {};
+          if (128 * q + 4 * lane < whole) v[q] = {from[at[0]], from[at[1]], from[at[2]], from[at[3]]};
+        }
+      }
+#pragma unroll
+      for (int q = 0; q < 8; ++q) {
+        const int i = 128 * q + 4 * lane, x = strip.alone.x;
         quad(out + i,
-             {finish(v.x, x0 + i / C), finish(v.y, x0 + (i + 1) / C), finish(v.z, x0 + (i + 2) / C),
-              finish(v.w, x0 + (i + 3) / C)},
+             {finish(v[q].x, x + i / C), finish(v[q].y, x + (i + 1) / C), finish(v[q].z, x + (i + 2) / C),
+              finish(v[q].w, x + (i + 3) / C)},
              i < whole);
       }
     }
