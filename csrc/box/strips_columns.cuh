@@ -143,18 +143,19 @@ struct StripColumns {
         }
       }
     } else if constexpr (!kVectors) {
-      const int mapped = map_index(first + int(threadIdx.x % kGroup), height, border);
+      int rows[kGroup];
+      map_rows(first, rows);
       const int lane = threadIdx.x % 32;
       constexpr bool kInPlace = sums_in_place(sizeof(T), kChannels<kLots>);
       constexpr int kStep = kInPlace ? kChunkPitch : 32;
       // From the thread's own columns to the first of those that it copies.
       const int place = kInPlace ? lane - (lane / 8 * kChunkPitch + lane % 8 * 4) : -3 * lane;
-#pragma unroll 1
+#pragma unroll
       for (int j = 0; j < kGroup; j += 4) {
         T values[4][4];
 #pragma unroll
         for (int i = 0; i < 16; ++i) {
-          const int row = __shfl_sync(0xffffffff, mapped, j + i / 4), v = i % 4;
+          const int row = rows[j + i / 4], v = i % 4;
           const bool present = row >= 0 && spread[v] >= 0;
           const T* const from = plane + max(row, 0) * stride + max(spread[v], 0);
           if constexpr (sizeof(T) == 4)
