@@ -62,8 +62,10 @@ struct Strip {
   Lot alone;   // else
 
   __device__ explicit Strip(const StripArgs& a, unsigned char* lots) : table(reinterpret_cast<Lot*>(lots)) {
-    const int segment = int(blockIdx.x) % a.segments;
-    first = int(blockIdx.x) / a.segments * (kLots == 0 ? a.lots : 1);
+    // Neighbouring tiles run at the same time: their halos are in L2.
+    const int across = kLots == 0 ? 1 : a.tiles, rest = int(blockIdx.x) / across;
+    const int segment = rest % a.segments;
+    first = rest / a.segments * (kLots == 0 ? a.lots : a.tiles) + int(blockIdx.x) % across;
     y = segment * a.tile_h - a.phase, y_end = min(a.out_h, y + a.tile_h);
     batches = (y_end - y + kGroup - 1) / kGroup;
     if constexpr (kLots != 0) alone = lot_of_item<kLots>(a, first);
