@@ -40,7 +40,7 @@ VARIANTS = {
         "general",
     ],
     "separable": ["products", "tile_tma", "tile", "strip", "shared", "two_pass"],
-    "box": ["march", "plain", "strips", "groups"],
+    "box": ["bytes", "march", "plain", "strips", "groups"],
     "depthwise": [
         *("warps", "planes", "tiles", "planes_mma", "large", "large_mma", "channels", "channels_tma", "channels_rows"),
         *("channels_mma", "rows", "rows_mma", "general"),
@@ -97,7 +97,9 @@ def one_round(device: str, dtype: torch.dtype) -> None:
     each_variant("direct", lambda: OPS.filter2d(planar, any_shape, border, value=3.0))
     each_variant("separable", lambda: OPS.filter2d_separable(planar, taps, taps, border, padding=padding, value=3.0))
     each_variant("separable", lambda: OPS.filter2d_separable(nhwc, own_taps, taps, border))
-    each_variant("box", lambda: OPS.box2d(planar, [length, length + 4], border, padding=padding, algorithm="box"))
+    for laid in (planar, nhwc):
+        call = lambda x=laid: OPS.box2d(x, [length, length + 4], border, padding=padding, algorithm="box")  # noqa: E731
+        each_variant("box", call)
     each_chain(planar, nhwc, random.choice([torch.ones(n) / n for n in (3, 5, 7)]), border, padding)
     each_variant("direct", lambda: OPS.filter2d(planar, any_shape, border, stride=2, value=3.0))
     OPS.filter2d(planar, window, border, stride=2, dilation=2)

@@ -98,7 +98,8 @@ def test_box(cuda, pinned, dtype, size):
             image = make_image(shape, dtype, device=cuda)
             agree(pinned, "box", call_box(size), image, served, border_type=border, value=3.0)
     floats = {"groups"} if dtype == torch.float64 else {"strips", "groups"}
-    assert set(served) == (floats if dtype.is_floating_point else {"march", "plain"})
+    integers = {"bytes", "march", "plain"} if dtype == torch.uint8 else {"march", "plain"}
+    assert set(served) == (floats if dtype.is_floating_point else integers)
 
 
 @pytest.mark.cuda
@@ -110,7 +111,7 @@ def test_unaligned_widths(cuda, pinned, algorithm):
         agree(pinned, algorithm, call, image, served)
     sometimes = {"tile_tma", "march_tma", "planes", "channels", "column"}
     if "box" in algorithm:
-        sometimes |= {"march", "plain"}  # of integers
+        sometimes |= {"bytes", "march", "plain"}  # of integers
     if algorithm == "fused":
         sometimes.add("march")  # of sums of large windows alone
     if algorithm in ("separable3d", "fused3d") and torch.cuda.get_device_capability() < (9, 0):

@@ -71,6 +71,10 @@ void launch_strips(const Box& p, const Plan& plan, const StripShape& shape, cons
   launch(plan, site, strip_args(p, plan, shape));
 }
 
+void launch_bytes(const Box& p, const Plan& plan, const ByteShape& shape, const Site& site) {
+  launch(plan, site, byte_args(p, plan, shape));
+}
+
 void launch_depth(const BoxDepth& p, const Plan& plan, const DepthConfig& config, const Site& site) {
   const auto& [runs, ending] = config;
   const double voxels = double(p.kd) * double(p.kh) * double(p.kw);
@@ -120,6 +124,7 @@ Plan plan_cuda(const Box& p, const Arch& arch, const char* variant) { return pla
 void run_cuda(const Box& p, const Plan& plan, const Site& site) {
   if (plan.blocks == 0) return;
   if (const auto* shape = std::any_cast<StripShape>(&plan.config)) launch_strips(p, plan, *shape, site);
+  else if (const auto* shape = std::any_cast<ByteShape>(&plan.config)) launch_bytes(p, plan, *shape, site);
   else if (is_integer(p.in.dtype)) launch_sums(p, plan, *std::any_cast<Config>(&plan.config), site);
   else launch_groups(p, plan, site);
 }

@@ -1,6 +1,7 @@
 // Box + Arch -> Plan: how box sums are cut into blocks on a GPU. Pure. Here running sums of integers, and the choice.
 #pragma once
 
+#include "box/bytes_plan.h"
 #include "box/floats_plan.h"
 
 namespace torch_conv::box {
@@ -133,9 +134,8 @@ inline void configure_plain(const Box& p, const Arch&, Plan& plan) {
 }
 
 constexpr Candidate<Box> kCandidates[] = {
-    {"march", march_refusal, nullptr, configure_march},
-    {"plain", plain_refusal, nullptr, configure_plain},
-    {"strips", strips_refusal, nullptr, configure_strips},
+    {"bytes", bytes_refusal, nullptr, configure_bytes},    {"march", march_refusal, nullptr, configure_march},
+    {"plain", plain_refusal, nullptr, configure_plain},    {"strips", strips_refusal, nullptr, configure_strips},
     {"groups", groups_refusal, nullptr, configure_groups},
 };
 

@@ -112,6 +112,12 @@ T __shfl_xor_sync(unsigned, T value, int far) {
 }
 
 template <typename T>
+T __shfl_up_sync(unsigned, T value, int far) {
+  const int from = int(threadIdx.x % 32) - far;
+  return on_host::of_lane(value, from >= 0 ? unsigned(from) : threadIdx.x % 32);
+}
+
+template <typename T>
 T __shfl_down_sync(unsigned, T value, int far) {
   const unsigned from = threadIdx.x % 32 + far;
   return on_host::of_lane(value, from < 32 ? from : threadIdx.x % 32);

@@ -1,0 +1,207 @@
+// box_bytes as its plans launch it, on the host: exactly rounded means and clamped sums, nothing written beside the
+// output, and nothing read beside the image but what words of its bytes hold.
+#include <cstdio>
+#include <cstring>
+#include <map>
+#include <random>
+#include <string>
+
+#include "cuda.h"
+using std::fmaf;
+#undef __shared__
+#define __shared__
+#include "box/kernel_bytes.cuh"
+#include "box/plan.h"
+
+namespace torch_conv::box {
+alignas(128) unsigned char shared[1 << 17];
+}
+
+using namespace torch_conv;
+using namespace torch_conv::box;
+
+namespace {
+
+enum class Layout { dense, padded, unaligned };
+using Layout::padded, Layout::unaligned;
+
+struct Case {
+  int64_t h, w, kh, kw, pad_y, pad_x;
+  Border border = Border::constant;
+  double value = 0;
+  bool mean = true;
+  Layout in = Layout::dense, out = Layout::dense;
+  int64_t lost_h = 0, lost_w = 0;  // rows and columns that the output lacks
+  int most = 256;                  // pixels are below
+  int photo = 1;                   // channels side by side
+};
+
+Case of_photo(int channels, Case k) {
+  k.photo = channels;
+  return k;
+}
+
+const Case kCases[] = {
+    {40, 1120, 15, 15, 7, 7, Border::reflect},
+    {33, 1117, 15, 15, 7, 7, Border::reflect},
+    {40, 1120, 15, 15, 7, 7, Border::circular},
+    {21, 1117, 15, 15, 7, 7, Border::circular},
+    {21, 64, 15, 15, 7, 7, Border::reflect, 0, true, unaligned},
+    {21, 64, 15, 15, 7, 7, Border::reflect, 0, true, padded, unaligned},
+    {21, 61, 15, 15, 7, 7, Border::constant, 255, true, padded, padded},
+    {21, 61, 15, 15, 7, 7, Border::constant, 3, true, unaligned},
+    {37, 130, 15, 15, 0, 0, Border::constant, 0, true, Layout::dense, Layout::dense, 14, 14},
+    {21, 70, 15, 15, 20, 3, Border::replicate},
+    {21, 1100, 16, 31, 15, 0, Border::symmetric},
+    {21, 1101, 16, 31, 15, 0, Border::symmetric},
+    {40, 96, 9, 33, 4, 32, Border::replicate},
+    {19, 70, 1, 64, 0, 31, Border::circular},
+    {19, 64, 33, 1, 16, 0, Border::reflect},
+    {19, 67, 1, 1, 0, 0, Border::reflect},
+    {9, 1030, 4, 6, 2, 3, Border::constant, 0, true, Layout::dense, Layout::dense, 0, 0, 2},
+    {210, 240, 200, 200, 100, 100, Border::reflect, 0, true, Layout::dense, Layout::dense, 0, 0, 2},
+    {17, 400, 255, 255, 127, 127, Border::constant, 1, true, Layout::dense, Layout::dense, 0, 0, 2},
+    {12, 1100, 257, 255, 128, 127, Border::symmetric},
+    {12, 64, 255, 258, 128, 200, Border::constant, 255},
+    {12, 700, 20, 500, 10, 400, Border::replicate},
+    {30, 132, 12, 7, 11, 0, Border::skip},
+    {30, 131, 12, 7, 5, 3, Border::skip, 0, false},
+    {30, 131, 12, 7, 5, 3, Border::zero_output},
+    {30, 160, 12, 7, 5, 3, Border::zero_output, 0, true, padded, padded},
+    {3, 5, 45, 37, 22, 18, Border::reflect},
+    {3, 5, 45, 37, 22, 18, Border::skip},
+    {1, 3, 9, 9, 4, 4, Border::symmetric},
+    {30, 99, 3, 3, 1, 1, Border::reflect, 0, false, Layout::dense, Layout::dense, 0, 0, 40},
+    {9, 200, 190, 190, 90, 90, Border::skip},
+    {9, 320, 5, 65, 2, 32, Border::reflect},
+    {9, 331, 5, 65, 2, 32, Border::reflect},
+    {9, 320, 5, 129, 2, 64, Border::constant, 9},
+    of_photo(3, {40, 400, 15, 15, 7, 7, Border::reflect}),
+    of_photo(3, {40, 401, 15, 15, 7, 7, Border::symmetric}),
+    of_photo(3, {21, 352, 15, 15, 7, 7, Border::circular}),
+    of_photo(3, {21, 351, 16, 31, 15, 0, Border::replicate}),
+    of_photo(4, {21, 300, 9, 33, 4, 32, Border::constant, 200}),
+    of_photo(2, {21, 300, 9, 65, 4, 32, Border::skip}),
+    of_photo(3, {21, 300, 12, 100, 4, 32, Border::zero_output}),
+    of_photo(3, {21, 400, 12, 7, 11, 0, Border::skip}),
+    of_photo(3, {5, 3, 45, 37, 22, 18, Border::reflect}),
+    of_photo(3, {21, 64, 15, 15, 7, 7, Border::reflect, 0, true, padded, unaligned}),
+};
+
+#define KERNEL(...) {"box::box_bytes<" #__VA_ARGS__ ">", box_bytes<__VA_ARGS__>}
+const std::map<std::string, void (*)(ByteArgs)> kKernels = {
+#include "box_bytes_kernels.h"
+};
+
+constexpr int64_t kN = 1, kSpare = 256;
+
+struct Memory {
+  std::vector<uint8_t> bytes;
+  Image image;
+  Memory(int64_t h, int64_t pixels, Layout layout, int photo) {
+    const int64_t w = pixels * photo, planes = photo > 1 ? 1 : 2;
+    const int64_t pitch = layout == padded ? round_up(w + 3, 16) + 16 : layout == unaligned ? w + 3 : w;
+    // What lies before an image is there, up to a whole word; behind its last row there is nothing.
+    const int64_t lead = layout == unaligned ? 3 : 0, rows = planes * h;
+    bytes.assign(kSpare + lead + rows * pitch + kSpare, 0x55);
+    uint8_t* const start =
+        reinterpret_cast<uint8_t*>((reinterpret_cast<uintptr_t>(bytes.data()) + kSpare - 1) / 64 * 64) + lead;
+    if (photo > 1) image = {start, Dtype::u8, kN, photo, 1, h, pixels, h * pitch, 1, 0, pitch, photo};
+    else image = {start, Dtype::u8, kN, planes, 1, h, w, planes * h * pitch, h * pitch, 0, pitch, 1};
+  }
+};
+
+uint8_t& pixel(const Image& x, int64_t c, int64_t y, int64_t at) {
+  return static_cast<uint8_t*>(x.data)[c * x.stride_c + y * x.stride_h + at * x.stride_w];
+}
+
+int64_t inside(int64_t first, int64_t k, int64_t length) {
+  return std::max<int64_t>(0, std::min(first + k, length) - std::max<int64_t>(first, 0));
+}
+
+// Exact means by prefix sums of the extended image's rows.
+std::vector<uint8_t> expected(const Box& p) {
+  const Placement& s = p.place;
+  std::vector<uint8_t> result;
+  for (int64_t c = 0; c < p.out.c; ++c) {
+    const int64_t height = p.out.h + p.kh - 1, width = p.out.w + p.kw - 1;
+    std::vector<int64_t> sums((height + 1) * (width + 1));
+    for (int64_t y = 0; y < height; ++y)
+      for (int64_t x = 0; x < width; ++x) {
+        const int64_t row = map_index(y - s.pad_y, p.in.h, s.border), column = map_index(x - s.pad_x, p.in.w, s.border);
+        const int64_t outside = s.border == Border::constant ? int64_t(s.value) : 0;
+        const int64_t v = row < 0 || column < 0 ? outside : pixel(p.in, c, row, column);
+        int64_t* const at = &sums[(y + 1) * (width + 1) + x + 1];
+        *at = v + at[-1] + at[-width - 1] - at[-width - 2];
+      }
+    for (int64_t y = 0; y < p.out.h; ++y)
+      for (int64_t x = 0; x < p.out.w; ++x) {
+        const int64_t* const at = &sums[y * (width + 1) + x];
+        int64_t sum = at[p.kh * (width + 1) + p.kw] - at[p.kw] - at[p.kh * (width + 1)] + at[0];
+        const int64_t count = inside(y - s.pad_y, p.kh, p.in.h) * inside(x - s.pad_x, p.kw, p.in.w);
+        int64_t area = p.scale == 1 ? 1 : p.kh * p.kw;
+        if (s.border == Border::skip && s.normalized) area = std::max<int64_t>(count, 1);
+        if (s.border == Border::zero_output && count < p.kh * p.kw) sum = 0;
+        int64_t mean = sum / area;
+        const int64_t rest = 2 * (sum - mean * area);
+        mean += rest > area || (rest == area && mean % 2 == 1);
+        result.push_back(uint8_t(std::min<int64_t>(mean, 255)));
+      }
+  }
+  return result;
+}
+
+bool check(const Case& k) {
+  std::mt19937 make(1);
+  Memory from(k.h, k.w, k.in, k.photo), to(k.h - k.lost_h, k.w - k.lost_w, k.out, k.photo);
+  for (uint8_t& byte : from.bytes) byte = uint8_t(make() % k.most);
+  const std::vector<uint8_t> blank = to.bytes;
+  const Box p{.in = from.image,
+              .out = to.image,
+              .kh = k.kh,
+              .kw = k.kw,
+              .scale = k.mean ? 1 / double(k.kh * k.kw) : 1,
+              .place = {.pad_y = k.pad_y,
+                        .pad_x = k.pad_x,
+                        .border = k.border,
+                        .value = k.value,
+                        .normalized = k.mean && k.border == Border::skip},
+              .whole_h = k.h,
+              .whole_w = k.w};
+  const Arch arch{.major = 9, .minor = 0, .multiprocessors = 2, .shared_bytes = 232448, .bulk_copy = true};
+  const Plan planned = plan(p, arch, "bytes");
+  std::string wrong = planned.variant ? "" : planned.why;
+  const std::string name = planned.variant ? planned.kernels[0].name : "";
+  const auto kernel = kKernels.find(name);
+  if (wrong.empty() && kernel == kKernels.end()) wrong = "no kernel " + name;
+  if (wrong.empty()) {
+    memset(shared, 0xff, sizeof(shared));
+    on_host::launch(kernel->second, {unsigned(planned.blocks), 1, 1}, planned.threads,
+                    byte_args(p, planned, *std::any_cast<ByteShape>(&planned.config)));
+    const std::vector<uint8_t> want = expected(p);
+    size_t i = 0;
+    for (int64_t c = 0; c < p.out.c; ++c)
+      for (int64_t y = 0; y < p.out.h; ++y)
+        for (int64_t x = 0; x < p.out.w; ++x, ++i) {
+          uint8_t& got = pixel(p.out, c, y, x);
+          if (got != want[i] && wrong.empty())
+            wrong = "(" + std::to_string(c) + ", " + std::to_string(y) + ", " + std::to_string(x) + ") is " +
+                    std::to_string(got) + ", not " + std::to_string(want[i]);
+          got = blank[&got - to.bytes.data()];
+        }
+    // What is left is what was there before.
+    if (wrong.empty() && to.bytes != blank) wrong = "something beside the output was written";
+  }
+  std::printf("%s %lldx%lld in %lldx%lld %s: %s\n", name.c_str(), (long long)k.kh, (long long)k.kw, (long long)k.h,
+              (long long)k.w, name_of(k.border), wrong.empty() ? "right" : wrong.c_str());
+  std::fflush(stdout);
+  return wrong.empty();
+}
+
+}  // namespace
+
+int main() {
+  bool right = true;
+  for (const Case& k : kCases) right = check(k) && right;
+  return right ? 0 : 1;
+}
