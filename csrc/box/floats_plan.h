@@ -97,9 +97,8 @@ inline Image number_rows(Image x, int pixel) {
 }
 
 // Columns of the widest strip's outputs: strips start where lines of memory do, or pixels of several channels near it.
-inline int64_t widest_strip(const Box& p, int pixel, int shift) {
-  const int64_t columns =
-      std::min<int64_t>((kStripColumns - shift) / pixel, kStripColumns / pixel / 4 * 4) - (p.kw - 1);
+inline int64_t widest_strip(const Box& p, int pixel, int shift, int strip = kStripColumns) {
+  const int64_t columns = std::min<int64_t>((strip - shift) / pixel, strip / pixel / 4 * 4) - (p.kw - 1);
   return pixel == 1 ? columns / 32 * 32 : columns / 8 * 8;
 }
 
@@ -120,20 +119,20 @@ inline int64_t strip_blocks(const Box& p, const StripShape& s) {
 
 // The cut whose busiest multiprocessor has the least to do: batches of 8 rows, of which those that start a segment are
 // cheaper, in strips whose halo is read twice.
-inline void cut_strips(const Box& p, const Arch& arch, StripShape& s) {
-  const int64_t rows = p.out.h + group_phase(p), widest = widest_strip(p, s.pixel, s.shift);
+inline void cut_strips(const Box& p, const Arch& arch, int columns, StripShape& s) {
+  const int64_t rows = p.out.h + group_phase(p), widest = widest_strip(p, s.pixel, s.shift, columns);
   const int64_t halo = p.kw - 1 + (s.pixel == 1 ? s.shift : 0);
   const int start = s.above == Above::chain ? 1 : s.above == Above::kept ? 2 : s.blocks + 1;
   double best = 0;
   const auto consider = [&](int64_t tile_w, int lots) {
     StripShape t = s;
     t.tile_w = tile_w, t.lots = lots, t.pitch = int(round_up(tile_w + halo, 4));
-    const double columns = double(t.lots) * t.pitch / kStripColumns;
+    const double share = double(t.lots) * t.pitch / kStripColumns;
     for (int64_t segments = 1; segments <= ceil_div(rows, kGroup); ++segments) {
       t.tile_h = round_up(ceil_div(rows, segments), kGroup);
       const int64_t waves = ceil_div(strip_blocks(p, t), arch.multiprocessors);
       if (segments > 1 && waves > 8) break;
-      const double cost = double(waves) * (double(t.tile_h / kGroup) + 0.5 * start + 2) * (0.35 + 0.65 * columns);
+      const double cost = double(waves) * (double(t.tile_h / kGroup) + 0.5 * start + 2) * (0.35 + 0.65 * share);
       if (best == 0 || cost < best) best = cost, s = t;
     }
   };
@@ -141,7 +140,7 @@ inline void cut_strips(const Box& p, const Arch& arch, StripShape& s) {
   for (int64_t tiles = fewest; tiles < fewest + 3; ++tiles)
     consider(std::min(p.out.w, round_up(ceil_div(p.out.w, tiles), step)), s.pixel);
   for (int lots = 2; s.pixel == 1 && lots <= kMostLots; lots += lots < 8 ? 1 : lots / 4) {
-    const int64_t most = (kStripColumns / lots / 4 * 4 - halo) / 8 * 8;
+    const int64_t most = (columns / lots / 4 * 4 - halo) / 8 * 8;
     if (most < 8) break;
     const int64_t tile_w = std::min(p.out.w, round_up(ceil_div(p.out.w, ceil_div(p.out.w, most)), 8));
     if (p.out.n * p.out.c * ceil_div(p.out.w, tile_w) >= lots) consider(tile_w, lots);
@@ -161,11 +160,19 @@ inline StripShape strip_shape(const Box& p, const Arch& arch) {
   // all rows at once, 160. 2 / 3 / 4 stages: 31x31 174 / 174 / 178, 63x63 191 / 192 / 204 (rows that come early push
   // others out of L2).
   s.stages = short_window ? 4 : 2;
-  cut_strips(p, arch, s);
   const auto fits = [&] { return strip_bytes(p, s) <= arch.shared_bytes; };
-  while (!fits() && s.stages > 2) --s.stages;
-  if (!fits() && s.above == Above::ring && s.number > 0) s.above = Above::reread, s.stages = 3;
-  if (!fits()) s.stages = 2;
+  const StripShape wanted = s;
+  // Windows so tall that the rings of a whole strip do not fit get narrower ones, while half of them is output.
+  for (int columns = kStripColumns;
+       columns == kStripColumns || 2 * s.pixel * widest_strip(p, s.pixel, s.shift, columns) >= columns;
+       columns -= 128) {
+    s = wanted;
+    cut_strips(p, arch, columns, s);
+    while (!fits() && s.stages > 2) --s.stages;
+    if (!fits() && s.above == Above::ring && s.number > 0) s.above = Above::reread, s.stages = 3;
+    if (!fits()) s.stages = 2;
+    if (fits()) break;
+  }
   s.shared_bytes = int(std::min<int64_t>(strip_bytes(p, s), INT_MAX));
   return s;
 }
