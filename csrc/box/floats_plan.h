@@ -187,7 +187,7 @@ inline const char* strips_refusal(const Box& p, const Arch& arch) {
   const int pixel = pixel_of(p);
   if (pixel == 0) return "neither the pixels of a row nor their channels lie side by side";
   if (arch.major < 8) return "it needs asynchronous copies";
-  if (p.kw > kStripColumns / 2 / pixel) return "windows this wide leave a strip few outputs";
+  if (p.kw > kStripColumns * 3 / 4 / pixel) return "windows this wide leave a strip few outputs";
   if (p.place.border == Border::constant && !holds(p.in.dtype, p.place.value))
     return "the constant outside is no number of the image's dtype";
   if (p.kh > 1024) return "windows this tall leave no shared memory";
