@@ -16,7 +16,17 @@ COMPILER = shutil.which(os.environ.get("CXX", "g++"))
 @pytest.mark.skipif(COMPILER is None, reason="needs a C++ compiler")
 @pytest.mark.parametrize(
     "program",
-    ["weight_gradient", "products", "separable_products", "tile", "overlap_save", "combine", "march", "box"],
+    [
+        "weight_gradient",
+        "products",
+        "separable_products",
+        "separable_ring",
+        "tile",
+        "overlap_save",
+        "combine",
+        "march",
+        "box",
+    ],
 )
 def test_kernels(program, tmp_path):
     # What a host has not stands before what csrc has; weight_gradient needs none of it.
