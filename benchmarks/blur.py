@@ -8,6 +8,7 @@ python benchmarks/blur.py [--device cuda] [--rows 'gaussian*f16*'] [--rounds 7] 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -20,7 +21,7 @@ from checks import correlate_axes
 from command import main
 from common import BOX_TOLERANCE, TOLERANCE, Candidate, Row
 from filter2d_formats import conv2d_candidates, one_plane, planes, row_name, square
-from rivals import by_fft, cupyx_candidate, kornia_candidate, opencv_candidate
+from rivals import by_fft, cudnn, cupyx_candidate, kornia_candidate, opencv_candidate
 from torch import Tensor
 
 import torch_conv
@@ -44,17 +45,30 @@ def rounded(y: Tensor, dtype: torch.dtype) -> Tensor:
 # ---- Gaussian --------------------------------------------------------------------------------------------------------
 
 
-def gaussian_row(device: str, shape: tuple[int, ...], k: int, dtype: torch.dtype = torch.float32) -> Row:
-    """gaussian_blur2d, mirrored borders: torch as two 1-D convolutions, and whoever has a Gaussian of its own."""
+def of_channels(shape: tuple[int, ...], layout: str, call: Callable[..., Tensor]) -> list[Candidate]:
+    """Convolutions of a photograph as it lies there, depthwise; `call` is told its channels."""
+    if layout != "NHWC":
+        return []
+    return [Candidate("F.conv2d channels_last", partial(call, channels=shape[1]), context=cudnn(False))]
+
+
+def gaussian_row(
+    device: str, shape: tuple[int, ...], k: int, dtype: torch.dtype = torch.float32, layout: str = ""
+) -> Row:
+    """gaussian_blur2d, mirrored borders: torch as two 1-D convolutions, and whoever has a Gaussian of its own.
+
+    The layout is '' for planes, or 'NHWC'.
+    """
     sigma, r = 0.15 * k + 0.35, k // 2  # torchvision's and OpenCV's sigma for a size
     taps = torch.exp(-0.5 * ((torch.arange(k, dtype=torch.float64) - r) / sigma) ** 2)
     taps /= taps.sum()
     floats = floats_of(dtype)
     own = taps.to(device, floats)
 
-    def two_passes(x: Tensor) -> Tensor:
+    def two_passes(x: Tensor, channels: int = 1) -> Tensor:
         x = F.pad(x.to(floats), (r, r, r, r), mode="reflect")
-        return rounded(F.conv2d(F.conv2d(x, own.view(1, 1, 1, k)), own.view(1, 1, k, 1)), dtype)
+        across, down = (own.view(1, 1, *s).expand(channels, 1, *s) for s in ((1, k), (k, 1)))
+        return rounded(F.conv2d(F.conv2d(x, across, groups=channels), down, groups=channels), dtype)
 
     def rivals() -> list[Candidate]:
         fft = by_fft(torch.outer(own, own).float(), [n + 2 * r for n in shape[-2:]])
@@ -64,6 +78,7 @@ def gaussian_row(device: str, shape: tuple[int, ...], k: int, dtype: torch.dtype
             return rounded(y[..., r : r + shape[-2], r : r + shape[-1]], dtype)
 
         out = [*conv2d_candidates(device, dtype, two_passes), Candidate("torch.fft", padded)]
+        out += of_channels(shape, layout, two_passes)
         if device == "cuda" and dtype != torch.float32:
             chains = partial(torch_conv.gaussian_blur2d, kernel_size=k, sigma=sigma, algorithm="separable")
             out.append(Candidate("torch_conv separable", chains, own=True, planned=True))
@@ -80,7 +95,8 @@ def gaussian_row(device: str, shape: tuple[int, ...], k: int, dtype: torch.dtype
                 out.append(Candidate("torchvision", call, graph=False))
         if device == "cpu":
             out += opencv_candidate(
-                lambda cv2: lambda x: cv2.GaussianBlur(x, (k, k), sigma, borderType=cv2.BORDER_REFLECT_101)
+                lambda cv2: lambda x: cv2.GaussianBlur(x, (k, k), sigma, borderType=cv2.BORDER_REFLECT_101),
+                photo=layout == "NHWC",
             )
         elif one_plane(device, shape, dtype):
             out += cupyx_candidate(
@@ -90,10 +106,11 @@ def gaussian_row(device: str, shape: tuple[int, ...], k: int, dtype: torch.dtype
         return out
 
     return Row(
-        name=row_name("gaussian", (k, k), dtype, shape),
+        name=f"{row_name('gaussian', (k, k), dtype, shape)} {layout}".rstrip(),
         device=device,
         shape=shape,
         dtype=dtype,
+        inner=layout == "NHWC",
         ours=lambda x: torch_conv.gaussian_blur2d(x, k, sigma),
         rivals=rivals,
         reference=lambda piece: correlate_axes(piece, taps),
@@ -107,16 +124,20 @@ def gaussian_row(device: str, shape: tuple[int, ...], k: int, dtype: torch.dtype
 # ---- box -------------------------------------------------------------------------------------------------------------
 
 
-def box_row(device: str, shape: tuple[int, ...], k: int, dtype: torch.dtype = torch.float32) -> Row:
-    """box_blur, zeros outside; tap (k - 1) // 2 lies on the pixel, so an even window reaches one further after it."""
+def box_row(device: str, shape: tuple[int, ...], k: int, dtype: torch.dtype = torch.float32, layout: str = "") -> Row:
+    """box_blur, zeros outside; tap (k - 1) // 2 lies on the pixel, so an even window reaches one further after it.
+
+    The layout is '' for planes, or 'NHWC'.
+    """
     after = k // 2
     floats = floats_of(dtype)
     even = 1 - k % 2  # a symmetric padding of `after` gives an even window one row and column too many, in front
 
-    def two_passes(x: Tensor) -> Tensor:
-        taps = torch.full((k,), 1 / k, dtype=floats, device=x.device)
-        rows = F.conv2d(x.to(floats), taps.view(1, 1, 1, k), padding=(0, after))
-        return rounded(F.conv2d(rows, taps.view(1, 1, k, 1), padding=(after, 0))[..., even:, even:], dtype)
+    def two_passes(x: Tensor, channels: int = 1) -> Tensor:
+        taps = torch.full((channels, 1, 1, k), 1 / k, dtype=floats, device=x.device)
+        rows = F.conv2d(x.to(floats), taps, padding=(0, after), groups=channels)
+        both = F.conv2d(rows, taps.view(channels, 1, k, 1), padding=(after, 0), groups=channels)
+        return rounded(both[..., even:, even:], dtype)
 
     def rivals() -> list[Candidate]:
         def pooled(x: Tensor) -> Tensor:
@@ -124,13 +145,14 @@ def box_row(device: str, shape: tuple[int, ...], k: int, dtype: torch.dtype = to
 
         fft = by_fft(torch.full((k, k), 1 / k**2, device=device), shape[-2:])
         whole = Candidate("torch.fft", lambda x: rounded(fft(x.float()), dtype))
-        out = [*conv2d_candidates(device, dtype, two_passes), whole]
+        out = [*conv2d_candidates(device, dtype, two_passes), whole, *of_channels(shape, layout, two_passes)]
         if k < TAP_BY_TAP_BELOW or one_plane(device, shape, dtype):
             out.append(Candidate("F.avg_pool2d", pooled, prepare=planes))
         if device == "cpu":
             anchor = ((k - 1) // 2,) * 2
             out += opencv_candidate(
-                lambda cv2: lambda x: cv2.blur(x, (k, k), anchor=anchor, borderType=cv2.BORDER_CONSTANT)
+                lambda cv2: lambda x: cv2.blur(x, (k, k), anchor=anchor, borderType=cv2.BORDER_CONSTANT),
+                photo=layout == "NHWC",
             )
         elif one_plane(device, shape, dtype):
             out += cupyx_candidate(
@@ -139,10 +161,11 @@ def box_row(device: str, shape: tuple[int, ...], k: int, dtype: torch.dtype = to
         return out
 
     return Row(
-        name=row_name("box", (k, k), dtype, shape),
+        name=f"{row_name('box', (k, k), dtype, shape)} {layout}".rstrip(),
         device=device,
         shape=shape,
         dtype=dtype,
+        inner=layout == "NHWC",
         ours=lambda x: torch_conv.box_blur(x, k, "constant"),
         rivals=rivals,
         reference=lambda piece: correlate_axes(piece, torch.full((k,), 1 / k, dtype=torch.float64))[even:, even:],

@@ -42,7 +42,11 @@ def rows(device: str) -> list[Row]:
             for shape in big
             for k in (5, 15, 31)
         ),
+        *(gaussian_row("cuda", PHOTOS, k, layout="NHWC") for k in (5, 15, 31)),
+        *(gaussian_row("cuda", PHOTOS, 15, dtype, "NHWC") for dtype in (half, byte)),
         *(box_row("cuda", shape, k) for shape in big for k in (15, 200)),
+        *(box_row("cuda", PHOTOS, k, layout="NHWC") for k in (15, 31)),
+        box_row("cuda", PHOTOS, 15, byte, "NHWC"),
         *(dense_row("cuda", square(n), 3, resident=True) for n in (256, 512)),
         *format_rows("cuda"),
     ]

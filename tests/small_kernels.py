@@ -39,7 +39,7 @@ VARIANTS = {
         "window",
         "general",
     ],
-    "separable": ["products", "tile_tma", "tile", "strip", "shared", "two_pass"],
+    "separable": ["products", "tile_tma", "tile", "ring", "strip", "shared", "two_pass"],
     "box": ["bytes", "march", "plain", "strips", "groups"],
     "depthwise": [
         *("warps", "planes", "tiles", "planes_mma", "large", "large_mma", "channels", "channels_tma", "channels_rows"),
@@ -111,6 +111,7 @@ def one_round(device: str, dtype: torch.dtype) -> None:
     for channels in (2, 3, 4):
         photo = words[:, :channels].contiguous(memory_format=torch.channels_last)
         each_variant("direct", lambda p=photo: OPS.filter2d(p, own[:, : p.shape[1]], border, value=3.0))
+        each_variant("separable", lambda p=photo: OPS.filter2d_separable(p, taps, taps, border, value=3.0))
     many = (torch.rand(1, h, min(w, 33), 256, device=device) * 200).to(dtype).permute(0, 3, 1, 2)
     each_variant("direct", lambda: OPS.filter2d(many, window, border, value=3.0))
     each_variant("direct", lambda: OPS.filter2d(many, torch.rand(1, 256, 3, 3, device=device), border, value=3.0))

@@ -20,6 +20,7 @@ COMPILER = shutil.which(os.environ.get("CXX", "g++"))
         "weight_gradient",
         "products",
         "separable_products",
+        "separable_ring",
         "tile",
         "overlap_save",
         "combine",

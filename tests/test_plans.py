@@ -106,6 +106,17 @@ CALLS = {
     "uint8 3x3": (lambda: F.filter2d(image(dtype=torch.uint8), taps(3, 3)), "direct/tile_tma", "direct/tile"),
     "float64 3x3": (lambda: F.filter2d(image(dtype=torch.float64), taps(3, 3)), "direct/window", "direct/window"),
     "separable 7": (lambda: by_hand(image(), 7), "separable/tile_tma", "separable/tile"),
+    "separable 15": (lambda: by_hand(image(), 15), "separable/tile_tma", "separable/tile"),
+    "separable 15, small": (lambda: by_hand(image(1, 1, 512, 512), 15), "separable/ring", "separable/tile"),
+    "separable 31": (lambda: by_hand(image(), 31), "separable/ring", "separable/strip"),
+    "separable 31, odd width": (lambda: by_hand(image(1, 1, 999, 1917), 31), "separable/strip", "separable/strip"),
+    "separable 5 of float16": (
+        lambda: F.filter2d_separable(image(dtype=torch.float16), taps(5), taps(7)),
+        "separable/strip",
+        "separable/strip",
+    ),
+    "separable 5 of a photograph": (lambda: by_hand(photo(3), 5), "separable/ring", "separable/shared"),
+    "separable 5 of many channels": (lambda: by_hand(photo(8), 5), "separable/shared", "separable/shared"),
     "box 200": (lambda: F.box_blur(image(), 200), "box/strips", "box/strips"),
     "box 200 of bytes": (lambda: F.box_blur(image(dtype=torch.uint8), 200), "box/bytes", "box/bytes"),
     "box 300 of bytes": (lambda: F.box_blur(image(dtype=torch.uint8), 300), "box/march", "box/march"),
@@ -121,6 +132,8 @@ CALLS = {
 }
 ELSEWHERE = {  # what comes first wants more shared memory
     ("volume, separable 7", "RTX 5090"): "separable/tile_tma",
+    ("separable 15, small", "RTX 5090"): "separable/tile_tma",
+    ("separable 31", "RTX 5090"): "separable/strip",
     ("box 200", "RTX 4090"): "box/groups",
     ("box 200", "RTX 5090"): "box/groups",
 }

@@ -70,6 +70,11 @@ def test_direct_windows_of_any_shape(cuda, pinned, dtype, size):
     assert set(served) >= expected
 
 
+def has_rings():
+    """Hopper and Blackwell in the data center: bulk copies, and shared memory for a ring beside another."""
+    return torch.cuda.get_device_capability()[0] in (9, 10)
+
+
 @pytest.mark.cuda
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("size", [3, 5, 7, 15, 31])
@@ -83,9 +88,51 @@ def test_separable(cuda, pinned, dtype, size):
             )
             assert_same_bits(got, call_separable(size)(image, border_type=border, value=3.0))
     expected = {"strip", "shared", "two_pass"} | ({"tile"} if size <= 15 else set())
-    if size <= 15 and torch.cuda.get_device_capability() >= (9, 0):
+    if torch.cuda.get_device_capability() >= (9, 0) and size <= 15:
         expected.add("tile_tma")
+    if has_rings() and dtype == torch.float32:
+        expected.add("ring")
     assert set(served) >= expected
+
+
+def call_taps(taps_x, taps_y):
+    return lambda x, **kw: torch_conv.filter2d_separable(x, taps_x, taps_y, algorithm="separable", **kw)
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("size", [(1, 9), (9, 21), (16, 18), (47, 15), (15, 63), (63, 31), (80, 100)], ids=str)
+def test_separable_windows_of_any_shape(cuda, pinned, size):
+    """Kernels that are made for one window; taps on the host and on the GPU."""
+    taps_y, taps_x = make_window((size[0],)) / size[0], make_window((size[1],), seed=8) / size[1]
+    served = {}
+    for shape in [(2, 2, 40, 64), (1, 1, 5, 128), (1, 2, 150, 520), (1, 1, 900, 132)]:
+        for border in ("reflect", "constant", "circular", "zero_output"):
+            for anchor in (None, 0, -1):
+                image, options = make_image(shape), {"border_type": border, "value": 0.75, "anchor": anchor}
+                for where in ("cpu", cuda):
+                    call = call_taps(taps_x.to(where), taps_y.to(where))
+                    got = agree(pinned, "separable", call, image.to(cuda), served, **options)
+                assert_same_bits(got, torch_conv.filter2d_separable(image, taps_x, taps_y, **options))
+    assert "ring" in served or not has_rings()
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("channels", [2, 3, 4])
+@pytest.mark.parametrize("size", [(5, 5), (9, 15), (34, 31), (1, 8)], ids=str)
+def test_separable_photographs(cuda, pinned, channels, size):
+    """Channels side by side; taps on the host and on the GPU; the widths of rows that start anywhere."""
+    taps_y, taps_x = make_window((size[0],)) / size[0], make_window((size[1],), seed=8) / size[1]
+    served = {}
+    for shape in [(2, channels, 70, 64), (1, channels, 150, 260), (1, channels, 9, 16), (1, channels, 33, 37)]:
+        image = make_image(shape).contiguous(memory_format=torch.channels_last)
+        for border in BORDERS:
+            for where, anchor in (("cpu", None), (cuda, -1)):
+                options = {"border_type": border, "value": 0.75, "anchor": anchor}
+                call = call_taps(taps_x.to(where), taps_y.to(where))
+                got = agree(pinned, "separable", call, image.to(cuda), served, **options)
+                assert_same_bits(got, torch_conv.filter2d_separable(image, taps_x, taps_y, **options))
+    assert "shared" in served
+    assert "ring" in served or not has_rings()
 
 
 @pytest.mark.cuda
@@ -109,7 +156,7 @@ def test_unaligned_widths(cuda, pinned, algorithm):
     for width in [*range(1, 71), 333, 1918]:
         image = make_image((2, 1, 11, width) if "3d" not in algorithm else (2, 1, 4, 7, width), device=cuda)
         agree(pinned, algorithm, call, image, served)
-    sometimes = {"tile_tma", "march_tma", "planes", "channels", "column"}
+    sometimes = {"tile_tma", "ring", "march_tma", "planes", "channels", "column"}
     if "box" in algorithm:
         sometimes |= {"bytes", "march", "plain"}  # of integers
     if algorithm == "fused":

@@ -14,7 +14,7 @@ int64_t host_bytes(const Separable& p, const Taps& taps, int64_t k) {
   return ((p.out.n - 1) * taps.stride_n + (p.out.c - 1) * taps.stride_c + k) * acc_bytes(p.in.dtype);
 }
 
-// A pass that is not named stays without taps.
+// Windows of the host stand one behind the other, each from 16 bytes on. A pass that is not named stays without taps.
 PassTaps pass_taps(const Separable& p, bool row_pass, bool column_pass) {
   PassTaps t{};
   int64_t used = 0;
@@ -56,6 +56,12 @@ void launch_tile(const Separable& p, const Plan& plan, const Config& config, con
   TensorMap map{};
   if (config.bulk) map = tma::plane_map(p.in, shape.pitch / pack, shape.box_h, pack);
   launch(plan, site, params, map);
+}
+
+void launch_ring(const Separable& p, const Plan& plan, const Config& config, const Site& site) {
+  const RingShape& shape = config.ring;
+  launch(plan, site, ring_params(p, plan, shape, pass_taps(p, true, true)),
+         tma::plane_map(numbers_of(p).in, shape.pitch(), kRingPiece));
 }
 
 void launch_strip(const Separable& p, const Plan& plan, const Config& config, const Site& site) {
@@ -120,6 +126,7 @@ void run_cuda(const Separable& p, const Plan& plan, const Site& site) {
   switch (config.variant) {
     case Variant::products: return launch_products(p, plan, site);
     case Variant::tile: return launch_tile(p, plan, config, site);
+    case Variant::ring: return launch_ring(p, plan, config, site);
     case Variant::strip: return launch_strip(p, plan, config, site);
     case Variant::shared: return launch_shared(p, plan, config, site);
     case Variant::two_pass: return launch_two_pass(p, plan, config, site);

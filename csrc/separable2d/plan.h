@@ -5,10 +5,11 @@
 #include "core/rooms.h"
 #include "separable2d/params.h"
 #include "separable2d/plan_products.h"
+#include "separable2d/plan_ring.h"
 
 namespace torch_conv::separable2d {
 
-enum class Variant : int8_t { products, tile, strip, shared, two_pass };
+enum class Variant : int8_t { products, tile, ring, strip, shared, two_pass };
 
 // What launches need besides the plan; a variant's own part is filled.
 struct Config {
@@ -16,6 +17,7 @@ struct Config {
   TileShape tile{};
   int lead = 0;       // columns that the grid of tiles starts left of the output
   bool bulk = false;  // boxes by bulk copies
+  RingShape ring{};
   StripShape strip{};
   GeneralTile general{};
   int64_t row_blocks = 0;  // the first launch of two_pass
@@ -33,9 +35,7 @@ inline void configure_products(const Separable& p, const Arch& arch, Plan& plan)
   plan.config = Config{.variant = Variant::products};
 }
 
-// ---- TILE and STRIP ----------------------------------------------------------------------------------------------
-
-inline const char* planar_refusal(const Separable& p) { return planar_refusal(p.in, p.out, p.place, p.beside); }
+// ---- TILE --------------------------------------------------------------------------------------------------------
 
 inline const char* tile_refusal(const Separable& p, const Arch&) {
   if (p.kh != p.kw || p.kh < 3 || p.kh > kTileMost || p.kh % 2 == 0) return "no k x k window, k odd, 3 to 15";
@@ -52,6 +52,10 @@ inline int lead_columns(const Separable& p) {
   return tma::lead_columns(p.kw / 2, p.place.pad_x, 32 / size_of(p.in.dtype));
 }
 
+inline int64_t tile_blocks(const Separable& p, const TileShape& s) {
+  return p.out.n * p.out.c * ceil_div(p.out.h, s.h()) * ceil_div(p.out.w + lead_columns(p), s.w());
+}
+
 inline void configure_tile(const Separable& p, bool bulk, Plan& plan) {
   const int bytes = size_of(p.in.dtype), k = int(p.kw);
   const TileShape shape = tile_shape(bytes, k);
@@ -63,12 +67,35 @@ inline void configure_tile(const Separable& p, bool bulk, Plan& plan) {
   plan.tile_h = shape.h();
   plan.threads = 32 * kTileWarps;
   plan.shared_bytes = shape.bytes(bytes);
-  plan.blocks = p.out.n * p.out.c * ceil_div(p.out.h, shape.h()) * ceil_div(p.out.w + config.lead, shape.w());
+  plan.blocks = tile_blocks(p, shape);
   plan.kernels = {kernel_of("separable2d/kernel_tile.cuh", "separable2d::separable_tile", {p.in.dtype, k, aligned})};
   plan.config = config;
 }
 inline void configure_tile_tma(const Separable& p, const Arch&, Plan& plan) { configure_tile(p, true, plan); }
 inline void configure_tile_plain(const Separable& p, const Arch&, Plan& plan) { configure_tile(p, false, plan); }
+
+// ---- RING (plan_ring.h) ------------------------------------------------------------------------------------------
+
+// What TILE serves it serves faster, unless windows of 9 taps and more leave it fewer blocks than there are
+// multiprocessors. One NVIDIA H200, us, TILE and RING: 512^2 7x7 3.6, 4.2; 9x9 4.4, 4.3; 13x13 6.7, 4.6;
+// 15x15 7.4, 4.7; 1024^2 9x9 6.4, 6.2; 11x11 6.8, 6.8; 13x13 8.2, 7.0; 15x15 8.8, 7.1; 2048^2 9x9 13.0, 13.2;
+// 15x15 14.9, 15.0; 4096^2 5x5 37.2, 40.8; 9x9 40.3, 42.0; 15x15 44.3, 43.5; 8192^2 15x15 149, 157; 16x3x1080x1920
+// 15x15 219, 225.
+inline const char* ring_loses(const Separable& p, const Arch& arch) {
+  if (tile_refusal(p, arch)) return nullptr;
+  const bool few = tile_blocks(p, tile_shape(4, int(p.kw))) < arch.multiprocessors;
+  return few && p.kw >= 9 ? nullptr : "tiles are faster for an odd size up to 15";
+}
+
+inline void configure_ring(const Separable& p, const Arch& arch, Plan& plan) {
+  const RingShape shape = fill_ring(p, arch, plan);
+  plan.config = Config{.variant = Variant::ring, .ring = shape};
+}
+
+// ---- STRIP -------------------------------------------------------------------------------------------------------
+//
+// Planes that RING does not serve: on GPUs without bulk copies, with rows that do not start on 16 bytes, of 16-bit
+// floats and bytes with fewer taps than tensor cores are worth, and windows whose ring takes too much shared memory.
 
 inline StripShape strip_shape(const Separable& p, int steps) {
   const int size = size_of(p.in.dtype), vector = 16 / size;
@@ -228,6 +255,7 @@ inline void configure_two_pass(const Separable& p, const Arch&, Plan& plan) {
 
 constexpr Candidate<Separable> kCandidates[] = {
     {"products", products_refusal, products_lose, configure_products},
+    {"ring", ring_refusal, ring_loses, configure_ring},
     {"tile_tma", tile_tma_refusal, nullptr, configure_tile_tma},
     {"tile", tile_refusal, nullptr, configure_tile_plain},
     {"strip", strip_refusal, nullptr, configure_strip},
