@@ -97,6 +97,7 @@ def one_round(device: str, dtype: torch.dtype) -> None:
     each_variant("direct", lambda: OPS.filter2d(planar, any_shape, border, value=3.0))
     each_variant("separable", lambda: OPS.filter2d_separable(planar, taps, taps, border, padding=padding, value=3.0))
     each_variant("separable", lambda: OPS.filter2d_separable(nhwc, own_taps, taps, border))
+    each_variant("separable", lambda: OPS.filter2d_separable(planar[..., 1:], taps, taps, border))
     each_variant("box", lambda: OPS.box2d(planar, [length, length + 4], border, padding=padding, algorithm="box"))
     each_chain(planar, nhwc, random.choice([torch.ones(n) / n for n in (3, 5, 7)]), border, padding)
     each_variant("direct", lambda: OPS.filter2d(planar, any_shape, border, stride=2, value=3.0))
@@ -109,6 +110,7 @@ def one_round(device: str, dtype: torch.dtype) -> None:
     for channels in (2, 3, 4):
         photo = words[:, :channels].contiguous(memory_format=torch.channels_last)
         each_variant("direct", lambda p=photo: OPS.filter2d(p, own[:, : p.shape[1]], border, value=3.0))
+        each_variant("separable", lambda p=photo: OPS.filter2d_separable(p, taps, taps, border, value=3.0))
     many = (torch.rand(1, h, min(w, 33), 256, device=device) * 200).to(dtype).permute(0, 3, 1, 2)
     each_variant("direct", lambda: OPS.filter2d(many, window, border, value=3.0))
     each_variant("direct", lambda: OPS.filter2d(many, torch.rand(1, 256, 3, 3, device=device), border, value=3.0))

@@ -106,6 +106,12 @@ CALLS = {
     "uint8 3x3": (lambda: F.filter2d(image(dtype=torch.uint8), taps(3, 3)), "direct/tile_tma", "direct/tile"),
     "float64 3x3": (lambda: F.filter2d(image(dtype=torch.float64), taps(3, 3)), "direct/window", "direct/window"),
     "separable 7": (lambda: by_hand(image(), 7), "separable/tile_tma", "separable/tile"),
+    "separable 15, photo": (lambda: by_hand(photo(3, torch.uint8), 15), "tensor_core/products", "separable/shared"),
+    "separable 15, five channels": (
+        lambda: by_hand(photo(5, torch.uint8), 15),
+        "separable/shared",
+        "separable/shared",
+    ),
     "box 200": (lambda: F.box_blur(image(), 200), "box/strips", "box/strips"),
     "box 200 of bytes": (lambda: F.box_blur(image(dtype=torch.uint8), 200), "box/march", "box/march"),
     "sobel": (lambda: F.sobel(image()), "fused/tile_tma", "fused/tile"),
