@@ -97,6 +97,7 @@ def one_round(device: str, dtype: torch.dtype) -> None:
     each_variant("direct", lambda: OPS.filter2d(planar, any_shape, border, value=3.0))
     each_variant("separable", lambda: OPS.filter2d_separable(planar, taps, taps, border, padding=padding, value=3.0))
     each_variant("separable", lambda: OPS.filter2d_separable(nhwc, own_taps, taps, border))
+    each_variant("separable", lambda: OPS.filter2d_separable(planar[..., 1:], taps, taps, border))
     for laid in (planar, nhwc):
         call = lambda x=laid: OPS.box2d(x, [length, length + 4], border, padding=padding, algorithm="box")  # noqa: E731
         each_variant("box", call)

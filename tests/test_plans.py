@@ -117,6 +117,12 @@ CALLS = {
     ),
     "separable 5 of a photograph": (lambda: by_hand(photo(3), 5), "separable/ring", "separable/shared"),
     "separable 5 of many channels": (lambda: by_hand(photo(8), 5), "separable/shared", "separable/shared"),
+    "separable 15, photo": (lambda: by_hand(photo(3, torch.uint8), 15), "tensor_core/products", "separable/shared"),
+    "separable 15, five channels": (
+        lambda: by_hand(photo(5, torch.uint8), 15),
+        "separable/shared",
+        "separable/shared",
+    ),
     "box 200": (lambda: F.box_blur(image(), 200), "box/strips", "box/strips"),
     "box 200 of bytes": (lambda: F.box_blur(image(dtype=torch.uint8), 200), "box/bytes", "box/bytes"),
     "box 300 of bytes": (lambda: F.box_blur(image(dtype=torch.uint8), 300), "box/march", "box/march"),

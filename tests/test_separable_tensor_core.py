@@ -191,6 +191,84 @@ def test_what_lies_between_rows_is_not_seen(cuda, dtype, border, size):
             assert (out[..., w:] == 7).all()
 
 
+def photo_of(image, gap=0, start=0, beside=0):
+    """The same image with its channels side by side, rows `gap` values apart, behind `start` values."""
+    n, c, h, w = image.shape
+    memory = torch.full((start + n * h * (w * c + gap),), beside, dtype=image.dtype, device=image.device)
+    rows = memory[start:].view(n, h, w * c + gap)[..., : w * c]
+    photo = rows.unflatten(-1, (w, c)).permute(0, 3, 1, 2)
+    photo.copy_(image)
+    return photo
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("border", BORDERS)
+@pytest.mark.parametrize("size", [(15, 15), (31, 31), (9, 20)])
+def test_crops_and_photos_have_the_bits_of_aligned_planes(cuda, dtype, border, size):
+    """Rows that start anywhere, rows with gaps, odd widths, and 2 to 4 channels side by side, among NaN."""
+    windows, options = windows_of(size), {"border_type": border, "value": 3.0}
+    beside = 77 if dtype == torch.uint8 else float("nan")
+    for h, w in ((61, 517), (45, 272)):
+        image = make_image((2, 4, h, w), dtype, device=cuda)
+        aligned = torch.empty(2, 4, h, -w % 16 + w, dtype=dtype, device=cuda)[..., :w]
+        aligned.copy_(image)
+        want = products(aligned, *windows, **options)
+        whole = torch.full((2, 4, h, w + 19), beside, dtype=dtype, device=cuda)
+        crop = whole[..., 5 : 5 + w]
+        crop.copy_(image)
+        for planes in (image, crop):
+            assert_same_bits(products(planes, *windows, **options), want)
+        for channels in (2, 3, 4):
+            for gap, start in ((0, 0), (5, 3), (16, 0)):
+                photo = photo_of(image[:, :channels], gap, start, beside)
+                assert_same_bits(products(photo, *windows, **options), want[:, :channels])
+                out = photo_of(torch.zeros_like(image[:, :channels]), gap, start, 7)
+                products(photo, *windows, **options, out=out)
+                assert_same_bits(out, want[:, :channels])
+                memory = out.as_strided((2, h, w * channels + gap), (h * (w * channels + gap), w * channels + gap, 1))
+                assert (memory[..., w * channels :] == 7).all()
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("size", [(3, 15), (33, 33), (63, 63), (5, 24)])
+def test_photos_of_any_window(cuda, dtype, size):
+    for w in (272, 131):
+        image, windows = make_image((1, 3, 70, w), dtype, device=cuda), windows_of(size)
+        for anchor in (None, (0, size[1] - 1)):
+            want = products(image, *windows, anchor=anchor)
+            assert_same_bits(products(photo_of(image), *windows, anchor=anchor), want)
+        valid = products(image, *windows, padding="valid")
+        assert_same_bits(products(photo_of(image), *windows, padding="valid"), valid)
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize("width", [272, 261])
+def test_what_is_not_finite_stays_in_its_channel(cuda, dtype, width):
+    image = make_image((1, 3, 70, width), dtype)
+    image[0, 1, 33, 200], image[0, 2, 0, width - 1], image[0, 0, 69, 0] = float("nan"), float("inf"), float("-inf")
+    for size in ((15, 15), (31, 9)):
+        windows = windows_of(size)
+        for border in ("reflect", "zero_output"):
+            want, got = chains(image, *windows, border), products(photo_of(image.to(cuda)), *windows, border).cpu()
+            assert torch.equal(got.isfinite(), want.isfinite())
+            assert torch.equal(got.isnan(), want.isnan())
+            assert_same_bits(got, products(image.to(cuda), *windows, border).cpu())
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("width", [256, 261])
+def test_shards_of_photos(cuda, dtype, width):
+    image, windows = make_image((1, 3, 133, width), dtype), windows_of((15, 15))
+    parts = torch_conv.split(photo_of(image.to(cuda)), [cuda] * 3, dim=-2)
+    got = torch_conv.filter2d_separable(parts, *windows).gather()
+    sums = (f("filter2d_separable", image, *windows) for f in (exact, magnitude))
+    assert_within(got, *sums, in_dtype=dtype, algorithm=bound_of(dtype), window=(15, 15))
+
+
 @pytest.mark.cuda
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("way", ["auto", "tensor_core"])
@@ -234,7 +312,9 @@ def line_of(monkeypatch, image, size, gpu=H200, **options):
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_what_auto_takes(monkeypatch, dtype):
     whole = torch.empty(1, 1, 512, 1024, dtype=dtype)
-    for image in (whole, torch.empty(1, 1, 512, 1023, dtype=dtype), whole[..., 1:], whole[..., 3:1001]):
+    planes = [whole, torch.empty(1, 1, 512, 1023, dtype=dtype), whole[..., 1:], whole[..., 3:1001]]
+    photos = [torch.empty(1, 512, w, c, dtype=dtype).permute(0, 3, 1, 2) for w in (1024, 1023) for c in (2, 3, 4)]
+    for image in (*planes, *photos, photos[1][..., 3:1001]):
         for size in ((9, 9), (15, 15), (31, 31), (63, 63), (5, 9), (9, 2), (15, 5)):
             line = line_of(monkeypatch, image, size)
             assert line.startswith("filter2d_separable: tensor_core/products ("), line
@@ -267,13 +347,15 @@ def test_gaussian_blur_takes_it(monkeypatch):
         ({}, 64, {}, "a window beyond 63x63"),
         ({}, 15, {"stride": 2}, "stride or dilation"),
         ({}, 15, {"dilation": 2}, "stride or dilation"),
+        ({"channels": 5}, 15, {}, "pixels of a row do not lie side by side"),
         ({}, 15, {"border_type": "skip"}, "border 'skip'"),
         ({}, 15, {"output_dtype": torch.float32}, "another output dtype"),
         ({"gpu": "8.0 108 166912 2.0e12"}, 15, {}, "no bulk copies"),
     ],
 )
 def test_what_tensor_cores_refuse(monkeypatch, given, size, options, why):
-    image = torch.empty(1, 1, 128, 1024, dtype=given.get("dtype", torch.float16))
+    shape, dtype = (1, 128, 1024, given.get("channels", 1)), given.get("dtype", torch.float16)
+    image = torch.empty(shape, dtype=dtype).permute(0, 3, 1, 2)
     with pytest.raises(ValueError) as caught:
         line_of(monkeypatch, image, (size, size), given.get("gpu", H200), algorithm="tensor_core", **options)
     assert str(caught.value) == f"filter2d_separable: algorithm 'tensor_core' cannot serve this call: {why}"

@@ -163,9 +163,10 @@ inline StripShape strip_shape(const Box& p, const Arch& arch) {
   const auto fits = [&] { return strip_bytes(p, s) <= arch.shared_bytes; };
   const StripShape wanted = s;
   // Windows so tall that the rings of a whole strip do not fit get narrower ones, while half of them is output.
-  for (int columns = kStripColumns;
-       columns == kStripColumns || 2 * s.pixel * widest_strip(p, s.pixel, s.shift, columns) >= columns;
-       columns -= 128) {
+  const auto worth = [&](int columns) {
+    return columns >= kStripColumns / 2 && 2 * s.pixel * widest_strip(p, s.pixel, s.shift, columns) >= columns;
+  };
+  for (int columns = kStripColumns; columns == kStripColumns || worth(columns); columns -= 128) {
     s = wanted;
     cut_strips(p, arch, columns, s);
     while (!fits() && s.stages > 2) --s.stages;

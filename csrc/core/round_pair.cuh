@@ -15,12 +15,16 @@ __device__ __forceinline__ unsigned round_pair(float low, float high) {
   return word;
 }
 
-// Two bytes side by side: to nearest even, clamped; NaN becomes 0.
+// A byte: to nearest even, clamped; NaN becomes 0.
+__device__ __forceinline__ unsigned round_byte(float x) {
+  unsigned byte;
+  asm("cvt.rni.sat.u8.f32 %0, %1;" : "=r"(byte) : "f"(x));
+  return byte;
+}
+
+// Two of them side by side.
 __device__ __forceinline__ unsigned round_bytes(float low, float high) {
-  unsigned first, second;
-  asm("cvt.rni.sat.u8.f32 %0, %1;" : "=r"(first) : "f"(low));
-  asm("cvt.rni.sat.u8.f32 %0, %1;" : "=r"(second) : "f"(high));
-  return __byte_perm(first, second, 0x0040);
+  return __byte_perm(round_byte(low), round_byte(high), 0x0040);
 }
 
 }  // namespace torch_conv

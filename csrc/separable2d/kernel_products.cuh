@@ -27,30 +27,50 @@
 // 10, 31x31 15.
 //
 // Zeros of a band times Inf or NaN are NaN: outputs that are not finite are made again by plain sums.
+//
+// Rows that start anywhere, and photos (H, W, C) of 2 to 4 channels, become the same chunks in shared memory:
+//
+// clang-format off
+//   memory    . . r g|b r g b|r g b r|   words of 16 bytes; a row starts anywhere in one
+//   raw rows  . . r g|b r g b|r g b r|   the chunk after: by bulk copies where rows start on 16 bytes, else by threads
+//   chunks    r r r r  g g g g  b b b b  threads put it into place: a chunk for each channel, swizzled
+//   outputs   . . . .|r g b r|g b r g|   16 rows of all channels' warps; in front of a row, the 16 bytes before it
+//   memory    . . r g|b r g b|r g b r|   whole words are stored, single elements where a segment begins and ends
+// clang-format on
+//
+// A photo's block has two bands of 16 rows, and a warp for each channel of a band. Every pixel and output passes shared
+// memory once more than by bulk copies. Instructions of a lane: rows that start anywhere, for 16 bytes of pixels 1
+// copy, 5 loads of 4 bytes, 4 shifts, 1 store; for 16 bytes of outputs 5 loads, 4 shifts, 1 store. Photos of 3 channels
+// that start on 16 bytes, for 48 bytes of pixels 3 loads, 12 permutations (of bytes 24), 3 stores; for 48 bytes of
+// outputs 24 (48) stores of one element, 3 loads, 3 stores.
 #pragma once
 
+#include "separable2d/products_outputs.cuh"
 #include "separable2d/products_parts.cuh"
+#include "separable2d/products_rows.cuh"
 
 namespace torch_conv::separable2d {
 
-template <typename T, int kHalves, int kTiles, int kEarly, bool kFirstSeesLast, bool kLastSeesFirst, bool kStores>
+template <typename T, int kHalves, int kTiles, int kEarly, bool kFirstSeesLast, bool kLastSeesFirst, bool kLoads,
+          bool kStores, int kChannels>
 struct Bands {
-  static constexpr BandShape shape{sizeof(T), kHalves, kTiles, kEarly, kStores, kFirstSeesLast, kLastSeesFirst};
+  static constexpr BandShape shape{sizeof(T), kHalves,   kTiles,         kEarly,        kLoads,
+                                   kStores,   kChannels, kFirstSeesLast, kLastSeesFirst};
 };
 
-// The numbers are a BandShape's. `kLoads`, `kStores`: bulk copies bring chunks, and take outputs away; else single
-// threads do, of rows that start anywhere.
+// The numbers are a BandShape's.
 template <typename T, int kHalves, int kTiles, int kEarly, bool kFirstSeesLast, bool kLastSeesFirst, bool kLoads,
-          bool kStores>
+          bool kStores, int kChannels>
 __global__ void __launch_bounds__(
-    32 * BandShape::warps,
-    Bands<T, kHalves, kTiles, kEarly, kFirstSeesLast, kLastSeesFirst, kStores>::shape.min_blocks())
+    Bands<T, kHalves, kTiles, kEarly, kFirstSeesLast, kLastSeesFirst, kLoads, kStores, kChannels>::shape.threads(),
+    Bands<T, kHalves, kTiles, kEarly, kFirstSeesLast, kLastSeesFirst, kLoads, kStores, kChannels>::shape.min_blocks())
     separable_products(const __grid_constant__ TensorMap in_map, const __grid_constant__ TensorMap out_map,
                        const __grid_constant__ BandArgs a) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   using namespace products;
-  constexpr BandShape s = Bands<T, kHalves, kTiles, kEarly, kFirstSeesLast, kLastSeesFirst, kStores>::shape;
-  constexpr bool kBytes = sizeof(T) == 1, kHalf = std::is_same_v<T, half_t>;
+  constexpr BandShape s =
+      Bands<T, kHalves, kTiles, kEarly, kFirstSeesLast, kLastSeesFirst, kLoads, kStores, kChannels>::shape;
+  constexpr bool kBytes = sizeof(T) == 1, kHalf = std::is_same_v<T, half_t>, kBulk = s.bulk_loads();
   using P = std::conditional_t<kBytes, half_t, T>;  // what is multiplied
   constexpr int kChunkTiles = s.chunk_tiles(), kStages = s.stages(), kShift = s.shift();
   extern __shared__ __align__(1024) unsigned char separable_products_shared[];
@@ -60,34 +80,53 @@ __global__ void __launch_bounds__(
   uint64_t* const full = reinterpret_cast<uint64_t*>(stages + s.barriers_at());
   uint64_t* const empty = full + kStages;
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  const int channel = kChannels == 1 ? 0 : warp % kChannels, band = warp / kChannels;
 
   const TilePlace at = a.order.at(blockIdx.x);
-  const int x0 = int(at.x) * a.segment * s.columns(), y0 = int(at.y) * s.rows;
+  const int x0 = int(at.x) * a.segment * s.columns(), y0 = int(at.y) * s.rows();
   const int width = min(a.segment * s.columns(), a.planes.out_w - x0);
   const int out_chunks = (width + s.columns() - 1) / s.columns(), chunks = out_chunks + s.lag_chunks();
   const int tiles = out_chunks * kChunkTiles + s.lag();  // of pixels that outputs need
-  const int top = y0 - a.pad_y, bottom = min(y0 + s.rows, a.planes.out_h) - a.pad_y + a.kh - 1;
+  const int top = y0 - a.pad_y, bottom = min(y0 + s.rows(), a.planes.out_h) - a.pad_y + a.kh - 1;
   const int left = x0 - a.pad_x, right = x0 + width - a.pad_x + a.kw - 1;
+  const auto column_of = [&](int chunk) { return x0 - a.lead + chunk * s.columns(); };  // the chunk's first
+  unsigned char* const raw = stages + s.raw_at();
   const auto load = [&](int chunk) {
     const int stage = chunk % kStages;
-    tma::barrier_expect(full + stage, s.box_bytes());
-    tma::load_box(stages + stage * s.box_bytes(), &in_map, full + stage, x0 - a.lead + chunk * s.columns(), top, at.c,
-                  at.n);
+    tma::barrier_expect(full + stage, kChannels * s.box_bytes());
+    if constexpr (kBulk) {
+      tma::load_box(stages + stage * s.box_bytes(), &in_map, full + stage, column_of(chunk), top, at.c, at.n);
+    } else {
+#pragma unroll
+      for (int i = 0; i < kChannels; ++i)
+        tma::load_box(raw + i * s.box_bytes(), &in_map, full, column_of(chunk) * kChannels + i * s.columns(), top, at.c,
+                      at.n);
+    }
   };
   if (kLoads && threadIdx.x == 0) {
     for (int i = 0; i < kStages; ++i) {
       tma::barrier_init(full + i);
-      tma::barrier_init(empty + i, s.warps * kWarpArrivals);
+      tma::barrier_init(empty + i, s.warps() * kWarpArrivals);
     }
     for (int i = 0; i < min(kStages, chunks); ++i) load(i);
   }
 
   const T* const plane = a.planes.in_plane<T>(at.n, at.c);
-  unsigned char* const raw = stages + s.box_bytes();
-  if constexpr (!kLoads) copy_words<s.box_h()>(raw, a, plane, x0 - a.lead, top);
+  const auto place = [&](int chunk) {
+    place_rows<T, s>(stages + chunk % kStages * s.box_bytes(), raw, a, plane, column_of(chunk), top);
+  };
+  // What the warp has copied of a chunk is put into place, and the next is on its way.
+  const auto place_copied = [&](int chunk) {
+    async_wait_all();
+    __syncwarp();
+    place(chunk);
+    __syncwarp();
+    if (chunk + 1 < chunks) copy_rows<T, s>(raw, a, plane, column_of(chunk + 1), top);
+  };
+  if constexpr (!kLoads) copy_rows<T, s>(raw, a, plane, column_of(0), top);
 
-  place_taps(taps_x - s.taps_before, a.taps.of<float>(a.taps.x, at.n, at.c), a.kw);
-  place_taps(taps_y - s.taps_before, a.taps.of<float>(a.taps.y, at.n, at.c), a.kh);
+  place_taps<s.threads()>(taps_x - s.taps_before, a.taps.of<float>(a.taps.x, at.n, at.c), a.kw);
+  place_taps<s.threads()>(taps_y - s.taps_before, a.taps.of<float>(a.taps.y, at.n, at.c), a.kh);
   __syncthreads();
   const Scales scales = scales_of<T>(taps_x, a.kw, taps_y, a.kh);
   // Where later outputs stand. (Made by every lane for itself, they cost 70 moves a chunk.)
@@ -103,44 +142,50 @@ __global__ void __launch_bounds__(
 #pragma unroll
     for (int i = 0; i < s.row_words(); ++i) row_band[i][part] = own[32 * (s.column_words() + i)];
   }
+  if constexpr (!kLoads && kStages == 2) place_copied(0);
   __syncthreads();
 
   const bool outer_rows = top < 0 || bottom > a.planes.in_h;
   const bool mask = a.border == Border::zero_output;
   const bool zeros = mask || (a.border == Border::constant && a.value == 0);
   const bool borrows = a.beside.holds(top, a.planes.in_h) || a.beside.holds(bottom - 1, a.planes.in_h);
-  const int y = y0 + 16 * warp;
+  const int y = y0 + 16 * band;
 
   // Tiles 2 i and 2 i + 1 of a chunk of 16-bit elements share the registers of one matrix.
   Sums<kBytes ? kTiles : kTiles / 2 + 1, kBytes ? kChunkTiles : kChunkTiles / 2> sums;
-  unsigned char* filling = stages + s.outputs_at() + warp * s.boxes() * s.out_box_bytes();
-  unsigned char* next = filling + s.out_box_bytes();
-  unsigned char* leaving = next + (s.boxes() == 3 ? s.out_box_bytes() : 0);
-  unsigned probe = 0, probe_before = 0;
+  using Outputs = OutputBox<T, s>;
+  constexpr int kBoxes = s.bulk_stores() ? 2 : 1;
+  Outputs filling{stages + s.outputs_at() + band * kBoxes * s.out_box_bytes(), channel};
+  [[maybe_unused]] Outputs next{filling.data + (kBoxes - 1) * s.out_box_bytes(), channel};
+  [[maybe_unused]] unsigned probe = 0, probe_before = 0;
   int stage = 0, phase = 0;
 #pragma unroll 1
   for (int chunk = 0; chunk < chunks; ++chunk) {
-    unsigned char* const box = stages + (kLoads ? stage * s.box_bytes() : 0);
-    const int bx = x0 - a.lead + chunk * s.columns();
-    if constexpr (kLoads) {
+    unsigned char* const boxes = stages + stage * s.box_bytes();
+    const int bx = column_of(chunk);
+    if constexpr (kBulk) {
       tma::barrier_wait(full + stage, phase);
       if (threadIdx.x == 0 && chunk > 0 && chunk - 1 + kStages < chunks) {
         tma::barrier_wait(empty + (chunk - 1) % kStages, (chunk - 1) / kStages % 2);
         load(chunk - 1 + kStages);
       }
       __syncwarp();
-    } else {
-      async_wait_all();
-      __syncthreads();  // the words are there, and nobody reads the chunk before any more
-      place_words<s.box_h()>(box, raw, a, plane, bx, top);
+    } else if constexpr (kLoads) {
+      tma::barrier_wait(full, phase);
+      place(chunk);
       __syncthreads();
-      if (chunk + 1 < chunks) copy_words<s.box_h()>(raw, a, plane, bx + s.columns(), top);
+      if (threadIdx.x == 0 && chunk + 1 < chunks) load(chunk + 1);
+    } else if constexpr (kStages == 2) {
+      if (chunk + 1 < chunks) place_copied(chunk + 1);
+    } else {
+      place_copied(chunk);
+      __syncthreads();
     }
     const int from = max(left - bx, 0), to = min(right - bx, s.columns());
     const bool outer = outer_rows || bx + from < 0 || bx + to > a.planes.in_w;
-    if (outer && from < to && (!zeros || borrows)) extend_chunk<T>(box, a, at, bx, top, bottom, from, to);
+    if (outer && from < to && (!zeros || borrows)) extend_chunk<T, s>(boxes, a, at, bx, top, bottom, from, to);
 
-    const unsigned char* const own_row = box + (16 * warp + lane) * s.chunk;
+    const unsigned char* const own_row = boxes + channel * s.box_bytes() + (16 * band + lane) * s.chunk;
 #pragma unroll
     for (int first = 0; first < kChunkTiles; first += tiles_at_once<T>()) {
       if (first > 0 && chunk * kChunkTiles + first >= tiles) break;
@@ -174,7 +219,7 @@ __global__ void __launch_bounds__(
         }
       }
       // A box that bulk copies have read is free.
-      if (kStores && first == kShift / kAtOnce * kAtOnce) {
+      if (s.bulk_stores() && first == kShift / kAtOnce * kAtOnce) {
         if (lane == 0) tma::store_wait_read<kShift ? 0 : 1>();
         __syncwarp();
       }
@@ -182,41 +227,45 @@ __global__ void __launch_bounds__(
 #pragma unroll
       for (int i = 0; i < kAtOnce; ++i) {
         const int tile = first + i, to_tile = (tile - kShift + kChunkTiles) % kChunkTiles;
-        unsigned char* const to_box = kShift && tile >= kShift ? next : filling;
-        store_tile<T>(to_box, to_tile, lane, out[i], scales.back, probe);
+        store_tile<T, s>(kShift && tile >= kShift ? next : filling, to_tile, lane, out[i], scales.back, probe);
       }
     }
 
     sums.next_chunk();
 
     // What fills is whole now, and the chunk is read.
-    const int out_chunk = chunk - s.lag_chunks(), x = x0 + out_chunk * s.columns();
-    const bool wrong = __any_sync(~0u, ((probe | probe_before) & 0x7fff7fff) != 0);
+    Columns columns{.first = x0, .last = x0 + width};
+    if constexpr (s.bulk_stores()) columns.x = x0 + (chunk - s.lag_chunks()) * s.columns();
+    else columns.x = x0 + (chunk * kChunkTiles - s.lag()) * s.tile();
+    const int behind = columns.x + s.columns();
+    columns.begins = columns.x <= x0, columns.ends = behind >= columns.last;
+    columns.first = max(columns.first, columns.x), columns.last = min(columns.last, behind);
+    const bool some = columns.first < columns.last;
+    const bool wrong = __any_sync(~0u, ((probe | (kShift ? probe_before : 0)) & 0x7fff7fff) != 0);
     probe_before = probe, probe = 0;
-    const bool hangs_over = mask && (outer_rows || x < a.pad_x || x + s.columns() - a.pad_x + a.kw - 1 > a.planes.in_w);
-    if (out_chunk >= 0 && (wrong || scales.wild)) mend<T>(a, filling, taps_x, taps_y, x, y, at, kBytes && scales.wild);
-    if (out_chunk >= 0 && hangs_over) clear_hanging<T>(a, filling, x, y);
-    if constexpr (kLoads || kStores) tma::fence_before_copy();
-    if constexpr (kLoads) tma::warp_arrive(empty + stage);
-    else __syncwarp();
-    if constexpr (kStores) {
+    const bool hangs_over = mask && (outer_rows || columns.x < a.pad_x || behind - a.pad_x + a.kw - 1 > a.planes.in_w);
+    if (some && (wrong || scales.wild)) mend<T, s>(a, filling, taps_x, taps_y, columns, y, at, kBytes && scales.wild);
+    if (some && hangs_over) clear_hanging<T, s>(a, filling, columns.x, y);
+    if constexpr (kBulk || s.bulk_stores()) tma::fence_before_copy();
+    if constexpr (kBulk) tma::warp_arrive(empty + stage);
+    else __syncthreads();
+    if constexpr (s.bulk_stores()) {
       if (lane == 0) {
-        if (out_chunk >= 0 && y < a.planes.out_h) tma::store_box(&out_map, filling, x, y, at.c, at.n);
+        if (some && y < a.planes.out_h) tma::store_box(&out_map, filling.data, columns.x, y, at.c, at.n);
         tma::store_commit();
       }
-    } else if (out_chunk >= 0) {
-      store_rows_anywhere(filling, s.boxes() == 3 ? leaving : next, a.planes.out_plane<T>(at.n, at.c),
-                          a.planes.out_stride_h, x, y, min(16, a.planes.out_h - y),
-                          min(s.columns(), a.planes.out_w - x), out_chunk == 0, out_chunk == out_chunks - 1);
+    } else if (some) {
+      store_words<T, s>(filling.data, channel, a.planes.out_plane<T>(at.n, at.c), a.planes.out_stride_h, columns, y,
+                        min(16, a.planes.out_h - y));
     }
     __syncwarp();
-    unsigned char* const filled = filling;
-    filling = next;
-    if constexpr (s.boxes() == 3) next = leaving, leaving = filled;
-    else next = filled;
+    if constexpr (s.bulk_stores()) {
+      const Outputs filled = filling;
+      filling = next, next = filled;
+    }
     if (++stage == kStages) stage = 0, phase ^= 1;
   }
-  if (kStores && lane == 0) tma::store_wait();
+  if (s.bulk_stores() && lane == 0) tma::store_wait();
 #endif
 }
 

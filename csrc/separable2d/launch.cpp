@@ -31,8 +31,9 @@ PassTaps pass_taps(const Separable& p, bool row_pass, bool column_pass) {
 }
 
 void launch_products(const Separable& p, const Plan& plan, const Site& site) {
-  const TensorMap in = bands_load(p) ? tma::rows_map(p.in, band_shape(p).box_h()) : TensorMap{};
-  const TensorMap out = bands_store(p) ? tma::rows_map(p.out, 16) : TensorMap{};
+  const BandShape s = band_shape(p);
+  const TensorMap in = s.loads ? tma::rows_map(as_rows(p.in, s.channels > 1), s.box_h()) : TensorMap{};
+  const TensorMap out = s.bulk_stores() ? tma::rows_map(p.out, 16) : TensorMap{};
   launch(plan, site, in, out, band_args(p, plan, pass_taps(p, true, true)));
 }
 

@@ -6,20 +6,37 @@
 
 namespace torch_conv::separable2d {
 
-// What bulk copies take: any rows that start on 16 bytes; outputs only in whole words of 16 bytes, because a copy
-// writes the rest of a word that an image's row ends in.
-inline bool bands_load(const Separable& p) { return tma::possible(p.in); }
-inline bool bands_store(const Separable& p) { return tma::possible(p.out) && aligned_rows(p.out); }
+constexpr int64_t kMostSideBySide = 4;  // channels
 
+// Do a few channels lie side by side, as in (H, W, C) photos, and share a window?
+inline bool side_by_side(const Separable& p) {
+  const auto fits = [&](const Image& x) { return !x.data || (x.stride_c == 1 && x.stride_w == p.in.c); };
+  return p.in.c > 1 && p.in.c <= kMostSideBySide && p.taps_x.stride_c == 0 && p.taps_y.stride_c == 0 && fits(p.in) &&
+         fits(p.out) && fits(p.beside.above) && fits(p.beside.below);
+}
+
+// Channels side by side as columns of one image: what lies in memory.
+inline Image as_rows(Image x, bool flat) {
+  if (flat && x.data) x.w *= x.c, x.c = 1, x.stride_c = 0, x.stride_w = 1;
+  return x;
+}
+
+// Bulk copies load rows that start on 16 bytes. They store rows that are whole words of 16 bytes: they would write the
+// rest of a word that a row ends in.
 inline BandShape band_shape(const Separable& p) {
-  return band_shape(size_of(p.in.dtype), int(p.kh), int(p.kw), int(p.place.pad_x), bands_store(p));
+  const bool flat = side_by_side(p);
+  const Image in = as_rows(p.in, flat), out = as_rows(p.out, flat);
+  return band_shape(size_of(p.in.dtype), int(p.kh), int(p.kw), int(p.place.pad_x), flat ? int(p.in.c) : 1,
+                    tma::possible(in), tma::possible(out) && aligned_rows(out));
 }
 
 inline const char* products_refusal(const Separable& p, const Arch& arch) {
   if (!is_half(p.in.dtype) && p.in.dtype != Dtype::u8) return "no float16, bfloat16 or uint8";
   if (p.sums == Sums::chain) return "one chain of multiply-adds is asked for";
   if (p.kh > kBandMost || p.kw > kBandMost) return "a window beyond 63x63";
-  if (const char* no = planar_refusal(p.in, p.out, p.place, p.beside)) return no;
+  const bool flat = side_by_side(p);
+  const Beside beside{as_rows(p.beside.above, flat), as_rows(p.beside.below, flat)};
+  if (const char* no = planar_refusal(as_rows(p.in, flat), as_rows(p.out, flat), p.place, beside)) return no;
   const bool touches = near(p.in.h, p.out.h, p.kh, p.place.pad_y) && near(p.in.w, p.out.w, p.kw, p.place.pad_x);
   if (!touches) return "windows that lie outside the image altogether";
   return arch.bulk_copy ? nullptr : "no bulk copies";
@@ -28,14 +45,16 @@ inline const char* products_refusal(const Separable& p, const Arch& arch) {
 // The products of a tile are as many for 3 taps as for 9. One NVIDIA H200, us, this and the best chain: float16 4096^2
 // 5x5 27.7, 22.6; 7x7 27.4, 24.4; 9x9 27.4, 28.0; 5x9 27.2, 47.7; 16x3x1080x1920 7x7 124.6, 121.9; 9x9 124.5, 142.2;
 // 15x15 126, 259. Bytes 4096^2 7x7 27.0, 25.4; 9x9 26.6, 31.7; 1080p 5x5 117, 94; 9x9 118, 169. Rows that start
-// anywhere, 16x3x1080x1917, while nothing overlapped their loads: float16 9x9 346, 346; bytes 245, 331.
+// anywhere, 16x3x1080x1917: float16 9x9 198, 346; bytes 147, 331. Photos of 3 channels, 16x1080x1920: float16 15x15
+// 156, 1392; bytes 136, 1282; of 4, 12x1080x1920: 170, 1364; 136, 1195. (Photos and fewer taps: not measured.)
 inline const char* products_lose(const Separable& p, const Arch&) {
   if (p.kh == 1 || p.kw == 1) return "a window of one row or one column";
   return std::max(p.kh, p.kw) >= 9 ? nullptr : "multiply-adds are as fast for so few taps";
 }
 
 inline int64_t band_blocks(const Separable& p, const BandShape& s, int segment) {
-  return p.out.n * p.out.c * ceil_div(p.out.h, s.rows) * ceil_div(p.out.w, int64_t(segment) * s.columns());
+  return p.out.n * (p.out.c / s.channels) * ceil_div(p.out.h, s.rows()) *
+         ceil_div(p.out.w, int64_t(segment) * s.columns());
 }
 
 // Chunks of a segment: short ones load and multiply more before their first outputs, long ones end unevenly. One NVIDIA
@@ -58,19 +77,19 @@ inline void fill_products(const Separable& p, const Arch& arch, Plan& plan) {
   plan.why =
       "half precision or bytes, window up to 63x63: products of matrices, sums in another order than 'separable'";
   plan.tile_w = segment * s.columns();
-  plan.tile_h = s.rows;
-  plan.threads = 32 * s.warps;
+  plan.tile_h = s.rows();
+  plan.threads = s.threads();
   plan.shared_bytes = s.shared_bytes();
   plan.blocks = band_blocks(p, s, segment);
   plan.kernels = {kernel_of(
       "separable2d/kernel_products.cuh", "separable2d::separable_products",
-      {p.in.dtype, s.halves, s.tiles, s.early, s.first_sees_last, s.last_sees_first, bands_load(p), bands_store(p)})};
+      {p.in.dtype, s.halves, s.tiles, s.early, s.first_sees_last, s.last_sees_first, s.loads, s.stores, s.channels})};
 }
 
 inline BandArgs band_args(const Separable& p, const Plan& plan, const PassTaps& taps) {
   const BandShape s = band_shape(p);
   return {.planes = PlaneGeometry::of(p.in, p.out),
-          .order = TileOrder::of(ceil_div(p.out.w, plan.tile_w), ceil_div(p.out.h, plan.tile_h), p.out.c),
+          .order = TileOrder::of(ceil_div(p.out.w, plan.tile_w), ceil_div(p.out.h, plan.tile_h), p.out.c / s.channels),
           .segment = plan.tile_w / s.columns(),
           .pad_y = int(p.place.pad_y),
           .pad_x = int(p.place.pad_x),

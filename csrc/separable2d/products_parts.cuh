@@ -1,12 +1,10 @@
-// The parts of PRODUCTS: scales and bands of taps, the two passes over tiles, and what becomes of outputs.
+// The parts of PRODUCTS: scales and bands of taps, and the two passes over tiles.
 #pragma once
 
-#include "core/half_bits.cuh"
 #include "core/matrices.cuh"
 #include "core/products.cuh"
 #include "core/round_pair.cuh"
-#include "core/tma.cuh"
-#include "separable2d/products_chunks.cuh"
+#include "separable2d/products.h"
 
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
 
@@ -75,8 +73,9 @@ __device__ __forceinline__ void split(float low, float high, unsigned& large, un
 }
 
 // A block's taps in shared memory, zeros before and behind them: bands read beyond both ends. All threads.
+template <int threads>
 __device__ __forceinline__ void place_taps(float* to, const float* taps, int count) {
-  for (int i = threadIdx.x; i < BandShape::taps_held; i += 32 * BandShape::warps) {
+  for (int i = threadIdx.x; i < BandShape::taps_held; i += threads) {
     const int tap = i - BandShape::taps_before;
     to[i] = unsigned(tap) < unsigned(count) ? taps[tap] : 0.f;
   }
@@ -84,7 +83,7 @@ __device__ __forceinline__ void place_taps(float* to, const float* taps, int cou
 
 // Fills words[part][i][lane]: the left matrices of the column pass, ty[k - m] with k a row of the box and m one of
 // outputs, and the right ones of the row pass, tx[column - off - n] with n a column of outputs. Of bytes, even columns
-// of a tile come before odd ones, as the column pass leaves them. A warp makes every fourth word.
+// of a tile come before odd ones, as the column pass leaves them. Warps take turns.
 template <typename P, BandShape s>
 __device__ __forceinline__ void make_bands(unsigned* words, const float* taps_x, const float* taps_y,
                                            const Scales& scales, int pad_x) {
@@ -92,7 +91,7 @@ __device__ __forceinline__ void make_bands(unsigned* words, const float* taps_x,
   taps_x -= tiles_before(s.tile(), pad_x) * s.tile() - pad_x + g;
   taps_y += 2 * q - g;
 #pragma unroll
-  for (int first = 0; first < s.band_words(); first += s.warps) {
+  for (int first = 0; first < s.band_words(); first += s.warps()) {
     const int word = first + int(threadIdx.x) / 32, w = word - s.column_words();
     if (word >= s.band_words()) break;
     const float* two = w < 0          ? taps_y + 8 * (word / 2 - word % 2)
@@ -198,126 +197,6 @@ __device__ __forceinline__ void row_pass(float (&out)[4], const Sums<kTiles, kNe
       else add_product<P>(out, sums.parts[of_sum][i + j], right[0], right[1]);
     }
   }
-}
-
-// ---- Outputs --------------------------------------------------------------------------------------------------------
-
-// A tile of outputs into a box of 16 rows. `probe` becomes NaN where there is one that is not finite (not of bytes).
-template <typename T, int count>
-__device__ __forceinline__ void store_tile(unsigned char* box, int tile, int lane, const float (&out)[count][4],
-                                           float back, unsigned& probe) {
-  constexpr int kChunk = BandShape::chunk;
-  if constexpr (sizeof(T) == 1) {
-    const int g = lane / 4, q = lane % 4;
-    unsigned char* const to = box + g * kChunk + ((tile ^ g) * 16 + 2 * q);
-#pragma unroll
-    for (int of = 0; of < 2; ++of)
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        const float* two = &out[of][2 * half];
-        *reinterpret_cast<uint16_t*>(to + 8 * half * kChunk + 8 * of) = round_bytes(two[0] * back, two[1] * back);
-      }
-  } else {
-    unsigned word[2];
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const float scale = std::is_same_v<T, half_t> ? back : 1.f;
-      word[half] = round_pair<T>(out[0][2 * half] * scale, out[0][2 * half + 1] * scale);
-      probe = add_zero_times<T>(word[half], probe);
-    }
-    store_rows(box + lane % 16 * kChunk + (tile ^ lane % 8) * 16, word[0], word[1]);
-  }
-}
-
-// Rows of a box of outputs at (x, y), `columns` wide, to rows of memory that start anywhere: as the words of 16 bytes
-// that memory has, of which the first holds the end of `before`, the box before this one in the segment, too; what ends
-// of segments leave of a word goes out one by one. A warp.
-template <typename T>
-__device__ __forceinline__ void store_rows_anywhere(unsigned char* box, unsigned char* before, T* plane, int64_t stride,
-                                                    int x, int y, int rows, int columns, bool first, bool last) {
-  constexpr int size = sizeof(T), kChunk = BandShape::chunk;
-  const int lane = threadIdx.x % 32;
-  const auto store = [&](int r, int word) {
-    char* const row = reinterpret_cast<char*>(plane + (y + r) * stride + x);
-    const int phase = int(reinterpret_cast<uintptr_t>(row) & 15), begin = 16 * word - phase;  // bytes of the box's row
-    const int low = first ? 0 : -phase, high = last ? columns * size : kChunk - phase;
-    const auto piece = [&](unsigned char* from, int i) { return from + r * kChunk + (i ^ r % 8) * 16; };
-    if (begin >= low && begin + 16 <= high) {
-      const auto load = [&](unsigned char* from) { return *reinterpret_cast<const uint4*>(from); };
-      const uint4 own = load(piece(box, min(word, 7)));
-      const uint4 back = load(word > 0 ? piece(box, word - 1) : piece(before, 7));
-      *reinterpret_cast<uint4*>(row + begin) = phase ? shifted_down(back, own, 16 - phase) : own;
-    } else {
-#pragma unroll 1
-      for (int at = max(begin, low); at < min(begin + 16, high); at += size) {
-        const T value = SwizzledBox<T>{at < 0 ? before : box}.row(r)[(at < 0 ? at + kChunk : at) / size];
-        *reinterpret_cast<T*>(row + at) = value;
-      }
-    }
-  };
-#pragma unroll 1
-  for (int i = lane; i < 8 * rows; i += 32) store(i / 8, i % 8);
-  if (last && lane < rows) store(lane, 8);
-}
-
-// One output by plain sums, as the other kernels of this room make it: its rows first.
-template <typename T>
-__device__ __forceinline__ T make_plainly(const BandArgs& a, const T* plane, const ShardRows& rows, const float* taps_x,
-                                          const float* taps_y, int x, int y) {
-  const float outside = to_acc<float>(from_acc<T>(a.value));
-  float sum = 0;
-#pragma unroll 1
-  for (int i = 0; i < a.kh; ++i) {
-    const int from = rows.map_row(y - a.pad_y + i, a.planes.in_h, a.border);
-    const T* const row = rows.stands(from) ? rows.row(plane, a.planes.in_stride_h, from, a.planes.in_h) : nullptr;
-    float of_row = 0;
-#pragma unroll 1
-    for (int j = 0; j < a.kw; ++j) {
-      const int column = map_index(x - a.pad_x + j, a.planes.in_w, a.border);
-      of_row = fmaf(taps_x[j], row && column >= 0 ? to_acc<float>(row[column]) : outside, of_row);
-    }
-    sum = fmaf(taps_y[i], of_row, sum);
-  }
-  return from_acc<T>(sum);
-}
-
-// Outputs of a box at (x, y) that are not finite, or `all`, are made again. A warp.
-template <typename T>
-__device__ __noinline__ void mend(const BandArgs& a, unsigned char* box, const float* taps_x, const float* taps_y,
-                                  int x, int y, TilePlace at, bool all) {
-  __syncwarp();  // other lanes stored what this one reads
-  constexpr int columns = BandShape::chunk / int(sizeof(T));
-  const T* const plane = a.planes.in_plane<T>(at.n, at.c);
-  const ShardRows rows{a.beside, at.n, at.c};
-#pragma unroll 1
-  for (int e = threadIdx.x % 32; e < 16 * columns; e += 32) {
-    const int column = x + e % columns, row = y + e / columns;
-    if (column >= a.planes.out_w || row >= a.planes.out_h) continue;
-    T& to = SwizzledBox<T>{box}.row(e / columns)[e % columns];
-    const float was = to_acc<float>(to);
-    if (all || was - was != 0) to = make_plainly(a, plane, rows, taps_x, taps_y, column, row);
-  }
-  __syncwarp();
-}
-
-// zero_output: those of a box at (x, y) whose windows hang over are 0. A warp.
-template <typename T>
-__device__ __noinline__ void clear_hanging(const BandArgs& a, unsigned char* box, int x, int y) {
-  __syncwarp();
-  constexpr int count = 16 / int(sizeof(T)), pieces = BandShape::chunk / 16;
-  const int begin = a.pad_x - x, end = a.planes.in_w - a.kw + a.pad_x + 1 - x;  // the columns whose windows fit
-#pragma unroll 1
-  for (int i = threadIdx.x % 32; i < 16 * pieces; i += 32) {
-    const int r = i / pieces, first = i % pieces * count, top = y + r - a.pad_y;
-    unsigned char* const piece = box + r * BandShape::chunk + (i % pieces ^ r % 8) * 16;
-    if (first + count <= begin || first >= end || !a.beside.inside(top, top + a.kh - 1, a.planes.in_h)) {
-      *reinterpret_cast<uint4*>(piece) = {};
-    } else if (first < begin || first + count > end) {
-      for (int e = 0; e < count; ++e)
-        if (first + e < begin || first + e >= end) reinterpret_cast<T*>(piece)[e] = from_acc<T>(0.f);
-    }
-  }
-  __syncwarp();
 }
 
 }  // namespace torch_conv::separable2d::products

@@ -33,7 +33,7 @@ using Kernel = void (*)(TensorMap, TensorMap, BandArgs);
 #define KERNEL(...) \
   { "separable2d::separable_products<" #__VA_ARGS__ ">", separable_products<__VA_ARGS__> }
 #define KERNELS(...) \
-  KERNEL(__VA_ARGS__, true, true), KERNEL(__VA_ARGS__, false, false), KERNEL(__VA_ARGS__, true, false)
+  KERNEL(__VA_ARGS__, true, true, 1), KERNEL(__VA_ARGS__, false, false, 1), KERNEL(__VA_ARGS__, true, false, 1)
 const std::map<std::string, Kernel> kKernels = {
     KERNELS(half_t, 4, 3, 1, true, true),    KERNELS(half_t, 6, 5, 0, true, true),
     KERNELS(bhalf_t, 4, 3, 1, true, true),   KERNELS(half_t, 3, 5, 0, true, true),
@@ -44,7 +44,16 @@ const std::map<std::string, Kernel> kKernels = {
     KERNELS(uint8_t, 3, 3, 1, false, false), KERNELS(uint8_t, 4, 3, 1, false, false),
     KERNELS(uint8_t, 6, 3, 1, true, true),   KERNELS(uint8_t, 3, 5, 0, true, true),
     KERNELS(uint8_t, 10, 2, 0, false, true), KERNELS(uint8_t, 4, 2, 0, true, true),
-    KERNELS(uint8_t, 5, 3, 1, true, true),   KERNEL(half_t, 4, 3, 1, true, true, false, true),
+    KERNELS(uint8_t, 5, 3, 1, true, true),   KERNEL(half_t, 4, 3, 1, true, true, false, true, 1),
+};
+
+#define PHOTOS(...)                                                                                             \
+  KERNEL(__VA_ARGS__, true, true, 3), KERNEL(__VA_ARGS__, false, false, 3), KERNEL(__VA_ARGS__, true, true, 4), \
+      KERNEL(__VA_ARGS__, false, false, 4), KERNEL(__VA_ARGS__, false, false, 2)
+const std::map<std::string, Kernel> kPhotoKernels = {
+    PHOTOS(half_t, 4, 3, 1, true, true),    PHOTOS(half_t, 6, 5, 0, true, true),  PHOTOS(bhalf_t, 4, 3, 1, true, true),
+    PHOTOS(uint8_t, 4, 3, 1, false, false), PHOTOS(uint8_t, 6, 3, 1, true, true), PHOTOS(half_t, 3, 5, 0, true, true),
+    PHOTOS(uint8_t, 5, 3, 1, true, true),
 };
 
 constexpr uint16_t kUntouched = 0x7fff;
@@ -55,7 +64,7 @@ struct Case {
   int64_t fewer_h, fewer_w;  // outputs that are not there
   Border border;
   double value = 0;
-  bool own_windows = false;
+  bool own_windows = false;      // for each channel
   double special = 0;            // a pixel of the first plane, or of bytes a tap
   int64_t above = 0, below = 0;  // rows of other shards: none, or all that windows reach
   double scale = 1;              // of the taps
@@ -94,20 +103,36 @@ const Case kCases[] = {
     {U, 1, 1, 40, 144, 19, 21, 9, 9, 0, 0, Border::zero_output},
     {U, 1, 1, 40, 144, 15, 15, 7, 7, 0, 0, Border::reflect, 0, false, NAN},
     {U, 1, 1, 20, 80, 15, 15, 7, 7, 0, 0, Border::reflect, 0, false, 0, 9, 20},
+    {F, 2, 3, 40, 144, 15, 15, 7, 7, 0, 0, Border::reflect},
+    {B, 1, 4, 33, 131, 15, 15, 7, 7, 0, 0, Border::circular},
+    {F, 1, 3, 35, 80, 31, 31, 15, 15, 0, 0, Border::zero_output},
+    {F, 1, 4, 20, 61, 5, 31, 2, 15, 0, 0, Border::replicate},
+    {F, 1, 2, 40, 136, 15, 15, 7, 7, 0, 0, Border::constant, 2},
+    {F, 1, 3, 40, 136, 15, 15, 7, 7, 0, 0, Border::reflect, 0, false, INFINITY},
+    {F, 1, 3, 20, 72, 15, 15, 7, 7, 0, 0, Border::reflect, 0, false, 0, 9, 20},
+    {U, 1, 3, 40, 288, 15, 15, 7, 7, 0, 0, Border::symmetric},
+    {U, 2, 4, 33, 141, 15, 15, 7, 7, 0, 0, Border::reflect},
+    {U, 1, 4, 40, 144, 31, 31, 15, 15, 0, 0, Border::replicate},
+    {U, 1, 2, 40, 144, 15, 15, 7, 7, 0, 0, Border::constant, 9},
+    {U, 1, 3, 40, 144, 19, 21, 9, 9, 0, 0, Border::zero_output},
+    {U, 1, 3, 40, 143, 15, 15, 7, 7, 0, 0, Border::reflect, 0, false, NAN},
 };
 
 constexpr int64_t kAligned = -1;
 
 // An image with `gap` elements between rows, the last of which ends where a page begins that nobody may touch; or whose
 // rows start on 16 bytes. What is not put is NaN of 16 bits, which is seen where it is read. Its memory stays.
-Image image_of(Dtype dtype, int64_t n, int64_t c, int64_t h, int64_t w, int64_t gap = kAligned) {
-  const int64_t size = size_of(dtype), page = 4096;
-  const int64_t pitch = gap == kAligned ? round_up(w * size, 16) / size : w + gap;
-  const int64_t bytes = (n * c * h * pitch - std::max<int64_t>(gap, 0)) * size, all = round_up(bytes, page);
+// `photo`: channels lie side by side.
+Image image_of(Dtype dtype, int64_t n, int64_t c, int64_t h, int64_t w, int64_t gap, bool photo) {
+  const int64_t size = size_of(dtype), page = 4096, row = photo ? w * c : w;
+  const int64_t pitch = gap == kAligned ? round_up(row * size, 16) / size : row + gap;
+  const int64_t bytes = (n * (photo ? 1 : c) * h * pitch - std::max<int64_t>(gap, 0)) * size,
+                all = round_up(bytes, page);
   char* const start =
       static_cast<char*>(mmap(nullptr, all + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
   mprotect(start + all, page, PROT_NONE);
   for (int64_t i = 0; i < all; i += 2) memcpy(start + i, &kUntouched, 2);
+  if (photo) return {start + all - bytes, dtype, n, c, 1, h, w, h * pitch, 1, 0, pitch, c};
   return {start + all - bytes, dtype, n, c, 1, h, w, c * h * pitch, h * pitch, 0, pitch, 1};
 }
 
@@ -115,8 +140,9 @@ Image image_of(Dtype dtype, int64_t n, int64_t c, int64_t h, int64_t w, int64_t 
 bool gaps_untouched(const Image& x) {
   const int64_t size = size_of(x.dtype);
   const char* const data = static_cast<const char*>(x.data);
-  for (int64_t r = 0; r + 1 < x.n * x.c * x.h; ++r)
-    for (int64_t i = x.w * size; i < x.stride_h * size; ++i) {
+  const bool photo = x.stride_w > 1;
+  for (int64_t r = 0; r + 1 < x.n * (photo ? 1 : x.c) * x.h; ++r)
+    for (int64_t i = x.w * x.stride_w * size; i < x.stride_h * size; ++i) {
       const int64_t at = r * x.stride_h * size + i;
       char untouched[2];
       memcpy(untouched, &kUntouched, 2);
@@ -129,7 +155,8 @@ double get(const Image& x, int64_t n, int64_t c, int64_t h, int64_t w) {
   double value = 0;
   with_type(x.dtype, [&](auto zero) {
     using T = decltype(zero);
-    value = to_acc<float>(static_cast<const T*>(x.data)[n * x.stride_n + c * x.stride_c + h * x.stride_h + w]);
+    value =
+        to_acc<float>(static_cast<const T*>(x.data)[n * x.stride_n + c * x.stride_c + h * x.stride_h + w * x.stride_w]);
   });
   return value;
 }
@@ -137,7 +164,7 @@ double get(const Image& x, int64_t n, int64_t c, int64_t h, int64_t w) {
 void set(const Image& x, int64_t n, int64_t c, int64_t h, int64_t w, float value) {
   with_type(x.dtype, [&](auto zero) {
     using T = decltype(zero);
-    static_cast<T*>(x.data)[n * x.stride_n + c * x.stride_c + h * x.stride_h + w] = from_acc<T>(value);
+    static_cast<T*>(x.data)[n * x.stride_n + c * x.stride_c + h * x.stride_h + w * x.stride_w] = from_acc<T>(value);
   });
 }
 
@@ -179,13 +206,15 @@ std::string launch(const Separable& p, std::string& name, int segment) {
   fill_products(p, arch, plan);
   plan.tile_w = segment * s.columns(), plan.blocks = band_blocks(p, s, segment);
   name = plan.kernels[0].name;
-  if (!kKernels.contains(name)) return "no such kernel here";
+  const auto& kernels = s.channels > 1 ? kPhotoKernels : kKernels;
+  if (!kernels.contains(name)) return "no such kernel here";
   memset(separable_products_shared, 0xff, sizeof(separable_products_shared));  // NaN, where nothing is put
   on_host::votes = 0;
   PassTaps taps{};
   taps.x = {p.taps_x.data, 0, p.taps_x.stride_n, p.taps_x.stride_c};
   taps.y = {p.taps_y.data, 0, p.taps_y.stride_n, p.taps_y.stride_c};
-  on_host::launch(kKernels.at(name), {unsigned(plan.blocks), 1, 1}, plan.threads, tma::rows_map_of(p.in, s.box_h()),
+  const Image in = as_rows(p.in, s.channels > 1);
+  on_host::launch(kernels.at(name), {unsigned(plan.blocks), 1, 1}, plan.threads, tma::rows_map_of(in, s.box_h()),
                   tma::rows_map_of(p.out, 16), band_args(p, plan, taps));
   return "";
 }
@@ -195,10 +224,10 @@ using Taps2 = std::array<std::vector<float>, 2>;  // of x and y
 // An image, or with shards the rows of it that are one, and its outputs, with gaps between rows.
 struct Images {
   Image whole, in, out;
-  Images(const Case& k, int64_t in_gap, int64_t out_gap)
-      : whole(image_of(k.dtype, k.n, k.c, k.above + k.h + k.below, k.w, in_gap)),
+  Images(const Case& k, int64_t in_gap, int64_t out_gap, bool photo)
+      : whole(image_of(k.dtype, k.n, k.c, k.above + k.h + k.below, k.w, in_gap, photo)),
         in(rows(k.above, k.h)),
-        out(image_of(k.dtype, k.n, k.c, k.h - k.fewer_h, k.w - k.fewer_w, out_gap)) {
+        out(image_of(k.dtype, k.n, k.c, k.h - k.fewer_h, k.w - k.fewer_w, out_gap, photo)) {
     std::mt19937 make(1);
     std::normal_distribution<float> normal;
     for (int64_t n = 0; n < in.n; ++n)
@@ -260,9 +289,15 @@ bool check(const Case& k) {
   bool right = true;
   std::vector<double> first, again;
   const auto same = [](double a, double b) { return a == b || (a != a && b != b); };
-  for (const auto& [in_gap, out_gap, segment] :
-       {std::array<int64_t, 3>{kAligned, kAligned, 1}, {kAligned, kAligned, 3}, {0, 0, 1}, {3, 1, 3}}) {
-    const Images images(k, in_gap, out_gap);
+  for (const auto& [in_gap, out_gap, segment, photo] : {std::array<int64_t, 4>{kAligned, kAligned, 1, false},
+                                                        {kAligned, kAligned, 3, false},
+                                                        {0, 0, 1, false},
+                                                        {3, 1, 3, false},
+                                                        {kAligned, kAligned, 1, true},
+                                                        {0, 0, 1, true},
+                                                        {3, 1, 3, true}}) {
+    if (photo && (k.c == 1 || k.own_windows)) continue;
+    const Images images(k, in_gap, out_gap, photo);
     std::string name = "no kernel", wrong = run(k, images, windows, name, int(segment), again, first.empty());
     if (wrong == "no such kernel here" && !first.empty()) continue;
     if (first.empty()) first = again;

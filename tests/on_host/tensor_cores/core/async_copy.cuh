@@ -12,8 +12,10 @@ void async_copy(void* to, const void* from) {
 }
 template <int kBytes>
 void async_copy(void* to, const void* from, int bytes) {
-  std::memset(to, 0, kBytes);
-  std::memcpy(to, from, bytes);
+  if (bytes < 0 || bytes > kBytes) std::abort();
+  if (reinterpret_cast<uintptr_t>(to) % kBytes || reinterpret_cast<uintptr_t>(from) % kBytes) std::abort();
+  memset(to, 0, kBytes);
+  memcpy(to, from, bytes);
 }
 inline void async_wait_all() {}
 inline void async_commit() {}

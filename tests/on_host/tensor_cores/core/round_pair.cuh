@@ -2,9 +2,11 @@
 #pragma once
 
 #define round_pair round_pair_by_ptx
+#define round_byte round_byte_by_ptx
 #define round_bytes round_bytes_by_ptx
 #include_next "core/round_pair.cuh"
 #undef round_pair
+#undef round_byte
 #undef round_bytes
 
 namespace torch_conv {
@@ -17,8 +19,7 @@ unsigned round_pair(float low, float high) {
   return word;
 }
 
-inline unsigned round_bytes(float low, float high) {
-  return from_acc<uint8_t>(low) | unsigned(from_acc<uint8_t>(high)) << 8;
-}
+inline unsigned round_byte(float x) { return from_acc<uint8_t>(x); }
+inline unsigned round_bytes(float low, float high) { return round_byte(low) | round_byte(high) << 8; }
 
 }  // namespace torch_conv
