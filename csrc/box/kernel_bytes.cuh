@@ -49,7 +49,9 @@ __global__ void __launch_bounds__(kByteThreads, kByteBlocks) box_bytes(const __g
   }
   const int thread = threadIdx.x % (32 * kByteColumnWarps), share = threadIdx.x / (32 * kByteColumnWarps);
   const ByteColumns columns(a, strip, strip.begin + 8 * thread, kChannels);
-  const bool apart = __any_sync(0xffffffff, columns.apart);
+  // Windows wider than the image come to its columns again, anywhere in a vector.
+  const bool within = kReads == Reads::vectors && columns.map[0] % 8 > 0;
+  const bool apart = __any_sync(0xffffffff, columns.apart || within);
   const ByteRows<kReads> rows{a, strip, columns};
   const ByteRows<Reads::apart> rows_apart{a, strip, columns};
   unsigned char* const to = shared + thread / 4 * kByteChunkPitch + thread % 4 * 16;

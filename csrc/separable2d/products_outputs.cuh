@@ -113,7 +113,8 @@ __device__ __forceinline__ void store_words(unsigned char* box, int part, T* pla
 #pragma unroll
         for (int n = 0; n < 4; ++n) v.v[n] = word(n);
         if constexpr (!s.stores) {
-          const unsigned last = word(4);
+          const unsigned last =
+              word(phase > 0 ? 4 : 3);  // without a phase it counts for nothing, and may be elsewhere's
 #pragma unroll
           for (int n = 0; n < 4; ++n) v.v[n] = __funnelshift_r(v.v[n], n < 3 ? v.v[n + 1] : last, -phase * 8);
         }

@@ -47,12 +47,20 @@ __device__ __forceinline__ void copy_rows(unsigned char* raw, const BandArgs& a,
 #pragma unroll
       for (int i = 0; i < kWords; i += 8) {
         if (i + 8 > kWords && i + lane >= kWords) break;
+        unsigned char* const to = raw + r * s.raw_pitch() + 16 * raw_word<s.channels>(i + lane);
         int bytes = stands ? 16 : 0;
         if constexpr (clips.value) {
           const int at = begin + 16 * (i + lane) - int(reinterpret_cast<uintptr_t>(row) & 15);
           bytes = stands && at > -16 ? min(max(end - at, 0), 16) : 0;
+          if (bytes % 16 > 0) {  // a row ends in this word, and with it perhaps the memory: element by element
+#pragma unroll 1
+            for (int e = 0; e < 16 / int(sizeof(T)); ++e)
+              reinterpret_cast<T*>(to)[e] =
+                  e * int(sizeof(T)) < bytes ? reinterpret_cast<const T*>(own + 16 * i)[e] : T{};
+            continue;
+          }
         }
-        async_copy<16>(raw + r * s.raw_pitch() + 16 * raw_word<s.channels>(i + lane), own + 16 * i, bytes);
+        async_copy<16>(to, own + 16 * i, bytes);
       }
     }
   };

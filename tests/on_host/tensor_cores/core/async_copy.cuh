@@ -12,7 +12,7 @@ void async_copy(void* to, const void* from) {
 }
 template <int kBytes>
 void async_copy(void* to, const void* from, int bytes) {
-  if (bytes < 0 || bytes > kBytes) std::abort();
+  if (bytes != 0 && bytes != kBytes) std::abort();  // memcheck takes them for whole copies
   if (reinterpret_cast<uintptr_t>(to) % kBytes || reinterpret_cast<uintptr_t>(from) % kBytes) std::abort();
   memset(to, 0, kBytes);
   memcpy(to, from, bytes);
