@@ -162,9 +162,10 @@ inline StripShape strip_shape(const Box& p, const Arch& arch) {
   s.stages = short_window ? 4 : 2;
   const auto fits = [&] { return strip_bytes(p, s) <= arch.shared_bytes; };
   const StripShape wanted = s;
-  // Windows so tall that the rings of a whole strip do not fit get narrower ones, while half of them is output.
+  // Windows so tall that the rings of a whole strip do not fit get narrower ones, while a quarter of them is output
+  // (200x200 of photographs by `groups`: 1.6 % of copy).
   const auto worth = [&](int columns) {
-    return columns >= kStripColumns / 2 && 2 * s.pixel * widest_strip(p, s.pixel, s.shift, columns) >= columns;
+    return columns >= kStripColumns / 2 && 4 * s.pixel * widest_strip(p, s.pixel, s.shift, columns) >= columns;
   };
   for (int columns = kStripColumns; columns == kStripColumns || worth(columns); columns -= 128) {
     s = wanted;

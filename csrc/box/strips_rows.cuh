@@ -96,19 +96,14 @@ struct RowStore {
     }
     const float* const from = row + in_row(4 * lane);
     bool rest = false;
-    Column places[8];
-    Quad v[8];
+    // Quad by quad: all read before the first is stored took 204 us instead of 191 (float32 8192^2, 63x63).
 #pragma unroll
     for (int q = 0; q < 8; ++q) {
-      places[q] = column(128 * q + 4 * lane);
-      v[q] = *reinterpret_cast<const Quad*>(from + q * 4 * kChunkPitch);
-    }
-#pragma unroll
-    for (int q = 0; q < 8; ++q) {
-      const int x = places[q].x, left = places[q].left;
-      quad(places[q].to, {finish(v[q].x, x), finish(v[q].y, x + 1), finish(v[q].z, x + 2), finish(v[q].w, x + 3)},
-           left >= 4);
-      rest = rest || (left > 0 && left < 4);
+      const Column place = column(128 * q + 4 * lane);
+      const Quad v = *reinterpret_cast<const Quad*>(from + q * 4 * kChunkPitch);
+      const int x = place.x;
+      quad(place.to, {finish(v.x, x), finish(v.y, x + 1), finish(v.z, x + 2), finish(v.w, x + 3)}, place.left >= 4);
+      rest = rest || (place.left > 0 && place.left < 4);
     }
     if (!__any_sync(0xffffffff, rest)) return;
     for (int q = 0; q < 8; ++q) {
@@ -124,7 +119,6 @@ struct RowStore {
     const int valid = strip.alone.valid * C, whole = a.aligned_out ? valid & ~3 : 0;
     if (a.aligned_out) {
       // 128 C numbers are 128 pixels: every C quads a lane is at the same channel again, 4 chunks further.
-      Quad v[8];
 #pragma unroll
       for (int first = 0; first < (C < 8 ? C : 8); ++first) {
         int at[4];
@@ -132,18 +126,15 @@ struct RowStore {
         for (int e = 0; e < 4; ++e) at[e] = place(128 * first + 4 * lane + e);
 #pragma unroll
         for (int q = first; q < 8; q += C) {
+          const int i = 128 * q + 4 * lane, x = strip.alone.x;
           const float* const from = row + q / C * 4 * kChunkPitch;
-          v[q] = {};
-          if (128 * q + 4 * lane < whole) v[q] = {from[at[0]], from[at[1]], from[at[2]], from[at[3]]};
+          Quad v{};
+          if (i < whole) v = {from[at[0]], from[at[1]], from[at[2]], from[at[3]]};
+          quad(out + i,
+               {finish(v.x, x + i / C), finish(v.y, x + (i + 1) / C), finish(v.z, x + (i + 2) / C),
+                finish(v.w, x + (i + 3) / C)},
+               i < whole);
         }
-      }
-#pragma unroll
-      for (int q = 0; q < 8; ++q) {
-        const int i = 128 * q + 4 * lane, x = strip.alone.x;
-        quad(out + i,
-             {finish(v[q].x, x + i / C), finish(v[q].y, x + (i + 1) / C), finish(v[q].z, x + (i + 2) / C),
-              finish(v[q].w, x + (i + 3) / C)},
-             i < whole);
       }
     }
 #pragma unroll 4
