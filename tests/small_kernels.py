@@ -113,6 +113,10 @@ def one_round(device: str, dtype: torch.dtype) -> None:
         photo = words[:, :channels].contiguous(memory_format=torch.channels_last)
         each_variant("direct", lambda p=photo: OPS.filter2d(p, own[:, : p.shape[1]], border, value=3.0))
         each_variant("separable", lambda p=photo: OPS.filter2d_separable(p, taps, taps, border, value=3.0))
+        long = torch.rand(random.choice([9, 35, 63]))
+        for x in (photo, photo[..., 1:]):
+            each_variant("separable", lambda x=x, t=long: OPS.filter2d_separable(x, t, t, border, value=3.0))
+            each_variant("box", lambda x=x: OPS.box2d(x, [length, length + 4], border, algorithm="box"))
     many = (torch.rand(1, h, min(w, 33), 256, device=device) * 200).to(dtype).permute(0, 3, 1, 2)
     each_variant("direct", lambda: OPS.filter2d(many, window, border, value=3.0))
     each_variant("direct", lambda: OPS.filter2d(many, torch.rand(1, 256, 3, 3, device=device), border, value=3.0))

@@ -123,6 +123,11 @@ CALLS = {
         "separable/shared",
         "separable/shared",
     ),
+    "separable 63, four channels": (
+        lambda: by_hand(photo(4, torch.float16), 63),
+        "tensor_core/products",
+        "separable/shared",
+    ),
     "box 200": (lambda: F.box_blur(image(), 200), "box/strips", "box/strips"),
     "box 200 of bytes": (lambda: F.box_blur(image(dtype=torch.uint8), 200), "box/bytes", "box/bytes"),
     "box 300 of bytes": (lambda: F.box_blur(image(dtype=torch.uint8), 300), "box/march", "box/march"),
@@ -140,6 +145,8 @@ ELSEWHERE = {  # what comes first wants more shared memory
     ("volume, separable 7", "RTX 5090"): "separable/tile_tma",
     ("separable 15, small", "RTX 5090"): "separable/tile_tma",
     ("separable 31", "RTX 5090"): "separable/strip",
+    ("separable 63, four channels", "RTX 4090"): "separable/two_pass",
+    ("separable 63, four channels", "RTX 5090"): "separable/two_pass",
     ("box 200", "RTX 4090"): "box/groups",
     ("box 200", "RTX 5090"): "box/groups",
 }
@@ -234,6 +241,11 @@ def test_what_a_gpu_has_is_enough(gpu, dtype):
             lines += torch_conv.explain(F.filter2d_separable, x, taps(k), taps(k)).lines
             lines += torch_conv.explain(F.box_blur, x, k).lines
         lines += torch_conv.explain(F.gaussian_sobel, x, 5, 1.0).lines
+    for channels in (2, 3, 4):
+        x = image(2, channels, 64, 201, dtype=dtype).contiguous(memory_format=torch.channels_last)
+        for k in (3, 15, 43, 63):
+            lines += torch_conv.explain(F.filter2d_separable, x, taps(k), taps(k)).lines
+            lines += torch_conv.explain(F.box_blur, x, k).lines
     for shape in [(1, 1, 1), (9, 20, 33), (64, 64, 64)]:
         x = image(*shape, dtype=dtype)
         for k in (1, 3, 4, 7, 15):

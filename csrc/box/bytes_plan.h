@@ -98,6 +98,7 @@ inline const char* bytes_refusal(const Box& p, const Arch& arch) {
   if (p.out.n * p.out.c * p.out.h * p.out.w == 0) return "nothing to compute";
   const int channels = byte_channels(p);
   if (channels == 0) return "neither planes whose pixels lie side by side, nor photos of two to four channels";
+  if (std::max(p.in.w, p.out.w) * channels > INT_MAX / 4) return "the image is too wide";
   if (p.in.h > 1 && p.in.stride_h < p.in.w * channels) return "rows that overlap";
   if (arch.major < 8) return "it needs barriers in shared memory";
   if (p.kh > 257) return "column sums of 16 bits hold 257 rows";

@@ -129,11 +129,12 @@ inline int64_t depth_ring_bytes(const BoxDepth& p, const DepthRuns& runs) {
   return slots * kDepthThreads * runs.pixels * size_of(p.sums.dtype);
 }
 
-// As depth_chunk, in groups of 8 planes; blocks of few warps fill no multiprocessor, so that these share the memory.
+// As depth_chunk, in groups of 8 planes, by blocks of which as many are resident as their rings leave room for.
 inline int64_t depth_group_chunk(const BoxDepth& p, const DepthRuns& r, const Arch& arch) {
   const int64_t columns = p.out.n * r.channels * depth_column_blocks(r);
   const int64_t planes = place_in_group(p.first_plane) + p.out.d, start = std::min(p.kd, 2 * p.sums.d);
-  const int64_t resident = int64_t(arch.multiprocessors) * kDepthGroupBlocks;
+  const int64_t fitting = std::max<int64_t>(1, arch.shared_bytes / (depth_ring_bytes(p, r) + 1024));
+  const int64_t resident = arch.multiprocessors * std::min<int64_t>(kDepthGroupBlocks, fitting);
   int64_t best = round_up(planes, kGroup), least = INT64_MAX;
   for (int64_t chunks = 1; chunks <= std::min<int64_t>(ceil_div(planes, kGroup), 256); ++chunks) {
     const int64_t length = round_up(ceil_div(planes, chunks), kGroup);
@@ -153,7 +154,6 @@ inline void configure_depth_groups(const BoxDepth& p, const Arch& arch, Plan& pl
   plan.tile_w = kDepthThreads * runs.pixels;
   plan.tile_h = 1;
   plan.threads = kDepthThreads;
-  plan.shared_bytes = fits ? int(ring) : 0;
   plan.tile_d = empty ? kGroup : int(depth_group_chunk(p, runs, arch));
   plan.blocks = p.out.n * runs.channels * depth_column_blocks(runs) *
                 ceil_div(place_in_group(p.first_plane) + p.out.d, plan.tile_d);
@@ -164,6 +164,7 @@ inline void configure_depth_groups(const BoxDepth& p, const Arch& arch, Plan& pl
       kernel_of(file, "box::box_depth_groups",
                 {p.sums.dtype, runs.pixels, runs.pixels > 1 ? type_name(p.out.dtype) : "void", kept, rest});
   plan.kernels = {fits ? first_offered(arch, own, any) : any};
+  plan.shared_bytes = plan.kernels[0].name == own.name ? int(ring) : 0;
   plan.config = config;
 }
 

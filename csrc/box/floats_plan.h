@@ -5,6 +5,7 @@
 
 #include "box/order.h"
 #include "box/plan_common.h"
+#include "core/refusals.h"
 
 namespace torch_conv::box {
 
@@ -193,11 +194,13 @@ inline const char* strips_refusal(const Box& p, const Arch& arch) {
   if (p.place.border == Border::constant && !holds(p.in.dtype, p.place.value))
     return "the constant outside is no number of the image's dtype";
   if (p.kh > 1024) return "windows this tall leave no shared memory";
-  if (p.out.w * pixel > INT_MAX / 4) return "the image is too wide";
+  if (std::max(p.in.w, p.out.w) * pixel > INT_MAX / 4) return "the image is too wide";
+  if (!near(p.in.w, p.out.w, p.kw, p.place.pad_x)) return "windows that lie outside the image altogether";
   if (widest_strip(p, pixel, 3) < 8) return "windows this wide leave a strip few outputs";
   const StripShape s = strip_shape(p, arch);
   if (s.shared_bytes > arch.shared_bytes) return "windows this tall leave no shared memory";
-  return strip_blocks(p, s) > INT_MAX ? "too many blocks" : nullptr;
+  const int64_t items = p.out.n * p.out.c * ceil_div(p.out.w, s.tile_w);
+  return std::max(items + kMostLots, strip_blocks(p, s)) > INT_MAX ? "too many tiles" : nullptr;
 }
 
 inline const char* name_of(Above above) {

@@ -47,7 +47,8 @@ constexpr int kBarrierBytes = 128;
 
 // What blocks note of tiles side by side (Lot), and of none behind them.
 constexpr int kMostLots = 64;
-constexpr int lot_bytes(int lots) { return (lots + 1) * 32; }
+constexpr int kLotBytes = 32;
+constexpr int lot_bytes(int lots) { return (lots + 1) * kLotBytes; }
 
 // Planar float32 rows are summed where they came in. The sums of 16-bit ones, and those of pixels of several channels,
 // which part into a lot for each, have two stages of their own.

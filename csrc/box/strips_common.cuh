@@ -35,6 +35,8 @@ struct Lot {
   __device__ int end(const StripArgs& a) const { return x + valid - a.pad_x + a.kw - 1; }
 };
 
+static_assert(sizeof(Lot) == kLotBytes);
+
 // Tile number `item` of those of all planes.
 template <int kLots>
 __device__ Lot lot_of_item(const StripArgs& a, int item) {

@@ -62,7 +62,7 @@ constexpr Costs kCpuWide{.per_level = 0.435e-9,
 //   direct, float32             9x9 63   15x15 149   31x31 692   45x45 4300   63x63 9900
 //   direct, float16 products             15x15 36    31x31 224
 //   one separable filter        9 39     15 44       31 85       63 145       127 298
-//   ... by bulk copies                               31 58       63 105
+//   ... its `ring`, of aligned rows                  31 58       63 105   (`passes` keeps to the slower)
 // A sum of two separable filters takes 50 more, up to 15x15 it goes in one launch.
 constexpr Costs kCuda{.per_level = 0,
                       .per_pixel = 11e-12,

@@ -39,7 +39,8 @@ inline const char* products_refusal(const Separable& p, const Arch& arch) {
   if (const char* no = planar_refusal(as_rows(p.in, flat), as_rows(p.out, flat), p.place, beside)) return no;
   const bool touches = near(p.in.h, p.out.h, p.kh, p.place.pad_y) && near(p.in.w, p.out.w, p.kw, p.place.pad_x);
   if (!touches) return "windows that lie outside the image altogether";
-  return arch.bulk_copy ? nullptr : "no bulk copies";
+  if (!arch.bulk_copy) return "no bulk copies";
+  return band_shape(p).shared_bytes() <= arch.shared_bytes ? nullptr : "not enough shared memory";
 }
 
 // The products of a tile are as many for 3 taps as for 9. One NVIDIA H200, us, this and the best chain: float16 4096^2

@@ -41,7 +41,7 @@ inline const char* ring_refusal(const Separable& p, const Arch& arch) {
   const Separable numbers = numbers_of(p);
   if (const char* no = plane_copy_refusal(numbers.in, arch)) return no;
   if (const char* no = planar_refusal(numbers)) return no;
-  if (p.kh > 256 || p.kw > 256) return "a window beyond shared memory";  // keeps `bytes` an int
+  if (p.kh > 256 || p.kw > 256) return "more than 256 taps";  // keeps `bytes` an int
   const RingShape s = ring_shape(p);
   if (s.pitch() > 256) return "boxes of more than 256 columns";
   return s.bytes() <= arch.shared_bytes / 2 ? nullptr : "a window beyond shared memory";

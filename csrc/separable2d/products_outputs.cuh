@@ -143,7 +143,8 @@ __device__ __forceinline__ void store_words(unsigned char* box, int part, T* pla
     if (c.begins && part == 0) store_end(false);
     if (c.ends && part == s.channels - 1) store_end(true);
     __syncwarp();
-    if (part == 0 && lane < 16)
+    // A segment's last box has none behind it, and other warps may still read these.
+    if (part == 0 && !c.ends && lane < 16)
       *reinterpret_cast<uint4*>(box + lane * s.out_pitch()) =
           *reinterpret_cast<const uint4*>(box + lane * s.out_pitch() + s.row_bytes());
   }

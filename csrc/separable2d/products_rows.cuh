@@ -1,9 +1,10 @@
 // The chunks of PRODUCTS that bulk copies do not bring: of rows that start anywhere, and of channels side by side.
 //
-//   memory      . . . . . . . . . . . .      words of 16 bytes, as they are: copied while the chunk before is
-//   multiplied a row          r g b r g b r g b         starts `behind` in a word; rows of a chunk lie `raw_pitch`
-//   bytes apart chunks         r r r  g g g  b b b       put into place: swizzled as bulk copies would, a box for each
-//   channel
+// clang-format off
+//   memory      . . . . . . . . . . . .   words of 16 bytes, as they are: copied while the chunk before is multiplied
+//   a row           r g b r g b r g b     starts `behind` in a word; rows of a chunk lie `raw_pitch` bytes apart
+//   chunks          r r r  g g g  b b b   put into place: swizzled as bulk copies would, a box for each channel
+// clang-format on
 //
 // A warp puts into place what it has copied word by word itself, so it waits for no other: eight lanes have a row.
 #pragma once

@@ -153,10 +153,10 @@ def filter2d_separable(
     * 'tensor_core', for float16, bfloat16 and uint8 and windows of 9 taps along x or y on, to 63x63 (Hopper on; planes,
       or 2 to 4 channels side by side that share a window, as in photos (H, W, C); stride and dilation 1, the dtype
       kept; borders but 'skip'): both passes as products of matrices, in an order of the hardware's, and one rounding at
-      the end. Taps, and sums between the passes, are held as two numbers of 16
-      bits, 22 bits of them together for float16 and uint8, 16 for bfloat16. Where taps do not cancel each other,
-      results lie within one rounding of the exact ones (bytes are the nearest, unless the exact sum lies within 1e-4
-      of the middle between two); where they do, (kH + kW + 16) * 2**-22 of the sum of the |tap * pixel| comes to
+      the end. Taps, and sums between the passes, are held as two numbers of 16 bits, 22 bits of them together for
+      float16 and uint8, 16 for bfloat16. Where taps do not cancel each other, results lie within one rounding of the
+      exact ones (bytes are the nearest, unless the exact sum lies within 1e-4 of the middle between two); where they
+      do, (kH + kW + 16) * 2**-22 of the sum of the |tap * pixel| comes to
       that, and of bfloat16 2**-15 of it. A NaN or an infinity stays in the windows that hold it. The bits do not change
       with the batch, with where rows start in memory, with channels side by side or from run to run, but may with the
       pixel's position, and so where shards meet.
