@@ -29,14 +29,6 @@ void for_each_strip(Range units, int64_t rows, int64_t unit, F f) {
   }
 }
 
-// How many channels stand side by side in the rows of both images (channels_last), or 1: such a row is filtered as one
-// row of w * c elements, whose taps lie c elements apart.
-inline int64_t interleaved_channels(const Image& in, const Image& out) {
-  const bool both = in.c > 1 && in.c == out.c && in.stride_c == 1 && out.stride_c == 1 && in.stride_w == in.c &&
-                    out.stride_w == out.c;
-  return both ? in.c : 1;
-}
-
 inline double elements_of(const Image& image) {
   return double(image.n) * double(image.c) * double(image.d) * double(image.h) * double(image.w);
 }

@@ -41,6 +41,20 @@ inline bool aligned_rows(const Image& x) {
   return x.stride_w == 1 && x.w * size_of(x.dtype) % 16 == 0 && rows_start_on(x, 16);
 }
 
+// How many channels stand side by side in the rows of both images (channels_last), or 1: such a row is filtered as one
+// row of w * c elements, whose taps lie c elements apart.
+inline int64_t interleaved_channels(const Image& in, const Image& out) {
+  const bool both = in.c > 1 && in.c == out.c && in.stride_c == 1 && out.stride_c == 1 && in.stride_w == in.c &&
+                    out.stride_w == out.c;
+  return both ? in.c : 1;
+}
+
+// An image with its interleaved channels as columns of a single one: what lies in memory.
+inline Image as_rows(Image x, int64_t channels) {
+  if (channels > 1 && x.data) x.w *= channels, x.c = 1, x.stride_c = 0, x.stride_w = 1;
+  return x;
+}
+
 // Where an image is one shard of an image cut along h: the rows before and after it, in memory that kernels on its
 // device may read; without data where the whole ends. Only rooms on CUDA read them, and say in their plans whether.
 struct Beside {

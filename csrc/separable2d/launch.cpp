@@ -32,7 +32,7 @@ PassTaps pass_taps(const Separable& p, bool row_pass, bool column_pass) {
 
 void launch_products(const Separable& p, const Plan& plan, const Site& site) {
   const BandShape s = band_shape(p);
-  const TensorMap in = s.loads ? tma::rows_map(as_rows(p.in, s.channels > 1), s.box_h()) : TensorMap{};
+  const TensorMap in = s.loads ? tma::rows_map(as_rows(p.in, s.channels), s.box_h()) : TensorMap{};
   const TensorMap out = s.bulk_stores() ? tma::rows_map(p.out, 16) : TensorMap{};
   launch(plan, site, in, out, band_args(p, plan, pass_taps(p, true, true)));
 }
@@ -62,7 +62,7 @@ void launch_tile(const Separable& p, const Plan& plan, const Config& config, con
 void launch_ring(const Separable& p, const Plan& plan, const Config& config, const Site& site) {
   const RingShape& shape = config.ring;
   launch(plan, site, ring_params(p, plan, shape, pass_taps(p, true, true)),
-         tma::plane_map(numbers_of(p).in, shape.pitch(), kRingPiece));
+         tma::plane_map(as_rows(p).in, shape.pitch(), kRingPiece));
 }
 
 void launch_strip(const Separable& p, const Plan& plan, const Config& config, const Site& site) {

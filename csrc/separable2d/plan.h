@@ -152,17 +152,18 @@ inline void configure_strip(const Separable& p, const Arch& arch, Plan& plan) {
 
 // ---- SHARED and TWO_PASS -----------------------------------------------------------------------------------------
 
-// Channels that lie side by side are filtered together, so that loads and stores are coalesced.
-inline int interleaved_channels(const Separable& p) {
-  const bool interleaved =
+// Channels that lie side by side are filtered together, so that loads and stores are coalesced; pixels may lie further
+// apart than that, and outputs anywhere.
+inline int channels_together(const Separable& p) {
+  const bool together =
       p.in.stride_c == 1 && p.in.c > 1 && p.in.stride_w != 1 && p.taps_x.stride_c == 0 && p.taps_y.stride_c == 0;
-  return interleaved ? int(std::min<int64_t>(p.in.c, kReuse)) : 1;
+  return together ? int(std::min<int64_t>(p.in.c, kReuse)) : 1;
 }
 
 inline GeneralTile general_tile(const Separable& p, int rows) {
   const Placement& at = p.place;
   GeneralTile t{};
-  t.channels = interleaved_channels(p);
+  t.channels = channels_together(p);
   const int staged = kStaged / t.channels;
   t.pixels = int(std::min<int64_t>(kColumns / t.channels / kReuse * kReuse, round_up(p.out.w, kReuse)));
   while (t.pixels > 1 && (t.pixels - 1) * at.stride_x >= staged) t.pixels /= 2;

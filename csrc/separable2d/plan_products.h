@@ -2,41 +2,25 @@
 #pragma once
 
 #include "core/refusals.h"
+#include "separable2d/photos.h"
 #include "separable2d/products.h"
 
 namespace torch_conv::separable2d {
 
-constexpr int64_t kMostSideBySide = 4;  // channels
-
-// Do a few channels lie side by side, as in (H, W, C) photos, and share a window?
-inline bool side_by_side(const Separable& p) {
-  const auto fits = [&](const Image& x) { return !x.data || (x.stride_c == 1 && x.stride_w == p.in.c); };
-  return p.in.c > 1 && p.in.c <= kMostSideBySide && p.taps_x.stride_c == 0 && p.taps_y.stride_c == 0 && fits(p.in) &&
-         fits(p.out) && fits(p.beside.above) && fits(p.beside.below);
-}
-
-// Channels side by side as columns of one image: what lies in memory.
-inline Image as_rows(Image x, bool flat) {
-  if (flat && x.data) x.w *= x.c, x.c = 1, x.stride_c = 0, x.stride_w = 1;
-  return x;
-}
-
 // Bulk copies load rows that start on 16 bytes. They store rows that are whole words of 16 bytes: they would write the
 // rest of a word that a row ends in.
 inline BandShape band_shape(const Separable& p) {
-  const bool flat = side_by_side(p);
-  const Image in = as_rows(p.in, flat), out = as_rows(p.out, flat);
-  return band_shape(size_of(p.in.dtype), int(p.kh), int(p.kw), int(p.place.pad_x), flat ? int(p.in.c) : 1,
-                    tma::possible(in), tma::possible(out) && aligned_rows(out));
+  const Separable rows = as_rows(p);
+  return band_shape(size_of(p.in.dtype), int(p.kh), int(p.kw), int(p.place.pad_x), photo_channels(p),
+                    tma::possible(rows.in), tma::possible(rows.out) && aligned_rows(rows.out));
 }
 
 inline const char* products_refusal(const Separable& p, const Arch& arch) {
   if (!is_half(p.in.dtype) && p.in.dtype != Dtype::u8) return "no float16, bfloat16 or uint8";
   if (p.sums == Sums::chain) return "one chain of multiply-adds is asked for";
   if (p.kh > kBandMost || p.kw > kBandMost) return "a window beyond 63x63";
-  const bool flat = side_by_side(p);
-  const Beside beside{as_rows(p.beside.above, flat), as_rows(p.beside.below, flat)};
-  if (const char* no = planar_refusal(as_rows(p.in, flat), as_rows(p.out, flat), p.place, beside)) return no;
+  const Separable rows = as_rows(p);
+  if (const char* no = planar_refusal(rows.in, rows.out, rows.place, rows.beside)) return no;
   const bool touches = near(p.in.h, p.out.h, p.kh, p.place.pad_y) && near(p.in.w, p.out.w, p.kw, p.place.pad_x);
   if (!touches) return "windows that lie outside the image altogether";
   if (!arch.bulk_copy) return "no bulk copies";

@@ -3,34 +3,17 @@
 
 #include "core/refusals.h"
 #include "separable2d/params.h"
+#include "separable2d/photos.h"
 
 namespace torch_conv::separable2d {
 
 inline const char* planar_refusal(const Separable& p) { return planar_refusal(p.in, p.out, p.place, p.beside); }
 
-// Channels of photographs, (H, W, C): two to four numbers of a pixel, side by side, and filtered by the same window.
-inline int pixel_numbers(const Separable& p) {
-  const auto photo = [&](const Image& x) { return !x.data || (x.stride_c == 1 && x.stride_w == p.in.c); };
-  const bool photos = p.in.c > 1 && p.in.c <= 4 && photo(p.in) && photo(p.out) && photo(p.beside.above) &&
-                      photo(p.beside.below) && p.taps_x.stride_c == 0 && p.taps_y.stride_c == 0;
-  return photos ? int(p.in.c) : 1;
-}
-
-// The images as rows of numbers, of one channel; taps lie pixel_numbers apart.
-inline Separable numbers_of(const Separable& p) {
-  Separable q = p;
-  const int numbers = pixel_numbers(p);
-  if (numbers == 1) return q;
-  for (Image* x : {&q.in, &q.out, &q.beside.above, &q.beside.below}) x->w *= numbers, x->c = 1, x->stride_w = 1;
-  q.place.pad_x *= numbers;
-  return q;
-}
-
 inline RingShape ring_shape(const Separable& p) {
   const auto in_parameters = [&](const Taps& taps) {
     return taps.on_host && (p.out.n - 1) * taps.stride_n + (p.out.c - 1) * taps.stride_c == 0;
   };
-  const int pixel = pixel_numbers(p);
+  const int pixel = photo_channels(p);
   // Boxes start on 32 bytes.
   const int skew = int(round_up(p.place.pad_x * pixel, 8) - p.place.pad_x * pixel);
   return {int(p.kh), int(p.kw), skew, pixel, in_parameters(p.taps_x) && in_parameters(p.taps_y)};
@@ -38,17 +21,17 @@ inline RingShape ring_shape(const Separable& p) {
 
 inline const char* ring_refusal(const Separable& p, const Arch& arch) {
   if (p.in.dtype != Dtype::f32) return "no float32";
-  const Separable numbers = numbers_of(p);
-  if (const char* no = plane_copy_refusal(numbers.in, arch)) return no;
-  if (const char* no = planar_refusal(numbers)) return no;
+  const Separable rows = as_rows(p);
+  if (const char* no = plane_copy_refusal(rows.in, arch)) return no;
+  if (const char* no = planar_refusal(rows)) return no;
   if (p.kh > 256 || p.kw > 256) return "more than 256 taps";  // keeps `bytes` an int
   const RingShape s = ring_shape(p);
   if (s.pitch() > 256) return "boxes of more than 256 columns";
   return s.bytes() <= arch.shared_bytes / 2 ? nullptr : "a window beyond shared memory";
 }
 
-inline int64_t ring_blocks(const Separable& numbers, const RingShape& s, int steps) {
-  const Image& out = numbers.out;
+inline int64_t ring_blocks(const Separable& rows, const RingShape& s, int steps) {
+  const Image& out = rows.out;
   return out.n * out.c * ceil_div(out.w, s.width()) * ceil_div(out.h, steps * kRingRows);
 }
 
@@ -58,14 +41,14 @@ inline int64_t ring_blocks(const Separable& numbers, const RingShape& s, int ste
 // 4: 44.9, 8: 44.3, 16: 46.5, 32: 73.9; 31x31 60.2, 57.3, 60.5, 81.6. Photographs 16x3x1080x1920 2: 217, 4: 215, 8:
 // 217, 17: 219, 34: 245 (5x5); 254, 234, 231, 232, 269 (15x15); 380, 336, 323, 305, 316 (31x31). This takes 8 of planes
 // and 17 of photographs.
-inline int ring_steps(const Separable& numbers, const RingShape& s, const Arch& arch) {
+inline int ring_steps(const Separable& rows, const RingShape& s, const Arch& arch) {
   const int64_t fitting = arch.shared_bytes / (s.bytes() + 1024);
   const int64_t resident = arch.multiprocessors * std::max<int64_t>(1, std::min<int64_t>(s.blocks(), fitting));
-  const int most = int(std::min<int64_t>(32 * std::max(s.fill(), 1), ceil_div(numbers.out.h, kRingRows)));
+  const int most = int(std::min<int64_t>(32 * std::max(s.fill(), 1), ceil_div(rows.out.h, kRingRows)));
   int best = 1;
   int64_t least = INT64_MAX;
   for (int steps = 1; steps <= most; ++steps) {
-    const int64_t rounds = ceil_div(ring_blocks(numbers, s, steps), resident);
+    const int64_t rounds = ceil_div(ring_blocks(rows, s, steps), resident);
     const int64_t halo = round_up(s.kh - 1, kRingPiece);
     const int64_t cost = rounds * (steps * kRingRows * (s.kw + s.kh + 20) + halo * (s.kw + 10));
     if (cost <= least) least = cost, best = steps;
@@ -74,34 +57,34 @@ inline int ring_steps(const Separable& numbers, const RingShape& s, const Arch& 
 }
 
 inline RingShape fill_ring(const Separable& p, const Arch& arch, Plan& plan) {
-  const Separable numbers = numbers_of(p);
+  const Separable rows = as_rows(p);
   const RingShape s = ring_shape(p);
-  const int steps = ring_steps(numbers, s, arch);
+  const int steps = ring_steps(rows, s, arch);
   plan.why = s.pixel > 1 ? "float32 photographs at stride 1: boxes by bulk copies, row results in a ring, marching down"
                          : "float32 at stride 1: boxes by bulk copies, row results in a ring, marching down";
   plan.tile_w = s.width() / s.pixel;
   plan.tile_h = steps * kRingRows;
   plan.threads = s.threads();
   plan.shared_bytes = s.bytes();
-  plan.blocks = ring_blocks(numbers, s, steps);
+  plan.blocks = ring_blocks(rows, s, steps);
   plan.kernels = {kernel_of("separable2d/kernel_ring.cuh", "separable2d::separable_ring",
                             {s.kh, s.kw, s.skew, s.pixel, s.inline_taps})};
   return s;
 }
 
 inline RingParams ring_params(const Separable& p, const Plan& plan, const RingShape& shape, const PassTaps& taps) {
-  const Separable numbers = numbers_of(p);
-  const Image& out = numbers.out;
-  return {.planes = PlaneGeometry::of(numbers.in, out),
+  const Separable rows = as_rows(p);
+  const Image& out = rows.out;
+  return {.planes = PlaneGeometry::of(rows.in, out),
           .pad_y = int(p.place.pad_y),
-          .pad_x = int(numbers.place.pad_x),
+          .pad_x = int(rows.place.pad_x),
           .steps = plan.tile_h / kRingRows,
           .order = TileOrder::of(ceil_div(out.w, shape.width()), ceil_div(out.h, plan.tile_h), out.c),
           .value = float(p.place.value),
           .border = p.place.border,
           .zero_fill = p.place.border == Border::constant && p.place.value == 0,
           .taps = taps,
-          .beside = Neighbours::of(numbers.beside, numbers.in)};
+          .beside = Neighbours::of(rows.beside, rows.in)};
 }
 
 }  // namespace torch_conv::separable2d

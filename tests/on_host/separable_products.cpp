@@ -213,7 +213,7 @@ std::string launch(const Separable& p, std::string& name, int segment) {
   PassTaps taps{};
   taps.x = {p.taps_x.data, 0, p.taps_x.stride_n, p.taps_x.stride_c};
   taps.y = {p.taps_y.data, 0, p.taps_y.stride_n, p.taps_y.stride_c};
-  const Image in = as_rows(p.in, s.channels > 1);
+  const Image in = as_rows(p.in, s.channels);
   on_host::launch(kernels.at(name), {unsigned(plan.blocks), 1, 1}, plan.threads, tma::rows_map_of(in, s.box_h()),
                   tma::rows_map_of(p.out, 16), band_args(p, plan, taps));
   return "";

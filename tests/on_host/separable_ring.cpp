@@ -149,9 +149,9 @@ bool check(const Case& k, bool on_host) {
         memcpy(passed.bytes, taps_x.data(), k.kw * 4);
         memcpy(passed.bytes + round_up(k.kw * 4, 16), taps_y.data(), k.kh * 4);
       }
-      const Image numbers = numbers_of(p).in;
+      const Image rows = as_rows(p).in;
       on_host::launch(kernel->second, {unsigned(plan.blocks), 1, 1}, plan.threads, ring_params(p, plan, shape, passed),
-                      tma::map_of(numbers, shape.pitch(), kRingPiece));
+                      tma::map_of(rows, shape.pitch(), kRingPiece));
     }
   }
   for (int64_t n = 0; n < kN; ++n)
