@@ -115,9 +115,14 @@ CALLS = {
         "separable/strip",
         "separable/strip",
     ),
-    "separable 5 of a photograph": (lambda: by_hand(photo(3), 5), "separable/ring", "separable/shared"),
+    "separable 5 of a photograph": (lambda: by_hand(photo(3), 5), "separable/ring", "separable/tile"),
+    "separable 5 of a photograph of bytes": (
+        lambda: by_hand(photo(3, torch.uint8), 5),
+        "separable/tile_tma",
+        "separable/tile",
+    ),
     "separable 5 of many channels": (lambda: by_hand(photo(8), 5), "separable/shared", "separable/shared"),
-    "separable 15, photo": (lambda: by_hand(photo(3, torch.uint8), 15), "tensor_core/products", "separable/shared"),
+    "separable 15, photo": (lambda: by_hand(photo(3, torch.uint8), 15), "tensor_core/products", "separable/tile"),
     "separable 15, five channels": (
         lambda: by_hand(photo(5, torch.uint8), 15),
         "separable/shared",

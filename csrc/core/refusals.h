@@ -42,6 +42,8 @@ inline const char* planar_refusal(const Image& in, const Image& out, const Place
   return rows_refusal(in, out, at, beside);
 }
 
+inline const char* planar_refusal(const Separable& p) { return planar_refusal(p.in, p.out, p.place, p.beside); }
+
 // Of a filter whose windows each see some of the image.
 inline const char* planar_refusal(const Direct& p) {
   if (const char* no = planar_refusal(p.in, p.out, p.place, p.beside)) return no;

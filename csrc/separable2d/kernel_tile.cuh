@@ -1,6 +1,6 @@
-// Both passes of a k x k separable filter (k odd) on one tile of one plane, stride 1.
+// Both passes of a k x k separable filter (k odd) on one tile of one plane, or of photographs (H, W, C), stride 1.
 //
-//        shift   32 * columns outputs + k - 1
+//        shift   32 * columns outputs + (k - 1) * C
 //       |-----|------------------------------|
 //       +------------------------------------+ -
 //       |  .  |         k / 2 halo           |        A block brings this box of input into shared memory: one bulk
@@ -26,9 +26,9 @@
 namespace torch_conv::separable2d {
 
 // The inside part of the box by all threads; what lies outside the image is left to extend_box.
-template <typename T, int K>
+template <typename T, int K, int kPixel>
 __device__ __forceinline__ void load_box(T* box, const T* plane, const TileParams& p, BoxOrigin at) {
-  constexpr TileShape S = tile_shape(sizeof(T), K);
+  constexpr TileShape S = tile_shape(sizeof(T), K, kPixel);
   constexpr int kThreads = 32 * kTileWarps;
   if (p.aligned_loads) {
     constexpr int N = 16 / sizeof(T);
@@ -57,10 +57,11 @@ __device__ __forceinline__ void load_box(T* box, const T* plane, const TileParam
 }
 
 // Row results of a lane; `from` is the first vector that holds a tap of the lane's first output.
-template <typename T, int K, int N>
+template <typename T, int K, int kPixel, int N>
 __device__ __forceinline__ void row_pass(const T* from, const float (&taps)[K], float (&result)[N]) {
-  constexpr int kSkip = tile_shape(sizeof(T), K).shift % N;  // how far the tap stands in it
-  constexpr int kVectors = (kSkip + N + K - 1 + N - 1) / N;
+  constexpr TileShape S = tile_shape(sizeof(T), K, kPixel);
+  constexpr int kSkip = S.shift % N;  // how far the tap stands in it
+  constexpr int kVectors = (kSkip + N + S.halo + N - 1) / N;
   float row[kVectors * N];
 #pragma unroll
   for (int i = 0; i < kVectors; ++i) widen_pack<N>(from + i * N, row + i * N);
@@ -68,7 +69,7 @@ __device__ __forceinline__ void row_pass(const T* from, const float (&taps)[K], 
   for (int e = 0; e < N; ++e) {
     result[e] = 0;
 #pragma unroll
-    for (int j = 0; j < K; ++j) result[e] = fmaf(taps[j], row[kSkip + e + j], result[e]);
+    for (int j = 0; j < K; ++j) result[e] = fmaf(taps[j], row[kSkip + e + j * kPixel], result[e]);
   }
 }
 
@@ -77,8 +78,12 @@ template <bool kAligned, int N, typename T>
 __device__ __forceinline__ void store_row(const TileParams& p, T* out, const float (&sums)[N], int o, int x,
                                           int rows_left, int columns_left) {
   Pack<N, T> v;
+  if constexpr (sizeof(T) == 1) {
+    v = narrow_pack<T>(sums);
+  } else {
 #pragma unroll
-  for (int e = 0; e < N; ++e) v.v[e] = from_acc<T>(sums[e]);
+    for (int e = 0; e < N; ++e) v.v[e] = from_acc<T>(sums[e]);
+  }
   T* to = out + o * p.planes.out_stride_h;
   if constexpr (!kAligned) {
 #pragma unroll
@@ -91,11 +96,12 @@ __device__ __forceinline__ void store_row(const TileParams& p, T* out, const flo
   }
 }
 
-// kAligned: output rows are aligned to a lane's vector and whole vectors wide.
-template <typename T, int K, bool kAligned>
-__global__ void __launch_bounds__(32 * kTileWarps, tile_shape(sizeof(T), K).min_blocks)
+// kPixel: numbers of a pixel that lie side by side. kAligned: output rows are aligned to a lane's vector and whole
+// vectors wide.
+template <typename T, int K, int kPixel, bool kAligned>
+__global__ void __launch_bounds__(32 * kTileWarps, tile_shape(sizeof(T), K, kPixel).min_blocks)
     separable_tile(const __grid_constant__ TileParams p, const __grid_constant__ TensorMap map) {
-  constexpr TileShape S = tile_shape(sizeof(T), K);
+  constexpr TileShape S = tile_shape(sizeof(T), K, kPixel);
   constexpr int N = S.columns;
   extern __shared__ __align__(128) unsigned char shared[];
   T* box = reinterpret_cast<T*>(shared);
@@ -104,22 +110,22 @@ __global__ void __launch_bounds__(32 * kTileWarps, tile_shape(sizeof(T), K).min_
   const unsigned n = tile.n, c = tile.c;
   const int x0 = int(tile.x * S.w()) - p.lead, y0 = tile.y * S.h();
   const BoxOrigin at{y0 - p.pad_y, x0 - p.pad_x - S.shift};
-  const int h = min(S.h(), p.planes.out_h - y0) + K - 1, w = min(S.w(), p.planes.out_w - x0) + K - 1;
+  const int h = min(S.h(), p.planes.out_h - y0) + K - 1, w = min(S.w(), p.planes.out_w - x0) + S.halo;
   const bool edge = at.y < 0 || at.y + h > p.planes.in_h || at.x + S.shift < 0 || at.x + S.shift + w > p.planes.in_w;
   const T* in = p.planes.in_plane<T>(n, c);
 
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-  __shared__ uint64_t arrived;
+  uint64_t* const arrived = reinterpret_cast<uint64_t*>(shared + S.bytes(sizeof(T)));
   if (p.bulk) {
     if (threadIdx.x == 0) {
-      tma::barrier_init(&arrived);
-      tma::barrier_expect(&arrived, S.bytes(sizeof(T)));
+      tma::barrier_init(arrived);
+      tma::barrier_expect(arrived, S.bytes(sizeof(T)));
       // The map counts 4-byte words: a box is at most 256 of them wide.
-      tma::load_box(box, &map, &arrived, at.x * int(sizeof(T)) / 4, at.y, c, n);
+      tma::load_box(box, &map, arrived, at.x * int(sizeof(T)) / 4, at.y, c, n);
     }
   } else
 #endif
-    load_box<T, K>(box, in, p, at);
+    load_box<T, K, kPixel>(box, in, p, at);
   // Read at an address that is uniform in the block and under the register cap, the taps move to uniform registers.
   float taps_x[K], taps_y[K];
   const float* from_x = p.taps.of<float>(p.taps.x, n, c);
@@ -128,13 +134,13 @@ __global__ void __launch_bounds__(32 * kTileWarps, tile_shape(sizeof(T), K).min_
   for (int i = 0; i < K; ++i) taps_x[i] = from_x[i], taps_y[i] = from_y[i];
   __syncthreads();
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-  if (p.bulk) tma::barrier_wait(&arrived, 0);
+  if (p.bulk) tma::barrier_wait(arrived, 0);
 #endif
   const bool borrows = p.beside.holds(at.y, p.planes.in_h) || p.beside.holds(at.y + h - 1, p.planes.in_h);
   if (borrows || (edge && p.border != Border::zero_output && !(p.bulk && p.zero_fill))) {
     extend_box<32 * kTileWarps>(PitchedBox<T>{box + S.shift, S.pitch}, {0, h, 0, w}, {at.y, at.x + S.shift}, in,
                                 p.planes.in_stride_h, p.planes.in_h, p.planes.in_w, p.border, from_acc<T>(p.value),
-                                ShardRows{p.beside, n, c});
+                                ShardRows{p.beside, n, c}, {kPixel, kPixel});
     __syncthreads();
   }
 
@@ -149,7 +155,7 @@ __global__ void __launch_bounds__(32 * kTileWarps, tile_shape(sizeof(T), K).min_
 #pragma unroll
   for (int r = 0; r < S.rows + K - 1; ++r) {
     float result[N];
-    row_pass<T, K>(from + r * S.pitch, taps_x, result);
+    row_pass<T, K, kPixel>(from + r * S.pitch, taps_x, result);
 #pragma unroll
     for (int o = 0; o < S.rows; ++o) {
       if (o > r || o + K <= r) continue;
@@ -165,7 +171,7 @@ __global__ void __launch_bounds__(32 * kTileWarps, tile_shape(sizeof(T), K).min_
       const int top = y + o - p.pad_y;
       for (int e = max(0, -x); e < min(N, columns_left); ++e) {
         const int first = x + e - p.pad_x;
-        if (!p.beside.inside(top, top + K - 1, p.planes.in_h) || first < 0 || first + K > p.planes.in_w)
+        if (!p.beside.inside(top, top + K - 1, p.planes.in_h) || first < 0 || first + S.halo >= p.planes.in_w)
           out[o * p.planes.out_stride_h + e] = from_acc<T>(0.f);
       }
     }

@@ -39,24 +39,10 @@ void launch_products(const Separable& p, const Plan& plan, const Site& site) {
 
 void launch_tile(const Separable& p, const Plan& plan, const Config& config, const Site& site) {
   const TileShape& shape = config.tile;
-  const TileParams params{
-      .planes = PlaneGeometry::of(p.in, p.out),
-      .pad_y = int(p.place.pad_y),
-      .pad_x = int(p.place.pad_x),
-      .lead = config.lead,
-      .order = TileOrder::of(ceil_div(p.out.w + config.lead, plan.tile_w), ceil_div(p.out.h, plan.tile_h), p.out.c),
-      .value = float(p.place.value),
-      .border = p.place.border,
-      .bulk = config.bulk,
-      .zero_fill = p.place.border == Border::constant && p.place.value == 0,
-      .aligned_loads = rows_start_on(p.in, 16),
-      .taps = pass_taps(p, true, true),
-      .beside = Neighbours::of(p.beside, p.in),
-  };
   const int pack = tma::pack_of(size_of(p.in.dtype));
   TensorMap map{};
-  if (config.bulk) map = tma::plane_map(p.in, shape.pitch / pack, shape.box_h, pack);
-  launch(plan, site, params, map);
+  if (config.bulk) map = tma::plane_map(as_rows(p).in, shape.pitch / pack, shape.box_h, pack);
+  launch(plan, site, tile_params(p, shape, config.bulk, pass_taps(p, true, true)), map);
 }
 
 void launch_ring(const Separable& p, const Plan& plan, const Config& config, const Site& site) {

@@ -34,10 +34,13 @@ struct PassTaps {
 constexpr int kTileMost = 15;  // the largest k
 constexpr int kTileWarps = 4;
 
-// A warp owns 32 * columns x rows outputs; the warps of a block are stacked in y.
+// A warp owns 32 * columns x rows outputs; the warps of a block are stacked in y. Columns are numbers of a row: pixels
+// of a plane, or the `pixel` channels of (H, W, C) photographs, which lie side by side, so that the next tap lies as
+// many numbers further.
 struct TileShape {
   int columns;     // per lane: one vector store
   int rows;        // per warp
+  int halo;        // elements of a row beyond its outputs
   int shift;       // elements between the box's aligned start and the first tap of output 0, for pad == k / 2
   int pitch;       // elements of a box row
   int box_h;       // rows of the box
@@ -45,10 +48,11 @@ struct TileShape {
 
   constexpr int w() const { return 32 * columns; }
   constexpr int h() const { return kTileWarps * rows; }
-  constexpr int bytes(int element_bytes) const { return pitch * box_h * element_bytes; }
+  constexpr int bytes(int element_bytes) const { return pitch * box_h * element_bytes; }    // of the box
+  constexpr int shared_bytes(int element_bytes) const { return bytes(element_bytes) + 8; }  // the barrier behind it
 };
 
-constexpr TileShape tile_shape(int element_bytes, int k) {
+constexpr TileShape tile_shape(int element_bytes, int k, int pixel) {
   TileShape s{};
   // Eight columns of 16- and 8-bit elements while k accumulator rows of them fit the registers.
   s.columns = element_bytes == 4 || k > 7 ? 4 : 8;
@@ -56,12 +60,13 @@ constexpr TileShape tile_shape(int element_bytes, int k) {
   s.rows = k <= 7 ? 8 : k <= 11 ? 12 : 16;
   // A box that starts 16-byte aligned costs 4-5 % of copy speed against 32-byte (measured on one NVIDIA H200).
   const int align = 32 / element_bytes;
-  s.shift = (align - k / 2 % align) % align;
-  s.pitch = int(round_up(s.shift + s.w() + k - 1, 16 / element_bytes));
+  s.halo = (k - 1) * pixel;
+  s.shift = (align - s.halo / 2 % align) % align;
+  s.pitch = int(round_up(s.shift + s.w() + s.halo, 16 / element_bytes));
   s.box_h = s.h() + k - 1;
   // accumulators, input window, row results, addresses. With 32-byte boxes float32 reaches 92, 88 and 75 % of copy for
   // k = 3, 7 and 15 at 4096^2, 95, 92 and 80 % on 16x3x1080x1920 (reflect, one NVIDIA H200).
-  const int registers = k * s.columns + (s.columns + k - 1) + s.columns + 20;
+  const int registers = k * s.columns + (s.columns + s.halo) + s.columns + 20;
   const int blocks = 65536 / (32 * kTileWarps * registers);
   s.min_blocks = blocks < 7 ? blocks : 7;
   return s;
@@ -69,8 +74,8 @@ constexpr TileShape tile_shape(int element_bytes, int k) {
 
 struct TileParams {
   PlaneGeometry planes;
-  int pad_y, pad_x;
-  int lead;  // the grid of tiles starts this many columns left of the output
+  int pad_y, pad_x;  // pad_x in numbers
+  int lead;          // the grid of tiles starts this many columns left of the output
   TileOrder order;
   float value;
   Border border;

@@ -6,6 +6,7 @@
 #include "separable2d/params.h"
 #include "separable2d/plan_products.h"
 #include "separable2d/plan_ring.h"
+#include "separable2d/plan_tile.h"
 
 namespace torch_conv::separable2d {
 
@@ -15,7 +16,6 @@ enum class Variant : int8_t { products, tile, ring, strip, shared, two_pass };
 struct Config {
   Variant variant;
   TileShape tile{};
-  int lead = 0;       // columns that the grid of tiles starts left of the output
   bool bulk = false;  // boxes by bulk copies
   RingShape ring{};
   StripShape strip{};
@@ -35,41 +35,11 @@ inline void configure_products(const Separable& p, const Arch& arch, Plan& plan)
   plan.config = Config{.variant = Variant::products};
 }
 
-// ---- TILE --------------------------------------------------------------------------------------------------------
-
-inline const char* tile_refusal(const Separable& p, const Arch&) {
-  if (p.kh != p.kw || p.kh < 3 || p.kh > kTileMost || p.kh % 2 == 0) return "no k x k window, k odd, 3 to 15";
-  return planar_refusal(p);
-}
-
-inline const char* tile_tma_refusal(const Separable& p, const Arch& arch) {
-  const char* no = plane_copy_refusal(p.in, arch);
-  return no ? no : tile_refusal(p, arch);
-}
-
-// Boxes start on 32 bytes.
-inline int lead_columns(const Separable& p) {
-  return tma::lead_columns(p.kw / 2, p.place.pad_x, 32 / size_of(p.in.dtype));
-}
-
-inline int64_t tile_blocks(const Separable& p, const TileShape& s) {
-  return p.out.n * p.out.c * ceil_div(p.out.h, s.h()) * ceil_div(p.out.w + lead_columns(p), s.w());
-}
+// ---- TILE (plan_tile.h) --------------------------------------------------------------------------------------------
 
 inline void configure_tile(const Separable& p, bool bulk, Plan& plan) {
-  const int bytes = size_of(p.in.dtype), k = int(p.kw);
-  const TileShape shape = tile_shape(bytes, k);
-  const Config config{.variant = Variant::tile, .tile = shape, .lead = lead_columns(p), .bulk = bulk};
-  const bool aligned =
-      p.out.w % shape.columns == 0 && config.lead % shape.columns == 0 && rows_start_on(p.out, shape.columns * bytes);
-  plan.why = bulk ? "odd size up to 15, boxes by bulk copies" : "odd size up to 15, boxes by loads";
-  plan.tile_w = shape.w();
-  plan.tile_h = shape.h();
-  plan.threads = 32 * kTileWarps;
-  plan.shared_bytes = shape.bytes(bytes);
-  plan.blocks = tile_blocks(p, shape);
-  plan.kernels = {kernel_of("separable2d/kernel_tile.cuh", "separable2d::separable_tile", {p.in.dtype, k, aligned})};
-  plan.config = config;
+  const TileShape shape = fill_tile(p, bulk, plan);
+  plan.config = Config{.variant = Variant::tile, .tile = shape, .bulk = bulk};
 }
 inline void configure_tile_tma(const Separable& p, const Arch&, Plan& plan) { configure_tile(p, true, plan); }
 inline void configure_tile_plain(const Separable& p, const Arch&, Plan& plan) { configure_tile(p, false, plan); }
@@ -82,8 +52,8 @@ inline void configure_tile_plain(const Separable& p, const Arch&, Plan& plan) { 
 // 15x15 14.9, 15.0; 4096^2 5x5 37.2, 40.8; 9x9 40.3, 42.0; 15x15 44.3, 43.5; 8192^2 15x15 149, 157; 16x3x1080x1920
 // 15x15 219, 225.
 inline const char* ring_loses(const Separable& p, const Arch& arch) {
-  if (tile_refusal(p, arch)) return nullptr;
-  const bool few = tile_blocks(p, tile_shape(4, int(p.kw))) < arch.multiprocessors;
+  if (photo_channels(p) > 1 || tile_refusal(p, arch)) return nullptr;
+  const bool few = tile_blocks(p) < arch.multiprocessors;
   return few && p.kw >= 9 ? nullptr : "tiles are faster for an odd size up to 15";
 }
 

@@ -7,8 +7,6 @@
 
 namespace torch_conv::separable2d {
 
-inline const char* planar_refusal(const Separable& p) { return planar_refusal(p.in, p.out, p.place, p.beside); }
-
 inline RingShape ring_shape(const Separable& p) {
   const auto in_parameters = [&](const Taps& taps) {
     return taps.on_host && (p.out.n - 1) * taps.stride_n + (p.out.c - 1) * taps.stride_c == 0;

@@ -1,0 +1,72 @@
+// Separable + Arch -> Plan: the part of TILE. Pure.
+#pragma once
+
+#include "core/refusals.h"
+#include "separable2d/params.h"
+#include "separable2d/photos.h"
+
+namespace torch_conv::separable2d {
+
+inline const char* tile_refusal(const Separable& p, const Arch&) {
+  if (p.kh != p.kw || p.kh < 3 || p.kh > kTileMost || p.kh % 2 == 0) return "no k x k window, k odd, 3 to 15";
+  return planar_refusal(as_rows(p));
+}
+
+inline const char* tile_tma_refusal(const Separable& p, const Arch& arch) {
+  const char* no = plane_copy_refusal(as_rows(p).in, arch);
+  return no ? no : tile_refusal(p, arch);
+}
+
+inline TileShape tile_shape(const Separable& p) {
+  return tile_shape(size_of(p.in.dtype), int(p.kw), photo_channels(p));
+}
+
+// Boxes start on 32 bytes.
+inline int lead_columns(const Separable& p, const TileShape& s) {
+  return tma::lead_columns(s.halo / 2, as_rows(p).place.pad_x, 32 / size_of(p.in.dtype));
+}
+
+inline TileOrder tile_order(const Separable& p, const TileShape& s) {
+  const Image out = as_rows(p).out;
+  return TileOrder::of(ceil_div(out.w + lead_columns(p, s), s.w()), ceil_div(out.h, s.h()), out.c);
+}
+
+inline int64_t tile_blocks(const Separable& p) {
+  const TileOrder order = tile_order(p, tile_shape(p));
+  return p.out.n * order.channels.divisor * int64_t(order.tiles_x) * order.tiles_y;
+}
+
+inline TileShape fill_tile(const Separable& p, bool bulk, Plan& plan) {
+  const Image out = as_rows(p).out;
+  const int bytes = size_of(p.in.dtype), k = int(p.kw), channels = photo_channels(p);
+  const TileShape s = tile_shape(p);
+  const bool aligned =
+      out.w % s.columns == 0 && lead_columns(p, s) % s.columns == 0 && rows_start_on(out, s.columns * bytes);
+  plan.why = bulk ? "odd size up to 15, boxes by bulk copies" : "odd size up to 15, boxes by loads";
+  plan.tile_w = s.w() / channels;
+  plan.tile_h = s.h();
+  plan.threads = 32 * kTileWarps;
+  plan.shared_bytes = s.shared_bytes(bytes);
+  plan.blocks = tile_blocks(p);
+  plan.kernels = {
+      kernel_of("separable2d/kernel_tile.cuh", "separable2d::separable_tile", {p.in.dtype, k, channels, aligned})};
+  return s;
+}
+
+inline TileParams tile_params(const Separable& p, const TileShape& s, bool bulk, const PassTaps& taps) {
+  const Separable rows = as_rows(p);
+  return {.planes = PlaneGeometry::of(rows.in, rows.out),
+          .pad_y = int(p.place.pad_y),
+          .pad_x = int(rows.place.pad_x),
+          .lead = lead_columns(p, s),
+          .order = tile_order(p, s),
+          .value = float(p.place.value),
+          .border = p.place.border,
+          .bulk = bulk,
+          .zero_fill = p.place.border == Border::constant && p.place.value == 0,
+          .aligned_loads = rows_start_on(rows.in, 16),
+          .taps = taps,
+          .beside = Neighbours::of(rows.beside, rows.in)};
+}
+
+}  // namespace torch_conv::separable2d
