@@ -33,7 +33,7 @@ struct ByteColumns {
       const int x = first + v;
       const bool inside = x >= 0 && x < a.in_w;
       const bool repeats = first + 8 > strip.first && !strip.mirrors;
-      map[v] = x < strip.end && (inside || repeats) ? map_column(x, a, channels) : -1;
+      map[v] = x < strip.end && (inside || repeats) ? map_column(x, a.in_w, channels, a.border) : -1;
       count += map[v] >= 0;
       apart = apart || (map[v] >= 0 && (map[0] < 0 || map[v] != map[0] + v));
     }

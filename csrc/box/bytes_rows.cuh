@@ -129,7 +129,7 @@ __device__ __forceinline__ void add_rows(const ByteArgs& a, const ByteStrip& str
     unsigned char* const row = shared + (stage * kByteRows + r) * kByteRowPitch;
     if (strip.mirrors) {
       const auto copy = [&](int x) {
-        const int from = map_column(x, a, kChannels);
+        const int from = map_column(x, a.in_w, kChannels, a.border);
         *reinterpret_cast<uint16_t*>(row + in_byte_row(x - strip.begin)) =
             *reinterpret_cast<const uint16_t*>(row + in_byte_row(from - strip.begin));
       };
