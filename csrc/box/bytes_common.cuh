@@ -1,16 +1,12 @@
 // What column warps and row warps of box_bytes share.
 #pragma once
 
+#include "box/barriers.cuh"
 #include "box/bytes_memory.cuh"
 #include "box/params.h"
-#include "box/strips_memory.cuh"
 #include "core/border.h"
 
 namespace torch_conv::box {
-
-struct ByteBarriers {
-  uint64_t *full, *empty;  // of every stage
-};
 
 // A block's outputs: columns [x, x + valid) of rows [y, y_end), in batches of kByteRows.
 struct ByteStrip {

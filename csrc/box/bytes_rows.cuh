@@ -118,7 +118,7 @@ struct ByteWindows {
 };
 
 template <int kWide, int kChannels, int kShift, Rounding kRounding, Finish kFinish, bool kAligned>
-__device__ __forceinline__ void add_rows(const ByteArgs& a, const ByteStrip& strip, const ByteBarriers& barriers,
+__device__ __forceinline__ void add_rows(const ByteArgs& a, const ByteStrip& strip, const Barriers& barriers,
                                          unsigned char* shared) {
   const int lane = threadIdx.x % 32, r = threadIdx.x / 32 - kByteColumnWarps;
   uint8_t* const out = a.out + strip.out + strip.x;
