@@ -33,7 +33,7 @@ struct ByteColumns {
       const int x = first + v;
       const bool inside = x >= 0 && x < a.in_w;
       const bool repeats = first + 8 > strip.first && !strip.mirrors;
-      map[v] = x < strip.end && (inside || repeats) ? map_column(x, a, channels) : -1;
+      map[v] = x < strip.end && (inside || repeats) ? map_column(x, a.in_w, channels, a.border) : -1;
       count += map[v] >= 0;
       apart = apart || (map[v] >= 0 && (map[0] < 0 || map[v] != map[0] + v));
     }
@@ -157,8 +157,8 @@ __device__ __forceinline__ void start_columns(const ByteRows<kReads>& rows, int 
 
 // Rows are read half a batch ahead, or less where that would take too many registers.
 template <Reads kReads>
-__device__ __forceinline__ void add_columns(const ByteRows<kReads>& rows, const ByteBarriers& barriers,
-                                            unsigned char* to, uint32_t (&sums)[4]) {
+__device__ __forceinline__ void add_columns(const ByteRows<kReads>& rows, const Barriers& barriers, unsigned char* to,
+                                            uint32_t (&sums)[4]) {
   constexpr int N = kReads == Reads::vectors ? 4 : kReads == Reads::words ? 2 : 1;
   const ByteStrip& strip = rows.strip;
   const int top = strip.y - rows.a.pad_y - 1, bottom = top + rows.a.kh, end = strip.batches * kByteRows;

@@ -1,24 +1,12 @@
 // What column warps and row warps of box_bytes share.
 #pragma once
 
+#include "box/barriers.cuh"
 #include "box/bytes_memory.cuh"
 #include "box/params.h"
-#include "box/strips_memory.cuh"
 #include "core/border.h"
 
 namespace torch_conv::box {
-
-struct ByteBarriers {
-  uint64_t *full, *empty;  // of every stage
-};
-
-// Which column of the image stands at column x of the extended image, -1: none. A pixel has `channels` of them.
-__device__ __forceinline__ int map_column(int x, const ByteArgs& a, int channels) {
-  if (channels == 1 || (x >= 0 && x < a.in_w)) return map_index(x, a.in_w, a.border);
-  const int channel = (x % channels + channels) % channels;
-  const int pixel = map_index((x - channel) / channels, a.in_w / channels, a.border);
-  return pixel < 0 ? -1 : pixel * channels + channel;
-}
 
 // A block's outputs: columns [x, x + valid) of rows [y, y_end), in batches of kByteRows.
 struct ByteStrip {

@@ -18,19 +18,11 @@ struct ByteShape {
   int64_t tile_w, tile_h;
 };
 
-// Channels that lie side by side: of images that are planes 1, of photos 2 to 4, of others 0. Columns of photos are
-// those of all channels, and windows step from one of a channel to its next.
+// channels_in_rows of planes and of photos of up to 4 channels, of others 0. Columns of photos are those of all
+// channels, and windows step from one of a channel to its next.
 inline int byte_channels(const Box& p) {
-  if (p.in.stride_w == 1 && p.out.stride_w == 1) return 1;
-  const int64_t c = p.in.c;
-  const auto side_by_side = [&](const Image& x) { return x.stride_c == 1 && x.stride_w == c; };
-  return c >= 2 && c <= 4 && side_by_side(p.in) && side_by_side(p.out) ? int(c) : 0;
-}
-
-// A photo as a plane.
-inline Image byte_rows(Image x, int channels) {
-  if (channels > 1) x.w *= channels, x.c = 1, x.stride_c = 0, x.stride_w = 1;
-  return x;
+  const int64_t channels = channels_in_rows(p);
+  return channels <= 4 ? int(channels) : 0;
 }
 
 // Columns before a strip's first window, so that it starts on whole vectors of the image and its outputs on whole
@@ -53,7 +45,7 @@ inline int64_t widest_byte_strip(const Box& p) { return kByteColumns - byte_lead
 // k = 31 of 48 planes of 1080x1920: 2 103.9 us, 3 119.0, 4 97.1, 5 91.8, 8* 92.7, 11 97.1
 inline void cut_byte_strips(const Box& p, const Arch& arch, ByteShape& s) {
   const int channels = byte_channels(p);
-  const Image out = byte_rows(p.out, channels);
+  const Image out = as_rows(p.out, channels);
   const int64_t planes = out.n * out.c, fewest = ceil_div(out.w, widest_byte_strip(p));
   const double start = 2 + double(p.kh) / kByteRows * 0.2;
   double best = 0;
@@ -88,7 +80,7 @@ inline ByteShape byte_shape(const Box& p, const Arch& arch) {
 }
 
 inline int64_t byte_blocks(const Box& p, const ByteShape& s) {
-  const Image out = byte_rows(p.out, byte_channels(p));
+  const Image out = as_rows(p.out, byte_channels(p));
   return out.n * out.c * ceil_div(out.w, s.tile_w) * ceil_div(out.h, s.tile_h);
 }
 
@@ -140,10 +132,10 @@ inline void configure_bytes(const Box& p, const Arch& arch, Plan& plan) {
   plan.shared_bytes = kByteSharedBytes;
   plan.blocks = byte_blocks(p, s);
   const int channels = byte_channels(p);
-  const bool aligned_out = rows_start_on(byte_rows(p.out, channels), 16);
+  const bool aligned_out = rows_start_on(as_rows(p.out, channels), 16);
   plan.kernels = {kernel_of("box/kernel_bytes.cuh", "box::box_bytes",
                             {int(p.kw), channels, aligned_out ? s.shift : 0, name_of(s.rounding), byte_finish(p),
-                             rows_start_on(byte_rows(p.in, channels), 8), aligned_out})};
+                             rows_start_on(as_rows(p.in, channels), 8), aligned_out})};
   plan.config = s;
 }
 
@@ -157,7 +149,7 @@ inline ByteArgs byte_args(const Box& p, const Plan& plan, const ByteShape& s) {
   const float unit = is_centred(s.rounding) ? 1.f : std::ldexp(1.f, 127);
   // Words are read up to 11 bytes beyond what is needed; where rows are vectors, nothing is.
   const int channels = byte_channels(p);
-  const Image in = byte_rows(p.in, channels), out = byte_rows(p.out, channels);
+  const Image in = as_rows(p.in, channels), out = as_rows(p.out, channels);
   const bool whole = rows_start_on(in, 8) && in.w % 8 == 0;
   const int64_t unsafe = whole ? 0 : in.h > 1 ? 1 + 10 / in.stride_h : 1;
   return {.in = static_cast<const uint8_t*>(in.data),

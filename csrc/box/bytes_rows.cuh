@@ -118,7 +118,7 @@ struct ByteWindows {
 };
 
 template <int kWide, int kChannels, int kShift, Rounding kRounding, Finish kFinish, bool kAligned>
-__device__ __forceinline__ void add_rows(const ByteArgs& a, const ByteStrip& strip, const ByteBarriers& barriers,
+__device__ __forceinline__ void add_rows(const ByteArgs& a, const ByteStrip& strip, const Barriers& barriers,
                                          unsigned char* shared) {
   const int lane = threadIdx.x % 32, r = threadIdx.x / 32 - kByteColumnWarps;
   uint8_t* const out = a.out + strip.out + strip.x;
@@ -129,7 +129,7 @@ __device__ __forceinline__ void add_rows(const ByteArgs& a, const ByteStrip& str
     unsigned char* const row = shared + (stage * kByteRows + r) * kByteRowPitch;
     if (strip.mirrors) {
       const auto copy = [&](int x) {
-        const int from = map_column(x, a, kChannels);
+        const int from = map_column(x, a.in_w, kChannels, a.border);
         *reinterpret_cast<uint16_t*>(row + in_byte_row(x - strip.begin)) =
             *reinterpret_cast<const uint16_t*>(row + in_byte_row(from - strip.begin));
       };

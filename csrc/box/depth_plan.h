@@ -22,7 +22,7 @@ inline DepthRuns depth_runs(const BoxDepth& p) {
   const Image &in = p.sums, &out = p.out;
   DepthRuns r{.length = in.w, .rows = in.h, .channels = in.c, .interleaved = 1, .pixels = 1};
   int64_t in_step = in.stride_w, out_step = out.stride_w;
-  if (in.c > 1 && in.stride_c == 1 && in.stride_w == in.c && out.stride_c == 1 && out.stride_w == in.c)
+  if (interleaved_channels(in, out) > 1)
     r.length = in.w * in.c, r.channels = 1, r.interleaved = in.c, in_step = out_step = 1;
   if (in.h > 1 && in.stride_h == r.length * in_step && out.stride_h == r.length * out_step)
     r.length *= in.h, r.rows = 1;

@@ -83,18 +83,10 @@ struct StripShape {
   int shared_bytes;
 };
 
-// Channels that lie side by side in pixels, alike in images and outputs; 1: the pixels of a plane do. 0: neither.
+// channels_in_rows of pixels narrower than a strip, of wider ones 0.
 inline int pixel_of(const Box& p) {
-  const auto is = [&](int64_t step) { return p.in.stride_w == step && p.out.stride_w == step; };
-  if (is(1)) return 1;
-  return p.in.c > 1 && p.in.c < kStripColumns && p.in.stride_c == 1 && p.out.stride_c == 1 && is(p.in.c) ? int(p.in.c)
-                                                                                                         : 0;
-}
-
-// Rows of pixels as rows of numbers.
-inline Image number_rows(Image x, int pixel) {
-  if (pixel > 1) x.w *= x.c, x.c = 1, x.stride_c = 0, x.stride_w = 1;
-  return x;
+  const int64_t channels = channels_in_rows(p);
+  return channels < kStripColumns ? int(channels) : 0;
 }
 
 // Columns of the widest strip's outputs: strips start where lines of memory do, or pixels of several channels near it.
@@ -225,7 +217,7 @@ inline void configure_strips(const Box& p, const Arch& arch, Plan& plan) {
   // with: 15x15 166 / 153 us (the windows in registers), 31x31 188 / 152 in a prototype, 200x200 284 / 296.
   const bool policies = p.kh < 100;
   const int lots = s.pixel > 1 ? s.pixel : s.lots > 1 ? 0 : 1;
-  const bool vectors = rows_start_on(number_rows(p.in, s.pixel), 4 * size_of(p.in.dtype));
+  const bool vectors = rows_start_on(as_rows(p.in, s.pixel), 4 * size_of(p.in.dtype));
   plan.kernels = {kernel_of("box/kernel_strips.cuh", "box::box_strips",
                             {p.in.dtype, p.out.dtype, name_of(s.above), s.number, int(p.kw), s.pixel > 1 ? 0 : s.shift,
                              s.stages, lots, vectors, policies, float_finish_of(p.place) != Finish::scale})};
@@ -236,7 +228,7 @@ inline StripArgs strip_args(const Box& p, const Plan& plan, const StripShape& s)
   const Reciprocal<float> area = p.scale != 1 ? reciprocal<float>(double(p.kh) * double(p.kw))
                                               : Reciprocal<float>{1, std::numeric_limits<float>::denorm_min()};
   const int phase = group_phase(p);
-  const Image in = number_rows(p.in, s.pixel), out = number_rows(p.out, s.pixel);
+  const Image in = as_rows(p.in, s.pixel), out = as_rows(p.out, s.pixel);
   return {.in = in.data,
           .out = out.data,
           .in_stride_n = in.stride_n,

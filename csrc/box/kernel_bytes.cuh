@@ -32,8 +32,7 @@ template <int kWide, int kChannels, int kShift, Rounding kRounding, Finish kFini
 __global__ void __launch_bounds__(kByteThreads, kByteBlocks) box_bytes(const __grid_constant__ ByteArgs a) {
   constexpr Reads kReads = kAlignedIn ? Reads::vectors : Reads::words;
   extern __shared__ __align__(128) unsigned char shared[];
-  uint64_t* const full = reinterpret_cast<uint64_t*>(shared + kByteStages * kByteStageBytes);
-  const ByteBarriers barriers{full, full + kByteStages};
+  const Barriers barriers = Barriers::at(shared + kByteStages * kByteStageBytes, kByteStages);
   const ByteStrip strip(a, kChannels);
   // Warps with columns.
   const int column_warps = min((strip.end - strip.begin + 255) / 256, kByteColumnWarps);
@@ -41,10 +40,7 @@ __global__ void __launch_bounds__(kByteThreads, kByteBlocks) box_bytes(const __g
   static_assert(sizeof(ByteStrip) <= kByteStripBytes);
   ByteStrip& strip_of_rows = *reinterpret_cast<ByteStrip*>(barriers.empty + kByteStages);
   if (threadIdx.x == 0) {
-    for (int i = 0; i < kByteStages; ++i) {
-      barrier_init(&barriers.full[i], column_warps * kWarpArrivals);
-      barrier_init(&barriers.empty[i], kByteRows * kWarpArrivals);
-    }
+    barriers.init(kByteStages, column_warps, kByteRows);
     strip_of_rows = strip;
   }
   const int thread = threadIdx.x % (32 * kByteColumnWarps), share = threadIdx.x / (32 * kByteColumnWarps);

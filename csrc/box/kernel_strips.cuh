@@ -32,24 +32,18 @@ namespace torch_conv::box {
 template <typename T, typename Out, Above kAbove, int kHigh, int kWide, int kShift, int kStages, int kLots,
           bool kVectors, bool kPolicies, bool kCounts>
 __global__ void __launch_bounds__(kStripThreads) box_strips(const __grid_constant__ StripArgs a) {
-  constexpr int kBarriers = v_stages(sizeof(T), kChannels<kLots>, kStages);
-  static_assert(2 * kBarriers * sizeof(uint64_t) <= kBarrierBytes);
+  constexpr int kV = v_stages(sizeof(T), kChannels<kLots>, kStages);
+  static_assert(2 * kV * sizeof(uint64_t) <= kBarrierBytes);
   extern __shared__ __align__(128) unsigned char shared[];
-  uint64_t* const full = reinterpret_cast<uint64_t*>(shared + kBarriers * kStageBytes);
-  uint64_t* const empty = full + kBarriers;
-  if (threadIdx.x == 0)
-    for (int i = 0; i < kBarriers; ++i) {
-      barrier_init(&full[i], a.lanes / 32 * kWarpArrivals);
-      barrier_init(&empty[i], kRowWarps * kWarpArrivals);
-    }
-  const Strip<kLots> strip(a, shared + kBarriers * kStageBytes + kBarrierBytes);
+  const Barriers barriers = Barriers::at(shared + kV * kStageBytes, kV);
+  if (threadIdx.x == 0) barriers.init(kV, a.lanes / 32, kRowWarps);
+  const Strip<kLots> strip(a, shared + kV * kStageBytes + kBarrierBytes);
   strip.fill(a);
   __syncthreads();
-  const Pipeline pipeline{full, empty};
   if (int(threadIdx.x) < a.lanes)
-    column_warp<T, kAbove, kHigh, kStages, kLots, kVectors, kPolicies>(a, strip, pipeline, shared);
+    column_warp<T, kAbove, kHigh, kStages, kLots, kVectors, kPolicies>(a, strip, barriers, shared);
   else if (threadIdx.x >= 32 * kColumnWarps)
-    row_warp<T, Out, kAbove, kHigh, kWide, kShift, kStages, kLots, kPolicies, kCounts>(a, strip, pipeline, shared);
+    row_warp<T, Out, kAbove, kHigh, kWide, kShift, kStages, kLots, kPolicies, kCounts>(a, strip, barriers, shared);
 }
 
 }  // namespace torch_conv::box

@@ -51,6 +51,13 @@ inline Kernel first_offered(const Arch& arch, Kernel own, Kernel every) {
   return !arch.offers || arch.offers(own, arch) ? std::move(own) : std::move(every);
 }
 
+// How many channels lie side by side in the rows of image and output; 1: the pixels of planes do, 0: neither.
+inline int64_t channels_in_rows(const Box& p) {
+  if (p.in.stride_w == 1 && p.out.stride_w == 1) return 1;
+  const int64_t channels = interleaved_channels(p.in, p.out);
+  return channels > 1 ? channels : 0;
+}
+
 // Sizes and coordinates are 32-bit inside the kernels.
 inline const char* size_refusal(const Box& p) {
   constexpr int64_t limit = INT_MAX / 4;

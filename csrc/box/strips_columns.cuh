@@ -36,7 +36,7 @@ requires(kLots > 1) struct SumPlaces<kLots> {
 };
 
 template <typename T, Above kAbove, int kHigh, int kStages, int kLots, bool kVectors, bool kPolicies, bool kAnywhere>
-__device__ __forceinline__ void add_columns(const StripArgs& a, const Strip<kLots>& strip, const Pipeline& pipeline,
+__device__ __forceinline__ void add_columns(const StripArgs& a, const Strip<kLots>& strip, const Barriers& barriers,
                                             unsigned char* shared,
                                             const StripColumns<T, kLots, kVectors, kPolicies, kAnywhere>& columns) {
   constexpr bool kInPlace = sums_in_place(sizeof(T), kChannels<kLots>);
@@ -69,7 +69,7 @@ __device__ __forceinline__ void add_columns(const StripArgs& a, const Strip<kLot
   // Batch c + kAhead: where its rows go, once row warps have read what stands there.
   auto place_ahead = [&](int c) {
     const int b = c + kAhead, to = slot + kAhead < kStages ? slot + kAhead : slot + kAhead - kStages;
-    if (kInPlace && b >= kStages && b < batches) await(&pipeline.empty[to], use_of<kStages>(b - kStages));
+    if (kInPlace && b >= kStages && b < batches) await(&barriers.empty[to], (b - kStages) / kStages);
     return cells_of_slot(to);
   };
   auto copy_ahead = [&](int c) {
@@ -82,7 +82,7 @@ __device__ __forceinline__ void add_columns(const StripArgs& a, const Strip<kLot
   // Where batch c's V stand.
   auto v_stage = [&](int c) { return kInPlace ? slot : c % kV; };
   auto await_stage = [&](int c) {
-    if (!kInPlace && c >= kV) await(&pipeline.empty[c % kV], use_of<kV>(c - kV));
+    if (!kInPlace && c >= kV) await(&barriers.empty[c % kV], (c - kV) / kV);
   };
   auto put = [&](int c, int j, const Quad& v) { places.put(sums + (v_stage(c) * kGroup + j) * kRowPitch, v); };
 
@@ -154,7 +154,7 @@ __device__ __forceinline__ void add_columns(const StripArgs& a, const Strip<kLot
 #pragma unroll
         for (int j = 0; j < kKept; ++j) kept[j] = rows[kGroup - kKept + j];
       }
-      arrive(&pipeline.full[v_stage(c)]);
+      arrive(&barriers.full[v_stage(c)]);
       if (!coming.one_by_one && c + kAhead < batches) columns.copy(next, to, kCellPitch);
       async_commit();
       slot = next_slot(slot, kStages);
@@ -217,7 +217,7 @@ __device__ __forceinline__ void add_columns(const StripArgs& a, const Strip<kLot
         if (j == kGroup - kRest) rest = row;
         if (j > kGroup - kRest) rest = rest + row;
       }
-      arrive(&pipeline.full[v_stage(c)]);
+      arrive(&barriers.full[v_stage(c)]);
       keep(first_half + half, rest);
       copy_ahead(c);
       if constexpr (kAbove == Above::reread)
@@ -247,14 +247,14 @@ __device__ __forceinline__ void add_columns(const StripArgs& a, const Strip<kLot
 }
 
 template <typename T, Above kAbove, int kHigh, int kStages, int kLots, bool kVectors, bool kPolicies>
-__device__ __forceinline__ void column_warp(const StripArgs& a, const Strip<kLots>& strip, const Pipeline& pipeline,
+__device__ __forceinline__ void column_warp(const StripArgs& a, const Strip<kLots>& strip, const Barriers& barriers,
                                             unsigned char* shared) {
   const StripColumns<T, kLots, kVectors, kPolicies, true> anywhere(a, strip);
   if (__any_sync(0xffffffff, anywhere.apart)) {
-    add_columns<T, kAbove, kHigh, kStages>(a, strip, pipeline, shared, anywhere);
+    add_columns<T, kAbove, kHigh, kStages>(a, strip, barriers, shared, anywhere);
   } else {
     const StripColumns<T, kLots, kVectors, kPolicies, false> inner(a, strip);
-    add_columns<T, kAbove, kHigh, kStages>(a, strip, pipeline, shared, inner);
+    add_columns<T, kAbove, kHigh, kStages>(a, strip, barriers, shared, inner);
   }
 }
 

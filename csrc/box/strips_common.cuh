@@ -1,20 +1,11 @@
 // What the column warps and the row warps of box_strips share.
 #pragma once
 
+#include "box/barriers.cuh"
 #include "box/params.h"
 #include "box/strips_memory.cuh"
 
 namespace torch_conv::box {
-
-// Number of a batch's use of the barriers of its stage.
-template <int kStages>
-__device__ __forceinline__ int use_of(int batch) {
-  return batch / kStages;
-}
-
-struct Pipeline {
-  uint64_t *full, *empty;
-};
 
 // Kernels' kLots: 1, a strip is one tile; 0, of a.lots tiles side by side; more, of the channels of a tile's pixels.
 template <int kLots>

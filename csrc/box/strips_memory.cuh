@@ -1,10 +1,9 @@
-// The instructions of box_strips that C++ has no words for: barriers in shared memory, and loads, copies and stores
-// that say how long L2 should keep a line.
+// The instructions of box_strips that C++ has no words for: loads, copies and stores that say how long L2 should keep a
+// line.
 #pragma once
 
 #include "core/async_copy.cuh"
 #include "core/device.cuh"
-#include "core/tma.cuh"
 
 namespace torch_conv::box {
 
@@ -12,26 +11,6 @@ struct alignas(16) Quad {
   float x, y, z, w;
   __device__ __forceinline__ Quad operator+(const Quad& b) const { return {x + b.x, y + b.y, z + b.z, w + b.w}; }
 };
-
-__device__ __forceinline__ void barrier_init(uint64_t* barrier, int count) {
-  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(count) : "memory");
-}
-
-__device__ __forceinline__ void arrive(uint64_t* barrier) { tma::warp_arrive(barrier); }
-
-// Until the barrier's use number `use` is complete.
-__device__ __forceinline__ void await(uint64_t* barrier, int use) {
-#if __CUDA_ARCH__ >= 900
-#define TORCH_CONV_WAIT "mbarrier.try_wait.parity.shared::cta.b64"
-#else
-#define TORCH_CONV_WAIT "mbarrier.test_wait.parity.shared::cta.b64"
-#endif
-  asm volatile("{\n.reg .pred done;\nwait:\n" TORCH_CONV_WAIT
-               " done, [%0], %1;\n@!done bra wait;\n}" ::"r"(shared_address(barrier)),
-               "r"(use & 1)
-               : "memory");
-#undef TORCH_CONV_WAIT
-}
 
 // The lanes of a warp have copied for each other. racecheck follows barriers, and no __syncwarp() behind such copies.
 __device__ __forceinline__ void lanes_meet() {

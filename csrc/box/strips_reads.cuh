@@ -49,10 +49,9 @@ struct StripColumns {
     bool any = false;
 #pragma unroll
     for (int v = 0; v < 4; ++v) {
-      const int at = first + v, x = (at < 0 ? at - (C - 1) : at) / C;
-      const bool inside = x >= 0 && x < a.in_w;
-      map[v] = whole ? at : at < end && (inside || !lot.mirrors) ? map_index(x, a.in_w, a.border) : -1;
-      if (!whole && map[v] >= 0) map[v] = map[v] * C + (at - x * C);
+      const int x = first + v;
+      const bool inside = x >= 0 && x < a.in_w * C;
+      map[v] = whole ? x : x < end && (inside || !lot.mirrors) ? map_column(x, a.in_w * C, C, a.border) : -1;
       any = any || map[v] >= 0;
     }
     outside = from_acc<T>(float(a.outside));

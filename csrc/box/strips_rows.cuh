@@ -144,7 +144,7 @@ struct RowStore {
 
 template <typename T, typename Out, Above kAbove, int kHigh, int kWide, int kShift, int kStages, int kLots,
           bool kPolicies, bool kCounts>
-__device__ __forceinline__ void row_warp(const StripArgs& a, const Strip<kLots>& strip, const Pipeline& pipeline,
+__device__ __forceinline__ void row_warp(const StripArgs& a, const Strip<kLots>& strip, const Barriers& barriers,
                                          unsigned char* shared) {
   constexpr int kV = v_stages(sizeof(T), kChannels<kLots>, kStages);
   constexpr int kOwn = kWide > 32 ? 32 : kWide;          // s_kOwn is what a lane makes by itself
@@ -158,7 +158,7 @@ __device__ __forceinline__ void row_warp(const StripArgs& a, const Strip<kLots>&
   bool mirrors = false;
   for (int i = 0; i < (kLots == 0 ? a.lots : 1); ++i) mirrors = mirrors || strip.lot(i).mirrors;
   for (int c = 0; c < strip.batches; ++c) {
-    await(&pipeline.full[stage], use_of<kV>(c));
+    await(&barriers.full[stage], c / kV);
     float* const row = reinterpret_cast<float*>(shared) + (stage * kGroup + r) * kRowPitch;
     float* const own = row + lane * kChunkPitch;
     if (mirrors) {
@@ -252,11 +252,11 @@ __device__ __forceinline__ void row_warp(const StripArgs& a, const Strip<kLots>&
     const bool stored = y >= 0 && y < strip.y_end;
     const RowStore<Out, kLots, kPolicies, kCounts> store(a, strip, y);
     if constexpr (kRegisters) {
-      arrive(&pipeline.empty[stage]);
+      arrive(&barriers.empty[stage]);
       if (stored) store.columns(t, 32 - kHalves + 1);
     } else {
       if (stored) store.rows(row);
-      arrive(&pipeline.empty[stage]);
+      arrive(&barriers.empty[stage]);
     }
     stage = stage + 1 == kV ? 0 : stage + 1;
   }

@@ -62,4 +62,13 @@ TC_HD I map_index(I i, I n, Border border) {
   return -1;
 }
 
+// The same for column x of a row of w values, `channels` of every pixel side by side: the value of the same channel in
+// the pixel that is read.
+template <typename I>
+TC_HD I map_column(I x, I w, I channels, Border border) {
+  if (channels == 1 || (x >= 0 && x < w)) return map_index(x, w, border);
+  const I pixel = (x < 0 ? x - channels + 1 : x) / channels, m = map_index(pixel, w / channels, border);
+  return m < 0 ? m : m * channels + x - pixel * channels;
+}
+
 }  // namespace torch_conv

@@ -51,12 +51,6 @@ struct ShardRows {
 struct PixelValues {
   int channels = 1, stride = 1;
 
-  // Where column x of rows of w such values is read.
-  __device__ __forceinline__ int map_column(int x, int w, Border border) const {
-    if (channels == 1 || (x >= 0 && x < w)) return map_index(x, w, border);
-    const int pixel = (x < 0 ? x - channels + 1 : x) / channels, m = map_index(pixel, w / channels, border);
-    return m < 0 ? m : m * channels + x - pixel * channels;
-  }
   // Where column x of the image lies behind its row's first value.
   __device__ __forceinline__ int64_t offset(int x) const {
     return channels == stride ? x : int64_t(x / channels) * stride + x % channels;
@@ -76,7 +70,7 @@ __device__ __forceinline__ void extend_box(const Box& box, BoxPart part, BoxOrig
   const int outer_rows = top - part.top + part.bottom - bottom, outer_columns = left - part.left + part.right - right;
   for (int e = threadIdx.x; e < (bottom - top) * outer_columns; e += kThreads) {
     const int r = top + e / outer_columns, q = part.left + e % outer_columns, i = q < left ? q : q - left + right;
-    const int from = pixels.map_column(at.x + i, w, border), source = from - at.x;
+    const int from = map_column(at.x + i, w, pixels.channels, border), source = from - at.x;
     T* row = box.row(r);
     row[i] = from < 0                           ? outside
              : source >= left && source < right ? row[source]
@@ -91,7 +85,7 @@ __device__ __forceinline__ void extend_box(const Box& box, BoxPart part, BoxOrig
     if (from >= 0 && source >= top && source < bottom) {
       pixel = box.row(source)[i];
     } else if (rows.stands(from)) {
-      const int column = pixels.map_column(at.x + i, w, border);
+      const int column = map_column(at.x + i, w, pixels.channels, border);
       if (column >= 0) pixel = rows.row(plane, stride_h, from, h)[pixels.offset(column)];
     }
     box.row(r)[i] = pixel;

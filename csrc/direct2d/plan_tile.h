@@ -16,9 +16,8 @@ struct TileKind {
 // Channels that lie side by side are columns of their own: rows of w * c values, whose taps lie c values apart. Shards
 // stay as they are.
 inline bool channels_as_columns(const Direct& p) {
-  const auto interleaved = [](const Image& x) { return x.stride_c == 1 && x.stride_w == x.c; };
-  return p.in.c > 1 && p.in.c == p.out.c && p.groups == p.in.c && !p.bias && p.place.stride_x == 1 && !p.beside.any() &&
-         interleaved(p.in) && interleaved(p.out);
+  return interleaved_channels(p.in, p.out) > 1 && p.groups == p.in.c && !p.bias && p.place.stride_x == 1 &&
+         !p.beside.any();
 }
 
 // Those that the same window filters; windows of samples may differ.

@@ -3,7 +3,6 @@
 
 #include "core/async_copy.cuh"
 #include "core/device.cuh"
-#include "core/tma.cuh"
 
 namespace torch_conv::box {
 
@@ -11,10 +10,6 @@ struct alignas(16) Quad {
   float x, y, z, w;
   Quad operator+(const Quad& b) const { return {x + b.x, y + b.y, z + b.z, w + b.w}; }
 };
-
-inline void barrier_init(uint64_t* barrier, int count) { tma::barrier_init(barrier, count); }
-inline void arrive(uint64_t* barrier) { tma::warp_arrive(barrier); }
-inline void await(uint64_t* barrier, int use) { tma::barrier_wait(barrier, use & 1); }
 
 struct Policies {
   uint64_t keep, pass;
