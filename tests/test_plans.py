@@ -115,7 +115,8 @@ CALLS = {
         "separable/strip",
         "separable/strip",
     ),
-    "separable 5 of a photograph": (lambda: by_hand(photo(3), 5), "separable/ring", "separable/tile"),
+    "separable 5 of a photograph": (lambda: by_hand(photo(3), 5), "separable/tile_tma", "separable/tile"),
+    "separable 15 of a photograph": (lambda: by_hand(photo(3), 15), "separable/ring", "separable/tile"),
     "separable 5 of a photograph of bytes": (
         lambda: by_hand(photo(3, torch.uint8), 5),
         "separable/tile_tma",

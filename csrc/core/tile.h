@@ -5,6 +5,10 @@
 
 namespace torch_conv {
 
+// Where rows of a box that come by copies of single threads start: on as many bytes as the memory takes at once (16:
+// float32 3x3 of odd width 98.2 us, 32: 94.4, 64: 94.7, 128: 95.2; one NVIDIA H200).
+constexpr int kRowStart = 32;
+
 // A block's tile, the channel and the sample of its plane.
 struct TilePlace {
   unsigned x, y, c, n;

@@ -94,10 +94,6 @@ constexpr bool waiting_rows(int in_bytes, int out_bytes, const TileWindow& w, bo
   return !aligned && !(spread_columns(in_bytes, out_bytes, aligned) && w.kh * w.kw > 9);
 }
 
-// Where rows of a box that come by copies of single threads start: on as many bytes as the memory takes at once (16:
-// float32 3x3 of odd width 98.2 us, 32: 94.4, 64: 94.7, 128: 95.2; one NVIDIA H200).
-constexpr int kRowStart = 32;
-
 // Output rows per warp, and the columns loaded left and right of the tile. One warp covers 32 * lane_values columns, or
 // pixels where one channel is made after the other; four warps lie one above the other.
 struct TileShape {

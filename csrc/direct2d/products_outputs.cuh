@@ -2,8 +2,8 @@
 #pragma once
 
 #include "core/device.cuh"
+#include "core/unaligned_rows.cuh"
 #include "direct2d/products.h"
-#include "direct2d/unaligned_rows.cuh"
 
 namespace torch_conv::direct2d::products {
 

@@ -2,9 +2,9 @@
 // image.
 #pragma once
 
+#include "core/unaligned_rows.cuh"
 #include "core/words.cuh"
 #include "direct2d/params.h"
-#include "direct2d/unaligned_rows.cuh"
 
 namespace torch_conv::direct2d {
 

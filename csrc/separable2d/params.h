@@ -38,21 +38,28 @@ constexpr int kTileWarps = 4;
 // of a plane, or the `pixel` channels of (H, W, C) photographs, which lie side by side, so that the next tap lies as
 // many numbers further.
 struct TileShape {
-  int columns;     // per lane: one vector store
+  int columns;     // per lane
   int rows;        // per warp
   int halo;        // elements of a row beyond its outputs
   int shift;       // elements between the box's aligned start and the first tap of output 0, for pad == k / 2
   int pitch;       // elements of a box row
   int box_h;       // rows of the box
   int min_blocks;  // per multiprocessor: the register cap
+  int overlap;     // columns that the next tile makes, too, so that each stores whole words of 16 bytes
 
-  constexpr int w() const { return 32 * columns; }
+  constexpr int covered() const { return 32 * columns; }
+  constexpr int w() const { return covered() - overlap; }
   constexpr int h() const { return kTileWarps * rows; }
-  constexpr int bytes(int element_bytes) const { return pitch * box_h * element_bytes; }    // of the box
-  constexpr int shared_bytes(int element_bytes) const { return bytes(element_bytes) + 8; }  // the barrier behind it
+  constexpr int bytes(int element_bytes) const { return pitch * box_h * element_bytes; }  // of the box
+  // A row of a warp's outputs that waits to be stored, twice; with 16 bytes to spare at either end.
+  constexpr int stage_bytes(int element_bytes) const { return overlap ? covered() * element_bytes + 32 : 0; }
+  constexpr int shared_bytes(int element_bytes) const {
+    return bytes(element_bytes) + 16 + 2 * kTileWarps * stage_bytes(element_bytes);  // 16: the barrier
+  }
 };
 
-constexpr TileShape tile_shape(int element_bytes, int k, int pixel) {
+// aligned: output rows start on a lane's vector and hold whole ones; others leave through shared memory.
+constexpr TileShape tile_shape(int element_bytes, int k, int pixel, bool aligned) {
   TileShape s{};
   // Eight columns of 16- and 8-bit elements while k accumulator rows of them fit the registers.
   s.columns = element_bytes == 4 || k > 7 ? 4 : 8;
@@ -62,13 +69,15 @@ constexpr TileShape tile_shape(int element_bytes, int k, int pixel) {
   const int align = 32 / element_bytes;
   s.halo = (k - 1) * pixel;
   s.shift = (align - s.halo / 2 % align) % align;
-  s.pitch = int(round_up(s.shift + s.w() + s.halo, 16 / element_bytes));
+  s.overlap = aligned ? 0 : 16 / element_bytes;
+  s.pitch = int(round_up(s.shift + s.covered() + s.halo, 16 / element_bytes));
   s.box_h = s.h() + k - 1;
   // accumulators, input window, row results, addresses. With 32-byte boxes float32 reaches 92, 88 and 75 % of copy for
   // k = 3, 7 and 15 at 4096^2, 95, 92 and 80 % on 16x3x1080x1920 (reflect, one NVIDIA H200).
   const int registers = k * s.columns + (s.columns + s.halo) + s.columns + 20;
   const int blocks = 65536 / (32 * kTileWarps * registers);
-  s.min_blocks = blocks < 7 ? blocks : 7;
+  const int most = element_bytes == 4 && pixel > 1 ? 6 : 7;  // photographs' 3x3 spills with 72 registers
+  s.min_blocks = blocks < most ? blocks : most;
   return s;
 }
 

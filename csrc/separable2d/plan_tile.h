@@ -17,13 +17,18 @@ inline const char* tile_tma_refusal(const Separable& p, const Arch& arch) {
   return no ? no : tile_refusal(p, arch);
 }
 
-inline TileShape tile_shape(const Separable& p) {
-  return tile_shape(size_of(p.in.dtype), int(p.kw), photo_channels(p));
-}
-
 // Boxes start on 32 bytes.
 inline int lead_columns(const Separable& p, const TileShape& s) {
   return tma::lead_columns(s.halo / 2, as_rows(p).place.pad_x, 32 / size_of(p.in.dtype));
+}
+
+inline TileShape tile_shape(const Separable& p) {
+  const Image out = as_rows(p).out;
+  const int bytes = size_of(p.in.dtype);
+  const TileShape s = tile_shape(bytes, int(p.kw), photo_channels(p), true);
+  const bool aligned =
+      out.w % s.columns == 0 && lead_columns(p, s) % s.columns == 0 && rows_start_on(out, s.columns * bytes);
+  return aligned ? s : tile_shape(bytes, int(p.kw), photo_channels(p), false);
 }
 
 inline TileOrder tile_order(const Separable& p, const TileShape& s) {
@@ -37,19 +42,16 @@ inline int64_t tile_blocks(const Separable& p) {
 }
 
 inline TileShape fill_tile(const Separable& p, bool bulk, Plan& plan) {
-  const Image out = as_rows(p).out;
-  const int bytes = size_of(p.in.dtype), k = int(p.kw), channels = photo_channels(p);
+  const int channels = photo_channels(p);
   const TileShape s = tile_shape(p);
-  const bool aligned =
-      out.w % s.columns == 0 && lead_columns(p, s) % s.columns == 0 && rows_start_on(out, s.columns * bytes);
   plan.why = bulk ? "odd size up to 15, boxes by bulk copies" : "odd size up to 15, boxes by loads";
   plan.tile_w = s.w() / channels;
   plan.tile_h = s.h();
   plan.threads = 32 * kTileWarps;
-  plan.shared_bytes = s.shared_bytes(bytes);
+  plan.shared_bytes = s.shared_bytes(size_of(p.in.dtype));
   plan.blocks = tile_blocks(p);
-  plan.kernels = {
-      kernel_of("separable2d/kernel_tile.cuh", "separable2d::separable_tile", {p.in.dtype, k, channels, aligned})};
+  plan.kernels = {kernel_of("separable2d/kernel_tile.cuh", "separable2d::separable_tile",
+                            {p.in.dtype, int(p.kw), channels, s.overlap == 0})};
   return s;
 }
 

@@ -3,10 +3,10 @@
 
 #include "core/async_copy.cuh"
 #include "core/geometry.h"
+#include "core/tile.h"
 #include "core/unroll.cuh"
-#include "direct2d/params.h"
 
-namespace torch_conv::direct2d {
+namespace torch_conv {
 
 // Rows in shared memory, kPitch elements apart, each as far behind a multiple of kOn bytes as it is in memory. kOn 1:
 // rows start where the pitch has them.
@@ -117,4 +117,4 @@ __device__ __forceinline__ void store_unaligned(O* row, int first, int last, boo
   store_waiting<covered>(row, first, last, at_an_end, waits);
 }
 
-}  // namespace torch_conv::direct2d
+}  // namespace torch_conv
