@@ -19,7 +19,7 @@ import torch
 import torch.nn.functional as F
 from checks import correlate_axes
 from command import main
-from common import BOX_TOLERANCE, TOLERANCE, Candidate, Row
+from common import TOLERANCE, Candidate, Row
 from filter2d_formats import conv2d_candidates, one_plane, planes, row_name, square
 from rivals import by_fft, cudnn, cupyx_candidate, kornia_candidate, opencv_candidate
 from torch import Tensor
@@ -172,7 +172,7 @@ def box_row(device: str, shape: tuple[int, ...], k: int, dtype: torch.dtype = to
         border="constant",
         halo=after,
         taps=2,  # two additions a pixel and axis, whatever the size
-        tolerance=BOX_TOLERANCE if dtype == torch.float32 else TOLERANCE[dtype],
+        tolerance=TOLERANCE[dtype],
     )
 
 

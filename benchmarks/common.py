@@ -46,7 +46,6 @@ TOLERANCE = {
     torch.int16: 1.0,
     torch.uint16: 1.0,
 }
-BOX_TOLERANCE = 1e-4
 
 
 @dataclass(frozen=True)

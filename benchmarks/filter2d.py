@@ -16,6 +16,8 @@ from command import main
 from common import Row
 from filter2d_formats import PHOTOS, dense_row, format_rows, square
 
+ODD = (*PHOTOS[:3], 1917)  # rows that start anywhere
+
 
 def rows(device: str) -> list[Row]:
     if device == "cpu":
@@ -43,10 +45,12 @@ def rows(device: str) -> list[Row]:
             for k in (5, 15, 31)
         ),
         *(gaussian_row("cuda", PHOTOS, k, layout="NHWC") for k in (5, 15, 31)),
-        *(gaussian_row("cuda", PHOTOS, 15, dtype, "NHWC") for dtype in (half, byte)),
+        *(gaussian_row("cuda", PHOTOS, k, dtype, "NHWC") for dtype in (half, byte) for k in (5, 15)),
+        *(gaussian_row("cuda", ODD, k, dtype) for dtype in (half, byte) for k in (5, 15)),
         *(box_row("cuda", shape, k) for shape in big for k in (15, 200)),
         *(box_row("cuda", PHOTOS, k, layout="NHWC") for k in (15, 31)),
         box_row("cuda", PHOTOS, 15, byte, "NHWC"),
+        *(box_row("cuda", ODD, 15, dtype) for dtype in (torch.float32, half, byte)),
         *(dense_row("cuda", square(n), 3, resident=True) for n in (256, 512)),
         *format_rows("cuda"),
     ]
