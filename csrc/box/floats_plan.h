@@ -78,6 +78,7 @@ struct StripShape {
   int number;  // kh, or the rows of a rest: the kernel's argument
   int stages, blocks, shift, lanes;
   int pixel;        // channels that lie side by side, 1: planes
+  bool vectors;     // rows start on whole vectors of 4 elements
   int lots, pitch;  // as in StripArgs
   int64_t tile_w, tile_h;
   int shared_bytes;
@@ -100,7 +101,8 @@ inline int64_t strip_bytes(const Box& p, const StripShape& s) {
   int64_t ring = 0;
   if (s.above == Above::ring || s.above == Above::reread) ring = s.blocks;
   if (s.above == Above::ring && s.number > 0) ring += s.blocks + 1;
-  const int64_t raw = sums_in_place(size, s.pixel) ? 0 : int64_t(s.stages) * kGroup * 32 * kColumnWarps * 4 * size;
+  const int64_t cells = int64_t(s.stages) * kGroup * 32 * kColumnWarps * cell_bytes(size, s.vectors);
+  const int64_t raw = sums_in_place(size, s.pixel) ? 0 : cells;
   return int64_t(v_stages(size, s.pixel, s.stages)) * kStageBytes + kBarrierBytes + raw + ring * s.lanes * 16 +
          (s.pixel == 1 && s.lots > 1 ? lot_bytes(s.lots) : 0);
 }
@@ -144,6 +146,7 @@ inline void cut_strips(const Box& p, const Arch& arch, int columns, StripShape& 
 
 inline StripShape strip_shape(const Box& p, const Arch& arch) {
   StripShape s{.pixel = pixel_of(p)};
+  s.vectors = rows_start_on(as_rows(p.in, s.pixel), 4 * size_of(p.in.dtype));
   s.shift = int((4 - p.place.pad_x * s.pixel % 4) % 4);
   const bool short_window = p.kh <= 2 * kGroup;
   s.above = one_chain(p.kh) ? Above::chain : short_window ? Above::kept : Above::ring;
@@ -217,10 +220,9 @@ inline void configure_strips(const Box& p, const Arch& arch, Plan& plan) {
   // with: 15x15 166 / 153 us (the windows in registers), 31x31 188 / 152 in a prototype, 200x200 284 / 296.
   const bool policies = p.kh < 100;
   const int lots = s.pixel > 1 ? s.pixel : s.lots > 1 ? 0 : 1;
-  const bool vectors = rows_start_on(as_rows(p.in, s.pixel), 4 * size_of(p.in.dtype));
   plan.kernels = {kernel_of("box/kernel_strips.cuh", "box::box_strips",
                             {p.in.dtype, p.out.dtype, name_of(s.above), s.number, int(p.kw), s.pixel > 1 ? 0 : s.shift,
-                             s.stages, lots, vectors, policies, float_finish_of(p.place) != Finish::scale})};
+                             s.stages, lots, s.vectors, policies, float_finish_of(p.place) != Finish::scale})};
   plan.config = s;
 }
 

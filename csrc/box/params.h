@@ -57,6 +57,9 @@ constexpr int v_stages(int element_bytes, int channels, int stages) {
   return sums_in_place(element_bytes, channels) ? stages : 2;
 }
 
+// What a thread keeps of a row that comes: its 4 elements, or of 16-bit ones that start anywhere the words they lie in.
+constexpr int cell_bytes(int element_bytes, bool vectors) { return element_bytes == 2 && vectors ? 8 : 16; }
+
 // Batches of entering rows that are on their way. With a stage more than that in hand column warps need not wait for
 // row warps.
 constexpr int batches_ahead(int stages) { return stages > 2 ? stages - 2 : 1; }

@@ -39,6 +39,7 @@ template <typename T, Above kAbove, int kHigh, int kStages, int kLots, bool kVec
 __device__ __forceinline__ void add_columns(const StripArgs& a, const Strip<kLots>& strip, const Barriers& barriers,
                                             unsigned char* shared,
                                             const StripColumns<T, kLots, kVectors, kPolicies, kAnywhere>& columns) {
+  using Cells = typename StripColumns<T, kLots, kVectors, kPolicies, kAnywhere>::Cells;
   constexpr bool kInPlace = sums_in_place(sizeof(T), kChannels<kLots>);
   constexpr int kV = v_stages(sizeof(T), kChannels<kLots>, kStages), kAhead = batches_ahead(kStages);
   constexpr bool kLeaving = kAbove == Above::ring || kAbove == Above::reread;
@@ -49,12 +50,12 @@ __device__ __forceinline__ void add_columns(const StripArgs& a, const Strip<kLot
   float* const sums = reinterpret_cast<float*>(shared);
   const SumPlaces<kLots> places(a, strip.alone.valid + a.kw - 1);
   unsigned char* const behind = shared + kV * kStageBytes + kBarrierBytes + (kLots == 0 ? lot_bytes(a.lots) : 0);
-  Cells4<T>* const cells =
-      kInPlace ? reinterpret_cast<Cells4<T>*>(sums + in_row(4 * id)) : reinterpret_cast<Cells4<T>*>(behind) + id;
+  Cells* const cells =
+      kInPlace ? reinterpret_cast<Cells*>(sums + in_row(4 * id)) : reinterpret_cast<Cells*>(behind) + id;
   constexpr int kCellPitch = kInPlace ? kRowPitch / 4 : 32 * kColumnWarps;
   const int lanes = a.lanes;
   Quad* const ring =
-      reinterpret_cast<Quad*>(behind + (kInPlace ? 0 : kStages * kGroup * kCellPitch * int(sizeof(Cells4<T>)))) + id;
+      reinterpret_cast<Quad*>(behind + (kInPlace ? 0 : kStages * kGroup * kCellPitch * int(sizeof(Cells)))) + id;
   Quad* const rests = ring + blocks * lanes;
 
   const int top = strip.y - a.pad_y, bottom = top + a.kh - 1;
@@ -73,7 +74,7 @@ __device__ __forceinline__ void add_columns(const StripArgs& a, const Strip<kLot
     return cells_of_slot(to);
   };
   auto copy_ahead = [&](int c) {
-    Cells4<T>* const to = place_ahead(c);
+    Cells* const to = place_ahead(c);
     if (c + kAhead < batches) columns.copy(bottom + kGroup * (c + kAhead), to, kCellPitch);
     async_commit();
     slot = next_slot(slot, kStages);
@@ -121,7 +122,7 @@ __device__ __forceinline__ void add_columns(const StripArgs& a, const Strip<kLot
       columns.wait_for_lanes();
       await_stage(c);
       // Rows that come are copied between the sums: that leaves the load unit room.
-      Cells4<T>* const to = place_ahead(c);
+      Cells* const to = place_ahead(c);
       const int next = bottom + kGroup * (c + kAhead);
       auto coming = columns.rows(next);
       coming.one_by_one = coming.one_by_one && c + kAhead < batches;
@@ -172,7 +173,7 @@ __device__ __forceinline__ void add_columns(const StripArgs& a, const Strip<kLot
       }
     };
     // V of a batch: `leaving` are its rows, and `next` will be those of the batch behind it.
-    auto batch = [&](Cells4<T>(&leaving)[kGroup], Cells4<T>(&next)[kGroup], int c) {
+    auto batch = [&](Cells(&leaving)[kGroup], Cells(&next)[kGroup], int c) {
       Quad v[kGroup];
 #pragma unroll
       for (int j = kGroup - 1; j >= 0; --j) {
@@ -235,7 +236,7 @@ __device__ __forceinline__ void add_columns(const StripArgs& a, const Strip<kLot
       keep(block_sum(row[0], row[1], row[2], row[3], row[4], row[5], row[6], row[7]), rest);
       copy_ahead(c);
     }
-    Cells4<T> even[kGroup], odd[kGroup];  // take turns: copies from one to the other would wait for the loads
+    Cells even[kGroup], odd[kGroup];  // take turns: copies from one to the other would wait for the loads
     columns.load(top, even);
     if constexpr (kAbove == Above::reread) columns.load(top + kGroup, odd);
     for (int c = 0; c < batches; c += 2) {

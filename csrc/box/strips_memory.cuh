@@ -97,7 +97,6 @@ __device__ __forceinline__ void copy_cells4(Cells4<T>* to, const T* from, bool p
                  : "memory");
 }
 
-// The same of elements that start anywhere.
 template <typename T>
 __device__ __forceinline__ T load_read_only(const T* from) {
   if constexpr (sizeof(T) == 4) {
@@ -108,15 +107,6 @@ __device__ __forceinline__ T load_read_only(const T* from) {
     memcpy(&x, &bits, sizeof(x));
     return x;
   }
-}
-template <typename T>
-__device__ __forceinline__ void load_single4(Cells4<T>& cells, const T* from, bool present) {
-  Pack<4, T> four{};
-  if (present) {
-#pragma unroll
-    for (int v = 0; v < 4; ++v) four.v[v] = load_read_only(from + v);
-  }
-  memcpy(&cells, &four, sizeof(cells));
 }
 // Stores that are predicated, because branches would stand between them.
 template <typename Out, bool kPolicies>

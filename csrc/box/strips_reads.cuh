@@ -20,17 +20,71 @@ __device__ __forceinline__ Cells4<T> cells_of(T a, T b, T c, T d) {
   return {a, b, c, d};
 }
 
+// 4 elements of 16 bits that start anywhere: the words of 4 bytes that they lie in, the first one `bits` behind.
+struct alignas(16) Words {
+  unsigned word[3], bits;
+};
+template <typename T>
+__device__ __forceinline__ Quad unpack(const Words& words) {
+  const unsigned pairs[2] = {__funnelshift_r(words.word[0], words.word[1], words.bits),
+                             __funnelshift_r(words.word[1], words.word[2], words.bits)};
+  Cells4<T> cells;
+  memcpy(&cells, pairs, sizeof(cells));
+  return unpack<T>(cells);
+}
+__device__ __forceinline__ unsigned bits_behind_word(const void* p) {
+  return unsigned(reinterpret_cast<uintptr_t>(p) & 3) * 8;
+}
+__device__ __forceinline__ const unsigned* word_of(const void* p) {
+  return reinterpret_cast<const unsigned*>(reinterpret_cast<uintptr_t>(p) & ~uintptr_t(3));
+}
+// The last of 4 elements where memory may end with it: the word beyond is not read.
+template <typename T>
+__device__ __forceinline__ unsigned last_element(const T* from) {
+  const T last = load_read_only(from + 3);
+  unsigned word = 0;
+  memcpy(&word, &last, sizeof(last));
+  return word;
+}
+
+// 4 elements, or zeros, into registers. `ends`: they are the last ones of an image's rows.
+template <typename T>
+__device__ __forceinline__ void load_words(Words& words, const T* from, bool present, bool ends) {
+  words = {{0, 0, 0}, bits_behind_word(from)};
+  const unsigned* const at = word_of(from);
+  if (present) words.word[0] = __ldg(at), words.word[1] = __ldg(at + 1);
+  if (present && words.bits && !ends) words.word[2] = __ldg(at + 2);
+  if (present && words.bits && ends) words.word[2] = last_element(from);
+}
+// The same into shared memory by asynchronous copies.
+template <typename T>
+__device__ __forceinline__ void copy_words(Words* to, const T* from, bool present, bool ends) {
+  const unsigned bits = bits_behind_word(from);
+  const unsigned* const at = word_of(from);
+  async_copy<4>(&to->word[0], at, present ? 4 : 0);
+  async_copy<4>(&to->word[1], at + 1, present ? 4 : 0);
+  if (present && bits && ends) to->word[2] = last_element(from);
+  else async_copy<4>(&to->word[2], at + 2, present && bits ? 4 : 0);
+  to->bits = bits;
+}
+
 // Four columns of a strip. kAnywhere: some warps at the image's edges, whose code stands apart so that the others' is
 // short. Else every lane's columns lie side by side in the image, or all are outside and 0. kVectors: rows start on
-// whole vectors, which come by copies of the thread's own columns. Else a warp's lanes copy every 32nd of its 128
-// columns, so that a copy touches no more lines than it must; they wait for each other then.
+// whole vectors, which come by copies of the thread's own columns. Else 16-bit elements come in words that the thread
+// takes apart; of float32 a warp's lanes copy every 32nd of its 128 columns, so that a copy touches no more lines than
+// it must, and wait for each other then.
 template <typename T, int kLots, bool kVectors, bool kPolicies, bool kAnywhere>
 struct StripColumns {
+  static constexpr bool kWords = sizeof(T) == 2 && !kVectors, kSpread = sizeof(T) == 4 && !kVectors;
+  using Cells = std::conditional_t<kWords, Words, Cells4<T>>;  // what the thread keeps of a row
+  static_assert(sizeof(Cells) == cell_bytes(sizeof(T), kVectors));
+
   const T* plane;
   int64_t stride;
   int map[4];     // elements from the start of the image's row, -1: nothing is read, `outside` stands there
   bool whole;     // side by side
   bool apart;     // neither that nor all outside, where zeros stand
+  bool ends;      // the image's rows end with them
   int spread[4];  // as map[0], of column 32 v + lane of the warp; -1: outside
   T outside;
   int height;
@@ -46,6 +100,7 @@ struct StripColumns {
     const int first = lot.begin<kLots>(a) * C - (C > 1 ? a.shift : 0) + 4 * int(threadIdx.x) - number * a.pitch;
     const int end = lot.valid > 0 ? lot.end(a) * C : INT_MIN;
     whole = first >= 0 && first + 4 <= a.in_w * C && first < end;
+    ends = first + 4 == a.in_w * C;
     bool any = false;
 #pragma unroll
     for (int v = 0; v < 4; ++v) {
@@ -56,7 +111,7 @@ struct StripColumns {
     }
     outside = from_acc<T>(float(a.outside));
     apart = a.outside != 0 || (any && !whole);
-    if constexpr (!kVectors && !kAnywhere) {
+    if constexpr (kSpread && !kAnywhere) {
       const int lane = threadIdx.x % 32;
 #pragma unroll
       for (int v = 0; v < 4; ++v) {
@@ -77,21 +132,31 @@ struct StripColumns {
   __device__ __forceinline__ T element(int row, int v) const {
     return row < 0 || map[v] < 0 ? outside : load_read_only(plane + row * stride + map[v]);
   }
-  __device__ __forceinline__ Cells4<T> gather(int row) const {
-    return cells_of(element(row, 0), element(row, 1), element(row, 2), element(row, 3));
+  __device__ __forceinline__ Cells gather(int row) const {
+    const Cells4<T> cells = cells_of(element(row, 0), element(row, 1), element(row, 2), element(row, 3));
+    Cells kept{};
+    memcpy(&kept, &cells, sizeof(cells));
+    return kept;
   }
-  __device__ __forceinline__ void load_one(Cells4<T>& to, const T* from, bool present) const {
-    if constexpr (kVectors) load_cells4<T, kPolicies>(to, from, present, l2.pass);
-    else load_single4(to, from, present);
+  // The thread's columns of a row, or zeros.
+  __device__ __forceinline__ void load_one(Cells& to, int row, bool present) const {
+    const T* const from = plane + row * stride + max(map[0], 0);
+    if constexpr (kVectors) {
+      load_cells4<T, kPolicies>(to, from, present, l2.pass);
+    } else if constexpr (kWords) {
+      load_words(to, from, present, ends && row == height - 1);
+    } else {
+      to = {};
+      if (present) to = {__ldg(from), __ldg(from + 1), __ldg(from + 2), __ldg(from + 3)};
+    }
   }
 
   // 8 rows into registers.
-  __device__ __forceinline__ void load(int first, Cells4<T> (&to)[kGroup]) const {
+  __device__ __forceinline__ void load(int first, Cells (&to)[kGroup]) const {
     if constexpr (!kAnywhere) {
       if (inside(first)) {
-        const T* from = plane + first * stride + max(map[0], 0);
 #pragma unroll
-        for (int j = 0; j < kGroup; ++j, from += stride) load_one(to[j], from, whole);
+        for (int j = 0; j < kGroup; ++j) load_one(to[j], first + j, whole);
         return;
       }
     }
@@ -100,7 +165,7 @@ struct StripColumns {
 #pragma unroll
     for (int j = 0; j < kGroup; ++j) {
       if constexpr (kAnywhere) to[j] = gather(rows[j]);
-      else load_one(to[j], plane + max(rows[j], 0) * stride + max(map[0], 0), whole && rows[j] >= 0);
+      else load_one(to[j], max(rows[j], 0), whole && rows[j] >= 0);
     }
   }
 
@@ -113,23 +178,29 @@ struct StripColumns {
   __device__ __forceinline__ Rows rows(int first) const {
     return {plane + first * stride, kVectors && !kAnywhere && inside(first)};
   }
-  __device__ __forceinline__ void copy_one(Rows& rows, Cells4<T>* to) const {
-    copy_cells4<T, kPolicies>(to, rows.from + max(map[0], 0), whole, l2.keep);
+  __device__ __forceinline__ void copy_one(Rows& rows, Cells* to) const {
+    if constexpr (kVectors) copy_cells4<T, kPolicies>(to, rows.from + max(map[0], 0), whole, l2.keep);
     rows.from += stride;
   }
+  // The thread's columns of a row, or zeros.
+  __device__ __forceinline__ void copy_own(Cells* to, int row, bool present) const {
+    const T* const from = plane + row * stride + max(map[0], 0);
+    if constexpr (kVectors) copy_cells4<T, kPolicies>(to, from, present, l2.keep);
+    if constexpr (kWords) copy_words(to, from, present, ends && row == height - 1);
+  }
   __device__ __forceinline__ void wait_for_lanes() const {
-    if constexpr (!kVectors) lanes_meet();
+    if constexpr (kSpread) lanes_meet();
   }
   // Any rows.
-  __device__ __forceinline__ void copy(int first, Cells4<T>* to, int pitch) const {
+  __device__ __forceinline__ void copy(int first, Cells* to, int pitch) const {
     if constexpr (kAnywhere) {
 #pragma unroll 1
       for (int j = 0; j < kGroup; ++j, to += pitch) {
         const int row = map_index(first + j, height, border);
-        const T* const from = plane + max(row, 0) * stride;
-        if (kVectors && whole && row >= 0) {
-          copy_cells4<T, kPolicies>(to, from + map[0], true, l2.keep);
+        if (!kSpread && whole && row >= 0) {
+          copy_own(to, row, true);
         } else if constexpr (sizeof(T) == 4) {
+          const T* const from = plane + max(row, 0) * stride;
           float* const cell = &to->x;
 #pragma unroll
           for (int v = 0; v < 4; ++v) {
@@ -140,7 +211,7 @@ struct StripColumns {
           *to = gather(row);
         }
       }
-    } else if constexpr (!kVectors) {
+    } else if constexpr (kSpread) {
       int rows[kGroup];
       map_rows(first, rows);
       const int lane = threadIdx.x % 32;
@@ -149,24 +220,13 @@ struct StripColumns {
       // From the thread's own columns to the first of those that it copies.
       const int place = kInPlace ? lane - (lane / 8 * kChunkPitch + lane % 8 * 4) : -3 * lane;
 #pragma unroll
-      for (int j = 0; j < kGroup; j += 4) {
-        T values[4][4];
-#pragma unroll
-        for (int i = 0; i < 16; ++i) {
-          const int row = rows[j + i / 4], v = i % 4;
-          const bool present = row >= 0 && spread[v] >= 0;
-          const T* const from = plane + max(row, 0) * stride + max(spread[v], 0);
-          if constexpr (sizeof(T) == 4)
-            async_copy<4>(reinterpret_cast<T*>(to + (j + i / 4) * pitch) + place + v * kStep, from, present ? 4 : 0);
-          else values[i / 4][v] = present ? load_read_only(from) : T{};
-        }
-        if constexpr (sizeof(T) == 2) {
-#pragma unroll
-          for (int i = 0; i < 16; ++i)
-            reinterpret_cast<T*>(to + (j + i / 4) * pitch)[place + i % 4 * kStep] = values[i / 4][i % 4];
-        }
+      for (int i = 0; i < 4 * kGroup; ++i) {
+        const int row = rows[i / 4], v = i % 4;
+        const T* const from = plane + max(row, 0) * stride + max(spread[v], 0);
+        async_copy<4>(reinterpret_cast<T*>(to + i / 4 * pitch) + place + v * kStep, from,
+                      row >= 0 && spread[v] >= 0 ? 4 : 0);
       }
-    } else if (inside(first)) {
+    } else if (kVectors && inside(first)) {
       Rows coming = rows(first);
 #pragma unroll
       for (int j = 0; j < kGroup; ++j) copy_one(coming, to + j * pitch);
@@ -174,9 +234,7 @@ struct StripColumns {
       int rows[kGroup];
       map_rows(first, rows);
 #pragma unroll
-      for (int j = 0; j < kGroup; ++j)
-        copy_cells4<T, kPolicies>(to + j * pitch, plane + max(rows[j], 0) * stride + max(map[0], 0),
-                                  whole && rows[j] >= 0, l2.keep);
+      for (int j = 0; j < kGroup; ++j) copy_own(to + j * pitch, max(rows[j], 0), whole && rows[j] >= 0);
     }
   }
 };

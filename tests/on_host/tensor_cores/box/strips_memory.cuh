@@ -41,11 +41,6 @@ template <typename T>
 T load_read_only(const T* from) {
   return *from;
 }
-template <typename T>
-void load_single4(Cells4<T>& cells, const T* from, bool present) {
-  if (present) memcpy(&cells, from, sizeof(cells));
-  else memset(&cells, 0, sizeof(cells));
-}
 template <typename Out, bool kPolicies>
 void store_quad(Out* to, const Quad& v, bool present, uint64_t) {
   store_pack_if(present, to,
