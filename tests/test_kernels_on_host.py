@@ -21,6 +21,7 @@ COMPILER = shutil.which(os.environ.get("CXX", "g++"))
         "products",
         "separable_products",
         "separable_ring",
+        "separable_volumes",
         "tile",
         "overlap_save",
         "combine",
