@@ -46,7 +46,7 @@ VARIANTS = {
         *("channels_mma", "rows", "rows_mma", "general"),
     ],
     "direct3d": ["march_tma", "march", "window", "general", "planes", "channels"],
-    "separable3d": ["march", "passes"],
+    "separable3d": ["march", "march_words", "passes"],
     "fused": ["march", "tile_tma", "tile"],
     "fused3d": ["march"],
     "causal": ["rows", "channels", "general"],

@@ -34,6 +34,11 @@ def photo(channels, dtype=torch.float32):
     return image(2, channels, 512, 512, dtype=dtype).contiguous(memory_format=torch.channels_last)
 
 
+def brain(*, first=0, dtype=torch.float32):
+    """At 1 mm: rows that start anywhere. From column `first` on of a larger one."""
+    return image(1, 1, 197, 233, 189 + first, dtype=dtype)[..., first:]
+
+
 def taps(*size):
     return torch.ones(size)
 
@@ -146,8 +151,19 @@ CALLS = {
     "volume 3": (lambda: F.filter3d(volume(), taps(3, 3, 3)), "direct/march_tma", "direct/march"),
     "volume 15": (lambda: F.filter3d(volume(), taps(15, 15, 15)), "direct/window", "direct/window"),
     "volume, separable 7": (lambda: F.gaussian_blur3d(volume(), 7, 1.2), "separable/march", "separable/tile"),
+    "brain, separable 5": (lambda: F.gaussian_blur3d(brain(), 5, 0.8), "separable/march_words", "separable/tile"),
+    "brain, separable 15": (lambda: F.gaussian_blur3d(brain(), 15, 3), "separable/march_words", "separable/tile"),
+    "crop, separable 7": (lambda: F.gaussian_blur3d(brain(first=3), 7, 1), "separable/march_words", "separable/tile"),
+    "brain of float16, separable 7": (
+        lambda: F.gaussian_blur3d(brain(dtype=torch.float16), 7, 1.2),
+        "separable/shared",
+        "separable/shared",
+    ),
 }
 ELSEWHERE = {  # what comes first wants more shared memory
+    ("brain, separable 5", "RTX 5090"): "separable/tile",
+    ("brain, separable 15", "RTX 5090"): "separable/tile",
+    ("crop, separable 7", "RTX 5090"): "separable/tile",
     ("volume, separable 7", "RTX 5090"): "separable/tile_tma",
     ("separable 15, small", "RTX 5090"): "separable/tile_tma",
     ("separable 31", "RTX 5090"): "separable/strip",

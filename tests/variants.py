@@ -15,7 +15,7 @@ VARIANTS = {
     "separable": ["tile", "tile_tma", "ring", "strip", "shared", "two_pass"],
     "box": ["bytes", "march", "plain", "strips", "groups"],
     "direct3d": ["march_tma", "march", "window", "general", "planes", "channels"],
-    "separable3d": ["march", "passes"],
+    "separable3d": ["march", "march_words", "passes"],
     "box3d": ["march", "plain", "strips", "groups"],
     "fused": ["march", "tile_tma", "tile"],
     "fused3d": ["march"],

@@ -82,4 +82,25 @@ __device__ __forceinline__ void store_pack_if(bool condition, T* to, const Pack<
   else static_assert(sizeof(pack) == 8, "4, 8 or 16 bytes");
 }
 
+// ... of one element: branches around stores would stand between the arithmetic.
+template <typename T>
+__device__ __forceinline__ void store_if(bool condition, T* to, T value) {
+  if constexpr (sizeof(T) == 4) {
+    asm volatile("{ .reg .pred p; setp.ne.b32 p, %0, 0; @p st.global.b32 [%1], %2; }" ::"r"(int(condition)), "l"(to),
+                 "f"(value)
+                 : "memory");
+  } else {
+    unsigned short word = 0;
+    memcpy(&word, &value, sizeof(T));
+    if constexpr (sizeof(T) == 2)
+      asm volatile("{ .reg .pred p; setp.ne.b32 p, %0, 0; @p st.global.b16 [%1], %2; }" ::"r"(int(condition)), "l"(to),
+                   "h"(word)
+                   : "memory");
+    else
+      asm volatile("{ .reg .pred p; setp.ne.b32 p, %0, 0; @p st.global.b8 [%1], %2; }" ::"r"(int(condition)), "l"(to),
+                   "h"(word)
+                   : "memory");
+  }
+}
+
 }  // namespace torch_conv

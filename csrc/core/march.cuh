@@ -1,4 +1,4 @@
-// What kernels that march through volumes share on the device: taps from shared memory, single stores.
+// What kernels that march through volumes share on the device: taps from shared memory, passes, what lies outside.
 #pragma once
 
 #include "core/extend.cuh"
@@ -116,27 +116,6 @@ template <typename T>
 __device__ __forceinline__ T patched(const T* box, unsigned patch, const T* plane, int offset, T value) {
   const unsigned source = patch & 0xffff;
   return source < kFar ? box[source] : source == kFar ? plane[offset] : value;
-}
-
-// A predicated store: branches around stores would stand between the arithmetic.
-template <typename T>
-__device__ __forceinline__ void store_if(bool condition, T* to, T value) {
-  if constexpr (sizeof(T) == 4) {
-    asm volatile("{ .reg .pred p; setp.ne.b32 p, %0, 0; @p st.global.b32 [%1], %2; }" ::"r"(int(condition)), "l"(to),
-                 "f"(value)
-                 : "memory");
-  } else {
-    unsigned short word = 0;
-    memcpy(&word, &value, sizeof(T));
-    if constexpr (sizeof(T) == 2)
-      asm volatile("{ .reg .pred p; setp.ne.b32 p, %0, 0; @p st.global.b16 [%1], %2; }" ::"r"(int(condition)), "l"(to),
-                   "h"(word)
-                   : "memory");
-    else
-      asm volatile("{ .reg .pred p; setp.ne.b32 p, %0, 0; @p st.global.b8 [%1], %2; }" ::"r"(int(condition)), "l"(to),
-                   "h"(word)
-                   : "memory");
-  }
 }
 
 }  // namespace torch_conv

@@ -51,6 +51,11 @@ __device__ __forceinline__ void barrier_expect(uint64_t* barrier, int bytes) {
                : "memory");
 }
 
+// Every thread: an arrival that comes when its copies so far (core/async_copy.cuh) have landed, and holds up nobody.
+__device__ __forceinline__ void barrier_arrive_copied(uint64_t* barrier) {
+  asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(shared_address(barrier)) : "memory");
+}
+
 __device__ __forceinline__ void barrier_wait(uint64_t* barrier, int phase) {
   asm volatile(
       "{\n"

@@ -9,7 +9,7 @@
 
 namespace torch_conv::fused3d {
 
-// A predicated store of two neighbours, as core/march.cuh has it of one.
+// A predicated store of two neighbours, as core/device.cuh has it of one.
 template <typename T>
 __device__ __forceinline__ unsigned short word_of(T v) {
   unsigned short word = 0;

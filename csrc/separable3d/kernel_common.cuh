@@ -2,6 +2,7 @@
 // outside the image.
 #pragma once
 
+#include "core/async_copy.cuh"
 #include "core/device.cuh"
 #include "core/march.cuh"
 #include "core/tma.cuh"
@@ -18,6 +19,22 @@ struct Patch {
 template <typename T>
 __device__ __forceinline__ T patched(const T* box, Patch patch, const T* plane, T value) {
   return torch_conv::patched(box, patch.what, plane, patch.offset, value);
+}
+
+// The elements of the box at `at` that lie in the plane, one copy each: warps take rows, lanes neighbours. What lies
+// outside stays as it was. All threads.
+template <MarchShape S, typename T>
+__device__ __forceinline__ void copy_box(T* box, const T* plane, BoxOrigin at, const VolumeGeometry& v) {
+  constexpr int kWidth = S.tile_w + S.k - 1;
+  const int lane = threadIdx.x % 32, x = at.x + lane, bottom = min(at.y + S.box_h(), v.in_h);
+  int y = max(at.y, 0) + threadIdx.x / 32;
+  const T* from = plane + (y * int(v.in_stride_h) + x);
+  T* to = box + (y - at.y) * S.pitch() + lane;
+#pragma unroll 1
+  for (; y < bottom; y += S.warps, from += S.warps * v.in_stride_h, to += S.warps * S.pitch())
+#pragma unroll
+    for (int i = 0; i < kWidth; i += 32)
+      if (lane + i < kWidth && unsigned(x + i) < unsigned(v.in_w)) async_copy<sizeof(T)>(to + i, from + i);
 }
 
 // The taps of one axis: from shared memory, or, where one window for all came with the launch (kFixed), from the

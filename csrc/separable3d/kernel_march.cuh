@@ -7,7 +7,10 @@
 // plane t + 1 |  .   box -> row pass           | tile_h -> |        | tile_h   of plane t, then the plane's value joins
 //             |  .                             | + k - 1   |        | + k - 1  the k - 1 outputs in flight along z
 //             +--------------------------------+ -         +--------+ -
-// planes t + 4, t + 5: bulk copies on their way
+// planes t + 4, t + 5: copies on their way
+//
+// A plane's box comes by one bulk copy, with zeros outside the image. Where rows do not start on 16 bytes, all threads
+// copy its elements one by one (kBulk false); what lies outside the image is then zero from the start.
 //
 // The z chains are a shift register: sum j holds taps 0 .. j of the output whose tap j lay on the last plane, so a new
 // plane makes sum j = tap[j] * value + sum j - 1, from the last down, and the one that takes tap k - 1 is an output. No
@@ -27,10 +30,10 @@
 namespace torch_conv::separable3d {
 
 // Rows of the box into rows of results; a warp takes item_rows() of them at a time.
-template <typename T, int K, bool kFixed>
+template <typename T, int K, bool kFixed, bool kBulk>
 __device__ __forceinline__ void row_pass(const T* box, float* results, const float* taps, int turn,
                                          const MarchParams& p) {
-  constexpr MarchShape S = march_shape(sizeof(T), K);
+  constexpr MarchShape S = march_shape(sizeof(T), K, kBulk);
   constexpr int N = sizeof(T) == 4 ? 4 : 8, kFirst = S.shift() / N * N, kSkip = S.shift() % N;
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   // float32: the eight lanes that share a pass over the banks lie on 4 rows and segments s, s + 2; else on few rows.
@@ -53,19 +56,22 @@ __device__ __forceinline__ void row_pass(const T* box, float* results, const flo
   }
 }
 
-template <typename T, int K, bool kFixed>
-__global__ void __launch_bounds__(march_shape(sizeof(T), K).threads(), march_shape(sizeof(T), K).min_blocks)
+template <typename T, int K, bool kFixed, bool kBulk>
+__global__ void __launch_bounds__(march_shape(sizeof(T), K, kBulk).threads(),
+                                  march_shape(sizeof(T), K, kBulk).min_blocks)
     separable3d_march(const __grid_constant__ MarchParams p, const __grid_constant__ TensorMap map) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-  constexpr MarchShape S = march_shape(sizeof(T), K);
+  static_assert(kBulk || sizeof(T) == 4);  // the least that an asynchronous copy brings
+  constexpr MarchShape S = march_shape(sizeof(T), K, kBulk);
   constexpr int R = S.rows;
   extern __shared__ __align__(128) unsigned char shared[];
-  __shared__ uint64_t arrived[kStages], done;
   auto stage = [&](int t) { return reinterpret_cast<T*>(shared + t % kStages * S.stage_bytes()); };
   float* const results = reinterpret_cast<float*>(shared + kStages * S.stage_bytes());
   float* const taps = results + kResults * S.result_bytes() / 4;
   Patch* const list = reinterpret_cast<Patch*>(taps + 3 * kTapPitch);
-  __shared__ int plane_at[kMostPlanes];  // where plane t is read
+  uint64_t* const arrived = reinterpret_cast<uint64_t*>(list + S.most_patches());
+  uint64_t* const done = arrived + kStages;
+  int* const plane_at = reinterpret_cast<int*>(done + 1);  // where plane t is read
 
   const MarchGrid::Place tile = p.grid.at(blockIdx.x);
   const int c = tile.c, n = tile.n;
@@ -81,20 +87,29 @@ __global__ void __launch_bounds__(march_shape(sizeof(T), K).threads(), march_sha
 
   auto fetch = [&](int t) {
     if (t >= planes) return;
-    tma::barrier_expect(&arrived[t % kStages], S.box_bytes());
-    tma::load_box(stage(t), &map, &arrived[t % kStages], at.x * int(sizeof(T)) / 4, at.y, plane_at[t], c, n);
+    if constexpr (kBulk) {
+      tma::barrier_expect(arrived + t % kStages, S.box_bytes());
+      tma::load_box(stage(t), &map, arrived + t % kStages, at.x * int(sizeof(T)) / 4, at.y, plane_at[t], c, n);
+    } else {
+      copy_box<S>(stage(t), volume + plane_at[t] * p.volumes.in_stride_d, at, p.volumes);
+      tma::barrier_arrive_copied(arrived + t % kStages);
+    }
   };
-  auto wait = [&](int t) { tma::barrier_wait(&arrived[t % kStages], t / kStages % 2); };
+  auto wait = [&](int t) { tma::barrier_wait(arrived + t % kStages, t / kStages % 2); };
   auto result = [&](int t) { return results + t % kResults * (S.result_bytes() / 4); };
 
   if (threadIdx.x == 0) {
-    for (int i = 0; i < kStages; ++i) tma::barrier_init(&arrived[i]);
-    tma::barrier_init(&done, S.warps * kWarpArrivals);
+    for (int i = 0; i < kStages; ++i) tma::barrier_init(arrived + i, kBulk ? 1 : S.threads());
+    tma::barrier_init(done, S.warps * kWarpArrivals);
   }
   for (int t = threadIdx.x; t < planes; t += S.threads()) plane_at[t] = map_index(first + t, p.volumes.in_d, p.border);
+  if constexpr (!kBulk)
+    for (int i = threadIdx.x; i < kStages * S.stage_bytes() / 16; i += S.threads())
+      reinterpret_cast<uint4*>(shared)[i] = {0, 0, 0, 0};
   load_taps<K, S.threads()>(taps, p.windows, p.taps, n, c);
   __syncthreads();
-  if (threadIdx.x == 0)
+  const bool fetches = !kBulk || threadIdx.x == 0;
+  if (fetches)
     for (int t = 0; t < kStages; ++t) fetch(t);
   int count = 0;
   if (p.patch) {
@@ -170,7 +185,7 @@ __global__ void __launch_bounds__(march_shape(sizeof(T), K).threads(), march_sha
   for (int t = 0; t < 3; ++t) write_patches(t, read_patches(t));
   __syncthreads();
   wait(0);
-  row_pass<T, K, kFixed>(stage(0), result(0), taps, 0, p);
+  row_pass<T, K, kFixed, kBulk>(stage(0), result(0), taps, 0, p);
   __syncthreads();
 
   // A warp arrives at `done` at the end of turn t; it waits for the others' arrivals in turn t + 1, after its rows of
@@ -179,11 +194,11 @@ __global__ void __launch_bounds__(march_shape(sizeof(T), K).threads(), march_sha
   for (int t = 0; t < planes; ++t) {
     if (t + 1 < planes) {
       wait(t + 1);
-      row_pass<T, K, kFixed>(stage(t + 1), result(t + 1), taps, 2 * t + 2, p);
+      row_pass<T, K, kFixed, kBulk>(stage(t + 1), result(t + 1), taps, 2 * t + 2, p);
     }
-    if (t > 0) tma::barrier_wait(&done, (t - 1) % 2);
-    if (threadIdx.x == 0) {
-      if (count > 0) tma::fence_before_copy();  // everybody's patches of that stage
+    if (t > 0) tma::barrier_wait(done, (t - 1) % 2);
+    if (fetches) {
+      if (kBulk && count > 0) tma::fence_before_copy();  // everybody's patches of that stage
       fetch(t + kStages);
     }
     const Read read = read_patches(t + 3);
@@ -192,7 +207,7 @@ __global__ void __launch_bounds__(march_shape(sizeof(T), K).threads(), march_sha
     column_pass(tap, result(t) + row * S.result_pitch() + column, S.result_pitch(), of_plane);
     push(of_plane);
     write_patches(t + 3, read);
-    tma::warp_arrive(&done);
+    tma::warp_arrive(done);
   }
 #pragma unroll 1
   for (int t = last; t < end; ++t) push(outside);

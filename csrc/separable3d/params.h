@@ -17,13 +17,16 @@ constexpr int kSegment = 8;     // neighbouring outputs of a thread in the row p
 // them.
 struct MarchShape {
   int k, element_bytes;
+  int align;  // bytes that boxes start on: 32 for bulk copies, an element where copies are of one
   int tile_w, rows, warps, min_blocks;  // min_blocks: per multiprocessor, the register cap
 
   constexpr int threads() const { return 32 * warps; }
   constexpr int tile_h() const { return warps / (tile_w / 32) * rows; }
   constexpr int box_h() const { return tile_h() + k - 1; }
-  // Elements between the box's start, aligned to 32 bytes, and the first tap of output 0, for pad_x == k / 2.
-  constexpr int shift() const { return (32 / element_bytes - k / 2 % (32 / element_bytes)) % (32 / element_bytes); }
+  // Elements that boxes start on.
+  constexpr int step() const { return align / element_bytes; }
+  // Elements between the box's start and the first tap of output 0, for pad_x == k / 2.
+  constexpr int shift() const { return (step() - k / 2 % step()) % step(); }
   // Rows of the box and of row results are odd multiples of 16 bytes: lanes on different rows hit different banks.
   constexpr int pitch() const {
     return int((ceil_div((shift() + tile_w + k - 1) * element_bytes, 16) | 1) * 16 / element_bytes);
@@ -37,17 +40,25 @@ struct MarchShape {
   constexpr int result_bytes() const { return result_rows() * result_pitch() * 4; }
   // Of the box's elements that outputs need, at most k - 1 rows and k - 1 columns lie outside the image.
   constexpr int most_patches() const { return (k - 1) * (tile_w + box_h()); }
-  // Stages, planes of row results, taps, and the list of the box's elements outside the image.
+  // Stages, planes of row results, taps, the list of the box's elements outside the image, barriers, and where planes
+  // are read.
   constexpr int shared_bytes() const {
-    return kStages * stage_bytes() + kResults * result_bytes() + 3 * kTapPitch * 4 + most_patches() * 8;
+    return kStages * stage_bytes() + kResults * result_bytes() + 3 * kTapPitch * 4 + most_patches() * 8 +
+           (kStages + 1) * 8 + kMostPlanes * 4;
   }
 };
 
 // The k - 1 sums of every output stay in registers: 8 outputs a thread up to 9x9x9, 4 beyond. One block of 16 warps: a
 // tile of 64x64 has fewer halo rows than two blocks of 64x32 (float32 7x7x7, 512^3, one NVIDIA H200: 286 against 342
 // us; 256^3 47 and 48), for 15x15x15 32x64 fewer than 64x32 (553, 588 us).
-constexpr MarchShape march_shape(int element_bytes, int k) {
-  MarchShape s{.k = k, .element_bytes = element_bytes, .tile_w = 64, .rows = 8, .warps = 16, .min_blocks = 1};
+constexpr MarchShape march_shape(int element_bytes, int k, bool bulk) {
+  MarchShape s{.k = k,
+               .element_bytes = element_bytes,
+               .align = bulk ? 32 : element_bytes,
+               .tile_w = 64,
+               .rows = 8,
+               .warps = 16,
+               .min_blocks = 1};
   if (k > 9) s.tile_w = 32, s.rows = 4;
   return s;
 }
@@ -58,7 +69,7 @@ struct MarchParams {
   MarchGrid grid;
   float value;
   Border border;
-  bool patch;            // the zeros of bulk copies outside the image are not what the border asks for
+  bool patch;            // the zeros of boxes outside the image are not what the border asks for
   MarchTaps windows[3];  // x, y, z; unused where the windows are fixed, which stand kTapPitch floats apart
   alignas(16) unsigned char taps[3 * kInlineTapBytes];
 };

@@ -11,12 +11,13 @@ namespace torch_conv::separable3d {
 // What the launch needs besides the plan.
 struct Config {
   MarchShape shape;
-  int lead;  // columns that the grid of tiles starts left of the output
+  int lead;   // columns that the grid of tiles starts left of the output
+  bool bulk;  // boxes by bulk copies, else element by element
 };
 
-constexpr int kStaticBytes = 4 * kMostPlanes + 64;  // of shared memory: the list of planes and the barriers
-
-inline MarchShape march_shape(const Separable& p) { return march_shape(size_of(p.in.dtype), int(p.kw)); }
+inline MarchShape march_shape(const Separable& p, bool bulk) {
+  return march_shape(size_of(p.in.dtype), int(p.kw), bulk);
+}
 
 // One window for all that comes with the launch may stand in the code's constants instead of shared memory: 15x15x15
 // float32, 512^3, 553 -> 489 us; 7x7x7 286 -> 325 us (one NVIDIA H200).
@@ -27,15 +28,13 @@ inline bool fixed_taps(const Separable& p) {
   return fixed_taps_help(p.kw) && one(p.taps_x) && one(p.taps_y) && one(p.taps_z);
 }
 
-// Boxes start on 32 bytes.
-inline int lead_columns(const Separable& p) {
-  return tma::lead_columns(p.kw / 2, p.place.pad_x, 32 / size_of(p.in.dtype));
+inline int lead_columns(const Separable& p, bool bulk) {
+  return tma::lead_columns(p.kw / 2, p.place.pad_x, march_shape(p, bulk).step());
 }
 
-inline const char* march_refusal(const Separable& p, const Arch& arch) {
+inline const char* march_refusal(const Separable& p, const Arch& arch, bool bulk) {
   const Placement& at = p.place;
   auto near = [](int64_t in, int64_t out, int64_t k, int64_t pad) { return pad >= 0 && pad < k && out <= in; };
-  if (!arch.bulk_copy) return "no bulk copies";
   if (p.in.dtype != p.out.dtype) return "another output dtype";
   if (p.in.dtype == Dtype::f64) return "float64";
   if (p.kd != p.kh || p.kh != p.kw || p.kw < 3 || p.kw > kMarchMost || p.kw % 2 == 0)
@@ -49,8 +48,18 @@ inline const char* march_refusal(const Separable& p, const Arch& arch) {
     return "padding beyond the window, or a result larger than the volume";
   if (!below(kMostSide, {p.in.d, p.in.h, p.in.w})) return "2^30 planes, rows or columns";
   if (p.in.h * p.in.stride_h >= (int64_t(1) << 31)) return "planes of 2^31 elements";
-  if (!tma::volume_words_possible(p.in)) return "rows not 16-byte aligned";
-  return march_shape(p).shared_bytes() + kStaticBytes <= arch.shared_bytes ? nullptr : "a tile beyond shared memory";
+  if (bulk && !tma::volume_words_possible(p.in)) return "rows not 16-byte aligned";
+  return march_shape(p, bulk).shared_bytes() <= arch.shared_bytes ? nullptr : "a tile beyond shared memory";
+}
+
+inline const char* march_bulk_refusal(const Separable& p, const Arch& arch) {
+  return arch.bulk_copy ? march_refusal(p, arch, true) : "no bulk copies";
+}
+
+// An asynchronous copy is of 4 bytes at least, and starts on as many.
+inline const char* march_words_refusal(const Separable& p, const Arch& arch) {
+  if (arch.major < 9) return "compute capability below 9.0";
+  return p.in.dtype == Dtype::f32 ? march_refusal(p, arch, false) : "no float32";
 }
 
 // The costs of marches through chunks of `z` output planes, in planes of a tile. A chunk filters k - 1 planes more than
@@ -58,9 +67,10 @@ inline const char* march_refusal(const Separable& p, const Arch& arch) {
 struct MarchCost {
   int64_t tiles, resident, d, k;
 
-  static MarchCost of(const Separable& p, const Arch& arch) {
-    const MarchShape s = march_shape(p);
-    return {.tiles = p.out.n * p.out.c * ceil_div(p.out.h, s.tile_h()) * ceil_div(p.out.w + lead_columns(p), s.tile_w),
+  static MarchCost of(const Separable& p, const Arch& arch, bool bulk) {
+    const MarchShape s = march_shape(p, bulk);
+    const int64_t columns = p.out.w + lead_columns(p, bulk);
+    return {.tiles = p.out.n * p.out.c * ceil_div(p.out.h, s.tile_h()) * ceil_div(columns, s.tile_w),
             .resident = int64_t(arch.multiprocessors) * s.min_blocks,
             .d = p.out.d,
             .k = p.kd};
@@ -75,22 +85,28 @@ struct MarchCost {
 // halo along z. us on one NVIDIA H200, float32: a plane of a tile takes 1.15 (64x64, up to 9x9x9), 0.8 (11) or 0.96
 // (15), more where borders are patched or taps are read from shared memory; two launches take 6 and 3.8 (3) .. 4.6 (15)
 // a million voxels. 256^3, one launch and two: k = 3 44, 74; 7 47, 75; 9 53, 78; 11 61, 77; 15 78, 83; reflect 47, 74;
-// 53, 76; 61, 79; 76, 80; 92, 94. 128^3, reflect: k = 3 12, 13; 7 18, 15; 15 30, 21.
-inline const char* march_loses(const Separable& p, const Arch& arch) {
+// 53, 76; 61, 79; 76, 80; 92, 94. 128^3, reflect: k = 3 12, 13; 7 18, 15; 15 30, 21. Of rows that do not start on 16
+// bytes one case is measured: two launches take 1.8 times as long (189 x 233 x 197, k = 7); that element by element a
+// plane of a tile takes a fifth longer is a guess, by the instructions.
+inline const char* march_loses(const Separable& p, const Arch& arch, bool bulk) {
   if (p.in.dtype != Dtype::f32) return nullptr;
-  const MarchCost cost = MarchCost::of(p, arch);
+  const MarchCost cost = MarchCost::of(p, arch, bulk);
   const double voxels = double(p.out.n) * p.out.c * p.out.d * p.out.h * p.out.w, k = double(p.kd);
   const double border = patches_border(p.place.border, p.place.value) ? 1.05 + 0.012 * k : 1;
   const double taps = fixed_taps_help(p.kd) && !fixed_taps(p) ? 1.15 : 1;
-  const double plane = (p.kd <= 9 ? 1.15 : 0.32 + 0.042 * k) * border * taps;
-  const bool wins = plane * double(cost(cost.best_chunk())) < 1.15 * (6 + (3.6 + 0.065 * k) * 1e-6 * voxels);
+  const double plane = (p.kd <= 9 ? 1.15 : 0.32 + 0.042 * k) * border * taps * (bulk ? 1 : 1.2);
+  const double voxel = (3.6 + 0.065 * k) * 1e-6 * (tma::volume_words_possible(p.in) ? 1 : 1.8);
+  const bool wins = plane * double(cost(cost.best_chunk())) < 1.15 * (6 + voxel * voxels);
   return wins ? nullptr : "small: a pass over the planes and a depth pass are faster";
 }
+inline const char* march_bulk_loses(const Separable& p, const Arch& arch) { return march_loses(p, arch, true); }
+inline const char* march_words_loses(const Separable& p, const Arch& arch) { return march_loses(p, arch, false); }
 
-inline void configure_march(const Separable& p, const Arch& arch, Plan& plan) {
-  const MarchCost cost = MarchCost::of(p, arch);
-  const MarchShape shape = march_shape(p);
-  plan.why = "odd size up to 15: all passes of a tile while marching along z";
+inline void configure_march(const Separable& p, const Arch& arch, bool bulk, Plan& plan) {
+  const MarchCost cost = MarchCost::of(p, arch, bulk);
+  const MarchShape shape = march_shape(p, bulk);
+  plan.why = bulk ? "odd size up to 15: all passes of a tile while marching along z"
+                  : "odd size up to 15: all passes of a tile while marching along z, rows of any alignment";
   plan.tile_w = shape.tile_w;
   plan.tile_h = shape.tile_h();
   plan.tile_d = cost.best_chunk();
@@ -98,11 +114,37 @@ inline void configure_march(const Separable& p, const Arch& arch, Plan& plan) {
   plan.shared_bytes = shape.shared_bytes();
   plan.blocks = cost.blocks(plan.tile_d);
   plan.kernels = {kernel_of("separable3d/kernel_march.cuh", "separable3d::separable3d_march",
-                            {p.in.dtype, int(p.kw), fixed_taps(p)})};
-  plan.config = Config{.shape = shape, .lead = lead_columns(p)};
+                            {p.in.dtype, int(p.kw), fixed_taps(p), bulk})};
+  plan.config = Config{.shape = shape, .lead = lead_columns(p, bulk), .bulk = bulk};
+}
+inline void configure_march_bulk(const Separable& p, const Arch& arch, Plan& plan) {
+  configure_march(p, arch, true, plan);
+}
+inline void configure_march_words(const Separable& p, const Arch& arch, Plan& plan) {
+  configure_march(p, arch, false, plan);
 }
 
-constexpr Candidate<Separable> kCandidates[] = {{"march", march_refusal, march_loses, configure_march}};
+inline MarchParams march_params(const Separable& p, const Plan& plan, const Config& config) {
+  MarchParams params{.volumes = VolumeGeometry::of(p.in, p.out),
+                     .pad_z = int(p.place.pad_z),
+                     .pad_y = int(p.place.pad_y),
+                     .pad_x = int(p.place.pad_x),
+                     .lead = config.lead,
+                     .chunk = plan.tile_d,
+                     .grid = MarchGrid::of(p.out, config.lead, plan.tile_w, plan.tile_h, plan.tile_d),
+                     .value = float(p.place.value),
+                     .border = p.place.border,
+                     .patch = patches_border(p.place.border, p.place.value),
+                     .windows = {},
+                     .taps = {}};
+  take_taps({&p.taps_x, &p.taps_y, &p.taps_z}, p.out.n, p.out.c, p.kw, params.windows, params.taps);
+  return params;
+}
+
+constexpr Candidate<Separable> kCandidates[] = {
+    {"march", march_bulk_refusal, march_bulk_loses, configure_march_bulk},
+    {"march_words", march_words_refusal, march_words_loses, configure_march_words},
+};
 
 inline Plan plan(const Separable& p, const Arch& arch, const char* pinned) {
   const double inputs = double(p.in.n) * p.in.c * p.in.d * p.in.h * p.in.w;

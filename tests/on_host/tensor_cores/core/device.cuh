@@ -2,8 +2,10 @@
 #pragma once
 
 #define store_pack_if store_pack_by_ptx
+#define store_if store_by_ptx
 #include_next "core/device.cuh"
 #undef store_pack_if
+#undef store_if
 
 namespace torch_conv {
 
@@ -11,6 +13,11 @@ template <int N, typename T>
 void store_pack_if(bool condition, T* to, const Pack<N, T>& pack) {
   if (reinterpret_cast<uintptr_t>(to) % sizeof(pack) != 0 && condition) std::abort();
   if (condition) memcpy(to, &pack, sizeof(pack));
+}
+
+template <typename T>
+void store_if(bool condition, T* to, T value) {
+  if (condition) *to = value;
 }
 
 }  // namespace torch_conv

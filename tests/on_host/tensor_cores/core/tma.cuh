@@ -46,6 +46,9 @@ inline void warp_arrive(uint64_t* barrier) {
   __syncwarp();
   if (threadIdx.x % 32 == 0) change(barrier, [](Barrier& b) { --b.waits; });
 }
+inline void barrier_arrive_copied(uint64_t* barrier) {
+  change(barrier, [](Barrier& b) { --b.waits; });
+}
 inline void barrier_wait(uint64_t* barrier, int phase) {
   const auto now = [&] {
     const uint64_t bits = __atomic_load_n(barrier, __ATOMIC_ACQUIRE);
@@ -58,29 +61,35 @@ inline void barrier_wait(uint64_t* barrier, int phase) {
 
 // f(byte of the box, byte of the image or null, bytes) for all of a box, an element at a time.
 template <typename F>
-void each_of_box(const TensorMap* map, int x, int y, int c, int n, const F& f) {
+void each_of_box(const TensorMap* map, int x, int y, int z, int c, int n, const F& f) {
   const Image& image = *reinterpret_cast<const Image*>(map->opaque[0]);
   const int pitch = int(map->opaque[1]), rows = int(map->opaque[2]), size = int(size_of(image.dtype));
   if (pitch % 16 != 0 || pitch > 1024 || rows > 256) std::abort();
-  char* const plane = static_cast<char*>(image.data) + size * (n * image.stride_n + c * image.stride_c);
+  const bool inside_z = z >= 0 && z < image.d;
+  char* const plane =
+      static_cast<char*>(image.data) + size * (n * image.stride_n + c * image.stride_c + z * image.stride_d);
   for (int r = 0; r < rows; ++r)
     for (int i = 0; i < pitch; i += size) {
       const int row = y + r, column = x + i / size;
-      const bool inside = row >= 0 && row < image.h && column >= 0 && column < image.w;
+      const bool inside = inside_z && row >= 0 && row < image.h && column >= 0 && column < image.w;
       const int at = map->opaque[3] ? (i / 16 ^ r % 8) * 16 + i % 16 : i;
       f(r * pitch + at, inside ? plane + size * (row * image.stride_h + column) : nullptr, size);
     }
 }
 
-inline void load_box(void* shared, const TensorMap* map, uint64_t* barrier, int x, int y, int c, int n) {
+inline void load_box(void* shared, const TensorMap* map, uint64_t* barrier, int x, int y, int z, int c, int n) {
   const bool words = map->opaque[3] == 0;
   const int64_t size = size_of(reinterpret_cast<const Image*>(map->opaque[0])->dtype);
   if ((words ? x * 4 : x * size) % 16 != 0 || reinterpret_cast<uintptr_t>(shared) % (words ? 128 : 1024)) std::abort();
-  each_of_box(map, words ? x * 4 / size : x, y, c, n, [&](int at, const char* from, int size) {
+  each_of_box(map, words ? x * 4 / size : x, y, z, c, n, [&](int at, const char* from, int size) {
     if (from) memcpy(static_cast<char*>(shared) + at, from, size);
     else memset(static_cast<char*>(shared) + at, 0, size);
   });
   change(barrier, [&](Barrier& b) { b.pieces -= map->opaque[1] * map->opaque[2] / 16; });
+}
+
+inline void load_box(void* shared, const TensorMap* map, uint64_t* barrier, int x, int y, int c, int n) {
+  load_box(shared, map, barrier, x, y, 0, c, n);
 }
 
 // Rows of images end on words of 16 bytes: the hardware writes all of a word that one ends in.
@@ -88,7 +97,7 @@ inline void store_box(const TensorMap* map, const void* shared, int x, int y, in
   const Image& image = *reinterpret_cast<const Image*>(map->opaque[0]);
   if (image.w * size_of(image.dtype) % 16) std::abort();
   if (x < 0 || y < 0 || reinterpret_cast<uintptr_t>(shared) % 1024) std::abort();
-  each_of_box(map, x, y, c, n, [&](int at, char* to, int size) {
+  each_of_box(map, x, y, 0, c, n, [&](int at, char* to, int size) {
     if (to) memcpy(to, static_cast<const char*>(shared) + at, size);
   });
 }

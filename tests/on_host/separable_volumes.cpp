@@ -1,0 +1,183 @@
+// separable3d's MARCH as its plan launches it, on the host: the bits of the chains along x, y and z, and nothing written
+// beside the output.
+#include <cstdio>
+#include <cstring>
+#include <map>
+#include <random>
+#include <string>
+
+#include "cuda.h"
+using std::fma;
+using std::fmaf;
+#undef __shared__
+#define __shared__
+#include "separable3d/kernel_march.cuh"
+#include "separable3d/plan.h"
+
+namespace torch_conv::separable3d {
+alignas(128) unsigned char shared[1 << 18];
+}
+
+using namespace torch_conv;
+using namespace torch_conv::separable3d;
+
+namespace {
+
+using Kernel = void (*)(MarchParams, TensorMap);
+#define KERNEL(...) \
+  { "separable3d::separable3d_march<" #__VA_ARGS__ ">", separable3d_march<__VA_ARGS__> }
+const std::map<std::string, Kernel> kKernels = {
+    KERNEL(float, 3, false, false),  KERNEL(float, 5, false, false), KERNEL(float, 7, false, false),
+    KERNEL(float, 9, false, false),  KERNEL(float, 11, true, false), KERNEL(float, 15, true, false),
+    KERNEL(float, 15, false, false), KERNEL(float, 3, false, true),  KERNEL(float, 7, false, true),
+    KERNEL(float, 15, true, true),
+};
+
+struct Case {
+  int64_t d, h, w, k;
+  Border border = Border::reflect;
+  double value = 0;
+  int64_t fewer = 0;  // outputs that are not there, along each axis
+  int64_t pad = -1;   // in place of k / 2
+  int64_t pitch = 0;  // in place of w
+  bool own_windows = false, bulk = false;
+};
+
+const Case kCases[] = {
+    {6, 20, 37, 3},
+    {6, 20, 37, 3, Border::constant},
+    {5, 70, 131, 5, Border::circular},
+    {9, 41, 67, 7},
+    {9, 41, 67, 7, Border::zero_output},
+    {9, 72, 70, 7, Border::constant, 2.5},
+    {7, 13, 197, 9, Border::symmetric},
+    {5, 3, 2, 9, Border::circular},
+    {16, 67, 33, 15, Border::circular},
+    {9, 21, 45, 15, Border::replicate, 0, 0, -1, 47, true},
+    {13, 20, 37, 11, Border::constant, 1},
+    {1, 1, 1, 7},
+    {10, 30, 75, 7, Border::constant, 0, 6, 0},
+    {10, 30, 75, 5, Border::reflect, 0, 0, 4},
+    {6, 20, 41, 3, Border::reflect, 0, 0, 0, 300, true},
+    {6, 20, 36, 3, Border::reflect, 0, 0, -1, 0, false, true},
+    {9, 41, 68, 7, Border::constant, 0, 0, -1, 0, false, true},
+    {9, 41, 68, 15, Border::circular, 0, 0, 3, 0, false, true},
+};
+
+constexpr int64_t kC = 2, kSpare = 64;
+
+struct Memory {
+  std::vector<float> words;
+  Image image;
+  // `off` elements behind 32 bytes.
+  Memory(int64_t d, int64_t h, int64_t w, int64_t pitch, int64_t off) : words(kC * d * h * pitch + 2 * kSpare, -7) {
+    float* const start = reinterpret_cast<float*>((reinterpret_cast<uintptr_t>(words.data() + 8) + 31) / 32 * 32) + off;
+    image = {start, Dtype::f32, 1, kC, d, h, w, kC * d * h * pitch, d * h * pitch, h * pitch, pitch, 1};
+  }
+  float& at(int64_t c, int64_t z, int64_t y, int64_t x) {
+    return static_cast<float*>(image.data)[c * image.stride_c + z * image.stride_d + y * image.stride_h + x];
+  }
+};
+
+bool check(const Case& k) {
+  std::mt19937 make(1);
+  const int64_t off = k.bulk ? 0 : 3, pad = k.pad < 0 ? k.k / 2 : k.pad;
+  Memory from(k.d, k.h, k.w, k.pitch ? k.pitch : k.w, off);
+  Memory to(k.d - k.fewer, k.h - k.fewer, k.w - k.fewer, k.w + 1, 1);
+  for (float& x : from.words) x = NAN;
+  for (int64_t c = 0; c < kC; ++c)
+    for (int64_t z = 0; z < k.d; ++z)
+      for (int64_t y = 0; y < k.h; ++y)
+        for (int64_t x = 0; x < k.w; ++x) from.at(c, z, y, x) = float(make() % 10000) / 300 - 10;
+  const std::vector<float> blank = to.words;
+  std::vector<float> windows[3];
+  Taps taps[3];
+  for (int i = 0; i < 3; ++i) {
+    windows[i].resize(k.k * (k.own_windows ? kC : 1));
+    for (float& tap : windows[i]) tap = float(make() % 1000) / 3000 - 0.1f;
+    taps[i] = {windows[i].data(), !k.own_windows, 0, k.own_windows ? k.k : 0, 0};
+  }
+  const Separable p{.in = from.image,
+                    .out = to.image,
+                    .taps_x = taps[0],
+                    .taps_y = taps[1],
+                    .taps_z = taps[2],
+                    .kd = k.k,
+                    .kh = k.k,
+                    .kw = k.k,
+                    .place = {.pad_z = pad, .pad_y = pad, .pad_x = pad, .border = k.border, .value = k.value}};
+  const Arch arch{.major = 9,
+                  .minor = 0,
+                  .multiprocessors = 3,
+                  .shared_bytes = 232448,
+                  .bytes_per_second = 0,
+                  .bulk_copy = true};
+  const Plan planned = plan(p, arch, k.bulk ? "march" : "march_words");
+  std::string wrong = planned.variant ? "" : planned.why;
+  if (wrong.empty()) {
+    const auto kernel = kKernels.find(planned.kernels[0].name);
+    const Config& config = *std::any_cast<Config>(&planned.config);
+    if (kernel == kKernels.end()) {
+      wrong = "no kernel " + planned.kernels[0].name;
+    } else if (planned.shared_bytes > int(sizeof(shared))) {
+      wrong = "too little shared memory here";
+    } else {
+      memset(shared, 0xff, sizeof(shared));
+      on_host::launch(kernel->second, {unsigned(planned.blocks), 1, 1}, planned.threads,
+                      march_params(p, planned, config),
+                      tma::map_of(p.in, config.shape.pitch(), config.shape.box_h()));
+    }
+  }
+  for (int64_t c = 0; c < kC && wrong.empty(); ++c) {
+    const auto tap = [&](int axis, int64_t i) { return windows[axis][(k.own_windows ? c * k.k : 0) + i]; };
+    // Sums along x of the extended volume, then along y, each with the rows and planes that the next axis needs.
+    const int64_t d = p.out.d + k.k - 1, h = p.out.h + k.k - 1, w = p.out.w;
+    std::vector<float> across(d * h * w), down(d * p.out.h * w);
+    for (int64_t z = 0; z < d; ++z)
+      for (int64_t y = 0; y < h; ++y)
+        for (int64_t x = 0; x < w; ++x) {
+          const int64_t mz = map_index(z - pad, k.d, k.border), my = map_index(y - pad, k.h, k.border);
+          float sum = 0;
+          for (int64_t j = 0; j < k.k; ++j) {
+            const int64_t mx = map_index(x + j - pad, k.w, k.border);
+            sum = std::fma(tap(0, j), mz < 0 || my < 0 || mx < 0 ? float(k.value) : from.at(c, mz, my, mx), sum);
+          }
+          across[(z * h + y) * w + x] = sum;
+        }
+    for (int64_t z = 0; z < d; ++z)
+      for (int64_t y = 0; y < p.out.h; ++y)
+        for (int64_t x = 0; x < w; ++x) {
+          float sum = 0;
+          for (int64_t i = 0; i < k.k; ++i) sum = std::fma(tap(1, i), across[(z * h + y + i) * w + x], sum);
+          down[(z * p.out.h + y) * w + x] = sum;
+        }
+    const auto fits = [&](int64_t at, int64_t size) { return at >= pad && at - pad + k.k <= size; };
+    for (int64_t z = 0; z < p.out.d; ++z)
+      for (int64_t y = 0; y < p.out.h; ++y)
+        for (int64_t x = 0; x < w && wrong.empty(); ++x) {
+          float want = 0;
+          for (int64_t l = 0; l < k.k; ++l) want = std::fma(tap(2, l), down[((z + l) * p.out.h + y) * w + x], want);
+          if (k.border == Border::zero_output && !(fits(z, k.d) && fits(y, k.h) && fits(x, k.w))) want = 0;
+          float& got = to.at(c, z, y, x);
+          if (got != want)
+            wrong = "(" + std::to_string(c) + ", " + std::to_string(z) + ", " + std::to_string(y) + ", " +
+                    std::to_string(x) + ") is " + std::to_string(got) + ", not " + std::to_string(want);
+          got = -7;
+        }
+  }
+  // What is left is what was there before.
+  if (wrong.empty() && memcmp(to.words.data(), blank.data(), blank.size() * 4) != 0)
+    wrong = "something beside the output was written";
+  std::printf("%s %lldx%lldx%lld %s: %s\n", planned.kernels.empty() ? "" : planned.kernels[0].name.c_str(),
+              (long long)k.d, (long long)k.h, (long long)k.w, name_of(k.border), wrong.empty() ? "right" : wrong.c_str());
+  std::fflush(stdout);
+  return wrong.empty();
+}
+
+}  // namespace
+
+int main() {
+  bool right = true;
+  for (const Case& k : kCases) right = check(k) && right;
+  return right ? 0 : 1;
+}
