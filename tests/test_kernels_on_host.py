@@ -22,6 +22,7 @@ COMPILER = shutil.which(os.environ.get("CXX", "g++"))
         "separable_products",
         "separable_ring",
         "separable_volumes",
+        "volume_ring",
         "tile",
         "overlap_save",
         "combine",
