@@ -23,6 +23,7 @@ COMPILER = shutil.which(os.environ.get("CXX", "g++"))
         "separable_ring",
         "separable_tile",
         "separable_volumes",
+        "volume_ring",
         "tile",
         "overlap_save",
         "combine",

@@ -314,7 +314,8 @@ __global__ void __launch_bounds__(march_shape(sizeof(T), K, kWide, kPatched).thr
         load_plane_plain<T, K, S>(a, volume + z * a.volumes.in_stride_d, plane, bx, by);
         if (patch) {
           __syncthreads();
-          if (warp == S.warps()) patch_plane<T, K, S>(a, volume + z * a.volumes.in_stride_d, plane, bx, by, patches);
+          if (warp == S.warps())
+            patch_plane<T, K, S>(a, volume + z * a.volumes.in_stride_d, plane, bx, by, patches, false);
         }
       }
       __syncthreads();

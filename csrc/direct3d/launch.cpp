@@ -82,22 +82,7 @@ void launch_march(const Direct& p, const Plan& plan, const MarchConfig& march, c
     map = tma::volume_map(p.in, march.shape.width(), march.shape.rows_in(int(p.kh)));
     side = tma::volume_map(p.in, vector, march.shape.rows_in(int(p.kh)));
   }
-  const VolumeArgs args{.volumes = VolumeGeometry::of(p.in, p.out),
-                        .grid = MarchGrid::of(p.out, march.lead, plan.tile_w, plan.tile_h, plan.tile_d),
-                        .chunk = plan.tile_d,
-                        .stages = march.stages,
-                        .lead = march.lead,
-                        .multiplier = int(p.out.c / p.groups),
-                        .shift_z = int(p.kd / 2 - p.place.pad_z),
-                        .shift_y = int(p.kh / 2 - p.place.pad_y),
-                        .shift_x = int(p.kw / 2 - p.place.pad_x),
-                        .border = p.place.border,
-                        .value = float(p.place.value),
-                        .taps_n = p.taps.stride_n,
-                        .taps_c = p.taps.stride_c,
-                        .bias = static_cast<const float*>(p.bias),
-                        .vector_in = aligned_rows(p.in),
-                        .vector_out = aligned_rows(p.out) && march.lead % vector == 0};
+  const VolumeArgs args = march_args(p, plan, march);
   if (march.constant) {
     ConstantTaps taps;
     std::memcpy(taps.tap, p.taps.data, sizeof(taps.tap));

@@ -51,28 +51,78 @@ __device__ void find_patches(const VolumeArgs& a, int bx, int by, Patches<K, S.r
   to.top = min(max(0, -by), rows), to.bottom = max(to.top, min(rows, a.volumes.in_h - by));
   const int left = min(max(-R, -bx), width + R), right = max(left, min(width + R, a.volumes.in_w - bx));
   to.columns = to.rows = 0;
-  // Columns and rows further out than the window hangs over serve no stored output.
-  for (int i = max(-R, left - 2 * R); i < width + R; ++i) {
+  // Only what windows over stored outputs reach.
+  const int first = max(-R, a.shift_x - bx - R), end = min(width + R, a.volumes.out_w + a.shift_x - bx + R);
+  for (int i = first; i < end; ++i) {
     if (i == left) i = right;
-    if (i >= min(width + R, right + 2 * R)) break;
+    if (i >= end) break;
     const int m = map_index(bx + i, a.volumes.in_w, a.border), from = m - bx, e = to.columns++;
     to.column[e] = i, to.column_in_plane[e] = m;
     to.column_from[e] = m < 0 ? P::outside : from >= left && from < right ? from + R : P::far;
   }
-  for (int r = 0; r < rows; ++r) {
+  const int end_y = min(rows, a.volumes.out_h + a.shift_y - by + R);
+  for (int r = 0; r < end_y; ++r) {
     if (r == to.top) r = to.bottom;
-    if (r >= min(rows, to.bottom + 2 * R)) break;
+    if (r >= end_y) break;
     const int m = map_index(by + r, a.volumes.in_h, a.border), from = m - by, e = to.rows++;
     to.row[e] = r, to.row_in_plane[e] = m;
     to.row_from[e] = m < 0 ? P::outside : from >= to.top && from < to.bottom ? from : P::far;
   }
 }
 
+// What a circular border repeats lies at the plane's far side, mostly outside the tile. A warp reads such elements into
+// registers before the plane's copy lands, so that their latency does not come on top of the copy's (3^3 float32 512^3
+// on one NVIDIA H200: 550 us where they are read afterwards, one by one; the other borders 284): those of the first K /
+// 2 columns and rows, which are all that a window in its middle needs.
+template <typename T, int K, MarchShape S>
+struct FarSide {
+  using At = Stage<T, K, S>;
+  using Patches = direct3d::Patches<K, S.rows_in(K)>;
+  static constexpr int R = K / 2, batches_down = ceil_div(At::rows, 32), batches = ceil_div(At::width + 2 * R, 32);
+  T column[R][batches_down], row[R][batches];
+
+  static __device__ __forceinline__ bool has_column(const Patches& patches, int e) {
+    return e < R && e < patches.columns && patches.column_from[e] == Patches::far;
+  }
+  static __device__ __forceinline__ bool has_row(const Patches& patches, int e) {
+    return e < R && e < patches.rows && patches.row_from[e] == Patches::far;
+  }
+  // The lane's elements: in_column(element, e, its row in the tile), in_row(element, e, its column in the tile).
+  template <class InColumn, class InRow>
+  __device__ __forceinline__ void each(const Patches& patches, const InColumn& in_column, const InRow& in_row) {
+    const int lane = threadIdx.x % 32;
+#pragma unroll
+    for (int e = 0; e < R; ++e) {
+      if (has_column(patches, e))
+#pragma unroll
+        for (int u = 0; u < batches_down; ++u)
+          if (const int r = patches.top + lane + 32 * u; r < patches.bottom) in_column(column[e][u], e, r);
+      if (has_row(patches, e))
+#pragma unroll
+        for (int u = 0; u < batches; ++u)
+          if (const int i = lane - R + 32 * u; i < At::width + R) in_row(row[e][u], e, i);
+    }
+  }
+  __device__ __forceinline__ void read(const VolumeArgs& a, const T* plane, int bx, int by, const Patches& patches) {
+    const int64_t stride = a.volumes.in_stride_h;
+    each(
+        patches, [&](T& element, int e, int r) { element = plane[(by + r) * stride + patches.column_in_plane[e]]; },
+        [&](T& element, int e, int i) {
+          element = plane[patches.row_in_plane[e] * stride + map_index(bx + i, a.volumes.in_w, Border::circular)];
+        });
+  }
+  __device__ __forceinline__ void write(T* shared, const Patches& patches) {
+    each(
+        patches, [&](T element, int e, int r) { shared[At::at(r, patches.column[e])] = element; },
+        [&](T element, int e, int i) { shared[At::at(patches.row[e], i)] = element; });
+  }
+};
+
 // Replaces the zeros outside the plane by what the border policy puts there, first the columns of rows inside the
-// plane, then whole rows. One warp.
+// plane, then whole rows; where `far_side`, but for those that FarSide writes. One warp.
 template <typename T, int K, MarchShape S>
 __device__ __forceinline__ void patch_plane(const VolumeArgs& a, const T* plane, T* shared, int bx, int by,
-                                            const Patches<K, S.rows_in(K)>& patches) {
+                                            const Patches<K, S.rows_in(K)>& patches, bool far_side) {
   using At = Stage<T, K, S>;
   using P = Patches<K, S.rows_in(K)>;
   constexpr int R = K / 2, vector = 16 / sizeof(T);
@@ -80,6 +130,7 @@ __device__ __forceinline__ void patch_plane(const VolumeArgs& a, const T* plane,
   const T outside = from_acc<T>(a.value);
 #pragma unroll 2
   for (int e = 0; e < patches.columns; ++e) {
+    if (far_side && FarSide<T, K, S>::has_column(patches, e)) continue;
     const int i = patches.column[e], from = patches.column_from[e];
     for (int r = patches.top + lane; r < patches.bottom; r += 32)
       shared[At::at(r, i)] = from == P::outside ? outside
@@ -89,6 +140,7 @@ __device__ __forceinline__ void patch_plane(const VolumeArgs& a, const T* plane,
   }
   __syncwarp();
   for (int e = 0; e < patches.rows; ++e) {
+    if (far_side && FarSide<T, K, S>::has_row(patches, e)) continue;
     const int r = patches.row[e], from = patches.row_from[e];
     if (from >= 0) {
       // By vectors: the tile's columns, then the 16 bytes at either side.
@@ -175,7 +227,7 @@ __device__ __forceinline__ void load_plane_plain(const VolumeArgs& a, const T* p
 
 // The loaders of a block take turns: planes into the ring, patched where the block lies at an edge. A patch waits for
 // the copy and takes about as long again, so one loader alone would hold up 3^3 (float32 256^3 reflect on one NVIDIA
-// H200: 76 us instead of 38).
+// H200: 76 us instead of 38). What it needs of the far side it reads while it waits for the stage and for the copy.
 template <typename T, int K, MarchShape S>
 __device__ __forceinline__ void load_ring(const TensorMap& map, const TensorMap& side_map, const VolumeArgs& a,
                                           const MarchPlace& at, T* ring, uint64_t* landed, uint64_t* ready,
@@ -187,12 +239,16 @@ __device__ __forceinline__ void load_ring(const TensorMap& map, const TensorMap&
   const bool zeros = a.border == Border::zero_output || (a.border == Border::constant && a.value == acc_t<T>(0));
   const T* volume = a.volumes.in_volume<T>(at.n, ci);
   uint64_t* barriers = post ? landed : ready;
+  const bool far_side = patches && a.border == Border::circular;
   for (int q = threadIdx.x / 32 - S.warps(); q < planes; q += S.loaders) {
     const int slot = q % a.stages, phase = q / a.stages % 2;
     // Zeros: a plane outside is copied as zeros. A plane of another constant is not copied at all.
     const int z = zeros ? bz + q : map_index(bz + q, a.volumes.in_d, a.border);
     const bool copied = z >= 0 || zeros;
     T* to = ring + slot * At::elements;
+    const T* plane = volume + z * a.volumes.in_stride_d;
+    FarSide<T, K, S> beyond;
+    if (far_side) beyond.read(a, plane, bx, by, *patches);
     tma::barrier_wait(empty + slot, phase ^ 1);
     if (lane == 0 && copied) {
       tma::barrier_expect(barriers + slot, At::copied);
@@ -211,7 +267,8 @@ __device__ __forceinline__ void load_ring(const TensorMap& map, const TensorMap&
       const T outside = from_acc<T>(a.value);
       for (int e = lane; e < At::elements; e += 32) to[e] = outside;
     } else if (patches) {
-      patch_plane<T, K, S>(a, volume + z * a.volumes.in_stride_d, to, bx, by, *patches);
+      if (far_side) beyond.write(to, *patches);
+      patch_plane<T, K, S>(a, plane, to, bx, by, *patches, far_side);
     }
     tma::fence_before_copy();
     tma::warp_arrive(ready + slot);

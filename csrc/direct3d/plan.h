@@ -79,6 +79,26 @@ inline void configure_march_plain(const Direct& p, const Arch& arch, Plan& plan)
   configure_march(p, arch, false, plan);
 }
 
+inline VolumeArgs march_args(const Direct& p, const Plan& plan, const MarchConfig& march) {
+  const int vector = 16 / size_of(p.in.dtype);
+  return {.volumes = VolumeGeometry::of(p.in, p.out),
+          .grid = MarchGrid::of(p.out, march.lead, plan.tile_w, plan.tile_h, plan.tile_d),
+          .chunk = plan.tile_d,
+          .stages = march.stages,
+          .lead = march.lead,
+          .multiplier = int(p.out.c / p.groups),
+          .shift_z = int(p.kd / 2 - p.place.pad_z),
+          .shift_y = int(p.kh / 2 - p.place.pad_y),
+          .shift_x = int(p.kw / 2 - p.place.pad_x),
+          .border = p.place.border,
+          .value = float(p.place.value),
+          .taps_n = p.taps.stride_n,
+          .taps_c = p.taps.stride_c,
+          .bias = static_cast<const float*>(p.bias),
+          .vector_in = aligned_rows(p.in),
+          .vector_out = aligned_rows(p.out) && march.lead % vector == 0};
+}
+
 // ---- GENERAL ---------------------------------------------------------------------------------------------------
 
 inline const char* general_refusal(const Direct&, const Arch&) { return nullptr; }

@@ -46,6 +46,9 @@ inline void warp_arrive(uint64_t* barrier) {
   __syncwarp();
   if (threadIdx.x % 32 == 0) change(barrier, [](Barrier& b) { --b.waits; });
 }
+inline void barrier_arrive(uint64_t* barrier) {
+  change(barrier, [](Barrier& b) { --b.waits; });
+}
 inline void barrier_arrive_copied(uint64_t* barrier) {
   change(barrier, [](Barrier& b) { --b.waits; });
 }
