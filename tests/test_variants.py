@@ -142,7 +142,7 @@ def test_separable_photographs(cuda, pinned, channels, dtype, size):
 @pytest.mark.parametrize("size", [3, 15, 40, 200])
 def test_box(cuda, pinned, dtype, size):
     served = {}
-    for shape in SHAPES:
+    for shape in [*SHAPES, (20, 3, 20, 61)]:  # narrow planes, rows that start anywhere
         for border in ("reflect", "constant", "circular", "skip"):
             image = make_image(shape, dtype, device=cuda)
             agree(pinned, "box", call_box(size), image, served, border_type=border, value=3.0)

@@ -72,10 +72,11 @@ __device__ __forceinline__ void copy_words(Words* to, const T* from, bool presen
 // short. Else every lane's columns lie side by side in the image, or all are outside and 0. kVectors: rows start on
 // whole vectors, which come by copies of the thread's own columns. Else 16-bit elements come in words that the thread
 // takes apart; of float32 a warp's lanes copy every 32nd of its 128 columns, so that a copy touches no more lines than
-// it must, and wait for each other then.
+// it must, and wait for each other then. Of tiles side by side, whose columns lie in several planes, each lane copies
+// its own.
 template <typename T, int kLots, bool kVectors, bool kPolicies, bool kAnywhere>
 struct StripColumns {
-  static constexpr bool kWords = sizeof(T) == 2 && !kVectors, kSpread = sizeof(T) == 4 && !kVectors;
+  static constexpr bool kWords = sizeof(T) == 2 && !kVectors, kSpread = sizeof(T) == 4 && !kVectors && kLots != 0;
   using Cells = std::conditional_t<kWords, Words, Cells4<T>>;  // what the thread keeps of a row
   static_assert(sizeof(Cells) == cell_bytes(sizeof(T), kVectors));
 
@@ -187,8 +188,14 @@ struct StripColumns {
   // The thread's columns of a row, or zeros.
   __device__ __forceinline__ void copy_own(Cells* to, int row, bool present) const {
     const T* const from = plane + row * stride + max(map[0], 0);
-    if constexpr (kVectors) copy_cells4<T, kPolicies>(to, from, present, l2.keep);
-    if constexpr (kWords) copy_words(to, from, present, ends && row == height - 1);
+    if constexpr (kVectors) {
+      copy_cells4<T, kPolicies>(to, from, present, l2.keep);
+    } else if constexpr (kWords) {
+      copy_words(to, from, present, ends && row == height - 1);
+    } else {
+#pragma unroll
+      for (int v = 0; v < 4; ++v) async_copy<4>(&to->x + v, from + v, present ? 4 : 0);
+    }
   }
   // 4 rows, -1: outside, of columns that need not lie side by side.
   __device__ __forceinline__ void copy_anywhere(const int (&rows)[4], Cells* to, int pitch) const {

@@ -25,7 +25,7 @@ __device__ __forceinline__ T patched(const T* box, Patch patch, const T* plane, 
 // outside stays as it was. All threads.
 template <MarchShape S, typename T>
 __device__ __forceinline__ void copy_box(T* box, const T* plane, BoxOrigin at, const VolumeGeometry& v) {
-  constexpr int kWidth = S.tile_w + S.k - 1;
+  constexpr int kWidth = S.pitch();  // all that patches may repeat
   const int lane = threadIdx.x % 32, x = at.x + lane, bottom = min(at.y + S.box_h(), v.in_h);
   int y = max(at.y, 0) + threadIdx.x / 32;
   const T* from = plane + (y * int(v.in_stride_h) + x);

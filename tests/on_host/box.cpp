@@ -41,7 +41,7 @@ struct Case {
   int64_t c = 2;
 };
 
-using Layout::inner, Layout::planar, Layout::padded;
+using Layout::inner, Layout::planar, Layout::padded, Layout::unaligned;
 Case in_strips(Case k) {
   k.variant = "strips";
   return k;
@@ -88,6 +88,9 @@ const Case kCases[] = {
     in_strips({F, F, 30, 300, 33, 31, 16, 15, Border::circular, 0, false}),
     in_strips(of_channels(1, {F, F, 30, 64, 63, 70, 31, 34, Border::reflect, 0, true, planar, 0, 0, 0, 81000})),
     in_strips({F, F, 19, 64, 1, 31, 0, 15, Border::replicate}),
+    in_strips(of_channels(24, {F, F, 20, 64, 5, 9, 2, 4, Border::reflect, 0, false, unaligned})),
+    in_strips(of_channels(24, {F, F, 12, 63, 33, 31, 16, 15, Border::constant, 1, true, unaligned})),
+    in_strips(of_channels(24, {H, H, 20, 63, 15, 15, 7, 7, Border::reflect, 0, true, unaligned})),
     in_strips({F, F, 19, 130, 8, 64, 3, 31, Border::symmetric, 0, true, padded}),
     in_strips({F, F, 30, 132, 12, 7, 11, 0, Border::skip}),
     in_strips({F, F, 30, 132, 20, 100, 5, 3, Border::zero_output}),
@@ -120,6 +123,7 @@ using StripKernel = void (*)(StripArgs);
   { "box::box_strips<" #__VA_ARGS__ ">", box_strips<__VA_ARGS__> }
 const std::map<std::string, StripKernel> kStrips = {
     KERNEL(bhalf_t, bhalf_t, box::Above::ring, 6, 33, 0, 2, 0, true, true, false),
+    KERNEL(float, float, box::Above::chain, 5, 9, 0, 4, 0, false, true, false),
     KERNEL(float, float, box::Above::chain, 1, 31, 1, 4, 0, true, true, false),
     KERNEL(float, float, box::Above::chain, 8, 64, 1, 4, 1, true, true, false),
     KERNEL(float, float, box::Above::kept, 12, 7, 0, 4, 0, true, true, true),
@@ -134,6 +138,7 @@ const std::map<std::string, StripKernel> kStrips = {
     KERNEL(float, float, box::Above::kept, 16, 9, 0, 4, 1, true, true, false),
     KERNEL(float, float, box::Above::reread, 6, 70, 2, 2, 1, false, true, false),
     KERNEL(float, float, box::Above::reread, 6, 70, 2, 2, 1, true, true, false),
+    KERNEL(float, float, box::Above::ring, 0, 31, 1, 2, 0, false, true, false),
     KERNEL(float, float, box::Above::ring, 0, 31, 1, 2, 1, true, true, false),
     KERNEL(float, float, box::Above::ring, 3, 100, 0, 2, 3, true, true, true),
     KERNEL(float, float, box::Above::ring, 3, 100, 1, 2, 0, true, true, true),
@@ -143,6 +148,7 @@ const std::map<std::string, StripKernel> kStrips = {
     KERNEL(float, float, box::Above::ring, 6, 33, 0, 2, 4, true, true, false),
     KERNEL(half_t, float, box::Above::kept, 12, 7, 0, 4, 0, true, true, false),
     KERNEL(half_t, half_t, box::Above::kept, 12, 7, 0, 4, 3, false, true, false),
+    KERNEL(half_t, half_t, box::Above::kept, 15, 15, 1, 4, 0, false, true, false),
     KERNEL(half_t, half_t, box::Above::ring, 0, 31, 0, 2, 7, false, true, false),
     KERNEL(half_t, half_t, box::Above::ring, 0, 31, 1, 2, 0, false, true, false),
     KERNEL(half_t, half_t, box::Above::ring, 0, 31, 1, 2, 0, true, true, false),

@@ -53,6 +53,7 @@ const Case kCases[] = {
     {7, 13, 197, 9, Border::symmetric},
     {5, 3, 2, 9, Border::circular},
     {16, 67, 33, 15, Border::circular},
+    {7, 33, 45, 15, Border::circular},
     {9, 21, 45, 15, Border::replicate, 0, 0, -1, 47, true},
     {13, 20, 37, 11, Border::constant, 1},
     {1, 1, 1, 7},
