@@ -102,6 +102,33 @@ def test_integer_means_are_rounded_once(device, dtype, size):
         assert np.array_equal(got.numpy(), (sums / area).astype(np.float32))
 
 
+@pytest.mark.parametrize("normalized", [True, False])
+def test_every_sum_of_bytes_that_fits_into_16_bits(normalized):
+    """All areas below 256 with all sums from 0 to 255 * area: the CPU's means of them are products of 16 bits."""
+    for area in range(1, 256):
+        sums = np.arange(255 * area + 1)
+        down = sums // area
+        rest = 2 * (sums - down * area)
+        means = down + ((rest > area) | ((rest == area) & (down % 2 == 1)))
+        expected = means if normalized else np.minimum(sums, 255)
+        # Column x holds the sums from x * count on, one a row: n is the sum of (n + i) // area over 0 <= i < area.
+        count = -(-len(sums) // 70)
+        image = np.minimum((np.arange(70) * count + np.arange(count + area - 1)[:, None]) // area, 255)
+        got = box2d(torch.from_numpy(image.astype(np.uint8)), [area, 1], "reflect", normalized, "valid")
+        assert np.array_equal(got.numpy().T.reshape(-1)[: len(sums)], expected), area
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize("width", [1, 5, 15, 16, 31, 32, 33, 63, 64, 200])
+def test_rows_of_bytes_of_any_width(device, width, channels):
+    """Narrower than a register, a few registers wide, with windows as wide as the image, for each kind of output."""
+    image = make_image((1, 21, width, channels), torch.uint8).permute(0, 3, 1, 2)
+    for size in ((3, 3), (4, 4), (9, 16), (5, 17), (255, 1)):
+        for border in BORDERS:
+            for options in ({"value": 7.0}, {"normalized": False}, {"output_dtype": torch.float32}):
+                check_box(image, size, border, device=device, **options)
+
+
 @pytest.mark.parametrize("border", BORDERS)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_nonfinite_pixels_reach_their_windows_only(device, border, dtype):

@@ -69,11 +69,22 @@ def test_integers_are_clamped(device, dtype, algorithm):
 
 
 @pytest.mark.parametrize("dtype", INTEGERS)
-def test_nan_and_infinities_written_to_integers(device, dtype):
-    image = torch.tensor([[float("nan"), float("inf"), float("-inf"), 1e30, 7.5]], device=device)
-    got = torch_conv.filter2d(image, one_tap(1.0, device), output_dtype=dtype)
+@pytest.mark.parametrize("times", [1, 60])
+def test_nan_and_infinities_written_to_integers(device, dtype, times):
+    image = torch.tensor([[float("nan"), float("inf"), float("-inf"), 1e30, 7.5, -1e30]], device=device)
+    got = torch_conv.filter2d(image.repeat(1, times), one_tap(1.0, device), output_dtype=dtype)
     low, high = INTEGER_RANGE[dtype]
-    assert got[0].int().tolist() == [0, high, low, high, 8]
+    assert got[0].int().tolist() == [0, high, low, high, 8, low] * times
+
+
+@pytest.mark.parametrize("width", [3, 300])
+def test_nan_and_infinite_sums_of_bytes(device, width):
+    """0 times infinity is a NaN, which becomes 0."""
+    image = torch.arange(width, dtype=torch.uint8, device=device).expand(4, width).contiguous()
+    for tap, sums in ((float("inf"), 255), (float("nan"), 0), (1e30, 255), (-1e30, 0)):
+        one = torch.ones(1, device=device)
+        got = torch_conv.filter2d_separable(image, one, one * tap, algorithm="separable")
+        assert torch.equal(got, torch.where(image == 0, 0, sums).to(torch.uint8))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

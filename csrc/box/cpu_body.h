@@ -1,216 +1,48 @@
 // The box room's loops over integers. Text of core/cpu_each_isa.h: compiled once per instruction set.
-//
-//    leaving  - - - - - - - - -   row y - 1 - pad_y         column sums += entering - leaving
-//             | kh rows       |                             row sums[x] = row sums[x - 1]
-//    entering + + + + + + + + +   row y - pad_y + kh - 1                  + columns[x + kw - 1] - columns[x - 1]
-//
-// Sums of 16 bits, of small windows over bytes, are added up along the row window by window.
-// Columns are summed for the image alone and then extended by the border: the sum of a mapped column is the mapped sum.
 
-constexpr int kBoxRows = 4;  // output rows in one sweep: their chains of additions run side by side
+#include "box/cpu_sums.h"
 
-// Window sums of consecutive output rows of one plane, exact modulo 2^16, 2^32 or 2^64 as differences of sums that
-// wrapped are.
-template <typename T, typename S>
-class BoxSums {
+// The upper halves of products of 16 bits.
+TC_HD Vec<uint16_t> upper_product(Vec<uint16_t> a, Vec<uint16_t> b) {
+#if TC_X86_FMA && TC_VEC_BYTES == 64
+  return (Vec<uint16_t>)_mm512_mulhi_epu16((__m512i)a, (__m512i)b);
+#elif TC_X86_FMA
+  return (Vec<uint16_t>)_mm256_mulhi_epu16((__m256i)a, (__m256i)b);
+#else
+  for (int lane = 0; lane < kLanes<uint16_t>; ++lane) a[lane] = uint16_t(uint32_t(a[lane]) * b[lane] >> 16);
+  return a;
+#endif
+}
+
+// box::ShortMean, a register at a time.
+class ShortMeans {
  public:
-  BoxSums(const Box& p, int64_t pixel)
-      : p_(p),
-        pixel_(pixel),
-        width_(p.in.w * pixel),
-        rows_(box::shorten(p.kh, p.place.pad_y, p.in.h, p.out.h, p.place.border)),
-        cols_(box::shorten(p.kw, p.place.pad_x, p.in.w, p.out.w, p.place.border)),
-        in_place_(p.in.stride_w == pixel),
-        columns_(width_),
-        zeros_(width_),
-        copies_(in_place_ ? 0 : 2 * kBoxRows * width_) {}
+  explicit ShortMeans(const box::ShortMean& m)
+      : area_(splat(m.area)),
+        half_(splat(m.half)),
+        more_(splat(m.more)),
+        reciprocal_(splat(m.reciprocal)),
+        shift_(m.shift) {}
 
-  // From here on rows are the outputs `x` of plane (n, c), downwards from row y.
-  void open(int64_t n, int64_t c, Range x, int64_t y) {
-    n_ = n, c_ = c, y_ = y;
-    // columns outside the image on either side
-    left_ = std::max<int64_t>(0, cols_.pad - x.begin) * pixel_;
-    right_ = std::max<int64_t>(0, x.end - 1 + cols_.k - cols_.pad - p_.in.w) * pixel_;
-    first_ = (x.begin - cols_.pad) * pixel_ + left_;
-    length_ = x.size() * pixel_;
-    pitch_ = left_ + width_ + right_;
-    extended_.resize(std::max<size_t>(extended_.size(), kBoxRows * pitch_));
-    sums_.resize(std::max<size_t>(sums_.size(), kBoxRows * length_));
-    std::fill(columns_.begin(), columns_.end(), S(0));
-    S* __restrict columns = columns_.data();
-    for (int64_t m = 0; m < int64_t(rows_.apart.size()); ++m) {
-      const T* __restrict row = this->row(m, 0);
-      for (int64_t e = 0; e < width_; ++e) columns[e] += S(rows_.apart[m]) * S(row[e]);
-    }
-    const int64_t top = y - rows_.pad;
-    for (int64_t i = 0; i < rows_.k - 1; ++i) {  // the first window but its last row, which enters with it
-      const T* __restrict row = this->row(top + i, 0);
-      for (int64_t e = 0; e < width_; ++e) columns[e] += S(row[e]);
-    }
-    fresh_ = true;
+  template <bool Ties>
+  TC_HD Vec<uint16_t> of(Vec<uint16_t> sum) const {
+    const Vec<uint16_t> mean = upper_product(sum + more_, reciprocal_) >> shift_;
+    if constexpr (!Ties) return mean;
+    const Vec<uint16_t> tie = (Vec<uint16_t>)(mean * area_ == sum + half_);
+    return mean - (tie & mean & 1);
   }
-
-  // The next `count` (1 .. kBoxRows) rows' sums stand in sums(0), sums(1), ...
-  void next(int count) {
-    if (count == kBoxRows) advance<kBoxRows>();
-    else
-      for (int r = 0; r < count; ++r) advance<1>(r);
-  }
-  const S* sums(int r) const { return sums_.data() + r * length_; }
 
  private:
-  const T* row(int64_t y, int slot) {
-    const int64_t m = map_index(y, p_.in.h, p_.place.border);
-    if (m < 0) return zeros_.data();
-    const char* src = pixel_of(p_.in, n_, c_, 0, m, 0);
-    if (in_place_) return reinterpret_cast<const T*>(src);
-    T* copy = copies_.data() + slot * width_;
-    const int64_t stride = pixel_ > 1 ? 1 : p_.in.stride_w;
-    read_row<T, T>(src, stride, width_, copy);
-    return copy;
-  }
-
-  template <int R>
-  void advance(int at = 0) {
-    const T *entering[R], *leaving[R];
-    S* extended[R];
-    for (int r = 0; r < R; ++r) {
-      const int64_t top = y_ + r - rows_.pad;
-      entering[r] = row(top + rows_.k - 1, 2 * r);
-      leaving[r] = fresh_ && r == 0 ? zeros_.data() : row(top - 1, 2 * r + 1);
-      extended[r] = extended_.data() + r * pitch_;
-    }
-    y_ += R;
-    fresh_ = false;
-    S* columns = columns_.data();
-    const int64_t width = width_, left = left_;
-#pragma GCC ivdep
-    for (int64_t e = 0; e < width; ++e) {
-      S sum = columns[e];
-#pragma GCC unroll 8
-      for (int r = 0; r < R; ++r) {
-        sum += S(entering[r][e]) - S(leaving[r][e]);
-        extended[r][left + e] = sum;
-      }
-      columns[e] = sum;
-    }
-    for (int r = 0; r < R; ++r) extend(extended[r]);
-    row_sums<R>(extended, at);
-  }
-
-  void extend(S* row) const {
-    const S* image = row + left_;
-    auto fill = [&](int64_t begin, int64_t end) {
-      for (int64_t e = begin; e < end; e += pixel_) {
-        const int64_t m = map_index((e - left_) / pixel_, p_.in.w, p_.place.border);
-        for (int64_t k = 0; k < pixel_; ++k) row[e + k] = m < 0 ? S(0) : image[m * pixel_ + k];
-      }
-    };
-    fill(0, left_);
-    fill(left_ + width_, pitch_);
-  }
-
-  template <int R>
-  void row_sums(S* const (&extended)[R], int at) {
-    const int64_t pixel = pixel_, kw = cols_.k, length = length_;
-    const S *enter[R], *leave[R];
-    S* sums[R];
-    for (int r = 0; r < R; ++r) {
-      leave[r] = extended[r] + first_;
-      enter[r] = leave[r] + (kw - 1) * pixel;
-      sums[r] = sums_.data() + (at + r) * length;
-    }
-    if constexpr (sizeof(S) == 2) return short_row_sums(extended, leave, sums);
-    for (int r = 0; r < R; ++r) {
-      for (int64_t k = 0; k < pixel; ++k) {
-        S sum = 0;
-        for (int64_t m = 0; m < int64_t(cols_.apart.size()); ++m)
-          sum += S(cols_.apart[m]) * extended[r][left_ + m * pixel + k];
-        for (int64_t j = 0; j < kw; ++j) sum += leave[r][j * pixel + k];
-        sums[r][k] = sum;
-      }
-    }
-    int64_t e = pixel;
-    if constexpr (kScan<S>) e = scan_sums(enter, leave, sums, e);
-    for (; e < length; ++e)
-#pragma GCC unroll 8
-      for (int r = 0; r < R; ++r) sums[r][e] = sums[r][e - pixel] + (enter[r][e] - leave[r][e - pixel]);
-  }
-
-  template <int R>
-  void short_row_sums(S* const (&extended)[R], const S* const (&leave)[R], S* const (&sums)[R]) const {
-    int64_t e = 0;
-    for (; e + kLanes<S> <= length_; e += kLanes<S>) {
-      Vec<S> v[R] = {};
-      for (int64_t j = 0; j < cols_.k; ++j)
-#pragma GCC unroll 8
-        for (int r = 0; r < R; ++r) v[r] += load(leave[r] + e + j * pixel_);
-#pragma GCC unroll 8
-      for (int r = 0; r < R; ++r) store(sums[r] + e, v[r]);
-    }
-    for (; e < length_; ++e)
-      for (int r = 0; r < R; ++r) {
-        S sum = 0;
-        for (int64_t j = 0; j < cols_.k; ++j) sum += leave[r][e + j * pixel_];
-        sums[r][e] = sum;
-      }
-    for (int64_t m = 0; m < int64_t(cols_.apart.size()); ++m)
-      for (int r = 0; r < R; ++r)
-        for (e = 0; e < length_; ++e) sums[r][e] += S(cols_.apart[m]) * extended[r][left_ + m * pixel_ + e % pixel_];
-  }
-
-  // SSE2 has no shuffles for this, the wide types no registers.
-  template <typename U>
-  static constexpr bool kScan = TC_VEC_BYTES > 16 && sizeof(U) > 2 && sizeof(U) <= 8;
-
-  // The same, a register at a time: the prefix sum of the differences within it, on top of the last pixel's sums.
-  template <int R>
-  int64_t scan_sums(const S* const (&enter)[R], const S* const (&leave)[R], S* const (&sums)[R], int64_t e) const {
-    using Lane = std::conditional_t<sizeof(S) == 8, int64_t, int32_t>;
-    constexpr int lanes = kLanes<S>;
-    const int pixel = int(std::min<int64_t>(pixel_, lanes));
-    // shifts[i]: lanes move up by pixel << i, zeros (the first operand) follow. last: the sums one pixel before.
-    Vec<Lane> shifts[4] = {}, last = {};
-    int steps = 0;
-    for (; pixel << steps < lanes; ++steps)
-      for (int l = 0; l < lanes; ++l) shifts[steps][l] = l < pixel << steps ? l : lanes + l - (pixel << steps);
-    for (int l = 0; l < lanes; ++l) last[l] = lanes - pixel + l % pixel;
-    if (pixel_ > lanes) return e;  // nothing to scan: the plain loop's pixels are registers apart
-    Vec<S> carry[R];
-    for (int r = 0; r < R; ++r)
-      for (int l = 0; l < lanes; ++l) carry[r][l] = sums[r][l % pixel];
-    auto run = [&]<int Steps>() {
-      for (; e + lanes <= length_; e += lanes)
-#pragma GCC unroll 8
-        for (int r = 0; r < R; ++r) {
-          Vec<S> v = load(enter[r] + e) - load(leave[r] + e - pixel);
-#pragma GCC unroll 4
-          for (int s = 0; s < Steps; ++s) v = v + __builtin_shuffle(Vec<S>{}, v, shifts[s]);
-          v = v + carry[r];
-          carry[r] = __builtin_shuffle(v, last);
-          store(sums[r] + e, v);
-        }
-    };
-    switch (steps) {
-      case 0: run.template operator()<0>(); break;
-      case 1: run.template operator()<1>(); break;
-      case 2: run.template operator()<2>(); break;
-      case 3: run.template operator()<3>(); break;
-      case 4: run.template operator()<4>(); break;
-    }
-    return e;
-  }
-
-  const Box& p_;
-  const int64_t pixel_, width_;
-  const box::ShortWindow rows_, cols_;
-  const bool in_place_;
-  int64_t n_ = 0, c_ = 0, y_ = 0;
-  int64_t left_ = 0, right_ = 0, first_ = 0, length_ = 0, pitch_ = 0;  // elements; first: of output x.begin's window
-  bool fresh_ = true;                                                  // no row has been given yet: none leaves
-  std::vector<S> columns_, extended_, sums_;
-  std::vector<T> zeros_, copies_;
+  const Vec<uint16_t> area_, half_, more_, reciprocal_;
+  const int shift_;
 };
+
+// Numbers up to 255.
+TC_HD void store_bytes(uint8_t* to, Vec<uint16_t> v) {
+  typedef uint8_t Bytes __attribute__((vector_size(kLanes<uint16_t>)));
+  const Bytes bytes = __builtin_convertvector(v, Bytes);
+  __builtin_memcpy(to, &bytes, sizeof bytes);
+}
 
 template <typename T, typename S>
 class BoxStrips {
@@ -244,7 +76,7 @@ class BoxStrips {
     for (int64_t y = y_.begin; y < y_.end; y += kBoxRows) {
       const int count = int(std::min<int64_t>(kBoxRows, y_.end - y));
       box_.next(count);
-      for (int r = 0; r < count; ++r) out_.fill(1, c_, y + r, [&](auto& out) { finish(box_.sums(r), out[0], y + r); });
+      for (int r = 0; r < count; ++r) out_.fill(1, c_, y + r, [&](auto& out) { finish(r, out[0], y + r); });
     }
   }
 
@@ -256,7 +88,7 @@ class BoxStrips {
 
   // O: bytes, or Real that the caller rounds.
   template <typename O>
-  void finish(const S* sums, O* __restrict out, int64_t y) const {
+  void finish(int r, O* __restrict out, int64_t y) {
     const double value = p_.place.value;
     const bool mean = p_.place.normalized;
     const bool adds_value = p_.place.border == Border::constant && value != 0;
@@ -264,25 +96,26 @@ class BoxStrips {
     auto edge = [&](int64_t x) {
       const int64_t inside = rows * overlap(x - p_.place.pad_x, p_.kw, p_.in.w), outside = p_.kh * p_.kw - inside;
       for (int64_t e = (x - x_.begin) * pixel_, k = 0; k < pixel_; ++e, ++k) {
-        if (mean) out[e] = from_acc<O>(inside > 0 ? divided(real<double>(sums[e]), inside) : Real(0));
-        else out[e] = from_acc<O>(scaled(real<double>(sums[e]) + (outside > 0 ? value * double(outside) : 0.0)));
+        const double sum = real<double>(box_.sum(r, e));
+        if (mean) out[e] = from_acc<O>(inside > 0 ? divided(sum, inside) : Real(0));
+        else out[e] = from_acc<O>(scaled(sum + (outside > 0 ? value * double(outside) : 0.0)));
       }
     };
     Range whole = x_;  // outputs that need no look at what lies outside
     if (mean || adds_value) whole = rows == p_.kh ? columns_fit_ : Range{x_.end, x_.end};
     for (int64_t x = x_.begin; x < whole.begin; ++x) edge(x);
-    fit(sums, out, (whole.begin - x_.begin) * pixel_, (whole.end - x_.begin) * pixel_);
+    fit(r, out, (whole.begin - x_.begin) * pixel_, (whole.end - x_.begin) * pixel_);
     for (int64_t x = whole.end; x < x_.end; ++x) edge(x);
   }
 
   // Elements whose windows lie inside, or outside of which only zeros or image pixels stand.
   template <typename O>
-  void fit(const S* __restrict sums, O* __restrict out, int64_t begin, int64_t end) const {
+  void fit(int r, O* __restrict out, int64_t begin, int64_t end) {
+    if constexpr (sizeof(S) == 2 && sizeof(O) == 1)
+      if (end - begin >= kLanes<S>) return short_means(r, out, begin, end);
+    const S* __restrict sums = box_.sums(r);
     if (area_ == 1) {
       for (int64_t e = begin; e < end; ++e) out[e] = whole<O>(real<Real>(sums[e]));
-    } else if (to_integers_ && sizeof(S) == 2) {
-      const uint16_t area = uint16_t(area_), reciprocal = uint16_t(65536 / area_);
-      for (int64_t e = begin; e < end; ++e) out[e] = O(box::short_mean(uint16_t(sums[e]), reciprocal, area));
     } else if (to_integers_) {
       using I = std::conditional_t<std::is_same_v<T, int16_t>, std::make_signed_t<S>, S>;
       const Real scale = Real(1.0 / double(area_));
@@ -291,6 +124,23 @@ class BoxStrips {
     } else {
       for (int64_t e = begin; e < end; ++e) out[e] = from_acc<O>(divided(real<double>(sums[e]), area_));
     }
+  }
+
+  // The same of sums of 16 bits to bytes, which never leave the registers.
+  void short_means(int r, uint8_t* out, int64_t begin, int64_t end) const {
+    auto each = [&](auto of_sum) {
+      // 4 registers side by side: 1 to 4 % faster than 2, as fast as 8 (Zen 4).
+      cover<S, 4>(end - begin, [&]<int V>(int64_t x) {
+        Vec<S> sums[V] = {};
+        box_.add_windows(r, begin + x, sums);
+#pragma GCC unroll 8
+        for (int v = 0; v < V; ++v) store_bytes(out + begin + x + v * kLanes<S>, of_sum(sums[v]));
+      });
+    };
+    const ShortMeans means(mean_);
+    if (area_ == 1) each([&](Vec<S> sum) { return sum < 255 ? sum : splat(S(255)); });
+    else if (mean_.ties()) each([&](Vec<S> sum) { return means.template of<true>(sum); });
+    else each([&](Vec<S> sum) { return means.template of<false>(sum); });
   }
 
   // A whole number as a byte, or as it is.
@@ -307,6 +157,7 @@ class BoxStrips {
   const int64_t pixel_;
   const bool to_integers_ = is_integer(p_.out.dtype);
   const int64_t area_ = p_.place.normalized || p_.scale != 1 ? p_.kh * p_.kw : 1;  // what a sum is divided by
+  const box::ShortMean mean_{sizeof(S) == 2 ? int(area_) : 1};
   BoxSums<T, S> box_;
   OutputRows<Real> out_;
   int64_t n_ = 0, c_ = 0;

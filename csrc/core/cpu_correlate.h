@@ -35,15 +35,15 @@ TC_HD Vec<A> spread(const A* p, int64_t lane) {
 }
 
 // One input row times the tap rows of output rows LO .. HI.
-template <int LO, int HI, bool PerChannel, int R, int V, typename A>
-TC_HD void add_row(Vec<A> (&acc)[R][V], const A* row, const A* const (&taps)[R], const CpuWindow<A>& w,
+template <int LO, int HI, bool PerChannel, int R, int V, typename A, typename E>
+TC_HD void add_row(Vec<A> (&acc)[R][V], const E* row, const A* const (&taps)[R], const CpuWindow<A>& w,
                    const int64_t* offset, int64_t phase) {
   for (int64_t j = 0; j < w.kw; ++j) {
-    const A* at = row + offset[j];
+    const E* at = row + offset[j];
     asm("" : "+r"(at));  // one address for the V loads; g++ would keep a register for each (8 % on 7x7, Zen 4)
     Vec<A> in[V];
 #pragma GCC unroll 8
-    for (int v = 0; v < V; ++v) in[v] = load(at + v * kLanes<A>);
+    for (int v = 0; v < V; ++v) in[v] = load_as<A>(at + v * kLanes<A>);
 #pragma GCC unroll 8
     for (int r = LO; r <= HI; ++r) {
 #pragma GCC unroll 8
@@ -53,8 +53,8 @@ TC_HD void add_row(Vec<A> (&acc)[R][V], const A* row, const A* const (&taps)[R],
   }
 }
 
-template <int R, int V, bool PerChannel, typename A, typename T>
-TC_HD void correlate_tile(const A* const* rows, const CpuWindow<A>& w, const int64_t* offset, int64_t x,
+template <int R, int V, bool PerChannel, typename A, typename E, typename T>
+TC_HD void correlate_tile(const E* const* rows, const CpuWindow<A>& w, const int64_t* offset, int64_t x,
                           T* const* out) {
   Vec<A> acc[R][V] = {};
   const int64_t phase = PerChannel ? x % w.period : 0;
@@ -80,13 +80,10 @@ TC_HD void correlate_tile(const A* const* rows, const CpuWindow<A>& w, const int
 #pragma GCC unroll 8
     for (int v = 0; v < V; ++v) {
       const int64_t lane = phase + v * kLanes<A>;
-      Vec<A> sum = acc[r][v];
-      if (w.divisor) sum = sum / spread<PerChannel>(w.divisor, lane);
-      if (w.bias) sum = sum + spread<PerChannel>(w.bias, lane);
-      T* to = out[r] + x + v * kLanes<A>;
-      if constexpr (std::is_same_v<T, A>) store(to, sum);
-      else store_rounded(to, sum);
+      if (w.divisor) acc[r][v] = acc[r][v] / spread<PerChannel>(w.divisor, lane);
+      if (w.bias) acc[r][v] = acc[r][v] + spread<PerChannel>(w.bias, lane);
     }
+    store_sums<V, A>(out[r] + x, acc[r]);
   }
 }
 
@@ -103,8 +100,8 @@ TC_HD void cover(int64_t width, F f) {
 
 // `height` (1 .. kMaxTileRows, at most kh) output rows of `width` elements, sums or integers; rows: (height - 1 + kh)
 // per plane.
-template <typename A, typename T>
-void correlate(int height, const A* const* rows, const CpuWindow<A>& w, const int64_t* offset, T* const* out,
+template <typename A, typename E, typename T>
+void correlate(int height, const E* const* rows, const CpuWindow<A>& w, const int64_t* offset, T* const* out,
                int64_t width) {
   auto tiles = [&]<int R, bool PerChannel>() {
     cover<A, kTileVectors<R>>(width,
@@ -124,19 +121,19 @@ void correlate(int height, const A* const* rows, const CpuWindow<A>& w, const in
 
 // One output row of which some taps lie outside the image and are left out (Border::skip): rows are those under the
 // tap rows `inside`, `ones` marks the elements inside. Writes the sum, or with `weights` the sum of |taps| inside too.
-template <bool PerChannel, typename A>
-void correlate_inside(const A* const* rows, const A* ones, Range inside, const CpuWindow<A>& w, const int64_t* offset,
+template <bool PerChannel, typename A, typename E>
+void correlate_inside(const E* const* rows, const E* ones, Range inside, const CpuWindow<A>& w, const int64_t* offset,
                       A* out, A* weights, int64_t width) {
   cover<A, 1>(width, [&]<int V>(int64_t x) {
     Vec<A> acc = {}, sum = {};
     const int64_t phase = PerChannel ? x % w.period : 0;
     for (int64_t p = 0; p < w.planes; ++p)
       for (int64_t i = inside.begin; i < inside.end; ++i) {
-        const A* row = rows[p * inside.size() + i - inside.begin] + x;
+        const E* row = rows[p * inside.size() + i - inside.begin] + x;
         for (int64_t j = 0; j < w.kw; ++j) {
           const Vec<A> tap = spread<PerChannel>(w.taps + w.at[p] + (i * w.kw + j) * w.pitch, phase);
-          const auto in = load(ones + x + offset[j]) != Vec<A>{};
-          acc = in ? fma(tap, load(row + offset[j]), acc) : acc;
+          const auto in = load_as<A>(ones + x + offset[j]) != Vec<A>{};
+          acc = in ? fma(tap, load_as<A>(row + offset[j]), acc) : acc;
           sum = in ? sum + (tap < Vec<A>{} ? -tap : tap) : sum;
         }
       }

@@ -17,6 +17,25 @@ TC_HD Vec<A> load(const A* p) {
   return v;
 }
 
+// Elements as they lie in an image, A's or bytes. (g++ 12 converts vectors of bytes one by one.)
+template <typename A, typename E>
+TC_HD Vec<A> load_as(const E* p) {
+  if constexpr (std::is_same_v<A, E>) {
+    return load(p);
+  } else {
+    static_assert(std::is_same_v<A, float> && std::is_same_v<E, uint8_t>);
+#if TC_X86_FMA && TC_VEC_BYTES == 64
+    return (Vec<A>)_mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))));
+#elif TC_X86_FMA
+    return (Vec<A>)_mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))));
+#else
+    Vec<A> v;
+    for (int lane = 0; lane < kLanes<A>; ++lane) v[lane] = p[lane];
+    return v;
+#endif
+  }
+}
+
 template <typename A>
 TC_HD void store(A* p, const Vec<A>& v) {
   __builtin_memcpy(p, &v, sizeof v);

@@ -192,7 +192,7 @@ class DirectRows {
     for (int64_t co = 0; co < outputs_; ++co) {
       const CpuWindow<A>& w = windows_[co];
       A* out = out_.row(0, channel_out_ + co, y);
-      const auto run = w.period ? correlate_inside<true, A> : correlate_inside<false, A>;
+      const auto run = w.period ? correlate_inside<true, A, A> : correlate_inside<false, A, A>;
       run(pointers_.data(), ones, inside, w, in_.offsets(), out, edge_weights_.data(), out_.length());
       if (w.divisor)
         for (int64_t x = 0; x < out_.length(); ++x) out[x] /= edge_weights_[x];

@@ -4,7 +4,8 @@
 //
 // Both passes are the register tile of core/cpu_correlate.h: the row pass has one tap row, the column pass one column.
 
-template <typename A>
+// E: the elements of the rows that the row pass reads, A or bytes as they lie in the image.
+template <typename A, typename E>
 class SeparableRows {
  public:
   // `pixel`: channels side by side that are filtered as one row, see interleaved_channels.
@@ -30,6 +31,7 @@ class SeparableRows {
     down_ = {.taps = y_taps, .at = kOnePlane, .planes = 1, .kh = p_.kh, .kw = 1};
     const Placement& place = p_.place;
     const Range rows = outputs_inside(strip.range, p_.kh, place.pad_y, place.stride_y, place.dilation_y, p_.in.h);
+    const bool in_place = sizeof(E) > 1 && in_.plain();  // the ends apart cost more than a copy of bytes
     for (int64_t x = 0; x < p_.out.w; x += tile_w_) {
       const Range all{x, std::min(p_.out.w, x + tile_w_)};
       const Range fits = outputs_inside(all, p_.kw, place.pad_x, place.stride_x, place.dilation_x, p_.in.w);
@@ -40,7 +42,7 @@ class SeparableRows {
         out_.zero(n_, c_, 0, rows, before);
         out_.zero(n_, c_, 0, rows, after);
         section(rows, rows, fits);
-      } else if (place.border == Border::skip || (in_.plain() && fits.size() * pixel_ >= kWideRow)) {
+      } else if (place.border == Border::skip || (in_place && fits.size() * pixel_ >= kWideRow)) {
         section(strip.range, rows, before);
         section(strip.range, rows, fits);
         section(strip.range, rows, after);
@@ -59,15 +61,16 @@ class SeparableRows {
     in_.open(x, 1, 1);
     plane_ = in_.plane(n_, c_, 0, 0);
     out_.open(n_, 0, x);
-    pitch_ = out_.length() + kLanes<A>;
-    passed_.resize(std::max<size_t>(passed_.size(), slots_ * pitch_));
+    pitch_ = round_up(out_.length(), kLanes<A>);
+    passed_.resize(std::max<size_t>(passed_.size(), slots_ * pitch_ + kLanes<A>));
+    ring_ = reinterpret_cast<A*>(round_up(reinterpret_cast<intptr_t>(passed_.data()), TC_VEC_BYTES));
     std::fill(passed_y_.begin(), passed_y_.end(), kNoRow);
     const bool skip = p_.place.border == Border::skip;
     ones_ = skip ? in_.inside_row() : nullptr;
     if (skip) {
       weights_.resize(std::max<size_t>(weights_.size(), pitch_));
-      correlate_inside<false>(&ones_, ones_, {0, 1}, across_, in_.offsets(), passed_.data(), weights_.data(),
-                              out_.length());
+      correlate_inside<false, A, E>(&ones_, ones_, {0, 1}, across_, in_.offsets(), ring_, weights_.data(),
+                                    out_.length());
     }
     while (y.begin < y.end) {
       const bool whole = !skip || (y.begin >= fits.begin && y.begin < fits.end);
@@ -80,12 +83,12 @@ class SeparableRows {
   // The row pass of input row y (any distance outside).
   const A* passed(int64_t y) {
     const int64_t slot = y - floor_div(y, slots_) * slots_;
-    A* sums = passed_.data() + slot * pitch_;
+    A* sums = ring_ + slot * pitch_;
     if (passed_y_[slot] == y) return sums;
     passed_y_[slot] = y;
-    const A* row = in_.row(plane_, y, 0);
+    const E* row = in_.row(plane_, y, 0);
     if (in_.inside() || !ones_) correlate(1, &row, across_, in_.offsets(), &sums, out_.length());
-    else correlate_inside<false, A>(&row, ones_, {0, 1}, across_, in_.offsets(), sums, nullptr, out_.length());
+    else correlate_inside<false, A, E>(&row, ones_, {0, 1}, across_, in_.offsets(), sums, nullptr, out_.length());
     return sums;
   }
 
@@ -112,21 +115,22 @@ class SeparableRows {
 
   const Separable& p_;
   const int64_t pixel_, tile_w_, channels_;
-  Rows<A> in_;
-  typename Rows<A>::Plane plane_{};
+  Rows<E> in_;
+  typename Rows<E>::Plane plane_{};
   OutputRows<A> out_;
   int tile_rows_ = 1;
   int64_t slots_ = 0, pitch_ = 0;
   int64_t n_ = 0, c_ = 0;
   CpuWindow<A> across_{}, down_{};
-  const A* ones_ = nullptr;
+  const E* ones_ = nullptr;
   std::vector<const A*> pointers_;
   std::vector<int64_t> passed_y_;    // whose sums a slot of the ring holds
-  std::vector<A> passed_, weights_;  // the ring; the sums of |tx| inside
+  std::vector<A> passed_, weights_;  // the ring's memory; the sums of |tx| inside
+  A* ring_ = nullptr;                // starts on a whole register: a load across two lines of the cache is two
 };
 
-template <typename A>
+template <typename A, typename E>
 void separable_units(const Separable& p, const Plan& plan, Range units) {
-  SeparableRows<A> rows(p, separable2d::pixel_of_row(p), plan.tile_w);
+  SeparableRows<A, E> rows(p, separable2d::pixel_of_row(p), plan.tile_w);
   for_each_strip(units, p.out.h, plan.tile_h, [&](const Strip& strip) { rows.strip(strip); });
 }
