@@ -85,9 +85,9 @@ struct MarchCost {
 // halo along z. us on one NVIDIA H200, float32: a plane of a tile takes 1.15 (64x64, up to 9x9x9), 0.8 (11) or 0.96
 // (15), more where borders are patched or taps are read from shared memory; two launches take 6 and 3.8 (3) .. 4.6 (15)
 // a million voxels. 256^3, one launch and two: k = 3 44, 74; 7 47, 75; 9 53, 78; 11 61, 77; 15 78, 83; reflect 47, 74;
-// 53, 76; 61, 79; 76, 80; 92, 94. 128^3, reflect: k = 3 12, 13; 7 18, 15; 15 30, 21. Of rows that do not start on 16
-// bytes one case is measured: two launches take 1.8 times as long (189 x 233 x 197, k = 7); that element by element a
-// plane of a tile takes a fifth longer is a guess, by the instructions.
+// 53, 76; 61, 79; 76, 80; 92, 94. 128^3, reflect: k = 3 12, 13; 7 18, 15; 15 30, 21. Rows that do not start on 16
+// bytes, one NVIDIA H100, one launch and two: 197x233x189 k = 7 45, 90; 15 75, 131; 512x512x511 502, 928; 711, 1296
+// (512^3, rows that do: 512, 594 in one).
 inline const char* march_loses(const Separable& p, const Arch& arch, bool bulk) {
   if (p.in.dtype != Dtype::f32) return nullptr;
   const MarchCost cost = MarchCost::of(p, arch, bulk);
