@@ -97,6 +97,7 @@ __device__ __forceinline__ void copy_cells4(Cells4<T>* to, const T* from, bool p
                  : "memory");
 }
 
+// One element that no kernel writes to while this one runs.
 template <typename T>
 __device__ __forceinline__ T load_read_only(const T* from) {
   if constexpr (sizeof(T) == 4) {
@@ -108,6 +109,7 @@ __device__ __forceinline__ T load_read_only(const T* from) {
     return x;
   }
 }
+
 // Stores that are predicated, because branches would stand between them.
 template <typename Out, bool kPolicies>
 __device__ __forceinline__ void store_quad(Out* to, const Quad& v, bool present, uint64_t policy) {

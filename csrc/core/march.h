@@ -15,7 +15,7 @@ constexpr int kTapPitch = 16;  // floats of one window in shared memory
 // 546.
 constexpr int kMostPlanes = 640;
 
-// Are the zeros that bulk copies bring from outside the volume not what the border asks for?
+// Are the zeros that stand outside the volume in a box not what the border asks for?
 inline bool patches_border(Border border, double value) {
   return border != Border::zero_output && !(border == Border::constant && value == 0);
 }

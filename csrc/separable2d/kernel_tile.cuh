@@ -4,7 +4,7 @@
 //       |-----|------------------------------|
 //       +------------------------------------+ -
 //       |  .  |         k / 2 halo           |        A block brings this box of input into shared memory: one bulk
-//       |  .  +--------------------------+   |        copy, or loads by all threads. It starts 32-byte aligned.
+//       |  .  +--------------------------+   |        copy, or loads by all threads.
 //       |  .  |  warp 0: rows outputs    |   |        Each warp walks down its rows + k - 1 input rows: row pass of
 //       |  .  |  warp 1                  |   | box_h  the row into registers, then that row result times each
 //       |  .  |  warp 2                  |   |        column tap into the k output rows that it reaches. The rows of
@@ -15,6 +15,9 @@
 // Blocks on the image's edge rewrite the part of the box outside the image before the passes; zero_output writes
 // its zeros after them. The passes know no border. Per output: one read, one write, 2 * (k + k * (1 + (k - 1) / rows))
 // flops. Blocks are short and run in raster order, so that halos are still in L2.
+//
+// Outputs whose rows start on a lane's vector leave as such. Others wait in shared memory, a warp's row at a time, and
+// leave in words of 16 bytes; tiles then overlap by one, whose outputs both make, with the same bits.
 #pragma once
 
 #include "core/async_copy.cuh"

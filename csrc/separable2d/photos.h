@@ -7,7 +7,7 @@ namespace torch_conv::separable2d {
 
 constexpr int64_t kMostSideBySide = 4;  // channels
 
-// Of photographs, in this shard and beside it; of other images 1.
+// How many channels photographs have side by side, in the shards beside them, too; 1 of other images.
 inline int photo_channels(const Separable& p) {
   const int64_t channels = interleaved_channels(p.in, p.out);
   const auto alike = [&](const Image& shard) { return !shard.data || interleaved_channels(p.in, shard) == channels; };

@@ -55,7 +55,7 @@ inline void configure_tile_plain(const Separable& p, const Arch&, Plan& plan) { 
 inline const char* ring_loses(const Separable& p, const Arch& arch) {
   if (tile_refusal(p, arch)) return nullptr;
   if (photo_channels(p) > 1) return p.kw <= 9 ? "tiles are faster for photographs and an odd size up to 9" : nullptr;
-  const bool few = tile_blocks(p) < arch.multiprocessors;
+  const bool few = tile_blocks(p, tile_shape(p, 1)) < arch.multiprocessors;
   return few && p.kw >= 9 ? nullptr : "tiles are faster for an odd size up to 15";
 }
 

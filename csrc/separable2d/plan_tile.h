@@ -17,39 +17,40 @@ inline const char* tile_tma_refusal(const Separable& p, const Arch& arch) {
   return no ? no : tile_refusal(p, arch);
 }
 
-// Boxes start on 32 bytes.
-inline int lead_columns(const Separable& p, const TileShape& s) {
-  return tma::lead_columns(s.halo / 2, as_rows(p).place.pad_x, 32 / size_of(p.in.dtype));
+// Boxes start on 32 bytes, or on 16 where tiles overlap by as many.
+inline int lead_columns(const Separable& rows, const TileShape& s) {
+  return tma::lead_columns(s.halo / 2, rows.place.pad_x, 32 / size_of(rows.in.dtype));
 }
 
-inline TileShape tile_shape(const Separable& p) {
-  const Image out = as_rows(p).out;
-  const int bytes = size_of(p.in.dtype);
-  const TileShape s = tile_shape(bytes, int(p.kw), photo_channels(p), true);
-  const bool aligned =
-      out.w % s.columns == 0 && lead_columns(p, s) % s.columns == 0 && rows_start_on(out, s.columns * bytes);
-  return aligned ? s : tile_shape(bytes, int(p.kw), photo_channels(p), false);
+// Of rows of numbers, `channels` of a pixel.
+inline TileShape tile_shape(const Separable& rows, int channels) {
+  const int bytes = size_of(rows.in.dtype), k = int(rows.kw);
+  const TileShape s = tile_shape(bytes, k, channels, true);
+  const bool aligned = rows.out.w % s.columns == 0 && lead_columns(rows, s) % s.columns == 0 &&
+                       rows_start_on(rows.out, s.columns * bytes);
+  return aligned ? s : tile_shape(bytes, k, channels, false);
 }
 
-inline TileOrder tile_order(const Separable& p, const TileShape& s) {
-  const Image out = as_rows(p).out;
-  return TileOrder::of(ceil_div(out.w + lead_columns(p, s), s.w()), ceil_div(out.h, s.h()), out.c);
+inline TileOrder tile_order(const Separable& rows, const TileShape& s) {
+  const Image& out = rows.out;
+  return TileOrder::of(ceil_div(out.w + lead_columns(rows, s), s.w()), ceil_div(out.h, s.h()), out.c);
 }
 
-inline int64_t tile_blocks(const Separable& p) {
-  const TileOrder order = tile_order(p, tile_shape(p));
-  return p.out.n * order.channels.divisor * int64_t(order.tiles_x) * order.tiles_y;
+inline int64_t tile_blocks(const Separable& rows, const TileShape& s) {
+  const TileOrder order = tile_order(rows, s);
+  return rows.out.n * rows.out.c * order.tiles_x * order.tiles_y;
 }
 
 inline TileShape fill_tile(const Separable& p, bool bulk, Plan& plan) {
+  const Separable rows = as_rows(p);
   const int channels = photo_channels(p);
-  const TileShape s = tile_shape(p);
+  const TileShape s = tile_shape(rows, channels);
   plan.why = bulk ? "odd size up to 15, boxes by bulk copies" : "odd size up to 15, boxes by loads";
   plan.tile_w = s.w() / channels;
   plan.tile_h = s.h();
   plan.threads = 32 * kTileWarps;
   plan.shared_bytes = s.shared_bytes(size_of(p.in.dtype));
-  plan.blocks = tile_blocks(p);
+  plan.blocks = tile_blocks(rows, s);
   plan.kernels = {kernel_of("separable2d/kernel_tile.cuh", "separable2d::separable_tile",
                             {p.in.dtype, int(p.kw), channels, s.overlap == 0})};
   return s;
@@ -60,8 +61,8 @@ inline TileParams tile_params(const Separable& p, const TileShape& s, bool bulk,
   return {.planes = PlaneGeometry::of(rows.in, rows.out),
           .pad_y = int(p.place.pad_y),
           .pad_x = int(rows.place.pad_x),
-          .lead = lead_columns(p, s),
-          .order = tile_order(p, s),
+          .lead = lead_columns(rows, s),
+          .order = tile_order(rows, s),
           .value = float(p.place.value),
           .border = p.place.border,
           .bulk = bulk,

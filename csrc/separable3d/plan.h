@@ -56,7 +56,8 @@ inline const char* march_bulk_refusal(const Separable& p, const Arch& arch) {
   return arch.bulk_copy ? march_refusal(p, arch, true) : "no bulk copies";
 }
 
-// An asynchronous copy is of 4 bytes at least, and starts on as many.
+// An asynchronous copy is of 4 bytes at least, and starts on as many. (Compute capability 8 has such copies; the waits
+// of core/tma.cuh are those of 9.)
 inline const char* march_words_refusal(const Separable& p, const Arch& arch) {
   if (arch.major < 9) return "compute capability below 9.0";
   return p.in.dtype == Dtype::f32 ? march_refusal(p, arch, false) : "no float32";

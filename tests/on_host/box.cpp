@@ -1,6 +1,5 @@
 // The box room's kernels of floats as their plans launch them, on the host: the bits of sums in the room's order
 // (box/order.h), made output by output, and nothing written beside the output.
-#include <cstdio>
 #include <cstring>
 #include <limits>
 #include <map>
@@ -8,6 +7,7 @@
 #include <string>
 
 #include "cuda.h"
+#include "report.h"
 using std::fma;
 using std::fmaf;
 #undef __shared__
@@ -91,6 +91,8 @@ const Case kCases[] = {
     in_strips(of_channels(24, {F, F, 20, 64, 5, 9, 2, 4, Border::reflect, 0, false, unaligned})),
     in_strips(of_channels(24, {F, F, 12, 63, 33, 31, 16, 15, Border::constant, 1, true, unaligned})),
     in_strips(of_channels(24, {H, H, 20, 63, 15, 15, 7, 7, Border::reflect, 0, true, unaligned})),
+    in_strips(of_channels(24, {H, H, 20, 64, 15, 15, 7, 7, Border::reflect, 0, true, unaligned})),
+    in_strips(of_channels(24, {H, H, 21, 64, 25, 31, 12, 15, Border::constant, 0, true, unaligned})),
     in_strips({F, F, 19, 130, 8, 64, 3, 31, Border::symmetric, 0, true, padded}),
     in_strips({F, F, 30, 132, 12, 7, 11, 0, Border::skip}),
     in_strips({F, F, 30, 132, 20, 100, 5, 3, Border::zero_output}),
@@ -314,17 +316,10 @@ bool check(const Case& k) {
     if (wrong.empty() && memcmp(to.words.data(), blank.data(), to.words.size() * 8) != 0)
       wrong = "something beside the output was written";
   }
-  std::printf("%s %lldx%lld in %lldx%lld %s: %s\n", wrong.empty() ? planned.kernels[0].name.c_str() : "",
-              (long long)k.kh, (long long)k.kw, (long long)k.h, (long long)k.w, name_of(k.border),
-              wrong.empty() ? "right" : wrong.c_str());
-  std::fflush(stdout);
-  return wrong.empty();
+  return on_host::report(wrong, "%s %lldx%lld in %lldx%lld %s", wrong.empty() ? planned.kernels[0].name.c_str() : "",
+                         (long long)k.kh, (long long)k.kw, (long long)k.h, (long long)k.w, name_of(k.border));
 }
 
 }  // namespace
 
-int main() {
-  bool right = true;
-  for (const Case& k : kCases) right = check(k) && right;
-  return right ? 0 : 1;
-}
+int main() { return on_host::status_of(kCases, check); }

@@ -1,12 +1,12 @@
 // box_bytes as its plans launch it, on the host: exactly rounded means and clamped sums, nothing written beside the
 // output, and nothing read beside the image but what words of its bytes hold.
-#include <cstdio>
 #include <cstring>
 #include <map>
 #include <random>
 #include <string>
 
 #include "cuda.h"
+#include "report.h"
 using std::fmaf;
 #undef __shared__
 #define __shared__
@@ -198,16 +198,10 @@ bool check(const Case& k) {
     // What is left is what was there before.
     if (wrong.empty() && to.bytes != blank) wrong = "something beside the output was written";
   }
-  std::printf("%s %lldx%lld in %lldx%lld %s: %s\n", name.c_str(), (long long)k.kh, (long long)k.kw, (long long)k.h,
-              (long long)k.w, name_of(k.border), wrong.empty() ? "right" : wrong.c_str());
-  std::fflush(stdout);
-  return wrong.empty();
+  return on_host::report(wrong, "%s %lldx%lld in %lldx%lld %s", name.c_str(), (long long)k.kh, (long long)k.kw,
+                         (long long)k.h, (long long)k.w, name_of(k.border));
 }
 
 }  // namespace
 
-int main() {
-  bool right = true;
-  for (const Case& k : kCases) right = check(k) && right;
-  return right ? 0 : 1;
-}
+int main() { return on_host::status_of(kCases, check); }

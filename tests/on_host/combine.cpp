@@ -1,10 +1,10 @@
 // The pointwise end of a stage as its plan launches it, on the host, against the step of every pixel by itself.
-#include <cstdio>
 #include <map>
 #include <random>
 #include <string>
 
 #include "cuda.h"
+#include "report.h"
 #include "fused/combine_plan.h"
 #include "fused/kernel_combine.cuh"
 
@@ -179,12 +179,9 @@ std::string wrong_of(const Case& k) {
 }  // namespace
 
 int main() {
-  bool right = true;
-  for (const Case& k : kCases) {
+  return on_host::status_of(kCases, [](const Case& k) {
     const std::string wrong = k.in == D ? wrong_of<double>(k) : wrong_of<float>(k);
-    std::printf("point %d of %d sums, %s to %s, %lldx%lld: %s\n", int(k.point), k.windows, name_of(k.in),
-                name_of(k.out), (long long)k.h, (long long)k.w, wrong.empty() ? "right" : wrong.c_str());
-    right = right && wrong.empty();
-  }
-  return right ? 0 : 1;
+    return on_host::report(wrong, "point %d of %d sums, %s to %s, %lldx%lld", int(k.point), k.windows, name_of(k.in),
+                           name_of(k.out), (long long)k.h, (long long)k.w);
+  });
 }

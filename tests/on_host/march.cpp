@@ -1,11 +1,11 @@
 // The fused room's MARCH as its plan launches it, on the host: the bits of the sums one by one, and nothing written
 // beside the output.
-#include <cstdio>
 #include <map>
 #include <random>
 #include <string>
 
 #include "cuda.h"
+#include "report.h"
 #undef __shared__
 #define __shared__
 #include "fused/kernel_march.cuh"
@@ -187,16 +187,9 @@ bool check(const Case& k) {
       if (!result && was[i] != is[i]) wrong = "byte " + std::to_string(i) + " beside the output was written";
     }
   }
-  std::printf("%s %lldx%lld %s: %s\n", name.c_str(), (long long)k.h, (long long)k.w, name_of(k.border),
-              wrong.empty() ? "right" : wrong.c_str());
-  std::fflush(stdout);
-  return wrong.empty();
+  return on_host::report(wrong, "%s %lldx%lld %s", name.c_str(), (long long)k.h, (long long)k.w, name_of(k.border));
 }
 
 }  // namespace
 
-int main() {
-  bool right = true;
-  for (const Case& k : kCases) right = check(k) && right;
-  return right ? 0 : 1;
-}
+int main() { return on_host::status_of(kCases, check); }

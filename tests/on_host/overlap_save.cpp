@@ -1,10 +1,10 @@
 // The kernels of csrc/overlap_save as their plans launch them, on the host: tiles against the border map, and the
 // outputs of tiles whose sums are made here, some of them not finite, against direct sums.
 #include "cuda.h"
+#include "report.h"
 
 using std::abs;
 
-#include <cstdio>
 #include <limits>
 #include <random>
 #include <string>
@@ -158,12 +158,8 @@ std::string wrong_of(const Case& k) {
 }  // namespace
 
 int main() {
-  bool right = true;
-  for (const Case& k : kCases) {
-    const std::string wrong = wrong_of(k);
-    std::printf("%s %lldx%lld%s: %s\n", name_of(k.border), (long long)k.kh, (long long)k.kw,
-                k.inner ? " channels innermost" : "", wrong.empty() ? "right" : wrong.c_str());
-    right = right && wrong.empty();
-  }
-  return right ? 0 : 1;
+  return on_host::status_of(kCases, [](const Case& k) {
+    return on_host::report(wrong_of(k), "%s %lldx%lld%s", name_of(k.border), (long long)k.kh, (long long)k.kw,
+                           k.inner ? " channels innermost" : "");
+  });
 }

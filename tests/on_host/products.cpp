@@ -3,12 +3,12 @@
 // stands.
 #include <sys/mman.h>
 
-#include <cstdio>
 #include <map>
 #include <random>
 #include <string>
 
 #include "cuda.h"
+#include "report.h"
 #undef __shared__
 #define __shared__
 #include "direct2d/kernel_products.cuh"
@@ -209,11 +209,9 @@ std::string launch(const Direct& p, std::string& name) {
 }
 
 bool report(const std::string& name, const Case& k, const std::string& wrong) {
-  std::printf("%s %lldx%lldx%lldx%lld %s%s: %s\n", name.c_str(), (long long)k.n, (long long)k.c, (long long)k.h,
-              (long long)k.w, name_of(k.border), k.special ? " with a pixel that is not finite" : "",
-              wrong.empty() ? "right" : wrong.c_str());
-  std::fflush(stdout);
-  return wrong.empty();
+  return on_host::report(wrong, "%s %lldx%lldx%lldx%lld %s%s", name.c_str(), (long long)k.n, (long long)k.c,
+                         (long long)k.h, (long long)k.w, name_of(k.border),
+                         k.special ? " with a pixel that is not finite" : "");
 }
 
 bool check(const Case& k) {

@@ -2,13 +2,13 @@
 // of the device, and the bits of the row chain and the column chain.
 #pragma once
 
-#include <cstdio>
 #include <cstring>
 #include <map>
 #include <random>
 #include <string>
 
 #include "cuda.h"
+#include "report.h"
 using std::fma;
 using std::fmaf;
 #undef __shared__
@@ -145,11 +145,15 @@ bool check(const Case& k, bool on_host, int shift, const Launch& launch) {
   // What is left is what was there before.
   if (wrong.empty() && memcmp(to.elements.data(), blank.data(), blank.size() * sizeof(T)) != 0)
     wrong = "something beside the output was written";
-  std::printf("%s %lldx%lld in %lldx%lld %s: %s\n", plan.kernels.empty() ? "" : plan.kernels[0].name.c_str(),
-              (long long)k.kh, (long long)k.kw, (long long)k.h, (long long)k.w, name_of(k.border),
-              wrong.empty() ? "right" : wrong.c_str());
-  std::fflush(stdout);
-  return wrong.empty();
+  return report(wrong, "%s %lldx%lld in %lldx%lld %s", plan.kernels.empty() ? "" : plan.kernels[0].name.c_str(),
+                (long long)k.kh, (long long)k.kw, (long long)k.h, (long long)k.w, name_of(k.border));
+}
+
+// check(on_host) for taps in device memory, and for those of the host, which serve where all share a window.
+template <typename Check>
+bool with_taps(const Case& k, const Check& check) {
+  const bool right = check(false);
+  return (k.own_windows || check(true)) && right;
 }
 
 }  // namespace on_host

@@ -2,12 +2,12 @@
 #include <sys/mman.h>
 
 #include <array>
-#include <cstdio>
 #include <map>
 #include <random>
 #include <string>
 
 #include "cuda.h"
+#include "report.h"
 #undef __shared__
 #define __shared__
 #include "core/geometry.h"
@@ -303,19 +303,14 @@ bool check(const Case& k) {
     if (first.empty()) first = again;
     else if (wrong.empty() && !std::equal(first.begin(), first.end(), again.begin(), again.end(), same))
       wrong = "other bits than on 16 bytes";
-    std::printf("%s %lldx%lldx%lldx%lld %s%s: %s\n", name.c_str(), (long long)k.n, (long long)k.c, (long long)k.h,
-                (long long)k.w, name_of(k.border), k.special ? " with what is not finite" : "",
-                wrong.empty() ? "right" : wrong.c_str());
-    std::fflush(stdout);
-    right = right && wrong.empty();
+    right = on_host::report(wrong, "%s %lldx%lldx%lldx%lld %s%s", name.c_str(), (long long)k.n, (long long)k.c,
+                            (long long)k.h, (long long)k.w, name_of(k.border),
+                            k.special ? " with what is not finite" : "") &&
+            right;
   }
   return right;
 }
 
 }  // namespace
 
-int main() {
-  bool right = true;
-  for (const Case& k : kCases) right = check(k) && right;
-  return right ? 0 : 1;
-}
+int main() { return on_host::status_of(kCases, check); }

@@ -63,9 +63,7 @@ std::string launch_ring(const Separable& p, const PassTaps& taps, Plan& plan) {
 }  // namespace
 
 int main() {
-  bool right = true;
-  for (const Case& k : kCases)
-    for (bool on_host : {false, true})
-      if (!(on_host && k.own_windows)) right = check<float>(k, on_host, 0, launch_ring) && right;
-  return right ? 0 : 1;
+  return status_of(kCases, [](const Case& k) {
+    return with_taps(k, [&](bool on_host) { return check<float>(k, on_host, 0, launch_ring); });
+  });
 }

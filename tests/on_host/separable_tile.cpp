@@ -60,13 +60,10 @@ bool each_way(const Case& k, bool on_host) {
 }  // namespace
 
 int main() {
-  bool right = true;
-  for (const Case& k : kCases)
-    for (bool on_host : {false, true}) {
-      if (on_host && k.own_windows) continue;
-      right = each_way<float>(k, on_host) && right;
-      right = each_way<half_t>(k, on_host) && right;
-      right = each_way<uint8_t>(k, on_host) && right;
-    }
-  return right ? 0 : 1;
+  return status_of(kCases, [](const Case& k) {
+    return with_taps(k, [&](bool on_host) {
+      const bool floats = each_way<float>(k, on_host), halves = each_way<half_t>(k, on_host);
+      return each_way<uint8_t>(k, on_host) && floats && halves;
+    });
+  });
 }

@@ -1,12 +1,12 @@
 // separable3d's MARCH as its plan launches it, on the host: the bits of the chains along x, y and z, and nothing written
 // beside the output.
-#include <cstdio>
 #include <cstring>
 #include <map>
 #include <random>
 #include <string>
 
 #include "cuda.h"
+#include "report.h"
 using std::fma;
 using std::fmaf;
 #undef __shared__
@@ -169,16 +169,10 @@ bool check(const Case& k) {
   // What is left is what was there before.
   if (wrong.empty() && memcmp(to.words.data(), blank.data(), blank.size() * 4) != 0)
     wrong = "something beside the output was written";
-  std::printf("%s %lldx%lldx%lld %s: %s\n", planned.kernels.empty() ? "" : planned.kernels[0].name.c_str(),
-              (long long)k.d, (long long)k.h, (long long)k.w, name_of(k.border), wrong.empty() ? "right" : wrong.c_str());
-  std::fflush(stdout);
-  return wrong.empty();
+  return on_host::report(wrong, "%s %lldx%lldx%lld %s", planned.kernels.empty() ? "" : planned.kernels[0].name.c_str(),
+                         (long long)k.d, (long long)k.h, (long long)k.w, name_of(k.border));
 }
 
 }  // namespace
 
-int main() {
-  bool right = true;
-  for (const Case& k : kCases) right = check(k) && right;
-  return right ? 0 : 1;
-}
+int main() { return on_host::status_of(kCases, check); }

@@ -2,12 +2,12 @@
 // byte read beyond the image's memory, behind which no page stands.
 #include <sys/mman.h>
 
-#include <cstdio>
 #include <map>
 #include <random>
 #include <string>
 
 #include "cuda.h"
+#include "report.h"
 #undef __shared__
 #define __shared__
 #include "direct2d/kernel_tile.cuh"
@@ -166,16 +166,9 @@ bool check(const Case& k) {
             wrong = "(" + std::to_string(c) + ", " + std::to_string(y) + ", " + std::to_string(x) + ") is " +
                     std::to_string(got) + ", not " + std::to_string(want);
   }
-  std::printf("%s %lldx%lld %s: %s\n", name.c_str(), (long long)k.h, (long long)k.w, name_of(k.border),
-              wrong.empty() ? "right" : wrong.c_str());
-  std::fflush(stdout);
-  return wrong.empty();
+  return on_host::report(wrong, "%s %lldx%lld %s", name.c_str(), (long long)k.h, (long long)k.w, name_of(k.border));
 }
 
 }  // namespace
 
-int main() {
-  bool right = true;
-  for (const Case& k : kCases) right = check(k) && right;
-  return right ? 0 : 1;
-}
+int main() { return on_host::status_of(kCases, check); }

@@ -1,11 +1,11 @@
 // The loaders of direct3d's MARCH as its plan launches them, on the host: every plane that they hand on is the
 // volume's, extended by the border as far as windows over stored outputs reach.
 #include <atomic>
-#include <cstdio>
 #include <random>
 #include <string>
 
 #include "cuda.h"
+#include "report.h"
 inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) { return {x, y, z, w}; }
 #include "direct3d/march_ring.cuh"
 #include "direct3d/plan.h"
@@ -127,16 +127,10 @@ bool check(const Case& k) {
                     tma::map_of(p.in, march.shape.width(), rows), tma::map_of(p.in, 4, rows),
                     march_args(p, planned, march), &wrong);
   }
-  std::printf("%lld^3 in %lldx%lldx%lld %s, pad %lld: %s\n", (long long)k.k, (long long)k.d, (long long)k.h,
-              (long long)k.w, name_of(k.border), (long long)pad, wrong.what.empty() ? "right" : wrong.what.c_str());
-  std::fflush(stdout);
-  return wrong.what.empty();
+  return on_host::report(wrong.what, "%lld^3 in %lldx%lldx%lld %s, pad %lld", (long long)k.k, (long long)k.d,
+                         (long long)k.h, (long long)k.w, name_of(k.border), (long long)pad);
 }
 
 }  // namespace
 
-int main() {
-  bool right = true;
-  for (const Case& k : kCases) right = check(k) && right;
-  return right ? 0 : 1;
-}
+int main() { return on_host::status_of(kCases, check); }

@@ -1,10 +1,10 @@
 // The kernels of csrc/weight_gradient as their plans launch them, on the host, against plain sums.
-#include <cstdio>
 #include <map>
 #include <random>
 #include <string>
 
 #include "cuda.h"
+#include "report.h"
 #include "weight_gradient/arguments.h"
 #include "weight_gradient/kernel_finish.cuh"
 #include "weight_gradient/kernel_march.cuh"
@@ -123,19 +123,16 @@ bool check(const Case& k, int multiprocessors, bool infinite) {
       if (!(std::abs(bias[c] - sum) <= 1e-4)) wrong = "bias " + std::to_string(c) + " is " + std::to_string(bias[c]);
     }
   }
-  std::printf("%s %lldx%lldx%lldx%lld%s%s: %s\n", name.c_str(), (long long)k.n, (long long)k.c, (long long)k.h,
-              (long long)k.w, k.inner ? " channels innermost" : "", infinite ? " with an infinite pixel" : "",
-              wrong.empty() ? "right" : wrong.c_str());
-  return wrong.empty();
+  return on_host::report(wrong, "%s %lldx%lldx%lldx%lld%s%s", name.c_str(), (long long)k.n, (long long)k.c,
+                         (long long)k.h, (long long)k.w, k.inner ? " channels innermost" : "",
+                         infinite ? " with an infinite pixel" : "");
 }
 
 }  // namespace
 
 int main() {
-  bool right = true;
-  for (const Case& k : kCases) {
-    right = check(k, 1, false) && right;
-    right = check(k, 8, true) && right;
-  }
-  return right ? 0 : 1;
+  return on_host::status_of(kCases, [](const Case& k) {
+    const bool finite = check(k, 1, false);
+    return check(k, 8, true) && finite;
+  });
 }
