@@ -46,7 +46,7 @@ def rows(device: str) -> list[Row]:
         ),
         *(gaussian_row("cuda", PHOTOS, k, layout="NHWC") for k in (5, 15, 31)),
         *(gaussian_row("cuda", PHOTOS, k, dtype, "NHWC") for dtype in (half, byte) for k in (5, 15)),
-        *(gaussian_row("cuda", ODD, k, dtype) for dtype in (half, byte) for k in (5, 15)),
+        *(gaussian_row("cuda", ODD, k, dtype) for dtype in (torch.float32, half, byte) for k in (5, 15)),
         *(box_row("cuda", shape, k) for shape in big for k in (15, 200)),
         *(box_row("cuda", PHOTOS, k, layout="NHWC") for k in (15, 31)),
         box_row("cuda", PHOTOS, 15, byte, "NHWC"),
