@@ -39,7 +39,7 @@ VARIANTS = {
         "window",
         "general",
     ],
-    "separable": ["products", "tile_tma", "tile", "ring", "strip", "shared", "two_pass"],
+    "separable": ["products", "tile_tma", "tile", "ring", "ring_words", "strip", "shared", "two_pass"],
     "box": ["bytes", "march", "plain", "strips", "groups"],
     "depthwise": [
         *("warps", "planes", "tiles", "planes_mma", "large", "large_mma", "channels", "channels_tma", "channels_rows"),

@@ -12,7 +12,7 @@ import torch_conv
 
 VARIANTS = {
     "direct": ["reg", "tile", "tile_tma", "channels", "column", "window", "general"],
-    "separable": ["tile", "tile_tma", "ring", "strip", "shared", "two_pass"],
+    "separable": ["tile", "tile_tma", "ring", "ring_words", "strip", "shared", "two_pass"],
     "box": ["bytes", "march", "plain", "strips", "groups"],
     "direct3d": ["march_tma", "march", "window", "general", "planes", "channels"],
     "separable3d": ["march", "march_words", "passes"],

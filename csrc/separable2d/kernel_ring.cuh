@@ -11,17 +11,21 @@
 //        +--------------------------+
 //
 // A number is a value of a row: C = 1 channel of a plane, or the C channels of (H, W, C) photographs, which lie side by
-// side there, so that the next tap lies C numbers further. Only the row pass knows: it reads words of four neighbours
+// side there, so that the next tap lies C numbers further. Only the row pass knows: it reads quads of neighbours
 // of a plane, numbers one by one of a photograph.
 //
 // A step waits for its box, whose row results take the place of the oldest 32 rows of the ring, asks for the next box,
 // which comes during the column pass, and writes 32 rows of outputs. A row result is computed once a strip. Blocks of a
 // strip's edge rewrite the part of a box outside the image; `zero_output` writes its zeros behind the column pass.
 //
+// Boxes come by bulk copies (kBulk), which want rows that start on 16 bytes and no more than 256 columns; else all
+// threads copy numbers one by one, asynchronously.
+//
 // Per output: one read (kw - 1 pixels more a strip's row, kh - 1 rows more a strip), one write, 2 * (kw + kh) flops; a
 // row result is read from shared memory once per 16 outputs, in either pass.
 #pragma once
 
+#include "core/async_copy.cuh"
 #include "core/device.cuh"
 #include "core/extend.cuh"
 #include "core/tma.cuh"
@@ -49,7 +53,7 @@ struct RingTaps {
 
 // sums[e] += taps[u] * element[e + u] for u < kCount ascending; element 0 stands at from[kSkip].
 template <bool kInline, int kCount, int kSkip, bool kFirst>
-__device__ __forceinline__ void ring_word_taps(const float* from, const float* taps, float (&sums)[kRingReuse]) {
+__device__ __forceinline__ void ring_quad_taps(const float* from, const float* taps, float (&sums)[kRingReuse]) {
   float row[(kSkip + kRingReuse - 1 + kCount + 3) / 4 * 4];
 #pragma unroll
   for (int i = 0; i < int(sizeof(row) / 4); i += 4) {
@@ -66,18 +70,18 @@ __device__ __forceinline__ void ring_word_taps(const float* from, const float* t
   }
 }
 
-// Outputs side by side, read in words of four.
+// Outputs side by side, read in quads.
 template <bool kInline, int kTaps, int kSkip>
-__device__ __forceinline__ void ring_words(const float* from, const float* taps, float (&sums)[kRingReuse]) {
+__device__ __forceinline__ void ring_quads(const float* from, const float* taps, float (&sums)[kRingReuse]) {
   constexpr int kBlocks = ring_blocks_of(kTaps);
   if constexpr (kBlocks > 0) {
 #pragma unroll
     for (int e = 0; e < kRingReuse; ++e) sums[e] = 0;
 #pragma unroll 1
     for (int b = 0; b < kBlocks; ++b, from += 16, taps += 16)
-      ring_word_taps<kInline, 16, kSkip, false>(from, taps, sums);
+      ring_quad_taps<kInline, 16, kSkip, false>(from, taps, sums);
   }
-  ring_word_taps<kInline, ring_tail(kTaps), kSkip, kBlocks == 0>(from, taps, sums);
+  ring_quad_taps<kInline, ring_tail(kTaps), kSkip, kBlocks == 0>(from, taps, sums);
 }
 
 // Outputs kPitch numbers apart; slot(b) is where elements 16 b .. 16 b + 15 begin.
@@ -114,8 +118,35 @@ __device__ __forceinline__ void ring_numbers(const float* taps, float (&sums)[kR
   some(std::integral_constant<int, ring_tail(kTaps)>{}, std::integral_constant<bool, kBlocks == 0>{}, kBlocks);
 }
 
+// Columns first_x .. first_x + kPitch - 1 of rows top .. top + rows - 1 of a plane into a box, zeros where there are
+// none: warps take rows, lanes neighbours. All threads.
+template <int kThreads, int kPitch>
+__device__ __forceinline__ void copy_rows(float* box, const float* plane, int64_t stride_h, int top, int first_x,
+                                          int rows, int h, int w) {
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  const bool whole = first_x >= 0 && first_x + kPitch <= w;
+#pragma unroll 1
+  for (int r = warp; r < rows; r += kThreads / 32) {
+    const bool row = unsigned(top + r) < unsigned(h);
+    const float* const from = plane + (row ? (top + r) * stride_h : 0);
+    float* const to = box + r * kPitch;
+    if (whole) {
+      const float* const first = from + (first_x + lane);
+#pragma unroll
+      for (int i = 0; i < kPitch; i += 32)
+        if (lane + i < kPitch) async_copy<4>(to + lane + i, first + i, row ? 4 : 0);
+    } else {
+#pragma unroll 1
+      for (int i = lane; i < kPitch; i += 32) {
+        const bool there = row && unsigned(first_x + i) < unsigned(w);
+        async_copy<4>(to + i, there ? from + (first_x + i) : plane, there ? 4 : 0);
+      }
+    }
+  }
+}
+
 // kPixel: numbers of a pixel that lie side by side. kInline: the taps stand in the parameters.
-template <int kH, int kW, int kSkew, int kPixel, bool kInline>
+template <int kH, int kW, int kSkew, int kPixel, bool kInline, bool kBulk>
 __global__ void __launch_bounds__(RingShape{kH, kW, kSkew, kPixel, kInline}.threads(),
                                   RingShape{kH, kW, kSkew, kPixel, kInline}.blocks())
     separable_ring(const __grid_constant__ RingParams p, const __grid_constant__ TensorMap map) {
@@ -145,14 +176,21 @@ __global__ void __launch_bounds__(RingShape{kH, kW, kSkew, kPixel, kInline}.thre
   };
   const auto load = [&](int i) {
     const int rows = needed(i), y = first_y + i * kRingRows;
-    tma::barrier_expect(full, rows * S.pitch() * 4);
-    for (int r = 0; r < rows; r += kRingPiece) tma::load_box(box + r * S.pitch(), &map, full, first_x, y + r, c, n);
+    if constexpr (kBulk) {
+      if (threadIdx.x != 0) return;
+      tma::barrier_expect(full, rows * S.pitch() * 4);
+      for (int r = 0; r < rows; r += kRingPiece) tma::load_box(box + r * S.pitch(), &map, full, first_x, y + r, c, n);
+    } else {
+      copy_rows<kThreads, S.pitch()>(box, plane, p.planes.in_stride_h, y, first_x, rows, p.planes.in_h, p.planes.in_w);
+      tma::barrier_arrive_copied(full);
+    }
   };
   if (threadIdx.x == 0) {
-    tma::barrier_init(full);
+    tma::barrier_init(full, kBulk ? 1 : kThreads);
     tma::barrier_init(read, kThreads / 32 * kWarpArrivals);
-    load(0);
   }
+  if constexpr (!kBulk) __syncthreads();
+  load(0);
   if constexpr (!kInline) {
     for (int i = threadIdx.x; i < kW; i += kThreads) shared_x[i] = p.taps.of<float>(p.taps.x, n, c)[i];
     for (int i = threadIdx.x; i < kH; i += kThreads) shared_y[i] = p.taps.of<float>(p.taps.y, n, c)[i];
@@ -188,12 +226,12 @@ __global__ void __launch_bounds__(RingShape{kH, kW, kSkew, kPixel, kInline}.thre
       extend_box<kThreads>(PitchedBox<float>{box + kSkew, S.pitch()}, {0, rows_in, 0, width}, {top, first_x + kSkew},
                            plane, p.planes.in_stride_h, p.planes.in_h, p.planes.in_w, p.border, p.value,
                            ShardRows{p.beside, n, c}, {kPixel, kPixel});
-      tma::fence_before_copy();  // the next box comes by a bulk copy
+      if constexpr (kBulk) tma::fence_before_copy();  // of the next box
       __syncthreads();
     }
     if (r < rows_in) {
       float sums[V];
-      if constexpr (kPixel == 1) ring_words<kInline, kW, kSkew % 4>(row_from, taps_x, sums);
+      if constexpr (kPixel == 1) ring_quads<kInline, kW, kSkew % 4>(row_from, taps_x, sums);
       else ring_numbers<kInline, kW, kPixel>(taps_x, sums, [&](int b) { return row_from + b * V * kPixel; });
       if (step > 0) tma::barrier_wait(read, (step - 1) % 2);
       float* const to = row_to + oldest * V * S.ring_pitch();
@@ -208,7 +246,7 @@ __global__ void __launch_bounds__(RingShape{kH, kW, kSkew, kPixel, kInline}.thre
     }
     oldest = oldest + kRingGroups == S.slots() ? 0 : oldest + kRingGroups;
     __syncthreads();
-    if (threadIdx.x == 0 && i + 1 < boxes) load(i + 1);
+    if (i + 1 < boxes) load(i + 1);
     if (step < 0) continue;
 
     float sums[V];

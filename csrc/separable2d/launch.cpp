@@ -47,8 +47,9 @@ void launch_tile(const Separable& p, const Plan& plan, const Config& config, con
 
 void launch_ring(const Separable& p, const Plan& plan, const Config& config, const Site& site) {
   const RingShape& shape = config.ring;
-  launch(plan, site, ring_params(p, plan, shape, pass_taps(p, true, true)),
-         tma::plane_map(as_rows(p).in, shape.pitch(), kRingPiece));
+  TensorMap map{};
+  if (config.bulk) map = tma::plane_map(as_rows(p).in, shape.pitch(), kRingPiece);
+  launch(plan, site, ring_params(p, plan, shape, pass_taps(p, true, true)), map);
 }
 
 void launch_strip(const Separable& p, const Plan& plan, const Config& config, const Site& site) {

@@ -126,7 +126,7 @@ struct StripParams {
   Neighbours beside;
 };
 
-// ---- RING: float32 of any size by bulk copies, stride 1, dilation 1: planes, and photographs (H, W, C) -------------
+// ---- RING: float32 of up to 256 taps, stride 1, dilation 1: planes, and photographs (H, W, C) ----------------------
 //
 // One NVIDIA H200, us, RING and what serves where there is no RING. Planes, STRIP: 4096^2 21x21 48, 74; 31x31 58, 85;
 // 63x63 105, 146; 1024^2 31x31 9.3, 15.0; 16x3x1080x1920 31x31 288, 439. Photographs, SHARED: 16x3x1080x1920 5x5 220,

@@ -59,15 +59,18 @@ inline const char* ring_loses(const Separable& p, const Arch& arch) {
   return few && p.kw >= 9 ? nullptr : "tiles are faster for an odd size up to 15";
 }
 
-inline void configure_ring(const Separable& p, const Arch& arch, Plan& plan) {
-  const RingShape shape = fill_ring(p, arch, plan);
-  plan.config = Config{.variant = Variant::ring, .ring = shape};
+inline void configure_ring(const Separable& p, bool bulk, const Arch& arch, Plan& plan) {
+  const RingShape shape = fill_ring(p, bulk, arch, plan);
+  plan.config = Config{.variant = Variant::ring, .bulk = bulk, .ring = shape};
+}
+inline void configure_ring_bulk(const Separable& p, const Arch& arch, Plan& plan) {
+  configure_ring(p, true, arch, plan);
 }
 
 // ---- STRIP -------------------------------------------------------------------------------------------------------
 //
-// Planes that RING does not serve: on GPUs without bulk copies, with rows that do not start on 16 bytes, of 16-bit
-// floats and bytes with fewer taps than tensor cores are worth, and windows whose ring takes too much shared memory.
+// Planes that RING does not serve: before compute capability 9.0, of 16-bit floats and bytes with fewer taps than
+// tensor cores are worth, and windows whose ring takes too much shared memory.
 
 inline StripShape strip_shape(const Separable& p, int steps) {
   const int size = size_of(p.in.dtype), vector = 16 / size;
@@ -120,6 +123,31 @@ inline void configure_strip(const Separable& p, const Arch& arch, Plan& plan) {
   plan.blocks = strip_blocks(p, shape.steps);
   plan.kernels = {kernel_of("separable2d/kernel_strip.cuh", "separable2d::separable_strip", {p.in.dtype})};
   plan.config = Config{.variant = Variant::strip, .strip = shape};
+}
+
+// ---- RING_WORDS (plan_ring.h) ------------------------------------------------------------------------------------
+//
+// RING where rows start anywhere, and for windows that make boxes of more than 256 columns. One NVIDIA H100, us. Rows
+// that start anywhere, TILE (from 17 taps on STRIP, of photographs SHARED) and RING_WORDS: 16x3x1080x1917 3x3
+// 335, 362; 5x5 360, 365; 9x9 389, 370; 15x15 570, 376; 31x31 956, 469; 63x63 1732, 795; photographs 5x5 394, 399;
+// 15x15 856, 428; 31x31 1804, 505; 2048x2047 7x7 23.5, 17.0; 31x31 57, 27; 512x511 7x7 10.1, 6.4; 31x31 24, 10.5. Large
+// windows, STRIP (from 170 taps on TWO_PASS): 4096^2 127x127 370, 356; 191x191 906, 519; 255x255 1089, 700; 8192^2
+// 127x127 1156, 1208; 255x255 4172, 2240; 2048^2 127x127 131, 141; 255x255 304, 314; 1024^2 255x255 104, 193.
+inline const char* ring_words_loses(const Separable& p, const Arch& arch) {
+  if (!tile_tma_refusal(p, arch)) return "tiles are faster for an odd size up to 15";
+  if (!tile_refusal(p, arch) && p.kw < 5) return "tiles are faster for 3x3";
+  const Separable rows = as_rows(p);
+  const RingShape s = ring_shape(p, false);
+  if (!strip_refusal(p, arch)) {
+    const bool alone = s.bytes() > arch.shared_bytes / 2 || !plane_copy_refusal(rows.in, arch);
+    return alone ? "strips are as fast where one block fills shared memory" : nullptr;
+  }
+  const bool low = ring_steps(rows, s, arch) * kRingRows < 2 * p.kh;
+  return low && p.kh > 64 ? "strips would be lower than two windows" : nullptr;
+}
+
+inline void configure_ring_words(const Separable& p, const Arch& arch, Plan& plan) {
+  configure_ring(p, false, arch, plan);
 }
 
 // ---- SHARED and TWO_PASS -----------------------------------------------------------------------------------------
@@ -228,7 +256,8 @@ inline void configure_two_pass(const Separable& p, const Arch&, Plan& plan) {
 
 constexpr Candidate<Separable> kCandidates[] = {
     {"products", products_refusal, products_lose, configure_products},
-    {"ring", ring_refusal, ring_loses, configure_ring},
+    {"ring", ring_refusal, ring_loses, configure_ring_bulk},
+    {"ring_words", ring_words_refusal, ring_words_loses, configure_ring_words},
     {"tile_tma", tile_tma_refusal, nullptr, configure_tile_tma},
     {"tile", tile_refusal, nullptr, configure_tile_plain},
     {"strip", strip_refusal, nullptr, configure_strip},

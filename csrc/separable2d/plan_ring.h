@@ -7,23 +7,28 @@
 
 namespace torch_conv::separable2d {
 
-inline RingShape ring_shape(const Separable& p) {
+inline RingShape ring_shape(const Separable& p, bool bulk) {
   const auto in_parameters = [&](const Taps& taps) {
     return taps.on_host && (p.out.n - 1) * taps.stride_n + (p.out.c - 1) * taps.stride_c == 0;
   };
   const int pixel = photo_channels(p);
-  // Boxes start on 32 bytes.
-  const int skew = int(round_up(p.place.pad_x * pixel, 8) - p.place.pad_x * pixel);
+  // Boxes of bulk copies start on 32 bytes.
+  const int skew = bulk ? int(round_up(p.place.pad_x * pixel, 8) - p.place.pad_x * pixel) : 0;
   return {int(p.kh), int(p.kw), skew, pixel, in_parameters(p.taps_x) && in_parameters(p.taps_y)};
 }
 
-inline const char* ring_refusal(const Separable& p, const Arch& arch) {
+inline const char* ring_words_refusal(const Separable& p, const Arch& arch) {
   if (p.in.dtype != Dtype::f32) return "no float32";
-  const Separable rows = as_rows(p);
-  if (const char* no = plane_copy_refusal(rows.in, arch)) return no;
-  if (const char* no = planar_refusal(rows)) return no;
+  if (arch.major < 9) return "compute capability below 9.0";  // the waits of core/tma.cuh
+  if (const char* no = planar_refusal(as_rows(p))) return no;
   if (p.kh > 256 || p.kw > 256) return "more than 256 taps";  // keeps `bytes` an int
-  const RingShape s = ring_shape(p);
+  return ring_shape(p, false).bytes() <= arch.shared_bytes ? nullptr : "a window beyond shared memory";
+}
+
+inline const char* ring_refusal(const Separable& p, const Arch& arch) {
+  if (const char* no = ring_words_refusal(p, arch)) return no;
+  if (const char* no = plane_copy_refusal(as_rows(p).in, arch)) return no;
+  const RingShape s = ring_shape(p, true);
   if (s.pitch() > 256) return "boxes of more than 256 columns";
   return s.bytes() <= arch.shared_bytes / 2 ? nullptr : "a window beyond shared memory";
 }
@@ -54,19 +59,19 @@ inline int ring_steps(const Separable& rows, const RingShape& s, const Arch& arc
   return best;
 }
 
-inline RingShape fill_ring(const Separable& p, const Arch& arch, Plan& plan) {
+inline RingShape fill_ring(const Separable& p, bool bulk, const Arch& arch, Plan& plan) {
   const Separable rows = as_rows(p);
-  const RingShape s = ring_shape(p);
+  const RingShape s = ring_shape(p, bulk);
   const int steps = ring_steps(rows, s, arch);
-  plan.why = s.pixel > 1 ? "float32 photographs at stride 1: boxes by bulk copies, row results in a ring, marching down"
-                         : "float32 at stride 1: boxes by bulk copies, row results in a ring, marching down";
+  plan.why = bulk ? "stride 1: boxes by bulk copies, row results in a ring, marching down"
+                  : "stride 1: boxes by words, row results in a ring, marching down";
   plan.tile_w = s.width() / s.pixel;
   plan.tile_h = steps * kRingRows;
   plan.threads = s.threads();
   plan.shared_bytes = s.bytes();
   plan.blocks = ring_blocks(rows, s, steps);
   plan.kernels = {kernel_of("separable2d/kernel_ring.cuh", "separable2d::separable_ring",
-                            {s.kh, s.kw, s.skew, s.pixel, s.inline_taps})};
+                            {s.kh, s.kw, s.skew, s.pixel, s.inline_taps, bulk})};
   return s;
 }
 

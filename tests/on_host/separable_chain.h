@@ -149,11 +149,11 @@ bool check(const Case& k, bool on_host, int shift, const Launch& launch) {
                 (long long)k.kh, (long long)k.kw, (long long)k.h, (long long)k.w, name_of(k.border));
 }
 
-// check(on_host) for taps in device memory, and for those of the host, which serve where all share a window.
+// check(on_host) for taps in device memory, and for those of the host, which serve where all share a small window.
 template <typename Check>
 bool with_taps(const Case& k, const Check& check) {
-  const bool right = check(false);
-  return (k.own_windows || check(true)) && right;
+  const bool right = check(false), large = std::max(k.kh, k.kw) * 4 > kInlineTapBytes;
+  return (k.own_windows || large || check(true)) && right;
 }
 
 }  // namespace on_host

@@ -11,12 +11,14 @@ using namespace on_host;
 using Kernel = void (*)(RingParams, TensorMap);
 #define KERNEL(...) \
   { "separable2d::separable_ring<" #__VA_ARGS__ ">", separable_ring<__VA_ARGS__> }
-#define KERNELS(...) KERNEL(__VA_ARGS__, true), KERNEL(__VA_ARGS__, false)
+#define KERNELS(kh, kw, skew, pixel)                                                       \
+  KERNEL(kh, kw, skew, pixel, true, true), KERNEL(kh, kw, skew, pixel, false, true),       \
+      KERNEL(kh, kw, 0, pixel, true, false), KERNEL(kh, kw, 0, pixel, false, false)
 const std::map<std::string, Kernel> kKernels = {
     KERNELS(15, 15, 1, 1), KERNELS(31, 31, 1, 1), KERNELS(63, 63, 1, 1), KERNELS(47, 15, 1, 1), KERNELS(15, 47, 1, 1),
     KERNELS(21, 9, 4, 1),  KERNELS(1, 21, 6, 1),  KERNELS(34, 32, 0, 1), KERNELS(18, 16, 0, 1), KERNELS(5, 5, 4, 2),
     KERNELS(31, 31, 2, 2), KERNELS(5, 5, 2, 3),   KERNELS(9, 15, 3, 3),  KERNELS(31, 31, 3, 3), KERNELS(18, 40, 0, 3),
-    KERNELS(3, 3, 4, 4),   KERNELS(15, 15, 4, 4),
+    KERNELS(3, 3, 4, 4),   KERNELS(15, 15, 4, 4), KERNELS(130, 9, 4, 1), KERNELS(5, 150, 5, 1),
 };
 
 const Case kCases[] = {
@@ -49,9 +51,17 @@ const Case kCases[] = {
     {70, 65, 15, 15, 7, 7, Border::replicate, 0, 0, 0, false, 0, 0, 4},
 };
 
+// Boxes of more than 256 columns, and a ring that leaves no room for a second block.
+const Case kLarge[] = {
+    {140, 136, 130, 9, 64, 4, Border::reflect},
+    {40, 200, 5, 150, 2, 75, Border::circular},
+    {40, 133, 5, 150, 2, 75},
+};
+
+template <bool kBulk>
 std::string launch_ring(const Separable& p, const PassTaps& taps, Plan& plan) {
-  if (const char* const no = ring_refusal(p, kMachine)) return no;
-  const RingShape shape = fill_ring(p, kMachine, plan);
+  if (const char* const no = kBulk ? ring_refusal(p, kMachine) : ring_words_refusal(p, kMachine)) return no;
+  const RingShape shape = fill_ring(p, kBulk, kMachine, plan);
   const auto kernel = kKernels.find(plan.kernels[0].name);
   if (kernel == kKernels.end()) return "no kernel " + plan.kernels[0].name;
   const Image rows = as_rows(p).in;
@@ -60,10 +70,19 @@ std::string launch_ring(const Separable& p, const PassTaps& taps, Plan& plan) {
   return "";
 }
 
+bool bulk(const Case& k, bool on_host) { return check<float>(k, on_host, 0, launch_ring<true>); }
+// Rows start on 16 bytes, or so many elements behind.
+template <int kShift>
+bool loads(const Case& k, bool on_host) {
+  return check<float>(k, on_host, kShift, launch_ring<false>);
+}
+
 }  // namespace
 
 int main() {
-  return status_of(kCases, [](const Case& k) {
-    return with_taps(k, [&](bool on_host) { return check<float>(k, on_host, 0, launch_ring); });
-  });
+  const auto each = [](const auto& check) {
+    return [check](const Case& k) { return with_taps(k, [&](bool on_host) { return check(k, on_host); }); };
+  };
+  return status_of(kCases, each(bulk)) | status_of(kCases, each(loads<0>)) |
+         status_of(kCases, each(loads<3>)) | status_of(kLarge, each(loads<1>));
 }
