@@ -101,6 +101,11 @@ CALLS = {
         "direct/channels",
         "direct/channels",
     ),
+    "channels of their own, half precision": (
+        lambda: F.filter2d(photo(64, torch.float16), torch.ones(1, 64, 5, 5, dtype=torch.float16), "constant"),
+        "depthwise/channels_mma",
+        "direct/channels",
+    ),
     "channels 5x1": (lambda: F.filter2d(photo(16), taps(5, 1)), "direct/column", "direct/column"),
     "odd width": (lambda: F.filter2d(image(1, 1, 100, 1917), taps(5, 5)), "direct/tile", "direct/tile"),
     "float16, odd width": (
@@ -181,6 +186,8 @@ ELSEWHERE = {  # what comes first wants more shared memory
     ("separable 255", "RTX 5090"): "separable/two_pass",
     ("separable 63, four channels", "RTX 4090"): "separable/two_pass",
     ("separable 63, four channels", "RTX 5090"): "separable/two_pass",
+    ("channels of their own, half precision", "B200"): "direct/tile_groups",  # another GPU than Hopper
+    ("channels of their own, half precision", "RTX 5090"): "direct/tile_groups",
     ("box 200", "RTX 4090"): "box/groups",
     ("box 200", "RTX 5090"): "box/groups",
 }

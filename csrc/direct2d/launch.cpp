@@ -9,8 +9,8 @@ namespace torch_conv::direct2d {
 
 namespace {
 
-void launch_reg(const Direct& p, const Plan& plan, const Site& site) {
-  launch(plan, site, plane_args(p, p, plan, 0), ParamTaps::of(p));
+void launch_reg(const Direct& p, const Plan& plan, const Config& config, const Site& site) {
+  launch(plan, site, plane_args(p, p, plan, config), ParamTaps::of(p));
 }
 
 void launch_tile(const Direct& p, const Plan& plan, const Config& config, const Site& site) {
@@ -22,7 +22,7 @@ void launch_tile(const Direct& p, const Plan& plan, const Config& config, const 
   const int rows = shape.box_rows(tile_window(q, kind));
   if (kind.group) map = tma::pixels_map(p.in, kind.group, shape.columns() / kind.group, rows);
   else if (kind.bulk) map = tma::plane_map(q.in, shape.columns() / pack, rows, pack);
-  launch(plan, site, map, plane_args(p, q, plan, config.lead), ParamTaps::of(p));
+  launch(plan, site, map, plane_args(p, q, plan, config), ParamTaps::of(p));
 }
 
 void launch_products(const Direct& p, const Plan& plan, const Site& site) {
@@ -100,7 +100,7 @@ Plan plan_cuda(const Direct& p, const Arch& arch, const char* variant) { return 
 void run_cuda(const Direct& p, const Plan& plan, const Site& site) {
   const Config& config = *std::any_cast<Config>(&plan.config);
   switch (config.variant) {
-    case Variant::reg: return launch_reg(p, plan, site);
+    case Variant::reg: return launch_reg(p, plan, config, site);
     case Variant::products: return launch_products(p, plan, site);
     case Variant::tile: return launch_tile(p, plan, config, site);
     case Variant::channels: return launch_channels(p, plan, config.channels, site);

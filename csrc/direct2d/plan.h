@@ -15,7 +15,8 @@ enum class Variant : int8_t { reg, products, tile, channels, column, window, gen
 // What launches need besides the plan.
 struct Config {
   Variant variant;
-  int lead = 0;  // columns that the grid of tiles starts left of the output
+  int lead = 0;     // columns that the grid of tiles starts left of the output
+  int overlap = 0;  // columns that two tiles side by side both make
   TileKind tile{};
   ChannelShape channels{};
   WindowShape window{};
@@ -83,7 +84,8 @@ inline void configure_tile(const Direct& p, const TileKind& kind, Plan& plan) {
   const Direct q = tile_image(p, kind);
   const TileWindow w = tile_window(q, kind);
   const TileShape shape = tile_shape(q, kind);
-  const Config config{.variant = Variant::tile, .lead = kind.bulk ? lead_columns(q) : 0, .tile = kind};
+  const Config config{
+      .variant = Variant::tile, .lead = kind.bulk ? lead_columns(q) : 0, .overlap = shape.overlap, .tile = kind};
   plan.why = kind.group  ? "many channels side by side: groups of them are images of their own"
              : kind.own  ? "a window for each of a few channels side by side: taps are the same for all lanes"
              : kind.bulk ? "window up to 31x31: one bulk copy brings tile and halo"
@@ -92,7 +94,8 @@ inline void configure_tile(const Direct& p, const TileKind& kind, Plan& plan) {
   plan.tile_h = shape.height();
   plan.threads = 32 * TileShape::warps;
   plan.shared_bytes = shape.shared_bytes(size_of(q.in.dtype), size_of(q.out.dtype), w);
-  plan.blocks = q.out.n * q.out.c * ceil_div(q.out.h, plan.tile_h) * ceil_div(q.out.w + config.lead, plan.tile_w);
+  plan.blocks = q.out.n * q.out.c * ceil_div(q.out.h, plan.tile_h) *
+                tiles_across(q.out.w + config.lead, plan.tile_w, config.overlap);
   plan.kernels = {kernel_of("direct2d/kernel_tile.cuh", "direct2d::direct2d_tile",
                             {q.in.dtype, q.out.dtype, w.kh, w.kw, w.step_y, w.step_x, w.stride, kind.bulk,
                              stores_aligned(q, kind), q.bias != nullptr, kind.group > 0, kind.own})};
@@ -108,24 +111,24 @@ inline void configure_tile_own(const Direct& p, const Arch& arch, Plan& plan) {
 }
 
 // What a launch hands over. `flat`: the problem `p` as rows of columns.
-inline PlaneArgs plane_args(const Direct& p, const Direct& flat, const Plan& plan, int lead) {
+inline PlaneArgs plane_args(const Direct& p, const Direct& flat, const Plan& plan, const Config& config) {
   const Placement& s = flat.place;
-  return {
-      .planes = PlaneGeometry::of(flat.in, flat.out),
-      .order = TileOrder::of(ceil_div(flat.out.w + lead, plan.tile_w), ceil_div(flat.out.h, plan.tile_h), flat.out.c),
-      .lead = lead,
-      .multiplier = unsigned(flat.out.c / flat.groups),
-      .shift_y = int(middle_of(int(flat.kh)) * s.dilation_y - s.pad_y),
-      .shift_x = int(middle_of(int(flat.kw)) * s.dilation_x - s.pad_x),
-      .channels = int(p.in.c / flat.in.c),
-      .in_pixel = int(p.in.stride_w),
-      .out_pixel = int(p.out.stride_w),
-      .border = s.border,
-      .value = float(s.value),
-      .taps_n = flat.taps.stride_n,
-      .taps_c = flat.taps.stride_c,
-      .bias = static_cast<const float*>(flat.bias),
-      .beside = Neighbours::of(flat.beside, flat.in)};
+  return {.planes = PlaneGeometry::of(flat.in, flat.out),
+          .order = TileOrder::of(tiles_across(flat.out.w + config.lead, plan.tile_w, config.overlap),
+                                 ceil_div(flat.out.h, plan.tile_h), flat.out.c),
+          .lead = config.lead,
+          .multiplier = unsigned(flat.out.c / flat.groups),
+          .shift_y = int(middle_of(int(flat.kh)) * s.dilation_y - s.pad_y),
+          .shift_x = int(middle_of(int(flat.kw)) * s.dilation_x - s.pad_x),
+          .channels = int(p.in.c / flat.in.c),
+          .in_pixel = int(p.in.stride_w),
+          .out_pixel = int(p.out.stride_w),
+          .border = s.border,
+          .value = float(s.value),
+          .taps_n = flat.taps.stride_n,
+          .taps_c = flat.taps.stride_c,
+          .bias = static_cast<const float*>(flat.bias),
+          .beside = Neighbours::of(flat.beside, flat.in)};
 }
 
 inline const char* reg_refusal(const Direct& p, const Arch&) {

@@ -42,7 +42,7 @@ inline bool products_odd(const Direct& p) {
 inline int64_t products_across(const Direct& p) {
   const ProductShape s = product_shape(int(p.kh), int(p.kw));
   const int step = s.step(!products_pack(p));
-  return std::max<int64_t>(ceil_div(p.out.w - (s.width() - step), step), p.out.w > 0);
+  return tiles_across(p.out.w, step, s.width() - step);
 }
 
 inline void fill_products(const Direct& p, Plan& plan) {

@@ -16,8 +16,9 @@ struct AxisReach {
 
 constexpr int kAxes = 3;  // d, h, w: the axes of an image in this order
 
-// How a filter with one window is made.
-enum class Way : int8_t { direct, fft, low_rank };
+// How a filter with one window is made. `depthwise`: channels with windows of their own, by the room for depthwise
+// convolutions.
+enum class Way : int8_t { direct, fft, low_rank, depthwise };
 
 // What a call says of itself once its arguments are checked, before anything has memory.
 struct Reach {

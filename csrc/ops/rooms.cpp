@@ -142,6 +142,10 @@ void run(Call& call, const Place& place, const Tensor& like, const WriteTiles& p
   run_problem(call, place, like, p, kWriteTiles, "");
 }
 
+bool serves_depthwise(const Place& place, const Depthwise& p) {
+  return place.cuda() && kDepthwise.plan_cuda(p, place.arch(), pinned_variant()).variant != nullptr;
+}
+
 bool run_depthwise(Call& call, const Place& place, const Tensor& like, const Depthwise& p) {
   const char* pinned = pinned_variant();
   const auto planned = plan_of(call, place, p, kDepthwise, pinned);

@@ -86,6 +86,9 @@ class SeparableRows {
     A* sums = ring_ + slot * pitch_;
     if (passed_y_[slot] == y) return sums;
     passed_y_[slot] = y;
+    // Rows of bytes are copied faster than memory brings them (2048^2, neither image in the caches, one thread, Zen 4:
+    // without what core/cpu_correlate.h fetches 3x3 1.78 -> 1.72 ms, 5x5 2.18 -> 2.04).
+    if constexpr (sizeof(E) == 1) in_.fetch(plane_, y + 2);
     const E* row = in_.row(plane_, y, 0);
     if (in_.inside() || !ones_) correlate(1, &row, across_, in_.offsets(), &sums, out_.length());
     else correlate_inside<false, A, E>(&row, ones_, {0, 1}, across_, in_.offsets(), sums, nullptr, out_.length());

@@ -97,7 +97,7 @@ struct TileParams {
 
 // ---- STRIP: any size on planar images, stride 1, dilation 1 -------------------------------------------------------
 //
-// float32 31x31 at 4096^2 on one NVIDIA H200: 85 us, reflect 89; SHARED 264.
+// float32 31x31 at 4096^2 on one NVIDIA H200: 85 us, reflect 89.
 
 constexpr int kStripThreads = 128;              // columns of a strip
 constexpr int kStripRows = 16;                  // rows of a step, and outputs of a thread in the column pass
@@ -129,8 +129,8 @@ struct StripParams {
 // ---- RING: float32 of up to 256 taps, stride 1, dilation 1: planes, and photographs (H, W, C) ----------------------
 //
 // One NVIDIA H200, us, RING and what serves where there is no RING. Planes, STRIP: 4096^2 21x21 48, 74; 31x31 58, 85;
-// 63x63 105, 146; 1024^2 31x31 9.3, 15.0; 16x3x1080x1920 31x31 288, 439. Photographs, SHARED: 16x3x1080x1920 5x5 220,
-// 1211; 31x31 305, 1830. With the taps in device memory 31x31 at 4096^2 takes 63, 63x63 112.
+// 63x63 105, 146; 1024^2 31x31 9.3, 15.0; 16x3x1080x1920 31x31 288, 439. Photographs, SHARED: 16x3x1080x1920
+// 31x31 305, 1830. With the taps in device memory 31x31 at 4096^2 takes 63, 63x63 112.
 
 constexpr int kRingReuse = 16;  // outputs of a thread in either pass
 // Of threads in the column pass. Two groups of 128 threads, one of 256 (and columns) and one of 128, us, one NVIDIA

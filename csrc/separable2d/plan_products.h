@@ -29,13 +29,16 @@ inline const char* products_refusal(const Separable& p, const Arch& arch) {
 
 // The products of a tile are as many for 3 taps as for 9. One NVIDIA H200, us, this and the best chain: float16 4096^2
 // 5x5 27.7, 22.6; 7x7 27.4, 24.4; 9x9 27.4, 28.0; 5x9 27.2, 47.7; 16x3x1080x1920 7x7 124.6, 121.9; 9x9 124.5, 142.2;
-// 15x15 126, 259. Bytes 4096^2 7x7 27.0, 25.4; 9x9 26.6, 31.7; 1080p 5x5 117, 94; 9x9 118, 169. Rows that start
-// anywhere, 16x3x1080x1917: float16 9x9 198, 346; bytes 147, 331. Photos of 3 channels, 16x1080x1920: float16 15x15
-// 156, 1392; bytes 136, 1282; of 4, 12x1080x1920: 170, 1364; 136, 1195. Photos of 3 channels and TILE, one NVIDIA H100:
-// float16 5x5 195, 144; 7x7 193, 149; 9x9 193, 188; 15x15 197, 383; bytes 5x5 133, 109; 7x7 137, 160; 9x9 135, 240.
+// 15x15 126, 259. Bytes 4096^2 7x7 27.0, 25.4; 9x9 26.6, 31.7; 1080p 5x5 117, 94; 9x9 118, 169. Photos of 3
+// channels, 16x1080x1920, this and TILE, one NVIDIA H100: float16 5x5 195, 144; 7x7 193, 149; 9x9 193, 188; 15x15 197,
+// 383; bytes 5x5 133, 109; 7x7 137, 160; 9x9 135, 240.
+//
+// Which windows these are must not depend on the layout, or a pixel's bits would: so photos of bytes by 7x7 keep to
+// chains, and bytes of rows that start anywhere by 5x5 (width 1917, one NVIDIA H100: 164, TILE 183).
 inline const char* products_lose(const Separable& p, const Arch&) {
   if (p.kh == 1 || p.kw == 1) return "a window of one row or one column";
-  return std::max(p.kh, p.kw) >= 9 ? nullptr : "multiply-adds are as fast for so few taps";
+  return std::max(p.kh, p.kw) >= 9 ? nullptr
+                                   : "few taps: chains are mostly as fast, with the same bits in every layout";
 }
 
 inline int64_t band_blocks(const Separable& p, const BandShape& s, int segment) {

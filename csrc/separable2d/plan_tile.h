@@ -19,6 +19,7 @@ inline const char* tile_tma_refusal(const Separable& p, const Arch& arch) {
 
 // Boxes start on 32 bytes, or on 16 where tiles overlap by as many.
 inline int lead_columns(const Separable& rows, const TileShape& s) {
+  if (!rows_start_on(rows.in, 16)) return 0;  // loads of words start anywhere
   return tma::lead_columns(s.halo / 2, rows.place.pad_x, 32 / size_of(rows.in.dtype));
 }
 
@@ -33,7 +34,7 @@ inline TileShape tile_shape(const Separable& rows, int channels) {
 
 inline TileOrder tile_order(const Separable& rows, const TileShape& s) {
   const Image& out = rows.out;
-  return TileOrder::of(ceil_div(out.w + lead_columns(rows, s), s.w()), ceil_div(out.h, s.h()), out.c);
+  return TileOrder::of(tiles_across(out.w + lead_columns(rows, s), s.w(), s.overlap), ceil_div(out.h, s.h()), out.c);
 }
 
 inline int64_t tile_blocks(const Separable& rows, const TileShape& s) {

@@ -33,6 +33,9 @@ const Case kCases[] = {
     {60, 96, 9, 9, 0, 0, Border::constant, 0, 8, 8, false, 0, 0, 3},
     {60, 96, 5, 5, 3, 1, Border::zero_output, 0, 0, 0, false, 0, 0, 3},
     {5, 16, 9, 9, 4, 4, Border::reflect, 0, 0, 0, false, 0, 15, 3},
+    {9, 127, 5, 5, 2, 2, Border::zero_output},  // the last tile makes what it would share with a further one
+    {9, 251, 5, 5, 2, 2, Border::reflect},
+    {9, 245, 5, 5, 0, 0, Border::constant, 0, 4, 4},
 };
 
 template <typename T>

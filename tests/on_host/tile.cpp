@@ -74,6 +74,10 @@ const Case kCases[] = {
     {Dtype::u8, Dtype::u8, 35, 259, 3, 3, 1, 1, Border::replicate, 3},
     {Dtype::f16, Dtype::f16, 26, 131, 3, 3, 1, 1, Border::constant, 3},
     {Dtype::u8, Dtype::u8, 25, 133, 3, 3, 1, 1, Border::circular, 4},
+    {Dtype::f16, Dtype::f16, 9, 253, 3, 3, 1, 1, Border::symmetric},  // without a tile for what the last one makes
+    {Dtype::f32, Dtype::f32, 9, 127, 3, 3, 1, 1, Border::zero_output},
+    {Dtype::u8, Dtype::u8, 9, 250, 5, 5, 1, 1, Border::circular},
+    {Dtype::u8, Dtype::u8, 9, 127, 3, 3, 1, 1, Border::replicate, 3},
 };
 
 // `bytes` of memory that end where a page begins that nobody may touch.
@@ -158,7 +162,8 @@ bool check(const Case& k) {
   if (wrong.empty()) {
     memset(shared_bytes, 0xff, sizeof(shared_bytes));
     on_host::launch(kKernels.at(name), {unsigned(plan.blocks), 1, 1}, plan.threads, TensorMap{},
-                    plane_args(p, k.own ? side_by_side(p, channels) : p, plan, 0), ParamTaps::of(p));
+                    plane_args(p, k.own ? side_by_side(p, channels) : p, plan, *std::any_cast<Config>(&plan.config)),
+                    ParamTaps::of(p));
     for (int64_t c = 0; c < channels; ++c)
       for (int64_t y = 0; y < out.h; ++y)
         for (int64_t x = 0; x < out.w && wrong.empty(); ++x)
