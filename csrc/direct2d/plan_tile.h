@@ -120,7 +120,7 @@ inline const char* tile_own_refusal(const Direct& p, const Arch& arch) {
 }
 
 // Many channels that lie side by side, as groups of so many whose halos are at most half as large as a tile, or else as
-// large; or 0. A group is 32 to 128 bytes of every pixel, whole sectors of memory. 16x512x56x56 on one NVIDIA H200, of
+// large; or 0. A group is 16 to 128 bytes of every pixel. 16x512x56x56 on one NVIDIA H200, of
 // copy, by groups (by CHANNELS; cuDNN): float32 3x3, 5x5 94 % (82; 65), 84 (54; 27); float16 3x3, 5x5, 7x7 84 (53; 58),
 // 53 (30; 42), 22 (16; 15); uint8 3x3, 5x5 48 (20), 24 (14). As they lie, float16 of 64 channels 95 %, by groups 93; of
 // 128 89 and 90. With a window for each of 64 channels, 16x64x224x224: float32 3x3, 5x5, 7x7 94 % (79; 74), 76 (31;
@@ -133,7 +133,12 @@ inline int channel_group(const Direct& p) {
   if (!p.place.unit_steps_of_images() || p.kh > kTileMost || p.kw > kTileMost || p.kw < 2) return 0;
   if (own && (p.in.dtype != p.out.dtype || p.kh * p.kw * 4 / in > kTapsAtOnce)) return 0;
   const TileWindow w{int(p.kh), int(p.kw), 1, 1, 1, own, own};
-  const int tile = 32 * lane_values(in, out, w), least = std::max(32 / in, 16 / out);
+  // Half a sector, where CHANNELS is slower still. A window for each channel, of copy, by such groups (by CHANNELS;
+  // cuDNN), one NVIDIA H100: float16 8x8x1080x1920 3x3, 5x5 69 % (50; 77), 61 (23; 49); 8x24x540x960 50 (52; 75), 50
+  // (23; 49); float32 8x12x540x960 3x3, 5x5, 7x7 45 (88; 85), 50 (42; 50), 50 (26; 25); uint8 8x16x1080x1920 3x3 66
+  // (25).
+  const bool halves = own && (in < 4 || p.kh * p.kw > 9);
+  const int tile = 32 * lane_values(in, out, w), least = std::max((halves ? 16 : 32) / in, 16 / out);
   // Lanes with windows of their own share the values of neighbouring pixels where a group is 128 bytes: worth a larger
   // halo where values are narrow (float16 5x5 126 us, so 135; float32 5x5 142, so 130; 16x64x224x224).
   for (int group = 128 / in; group >= least; group /= 2)

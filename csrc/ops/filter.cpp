@@ -96,9 +96,11 @@ class Choice {
     return channels && !*environment("TORCH_CONV_VARIANT") && serves_depthwise(place_, *channels);
   }
 
-  // Multiply-adds are as fast for few taps. float16 16x64x224x224 by `tile_groups`, one NVIDIA H100 (F.conv2d): 3x3
-  // 77 us (91), 5x5 129 (110).
-  bool many_taps() const { return std::min(p_.kh, p_.kw) > 1 && p_.kh * p_.kw > 9; }
+  // Multiply-adds are as fast for few taps, and faster for few channels. float16, chains and depthwise (F.conv2d), one
+  // NVIDIA H100, us: 16x64x224x224 3x3 79, 82 (100); 5x5 130, 80 (113); 7x7 466, 81 (326). 16x512x56x56 48, 43 (54);
+  // 84, 44 (81); 262, 43 (170). 8x32x224x224 26, 23 (31); 35, 23 (41). 8x8x1080x1920 297, 740 (367); 7x7 1164, 799
+  // (813).
+  bool many_taps() const { return std::min(p_.kh, p_.kw) > 1 && p_.kh * p_.kw > (p_.in.c >= 16 ? 9 : 25); }
 
   Way fastest() {
     if (*environment("TORCH_CONV_VARIANT")) return Way::direct;

@@ -128,15 +128,18 @@ inline void configure_strip(const Separable& p, const Arch& arch, Plan& plan) {
 // ---- RING_WORDS (plan_ring.h) ------------------------------------------------------------------------------------
 //
 // RING where rows start anywhere, and for windows that make boxes of more than 256 columns. One NVIDIA H100, us. Rows
-// that start anywhere, TILE (from 17 taps on STRIP, of photographs SHARED) and RING_WORDS: 16x3x1080x1917 3x3
-// 335, 362; 5x5 360, 365; 9x9 389, 370; 15x15 570, 376; 31x31 956, 469; 63x63 1732, 795; photographs 5x5 394, 399;
-// 15x15 856, 428; 31x31 1804, 505; 2048x2047 7x7 23.5, 17.0; 31x31 57, 27; 512x511 7x7 10.1, 6.4; 31x31 24, 10.5. Large
-// windows, STRIP (from 170 taps on TWO_PASS): 4096^2 127x127 370, 356; 191x191 906, 519; 255x255 1089, 700; 8192^2
-// 127x127 1156, 1208; 255x255 4172, 2240; 2048^2 127x127 131, 141; 255x255 304, 314; 1024^2 255x255 104, 193.
+// that start anywhere, TILE (from 17 taps on STRIP, of photographs SHARED) and RING_WORDS: 16x3x1080x1917 3x3 335, 362;
+// 5x5 360, 365; 9x9 389, 370; 15x15 570, 376; 31x31 956, 469; 63x63 1732, 795; photographs 5x5 394, 399; 15x15 856,
+// 428; 31x31 1804, 505; 2048x2047 3x3 21.4, 17.0; 7x7 23.5, 17.0; 31x31 57, 27; 512x511 3x3 9.5, 6.7; 7x7 10.1, 6.4;
+// 31x31 24, 10.5. Large windows, STRIP (from 170 taps on TWO_PASS): 4096^2 127x127 370, 356; 191x191 906, 519; 255x255
+// 1089, 700; 8192^2 127x127 1156, 1208; 255x255 4172, 2240; 2048^2 127x127 131, 141; 255x255 304, 314; 1024^2 255x255
+// 104, 193.
 inline const char* ring_words_loses(const Separable& p, const Arch& arch) {
   if (!tile_tma_refusal(p, arch)) return "tiles are faster for an odd size up to 15";
-  if (!tile_refusal(p, arch) && p.kw < 5) return "tiles are faster for 3x3";
   const Separable rows = as_rows(p);
+  const bool many = p.kw < 5 && !tile_refusal(p, arch) &&
+                    tile_blocks(rows, tile_shape(rows, photo_channels(p))) > 64 * arch.multiprocessors;
+  if (many) return "tiles are faster for 3x3 of many images";
   const RingShape s = ring_shape(p, false);
   if (!strip_refusal(p, arch)) {
     const bool alone = s.bytes() > arch.shared_bytes / 2 || !plane_copy_refusal(rows.in, arch);
