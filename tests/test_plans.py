@@ -182,6 +182,7 @@ ELSEWHERE = {  # what comes first wants more shared memory
     ("volume, separable 7", "RTX 5090"): "separable/tile_tma",
     ("separable 15, small", "RTX 5090"): "separable/tile_tma",
     ("separable 31", "RTX 5090"): "separable/strip",
+    ("separable 3, odd width", "RTX 5090"): "separable/tile",
     ("separable 31, odd width", "RTX 5090"): "separable/strip",
     ("separable 127", "RTX 5090"): "separable/two_pass",
     ("separable 255", "RTX 5090"): "separable/two_pass",
