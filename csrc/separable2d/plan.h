@@ -142,8 +142,8 @@ inline const char* ring_words_loses(const Separable& p, const Arch& arch) {
   if (many) return "tiles are faster for 3x3 of many images";
   const RingShape s = ring_shape(p, false);
   if (!strip_refusal(p, arch)) {
-    const bool alone = s.bytes() > arch.shared_bytes / 2 || !plane_copy_refusal(rows.in, arch);
-    return alone ? "strips are as fast where one block fills shared memory" : nullptr;
+    if (s.bytes() > arch.shared_bytes / 2) return "strips are as fast where one block fills shared memory";
+    return plane_copy_refusal(rows.in, arch) ? nullptr : "strips are as fast for windows beyond RING";
   }
   const bool low = ring_steps(rows, s, arch) * kRingRows < 2 * p.kh;
   return low && p.kh > 64 ? "strips would be lower than two windows" : nullptr;

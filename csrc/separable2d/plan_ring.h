@@ -19,7 +19,7 @@ inline RingShape ring_shape(const Separable& p, bool bulk) {
 
 inline const char* ring_words_refusal(const Separable& p, const Arch& arch) {
   if (p.in.dtype != Dtype::f32) return "no float32";
-  if (arch.major < 9) return "compute capability below 9.0";  // the waits of core/tma.cuh
+  if (!arch.bulk_copy) return "no bulk copies";  // the barriers of core/tma.cuh come with them
   if (const char* no = planar_refusal(as_rows(p))) return no;
   if (p.kh > 256 || p.kw > 256) return "more than 256 taps";  // keeps `bytes` an int
   return ring_shape(p, false).bytes() <= arch.shared_bytes ? nullptr : "a window beyond shared memory";

@@ -56,10 +56,10 @@ inline const char* march_bulk_refusal(const Separable& p, const Arch& arch) {
   return arch.bulk_copy ? march_refusal(p, arch, true) : "no bulk copies";
 }
 
-// An asynchronous copy is of 4 bytes at least, and starts on as many. (Compute capability 8 has such copies; the waits
-// of core/tma.cuh are those of 9.)
+// An asynchronous copy is of 4 bytes at least, and starts on as many. (GPUs without bulk copies have those, but not the
+// barriers of core/tma.cuh.)
 inline const char* march_words_refusal(const Separable& p, const Arch& arch) {
-  if (arch.major < 9) return "compute capability below 9.0";
+  if (!arch.bulk_copy) return "no bulk copies";
   return p.in.dtype == Dtype::f32 ? march_refusal(p, arch, false) : "no float32";
 }
 
