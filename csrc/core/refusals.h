@@ -44,9 +44,13 @@ inline const char* planar_refusal(const Image& in, const Image& out, const Place
 
 inline const char* planar_refusal(const Separable& p) { return planar_refusal(p.in, p.out, p.place, p.beside); }
 
-// Of a filter whose windows each see some of the image.
-inline const char* planar_refusal(const Direct& p) {
-  if (const char* no = planar_refusal(p.in, p.out, p.place, p.beside)) return no;
+// Of a filter whose windows each see some of the image; `channels` side by side are seen as columns.
+inline const char* planar_refusal(const Direct& p, int64_t channels = 1) {
+  const auto rows = [&](const Image& x) { return as_rows(x, channels); };
+  Placement at = p.place;
+  at.pad_x *= channels;
+  if (const char* no = planar_refusal(rows(p.in), rows(p.out), at, {rows(p.beside.above), rows(p.beside.below)}))
+    return no;
   if (p.in.c != p.groups) return "sums over channels";
   const bool touches = near(p.in.h, p.out.h, p.kh, p.place.pad_y) && near(p.in.w, p.out.w, p.kw, p.place.pad_x);
   return touches ? nullptr : "windows that lie outside the image altogether";

@@ -16,10 +16,11 @@
 // One bulk copy brings the box; it starts on 32 bytes. Where rows start anywhere, copies of single threads bring each
 // row, as far behind 32 bytes as it lies in memory; rows of outputs that start anywhere wait in shared memory for the
 // words of 16 bytes that memory has. A lane reads the pixels of a pair of rows once, as words of two, and multiplies
-// them into all rows of patches that see them. The matrices of taps are made by the warp while the box is on its way
-// and stay in registers (those of large windows three pairs of rows at a time, the sums of all outputs meanwhile): taps
-// as sums of two or three numbers of the image's dtype, so as good as float32, in as many products. float16's are
-// scaled by a power of two that brings the largest to 2^14.
+// them into all rows of patches that see them. Of two to four channels side by side it reads those of all in the same
+// words, has sums for each, and puts its outputs together in shared memory. The matrices of taps are made by the warp
+// while the box is on its way and stay in registers (those of large windows three pairs of rows at a time, the sums of
+// all outputs meanwhile): taps as sums of two or three numbers of the image's dtype, so as good as float32, in as many
+// products. float16's are scaled by a power of two that brings the largest to 2^14.
 //
 // Device memory per output pixel: 1 read, 1 write; 2 KH KW flops. Products for 128 outputs, one part of the taps: 5x5
 // 3, 7x7 5, 9x9 10, 15x15 18, 31x31 72; half to four fifths of their elements are taps.
@@ -40,10 +41,14 @@ namespace torch_conv::direct2d {
 // Resident blocks, by the words of taps that a lane holds. Float16 8192^2 on one NVIDIA H200, us: 7x7 with 20 words 6
 // blocks 76.9, 7 77.7; 9x9 with 20 73.2, 74.5; with 40 words 4 blocks 106.8, 5 109.8; 15x15 with 36 4 blocks 114.9, 5
 // 124.2; with 72 words 3 blocks 177.2, 4 187.9.
-template <typename T, int KH, int KW, bool kNarrow>
+// Of channels side by side warps, by all that a lane holds: 16x1080x1920 on one NVIDIA H100, 8, 12 and 16 of them,
+// three channels of float16 5x5 (72 held) -, 143, 154; 7x7 (80) -, 162, 149; 9x9 (148) 206, 191, -; 15x15 (180) 315,
+// 305, -; 31x31 (132) 1403, 1350, -; 15x15 with taps of float16 (144) -, 208, 233; of bfloat16 7x7 (90) -, 169, 162;
+// 15x15 (216) 398, 497, -; four channels of float16 7x7 (100) -, 152, 156; 15x15 (216) 302, 383, -.
+template <typename T, ProductShape s, bool kNarrow>
 constexpr int product_min_blocks() {
-  constexpr ProductShape s = product_shape(KH, KW);
-  constexpr int words = 2 * s.products() * product_parts(std::is_same_v<T, half_t>, kNarrow);
+  constexpr int parts = product_parts(std::is_same_v<T, half_t>, kNarrow), words = 2 * s.products() * parts;
+  if (s.channels > 1) return (s.held(parts) > 200 ? 8 : s.held(parts) > 90 || s.patch_h == 2 ? 12 : 16) / s.warps();
   const int most = s.groups() > 1 ? 60 : 40;
   if (s.height > 24 || s.groups() > 1) return words <= most ? 4 : 3;
   return words <= 30 ? 6 : 4;
@@ -64,23 +69,43 @@ __device__ __forceinline__ unsigned take_part(float (&two)[2]) {
   return word;
 }
 
+// Two neighbours of each of the channels side by side, from `bits` behind `word` on; of a bulk copy's box, `kOdd`, from
+// an odd pixel on: its second number, where a pixel's are no whole words.
+template <int channels, bool kBulk, bool kOdd>
+__device__ __forceinline__ void load_pairs(const unsigned* word, int bits, unsigned (&pairs)[channels]) {
+  constexpr bool kWhole = channels % 2 == 0, kSecond = kOdd && !kWhole;
+  constexpr int kEach = !kBulk || !kWhole ? 1 : kOdd ? channels / 2 : channels;  // words that are surely aligned
+  unsigned words[channels + (!kBulk || kSecond)];
+#pragma unroll
+  for (int i = 0; i < int(sizeof(words)) / 4; i += kEach) {
+    const auto some = load_pack<kEach>(word + i);
+    memcpy(words + i, &some, sizeof(some));
+  }
+  if constexpr (!kBulk)
+#pragma unroll
+    for (int i = 0; i < channels; ++i) words[i] = __funnelshift_r(words[i], words[i + 1], bits);
+  if constexpr (channels == 1 && !kSecond) pairs[0] = words[0];
+  else unroll<0, channels, 1>([&](auto c) { pairs[c] = every<2, channels, decltype(c)::value + kSecond>(words); });
+}
+
 }  // namespace products
 
 #endif
 
-// `kBulk`: a bulk copy brings the box, else copies of single threads do, from rows that start anywhere. `kPacks`: rows
-// of outputs are 16-byte aligned and leave in words as they are made, else they wait for the block. `kOdd`: windows
-// start on odd columns of a bulk copy's box, so that two neighbours' words hold a word of a matrix. `kNarrow`: taps are
-// numbers of T.
-template <typename T, int KH, int KW, bool kBulk, bool kPacks, bool kOdd, bool kNarrow>
-__global__ void __launch_bounds__(32 * ProductShape::warps, product_min_blocks<T, KH, KW, kNarrow>())
+// `kChannels`: side by side. `kBulk`: a bulk copy brings the box, else copies of single threads do, from rows that
+// start anywhere. `kPacks`: rows of outputs are 16-byte aligned and leave in words as they are made, else they wait for
+// the block. `kOdd`: windows start on odd columns of a bulk copy's box, so that two neighbours' words hold a word of a
+// matrix. `kNarrow`: taps are numbers of T.
+template <typename T, int KH, int KW, int kChannels, bool kBulk, bool kPacks, bool kOdd, bool kNarrow>
+__global__ void __launch_bounds__(32 * product_shape(KH, KW, kChannels).warps(),
+                                  product_min_blocks<T, product_shape(KH, KW, kChannels), kNarrow>())
     direct2d_products(const __grid_constant__ TensorMap map, const __grid_constant__ ProductArgs a,
                       const __grid_constant__ ParamTaps param_taps) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   using namespace products;
-  constexpr ProductShape s = product_shape(KH, KW);
+  constexpr ProductShape s = product_shape(KH, KW, kChannels);
   constexpr bool kScaled = std::is_same_v<T, half_t> && !kNarrow;
-  constexpr int kParts = product_parts(kScaled, kNarrow), kThreads = 32 * s.warps, kWords = 2 * s.tiles();
+  constexpr int kParts = product_parts(kScaled, kNarrow), kThreads = 32 * s.warps(), kWords = 2 * s.sets();
   extern __shared__ __align__(128) unsigned char products_shared[];
   float* const taps = reinterpret_cast<float*>(products_shared + s.taps_at());
   uint64_t* const barrier = reinterpret_cast<uint64_t*>(products_shared + s.barrier_at());
@@ -92,7 +117,7 @@ __global__ void __launch_bounds__(32 * ProductShape::warps, product_min_blocks<T
   const int x0 = int(at.x) * s.step(!kPacks), y0 = int(at.y) * s.height;  // the tile's first output
   const int left = x0 - a.pad_x, top = y0 - a.pad_y;                      // what its window reads
   const int shift = s.shifts() ? left & 1 : 0;                            // the same in all tiles
-  const int bx = kBulk ? left & -s.align : left - shift, first = left - bx - shift;
+  const int start = (left - shift) * kChannels, bx = kBulk ? start & -s.align : start, first = start - bx;
   const T* const in = a.planes.in_plane<T>(at.n, ci);
   const PhasedRows<T, s.box_w(), kBulk ? 1 : kRowStart> box{
       reinterpret_cast<T*>(products_shared),
@@ -100,11 +125,13 @@ __global__ void __launch_bounds__(32 * ProductShape::warps, product_min_blocks<T
       unsigned(a.planes.in_stride_h) * unsigned(sizeof(T))};
   if constexpr (!kBulk) {
     static_assert(s.align * sizeof(T) == kRowStart);
-    load_rows<s.box_w() * int(sizeof(T)), s.box_h(), s.warps>(a.planes, in, box.data, bx, top);
+    PlaneGeometry rows = a.planes;
+    rows.in_w *= kChannels;
+    load_rows<s.box_w() * int(sizeof(T)), s.box_h(), s.warps()>(rows, in, box.data, bx, top);
   } else if (threadIdx.x == 0) {
     tma::barrier_init(barrier);
     tma::barrier_expect(barrier, s.taps_at());
-    tma::load_box(box.data, &map, barrier, bx / 2, top, ci, at.n);
+    tma::load_box(box.data, &map, barrier, bx / s.pack(), top, ci, at.n);
   }
 
   // Meanwhile the taps, of which every lane takes what it holds of the right matrices.
@@ -126,7 +153,7 @@ __global__ void __launch_bounds__(32 * ProductShape::warps, product_min_blocks<T
   float scale = 1, back = 1;
   if constexpr (kScaled) {
 #pragma unroll
-    for (int i = 0; i < s.warps; ++i) largest = max(largest, largest_of[i]);
+    for (int i = 0; i < s.warps(); ++i) largest = max(largest, largest_of[i]);
     const int exponent = min(127 + 14 - int(largest >> 23), 126);
     scale = __uint_as_float(unsigned(127 + exponent) << 23);
     back = __uint_as_float(unsigned(127 - exponent) << 23);
@@ -162,31 +189,39 @@ __global__ void __launch_bounds__(32 * ProductShape::warps, product_min_blocks<T
   // Is what a bulk copy put outside right?
   const bool zeros = kBulk && (mask || (a.border == Border::constant && a.value == 0));
   if (edge && (!zeros || a.beside.holds(top, a.planes.in_h) || a.beside.holds(bottom - 1, a.planes.in_h))) {
-    extend_box<kThreads>(box, {0, bottom - top, left - bx, right - bx}, {top, bx}, in, a.planes.in_stride_h,
-                         a.planes.in_h, a.planes.in_w, a.border, from_acc<T>(a.value), ShardRows{a.beside, at.n, ci});
+    extend_box<kThreads>(box, {0, bottom - top, left * kChannels - bx, right * kChannels - bx}, {top, bx}, in,
+                         a.planes.in_stride_h, a.planes.in_h, a.planes.in_w * kChannels, a.border, from_acc<T>(a.value),
+                         ShardRows{a.beside, at.n, ci}, {kChannels, kChannels});
     // What lay before the image's rows stands where no window sees it, but matrices do, whose zeros times NaN are NaN:
     // in the column before shifted windows, and in rows of the image below the last window.
     if (!kBulk && left < 0)
       for (int r = threadIdx.x; r < s.box_h(); r += kThreads)
 #pragma unroll 1
-        for (int i = 0, end = r < bottom - top ? shift : -bx; i < end; ++i) box.row(r)[i] = from_acc<T>(0.f);
+        for (int i = 0, end = r < bottom - top ? shift * kChannels : -bx; i < end; ++i)
+          box.row(r)[i] = from_acc<T>(0.f);
     __syncthreads();
   }
 
   T* const plane = a.planes.out_plane<T>(at.n, at.c);
-  const int x = x0 + warp * s.warp_w;
+  constexpr int kWarpColumns = s.warp_w() * kChannels;
+  const int x = x0 + warp * s.warp_w();
   if (kPacks && x >= a.planes.out_w) return;
-  T* const from = box.data + warp * s.warp_w + first;
+  T* const from = box.data + warp * kWarpColumns + first;
 
-  // Where the lane's outputs of a step go: pairs of neighbours in a row.
-  const int column = x + 8 * g + (kPacks && s.tiles() == 1 ? q % 2 * 4 : 0);
-  const int rows = a.planes.out_h - y0 - s.output_y(2 * q);
-  T* to = plane + (y0 + s.output_y(2 * q)) * a.planes.out_stride_h + column;
-  [[maybe_unused]] const WaitingRows<T> waiting{
-      {reinterpret_cast<T*>(products_shared + s.waiting_at()),
-       unsigned(reinterpret_cast<uintptr_t>(plane) + (y0 * a.planes.out_stride_h + x0) * int(sizeof(T))),
+  // Where the lane's outputs of a step go: pairs of neighbours in a row. A warp's go together where channels lie side
+  // by side.
+  constexpr bool kTogether = kPacks && kChannels > 1;
+  const int own_y = kTogether ? 0 : s.output_y(2 * q);
+  const int column = kTogether ? x : x + 8 * g + (kPacks && s.tiles() == 1 ? q % 2 * 4 : 0);
+  const int rows = a.planes.out_h - y0 - own_y;
+  T* to = plane + (y0 + own_y) * a.planes.out_stride_h + column * kChannels;
+  T* const waiting_rows = reinterpret_cast<T*>(products_shared + s.waiting_at());
+  [[maybe_unused]] T* const step_rows = waiting_rows + warp * s.patch_h * s.step_pitch();
+  [[maybe_unused]] const WaitingRows<T, s.waiting_pitch()> waiting{
+      {waiting_rows,
+       unsigned(reinterpret_cast<uintptr_t>(plane) + (y0 * a.planes.out_stride_h + x0 * kChannels) * int(sizeof(T))),
        unsigned(a.planes.out_stride_h) * unsigned(sizeof(T))}};
-  float sum[s.steps()][s.tiles()][4] = {};
+  float sum[s.steps()][s.sets()][4] = {};
   unsigned probe = 0;
   auto store = [&](int step) {
     const bool inside = step * s.patch_h < rows;
@@ -197,11 +232,22 @@ __global__ void __launch_bounds__(32 * ProductShape::warps, product_min_blocks<T
       word[i] = round_pair<T>(fmaf(two[0], back, bias), fmaf(two[1], back, bias));
       probe = add_zero_times<T>(word[i], probe);
     }
-    if constexpr (!kPacks) {
-      unsigned* const waits =
-          waiting.words(s.output_y(2 * q) + step * s.patch_h, warp * s.warp_w + 8 * g + s.output_x(0, 0, 2 * q));
+    if constexpr (!kPacks || kTogether) {
+      const int own = (s.warp_w() / 8 * g + s.output_x(0, 0, 2 * q)) * kChannels, y = s.output_y(2 * q);
+      unsigned* const waits = kTogether ? reinterpret_cast<unsigned*>(step_rows + y * s.step_pitch() + own)
+                                        : waiting.words(y + step * s.patch_h, warp * kWarpColumns + own);
 #pragma unroll
-      for (int i = 0; i < kWords; ++i) waits[s.output_x(i / 2, i % 2 * 8, 0) / 2] = word[i];
+      for (int h = 0; h < s.tiles(); ++h)
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+          unsigned pairs[kChannels];
+#pragma unroll
+          for (int c = 0; c < kChannels; ++c) pairs[c] = word[2 * (h * kChannels + c) + half];
+          put_pixels<kTogether>(waits + s.output_x(h, half * 8, 0) * kChannels / 2, pairs);
+        }
+      if constexpr (kTogether)
+        store_step<T, s>(to, a.planes.out_stride_h, step_rows, rows - step * s.patch_h,
+                         (a.planes.out_w - x) * kChannels);
     } else if constexpr (kWords == 2) {
       // Lanes 2 i and 2 i + 1 have halves of two patches each, and afterwards a patch's row.
       const unsigned other = __shfl_xor_sync(~0u, q % 2 ? word[0] : word[1], 1);
@@ -213,28 +259,29 @@ __global__ void __launch_bounds__(32 * ProductShape::warps, product_min_blocks<T
   };
 
   // Row g and q's columns of the left matrices of a pair of rows, counted from the group's first.
-  constexpr int kTiles = s.tiles();
-  const T* pixels = from + 8 * g + 2 * q;
+  constexpr int kSets = s.sets();
+  const T* pixels = from + (s.warp_w() / 8 * g + 2 * q) * kChannels;
   [[maybe_unused]] int first_row = 0;                               // of the group's
   [[maybe_unused]] const int bits[2] = {box.bits(0), box.bits(1)};  // of all even and of all odd rows
-  auto load = [&](int pair, int span, unsigned(&left_matrix)[kTiles][4]) {
+  auto load = [&](int pair, int span, unsigned(&left_matrix)[kSets][4]) {
 #pragma unroll
     for (int h = 0; h < s.tiles(); ++h)
 #pragma unroll
       for (int r = 0; r < 4; ++r) {
         const int m = ProductLane::a_m(0, r), k = ProductLane::a_k(0, r);
         const int row = 2 * pair + s.pixel_y(k);
-        const T* two = pixels + row * s.box_w() + s.pixel_x(h, m, k) + 8 * span - kOdd;
+        const T* two = pixels + row * s.box_w() + (s.pixel_x(h, m, k) + 8 * span) * kChannels - (kOdd && kChannels % 2);
         const unsigned* word = reinterpret_cast<const unsigned*>(two) + box.behind(first_row + row) / 4;
-        left_matrix[h][r] = !kBulk ? __funnelshift_r(word[0], word[1], bits[s.pixel_y(k)])
-                            : kOdd ? __byte_perm(word[0], word[1], 0x5432)
-                                   : word[0];
+        unsigned pairs[kChannels];
+        load_pairs<kChannels, kBulk, kOdd>(word, bits[s.pixel_y(k)], pairs);
+#pragma unroll
+        for (int c = 0; c < kChannels; ++c) left_matrix[h * kChannels + c][r] = pairs[c];
       }
   };
   // A pair ahead where outputs leave meanwhile, whose stores the compiler does not move loads across.
-  constexpr bool kAhead = s.groups() == 1 && s.spans <= 2;
+  constexpr bool kAhead = s.ahead();
   constexpr int kEach = s.patch_h / 2, kLag = s.group - 1;
-  unsigned matrix[kAhead ? 2 : 1][s.spans][s.tiles()][4];
+  unsigned matrix[kAhead ? 2 : 1][s.spans][kSets][4];
 #pragma unroll 1
   for (int group = 0; group < s.groups(); ++group) {
     if (group > 0) take_taps(group);
@@ -255,8 +302,8 @@ __global__ void __launch_bounds__(32 * ProductShape::warps, product_min_blocks<T
             if (of_group < 0 || of_group >= s.group) continue;
             const auto& of_taps = band[of_group][span][part];
 #pragma unroll
-            for (int h = 0; h < s.tiles(); ++h)
-              add_product<T>(sum[step][h], matrix[kAhead ? pair % 2 : 0][span][h], of_taps[0], of_taps[1]);
+            for (int i = 0; i < kSets; ++i)
+              add_product<T>(sum[step][i], matrix[kAhead ? pair % 2 : 0][span][i], of_taps[0], of_taps[1]);
           }
       }
       // The step whose windows end here is done.
@@ -271,26 +318,26 @@ __global__ void __launch_bounds__(32 * ProductShape::warps, product_min_blocks<T
   }
   // What is wrong is made again where the outputs are now: in memory, or waiting.
   auto windows = box;
-  windows.data = from + shift;
+  windows.data = from + shift * kChannels;
   if (kBulk) windows.address = windows.stride = 0;
   const bool wrong = __any_sync(~0u, (probe & 0x7fff7fff) != 0) || mask;
   if constexpr (kPacks) {
     if (wrong)
-      mend<T, KH, KW>(a, StoredRows<T>{plane + y0 * a.planes.out_stride_h + x, a.planes.out_stride_h}, windows, taps,
-                      bias, x, y0, mask);
+      mend<T, s>(a, StoredRows<T>{plane + y0 * a.planes.out_stride_h + x * kChannels, a.planes.out_stride_h}, windows,
+                 taps, bias, x, y0, mask);
   } else {
     auto own = waiting;
-    own.data += warp * s.warp_w;
-    if (wrong) mend<T, KH, KW>(a, own, windows, taps, bias, x, y0, mask);
+    own.data += warp * kWarpColumns;
+    if (wrong) mend<T, s>(a, own, windows, taps, bias, x, y0, mask);
     __syncthreads();
-    const int last = min(s.width(), a.planes.out_w - x0), count = min(s.height, a.planes.out_h - y0);
+    const int last = min(s.width(), a.planes.out_w - x0) * kChannels, count = min(s.height, a.planes.out_h - y0);
     const bool at_an_end = x0 == 0 || x0 + s.width() >= a.planes.out_w;
-    T* row = plane + (y0 + warp) * a.planes.out_stride_h + x0;
+    T* row = plane + (y0 + warp) * a.planes.out_stride_h + x0 * kChannels;
     const T* waits = waiting.data + warp * s.waiting_pitch();
 #pragma unroll 1
-    for (int r = warp; r < count; r += s.warps) {
-      store_waiting<s.width()>(row, 0, last, at_an_end, reinterpret_cast<const unsigned*>(waits));
-      row += s.warps * a.planes.out_stride_h, waits += s.warps * s.waiting_pitch();
+    for (int r = warp; r < count; r += s.warps()) {
+      store_waiting<s.width() * kChannels>(row, 0, last, at_an_end, reinterpret_cast<const unsigned*>(waits));
+      row += s.warps() * a.planes.out_stride_h, waits += s.warps() * s.waiting_pitch();
     }
   }
 #endif

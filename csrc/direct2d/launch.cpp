@@ -26,8 +26,10 @@ void launch_tile(const Direct& p, const Plan& plan, const Config& config, const 
 }
 
 void launch_products(const Direct& p, const Plan& plan, const Site& site) {
-  const ProductShape shape = product_shape(int(p.kh), int(p.kw));
-  const TensorMap map = products_bulk(p) ? tma::plane_map(p.in, shape.box_w() / 2, shape.box_h(), 2) : TensorMap{};
+  const ProductShape s = product_shape(p);
+  const Image rows = as_rows(p.in, s.channels);
+  const TensorMap map =
+      products_bulk(p) ? tma::plane_map(rows, s.box_w() / s.pack(), s.box_h(), s.pack()) : TensorMap{};
   launch(plan, site, map, product_args(p, plan), ParamTaps::of(p));
 }
 

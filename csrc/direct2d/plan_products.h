@@ -6,19 +6,33 @@
 
 namespace torch_conv::direct2d {
 
+// Photographs, whose channels lie side by side and have one window: how many, 1 of other images.
+inline int64_t product_channels(const Direct& p) {
+  const int64_t channels = interleaved_channels(p.in, p.out);
+  const auto alike = [&](const Image& shard) { return !shard.data || interleaved_channels(p.in, shard) == channels; };
+  const bool photos = channels <= 4 && p.groups == p.in.c && p.taps.stride_c == 0 && !p.bias && alike(p.beside.above) &&
+                      alike(p.beside.below);
+  return photos ? channels : 1;
+}
+
+inline ProductShape product_shape(const Direct& p) {
+  return product_shape(int(p.kh), int(p.kw), int(product_channels(p)));
+}
+
 inline const char* products_refusal(const Direct& p, const Arch& arch) {
   if (!is_half(p.in.dtype)) return "no float16 or bfloat16";
   if (p.sums == Sums::chain) return "one chain of multiply-adds is asked for";
   if (p.kh > kProductMost || p.kw > kProductMost) return "a window beyond 31x31";
-  if (const char* no = planar_refusal(p)) return no;
-  if (!below(kMostSide, {p.in.w * size_of(p.in.dtype)})) return "rows of 2^30 bytes";
+  const int64_t channels = product_channels(p);
+  if (const char* no = planar_refusal(p, channels)) return no;
+  if (!below(kMostSide, {p.in.w * channels * size_of(p.in.dtype)})) return "rows of 2^30 bytes";
   return arch.bulk_copy ? nullptr : "no bulk copies";
 }
 
 // How a tile comes and goes: by a bulk copy, or, of rows that start anywhere, by those of single threads; straight from
 // registers, or by way of shared memory.
-inline bool products_bulk(const Direct& p) { return tma::words_possible(p.in); }
-inline bool products_pack(const Direct& p) { return aligned_rows(p.out); }
+inline bool products_bulk(const Direct& p) { return tma::words_possible(as_rows(p.in, product_channels(p))); }
+inline bool products_pack(const Direct& p) { return aligned_rows(as_rows(p.out, product_channels(p))); }
 
 // A product takes 128 to 256 taps and zeros, however small the window: up to 16 taps multiply-adds are as fast. One
 // NVIDIA H200, 8192^2, taps of float32, this and TILE: float16 3x3 73.9 us, 70.3; 4x4 75.2, 71.5; 5x5 75, 85; 7x7 78,
@@ -35,33 +49,33 @@ inline const char* products_lose(const Direct& p, const Arch&) {
 
 // Do windows start on odd columns of a bulk copy's box, where there is no room for shifted matrices of taps?
 inline bool products_odd(const Direct& p) {
-  return products_bulk(p) && p.place.pad_x % 2 != 0 && !product_shape(int(p.kh), int(p.kw)).shifts();
+  return products_bulk(p) && p.place.pad_x % 2 != 0 && !product_shape(p).shifts();
 }
 
 // Tiles side by side, the last of which reaches the image's end.
 inline int64_t products_across(const Direct& p) {
-  const ProductShape s = product_shape(int(p.kh), int(p.kw));
+  const ProductShape s = product_shape(p);
   const int step = s.step(!products_pack(p));
   return tiles_across(p.out.w, step, s.width() - step);
 }
 
 inline void fill_products(const Direct& p, Plan& plan) {
-  const ProductShape s = product_shape(int(p.kh), int(p.kw));
+  const ProductShape s = product_shape(p);
   plan.algorithm = "tensor_core";
   plan.why = "half precision, window up to 31x31: products of matrices, sums in another order than 'direct'";
   plan.tile_w = s.step(!products_pack(p));
   plan.tile_h = s.height;
-  plan.threads = 32 * s.warps;
+  plan.threads = 32 * s.warps();
   plan.shared_bytes = s.shared_bytes(!products_pack(p));
-  plan.blocks = p.out.n * p.out.c * ceil_div(p.out.h, plan.tile_h) * products_across(p);
-  plan.kernels = {
-      kernel_of("direct2d/kernel_products.cuh", "direct2d::direct2d_products",
-                {p.in.dtype, s.kh, s.kw, products_bulk(p), products_pack(p), products_odd(p), p.taps.narrow})};
+  plan.blocks = p.out.n * (p.out.c / s.channels) * ceil_div(p.out.h, plan.tile_h) * products_across(p);
+  plan.kernels = {kernel_of(
+      "direct2d/kernel_products.cuh", "direct2d::direct2d_products",
+      {p.in.dtype, s.kh, s.kw, s.channels, products_bulk(p), products_pack(p), products_odd(p), p.taps.narrow})};
 }
 
 inline ProductArgs product_args(const Direct& p, const Plan& plan) {
   return {.planes = PlaneGeometry::of(p.in, p.out),
-          .order = TileOrder::of(products_across(p), ceil_div(p.out.h, plan.tile_h), p.out.c),
+          .order = TileOrder::of(products_across(p), ceil_div(p.out.h, plan.tile_h), p.out.c / product_channels(p)),
           .multiplier = FastDivisor::of(unsigned(p.out.c / p.groups)),
           .pad_y = int(p.place.pad_y),
           .pad_x = int(p.place.pad_x),

@@ -19,28 +19,41 @@ constexpr int kProductsAtOnce = 18, kPairsAtOnce = 3;
 constexpr int product_parts(bool float16, bool narrow) { return narrow ? 1 : float16 ? 2 : 3; }
 
 // A row of the left matrix holds the pixels under a patch of 8 outputs, patch_h x patch_w; a product takes two rows of
-// 8 columns of them. A lane g = lane / 4 has 8 columns of outputs, cut into 8 / patch_w patches: a pair of patches is a
-// tile, rows g and g + 8 of the left matrix.
+// 8 columns of them. A lane g = lane / 4 has warp_w() / 8 columns of outputs, cut into patches: a pair of patches is a
+// tile, rows g and g + 8 of the left matrix. Of channels side by side a warp makes all, each from matrices of its own.
 struct ProductShape {
   int kh, kw;
+  int channels;  // side by side
   int patch_h, patch_w;
   int pairs, spans;  // of rows and of 8 columns that a patch's windows see
   int group;         // pairs of rows whose taps stand in registers at once: all, or a part
-  int height;        // outputs of one warp: 64 columns and so many rows
+  int height;        // outputs of one warp: warp_w() columns and so many rows
 
-  static constexpr int warps = 4, warp_w = 64;  // side by side
-  static constexpr int width() { return warps * warp_w; }
-  static constexpr int align = 16;  // columns of which a box, or in memory each of its rows, starts on a multiple
+  static constexpr int align = 16;  // elements of which a box, or in memory each of its rows, starts on a multiple
+
+  constexpr int width() const { return channels > 1 ? 128 : 256; }
+  constexpr int warp_w() const { return channels > 1 ? 16 * patch_w : 64; }
+  constexpr int warps() const { return width() / warp_w(); }  // side by side
 
   constexpr int products() const { return group * spans; }
   constexpr int groups() const { return pairs / group; }
-  constexpr int tiles() const { return 4 / patch_w; }  // side by side in a warp's 64 columns
+  constexpr int tiles() const { return warp_w() / (16 * patch_w); }  // side by side in a warp's columns
+  constexpr int sets() const { return tiles() * channels; }          // of sums
   constexpr int steps() const { return height / patch_h; }
+  // Are pixels loaded a pair of rows ahead?
+  constexpr bool ahead() const { return groups() == 1 && spans <= 2; }
+  // Registers in which a lane holds taps of so many parts, sums and pixels.
+  constexpr int held(int parts) const {
+    const int steps_at_once = groups() > 1 ? steps() : (2 * group + patch_h - 1) / patch_h;
+    return 2 * products() * parts + 4 * sets() * (steps_at_once + (ahead() ? 2 * spans : 1));
+  }
   constexpr int warp_pairs() const { return height / 2 + group - patch_h / 2; }
   // Windows that start on an odd column of the box may start one column before: their matrices are shifted.
   constexpr bool shifts() const { return patch_w + kw <= 8 * spans; }
 
-  constexpr int box_w() const { return (align - 1 + width() - patch_w + 8 * spans + 7) / 8 * 8; }
+  constexpr int box_w() const { return (align - 1 + (width() - patch_w + 8 * spans) * channels + 7) / 8 * 8; }
+  // Elements that a bulk copy takes as one: a box has at most 256 a side.
+  constexpr int pack() const { return channels == 4 ? 4 : 2; }
   constexpr int box_h() const { return height - patch_h + 2 * pairs; }
   // Taps stand among zeros, as many as matrices hold.
   constexpr int taps_h() const { return 2 * pairs + patch_h - 1; }
@@ -49,12 +62,16 @@ struct ProductShape {
   // words of 16 bytes.
   constexpr int step(bool waits) const { return waits ? width() - 8 : width(); }
   // Bytes of shared memory: the box, the taps, a barrier, a number of every warp; where outputs wait, their rows, which
-  // start up to 14 bytes behind their pitch.
+  // start up to 14 bytes behind their pitch, else of channels side by side a warp's rows of a step.
   constexpr int taps_at() const { return 2 * box_w() * box_h(); }
   constexpr int barrier_at() const { return taps_at() + (taps_h() * taps_w() + 1) / 2 * 8; }
-  constexpr int waiting_at() const { return (barrier_at() + 8 + 4 * warps + 15) / 16 * 16; }
-  static constexpr int waiting_pitch() { return width() + 8; }
-  constexpr int shared_bytes(bool waits) const { return waiting_at() + (waits ? 2 * height * waiting_pitch() : 0); }
+  constexpr int waiting_at() const { return (barrier_at() + 8 + 4 * warps() + 15) / 16 * 16; }
+  constexpr int waiting_pitch() const { return width() * channels + 8; }
+  constexpr int step_pitch() const { return warp_w() * channels + 8; }
+  constexpr int shared_bytes(bool waits) const {
+    const int step_rows = channels > 1 ? warps() * patch_h * step_pitch() : 0;
+    return waiting_at() + 2 * (waits ? height * waiting_pitch() : step_rows);
+  }
 
   // Where A[m][k] of tile `h` lies, counted from the window's start over the lane group's first output.
   constexpr int pixel_y(int k) const { return k / 8; }
@@ -86,13 +103,14 @@ struct ProductLane {
 // 16 rows 71.3 (72.1), 74.0 (82.0), 75.8 (115.7), 144.6 (207.6); 24 rows 71.0 (71.9), 73.0 (76.9), 73.2 (106.8), 126.2
 // (196.8); 32 rows 70.5 (75.8), 76.4 (80.2), 78.1 (101.9), 114.9 (177.2). Two by two with 24 rows: 75.7 (76.0), 76.5
 // (79.1), 79.5 (109.7), 132.5 (194.5). Boxes that start on 128 bytes instead of 32: 75.9 and 74.4 at 5x5.
-constexpr ProductShape product_shape(int kh, int kw) {
+constexpr ProductShape product_shape(int kh, int kw, int channels) {
   const int flat_pairs = (kh + 2) / 2, flat_spans = (kw + 10) / 8, tall_pairs = (kh + 4) / 2, tall_spans = (kw + 8) / 8;
   const bool flat = flat_pairs * flat_spans <= tall_pairs * tall_spans;
   const int spans = flat ? flat_spans : tall_spans, all = flat ? flat_pairs : tall_pairs;
   const bool at_once = all * spans <= kProductsAtOnce;
   return {.kh = kh,
           .kw = kw,
+          .channels = channels,
           .patch_h = flat ? 2 : 4,
           .patch_w = flat ? 4 : 2,
           .pairs = at_once ? all : (all + kPairsAtOnce - 1) / kPairsAtOnce * kPairsAtOnce,

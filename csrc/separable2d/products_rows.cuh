@@ -10,6 +10,7 @@
 #pragma once
 
 #include "core/async_copy.cuh"
+#include "core/side_by_side.cuh"
 #include "core/unroll.cuh"
 #include "separable2d/products_chunks.cuh"
 
@@ -78,31 +79,6 @@ __device__ __forceinline__ void shift_down(unsigned (&words)[4 * count + 4], int
   for (int i = 0; i < 4 * count + 1; ++i) words[i] = behind & 4 ? words[i + 1] : words[i];
 #pragma unroll
   for (int i = 0; i < 4 * count; ++i) words[i] = __funnelshift_r(words[i], words[i + 1], behind * 8);
-}
-
-// Of elements side by side, i, i + channels and so on, as many as a word holds.
-template <int size, int channels, int i, int count>
-__device__ __forceinline__ unsigned every(const unsigned (&words)[count]) {
-  if constexpr (size == 2) {
-    constexpr int j = i + channels;
-    return __byte_perm(words[i / 2], words[j / 2], (i % 2 ? 0x32 : 0x10) | (j % 2 ? 0x7600 : 0x5400));
-  } else {
-    constexpr int first = i / 4, last = (i + 3 * channels) / 4, b = i % 4;
-    constexpr int of[4] = {b, b + channels, b + 2 * channels, b + 3 * channels};  // bytes, from the first word on
-    if constexpr (last == first + 1) {
-      return __byte_perm(words[first], words[last], of[0] | of[1] << 4 | of[2] << 8 | of[3] << 12);
-    } else if constexpr (last == first + 2) {
-      constexpr bool two = of[2] >= 8;  // Are the last two of them in the last word, or one?
-      const unsigned most = __byte_perm(words[first], words[first + 1], of[0] | of[1] << 4 | (two ? 0 : of[2] << 8));
-      return __byte_perm(most, words[last], 0x10 | (two ? of[2] - 4 : 2) << 8 | (of[3] - 4) << 12);
-    } else {
-      const unsigned low =
-          __byte_perm(words[of[0] / 4 + first], words[of[1] / 4 + first], of[0] % 4 | (4 + of[1] % 4) << 4);
-      const unsigned high =
-          __byte_perm(words[of[2] / 4 + first], words[of[3] / 4 + first], of[2] % 4 | (4 + of[3] % 4) << 4);
-      return __byte_perm(low, high, 0x5410);
-    }
-  }
 }
 
 // 16 bytes of each of the channels that lie side by side in `words`.

@@ -1,6 +1,6 @@
 // direct2d's PRODUCTS as its plan launches it, on the host, against sums in float64: images on 16 bytes and such as
-// start anywhere, whose bits are the same. Not a byte is read or written beyond an image's memory, behind which no page
-// stands.
+// start anywhere, and photographs, whose bits are the same. Not a byte is read or written beyond an image's memory,
+// behind which no page stands.
 #include <sys/mman.h>
 
 #include <map>
@@ -27,29 +27,83 @@ using Kernel = void (*)(TensorMap, ProductArgs, ParamTaps);
 const std::map<std::string, Kernel> kKernels = {
 #define KERNEL(...) \
   { "direct2d::direct2d_products<" #__VA_ARGS__ ">", direct2d_products<__VA_ARGS__> }
-    KERNEL(half_t, 5, 5, true, true, false, false),      KERNEL(half_t, 5, 5, true, false, false, false),
-    KERNEL(half_t, 5, 5, true, false, true, false),      KERNEL(half_t, 7, 7, true, true, true, false),
-    KERNEL(half_t, 7, 7, true, true, false, false),      KERNEL(half_t, 7, 7, true, false, true, false),
-    KERNEL(half_t, 7, 7, true, false, false, false),     KERNEL(half_t, 4, 4, true, true, false, false),
-    KERNEL(half_t, 6, 3, true, true, false, false),      KERNEL(half_t, 9, 11, true, true, false, false),
-    KERNEL(half_t, 15, 15, true, true, true, false),     KERNEL(half_t, 2, 14, true, true, false, false),
-    KERNEL(bhalf_t, 5, 5, true, true, false, false),     KERNEL(bhalf_t, 7, 7, true, true, true, false),
-    KERNEL(bhalf_t, 12, 13, true, true, false, false),   KERNEL(half_t, 31, 31, true, true, true, false),
-    KERNEL(half_t, 17, 20, true, true, false, false),    KERNEL(bhalf_t, 21, 29, true, true, false, false),
-    KERNEL(half_t, 5, 31, true, true, false, false),     KERNEL(half_t, 31, 3, true, true, false, false),
-    KERNEL(half_t, 1, 1, true, true, false, false),      KERNEL(half_t, 8, 7, true, false, true, false),
-    KERNEL(half_t, 5, 5, true, true, true, false),       KERNEL(half_t, 5, 5, true, true, false, true),
-    KERNEL(bhalf_t, 7, 7, true, true, true, true),       KERNEL(half_t, 15, 15, true, true, true, true),
-    KERNEL(half_t, 5, 5, false, false, false, false),    KERNEL(half_t, 5, 5, false, true, false, false),
-    KERNEL(half_t, 5, 5, false, false, false, true),     KERNEL(bhalf_t, 5, 5, false, false, false, false),
-    KERNEL(half_t, 7, 7, false, false, false, false),    KERNEL(half_t, 7, 7, false, true, false, false),
-    KERNEL(bhalf_t, 7, 7, false, false, false, true),    KERNEL(half_t, 9, 9, true, true, false, false),
-    KERNEL(half_t, 9, 9, true, false, false, false),     KERNEL(half_t, 9, 9, false, false, false, false),
-    KERNEL(half_t, 9, 9, false, true, false, false),     KERNEL(half_t, 15, 15, false, false, false, true),
-    KERNEL(bhalf_t, 12, 13, false, false, false, false), KERNEL(half_t, 31, 31, false, false, false, false),
-    KERNEL(half_t, 4, 7, false, false, false, true),     KERNEL(bhalf_t, 4, 7, false, true, false, true),
-    KERNEL(half_t, 4, 4, true, false, false, false),     KERNEL(half_t, 4, 4, false, false, false, false),
-    KERNEL(half_t, 4, 4, false, true, false, false),
+    KERNEL(half_t, 5, 5, 1, true, true, false, false),
+    KERNEL(half_t, 5, 5, 1, true, false, false, false),
+    KERNEL(half_t, 5, 5, 1, true, false, true, false),
+    KERNEL(half_t, 7, 7, 1, true, true, true, false),
+    KERNEL(half_t, 7, 7, 1, true, true, false, false),
+    KERNEL(half_t, 7, 7, 1, true, false, true, false),
+    KERNEL(half_t, 7, 7, 1, true, false, false, false),
+    KERNEL(half_t, 4, 4, 1, true, true, false, false),
+    KERNEL(half_t, 6, 3, 1, true, true, false, false),
+    KERNEL(half_t, 9, 11, 1, true, true, false, false),
+    KERNEL(half_t, 15, 15, 1, true, true, true, false),
+    KERNEL(half_t, 2, 14, 1, true, true, false, false),
+    KERNEL(bhalf_t, 5, 5, 1, true, true, false, false),
+    KERNEL(bhalf_t, 7, 7, 1, true, true, true, false),
+    KERNEL(bhalf_t, 12, 13, 1, true, true, false, false),
+    KERNEL(half_t, 31, 31, 1, true, true, true, false),
+    KERNEL(half_t, 17, 20, 1, true, true, false, false),
+    KERNEL(bhalf_t, 21, 29, 1, true, true, false, false),
+    KERNEL(half_t, 5, 31, 1, true, true, false, false),
+    KERNEL(half_t, 31, 3, 1, true, true, false, false),
+    KERNEL(half_t, 1, 1, 1, true, true, false, false),
+    KERNEL(half_t, 8, 7, 1, true, false, true, false),
+    KERNEL(half_t, 5, 5, 1, true, true, true, false),
+    KERNEL(half_t, 5, 5, 1, true, true, false, true),
+    KERNEL(bhalf_t, 7, 7, 1, true, true, true, true),
+    KERNEL(half_t, 15, 15, 1, true, true, true, true),
+    KERNEL(half_t, 5, 5, 1, false, false, false, false),
+    KERNEL(half_t, 5, 5, 1, false, true, false, false),
+    KERNEL(half_t, 5, 5, 1, false, false, false, true),
+    KERNEL(bhalf_t, 5, 5, 1, false, false, false, false),
+    KERNEL(half_t, 7, 7, 1, false, false, false, false),
+    KERNEL(half_t, 7, 7, 1, false, true, false, false),
+    KERNEL(bhalf_t, 7, 7, 1, false, false, false, true),
+    KERNEL(half_t, 9, 9, 1, true, true, false, false),
+    KERNEL(half_t, 9, 9, 1, true, false, false, false),
+    KERNEL(half_t, 9, 9, 1, false, false, false, false),
+    KERNEL(half_t, 9, 9, 1, false, true, false, false),
+    KERNEL(half_t, 15, 15, 1, false, false, false, true),
+    KERNEL(bhalf_t, 12, 13, 1, false, false, false, false),
+    KERNEL(half_t, 31, 31, 1, false, false, false, false),
+    KERNEL(half_t, 4, 7, 1, false, false, false, true),
+    KERNEL(bhalf_t, 4, 7, 1, false, true, false, true),
+    KERNEL(half_t, 4, 4, 1, true, false, false, false),
+    KERNEL(half_t, 4, 4, 1, false, false, false, false),
+    KERNEL(half_t, 4, 4, 1, false, true, false, false),
+    // Photographs.
+    KERNEL(half_t, 5, 5, 2, true, true, false, false),
+    KERNEL(half_t, 5, 5, 2, true, false, false, false),
+    KERNEL(half_t, 5, 5, 2, false, true, false, false),
+    KERNEL(half_t, 5, 5, 2, false, false, false, false),
+    KERNEL(half_t, 4, 4, 2, true, true, false, false),
+    KERNEL(half_t, 4, 4, 2, true, false, false, false),
+    KERNEL(half_t, 4, 4, 2, false, true, false, false),
+    KERNEL(half_t, 4, 4, 2, false, false, false, false),
+    KERNEL(half_t, 7, 7, 3, true, true, true, false),
+    KERNEL(half_t, 7, 7, 3, true, false, true, false),
+    KERNEL(half_t, 7, 7, 3, false, true, false, false),
+    KERNEL(half_t, 7, 7, 3, false, false, false, false),
+    KERNEL(half_t, 7, 7, 3, true, true, true, true),
+    KERNEL(half_t, 5, 5, 3, true, true, false, false),
+    KERNEL(half_t, 5, 5, 3, false, false, false, true),
+    KERNEL(half_t, 9, 9, 3, true, true, false, false),
+    KERNEL(half_t, 9, 9, 4, true, true, false, false),
+    KERNEL(half_t, 9, 9, 4, true, false, false, false),
+    KERNEL(half_t, 9, 9, 4, false, true, false, false),
+    KERNEL(half_t, 9, 9, 4, false, false, false, false),
+    KERNEL(half_t, 7, 7, 4, true, true, true, false),
+    KERNEL(half_t, 7, 7, 4, true, false, true, false),
+    KERNEL(half_t, 7, 7, 4, false, false, false, false),
+    KERNEL(half_t, 7, 7, 2, true, true, true, false),
+    KERNEL(half_t, 7, 7, 2, true, true, false, false),
+    KERNEL(bhalf_t, 15, 15, 3, true, true, true, false),
+    KERNEL(half_t, 15, 15, 4, true, true, true, true),
+    KERNEL(half_t, 31, 31, 3, true, true, true, false),
+    KERNEL(half_t, 31, 31, 4, false, false, false, false),
+    KERNEL(bhalf_t, 17, 20, 3, true, true, false, false),
+    KERNEL(bhalf_t, 12, 13, 3, false, false, false, false),
 #undef KERNEL
 };
 
@@ -64,6 +118,7 @@ struct Case {
   int64_t above = 0, below = 0;     // rows of other shards: none, or all that windows reach
   bool narrow = false;              // taps of the image's dtype
   int64_t in_gap = 0, out_gap = 0;  // elements between rows
+  bool photo = false;               // channels side by side
 };
 
 const Dtype F = Dtype::f16, B = Dtype::bf16;
@@ -129,13 +184,38 @@ const Case kCases[] = {
     {F, 1, 2, 33, 263, 9, 9, 4, 3, 0, 0, Border::zero_output, 0, false, false, 0, 0, 0, false, 5, 1},
     {B, 1, 2, 50, 251, 7, 7, 3, 3, 0, 0, Border::constant, 0, false, false, 0, 0, 0, true, 2, 3},
     {F, 1, 2, 45, 136, 15, 15, 7, 7, 0, 0, Border::circular, 0, false, false, 0, 0, 0, true, 8, 8},
+    // Photographs.
+    {F, 2, 3, 50, 264, 7, 7, 3, 3, 0, 0, Border::reflect, 0, false, false, 0, 0, 0, false, 0, 0, true},
+    {F, 1, 3, 30, 136, 7, 7, 3, 3, 0, 0, Border::zero_output, 0, false, false, INFINITY, 0, 0, false, 0, 0, true},
+    {F, 1, 3, 30, 131, 7, 7, 3, 3, 0, 0, Border::circular, 0, false, false, NAN, 0, 0, false, 0, 0, true},
+    {F, 1, 3, 30, 137, 7, 7, 3, 3, 0, 0, Border::zero_output, 0, false, false, 0, 0, 0, false, 5, 1, true},
+    {F, 2, 3, 36, 136, 7, 7, 3, 3, 0, 0, Border::constant, 3, false, false, 0, 7, 5, true, 0, 0, true},
+    {F, 1, 3, 30, 40, 5, 5, 2, 2, 0, 0, Border::symmetric, 0, false, false, 0, 4, 4, false, 0, 0, true},
+    {F, 1, 3, 26, 125, 5, 5, 2, 2, 0, 0, Border::replicate, 0, false, false, 0, 0, 0, true, 0, 0, true},
+    {F, 1, 3, 33, 264, 9, 9, 4, 3, 0, 0, Border::constant, 0, false, false, 0, 0, 0, false, 0, 0, true},
+    {F, 1, 4, 33, 129, 9, 9, 4, 4, 0, 0, Border::reflect, 0, false, false, INFINITY, 0, 0, false, 0, 0, true},
+    {F, 1, 4, 30, 264, 7, 7, 3, 3, 0, 0, Border::circular, 0, false, false, 0, 7, 3, false, 0, 0, true},
+    {F, 1, 2, 30, 136, 7, 7, 6, 0, 0, 0, Border::zero_output, 0, false, false, 0, 0, 0, false, 0, 0, true},
+    {F, 1, 2, 30, 136, 7, 7, 3, 3, 0, 0, Border::replicate, 0, false, false, NAN, 0, 0, false, 0, 0, true},
+    {F, 1, 2, 37, 120, 5, 5, 0, 0, 4, 4, Border::constant, 0, false, false, 0, 0, 0, false, 0, 4, true},
+    {B, 1, 3, 40, 136, 15, 15, 7, 7, 0, 0, Border::reflect, 0, false, false, INFINITY, 0, 0, false, 0, 0, true},
+    {F, 1, 4, 40, 130, 15, 15, 7, 7, 0, 0, Border::zero_output, 0, false, false, 0, 0, 0, true, 0, 0, true},
+    {F, 1, 3, 36, 136, 31, 31, 15, 15, 0, 0, Border::reflect, 0, false, false, 0, 0, 0, false, 0, 0, true},
+    {F, 1, 4, 40, 37, 31, 31, 15, 15, 0, 0, Border::constant, 0, false, false, 0, 0, 0, false, 3, 2, true},
+    {B, 1, 3, 36, 72, 17, 20, 8, 9, 0, 0, Border::circular, 0, false, false, 0, 0, 0, false, 0, 0, true},
+    {B, 1, 3, 45, 41, 12, 13, 5, 6, 0, 0, Border::reflect, 0, false, false, 0, 0, 0, false, 5, 8, true},
 };
 
 constexpr uint16_t kUntouched = 0x7fff;  // NaN of either dtype: what is not written, or read beside an image, is seen
 
 // An image whose rows have `gap` elements behind them, the last of which ends where a page begins that nobody may
 // touch. Its memory stays.
-Image image_of(Dtype dtype, int64_t n, int64_t c, int64_t h, int64_t w, int64_t gap = 0) {
+Image image_of(Dtype dtype, int64_t n, int64_t c, int64_t h, int64_t w, int64_t gap = 0, bool photo = false) {
+  if (photo) {
+    Image x = image_of(dtype, n, 1, h, w * c, gap);
+    x.c = c, x.stride_c = 1, x.w = w, x.stride_w = c;
+    return x;
+  }
   const int64_t page = 4096, pitch = w + gap, count = n * c * h * pitch - gap, size = round_up(2 * count, page);
   char* const start =
       static_cast<char*>(mmap(nullptr, size + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
@@ -145,7 +225,8 @@ Image image_of(Dtype dtype, int64_t n, int64_t c, int64_t h, int64_t w, int64_t 
 }
 
 // Are the elements between an image's rows, and those before it, what they were?
-bool gaps_untouched(const Image& x) {
+bool gaps_untouched(Image x) {
+  if (x.stride_c == 1) x = as_rows(x, x.c);
   const uint16_t* const data = static_cast<const uint16_t*>(x.data);
   for (int64_t r = 0; r < x.n * x.c * x.h; ++r)
     for (int64_t i = x.w; i < x.stride_h && r + 1 < x.n * x.c * x.h; ++i)
@@ -156,13 +237,13 @@ bool gaps_untouched(const Image& x) {
 }
 
 double get(const Image& x, int64_t n, int64_t c, int64_t h, int64_t w) {
-  const void* at = static_cast<uint16_t*>(x.data) + n * x.stride_n + c * x.stride_c + h * x.stride_h + w;
+  const void* at = static_cast<uint16_t*>(x.data) + n * x.stride_n + c * x.stride_c + h * x.stride_h + w * x.stride_w;
   return x.dtype == Dtype::f16 ? double(*static_cast<const half_t*>(at))
                                : to_acc<float>(*static_cast<const bhalf_t*>(at));
 }
 
 void set(const Image& x, int64_t n, int64_t c, int64_t h, int64_t w, float value) {
-  void* at = static_cast<uint16_t*>(x.data) + n * x.stride_n + c * x.stride_c + h * x.stride_h + w;
+  void* at = static_cast<uint16_t*>(x.data) + n * x.stride_n + c * x.stride_c + h * x.stride_h + w * x.stride_w;
   if (x.dtype == Dtype::f16) *static_cast<half_t*>(at) = from_acc<half_t>(value);
   else *static_cast<bhalf_t*>(at) = from_acc<bhalf_t>(value);
 }
@@ -200,31 +281,34 @@ std::string launch(const Direct& p, std::string& name) {
   fill_products(p, plan);
   name = plan.kernels[0].name;
   if (!kKernels.contains(name)) return "no such kernel here";
-  const ProductShape s = product_shape(int(p.kh), int(p.kw));
+  const ProductShape s = product_shape(p);
+  if (s.shared_bytes(!products_pack(p)) > int(sizeof(products_shared))) return "not so much shared memory here";
+  const Image rows = as_rows(p.in, s.channels);
   memset(products_shared, 0xff, sizeof(products_shared));  // NaN, where nothing is put
   on_host::votes = 0;
   on_host::launch(kKernels.at(name), {unsigned(plan.blocks), 1, 1}, plan.threads,
-                  tma::map_of(p.in, s.box_w() / 2, s.box_h()), product_args(p, plan), ParamTaps::of(p));
+                  tma::map_of(rows, s.box_w() / s.pack(), s.box_h(), 2 * s.pack()), product_args(p, plan),
+                  ParamTaps::of(p));
   return "";
 }
 
 bool report(const std::string& name, const Case& k, const std::string& wrong) {
-  return on_host::report(wrong, "%s %lldx%lldx%lldx%lld %s%s", name.c_str(), (long long)k.n, (long long)k.c,
-                         (long long)k.h, (long long)k.w, name_of(k.border),
+  return on_host::report(wrong, "%s %lldx%lldx%lldx%lld %s%s%s", name.c_str(), (long long)k.n, (long long)k.c,
+                         (long long)k.h, (long long)k.w, name_of(k.border), k.photo ? ", a photograph" : "",
                          k.special ? " with a pixel that is not finite" : "");
 }
 
 bool check(const Case& k) {
   std::mt19937 make(1);
   std::normal_distribution<float> normal;
-  const Image whole = image_of(k.dtype, k.n, k.one_input ? 1 : k.c, k.above + k.h + k.below, k.w, k.in_gap);
+  const Image whole = image_of(k.dtype, k.n, k.one_input ? 1 : k.c, k.above + k.h + k.below, k.w, k.in_gap, k.photo);
   const auto rows = [&](int64_t first, int64_t count) {
     Image some = whole;
     some.data = count ? static_cast<uint16_t*>(whole.data) + first * whole.stride_h : nullptr, some.h = count;
     return some;
   };
   const Image in = rows(k.above, k.h);
-  const Image out = image_of(k.dtype, k.n, k.c, k.h - k.fewer_h, k.w - k.fewer_w, k.out_gap);
+  const Image out = image_of(k.dtype, k.n, k.c, k.h - k.fewer_h, k.w - k.fewer_w, k.out_gap, k.photo);
   for (int64_t n = 0; n < in.n; ++n)
     for (int64_t c = 0; c < in.c; ++c)
       for (int64_t y = 0; y < whole.h; ++y)
@@ -264,17 +348,19 @@ bool check(const Case& k) {
   return report(name, k, wrong);
 }
 
-// The bits do not depend on where rows start: images and results on 16 bytes, or with three elements more to a row.
+// The bits do not depend on where rows start nor on the layout: images and results on 16 bytes, or with three elements
+// more to a row; in planes and as photographs.
 bool check_same_bits(Case k) {
   std::vector<float> window(k.kh * k.kw);
   std::vector<uint16_t> first;
   bool right = true;
-  for (const int64_t layout : {0, 1, 2, 3}) {
-    k.in_gap = layout % 2 * 3, k.out_gap = layout / 2 * 3;
+  for (const int64_t layout : {0, 1, 2, 3, 4, 5, 6, 7}) {
+    k.in_gap = layout % 2 * 3, k.out_gap = layout / 2 % 2 * 3, k.photo = layout / 4;
+    if (k.photo && k.c == 1) break;
     std::mt19937 make(1);
     std::normal_distribution<float> normal;
-    const Image in = image_of(k.dtype, k.n, k.c, k.h, k.w, k.in_gap);
-    const Image out = image_of(k.dtype, k.n, k.c, k.h, k.w, k.out_gap);
+    const Image in = image_of(k.dtype, k.n, k.c, k.h, k.w, k.in_gap, k.photo);
+    const Image out = image_of(k.dtype, k.n, k.c, k.h, k.w, k.out_gap, k.photo);
     for (float& tap : window) tap = normal(make);
     for (int64_t c = 0; c < in.c; ++c)
       for (int64_t y = 0; y < in.h; ++y)
@@ -295,7 +381,7 @@ bool check_same_bits(Case k) {
     for (int64_t c = 0; c < out.c; ++c)
       for (int64_t y = 0; y < out.h; ++y)
         for (int64_t x = 0; x < out.w; ++x) {
-          const uint16_t one = static_cast<uint16_t*>(out.data)[c * out.stride_c + y * out.stride_h + x];
+          const uint16_t one = static_cast<uint16_t*>(out.data)[c * out.stride_c + y * out.stride_h + x * out.stride_w];
           bits.push_back(std::isnan(get(out, 0, c, y, x)) ? kUntouched : one);
         }
     if (first.empty()) first = bits;
@@ -315,6 +401,8 @@ int main() {
     right = check_same_bits({F, 1, 1, 30, 264, 7, 7, 3, 3, 0, 0, Border::constant, 0, false, false, special}) && right;
     right = check_same_bits({F, 1, 1, 30, 264, 9, 9, 4, 3, 0, 0, Border::circular, 0, false, false, special}) && right;
     right = check_same_bits({F, 1, 2, 30, 264, 4, 4, 1, 1, 0, 0, Border::replicate, 0, false, false, special}) && right;
+    right = check_same_bits({F, 1, 3, 30, 136, 7, 7, 3, 3, 0, 0, Border::symmetric, 0, false, false, special}) && right;
+    right = check_same_bits({F, 1, 4, 30, 136, 9, 9, 4, 4, 0, 0, Border::constant, 3, false, false, special}) && right;
   }
   return right ? 0 : 1;
 }

@@ -7,9 +7,9 @@
 
 namespace torch_conv::tma {
 
-// Boxes of so many words of 4 bytes.
-inline TensorMap map_of(const Image& image, int words, int rows) {
-  return {{reinterpret_cast<uint64_t>(&image), uint64_t(words) * 4, uint64_t(rows)}};
+// Boxes of so many words, of 4 bytes or more.
+inline TensorMap map_of(const Image& image, int words, int rows, int bytes = 4) {
+  return {{reinterpret_cast<uint64_t>(&image), uint64_t(words) * bytes, uint64_t(rows), 0, uint64_t(bytes)}};
 }
 // Boxes of 128 bytes a row, swizzled.
 inline TensorMap rows_map_of(const Image& image, int rows) {
@@ -67,7 +67,7 @@ template <typename F>
 void each_of_box(const TensorMap* map, int x, int y, int z, int c, int n, const F& f) {
   const Image& image = *reinterpret_cast<const Image*>(map->opaque[0]);
   const int pitch = int(map->opaque[1]), rows = int(map->opaque[2]), size = int(size_of(image.dtype));
-  if (pitch % 16 != 0 || pitch > 1024 || rows > 256) std::abort();
+  if (pitch % 16 != 0 || rows > 256 || (map->opaque[3] == 0 && pitch > int(256 * map->opaque[4]))) std::abort();
   const bool inside_z = z >= 0 && z < image.d;
   char* const plane =
       static_cast<char*>(image.data) + size * (n * image.stride_n + c * image.stride_c + z * image.stride_d);
@@ -82,9 +82,10 @@ void each_of_box(const TensorMap* map, int x, int y, int z, int c, int n, const 
 
 inline void load_box(void* shared, const TensorMap* map, uint64_t* barrier, int x, int y, int z, int c, int n) {
   const bool words = map->opaque[3] == 0;
-  const int64_t size = size_of(reinterpret_cast<const Image*>(map->opaque[0])->dtype);
-  if ((words ? x * 4 : x * size) % 16 != 0 || reinterpret_cast<uintptr_t>(shared) % (words ? 128 : 1024)) std::abort();
-  each_of_box(map, words ? x * 4 / size : x, y, z, c, n, [&](int at, const char* from, int size) {
+  const int64_t size = size_of(reinterpret_cast<const Image*>(map->opaque[0])->dtype), word = int64_t(map->opaque[4]);
+  if ((words ? x * word : x * size) % 16 != 0 || reinterpret_cast<uintptr_t>(shared) % (words ? 128 : 1024))
+    std::abort();
+  each_of_box(map, words ? x * word / size : x, y, z, c, n, [&](int at, const char* from, int size) {
     if (from) memcpy(static_cast<char*>(shared) + at, from, size);
     else memset(static_cast<char*>(shared) + at, 0, size);
   });

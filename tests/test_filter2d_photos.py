@@ -1,0 +1,128 @@
+"""filter2d of photographs in half precision, (H, W, C) as they lie, by products of matrices: bits of planes."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from oracle import check
+from strategies import EXTENDING, lay_out, make_image, make_window
+from tolerance import assert_same_bits
+
+import torch_conv
+
+HALVES = [torch.float16, torch.bfloat16]
+H200 = "9.0 132 232448 4.8e12"
+SIZES = [(5, 5), (7, 7), (4, 4), (6, 6), (9, 9), (11, 11), (15, 15), (12, 13), (3, 9), (31, 31), (17, 20), (31, 5)]
+BORDERS = [*EXTENDING, "zero_output"]
+
+
+def photograph(shape, dtype, device="cpu", **options):
+    """(n, c, h, w) as photographs lie, (n, h, w, c)."""
+    return lay_out(make_image(shape, dtype, **options).to(device), "channels_last")
+
+
+def products(image, window, *args, **options):
+    return torch_conv.filter2d(image, window, *args, algorithm="tensor_core", **options)
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize("channels", [2, 3, 4])
+@pytest.mark.parametrize("size", SIZES)
+def test_windows(cuda, dtype, channels, size):
+    """Rows on 16 bytes and others, tiles that are full and others: close to the exact result, with bits of planes."""
+    for i, (h, w) in enumerate([(40, 264), (25, 128), (70, 131), (8, 8), (33, 517)]):
+        image, window = make_image((2, channels, h, w), dtype), make_window(size)
+        border = BORDERS[(size[0] + i) % len(BORDERS)]
+        kinds = {"way": "tensor_core", "algorithm": "tensor_core", "window": size, "layout": "channels_last"}
+        got = check("filter2d", image, window, device=cuda, border_type=border, **kinds)
+        assert got.stride() == lay_out(image, "channels_last").stride()
+        assert_same_bits(got, products(image.to(cuda), window, border))
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize("border", BORDERS)
+@pytest.mark.parametrize("channels", [2, 3, 4])
+def test_borders_anchors_and_crops(cuda, dtype, border, channels):
+    """Windows from odd and even columns on, of images whose rows start anywhere, into results that do."""
+    photo = photograph((2, channels, 44, 266), dtype, cuda)
+    for size in ((5, 5), (7, 7), (4, 9)):
+        window = make_window(size)
+        for anchor in (None, (0, 0), (-1, -1), (0, size[1] - 1)):
+            options = {"anchor": anchor, "value": 3.0}
+            want = products(photo.contiguous(), window, border, **options)
+            assert_same_bits(products(photo, window, border, **options), want)
+        for crop in (photo[..., 2:], photo[..., 1:260], photo[:, :, 3:, 5:133]):
+            want = products(crop.contiguous(), window, border)
+            wide = photograph((2, channels, crop.shape[2], crop.shape[3] + 2), dtype, cuda)
+            before = wide.clone()
+            assert_same_bits(products(crop, window, border), want)
+            products(crop, window, border, out=wide[..., 1:-1])
+            assert_same_bits(wide[..., 1:-1], want)
+            for edge in (0, -1):
+                assert_same_bits(wide[..., edge], before[..., edge])
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize("channels", [2, 3, 4])
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_what_is_not_finite_stays_in_its_windows(cuda, dtype, channels, value):
+    for width in (264, 261):
+        image = make_image((1, channels, 40, width), dtype)
+        for c, y, x in [(0, 0, 0), (1, 20, 131), (channels - 1, 39, width - 1), (1, 13, 127)]:
+            image[0, c, y, x] = value
+        for size in ((5, 5), (7, 7), (15, 15)):
+            window = make_window(size)
+            for border in ("reflect", "constant", "zero_output"):
+                direct = torch_conv.filter2d(image, window, border, algorithm="direct")
+                got = products(lay_out(image.to(cuda), "channels_last"), window, border).cpu()
+                assert torch.equal(got.isfinite(), direct.isfinite())
+                assert torch.equal(got.isnan(), direct.isnan())
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize("border", BORDERS)
+def test_shards_have_the_bits_of_the_whole(cuda, dtype, border):
+    photo = photograph((2, 3, 100, 136), dtype, cuda)
+    for size in ((5, 5), (7, 7), (15, 15)):
+        window = make_window(size)
+        want = products(photo, window, border)
+        parts = torch_conv.split(photo, [cuda] * 3, dim=-2)
+        assert_same_bits(products(parts, window, border).gather(), want)
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("dtype", HALVES)
+def test_samples(cuda, dtype):
+    """A window for each, taps of the image's dtype, and each place of a batch."""
+    photo, windows = photograph((3, 3, 40, 264), dtype, cuda), make_window((3, 7, 7))
+    for given in (windows, windows.to(cuda), windows.to(dtype), windows.to(dtype).to(cuda)):
+        whole = products(photo, given)
+        assert_same_bits(whole, products(photo.contiguous(), given))
+        for n in range(3):
+            assert_same_bits(whole[n : n + 1], products(photo[n : n + 1], given[n]))
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+def test_what_auto_takes(monkeypatch, dtype):
+    monkeypatch.setenv("TORCH_CONV_EXPLAIN_FOR", H200)
+
+    def plan(image, size, **options):
+        line = torch_conv.explain(torch_conv.filter2d, image, make_window(size), **options).lines[0]
+        return line.removeprefix("filter2d: ").partition(" (")[0]
+
+    for channels in (2, 3, 4):
+        photo = photograph((1, channels, 64, 128), dtype)
+        for image in (photo, photo[..., 1:], photo[..., 3:77]):
+            for size in ((5, 5), (7, 7), (31, 31)):
+                assert plan(image, size) == "tensor_core/products"
+        assert plan(photo, (3, 3)) == "direct/tile_tma"
+        assert plan(photo, (7, 7), algorithm="direct") == "direct/tile_tma"
+        # A window for each channel, every other channel, another layout of the result.
+        own = torch_conv.explain(torch_conv.filter2d, photo, make_window((channels, 5, 5))[None]).lines[0]
+        assert "tensor_core/products" not in own
+    five = photograph((1, 5, 64, 128), dtype)
+    assert plan(five, (7, 7)) == "direct/tile_tma"
