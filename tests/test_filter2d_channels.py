@@ -160,3 +160,10 @@ def test_what_auto_takes(hopper, monkeypatch):
         assert plan_of(image, own(5, 5), **options).startswith("direct/")
     monkeypatch.setenv("TORCH_CONV_EXPLAIN_FOR", A100)
     assert plan_of(image, own(5, 5)).startswith("direct/")
+
+
+@pytest.mark.parametrize("shape", [(0, 64, 9, 10), (2, 64, 0, 10), (2, 64, 9, 0)])
+def test_nothing_to_compute(hopper, shape):
+    image = lay_out(torch.empty(shape, dtype=torch.float16), "channels_last")
+    for way in ("auto", "tensor_core"):
+        assert not torch_conv.explain(torch_conv.filter2d, image, own(5, 5), "constant", algorithm=way).lines

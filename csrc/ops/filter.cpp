@@ -40,7 +40,8 @@ void depend_on_values(const Call& call, const Tensor& kernel) {
 std::optional<Depthwise> as_depthwise(const Direct& p) {
   const bool own = p.in.c > 1 && p.in.stride_c == 1 && p.taps.stride_c != 0 && p.taps.stride_n == 0;
   const bool zeros = p.place.border == Border::constant && p.place.value == 0;
-  if (!own || !zeros || !p.taps.narrow || p.in.dtype != p.out.dtype) return std::nullopt;
+  const bool nothing = p.out.n * p.out.h * p.out.w == 0;  // rooms plan no empty results
+  if (!own || !zeros || nothing || !p.taps.narrow || p.in.dtype != p.out.dtype) return std::nullopt;
   return Depthwise{.in = p.in,
                    .out = p.out,
                    .weight = p.taps.data,
