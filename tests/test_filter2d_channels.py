@@ -162,6 +162,16 @@ def test_what_auto_takes(hopper, monkeypatch):
     assert plan_of(image, own(5, 5)).startswith("direct/")
 
 
+def test_the_result_s_dtype_has_a_say(hopper):
+    """9x9 windows of rank 1 that no tensor core serves are separable filters."""
+    image, wide = empty(), {"output_dtype": torch.float32}
+    assert plan_of(image, own(9, 9)) == plan_of(image, own(9, 9), output_dtype=torch.float16) == PRODUCTS
+    for options in (wide, {"out": torch.empty(2, 64, 100, 120)}, {"out": empty(first=1)}):
+        assert plan_of(image, own(9, 9), **options) == "low_rank/passes"
+    with pytest.raises(ValueError, match=r"^filter2d: algorithm 'tensor_core' cannot serve this call: another output"):
+        plan_of(image, own(9, 9), algorithm="tensor_core", **wide)
+
+
 @pytest.mark.parametrize("shape", [(0, 64, 9, 10), (2, 64, 0, 10), (2, 64, 9, 0)])
 def test_nothing_to_compute(hopper, shape):
     image = lay_out(torch.empty(shape, dtype=torch.float16), "channels_last")

@@ -149,6 +149,17 @@ class Choice {
   std::optional<LowRank> factors_;
 };
 
+// The result before `produce` has it: the caller's, or one that lies as the images do.
+Image expected_result(const Call& call, const Tensor& input, const Image& in, int axes, const Geometry& g,
+                      const FilterOptions& o) {
+  Image out = in;
+  out.d = g.out.d, out.h = g.out.h, out.w = g.out.w;
+  if (o.output_type) out.dtype = dtype_of(call.op, "output_dtype", *o.output_type);
+  if (!call.out || sizes_of(*call.out) != resized(input, g.out, axes)) return out;  // `produce` refuses other sizes
+  out.dtype = dtype_of(call.op, "out", call.out->scalar_type());
+  return merge_leading(*call.out, out.dtype, axes).value_or(out);
+}
+
 Tensor filter(Call& call, int axes, const Tensor& input, const Tensor& kernel, const std::string& behaviour,
               const FilterOptions& o) {
   check_input(call.op, input, axes);
@@ -167,15 +178,15 @@ Tensor filter(Call& call, int axes, const Tensor& input, const Tensor& kernel, c
   Window window = prepare();
   const Geometry g = place_window(call, in.image, window.size, axes, o);
   Direct p{.in = in.image,
-           .out = in.image,
+           .out = expected_result(call, input, in.image, axes, g, o),
            .taps = window.taps,
            .kd = window.size.d,
            .kh = window.size.h,
            .kw = window.size.w,
            .place = g.place,
            .groups = in.image.c,
-           .bias = nullptr};
-  p.out.d = g.out.d, p.out.h = g.out.h, p.out.w = g.out.w;
+           .bias = nullptr,
+           .sums = sums};
   const Place place(call, input);
   Choice choice(call, kernel, options, p, place);
   const Way way = axes == 2 ? choice.way(o.algorithm) : Way::direct;
@@ -183,7 +194,6 @@ Tensor filter(Call& call, int axes, const Tensor& input, const Tensor& kernel, c
   call.reach.direct = axes == 2 && way == Way::direct;
   return produce(call, input, in, axes, g, o, [&](const Image& image) {
     p.out = image;
-    p.sums = sums;
     if (way == Way::depthwise && run_as_depthwise(call, place, input, p, window)) return;
     const bool by_passes_or_fft = way == Way::low_rank || way == Way::fft;
     if (p.taps.narrow && (by_passes_or_fft || !takes_narrow_taps(place, p))) {
