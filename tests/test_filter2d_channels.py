@@ -33,7 +33,7 @@ def check_products(image, window, device, **options):
 @pytest.mark.parametrize("dtype", HALVES)
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("shape", [(2, 40, 33, 61), (3, 64, 9, 20), (9, 8, 70, 6)])
-def test_windows(cuda, dtype, size, shape):
+def test_windows(cuda, pinned, dtype, size, shape):
     image, window = make_image(shape, dtype), make_window((1, shape[1], *size)).to(dtype)
     options = {"border_type": "constant", "layout": "channels_last"}
     for anchor in (None, (0, 0), (-1, -1), (size[0] - 1, 1)):
@@ -44,6 +44,7 @@ def test_windows(cuda, dtype, size, shape):
     given = lay_out(image.to(cuda), "channels_last")
     want = products(given, window.to(cuda), "constant")
     assert_same_bits(products(given, window, "constant"), want)  # taps that travel with the call
+    assert_same_bits(pinned("channels_mma", lambda: torch_conv.filter2d(given, window.to(cuda), "constant")), want)
     if size[0] * size[1] > (9 if shape[1] >= 16 else 25):  # what 'auto' takes
         assert_same_bits(torch_conv.filter2d(given, window.to(cuda), "constant"), want)
     direct = torch_conv.filter2d(given, window.to(cuda), "constant", algorithm="direct")
@@ -162,6 +163,47 @@ def test_what_auto_takes(hopper, monkeypatch):
     assert plan_of(image, own(5, 5)).startswith("direct/")
 
 
+UNALIGNED = "channels do not lie innermost, or pixels not on 16 bytes"
+
+
+@pytest.mark.parametrize(
+    ("image", "window", "options", "why"),
+    [
+        (empty(60), own(5, 5, channels=60), {}, UNALIGNED),
+        (empty()[:, :60], own(5, 5, channels=60), {}, UNALIGNED),  # of the result, whose pixels are 120 bytes
+        (empty(first=1), own(5, 5), {}, UNALIGNED),
+        (empty(), own(5, 5), {"out": empty(first=1)}, UNALIGNED),
+        (empty(), own(5, 5), {"out": empty().contiguous()}, UNALIGNED),
+        (empty(), own(5, 5), {"stride": 2}, "stride or dilation"),
+        (empty(), own(5, 5), {"dilation": 2}, "stride or dilation"),
+        (empty(), own(6, 10), {}, "windows above 9x9"),
+        (empty(), own(5, 5), {"gpu": A100}, "no bulk copies"),
+        (empty(), own(5, 5), {"gpu": "10.0 148 232448 8.0e12"}, "another GPU than Hopper"),
+    ],
+)
+def test_says_why_not(hopper, monkeypatch, image, window, options, why):
+    """Plans of 'auto' do, and the refusals of 'tensor_core' and of the pinned kernel."""
+    options = dict(options)
+    monkeypatch.setenv("TORCH_CONV_EXPLAIN_FOR", options.pop("gpu", H200))
+    line = line_of(image, window, **options)
+    assert line.startswith("filter2d: direct/") and line.count(f"; not {PRODUCTS}: {why}; floor") == 1, line
+    with pytest.raises(ValueError) as caught:
+        line_of(image, window, algorithm="tensor_core", **options)
+    assert str(caught.value) == f"filter2d: algorithm 'tensor_core' cannot serve this call: {why}"
+    monkeypatch.setenv("TORCH_CONV_VARIANT", "channels_mma")
+    with pytest.raises(ValueError) as caught:
+        line_of(image, window, **options)
+    assert str(caught.value) == f"filter2d: variant 'channels_mma' cannot serve this call: {why}"
+
+
+def test_says_why_not_for_few_taps(hopper):
+    few = f"; not {PRODUCTS}: few taps or channels: multiply-adds are as fast; floor"
+    for image, window in ((empty(), own(3, 3)), (empty(), own(1, 9)), (empty(8), own(5, 5, channels=8))):
+        assert few in line_of(image, window)
+    for window, options in ((own(5, 5), {"border": "reflect"}), (torch.ones(5, 5), {}), (own(5, 5).float(), {})):
+        assert PRODUCTS not in line_of(empty(), window, **options)  # no depthwise convolution of half precision
+
+
 def test_the_result_s_dtype_has_a_say(hopper):
     """9x9 windows of rank 1 that no tensor core serves are separable filters."""
     image, wide = empty(), {"output_dtype": torch.float32}
@@ -170,6 +212,27 @@ def test_the_result_s_dtype_has_a_say(hopper):
         assert plan_of(image, own(9, 9), **options) == "low_rank/passes"
     with pytest.raises(ValueError, match=r"^filter2d: algorithm 'tensor_core' cannot serve this call: another output"):
         plan_of(image, own(9, 9), algorithm="tensor_core", **wide)
+
+
+def test_pinned(hopper, monkeypatch):
+    image = empty()
+    monkeypatch.setenv("TORCH_CONV_VARIANT", "channels_mma")
+    for window in (own(3, 3), own(5, 5), own(1, 9)):
+        assert plan_of(image, window) == plan_of(image, window, algorithm="tensor_core") == PRODUCTS
+    for window, options in (
+        (own(5, 5), {"algorithm": "direct"}),
+        (own(5, 5), {"border": "reflect"}),
+        (own(5, 5), {"output_dtype": torch.float32}),
+        (own(5, 5).float(), {}),
+        (torch.ones(5, 5), {}),
+    ):
+        with pytest.raises(ValueError, match=r"^filter2d: variant 'channels_mma' cannot serve this call$"):
+            plan_of(image, window, **options)
+    for name in ("channels", "general", "tile_groups"):  # those of `direct`, whoever else has one of that name
+        monkeypatch.setenv("TORCH_CONV_VARIANT", name)
+        assert plan_of(image, own(5, 5)) == f"direct/{name}"
+        with pytest.raises(ValueError, match=rf"^filter2d: variant '{name}' cannot serve this call"):
+            plan_of(image, own(5, 5), algorithm="tensor_core")
 
 
 @pytest.mark.parametrize("shape", [(0, 64, 9, 10), (2, 64, 0, 10), (2, 64, 9, 0)])

@@ -6,6 +6,7 @@
 #include "ops/filter_low_rank.h"
 #include "ops/filters.h"
 #include "ops/operator.h"
+#include "ops/plan_calls.h"
 #include "ops/rooms.h"
 #include "ops/steps.h"
 #include "ops/windows.h"
@@ -54,10 +55,16 @@ std::optional<Depthwise> as_depthwise(const Direct& p) {
                    .sums = Sums::products};
 }
 
-// False: the room does not take it, and nothing ran.
+// Is the kernel pinned that makes such filters? No room of filters has one of that name.
+bool channels_pinned() { return std::strcmp(environment("TORCH_CONV_VARIANT"), "channels_mma") == 0; }
+
+// False: the room does not take it, and nothing ran. Where only tensor cores or the pinned kernel will do, that makes a
+// refusal. The room is asked once more: a part may lie otherwise than the whole that `Choice` saw, a result otherwise
+// than the images. Calls with the same signature are repeated by their steps and ask nothing.
 bool run_as_depthwise(Call& call, const Place& place, const Tensor& input, const Direct& p, Window& window) {
   auto channels = as_depthwise(p);
-  if (!channels || !serves_depthwise(place, *channels)) return false;
+  const bool only = p.sums == Sums::products || channels_pinned();
+  if (!channels || (!only && !serves_depthwise(call, place, *channels))) return false;
   upload(call, window, input);
   channels->weight = window.taps.data;
   return run_depthwise(call, place, input, *channels);
@@ -66,7 +73,7 @@ bool run_as_depthwise(Call& call, const Place& place, const Tensor& input, const
 // How a filter of images is made. What serves the whole serves its parts.
 class Choice {
  public:
-  Choice(const Call& call, const Tensor& kernel, const WindowOptions& options, const Direct& p, const Place& place)
+  Choice(Call& call, const Tensor& kernel, const WindowOptions& options, const Direct& p, const Place& place)
       : call_(call), kernel_(kernel), options_(options), p_(p), place_(place), size_(filter_size(p, place)) {}
 
   Way way(const std::string& algorithm) {
@@ -75,7 +82,7 @@ class Choice {
       return whole->way;
     }
     if (algorithm == "auto") return fastest();
-    if (algorithm == "tensor_core") return serves_channels() ? Way::depthwise : Way::direct;
+    if (algorithm == "tensor_core") return by_products();
     if (algorithm == "fft") check_fft();
     if (algorithm == "low_rank") check_low_rank();
     return algorithm == "fft" ? Way::fft : algorithm == "low_rank" ? Way::low_rank : Way::direct;
@@ -92,9 +99,12 @@ class Choice {
            passes_seconds(size_, 1) < direct_seconds(size_);
   }
 
-  bool serves_channels() const {
+  // `direct` makes products of planes. Where neither room takes the filter, that for depthwise convolutions says why.
+  Way by_products() {
     const auto channels = as_depthwise(p_);
-    return channels && !*environment("TORCH_CONV_VARIANT") && serves_depthwise(place_, *channels);
+    if (!channels) return Way::direct;
+    const bool refused = !serves_depthwise(call_, place_, *channels);
+    return refused && takes_narrow_taps(place_, p_) ? Way::direct : Way::depthwise;
   }
 
   // Multiply-adds are as fast for few taps, and faster for few channels. float16, chains and depthwise (F.conv2d), one
@@ -103,9 +113,19 @@ class Choice {
   // (813).
   bool many_taps() const { return std::min(p_.kh, p_.kw) > 1 && p_.kh * p_.kw > (p_.in.c >= 16 ? 9 : 25); }
 
+  bool channels_are_faster() {
+    const auto channels = as_depthwise(p_);
+    if (!channels) return false;
+    if (many_taps()) return serves_depthwise(call_, place_, *channels);
+    pass_on(call_, {.algorithm = "depthwise",
+                    .refused = {{"channels_mma", "few taps or channels: multiply-adds are as fast"}}});
+    return false;
+  }
+
   Way fastest() {
+    if (channels_pinned()) return by_products();
     if (*environment("TORCH_CONV_VARIANT")) return Way::direct;
-    if (many_taps() && serves_channels()) return Way::depthwise;
+    if (channels_are_faster()) return Way::depthwise;
     const bool fft = fft_is_faster(size_);
     if (worth_a_look()) {
       factor();
@@ -139,7 +159,7 @@ class Choice {
     if (why) refuse(call_.op, "algorithm 'low_rank' cannot serve this call: ", why);
   }
 
-  const Call& call_;
+  Call& call_;
   const Tensor& kernel_;
   const WindowOptions& options_;
   const Direct& p_;
