@@ -189,7 +189,9 @@ Tensor filter(Call& call, int axes, const Tensor& input, const Tensor& kernel, c
   if (call.out) check_no_overlap(call.op, *call.out, "kernel", kernel);
   const ImageView in = view_input(call, input, axes);
   const Sums sums = axes == 2 ? order_of_sums(o.algorithm) : Sums::chain;
-  // Rooms that read other shards' rows take no narrow taps.
+  // Whether kernels take narrow taps is asked of the tensor at hand, without the shards beside it: parts that may read
+  // those have wide taps, which all kernels take. Where the whole is a depthwise convolution no part reads other
+  // shards, and the room takes narrow taps only.
   const bool alone = !call.part || (call.whole && call.whole->way == Way::depthwise);
   WindowOptions options{.flip = behaviour == "conv",
                         .normalized = normalize_taps(call.op, o),
