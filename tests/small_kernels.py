@@ -39,6 +39,7 @@ VARIANTS = {
         "window",
         "general",
     ],
+    "channels": ["channels_mma"],
     "separable": ["products", "tile_tma", "tile", "ring", "ring_words", "strip", "shared", "two_pass"],
     "box": ["bytes", "march", "plain", "strips", "groups"],
     "depthwise": [
@@ -120,7 +121,10 @@ def one_round(device: str, dtype: torch.dtype) -> None:
     many = (torch.rand(1, h, min(w, 33), 256, device=device) * 200).to(dtype).permute(0, 3, 1, 2)
     each_variant("direct", lambda: OPS.filter2d(many, window, border, value=3.0))
     each_variant("direct", lambda: OPS.filter2d(many, torch.rand(1, 256, 3, 3, device=device), border, value=3.0))
-    OPS.filter2d(many, torch.rand(1, 256, 5, 5, device=device).to(dtype), "constant")  # half precision: on tensor cores
+    size = random.choice([(3, 3), (5, 5), (4, 6), (9, 9)])
+    of_channels = torch.rand(1, 256, *size, device=device).to(dtype)
+    OPS.filter2d(many, of_channels, "constant")
+    each_variant("channels", lambda: OPS.filter2d(many, of_channels, "constant"))  # half precision: on tensor cores
     OPS.filter2d(planar, torch.rand(40, 40), border)  # too many taps for a kernel's parameters: uploaded
     if dtype.is_floating_point:
         depthwise, bank = (

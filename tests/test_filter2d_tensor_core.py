@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from oracle import check, exact, magnitude
-from strategies import EXTENDING, lay_out, make_image, make_window
+from strategies import EXTENDING, make_image, make_window
 from tolerance import assert_same_bits, assert_within
 
 import torch_conv
@@ -239,96 +239,6 @@ def test_on_shards(cuda, dtype, way, width):
     assert_within(got, *bounds, in_dtype=dtype, algorithm="tensor_core", window=(7, 7))
 
 
-# A window of the image's dtype for each of many channels side by side, zeros outside: a depthwise convolution.
-CHANNELS = [(3, 3), (5, 5), (4, 6), (2, 9), (7, 7), (9, 8)]
-
-
-@pytest.mark.cuda
-@pytest.mark.parametrize("dtype", HALVES)
-@pytest.mark.parametrize("size", CHANNELS)
-@pytest.mark.parametrize("shape", [(2, 40, 33, 61), (3, 64, 9, 20), (9, 8, 70, 6)])
-def test_channels_side_by_side(cuda, dtype, size, shape):
-    image, window = make_image(shape, dtype), make_window((1, shape[1], *size)).to(dtype)
-    options = {"border_type": "constant", "layout": "channels_last"}
-    for anchor in (None, (0, 0), (-1, -1), (size[0] - 1, 1)):
-        got = check_products(image, window, cuda, anchor=anchor, **options)
-        assert got.is_contiguous(memory_format=torch.channels_last)
-    if shape[3] >= size[1]:
-        check_products(image, window, cuda, padding="valid", **options)
-    given = lay_out(image.to(cuda), "channels_last")
-    want = products(given, window.to(cuda), "constant")
-    assert_same_bits(products(given, window, "constant"), want)  # taps that travel with the call
-    if size[0] * size[1] > (9 if shape[1] >= 16 else 25):  # what 'auto' takes
-        assert_same_bits(torch_conv.filter2d(given, window.to(cuda), "constant"), want)
-    direct = torch_conv.filter2d(given, window.to(cuda), "constant", algorithm="direct")
-    assert_same_bits(direct, torch_conv.filter2d(image, window, "constant", algorithm="direct"))
-
-
-@pytest.mark.cuda
-@pytest.mark.parametrize("dtype", HALVES)
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
-def test_channels_keep_what_is_not_finite(cuda, dtype, value):
-    """Neighbouring channels and pixels share products."""
-    clean = lay_out(make_image((2, 16, 40, 61), dtype), "channels_last")
-    for size in CHANNELS:
-        for where in ("image", "window"):
-            image, window = clean.clone(), make_window((1, 16, *size)).to(dtype)
-            window[:, :, 1, 1] = 0  # 0 * NaN is NaN
-            if where == "image":
-                for n, c, y, x in [(0, 0, 0, 0), (0, 3, 6, 6), (0, 4, 7, 7), (1, 15, 39, 60), (1, 9, 20, 55)]:
-                    image[n, c, y, x] = value
-            else:
-                window[0, 5, 0, 1] = value
-            direct = torch_conv.filter2d(image, window, "constant", algorithm="direct")
-            got = products(image.to(cuda), window.to(cuda), "constant").cpu()
-            finite = direct.isfinite()
-            assert torch.equal(got.isfinite(), finite) and torch.equal(got.isnan(), direct.isnan())
-            sizes = exact("filter2d", image, window, "constant"), magnitude("filter2d", image, window, "constant")
-            args = (t[finite] for t in (got, *sizes))
-            assert_within(*args, in_dtype=dtype, algorithm="tensor_core", window=size)
-
-
-@pytest.mark.cuda
-@pytest.mark.parametrize("dtype", HALVES)
-def test_channels_of_later_calls(cuda, dtype):
-    """Replayed, in a CUDA graph, into an `out` of any address, of crops, and in every place of a batch."""
-    image = lay_out(make_image((3, 32, 40, 61), dtype).to(cuda), "channels_last")
-    windows = [make_window((1, 32, 5, 5), seed=s).to(dtype) for s in (1, 2, 3)]
-    want = [products(image, window.to(cuda), "constant") for window in windows]
-    moving, graph = windows[0].to(cuda), torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        got = torch_conv.filter2d(image, moving, "constant")
-    for window, expected in zip(windows, want, strict=True):
-        assert_same_bits(torch_conv.filter2d(image, window, "constant"), expected)
-        moving.copy_(window)
-        graph.replay()
-        assert_same_bits(got, expected)
-        for n in range(3):
-            assert_same_bits(torch_conv.filter2d(image[n : n + 1], moving, "constant"), expected[n : n + 1])
-        out = torch.empty_like(image)
-        assert_same_bits(torch_conv.filter2d(image, moving, "constant", out=out), expected)
-        wide = lay_out(torch.empty(3, 33, 40, 61, dtype=dtype, device=cuda), "channels_last")
-        torch_conv.filter2d(image, moving, "constant", out=wide[:, 1:])  # pixels that start anywhere: multiply-adds
-        assert_same_bits(wide[:, 1:], torch_conv.filter2d(image, window, "constant", algorithm="direct"))
-        crop = image[:, :, 3:30, 5:50]
-        bounds = (f("filter2d", crop.cpu(), window, "constant") for f in (exact, magnitude))
-        got_crop = torch_conv.filter2d(crop, moving, "constant")
-        assert_within(got_crop, *bounds, in_dtype=dtype, algorithm="tensor_core", window=(5, 5))
-
-
-@pytest.mark.cuda
-@pytest.mark.parametrize("dtype", HALVES)
-@pytest.mark.parametrize("way", ["auto", "tensor_core"])
-@pytest.mark.parametrize("dim", [-1, -2, 0])
-def test_channels_on_shards(cuda, dtype, way, dim):
-    image, window = make_image((3, 32, 63, 60), dtype), make_window((1, 32, 5, 5)).to(dtype)
-    parts = torch_conv.split(lay_out(image.to(cuda), "channels_last"), [cuda] * 3, dim=dim)
-    bounds = exact("filter2d", image, window, "constant"), magnitude("filter2d", image, window, "constant")
-    for given in (window, window.to(cuda)):
-        got = torch_conv.filter2d(parts, given, "constant", algorithm=way).gather()
-        assert_within(got, *bounds, in_dtype=dtype, algorithm="tensor_core", window=(5, 5))
-
-
 @pytest.mark.cuda
 @pytest.mark.parametrize("dtype", HALVES)
 @pytest.mark.parametrize("size", [(5, 5), (7, 7), (9, 9), (15, 15), (31, 31)])
@@ -373,32 +283,6 @@ def test_what_auto_takes(monkeypatch, dtype):
     line = plan_of(monkeypatch, image, (5, 5), "8.0 108 166912 2.0e12")
     assert line.startswith("filter2d: direct/") and "not products: no bulk copies" in line, line
     assert plan_of(monkeypatch, image.float(), (5, 5)).startswith("filter2d: direct/tile_tma (")
-
-
-def test_what_auto_takes_of_channels_side_by_side(monkeypatch):
-    monkeypatch.setenv("TORCH_CONV_EXPLAIN_FOR", H200)
-
-    def plan(window, border="constant", channels=64, **options):
-        image = lay_out(torch.empty(2, channels, 100, 120, dtype=torch.float16), "channels_last")
-        return torch_conv.explain(torch_conv.filter2d, image, window, border, **options).lines[0].split()[1]
-
-    def own(*size, dtype=torch.float16):
-        return torch.ones(size, dtype=dtype)
-
-    products = "depthwise/channels_mma"
-    for window in (own(1, 64, 5, 5), own(1, 64, 2, 6), own(1, 64, 9, 9)):
-        assert plan(window) == plan(window, padding="valid") == plan(window, algorithm="tensor_core") == products
-        assert plan(window, algorithm="direct") != products
-    few = own(1, 64, 3, 3)
-    assert plan(few) == "direct/tile_groups" and plan(few, algorithm="tensor_core") == products
-    assert plan(own(1, 64, 5, 5), padding="valid", anchor=(0, 0)) == products
-    for window in (own(1, 64, 5, 5, dtype=torch.float32), own(2, 64, 5, 5), own(5, 5), own(1, 64, 6, 10)):
-        assert plan(window).startswith("direct/")
-    for options in ({"value": 1.0}, {"border": "reflect"}, {"stride": 2}, {"output_dtype": torch.float32}):
-        assert plan(own(1, 64, 5, 5), **options).startswith("direct/")
-    assert plan(own(1, 60, 5, 5), channels=60).startswith("direct/")  # pixels of no whole 16 bytes
-    monkeypatch.setenv("TORCH_CONV_EXPLAIN_FOR", "8.0 108 166912 2.0e12")
-    assert plan(own(1, 64, 5, 5)).startswith("direct/")
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@
 #include "ops/filter_low_rank.h"
 #include "ops/filters.h"
 #include "ops/operator.h"
+#include "ops/plan_calls.h"
 #include "ops/rooms.h"
 #include "ops/steps.h"
 #include "ops/windows.h"
@@ -40,7 +41,8 @@ void depend_on_values(const Call& call, const Tensor& kernel) {
 std::optional<Depthwise> as_depthwise(const Direct& p) {
   const bool own = p.in.c > 1 && p.in.stride_c == 1 && p.taps.stride_c != 0 && p.taps.stride_n == 0;
   const bool zeros = p.place.border == Border::constant && p.place.value == 0;
-  if (!own || !zeros || !p.taps.narrow || p.in.dtype != p.out.dtype) return std::nullopt;
+  const bool nothing = p.out.n * p.out.h * p.out.w == 0;  // rooms plan no empty results
+  if (!own || !zeros || nothing || !p.taps.narrow || p.in.dtype != p.out.dtype) return std::nullopt;
   return Depthwise{.in = p.in,
                    .out = p.out,
                    .weight = p.taps.data,
@@ -53,10 +55,16 @@ std::optional<Depthwise> as_depthwise(const Direct& p) {
                    .sums = Sums::products};
 }
 
-// False: the room does not take it, and nothing ran.
+// Is the kernel pinned that makes such filters? No room of filters has one of that name.
+bool channels_pinned() { return std::strcmp(environment("TORCH_CONV_VARIANT"), "channels_mma") == 0; }
+
+// False: the room does not take it, and nothing ran. Where only tensor cores or the pinned kernel will do, that makes a
+// refusal. The room is asked once more: a part may lie otherwise than the whole that `Choice` saw, a result otherwise
+// than the images. Calls with the same signature are repeated by their steps and ask nothing.
 bool run_as_depthwise(Call& call, const Place& place, const Tensor& input, const Direct& p, Window& window) {
   auto channels = as_depthwise(p);
-  if (!channels || !serves_depthwise(place, *channels)) return false;
+  const bool only = p.sums == Sums::products || channels_pinned();
+  if (!channels || (!only && !serves_depthwise(call, place, *channels))) return false;
   upload(call, window, input);
   channels->weight = window.taps.data;
   return run_depthwise(call, place, input, *channels);
@@ -65,7 +73,7 @@ bool run_as_depthwise(Call& call, const Place& place, const Tensor& input, const
 // How a filter of images is made. What serves the whole serves its parts.
 class Choice {
  public:
-  Choice(const Call& call, const Tensor& kernel, const WindowOptions& options, const Direct& p, const Place& place)
+  Choice(Call& call, const Tensor& kernel, const WindowOptions& options, const Direct& p, const Place& place)
       : call_(call), kernel_(kernel), options_(options), p_(p), place_(place), size_(filter_size(p, place)) {}
 
   Way way(const std::string& algorithm) {
@@ -74,7 +82,7 @@ class Choice {
       return whole->way;
     }
     if (algorithm == "auto") return fastest();
-    if (algorithm == "tensor_core") return serves_channels() ? Way::depthwise : Way::direct;
+    if (algorithm == "tensor_core") return by_products();
     if (algorithm == "fft") check_fft();
     if (algorithm == "low_rank") check_low_rank();
     return algorithm == "fft" ? Way::fft : algorithm == "low_rank" ? Way::low_rank : Way::direct;
@@ -91,9 +99,12 @@ class Choice {
            passes_seconds(size_, 1) < direct_seconds(size_);
   }
 
-  bool serves_channels() const {
+  // `direct` makes products of planes. Where neither room takes the filter, that for depthwise convolutions says why.
+  Way by_products() {
     const auto channels = as_depthwise(p_);
-    return channels && !*environment("TORCH_CONV_VARIANT") && serves_depthwise(place_, *channels);
+    if (!channels) return Way::direct;
+    const bool refused = !serves_depthwise(call_, place_, *channels);
+    return refused && takes_narrow_taps(place_, p_) ? Way::direct : Way::depthwise;
   }
 
   // Multiply-adds are as fast for few taps, and faster for few channels. float16, chains and depthwise (F.conv2d), one
@@ -102,9 +113,19 @@ class Choice {
   // (813).
   bool many_taps() const { return std::min(p_.kh, p_.kw) > 1 && p_.kh * p_.kw > (p_.in.c >= 16 ? 9 : 25); }
 
+  bool channels_are_faster() {
+    const auto channels = as_depthwise(p_);
+    if (!channels) return false;
+    if (many_taps()) return serves_depthwise(call_, place_, *channels);
+    pass_on(call_, {.algorithm = "depthwise",
+                    .refused = {{"channels_mma", "few taps or channels: multiply-adds are as fast"}}});
+    return false;
+  }
+
   Way fastest() {
+    if (channels_pinned()) return by_products();
     if (*environment("TORCH_CONV_VARIANT")) return Way::direct;
-    if (many_taps() && serves_channels()) return Way::depthwise;
+    if (channels_are_faster()) return Way::depthwise;
     const bool fft = fft_is_faster(size_);
     if (worth_a_look()) {
       factor();
@@ -138,7 +159,7 @@ class Choice {
     if (why) refuse(call_.op, "algorithm 'low_rank' cannot serve this call: ", why);
   }
 
-  const Call& call_;
+  Call& call_;
   const Tensor& kernel_;
   const WindowOptions& options_;
   const Direct& p_;
@@ -147,6 +168,17 @@ class Choice {
   bool by_values_ = false;
   std::optional<LowRank> factors_;
 };
+
+// The result before `produce` has it: the caller's, or one that lies as the images do.
+Image expected_result(const Call& call, const Tensor& input, const Image& in, int axes, const Geometry& g,
+                      const FilterOptions& o) {
+  Image out = in;
+  out.d = g.out.d, out.h = g.out.h, out.w = g.out.w;
+  if (o.output_type) out.dtype = dtype_of(call.op, "output_dtype", *o.output_type);
+  if (!call.out || sizes_of(*call.out) != resized(input, g.out, axes)) return out;  // `produce` refuses other sizes
+  out.dtype = dtype_of(call.op, "out", call.out->scalar_type());
+  return merge_leading(*call.out, out.dtype, axes).value_or(out);
+}
 
 Tensor filter(Call& call, int axes, const Tensor& input, const Tensor& kernel, const std::string& behaviour,
               const FilterOptions& o) {
@@ -157,7 +189,9 @@ Tensor filter(Call& call, int axes, const Tensor& input, const Tensor& kernel, c
   if (call.out) check_no_overlap(call.op, *call.out, "kernel", kernel);
   const ImageView in = view_input(call, input, axes);
   const Sums sums = axes == 2 ? order_of_sums(o.algorithm) : Sums::chain;
-  // Rooms that read other shards' rows take no narrow taps.
+  // Whether kernels take narrow taps is asked of the tensor at hand, without the shards beside it: parts that may read
+  // those have wide taps, which all kernels take. Where the whole is a depthwise convolution no part reads other
+  // shards, and the room takes narrow taps only.
   const bool alone = !call.part || (call.whole && call.whole->way == Way::depthwise);
   WindowOptions options{.flip = behaviour == "conv",
                         .normalized = normalize_taps(call.op, o),
@@ -166,15 +200,15 @@ Tensor filter(Call& call, int axes, const Tensor& input, const Tensor& kernel, c
   Window window = prepare();
   const Geometry g = place_window(call, in.image, window.size, axes, o);
   Direct p{.in = in.image,
-           .out = in.image,
+           .out = expected_result(call, input, in.image, axes, g, o),
            .taps = window.taps,
            .kd = window.size.d,
            .kh = window.size.h,
            .kw = window.size.w,
            .place = g.place,
            .groups = in.image.c,
-           .bias = nullptr};
-  p.out.d = g.out.d, p.out.h = g.out.h, p.out.w = g.out.w;
+           .bias = nullptr,
+           .sums = sums};
   const Place place(call, input);
   Choice choice(call, kernel, options, p, place);
   const Way way = axes == 2 ? choice.way(o.algorithm) : Way::direct;
@@ -182,7 +216,6 @@ Tensor filter(Call& call, int axes, const Tensor& input, const Tensor& kernel, c
   call.reach.direct = axes == 2 && way == Way::direct;
   return produce(call, input, in, axes, g, o, [&](const Image& image) {
     p.out = image;
-    p.sums = sums;
     if (way == Way::depthwise && run_as_depthwise(call, place, input, p, window)) return;
     const bool by_passes_or_fft = way == Way::low_rank || way == Way::fft;
     if (p.taps.narrow && (by_passes_or_fft || !takes_narrow_taps(place, p))) {

@@ -142,8 +142,11 @@ void run(Call& call, const Place& place, const Tensor& like, const WriteTiles& p
   run_problem(call, place, like, p, kWriteTiles, "");
 }
 
-bool serves_depthwise(const Place& place, const Depthwise& p) {
-  return place.cuda() && kDepthwise.plan_cuda(p, place.arch(), pinned_variant()).variant != nullptr;
+bool serves_depthwise(Call& call, const Place& place, const Depthwise& p) {
+  if (!place.cuda()) return false;
+  const Plan plan = kDepthwise.plan_cuda(p, place.arch(), pinned_variant());
+  if (!plan.variant) pass_on(call, plan);
+  return plan.variant != nullptr;
 }
 
 bool run_depthwise(Call& call, const Place& place, const Tensor& like, const Depthwise& p) {

@@ -49,8 +49,8 @@ bool run_in_one_launch(Call& call, const Place& place, const Tensor& like, const
 // The same for a depthwise convolution of images; where sums are `products`, or a variant of the room is pinned, what
 // the room does not take makes a refusal.
 bool run_depthwise(Call& call, const Place& place, const Tensor& like, const Depthwise& problem);
-// Would it take the problem on CUDA?
-bool serves_depthwise(const Place& place, const Depthwise& problem);
+// Would it take the problem on CUDA? Where not, the next plan that is explained says why.
+bool serves_depthwise(Call& call, const Place& place, const Depthwise& problem);
 // The same for a chain; where it is `wanted` (algorithm 'fused'), a room that does not take it makes a refusal. On the
 // CPU there is no room for volumes.
 bool run_in_one_launch(Call& call, const Place& place, const Tensor& like, const Fused& problem);

@@ -33,8 +33,9 @@ inline const char* products_refusal(const Separable& p, const Arch& arch) {
 // channels, 16x1080x1920, this and TILE, one NVIDIA H100: float16 5x5 195, 144; 7x7 193, 149; 9x9 193, 188; 15x15 197,
 // 383; bytes 5x5 133, 109; 7x7 137, 160; 9x9 135, 240.
 //
-// Which windows these are must not depend on the layout, or a pixel's bits would: so photos of bytes by 7x7 keep to
-// chains, and bytes of rows that start anywhere by 5x5 (width 1917, one NVIDIA H100: 164, TILE 183).
+// Which windows of separable filters these are must not depend on the layout, or a pixel's bits would: so photos of
+// bytes by 7x7 keep to chains, and bytes of rows that start anywhere by 5x5 (width 1917, one NVIDIA H100: 164, TILE
+// 183).
 inline const char* products_lose(const Separable& p, const Arch&) {
   if (p.kh == 1 || p.kw == 1) return "a window of one row or one column";
   return std::max(p.kh, p.kw) >= 9 ? nullptr
