@@ -196,12 +196,15 @@ def formats(device: str) -> list[Row]:
     return [
         *(row(PHOTOS, k, dtype, out) for dtype, out in others for k in (3, 5)),  # the others: see filter2d.py
         *(row(PHOTOS, k, dtype, layout="NHWC") for dtype in (FLOAT, HALF, BYTE) for k in (3, 5, 7)),
+        *(row(PHOTOS, k, HALF, layout="NHWC") for k in (9, 15)),
         *(row(PHOTOS, 5, dtype, out, layout="NHWC") for dtype, out in others),
         *(row(rgba, k, dtype, layout="NHWC") for dtype in (FLOAT, HALF, BYTE) for k in (3, 5)),
         *(row(square(4096), 5, dtype, layout="NHWC") for dtype in (FLOAT, BYTE)),
         *(row(shape, 5, dtype, layout="NHWC") for shape in (features, many) for dtype in (FLOAT, HALF)),
         *(row((8, 3, 1080, 1920), k, dtype, layout="NHWC own") for dtype in (FLOAT, HALF, BYTE) for k in (3, 5)),
+        row((8, 3, 1080, 1920), 7, HALF, layout="NHWC own"),
         *(row((16, 64, 224, 224), k, dtype, layout="NHWC own") for dtype in (FLOAT, HALF) for k in (3, 5)),
+        *(row(shape, 3, HALF, layout="NHWC own") for shape in (features, (4, 24, 1080, 1920))),
     ]
 
 

@@ -169,8 +169,8 @@ UNALIGNED = "channels do not lie innermost, or pixels not on 16 bytes"
 @pytest.mark.parametrize(
     ("image", "window", "options", "why"),
     [
-        (empty(60), own(5, 5, channels=60), {}, UNALIGNED),
-        (empty()[:, :60], own(5, 5, channels=60), {}, UNALIGNED),  # of the result, whose pixels are 120 bytes
+        (empty(60), own(6, 6, channels=60), {}, UNALIGNED),
+        (empty()[:, :60], own(6, 6, channels=60), {}, UNALIGNED),  # of the result, whose pixels are 120 bytes
         (empty(first=1), own(5, 5), {}, UNALIGNED),
         (empty(), own(5, 5), {"out": empty(first=1)}, UNALIGNED),
         (empty(), own(5, 5), {"out": empty().contiguous()}, UNALIGNED),

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 import torch
-from oracle import check
+from oracle import check, exact, magnitude
 from strategies import EXTENDING, lay_out, make_image, make_window
-from tolerance import assert_same_bits
+from tolerance import assert_same_bits, assert_within
 
 import torch_conv
 
@@ -85,13 +85,43 @@ def test_what_is_not_finite_stays_in_its_windows(cuda, dtype, channels, value):
 @pytest.mark.cuda
 @pytest.mark.parametrize("dtype", HALVES)
 @pytest.mark.parametrize("border", BORDERS)
-def test_shards_have_the_bits_of_the_whole(cuda, dtype, border):
-    photo = photograph((2, 3, 100, 136), dtype, cuda)
+def test_shards(cuda, dtype, border):
+    """Rows of other shards are read where they lie; bits are those of planes so split."""
+    image = make_image((2, 3, 100, 136), dtype)
     for size in ((5, 5), (7, 7), (15, 15)):
         window = make_window(size)
-        want = products(photo, window, border)
-        parts = torch_conv.split(photo, [cuda] * 3, dim=-2)
-        assert_same_bits(products(parts, window, border).gather(), want)
+        shared = [lay_out(image.to(cuda), layout) for layout in ("channels_last", "contiguous")]
+        photos, planes = (
+            products(torch_conv.split(whole, [cuda] * 3, dim=-2), window, border).gather() for whole in shared
+        )
+        assert_same_bits(photos, planes)
+        bounds = (f("filter2d", image, window, border) for f in (exact, magnitude))
+        assert_within(photos, *bounds, in_dtype=dtype, algorithm="tensor_core", window=size)
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize("channels", [2, 3, 4])
+def test_a_window_for_each_channel(cuda, dtype, channels):
+    """Of sizes far apart, so that each is scaled by its own; of samples too, and in the images' dtype."""
+    sizes = torch.tensor([1.0, 2.0**-6, 2.0**5, 2.0**-3])[:channels, None, None]
+    for size in SIZES:
+        for w in (264, 131):
+            image = make_image((2, channels, 40, w), dtype)
+            for windows in (make_window((1, channels, *size)) * sizes, make_window((2, channels, *size)) * sizes):
+                kinds = {"way": "tensor_core", "algorithm": "tensor_core", "window": size, "layout": "channels_last"}
+                got = check("filter2d", image, windows, device=cuda, border_type="symmetric", **kinds)
+                assert_same_bits(got, products(image.to(cuda), windows, "symmetric"))
+            narrow = windows.to(dtype)
+            photo = lay_out(image.to(cuda), "channels_last")
+            for given in (narrow, narrow.to(cuda)):
+                want = products(image.to(cuda), given, "zero_output")
+                assert_same_bits(products(photo, given, "zero_output"), want)
+            image[1, channels - 1, 20, 77], image[0, 0, 3, 1] = float("nan"), float("inf")
+            got = products(lay_out(image.to(cuda), "channels_last"), windows)
+            direct = torch_conv.filter2d(image, windows, algorithm="direct")
+            assert torch.equal(got.isnan().cpu(), direct.isnan())
+            assert torch.equal(got.isfinite().cpu(), direct.isfinite())
 
 
 @pytest.mark.cuda
@@ -121,8 +151,8 @@ def test_what_auto_takes(monkeypatch, dtype):
                 assert plan(image, size) == "tensor_core/products"
         assert plan(photo, (3, 3)) == "direct/tile_tma"
         assert plan(photo, (7, 7), algorithm="direct") == "direct/tile_tma"
-        # A window for each channel, every other channel, another layout of the result.
-        own = torch_conv.explain(torch_conv.filter2d, photo, make_window((channels, 5, 5))[None]).lines[0]
-        assert "tensor_core/products" not in own
+        assert plan(photo, (4, 4)) == "direct/tile_tma"
+        assert plan(photo, (1, channels, 4, 4)) == plan(photo, (1, channels, 31, 31)) == "tensor_core/products"
+        assert plan(photo, (1, channels, 3, 3)) == "direct/tile_own"
     five = photograph((1, 5, 64, 128), dtype)
     assert plan(five, (7, 7)) == "direct/tile_tma"

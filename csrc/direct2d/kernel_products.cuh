@@ -44,11 +44,18 @@ namespace torch_conv::direct2d {
 // Of channels side by side warps, by all that a lane holds: 16x1080x1920 on one NVIDIA H100, 8, 12 and 16 of them,
 // three channels of float16 5x5 (72 held) -, 143, 154; 7x7 (80) -, 162, 149; 9x9 (148) 206, 191, -; 15x15 (180) 315,
 // 305, -; 31x31 (132) 1403, 1350, -; 15x15 with taps of float16 (144) -, 208, 233; of bfloat16 7x7 (90) -, 169, 162;
-// 15x15 (216) 398, 497, -; four channels of float16 7x7 (100) -, 152, 156; 15x15 (216) 302, 383, -.
+// 15x15 (216) 398, 497, -; four channels of float16 7x7 (100) -, 152, 156; 15x15 (216) 302, 383, -. A few words that
+// are spilled cost less than warps. With a window each, 8x1080x1920, 8 and 12 warps: 5x5 (96) 78, 79; 7x7 (120) 85, 86;
+// 9x9 (180) 146, 188; with taps of float16 (144) 112, 107; 15x15 (132) 257, 241; four channels, 6x1080x1920, 5x5 (128)
+// 78, 89; 9x9 with taps of float16 (192) 108, 183; 15x15 (176) 300, 356.
 template <typename T, ProductShape s, bool kNarrow>
 constexpr int product_min_blocks() {
-  constexpr int parts = product_parts(std::is_same_v<T, half_t>, kNarrow), words = 2 * s.products() * parts;
-  if (s.channels > 1) return (s.held(parts) > 200 ? 8 : s.held(parts) > 90 || s.patch_h == 2 ? 12 : 16) / s.warps();
+  constexpr int parts = product_parts(std::is_same_v<T, half_t>, kNarrow);
+  if (s.channels > 1) {
+    const int held = s.held(parts);
+    return (held > (s.windows > 1 ? 125 : 200) ? 8 : held > 90 || s.patch_h == 2 ? 12 : 16) / s.warps();
+  }
+  constexpr int words = 2 * s.products() * parts;
   const int most = s.groups() > 1 ? 60 : 40;
   if (s.height > 24 || s.groups() > 1) return words <= most ? 4 : 3;
   return words <= 30 ? 6 : 4;
@@ -92,18 +99,18 @@ __device__ __forceinline__ void load_pairs(const unsigned* word, int bits, unsig
 
 #endif
 
-// `kChannels`: side by side. `kBulk`: a bulk copy brings the box, else copies of single threads do, from rows that
-// start anywhere. `kPacks`: rows of outputs are 16-byte aligned and leave in words as they are made, else they wait for
-// the block. `kOdd`: windows start on odd columns of a bulk copy's box, so that two neighbours' words hold a word of a
-// matrix. `kNarrow`: taps are numbers of T.
-template <typename T, int KH, int KW, int kChannels, bool kBulk, bool kPacks, bool kOdd, bool kNarrow>
-__global__ void __launch_bounds__(32 * product_shape(KH, KW, kChannels).warps(),
-                                  product_min_blocks<T, product_shape(KH, KW, kChannels), kNarrow>())
+// `kChannels`: side by side, which have kWindows: one, or one each. `kBulk`: a bulk copy brings the box, else copies of
+// single threads do, from rows that start anywhere. `kPacks`: rows of outputs are 16-byte aligned and leave in words as
+// they are made, else they wait for the block. `kOdd`: windows start on odd columns of a bulk copy's box, so that two
+// neighbours' words hold a word of a matrix. `kNarrow`: taps are numbers of T.
+template <typename T, int KH, int KW, int kChannels, int kWindows, bool kBulk, bool kPacks, bool kOdd, bool kNarrow>
+__global__ void __launch_bounds__(32 * product_shape(KH, KW, kChannels, kWindows).warps(),
+                                  product_min_blocks<T, product_shape(KH, KW, kChannels, kWindows), kNarrow>())
     direct2d_products(const __grid_constant__ TensorMap map, const __grid_constant__ ProductArgs a,
                       const __grid_constant__ ParamTaps param_taps) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   using namespace products;
-  constexpr ProductShape s = product_shape(KH, KW, kChannels);
+  constexpr ProductShape s = product_shape(KH, KW, kChannels, kWindows);
   constexpr bool kScaled = std::is_same_v<T, half_t> && !kNarrow;
   constexpr int kParts = product_parts(kScaled, kNarrow), kThreads = 32 * s.warps(), kWords = 2 * s.sets();
   extern __shared__ __align__(128) unsigned char products_shared[];
@@ -136,42 +143,52 @@ __global__ void __launch_bounds__(32 * product_shape(KH, KW, kChannels).warps(),
 
   // Meanwhile the taps, of which every lane takes what it holds of the right matrices.
   using Tap = std::conditional_t<kNarrow, T, float>;
-  const Tap* all = param_taps.first<Tap>() + at.n * a.taps_n + at.c * a.taps_c;
-  unsigned largest = 0;
+  [[maybe_unused]] unsigned largest[kWindows] = {};
+#pragma unroll
+  for (int window = 0; window < kWindows; ++window) {
+    const Tap* all = param_taps.first<Tap>() + at.n * a.taps_n + (at.c + window) * a.taps_c;
 #pragma unroll 1
-  for (unsigned e = threadIdx.x; e < s.taps_h() * s.taps_w(); e += kThreads) {
-    const int i = int(e / s.taps_w()) - (s.patch_h - 1), j = int(e % s.taps_w()) - s.patch_w;
-    const float tap = i >= 0 && i < KH && j >= 0 && j < KW ? to_acc<float>(all[i * KW + j]) : 0.f;
-    taps[e] = tap;
-    largest = max(largest, __float_as_uint(tap) & 0x7fffffff);
-  }
-  if constexpr (kScaled) {
-    largest = __reduce_max_sync(~0u, largest);
-    if (lane == 0) largest_of[warp] = largest;
+    for (unsigned e = threadIdx.x; e < s.all_taps(); e += kThreads) {
+      const int i = int(e / s.taps_w()) - (s.patch_h - 1), j = int(e % s.taps_w()) - s.patch_w;
+      const float tap = i >= 0 && i < KH && j >= 0 && j < KW ? to_acc<float>(all[i * KW + j]) : 0.f;
+      taps[window * s.all_taps() + e] = tap;
+      largest[window] = max(largest[window], __float_as_uint(tap) & 0x7fffffff);
+    }
+    if constexpr (kScaled) {
+      largest[window] = __reduce_max_sync(~0u, largest[window]);
+      if (lane == 0) largest_of[window * s.warps() + warp] = largest[window];
+    }
   }
   __syncthreads();
-  float scale = 1, back = 1;
-  if constexpr (kScaled) {
+  float scale[kWindows], back[kWindows];
 #pragma unroll
-    for (int i = 0; i < s.warps(); ++i) largest = max(largest, largest_of[i]);
-    const int exponent = min(127 + 14 - int(largest >> 23), 126);
-    scale = __uint_as_float(unsigned(127 + exponent) << 23);
-    back = __uint_as_float(unsigned(127 - exponent) << 23);
+  for (int window = 0; window < kWindows; ++window) {
+    scale[window] = back[window] = 1;
+    if constexpr (kScaled) {
+#pragma unroll
+      for (int i = 0; i < s.warps(); ++i) largest[window] = max(largest[window], largest_of[window * s.warps() + i]);
+      const int exponent = min(127 + 14 - int(largest[window] >> 23), 126);
+      scale[window] = __uint_as_float(unsigned(127 + exponent) << 23);
+      back[window] = __uint_as_float(unsigned(127 - exponent) << 23);
+    }
   }
-  unsigned band[s.group][s.spans][kParts][2];
+  unsigned band[kWindows][s.group][s.spans][kParts][2];
   auto take_taps = [&](int group) {
     const float* own = taps + s.tap_of(group * s.group, 0, ProductLane::b_k(q, 0), g, shift);
 #pragma unroll
-    for (int pair = 0; pair < s.group; ++pair)
+    for (int window = 0; window < kWindows; ++window)
 #pragma unroll
-      for (int span = 0; span < s.spans; ++span)
+      for (int pair = 0; pair < s.group; ++pair)
 #pragma unroll
-        for (int r = 0; r < 2; ++r) {
-          const float* two_taps = own + s.tap_of(pair, span, ProductLane::b_k(0, r), 0, 0) - s.tap_of(0, 0, 0, 0, 0);
-          float two[2] = {two_taps[0] * scale, two_taps[1] * scale};
+        for (int span = 0; span < s.spans; ++span)
 #pragma unroll
-          for (int part = 0; part < kParts; ++part) band[pair][span][part][r] = take_part<T>(two);
-        }
+          for (int r = 0; r < 2; ++r) {
+            const int further = s.tap_of(pair, span, ProductLane::b_k(0, r), 0, 0) - s.tap_of(0, 0, 0, 0, 0);
+            const float* two_taps = own + window * s.all_taps() + further;
+            float two[2] = {two_taps[0] * scale[window], two_taps[1] * scale[window]};
+#pragma unroll
+            for (int part = 0; part < kParts; ++part) band[window][pair][span][part][r] = take_part<T>(two);
+          }
   };
   take_taps(0);
   const float bias = a.bias ? a.bias[at.c] : 0.f;
@@ -229,7 +246,8 @@ __global__ void __launch_bounds__(32 * product_shape(KH, KW, kChannels).warps(),
 #pragma unroll
     for (int i = 0; i < kWords; ++i) {
       const float* two = &sum[step][i / 2][i % 2 * 2];
-      word[i] = round_pair<T>(fmaf(two[0], back, bias), fmaf(two[1], back, bias));
+      const float scale_back = back[i / 2 % kWindows];
+      word[i] = round_pair<T>(fmaf(two[0], scale_back, bias), fmaf(two[1], scale_back, bias));
       probe = add_zero_times<T>(word[i], probe);
     }
     if constexpr (!kPacks || kTogether) {
@@ -300,10 +318,11 @@ __global__ void __launch_bounds__(32 * product_shape(KH, KW, kChannels).warps(),
           for (int step = 0; step < s.steps(); ++step) {
             const int of_group = pair - step * kEach;
             if (of_group < 0 || of_group >= s.group) continue;
-            const auto& of_taps = band[of_group][span][part];
 #pragma unroll
-            for (int i = 0; i < kSets; ++i)
+            for (int i = 0; i < kSets; ++i) {
+              const auto& of_taps = band[i % kWindows][of_group][span][part];
               add_product<T>(sum[step][i], matrix[kAhead ? pair % 2 : 0][span][i], of_taps[0], of_taps[1]);
+            }
           }
       }
       // The step whose windows end here is done.

@@ -6,17 +6,17 @@
 
 namespace torch_conv::direct2d {
 
-// Photographs, whose channels lie side by side and have one window: how many, 1 of other images.
+// Photographs, whose channels lie side by side: how many, 1 of other images.
 inline int64_t product_channels(const Direct& p) {
   const int64_t channels = interleaved_channels(p.in, p.out);
   const auto alike = [&](const Image& shard) { return !shard.data || interleaved_channels(p.in, shard) == channels; };
-  const bool photos = channels <= 4 && p.groups == p.in.c && p.taps.stride_c == 0 && !p.bias && alike(p.beside.above) &&
-                      alike(p.beside.below);
+  const bool photos = channels <= 4 && p.groups == p.in.c && !p.bias && alike(p.beside.above) && alike(p.beside.below);
   return photos ? channels : 1;
 }
 
 inline ProductShape product_shape(const Direct& p) {
-  return product_shape(int(p.kh), int(p.kw), int(product_channels(p)));
+  const int channels = int(product_channels(p));
+  return product_shape(int(p.kh), int(p.kw), channels, p.taps.stride_c == 0 ? 1 : channels);
 }
 
 inline const char* products_refusal(const Direct& p, const Arch& arch) {
@@ -38,12 +38,14 @@ inline bool products_pack(const Direct& p) { return aligned_rows(as_rows(p.out, 
 // NVIDIA H200, 8192^2, taps of float32, this and TILE: float16 3x3 73.9 us, 70.3; 4x4 75.2, 71.5; 5x5 75, 85; 7x7 78,
 // 160; bfloat16 4x4 77.1, 72.4; 5x5 76.7, 88.2; 7x7 92, 150; 15x15 290, 642.
 // Narrow taps on the GPU save a launch here that widens them (1.7 us): 4x4 of 4096^2 20.8 us, 23.2.
+// Photographs whose channels have a window each, float16 of 8x3x1080x1920, one NVIDIA H100, this and TILE: 3x3 74.4 us,
+// 72.8; 4x4 75.6, 89.7; 5x5 79, 136; 7x7 86, 210.
 // Rows that start anywhere, float16 of 7x3x1081x1917, narrow taps, this and TILE: 3x3 60.9 us, 71.0; 4x4 65.0, 84.7;
 // 4x5 65.2, 93.1; 5x5 64.7 (of float32 71.8), 101.
 inline const char* products_lose(const Direct& p, const Arch&) {
   if (p.kw == 1 || p.kh == 1) return "a window of one row or one column";
-  const bool anywhere = !products_bulk(p);
-  const int64_t least = p.taps.narrow ? (anywhere ? 9 : p.taps.on_host ? 17 : 10) : anywhere ? 16 : 17;
+  const bool anywhere = !products_bulk(p), own = product_shape(p).windows > 1;
+  const int64_t least = p.taps.narrow ? (anywhere ? 9 : p.taps.on_host && !own ? 17 : 10) : anywhere || own ? 16 : 17;
   return p.kh * p.kw >= least ? nullptr : "multiply-adds are as fast for so few taps";
 }
 
@@ -68,9 +70,9 @@ inline void fill_products(const Direct& p, Plan& plan) {
   plan.threads = 32 * s.warps();
   plan.shared_bytes = s.shared_bytes(!products_pack(p));
   plan.blocks = p.out.n * (p.out.c / s.channels) * ceil_div(p.out.h, plan.tile_h) * products_across(p);
-  plan.kernels = {kernel_of(
-      "direct2d/kernel_products.cuh", "direct2d::direct2d_products",
-      {p.in.dtype, s.kh, s.kw, s.channels, products_bulk(p), products_pack(p), products_odd(p), p.taps.narrow})};
+  plan.kernels = {kernel_of("direct2d/kernel_products.cuh", "direct2d::direct2d_products",
+                            {p.in.dtype, s.kh, s.kw, s.channels, s.windows, products_bulk(p), products_pack(p),
+                             products_odd(p), p.taps.narrow})};
 }
 
 inline ProductArgs product_args(const Direct& p, const Plan& plan) {

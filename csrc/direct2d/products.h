@@ -10,8 +10,10 @@ namespace torch_conv::direct2d {
 // Windows up to so many rows and columns.
 constexpr int kProductMost = 31;
 // Matrices of taps that stand in registers at once; those of larger windows do so three pairs of rows at a time,
-// so that ptxas finds registers for 31x31 (other numbers were not measured).
-constexpr int kProductsAtOnce = 18, kPairsAtOnce = 3;
+// so that ptxas finds registers for 31x31 (other numbers were not measured). 20 are those of 7x7 for each of four
+// channels.
+constexpr int products_at_once(int windows) { return windows > 1 ? 20 : 18; }
+constexpr int kPairsAtOnce = 3;
 
 // A tap of float32 is a sum of so many numbers of the image's dtype: two of float16 hold 22 bits of it (which the
 // largest tap, scaled, keeps from vanishing), three of bfloat16 24. One would round taps as coarsely as results, and
@@ -23,7 +25,7 @@ constexpr int product_parts(bool float16, bool narrow) { return narrow ? 1 : flo
 // tile, rows g and g + 8 of the left matrix. Of channels side by side a warp makes all, each from matrices of its own.
 struct ProductShape {
   int kh, kw;
-  int channels;  // side by side
+  int channels, windows;  // side by side, and those that they have: one for all, or one each
   int patch_h, patch_w;
   int pairs, spans;  // of rows and of 8 columns that a patch's windows see
   int group;         // pairs of rows whose taps stand in registers at once: all, or a part
@@ -45,7 +47,7 @@ struct ProductShape {
   // Registers in which a lane holds taps of so many parts, sums and pixels.
   constexpr int held(int parts) const {
     const int steps_at_once = groups() > 1 ? steps() : (2 * group + patch_h - 1) / patch_h;
-    return 2 * products() * parts + 4 * sets() * (steps_at_once + (ahead() ? 2 * spans : 1));
+    return 2 * windows * products() * parts + 4 * sets() * (steps_at_once + (ahead() ? 2 * spans : 1));
   }
   constexpr int warp_pairs() const { return height / 2 + group - patch_h / 2; }
   // Windows that start on an odd column of the box may start one column before: their matrices are shifted.
@@ -61,11 +63,12 @@ struct ProductShape {
   // Columns from tile to tile: where outputs wait, the next tile makes some of them, too, so that each stores whole
   // words of 16 bytes.
   constexpr int step(bool waits) const { return waits ? width() - 8 : width(); }
-  // Bytes of shared memory: the box, the taps, a barrier, a number of every warp; where outputs wait, their rows, which
-  // start up to 14 bytes behind their pitch, else of channels side by side a warp's rows of a step.
+  constexpr int all_taps() const { return taps_h() * taps_w(); }
+  // Bytes of shared memory: the box, the windows' taps, a barrier, numbers of every warp; where outputs wait, their
+  // rows, which start up to 14 bytes behind their pitch, else of channels side by side a warp's rows of a step.
   constexpr int taps_at() const { return 2 * box_w() * box_h(); }
-  constexpr int barrier_at() const { return taps_at() + (taps_h() * taps_w() + 1) / 2 * 8; }
-  constexpr int waiting_at() const { return (barrier_at() + 8 + 4 * warps() + 15) / 16 * 16; }
+  constexpr int barrier_at() const { return taps_at() + (windows * all_taps() + 1) / 2 * 8; }
+  constexpr int waiting_at() const { return (barrier_at() + 8 + 4 * windows * warps() + 15) / 16 * 16; }
   constexpr int waiting_pitch() const { return width() * channels + 8; }
   constexpr int step_pitch() const { return warp_w() * channels + 8; }
   constexpr int shared_bytes(bool waits) const {
@@ -103,20 +106,23 @@ struct ProductLane {
 // 16 rows 71.3 (72.1), 74.0 (82.0), 75.8 (115.7), 144.6 (207.6); 24 rows 71.0 (71.9), 73.0 (76.9), 73.2 (106.8), 126.2
 // (196.8); 32 rows 70.5 (75.8), 76.4 (80.2), 78.1 (101.9), 114.9 (177.2). Two by two with 24 rows: 75.7 (76.0), 76.5
 // (79.1), 79.5 (109.7), 132.5 (194.5). Boxes that start on 128 bytes instead of 32: 75.9 and 74.4 at 5x5.
-constexpr ProductShape product_shape(int kh, int kw, int channels) {
+constexpr ProductShape product_shape(int kh, int kw, int channels, int windows) {
   const int flat_pairs = (kh + 2) / 2, flat_spans = (kw + 10) / 8, tall_pairs = (kh + 4) / 2, tall_spans = (kw + 8) / 8;
   const bool flat = flat_pairs * flat_spans <= tall_pairs * tall_spans;
   const int spans = flat ? flat_spans : tall_spans, all = flat ? flat_pairs : tall_pairs;
-  const bool at_once = all * spans <= kProductsAtOnce;
+  const bool at_once = windows * all * spans <= products_at_once(windows);
   return {.kh = kh,
           .kw = kw,
           .channels = channels,
+          .windows = windows,
           .patch_h = flat ? 2 : 4,
           .patch_w = flat ? 4 : 2,
           .pairs = at_once ? all : (all + kPairsAtOnce - 1) / kPairsAtOnce * kPairsAtOnce,
           .spans = spans,
           .group = at_once ? all : kPairsAtOnce,
-          .height = at_once && all * spans > 12 ? 32 : 24};
+          .height = !at_once && windows > 1       ? 16
+                    : at_once && all * spans > 12 ? 32
+                                                  : 24};
 }
 
 struct ProductArgs {

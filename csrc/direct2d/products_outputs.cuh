@@ -56,7 +56,8 @@ __device__ __noinline__ void mend(const ProductArgs& a, Outputs outputs, Windows
     T* const to = outputs.row(row) + column;
     const float was = to_acc<float>(*to);
     if (mask && hangs_over<s>(a, pixel, y + row)) *to = from_acc<T>(0.f);
-    else if (was - was != 0) *to = make_plainly<T, s>(windows, row, column, taps, bias);
+    else if (was - was != 0)
+      *to = make_plainly<T, s>(windows, row, column, taps + column % s.windows * s.all_taps(), bias);
   }
 }
 

@@ -109,9 +109,11 @@ class Choice {
 
   // Multiply-adds are as fast for few taps, and faster for few channels. float16, chains and depthwise (F.conv2d), one
   // NVIDIA H100, us: 16x64x224x224 3x3 79, 82 (100); 5x5 130, 80 (113); 7x7 466, 81 (326). 16x512x56x56 48, 43 (54);
-  // 84, 44 (81); 262, 43 (170). 8x32x224x224 26, 23 (31); 35, 23 (41). 8x8x1080x1920 297, 740 (367); 7x7 1164, 799
-  // (813).
-  bool many_taps() const { return std::min(p_.kh, p_.kw) > 1 && p_.kh * p_.kw > (p_.in.c >= 16 ? 9 : 25); }
+  // 84, 44 (81); 262, 43 (170). 8x32x224x224 26, 23 (31); 35, 23 (41). 4x16x1080x1920 3x3 212, 240 (335); 4x4 230, 240;
+  // 5x5 259, 242 (686); 4x32x1080x1920 4x4 430, 432; 5x5 477, 416 (718). 8x8x1080x1920 5x5 297, 740 (367); 6x6 1066,
+  // 817; 7x7 1164, 799 (813). 4x24x1080x1920, whose pixels are no multiple of 32 bytes, 3x3 529, 569 (420); 5x5 530,
+  // 570 (704); 3x7 445, 604; 6x6 1325, 605. bfloat16 is the same to 5 %.
+  bool many_taps() const { return std::min(p_.kh, p_.kw) > 1 && p_.kh * p_.kw > (p_.in.c % 16 == 0 ? 9 : 25); }
 
   bool channels_are_faster() {
     const auto channels = as_depthwise(p_);
