@@ -31,7 +31,7 @@ def products(image, window, *args, **options):
 @pytest.mark.parametrize("size", SIZES)
 def test_windows(cuda, dtype, channels, size):
     """Rows on 16 bytes and others, tiles that are full and others: close to the exact result, with bits of planes."""
-    for i, (h, w) in enumerate([(40, 264), (25, 128), (70, 131), (8, 8), (33, 517)]):
+    for i, (h, w) in enumerate([(40, 264), (25, 132), (70, 131), (8, 8), (33, 517)]):
         image, window = make_image((2, channels, h, w), dtype), make_window(size)
         border = BORDERS[(size[0] + i) % len(BORDERS)]
         kinds = {"way": "tensor_core", "algorithm": "tensor_core", "window": size, "layout": "channels_last"}
@@ -80,6 +80,7 @@ def test_what_is_not_finite_stays_in_its_windows(cuda, dtype, channels, value):
                 got = products(lay_out(image.to(cuda), "channels_last"), window, border).cpu()
                 assert torch.equal(got.isfinite(), direct.isfinite())
                 assert torch.equal(got.isnan(), direct.isnan())
+                assert_same_bits(got, products(image.to(cuda), window, border))
 
 
 @pytest.mark.cuda
@@ -156,3 +157,22 @@ def test_what_auto_takes(monkeypatch, dtype):
         assert plan(photo, (1, channels, 3, 3)) == "direct/tile_own"
     five = photograph((1, 5, 64, 128), dtype)
     assert plan(five, (7, 7)) == "direct/tile_tma"
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+def test_large_photographs_go_as_planes_do(monkeypatch, dtype):
+    """Windows that FFT or separable passes might be faster for, too; shared memory that is not there is not taken."""
+
+    def way(image, window, **options):
+        return torch_conv.explain(torch_conv.filter2d, image, window, **options).lines[0]
+
+    photo = torch.empty(16, 1080, 1920, 3, dtype=dtype).movedim(-1, 1)
+    planes = torch.empty(photo.shape, dtype=dtype)
+    gaussian = torch.outer(*2 * [torch.signal.windows.gaussian(15, std=3.0)])
+    monkeypatch.setenv("TORCH_CONV_EXPLAIN_FOR", H200)
+    for window in (make_window((31, 31)), make_window((25, 25)), gaussian, gaussian[3:-3, 3:-3], gaussian[2:-2, 2:-2]):
+        assert way(photo, window).partition("(")[0] == way(planes, window).partition("(")[0]
+    odd = torch.empty(1, 64, 131, 4, dtype=dtype).movedim(-1, 1)
+    monkeypatch.setenv("TORCH_CONV_EXPLAIN_FOR", "12.0 170 101376 1.8e12")
+    line = way(odd, make_window((31, 31)))
+    assert line.startswith("filter2d: direct/") and "not products: not enough shared memory" in line, line

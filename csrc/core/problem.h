@@ -67,6 +67,14 @@ struct Beside {
   }
 };
 
+// How many channels photographs, (H, W, C), have side by side, in the shards beside them, too; 1 of other images.
+constexpr int64_t kMostSideBySide = 4;
+inline int64_t photo_channels(const Image& in, const Image& out, const Beside& beside) {
+  const int64_t channels = interleaved_channels(in, out);
+  const auto alike = [&](const Image& shard) { return !shard.data || interleaved_channels(in, shard) == channels; };
+  return channels <= kMostSideBySide && alike(beside.above) && alike(beside.below) ? channels : 1;
+}
+
 // Where output (z, y, x) reads: tap (l, i, j) lies on input (z * stride_z + l * dilation_z - pad_z,
 // y * stride_y + i * dilation_y - pad_y, x * stride_x + j * dilation_x - pad_x).
 struct Placement {

@@ -1,7 +1,7 @@
 // PRODUCTS: windows over 16-bit images as products of matrices on tensor cores (mma.sync m16n8k16, sums in float32).
 //
 // clang-format off
-//  a tile: 256 x 24 or 32 outputs               8 columns of lane group g, window 5x5
+//  a tile: 256 x 24 or 32 outputs of a plane    8 columns of lane group g, window 5x5
 //
 //    <-          box_w          ->               . . . . . . . . . . . .    a patch, 2x4 outputs (0, 1), is a row of
 //  +-------------------------------+ ^           . . . . . . . . . . . .    the left matrix, g or g + 8: its windows
@@ -17,10 +17,11 @@
 // row, as far behind 32 bytes as it lies in memory; rows of outputs that start anywhere wait in shared memory for the
 // words of 16 bytes that memory has. A lane reads the pixels of a pair of rows once, as words of two, and multiplies
 // them into all rows of patches that see them. Of two to four channels side by side it reads those of all in the same
-// words, has sums for each, and puts its outputs together in shared memory. The matrices of taps are made by the warp
-// while the box is on its way and stay in registers (those of large windows three pairs of rows at a time, the sums of
-// all outputs meanwhile): taps as sums of two or three numbers of the image's dtype, so as good as float32, in as many
-// products. float16's are scaled by a power of two that brings the largest to 2^14.
+// words, has sums for each, and puts its outputs together in shared memory; tiles are 128 pixels wide then, of two or
+// four warps. The matrices of taps are made by the warp while the box is on its way and stay in registers (those of
+// large windows three pairs of rows at a time, the sums of all outputs meanwhile): taps as sums of two or three numbers
+// of the image's dtype, so as good as float32, in as many products. float16's are scaled by a power of two that brings
+// the largest to 2^14.
 //
 // Device memory per output pixel: 1 read, 1 write; 2 KH KW flops. Products for 128 outputs, one part of the taps: 5x5
 // 3, 7x7 5, 9x9 10, 15x15 18, 31x31 72; half to four fifths of their elements are taps.
@@ -34,6 +35,7 @@
 #include "core/round_pair.cuh"
 #include "core/taps.h"
 #include "core/tma.cuh"
+#include "core/unroll.cuh"
 #include "direct2d/products_outputs.cuh"
 
 namespace torch_conv::direct2d {
@@ -41,13 +43,14 @@ namespace torch_conv::direct2d {
 // Resident blocks, by the words of taps that a lane holds. Float16 8192^2 on one NVIDIA H200, us: 7x7 with 20 words 6
 // blocks 76.9, 7 77.7; 9x9 with 20 73.2, 74.5; with 40 words 4 blocks 106.8, 5 109.8; 15x15 with 36 4 blocks 114.9, 5
 // 124.2; with 72 words 3 blocks 177.2, 4 187.9.
-// Of channels side by side warps, by all that a lane holds: 16x1080x1920 on one NVIDIA H100, 8, 12 and 16 of them,
-// three channels of float16 5x5 (72 held) -, 143, 154; 7x7 (80) -, 162, 149; 9x9 (148) 206, 191, -; 15x15 (180) 315,
-// 305, -; 31x31 (132) 1403, 1350, -; 15x15 with taps of float16 (144) -, 208, 233; of bfloat16 7x7 (90) -, 169, 162;
-// 15x15 (216) 398, 497, -; four channels of float16 7x7 (100) -, 152, 156; 15x15 (216) 302, 383, -. A few words that
-// are spilled cost less than warps. With a window each, 8x1080x1920, 8 and 12 warps: 5x5 (96) 78, 79; 7x7 (120) 85, 86;
-// 9x9 (180) 146, 188; with taps of float16 (144) 112, 107; 15x15 (132) 257, 241; four channels, 6x1080x1920, 5x5 (128)
-// 78, 89; 9x9 with taps of float16 (192) 108, 183; 15x15 (176) 300, 356.
+// For channels side by side: resident warps, by the registers that taps, sums and pixels take (`held`); of patches of
+// two rows 5x5 alone was measured with 16. 16x1080x1920 on one NVIDIA H100, us, 8, 12 and 16 warps, three channels of
+// float16 5x5 (72 held) -, 143, 154; 7x7 (80) -, 162, 149; 9x9 (148) 206, 191, -; 15x15 (180) 315, 305, -; 31x31 (132)
+// 1403, 1350, -; 15x15 with taps of float16 (144) -, 208, 233; of bfloat16 7x7 (90) -, 169, 162; 15x15 (216) 398, 497,
+// -; four channels of float16 7x7 (100) -, 152, 156; 15x15 (216) 302, 383, -. A few words that are spilled cost less
+// than warps. With a window each, 8x1080x1920, 8 and 12 warps: 5x5 (96) 78, 79; 7x7 (120) 85, 86; 9x9 (180) 146, 188;
+// with taps of float16 (144) 112, 107; 15x15 (132) 257, 241; four channels, 6x1080x1920, 5x5 (128) 78, 89; 9x9 with
+// taps of float16 (192) 108, 183; 15x15 (176) 300, 356.
 template <typename T, ProductShape s, bool kNarrow>
 constexpr int product_min_blocks() {
   constexpr int parts = product_parts(std::is_same_v<T, half_t>, kNarrow);
@@ -76,8 +79,9 @@ __device__ __forceinline__ unsigned take_part(float (&two)[2]) {
   return word;
 }
 
-// Two neighbours of each of the channels side by side, from `bits` behind `word` on; of a bulk copy's box, `kOdd`, from
-// an odd pixel on: its second number, where a pixel's are no whole words.
+// Two neighbours of each of the channels side by side, from `bits` behind `word` on. With kOdd, which boxes of bulk
+// copies alone have, the first pixel is odd. At an odd number of channels it then starts in the middle of a word:
+// `word` is the one that holds its first number as second half.
 template <int channels, bool kBulk, bool kOdd>
 __device__ __forceinline__ void load_pairs(const unsigned* word, int bits, unsigned (&pairs)[channels]) {
   constexpr bool kWhole = channels % 2 == 0, kSecond = kOdd && !kWhole;
@@ -111,6 +115,7 @@ __global__ void __launch_bounds__(32 * product_shape(KH, KW, kChannels, kWindows
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   using namespace products;
   constexpr ProductShape s = product_shape(KH, KW, kChannels, kWindows);
+  static_assert(!kBulk || (s.box_w() / s.pack() <= 256 && s.box_h() <= 256));  // what a bulk copy's box may have
   constexpr bool kScaled = std::is_same_v<T, half_t> && !kNarrow;
   constexpr int kParts = product_parts(kScaled, kNarrow), kThreads = 32 * s.warps(), kWords = 2 * s.sets();
   extern __shared__ __align__(128) unsigned char products_shared[];

@@ -6,18 +6,20 @@
 
 namespace torch_conv::direct2d {
 
-// Photographs, whose channels lie side by side: how many, 1 of other images.
+// Channels side by side that are made together: those of photographs, but a bias is one number of a plane.
 inline int64_t product_channels(const Direct& p) {
-  const int64_t channels = interleaved_channels(p.in, p.out);
-  const auto alike = [&](const Image& shard) { return !shard.data || interleaved_channels(p.in, shard) == channels; };
-  const bool photos = channels <= 4 && p.groups == p.in.c && !p.bias && alike(p.beside.above) && alike(p.beside.below);
-  return photos ? channels : 1;
+  return p.groups == p.in.c && !p.bias ? photo_channels(p.in, p.out, p.beside) : 1;
 }
 
 inline ProductShape product_shape(const Direct& p) {
   const int channels = int(product_channels(p));
   return product_shape(int(p.kh), int(p.kw), channels, p.taps.stride_c == 0 ? 1 : channels);
 }
+
+// How a tile comes and goes: by a bulk copy, or, of rows that start anywhere, by those of single threads; straight from
+// registers, or by way of shared memory.
+inline bool products_bulk(const Direct& p) { return tma::words_possible(as_rows(p.in, product_channels(p))); }
+inline bool products_pack(const Direct& p) { return aligned_rows(as_rows(p.out, product_channels(p))); }
 
 inline const char* products_refusal(const Direct& p, const Arch& arch) {
   if (!is_half(p.in.dtype)) return "no float16 or bfloat16";
@@ -26,13 +28,10 @@ inline const char* products_refusal(const Direct& p, const Arch& arch) {
   const int64_t channels = product_channels(p);
   if (const char* no = planar_refusal(p, channels)) return no;
   if (!below(kMostSide, {p.in.w * channels * size_of(p.in.dtype)})) return "rows of 2^30 bytes";
-  return arch.bulk_copy ? nullptr : "no bulk copies";
+  if (!arch.bulk_copy) return "no bulk copies";
+  const bool fits = product_shape(p).shared_bytes(!products_pack(p)) <= arch.shared_bytes;
+  return fits ? nullptr : "not enough shared memory";
 }
-
-// How a tile comes and goes: by a bulk copy, or, of rows that start anywhere, by those of single threads; straight from
-// registers, or by way of shared memory.
-inline bool products_bulk(const Direct& p) { return tma::words_possible(as_rows(p.in, product_channels(p))); }
-inline bool products_pack(const Direct& p) { return aligned_rows(as_rows(p.out, product_channels(p))); }
 
 // A product takes 128 to 256 taps and zeros, however small the window: up to 16 taps multiply-adds are as fast. One
 // NVIDIA H200, 8192^2, taps of float32, this and TILE: float16 3x3 73.9 us, 70.3; 4x4 75.2, 71.5; 5x5 75, 85; 7x7 78,

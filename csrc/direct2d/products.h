@@ -44,7 +44,7 @@ struct ProductShape {
   constexpr int steps() const { return height / patch_h; }
   // Are pixels loaded a pair of rows ahead?
   constexpr bool ahead() const { return groups() == 1 && spans <= 2; }
-  // Registers in which a lane holds taps of so many parts, sums and pixels.
+  // Registers in which a lane holds taps of so many parts, sums, and pixels: two pairs of rows, or a span of one.
   constexpr int held(int parts) const {
     const int steps_at_once = groups() > 1 ? steps() : (2 * group + patch_h - 1) / patch_h;
     return 2 * windows * products() * parts + 4 * sets() * (steps_at_once + (ahead() ? 2 * spans : 1));

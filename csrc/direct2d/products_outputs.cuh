@@ -4,6 +4,7 @@
 #include "core/device.cuh"
 #include "core/side_by_side.cuh"
 #include "core/unaligned_rows.cuh"
+#include "core/unroll.cuh"
 #include "direct2d/products.h"
 
 namespace torch_conv::direct2d::products {

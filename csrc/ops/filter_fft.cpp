@@ -213,6 +213,7 @@ FilterSize filter_size(const Direct& p, const Place& place) {
   // What the rooms ask for, but for what hardly ever fails.
   const bool cuda = place.cuda(), planes = cuda && p.in.stride_w == 1 && s.unit_steps_of_images();
   const bool half = is_half(p.in.dtype) && s.border != Border::skip;
+  const bool photos = cuda && s.unit_steps_of_images() && photo_channels(p.in, p.out, p.beside) > 1;
   const bool small = p.kh == p.kw && p.kh <= 15 && p.one_window() && tiled_type(p.in.dtype);
   return {.planes = p.in.n * p.in.c,
           .windows = (p.taps.stride_n ? p.in.n : 1) * (p.taps.stride_c ? p.in.c : 1),
@@ -226,7 +227,7 @@ FilterSize filter_size(const Direct& p, const Place& place) {
           .stride_w = s.stride_x,
           .image = p.in.dtype,
           .cuda = cuda,
-          .products = planes && half && place.arch().bulk_copy,
+          .products = (planes || photos) && half && place.arch().bulk_copy,
           .one_launch = planes && small && is_stage(p)};
 }
 

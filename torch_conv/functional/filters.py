@@ -43,8 +43,8 @@ def filter2d(
       to 4 channels side by side, as in photos (H, W, C); stride and dilation 1, the dtype kept; of 16 taps where rows
       do not start on 16 bytes or the channels of a photo have a window each): the taps as good as in float32, one
       rounding at the end, and sums in an order of the hardware's. They lie within one rounding of the exact ones, and
-      their bits do not change with the batch, between planes and photos, with where rows start in memory or from run to
-      run, but may with the pixel's position. A window of the image's own dtype takes half the products, in bfloat16 a
+      where images go there their bits do not change with the batch, between planes and photos, with where rows start in
+      memory or from run to run, but may with the pixel's position. A window of the image's own dtype takes half the products, in bfloat16 a
       third, and goes there from 9 taps on where rows start anywhere, else from 10 if it lies on the GPU or belongs to
       one channel of a photo: where its taps came from a network in half precision, or are exact in it, hand it over as
       it is. With one such window of 10 taps to 9x9 a channel (of 26 taps on where the channels are no multiple of 16),

@@ -3,11 +3,19 @@
 
 #define store_pack_if store_pack_by_ptx
 #define store_if store_by_ptx
+#define load_pack load_pack_anywhere
 #include_next "core/device.cuh"
 #undef store_pack_if
 #undef store_if
+#undef load_pack
 
 namespace torch_conv {
+
+template <int N, typename T>
+Pack<N, T> load_pack(const T* from) {
+  if (reinterpret_cast<uintptr_t>(from) % sizeof(Pack<N, T>) != 0) std::abort();
+  return load_pack_anywhere<N>(from);
+}
 
 template <int N, typename T>
 void store_pack_if(bool condition, T* to, const Pack<N, T>& pack) {
