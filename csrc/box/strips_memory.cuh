@@ -121,21 +121,15 @@ __device__ __forceinline__ void copy_word16(void* to, const void* from, bool pre
   else async_copy<16>(to, from, bytes);
 }
 
-// An asynchronous copy of a float, or at once `absent`.
+// An asynchronous copy of a float, or of 0. (By its size: a predicate becomes a branch around the copy.)
 template <bool kPolicies>
-__device__ __forceinline__ void copy_float(float* to, const float* from, bool present, float absent, uint64_t policy) {
+__device__ __forceinline__ void copy_float(float* to, const float* from, bool present, uint64_t policy) {
+  const int bytes = present ? 4 : 0;
   if constexpr (kPolicies)
-    asm volatile(
-        "{ .reg .pred p; setp.ne.b32 p, %2, 0; @p cp.async.ca.shared.global.L2::cache_hint [%0], [%1], 4, %4; "
-        "@!p st.shared.f32 [%0], %3; }" ::"r"(shared_address(to)),
-        "l"(from), "r"(int(present)), "f"(absent), "l"(policy)
-        : "memory");
-  else
-    asm volatile(
-        "{ .reg .pred p; setp.ne.b32 p, %2, 0; @p cp.async.ca.shared.global [%0], [%1], 4; "
-        "@!p st.shared.f32 [%0], %3; }" ::"r"(shared_address(to)),
-        "l"(from), "r"(int(present)), "f"(absent)
-        : "memory");
+    asm volatile("cp.async.ca.shared.global.L2::cache_hint [%0], [%1], 4, %2, %3;" ::"r"(shared_address(to)), "l"(from),
+                 "r"(bytes), "l"(policy)
+                 : "memory");
+  else async_copy<4>(to, from, bytes);
 }
 
 // A float that no kernel writes to while this one runs, or `absent`. Predicated, as above.

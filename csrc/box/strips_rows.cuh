@@ -170,10 +170,10 @@ struct RowStore {
     if constexpr (kUnaligned) {
       const int i = beside_vectors(lane, valid, behind);
       if (i >= 0) one(out + i, finish(row[place(i)], strip.alone.x + i / C), true);
-      return;
-    }
+    } else {
 #pragma unroll 4
-    for (int i = whole + lane; i < valid; i += 32) one(out + i, finish(row[place(i)], strip.alone.x + i / C), true);
+      for (int i = whole + lane; i < valid; i += 32) one(out + i, finish(row[place(i)], strip.alone.x + i / C), true);
+    }
   }
 };
 

@@ -92,10 +92,12 @@ struct SpreadColumns {
   }
 
  private:
-  __device__ __forceinline__ bool inside(int first) const { return first >= 0 && first + kGroup <= height; }
+  __device__ __forceinline__ bool inside(int first) const {
+    return !kAnywhere && first >= 0 && first + kGroup <= height;
+  }
   // Of the row that starts at `row`.
   __device__ __forceinline__ const float* element(const float* row, int v) const {
-    return kAnywhere ? row + map[v] : row + column + 32 * v;
+    return kAnywhere ? row + max(map[v], 0) : row + column + 32 * v;
   }
   __device__ __forceinline__ void load_row(Quad& to, const float* from, bool present) const {
     hold(from);
@@ -107,9 +109,17 @@ struct SpreadColumns {
   }
   __device__ __forceinline__ void copy_row(float* to, const float* row, bool present) const {
     hold(row);
+    if (kAnywhere && outside != 0) {
 #pragma unroll
-    for (int v = 0; v < 4; ++v)
-      copy_float<kPolicies>(to + v * kStep, element(row, v), present && map[v] >= 0, kAnywhere ? outside : 0, l2.keep);
+      for (int v = 0; v < 4; ++v) {
+        if (present && map[v] >= 0) async_copy<4>(to + v * kStep, element(row, v));
+        else to[v * kStep] = outside;
+      }
+    } else {
+#pragma unroll
+      for (int v = 0; v < 4; ++v)
+        copy_float<kPolicies>(to + v * kStep, element(row, v), present && map[v] >= 0, l2.keep);
+    }
   }
 };
 

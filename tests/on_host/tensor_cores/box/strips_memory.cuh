@@ -53,9 +53,8 @@ void copy_word16(void* to, const void* from, bool present, uint64_t) {
 }
 
 template <bool kPolicies>
-void copy_float(float* to, const float* from, bool present, float absent, uint64_t) {
-  if (present) async_copy<4>(to, from);
-  else *to = absent;
+void copy_float(float* to, const float* from, bool present, uint64_t) {
+  async_copy<4>(to, from, present ? 4 : 0);
 }
 
 template <bool kPolicies>
