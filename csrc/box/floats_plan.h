@@ -101,10 +101,11 @@ inline int64_t strip_bytes(const Box& p, const StripShape& s) {
   int64_t ring = 0;
   if (s.above == Above::ring || s.above == Above::reread) ring = s.blocks;
   if (s.above == Above::ring && s.number > 0) ring += s.blocks + 1;
-  const int64_t cells = int64_t(s.stages) * kGroup * 32 * kColumnWarps * cell_bytes(size, s.vectors);
-  const int64_t raw = sums_in_place(size, s.pixel) ? 0 : cells;
+  const bool side_by_side = s.pixel == 1 && s.lots > 1;
+  const int64_t rows = int64_t(s.stages) * kGroup * kColumnWarps * warp_row_bytes(size, s.vectors, side_by_side);
+  const int64_t raw = sums_in_place(size, s.pixel) ? 0 : rows;
   return int64_t(v_stages(size, s.pixel, s.stages)) * kStageBytes + kBarrierBytes + raw + ring * s.lanes * 16 +
-         (s.pixel == 1 && s.lots > 1 ? lot_bytes(s.lots) : 0);
+         (side_by_side ? lot_bytes(s.lots) : 0);
 }
 
 inline int64_t strip_blocks(const Box& p, const StripShape& s) {
@@ -115,7 +116,9 @@ inline int64_t strip_blocks(const Box& p, const StripShape& s) {
 // The cut whose busiest multiprocessor has the least to do: batches of 8 rows, of which those that start a segment are
 // cheaper, in strips whose halo is read twice.
 inline void cut_strips(const Box& p, const Arch& arch, int columns, StripShape& s) {
-  const int64_t rows = p.out.h + group_phase(p), widest = widest_strip(p, s.pixel, s.shift, columns);
+  // Outputs of rows that start anywhere move by up to 3 places before they leave.
+  const int64_t room = s.vectors || s.pixel > 1 ? columns : columns - 32;
+  const int64_t rows = p.out.h + group_phase(p), widest = std::min(widest_strip(p, s.pixel, s.shift, columns), room);
   const int64_t halo = p.kw - 1 + (s.pixel == 1 ? s.shift : 0);
   const int start = s.above == Above::chain ? 1 : s.above == Above::kept ? 2 : s.blocks + 1;
   double best = 0;

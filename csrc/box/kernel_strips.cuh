@@ -15,6 +15,10 @@
 //   go on with s_32: of kw < 64 the neighbour lane has the rest; else lanes come to own columns 32 apart, so that
 //   windows' halves lie in the lane's own registers.
 //
+// Of rows that start anywhere a column warp's lanes copy those of 16 bits for each other, as the words of 16 bytes that
+// the warp's columns lie in (strips_words.cuh); of float32 a thread owns every 32nd of them (strips_spread.cuh).
+// Outputs move by up to 3 places, so that vectors leave.
+//
 // Tiles of narrow planes stand side by side in a strip, as many lots of columns as there is room for. So do the
 // channels of (H, W, C) images: their rows are added up as they lie, and the sums part into a lot for each channel.
 //
@@ -43,7 +47,8 @@ __global__ void __launch_bounds__(kStripThreads) box_strips(const __grid_constan
   if (int(threadIdx.x) < a.lanes)
     column_warp<T, kAbove, kHigh, kStages, kLots, kVectors, kPolicies>(a, strip, barriers, shared);
   else if (threadIdx.x >= 32 * kColumnWarps)
-    row_warp<T, Out, kAbove, kHigh, kWide, kShift, kStages, kLots, kPolicies, kCounts>(a, strip, barriers, shared);
+    row_warp<T, Out, kAbove, kHigh, kWide, kShift, kStages, kLots, kVectors, kPolicies, kCounts>(a, strip, barriers,
+                                                                                                 shared);
 }
 
 }  // namespace torch_conv::box

@@ -57,8 +57,13 @@ constexpr int v_stages(int element_bytes, int channels, int stages) {
   return sums_in_place(element_bytes, channels) ? stages : 2;
 }
 
-// What a thread keeps of a row that comes: its 4 elements, or of 16-bit ones that start anywhere the words they lie in.
-constexpr int cell_bytes(int element_bytes, bool vectors) { return element_bytes == 2 && vectors ? 8 : 16; }
+// What a column warp keeps of a row that comes: 4 elements for each thread. Of 16-bit ones that start anywhere the
+// words of 16 bytes that the warp's columns lie in; of tiles side by side the words of 4 bytes, for each thread its
+// own.
+constexpr int warp_row_bytes(int element_bytes, bool vectors, bool side_by_side) {
+  if (element_bytes == 4 || vectors) return 32 * 4 * element_bytes;
+  return side_by_side ? 32 * 16 : 32 * 4 * element_bytes + 16;
+}
 
 // Batches of entering rows that are on their way. With a stage more than that in hand column warps need not wait for
 // row warps.

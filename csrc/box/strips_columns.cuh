@@ -3,6 +3,8 @@
 #pragma once
 
 #include "box/strips_reads.cuh"
+#include "box/strips_spread.cuh"
+#include "box/strips_words.cuh"
 
 namespace torch_conv::box {
 
@@ -10,20 +12,26 @@ namespace torch_conv::box {
 __device__ __forceinline__ int next_slot(int slot, int slots) { return slot + 1 == slots ? 0 : slot + 1; }
 
 // Where a thread's 4 sums go in a row of V.
-template <int kLots>
+template <int kLots, bool kSpread>
 struct SumPlaces {
   int at;
-  __device__ SumPlaces(const StripArgs&, int) : at(in_row(4 * int(threadIdx.x))) {}
-  __device__ __forceinline__ void put(float* row, const Quad& v) const { *reinterpret_cast<Quad*>(row + at) = v; }
+  __device__ SumPlaces(const StripArgs&, int) : at(in_row(strip_column<kSpread>(0))) {}
+  __device__ __forceinline__ void put(float* row, const Quad& v) const {
+    if constexpr (kSpread) {
+      row[at] = v.x, row[at + kChunkPitch] = v.y, row[at + 2 * kChunkPitch] = v.z, row[at + 3 * kChunkPitch] = v.w;
+    } else {
+      *reinterpret_cast<Quad*>(row + at) = v;
+    }
+  }
 };
 // Columns of several channels part: each into its channel's lot.
-template <int kLots>
-requires(kLots > 1) struct SumPlaces<kLots> {
+template <int kLots, bool kSpread>
+requires(kLots > 1) struct SumPlaces<kLots, kSpread> {
   int at[4];  // -1: nobody's
   __device__ SumPlaces(const StripArgs& a, int pixels) {
 #pragma unroll
     for (int v = 0; v < 4; ++v) {
-      const int i = 4 * int(threadIdx.x) + v - a.shift;
+      const int i = strip_column<kSpread>(v) - a.shift;
       at[v] = i >= 0 && i < pixels * kLots ? in_row(i % kLots * a.pitch + i / kLots) : -1;
     }
   }
@@ -35,11 +43,14 @@ requires(kLots > 1) struct SumPlaces<kLots> {
   }
 };
 
-template <typename T, Above kAbove, int kHigh, int kStages, int kLots, bool kVectors, bool kPolicies, bool kAnywhere>
+// Do a thread's columns lie 32 apart?
+template <typename T, int kLots, bool kVectors>
+constexpr bool is_spread = sizeof(T) == 4 && kLots != 0 && !kVectors;
+
+template <typename T, Above kAbove, int kHigh, int kStages, int kLots, bool kVectors, class Columns>
 __device__ __forceinline__ void add_columns(const StripArgs& a, const Strip<kLots>& strip, const Barriers& barriers,
-                                            unsigned char* shared,
-                                            const StripColumns<T, kLots, kVectors, kPolicies, kAnywhere>& columns) {
-  using Cells = typename StripColumns<T, kLots, kVectors, kPolicies, kAnywhere>::Cells;
+                                            unsigned char* shared, const Columns& columns) {
+  using Cell = typename Columns::Cell;
   constexpr bool kInPlace = sums_in_place(sizeof(T), kChannels<kLots>);
   constexpr int kV = v_stages(sizeof(T), kChannels<kLots>, kStages), kAhead = batches_ahead(kStages);
   constexpr bool kLeaving = kAbove == Above::ring || kAbove == Above::reread;
@@ -48,23 +59,28 @@ __device__ __forceinline__ void add_columns(const StripArgs& a, const Strip<kLot
   const int start = start_batches<kAbove>(blocks);
 
   float* const sums = reinterpret_cast<float*>(shared);
-  const SumPlaces<kLots> places(a, strip.alone.valid + a.kw - 1);
+  const SumPlaces<kLots, is_spread<T, kLots, kVectors>> places(a, strip.alone.valid + a.kw - 1);
   unsigned char* const behind = shared + kV * kStageBytes + kBarrierBytes + (kLots == 0 ? lot_bytes(a.lots) : 0);
-  Cells* const cells =
-      kInPlace ? reinterpret_cast<Cells*>(sums + in_row(4 * id)) : reinterpret_cast<Cells*>(behind) + id;
-  constexpr int kCellPitch = kInPlace ? kRowPitch / 4 : 32 * kColumnWarps;
+  constexpr bool kSpread = is_spread<T, kLots, kVectors>;
+  Cell* const cells = kInPlace ? reinterpret_cast<Cell*>(sums + in_row(strip_column<kSpread>(0)))
+                               : reinterpret_cast<Cell*>(behind) + Columns::first_cell();
+  constexpr int kRowBytes = kInPlace ? kRowPitch * 4 : kColumnWarps * warp_row_bytes(sizeof(T), kVectors, kLots == 0);
+  constexpr int kCellPitch = kRowBytes / int(sizeof(Cell));
   const int lanes = a.lanes;
-  Quad* const ring =
-      reinterpret_cast<Quad*>(behind + (kInPlace ? 0 : kStages * kGroup * kCellPitch * int(sizeof(Cells)))) + id;
+  Quad* const ring = reinterpret_cast<Quad*>(behind + (kInPlace ? 0 : kStages * kGroup * kRowBytes)) + id;
   Quad* const rests = ring + blocks * lanes;
 
   const int top = strip.y - a.pad_y, bottom = top + a.kh - 1;
 
   // Entering rows of batch c, from c = -start on, come into slots in turn, kAhead batches before they are summed.
+  // A stage that is copied to was read kStages - kAhead batches before, or more.
+  static_assert(kStages > kAhead);
   int slot = 0;
+  unsigned came[kAhead] = {};  // what `copy` said of the batch that is summed, and of those behind it
   auto cells_of_slot = [&](int slot) { return cells + slot * kGroup * kCellPitch; };
+#pragma unroll
   for (int i = 0; i < kAhead; ++i) {
-    if (i - start < batches) columns.copy(bottom + kGroup * (i - start), cells_of_slot(i), kCellPitch);
+    if (i - start < batches) came[i] = columns.copy(bottom + kGroup * (i - start), cells_of_slot(i), kCellPitch);
     async_commit();
   }
   // Batch c + kAhead: where its rows go, once row warps have read what stands there.
@@ -73,13 +89,19 @@ __device__ __forceinline__ void add_columns(const StripArgs& a, const Strip<kLot
     if (kInPlace && b >= kStages && b < batches) await(&barriers.empty[to], (b - kStages) / kStages);
     return cells_of_slot(to);
   };
+  // Batch c + kAhead, if there is one. (What `copy` said moves on with every batch.)
+  auto copy_rows = [&](int c, Cell* to) {
+#pragma unroll
+    for (int i = 1; i < kAhead; ++i) came[i - 1] = came[i];
+    if (c + kAhead < batches) came[kAhead - 1] = columns.copy(bottom + kGroup * (c + kAhead), to, kCellPitch);
+  };
   auto copy_ahead = [&](int c) {
-    Cells* const to = place_ahead(c);
-    if (c + kAhead < batches) columns.copy(bottom + kGroup * (c + kAhead), to, kCellPitch);
+    Cell* const to = place_ahead(c);
+    copy_rows(c, to);
     async_commit();
     slot = next_slot(slot, kStages);
   };
-  auto entering = [&](int j) { return unpack<T>(cells[(slot * kGroup + j) * kCellPitch]); };
+  auto entering = [&](int j) { return columns.entering(cells + (slot * kGroup + j) * kCellPitch, j, came[0]); };
   // Where batch c's V stand.
   auto v_stage = [&](int c) { return kInPlace ? slot : c % kV; };
   auto await_stage = [&](int c) {
@@ -93,7 +115,7 @@ __device__ __forceinline__ void add_columns(const StripArgs& a, const Strip<kLot
     Quad kept[kKept > 0 ? kKept : 1];
     for (int c = -start; c < 0; ++c) {
       async_wait<kAhead - 1>();
-      columns.wait_for_lanes();
+      columns.lanes_meet();
 #pragma unroll
       for (int j = 0; j < kGroup; ++j) {
         const Quad row = entering(j);
@@ -119,12 +141,11 @@ __device__ __forceinline__ void add_columns(const StripArgs& a, const Strip<kLot
         for (int j = 0; j < kKept - kGroup; ++j) kept[j] = kept[j + kGroup];
       }
       async_wait<kAhead - 1>();
-      columns.wait_for_lanes();
+      columns.lanes_meet();
       await_stage(c);
       // Rows that come are copied between the sums: that leaves the load unit room.
-      Cells* const to = place_ahead(c);
-      const int next = bottom + kGroup * (c + kAhead);
-      auto coming = columns.rows(next);
+      Cell* const to = place_ahead(c);
+      auto coming = columns.rows(bottom + kGroup * (c + kAhead));
       coming.one_by_one = coming.one_by_one && c + kAhead < batches;
       auto copy_row = [&](int j) {
         if (coming.one_by_one) columns.copy_one(coming, to + j * kCellPitch);
@@ -156,11 +177,12 @@ __device__ __forceinline__ void add_columns(const StripArgs& a, const Strip<kLot
         for (int j = 0; j < kKept; ++j) kept[j] = rows[kGroup - kKept + j];
       }
       arrive(&barriers.full[v_stage(c)]);
-      if (!coming.one_by_one && c + kAhead < batches) columns.copy(next, to, kCellPitch);
+      if (!coming.one_by_one) copy_rows(c, to);
       async_commit();
       slot = next_slot(slot, kStages);
     }
   } else {
+    using Leaving = typename Columns::Leaving;
     int oldest = 0, oldest_rest = 0;  // slots of the rings
     auto keep = [&](const Quad& block, const Quad& rest) {
       if (blocks > 0) {
@@ -173,11 +195,11 @@ __device__ __forceinline__ void add_columns(const StripArgs& a, const Strip<kLot
       }
     };
     // V of a batch: `leaving` are its rows, and `next` will be those of the batch behind it.
-    auto batch = [&](Cells(&leaving)[kGroup], Cells(&next)[kGroup], int c) {
+    auto batch = [&](Leaving& leaving, Leaving& next, int c) {
       Quad v[kGroup];
 #pragma unroll
       for (int j = kGroup - 1; j >= 0; --j) {
-        v[j] = unpack<T>(leaving[j]);
+        v[j] = columns.leaving(leaving, j);
         if (j < kGroup - 1) v[j] = v[j] + v[j + 1 < kGroup ? j + 1 : j];
       }
       // Only now: loads count at one scoreboard, and waiting for these rows would wait for those as well.
@@ -189,9 +211,9 @@ __device__ __forceinline__ void add_columns(const StripArgs& a, const Strip<kLot
       if constexpr (kRest > 0 && kAbove == Above::ring) {
         middle = rests[oldest_rest * lanes];
       } else if constexpr (kRest > 0) {
-        middle = unpack<T>(next[0]);
+        middle = columns.leaving(next, 0);
 #pragma unroll
-        for (int j = 1; j < kRest; ++j) middle = middle + unpack<T>(next[j]);
+        for (int j = 1; j < kRest; ++j) middle = middle + columns.leaving(next, j);
       } else if (left > 0) {
         middle = ring[at * lanes];
         at = next_slot(at, blocks), --left;
@@ -203,7 +225,7 @@ __device__ __forceinline__ void add_columns(const StripArgs& a, const Strip<kLot
         for (int j = 0; j < kGroup; ++j) v[j] = v[j] + middle;
       }
       async_wait<kAhead - 1>();
-      columns.wait_for_lanes();
+      columns.lanes_meet();
       await_stage(c);
       Quad prefix, pair, half, first_half, rest;
 #pragma unroll
@@ -226,7 +248,7 @@ __device__ __forceinline__ void add_columns(const StripArgs& a, const Strip<kLot
     };
     for (int c = -start; c < 0; ++c) {
       async_wait<kAhead - 1>();
-      columns.wait_for_lanes();
+      columns.lanes_meet();
       Quad row[kGroup];
 #pragma unroll
       for (int j = 0; j < kGroup; ++j) row[j] = entering(j);
@@ -236,7 +258,7 @@ __device__ __forceinline__ void add_columns(const StripArgs& a, const Strip<kLot
       keep(block_sum(row[0], row[1], row[2], row[3], row[4], row[5], row[6], row[7]), rest);
       copy_ahead(c);
     }
-    Cells even[kGroup], odd[kGroup];  // take turns: copies from one to the other would wait for the loads
+    Leaving even, odd;  // take turns: copies from one to the other would wait for the loads
     columns.load(top, even);
     if constexpr (kAbove == Above::reread) columns.load(top + kGroup, odd);
     for (int c = 0; c < batches; c += 2) {
@@ -250,12 +272,22 @@ __device__ __forceinline__ void add_columns(const StripArgs& a, const Strip<kLot
 template <typename T, Above kAbove, int kHigh, int kStages, int kLots, bool kVectors, bool kPolicies>
 __device__ __forceinline__ void column_warp(const StripArgs& a, const Strip<kLots>& strip, const Barriers& barriers,
                                             unsigned char* shared) {
-  const StripColumns<T, kLots, kVectors, kPolicies, true> anywhere(a, strip);
-  if (__any_sync(0xffffffff, anywhere.apart)) {
-    add_columns<T, kAbove, kHigh, kStages>(a, strip, barriers, shared, anywhere);
+  const auto add = [&](const auto& columns) {
+    add_columns<T, kAbove, kHigh, kStages, kLots, kVectors>(a, strip, barriers, shared, columns);
+  };
+  if constexpr (sizeof(T) == 2 && !kVectors && kLots != 0) {
+    const WordColumns<T, kLots, kPolicies, false> words(a, strip);
+    if (words.gathers) add(WordColumns<T, kLots, kPolicies, true>(a, strip));
+    else add(words);
   } else {
-    const StripColumns<T, kLots, kVectors, kPolicies, false> inner(a, strip);
-    add_columns<T, kAbove, kHigh, kStages>(a, strip, barriers, shared, inner);
+    constexpr bool kOf32 = is_spread<T, kLots, kVectors>;
+    using Anywhere = std::conditional_t<kOf32, SpreadColumns<kLots, kPolicies, true>,
+                                        StripColumns<T, kLots, kVectors, kPolicies, true>>;
+    using Inner = std::conditional_t<kOf32, SpreadColumns<kLots, kPolicies, false>,
+                                     StripColumns<T, kLots, kVectors, kPolicies, false>>;
+    const Anywhere anywhere(a, strip);
+    if (__any_sync(0xffffffff, anywhere.apart)) add(anywhere);
+    else add(Inner(a, strip));
   }
 }
 

@@ -85,4 +85,11 @@ __device__ __forceinline__ int start_batches(int blocks) {
 // Floats from a strip's column to where it stands in a row of V.
 __device__ __forceinline__ int in_row(int column) { return column / 32 * kChunkPitch + column % 32; }
 
+// Column v of the 4 that a column warp's thread has of a strip: side by side, or spread over its warp's 128.
+template <bool kSpread>
+__device__ __forceinline__ int strip_column(int v) {
+  const int id = threadIdx.x;
+  return kSpread ? id / 32 * 128 + 32 * v + id % 32 : 4 * id + v;
+}
+
 }  // namespace torch_conv::box

@@ -68,25 +68,32 @@ __device__ __forceinline__ void copy_words(Words* to, const T* from, bool presen
   to->bits = bits;
 }
 
-// Four columns of a strip. kAnywhere: some warps at the image's edges, whose code stands apart so that the others' is
-// short. Else every lane's columns lie side by side in the image, or all are outside and 0. kVectors: rows start on
-// whole vectors, which come by copies of the thread's own columns. Else 16-bit elements come in words that the thread
-// takes apart; of float32 a warp's lanes copy every 32nd of its 128 columns, so that a copy touches no more lines than
-// it must, and wait for each other then. Of tiles side by side, whose columns lie in several planes, each lane copies
-// its own.
+// Where rows first .. first + 7 lie, -1: outside. All lanes of a warp.
+__device__ __forceinline__ void map_rows(int first, int height, Border border, int (&rows)[kGroup]) {
+  const int mapped = map_index(first + int(threadIdx.x % kGroup), height, border);
+#pragma unroll
+  for (int j = 0; j < kGroup; ++j) rows[j] = __shfl_sync(0xffffffff, mapped, j);
+}
+
+// Four columns of a strip, side by side, of rows that start on whole vectors, and of tiles side by side, whose columns
+// lie in several planes (strips_spread.cuh and strips_words.cuh have the others). kAnywhere: some warps at the image's
+// edges, whose code stands apart so that the others' is short. Else every lane's columns lie side by side in the image,
+// or all are outside and 0. 16-bit elements that start anywhere come in words of 4 bytes that the thread takes apart.
 template <typename T, int kLots, bool kVectors, bool kPolicies, bool kAnywhere>
 struct StripColumns {
-  static constexpr bool kWords = sizeof(T) == 2 && !kVectors, kSpread = sizeof(T) == 4 && !kVectors && kLots != 0;
+  static_assert(kVectors || kLots == 0);
+  static constexpr bool kWords = sizeof(T) == 2 && !kVectors;
   using Cells = std::conditional_t<kWords, Words, Cells4<T>>;  // what the thread keeps of a row
-  static_assert(sizeof(Cells) == cell_bytes(sizeof(T), kVectors));
+  using Cell = Cells;
+  using Leaving = Cells[kGroup];
+  static_assert(32 * sizeof(Cells) == warp_row_bytes(sizeof(T), kVectors, kLots == 0));
 
   const T* plane;
   int64_t stride;
-  int map[4];     // elements from the start of the image's row, -1: nothing is read, `outside` stands there
-  bool whole;     // side by side
-  bool apart;     // neither that nor all outside, where zeros stand
-  bool ends;      // the image's rows end with them
-  int spread[4];  // as map[0], of column 32 v + lane of the warp; -1: outside
+  int map[4];  // elements from the start of the image's row, -1: nothing is read, `outside` stands there
+  bool whole;  // side by side
+  bool apart;  // neither that nor all outside, where zeros stand
+  bool ends;   // the image's rows end with them
   T outside;
   int height;
   Border border;
@@ -112,22 +119,13 @@ struct StripColumns {
     }
     outside = from_acc<T>(float(a.outside));
     apart = a.outside != 0 || (any && !whole);
-    if constexpr (kSpread && !kAnywhere) {
-      const int lane = threadIdx.x % 32;
-#pragma unroll
-      for (int v = 0; v < 4; ++v) {
-        const int owner = __shfl_sync(0xffffffff, whole ? map[0] : -4, 8 * v + lane / 4);
-        spread[v] = owner < 0 ? -1 : owner + lane % 4;
-      }
-    }
   }
 
-  // Where rows first .. first + 7 lie, -1: outside.
-  __device__ __forceinline__ void map_rows(int first, int (&rows)[kGroup]) const {
-    const int mapped = map_index(first + int(threadIdx.x % kGroup), height, border);
-#pragma unroll
-    for (int j = 0; j < kGroup; ++j) rows[j] = __shfl_sync(0xffffffff, mapped, j);
-  }
+  static __device__ __forceinline__ int first_cell() { return threadIdx.x; }
+  __device__ __forceinline__ void lanes_meet() const {}
+  __device__ __forceinline__ Quad entering(const Cells* cell, int, unsigned) const { return unpack<T>(*cell); }
+  __device__ __forceinline__ Quad leaving(const Leaving& from, int j) const { return unpack<T>(from[j]); }
+
   __device__ __forceinline__ bool inside(int first) const { return first >= 0 && first + kGroup <= height; }
 
   __device__ __forceinline__ T element(int row, int v) const {
@@ -155,7 +153,7 @@ struct StripColumns {
   }
 
   // 8 rows into registers.
-  __device__ __forceinline__ void load(int first, Cells (&to)[kGroup]) const {
+  __device__ __forceinline__ void load(int first, Leaving& to) const {
     if constexpr (!kAnywhere) {
       if (inside(first)) {
 #pragma unroll
@@ -164,7 +162,7 @@ struct StripColumns {
       }
     }
     int rows[kGroup];
-    map_rows(first, rows);
+    map_rows(first, height, border, rows);
 #pragma unroll
     for (int j = 0; j < kGroup; ++j) {
       if constexpr (kAnywhere) to[j] = kept(gather(rows[j]));
@@ -199,7 +197,7 @@ struct StripColumns {
   }
   // 4 rows, -1: outside, of columns that need not lie side by side.
   __device__ __forceinline__ void copy_anywhere(const int (&rows)[4], Cells* to, int pitch) const {
-    if (!kSpread && whole) {
+    if (whole) {
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
         if (rows[i] >= 0) copy_own(to + i * pitch, rows[i], true);
@@ -223,11 +221,8 @@ struct StripColumns {
       for (int i = 0; i < 4; ++i) to[i * pitch] = kept(cells[i]);
     }
   }
-  __device__ __forceinline__ void wait_for_lanes() const {
-    if constexpr (kSpread) lanes_meet();
-  }
   // Any rows.
-  __device__ __forceinline__ void copy(int first, Cells* to, int pitch) const {
+  __device__ __forceinline__ unsigned copy(int first, Cells* to, int pitch) const {
     if constexpr (kAnywhere) {
       const int mapped = map_index(first + int(threadIdx.x % kGroup), height, border);
 #pragma unroll 1
@@ -237,31 +232,17 @@ struct StripColumns {
         for (int i = 0; i < 4; ++i) rows[i] = __shfl_sync(0xffffffff, mapped, j + i);
         copy_anywhere(rows, to, pitch);
       }
-    } else if constexpr (kSpread) {
-      int rows[kGroup];
-      map_rows(first, rows);
-      const int lane = threadIdx.x % 32;
-      constexpr bool kInPlace = sums_in_place(sizeof(T), kChannels<kLots>);
-      constexpr int kStep = kInPlace ? kChunkPitch : 32;
-      // From the thread's own columns to the first of those that it copies.
-      const int place = kInPlace ? lane - (lane / 8 * kChunkPitch + lane % 8 * 4) : -3 * lane;
-#pragma unroll
-      for (int i = 0; i < 4 * kGroup; ++i) {
-        const int row = rows[i / 4], v = i % 4;
-        const T* const from = plane + max(row, 0) * stride + max(spread[v], 0);
-        async_copy<4>(reinterpret_cast<T*>(to + i / 4 * pitch) + place + v * kStep, from,
-                      row >= 0 && spread[v] >= 0 ? 4 : 0);
-      }
     } else if (kVectors && inside(first)) {
       Rows coming = rows(first);
 #pragma unroll
       for (int j = 0; j < kGroup; ++j) copy_one(coming, to + j * pitch);
     } else {
       int rows[kGroup];
-      map_rows(first, rows);
+      map_rows(first, height, border, rows);
 #pragma unroll
       for (int j = 0; j < kGroup; ++j) copy_own(to + j * pitch, max(rows[j], 0), whole && rows[j] >= 0);
     }
+    return 0;
   }
 };
 

@@ -26,8 +26,8 @@ struct RowFinish {
   }
 };
 
-// The outputs of row y of a strip.
-template <typename Out, int kLots, bool kPolicies, bool kCounts>
+// The outputs of row y of a strip. kUnaligned: rows start anywhere, and leave by those vectors that memory has.
+template <typename Out, int kLots, bool kUnaligned, bool kPolicies, bool kCounts>
 struct RowStore {
   static constexpr int C = kChannels<kLots>;
   const StripArgs& a;
@@ -40,6 +40,10 @@ struct RowStore {
       : a(a), strip(strip), finish(a, y), pass(policies<kPolicies>().pass) {
     out = static_cast<Out*>(a.out) + y * a.out_stride_h;
     if constexpr (kLots != 0) out += strip.alone.out + strip.alone.x * C;
+  }
+  // Outputs from a vector of memory to the row's first one.
+  __device__ __forceinline__ int behind() const {
+    return kUnaligned ? int(reinterpret_cast<uintptr_t>(out) / sizeof(Out) % 4) : 0;
   }
   __device__ __forceinline__ void quad(Out* to, const Quad& v, bool present) const {
     store_quad<Out, kPolicies>(to, v, present, pass);
@@ -76,11 +80,12 @@ struct RowStore {
     }
   }
 
-  // From the row's sums in shared memory.
+  // From the row's sums in shared memory, in planes those of kUnaligned as many places further as they are `behind`.
   __device__ __forceinline__ void rows(const float* row) const {
     int lane = threadIdx.x % 32;
     if constexpr (kLots != 1) asm volatile("" : "+r"(lane));  // kept places would take 100 bytes of spilled registers
     if constexpr (C > 1) pixels(row, lane);
+    else if constexpr (kUnaligned) unaligned_planes(row, lane);
     else planes(row, lane);
   }
 
@@ -113,37 +118,67 @@ struct RowStore {
     }
   }
 
+  __device__ __forceinline__ void unaligned_planes(const float* row, int lane) const {
+    const int valid = strip.alone.valid, behind = this->behind();
+#pragma unroll
+    for (int q = 0; q < 8; ++q) {
+      const int i = 128 * q + 4 * lane - behind, x = strip.alone.x + i;
+      const Quad v = *reinterpret_cast<const Quad*>(row + in_row(4 * lane) + q * 4 * kChunkPitch);
+      quad(out + i, {finish(v.x, x), finish(v.y, x + 1), finish(v.z, x + 2), finish(v.w, x + 3)},
+           i >= 0 && i + 4 <= valid);
+    }
+    const int i = beside_vectors(lane, valid, behind);
+    if (i >= 0) one(out + i, finish(row[in_row(i + behind)], strip.alone.x + i), true);
+  }
+  // Of `valid` outputs those that no whole vector holds: at most 3 at each end, a lane for each. -1: none.
+  static __device__ __forceinline__ int beside_vectors(int lane, int valid, int behind) {
+    const int head = min(-behind & 3, valid), tail = max(((valid + behind) & ~3) - behind, head);
+    const int i = lane < 4 ? lane : tail + lane - 4;
+    return lane < 8 && i < (lane < 4 ? head : valid) ? i : -1;
+  }
+
   // Number i of a row of pixels: its channel's lot holds its sum.
   __device__ __forceinline__ int place(int i) const { return in_row(i % C * a.pitch + i / C); }
   __device__ __forceinline__ void pixels(const float* row, int lane) const {
-    const int valid = strip.alone.valid * C, whole = a.aligned_out ? valid & ~3 : 0;
-    if (a.aligned_out) {
+    const int valid = strip.alone.valid * C, behind = this->behind();
+    const int whole = kUnaligned ? valid - 3 : a.aligned_out ? valid & ~3 : 0;  // vectors start before it
+    if (kUnaligned || a.aligned_out) {
       // 128 C numbers are 128 pixels: every C quads a lane is at the same channel again, 4 chunks further.
 #pragma unroll
       for (int first = 0; first < (C < 8 ? C : 8); ++first) {
         int at[4];
 #pragma unroll
-        for (int e = 0; e < 4; ++e) at[e] = place(128 * first + 4 * lane + e);
+        for (int e = 0; e < 4; ++e) {
+          const int i = 128 * first + 4 * lane + e;
+          // Numbers before the row's first one have places, too: those of 128 pixels on, 4 chunks back.
+          at[e] = kUnaligned ? place(i - behind + 128 * C) - 4 * kChunkPitch : place(i);
+        }
 #pragma unroll
         for (int q = first; q < 8; q += C) {
-          const int i = 128 * q + 4 * lane, x = strip.alone.x;
+          const int i = 128 * q + 4 * lane - behind, x = strip.alone.x;
           const float* const from = row + q / C * 4 * kChunkPitch;
+          const bool present = i < whole && (!kUnaligned || i >= 0);
           Quad v{};
-          if (i < whole) v = {from[at[0]], from[at[1]], from[at[2]], from[at[3]]};
+          if (present) v = {from[at[0]], from[at[1]], from[at[2]], from[at[3]]};
           quad(out + i,
                {finish(v.x, x + i / C), finish(v.y, x + (i + 1) / C), finish(v.z, x + (i + 2) / C),
                 finish(v.w, x + (i + 3) / C)},
-               i < whole);
+               present);
         }
       }
     }
+    if constexpr (kUnaligned) {
+      const int i = beside_vectors(lane, valid, behind);
+      if (i >= 0) one(out + i, finish(row[place(i)], strip.alone.x + i / C), true);
+    } else {
 #pragma unroll 4
-    for (int i = whole + lane; i < valid; i += 32) one(out + i, finish(row[place(i)], strip.alone.x + i / C), true);
+      for (int i = whole + lane; i < valid; i += 32) one(out + i, finish(row[place(i)], strip.alone.x + i / C), true);
+    }
   }
 };
 
 template <typename T, typename Out, Above kAbove, int kHigh, int kWide, int kShift, int kStages, int kLots,
-          bool kPolicies, bool kCounts>
+          bool kVectors, bool kPolicies, bool kCounts>
 __device__ __forceinline__ void row_warp(const StripArgs& a, const Strip<kLots>& strip, const Barriers& barriers,
                                          unsigned char* shared) {
   constexpr int kV = v_stages(sizeof(T), kChannels<kLots>, kStages);
@@ -151,6 +186,7 @@ __device__ __forceinline__ void row_warp(const StripArgs& a, const Strip<kLots>&
   constexpr int kLow = kWide > 32 ? kWide % 32 : kWide;  // and t of the bits of kw below, or all of them
   constexpr int kHalves = kWide >= 64 ? kWide / 32 : 0;  // chunks that the wider bits span, 64 and more
   constexpr bool kRegisters = kHalves > 0 && kLots < 2;  // outputs are stored from there
+  using Store = RowStore<Out, kLots, !kVectors && kLots != 0, kPolicies, kCounts>;
   constexpr int kValues = 32 + kOwn - 1, kQuads = (kValues + kShift + 3) / 4;
   const int lane = threadIdx.x % 32, r = threadIdx.x / 32 - kColumnWarps;
   int stage = sums_in_place(sizeof(T), kChannels<kLots>) ? start_batches<kAbove>(a.blocks) % kV : 0;
@@ -211,7 +247,20 @@ __device__ __forceinline__ void row_warp(const StripArgs& a, const Strip<kLots>&
 #pragma unroll
         for (int i = 0; i < 32; ++i) t[i] = s[kShift + i] + __shfl_down_sync(0xffffffff, t[i], 1);
       }
-      back(t, 0);
+      if constexpr (kLots == 1 && !kVectors) {
+        // Moved to where vectors of memory start: what a lane has last, the next one has first.
+        float moved[35];
+#pragma unroll
+        for (int i = 0; i < 3; ++i) moved[i] = __shfl_up_sync(0xffffffff, t[29 + i], 1);
+#pragma unroll
+        for (int i = 0; i < 32; ++i) moved[3 + i] = t[i];
+        const int behind = Store(a, strip, strip.y + kGroup * c + r).behind();
+        unroll<0, 4>([&](auto i) {
+          if (behind == i) back(moved, 3 - i);
+        });
+      } else {
+        back(t, 0);
+      }
     } else {
       // Register i comes to hold column 32 i + lane.
       float u[32];
@@ -250,7 +299,7 @@ __device__ __forceinline__ void row_warp(const StripArgs& a, const Strip<kLots>&
     }
     const int y = strip.y + kGroup * c + r;
     const bool stored = y >= 0 && y < strip.y_end;
-    const RowStore<Out, kLots, kPolicies, kCounts> store(a, strip, y);
+    const Store store(a, strip, y);
     if constexpr (kRegisters) {
       arrive(&barriers.empty[stage]);
       if (stored) store.columns(t, 32 - kHalves + 1);

@@ -2,6 +2,7 @@
 // capability 9.0.
 #pragma once
 
+#include "core/async_copy.cuh"
 #include "core/device.cuh"
 #include "core/tma.h"
 
@@ -50,6 +51,7 @@ inline void barrier_arrive(uint64_t* barrier) {
   change(barrier, [](Barrier& b) { --b.waits; });
 }
 inline void barrier_arrive_copied(uint64_t* barrier) {
+  async_wait_all();
   change(barrier, [](Barrier& b) { --b.waits; });
 }
 inline void barrier_wait(uint64_t* barrier, int phase) {
