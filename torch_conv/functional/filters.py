@@ -44,14 +44,14 @@ def filter2d(
       do not start on 16 bytes or the channels of a photo have a window each): the taps as good as in float32, one
       rounding at the end, and sums in an order of the hardware's. They lie within one rounding of the exact ones, and
       where images go there their bits do not change with the batch, between planes and photos, with where rows start in
-      memory or from run to run, but may with the pixel's position. A window of the image's own dtype takes half the products, in bfloat16 a
-      third, and goes there from 9 taps on where rows start anywhere, else from 10 if it lies on the GPU or belongs to
-      one channel of a photo: where its taps came from a network in half precision, or are exact in it, hand it over as
-      it is. With one such window of 10 taps to 9x9 a channel (of 26 taps on where the channels are no multiple of 16),
-      the same for all samples, at least 2 rows and 2 columns and zeros outside, images of more than 4 channels in
-      channels_last go there too (Hopper; pixels that are whole 16 bytes and start on as many). Pixels of them that
-      start elsewhere, and windows that differ by sample, are summed tap by tap, so those bits may change with where
-      rows start and with the batch.
+      memory or from run to run, but may with the pixel's position. A window of the image's own dtype takes half the
+      products, in bfloat16 a third, and goes there from 9 taps on where rows start anywhere, else from 10 if it lies on
+      the GPU or belongs to one channel of a photo: where its taps came from a network in half precision, or are exact
+      in it, hand it over as it is. With one such window of 10 taps to 9x9 a channel (of 26 taps on where the channels
+      are no multiple of 16), the same for all samples, at least 2 rows and 2 columns and zeros outside, images of more
+      than 4 channels in channels_last go there too (Hopper; pixels that are whole 16 bytes and start on as many).
+      Pixels of them that start elsewhere, and windows that differ by sample, are summed tap by tap, so those bits may
+      change with where rows start and with the batch.
     * 'low_rank', for windows of at least 81 taps that lie on the CPU (on the GPU their values are not looked at, but
       once by `torch_conv.kernels.prepare`) and are sums of up to 4 products of a column and a row: as many separable
       filters, whose sums are added. What is left of the window is below rounding: at most 2**-21 of its largest tap and
