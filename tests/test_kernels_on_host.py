@@ -30,6 +30,7 @@ COMPILER = shutil.which(os.environ.get("CXX", "g++"))
         "march",
         "box",
         "box_bytes",
+        "box_depth",
     ],
 )
 def test_kernels(program, tmp_path):

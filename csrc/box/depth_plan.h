@@ -5,6 +5,7 @@
 #include <climits>
 #include <cmath>
 
+#include "box/depth_ring.h"
 #include "box/plan.h"
 
 namespace torch_conv::box {
@@ -130,10 +131,10 @@ inline int64_t depth_ring_bytes(const BoxDepth& p, const DepthRuns& runs) {
 }
 
 // As depth_chunk, in groups of 8 planes, by blocks of which as many are resident as their rings leave room for.
-inline int64_t depth_group_chunk(const BoxDepth& p, const DepthRuns& r, const Arch& arch) {
+inline int64_t depth_group_chunk(const BoxDepth& p, const DepthRuns& r, const Arch& arch, int64_t ring) {
   const int64_t columns = p.out.n * r.channels * depth_column_blocks(r);
   const int64_t planes = place_in_group(p.first_plane) + p.out.d, start = std::min(p.kd, 2 * p.sums.d);
-  const int64_t fitting = std::max<int64_t>(1, arch.shared_bytes / (depth_ring_bytes(p, r) + 1024));
+  const int64_t fitting = std::max<int64_t>(1, arch.shared_bytes / (ring + 1024));
   const int64_t resident = arch.multiprocessors * std::min<int64_t>(kDepthGroupBlocks, fitting);
   int64_t best = round_up(planes, kGroup), least = INT64_MAX;
   for (int64_t chunks = 1; chunks <= std::min<int64_t>(ceil_div(planes, kGroup), 256); ++chunks) {
@@ -144,19 +145,23 @@ inline int64_t depth_group_chunk(const BoxDepth& p, const DepthRuns& r, const Ar
   return best;
 }
 
-inline void configure_depth_groups(const BoxDepth& p, const Arch& arch, Plan& plan) {
-  const DepthConfig config{.runs = depth_runs(p), .ending = depth_ending(p)};
-  const DepthRuns& runs = config.runs;
+inline void cut_depth_groups(const BoxDepth& p, const Arch& arch, const DepthRuns& runs, int64_t ring, Plan& plan) {
   const bool empty = p.out.n * p.out.c * p.out.d * p.out.h * p.out.w == 0;
-  const int64_t ring = depth_ring_bytes(p, runs);
-  const bool fits = ring <= arch.shared_bytes;
-  plan.why = "sums along z that groups of planes share";
   plan.tile_w = kDepthThreads * runs.pixels;
   plan.tile_h = 1;
   plan.threads = kDepthThreads;
-  plan.tile_d = empty ? kGroup : int(depth_group_chunk(p, runs, arch));
+  plan.tile_d = empty ? kGroup : int(depth_group_chunk(p, runs, arch, ring));
   plan.blocks = p.out.n * runs.channels * depth_column_blocks(runs) *
                 ceil_div(place_in_group(p.first_plane) + p.out.d, plan.tile_d);
+}
+
+inline void configure_depth_groups(const BoxDepth& p, const Arch& arch, Plan& plan) {
+  const DepthConfig config{.runs = depth_runs(p), .ending = depth_ending(p)};
+  const DepthRuns& runs = config.runs;
+  const int64_t ring = depth_ring_bytes(p, runs);
+  const bool fits = ring <= arch.shared_bytes;
+  plan.why = "sums along z that groups of planes share";
+  cut_depth_groups(p, arch, runs, ring, plan);
   constexpr const char* file = "box/kernel_depth_groups.cuh";
   const int kept = planes_kept(p), rest = kept > 0 ? 0 : int(rest_of(p.kd));
   const Kernel any = kernel_of(file, "box::box_depth_any", {p.sums.dtype, runs.pixels});
@@ -168,12 +173,39 @@ inline void configure_depth_groups(const BoxDepth& p, const Arch& arch, Plan& pl
   plan.config = config;
 }
 
+// ---- DEPTH_RING: windows of more than 16 planes, each read once ---------------------------------------------------
+
+inline int64_t planes_ring_bytes(const BoxDepth& p, const DepthRuns& runs) {
+  return int64_t(depth_ring_groups(p.kd)) * kGroup * kDepthThreads * 16 + depth_ring_bytes(p, runs);
+}
+
+inline const char* depth_ring_refusal(const BoxDepth& p, const Arch& arch) {
+  if (const char* no = depth_groups_refusal(p, arch)) return no;
+  if (planes_kept(p) > 0) return "registers hold windows of up to 16 planes";
+  if (arch.major < 8) return "it needs asynchronous copies";
+  const DepthRuns runs = depth_runs(p);
+  if (runs.pixels == 1) return "no whole vectors of sums lie side by side";
+  return planes_ring_bytes(p, runs) > arch.shared_bytes ? "windows this deep leave no shared memory" : nullptr;
+}
+
+inline void configure_depth_ring(const BoxDepth& p, const Arch& arch, Plan& plan) {
+  const DepthConfig config{.runs = depth_runs(p), .ending = depth_ending(p)};
+  const int64_t ring = planes_ring_bytes(p, config.runs);
+  plan.why = "sums along z that groups of planes share, planes in a ring";
+  cut_depth_groups(p, arch, config.runs, ring, plan);
+  plan.kernels = {kernel_of("box/kernel_depth_ring.cuh", "box::box_depth_ring",
+                            {p.sums.dtype, config.runs.pixels, type_name(p.out.dtype), int(rest_of(p.kd))})};
+  plan.shared_bytes = int(ring);
+  plan.config = config;
+}
+
 constexpr Candidate<BoxDepth> kDepthCandidates[] = {
+    {"depth_ring", depth_ring_refusal, nullptr, configure_depth_ring},
     {"depth_groups", depth_groups_refusal, nullptr, configure_depth_groups},
     {"depth", depth_refusal, nullptr, configure_depth},
 };
 
-// The depth pass has one kernel for floats and one for integers: what is pinned is the planes'.
+// What is pinned is the planes' kernel.
 inline Plan depth_plan(const BoxDepth& p, const Arch& arch) {
   const double outputs = double(p.out.n * p.out.c * p.out.d * p.out.h * p.out.w);
   return choose(kDepthCandidates, p, arch, "",
@@ -181,6 +213,47 @@ inline Plan depth_plan(const BoxDepth& p, const Arch& arch) {
                  .bytes = double(p.sums.n * p.sums.c * p.sums.d * p.sums.h * p.sums.w) * size_of(p.sums.dtype) +
                           outputs * size_of(p.out.dtype),
                  .flops = 2.0 * outputs});
+}
+
+inline DepthArgs depth_args(const BoxDepth& p, const Plan& plan, const DepthConfig& config) {
+  const auto& [runs, ending] = config;
+  const double voxels = double(p.kd) * double(p.kh) * double(p.kw);
+  const int phase = is_integer(p.source) ? 0 : place_in_group(p.first_plane);
+  return {.sums = p.sums.data,
+          .out = p.out,
+          .in_n = p.sums.stride_n,
+          .in_c = p.sums.stride_c,
+          .in_d = p.sums.stride_d,
+          .in_h = p.sums.stride_h,
+          .in_w = runs.interleaved > 1 ? 1 : p.sums.stride_w,
+          .out_w = runs.interleaved > 1 ? 1 : p.out.stride_w,
+          .length = runs.length,
+          .interleaved = runs.interleaved,
+          .columns = runs.length / runs.pixels * runs.rows,
+          .column_blocks = unsigned(depth_column_blocks(runs)),
+          .chunks = unsigned(ceil_div(phase + p.out.d, plan.tile_d)),
+          .channels = unsigned(runs.channels),
+          .d = int(p.sums.d),
+          .w = int(p.sums.w),
+          .plane_h = int(p.plane_h),
+          .plane_w = int(p.plane_w),
+          .kd = int(p.kd),
+          .kh = int(p.kh),
+          .kw = int(p.kw),
+          .pad_z = int(p.place.pad_z),
+          .pad_y = int(p.place.pad_y),
+          .pad_x = int(p.place.pad_x),
+          .chunk = plan.tile_d,
+          .outside = p.place.border == Border::constant ? p.outside : 0,
+          .scale = p.scale,
+          .area = ending.area,
+          .border = p.place.border,
+          .finish = ending.finish,
+          .whole = ending.whole,
+          .exact = ending.exact,
+          .phase = phase,
+          .reciprocal = reciprocal_of(p.sums.dtype == Dtype::f64, voxels),
+          .mean = p.scale != 1};
 }
 
 }  // namespace torch_conv::box

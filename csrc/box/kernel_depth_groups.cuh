@@ -11,6 +11,7 @@
 // 5 + (kd - 9) / 64 additions an output.
 #pragma once
 
+#include "box/depth_memory.cuh"
 #include "box/kernel_depth.cuh"
 #include "box/order.h"
 
@@ -40,6 +41,13 @@ __device__ __forceinline__ S depth_result(const DepthArgs& a, S sum, int z, int6
   const bool fits = a.finish != Finish::interior || (z >= a.pad_z && z - a.pad_z + a.kd <= a.d);
   if (!fits) return S(0);
   return a.mean ? mean_of_sum(sum, Reciprocal<S>{S(a.reciprocal.hi), S(a.reciprocal.lo)}) : sum;
+}
+
+// Are V outputs 8 or 16 bytes?
+template <int V, typename Out>
+__device__ constexpr bool passes_by_words() {
+  if constexpr (std::is_same_v<Out, General>) return false;
+  else return V * sizeof(Out) == 8 || V * sizeof(Out) == 16;
 }
 
 // The outputs of a thread, and the planes that it reads.
@@ -72,7 +80,63 @@ struct DepthColumn {
     S value[V];
 #pragma unroll
     for (int v = 0; v < V; ++v) value[v] = depth_result(a, sum.v[v], z, place.row, place.at + v);
-    store_depth<Out>(a, place.to + z * a.out.stride_d, value, place.stored && z >= 0 && z < end);
+    const int64_t to = place.to + z * a.out.stride_d;
+    const bool stored = place.stored && z >= 0 && z < end;
+    if constexpr (passes_by_words<V, Out>()) {
+      Pack<V, Out> pack;
+#pragma unroll
+      for (int v = 0; v < V; ++v) pack.v[v] = from_acc<Out>(value[v]);
+      store_passing(stored, static_cast<Out*>(a.out.data) + to, pack);
+    } else {
+      store_depth<Out>(a, to, value, stored);
+    }
+  }
+  // Outputs z .. z + 7 of the sums of lead and middle, and of the trailing planes.
+  __device__ __forceinline__ void finish_group(int z, const Planes (&lead)[kGroup],
+                                               const Planes (&trail)[kGroup]) const {
+    Planes last = trail[0];
+#pragma unroll
+    for (int j = 0; j < kGroup; ++j) {
+      if (j > 0) last = last + trail[j];
+      finish(z + j, lead[j] + last);
+    }
+  }
+};
+
+// The rests and blocks of a thread's window, between its first 8 planes and its last: a ring of each in shared memory.
+template <typename Planes, int kRest>
+struct DepthMiddle {
+  Planes *blocks, *rests;
+  int count, oldest = 0, oldest_rest = 0;
+
+  __device__ DepthMiddle(Planes* shared, int kd)
+      : blocks(shared + threadIdx.x), rests(blocks + blocks_of(kd) * kDepthThreads), count(int(blocks_of(kd))) {}
+  // The newest trailing planes of a group, of which no later window's trail is made.
+  __device__ __forceinline__ void keep(const Planes (&plane)[kGroup]) {
+    if (count > 0) {
+      blocks[oldest * kDepthThreads] =
+          block_sum<Planes>(plane[0], plane[1], plane[2], plane[3], plane[4], plane[5], plane[6], plane[7]);
+      oldest = oldest + 1 == count ? 0 : oldest + 1;
+    }
+    if constexpr (kRest > 0) {
+      Planes rest = plane[kGroup - kRest];
+#pragma unroll
+      for (int i = kGroup - kRest + 1; i < kGroup; ++i) rest = rest + plane[i];
+      rests[oldest_rest * kDepthThreads] = rest;
+      oldest_rest = oldest_rest == count ? 0 : oldest_rest + 1;
+    }
+  }
+  __device__ __forceinline__ void add_to(Planes (&lead)[kGroup]) const {
+    Planes middle{};
+    if constexpr (kRest > 0) middle = rests[oldest_rest * kDepthThreads];
+#pragma unroll 1
+    for (int b = 0; b < count; ++b) {
+      const int slot = oldest + b < count ? oldest + b : oldest + b - count;
+      const Planes block = blocks[slot * kDepthThreads];
+      middle = kRest > 0 || b > 0 ? middle + block : block;
+    }
+#pragma unroll
+    for (int j = 0; j < kGroup; ++j) lead[j] = lead[j] + middle;
   }
 };
 
@@ -96,15 +160,6 @@ __global__ void __launch_bounds__(kDepthThreads, kDepthGroupBlocks)
   const int begin = column.begin, end = column.end;
   const auto read = [&](int z) { return column.read(z); };
   const auto finish = [&](int z, const Planes& sum) { column.finish(z, sum); };
-  // Outputs z .. z + 7 of the sums of lead and middle, and of the trailing planes.
-  const auto finish_group = [&](int z, const Planes(&lead)[kGroup], const Planes(&trail)[kGroup]) {
-    Planes last = trail[0];
-#pragma unroll
-    for (int j = 0; j < kGroup; ++j) {
-      if (j > 0) last = last + trail[j];
-      finish(z + j, lead[j] + last);
-    }
-  };
 
   if constexpr (kKept > 0) {
     constexpr int kBefore = kKept - 1;
@@ -139,7 +194,7 @@ __global__ void __launch_bounds__(kDepthThreads, kDepthGroupBlocks)
 #pragma unroll
           for (int j = 0; j < kGroup; ++j) lead[j] = lead[j] + middle;
         }
-        finish_group(z, lead, entering);
+        column.finish_group(z, lead, entering);
       }
       Planes next[kBefore > 0 ? kBefore : 1];
 #pragma unroll
@@ -149,31 +204,14 @@ __global__ void __launch_bounds__(kDepthThreads, kDepthGroupBlocks)
     }
   } else {
     extern __shared__ __align__(16) unsigned char shared[];
-    const int count = int(blocks_of(a.kd));
-    Planes* const blocks = reinterpret_cast<Planes*>(shared) + threadIdx.x;
-    Planes* const rests = blocks + count * kDepthThreads;
-    int oldest = 0, oldest_rest = 0;
-    const auto keep = [&](const Planes(&plane)[kGroup]) {
-      if (count > 0) {
-        blocks[oldest * kDepthThreads] =
-            block_sum<Planes>(plane[0], plane[1], plane[2], plane[3], plane[4], plane[5], plane[6], plane[7]);
-        oldest = oldest + 1 == count ? 0 : oldest + 1;
-      }
-      if constexpr (kRest > 0) {
-        Planes rest = plane[kGroup - kRest];
-#pragma unroll
-        for (int i = kGroup - kRest + 1; i < kGroup; ++i) rest = rest + plane[i];
-        rests[oldest_rest * kDepthThreads] = rest;
-        oldest_rest = oldest_rest == count ? 0 : oldest_rest + 1;
-      }
-    };
+    DepthMiddle<Planes, kRest> middle(reinterpret_cast<Planes*>(shared), a.kd);
     const int start = begin - a.pad_z + a.kd - 1;
 #pragma unroll 1
-    for (int c = -count - 1; c < 0; ++c) {
+    for (int c = -middle.count - 1; c < 0; ++c) {
       Planes planes[kGroup];
 #pragma unroll
       for (int i = 0; i < kGroup; ++i) planes[i] = read(start + kGroup * c + i);
-      keep(planes);
+      middle.keep(planes);
     }
 #pragma unroll 1
     for (int z = begin; z < end; z += kGroup) {
@@ -183,18 +221,9 @@ __global__ void __launch_bounds__(kDepthThreads, kDepthGroupBlocks)
       for (int j = 0; j < kGroup; ++j) lead[j] = read(top + j), trail[j] = read(bottom + j);
 #pragma unroll
       for (int j = kGroup - 2; j >= 0; --j) lead[j] = lead[j] + lead[j + 1];
-      Planes middle{};
-      if constexpr (kRest > 0) middle = rests[oldest_rest * kDepthThreads];
-#pragma unroll 1
-      for (int b = 0; b < count; ++b) {
-        const int slot = oldest + b < count ? oldest + b : oldest + b - count;
-        const Planes block = blocks[slot * kDepthThreads];
-        middle = kRest > 0 || b > 0 ? middle + block : block;
-      }
-#pragma unroll
-      for (int j = 0; j < kGroup; ++j) lead[j] = lead[j] + middle;
-      finish_group(z, lead, trail);
-      keep(trail);
+      middle.add_to(lead);
+      column.finish_group(z, lead, trail);
+      middle.keep(trail);
     }
   }
 }

@@ -75,48 +75,6 @@ void launch_bytes(const Box& p, const Plan& plan, const ByteShape& shape, const 
   launch(plan, site, byte_args(p, plan, shape));
 }
 
-void launch_depth(const BoxDepth& p, const Plan& plan, const DepthConfig& config, const Site& site) {
-  const auto& [runs, ending] = config;
-  const double voxels = double(p.kd) * double(p.kh) * double(p.kw);
-  const int phase = is_integer(p.source) ? 0 : place_in_group(p.first_plane);
-  const DepthArgs args{.sums = p.sums.data,
-                       .out = p.out,
-                       .in_n = p.sums.stride_n,
-                       .in_c = p.sums.stride_c,
-                       .in_d = p.sums.stride_d,
-                       .in_h = p.sums.stride_h,
-                       .in_w = runs.interleaved > 1 ? 1 : p.sums.stride_w,
-                       .out_w = runs.interleaved > 1 ? 1 : p.out.stride_w,
-                       .length = runs.length,
-                       .interleaved = runs.interleaved,
-                       .columns = runs.length / runs.pixels * runs.rows,
-                       .column_blocks = unsigned(depth_column_blocks(runs)),
-                       .chunks = unsigned(ceil_div(phase + p.out.d, plan.tile_d)),
-                       .channels = unsigned(runs.channels),
-                       .d = int(p.sums.d),
-                       .w = int(p.sums.w),
-                       .plane_h = int(p.plane_h),
-                       .plane_w = int(p.plane_w),
-                       .kd = int(p.kd),
-                       .kh = int(p.kh),
-                       .kw = int(p.kw),
-                       .pad_z = int(p.place.pad_z),
-                       .pad_y = int(p.place.pad_y),
-                       .pad_x = int(p.place.pad_x),
-                       .chunk = plan.tile_d,
-                       .outside = p.place.border == Border::constant ? p.outside : 0,
-                       .scale = p.scale,
-                       .area = ending.area,
-                       .border = p.place.border,
-                       .finish = ending.finish,
-                       .whole = ending.whole,
-                       .exact = ending.exact,
-                       .phase = phase,
-                       .reciprocal = reciprocal_of(p.sums.dtype == Dtype::f64, voxels),
-                       .mean = p.scale != 1};
-  launch(plan, site, args);
-}
-
 }  // namespace
 
 Plan plan_cuda(const Box& p, const Arch& arch, const char* variant) { return plan(p, arch, variant); }
@@ -133,7 +91,7 @@ Plan plan_depth_cuda(const BoxDepth& p, const Arch& arch, const char*) { return 
 
 void run_depth_cuda(const BoxDepth& p, const Plan& plan, const Site& site) {
   if (plan.blocks == 0) return;
-  launch_depth(p, plan, *std::any_cast<DepthConfig>(&plan.config), site);
+  launch(plan, site, depth_args(p, plan, *std::any_cast<DepthConfig>(&plan.config)));
 }
 
 }  // namespace torch_conv::box
