@@ -163,31 +163,6 @@ def test_no_elements_in_no_elements_out(device, shape):
     assert box3d(volume, [3, 3, 3]).shape == volume.shape
 
 
-@pytest.mark.cuda
-@pytest.mark.parametrize("layout", ["contiguous", "channels_last", "padded_rows"])
-@pytest.mark.parametrize(
-    ("shape", "size"),
-    [
-        ((40, 515, 480), (31, 31, 31)),  # rows of one volume
-        ((600, 160, 160), (20, 9, 25)),
-        ((300, 200, 264), (17, 63, 9)),  # columns
-        ((3, 2, 80, 160, 200), (31, 15, 31)),  # samples
-        ((1, 3, 80, 256, 200), (17, 31, 31)),  # channels
-    ],
-)
-def test_slabs_give_the_bits_of_the_whole(cuda, shape, size, layout):
-    """Of volumes whose planes' sums do not stay in L2."""
-    volume = make_image(shape)
-    given_volume = lay_out(volume.to(cuda), layout)
-    assert len(torch_conv.explain(torch_conv.box_blur3d, given_volume, size).lines) > 2
-    for border in ("reflect", "circular", "constant", "skip", "zero_output"):
-        expected = box3d(volume, list(size), border, value=0.7, anchor=[3, 2, 1])
-        assert_same_bits(box3d(given_volume, list(size), border, value=0.7, anchor=[3, 2, 1]), expected)
-    assert_same_bits(box3d(given_volume, list(size), padding="valid"), box3d(volume, list(size), padding="valid"))
-    halves = box3d(given_volume.half(), list(size), output_dtype=torch.float32)
-    assert_same_bits(halves, box3d(volume.half(), list(size), output_dtype=torch.float32))
-
-
 @pytest.mark.parametrize("size", [(3, 3, 3), (4, 6, 2), (21, 8, 5)])
 def test_witness_scipy(device, size):
     volume = make_image((25, 12, 32), torch.float64)

@@ -193,9 +193,7 @@ inline const char* strips_refusal(const Box& p, const Arch& arch) {
     return "the constant outside is no number of the image's dtype";
   if (p.kh > 1024) return "windows this tall leave no shared memory";
   if (std::max(p.in.w, p.out.w) * pixel > INT_MAX / 4) return "the image is too wide";
-  // Outputs of an image's right part start behind its edge: pads below 0.
-  if (!near(p.in.w, p.out.w, p.kw, std::max<int64_t>(p.place.pad_x, 0)) || p.out.w - p.place.pad_x > p.in.w)
-    return "windows that lie outside the image altogether";
+  if (!near(p.in.w, p.out.w, p.kw, p.place.pad_x)) return "windows that lie outside the image altogether";
   if (widest_strip(p, pixel, 3) < 8) return "windows this wide leave a strip few outputs";
   const StripShape s = strip_shape(p, arch);
   if (s.shared_bytes > arch.shared_bytes) return "windows this tall leave no shared memory";

@@ -5,7 +5,6 @@
 
 #include "box/order.h"
 #include "core/ranges.h"
-#include "ops/box_slabs.h"
 #include "ops/filters.h"
 #include "ops/operator.h"
 #include "ops/passes.h"
@@ -78,92 +77,35 @@ Cut cut_along(const Call& call, int axis, int64_t n) {
   return call.part && call.part->axis == axis ? Cut{call.part->first, call.part->whole} : Cut{0, n};
 }
 
-// Samples, channels, rows and columns of a volume.
-struct Region {
-  Range n, c, y, x;
-};
-Image cut(const Image& image, const Region& of) {
-  Image part = cut(image, of.y, of.x);
-  part.data = static_cast<char*>(part.data) +
-              (of.n.begin * image.stride_n + of.c.begin * image.stride_c) * size_of(image.dtype);
-  part.n = of.n.size(), part.c = of.c.size();
-  return part;
-}
-
-// Calls run(region) for all slabs of a volume.
-template <typename F>
-void for_each_slab(const Image& out, const Slab& slab, const F& run) {
-  const auto range = [](int64_t begin, int64_t size, int64_t end) { return Range{begin, std::min(begin + size, end)}; };
-  for (int64_t n = 0; n < out.n; n += slab.n)
-    for (int64_t c = 0; c < out.c; c += slab.c)
-      for (int64_t y = 0; y < out.h; y += slab.h)
-        for (int64_t x = 0; x < out.w; x += slab.w)
-          run(Region{range(n, slab.n, out.n), range(c, slab.c, out.c), range(y, slab.h, out.h),
-                     range(x, slab.w, out.w)});
-}
-
-// Scratch for the sums of every plane of a slab.
-ImageView sums_of_slab(const Call& call, const ImageView& in, const Box& p, const Slab& slab, Dtype dtype) {
-  const ScalarType type = scalar_type_of(dtype);
-  if (slab == Slab{p.out.n, p.out.c, p.out.h, p.out.w}) {
-    const Sizes sizes = resized(in.tensor, {.d = p.in.d, .h = p.out.h, .w = p.out.w}, 3);
-    const Tensor scratch = empty_result(call, in.tensor, sizes, 3, type);
-    return {scratch, *merge_leading(scratch, dtype, 3)};
-  }
-  const int64_t inner = interleaved_channels(p.in, p.out), plane = slab.h * slab.w * inner, volume = p.in.d * plane;
-  const Tensor scratch = allocate(call, in.tensor, {slab.n * slab.c / inner * volume}, type);
-  return {scratch,
-          {.data = scratch.data_ptr(),
-           .dtype = dtype,
-           .n = slab.n,
-           .c = slab.c,
-           .d = p.in.d,
-           .h = slab.h,
-           .w = slab.w,
-           .stride_n = slab.c / inner * volume,
-           .stride_c = inner > 1 ? 1 : volume,
-           .stride_d = plane,
-           .stride_h = slab.w * inner,
-           .stride_w = inner}};
-}
-
-// Sums of the planes' windows into scratch memory, then along z; on CUDA a slab of floats at a time.
+// Sums of the planes' windows into scratch memory, then along z.
 void planes_then_depth(Call& call, const Place& place, const Tensor& input, const ImageView& in, Box p, bool valid) {
   if (valid) p.place.normalized = false;  // every window lies inside: its volume stands in the scale
   const Dtype dtype = sums_dtype(p);
   const double area = double(p.kh) * double(p.kw);
   const Cut planes = cut_along(call, 0, p.in.d);
-  const bool slabs = place.cuda() && !is_integer(p.in.dtype);
-  const Slab slab = slabs ? slab_of(p, size_of(dtype)) : Slab{p.out.n, p.out.c, p.out.h, p.out.w};
-  const ImageView scratch = sums_of_slab(call, in, p, slab, dtype);
-  for_each_slab(p.out, slab, [&](const Region& of) {
-    Box part = p;
-    part.in = cut(p.in, {of.n, of.c, {0, p.in.h}, {0, p.in.w}});
-    part.out = cut(p.out, of);
-    part.place.pad_y -= of.y.begin, part.place.pad_x -= of.x.begin;
-    part.first_row += of.y.begin;
-    const Image sums = cut(scratch.image, {{0, of.n.size()}, {0, of.c.size()}, {0, of.y.size()}, {0, of.x.size()}});
-    for_each_plane(part.in, sums, false, false, [&](const Image& from, const Image& to, int64_t) {
-      Box q = part;
-      q.in = from, q.out = to, q.kd = 1, q.scale = 1;
-      q.place.pad_z = 0, q.place.normalized = false;
-      run(call, place, input, q);
-    });
-    run(call, place, input,
-        BoxDepth{.sums = sums,
-                 .out = part.out,
-                 .source = p.in.dtype,
-                 .kd = p.kd,
-                 .kh = p.kh,
-                 .kw = p.kw,
-                 .scale = p.scale,
-                 .outside = p.place.value * area,
-                 .place = part.place,
-                 .plane_h = p.in.h,
-                 .plane_w = p.in.w,
-                 .first_plane = planes.first,
-                 .whole_d = planes.whole});
+  const Tensor scratch = empty_result(call, in.tensor, resized(in.tensor, {.d = p.in.d, .h = p.out.h, .w = p.out.w}, 3),
+                                      3, scalar_type_of(dtype));
+  const Image sums = *merge_leading(scratch, dtype, 3);
+  for_each_plane(p.in, sums, false, false, [&](const Image& from, const Image& to, int64_t) {
+    Box q = p;
+    q.in = from, q.out = to, q.kd = 1, q.scale = 1;
+    q.place.pad_z = 0, q.place.normalized = false;
+    run(call, place, input, q);
   });
+  run(call, place, input,
+      BoxDepth{.sums = sums,
+               .out = p.out,
+               .source = p.in.dtype,
+               .kd = p.kd,
+               .kh = p.kh,
+               .kw = p.kw,
+               .scale = p.scale,
+               .outside = p.place.value * area,
+               .place = p.place,
+               .plane_h = p.in.h,
+               .plane_w = p.in.w,
+               .first_plane = planes.first,
+               .whole_d = planes.whole});
 }
 
 Tensor box(Call& call, int axes, const Tensor& input, const Sizes& kernel_size, const FilterOptions& o) {

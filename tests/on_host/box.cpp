@@ -99,11 +99,6 @@ const Case kCases[] = {
     in_strips({F, F, 5, 8, 45, 37, 22, 18, Border::reflect}),
     in_strips({F, F, 30, 132, 15, 15, 7, 7, Border::reflect, 0, true, planar, 13}),
     in_strips({F, F, 60, 92, 31, 33, 0, 0, Border::constant, 0, false, planar, 3, 30, 32}),
-    // The lower right part of larger outputs.
-    in_strips({F, F, 60, 200, 31, 33, 15 - 16, 16 - 128, Border::symmetric, 0, true, planar, 16, 16, 128}),
-    in_strips({F, F, 60, 200, 31, 33, 15 - 16, 16 - 160, Border::circular, 0, true, planar, 16, 16, 160}),
-    in_strips({F, F, 60, 200, 31, 33, 15 - 16, 16 - 64, Border::constant, 2, true, planar, 16, 16, 100}),
-    in_strips({F, F, 30, 132, 12, 7, 11 - 8, 0 - 32, Border::skip, 0, true, planar, 8, 8, 32}),
     in_strips({H, H, 30, 132, 25, 31, 12, 15, Border::reflect}),
     in_strips({H, H, 30, 131, 25, 31, 12, 15, Border::reflect}),
     in_strips(of_channels(1, {F, F, 30, 66, 63, 70, 31, 34, Border::reflect, 0, true, planar, 0, 0, 0, 81000})),
