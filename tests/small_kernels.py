@@ -112,7 +112,9 @@ def one_round(device: str, dtype: torch.dtype) -> None:
     each_variant("direct", lambda: OPS.filter2d(words[:, 1:4], own[:, 1:4], border, value=3.0))
     for channels in (2, 3, 4):
         photo = words[:, :channels].contiguous(memory_format=torch.channels_last)
-        each_variant("direct", lambda p=photo: OPS.filter2d(p, own[:, : p.shape[1]], border, value=3.0))
+        for x in (photo, photo[..., 1:]):
+            for of_channels in (own[:, :channels], any_shape):
+                each_variant("direct", lambda x=x, t=of_channels: OPS.filter2d(x, t, border, value=3.0))
         each_variant("separable", lambda p=photo: OPS.filter2d_separable(p, taps, taps, border, value=3.0))
         long = torch.rand(random.choice([9, 35, 63]))
         for x in (photo, photo[..., 1:]):
@@ -266,6 +268,7 @@ def one_round_of_volumes(device: str, dtype: torch.dtype) -> None:
         each_variant(room, lambda tail=tail: OPS.gaussian_gradient3d(planar, row, row, row, **tail))
     each_variant("box", lambda: OPS.box3d(planar, [4, 3, 9], border, padding=padding, algorithm="box"))
     OPS.box3d(planar, [3, 3, 3], border)
+    OPS.box3d(planar, [random.choice([9, 17, 31]), 3, 5], border)  # deep ones pass through a ring of planes
     OPS.filter3d(planar, window, border, stride=2, dilation=2)
     OPS.filter3d(planar, torch.rand(5, 9, 9), border)  # too many taps for a kernel's parameters: uploaded
     if dtype.is_floating_point:
