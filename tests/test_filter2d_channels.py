@@ -5,28 +5,16 @@ from __future__ import annotations
 
 import pytest
 import torch
-from oracle import check, exact, magnitude
+from oracle import exact, magnitude
 from strategies import lay_out, make_image, make_window
+from tensor_core import H200, HALVES, check_products, products
 from tolerance import assert_same_bits, assert_within
 
 import torch_conv
 
-HALVES = [torch.float16, torch.bfloat16]
-H200 = "9.0 132 232448 4.8e12"
 A100 = "8.0 108 166912 2.0e12"
 SIZES = [(3, 3), (5, 5), (4, 6), (2, 9), (7, 7), (9, 8)]
 PRODUCTS = "depthwise/channels_mma"
-
-
-def products(image, window, *args, **options):
-    return torch_conv.filter2d(image, window, *args, algorithm="tensor_core", **options)
-
-
-def check_products(image, window, device, **options):
-    """Against the float64 reference, under the bound of tests/tolerance.py."""
-    size = tuple(window.shape[-2:])
-    kinds = {"way": "tensor_core", "algorithm": "tensor_core", "window": size}
-    return check("filter2d", image, window, device=device, **kinds, **options)
 
 
 @pytest.mark.cuda

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import pytest
 import torch
-from oracle import check, exact, magnitude
+from oracle import exact, magnitude
 from strategies import EXTENDING, lay_out, make_image, make_window
+from tensor_core import H200, HALVES, check_products, products
 from tolerance import assert_same_bits, assert_within
 
 import torch_conv
 
-HALVES = [torch.float16, torch.bfloat16]
-H200 = "9.0 132 232448 4.8e12"
 SIZES = [(5, 5), (7, 7), (4, 4), (6, 6), (9, 9), (11, 11), (15, 15), (12, 13), (3, 9), (31, 31), (17, 20), (31, 5)]
 BORDERS = [*EXTENDING, "zero_output"]
 
@@ -19,10 +18,6 @@ BORDERS = [*EXTENDING, "zero_output"]
 def photograph(shape, dtype, device="cpu", **options):
     """(n, c, h, w) as photographs lie, (n, h, w, c)."""
     return lay_out(make_image(shape, dtype, **options).to(device), "channels_last")
-
-
-def products(image, window, *args, **options):
-    return torch_conv.filter2d(image, window, *args, algorithm="tensor_core", **options)
 
 
 @pytest.mark.cuda
@@ -34,8 +29,7 @@ def test_windows(cuda, dtype, channels, size):
     for i, (h, w) in enumerate([(40, 264), (25, 132), (70, 131), (8, 8), (33, 517)]):
         image, window = make_image((2, channels, h, w), dtype), make_window(size)
         border = BORDERS[(size[0] + i) % len(BORDERS)]
-        kinds = {"way": "tensor_core", "algorithm": "tensor_core", "window": size, "layout": "channels_last"}
-        got = check("filter2d", image, window, device=cuda, border_type=border, **kinds)
+        got = check_products(image, window, cuda, border_type=border, layout="channels_last")
         assert got.stride() == lay_out(image, "channels_last").stride()
         assert_same_bits(got, products(image.to(cuda), window, border))
 
@@ -110,8 +104,7 @@ def test_a_window_for_each_channel(cuda, dtype, channels):
         for w in (264, 131):
             image = make_image((2, channels, 40, w), dtype)
             for windows in (make_window((1, channels, *size)) * sizes, make_window((2, channels, *size)) * sizes):
-                kinds = {"way": "tensor_core", "algorithm": "tensor_core", "window": size, "layout": "channels_last"}
-                got = check("filter2d", image, windows, device=cuda, border_type="symmetric", **kinds)
+                got = check_products(image, windows, cuda, border_type="symmetric", layout="channels_last")
                 assert_same_bits(got, products(image.to(cuda), windows, "symmetric"))
             narrow = windows.to(dtype)
             photo = lay_out(image.to(cuda), "channels_last")

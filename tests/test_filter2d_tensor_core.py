@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import pytest
 import torch
-from oracle import check, exact, magnitude
+from oracle import exact, magnitude
 from strategies import EXTENDING, make_image, make_window
+from tensor_core import H200, HALVES, check_products, products
 from tolerance import assert_same_bits, assert_within
 
 import torch_conv
 
-HALVES = [torch.float16, torch.bfloat16]
-H200 = "9.0 132 232448 4.8e12"
 SHAPES = [(133, 640), (70, 1040), (8, 8), (33, 128), (50, 517)]
 SQUARES = [(k, k) for k in range(2, 16)]
 OTHERS = [(3, 15), (15, 3), (4, 6), (1, 7), (7, 1), (9, 2), (5, 14), (14, 5), (6, 13)]
@@ -21,17 +20,6 @@ BORDERS = [*EXTENDING, "zero_output"]
 
 def round_up(size, multiple):
     return -(-size // multiple) * multiple
-
-
-def products(image, window, *args, **options):
-    return torch_conv.filter2d(image, window, *args, algorithm="tensor_core", **options)
-
-
-def check_products(image, window, device, **options):
-    """Against the float64 reference, under the bound of tests/tolerance.py."""
-    size = tuple(window.shape[-2:])
-    kinds = {"way": "tensor_core", "algorithm": "tensor_core", "window": size}
-    return check("filter2d", image, window, device=device, **kinds, **options)
 
 
 @pytest.mark.cuda
