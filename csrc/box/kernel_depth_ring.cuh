@@ -1,15 +1,15 @@
 // The depth pass of a 3-D box of floats for windows of more than 16 planes, in the room's fixed order of additions
 // (box/order.h): every plane is read once.
 //
-//      z   top         - - - - -   lead: group g      A thread owns 16 bytes of neighbouring sums of a plane and
-//      marches
+// clang-format off
+//      z   top         - - - - -   lead: group g      A thread owns 16 bytes of neighbouring sums of a plane and marches
 //                      |       |                      down a chunk of z. The planes of its windows stand in a ring of
-//                      |       |   rest, blocks       groups of 8 in shared memory, the thread's own, where
-//                      asynchronous |       |                      copies bring them. What leads has been there since
-//                      it trailed.
+//                      |       |   rest, blocks       groups of 8 in shared memory, the thread's own, where asynchronous
+//                      |       |                      copies bring them. What leads has been there since it trailed.
 //          bottom      - - - - -   trail: one group,  Rests and blocks are kept beside it, as sums.
 //          bottom + 7  - - - - -   or parts of two
 //                      - - - - -   on its way
+// clang-format on
 //
 // Reads a plane an output and writes one; about 5 + (kd - 9) / 64 additions an output. (Leading planes that are read
 // again come from device memory: windows of 31 planes of all resident blocks, and what is written meanwhile, are more
