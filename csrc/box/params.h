@@ -213,7 +213,11 @@ constexpr int kDepthThreads = 128;
 // arithmetic, 9 planes at 256^3: 16 outputs 35, 8 outputs 47.
 constexpr int depth_batch(bool integer_output) { return integer_output ? 8 : 16; }
 constexpr int depth_blocks(bool integer_output) { return integer_output ? 4 : 2; }
-constexpr int kDepthGroupBlocks = 4;  // of floats
+
+// The same of floats: threads that add up groups of planes, and those that also keep a window's planes in shared
+// memory.
+constexpr int kDepthGroupBlocks = 4;
+constexpr int kDepthRingBlocks = 2;
 
 struct DepthArgs {
   const void* sums;
