@@ -196,6 +196,12 @@ inline const char* depth_ring_refusal(const BoxDepth& p, const Arch& arch) {
   return planes_ring_bytes(p, runs) > arch.shared_bytes ? "windows this deep leave no shared memory" : nullptr;
 }
 
+// A block that has a multiprocessor for itself, as with windows of 34 planes or more on Hopper, was not measured.
+inline const char* depth_ring_loses(const BoxDepth& p, const Arch& arch) {
+  const bool fit = depth_blocks_fitting(arch, planes_ring_bytes(p, depth_runs(p))) >= kDepthRingBlocks;
+  return fit ? nullptr : "a multiprocessor has no room for the planes of two blocks";
+}
+
 inline void configure_depth_ring(const BoxDepth& p, const Arch& arch, Plan& plan) {
   const DepthConfig config{.runs = depth_runs(p), .ending = depth_ending(p)};
   const int64_t ring = planes_ring_bytes(p, config.runs);
@@ -208,15 +214,14 @@ inline void configure_depth_ring(const BoxDepth& p, const Arch& arch, Plan& plan
 }
 
 constexpr Candidate<BoxDepth> kDepthCandidates[] = {
-    {"depth_ring", depth_ring_refusal, nullptr, configure_depth_ring},
+    {"depth_ring", depth_ring_refusal, depth_ring_loses, configure_depth_ring},
     {"depth_groups", depth_groups_refusal, nullptr, configure_depth_groups},
     {"depth", depth_refusal, nullptr, configure_depth},
 };
 
-// What is pinned is the planes' kernel.
-inline Plan depth_plan(const BoxDepth& p, const Arch& arch) {
+inline Plan depth_plan(const BoxDepth& p, const Arch& arch, const char* pinned) {
   const double outputs = double(p.out.n * p.out.c * p.out.d * p.out.h * p.out.w);
-  return choose(kDepthCandidates, p, arch, "",
+  return choose(kDepthCandidates, p, arch, pinned,
                 {.algorithm = "box",
                  .bytes = double(p.sums.n * p.sums.c * p.sums.d * p.sums.h * p.sums.w) * size_of(p.sums.dtype) +
                           outputs * size_of(p.out.dtype),

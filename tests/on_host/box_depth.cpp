@@ -32,6 +32,8 @@ struct Case {
   bool mean = true;
   int64_t first_plane = 0, lost = 0;  // of the output
   int64_t gap = 0;                    // columns between rows of the output
+  const char* variant = "";           // pinned
+  int shared_bytes = 232448;
 };
 
 constexpr int64_t kN = 2, kH = 3, kSpare = 256;
@@ -47,8 +49,16 @@ const Case kCases[] = {
     {F, F, 9, 180, 31, 15, Border::reflect, 0, true, 7},
     {F, F, 3, 180, 31, 30, Border::constant, -1},
     {F, F, 70, 180, 63, 31, Border::skip},
+    {F, F, 70, 180, 63, 31, Border::skip, 0, true, 0, 0, 0, "depth_ring"},
+    {F, F, 41, 180, 31, 15, Border::reflect, 0, true, 3, 0, 0, "depth_groups"},
     {F, F, 70, 180, 31, 10, Border::skip, 0, true, 2},
     {F, F, 50, 180, 25, 3, Border::zero_output},
+    {F, F, 50, 180, 18, 9, Border::reflect, 0, true, 6},
+    {F, F, 50, 180, 18, 9, Border::constant, 1, true, 0, 0, 0, "depth_ring", 101376},
+    {F, F, 50, 180, 18, 9, Border::circular, 0, true, 1, 0, 0, "", 101376},
+    {F, F, 50, 180, 24, 12, Border::symmetric, 0, true, 3},
+    {F, F, 50, 180, 24, 23, Border::replicate, 0, false, 0, 0, 0, "", 166912},
+    {F, F, 50, 180, 17, 8, Border::reflect, 0, true, 2, 0, 0, "", 166912},
     {F, H, 41, 180, 31, 15, Border::reflect, 0, true, 0, 0, 4},
     {D, D, 41, 90, 31, 15, Border::reflect},
     {F, F, 41, 181, 31, 15, Border::reflect},
@@ -60,9 +70,14 @@ using DepthKernel = void (*)(DepthArgs);
 const std::map<std::string, DepthKernel> kKernels = {
     {"box::box_depth_ring<float, 4, float, 6>", box_depth_ring<float, 4, float, 6>},
     {"box::box_depth_ring<float, 4, float, 0>", box_depth_ring<float, 4, float, 0>},
+    {"box::box_depth_ring<float, 4, float, 1>", box_depth_ring<float, 4, float, 1>},
+    {"box::box_depth_ring<float, 4, float, 7>", box_depth_ring<float, 4, float, 7>},
+    {"box::box_depth_groups<float, 4, float, 0, 1>", box_depth_groups<float, 4, float, 0, 1>},
+    {"box::box_depth_groups<float, 4, float, 0, 7>", box_depth_groups<float, 4, float, 0, 7>},
     {"box::box_depth_ring<float, 4, half_t, 6>", box_depth_ring<float, 4, half_t, 6>},
     {"box::box_depth_ring<double, 2, double, 6>", box_depth_ring<double, 2, double, 6>},
     {"box::box_depth_groups<float, 1, void, 0, 6>", box_depth_groups<float, 1, void, 0, 6>},
+    {"box::box_depth_groups<float, 4, float, 0, 6>", box_depth_groups<float, 4, float, 0, 6>},
     {"box::box_depth_groups<float, 4, float, 15, 0>", box_depth_groups<float, 4, float, 15, 0>},
     {"box::box_depth_groups<float, 4, float, 0, 3>", box_depth_groups<float, 4, float, 0, 3>},
 };
@@ -139,8 +154,8 @@ bool check(const Case& k) {
                    .first_plane = k.first_plane,
                    .whole_d = k.d};
   const Arch arch{
-      .major = 9, .minor = 0, .multiprocessors = 1, .shared_bytes = 232448, .bytes_per_second = 0, .bulk_copy = true};
-  const Plan planned = depth_plan(p, arch);
+      .major = 9, .minor = 0, .multiprocessors = 1, .shared_bytes = k.shared_bytes, .bytes_per_second = 0, .bulk_copy = true};
+  const Plan planned = depth_plan(p, arch, k.variant);
   std::string wrong;
   const auto kernel = kKernels.find(planned.kernels[0].name);
   if (kernel == kKernels.end()) wrong = "no kernel " + planned.kernels[0].name;
