@@ -116,7 +116,8 @@ inline int64_t strip_blocks(const Box& p, const StripShape& s) {
 // The cut whose busiest multiprocessor has the least to do: batches of 8 rows, of which those that start a segment are
 // cheaper, in strips whose halo is read twice.
 inline void cut_strips(const Box& p, const Arch& arch, int columns, StripShape& s) {
-  // Outputs of rows that start anywhere move by up to 3 places before they leave.
+  // Outputs of planes whose rows start anywhere are shifted by up to 3 columns in the strip, so that aligned vectors
+  // can be stored: the last 32 columns are left free for that. (tile_w is a multiple of 32.)
   const int64_t room = s.vectors || s.pixel > 1 ? columns : columns - 32;
   const int64_t rows = p.out.h + group_phase(p), widest = std::min(widest_strip(p, s.pixel, s.shift, columns), room);
   const int64_t halo = p.kw - 1 + (s.pixel == 1 ? s.shift : 0);

@@ -94,7 +94,8 @@ struct DepthMiddle {
 
   __device__ DepthMiddle(Planes* shared, int kd)
       : blocks(shared + threadIdx.x), rests(blocks + blocks_of(kd) * kDepthThreads), count(int(blocks_of(kd))) {}
-  // The newest trailing planes of a group, of which no later window's trail is made.
+  // A group's 8 trailing planes lie between lead and trail in the windows of later groups: as a block of 8, or, of the
+  // last kRest of them, as a rest.
   __device__ __forceinline__ void keep(const Planes (&plane)[kGroup]) {
     if (count > 0) {
       blocks[oldest * kDepthThreads] =
