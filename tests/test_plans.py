@@ -155,6 +155,11 @@ CALLS = {
         "separable/shared",
     ),
     "box 200": (lambda: F.box_blur(image(), 200), "box/strips", "box/strips"),
+    "box 15 of float16, odd width": (
+        lambda: F.box_blur(image(2, 3, 1080, 1917, dtype=torch.float16), 15),
+        "box/strips",
+        "box/strips",
+    ),
     "box 200 of bytes": (lambda: F.box_blur(image(dtype=torch.uint8), 200), "box/bytes", "box/bytes"),
     "box 300 of bytes": (lambda: F.box_blur(image(dtype=torch.uint8), 300), "box/march", "box/march"),
     "box 15 of a photo of bytes": (lambda: F.box_blur(photo(3, torch.uint8), 15), "box/bytes", "box/bytes"),

@@ -102,7 +102,8 @@ inline int64_t strip_bytes(const Box& p, const StripShape& s) {
   if (s.above == Above::ring || s.above == Above::reread) ring = s.blocks;
   if (s.above == Above::ring && s.number > 0) ring += s.blocks + 1;
   const bool side_by_side = s.pixel == 1 && s.lots > 1;
-  const int64_t rows = int64_t(s.stages) * kGroup * kColumnWarps * warp_row_bytes(size, s.vectors, side_by_side);
+  const int warps = warps_have_parts(size, s.pixel) ? s.lanes / 32 : kColumnWarps;
+  const int64_t rows = int64_t(s.stages) * kGroup * warps * warp_row_bytes(size, s.vectors, side_by_side);
   const int64_t raw = sums_in_place(size, s.pixel) ? 0 : rows;
   return int64_t(v_stages(size, s.pixel, s.stages)) * kStageBytes + kBarrierBytes + raw + ring * s.lanes * 16 +
          (side_by_side ? lot_bytes(s.lots) : 0);

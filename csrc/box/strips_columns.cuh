@@ -78,12 +78,19 @@ __device__ __forceinline__ void add_columns(const StripArgs& a, const Strip<kLot
   const SumPlaces<kLots, is_spread<T, kLots, kVectors>> places(a, strip.alone.valid + a.kw - 1);
   unsigned char* const behind = shared + kV * kStageBytes + kBarrierBytes + (kLots == 0 ? lot_bytes(a.lots) : 0);
   constexpr bool kSpread = is_spread<T, kLots, kVectors>;
+  // Rows that come, and the rings: those of a warp stand together (kParts), or those of all warps side by side.
+  constexpr bool kParts = warps_have_parts(sizeof(T), kChannels<kLots>);
+  constexpr int kWarpRowBytes = warp_row_bytes(sizeof(T), kVectors, kLots == 0);
+  constexpr int kRowBytes = kInPlace ? kRowPitch * 4 : kParts ? kWarpRowBytes : kColumnWarps * kWarpRowBytes;
+  constexpr int kCellPitch = kRowBytes / int(sizeof(Cell)), kSlotsBytes = kInPlace ? 0 : kStages * kGroup * kRowBytes;
+  const int ring_slots = kRest > 0 && kAbove == Above::ring ? 2 * blocks + 1 : blocks;
+  // From where the warp's first row would stand, of all warps side by side, to where its part begins.
+  const int ahead = kParts ? id / 32 * (kSlotsBytes - kWarpRowBytes + ring_slots * 32 * int(sizeof(Quad))) : 0;
   Cell* const cells = kInPlace ? reinterpret_cast<Cell*>(sums + in_row(strip_column<kSpread>(0)))
-                               : reinterpret_cast<Cell*>(behind) + Columns::first_cell();
-  constexpr int kRowBytes = kInPlace ? kRowPitch * 4 : kColumnWarps * warp_row_bytes(sizeof(T), kVectors, kLots == 0);
-  constexpr int kCellPitch = kRowBytes / int(sizeof(Cell));
-  const int lanes = a.lanes;
-  Quad* const ring = reinterpret_cast<Quad*>(behind + (kInPlace ? 0 : kStages * kGroup * kRowBytes)) + id;
+                               : reinterpret_cast<Cell*>(behind + ahead) + Columns::first_cell();
+  const int lanes = kParts ? 32 : a.lanes;  // from a ring's slot to the next
+  Quad* const ring = kParts ? reinterpret_cast<Quad*>(behind + ahead + id / 32 * kWarpRowBytes + kSlotsBytes) + id % 32
+                            : reinterpret_cast<Quad*>(behind + kSlotsBytes) + id;
   Quad* const rests = ring + blocks * lanes;
 
   const int top = strip.y - a.pad_y, bottom = top + a.kh - 1;
