@@ -19,6 +19,7 @@ COMPILER = shutil.which(os.environ.get("CXX", "g++"))
     [
         "weight_gradient",
         "products",
+        "products_bits",
         "separable_products",
         "separable_ring",
         "separable_tile",

@@ -155,6 +155,11 @@ CALLS = {
         "separable/shared",
     ),
     "box 200": (lambda: F.box_blur(image(), 200), "box/strips", "box/strips"),
+    "box 15 of float16, odd width": (
+        lambda: F.box_blur(image(2, 3, 1080, 1917, dtype=torch.float16), 15),
+        "box/strips",
+        "box/strips",
+    ),
     "box 200 of bytes": (lambda: F.box_blur(image(dtype=torch.uint8), 200), "box/bytes", "box/bytes"),
     "box 300 of bytes": (lambda: F.box_blur(image(dtype=torch.uint8), 300), "box/march", "box/march"),
     "box 15 of a photo of bytes": (lambda: F.box_blur(photo(3, torch.uint8), 15), "box/bytes", "box/bytes"),
@@ -246,6 +251,29 @@ def test_depthwise_variants(gpu, case):
     tail = {"padding": k // 2, "groups": shape[1], "algorithm": "direct", **options}
     line = torch_conv.explain(torch_conv.conv2d, *given, **tail).lines[0]
     assert line.startswith(f"conv2d: {with_bulk if gpu in BULK else without} ("), line
+
+
+# Bytes of shared memory, and the deepest of these windows whose planes two blocks have room for, and one.
+DEEP = [16, 17, 18, 24, 33, 34, 47, 63, 73, 101]
+ROOM = {"101376": (16, 24), "166912": (17, 47), "232448": (33, 73)}
+
+
+@pytest.mark.parametrize("planes", DEEP)
+def test_deep_boxes(gpu, planes, monkeypatch):
+    """A ring of planes is chosen where a multiprocessor has room for two, and may be pinned where it has for one."""
+    call = (F.box_blur3d, volume(), (planes, 15, 15))
+    for_two, for_one = ROOM[GPUS[gpu].split()[2]]
+    chosen = "depth_ring" if 16 < planes <= for_two else "depth_groups"
+    in_plane, along = torch_conv.explain(*call).lines
+    assert "box/strips" in in_plane and f"box/{chosen} (" in along, along
+    monkeypatch.setenv("TORCH_CONV_VARIANT", "depth_groups")
+    assert "box/depth_groups (" in torch_conv.explain(*call).lines[1]
+    monkeypatch.setenv("TORCH_CONV_VARIANT", "depth_ring")
+    if 16 < planes <= for_one:
+        assert "box/depth_ring (" in torch_conv.explain(*call).lines[1]
+    else:
+        with pytest.raises(ValueError, match="variant 'depth_ring' cannot serve this call"):
+            torch_conv.explain(*call)
 
 
 def test_the_barrier_of_a_bulk_copy_has_room(gpu):

@@ -127,15 +127,16 @@ def test_separable3d_of_rows_that_start_anywhere(cuda, pinned, size, border):
 
 @pytest.mark.cuda
 @pytest.mark.parametrize("dtype", [*DTYPES, torch.float64, torch.int16, torch.uint16])
-@pytest.mark.parametrize("size", [(3, 3, 3), (15, 15, 15), (4, 9, 40)])
+@pytest.mark.parametrize("size", [(3, 3, 3), (15, 15, 15), (4, 9, 40), (20, 3, 5)])
 def test_box3d(cuda, pinned, dtype, size):
     served, call = {}, call_box3d(*size)
     for shape in VOLUME_SHAPES:
         for border in ("reflect", "constant", "circular", "skip"):
             volume = make_image(shape, dtype, device=cuda)
             agree(pinned, "box3d", call, volume, served, border_type=border, value=3.0)
-    floats = {"groups"} if dtype == torch.float64 else {"strips", "groups"}
-    assert set(served) == (floats if dtype.is_floating_point else {"march", "plain"})
+    planes = {"groups"} if dtype == torch.float64 else {"strips", "groups"}
+    depth = {"depth_groups", "depth_ring"} if size[0] > 16 else {"depth_groups"}
+    assert set(served) == (planes | depth if dtype.is_floating_point else {"march", "plain", "depth"})
 
 
 @pytest.mark.cuda

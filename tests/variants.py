@@ -16,7 +16,7 @@ VARIANTS = {
     "box": ["bytes", "march", "plain", "strips", "groups"],
     "direct3d": ["march_tma", "march", "window", "general", "planes", "channels"],
     "separable3d": ["march", "march_words", "passes"],
-    "box3d": ["march", "plain", "strips", "groups"],
+    "box3d": ["march", "plain", "strips", "groups", "depth_ring", "depth_groups", "depth"],
     "fused": ["march", "tile_tma", "tile"],
     "fused3d": ["march"],
 }

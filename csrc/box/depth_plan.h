@@ -130,12 +130,19 @@ inline int64_t depth_ring_bytes(const BoxDepth& p, const DepthRuns& runs) {
   return slots * kDepthThreads * runs.pixels * size_of(p.sums.dtype);
 }
 
-// As depth_chunk, in groups of 8 planes, by blocks of which as many are resident as their rings leave room for.
-inline int64_t depth_group_chunk(const BoxDepth& p, const DepthRuns& r, const Arch& arch, int64_t ring) {
+// Blocks whose shared memory a multiprocessor has at a time: it has 1024 bytes more than a block may ask for, and takes
+// as many for each.
+inline int64_t depth_blocks_fitting(const Arch& arch, int64_t shared_bytes) {
+  return (arch.shared_bytes + 1024) / (shared_bytes + 1024);
+}
+
+// As depth_chunk, in groups of 8 planes, by blocks of which `blocks` are resident on a multiprocessor, or as many as
+// their rings leave room for.
+inline int64_t depth_group_chunk(const BoxDepth& p, const DepthRuns& r, const Arch& arch, int64_t ring, int blocks) {
   const int64_t columns = p.out.n * r.channels * depth_column_blocks(r);
   const int64_t planes = place_in_group(p.first_plane) + p.out.d, start = std::min(p.kd, 2 * p.sums.d);
-  const int64_t fitting = std::max<int64_t>(1, arch.shared_bytes / (ring + 1024));
-  const int64_t resident = arch.multiprocessors * std::min<int64_t>(kDepthGroupBlocks, fitting);
+  const int64_t fitting = std::max<int64_t>(1, depth_blocks_fitting(arch, ring));
+  const int64_t resident = arch.multiprocessors * std::min<int64_t>(blocks, fitting);
   int64_t best = round_up(planes, kGroup), least = INT64_MAX;
   for (int64_t chunks = 1; chunks <= std::min<int64_t>(ceil_div(planes, kGroup), 256); ++chunks) {
     const int64_t length = round_up(ceil_div(planes, chunks), kGroup);
@@ -145,12 +152,13 @@ inline int64_t depth_group_chunk(const BoxDepth& p, const DepthRuns& r, const Ar
   return best;
 }
 
-inline void cut_depth_groups(const BoxDepth& p, const Arch& arch, const DepthRuns& runs, int64_t ring, Plan& plan) {
+inline void cut_depth_groups(const BoxDepth& p, const Arch& arch, const DepthRuns& runs, int64_t ring, int blocks,
+                             Plan& plan) {
   const bool empty = p.out.n * p.out.c * p.out.d * p.out.h * p.out.w == 0;
   plan.tile_w = kDepthThreads * runs.pixels;
   plan.tile_h = 1;
   plan.threads = kDepthThreads;
-  plan.tile_d = empty ? kGroup : int(depth_group_chunk(p, runs, arch, ring));
+  plan.tile_d = empty ? kGroup : int(depth_group_chunk(p, runs, arch, ring, blocks));
   plan.blocks = p.out.n * runs.channels * depth_column_blocks(runs) *
                 ceil_div(place_in_group(p.first_plane) + p.out.d, plan.tile_d);
 }
@@ -161,7 +169,7 @@ inline void configure_depth_groups(const BoxDepth& p, const Arch& arch, Plan& pl
   const int64_t ring = depth_ring_bytes(p, runs);
   const bool fits = ring <= arch.shared_bytes;
   plan.why = "sums along z that groups of planes share";
-  cut_depth_groups(p, arch, runs, ring, plan);
+  cut_depth_groups(p, arch, runs, ring, kDepthGroupBlocks, plan);
   constexpr const char* file = "box/kernel_depth_groups.cuh";
   const int kept = planes_kept(p), rest = kept > 0 ? 0 : int(rest_of(p.kd));
   const Kernel any = kernel_of(file, "box::box_depth_any", {p.sums.dtype, runs.pixels});
@@ -188,11 +196,17 @@ inline const char* depth_ring_refusal(const BoxDepth& p, const Arch& arch) {
   return planes_ring_bytes(p, runs) > arch.shared_bytes ? "windows this deep leave no shared memory" : nullptr;
 }
 
+// A block that has a multiprocessor for itself, as with windows of 34 planes or more on Hopper, was not measured.
+inline const char* depth_ring_loses(const BoxDepth& p, const Arch& arch) {
+  const bool fit = depth_blocks_fitting(arch, planes_ring_bytes(p, depth_runs(p))) >= kDepthRingBlocks;
+  return fit ? nullptr : "a multiprocessor has no room for the planes of two blocks";
+}
+
 inline void configure_depth_ring(const BoxDepth& p, const Arch& arch, Plan& plan) {
   const DepthConfig config{.runs = depth_runs(p), .ending = depth_ending(p)};
   const int64_t ring = planes_ring_bytes(p, config.runs);
   plan.why = "sums along z that groups of planes share, planes in a ring";
-  cut_depth_groups(p, arch, config.runs, ring, plan);
+  cut_depth_groups(p, arch, config.runs, ring, kDepthRingBlocks, plan);
   plan.kernels = {kernel_of("box/kernel_depth_ring.cuh", "box::box_depth_ring",
                             {p.sums.dtype, config.runs.pixels, type_name(p.out.dtype), int(rest_of(p.kd))})};
   plan.shared_bytes = int(ring);
@@ -200,15 +214,14 @@ inline void configure_depth_ring(const BoxDepth& p, const Arch& arch, Plan& plan
 }
 
 constexpr Candidate<BoxDepth> kDepthCandidates[] = {
-    {"depth_ring", depth_ring_refusal, nullptr, configure_depth_ring},
+    {"depth_ring", depth_ring_refusal, depth_ring_loses, configure_depth_ring},
     {"depth_groups", depth_groups_refusal, nullptr, configure_depth_groups},
     {"depth", depth_refusal, nullptr, configure_depth},
 };
 
-// What is pinned is the planes' kernel.
-inline Plan depth_plan(const BoxDepth& p, const Arch& arch) {
+inline Plan depth_plan(const BoxDepth& p, const Arch& arch, const char* pinned) {
   const double outputs = double(p.out.n * p.out.c * p.out.d * p.out.h * p.out.w);
-  return choose(kDepthCandidates, p, arch, "",
+  return choose(kDepthCandidates, p, arch, pinned,
                 {.algorithm = "box",
                  .bytes = double(p.sums.n * p.sums.c * p.sums.d * p.sums.h * p.sums.w) * size_of(p.sums.dtype) +
                           outputs * size_of(p.out.dtype),

@@ -102,7 +102,8 @@ inline int64_t strip_bytes(const Box& p, const StripShape& s) {
   if (s.above == Above::ring || s.above == Above::reread) ring = s.blocks;
   if (s.above == Above::ring && s.number > 0) ring += s.blocks + 1;
   const bool side_by_side = s.pixel == 1 && s.lots > 1;
-  const int64_t rows = int64_t(s.stages) * kGroup * kColumnWarps * warp_row_bytes(size, s.vectors, side_by_side);
+  const int warps = warps_have_parts(size, s.pixel) ? s.lanes / 32 : kColumnWarps;
+  const int64_t rows = int64_t(s.stages) * kGroup * warps * warp_row_bytes(size, s.vectors, side_by_side);
   const int64_t raw = sums_in_place(size, s.pixel) ? 0 : rows;
   return int64_t(v_stages(size, s.pixel, s.stages)) * kStageBytes + kBarrierBytes + raw + ring * s.lanes * 16 +
          (side_by_side ? lot_bytes(s.lots) : 0);
@@ -116,7 +117,8 @@ inline int64_t strip_blocks(const Box& p, const StripShape& s) {
 // The cut whose busiest multiprocessor has the least to do: batches of 8 rows, of which those that start a segment are
 // cheaper, in strips whose halo is read twice.
 inline void cut_strips(const Box& p, const Arch& arch, int columns, StripShape& s) {
-  // Outputs of rows that start anywhere move by up to 3 places before they leave.
+  // Outputs of planes whose rows start anywhere are shifted by up to 3 columns in the strip, so that aligned vectors
+  // can be stored: the last 32 columns are left free for that. (tile_w is a multiple of 32.)
   const int64_t room = s.vectors || s.pixel > 1 ? columns : columns - 32;
   const int64_t rows = p.out.h + group_phase(p), widest = std::min(widest_strip(p, s.pixel, s.shift, columns), room);
   const int64_t halo = p.kw - 1 + (s.pixel == 1 ? s.shift : 0);

@@ -17,6 +17,7 @@
 // which the leaving one often comes from L2, writes 1; 2 additions an output.
 #pragma once
 
+#include "box/depth_memory.cuh"
 #include "box/kernel_common.cuh"
 #include "core/device.cuh"
 #include "core/store.cuh"
@@ -109,7 +110,9 @@ __device__ __forceinline__ double depth_output(const DepthArgs& a, double total,
   }
 }
 
-template <typename Out, int V, typename Real>
+// Rounds and stores V neighbours. kPassing: they make room in L2 before what is read does, where they are 8 or 16
+// bytes.
+template <typename Out, bool kPassing = false, int V, typename Real>
 __device__ __forceinline__ void store_depth(const DepthArgs& a, int64_t offset, const Real (&value)[V], bool stored) {
   if constexpr (std::is_same_v<Out, General>) {
 #pragma unroll
@@ -121,7 +124,8 @@ __device__ __forceinline__ void store_depth(const DepthArgs& a, int64_t offset, 
     for (int v = 0; v < V; ++v) pack.v[v] = from_acc<Out>(value[v]);
     Out* to = static_cast<Out*>(a.out.data) + offset;
     if constexpr (sizeof(pack) == 8 || sizeof(pack) == 16) {
-      store_pack_if(stored, to, pack);
+      if constexpr (kPassing) store_passing(stored, to, pack);
+      else store_pack_if(stored, to, pack);
     } else if (stored) {
       if constexpr (sizeof(pack) == 4) {
         *reinterpret_cast<Pack<V, Out>*>(to) = pack;

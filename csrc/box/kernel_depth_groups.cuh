@@ -11,7 +11,6 @@
 // 5 + (kd - 9) / 64 additions an output.
 #pragma once
 
-#include "box/depth_memory.cuh"
 #include "box/kernel_depth.cuh"
 #include "box/order.h"
 
@@ -41,13 +40,6 @@ __device__ __forceinline__ S depth_result(const DepthArgs& a, S sum, int z, int6
   const bool fits = a.finish != Finish::interior || (z >= a.pad_z && z - a.pad_z + a.kd <= a.d);
   if (!fits) return S(0);
   return a.mean ? mean_of_sum(sum, Reciprocal<S>{S(a.reciprocal.hi), S(a.reciprocal.lo)}) : sum;
-}
-
-// Are V outputs 8 or 16 bytes?
-template <int V, typename Out>
-__device__ constexpr bool passes_by_words() {
-  if constexpr (std::is_same_v<Out, General>) return false;
-  else return V * sizeof(Out) == 8 || V * sizeof(Out) == 16;
 }
 
 // The outputs of a thread, and the planes that it reads.
@@ -80,16 +72,7 @@ struct DepthColumn {
     S value[V];
 #pragma unroll
     for (int v = 0; v < V; ++v) value[v] = depth_result(a, sum.v[v], z, place.row, place.at + v);
-    const int64_t to = place.to + z * a.out.stride_d;
-    const bool stored = place.stored && z >= 0 && z < end;
-    if constexpr (passes_by_words<V, Out>()) {
-      Pack<V, Out> pack;
-#pragma unroll
-      for (int v = 0; v < V; ++v) pack.v[v] = from_acc<Out>(value[v]);
-      store_passing(stored, static_cast<Out*>(a.out.data) + to, pack);
-    } else {
-      store_depth<Out>(a, to, value, stored);
-    }
+    store_depth<Out, true>(a, place.to + z * a.out.stride_d, value, place.stored && z >= 0 && z < end);
   }
   // Outputs z .. z + 7 of the sums of lead and middle, and of the trailing planes.
   __device__ __forceinline__ void finish_group(int z, const Planes (&lead)[kGroup],
@@ -111,7 +94,8 @@ struct DepthMiddle {
 
   __device__ DepthMiddle(Planes* shared, int kd)
       : blocks(shared + threadIdx.x), rests(blocks + blocks_of(kd) * kDepthThreads), count(int(blocks_of(kd))) {}
-  // The newest trailing planes of a group, of which no later window's trail is made.
+  // A group's 8 trailing planes lie between lead and trail in the windows of later groups: as a block of 8, or, of the
+  // last kRest of them, as a rest.
   __device__ __forceinline__ void keep(const Planes (&plane)[kGroup]) {
     if (count > 0) {
       blocks[oldest * kDepthThreads] =

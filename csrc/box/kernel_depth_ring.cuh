@@ -24,7 +24,7 @@ namespace torch_conv::box {
 
 // kRest: planes of a rest.
 template <typename S, int V, typename Out, int kRest>
-__global__ void __launch_bounds__(kDepthThreads, 2) box_depth_ring(const __grid_constant__ DepthArgs a) {
+__global__ void __launch_bounds__(kDepthThreads, kDepthRingBlocks) box_depth_ring(const __grid_constant__ DepthArgs a) {
   using Planes = PlaneValues<S, V>;
   static_assert(sizeof(Planes) == 16);
   extern __shared__ __align__(16) unsigned char shared[];

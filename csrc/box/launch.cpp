@@ -87,7 +87,7 @@ void run_cuda(const Box& p, const Plan& plan, const Site& site) {
   else launch_groups(p, plan, site);
 }
 
-Plan plan_depth_cuda(const BoxDepth& p, const Arch& arch, const char*) { return depth_plan(p, arch); }
+Plan plan_depth_cuda(const BoxDepth& p, const Arch& arch, const char* variant) { return depth_plan(p, arch, variant); }
 
 void run_depth_cuda(const BoxDepth& p, const Plan& plan, const Site& site) {
   if (plan.blocks == 0) return;

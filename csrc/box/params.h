@@ -65,6 +65,13 @@ constexpr int warp_row_bytes(int element_bytes, bool vectors, bool side_by_side)
   return side_by_side ? 32 * 16 : 32 * 4 * element_bytes + 16;
 }
 
+// True: a column warp keeps such rows and its rings in a part of shared memory of its own, and there are as many parts
+// as warps with columns. False: rows have room for all 8 warps side by side, though fewer may have columns.
+// (Photographs: parts cost registers, of float16 31x31 on sm_90 24 bytes of them are spilled instead of 8.)
+constexpr bool warps_have_parts(int element_bytes, int channels) {
+  return !sums_in_place(element_bytes, channels) && channels == 1;
+}
+
 // Batches of entering rows that are on their way. With a stage more than that in hand column warps need not wait for
 // row warps.
 constexpr int batches_ahead(int stages) { return stages > 2 ? stages - 2 : 1; }
@@ -213,7 +220,11 @@ constexpr int kDepthThreads = 128;
 // arithmetic, 9 planes at 256^3: 16 outputs 35, 8 outputs 47.
 constexpr int depth_batch(bool integer_output) { return integer_output ? 8 : 16; }
 constexpr int depth_blocks(bool integer_output) { return integer_output ? 4 : 2; }
-constexpr int kDepthGroupBlocks = 4;  // of floats
+
+// The same of floats: threads that add up groups of planes, and those that also keep a window's planes in shared
+// memory.
+constexpr int kDepthGroupBlocks = 4;
+constexpr int kDepthRingBlocks = 2;
 
 struct DepthArgs {
   const void* sums;

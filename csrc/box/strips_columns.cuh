@@ -47,6 +47,22 @@ requires(kLots > 1) struct SumPlaces<kLots, kSpread> {
 template <typename T, int kLots, bool kVectors>
 constexpr bool is_spread = sizeof(T) == 4 && kLots != 0 && !kVectors;
 
+// The sums of a strip's columns over windows' rows, batch by batch, for the row warps.
+//
+// Columns is how the thread reads its 4 columns (StripColumns, SpreadColumns, WordColumns). It has
+//   Cell         the unit in which rows that enter lie in shared memory: of a slot's row j what `entering` reads begins
+//                kCellPitch cells behind that of row j - 1, in row 0 first_cell() cells behind the slot's start. Where
+//                rows are summed in place (sums_in_place), a row is one of V, and the thread's cells begin where its
+//                sums go.
+//   copy         starts asynchronous copies of 8 rows into a slot, and returns what `entering` has to know of these
+//   rows
+//                besides (WordColumns: how far behind words they start; the others: 0). The slots' copies complete in
+//                order; add_columns keeps what was returned in `came` until the rows are summed.
+//   rows, copy_one   the same row by row, between sums, if rows(..).one_by_one. What `copy` returns must then be 0.
+//   lanes_meet   after a thread's own copies have come, before the first `entering`: where lanes copy for each other.
+//   entering     the 4 elements of row j in a slot, as floats
+//   Leaving      8 rows of the thread's columns in registers: `load` starts to fill it, `leaving` takes row j out of
+//   it.
 template <typename T, Above kAbove, int kHigh, int kStages, int kLots, bool kVectors, class Columns>
 __device__ __forceinline__ void add_columns(const StripArgs& a, const Strip<kLots>& strip, const Barriers& barriers,
                                             unsigned char* shared, const Columns& columns) {
@@ -62,12 +78,19 @@ __device__ __forceinline__ void add_columns(const StripArgs& a, const Strip<kLot
   const SumPlaces<kLots, is_spread<T, kLots, kVectors>> places(a, strip.alone.valid + a.kw - 1);
   unsigned char* const behind = shared + kV * kStageBytes + kBarrierBytes + (kLots == 0 ? lot_bytes(a.lots) : 0);
   constexpr bool kSpread = is_spread<T, kLots, kVectors>;
+  // Rows that come, and the rings: those of a warp stand together (kParts), or those of all warps side by side.
+  constexpr bool kParts = warps_have_parts(sizeof(T), kChannels<kLots>);
+  constexpr int kWarpRowBytes = warp_row_bytes(sizeof(T), kVectors, kLots == 0);
+  constexpr int kRowBytes = kInPlace ? kRowPitch * 4 : kParts ? kWarpRowBytes : kColumnWarps * kWarpRowBytes;
+  constexpr int kCellPitch = kRowBytes / int(sizeof(Cell)), kSlotsBytes = kInPlace ? 0 : kStages * kGroup * kRowBytes;
+  const int ring_slots = kRest > 0 && kAbove == Above::ring ? 2 * blocks + 1 : blocks;
+  // From where the warp's first row would stand, of all warps side by side, to where its part begins.
+  const int ahead = kParts ? id / 32 * (kSlotsBytes - kWarpRowBytes + ring_slots * 32 * int(sizeof(Quad))) : 0;
   Cell* const cells = kInPlace ? reinterpret_cast<Cell*>(sums + in_row(strip_column<kSpread>(0)))
-                               : reinterpret_cast<Cell*>(behind) + Columns::first_cell();
-  constexpr int kRowBytes = kInPlace ? kRowPitch * 4 : kColumnWarps * warp_row_bytes(sizeof(T), kVectors, kLots == 0);
-  constexpr int kCellPitch = kRowBytes / int(sizeof(Cell));
-  const int lanes = a.lanes;
-  Quad* const ring = reinterpret_cast<Quad*>(behind + (kInPlace ? 0 : kStages * kGroup * kRowBytes)) + id;
+                               : reinterpret_cast<Cell*>(behind + ahead) + Columns::first_cell();
+  const int lanes = kParts ? 32 : a.lanes;  // from a ring's slot to the next
+  Quad* const ring = kParts ? reinterpret_cast<Quad*>(behind + ahead + id / 32 * kWarpRowBytes + kSlotsBytes) + id % 32
+                            : reinterpret_cast<Quad*>(behind + kSlotsBytes) + id;
   Quad* const rests = ring + blocks * lanes;
 
   const int top = strip.y - a.pad_y, bottom = top + a.kh - 1;

@@ -68,9 +68,22 @@ __device__ __forceinline__ void copy_words(Words* to, const T* from, bool presen
   to->bits = bits;
 }
 
-// Where rows first .. first + 7 lie, -1: outside. All lanes of a warp.
+// The column of the image that column x of the extended image repeats, -1: it is not read. `end`: where the lot's
+// columns end; `width`: of the image's rows, C channels of every pixel side by side.
+template <int C>
+__device__ __forceinline__ int column_to_read(const Lot& lot, int x, int end, int width, Border border) {
+  const bool inside = x >= 0 && x < width;
+  return x < end && (inside || !lot.mirrors) ? map_column(x, width, C, border) : -1;
+}
+
+// Of 8 rows from `first` on, which the border maps, a lane maps number lane % 8: others get it by a shuffle. -1:
+// outside.
+__device__ __forceinline__ int map_row_of_lane(int first, int height, Border border) {
+  return map_index(first + int(threadIdx.x % kGroup), height, border);
+}
+// All 8. All lanes of a warp.
 __device__ __forceinline__ void map_rows(int first, int height, Border border, int (&rows)[kGroup]) {
-  const int mapped = map_index(first + int(threadIdx.x % kGroup), height, border);
+  const int mapped = map_row_of_lane(first, height, border);
 #pragma unroll
   for (int j = 0; j < kGroup; ++j) rows[j] = __shfl_sync(0xffffffff, mapped, j);
 }
@@ -112,9 +125,7 @@ struct StripColumns {
     bool any = false;
 #pragma unroll
     for (int v = 0; v < 4; ++v) {
-      const int x = first + v;
-      const bool inside = x >= 0 && x < a.in_w * C;
-      map[v] = whole ? x : x < end && (inside || !lot.mirrors) ? map_column(x, a.in_w * C, C, a.border) : -1;
+      map[v] = whole ? first + v : column_to_read<C>(lot, first + v, end, a.in_w * C, a.border);
       any = any || map[v] >= 0;
     }
     outside = from_acc<T>(float(a.outside));
@@ -224,7 +235,7 @@ struct StripColumns {
   // Any rows.
   __device__ __forceinline__ unsigned copy(int first, Cells* to, int pitch) const {
     if constexpr (kAnywhere) {
-      const int mapped = map_index(first + int(threadIdx.x % kGroup), height, border);
+      const int mapped = map_row_of_lane(first, height, border);
 #pragma unroll 1
       for (int j = 0; j < kGroup; j += 4, to += 4 * pitch) {
         int rows[4];

@@ -35,9 +35,7 @@ struct SpreadColumns {
     apart = outside != 0 || warp < 0 || warp + 128 > width;
 #pragma unroll
     for (int v = 0; v < 4; ++v) {
-      const int x = column + 32 * v;
-      const bool inside = x >= 0 && x < width;
-      map[v] = x < end && (inside || !lot.mirrors) ? map_column(x, width, C, border) : -1;
+      map[v] = column_to_read<C>(lot, column + 32 * v, end, width, border);
     }
   }
 
@@ -56,12 +54,10 @@ struct SpreadColumns {
       for (int j = 0; j < kGroup; ++j, row += stride) load_row(to[j], row, true);
       return;
     }
-    const int mapped = map_index(first + int(threadIdx.x % kGroup), height, border);
+    int rows[kGroup];
+    map_rows(first, height, border, rows);
 #pragma unroll
-    for (int j = 0; j < kGroup; ++j) {
-      const int row = __shfl_sync(0xffffffff, mapped, j);
-      load_row(to[j], plane + max(row, 0) * stride, row >= 0);
-    }
+    for (int j = 0; j < kGroup; ++j) load_row(to[j], plane + max(rows[j], 0) * stride, rows[j] >= 0);
   }
 
   // Rows that come into shared memory by asynchronous copies, those of the image one by one between other work.
@@ -82,7 +78,7 @@ struct SpreadColumns {
       for (int j = 0; j < kGroup; ++j) copy_one(coming, to + j * pitch);
       return 0;
     }
-    const int mapped = map_index(first + int(threadIdx.x % kGroup), height, border);
+    const int mapped = map_row_of_lane(first, height, border);
 #pragma unroll 2
     for (int j = 0; j < kGroup; ++j) {
       const int row = __shfl_sync(0xffffffff, mapped, j);

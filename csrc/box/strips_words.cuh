@@ -21,7 +21,7 @@ template <typename T, int kLots, bool kPolicies, bool kGathered>
 struct WordColumns {
   static_assert(sizeof(T) == 2);
   using Cell = unsigned;
-  // Each row's words, and last how far behind them its columns are: bits 4 j to 4 j + 3, bytes.
+  // 8 rows' words, and last how many bytes behind the start of its first word row j begins: bits 4 j to 4 j + 3.
   static constexpr int kKept = kGathered ? 2 : 3;
   using Leaving = unsigned[kGroup * kKept + 1];
   static constexpr int kColumns = 128, kWords = kColumns * 2 / 16, kRowCells = 4 * kWords + 4;
@@ -29,12 +29,16 @@ struct WordColumns {
 
   const T* from;  // the warp's first column in the image's row 0
   int64_t stride;
-  int before, stop;  // bytes from the image's row to there, and from there to the end of the columns that are read
-  int count;         // of the thread's columns that are read, from its first one
-  int map[4];        // gathered: columns from the warp's first, INT_MIN: nothing is read, `outside` stands there
-  bool gathers;      // the warp's columns are to be gathered
+  // Bytes from the start of the image's row to `from`, and from there to the end of the columns that are read.
+  int before, stop;
+  int count;     // of the thread's columns that are read, from its first one
+  int map[4];    // gathered: columns from the warp's first, INT_MIN: nothing is read, `outside` stands there
+  bool gathers;  // the warp's columns are to be gathered
   T outside;
-  int height, whole_rows;  // whole words of rows below whole_rows end with the image, or before it
+  // Words of 16 bytes that hold the last columns read of a row reach beyond them. In rows below whole_rows they do not
+  // reach beyond the plane's last element, behind which memory may end: they are read whole. In later rows only bytes
+  // of the plane are.
+  int height, whole_rows;
   Border border;
   const StripArgs& a;
 
@@ -49,20 +53,23 @@ struct WordColumns {
 #pragma unroll
     for (int v = 0; v < 4; ++v) {
       const int x = own + v;
-      const bool inside = x >= 0 && x < width;
-      const int to = x < end && (inside || !lot.mirrors) ? map_column(x, width, C, border) : -1;
+      const int to = column_to_read<C>(lot, x, end, width, border);
       map[v] = to < 0 ? INT_MIN : to - first;
-      mapped = mapped || (!inside && to >= 0);
+      mapped = mapped || (to >= 0 && (x < 0 || x >= width));
     }
     outside = from_acc<T>(float(a.outside));
+    // Masks put zeros behind a thread's columns, never before them: a thread whose columns begin left of the image and
+    // end inside it cannot use them either.
     gathers = a.outside != 0 || __any_sync(0xffffffff, mapped || (own < 0 && own > -4));
-    // Whole quads, as far as there are columns.
+    // The lot's columns, rounded up to a multiple of 4 so that threads read all of theirs or none, and cut off at the
+    // image's edge.
     const int last = min(first + ((max(end - first, 0) + 3) & ~3), width);
     before = first * 2, stop = max(last - first, 0) * 2;
     count = own < 0 ? 0 : max(min(last - own, 4), 0);
     from = static_cast<const T*>(a.in) + lot.in + first;
     const auto address = [&](int x, int row) { return reinterpret_cast<uintptr_t>(from + (x - first) + row * stride); };
     const bool all = ((address(last, height - 1) + 15) & ~uintptr_t(15)) <= address(width, height - 1);
+    // Rows of 16 bytes or more: what the last but one reaches beyond its end is still the last one's.
     whole_rows = all ? height : stride >= 8 ? height - 1 : 0;
   }
 
@@ -82,7 +89,7 @@ struct WordColumns {
   __device__ __forceinline__ void load(int first, Leaving& to) const {
     to[kGroup * kKept] = 0;
     if constexpr (kGathered) {
-      const int mapped = map_index(first + int(threadIdx.x % kGroup), height, border);
+      const int mapped = map_row_of_lane(first, height, border);
 #pragma unroll
       for (int j = 0; j < kGroup; ++j) put(to + j * kKept, gather(__shfl_sync(0xffffffff, mapped, j)));
     } else if (first >= 0 && first + kGroup <= whole_rows) {
@@ -92,7 +99,7 @@ struct WordColumns {
       for (int j = 0; j < kGroup; ++j, row += stride) load_row(to, j, row, true, pass);
     } else {
       const uint64_t pass = pass_policy<kPolicies>();
-      const int mapped = map_index(first + int(threadIdx.x % kGroup), height, border);
+      const int mapped = map_row_of_lane(first, height, border);
 #pragma unroll
       for (int j = 0; j < kGroup; ++j) {
         const int row = __shfl_sync(0xffffffff, mapped, j);
@@ -111,11 +118,11 @@ struct WordColumns {
   };
   __device__ __forceinline__ Rows rows(int) const { return {}; }
   __device__ __forceinline__ void copy_one(Rows&, Cell*) const {}
-  // Any rows, and how far behind words they start: bits 4 j to 4 j + 3.
+  // Any 8 rows, and how far behind words they start, as Leaving has it.
   __device__ __forceinline__ unsigned copy(int first, Cell* to, int pitch) const {
     const int lane = threadIdx.x % 32, j = lane % kGroup;
     if constexpr (kGathered) {
-      const int mapped = map_index(first + j, height, border);
+      const int mapped = map_row_of_lane(first, height, border);
 #pragma unroll 1
       for (int i = 0; i < kGroup; i += 4, to += 4 * pitch) {
         // Single elements are waited for: those of 4 rows.
@@ -127,12 +134,14 @@ struct WordColumns {
       }
       return 0;
     } else {
-      return copy_words(first, to, pitch);
+      return copy_group(first, to, pitch);
     }
   }
 
  private:
-  __device__ __forceinline__ unsigned copy_words(int first, Cell* to, int pitch) const {
+  // 8 rows by words of 16 bytes: lane i copies word i % 16 of two rows at a time, and lanes 0 to 7 the 17th of a row
+  // each.
+  __device__ __forceinline__ unsigned copy_group(int first, Cell* to, int pitch) const {
     const int lane = threadIdx.x % 32, j = lane % kGroup;
     const uint64_t keep = keep_policy<kPolicies>();
     constexpr int kAtOnce = 32 / kWords;  // rows
@@ -146,7 +155,7 @@ struct WordColumns {
         copy_word(own + i * pitch, at, true, lane % kWords, keep);
       if (lane < kGroup) copy_word(to + j * pitch + 4 * kWords, row, true, kWords, keep);
     } else {
-      const int mapped = map_index(first + j, height, border);
+      const int mapped = map_row_of_lane(first, height, border);
       row = from + max(mapped, 0) * stride;
 #pragma unroll 1
       for (int i = 0; i < kGroup; i += kAtOnce)

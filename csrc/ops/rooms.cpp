@@ -108,6 +108,9 @@ bool is_image(const Direct& p) { return p.in.d == 1 && p.out.d == 1 && p.kd == 1
 // filter of volumes apart; the rooms that serve the parts choose for themselves.
 bool passes_pinned() { return std::strcmp(environment("TORCH_CONV_VARIANT"), "passes") == 0; }
 const char* pinned_variant() { return passes_pinned() ? "" : environment("TORCH_CONV_VARIANT"); }
+// The box of a volume goes to two kernels, that of its planes and that of the depth pass, whose names begin with
+// "depth": the other one is chosen.
+bool depth_pass_pinned() { return std::strncmp(environment("TORCH_CONV_VARIANT"), "depth", 5) == 0; }
 
 // One channel expanded to many, each with a window of its own: one input channel with many outputs. It is read less
 // often, and bulk copies take no stride of 0.
@@ -174,11 +177,11 @@ bool run_in_one_launch(Call& call, const Place& place, const Tensor& like, const
 }
 
 void run(Call& call, const Place& place, const Tensor& like, const Box& p) {
-  run_problem(call, place, like, p, kBox, pinned_variant());
+  run_problem(call, place, like, p, kBox, depth_pass_pinned() ? "" : pinned_variant());
 }
 
 void run(Call& call, const Place& place, const Tensor& like, const BoxDepth& p) {
-  run_problem(call, place, like, p, kBoxDepth, "");
+  run_problem(call, place, like, p, kBoxDepth, depth_pass_pinned() ? pinned_variant() : "");
 }
 
 void run(Call& call, const Place& place, const Tensor& like, const Combine& p) {

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "cuda.h"
+#include "guarded.h"
 #include "report.h"
 using std::fmaf;
 #undef __shared__
@@ -181,9 +182,8 @@ bool check(const Case& k) {
   const auto kernel = kKernels.find(name);
   if (wrong.empty() && kernel == kKernels.end()) wrong = "no kernel " + name;
   if (wrong.empty()) {
-    memset(shared, 0xff, sizeof(shared));
-    on_host::launch(kernel->second, {unsigned(planned.blocks), 1, 1}, planned.threads,
-                    byte_args(p, planned, *std::any_cast<ByteShape>(&planned.config)));
+    wrong = on_host::launch_within(shared, planned, kernel->second,
+                                   byte_args(p, planned, *std::any_cast<ByteShape>(&planned.config)));
     const std::vector<uint8_t> want = expected(p);
     size_t i = 0;
     for (int64_t c = 0; c < p.out.c; ++c)

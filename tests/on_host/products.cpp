@@ -1,35 +1,12 @@
 // direct2d's PRODUCTS as its plan launches it, on the host, against sums in float64: images on 16 bytes and such as
-// start anywhere, and photographs, whose bits are the same. Not a byte is read or written beyond an image's memory,
-// behind which no page stands.
-#include <sys/mman.h>
-
-#include <map>
-#include <random>
-#include <string>
-
-#include "cuda.h"
-#include "report.h"
-#undef __shared__
-#define __shared__
-#include "direct2d/kernel_products.cuh"
-#include "direct2d/plan_products.h"
-
-namespace torch_conv::direct2d {
-alignas(128) unsigned char products_shared[1 << 17];
-}
-
-using namespace torch_conv;
-using namespace torch_conv::direct2d;
+// start anywhere, and photographs. Not a byte is read or written beyond an image's memory, behind which no page stands.
+#include "direct_products.h"
 
 namespace {
 
-using Kernel = void (*)(TensorMap, ProductArgs, ParamTaps);
-const std::map<std::string, Kernel> kKernels = {
-#define KERNEL(...) \
-  { "direct2d::direct2d_products<" #__VA_ARGS__ ">", direct2d_products<__VA_ARGS__> }
+const Kernels kKernels = {
     KERNEL(half_t, 5, 5, 1, 1, true, true, false, false),
     KERNEL(half_t, 5, 5, 1, 1, true, false, false, false),
-    KERNEL(half_t, 5, 5, 1, 1, true, false, true, false),
     KERNEL(half_t, 7, 7, 1, 1, true, true, true, false),
     KERNEL(half_t, 7, 7, 1, 1, true, true, false, false),
     KERNEL(half_t, 7, 7, 1, 1, true, false, true, false),
@@ -60,42 +37,22 @@ const std::map<std::string, Kernel> kKernels = {
     KERNEL(half_t, 7, 7, 1, 1, false, false, false, false),
     KERNEL(half_t, 7, 7, 1, 1, false, true, false, false),
     KERNEL(bhalf_t, 7, 7, 1, 1, false, false, false, true),
-    KERNEL(half_t, 9, 9, 1, 1, true, true, false, false),
-    KERNEL(half_t, 9, 9, 1, 1, true, false, false, false),
     KERNEL(half_t, 9, 9, 1, 1, false, false, false, false),
-    KERNEL(half_t, 9, 9, 1, 1, false, true, false, false),
     KERNEL(half_t, 15, 15, 1, 1, false, false, false, true),
     KERNEL(bhalf_t, 12, 13, 1, 1, false, false, false, false),
     KERNEL(half_t, 31, 31, 1, 1, false, false, false, false),
     KERNEL(half_t, 4, 7, 1, 1, false, false, false, true),
     KERNEL(bhalf_t, 4, 7, 1, 1, false, true, false, true),
-    KERNEL(half_t, 4, 4, 1, 1, true, false, false, false),
-    KERNEL(half_t, 4, 4, 1, 1, false, false, false, false),
-    KERNEL(half_t, 4, 4, 1, 1, false, true, false, false),
     // Photographs.
-    KERNEL(half_t, 5, 5, 2, 1, true, true, false, false),
     KERNEL(half_t, 5, 5, 2, 1, true, false, false, false),
-    KERNEL(half_t, 5, 5, 2, 1, false, true, false, false),
-    KERNEL(half_t, 5, 5, 2, 1, false, false, false, false),
-    KERNEL(half_t, 4, 4, 2, 1, true, true, false, false),
-    KERNEL(half_t, 4, 4, 2, 1, true, false, false, false),
-    KERNEL(half_t, 4, 4, 2, 1, false, true, false, false),
-    KERNEL(half_t, 4, 4, 2, 1, false, false, false, false),
     KERNEL(half_t, 7, 7, 3, 1, true, true, true, false),
-    KERNEL(half_t, 7, 7, 3, 1, true, false, true, false),
-    KERNEL(half_t, 7, 7, 3, 1, false, true, false, false),
     KERNEL(half_t, 7, 7, 3, 1, false, false, false, false),
     KERNEL(half_t, 7, 7, 3, 1, true, true, true, true),
     KERNEL(half_t, 5, 5, 3, 1, true, true, false, false),
     KERNEL(half_t, 5, 5, 3, 1, false, false, false, true),
     KERNEL(half_t, 9, 9, 3, 1, true, true, false, false),
-    KERNEL(half_t, 9, 9, 4, 1, true, true, false, false),
-    KERNEL(half_t, 9, 9, 4, 1, true, false, false, false),
-    KERNEL(half_t, 9, 9, 4, 1, false, true, false, false),
     KERNEL(half_t, 9, 9, 4, 1, false, false, false, false),
     KERNEL(half_t, 7, 7, 4, 1, true, true, true, false),
-    KERNEL(half_t, 7, 7, 4, 1, true, false, true, false),
-    KERNEL(half_t, 7, 7, 4, 1, false, false, false, false),
     KERNEL(half_t, 7, 7, 2, 1, true, true, true, false),
     KERNEL(half_t, 7, 7, 2, 1, true, true, false, false),
     KERNEL(bhalf_t, 15, 15, 3, 1, true, true, true, false),
@@ -105,29 +62,15 @@ const std::map<std::string, Kernel> kKernels = {
     KERNEL(bhalf_t, 17, 20, 3, 1, true, true, false, false),
     KERNEL(bhalf_t, 12, 13, 3, 1, false, false, false, false),
     // ... whose channels have a window each.
-    KERNEL(half_t, 5, 5, 3, 3, true, true, false, false), KERNEL(half_t, 5, 5, 3, 3, false, false, false, false),
-    KERNEL(half_t, 7, 7, 3, 3, true, true, true, true), KERNEL(bhalf_t, 7, 7, 4, 4, true, false, true, false),
-    KERNEL(half_t, 9, 9, 2, 2, true, true, false, false), KERNEL(half_t, 9, 9, 4, 4, true, true, false, false),
-    KERNEL(half_t, 9, 9, 4, 4, false, false, false, false), KERNEL(half_t, 9, 9, 4, 4, false, true, false, false), KERNEL(half_t, 9, 9, 4, 4, true, false, false, false), KERNEL(half_t, 15, 15, 3, 3, true, true, true, false),
+    KERNEL(half_t, 5, 5, 3, 3, true, true, false, false),
+    KERNEL(half_t, 5, 5, 3, 3, false, false, false, false),
+    KERNEL(half_t, 7, 7, 3, 3, true, true, true, true),
+    KERNEL(bhalf_t, 7, 7, 4, 4, true, false, true, false),
+    KERNEL(half_t, 9, 9, 2, 2, true, true, false, false),
+    KERNEL(half_t, 15, 15, 3, 3, true, true, true, false),
     KERNEL(bhalf_t, 31, 31, 4, 4, true, true, true, false),
-#undef KERNEL
 };
 
-struct Case {
-  Dtype dtype;
-  int64_t n, c, h, w, kh, kw, pad_y, pad_x;
-  int64_t fewer_h, fewer_w;  // outputs that are not there
-  Border border;
-  double value = 0;
-  bool own_windows = false, one_input = false;
-  double special = 0;               // a pixel of every plane
-  int64_t above = 0, below = 0;     // rows of other shards: none, or all that windows reach
-  bool narrow = false;              // taps of the image's dtype
-  int64_t in_gap = 0, out_gap = 0;  // elements between rows
-  bool photo = false;               // channels side by side
-};
-
-const Dtype F = Dtype::f16, B = Dtype::bf16;
 const Case kCases[] = {
     {F, 1, 2, 37, 136, 5, 5, 2, 2, 0, 0, Border::reflect},
     {F, 2, 1, 8, 8, 5, 5, 2, 2, 0, 0, Border::circular, 0, true},
@@ -219,48 +162,6 @@ const Case kCases[] = {
     {B, 1, 4, 40, 132, 31, 31, 15, 15, 0, 0, Border::symmetric, 0, true, false, 0, 0, 0, false, 0, 0, true},
 };
 
-constexpr uint16_t kUntouched = 0x7fff;  // NaN of either dtype: what is not written, or read beside an image, is seen
-
-// An image whose rows have `gap` elements behind them, the last of which ends where a page begins that nobody may
-// touch. Its memory stays.
-Image image_of(Dtype dtype, int64_t n, int64_t c, int64_t h, int64_t w, int64_t gap = 0, bool photo = false) {
-  if (photo) {
-    Image x = image_of(dtype, n, 1, h, w * c, gap);
-    x.c = c, x.stride_c = 1, x.w = w, x.stride_w = c;
-    return x;
-  }
-  const int64_t page = 4096, pitch = w + gap, count = n * c * h * pitch - gap, size = round_up(2 * count, page);
-  char* const start =
-      static_cast<char*>(mmap(nullptr, size + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
-  mprotect(start + size, page, PROT_NONE);
-  std::fill_n(reinterpret_cast<uint16_t*>(start), size / 2, kUntouched);
-  return {start + size - 2 * count, dtype, n, c, 1, h, w, c * h * pitch, h * pitch, 0, pitch, 1};
-}
-
-// Are the elements between an image's rows, and those before it, what they were?
-bool gaps_untouched(Image x) {
-  if (x.stride_c == 1) x = as_rows(x, x.c);
-  const uint16_t* const data = static_cast<const uint16_t*>(x.data);
-  for (int64_t r = 0; r < x.n * x.c * x.h; ++r)
-    for (int64_t i = x.w; i < x.stride_h && r + 1 < x.n * x.c * x.h; ++i)
-      if (data[r * x.stride_h + i] != kUntouched) return false;
-  for (const uint16_t* at = data; reinterpret_cast<uintptr_t>(at) % 4096 != 0;)
-    if (*--at != kUntouched) return false;
-  return true;
-}
-
-double get(const Image& x, int64_t n, int64_t c, int64_t h, int64_t w) {
-  const void* at = static_cast<uint16_t*>(x.data) + n * x.stride_n + c * x.stride_c + h * x.stride_h + w * x.stride_w;
-  return x.dtype == Dtype::f16 ? double(*static_cast<const half_t*>(at))
-                               : to_acc<float>(*static_cast<const bhalf_t*>(at));
-}
-
-void set(const Image& x, int64_t n, int64_t c, int64_t h, int64_t w, float value) {
-  void* at = static_cast<uint16_t*>(x.data) + n * x.stride_n + c * x.stride_c + h * x.stride_h + w * x.stride_w;
-  if (x.dtype == Dtype::f16) *static_cast<half_t*>(at) = from_acc<half_t>(value);
-  else *static_cast<bhalf_t*>(at) = from_acc<bhalf_t>(value);
-}
-
 // Of one output: is it within the bound of tests/tolerance.py?
 // `whole`: the image, of which p.in are rows from `first` on.
 std::string judge(const Direct& p, const Image& whole, int64_t first, const float* window, int64_t n, int64_t c,
@@ -284,32 +185,6 @@ std::string judge(const Direct& p, const Image& whole, int64_t first, const floa
   if (close) return "";
   return "(" + std::to_string(n) + ", " + std::to_string(c) + ", " + std::to_string(y) + ", " + std::to_string(x) +
          ") is " + std::to_string(got) + ", not " + std::to_string(sum);
-}
-
-// Launches the kernel that the plan names; what is wrong, if that cannot be.
-std::string launch(const Direct& p, std::string& name) {
-  const Arch arch{.major = 9, .minor = 0, .multiprocessors = 132, .shared_bytes = sizeof(products_shared), .bulk_copy = true};
-  Plan plan{};
-  if (const char* no = products_refusal(p, arch)) return no;
-  fill_products(p, plan);
-  name = plan.kernels[0].name;
-  if (!kKernels.contains(name)) return "no such kernel here";
-  const ProductShape s = product_shape(p);
-  const Image rows = as_rows(p.in, s.channels);
-  memset(products_shared, 0xff, sizeof(products_shared));  // NaN, where nothing is put
-  on_host::votes = 0;
-  on_host::launch(kKernels.at(name), {unsigned(plan.blocks), 1, 1}, plan.threads,
-                  tma::map_of(rows, s.box_w() / s.pack(), s.box_h(), 2 * s.pack()), product_args(p, plan),
-                  ParamTaps::of(p));
-  const auto untouched = [](unsigned char byte) { return byte == 0xff; };
-  const bool kept = std::all_of(products_shared + plan.shared_bytes, std::end(products_shared), untouched);
-  return kept ? "" : "shared memory beside the block's is written";
-}
-
-bool report(const std::string& name, const Case& k, const std::string& wrong) {
-  return on_host::report(wrong, "%s %lldx%lldx%lldx%lld %s%s%s", name.c_str(), (long long)k.n, (long long)k.c,
-                         (long long)k.h, (long long)k.w, name_of(k.border), k.photo ? ", a photograph" : "",
-                         k.special ? " with a pixel that is not finite" : "");
 }
 
 bool check(const Case& k) {
@@ -349,7 +224,7 @@ bool check(const Case& k) {
                  .bias = nullptr,
                  .beside = {rows(0, k.above), rows(k.above + k.h, k.below)},
                  .sums = Sums::products};
-  std::string name = "no kernel", wrong = launch(p, name);
+  std::string name = "no kernel", wrong = launch(kKernels, p, name);
   if (wrong.empty()) {
     if (!k.special && on_host::votes > 0) wrong = "sums that are not finite";  // which chains would hide
     for (int64_t n = 0; n < out.n; ++n)
@@ -362,63 +237,6 @@ bool check(const Case& k) {
   return report(name, k, wrong);
 }
 
-// The bits do not depend on where rows start nor on the layout: images and results on 16 bytes, or with three elements
-// more to a row; in planes and as photographs.
-bool check_same_bits(Case k) {
-  const int64_t taps = k.kh * k.kw;
-  std::vector<float> window(taps * (k.own_windows ? k.c : 1));
-  std::vector<uint16_t> first;
-  bool right = true;
-  for (const int64_t layout : {0, 1, 2, 3, 4, 5, 6, 7}) {
-    k.in_gap = layout % 2 * 3, k.out_gap = layout / 2 % 2 * 3, k.photo = layout / 4;
-    if (k.photo && k.c == 1) break;
-    std::mt19937 make(1);
-    std::normal_distribution<float> normal;
-    const Image in = image_of(k.dtype, k.n, k.c, k.h, k.w, k.in_gap, k.photo);
-    const Image out = image_of(k.dtype, k.n, k.c, k.h, k.w, k.out_gap, k.photo);
-    for (size_t i = 0; i < window.size(); ++i) window[i] = normal(make) / 1000 * std::exp2f(float(i / taps) * 5);
-    for (int64_t c = 0; c < in.c; ++c)
-      for (int64_t y = 0; y < in.h; ++y)
-        for (int64_t x = 0; x < in.w; ++x) set(in, 0, c, y, x, normal(make));
-    if (k.special) set(in, 0, 0, in.h / 3, in.w / 2, float(k.special)), set(in, 0, 0, 0, 0, float(k.special));
-    const Direct p{.in = in,
-                   .out = out,
-                   .taps = {window.data(), window.size() * 4 <= kInlineTapBytes, 0, k.own_windows ? taps : 0, 0, false},
-                   .kh = k.kh,
-                   .kw = k.kw,
-                   .place = {.pad_y = k.pad_y, .pad_x = k.pad_x, .border = k.border, .value = k.value},
-                   .groups = in.c,
-                   .bias = nullptr,
-                   .sums = Sums::products};
-    std::string name = "no kernel", wrong = launch(p, name);
-    if (wrong.empty() && !k.special && on_host::votes > 0) wrong = "sums that are not finite";
-    std::vector<uint16_t> bits;
-    for (int64_t c = 0; c < out.c; ++c)
-      for (int64_t y = 0; y < out.h; ++y)
-        for (int64_t x = 0; x < out.w; ++x) {
-          const uint16_t one = static_cast<uint16_t*>(out.data)[c * out.stride_c + y * out.stride_h + x * out.stride_w];
-          bits.push_back(std::isnan(get(out, 0, c, y, x)) ? kUntouched : one);
-        }
-    if (first.empty()) first = bits;
-    if (wrong.empty() && bits != first) wrong = "other bits than on 16 bytes";
-    right = report(name, k, wrong) && right;
-  }
-  return right;
-}
-
 }  // namespace
 
-int main() {
-  bool right = true;
-  for (const Case& k : kCases) right = check(k) && right;
-  for (const double special : {0.0, double(INFINITY)}) {
-    right = check_same_bits({F, 1, 2, 30, 504, 5, 5, 2, 2, 0, 0, Border::reflect, 0, false, false, special}) && right;
-    right = check_same_bits({F, 1, 1, 30, 264, 7, 7, 3, 3, 0, 0, Border::constant, 0, false, false, special}) && right;
-    right = check_same_bits({F, 1, 1, 30, 264, 9, 9, 4, 3, 0, 0, Border::circular, 0, false, false, special}) && right;
-    right = check_same_bits({F, 1, 2, 30, 264, 4, 4, 1, 1, 0, 0, Border::replicate, 0, false, false, special}) && right;
-    right = check_same_bits({F, 1, 3, 30, 136, 7, 7, 3, 3, 0, 0, Border::symmetric, 0, false, false, special}) && right;
-    right = check_same_bits({F, 1, 4, 30, 136, 9, 9, 4, 4, 0, 0, Border::constant, 3, false, false, special}) && right;
-    right = check_same_bits({F, 1, 4, 30, 136, 9, 9, 4, 4, 0, 0, Border::reflect, 3, true, false, special}) && right;
-  }
-  return right ? 0 : 1;
-}
+int main() { return on_host::status_of(kCases, check); }

@@ -1,12 +1,11 @@
 // separable2d's PRODUCTS as its plan launches it, on the host, against sums in float64; and the bits of segments.
-#include <sys/mman.h>
-
 #include <array>
 #include <map>
 #include <random>
 #include <string>
 
 #include "cuda.h"
+#include "guarded.h"
 #include "report.h"
 #undef __shared__
 #define __shared__
@@ -124,16 +123,13 @@ constexpr int64_t kAligned = -1;
 // rows start on 16 bytes. What is not put is NaN of 16 bits, which is seen where it is read. Its memory stays.
 // `photo`: channels lie side by side.
 Image image_of(Dtype dtype, int64_t n, int64_t c, int64_t h, int64_t w, int64_t gap, bool photo) {
-  const int64_t size = size_of(dtype), page = 4096, row = photo ? w * c : w;
+  const int64_t size = size_of(dtype), row = photo ? w * c : w;
   const int64_t pitch = gap == kAligned ? round_up(row * size, 16) / size : row + gap;
-  const int64_t bytes = (n * (photo ? 1 : c) * h * pitch - std::max<int64_t>(gap, 0)) * size,
-                all = round_up(bytes, page);
-  char* const start =
-      static_cast<char*>(mmap(nullptr, all + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
-  mprotect(start + all, page, PROT_NONE);
-  for (int64_t i = 0; i < all; i += 2) memcpy(start + i, &kUntouched, 2);
-  if (photo) return {start + all - bytes, dtype, n, c, 1, h, w, h * pitch, 1, 0, pitch, c};
-  return {start + all - bytes, dtype, n, c, 1, h, w, c * h * pitch, h * pitch, 0, pitch, 1};
+  const int64_t bytes = (n * (photo ? 1 : c) * h * pitch - std::max<int64_t>(gap, 0)) * size;
+  const std::span<char> memory = on_host::guarded_memory(bytes, kUntouched);
+  char* const start = memory.data() + (memory.size() - bytes);
+  if (photo) return {start, dtype, n, c, 1, h, w, h * pitch, 1, 0, pitch, c};
+  return {start, dtype, n, c, 1, h, w, c * h * pitch, h * pitch, 0, pitch, 1};
 }
 
 // Are the elements between an image's rows what they were?
@@ -208,15 +204,13 @@ std::string launch(const Separable& p, std::string& name, int segment) {
   name = plan.kernels[0].name;
   const auto& kernels = s.channels > 1 ? kPhotoKernels : kKernels;
   if (!kernels.contains(name)) return "no such kernel here";
-  memset(separable_products_shared, 0xff, sizeof(separable_products_shared));  // NaN, where nothing is put
   on_host::votes = 0;
   PassTaps taps{};
   taps.x = {p.taps_x.data, 0, p.taps_x.stride_n, p.taps_x.stride_c};
   taps.y = {p.taps_y.data, 0, p.taps_y.stride_n, p.taps_y.stride_c};
   const Image in = as_rows(p.in, s.channels);
-  on_host::launch(kernels.at(name), {unsigned(plan.blocks), 1, 1}, plan.threads, tma::rows_map_of(in, s.box_h()),
-                  tma::rows_map_of(p.out, 16), band_args(p, plan, taps));
-  return "";
+  return on_host::launch_within(separable_products_shared, plan, kernels.at(name), tma::rows_map_of(in, s.box_h()),
+                                tma::rows_map_of(p.out, 16), band_args(p, plan, taps));
 }
 
 using Taps2 = std::array<std::vector<float>, 2>;  // of x and y
