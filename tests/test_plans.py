@@ -253,23 +253,23 @@ def test_depthwise_variants(gpu, case):
     assert line.startswith(f"conv2d: {with_bulk if gpu in BULK else without} ("), line
 
 
-# Bytes of shared memory, and the deepest of these windows whose planes two blocks have room for, and one.
+# Bytes of shared memory, and the deepest of these windows whose planes a block has room for.
 DEEP = [16, 17, 18, 24, 33, 34, 47, 63, 73, 101]
-ROOM = {"101376": (16, 24), "166912": (17, 47), "232448": (33, 73)}
+ROOM = {"101376": 24, "166912": 47, "232448": 73}
 
 
 @pytest.mark.parametrize("planes", DEEP)
 def test_deep_boxes(gpu, planes, monkeypatch):
-    """A ring of planes is chosen where a multiprocessor has room for two, and may be pinned where it has for one."""
+    """Planes of deep windows stand in a ring where there is room for it; else groups of outputs read them again."""
     call = (F.box_blur3d, volume(), (planes, 15, 15))
-    for_two, for_one = ROOM[GPUS[gpu].split()[2]]
-    chosen = "depth_ring" if 16 < planes <= for_two else "depth_groups"
+    fits = 16 < planes <= ROOM[GPUS[gpu].split()[2]]
+    chosen = "depth_ring" if fits else "depth_groups"
     in_plane, along = torch_conv.explain(*call).lines
     assert "box/strips" in in_plane and f"box/{chosen} (" in along, along
     monkeypatch.setenv("TORCH_CONV_VARIANT", "depth_groups")
     assert "box/depth_groups (" in torch_conv.explain(*call).lines[1]
     monkeypatch.setenv("TORCH_CONV_VARIANT", "depth_ring")
-    if 16 < planes <= for_one:
+    if fits:
         assert "box/depth_ring (" in torch_conv.explain(*call).lines[1]
     else:
         with pytest.raises(ValueError, match="variant 'depth_ring' cannot serve this call"):
