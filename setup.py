@@ -97,7 +97,8 @@ setuptools.setup(
             [*sources, SOURCES],
             include_dirs=[CSRC],
             extra_compile_args={"cxx": STABLE + CXX},
-            libraries=["dl"],
+            # libgcc's conversions of float16 travel in the module: systems' shared libgcc has them from GCC 12 on only.
+            libraries=["dl", "gcc"],
             extra_link_args=["-Wl,--strip-all"],
             py_limited_api=True,
         )

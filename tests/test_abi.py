@@ -70,6 +70,11 @@ def test_what_the_module_takes_of_others():
     assert others <= declared
 
 
+def test_the_module_brings_its_conversions_of_float16():
+    """Those of a shared libgcc have the version GCC_12.0.0, which Red Hat Enterprise Linux 9 and its like lack."""
+    assert b"GCC_12" not in MODULE.read_bytes()
+
+
 def test_no_build_path_in_what_was_built():
     for built in [MODULE, *PACKAGE.glob("kernels/*/*")]:
         data = built.read_bytes()
