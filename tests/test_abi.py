@@ -68,6 +68,8 @@ def test_what_the_module_takes_of_others():
     declared = {name for shim in shims for name in re.findall(r"\b(?:aoti_)?torch_\w+", shim.read_text())}
     assert "torch_library_impl" in others  # nm was understood
     assert others <= declared
+    torch_cpu = ctypes.CDLL(str(Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"))
+    assert not [name for name in others if not hasattr(torch_cpu, name)]  # what a torch without CUDA has
 
 
 def test_the_module_brings_its_conversions_of_float16():

@@ -168,17 +168,23 @@ def test_a_build_without_a_compiler_says_so():
 @pytest.mark.parametrize(
     ("given", "sentence"),
     [
-        ("None", "torch_conv: torch is not installed, and a build without isolation takes what is there: "),
         (
-            "torch; torch.__version__ = '2.10.1+cpu'",
+            "sys.modules['torch'] = None",
+            "torch_conv: torch is not installed, and a build without isolation takes what is there: ",
+        ),
+        (
+            "torch.__version__ = '2.10.1+cpu'",
             "torch_conv: building needs torch 2.11 or newer, this is torch 2.10.1+cpu",
+        ),
+        (
+            "setuptools.__version__ = '65.5.0'",
+            "torch_conv: building needs setuptools 77 or newer, this is setuptools 65.5.0",
         ),
     ],
 )
 def test_a_build_without_isolation_says_what_is_missing(given, sentence):
     code = (
-        f"import runpy, sys, torch; sys.modules['torch'] = {given}; sys.argv[1:] = ['-q', 'build_ext']; "
-        "runpy.run_path('setup.py')"
+        f"import runpy, setuptools, sys, torch; {given}; sys.argv[1:] = ['-q', 'build_ext']; runpy.run_path('setup.py')"
     )
     done = run_python(ROOT, "-c", code)
     assert done.returncode == 1
