@@ -104,6 +104,15 @@ def test_import_needs_nothing_but_torch(tmp_path):
     assert done.stdout == alone.stdout
 
 
+def test_a_checkout_that_is_not_built_says_so(tmp_path):
+    """Python finds it before an installed package, if it is started there."""
+    shutil.copytree(PACKAGE, tmp_path / "torch_conv", ignore=shutil.ignore_patterns("*.so", "sm_*"))
+    done = subprocess.run([sys.executable, "-c", "import torch_conv"], cwd=tmp_path, capture_output=True, text=True)
+    assert done.stderr.splitlines()[-1].startswith(
+        f"ImportError: torch_conv is not built in {tmp_path}: run `make build`"
+    )
+
+
 def test_works_from_any_folder(tmp_path):
     done = run_python(
         "import torch, torch_conv\nprint(torch_conv.filter2d(torch.ones(4, 5), torch.ones(3, 3)).sum().item())",
