@@ -10,6 +10,7 @@ import sysconfig
 from pathlib import Path
 
 import setuptools
+from setuptools.command.build_py import build_py
 
 try:
     import torch
@@ -83,6 +84,14 @@ class Build(BuildExtension):
             print("torch_conv: this torch has no CUDA, no kernels are built")
 
 
+class BuildPython(build_py):
+    def run(self) -> None:
+        """What an earlier build put there may be gone from the package since."""
+        for path in Path(self.build_lib).glob("torch_conv/**/*.py"):
+            path.unlink()
+        super().run()
+
+
 at_least("setuptools", setuptools.__version__, "77")
 at_least("torch", torch.__version__, "2.11")
 if sysconfig.get_config_var("Py_GIL_DISABLED"):
@@ -103,6 +112,6 @@ setuptools.setup(
             py_limited_api=True,
         )
     ],
-    cmdclass={"build_ext": Build},
+    cmdclass={"build_ext": Build, "build_py": BuildPython},
     options={"bdist_wheel": {"py_limited_api": "cp310"}},
 )
