@@ -64,9 +64,10 @@ format: $(ENV_STAMP) ## rewrite Python and C++ in the house's format
 	$(BIN)/ruff format .
 	$(BIN)/clang-format -i $(NATIVE) $(EXAMPLES_NATIVE)
 
-wheel: $(ENV_STAMP) ## one wheel for compute capability 8.0 and up, in dist/
-	PATH="$(abspath $(BIN)):$$PATH" TORCH_CUDA_ARCH_LIST="8.0 9.0 10.0 12.0+PTX" \
+wheel: $(ENV_STAMP) ## a wheel for compute capability 8.0 and up, and the source distribution, in dist/
+	PATH="$(abspath $(BIN)):$$PATH" TORCH_CUDA_ARCH_LIST="8.0 9.0 10.0 12.0" \
 	  $(BIN)/python -m pip wheel . --no-build-isolation --no-deps -w dist
+	$(BIN)/python setup.py -q sdist -d dist
 
 bench: $(BUILD_STAMP) ## measure on this machine (minutes); BENCH=filter3d or scaling names another script, ARGS="--rows gaussian" its options
 	$(BIN)/python benchmarks/$(or $(BENCH),filter2d).py $(ARGS)

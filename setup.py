@@ -3,13 +3,23 @@
 import glob
 import os
 import re
+import shlex
+import shutil
 import sys
 import sysconfig
 from pathlib import Path
 
-import torch
-from setuptools import setup
-from torch.utils.cpp_extension import BuildExtension, CppExtension
+import setuptools
+from setuptools.command.build_py import build_py
+
+try:
+    import torch
+    from torch.utils.cpp_extension import BuildExtension, CppExtension
+except ModuleNotFoundError as error:
+    raise SystemExit(
+        f"torch_conv: {error.name} is not installed, and a build without isolation takes what is there: "
+        "run `pip install -r requirements/build.txt`, or leave out --no-build-isolation"
+    ) from error
 
 ROOT = os.path.dirname(os.path.abspath(__file__))
 CSRC = os.path.join(ROOT, "csrc")
@@ -50,8 +60,20 @@ def capabilities() -> list[int]:
     return sorted(10 * major + minor for major, minor in present) or [90]
 
 
+def at_least(name: str, found: str, needed: str) -> None:
+    if [int(number) for number in re.findall(r"\d+", found)[:2]] < [int(number) for number in needed.split(".")]:
+        raise SystemExit(f"torch_conv: building needs {name} {needed} or newer, this is {name} {found}")
+
+
+def check_compiler() -> None:
+    compiler = os.environ.get("CXX", "c++")  # as torch.utils.cpp_extension chooses it
+    if not shutil.which(shlex.split(compiler)[0]):
+        raise SystemExit(f"torch_conv: there is no C++ compiler ({compiler}): on Debian and Ubuntu, apt install g++")
+
+
 class Build(BuildExtension):
     def run(self) -> None:
+        check_compiler()
         ahead.write_sources(Path(ROOT) / SOURCES)
         super().run()
         module = Path(self.get_ext_fullpath("torch_conv._C"))
@@ -62,23 +84,34 @@ class Build(BuildExtension):
             print("torch_conv: this torch has no CUDA, no kernels are built")
 
 
+class BuildPython(build_py):
+    def run(self) -> None:
+        """What an earlier build put there may be gone from the package since."""
+        for path in Path(self.build_lib).glob("torch_conv/**/*.py"):
+            path.unlink()
+        super().run()
+
+
+at_least("setuptools", setuptools.__version__, "77")
+at_least("torch", torch.__version__, "2.11")
 if sysconfig.get_config_var("Py_GIL_DISABLED"):
     raise SystemExit("torch_conv: the limited API needs a Python with the GIL")
 
 sources = sorted(os.path.relpath(path, ROOT) for path in glob.glob(os.path.join(CSRC, "**/*.cpp"), recursive=True))
 
-setup(
+setuptools.setup(
     ext_modules=[
         CppExtension(
             "torch_conv._C",
             [*sources, SOURCES],
             include_dirs=[CSRC],
             extra_compile_args={"cxx": STABLE + CXX},
-            libraries=["dl"],
+            # libgcc's conversions of float16 travel in the module: systems' shared libgcc has them from GCC 12 on only.
+            libraries=["dl", "gcc"],
             extra_link_args=["-Wl,--strip-all"],
             py_limited_api=True,
         )
     ],
-    cmdclass={"build_ext": Build},
+    cmdclass={"build_ext": Build, "build_py": BuildPython},
     options={"bdist_wheel": {"py_limited_api": "cp310"}},
 )

@@ -1,6 +1,6 @@
 """Fixtures and the hypothesis profiles that every test file shares.
 
-Nothing here depends on an installation: the checkout's own package (with built modules in it) is what is tested.
+What is tested is the package of the checkout, where that is built, else the one that is installed.
 """
 
 from __future__ import annotations
@@ -11,15 +11,22 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-for folder in (ROOT, ROOT / "tests"):
-    if str(folder) not in sys.path:
-        sys.path.insert(0, str(folder))
+BUILT = (ROOT / "torch_conv" / "_C.abi3.so").exists()
+if BUILT:
+    sys.path.insert(0, str(ROOT))
+else:  # `python -m pytest` looks in the current folder first
+    sys.path[:] = [folder for folder in sys.path if Path(folder).resolve() != ROOT]
+if str(ROOT / "tests") not in sys.path:
+    sys.path.insert(0, str(ROOT / "tests"))
 
 import pytest  # noqa: E402
 import torch  # noqa: E402
 from hypothesis import HealthCheck, settings  # noqa: E402
 
 import torch_conv  # noqa: E402, F401
+
+# Programs that are started in the checkout, like examples/, take its package.
+needs_built_checkout = pytest.mark.skipif(not BUILT, reason="the checkout is not built")
 
 # The same examples in every run; `--hypothesis-profile=explore` looks for new ones.
 settings.register_profile(

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import ctypes
 import doctest
+import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 import torch
 
 import torch_conv
@@ -52,6 +56,27 @@ def test_no_unstable_torch_symbol():
         assert symbol not in data, symbol
 
 
+@pytest.mark.skipif(not shutil.which("nm"), reason="nm, which comes with a compiler, is not there")
+def test_what_the_module_takes_of_others():
+    """Functions of the C and C++ libraries and of torch's C shims, the stable ABI; of Python nothing at all."""
+    done = subprocess.run(["nm", "-D", "--undefined-only", MODULE], capture_output=True, text=True, check=True)
+    taken = {line.split()[-1].split("@")[0] for line in done.stdout.splitlines() if " U " in line}
+    system = ctypes.CDLL("libstdc++.so.6")  # and what it needs itself: the C and mathematical libraries
+    others = {name for name in taken if not hasattr(system, name)}
+    headers = Path(torch.__file__).parent / "include" / "torch" / "csrc"
+    shims = [*headers.glob("stable/c/shim.h"), *headers.glob("inductor/aoti_torch/*/*shim*.h")]
+    declared = {name for shim in shims for name in re.findall(r"\b(?:aoti_)?torch_\w+", shim.read_text())}
+    assert "torch_library_impl" in others  # nm was understood
+    assert others <= declared
+    torch_cpu = ctypes.CDLL(str(Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"))
+    assert not [name for name in others if not hasattr(torch_cpu, name)]  # what a torch without CUDA has
+
+
+def test_the_module_brings_its_conversions_of_float16():
+    """Those of a shared libgcc have the version GCC_12.0.0, which Red Hat Enterprise Linux 9 and its like lack."""
+    assert b"GCC_12" not in MODULE.read_bytes()
+
+
 def test_no_build_path_in_what_was_built():
     for built in [MODULE, *PACKAGE.glob("kernels/*/*")]:
         data = built.read_bytes()
@@ -59,10 +84,10 @@ def test_no_build_path_in_what_was_built():
             assert path.encode() not in data, (built, path)
 
 
-def test_the_module_needs_no_cuda_library():
+def test_the_module_needs_no_cuda_library_and_no_python():
     """It loads beside a torch without CUDA; the driver and the compiler are looked for when they are wanted."""
     data = MODULE.read_bytes()
-    for library in (b"libcudart", b"libc10_cuda", b"libcuda.so\0"):
+    for library in (b"libcudart", b"libc10_cuda", b"libcuda.so\0", b"libtorch_python", b"libpython"):
         assert library not in data, library
 
 
@@ -77,6 +102,15 @@ def test_import_needs_nothing_but_torch(tmp_path):
     done = run_python(code, tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout == alone.stdout
+
+
+def test_a_checkout_that_is_not_built_says_so(tmp_path):
+    """Python finds it before an installed package, if it is started there."""
+    shutil.copytree(PACKAGE, tmp_path / "torch_conv", ignore=shutil.ignore_patterns("*.so", "sm_*"))
+    done = subprocess.run([sys.executable, "-c", "import torch_conv"], cwd=tmp_path, capture_output=True, text=True)
+    assert done.stderr.splitlines()[-1].startswith(
+        f"ImportError: torch_conv is not built in {tmp_path}: run `make build`"
+    )
 
 
 def test_works_from_any_folder(tmp_path):

@@ -10,15 +10,16 @@ from pathlib import Path
 
 import pytest
 import torch
+from conftest import ROOT, needs_built_checkout
 
 import torch_conv
 
-ROOT = Path(__file__).resolve().parent.parent
 # The environment's tools before the system's, also where it is not activated.
 PATH = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
 CXX = os.environ.get("CXX", "g++")
 
 
+@needs_built_checkout
 @pytest.mark.skipif(shutil.which("cmake", path=PATH) is None, reason="there is no cmake: requirements/test.txt has it")
 @pytest.mark.skipif(shutil.which("ninja", path=PATH) is None, reason="there is no ninja: requirements/test.txt has it")
 @pytest.mark.skipif(shutil.which(CXX) is None, reason=f"there is no C++ compiler: no {CXX} on the PATH")

@@ -15,23 +15,18 @@ import sys
 import tempfile
 import time
 import traceback
-from pathlib import Path
 
 import pytest
+import sharded_agreement  # noqa: F401
+import sharded_cases  # noqa: F401
+import sharded_group
 import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
+from conftest import ROOT, needs_built_checkout  # whose sys.path the processes that are started here get
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))  # for the processes that are started here
-sys.path.insert(0, str(ROOT / "tests"))
-
-import sharded_agreement  # noqa: E402, F401
-import sharded_cases  # noqa: E402, F401
-import sharded_group  # noqa: E402
-
-from torch_conv.distributed._layout import Reach, chunk_bounds, piece_for  # noqa: E402
-from torch_conv.reference._extend import _source  # noqa: E402
+from torch_conv.distributed._layout import Reach, chunk_bounds, piece_for
+from torch_conv.reference._extend import _source
 
 GROUP_TIMEOUT = 30  # seconds that a rank waits for the others
 CASES_TIMEOUT = 240  # seconds for all cases together
@@ -174,11 +169,13 @@ Border = {name: _repeating(name) for name in ("replicate", "reflect", "symmetric
 Border["constant"] = lambda at, n: torch.where((at >= 0) & (at < n), at, -1)
 
 
+@needs_built_checkout
 def test_importing_torch_conv_leaves_torch_distributed_alone():
     code = "import sys, torch_conv; sys.exit('torch.distributed.tensor' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
 
 
+@needs_built_checkout
 def test_example():
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
     program = ["examples/torchrun_volume.py", "--device", "cpu", "--size", "40", "--sigma", "1", "--repeats", "1"]
@@ -190,6 +187,7 @@ def test_example():
     assert all(step.endswith("bits as on one device") for step in steps)
 
 
+@needs_built_checkout
 def test_example_says_what_is_wrong():
     run = [sys.executable, "examples/torchrun_volume.py"]
     done = subprocess.run(run, cwd=ROOT, capture_output=True, text=True, env=os.environ | {"CUDA_VISIBLE_DEVICES": ""})

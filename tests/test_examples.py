@@ -3,12 +3,12 @@
 import importlib
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 import torch
+from conftest import ROOT, needs_built_checkout
 
-ROOT = Path(__file__).resolve().parent.parent
+pytestmark = needs_built_checkout
 
 
 def test_edges(tmp_path, device):

@@ -10,7 +10,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from kernel_files import COLUMN, DAMAGE, OPS, ROOT, UPLOAD, build, run_python, state
+from conftest import ROOT
+from kernel_files import COLUMN, DAMAGE, OPS, UPLOAD, build, run_python, state
+
+import torch_conv
 
 # ---- Files ---------------------------------------------------------------------------------------------------------
 
@@ -247,7 +250,7 @@ def small_list(tmp_path, text):
     (tmp_path / "csrc").mkdir()
     shutil.copy(ROOT / "csrc" / "ahead.py", tmp_path / "csrc")
     (tmp_path / "csrc" / "ahead.txt").write_text(text)
-    command = [sys.executable, tmp_path / "csrc" / "ahead.py", ROOT / "torch_conv" / "_C.abi3.so", tmp_path, "90"]
+    command = [sys.executable, tmp_path / "csrc" / "ahead.py", torch_conv.library_path(), tmp_path, "90"]
     environment = {**os.environ, "MAX_JOBS": "1"}
     return lambda: subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
 
@@ -277,6 +280,6 @@ def test_a_list_with_a_wrong_kernel_fails_the_build(compiler, tmp_path):
 def test_the_module_holds_the_sources_of_today(tmp_path):
     """What NVRTC is given; a changed file must rebuild the module."""
     ahead = ahead_of(ROOT / "csrc")
-    module = (ROOT / "torch_conv" / "_C.abi3.so").read_bytes()
+    module = Path(torch_conv.library_path()).read_bytes()
     missing = [name for name, text in ahead.device_sources().items() if text.encode() not in module]
     assert missing == []

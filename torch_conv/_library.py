@@ -29,5 +29,8 @@ def library_path() -> str:
 def load() -> None:
     """Registers the operators, for CUDA too where torch has it."""
     if not _CORE.exists():
-        raise ImportError("torch_conv is not built: run `make build` in the checkout, or `pip install .`")
+        raise ImportError(
+            f"torch_conv is not built in {_CORE.parent.parent}: run `make build` there, or, "
+            "where `pip install` has put a built one, import it from another folder"
+        )
     torch.ops.load_library(library_path())
