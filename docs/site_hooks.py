@@ -18,6 +18,8 @@ OUTSIDE = {
     "benchmarks/README.md": "benchmarks/method.md",
     "examples/cpp/README.md": "cpp_example.md",
 }
+# Their tables want the place of the table of contents.
+WIDE = ("benchmarks/large_windows.md", "benchmarks/blur.md", "benchmarks/fused.md")
 LINK = re.compile(r"(!?\[[^\]]*\])\(([^)\s#]*)(#[^)\s]*)?\)")
 
 
@@ -30,6 +32,8 @@ def on_files(files: Any, config: Any) -> Any:
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """Links are written as they stand in the repository; those to files that are no page become their text."""
     place = page.file.src_uri
+    if place in WIDE:
+        page.meta["hide"] = ["toc"]
     source = next((name for name, target in OUTSIDE.items() if target == place), f"docs/{place}")
 
     def relinked(match: re.Match[str]) -> str:

@@ -54,7 +54,7 @@ ELLIPSIS = {"Conv2d(...)": "Conv2d(C, C, 7, groups=C)", "...": "x, w, b, padding
 def rows():
     """(section, the old column, the new one) of every row of every table."""
     section = ""
-    for line in MIGRATE.read_text().splitlines():
+    for line in MIGRATE.read_text().splitlines() if MIGRATE.exists() else []:
         section = line[3:] if line.startswith("## ") else section
         cells = [cell.strip() for cell in line.split("|")[1:-1]]
         if len(cells) == 2 and cells[0] not in ("old", "---"):
