@@ -24,6 +24,7 @@ from torch import nn
 import torch_conv
 
 np = pytest.importorskip("numpy")
+PACKAGE = os.path.dirname(torch_conv.__path__[0])  # of the checkout, or installed
 MIGRATE = ROOT / "docs" / "migrate.md"
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 OUTSIDE = [ROOT / "CONTRIBUTING.md", ROOT / "benchmarks" / "README.md", ROOT / "examples" / "cpp" / "README.md"]
@@ -231,7 +232,7 @@ def test_python_snippets(page, with_photo, monkeypatch):
 def run_under_torchrun(snippet, folder):
     words = shlex.split(snippet.splitlines()[0].removeprefix("# torchrun"))
     (folder / words[-1]).write_text(snippet)
-    environment = os.environ | {"PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}
+    environment = os.environ | {"PYTHONPATH": PACKAGE, "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", *words]
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -259,7 +260,7 @@ def test_commands(with_photo):
         if words[:1] == ["torch-conv"]:
             slow = words[1] in ("demo", "bench", "report")
             command = [sys.executable, "-m", "torch_conv", *words[1:], *["--help"] * slow]
-            environment = os.environ | {"PYTHONPATH": str(ROOT)}
+            environment = os.environ | {"PYTHONPATH": PACKAGE}
             done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
             assert done.returncode == 0, f"{line}: {done.stderr}"
 
