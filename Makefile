@@ -17,7 +17,7 @@ NATIVE := $(shell find csrc -name '*.h' -o -name '*.cuh' -o -name '*.cpp')
 EXAMPLES_NATIVE := $(wildcard examples/cpp/*.h examples/cpp/*.cpp)
 KERNEL_INPUTS := csrc/ahead.py csrc/ahead.txt $(wildcard csrc/nvrtc/*)
 
-.PHONY: help demo edges photo volume multi_gpu cpp test build lint format docs wheel bench clean
+.PHONY: help demo edges photo volume multi_gpu cpp test build lint docs format wheel bench clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -61,14 +61,14 @@ lint: $(ENV_STAMP) ## every check that needs no compiler
 	$(BIN)/clang-format --dry-run --Werror $(NATIVE) $(EXAMPLES_NATIVE)
 	$(BIN)/python benchmarks/report.py --check
 
+docs: $(DOCS_STAMP) ## the site, in build/site
+	NO_MKDOCS_2_WARNING=1 PATH="$(abspath $(BIN)):$$PATH" $(BIN)/mkdocs build --strict --quiet
+	@echo "build/site/index.html"
+
 format: $(ENV_STAMP) ## rewrite Python and C++ in the house's format
 	$(BIN)/ruff check --fix-only .
 	$(BIN)/ruff format .
 	$(BIN)/clang-format -i $(NATIVE) $(EXAMPLES_NATIVE)
-
-docs: $(DOCS_STAMP) ## the site, in build/site
-	NO_MKDOCS_2_WARNING=1 PATH="$(abspath $(BIN)):$$PATH" $(BIN)/mkdocs build --strict --quiet
-	@echo "build/site/index.html"
 
 wheel: $(ENV_STAMP) ## one wheel for compute capability 8.0 and up, in dist/
 	PATH="$(abspath $(BIN)):$$PATH" TORCH_CUDA_ARCH_LIST="8.0 9.0 10.0 12.0+PTX" \
