@@ -8,14 +8,16 @@ ENV_STAMP := $(VENV)/.stamp
 # One stamp per environment: the modules are built against that environment's torch.
 BUILD_STAMP := build/$(subst /,_,$(abspath $(VENV))).stamp
 # The examples' requirements are installed by the target that needs them.
-REQUIREMENTS := $(filter-out requirements/examples.txt,$(wildcard requirements/*.txt))
+REQUIREMENTS := $(filter-out requirements/examples.txt requirements/docs.txt,$(wildcard requirements/*.txt))
 EXAMPLES_STAMP := $(VENV)/.stamp-examples
+# The site's are, too, and the site needs neither torch nor a build.
+DOCS_STAMP := $(VENV)/.stamp-docs
 NATIVE := $(shell find csrc -name '*.h' -o -name '*.cuh' -o -name '*.cpp')
 # Formatted with the others, but no part of the module.
 EXAMPLES_NATIVE := $(wildcard examples/cpp/*.h examples/cpp/*.cpp)
 KERNEL_INPUTS := csrc/ahead.py csrc/ahead.txt $(wildcard csrc/nvrtc/*)
 
-.PHONY: help demo edges photo volume multi_gpu cpp test build lint format wheel bench clean
+.PHONY: help demo edges photo volume multi_gpu cpp test build lint docs format wheel bench clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -59,6 +61,10 @@ lint: $(ENV_STAMP) ## every check that needs no compiler
 	$(BIN)/clang-format --dry-run --Werror $(NATIVE) $(EXAMPLES_NATIVE)
 	$(BIN)/python benchmarks/report.py --check
 
+docs: $(DOCS_STAMP) ## the site, in build/site
+	NO_MKDOCS_2_WARNING=1 PATH="$(abspath $(BIN)):$$PATH" $(BIN)/mkdocs build --strict --quiet
+	@echo "build/site/index.html"
+
 format: $(ENV_STAMP) ## rewrite Python and C++ in the house's format
 	$(BIN)/ruff check --fix-only .
 	$(BIN)/ruff format .
@@ -75,17 +81,24 @@ bench: $(BUILD_STAMP) ## measure on this machine (minutes); BENCH=filter3d or sc
 clean: ## remove what was built; the environment stays
 	rm -rf build dist demo_out examples_out *.egg-info torch_conv/*.so torch_conv/kernels .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
-$(ENV_STAMP): $(REQUIREMENTS)
+# What every environment begins with.
+$(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \
 	  { echo "torch_conv needs Python 3.10 or newer; name one with: make PYTHON=python3.12"; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
 	  { echo "$(PYTHON) cannot make virtual environments: on Debian and Ubuntu, apt install python3-venv"; exit 1; }
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(PYTHON) -m venv $(VENV)
+
+$(ENV_STAMP): $(REQUIREMENTS) | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(REQUIREMENTS:%=-r %)
 	@touch $@
 
 $(EXAMPLES_STAMP): $(ENV_STAMP) requirements/examples.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements/examples.txt
+	@touch $@
+
+$(DOCS_STAMP): requirements/docs.txt requirements/lint.txt | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements/docs.txt -r requirements/lint.txt
 	@touch $@
 
 $(BUILD_STAMP): $(ENV_STAMP) setup.py $(NATIVE) $(KERNEL_INPUTS)

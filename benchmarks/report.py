@@ -1,7 +1,7 @@
-"""Writes the measured tables into README.md, between its pairs of markers, from benchmarks/results/*.json.
+"""Writes the measured tables into docs/benchmarks/ and README.md, between their markers, from benchmarks/results/.
 
 python benchmarks/report.py            # rewrite
-python benchmarks/report.py --check    # only say whether README.md is up to date (exit status 1 if not)
+python benchmarks/report.py --check    # only say whether the pages are up to date (exit status 1 if not)
 python benchmarks/report.py --figure   # draw the figures as well, into docs/ (matplotlib)
 """
 
@@ -9,18 +9,20 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 from math import prod
 from pathlib import Path
 from typing import Any
 
-from report_figures import BLURS, SIZES, WINDOWS, draw_blurs, draw_sizes, draw_windows
+from report_figures import BLURS, SIZES, WINDOWS, draw_blurs, draw_gaussians, draw_sizes, draw_windows
 from report_formats import family, family_tables, windows_table
+from report_headline import headline
 from report_scaling import scaling_tables
 
 ROOT = Path(__file__).resolve().parent.parent
-README = ROOT / "README.md"
+PAGES = ROOT / "docs" / "benchmarks"
 RESULTS = ROOT / "benchmarks" / "results"
 BEGIN, END = "<!-- {}: begin, written by benchmarks/report.py -->", "<!-- {}: end -->"
 
@@ -31,7 +33,7 @@ FIGURES = {
     "volume": (SIZES, "Time per voxel and share of the copy's speed over the size of a volume"),
 }
 
-# benchmark: (what its captions begin with, the convolution it is compared with), in the README's order
+# benchmark: (what its captions begin with, the convolution it is compared with)
 BENCHMARKS = {
     "filter2d": ("", "F.conv2d"),
     "large_windows": ("Windows from 3x3 to 255x255, ", "F.conv2d"),
@@ -47,44 +49,55 @@ STUDIES = {
     "volume": ("Textbook kernels beside the library's, ", ["volume"]),
     "ladder": ("Textbook kernels beside the library's, ", ["fused"]),
 }
-# What stands between which markers.
+# Which page shows what, between markers of the page's name.
 PLACES = {
-    "measured": ["filter2d", "large_windows", "blur", "filter3d", "volume"],
-    "depthwise": ["depthwise", "depthwise1d", "depthwise3d", "models", "training"],
+    "filters2d": ["filter2d"],
+    "large_windows": ["large_windows"],
+    "blur": ["blur"],
+    "volumes": ["filter3d", "volume"],
+    "depthwise": ["depthwise", "depthwise1d", "depthwise3d"],
+    "models": ["models", "training"],
     "fused": ["fused", "ladder"],
-    "scaling": ["scaling"],
+    "several_gpus": ["scaling"],
 }
 MAIN = [1, 1, 4096, 4096]  # the size of a series of fused pipelines that the long table shows
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--check", action="store_true", help="change nothing; status 1 if README.md is out of date")
+    parser.add_argument("--check", action="store_true", help="change nothing; status 1 if a page is out of date")
     parser.add_argument("--figure", action="store_true", help="draw the figures in docs/ first")
     args = parser.parse_args()
     if args.figure:
-        draw_sizes(documents())
-        draw_windows(documents())
-        draw_blurs(documents())
-    text = README.read_text()
-    updated = text
-    for place, benchmarks in PLACES.items():
-        begin, end = BEGIN.format(place), END.format(place)
-        head, found, rest = updated.partition(begin)
-        _, stop, tail = rest.partition(end)
-        if not (found and stop):
-            print(f"report: README.md must hold the two markers of the tables '{place}'", file=sys.stderr)
+        for draw in (draw_sizes, draw_windows, draw_blurs, draw_gaussians):
+            draw(documents())
+    stale = []
+    written = {PAGES / f"{place}.md": (place, tables(benchmarks)) for place, benchmarks in PLACES.items()}
+    written[ROOT / "README.md"] = ("headline", headline(documents()))
+    for path, (place, content) in written.items():
+        text = path.read_text()
+        updated = replaced(text, place, content)
+        if updated is None:
+            print(f"report: {path.relative_to(ROOT)} must hold the two markers of '{place}'", file=sys.stderr)
             return 1
-        updated = f"{head}{begin}\n\n{tables(benchmarks)}\n\n{end}{tail}"
+        if updated != text:
+            stale.append(str(path.relative_to(ROOT)))
+            if not args.check:
+                path.write_text(updated)
     if args.check:
         for line in older_than_kernels():
             print(f"report: {line}", file=sys.stderr)
-    if args.check and updated != text:
-        print("report: README.md is out of date: run python benchmarks/report.py", file=sys.stderr)
-        return 1
-    if updated != text:
-        README.write_text(updated)
-    return 0
+        for name in stale:
+            print(f"report: {name} is out of date: run python benchmarks/report.py", file=sys.stderr)
+    return 1 if args.check and stale else 0
+
+
+def replaced(text: str, place: str, content: str) -> str | None:
+    """The text with the content between this place's markers; None where they are missing."""
+    begin, end = BEGIN.format(place), END.format(place)
+    head, found, rest = text.partition(begin)
+    _, stop, tail = rest.partition(end)
+    return f"{head}{begin}\n\n{content}\n\n{end}{tail}" if found and stop else None
 
 
 def older_than_kernels() -> list[str]:
@@ -110,7 +123,7 @@ def tables(benchmarks: list[str]) -> str:
         found = [part for d in documents() if d["benchmark"] == benchmark for part in document_tables(d)]
         figure, text = FIGURES.get(benchmark, (None, ""))
         if found and figure and figure.exists():
-            found.append(f"![{text}]({figure.relative_to(ROOT)})")
+            found.append(f"![{text}]({os.path.relpath(figure, PAGES)})")
         parts += found
     return "\n\n".join(parts) or "No measurement is in `benchmarks/results` yet."
 
@@ -126,12 +139,12 @@ def document_tables(document: dict[str, Any]) -> list[str]:
         return [training_tables(document)]
     if benchmark in STUDIES:
         shown = [t for t in document["tables"] if t["name"] in STUDIES[benchmark][1]]
-        return [f"{study_caption(document, t)}\n\n{study(t)}" for t in shown]
+        return [part for t in shown for part in (study_caption(document, t), study(t))]
     parts = []
     for device in ("cuda", "cpu"):
         rows = [r for r in document["rows"] if r["device"] == device]
         if rows:
-            parts += [caption(document, device) + "\n\n" + text for text in row_tables(benchmark, rows)]
+            parts += [caption(document, device), *row_tables(benchmark, rows)]
     return parts
 
 
@@ -146,13 +159,16 @@ def row_tables(benchmark: str, rows: list[dict[str, Any]]) -> list[str]:
 
 
 def documents() -> list[dict[str, Any]]:
-    return [json.loads(path.read_text()) for path in sorted(RESULTS.glob("*.json"))]
+    """All results, those of GPUs first."""
+    paths = sorted(RESULTS.glob("*.json"), key=lambda path: (path.stem.endswith("cpu"), path))
+    return [json.loads(path.read_text()) for path in paths]
 
 
 def study_caption(document: dict[str, Any], table: dict[str, Any]) -> str:
     meta = document["metadata"]
     what = STUDIES[document["benchmark"]][0]
-    return f"**{what}{meta['gpu'] or meta['cpu']}** ({table['title']}; {meta['date'][:10]}, commit {meta['commit']}):"
+    title = f"{what}{meta['gpu'] or meta['cpu']}"
+    return f"## {title}\n\n{table['title']}; {meta['date'][:10]}, commit {meta['commit']}."
 
 
 def study(table: dict[str, Any]) -> str:
@@ -177,8 +193,8 @@ def models_table(document: dict[str, Any]) -> str:
     text = "\n".join(f"| {' | '.join(line)} |" for line in lines)
     where = f"{meta['gpu']}, driver {meta['driver']}" if meta["gpu"] else meta["cpu"]
     return (
-        f"**Models, {where}** (torch's time, ours with the depthwise layers swapped, and their ratio; "
-        f"torch {meta['torch']}; {meta['date'][:10]}, commit {meta['commit']}):\n\n{text}"
+        f"## Models, {where}\n\nTorch's time, ours with the depthwise layers swapped, and their ratio; "
+        f"torch {meta['torch']}; {meta['date'][:10]}, commit {meta['commit']}.\n\n{text}"
     )
 
 
@@ -202,9 +218,9 @@ def training_tables(document: dict[str, Any]) -> str:
         lines.append([name, what, *(model_cell(found.get(each)) for each in formats)])
     text = "\n".join(f"| {' | '.join(line)} |" for line in lines)
     return (
-        f"**Training, {meta['gpu']}, driver {meta['driver']}** (torch's time, ours, and their ratio; a layer's step is "
-        f"its forward and the gradients of image, weight and bias, from a CUDA graph; NHWC of a signal: its channels "
-        f"innermost; torch {meta['torch']}; {meta['date'][:10]}, commit {meta['commit']}):\n\n{text}"
+        f"## Training, {meta['gpu']}, driver {meta['driver']}\n\nTorch's time, ours, and their ratio; a layer's step "
+        f"is its forward and the gradients of image, weight and bias, from a CUDA graph; NHWC of a signal: its "
+        f"channels innermost; torch {meta['torch']}; {meta['date'][:10]}, commit {meta['commit']}.\n\n{text}"
     )
 
 
@@ -227,7 +243,7 @@ def caption(document: dict[str, Any], device: str) -> str:
     if device == "cuda":
         machine, libraries = f"{meta['gpu']}, driver {meta['driver']}", f"{libraries}, cuDNN {meta['cudnn']}"
     what = BENCHMARKS[document["benchmark"]][0]
-    return f"**{what}{machine}** ({libraries}; {meta['date'][:10]}, commit {meta['commit'] or 'unknown'}):"
+    return f"## {what}{machine}\n\n{libraries}; {meta['date'][:10]}, commit {meta['commit'] or 'unknown'}."
 
 
 def table(rows: list[dict[str, Any]], conv: str) -> str:

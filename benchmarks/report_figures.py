@@ -11,6 +11,7 @@ ROOT = Path(__file__).resolve().parent.parent
 SIZES = ROOT / "docs" / "sizes3d.png"  # of the rows of filter3d that belong to a series
 WINDOWS = ROOT / "docs" / "large_windows.png"
 BLURS = ROOT / "docs" / "blur.png"
+GAUSSIANS = ROOT / "docs" / "gaussian.png"  # of the README
 
 Document = dict[str, Any]
 
@@ -102,6 +103,13 @@ def draw_blurs(documents: list[Document], path: Path = BLURS) -> None:
     dtypes = ("float32", "float16", "uint8")
     kinds = [{f"{kind} {dtype}": f"{kind}, {dtype}" for dtype in dtypes} for kind in ("gaussian", "box")]
     draw_sides(documents, "blur", path, kinds, LABELS)
+
+
+def draw_gaussians(documents: list[Document], path: Path = GAUSSIANS) -> None:
+    """Of the blurs, Gaussians on a GPU alone."""
+    on_gpu = [d for d in documents if d["metadata"].get("gpu")]
+    kinds = {f"gaussian {dtype}": f"Gaussian, {dtype}" for dtype in ("float32", "uint8")}
+    draw_sides(on_gpu, "blur", path, [kinds], LABELS)
 
 
 def draw_sides(

@@ -1,4 +1,4 @@
-"""The README's tables of 2-D filters in many formats: a family of rows of filter2d.py, and large_windows.py."""
+"""The tables of 2-D filters in many formats: a family of rows of filter2d.py, and large_windows.py."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ Row = dict[str, Any]
 SHARES = "Share of the copy's speed, or of the FMA peak where that is more; × the best"
 # The first word of a row's name: what is said above its table.
 FAMILIES = {
-    "formats": f"Dtypes and memory formats. {SHARES}:",
-    "widths": f"Rows that start at any address. {SHARES}:",
-    "windows": f"Other windows, strides and dilations. {SHARES}:",
-    "small": "Images that L2 holds. Time and host's time of a call; in brackets the best rival's, and F.conv2d's:",
+    "formats": f"### Dtypes and memory formats\n\n{SHARES}:",
+    "widths": f"### Rows that start at any address\n\n{SHARES}:",
+    "windows": f"### Other windows, strides and dilations\n\n{SHARES}:",
+    "small": (
+        "### Images that L2 holds\n\nTime and host's time of a call; in brackets the best rival's, and F.conv2d's:"
+    ),
 }
 
 

@@ -1,4 +1,4 @@
-"""The README's tables of several GPUs, from the rows of scaling.py."""
+"""The tables of several GPUs, from the rows of scaling.py."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Line = list[str]
 
 
 def scaling_tables(document: dict[str, Any]) -> list[str]:
-    """Captions and tables in Markdown, in the README's order; those without rows are left out."""
+    """Captions and tables in Markdown; those without rows are left out."""
     meta = document["metadata"]
     parts: dict[str, list[Row]] = {}
     for row in document["rows"]:
@@ -27,7 +27,8 @@ def scaling_tables(document: dict[str, Any]) -> list[str]:
         ("from host memory and back, Gaussian 3x3", host(parts)),
         ("from one GPU to all and back", gather(parts)),
     ]
-    return [f"**{where}: {what}** ({source}):\n\n{table(lines)}" for what, lines in found if len(lines) > 1]
+    shown = [f"## {what[0].upper()}{what[1:]}\n\n{table(lines)}" for what, lines in found if len(lines) > 1]
+    return [f"{where} ({source}).", *shown] if shown else []
 
 
 def table(lines: list[Line]) -> str:

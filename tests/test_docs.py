@@ -1,9 +1,18 @@
-"""docs/migrate.md: its old lines and its new ones give the same, and what it says differs does."""
+"""The README and the pages of docs/: every snippet runs, every link leads somewhere, the tables are up to date.
+
+Of docs/migrate.md the old lines and the new ones give the same, and what it says differs does.
+"""
 
 from __future__ import annotations
 
 import ast
+import functools
+import linecache
+import os
 import re
+import shlex
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -15,7 +24,10 @@ from torch import nn
 import torch_conv
 
 np = pytest.importorskip("numpy")
+PACKAGE = os.path.dirname(torch_conv.__path__[0])  # of the checkout, or installed
 MIGRATE = ROOT / "docs" / "migrate.md"
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+OUTSIDE = [ROOT / "CONTRIBUTING.md", ROOT / "benchmarks" / "README.md", ROOT / "examples" / "cpp" / "README.md"]
 pytestmark = pytest.mark.skipif(not MIGRATE.exists(), reason="not a checkout")
 
 C = 4
@@ -43,7 +55,7 @@ ELLIPSIS = {"Conv2d(...)": "Conv2d(C, C, 7, groups=C)", "...": "x, w, b, padding
 def rows():
     """(section, the old column, the new one) of every row of every table."""
     section = ""
-    for line in MIGRATE.read_text().splitlines():
+    for line in MIGRATE.read_text().splitlines() if MIGRATE.exists() else []:
         section = line[3:] if line.startswith("## ") else section
         cells = [cell.strip() for cell in line.split("|")[1:-1]]
         if len(cells) == 2 and cells[0] not in ("old", "---"):
@@ -182,6 +194,110 @@ def test_what_differs_from_causal_conv1d():
     assert all(t.grad.any() for t in (x, w, before))
 
 
-def test_links():
-    for target in re.findall(r"\]\(([^)#]+)\)", MIGRATE.read_text()):
-        assert (MIGRATE.parent / target).exists(), target
+def snippets(page, language):
+    """The page's blocks in this language, in order; "" are those that name none."""
+    return re.findall(rf"^```{language}\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE)
+
+
+def named(pages):
+    return [pytest.param(page, id=str(page.relative_to(ROOT))) for page in pages]
+
+
+@pytest.fixture
+def with_photo(tmp_path, monkeypatch):
+    """An empty folder but for photo.jpg."""
+    image = pytest.importorskip("torchvision.io")
+    image.write_jpeg(make_image((3, 60, 80), torch.uint8), str(tmp_path / "photo.jpg"))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("page", named(page for page in PAGES if snippets(page, "python")))
+def test_python_snippets(page, with_photo, monkeypatch):
+    """One after the other, as a reader would type them; what torchrun starts, under torchrun.
+
+    torch.compile traces and runs, without a compiler: Inductor, which takes half a minute, has tests/test_compile.py.
+    """
+    monkeypatch.setattr(torch, "compile", functools.partial(torch.compile, backend="aot_eager"))
+    scope = {"__name__": "snippets"}
+    for number, snippet in enumerate(snippets(page, "python")):
+        if snippet.startswith("# torchrun"):
+            run_under_torchrun(snippet, with_photo)
+        else:
+            name = f"{page.name}, snippet {number}"
+            linecache.cache[name] = (len(snippet), None, snippet.splitlines(True), name)  # TorchScript reads sources
+            exec(compile(snippet, name, "exec", dont_inherit=True), scope)
+
+
+def run_under_torchrun(snippet, folder):
+    words = shlex.split(snippet.splitlines()[0].removeprefix("# torchrun"))
+    (folder / words[-1]).write_text(snippet)
+    environment = os.environ | {"PYTHONPATH": PACKAGE, "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", *words]
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_cpp_snippets_are_the_example():
+    """Word by word: tests/test_cpp_example.py compiles it and runs it."""
+    sources = " ".join(path.read_text() for path in sorted((ROOT / "examples" / "cpp").glob("*.[ch]*")))
+    statements = [
+        line for page in PAGES for text in snippets(page, "cpp") for line in text.split(";\n") if line.strip()
+    ]
+    assert statements
+    for statement in statements:
+        assert " ".join(statement.split()) in " ".join(sources.split()), statement
+
+
+def test_commands(with_photo):
+    """`make X` names a target, and `torch-conv X` runs; those that measure only say that they would."""
+    targets = set(re.findall(r"^([a-z_]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    lines = {line for page in PAGES for text in snippets(page, "") for line in text.splitlines()}
+    for line in sorted(line for line in lines if line.startswith(("make ", "torch-conv "))):
+        words = shlex.split(line, comments=True)
+        if words[:1] == ["make"]:
+            assert {word for word in words[1:] if re.fullmatch("[a-z_]+", word)} <= targets, line
+        if words[:1] == ["torch-conv"]:
+            slow = words[1] in ("demo", "bench", "report")
+            command = [sys.executable, "-m", "torch_conv", *words[1:], *["--help"] * slow]
+            environment = os.environ | {"PYTHONPATH": PACKAGE}
+            done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+            assert done.returncode == 0, f"{line}: {done.stderr}"
+
+
+def test_the_readme_is_short():
+    assert len(PAGES[0].read_text().splitlines()) <= 150
+
+
+def test_the_tables_are_up_to_date():
+    command = [sys.executable, "benchmarks/report.py", "--check"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def anchors(page):
+    """What a heading is called in a link, as GitHub and Python-Markdown make it."""
+    titles = re.findall(
+        r"^#+ (.*)$", re.sub(r"^```.*?^```", "", page.read_text(), flags=re.DOTALL | re.MULTILINE), re.MULTILINE
+    )
+    return {re.sub(r"[\s-]+", "-", re.sub(r"[^\w\s-]", "", title).strip().lower()) for title in titles}
+
+
+@pytest.mark.parametrize("page", named([*PAGES, *OUTSIDE]))
+def test_links(page):
+    text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        name, _, anchor = target.partition("#")
+        place = page.parent / name if name else page
+        assert place.exists(), target
+        assert not anchor or anchor in anchors(place), target
+
+
+def test_every_function_has_a_place_on_a_page():
+    documented = {
+        name for page in PAGES for name in re.findall(r"^::: torch_conv\.(\S+)$", page.read_text(), re.MULTILINE)
+    }
+    assert set(torch_conv.functional.__all__) <= documented
+    assert {f"nn.{name}" for name in torch_conv.nn.__all__} <= documented
+    readme = PAGES[0].read_text()
+    assert all(f"`{name}`" in readme for name in torch_conv.functional.__all__)

@@ -83,7 +83,8 @@ ScalarType scalar_type_of(Dtype dtype) {
 }
 
 Border border_of(const char* op, const std::string& name) {
-  // The table of names stands in the README; the first of each policy is ours, the others come from other libraries.
+  // The table of names stands in docs/conventions.md; the first of each policy is ours, the others come from other
+  // libraries.
   static constexpr std::pair<const char*, Border> names[] = {
       {"reflect", Border::reflect},         {"constant", Border::constant},      {"replicate", Border::replicate},
       {"symmetric", Border::symmetric},     {"circular", Border::circular},      {"skip", Border::skip},

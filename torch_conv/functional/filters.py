@@ -54,11 +54,11 @@ def filter2d(
       change with where rows start and with the batch.
     * 'low_rank', for windows of at least 81 taps that lie on the CPU (on the GPU their values are not looked at, but
       once by `torch_conv.kernels.prepare`) and are sums of up to 4 products of a column and a row: as many separable
-      filters, whose sums are added. What is left of the window is below rounding: at most 2**-21 of its largest tap and
-      2**-22 of the sum of its |taps| (2**-50 and 2**-51 for float64 images). The bits are the same wherever a pixel
-      lies. An infinity may come out as NaN.
+      filters, whose sums are added. What is left of the window is below rounding: at most `2**-21` of its largest tap
+      and `2**-22` of the sum of its |taps| (`2**-50` and `2**-51` for float64 images). The bits are the same wherever a
+      pixel lies. An infinity may come out as NaN.
     * 'fft', for windows of more than 15 x 15 taps: the image is cut into tiles. A sum lies within
-      `2**-23 * log2(n) * sqrt(n) * max(|image|) * norm(kernel)` of the exact one (2**-52 for float64 images), before
+      `2**-23 * log2(n) * sqrt(n) * max(|image|) * norm(kernel)` of the exact one (`2**-52` for float64 images), before
       it is rounded to the result's dtype; n are the pixels of a tile, as `explain` prints it, and max(|image|) (that
       of `value` included) and norm(kernel), the root of the sum of the squared taps, are those of the whole image and
       window. With `normalized` that is divided as the sum is. The bits are the same from run to run and for every
@@ -162,10 +162,10 @@ def filter2d_separable(
       the end. Taps, and sums between the passes, are held as two numbers of 16 bits, 22 bits of them together for
       float16 and uint8, 16 for bfloat16. Where taps do not cancel each other, results lie within one rounding of the
       exact ones (bytes are the nearest, unless the exact sum lies within 1e-4 of the middle between two); where they
-      do, (kH + kW + 16) * 2**-22 of the sum of the |tap * pixel| comes to
-      that, and of bfloat16 2**-15 of it. A NaN or an infinity stays in the windows that hold it. The bits do not change
-      with the batch, with where rows start in memory, with channels side by side or from run to run, but may with the
-      pixel's position, and so where shards meet.
+      do, `(kH + kW + 16) * 2**-22` of the sum of the |tap * pixel| comes to that, and of bfloat16 `2**-15` of it. A NaN
+      or an infinity stays in the windows that hold it. The bits do not change with the batch, with where rows start in
+      memory, with channels side by side or from run to run, but may with the pixel's position, and so where shards
+      meet.
     * 'fused', for odd windows in their middle with stride 2, dilation 1 and padding='same': the bits of 'separable'.
 
     Args:

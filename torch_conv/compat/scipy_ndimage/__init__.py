@@ -9,7 +9,7 @@ Where a sum becomes an integer and rounding would decide which, it is taken agai
 are the same to the last one. That, and a look for NaN where a window holds zeros, waits for the device.
 
 Three things differ. In `uniform_filter` NaN and Inf stay in the windows that hold them, while scipy's running sum drags
-them along to the end of the line, and its rounding too, which shows in integers beyond 2 ** 53 and in those cut from
+them along to the end of the line, and its rounding too, which shows in integers beyond `2**53` and in those cut from
 floats. float16 is refused even where nothing is filtered. Weights that require a gradient are refused; tensors of
 float32 and float64 hand gradients on as the library's filters do.
 

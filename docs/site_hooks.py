@@ -1,0 +1,88 @@
+"""What the site needs beyond mkdocs.yml: pages from outside docs/, and signatures as Python sees them."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import griffe
+from mkdocs.structure.files import File
+
+ROOT = Path(__file__).resolve().parent.parent
+# Files of the repository that are pages of the site, each under a name of its own.
+OUTSIDE = {
+    "README.md": "index.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "benchmarks/README.md": "benchmarks/method.md",
+    "examples/cpp/README.md": "cpp_example.md",
+}
+# Their tables want the place of the table of contents.
+WIDE = ("benchmarks/large_windows.md", "benchmarks/blur.md", "benchmarks/fused.md")
+LINK = re.compile(r"(!?\[[^\]]*\])\(([^)\s#]*)(#[^)\s]*)?\)")
+
+
+def on_files(files: Any, config: Any) -> Any:
+    for source, page in OUTSIDE.items():
+        files.append(File.generated(config, page, abs_src_path=str(ROOT / source)))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
+    """Links are written as they stand in the repository; those to files that are no page become their text."""
+    place = page.file.src_uri
+    if place in WIDE:
+        page.meta["hide"] = ["toc"]
+    source = next((name for name, target in OUTSIDE.items() if target == place), f"docs/{place}")
+
+    def relinked(match: re.Match[str]) -> str:
+        text, target, anchor = match[1], match[2], match[3] or ""
+        if not target or "://" in target:
+            return match[0]
+        name = os.path.normpath(os.path.join(os.path.dirname(source), target))
+        if name in OUTSIDE:
+            name = f"docs/{OUTSIDE[name]}"
+        if not name.startswith("docs/"):
+            return text.removeprefix("!")[1:-1]
+        return f"{text}({os.path.relpath(name, os.path.dirname(f'docs/{place}'))}{anchor})"
+
+    return LINK.sub(relinked, markdown)
+
+
+class Signatures(griffe.Extension):
+    """Functions and docstrings as a reader of Python expects them.
+
+    `@public(keyword_only=NAME)`: NAME and what follows it are given by keyword. TorchScript's types become today's.
+    "Example:", with doctests, is a section that Griffe calls "Examples:".
+    """
+
+    def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
+        if obj.docstring:
+            obj.docstring.value = re.sub(r"^( *)Example:$", r"\1Examples:", obj.docstring.value, flags=re.MULTILINE)
+
+    def on_function(self, *, func: griffe.Function, **_: Any) -> None:
+        for decorator in func.decorators:
+            first = re.fullmatch(r"public\(.*keyword_only=['\"](\w+)['\"].*\)", str(decorator.value), re.DOTALL)
+            if first:
+                names = [p.name for p in func.parameters]
+                for p in list(func.parameters)[names.index(first[1]) :]:
+                    p.kind = griffe.ParameterKind.keyword_only
+        for p in func.parameters:
+            if p.annotation is not None:
+                p.annotation = plain(str(p.annotation))
+
+
+def plain(annotation: str) -> str:
+    """`Optional[Union[A, tuple[B, B]]]` is `A | (B, B) | None`, `BroadcastingList2[int]` is `int | (int, int)`."""
+    found = re.fullmatch(r"(Optional|Union|tuple|BroadcastingList([23]))\[(.*)\]", annotation, re.DOTALL)
+    if not found:
+        return annotation
+    parts = [plain(part.strip()) for part in re.findall(r"(?:[^,\[\]]|\[(?:[^\[\]]|\[[^\]]*\])*\])+", found[3])]
+    if found[1] == "Optional":
+        return f"{parts[0]} | None"
+    if found[1] == "Union":
+        return " | ".join(parts)
+    if found[1] == "tuple":
+        return annotation if "..." in parts else f"({', '.join(parts)})"
+    return f"{parts[0]} | ({', '.join(parts * int(found[2]))})"
