@@ -43,7 +43,12 @@ def main(
     parser.add_argument("--device", choices=["cuda", "cpu", "all"], default="all", help="default: all there are")
     parser.add_argument("--rows", metavar="PATTERN", default="*", help="only the rows whose name matches (shell style)")
     parser.add_argument("--rounds", type=int, default=7, help="interleaved rounds, at least 5 (default: %(default)s)")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the results here as well")
+    parser.add_argument(
+        "--json",
+        type=Path,
+        metavar="FILE",
+        help="write the results here as well; rows that it holds and that are not measured now stay, with their commit",
+    )
     parser.add_argument("--list", action="store_true", help="print the rows' names and stop")
     args = parser.parse_args()
     keep_freed_memory()
@@ -60,6 +65,10 @@ def main(
         print("\n".join(f"{r.device:4}  {r.name}" for r in chosen))
         return 0
 
+    meta = metadata(args.rounds)
+    kept = kept_rows(args.json, benchmark, meta, [(r.device, r.name) for d in devices for r in rows(d)])
+    if isinstance(kept, str):
+        parser.error(kept)
     start = time.perf_counter()
     extra = {}
     if imports:
@@ -68,7 +77,6 @@ def main(
         print(f"import torch_conv after torch: {1e3 * seconds:.0f} ms", flush=True)
     results: list[Result] = []
     uncounted: list[tuple[Row, list[tuple[Candidate, Timing]]]] = []
-    meta = metadata(args.rounds)
     with torch.inference_mode():
         for row in chosen:
             try:
@@ -83,13 +91,13 @@ def main(
             if row.device == "cuda":
                 torch.cuda.empty_cache()
             if args.json:  # row by row: what was measured survives a run that is cut short
-                write_json(args.json, benchmark, meta, results, extra)
+                write_json(args.json, benchmark, meta, results, extra, kept)
         for row, candidates in uncounted:
             if candidates and time.perf_counter() < start + budget_s + COUNTING_S:
                 count(make_image(row), candidates)
                 torch.cuda.empty_cache()
     if args.json and any(candidates for _, candidates in uncounted):
-        write_json(args.json, benchmark, meta, results, extra)
+        write_json(args.json, benchmark, meta, results, extra, kept)
     print(f"{len(results)} of {len(chosen)} rows in {time.perf_counter() - start:.0f} s")
     return 0 if len(results) == len(chosen) and all(r.correct for r in results) else 1
 
@@ -161,7 +169,30 @@ def metadata(rounds: int) -> dict[str, Any]:
     return facts
 
 
-def write_json(path: Path, benchmark: str, meta: dict[str, Any], results: list[Result], extra: dict[str, Any]) -> None:
-    document = {"benchmark": benchmark, "metadata": meta, **extra, "rows": [asdict(r) for r in results]}
+Kept = dict[tuple[str, str], dict[str, Any] | None]
+
+
+def kept_rows(path: Path | None, benchmark: str, meta: dict[str, Any], names: list[tuple[str, str]]) -> Kept | str:
+    """What an older file holds of the rows that there are, in their order; a sentence if it is not of this machine.
+
+    Every row is a ratio within one run, so those of several runs on one kind of GPU may stand side by side.
+    """
+    kept: Kept = dict.fromkeys(names)
+    if path is None or not path.exists():
+        return kept
+    older = json.loads(path.read_text())
+    if older["benchmark"] != benchmark or any(older["metadata"][k] != meta[k] for k in ("gpu", "threads")):
+        return f"{path} holds results of another benchmark or machine; delete it first, or name another file"
+    commit = older["metadata"]["commit"]
+    kept.update({at: {"commit": commit, **r} for r in older["rows"] if (at := (r["device"], r["name"])) in kept})
+    return kept
+
+
+def write_json(
+    path: Path, benchmark: str, meta: dict[str, Any], results: list[Result], extra: dict[str, Any], kept: Kept
+) -> None:
+    measured = {(r.device, r.name): {"commit": meta["commit"], **asdict(r)} for r in results}
+    rows = [row for row in {**kept, **measured}.values() if row is not None]
+    document = {"benchmark": benchmark, "metadata": meta, **extra, "rows": rows}
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(document, indent=1) + "\n")

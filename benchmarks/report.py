@@ -12,6 +12,7 @@ import json
 import os
 import subprocess
 import sys
+from collections import Counter
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -101,19 +102,31 @@ def replaced(text: str, place: str, content: str) -> str | None:
 
 
 def older_than_kernels() -> list[str]:
-    """A notice for every results file of a GPU that was measured before the last change of a kernel."""
+    """A notice for every results file of a GPU with rows that were measured before the last change of a kernel."""
     notices = []
     for path in sorted(RESULTS.glob("*.json")):
-        metadata = json.loads(path.read_text()).get("metadata", {})
-        commit = str(metadata.get("commit", "")).removesuffix("-dirty")
-        if "cpu" in path.stem or not commit:
+        document = json.loads(path.read_text())
+        if "cpu" in path.stem:
             continue
-        span = [f"{commit}..HEAD", "--", ":(glob)csrc/**/*.cuh", "csrc/*/params.h"]
-        log = subprocess.run(["git", "log", "--oneline", *span], cwd=ROOT, capture_output=True, text=True, check=False)
-        changes = len(log.stdout.splitlines())
-        if log.returncode == 0 and changes:
-            notices.append(f"{path.name} was measured at {commit}; kernels have changed in {changes} commits since")
+        for commit, rows in commits_of(document).items():
+            span = [f"{commit.removesuffix('-dirty')}..HEAD", "--", ":(glob)csrc/**/*.cuh", "csrc/*/params.h"]
+            log = subprocess.run(
+                ["git", "log", "--oneline", *span], cwd=ROOT, capture_output=True, text=True, check=False
+            )
+            changes = len(log.stdout.splitlines())
+            if log.returncode == 0 and changes:
+                part = f"{rows} rows of {path.name} were" if rows else f"{path.name} was"
+                notices.append(f"{part} measured at {commit}; kernels have changed in {changes} commits since")
     return notices
+
+
+def commits_of(document: dict[str, Any]) -> dict[str, int]:
+    """The commits that a document's rows were measured at, and how many each; 0 where it was one run."""
+    commits = Counter(row["commit"] for row in document.get("rows", []) if row.get("commit"))
+    if len(commits) > 1:
+        return commits
+    commit = document.get("metadata", {}).get("commit")
+    return {commit: 0} if commit else {}
 
 
 def tables(benchmarks: list[str]) -> str:
@@ -243,7 +256,8 @@ def caption(document: dict[str, Any], device: str) -> str:
     if device == "cuda":
         machine, libraries = f"{meta['gpu']}, driver {meta['driver']}", f"{libraries}, cuDNN {meta['cudnn']}"
     what = BENCHMARKS[document["benchmark"]][0]
-    return f"## {what}{machine}\n\n{libraries}; {meta['date'][:10]}, commit {meta['commit'] or 'unknown'}."
+    commits = " and ".join(commits_of(document)) or "unknown"
+    return f"## {what}{machine}\n\n{libraries}; {meta['date'][:10]}, commit {commits}."
 
 
 def table(rows: list[dict[str, Any]], conv: str) -> str:
