@@ -1,4 +1,4 @@
-"""The command line, end to end in this process: files in, files out, exit status 2 and one sentence on bad input."""
+"""The command line, end to end in this process: options in, results out, status 2 and one sentence on bad input."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 import torch
+from command_line import run
 
 import torch_conv
-from torch_conv import cli
 
 io = pytest.importorskip("torchvision.io")
 ROOT = Path(torch_conv.__file__).parent.parent
@@ -24,14 +24,6 @@ def photo(tmp_path):
     image = torch.stack([(x * 4) % 256, (y * 6) % 256, (x * y) % 256]).to(torch.uint8)
     io.write_png(image, str(tmp_path / "in.png"))
     return tmp_path / "in.png", image
-
-
-def run(*arguments):
-    """The exit status; argparse leaves by SystemExit."""
-    try:
-        return cli.main([str(a) for a in arguments])
-    except SystemExit as leaving:
-        return leaving.code
 
 
 @pytest.mark.parametrize(
@@ -79,7 +71,8 @@ def test_other_filters_write_something_else(photo, name):
         ["filter", "IN", "OUT", "--filter", "box", "--border", "clamp"],
         ["filter", "IN", "OUT", "--filter", "box", "--device", "tpu"],
         ["filter", "IN", "OUT", "--filter", "box", "--device", "cuda:99"],
-        ["filter", "IN", "OUT.tiff", "--filter", "box"],
+        ["filter", "IN", "OUT", "--filter", "box", "--background", "red"],
+        ["filter", "IN", "OUT.bmp", "--filter", "box"],
         ["filter", "IN", "nowhere/OUT", "--filter", "box"],
         ["filter", "missing.png", "OUT", "--filter", "box"],
         ["filter", "TEXT", "OUT", "--filter", "box"],
@@ -112,7 +105,7 @@ def test_bad_input_is_one_sentence_and_status_2(photo, capsys, arguments):
     path, _ = photo
     text = path.with_name("text.png")
     text.write_text("no image")
-    places = {"IN": path, "OUT": path.with_name("out.png"), "OUT.tiff": path.with_name("out.tiff"), "TEXT": text}
+    places = {"IN": path, "OUT": path.with_name("out.png"), "OUT.bmp": path.with_name("out.bmp"), "TEXT": text}
     places["nowhere/OUT"] = path.parent / "nowhere" / "out.png"
     before = sorted(path.parent.iterdir())
     assert run(*(places.get(a, a) for a in arguments)) == 2

@@ -11,7 +11,9 @@ from torch import Tensor
 import torch_conv
 from torch_conv import kernels
 from torch_conv.cli import UsageError
-from torch_conv.cli._images import check_output, device_named, read_image, write_image
+from torch_conv.cli._files import add_force
+from torch_conv.cli._images import JPEG_QUALITY, check_depth, check_output, device_named, write_image
+from torch_conv.cli._pictures import BACKGROUNDS, read_picture
 
 BORDERS = ("reflect", "replicate", "symmetric", "circular", "constant", "skip", "zero_output")
 
@@ -31,13 +33,24 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
     parser = commands.add_parser(
         "filter",
         help="filter one photograph",
-        description="Filter one photograph: PNG, JPEG, GIF or WebP in, PNG or JPEG out; transparency is dropped.",
+        description="Filter one photograph of 8 or 16 bits a channel: PNG, JPEG, GIF, WebP or TIFF in; PNG, TIFF or "
+        f"JPEG (quality {JPEG_QUALITY}, 8 bits) out, as OUT ends. What has 16 bits keeps them. Colours of a palette "
+        "become RGB, black and white become grey, and the picture is turned as its EXIF orientation says. Refused: "
+        "several pictures in a file, CMYK, floating-point numbers, transparency without --background, and an OUT that "
+        "exists without --force. EXIF data and colour profiles are not written.",
         epilog=f"{FILTERS} 'sobel' is the gradient's magnitude; the _x and _y windows keep only "
-        "positive slopes, as 8-bit images have no negative values.",
+        "positive slopes, as such images have no negative values.",
     )
     parser.add_argument("input", metavar="IN", type=Path, help="the photograph")
-    parser.add_argument("output", metavar="OUT", type=Path, help="the filtered photograph, .png or .jpg")
+    parser.add_argument("output", metavar="OUT", type=Path, help="the filtered photograph, .png, .tif or .jpg")
     add_options(parser)
+    parser.add_argument(
+        "--background",
+        metavar="NAME",
+        choices=BACKGROUNDS,
+        help=f"beneath transparent pixels: {' | '.join(BACKGROUNDS)}",
+    )
+    add_force(parser)
     parser.set_defaults(run=run)
 
 
@@ -68,8 +81,11 @@ def filter_of(args: argparse.Namespace) -> Callable[[Tensor], Tensor]:
 def run(args: argparse.Namespace) -> None:
     function = filter_of(args)
     device = device_named(args.device)
-    check_output(args.output)
-    result = function(read_image(args.input).to(device))
+    check_output(args.output, args.force)
+    image = read_picture(args.input, args.background)
+    check_depth(args.output, image.dtype)
+    result = function(image.to(device))
     write_image(args.output, result)
     c, h, w = result.shape
-    print(f"{args.output}: {args.filter}, {w} x {h} pixels, {c} channels, on {device}")
+    bits = 8 * result.element_size()
+    print(f"{args.output}: {args.filter}, {w} x {h} pixels, {c} channels of {bits} bits, on {device}")
