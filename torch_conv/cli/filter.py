@@ -19,12 +19,11 @@ BORDERS = ("reflect", "replicate", "symmetric", "circular", "constant", "skip", 
 
 # What is more than one window: (image, size, sigma, border) -> image.
 FUNCTIONS: dict[str, Callable[[Tensor, int, float, str], Tensor]] = {
-    "box": lambda x, size, sigma, border: torch_conv.box_blur(x, size, border),
     "gaussian": lambda x, size, sigma, border: torch_conv.gaussian_blur2d(x, size, sigma, border),
     "sobel": lambda x, size, sigma, border: torch_conv.sobel(x, normalized=False, border_type=border),
     "unsharp": lambda x, size, sigma, border: torch_conv.unsharp_mask(x, size, sigma, border),
 }
-NAMES = sorted({*FUNCTIONS, *kernels.names()})
+NAMES = sorted({"box", *FUNCTIONS, *kernels.names()})
 FILTERS = f"Filters: {', '.join(NAMES)}."
 DEFAULT_SIZES = {"box": 9, "gaussian": 9, "unsharp": 9}  # every other filter is a 3 x 3 stencil
 
@@ -60,6 +59,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--size", metavar="K", type=int, help="window size in pixels (default: 9, stencils 3)")
     parser.add_argument("--sigma", metavar="S", type=float, help="Gaussian's sigma in pixels (default: suits the size)")
     parser.add_argument("--border", metavar="NAME", choices=BORDERS, default="reflect", help=" | ".join(BORDERS))
+    parser.add_argument(
+        "--anchor",
+        metavar="Y,X",
+        type=anchor_given,
+        help="the tap that lies on the pixel, counted from the window's top left; one number for both, -1 is K // 2 "
+        "(default: (K - 1) // 2); for 'box' and the single windows; write --anchor=-1,0 where it begins with a minus",
+    )
     parser.add_argument("--device", metavar="D", help="cpu, cuda or cuda:N (default: the GPU, where there is one)")
 
 
@@ -72,10 +78,27 @@ def filter_of(args: argparse.Namespace) -> Callable[[Tensor], Tensor]:
         raise UsageError(f"--size of sobel must be 3, got {size}")
     if args.sigma is not None and args.filter not in ("gaussian", "unsharp"):
         raise UsageError(f"--sigma has no meaning for {args.filter}")
+    if args.anchor is not None and args.filter in FUNCTIONS:
+        raise UsageError(f"--anchor has no meaning for {args.filter}")
     sigma = kernels.default_sigma(size) if args.sigma is None else args.sigma
     if args.filter in FUNCTIONS:
         return lambda image: FUNCTIONS[args.filter](image, size, sigma, args.border)
-    return lambda image: torch_conv.filter2d(image, kernels.named(args.filter, size), args.border)
+    if args.filter == "box":
+        return lambda image: torch_conv.box_blur(image, size, args.border, anchor=args.anchor)
+    return lambda image: torch_conv.filter2d(image, kernels.named(args.filter, size), args.border, anchor=args.anchor)
+
+
+def anchor_given(text: str) -> int | tuple[int, int]:
+    """One number or two, as the functions' `anchor`."""
+    try:
+        numbers = [int(number) for number in text.split(",")]
+    except ValueError:
+        numbers = []
+    if len(numbers) == 1:
+        return numbers[0]
+    if len(numbers) == 2:
+        return numbers[0], numbers[1]
+    raise argparse.ArgumentTypeError(f"must be Y,X or one number for both, got {text}")
 
 
 def run(args: argparse.Namespace) -> None:
