@@ -277,7 +277,7 @@ def test_names_that_no_terminal_can_show(photo):
     name = os.fsdecode(b"\xff.png")
     done = command(*filtering("in.png", name), cwd=photo.parent, stdout=subprocess.PIPE)
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == "\\udcff.png: box, 60 x 40 pixels, 3 channels of 8 bits, on cpu\n"
+    assert done.stdout == "\\udcff.png: box, 60 x 40 pixels, RGB, 8 bits, on cpu\n"
     assert (photo.parent / name).is_file()
 
 

@@ -110,5 +110,5 @@ def run(args: argparse.Namespace) -> None:
     result = function(image.to(device))
     write_image(args.output, result)
     c, h, w = result.shape
-    bits = 8 * result.element_size()
-    print(f"{args.output}: {args.filter}, {w} x {h} pixels, {c} channels of {bits} bits, on {device}")
+    colours = "grey" if c == 1 else "RGB"
+    print(f"{args.output}: {args.filter}, {w} x {h} pixels, {colours}, {8 * result.element_size()} bits, on {device}")
