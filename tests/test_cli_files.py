@@ -252,9 +252,10 @@ def test_devices_are_written_to_and_never_replaced(capsys):
 def test_a_pipe_takes_the_json(tmp_path, capsys):
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    reader = subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE)
-    assert run(*BENCH, "--json", pipe) == 0
-    assert json.loads(reader.communicate()[0])["benchmark"] == "volume"
+    with subprocess.Popen(["timeout", "20", "cat", pipe], stdout=subprocess.PIPE) as reader:
+        assert run(*BENCH, "--json", pipe) == 0
+        assert json.loads(reader.communicate()[0])["benchmark"] == "volume"
+    assert pipe.is_fifo()
 
 
 @pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="this system has no /dev/full")
