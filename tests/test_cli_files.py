@@ -282,7 +282,15 @@ def test_names_that_no_terminal_can_show(photo):
     assert (photo.parent / name).is_file()
 
 
-@pytest.mark.parametrize("error", [MemoryError(), torch.OutOfMemoryError("CUDA out of memory")], ids=["host", "GPU"])
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(),
+        torch.OutOfMemoryError("CUDA out of memory"),
+        RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 8 bytes"),
+    ],
+    ids=["Python", "a GPU", "torch"],
+)
 def test_too_little_memory_is_one_sentence(photo, monkeypatch, capsys, error):
     def box_blur(*args, **kwargs):
         raise error

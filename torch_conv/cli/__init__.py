@@ -39,6 +39,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         return refused(args, error)
     except (MemoryError, torch.OutOfMemoryError):
         return refused(args, "there is not enough memory")
+    except RuntimeError as error:
+        if "can't allocate memory" not in str(error):  # as torch says it of the CPU
+            raise
+        return refused(args, "there is not enough memory")
     except KeyboardInterrupt:
         print(f"torch-conv {args.command}: interrupted", file=sys.stderr)
         return 130
