@@ -17,23 +17,28 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import torch
+from files import check_output, in_one_sentence, read, save, shipped
 from torch import Tensor
 
 import torch_conv
+from torch_conv.cli._images import device_named
 
 SIZE, SIGMA = 5, 1.1  # of the Gaussian before the derivatives
 LARGE, WIDE = 9, 2.0  # of the Gaussian after their products
 WEAK, BRIGHT = 0.08, 0.995  # magnitudes: left out below this share of the one that so many do not reach
 
 
+@in_one_sentence
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--photo", type=Path, metavar="FILE", help="PNG or JPEG (default: scikit-image's coffee)")
+    parser.add_argument("--photo", type=Path, metavar="FILE", help="PNG, JPEG, ... (default: scikit-image's coffee)")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu", help="default: %(default)s")
     parser.add_argument("--output", type=Path, metavar="FILE", default=Path("edges.jpg"), help="default: %(default)s")
     args = parser.parse_args()
+    check_output(args.output, args.photo)
+    device = device_named(args.device)
     photo = read(args.photo or shipped("coffee.png"))
-    image = luminance(photo).to(args.device)
+    image = luminance(photo).to(device)
 
     edges = explained(torch_conv.gaussian_sobel, image, SIZE, SIGMA)
     thin = explained(torch_conv.thin_edges, image, SIZE, SIGMA)
@@ -78,18 +83,6 @@ def bright(x: Tensor) -> Tensor:
     return x.flatten().kthvalue(max(1, int(BRIGHT * x.numel()))).values.clamp(min=1e-6)
 
 
-def shipped(name: str) -> Path:
-    import skimage
-
-    return Path(skimage.__file__).parent / "data" / name
-
-
-def read(path: Path) -> Tensor:
-    from torchvision.io import ImageReadMode, read_image
-
-    return read_image(str(path), ImageReadMode.RGB)
-
-
 def draw(path: Path, pictures: dict[str, Tensor]) -> None:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -101,7 +94,7 @@ def draw(path: Path, pictures: dict[str, Tensor]) -> None:
         axes.imshow(picture.numpy(), cmap="gray", vmin=0, vmax=1, interpolation="bilinear")
         axes.set_title(title, fontsize=12)
         axes.axis("off")
-    figure.savefig(path, dpi=110, pil_kwargs={"quality": 82, "optimize": True})
+    save(figure, path, dpi=110, pil_kwargs={"quality": 82, "optimize": True})
 
 
 if __name__ == "__main__":

@@ -17,25 +17,28 @@ import argparse
 import sys
 import time
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import torch
 import torch.nn.functional as F
-from edges import bright, luminance, read, shipped
+from edges import bright, luminance
+from files import check_output, in_one_sentence, read, save, shipped
 from torch import Tensor
 
 import torch_conv
+from torch_conv.cli import UsageError
 
 GIGAPIXEL, MEGAPIXELS = 32768, 2048  # rows and columns by default, on GPUs and on the CPU
 WIDTH = 2.0  # sigma of the Gaussian in pixels of the photograph
 OVERVIEW = 720  # pixels of a picture's side
 
 
+@in_one_sentence
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--photo", type=Path, metavar="FILE", help="PNG or JPEG (default: scikit-image's retina)")
+    parser.add_argument("--photo", type=Path, metavar="FILE", help="PNG, JPEG, ... (default: scikit-image's retina)")
     parser.add_argument("--size", type=int, metavar="N", help=f"N x N pixels (default: {GIGAPIXEL}; CPU {MEGAPIXELS})")
     parser.add_argument(
         "--devices", metavar="D,D", help="one for each shard; repeat one for several (default: all GPUs)"
@@ -47,11 +50,8 @@ def main() -> None:
     devices = devices_named(args.devices)
     size = args.size if args.size is not None else GIGAPIXEL if devices[0].type == "cuda" else MEGAPIXELS
     if size < 16:
-        refuse(f"--size must be at least 16, got {size}")
-    if args.output.suffix.lower() not in (".jpg", ".jpeg", ".png"):
-        refuse(f"--output must end in .jpg or .png, got {args.output}")
-    if not args.output.absolute().parent.is_dir():
-        refuse(f"there is no folder {args.output.parent}")
+        raise UsageError(f"--size must be at least 16, got {size}")
+    check_output(args.output, args.photo)
     photo = photograph(args.photo or shipped("retina.jpg"))
     sigma = WIDTH * size / min(photo.shape[-2:])
     image = enlarged(photo, size)
@@ -93,23 +93,18 @@ def devices_named(names: str | None) -> list[torch.device]:
         return [torch.device("cuda", i) for i in range(there)] or [torch.device("cpu")] * 2
     try:
         devices = [torch.device(name.strip()) for name in names.split(",")]
-    except RuntimeError:
-        refuse(f"--devices must be names as cuda:0,cuda:1 or cpu,cpu, got {names}")
+    except RuntimeError as error:
+        raise UsageError(f"--devices must be names as cuda:0,cuda:1 or cpu,cpu, got {names}") from error
     if {d.type for d in devices} not in ({"cpu"}, {"cuda"}):
-        refuse(f"--devices must be all on the CPU or all CUDA devices, got {names}")
+        raise UsageError(f"--devices must be all on the CPU or all CUDA devices, got {names}")
     if devices[0].type == "cuda" and max(d.index or 0 for d in devices) >= there:
-        refuse(f"--devices must be among the {there} CUDA devices of this machine, got {names}")
+        raise UsageError(f"--devices must be among the {there} CUDA devices of this machine, got {names}")
     return [torch.device("cuda", d.index or 0) if d.type == "cuda" else torch.device("cpu") for d in devices]
 
 
 def photograph(path: Path) -> Tensor:
     """Its luminance (1, 1, H, W), 0 to 255."""
-    if not path.is_file():
-        refuse(f"there is no file {path}")
-    try:
-        return 255 * luminance(read(path))[None, None]
-    except RuntimeError:
-        refuse(f"{path} is not an image that can be read (PNG or JPEG)")
+    return 255 * luminance(read(path))[None, None]
 
 
 def enlarged(photo: Tensor, size: int) -> Tensor:
@@ -152,12 +147,7 @@ def draw(path: Path, pictures: dict[str, Tensor], sizes: tuple[int, ...]) -> Non
         axes.tick_params(axis="y", left=True, right=True, length=8, width=0.8, color="black")
         for spine in axes.spines.values():
             spine.set_visible(False)
-    figure.savefig(path, dpi=110, pil_kwargs={"optimize": True})
-
-
-def refuse(sentence: str) -> NoReturn:
-    print(f"multi_gpu: {sentence}", file=sys.stderr)
-    sys.exit(2)
+    save(figure, path, dpi=110, pil_kwargs={"optimize": True})
 
 
 if __name__ == "__main__":

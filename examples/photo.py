@@ -18,17 +18,19 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from statistics import median
-from typing import Any, NoReturn
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import torch
 import torch.nn.functional as F
-from edges import read, shipped
+from files import check_output, in_one_sentence, read, save, shipped
 from torch import Tensor
 
 import torch_conv
 from torch_conv._timing import queue_sampler, synchronize, turns
+from torch_conv.cli import UsageError
+from torch_conv.cli._images import device_named
 
 MEGAPIXELS = 24.0
 SIZE, SIGMA = 15, 2.6  # of the blur
@@ -92,9 +94,10 @@ JOBS = [
 ]
 
 
+@in_one_sentence
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--photo", type=Path, metavar="FILE", help="PNG or JPEG (default: scikit-image's coffee)")
+    parser.add_argument("--photo", type=Path, metavar="FILE", help="PNG, JPEG, ... (default: scikit-image's coffee)")
     parser.add_argument(
         "--megapixels",
         type=float,
@@ -105,11 +108,9 @@ def main() -> None:
     parser.add_argument("--output", type=Path, metavar="FILE", default=Path("photo.jpg"), help="default: %(default)s")
     args = parser.parse_args()
     if args.megapixels is not None and not 0.01 <= args.megapixels <= 400:
-        refuse(f"--megapixels must be between 0.01 and 400, got {args.megapixels:g}")
-    if args.photo is not None and not args.photo.is_file():
-        refuse(f"there is no file {args.photo}")
-
-    device = torch.device(args.device)
+        raise UsageError(f"--megapixels must be between 0.01 and 400, got {args.megapixels:g}")
+    check_output(args.output, args.photo)
+    device = device_named(args.device)
     original = read(args.photo or shipped("coffee.png")).permute(1, 2, 0).contiguous()
     megapixels = args.megapixels or (MEGAPIXELS if args.photo is None else None)
     photo = original if megapixels is None else mirrored(original, megapixels)
@@ -253,7 +254,7 @@ def draw(path: Path, pictures: dict[str, Tensor], top: int, left: int, whole: bo
         axes[0, i].set_title(title, fontsize=14)
     for axis in axes.flat:
         axis.axis("off")
-    canvas.savefig(path, dpi=110, pil_kwargs={"quality": 85, "optimize": True})
+    save(canvas, path, dpi=110, pil_kwargs={"quality": 85, "optimize": True})
 
 
 def overview(picture: Tensor) -> Tensor:
@@ -262,11 +263,6 @@ def overview(picture: Tensor) -> Tensor:
     planes = picture.permute(2, 0, 1)[:, None]
     small = torch.cat([F.avg_pool2d(plane.float(), block, ceil_mode=True) for plane in planes])
     return small.round_().to(torch.uint8).permute(1, 2, 0)
-
-
-def refuse(sentence: str) -> NoReturn:
-    print(f"photo: {sentence}", file=sys.stderr)
-    sys.exit(2)
 
 
 if __name__ == "__main__":

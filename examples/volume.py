@@ -19,12 +19,15 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import torch
+from files import in_one_sentence
 from torch import Tensor
 from volume_data import Volume, phantom, read_nifti, series, template
 from volume_picture import Panel, draw, robust_maximum
 
 import torch_conv
 from torch_conv._timing import time_call
+from torch_conv.cli import UsageError
+from torch_conv.cli._files import check_folder, make_folder
 
 try:
     from rich.box import SIMPLE_HEAD
@@ -70,6 +73,7 @@ class Line:
     result: Tensor
 
 
+@in_one_sentence
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--volume", metavar="FILE", type=Path, help="another NIfTI file instead of the template")
@@ -80,12 +84,13 @@ def main() -> None:
     parser.add_argument("--full", action="store_true", help="the phantom with 512^3 voxels, also without a GPU")
     args = parser.parse_args()
     if args.fwhm <= 0:
-        parser.error("--fwhm must be positive")
+        raise UsageError("--fwhm must be positive")
     if args.volume is not None and not args.volume.is_file():
-        parser.error(f"there is no file {args.volume}")
+        raise UsageError(f"there is no file {args.volume}")
+    check_folder(args.out)
     usable = torch.cuda.is_available() and torch.version.cuda is not None
     if args.device == "cuda" and not usable:
-        parser.error("torch sees no CUDA device here")
+        raise UsageError("torch sees no CUDA device here")
     cuda = usable and args.device != "cpu"
     try:
         from scipy import ndimage
@@ -254,7 +259,7 @@ def pictures(folder: Path, studies: list[tuple[Volume, list[Line]]], fwhm: float
     except ImportError:
         console.print("matplotlib is not installed: no pictures")
         return
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     for volume, lines in studies:
         if volume.data.dim() == 4:
             continue

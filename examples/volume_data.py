@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
+
+from torch_conv.cli import UsageError
 
 NATIVE = (torch.uint8, torch.int16, torch.uint16, torch.float32)  # kept; everything else becomes float32
 TEMPLATE = "datasets/data/mni_icbm152_t1_tal_nlin_sym_09a_converted.nii.gz"  # shipped by nilearn
@@ -34,9 +35,9 @@ def read_nifti(path: Path, name: str | None = None) -> Volume:
         image = nibabel.as_closest_canonical(nibabel.load(path))
         array = numpy.asanyarray(image.dataobj).squeeze().T  # x is the fastest axis in the file: (T, Z, Y, X), C order
     except (OSError, nibabel.filebasedimages.ImageFileError) as error:
-        sys.exit(f"volume: {path} is not a NIfTI file that can be read: {error}")
+        raise UsageError(f"{path} is not a NIfTI file that can be read: {error}") from error
     if array.ndim not in (3, 4):
-        sys.exit(f"volume: {path} must hold a volume or a series of volumes, got {array.ndim} dimensions")
+        raise UsageError(f"{path} must hold a volume or a series of volumes, got {array.ndim} dimensions")
     array = numpy.ascontiguousarray(array, dtype=array.dtype.newbyteorder("="))
     if array.dtype.name not in [str(d).removeprefix("torch.") for d in NATIVE]:
         array = array.astype(numpy.float32)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
+from files import save
 from torch import Tensor
 from volume_data import Volume
 
@@ -70,7 +71,7 @@ def draw(
             if top == height - TITLE:
                 axes.set_title(panel.title, color="white", fontsize=11, pad=5)
         top = bottom - GAP
-    figure.savefig(path, dpi=150, facecolor=PAPER)
+    save(figure, path, dpi=150, facecolor=PAPER)
 
 
 def slices(volume: Volume, where: Sequence[float]) -> list[tuple[str, tuple[int, int], tuple[int | slice, ...]]]:

@@ -1,4 +1,4 @@
-"""The command line, end to end in this process: files in, files out, exit status 2 and one sentence on bad input."""
+"""The command line, end to end in this process: options in, results out, status 2 and one sentence on bad input."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 import torch
+from command_line import refused, run
 
 import torch_conv
-from torch_conv import cli
 
 io = pytest.importorskip("torchvision.io")
 ROOT = Path(torch_conv.__file__).parent.parent
@@ -26,14 +26,6 @@ def photo(tmp_path):
     return tmp_path / "in.png", image
 
 
-def run(*arguments):
-    """The exit status; argparse leaves by SystemExit."""
-    try:
-        return cli.main([str(a) for a in arguments])
-    except SystemExit as leaving:
-        return leaving.code
-
-
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
@@ -45,6 +37,13 @@ def run(*arguments):
             lambda x: torch_conv.filter2d(x, torch_conv.kernels.emboss(), "replicate"),
         ),
         (["--filter", "identity", "--size", "5"], lambda x: x),
+        (["--filter", "box", "--size", "4", "--anchor", "3,0"], lambda x: torch_conv.box_blur(x, 4, anchor=(3, 0))),
+        (["--filter", "box", "--size", "5", "--anchor", "-1"], lambda x: torch_conv.box_blur(x, 5, anchor=-1)),
+        (
+            ["--filter", "emboss", "--anchor=-1,2", "--border", "constant"],
+            lambda x: torch_conv.filter2d(x, torch_conv.kernels.emboss(), "constant", anchor=(-1, 2)),
+        ),
+        (["--filter", "identity", "--anchor", "0,1"], lambda x: torch.cat([x[:, 1:], x[:, -2:-1]], 1)),
     ],
 )
 def test_filter_writes_the_filtered_photograph(photo, arguments, expected):
@@ -79,7 +78,9 @@ def test_other_filters_write_something_else(photo, name):
         ["filter", "IN", "OUT", "--filter", "box", "--border", "clamp"],
         ["filter", "IN", "OUT", "--filter", "box", "--device", "tpu"],
         ["filter", "IN", "OUT", "--filter", "box", "--device", "cuda:99"],
-        ["filter", "IN", "OUT.tiff", "--filter", "box"],
+        ["filter", "IN", "OUT", "--filter", "box", "--anchor", "9,0"],
+        ["filter", "IN", "OUT", "--filter", "box", "--background", "red"],
+        ["filter", "IN", "OUT.bmp", "--filter", "box"],
         ["filter", "IN", "nowhere/OUT", "--filter", "box"],
         ["filter", "missing.png", "OUT", "--filter", "box"],
         ["filter", "TEXT", "OUT", "--filter", "box"],
@@ -112,7 +113,7 @@ def test_bad_input_is_one_sentence_and_status_2(photo, capsys, arguments):
     path, _ = photo
     text = path.with_name("text.png")
     text.write_text("no image")
-    places = {"IN": path, "OUT": path.with_name("out.png"), "OUT.tiff": path.with_name("out.tiff"), "TEXT": text}
+    places = {"IN": path, "OUT": path.with_name("out.png"), "OUT.bmp": path.with_name("out.bmp"), "TEXT": text}
     places["nowhere/OUT"] = path.parent / "nowhere" / "out.png"
     before = sorted(path.parent.iterdir())
     assert run(*(places.get(a, a) for a in arguments)) == 2
@@ -122,6 +123,32 @@ def test_bad_input_is_one_sentence_and_status_2(photo, capsys, arguments):
     assert captured.err.count("\n") == 1
     assert "Traceback" not in captured.err
     assert sorted(path.parent.iterdir()) == before  # nothing was written
+
+
+INSIDE = "anchor must lie in the window (0 to 8, or -1 for the middle)"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["gaussian", "--anchor", "1,1"], "torch-conv filter: --anchor has no meaning for gaussian"),
+        (["box", "--anchor", "9,0"], f"torch-conv filter: box_blur: {INSIDE}, got 9"),
+        (
+            ["box", "--anchor", "1,1,1"],
+            "torch-conv filter: argument --anchor: must be Y,X or one number for both, got 1,1,1 "
+            "(see torch-conv filter --help)",
+        ),
+        (
+            ["box", "--anchor", "left"],
+            "torch-conv filter: argument --anchor: must be Y,X or one number for both, got left "
+            "(see torch-conv filter --help)",
+        ),
+    ],
+)
+def test_anchors_that_are_none(photo, capsys, arguments, sentence):
+    path, _ = photo
+    said = refused(capsys, "filter", path, path.with_name("out.png"), "--device", "cpu", "--filter", *arguments)
+    assert said == sentence
 
 
 COMMANDS = [[], ["filter"], ["demo"], ["bench"]]

@@ -80,3 +80,38 @@ def test_multi_gpu_refuses_in_one_sentence(monkeypatch, capsys, arguments, sente
     assert written.out == ""
     assert written.err.startswith(f"multi_gpu: {sentence}")
     assert written.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("program", ["edges", "photo", "multi_gpu"])
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--photo", "cut.jpg"], "cut.jpg is damaged or cut short"),
+        (["--photo", "deep.png"], "deep.png must have 8 bits a channel, got 16"),
+        (["--photo", "missing.png"], "there is no file missing.png"),
+        (["--photo", "old.png", "--output", "old.png"], "--output must not be the photograph, got old.png"),
+        (["--photo", "old.png", "--output", "link.png"], "--output must not be the photograph, got link.png"),
+        (["--output", "picture.tiff"], "--output must end in .jpg or .png, got picture.tiff"),
+        (["--output", "folder.png"], "folder.png is a folder"),
+        (["--output", "nowhere/picture.png"], "there is no folder nowhere"),
+    ],
+)
+def test_pictures_that_cannot_be(tmp_path, monkeypatch, capsys, program, arguments, sentence):
+    pil, np = pytest.importorskip("PIL.Image"), pytest.importorskip("numpy")
+    monkeypatch.syspath_prepend(ROOT / "examples")
+    monkeypatch.chdir(tmp_path)
+    pil.fromarray(np.full((64, 64, 3), 7, np.uint8)).save("old.png")
+    pil.fromarray(np.full((64, 64), 7, np.uint16)).save("deep.png")
+    pil.effect_noise((64, 64), 50).save("cut.jpg")
+    Path("cut.jpg").write_bytes(Path("cut.jpg").read_bytes()[:-300])
+    Path("link.png").symlink_to("old.png")
+    Path("folder.png").mkdir()
+    before = {path: path.is_file() and path.read_bytes() for path in tmp_path.iterdir()}
+    options = ["--devices", "cpu"] if program == "multi_gpu" else ["--device", "cpu"]
+    monkeypatch.setattr(sys, "argv", [f"{program}.py", *options, *arguments])
+    with pytest.raises(SystemExit) as leaving:
+        importlib.import_module(program).main()
+    assert leaving.value.code == 2
+    written = capsys.readouterr()
+    assert (written.out, written.err) == ("", f"{program}: {sentence}\n")
+    assert {path: path.is_file() and path.read_bytes() for path in tmp_path.iterdir()} == before

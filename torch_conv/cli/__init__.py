@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import io
+import os
 import sys
 from collections.abc import Sequence
 from typing import NoReturn
+
+import torch
 
 
 class UsageError(Exception):
@@ -20,20 +25,48 @@ class Parser(argparse.ArgumentParser):
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs one command and returns its exit status: 0, or 2 after one sentence about bad input."""
+    """Runs one command and returns its exit status: 0, or 2 after one sentence about what cannot be done."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a file's name may hold what the terminal cannot show
     args = build_parser().parse_args(argv)
     try:
         args.run(args)
+        sys.stdout.flush()
+    except BrokenPipeError:  # who reads has seen enough, as head does
+        drop_output()
+        return 1
     except (UsageError, OSError, ValueError, TypeError) as error:
-        sentence = " ".join(str(error).split())
-        if isinstance(error, OSError) and error.filename is not None:
-            sentence = f"{error.filename}: {error.strerror}"
-        print(f"torch-conv {args.command}: {sentence}", file=sys.stderr)
-        return 2
+        return refused(args, error)
+    except (MemoryError, torch.OutOfMemoryError):
+        return refused(args, "there is not enough memory")
+    except RuntimeError as error:
+        if "can't allocate memory" not in str(error):  # as torch says it of the CPU
+            raise
+        return refused(args, "there is not enough memory")
     except KeyboardInterrupt:
         print(f"torch-conv {args.command}: interrupted", file=sys.stderr)
         return 130
     return 0
+
+
+def refused(args: argparse.Namespace, error: Exception | str) -> int:
+    """Says why in one sentence, and returns the exit status."""
+    from torch_conv.cli._files import reason
+
+    sentence = " ".join(str(error).split())
+    if isinstance(error, OSError) and error.filename is not None:
+        sentence = f"{error.filename}: {reason(error)}"
+    elif isinstance(error, OSError):
+        sentence = f"standard output cannot be written: {reason(error)}"
+        drop_output()
+    print(f"torch-conv {args.command}: {sentence}", file=sys.stderr)
+    return 2
+
+
+def drop_output() -> None:
+    """Sends what is still to be printed nowhere: at its end Python would try again, and complain."""
+    with contextlib.suppress(OSError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def build_parser() -> Parser:

@@ -1,18 +1,25 @@
-"""Devices by name, and image files as uint8 tensors, with refusals in one sentence."""
+"""Devices by name, and tensors as image files, with refusals in one sentence."""
 
 from __future__ import annotations
 
+import contextlib
 import importlib
+import os
+import sys
+import warnings
+from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from torch_conv.cli import UsageError
+from torch_conv.cli._files import check_file, write_file
 
-SUFFIXES = (".png", ".jpg", ".jpeg")
+DEEP_SUFFIXES = (".png", ".tif", ".tiff")
+SUFFIXES = (*DEEP_SUFFIXES, ".jpg", ".jpeg")
+JPEG_QUALITY = 95
 
 
 def needed(module: str, package: str) -> Any:
@@ -21,6 +28,22 @@ def needed(module: str, package: str) -> Any:
         return importlib.import_module(module)
     except ImportError as error:
         raise UsageError(f"{package} is not installed: pip install 'torch-conv[cli]'") from error
+
+
+@contextlib.contextmanager
+def silent_libraries() -> Iterator[None]:
+    """Keeps off the screen what Pillow, OpenCV and libtiff remark on a picture: a refusal is one sentence, and ours."""
+    with warnings.catch_warnings(), contextlib.ExitStack() as undo:
+        warnings.simplefilter("ignore")
+        with contextlib.suppress(OSError):  # where there is no screen
+            sys.stderr.flush()
+            screen = os.dup(2)
+            undo.callback(os.close, screen)
+            undo.callback(os.dup2, screen, 2)
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, 2)
+            os.close(nowhere)
+        yield
 
 
 def device_named(name: str | None) -> torch.device:
@@ -41,37 +64,31 @@ def device_named(name: str | None) -> torch.device:
     return device
 
 
-def read_image(path: Path) -> Tensor:
-    """A uint8 tensor (C, H, W) with one or three channels; transparency is dropped."""
-    io = _io()
-    if not path.is_file():
-        raise UsageError(f"there is no file {path}")
-    try:
-        image = io.read_image(str(path), io.ImageReadMode.UNCHANGED)
-    except RuntimeError as error:
-        raise UsageError(f"{path} is not an image that can be read (PNG, JPEG, GIF or WebP)") from error
-    if image.dtype != torch.uint8 or image.dim() != 3:
-        kind = str(image.dtype).removeprefix("torch.")
-        raise UsageError(f"{path} must be a still image of 8 bits a channel, got {kind} of {image.dim()} dimensions")
-    return image[:-1] if image.shape[0] in (2, 4) else image
-
-
-def check_output(path: Path) -> None:
-    """Refuses, before any work, an output that could not be written."""
+def check_output(path: Path, force: bool) -> None:
+    """Refuses, before any work, a picture that could not be written, or that exists and is not to be replaced."""
     if path.suffix.lower() not in SUFFIXES:
         raise UsageError(f"the output must end in {', '.join(SUFFIXES)}, got {path}")
-    if not path.absolute().parent.is_dir():
-        raise UsageError(f"there is no folder {path.parent}")
+    check_file(path, force)
+
+
+def check_depth(path: Path, dtype: torch.dtype) -> None:
+    """Refuses to write 16 bits a channel where 8 would be left."""
+    if dtype == torch.uint16 and path.suffix.lower() not in DEEP_SUFFIXES:
+        raise UsageError(f"{path} cannot hold 16 bits a channel: the output must end in {', '.join(DEEP_SUFFIXES)}")
 
 
 def write_image(path: Path, image: Tensor) -> None:
-    """Writes a uint8 tensor (C, H, W) in the format its name asks for."""
-    encode = _io().write_png if path.suffix.lower() == ".png" else _io().write_jpeg
+    """Writes a uint8 or uint16 tensor (C, H, W) of one or three channels in the format its name asks for."""
+    cv2 = needed("cv2", "OpenCV")
+    check_depth(path, image.dtype)
+    pixels = image.cpu().permute(1, 2, 0).numpy()[..., ::-1]  # OpenCV's order is blue, green, red
+    options = [cv2.IMWRITE_JPEG_QUALITY, JPEG_QUALITY] if path.suffix.lower() in (".jpg", ".jpeg") else []
     try:
-        encode(image.cpu().contiguous(), str(path))
-    except RuntimeError as error:
-        raise UsageError(f"{path} cannot be written") from error
-
-
-def _io() -> ModuleType:
-    return needed("torchvision.io", "torchvision")
+        with silent_libraries():
+            done, content = cv2.imencode(path.suffix.lower(), pixels.copy(), options)
+    except cv2.error:
+        done = False
+    if not done:
+        h, w = image.shape[-2:]
+        raise UsageError(f"{path} cannot be written: {w} x {h} pixels do not fit into such a file")
+    write_file(path, content.tobytes())

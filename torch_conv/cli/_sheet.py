@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
 from torch import Tensor
+
+from torch_conv.cli._files import write_file
 
 # (top, left, side) of the enlarged piece, in fractions of the photo's height.
 CROPS = {"astronaut": (0.02, 0.28, 0.33), "retina": (0.35, 0.03, 0.25)}
@@ -38,4 +41,6 @@ def contact_sheet(path: Path, photos: dict[str, list[tuple[str, Tensor, Tensor]]
                 axis.set_yticks([])
         axes[2 * row, 0].set_ylabel(f"{name}, {width} × {height}", fontsize=11)
         axes[2 * row + 1, 0].set_ylabel(f"crop, {side} × {side}", fontsize=11)
-    figure.savefig(path, dpi=110, pil_kwargs={"quality": 90})
+    drawn = io.BytesIO()
+    figure.savefig(drawn, format="jpg", dpi=110, pil_kwargs={"quality": 90})
+    write_file(path, drawn.getvalue())

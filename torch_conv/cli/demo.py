@@ -16,7 +16,9 @@ from torch import Tensor
 import torch_conv
 from torch_conv import kernels
 from torch_conv._timing import time_call
-from torch_conv.cli._images import device_named, needed, read_image, write_image
+from torch_conv.cli._files import check_folder, make_folder
+from torch_conv.cli._images import device_named, needed, write_image
+from torch_conv.cli._pictures import read_picture
 from torch_conv.cli._sheet import contact_sheet
 
 PHOTOS = {"astronaut": "astronaut.png", "retina": "retina.jpg"}  # 512 x 512 and 1411 x 1411, shipped by scikit-image
@@ -142,7 +144,13 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
         "on the CPU.",
     )
     parser.add_argument("--device", metavar="D", help="cpu, cuda or cuda:N (default: the GPU, where there is one)")
-    parser.add_argument("--output", metavar="FOLDER", type=Path, default=Path("demo_out"), help="default: %(default)s")
+    parser.add_argument(
+        "--output",
+        metavar="FOLDER",
+        type=Path,
+        default=Path("demo_out"),
+        help="pictures of an earlier demo in it are replaced (default: %(default)s)",
+    )
     parser.set_defaults(run=run)
 
 
@@ -151,16 +159,17 @@ def run(args: argparse.Namespace) -> None:
     skimage, cv2 = needed("skimage", "scikit-image"), needed("cv2", "OpenCV")
     needed("matplotlib", "matplotlib")
     device = device_named(args.device)
+    check_folder(args.output)
     cv2.setNumThreads(torch.get_num_threads())
     folder = Path(skimage.__file__).parent / "data"
-    args.output.mkdir(parents=True, exist_ok=True)
+    make_folder(args.output)
     lines = []
     tasks = [(photo, job) for photo in PHOTOS for job in JOBS]
     # F.conv2d at its best with float32 sums, as ours are.
     exact = torch.backends.cudnn.flags(enabled=True, benchmark=True, deterministic=False, allow_tf32=False)
     with exact, torch.inference_mode():
         for photo, job in progress.track(tasks, description="filtering", transient=True):
-            line = measure(job, photo, read_image(folder / PHOTOS[photo]), device, cv2)
+            line = measure(job, photo, read_picture(folder / PHOTOS[photo]), device, cv2)
             write_image(args.output / f"{photo}_{job.file_name}.png", line.after)
             lines.append(line)
     sheet = args.output / "contact_sheet.jpg"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import json
+import io
 import platform
 import subprocess
 import sys
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from torch_conv.cli import UsageError
+from torch_conv.cli._files import add_force, check_file, check_folder, make_folder, write_file, write_json
 from torch_conv.cli._images import device_named, needed
 
 if TYPE_CHECKING:
@@ -32,7 +32,10 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
     )
     parser.add_argument("--device", metavar="D", help="cpu, cuda or cuda:N (default: the GPU, where there is one)")
     parser.add_argument("--json", metavar="FILE", type=Path, help="write the tables and the machine's data here")
-    parser.add_argument("--figures", metavar="DIR", type=Path, help="draw the 2-D study's figures into this folder")
+    parser.add_argument(
+        "--figures", metavar="DIR", type=Path, help="draw the 2-D study's figures into this folder, over older ones"
+    )
+    add_force(parser)
     parser.add_argument("--quick", action="store_true", help="images up to 1024x1024 only, and fewer rounds")
     parser.set_defaults(run=run)
 
@@ -41,7 +44,10 @@ def run(args: argparse.Namespace) -> None:
     from torch_conv.cli.ladder_tables import Bench, studies
 
     device = device_named(args.device)
-    check_folders(args.json, args.figures)
+    check_file(args.json, args.force)
+    check_folder(args.figures)
+    if args.figures:
+        needed("matplotlib.figure", "matplotlib")
     bench = Bench(device, QUICK_ROUNDS if args.quick else ROUNDS)
     wanted = studies(bench.cuda, args.quick)
     rows = measure("ladder", bench, wanted)
@@ -49,21 +55,14 @@ def run(args: argparse.Namespace) -> None:
     absent = "No GPU is measured: the tables hold the CPU columns only, and the rungs are absent."
     show(meta, bench, wanted, rows, absent)
     if args.json:
-        args.json.write_text(json.dumps(document("ladder", meta, wanted, rows, bench.cuda), indent=1) + "\n")
+        write_json(args.json, document("ladder", meta, wanted, rows, bench.cuda))
     if args.figures:
-        args.figures.mkdir(exist_ok=True)
+        make_folder(args.figures)
         draw(rows, args.figures, meta["gpu"])
     leave_if_wrong(bench)
 
 
 # --- what every benchmark of this command line does ----------------------------------------------------------------
-
-
-def check_folders(*paths: Path | None) -> None:
-    """Refuses, before any work, outputs that could not be written."""
-    for path in paths:
-        if path is not None and not path.absolute().parent.is_dir():
-            raise UsageError(f"there is no folder {path.parent}")
 
 
 def measure(benchmark: str, bench: Bench, wanted: Sequence[Study]) -> dict[str, list[Row]]:
@@ -72,7 +71,9 @@ def measure(benchmark: str, bench: Bench, wanted: Sequence[Study]) -> dict[str, 
     rows: dict[str, list[Row]] = {study.name: [] for study in wanted}
     # The strongest torch convolution that sums in float32, as ours does.
     exact = torch.backends.cudnn.flags(enabled=True, benchmark=True, deterministic=False, allow_tf32=False)
-    with exact, torch.inference_mode(), progress.Progress(console=console.Console(stderr=True), transient=True) as bar:
+    screen = console.Console(stderr=True)
+    display = progress.Progress(console=screen, transient=True, disable=not screen.is_terminal)
+    with exact, torch.inference_mode(), display as bar:
         task = bar.add_task(benchmark, total=sum(len(study.cases) for study in wanted))
         for study in wanted:
             bar.update(task, description=study.name)
@@ -187,7 +188,9 @@ def draw(rows: dict[str, list[Row]], folder: Path, gpu: str | None) -> None:
         paint(axes)
         axes.set(title=f"{title}, {gpu or 'CPU'}", xlabel=across, ylabel="time, ms")
         canvas.legend(loc="outside right upper")
-        canvas.savefig(folder / f"{name}.png", dpi=150)
+        drawn = io.BytesIO()
+        canvas.savefig(drawn, format="png", dpi=150)
+        write_file(folder / f"{name}.png", drawn.getvalue())
 
     def lines(axes: Any) -> None:
         sizes = [row["size"] for row in rows["size"]]

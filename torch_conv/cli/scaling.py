@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -17,8 +16,9 @@ import torch_conv
 from torch_conv import kernels
 from torch_conv._timing import enqueue_seconds, queue_sampler
 from torch_conv.cli import UsageError
+from torch_conv.cli._files import add_force, check_file, write_json
 from torch_conv.cli._images import device_named
-from torch_conv.cli.ladder import check_folders, document, leave_if_wrong, measure, metadata, show
+from torch_conv.cli.ladder import document, leave_if_wrong, measure, metadata, show
 from torch_conv.cli.ladder_tables import Bench, Column, Row, Study
 
 SIZES, CPU_SIZES = (4096, 8192, 16384), (1024, 2048)
@@ -69,11 +69,12 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
         f"(default: all GPUs, or {CPU_SHARDS} shards on the CPU)",
     )
     parser.add_argument("--json", metavar="FILE", type=Path, help="write the table and the machine's data here")
+    add_force(parser)
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> None:
-    check_folders(args.json)
+    check_file(args.json, args.force)
     devices = devices_given(args.devices)
     bench = Bench(devices[0], ROUNDS)
     sizes = args.sizes or (SIZES if bench.cuda else CPU_SIZES)
@@ -93,7 +94,7 @@ def run(args: argparse.Namespace) -> None:
     meta["shards"] = [str(d) for d in devices]
     show(meta, bench, [study], rows, NO_GPU)
     if args.json:
-        args.json.write_text(json.dumps(document("scaling_quick", meta, [study], rows, bench.cuda), indent=1) + "\n")
+        write_json(args.json, document("scaling_quick", meta, [study], rows, bench.cuda))
     leave_if_wrong(bench)
 
 

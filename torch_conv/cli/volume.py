@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,8 +17,9 @@ from torch import Tensor
 import torch_conv
 from torch_conv._timing import time_call
 from torch_conv.cli import UsageError
+from torch_conv.cli._files import add_force, check_file, write_json
 from torch_conv.cli._images import device_named
-from torch_conv.cli.ladder import check_folders, document, leave_if_wrong, measure, metadata, show
+from torch_conv.cli.ladder import document, leave_if_wrong, measure, metadata, show
 from torch_conv.cli.ladder_tables import TOLERANCE, Bench, Column, Row, Study, error
 
 # (name, default, least value, what it is), in the study's order
@@ -79,12 +79,13 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
         )
     parser.add_argument("--device", metavar="D", help="cpu, cuda or cuda:N (default: the GPU, where there is one)")
     parser.add_argument("--json", metavar="FILE", type=Path, help="write the table and the machine's data here")
+    add_force(parser)
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> None:
     check_options(args)
-    check_folders(args.json)
+    check_file(args.json, args.force)
     bench = Bench(device_named(args.device), args.iterations)
     size = (args.width, args.height, args.depth)
     block = (args.block_dim_x, args.block_dim_y, args.block_dim_z)
@@ -101,7 +102,7 @@ def run(args: argparse.Namespace) -> None:
     meta["options"] = {name: getattr(args, name.replace("-", "_")) for name, *_ in OPTIONS}
     show(meta, bench, [study], rows, NO_GPU)
     if args.json:
-        args.json.write_text(json.dumps(document("volume", meta, [study], rows, bench.cuda), indent=1) + "\n")
+        write_json(args.json, document("volume", meta, [study], rows, bench.cuda))
     leave_if_wrong(bench)
 
 

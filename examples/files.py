@@ -1,0 +1,64 @@
+"""What the examples read and write: photographs as the command line reads them, pictures whole or not at all."""
+
+from __future__ import annotations
+
+import functools
+import io
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from torch_conv.cli import UsageError
+from torch_conv.cli._files import check_file, write_file
+from torch_conv.cli._pictures import read_picture
+
+PICTURES = (".jpg", ".jpeg", ".png")
+
+
+def in_one_sentence(main: Callable[[], None]) -> Callable[[], None]:
+    """A program that says of bad input what is wrong with it, in one sentence, and ends with status 2."""
+
+    @functools.wraps(main)
+    def program() -> None:
+        try:
+            main()
+        except UsageError as error:
+            print(f"{Path(main.__code__.co_filename).stem}: {error}", file=sys.stderr)
+            sys.exit(2)
+
+    return program
+
+
+def shipped(name: str) -> Path:
+    """A photograph that scikit-image brings along."""
+    import skimage
+
+    return Path(skimage.__file__).parent / "data" / name
+
+
+def read(path: Path) -> Tensor:
+    """A photograph of bytes (3, H, W), on white where it is transparent."""
+    photo = read_picture(path, "white")
+    if photo.dtype != torch.uint8:
+        raise UsageError(f"{path} must have 8 bits a channel, got 16")
+    return photo.expand(3, -1, -1)
+
+
+def check_output(output: Path, photo: Path | None) -> None:
+    """Refuses, before any work, a picture that could not be written; it may replace another, but not the photograph."""
+    if output.suffix.lower() not in PICTURES:
+        raise UsageError(f"--output must end in .jpg or .png, got {output}")
+    if photo is not None and output.exists() and photo.exists() and output.samefile(photo):
+        raise UsageError(f"--output must not be the photograph, got {output}")
+    check_file(output, force=True)
+
+
+def save(figure: Any, path: Path, **options: Any) -> None:
+    """Writes a figure of matplotlib."""
+    drawn = io.BytesIO()
+    figure.savefig(drawn, format=path.suffix[1:].lower(), **options)
+    write_file(path, drawn.getvalue())

@@ -1,0 +1,307 @@
+"""Files that commands write: whole or not at all, never over another without --force, and one sentence otherwise."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import resource
+import shutil
+import stat
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+import torch
+from command_line import refused, run
+
+import torch_conv
+
+np = pytest.importorskip("numpy")
+pil = pytest.importorskip("PIL.Image")
+pytest.importorskip("cv2")
+pytest.importorskip("rich")
+
+ROOT = Path(torch_conv.__file__).parent.parent
+BENCH = ["bench", "volume", "--device", "cpu", "--iterations", "1", "--warmup-iterations", "0"]
+BENCH += [f"--{name}={n}" for name, n in (("width", 8), ("height", 8), ("depth", 4))]
+BENCH += [f"--kernel-radius-{axis}=1" for axis in "xyz"]
+SCALING = ["bench", "scaling", "--sizes", "16", "--devices", "cpu,cpu"]
+
+
+@pytest.fixture
+def photo(tmp_path):
+    pixels = np.random.default_rng(3).integers(0, 256, (40, 60, 3), np.uint8)
+    pil.fromarray(pixels).save(tmp_path / "in.png")
+    return tmp_path / "in.png"
+
+
+@pytest.fixture
+def stranger():
+    """An open folder, and this process without root's powers over it."""
+    folder = Path(tempfile.mkdtemp())
+    folder.chmod(0o777)
+    pil.fromarray(np.zeros((8, 8), np.uint8)).save(folder / "in.png")
+    user = os.geteuid()
+    if user == 0:
+        os.seteuid(65534)
+    yield folder
+    os.seteuid(user)
+    shutil.rmtree(folder)
+
+
+def filtering(photo, out, *options):
+    return ["filter", photo, out, "--filter", "box", "--device", "cpu", *options]
+
+
+def commands(photo, out):
+    return {
+        "filter": filtering(photo, out),
+        "volume": [*BENCH, "--json", out],
+        "scaling": [*SCALING, "--json", out],
+    }
+
+
+def command(*arguments, **options):
+    """A real process, as a shell runs it."""
+    return subprocess.run(
+        [sys.executable, "-m", "torch_conv", *map(str, arguments)],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+        **options,
+    )
+
+
+@pytest.mark.parametrize("way", ["filter", "volume", "scaling"])
+def test_what_exists_stays_without_force(photo, capsys, way):
+    out = photo.with_name("out.png")
+    out.write_text("precious")
+    arguments = commands(photo, out)[way]
+    said = refused(capsys, *arguments)
+    assert said == f"torch-conv {arguments[0]}: {out} exists already; --force replaces it"
+    assert out.read_text() == "precious"
+    out.chmod(0o640)
+    assert run(*arguments, "--force") == 0
+    assert out.read_bytes()[:1] == (b"\x89" if way == "filter" else b"{")
+    assert stat.S_IMODE(out.stat().st_mode) == 0o640
+    assert sorted(p.name for p in photo.parent.iterdir()) == ["in.png", "out.png"]
+
+
+def test_a_photograph_may_become_its_own_result(photo):
+    before = np.asarray(pil.open(photo))
+    assert run(*filtering(photo, photo, "--force")) == 0
+    expected = torch_conv.box_blur(torch.tensor(before).permute(2, 0, 1), 9).permute(1, 2, 0)
+    np.testing.assert_array_equal(np.asarray(pil.open(photo)), expected.numpy())
+
+
+def test_a_new_file_has_the_usual_permissions(photo):
+    out = photo.with_name("out.png")
+    mask = os.umask(0o027)
+    try:
+        assert run(*filtering(photo, out)) == 0
+    finally:
+        os.umask(mask)
+    assert stat.S_IMODE(out.stat().st_mode) == 0o640
+
+
+def test_a_link_stays_a_link(photo):
+    (photo.parent / "far").mkdir()
+    link, target = photo.with_name("out.png"), photo.parent / "far" / "result.png"
+    link.symlink_to(target)
+    assert run(*filtering(photo, link)) == 0
+    assert link.is_symlink()
+    assert pil.open(target).size == (60, 40)
+
+
+@pytest.mark.parametrize(
+    ("out", "sentence"),
+    [
+        ("out.bmp", "the output must end in .png, .tif, .tiff, .jpg, .jpeg, got OUT"),
+        ("out", "the output must end in .png, .tif, .tiff, .jpg, .jpeg, got OUT"),
+        ("nowhere/out.png", "there is no folder FOLDER/nowhere"),
+        ("in.png/out.png", "there is no folder FOLDER/in.png"),
+        ("folder.png", "OUT is a folder"),
+        (f"{'x' * 300}.png", "OUT cannot be written: file name too long"),
+    ],
+)
+def test_outputs_that_cannot_be(photo, capsys, out, sentence):
+    (photo.parent / "folder.png").mkdir()
+    before = sorted(photo.parent.rglob("*"))
+    out = photo.parent / out
+    said = refused(capsys, *filtering(photo, out))
+    sentence = sentence.replace("OUT", str(out)).replace("FOLDER", str(photo.parent))
+    assert said == f"torch-conv filter: {sentence}"
+    assert sorted(photo.parent.rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    ("locked", "mode", "arguments", "sentence"),
+    [
+        ("in.png", 0, filtering("in.png", "out.png"), "in.png cannot be read: permission denied"),
+        (".", 0o555, filtering("in.png", "out.png"), "out.png cannot be written: permission denied"),
+        ("old.png", 0o444, filtering("in.png", "old.png", "--force"), "old.png cannot be written: permission denied"),
+        ("in", 0, filtering("in.png", "in/out.png"), "in/out.png cannot be written: permission denied"),
+        (".", 0o555, [*BENCH, "--json", "out.json"], "out.json cannot be written: permission denied"),
+        (".", 0o555, ["bench", "ladder", "--figures", "new"], "new cannot be written: permission denied"),
+        (".", 0o555, ["demo", "--output", "new/deep"], "new/deep cannot be written: permission denied"),
+        ("in", 0o555, ["demo", "--output", "in"], "in cannot be written: permission denied"),
+    ],
+)
+def test_permissions(stranger, monkeypatch, capsys, locked, mode, arguments, sentence):
+    monkeypatch.chdir(stranger)
+    Path("in").mkdir()
+    Path("old.png").write_text("precious")
+    user = os.geteuid()
+    before = sorted(stranger.iterdir())
+    os.seteuid(os.getuid())
+    Path(locked).chmod(mode)
+    os.seteuid(user)
+    assert refused(capsys, *arguments) == f"torch-conv {arguments[0]}: {sentence}"
+    os.seteuid(os.getuid())
+    assert sorted(stranger.iterdir()) == before
+    assert Path("old.png").read_text() == "precious"
+
+
+@pytest.mark.parametrize("arguments", [["demo", "--output"], ["bench", "ladder", "--device", "cpu", "--figures"]])
+def test_a_file_is_no_folder(photo, capsys, arguments):
+    for name in (photo, photo / "deep"):
+        said = refused(capsys, *arguments, name)
+        assert said == f"torch-conv {arguments[0]}: {name} cannot be a folder: {photo} is a file"
+
+
+def full(descriptor):
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def interrupt(descriptor):
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("old", [False, True], ids=["new", "over another"])
+@pytest.mark.parametrize("way", ["filter", "volume", "scaling"])
+def test_a_full_disk_leaves_nothing_behind(photo, monkeypatch, capsys, way, old):
+    out = photo.with_name("out.png")
+    if old:
+        out.write_text("precious")
+    before = {p: p.read_bytes() for p in photo.parent.iterdir()}
+    arguments = {
+        "filter": filtering(photo, out),
+        "volume": [*BENCH, "--json", out],
+        "scaling": [*SCALING, "--json", out],
+    }
+    monkeypatch.setattr(os, "fsync", full)
+    assert run(*arguments[way], "--force") == 2
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert said == f"torch-conv {arguments[way][0]}: {out} cannot be written: no space left on device"
+    assert {p: p.read_bytes() for p in photo.parent.iterdir()} == before
+
+
+def test_an_interruption_leaves_nothing_behind(photo, monkeypatch, capsys):
+    monkeypatch.setattr(os, "fsync", interrupt)
+    assert run(*filtering(photo, photo.with_name("out.png"))) == 130
+    assert capsys.readouterr().err == "torch-conv filter: interrupted\n"
+    assert list(photo.parent.iterdir()) == [photo]
+
+
+@pytest.mark.parametrize("arguments", [["demo", "--output"], ["bench", "ladder", "--quick", "--figures"]])
+def test_a_folder_on_a_full_disk(tmp_path, monkeypatch, capsys, arguments):
+    pytest.importorskip("matplotlib")
+    pytest.importorskip("skimage")
+    from torch_conv.cli import ladder, ladder_tables
+
+    rows = {name: [{"size": 8, "k": 3, "cpu_ms": 1.0}] for name in ("size", "window", "fused")}
+    monkeypatch.setattr(ladder_tables, "studies", lambda cuda, quick: [])
+    monkeypatch.setattr(ladder, "measure", lambda benchmark, bench, wanted: rows)
+    monkeypatch.setattr(os, "fsync", full)
+    assert run(*arguments, tmp_path / "new", "--device", "cpu") == 2
+    said = capsys.readouterr().err.splitlines()[-1]
+    first = "ladder_size.png" if arguments[0] == "bench" else "astronaut_gaussian_31x31.png"
+    expected = f"{tmp_path / 'new' / first} cannot be written: no space left on device"
+    assert said == f"torch-conv {arguments[0]}: {expected}"
+    assert list((tmp_path / "new").iterdir()) == []
+
+
+def test_a_system_that_stops_a_file_half_way(photo):
+    """The limit on a file's size is met after its first bytes, as a disk's end would be."""
+    done = command(
+        *filtering("in.png", "out.tif"),
+        cwd=photo.parent,
+        stdout=subprocess.PIPE,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000)),
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "torch-conv filter: out.tif cannot be written: file too large\n"
+    assert list(photo.parent.iterdir()) == [photo]
+
+
+@pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="this system has no /dev/full")
+def test_devices_are_written_to_and_never_replaced(capsys):
+    assert run(*BENCH, "--json", "/dev/null") == 0
+    capsys.readouterr()
+    assert run(*BENCH, "--json", "/dev/full") == 2
+    said = capsys.readouterr().err
+    assert said == "torch-conv bench: /dev/full cannot be written: no space left on device\n"
+    assert Path("/dev/null").is_char_device()
+    assert Path("/dev/full").is_char_device()
+
+
+def test_a_pipe_takes_the_json(tmp_path, capsys):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with subprocess.Popen(["timeout", "20", "cat", pipe], stdout=subprocess.PIPE) as reader:
+        assert run(*BENCH, "--json", pipe) == 0
+        assert json.loads(reader.communicate()[0])["benchmark"] == "volume"
+    assert pipe.is_fifo()
+
+
+@pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="this system has no /dev/full")
+def test_standard_output_on_a_full_disk():
+    with open("/dev/full", "w") as disk:
+        done = command("info", stdout=disk)
+    assert done.returncode == 2
+    assert done.stderr == "torch-conv info: standard output cannot be written: no space left on device\n"
+
+
+def test_a_reader_that_leaves_is_no_error_to_speak_of():
+    read, write = os.pipe()
+    os.close(read)
+    done = command("info", stdout=write)
+    os.close(write)
+    assert (done.returncode, done.stderr) == (1, "")
+
+
+def test_names_that_no_terminal_can_show(photo):
+    name = os.fsdecode(b"\xff.png")
+    done = command(*filtering("in.png", name), cwd=photo.parent, stdout=subprocess.PIPE)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == "\\udcff.png: box, 60 x 40 pixels, RGB, 8 bits, on cpu\n"
+    assert (photo.parent / name).is_file()
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(),
+        torch.OutOfMemoryError("CUDA out of memory"),
+        RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 8 bytes"),
+    ],
+    ids=["Python", "a GPU", "torch"],
+)
+def test_too_little_memory_is_one_sentence(photo, monkeypatch, capsys, error):
+    def box_blur(*args, **kwargs):
+        raise error
+
+    monkeypatch.setattr(torch_conv, "box_blur", box_blur)
+    said = refused(capsys, *filtering(photo, photo.with_name("out.png")))
+    assert said == "torch-conv filter: there is not enough memory"
+    assert list(photo.parent.iterdir()) == [photo]
+
+
+def test_a_library_that_is_missing_is_named(photo, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "PIL.Image", None)
+    said = refused(capsys, *filtering(photo, photo.with_name("out.png")))
+    assert said == "torch-conv filter: Pillow is not installed: pip install 'torch-conv[cli]'"

@@ -1,0 +1,271 @@
+"""Pictures that `torch-conv filter` reads and writes: 8 and 16 bits a channel, nothing lost without a sentence."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+
+import pytest
+import torch
+from command_line import refused, run
+
+import torch_conv
+
+np = pytest.importorskip("numpy")
+cv2 = pytest.importorskip("cv2")
+tifffile = pytest.importorskip("tifffile")
+pil = pytest.importorskip("PIL.Image")
+io = pytest.importorskip("torchvision.io")
+
+H, W = 23, 37
+DEEP = np.random.default_rng(7).integers(0, 65536, (H, W, 4), np.uint16)
+BYTES = (DEEP >> 8).astype(np.uint8)
+DEEP.flags.writeable = BYTES.flags.writeable = False
+
+
+def png(path, array, kind, chunks=()):
+    """Writes a PNG of that kind of colours; libraries write only some of those that files come with."""
+
+    def chunk(name, data):
+        return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+
+    bits = 8 * array.itemsize
+    rows = array.reshape(H, -1).astype(">u2" if bits == 16 else "u1")
+    header = struct.pack(">IIBBBBB", W, H, bits, kind, 0, 0, 0)
+    pixels = zlib.compress(b"".join(b"\0" + row.tobytes() for row in rows))
+    parts = [(b"IHDR", header), *chunks, (b"IDAT", pixels), (b"IEND", b"")]
+    path.write_bytes(b"\x89PNG\r\n\x1a\n" + b"".join(chunk(*part) for part in parts))
+
+
+def through(path, *options, name="identity", out="out.png"):
+    """What a filter makes of a file, (H, W, C), as other libraries read it."""
+    target = path.with_name(out)
+    assert run("filter", path, target, "--device", "cpu", "--filter", name, *options) == 0
+    if target.suffix == ".png":
+        return io.read_image(str(target), io.ImageReadMode.UNCHANGED).permute(1, 2, 0).numpy()
+    return np.atleast_3d(cv2.imread(str(target), cv2.IMREAD_UNCHANGED))[..., ::-1]
+
+
+def same(found, expected):
+    assert found.dtype == expected.dtype
+    np.testing.assert_array_equal(found, np.atleast_3d(expected))
+
+
+@pytest.mark.parametrize("out", ["out.png", "out.tif", "out.TIFF"])
+@pytest.mark.parametrize("pixels", [DEEP, BYTES], ids=["16 bits", "8 bits"])
+@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize("suffix", ["png", "tif"])
+def test_both_depths_come_out_as_they_went_in(tmp_path, suffix, channels, pixels, out):
+    photo, array = tmp_path / f"in.{suffix}", pixels[..., 0] if channels == 1 else pixels[..., :3]
+    if suffix == "png":
+        png(photo, array, 0 if channels == 1 else 2)
+    else:
+        tifffile.imwrite(photo, array, photometric="minisblack" if channels == 1 else "rgb")
+    same(through(photo, out=out), array)
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_16_bits_are_filtered_as_uint16(tmp_path, channels):
+    photo, array = tmp_path / "in.png", DEEP[..., :channels]
+    png(photo, array, 0 if channels == 1 else 2)
+    found = through(photo, "--size", "7", "--sigma", "1.5", name="gaussian", out="out.tif")
+    expected = torch_conv.gaussian_blur2d(torch.from_numpy(array.copy()).permute(2, 0, 1), 7, 1.5)
+    same(found, expected.permute(1, 2, 0).numpy())
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"byteorder": ">"},
+        {"bigtiff": True},
+        {"compression": "zlib", "predictor": True},
+        {"rowsperstrip": 3},
+        {"tile": (16, 16)},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("channels", [1, 3])
+def test_forms_of_tiff(tmp_path, channels, options):
+    photo, array = tmp_path / "in.tif", DEEP[..., 0] if channels == 1 else DEEP[..., :3]
+    tifffile.imwrite(photo, array, photometric="minisblack" if channels == 1 else "rgb", **options)
+    same(through(photo), array)
+
+
+@pytest.mark.parametrize("pixels", [DEEP, BYTES], ids=["16 bits", "8 bits"])
+def test_white_may_be_zero(tmp_path, pixels):
+    tifffile.imwrite(tmp_path / "in.tif", pixels[..., 0], photometric="miniswhite")
+    same(through(tmp_path / "in.tif"), np.iinfo(pixels.dtype).max - pixels[..., 0])
+
+
+UPRIGHT = {
+    1: lambda a: a,
+    2: np.fliplr,
+    3: lambda a: np.rot90(a, 2),
+    4: np.flipud,
+    5: lambda a: np.swapaxes(a, 0, 1),
+    6: lambda a: np.rot90(a, -1),
+    7: lambda a: np.rot90(np.swapaxes(a, 0, 1), 2),
+    8: np.rot90,
+}
+
+
+@pytest.mark.parametrize("orientation", UPRIGHT)
+@pytest.mark.parametrize("pixels", [DEEP, BYTES], ids=["16 bits", "8 bits"])
+@pytest.mark.parametrize("form", ["grey tif", "rgb tif", "grey png", "rgb png"])
+def test_pictures_come_out_upright(tmp_path, form, pixels, orientation):
+    colours, suffix = form.split()
+    photo, array = tmp_path / f"in.{suffix}", pixels[..., 0] if colours == "grey" else pixels[..., :3]
+    if suffix == "png":
+        exif = pil.Exif()
+        exif[274] = orientation
+        png(photo, array, 0 if colours == "grey" else 2, [(b"eXIf", exif.tobytes()[6:])])
+    else:
+        kind = "minisblack" if colours == "grey" else "rgb"
+        tifffile.imwrite(photo, array, photometric=kind, extratags=[(274, "H", 1, orientation, True)])
+    same(through(photo), UPRIGHT[orientation](array))
+
+
+def test_a_jpeg_is_turned_and_its_previews_are_left_out(tmp_path):
+    exif, photo = pil.Exif(), pil.fromarray(cv2.GaussianBlur(BYTES[..., :3], (0, 0), 3))
+    exif[274] = 6
+    photo.save(tmp_path / "in.jpg", "MPO", exif=exif, save_all=True, append_images=[photo.resize((4, 4))], quality=100)
+    found = through(tmp_path / "in.jpg").astype(int)
+    assert abs(found - np.rot90(np.asarray(photo).astype(int), -1)).max() <= 4  # JPEG's own error
+
+
+def test_palettes_become_rgb_and_bits_grey(tmp_path):
+    photo = pil.fromarray(BYTES[..., :3]).quantize(16)
+    for name in ("p.png", "p.gif", "p.tif"):
+        photo.save(tmp_path / name)
+        same(through(tmp_path / name, "--force"), np.asarray(photo.convert("RGB")))
+    bits = pil.fromarray(BYTES[..., 0]).convert("1")
+    for name in ("b.png", "b.tif"):
+        bits.save(tmp_path / name)
+        same(through(tmp_path / name, "--force"), np.where(np.asarray(bits), np.uint8(255), np.uint8(0)))
+
+
+@pytest.mark.parametrize("pixels", [DEEP, BYTES], ids=["16 bits", "8 bits"])
+@pytest.mark.parametrize("kind", [4, 6], ids=["grey", "rgb"])
+def test_transparency_is_asked_about(tmp_path, capsys, kind, pixels):
+    photo, full = tmp_path / "in.png", np.iinfo(pixels.dtype).max
+    array = pixels[..., [0, 3] if kind == 4 else [0, 1, 2, 3]].copy()
+    png(photo, array, kind)
+    said = refused(capsys, "filter", photo, tmp_path / "out.png", "--filter", "box", "--device", "cpu")
+    beneath = "--background white or black says what lies beneath them"
+    assert said == f"torch-conv filter: {photo} has transparent pixels: {beneath}"
+    colours, share = array[..., :-1].astype(np.float64), array[..., -1:] / full
+    for name, value in (("white", full), ("black", 0)):
+        expected = np.rint(colours * share + value * (1 - share)).astype(pixels.dtype)
+        same(through(photo, "--background", name, "--force"), expected)
+    array[..., -1] = full  # nothing shines through: nothing is asked
+    png(photo, array, kind)
+    same(through(photo, "--force"), array[..., :-1])
+
+
+@pytest.mark.parametrize("pixels", [DEEP, BYTES], ids=["16 bits", "8 bits"])
+@pytest.mark.parametrize("kind", [0, 2], ids=["grey", "rgb"])
+def test_a_colour_may_be_transparent(tmp_path, capsys, kind, pixels):
+    photo, array = tmp_path / "in.png", pixels[..., : 1 if kind == 0 else 3]
+    png(photo, array, kind, [(b"tRNS", struct.pack(f">{array.shape[2]}H", *array[2, 3]))])
+    assert "transparent pixels" in refused(capsys, "filter", photo, tmp_path / "out.png", "--filter", "box")
+    there = (array == array[2, 3]).all(-1, keepdims=True)
+    same(through(photo, "--background", "black"), np.where(there, array.dtype.type(0), array))
+
+
+def written(path, kind):
+    """A file of that kind which cannot be filtered."""
+    photo = pil.fromarray(BYTES[..., :3])
+    if kind == "missing":
+        return
+    if kind == "folder":
+        path.mkdir()
+    elif kind == "empty":
+        path.write_bytes(b"")
+    elif kind == "text":
+        path.write_text("no image")
+    elif kind == "cmyk":
+        photo.convert("CMYK").save(path, "JPEG")
+    elif kind == "pages":
+        tifffile.imwrite(path, np.stack([BYTES[..., 0]] * 2))
+    elif kind == "moving":
+        photo.save(path, "GIF", save_all=True, append_images=[photo.rotate(90)])
+    elif kind in ("int16", "float32", "uint32"):
+        tifffile.imwrite(path, BYTES[..., 0].astype(kind))
+    elif kind == "channels":
+        tifffile.imwrite(path, BYTES, photometric="rgb", extrasamples=["unspecified"])
+    elif kind == "planar":
+        tifffile.imwrite(path, np.moveaxis(DEEP[..., :3], -1, 0), photometric="rgb", planarconfig="separate")
+    else:
+        form, share = kind.split()
+        if form.startswith("deep"):
+            cv2.imwrite(f"{path}.{form[4:]}", DEEP[..., :3])
+            content = path.with_name(f"{path.name}.{form[4:]}").read_bytes()
+            path.with_name(f"{path.name}.{form[4:]}").unlink()
+        else:
+            photo.save(path, form)
+            content = path.read_bytes()
+        path.write_bytes(content[: int(len(content) * float(share))])
+
+
+DAMAGED = "is damaged or cut short"
+BROKEN = "is damaged, cut short or not of 8 or 16 bits a channel"
+BITS = "must have up to 8 or 16 bits a channel, unsigned, got"
+
+
+@pytest.mark.parametrize(
+    ("kind", "sentence"),
+    [
+        ("missing", "there is no file IN"),
+        ("folder", "IN is a folder"),
+        ("empty", "IN is empty"),
+        ("text", "IN is not an image that can be read (PNG, JPEG, GIF, WebP or TIFF)"),
+        ("cmyk", "IN must be grey or RGB, got CMYK"),
+        ("pages", "IN must hold one picture, got 2"),
+        ("moving", "IN must hold one picture, got 2"),
+        ("int16", f"IN {BITS} signed 16"),
+        ("float32", f"IN {BITS} floating-point 32"),
+        ("uint32", f"IN {BITS} 32"),
+        ("channels", "IN must be grey or RGB, got 4 channels"),
+        ("planar", "IN is damaged, or holds its 16 bits a channel in a form that cannot be read"),
+        ("PNG 0.5", f"IN {DAMAGED}"),
+        ("PNG 0.01", f"IN {BROKEN}"),
+        ("JPEG 0.9", f"IN {DAMAGED}"),
+        ("GIF 0.9", f"IN {DAMAGED}"),
+        ("TIFF 0.5", f"IN {DAMAGED}"),
+        ("WEBP 0.5", f"IN {BROKEN}"),
+        ("deeppng 0.5", f"IN {DAMAGED}"),
+        ("deeptif 0.5", f"IN {BROKEN}"),
+    ],
+)
+def test_what_cannot_be_read(tmp_path, capfd, kind, sentence):
+    photo = tmp_path / "in.png"  # its content says what it is
+    written(photo, kind)
+    capfd.readouterr()
+    before = sorted(tmp_path.iterdir())
+    said = refused(capfd, "filter", photo, tmp_path / "out.png", "--filter", "box", "--device", "cpu")
+    assert said == f"torch-conv filter: {sentence.replace('IN', str(photo), 1)}"
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_jpeg_does_not_take_16_bits(tmp_path, capsys):
+    png(tmp_path / "in.png", DEEP[..., 0], 0)
+    out = tmp_path / "out.jpg"
+    said = refused(capsys, "filter", tmp_path / "in.png", out, "--filter", "box", "--device", "cpu")
+    expected = f"{out} cannot hold 16 bits a channel: the output must end in .png, .tif, .tiff"
+    assert said == f"torch-conv filter: {expected}"
+    assert not out.exists()
+
+
+def test_jpeg_has_a_largest_size(tmp_path, capfd):
+    pil.new("L", (65536, 1)).save(tmp_path / "in.png")
+    out = tmp_path / "out.jpg"
+    said = refused(capfd, "filter", tmp_path / "in.png", out, "--filter", "box", "--device", "cpu")
+    assert said == f"torch-conv filter: {out} cannot be written: 65536 x 1 pixels do not fit into such a file"
+    assert not out.exists()
+
+
+def test_many_pixels_are_read(tmp_path):
+    pil.new("1", (20000, 10000)).save(tmp_path / "in.png")  # more than Pillow takes from strangers
+    from torch_conv.cli._pictures import read_picture
+
+    assert read_picture(tmp_path / "in.png").shape == (1, 10000, 20000)

@@ -1,0 +1,114 @@
+"""Files that commands write: refused before any work where they cannot be written, and never seen half-written."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import secrets
+import shutil
+from pathlib import Path
+from typing import Any
+
+from torch_conv.cli import UsageError
+
+
+def add_force(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--force", action="store_true", help="replace an output file that exists already")
+
+
+def check_file(path: Path | None, force: bool) -> None:
+    """Refuses a file that could not be written, or that exists and is not to be replaced."""
+    if path is None:
+        return
+    try:
+        if not path.absolute().parent.is_dir():
+            raise UsageError(f"there is no folder {path.parent}")
+        if path.is_dir():
+            raise UsageError(f"{path} is a folder")
+        if is_device(path):
+            return
+        there = path.exists()
+        if there and not force:
+            raise UsageError(f"{path} exists already; --force replaces it")
+        target = _target(path)
+        _check_access(path, target.parent, os.W_OK | os.X_OK)
+        if there:
+            _check_access(path, target, os.W_OK)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written: {reason(error)}") from error
+
+
+def check_folder(path: Path | None) -> None:
+    """Refuses a folder that could not be made, or not be written to."""
+    if path is None:
+        return
+    try:
+        place = _target(path)
+        while not place.exists():
+            place = place.parent
+        if not place.is_dir():
+            raise UsageError(f"{path} cannot be a folder: {path if path.exists() else place} is a file")
+        _check_access(path, place, os.W_OK | os.X_OK)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written: {reason(error)}") from error
+
+
+def make_folder(path: Path) -> None:
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written: {reason(error)}") from error
+
+
+def write_file(path: Path, content: bytes) -> None:
+    """Writes all of `content` or, after one sentence, nothing: beside the target first, then in its place."""
+    try:
+        if is_device(path):
+            with path.open("wb") as file:
+                file.write(content)
+        else:
+            _write_beside(_target(path), content)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written: {reason(error)}") from error
+
+
+def write_json(path: Path, document: dict[str, Any]) -> None:
+    write_file(path, (json.dumps(document, indent=1) + "\n").encode())
+
+
+def is_device(path: Path) -> bool:
+    """Whether bytes pass through it, as through a pipe or /dev/null: such a file is never replaced by another."""
+    return path.exists() and not path.is_file() and not path.is_dir()
+
+
+def reason(error: OSError) -> str:
+    """Why the system refused, to stand within a sentence: "permission denied"."""
+    text = error.strerror or str(error)
+    return text[:1].lower() + text[1:]
+
+
+def _target(path: Path) -> Path:
+    """The file itself: a link to it stays a link."""
+    return Path(os.path.realpath(path))
+
+
+def _check_access(path: Path, place: Path, mode: int) -> None:
+    if not os.access(place, mode, effective_ids=True):
+        raise UsageError(f"{path} cannot be written: permission denied")
+
+
+def _write_beside(target: Path, content: bytes) -> None:
+    part = target.with_name(f".torch-conv-{secrets.token_hex(8)}")
+    try:
+        with part.open("xb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())  # a full disk may say so only here
+        if target.exists():
+            shutil.copymode(target, part)
+        os.replace(part, target)
+    finally:
+        with contextlib.suppress(OSError):
+            part.unlink(missing_ok=True)

@@ -1,0 +1,168 @@
+"""Pictures as tensors of 8 or 16 bits a channel: what a file holds comes out whole, or a sentence says why not."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from torch_conv.cli import UsageError
+from torch_conv.cli._files import reason
+from torch_conv.cli._images import needed, silent_libraries
+
+FORMATS = ("PNG", "JPEG", "GIF", "WEBP", "TIFF")  # as Pillow calls them
+BEGINNINGS = (b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"RIFF", b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
+BACKGROUNDS = {"white": 1.0, "black": 0.0}
+GREY, RGB = ("1", "L", "LA"), ("P", "PA", "RGB", "RGBA", "YCbCr")  # Pillow's modes of up to 8 bits
+DEEP_GREY = ("I", "I;16", "I;16L", "I;16B")
+ORIENTATION, BITS, PHOTOMETRIC, SAMPLES, SAMPLE_FORMAT = 274, 258, 262, 277, 339  # tags of TIFF, the first of EXIF too
+WHITE_IS_ZERO, UNSIGNED = 0, (1, 4)  # values of PHOTOMETRIC and SAMPLE_FORMAT; 4 is "not said"
+
+
+@dataclass
+class Picture:
+    """A file's picture as Pillow decodes it, and what Pillow does not hand on."""
+
+    image: Any
+    deep: bool  # 16 bits a channel, of which Pillow keeps 8 of each where there are several
+    grey: bool
+    inverted: bool
+    stored: int  # EXIF's orientation of the pixels as they lie in the file
+
+
+def read_picture(path: Path, background: str | None = None) -> Tensor:
+    """A uint8 or uint16 tensor (C, H, W) of one or three channels, upright as EXIF says.
+
+    Args:
+        path: a PNG, JPEG, GIF, WebP or TIFF; its content says which.
+        background: "white" or "black" beneath transparent pixels; without it they are refused.
+    """
+    np = needed("numpy", "numpy")
+    content = read_file(path)
+    with silent_libraries():
+        picture = opened(path, content)
+        image = picture.image
+        colours, alpha = deep_pixels(path, content, picture) if picture.deep else pixels(image)
+        orientation = 1 if image.format == "TIFF" else image.getexif().get(ORIENTATION, 1)  # Pillow turns a TIFF
+    full = np.iinfo(colours.dtype).max
+    if alpha is not None and alpha.min() < full:
+        if background is None:
+            raise UsageError(f"{path} has transparent pixels: --background white or black says what lies beneath them")
+        share = alpha[..., None] / full
+        colours = np.rint(colours * share + full * BACKGROUNDS[background] * (1 - share)).astype(colours.dtype)
+    return torch.from_numpy(np.ascontiguousarray(turned(colours, orientation))).permute(2, 0, 1)
+
+
+def read_file(path: Path) -> bytes:
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError as error:
+        raise UsageError(f"there is no file {path}") from error
+    except IsADirectoryError as error:
+        raise UsageError(f"{path} is a folder") from error
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {reason(error)}") from error
+    if not content:
+        raise UsageError(f"{path} is empty")
+    return content
+
+
+def opened(path: Path, content: bytes) -> Picture:
+    """The picture of a file, decoded to its end."""
+    pil = needed("PIL.Image", "Pillow")
+    pil.MAX_IMAGE_PIXELS = None  # a limit for pictures that strangers send
+    try:
+        image = pil.open(io.BytesIO(content), formats=FORMATS)
+    except MemoryError:
+        raise
+    except Exception as error:  # of a broken header decoders raise what they happen upon
+        if content.startswith(BEGINNINGS):
+            raise UsageError(f"{path} is damaged, cut short or not of 8 or 16 bits a channel") from error
+        raise UsageError(f"{path} is not an image that can be read (PNG, JPEG, GIF, WebP or TIFF)") from error
+    try:
+        pages = 1 if image.format == "MPO" else getattr(image, "n_frames", 1)  # MPO: a JPEG, then its previews
+        if pages != 1:
+            raise UsageError(f"{path} must hold one picture, got {pages}")
+        picture = described(path, content, image)
+        image.load()
+    except (UsageError, MemoryError):
+        raise
+    except Exception as error:
+        raise UsageError(f"{path} is damaged or cut short") from error
+    return picture
+
+
+def described(path: Path, content: bytes, image: Any) -> Picture:
+    """What the header says; refuses what is neither grey nor RGB of whole numbers."""
+    bits, inverted, grey = 8, False, image.mode in GREY or image.mode in DEEP_GREY
+    if image.format == "PNG":  # its first chunk has the depth, then the kind of colours
+        bits, kind = content[24], content[25]
+        grey = kind in (0, 4)
+    elif image.format == "TIFF":
+        tags = image.tag_v2
+        bits, inverted = tags.get(BITS, (1,))[0], tags.get(PHOTOMETRIC) == WHITE_IS_ZERO
+        if set(tags.get(SAMPLE_FORMAT, (1,))) - set(UNSIGNED) or not (bits <= 8 or bits == 16):
+            numbers = {2: "signed ", 3: "floating-point "}.get(tags.get(SAMPLE_FORMAT, (1,))[0], "")
+            raise UsageError(f"{path} must have up to 8 or 16 bits a channel, unsigned, got {numbers}{bits}")
+        channels = tags.get(SAMPLES, 1)
+        if channels != len(image.getbands()) or image.mode == "RGBX":
+            raise UsageError(f"{path} must be grey or RGB, got {channels} channels")
+    deep = bits == 16
+    if image.mode not in ((*DEEP_GREY, "RGB", "RGBA") if deep else (*GREY, *RGB)):
+        raise UsageError(f"{path} must be grey or RGB, got {image.mode}")
+    return Picture(image, deep, grey, inverted, image.getexif().get(ORIENTATION, 1))
+
+
+def pixels(image: Any) -> tuple[Any, Any]:
+    """Arrays of bytes: the colours (H, W, C), and the opacity (H, W) or None."""
+    np = needed("numpy", "numpy")
+    grey = image.mode in GREY
+    if image.mode in ("LA", "PA", "RGBA") or "transparency" in image.info:
+        array = np.array(image.convert("LA" if grey else "RGBA"))
+        return array[..., :-1], array[..., -1]
+    array = np.array(image.convert("L" if grey else "RGB"))
+    return array.reshape(*array.shape[:2], -1), None
+
+
+def deep_pixels(path: Path, content: bytes, picture: Picture) -> tuple[Any, Any]:
+    """The same, of 16 bits a channel."""
+    np = needed("numpy", "numpy")
+    image = picture.image
+    array = np.array(image)
+    array = array.astype(np.uint16)[..., None] if image.mode in DEEP_GREY else deep_colours(path, content, picture)
+    colours, alpha = array[..., :3], array[..., 3] if array.shape[2] == 4 else None
+    if picture.inverted:
+        colours = 65535 - colours
+    if "transparency" in image.info:  # of a PNG: the one colour that is not seen
+        alpha = np.where((colours == np.array(image.info["transparency"])).all(-1), 0, 65535)
+    return colours[..., :1] if picture.grey else colours, alpha
+
+
+def deep_colours(path: Path, content: bytes, picture: Picture) -> Any:
+    """16 bits a channel by OpenCV, whose upper halves must be what Pillow decodes."""
+    np, cv2 = needed("numpy", "numpy"), needed("cv2", "OpenCV")
+    upper = np.array(picture.image)
+    try:
+        array = cv2.imdecode(np.frombuffer(content, np.uint8), cv2.IMREAD_UNCHANGED)
+    except cv2.error:
+        array = None
+    if array is not None and array.ndim == 3 and array.dtype == np.uint16:
+        array = array[..., [2, 1, 0, 3][: array.shape[2]]]
+        array = array[..., : upper.shape[2]]  # where a PNG names a transparent colour, OpenCV adds a channel
+        for candidate in (array, turned(array, picture.stored)):  # releases differ in who turns a TIFF
+            if candidate.shape == upper.shape and np.array_equal(candidate >> 8, upper):
+                return candidate
+    raise UsageError(f"{path} is damaged, or holds its 16 bits a channel in a form that cannot be read")
+
+
+def turned(array: Any, orientation: int) -> Any:
+    """Pixels (H, W, C) as EXIF's orientation 1 to 8 wants them seen."""
+    if orientation in (5, 6, 7, 8):
+        array = array.swapaxes(0, 1)
+    if orientation in (3, 4, 7, 8):
+        array = array[::-1]
+    return array[:, ::-1] if orientation in (2, 3, 6, 7) else array
