@@ -41,7 +41,6 @@ def test_results_of_another_machine_are_not_mixed(tmp_path):
     file.write_text(text)
     done = measured(file, NAMES[0])
     assert done.returncode == 2
-    assert done.stderr.splitlines()[-1] == (
-        f"filter2d.py: error: {file} holds results of another benchmark or machine; delete it first, or name another file"
-    )
+    refusal = f"{file} holds results of another benchmark or machine; delete it first, or name another file"
+    assert done.stderr.splitlines()[-1] == f"filter2d.py: error: {refusal}"
     assert file.read_text() == text
