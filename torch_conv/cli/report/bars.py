@@ -119,7 +119,9 @@ def flat(groups: Bars, caption: str, unit: str, line: float | None = None) -> It
                 label = None if name in labelled else name
                 labelled.add(name)
                 axes.barh(place, value, 0.85, label=label, **filling(names.index(name)))
-                axes.text(value, place, f" {value:.3g}", va="center", fontsize=8)
+                axes.annotate(
+                    f"{value:.3g}", (value, place), (4, 0), textcoords="offset points", va="center", fontsize=8
+                )
                 place += 1
             place += 0.6
         axes.set_yticks([at for at, _ in ticks], [group for _, group in ticks])

@@ -127,9 +127,9 @@ def small_panels(panels: dict[str, Line], caption: str, across: str, columns: in
             grid.flat[max(i, 0)].set_xlabel(across)
         legend(canvas, min(4, max(columns, 2)), [OURS])
 
-    wide = max(2.6 * columns, 5.5) if columns > 1 else 6.5
+    wide = {1: 6.5, 2: 8.0, 3: 11.0}.get(columns, 2.8 * columns)
     rows_of_legend = -(-len(names) // min(4, max(columns, 2)))
-    return drawn(wide, (2.2 if columns > 2 else 3.6) * lines + 0.25 * rows_of_legend + 0.3, caption, paint)
+    return drawn(wide, (2.3 if columns > 3 else 3.3) * lines + 0.25 * rows_of_legend + 0.3, caption, paint)
 
 
 def mark(axes: Any, places: Sequence[float]) -> None:

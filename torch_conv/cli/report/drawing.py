@@ -38,7 +38,7 @@ MARKERS = "^vPXd<>ph*8"
 DASHES = ("-.", (0, (5, 1)), (0, (1, 1)), (0, (3, 1, 1, 1)), (0, (6, 2, 1, 2, 1, 2)))
 # Straight lines only: each circle of a hatch is a curve of its own, and figures grow ten times as large.
 HATCHES = ("", "////", "\\\\\\\\", "", "xxxx", "----", "", "||||", "++++")
-FILLS = ("0.15", "1", "1", "0.7", "1", "1", "0.95", "1", "1")
+FILLS = ("0.55", "1", "1", "0.8", "1", "1", "0.95", "1", "1")
 
 
 @dataclass(frozen=True)

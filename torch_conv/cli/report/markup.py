@@ -26,6 +26,7 @@ figure text { font-family: "DejaVu Sans", Verdana, sans-serif; }
 figure svg * { stroke-linejoin: round; stroke-linecap: butt; }
 figcaption { font-size: .88rem; color: #333; max-width: 46rem; margin-top: .3rem; }
 .wide svg { min-width: 44rem; }
+@media screen and (max-width: 40rem) { td.l { white-space: normal; min-width: 8.5rem; } }
 @media print { body { max-width: none; padding: 0; font-size: 10pt; } .box { overflow: visible; }
   table { font-size: 7pt; }
   th, td { padding: .1rem .3rem; } .wide svg { min-width: 0; } tr, figure { break-inside: avoid; }
@@ -86,7 +87,8 @@ def times(ratio: float | None) -> Cell:
     """Ours against the best rival; a loss is bold and has a mark, as there are no colours."""
     if ratio is None:
         return Cell("")
-    return Cell(f"▼ {ratio:.2f}" if ratio < 1 else f"{ratio:.2f}", loss=ratio < 1)
+    digits = 3 if 0.99 <= ratio < 1 else 2  # not 1.00 with the mark of a loss
+    return Cell(f"▼ {ratio:.{digits}f}" if ratio < 1 else f"{ratio:.2f}", loss=ratio < 1)
 
 
 def duration(us: float | None) -> str:

@@ -51,7 +51,7 @@ class Document:
 
     @property
     def title(self) -> str:
-        return f"{self.benchmark}, {self.machine}"
+        return f"{self.path.stem}, {self.machine}"
 
     @property
     def commits(self) -> list[str]:
@@ -238,5 +238,15 @@ def workload(document: Document, row: Row) -> str:
     window = f"window {row['window']}" if row.get("window") else ""
     stride = f"stride {row['stride']}" if row.get("stride") not in (None, 1) else ""
     batch = f"batch {row['batch']}" if row.get("batch") else ""
-    parts = (row.get("model"), window, stride, batch, shape, row.get("dtype"), row["layout"], row["way"])
+    parts = (
+        row.get("part"),
+        row.get("model"),
+        window,
+        stride,
+        batch,
+        shape,
+        row.get("dtype"),
+        row["layout"],
+        row["way"],
+    )
     return " ".join(str(part) for part in parts if part)

@@ -11,7 +11,7 @@ from torch_conv.cli.report.results import HANDOVER, SCALING, TABLES, Contest, Do
 
 def summary(documents: Sequence[Document]) -> str:
     found = list(contests(documents))
-    return measured(documents) + score(documents, found) + wrong(documents) + families(found) + losses(found)
+    return score(documents, found) + wrong(documents) + measured(documents) + families(found) + losses(found)
 
 
 def measured(documents: Sequence[Document]) -> str:
@@ -97,14 +97,14 @@ def losses(found: Sequence[Contest]) -> str:
         return "<h3>Losses</h3>\n" + markup.paragraph("No rival is faster in any workload of these files.")
     lines = [
         [
-            contest.workload,
-            contest.document.machine,
-            contest.rival,
+            markup.times(contest.speedup),
+            markup.Cell(contest.workload, left=True),
             markup.duration(contest.ours_us),
             markup.duration(contest.rival_us),
-            markup.times(contest.speedup),
+            markup.Cell(contest.rival, left=True),
+            markup.Cell(contest.document.machine, left=True),
         ]
         for contest in behind
     ]
-    headings = ["workload", "machine", "best rival", "torch_conv", "its time", "×"]
-    return "<h3>Losses, the worst first</h3>\n" + markup.table(headings, lines, left=3)
+    headings = ["×", "workload", "torch_conv", "best rival", "the rival", "machine"]
+    return "<h3>Losses, the worst first</h3>\n" + markup.table(headings, lines, left=0)

@@ -43,14 +43,13 @@ def paired(rows: Sequence[Row], document: Document) -> str:
     lines = [
         [
             workload(document, row) + " WRONG RESULT" * (row.get("correct") is False),
-            row.get("part"),
             markup.duration(row["ours_us"]),
             markup.duration(row["torch_us"]),
             markup.times(row["torch_us"] / row["ours_us"]),
         ]
         for row in rows
     ]
-    return markup.table(["workload", "part", "torch_conv", "torch", "×"], lines)
+    return markup.table(["workload", "torch_conv", "torch", "×"], lines)
 
 
 def scaling(rows: Sequence[Row], document: Document) -> str:
