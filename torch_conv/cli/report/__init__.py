@@ -36,7 +36,7 @@ def run(args: argparse.Namespace) -> None:
         raise UsageError(f"{args.output} is one of the results")
     progress, console = (needed(f"rich.{name}", "rich") for name in ("progress", "console"))
     needed("matplotlib.figure", "matplotlib")
-    documents = [read(path) for path in paths]
+    documents = [document for path in paths for document in read(path)]
 
     from torch_conv.cli.report import page
 
@@ -46,4 +46,5 @@ def run(args: argparse.Namespace) -> None:
         task = bar.add_task("figures", total=len(page.FIGURES))
         content = page.made(documents, lambda: bar.advance(task))
     write_file(args.output, content.encode())
-    print(f"{args.output}: {len(documents)} files of results, {len(content.encode()) / 2**20:.2f} MiB")
+    files = page.markup.counted(len(paths), "file")
+    print(f"{args.output}: {files} of results, {len(content.encode()) / 2**10:.0f} KiB")

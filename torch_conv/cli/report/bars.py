@@ -7,8 +7,17 @@ from typing import Any
 
 from torch_conv.cli.ladder import LABELS
 from torch_conv.cli.report.drawing import OURS, Figure, drawn, filling, legend
-from torch_conv.cli.report.results import SCALING, TIMED, Document, Row, is_number, us
+from torch_conv.cli.report.results import SCALING, TIMED, Document, Row, is_number
+from torch_conv.cli.report.rows import us
 
+# A number at the end of its bar, on paper: a line may pass there.
+BESIDE: dict[str, Any] = {
+    "xytext": (4, 0),
+    "textcoords": "offset points",
+    "va": "center",
+    "fontsize": 8,
+    "bbox": {"facecolor": "1", "edgecolor": "none", "pad": 0.5},
+}
 Bars = dict[str, dict[str, float]]  # {group: {name: value}}
 GROUPS = {"window": "k", "block": "block"}
 TITLES = {"window": "Kernels per window (Gaussian K x K, 1024x1024)", "block": "Kernels per block (Gaussian 5x5)"}
@@ -43,16 +52,21 @@ def fused(documents: Sequence[Document]) -> Iterator[Figure]:
                 groups = ladder(document, table["rows"], "size")
                 caption = f"Fused against unfused: Gaussian 3x3 and Sobel over the image's side, {document.title}."
                 yield from grouped(groups, caption, "ms")
-        gains = {}
+        gains: Bars = {}
         for row in document.rows if document.form == TIMED and document.benchmark == "fused" else []:
             apart = [us(row, name) for name in row["timings"] if name.startswith(f"{OURS} ")]
             if apart:
-                gains.setdefault(row["name"].partition(" f32")[0], {"gain": min(apart) / us(row, OURS)})
+                gains.setdefault(pipeline(row["name"]), {"gain": min(apart) / us(row, OURS)})
         caption = (
             f"Fused against unfused: the time of the same by filters of ours, one after the other, over that of the "
             f"fused call; the first size of each pipeline, {document.title}."
         )
         yield from flat(gains, caption, "times as fast", line=1)
+
+
+def pipeline(name: str) -> str:
+    """A row's name without what most rows have, as "f32 4096x4096"."""
+    return name if " to " in name else name.partition(" f32 ")[0]
 
 
 def efficiency(documents: Sequence[Document]) -> Iterator[Figure]:
@@ -119,9 +133,7 @@ def flat(groups: Bars, caption: str, unit: str, line: float | None = None) -> It
                 label = None if name in labelled else name
                 labelled.add(name)
                 axes.barh(place, value, 0.85, label=label, **filling(names.index(name)))
-                axes.annotate(
-                    f"{value:.3g}", (value, place), (4, 0), textcoords="offset points", va="center", fontsize=8
-                )
+                axes.annotate(f"{value:.3g}", (value, place), **BESIDE)
                 place += 1
             place += 0.6
         axes.set_yticks([at for at, _ in ticks], [group for _, group in ticks])

@@ -9,7 +9,8 @@ from typing import Any
 
 from torch_conv.cli.ladder import LABELS
 from torch_conv.cli.report.drawing import OURS, Figure, drawn, legend, plain_ticks, styles
-from torch_conv.cli.report.results import TIMED, Document, Row, us
+from torch_conv.cli.report.results import TIMED, Document, Row, is_number
+from torch_conv.cli.report.rows import us
 
 Line = dict[str, list[tuple[float, float]]]  # of each name: (across, ms)
 COLUMNS = 4
@@ -30,7 +31,7 @@ def sizes(documents: Sequence[Document]) -> Iterator[Figure]:
             yield small_panels(panels, caption, "elements")
         for table in document.tables:
             if table["name"] == "size":
-                yield ladder(document, table["rows"])
+                yield from ladder(document, table["rows"])
 
 
 def contenders(rows: Sequence[Row]) -> Line:
@@ -90,15 +91,17 @@ def side(row: Row) -> int | None:
     return int(match[1]) if match else None
 
 
-def ladder(document: Document, rows: Sequence[Row]) -> Figure:
+def ladder(document: Document, rows: Sequence[Row]) -> Iterator[Figure]:
     """The textbook kernels over the image's side."""
     lines: Line = {}
     for row in rows:
         for key, label in LABELS.items():
-            if isinstance(row.get(key), (int, float)) and isinstance(row.get("size"), int) and row[key] > 0:
-                lines.setdefault(label, []).append((row["size"] ** 2, row[key]))
+            size, time = row.get("size"), row.get(key)
+            if is_number(size) and is_number(time) and size > 0 and time > 0:
+                lines.setdefault(label, []).append((size**2, time))
     caption = f"Time over size, Gaussian 3x3, block 16x16, {document.title}."
-    return small_panels({"Gaussian 3x3, float32": lines}, caption, "pixels", columns=1)
+    if lines:
+        yield small_panels({"Gaussian 3x3, float32": lines}, caption, "pixels", columns=1)
 
 
 def small_panels(panels: dict[str, Line], caption: str, across: str, columns: int = COLUMNS) -> Figure:
@@ -135,7 +138,7 @@ def small_panels(panels: dict[str, Line], caption: str, across: str, columns: in
 def mark(axes: Any, places: Sequence[float]) -> None:
     """Ticks at what was measured where that leaves room; sizes of images keep powers of ten."""
     if places[-1] > 5000:
-        axes.xaxis.set_minor_formatter(lambda *_: "")
+        axes.minorticks_off()
         return
     kept: list[float] = []
     for place in places:

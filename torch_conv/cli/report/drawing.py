@@ -16,6 +16,7 @@ from torch_conv.cli.report.results import Document
 RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 PIXELS = 96  # of an inch
 SETTINGS = {
+    "svg.hashsalt": "torch_conv",  # the same results make the same page
     "svg.fonttype": "none",  # text stays text, which the reader's own font shows
     "text.parse_math": False,  # a dollar in a name is a dollar
     "font.family": "sans-serif",
@@ -90,9 +91,10 @@ def inlined(svg: str, width: float, alternative: str) -> str:
 
 
 def slim(tag: str) -> str:
-    """Two digits behind the point are enough of a coordinate, and the page names the font."""
+    """Tenths of a point are enough of a coordinate, and the page names the font."""
     tag = re.sub(r"font-family: [^;\"]*;? ?", "", tag)
-    return re.sub(r"(\d\.\d\d)\d+", r"\1", tag)
+    tag = re.sub(r' transform="rotate\(-?0 [^"]*\)"|\s*;? ?stroke-linejoin: miter(?=")', "", tag)
+    return re.sub(r"(\d\d\.\d|\d\.\d\d)\d+", r"\1", tag).replace("\n", "")
 
 
 def styles(names: Sequence[str]) -> dict[str, dict[str, Any]]:

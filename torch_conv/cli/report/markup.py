@@ -51,22 +51,18 @@ def text(value: Any) -> str:
     return value if isinstance(value, Markup) else html.escape(str(value))
 
 
-def table(headings: Sequence[str], lines: Iterable[Sequence[Any]], left: int = 1) -> str:
+def table(headings: Sequence[Any], lines: Iterable[Sequence[Any]], left: int = 1) -> str:
     """A table in a box of its own that scrolls on a narrow screen; the first `left` columns are texts."""
-    head = "".join(f"<th{side(i < left)} scope=col>{text(name)}</th>" for i, name in enumerate(headings))
+    head = "".join(cell(name, i < left, "th") for i, name in enumerate(headings))
     body = "".join(f"<tr>{''.join(cell(each, i < left) for i, each in enumerate(line))}</tr>\n" for line in lines)
     return f"<div class=box tabindex=0><table><thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody></table></div>\n"
 
 
-def cell(value: Any, left: bool) -> str:
+def cell(value: Any, left: bool, tag: str = "td") -> str:
     value = value if isinstance(value, Cell) else Cell(value)
     names = ["l"] * (left or value.left) + ["loss"] * value.loss
     mark = f' class="{" ".join(names)}"' if names else ""
-    return f"<td{mark}>{'' if value.content is None else text(value.content)}</td>"
-
-
-def side(left: bool) -> str:
-    return " class=l" if left else ""
+    return f"<{tag}{mark}>{'' if value.content is None else text(value.content)}</{tag}>"
 
 
 def paragraph(content: str, note: bool = False) -> str:
@@ -87,8 +83,9 @@ def times(ratio: float | None) -> Cell:
     """Ours against the best rival; a loss is bold and has a mark, as there are no colours."""
     if ratio is None:
         return Cell("")
-    digits = 3 if 0.99 <= ratio < 1 else 2  # not 1.00 with the mark of a loss
-    return Cell(f"▼ {ratio:.{digits}f}" if ratio < 1 else f"{ratio:.2f}", loss=ratio < 1)
+    if ratio >= 1:
+        return Cell(f"{ratio:.2f}")
+    return Cell(f"▼ {min(ratio, 0.999):.{3 if ratio >= 0.99 else 2}f}", loss=True)  # never a loss of 1.00
 
 
 def duration(us: float | None) -> str:
@@ -99,6 +96,10 @@ def duration(us: float | None) -> str:
 
 def percent(share: float | None) -> str:
     return "" if share is None else f"{100 * share:.0f} %"
+
+
+def counted(count: int, noun: str) -> str:
+    return f"{count} {noun}{'s' * (count != 1)}"
 
 
 def number(value: Any) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from datetime import datetime, timezone
 
 from torch_conv import __version__
 from torch_conv.cli.report import bars, curves, maps, markup
@@ -45,12 +44,13 @@ def made(documents: Sequence[Document], drawn: Callable[[], object] = lambda: No
         parts.append((f"file-{i}", document.title, source(document) + tables(document)))
     contents = "".join(f'<li><a href="#{anchor}">{markup.text(title)}</a></li>\n' for anchor, title, _ in parts)
     body = "".join(f'<h2 id="{anchor}">{markup.text(title)}</h2>\n{content}' for anchor, title, content in parts)
-    now = datetime.now(timezone.utc).strftime("%Y-%m-%d")
+    days = sorted({str(document.meta.get("date") or "")[:10] for document in documents} - {""})
+    when = f" from results of {' to '.join(dict.fromkeys([days[0], days[-1]]))}" if days else ""
     return (
         "<!DOCTYPE html>\n<html lang=en>\n<head>\n<meta charset=utf-8>\n"
         '<meta name=viewport content="width=device-width, initial-scale=1">\n'
         f"<title>torch_conv: benchmarks</title>\n<style>\n{markup.STYLE}</style>\n</head>\n<body>\n"
-        f"<h1>torch_conv: benchmarks</h1>\n<p>Made by torch-conv report {markup.text(__version__)} on {now}.</p>\n"
+        f"<h1>torch_conv: benchmarks</h1>\n<p>Made by torch-conv report {markup.text(__version__ + when)}.</p>\n"
         f"<p>{READING}</p>\n<nav>\n<ul>\n{contents}</ul>\n</nav>\n<main>\n{body}</main>\n</body>\n</html>\n"
     )
 

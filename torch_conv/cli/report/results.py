@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from math import isfinite
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from torch_conv.cli import UsageError
 from torch_conv.cli._files import reason
@@ -23,8 +23,6 @@ FORMS: dict[str, dict[str, type | tuple[type, ...]]] = {
     HANDOVER: {"case": list, "ours_us": float, "torch_us": float},
     PAIRED: {"ours_us": float, "torch_us": float, "speedup": float, "layout": str, "way": str},
 }
-# First words of filter2d.py's rows that are no names of functions.
-ANY_WINDOW = ("formats", "widths", "windows", "small")
 
 
 @dataclass
@@ -82,7 +80,8 @@ def files_of(given: Sequence[Path]) -> list[Path]:
     return list(found.values())
 
 
-def read(path: Path) -> Document:
+def read(path: Path) -> list[Document]:
+    """A file's rows, those measured on the CPU beside a GPU apart: another machine, other ratios."""
     try:
         content = path.read_bytes()
     except OSError as error:
@@ -92,9 +91,18 @@ def read(path: Path) -> Document:
     except (ValueError, RecursionError) as error:
         raise UsageError(f"{path} is no JSON file, or a damaged one") from error
     try:
-        return checked(path, plain(parsed))
+        return by_device(checked(path, plain(parsed)))
     except ForeignError as error:
         raise UsageError(f"{path} holds no results of torch-conv: {error}") from error
+
+
+def by_device(document: Document) -> list[Document]:
+    on_cpu = [row for row in document.rows if document.on_gpu and row.get("device") == "cpu"]
+    if not on_cpu:
+        return [document]
+    on_gpu = [row for row in document.rows if row.get("device") != "cpu"]
+    cpu = replace(document, meta=document.meta | {"gpu": None, "cuda": None}, rows=on_cpu)
+    return [*([replace(document, rows=on_gpu)] if on_gpu else []), cpu]
 
 
 def no_number(name: str) -> Any:
@@ -162,10 +170,12 @@ def check_row(row: Row, form: str, place: str) -> None:
         if not fits:
             raise ForeignError(f"{place}: '{key}' is missing or not what it should be")
     for name, timing in row.get("timings", {}).items():
-        if not isinstance(timing, dict) or not is_number(timing.get("median_us")) or timing["median_us"] <= 0:
+        time = timing.get("median_us") if isinstance(timing, dict) else None
+        if not (is_number(time) and time > 0):
             raise ForeignError(f"{place}: '{name}' has no time")
     for key in ("speedup", "fma_fraction", "bytes", "flops", "tuned_us"):
-        if row.get(key) is not None and not (is_number(row[key]) and row[key] >= 0):
+        value = row.get(key)
+        if value is not None and not (is_number(value) and value >= 0):
             raise ForeignError(f"{place}: '{key}' is no number")
     if form == TIMED:
         if "torch_conv" not in row["timings"]:
@@ -178,75 +188,5 @@ def check_row(row: Row, form: str, place: str) -> None:
         raise ForeignError(f"{place}: 'efficiency' holds no numbers")
 
 
-def is_number(value: Any) -> bool:
+def is_number(value: Any) -> TypeGuard[float]:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < LARGEST and isfinite(value)
-
-
-# ---- what rows say ---------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Contest:
-    """Ours against the best rival in one workload."""
-
-    family: str
-    workload: str
-    ours_us: float
-    rival: str
-    rival_us: float
-    speedup: float
-    document: Document
-
-
-def contests(documents: Sequence[Document]) -> Iterator[Contest]:
-    """Every row with a rival; what the hand-over measures is no contest, as the faster of the two is what runs."""
-    for document in documents:
-        for row in document.rows:
-            if document.form == PAIRED:
-                yield Contest(
-                    family(document, row), workload(document, row), row["ours_us"], "torch", row["torch_us"],
-                    row["torch_us"] / row["ours_us"], document,
-                )  # fmt: skip
-            elif document.form == TIMED and row.get("best_rival"):
-                ours, rival = us(row, "torch_conv"), us(row, row["best_rival"])
-                yield Contest(
-                    family(document, row), row["name"], ours, row["best_rival"], rival, rival / ours, document
-                )
-
-
-def us(row: Row, name: str) -> float:
-    return row["timings"][name]["median_us"]
-
-
-def family(document: Document, row: Row) -> str:
-    """What a row is counted with: the function that it calls."""
-    if document.form != TIMED:
-        return f"{document.benchmark} {row.get('part', '')}".strip()
-    first = (row["name"].split() or [""])[0]
-    if first in ANY_WINDOW:
-        return "filter2d"
-    if document.benchmark.startswith("depthwise"):
-        return f"depthwise {first}"
-    return f"filter2d {first}" if document.benchmark == "large_windows" else first
-
-
-def workload(document: Document, row: Row) -> str:
-    """A row's name; of models and of steps of training, what it would be called."""
-    if "name" in row:
-        return row["name"]
-    shape = "x".join(map(str, row["shape"])) if isinstance(row.get("shape"), list) else ""
-    window = f"window {row['window']}" if row.get("window") else ""
-    stride = f"stride {row['stride']}" if row.get("stride") not in (None, 1) else ""
-    batch = f"batch {row['batch']}" if row.get("batch") else ""
-    parts = (
-        row.get("part"),
-        row.get("model"),
-        window,
-        stride,
-        batch,
-        shape,
-        row.get("dtype"),
-        row["layout"],
-        row["way"],
-    )
-    return " ".join(str(part) for part in parts if part)

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from math import exp, log
 
 from torch_conv.cli.report import markup
-from torch_conv.cli.report.results import HANDOVER, SCALING, TABLES, Contest, Document, contests
+from torch_conv.cli.report.results import HANDOVER, SCALING, TABLES, Document
+from torch_conv.cli.report.rows import Contest, contests
 
 
 def summary(documents: Sequence[Document]) -> str:
@@ -41,11 +42,13 @@ def line(document: Document) -> list[object]:
 def score(documents: Sequence[Document], found: Sequence[Contest]) -> str:
     rows = sum(len(d.rows) + sum(len(table["rows"]) for table in d.tables) for d in documents)
     behind = sum(contest.speedup < 1 for contest in found)
-    said = f"{len(documents)} files with {rows} rows. "
+    files = markup.counted(len({d.path for d in documents}), "file")
+    said = f"{files} with {markup.counted(rows, 'row')}. "
     if found:
+        workloads = markup.counted(len(found), "workload")
         said += (
-            f"Of {len(found)} workloads with a rival, torch_conv is ahead in {len(found) - behind} and behind in "
-            f"{behind}; the geometric mean is {mean(found):.2f} times the best rival's speed. "
+            f"Of {workloads} with a rival, torch_conv is ahead in {len(found) - behind} and behind in {behind}; "
+            f"the geometric mean is {mean(found):.2f} times the best rival's speed. "
         )
     if any(d.form == HANDOVER for d in documents):
         said += "Rows of the hand-over are not counted: they say which of two kernels a convolution shall take."
@@ -106,5 +109,6 @@ def losses(found: Sequence[Contest]) -> str:
         ]
         for contest in behind
     ]
-    headings = ["×", "workload", "torch_conv", "best rival", "the rival", "machine"]
+    workload, rival, machine = (markup.Cell(name, left=True) for name in ("workload", "best rival", "machine"))
+    headings: list[object] = ["×", workload, "torch_conv", "its rival", rival, machine]
     return "<h3>Losses, the worst first</h3>\n" + markup.table(headings, lines, left=0)

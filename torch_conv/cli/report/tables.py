@@ -7,7 +7,8 @@ from math import exp, log
 from typing import Any
 
 from torch_conv.cli.report import markup
-from torch_conv.cli.report.results import HANDOVER, PAIRED, SCALING, TABLES, TIMED, Document, Row, us, workload
+from torch_conv.cli.report.results import HANDOVER, PAIRED, SCALING, TABLES, TIMED, Document, Row
+from torch_conv.cli.report.rows import us, workload
 
 
 def tables(document: Document) -> str:
@@ -20,7 +21,8 @@ def tables(document: Document) -> str:
 
 def timed(rows: Sequence[Row], document: Document) -> str:
     fma = any(row.get("fma_fraction") for row in rows)
-    headings = ["workload", "torch_conv", "of copy", *["of FMA"] * fma, "best rival", "its time", "×"]
+    copy, rival = (markup.Cell(name, left=True) for name in ("of copy", "best rival"))
+    headings = ["workload", "torch_conv", copy, *["of FMA"] * fma, rival, "its time", "×"]
     return markup.table(headings, (timed_line(row, fma) for row in rows))
 
 
