@@ -6,6 +6,7 @@ import html
 import json
 import os
 import re
+from pathlib import Path
 
 import pytest
 from command_line import refused, run
@@ -13,6 +14,7 @@ from command_line import refused, run
 pytest.importorskip("matplotlib")
 pytest.importorskip("rich")
 
+ROOT = Path(__file__).resolve().parent.parent
 META = {
     "commit": "abc1234",
     "date": "2026-11-26T02:52:12+00:00",
@@ -306,3 +308,21 @@ def test_it_says_what_it_made(tmp_path, capsys):
     captured = capsys.readouterr()
     assert re.fullmatch(re.escape(f"{out}: 1 file of results, ") + r"\d KiB\n", captured.out)
     assert captured.err == ""  # progress is for terminals
+
+
+def test_the_page_of_the_documents_is_up_to_date():
+    """It holds every file, each as of the date and commits that it has now."""
+    page, results = ROOT / "docs" / "report.html", ROOT / "benchmarks" / "results"
+    if not page.exists() or not results.is_dir():
+        pytest.skip("not in a checkout")
+    lines = [line for line in cells(page.read_text()) if line[0].endswith(".json")]
+    found = {(line[0], line[4], line[5]) for line in lines}
+    for path in sorted(results.glob("*.json")):
+        parsed = json.loads(path.read_text())
+        own = parsed["metadata"]["commit"]
+        commits = dict.fromkeys([own, *(row.get("commit") or own for row in parsed.get("rows", []))])
+        said = f"{path.name}: run python -m torch_conv report benchmarks/results -o docs/report.html --force"
+        assert any(
+            name == path.name and date == parsed["metadata"]["date"][:10] and set(shown.split(", ")) <= set(commits)
+            for name, date, shown in found
+        ), said
