@@ -20,6 +20,14 @@ BESIDE: dict[str, Any] = {
 }
 Bars = dict[str, dict[str, float]]  # {group: {name: value}}
 GROUPS = {"window": "k", "block": "block"}
+# What the parts of scaling.py are called, as docs/benchmarks/several_gpus.md has them.
+PARTS = {
+    "strong": "one image on one GPU and on all",
+    "graph": "one image, from a CUDA graph that spans the GPUs",
+    "weak": "an image for each GPU",
+    "rivals": "one image, beside the halo exchanged by hand",
+    "processes": "a process for each GPU",
+}
 TITLES = {"window": "Kernels per window (Gaussian K x K, 1024x1024)", "block": "Kernels per block (Gaussian 5x5)"}
 
 
@@ -29,7 +37,7 @@ def kernels(documents: Sequence[Document]) -> Iterator[Figure]:
         for table in document.tables:
             if table["name"] in GROUPS:
                 groups = ladder(document, table["rows"], GROUPS[table["name"]])
-                yield from grouped(groups, f"{TITLES[table['name']]}, {document.title}.", "ms")
+                yield from grouped(groups, f"{TITLES[table['name']]}, {document.title}.", GROUPS[table["name"]])
             if table["name"] == "volume":
                 medians = {
                     str(row.get("row")): {"median": row["median_ms"]}
@@ -51,7 +59,7 @@ def fused(documents: Sequence[Document]) -> Iterator[Figure]:
             if table["name"] == "fused":
                 groups = ladder(document, table["rows"], "size")
                 caption = f"Fused against unfused: Gaussian 3x3 and Sobel over the image's side, {document.title}."
-                yield from grouped(groups, caption, "ms")
+                yield from grouped(groups, caption, "size")
         gains: Bars = {}
         for row in document.rows if document.form == TIMED and document.benchmark == "fused" else []:
             apart = [us(row, name) for name in row["timings"] if name.startswith(f"{OURS} ")]
@@ -80,7 +88,7 @@ def efficiency(documents: Sequence[Document]) -> Iterator[Figure]:
                     shares = {f"{name} devices": share for name, share in shares.items()}
                 parts.setdefault(row["part"], {})[row["name"]] = shares
         for part, groups in parts.items():
-            yield from flat(groups, f"{caption} Part: {part}.", "% efficiency", line=100)
+            yield from flat(groups, f"{caption} Here: {PARTS.get(part, part)}.", "% efficiency", line=100)
         for table in document.tables:
             rows = [row for row in table["rows"] if positive(row.get("efficiency"))]
             groups = {f"{row.get('filter')} {row.get('size')}²": {"efficiency": row["efficiency"]} for row in rows}
@@ -95,7 +103,7 @@ def names_of(groups: Bars) -> list[str]:
     return list(dict.fromkeys(name for bars in groups.values() for name in bars))
 
 
-def grouped(groups: Bars, caption: str, unit: str) -> Iterator[Figure]:
+def grouped(groups: Bars, caption: str, across: str) -> Iterator[Figure]:
     """Upright bars, one group beside the other."""
     names = names_of(groups)
     if not names:
@@ -108,7 +116,7 @@ def grouped(groups: Bars, caption: str, unit: str) -> Iterator[Figure]:
             places = [n + (i - (len(names) - 1) / 2) * width for n, bars in enumerate(groups.values()) if name in bars]
             axes.bar(places, [bars[name] for bars in groups.values() if name in bars], width, label=name, **filling(i))
         axes.set_xticks(range(len(groups)), list(groups))
-        axes.set_ylabel(unit)
+        axes.set(xlabel={"k": "K", "size": "side of the image"}.get(across, across), ylabel="ms")
         axes.grid(axis="y", alpha=0.3)
         axes.set_axisbelow(True)
         legend(canvas, 4)

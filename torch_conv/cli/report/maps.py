@@ -58,8 +58,9 @@ def roof(machine: str, rows: Sequence[Placed]) -> Figure:
     caption = (
         f"Roofline, {machine}. The roof: {bandwidth / 1e12:.2f} TB/s, the median of the copies, and "
         f"{peak / 1e12:.1f} TFLOP/s of float32 multiply-adds, from the rows' own shares. Flops are two a tap, of "
-        "separable windows two a tap of each pass; bytes are one read and one write. What lies above the slope "
-        "was found in L2; above the flat roof are tensor cores, and algorithms of fewer operations (FFT)."
+        "separable windows two a tap of each pass; bytes are one read and one write. What lies a little above "
+        "the slope is within the spread of the copies or finds bytes in L2; above the flat roof are tensor cores, and "
+        "algorithms of fewer operations than are counted, as FFT."
     )
     return drawn(7.5, 4.8, caption, paint)
 
