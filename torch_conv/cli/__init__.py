@@ -1,4 +1,4 @@
-"""The command line: `torch-conv demo | filter | bench | prepare | info`, also `python -m torch_conv`."""
+"""The command line: `torch-conv demo | filter | bench | report | prepare | info`, also `python -m torch_conv`."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def drop_output() -> None:
 
 
 def build_parser() -> Parser:
-    from torch_conv.cli import demo, filter, info, ladder, prepare, scaling, volume
+    from torch_conv.cli import demo, filter, info, ladder, prepare, report, scaling, volume
 
     parser = Parser(
         prog="torch-conv", description="Filters of images and volumes on hand-written CUDA and CPU kernels."
@@ -85,6 +85,7 @@ def build_parser() -> Parser:
     ladder.add_parser(benchmarks)
     volume.add_parser(benchmarks)
     scaling.add_parser(benchmarks)
+    report.add_parser(commands)
     prepare.add_parser(commands)
     info.add_parser(commands)
     return parser

@@ -1,0 +1,50 @@
+"""`torch-conv report`: files of results as one page that needs nothing else."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from torch_conv.cli import UsageError
+from torch_conv.cli._files import add_force, check_file, write_file
+from torch_conv.cli._images import needed
+
+
+def add_parser(commands: argparse._SubParsersAction) -> None:
+    parser = commands.add_parser(
+        "report",
+        help="make one page with tables and figures from files of results",
+        description="Make one HTML page with tables and figures from what `torch-conv bench ... --json` and the "
+        "scripts of benchmarks/ write. The page needs no network, no script and no other file.",
+    )
+    parser.add_argument(
+        "results", metavar="RESULTS", nargs="+", type=Path, help="files of results, or folders with *.json files"
+    )
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", type=Path, default=Path("report.html"), help="the page (default: report.html)"
+    )
+    add_force(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> None:
+    check_file(args.output, args.force)
+    from torch_conv.cli.report.results import files_of, read
+
+    paths = files_of(args.results)
+    if args.output.resolve() in [path.resolve() for path in paths]:
+        raise UsageError(f"{args.output} is one of the results")
+    progress, console = (needed(f"rich.{name}", "rich") for name in ("progress", "console"))
+    needed("matplotlib.figure", "matplotlib")
+    documents = [document for path in paths for document in read(path)]
+
+    from torch_conv.cli.report import page
+
+    screen = console.Console(stderr=True)
+    display = progress.Progress(console=screen, transient=True, disable=not screen.is_terminal)
+    with display as bar:
+        task = bar.add_task("figures", total=len(page.FIGURES))
+        content = page.made(documents, lambda: bar.advance(task))
+    write_file(args.output, content.encode())
+    files = page.markup.counted(len(paths), "file")
+    print(f"{args.output}: {files} of results, {len(content.encode()) / 2**10:.0f} KiB")

@@ -1,0 +1,111 @@
+"""The table of each file, by the form of its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import exp, log
+from typing import Any
+
+from torch_conv.cli.report import markup
+from torch_conv.cli.report.results import HANDOVER, PAIRED, SCALING, TABLES, TIMED, Document, Row
+from torch_conv.cli.report.rows import us, workload
+
+
+def tables(document: Document) -> str:
+    if document.form == TABLES:
+        return "".join(map(named_table, document.tables))
+    if not document.rows:
+        return markup.paragraph("The file holds no rows.")
+    return {TIMED: timed, PAIRED: paired, SCALING: scaling, HANDOVER: handover}[document.form](document.rows, document)
+
+
+def timed(rows: Sequence[Row], document: Document) -> str:
+    fma = any(row.get("fma_fraction") for row in rows)
+    copy, rival = (markup.Cell(name, left=True) for name in ("of copy", "best rival"))
+    headings = ["workload", "torch_conv", copy, *["of FMA"] * fma, rival, "its time", "×"]
+    return markup.table(headings, (timed_line(row, fma) for row in rows))
+
+
+def timed_line(row: Row, fma: bool) -> list[Any]:
+    rival = row.get("best_rival")
+    ours = us(row, "torch_conv")
+    name = row["name"] + " (in L2)" * bool(row.get("resident")) + " WRONG RESULT" * (row.get("correct") is False)
+    return [
+        name,
+        markup.duration(ours),
+        markup.Cell(markup.bar(row["copy_fraction"]), left=True),
+        *[markup.percent(row.get("fma_fraction"))] * fma,
+        markup.Cell(rival, left=True),
+        markup.duration(us(row, rival)) if rival else None,
+        markup.times(us(row, rival) / ours if rival else None),
+    ]
+
+
+def paired(rows: Sequence[Row], document: Document) -> str:
+    lines = [
+        [
+            workload(document, row) + " WRONG RESULT" * (row.get("correct") is False),
+            markup.duration(row["ours_us"]),
+            markup.duration(row["torch_us"]),
+            markup.times(row["torch_us"] / row["ours_us"]),
+        ]
+        for row in rows
+    ]
+    return markup.table(["workload", "torch_conv", "torch", "×"], lines)
+
+
+def scaling(rows: Sequence[Row], document: Document) -> str:
+    """A table for each part: every time, and what it makes of the devices."""
+    parts: dict[str, list[Row]] = {}
+    for row in rows:
+        parts.setdefault(row["part"], []).append(row)
+    made = []
+    for part, own in parts.items():
+        names = list(dict.fromkeys(name for row in own for name in row["timings"]))
+        shares = list(dict.fromkeys(name for row in own for name in row["efficiency"]))
+        headings = ["workload", *names, *(f"efficiency, {name}" for name in shares)]
+        lines = [
+            [
+                row["name"],
+                *(markup.duration(us(row, name)) if name in row["timings"] else None for name in names),
+                *(markup.percent(row["efficiency"].get(name)) for name in shares),
+            ]
+            for row in own
+        ]
+        made.append(f"<h4>{markup.text(part)}</h4>\n{markup.table(headings, lines)}")
+    return "".join(made)
+
+
+def handover(rows: Sequence[Row], document: Document) -> str:
+    """Cases by kind, layout and dtype: thousands of lines tell a reader less."""
+    groups: dict[tuple[str, ...], list[float]] = {}
+    for row in rows:
+        torchs = min(row["torch_us"], row.get("tuned_us") or row["torch_us"])
+        groups.setdefault(tuple(map(str, row["case"][:3])), []).append(torchs / row["ours_us"])
+    lines = [
+        [
+            " ".join(key),
+            len(ratios),
+            sum(ratio < 1 for ratio in ratios),
+            markup.times(exp(sum(map(log, ratios)) / len(ratios))),
+            markup.times(min(ratios)),
+            markup.times(max(ratios)),
+        ]
+        for key, ratios in sorted(groups.items())
+    ]
+    headings = ["convolutions", "cases", "torch is faster", "× geometric mean", "× worst", "× best"]
+    note = "×: torch's time over that of our kernels. Where torch is faster by a margin, the call is handed to torch."
+    return markup.table(headings, lines) + markup.paragraph(note, note=True)
+
+
+def named_table(table: dict[str, Any]) -> str:
+    columns = table["columns"]
+    lines = [[shown(key, row.get(key)) for key in columns] for row in table["rows"]]
+    note = markup.paragraph(markup.text(table["note"]), note=True) if isinstance(table.get("note"), str) else ""
+    return f"<h4>{markup.text(table['title'])}</h4>\n{markup.table(list(columns.values()), lines)}{note}"
+
+
+def shown(key: str, value: Any) -> Any:
+    if key == "copy_percent" and isinstance(value, float):
+        return markup.Cell(markup.bar(max(value, 0) / 100), left=True)
+    return markup.number(value)
