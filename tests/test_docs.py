@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import inspect
 import linecache
 import os
 import re
@@ -22,6 +23,7 @@ from strategies import make_image, make_window
 from torch import nn
 
 import torch_conv
+from torch_conv.cli import build_parser
 
 np = pytest.importorskip("numpy")
 PACKAGE = os.path.dirname(torch_conv.__path__[0])  # of the checkout, or installed
@@ -251,7 +253,7 @@ def test_cpp_snippets_are_the_example():
 
 
 def test_commands(with_photo):
-    """`make X` names a target, and `torch-conv X` runs; those that measure only say that they would."""
+    """`make X` names a target, and `torch-conv X` runs; of those that measure the options are looked at."""
     targets = set(re.findall(r"^([a-z_]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     lines = {line for page in PAGES for text in snippets(page, "") for line in text.splitlines()}
     for line in sorted(line for line in lines if line.startswith(("make ", "torch-conv "))):
@@ -259,11 +261,25 @@ def test_commands(with_photo):
         if words[:1] == ["make"]:
             assert {word for word in words[1:] if re.fullmatch("[a-z_]+", word)} <= targets, line
         if words[:1] == ["torch-conv"]:
-            slow = words[1] in ("demo", "bench", "report")
-            command = [sys.executable, "-m", "torch_conv", *words[1:], *["--help"] * slow]
+            if words[1] in ("demo", "bench", "report"):  # they take long, or want results
+                assert build_parser().parse_args(words[1:]), line
+                continue
+            command = [sys.executable, "-m", "torch_conv", *words[1:]]
             environment = os.environ | {"PYTHONPATH": PACKAGE}
             done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
             assert done.returncode == 0, f"{line}: {done.stderr}"
+
+
+def test_default_borders():
+    """As the pages say: reflect, but for volumes, sobel and spatial_gradient."""
+    default = {
+        name: signature.parameters["border_type"].default
+        for name in torch_conv.functional.__all__
+        if "border_type" in (signature := inspect.signature(getattr(torch_conv, name))).parameters
+    }
+    replicate = {name for name in default if name.endswith(("3d", "3d_separable"))} | {"sobel", "spatial_gradient"}
+    assert {name for name, border in default.items() if border == "replicate"} == replicate
+    assert {border for name, border in default.items() if name not in replicate} <= {"reflect", "constant"}
 
 
 def test_the_readme_is_short():

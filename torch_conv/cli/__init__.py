@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import errno
 import io
 import os
 import sys
@@ -49,6 +50,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
+OF_OUTPUT = (errno.ENOSPC, errno.EIO, errno.EBADF, errno.EDQUOT)  # what writing to a stream without a name ends with
+
+
 def refused(args: argparse.Namespace, error: Exception | str) -> int:
     """Says why in one sentence, and returns the exit status."""
     from torch_conv.cli._files import reason
@@ -56,7 +60,7 @@ def refused(args: argparse.Namespace, error: Exception | str) -> int:
     sentence = " ".join(str(error).split())
     if isinstance(error, OSError) and error.filename is not None:
         sentence = f"{error.filename}: {reason(error)}"
-    elif isinstance(error, OSError):
+    elif isinstance(error, OSError) and error.errno in OF_OUTPUT:
         sentence = f"standard output cannot be written: {reason(error)}"
         drop_output()
     print(f"torch-conv {args.command}: {sentence}", file=sys.stderr)
