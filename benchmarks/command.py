@@ -58,7 +58,8 @@ def main(
         parser.error("torch sees no CUDA device here")
     devices = ["cuda", "cpu"] if args.device == "all" else [args.device]
     devices = [d for d in devices if d == "cpu" or torch.cuda.is_available()]
-    chosen = [r for d in devices for r in rows(d) if fnmatch.fnmatch(r.name, f"*{args.rows}*")]
+    there_are = [r for d in devices for r in rows(d)]
+    chosen = [r for r in there_are if fnmatch.fnmatch(r.name, f"*{args.rows}*")]
     if not chosen:
         parser.error(f"no row matches {args.rows!r}; --list prints the names")
     if args.list:
@@ -66,9 +67,10 @@ def main(
         return 0
 
     meta = metadata(args.rounds)
-    kept = kept_rows(args.json, benchmark, meta, [(r.device, r.name) for d in devices for r in rows(d)])
-    if isinstance(kept, str):
-        parser.error(kept)
+    try:
+        kept = kept_rows(args.json, benchmark, meta, [(r.device, r.name) for r in there_are])
+    except ValueError as error:
+        parser.error(str(error))
     start = time.perf_counter()
     extra = {}
     if imports:
@@ -172,19 +174,24 @@ def metadata(rounds: int) -> dict[str, Any]:
 Kept = dict[tuple[str, str], dict[str, Any] | None]
 
 
-def kept_rows(path: Path | None, benchmark: str, meta: dict[str, Any], names: list[tuple[str, str]]) -> Kept | str:
-    """What an older file holds of the rows that there are, in their order; a sentence if it is not of this machine.
+def kept_rows(path: Path | None, benchmark: str, meta: dict[str, Any], names: list[tuple[str, str]]) -> Kept:
+    """What an older file holds of the rows that there are, in their order, and of devices that are not measured.
 
     Every row is a ratio within one run, so those of several runs on one kind of GPU may stand side by side.
+
+    Raises: ValueError, if the file is of another benchmark or machine.
     """
     kept: Kept = dict.fromkeys(names)
     if path is None or not path.exists():
         return kept
     older = json.loads(path.read_text())
     if older["benchmark"] != benchmark or any(older["metadata"][k] != meta[k] for k in ("gpu", "threads")):
-        return f"{path} holds results of another benchmark or machine; delete it first, or name another file"
-    commit = older["metadata"]["commit"]
-    kept.update({at: {"commit": commit, **r} for r in older["rows"] if (at := (r["device"], r["name"])) in kept})
+        raise ValueError(f"{path} holds results of another benchmark or machine; delete it first, or name another file")
+    commit, measured = older["metadata"]["commit"], {device for device, _ in names}
+    for row in older["rows"]:
+        at = row["device"], row["name"]
+        if at in kept or row["device"] not in measured:
+            kept[at] = {"commit": commit, **row}
     return kept
 
 

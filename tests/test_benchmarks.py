@@ -27,11 +27,12 @@ def test_rows_that_are_not_measured_stay(tmp_path):
     older = json.loads(file.read_text())
     older["rows"][0]["commit"] = "abc"
     older["rows"].append({**older["rows"][0], "name": "a row that is no more"})
+    older["rows"].append({**older["rows"][0], "device": "cuda"})
     file.write_text(json.dumps(older))
     assert measured(file, NAMES[0]).returncode == 0
     rows = json.loads(file.read_text())["rows"]
-    assert [row["name"] for row in rows] == NAMES
-    assert rows[1] == older["rows"][0]
+    assert [row["name"] for row in rows] == [*NAMES, NAMES[1]]
+    assert rows[1:] == [older["rows"][0], older["rows"][2]]
     assert rows[0]["commit"] != "abc"
 
 

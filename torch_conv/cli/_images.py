@@ -30,6 +30,13 @@ def needed(module: str, package: str) -> Any:
         raise UsageError(f"{package} is not installed: pip install 'torch-conv[cli]'") from error
 
 
+def progress_bar() -> Any:
+    """rich's, on a terminal only: elsewhere it would leave an empty line before a sentence."""
+    progress, console = (needed(f"rich.{name}", "rich") for name in ("progress", "console"))
+    screen = console.Console(stderr=True)
+    return progress.Progress(console=screen, transient=True, disable=not screen.is_terminal)
+
+
 @contextlib.contextmanager
 def silent_libraries() -> Iterator[None]:
     """Keeps off the screen what Pillow, OpenCV and libtiff remark on a picture: a refusal is one sentence, and ours."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from torch_conv.cli._files import add_force, check_file, check_folder, make_folder, write_file, write_json
-from torch_conv.cli._images import device_named, needed
+from torch_conv.cli._images import device_named, needed, progress_bar
 
 if TYPE_CHECKING:
     from torch_conv.cli.ladder_tables import Bench, Column, Row, Study
@@ -67,13 +67,10 @@ def run(args: argparse.Namespace) -> None:
 
 def measure(benchmark: str, bench: Bench, wanted: Sequence[Study]) -> dict[str, list[Row]]:
     """Every case of every study, with a progress bar; {study: rows}."""
-    progress, console = (needed(f"rich.{name}", "rich") for name in ("progress", "console"))
     rows: dict[str, list[Row]] = {study.name: [] for study in wanted}
     # The strongest torch convolution that sums in float32, as ours does.
     exact = torch.backends.cudnn.flags(enabled=True, benchmark=True, deterministic=False, allow_tf32=False)
-    screen = console.Console(stderr=True)
-    display = progress.Progress(console=screen, transient=True, disable=not screen.is_terminal)
-    with exact, torch.inference_mode(), display as bar:
+    with exact, torch.inference_mode(), progress_bar() as bar:
         task = bar.add_task(benchmark, total=sum(len(study.cases) for study in wanted))
         for study in wanted:
             bar.update(task, description=study.name)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from torch_conv.cli import UsageError
 from torch_conv.cli._files import add_force, check_file, write_file
-from torch_conv.cli._images import needed
+from torch_conv.cli._images import needed, progress_bar
 
 
 def add_parser(commands: argparse._SubParsersAction) -> None:
@@ -34,14 +34,12 @@ def run(args: argparse.Namespace) -> None:
     paths = files_of(args.results)
     if args.output.resolve() in [path.resolve() for path in paths]:
         raise UsageError(f"{args.output} is one of the results")
-    progress, console = (needed(f"rich.{name}", "rich") for name in ("progress", "console"))
+    display = progress_bar()
     needed("matplotlib.figure", "matplotlib")
     documents = [document for path in paths for document in read(path)]
 
     from torch_conv.cli.report import page
 
-    screen = console.Console(stderr=True)
-    display = progress.Progress(console=screen, transient=True, disable=not screen.is_terminal)
     with display as bar:
         task = bar.add_task("figures", total=len(page.FIGURES))
         content = page.made(documents, lambda: bar.advance(task))
