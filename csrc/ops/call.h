@@ -56,7 +56,6 @@ struct Part {
   // Offered: a room that can reads the shards beside the tensor itself, and may go on with further shards whose windows
   // lie alike. It says so by `done`; where it does not, nothing has run.
   std::vector<Shard*> shards{};  // the first is the one at hand
-  SplitStreams* streams = nullptr;
 };
 
 // A part along batch or channels.
@@ -88,7 +87,8 @@ struct Call {
   std::string* lines = nullptr;  // of the explanation
   std::string refused{};         // rooms that could not, for the next of these lines
   bool steered = environment_steers();
-  Steps* steps = nullptr;  // where a first call writes down what it does (ops/steps.h)
+  Steps* steps = nullptr;           // where a first call writes down what it does (ops/steps.h)
+  SplitStreams* streams = nullptr;  // of the call on all shards, where the tensor at hand is one of them
   Reach reach{};
 
   bool runs() const { return purpose == Purpose::run; }

@@ -68,7 +68,7 @@ void write_down(Steps& steps, const Shard& shard, const std::vector<Piece<Proble
 template <typename Problem>
 bool run_shard(Call& call, const Place& place, const Shard& shard, const Problem& p, const Doors<Problem>& doors,
                const char* pinned) {
-  SplitStreams& streams = *call.part->streams;
+  SplitStreams& streams = *call.streams;
   std::vector<Piece<Problem>> pieces = pieces_of(p, streams.together());
   for (Piece<Problem>& piece : pieces) {
     piece.planned = plan_of(call, place, piece.problem, doors, pinned);

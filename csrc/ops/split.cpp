@@ -85,15 +85,15 @@ class Spatial {
   std::vector<Tensor> run(const Sizes& wanted) {
     std::vector<Job> jobs;
     for (int64_t i : wanted) jobs.push_back(job_of(size_t(i)));
-    SplitStreams streams(call_, whole_.shards, jobs.size() > 1);
+    streams_.emplace(call_, whole_.shards, jobs.size() > 1);
     if (call_.steps) write_down_streams(jobs.size() > 1);
     for (size_t i = 0; i < jobs.size(); ++i)
-      if (!jobs[i].done) filter_interior(jobs[i], std::span(jobs).subspan(i), streams);
+      if (!jobs[i].done) filter_interior(jobs[i], std::span(jobs).subspan(i));
     std::vector<Strip> strips;  // they live until all streams have what they need
     for (Job& job : jobs)
-      if (!job.done) filter_seams(job, streams, strips);
-    streams.finish();
-    if (call_.steps) call_.steps->then([](Replay& r) { r.streams->finish(); });
+      if (!job.done) filter_seams(job, strips);
+    streams_->finish();
+    write_down([](Replay& r) { r.streams->finish(); });
     std::vector<Tensor> results;
     for (const Job& job : jobs) results.push_back(job.result);
     return results;
@@ -104,6 +104,12 @@ class Spatial {
     size_t index;
     Range outputs, interior;  // all of the shard's; those whose windows stay in its rows, or hang over the image's end
   };
+
+  void write_down(std::function<void(Replay&)> step) const {
+    if (call_.steps) call_.steps->then(std::move(step));
+  }
+  // What steps know a tensor by.
+  int index_of(const Tensor& t) const { return call_.steps ? call_.steps->index_of(t) : 0; }
 
   void write_down_streams(bool several) const {
     std::vector<int> shards;
@@ -205,14 +211,20 @@ class Spatial {
     strip.tensor = empty_result(call_, strip.tensor, sizes, axes_, strip.tensor.scalar_type());
     int64_t at = 0;
     for_each_piece(strip, [&](const Tensor& shard, int64_t first, int64_t rows) {
-      if (call_.runs()) copy_rows(strip.tensor, at, shard, first, rows, whole_.dim);
+      if (call_.runs()) copy(strip.tensor, at, shard, first, rows, whole_.dim);
       at += rows;
     });
   }
 
+  void copy(const Tensor& to, int64_t at, const Tensor& from, int64_t first, int64_t rows, int64_t dim) const {
+    copy_rows(to, at, from, first, rows, dim);
+    write_down([=, to = index_of(to), from = index_of(from), to_shape = sizes_of(to), from_shape = sizes_of(from)](
+                   Replay& r) { copy_rows(r.tensor(to, to_shape), at, r.tensor(from, from_shape), first, rows, dim); });
+  }
+
   int64_t pad_of(const Job& job) const { return whole_.own(job.index).begin - first_row(job.outputs.begin); }
 
-  void filter_interior(Job& job, std::span<Job> jobs, SplitStreams& streams) const {
+  void filter_interior(Job& job, std::span<Job> jobs) {
     if (job.interior.size() == 0) return;
     if (!job.above && !job.below) note(job, "its interior");
     const Tensor& own = *job.own;
@@ -227,12 +239,11 @@ class Spatial {
                 .out = job.outputs.size(),
                 .first = job.outputs.begin,
                 .whole = n_,
-                .result = job.result,
-                .streams = &streams};
+                .result = job.result};
       for (Job& other : jobs)  // this one first
         if ((other.above || other.below) && pad_of(other) == part.pad) part.shards.push_back(&other);
       note(job, "its interior and its seams, which read other shards where they lie; and further shards alike");
-      on_part(part, own, call_.steps);
+      on_part(part, own);
       if (job.done) return;
     }
     // Without the rows in front of the first window: they would make a negative pad, which only general kernels take.
@@ -241,35 +252,51 @@ class Spatial {
                 begin - first_row(job.interior.begin), job.interior);
   }
 
-  void filter_seams(Job& job, SplitStreams& streams, std::vector<Strip>& strips) const {
+  void filter_seams(Job& job, std::vector<Strip>& strips) {
     const size_t first = strips.size();
     for (const Range& outputs : {Range{job.outputs.begin, job.interior.begin}, {job.interior.end, job.outputs.end}})
       if (outputs.size() > 0) strips.push_back(strip_of(job, outputs));
     if (strips.size() == first) return;
     note(job, "its seams, from rows that are copied");
-    std::vector<const Tensor*> others;
-    for (size_t i = first; i < strips.size(); ++i)
-      for_each_piece(strips[i], [&](const Tensor& shard, int64_t, int64_t) { others.push_back(&shard); });
+    const std::span seams = std::span(strips).subspan(first);
     {
-      const CurrentStream side(*job.own, streams.begin(*job.own, others, false));
-      for (size_t i = first; i < strips.size(); ++i) {
-        fill(strips[i]);
-        if (call_reach_.whole) strips[i].tensor = on_whole(strips[i].tensor);
-        else filter_rows(job, strips[i].tensor, strips[i].pad, strips[i].outputs);
+      const CurrentStream side(*job.own, begin_seams(job, seams));
+      for (Strip& strip : seams) {
+        fill(strip);
+        if (call_reach_.whole) strip.tensor = on_whole(strip.tensor);
+        else filter_rows(job, strip.tensor, strip.pad, strip.outputs);
       }
     }
-    streams.end(*job.own);
+    streams_->end(*job.own);
+    write_down([own = index_of(*job.own)](Replay& r) { r.side.reset(), r.streams->end(r.tensor(own)); });
     if (!call_reach_.whole || !call_.runs()) return;
-    for (size_t i = first; i < strips.size(); ++i) {
-      const Strip& strip = strips[i];
+    for (const Strip& strip : seams) {
       const int64_t dim = strip.tensor.dim() - from_end_, count = strip.outputs.size();
-      copy_rows(job.result, strip.outputs.begin - job.outputs.begin, strip.tensor, reach_.pad - strip.pad, count, dim);
+      copy(job.result, strip.outputs.begin - job.outputs.begin, strip.tensor, reach_.pad - strip.pad, count, dim);
     }
-    streams.keep(*job.own);
+    streams_->keep(*job.own);
+    write_down([own = index_of(*job.own)](Replay& r) { r.streams->keep(r.tensor(own)); });
+  }
+
+  // The stream that seams are made on, once the shards whose rows they read are there.
+  void* begin_seams(const Job& job, std::span<Strip> seams) {
+    std::vector<const Tensor*> others;
+    std::vector<int> indices;
+    for (const Strip& strip : seams)
+      for_each_piece(strip, [&](const Tensor& shard, int64_t, int64_t) {
+        others.push_back(&shard), indices.push_back(index_of(shard));
+      });
+    write_down([own = index_of(*job.own), indices](Replay& r) {
+      std::vector<const Tensor*> others;
+      for (int i : indices) others.push_back(&r.tensor(i));
+      const Tensor& shard = r.tensor(own);
+      r.side.emplace(shard, r.streams->begin(shard, others, false));
+    });
+    return streams_->begin(*job.own, others, false);
   }
 
   // `tensor` holds all rows that the outputs read; the first one's window starts `pad` before it.
-  void filter_rows(const Job& job, const Tensor& tensor, int64_t pad, Range outputs) const {
+  void filter_rows(const Job& job, const Tensor& tensor, int64_t pad, Range outputs) {
     const int64_t at = outputs.begin - job.outputs.begin;
     Part part{.axis = int(kAxes - from_end_),
               .pad = pad,
@@ -280,17 +307,15 @@ class Spatial {
     on_part(part, tensor);
   }
 
-  // `steps`: of the whole call, where the part is one of them.
-  void on_part(Part& part, const Tensor& tensor, Steps* steps = nullptr) const {
-    if (call_.steps && !steps) call_.steps->spoil();
+  void on_part(Part& part, const Tensor& tensor) {
     Call call = call_.of(&part);
-    call.steps = steps;
+    call.steps = call_.steps, call.streams = &*streams_;
     function_(call, tensor);
   }
 
-  Tensor on_whole(const Tensor& tensor) const {
+  Tensor on_whole(const Tensor& tensor) {
     Call call = call_;
-    if (call.steps) call.steps->spoil(), call.steps = nullptr;
+    call.streams = &*streams_;
     return function_(call, tensor);
   }
 
@@ -306,6 +331,7 @@ class Spatial {
   const ShardCall& function_;
   int64_t n_, from_end_;
   AxisReach reach_;
+  std::optional<SplitStreams> streams_;
 };
 
 }  // namespace
@@ -331,7 +357,6 @@ std::vector<Tensor> run_split(const Call& call, int axes, const std::vector<Tens
   const Reach& reach = asked.reach;
   Call whole_call = call;
   whole_call.whole = &reach;
-  if (call.steps && whole.from_end() > axes) call.steps->spoil();
   if (whole.from_end() <= axes) return Spatial(whole_call, axes, whole, reach, function).run(indices);
   std::vector<Tensor> results;
   for (int64_t i : indices) {
@@ -339,6 +364,7 @@ std::vector<Tensor> run_split(const Call& call, int axes, const std::vector<Tens
     const Slice slice{whole.from_end(), own.begin, own.size()};
     if (own.size() > 0) {
       Call of_slice = whole_call.of(&slice);
+      of_slice.steps = call.steps;
       results.push_back(function(of_slice, whole.shards[i]));
       continue;
     }
@@ -353,9 +379,9 @@ Tensor on_device_of(const Call& call, const Tensor& input, const Tensor& window)
   if (!input.is_cuda() || !window.is_cuda() || same_device(input, window)) return window;
   if (!call.runs()) return pretend(input, sizes_of(window), contiguous_strides(sizes_of(window)), window.scalar_type());
   const Device device = device_of(input);
-  const Tensor there = copy_to(window, device, call.part ? call.part->streams : nullptr);
+  const Tensor there = copy_to(window, device, call.streams);
   if (call.steps)
-    call.steps->makes(there, [device, source = call.steps->index_of(window)](const Replay& r) {
+    call.steps->makes(there, [device, source = call.steps->index_of(window)](Replay& r) {
       return copy_to(r.tensor(source), device, r.streams ? &*r.streams : nullptr);
     });
   return there;

@@ -32,6 +32,16 @@ std::optional<Rows> rows_of(const Tensor& t, int64_t dim) {
   return rows;
 }
 
+// Of a dense tensor, on another device.
+Tensor copy_of(const Tensor& source, Device device, void* stream) {
+  const Sizes sizes = sizes_of(source);
+  const Tensor to = empty_strided(device, sizes, contiguous_strides(sizes), source.scalar_type());
+  const int64_t bytes = source.numel() * int64_t(source.element_size());
+  cuda::copy_blocks({device.index, to.data_ptr(), bytes}, {source.get_device_index(), source.data_ptr(), bytes}, bytes,
+                    1, can_read(to, source), stream);
+  return to;
+}
+
 // Shards up to so many bytes are filtered in less time (8 us on an NVIDIA H200) than the host takes for two streams.
 constexpr int64_t kSmallShard = 16 << 20;
 
@@ -40,25 +50,26 @@ constexpr int64_t kSmallShard = 16 << 20;
 SplitStreams::SplitStreams(const Call& call, const std::vector<Tensor>& shards, bool several) {
   if (!shards[0].is_cuda()) return;
   const auto small = [](const Tensor& t) { return t.numel() * int64_t(t.element_size()) <= kSmallShard; };
-  together_ = std::all_of(shards.begin(), shards.end(), small) && *environment("TORCH_CONV_SIDE_STREAMS") == 0;
+  const char* const steered = environment("TORCH_CONV_SIDE_STREAMS");
+  together_ = *steered ? *steered == '0' : std::all_of(shards.begin(), shards.end(), small);
   if (!call.runs()) return;
   for (const Tensor& t : shards) {
     const int index = t.get_device_index();
     if (place_of(index) == devices_.size()) devices_.push_back({.index = index});
   }
   if (devices_.size() < 2 && !several) devices_.clear();
-  for (Device& d : devices_) {
+  for (OfDevice& d : devices_) {
     d.stream = cuda::current_stream(d.index);
     d.made = cuda::record(d.index, d.stream);
   }
 }
 
 size_t SplitStreams::place_of(int index) const {
-  const auto is = [&](const Device& d) { return d.index == index; };
+  const auto is = [&](const OfDevice& d) { return d.index == index; };
   return std::find_if(devices_.begin(), devices_.end(), is) - devices_.begin();
 }
 
-void* SplitStreams::stream_of(Device& d, bool fresh) {
+void* SplitStreams::stream_of(OfDevice& d, bool fresh) {
   if (together_) return d.stream;
   if (!d.side) {
     d.side = cuda::side_stream(d.index);
@@ -70,11 +81,11 @@ void* SplitStreams::stream_of(Device& d, bool fresh) {
 
 void* SplitStreams::begin(const Tensor& own, const std::vector<const Tensor*>& others, bool fresh) {
   if (devices_.empty()) return own.is_cuda() ? cuda::current_stream(own.get_device_index()) : nullptr;
-  Device& d = device_of(own);
+  OfDevice& d = device_of(own);
   void* const stream = stream_of(d, fresh);
   for (const Tensor* other : others) {
     if (!other) continue;
-    const Device& lender = device_of(*other);
+    const OfDevice& lender = device_of(*other);
     if (lender.index == d.index || std::find(d.read.begin(), d.read.end(), lender.index) != d.read.end()) continue;
     cuda::wait(d.index, stream, lender.made);
     d.read.push_back(lender.index);
@@ -82,32 +93,27 @@ void* SplitStreams::begin(const Tensor& own, const std::vector<const Tensor*>& o
   return stream;
 }
 
-void SplitStreams::join(Device& d) {
+void SplitStreams::join(OfDevice& d) {
   d.done = cuda::record(d.index, d.side);
   cuda::wait(d.index, d.stream, d.done);
 }
 
 void SplitStreams::end(const Tensor& own) {
   if (devices_.empty()) return;
-  Device& d = device_of(own);
+  OfDevice& d = device_of(own);
   if (together_) d.done = cuda::record(d.index, d.stream);
   else join(d);
 }
 
-void* SplitStreams::made(const Tensor& t) const {
-  const size_t place = place_of(t.get_device_index());
-  return place < devices_.size() ? devices_[place].made : nullptr;
-}
-
 void SplitStreams::keep(const Tensor& own) {
   if (devices_.empty() || together_) return;
-  const Device& d = device_of(own);
+  const OfDevice& d = device_of(own);
   cuda::wait(d.index, d.side, cuda::record(d.index, d.stream));
 }
 
 SplitStreams::~SplitStreams() {
   try {
-    for (Device& d : devices_)
+    for (OfDevice& d : devices_)
       if (d.side) join(d);
       else if (!d.read.empty()) d.done = cuda::record(d.index, d.stream);
     finish();
@@ -116,9 +122,31 @@ SplitStreams::~SplitStreams() {
   }
 }
 
+Tensor SplitStreams::bring(const Tensor& window, Device device) {
+  const int there = device.index, here = window.get_device_index();
+  void* const stream = cuda::current_stream(there);
+  const auto same = [&](const Copy& c) {
+    return c.there == there && c.window.data_ptr() == window.data_ptr() && sizes_of(c.window) == sizes_of(window) &&
+           strides_of(c.window) == strides_of(window) && c.window.scalar_type() == window.scalar_type();
+  };
+  if (const auto known = std::find_if(copies_.begin(), copies_.end(), same); known != copies_.end()) {
+    if (known->stream != stream) cuda::wait(there, stream, known->made);
+    return known->copy;
+  }
+  void* const origin = cuda::current_stream(here);
+  const Tensor source = torch::stable::contiguous(window);
+  const size_t place = window.is_contiguous() ? place_of(here) : devices_.size();
+  cuda::wait(there, stream, place < devices_.size() ? devices_[place].made : cuda::record(here, origin));
+  const Tensor copy = copy_of(source, device, stream);
+  copies_.push_back({window, source, copy, here, there, origin, stream, cuda::record(there, stream)});
+  return copy;
+}
+
 void SplitStreams::finish() {
-  for (const Device& d : devices_)
-    for (const Device& lender : devices_)
+  for (const Copy& c : copies_) cuda::wait(c.here, c.origin, c.made);
+  copies_.clear();
+  for (const OfDevice& d : devices_)
+    for (const OfDevice& lender : devices_)
       if (std::find(d.read.begin(), d.read.end(), lender.index) != d.read.end())
         cuda::wait(lender.index, lender.stream, d.done);
   devices_.clear();
@@ -149,19 +177,15 @@ void copy_rows(const Tensor& to, int64_t at, const Tensor& from, int64_t first, 
                     can_read(to, from), cuda::current_stream(to.get_device_index()));
 }
 
-Tensor copy_to(const Tensor& from, Device device, const SplitStreams* streams) {
+Tensor copy_to(const Tensor& from, Device device, SplitStreams* streams) {
+  if (streams) return streams->bring(from, device);
   const Tensor source = torch::stable::contiguous(from);
-  const Sizes sizes = sizes_of(source);
-  const Tensor to = empty_strided(device, sizes, contiguous_strides(sizes), source.scalar_type());
   const int there = device.index, here = source.get_device_index();
-  void *const target = cuda::current_stream(there), *const origin = cuda::current_stream(here);
-  void* const made = streams && from.is_contiguous() ? streams->made(source) : nullptr;
-  cuda::wait(there, target, made ? made : cuda::record(here, origin));
-  const int64_t bytes = source.numel() * int64_t(source.element_size());
-  cuda::copy_blocks({there, to.data_ptr(), bytes}, {here, source.data_ptr(), bytes}, bytes, 1, can_read(to, source),
-                    target);
-  cuda::wait(here, origin, cuda::record(there, target));  // before its memory is another's
-  return to;
+  void *const stream = cuda::current_stream(there), *const origin = cuda::current_stream(here);
+  cuda::wait(there, stream, cuda::record(here, origin));
+  const Tensor copy = copy_of(source, device, stream);
+  cuda::wait(here, origin, cuda::record(there, stream));  // before the source's memory is another's
+  return copy;
 }
 
 bool can_read(const Tensor& reader, const Tensor& other) {

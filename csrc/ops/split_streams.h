@@ -36,15 +36,16 @@ class SplitStreams {
   void end(const Tensor& own);
   // Is that stream the current one?
   bool together() const { return together_; }
-  // Event: what the tensor's device had queued when this object was made; null where one stream does all.
-  void* made(const Tensor& t) const;
   // What was allocated for that work is still read by the current stream: it goes on after that.
   void keep(const Tensor& own);
-  // The current streams of the others go on after their shards have been read.
+  // A window of another device on this one: a copy for each device, made on its current stream and kept until the end.
+  // No device waits for another's copy before it has all of its work.
+  Tensor bring(const Tensor& window, Device device);
+  // The current streams of the others go on after their shards and windows have been read.
   void finish();
 
  private:
-  struct Device {
+  struct OfDevice {
     int index;
     void* stream;  // torch's current one
     void* made;    // event: the shards are
@@ -52,12 +53,19 @@ class SplitStreams {
     void* done = nullptr;     // event: the last work that reads other devices' memory
     std::vector<int> read{};  // devices whose memory it reads
   };
+  struct Copy {
+    Tensor window, source, copy;  // as it was given, and dense
+    int here, there;              // devices: the window's, the copy's
+    void *origin, *stream;        // their streams
+    void* made;                   // event: the copy is
+  };
   size_t place_of(int index) const;  // in devices_; its end: none of the call's
-  Device& device_of(const Tensor& t) { return devices_[place_of(t.get_device_index())]; }
-  static void join(Device& d);             // the current stream goes on after the side stream
-  void* stream_of(Device& d, bool fresh);  // for the work that reads others
+  OfDevice& device_of(const Tensor& t) { return devices_[place_of(t.get_device_index())]; }
+  static void join(OfDevice& d);             // the current stream goes on after the side stream
+  void* stream_of(OfDevice& d, bool fresh);  // for the work that reads others
 
-  std::vector<Device> devices_;  // none where one stream does all
+  std::vector<OfDevice> devices_;  // none where one stream does all
+  std::vector<Copy> copies_;
   bool together_ = false;
 };
 
@@ -76,9 +84,9 @@ class CurrentStream {
 // Rows [first, first + rows) of `from` along `dim` into `to`, from row `at` on, in torch's current stream of `to`.
 void copy_rows(const Tensor& to, int64_t at, const Tensor& from, int64_t first, int64_t rows, int64_t dim);
 
-// A contiguous copy of a tensor on another CUDA device, made on that one's current stream. It waits for what made the
-// tensor: before the call on shards, if `streams` are those of one.
-Tensor copy_to(const Tensor& from, Device device, const SplitStreams* streams);
+// A dense copy of a tensor on another CUDA device, made on that one's current stream. Where `streams` are those of a
+// call on shards, they make it.
+Tensor copy_to(const Tensor& from, Device device, SplitStreams* streams);
 
 // May kernels on the device of `reader` read the memory of `other`?
 bool can_read(const Tensor& reader, const Tensor& other);

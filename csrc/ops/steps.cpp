@@ -15,7 +15,9 @@ namespace torch_conv {
 namespace {
 
 constexpr uintptr_t kAlignment = 128;  // no room asks for more
-constexpr size_t kMostSteps = 64;      // a window for each of many samples: planning is not what takes the time
+// A window for each of many samples takes more: planning is not what takes the time. Eight shards with two seams each
+// stay below.
+constexpr size_t kMostSteps = 256;
 
 const char* address_of(const Tensor& t) { return static_cast<const char*>(t.data_ptr()); }
 
@@ -64,6 +66,10 @@ void Replay::add(const Tensor& t) {
   memory.push_back(t);
 }
 
+Tensor Replay::tensor(int i, const Sizes& shape) const {
+  return sizes_of(*memory[i]) == shape ? *memory[i] : torch::stable::view(*memory[i], shape);
+}
+
 Steps::Steps(const std::vector<Tensor>& given) {
   for (const Tensor& t : given) remember(t, -1);
 }
@@ -94,7 +100,7 @@ void Steps::allocates(const Tensor& made) {
   remember(made, int(steps_.size()) - 1);
 }
 
-void Steps::makes(const Tensor& made, std::function<Tensor(const Replay&)> again) {
+void Steps::makes(const Tensor& made, std::function<Tensor(Replay&)> again) {
   then([again = std::move(again)](Replay& r) { r.add(again(r)); });
   remember(made, int(steps_.size()) - 1);
 }
@@ -281,8 +287,7 @@ Tensor make_of(const Call& call, const Tensor& from, const Tensor& on, const Siz
   if (call.steps) {
     const int source = call.steps->index_of(from);
     call.steps->makes(made, [source, shape = sizes_of(from), make = std::move(make)](const Replay& r) {
-      const Tensor& t = r.tensor(source);
-      return make(sizes_of(t) == shape ? t : torch::stable::view(t, shape));
+      return make(r.tensor(source, shape));
     });
   }
   return made;

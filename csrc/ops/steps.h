@@ -64,9 +64,12 @@ struct Replay {
   std::vector<std::optional<Tensor>> memory;
   std::vector<char*> first;  // where each begins
   std::optional<SplitStreams> streams;
+  std::optional<CurrentStream> side;  // while steps are made beside the current stream
 
   void add(const Tensor& t);
   const Tensor& tensor(int i) const { return *memory[i]; }
+  // ... in the shape that a step knows it in.
+  Tensor tensor(int i, const Sizes& shape) const;
   void* at(const Slot& slot) const {
     return slot.memory < 0 ? reinterpret_cast<void*>(slot.offset) : first[slot.memory] + slot.offset;
   }
@@ -78,7 +81,7 @@ class Steps {
 
   // Written down, in the order in which the first call does it:
   void allocates(const Tensor& made);
-  void makes(const Tensor& made, std::function<Tensor(const Replay&)> again);
+  void makes(const Tensor& made, std::function<Tensor(Replay&)> again);
   void then(std::function<void(Replay&)> step);
   // Memory of ours that problems point to lives as long as these steps.
   void keep(std::shared_ptr<const void> owner, const void* data, int64_t bytes);
