@@ -82,7 +82,11 @@ def weak(task: Task) -> Row:
 
 
 def gather(task: Task) -> Row:
-    """`split` of a tensor on one device and `gather` back, beside plain copies of as many bytes between devices."""
+    """`split` of a tensor on one device and `gather` back, beside plain copies of as many bytes between devices.
+
+    The plain copies are into memory that is there, of what travels alone; `gather` allocates, and copies the first
+    device's own shard, too.
+    """
     devices = devices_of(task)
     first = devices[0]
     row = Row("gather", task.name, list(task.shape), len(devices))
@@ -101,11 +105,19 @@ def gather(task: Task) -> Row:
         for near, far in zip(here, away, strict=True):
             near.copy_(far, non_blocking=True)
 
+    def back_at_once() -> None:
+        for near, far, (receiving, sending) in zip(here, away, streams, strict=True):
+            with torch.cuda.stream(receiving), torch.cuda.stream(sending):
+                near.copy_(far, non_blocking=True)
+
     rounds = Rounds(row, task, devices)
     rounds.add("split", [lambda: torch_conv.split(whole, devices, task.dim)])
     rounds.add("gather", [lambda: split.gather(first)])
     rounds.add("copy out", [out])
     rounds.add("copy back", [back])
+    if first.type == "cuda":
+        streams = [[torch.cuda.Stream(d) for d in (first, s.device)] for s in away]
+        rounds.add("copy back at once", [back_at_once])
     rounds.play()
     row.facts["gbs"] = {name: row.facts["bytes"] / t.median_us / 1e3 for name, t in row.timings.items()}
     return row
