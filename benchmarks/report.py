@@ -17,7 +17,17 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-from report_figures import BLURS, SIZES, WINDOWS, draw_blurs, draw_gaussians, draw_sizes, draw_windows
+from report_figures import (
+    BLURS,
+    SCALING,
+    SIZES,
+    WINDOWS,
+    draw_blurs,
+    draw_gaussians,
+    draw_scaling,
+    draw_sizes,
+    draw_windows,
+)
 from report_formats import family, family_tables, windows_table
 from report_headline import headline
 from report_scaling import scaling_tables
@@ -32,6 +42,7 @@ FIGURES = {
     "large_windows": (WINDOWS, "Time over the size of the window, by algorithm"),
     "blur": (BLURS, "Time of Gaussians and boxes over the size of the window, by dtype"),
     "volume": (SIZES, "Time per voxel and share of the copy's speed over the size of a volume"),
+    "scaling": (SCALING, "Efficiency of several GPUs over the side of an image, beside halos by hand and DTensor"),
 }
 
 # benchmark: (what its captions begin with, the convolution it is compared with)
@@ -70,7 +81,7 @@ def main() -> int:
     parser.add_argument("--figure", action="store_true", help="draw the figures in docs/ first")
     args = parser.parse_args()
     if args.figure:
-        for draw in (draw_sizes, draw_windows, draw_blurs, draw_gaussians):
+        for draw in (draw_sizes, draw_windows, draw_blurs, draw_gaussians, draw_scaling):
             draw(documents())
     stale = []
     written = {PAGES / f"{place}.md": (place, tables(benchmarks)) for place, benchmarks in PLACES.items()}

@@ -12,6 +12,7 @@ SIZES = ROOT / "docs" / "sizes3d.png"  # of the rows of filter3d that belong to 
 WINDOWS = ROOT / "docs" / "large_windows.png"
 BLURS = ROOT / "docs" / "blur.png"
 GAUSSIANS = ROOT / "docs" / "gaussian.png"  # of the README
+SCALING = ROOT / "docs" / "scaling.png"
 
 Document = dict[str, Any]
 
@@ -177,3 +178,57 @@ def draw_panel(axes: Any, rows: list[dict[str, Any]], labels: dict[str, str]) ->
 def side(row: dict[str, Any]) -> int:
     """Of the window that the row's name speaks of: "dense 31x31 ..."."""
     return int(row["name"].split()[1].split("x")[0])
+
+
+# ---- efficiency of several GPUs over the side of an image ------------------------------------------------------------
+
+# Each line: (the part of scaling.py, its ways, the fastest of which counts, colour, how it is drawn).
+SHARES = {
+    "torch_conv": ("strong", ["operator"], "black", "o-"),
+    "torch_conv in a CUDA graph": ("graph", ["operator"], "gray", "o--"),
+    "torch_conv.distributed": ("processes", ["distributed"], "C0", "v-"),
+    "pad, exchange, cat, torch_conv": ("rivals", ["cat, torch_conv", "cat, torch_conv cropped"], "C1", "D:"),
+    "pad, exchange, cat, F.conv2d": ("rivals", ["cat, F.conv2d", "cat, F.conv2d TF32"], "C3", "s:"),
+    "DTensor F.conv2d": ("processes", ["DTensor F.conv2d", "DTensor F.conv2d TF32"], "C4", "x:"),
+}
+DRAWN = "filter2d 3x3 constant"  # the border that all of them know
+
+
+def draw_scaling(documents: list[Document], path: Path = SCALING) -> None:
+    """A panel for each number of GPUs: torch_conv's time on one of them over N times that of each way on N."""
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import NullLocator
+
+    shown = [d for d in documents if d["benchmark"] == "scaling" and d["metadata"]["gpu"]]
+    shown.sort(key=lambda d: len(d["metadata"]["shards"]))
+    if not shown:
+        print("report: there is no results/scaling*.json of GPUs to draw", file=sys.stderr)
+        return
+    canvas = Figure(figsize=(1 + 4.7 * len(shown), 4.6), layout="constrained")
+    for axes, document in zip(canvas.subplots(1, len(shown), squeeze=False, sharey=True)[0], shown, strict=True):
+        n = len(document["metadata"]["shards"])
+        sides = set()
+        for label, (part, ways, color, style) in SHARES.items():
+            points = sorted(shares(document, part, ways, n).items())
+            sides |= {side for side, _ in points}
+            axes.plot([s for s, _ in points], [100 * e for _, e in points], style, color=color, label=label)
+        axes.axhline(100, color="gray", linewidth=1, label="torch_conv on 1 GPU")
+        axes.set(xlabel="side of the image, pixels", xscale="log", ylim=(0, 108))
+        axes.set_title(f"{n} × {document['metadata']['gpu']}", fontsize=10)
+        axes.set_xticks(sorted(sides), [str(side) for side in sorted(sides)])
+        axes.xaxis.set_minor_locator(NullLocator())
+        axes.grid(alpha=0.3)
+    canvas.axes[0].set_ylabel("efficiency, %")
+    canvas.suptitle("float32 filter2d 3x3, zeros outside", fontsize=11)
+    canvas.legend(*canvas.axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=2, fontsize=9)
+    canvas.savefig(path, dpi=110)
+
+
+def shares(document: Document, part: str, ways: list[str], n: int) -> dict[int, float]:
+    """The efficiency of the fastest of these ways by the image's side."""
+    found = {}
+    for row in document["rows"]:
+        times = [row["timings"][way]["median_us"] for way in ways if way in row["timings"]]
+        if (row["part"], row["name"]) == (part, f"{DRAWN} {row['shape'][-1]}²") and "one" in row["timings"] and times:
+            found[row["shape"][-1]] = row["timings"]["one"]["median_us"] / (n * min(times))
+    return found

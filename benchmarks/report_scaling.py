@@ -142,13 +142,20 @@ def host(parts: dict[str, list[Row]]) -> list[Line]:
 
 
 def gather(parts: dict[str, list[Row]]) -> list[Line]:
-    lines = [["image", "bytes between GPUs", "split", "plain copies", "gather", "plain copies"]]
-    for row in parts.get("gather", []):
-        if not row["facts"]["bytes"]:
-            continue
+    ways = {
+        "split": "split",
+        "copy out": "plain copies",
+        "gather": "gather",
+        "copy back": "plain copies",
+        "copy back at once": "all at once",
+    }
+    rows = [row for row in parts.get("gather", []) if row["facts"]["bytes"]]
+    shown = [way for way in ways if any(way in row["timings"] for row in rows)]
+    lines = [["image", "bytes between GPUs", *(ways[way] for way in shown)]]
+    for row in rows:
         rates = row["facts"]["gbs"]
-        shown = [f"{rates[n]:.0f} GB/s" if n in rates else "" for n in ("split", "copy out", "gather", "copy back")]
-        lines.append([name_of(row), f"{row['facts']['bytes'] / 1e6:.0f} MB", *shown])
+        cells = [f"{rates[way]:.0f} GB/s" if way in rates else "" for way in shown]
+        lines.append([name_of(row), f"{row['facts']['bytes'] / 1e6:.0f} MB", *cells])
     return lines
 
 

@@ -29,6 +29,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import torch
 from command import metadata
 from isolated import results
+from scaling_filters import ON_GPU
 from scaling_host import host, link
 from scaling_processes import processes
 from scaling_rivals import rivals
@@ -45,8 +46,9 @@ MEASURE: dict[str, Callable[[Task], Row]] = {
     "graph": partial(strong, graph=True),
 }
 TASK_S = 60.0  # the longest a task may take before its process is ended
-GROUP_S = 150.0  # ... of the processes' tasks together
-SMALL = {4096: 96, 8192: 128, 32768: 160, 1024: 24}  # what a size becomes on the CPU
+GROUP_S = 200.0  # ... of the processes' tasks together
+SMALL = {2048: 64, 4096: 96, 8192: 128, 16384: 144, 32768: 160, 1024: 24}  # what a size becomes on the CPU
+SIZES = (2048, 4096, 8192, 16384, 32768)  # of the filter whose efficiency is drawn over the image's side
 
 
 def measure(task: Task) -> Row:
@@ -73,16 +75,18 @@ def tasks(devices: tuple[str, ...], rounds: int) -> list[Task]:
 
     large = (8192, 32768)
     small, wide, gaussian = "filter2d 3x3", "filter2d 7x7", "gaussian 31"
+    others = ["sobel", "gaussian_sobel 5", "box 15", "gaussian 31 float16", *([f"{small} {ON_GPU}"] if cuda else [])]
     strongest = []
-    for n in (8192, 32768, 4096):
+    for n in (*large, *sorted(set(SIZES) - set(large))):
         strongest += [
-            task("strong", small, square(n), staged=n in large),
+            task("strong", small, square(n), "reflect", staged=n in large),
             task("strong", small, square(n), "constant"),
-            task("strong", wide, square(n)),
-            task("strong", gaussian, square(n)),
         ]
+        if n in (4096, *large):
+            strongest += [task("strong", name, square(n)) for name in (wide, gaussian, *others)]
     volume = (1, 1, *[side(1024)] * 3)
-    strongest += [task("strong", f"filter3d {k}x{k}x{k}", volume, dim=-3) for k in (3, 7)]
+    volumes = ("filter3d 3x3x3", "filter3d 7x7x7", "gaussian3d 9")
+    strongest += [task("strong", name, volume, dim=-3) for name in volumes]
 
     hosts = []
     for pinned in (True, False) if cuda else (False,):
@@ -96,9 +100,9 @@ def tasks(devices: tuple[str, ...], rounds: int) -> list[Task]:
         *hosts,
         *(task("gather", "", square(n), name=f"{side(n)}² f32") for n in large),
         *(task("weak", name, square(8192)) for name in (small, gaussian)),
-        *(task("rivals", small, square(n), border) for n in large for border in ("constant", "reflect")),
+        *(task("rivals", small, square(n), border) for n in SIZES for border in ("constant", "reflect")),
         *(task("rivals", wide, square(n)) for n in large),
-        *(task("processes", small, square(n), "constant") for n in large),
+        *(task("processes", small, square(n), "constant") for n in SIZES),
         *(replace(t, part="graph", staged=False) for t in strongest if cuda),
     ]
 
@@ -112,7 +116,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=5, help="interleaved rounds, at least 5 (default: %(default)s)")
     parser.add_argument("--only", metavar="NAME[,NAME]", default="*", help="parts, or patterns of 'part/row'")
     parser.add_argument(
-        "--budget", type=float, default=240, metavar="S", help="begin nothing later (default: %(default)s)"
+        "--budget", type=float, default=540, metavar="S", help="begin nothing later (default: %(default)s)"
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the results here as well")
     parser.add_argument("--list", action="store_true", help="print the rows' names and stop")

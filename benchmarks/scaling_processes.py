@@ -22,7 +22,8 @@ import torch.multiprocessing as mp
 import torch.nn.functional as F
 from common import first_line
 from rivals import cudnn
-from scaling_rows import Row, Task, Timing, filter_named, image
+from scaling_filters import filter_named
+from scaling_rows import Row, Task, Timing, image
 from torch import Tensor
 
 from torch_conv._timing import synchronize
@@ -110,7 +111,7 @@ def _measure(task: Task, row: Row, rank: int, device: torch.device) -> None:
     n = dist.get_world_size()
     mesh = init_device_mesh(device.type, (n,))
     whole = image(task.shape, device)
-    filtering = filter_named(task.filter, BORDER, task.dim)
+    filtering = filter_named(task.filter, BORDER, task.dim, device)
     taps = filtering.window
     assert taps is not None
     expected = filtering.whole(whole)

@@ -10,7 +10,8 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from scaling_rows import Filter, Rounds, Row, Task, buffers_of, checks, devices_of, filter_named, image
+from scaling_filters import Filter, filter_named
+from scaling_rows import Rounds, Row, Task, buffers_of, checks, devices_of, image
 from torch import Tensor
 
 import torch_conv
@@ -23,7 +24,7 @@ def rivals(task: Task) -> Row:
     """The same image in shards, filtered as one does it by hand, beside the operator."""
     devices = devices_of(task)
     row = Row(task.part, task.name, list(task.shape), len(devices))
-    filtering = filter_named(task.filter, task.border, task.dim)
+    filtering = filter_named(task.filter, task.border, task.dim, devices[0])
     whole = image(task.shape, devices[0])
     shards = [list(torch_conv.split(whole, devices, task.dim).shards)]
     shards += [[s.clone() for s in shards[0]] for _ in range(buffers_of(task, len(devices)) - 1)]

@@ -1,4 +1,4 @@
-"""What the parts of scaling.py share: tasks, rows, images, filters, and rounds in which candidates take turns."""
+"""What the parts of scaling.py share: tasks, rows, images, and rounds in which candidates take turns."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from common import buffers_needed, first_line
 from torch import Tensor
 
 import torch_conv
-from torch_conv import kernels
 from torch_conv._timing import QUEUE_SECONDS, enqueue_seconds, queue_sampler, synchronize
 
 HOST_BELOW_S = 5e-3  # nobody asks for the host's time of a longer call
+HALF = 5e-4  # a unit of float16 below 1
 BLOCK = 1 << 24  # random numbers that images repeat
 
 
@@ -39,6 +39,11 @@ class Task:
     seconds: float = QUEUE_SECONDS  # of one queue
     pinned: bool = True
     per_device: tuple[int, ...] = (1,)
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """That of the image, which the filter's name says where it is not float32."""
+        return torch.float16 if self.filter.endswith(" float16") else torch.float32
 
 
 @dataclass
@@ -69,7 +74,7 @@ class Row:
             self.wrong.append(what)
 
 
-# ---- what is filtered, and how ---------------------------------------------------------------------------------------
+# ---- what is filtered ------------------------------------------------------------------------------------------------
 
 
 @lru_cache(maxsize=8)
@@ -77,60 +82,13 @@ def _block(device: torch.device) -> Tensor:
     return torch.rand(BLOCK, generator=torch.Generator().manual_seed(0)).to(device)
 
 
-def image(shape: Sequence[int], device: torch.device | str) -> Tensor:
+def image(shape: Sequence[int], device: torch.device | str, dtype: torch.dtype = torch.float32) -> Tensor:
     """The same numbers in [0, 1) on every device; no generator of a GPU takes part, which a failed capture breaks."""
     n = prod(shape)
     block = _block(torch.device(device))
     out = block.repeat(ceil(n / BLOCK))[:n].view(-1, shape[-1])
     out.mul_(torch.linspace(0.5, 1.0, out.shape[0]).to(device)[:, None])  # no two rows alike
-    return out.view(*shape)
-
-
-@dataclass(frozen=True)
-class Filter:
-    """One filter three ways: its operator, that of shards, its function on anything."""
-
-    whole: Callable[[Tensor], Tensor]
-    shards: Callable[[Sequence[Tensor]], list[Tensor]]
-    function: Callable[[Any], Any]
-    window: Tensor | None  # of a direct filter
-
-    @property
-    def rows(self) -> int:
-        """Of a neighbour that an image needs above and below its own."""
-        return 0 if self.window is None else self.window.shape[-1] // 2
-
-
-def window(*size: int) -> Tensor:
-    """Random taps, whose magnitudes sum to 1."""
-    taps = torch.rand(size, generator=torch.Generator().manual_seed(1)) - 0.3
-    return taps / taps.abs().sum()
-
-
-def filter_named(name: str, border: str, dim: int) -> Filter:
-    ops = torch.ops.torch_conv
-    function: Callable[..., Any]
-    k = int(name.rpartition(" ")[2].partition("x")[0])
-    if name.startswith("filter2d"):
-        taps = window(k, k)
-        whole, shards, function = ops.filter2d.default, ops.filter2d_split.default, torch_conv.filter2d
-    elif name.startswith("filter3d"):
-        taps = window(k, k, k)
-        whole, shards, function = ops.filter3d.default, ops.filter3d_split.default, torch_conv.filter3d
-    else:
-        row, sigma = kernels.gaussian1d(k), kernels.default_sigma(k)
-        return Filter(
-            lambda x: ops.filter2d_separable.default(x, row, row, border),
-            lambda xs: ops.filter2d_separable_split.default(xs, row, row, border, dim=dim),
-            lambda x: torch_conv.gaussian_blur2d(x, k, sigma, border),
-            None,
-        )
-    return Filter(
-        lambda x: whole(x, taps, border),
-        lambda xs: shards(xs, taps, border, dim=dim),
-        lambda x: function(x, taps, border),
-        taps,
-    )
+    return out.view(*shape).to(dtype)
 
 
 # ---- rounds ----------------------------------------------------------------------------------------------------------
@@ -203,22 +161,32 @@ def devices_of(task: Task) -> list[torch.device]:
 def buffers_of(task: Task, parts: int) -> int:
     """Buffers whose shards together are larger than four times a GPU's last cache."""
     cuda = task.devices[0] != "cpu"
-    return buffers_needed("cuda" if cuda else "cpu", 2 * 4 * prod(task.shape) // parts)
+    return buffers_needed("cuda" if cuda else "cpu", 2 * task.dtype.itemsize * prod(task.shape) // parts)
 
 
 def checks(row: Row, task: Task, expected: Tensor) -> tuple[Callable[[str, Any], None], Callable[[str, Any], None]]:
-    """Functions that compare a result in shards: all bits, or within what TF32 and another order of sums leave."""
+    """Functions that compare a result in shards: all bits, or within what TF32 and another order of sums leave.
+
+    In half precision the first asks for no more than the same but for one rounding: each shard takes tensor cores where
+    its own rows allow.
+    """
 
     def gathered(result: Any) -> Tensor:
         parts = result.shards if isinstance(result, torch_conv.SplitTensor) else result
         return torch.cat([p.to(expected.device) for p in parts], task.dim)
 
-    def same(what: str, result: Any) -> None:
-        row.expect(f"{what}: other bits than one device's", torch.equal(gathered(result), expected))
-
-    def close(what: str, result: Any) -> None:
+    def within(what: str, result: Any, limit: float) -> None:
         error = (gathered(result) - expected).abs_().max().item()
         row.max_error[what] = error
-        row.expect(f"{what}: off by {error:.2g}", error < (5e-3 if what.endswith("TF32") else 5e-6))
+        row.expect(f"{what}: off by {error:.2g}", error < limit)
+
+    def same(what: str, result: Any) -> None:
+        if expected.dtype == torch.float16:
+            within(what, result, HALF)
+        else:
+            row.expect(f"{what}: other bits than one device's", torch.equal(gathered(result), expected))
+
+    def close(what: str, result: Any) -> None:
+        within(what, result, 5e-3 if what.endswith("TF32") else 5e-6)
 
     return same, close

@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from functools import partial
 
 import torch
-from scaling_rows import Rounds, Row, Task, buffers_of, checks, devices_of, filter_named, image
+from scaling_filters import filter_named
+from scaling_rows import Rounds, Row, Task, buffers_of, checks, devices_of, image
 from torch import Tensor
 
 import torch_conv
@@ -19,8 +20,8 @@ def strong(task: Task, graph: bool = False) -> Row:
     devices = devices_of(task)
     n, first = len(devices), devices[0]
     row = Row(task.part, task.name, list(task.shape), n)
-    filtering = filter_named(task.filter, task.border, task.dim)
-    wholes = [image(task.shape, first)]
+    filtering = filter_named(task.filter, task.border, task.dim, first)
+    wholes = [image(task.shape, first, task.dtype)]
     wholes += [wholes[0].clone() for _ in range(buffers_of(task, n) - 1)]
     splits = [torch_conv.split(x, devices, task.dim) for x in wholes]
     shards = [list(s.shards) for s in splits]
@@ -62,7 +63,7 @@ def weak(task: Task) -> Row:
     """As many images, one below the other, as there are devices: the time should stay."""
     devices = devices_of(task)
     row = Row("weak", task.name, list(task.shape), len(devices))
-    filtering = filter_named(task.filter, task.border, task.dim)
+    filtering = filter_named(task.filter, task.border, task.dim, devices[0])
     rounds = Rounds(row, task, devices)
     for n in range(1, len(devices) + 1):
         shape = [*task.shape[:-2], n * task.shape[-2], task.shape[-1]]
@@ -82,7 +83,11 @@ def weak(task: Task) -> Row:
 
 
 def gather(task: Task) -> Row:
-    """`split` of a tensor on one device and `gather` back, beside plain copies of as many bytes between devices."""
+    """`split` of a tensor on one device and `gather` back, beside plain copies of as many bytes between devices.
+
+    The plain copies are into memory that is there, of what travels alone; `gather` allocates, and copies the first
+    device's own shard, too.
+    """
     devices = devices_of(task)
     first = devices[0]
     row = Row("gather", task.name, list(task.shape), len(devices))
@@ -101,11 +106,19 @@ def gather(task: Task) -> Row:
         for near, far in zip(here, away, strict=True):
             near.copy_(far, non_blocking=True)
 
+    def back_at_once() -> None:
+        for near, far, (receiving, sending) in zip(here, away, streams, strict=True):
+            with torch.cuda.stream(receiving), torch.cuda.stream(sending):
+                near.copy_(far, non_blocking=True)
+
     rounds = Rounds(row, task, devices)
     rounds.add("split", [lambda: torch_conv.split(whole, devices, task.dim)])
     rounds.add("gather", [lambda: split.gather(first)])
     rounds.add("copy out", [out])
     rounds.add("copy back", [back])
+    if first.type == "cuda":
+        streams = [[torch.cuda.Stream(d) for d in (first, s.device)] for s in away]
+        rounds.add("copy back at once", [back_at_once])
     rounds.play()
     row.facts["gbs"] = {name: row.facts["bytes"] / t.median_us / 1e3 for name, t in row.timings.items()}
     return row

@@ -19,6 +19,8 @@ PLACES = [
     pytest.param("gpus", marks=[pytest.mark.cuda, pytest.mark.multi_gpu]),
 ]
 
+SLEEP = 120_000_000  # cycles: more than 60 ms, so that a busy host is done before
+
 
 def devices_at(place):
     """f(n): n devices of that kind; the test is skipped where there are none."""

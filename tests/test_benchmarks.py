@@ -1,4 +1,4 @@
-"""The benchmarks as programs: what a run leaves of an older one's results."""
+"""The benchmarks: what a run leaves of an older one's results; rows, tables and figure of several GPUs."""
 
 from __future__ import annotations
 
@@ -8,10 +8,19 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
+from strategies import make_image
+from tolerance import assert_same_bits
 
 ROOT = Path(__file__).resolve().parent.parent
 SCRIPT = ROOT / "benchmarks" / "filter2d.py"
-pytestmark = pytest.mark.skipif(not SCRIPT.exists(), reason="there are no benchmarks here")
+
+path = [*sys.path]
+sys.path.append(str(SCRIPT.parent))
+report_figures = pytest.importorskip("report_figures", reason="there are no benchmarks here")
+scaling, scaling_filters, report_scaling = map(pytest.importorskip, ("scaling", "scaling_filters", "report_scaling"))
+sys.path[:] = path  # without the checkout that the benchmarks put before everything
+
 NAMES = ["filter2d 3x3 f32 2048x2048", "filter2d 5x5 f32 2048x2048"]
 
 
@@ -45,3 +54,82 @@ def test_results_of_another_machine_are_not_mixed(tmp_path):
     refusal = f"{file} holds results of another benchmark or machine; delete it first, or name another file"
     assert done.stderr.splitlines()[-1] == f"filter2d.py: error: {refusal}"
     assert file.read_text() == text
+
+
+# ---- several GPUs ----------------------------------------------------------------------------------------------------
+
+OTHERS = ["sobel", "gaussian_sobel 5", "box 15", "gaussian 31 float16", "filter2d 3x3 window on GPU"]
+
+
+def tasks(n=2):
+    return scaling.tasks(tuple(f"cuda:{i}" for i in range(n)), 5)
+
+
+def test_rows_of_several_gpus():
+    names = {(task.part, task.name) for task in tasks()}
+    for part in ("strong", "graph"):
+        assert {(part, f"{name} reflect {n}²") for name in OTHERS for n in (4096, 8192, 32768)} <= names
+        assert (part, "gaussian3d 9 reflect 1024³") in names
+    for part in ("strong", "graph", "rivals", "processes"):
+        assert {(part, f"{report_figures.DRAWN} {n}²") for n in (2048, 4096, 8192, 16384, 32768)} <= names
+    assert len(names) == len(tasks())
+
+
+@pytest.mark.parametrize("name", sorted({task.filter for task in tasks() if task.part == "strong"}))
+def test_filters_of_several_gpus(name):
+    """By the operator, on shards and by the function."""
+    task = next(t for t in tasks() if t.filter == name)
+    image = make_image((1, 1, *[24] * (len(task.shape) - 2)), task.dtype)
+    assert (image.dtype == torch.float16) == ("float16" in name)
+    filtering = scaling_filters.filter_named(name, "reflect", task.dim, torch.device("cpu"))
+    expected = filtering.whole(image)
+    assert_same_bits(torch.cat(filtering.shards(image.chunk(2, task.dim)), task.dim), expected)
+    assert_same_bits(filtering.function(image), expected)
+
+
+def results(n):
+    """Of all rows, as a run on n GPUs would write them: those of several take 2 us and one takes n."""
+    rows = []
+    for task in tasks(n):
+        timings = {way: {"median_us": 2.0} for way in ("operator", "cat, F.conv2d", "DTensor F.conv2d")}
+        timings["one"] = {"median_us": float(n)}
+        row = {"part": task.part, "name": task.name, "shape": list(task.shape), "devices": n, "correct": True}
+        facts = {"bytes": 0, "gbs": {}, "mpixels": {}}
+        rows.append(row | {"timings": timings, "efficiency": {"operator": 0.5}, "host_us": {}, "facts": facts})
+    meta = dict.fromkeys(("gpu", "driver", "torch", "date", "commit"), "some")
+    return {"benchmark": "scaling", "metadata": meta | {"shards": ["cuda"] * n}, "rows": rows}
+
+
+def test_tables_of_several_gpus():
+    document = results(4)
+    document["rows"] = [row for row in document["rows"] if row["part"] in ("strong", "graph")]
+    lines = "\n".join(report_scaling.scaling_tables(document)).splitlines()
+    for row in document["rows"]:
+        assert f"| {row['name']} | 4.0 us | 2.0 us | 50 % |  | 50 % |  |  |  |" in lines
+
+
+def test_results_of_before_are_still_reported():
+    document = json.loads((ROOT / "benchmarks" / "results" / "scaling2-h200.json").read_text())
+    text = "\n".join(report_scaling.scaling_tables(document))
+    assert all(f"| {row['name']} |" in text for row in document["rows"] if row["part"] == "strong")
+
+
+def test_figure_of_several_gpus(tmp_path):
+    pytest.importorskip("matplotlib")
+    documents = [results(4), results(2), {**results(2), "benchmark": "another"}]
+    report_figures.draw_scaling(documents, tmp_path / "scaling.png")
+    assert (tmp_path / "scaling.png").stat().st_size > 10_000
+    sizes = dict.fromkeys((2048, 4096, 8192, 16384, 32768), 0.5)
+    for part, ways, _, _ in report_figures.SHARES.values():
+        known = {"operator", "cat, F.conv2d", "DTensor F.conv2d"} & set(ways)
+        assert report_figures.shares(documents[0], part, ways, 4) == (sizes if known else {})
+
+
+@pytest.mark.slow
+def test_scaling_runs(tmp_path):
+    only = "strong/sobel*,strong/gaussian3d*,gather"
+    command = [sys.executable, "benchmarks/scaling.py", "--device", "cpu", "--only", only]
+    file = tmp_path / "scaling.json"
+    done = subprocess.run([*command, "--json", str(file)], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert [row["correct"] for row in json.loads(file.read_text())["rows"]] == [True] * 6

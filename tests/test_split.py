@@ -317,6 +317,7 @@ def test_groups_of_shards_on_their_way():
     assert groups([a] * 4 + [b] * 4, []) == [[0, 5], [1, 6], [2, 7], [3, 4]]
     assert groups([a] * 4 + [b] * 4, [], (3, 2, 1, 0, 7, 6, 5, 4)) == [[2, 7], [1, 6], [0, 5], [3, 4]]
     assert groups([a] * 2 + [b] * 6, []) == [[0, 3], [4], [5], [6], [7], [1, 2]]
+    assert groups([a] * 3 + [b] * 3, [], range(6), [*read[:5], [4, 5]]) == [[0, 4], [1, 5], [2, 3]]
     assert groups([a, b] * 4, []) == [list(range(8))]
     assert groups([a, b] * 4, [], read=[[i] for i in range(8)]) == [[0, 1], [2, 3], [4, 5], [6, 7]]
     # With them go those whose rows are there.

@@ -45,7 +45,7 @@ def test_there_and_back(devices, dtype):
                 assert sizes is None or parts.spec.sizes == tuple(sizes)
                 for shard, part in zip(parts.shards, image.split(list(parts.spec.sizes), dim), strict=True):
                     assert torch.equal(shard.cpu(), part)
-                for device in (None, "cpu", devices(1)[0]):
+                for device in dict.fromkeys((None, "cpu", *devices(3))):
                     whole = parts.gather(device)
                     assert whole.device == torch.device(device or devices(1)[0])
                     assert torch.equal(whole.cpu(), image)

@@ -36,15 +36,16 @@ class _Lanes:
     def __init__(self, device: torch.device) -> None:
         self.up = torch.cuda.Stream(device)
         self.down = torch.cuda.Stream(device)
-        self._from: dict[torch.device, torch.cuda.Stream] = {}
+        self._beside: dict[tuple[str, torch.device], torch.cuda.Stream] = {}
         self._buffers: list[tuple[Tensor, torch.cuda.Event]] = []
         self._turn = 0
 
-    def from_device(self, source: torch.device) -> torch.cuda.Stream:
-        """A stream on this device for what comes from `source`, so that several sources send at a time."""
-        if source not in self._from:
-            self._from[source] = torch.cuda.Stream(self.up.device)
-        return self._from[source]
+    def beside(self, way: str, other: torch.device) -> torch.cuda.Stream:
+        """A stream on this device for what it receives from another one, or sends there: `way` says which."""
+        with _lock:
+            if (way, other) not in self._beside:
+                self._beside[way, other] = torch.cuda.Stream(self.up.device)
+            return self._beside[way, other]
 
     def send(self, chunk: Tensor, target: Tensor) -> None:
         """Copies a matrix of bytes, at most a buffer's, to contiguous memory of the device; `chunk` may then change.
@@ -66,7 +67,7 @@ _lanes: dict[torch.device, _Lanes] = {}
 _lock = threading.Lock()
 
 
-def _lanes_of(device: torch.device) -> _Lanes:
+def lanes_of(device: torch.device) -> _Lanes:
     with _lock:
         if device not in _lanes:
             _lanes[device] = _Lanes(device)
@@ -74,7 +75,7 @@ def _lanes_of(device: torch.device) -> _Lanes:
 
 
 @contextmanager
-def _current(streams: Iterable[torch.cuda.Stream]) -> Iterator[None]:
+def current_are(streams: Iterable[torch.cuda.Stream]) -> Iterator[None]:
     """Makes each the current stream of its device: once a call, because that takes the host as long as a copy."""
     with ExitStack() as stack:
         for stream in streams:
@@ -92,7 +93,7 @@ def memory_order(t: Tensor) -> list[int]:
     return order
 
 
-def _inverse(order: Sequence[int]) -> list[int]:
+def inverse(order: Sequence[int]) -> list[int]:
     return [order.index(d) for d in range(len(order))]
 
 
@@ -100,7 +101,7 @@ def moved(part: Tensor, order: list[int], device: torch.device, non_blocking: bo
     """A part of a tensor with this memory order on another device, in the same order; itself if it is there."""
     if part.device == device:
         return part
-    return part.permute(order).contiguous().to(device, non_blocking=non_blocking).permute(_inverse(order))
+    return part.permute(order).contiguous().to(device, non_blocking=non_blocking).permute(inverse(order))
 
 
 def _bytes_in_rows(t: Tensor, at: int) -> Tensor:
@@ -127,16 +128,16 @@ def upload(
     tensor = tensor.permute(order).resolve_conj().resolve_neg().contiguous()
     at = order.index(dim)
     before, behind = tensor.shape[:at], tensor.shape[at + 1 :]
-    lanes = {device: _lanes_of(device) for device in devices}
+    lanes = {device: lanes_of(device) for device in devices}
     arrived: list[torch.cuda.Event | None] = [None] * len(sizes)
-    with _current(lane.up for lane in lanes.values()):
+    with current_are(lane.up for lane in lanes.values()):
         shards = [
             torch.empty((*before, size, *behind), dtype=tensor.dtype, device=device)
             for size, device in zip(sizes, devices, strict=True)
         ]
         if tensor.numel() > 0:
             _send_all(tensor, at, sizes, shards, [lanes[device] for device in devices], arrived)
-    return [shard.permute(_inverse(order)) for shard in shards] if order != sorted(order) else shards, arrived
+    return [shard.permute(inverse(order)) for shard in shards] if order != sorted(order) else shards, arrived
 
 
 def _send_all(
@@ -201,7 +202,7 @@ def _sending_staged(source: Tensor, target: Tensor, lanes: _Lanes) -> Iterator[N
 def download(shards: Sequence[Tensor], ready: Sequence[torch.cuda.Event], turns: Sequence[int], dim: int) -> Tensor:
     """One pinned tensor of shards on CUDA devices, complete on return; `turns` is the order in which they get ready."""
     order = memory_order(next((s for s in shards if s.numel() > 0), shards[0]))
-    at, back = order.index(dim), _inverse(order)
+    at, back = order.index(dim), inverse(order)
     sizes = [s.size(dim) for s in shards]
     shape = [shards[0].size(d) for d in order]
     shape[at] = sum(sizes)
@@ -211,11 +212,11 @@ def download(shards: Sequence[Tensor], ready: Sequence[torch.cuda.Event], turns:
     count, unit = math.prod(shape[:at]), out.element_size() * math.prod(shape[at + 1 :])
     places = out.split(sizes, at)
     gathered: list[tuple[torch.cuda.Event, Tensor, Tensor]] = []
-    streams = {device: _lanes_of(device).down for device in {s.device for s in shards}}
+    streams = {device: lanes_of(device).down for device in {s.device for s in shards}}
     awaited: set[tuple[torch.device, torch.cuda.Event]] = set()
     # Nothing here needs record_stream: the shards are alive until their streams have been waited for.
     try:
-        with _current(streams.values()):
+        with current_are(streams.values()):
             for i in turns:
                 if sizes[i] == 0:
                     continue
@@ -238,39 +239,3 @@ def download(shards: Sequence[Tensor], ready: Sequence[torch.cuda.Event], turns:
         for stream in streams.values():
             stream.synchronize()
     return out.permute(back)
-
-
-def collect(shards: Sequence[Tensor], ready: Sequence[torch.cuda.Event], device: torch.device, dim: int) -> Tensor:
-    """One tensor of shards on CUDA devices, on one of them; ready on its current stream."""
-    order = memory_order(next((s for s in shards if s.numel() > 0), shards[0]))
-    sizes = [s.size(dim) for s in shards]
-    shape = [shards[0].size(d) for d in order]
-    shape[order.index(dim)] = sum(sizes)
-    out = torch.empty(shape, dtype=shards[0].dtype, device=device).permute(_inverse(order))
-    current = torch.cuda.current_stream(device)
-    allocated = current.record_event()
-    steps: dict[torch.device, list[tuple[Tensor, Tensor, torch.cuda.Event]]] = {}
-    for step in zip(out.split(sizes, dim), shards, ready, strict=True):
-        if step[0].numel() > 0:
-            steps.setdefault(step[1].device, []).append(step)
-    others: list[torch.cuda.Stream] = []
-    for origin, mine in steps.items():
-        source = torch.cuda.current_stream(origin)
-        # torch orders a copy between devices behind both current streams; a stream for each source keeps them apart.
-        stream = current if origin == device else _lanes_of(device).from_device(origin)
-        if stream is not current:
-            stream.wait_event(allocated)
-        with torch.cuda.stream(stream):
-            awaited: set[torch.cuda.Event] = set()
-            for place, shard, event in mine:
-                if event not in awaited:
-                    awaited.add(event)
-                    source.wait_event(event)
-                shard.record_stream(source)
-                place.copy_(shard, non_blocking=True)
-        if stream is not current:
-            out.record_stream(stream)
-            others.append(stream)
-    for stream in others:
-        current.wait_stream(stream)
-    return out

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 import torch
 from torch import _C, Tensor
 
-from torch_conv import _split_run, _split_transfer, _split_views
+from torch_conv import _split_collect, _split_run, _split_transfer, _split_views
 from torch_conv._split_checks import (
     check_kinds,
     check_tensor,
@@ -187,7 +187,7 @@ class SplitTensor:
         shards = [shard.detach() for shard in self._shards]
         if to.type == "cpu":
             return _split_transfer.download(shards, ready, self._turns, at)
-        return _split_transfer.collect(shards, ready, to, at)
+        return _split_collect.collect(shards, ready, to, at)
 
     # What the operators need of it.
 
