@@ -33,10 +33,26 @@ def test_windows(cuda, pinned, dtype, size, shape):
     want = products(given, window.to(cuda), "constant")
     assert_same_bits(products(given, window, "constant"), want)  # taps that travel with the call
     assert_same_bits(pinned("channels_mma", lambda: torch_conv.filter2d(given, window.to(cuda), "constant")), want)
-    if size[0] * size[1] > (9 if shape[1] % 16 == 0 else 25):  # what 'auto' takes
-        assert_same_bits(torch_conv.filter2d(given, window.to(cuda), "constant"), want)
     direct = torch_conv.filter2d(given, window.to(cuda), "constant", algorithm="direct")
     assert_same_bits(direct, torch_conv.filter2d(image, window, "constant", algorithm="direct"))
+    by_products = size[0] * size[1] > (9 if shape[1] % 16 == 0 else 25)  # what 'auto' takes
+    assert_same_bits(torch_conv.filter2d(given, window.to(cuda), "constant"), want if by_products else direct)
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize("channels", [8, 12, 16, 24, 26, 40])
+@pytest.mark.parametrize("size", [(3, 3), (2, 3), (4, 5), (5, 5)])
+def test_few_taps(cuda, dtype, channels, size):
+    """Chains of multiply-adds by the room for depthwise convolutions, of small and of large images."""
+    for n, h, w in ((1, 20, 33), (2, 200, 333), (1, 640, 1100)):
+        image = lay_out(make_image((n, channels, h, w), dtype).to(cuda), "channels_last")
+        window = make_window((1, channels, *size)).to(dtype)
+        if size[0] * size[1] > 9 and channels == 16:
+            continue  # products
+        for taps in (window, window.to(cuda)):
+            got = torch_conv.filter2d(image, taps, "constant")
+            assert_same_bits(got, torch_conv.filter2d(image, taps, "constant", algorithm="direct"))
 
 
 @pytest.mark.cuda
@@ -112,9 +128,9 @@ def test_on_shards(cuda, dtype, way, dim):
             assert_within(got, *bounds, in_dtype=dtype, algorithm="tensor_core", window=(5, 5))
 
 
-def empty(channels=64, *, first=0):
+def empty(channels=64, *, first=0, size=(100, 120)):
     """Channels from `first` on of more of them."""
-    return lay_out(torch.empty(2, first + channels, 100, 120, dtype=torch.float16), "channels_last")[:, first:]
+    return lay_out(torch.empty(2, first + channels, *size, dtype=torch.float16), "channels_last")[:, first:]
 
 
 def own(*size, channels=64, samples=1, dtype=torch.float16):
@@ -140,7 +156,13 @@ def test_what_auto_takes(hopper, monkeypatch):
         for options in ({}, {"padding": "valid"}, {"algorithm": "tensor_core"}, {"out": empty()}):
             assert plan_of(image, window, **options) == PRODUCTS
         assert plan_of(image, window, algorithm="direct") != PRODUCTS
-    assert plan_of(image, own(3, 3)) == "direct/tile_groups"
+    assert plan_of(image, own(3, 3)) == "depthwise/channels_tma"
+    assert plan_of(empty(24), own(3, 3, channels=24)) == "depthwise/channels_tma"
+    assert plan_of(empty(24, size=(800, 1000)), own(3, 3, channels=24)) == "depthwise/channels"
+    assert plan_of(empty(24), own(5, 5, channels=24)) == "depthwise/channels_tma"
+    assert plan_of(empty(12), own(5, 5, channels=12)) == "depthwise/channels"
+    assert plan_of(empty(8), own(5, 5, channels=8)).startswith("direct/")
+    assert plan_of(image, own(3, 3), algorithm="direct") == "direct/tile_groups"
     assert plan_of(image, own(3, 3), algorithm="tensor_core") == PRODUCTS
     assert plan_of(image, own(5, 5), padding="valid", anchor=(0, 0)) == PRODUCTS
     for window in (own(5, 5, dtype=torch.float32), own(5, 5, samples=2), torch.ones(5, 5), own(6, 10)):
@@ -186,7 +208,7 @@ def test_says_why_not(hopper, monkeypatch, image, window, options, why):
 
 def test_says_why_not_for_few_taps(hopper):
     few = f"; not {PRODUCTS}: few taps or channels: multiply-adds are as fast; floor"
-    for image, window in ((empty(), own(3, 3)), (empty(), own(1, 9)), (empty(8), own(5, 5, channels=8))):
+    for image, window in ((empty(), own(1, 9)), (empty(), own(9, 1)), (empty(8), own(5, 5, channels=8))):
         assert few in line_of(image, window)
     for window, options in ((own(5, 5), {"border": "reflect"}), (torch.ones(5, 5), {}), (own(5, 5).float(), {})):
         assert PRODUCTS not in line_of(empty(), window, **options)  # no depthwise convolution of half precision

@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <atomic>
 #include <climits>
 #include <cstring>
 #include <map>
@@ -10,6 +11,7 @@
 #include <stdexcept>
 #include <vector>
 
+#include "cuda/copies.h"
 #include "cuda/driver.h"
 #include "cuda/launch.h"
 #include "cuda/store.h"
@@ -45,12 +47,13 @@ const Torch& torch_shims() {
 constexpr int kDevices = 64;
 
 Context primary_of(int device) {
-  static Context known[kDevices] = {};
-  static std::mutex mutex;
+  static std::atomic<Context> known[kDevices] = {};
   if (device < 0 || device >= kDevices) throw std::runtime_error("torch_conv: more than 64 CUDA devices");
-  const std::lock_guard lock(mutex);
-  if (!known[device]) check(driver().retain_primary(&known[device], device), "making a context current");
-  return known[device];
+  Context context = known[device].load(std::memory_order_acquire);
+  if (context) return context;
+  check(driver().retain_primary(&context, device), "making a context current");
+  known[device].store(context, std::memory_order_release);  // another thread's is the same
+  return context;
 }
 
 int attribute(DeviceAttribute which, int device) {
@@ -229,8 +232,8 @@ bool can_read(int device, int other, const void* memory) {
   return plain_memory(memory);
 }
 
-void copy_blocks(const RowBlocks& to, const RowBlocks& from, int64_t bytes, int64_t count, bool readable,
-                 void* stream_handle) {
+void copy_blocks(const BlockCopy& copy, void* stream_handle) {
+  const auto& [to, from, bytes, count] = copy;
   if (bytes == 0 || count == 0) return;
   const auto stream = static_cast<Stream>(stream_handle);
   const OnDevice current(to.device);
@@ -242,30 +245,69 @@ void copy_blocks(const RowBlocks& to, const RowBlocks& from, int64_t bytes, int6
     return;
   }
   const size_t to_pitch = std::max(to.pitch, bytes), from_pitch = std::max(from.pitch, bytes);
-  // Where the memory can be read, the copy that a CUDA graph can hold.
-  if (readable) {
-    const Copy2d copy{.from = address(from.data),
-                      .from_pitch = from_pitch,
-                      .to = address(to.data),
-                      .to_pitch = to_pitch,
-                      .width = size_t(bytes),
-                      .height = size_t(count)};
-    return check(driver().copy_2d(&copy, stream), "copying rows");
+  const CopyPeer3d peers{.from_type = kDeviceMemory,
+                         .from = address(from.data),
+                         .from_context = primary_of(from.device),
+                         .from_pitch = from_pitch,
+                         .from_height = size_t(count),
+                         .to_type = kDeviceMemory,
+                         .to = address(to.data),
+                         .to_context = primary_of(to.device),
+                         .to_pitch = to_pitch,
+                         .to_height = size_t(count),
+                         .width = size_t(bytes),
+                         .height = size_t(count),
+                         .depth = 1};
+  check(driver().copy_peer_3d(&peers, stream), "copying rows between devices");
+}
+
+namespace {
+
+struct Word {
+  int bytes;
+  const char* type;
+};
+
+// The widest word that all runs consist of.
+Word word_of(std::span<const BlockCopy> copies) {
+  for (const Word word : {Word{16, "uint4"}, Word{4, "unsigned"}}) {
+    const auto whole = [&](int64_t bytes) { return bytes % word.bytes == 0; };
+    const auto fits = [&](const BlockCopy& c) {
+      const bool pitches = c.count == 1 || (whole(c.to.pitch) && whole(c.from.pitch));
+      return whole(address(c.to.data)) && whole(address(c.from.data)) && whole(c.bytes) && pitches;
+    };
+    if (std::all_of(copies.begin(), copies.end(), fits)) return word;
   }
-  const CopyPeer3d copy{.from_type = kDeviceMemory,
-                        .from = address(from.data),
-                        .from_context = primary_of(from.device),
-                        .from_pitch = from_pitch,
-                        .from_height = size_t(count),
-                        .to_type = kDeviceMemory,
-                        .to = address(to.data),
-                        .to_context = primary_of(to.device),
-                        .to_pitch = to_pitch,
-                        .to_height = size_t(count),
-                        .width = size_t(bytes),
-                        .height = size_t(count),
-                        .depth = 1};
-  check(driver().copy_peer_3d(&copy, stream), "copying rows between devices");
+  return {1, "unsigned char"};
+}
+
+}  // namespace
+
+void copy_blocks(std::span<const BlockCopy> copies, void* stream) {
+  if (copies.empty()) return;
+  const OnDevice current(copies[0].to.device);
+  const Word word = word_of(copies);
+  const LoadedKernel& kernel =
+      load(kernel_of("cuda/kernel_copy.cuh", "cuda::copy_runs", {word.type}), arch_of(copies[0].to.device));
+  for (; !copies.empty(); copies = copies.subspan(std::min<size_t>(copies.size(), kMostRuns))) {
+    AllRuns all{};
+    const int count = int(std::min<size_t>(copies.size(), kMostRuns));
+    int64_t most = 1;
+    for (int i = 0; i < count; ++i) {
+      const BlockCopy& c = copies[i];
+      const int64_t words = c.bytes / word.bytes;
+      all.runs[i] = {static_cast<const unsigned char*>(c.from.data),
+                     static_cast<unsigned char*>(c.to.data),
+                     c.from.pitch,
+                     c.to.pitch,
+                     words,
+                     c.count};
+      most = std::max(most, words * c.count);
+    }
+    const int64_t blocks = (most + kCopyThreads * kWordsAtOnce - 1) / (kCopyThreads * kWordsAtOnce);
+    launch_kernel(kernel, {std::min<int64_t>(blocks, kMostCopyBlocks), unsigned(count)}, {kCopyThreads}, 0, stream,
+                  all);
+  }
 }
 
 }  // namespace torch_conv::cuda

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "core/plan.h"
 
@@ -55,7 +56,14 @@ struct RowBlocks {
   void* data;
   int64_t pitch;  // bytes from one block to the next
 };
-// `count` blocks of `bytes` each, from any device to any; `readable`: can_read() says so.
-void copy_blocks(const RowBlocks& to, const RowBlocks& from, int64_t bytes, int64_t count, bool readable, void* stream);
+struct BlockCopy {
+  RowBlocks to, from;
+  int64_t bytes, count;  // of a block; blocks
+};
+// From any device to any, by its copy engine. In the default stream that waits for all that either device has queued,
+// and what either is given later waits for it.
+void copy_blocks(const BlockCopy& copy, void* stream);
+// All of them to one device that can_read() the sources, by a kernel of that device, which waits for nobody.
+void copy_blocks(std::span<const BlockCopy> copies, void* stream);
 
 }  // namespace torch_conv::cuda

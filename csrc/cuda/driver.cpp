@@ -42,7 +42,6 @@ std::optional<Driver> load() {
   find(d.can_access_peer, "cuDeviceCanAccessPeer");
   find(d.enable_peer, "cuCtxEnablePeerAccess");
   find(d.pointer_attribute, "cuPointerGetAttribute");
-  find(d.copy_2d, "cuMemcpy2DAsync_v2");
   find(d.copy_peer, "cuMemcpyPeerAsync");
   find(d.copy_peer_3d, "cuMemcpy3DPeerAsync");
   if (!whole) return std::nullopt;

@@ -33,22 +33,6 @@ constexpr int kMaxDynamicSharedSize = 8;              // CU_FUNC_ATTRIBUTE_MAX_D
 constexpr int kLegacyIpcCapable = 10;                 // CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE
 constexpr unsigned kNoTiming = 2, kNonBlocking = 1;   // of events, of streams
 
-struct Copy2d {  // CUDA_MEMCPY2D
-  size_t from_x = 0, from_y = 0;
-  int from_type = kUnifiedMemory;
-  const void* from_host = nullptr;
-  Address from = 0;
-  void* from_array = nullptr;
-  size_t from_pitch = 0;
-  size_t to_x = 0, to_y = 0;
-  int to_type = kUnifiedMemory;
-  void* to_host = nullptr;
-  Address to = 0;
-  void* to_array = nullptr;
-  size_t to_pitch = 0;
-  size_t width = 0, height = 0;
-};
-
 struct CopyPeer3d {  // CUDA_MEMCPY3D_PEER
   size_t from_x = 0, from_y = 0, from_z = 0, from_level = 0;
   int from_type = kUnifiedMemory;
@@ -95,7 +79,6 @@ struct Driver {
   Result (*can_access_peer)(int*, Device, Device);
   Result (*enable_peer)(Context, unsigned flags);
   Result (*pointer_attribute)(void*, int attribute, Address);
-  Result (*copy_2d)(const Copy2d*, Stream);
   Result (*copy_peer)(Address to, Context, Address from, Context, size_t bytes, Stream);
   Result (*copy_peer_3d)(const CopyPeer3d*, Stream);
 };

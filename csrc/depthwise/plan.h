@@ -81,13 +81,43 @@ inline const char* tiles_loses(const Depthwise& p, const Arch& arch) {
   return p.out.w >= 112 && direct_copies_in_bulk(p, arch) ? "direct is faster" : nullptr;
 }
 
+// Pixels of half precision that are no multiple of 32 bytes: what blocks of some channels read and write of them are
+// parts of sectors. float16, us of CHANNELS, CHANNELS_TMA and CHANNELS_MMA (64 images; 8, 24 and 40x1080x1920 of 8, 4
+// and 2, the last two on one NVIDIA H100):
+//
+//   3x3  8x112 12.6, 16.4, 26.0; 24x56 9.9, 14.6, 15.1; 24x112 30.5, 39.7, 39.3; 40x28 6.1, 9.5, 8.6; 40x56 15.7, 21.3,
+//        19.4; 56x56 20.9, 24.4, 22.8; 72x56 26.7, 26.8, 28.1; 120x28 13.4, 14.4, 15.4; 8x1080x1920 190, 284, 526; 24,
+//        298, 392, 570; 40, 247, 370, 682. One image of 24x112 3.8, 2.8, 5.0
+//   5x5  8x112 20.1, 25.6, 26.7; 24x56 16.1, 19.4, 15.7; 24x112 57, 55, 40; 40x56 30, 26, 20; 120x28 22.9, 25, 15.6;
+//        8x1080x1920 319, 440, 528; 24, 495, 465, 569; 40, 421, 370, 683: beyond the cache
+//
+// Of whole sectors: 3x3 16x56 7.8, 7.1, 7.2; 16x112 20.1, 20.8, 21.5; 16x1080x1920 201, 204, 240; 32x112 37, 33, 33;
+// 48x56 17.5, 16.6, 16.7.
+inline bool parts_of_sectors(const Depthwise& p) {
+  const bool images = p.out.h > 1 && p.place.unit_steps_of_images() && p.multiplier() == 1;
+  return images && half_precision(p.in.dtype) && p.in.c * size_of(p.in.dtype) % 32 != 0;
+}
+inline bool beyond_cache(const Depthwise& p) {
+  return 2 * p.in.n * p.in.c * p.in.h * p.in.w * size_of(p.in.dtype) > (int64_t(64) << 20);
+}
+
 // float16 3x3, one image of 96x112: 5.0; CHANNELS_TMA takes 2.6 for 96x56. Of 64 images the products are ahead: 12.4
 // against 15 at 768x14, 25.3 against 25.5 at 96x56; 5x5 27.7 against 42 and 7x7 28.9 against 58. Signals are brought by
 // CHANNELS_TMA at 98 % of copy with 7 taps, and a product would have one row of them.
 inline const char* channels_mma_loses(const Depthwise& p, const Arch& arch) {
-  const bool small = p.kh * p.kw <= 9 && p.out.n * p.out.c * p.out.h * p.out.w < (1 << 21);
-  return (small || p.kh == 1) && !channels_tma_refusal(p, arch) ? "few outputs or taps: multiply-adds are faster"
-                                                                : nullptr;
+  const int64_t taps = p.kh * p.kw, outputs = p.out.n * p.out.c * p.out.h * p.out.w;
+  const bool few = taps <= 9 && (outputs < (1 << 21) || p.in.c < 32 || parts_of_sectors(p));
+  const bool parts = taps <= 25 && parts_of_sectors(p) && (p.in.c < 16 || beyond_cache(p));
+  return (few || parts || p.kh == 1) && !channels_tma_refusal(p, arch) ? "few outputs or taps: multiply-adds are faster"
+                                                                       : nullptr;
+}
+
+inline const char* channels_bulk_loses(const Depthwise& p, const Arch&) {
+  const int64_t taps = p.kh * p.kw, outputs = p.out.n * p.out.c * p.out.h * p.out.w;
+  const bool few = taps <= 9 || (taps <= 25 && p.in.c < 16);
+  return few && outputs >= (1 << 20) && parts_of_sectors(p)
+             ? "parts of sectors: threads that fetch for themselves are faster"
+             : nullptr;
 }
 
 // The kernels of `direct` keep pixels in registers or shared memory; GENERAL reads them again for every tap.
@@ -113,8 +143,8 @@ constexpr Candidate<Depthwise> kCandidates[] = {
     {"large", large_refusal, large_loses, configure_large},
     {"tiles", tiles_refusal, tiles_loses, configure_tiles},
     kChannelsMma,
-    {"channels_tma", channels_tma_refusal, nullptr, configure_channels_tma},
-    {"channels_rows", channels_rows_refusal, nullptr, configure_channels_rows},
+    {"channels_tma", channels_tma_refusal, channels_bulk_loses, configure_channels_tma},
+    {"channels_rows", channels_rows_refusal, channels_bulk_loses, configure_channels_rows},
     {"channels", channels_refusal, nullptr, configure_channels},
     kGeneral,
 };

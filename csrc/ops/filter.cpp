@@ -37,8 +37,8 @@ void depend_on_values(const Call& call, const Tensor& kernel) {
 }
 
 // A filter with windows in the images' dtype, one for each of many channels side by side, and zeros outside: a
-// depthwise convolution, which tensor cores make of pairs of channels.
-std::optional<Depthwise> as_depthwise(const Direct& p) {
+// depthwise convolution.
+std::optional<Depthwise> as_depthwise(const Direct& p, Sums sums = Sums::products) {
   const bool own = p.in.c > 1 && p.in.stride_c == 1 && p.taps.stride_c != 0 && p.taps.stride_n == 0;
   const bool zeros = p.place.border == Border::constant && p.place.value == 0;
   const bool nothing = p.out.n * p.out.h * p.out.w == 0;  // rooms plan no empty results
@@ -52,7 +52,27 @@ std::optional<Depthwise> as_depthwise(const Direct& p) {
                    .kw = p.kw,
                    .place = p.place,
                    .activation = Activation::none,
-                   .sums = Sums::products};
+                   .sums = sums};
+}
+
+// How that room sums: products on tensor cores, or the chains of multiply-adds that are a filter's own. float16, us of
+// the filters' kernels, the room's chains and its products (F.conv2d), one NVIDIA H200:
+//
+//   3x3  8x1080x1920 of 8 215, 190, 526 (205); 24x112 of 64 50, 31, 39 (38); 40x56 29, 16, 19 (20); 64x224 of 16 70,
+//   64,
+//        61 (89); 96x56 of 64 33, 25, 26 (38); 480x14 18, 12, 11 (16); one image of 48x56 5.7, 2.6, 4.5 (3.3)
+//   5x5  8x1080x1920 of 8 287, 319, 528 (365); 16x112 of 64 -, 33, 23 (46); 24x56 23, 16, 16 (20); 24x112 58, 55, 40
+//        (65); 40x56 33, 26, 20 (29); one NVIDIA H100: 4x24x1080x1920 533, 465, 569 (701), of 12 589, 240, - (533)
+//
+// Larger windows, one NVIDIA H100: 16x64x224x224 7x7 466, -, 81 (326); 8x512x56x56 262, -, 43 (170); 8x8x1080x1920 6x6
+// 1066, -, 817; 7x7 1164, -, 799 (813); 4x24x1080x1920 6x6 1325, -, 605. bfloat16 is the same to 5 %.
+Sums sums_of_channels(const Direct& p) {
+  const int64_t taps = p.kh * p.kw;
+  return taps <= 9 || (taps <= 25 && p.in.c % 16 != 0) ? Sums::chain : Sums::products;
+}
+bool worth_channels(const Direct& p) {
+  const int64_t taps = p.kh * p.kw;
+  return std::min(p.kh, p.kw) > 1 && p.in.c >= (taps > 9 && taps <= 25 ? 12 : 8);
 }
 
 // Is the kernel pinned that makes such filters? No room of filters has one of that name.
@@ -62,8 +82,8 @@ bool channels_pinned() { return std::strcmp(environment("TORCH_CONV_VARIANT"), "
 // refusal. The room is asked once more: a part may lie otherwise than the whole that `Choice` saw, a result otherwise
 // than the images. Calls with the same signature are repeated by their steps and ask nothing.
 bool run_as_depthwise(Call& call, const Place& place, const Tensor& input, const Direct& p, Window& window) {
-  auto channels = as_depthwise(p);
   const bool only = p.sums == Sums::products || channels_pinned();
+  auto channels = as_depthwise(p, only ? Sums::products : sums_of_channels(p));
   if (!channels || (!only && !serves_depthwise(call, place, *channels))) return false;
   upload(call, window, input);
   channels->weight = window.taps.data;
@@ -107,18 +127,10 @@ class Choice {
     return refused && takes_narrow_taps(place_, p_) ? Way::direct : Way::depthwise;
   }
 
-  // Multiply-adds are as fast for few taps, and faster for few channels. float16, chains and depthwise (F.conv2d), one
-  // NVIDIA H100, us: 16x64x224x224 3x3 79, 82 (100); 5x5 130, 80 (113); 7x7 466, 81 (326). 16x512x56x56 48, 43 (54);
-  // 84, 44 (81); 262, 43 (170). 8x32x224x224 26, 23 (31); 35, 23 (41). 4x16x1080x1920 3x3 212, 240 (335); 4x4 230, 240;
-  // 5x5 259, 242 (686); 4x32x1080x1920 4x4 430, 432; 5x5 477, 416 (718). 8x8x1080x1920 5x5 297, 740 (367); 6x6 1066,
-  // 817; 7x7 1164, 799 (813). 4x24x1080x1920, whose pixels are no multiple of 32 bytes, 3x3 529, 569 (420); 5x5 530,
-  // 570 (704); 3x7 445, 604; 6x6 1325, 605. bfloat16 is the same to 5 %.
-  bool many_taps() const { return std::min(p_.kh, p_.kw) > 1 && p_.kh * p_.kw > (p_.in.c % 16 == 0 ? 9 : 25); }
-
   bool channels_are_faster() {
-    const auto channels = as_depthwise(p_);
+    const auto channels = as_depthwise(p_, sums_of_channels(p_));
     if (!channels) return false;
-    if (many_taps()) return serves_depthwise(call_, place_, *channels);
+    if (worth_channels(p_)) return serves_depthwise(call_, place_, *channels);
     pass_on(call_, {.algorithm = "depthwise",
                     .refused = {{"channels_mma", "few taps or channels: multiply-adds are as fast"}}});
     return false;

@@ -53,15 +53,14 @@ void write_down(Steps& steps, const Shard& shard, const std::vector<Piece<Proble
   for (const Piece<Problem>& piece : pieces)
     launches.push_back({{steps, piece.problem, doors, piece.planned}, piece.aside});
   steps.then([own, lenders, launches, fresh, device = shard.own->get_device_index()](Replay& r) {
+    const cuda::OnDevice current(device);
     std::vector<const Tensor*> others;
     for (int i : lenders) others.push_back(&r.tensor(i));
-    void* const side = r.streams->begin(r.tensor(own), others, fresh);
-    {
-      const cuda::OnDevice current(device);
-      void* const stream = cuda::current_stream(device);
-      for (const auto& [launch, aside] : launches) launch.on_cuda(r, aside ? side : stream, nullptr);
-    }
-    r.streams->end(r.tensor(own));
+    const bool apart = !r.streams->together();
+    void* const reads = r.streams->begin(r.tensor(own), others, apart, fresh);
+    void* const stream = apart ? cuda::current_stream(device) : reads;
+    for (const auto& [launch, aside] : launches) launch.on_cuda(r, aside ? reads : stream, nullptr);
+    r.streams->end(r.tensor(own), apart);
   });
 }
 
@@ -75,14 +74,15 @@ bool run_shard(Call& call, const Place& place, const Shard& shard, const Problem
     if (!piece.planned->plan.variant || piece.planned->plan.scratch_bytes > 0) return false;
   }
   const bool fresh = !on_any_device(p);  // taps in device memory may just have been put there
-  void* const side = streams.begin(*shard.own, {shard.above, shard.below}, fresh);
+  const bool apart = !streams.together();
+  void* const reads = streams.begin(*shard.own, {shard.above, shard.below}, apart, fresh);
   for (const Piece<Problem>& piece : pieces) {
     const Planned& planned = *piece.planned;
     if (!only_explain(call, place, planned.plan))
       doors.run_cuda(piece.problem, planned.plan,
-                     {piece.aside ? side : place.stream(), nullptr, planned.kernels.data()});
+                     {piece.aside ? reads : place.stream(), nullptr, planned.kernels.data()});
   }
-  streams.end(*shard.own);
+  streams.end(*shard.own, apart);
   if (call.steps) write_down(*call.steps, shard, pieces, doors, fresh);
   return true;
 }

@@ -4,6 +4,7 @@
 #include <span>
 
 #include "ops/images.h"
+#include "ops/split_copies.h"
 #include "ops/split_rows.h"
 #include "ops/split_streams.h"
 #include "ops/steps.h"
@@ -204,22 +205,17 @@ class Spatial {
       }
   }
 
-  void fill(Strip& strip) const {
+  // The strip's memory, and the rows that go there.
+  void lay_out(Strip& strip, RowCopies& copies) const {
     Sizes sizes = sizes_of(strip.tensor);
     sizes[whole_.dim] = 0;
     for (const Range& rows : strip.rows) sizes[whole_.dim] += rows.size();
     strip.tensor = empty_result(call_, strip.tensor, sizes, axes_, strip.tensor.scalar_type());
     int64_t at = 0;
     for_each_piece(strip, [&](const Tensor& shard, int64_t first, int64_t rows) {
-      if (call_.runs()) copy(strip.tensor, at, shard, first, rows, whole_.dim);
+      copies.add(strip.tensor, at, shard, first, rows, whole_.dim);
       at += rows;
     });
-  }
-
-  void copy(const Tensor& to, int64_t at, const Tensor& from, int64_t first, int64_t rows, int64_t dim) const {
-    copy_rows(to, at, from, first, rows, dim);
-    write_down([=, to = index_of(to), from = index_of(from), to_shape = sizes_of(to), from_shape = sizes_of(from)](
-                   Replay& r) { copy_rows(r.tensor(to, to_shape), at, r.tensor(from, from_shape), first, rows, dim); });
   }
 
   int64_t pad_of(const Job& job) const { return whole_.own(job.index).begin - first_row(job.outputs.begin); }
@@ -261,19 +257,22 @@ class Spatial {
     const std::span seams = std::span(strips).subspan(first);
     {
       const CurrentStream side(*job.own, begin_seams(job, seams));
+      RowCopies rows;
+      for (Strip& strip : seams) lay_out(strip, rows);
+      if (call_.runs()) rows.run(call_.steps);
       for (Strip& strip : seams) {
-        fill(strip);
         if (call_reach_.whole) strip.tensor = on_whole(strip.tensor);
         else filter_rows(job, strip.tensor, strip.pad, strip.outputs);
       }
     }
-    streams_->end(*job.own);
-    write_down([own = index_of(*job.own)](Replay& r) { r.side.reset(), r.streams->end(r.tensor(own)); });
+    streams_->end(*job.own, true);
+    write_down([own = index_of(*job.own)](Replay& r) { r.side.reset(), r.streams->end(r.tensor(own), true); });
     if (!call_reach_.whole || !call_.runs()) return;
-    for (const Strip& strip : seams) {
-      const int64_t dim = strip.tensor.dim() - from_end_, count = strip.outputs.size();
-      copy(job.result, strip.outputs.begin - job.outputs.begin, strip.tensor, reach_.pad - strip.pad, count, dim);
-    }
+    RowCopies outputs;
+    for (const Strip& strip : seams)
+      outputs.add(job.result, strip.outputs.begin - job.outputs.begin, strip.tensor, reach_.pad - strip.pad,
+                  strip.outputs.size(), strip.tensor.dim() - from_end_);
+    outputs.run(call_.steps);
     streams_->keep(*job.own);
     write_down([own = index_of(*job.own)](Replay& r) { r.streams->keep(r.tensor(own)); });
   }
@@ -290,9 +289,9 @@ class Spatial {
       std::vector<const Tensor*> others;
       for (int i : indices) others.push_back(&r.tensor(i));
       const Tensor& shard = r.tensor(own);
-      r.side.emplace(shard, r.streams->begin(shard, others, false));
+      r.side.emplace(shard, r.streams->begin(shard, others, true));
     });
-    return streams_->begin(*job.own, others, false);
+    return streams_->begin(*job.own, others, true);
   }
 
   // `tensor` holds all rows that the outputs read; the first one's window starts `pad` before it.

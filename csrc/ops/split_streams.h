@@ -5,9 +5,8 @@
 //   device 1   current stream   ... made | interior ................. | done, and what comes next may overwrite
 //              side stream               | seam (reads device 0) |        the shard: device 0 has read it
 //
-// Two streams a device cost the host more than they save where shards are small: then there is only the current one,
-// which waits for the others before it reads their shards, and a kernel that can makes interior and seams in one
-// launch.
+// Two streams a device cost the host more than they save where shards are small: then a kernel that can makes interior
+// and seams in one launch, in the current stream, which waits for the others before.
 //
 // On the CPU everything goes one after the other.
 #pragma once
@@ -29,14 +28,15 @@ class SplitStreams {
   SplitStreams(const SplitStreams&) = delete;
   SplitStreams& operator=(const SplitStreams&) = delete;
 
-  // The stream for work on the device of `own` that reads `others` (or null): it waits until they are made. `fresh`:
-  // and for what the current stream has queued since this object was made.
-  void* begin(const Tensor& own, const std::vector<const Tensor*>& others, bool fresh);
+  // The stream for work on the device of `own` that reads `others` (or null): the current one, or the one `aside`. It
+  // waits until they are made. `fresh`: and the one aside for what the current one has queued since this object was
+  // made.
+  void* begin(const Tensor& own, const std::vector<const Tensor*>& others, bool aside, bool fresh = false);
   // The device's current stream goes on after that work.
-  void end(const Tensor& own);
-  // Is that stream the current one?
+  void end(const Tensor& own, bool aside);
+  // Is a shard filtered by one launch, where a kernel can?
   bool together() const { return together_; }
-  // What was allocated for that work is still read by the current stream: it goes on after that.
+  // What was allocated aside is still read by the current stream: the one aside goes on after that.
   void keep(const Tensor& own);
   // A window of another device on this one: a copy for each device, made on its current stream and kept until the end.
   // No device waits for another's copy before it has all of its work.
@@ -45,13 +45,15 @@ class SplitStreams {
   void finish();
 
  private:
+  struct Reader {
+    void* stream = nullptr;
+    void* done = nullptr;        // event: the last work that reads other devices' memory
+    std::vector<int> lenders{};  // whose memory that is
+  };
   struct OfDevice {
     int index;
-    void* stream;  // torch's current one
-    void* made;    // event: the shards are
-    void* side = nullptr;
-    void* done = nullptr;     // event: the last work that reads other devices' memory
-    std::vector<int> read{};  // devices whose memory it reads
+    void* made = nullptr;  // event: the shards are
+    Reader current{}, side{};
   };
   struct Copy {
     Tensor window, source, copy;  // as it was given, and dense
@@ -61,8 +63,8 @@ class SplitStreams {
   };
   size_t place_of(int index) const;  // in devices_; its end: none of the call's
   OfDevice& device_of(const Tensor& t) { return devices_[place_of(t.get_device_index())]; }
-  static void join(OfDevice& d);             // the current stream goes on after the side stream
-  void* stream_of(OfDevice& d, bool fresh);  // for the work that reads others
+  static void join(OfDevice& d);  // the current stream goes on after the one aside
+  static Reader& side_of(OfDevice& d, bool fresh);
 
   std::vector<OfDevice> devices_;  // none where one stream does all
   std::vector<Copy> copies_;
@@ -81,14 +83,12 @@ class CurrentStream {
   void* entered_ = nullptr;
 };
 
-// Rows [first, first + rows) of `from` along `dim` into `to`, from row `at` on, in torch's current stream of `to`.
-void copy_rows(const Tensor& to, int64_t at, const Tensor& from, int64_t first, int64_t rows, int64_t dim);
-
 // A dense copy of a tensor on another CUDA device, made on that one's current stream. Where `streams` are those of a
 // call on shards, they make it.
 Tensor copy_to(const Tensor& from, Device device, SplitStreams* streams);
 
 // May kernels on the device of `reader` read the memory of `other`?
 bool can_read(const Tensor& reader, const Tensor& other);
+bool can_read(int device, const Tensor& other);
 
 }  // namespace torch_conv

@@ -1,0 +1,112 @@
+#include "ops/split_copies.h"
+
+#include <algorithm>
+
+#include "cuda/context.h"
+#include "ops/split_streams.h"
+#include "ops/steps.h"
+
+namespace torch_conv {
+
+namespace {
+
+// The memory of some rows of a tensor: blocks of one run each, if the dimensions below and above `dim` are dense.
+struct Rows {
+  int64_t row, pitch, count;  // elements of a row, between blocks; blocks
+  std::vector<size_t> order;  // of the other dimensions in memory, innermost first
+};
+
+std::optional<Rows> rows_of(const Tensor& t, int64_t dim) {
+  const Sizes size = sizes_of(t), stride = strides_of(t);
+  Rows rows{1, 0, 1, {}};
+  for (size_t i = 0; i < size.size(); ++i)
+    if (int64_t(i) != dim && size[i] > 1) rows.order.push_back(i);
+  std::sort(rows.order.begin(), rows.order.end(), [&](size_t a, size_t b) { return stride[a] < stride[b]; });
+  size_t i = 0;
+  for (; i < rows.order.size() && stride[rows.order[i]] == rows.row; ++i) rows.row *= size[rows.order[i]];
+  if (size[dim] > 1 && stride[dim] != rows.row) return std::nullopt;
+  for (; i < rows.order.size(); ++i) {
+    const int64_t step = stride[rows.order[i]];
+    if (rows.count == 1) rows.pitch = step;
+    else if (step != rows.pitch * rows.count) return std::nullopt;
+    rows.count *= size[rows.order[i]];
+  }
+  if (rows.count > 1 && rows.pitch < size[dim] * rows.row) return std::nullopt;  // an expanded tensor's
+  return rows;
+}
+
+// The same rows as blocks of bytes; none where they lie otherwise, or on the CPU.
+std::optional<cuda::BlockCopy> blocks_of(const Tensor& to, int64_t at, const Tensor& from, int64_t first, int64_t count,
+                                         int64_t dim) {
+  const auto target = rows_of(to, dim), source = rows_of(from, dim);
+  if (!to.is_cuda() || !target || !source || target->row != source->row || target->order != source->order)
+    return std::nullopt;
+  const int64_t bytes = to.element_size();
+  const auto blocks = [&](const Tensor& t, const Rows& r, int64_t row) {
+    return cuda::RowBlocks{t.get_device_index(), static_cast<char*>(t.data_ptr()) + row * r.row * bytes,
+                           r.pitch * bytes};
+  };
+  return cuda::BlockCopy{blocks(to, *target, at), blocks(from, *source, first), count * target->row * bytes,
+                         target->count};
+}
+
+void* stream_of(const cuda::BlockCopy& copy) { return cuda::current_stream(copy.to.device); }
+
+void copy_one(const Tensor& to, int64_t at, const Tensor& from, int64_t first, int64_t count, int64_t dim) {
+  if (const auto blocks = blocks_of(to, at, from, first, count, dim))
+    return cuda::copy_blocks(*blocks, stream_of(*blocks));
+  Tensor part = narrow(to, dim, at, count);
+  torch::stable::copy_(part, narrow(from, dim, first, count));
+}
+
+}  // namespace
+
+void RowCopies::add(const Tensor& to, int64_t at, const Tensor& from, int64_t first, int64_t rows, int64_t dim) {
+  if (rows > 0 && to.numel() > 0) rows_.push_back({to, from, at, first, rows, dim});
+}
+
+void RowCopies::run(Steps* steps) const {
+  std::vector<cuda::BlockCopy> read;
+  std::vector<std::pair<Slot, Slot>> slots;
+  for (const auto& [to, from, at, first, count, dim] : rows_) {
+    const auto blocks = blocks_of(to, at, from, first, count, dim);
+    if (blocks && can_read(to, from)) {
+      read.push_back(*blocks);
+      if (!steps) continue;
+      slots.push_back({steps->find(blocks->to.data), steps->find(blocks->from.data)});
+      steps->guard([i = steps->index_of(from), here = blocks->to.device](const std::vector<Tensor>& given) {
+        return i >= int(given.size()) || can_read(here, given[i]);
+      });
+      continue;
+    }
+    copy_one(to, at, from, first, count, dim);
+    if (!steps) continue;
+    const int target = steps->index_of(to), source = steps->index_of(from);
+    steps->then([=, at = at, first = first, count = count, dim = dim, to_shape = sizes_of(to),
+                 from_shape = sizes_of(from)](Replay& r) {
+      copy_one(r.tensor(target, to_shape), at, r.tensor(source, from_shape), first, count, dim);
+    });
+  }
+  if (read.empty()) return;
+  cuda::copy_blocks(read, stream_of(read[0]));
+  if (!steps) return;
+  steps->then([read, slots](Replay& r) {
+    std::vector<cuda::BlockCopy> copies = read;
+    for (size_t i = 0; i < copies.size(); ++i)
+      copies[i].to.data = r.at(slots[i].first), copies[i].from.data = r.at(slots[i].second);
+    cuda::copy_blocks(copies, stream_of(copies[0]));
+  });
+}
+
+Tensor copy_of(const Tensor& source, Device device) {
+  const Sizes sizes = sizes_of(source);
+  const Tensor to = empty_strided(device, sizes, contiguous_strides(sizes), source.scalar_type());
+  const int64_t bytes = source.numel() * int64_t(source.element_size());
+  const cuda::BlockCopy copy{
+      {device.index, to.data_ptr(), bytes}, {source.get_device_index(), source.data_ptr(), bytes}, bytes, 1};
+  if (can_read(to, source)) cuda::copy_blocks(std::span(&copy, 1), stream_of(copy));
+  else cuda::copy_blocks(copy, stream_of(copy));
+  return to;
+}
+
+}  // namespace torch_conv

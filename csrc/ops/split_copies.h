@@ -1,0 +1,31 @@
+// Rows of shards into other tensors.
+#pragma once
+
+#include <vector>
+
+#include "ops/rooms.h"
+
+namespace torch_conv {
+
+class Steps;
+
+class RowCopies {
+ public:
+  // Rows [first, first + rows) of `from` along `dim` into `to`, from row `at` on.
+  void add(const Tensor& to, int64_t at, const Tensor& from, int64_t first, int64_t rows, int64_t dim);
+  // In torch's current stream of the targets, which are on one device; by one launch where that can read all sources.
+  // `steps`: where the call is written down, if it is.
+  void run(Steps* steps) const;
+
+ private:
+  struct Rows {
+    Tensor to, from;
+    int64_t at, first, count, dim;
+  };
+  std::vector<Rows> rows_;
+};
+
+// A copy of a dense tensor on another CUDA device, in torch's current stream there.
+Tensor copy_of(const Tensor& source, Device device);
+
+}  // namespace torch_conv
