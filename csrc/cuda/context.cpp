@@ -169,6 +169,13 @@ void wait(int device, void* stream, void* event) {
   check(driver().wait(static_cast<Stream>(stream), static_cast<Event>(event), 0), "waiting for an event");
 }
 
+bool capturing(int device) {
+  const OnDevice current(device);
+  int status = 0;  // CU_STREAM_CAPTURE_STATUS_NONE
+  check(driver().capturing(static_cast<Stream>(current_stream(device)), &status), "asking a stream for its capture");
+  return status != 0;
+}
+
 // One for each thread and device: threads that shared one would wait for each other, and a CUDA graph that one of them
 // captures would take in what the others do.
 void* side_stream(int device) {

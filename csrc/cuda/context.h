@@ -40,6 +40,8 @@ void upload(const void* host, void* device, int64_t bytes, const Arch& arch, voi
 // and is used again after a few more of the device.
 void* record(int device, void* stream);
 void wait(int device, void* stream, void* event);
+// Does a CUDA graph capture what torch's current stream of a device is given?
+bool capturing(int device);
 // A stream for copies that overlap the current one.
 void* side_stream(int device);
 

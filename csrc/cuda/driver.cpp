@@ -36,6 +36,7 @@ std::optional<Driver> load() {
   find(d.destroy_event, "cuEventDestroy_v2");
   find(d.record, "cuEventRecord");
   find(d.wait, "cuStreamWaitEvent");
+  find(d.capturing, "cuStreamIsCapturing");
   find(d.stream_priorities, "cuCtxGetStreamPriorityRange");
   find(d.make_stream, "cuStreamCreateWithPriority");
   find(d.destroy_stream, "cuStreamDestroy_v2");

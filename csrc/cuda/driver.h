@@ -73,6 +73,7 @@ struct Driver {
   Result (*destroy_event)(Event);
   Result (*record)(Event, Stream);
   Result (*wait)(Stream, Event, unsigned flags);
+  Result (*capturing)(Stream, int* status);
   Result (*stream_priorities)(int* least, int* greatest);
   Result (*make_stream)(Stream*, unsigned flags, int priority);
   Result (*destroy_stream)(Stream);

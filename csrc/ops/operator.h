@@ -85,6 +85,7 @@ struct Operator<name, axes, window_axes, function> {
     if (shards.empty() || !repeatable(whole, shards[0])) return run();
     Signature signature(name.text, Signature::Form::shards, whole);
     signature.add(shards), (signature.add(args), ...), signature.add(dim), signature.add(wanted);
+    signature.add(SplitStreams::in_graph(shards));
     return run_by_steps(whole, signature, run);
   }
   static std::vector<Tensor> split(std::vector<Tensor> shards, Args... args, int64_t dim, std::optional<Sizes> wanted) {

@@ -24,6 +24,10 @@ class SplitStreams {
   // `several`: more than one result is made. Only then, or where the shards lie on several devices, it is worth it to
   // have streams beside the current ones.
   SplitStreams(const Call& call, const std::vector<Tensor>& shards, bool several);
+  // What decides how a call's streams are, beside its tensors.
+  static bool in_graph(const std::vector<Tensor>& shards) {
+    return shards[0].is_cuda() && cuda::capturing(shards[0].get_device_index());
+  }
   ~SplitStreams();  // after an exception: the streams meet again, whatever was queued
   SplitStreams(const SplitStreams&) = delete;
   SplitStreams& operator=(const SplitStreams&) = delete;
