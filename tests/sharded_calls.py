@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import torch
-from sharded_group import BORDERS, case, check, spread
+from sharded_group import BORDERS, case, check, refused, spread
 from torch.distributed.tensor import Shard
 
 import torch_conv.distributed as sharded
@@ -89,3 +89,21 @@ def ranks_of_one_host_meet_in_memory(g):
         if i != 2:  # one that nobody asks about
             expected = [[rank, rank & 1, rank - 2, i << 59] for rank in range(g.world)]
             g.expect(posted.rows() == expected, i)
+
+
+@case
+def ranks_of_several_hosts_meet_by_all_gather(g):
+    group, path = g.mesh().get_group(), _meeting._path
+    memory = _meeting._memories.pop(group, None)
+    _meeting._path = lambda name: path(name) + "-elsewhere" * (g.rank > 0)  # as a host that has not got the file
+    x, k = g.image(1, 2, 4 * g.world, 8), torch.ones(3, 3)
+    image = spread(x, g.mesh(), Shard(2))
+    try:
+        for _ in range(2):
+            check(g, g.mesh(), [Shard(2)], "filter2d", x, k)
+            differ = f"filter2d: arguments differ between ranks 0 and {g.world - 1}"
+            border = "circular" if g.rank == g.world - 1 else "reflect"
+            refused(g, lambda: sharded.filter2d(image, k, border), sharded.RankError, differ)  # noqa: B023
+        g.expect(_meeting._memories[group] is None)
+    finally:
+        _meeting._path, _meeting._memories[group] = path, memory

@@ -70,7 +70,7 @@ class Exchange:
                 messages.append((group.send, _sendable(part), peer))
         arriving.messages = [tensor for _, tensor, _ in messages]
         device = local.device
-        if device.type == "cpu":
+        if device.type == "cpu" or not group._get_backend(device).supports_coalescing:
             arriving.works = [carry([tensor], peer, 0) for carry, tensor, peer in messages]
             return arriving
         _open(group, device)
