@@ -1,7 +1,7 @@
 """torch_conv.distributed in groups of processes: gloo on the CPU, NCCL where there are GPUs.
 
-One group per number of processes runs all cases, which stand in sharded_cases.py and sharded_agreement.py: starting it
-takes seconds.
+One group per number of processes runs all cases, which stand in sharded_cases.py, sharded_agreement.py and
+sharded_calls.py: starting it takes seconds.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import traceback
 
 import pytest
 import sharded_agreement  # noqa: F401
+import sharded_calls  # noqa: F401
 import sharded_cases  # noqa: F401
 import sharded_group
 import torch

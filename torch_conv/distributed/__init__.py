@@ -26,8 +26,8 @@ are one device's, but for `box_blur` and `box_blur3d` of floats.
 on all ranks. torch.distributed is the transport: gloo for CPU tensors, NCCL for CUDA ones.
 
 Every call is compared between the ranks first, so that a call that one rank refuses is an error on all (`RankError`)
-instead of a wait: `verify` says more, and switches it off. Under NCCL the comparison waits for the GPU's queue unless
-the group also has gloo, as "cpu:gloo,cuda:nccl".
+instead of a wait: `verify` says more, and switches it off. Over several hosts under NCCL the comparison waits for the
+GPU's queue unless the group also has gloo, as "cpu:gloo,cuda:nccl".
 """
 
 from __future__ import annotations
@@ -42,11 +42,12 @@ from torch import Tensor
 from torch.distributed.tensor import DTensor, Replicate
 
 from torch_conv import functional
+from torch_conv.distributed._errors import ExchangeError, RankError
 from torch_conv.distributed._exchange import halo_exchange
 from torch_conv.distributed._operators import Call
 from torch_conv.distributed._place import place_of
 from torch_conv.distributed._sharded import Sharded
-from torch_conv.distributed._verify import Check, ExchangeError, RankError, verify
+from torch_conv.distributed._verify import Check, verify
 
 P = ParamSpec("P")
 
@@ -76,8 +77,11 @@ def _sharded(function: Callable[P, Tensor]) -> Callable[P, DTensor]:
             with torch.no_grad():
                 whole = Sharded.of(image, call)
                 call.describe(image, whole.local, given)
-                result = of_tensors(whole, **given)
-                call.agree(whole.device)
+                result = call.again(whole, given)
+                if result is None:
+                    result = of_tensors(whole, **given)
+                    call.agree(whole.device)
+                    call.remember(whole, given, result)
         except ExchangeError as error:
             raise ExchangeError(f"{name}: {error}") from error.__cause__
         except Exception:

@@ -12,9 +12,10 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.distributed.device_mesh import DeviceMesh
 
+from torch_conv.distributed._errors import waited_for
 from torch_conv.distributed._layout import Run, runs_of
 from torch_conv.distributed._place import Place, place_of
-from torch_conv.distributed._verify import Check, waited_for
+from torch_conv.distributed._verify import Check
 from torch_conv.reference._extend import border_name
 
 _EXTENDING = ("constant", "replicate", "reflect", "symmetric", "circular")
@@ -41,49 +42,73 @@ class Exchange:
         ]
         self._me = me
 
-    def fetch(self, local: Tensor, dim: int) -> list[Tensor | None]:
-        """What this rank wants, run by run: rows in ascending order, one row where step is 0, None for the border's
-        value. Rows of its own are views."""
+    def post(self, local: Tensor, dim: int) -> Arriving:
+        """Sends what others want of `local`, and asks for what this rank wants; waits for nothing."""
         group = self.place.group(self.mesh_dim)
-        if local.device.type != "cpu":
-            _open(group, local.device)
-        parts: list[Tensor | None] = []
-        messages: list[dist.P2POp] = []
-        landed: list[tuple[Tensor, Tensor]] = []
+        arriving = Arriving()
+        messages: list[tuple[Callable[..., dist.Work], Tensor, int]] = []
         for owner, peer, first, rows in self._takes:
             if owner == self._me:
-                parts.append(local if rows == local.shape[dim] else local.narrow(dim, first, rows))
+                part = local if rows == local.shape[dim] else local.narrow(dim, first, rows)
             elif owner < 0:
-                parts.append(None)
+                arriving.parts.append(None)
+                continue
             else:
                 shape = list(local.shape)
                 shape[dim] = rows
                 part = local.new_empty(shape)
                 if part.numel():
-                    messages.append(dist.P2POp(dist.irecv, _sendable(part), group=group, group_peer=peer))
+                    messages.append((group.recv, _sendable(part), peer))
                 layout = memory_format(local)
                 if layout is not torch.contiguous_format:
-                    landed.append((part.to(memory_format=layout), part))  # filled once the message is there
-                    part = landed[-1][0]
-                parts.append(part)
+                    arriving.landed.append((torch.empty_like(part, memory_format=layout), part))
+                    part = arriving.landed[-1][0]
+            arriving.parts.append(part)
         for peer, first, rows in self._gives:
             part = local.narrow(dim, first, rows).contiguous()
             if part.numel():
-                messages.append(dist.P2POp(dist.isend, _sendable(part), group=group, group_peer=peer))
-        if messages:
-            for work in dist.batch_isend_irecv(messages):
-                waited_for(work)
-        for target, source in landed:
+                messages.append((group.send, _sendable(part), peer))
+        arriving.messages = [tensor for _, tensor, _ in messages]
+        device = local.device
+        if device.type == "cpu" or not group._get_backend(device).supports_coalescing:
+            arriving.works = [carry([tensor], peer, 0) for carry, tensor, peer in messages]
+            return arriving
+        _open(group, device)
+        if messages:  # in one launch, as dist.batch_isend_irecv does it, which takes the host several times as long
+            group._start_coalescing(device)
+            for carry, tensor, peer in messages:
+                carry([tensor], peer, 0)
+            arriving.works = [group._end_coalescing(device)]
+        return arriving
+
+
+class Arriving:
+    """What an exchange has on its way to this rank."""
+
+    def __init__(self) -> None:
+        self.parts: list[Tensor | None] = []
+        self.works: list[dist.Work] = []
+        self.messages: list[Tensor] = []  # their memory, until all is over
+        self.landed: list[
+            tuple[Tensor, Tensor]
+        ] = []  # to, from: in the image's memory format once the message is there
+
+    def wait(self) -> list[Tensor | None]:
+        """What this rank wants, run by run: rows in ascending order, one row where step is 0, None for the border's
+        value. Rows of its own are views. On a GPU the current stream waits, and not the host."""
+        for work in self.works:
+            waited_for(work)
+        for target, source in self.landed:
             target.copy_(source)
-        return parts
+        return self.parts
 
 
 def fetch(
     local: Tensor, dim: int, place: Place, mesh_dim: int, key: Any, wants: Callable[[], list[list[Run]]]
 ) -> tuple[list[Run], list[Tensor | None]]:
-    """This rank's runs, and what Exchange.fetch gives for them; what `wants` returns is kept under `key`."""
+    """This rank's runs, and what Arriving.wait gives for them; what `wants` returns is kept under `key`."""
     exchange: Exchange = place.find((Exchange, mesh_dim, key), lambda: Exchange(wants(), place, mesh_dim))
-    return exchange.runs, exchange.fetch(local, dim)
+    return exchange.runs, exchange.post(local, dim).wait()
 
 
 def _sendable(t: Tensor) -> Tensor:

@@ -20,12 +20,18 @@ from torch import Tensor
 from torch._ops import OpOverload, OpOverloadPacket
 from torch.distributed.tensor import DTensor
 
-from torch_conv.distributed._exchange import Exchange, assembled, fetch, memory_format, together
+from torch_conv._tangents import in_forward_mode
+from torch_conv.distributed._errors import RankError
+from torch_conv.distributed._exchange import Exchange, assembled, fetch
 from torch_conv.distributed._layout import Reach, Run, piece_for, runs_of
+from torch_conv.distributed._outputs import outputs_of
 from torch_conv.distributed._place import Place, Unknown, key_of
 from torch_conv.distributed._plan import Given, Halo, Operator, Plan, about, axis_of, probe
+from torch_conv.distributed._route import Route
+from torch_conv.distributed._seams import Seams
 from torch_conv.distributed._sharded import Axis, Sharded
-from torch_conv.distributed._verify import Check, RankError
+from torch_conv.distributed._verify import Check
+from torch_conv.functional._calls import below_autograd
 from torch_conv.functional._convolve import pads_of
 
 _BY_TORCH = {torch.conv1d: 1, torch.conv2d: 2, torch.conv3d: 3}
@@ -38,13 +44,13 @@ class Call:
         self.name, self.place = name, place
         self.check = Check(name, place)
         self.error: RankError | None = None
+        self._operators: list[tuple[Operator, Plan, Given, Sharded]] = []  # that were run, and their results
 
     def describe(self, image: DTensor, local: Tensor, arguments: Given) -> None:
         """What the ranks compare, and what is this rank's own."""
         shared = (image.shape, image.dtype, image.placements, local.device.type)
-        self.check.describe(
-            arguments, shared, (local.shape, local.stride(), local.device, torch.get_default_dtype()), local.device
-        )
+        own = (local.shape, local.stride(), local.device, image.stride(), torch.get_default_dtype())
+        self.check.describe(arguments, shared, own, local.device)
 
     def agree(self, device: torch.device) -> None:
         """Before anything is exchanged; what can be refused has been checked."""
@@ -55,6 +61,25 @@ class Call:
         except RankError as error:
             self.error = error
             raise
+
+    def again(self, whole: Sharded, given: Given) -> Sharded | None:
+        """The result of a call like an earlier one, where that is known to have come down to one operator."""
+        known = self.check.known
+        if known is None or known.route is None or in_forward_mode():
+            return None
+        route: Route = known.route
+        arguments = route.arguments(given) | {"input": whole}
+        return below_autograd(self._compute, route.operator.op, route.operator.split, arguments, route.plan)
+
+    def remember(self, whole: Sharded, given: Given, result: Any) -> None:
+        """That this call came down to one operator on the image itself, if so."""
+        operators, self._operators = self._operators, []  # which hold this call
+        if self.check.known is None or len(operators) != 1:
+            return
+        ((operator, plan, arguments, made),) = operators
+        rest = dict(arguments)
+        if rest.pop("input") is whole and made is result:
+            self.check.known.route = Route.of(operator, plan, rest, given)
 
     def run(self, func: Any, args: tuple[Any, ...], kwargs: Given) -> Sharded:
         if isinstance(func, (OpOverload, OpOverloadPacket)):
@@ -82,7 +107,9 @@ class Call:
             plan = self.place.find(
                 key, lambda: self._plan(image, operator.axes, probe(operator.op, given, image, operator.axes), weight)
             )
-        return self._compute(operator.op, operator.split, given, plan)
+        result = self._compute(operator.op, operator.split, given, plan)
+        self._operators.append((operator, plan, given, result))
+        return result
 
     def _torch_conv(self, axes: int, conv: Callable[..., Tensor], given: Given) -> Sharded:
         """What is handed to torch, with the rows put together."""
@@ -119,7 +146,8 @@ class Call:
             for i in range(len(outs) - 1)
         ]
         wants = [[run for low, high in p.rows for run in runs_of(low, high, list(axis.bounds))] for p in pieces]
-        return Halo(dim, pieces[axis.mine], Exchange(wants, self.place, axis.mesh_dim))
+        exchange = Exchange(wants, self.place, axis.mesh_dim)
+        return Halo(dim, pieces[axis.mine], exchange, Seams.of(axis.size, axis.held, reach, axis.bounds, exchange.runs))
 
     def _compute(
         self, op: Callable[..., Tensor], split: Callable[..., list[Tensor]] | None, given: Given, plan: Plan
@@ -130,7 +158,7 @@ class Call:
         rest = plan.cut_windows(image, rest) if plan.weight is None else _cut_groups(self.name, image, rest, plan.axes)
         self.agree(image.device)
 
-        result = self._outputs(op, split, image, rest, plan.halos)
+        result = outputs_of(op, split, image.local, rest, plan)
         if result is not None:
             sharded = Sharded(result, plan.result_dims(image, result.shape), self)
         else:
@@ -138,40 +166,6 @@ class Call:
             dtype = _on_meta(op, given, image, of="dtype")
             sharded.local = torch.empty(sharded.local_shape, dtype=dtype, device=image.device)
         return sharded if plan.weight is None else self._by_chunks(sharded)
-
-    def _outputs(
-        self,
-        op: Callable[..., Tensor],
-        split: Callable[..., list[Tensor]] | None,
-        image: Sharded,
-        rest: Given,
-        halos: list[Halo],
-    ) -> Tensor | None:
-        """This rank's part of the result, or None where that has no elements."""
-        local, extra = image.local, []
-        parts: list[Tensor] = []
-        for i, halo in reversed(list(enumerate(halos))):
-            dim, piece = halo.dim, halo.piece
-            parts = [part for part in halo.exchange.fetch(local, dim % local.dim()) if part is not None]
-            if i == 0 and split and parts:
-                parts, wanted = halo.cut(parts), halo.wanted
-                extra.append((dim, piece.cut_skip, piece.count))
-            else:
-                local = together(parts, dim) if parts else local.narrow(dim, 0, 0)
-                parts = []
-                extra.append((dim, piece.skip, piece.count))
-        if not all(count for _, _, count in extra) or not any(part.numel() for part in parts or [local]):
-            return None
-        if not parts:
-            result = op(local, **rest)
-        else:
-            assert split is not None
-            result = together(split(parts, **rest, dim=dim, wanted=wanted), dim)
-        cut = False
-        for dim, first, count in extra:
-            if result.shape[dim] != count:
-                result, cut = result.narrow(dim, first, count), True
-        return _dense(result) if cut else result
 
     def _by_chunks(self, image: Sharded) -> Sharded:
         """Channels that a convolution made of cut ones, divided over the ranks as torch.chunk divides."""
@@ -253,11 +247,3 @@ def _cut_groups(name: str, image: Sharded, rest: Given, axes: int) -> Given:
     if rest.get("bias") is not None:
         changed["bias"] = rest["bias"].narrow(0, low * outputs, (high - low) * outputs)
     return changed
-
-
-def _dense(t: Tensor) -> Tensor:
-    if t.is_contiguous(memory_format=memory_format(t)):
-        return t
-    if t.dim() in (4, 5) and t.stride(1) == 1 and t.shape[1] > 1:
-        return t.contiguous(memory_format=torch.channels_last if t.dim() == 4 else torch.channels_last_3d)
-    return t.contiguous()

@@ -38,6 +38,8 @@ class Place:
         if len(meeting) > 1 and grid.numel() == dist.get_world_size() and dist.group.WORLD is not None:
             meeting = [dist.group.WORLD]
         self._meeting = [weakref.ref(group) for group in meeting]
+        # Those of the one group that brings all together, in its order.
+        self.meeting_ranks = dist.get_process_group_ranks(meeting[0]) if len(meeting) == 1 else []
         self.meets_on_cpu = all(_has_cpu(group) for group in meeting)
         self.found: dict[Any, Any] = {}
 

@@ -15,6 +15,7 @@ from torch._ops import OpOverload, OpOverloadPacket
 from torch_conv._reach import axes_of, reach_of
 from torch_conv.distributed._exchange import Exchange
 from torch_conv.distributed._layout import Piece, Reach
+from torch_conv.distributed._seams import Seams
 from torch_conv.distributed._sharded import Axis, Dim, Sharded
 
 Given = dict[str, Any]
@@ -50,8 +51,8 @@ def probe(op: OpOverload, given: Given, image: Sharded, axes: int) -> dict[int, 
 class Halo:
     """How this rank comes by its piece along a dimension, part by part."""
 
-    def __init__(self, dim: int, piece: Piece, exchange: Exchange) -> None:
-        self.dim, self.piece, self.exchange = dim, piece, exchange
+    def __init__(self, dim: int, piece: Piece, exchange: Exchange, seams: Seams | None) -> None:
+        self.dim, self.piece, self.exchange, self.seams = dim, piece, exchange, seams
         # The parts are divided where the wanted outputs' rows begin and end: (part, from, to), and which hold those.
         self._cuts: list[tuple[int, int, int]] = []
         self.wanted: list[int] = []

@@ -1,43 +1,26 @@
 """Nobody waits for a rank that has refused its call: before anything is exchanged, the ranks compare their calls.
 
-It is one small all_gather (one a mesh dimension where a mesh of several is not the whole world): whether the call is
-fine, a digest of its arguments, one more number. A rank that has made the same call before, with the same arguments on
-the same layout, knows at once that it is fine: the all_gather then runs while the call is prepared.
+They tell each other three numbers (`_meeting.py`): whether the call is fine, a digest of its arguments, one more. A
+rank that has made the same call before, with the same arguments on the same layout, knows at once that it is fine, and
+says so before it prepares the call.
 
-    first time   bind, check ............ | all_gather, wait | exchange
-    later        bind | all_gather ... prepare ... wait |      exchange
+    first time   bind, check ........ | tell, wait | exchange
+    later        bind | tell  prepare ...   wait |   exchange
 """
 
 from __future__ import annotations
 
 import hashlib
-import re
 from types import TracebackType
 from typing import Any
 
 import torch
-import torch.distributed as dist
 from torch import Tensor
 from torch.distributed.tensor import DTensor
 
+from torch_conv.distributed._errors import RankError
+from torch_conv.distributed._meeting import Round, Row
 from torch_conv.distributed._place import Place, Unknown, key_of, value_bytes
-
-
-class RankError(RuntimeError):
-    """Another rank refused its part of a call, or called something else."""
-
-
-class ExchangeError(RuntimeError):
-    """torch.distributed could not carry a message: a rank is gone, or does not answer."""
-
-
-def waited_for(work: dist.Work) -> None:
-    """Waits, in the way of the backend; what goes wrong there is no refusal of an argument."""
-    try:
-        work.wait()
-    except RuntimeError as error:
-        said = re.sub(r"^\[[^]]*\] *", "", str(error).splitlines()[0])  # without the place in torch's sources
-        raise ExchangeError(f"the exchange between ranks failed: {said}") from error
 
 
 class verify:  # noqa: N801
@@ -51,9 +34,11 @@ class verify:  # noqa: N801
     What it does not promise: a rank that makes no call at all (or one without any DTensor), that dies, or that runs out
     of memory leaves the others waiting until their group's timeout, which is an `ExchangeError`.
 
-    It costs a call one small all_gather, which runs while the call is prepared if this rank has made the same call
-    before (two gloo processes on two busy cores: 0.2 to 0.6 ms in all). A loop that is known to be right may leave it
-    out, on all ranks alike: then a call that one rank refuses leaves the others waiting.
+    Ranks on one host compare in memory that they share, which takes microseconds beyond the time until the last one
+    comes: the processes go in step, their GPUs' queues need not. Over several hosts (or a mesh of several dimensions
+    that is not the whole world) it is one small all_gather, which runs while the call is prepared if this rank has made
+    the same call before. A loop that is known to be right may leave it out, on all ranks alike: then a call that one
+    rank refuses leaves the others waiting.
     """
 
     on = True
@@ -71,15 +56,24 @@ class verify:  # noqa: N801
         verify.on = self._before
 
 
+class Known:
+    """What is known of calls with the same arguments on the same layout."""
+
+    def __init__(self) -> None:
+        self.digest: int | None = None  # what the ranks compare
+        self.fine = False  # this rank has made such a call
+        self.route: Any = None  # what it came down to (`_route.py`)
+
+
 class Check:
     """One call's comparison: `refuse` where this rank's call is wrong, else `agree`, at most one of them once."""
 
     def __init__(self, name: str, place: Place) -> None:
         self.name, self.place = name, place
         self.done = False
+        self.known: Known | None = None  # where this rank's checks depend on nothing but what is described
         self._digest = 0
-        self._key: Any = None  # of a call that will be known to be fine, if it is
-        self._posted: tuple[Tensor, dist.Work | None] | None = None
+        self._posted: Round | None = None
 
     def describe(
         self, arguments: dict[str, Any], shared: Any = (), own: Any = (), device: torch.device | None = None
@@ -89,25 +83,26 @@ class Check:
         With a device: this rank's checks depend on nothing else, so that a call that was fine before is fine again, and
         the comparison begins.
         """
-        if not verify.on or not self.place.is_shared:
+        compared = verify.on and self.place.is_shared
+        if not compared and device is None:
             return
         try:
             key = (self.name, shared, own, *((name, key_of(value)) for name, value in arguments.items()))
         except Unknown:
-            self._digest = self._digest_of(arguments, shared)
+            if compared:
+                self._digest = self._digest_of(arguments, shared)
             return
-        known = self.place.found.get(key)
-        if known is None:
-            known = (self._digest_of(arguments, shared), False)
-            self.place.remember(key, known)
-        self._digest, fine = known
+        known: Known = self.place.find(key, Known)
+        if compared:
+            if known.digest is None:
+                known.digest = self._digest_of(arguments, shared)
+            self._digest = known.digest
         # Of what lies on a GPU only the values of sigma are checked; autocast changes what is checked.
         if device is None or torch._C._is_any_autocast_enabled() or _is_on_gpu(arguments.get("sigma")):
             return
-        if fine:
+        self.known = known
+        if compared and known.fine:
             self._post(device, [1, self._digest, 0])
-        else:
-            self._key = key
 
     def _digest_of(self, arguments: dict[str, Any], shared: Any) -> int:
         described = [(name, _described(arguments[name])) for name in sorted(arguments)]
@@ -134,37 +129,20 @@ class Check:
             for row in rows:
                 if row[2] != rows[0][2]:
                     raise RankError(f"{self.name}: arguments differ between ranks {rows[0][0]} and {row[0]}")
-            if self._key is not None:
-                self.place.remember(self._key, (self._digest, True))
+            if self.known is not None:
+                self.known.fine = True
         return [row[3] for row in rows]
 
-    def _post(self, device: torch.device, row: list[int]) -> None:
+    def _post(self, device: torch.device, row: Row) -> None:
         """Hands the row to all ranks of the mesh, and waits for none of them."""
         self.done = True
-        if self.place.meets_on_cpu:
-            device = torch.device("cpu")  # without a wait for the GPU's queue
-        rows = torch.tensor([[self.place.rank, *row]], dtype=torch.int64, device=device)
-        self._posted = _gather(rows, self.place.meeting[0]) if self.place.is_shared else (rows, None)
+        self._posted = Round(self.place, row, device)
 
-    def _gathered(self) -> list[list[int]]:
+    def _gathered(self) -> list[Row]:
         """[rank, *row] of all ranks in the order of the mesh."""
         assert self._posted is not None
-        (rows, work), self._posted = self._posted, None
-        if work is not None:
-            waited_for(work)
-        for group in self.place.meeting[1:]:
-            rows, work = _gather(rows, group)
-            waited_for(work)
-        gathered: list[list[int]] = rows.tolist()
-        if [row[0] for row in gathered] == self.place.ranks:
-            return gathered
-        by_rank = {row[0]: row for row in gathered}
-        return [by_rank[rank] for rank in self.place.ranks]
-
-
-def _gather(rows: Tensor, group: dist.ProcessGroup) -> tuple[Tensor, dist.Work]:
-    gathered = rows.new_empty(group.size() * rows.shape[0], rows.shape[1])
-    return gathered, dist.all_gather_into_tensor(gathered, rows, group=group, async_op=True)
+        posted, self._posted = self._posted, None
+        return posted.rows()
 
 
 def _is_on_gpu(value: Any) -> bool:

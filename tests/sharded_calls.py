@@ -1,0 +1,109 @@
+"""Cases of test_distributed.py: how a call is made, known ones, rows on their way, ranks that meet in memory."""
+
+from __future__ import annotations
+
+import torch
+from sharded_group import BORDERS, case, check, refused, spread
+from torch.distributed.tensor import Shard
+
+import torch_conv.distributed as sharded
+from torch_conv.distributed import _meeting, _outputs
+from torch_conv.distributed._place import place_of
+
+
+@case
+def calls_like_earlier_ones_compute_anew(g):
+    """A known call goes straight to its operator: with its own image, its own window, its own result."""
+    k, weight = torch.rand(3, 3), torch.rand(2, 1, 3, 3).to(g.device)
+    way = {"algorithm": "direct"}
+    for seed in range(3):
+        x = g.image(1, 2, 16, 12, seed=seed)
+        for dim in (0, 2, 3):
+            check(g, g.mesh(), [Shard(dim)], "filter2d", x, k, "circular")
+            check(g, g.mesh(), [Shard(dim)], "filter2d", x.to(memory_format=torch.channels_last), k, "circular")
+            check(g, g.mesh(), [Shard(dim)], "filter2d", x, k.to(g.device), "circular")
+            check(g, g.mesh(), [Shard(dim)], "gaussian_blur2d", x, 5, torch.tensor([[1.0, 1.5]]))
+            check(g, g.mesh(), [Shard(dim)], "box_blur", x, 3, exact=False)
+            check(g, g.mesh(), [Shard(dim)], "conv2d", x, weight, None, 1, 1, 1, 2, **way)
+            check(g, g.mesh(), [Shard(dim)], "unsharp_mask", x, 5, 1.0)
+    image = spread(x, g.mesh(), Shard(2))
+    first, second = (sharded.filter2d(image, k, "circular").to_local() for _ in range(2))
+    g.expect(torch.equal(first, second) and (first.numel() == 0 or first.data_ptr() != second.data_ptr()))
+    window = k.clone()
+    for add in (0, 1, 0):  # the same tensor with other values, and back
+        check(g, g.mesh(), [Shard(2)], "filter2d", x, window + add)
+        window += 1
+        check(g, g.mesh(), [Shard(2)], "filter2d", x, window)
+        window -= 1
+
+
+@case
+def rows_travel_while_the_interior_is_filtered(g):
+    taken = []
+    whole, overlapped = dict(_outputs._LARGE), _outputs._overlapped
+    _outputs._LARGE.update(cpu=0, cuda=0)
+    _outputs._overlapped = lambda *args: taken.append(1) or overlapped(*args)
+
+    def both(x, dim, name, *args, expected=True, **kw):
+        taken.clear()
+        for _ in range(2):
+            check(g, g.mesh(), [Shard(dim)], name, x, *args, **kw)
+        g.expect((len(taken) > 0) == expected, name, dim, args, kw, len(taken))
+
+    try:
+        x = g.image(2, 2, 24 * g.world, 21 * g.world)
+        for border in BORDERS:
+            for dim in (2, 3):
+                both(x, dim, "filter2d", torch.rand(3, 3), border, value=0.5)
+                both(x, dim, "filter2d", torch.rand(4, 5), border, anchor=(0, 4))
+                both(x, dim, "filter2d", torch.rand(5, 3), border, anchor=(4, 0))
+                both(x, dim, "filter2d", torch.rand(2, 2, 3, 3), border, dilation=2)
+                both(x, dim, "gaussian_blur2d", 5, 1.0, border)
+            both(x, 2, "gaussian_sobel", 3, 1.0, border)
+            both(x.to(memory_format=torch.channels_last), 2, "filter2d", torch.rand(3, 3), border)
+        both(x.half(), 2, "filter2d", torch.rand(3, 3), algorithm="direct")
+        both(x.half(), 2, "filter2d", torch.rand(3, 3), expected=False)
+        both(x.to(torch.uint8), 2, "sobel", algorithm="direct")
+        both(x, 2, "thin_edges", 3, 1.0, expected=False)
+        both(x, 2, "structure_tensor", 3, 0.5)
+        both(x, 2, "filter2d", torch.rand(3, 3), stride=2, expected=False)
+        both(x, 2, "filter2d", torch.rand(3, 3), padding="valid", expected=False)
+        both(g.image(1, 2, 12 * g.world, 7, 8), 2, "gaussian_blur3d", 3, 1.0)
+        both(g.image(1, 1, 12 * g.world, 7, 8), 2, "filter3d", torch.rand(3, 3, 3), "circular")
+        # The last rank has fewer rows than its neighbour's window wants, or none: who can goes ahead.
+        for n in (13 * g.world - 11, 12 * g.world + 1):
+            for border in BORDERS:
+                check(g, g.mesh(), [Shard(2)], "filter2d", g.image(1, 2, n, 6), torch.rand(3, 2), border)
+    finally:
+        _outputs._overlapped = overlapped
+        _outputs._LARGE.update(whole)
+
+
+@case
+def ranks_of_one_host_meet_in_memory(g):
+    _meeting.Round(place_of("test", g.mesh()), [1, -(2**63), 0], torch.device(g.device)).rows()
+    memory = _meeting._memories[g.mesh().get_group()]
+    g.expect(memory is not None)
+    for i in range(5):
+        posted = _meeting.Round(place_of("test", g.mesh()), [g.rank & 1, g.rank - 2, i << 59], torch.device(g.device))
+        if i != 2:  # one that nobody asks about
+            expected = [[rank, rank & 1, rank - 2, i << 59] for rank in range(g.world)]
+            g.expect(posted.rows() == expected, i)
+
+
+@case
+def ranks_of_several_hosts_meet_by_all_gather(g):
+    group, path = g.mesh().get_group(), _meeting._path
+    memory = _meeting._memories.pop(group, None)
+    _meeting._path = lambda name: path(name) + "-elsewhere" * (g.rank > 0)  # as a host that has not got the file
+    x, k = g.image(1, 2, 4 * g.world, 8), torch.ones(3, 3)
+    image = spread(x, g.mesh(), Shard(2))
+    try:
+        for _ in range(2):
+            check(g, g.mesh(), [Shard(2)], "filter2d", x, k)
+            differ = f"filter2d: arguments differ between ranks 0 and {g.world - 1}"
+            border = "circular" if g.rank == g.world - 1 else "reflect"
+            refused(g, lambda: sharded.filter2d(image, k, border), sharded.RankError, differ)  # noqa: B023
+        g.expect(_meeting._memories[group] is None)
+    finally:
+        _meeting._path, _meeting._memories[group] = path, memory

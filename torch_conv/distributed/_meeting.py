@@ -1,0 +1,209 @@
+"""How the ranks of a mesh tell each other three numbers: in memory that they share on one host, else by all_gather.
+
+    memory   round 2k      rank 0: round, digest, word, their check | rank 1: ... | ...
+             round 2k + 1  the same
+
+A rank writes its own row and waits until it has read all others'. So nobody is more than one round ahead, and two
+rounds in turn are enough. A row counts when its check fits, in whichever order its words become visible.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import secrets
+import time
+import weakref
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from torch_conv.distributed._errors import ExchangeError, waited_for
+from torch_conv.distributed._place import Place
+
+Row = list[int]  # whether the rank's call is fine, the digest of its arguments, a number below 2^62
+_WORDS = 8  # of a row: a line of the cache, half of it used
+_SPINS, _YIELDS = 50, 2000  # some 10 us and 1 ms; after that the host sleeps between two looks
+_NAP_S = 50e-6
+
+
+class Memory:
+    """Rows of all ranks of a group, which are processes of one host."""
+
+    def __init__(self, memory: mmap.mmap, group: dist.ProcessGroup, pids: list[int]) -> None:
+        self._words = memoryview(memory).cast("q")
+        self._size, self._me = group.size(), group.rank()
+        self._pids = pids  # none where ranks do not see each other's
+        self._timeout = _timeout_of(group)
+        self._round = 0
+        self._open = False  # a round that this rank has not read yet
+
+    def post(self, row: Row) -> None:
+        if self._open:
+            self.rows()
+        fine, digest, number = row
+        self._round += 1
+        self._open = True
+        at, word = self._at(self._me), 2 * number + fine
+        self._words[at + 1], self._words[at + 2] = digest, word
+        self._words[at + 3] = self._round ^ digest ^ word
+        self._words[at] = self._round
+
+    def rows(self) -> list[Row]:
+        """This round's, in the order of the group; waits for them."""
+        rows, looks = [], 0
+        for rank in range(self._size):
+            at = self._at(rank)
+            while True:
+                turn, digest, word, check = self._words[at : at + 4]
+                if turn == self._round and check == turn ^ digest ^ word:
+                    break
+                looks += 1
+                self._pause(looks, rank)
+            rows.append([word & 1, digest, word >> 1])
+        self._open = False
+        return rows
+
+    def _at(self, rank: int) -> int:
+        return ((self._round & 1) * self._size + rank) * _WORDS
+
+    def _pause(self, looks: int, rank: int) -> None:
+        if looks < _SPINS:
+            return
+        if looks < _SPINS + _YIELDS:
+            os.sched_yield()
+            return
+        time.sleep(_NAP_S)
+        naps = looks - _SPINS - _YIELDS
+        if naps == 0:
+            self._since = time.monotonic()
+        elif naps % 1000 == 0:
+            if self._pids and not _lives(self._pids[rank]):
+                raise ExchangeError(f"rank {rank} of the group is gone")
+            if time.monotonic() - self._since > self._timeout:
+                raise ExchangeError(f"rank {rank} of the group did not answer in {self._timeout:.0f} s")
+
+
+_memories: weakref.WeakKeyDictionary[dist.ProcessGroup, Memory | None] = weakref.WeakKeyDictionary()
+
+
+class Round:
+    """One exchange of rows between all ranks of a mesh: it begins, and `rows` waits for it."""
+
+    def __init__(self, place: Place, row: Row, device: torch.device) -> None:
+        self._place = place
+        self._memory = _memory_of(place, device) if place.is_shared else None
+        if self._memory is not None:
+            self._memory.post(row)
+        else:
+            self._rows, self._work = _begin(place, row, device)
+
+    def rows(self) -> list[Row]:
+        """[rank, *row] in the order of the mesh."""
+        if self._memory is not None:
+            ranks = self._place.meeting_ranks
+            return _in_order(self._place, [[rank, *row] for rank, row in zip(ranks, self._memory.rows(), strict=True)])
+        return _end(self._place, self._rows, self._work)
+
+
+def _begin(place: Place, row: Row, device: torch.device) -> tuple[Tensor, dist.Work | None]:
+    if place.meets_on_cpu:
+        device = torch.device("cpu")  # without a wait for the GPU's queue
+    rows = torch.tensor([[place.rank, *row]], dtype=torch.int64, device=device)
+    return _gather(rows, place.meeting[0]) if place.is_shared else (rows, None)
+
+
+def _end(place: Place, rows: Tensor, work: dist.Work | None) -> list[Row]:
+    if work is not None:
+        waited_for(work)
+    for group in place.meeting[1:]:
+        rows, work = _gather(rows, group)
+        waited_for(work)
+    return _in_order(place, rows.tolist())
+
+
+def _in_order(place: Place, rows: list[Row]) -> list[Row]:
+    if [row[0] for row in rows] == place.ranks:
+        return rows
+    by_rank = {row[0]: row for row in rows}
+    return [by_rank[rank] for rank in place.ranks]
+
+
+def _gather(rows: Tensor, group: dist.ProcessGroup) -> tuple[Tensor, dist.Work]:
+    gathered = rows.new_empty(group.size() * rows.shape[0], rows.shape[1])
+    return gathered, dist.all_gather_into_tensor(gathered, rows, group=group, async_op=True)
+
+
+def _memory_of(place: Place, device: torch.device) -> Memory | None:
+    """That of the group that brings the mesh together, set up when all its ranks first meet; None where they cannot."""
+    groups = place.meeting
+    if len(groups) > 1:
+        return None
+    if groups[0] not in _memories:
+        _memories[groups[0]] = _share(place, groups[0], device)
+    return _memories[groups[0]]
+
+
+def _share(place: Place, group: dist.ProcessGroup, device: torch.device) -> Memory | None:
+    """The first rank makes a file in memory, all open it, and its name is gone again before anybody goes on."""
+    size = 2 * group.size() * _WORDS * 8
+    name = _file(size) if group.rank() == 0 else 0
+    told = sorted(_end(place, *_begin(place, [1, name, os.getpid()], device)), key=lambda row: row[2] == 0)
+    name, memory = told[0][2], None
+    pids = {row[0]: row[3] for row in told}
+    if name and sum(row[2] != 0 for row in told) == 1:
+        try:
+            with open(_path(name), "r+b") as file:
+                memory = mmap.mmap(file.fileno(), size)
+        except (OSError, ValueError):  # another host
+            memory = None
+    in_order = [pids[rank] for rank in place.meeting_ranks]
+    sees = all(map(_lives, in_order))
+    opened = _end(place, *_begin(place, [memory is not None, sees, 0], device))
+    if group.rank() == 0 and name:
+        os.unlink(_path(name))
+    if memory is None or not all(row[1] for row in opened):
+        return None
+    return Memory(memory, group, in_order if all(row[2] for row in opened) else [])
+
+
+def _path(name: int) -> str:
+    return f"/dev/shm/torch_conv-{name:x}"
+
+
+def _file(size: int) -> int:
+    """The name of a new file of zeros, or 0."""
+    name = secrets.randbits(62) | 1
+    try:
+        file = os.open(_path(name), os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
+    except OSError:
+        return 0
+    try:
+        os.posix_fallocate(file, 0, size)
+    except OSError:
+        os.unlink(_path(name))
+        return 0
+    finally:
+        os.close(file)
+    return name
+
+
+def _lives(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True
+
+
+def _timeout_of(group: dist.ProcessGroup) -> float:
+    for device in ("cpu", "cuda"):
+        try:
+            seconds: float = group._get_backend(torch.device(device)).options._timeout.total_seconds()
+        except (AttributeError, RuntimeError):
+            continue
+        return seconds
+    return 1800.0  # torch's own

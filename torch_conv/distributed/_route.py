@@ -1,0 +1,43 @@
+"""What a call came down to: one operator with these arguments, where the next such call goes at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor
+
+from torch_conv.distributed._plan import Given, Operator, Plan
+
+
+class Route:
+    """An operator's arguments but for the image; tensors among them that the caller gave are the next call's own."""
+
+    def __init__(self, operator: Operator, plan: Plan, fixed: Given, passed: dict[str, str]) -> None:
+        self.operator, self.plan = operator, plan
+        self._fixed, self._passed = fixed, passed
+
+    @classmethod
+    def of(cls, operator: Operator, plan: Plan, rest: Given, given: Given) -> Route | None:
+        """None where an argument may change although the call is the same: what is on a GPU is not compared."""
+        names = {id(value): name for name, value in given.items() if isinstance(value, Tensor)}
+        passed = {name: names[id(value)] for name, value in rest.items() if id(value) in names}
+        read = {name: value for name, value in given.items() if name not in passed.values()}
+        if any(_is_on_gpu(value) for value in read.values()):
+            return None
+        return cls(operator, plan, {name: _own(value) for name, value in rest.items() if name not in passed}, passed)
+
+    def arguments(self, given: Given) -> Given:
+        return self._fixed | {name: given[source] for name, source in self._passed.items()}
+
+
+def _is_on_gpu(value: Any) -> bool:
+    if isinstance(value, (list, tuple)):
+        return any(map(_is_on_gpu, value))
+    return isinstance(value, Tensor) and value.device.type != "cpu"
+
+
+def _own(value: Any) -> Any:
+    """What nobody else writes to."""
+    if isinstance(value, (list, tuple)):
+        return [_own(part) for part in value]
+    return value.clone() if isinstance(value, Tensor) else value

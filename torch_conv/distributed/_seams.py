@@ -1,0 +1,67 @@
+"""Which of a rank's outputs read rows of other ranks, where all others can be made before those are there.
+
+    rows        above | own: top  beyond ...............  before  bottom | below
+    outputs             ^^^^^^^^^                                 ^^^^^^^^         pad and length - 1 - pad of them
+
+The seams are the outputs of the shards `top` and `bottom` of a thin image: above, top, beyond, before, bottom, below.
+No window of theirs reaches from one half of it into the other, or to its ends.
+"""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from torch_conv.distributed._layout import Reach, Run
+
+_ROWS = 4  # a rank has at least so many windows' rows: its ends are far from each other, also in mirrored borders
+
+
+class Seams:
+    """The seams of one rank's outputs, as shards of received rows (by run) and own ones (from, to)."""
+
+    def __init__(self, above: list[int], below: list[int], rows: int, reach: Reach) -> None:
+        self._above, self._below = above, below
+        pad, tail = reach.pad, reach.length - 1 - reach.pad
+        self._top = [(0, pad), (pad, pad + tail)] if above else []
+        self._bottom = [(rows - tail - pad, rows - tail), (rows - tail, rows)] if below else []
+        if above and not tail:
+            self._top.pop()
+        if below and not pad:
+            self._bottom.pop(0)
+        self.firsts = ([0] if above else []) + ([rows - tail] if below else [])
+        self.wanted = [len(above)] if above else []
+        if below:
+            self.wanted.append(len(above) + len(self._top) + len(self._bottom) - 1)
+
+    @classmethod
+    def of(cls, n: int, held: tuple[int, int], reach: Reach, bounds: tuple[int, ...], runs: list[Run]) -> Seams | None:
+        """None where outputs are not as many as rows, or a rank has too few for an interior."""
+        pad, tail, rows = reach.pad, reach.length - 1 - reach.pad, held[1] - held[0]
+        as_rows = (reach.stride, reach.group, reach.middle, reach.out) == (
+            1,
+            1,
+            0,
+            n,
+        )  # an output a row, wherever it is
+        if not as_rows or min(pad, tail) < 0 or rows < _ROWS * reach.length:
+            return None
+        first, last = held[0] == 0 and not reach.circular, held[1] == n and not reach.circular
+        room = n - rows > pad + tail if reach.circular else (first or held[0] >= pad) and (last or n - held[1] >= tail)
+        if not room:
+            return None
+        above: list[int] = []
+        below: list[int] = []
+        for i, run in enumerate(runs):
+            row = bounds[run.owner] + run.first
+            if row == held[0] and run.count == rows:
+                continue
+            (above if (row - held[0] + pad) % n < pad else below).append(i)
+        whole = sum(run.count for run in runs) == rows + (0 if first else pad) + (0 if last else tail)
+        return cls(above, below, rows, reach) if whole else None
+
+    def shards(self, own: Tensor, dim: int, parts: list[Tensor | None]) -> list[Tensor]:
+        def pieces(ranges: list[tuple[int, int]]) -> list[Tensor]:
+            return [own.narrow(dim, low, high - low) for low, high in ranges]
+
+        received = [[part for i in runs if (part := parts[i]) is not None] for runs in (self._above, self._below)]
+        return [*received[0], *pieces(self._top), *pieces(self._bottom), *received[1]]
