@@ -308,6 +308,7 @@ def one_round_of_shards(device: str, dtype: torch.dtype) -> None:
         os.environ["TORCH_CONV_NO_PEER"], os.environ["TORCH_CONV_SIDE_STREAMS"] = staged, aside
         each_variant("direct", lambda: OPS.filter2d_split(shards, window, border, value=3.0))
         each_variant("separable", lambda: OPS.filter2d_separable_split(shards, taps, taps, border, value=3.0))
+        OPS.filter2d_split(shards, window.to(devices[-1]), border, value=3.0)
         OPS.gaussian_sobel2d_split(shards, torch.ones(3), torch.ones(3), border)
         OPS.box2d_split(shards, [5, 4], border)
         served["shards"] += 1
