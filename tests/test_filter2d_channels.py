@@ -41,15 +41,16 @@ def test_windows(cuda, pinned, dtype, size, shape):
 
 @pytest.mark.cuda
 @pytest.mark.parametrize("dtype", HALVES)
-@pytest.mark.parametrize("channels", [8, 12, 16, 24, 26, 40])
-@pytest.mark.parametrize("size", [(3, 3), (2, 3), (4, 5), (5, 5)])
+@pytest.mark.parametrize(
+    ("channels", "size"),
+    [(c, size) for c in (8, 12, 24, 26, 40) for size in [(3, 3), (2, 3), (4, 5), (5, 5)]]
+    + [(16, (3, 3)), (16, (2, 3))],
+)
 def test_few_taps(cuda, dtype, channels, size):
     """Chains of multiply-adds by the room for depthwise convolutions, of small and of large images."""
     for n, h, w in ((1, 20, 33), (2, 200, 333), (1, 640, 1100)):
         image = lay_out(make_image((n, channels, h, w), dtype).to(cuda), "channels_last")
         window = make_window((1, channels, *size)).to(dtype)
-        if size[0] * size[1] > 9 and channels == 16:
-            continue  # products
         for taps in (window, window.to(cuda)):
             got = torch_conv.filter2d(image, taps, "constant")
             assert_same_bits(got, torch_conv.filter2d(image, taps, "constant", algorithm="direct"))
@@ -126,6 +127,25 @@ def test_on_shards(cuda, dtype, way, dim):
             assert_same_bits(got, products(whole, given, "constant"))
         else:
             assert_within(got, *bounds, in_dtype=dtype, algorithm="tensor_core", window=(5, 5))
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize(
+    ("channels", "sizes", "k"),
+    [(40, [32, 8], 3), (40, [32, 8], 5), (24, [16, 8], 5), (48, [24, 24], 3), (48, [24, 24], 5)],
+)
+def test_on_shards_of_channels(cuda, channels, sizes, k):
+    """A shard's outputs are summed as the whole's, which has more channels."""
+    window = make_window((1, channels, k, k)).half()
+    whole = lay_out(make_image((2, channels, 64, 75), torch.float16).to(cuda), "channels_last")
+    parts = torch_conv.SplitTensor.from_shards(list(whole.split(sizes, 1)), dim=1)
+    if (channels, k) == (48, 5):
+        lines = torch_conv.explain(torch_conv.filter2d, parts, window, "constant").lines
+        assert [line.split(" (")[0] for line in lines] == [f"filter2d: {PRODUCTS}"] * 2
+        return
+    expected = torch_conv.filter2d(whole, window.to(cuda), "constant", algorithm="direct")
+    for given in (window, window.to(cuda)):
+        assert_same_bits(torch_conv.filter2d(parts, given, "constant").gather(), expected)
 
 
 def empty(channels=64, *, first=0, size=(100, 120)):

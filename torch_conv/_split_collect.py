@@ -1,4 +1,4 @@
-r"""Shards from several GPUs to one of them: every way between two has a stream at each end.
+"""Shards from several GPUs to one of them: every way between two has a stream at each end.
 
     GPU 1   shard 1 --.      the stream "to GPU 0" of GPU 1, "from GPU 1" of GPU 0
     GPU 0   shard 0 ----> whole     GPU 0's current stream, which waits for the others at last

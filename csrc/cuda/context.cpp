@@ -11,7 +11,6 @@
 #include <stdexcept>
 #include <vector>
 
-#include "cuda/copies.h"
 #include "cuda/driver.h"
 #include "cuda/launch.h"
 #include "cuda/store.h"
@@ -133,7 +132,8 @@ void upload(const void* host, void* device, int64_t bytes, const Arch& arch, voi
 namespace {
 
 // A wait takes the event as it was last recorded, so a thread's events of a device may be used again and again. Where a
-// call holds more of them than these, it waits for a later mark of the same device, which is after the one it meant.
+// call holds more of them than these, it waits for a later mark of the same device instead: nobody may keep one for
+// longer while marks of a stream are made that is not behind it.
 constexpr int kEvents = 16;
 
 Event next_event(int device) {
@@ -239,7 +239,7 @@ bool can_read(int device, int other, const void* memory) {
   return plain_memory(memory);
 }
 
-void copy_blocks(const BlockCopy& copy, void* stream_handle) {
+void copy_by_engine(const BlockCopy& copy, void* stream_handle) {
   const auto& [to, from, bytes, count] = copy;
   if (bytes == 0 || count == 0) return;
   const auto stream = static_cast<Stream>(stream_handle);
@@ -266,55 +266,6 @@ void copy_blocks(const BlockCopy& copy, void* stream_handle) {
                          .height = size_t(count),
                          .depth = 1};
   check(driver().copy_peer_3d(&peers, stream), "copying rows between devices");
-}
-
-namespace {
-
-struct Word {
-  int bytes;
-  const char* type;
-};
-
-// The widest word that all runs consist of.
-Word word_of(std::span<const BlockCopy> copies) {
-  for (const Word word : {Word{16, "uint4"}, Word{4, "unsigned"}}) {
-    const auto whole = [&](int64_t bytes) { return bytes % word.bytes == 0; };
-    const auto fits = [&](const BlockCopy& c) {
-      const bool pitches = c.count == 1 || (whole(c.to.pitch) && whole(c.from.pitch));
-      return whole(address(c.to.data)) && whole(address(c.from.data)) && whole(c.bytes) && pitches;
-    };
-    if (std::all_of(copies.begin(), copies.end(), fits)) return word;
-  }
-  return {1, "unsigned char"};
-}
-
-}  // namespace
-
-void copy_blocks(std::span<const BlockCopy> copies, void* stream) {
-  if (copies.empty()) return;
-  const OnDevice current(copies[0].to.device);
-  const Word word = word_of(copies);
-  const LoadedKernel& kernel =
-      load(kernel_of("cuda/kernel_copy.cuh", "cuda::copy_runs", {word.type}), arch_of(copies[0].to.device));
-  for (; !copies.empty(); copies = copies.subspan(std::min<size_t>(copies.size(), kMostRuns))) {
-    AllRuns all{};
-    const int count = int(std::min<size_t>(copies.size(), kMostRuns));
-    int64_t most = 1;
-    for (int i = 0; i < count; ++i) {
-      const BlockCopy& c = copies[i];
-      const int64_t words = c.bytes / word.bytes;
-      all.runs[i] = {static_cast<const unsigned char*>(c.from.data),
-                     static_cast<unsigned char*>(c.to.data),
-                     c.from.pitch,
-                     c.to.pitch,
-                     words,
-                     c.count};
-      most = std::max(most, words * c.count);
-    }
-    const int64_t blocks = (most + kCopyThreads * kWordsAtOnce - 1) / (kCopyThreads * kWordsAtOnce);
-    launch_kernel(kernel, {std::min<int64_t>(blocks, kMostCopyBlocks), unsigned(count)}, {kCopyThreads}, 0, stream,
-                  all);
-  }
 }
 
 }  // namespace torch_conv::cuda

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 
 #include "core/plan.h"
 
@@ -62,10 +61,8 @@ struct BlockCopy {
   RowBlocks to, from;
   int64_t bytes, count;  // of a block; blocks
 };
-// From any device to any, by its copy engine. In the default stream that waits for all that either device has queued,
-// and what either is given later waits for it.
-void copy_blocks(const BlockCopy& copy, void* stream);
-// All of them to one device that can_read() the sources, by a kernel of that device, which waits for nobody.
-void copy_blocks(std::span<const BlockCopy> copies, void* stream);
+// From any device to any. In the default stream that waits for all that either device has queued, and what either is
+// given later waits for it.
+void copy_by_engine(const BlockCopy& copy, void* stream);
 
 }  // namespace torch_conv::cuda

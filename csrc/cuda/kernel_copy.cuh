@@ -3,7 +3,7 @@
 //   blockIdx.y: which runs; blockIdx.x and threads: their words, one run after the other
 #pragma once
 
-#include "cuda/copies.h"
+#include "cuda/copy_runs.h"
 
 namespace torch_conv::cuda {
 

@@ -87,7 +87,7 @@ inline const char* tiles_loses(const Depthwise& p, const Arch& arch) {
 //
 //   3x3  8x112 12.6, 16.4, 26.0; 24x56 9.9, 14.6, 15.1; 24x112 30.5, 39.7, 39.3; 40x28 6.1, 9.5, 8.6; 40x56 15.7, 21.3,
 //        19.4; 56x56 20.9, 24.4, 22.8; 72x56 26.7, 26.8, 28.1; 120x28 13.4, 14.4, 15.4; 8x1080x1920 190, 284, 526; 24,
-//        298, 392, 570; 40, 247, 370, 682. One image of 24x112 3.8, 2.8, 5.0
+//        298, 392, 570; 40, 247, 370, 682. One image of 24x112 (2^18 outputs) 3.8, 2.8, 5.0
 //   5x5  8x112 20.1, 25.6, 26.7; 24x56 16.1, 19.4, 15.7; 24x112 57, 55, 40; 40x56 30, 26, 20; 120x28 22.9, 25, 15.6;
 //        8x1080x1920 319, 440, 528; 24, 495, 465, 569; 40, 421, 370, 683: beyond the cache
 //
@@ -97,6 +97,7 @@ inline bool parts_of_sectors(const Depthwise& p) {
   const bool images = p.out.h > 1 && p.place.unit_steps_of_images() && p.multiplier() == 1;
   return images && half_precision(p.in.dtype) && p.in.c * size_of(p.in.dtype) % 32 != 0;
 }
+// More than the cache of any Hopper, which products need.
 inline bool beyond_cache(const Depthwise& p) {
   return 2 * p.in.n * p.in.c * p.in.h * p.in.w * size_of(p.in.dtype) > (int64_t(64) << 20);
 }
@@ -108,8 +109,9 @@ inline const char* channels_mma_loses(const Depthwise& p, const Arch& arch) {
   const int64_t taps = p.kh * p.kw, outputs = p.out.n * p.out.c * p.out.h * p.out.w;
   const bool few = taps <= 9 && (outputs < (1 << 21) || p.in.c < 32 || parts_of_sectors(p));
   const bool parts = taps <= 25 && parts_of_sectors(p) && (p.in.c < 16 || beyond_cache(p));
-  return (few || parts || p.kh == 1) && !channels_tma_refusal(p, arch) ? "few outputs or taps: multiply-adds are faster"
-                                                                       : nullptr;
+  return (few || parts || p.kh == 1) && !channels_tma_refusal(p, arch)
+             ? "few outputs or taps, or parts of sectors: multiply-adds are faster"
+             : nullptr;
 }
 
 inline const char* channels_bulk_loses(const Depthwise& p, const Arch&) {

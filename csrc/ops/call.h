@@ -32,6 +32,7 @@ struct Reach {
   bool direct = false;      // rooms that may read the rows of other shards serve the call
   std::string by_torch;     // why torch serves a convolution, or empty
   Way way = Way::direct;    // of a filter with one window
+  Sums sums = Sums::chain;  // ... how `depthwise` adds up
   bool by_values = false;   // the window's values had a say in that
 };
 

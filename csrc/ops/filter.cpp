@@ -58,21 +58,22 @@ std::optional<Depthwise> as_depthwise(const Direct& p, Sums sums = Sums::product
 // How that room sums: products on tensor cores, or the chains of multiply-adds that are a filter's own. float16, us of
 // the filters' kernels, the room's chains and its products (F.conv2d), one NVIDIA H200:
 //
-//   3x3  8x1080x1920 of 8 215, 190, 526 (205); 24x112 of 64 50, 31, 39 (38); 40x56 29, 16, 19 (20); 64x224 of 16 70,
-//   64,
-//        61 (89); 96x56 of 64 33, 25, 26 (38); 480x14 18, 12, 11 (16); one image of 48x56 5.7, 2.6, 4.5 (3.3)
-//   5x5  8x1080x1920 of 8 287, 319, 528 (365); 16x112 of 64 -, 33, 23 (46); 24x56 23, 16, 16 (20); 24x112 58, 55, 40
-//        (65); 40x56 33, 26, 20 (29); one NVIDIA H100: 4x24x1080x1920 533, 465, 569 (701), of 12 589, 240, - (533)
+//   3x3  8x1080x1920 of 8: 215, 190, 526 (205); 24x112 of 64: 50, 31, 39 (38); 40x56: 29, 16, 19 (20);
+//        64x224 of 16: 70, 64, 61 (89); 96x56 of 64: 33, 25, 26 (38); 480x14: 18, 12, 11 (16);
+//        48x56 of 1: 5.7, 2.6, 4.5 (3.3)
+//   5x5  8x1080x1920 of 8: 287, 319, 528 (365); 24x56 of 64: 23, 16, 16 (20); 24x112: 58, 55, 40 (65);
+//        40x56: 33, 26, 20 (29); one NVIDIA H100, 24x1080x1920 of 4: 533, 465, 569 (701)
 //
-// Larger windows, one NVIDIA H100: 16x64x224x224 7x7 466, -, 81 (326); 8x512x56x56 262, -, 43 (170); 8x8x1080x1920 6x6
-// 1066, -, 817; 7x7 1164, -, 799 (813); 4x24x1080x1920 6x6 1325, -, 605. bfloat16 is the same to 5 %.
+// Larger windows, the filters' kernels and products, one NVIDIA H100: 7x7 64x224 of 16: 466, 81 (326); 512x56 of 8:
+// 262, 43 (170); 8x1080x1920 of 8: 1164, 799 (813); 6x6 1066, 817; 24x1080x1920 of 4: 1325, 605. bfloat16 is the same
+// to 5 %. Channels that are no multiple of four were not measured.
 Sums sums_of_channels(const Direct& p) {
   const int64_t taps = p.kh * p.kw;
   return taps <= 9 || (taps <= 25 && p.in.c % 16 != 0) ? Sums::chain : Sums::products;
 }
 bool worth_channels(const Direct& p) {
   const int64_t taps = p.kh * p.kw;
-  return std::min(p.kh, p.kw) > 1 && p.in.c >= (taps > 9 && taps <= 25 ? 12 : 8);
+  return std::min(p.kh, p.kw) > 1 && p.in.c % 4 == 0 && p.in.c >= (taps > 9 && taps <= 25 ? 12 : 8);
 }
 
 // Is the kernel pinned that makes such filters? No room of filters has one of that name.
@@ -83,7 +84,7 @@ bool channels_pinned() { return std::strcmp(environment("TORCH_CONV_VARIANT"), "
 // than the images. Calls with the same signature are repeated by their steps and ask nothing.
 bool run_as_depthwise(Call& call, const Place& place, const Tensor& input, const Direct& p, Window& window) {
   const bool only = p.sums == Sums::products || channels_pinned();
-  auto channels = as_depthwise(p, only ? Sums::products : sums_of_channels(p));
+  auto channels = as_depthwise(p, call.reach.sums);
   if (!channels || (!only && !serves_depthwise(call, place, *channels))) return false;
   upload(call, window, input);
   channels->weight = window.taps.data;
@@ -108,6 +109,11 @@ class Choice {
     return algorithm == "fft" ? Way::fft : algorithm == "low_rank" ? Way::low_rank : Way::direct;
   }
   bool by_values() const { return by_values_; }
+  // How the room for depthwise convolutions adds up: in a part, which may have fewer channels, as in the whole.
+  Sums sums() const {
+    if (p_.sums == Sums::products || channels_pinned()) return Sums::products;
+    return call_.whole ? call_.whole->sums : sums_of_channels(p_);
+  }
   const std::optional<LowRank>& factors() const { return factors_; }
 
  private:
@@ -128,7 +134,7 @@ class Choice {
   }
 
   bool channels_are_faster() {
-    const auto channels = as_depthwise(p_, sums_of_channels(p_));
+    const auto channels = as_depthwise(p_, sums());
     if (!channels) return false;
     if (worth_channels(p_)) return serves_depthwise(call_, place_, *channels);
     pass_on(call_, {.algorithm = "depthwise",
@@ -226,7 +232,7 @@ Tensor filter(Call& call, int axes, const Tensor& input, const Tensor& kernel, c
   const Place place(call, input);
   Choice choice(call, kernel, options, p, place);
   const Way way = axes == 2 ? choice.way(o.algorithm) : Way::direct;
-  call.reach.way = way, call.reach.by_values = choice.by_values();
+  call.reach.way = way, call.reach.sums = choice.sums(), call.reach.by_values = choice.by_values();
   call.reach.direct = axes == 2 && way == Way::direct;
   return produce(call, input, in, axes, g, o, [&](const Image& image) {
     p.out = image;

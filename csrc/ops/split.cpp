@@ -70,6 +70,16 @@ struct Strip {
   Tensor tensor;  // the rows; what is made of them, where a call makes all
 };
 
+void write_down_streams(const Call& call, const std::vector<Tensor>& tensors, bool several) {
+  std::vector<int> shards;
+  for (const Tensor& t : tensors) shards.push_back(call.steps->index_of(t));
+  call.steps->then([op = call.op, shards, several](Replay& r) {
+    std::vector<Tensor> tensors;
+    for (int i : shards) tensors.push_back(r.tensor(i));
+    r.streams.emplace(Call{op}, tensors, several);
+  });
+}
+
 // One call along a spatial dimension.
 class Spatial {
  public:
@@ -87,7 +97,7 @@ class Spatial {
     std::vector<Job> jobs;
     for (int64_t i : wanted) jobs.push_back(job_of(size_t(i)));
     streams_.emplace(call_, whole_.shards, jobs.size() > 1);
-    if (call_.steps) write_down_streams(jobs.size() > 1);
+    if (call_.steps) write_down_streams(call_, whole_.shards, jobs.size() > 1);
     for (size_t i = 0; i < jobs.size(); ++i)
       if (!jobs[i].done) filter_interior(jobs[i], std::span(jobs).subspan(i));
     std::vector<Strip> strips;  // they live until all streams have what they need
@@ -111,16 +121,6 @@ class Spatial {
   }
   // What steps know a tensor by.
   int index_of(const Tensor& t) const { return call_.steps ? call_.steps->index_of(t) : 0; }
-
-  void write_down_streams(bool several) const {
-    std::vector<int> shards;
-    for (const Tensor& t : whole_.shards) shards.push_back(call_.steps->index_of(t));
-    call_.steps->then([op = call_.op, shards, several](Replay& r) {
-      std::vector<Tensor> tensors;
-      for (int i : shards) tensors.push_back(r.tensor(i));
-      r.streams.emplace(Call{op}, tensors, several);
-    });
-  }
 
   int64_t first_row(int64_t output) const { return output * reach_.stride - reach_.pad; }
   bool circular() const { return call_reach_.border == Border::circular; }
@@ -259,7 +259,7 @@ class Spatial {
       const CurrentStream side(*job.own, begin_seams(job, seams));
       RowCopies rows;
       for (Strip& strip : seams) lay_out(strip, rows);
-      if (call_.runs()) rows.run(call_.steps);
+      rows.run(call_);
       for (Strip& strip : seams) {
         if (call_reach_.whole) strip.tensor = on_whole(strip.tensor);
         else filter_rows(job, strip.tensor, strip.pad, strip.outputs);
@@ -267,12 +267,12 @@ class Spatial {
     }
     streams_->end(*job.own, true);
     write_down([own = index_of(*job.own)](Replay& r) { r.side.reset(), r.streams->end(r.tensor(own), true); });
-    if (!call_reach_.whole || !call_.runs()) return;
+    if (!call_reach_.whole) return;
     RowCopies outputs;
     for (const Strip& strip : seams)
       outputs.add(job.result, strip.outputs.begin - job.outputs.begin, strip.tensor, reach_.pad - strip.pad,
                   strip.outputs.size(), strip.tensor.dim() - from_end_);
-    outputs.run(call_.steps);
+    outputs.run(call_);
     streams_->keep(*job.own);
     write_down([own = index_of(*job.own)](Replay& r) { r.streams->keep(r.tensor(own)); });
   }
@@ -357,13 +357,15 @@ std::vector<Tensor> run_split(const Call& call, int axes, const std::vector<Tens
   Call whole_call = call;
   whole_call.whole = &reach;
   if (whole.from_end() <= axes) return Spatial(whole_call, axes, whole, reach, function).run(indices);
+  SplitStreams streams(call, whole.shards, indices.size() > 1);
+  if (call.steps) write_down_streams(call, whole.shards, indices.size() > 1);
   std::vector<Tensor> results;
   for (int64_t i : indices) {
     const Range own = whole.own(i);
     const Slice slice{whole.from_end(), own.begin, own.size()};
     if (own.size() > 0) {
       Call of_slice = whole_call.of(&slice);
-      of_slice.steps = call.steps;
+      of_slice.steps = call.steps, of_slice.streams = &streams;
       results.push_back(function(of_slice, whole.shards[i]));
       continue;
     }
@@ -371,6 +373,8 @@ std::vector<Tensor> run_split(const Call& call, int axes, const std::vector<Tens
     sizes[whole.dim] = 0;
     results.push_back(allocate(call, whole.shards[i], sizes, reach.dtype));
   }
+  streams.finish();
+  if (call.steps) call.steps->then([](Replay& r) { r.streams->finish(); });
   return results;
 }
 

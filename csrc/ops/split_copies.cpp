@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "cuda/context.h"
+#include "cuda/copy.h"
 #include "ops/split_streams.h"
 #include "ops/steps.h"
 
@@ -54,7 +54,7 @@ void* stream_of(const cuda::BlockCopy& copy) { return cuda::current_stream(copy.
 
 void copy_one(const Tensor& to, int64_t at, const Tensor& from, int64_t first, int64_t count, int64_t dim) {
   if (const auto blocks = blocks_of(to, at, from, first, count, dim))
-    return cuda::copy_blocks(*blocks, stream_of(*blocks));
+    return cuda::copy_by_engine(*blocks, stream_of(*blocks));
   Tensor part = narrow(to, dim, at, count);
   torch::stable::copy_(part, narrow(from, dim, first, count));
 }
@@ -65,36 +65,52 @@ void RowCopies::add(const Tensor& to, int64_t at, const Tensor& from, int64_t fi
   if (rows > 0 && to.numel() > 0) rows_.push_back({to, from, at, first, rows, dim});
 }
 
-void RowCopies::run(Steps* steps) const {
+void RowCopies::copy_one_by_one(const Call& call, const Rows& rows) const {
+  const auto [to, from, at, first, count, dim] = rows;
+  if (!call.runs()) return;
+  copy_one(to, at, from, first, count, dim);
+  if (!call.steps) return;
+  call.steps->then([=, at = at, first = first, count = count, dim = dim, target = call.steps->index_of(to),
+                    source = call.steps->index_of(from), to_shape = sizes_of(to),
+                    from_shape = sizes_of(from)](Replay& r) {
+    copy_one(r.tensor(target, to_shape), at, r.tensor(source, from_shape), first, count, dim);
+  });
+}
+
+void RowCopies::run(const Call& call) const {
+  if (!call.loads()) return;
   std::vector<cuda::BlockCopy> read;
-  std::vector<std::pair<Slot, Slot>> slots;
-  for (const auto& [to, from, at, first, count, dim] : rows_) {
-    const auto blocks = blocks_of(to, at, from, first, count, dim);
-    if (blocks && can_read(to, from)) {
-      read.push_back(*blocks);
-      if (!steps) continue;
-      slots.push_back({steps->find(blocks->to.data), steps->find(blocks->from.data)});
-      steps->guard([i = steps->index_of(from), here = blocks->to.device](const std::vector<Tensor>& given) {
-        return i >= int(given.size()) || can_read(here, given[i]);
-      });
-      continue;
-    }
-    copy_one(to, at, from, first, count, dim);
-    if (!steps) continue;
-    const int target = steps->index_of(to), source = steps->index_of(from);
-    steps->then([=, at = at, first = first, count = count, dim = dim, to_shape = sizes_of(to),
-                 from_shape = sizes_of(from)](Replay& r) {
-      copy_one(r.tensor(target, to_shape), at, r.tensor(source, from_shape), first, count, dim);
-    });
+  std::vector<const Rows*> by_kernel;
+  for (const Rows& rows : rows_) {
+    const auto blocks = blocks_of(rows.to, rows.at, rows.from, rows.first, rows.count, rows.dim);
+    if (blocks && can_read(rows.to, rows.from)) read.push_back(*blocks), by_kernel.push_back(&rows);
+    else copy_one_by_one(call, rows);
   }
   if (read.empty()) return;
-  cuda::copy_blocks(read, stream_of(read[0]));
-  if (!steps) return;
-  steps->then([read, slots](Replay& r) {
+  const cuda::CopyKernel kernel = cuda::copy_kernel(read);
+  if (!kernel.kernel) {
+    for (const Rows* rows : by_kernel) copy_one_by_one(call, *rows);
+    return;
+  }
+  if (!call.runs()) return;
+  cuda::copy_by_kernel(kernel, read, stream_of(read[0]));
+  if (!call.steps) return;
+  std::vector<int> lenders;  // tensors of other devices, which may come from an allocator that opens none
+  std::vector<std::pair<Slot, Slot>> slots;
+  for (size_t i = 0; i < read.size(); ++i) {
+    slots.push_back({call.steps->find(read[i].to.data), call.steps->find(read[i].from.data)});
+    const int lender = call.steps->index_of(by_kernel[i]->from);
+    if (read[i].from.device != read[i].to.device && std::find(lenders.begin(), lenders.end(), lender) == lenders.end())
+      lenders.push_back(lender);
+  }
+  call.steps->guard([lenders, here = read[0].to.device](const std::vector<Tensor>& given) {
+    return std::all_of(lenders.begin(), lenders.end(), [&](int i) { return can_read(here, given[i]); });
+  });
+  call.steps->then([kernel, read, slots](Replay& r) {
     std::vector<cuda::BlockCopy> copies = read;
     for (size_t i = 0; i < copies.size(); ++i)
       copies[i].to.data = r.at(slots[i].first), copies[i].from.data = r.at(slots[i].second);
-    cuda::copy_blocks(copies, stream_of(copies[0]));
+    cuda::copy_by_kernel(kernel, copies, stream_of(copies[0]));
   });
 }
 
@@ -104,8 +120,10 @@ Tensor copy_of(const Tensor& source, Device device) {
   const int64_t bytes = source.numel() * int64_t(source.element_size());
   const cuda::BlockCopy copy{
       {device.index, to.data_ptr(), bytes}, {source.get_device_index(), source.data_ptr(), bytes}, bytes, 1};
-  if (can_read(to, source)) cuda::copy_blocks(std::span(&copy, 1), stream_of(copy));
-  else cuda::copy_blocks(copy, stream_of(copy));
+  const std::span one(&copy, 1);
+  const cuda::CopyKernel kernel = can_read(to, source) ? cuda::copy_kernel(one) : cuda::CopyKernel{};
+  if (kernel.kernel) cuda::copy_by_kernel(kernel, one, stream_of(copy));
+  else cuda::copy_by_engine(copy, stream_of(copy));
   return to;
 }
 

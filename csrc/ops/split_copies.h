@@ -7,21 +7,21 @@
 
 namespace torch_conv {
 
-class Steps;
-
 class RowCopies {
  public:
   // Rows [first, first + rows) of `from` along `dim` into `to`, from row `at` on.
   void add(const Tensor& to, int64_t at, const Tensor& from, int64_t first, int64_t rows, int64_t dim);
   // In torch's current stream of the targets, which are on one device; by one launch where that can read all sources.
-  // `steps`: where the call is written down, if it is.
-  void run(Steps* steps) const;
+  // The call's steps get it, too; a call that only prepares loads the kernel.
+  void run(const Call& call) const;
 
  private:
   struct Rows {
     Tensor to, from;
     int64_t at, first, count, dim;
   };
+  void copy_one_by_one(const Call& call, const Rows& rows) const;
+
   std::vector<Rows> rows_;
 };
 

@@ -9,12 +9,17 @@ namespace torch_conv {
 
 namespace {
 
-// Of n shards those up to n times so many bytes are filtered in less time than the host takes for two streams a device.
-// 3x3 float32 on NVIDIA H200s, one stream and two, us: four GPUs 16 MiB 67, 91; 64 MiB 62, 89; 1 GiB 540, 529. Two GPUs
-// 32 MiB 35, 42; 128 MiB 77, 73.
+// On n devices shards up to n times so many bytes are filtered in less time than the host takes for two streams a
+// device. 3x3 float32, one stream and two, us for a shard on each of four NVIDIA H200: 16 MiB a shard 67, 91; 64 MiB
+// 62, 89; 1 GiB 540, 529. Of two: 32 MiB 35, 42; 128 MiB 77, 73.
 constexpr int64_t kSmallShard = 32 << 20;
 // In a graph, which the host launches as one: four GPUs 16 MiB 18, 37; 64 MiB 44, 39. Two GPUs 32 MiB 23, 21.
 constexpr int64_t kSmallInGraph = 16 << 20;
+
+bool is_same(const Tensor& a, const Tensor& b) {
+  return a.data_ptr() == b.data_ptr() && sizes_of(a) == sizes_of(b) && strides_of(a) == strides_of(b) &&
+         a.scalar_type() == b.scalar_type();
+}
 
 bool contains(const std::vector<int>& indices, int index) {
   return std::find(indices.begin(), indices.end(), index) != indices.end();
@@ -24,16 +29,15 @@ bool contains(const std::vector<int>& indices, int index) {
 
 SplitStreams::SplitStreams(const Call& call, const std::vector<Tensor>& shards, bool several) {
   if (!shards[0].is_cuda()) return;
-  const int64_t most = in_graph(shards) ? kSmallInGraph : kSmallShard * int64_t(shards.size());
-  const auto small = [&](const Tensor& t) { return t.numel() * int64_t(t.element_size()) <= most; };
-  const char* const steered = environment("TORCH_CONV_SIDE_STREAMS");
-  together_ = *steered ? *steered == '0' : std::all_of(shards.begin(), shards.end(), small);
-  if (!call.runs()) return;
   for (const Tensor& t : shards) {
     const int index = t.get_device_index();
     if (place_of(index) == devices_.size()) devices_.push_back({.index = index});
   }
-  if (devices_.size() < 2 && !several) devices_.clear();
+  const int64_t most = in_graph(shards) ? kSmallInGraph : kSmallShard * int64_t(devices_.size());
+  const auto small = [&](const Tensor& t) { return t.numel() * int64_t(t.element_size()) <= most; };
+  const char* const steered = environment("TORCH_CONV_SIDE_STREAMS");
+  together_ = *steered ? *steered == '0' : std::all_of(shards.begin(), shards.end(), small);
+  if (!call.runs() || (devices_.size() < 2 && !several)) devices_.clear();
   for (OfDevice& d : devices_) {
     d.current.stream = cuda::current_stream(d.index);
     d.made = cuda::record(d.index, d.current.stream);
@@ -75,9 +79,7 @@ void SplitStreams::join(OfDevice& d) {
 
 void SplitStreams::end(const Tensor& own, bool aside) {
   if (devices_.empty()) return;
-  OfDevice& d = device_of(own);
-  if (aside) join(d);
-  else d.current.done = cuda::record(d.index, d.current.stream);
+  if (aside) join(device_of(own));
 }
 
 void SplitStreams::keep(const Tensor& own) {
@@ -88,10 +90,8 @@ void SplitStreams::keep(const Tensor& own) {
 
 SplitStreams::~SplitStreams() {
   try {
-    for (OfDevice& d : devices_) {
+    for (OfDevice& d : devices_)
       if (d.side.stream) join(d);
-      if (!d.current.lenders.empty()) d.current.done = cuda::record(d.index, d.current.stream);
-    }
     finish();
   } catch (const std::exception&) {
     // The device itself has failed: nobody will see what it computes.
@@ -101,18 +101,18 @@ SplitStreams::~SplitStreams() {
 Tensor SplitStreams::bring(const Tensor& window, Device device) {
   const int there = device.index, here = window.get_device_index();
   void* const stream = cuda::current_stream(there);
-  const auto same = [&](const Copy& c) {
-    return c.there == there && c.window.data_ptr() == window.data_ptr() && sizes_of(c.window) == sizes_of(window) &&
-           strides_of(c.window) == strides_of(window) && c.window.scalar_type() == window.scalar_type();
-  };
+  const auto of_same = [&](const Copy& c) { return is_same(c.window, window); };
+  const auto same = [&](const Copy& c) { return c.there == there && of_same(c); };
   if (const auto known = std::find_if(copies_.begin(), copies_.end(), same); known != copies_.end()) {
     if (known->stream != stream) cuda::wait(there, stream, known->made);
     return known->copy;
   }
   void* const origin = cuda::current_stream(here);
-  const Tensor source = torch::stable::contiguous(window);
-  const size_t place = window.is_contiguous() ? place_of(here) : devices_.size();
-  cuda::wait(there, stream, place < devices_.size() ? devices_[place].made : cuda::record(here, origin));
+  const auto dense = std::find_if(copies_.begin(), copies_.end(), of_same);
+  const Tensor source = dense != copies_.end() ? dense->source : torch::stable::contiguous(window);
+  const size_t place = place_of(here);
+  const bool given = window.is_contiguous() && place < devices_.size();
+  cuda::wait(there, stream, given ? devices_[place].made : cuda::record(here, origin));
   const Tensor copy = copy_of(source, device);
   copies_.push_back({window, source, copy, here, there, origin, stream, cuda::record(there, stream)});
   return copy;
@@ -121,6 +121,8 @@ Tensor SplitStreams::bring(const Tensor& window, Device device) {
 void SplitStreams::finish() {
   for (const Copy& c : copies_) cuda::wait(c.here, c.origin, c.made);
   copies_.clear();
+  for (OfDevice& d : devices_)
+    if (!d.current.lenders.empty()) d.current.done = cuda::record(d.index, d.current.stream);
   for (const OfDevice& lender : devices_) {
     const cuda::OnDevice current(lender.index);
     for (const OfDevice& d : devices_)

@@ -24,7 +24,7 @@ class SplitStreams {
   // `several`: more than one result is made. Only then, or where the shards lie on several devices, it is worth it to
   // have streams beside the current ones.
   SplitStreams(const Call& call, const std::vector<Tensor>& shards, bool several);
-  // What decides how a call's streams are, beside its tensors.
+  // Is the call captured? Its streams are others then.
   static bool in_graph(const std::vector<Tensor>& shards) {
     return shards[0].is_cuda() && cuda::capturing(shards[0].get_device_index());
   }
@@ -32,9 +32,8 @@ class SplitStreams {
   SplitStreams(const SplitStreams&) = delete;
   SplitStreams& operator=(const SplitStreams&) = delete;
 
-  // The stream for work on the device of `own` that reads `others` (or null): the current one, or the one `aside`. It
-  // waits until they are made. `fresh`: and the one aside for what the current one has queued since this object was
-  // made.
+  // The stream for work on the device of `own` that reads `others` (or null): the current one, or one aside. It waits
+  // until they are made. `fresh`: the one aside waits for all that the current one has queued so far, too.
   void* begin(const Tensor& own, const std::vector<const Tensor*>& others, bool aside, bool fresh = false);
   // The device's current stream goes on after that work.
   void end(const Tensor& own, bool aside);

@@ -1,4 +1,4 @@
-// What host and kernel agree on for copies between devices.
+// What host and kernel agree on for copies by a kernel.
 #pragma once
 
 #include <cstdint>
@@ -13,10 +13,10 @@ struct Runs {
   int64_t words, count;
 };
 
-constexpr int kMostRuns = 32;        // of a launch, whose parameters hold 32 KB
+constexpr int kMostRuns = 32;        // of a launch; the seams of a shard are mostly four
 constexpr int kCopyThreads = 256;    // of a block
-constexpr int kWordsAtOnce = 4;      // of a thread, so that it waits for another device once
-constexpr int kMostCopyBlocks = 64;  // for some runs: a link between devices is full with fewer
+constexpr int kWordsAtOnce = 4;      // of a thread: they are all asked for before the first is there
+constexpr int kMostCopyBlocks = 64;  // for some runs; an interior has the other multiprocessors meanwhile
 
 struct AllRuns {
   Runs runs[kMostRuns];

@@ -1,0 +1,119 @@
+"""What a call on shards launches: copies of rows, windows of other GPUs, and all of it in a CUDA graph."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from kernel_files import run_python
+from splits import devices_at
+from strategies import make_image, make_window
+from tolerance import assert_same_bits
+
+import torch_conv
+from torch_conv import split
+
+pytestmark = pytest.mark.cuda
+OPS = torch.ops.torch_conv
+
+
+@pytest.fixture(scope="module", params=["cuda", pytest.param("gpus", marks=pytest.mark.multi_gpu)])
+def devices(request):
+    return devices_at(request.param)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.uint8])
+@pytest.mark.parametrize("width", [1, 3, 6, 33, 64, 1001])
+def test_rows_of_any_length(devices, dtype, width):
+    """Words of 1 to 16 bytes, cut along rows and along columns."""
+    image = make_image((2, 3, 45, width), dtype)
+    for dim, there in ((-2, image), (-1, image.mT.contiguous())):
+        for call in (lambda x: torch_conv.gaussian_sobel(x, 3, 1.0), lambda x: torch_conv.box_blur(x, (5, 4))):
+            expected = call(there.to("cuda"))
+            for _ in range(2):  # written down, and repeated
+                assert_same_bits(call(split(there, devices(4), dim)).gather("cpu"), expected.cpu())
+
+
+def test_more_rows_than_one_launch_copies(devices):
+    """One row a shard, of which a seam reads more than a launch's parameters hold."""
+    image = make_image((2, 40, 64))
+    expected = torch_conv.box_blur(image.to("cuda"), (37, 3))
+    for _ in range(2):
+        assert_same_bits(torch_conv.box_blur(split(image, devices(40)), (37, 3)).gather("cpu"), expected.cpu())
+
+
+def test_rows_are_copied_without_a_compiler():
+    code = """
+import torch, torch_conv
+from torch_conv import split
+for dtype in (torch.float32, torch.float16, torch.uint8):
+    image = (torch.rand(1, 3, 60, 1001) * 200).to(dtype)
+    whole = torch_conv.gaussian_sobel(image.to("cuda"), 3, 1.0).cpu()
+    print(torch.equal(torch_conv.gaussian_sobel(split(image, ["cuda:0"] * 3), 3, 1.0).gather("cpu"), whole))
+"""
+    assert run_python(code, TORCH_CONV_NO_NVRTC="1").split() == ["True"] * 3
+
+
+WINDOWS = {
+    "as it is": lambda k, device: k.to(device),
+    "transposed": lambda k, device: k.mT.contiguous().to(device).mT,
+    "half precision": lambda k, device: k.half().to(device),
+}
+
+
+@pytest.mark.parametrize("form", WINDOWS)
+@pytest.mark.parametrize("dim", [-2, -3, 0])
+@pytest.mark.parametrize("side_streams", ["", "1"])
+def test_windows_of_another_gpu(devices, form, dim, side_streams, monkeypatch):
+    """Also of one that holds no shard; overwritten and dropped right behind the call."""
+    monkeypatch.setenv("TORCH_CONV_SIDE_STREAMS", side_streams)
+    image, window = make_image((4, 4, 60, 70)), make_window((5, 5))
+    expected = torch_conv.filter2d(image, WINDOWS[form](window, "cpu"))
+    to = devices(8)
+    for home in (to[0], to[-1]):
+        for shards in (to[:4], [to[1]] * 3):
+            parts = split(image, shards, dim)
+            for _ in range(3):
+                kernel = WINDOWS[form](window, home)
+                got = torch_conv.filter2d(parts, kernel)
+                kernel.fill_(float("nan"))
+                del kernel
+                torch.full((64, 64), float("nan"), device=home)
+                assert_same_bits(got.gather("cpu"), expected)
+
+
+CALLS = {
+    "filter": lambda x, k: torch_conv.filter2d(x, k),
+    "window on the GPU": lambda x, k: torch_conv.filter2d(x, k.to("cuda")),
+    "chain": lambda x, k: torch_conv.gaussian_sobel(x, 5, 1.0),
+    "box": lambda x, k: torch_conv.box_blur(x, 9),
+    "separable": lambda x, k: torch_conv.gaussian_blur2d(x, 9, 2.0),
+}
+
+
+@pytest.mark.parametrize("side_streams", ["", "0", "1"])
+@pytest.mark.parametrize("name", CALLS)
+def test_graph_of_one_gpu(cuda, name, side_streams, monkeypatch):
+    """Between calls that are not captured, whose streams are others."""
+    monkeypatch.setenv("TORCH_CONV_SIDE_STREAMS", side_streams)
+    images = [make_image((2, 200, 300), seed=seed).to(cuda) for seed in range(3)]
+    window = make_window((3, 3))
+    kernel = window.to(cuda) if name == "window on the GPU" else window
+    held = images[0].clone()
+    parts = split(held, [cuda] * 3)
+
+    def call():
+        return CALLS[name](parts, kernel).shards
+
+    def check(got, image):
+        assert_same_bits(torch.cat(list(got), -2), CALLS[name](image, kernel))
+
+    check(call(), images[0])
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        captured = call()
+    for image in images:
+        for part, rows in zip(parts.shards, image.split([p.shape[-2] for p in parts.shards], -2), strict=True):
+            part.copy_(rows)
+        graph.replay()
+        check(captured, image)
+        check(call(), image)
