@@ -186,11 +186,12 @@ def test_a_bug_shows_its_traceback(photo, monkeypatch, place, arguments, kind):
             ["filter", "IN", "OUT", "--filter", "gaussian", "--size", "4"],
             "gaussian_blur2d: kernel_size must be odd and at least 1, got (4, 4)",
         ),
-        (["filter", "IN", "OUT", "--filter", "sobel_x", "--size", "5"], "named: size of sobel_x must be 3, got 5"),
+        (["filter", "IN", "OUT", "--filter", "sobel_x", "--size", "5"], "--size of sobel_x must be 3, got 5"),
         (
             ["prepare", "--filter", "gaussian", "--size", "4"],
             "gaussian_blur2d: kernel_size must be odd and at least 1, got (4, 4)",
         ),
+        (["prepare", "--filter", "box", "--shape", "99999999x99999999"], "there is not enough memory"),
     ],
 )
 def test_what_the_library_refuses_is_one_sentence(photo, capsys, arguments, sentence):

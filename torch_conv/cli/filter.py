@@ -85,7 +85,12 @@ def filter_of(args: argparse.Namespace) -> Callable[[Tensor], Tensor]:
         return lambda image: FUNCTIONS[args.filter](image, size, sigma, args.border)
     if args.filter == "box":
         return lambda image: torch_conv.box_blur(image, size, args.border, anchor=args.anchor)
-    return lambda image: torch_conv.filter2d(image, kernels.named(args.filter, size), args.border, anchor=args.anchor)
+    try:
+        with user_arguments():
+            window = kernels.named(args.filter, size)
+    except UsageError as error:
+        raise UsageError(str(error).replace("named: size", "--size", 1)) from error
+    return lambda image: torch_conv.filter2d(image, window, args.border, anchor=args.anchor)
 
 
 def anchor_given(text: str) -> int | tuple[int, int]:
