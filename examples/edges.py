@@ -21,7 +21,7 @@ from files import check_output, in_one_sentence, read, save, shipped
 from torch import Tensor
 
 import torch_conv
-from torch_conv.cli._images import device_named
+from torch_conv.cli.programs import device_named
 
 SIZE, SIGMA = 5, 1.1  # of the Gaussian before the derivatives
 LARGE, WIDE = 9, 2.0  # of the Gaussian after their products

@@ -12,9 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from torch_conv.cli import UsageError
-from torch_conv.cli._files import check_file, write_file
-from torch_conv.cli._pictures import read_picture
+from torch_conv.cli.programs import UsageError, check_file, read_picture, write_file
 
 PICTURES = (".jpg", ".jpeg", ".png")
 

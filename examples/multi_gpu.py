@@ -28,7 +28,7 @@ from files import check_output, in_one_sentence, read, save, shipped
 from torch import Tensor
 
 import torch_conv
-from torch_conv.cli import UsageError
+from torch_conv.cli.programs import UsageError
 
 GIGAPIXEL, MEGAPIXELS = 32768, 2048  # rows and columns by default, on GPUs and on the CPU
 WIDTH = 2.0  # sigma of the Gaussian in pixels of the photograph

@@ -28,9 +28,7 @@ from files import check_output, in_one_sentence, read, save, shipped
 from torch import Tensor
 
 import torch_conv
-from torch_conv._timing import queue_sampler, synchronize, turns
-from torch_conv.cli import UsageError
-from torch_conv.cli._images import device_named
+from torch_conv.cli.programs import UsageError, device_named, queue_sampler, synchronize, turns
 
 MEGAPIXELS = 24.0
 SIZE, SIGMA = 15, 2.6  # of the blur

@@ -25,9 +25,7 @@ from volume_data import Volume, phantom, read_nifti, series, template
 from volume_picture import Panel, draw, robust_maximum
 
 import torch_conv
-from torch_conv._timing import time_call
-from torch_conv.cli import UsageError
-from torch_conv.cli._files import check_folder, make_folder
+from torch_conv.cli.programs import UsageError, check_folder, make_folder, time_call
 
 try:
     from rich.box import SIMPLE_HEAD

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from torch_conv.cli import UsageError
+from torch_conv.cli.programs import UsageError
 
 NATIVE = (torch.uint8, torch.int16, torch.uint16, torch.float32)  # kept; everything else becomes float32
 TEMPLATE = "datasets/data/mni_icbm152_t1_tal_nlin_sym_09a_converted.nii.gz"  # shipped by nilearn

@@ -43,6 +43,9 @@ def photo(tmp_path):
             ["--filter", "emboss", "--anchor=-1,2", "--border", "constant"],
             lambda x: torch_conv.filter2d(x, torch_conv.kernels.emboss(), "constant", anchor=(-1, 2)),
         ),
+        (["--filter", "box", "--size", "5", "--anchor", "-1,0"], lambda x: torch_conv.box_blur(x, 5, anchor=(-1, 0))),
+        (["--filter", "box", "--size", "5", "--anchor=-1,0"], lambda x: torch_conv.box_blur(x, 5, anchor=(-1, 0))),
+        (["--filter", "box", "--size", "5", "--anchor", "-1,-1"], lambda x: torch_conv.box_blur(x, 5, anchor=-1)),
         (["--filter", "identity", "--anchor", "0,1"], lambda x: torch.cat([x[:, 1:], x[:, -2:-1]], 1)),
     ],
 )
@@ -71,6 +74,7 @@ def test_other_filters_write_something_else(photo, name):
         ["filter", "IN", "OUT", "--filter", "nothing"],
         ["filter", "IN", "OUT", "--filter", "box", "--size", "0"],
         ["filter", "IN", "OUT", "--filter", "box", "--size", "many"],
+        ["filter", "IN", "OUT", "--filter", "box", "--size", "99999999999999999999"],
         ["filter", "IN", "OUT", "--filter", "gaussian", "--size", "4"],
         ["filter", "IN", "OUT", "--filter", "gaussian", "--sigma", "-1"],
         ["filter", "IN", "OUT", "--filter", "box", "--sigma", "2"],
@@ -92,12 +96,14 @@ def test_other_filters_write_something_else(photo, name):
         ["prepare", "--filter", "box", "--shape", "1080"],
         ["prepare", "--filter", "box", "--shape", "1080x"],
         ["prepare", "--filter", "box", "--shape", "0x8"],
+        ["prepare", "--filter", "box", "--shape", "99999999999999999999x8"],
         ["prepare", "--filter", "box", "--shape", "2x1x1x1080x1920"],
         ["prepare", "--filter", "box", "--device", "cuda:99"],
         ["bench"],
         ["bench", "nothing"],
         ["bench", "scaling", "--sizes", "0"],
         ["bench", "scaling", "--sizes", "large"],
+        ["bench", "scaling", "--sizes", "99999999999999999999"],
         ["bench", "scaling", "--devices", "0"],
         ["bench", "scaling", "--devices", "cpu,tpu"],
         ["bench", "scaling", "--devices", "cuda:99"],
@@ -149,6 +155,54 @@ def test_anchors_that_are_none(photo, capsys, arguments, sentence):
     path, _ = photo
     said = refused(capsys, "filter", path, path.with_name("out.png"), "--device", "cpu", "--filter", *arguments)
     assert said == sentence
+
+
+@pytest.mark.parametrize("kind", [ValueError, TypeError])
+@pytest.mark.parametrize(
+    ("place", "arguments"),
+    [
+        ("torch_conv.box_blur", ["filter", "IN", "OUT", "--filter", "box", "--device", "cpu"]),
+        ("torch_conv.cli.filter.write_image", ["filter", "IN", "OUT", "--filter", "box", "--device", "cpu"]),
+        ("torch_conv.prepare", ["prepare", "--filter", "box", "--device", "cpu"]),
+        ("torch_conv.cli.info.facts", ["info"]),
+    ],
+)
+def test_a_bug_shows_its_traceback(photo, monkeypatch, place, arguments, kind):
+    """Refused is what the user gave and the library says so of, with the function's name in front; nothing else."""
+
+    def buggy(*_, **__):
+        raise kind("not enough values to unpack")
+
+    monkeypatch.setattr(place, buggy)
+    places = {"IN": photo[0], "OUT": photo[0].with_name("out.png")}
+    with pytest.raises(kind, match="not enough values"):
+        run(*(places.get(a, a) for a in arguments))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (
+            ["filter", "IN", "OUT", "--filter", "gaussian", "--size", "4"],
+            "gaussian_blur2d: kernel_size must be odd and at least 1, got (4, 4)",
+        ),
+        (["filter", "IN", "OUT", "--filter", "sobel_x", "--size", "5"], "--size of sobel_x must be 3, got 5"),
+        (
+            ["prepare", "--filter", "gaussian", "--size", "4"],
+            "gaussian_blur2d: kernel_size must be odd and at least 1, got (4, 4)",
+        ),
+        (["prepare", "--filter", "box", "--shape", "99999999x99999999"], "there is not enough memory"),
+    ],
+)
+def test_what_the_library_refuses_is_one_sentence(photo, capsys, arguments, sentence):
+    places = {"IN": photo[0], "OUT": photo[0].with_name("out.png")}
+    said = refused(capsys, *(places.get(a, a) for a in arguments), "--device", "cpu")
+    assert said == f"torch-conv {arguments[0]}: {sentence}"
+
+
+def test_version(capsys):
+    assert run("--version") == 0
+    assert capsys.readouterr().out == f"torch_conv {torch_conv.__version__}\n"
 
 
 COMMANDS = [[], ["filter"], ["demo"], ["bench"]]

@@ -23,7 +23,7 @@ BYTES = (DEEP >> 8).astype(np.uint8)
 DEEP.flags.writeable = BYTES.flags.writeable = False
 
 
-def png(path, array, kind, chunks=()):
+def png(path, array, kind, chunks=(), behind=()):
     """Writes a PNG of that kind of colours; libraries write only some of those that files come with."""
 
     def chunk(name, data):
@@ -33,7 +33,7 @@ def png(path, array, kind, chunks=()):
     rows = array.reshape(H, -1).astype(">u2" if bits == 16 else "u1")
     header = struct.pack(">IIBBBBB", W, H, bits, kind, 0, 0, 0)
     pixels = zlib.compress(b"".join(b"\0" + row.tobytes() for row in rows))
-    parts = [(b"IHDR", header), *chunks, (b"IDAT", pixels), (b"IEND", b"")]
+    parts = [(b"IHDR", header), *chunks, (b"IDAT", pixels), *behind, (b"IEND", b"")]
     path.write_bytes(b"\x89PNG\r\n\x1a\n" + b"".join(chunk(*part) for part in parts))
 
 
@@ -111,9 +111,9 @@ UPRIGHT = {
 
 @pytest.mark.parametrize("orientation", UPRIGHT)
 @pytest.mark.parametrize("pixels", [DEEP, BYTES], ids=["16 bits", "8 bits"])
-@pytest.mark.parametrize("form", ["grey tif", "rgb tif", "grey png", "rgb png"])
+@pytest.mark.parametrize("form", ["grey tif", "rgb tif", "rgb tif big", "rgb tif swapped", "grey png", "rgb png"])
 def test_pictures_come_out_upright(tmp_path, form, pixels, orientation):
-    colours, suffix = form.split()
+    colours, suffix, *how = form.split()
     photo, array = tmp_path / f"in.{suffix}", pixels[..., 0] if colours == "grey" else pixels[..., :3]
     if suffix == "png":
         exif = pil.Exif()
@@ -121,8 +121,30 @@ def test_pictures_come_out_upright(tmp_path, form, pixels, orientation):
         png(photo, array, 0 if colours == "grey" else 2, [(b"eXIf", exif.tobytes()[6:])])
     else:
         kind = "minisblack" if colours == "grey" else "rgb"
-        tifffile.imwrite(photo, array, photometric=kind, extratags=[(274, "H", 1, orientation, True)])
+        layout = {"bigtiff": "big" in how, "byteorder": ">" if "swapped" in how else "<"}
+        tifffile.imwrite(photo, array, photometric=kind, extratags=[(274, "H", 1, orientation, True)], **layout)
     same(through(photo), UPRIGHT[orientation](array))
+
+
+@pytest.mark.parametrize("pixels", [DEEP, BYTES], ids=["16 bits", "8 bits"])
+def test_exif_data_may_stand_behind_the_pixels(tmp_path, pixels):
+    exif = pil.Exif()
+    exif[274] = 6
+    png(tmp_path / "in.png", pixels[..., :3], 2, behind=[(b"eXIf", exif.tobytes()[6:])])
+    same(through(tmp_path / "in.png"), UPRIGHT[6](pixels[..., :3]))
+
+
+def test_16_bits_are_decoded_once(tmp_path, monkeypatch):
+    png(tmp_path / "in.png", DEEP[..., :3], 2)
+    tifffile.imwrite(tmp_path / "in.tif", DEEP[..., :3], photometric="rgb")
+    decoded, decode = [], cv2.imdecode
+    monkeypatch.setattr(cv2, "imdecode", lambda *given: decoded.append(given) or decode(*given))
+    monkeypatch.setattr(pil.core, "new", lambda *given: pytest.fail("Pillow decodes, too"))
+    for suffix in ("png", "tif"):
+        from torch_conv.cli._pictures import read_picture
+
+        assert read_picture(tmp_path / f"in.{suffix}").dtype == torch.uint16
+    assert len(decoded) == 2
 
 
 def test_a_jpeg_is_turned_and_its_previews_are_left_out(tmp_path):
@@ -183,6 +205,8 @@ def written(path, kind):
         path.write_bytes(b"")
     elif kind == "text":
         path.write_text("no image")
+    elif kind == "avif":  # not every Pillow writes one
+        path.write_bytes(b"\0\0\0\x1cftypavif" + bytes(64))
     elif kind == "cmyk":
         photo.convert("CMYK").save(path, "JPEG")
     elif kind == "pages":
@@ -195,6 +219,11 @@ def written(path, kind):
         tifffile.imwrite(path, BYTES, photometric="rgb", extrasamples=["unspecified"])
     elif kind == "planar":
         tifffile.imwrite(path, np.moveaxis(DEEP[..., :3], -1, 0), photometric="rgb", planarconfig="separate")
+    elif kind == "multiplied":
+        tifffile.imwrite(path, DEEP, photometric="rgb", extrasamples=["assocalpha"])
+    elif kind == "deeptif head":  # tifffile writes the directory before the pixels
+        tifffile.imwrite(path, DEEP[..., :3], photometric="rgb")
+        path.write_bytes(path.read_bytes()[:-100])
     else:
         form, share = kind.split()
         if form.startswith("deep"):
@@ -209,6 +238,7 @@ def written(path, kind):
 
 DAMAGED = "is damaged or cut short"
 BROKEN = "is damaged, cut short or not of 8 or 16 bits a channel"
+FORM = "holds its 16 bits a channel in a form that cannot be read"
 BITS = "must have up to 8 or 16 bits a channel, unsigned, got"
 
 
@@ -226,14 +256,19 @@ BITS = "must have up to 8 or 16 bits a channel, unsigned, got"
         ("float32", f"IN {BITS} floating-point 32"),
         ("uint32", f"IN {BITS} 32"),
         ("channels", "IN must be grey or RGB, got 4 channels"),
-        ("planar", "IN is damaged, or holds its 16 bits a channel in a form that cannot be read"),
+        ("planar", f"IN {FORM}"),
+        ("multiplied", f"IN {FORM}"),
+        ("BMP 1", "IN must be PNG, JPEG, GIF, WebP or TIFF, got BMP"),
+        ("avif", "IN must be PNG, JPEG, GIF, WebP or TIFF, got AVIF"),
         ("PNG 0.5", f"IN {DAMAGED}"),
         ("PNG 0.01", f"IN {BROKEN}"),
         ("JPEG 0.9", f"IN {DAMAGED}"),
         ("GIF 0.9", f"IN {DAMAGED}"),
         ("TIFF 0.5", f"IN {DAMAGED}"),
         ("WEBP 0.5", f"IN {BROKEN}"),
-        ("deeppng 0.5", f"IN {DAMAGED}"),
+        ("deeppng 0.5", f"IN is damaged, or {FORM}"),
+        ("deeppng 0.99", f"IN is damaged, or {FORM}"),
+        ("deeptif head", f"IN is damaged, or {FORM}"),
         ("deeptif 0.5", f"IN {BROKEN}"),
     ],
 )

@@ -1,6 +1,7 @@
 """The example programs that need nothing beyond what `make` installs."""
 
 import importlib
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,12 @@ import torch
 from conftest import ROOT, needs_built_checkout
 
 pytestmark = needs_built_checkout
+
+
+def test_examples_import_nothing_private():
+    for path in (ROOT / "examples").rglob("*.py"):
+        for line in path.read_text().splitlines():
+            assert not re.match(r"\s*(from|import) torch_conv\S*\._|\s*from torch_conv\S* import .*\b_", line), path
 
 
 def test_edges(tmp_path, device):

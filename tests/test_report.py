@@ -269,6 +269,7 @@ def without(key, **changed):
         (without("", timings={"torch_conv": 3}), "rows[0]: 'torch_conv' has no time"),
         (without("", timings={"copy_": {"median_us": 3}}), "rows[0]: no time of torch_conv"),
         (without("", best_rival="nobody"), "rows[0]: the best rival has no time"),
+        (without("", best_rival={"a": 1}), "rows[0]: the best rival has no time"),
         (without("", shape=[0, 3]), "rows[0]: 'shape' is no list of sizes"),
         (without("", flops="many"), "rows[0]: 'flops' is no number"),
         ({"benchmark": "ladder", "metadata": {}, "tables": [{}]}, "tables[0] has no name or title"),

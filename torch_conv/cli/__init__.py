@@ -7,8 +7,9 @@ import contextlib
 import errno
 import io
 import os
+import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NoReturn
 
 import torch
@@ -16,6 +17,20 @@ import torch
 
 class UsageError(Exception):
     """Bad input from the command line: one plain sentence, exit status 2."""
+
+
+LIBRARY_REFUSAL = re.compile(r"[a-z]\w*: ")  # it begins with the function's name
+
+
+@contextlib.contextmanager
+def user_arguments() -> Iterator[None]:
+    """Around a call of the library with what the user gave: its refusal is the user's, any other error is a bug."""
+    try:
+        yield
+    except (ValueError, TypeError) as error:
+        if not LIBRARY_REFUSAL.match(str(error)):
+            raise
+        raise UsageError(str(error)) from error
 
 
 class Parser(argparse.ArgumentParser):
@@ -29,25 +44,53 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit status: 0, or 2 after one sentence about what cannot be done."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # a file's name may hold what the terminal cannot show
-    args = build_parser().parse_args(argv)
+    args = build_parser().parse_args(joined(sys.argv[1:] if argv is None else argv))
     try:
         args.run(args)
         sys.stdout.flush()
     except BrokenPipeError:  # who reads has seen enough, as head does
         drop_output()
         return 1
-    except (UsageError, OSError, ValueError, TypeError) as error:
+    except (UsageError, OSError) as error:  # nothing else: of a bug the traceback is wanted
         return refused(args, error)
-    except (MemoryError, torch.OutOfMemoryError):
-        return refused(args, "there is not enough memory")
-    except RuntimeError as error:
-        if "can't allocate memory" not in str(error):  # as torch says it of the CPU
+    except (MemoryError, RuntimeError) as error:
+        if not of_memory(error):
             raise
         return refused(args, "there is not enough memory")
     except KeyboardInterrupt:
         print(f"torch-conv {args.command}: interrupted", file=sys.stderr)
         return 130
     return 0
+
+
+def of_memory(error: Exception) -> bool:
+    """Whether memory ran out: Python's, a GPU's, or, of which torch has no class, the CPU's."""
+    return isinstance(error, (MemoryError, torch.OutOfMemoryError)) or "can't allocate memory" in str(error)
+
+
+def joined(words: Sequence[str]) -> list[str]:
+    """`--anchor -1,0` as `--anchor=-1,0`: argparse would take that value for an option."""
+    result: list[str] = []
+    for word in words:
+        if result and re.fullmatch(r"--\w+", result[-1]) and re.fullmatch(r"-\d+(,-?\d+)+", word):
+            result[-1] += f"={word}"
+        else:
+            result.append(word)
+    return result
+
+
+LARGEST = 2**31 - 1  # of any size or count: tensors have fewer elements along an axis
+
+
+def whole_number(text: str) -> int:
+    """What an option gives as a size or a count."""
+    try:
+        number = int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"must be a whole number, got {text}") from None
+    if number > LARGEST:
+        raise argparse.ArgumentTypeError(f"must be at most {LARGEST}, got {text}")
+    return number
 
 
 OF_OUTPUT = (errno.ENOSPC, errno.EIO, errno.EBADF, errno.EDQUOT)  # what writing to a stream without a name ends with
@@ -74,11 +117,13 @@ def drop_output() -> None:
 
 
 def build_parser() -> Parser:
+    from torch_conv import __version__
     from torch_conv.cli import demo, filter, info, ladder, prepare, report, scaling, volume
 
     parser = Parser(
         prog="torch-conv", description="Filters of images and volumes on hand-written CUDA and CPU kernels."
     )
+    parser.add_argument("--version", action="version", version=f"torch_conv {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     demo.add_parser(commands)
     filter.add_parser(commands)

@@ -73,6 +73,8 @@ def device_named(name: str | None) -> torch.device:
 
 def check_output(path: Path, force: bool) -> None:
     """Refuses, before any work, a picture that could not be written, or that exists and is not to be replaced."""
+    if os.path.isdir(path):  # never an error, unlike Path's
+        raise UsageError(f"{path} is a folder")
     if path.suffix.lower() not in SUFFIXES:
         raise UsageError(f"the output must end in {', '.join(SUFFIXES)}, got {path}")
     check_file(path, force)

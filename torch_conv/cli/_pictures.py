@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import struct
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,22 +17,25 @@ from torch_conv.cli._images import needed, silent_libraries
 
 FORMATS = ("PNG", "JPEG", "GIF", "WEBP", "TIFF")  # as Pillow calls them
 BEGINNINGS = (b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"RIFF", b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
+HEIF = {b"heic": "HEIC", b"heix": "HEIC", b"mif1": "HEIC", b"avif": "AVIF"}  # brands of an "ftyp" box
 BACKGROUNDS = {"white": 1.0, "black": 0.0}
 GREY, RGB = ("1", "L", "LA"), ("P", "PA", "RGB", "RGBA", "YCbCr")  # Pillow's modes of up to 8 bits
 DEEP_GREY = ("I", "I;16", "I;16L", "I;16B")
-ORIENTATION, BITS, PHOTOMETRIC, SAMPLES, SAMPLE_FORMAT = 274, 258, 262, 277, 339  # tags of TIFF, the first of EXIF too
-WHITE_IS_ZERO, UNSIGNED = 0, (1, 4)  # values of PHOTOMETRIC and SAMPLE_FORMAT; 4 is "not said"
+# Tags of TIFF, the first of EXIF too, and values of theirs; 4 is "not said".
+ORIENTATION, BITS, PHOTOMETRIC, SAMPLES, PLANAR, EXTRA, SAMPLE_FORMAT = 274, 258, 262, 277, 284, 338, 339
+WHITE_IS_ZERO, SEPARATE, MULTIPLIED, UNSIGNED = 0, 2, 1, (1, 4)
 
 
 @dataclass
 class Picture:
-    """A file's picture as Pillow decodes it, and what Pillow does not hand on."""
+    """A file's picture, as Pillow opens it, and what Pillow does not hand on."""
 
     image: Any
-    deep: bool  # 16 bits a channel, of which Pillow keeps 8 of each where there are several
+    deep: bool  # 16 bits a channel
+    colours: bool  # several channels of them, of which Pillow keeps 8 bits: OpenCV decodes them
     grey: bool
     inverted: bool
-    stored: int  # EXIF's orientation of the pixels as they lie in the file
+    orientation: int  # EXIF's, of the pixels as they lie in the file
 
 
 def read_picture(path: Path, background: str | None = None) -> Tensor:
@@ -45,16 +49,15 @@ def read_picture(path: Path, background: str | None = None) -> Tensor:
     content = read_file(path)
     with silent_libraries():
         picture = opened(path, content)
-        image = picture.image
-        colours, alpha = deep_pixels(path, content, picture) if picture.deep else pixels(image)
-        orientation = 1 if image.format == "TIFF" else image.getexif().get(ORIENTATION, 1)  # Pillow turns a TIFF
+        colours, alpha = deep_pixels(path, content, picture) if picture.deep else pixels(picture.image)
+    done = picture.image.format == "TIFF" and not picture.colours  # Pillow turns a TIFF
     full = np.iinfo(colours.dtype).max
     if alpha is not None and alpha.min() < full:
         if background is None:
             raise UsageError(f"{path} has transparent pixels: --background white or black says what lies beneath them")
         share = alpha[..., None] / full
         colours = np.rint(colours * share + full * BACKGROUNDS[background] * (1 - share)).astype(colours.dtype)
-    return torch.from_numpy(np.ascontiguousarray(turned(colours, orientation))).permute(2, 0, 1)
+    return torch.from_numpy(np.ascontiguousarray(turned(colours, 1 if done else picture.orientation))).permute(2, 0, 1)
 
 
 def read_file(path: Path) -> bytes:
@@ -72,7 +75,7 @@ def read_file(path: Path) -> bytes:
 
 
 def opened(path: Path, content: bytes) -> Picture:
-    """The picture of a file, decoded to its end."""
+    """The picture of a file, decoded to its end, but for what OpenCV decodes."""
     pil = needed("PIL.Image", "Pillow")
     pil.MAX_IMAGE_PIXELS = None  # a limit for pictures that strangers send
     try:
@@ -82,18 +85,29 @@ def opened(path: Path, content: bytes) -> Picture:
     except Exception as error:  # of a broken header decoders raise what they happen upon
         if content.startswith(BEGINNINGS):
             raise UsageError(f"{path} is damaged, cut short or not of 8 or 16 bits a channel") from error
+        form = foreign_form(content)
+        if form:
+            raise UsageError(f"{path} must be PNG, JPEG, GIF, WebP or TIFF, got {form}") from error
         raise UsageError(f"{path} is not an image that can be read (PNG, JPEG, GIF, WebP or TIFF)") from error
     try:
         pages = 1 if image.format == "MPO" else getattr(image, "n_frames", 1)  # MPO: a JPEG, then its previews
         if pages != 1:
             raise UsageError(f"{path} must hold one picture, got {pages}")
         picture = described(path, content, image)
-        image.load()
+        if not picture.colours:
+            image.load()
     except (UsageError, MemoryError):
         raise
     except Exception as error:
         raise UsageError(f"{path} is damaged or cut short") from error
     return picture
+
+
+def foreign_form(content: bytes) -> str | None:
+    """The name of an image format that many cameras and programs write and that is not read here."""
+    if content.startswith(b"BM") and content[6:10] == bytes(4):
+        return "BMP"
+    return HEIF.get(content[8:12]) if content[4:8] == b"ftyp" else None
 
 
 def described(path: Path, content: bytes, image: Any) -> Picture:
@@ -111,10 +125,25 @@ def described(path: Path, content: bytes, image: Any) -> Picture:
         channels = tags.get(SAMPLES, 1)
         if channels != len(image.getbands()) or image.mode == "RGBX":
             raise UsageError(f"{path} must be grey or RGB, got {channels} channels")
+        if bits == 16 and channels > 1 and (tags.get(PLANAR) == SEPARATE or tags.get(EXTRA) == (MULTIPLIED,)):
+            raise UsageError(f"{path} holds its 16 bits a channel in a form that cannot be read")
     deep = bits == 16
     if image.mode not in ((*DEEP_GREY, "RGB", "RGBA") if deep else (*GREY, *RGB)):
         raise UsageError(f"{path} must be grey or RGB, got {image.mode}")
-    return Picture(image, deep, grey, inverted, image.getexif().get(ORIENTATION, 1))
+    return Picture(image, deep, deep and image.mode not in DEEP_GREY, grey, inverted, orientation(image, content))
+
+
+def orientation(image: Any, content: bytes) -> int:
+    """EXIF's; of a PNG without having it decoded, as Pillow would to find EXIF data behind the pixels."""
+    if image.format != "PNG":
+        return image.getexif().get(ORIENTATION, 1)
+    at = 8
+    while at + 8 <= len(content):
+        size, name = struct.unpack_from(">I4s", content, at)
+        if name == b"eXIf":
+            image.info["exif"] = b"Exif\0\0" + content[at + 8 : at + 8 + size]
+        at += size + 12
+    return needed("PIL.Image", "Pillow").Image.getexif(image).get(ORIENTATION, 1)
 
 
 def pixels(image: Any) -> tuple[Any, Any]:
@@ -132,8 +161,7 @@ def deep_pixels(path: Path, content: bytes, picture: Picture) -> tuple[Any, Any]
     """The same, of 16 bits a channel."""
     np = needed("numpy", "numpy")
     image = picture.image
-    array = np.array(image)
-    array = array.astype(np.uint16)[..., None] if image.mode in DEEP_GREY else deep_colours(path, content, picture)
+    array = deep_colours(path, content, picture) if picture.colours else np.array(image, np.uint16)[..., None]
     colours, alpha = array[..., :3], array[..., 3] if array.shape[2] == 4 else None
     if picture.inverted:
         colours = 65535 - colours
@@ -143,20 +171,35 @@ def deep_pixels(path: Path, content: bytes, picture: Picture) -> tuple[Any, Any]
 
 
 def deep_colours(path: Path, content: bytes, picture: Picture) -> Any:
-    """16 bits a channel by OpenCV, whose upper halves must be what Pillow decodes."""
+    """16 bits a channel by OpenCV, as they lie in the file."""
     np, cv2 = needed("numpy", "numpy"), needed("cv2", "OpenCV")
-    upper = np.array(picture.image)
+    image = picture.image
+    data = np.frombuffer(content, np.uint8)
+    if picture.orientation != 1 and image.format == "TIFF":
+        data = np.frombuffer(as_stored(content), np.uint8)
     try:
-        array = cv2.imdecode(np.frombuffer(content, np.uint8), cv2.IMREAD_UNCHANGED)
+        array = cv2.imdecode(data, cv2.IMREAD_UNCHANGED)
     except cv2.error:
         array = None
     if array is not None and array.ndim == 3 and array.dtype == np.uint16:
         array = array[..., [2, 1, 0, 3][: array.shape[2]]]
-        array = array[..., : upper.shape[2]]  # where a PNG names a transparent colour, OpenCV adds a channel
-        for candidate in (array, turned(array, picture.stored)):  # releases differ in who turns a TIFF
-            if candidate.shape == upper.shape and np.array_equal(candidate >> 8, upper):
-                return candidate
+        array = array[..., : len(image.getbands())]  # where a PNG names a transparent colour, OpenCV adds a channel
+        if sorted(array.shape[:2]) == sorted(image.size) and array.shape[2] == len(image.getbands()):
+            return array
     raise UsageError(f"{path} is damaged, or holds its 16 bits a channel in a form that cannot be read")
+
+
+def as_stored(content: bytes) -> bytes:
+    """A TIFF that says nothing of its orientation: releases of OpenCV differ in what they make of it."""
+    order, big = "<" if content[:2] == b"II" else ">", content[2:4] in (b"+\0", b"\0+")
+    (first,) = struct.unpack_from(order + ("Q" if big else "I"), content, 8 if big else 4)
+    (count,) = struct.unpack_from(order + ("Q" if big else "H"), content, first)
+    size, value, begin = (20, 12, 8) if big else (12, 8, 2)
+    patched = bytearray(content)
+    for at in range(first + begin, first + begin + count * size, size):
+        if struct.unpack_from(order + "H", content, at)[0] == ORIENTATION:
+            struct.pack_into(order + "H", patched, at + value, 1)
+    return bytes(patched)
 
 
 def turned(array: Any, orientation: int) -> Any:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 import torch_conv
 from torch_conv import kernels
-from torch_conv.cli import UsageError
+from torch_conv.cli import UsageError, user_arguments, whole_number
 from torch_conv.cli._files import add_force
 from torch_conv.cli._images import JPEG_QUALITY, check_depth, check_output, device_named, write_image
 from torch_conv.cli._pictures import BACKGROUNDS, read_picture
@@ -56,7 +56,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Which filter, and where: what filter_of() and device_named() take."""
     parser.add_argument("--filter", metavar="NAME", required=True, choices=NAMES, help="which filter (listed below)")
-    parser.add_argument("--size", metavar="K", type=int, help="window size in pixels (default: 9, stencils 3)")
+    parser.add_argument("--size", metavar="K", type=whole_number, help="window size in pixels (default: 9, stencils 3)")
     parser.add_argument("--sigma", metavar="S", type=float, help="Gaussian's sigma in pixels (default: suits the size)")
     parser.add_argument("--border", metavar="NAME", choices=BORDERS, default="reflect", help=" | ".join(BORDERS))
     parser.add_argument(
@@ -64,7 +64,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="Y,X",
         type=anchor_given,
         help="the tap that lies on the pixel, counted from the window's top left; one number for both, -1 is K // 2 "
-        "(default: (K - 1) // 2); for 'box' and the single windows; write --anchor=-1,0 where it begins with a minus",
+        "(default: (K - 1) // 2); for 'box' and the single windows",
     )
     parser.add_argument("--device", metavar="D", help="cpu, cuda or cuda:N (default: the GPU, where there is one)")
 
@@ -85,7 +85,12 @@ def filter_of(args: argparse.Namespace) -> Callable[[Tensor], Tensor]:
         return lambda image: FUNCTIONS[args.filter](image, size, sigma, args.border)
     if args.filter == "box":
         return lambda image: torch_conv.box_blur(image, size, args.border, anchor=args.anchor)
-    return lambda image: torch_conv.filter2d(image, kernels.named(args.filter, size), args.border, anchor=args.anchor)
+    try:
+        with user_arguments():
+            window = kernels.named(args.filter, size)
+    except UsageError as error:
+        raise UsageError(str(error).replace("named: size", "--size", 1)) from error
+    return lambda image: torch_conv.filter2d(image, window, args.border, anchor=args.anchor)
 
 
 def anchor_given(text: str) -> int | tuple[int, int]:
@@ -107,7 +112,8 @@ def run(args: argparse.Namespace) -> None:
     check_output(args.output, args.force)
     image = read_picture(args.input, args.background)
     check_depth(args.output, image.dtype)
-    result = function(image.to(device))
+    with user_arguments():
+        result = function(image.to(device))
     write_image(args.output, result)
     c, h, w = result.shape
     colours = "grey" if c == 1 else "RGB"

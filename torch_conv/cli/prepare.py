@@ -7,7 +7,7 @@ import argparse
 import torch
 
 import torch_conv
-from torch_conv.cli import UsageError
+from torch_conv.cli import LARGEST, UsageError, of_memory, user_arguments
 from torch_conv.cli._images import device_named
 from torch_conv.cli.filter import FILTERS, add_options, filter_of
 
@@ -33,8 +33,12 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
 def run(args: argparse.Namespace) -> None:
     function, shape, device = filter_of(args), shape_given(args.shape), device_named(args.device)
     try:
-        torch_conv.prepare(function, torch.empty(shape, dtype=getattr(torch, args.dtype), device=device))
-    except RuntimeError as error:  # of a compiler, a driver or too little memory
+        image = torch.empty(shape, dtype=getattr(torch, args.dtype), device=device)
+        with user_arguments():
+            torch_conv.prepare(function, image)
+    except RuntimeError as error:  # of a compiler or a driver
+        if of_memory(error):
+            raise
         raise UsageError(str(error).splitlines()[0]) from error
     if device.type == "cpu":
         print("nothing is to be made ready on the CPU")
@@ -46,6 +50,6 @@ def run(args: argparse.Namespace) -> None:
 
 def shape_given(text: str) -> list[int]:
     sizes = text.split("x")
-    if not (2 <= len(sizes) <= 4 and all(size.isdecimal() and int(size) > 0 for size in sizes)):
+    if not (2 <= len(sizes) <= 4 and all(size.isdecimal() and 0 < int(size) <= LARGEST for size in sizes)):
         raise UsageError(f"--shape must be HxW, CxHxW or BxCxHxW, got {text}")
     return [int(size) for size in sizes]

@@ -15,7 +15,7 @@ from torch import Tensor
 import torch_conv
 from torch_conv import kernels
 from torch_conv._timing import enqueue_seconds, queue_sampler
-from torch_conv.cli import UsageError
+from torch_conv.cli import UsageError, whole_number
 from torch_conv.cli._files import add_force, check_file, write_json
 from torch_conv.cli._images import device_named
 from torch_conv.cli.ladder import document, leave_if_wrong, measure, metadata, show
@@ -58,7 +58,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "--sizes",
         metavar="N",
-        type=int,
+        type=whole_number,
         nargs="+",
         help=f"images of N x N pixels (default: {words(SIZES)}; on the CPU {words(CPU_SIZES)})",
     )

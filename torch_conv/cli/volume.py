@@ -16,7 +16,7 @@ from torch import Tensor
 
 import torch_conv
 from torch_conv._timing import time_call
-from torch_conv.cli import UsageError
+from torch_conv.cli import UsageError, whole_number
 from torch_conv.cli._files import add_force, check_file, write_json
 from torch_conv.cli._images import device_named
 from torch_conv.cli.ladder import document, leave_if_wrong, measure, metadata, show
@@ -75,7 +75,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
     )
     for name, default, _, meaning in OPTIONS:
         parser.add_argument(
-            f"--{name}", metavar="N", type=int, default=default, help=f"{meaning} (default: %(default)s)"
+            f"--{name}", metavar="N", type=whole_number, default=default, help=f"{meaning} (default: %(default)s)"
         )
     parser.add_argument("--device", metavar="D", help="cpu, cuda or cuda:N (default: the GPU, where there is one)")
     parser.add_argument("--json", metavar="FILE", type=Path, help="write the table and the machine's data here")

@@ -252,7 +252,8 @@ def gaussian_sobel(
         TypeError: for a dtype or a type that is not described above.
 
     Equivalent to:
-        `sobel(gaussian_blur2d(input, kernel_size, sigma, border_type), False, 0.0, border_type=border_type)`
+        `sobel(gaussian_blur2d(input, kernel_size, sigma, border_type), False, 0.0, border_type=border_type)`,
+        of integers and half precision with the blurred image in float32
 
     Example:
         >>> gaussian_sobel(torch.ones(8, 8), 3, 1.0).shape

@@ -182,7 +182,9 @@ def check_row(row: Row, form: str, place: str) -> None:
             raise ForeignError(f"{place}: no time of torch_conv")
         if not row["shape"] or not all(isinstance(n, int) and is_number(n) and n > 0 for n in row["shape"]):
             raise ForeignError(f"{place}: 'shape' is no list of sizes")
-        if row.get("best_rival") is not None and row["best_rival"] not in row["timings"]:
+        if row.get("best_rival") is not None and row["best_rival"] not in list(
+            row["timings"]
+        ):  # a list may be asked anything
             raise ForeignError(f"{place}: the best rival has no time")
     if form == SCALING and not all(is_number(share) for share in row["efficiency"].values()):
         raise ForeignError(f"{place}: 'efficiency' holds no numbers")
