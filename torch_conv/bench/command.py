@@ -1,4 +1,4 @@
-"""What the benchmark scripts share as programs: options, lines on the screen, JSON with metadata."""
+"""What the families share as programs: options, lines on the screen, JSON with metadata."""
 
 from __future__ import annotations
 
@@ -19,12 +19,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from common import Candidate, Result, Row, Timing, first_line, make_image, measure
-from launches import count
 
+import torch_conv
+from torch_conv.bench.common import Candidate, Result, Row, Timing, first_line, make_image, measure
+from torch_conv.bench.launches import count
 from torch_conv.cli.ladder import metadata as machine
 
-ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = Path(torch_conv.__file__).resolve().parent.parent  # what a fresh interpreter imports from
 COUNTING_S = 20.0  # for the rivals' launches, after what is timed
 
 
@@ -150,7 +151,8 @@ def import_seconds(package: str, after: str, rounds: int) -> list[float]:
     code = f"import time, {after}; t = time.perf_counter(); import {package}; print(time.perf_counter() - t)"
     run = [sys.executable, "-c", code]
     return [
-        float(subprocess.run(run, cwd=ROOT, check=True, capture_output=True, text=True).stdout) for _ in range(rounds)
+        float(subprocess.run(run, cwd=PACKAGE, check=True, capture_output=True, text=True).stdout)
+        for _ in range(rounds)
     ]
 
 

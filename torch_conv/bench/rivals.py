@@ -10,8 +10,9 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from common import Candidate
 from torch import Tensor
+
+from torch_conv.bench.common import Candidate
 
 # One kernel is compiled at a time: a pool of compiler processes costs more than it brings.
 os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
