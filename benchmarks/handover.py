@@ -35,8 +35,8 @@ from torch import Tensor
 
 import torch_conv
 from torch_conv._timing import median, sampler
-from torch_conv.bench.command import metadata
 from torch_conv.bench.common import first_line
+from torch_conv.bench.results import metadata
 from torch_conv.bench.sampling import buffers_needed, once
 
 LAST = {"NHWC": torch.channels_last, "NDHWC": torch.channels_last_3d}

@@ -24,7 +24,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 import torch_conv
-from torch_conv.bench.command import metadata
+from torch_conv.bench.results import metadata
 
 CALLS = 10  # in one sample: far fewer than the launches a stream holds before it blocks
 CHANNELS = 4

@@ -35,7 +35,7 @@ from scaling_rivals import rivals
 from scaling_rows import Row, Task
 from scaling_split import gather, strong, weak
 
-from torch_conv.bench.command import metadata
+from torch_conv.bench.results import metadata
 
 MEASURE: dict[str, Callable[[Task], Row]] = {
     "strong": strong,

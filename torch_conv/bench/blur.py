@@ -16,11 +16,11 @@ import torch.nn.functional as F
 from torch import Tensor
 
 import torch_conv
-from torch_conv.bench import command
 from torch_conv.bench.checks import correlate_axes
 from torch_conv.bench.common import TOLERANCE, Candidate, Row
+from torch_conv.bench.families import Family
 from torch_conv.bench.filter2d_formats import conv2d_candidates, one_plane, planes, row_name, square
-from torch_conv.bench.rivals import by_fft, cudnn, cupyx_candidate, kornia_candidate, opencv_candidate
+from torch_conv.bench.rivals import absent, by_fft, cudnn, cupyx_candidate, kornia_candidate, opencv_candidate
 
 SIZES = (3, 5, 9, 15, 31, 63, 127, 255)
 SIDE = {"cuda": 4096, "cpu": 1024}
@@ -83,8 +83,8 @@ def gaussian_row(
         )
         try:
             from torchvision.transforms.v2.functional import gaussian_blur
-        except ImportError:
-            pass
+        except ImportError as error:
+            out.append(absent("torchvision", error))
         else:
             if k < TAP_BY_TAP_BELOW:
                 call = partial(gaussian_blur, kernel_size=[k, k], sigma=[sigma, sigma])
@@ -185,5 +185,4 @@ def rows(device: str) -> list[Row]:
     ]
 
 
-def main() -> int:
-    return command.main("blur", __doc__, rows)
+FAMILY = Family("blur", rows)

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import torch
 
-from torch_conv.bench import command
 from torch_conv.bench.common import Row
 from torch_conv.bench.depthwise_rows import LAYOUTS, depthwise_row
+from torch_conv.bench.families import Family
 
 BUDGET_S = 110.0
 
@@ -59,5 +59,4 @@ def rows(device: str) -> list[Row]:
     ]
 
 
-def main() -> int:
-    return command.main("depthwise", __doc__, rows, BUDGET_S)
+FAMILY = Family("depthwise", rows, budget_s=BUDGET_S)

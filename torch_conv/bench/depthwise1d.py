@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import torch
 
-from torch_conv.bench import command
 from torch_conv.bench.common import Row
 from torch_conv.bench.depthwise_rows import LAYOUTS, depthwise_row
+from torch_conv.bench.families import Family
 
 BUDGET_S = 60.0
 
@@ -28,5 +28,4 @@ def rows(device: str) -> list[Row]:
     return [depthwise_row(device, *case[:2], layout, case[2]) for case in cases for layout in LAYOUTS[1]]
 
 
-def main() -> int:
-    return command.main("depthwise1d", __doc__, rows, BUDGET_S)
+FAMILY = Family("depthwise1d", rows, budget_s=BUDGET_S)

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import torch
 
-from torch_conv.bench import command
 from torch_conv.bench.common import Row
 from torch_conv.bench.depthwise_rows import LAYOUTS, depthwise_row
+from torch_conv.bench.families import Family
 
 BUDGET_S = 75.0  # the whole run stays below 90 s on an H200
 
@@ -29,5 +29,4 @@ def rows(device: str) -> list[Row]:
     ]
 
 
-def main() -> int:
-    return command.main("depthwise3d", __doc__, rows, BUDGET_S)
+FAMILY = Family("depthwise3d", rows, budget_s=BUDGET_S)

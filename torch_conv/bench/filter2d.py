@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import torch
 
-from torch_conv.bench import command
 from torch_conv.bench.blur import box_row, gaussian_row
 from torch_conv.bench.common import Row
+from torch_conv.bench.families import Family
 from torch_conv.bench.filter2d_formats import PHOTOS, dense_row, format_rows, square
 
 ODD = (*PHOTOS[:3], 1917)  # rows that start anywhere
@@ -52,5 +52,4 @@ def rows(device: str) -> list[Row]:
     ]
 
 
-def main() -> int:
-    return command.main("filter2d", __doc__, rows, imports=True)
+FAMILY = Family("filter2d", rows, imports=True)

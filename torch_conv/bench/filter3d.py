@@ -14,9 +14,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 import torch_conv
-from torch_conv.bench import command
 from torch_conv.bench.checks import correlate, correlate_axes
 from torch_conv.bench.common import SHORT, TOLERANCE, Candidate, Row
+from torch_conv.bench.families import Family
 from torch_conv.bench.rivals import (
     compiled,
     conv_candidates,
@@ -341,5 +341,4 @@ def rows(device: str) -> list[Row]:
     ]
 
 
-def main() -> int:
-    return command.main("filter3d", __doc__, rows, BUDGET_S)
+FAMILY = Family("filter3d", rows, budget_s=BUDGET_S)

@@ -17,9 +17,9 @@ from torch import Tensor
 
 import torch_conv
 from torch_conv import kernels
-from torch_conv.bench import command
 from torch_conv.bench.chains import Engine, by_conv, by_ours, by_slices, rounded_to
 from torch_conv.bench.common import SHORT, TOLERANCE, Candidate, Row
+from torch_conv.bench.families import Family
 from torch_conv.bench.pipelines import (
     Job,
     difference,
@@ -198,5 +198,4 @@ def rows(device: str) -> list[Row]:
     ]
 
 
-def main() -> int:
-    return command.main("fused", __doc__, rows, BUDGET_S)
+FAMILY = Family("fused", rows, budget_s=BUDGET_S)

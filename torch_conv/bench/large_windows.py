@@ -16,9 +16,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 import torch_conv
-from torch_conv.bench import command
 from torch_conv.bench.checks import correlate
 from torch_conv.bench.common import TOLERANCE, Candidate, Row
+from torch_conv.bench.families import Family
 from torch_conv.bench.filter2d_formats import conv2d_candidates, in_opencv, row_name, square
 from torch_conv.bench.rivals import by_fft, cupyx_candidate, opencv_candidate
 
@@ -105,5 +105,4 @@ def rows(device: str) -> list[Row]:
     return [*(window_row(device, k) for k in DENSE), *(window_row(device, k, rank=2) for k in RANK2)]
 
 
-def main() -> int:
-    return command.main("large_windows", __doc__, rows)
+FAMILY = Family("large_windows", rows)

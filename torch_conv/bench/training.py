@@ -9,12 +9,9 @@ likewise; float16 is autocast. torch's times are with cudnn.benchmark on and TF3
 
 from __future__ import annotations
 
-import argparse
-import json
-import statistics
 from collections.abc import Callable
 from copy import deepcopy
-from pathlib import Path
+from functools import lru_cache, partial
 from typing import Any
 
 import torch
@@ -23,9 +20,9 @@ from torch import Tensor
 
 import torch_conv
 from torch_conv._timing import interleaved
-from torch_conv.bench.command import metadata
-from torch_conv.bench.models import FORMATS, clocked
+from torch_conv.bench.families import Family
 from torch_conv.bench.networks import make_model
+from torch_conv.bench.pairs import FORMATS, Pair, clocked
 from torch_conv.nn import replace_depthwise
 
 # ConvNeXt's stages, MobileNet's and EfficientNet's windows and strides, RepLKNet's: shape, window, stride.
@@ -42,36 +39,57 @@ SHAPES = [
     ((8, 96, 56), 3, 1),
     ((16, 2048, 4096), 4, 1),
 ]
+WAYS = ("eager", "graph")
 DTYPES = (torch.float16, torch.float32)
 RELATIVE = {torch.float16: 1e-2, torch.float32: 1e-3}  # of the largest: torch's and our sums take other orders
 Sides = dict[str, Callable[[], Any]]  # "torch" and "torch_conv"
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", default="weights,layers,models")
-    parser.add_argument("--models", default="convnext_tiny")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the results here as well")
-    args = parser.parse_args()
-    if not torch.cuda.is_available():
-        parser.error("torch sees no CUDA device here")
-    torch.backends.cudnn.benchmark = True
-    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
-    only, rows = args.only.split(","), []
-    for part, measure in (("weights", weights), ("layers", layers)):
-        for shape, window, stride in SHAPES if part in only else []:
-            for dtype in DTYPES:
-                for layout in FORMATS:
-                    rows += measure(shape, window, stride, dtype, layout, args.rounds)
-    for name in args.models.split(",") if "models" in only else []:
-        for dtype in DTYPES:
-            for layout in FORMATS:
-                rows += model_steps(name, 64, dtype, layout, args.rounds)
-    if args.json:
-        document = {"benchmark": "training", "metadata": metadata(args.rounds), "rows": rows}
-        args.json.write_text(json.dumps(document, indent=1) + "\n")
-    return 0 if all(row["correct"] for row in rows) else 1
+def rows(device: str) -> list[Pair]:
+    """On a GPU only."""
+    if device == "cpu":
+        return []
+    cases = [(*case, dtype, layout) for case in SHAPES for dtype in DTYPES for layout in FORMATS]
+    return [
+        *(row for case in cases for row in weight_rows(*case)),
+        *(row for case in cases for row in layer_rows(*case)),
+        *(row for dtype in DTYPES for layout in FORMATS for row in model_rows("convnext_tiny", 64, dtype, layout)),
+    ]
+
+
+def weight_rows(shape: tuple[int, ...], window: int, stride: int, dtype: torch.dtype, layout: str) -> list[Pair]:
+    facts = {"part": "weights", "way": "graph", **described(shape, window, stride, dtype, layout)}
+    sides = partial(weights, shape, window, stride, dtype, layout)
+    return [Pair("cuda", facts, partial(measure, sides, "graph", RELATIVE[dtype]), "weights")]
+
+
+def layer_rows(shape: tuple[int, ...], window: int, stride: int, dtype: torch.dtype, layout: str) -> list[Pair]:
+    facts = {"part": "layers", **described(shape, window, stride, dtype, layout)}
+    sides = partial(layers, shape, window, stride, dtype, layout)
+    return [
+        Pair("cuda", {**facts, "way": way}, partial(measure, sides, way, RELATIVE[dtype]), "layers") for way in WAYS
+    ]
+
+
+def model_rows(name: str, batch: int, dtype: torch.dtype, layout: str) -> list[Pair]:
+    # Rounding differs in every layer: gradients of whole models in float16 agree to some percent of the largest.
+    limit = 0.1 if dtype == torch.float16 else 1e-2
+    facts = {"model": name, "batch": batch, "dtype": str(dtype)[6:], "layout": layout}
+    return [
+        Pair("cuda", {"part": part, **facts, "way": way}, partial(measure, sides, way, limit), "models")
+        for part in ("inference", "training")
+        for sides in (partial(model_steps, part, name, batch, dtype, layout),)
+        for way in WAYS
+    ]
+
+
+def measure(
+    sides_of: Callable[[], Sides], way: str, limit: float, rounds: int
+) -> tuple[dict[str, list[float]], dict[str, Any]]:
+    sides = sides_of()
+    correct = difference(sides) <= limit
+    times = clocked(sides, rounds, "cuda") if way == "eager" else interleaved(sides, "cuda", rounds=rounds)
+    return times, {"correct": correct}
 
 
 def operands(shape: tuple[int, ...], window: int, stride: int, dtype: torch.dtype, layout: str) -> tuple[Any, ...]:
@@ -90,7 +108,7 @@ def operands(shape: tuple[int, ...], window: int, stride: int, dtype: torch.dtyp
     return image, weight, bias, grad, {"stride": stride, "padding": padding, "groups": shape[1]}
 
 
-def weights(shape: tuple[int, ...], window: int, stride: int, dtype: torch.dtype, layout: str, rounds: int) -> list:
+def weights(shape: tuple[int, ...], window: int, stride: int, dtype: torch.dtype, layout: str) -> Sides:
     """The kernels alone; torch's as it is called by default, which may add in another order each time."""
     image, weight, _, grad, options = operands(shape, window, stride, dtype, layout)
     image = image.detach()
@@ -103,16 +121,13 @@ def weights(shape: tuple[int, ...], window: int, stride: int, dtype: torch.dtype
         )
         return list(found[1:])
 
-    sides: Sides = {
+    return {
         "torch": by_torch,
         "torch_conv": lambda: torch.ops.torch_conv._weight_gradient(image, grad, *lists),
     }
-    times = interleaved(sides, "cuda", rounds=rounds)
-    row = {"part": "weights", "way": "graph", **described(shape, window, stride, dtype, layout)}
-    return [finished(row, times, difference(sides) <= RELATIVE[dtype])]
 
 
-def layers(shape: tuple[int, ...], window: int, stride: int, dtype: torch.dtype, layout: str, rounds: int) -> list:
+def layers(shape: tuple[int, ...], window: int, stride: int, dtype: torch.dtype, layout: str) -> Sides:
     """A step of one layer; the function chooses for itself."""
     *given, grad, options = operands(shape, window, stride, dtype, layout)
     axes = len(shape) - 2
@@ -120,22 +135,23 @@ def layers(shape: tuple[int, ...], window: int, stride: int, dtype: torch.dtype,
     def step(conv: Callable[..., Tensor]) -> Callable[[], Any]:
         return lambda: torch.autograd.grad(conv(*given, **options), given, grad)
 
-    sides = {
+    return {
         "torch": step(getattr(F, f"conv{axes}d")),
         "torch_conv": step(getattr(torch_conv, f"conv{axes}d")),
     }
-    correct = difference(sides) <= RELATIVE[dtype]
-    row = {"part": "layers", **described(shape, window, stride, dtype, layout)}
-    return [
-        finished({**row, "way": "eager"}, clocked(sides, rounds, "cuda"), correct),
-        finished({**row, "way": "graph"}, interleaved(sides, "cuda", rounds=rounds), correct),
-    ]
 
 
-def model_steps(name: str, batch: int, dtype: torch.dtype, layout: str, rounds: int) -> list[dict[str, Any]]:
-    models = {"torch": make_model(name).cuda().to(memory_format=FORMATS[layout])}  # type: ignore[call-overload]
-    models["torch_conv"] = deepcopy(models["torch"])
-    replace_depthwise(models["torch_conv"])
+@lru_cache(maxsize=1)
+def both(name: str, layout: str) -> dict[str, torch.nn.Module]:
+    """A model with torch's layers and with ours; its rows share it."""
+    model = make_model(name).cuda().to(memory_format=FORMATS[layout])  # type: ignore[call-overload]
+    ours = deepcopy(model)
+    replace_depthwise(ours)
+    return {"torch": model, "torch_conv": ours}
+
+
+def model_steps(part: str, name: str, batch: int, dtype: torch.dtype, layout: str) -> Sides:
+    """A model's inference, or the gradients of a loss in all its parameters."""
     images = torch.rand(batch, 3, 224, 224, device="cuda").to(memory_format=FORMATS[layout])
     cast = torch.autocast("cuda", torch.float16, enabled=dtype == torch.float16)
 
@@ -156,15 +172,8 @@ def model_steps(name: str, batch: int, dtype: torch.dtype, layout: str, rounds: 
 
         return run
 
-    rows = []
-    for part, of in (("inference", inference), ("training", training)):
-        sides = {side: of(model) for side, model in models.items()}
-        # Rounding differs in every layer: gradients of whole models in float16 agree to some percent of the largest.
-        correct = difference(sides) <= (0.1 if dtype == torch.float16 else 1e-2)
-        row = {"part": part, "model": name, "batch": batch, "dtype": str(dtype)[6:], "layout": layout}
-        rows.append(finished({**row, "way": "eager"}, clocked(sides, rounds, "cuda"), correct))
-        rows.append(finished({**row, "way": "graph"}, interleaved(sides, "cuda", rounds=rounds), correct))
-    return rows
+    of = inference if part == "inference" else training
+    return {side: of(model) for side, model in both(name, layout).items()}
 
 
 def described(shape: tuple[int, ...], window: int, stride: int, dtype: torch.dtype, layout: str) -> dict[str, Any]:
@@ -177,13 +186,4 @@ def difference(sides: Sides) -> float:
     return max(((a.float() - b.float()).abs().max() / b.float().abs().max().clamp(min=1e-20)).item() for a, b in pairs)
 
 
-def finished(row: dict[str, Any], times: dict[str, list[float]], correct: bool) -> dict[str, Any]:
-    theirs, ours = (1e6 * statistics.median(times[name]) for name in ("torch", "torch_conv"))
-    row |= {"torch_us": theirs, "ours_us": ours, "speedup": theirs / ours, "correct": correct}
-    what = row.get("model") or f"{'x'.join(map(str, row['shape']))} k={row['window']} step {row['stride']}"
-    print(
-        f"{row['part']:9} {what:28} {row['dtype']} {row['layout']} {row['way']:5} torch {theirs:9.1f} us"
-        f"  ours {ours:9.1f} us  {theirs / ours:5.2f} x" + ("" if correct else "  WRONG"),
-        flush=True,
-    )
-    return row
+FAMILY = Family("training", rows, rounds=5)
