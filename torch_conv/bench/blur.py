@@ -7,7 +7,7 @@ torch-conv bench blur [--device cuda] [--rows 'gaussian*f16*'] [--rounds 7] [--j
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -177,12 +177,20 @@ def box_row(device: str, shape: tuple[int, ...], k: int, dtype: torch.dtype = to
 
 def rows(device: str) -> list[Row]:
     dtypes = (torch.float32, torch.float16, torch.uint8) if device == "cuda" else (torch.float32, torch.uint8)
+    return of_sizes(device, SIDE[device], SIZES, dtypes)
+
+
+def quick(device: str) -> list[Row]:
+    return of_sizes(device, 512, (5, 31), (torch.float32,))
+
+
+def of_sizes(device: str, side: int, sizes: Sequence[int], dtypes: Sequence[torch.dtype]) -> list[Row]:
     return [
-        replace(row(device, square(SIDE[device]), k, dtype), series=f"{kind} {dtype}".replace("torch.", ""))
+        replace(row(device, square(side), k, dtype), series=f"{kind} {dtype}".replace("torch.", ""))
         for kind, row in (("gaussian", gaussian_row), ("box", box_row))
         for dtype in dtypes
-        for k in SIZES
+        for k in sizes
     ]
 
 
-FAMILY = Family("blur", rows)
+FAMILY = Family("blur", rows, quick)

@@ -59,4 +59,13 @@ def rows(device: str) -> list[Row]:
     ]
 
 
-FAMILY = Family("depthwise", rows, budget_s=BUDGET_S)
+def quick(device: str) -> list[Row]:
+    cases = [((1, 96, 56, 56), 3, 1), ((1, 96, 56, 56), 7, 1), ((1, 96, 112, 112), 3, 2)]
+    return [
+        depthwise_row(device, shape, torch.float32, layout, k, stride)
+        for shape, k, stride in cases
+        for layout in LAYOUTS[2]
+    ]
+
+
+FAMILY = Family("depthwise", rows, quick, budget_s=BUDGET_S)

@@ -28,4 +28,8 @@ def rows(device: str) -> list[Row]:
     return [depthwise_row(device, *case[:2], layout, case[2]) for case in cases for layout in LAYOUTS[1]]
 
 
-FAMILY = Family("depthwise1d", rows, budget_s=BUDGET_S)
+def quick(device: str) -> list[Row]:
+    return [depthwise_row(device, (1, 256, 1024), torch.float32, layout, k) for k in (3, 15) for layout in LAYOUTS[1]]
+
+
+FAMILY = Family("depthwise1d", rows, quick, budget_s=BUDGET_S)

@@ -33,6 +33,7 @@ class Family:
 
     name: str
     rows: Callable[[str], Sequence[Row | Pair]]
+    quick: Callable[[str], Sequence[Row | Pair]]  # a few small ones: 20 s on a CPU
     budget_s: float = inf  # after so many seconds rows get no rivals
     rounds: int = ROUNDS
     imports: bool = False  # the time of the import is measured as well

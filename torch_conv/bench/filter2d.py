@@ -52,4 +52,15 @@ def rows(device: str) -> list[Row]:
     ]
 
 
-FAMILY = Family("filter2d", rows, imports=True)
+def quick(device: str) -> list[Row]:
+    plane, photo = square(512), (1, 3, 256, 384)
+    return [
+        dense_row(device, plane, 3),
+        dense_row(device, plane, 5, torch.uint8),
+        dense_row(device, photo, 3, torch.uint8, layout="NHWC"),
+        gaussian_row(device, plane, 15),
+        box_row(device, plane, 15),
+    ]
+
+
+FAMILY = Family("filter2d", rows, quick, imports=True)

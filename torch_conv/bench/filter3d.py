@@ -341,4 +341,15 @@ def rows(device: str) -> list[Row]:
     ]
 
 
-FAMILY = Family("filter3d", rows, budget_s=BUDGET_S)
+def quick(device: str) -> list[Row]:
+    small = cube(64)
+    ndimage = "scipy" if device == "cpu" else "cupyx"
+    return [
+        dense_row(device, small, 3, rivals=f"conv kornia {ndimage}"),
+        dense_row(device, small, 3, torch.int16, rivals=f"conv {ndimage}"),
+        gaussian_row(device, small, 7, rivals=f"conv {ndimage}"),
+        box_row(device, small, 9, rivals=f"conv {ndimage}"),
+    ]
+
+
+FAMILY = Family("filter3d", rows, quick, budget_s=BUDGET_S)

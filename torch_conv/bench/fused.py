@@ -198,4 +198,10 @@ def rows(device: str) -> list[Row]:
     ]
 
 
-FAMILY = Family("fused", rows, budget_s=BUDGET_S)
+def quick(device: str) -> list[Row]:
+    jobs = (gaussian_sobel(3), sobel(), laplace(1.0), structure_tensor(5), downsample(5))
+    rivals = "conv ndimage opencv" if device == "cpu" else "conv ndimage"
+    return [row(device, job, square(384), rivals=rivals) for job in jobs]
+
+
+FAMILY = Family("fused", rows, quick, budget_s=BUDGET_S)

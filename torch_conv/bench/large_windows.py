@@ -31,14 +31,14 @@ SIDE = {"cuda": 4096, "cpu": 1024}
 TAP_BY_TAP_BELOW = {"cuda": 64, "cpu": 63}
 
 
-def window_row(device: str, k: int, rank: int = 0) -> Row:
+def window_row(device: str, k: int, rank: int = 0, side: int = 0) -> Row:
     """filter2d with a k x k window, zeros outside: of this rank, or, 0, without structure."""
     generator = torch.Generator().manual_seed(k)
     columns, rows_ = (torch.randn(max(rank, 1), k, generator=generator) for _ in range(2))
     taps = columns.T @ rows_ if rank else torch.randn(k, k, generator=generator)
     total = taps.abs().sum()
     taps /= total
-    shape = square(SIDE[device])
+    shape = square(side or SIDE[device])
     weight = taps.to(device)
 
     few = k < TAP_BY_TAP_BELOW[device]
@@ -105,4 +105,8 @@ def rows(device: str) -> list[Row]:
     return [*(window_row(device, k) for k in DENSE), *(window_row(device, k, rank=2) for k in RANK2)]
 
 
-FAMILY = Family("large_windows", rows)
+def quick(device: str) -> list[Row]:
+    return [*(window_row(device, k, side=512) for k in (7, 31)), *(window_row(device, k, 2, 512) for k in (15, 63))]
+
+
+FAMILY = Family("large_windows", rows, quick)

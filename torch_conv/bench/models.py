@@ -85,4 +85,11 @@ def compiled(model: nn.Module, images: Tensor) -> Callable[[], Any]:
 
 
 RUN = {"eager": eager, "graph": graph, "compile": compiled}
-FAMILY = Family("models", rows)
+
+
+def quick(device: str) -> list[Pair]:
+    ways = ("eager",) if device == "cpu" else ("eager", "graph")
+    return [model_row(device, "replk_small", 1, layout, way) for layout in FORMATS for way in ways]
+
+
+FAMILY = Family("models", rows, quick)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -33,14 +36,18 @@ class RepLK(nn.Module):
         return self.head(self.blocks(self.stem(x)).mean((2, 3)))
 
 
+STACKS: dict[str, Callable[[], nn.Module]] = {
+    "replk": RepLK,
+    "replk_small": partial(RepLK, channels=64, blocks=2, size=13),  # of a quick look
+}
 MODELS = ["convnext_tiny", "mobilenetv3_large_100", "efficientnet_b0", "replk"]
 
 
 def make_model(name: str) -> nn.Module:
     """With random weights; timm's, or torchvision's where timm is not installed."""
     torch.manual_seed(0)
-    if name == "replk":
-        return RepLK().eval()
+    if name in STACKS:
+        return STACKS[name]().eval()
     try:
         import timm  # type: ignore[import-not-found]
 

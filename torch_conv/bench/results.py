@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import platform
+import statistics
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -20,6 +21,12 @@ from torch_conv.cli import UsageError, _files
 from torch_conv.cli.ladder import metadata as machine
 
 PACKAGE = Path(torch_conv.__file__).resolve().parent.parent  # what a fresh interpreter imports from
+
+
+def import_time(rounds: int) -> dict[str, float]:
+    seconds = statistics.median(import_seconds("torch_conv", after="torch", rounds=rounds))
+    print(f"import torch_conv after torch: {1e3 * seconds:.0f} ms", flush=True)
+    return {"import_seconds": seconds}
 
 
 def import_seconds(package: str, after: str, rounds: int) -> list[float]:
@@ -49,6 +56,7 @@ def metadata(rounds: int) -> dict[str, Any]:
     return facts
 
 
+Results = list[Result | dict[str, Any]]  # of rows, and of pairs
 Key = tuple[str, str]  # the device's kind and the row's name
 Kept = dict[Key, dict[str, Any] | None]
 
@@ -84,12 +92,15 @@ def kept_rows(path: Path | None, benchmark: str, meta: dict[str, Any], keys: Seq
     return kept
 
 
+def as_row(result: Result | dict[str, Any]) -> dict[str, Any]:
+    return asdict(result) if isinstance(result, Result) else result
+
+
 def document(
-    benchmark: str, meta: dict[str, Any], results: Sequence[Result | dict[str, Any]], extra: dict[str, Any], kept: Kept
+    benchmark: str, meta: dict[str, Any], results: Results, extra: dict[str, Any], kept: Kept
 ) -> dict[str, Any]:
     """What a file of results holds: the rows that were measured now, and those that were kept."""
-    rows = [asdict(result) if isinstance(result, Result) else result for result in results]
-    measured = {key_of(row, meta): {"commit": meta["commit"], **row} for row in rows}
+    measured = {key_of(row, meta): {"commit": meta["commit"], **row} for row in map(as_row, results)}
     return {
         "benchmark": benchmark,
         "metadata": meta,

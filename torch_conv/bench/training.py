@@ -186,4 +186,10 @@ def difference(sides: Sides) -> float:
     return max(((a.float() - b.float()).abs().max() / b.float().abs().max().clamp(min=1e-20)).item() for a, b in pairs)
 
 
-FAMILY = Family("training", rows, rounds=5)
+def quick(device: str) -> list[Pair]:
+    case = (8, 96, 56, 56), 7, 1, torch.float16
+    cuda = [layout for layout in FORMATS if device == "cuda"]
+    return [row for layout in cuda for row in (*weight_rows(*case, layout), *layer_rows(*case, layout))]
+
+
+FAMILY = Family("training", rows, quick, rounds=5)

@@ -4,27 +4,22 @@ from __future__ import annotations
 
 import argparse
 import fnmatch
-import statistics
-import time
-from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
+from torch_conv.bench.common import Row
+from torch_conv.bench.compare import SLOWER, changes, lines, older_run
 from torch_conv.bench.families import NAMES, family_named
+from torch_conv.bench.pairs import Pair
+from torch_conv.bench.results import Results, as_row, document, import_time, kept_rows, metadata
+from torch_conv.bench.running import measure_all
 from torch_conv.cli import UsageError, ladder, scaling, volume
 from torch_conv.cli._files import check_file, write_json
 from torch_conv.cli._images import device_named
 
-if TYPE_CHECKING:
-    from torch_conv.bench.common import Candidate, Result, Row, Timing
-    from torch_conv.bench.families import Family
-    from torch_conv.bench.pairs import Pair
-
-LEAST_ROUNDS = 5
-ABSENT = "not installed: "  # said once, not row by row
-COUNTING_S = 20.0  # for the rivals' launches, after what is timed
+LEAST_ROUNDS = QUICK_ROUNDS = 5
 # With options and tables of their own.
 OTHERS = {"ladder": ladder, "volume": volume, "scaling": scaling}
 # (option, what of a row it names, default: all, what it is)
@@ -76,23 +71,29 @@ def add_family(benchmarks: argparse._SubParsersAction, name: str, what: str) -> 
         type=Path,
         help="write the results here as well; rows that it holds and that are not measured now stay, with their commit",
     )
+    parser.add_argument("--quick", action="store_true", help=f"a few small rows, {QUICK_ROUNDS} rounds: some seconds")
+    parser.add_argument(
+        "--compare",
+        metavar="OLD.json",
+        type=Path,
+        help="say, row by row, how the times are to those of an older run; exit status 1 if one is slower beyond noise",
+    )
     parser.add_argument("--list", action="store_true", help="print the rows' names and stop")
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> None:
-    from torch_conv.bench.results import document, kept_rows, metadata
-    from torch_conv.bench.sampling import keep_freed_memory
-
     family = family_named(args.benchmark)
-    rounds = args.rounds if args.rounds is not None else family.rounds
+    usual = QUICK_ROUNDS if args.quick else family.rounds
+    rounds = usual if args.rounds is None else args.rounds
     if rounds < LEAST_ROUNDS:
         raise UsageError(f"--rounds must be at least {LEAST_ROUNDS}, got {rounds}")
     check_file(args.json, force=True)
-    there_are = [row for device in devices_named(args.device) for row in family.rows(device)]
-    chosen = [row for row in there_are if wanted(row, args)]
-    if not there_are:
-        raise UsageError(f"{family.name} has no rows for {args.device}: it needs a GPU")
+    devices = devices_named(args.device)
+    quick, others = ([row for device in devices for row in rows(device)] for rows in (family.quick, family.rows))
+    chosen = [row for row in (quick if args.quick else others) if wanted(row, args)]
+    if not others:
+        raise UsageError(f"{family.name} has no rows for {devices[0]}: it needs a GPU")
     if not chosen:
         raise UsageError(
             f"no row is called for by these options; torch-conv bench {family.name} --list prints the names"
@@ -101,23 +102,27 @@ def run(args: argparse.Namespace) -> None:
         print("\n".join(f"{row.device:4}  {row.name}" for row in chosen))
         return
     meta = metadata(rounds)
-    kept = kept_rows(args.json, family.name, meta, [(row.device, row.name) for row in there_are])
-    keep_freed_memory()
-    extra = import_time(rounds) if family.imports else {}
-    results: list[Result | dict[str, Any]] = []
+    known = list(dict.fromkeys((row.device, row.name) for row in (*others, *quick)))
+    called_for = [(row.device, row.name) for row in chosen]
+    older = older_run(args.compare, family.name, meta["gpu"], called_for) if args.compare else None
+    kept = kept_rows(args.json, family.name, meta, known)
+    extra = import_time(rounds) if family.imports and not args.quick else {}
 
-    def save() -> None:
+    def save(results: Results) -> None:
         if args.json:
             write_json(args.json, document(family.name, meta, results, extra, kept))
 
-    start = time.perf_counter()
-    measure(family, chosen, rounds, results, save)
-    print(f"{len(results)} of {len(chosen)} rows in {time.perf_counter() - start:.0f} s")
-    if len(results) < len(chosen) or not all(correct(result) for result in results):
+    results, right = measure_all(family, chosen, rounds, save)
+    found = []
+    if older:
+        rows = [as_row(result) for result in results]
+        found = changes(older, rows)
+        measured = [(row["device"], row["name"]) for row in rows]
+        idle = {*known} - {*called_for}  # nobody asked for them
+        gone = [key for key in older.rows if key not in measured and key not in idle and key[0] in devices]
+        print("", *lines(older, found, [key for key in measured if key not in older.rows], gone), sep="\n")
+    if not right or any(change.verdict == SLOWER for change in found):
         raise SystemExit(1)
-
-
-# --- what is measured ---------------------------------------------------------------------------------------------
 
 
 def devices_named(name: str) -> list[str]:
@@ -142,62 +147,3 @@ def wanted(row: Row | Pair, args: argparse.Namespace) -> bool:
 
 def fact_of(row: Any, fact: str) -> str:
     return row.group if fact == "group" else str(row.facts[fact])
-
-
-def import_time(rounds: int) -> dict[str, float]:
-    from torch_conv.bench.results import import_seconds
-
-    seconds = statistics.median(import_seconds("torch_conv", after="torch", rounds=rounds))
-    print(f"import torch_conv after torch: {1e3 * seconds:.0f} ms", flush=True)
-    return {"import_seconds": seconds}
-
-
-def measure(
-    family: Family,
-    chosen: Sequence[Row | Pair],
-    rounds: int,
-    results: list[Result | dict[str, Any]],
-    save: Callable[[], None],
-) -> None:
-    """Adds to the results row by row, a line on the screen for each: what was measured survives a run cut short."""
-    from torch_conv.bench.common import Row, first_line, make_image, measure
-    from torch_conv.bench.launches import count
-    from torch_conv.bench.lines import line_of
-
-    deadline = time.perf_counter() + family.budget_s
-    uncounted: list[tuple[Row, list[tuple[Candidate, Timing]]]] = []
-    said: set[tuple[str, str]] = set()
-    for row in chosen:
-        try:
-            if isinstance(row, Row):
-                uncounted.append((row, []))
-                with torch.inference_mode():
-                    results.append(measure(row, rounds, deadline, uncounted[-1][1]))
-            else:
-                results.append(row.measure(rounds))
-        except (RuntimeError, ValueError, TypeError, ImportError) as error:  # the other rows are worth having
-            print(f"{row.device:4}  {row.name:46} FAILED: {first_line(error)}", flush=True)
-            continue
-        print(line_of(results[-1]), flush=True)
-        for name, why in left_out(results[-1]):
-            if (name, why) not in said or not why.startswith(ABSENT):
-                print(f"      left out: {name}: {why}", flush=True)
-            said.add((name, why))
-        if row.device == "cuda":
-            torch.cuda.empty_cache()
-        save()
-    for counted, candidates in uncounted:
-        if candidates and time.perf_counter() < deadline + COUNTING_S:
-            with torch.inference_mode():
-                count(make_image(counted), candidates)
-            torch.cuda.empty_cache()
-    if any(candidates for _, candidates in uncounted):
-        save()
-
-
-def left_out(result: Result | dict[str, Any]) -> list[tuple[str, str]]:
-    return [] if isinstance(result, dict) else list(result.left_out.items())
-
-
-def correct(result: Result | dict[str, Any]) -> bool:
-    return bool(result["correct"] if isinstance(result, dict) else result.correct)
