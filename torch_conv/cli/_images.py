@@ -42,6 +42,7 @@ def progress_bar(still: bool = False) -> Any:
         console=screen,
         transient=True,
         auto_refresh=not still,
+        speed_estimate_period=600.0 if still else 30.0,  # seconds; of what is timed one step may take half a minute
         redirect_stdout=sys.stdout.isatty(),  # lines that go to a file are not the screen's
         disable=not screen.is_terminal,
     )
