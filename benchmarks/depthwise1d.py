@@ -3,34 +3,12 @@
 python benchmarks/depthwise1d.py [--device cuda] [--rows '*NLC'] [--rounds 7] [--json FILE] [--list]
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-import torch
-from command import main
-from common import Row
-from depthwise_rows import LAYOUTS, depthwise_row
-
-BUDGET_S = 60.0
-
-
-def rows(device: str) -> list[Row]:
-    if device == "cpu":
-        cases = [((8, 768, 1024), torch.float32, 3), ((8, 768, 1024), torch.float32, 31)]
-    else:
-        cases = [
-            ((3072, 128, 202), torch.float32, 3),
-            ((64, 768, 1024), torch.float16, 31),
-            ((64, 768, 1024), torch.float16, 7),
-            ((16, 2048, 4096), torch.bfloat16, 3),
-            ((64, 512, 999), torch.float16, 15),
-        ]
-    return [depthwise_row(device, *case[:2], layout, case[2]) for case in cases for layout in LAYOUTS[1]]
-
+from torch_conv.cli import main
 
 if __name__ == "__main__":
-    sys.exit(main("depthwise1d", __doc__, rows, BUDGET_S))
+    sys.exit(main(["bench", "depthwise1d", *sys.argv[1:]]))

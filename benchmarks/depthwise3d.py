@@ -3,35 +3,12 @@
 python benchmarks/depthwise3d.py [--device cuda] [--rows '*NDHWC'] [--rounds 7] [--json FILE] [--list]
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-import torch
-from command import main
-from common import Row
-from depthwise_rows import LAYOUTS, depthwise_row
-
-BUDGET_S = 75.0  # the whole run stays below 90 s on an H200
-
-
-# Of video networks: an early stage, a cube, a middle and a late stage.
-VIDEO = [(8, 64, 32, 56, 56), (2, 32, 64, 64, 64), (8, 256, 16, 28, 28), (8, 512, 8, 14, 14)]
-
-
-def rows(device: str) -> list[Row]:
-    if device == "cpu":
-        return [depthwise_row("cpu", (1, 32, 16, 56, 56), torch.float32, layout) for layout in LAYOUTS[3]]
-    return [
-        depthwise_row("cuda", shape, dtype, layout, compile=dtype == torch.float16 and shape in VIDEO[:2])
-        for dtype in (torch.float16, torch.float32)
-        for shape in VIDEO
-        for layout in LAYOUTS[3]
-    ]
-
+from torch_conv.cli import main
 
 if __name__ == "__main__":
-    sys.exit(main("depthwise3d", __doc__, rows, BUDGET_S))
+    sys.exit(main(["bench", "depthwise3d", *sys.argv[1:]]))

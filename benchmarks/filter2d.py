@@ -3,58 +3,12 @@
 python benchmarks/filter2d.py [--device cuda] [--rows 'gaussian*'] [--rounds 7] [--json FILE] [--list]
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-import torch
-from blur import box_row, gaussian_row
-from command import main
-from common import Row
-from filter2d_formats import PHOTOS, dense_row, format_rows, square
-
-ODD = (*PHOTOS[:3], 1917)  # rows that start anywhere
-
-
-def rows(device: str) -> list[Row]:
-    if device == "cpu":
-        photo = square(2048)
-        return [
-            dense_row("cpu", photo, 3),
-            dense_row("cpu", photo, 5),
-            dense_row("cpu", photo, 7),
-            dense_row("cpu", photo, 3, torch.uint8),
-            gaussian_row("cpu", photo, 31),
-            box_row("cpu", photo, 15),
-            box_row("cpu", photo, 200),
-            *format_rows("cpu"),
-        ]
-    big = [PHOTOS, square(4096), square(8192)]
-    half, byte = torch.float16, torch.uint8
-    return [
-        *(dense_row("cuda", shape, k) for shape in big for k in (3, 5, 7)),
-        *(dense_row("cuda", shape, k, dtype) for dtype in (half, byte) for shape in big[:2] for k in (3, 5)),
-        *(gaussian_row("cuda", shape, k) for shape in big[:2] for k in (7, 15, 31)),
-        *(
-            gaussian_row("cuda", shape, k, d)
-            for d in (half, torch.bfloat16, byte)
-            for shape in big
-            for k in (5, 15, 31)
-        ),
-        *(gaussian_row("cuda", PHOTOS, k, layout="NHWC") for k in (5, 15, 31)),
-        *(gaussian_row("cuda", PHOTOS, k, dtype, "NHWC") for dtype in (half, byte) for k in (5, 15)),
-        *(gaussian_row("cuda", ODD, k, dtype) for dtype in (torch.float32, half, byte) for k in (5, 15)),
-        *(box_row("cuda", shape, k) for shape in big for k in (15, 200)),
-        *(box_row("cuda", PHOTOS, k, layout="NHWC") for k in (15, 31)),
-        box_row("cuda", PHOTOS, 15, byte, "NHWC"),
-        *(box_row("cuda", ODD, 15, dtype) for dtype in (torch.float32, half, byte)),
-        *(dense_row("cuda", square(n), 3, resident=True) for n in (256, 512)),
-        *format_rows("cuda"),
-    ]
-
+from torch_conv.cli import main
 
 if __name__ == "__main__":
-    sys.exit(main("filter2d", __doc__, rows, imports=True))
+    sys.exit(main(["bench", "filter2d", *sys.argv[1:]]))

@@ -21,10 +21,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import torch
 import torch.nn.functional as F
-from command import metadata
 from torch import Tensor
 
 import torch_conv
+from torch_conv.bench.results import metadata
 
 CALLS = 10  # in one sample: far fewer than the launches a stream holds before it blocks
 CHANNELS = 4

@@ -11,7 +11,8 @@ from typing import Any
 
 import torch
 import torch.multiprocessing as mp
-from common import first_line
+
+from torch_conv.bench.common import first_line
 
 START_S = 60.0  # for a process to import torch and load the kernels
 BROKEN = 3  # exit status of a process whose GPUs answer nothing any more

@@ -27,7 +27,6 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import torch
-from command import metadata
 from isolated import results
 from scaling_filters import ON_GPU
 from scaling_host import host, link
@@ -35,6 +34,8 @@ from scaling_processes import processes
 from scaling_rivals import rivals
 from scaling_rows import Row, Task
 from scaling_split import gather, strong, weak
+
+from torch_conv.bench.results import metadata
 
 MEASURE: dict[str, Callable[[Task], Row]] = {
     "strong": strong,

@@ -20,13 +20,13 @@ import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
 import torch.nn.functional as F
-from common import first_line
-from rivals import cudnn
 from scaling_filters import filter_named
 from scaling_rows import Row, Task, Timing, image
 from torch import Tensor
 
 from torch_conv._timing import synchronize
+from torch_conv.bench.common import first_line
+from torch_conv.bench.rivals import cudnn
 
 BORDER = "constant"  # the only one that DTensor's convolution knows
 LIMIT_S = 30  # of one collective

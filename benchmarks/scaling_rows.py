@@ -12,11 +12,12 @@ from typing import Any
 
 import torch
 from across import graph_sampler
-from common import buffers_needed, first_line
 from torch import Tensor
 
 import torch_conv
 from torch_conv._timing import QUEUE_SECONDS, enqueue_seconds, queue_sampler, synchronize
+from torch_conv.bench.common import first_line
+from torch_conv.bench.sampling import buffers_needed
 
 HOST_BELOW_S = 5e-3  # nobody asks for the host's time of a longer call
 HALF = 5e-4  # a unit of float16 below 1

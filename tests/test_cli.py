@@ -13,6 +13,7 @@ import torch
 from command_line import refused, run
 
 import torch_conv
+from torch_conv.bench.families import NAMES as FAMILIES
 
 io = pytest.importorskip("torchvision.io")
 ROOT = Path(torch_conv.__file__).parent.parent
@@ -99,8 +100,13 @@ def test_other_filters_write_something_else(photo, name):
         ["prepare", "--filter", "box", "--shape", "99999999999999999999x8"],
         ["prepare", "--filter", "box", "--shape", "2x1x1x1080x1920"],
         ["prepare", "--filter", "box", "--device", "cuda:99"],
-        ["bench"],
         ["bench", "nothing"],
+        ["bench", "filter2d", "--rounds", "4"],
+        ["bench", "filter2d", "--device", "cuda:99"],
+        ["bench", "filter2d", "--rows", "nothing"],
+        ["bench", "filter2d", "--json", "nowhere/FILE"],
+        ["bench", "training", "--device", "cpu"],
+        ["bench", "models", "--models", "nothing"],
         ["bench", "scaling", "--sizes", "0"],
         ["bench", "scaling", "--sizes", "large"],
         ["bench", "scaling", "--sizes", "99999999999999999999"],
@@ -206,7 +212,8 @@ def test_version(capsys):
 
 
 COMMANDS = [[], ["filter"], ["demo"], ["bench"]]
-COMMANDS += [["bench", "ladder"], ["bench", "volume"], ["bench", "scaling"], ["prepare"], ["info"]]
+COMMANDS += [["bench", name] for name in ("ladder", "volume", "scaling", *FAMILIES)]
+COMMANDS += [["prepare"], ["info"]]
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)

@@ -118,7 +118,7 @@ def drop_output() -> None:
 
 def build_parser() -> Parser:
     from torch_conv import __version__
-    from torch_conv.cli import demo, filter, info, ladder, prepare, report, scaling, volume
+    from torch_conv.cli import bench, demo, filter, info, prepare, report
 
     parser = Parser(
         prog="torch-conv", description="Filters of images and volumes on hand-written CUDA and CPU kernels."
@@ -127,13 +127,7 @@ def build_parser() -> Parser:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     demo.add_parser(commands)
     filter.add_parser(commands)
-    bench = commands.add_parser(
-        "bench", help="measure kernels on this machine", description="Measure kernels on this machine."
-    )
-    benchmarks = bench.add_subparsers(dest="benchmark", metavar="BENCHMARK", required=True)
-    ladder.add_parser(benchmarks)
-    volume.add_parser(benchmarks)
-    scaling.add_parser(benchmarks)
+    bench.add_parser(commands)
     report.add_parser(commands)
     prepare.add_parser(commands)
     info.add_parser(commands)

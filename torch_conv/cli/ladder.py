@@ -20,13 +20,14 @@ from torch_conv.cli._images import device_named, needed, progress_bar
 if TYPE_CHECKING:
     from torch_conv.cli.ladder_tables import Bench, Column, Row, Study
 
+SUMMARY = "the textbook kernels, from naive to fused, beside the library's own and F.conv2d"
 ROUNDS, QUICK_ROUNDS = 9, 3
 
 
 def add_parser(commands: argparse._SubParsersAction) -> None:
     parser = commands.add_parser(
         "ladder",
-        help="the textbook kernels, from naive to fused, beside the library's own and F.conv2d",
+        help=SUMMARY,
         description="Measure the textbook kernels, from naive to fused, beside the library's own and F.conv2d. "
         "Every result is checked against a float64 CPU loop; exit status 1 if one is wrong.",
     )

@@ -21,6 +21,7 @@ from torch_conv.cli._images import device_named
 from torch_conv.cli.ladder import document, leave_if_wrong, measure, metadata, show
 from torch_conv.cli.ladder_tables import Bench, Column, Row, Study
 
+SUMMARY = "one image on one device and in shards on all"
 SIZES, CPU_SIZES = (4096, 8192, 16384), (1024, 2048)
 CPU_SHARDS = 2
 ROUNDS = 5
@@ -51,7 +52,7 @@ NO_GPU = (
 def add_parser(commands: argparse._SubParsersAction) -> None:
     parser = commands.add_parser(
         "scaling",
-        help="one image on one device and in shards on all",
+        help=SUMMARY,
         description="Filter one float32 image on one device, and cut into shards of rows on all GPUs of this machine, "
         "or on the CPU where there is none. Exit status 1 if the shards give other bits than the whole.",
     )

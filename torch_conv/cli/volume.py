@@ -22,6 +22,7 @@ from torch_conv.cli._images import device_named
 from torch_conv.cli.ladder import document, leave_if_wrong, measure, metadata, show
 from torch_conv.cli.ladder_tables import TOLERANCE, Bench, Column, Row, Study, error
 
+SUMMARY = "a 3-D filter: the textbook kernels beside the library's own and F.conv3d"
 # (name, default, least value, what it is), in the study's order
 OPTIONS = (
     ("width", 128, 1, "voxels of the volume along x"),
@@ -68,7 +69,7 @@ class Contender:
 def add_parser(commands: argparse._SubParsersAction) -> None:
     parser = commands.add_parser(
         "volume",
-        help="a 3-D filter: the textbook kernels beside the library's own and F.conv3d",
+        help=SUMMARY,
         description="Filter a volume of noise with a random separable window of sum 1: a float64 CPU loop, the "
         "textbook CUDA kernels (naive, constant + shared tile, separable), the library's own and F.conv3d. Every "
         "result is checked against the CPU loop before it is timed; exit status 1 if one is wrong.",

@@ -12,13 +12,17 @@ from torch_conv.cli.report.summary import summary
 from torch_conv.cli.report.tables import tables
 
 FIGURES: tuple[Kind, ...] = (
-    Kind("Time over size", curves.sizes, "`torch-conv bench ladder`, benchmarks/filter3d.py or benchmarks/fused.py"),
-    Kind("Time over the window's size", curves.windows, "benchmarks/blur.py or benchmarks/large_windows.py"),
+    Kind(
+        "Time over size",
+        curves.sizes,
+        "`torch-conv bench ladder`, `torch-conv bench filter3d` or `torch-conv bench fused`",
+    ),
+    Kind("Time over the window's size", curves.windows, "`torch-conv bench blur` or `torch-conv bench large_windows`"),
     Kind("Kernels and blocks", bars.kernels, "`torch-conv bench ladder` or `torch-conv bench volume`"),
-    Kind("Fused against unfused", bars.fused, "`torch-conv bench ladder` or benchmarks/fused.py"),
-    Kind("Roofline", maps.roofline, "benchmarks/filter2d.py or another of its kind, on a GPU"),
+    Kind("Fused against unfused", bars.fused, "`torch-conv bench ladder` or `torch-conv bench fused`"),
+    Kind("Roofline", maps.roofline, "`torch-conv bench filter2d` or another of its kind, on a GPU"),
     Kind("Several GPUs", bars.efficiency, "`torch-conv bench scaling` or benchmarks/scaling.py"),
-    Kind("Share of the copy by family and dtype", maps.heat, "benchmarks/filter2d.py or another of its kind"),
+    Kind("Share of the copy by family and dtype", maps.heat, "`torch-conv bench filter2d` or another of its kind"),
 )
 READING = (
     "<em>Of copy</em> is the time of a plain copy of the same bytes over the time of the call: 100 % is as fast as "

@@ -1,29 +1,36 @@
-"""How a figure is made: interleaved rounds, rotating buffers, a float64 check. README.md states the rules."""
+"""How a figure is made: interleaved rounds, rotating buffers, a float64 check; benchmarks/README.md has the rules."""
 
 from __future__ import annotations
 
-import signal
 import statistics
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from math import inf, prod
 from typing import Any
 
-import checks
 import torch
-from launches import planned
 from torch import Tensor
 
-from torch_conv._timing import sampler, turns
+from torch_conv._timing import turns
+from torch_conv.bench import checks
+from torch_conv.bench.launches import planned
+from torch_conv.bench.sampling import (
+    ENDLESS_S,
+    ONCE_S,
+    buffers_needed,
+    extra_memory,
+    fma_peak,
+    host_us,
+    once,
+    prepared_sampler,
+    time_limit,
+)
 
-HOST_CALLS = 20  # in one sample of host time: far fewer than the launches a stream holds before it blocks
 SLOW = 20  # a rival that takes so many times our time is sampled SLOW_ROUNDS times only
 SLOW_ROUNDS = 2
-ENDLESS_S = 0.05  # a call that takes longer than this is timed by itself, once a round
-ONCE_S = 0.5  # a call that takes longer than this is timed once
 CROPPED = 5, 3  # rows and columns that a cropped image leaves out of a larger one: its rows start at any address
 INTEGERS = {torch.uint8: (0, 256), torch.int16: (-1000, 3000), torch.uint16: (0, 4096)}  # photographs, CT, microscopy
 
@@ -176,9 +183,9 @@ def measure(
                         timing.extra_bytes = extra_memory(calls[0])
                         timing.host_us = host_us(calls[0], seconds)
                     slow = seconds if timing.rounds < rounds or seconds > ENDLESS_S else 0.0
-                    samplers[c.name] = prepared_sampler(c, calls, row.device, slow)
+                    samplers[c.name] = prepared_sampler(calls, row.device, c.graph, slow)
                 else:
-                    samplers[c.name] = prepared_sampler(c, calls, row.device)
+                    samplers[c.name] = prepared_sampler(calls, row.device, c.graph)
                 del result
         except Exception as error:
             if c in (*copies, ours):
@@ -241,106 +248,3 @@ def copied(x: Tensor, cropped: bool) -> tuple[Tensor, Tensor]:
     """What the copies read and write: the image and memory laid out like it."""
     source = checks.as_signed(x.contiguous() if cropped else x)
     return source, torch.empty_like(source)
-
-
-def buffers_needed(device: str, bytes_per_call: int) -> int:
-    """So many buffers that going round them touches at least four times the last cache."""
-    cache = torch.cuda.get_device_properties(device).L2_cache_size if device == "cuda" else 0
-    return max(1, -(-4 * cache // bytes_per_call))
-
-
-def fma_peak(device: str) -> float | None:
-    """float32 operations per second at the highest clock, 67e12 on an H200; None where torch does not say."""
-    gpu = torch.cuda.get_device_properties(device) if device == "cuda" else None
-    if gpu is None or not getattr(gpu, "clock_rate", 0):
-        return None
-    lanes = 64 if (gpu.major, gpu.minor) == (8, 0) else 128
-    return 2.0 * lanes * gpu.multi_processor_count * gpu.clock_rate * 1e3
-
-
-# ---- time and memory -------------------------------------------------------------------------------------------------
-
-
-@contextmanager
-def time_limit(seconds: float) -> Iterator[None]:
-    """Raises TimeoutError in what is still running after so many seconds."""
-    if seconds == inf:
-        yield
-        return
-
-    def stop(*_: object) -> None:
-        raise TimeoutError(f"not ready in {seconds:.0f} s")
-
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
-
-
-def once(call: Callable[[], Any], device: str) -> float:
-    """Seconds of one call, start to end."""
-    if device == "cuda":
-        torch.cuda.synchronize()
-    start = time.perf_counter()
-    call()
-    if device == "cuda":
-        torch.cuda.synchronize()
-    return time.perf_counter() - start
-
-
-def prepared_sampler(
-    candidate: Candidate, calls: Sequence[Callable[[], Any]], device: str, slow: float = 0.0
-) -> Callable[[], float]:
-    """A function that takes one sample, seconds per call: from a CUDA graph, or the host's loop where it must be.
-
-    `slow` is the time of a call that is long, or many times slower than ours, which then needs no more than itself.
-    """
-    if slow > ONCE_S:
-        return lambda: slow
-    if slow and (device == "cpu" or slow > ENDLESS_S):
-        return lambda: once(calls[0], device)
-    if device == "cpu" or candidate.graph:
-        return sampler(calls, device, warmup=1 if slow else 3)
-
-    def events(repeats: int) -> float:
-        start, stop = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        start.record()
-        for _ in range(repeats):
-            for call in calls:
-                call()
-        stop.record()
-        stop.synchronize()
-        return start.elapsed_time(stop) * 1e-3 / (repeats * len(calls))
-
-    repeats = max(1, round(4e-3 / min(events(1) for _ in range(3)) / len(calls)))
-    return lambda: events(repeats)
-
-
-def extra_memory(call: Callable[[], Any]) -> int:
-    """Peak bytes of one call beyond what lives already and its output (as the allocator rounds it)."""
-    torch.cuda.synchronize()
-    before = torch.cuda.memory_allocated()
-    torch.cuda.reset_peak_memory_stats()
-    output = call()
-    torch.cuda.synchronize()
-    after = torch.cuda.memory_allocated()
-    del output
-    return torch.cuda.max_memory_allocated() - max(before, after)
-
-
-def host_us(call: Callable[[], Any], seconds: float) -> float | None:
-    """What one call costs the Python thread, in microseconds; None for calls so long that nobody asks."""
-    if seconds > 5e-3:
-        return None
-    samples = []
-    for _ in range(5):
-        torch.cuda.synchronize()
-        start = time.perf_counter()
-        for _ in range(HOST_CALLS):
-            call()
-        samples.append((time.perf_counter() - start) / HOST_CALLS)
-    torch.cuda.synchronize()
-    return statistics.median(samples) * 1e6

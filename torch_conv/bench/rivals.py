@@ -10,8 +10,9 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from common import Candidate
 from torch import Tensor
+
+from torch_conv.bench.common import Candidate
 
 # One kernel is compiled at a time: a pool of compiler processes costs more than it brings.
 os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
@@ -112,6 +113,16 @@ def fft_length(least: int) -> int:
         length += 8
 
 
+def absent(name: str, error: ImportError) -> Candidate:
+    """A rival that is not installed: left out of the row, and named."""
+    why = f"not installed: {error}"
+
+    def refuse(_: Any) -> Any:
+        raise ImportError(why)
+
+    return Candidate(name, refuse, prepare=refuse)
+
+
 def cupyx_candidate(
     make: Callable[[Any, Any], Callable[[Any], Any]], spatial: int, name: str = "cupyx"
 ) -> list[Candidate]:
@@ -119,8 +130,8 @@ def cupyx_candidate(
     try:
         import cupy
         from cupyx.scipy import ndimage
-    except ImportError:
-        return []
+    except ImportError as error:
+        return [absent(name, error)]
     call = make(cupy, ndimage)
 
     def run(x: Any) -> Any:
@@ -137,8 +148,8 @@ def opencv_candidate(make: Make, photo: bool = False) -> list[Candidate]:
     """`make(cv2)` on as many threads as torch has, where OpenCV is installed; of a plane, or of a photo (H, W, C)."""
     try:
         import cv2
-    except ImportError:
-        return []
+    except ImportError as error:
+        return [absent("OpenCV", error)]
     cv2.setNumThreads(torch.get_num_threads())
     if photo:
         hwc = lambda x: x[0].permute(1, 2, 0).numpy()  # noqa: E731
@@ -152,8 +163,8 @@ def scipy_candidate(make: Make, spatial: int) -> list[Candidate]:
     """`make(scipy.ndimage)`, which has one thread, where SciPy is installed."""
     try:
         from scipy import ndimage
-    except ImportError:
-        return []
+    except ImportError as error:
+        return [absent("scipy", error)]
     prepare = lambda x: x.view(x.shape[-spatial:]).numpy()  # noqa: E731
     return [Candidate("scipy", make(ndimage), prepare=prepare, result=partial(tensors, torch.from_numpy))]
 
@@ -162,6 +173,6 @@ def kornia_candidate(make: Make) -> list[Candidate]:
     """`make(kornia.filters)`, its convolutions with TF32 off, where kornia is installed."""
     try:
         import kornia.filters
-    except ImportError:
-        return []
+    except ImportError as error:
+        return [absent("kornia", error)]
     return [Candidate("kornia", make(kornia.filters), context=cudnn(False))]

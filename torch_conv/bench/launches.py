@@ -15,7 +15,7 @@ from torch.profiler import ProfilerActivity, profile
 import torch_conv
 
 if TYPE_CHECKING:
-    from common import Candidate, Timing
+    from torch_conv.bench.common import Candidate, Timing
 
 
 COUNTED = ("launches", "bytes")  # in a line of a plan

@@ -12,12 +12,12 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from checks import correlate
-from common import SHORT, TOLERANCE, Candidate, Row
-from rivals import conv_candidates, cudnn, cupyx_candidate, images, opencv_candidate
 from torch import Tensor
 
 import torch_conv
+from torch_conv.bench.checks import correlate
+from torch_conv.bench.common import SHORT, TOLERANCE, Candidate, Row
+from torch_conv.bench.rivals import conv_candidates, cudnn, cupyx_candidate, images, opencv_candidate
 
 PHOTOS = (16, 3, 1080, 1920)
 ODD, EVEN = (7, 3, 1081, 1917), (7, 3, 1081, 1918)  # rows of 1918 elements start at even addresses, but not aligned

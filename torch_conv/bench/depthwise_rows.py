@@ -7,12 +7,12 @@ from functools import partial
 
 import torch
 import torch.nn.functional as F
-from checks import correlate
-from common import SHORT, TOLERANCE, Candidate, Row
-from rivals import compiled, conv_candidates, cudnn, shifted_sum
 from torch import Tensor
 
 import torch_conv
+from torch_conv.bench.checks import correlate
+from torch_conv.bench.common import SHORT, TOLERANCE, Candidate, Row
+from torch_conv.bench.rivals import compiled, conv_candidates, cudnn, shifted_sum
 
 # By the number of spatial axes; signals have no memory format of torch's.
 LAYOUTS = {1: ["NCL", "NLC"], 2: ["NCHW", "NHWC"], 3: ["NCDHW", "NDHWC"]}

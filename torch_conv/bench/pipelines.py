@@ -8,11 +8,11 @@ from functools import partial
 from typing import Any
 
 import torch
-from chains import Engine, Windows, by_conv, magnitude
 from torch import Tensor
 
 import torch_conv
 from torch_conv import kernels
+from torch_conv.bench.chains import Engine, Windows, by_conv, magnitude
 from torch_conv.reference.pipelines import suppress
 
 # (numpy or cupy, its ndimage) -> a function of an array; several results are a tuple.

@@ -1,0 +1,193 @@
+"""`torch-conv bench FAMILY`: what there is to measure, what a run writes, and how it compares with an older one."""
+
+from __future__ import annotations
+
+import json
+from copy import deepcopy
+
+import pytest
+from command_line import refused, run
+from conftest import ROOT
+
+from torch_conv.bench import running
+from torch_conv.bench.common import Result, Timing
+from torch_conv.bench.families import NAMES, family_named
+from torch_conv.bench.results import key_of
+from torch_conv.cli.report import results
+
+FAMILY = "depthwise3d"
+QUICK = ["bench", FAMILY, "--device", "cpu", "--quick"]
+ROWS = [f"conv3d 3x3x3 f32 1x16x8x28x28 {layout}" for layout in ("NCDHW", "NDHWC")]
+
+
+def test_the_families_are_listed(capsys):
+    assert run("bench") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == [*NAMES, "ladder", "volume", "scaling"]
+    assert all(len(line.split()) > 3 for line in lines)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_rows_of_every_family(name, capsys):
+    """Each under a name of its own, on either device, whether or not there is a GPU."""
+    family = family_named(name)
+    assert family.name == name
+    for device in ("cuda", "cpu"):
+        if device == "cuda" and name not in ("models", "training"):  # windows lie on their device
+            continue
+        names = [row.name for row in family.rows(device)]
+        absent = (name, device) == ("training", "cpu")
+        assert len(set(names)) == len(names)
+        assert bool(names) != absent
+        assert len(family.quick(device)) in ([0] if absent else range(1, 9))
+    if name != "training":
+        assert run("bench", name, "--device", "cpu", "--list") == 0
+        assert {line[:4] for line in capsys.readouterr().out.splitlines()} == {"cpu "}
+
+
+@pytest.mark.parametrize("name", ["models", "training"])
+def test_results_without_names_are_recognized(name):
+    """Those that were measured when rows of pairs had neither name nor device."""
+    file = ROOT / "benchmarks" / "results" / f"{name}-h200.json"
+    if not file.exists():
+        pytest.skip("not in a checkout")
+    older = json.loads(file.read_text())
+    keys = {key_of(row, older["metadata"]) for row in older["rows"]}
+    assert len(keys) == len(older["rows"])
+    assert keys <= {(row.device, row.name) for row in family_named(name).rows("cuda")}
+
+
+def test_rows_are_chosen_by_what_they_are(capsys):
+    assert run("bench", "models", "--device", "cpu", "--models", "replk", "--batches", "1", "--list") == 0
+    assert capsys.readouterr().out == "cpu   replk batch 1 NCHW eager\ncpu   replk batch 1 NHWC eager\n"
+    assert run("bench", "models", "--device", "cpu", "--ways", "compile", "--rows", "replk*64*NHWC", "--list") == 0
+    assert capsys.readouterr().out == "cpu   replk batch 64 NHWC compile\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["filter2d", "--device", "cpu", "--rounds", "4"], "--rounds must be at least 5, got 4"),
+        (["training", "--device", "cpu"], "training has no rows for cpu: it needs a GPU"),
+        (
+            ["models", "--device", "cpu", "--models", "nothing"],
+            "no row is called for by these options; torch-conv bench models --list prints the names",
+        ),
+    ],
+)
+def test_refusals(arguments, sentence, capsys):
+    assert refused(capsys, "bench", *arguments) == f"torch-conv bench: {sentence}"
+
+
+@pytest.fixture(autouse=True)
+def ordinary_memory(monkeypatch):
+    """This process goes on to test other things."""
+    monkeypatch.setattr(running, "keep_freed_memory", lambda: None)
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    """What a quick run writes, with the little noise of a quiet machine."""
+    file = tmp_path_factory.mktemp("bench") / "new.json"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(running, "keep_freed_memory", lambda: None)
+        assert run(*QUICK, "--json", file) == 0
+    document = json.loads(file.read_text())
+    for row in document["rows"]:
+        row["timings"]["torch_conv"]["iqr_us"] = 0.001 * row["timings"]["torch_conv"]["median_us"]
+    return document
+
+
+@pytest.fixture
+def again(written, monkeypatch):
+    """The same times once more, whatever this machine does meanwhile."""
+    rows = {row["name"]: {k: v for k, v in row.items() if k != "commit"} for row in deepcopy(written["rows"])}
+    for row in rows.values():
+        row["timings"] = {name: Timing(**timing) for name, timing in row["timings"].items()}
+    monkeypatch.setattr(running, "measure", lambda row, *_: Result(**rows[row.name]))
+
+
+def test_a_quick_run_writes_what_the_report_reads(written, tmp_path):
+    assert written["benchmark"] == FAMILY
+    assert written["metadata"]["rounds"] == 5
+    assert [(row["name"], row["correct"]) for row in written["rows"]] == [(name, True) for name in ROWS]
+    (tmp_path / "new.json").write_text(json.dumps(written))
+    (document,) = results.read(tmp_path / "new.json")
+    assert (document.form, len(document.rows)) == (results.TIMED, 2)
+
+
+def compared(document, path, capsys, *more):
+    """The exit status, and what is said after the rows."""
+    path.write_text(json.dumps(document))
+    capsys.readouterr()
+    status = run(*QUICK, "--compare", path, *more)
+    return status, capsys.readouterr().out.partition("\n\n")[2].splitlines()
+
+
+def test_compared_with_itself(written, again, tmp_path, capsys):
+    file = tmp_path / "old.json"
+    status, lines = compared(written, file, capsys)
+    assert status == 0
+    assert all(name in line and " 1.00 x  noise 3.0 %" in line for name, line in zip(ROWS, lines, strict=False))
+    assert lines[2:] == [f"none of 2 rows slower than in {file}, beyond noise"]
+
+
+@pytest.mark.parametrize(
+    ("factor", "noise", "status"), [(0.5, 0.001, 1), (0.98, 0.001, 0), (0.9, 0.06, 0), (0.9, 0.05, 1)]
+)
+def test_what_is_slower(factor, noise, status, written, again, tmp_path, capsys):
+    """Beyond 3 %, and twice the relative interquartile range: 11 % is more than 10, and less than 12."""
+    older, file = deepcopy(written), tmp_path / "old.json"
+    ours = older["rows"][1]["timings"]["torch_conv"]
+    ours["median_us"] *= factor
+    ours["iqr_us"] = noise * ours["median_us"]
+    got, lines = compared(older, file, capsys)
+    assert got == status
+    assert [line.endswith("SLOWER") for line in lines] == [False, bool(status), False]
+    assert lines[2] == f"{status or 'none'} of 2 rows slower than in {file}, beyond noise"
+
+
+def test_what_is_faster_and_what_only_one_run_holds(written, again, tmp_path, capsys):
+    older, file = deepcopy(written), tmp_path / "old.json"
+    older["rows"][0]["timings"]["torch_conv"]["median_us"] *= 2
+    older["rows"][1]["name"] = "a row that is no more"
+    status, lines = compared(older, file, capsys)
+    assert status == 0
+    assert lines[0].endswith("faster")
+    assert lines[1:3] == [f"cpu   {ROWS[1]}: not in {file}", f"cpu   a row that is no more: only in {file}"]
+    _, lines = compared(written, file, capsys, "--rows", "NCDHW")
+    assert len(lines) == 2  # of the other row nobody asked
+
+
+def test_results_of_another_gpu_are_not_compared(written, again, tmp_path, capsys):
+    older, file = deepcopy(written), tmp_path / "old.json"
+    older["metadata"]["gpu"] = "another GPU"
+    older["rows"].append({**older["rows"][0], "device": "cuda"})
+    status, lines = compared(older, file, capsys)
+    assert status == 0
+    assert lines[2] == f"{file}: the rows of another GPU are not compared"
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (lambda old: old.update(benchmark="blur"), "holds results of blur, not of depthwise3d"),
+        (lambda old: old.pop("rows"), "holds no results of torch-conv: there are neither 'rows' nor 'tables'"),
+        (
+            lambda old: [row.update(name="another") for row in old["rows"]],
+            "of {cpu}, has no row in common with this run",
+        ),
+    ],
+)
+def test_what_cannot_be_compared(change, sentence, written, tmp_path, capsys):
+    older, file = deepcopy(written), tmp_path / "old.json"
+    change(older)
+    file.write_text(json.dumps(older))
+    sentence = sentence.format(cpu=written["metadata"]["cpu"])
+    said = refused(capsys, *QUICK, "--compare", file)
+    assert said in (f"torch-conv bench: {file} {sentence}", f"torch-conv bench: {file}, {sentence}")
+
+
+def test_a_file_that_is_not_there(tmp_path, capsys):
+    said = refused(capsys, *QUICK, "--compare", tmp_path / "old.json")
+    assert said == f"torch-conv bench: {tmp_path / 'old.json'} cannot be read: no such file or directory"

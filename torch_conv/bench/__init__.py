@@ -1,0 +1,1 @@
+"""The families of benchmarks: what each measures, who competes, and how a figure is made."""

@@ -1,0 +1,97 @@
+"""A run beside an older one: the ratio of every row's times, and which rows are slower beyond noise."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from torch_conv.bench.results import Key, key_of
+from torch_conv.cli import UsageError
+from torch_conv.cli.report.results import PAIRED, TIMED, read
+
+LEAST_NOISE = 0.03
+SLOWER = "SLOWER"
+IQRS = 2  # so many relative interquartile ranges are noise, too
+
+
+@dataclass(frozen=True)
+class Change:
+    """A row that both runs hold; times are this library's, in microseconds."""
+
+    device: str
+    name: str
+    old_us: float
+    new_us: float
+    noise: float  # relative
+
+    @property
+    def ratio(self) -> float:
+        return self.new_us / self.old_us
+
+    @property
+    def verdict(self) -> str:
+        if self.ratio > 1 + self.noise:
+            return SLOWER
+        return "faster" if self.ratio < 1 / (1 + self.noise) else ""
+
+
+@dataclass(frozen=True)
+class Older:
+    """An older run: its rows of CPUs and of this GPU, and the machines of all others."""
+
+    path: Path
+    rows: dict[Key, dict[str, Any]]
+    others: list[str]
+
+
+def older_run(path: Path, benchmark: str, gpu: str | None, keys: Iterable[Key]) -> Older:
+    """Raises: UsageError, if the file cannot be read or holds none of these rows, which are to be measured."""
+    documents = read(path)
+    for document in documents:
+        if document.benchmark != benchmark:
+            raise UsageError(f"{path} holds results of {document.benchmark}, not of {benchmark}")
+        if document.rows and document.form not in (TIMED, PAIRED):
+            raise UsageError(f"{path} holds no times that could be compared")
+    same = [document for document in documents if not document.on_gpu or document.meta["gpu"] == gpu]
+    rows = {key_of(row, document.meta): row for document in same for row in document.rows}
+    if not rows.keys() & set(keys):
+        machines = " and ".join(document.machine for document in documents)
+        raise UsageError(f"{path}, of {machines}, has no row in common with this run")
+    return Older(path, rows, [document.machine for document in documents if document not in same])
+
+
+def changes(older: Older, rows: Iterable[dict[str, Any]]) -> list[Change]:
+    """Of the rows that both hold, in the order of this run."""
+    found = []
+    for row in rows:
+        key = row["device"], row["name"]
+        if key in older.rows:
+            (old_us, old_noise), (new_us, new_noise) = timed(older.rows[key]), timed(row)
+            found.append(Change(*key, old_us, new_us, max(LEAST_NOISE, IQRS * old_noise, IQRS * new_noise)))
+    return found
+
+
+def timed(row: dict[str, Any]) -> tuple[float, float]:
+    """The median of this library's time, and its relative interquartile range."""
+    if "timings" in row:
+        ours = row["timings"]["torch_conv"]
+        median, spread = ours["median_us"], ours.get("iqr_us")
+    else:
+        median, spread = row["ours_us"], row.get("ours_iqr_us")
+    return median, (spread or 0.0) / median
+
+
+def lines(older: Older, found: Sequence[Change], new: Iterable[Key], old: Iterable[Key]) -> list[str]:
+    """A line a row, the rows that only this run (`new`) or only the older one holds, and what it comes to."""
+    said = [
+        f"{c.device:4}  {c.name:46} {c.old_us:10.1f} -> {c.new_us:10.1f} us  {c.ratio:5.2f} x"
+        f"  noise {100 * c.noise:.1f} %  {c.verdict}".rstrip()
+        for c in found
+    ]
+    said += [f"{device:4}  {name}: not in {older.path}" for device, name in new]
+    said += [f"{device:4}  {name}: only in {older.path}" for device, name in old]
+    said += [f"{older.path}: the rows of {machine} are not compared" for machine in older.others]
+    slower = sum(c.verdict == SLOWER for c in found)
+    return [*said, f"{slower or 'none'} of {len(found)} rows slower than in {older.path}, beyond noise"]

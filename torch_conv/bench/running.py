@@ -1,0 +1,75 @@
+"""Rows measured one after the other: lines on the screen, and results that survive a run that is cut short."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from typing import Any
+
+import torch
+
+from torch_conv.bench.common import Candidate, Row, Timing, first_line, make_image, measure
+from torch_conv.bench.families import Family
+from torch_conv.bench.launches import count
+from torch_conv.bench.lines import line_of
+from torch_conv.bench.pairs import Pair
+from torch_conv.bench.results import Results, as_row
+from torch_conv.bench.sampling import keep_freed_memory
+from torch_conv.cli import UsageError
+from torch_conv.cli._images import progress_bar
+
+ABSENT = "not installed: "  # said once, not row by row
+COUNTING_S = 20.0  # for the rivals' launches, after what is timed
+
+
+def measure_all(
+    family: Family, chosen: Sequence[Row | Pair], rounds: int, save: Callable[[Results], None]
+) -> tuple[Results, bool]:
+    """What was measured, which `save` is told after every row, and whether all of it was and is right."""
+    keep_freed_memory()
+    start = time.perf_counter()
+    deadline = start + family.budget_s
+    results: Results = []
+    uncounted: list[tuple[Row, list[tuple[Candidate, Timing]]]] = []
+    said: set[tuple[str, str]] = set()
+    with bar_on_screen() as bar:
+        task = bar.add_task(family.name, total=len(chosen)) if bar else None
+        for number, row in enumerate(chosen):
+            if bar:
+                bar.update(task, description=f"{number} of {len(chosen)} rows", completed=number, refresh=True)
+            try:
+                if isinstance(row, Row):
+                    uncounted.append((row, []))
+                    with torch.inference_mode():
+                        results.append(measure(row, rounds, deadline, uncounted[-1][1]))
+                else:
+                    results.append(row.measure(rounds))
+            except (RuntimeError, ValueError, TypeError, ImportError) as error:  # the other rows are worth having
+                print(f"{row.device:4}  {row.name:46} FAILED: {first_line(error)}", flush=True)
+                continue
+            print(line_of(results[-1]), flush=True)
+            for name, why in as_row(results[-1]).get("left_out", {}).items():
+                if (name, why) not in said or not why.startswith(ABSENT):
+                    print(f"      left out: {name}: {why}", flush=True)
+                said.add((name, why))
+            if row.device == "cuda":
+                torch.cuda.empty_cache()
+            save(results)
+    for counted, candidates in uncounted:
+        if candidates and time.perf_counter() < deadline + COUNTING_S:
+            with torch.inference_mode():
+                count(make_image(counted), candidates)
+            torch.cuda.empty_cache()
+    if any(candidates for _, candidates in uncounted):
+        save(results)
+    print(f"{len(results)} of {len(chosen)} rows in {time.perf_counter() - start:.0f} s")
+    return results, len(results) == len(chosen) and all(as_row(result)["correct"] for result in results)
+
+
+def bar_on_screen() -> Any:
+    """The progress bar, where rich is installed: a GPU machine may have nothing but torch."""
+    try:
+        return progress_bar(still=True)
+    except UsageError:
+        return nullcontext()
