@@ -250,12 +250,12 @@ def test_refusals(args, sentence, device):
 
 
 def test_tables_on_the_cpu(monkeypatch, tmp_path, capsys):
-    kept = {"stencil": [(256, False)], "correctness": [("box", 3)], "size": [64], "fused": [64], "window": [3]}
+    kept = {"stencil": [(256, False)], "correctness": [("box", 3)], "size": [64], "fused": [64], "window": [(64, 3)]}
 
-    def few(cuda, quick, studies=ladder_tables.studies):
+    def few(cuda, sweep, studies=ladder_tables.studies):
         return [
             ladder_tables.Study(s.name, s.title, s.columns, kept[s.name], s.measure, s.note)
-            for s in studies(cuda, quick)
+            for s in studies(cuda, sweep)
             if s.name in kept
         ]
 
@@ -285,15 +285,51 @@ def test_tables_on_the_cpu(monkeypatch, tmp_path, capsys):
 
 
 def test_tables_on_the_gpu_name_their_rungs():
-    columns = {study.name: {c.key for c in study.columns} for study in ladder_tables.studies(cuda=True, quick=False)}
+    columns = {
+        study.name: {c.key for c in study.columns} for study in ladder_tables.studies(True, ladder_tables.Sweep())
+    }
     assert {f"{rung}_ms" for rung in RUNGS} < columns["size"] & columns["window"] & columns["block"]
     assert {"fused_ms", "unfused_ms", "production_ms", "conv2d_ms"} < columns["fused"]
 
 
-@pytest.mark.parametrize("options", [["--device", "tpu"], ["--json", "/no/such/folder/x.json"]], ids=" ".join)
+def test_sweeps(tmp_path):
+    """Sizes, windows and blocks of one's own; a table that is not asked for is not there."""
+    written = tmp_path / "ladder.json"
+    command = ["bench", "ladder", "--device", "cpu", "--table", "size,window,block", "--image-size", "32,48"]
+    options = ["--kernel-size", "1,9", "--iterations", "3", "--json", str(written), "--figures", str(tmp_path / "f")]
+    assert main([*command, *options]) == 0
+    assert {path.name for path in (tmp_path / "f").iterdir()} == {"ladder_size.png", "ladder_window.png"}
+    document = json.loads(written.read_text())
+    found = {table["name"]: table["rows"] for table in document["tables"]}
+    assert [row["size"] for row in found["size"]] == [32, 48]
+    assert [(row["size"], row["k"]) for row in found["window"]] == [(48, 1), (48, 9)]
+    assert [(row["size"], row["block"]) for row in found["block"]] == [(48, "16x16")]  # a CPU has none
+    assert document["metadata"]["rounds"] == 3 and len(found) == 3
+    on_a_gpu = ladder_tables.studies(True, ladder_tables.Sweep((64,), (3,), ((4, 8), (64, 16))))
+    assert [study.cases for study in on_a_gpu if study.name == "block"] == [[(64, (4, 8)), (64, (64, 16))]]
+
+
+BAD_OPTIONS = {
+    "--device tpu": "tpu",
+    "--json /no/such/folder/x.json": "/no/such/folder",
+    "--table size,speed": "must be of stencil, correctness, size, window, block, fused, got speed",
+    "--image-size 64,4": "must be 8 to 16384, got 4",
+    "--kernel-size 3,4": "must be odd, 1 to 27, got 4",
+    "--kernel-size 29": "must be odd, 1 to 27, got 29",
+    "--block 16": "must be WIDTHxHEIGHT with at most 1024 threads, got 16",
+    "--block 16x16,64x32": "must be WIDTHxHEIGHT with at most 1024 threads, got 64x32",
+    "--iterations 2": "--iterations must be at least 3, got 2",
+}
+
+
+@pytest.mark.parametrize("options", BAD_OPTIONS)
 def test_bad_options(options, capsys):
-    assert main(["bench", "ladder", *options]) == 2
-    assert len(capsys.readouterr().err.splitlines()) == 1
+    try:
+        status = main(["bench", "ladder", *options.split()])
+    except SystemExit as ended:  # what argparse refuses
+        status = ended.code
+    printed = capsys.readouterr().err
+    assert status == 2 and len(printed.splitlines()) == 1 and BAD_OPTIONS[options] in printed
 
 
 def test_timed_calls_take_turns():

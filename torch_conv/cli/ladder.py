@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import argparse
 import io
+import math
 import platform
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 
+from torch_conv.cli import LARGEST, UsageError, whole_number
 from torch_conv.cli._files import add_force, check_file, check_folder, make_folder, write_file, write_json
 from torch_conv.cli._images import device_named, needed, progress_bar
 
@@ -38,19 +40,85 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
     )
     add_force(parser)
     parser.add_argument("--quick", action="store_true", help="images up to 1024x1024 only, and fewer rounds")
+    parser.add_argument(
+        "--table",
+        metavar="NAME[,NAME]",
+        type=names,
+        help="only these of stencil, correctness, size, window, block, fused",
+    )
+    parser.add_argument(
+        "--image-size",
+        metavar="N[,N]",
+        type=sides,
+        default=(),
+        help="sides of images; the last one for windows and blocks",
+    )
+    parser.add_argument(
+        "--kernel-size", metavar="K[,K]", type=windows, default=(3, 5, 7), help="sides of windows (default: 3,5,7)"
+    )
+    parser.add_argument(
+        "--block", metavar="WxH[,WxH]", type=blocks, help="threads of a block (default: 8x8,16x16,32x8,32x16)"
+    )
+    parser.add_argument(
+        "--iterations",
+        metavar="N",
+        type=whole_number,
+        help=f"rounds in which all take turns, at least {QUICK_ROUNDS} (default: {ROUNDS}, with --quick {QUICK_ROUNDS})",
+    )
     parser.set_defaults(run=run)
 
 
-def run(args: argparse.Namespace) -> None:
-    from torch_conv.cli.ladder_tables import Bench, studies
+# What the options' values may be: the rungs hold a window's taps in constant memory, 800 of them.
 
+
+def names(text: str) -> list[str]:
+    from torch_conv.cli.ladder_tables import TABLES
+
+    found = text.split(",")
+    if unknown := [name for name in found if name not in TABLES]:
+        raise argparse.ArgumentTypeError(f"must be of {', '.join(TABLES)}, got {unknown[0]}")
+    return found
+
+
+def sides(text: str) -> tuple[int, ...]:
+    return each(text, "must be 8 to 16384", lambda side: 8 <= side <= 16384)
+
+
+def windows(text: str) -> tuple[int, ...]:
+    return each(text, "must be odd, 1 to 27", lambda side: side % 2 == 1 and 1 <= side <= 27)
+
+
+def blocks(text: str) -> tuple[tuple[int, int], ...]:
+    found = []
+    for pair in text.split(","):
+        threads = tuple(whole_number(part) for part in pair.lower().split("x"))
+        if len(threads) != 2 or min(threads) < 1 or math.prod(threads) > 1024:
+            raise argparse.ArgumentTypeError(f"must be WIDTHxHEIGHT with at most 1024 threads, got {pair}")
+        found.append(threads)
+    return tuple(found)
+
+
+def each(text: str, rule: str, holds: Callable[[int], bool]) -> tuple[int, ...]:
+    numbers = tuple(whole_number(part) for part in text.split(","))
+    if wrong := [number for number in numbers if not holds(number)]:
+        raise argparse.ArgumentTypeError(f"{rule}, got {wrong[0]}")
+    return numbers
+
+
+def run(args: argparse.Namespace) -> None:
+    from torch_conv.cli.ladder_tables import BLOCKS, TABLES, Bench, Sweep, studies
+
+    rounds = args.iterations or (QUICK_ROUNDS if args.quick else ROUNDS)
+    if rounds < QUICK_ROUNDS:
+        raise UsageError(f"--iterations must be at least {QUICK_ROUNDS}, got {rounds}")
+    sweep = Sweep(args.image_size, args.kernel_size, args.block or BLOCKS, 1024 if args.quick else LARGEST)
     device = device_named(args.device)
     check_file(args.json, args.force)
     check_folder(args.figures)
     if args.figures:
         needed("matplotlib.figure", "matplotlib")
-    bench = Bench(device, QUICK_ROUNDS if args.quick else ROUNDS)
-    wanted = studies(bench.cuda, args.quick)
+    bench = Bench(device, rounds)
+    wanted = [study for study in studies(bench.cuda, sweep) if study.name in (args.table or TABLES)]
     rows = measure("ladder", bench, wanted)
     meta = metadata(device, bench.rounds)
     absent = "No GPU is measured: the tables hold the CPU columns only, and the rungs are absent."
@@ -211,11 +279,16 @@ def draw(rows: dict[str, list[Row]], folder: Path, gpu: str | None) -> None:
 
         return paint
 
-    save("ladder_size", "Gaussian 3x3, block 16x16", "image", lines)
-    save("ladder_window", "Gaussian K x K, 1024x1024", "K", bars("window", "k"))
-    save("ladder_fused", "Gaussian 3x3 + Sobel |Gx| + |Gy|", "image size", bars("fused", "size"))
-    if gpu:
-        save("ladder_block", "Gaussian 5x5, 1024x1024", "block", bars("block", "block"))
+    side = "x".join([str(rows["window"][0]["size"])] * 2) if rows.get("window") else ""
+    figures = {
+        "size": ("Gaussian 3x3, block 16x16", "image", lines),
+        "window": (f"Gaussian K x K, {side}", "K", bars("window", "k")),
+        "fused": ("Gaussian 3x3 + Sobel |Gx| + |Gy|", "image size", bars("fused", "size")),
+        "block": ("Gaussian 5x5", "block", bars("block", "block")),
+    }
+    for table, (title, across, paint) in figures.items():
+        if rows.get(table) and (gpu or table != "block"):
+            save(f"ladder_{table}", title, across, paint)
 
 
 def series(rows: list[Row]) -> list[str]:

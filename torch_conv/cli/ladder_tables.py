@@ -38,6 +38,24 @@ WINDOWS = (
 RUNGS = ("naive", "constant", "tiled", "l2_halo")  # of one window; the fused rung has a table of its own
 TOLERANCE, FUSED_TOLERANCE, STENCIL_TOLERANCE = 1e-5, 1e-4, 1e-3  # the studies' own
 ARC_A770_MS = {256: 0.02, 512: 0.07, 1024: 0.28, 2048: 1.12}  # the stencil study's published table
+TABLES = ("stencil", "correctness", "size", "window", "block", "fused")
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """What the tables vary, where not what the studies do."""
+
+    sizes: tuple[int, ...] = ()  # of images; of the tables that vary something else the last one
+    windows: tuple[int, ...] = (3, 5, 7)
+    blocks: tuple[tuple[int, int], ...] = BLOCKS
+    largest: int = 16384
+
+    def of(self, *sizes: int) -> list[int]:
+        return [size for size in self.sizes or sizes if size <= self.largest]
+
+    @property
+    def size(self) -> int:
+        return self.sizes[-1] if self.sizes else 1024
 
 
 @dataclass(frozen=True)
@@ -147,17 +165,20 @@ def measure_stencil(bench: Bench, case: tuple[int, bool]) -> Row:
         }
     )
     rate = size * size / (row["production_ms"] / 1e3)  # pixels a second
-    return row | {
-        "size": size,
-        "images": len(images),
-        "mpixels": rate / 1e6,
-        "gbs_no_cache": rate * 40 / 1e9,
-        "gbs": rate * 8 / 1e9,
-        "gflops": rate * 18 / 1e9,
-        "copy_percent": copy_percent(row),
-        "error": bench.check(f"stencil {size}x{size}", errors, STENCIL_TOLERANCE),
-        "arc_ms": ARC_A770_MS[size],
-    }
+    return (
+        row
+        | {
+            "size": size,
+            "images": len(images),
+            "mpixels": rate / 1e6,
+            "gbs_no_cache": rate * 40 / 1e9,
+            "gbs": rate * 8 / 1e9,
+            "gflops": rate * 18 / 1e9,
+            "copy_percent": copy_percent(row),
+            "error": bench.check(f"stencil {size}x{size}", errors, STENCIL_TOLERANCE),
+        }
+        | ({"arc_ms": ARC_A770_MS[size]} if size in ARC_A770_MS else {})
+    )
 
 
 def stencil(sizes: Sequence[int], cuda: bool) -> Study:
@@ -235,13 +256,15 @@ def measure_size(bench: Bench, size: int) -> Row:
     return measure_rungs(bench, f"size {size}x{size}", size, kernels.named("gaussian", 3), SQUARE)
 
 
-def measure_window(bench: Bench, k: int) -> Row:
-    return {"k": k} | measure_rungs(bench, f"window {k}x{k}", 1024, kernels.named("gaussian", k), SQUARE)
+def measure_window(bench: Bench, case: tuple[int, int]) -> Row:
+    size, k = case
+    return {"k": k} | measure_rungs(bench, f"window {k}x{k}", size, kernels.named("gaussian", k), SQUARE)
 
 
-def measure_block(bench: Bench, block: tuple[int, int]) -> Row:
+def measure_block(bench: Bench, case: tuple[int, tuple[int, int]]) -> Row:
+    size, block = case
     name = f"{block[0]}x{block[1]}"
-    return {"block": name} | measure_rungs(bench, f"block {name}", 1024, kernels.named("gaussian", 5), block)
+    return {"block": name} | measure_rungs(bench, f"block {name}", size, kernels.named("gaussian", 5), block)
 
 
 def measure_fused(bench: Bench, size: int) -> Row:
@@ -287,17 +310,13 @@ def rung_columns(first: Column, *speedups: Column) -> tuple[Column, ...]:
     )
 
 
-def studies(cuda: bool, quick: bool) -> list[Study]:
-    """Every table in the order it is printed; `quick` leaves the large images out."""
-
-    def sizes(*all_sizes: int) -> list[int]:
-        return [size for size in all_sizes if size <= 1024 or not quick]
-
+def studies(cuda: bool, sweep: Sweep) -> list[Study]:
+    """Every table in the order it is printed."""
     tiled_over_naive = Column("tiled_over_naive", "V2 over V1", ".2f", cuda=True)
     one_image = "One image again and again, as the study does"
     one_image += ": up to 2048x2048 it stays in a large GPU's L2 cache." if cuda else "."
     return [
-        stencil(sizes(256, 512, 1024, 2048), cuda),
+        stencil(sweep.of(256, 512, 1024, 2048), cuda),
         Study(
             "correctness",
             "2-D study (a): max abs error against the float64 CPU loop, 64x64 checkerboard and noise",
@@ -324,23 +343,23 @@ def studies(cuda: bool, quick: bool) -> list[Study]:
                 Column("tiled_over_cpu", "V2 over CPU", ".0f", cuda=True),
                 tiled_over_naive,
             ),
-            sizes(256, 512, 1024, 2048, 4096),
+            sweep.of(256, 512, 1024, 2048, 4096),
             measure_size,
             one_image,
         ),
         Study(
             "window",
-            "2-D study (c): window size, Gaussian, 1024x1024, block 16x16, float32",
+            f"2-D study (c): window size, Gaussian, {sweep.size}x{sweep.size}, block 16x16, float32",
             rung_columns(Column("k", "K", "d"), tiled_over_naive),
-            (3, 5, 7),
+            [(sweep.size, k) for k in sweep.windows],
             measure_window,
             one_image,
         ),
         Study(
             "block",
-            "2-D study (d): block, Gaussian 5x5, 1024x1024, float32",
+            f"2-D study (d): block, Gaussian 5x5, {sweep.size}x{sweep.size}, float32",
             rung_columns(Column("block", "block", "s"), tiled_over_naive),
-            BLOCKS if cuda else (SQUARE,),
+            [(sweep.size, block) for block in (sweep.blocks if cuda else (SQUARE,))],
             measure_block,
             one_image + ("" if cuda else " A CPU has no blocks: one row."),
         ),
@@ -358,7 +377,7 @@ def studies(cuda: bool, quick: bool) -> list[Study]:
                 Column("conv2d_ms", "F.conv2d ms"),
                 Column("error", "max error", ".1e"),
             ),
-            sizes(512, 1024, 2048),
+            sweep.of(512, 1024, 2048),
             measure_fused,
             one_image
             + " One by one: three V2 launches and three element-wise ones. F.conv2d: two, then |.| and a sum.",
