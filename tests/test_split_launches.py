@@ -41,7 +41,7 @@ def test_more_rows_than_one_launch_copies(devices):
         assert_same_bits(torch_conv.box_blur(split(image, devices(40)), (37, 3)).gather("cpu"), expected.cpu())
 
 
-def test_rows_are_copied_without_a_compiler():
+def test_rows_are_copied_without_a_compiler(cuda):
     code = """
 import torch, torch_conv
 from torch_conv import split
