@@ -63,7 +63,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
         "--iterations",
         metavar="N",
         type=whole_number,
-        help=f"rounds in which all take turns, at least {QUICK_ROUNDS} (default: {ROUNDS}, with --quick {QUICK_ROUNDS})",
+        help=f"rounds in which all take turns, at least {QUICK_ROUNDS} (default: {ROUNDS}; --quick: {QUICK_ROUNDS})",
     )
     parser.set_defaults(run=run)
 
