@@ -11,14 +11,14 @@ namespace torch_conv {
 namespace {
 
 // The memory of some rows of a tensor: blocks of one run each, if the dimensions below and above `dim` are dense.
-struct Rows {
+struct RowMemory {
   int64_t row, pitch, count;  // elements of a row, between blocks; blocks
   std::vector<size_t> order;  // of the other dimensions in memory, innermost first
 };
 
-std::optional<Rows> rows_of(const Tensor& t, int64_t dim) {
+std::optional<RowMemory> memory_of_rows(const Tensor& t, int64_t dim) {
   const Sizes size = sizes_of(t), stride = strides_of(t);
-  Rows rows{1, 0, 1, {}};
+  RowMemory rows{1, 0, 1, {}};
   for (size_t i = 0; i < size.size(); ++i)
     if (int64_t(i) != dim && size[i] > 1) rows.order.push_back(i);
   std::sort(rows.order.begin(), rows.order.end(), [&](size_t a, size_t b) { return stride[a] < stride[b]; });
@@ -38,11 +38,11 @@ std::optional<Rows> rows_of(const Tensor& t, int64_t dim) {
 // The same rows as blocks of bytes; none where they lie otherwise, or on the CPU.
 std::optional<cuda::BlockCopy> blocks_of(const Tensor& to, int64_t at, const Tensor& from, int64_t first, int64_t count,
                                          int64_t dim) {
-  const auto target = rows_of(to, dim), source = rows_of(from, dim);
+  const auto target = memory_of_rows(to, dim), source = memory_of_rows(from, dim);
   if (!to.is_cuda() || !target || !source || target->row != source->row || target->order != source->order)
     return std::nullopt;
   const int64_t bytes = to.element_size();
-  const auto blocks = [&](const Tensor& t, const Rows& r, int64_t row) {
+  const auto blocks = [&](const Tensor& t, const RowMemory& r, int64_t row) {
     return cuda::RowBlocks{t.get_device_index(), static_cast<char*>(t.data_ptr()) + row * r.row * bytes,
                            r.pitch * bytes};
   };
