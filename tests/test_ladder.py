@@ -305,6 +305,8 @@ def test_sweeps(tmp_path):
     assert [(row["size"], row["k"]) for row in found["window"]] == [(48, 1), (48, 9)]
     assert [(row["size"], row["block"]) for row in found["block"]] == [(48, "16x16")]  # a CPU has none
     assert document["metadata"]["rounds"] == 3 and len(found) == 3
+    assert ladder_tables.Sweep(sizes=(2048,), quick=True).of(256, 4096) == [2048]
+    assert ladder_tables.Sweep(quick=True).of(256, 1024, 2048) == [256, 1024]
     on_a_gpu = ladder_tables.studies(True, ladder_tables.Sweep((64,), (3,), ((4, 8), (64, 16))))
     assert [study.cases for study in on_a_gpu if study.name == "block"] == [[(64, (4, 8)), (64, (64, 16))]]
 

@@ -57,6 +57,16 @@ def conv3d_candidates(device: str, dtype: torch.dtype, call: Callable[[Tensor], 
     return conv_candidates("F.conv3d", device, dtype, call, volumes, tf32)
 
 
+def ndimage_candidates(wanted: list[str], function: str, **options: Any) -> list[Candidate]:
+    """A function of scipy.ndimage, on the GPU by cupyx and on the CPU by SciPy, where a row wants them."""
+    out: list[Candidate] = []
+    if "cupyx" in wanted:
+        out += cupyx_candidate(lambda cupy, ndimage: partial(getattr(ndimage, function), **options), spatial=3)
+    if "scipy" in wanted:
+        out += scipy_candidate(lambda ndimage: partial(getattr(ndimage, function), **options), spatial=3)
+    return out
+
+
 # ---- any window ------------------------------------------------------------------------------------------------------
 
 
@@ -169,12 +179,7 @@ def gaussian_row(device: str, shape: tuple[int, ...], k: int, rivals: str = "", 
         out: list[Candidate] = []
         if "conv" in wanted:
             out += conv3d_candidates(device, torch.float32, three_passes, "TF32" in wanted)
-        options = {"sigma": sigma, "mode": "nearest", "truncate": r / sigma}
-        if "cupyx" in wanted:
-            out += cupyx_candidate(lambda cupy, ndimage: partial(ndimage.gaussian_filter, **options), spatial=3)
-        if "scipy" in wanted:
-            out += scipy_candidate(lambda ndimage: partial(ndimage.gaussian_filter, **options), spatial=3)
-        return out
+        return [*out, *ndimage_candidates(wanted, "gaussian_filter", sigma=sigma, mode="nearest", truncate=r / sigma)]
 
     return Row(
         name=row_name("gaussian", k, torch.float32, shape),
@@ -222,12 +227,7 @@ def box_row(device: str, shape: tuple[int, ...], k: int, rivals: str = "") -> Ro
                 return torch.fft.irfftn(torch.fft.rfftn(x, size) * spectrum, size)[(..., *inside)]
 
             out.append(Candidate("torch.fft", fft))
-        options = {"size": k, "mode": "constant"}
-        if "cupyx" in wanted:
-            out += cupyx_candidate(lambda cupy, ndimage: partial(ndimage.uniform_filter, **options), spatial=3)
-        if "scipy" in wanted:
-            out += scipy_candidate(lambda ndimage: partial(ndimage.uniform_filter, **options), spatial=3)
-        return out
+        return [*out, *ndimage_candidates(wanted, "uniform_filter", size=k, mode="constant")]
 
     return Row(
         name=row_name("box", k, torch.float32, shape),

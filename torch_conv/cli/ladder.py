@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from torch_conv.cli import LARGEST, UsageError, whole_number
+from torch_conv.cli import UsageError, whole_number
 from torch_conv.cli._files import add_force, check_file, check_folder, make_folder, write_file, write_json
 from torch_conv.cli._images import device_named, needed, progress_bar
 
@@ -44,18 +44,15 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
         "--table",
         metavar="NAME[,NAME]",
         type=names,
-        help="only these of stencil, correctness, size, window, block, fused",
+        help="only these of the tables, by name",
     )
     parser.add_argument(
         "--image-size",
         metavar="N[,N]",
         type=sides,
-        default=(),
         help="sides of images; the last one for windows and blocks",
     )
-    parser.add_argument(
-        "--kernel-size", metavar="K[,K]", type=windows, default=(3, 5, 7), help="sides of windows (default: 3,5,7)"
-    )
+    parser.add_argument("--kernel-size", metavar="K[,K]", type=windows, help="sides of windows (default: 3,5,7)")
     parser.add_argument(
         "--block", metavar="WxH[,WxH]", type=blocks, help="threads of a block (default: 8x8,16x16,32x8,32x16)"
     )
@@ -106,19 +103,20 @@ def each(text: str, rule: str, holds: Callable[[int], bool]) -> tuple[int, ...]:
 
 
 def run(args: argparse.Namespace) -> None:
-    from torch_conv.cli.ladder_tables import BLOCKS, TABLES, Bench, Sweep, studies
+    from torch_conv.cli.ladder_tables import Bench, Sweep, studies
 
     rounds = args.iterations or (QUICK_ROUNDS if args.quick else ROUNDS)
     if rounds < QUICK_ROUNDS:
         raise UsageError(f"--iterations must be at least {QUICK_ROUNDS}, got {rounds}")
-    sweep = Sweep(args.image_size, args.kernel_size, args.block or BLOCKS, 1024 if args.quick else LARGEST)
+    given = {"sizes": args.image_size, "windows": args.kernel_size, "blocks": args.block}
+    sweep = Sweep(quick=args.quick, **{name: value for name, value in given.items() if value})
     device = device_named(args.device)
     check_file(args.json, args.force)
     check_folder(args.figures)
     if args.figures:
         needed("matplotlib.figure", "matplotlib")
     bench = Bench(device, rounds)
-    wanted = [study for study in studies(bench.cuda, sweep) if study.name in (args.table or TABLES)]
+    wanted = [study for study in studies(bench.cuda, sweep) if not args.table or study.name in args.table]
     rows = measure("ladder", bench, wanted)
     meta = metadata(device, bench.rounds)
     absent = "No GPU is measured: the tables hold the CPU columns only, and the rungs are absent."

@@ -38,7 +38,6 @@ WINDOWS = (
 RUNGS = ("naive", "constant", "tiled", "l2_halo")  # of one window; the fused rung has a table of its own
 TOLERANCE, FUSED_TOLERANCE, STENCIL_TOLERANCE = 1e-5, 1e-4, 1e-3  # the studies' own
 ARC_A770_MS = {256: 0.02, 512: 0.07, 1024: 0.28, 2048: 1.12}  # the stencil study's published table
-TABLES = ("stencil", "correctness", "size", "window", "block", "fused")
 
 
 @dataclass(frozen=True)
@@ -48,10 +47,10 @@ class Sweep:
     sizes: tuple[int, ...] = ()  # of images; of the tables that vary something else the last one
     windows: tuple[int, ...] = (3, 5, 7)
     blocks: tuple[tuple[int, int], ...] = BLOCKS
-    largest: int = 16384
+    quick: bool = False  # of the studies' own sizes none above 1024
 
     def of(self, *sizes: int) -> list[int]:
-        return [size for size in self.sizes or sizes if size <= self.largest]
+        return [*self.sizes] or [size for size in sizes if size <= 1024 or not self.quick]
 
     @property
     def size(self) -> int:
@@ -383,3 +382,6 @@ def studies(cuda: bool, sweep: Sweep) -> list[Study]:
             + " One by one: three V2 launches and three element-wise ones. F.conv2d: two, then |.| and a sum.",
         ),
     ]
+
+
+TABLES = tuple(study.name for study in studies(cuda=True, sweep=Sweep()))
