@@ -37,6 +37,8 @@ Results = dict[str, list[str]]  # a case's errors, none where it passed
 
 def worker(rank: int, world: int, device: str, file: str, results: mp.Queue) -> None:
     torch.set_num_threads(1)
+    for library in ("GLOO", "NCCL"):  # all ranks are on this machine, whose name need not have an address
+        os.environ.setdefault(f"{library}_SOCKET_IFNAME", "lo")
     timeout = datetime.timedelta(seconds=GROUP_TIMEOUT)
     if device == "cuda":
         torch.cuda.set_device(rank)
