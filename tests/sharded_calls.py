@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import torch
-from sharded_group import BORDERS, case, check, refused, spread
+from sharded_group import BORDERS, case, check, part_of, refused, spread
 from torch.distributed.tensor import Shard
 
+import torch_conv
 import torch_conv.distributed as sharded
-from torch_conv.distributed import _meeting, _outputs
+from torch_conv.distributed import _mailbox, _meeting, _outputs
 from torch_conv.distributed._place import place_of
 
 
@@ -42,6 +43,9 @@ def rows_travel_while_the_interior_is_filtered(g):
     taken = []
     whole, overlapped = dict(_outputs._LARGE), _outputs._overlapped
     _outputs._LARGE.update(cpu=0, cuda=0)
+    group = g.mesh().get_group()
+    mailbox = {group: _mailbox._mailboxes.get(group)}
+    _mailbox._mailboxes[group] = None  # which on one host would bring rows in no time
     _outputs._overlapped = lambda *args: taken.append(1) or overlapped(*args)
 
     def both(x, dim, name, *args, expected=True, **kw):
@@ -77,6 +81,46 @@ def rows_travel_while_the_interior_is_filtered(g):
     finally:
         _outputs._overlapped = overlapped
         _outputs._LARGE.update(whole)
+        del _mailbox._mailboxes[group]
+        _mailbox._mailboxes.update({group: box for group, box in mailbox.items() if box})
+
+
+@case
+def rows_come_by_mail(g):
+    """Between GPUs of one host: in both turns, on other streams, of any dtype; by NCCL where they are too large."""
+    if g.device == "cpu":
+        return
+    box = _mailbox.mailbox_of(place_of("test", g.mesh()), 0, g.here)
+    g.expect(box is not None)
+    turns, begin = [], _mailbox.Mailbox.begin
+    _mailbox.Mailbox.begin = lambda box: turns.append(begin(box)) or turns[-1]
+    side = torch.cuda.Stream()
+    try:
+        for seed in range(6):
+            x = g.image(1, 2, 64 * g.world, 512, seed=seed)
+            side.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(side if seed % 3 == 1 else torch.cuda.current_stream()):
+                check(g, g.mesh(), [Shard(2)], "filter2d", x, torch.rand(3, 3), BORDERS[seed])
+                check(g, g.mesh(), [Shard(3)], "filter2d", x, torch.rand(3, 3), BORDERS[seed])
+        g.expect(turns[:4] == [turns[0], 1 - turns[0]] * 2, turns)
+        # Many calls that nobody waits for: every one sees its own rows.
+        windows = [torch.rand(3, 3) for _ in range(20)]
+        images = [g.image(1, 1, 16 * g.world, 4096, seed=i) for i in range(20)]
+        spreads = [spread(x, g.mesh(), Shard(2)) for x in images]
+        if g.rank == 0:
+            torch.cuda._sleep(50_000_000)  # this rank's GPU comes late
+        results = [sharded.filter2d(x, k, "circular") for x, k in zip(spreads, windows, strict=True)]
+        for x, k, result in zip(images, windows, results, strict=True):
+            expected = part_of(torch_conv.filter2d(x, k, "circular"), g.mesh(), [Shard(2)])
+            g.expect(torch.equal(result.to_local(), expected))
+        for dtype in (torch.uint16, torch.uint8, torch.float64):
+            check(g, g.mesh(), [Shard(2)], "filter2d", g.image(1, 1, 8 * g.world, 16, dtype=dtype), torch.ones(3, 3))
+        turns.clear()
+        wide = g.image(1, 1, 8 * g.world, (_mailbox._TURN_BYTES >> 3) + 64)  # two rows and more than a turn
+        check(g, g.mesh(), [Shard(2)], "filter2d", wide, torch.rand(3, 3), "circular")
+        g.expect(not turns, "too large")
+    finally:
+        _mailbox.Mailbox.begin = begin
 
 
 @case

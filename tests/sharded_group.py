@@ -27,6 +27,7 @@ class Group:
 
     def __init__(self, device: str) -> None:
         self.device = device
+        self.here = torch.device(device) if device == "cpu" else torch.device(device, torch.cuda.current_device())
         self.rank, self.world = dist.get_rank(), dist.get_world_size()
         self.failed: list[str] = []  # comparisons; the case goes on, since the other ranks do
         self._meshes: dict[tuple[int, ...], DeviceMesh] = {}

@@ -132,3 +132,39 @@ def test_witness_kornia(normalized):
     torch.testing.assert_close(
         torch_conv.filter2d_separable(image, x, y, "reflect", normalized), expected, rtol=1e-12, atol=1e-12
     )
+
+
+H200 = "9.0 132 232448 4.8e12"
+LARGE = (make_window((191,), seed=1) / 20, make_window((211,), seed=2) / 20)  # along x, then y
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.uint8, torch.int16])
+@pytest.mark.parametrize("layout", ["planar", "photo"])
+def test_large_windows_have_the_bits_of_the_cpu(cuda, dtype, layout):
+    """Windows for which other dtypes go by float32's kernels."""
+    image = make_image((6, 3, 720, 700), dtype)
+    image = image.to(memory_format=torch.channels_last) if layout == "photo" else image
+    for border, out in (("reflect", None), ("constant", torch.float32), ("zero_output", None), ("circular", None)):
+        options = {"border_type": border, "output_dtype": out, "value": 0.5 if border == "constant" else 0.0}
+        got = torch_conv.filter2d_separable(image.to(cuda), *(k.to(cuda) for k in LARGE), **options)
+        assert got.is_contiguous(memory_format=torch.channels_last if layout == "photo" else torch.contiguous_format)
+        assert_same_bits(got, torch_conv.filter2d_separable(image, *LARGE, algorithm="separable", **options))
+
+
+def test_large_windows_of_other_dtypes_go_by_float32(monkeypatch):
+    monkeypatch.setenv("TORCH_CONV_EXPLAIN_FOR", H200)
+
+    def launches(dtype, shape=(6, 3, 720, 700), **options):
+        lines = torch_conv.explain(
+            torch_conv.filter2d_separable, torch.empty(shape, dtype=dtype), *LARGE, **options
+        ).lines
+        return [line.split(" (")[0].split(": ")[1] for line in lines]
+
+    tap, ring = "direct/tile_tma", "separable/ring_words"
+    for dtype in (torch.float16, torch.bfloat16, torch.uint8, torch.int16):
+        assert launches(dtype) == [tap, ring, tap]
+        assert launches(dtype, output_dtype=torch.float32) == [tap, ring]
+        assert launches(dtype, (1, 1, 1024, 1024)) == ["separable/two_pass"]  # as of float32
+    assert launches(torch.float32, output_dtype=torch.float16) == [ring, tap]
+    assert launches(torch.float32) == [ring]
+    assert launches(torch.float64) == ["separable/two_pass"]

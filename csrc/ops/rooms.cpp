@@ -168,6 +168,16 @@ void run(Call& call, const Place& place, const Tensor& like, const Separable& p)
   else run_problem(call, place, like, p, kSeparable2d, pinned, wanted_by(p.sums));
 }
 
+bool gains_in_float32(const Place& place, const Separable& p) {
+  const bool converts = p.in.dtype != Dtype::f32 || p.out.dtype != Dtype::f32;
+  if (!place.cuda() || !converts || accumulation_dtype(p.in.dtype) != Dtype::f32 || p.beside.any() || *pinned_variant())
+    return false;
+  Separable wide = p;
+  wide.in.dtype = wide.out.dtype = Dtype::f32;
+  const auto launches = [&](const Separable& q) { return kSeparable2d.plan_cuda(q, place.arch(), "").launches; };
+  return launches(wide) < launches(p);
+}
+
 bool run_in_one_launch(Call& call, const Place& place, const Tensor& like, const Separable& p) {
   if (!place.cuda() || passes_pinned()) return false;
   const auto planned = plan_of(call, place, p, kSeparable3d, pinned_variant());

@@ -44,6 +44,9 @@ void run(Call& call, const Place& place, const Ladder3d& problem, ladder::Varian
 // Do kernels serve that read taps as they came (narrow ones)?
 bool takes_narrow_taps(const Place& place, const Direct& problem);
 
+// Does a separable problem on images take fewer launches, those between dtypes aside, from float32 to float32?
+bool gains_in_float32(const Place& place, const Separable& problem);
+
 // A separable problem on volumes, if the room for them takes it: in one launch. False: it does not, and nothing ran.
 bool run_in_one_launch(Call& call, const Place& place, const Tensor& like, const Separable& problem);
 // The same for a depthwise convolution of images; where sums are `products`, or a variant of the room is pinned, what

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -14,6 +15,7 @@ from torch.distributed.device_mesh import DeviceMesh
 
 from torch_conv.distributed._errors import waited_for
 from torch_conv.distributed._layout import Run, runs_of
+from torch_conv.distributed._mailbox import Letters, Mailbox, mailbox_of, offsets
 from torch_conv.distributed._place import Place, place_of
 from torch_conv.distributed._verify import Check
 from torch_conv.reference._extend import border_name
@@ -32,38 +34,48 @@ class Exchange:
         me, peers = place.at[mesh_dim], place.peers(mesh_dim)
         self.place, self.mesh_dim = place, mesh_dim
         self.runs = wants[me]
-        # (peer in the group, or its own or -1 for nobody's, first row, rows)
-        self._takes = [(run.owner, peers[run.owner], run.first, run.count if run.step else 1) for run in self.runs]
+        # By rank: (owner or -1 for nobody, first row, rows)
+        self._all_take = [[(run.owner, run.first, run.count if run.step else 1) for run in runs] for runs in wants]
+        self._takes = self._all_take[me]
         self._gives = [
-            (peers[peer], run.first, run.count if run.step else 1)
-            for peer, runs in enumerate(wants)
-            for run in runs
-            if peer != me and run.owner == me
+            (peers[reader], first, rows)
+            for reader, takes in enumerate(self._all_take)
+            for owner, first, rows in takes
+            if reader != me and owner == me
         ]
-        self._me = me
+        self._me, self._peers = me, peers
+        self._letters: dict[Any, Letters | None] = {}
 
-    def post(self, local: Tensor, dim: int) -> Arriving:
-        """Sends what others want of `local`, and asks for what this rank wants; waits for nothing."""
+    def post(self, local: Tensor, dim: int, lend: bool = False) -> Arriving:
+        """Sends what others want of `local`, and asks for what this rank wants; the host waits for nothing.
+
+        With `lend`, what comes may lie in memory that the call after the next overwrites.
+        """
+        letters = self._letters_for(local, dim) if lend and local.device.type == "cuda" else None
+        mail = iter(letters.post(local, dim)) if letters else None
         group = self.place.group(self.mesh_dim)
-        arriving = Arriving()
+        arriving = Arriving(queued=mail is not None)
         messages: list[tuple[Callable[..., dist.Work], Tensor, int]] = []
-        for owner, peer, first, rows in self._takes:
+        for owner, first, rows in self._takes:
             if owner == self._me:
                 part = local if rows == local.shape[dim] else local.narrow(dim, first, rows)
             elif owner < 0:
                 arriving.parts.append(None)
                 continue
             else:
-                shape = list(local.shape)
-                shape[dim] = rows
-                part = local.new_empty(shape)
-                if part.numel():
-                    messages.append((group.recv, _sendable(part), peer))
+                if mail:
+                    part = next(mail)
+                else:
+                    part = local.new_empty(_with_rows(local.shape, dim, rows))
+                    if part.numel():
+                        messages.append((group.recv, _sendable(part), self._peers[owner]))
                 layout = memory_format(local)
                 if layout is not torch.contiguous_format:
                     arriving.landed.append((torch.empty_like(part, memory_format=layout), part))
                     part = arriving.landed[-1][0]
             arriving.parts.append(part)
+        if mail:
+            return arriving
         for peer, first, rows in self._gives:
             part = local.narrow(dim, first, rows).contiguous()
             if part.numel():
@@ -81,17 +93,46 @@ class Exchange:
             arriving.works = [group._end_coalescing(device)]
         return arriving
 
+    def _letters_for(self, local: Tensor, dim: int) -> Letters | None:
+        """The way through mailboxes, None where there are none or they are too small: alike on all ranks."""
+        box = mailbox_of(self.place, self.mesh_dim, local.device)
+        if box is None:
+            return None
+        key = (dim, *local.shape[:dim], *local.shape[dim + 1 :], local.dtype)
+        if key not in self._letters:
+            self._letters[key] = self._address(box, _with_rows(local.shape, dim, 1), dim, local.dtype)
+        return self._letters[key]
+
+    def _address(self, box: Mailbox, row: list[int], dim: int, dtype: torch.dtype) -> Letters | None:
+        runs = [[take for take in takes if take[0] not in (reader, -1)] for reader, takes in enumerate(self._all_take)]
+        size = math.prod(row) * dtype.itemsize
+        places = [offsets([rows * size for _, _, rows in mine]) for mine in runs]
+        if size == 0 or None in places:
+            return None
+
+        def at(reader: int, turn: int, offset: int, rows: int) -> Tensor:
+            return box.at(self._peers[reader], turn, offset, _with_rows(row, dim, rows), dtype)
+
+        letters = Letters(box)
+        for turn in (0, 1):
+            for reader, (mine, offset) in enumerate(zip(runs, places, strict=True)):
+                for (owner, first, rows), begin in zip(mine, offset, strict=True):  # type: ignore[arg-type]
+                    if reader == self._me:
+                        letters.parts[turn].append(at(reader, turn, begin, rows))
+                    if owner == self._me:
+                        letters.out[turn].append((at(reader, turn, begin, rows), first, rows))
+        return letters
+
 
 class Arriving:
     """What an exchange has on its way to this rank."""
 
-    def __init__(self) -> None:
+    def __init__(self, queued: bool) -> None:
+        self.queued = queued  # on the current stream, before whatever comes next
         self.parts: list[Tensor | None] = []
         self.works: list[dist.Work] = []
         self.messages: list[Tensor] = []  # their memory, until all is over
-        self.landed: list[
-            tuple[Tensor, Tensor]
-        ] = []  # to, from: in the image's memory format once the message is there
+        self.landed: list[tuple[Tensor, Tensor]] = []  # to, from: into the image's memory format
 
     def wait(self) -> list[Tensor | None]:
         """What this rank wants, run by run: rows in ascending order, one row where step is 0, None for the border's
@@ -109,6 +150,10 @@ def fetch(
     """This rank's runs, and what Arriving.wait gives for them; what `wants` returns is kept under `key`."""
     exchange: Exchange = place.find((Exchange, mesh_dim, key), lambda: Exchange(wants(), place, mesh_dim))
     return exchange.runs, exchange.post(local, dim).wait()
+
+
+def _with_rows(shape: Sequence[int], dim: int, rows: int) -> list[int]:
+    return [*shape[:dim], rows, *shape[dim + 1 :]]
 
 
 def _sendable(t: Tensor) -> Tensor:

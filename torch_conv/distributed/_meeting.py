@@ -34,8 +34,8 @@ class Memory:
     def __init__(self, memory: mmap.mmap, group: dist.ProcessGroup, pids: list[int]) -> None:
         self._words = memoryview(memory).cast("q")
         self._size, self._me = group.size(), group.rank()
-        self._pids = pids  # none where ranks do not see each other's
-        self._timeout = _timeout_of(group)
+        self.pids = pids  # none where ranks do not see each other's
+        self._timeout = timeout_of(group)
         self._round = 0
         self._open = False  # a round that this rank has not read yet
 
@@ -79,7 +79,7 @@ class Memory:
         if naps == 0:
             self._since = time.monotonic()
         elif naps % 1000 == 0:
-            if self._pids and not _lives(self._pids[rank]):
+            if self.pids and not _lives(self.pids[rank]):
                 raise ExchangeError(f"rank {rank} of the group is gone")
             if time.monotonic() - self._since > self._timeout:
                 raise ExchangeError(f"rank {rank} of the group did not answer in {self._timeout:.0f} s")
@@ -145,6 +145,12 @@ def _memory_of(place: Place, device: torch.device) -> Memory | None:
     return _memories[groups[0]]
 
 
+def is_one_host(place: Place, device: torch.device) -> bool:
+    """Whether the ranks of a mesh are processes that see each other; all of them ask."""
+    memory = _memory_of(place, device)
+    return memory is not None and bool(memory.pids)
+
+
 def _share(place: Place, group: dist.ProcessGroup, device: torch.device) -> Memory | None:
     """The first rank makes a file in memory, all open it, and its name is gone again before anybody goes on."""
     size = 2 * group.size() * _WORDS * 8
@@ -199,7 +205,8 @@ def _lives(pid: int) -> bool:
     return True
 
 
-def _timeout_of(group: dist.ProcessGroup) -> float:
+def timeout_of(group: dist.ProcessGroup) -> float:
+    """Seconds that its ranks wait for each other."""
     for device in ("cpu", "cuda"):
         try:
             seconds: float = group._get_backend(torch.device(device)).options._timeout.total_seconds()

@@ -32,8 +32,8 @@ def outputs_of(
     parts: list[Tensor] = []
     for i, halo in reversed(list(enumerate(plan.halos))):
         dim, piece = halo.dim, halo.piece
-        arriving = halo.exchange.post(local, dim % local.dim())
-        if i == 0 and split and not extra and halo.seams and _worth_it(local, rest, plan):
+        arriving = halo.exchange.post(local, dim % local.dim(), lend=True)
+        if i == 0 and split and not extra and halo.seams and not arriving.queued and _worth_it(local, rest, plan):
             return _overlapped(op, split, local, rest, halo, arriving)
         parts = [part for part in arriving.wait() if part is not None]
         if i == 0 and split and parts:

@@ -6,6 +6,7 @@ from typing import Any
 
 from torch import Tensor
 
+from torch_conv.distributed._place import Unknown, key_of
 from torch_conv.distributed._plan import Given, Operator, Plan
 
 
@@ -24,10 +25,21 @@ class Route:
         read = {name: value for name, value in given.items() if name not in passed.values()}
         if any(_is_on_gpu(value) for value in read.values()):
             return None
-        return cls(operator, plan, {name: _own(value) for name, value in rest.items() if name not in passed}, passed)
+        known = {a.name: a.default_value for a in operator.op._schema.arguments if a.has_default_value()}
+        fixed = {name: _own(value) for name, value in rest.items() if name not in passed}
+        fixed = {name: value for name, value in fixed.items() if name not in known or not _same(value, known[name])}
+        return cls(operator, plan, fixed, passed)
 
     def arguments(self, given: Given) -> Given:
         return self._fixed | {name: given[source] for name, source in self._passed.items()}
+
+
+def _same(a: Any, b: Any) -> bool:
+    """What need not be handed over: torch takes 0.5 us for every argument."""
+    try:
+        return bool(key_of(a) == key_of(b))
+    except Unknown:
+        return False
 
 
 def _is_on_gpu(value: Any) -> bool:
