@@ -74,9 +74,15 @@ def _sharded(function: Callable[P, Tensor]) -> Callable[P, DTensor]:
             for key, value in given.items():
                 if isinstance(value, DTensor):
                     given[key] = _plain(name, key, value)
+            tensors = [t for t in (image, *given.values()) if isinstance(t, Tensor) and t.requires_grad]
+            sources = tensors if torch.is_grad_enabled() else []
             with torch.no_grad():
-                whole = Sharded.of(image, call)
-                call.describe(image, whole.local, given)
+                local = image.to_local()
+                call.describe(image, local, given)
+                made = None if sources else call.repeat(local, given)
+                if made is not None:
+                    return made
+                whole = Sharded.of(image, local, call)
                 result = call.again(whole, given)
                 if result is None:
                     result = of_tensors(whole, **given)
@@ -87,11 +93,12 @@ def _sharded(function: Callable[P, Tensor]) -> Callable[P, DTensor]:
         except Exception:
             call.check.refuse()
             raise
-        if torch.is_grad_enabled():
-            sources = [t for t in (image, *given.values()) if isinstance(t, Tensor) and t.requires_grad]
-            if sources:
-                result.local = _NoGradient.apply(name, result.local, *sources)
-        return result.to_dtensor(image)
+        if sources:
+            result.local = _NoGradient.apply(name, result.local, *sources)
+            return result.to_dtensor(image)
+        made = result.to_dtensor(image)
+        call.keep(made)
+        return made
 
     return run
 

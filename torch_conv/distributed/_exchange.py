@@ -51,7 +51,7 @@ class Exchange:
 
         With `lend`, what comes may lie in memory that the call after the next overwrites.
         """
-        letters = self._letters_for(local, dim) if lend and local.device.type == "cuda" else None
+        letters = self._letters_for(local, dim) if lend and local.is_cuda else None
         mail = iter(letters.post(local, dim)) if letters else None
         group = self.place.group(self.mesh_dim)
         arriving = Arriving(queued=mail is not None)
@@ -110,17 +110,19 @@ class Exchange:
         if size == 0 or None in places:
             return None
 
-        def at(reader: int, turn: int, offset: int, rows: int) -> Tensor:
-            return box.at(self._peers[reader], turn, offset, _with_rows(row, dim, rows), dtype)
-
         letters = Letters(box)
-        for turn in (0, 1):
-            for reader, (mine, offset) in enumerate(zip(runs, places, strict=True)):
-                for (owner, first, rows), begin in zip(mine, offset, strict=True):  # type: ignore[arg-type]
+        for reader, (mine, offset) in enumerate(zip(runs, places, strict=True)):
+            for (owner, first, rows), begin in zip(mine, offset, strict=True):  # type: ignore[arg-type]
+                shape = _with_rows(row, dim, rows)
+                there = [box.at(self._peers[reader], turn, begin, shape, dtype) for turn in (0, 1)]
+                if owner == self._me:
+                    letters.rows.append((first, rows))
+                for turn in (0, 1):
                     if reader == self._me:
-                        letters.parts[turn].append(at(reader, turn, begin, rows))
+                        letters.parts[turn].append(there[turn])
                     if owner == self._me:
-                        letters.out[turn].append((at(reader, turn, begin, rows), first, rows))
+                        bits = there[turn].view(torch.int16) if dtype == torch.uint16 else there[turn]
+                        letters.out[turn].append(bits)
         return letters
 
 

@@ -29,7 +29,7 @@ from torch_conv.distributed._place import Place, Unknown, key_of
 from torch_conv.distributed._plan import Given, Halo, Operator, Plan, about, axis_of, probe
 from torch_conv.distributed._route import Route
 from torch_conv.distributed._seams import Seams
-from torch_conv.distributed._sharded import Axis, Sharded
+from torch_conv.distributed._sharded import Axis, Sharded, of_spec, spec_of
 from torch_conv.distributed._verify import Check
 from torch_conv.functional._calls import below_autograd
 from torch_conv.functional._convolve import pads_of
@@ -61,6 +61,21 @@ class Call:
         except RankError as error:
             self.error = error
             raise
+
+    def repeat(self, local: Tensor, given: Given) -> DTensor | None:
+        """The result of a call like an earlier one on this rank's part, where all else about it is known."""
+        route = self.check.known.route if self.check.known else None
+        if route is None or route.spec is None or in_forward_mode():
+            return None
+        self.agree(local.device)
+        result = below_autograd(route.outputs, local, given)
+        return None if result is None else of_spec(result, route.spec)
+
+    def keep(self, made: DTensor) -> None:
+        """What the results of such calls are, for `repeat`."""
+        route = self.check.known.route if self.check.known else None
+        if route is not None and route.plan.weight is None and made.to_local().numel() > 0:
+            route.spec = spec_of(made)
 
     def again(self, whole: Sharded, given: Given) -> Sharded | None:
         """The result of a call like an earlier one, where that is known to have come down to one operator."""

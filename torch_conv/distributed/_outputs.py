@@ -15,11 +15,11 @@ from torch import Tensor
 from torch_conv.distributed._exchange import Arriving, memory_format, together
 from torch_conv.distributed._plan import Given, Halo, Plan
 
-# Shards of more bytes are filtered while rows travel. The seams then take calls of their own: on CUDA, where messages
-# between GPUs of one host take 10 to 20 us, that pays only once the interior keeps the GPU busy for longer than the
-# host needs for all (the seams add 31 us to 127 us, 3x3, without a transport, EPYC). The number for CUDA is an estimate
-# that no GPU has confirmed. On the CPU the seams are parts of their own either way.
-_LARGE = {"cpu": 1 << 20, "cuda": 64 << 20}
+# Shards of more bytes are filtered while rows travel. The seams then take calls of their own. With NCCL that pays only
+# once the interior keeps the GPU busy for longer than the host needs for all: of 64 MiB on each of four NVIDIA H100 (3x3,
+# 50 us) it takes 759 us, with the rows first 540; of 1 GiB (790 us) nobody waits for the host. Rows that come by mail are
+# there at once. On the CPU the seams are parts of their own either way.
+_LARGE = {"cpu": 1 << 20, "cuda": 512 << 20}
 _ONE_ORDER = ("direct", "separable")  # algorithms: the same bits in a part of any size
 _LEAST_CHOICE = 81  # taps of a window over floats from which 'auto' may choose by size (csrc/ops/filter.cpp)
 
@@ -28,30 +28,34 @@ def outputs_of(
     op: Callable[..., Tensor], split: Callable[..., list[Tensor]] | None, local: Tensor, rest: Given, plan: Plan
 ) -> Tensor | None:
     """This rank's part of the result, or None where that has no elements."""
-    extra: list[tuple[int, int, int]] = []
-    parts: list[Tensor] = []
-    for i, halo in reversed(list(enumerate(plan.halos))):
-        dim, piece = halo.dim, halo.piece
-        arriving = halo.exchange.post(local, dim % local.dim(), lend=True)
-        if i == 0 and split and not extra and halo.seams and not arriving.queued and _worth_it(local, rest, plan):
-            return _overlapped(op, split, local, rest, halo, arriving)
-        parts = [part for part in arriving.wait() if part is not None]
-        if i == 0 and split and parts:
-            parts, wanted = halo.cut(parts), halo.wanted
-            extra.append((dim, piece.cut_skip, piece.count))
-        else:
-            local = together(parts, dim) if parts else local.narrow(dim, 0, 0)
-            parts = []
-            extra.append((dim, piece.skip, piece.count))
-    if not all(count for _, _, count in extra) or not any(part.numel() for part in parts or [local]):
+    halo = plan.halos[0] if split and plan.halos else None
+    filled = plan.halos if halo is None else plan.halos[1:]  # these axes get their rows first
+    for other in reversed(filled):
+        parts = [
+            part for part in other.exchange.post(local, other.dim % local.dim(), lend=True).wait() if part is not None
+        ]
+        local = together(parts, other.dim) if parts else local.narrow(other.dim, 0, 0)
+    extra = [(other.dim, other.piece.skip, other.piece.count) for other in filled]
+    if halo is None:
+        if not all(count for _, _, count in extra) or not local.numel():
+            return None
+        return _outputs_in(op(local, **rest), extra)
+    assert split is not None
+    arriving = halo.exchange.post(local, halo.dim % local.dim(), lend=True)
+    if not filled and halo.seams and not arriving.queued and _worth_it(local, rest, plan):
+        return _overlapped(op, split, local, rest, halo, arriving)
+    extra.append((halo.dim, halo.piece.cut_skip, halo.piece.count))
+    parts = [part for part in arriving.wait() if part is not None]
+    if not all(count for _, _, count in extra) or not any(part.numel() for part in parts):
         return None
-    if not parts:
-        result = op(local, **rest)
-    else:
-        assert split is not None
-        result = together(split(parts, **rest, dim=dim, wanted=wanted), dim)
+    result = together(split(halo.cut(parts), **rest, dim=halo.dim, wanted=halo.wanted), halo.dim)
+    return _outputs_in(result, extra)
+
+
+def _outputs_in(result: Tensor, ranges: list[tuple[int, int, int]]) -> Tensor:
+    """Those that are wanted: along a dimension, from the first, how many."""
     cut = False
-    for dim, first, count in extra:
+    for dim, first, count in ranges:
         if result.shape[dim] != count:
             result, cut = result.narrow(dim, first, count), True
     return _dense(result) if cut else result

@@ -86,6 +86,10 @@ class Plan:
             batch, channels = image.dim() - self.axes - 2, image.dim() - self.axes - 1
             indices = {i: image.indices(dim) for i, dim in ((0, batch), (1, channels)) if dim >= 0}
             self._indices = {i: at for i, at in indices.items() if at is not None}
+        return self.cut_again(rest)
+
+    def cut_again(self, rest: Given) -> Given:
+        """The same for an image that is cut like the first one."""
         return _cut_windows(self._indices, rest, self.axes) if self._indices else rest
 
     def result_dims(self, image: Sharded, shape: Sequence[int]) -> tuple[Dim, ...]:

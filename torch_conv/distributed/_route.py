@@ -6,6 +6,7 @@ from typing import Any
 
 from torch import Tensor
 
+from torch_conv.distributed._outputs import outputs_of
 from torch_conv.distributed._place import Unknown, key_of
 from torch_conv.distributed._plan import Given, Operator, Plan
 
@@ -15,6 +16,7 @@ class Route:
 
     def __init__(self, operator: Operator, plan: Plan, fixed: Given, passed: dict[str, str]) -> None:
         self.operator, self.plan = operator, plan
+        self.spec: Any = None  # of its results, where they are made of `outputs`
         self._fixed, self._passed = fixed, passed
 
     @classmethod
@@ -32,6 +34,11 @@ class Route:
 
     def arguments(self, given: Given) -> Given:
         return self._fixed | {name: given[source] for name, source in self._passed.items()}
+
+    def outputs(self, local: Tensor, given: Given) -> Tensor | None:
+        """This rank's part of the result."""
+        rest = self.plan.cut_again(self.arguments(given))
+        return outputs_of(self.operator.op, self.operator.split, local, rest, self.plan)
 
 
 def _same(a: Any, b: Any) -> bool:

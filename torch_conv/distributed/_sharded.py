@@ -191,8 +191,8 @@ class Sharded:
     # From a DTensor and back
 
     @classmethod
-    def of(cls, whole: DTensor, call: Any) -> Sharded:
-        shape, placements, local = whole.shape, whole.placements, whole.to_local()
+    def of(cls, whole: DTensor, local: Tensor, call: Any) -> Sharded:
+        shape, placements = whole.shape, whole.placements
         dims, expected = call.place.find(
             (Sharded, shape, placements), lambda: _dims_of(call.name, call.place, shape, placements)
         )
@@ -212,7 +212,7 @@ class Sharded:
         key = (DTensor, self.dims, source.shape, source.stride(), self.local.dtype)
         made = place.found.get(key)
         if made is not None and not self.local.requires_grad:
-            return _of_spec(self.local, made)
+            return of_spec(self.local, made)
         placements: list[Any] = [Replicate()] * len(place.shape)
         for dim, axes in enumerate(self.dims):
             for axis in axes:
@@ -221,7 +221,7 @@ class Sharded:
         shape = self.shape
         strides = _strides(shape, _is_channels_last(source) and len(shape) == source.dim())
         result = DTensor.from_local(self.local, place.mesh, placements, run_check=False, shape=shape, stride=strides)
-        spec = _spec(result)
+        spec = spec_of(result)
         if spec is not None:
             place.remember(key, spec)
         return result
@@ -245,20 +245,20 @@ def _dims_of(
     return tuple((axis,) for axis in axes), torch.Size([axis.here for axis in axes])
 
 
-def _of_spec(local: Tensor, spec: Any) -> DTensor:
+def of_spec(local: Tensor, spec: Any) -> DTensor:
     """Without DTensor.__init__, which does nothing but step out of torch.compile's way."""
     made: DTensor = DTensor.__new__(DTensor, local, spec, requires_grad=False)
     return made
 
 
-def _spec(made: DTensor) -> Any:
+def spec_of(made: DTensor) -> Any:
     """What DTensor's own constructor takes beside the local tensor (1 us); None where it does not, as of another torch.
 
     It is what from_local makes anew every time (22 us), and what torch's operators on DTensors share.
     """
     try:
         spec = made._spec
-        return spec if _of_spec(made.to_local().detach(), spec).shape == made.shape else None
+        return spec if of_spec(made.to_local().detach(), spec).shape == made.shape else None
     except (AttributeError, TypeError):
         return None
 
