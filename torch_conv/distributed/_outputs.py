@@ -16,9 +16,9 @@ from torch_conv.distributed._exchange import Arriving, memory_format, together
 from torch_conv.distributed._plan import Given, Halo, Plan
 
 # Shards of more bytes are filtered while rows travel. The seams then take calls of their own. With NCCL that pays only
-# once the interior keeps the GPU busy for longer than the host needs for all: of 64 MiB on each of four NVIDIA H100 (3x3,
-# 50 us) it takes 759 us, with the rows first 540; of 1 GiB (790 us) nobody waits for the host. Rows that come by mail are
-# there at once. On the CPU the seams are parts of their own either way.
+# once the interior keeps the GPU busy for longer than the host needs for all: of 64 MiB on each of four NVIDIA H100
+# (3x3, 50 us) it takes 759 us, with the rows first 540; of 1 GiB (790 us) nobody waits for the host. Rows that come by
+# mail are there at once. On the CPU the seams are parts of their own either way.
 _LARGE = {"cpu": 1 << 20, "cuda": 512 << 20}
 _ONE_ORDER = ("direct", "separable")  # algorithms: the same bits in a part of any size
 _LEAST_CHOICE = 81  # taps of a window over floats from which 'auto' may choose by size (csrc/ops/filter.cpp)
