@@ -68,8 +68,7 @@ class Call:
         if route is None or route.spec is None or in_forward_mode():
             return None
         self.agree(local.device)
-        result = below_autograd(route.outputs, local, given)
-        return None if result is None else of_spec(result, route.spec)
+        return of_spec(below_autograd(route.outputs, local, given), route.spec)
 
     def keep(self, made: DTensor) -> None:
         """What the results of such calls are, for `repeat`."""

@@ -35,10 +35,12 @@ class Route:
     def arguments(self, given: Given) -> Given:
         return self._fixed | {name: given[source] for name, source in self._passed.items()}
 
-    def outputs(self, local: Tensor, given: Given) -> Tensor | None:
-        """This rank's part of the result."""
+    def outputs(self, local: Tensor, given: Given) -> Tensor:
+        """This rank's part of the result, where it has one."""
         rest = self.plan.cut_again(self.arguments(given))
-        return outputs_of(self.operator.op, self.operator.split, local, rest, self.plan)
+        made = outputs_of(self.operator.op, self.operator.split, local, rest, self.plan)
+        assert made is not None
+        return made
 
 
 def _same(a: Any, b: Any) -> bool:
