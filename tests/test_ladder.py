@@ -367,6 +367,19 @@ def test_timed_calls_take_turns():
     assert made[1::2] == ["b"] * (len(made) // 2)
 
 
+def test_the_cpu_is_warm_before_the_first_sample(monkeypatch):
+    _timing.warm_cpu.cache_clear()
+    monkeypatch.setattr(_timing, "WARMING_SECONDS", 0.05)
+    added, add = [], torch.add
+    monkeypatch.setattr(torch, "add", lambda *args, **kwargs: added.append(len(made)) or add(*args, **kwargs))
+    made = []
+    _timing.time_call(lambda: made.append("a"), "cpu", repeats=2)
+    assert added and not any(added)  # all before the first call
+    count = len(added)
+    _timing.time_call(lambda: made.append("b"), "cpu", repeats=2)
+    assert len(added) == count
+
+
 @pytest.mark.cuda
 def test_timing_without_capture(cuda):
     image = noise(32, 32).to(cuda)
