@@ -1,4 +1,4 @@
-"""Writes the measured tables into docs/benchmarks/ and README.md, between their markers, from benchmarks/results/.
+"""Writes the measured tables into docs/ and README.md, between their markers, from benchmarks/results/.
 
 python benchmarks/report.py            # rewrite
 python benchmarks/report.py --check    # only say whether the pages are up to date (exit status 1 if not)
@@ -31,6 +31,7 @@ from report_figures import (
 from report_formats import family, family_tables, windows_table
 from report_headline import headline
 from report_scaling import scaling_tables
+from report_textbook import draw_textbook, textbook
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = ROOT / "docs" / "benchmarks"
@@ -81,11 +82,12 @@ def main() -> int:
     parser.add_argument("--figure", action="store_true", help="draw the figures in docs/ first")
     args = parser.parse_args()
     if args.figure:
-        for draw in (draw_sizes, draw_windows, draw_blurs, draw_gaussians, draw_scaling):
+        for draw in (draw_sizes, draw_windows, draw_blurs, draw_gaussians, draw_scaling, draw_textbook):
             draw(documents())
     stale = []
     written = {PAGES / f"{place}.md": (place, tables(benchmarks)) for place, benchmarks in PLACES.items()}
     written[ROOT / "README.md"] = ("headline", headline(documents()))
+    written[ROOT / "docs" / "textbook.md"] = ("textbook", textbook(documents()))
     for path, (place, content) in written.items():
         text = path.read_text()
         updated = replaced(text, place, content)

@@ -4,6 +4,9 @@
 #include <sys/mman.h>
 #endif
 
+#include <exception>
+#include <mutex>
+
 #include "core/parallel.h"
 
 namespace torch_conv {
@@ -53,7 +56,18 @@ Sizes contiguous_strides(const Sizes& sizes) {
 }
 
 void parallel_for(int64_t begin, int64_t end, int64_t grain, const std::function<void(int64_t, int64_t)>& f) {
-  torch::stable::parallel_for(begin, end, grain, f);
+  // Torch would print what a thread throws, and throw a sentence about its own call instead.
+  std::exception_ptr thrown;
+  std::mutex first;
+  torch::stable::parallel_for(begin, end, grain, [&](int64_t from, int64_t to) {
+    try {
+      f(from, to);
+    } catch (...) {
+      const std::lock_guard<std::mutex> lock(first);
+      if (!thrown) thrown = std::current_exception();
+    }
+  });
+  if (thrown) std::rethrow_exception(thrown);
 }
 
 int thread_count() { return int(torch::stable::get_num_threads()); }

@@ -19,7 +19,7 @@ OUTSIDE = {
     "examples/cpp/README.md": "cpp_example.md",
 }
 # Their tables want the place of the table of contents.
-WIDE = ("benchmarks/large_windows.md", "benchmarks/blur.md", "benchmarks/fused.md")
+WIDE = ("benchmarks/large_windows.md", "benchmarks/blur.md", "benchmarks/fused.md", "textbook.md")
 LINK = re.compile(r"(!?\[[^\]]*\])\(([^)\s#]*)(#[^)\s]*)?\)")
 
 

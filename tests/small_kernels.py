@@ -63,7 +63,8 @@ MANY = [
     *[((19, 64, 16, 16), 13, False), ((19, 1000, 16, 16), 13, False), ((46, 200, 32, 32), 31, False)],
 ]
 LADDER = ["naive", "constant", "tiled", "l2_halo", "fused"]
-LADDER3D = ["naive", "tiled", "separable"]
+LADDER1D = ["naive", "constant", "tiled", "l2_halo"]
+LADDER3D = [*LADDER1D, "separable"]
 
 served: Counter[str] = Counter()
 
@@ -139,6 +140,9 @@ def one_round(device: str, dtype: torch.dtype) -> None:
         for rung in LADDER:
             OPS.ladder2d(planar, torch.rand(3, 3), rung, [16, 16])
             served[f"ladder/{rung}"] += 1
+        for rung in LADDER1D:
+            OPS.ladder1d(planar, torch.rand(5), rung, [64])
+            served[f"ladder1d/{rung}"] += 1
 
 
 def one_round_of_depthwise(device: str, dtype: torch.dtype) -> None:

@@ -288,8 +288,9 @@ def test_names_that_no_terminal_can_show(photo):
         MemoryError(),
         torch.OutOfMemoryError("CUDA out of memory"),
         RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 8 bytes"),
+        torch.OutOfMemoryError("box_blur: there is not enough memory"),
     ],
-    ids=["Python", "a GPU", "torch"],
+    ids=["Python", "a GPU", "torch", "a kernel of the CPU"],
 )
 def test_too_little_memory_is_one_sentence(photo, monkeypatch, capsys, error):
     def box_blur(*args, **kwargs):

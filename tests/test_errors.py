@@ -7,6 +7,7 @@ import resource
 
 import pytest
 import torch
+from kernel_files import run_python
 from refusals import ones
 from strategies import make_image, make_window
 from tolerance import assert_same_bits
@@ -230,6 +231,23 @@ def test_failures_of_the_machine_are_no_refusals(text, kind, sentence):
     error = _refusal("sobel", RuntimeError(text))
     assert type(error) is kind
     assert str(error) == sentence
+
+
+def test_a_window_that_memory_does_not_hold():
+    """A thread's rows of an absurd window; the next good call works."""
+    code = """
+import resource
+image = torch.rand(3, 64, 64)
+good = torch_conv.unsharp_mask(image, 31, 9.0)
+taken = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (taken + 2**27,) * 2)
+try:
+    torch_conv.unsharp_mask(image, 999_999, 9.0)
+except torch.OutOfMemoryError as error:
+    print(error)
+assert torch.equal(torch_conv.unsharp_mask(image, 31, 9.0), good)
+"""
+    assert run_python(code) == "unsharp_mask: there is not enough memory\n"
 
 
 @pytest.mark.parametrize(

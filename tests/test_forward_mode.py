@@ -138,6 +138,7 @@ OPERATORS = {
     "conv2d, handed to torch": lambda x, k: OPS.conv2d(x, k.expand(30, 3, 3, 3)),
     "box2d": lambda x, k: OPS.box2d(x, [3, 3]),
     "separable_sum2d": lambda x, k: OPS.separable_sum2d(x, [k[0]], [k[1]]),
+    "ladder1d": lambda x, k: OPS.ladder1d(x, k[0].cpu()),
     "ladder2d": lambda x, k: OPS.ladder2d(x, k.cpu()),
     "causal_conv1d": lambda x, k: OPS.causal_conv1d(x[:, :, 0], k),
     "causal_conv1d_update": lambda x, k: OPS.causal_conv1d_update(x[:, :, 0], torch.zeros_like(x[:, :, 1]), k),

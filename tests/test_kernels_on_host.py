@@ -32,6 +32,7 @@ COMPILER = shutil.which(os.environ.get("CXX", "g++"))
         "box",
         "box_bytes",
         "box_depth",
+        "ladder",
     ],
 )
 def test_kernels(program, tmp_path):

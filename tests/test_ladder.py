@@ -12,7 +12,7 @@ from tolerance import assert_same_bits
 
 import torch_conv
 from torch_conv import _timing, kernels
-from torch_conv.cli import ladder_tables, main
+from torch_conv.cli import ladder_bench, ladder_borders, ladder_tables, main
 
 RUNGS = ("naive", "constant", "tiled", "l2_halo")
 BLOCKS = ((8, 8), (16, 16), (32, 8), (32, 16))
@@ -254,7 +254,7 @@ def test_tables_on_the_cpu(monkeypatch, tmp_path, capsys):
 
     def few(cuda, sweep, studies=ladder_tables.studies):
         return [
-            ladder_tables.Study(s.name, s.title, s.columns, kept[s.name], s.measure, s.note)
+            ladder_bench.Study(s.name, s.title, s.columns, kept[s.name], s.measure, s.note)
             for s in studies(cuda, sweep)
             if s.name in kept
         ]
@@ -284,11 +284,35 @@ def test_tables_on_the_cpu(monkeypatch, tmp_path, capsys):
     assert {p.name for p in (tmp_path / "f").iterdir()} == {f"ladder_{n}.png" for n in ("size", "window", "fused")}
 
 
+def test_signals_and_borders_on_the_cpu(tmp_path):
+    written = tmp_path / "ladder.json"
+    command = ["bench", "ladder", "--device", "cpu", "--quick", "--table", "signal,borders", "--image-size", "40,104"]
+    assert main([*command, "--json", str(written)]) == 0
+    signal, borders = (table["rows"] for table in json.loads(written.read_text())["tables"])
+    assert [(row["numbers"], row["k"]) for row in signal] == [(n, k) for n in (1600, 10816) for k in (5, 31)]
+    assert [row["policy"] for row in borders] == ["skip", "clamp", "wrap", "mirror", "zero"]
+    assert all(row["error"] <= 1 and row["conv2d_ms"] > 0 for row in borders)
+
+
+@pytest.mark.parametrize("policy", ladder_borders.POLICIES)
+def test_gold_of_the_borders(policy):
+    image = (255 * noise(1, 2, 103, 120)).to(torch.uint8)
+    border = ladder_borders.POLICIES[policy][0]
+    expected = torch_conv.reference.box_blur(image.double(), 200, border, anchor=-1)
+    assert (ladder_borders.means(image, policy) - expected).abs().max() <= 0.5 + 1e-9
+
+
+def test_borders_that_an_image_is_too_small_for_are_left_out():
+    cases = ladder_borders.borders(ladder_bench.Sweep(sizes=(100,)), cuda=False).cases
+    assert [policy for _, policy in cases] == ["skip", "clamp", "zero"]
+
+
 def test_tables_on_the_gpu_name_their_rungs():
     columns = {
-        study.name: {c.key for c in study.columns} for study in ladder_tables.studies(True, ladder_tables.Sweep())
+        study.name: {c.key for c in study.columns} for study in ladder_tables.studies(True, ladder_bench.Sweep())
     }
-    assert {f"{rung}_ms" for rung in RUNGS} < columns["size"] & columns["window"] & columns["block"]
+    assert {f"{rung}_ms" for rung in RUNGS} < columns["size"] & columns["window"] & columns["block"] & columns["signal"]
+    assert {"direct_over_cpu", "production_over_cpu", "conv2d_ms"} < columns["borders"]
     assert {"fused_ms", "unfused_ms", "production_ms", "conv2d_ms"} < columns["fused"]
 
 
@@ -305,16 +329,16 @@ def test_sweeps(tmp_path):
     assert [(row["size"], row["k"]) for row in found["window"]] == [(48, 1), (48, 9)]
     assert [(row["size"], row["block"]) for row in found["block"]] == [(48, "16x16")]  # a CPU has none
     assert document["metadata"]["rounds"] == 3 and len(found) == 3
-    assert ladder_tables.Sweep(sizes=(2048,), quick=True).of(256, 4096) == [2048]
-    assert ladder_tables.Sweep(quick=True).of(256, 1024, 2048) == [256, 1024]
-    on_a_gpu = ladder_tables.studies(True, ladder_tables.Sweep((64,), (3,), ((4, 8), (64, 16))))
+    assert ladder_bench.Sweep(sizes=(2048,), quick=True).of(256, 4096) == [2048]
+    assert ladder_bench.Sweep(quick=True).of(256, 1024, 2048) == [256, 1024]
+    on_a_gpu = ladder_tables.studies(True, ladder_bench.Sweep((64,), (3,), ((4, 8), (64, 16))))
     assert [study.cases for study in on_a_gpu if study.name == "block"] == [[(64, (4, 8)), (64, (64, 16))]]
 
 
 BAD_OPTIONS = {
     "--device tpu": "tpu",
     "--json /no/such/folder/x.json": "/no/such/folder",
-    "--table size,speed": "must be of stencil, correctness, size, window, block, fused, got speed",
+    "--table size,speed": "must be of stencil, correctness, size, window, block, fused, signal, borders, got speed",
     "--image-size 64,4": "must be 8 to 16384, got 4",
     "--kernel-size 3,4": "must be odd, 1 to 27, got 4",
     "--kernel-size 29": "must be odd, 1 to 27, got 29",
@@ -341,6 +365,19 @@ def test_timed_calls_take_turns():
     assert min(times) > 0
     assert made[::2] == ["a"] * (len(made) // 2)
     assert made[1::2] == ["b"] * (len(made) // 2)
+
+
+def test_the_cpu_is_warm_before_the_first_sample(monkeypatch):
+    _timing.warm_cpu.cache_clear()
+    monkeypatch.setattr(_timing, "WARMING_SECONDS", 0.05)
+    added, add = [], torch.add
+    monkeypatch.setattr(torch, "add", lambda *args, **kwargs: added.append(len(made)) or add(*args, **kwargs))
+    made = []
+    _timing.time_call(lambda: made.append("a"), "cpu", repeats=2)
+    assert added and not any(added)  # all before the first call
+    count = len(added)
+    _timing.time_call(lambda: made.append("b"), "cpu", repeats=2)
+    assert len(added) == count
 
 
 @pytest.mark.cuda

@@ -12,7 +12,8 @@ from tolerance import assert_same_bits
 import torch_conv
 from torch_conv.cli import build_parser, main
 
-RUNGS = ("naive", "tiled", "separable")
+WHOLE = ("naive", "constant", "tiled", "l2_halo")  # rungs that take any window
+RUNGS = (*WHOLE, "separable")
 WINDOWS = ((1, 1, 1), (3, 3, 3), (3, 1, 5), (1, 7, 1), (5, 3, 9), (9, 9, 9), (15, 15, 15))
 SHAPES = ((1, 1, 1), (5, 9, 17), (8, 16, 8), (2, 3, 4, 10, 11))
 
@@ -60,7 +61,7 @@ def test_windows_and_shapes(variant, shape, window, device):
     assert_close(ladder(volume.to(device), kernel, variant), filtered(volume, kernel))
 
 
-@pytest.mark.parametrize("variant", ["naive", "tiled"])
+@pytest.mark.parametrize("variant", WHOLE)
 def test_a_window_that_is_no_product(variant, device):
     volume = noise(6, 11, 13)
     kernel = torch.randn(3, 5, 7, generator=torch.Generator().manual_seed(1)) / 10
@@ -118,7 +119,7 @@ def test_blocks_have_the_same_bits(window, block, cuda):
     naive, passes = ladder(volume, kernel), ladder(volume, kernel, "separable")
     assert_close(naive, filtered(volume.cpu(), kernel))
     assert_close(passes, filtered(volume.cpu(), kernel))
-    for variant, expected in (("naive", naive), ("tiled", naive), ("separable", passes)):
+    for variant, expected in (*((rung, naive) for rung in WHOLE), ("separable", passes)):
         assert_same_bits(ladder(volume, kernel, variant, block), expected)
 
 
@@ -133,7 +134,7 @@ def test_largest_window(variant, cuda):
 @pytest.mark.parametrize("window", [(3, 3, 3), (5, 3, 7)], ids=str)
 def test_same_bits_as_the_library(window, cuda):
     volume, kernel = noise(9, 33, 65), product(*factors(window))
-    for variant in ("naive", "tiled"):
+    for variant in WHOLE:
         got = ladder(volume.to(cuda), kernel, variant)
         for place in ("cpu", cuda):
             assert_same_bits(got, torch_conv.filter3d(volume.to(place), kernel, "constant", algorithm="direct"))
@@ -199,7 +200,8 @@ def test_tile_beyond_shared_memory_is_refused(variant, cuda):
     sentence = str(refusal.value).splitlines()[0]
     assert sentence.startswith("ladder3d: block and kernel must keep tile and halo within ")
     assert sentence.endswith(" bytes of shared memory, got 2049536")
-    assert_close(ladder(volume, kernel), filtered(volume.cpu(), kernel))
+    for other in ("naive", "constant", "l2_halo"):  # they keep no halo
+        assert_close(ladder(volume, kernel, other), filtered(volume.cpu(), kernel))
     assert_close(ladder(volume, kernel, variant, (32, 1, 1)), filtered(volume.cpu(), kernel))
 
 
@@ -224,7 +226,10 @@ CROSS[1, 1, :] = CROSS[1, :, 1] = CROSS[:, 1, 1] = 1
 @pytest.mark.parametrize(
     ("args", "sentence"),
     [
-        ((VOLUME, KERNEL, "fast"), "ladder3d: variant must be 'naive', 'tiled' or 'separable', got 'fast'"),
+        (
+            (VOLUME, KERNEL, "fast"),
+            "ladder3d: variant must be 'naive', 'constant', 'tiled', 'l2_halo' or 'separable', got 'fast'",
+        ),
         ((VOLUME[0], KERNEL), "ladder3d: input must have at least 3 dimensions, got 2"),
         ((VOLUME.double(), KERNEL), "ladder3d: input must have dtype float32, got float64"),
         ((VOLUME, KERNEL.half()), "ladder3d: kernel must have dtype float32, got float16"),
@@ -275,7 +280,7 @@ def test_kernel_on_the_gpu_is_refused(cuda):
 
 SMALL = "--width 20 --height 12 --depth 5 --kernel-radius-x 3 --kernel-radius-y 2 --kernel-radius-z 1 --iterations 4 "
 SMALL += "--warmup-iterations 1 --block-dim-x 16 --block-dim-y 4 --block-dim-z 2"
-GPU_RUNGS = ["naive", "constant + shared tile", "separable, 3 x 1-D"]
+GPU_RUNGS = ["naive", "constant", "constant + shared tile", "L2 halo", "separable, 3 x 1-D"]
 OURS_AND_TORCHS = ["torch_conv.filter3d, direct", "torch_conv.filter3d_separable", "F.conv3d"]
 
 

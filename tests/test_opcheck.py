@@ -69,6 +69,10 @@ SAMPLES = {
         ((make_image((2, 3)), make_image((2, 3, 5)), make_window((3, 4)), make_window((3,)), "silu"), {}),
         ((make_image((2, 4, 3)).transpose(1, 2), make_image((2, 3, 5)), make_window((3, 4))), {}),
     ],
+    "ladder1d": [
+        ((make_image((11,)), make_window((3,))), {}),
+        ((make_image((2, 9, 11)), make_window((5,)), "tiled", [64]), {}),
+    ],
     "ladder2d": [
         ((make_image((9, 11)), make_window((3, 3))), {}),
         ((make_image((2, 9, 11)), make_window((5, 5)), "tiled", [8, 8]), {}),

@@ -5,6 +5,7 @@ What runs on several devices is timed by the clock, over a long queue of calls, 
 
 from __future__ import annotations
 
+import functools
 import math
 import random
 import time
@@ -21,6 +22,7 @@ Call = Callable[[], object]
 SAMPLE_SECONDS = 2e-3  # one sample holds calls for at least this long: events resolve 0.5 us, clocks about as much
 CPU_SAMPLE_SECONDS = 20e-3  # long: the first calls of a sample find the caches as the candidate before left them
 MOST_CALLS = 4096  # in one sample
+WARMING_SECONDS = 0.3  # before the first sample of a process on the CPU
 QUEUE_SECONDS = 20e-3  # of calls in one queue: waiting for two idle GPUs costs some 20 us
 ENQUEUED = 16  # calls at a time whose host time is taken: far fewer than the launches a stream holds before it blocks
 
@@ -131,7 +133,18 @@ def _rounds(seconds: float, count: int, sample: float = SAMPLE_SECONDS) -> int:
     return min(math.ceil(sample / max(seconds, 1e-9)), max(1, MOST_CALLS // count))
 
 
+@functools.cache
+def warm_cpu() -> None:
+    """Keeps the CPU busy, once a process: torch starts its threads and the clock rises before anything is timed."""
+    numbers = torch.rand(1 << 20)
+    result = torch.empty_like(numbers)
+    end = time.perf_counter() + WARMING_SECONDS
+    while time.perf_counter() < end:
+        torch.add(numbers, 1, out=result)
+
+
 def _cpu_sampler(calls: list[Call], warmup: int) -> Callable[[], float]:
+    warm_cpu()
     _play(calls, warmup)
 
     def seconds(rounds: int) -> float:

@@ -29,6 +29,7 @@ def register() -> None:
         "filter3d": _filter3d,
         "filter3d_separable": _filter3d_separable,
         "box3d": _box3d,
+        "ladder1d": _ladder1d,
         "ladder2d": _ladder2d,
         "ladder3d": _ladder3d,
     }
@@ -235,6 +236,11 @@ def _conv_ours(*args: Any, **kwargs: Any) -> Tensor:
 def _weight_gradient(input: Tensor, grad: Tensor, kernel_size: Ints, *_: object) -> tuple[Tensor, Tensor]:
     channels = grad.shape[1]
     return input.new_empty((channels, 1, *kernel_size)), input.new_empty(channels)
+
+
+def _ladder1d(input: Tensor, kernel: Tensor, variant: str = "naive", block: Ints = (256,)) -> Tensor:
+    refuse_meta("ladder1d", input, kernel=kernel)
+    return input.new_empty(input.shape, dtype=torch.float32)
 
 
 def _ladder2d(input: Tensor, kernel: Tensor, variant: str = "naive", block: Ints = (16, 16)) -> Tensor:

@@ -311,6 +311,19 @@ struct Ladder2d {
   int block_x, block_y;
 };
 
+// The same for signals: rows of w numbers, an odd window.
+struct Ladder1d {
+  const float* in;
+  float* out;
+  const float* taps;  // host memory
+  int64_t rows, w;
+  int k;
+  int block;  // threads, one for each number
+
+  // What a block of the rung `tiled` keeps in shared memory: its tile and the halo.
+  int64_t tile_bytes() const { return 4 * (int64_t(block) + k - 1); }
+};
+
 // The same for volumes and odd windows of any three extents. `taps` holds kd * kh * kw taps; the separable rung takes
 // kd + kh + kw: along z, then y, then x. A launch may carry 32764 bytes of parameters.
 constexpr int64_t kLadder3dTapBytes = 32000;

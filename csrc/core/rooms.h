@@ -109,7 +109,12 @@ void run_cpu(const Ladder2d& p, Variant variant);  // float64 sums: the ladder's
 std::vector<Kernel> kernels_cuda(const Ladder2d& p, Variant variant);
 void run_cuda(const Ladder2d& p, Variant variant, const Site& site);
 
-enum class Variant3d : int8_t { naive, tiled, separable };
+enum class Variant1d : int8_t { naive, constant, tiled, l2_halo };
+void run_cpu(const Ladder1d& p, Variant1d variant);  // float64 sums: the ladder's gold
+std::vector<Kernel> kernels_cuda(const Ladder1d& p, Variant1d variant);
+void run_cuda(const Ladder1d& p, Variant1d variant, const Site& site);
+
+enum class Variant3d : int8_t { naive, constant, tiled, l2_halo, separable };
 void run_cpu(const Ladder3d& p, Variant3d variant);  // float64 sums: the ladder's gold
 std::vector<Kernel> kernels_cuda(const Ladder3d& p, Variant3d variant);
 void run_cuda(const Ladder3d& p, Variant3d variant, const Site& site);

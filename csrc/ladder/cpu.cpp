@@ -1,8 +1,8 @@
 // The ladder's gold: plain loops on one thread, float64 sums, nothing clever. Every rung is checked against this
 // before it is timed, and the tables' CPU column is this loop.
 //
-// Per output pixel: 2 K^2 flops; the fused variant 9 * 18 + 2 * 18, as its CUDA rung. Per output voxel: 2 KD KH KW
-// flops.
+// Per number of a signal: 2 K flops. Per output pixel: 2 K^2 flops; the fused variant 9 * 18 + 2 * 18, as its CUDA
+// rung. Per output voxel: 2 KD KH KW flops.
 #include <cmath>
 #include <vector>
 
@@ -73,6 +73,21 @@ double filtered(const Volume& volume, const double* tap, int kd, int kh, int kw,
 }
 
 }  // namespace
+
+void run_cpu(const Ladder1d& p, Variant1d) {
+  const int radius = p.k / 2;
+  const float* in = p.in;
+  float* out = p.out;
+  for (int64_t row = 0; row < p.rows; ++row, in += p.w)
+    for (int64_t x = 0; x < p.w; ++x) {
+      double sum = 0;
+      for (int j = 0; j < p.k; ++j) {
+        const int64_t at = x + j - radius;
+        sum += double(p.taps[j]) * (at >= 0 && at < p.w ? in[at] : 0.0);  // zero padding
+      }
+      *out++ = float(sum);
+    }
+}
 
 void run_cpu(const Ladder2d& p, Variant variant) {
   for (int64_t n = 0; n < p.planes; ++n) {

@@ -1,8 +1,9 @@
 // The rungs' kernels and launches.
 //
-// Read the rungs in this order: naive, constant, tiled, l2_halo, fused; then, for volumes, naive3d, tiled3d,
-// separable3d. All but fused and separable3d compute the same fma chain and so the same bits; none of them is what the
-// library uses, they are what it is measured against.
+// Read the rungs in this order: for signals naive1d, constant1d, tiled1d, l2_halo1d; for images naive, constant, tiled,
+// l2_halo, fused; for volumes naive3d, constant3d, tiled3d, l2_halo3d, separable3d. All but fused and separable3d
+// compute the same fma chain and so the same bits; none of them is what the library uses, they are what it is measured
+// against.
 #include "cuda/launch.h"
 
 #include <algorithm>
@@ -12,6 +13,25 @@
 
 namespace torch_conv::ladder {
 namespace {
+
+// ---- signals -----------------------------------------------------------------------------------------------------
+
+// One thread per number. Whatever the rung, the launch is the same but for the shared memory.
+void launch(const Ladder1d& p, int64_t shared_bytes, const Site& site) {
+  const Rows rows{.in = p.in, .out = p.out, .w = int(p.w)};
+  launch_kernel(*site.kernels[0], {ceil_div(p.w, p.block), unsigned(p.rows)}, {unsigned(p.block)}, int(shared_bytes),
+                site.stream, rows, p.k, ConstantWindow<kMaxTaps>::from(p.taps, p.k));
+}
+
+int64_t shared_bytes_of(const Ladder1d& p, Variant1d variant) {
+  switch (variant) {
+    case Variant1d::naive:
+    case Variant1d::constant: return 0;
+    case Variant1d::tiled: return p.tile_bytes();
+    case Variant1d::l2_halo: return 4 * int64_t(p.block);
+  }
+  __builtin_unreachable();
+}
 
 // ---- images ------------------------------------------------------------------------------------------------------
 
@@ -108,15 +128,28 @@ void launch_passes(const Ladder3d& p, const Site& site) {
 
 void launch(const Ladder3d& p, Variant3d variant, const Site& site) {
   switch (variant) {
-    case Variant3d::naive: return launch_window(p, 0, site);
+    case Variant3d::naive:
+    case Variant3d::constant: return launch_window(p, 0, site);
     case Variant3d::tiled: return launch_window(p, p.tile_bytes(p.kd, p.kh, p.kw), site);
+    case Variant3d::l2_halo: return launch_window(p, p.tile_bytes(1, 1, 1), site);
     case Variant3d::separable: return launch_passes(p, site);
   }
 }
 
-constexpr int64_t kGridLimit = 65535;  // of a grid's y and z
+constexpr int64_t kGridLimit = 65535;               // of a grid's y and z
+constexpr int64_t kColumnLimit = int64_t(1) << 30;  // coordinates are 32-bit, the window's reach included
 
 }  // namespace
+
+std::vector<Kernel> kernels_cuda(const Ladder1d&, Variant1d variant) {
+  switch (variant) {
+    case Variant1d::naive: return {kernel_of("ladder/naive1d.cuh", "ladder::ladder1d_naive", {})};
+    case Variant1d::constant: return {kernel_of("ladder/constant1d.cuh", "ladder::ladder1d_constant", {})};
+    case Variant1d::tiled: return {kernel_of("ladder/tiled1d.cuh", "ladder::ladder1d_tiled", {})};
+    case Variant1d::l2_halo: return {kernel_of("ladder/l2_halo1d.cuh", "ladder::ladder1d_l2_halo", {})};
+  }
+  __builtin_unreachable();
+}
 
 std::vector<Kernel> kernels_cuda(const Ladder2d& p, Variant variant) {
   switch (served(p, variant)) {
@@ -137,10 +170,26 @@ std::vector<Kernel> kernels_cuda(const Ladder3d& p, Variant3d variant) {
   };
   switch (variant) {
     case Variant3d::naive: return {kernel_of("ladder/naive3d.cuh", "ladder::ladder3d_naive", {window_size(taps)})};
+    case Variant3d::constant:
+      return {kernel_of("ladder/constant3d.cuh", "ladder::ladder3d_constant", {window_size(taps)})};
     case Variant3d::tiled: return {kernel_of("ladder/tiled3d.cuh", "ladder::ladder3d_tiled", {window_size(taps)})};
+    case Variant3d::l2_halo:
+      return {kernel_of("ladder/l2_halo3d.cuh", "ladder::ladder3d_l2_halo", {window_size(taps)})};
     case Variant3d::separable: return {pass("'x'", p.kw), pass("'y'", p.kh), pass("'z'", p.kd)};
   }
   __builtin_unreachable();
+}
+
+void run_cuda(const Ladder1d& p, Variant1d variant, const Site& site) {
+  if (p.w > kColumnLimit)
+    throw std::runtime_error("ladder1d: input must have at most 2^30 columns on CUDA, got " + std::to_string(p.w));
+  for (int64_t first = 0; first < p.rows; first += kGridLimit) {
+    Ladder1d part = p;
+    part.in += first * p.w;
+    part.out += first * p.w;
+    part.rows = std::min(kGridLimit, p.rows - first);
+    launch(part, shared_bytes_of(p, variant), site);
+  }
 }
 
 void run_cuda(const Ladder2d& p, Variant variant, const Site& site) {
@@ -157,7 +206,6 @@ void run_cuda(const Ladder2d& p, Variant variant, const Site& site) {
 }
 
 void run_cuda(const Ladder3d& p, Variant3d variant, const Site& site) {
-  constexpr int64_t kColumns = int64_t(1) << 30;  // coordinates are 32-bit, the window's reach included
   const auto at_most = [](int64_t got, int64_t limit, const char* sentence) {
     if (got > limit)
       throw std::runtime_error(std::string("ladder3d: input must have at most ") + sentence + " on CUDA, got " +
@@ -165,7 +213,7 @@ void run_cuda(const Ladder3d& p, Variant3d variant, const Site& site) {
   };
   at_most(p.d, kGridLimit * p.block_z, "65535 * block[2] planes");
   at_most(p.h, kGridLimit * p.block_y, "65535 * block[1] rows");
-  at_most(p.w, kColumns, "2^30 columns");
+  at_most(p.w, kColumnLimit, "2^30 columns");
   const int64_t together = kGridLimit / layers_of(p), volume = p.d * p.h * p.w;
   for (int64_t first = 0; first < p.volumes; first += together) {
     Ladder3d part = p;

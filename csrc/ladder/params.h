@@ -1,10 +1,30 @@
-// What the host and the kernels of this room agree on: the images or volumes of one launch, and a window in constant
-// memory.
+// What the host and the kernels of this room agree on: the signals, images or volumes of one launch, and a window in
+// constant memory.
 #pragma once
 
 #include "core/problem.h"
 
 namespace torch_conv::ladder {
+
+// w numbers a row; blockIdx.y chooses the row, the grid's x covers it.
+struct Rows {
+  const float* in;
+  float* out;
+  int w;
+
+#ifdef __CUDACC__
+  __device__ int64_t row() const { return int64_t(blockIdx.y) * w; }
+  __device__ bool inside(int x) const { return unsigned(x) < unsigned(w); }
+
+  // Ghost cells: outside stands 0.
+  __device__ float read(int x) const { return inside(x) ? in[row() + x] : 0.0f; }
+
+  // The last block of a row hangs over its end; its outer threads store nothing.
+  __device__ void write(int x, float value) const {
+    if (inside(x)) out[row() + x] = value;
+  }
+#endif
+};
 
 // h x w pixels a plane; blockIdx.z chooses the plane, the other two axes of the grid cover it.
 struct Planes {
@@ -83,8 +103,8 @@ struct ConstantWindow {
 #endif
 };
 
-// Taps that a window in constant memory holds: of images, of short passes along one axis, of whole windows of volumes.
-// A launch copies all of its parameters, and 45 taps of a separable filter need not drag 32000 bytes along.
+// Taps that a window in constant memory holds: of signals and images, of short passes along one axis, of whole windows
+// of volumes. A launch copies all of its parameters, and 45 taps of a separable filter need not drag 32000 bytes along.
 constexpr int kMaxTaps = kLadderTapBytes / sizeof(float);
 constexpr int kFewTaps = 64;
 constexpr int kMaxTaps3d = kLadder3dTapBytes / sizeof(float);

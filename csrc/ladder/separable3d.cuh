@@ -1,4 +1,4 @@
-// 3-D rung 3, separable3d: a window that is an outer product of three, as three 1-D passes.
+// 3-D rung 5, separable3d: a window that is an outer product of three, as three 1-D passes.
 //
 //      in  -- x pass -->  out  -- y pass -->  scratch  -- z pass -->  out
 //
@@ -11,7 +11,7 @@
 //                                             from DRAM       3 * (4 read + 4 written); L2 serves a small volume
 //                                             arithmetic      3 * 2 K = 90 flops instead of 6750
 //
-// Against rung 2: each pass is rung 2 with a window that is 1 long on two axes, so tile, halo and constant memory are
+// Against rung 3: each pass is rung 3 with a window that is 1 long on two axes, so tile, halo and constant memory are
 // as they were; 75 times less work at K = 15. Bought with two intermediate volumes, which travel through memory: the
 // result's own memory holds the first, so one scratch volume is enough. And not every window can be taken apart.
 #pragma once

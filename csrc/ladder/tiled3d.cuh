@@ -1,4 +1,4 @@
-// 3-D rung 2, tiled3d: taps in constant memory, and the block brings its tile and the halo into shared memory once.
+// 3-D rung 3, tiled3d: taps in constant memory, and the block brings its tile and the halo into shared memory once.
 //
 //      shared memory of one block, cut along z, window KD x KH x KW
 //
@@ -13,10 +13,10 @@
 //                                             from DRAM       4 read + 4 written
 //                                             arithmetic      2 K^3 = 6750 flops
 //
-// Against rung 1: every voxel is fetched once a block, the border is tested once a fetch and not once a tap, and the
-// taps come by the constant cache, one read for the whole warp. What the third axis changes: the halo outweighs the
-// tile (22^3 voxels for 8^3 results; the 2-D rung had 36 * 20 for 32 * 16), shared memory limits the window (refused
-// where tile and halo exceed what a block may have), and shared memory sets the pace: one load for every multiply-add.
+// Against rung 2: every voxel is fetched once a block, and the border is tested once a fetch and not once a tap. What
+// the third axis changes: the halo outweighs the tile (22^3 voxels for 8^3 results; the 2-D rung had 36 * 20 for
+// 32 * 16), shared memory limits the window (refused where tile and halo exceed what a block may have), and shared
+// memory sets the pace: one load for every multiply-add.
 // Block and window are chosen at run time here, so no loop unrolls into taps that are operands, as they are in 2-D.
 #pragma once
 

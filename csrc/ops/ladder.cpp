@@ -1,4 +1,4 @@
-// ladder2d and ladder3d: the textbook kernels as operators.
+// ladder1d, ladder2d and ladder3d: the textbook kernels as operators.
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -22,20 +22,60 @@ ladder::Variant variant_of(const char* op, const std::string& name) {
   refuse(op, "variant must be 'naive', 'constant', 'tiled', 'l2_halo' or 'fused', got '", name, "'");
 }
 
+ladder::Variant1d variant1d_of(const char* op, const std::string& name) {
+  if (name == "naive") return ladder::Variant1d::naive;
+  if (name == "constant") return ladder::Variant1d::constant;
+  if (name == "tiled") return ladder::Variant1d::tiled;
+  if (name == "l2_halo") return ladder::Variant1d::l2_halo;
+  refuse(op, "variant must be 'naive', 'constant', 'tiled' or 'l2_halo', got '", name, "'");
+}
+
 ladder::Variant3d variant3d_of(const char* op, const std::string& name) {
   if (name == "naive") return ladder::Variant3d::naive;
+  if (name == "constant") return ladder::Variant3d::constant;
   if (name == "tiled") return ladder::Variant3d::tiled;
+  if (name == "l2_halo") return ladder::Variant3d::l2_halo;
   if (name == "separable") return ladder::Variant3d::separable;
-  refuse(op, "variant must be 'naive', 'tiled' or 'separable', got '", name, "'");
+  refuse(op, "variant must be 'naive', 'constant', 'tiled', 'l2_halo' or 'separable', got '", name, "'");
 }
 
 void check_operands(const char* op, const Tensor& input, const Tensor& kernel, int64_t axes) {
-  check(input.dim() >= axes, op, "input must have at least ", axes, " dimensions, got ", input.dim());
+  check(input.dim() >= axes, op, "input must have at least ", axes, axes == 1 ? " dimension" : " dimensions", ", got ",
+        input.dim());
   check(input.scalar_type() == ScalarType::Float, op, "input must have dtype float32, got ",
         dtype_text(input.scalar_type()));
   check(kernel.scalar_type() == ScalarType::Float, op, "kernel must have dtype float32, got ",
         dtype_text(kernel.scalar_type()));
   check(kernel.is_cpu(), op, "kernel must be on cpu, got ", device_text(kernel));
+}
+
+Tensor ladder1d(Call& call, const Tensor& input, const Tensor& kernel, const std::string& variant_name,
+                const Sizes& block) {
+  const char* op = call.op;
+  const ladder::Variant1d variant = variant1d_of(op, variant_name);
+  check_operands(op, input, kernel, 1);
+  check(kernel.dim() == 1 && kernel.size(0) % 2 == 1, op, "kernel must have 1 dimension of odd size, got shape ",
+        shape_text(sizes_of(kernel)));
+  check(kernel.numel() * 4 <= kLadderTapBytes, op, "kernel must have at most ", kLadderTapBytes / 4,
+        " taps to fit into constant memory (filter1d has no such limit), got ", kernel.numel());
+  check_per_axis(op, "block", block, 1);
+  check(block[0] <= 1024, op, "block must have at most 1024 threads, got ", block[0]);
+  const Tensor in = torch::stable::contiguous(input);
+  const Tensor taps = torch::stable::contiguous(kernel);
+  const Tensor out = allocate(call, in, sizes_of(in), ScalarType::Float);
+  if (out.numel() == 0) return out;
+  const int64_t w = in.size(in.dim() - 1);
+  const Place place(call, input);
+  run(call, place,
+      Ladder1d{.in = static_cast<const float*>(in.data_ptr()),
+               .out = static_cast<float*>(out.data_ptr()),
+               .taps = static_cast<const float*>(taps.data_ptr()),
+               .rows = in.numel() / w,
+               .w = w,
+               .k = int(kernel.size(0)),
+               .block = int(block[0])},
+      variant);
+  return out;
 }
 
 Tensor ladder2d(Call& call, const Tensor& input, const Tensor& kernel, const std::string& variant_name,
@@ -107,10 +147,10 @@ std::vector<float> factors_of(const char* op, const Ladder3d& p) {
 
 // Tile and halo must fit into what one block may have of shared memory, in every pass of the separable rung.
 void check_tile(const char* op, const Ladder3d& p, ladder::Variant3d variant, int64_t available) {
-  if (variant == ladder::Variant3d::naive) return;
-  const int64_t needed = variant == ladder::Variant3d::tiled
-                             ? p.tile_bytes(p.kd, p.kh, p.kw)
-                             : std::max({p.tile_bytes(p.kd, 1, 1), p.tile_bytes(1, p.kh, 1), p.tile_bytes(1, 1, p.kw)});
+  int64_t needed = 0;  // where a block keeps nothing, or its own voxels alone, which always fit
+  if (variant == ladder::Variant3d::tiled) needed = p.tile_bytes(p.kd, p.kh, p.kw);
+  if (variant == ladder::Variant3d::separable)
+    needed = std::max({p.tile_bytes(p.kd, 1, 1), p.tile_bytes(1, p.kh, 1), p.tile_bytes(1, 1, p.kw)});
   check(needed <= available, op, "block and kernel must keep tile and halo within ", available,
         " bytes of shared memory, got ", needed);
 }
@@ -161,8 +201,12 @@ Tensor ladder3d(Call& call, const Tensor& input, const Tensor& kernel, const std
 }
 
 void register_operators(torch::stable::detail::StableLibrary& m) {
+  using Signals = Operator<"ladder1d", 1, 0, ladder1d>;
   using Images = Operator<"ladder2d", 2, 0, ladder2d>;
   using Volumes = Operator<"ladder3d", 3, 0, ladder3d>;
+  m.impl("ladder1d", TORCH_BOX(&Signals::run));
+  m.impl("_ladder1d_explain", TORCH_BOX(&Signals::plans<Purpose::explain>));
+  m.impl("_ladder1d_prepare", TORCH_BOX(&Signals::plans<Purpose::prepare>));
   m.impl("ladder2d", TORCH_BOX(&Images::run));
   m.impl("_ladder2d_explain", TORCH_BOX(&Images::plans<Purpose::explain>));
   m.impl("_ladder2d_prepare", TORCH_BOX(&Images::plans<Purpose::prepare>));

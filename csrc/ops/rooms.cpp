@@ -245,6 +245,10 @@ void run_ladder(Call& call, const Place& place, const Problem& p, Variant varian
 
 }  // namespace
 
+void run(Call& call, const Place& place, const Ladder1d& p, ladder::Variant1d variant) {
+  run_ladder(call, place, p, variant, ladder_plan(double(p.rows) * double(p.w), p.k, 1));
+}
+
 void run(Call& call, const Place& place, const Ladder2d& p, ladder::Variant variant) {
   const double pixels = double(p.planes) * double(p.h) * double(p.w);
   run_ladder(call, place, p, variant, ladder_plan(pixels, double(p.k) * p.k, 1));

@@ -38,6 +38,7 @@ void run(Call& call, const Place& place, const Tensor& like, const Separable& pr
 void run(Call& call, const Place& place, const Tensor& like, const Box& problem);
 void run(Call& call, const Place& place, const Tensor& like, const BoxDepth& problem);
 void run(Call& call, const Place& place, const Tensor& like, const Combine& problem);
+void run(Call& call, const Place& place, const Ladder1d& problem, ladder::Variant1d variant);
 void run(Call& call, const Place& place, const Ladder2d& problem, ladder::Variant variant);
 void run(Call& call, const Place& place, const Ladder3d& problem, ladder::Variant3d variant);
 

@@ -192,6 +192,11 @@ STABLE_TORCH_LIBRARY(torch_conv, m) {
     m.def(("_causal_conv1d_states" + ending + causal + ", Tensor? final_states_out=None) -> str").c_str());
     m.def(("_causal_conv1d_update" + ending + "(Tensor x, Tensor conv_state" + update + " -> str").c_str());
   }
+  m.def("ladder1d(Tensor input, Tensor kernel, str variant='naive', int[1] block=256) -> Tensor");
+  m.def(
+      "_ladder1d_explain(Tensor input, Tensor kernel, str variant='naive', int[1] block=256, Tensor? out=None) -> str");
+  m.def(
+      "_ladder1d_prepare(Tensor input, Tensor kernel, str variant='naive', int[1] block=256, Tensor? out=None) -> str");
   m.def("ladder2d(Tensor input, Tensor kernel, str variant='naive', int[2] block=16) -> Tensor");
   m.def(
       "_ladder2d_explain(Tensor input, Tensor kernel, str variant='naive', int[2] block=16, Tensor? out=None) -> str");

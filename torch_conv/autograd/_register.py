@@ -41,8 +41,8 @@ _OF_VALUES |= {"causal_conv1d", "causal_conv1d_states"}
 _OF_OUTPUT = {"thin_edges2d"}
 _WITH_OUT = [name for name in _FORMULAS if name.endswith(("2d", "3d", "_separable")) and not name.startswith("conv")]
 _INTO_OUT = [f"{name}_out" for name in _WITH_OUT]
-_REFUSED = [*map(split_name, [*_WITH_OUT, *(n for n in _FORMULAS if n.startswith("conv"))]), "ladder2d", "ladder3d"]
-_REFUSED += ["_weight_gradient", "_weight_gradient_by_anyone"]
+_REFUSED = [*map(split_name, [*_WITH_OUT, *(n for n in _FORMULAS if n.startswith("conv"))])]
+_REFUSED += ["ladder1d", "ladder2d", "ladder3d", "_weight_gradient", "_weight_gradient_by_anyone"]
 _IN_PLACE = {"causal_conv1d_states_out": "final_states_out", "causal_conv1d_update": "conv_state"}
 
 _LIBRARY = torch.library.Library("torch_conv", "IMPL")

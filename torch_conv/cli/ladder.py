@@ -20,7 +20,7 @@ from torch_conv.cli._files import add_force, check_file, check_folder, make_fold
 from torch_conv.cli._images import device_named, needed, progress_bar
 
 if TYPE_CHECKING:
-    from torch_conv.cli.ladder_tables import Bench, Column, Row, Study
+    from torch_conv.cli.ladder_bench import Bench, Column, Row, Study
 
 SUMMARY = "the textbook kernels, from naive to fused, beside the library's own and F.conv2d"
 ROUNDS, QUICK_ROUNDS = 9, 3
@@ -50,9 +50,11 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
         "--image-size",
         metavar="N[,N]",
         type=sides,
-        help="sides of images; the last one for windows and blocks",
+        help="sides of images; the last one for windows, blocks and borders",
     )
-    parser.add_argument("--kernel-size", metavar="K[,K]", type=windows, help="sides of windows (default: 3,5,7)")
+    parser.add_argument(
+        "--kernel-size", metavar="K[,K]", type=windows, help="sides of the table window's windows (default: 3,5,7)"
+    )
     parser.add_argument(
         "--block", metavar="WxH[,WxH]", type=blocks, help="threads of a block (default: 8x8,16x16,32x8,32x16)"
     )
@@ -103,7 +105,8 @@ def each(text: str, rule: str, holds: Callable[[int], bool]) -> tuple[int, ...]:
 
 
 def run(args: argparse.Namespace) -> None:
-    from torch_conv.cli.ladder_tables import Bench, Sweep, studies
+    from torch_conv.cli.ladder_bench import Bench, Sweep
+    from torch_conv.cli.ladder_tables import studies
 
     rounds = args.iterations or (QUICK_ROUNDS if args.quick else ROUNDS)
     if rounds < QUICK_ROUNDS:

@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 from functools import partial
-from statistics import quantiles
-from typing import Any
 
 import torch
 import torch.nn.functional as F
 
 import torch_conv
 from torch_conv import kernels
-from torch_conv._timing import Call, interleaved, median, time_call
-
-Row = dict[str, Any]
-Tensor = torch.Tensor
+from torch_conv.cli.ladder_bench import TOLERANCE, Bench, Column, Row, Study, Sweep, Tensor, copies, copy_percent, error
+from torch_conv.cli.ladder_borders import borders
+from torch_conv.cli.ladder_signals import signal
 
 SIGMA = 0.8  # of the 3x3 Gaussian before Sobel: close to the binomial window 1-2-1
 SQUARE = (16, 16)
-BLOCKS = ((8, 8), (16, 16), (32, 8), (32, 16))  # (x, y), as the study writes them
 WINDOWS = (
     ("gaussian", 3),
     ("gaussian", 5),
@@ -36,79 +31,8 @@ WINDOWS = (
     ("identity", 3),
 )
 RUNGS = ("naive", "constant", "tiled", "l2_halo")  # of one window; the fused rung has a table of its own
-TOLERANCE, FUSED_TOLERANCE, STENCIL_TOLERANCE = 1e-5, 1e-4, 1e-3  # the studies' own
+FUSED_TOLERANCE, STENCIL_TOLERANCE = 1e-4, 1e-3  # the studies' own
 ARC_A770_MS = {256: 0.02, 512: 0.07, 1024: 0.28, 2048: 1.12}  # the stencil study's published table
-
-
-@dataclass(frozen=True)
-class Sweep:
-    """What the tables vary, where not what the studies do."""
-
-    sizes: tuple[int, ...] = ()  # of images; of the tables that vary something else the last one
-    windows: tuple[int, ...] = (3, 5, 7)
-    blocks: tuple[tuple[int, int], ...] = BLOCKS
-    quick: bool = False  # of the studies' own sizes none above 1024
-
-    def of(self, *sizes: int) -> list[int]:
-        return [*self.sizes] or [size for size in sizes if size <= 1024 or not self.quick]
-
-    @property
-    def size(self) -> int:
-        return self.sizes[-1] if self.sizes else 1024
-
-
-@dataclass(frozen=True)
-class Column:
-    key: str
-    heading: str
-    style: str = ".4f"  # a format specification
-    cuda: bool = False  # only where a GPU is measured
-
-
-@dataclass(frozen=True)
-class Study:
-    name: str
-    title: str
-    columns: Sequence[Column]
-    cases: Sequence[Any]
-    measure: Callable[[Bench, Any], Row]
-    note: str = ""
-
-
-@dataclass
-class Bench:
-    """Where and how thoroughly to measure; collects what was found wrong on the way."""
-
-    device: torch.device
-    rounds: int
-    wrong: list[str] = field(default_factory=list)
-
-    @property
-    def cuda(self) -> bool:
-        return self.device.type == "cuda"
-
-    def image(self, size: int) -> Tensor:
-        noise = torch.rand(1, 1, size, size, generator=torch.Generator().manual_seed(42))
-        return noise.to(self.device)
-
-    def gold(self, image: Tensor, kernel: Tensor, variant: str = "naive") -> tuple[Tensor, float]:
-        """The float64 CPU loop's result and its time in milliseconds (median of 3)."""
-        host = image.cpu()
-        times = time_call(partial(ladder, host, kernel, variant), "cpu", repeats=3, warmup=0)
-        return ladder(host, kernel, variant), 1e3 * median(times)
-
-    def check(self, what: str, errors: Mapping[str, float], tolerance: float) -> float:
-        """Notes every error above the tolerance and returns the largest."""
-        self.wrong += [f"{what}: {name} is off by {e:.3g}" for name, e in errors.items() if not e <= tolerance]
-        return max(errors.values())
-
-    def time(self, calls: Mapping[str, Call | Sequence[Call]]) -> Row:
-        row: Row = {"iqr_ms": {}}
-        for name, seconds in interleaved(calls, self.device, rounds=self.rounds).items():
-            low, middle, high = quantiles(seconds, n=4)
-            row[f"{name}_ms"] = 1e3 * middle
-            row["iqr_ms"][name] = 1e3 * (high - low)
-        return row
 
 
 def ladder(image: Tensor, kernel: Tensor, variant: str = "naive", block: tuple[int, int] = SQUARE) -> Tensor:
@@ -117,20 +41,6 @@ def ladder(image: Tensor, kernel: Tensor, variant: str = "naive", block: tuple[i
 
 def conv2d(image: Tensor, kernel: Tensor) -> Tensor:
     return F.conv2d(image, kernel[None, None], padding=kernel.shape[-1] // 2)
-
-
-def error(result: Tensor, gold: Tensor) -> float:
-    return (result.cpu().double() - gold.double()).abs().max().item()
-
-
-def copies(image: Tensor) -> dict[str, Call]:
-    """The yardstick: the faster of two ways to read an image once and write it once."""
-    target = torch.empty_like(image)
-    return {"copy": partial(target.copy_, image), "add": partial(torch.add, image, 1, out=target)}
-
-
-def copy_percent(row: Row) -> float:
-    return 100 * min(row["copy_ms"], row["add_ms"]) / row["production_ms"]
 
 
 # --- the stencil study: 3x3 box blur, interior only ---------------------------------------------------------------
@@ -235,7 +145,7 @@ def measure_rungs(bench: Bench, what: str, size: int, kernel: Tensor, block: tup
     """One image and one window through the CPU loop, every rung, the library's own kernel and F.conv2d."""
     image = bench.image(size)
     weight = kernel.to(image)
-    gold, cpu_ms = bench.gold(image, kernel)
+    gold, cpu_ms = bench.gold(partial(ladder, image.cpu(), kernel))
     ours: dict[str, Callable[[], Tensor]] = {
         "production": lambda: torch_conv.filter2d(image, kernel, border_type="constant")
     }
@@ -270,7 +180,7 @@ def measure_fused(bench: Bench, size: int) -> Row:
     image = bench.image(size)
     blur, sobel_x, sobel_y = kernels.gaussian2d(3, SIGMA), kernels.named("sobel_x", 3), kernels.named("sobel_y", 3)
     weight, both = blur.to(image), torch.stack([sobel_x, sobel_y])[:, None].to(image)
-    gold, cpu_ms = bench.gold(image, blur, "fused")
+    gold, cpu_ms = bench.gold(partial(ladder, image.cpu(), blur, "fused"))
 
     def unfused() -> Tensor:
         blurred = ladder(image, blur, "tiled")
@@ -381,6 +291,8 @@ def studies(cuda: bool, sweep: Sweep) -> list[Study]:
             one_image
             + " One by one: three V2 launches and three element-wise ones. F.conv2d: two, then |.| and a sum.",
         ),
+        signal(sweep, cuda),
+        borders(sweep, cuda),
     ]
 
 

@@ -20,7 +20,7 @@ from torch_conv.cli import UsageError, whole_number
 from torch_conv.cli._files import add_force, check_file, write_json
 from torch_conv.cli._images import device_named
 from torch_conv.cli.ladder import document, leave_if_wrong, measure, metadata, show
-from torch_conv.cli.ladder_tables import TOLERANCE, Bench, Column, Row, Study, error
+from torch_conv.cli.ladder_bench import TOLERANCE, Bench, Column, Row, Study, error
 
 SUMMARY = "a 3-D filter: the textbook kernels beside the library's own and F.conv3d"
 # (name, default, least value, what it is), in the study's order
@@ -53,7 +53,7 @@ max error: against the gold, which sums in float64; up to 1e-5 is allowed, and r
 An iteration is a sample: a call of less than 2 ms is repeated until it fills 2 ms, and counts as the mean.
 Published by the study, not measured here (128x128x8, a window it calls 7x7x7, RTX 500 Ada / Core Ultra 7): CPU \
 5616 ms, naive 2.677 ms, constant + shared tile 1.049 ms, separable 0.568 ms."""
-NO_GPU = "No GPU is measured: the rungs naive, constant + shared tile and separable need a GPU and are absent."
+NO_GPU = "No GPU is measured: the rungs, from naive to separable, need a GPU and are absent."
 
 
 @dataclass(frozen=True)
@@ -71,8 +71,8 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
         "volume",
         help=SUMMARY,
         description="Filter a volume of noise with a random separable window of sum 1: a float64 CPU loop, the "
-        "textbook CUDA kernels (naive, constant + shared tile, separable), the library's own and F.conv3d. Every "
-        "result is checked against the CPU loop before it is timed; exit status 1 if one is wrong.",
+        "textbook CUDA kernels (naive, constant, constant + shared tile, L2 halo, separable), the library's own and "
+        "F.conv3d. Every result is checked against the CPU loop before it is timed; exit status 1 if one is wrong.",
     )
     for name, default, _, meaning in OPTIONS:
         parser.add_argument(
@@ -152,7 +152,9 @@ def contenders(args: argparse.Namespace, device: torch.device) -> list[Contender
     if device.type == "cuda":
         for name, variant in (
             ("naive", "naive"),
+            ("constant", "constant"),
             ("constant + shared tile", "tiled"),
+            ("L2 halo", "l2_halo"),
             ("separable, 3 x 1-D", "separable"),
         ):
             rows.append(Contender(name, partial(ladder3d, volume, kernel, variant, block), device))

@@ -38,7 +38,7 @@ _SCHEMA_SENTENCE = re.compile(
     r"but instead found type '(?P<got>[^']*)'"
 )
 _SPEAKS_OF_TYPES = re.compile(r"dtype|\btypes?\b")
-_FAILURES = (RuntimeError, TypeError, ValueError, AttributeError, IndexError)
+_FAILURES = (RuntimeError, TypeError, ValueError, AttributeError, IndexError, MemoryError)
 # Failures of the machine, not of the arguments.
 _OUR_FAILURE = "torch_conv: "
 _MACHINE = re.compile(r"CUDA|cuDNN|out of memory|can't allocate memory")
@@ -249,6 +249,8 @@ def _wrong_type(
 
 def _refusal(name: str, error: Exception) -> Exception:
     """The ValueError or TypeError that says what `error` says about the call of `name`; `error` if it is no refusal."""
+    if isinstance(error, MemoryError):  # what a kernel of the CPU needs beside its result
+        return torch.OutOfMemoryError(f"{name}: there is not enough memory")
     if type(error) not in (RuntimeError, NotImplementedError):
         return error
     text = str(error)

@@ -1,0 +1,103 @@
+"""What every table of the textbook studies is made with: what it varies, its columns, and how a case is measured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from statistics import quantiles
+from typing import Any
+
+import torch
+
+from torch_conv._timing import Call, interleaved, median, time_call
+
+Row = dict[str, Any]
+Tensor = torch.Tensor
+
+TOLERANCE = 1e-5  # the studies' own, of sums of float32
+BLOCKS = ((8, 8), (16, 16), (32, 8), (32, 16))  # (x, y), as the 2-D study writes them
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """What the tables vary, where not what the studies do."""
+
+    sizes: tuple[int, ...] = ()  # of images; of the tables that vary something else the last one
+    windows: tuple[int, ...] = (3, 5, 7)
+    blocks: tuple[tuple[int, int], ...] = BLOCKS
+    quick: bool = False  # of the studies' own sizes none above 1024
+
+    def of(self, *sizes: int) -> list[int]:
+        return [*self.sizes] or [size for size in sizes if size <= 1024 or not self.quick]
+
+    @property
+    def size(self) -> int:
+        return self.sizes[-1] if self.sizes else 1024
+
+
+@dataclass(frozen=True)
+class Column:
+    key: str
+    heading: str
+    style: str = ".4f"  # a format specification
+    cuda: bool = False  # only where a GPU is measured
+
+
+@dataclass(frozen=True)
+class Study:
+    name: str
+    title: str
+    columns: Sequence[Column]
+    cases: Sequence[Any]
+    measure: Callable[[Bench, Any], Row]
+    note: str = ""
+
+
+@dataclass
+class Bench:
+    """Where and how thoroughly to measure; collects what was found wrong on the way."""
+
+    device: torch.device
+    rounds: int
+    wrong: list[str] = field(default_factory=list)
+
+    @property
+    def cuda(self) -> bool:
+        return self.device.type == "cuda"
+
+    def image(self, size: int) -> Tensor:
+        noise = torch.rand(1, 1, size, size, generator=torch.Generator().manual_seed(42))
+        return noise.to(self.device)
+
+    def gold(self, call: Callable[[], Tensor]) -> tuple[Tensor, float]:
+        """What a slow call on the CPU gives, and its time in milliseconds (median of 3)."""
+        times = time_call(call, "cpu", repeats=3, warmup=0)
+        return call(), 1e3 * median(times)
+
+    def check(self, what: str, errors: Mapping[str, float], tolerance: float) -> float:
+        """Notes every error above the tolerance and returns the largest."""
+        self.wrong += [f"{what}: {name} is off by {e:.3g}" for name, e in errors.items() if not e <= tolerance]
+        return max(errors.values())
+
+    def time(self, calls: Mapping[str, Call | Sequence[Call]]) -> Row:
+        row: Row = {"iqr_ms": {}}
+        for name, seconds in interleaved(calls, self.device, rounds=self.rounds).items():
+            low, middle, high = quantiles(seconds, n=4)
+            row[f"{name}_ms"] = 1e3 * middle
+            row["iqr_ms"][name] = 1e3 * (high - low)
+        return row
+
+
+def error(result: Tensor, gold: Tensor) -> float:
+    return (result.cpu().double() - gold.double()).abs().max().item()
+
+
+def copies(image: Tensor) -> dict[str, Call]:
+    """The yardstick: the faster of two ways to read an image once and write it once."""
+    target = torch.empty_like(image)
+    return {"copy": partial(target.copy_, image), "add": partial(torch.add, image, 1, out=target)}
+
+
+def copy_percent(row: Row) -> float:
+    return 100 * min(row["copy_ms"], row["add_ms"]) / row["production_ms"]
