@@ -86,6 +86,7 @@ void in_two_passes(Call& call, const Place& place, const Tensor& input, ImageVie
 void run_passes(Call& call, const Place& place, const Tensor& input, const ImageView& in, int axes,
                 const Separable& p) {
   if (axes == 2) run(call, place, input, p);
+  else if (p.beside.any()) run_on_shards(call, place, p);
   else if (!run_in_one_launch(call, place, input, p)) in_two_passes(call, place, input, in, p);
 }
 

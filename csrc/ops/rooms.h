@@ -44,8 +44,13 @@ void run(Call& call, const Place& place, const Ladder3d& problem, ladder::Varian
 // Do kernels serve that read taps as they came (narrow ones)?
 bool takes_narrow_taps(const Place& place, const Direct& problem);
 
+// Is there a kernel for a shard of a volume that reads those beside it?
+bool serves_shards(const Place& place, const Direct& problem);
+
 // A separable problem on volumes, if the room for them takes it: in one launch. False: it does not, and nothing ran.
 bool run_in_one_launch(Call& call, const Place& place, const Tensor& like, const Separable& problem);
+// The same on shards whose neighbours it reads; the call's part says whether that ran (ops/launch_shards.h).
+void run_on_shards(Call& call, const Place& place, const Separable& problem);
 // The same for a depthwise convolution of images; where sums are `products`, or a variant of the room is pinned, what
 // the room does not take makes a refusal.
 bool run_depthwise(Call& call, const Place& place, const Tensor& like, const Depthwise& problem);
