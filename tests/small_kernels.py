@@ -317,10 +317,11 @@ def one_round_of_shards(device: str, dtype: torch.dtype) -> None:
         OPS.box2d_split(shards, [5, 4], border)
         served["shards"] += 1
     os.environ["TORCH_CONV_NO_PEER"] = os.environ["TORCH_CONV_SIDE_STREAMS"] = ""
-    volume = (torch.rand(2, 9, 9, 33, device=device) * 200).to(dtype)
-    slabs = [t.to(devices[i % len(devices)], copy=True) for i, t in enumerate(torch.split(volume, [5, 1, 3], -3))]
-    OPS.filter3d_split(slabs, torch.rand(3, 3, 3), border, dim=-3)
-    OPS.filter3d_separable_split(slabs, *[torch.rand(3)] * 3, border, dim=-3)
+    volume = (torch.rand(2, 24, 9, random.choice([33, 48]), device=device) * 200).to(dtype)
+    sizes, n = random.choice([[9, 1, 14], [7, 8, 9]]), random.choice([3, 5, 7])
+    slabs = [t.to(devices[i % len(devices)], copy=True) for i, t in enumerate(torch.split(volume, sizes, -3))]
+    OPS.filter3d_split(slabs, torch.rand(n, n, n), border, dim=-3)
+    OPS.filter3d_separable_split(slabs, *[torch.rand(n)] * 3, border, dim=-3)
 
 
 ROUNDS = {

@@ -1,4 +1,5 @@
-// The rows of other shards above and below an image that is a shard itself, read where they lie.
+// The rows of other shards above and below an image that is a shard itself, read where they lie. Of volumes cut along d
+// they are planes: what is said of rows and of h here is then true of planes and of d.
 #pragma once
 
 #include <climits>
@@ -16,16 +17,22 @@ struct Neighbours {
     int64_t n, c, h;
     int64_t rows;  // that stand there
 
-    static Side of(const Image& x, int64_t first_row) {
+    // `x` holds `rows` rows, `stride` elements apart, from row `first` on in this image's numbering.
+    static Side of(const Image& x, int64_t first, int64_t rows, int64_t stride) {
       if (!x.data) return {};
-      return {static_cast<const char*>(x.data) - first_row * x.stride_h * size_of(x.dtype), x.stride_n, x.stride_c,
-              x.stride_h, x.h};
+      return {static_cast<const char*>(x.data) - first * stride * size_of(x.dtype), x.stride_n, x.stride_c, stride,
+              rows};
     }
   };
   Side above, below;
 
   static Neighbours of(const Beside& beside, const Image& in) {
-    return {Side::of(beside.above, -beside.above.h), Side::of(beside.below, in.h)};
+    const auto &above = beside.above, &below = beside.below;
+    return {Side::of(above, -above.h, above.h, above.stride_h), Side::of(below, in.h, below.h, below.stride_h)};
+  }
+  static Neighbours of_planes(const Beside& beside, const Image& in) {
+    const auto &above = beside.above, &below = beside.below;
+    return {Side::of(above, -above.d, above.d, above.stride_d), Side::of(below, in.d, below.d, below.stride_d)};
   }
 
   TC_HD bool holds(int64_t i, int64_t h) const { return i < 0 ? i >= -above.rows : i >= h && i < h + below.rows; }

@@ -55,15 +55,24 @@ inline Image as_rows(Image x, int64_t channels) {
   return x;
 }
 
-// Where an image is one shard of an image cut along h: the rows before and after it, in memory that kernels on its
-// device may read; without data where the whole ends. Only rooms on CUDA read them, and say in their plans whether.
+// Where an image is one shard of an image cut along h, or a volume one of a volume cut along d: the rows (planes)
+// before and after it, in memory that kernels on its device may read; without data where the whole ends. Only rooms on
+// CUDA read them, and say in their plans whether.
 struct Beside {
   Image above{}, below{};
   bool any() const { return above.data || below.data; }
+  // Is that so of those that are there?
+  template <typename Is>
+  bool all(const Is& is) const {
+    return (!above.data || is(above)) && (!below.data || is(below));
+  }
   // Rooms address the pixels of a row alike in all shards.
   bool same_columns(const Image& in) const {
-    const auto fits = [&](const Image& x) { return !x.data || (x.stride_w == in.stride_w && x.w == in.w); };
-    return fits(above) && fits(below);
+    return all([&](const Image& x) { return x.stride_w == in.stride_w && x.w == in.w; });
+  }
+  // ... and those of a plane.
+  bool same_planes(const Image& in) const {
+    return same_columns(in) && all([&](const Image& x) { return x.stride_h == in.stride_h && x.h == in.h; });
   }
 };
 

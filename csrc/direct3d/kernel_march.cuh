@@ -13,6 +13,9 @@
 //                                                     a plane is `ready` when it is complete, `empty` when all warps
 //      z ->  [ ready | ready | landed | empty ]       are through with it.
 //
+// kBeside: the volume is a shard of one that is cut along z; planes beyond its ends are read where they lie, in the
+// shards beside it (core/shard_planes.h). What is outside is what no shard has.
+//
 // Sums: sum[q] are those of the output plane that has seen q + 1 planes. A plane's first row writes sum[q] from
 // sum[q - 1], the last tap of a chain moves it for free.
 // Device memory per output voxel: 1 read (halos come from L2; K - 1 planes more per chunk) and 1 write; 2 K^3 flops.
@@ -225,10 +228,13 @@ __device__ __forceinline__ void store_slowly(const VolumeArgs& a, T* to, int row
   }
 }
 
-template <typename T, int K, bool kWide, bool kPatched, bool kBulk, bool kConstant>
+template <bool kBeside>
+using MarchMap = std::conditional_t<kBeside, ShardVolume, TensorMap>;
+
+template <typename T, int K, bool kWide, bool kPatched, bool kBulk, bool kConstant, bool kBeside = false>
 __global__ void __launch_bounds__(march_shape(sizeof(T), K, kWide, kPatched).threads(),
                                   march_shape(sizeof(T), K, kWide, kPatched).resident)
-    direct3d_march(const __grid_constant__ TensorMap map, const __grid_constant__ TensorMap side_map,
+    direct3d_march(const __grid_constant__ MarchMap<kBeside> map, const __grid_constant__ MarchMap<kBeside> side_map,
                    const __grid_constant__ VolumeArgs a,
                    const __grid_constant__ std::conditional_t<kConstant, ConstantTaps, ParamTaps> param_taps) {
   using A = acc_t<T>;
@@ -248,7 +254,8 @@ __global__ void __launch_bounds__(march_shape(sizeof(T), K, kWide, kPatched).thr
   const int bx = at.x + a.shift_x, by = at.y + a.shift_y - R, bz = at.z + a.shift_z - R;
   const bool edge = bx - R < 0 || by < 0 || min(at.x + At::width, a.volumes.out_w) + a.shift_x + R > a.volumes.in_w ||
                     min(at.y + S.height(), a.volumes.out_h) + a.shift_y + R > a.volumes.in_h;
-  const bool edge_z = bz < 0 || bz + planes > a.volumes.in_d;
+  bool edge_z = bz < 0 || bz + planes > a.volumes.in_d;
+  if constexpr (kBeside) edge_z = bz < first_plane(map) || bz + planes > end_of_planes(map, a.volumes.in_d);
   const bool zeros = a.border == Border::zero_output || (a.border == Border::constant && a.value == A(0));
   const bool patch = edge && !zeros;
   const bool mask = (edge || edge_z) && a.border == Border::zero_output;
@@ -307,15 +314,19 @@ __global__ void __launch_bounds__(march_shape(sizeof(T), K, kWide, kPatched).thr
     } else {
       // Two stages: who loads plane q has passed the barrier of q - 1, which all reached after reading q - 2.
       T* plane = ring + slot * At::elements;
-      const int z = map_index(bz + q, a.volumes.in_d, a.border);
-      if (z < 0) {
+      const int z = map_plane(map, bz + q, a.volumes.in_d, a.border);
+      if (z < kLeastPlane<MarchMap<kBeside>>) {
         for (int e = threadIdx.x; e < At::elements; e += S.threads()) plane[e] = from_acc<T>(zeros ? A(0) : a.value);
       } else {
-        load_plane_plain<T, K, S>(a, volume + z * a.volumes.in_stride_d, plane, bx, by);
+        const auto in_memory = [&] {
+          if constexpr (kBeside)
+            return map.beside.row(volume, a.volumes.in_stride_d, z, a.volumes.in_d, at.n, at.c / a.multiplier);
+          else return volume + z * a.volumes.in_stride_d;
+        };
+        load_plane_plain<T, K, S>(a, in_memory(), plane, bx, by);
         if (patch) {
           __syncthreads();
-          if (warp == S.warps())
-            patch_plane<T, K, S>(a, volume + z * a.volumes.in_stride_d, plane, bx, by, patches, false);
+          if (warp == S.warps()) patch_plane<T, K, S>(a, in_memory(), plane, bx, by, patches, false);
         }
       }
       __syncthreads();
@@ -349,7 +360,7 @@ __global__ void __launch_bounds__(march_shape(sizeof(T), K, kWide, kPatched).thr
           }
         } else {
           const int cz = at.z + q - (K - 1) + a.shift_z;
-          const bool fits_z = !mask || (cz >= R && cz + R < a.volumes.in_d);
+          const bool fits_z = !mask || planes_around(map, cz, R, a.volumes.in_d);
           store_slowly<K>(a, out, rows_out, x, y, fits_z ? fitting : 0, at.c, done);
         }
         out += a.volumes.out_stride_d;

@@ -77,19 +77,24 @@ void launch_planes(const Direct& p, const Plan& plan, const PlanesShape& s, cons
 
 void launch_march(const Direct& p, const Plan& plan, const MarchConfig& march, const Site& site) {
   const int vector = 16 / size_of(p.in.dtype);
-  TensorMap map{}, side{};
-  if (march.bulk) {
-    map = tma::volume_map(p.in, march.shape.width(), march.shape.rows_in(int(p.kh)));
-    side = tma::volume_map(p.in, vector, march.shape.rows_in(int(p.kh)));
-  }
+  const auto maps_of_width = [&](int width) {
+    return [&march, &p, width](const Image& x) {
+      return march.bulk ? tma::volume_map(x, width, march.shape.rows_in(int(p.kh))) : TensorMap{};
+    };
+  };
+  const auto map_of = maps_of_width(march.shape.width()), side_map_of = maps_of_width(vector);
   const VolumeArgs args = march_args(p, plan, march);
-  if (march.constant) {
-    ConstantTaps taps;
-    std::memcpy(taps.tap, p.taps.data, sizeof(taps.tap));
-    launch(plan, site, map, side, args, taps);
-  } else {
-    launch(plan, site, map, side, args, ParamTaps::of(p));
-  }
+  const auto with_maps = [&](const auto& map, const auto& side) {
+    if (march.constant) {
+      ConstantTaps taps;
+      std::memcpy(taps.tap, p.taps.data, sizeof(taps.tap));
+      launch(plan, site, map, side, args, taps);
+    } else {
+      launch(plan, site, map, side, args, ParamTaps::of(p));
+    }
+  };
+  if (p.beside.any()) with_maps(ShardVolume::of(p.in, p.beside, map_of), ShardVolume::of(p.in, p.beside, side_map_of));
+  else with_maps(map_of(p.in), side_map_of(p.in));
 }
 
 void launch_window(const Direct& p, const Plan& plan, const WindowShape& shape, const Site& site) {

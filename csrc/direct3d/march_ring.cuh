@@ -228,8 +228,8 @@ __device__ __forceinline__ void load_plane_plain(const VolumeArgs& a, const T* p
 // The loaders of a block take turns: planes into the ring, patched where the block lies at an edge. A patch waits for
 // the copy and takes about as long again, so one loader alone would hold up 3^3 (float32 256^3 reflect on one NVIDIA
 // H200: 76 us instead of 38). What it needs of the far side it reads while it waits for the stage and for the copy.
-template <typename T, int K, MarchShape S>
-__device__ __forceinline__ void load_ring(const TensorMap& map, const TensorMap& side_map, const VolumeArgs& a,
+template <typename T, int K, MarchShape S, typename Map>
+__device__ __forceinline__ void load_ring(const Map& map, const Map& side_map, const VolumeArgs& a,
                                           const MarchPlace& at, T* ring, uint64_t* landed, uint64_t* ready,
                                           uint64_t* empty, bool post, const Patches<K, S.rows_in(K)>* patches) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
@@ -243,18 +243,19 @@ __device__ __forceinline__ void load_ring(const TensorMap& map, const TensorMap&
   for (int q = threadIdx.x / 32 - S.warps(); q < planes; q += S.loaders) {
     const int slot = q % a.stages, phase = q / a.stages % 2;
     // Zeros: a plane outside is copied as zeros. A plane of another constant is not copied at all.
-    const int z = zeros ? bz + q : map_index(bz + q, a.volumes.in_d, a.border);
-    const bool copied = z >= 0 || zeros;
+    const int z = zeros ? bz + q : map_plane(map, bz + q, a.volumes.in_d, a.border);
+    const bool copied = z >= kLeastPlane<Map> || zeros;
     T* to = ring + slot * At::elements;
-    const T* plane = volume + z * a.volumes.in_stride_d;
+    const T* plane = plane_in_memory(map, volume, a.volumes.in_stride_d, z, a.volumes.in_d, at.n, ci);
     FarSide<T, K, S> beyond;
     if (far_side) beyond.read(a, plane, bx, by, *patches);
     tma::barrier_wait(empty + slot, phase ^ 1);
     if (lane == 0 && copied) {
       tma::barrier_expect(barriers + slot, At::copied);
-      tma::load_box(to, &map, barriers + slot, bx, by, z, ci, at.n);
-      tma::load_box(to + At::left, &side_map, barriers + slot, bx - At::side, by, z, ci, at.n);
-      tma::load_box(to + At::right, &side_map, barriers + slot, bx + At::width, by, z, ci, at.n);
+      const PlaneOfMap from = plane_of_map(map, z, a.volumes.in_d), side = plane_of_map(side_map, z, a.volumes.in_d);
+      tma::load_box(to, from.map, barriers + slot, bx, by, from.z, ci, at.n);
+      tma::load_box(to + At::left, side.map, barriers + slot, bx - At::side, by, side.z, ci, at.n);
+      tma::load_box(to + At::right, side.map, barriers + slot, bx + At::width, by, side.z, ci, at.n);
     }
     if (!post) {
       if (lane > 0 && lane < kWarpArrivals) tma::barrier_arrive(ready + slot);

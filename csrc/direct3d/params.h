@@ -4,8 +4,8 @@
 #include "core/geometry.h"
 #include "core/march.h"
 #include "core/problem.h"
+#include "core/shard_planes.h"
 #include "core/taps.h"
-#include "core/tma.h"
 
 namespace torch_conv::direct3d {
 

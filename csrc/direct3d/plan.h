@@ -23,13 +23,15 @@ inline const char* march_refusal(const Direct& p, const Arch&) {
   if (p.in.stride_w != 1 || p.out.stride_w != 1) return "voxels of a row do not lie side by side";
   if (p.in.c != p.groups) return "sums over channels";
   if (const char* no = border_refusal(p)) return no;
+  if (!p.beside.same_planes(p.in)) return "shards of another layout";
   return sides_below(kMostSide, p) ? nullptr : "2^30 planes, rows or columns";
 }
 
 inline const char* march_tma_refusal(const Direct& p, const Arch& arch) {
   if (!arch.bulk_copy) return "no bulk copies";
   if (const char* no = march_refusal(p, arch)) return no;
-  return tma::volume_possible(p.in) ? nullptr : "rows not 16-byte aligned";
+  if (!tma::volume_possible(p.in)) return "rows not 16-byte aligned";
+  return p.beside.all(tma::volume_possible) ? nullptr : "other shards' rows not 16-byte aligned";
 }
 
 // Output planes of one block. A block reads k - 1 planes more than it writes and pays about `start` planes to fill its
@@ -69,8 +71,10 @@ inline void configure_march(const Direct& p, const Arch& arch, bool bulk, Plan& 
   plan.threads = shape.threads();
   plan.shared_bytes = stages * shape.stage_bytes(bytes, k) + march_tap_bytes(k);
   plan.blocks = tiles * ceil_div(p.out.d, plan.tile_d);
-  plan.kernels = {kernel_of("direct3d/kernel_march.cuh", "direct3d::direct3d_march",
-                            {p.in.dtype, k, wide, patched, bulk, constant})};
+  if (p.beside.any()) plan.why = "cubic window up to 7^3: sums march along z in registers, through all shards";
+  const char *const file = "direct3d/kernel_march.cuh", *const name = "direct3d::direct3d_march";
+  plan.kernels = {p.beside.any() ? kernel_of(file, name, {p.in.dtype, k, wide, patched, bulk, constant, true})
+                                 : kernel_of(file, name, {p.in.dtype, k, wide, patched, bulk, constant})};
   plan.config = Config{.variant = Variant::march,
                        .march = {.shape = shape, .stages = stages, .lead = lead, .bulk = bulk, .constant = constant}};
 }
@@ -95,7 +99,7 @@ inline VolumeArgs march_args(const Direct& p, const Plan& plan, const MarchConfi
           .taps_n = p.taps.stride_n,
           .taps_c = p.taps.stride_c,
           .bias = static_cast<const float*>(p.bias),
-          .vector_in = aligned_rows(p.in),
+          .vector_in = aligned_rows(p.in) && p.beside.all(aligned_rows),
           .vector_out = aligned_rows(p.out) && march.lead % vector == 0};
 }
 
@@ -122,13 +126,37 @@ constexpr Candidate<Direct> kCandidates[] = {
     {"general", general_refusal, nullptr, configure_general},
 };
 
+// ---- Shards of a volume that is cut along d: MARCH alone reads the planes of others -----------------------------
+
+// Where it is what serves the shard alone.
+inline const char* shards_lose(const Direct& p, const Arch& arch) {
+  Direct alone = p;
+  alone.beside = {};
+  const bool channels = !channels_refusal(alone, arch);
+  const bool planes = !planes_refusal(alone, arch) && !planes_loses(alone, arch);
+  return channels || planes ? "the variants that read no other shards are faster" : nullptr;
+}
+// Half precision is left out because 5^3 of it would spill registers.
+inline const char* plain_shards_refusal(const Direct& p, const Arch& arch) {
+  return size_of(p.in.dtype) == 2 ? "plain loads of 16-bit voxels" : march_refusal(p, arch);
+}
+inline const char* plain_shards_lose(const Direct& p, const Arch& arch) {
+  const bool bulk = arch.bulk_copy && tma::volume_possible(p.in);
+  return bulk ? "bulk copies of the shard itself are faster" : shards_lose(p, arch);
+}
+
+constexpr Candidate<Direct> kOfShards[] = {
+    {"march_tma", march_tma_refusal, shards_lose, configure_march_tma},
+    {"march", plain_shards_refusal, plain_shards_lose, configure_march_plain},
+};
+
 inline Plan plan(const Direct& p, const Arch& arch, const char* pinned) {
   const double voxels = double(p.out.n * p.out.c) * double(p.out.d) * double(p.out.h * p.out.w);
-  return choose(kCandidates, p, arch, pinned,
-                {.algorithm = "direct",
-                 .bytes = double(p.in.n * p.in.c * p.in.d) * double(p.in.h * p.in.w) * size_of(p.in.dtype) +
-                          voxels * size_of(p.out.dtype),
-                 .flops = 2.0 * double(p.kd * p.kh * p.kw * (p.in.c / p.groups)) * voxels});
+  const Plan base{.algorithm = "direct",
+                  .bytes = double(p.in.n * p.in.c * p.in.d) * double(p.in.h * p.in.w) * size_of(p.in.dtype) +
+                           voxels * size_of(p.out.dtype),
+                  .flops = 2.0 * double(p.kd * p.kh * p.kw * (p.in.c / p.groups)) * voxels};
+  return p.beside.any() ? choose(kOfShards, p, arch, pinned, base) : choose(kCandidates, p, arch, pinned, base);
 }
 
 }  // namespace torch_conv::direct3d

@@ -218,7 +218,7 @@ Tensor conv(Call& call, int axes, const Tensor& input, Tensor weight, std::optio
   sizes[sizes.size() - spatial - 1] = weight.size(0);
   const Sums sums = sums_of(o.algorithm);
   // What follows a launch follows it on one shard only; the room for depthwise convolutions reads no other shards.
-  call.reach.direct = axes == 2 && !torchs && o.activation == Activation::none && sums != Sums::products;
+  call.reach.direct = axes >= 2 && !torchs && o.activation == Activation::none && sums != Sums::products;
   call.reach.by_torch = why;
   call.reach.result = axes == 1 ? without_height(sizes) : sizes, call.reach.dtype = input.scalar_type();
   if (call.only_reach()) return input;

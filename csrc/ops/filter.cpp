@@ -233,7 +233,7 @@ Tensor filter(Call& call, int axes, const Tensor& input, const Tensor& kernel, c
   Choice choice(call, kernel, options, p, place);
   const Way way = axes == 2 ? choice.way(o.algorithm) : Way::direct;
   call.reach.way = way, call.reach.sums = choice.sums(), call.reach.by_values = choice.by_values();
-  call.reach.direct = axes == 2 && way == Way::direct;
+  call.reach.direct = way == Way::direct;
   return produce(call, input, in, axes, g, o, [&](const Image& image) {
     p.out = image;
     if (way == Way::depthwise && run_as_depthwise(call, place, input, p, window)) return;
@@ -249,9 +249,10 @@ Tensor filter(Call& call, int axes, const Tensor& input, const Tensor& kernel, c
       p.taps = window.taps;
       return run_by_fft(call, place, input, p, window);
     }
+    p.beside = beside_of(call, in.image, axes);
+    if (axes == 3 && p.beside.any() && !serves_shards(place, p)) return;  // before a window is uploaded in vain
     upload_large(call, window, input);
     p.taps = window.taps;
-    p.beside = beside_of(call, in.image, axes);
     run(call, place, input, p);
   });
 }

@@ -55,7 +55,7 @@ Tensor separable(Call& call, const Tensor& input, const std::vector<Tensor>& ker
   const bool wanted = o.algorithm == "fused" && !call.part;  // parts of an image get the same bits either way
   check(halving || !wanted, op,
         "algorithm 'fused' serves odd windows in their middle, with stride 2, dilation 1 and padding='same'");
-  call.reach.direct = axes == 2 && !halving;
+  call.reach.direct = !halving;
   return produce(call, input, in, axes, g, o, [&](const Image& image) {
     const Place place(call, input);
     for (Window& window : windows) upload_large(call, window, input);

@@ -7,9 +7,12 @@
 
 namespace torch_conv {
 
-inline Beside beside(const Shard& shard, Dtype dtype) {
+// `axes`: of an image cut along h two, of a volume cut along d three.
+inline int axes_of(const Part& part) { return kAxes - part.axis; }
+
+inline Beside beside(const Shard& shard, Dtype dtype, int axes) {
   const auto image = [&](const Tensor* t) {
-    const auto view = t ? merge_leading(*t, dtype, 2) : std::nullopt;
+    const auto view = t ? merge_leading(*t, dtype, axes) : std::nullopt;
     return view ? *view : Image{};
   };
   return {image(shard.above), image(shard.below)};
@@ -17,7 +20,19 @@ inline Beside beside(const Shard& shard, Dtype dtype) {
 
 // Does a problem hold no memory of a device but its images?
 inline bool on_any_device(const Direct& p) { return p.taps.on_host && !p.bias; }
-inline bool on_any_device(const Separable& p) { return p.taps_x.on_host && p.taps_y.on_host; }
+inline bool on_any_device(const Separable& p) {
+  return p.taps_x.on_host && p.taps_y.on_host && (p.kd == 1 || p.taps_z.on_host);
+}
+
+// One channel expanded to many, each with a window of its own: one input channel with many outputs. It is read less
+// often, and bulk copies take no stride of 0.
+inline Direct with_channels_read_once(Direct p) {
+  const auto expanded = [](const Image& x) { return x.stride_c == 0; };
+  if (p.in.c > 1 && expanded(p.in) && p.beside.all(expanded) && p.groups == p.in.c && p.out.c == p.in.c)
+    p.in.c = p.groups = p.beside.above.c = p.beside.below.c = 1;
+  return p;
+}
+inline const Separable& with_channels_read_once(const Separable& p) { return p; }
 
 // What a shard with neighbours is filtered by: the interior, and `aside` the seams, which read other shards. Together
 // where the call has one stream for both.
@@ -29,17 +44,17 @@ struct Piece {
 };
 
 template <typename Problem>
-std::vector<Piece<Problem>> pieces_of(const Problem& p, bool together) {
+std::vector<Piece<Problem>> pieces_of(const Problem& p, bool volumes, bool together) {
   if (together) return {{p, false}};
-  const Seams<Problem> seams = Seams<Problem>::of(p);
+  const Seams<Problem> seams = Seams<Problem>::of(p, volumes);
   std::vector<Piece<Problem>> pieces{{seams.interior, false}, {seams.above, true}, {seams.below, true}};
-  std::erase_if(pieces, [](const auto& piece) { return piece.problem.out.h == 0; });
+  std::erase_if(pieces, [](const auto& piece) { return piece.problem.out.h == 0 || piece.problem.out.d == 0; });
   return pieces;
 }
 
 // The same as steps of the call on all shards. `fresh` as in SplitStreams::begin.
 template <typename Problem>
-void write_down(Steps& steps, const Shard& shard, const std::vector<Piece<Problem>>& pieces,
+void write_down(Steps& steps, const Shard& shard, bool volumes, const std::vector<Piece<Problem>>& pieces,
                 const Doors<Problem>& doors, bool fresh) {
   const int own = steps.index_of(*shard.own);
   std::vector<int> lenders;
@@ -52,11 +67,11 @@ void write_down(Steps& steps, const Shard& shard, const std::vector<Piece<Proble
   std::vector<std::pair<Launch<Problem>, bool>> launches;
   for (const Piece<Problem>& piece : pieces)
     launches.push_back({{steps, piece.problem, doors, piece.planned}, piece.aside});
-  steps.then([own, lenders, launches, fresh, device = shard.own->get_device_index()](Replay& r) {
+  steps.then([own, lenders, launches, fresh, volumes, device = shard.own->get_device_index()](Replay& r) {
     const cuda::OnDevice current(device);
     std::vector<const Tensor*> others;
     for (int i : lenders) others.push_back(&r.tensor(i));
-    const bool apart = !r.streams->together();
+    const bool apart = !r.streams->together(volumes);
     void* const reads = r.streams->begin(r.tensor(own), others, apart, fresh);
     void* const stream = apart ? cuda::current_stream(device) : reads;
     for (const auto& [launch, aside] : launches) launch.on_cuda(r, aside ? reads : stream, nullptr);
@@ -68,13 +83,13 @@ template <typename Problem>
 bool run_shard(Call& call, const Place& place, const Shard& shard, const Problem& p, const Doors<Problem>& doors,
                const char* pinned) {
   SplitStreams& streams = *call.streams;
-  std::vector<Piece<Problem>> pieces = pieces_of(p, streams.together());
+  const bool volumes = axes_of(*call.part) == 3, apart = !streams.together(volumes);
+  std::vector<Piece<Problem>> pieces = pieces_of(volumes ? with_channels_read_once(p) : p, volumes, !apart);
   for (Piece<Problem>& piece : pieces) {
     piece.planned = plan_of(call, place, piece.problem, doors, pinned);
     if (!piece.planned->plan.variant || piece.planned->plan.scratch_bytes > 0) return false;
   }
   const bool fresh = !on_any_device(p);  // taps in device memory may just have been put there
-  const bool apart = !streams.together();
   void* const reads = streams.begin(*shard.own, {shard.above, shard.below}, apart, fresh);
   for (const Piece<Problem>& piece : pieces) {
     const Planned& planned = *piece.planned;
@@ -83,7 +98,7 @@ bool run_shard(Call& call, const Place& place, const Shard& shard, const Problem
                      {piece.aside ? reads : place.stream(), nullptr, planned.kernels.data()});
   }
   streams.end(*shard.own, apart);
-  if (call.steps) write_down(*call.steps, shard, pieces, doors, fresh);
+  if (call.steps) write_down(*call.steps, shard, volumes, pieces, doors, fresh);
   return true;
 }
 
@@ -93,15 +108,16 @@ template <typename Problem>
 void run_shards(Call& call, const Place& place, const Problem& p, const Doors<Problem>& doors, const char* pinned) {
   if (!place.cuda()) return;
   const std::vector<Shard*>& shards = call.part->shards;
+  const int axes = axes_of(*call.part);
   shards[0]->done = run_shard(call, place, *shards[0], p, doors, pinned);
   if (!shards[0]->done || !on_any_device(p)) return;
   for (size_t i = 1; i < shards.size(); ++i) {
     Shard& shard = *shards[i];
     const Place there(call, *shard.own);
     Problem q = p;
-    const auto in = merge_leading(*shard.own, p.in.dtype, 2), out = merge_leading(shard.result, p.out.dtype, 2);
+    const auto in = merge_leading(*shard.own, p.in.dtype, axes), out = merge_leading(shard.result, p.out.dtype, axes);
     if (!in || !out) continue;
-    q.in = *in, q.out = *out, q.beside = beside(shard, p.in.dtype);
+    q.in = *in, q.out = *out, q.beside = beside(shard, p.in.dtype, axes);
     shard.done = run_shard(call, there, shard, q, doors, pinned);
   }
 }

@@ -8,6 +8,8 @@ namespace torch_conv {
 
 namespace {
 
+constexpr Placement kStill{.pad_y = 0, .pad_x = 0};  // a pixel where it was
+
 // Taps of sample n where every sample has its own, whose windows then are those of an image with z as sample axis.
 Taps of_sample(const Taps& taps, int64_t n, Dtype image) {
   Taps own = taps;
@@ -74,35 +76,42 @@ void in_two_passes(Call& call, const Place& place, const Tensor& input, ImageVie
   const Range x = outputs_inside(columns, p.kw, s.pad_x, s.stride_x, s.dilation_x, p.in.w);
   const Taps keep = one_tap(call, accumulation_dtype(p.in.dtype), place.cuda());
   depth(y, x, p.taps_z, p.kd, along_z);
-  const Placement still{.pad_y = 0, .pad_x = 0};
-  depth({0, y.begin}, columns, keep, 1, still);
-  depth({y.end, p.out.h}, columns, keep, 1, still);
-  depth(y, {0, x.begin}, keep, 1, still);
-  depth(y, {x.end, p.out.w}, keep, 1, still);
+  depth({0, y.begin}, columns, keep, 1, kStill);
+  depth({y.end, p.out.h}, columns, keep, 1, kStill);
+  depth(y, {0, x.begin}, keep, 1, kStill);
+  depth(y, {x.end, p.out.w}, keep, 1, kStill);
 }
 
-// Large windows of other dtypes: float32's kernels take them in one launch. The sums are the same, and rounded once.
+// Large windows of other dtypes: converting both images costs less than the row results that go through memory. The
+// sums are the same, and rounded once. Without room for two images of float32: as it is.
 void in_float32(Call& call, const Place& place, const Tensor& input, const ImageView& in, Separable p) {
   const auto fresh = [&](const Image& like) {
     const Sizes sizes = resized(in.tensor, {.h = like.h, .w = like.w}, 2);
     return empty_result(call, in.tensor, sizes, 2, ScalarType::Float);
   };
-  const auto convert = [&](const Image& from, const Image& to) {
-    const Taps tap = one_tap(call, Dtype::f32, place.cuda());
-    run(call, place, input,
-        Direct{.in = from, .out = to, .taps = tap, .kd = 1, .kh = 1, .kw = 1, .groups = from.c, .bias = nullptr});
-  };
   const Image from = p.in, to = p.out;
   std::optional<Tensor> wide_in, wide_out;
-  if (from.dtype != Dtype::f32) {
-    wide_in = fresh(from);
-    p.in = *merge_leading(*wide_in, Dtype::f32, 2);
-    convert(from, p.in);
+  try {
+    if (from.dtype != Dtype::f32) wide_in = fresh(from);
+    if (to.dtype != Dtype::f32) wide_out = fresh(to);
+  } catch (const OutOfMemory&) {
+    if (call.steps) call.steps->spoil();
+    return run(call, place, input, p);
   }
-  if (to.dtype != Dtype::f32) {
-    wide_out = fresh(to);
-    p.out = *merge_leading(*wide_out, Dtype::f32, 2);
-  }
+  const auto convert = [&](const Image& from, const Image& to) {
+    run(call, place, input,
+        Direct{.in = from,
+               .out = to,
+               .taps = one_tap(call, Dtype::f32, place.cuda()),
+               .kd = 1,
+               .kh = 1,
+               .kw = 1,
+               .place = kStill,
+               .groups = from.c,
+               .bias = nullptr});
+  };
+  if (wide_in) convert(from, p.in = *merge_leading(*wide_in, Dtype::f32, 2));
+  if (wide_out) p.out = *merge_leading(*wide_out, Dtype::f32, 2);
   run(call, place, input, p);
   if (wide_out) convert(p.out, to);
 }
@@ -113,6 +122,7 @@ void run_passes(Call& call, const Place& place, const Tensor& input, const Image
                 const Separable& p) {
   if (axes == 2 && gains_in_float32(place, p)) in_float32(call, place, input, in, p);
   else if (axes == 2) run(call, place, input, p);
+  else if (p.beside.any()) run_on_shards(call, place, p);
   else if (!run_in_one_launch(call, place, input, p)) in_two_passes(call, place, input, in, p);
 }
 

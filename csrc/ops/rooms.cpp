@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 
@@ -68,7 +69,7 @@ Place::Place(const Call& call, const Tensor& input) : cuda_(on_cuda(call, input)
 }
 
 Beside beside_of(const Call& call, const Image& in, int axes) {
-  return call.part && axes == 2 && !call.part->shards.empty() ? beside(*call.part->shards[0], in.dtype) : Beside{};
+  return call.part && !call.part->shards.empty() ? beside(*call.part->shards[0], in.dtype, axes) : Beside{};
 }
 
 namespace {
@@ -112,13 +113,6 @@ const char* pinned_variant() { return passes_pinned() ? "" : environment("TORCH_
 // "depth": the other one is chosen.
 bool depth_pass_pinned() { return std::strncmp(environment("TORCH_CONV_VARIANT"), "depth", 5) == 0; }
 
-// One channel expanded to many, each with a window of its own: one input channel with many outputs. It is read less
-// often, and bulk copies take no stride of 0.
-Direct with_channels_read_once(Direct p) {
-  if (p.in.c > 1 && p.in.stride_c == 0 && p.groups == p.in.c && p.out.c == p.in.c) p.in.c = p.groups = 1;
-  return p;
-}
-
 }  // namespace
 
 // The hall asks before it brings the window to the device in one dtype or the other.
@@ -126,9 +120,20 @@ bool takes_narrow_taps(const Place& place, const Direct& problem) {
   return kDirect2d.plan_cuda(with_channels_read_once(problem), place.arch(), pinned_variant()).variant != nullptr;
 }
 
+// Windows along z alone go by images, whose room is not asked for planes of other shards.
+bool serves_shards(const Place& place, const Direct& p) {
+  const char* pinned = pinned_variant();
+  if (!place.cuda() || (!*pinned && as_images(p))) return false;
+  return kDirect3d.plan_cuda(with_channels_read_once(p), place.arch(), pinned).variant != nullptr;
+}
+
 void run(Call& call, const Place& place, const Tensor& like, const Direct& problem) {
   const char* pinned = pinned_variant();
-  if (problem.beside.any()) return run_shards(call, place, problem, kDirect2d, pinned);
+  if (problem.beside.any()) {
+    if (axes_of(*call.part) == 2) return run_shards(call, place, problem, kDirect2d, pinned);
+    if (serves_shards(place, problem)) run_shards(call, place, problem, kDirect3d, pinned);
+    return;
+  }
   const Direct p = with_channels_read_once(problem);
   if (is_image(p)) return run_problem(call, place, like, p, kDirect2d, pinned, wanted_by(p.sums));
   // Only the rooms for images have the loops that planes and columns profit from; a pinned variant is one of volumes.
@@ -169,6 +174,8 @@ void run(Call& call, const Place& place, const Tensor& like, const Separable& p)
 }
 
 bool gains_in_float32(const Place& place, const Separable& p) {
+  constexpr int64_t least = 128;  // taps along each axis: what was measured is larger, what is thin has less to gain
+  if (std::min(p.kh, p.kw) < least) return false;
   const bool converts = p.in.dtype != Dtype::f32 || p.out.dtype != Dtype::f32;
   if (!place.cuda() || !converts || accumulation_dtype(p.in.dtype) != Dtype::f32 || p.beside.any() || *pinned_variant())
     return false;
@@ -184,6 +191,10 @@ bool run_in_one_launch(Call& call, const Place& place, const Tensor& like, const
   if (planned->plan.variant) run_plan(call, place, like, p, kSeparable3d, planned);
   else pass_on(call, planned->plan);
   return planned->plan.variant != nullptr;
+}
+
+void run_on_shards(Call& call, const Place& place, const Separable& p) {
+  if (!passes_pinned()) run_shards(call, place, p, kSeparable3d, pinned_variant());
 }
 
 void run(Call& call, const Place& place, const Tensor& like, const Box& p) {

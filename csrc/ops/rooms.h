@@ -45,11 +45,16 @@ void run(Call& call, const Place& place, const Ladder3d& problem, ladder::Varian
 // Do kernels serve that read taps as they came (narrow ones)?
 bool takes_narrow_taps(const Place& place, const Direct& problem);
 
-// Does a separable problem on images take fewer launches from float32 to float32? Those that convert are worth it: one
-// NVIDIA H100, us, as it is (TWO_PASS) and by float32, of float16 | of uint8: 4096^2 191x191 890, 609 | 861, 599;
-// 255x255 1078, 793 | 1058, 781; 8192^2 255x255 4191, 2564 | 4094, 2514; 16x3x1080x1920 191x191 5136, 3407 | 5014,
+// Does a large separable problem on images take fewer launches from float32 to float32? Those that convert are worth
+// it: one NVIDIA H100, us, as it is (TWO_PASS) and by float32, of float16 | of uint8: 4096^2 191x191 890, 609 | 861,
+// 599; 255x255 1078, 793 | 1058, 781; 8192^2 255x255 4191, 2564 | 4094, 2514; 16x3x1080x1920 191x191 5136, 3407 | 5014,
 // 3340; 255x255 6350, 4558 | 6288, 4486; 4x3x1080x1920 255x255 1650, 1321 | 1629, 1309; 3000^2 639, 536 | 621, 533.
 bool gains_in_float32(const Place& place, const Separable& problem);
+
+// Is there a kernel for a shard of a volume that reads those beside it?
+bool serves_shards(const Place& place, const Direct& problem);
+// A separable problem on such shards; the call's part says whether that ran (ops/launch_shards.h).
+void run_on_shards(Call& call, const Place& place, const Separable& problem);
 
 // A separable problem on volumes, if the room for them takes it: in one launch. False: it does not, and nothing ran.
 bool run_in_one_launch(Call& call, const Place& place, const Tensor& like, const Separable& problem);

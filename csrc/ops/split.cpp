@@ -165,11 +165,12 @@ class Spatial {
     const Tensor& own = *job.own;
     const Range rows = whole_.own(job.index);
     const int64_t begin = first_row(job.outputs.begin), end = first_row(job.outputs.end - 1) + reach_.length;
-    if (!call_reach_.direct || !own.is_cuda() || from_end_ != 2 || begin > rows.begin) return;
+    // Along the first spatial axis: rows of images, planes of volumes.
+    if (!call_reach_.direct || !on_cuda(call_, own) || from_end_ != axes_ || begin > rows.begin) return;
     const auto holds = [&](int64_t row, int64_t count) -> const Tensor* {
       const Tensor& t = whole_.shards[whole_.holder(map_index(row, n_, Border::circular))];
       const bool plain = t.size(whole_.dim) >= count && merge_leading(t, Dtype::f32, axes_);
-      return plain && can_read(own, t) ? &t : nullptr;
+      return plain && can_read(own.get_device_index(), t) ? &t : nullptr;
     };
     const bool above = begin < rows.begin && (rows.begin > 0 || circular());
     const bool below = end > rows.end && (rows.end < n_ || circular());
@@ -222,10 +223,10 @@ class Spatial {
 
   void filter_interior(Job& job, std::span<Job> jobs) {
     if (job.interior.size() == 0) return;
-    if (!job.above && !job.below) note(job, "its interior");
     const Tensor& own = *job.own;
     const Range rows = whole_.own(job.index);
     if (call_reach_.whole) {
+      note(job, "its interior");
       job.result = on_whole(own);  // the strips' outputs come on top
       return;
     }
@@ -238,10 +239,13 @@ class Spatial {
                 .result = job.result};
       for (Job& other : jobs)  // this one first
         if ((other.above || other.below) && pad_of(other) == part.pad) part.shards.push_back(&other);
+      const size_t lines = call_.lines ? call_.lines->size() : 0;
       note(job, "its interior and its seams, which read other shards where they lie; and further shards alike");
       on_part(part, own);
       if (job.done) return;
+      if (call_.lines) call_.lines->resize(lines);
     }
+    note(job, "its interior");
     // Without the rows in front of the first window: they would make a negative pad, which only general kernels take.
     const int64_t begin = std::max(rows.begin, rows_read(job.interior, reach_, n_, call_reach_.border).begin);
     filter_rows(job, narrow(own, whole_.dim, begin - rows.begin, rows.end - begin),

@@ -28,6 +28,8 @@ bool contains(const std::vector<int>& indices, int index) {
 }  // namespace
 
 SplitStreams::SplitStreams(const Call& call, const std::vector<Tensor>& shards, bool several) {
+  const char* const steered = environment("TORCH_CONV_SIDE_STREAMS");
+  apart_ = *steered && *steered != '0';
   if (!shards[0].is_cuda()) return;
   for (const Tensor& t : shards) {
     const int index = t.get_device_index();
@@ -35,7 +37,6 @@ SplitStreams::SplitStreams(const Call& call, const std::vector<Tensor>& shards, 
   }
   const int64_t most = in_graph(shards) ? kSmallInGraph : kSmallShard * int64_t(devices_.size());
   const auto small = [&](const Tensor& t) { return t.numel() * int64_t(t.element_size()) <= most; };
-  const char* const steered = environment("TORCH_CONV_SIDE_STREAMS");
   together_ = *steered ? *steered == '0' : std::all_of(shards.begin(), shards.end(), small);
   if (!call.runs() || (devices_.size() < 2 && !several)) devices_.clear();
   for (OfDevice& d : devices_) {

@@ -6,7 +6,8 @@
 //              side stream               | seam (reads device 0) |        the shard: device 0 has read it
 //
 // Two streams a device cost the host more than they save where shards are small: then a kernel that can makes interior
-// and seams in one launch, in the current stream, which waits for the others before.
+// and seams in one launch, in the current stream, which waits for the others before. So it is with volumes of any size:
+// a seam of r planes, by itself, reads 3 r of a few hundred.
 //
 // On the CPU everything goes one after the other.
 #pragma once
@@ -37,8 +38,8 @@ class SplitStreams {
   void* begin(const Tensor& own, const std::vector<const Tensor*>& others, bool aside, bool fresh = false);
   // The device's current stream goes on after that work.
   void end(const Tensor& own, bool aside);
-  // Is a shard filtered by one launch, where a kernel can?
-  bool together() const { return together_; }
+  // Is a shard, of volumes or of images, filtered by one launch, where a kernel can?
+  bool together(bool volumes) const { return together_ || (volumes && !apart_); }
   // What was allocated aside is still read by the current stream: the one aside goes on after that.
   void keep(const Tensor& own);
   // A window of another device on this one: a copy for each device, made on its current stream and kept until the end.
@@ -71,7 +72,7 @@ class SplitStreams {
 
   std::vector<OfDevice> devices_;  // none where one stream does all
   std::vector<Copy> copies_;
-  bool together_ = false;
+  bool together_ = false, apart_ = false;
 };
 
 // While it lives, torch's current stream of a device is another one, so that memory is allocated for that stream.

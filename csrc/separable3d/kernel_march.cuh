@@ -21,6 +21,9 @@
 // image in y or x is the same in every plane: it is listed once per block and patched in shared memory, three planes
 // ahead.
 //
+// kBeside: the volume is a shard of one that is cut along z. Planes beyond its ends are then read where they lie, in
+// the shards beside it (core/shard_planes.h); what is outside is what no shard has.
+//
 // Per output: one read (halos in y and x come from L2), one write, 2 * k * (2 + rows of the box / tile_h) flops, and
 // k - 1 planes more a chunk of z.
 #pragma once
@@ -56,10 +59,11 @@ __device__ __forceinline__ void row_pass(const T* box, float* results, const flo
   }
 }
 
-template <typename T, int K, bool kFixed, bool kBulk>
+template <typename T, int K, bool kFixed, bool kBulk, bool kBeside = false>
 __global__ void __launch_bounds__(march_shape(sizeof(T), K, kBulk).threads(),
                                   march_shape(sizeof(T), K, kBulk).min_blocks)
-    separable3d_march(const __grid_constant__ MarchParams p, const __grid_constant__ TensorMap map) {
+    separable3d_march(const __grid_constant__ MarchParams p,
+                      const __grid_constant__ std::conditional_t<kBeside, ShardVolume, TensorMap> map) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   static_assert(kBulk || sizeof(T) == 4);  // the least that an asynchronous copy brings
   constexpr MarchShape S = march_shape(sizeof(T), K, kBulk);
@@ -82,16 +86,20 @@ __global__ void __launch_bounds__(march_shape(sizeof(T), K, kBulk).threads(),
   // Planes [first, last) are read; only a constant border leaves some out, whose value is `outside`.
   const int begin = z0 - p.pad_z, end = begin + min(p.chunk, p.volumes.out_d - z0) + K - 1;
   const bool extends = map_index(-1, p.volumes.in_d, p.border) >= 0;
-  const int first = extends ? begin : max(begin, 0), last = extends ? end : min(end, p.volumes.in_d),
-            planes = last - first;
+  const int first = extends ? begin : max(begin, first_plane(map)),
+            last = extends ? end : min(end, end_of_planes(map, p.volumes.in_d)), planes = last - first;
 
+  auto in_memory = [&](int t) {
+    return plane_in_memory(map, volume, p.volumes.in_stride_d, plane_at[t], p.volumes.in_d, n, c);
+  };
   auto fetch = [&](int t) {
     if (t >= planes) return;
     if constexpr (kBulk) {
       tma::barrier_expect(arrived + t % kStages, S.box_bytes());
-      tma::load_box(stage(t), &map, arrived + t % kStages, at.x * int(sizeof(T)) / 4, at.y, plane_at[t], c, n);
+      const PlaneOfMap from = plane_of_map(map, plane_at[t], p.volumes.in_d);
+      tma::load_box(stage(t), from.map, arrived + t % kStages, at.x * int(sizeof(T)) / 4, at.y, from.z, c, n);
     } else {
-      copy_box<S>(stage(t), volume + plane_at[t] * p.volumes.in_stride_d, at, p.volumes);
+      copy_box<S>(stage(t), in_memory(t), at, p.volumes);
       tma::barrier_arrive_copied(arrived + t % kStages);
     }
   };
@@ -102,7 +110,8 @@ __global__ void __launch_bounds__(march_shape(sizeof(T), K, kBulk).threads(),
     for (int i = 0; i < kStages; ++i) tma::barrier_init(arrived + i, kBulk ? 1 : S.threads());
     tma::barrier_init(done, S.warps * kWarpArrivals);
   }
-  for (int t = threadIdx.x; t < planes; t += S.threads()) plane_at[t] = map_index(first + t, p.volumes.in_d, p.border);
+  for (int t = threadIdx.x; t < planes; t += S.threads())
+    plane_at[t] = map_plane(map, first + t, p.volumes.in_d, p.border);
   if constexpr (!kBulk)
     for (int i = threadIdx.x; i < kStages * S.stage_bytes() / 16; i += S.threads())
       reinterpret_cast<uint4*>(shared)[i] = {0, 0, 0, 0};
@@ -133,7 +142,7 @@ __global__ void __launch_bounds__(march_shape(sizeof(T), K, kBulk).threads(),
     Read read{value, value};
     if (count == 0 || t >= planes) return read;
     wait(t);
-    const T* plane = volume + plane_at[t] * p.volumes.in_stride_d;
+    const T* plane = in_memory(t);
     if (patches) read.first = patched(stage(t), mine, plane, value);
     if (patches_more) read.second = patched(stage(t), more, plane, value);
     return read;
@@ -144,7 +153,7 @@ __global__ void __launch_bounds__(march_shape(sizeof(T), K, kBulk).threads(),
     if (patches_more) stage(t)[more.what >> 16] = read.second;
 #pragma unroll 1
     for (int i = second + S.threads(); i < count; i += S.threads())
-      stage(t)[list[i].what >> 16] = patched(stage(t), list[i], volume + plane_at[t] * p.volumes.in_stride_d, value);
+      stage(t)[list[i].what >> 16] = patched(stage(t), list[i], in_memory(t), value);
   };
 
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -162,8 +171,8 @@ __global__ void __launch_bounds__(march_shape(sizeof(T), K, kBulk).threads(),
     depth_pass(tap, value, sum, ended);
     if (z >= z0) {
       if (p.border == Border::zero_output) {
-        const bool fits =
-            z >= p.pad_z && z - p.pad_z + K <= p.volumes.in_d && x >= p.pad_x && x - p.pad_x + K <= p.volumes.in_w;
+        const bool fits = z >= p.pad_z + first_plane(map) && z - p.pad_z + K <= end_of_planes(map, p.volumes.in_d) &&
+                          x >= p.pad_x && x - p.pad_x + K <= p.volumes.in_w;
 #pragma unroll
         for (int o = 0; o < R; ++o)
           if (!fits || y + o < p.pad_y || y + o - p.pad_y + K > p.volumes.in_h) ended[o] = 0;

@@ -10,9 +10,12 @@ namespace {
 
 void launch_march(const Separable& p, const Plan& plan, const Config& config, const Site& site) {
   const int pack = tma::pack_of(size_of(p.in.dtype));
-  TensorMap map{};
-  if (config.bulk) map = tma::volume_map(p.in, config.shape.pitch() / pack, config.shape.box_h(), pack);
-  launch(plan, site, march_params(p, plan, config), map);
+  const auto map_of = [&](const Image& x) {
+    return config.bulk ? tma::volume_map(x, config.shape.pitch() / pack, config.shape.box_h(), pack) : TensorMap{};
+  };
+  const MarchParams params = march_params(p, plan, config);
+  if (p.beside.any()) launch(plan, site, params, ShardVolume::of(p.in, p.beside, map_of));
+  else launch(plan, site, params, map_of(p.in));
 }
 
 }  // namespace

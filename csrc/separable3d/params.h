@@ -4,7 +4,7 @@
 #include "core/geometry.h"
 #include "core/march.h"
 #include "core/problem.h"
-#include "core/tma.h"
+#include "core/shard_planes.h"
 
 namespace torch_conv::separable3d {
 
@@ -74,6 +74,6 @@ struct MarchParams {
   alignas(16) unsigned char taps[3 * kInlineTapBytes];
 };
 
-static_assert(sizeof(MarchParams) + sizeof(TensorMap) <= 4096, "kernel parameters beyond 4 KiB");
+static_assert(sizeof(MarchParams) + sizeof(ShardVolume) <= 4096, "kernel parameters beyond 4 KiB");
 
 }  // namespace torch_conv::separable3d

@@ -48,7 +48,9 @@ inline const char* march_refusal(const Separable& p, const Arch& arch, bool bulk
     return "padding beyond the window, or a result larger than the volume";
   if (!below(kMostSide, {p.in.d, p.in.h, p.in.w})) return "2^30 planes, rows or columns";
   if (p.in.h * p.in.stride_h >= (int64_t(1) << 31)) return "planes of 2^31 elements";
+  if (!p.beside.same_planes(p.in)) return "shards of another layout";
   if (bulk && !tma::volume_words_possible(p.in)) return "rows not 16-byte aligned";
+  if (bulk && !p.beside.all(tma::volume_words_possible)) return "other shards' rows not 16-byte aligned";
   return march_shape(p, bulk).shared_bytes() <= arch.shared_bytes ? nullptr : "a tile beyond shared memory";
 }
 
@@ -90,8 +92,10 @@ struct MarchCost {
 // bytes, one NVIDIA H100, one launch and two: 197x233x189 k = 7 45, 90; 15 75, 131; 512x512x511 502, 928; 711, 1296
 // (512^3, rows that do: 512, 594 in one): a plane takes as long, beyond 9 a fifth more, and two launches 2.4 to 3.1
 // times as long as with rows that do.
+// With other shards' planes at hand the choice is another: two launches for the interior, and a copy and two more for
+// every seam.
 inline const char* march_loses(const Separable& p, const Arch& arch, bool bulk) {
-  if (p.in.dtype != Dtype::f32) return nullptr;
+  if (p.in.dtype != Dtype::f32 || p.beside.any()) return nullptr;
   const MarchCost cost = MarchCost::of(p, arch, bulk);
   const double voxels = double(p.out.n) * p.out.c * p.out.d * p.out.h * p.out.w, k = double(p.kd);
   const double border = patches_border(p.place.border, p.place.value) ? 1.05 + 0.012 * k : 1;
@@ -109,14 +113,18 @@ inline void configure_march(const Separable& p, const Arch& arch, bool bulk, Pla
   const MarchShape shape = march_shape(p, bulk);
   plan.why = bulk ? "odd size up to 15: all passes of a tile while marching along z"
                   : "odd size up to 15: all passes of a tile while marching along z, rows of any alignment";
+  if (p.beside.any()) plan.why = "odd size up to 15: all passes of a tile while marching along z, through all shards";
   plan.tile_w = shape.tile_w;
   plan.tile_h = shape.tile_h();
   plan.tile_d = cost.best_chunk();
   plan.threads = shape.threads();
   plan.shared_bytes = shape.shared_bytes();
   plan.blocks = cost.blocks(plan.tile_d);
-  plan.kernels = {kernel_of("separable3d/kernel_march.cuh", "separable3d::separable3d_march",
-                            {p.in.dtype, int(p.kw), fixed_taps(p), bulk})};
+  const char *const file = "separable3d/kernel_march.cuh", *const name = "separable3d::separable3d_march";
+  const int k = int(p.kw);
+  const bool fixed = fixed_taps(p);
+  plan.kernels = {p.beside.any() ? kernel_of(file, name, {p.in.dtype, k, fixed, bulk, true})
+                                 : kernel_of(file, name, {p.in.dtype, k, fixed, bulk})};
   plan.config = Config{.shape = shape, .lead = lead_columns(p, bulk), .bulk = bulk};
 }
 inline void configure_march_bulk(const Separable& p, const Arch& arch, Plan& plan) {

@@ -1,9 +1,10 @@
 // separable3d's MARCH as its plan launches it, on the host: the bits of the chains along x, y and z, and nothing written
-// beside the output.
+// beside the output. Also of shards that read the planes of others where they lie.
 #include <cstring>
 #include <map>
 #include <random>
 #include <string>
+#include <type_traits>
 
 #include "cuda.h"
 #include "report.h"
@@ -23,14 +24,19 @@ using namespace torch_conv::separable3d;
 
 namespace {
 
-using Kernel = void (*)(MarchParams, TensorMap);
+template <typename Maps>
+using Kernels = std::map<std::string, void (*)(MarchParams, Maps)>;
 #define KERNEL(...) \
   { "separable3d::separable3d_march<" #__VA_ARGS__ ">", separable3d_march<__VA_ARGS__> }
-const std::map<std::string, Kernel> kKernels = {
+const Kernels<TensorMap> kKernels = {
     KERNEL(float, 3, false, false),  KERNEL(float, 5, false, false), KERNEL(float, 7, false, false),
     KERNEL(float, 9, false, false),  KERNEL(float, 11, true, false), KERNEL(float, 15, true, false),
     KERNEL(float, 15, false, false), KERNEL(float, 3, false, true),  KERNEL(float, 7, false, true),
     KERNEL(float, 15, true, true),
+};
+const Kernels<ShardVolume> kOfShards = {
+    KERNEL(float, 3, false, true, true),  KERNEL(float, 7, false, true, true),  KERNEL(float, 15, true, true, true),
+    KERNEL(float, 3, false, false, true), KERNEL(float, 7, false, false, true), KERNEL(float, 15, true, false, true),
 };
 
 struct Case {
@@ -41,6 +47,7 @@ struct Case {
   int64_t pad = -1;   // in place of k / 2
   int64_t pitch = 0;  // in place of w
   bool own_windows = false, bulk = false;
+  int64_t above = 0, below = 0;  // planes of the shards beside
 };
 
 const Case kCases[] = {
@@ -63,6 +70,27 @@ const Case kCases[] = {
     {6, 20, 36, 3, Border::reflect, 0, 0, -1, 0, false, true},
     {9, 41, 68, 7, Border::constant, 0, 0, -1, 0, false, true},
     {9, 41, 68, 15, Border::circular, 0, 0, 3, 0, false, true},
+    // Shards: in the middle, at either end, with one plane, as thin as half a window, with outputs that are not there.
+    {9, 41, 68, 7, Border::reflect, 0, 0, -1, 0, false, true, 5, 4},
+    {9, 41, 68, 7, Border::symmetric, 0, 0, -1, 0, false, true, 0, 3},
+    {9, 41, 68, 7, Border::replicate, 0, 0, -1, 0, false, true, 3, 0},
+    {9, 41, 68, 7, Border::constant, 2.5, 0, -1, 0, false, true, 0, 3},
+    {9, 41, 68, 7, Border::constant, 0, 0, -1, 0, false, true, 3, 0},
+    {9, 41, 68, 7, Border::zero_output, 0, 0, -1, 0, false, true, 4, 0},
+    {9, 41, 68, 7, Border::zero_output, 0, 0, -1, 0, false, true, 4, 4},
+    {9, 41, 68, 7, Border::circular, 0, 0, -1, 0, false, true, 3, 3},
+    {1, 20, 36, 3, Border::reflect, 0, 0, -1, 0, false, true, 1, 1},
+    {2, 20, 36, 3, Border::circular, 0, 0, 2, 0, false, true, 2, 1},
+    {40, 20, 36, 3, Border::reflect, 0, 0, 0, 0, true, true, 0, 2},
+    {8, 21, 44, 15, Border::reflect, 0, 0, -1, 0, false, true, 7, 9},
+    {8, 21, 44, 15, Border::constant, 1, 0, 14, 0, false, true, 14, 0},
+    {10, 30, 76, 7, Border::constant, 0, 2, 3, 0, false, true, 3, 4},
+    {9, 41, 67, 7, Border::reflect, 0, 0, -1, 0, false, false, 5, 4},
+    {9, 41, 67, 7, Border::circular, 0, 0, -1, 71, false, false, 3, 3},
+    {9, 41, 67, 7, Border::constant, 2.5, 0, -1, 0, false, false, 3, 0},
+    {9, 41, 67, 7, Border::zero_output, 0, 0, -1, 0, false, false, 0, 3},
+    {1, 20, 37, 3, Border::symmetric, 0, 0, -1, 0, false, false, 1, 1},
+    {8, 21, 45, 15, Border::replicate, 0, 0, -1, 0, false, false, 7, 0},
 };
 
 constexpr int64_t kC = 2, kSpare = 64;
@@ -70,10 +98,12 @@ constexpr int64_t kC = 2, kSpare = 64;
 struct Memory {
   std::vector<float> words;
   Image image;
-  // `off` elements behind 32 bytes.
-  Memory(int64_t d, int64_t h, int64_t w, int64_t pitch, int64_t off) : words(kC * d * h * pitch + 2 * kSpare, -7) {
+  // `off` elements behind 32 bytes; `gap` rows between planes.
+  Memory(int64_t d, int64_t h, int64_t w, int64_t pitch, int64_t off, int64_t gap = 0)
+      : words(kC * d * (h + gap) * pitch + 2 * kSpare, -7) {
     float* const start = reinterpret_cast<float*>((reinterpret_cast<uintptr_t>(words.data() + 8) + 31) / 32 * 32) + off;
-    image = {start, Dtype::f32, 1, kC, d, h, w, kC * d * h * pitch, d * h * pitch, h * pitch, pitch, 1};
+    const int64_t plane = (h + gap) * pitch;
+    image = {start, Dtype::f32, 1, kC, d, h, w, kC * d * plane, d * plane, plane, pitch, 1};
   }
   float& at(int64_t c, int64_t z, int64_t y, int64_t x) {
     return static_cast<float*>(image.data)[c * image.stride_c + z * image.stride_d + y * image.stride_h + x];
@@ -83,13 +113,22 @@ struct Memory {
 bool check(const Case& k) {
   std::mt19937 make(1);
   const int64_t off = k.bulk ? 0 : 3, pad = k.pad < 0 ? k.k / 2 : k.pad;
-  Memory from(k.d, k.h, k.w, k.pitch ? k.pitch : k.w, off);
+  const int64_t pitch = k.pitch ? k.pitch : k.w;
+  Memory from(k.d, k.h, k.w, pitch, off);
+  Memory above(k.above, k.h, k.w, pitch, off, 2), below(k.below, k.h, k.w, pitch, off + (k.bulk ? 0 : 1), 1);
   Memory to(k.d - k.fewer, k.h - k.fewer, k.w - k.fewer, k.w + 1, 1);
-  for (float& x : from.words) x = NAN;
-  for (int64_t c = 0; c < kC; ++c)
-    for (int64_t z = 0; z < k.d; ++z)
-      for (int64_t y = 0; y < k.h; ++y)
-        for (int64_t x = 0; x < k.w; ++x) from.at(c, z, y, x) = float(make() % 10000) / 300 - 10;
+  for (Memory* memory : {&from, &above, &below}) {
+    for (float& x : memory->words) x = NAN;
+    for (int64_t c = 0; c < kC; ++c)
+      for (int64_t z = 0; z < memory->image.d; ++z)
+        for (int64_t y = 0; y < k.h; ++y)
+          for (int64_t x = 0; x < k.w; ++x) memory->at(c, z, y, x) = float(make() % 10000) / 300 - 10;
+  }
+  // Plane z of the shard, or of those beside it.
+  const auto pixel = [&](int64_t c, int64_t z, int64_t y, int64_t x) {
+    return z < 0 ? above.at(c, z + k.above, y, x) : z < k.d ? from.at(c, z, y, x) : below.at(c, z - k.d, y, x);
+  };
+  const int64_t planes = k.above + k.d + k.below;
   const std::vector<float> blank = to.words;
   std::vector<float> windows[3];
   Taps taps[3];
@@ -106,7 +145,8 @@ bool check(const Case& k) {
                     .kd = k.k,
                     .kh = k.k,
                     .kw = k.k,
-                    .place = {.pad_z = pad, .pad_y = pad, .pad_x = pad, .border = k.border, .value = k.value}};
+                    .place = {.pad_z = pad, .pad_y = pad, .pad_x = pad, .border = k.border, .value = k.value},
+                    .beside = {k.above ? above.image : Image{}, k.below ? below.image : Image{}}};
   const Arch arch{.major = 9,
                   .minor = 0,
                   .multiprocessors = 3,
@@ -115,19 +155,23 @@ bool check(const Case& k) {
                   .bulk_copy = true};
   const Plan planned = plan(p, arch, k.bulk ? "march" : "march_words");
   std::string wrong = planned.variant ? "" : planned.why;
-  if (wrong.empty()) {
-    const auto kernel = kKernels.find(planned.kernels[0].name);
-    const Config& config = *std::any_cast<Config>(&planned.config);
-    if (kernel == kKernels.end()) {
+  const auto launch = [&](const auto& kernels, const auto& maps) {
+    const auto kernel = kernels.find(planned.kernels[0].name);
+    if (kernel == kernels.end()) {
       wrong = "no kernel " + planned.kernels[0].name;
     } else if (planned.shared_bytes > int(sizeof(shared))) {
       wrong = "too little shared memory here";
     } else {
       memset(shared, 0xff, sizeof(shared));
       on_host::launch(kernel->second, {unsigned(planned.blocks), 1, 1}, planned.threads,
-                      march_params(p, planned, config),
-                      tma::map_of(p.in, config.shape.pitch(), config.shape.box_h()));
+                      march_params(p, planned, *std::any_cast<Config>(&planned.config)), maps);
     }
+  };
+  if (wrong.empty()) {
+    const Config& config = *std::any_cast<Config>(&planned.config);
+    const auto map_of = [&](const Image& x) { return tma::map_of(x, config.shape.pitch(), config.shape.box_h()); };
+    if (p.beside.any()) launch(kOfShards, ShardVolume::of(p.in, p.beside, map_of));
+    else launch(kKernels, map_of(p.in));
   }
   for (int64_t c = 0; c < kC && wrong.empty(); ++c) {
     const auto tap = [&](int axis, int64_t i) { return windows[axis][(k.own_windows ? c * k.k : 0) + i]; };
@@ -137,11 +181,11 @@ bool check(const Case& k) {
     for (int64_t z = 0; z < d; ++z)
       for (int64_t y = 0; y < h; ++y)
         for (int64_t x = 0; x < w; ++x) {
-          const int64_t mz = map_index(z - pad, k.d, k.border), my = map_index(y - pad, k.h, k.border);
+          const int64_t mz = map_index(z - pad + k.above, planes, k.border), my = map_index(y - pad, k.h, k.border);
           float sum = 0;
           for (int64_t j = 0; j < k.k; ++j) {
             const int64_t mx = map_index(x + j - pad, k.w, k.border);
-            sum = std::fma(tap(0, j), mz < 0 || my < 0 || mx < 0 ? float(k.value) : from.at(c, mz, my, mx), sum);
+            sum = std::fma(tap(0, j), mz < 0 || my < 0 || mx < 0 ? float(k.value) : pixel(c, mz - k.above, my, mx), sum);
           }
           across[(z * h + y) * w + x] = sum;
         }
@@ -158,7 +202,7 @@ bool check(const Case& k) {
         for (int64_t x = 0; x < w && wrong.empty(); ++x) {
           float want = 0;
           for (int64_t l = 0; l < k.k; ++l) want = std::fma(tap(2, l), down[((z + l) * p.out.h + y) * w + x], want);
-          if (k.border == Border::zero_output && !(fits(z, k.d) && fits(y, k.h) && fits(x, k.w))) want = 0;
+          if (k.border == Border::zero_output && !(fits(z + k.above, planes) && fits(y, k.h) && fits(x, k.w))) want = 0;
           float& got = to.at(c, z, y, x);
           if (got != want)
             wrong = "(" + std::to_string(c) + ", " + std::to_string(z) + ", " + std::to_string(y) + ", " +
@@ -169,8 +213,9 @@ bool check(const Case& k) {
   // What is left is what was there before.
   if (wrong.empty() && memcmp(to.words.data(), blank.data(), blank.size() * 4) != 0)
     wrong = "something beside the output was written";
-  return on_host::report(wrong, "%s %lldx%lldx%lld %s", planned.kernels.empty() ? "" : planned.kernels[0].name.c_str(),
-                         (long long)k.d, (long long)k.h, (long long)k.w, name_of(k.border));
+  return on_host::report(wrong, "%s %lldx%lldx%lld %s, beside %lld and %lld planes",
+                         planned.kernels.empty() ? "" : planned.kernels[0].name.c_str(), (long long)k.d, (long long)k.h,
+                         (long long)k.w, name_of(k.border), (long long)k.above, (long long)k.below);
 }
 
 }  // namespace

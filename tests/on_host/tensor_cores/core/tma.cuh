@@ -2,6 +2,8 @@
 // capability 9.0.
 #pragma once
 
+#include <map>
+
 #include "core/async_copy.cuh"
 #include "core/device.cuh"
 #include "core/tma.h"
@@ -17,7 +19,7 @@ inline TensorMap rows_map_of(const Image& image, int rows) {
   return {{reinterpret_cast<uint64_t>(&image), 128, uint64_t(rows), 1}};
 }
 
-// A barrier: arrivals of a phase, those that it still waits for, 16-byte pieces to come, and the phase.
+// A barrier: arrivals of a phase, those that it still waits for, 16-byte pieces to come, and how many phases are over.
 struct Barrier {
   uint16_t count, waits;
   int16_t pieces;
@@ -30,7 +32,7 @@ void change(uint64_t* barrier, const Change& by) {
     Barrier b;
     memcpy(&b, &before, 8);
     by(b);
-    if (b.waits == 0 && b.pieces == 0) b.waits = b.count, b.phase ^= 1;
+    if (b.waits == 0 && b.pieces == 0) b.waits = b.count, ++b.phase;
     memcpy(&after, &b, 8);
   } while (!__atomic_compare_exchange_n(barrier, &before, after, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE));
 }
@@ -54,14 +56,19 @@ inline void barrier_arrive_copied(uint64_t* barrier) {
   async_wait_all();
   change(barrier, [](Barrier& b) { --b.waits; });
 }
+// Goes on where the hardware does, and where the thread comes so late that phases after the one it waits for are over,
+// too: lanes do not part that far, threads of a busy host do. `last`: as many phases were over for it when it went on.
 inline void barrier_wait(uint64_t* barrier, int phase) {
-  const auto now = [&] {
+  static thread_local std::map<uint64_t*, int> passed;
+  int& last = passed.try_emplace(barrier, -1).first->second;
+  const bool again = (last & 1) != phase;  // what it has waited for, or the phase after the next
+  for (;; std::this_thread::yield()) {
     const uint64_t bits = __atomic_load_n(barrier, __ATOMIC_ACQUIRE);
     Barrier b;
     memcpy(&b, &bits, 8);
-    return b.phase;
-  };
-  while (now() == phase) std::this_thread::yield();
+    if (again && b.phase == last) return;
+    if (b.phase >= last + 1 + again) return void(last += 1 + again);
+  }
 }
 
 // f(byte of the box, byte of the image or null, bytes) for all of a box, an element at a time.

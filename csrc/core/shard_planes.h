@@ -1,0 +1,72 @@
+// The planes of a volume as marches along z read them: of one that is alone, by its tensor map; of a shard of one that
+// is cut along z, also those of the shards beside it, where they lie. Each shard has a map of its own, and a plane's
+// number says which:
+//
+//   plane        -above.rows ...... -1 | 0 ........... d - 1 | d ....... d + below.rows - 1
+//   map           above                | own                 | below
+//   its plane z   0 ..................   0 .................   0 .....................
+#pragma once
+
+#include "core/neighbours.h"
+#include "core/tma.h"
+
+namespace torch_conv {
+
+// What kernels take in place of the one map of a volume that is alone. Without bulk copies both hold no maps.
+struct ShardVolume {
+  TensorMap above, own, below;  // a shard that is not there has any map, which no plane is read by
+  Neighbours beside;
+
+  // map_of(volume) makes a map.
+  template <typename MapOf>
+  static ShardVolume of(const Image& own, const Beside& beside, const MapOf& map_of) {
+    const TensorMap map = map_of(own);
+    return {beside.above.data ? map_of(beside.above) : map, map, beside.below.data ? map_of(beside.below) : map,
+            Neighbours::of_planes(beside, own)};
+  }
+};
+
+// Planes [first_plane, end_of_planes) stand somewhere, of a volume (or a shard) of d.
+TC_HD int first_plane(const TensorMap&) { return 0; }
+TC_HD int first_plane(const ShardVolume& v) { return -int(v.beside.above.rows); }
+TC_HD int end_of_planes(const TensorMap&, int d) { return d; }
+TC_HD int end_of_planes(const ShardVolume& v, int d) { return d + int(v.beside.below.rows); }
+
+// Do plane z and those up to r before and behind it stand?
+TC_HD bool planes_around(const TensorMap&, int z, int r, int d) { return z >= r && z + r < d; }
+TC_HD bool planes_around(const ShardVolume& v, int z, int r, int d) {
+  return z >= r + first_plane(v) && z + r < end_of_planes(v, d);
+}
+
+// Where plane z of the extended volume is read: less than kLeastPlane says that it stands nowhere.
+TC_HD int map_plane(const TensorMap&, int z, int d, Border border) { return map_index(z, d, border); }
+TC_HD int map_plane(const ShardVolume& v, int z, int d, Border border) { return v.beside.map_row(z, d, border); }
+template <typename Map>
+constexpr int kLeastPlane = 0;
+template <>
+constexpr int kLeastPlane<ShardVolume> = Neighbours::kOutside + 1;
+
+// The address of such a plane of channel c of sample n, which is `volume` in the shard at hand.
+template <typename T>
+TC_HD const T* plane_in_memory(const TensorMap&, const T* volume, int64_t stride_d, int z, int, int, int) {
+  return volume + z * stride_d;
+}
+template <typename T>
+TC_HD const T* plane_in_memory(const ShardVolume& v, const T* volume, int64_t stride_d, int z, int d, int n, int c) {
+  return v.beside.row(volume, stride_d, z, d, n, c);
+}
+
+// What a bulk copy brings plane z from. What no shard has lies outside the shard's own map, too: there it brings zeros.
+struct PlaneOfMap {
+  const TensorMap* map;
+  int z;
+};
+TC_HD PlaneOfMap plane_of_map(const TensorMap& map, int z, int) { return {&map, z}; }
+TC_HD PlaneOfMap plane_of_map(const ShardVolume& v, int z, int d) {
+  const int above = int(v.beside.above.rows), below = int(v.beside.below.rows);
+  if (z < 0 && z >= -above) return {&v.above, z + above};
+  if (z >= d && z - d < below) return {&v.below, z - d};
+  return {&v.own, z};
+}
+
+}  // namespace torch_conv

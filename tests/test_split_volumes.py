@@ -1,0 +1,267 @@
+"""Volumes in shards along depth: kernels read the planes of the shards beside them where they lie, in one launch."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import torch
+from splits import assert_same, check, devices_at
+from strategies import BORDERS, make_image, make_window
+from tolerance import assert_same_bits
+
+import torch_conv
+from torch_conv import SplitTensor, split
+
+H100 = "9.0 132 232448 3.35e12"
+A100 = "8.0 108 166912 1.55e12"
+IN_PLACE = "its interior and its seams, which read other shards where they lie"
+
+
+def separable(k):
+    taps = [make_window((k,), seed=i) for i in range(3)]
+    return lambda x, **kw: torch_conv.filter3d_separable(x, *taps, **kw)
+
+
+def direct(k, *channels):
+    window = make_window((*channels, k, k, k))
+    return lambda x, **kw: torch_conv.filter3d(x, window, **kw)
+
+
+def depthwise(x):
+    weight, bias = make_window((2, 1, 5, 5, 5)).to(x.device), make_window((2,)).to(x.device)
+    return torch_conv.conv3d(x, weight, bias, 1, 2, groups=2, algorithm="direct")
+
+
+def launches(function, volume, sizes, dim=-3, **options):
+    """What each shard is made by: the kernel of its one launch, or 'strips'."""
+    plan = torch_conv.explain(function, split(volume, [str(volume.device)] * len(sizes), dim, sizes), **options)
+    text = "\n".join(plan.lines)
+    if "rows that are copied" in text:
+        assert IN_PLACE not in text
+        return "strips"
+    assert IN_PLACE in text
+    kernels = re.findall(r": (\w+/\w+) \(.*through all shards\); .*launches 1;", text)
+    assert len(kernels) == len(sizes), text
+    (kernel,) = set(kernels)
+    return kernel
+
+
+# A call, the kernel of a GPU with bulk copies, that of one without.
+PLANS = {
+    "separable 3": (separable(3), "separable/march", "strips"),
+    "separable 7": (separable(7), "separable/march", "strips"),
+    "separable 15": (separable(15), "separable/march", "strips"),
+    "Gaussian": (lambda x, **kw: torch_conv.gaussian_blur3d(x, 9, 1.5, **kw), "separable/march", "strips"),
+    "direct 3": (direct(3), "direct/march_tma", "direct/march"),
+    "direct 5": (direct(5), "direct/march_tma", "direct/march"),
+    "direct 7": (direct(7), "direct/march_tma", "direct/march"),
+    "direct 9": (direct(9), "strips", "strips"),
+    "no cube": (lambda x: torch_conv.filter3d(x, make_window((3, 5, 5))), "strips", "strips"),
+    "no cube, separable": (lambda x: torch_conv.gaussian_blur3d(x, (3, 5, 5), 1.0), "strips", "strips"),
+    "along depth": (lambda x: torch_conv.filter3d(x, make_window((3, 1, 1))), "strips", "strips"),
+    "gradient": (torch_conv.spatial_gradient3d, "direct/march_tma", "direct/march"),
+    "gradient's magnitude": (lambda x: torch_conv.gaussian_gradient_magnitude3d(x, 5, 1.0), "strips", "strips"),
+    "box": (lambda x: torch_conv.box_blur3d(x, 3), "strips", "strips"),
+}
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_plans(name, monkeypatch):
+    call, with_bulk, without = PLANS[name]
+    volume = torch.zeros(1, 2, 60, 40, 64)
+    for gpu, kernel in ((H100, with_bulk), (A100, without)):
+        monkeypatch.setenv("TORCH_CONV_EXPLAIN_FOR", gpu)
+        assert launches(call, volume, [20, 20, 20]) == kernel
+
+
+def test_where_strips_stay(monkeypatch):
+    monkeypatch.setenv("TORCH_CONV_EXPLAIN_FOR", H100)
+    volume = torch.zeros(1, 2, 60, 40, 64)
+    for call, there in ((separable(7), "separable/march"), (direct(7), "direct/march_tma")):
+        assert launches(call, volume, [20, 10, 30]) == there
+        for border in BORDERS:
+            if border != "skip":
+                assert launches(call, volume, [20, 10, 30], border_type=border) == there
+        assert launches(call, volume, [20, 10, 30], padding="valid") == there
+        assert launches(call, volume, [20, 20, 20], border_type="skip") == "strips"
+        assert launches(call, volume, [20, 20, 20], stride=2) == "strips"
+        assert launches(call, volume.double(), [20, 20, 20]) == "strips"
+        assert launches(call, volume, [10, 10, 20], dim=-2) == "strips"
+        # Neighbours thinner than windows reach; a shard whose windows all need others.
+        assert launches(call, volume, [30, 2, 28]) == "strips"
+        kernels = torch_conv.explain(call, split(volume, ["cpu"] * 3, -3, [30, 3, 27])).lines
+        assert sum("through all shards" in line for line in kernels) == 2
+        assert any("shard 1, its seams, from rows that are copied" in line for line in kernels)
+        assert launches(call, volume, [29, 7, 24]) == there
+        with monkeypatch.context() as patch:
+            patch.setenv("TORCH_CONV_NO_PEER", "1")
+            assert "seams, which" not in str(torch_conv.explain(call, split(volume, ["cpu"] * 3, -3)))
+    channels_last = torch.zeros(1, 8, 60, 40, 64).contiguous(memory_format=torch.channels_last_3d)
+    assert launches(direct(3), channels_last, [20, 20, 20]) == "strips"  # CHANNELS is faster
+    small = [torch.zeros(4, 64, 8, 56, 56, dtype=torch.float16) for _ in range(3)]
+    assert IN_PLACE not in str(torch_conv.explain(direct(3, 1, 64), SplitTensor.from_shards(small, -3)))  # PLANES is
+    odd = torch.zeros(1, 2, 60, 40, 63)
+    assert launches(separable(7), odd, [20, 20, 20]) == "separable/march_words"
+    assert launches(direct(7), odd, [20, 20, 20]) == "direct/march"
+    assert launches(direct(7), odd.half(), [20, 20, 20]) == "strips"
+
+
+def test_neighbours_of_another_layout(monkeypatch):
+    monkeypatch.setenv("TORCH_CONV_EXPLAIN_FOR", H100)
+    whole = torch.zeros(2, 2, 20, 40, 80)
+    shards = [whole[..., :64], torch.zeros(2, 2, 20, 40, 64), whole[..., 8:72]]
+    parts = SplitTensor.from_shards(shards, -3)
+    for call in (separable(7), direct(7)):
+        text = str(torch_conv.explain(call, parts))
+        assert IN_PLACE not in text
+        # Other strides between planes, channels and samples do.
+        mixed = [torch.zeros(2, 2, 50, 40, 64)[:, :, 7:27], shards[1], torch.zeros(2, 4, 20, 40, 64)[:, 1:3]]
+        assert IN_PLACE in str(torch_conv.explain(call, SplitTensor.from_shards(mixed, -3)))
+
+
+def test_streams_aside_take_seams_apart(monkeypatch):
+    """Three launches a shard in the middle: the interior by the kernel of volumes that are alone."""
+    monkeypatch.setenv("TORCH_CONV_EXPLAIN_FOR", H100)
+    monkeypatch.setenv("TORCH_CONV_SIDE_STREAMS", "1")
+    lines = torch_conv.explain(direct(5), split(torch.zeros(1, 2, 60, 40, 64), ["cpu"] * 3, -3)).lines
+    assert ["through all" in line for line in lines if "march" in line] == [
+        *(False, True),
+        *(False, True, True),
+        *(False, True),
+    ]
+
+
+GPU_PLACES = ["cuda", pytest.param("gpus", marks=pytest.mark.multi_gpu)]
+
+
+@pytest.fixture(scope="module", params=GPU_PLACES)
+def devices(request):
+    return devices_at(request.param)
+
+
+@pytest.fixture(params=["", "1"], ids=["one launch", "streams aside"])
+def side_streams(request, monkeypatch):
+    monkeypatch.setenv("TORCH_CONV_SIDE_STREAMS", request.param)
+
+
+CALLS = {
+    "separable 3": (separable(3), (2, 2, 12, 20, 36), [4, 3, 5]),
+    "separable 7": (separable(7), (1, 2, 30, 41, 68), [9, 7, 14]),
+    "separable 7, odd rows": (separable(7), (1, 2, 30, 41, 67), [9, 7, 14]),
+    "separable 15": (separable(15), (1, 2, 50, 21, 44), [17, 15, 18]),
+    "separable 15, odd rows": (separable(15), (1, 2, 50, 21, 45), [17, 15, 18]),
+    "direct 3": (direct(3), (2, 2, 12, 20, 36), [4, 3, 5]),
+    "direct 3, wide": (direct(3), (1, 2, 12, 33, 512), [4, 3, 5]),
+    "direct 3, odd rows": (direct(3), (2, 2, 12, 20, 37), [4, 3, 5]),
+    "direct 5": (direct(5), (1, 2, 20, 50, 140), [7, 5, 8]),
+    "direct 5, windows of channels": (direct(5, 1, 2), (2, 2, 20, 50, 140), [7, 5, 8]),
+    "direct 7": (direct(7), (1, 2, 30, 29, 152), [9, 7, 14]),
+    "gradient": (torch_conv.spatial_gradient3d, (2, 2, 12, 20, 36), [4, 3, 5]),
+    "direct 7, odd rows": (direct(7), (1, 2, 30, 29, 151), [9, 7, 14]),
+}
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("name", CALLS)
+def test_bits_of_the_whole(devices, name, side_streams):
+    function, shape, sizes = CALLS[name]
+    volume = make_image(shape)
+    options: list[dict] = [{"border_type": border} for border in BORDERS]
+    if name != "gradient":  # it has no others
+        options += [{"border_type": "constant", "value": 2.5}]
+        options += [{**with_border, "padding": "valid"} for with_border in options]
+        options += [{"border_type": border, "anchor": a} for border in ("symmetric", "constant") for a in (0, -1)]
+    for chosen in options:
+        check(function, volume, devices, -3, sizes, **chosen)
+    middle = [shape[-3] // 2, shape[-3] - shape[-3] // 2]
+    for cut in (middle, [0, *middle, 0], [1, *middle[:1], middle[1] - 1]):
+        for border in ("reflect", "circular", "zero_output"):
+            check(function, volume, devices, -3, cut, border_type=border)
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.uint8], ids=str)
+@pytest.mark.parametrize("name", ["separable 7", "separable 15", "direct 3", "direct 3, wide", "direct 5", "direct 7"])
+def test_dtypes(devices, name, dtype):
+    function, shape, sizes = CALLS[name]
+    volume = make_image((*shape[:-1], shape[-1] // 16 * 16), dtype)
+    for border in ("reflect", "circular", "constant", "zero_output"):
+        check(function, volume, devices, -3, sizes, border_type=border)
+
+
+@pytest.mark.cuda
+def test_convolutions(devices):
+    check(depthwise, make_image((2, 2, 20, 30, 64)), devices, -3, [7, 5, 8])
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("on_gpu", range(1, 8))
+def test_windows_on_gpus(devices, on_gpu):
+    """Bit i of `on_gpu`: window i lies on a GPU, which need not be the one of the shard."""
+    volume, to = make_image((1, 2, 30, 41, 68)), devices(3)
+    parts = split(volume, to, -3)
+    for home in (to[0], to[-1]):
+        taps = [make_window((7,), seed=i).to(home if on_gpu >> i & 1 else "cpu") for i in range(3)]
+        expected = torch_conv.filter3d_separable(volume.to(to[0]), *[t.cpu() for t in taps])
+        for _ in range(2):
+            assert_same(torch_conv.filter3d_separable(parts, *taps), expected)
+        for k in (3, 7):
+            window = make_window((k, k, k))
+            expected = torch_conv.filter3d(volume.to(to[0]), window)
+            for _ in range(2):
+                assert_same(torch_conv.filter3d(parts, window.to(home)), expected)
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("name", ["separable 7", "separable 7, odd rows", "direct 3", "direct 7", "direct 7, odd rows"])
+def test_shards_amid_other_memory(devices, name):
+    """Each shard a part of a tensor of its own, with NaN around it and other strides; also in repeated calls."""
+    function, shape, sizes = CALLS[name]
+    volume, to = make_image(shape), devices(3)
+    expected = function(volume.to(to[0]), border_type="circular")
+    shards = []
+    for i, (part, device) in enumerate(zip(volume.split(sizes, -3), to, strict=True)):
+        n, c, d, h, w = part.shape
+        memory = torch.full((n, c + i, d + 2 * i, h, w), float("nan"), device=device)
+        shards.append(memory[:, i:, i : i + d].copy_(part))
+    parts = SplitTensor.from_shards(shards, -3)
+    text = str(torch_conv.explain(function, parts, border_type="circular"))
+    assert IN_PLACE in text and "copied" not in text
+    for _ in range(3):
+        assert_same(function(parts, border_type="circular"), expected)
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("name", ["separable 7", "direct 3", "direct 7"])
+def test_neighbours_that_were_just_written(devices, name):
+    """A call reads what others have put into the shards before it, and is done before they are written again."""
+    function, shape, sizes = CALLS[name]
+    parts = split(make_image(shape), devices(3), -3, sizes)
+    for seed in range(4):
+        volume = make_image(shape, seed=seed)
+        expected = function(volume.to("cuda:0"))
+        for shard, part in zip(parts.shards, volume.split(sizes, -3), strict=True):
+            shard.copy_(part)
+        got = function(parts)
+        for shard in parts.shards:
+            shard.fill_(float("nan"))
+        assert_same(got, expected)
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("name", ["separable 7", "direct 3", "direct 7"])
+def test_in_a_graph(cuda, name, side_streams):
+    function, shape, sizes = CALLS[name]
+    volumes = [make_image(shape, seed=seed).to(cuda) for seed in range(3)]
+    held = split(volumes[0].clone(), [cuda] * 3, -3, sizes)
+    function(held)
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        captured = function(held).shards
+    for volume in volumes:
+        for shard, part in zip(held.shards, volume.split(sizes, -3), strict=True):
+            shard.copy_(part)
+        graph.replay()
+        assert_same_bits(torch.cat(list(captured), -3), function(volume))
