@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 from sharded_group import BORDERS, case, check, part_of, refused, spread
-from torch.distributed.tensor import Shard
+from torch.distributed.tensor import DTensor, Shard
 
 import torch_conv
 import torch_conv.distributed as sharded
@@ -86,12 +86,25 @@ def rows_travel_while_the_interior_is_filtered(g):
 
 
 @case
+def empty_shards_of_any_shape(g):
+    """torch itself makes a rank's empty part a tensor of one dimension."""
+    for n in range(2, 2 * g.world + 1):
+        x, kernel = g.image(n, 2), torch.ones(2, 2)
+        local = part_of(x, g.mesh(), [Shard(0)])
+        local = local.clone() if local.numel() else torch.empty(0, device=g.device)
+        image = DTensor.from_local(local, g.mesh(), [Shard(0)], run_check=False, shape=x.shape, stride=x.stride())
+        expected = part_of(torch_conv.filter2d(x, kernel, padding="valid"), g.mesh(), [Shard(0)])
+        for _ in range(3):
+            result = sharded.filter2d(image, kernel, padding="valid").to_local()
+            g.expect(result.shape == expected.shape and torch.equal(result, expected), n, result.shape)
+
+
+@case
 def rows_come_by_mail(g):
     """Between GPUs of one host: in both turns, on other streams, of any dtype; by NCCL where they are too large."""
     if g.device == "cpu":
         return
-    box = _mailbox.mailbox_of(place_of("test", g.mesh()), 0, g.here)
-    g.expect(box is not None)
+    g.expect(_mailbox.mailbox_of(g.mesh().get_group(), g.here) is not None)
     turns, begin = [], _mailbox.Mailbox.begin
     _mailbox.Mailbox.begin = lambda box: turns.append(begin(box)) or turns[-1]
     side = torch.cuda.Stream()
@@ -102,7 +115,11 @@ def rows_come_by_mail(g):
             with torch.cuda.stream(side if seed % 3 == 1 else torch.cuda.current_stream()):
                 check(g, g.mesh(), [Shard(2)], "filter2d", x, torch.rand(3, 3), BORDERS[seed])
                 check(g, g.mesh(), [Shard(3)], "filter2d", x, torch.rand(3, 3), BORDERS[seed])
-        g.expect(turns[:4] == [turns[0], 1 - turns[0]] * 2, turns)
+        g.expect(len(turns) == 12 and set(turns) == {0, 1}, turns)
+        x = x.to(memory_format=torch.channels_last)
+        for inference in (True, False, True):  # what is kept of a call serves either mode
+            with torch.inference_mode(inference):
+                check(g, g.mesh(), [Shard(2)], "filter2d", x, torch.ones(5, 5), "circular")
         # Many calls that nobody waits for: every one sees its own rows.
         windows = [torch.rand(3, 3) for _ in range(20)]
         images = [g.image(1, 1, 16 * g.world, 4096, seed=i) for i in range(20)]

@@ -138,25 +138,37 @@ H200 = "9.0 132 232448 4.8e12"
 LARGE = (make_window((191,), seed=1) / 20, make_window((211,), seed=2) / 20)  # along x, then y
 
 
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.uint8, torch.int16])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.uint8, torch.int16, torch.uint16])
 @pytest.mark.parametrize("layout", ["planar", "photo"])
 def test_large_windows_have_the_bits_of_the_cpu(cuda, dtype, layout):
     """Windows for which other dtypes go by float32's kernels."""
     image = make_image((6, 3, 720, 704), dtype)
+    if dtype.is_floating_point:
+        image[0, 0, 300, 300], image[1, 1, 5, 700] = float("nan"), float("inf")
     image = image.to(memory_format=torch.channels_last) if layout == "photo" else image
-    for border, out in (("reflect", None), ("constant", torch.float32), ("zero_output", None), ("circular", None)):
-        options = {"border_type": border, "output_dtype": out, "value": 0.5 if border == "constant" else 0.0}
-        got = torch_conv.filter2d_separable(image.to(cuda), *(k.to(cuda) for k in LARGE), **options)
+    samples = tuple(torch.stack([k * (1 + i) for i in range(6)]) for k in LARGE)
+    for windows, options in (
+        (LARGE, {"border_type": "reflect"}),
+        (LARGE, {"border_type": "constant", "value": 0.5, "output_dtype": torch.float32}),
+        (LARGE, {"border_type": "zero_output"}),
+        (LARGE, {"padding": "valid"}),
+        (samples, {"border_type": "circular"}),
+    ):
+        got = torch_conv.filter2d_separable(image.to(cuda), *(k.to(cuda) for k in windows), **options)
         assert got.is_contiguous(memory_format=torch.channels_last if layout == "photo" else torch.contiguous_format)
-        assert_same_bits(got, torch_conv.filter2d_separable(image, *LARGE, algorithm="separable", **options))
+        expected = torch_conv.filter2d_separable(image, *windows, algorithm="separable", **options)
+        assert_same_bits(got, expected)
+    out = torch.zeros(6, 3, 720, 1000, dtype=dtype, device=cuda)[..., 100:804]
+    torch_conv.filter2d_separable(image.to(cuda), *(k.to(cuda) for k in LARGE), out=out)
+    assert_same_bits(out, torch_conv.filter2d_separable(image, *LARGE, algorithm="separable"))
 
 
 def test_large_windows_of_other_dtypes_go_by_float32(monkeypatch):
     monkeypatch.setenv("TORCH_CONV_EXPLAIN_FOR", H200)
 
-    def launches(dtype, shape=(6, 3, 720, 704), **options):
+    def launches(dtype, shape=(6, 3, 720, 704), windows=LARGE, **options):
         lines = torch_conv.explain(
-            torch_conv.filter2d_separable, torch.empty(shape, dtype=dtype), *LARGE, **options
+            torch_conv.filter2d_separable, torch.empty(shape, dtype=dtype), *windows, **options
         ).lines
         return [line.split(" (")[0].split(": ")[1] for line in lines]
 
@@ -166,5 +178,6 @@ def test_large_windows_of_other_dtypes_go_by_float32(monkeypatch):
         assert launches(dtype, output_dtype=torch.float32) == [tap, ring]
         assert launches(dtype, (1, 1, 1024, 1024)) == ["separable/two_pass"]  # as of float32
     assert launches(torch.float32, output_dtype=torch.float16) == [ring, tap]
+    assert launches(torch.float16, windows=(LARGE[0][:3], LARGE[1])) == ["separable/two_pass"]  # thin
     assert launches(torch.float32) == [ring]
     assert launches(torch.float64) == ["separable/two_pass"]

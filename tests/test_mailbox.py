@@ -60,7 +60,7 @@ def test_every_rank_finds_the_rows_that_it_wants(border, dtype):
                 own = whole.narrow(dim, bounds[rank], bounds[rank + 1] - bounds[rank])
                 row = list(shape)
                 row[dim] = 1
-                letters = exchange._address(Box(memory), row, dim, dtype)
+                letters = exchange.address(Box(memory), row, dim, dtype)
                 found.append((exchange, letters.post(own, dim)))
             for rank, (exchange, parts) in enumerate(found):
                 mail = iter(parts)

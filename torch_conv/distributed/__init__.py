@@ -23,7 +23,8 @@ the whole result would give it. Borders, windows, strides and dtypes are all tho
 are one device's, but for `box_blur` and `box_blur3d` of floats.
 
 `out` is not taken, and a convolution cut along channels must keep its groups together. Windows are plain tensors, equal
-on all ranks. torch.distributed is the transport: gloo for CPU tensors, NCCL for CUDA ones.
+on all ranks. GPUs of one host write to each other's memory; else torch.distributed is the transport: gloo
+for CPU tensors, NCCL for CUDA ones.
 
 Every call is compared between the ranks first, so that a call that one rank refuses is an error on all (`RankError`)
 instead of a wait: `verify` says more, and switches it off. Over several hosts under NCCL the comparison waits for the
@@ -97,7 +98,7 @@ def _sharded(function: Callable[P, Tensor]) -> Callable[P, DTensor]:
             result.local = _NoGradient.apply(name, result.local, *sources)
             return result.to_dtensor(image)
         made = result.to_dtensor(image)
-        call.keep(made)
+        call.keep(local, made)
         return made
 
     return run

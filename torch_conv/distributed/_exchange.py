@@ -15,7 +15,7 @@ from torch.distributed.device_mesh import DeviceMesh
 
 from torch_conv.distributed._errors import waited_for
 from torch_conv.distributed._layout import Run, runs_of
-from torch_conv.distributed._mailbox import Letters, Mailbox, mailbox_of, offsets
+from torch_conv.distributed._mailbox import Letters, Mailbox, _mailboxes, mailbox_of, offsets
 from torch_conv.distributed._place import Place, place_of
 from torch_conv.distributed._verify import Check
 from torch_conv.reference._extend import border_name
@@ -47,7 +47,7 @@ class Exchange:
         self._letters: dict[Any, Letters | None] = {}
 
     def post(self, local: Tensor, dim: int, lend: bool = False) -> Arriving:
-        """Sends what others want of `local`, and asks for what this rank wants; the host waits for nothing.
+        """Sends what others want of `local`, and asks for what this rank wants. The host waits only in a group's first.
 
         With `lend`, what comes may lie in memory that the call after the next overwrites.
         """
@@ -95,24 +95,36 @@ class Exchange:
 
     def _letters_for(self, local: Tensor, dim: int) -> Letters | None:
         """The way through mailboxes, None where there are none or they are too small: alike on all ranks."""
-        box = mailbox_of(self.place, self.mesh_dim, local.device)
+        box = mailbox_of(self.place.group(self.mesh_dim), local.device)
         if box is None:
             return None
         key = (dim, *local.shape[:dim], *local.shape[dim + 1 :], local.dtype)
         if key not in self._letters:
-            self._letters[key] = self._address(box, _with_rows(local.shape, dim, 1), dim, local.dtype)
+            with torch.inference_mode(False):  # else they could be used in that mode alone
+                self._letters[key] = self.address(box, _with_rows(local.shape, dim, 1), dim, local.dtype)
         return self._letters[key]
 
-    def _address(self, box: Mailbox, row: list[int], dim: int, dtype: torch.dtype) -> Letters | None:
+    def miss(self) -> None:
+        """This rank does not come to an exchange that others wait for."""
+        box = _mailboxes.get(self.place.group(self.mesh_dim))
+        if box is not None:
+            box.miss()
+
+    def address(self, box: Mailbox, row: list[int], dim: int, dtype: torch.dtype) -> Letters | None:
         runs = [[take for take in takes if take[0] not in (reader, -1)] for reader, takes in enumerate(self._all_take)]
         size = math.prod(row) * dtype.itemsize
-        places = [offsets([rows * size for _, _, rows in mine]) for mine in runs]
-        if size == 0 or None in places:
+        places = []
+        for mine in runs:
+            begins = offsets([rows * size for _, _, rows in mine])
+            if begins is None:
+                return None
+            places.append(begins)
+        if size == 0 or not any(runs):
             return None
 
         letters = Letters(box)
-        for reader, (mine, offset) in enumerate(zip(runs, places, strict=True)):
-            for (owner, first, rows), begin in zip(mine, offset, strict=True):  # type: ignore[arg-type]
+        for reader, (mine, begins) in enumerate(zip(runs, places, strict=True)):
+            for (owner, first, rows), begin in zip(mine, begins, strict=True):
                 shape = _with_rows(row, dim, rows)
                 there = [box.at(self._peers[reader], turn, begin, shape, dtype) for turn in (0, 1)]
                 if owner == self._me:
@@ -178,7 +190,7 @@ _opened: weakref.WeakSet[dist.ProcessGroup] = weakref.WeakSet()
 
 def _open(group: dist.ProcessGroup, device: torch.device) -> None:
     """NCCL wants every rank at a group's first operation, but not every rank may have something to send."""
-    if group not in _opened:
+    if group not in _opened and not _mailboxes.get(group):
         dist.all_reduce(torch.zeros(1, device=device), group=group)
         _opened.add(group)
 

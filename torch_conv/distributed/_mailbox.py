@@ -3,27 +3,26 @@
     mailbox of a rank     turn 0: run | run | ...      turn 1: run | run | ...
     call                  copy own rows into others' mailboxes | barrier | what reads one's own mailbox
 
-All of it is queued on the current stream; the host waits for nothing. A rank is at the barrier of a call once its GPU
-has read what came with the call before. So two turns are enough: what is written now was read two calls ago.
+All of it is queued on the current stream; once mailboxes are set up the host waits for nothing. A rank is at the
+barrier of a call once its GPU has read what came with the call before. So two turns are enough: what is written now was
+read two calls ago.
 """
 
 from __future__ import annotations
 
+import hashlib
+import os
 import weakref
 from contextlib import suppress
-from typing import Any
+from pathlib import Path
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
+from torch.distributed import _symmetric_memory as symmetric
 
-from torch_conv.distributed._meeting import Round, is_one_host, timeout_of
-from torch_conv.distributed._place import Place
-
-try:
-    from torch.distributed import _symmetric_memory as symmetric
-except ImportError:  # torch without it
-    symmetric = None  # type: ignore[assignment]
+from torch_conv.distributed._errors import ExchangeError
+from torch_conv.distributed._meeting import timeout_of
 
 _TURN_BYTES = 4 << 20  # of a rank; larger messages are bound by the link, whoever carries them
 _ALIGNMENT = 256  # of a run: what kernels know of tensors from torch's allocator, and more than any of them asks
@@ -32,17 +31,20 @@ _ALIGNMENT = 256  # of a run: what kernels know of tensors from torch's allocato
 class Mailbox:
     """What the ranks of a group have for each other."""
 
-    def __init__(self, group: dist.ProcessGroup, device: torch.device) -> None:
-        memory = symmetric.empty(2 * _TURN_BYTES, dtype=torch.uint8, device=device)
-        self._shared = symmetric.rendezvous(memory, group)
+    def __init__(self, memory: Tensor, group: dist.ProcessGroup) -> None:
         self._memory = memory  # lives as long as this object
+        self._shared = symmetric.rendezvous(memory, group)
         self._timeout_ms = int(1000 * timeout_of(group))
         self._turn = 0
-        self._stream = torch.cuda.current_stream(device)
+        self._stream = torch.cuda.current_stream(memory.device)
         self._address, self._index = self._stream.cuda_stream, self._stream.device_index
+        self._missed = False
+        self.barrier()  # a way of sharing that has none is noticed here
 
     def begin(self) -> int:
         """The turn of the next call on the current stream."""
+        if self._missed:
+            raise ExchangeError("an earlier call failed on this rank before its rows were exchanged")
         # The stream itself takes 6 us to ask for, its address 0.3.
         address = torch._C._cuda_getCurrentRawStream(self._index)
         if address != self._address:
@@ -56,6 +58,10 @@ class Mailbox:
         """Goes on when the GPUs of all ranks have come to it; one that never does is an error of CUDA."""
         self._shared.barrier(0, self._timeout_ms)
 
+    def miss(self) -> None:
+        """This rank leaves out a call that the others make: from now on their turns are not its own."""
+        self._missed = True
+
     def at(self, rank: int, turn: int, offset: int, shape: list[int], dtype: torch.dtype) -> Tensor:
         """Memory of a rank of the group, as a dense tensor."""
         first = (turn * _TURN_BYTES + offset) // dtype.itemsize
@@ -64,21 +70,23 @@ class Mailbox:
 
 
 class Letters:
-    """The messages of one exchange of tensors of one shape, in either turn."""
+    """The messages of one exchange of tensors of one shape."""
 
     def __init__(self, box: Mailbox) -> None:
-        self._box = box
+        self._box = weakref.ref(box)  # which ends with its group
         self.rows: list[tuple[int, int]] = []  # what goes out: the first row and how many
         self.out: tuple[list[Tensor], ...] = ([], [])  # by turn: where to
         self.parts: tuple[list[Tensor], ...] = ([], [])  # by turn: this rank's mail
 
     def post(self, local: Tensor, dim: int) -> list[Tensor]:
         """What others have for this rank: there for whatever the current stream does next."""
-        turn = self._box.begin()
+        box = self._box()
+        assert box is not None
+        turn = box.begin()
         if self.rows:
             bits = local.view(torch.int16) if local.dtype == torch.uint16 else local  # which torch copies in groups
             torch._foreach_copy_(self.out[turn], [bits.narrow(dim, first, rows) for first, rows in self.rows])
-        self._box.barrier()
+        box.barrier()
         return self.parts[turn]
 
 
@@ -94,32 +102,62 @@ def offsets(sizes: list[int]) -> list[int] | None:
 _mailboxes: weakref.WeakKeyDictionary[dist.ProcessGroup, Mailbox | None] = weakref.WeakKeyDictionary()
 
 
-def mailbox_of(place: Place, mesh_dim: int, device: torch.device) -> Mailbox | None:
-    """That of a mesh dimension's group, set up when all ranks of the mesh first come here; None where it cannot be.
+def mailbox_of(group: dist.ProcessGroup, device: torch.device) -> Mailbox | None:
+    """The group's, set up when its ranks first come here; None where it cannot be.
 
     Nor is there one for a CUDA graph: its replays would use one turn again and again.
     """
-    if torch.cuda.is_current_stream_capturing():
+    if _is_capturing(device):
         return None
-    group = place.group(mesh_dim)
     try:
         return _mailboxes[group]
     except KeyError:
-        box = _mailboxes[group] = _set_up(place, group, device)
+        with torch.inference_mode(False):  # else its memory could be used in that mode alone
+            box = _mailboxes[group] = _set_up(group, device)
         return box
 
 
-def _set_up(place: Place, group: dist.ProcessGroup, device: torch.device) -> Mailbox | None:
-    """Every rank takes the same steps, whatever it finds."""
-    if not place.is_shared or not is_one_host(place, device):
+def _is_capturing(device: torch.device) -> bool:
+    if torch.cuda.current_device() == device.index:
+        return torch.cuda.is_current_stream_capturing()
+    with torch.cuda.device(device):
+        return torch.cuda.is_current_stream_capturing()
+
+
+def _set_up(group: dist.ProcessGroup, device: torch.device) -> Mailbox | None:
+    """All ranks of the group take the same steps, and leave them together. They also open its NCCL, which a capture
+    could not."""
+    if group.size() == 1:
         return None
+    memory, box = None, None
+    with suppress(RuntimeError):  # out of memory
+        memory = symmetric.empty(2 * _TURN_BYTES, dtype=torch.uint8, device=device)
+    shares = memory is not None and symmetric.get_backend(device) == "CUDA"
     gpu = int(str(torch.cuda.get_device_properties(device).uuid).replace("-", "")[:15], 16)
-    rows = Round(place, [int(symmetric is not None), gpu, 0], device).rows()
-    gpus = {row[2] for row in rows}
-    if len(gpus) < len(rows) or not all(row[1] for row in rows):
+    ranks = _told(group, device, [shares, _host(), gpu])
+    gpus = {gpu for _, _, gpu in ranks}
+    if all(shares for shares, _, _ in ranks) and len({host for _, host, _ in ranks}) == 1 and len(gpus) == len(ranks):
+        assert memory is not None
+        with suppress(AttributeError, RuntimeError, TypeError):  # GPUs that do not reach each other; another torch
+            box = Mailbox(memory, group)
+    if not all(made for (made,) in _told(group, device, [box is not None])):
         return None
-    box: Any = None
-    with suppress(AttributeError, RuntimeError, TypeError):  # GPUs that do not reach each other; another torch
-        box = Mailbox(group, device)
-    made = Round(place, [int(box is not None), 0, 0], device).rows()
-    return box if all(row[1] for row in made) else None
+    one = torch.zeros(group.size(), device=device)
+    dist.all_to_all_single(torch.empty_like(one), one, group=group)
+    return box
+
+
+def _told(group: dist.ProcessGroup, device: torch.device, row: list[int]) -> list[list[int]]:
+    """Every rank's row."""
+    mine = torch.tensor([row], dtype=torch.int64, device=device)
+    rows = mine.new_empty(group.size(), len(row))
+    dist.all_gather_into_tensor(rows, mine, group=group)
+    told: list[list[int]] = rows.tolist()
+    return told
+
+
+def _host() -> int:
+    """The same for processes that see each other."""
+    spaces = [os.stat(f"/proc/self/ns/{kind}").st_ino for kind in ("pid", "mnt", "net")]
+    about = f"{Path('/proc/sys/kernel/random/boot_id').read_text()} {spaces}"
+    return int.from_bytes(hashlib.blake2b(about.encode(), digest_size=7).digest(), "little")

@@ -34,7 +34,7 @@ class Memory:
     def __init__(self, memory: mmap.mmap, group: dist.ProcessGroup, pids: list[int]) -> None:
         self._words = memoryview(memory).cast("q")
         self._size, self._me = group.size(), group.rank()
-        self.pids = pids  # none where ranks do not see each other's
+        self._pids = pids  # none where ranks do not see each other's
         self._timeout = timeout_of(group)
         self._round = 0
         self._open = False  # a round that this rank has not read yet
@@ -79,7 +79,7 @@ class Memory:
         if naps == 0:
             self._since = time.monotonic()
         elif naps % 1000 == 0:
-            if self.pids and not _lives(self.pids[rank]):
+            if self._pids and not _lives(self._pids[rank]):
                 raise ExchangeError(f"rank {rank} of the group is gone")
             if time.monotonic() - self._since > self._timeout:
                 raise ExchangeError(f"rank {rank} of the group did not answer in {self._timeout:.0f} s")
@@ -143,12 +143,6 @@ def _memory_of(place: Place, device: torch.device) -> Memory | None:
     if groups[0] not in _memories:
         _memories[groups[0]] = _share(place, groups[0], device)
     return _memories[groups[0]]
-
-
-def is_one_host(place: Place, device: torch.device) -> bool:
-    """Whether the ranks of a mesh are processes that see each other; all of them ask."""
-    memory = _memory_of(place, device)
-    return memory is not None and bool(memory.pids)
 
 
 def _share(place: Place, group: dist.ProcessGroup, device: torch.device) -> Memory | None:

@@ -63,21 +63,24 @@ class Call:
             raise
 
     def repeat(self, local: Tensor, given: Given) -> DTensor | None:
-        """The result of a call like an earlier one on this rank's part, where all else about it is known."""
+        """The result of a call like an earlier one, where its DTensor is known but for this rank's part of it."""
         route = self.check.known.route if self.check.known else None
         if route is None or route.spec is None or in_forward_mode():
             return None
+        rest = route.plan.cut_again(route.arguments(given))
         self.agree(local.device)
-        return of_spec(below_autograd(route.outputs, local, given), route.spec)
+        return of_spec(below_autograd(route.outputs, local, rest), route.spec)
 
-    def keep(self, made: DTensor) -> None:
-        """What the results of such calls are, for `repeat`."""
+    def keep(self, local: Tensor, made: DTensor) -> None:
+        """What such calls' results are, for `repeat`: of windows, where this rank has something of image and result."""
         route = self.check.known.route if self.check.known else None
-        if route is not None and route.plan.weight is None and made.to_local().numel() > 0:
+        if route is None or route.spec is not None or route.plan.weight is not None:
+            return
+        if local.numel() > 0 and made.to_local().numel() > 0:
             route.spec = spec_of(made)
 
     def again(self, whole: Sharded, given: Given) -> Sharded | None:
-        """The result of a call like an earlier one, where that is known to have come down to one operator."""
+        """The same of any call that is known to have come down to one operator."""
         known = self.check.known
         if known is None or known.route is None or in_forward_mode():
             return None

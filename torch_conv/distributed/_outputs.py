@@ -17,8 +17,8 @@ from torch_conv.distributed._plan import Given, Halo, Plan
 
 # Shards of more bytes are filtered while rows travel. The seams then take calls of their own. With NCCL that pays only
 # once the interior keeps the GPU busy for longer than the host needs for all: of 64 MiB on each of four NVIDIA H100
-# (3x3, 50 us) it takes 759 us, with the rows first 540; of 1 GiB (790 us) nobody waits for the host. Rows that come by
-# mail are there at once. On the CPU the seams are parts of their own either way.
+# (3x3, 50 us) it takes 759 us, with the rows first 540; of 1 GiB (790 us) nobody waits for the host; what lies between
+# was not measured. Rows that come by mail are there at once. On the CPU the seams are parts of their own either way.
 _LARGE = {"cpu": 1 << 20, "cuda": 512 << 20}
 _ONE_ORDER = ("direct", "separable")  # algorithms: the same bits in a part of any size
 _LEAST_CHOICE = 81  # taps of a window over floats from which 'auto' may choose by size (csrc/ops/filter.cpp)
@@ -30,11 +30,17 @@ def outputs_of(
     """This rank's part of the result, or None where that has no elements."""
     halo = plan.halos[0] if split and plan.halos else None
     filled = plan.halos if halo is None else plan.halos[1:]  # these axes get their rows first
-    for other in reversed(filled):
-        parts = [
-            part for part in other.exchange.post(local, other.dim % local.dim(), lend=True).wait() if part is not None
-        ]
-        local = together(parts, other.dim) if parts else local.narrow(other.dim, 0, 0)
+    awaited = list(plan.halos)  # by others, in this order from the last on
+    try:
+        for other in reversed(filled):
+            arriving = other.exchange.post(local, other.dim % local.dim(), lend=True)
+            awaited.pop()
+            parts = [part for part in arriving.wait() if part is not None]
+            local = together(parts, other.dim) if parts else local.narrow(other.dim, 0, 0)
+    except Exception:  # out of memory
+        for other in awaited:
+            other.exchange.miss()
+        raise
     extra = [(other.dim, other.piece.skip, other.piece.count) for other in filled]
     if halo is None:
         if not all(count for _, _, count in extra) or not local.numel():

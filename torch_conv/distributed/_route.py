@@ -35,9 +35,8 @@ class Route:
     def arguments(self, given: Given) -> Given:
         return self._fixed | {name: given[source] for name, source in self._passed.items()}
 
-    def outputs(self, local: Tensor, given: Given) -> Tensor:
+    def outputs(self, local: Tensor, rest: Given) -> Tensor:
         """This rank's part of the result, where it has one."""
-        rest = self.plan.cut_again(self.arguments(given))
         made = outputs_of(self.operator.op, self.operator.split, local, rest, self.plan)
         assert made is not None
         return made

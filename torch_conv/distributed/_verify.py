@@ -32,13 +32,14 @@ class verify:  # noqa: N801
     windows by value where they are on the CPU and have at most 64 KiB, else by shape and dtype.
 
     What it does not promise: a rank that makes no call at all (or one without any DTensor), that dies, or that runs out
-    of memory leaves the others waiting until their group's timeout, which is an `ExchangeError`.
+    of memory leaves the others waiting until their group's timeout, which is an `ExchangeError`. (Where their GPUs
+    already wait for its rows on one host, it is an error of CUDA, after which the process can use the GPU no more.)
 
     Ranks on one host compare in memory that they share, which takes microseconds beyond the time until the last one
     comes: the processes go in step, their GPUs' queues need not. Over several hosts (or a mesh of several dimensions
     that is not the whole world) it is one small all_gather, which runs while the call is prepared if this rank has made
     the same call before. A loop that is known to be right may leave it out, on all ranks alike: then a call that one
-    rank refuses leaves the others waiting.
+    rank refuses leaves the others waiting, GPUs of one host for the last time.
     """
 
     on = True
