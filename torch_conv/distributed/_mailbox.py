@@ -100,6 +100,9 @@ def offsets(sizes: list[int]) -> list[int] | None:
 
 
 _mailboxes: weakref.WeakKeyDictionary[dist.ProcessGroup, Mailbox | None] = weakref.WeakKeyDictionary()
+# How often this process has begun to share memory. Ranks with other numbers would wait for each other for ever
+# (pytorch/pytorch issue 196082), as after a call on a part of the mesh that is not all of theirs.
+_set_ups = 0
 
 
 def mailbox_of(group: dist.ProcessGroup, device: torch.device) -> Mailbox | None:
@@ -127,17 +130,19 @@ def _is_capturing(device: torch.device) -> bool:
 def _set_up(group: dist.ProcessGroup, device: torch.device) -> Mailbox | None:
     """All ranks of the group take the same steps, and leave them together. They also open its NCCL, which a capture
     could not."""
+    global _set_ups
     if group.size() == 1:
         return None
     memory, box = None, None
     with suppress(RuntimeError):  # out of memory
         memory = symmetric.empty(2 * _TURN_BYTES, dtype=torch.uint8, device=device)
-    shares = memory is not None and symmetric.get_backend(device) == "CUDA"
+    wanted = os.environ.get("TORCH_CONV_NO_PEER") != "1" and symmetric.get_backend(device) == "CUDA"
     gpu = int(str(torch.cuda.get_device_properties(device).uuid).replace("-", "")[:15], 16)
-    ranks = _told(group, device, [shares, _host(), gpu])
-    gpus = {gpu for _, _, gpu in ranks}
-    if all(shares for shares, _, _ in ranks) and len({host for _, host, _ in ranks}) == 1 and len(gpus) == len(ranks):
+    ranks = _told(group, device, [wanted and memory is not None, gpu, _host(), _set_ups])
+    alike = len({tuple(rest) for _, _, *rest in ranks}) == 1
+    if alike and all(share for share, *_ in ranks) and len({gpu for _, gpu, *_ in ranks}) == len(ranks):
         assert memory is not None
+        _set_ups += 1
         with suppress(AttributeError, RuntimeError, TypeError):  # GPUs that do not reach each other; another torch
             box = Mailbox(memory, group)
     if not all(made for (made,) in _told(group, device, [box is not None])):
