@@ -15,6 +15,7 @@ import sys
 import tempfile
 import time
 import traceback
+from pathlib import Path
 
 import pytest
 import sharded_agreement  # noqa: F401
@@ -22,6 +23,7 @@ import sharded_calls  # noqa: F401
 import sharded_cases  # noqa: F401
 import sharded_graphs  # noqa: F401
 import sharded_group
+import sharded_mail
 import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
@@ -40,6 +42,9 @@ def worker(rank: int, world: int, device: str, file: str, results: mp.Queue) -> 
     torch.set_num_threads(1)
     for library in ("GLOO", "NCCL"):  # all ranks are on this machine, whose name need not have an address
         os.environ.setdefault(f"{library}_SOCKET_IFNAME", "lo")
+    if device == "mail":
+        device = "cpu"
+        sharded_mail.deliver(Path(file).parent)
     timeout = datetime.timedelta(seconds=GROUP_TIMEOUT)
     if device == "cuda":
         torch.cuda.set_device(rank)
@@ -112,6 +117,13 @@ def groups():
 @pytest.mark.parametrize("world", [2, 3, 4])
 def test_gloo(groups, world, name):
     errors = groups(world, "cpu")[name]
+    assert not errors, "\n".join(errors)
+
+
+@pytest.mark.parametrize("name", sharded_group.CASES)
+@pytest.mark.parametrize("world", [3, 4])
+def test_mail(groups, world, name):
+    errors = groups(world, "mail")[name]
     assert not errors, "\n".join(errors)
 
 

@@ -51,7 +51,7 @@ class Exchange:
 
         With `lend`, what comes may lie in memory that the call after the next overwrites.
         """
-        letters = self._letters_for(local, dim) if lend and local.is_cuda else None
+        letters = self._letters_for(local, dim) if lend else None
         mail = iter(letters.post(local, dim)) if letters else None
         group = self.place.group(self.mesh_dim)
         arriving = Arriving(queued=mail is not None)

@@ -106,11 +106,11 @@ _set_ups = 0
 
 
 def mailbox_of(group: dist.ProcessGroup, device: torch.device) -> Mailbox | None:
-    """The group's, set up when its ranks first come here; None where it cannot be.
+    """The group's between GPUs, set up when its ranks first come here; None where it cannot be.
 
     Nor is there one for a CUDA graph: its replays would use one turn again and again.
     """
-    if _is_capturing(device):
+    if device.type != "cuda" or _is_capturing(device):
         return None
     try:
         return _mailboxes[group]
