@@ -84,6 +84,7 @@ def rank_main(rank: int, ranks: int, device: str, store: str) -> None:
     torch.set_num_threads(1)
     for library in ("GLOO", "NCCL"):
         os.environ.setdefault(f"{library}_SOCKET_IFNAME", "lo")
+    os.environ["TORCH_CONV_NO_PEER"] = "1"  # messages as between hosts: ranks of one would write rows to each other
     if device == "cuda":
         torch.cuda.set_device(rank)
     backend = "cpu:gloo,cuda:nccl" if device == "cuda" else "gloo"
