@@ -44,8 +44,8 @@ def rows_travel_while_the_interior_is_filtered(g):
     whole, overlapped = dict(_outputs._LARGE), _outputs._overlapped
     _outputs._LARGE.update(cpu=0, cuda=0)
     group = g.mesh().get_group()
-    mailbox = {group: _mailbox._mailboxes.get(group)}
-    _mailbox._mailboxes[group] = None  # which on one host would bring rows in no time
+    mailbox = {group: _mailbox.mailboxes.get(group)}
+    _mailbox.mailboxes[group] = None  # which on one host would bring rows in no time
     _outputs._overlapped = lambda *args: taken.append(1) or overlapped(*args)
 
     def both(x, dim, name, *args, expected=True, **kw):
@@ -81,8 +81,8 @@ def rows_travel_while_the_interior_is_filtered(g):
     finally:
         _outputs._overlapped = overlapped
         _outputs._LARGE.update(whole)
-        del _mailbox._mailboxes[group]
-        _mailbox._mailboxes.update({group: box for group, box in mailbox.items() if box})
+        del _mailbox.mailboxes[group]
+        _mailbox.mailboxes.update({group: box for group, box in mailbox.items() if box})
 
 
 @case

@@ -1,4 +1,4 @@
-"""Mailboxes in memory of the host, for the cases of test_distributed.py without GPUs: who writes what, and when."""
+"""Mailboxes in memory of the host, for tests without GPUs: who writes what, and when."""
 
 from __future__ import annotations
 
@@ -12,23 +12,17 @@ from torch_conv.distributed import _exchange, _mailbox
 
 
 class Box:
-    """As `_mailbox.Mailbox`, with a barrier of gloo's."""
+    """As `_mailbox.Mailbox`, in memory of the host that its ranks have, by rank."""
 
-    def __init__(self, group: dist.ProcessGroup, folder: Path) -> None:
-        self._group, self._turn, self._memory = group, 0, []
-        files = [folder / f"{group.group_name}-{rank}".replace("/", "-") for rank in range(group.size())]
-        files[dist.get_rank(group)].write_bytes(bytes(2 * _mailbox._TURN_BYTES))
-        dist.barrier(group)
-        for file in files:
-            with file.open("r+b") as opened:
-                self._memory.append(torch.frombuffer(mmap.mmap(opened.fileno(), 0), dtype=torch.uint8))
+    def __init__(self, memory: list[torch.Tensor]) -> None:
+        self._memory, self._turn = memory, 0
 
     def begin(self) -> int:
         self._turn ^= 1
         return self._turn
 
     def barrier(self) -> None:
-        dist.barrier(self._group)
+        pass
 
     def miss(self) -> None:
         raise AssertionError("no case leaves out a call")
@@ -38,12 +32,29 @@ class Box:
         return self._memory[rank][first : first + torch.Size(shape).numel() * dtype.itemsize].view(dtype).view(shape)
 
 
+class GroupBox(Box):
+    """Between processes, in files, with a barrier of gloo's."""
+
+    def __init__(self, group: dist.ProcessGroup, folder: Path) -> None:
+        super().__init__([])
+        self._group = group
+        files = [folder / f"{group.group_name}-{rank}".replace("/", "-") for rank in range(group.size())]
+        files[dist.get_rank(group)].write_bytes(bytes(2 * _mailbox._TURN_BYTES))
+        self.barrier()
+        for file in files:
+            with file.open("r+b") as opened:
+                self._memory.append(torch.frombuffer(mmap.mmap(opened.fileno(), 0), dtype=torch.uint8))
+
+    def barrier(self) -> None:
+        dist.barrier(self._group)
+
+
 def deliver(folder: Path) -> None:
     """From now on rows on the CPU come by mail."""
 
-    def mailbox_of(group: dist.ProcessGroup, device: torch.device) -> Box | None:
-        if group not in _mailbox._mailboxes:
-            _mailbox._mailboxes[group] = Box(group, folder) if group.size() > 1 else None
-        return _mailbox._mailboxes[group]
+    def mailbox_of(group: dist.ProcessGroup, device: torch.device) -> GroupBox | None:
+        if group not in _mailbox.mailboxes:
+            _mailbox.mailboxes[group] = GroupBox(group, folder) if group.size() > 1 else None
+        return _mailbox.mailboxes[group]
 
     _exchange.mailbox_of = mailbox_of

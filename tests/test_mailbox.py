@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import pytest
 import torch
+from sharded_mail import Box
 
 from torch_conv.distributed import _mailbox
 from torch_conv.distributed._exchange import Exchange
@@ -23,23 +24,6 @@ class Place:
         return self._peers
 
 
-class Box:
-    def __init__(self, memory: dict[int, torch.Tensor]) -> None:
-        self.memory, self.turn = memory, 0
-
-    def begin(self) -> int:
-        self.turn ^= 1
-        return self.turn
-
-    def barrier(self) -> None:
-        pass
-
-    def at(self, rank: int, turn: int, offset: int, shape: list[int], dtype: torch.dtype) -> torch.Tensor:
-        size = torch.Size(shape).numel() * dtype.itemsize
-        first = turn * _mailbox._TURN_BYTES + offset
-        return self.memory[rank][first : first + size].view(dtype).view(shape)
-
-
 @pytest.mark.parametrize("border", ["constant", "replicate", "reflect", "circular"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.uint16, torch.uint8])
 def test_every_rank_finds_the_rows_that_it_wants(border, dtype):
@@ -51,7 +35,7 @@ def test_every_rank_finds_the_rows_that_it_wants(border, dtype):
         wants = [runs_of(low - halo[0], high + halo[1], bounds, border) for low, high in pairwise(bounds)]
         shape = [2, 5, 7]
         shape[dim] = n
-        memory = {rank: torch.zeros(2 * _mailbox._TURN_BYTES, dtype=torch.uint8) for rank in range(world)}
+        memory = [torch.zeros(2 * _mailbox._TURN_BYTES, dtype=torch.uint8) for _ in range(world)]
         for _ in range(2):
             whole = (torch.rand(shape) * 255).to(dtype)
             found = []

@@ -106,12 +106,17 @@ bool is_valid_padding(const char* op, const std::string& padding) {
   return padding == "valid";
 }
 
-void check_algorithm(const char* op, const std::string& algorithm, std::span<const char* const> allowed) {
-  if (std::find(allowed.begin(), allowed.end(), algorithm) != allowed.end()) return;
+size_t word_of(const char* op, const char* argument, const std::string& word, std::span<const char* const> allowed) {
+  const auto found = std::find(allowed.begin(), allowed.end(), word);
+  if (found != allowed.end()) return found - allowed.begin();
   std::string list;
   for (size_t i = 0; i < allowed.size(); ++i)
     list += (i == 0 ? "'" : i + 1 == allowed.size() ? " or '" : ", '") + std::string(allowed[i]) + "'";
-  refuse(op, "algorithm must be ", list, ", got '", algorithm, "'");
+  refuse(op, argument, " must be ", list, ", got '", word, "'");
+}
+
+void check_algorithm(const char* op, const std::string& algorithm, std::span<const char* const> allowed) {
+  word_of(op, "algorithm", algorithm, allowed);
 }
 
 void check_positive(const char* op, const char* argument, const Sizes& values) {

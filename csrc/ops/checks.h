@@ -42,6 +42,8 @@ inline Dtype accumulation_dtype(Dtype image) { return image == Dtype::f64 ? Dtyp
 
 Border border_of(const char* op, const std::string& name);
 bool is_valid_padding(const char* op, const std::string& padding);  // 'valid' true, 'same' false, else refused
+// Which of the allowed words an argument is; refused where it is none of them.
+size_t word_of(const char* op, const char* argument, const std::string& word, std::span<const char* const> allowed);
 void check_algorithm(const char* op, const std::string& algorithm, std::span<const char* const> allowed);
 // Window sizes, strides, dilations and padding beyond this are refused, so that no product of two of them overflows.
 constexpr int64_t kLargest = (int64_t(1) << 31) - 1;

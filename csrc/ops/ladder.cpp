@@ -1,7 +1,6 @@
 // ladder1d, ladder2d and ladder3d: the textbook kernels as operators.
 #include <algorithm>
 #include <cmath>
-#include <utility>
 
 #include "ops/images.h"
 #include "ops/operator.h"
@@ -12,32 +11,10 @@ namespace torch_conv {
 
 namespace {
 
-ladder::Variant variant_of(const char* op, const std::string& name) {
-  static constexpr std::pair<const char*, ladder::Variant> names[] = {
-      {"naive", ladder::Variant::naive},     {"constant", ladder::Variant::constant}, {"tiled", ladder::Variant::tiled},
-      {"l2_halo", ladder::Variant::l2_halo}, {"fused", ladder::Variant::fused},
-  };
-  for (const auto& [known, variant] : names)
-    if (name == known) return variant;
-  refuse(op, "variant must be 'naive', 'constant', 'tiled', 'l2_halo' or 'fused', got '", name, "'");
-}
-
-ladder::Variant1d variant1d_of(const char* op, const std::string& name) {
-  if (name == "naive") return ladder::Variant1d::naive;
-  if (name == "constant") return ladder::Variant1d::constant;
-  if (name == "tiled") return ladder::Variant1d::tiled;
-  if (name == "l2_halo") return ladder::Variant1d::l2_halo;
-  refuse(op, "variant must be 'naive', 'constant', 'tiled' or 'l2_halo', got '", name, "'");
-}
-
-ladder::Variant3d variant3d_of(const char* op, const std::string& name) {
-  if (name == "naive") return ladder::Variant3d::naive;
-  if (name == "constant") return ladder::Variant3d::constant;
-  if (name == "tiled") return ladder::Variant3d::tiled;
-  if (name == "l2_halo") return ladder::Variant3d::l2_halo;
-  if (name == "separable") return ladder::Variant3d::separable;
-  refuse(op, "variant must be 'naive', 'constant', 'tiled', 'l2_halo' or 'separable', got '", name, "'");
-}
+// The rungs of signals, images and volumes, in the order of their enumerations.
+constexpr const char* kRungs1d[] = {"naive", "constant", "tiled", "l2_halo"};
+constexpr const char* kRungs2d[] = {"naive", "constant", "tiled", "l2_halo", "fused"};
+constexpr const char* kRungs3d[] = {"naive", "constant", "tiled", "l2_halo", "separable"};
 
 void check_operands(const char* op, const Tensor& input, const Tensor& kernel, int64_t axes) {
   check(input.dim() >= axes, op, "input must have at least ", axes, axes == 1 ? " dimension" : " dimensions", ", got ",
@@ -52,7 +29,7 @@ void check_operands(const char* op, const Tensor& input, const Tensor& kernel, i
 Tensor ladder1d(Call& call, const Tensor& input, const Tensor& kernel, const std::string& variant_name,
                 const Sizes& block) {
   const char* op = call.op;
-  const ladder::Variant1d variant = variant1d_of(op, variant_name);
+  const auto variant = ladder::Variant1d(word_of(op, "variant", variant_name, kRungs1d));
   check_operands(op, input, kernel, 1);
   check(kernel.dim() == 1 && kernel.size(0) % 2 == 1, op, "kernel must have 1 dimension of odd size, got shape ",
         shape_text(sizes_of(kernel)));
@@ -81,7 +58,7 @@ Tensor ladder1d(Call& call, const Tensor& input, const Tensor& kernel, const std
 Tensor ladder2d(Call& call, const Tensor& input, const Tensor& kernel, const std::string& variant_name,
                 const Sizes& block) {
   const char* op = call.op;
-  const ladder::Variant variant = variant_of(op, variant_name);
+  const auto variant = ladder::Variant(word_of(op, "variant", variant_name, kRungs2d));
   check_operands(op, input, kernel, 2);
   check(kernel.dim() == 2 && kernel.size(0) == kernel.size(1) && kernel.size(0) % 2 == 1, op,
         "kernel must be square and odd, got shape ", shape_text(sizes_of(kernel)));
@@ -158,7 +135,7 @@ void check_tile(const char* op, const Ladder3d& p, ladder::Variant3d variant, in
 Tensor ladder3d(Call& call, const Tensor& input, const Tensor& kernel, const std::string& variant_name,
                 const Sizes& block) {
   const char* op = call.op;
-  const ladder::Variant3d variant = variant3d_of(op, variant_name);
+  const auto variant = ladder::Variant3d(word_of(op, "variant", variant_name, kRungs3d));
   check_operands(op, input, kernel, 3);
   check(kernel.dim() == 3 && kernel.size(0) % 2 == 1 && kernel.size(1) % 2 == 1 && kernel.size(2) % 2 == 1, op,
         "kernel must have 3 dimensions of odd size, got shape ", shape_text(sizes_of(kernel)));
@@ -200,19 +177,17 @@ Tensor ladder3d(Call& call, const Tensor& input, const Tensor& kernel, const std
   return out;
 }
 
+template <typename Ladder>
+void implement(torch::stable::detail::StableLibrary& m) {
+  m.impl(Ladder::op(), TORCH_BOX(&Ladder::run));
+  m.impl(("_" + Ladder::form("_explain")).c_str(), TORCH_BOX(&Ladder::template plans<Purpose::explain>));
+  m.impl(("_" + Ladder::form("_prepare")).c_str(), TORCH_BOX(&Ladder::template plans<Purpose::prepare>));
+}
+
 void register_operators(torch::stable::detail::StableLibrary& m) {
-  using Signals = Operator<"ladder1d", 1, 0, ladder1d>;
-  using Images = Operator<"ladder2d", 2, 0, ladder2d>;
-  using Volumes = Operator<"ladder3d", 3, 0, ladder3d>;
-  m.impl("ladder1d", TORCH_BOX(&Signals::run));
-  m.impl("_ladder1d_explain", TORCH_BOX(&Signals::plans<Purpose::explain>));
-  m.impl("_ladder1d_prepare", TORCH_BOX(&Signals::plans<Purpose::prepare>));
-  m.impl("ladder2d", TORCH_BOX(&Images::run));
-  m.impl("_ladder2d_explain", TORCH_BOX(&Images::plans<Purpose::explain>));
-  m.impl("_ladder2d_prepare", TORCH_BOX(&Images::plans<Purpose::prepare>));
-  m.impl("ladder3d", TORCH_BOX(&Volumes::run));
-  m.impl("_ladder3d_explain", TORCH_BOX(&Volumes::plans<Purpose::explain>));
-  m.impl("_ladder3d_prepare", TORCH_BOX(&Volumes::plans<Purpose::prepare>));
+  implement<Operator<"ladder1d", 1, 0, ladder1d>>(m);
+  implement<Operator<"ladder2d", 2, 0, ladder2d>>(m);
+  implement<Operator<"ladder3d", 3, 0, ladder3d>>(m);
 }
 
 }  // namespace

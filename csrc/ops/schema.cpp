@@ -1,5 +1,6 @@
 // The whole operator API on one screen. Defaults are those of torch_conv.functional.
 #include <string>
+#include <utility>
 
 #include "torch_api.h"
 
@@ -192,19 +193,13 @@ STABLE_TORCH_LIBRARY(torch_conv, m) {
     m.def(("_causal_conv1d_states" + ending + causal + ", Tensor? final_states_out=None) -> str").c_str());
     m.def(("_causal_conv1d_update" + ending + "(Tensor x, Tensor conv_state" + update + " -> str").c_str());
   }
-  m.def("ladder1d(Tensor input, Tensor kernel, str variant='naive', int[1] block=256) -> Tensor");
-  m.def(
-      "_ladder1d_explain(Tensor input, Tensor kernel, str variant='naive', int[1] block=256, Tensor? out=None) -> str");
-  m.def(
-      "_ladder1d_prepare(Tensor input, Tensor kernel, str variant='naive', int[1] block=256, Tensor? out=None) -> str");
-  m.def("ladder2d(Tensor input, Tensor kernel, str variant='naive', int[2] block=16) -> Tensor");
-  m.def(
-      "_ladder2d_explain(Tensor input, Tensor kernel, str variant='naive', int[2] block=16, Tensor? out=None) -> str");
-  m.def(
-      "_ladder2d_prepare(Tensor input, Tensor kernel, str variant='naive', int[2] block=16, Tensor? out=None) -> str");
-  m.def("ladder3d(Tensor input, Tensor kernel, str variant='naive', int[3] block=8) -> Tensor");
-  m.def("_ladder3d_explain(Tensor input, Tensor kernel, str variant='naive', int[3] block=8, Tensor? out=None) -> str");
-  m.def("_ladder3d_prepare(Tensor input, Tensor kernel, str variant='naive', int[3] block=8, Tensor? out=None) -> str");
+  for (const auto& [name, block] : {std::pair{"ladder1d", "int[1] block=256"}, std::pair{"ladder2d", "int[2] block=16"},
+                                    std::pair{"ladder3d", "int[3] block=8"}}) {
+    const std::string arguments = std::string("(Tensor input, Tensor kernel, str variant='naive', ") + block;
+    m.def((name + arguments + ") -> Tensor").c_str());
+    for (const std::string ending : {"_explain", "_prepare"})
+      m.def(("_" + (name + ending) + arguments + ", Tensor? out=None) -> str").c_str());
+  }
   // The table of what conv1d and conv2d hand to torch (ops/handover.cpp), and what explain says of one of its rows.
   m.def("_handover_table() -> int[]");
   m.def("_handover_reason(int row) -> str");

@@ -75,8 +75,9 @@ def _sharded(function: Callable[P, Tensor]) -> Callable[P, DTensor]:
             for key, value in given.items():
                 if isinstance(value, DTensor):
                     given[key] = _plain(name, key, value)
-            tensors = [t for t in (image, *given.values()) if isinstance(t, Tensor) and t.requires_grad]
-            sources = tensors if torch.is_grad_enabled() else []
+            sources: list[Tensor] = []
+            if torch.is_grad_enabled():
+                sources = [t for t in (image, *given.values()) if isinstance(t, Tensor) and t.requires_grad]
             with torch.no_grad():
                 local = image.to_local()
                 call.describe(image, local, given)
@@ -96,9 +97,9 @@ def _sharded(function: Callable[P, Tensor]) -> Callable[P, DTensor]:
             raise
         if sources:
             result.local = _NoGradient.apply(name, result.local, *sources)
-            return result.to_dtensor(image)
         made = result.to_dtensor(image)
-        call.keep(local, made)
+        if not sources:
+            call.keep(local, made)
         return made
 
     return run

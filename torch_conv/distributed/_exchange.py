@@ -15,7 +15,7 @@ from torch.distributed.device_mesh import DeviceMesh
 
 from torch_conv.distributed._errors import waited_for
 from torch_conv.distributed._layout import Run, runs_of
-from torch_conv.distributed._mailbox import Letters, Mailbox, _mailboxes, mailbox_of, offsets
+from torch_conv.distributed._mailbox import Letters, Mailbox, mailbox_of, mailboxes, offsets, signed
 from torch_conv.distributed._place import Place, place_of
 from torch_conv.distributed._verify import Check
 from torch_conv.reference._extend import border_name
@@ -51,9 +51,10 @@ class Exchange:
 
         With `lend`, what comes may lie in memory that the call after the next overwrites.
         """
-        letters = self._letters_for(local, dim) if lend else None
-        mail = iter(letters.post(local, dim)) if letters else None
         group = self.place.group(self.mesh_dim)
+        letters = self._letters_for(group, local, dim) if lend else None
+        mail = iter(letters.post(local, dim)) if letters else None
+        layout = memory_format(local)
         arriving = Arriving(queued=mail is not None)
         messages: list[tuple[Callable[..., dist.Work], Tensor, int]] = []
         for owner, first, rows in self._takes:
@@ -69,7 +70,6 @@ class Exchange:
                     part = local.new_empty(_with_rows(local.shape, dim, rows))
                     if part.numel():
                         messages.append((group.recv, _sendable(part), self._peers[owner]))
-                layout = memory_format(local)
                 if layout is not torch.contiguous_format:
                     arriving.landed.append((torch.empty_like(part, memory_format=layout), part))
                     part = arriving.landed[-1][0]
@@ -93,9 +93,9 @@ class Exchange:
             arriving.works = [group._end_coalescing(device)]
         return arriving
 
-    def _letters_for(self, local: Tensor, dim: int) -> Letters | None:
+    def _letters_for(self, group: dist.ProcessGroup, local: Tensor, dim: int) -> Letters | None:
         """The way through mailboxes, None where there are none or they are too small: alike on all ranks."""
-        box = mailbox_of(self.place.group(self.mesh_dim), local.device)
+        box = mailbox_of(group, local.device)
         if box is None:
             return None
         key = (dim, *local.shape[:dim], *local.shape[dim + 1 :], local.dtype)
@@ -106,7 +106,7 @@ class Exchange:
 
     def miss(self) -> None:
         """This rank does not come to an exchange that others wait for."""
-        box = _mailboxes.get(self.place.group(self.mesh_dim))
+        box = mailboxes.get(self.place.group(self.mesh_dim))
         if box is not None:
             box.miss()
 
@@ -127,14 +127,10 @@ class Exchange:
             for (owner, first, rows), begin in zip(mine, begins, strict=True):
                 shape = _with_rows(row, dim, rows)
                 there = [box.at(self._peers[reader], turn, begin, shape, dtype) for turn in (0, 1)]
+                if reader == self._me:
+                    letters.receive(there)
                 if owner == self._me:
-                    letters.rows.append((first, rows))
-                for turn in (0, 1):
-                    if reader == self._me:
-                        letters.parts[turn].append(there[turn])
-                    if owner == self._me:
-                        bits = there[turn].view(torch.int16) if dtype == torch.uint16 else there[turn]
-                        letters.out[turn].append(bits)
+                    letters.send(first, rows, there)
         return letters
 
 
@@ -190,7 +186,7 @@ _opened: weakref.WeakSet[dist.ProcessGroup] = weakref.WeakSet()
 
 def _open(group: dist.ProcessGroup, device: torch.device) -> None:
     """NCCL wants every rank at a group's first operation, but not every rank may have something to send."""
-    if group not in _opened and not _mailboxes.get(group):
+    if group not in _opened and not mailboxes.get(group):
         dist.all_reduce(torch.zeros(1, device=device), group=group)
         _opened.add(group)
 
@@ -214,9 +210,7 @@ def together(parts: list[Tensor], dim: int) -> Tensor:
     """torch.cat, of 16-bit integers without a sign too."""
     if len(parts) == 1:
         return parts[0]
-    if parts[0].dtype == torch.uint16:
-        return torch.cat([part.view(torch.int16) for part in parts], dim).view(torch.uint16)
-    return torch.cat(parts, dim)
+    return torch.cat([signed(part) for part in parts], dim).view(parts[0].dtype)
 
 
 def halo_exchange(
@@ -288,7 +282,7 @@ def halo_exchange(
     if bounds[-1] == 0 and border != "constant" and before + after > 0:
         raise ValueError(f"{name}: local must have rows on some rank, for border_type '{border_type}' to extend")
     key = (tuple(bounds), before, after, border)
-    bits = local.detach().view(torch.int16) if local.dtype == torch.uint16 else local.detach()
+    bits = signed(local.detach())
     runs, parts = fetch(
         bits, dim, place, 0, key,
         lambda: [runs_of(low - before, high + after, bounds, border) for low, high in pairwise(bounds)],

@@ -74,20 +74,35 @@ class Letters:
 
     def __init__(self, box: Mailbox) -> None:
         self._box = weakref.ref(box)  # which ends with its group
-        self.rows: list[tuple[int, int]] = []  # what goes out: the first row and how many
-        self.out: tuple[list[Tensor], ...] = ([], [])  # by turn: where to
-        self.parts: tuple[list[Tensor], ...] = ([], [])  # by turn: this rank's mail
+        self._rows: list[tuple[int, int]] = []  # what goes out: the first row and how many
+        self._out: tuple[list[Tensor], ...] = ([], [])  # by turn: where to
+        self._parts: tuple[list[Tensor], ...] = ([], [])  # by turn: this rank's mail
+
+    def send(self, first: int, rows: int, there: list[Tensor]) -> None:
+        """Rows of this rank go to these places, by turn."""
+        self._rows.append((first, rows))
+        for out, to in zip(self._out, there, strict=True):
+            out.append(signed(to))
+
+    def receive(self, here: list[Tensor]) -> None:
+        for parts, part in zip(self._parts, here, strict=True):
+            parts.append(part)
 
     def post(self, local: Tensor, dim: int) -> list[Tensor]:
         """What others have for this rank: there for whatever the current stream does next."""
         box = self._box()
         assert box is not None
         turn = box.begin()
-        if self.rows:
-            bits = local.view(torch.int16) if local.dtype == torch.uint16 else local  # which torch copies in groups
-            torch._foreach_copy_(self.out[turn], [bits.narrow(dim, first, rows) for first, rows in self.rows])
+        if self._rows:
+            bits = signed(local)
+            torch._foreach_copy_(self._out[turn], [bits.narrow(dim, first, rows) for first, rows in self._rows])
         box.barrier()
-        return self.parts[turn]
+        return self._parts[turn]
+
+
+def signed(t: Tensor) -> Tensor:
+    """The same bits in a dtype that torch copies in groups and puts together: it does no unsigned 16-bit integers."""
+    return t.view(torch.int16) if t.dtype == torch.uint16 else t
 
 
 def offsets(sizes: list[int]) -> list[int] | None:
@@ -99,7 +114,7 @@ def offsets(sizes: list[int]) -> list[int] | None:
     return places if end <= _TURN_BYTES else None
 
 
-_mailboxes: weakref.WeakKeyDictionary[dist.ProcessGroup, Mailbox | None] = weakref.WeakKeyDictionary()
+mailboxes: weakref.WeakKeyDictionary[dist.ProcessGroup, Mailbox | None] = weakref.WeakKeyDictionary()
 # How often this process has begun to share memory. Ranks with other numbers would wait for each other for ever
 # (pytorch/pytorch issue 196082), as after a call on a part of the mesh that is not all of theirs.
 _set_ups = 0
@@ -113,10 +128,10 @@ def mailbox_of(group: dist.ProcessGroup, device: torch.device) -> Mailbox | None
     if device.type != "cuda" or _is_capturing(device):
         return None
     try:
-        return _mailboxes[group]
+        return mailboxes[group]
     except KeyError:
         with torch.inference_mode(False):  # else its memory could be used in that mode alone
-            box = _mailboxes[group] = _set_up(group, device)
+            box = mailboxes[group] = _set_up(group, device)
         return box
 
 

@@ -62,18 +62,26 @@ class Call:
             self.error = error
             raise
 
+    @property
+    def _route(self) -> Route | None:
+        """What earlier calls like this one came down to."""
+        return self.check.known.route if self.check.known else None
+
     def repeat(self, local: Tensor, given: Given) -> DTensor | None:
         """The result of a call like an earlier one, where its DTensor is known but for this rank's part of it."""
-        route = self.check.known.route if self.check.known else None
+        route = self._route
         if route is None or route.spec is None or in_forward_mode():
             return None
         rest = route.plan.cut_again(route.arguments(given))
         self.agree(local.device)
-        return of_spec(below_autograd(route.outputs, local, rest), route.spec)
+        operator = route.operator
+        result = below_autograd(outputs_of, operator.op, operator.split, local, rest, route.plan)
+        assert result is not None  # or there would be no spec
+        return of_spec(result, route.spec)
 
     def keep(self, local: Tensor, made: DTensor) -> None:
         """What such calls' results are, for `repeat`: of windows, where this rank has something of image and result."""
-        route = self.check.known.route if self.check.known else None
+        route = self._route
         if route is None or route.spec is not None or route.plan.weight is not None:
             return
         if local.numel() > 0 and made.to_local().numel() > 0:
@@ -81,10 +89,9 @@ class Call:
 
     def again(self, whole: Sharded, given: Given) -> Sharded | None:
         """The same of any call that is known to have come down to one operator."""
-        known = self.check.known
-        if known is None or known.route is None or in_forward_mode():
+        route = self._route
+        if route is None or in_forward_mode():
             return None
-        route: Route = known.route
         arguments = route.arguments(given) | {"input": whole}
         return below_autograd(self._compute, route.operator.op, route.operator.split, arguments, route.plan)
 

@@ -6,7 +6,6 @@ from typing import Any
 
 from torch import Tensor
 
-from torch_conv.distributed._outputs import outputs_of
 from torch_conv.distributed._place import Unknown, key_of
 from torch_conv.distributed._plan import Given, Operator, Plan
 
@@ -16,7 +15,7 @@ class Route:
 
     def __init__(self, operator: Operator, plan: Plan, fixed: Given, passed: dict[str, str]) -> None:
         self.operator, self.plan = operator, plan
-        self.spec: Any = None  # of its results, where they are made of `outputs`
+        self.spec: Any = None  # of its results, where this rank has a part of them
         self._fixed, self._passed = fixed, passed
 
     @classmethod
@@ -34,12 +33,6 @@ class Route:
 
     def arguments(self, given: Given) -> Given:
         return self._fixed | {name: given[source] for name, source in self._passed.items()}
-
-    def outputs(self, local: Tensor, rest: Given) -> Tensor:
-        """This rank's part of the result, where it has one."""
-        made = outputs_of(self.operator.op, self.operator.split, local, rest, self.plan)
-        assert made is not None
-        return made
 
 
 def _same(a: Any, b: Any) -> bool:
