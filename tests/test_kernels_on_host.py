@@ -28,6 +28,7 @@ COMPILER = shutil.which(os.environ.get("CXX", "g++"))
         "tile",
         "overlap_save",
         "combine",
+        "chain",
         "march",
         "box",
         "box_bytes",

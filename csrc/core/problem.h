@@ -6,6 +6,7 @@
 // was asked for (box and skip excepted).
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "core/border.h"
@@ -65,6 +66,14 @@ struct Beside {
   template <typename Is>
   bool all(const Is& is) const {
     return (!above.data || is(above)) && (!below.data || is(below));
+  }
+  // The rows nearest to the shard, no more than `reach` of either.
+  Beside nearest(int64_t reach) const {
+    Beside b = *this;
+    const int64_t behind = std::max<int64_t>(0, above.h - reach);
+    if (above.data) b.above.data = static_cast<char*>(above.data) + behind * above.stride_h * size_of(above.dtype);
+    b.above.h -= behind, b.below.h = std::min(below.h, reach);
+    return b;
   }
   // Rooms address the pixels of a row alike in all shards.
   bool same_columns(const Image& in) const {
@@ -281,6 +290,7 @@ struct Fused {
   bool valid;           // 'valid': every stage keeps only the pixels whose windows are inside what it reads
   int64_t stride;       // the last stage keeps the pixels 0, stride, 2 stride ... along every axis
   bool wanted = false;  // one launch even where filters one by one are faster
+  Beside beside{};
 
   static Fused of(const Stage& only, const Image& in, const Image& out, const Placement& at, bool valid) {
     return {.in = in,

@@ -5,6 +5,8 @@
 //   plane        -above.rows ...... -1 | 0 ........... d - 1 | d ....... d + below.rows - 1
 //   map           above                | own                 | below
 //   its plane z   0 ..................   0 .................   0 .....................
+//
+// An image that is cut along h is read in the same way: what is said of planes is then true of its rows.
 #pragma once
 
 #include "core/neighbours.h"
@@ -20,9 +22,19 @@ struct ShardVolume {
   // map_of(volume) makes a map.
   template <typename MapOf>
   static ShardVolume of(const Image& own, const Beside& beside, const MapOf& map_of) {
+    return of(own, beside, map_of, Neighbours::of_planes(beside, own));
+  }
+  template <typename MapOf>
+  static ShardVolume of_rows(const Image& own, const Beside& beside, const MapOf& map_of) {
+    return of(own, beside, map_of, Neighbours::of(beside, own));
+  }
+
+ private:
+  template <typename MapOf>
+  static ShardVolume of(const Image& own, const Beside& beside, const MapOf& map_of, const Neighbours& neighbours) {
     const TensorMap map = map_of(own);
     return {beside.above.data ? map_of(beside.above) : map, map, beside.below.data ? map_of(beside.below) : map,
-            Neighbours::of_planes(beside, own)};
+            neighbours};
   }
 };
 

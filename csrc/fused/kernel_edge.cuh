@@ -14,7 +14,9 @@
 #pragma once
 
 #include <climits>
+#include <type_traits>
 
+#include "core/extend.cuh"
 #include "fused/params.h"
 #include "fused/stages.cuh"
 
@@ -28,7 +30,34 @@ struct Rect {
   __device__ int size() const { return h() * w(); }
   __device__ int index(int y, int x) const { return (y - y0) * w() + x - x0; }
   __device__ Rect grown(int by) const { return {y0 - by, x0 - by, y1 + by, x1 + by}; }
-  __device__ Rect inside(int h, int w) const { return {max(y0, 0), max(x0, 0), min(y1, h), min(x1, w)}; }
+  __device__ Rect inside(const Rect& o) const { return {max(y0, o.y0), max(x0, o.x0), min(y1, o.y1), min(x1, o.x1)}; }
+};
+
+// The image that a tile lies in. Of a shard that is the shard and the rows beside it as far as stages look up and down
+// (the launch offers no others): no output's windows reach further, so that an edge of the image is there or nowhere.
+template <class Rows>
+struct WholeImage {
+  const Args& a;
+  Rows rows;
+  static constexpr bool kShard = std::is_same_v<Rows, ShardRows>;
+
+  __device__ __forceinline__ int top() const {
+    if constexpr (kShard) return -int(rows.beside.above.rows);
+    else return 0;
+  }
+  __device__ __forceinline__ int bottom() const {
+    if constexpr (kShard) return a.planes.in_h + int(rows.beside.below.rows);
+    else return a.planes.in_h;
+  }
+  __device__ __forceinline__ Rect rect() const { return {top(), 0, bottom(), a.planes.in_w}; }
+  // Is a part of it nearer than `by` to an edge?
+  __device__ __forceinline__ bool near_edge(const Rect& area, int by) const {
+    return area.x0 < by || area.y0 < top() + by || area.x1 > a.planes.in_w - by || area.y1 > bottom() - by;
+  }
+  // Do the rows [y0, y1) go on in shards beside this one?
+  __device__ __forceinline__ bool borrows(int y0, int y1) const {
+    return kShard && ((y0 < 0 && top() < 0) || (y1 > a.planes.in_h && bottom() > a.planes.in_h));
+  }
 };
 
 constexpr int kNothing = INT_MIN;
@@ -37,39 +66,52 @@ __device__ __forceinline__ int mapped(int i, int n, Border border) {
   return m < 0 ? kNothing : m;
 }
 
+// A row or column of the image, or kNothing.
+template <class Image>
+__device__ __forceinline__ int mapped_row(const Image& image, int y) {
+  const int m = mapped(y - image.top(), image.bottom() - image.top(), image.a.border);
+  return m == kNothing ? m : m + image.top();
+}
+template <class Image>
+__device__ __forceinline__ int mapped_column(const Image& image, int x) {
+  return mapped(x, image.a.planes.in_w, image.a.border);
+}
+
 // What a stage reads: the image, or what the stage before made on a rectangle. Positions may lie outside the image.
-template <typename T>
+template <class Image, typename T>
 struct ImageSource {
   const T* plane;
-  const Args& a;
-  // The row or column, or kNothing.
-  __device__ int row(int y) const { return mapped(y, a.planes.in_h, a.border); }
-  __device__ int column(int x) const { return mapped(x, a.planes.in_w, a.border); }
+  const Image& image;
+  __device__ int row(int y) const { return mapped_row(image, y); }
+  __device__ int column(int x) const { return mapped_column(image, x); }
   __device__ float at(int, int row, int column) const {
-    return to_acc<float>(plane[int64_t(row) * a.planes.in_stride_h + column]);
+    const PlaneGeometry& planes = image.a.planes;
+    return to_acc<float>(image.rows.row(plane, planes.in_stride_h, row, planes.in_h)[column]);
   }
 };
 
+template <class Image>
 struct MadeSource {
   const float* made;
   Rect rect;
-  const Args& a;
+  const Image& image;
   // A circular image was made beyond its edges as well: filtering commutes with repeating.
-  __device__ int row(int y) const { return a.border == Border::circular ? y : mapped(y, a.planes.in_h, a.border); }
-  __device__ int column(int x) const { return a.border == Border::circular ? x : mapped(x, a.planes.in_w, a.border); }
+  __device__ int row(int y) const { return image.a.border == Border::circular ? y : mapped_row(image, y); }
+  __device__ int column(int x) const { return image.a.border == Border::circular ? x : mapped_column(image, x); }
   __device__ float at(int channel, int row, int column) const {
     return made[channel * rect.size() + rect.index(row, column)];
   }
 };
 
 // Stages from one that makes `rect` on; `channels` is what it reads. `memory` is free shared memory.
-template <typename O, class Source, class Stage, class... Later>
-__device__ void run_stages(const Args& a, const Source& in, int channels, Rect piece, const float* tap, O* out,
+template <typename O, class Image, class Source, class Stage, class... Later>
+__device__ void run_stages(const Image& image, const Source& in, int channels, Rect piece, const float* tap, O* out,
                            float* memory) {
+  const Args& a = image.a;
   constexpr int K = Stage::K, R = K / 2;
   constexpr bool kLast = sizeof...(Later) == 0;
   Rect rect = piece.grown(kReach<Later...>);
-  if (a.border != Border::circular || kFirstReadsZeros<Later...>) rect = rect.inside(a.planes.in_h, a.planes.in_w);
+  if (a.border != Border::circular || kFirstReadsZeros<Later...>) rect = rect.inside(image.rect());
 
   float* sums = memory;
   const Rect under{rect.y0 - R, rect.x0, rect.y1 + R, rect.x1};
@@ -96,7 +138,7 @@ __device__ void run_stages(const Args& a, const Source& in, int channels, Rect p
     float result[Stage::outputs];
     if constexpr (Stage::windows > 0) {
       float s[Stage::windows];
-      const bool fits = y >= R && y + R < a.planes.in_h && x >= R && x + R < a.planes.in_w;
+      const bool fits = !image.near_edge({y, x, y + 1, x + 1}, R);
       const bool zero = a.border == Border::zero_output && !fits;
 #pragma unroll
       for (int i = 0; i < Stage::windows; ++i) {
@@ -104,7 +146,7 @@ __device__ void run_stages(const Args& a, const Source& in, int channels, Rect p
         s[i] = 0;
 #pragma unroll
         for (int j = 0; j < K; ++j) {
-          if (a.border == Border::skip && unsigned(y + j - R) >= unsigned(a.planes.in_h)) continue;
+          if (a.border == Border::skip && (y + j - R < image.top() || y + j - R >= image.bottom())) continue;
           s[i] = Compute<Stage>::add(tap, Stage::of_window(i) + K + j, from[j * rect.w()], s[i], false);
         }
         if (zero) s[i] = 0;
@@ -114,7 +156,8 @@ __device__ void run_stages(const Args& a, const Source& in, int channels, Rect p
       if (Stage::kind == Point::sharpen && zero) result[0] = 0;
     } else {
       const auto m = [&](int dy, int dx) {
-        const bool inside = unsigned(y + dy) < unsigned(a.planes.in_h) && unsigned(x + dx) < unsigned(a.planes.in_w);
+        const bool inside =
+            y + dy >= image.top() && y + dy < image.bottom() && unsigned(x + dx) < unsigned(a.planes.in_w);
         return inside ? in.at(0, y + dy, x + dx) : 0.f;
       };
       result[0] = thinned(m, in.at(1, y, x), in.at(2, y, x));
@@ -134,9 +177,9 @@ __device__ void run_stages(const Args& a, const Source& in, int channels, Rect p
   __syncthreads();
   if constexpr (!kLast) {
     // The memory of all stages stands side by side (Pipeline::edge_floats).
-    const MadeSource next{made, rect, a};
-    run_stages<O, MadeSource, Later...>(a, next, Stage::outputs, piece, tap + Stage::taps, out,
-                                        made + Stage::outputs * rect.size());
+    const MadeSource<Image> next{made, rect, image};
+    run_stages<O, Image, MadeSource<Image>, Later...>(image, next, Stage::outputs, piece, tap + Stage::taps, out,
+                                                      made + Stage::outputs * rect.size());
   }
 }
 
@@ -145,26 +188,22 @@ struct Mend;
 template <class... Stages, typename T, typename O>
 struct Mend<Pipeline<Stages...>, T, O> {
   // Not inlined: one copy for all pieces, out of the way of the hot code.
-  static __device__ __noinline__ void piece(const Args& a, const TapsOf<Pipeline<Stages...>>& taps, const T* plane,
+  template <class Image>
+  static __device__ __noinline__ void piece(Image image, const TapsOf<Pipeline<Stages...>>& taps, const T* plane,
                                             O* out, float* memory, Rect rect) {
-    const ImageSource<T> image{plane, a};
-    run_stages<O, ImageSource<T>, Stages...>(a, image, 1, rect, taps.v, out, memory);
+    const ImageSource<Image, T> source{plane, image};
+    run_stages<O, Image, ImageSource<Image, T>, Stages...>(image, source, 1, rect, taps.v, out, memory);
   }
 };
 
-// Is a part of the image nearer than `by` to an edge?
-__device__ __forceinline__ bool near_edge(const Args& a, const Rect& area, int by) {
-  return area.x0 < by || area.y0 < by || area.x1 > a.planes.in_w - by || area.y1 > a.planes.in_h - by;
-}
-
 // The frame's part of `area`. All threads of the block; a barrier before it where `memory` was in use.
-template <class P, typename T, typename O, int kPiece>
-__device__ __forceinline__ void mend_edges(const Args& a, const TapsOf<P>& taps, const T* plane, O* out, float* memory,
-                                           const Rect& area) {
-  const int m = a.margin;
+template <class P, typename T, typename O, int kPiece, class Image>
+__device__ __forceinline__ void mend_edges(const Image& image, const TapsOf<P>& taps, const T* plane, O* out,
+                                           float* memory, const Rect& area) {
+  const Rect inner = image.rect().grown(-image.a.margin);
   // Rows above, rows below, columns left and right of what is between.
-  const int top = min(max(area.y0, m), area.y1), bottom = max(min(area.y1, a.planes.in_h - m), top);
-  const int left = min(max(area.x0, m), area.x1), right = max(min(area.x1, a.planes.in_w - m), left);
+  const int top = min(max(area.y0, inner.y0), area.y1), bottom = max(min(area.y1, inner.y1), top);
+  const int left = min(max(area.x0, inner.x0), area.x1), right = max(min(area.x1, inner.x1), left);
 #pragma unroll 1
   for (int i = 0; i < 4; ++i) {
     const Rect part = i == 0   ? Rect{area.y0, area.x0, top, area.x1}
@@ -173,7 +212,8 @@ __device__ __forceinline__ void mend_edges(const Args& a, const TapsOf<P>& taps,
                                : Rect{top, right, bottom, area.x1};
     for (int y = part.y0; y < part.y1 && part.x0 < part.x1; y += kPiece)
       for (int x = part.x0; x < part.x1; x += kPiece)
-        Mend<P, T, O>::piece(a, taps, plane, out, memory, {y, x, min(y + kPiece, part.y1), min(x + kPiece, part.x1)});
+        Mend<P, T, O>::piece(image, taps, plane, out, memory,
+                             {y, x, min(y + kPiece, part.y1), min(x + kPiece, part.x1)});
   }
 }
 

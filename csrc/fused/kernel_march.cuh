@@ -13,8 +13,8 @@
 // for free (sum[q] = tap * row + sum[q - 1]), so the loop needs no unrolling over K rows, and its code stays in the
 // instruction cache.
 //
-// Beyond the upper and lower edge of the image, rows are copied one by one from where the border policy finds them.
-// Columns beyond the left and right edge are patched in the box, a lane a column.
+// Beyond the upper and lower edge of the image, rows are copied one by one from where the border policy finds them, of
+// a shard from the shards beside it. Columns beyond the left and right edge are patched in the box, a lane a column.
 //
 // Device memory per output pixel: one read (columns beside a strip come from L2; K - 1 rows more per block) and one
 // write; 4 K flops a window.
@@ -31,17 +31,18 @@ namespace torch_conv::fused {
 
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
 // The boxes of a strip: they come in the order from top to bottom, and are whole when `open` hands them over.
-template <MarchShape S, typename T>
+template <MarchShape S, typename T, class RowMap>
 struct StripBoxes {
   static constexpr int kBytes = S.box_bytes(sizeof(T)), kPitch = S.pitch(sizeof(T));
-  const TensorMap *map, *row_map;
+  const TensorMap* map;
+  const RowMap* row_map;
   const Args& a;
   const T* plane;
   unsigned char* shared;
   uint64_t* landed;
   unsigned n, c;
   int x, y;        // of the image, under the first element of box 0
-  bool maps_rows;  // rows may lie outside of the image
+  bool maps_rows;  // rows may lie outside of the image, or in another shard
   bool patches;    // columns too, or rows hold the border's value
   bool far;        // ... or a column repeats one that is in no box
   int to;          // the column of a box that this lane patches, or -1
@@ -52,13 +53,14 @@ struct StripBoxes {
     constexpr int pack = tma::pack_of(sizeof(T));
     const int lane = threadIdx.x;
     T* rows = reinterpret_cast<T*>(shared + slot * kBytes);
-    int top = y + box * S.rows;
+    const int top = y + box * S.rows;
     if (lane == 0) tma::barrier_expect(&landed[slot], kBytes);
     if (!maps_rows) {
       if (lane == 0) tma::load_box(rows, map, &landed[slot], x / pack, top, c, n);
     } else if (lane < S.rows) {
-      top = map_index(top + lane, a.planes.in_h, a.border);  // -1 brings zeros
-      tma::load_box(rows + lane * kPitch, row_map, &landed[slot], x / pack, top, c, n);
+      const int row = map_plane(*row_map, top + lane, a.planes.in_h, a.border);
+      const PlaneOfMap from = plane_of_map(*row_map, row, a.planes.in_h);  // a row that stands nowhere brings zeros
+      tma::load_box(rows + lane * kPitch, from.map, &landed[slot], x / pack, from.z, c, n);
     }
   }
 
@@ -79,15 +81,17 @@ struct StripBoxes {
   // A lane's column of every row of a box that starts with row `top` of the image.
   __device__ __forceinline__ void patch(T* rows, int top) const {
     const T value = from_acc<T>(a.value);
-    const int mapped = far ? map_index(top + int(threadIdx.x), a.planes.in_h, a.border) : 0;  // a lane's row
+    const int h = a.planes.in_h, mapped = far ? map_plane(*row_map, top + int(threadIdx.x), h, a.border) : 0;
     T v[S.rows];
 #pragma unroll
     for (int r = 0; r < S.rows; ++r) {
       v[r] = value;
       if (far) {
-        const int row = __shfl_sync(~0u, mapped, r);
-        if (row >= 0 && to >= 0 && from >= 0) v[r] = plane[int64_t(row) * a.planes.in_stride_h + from];
-        if (row < 0)
+        const int row = __shfl_sync(~0u, mapped, r);  // each lane has mapped one
+        const bool stands = row >= kLeastPlane<RowMap>;
+        if (stands && to >= 0 && from >= 0)
+          v[r] = plane_in_memory(*row_map, plane, a.planes.in_stride_h, row, h, n, c)[from];
+        if (!stands)
           for (int i = threadIdx.x; i < kPitch; i += 32) rows[r * kPitch + i] = value;
       } else if (to >= 0 && from >= 0) {
         v[r] = rows[r * kPitch + from - x];
@@ -102,9 +106,9 @@ struct StripBoxes {
 };
 #endif
 
-template <class P, typename T, typename O, bool kAligned>
+template <class P, typename T, typename O, bool kAligned, bool kBeside = false>
 __global__ void __launch_bounds__(32, march_shape<P>(sizeof(T)).blocks)
-    fused_march(const __grid_constant__ TensorMap map, const __grid_constant__ TensorMap row_map,
+    fused_march(const __grid_constant__ TensorMap map, const __grid_constant__ MapOf<kBeside> row_map,
                 const __grid_constant__ Args a, const __grid_constant__ TapsOf<P> taps) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   constexpr MarchShape S = march_shape<P>(sizeof(T));
@@ -121,27 +125,27 @@ __global__ void __launch_bounds__(32, march_shape<P>(sizeof(T)).blocks)
   // Columns outside that outputs inside read, left and right of the image.
   const bool extends = a.extend > 0 && !(a.border == Border::constant && a.value == 0);
   const int left = extends ? max(R - x0, 0) : 0, right = extends ? max(x1 + R - a.planes.in_w, 0) : 0;
-  const bool maps_rows = extends && (y0 < R || y0 + height + R > a.planes.in_h);
+  const bool maps_rows = (extends || kBeside) && (y0 < R || y0 + height + R > a.planes.in_h);
   const int bx = x0 - S.skew(), outside = lane < left ? lane - left : a.planes.in_w + lane - left;
   const bool patches_column = lane < left + right;
   const int repeats = map_index(outside, a.planes.in_w, a.border);
   const bool far = patches_column && repeats >= 0 && (repeats < bx || repeats >= bx + kPitch);
-  const bool fills_rows = maps_rows && a.border == Border::constant;
-  StripBoxes<S, T> boxes{.map = &map,
-                         .row_map = &row_map,
-                         .a = a,
-                         .plane = a.planes.in_plane<T>(tile.n, tile.c),
-                         .shared = shared,
-                         .landed = landed,
-                         .n = tile.n,
-                         .c = tile.c,
-                         .x = bx,
-                         .y = y0 - R,
-                         .maps_rows = maps_rows,
-                         .patches = left + right > 0 || fills_rows,
-                         .far = __any_sync(~0u, far) || fills_rows,
-                         .to = patches_column ? outside - bx : -1,
-                         .from = repeats};
+  const bool fills_rows = extends && maps_rows && a.border == Border::constant;
+  StripBoxes<S, T, MapOf<kBeside>> boxes{.map = &map,
+                                         .row_map = &row_map,
+                                         .a = a,
+                                         .plane = a.planes.in_plane<T>(tile.n, tile.c),
+                                         .shared = shared,
+                                         .landed = landed,
+                                         .n = tile.n,
+                                         .c = tile.c,
+                                         .x = bx,
+                                         .y = y0 - R,
+                                         .maps_rows = maps_rows,
+                                         .patches = left + right > 0 || fills_rows,
+                                         .far = __any_sync(~0u, far) || fills_rows,
+                                         .to = patches_column ? outside - bx : -1,
+                                         .from = repeats};
   if (lane == 0)
 #pragma unroll
     for (int i = 0; i < S.stages; ++i) tma::barrier_init(&landed[i]);

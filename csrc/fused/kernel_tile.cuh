@@ -18,7 +18,7 @@
 //
 // Blocks at an edge of the image extend their box as far as the first stage looks (a circular one as far as all do).
 // What later stages read beyond the edge is put into the registers, or the pixels that ask for it are computed again by
-// kernel_edge.cuh.
+// kernel_edge.cuh. Of a shard the box's rows above and below come from the shards beside it, where they lie.
 //
 // Per output pixel: one read (halos come from L2) and one write of each output; flops 4 K a window, and the rows'
 // halos.
@@ -31,6 +31,17 @@
 #include "fused/store.cuh"
 
 namespace torch_conv::fused {
+
+__device__ __forceinline__ const TensorMap* own_map(const TensorMap& map) { return &map; }
+__device__ __forceinline__ const TensorMap* own_map(const ShardVolume& shards) { return &shards.own; }
+
+__device__ __forceinline__ WholeImage<OwnRows> image_of(const TensorMap&, const Args& a, unsigned, unsigned) {
+  return {a, {}};
+}
+__device__ __forceinline__ WholeImage<ShardRows> image_of(const ShardVolume& shards, const Args& a, unsigned n,
+                                                          unsigned c) {
+  return {a, {shards.beside, n, c}};
+}
 
 // The rows that warps load, in the layout of the bulk copy; what lies outside the image stays as it is. Barrier after.
 template <class P, typename T>
@@ -45,9 +56,11 @@ __device__ __forceinline__ void load_box_plain(const Args& a, const T* plane, T*
   }
 }
 
-template <class P, typename T, typename O, bool kAligned>
+// kBeside: the image is a shard with others beside it. (Sobel of those spills 24 bytes, not in the walk over rows: with
+// a block less on a multiprocessor it would have none.)
+template <class P, typename T, typename O, bool kAligned, bool kBeside = false>
 __global__ void __launch_bounds__(32 * TileShape::warps, tile_shape<P>(sizeof(T)).min_blocks)
-    fused_tile(const __grid_constant__ TensorMap map, const __grid_constant__ Args a,
+    fused_tile(const __grid_constant__ MapOf<kBeside> map, const __grid_constant__ Args a,
                const __grid_constant__ TapsOf<P> taps) {
   constexpr TileShape S = tile_shape<P>(sizeof(T));
   constexpr int N = S.columns, M = N / P::stride, R = S.radius;
@@ -69,7 +82,7 @@ __global__ void __launch_bounds__(32 * TileShape::warps, tile_shape<P>(sizeof(T)
     if (threadIdx.x == 0) {
       tma::barrier_init(&arrived);
       tma::barrier_expect(&arrived, S.box_bytes(sizeof(T)));
-      tma::load_box(box, &map, &arrived, bx / pack, by, c, n);
+      tma::load_box(box, own_map(map), &arrived, bx / pack, by, c, n);
     }
   } else
 #endif
@@ -79,14 +92,17 @@ __global__ void __launch_bounds__(32 * TileShape::warps, tile_shape<P>(sizeof(T)
   if (a.bulk) tma::barrier_wait(&arrived, 0);
 #endif
 
-  const Rect area = Rect{y0, x0, y0 + S.height(), x0 + S.width()}.inside(a.planes.in_h, a.planes.in_w);
+  const auto image = image_of(map, a, n, c);
+  const Rect area = Rect{y0, x0, y0 + S.height(), x0 + S.width()}.inside({0, 0, a.planes.in_h, a.planes.in_w});
+  const Rect read = area.grown(S.reach);
   // All that the stages read, as far as `extend` pixels from the image; a bulk copy's zeros are a border of 0.
-  if (a.extend > 0 && near_edge(a, area, S.reach) && !(a.bulk && a.border == Border::constant && a.value == 0)) {
-    const Rect read = area.grown(S.reach), image = Rect{0, 0, a.planes.in_h, a.planes.in_w}.grown(a.extend);
-    const BoxPart part{max(read.y0, image.y0) - by, min(read.y1, image.y1) - by, max(read.x0, image.x0) - bx,
-                       min(read.x1, image.x1) - bx};
-    extend_box<32 * TileShape::warps>(PitchedBox<T>{box, S.pitch()}, part, {by, bx}, plane, a.planes.in_stride_h,
-                                      a.planes.in_h, a.planes.in_w, a.border, from_acc<T>(a.value), OwnRows{});
+  const bool extends =
+      a.extend > 0 && image.near_edge(area, S.reach) && !(a.bulk && a.border == Border::constant && a.value == 0);
+  if (extends || image.borrows(read.y0, read.y1)) {
+    const Rect whole = read.inside(image.rect().grown(a.extend));
+    extend_box<32 * TileShape::warps>(
+        PitchedBox<T>{box, S.pitch()}, {whole.y0 - by, whole.y1 - by, whole.x0 - bx, whole.x1 - bx}, {by, bx}, plane,
+        a.planes.in_stride_h, a.planes.in_h, a.planes.in_w, a.border, from_acc<T>(a.value), image.rows);
     __syncthreads();
   }
 
@@ -108,8 +124,12 @@ __global__ void __launch_bounds__(32 * TileShape::warps, tile_shape<P>(sizeof(T)
       }
     };
     const auto stream = [&]<bool kEdge>() {
-      const Surroundings at{
-          x0 + (lane - S.lend) * N, y0 + warp * S.rows, a.planes.in_h, a.planes.in_w, a.border, a.value};
+      const Surroundings at{x0 + (lane - S.lend) * N,
+                            y0 + warp * S.rows - image.top(),
+                            image.bottom() - image.top(),
+                            a.planes.in_w,
+                            a.border,
+                            a.value};
       typename FlowOf<P, S.lend != 0, M>::type rows;
 #pragma unroll
       for (int r = 0; r < S.rows + 2 * S.reach; ++r) {
@@ -120,13 +140,13 @@ __global__ void __launch_bounds__(32 * TileShape::warps, tile_shape<P>(sizeof(T)
     };
     // Later stages of a block at an edge go through code of their own.
     if constexpr (P::extends_rows)
-      if (a.extend > 0 && a.margin == 0 && near_edge(a, area, S.reach)) return stream.template operator()<true>();
+      if (a.extend > 0 && a.margin == 0 && image.near_edge(area, S.reach)) return stream.template operator()<true>();
     stream.template operator()<false>();
   }
-  if (a.margin > 0 && near_edge(a, area, a.margin)) {
+  if (a.margin > 0 && image.near_edge(area, a.margin)) {
     constexpr int kPiece = edge_piece<P>(S.box_bytes(sizeof(T)));
     __syncthreads();
-    mend_edges<P, T, O, kPiece>(a, taps, plane, out, reinterpret_cast<float*>(shared), area);
+    mend_edges<P, T, O, kPiece>(image, taps, plane, out, reinterpret_cast<float*>(shared), area);
   }
 }
 

@@ -1,7 +1,10 @@
 // What the host and the kernel of pipelines agree on: the shape of a tile, and the kernel's parameters.
 #pragma once
 
+#include <type_traits>
+
 #include "core/geometry.h"
+#include "core/shard_planes.h"
 #include "core/tile.h"
 #include "core/tma.h"
 #include "fused/stages.h"
@@ -129,6 +132,10 @@ struct Args {
   bool bulk;  // the box comes by a bulk copy
   int boxes;  // MARCH: that a block goes through
 };
+
+// What a kernel takes for the image: its map, or where it is a shard with others beside it, theirs as well.
+template <bool kBeside>
+using MapOf = std::conditional_t<kBeside, ShardVolume, TensorMap>;
 
 // The taps of all windows, one after another; parameters, so that they need no registers.
 template <class P>

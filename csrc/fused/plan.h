@@ -31,7 +31,7 @@ inline Edges edges_of(const Fused& p, const Chain& chain) {
                         (p.border != Border::constant || holds(p.in.dtype, p.value));
   if (p.valid) return {0, 0};
   if (!elements) return {0, chain.reach};
-  const bool tiny = p.in.h <= chain.reach || p.in.w <= chain.reach;
+  const bool tiny = (p.in.h <= chain.reach && !p.beside.any()) || p.in.w <= chain.reach;
   if (p.border == Border::circular && !chain.thins) return {chain.reach, 0};
   if (!chain.extends_rows || tiny) return {chain.first_radius, chain.reach - chain.first_radius};
   return {p.border == Border::circular ? chain.reach : chain.first_radius, 0};
@@ -44,6 +44,14 @@ inline bool whole_words(const Fused& p, int outputs) {
   return whole && p.out.w % outputs == 0 && rows_start_on(p.out, bytes);
 }
 
+// Shards of an image, each with the rows of those beside it. What `thin` reads beyond the end of a circular image is 0,
+// though rows stand there.
+inline const char* shards_refusal(const Fused& p, const Chain& chain) {
+  if (p.valid || p.stride > 1) return "'valid' or a stride reads no other shards";
+  if (chain.thins && p.border == Border::circular) return "thinning at the ends of a circular image reads no shards";
+  return p.beside.same_columns(p.in) ? nullptr : "shards of another layout";
+}
+
 inline const char* tile_refusal(const Fused& p, const Arch&) {
   if (const char* no = chain_dtype_refusal(p.in.dtype, p.out.dtype)) return no;
   if (p.in.stride_w != 1 || p.out.stride_w != 1) return "pixels of a row do not lie side by side";
@@ -53,7 +61,9 @@ inline const char* tile_refusal(const Fused& p, const Arch&) {
   int numbers = 0;
   for (int s = 0; s < p.count; ++s) numbers += p.stages[s].number != 0;
   if (numbers > 1) return "numbers for several stages";
-  return find_chain(p) ? nullptr : "no pipeline of these windows";
+  const auto chain = find_chain(p);
+  if (!chain) return "no pipeline of these windows";
+  return p.beside.any() ? shards_refusal(p, *chain) : nullptr;
 }
 
 inline const char* tile_tma_refusal(const Fused& p, const Arch& arch) {
@@ -70,8 +80,13 @@ inline int64_t count_tiles(const Fused& p, const TileShape& shape) {
 inline const char* tile_loses(const Fused& p, const Arch& arch) {
   const Chain chain = *find_chain(p);
   const bool mends = chain.count > 1 && !chain.extends_rows;
-  const bool loses = mends && !p.wanted && count_tiles(p, chain.shape) < 4 * arch.multiprocessors;
+  const bool loses = mends && !p.wanted && !p.beside.any() && count_tiles(p, chain.shape) < 4 * arch.multiprocessors;
   return loses ? "filters one by one are faster on small images" : nullptr;
+}
+
+inline Kernel chain_kernel(const Fused& p, const char* file, const char* name, const Chain& chain, bool aligned) {
+  if (p.beside.any()) return kernel_of(file, name, {chain.text(), p.in.dtype, p.out.dtype, aligned, true});
+  return kernel_of(file, name, {chain.text(), p.in.dtype, p.out.dtype, aligned});
 }
 
 inline void configure_tile(const Fused& p, bool bulk, Plan& plan) {
@@ -83,8 +98,7 @@ inline void configure_tile(const Fused& p, bool bulk, Plan& plan) {
   plan.threads = 32 * TileShape::warps;
   plan.shared_bytes = chain.shared_bytes;
   plan.blocks = count_tiles(p, shape);
-  plan.kernels = {
-      kernel_of("fused/kernel_tile.cuh", "fused::fused_tile", {chain.text(), p.in.dtype, p.out.dtype, aligned})};
+  plan.kernels = {chain_kernel(p, "fused/kernel_tile.cuh", "fused::fused_tile", chain, aligned)};
   plan.config = Config{.bulk = bulk,
                        .shape = shape,
                        .march = {},
@@ -100,6 +114,7 @@ inline const char* march_refusal(const Fused& p, const Arch& arch) {
   if (const char* no = tile_tma_refusal(p, arch)) return no;
   const Chain chain = *find_chain(p);
   if (!chain.marches) return "no sum of windows of 9 taps and more";
+  if (!p.beside.all(tma::words_possible)) return "other shards' rows not 16-byte aligned";
   return edges_of(p, chain).margin > 0 ? "a border that is not made of pixels" : nullptr;
 }
 
@@ -142,8 +157,7 @@ inline void configure_march(const Fused& p, const Arch& arch, Plan& plan) {
   plan.threads = 32;
   plan.shared_bytes = shape.shared_bytes(size_of(p.in.dtype));
   plan.blocks = march_blocks(p, shape, boxes);
-  plan.kernels = {
-      kernel_of("fused/kernel_march.cuh", "fused::fused_march", {chain.text(), p.in.dtype, p.out.dtype, aligned})};
+  plan.kernels = {chain_kernel(p, "fused/kernel_march.cuh", "fused::fused_march", chain, aligned)};
   plan.config = Config{.bulk = true,
                        .shape = chain.shape,
                        .march = shape,

@@ -83,6 +83,7 @@ struct Call {
   std::optional<Tensor> out{};   // the caller's, of X_out
   Part* part = nullptr;          // what is to be computed, if not all
   const Slice* slice = nullptr;  // the tensor at hand is this part of a whole
+  bool of_question = false;      // a call for the reach of one that is explained
   bool of_shards = false;        // the tensor at hand is one of several, on whichever device
   const Reach* whole = nullptr;  // what the call said of the whole image, where this is for a part
   std::string* lines = nullptr;  // of the explanation

@@ -1,6 +1,8 @@
 // Shards with neighbours, by rooms that read those where they lie.
 #pragma once
 
+#include <functional>
+
 #include "ops/launch_steps.h"
 #include "ops/seams.h"
 #include "ops/split_streams.h"
@@ -24,6 +26,16 @@ inline bool on_any_device(const Separable& p) {
   return p.taps_x.on_host && p.taps_y.on_host && (p.kd == 1 || p.taps_z.on_host);
 }
 
+inline bool on_any_device(const Fused& p) {
+  const auto on_host = [&](const Stage& s) {
+    const auto stands = [&](const Taps* taps) {
+      return std::all_of(taps, taps + s.windows, std::mem_fn(&Taps::on_host));
+    };
+    return stands(s.taps_x) && stands(s.taps_y);
+  };
+  return std::all_of(p.stages, p.stages + p.count, on_host);
+}
+
 // One channel expanded to many, each with a window of its own: one input channel with many outputs. It is read less
 // often, and bulk copies take no stride of 0.
 inline Direct with_channels_read_once(Direct p) {
@@ -33,6 +45,40 @@ inline Direct with_channels_read_once(Direct p) {
   return p;
 }
 inline const Separable& with_channels_read_once(const Separable& p) { return p; }
+inline const Fused& with_channels_read_once(const Fused& p) { return p; }
+
+// The images of a problem become a further shard's. False: they lie as no kernel has them.
+template <typename Problem>
+bool set_images(Problem& p, const Shard& shard, int axes) {
+  const auto in = merge_leading(*shard.own, p.in.dtype, axes), out = merge_leading(shard.result, p.out.dtype, axes);
+  if (!in || !out) return false;
+  p.in = *in, p.out = *out, p.beside = beside(shard, p.in.dtype, axes);
+  return true;
+}
+// Several outputs stand in a dimension of their own before the spatial axes.
+inline bool set_images(Fused& p, const Shard& shard, int axes) {
+  const auto in = merge_leading(*shard.own, p.in.dtype, axes);
+  const bool several = shard.result.dim() > shard.own->dim();
+  const int64_t dim = shard.result.dim() - axes - 1;
+  const Tensor first = several ? torch::stable::select(shard.result, dim, 0) : shard.result;
+  const auto out = merge_leading(first, p.out.dtype, axes);
+  if (!in || !out) return false;
+  p.in = *in, p.out = *out, p.beside = beside(shard, p.in.dtype, axes);
+  p.stride_output = several ? shard.result.stride(dim) : 0;
+  return true;
+}
+
+// Can a problem be cut at its seams? A chain cannot: its later stages read on either side what the earlier ones made.
+template <typename Problem>
+constexpr bool kHasSeams = true;
+template <>
+inline constexpr bool kHasSeams<Fused> = false;
+
+// Are interior and seams made apart, in two streams?
+template <typename Problem>
+bool apart(const SplitStreams& streams, bool volumes) {
+  return kHasSeams<Problem> && !streams.together(volumes);
+}
 
 // What a shard with neighbours is filtered by: the interior, and `aside` the seams, which read other shards. Together
 // where the call has one stream for both.
@@ -44,11 +90,14 @@ struct Piece {
 };
 
 template <typename Problem>
-std::vector<Piece<Problem>> pieces_of(const Problem& p, bool volumes, bool together) {
-  if (together) return {{p, false}};
-  const Seams<Problem> seams = Seams<Problem>::of(p, volumes);
-  std::vector<Piece<Problem>> pieces{{seams.interior, false}, {seams.above, true}, {seams.below, true}};
-  std::erase_if(pieces, [](const auto& piece) { return piece.problem.out.h == 0 || piece.problem.out.d == 0; });
+std::vector<Piece<Problem>> pieces_of(const Problem& p, bool volumes, bool apart) {
+  std::vector<Piece<Problem>> pieces{{p, false}};
+  if constexpr (kHasSeams<Problem>) {
+    if (!apart) return pieces;
+    const Seams<Problem> seams = Seams<Problem>::of(p, volumes);
+    pieces = {{seams.interior, false}, {seams.above, true}, {seams.below, true}};
+    std::erase_if(pieces, [](const auto& piece) { return piece.problem.out.h == 0 || piece.problem.out.d == 0; });
+  }
   return pieces;
 }
 
@@ -71,11 +120,11 @@ void write_down(Steps& steps, const Shard& shard, bool volumes, const std::vecto
     const cuda::OnDevice current(device);
     std::vector<const Tensor*> others;
     for (int i : lenders) others.push_back(&r.tensor(i));
-    const bool apart = !r.streams->together(volumes);
-    void* const reads = r.streams->begin(r.tensor(own), others, apart, fresh);
-    void* const stream = apart ? cuda::current_stream(device) : reads;
-    for (const auto& [launch, aside] : launches) launch.on_cuda(r, aside ? reads : stream, nullptr);
-    r.streams->end(r.tensor(own), apart);
+    const bool aside = apart<Problem>(*r.streams, volumes);
+    void* const reads = r.streams->begin(r.tensor(own), others, aside, fresh);
+    void* const stream = aside ? cuda::current_stream(device) : reads;
+    for (const auto& [launch, of_seam] : launches) launch.on_cuda(r, of_seam ? reads : stream, nullptr);
+    r.streams->end(r.tensor(own), aside);
   });
 }
 
@@ -83,21 +132,21 @@ template <typename Problem>
 bool run_shard(Call& call, const Place& place, const Shard& shard, const Problem& p, const Doors<Problem>& doors,
                const char* pinned) {
   SplitStreams& streams = *call.streams;
-  const bool volumes = axes_of(*call.part) == 3, apart = !streams.together(volumes);
-  std::vector<Piece<Problem>> pieces = pieces_of(volumes ? with_channels_read_once(p) : p, volumes, !apart);
+  const bool volumes = axes_of(*call.part) == 3, aside = apart<Problem>(streams, volumes);
+  std::vector<Piece<Problem>> pieces = pieces_of(volumes ? with_channels_read_once(p) : p, volumes, aside);
   for (Piece<Problem>& piece : pieces) {
     piece.planned = plan_of(call, place, piece.problem, doors, pinned);
     if (!piece.planned->plan.variant || piece.planned->plan.scratch_bytes > 0) return false;
   }
   const bool fresh = !on_any_device(p);  // taps in device memory may just have been put there
-  void* const reads = streams.begin(*shard.own, {shard.above, shard.below}, apart, fresh);
+  void* const reads = streams.begin(*shard.own, {shard.above, shard.below}, aside, fresh);
   for (const Piece<Problem>& piece : pieces) {
     const Planned& planned = *piece.planned;
     if (!only_explain(call, place, planned.plan))
       doors.run_cuda(piece.problem, planned.plan,
                      {piece.aside ? reads : place.stream(), nullptr, planned.kernels.data()});
   }
-  streams.end(*shard.own, apart);
+  streams.end(*shard.own, aside);
   if (call.steps) write_down(*call.steps, shard, volumes, pieces, doors, fresh);
   return true;
 }
@@ -115,10 +164,7 @@ void run_shards(Call& call, const Place& place, const Problem& p, const Doors<Pr
     Shard& shard = *shards[i];
     const Place there(call, *shard.own);
     Problem q = p;
-    const auto in = merge_leading(*shard.own, p.in.dtype, axes), out = merge_leading(shard.result, p.out.dtype, axes);
-    if (!in || !out) continue;
-    q.in = *in, q.out = *out, q.beside = beside(shard, p.in.dtype, axes);
-    shard.done = run_shard(call, there, shard, q, doors, pinned);
+    if (set_images(q, shard, axes)) shard.done = run_shard(call, there, shard, q, doors, pinned);
   }
 }
 

@@ -45,7 +45,7 @@ void each_address(Combine& p, const F& f) {
 }
 template <typename F>
 void each_address(Fused& p, const F& f) {
-  f(p.in.data), f(p.out.data);
+  f(p.in.data), f(p.out.data), f(p.beside.above.data), f(p.beside.below.data);
   for (Stage& s : std::span(p.stages, p.count))
     for (int i = 0; i < s.windows; ++i) f(s.taps_x[i].data), f(s.taps_y[i].data), f(s.taps_z[i].data);
 }

@@ -61,6 +61,7 @@ Tensor Pipeline::run(const std::vector<Stage>& stages, bool fan) {
                 .stride = 1,
                 .wanted = options_.algorithm == "fused"};
   std::copy(stages.begin(), stages.end(), problem.stages);
+  if (call_.only_reach()) call_.reach.direct = reads_other_shards(problem);
   const auto fill = [&](const Image& image, int64_t stride_output) {
     problem.out = image, problem.stride_output = stride_output;
     compute(problem);
@@ -69,7 +70,17 @@ Tensor Pipeline::run(const std::vector<Stage>& stages, bool fan) {
   return produce_several(call_, input_, in_, axes_, stages.back().outputs(), g.out, options_, fill);
 }
 
-void Pipeline::compute(const Fused& problem) {
+// Asked of an image before it has shards or a result, as if there were another of its kind beside it.
+bool Pipeline::reads_other_shards(Fused problem) const {
+  problem.out = in_.image;
+  if (options_.output_type) problem.out.dtype = dtype_of(call_.op, "output_dtype", *options_.output_type);
+  problem.beside.above = in_.image;
+  return options_.algorithm != "separable" && serves_shards(place_, problem);
+}
+
+void Pipeline::compute(Fused problem) {
+  problem.beside = beside_of(call_, in_.image, axes_);
+  if (problem.beside.any()) return run_on_shards(call_, place_, problem);
   if (options_.algorithm != "separable" && run_in_one_launch(call_, place_, input_, problem)) return;
   run_chain(call_, place_, input_, in_, axes_, problem);
 }

@@ -24,7 +24,8 @@ class Pipeline {
   Tensor run(const std::vector<Stage>& stages, bool fan = false);
 
  private:
-  void compute(const Fused& problem);
+  bool reads_other_shards(Fused problem) const;
+  void compute(Fused problem);
 
   Call& call_;
   int axes_;

@@ -44,7 +44,7 @@ void respect_environment(Arch& arch) {
   if (std::strcmp(environment("TORCH_CONV_NO_TMA"), "1") == 0) arch.bulk_copy = false;
 }
 
-bool is_question(const Call& call) { return call.purpose == Purpose::explain; }
+bool is_question(const Call& call) { return call.purpose == Purpose::explain || call.of_question; }
 
 }  // namespace
 
@@ -231,6 +231,14 @@ bool run_in_one_launch(Call& call, const Place& place, const Tensor& like, const
   else pass_on(call, plan);
   if (p.wanted) check_planned(call, plan, pinned, "fused");
   return plan.variant != nullptr;
+}
+
+bool serves_shards(const Place& place, const Fused& p) {
+  return place.cuda() && !is_volume(p) && kFused.plan_cuda(p, place.arch(), pinned_variant()).variant;
+}
+
+void run_on_shards(Call& call, const Place& place, const Fused& p) {
+  run_shards(call, place, p, kFused, pinned_variant());
 }
 
 namespace {

@@ -133,8 +133,8 @@ class Spatial {
             {}};
     Range& u = job.interior = job.outputs;
     if (u.size() > 0 && own.size() < n_) find_interior(job);
-    if (u.size() == 0 || !call_reach_.whole) job.result = result_for(i, job.outputs.size());
     if (u.size() > 0 && u.size() < job.outputs.size()) find_neighbours(job);
+    if (u.size() == 0 || !call_reach_.whole || job.above || job.below) job.result = result_for(i, job.outputs.size());
     return job;
   }
 
@@ -225,11 +225,6 @@ class Spatial {
     if (job.interior.size() == 0) return;
     const Tensor& own = *job.own;
     const Range rows = whole_.own(job.index);
-    if (call_reach_.whole) {
-      note(job, "its interior");
-      job.result = on_whole(own);  // the strips' outputs come on top
-      return;
-    }
     if (job.above || job.below) {
       Part part{.axis = int(kAxes - from_end_),
                 .pad = pad_of(job),
@@ -246,6 +241,10 @@ class Spatial {
       if (call_.lines) call_.lines->resize(lines);
     }
     note(job, "its interior");
+    if (call_reach_.whole) {
+      job.result = on_whole(own);  // the strips' outputs come on top
+      return;
+    }
     // Without the rows in front of the first window: they would make a negative pad, which only general kernels take.
     const int64_t begin = std::max(rows.begin, rows_read(job.interior, reach_, n_, call_reach_.border).begin);
     filter_rows(job, narrow(own, whole_.dim, begin - rows.begin, rows.end - begin),
@@ -355,7 +354,8 @@ std::vector<Tensor> run_split(const Call& call, int axes, const std::vector<Tens
     if (dtype_or_none(t.scalar_type()) && t.dim() >= axes && !merge_leading(t, Dtype::f32, axes))
       t = torch::stable::contiguous(t);
   }
-  Call asked{.op = op, .purpose = Purpose::reach, .of_shards = true};
+  const bool explains = call.purpose == Purpose::explain;
+  Call asked{.op = op, .purpose = Purpose::reach, .of_question = explains, .of_shards = true};
   function(asked, without_memory(whole, indices.empty() ? 0 : indices[0]));
   const Reach& reach = asked.reach;
   Call whole_call = call;
