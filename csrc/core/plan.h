@@ -35,6 +35,12 @@ inline Kernel kernel_of(const char* file, std::string name, std::initializer_lis
   return {file, arguments.size() ? name + ">" : name};
 }
 
+// The same kernel where it may read the shards beside an image: its last argument, kBeside, is written only then.
+inline Kernel of_shards(Kernel kernel, bool beside) {
+  if (beside) kernel.name.insert(kernel.name.size() - 1, ", true");
+  return kernel;
+}
+
 // A variant that was not taken, and why.
 struct Refusal {
   const char *variant, *why;

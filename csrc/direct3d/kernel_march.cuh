@@ -254,7 +254,7 @@ __global__ void __launch_bounds__(march_shape(sizeof(T), K, kWide, kPatched).thr
   const int bx = at.x + a.shift_x, by = at.y + a.shift_y - R, bz = at.z + a.shift_z - R;
   const bool edge = bx - R < 0 || by < 0 || min(at.x + At::width, a.volumes.out_w) + a.shift_x + R > a.volumes.in_w ||
                     min(at.y + S.height(), a.volumes.out_h) + a.shift_y + R > a.volumes.in_h;
-  bool edge_z = bz < 0 || bz + planes > a.volumes.in_d;
+  bool edge_z = bz < 0 || bz + planes > a.volumes.in_d;  // said for both at once, float16's 3x3x3 is longer
   if constexpr (kBeside) edge_z = bz < first_plane(map) || bz + planes > end_of_planes(map, a.volumes.in_d);
   const bool zeros = a.border == Border::zero_output || (a.border == Border::constant && a.value == A(0));
   const bool patch = edge && !zeros;
@@ -319,9 +319,7 @@ __global__ void __launch_bounds__(march_shape(sizeof(T), K, kWide, kPatched).thr
         for (int e = threadIdx.x; e < At::elements; e += S.threads()) plane[e] = from_acc<T>(zeros ? A(0) : a.value);
       } else {
         const auto in_memory = [&] {
-          if constexpr (kBeside)
-            return map.beside.row(volume, a.volumes.in_stride_d, z, a.volumes.in_d, at.n, at.c / a.multiplier);
-          else return volume + z * a.volumes.in_stride_d;
+          return plane_in_memory(map, volume, a.volumes.in_stride_d, z, a.volumes.in_d, at.n, at.c / a.multiplier);
         };
         load_plane_plain<T, K, S>(a, in_memory(), plane, bx, by);
         if (patch) {

@@ -73,8 +73,8 @@ inline void configure_march(const Direct& p, const Arch& arch, bool bulk, Plan& 
   plan.blocks = tiles * ceil_div(p.out.d, plan.tile_d);
   if (p.beside.any()) plan.why = "cubic window up to 7^3: sums march along z in registers, through all shards";
   const char *const file = "direct3d/kernel_march.cuh", *const name = "direct3d::direct3d_march";
-  plan.kernels = {p.beside.any() ? kernel_of(file, name, {p.in.dtype, k, wide, patched, bulk, constant, true})
-                                 : kernel_of(file, name, {p.in.dtype, k, wide, patched, bulk, constant})};
+  const Kernel kernel = kernel_of(file, name, {p.in.dtype, k, wide, patched, bulk, constant});
+  plan.kernels = {of_shards(kernel, p.beside.any())};
   plan.config = Config{.variant = Variant::march,
                        .march = {.shape = shape, .stages = stages, .lead = lead, .bulk = bulk, .constant = constant}};
 }

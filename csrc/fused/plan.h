@@ -84,11 +84,6 @@ inline const char* tile_loses(const Fused& p, const Arch& arch) {
   return loses ? "filters one by one are faster on small images" : nullptr;
 }
 
-inline Kernel chain_kernel(const Fused& p, const char* file, const char* name, const Chain& chain, bool aligned) {
-  if (p.beside.any()) return kernel_of(file, name, {chain.text(), p.in.dtype, p.out.dtype, aligned, true});
-  return kernel_of(file, name, {chain.text(), p.in.dtype, p.out.dtype, aligned});
-}
-
 inline void configure_tile(const Fused& p, bool bulk, Plan& plan) {
   const Chain chain = *find_chain(p);
   const TileShape& shape = chain.shape;
@@ -98,7 +93,9 @@ inline void configure_tile(const Fused& p, bool bulk, Plan& plan) {
   plan.threads = 32 * TileShape::warps;
   plan.shared_bytes = chain.shared_bytes;
   plan.blocks = count_tiles(p, shape);
-  plan.kernels = {chain_kernel(p, "fused/kernel_tile.cuh", "fused::fused_tile", chain, aligned)};
+  const Kernel kernel =
+      kernel_of("fused/kernel_tile.cuh", "fused::fused_tile", {chain.text(), p.in.dtype, p.out.dtype, aligned});
+  plan.kernels = {of_shards(kernel, p.beside.any())};
   plan.config = Config{.bulk = bulk,
                        .shape = shape,
                        .march = {},
@@ -157,7 +154,9 @@ inline void configure_march(const Fused& p, const Arch& arch, Plan& plan) {
   plan.threads = 32;
   plan.shared_bytes = shape.shared_bytes(size_of(p.in.dtype));
   plan.blocks = march_blocks(p, shape, boxes);
-  plan.kernels = {chain_kernel(p, "fused/kernel_march.cuh", "fused::fused_march", chain, aligned)};
+  const Kernel kernel =
+      kernel_of("fused/kernel_march.cuh", "fused::fused_march", {chain.text(), p.in.dtype, p.out.dtype, aligned});
+  plan.kernels = {of_shards(kernel, p.beside.any())};
   plan.config = Config{.bulk = true,
                        .shape = chain.shape,
                        .march = shape,

@@ -123,8 +123,7 @@ inline void configure_march(const Separable& p, const Arch& arch, bool bulk, Pla
   const char *const file = "separable3d/kernel_march.cuh", *const name = "separable3d::separable3d_march";
   const int k = int(p.kw);
   const bool fixed = fixed_taps(p);
-  plan.kernels = {p.beside.any() ? kernel_of(file, name, {p.in.dtype, k, fixed, bulk, true})
-                                 : kernel_of(file, name, {p.in.dtype, k, fixed, bulk})};
+  plan.kernels = {of_shards(kernel_of(file, name, {p.in.dtype, k, fixed, bulk}), p.beside.any())};
   plan.config = Config{.shape = shape, .lead = lead_columns(p, bulk), .bulk = bulk};
 }
 inline void configure_march_bulk(const Separable& p, const Arch& arch, Plan& plan) {
