@@ -85,7 +85,7 @@ inline int64_t byte_blocks(const Box& p, const ByteShape& s) {
 }
 
 inline const char* bytes_refusal(const Box& p, const Arch& arch) {
-  if (const char* no = size_refusal(p)) return no;
+  if (const char* no = alone_refusal(p)) return no;
   if (p.in.dtype != Dtype::u8 || p.out.dtype != Dtype::u8) return "it makes bytes of bytes";
   if (p.out.n * p.out.c * p.out.h * p.out.w == 0) return "nothing to compute";
   const int channels = byte_channels(p);

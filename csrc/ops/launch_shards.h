@@ -23,6 +23,7 @@ inline bool on_any_device(const Direct& p) { return p.taps.on_host && !p.bias; }
 inline bool on_any_device(const Separable& p) {
   return p.taps_x.on_host && p.taps_y.on_host && (p.kd == 1 || p.taps_z.on_host);
 }
+inline bool on_any_device(const Box&) { return true; }
 
 // One channel expanded to many, each with a window of its own: one input channel with many outputs. It is read less
 // often, and bulk copies take no stride of 0.
@@ -33,6 +34,7 @@ inline Direct with_channels_read_once(Direct p) {
   return p;
 }
 inline const Separable& with_channels_read_once(const Separable& p) { return p; }
+inline const Box& with_channels_read_once(const Box& p) { return p; }
 
 // What a shard with neighbours is filtered by: the interior, and `aside` the seams, which read other shards. Together
 // where the call has one stream for both.
@@ -118,6 +120,7 @@ void run_shards(Call& call, const Place& place, const Problem& p, const Doors<Pr
     const auto in = merge_leading(*shard.own, p.in.dtype, axes), out = merge_leading(shard.result, p.out.dtype, axes);
     if (!in || !out) continue;
     q.in = *in, q.out = *out, q.beside = beside(shard, p.in.dtype, axes);
+    if constexpr (std::is_same_v<Problem, Box>) q.first_row = shard.first;
     shard.done = run_shard(call, there, shard, q, doors, pinned);
   }
 }
