@@ -1,4 +1,4 @@
-"""Boxes in shards along their first axis: kernels for floats read the rows of the shards beside them where they lie."""
+"""Boxes in shards along their first axis: kernels read the rows of the shards beside them where they lie."""
 
 from __future__ import annotations
 
@@ -32,6 +32,8 @@ IMAGES = {
     "float16, odd rows": torch.zeros(1, 3, 300, 637).half(),
     "photos": torch.zeros(2, 3, 300, 640).contiguous(memory_format=torch.channels_last),
     "narrow": torch.zeros(4, 8, 300, 60),
+    "uint8": torch.zeros(1, 3, 300, 640, dtype=torch.uint8),
+    "photos of bytes": torch.zeros(2, 3, 300, 640, dtype=torch.uint8).contiguous(memory_format=torch.channels_last),
 }
 
 
@@ -40,14 +42,16 @@ def test_plans(image, monkeypatch):
     """The interior by the kernel of images that are alone, and the seams at both ends by that of shards."""
     monkeypatch.setenv("TORCH_CONV_EXPLAIN_FOR", H100)
     parts = split(image, ["cpu"] * 3, -2)
-    interior, seam = ("box/strips", False), ("box/strips", True)
+    kernel = "box/strips" if image.is_floating_point() else "box/bytes"
+    interior, seam = (kernel, False), (kernel, True)
     for border in BORDERS:
         end = [interior, seam, seam] if border == "circular" else [interior, seam]
         assert kernels(box(31, border_type=border), parts) == [*end, interior, seam, seam, *end]
     for size in ((4, 6), 15, (70, 9)):
         assert kernels(box(size), parts) == [interior, seam, interior, seam, seam, interior, seam]
     small = kernels(box(3), parts)
-    assert len(small) == 7 and all(kernel.startswith("separable/") for kernel, _ in small)
+    assert len(small) == 7
+    assert all(kernel.startswith("separable/") == image.is_floating_point() for kernel, _ in small)
     with monkeypatch.context() as patch:
         patch.setenv("TORCH_CONV_NO_PEER", "1")
         assert kernels(box(31), parts) == []
@@ -56,7 +60,7 @@ def test_plans(image, monkeypatch):
 def test_where_rows_are_copied(monkeypatch):
     monkeypatch.setenv("TORCH_CONV_EXPLAIN_FOR", H100)
     image, cut = torch.zeros(1, 3, 300, 640), ["cpu"] * 3
-    for other in (image.byte(), image.short(), image.double()):
+    for other in (image[..., :637].byte(), image.short(), image.double()):
         assert kernels(box(31), split(other, cut, -2)) == []
     assert kernels(box(31), split(image, cut, -1)) == []
     assert kernels(box(31), split(image, cut, -2, [140, 5, 155])) == []
@@ -108,7 +112,7 @@ def test_bits_of_the_whole(devices, image, size, side_streams):
     k, sizes = SIZES[size]
     like = IMAGES[image]
     shape = (*like.shape[:2], sum(sizes), like.shape[-1])
-    layout = torch.channels_last if image == "photos" else torch.contiguous_format
+    layout = torch.channels_last if image.startswith("photos") else torch.contiguous_format
     x = make_image(shape, like.dtype).contiguous(memory_format=layout)
     for border in BORDERS:
         check(box(k), x, devices, -2, sizes, border_type=border)
@@ -123,7 +127,8 @@ def test_bits_of_the_whole(devices, image, size, side_streams):
 @pytest.mark.cuda
 def test_other_dtypes(devices, side_streams):
     for dtype in (torch.bfloat16, torch.float64, torch.uint8, torch.int16):
-        check(box(31), make_image((2, 3, 104, 640), dtype), devices, -2, [33, 31, 40])
+        for width in (640, 637):
+            check(box(31), make_image((2, 3, 104, width), dtype), devices, -2, [33, 31, 40])
     check(box(31), make_image((2, 3, 104, 637), torch.bfloat16), devices, -2, [33, 31, 40], output_dtype=torch.float32)
 
 
@@ -136,19 +141,23 @@ def test_volumes(devices, side_streams):
 
 
 @pytest.mark.cuda
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float16], ids=str)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.uint8], ids=str)
 @pytest.mark.parametrize("width", [640, 637])
 def test_shards_amid_other_memory(devices, width, dtype, side_streams):
-    """Each shard a part of a tensor of its own, with NaN around it and other strides; also in repeated calls."""
+    """Each shard a part of a tensor of its own, with other numbers around it and other strides; also in repeated calls.
+
+    Those of bytes start on whole vectors, as the kernel wants them."""
     image, to = make_image((2, 2, 104, width), dtype), devices(3)
     expected = box(31)(image.to(to[0]), border_type="circular")
     shards = []
     for i, (part, device) in enumerate(zip(image.split([33, 31, 40], -2), to, strict=True)):
         n, c, h, w = part.shape
-        memory = torch.full((n, c + i, h + 2 * i, w + 3 * i), float("nan"), dtype=dtype, device=device)
-        shards.append(memory[:, i:, i : i + h, i : i + w].copy_(part))
+        shift = 8 * i if dtype == torch.uint8 else i
+        around = float("nan") if dtype.is_floating_point else 77
+        memory = torch.full((n, c + i, h + 2 * i, w + 3 * shift), around, dtype=dtype, device=device)
+        shards.append(memory[:, i:, i : i + h, shift : shift + w].copy_(part))
     parts = SplitTensor.from_shards(shards, -2)
-    assert kernels(box(31, border_type="circular"), parts)
+    assert bool(kernels(box(31, border_type="circular"), parts)) == (dtype != torch.uint8 or width == 640)
     for _ in range(3):
         assert_same(box(31)(parts, border_type="circular"), expected)
 

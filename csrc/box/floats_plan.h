@@ -182,12 +182,6 @@ inline StripShape strip_shape(const Box& p, const Arch& arch) {
   return s;
 }
 
-// Do the rows of other shards hold their pixels as the image's do?
-inline bool alike_in_shards(const Box& p, int pixel) {
-  const auto alike = [&](const Image& x) { return pixel == 1 || interleaved_channels(x, p.out) == pixel; };
-  return p.beside.same_columns(p.in) && p.beside.all(alike);
-}
-
 inline const char* strips_refusal(const Box& p, const Arch& arch) {
   if (is_integer(p.in.dtype)) return kOnlyFloats;
   if (const char* no = size_refusal(p)) return no;

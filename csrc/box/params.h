@@ -161,6 +161,8 @@ struct ByteArgs {
   int safe_rows;    // of which whole words may be read, also where the row ends within
   float low, high;  // 1 / area, times 2^127 unless centred
   Border border;
+  int counted_pad_y, counted_h;  // as in StripArgs
+  Neighbours beside;
 };
 
 // ---- MARCH and PLAIN ---------------------------------------------------------------------------------------------

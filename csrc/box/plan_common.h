@@ -58,6 +58,12 @@ inline int64_t channels_in_rows(const Box& p) {
   return channels > 1 ? channels : 0;
 }
 
+// Do the rows of other shards hold their pixels as the image's do?
+inline bool alike_in_shards(const Box& p, int pixel) {
+  const auto alike = [&](const Image& x) { return pixel == 1 || interleaved_channels(x, p.out) == pixel; };
+  return p.beside.same_columns(p.in) && p.beside.all(alike);
+}
+
 // Sizes and coordinates are 32-bit inside the kernels.
 inline const char* size_refusal(const Box& p) {
   constexpr int64_t limit = INT_MAX / 4;

@@ -3,9 +3,9 @@
 
 #include <climits>
 
+#include "box/numbered_rows.cuh"
 #include "box/strips_common.cuh"
 #include "core/border.h"
-#include "core/extend.cuh"
 
 namespace torch_conv::box {
 
@@ -77,53 +77,38 @@ __device__ __forceinline__ int column_to_read(const Lot& lot, int x, int end, in
   return x < end && (inside || !lot.mirrors) ? map_column(x, width, C, border) : -1;
 }
 
-// The rows that a lot's windows read, by numbers: those of its plane from 0 on, and kBeside behind them the rows of the
-// shards below and above. -1: a row outside.
+// The rows that a lot's windows read, by their numbers (NumberedRows).
 template <typename T, bool kBeside>
 struct LotRows {
   const T* plane;
   int64_t stride;
   int height;
   Border border;
-  std::conditional_t<kBeside, ShardRows, OwnRows> shards;
+  NumberedRows<kBeside> rows;
 
   // Of the strip's lot `number`; `first`: elements from the image's start to the plane.
   template <int kLots>
   static __device__ LotRows of(const StripArgs& a, const Strip<kLots>& strip, int number, int64_t first) {
-    const T* const plane = static_cast<const T*>(a.in) + first;
-    if constexpr (kBeside) {
-      const unsigned item = strip.first + number, of_all = item / a.tiles;
-      return {plane, a.in_stride_h, a.in_h, a.border, {a.beside, of_all / a.channels, of_all % a.channels}};
-    } else {
-      return {plane, a.in_stride_h, a.in_h, a.border, {}};
-    }
+    const unsigned item = strip.first + number;
+    return {static_cast<const T*>(a.in) + first, a.in_stride_h, a.in_h, a.border,
+            NumberedRows<kBeside>::of(a.beside, item / a.tiles, a.channels)};
   }
   // Are 8 rows from `first` on the plane's own?
   __device__ __forceinline__ bool hold(int first) const { return first >= 0 && first + kGroup <= height; }
   // Of 8 rows from `first` on, which the border maps, a lane maps number lane % 8: others get it by a shuffle.
   __device__ __forceinline__ int map_of_lane(int first) const {
-    const int row = shards.map_row(first + int(threadIdx.x % kGroup), height, border);
-    if constexpr (kBeside) return row >= 0 ? row : row == Neighbours::kOutside ? -1 : row + of_all_shards();
-    else return row;
+    return rows.map(first + int(threadIdx.x % kGroup), height, border);
   }
   // All 8. All lanes of a warp.
-  __device__ __forceinline__ void map(int first, int (&rows)[kGroup]) const {
+  __device__ __forceinline__ void map(int first, int (&to)[kGroup]) const {
     const int mapped = map_of_lane(first);
 #pragma unroll
-    for (int j = 0; j < kGroup; ++j) rows[j] = __shfl_sync(0xffffffff, mapped, j);
+    for (int j = 0; j < kGroup; ++j) to[j] = __shfl_sync(0xffffffff, mapped, j);
   }
   // Where row number `row` starts.
-  __device__ __forceinline__ const T* at(int row) const {
-    if constexpr (kBeside)
-      return shards.row(plane, stride, row < height + below() ? row : row - of_all_shards(), height);
-    else return plane + row * stride;
-  }
+  __device__ __forceinline__ const T* at(int row) const { return rows.at(plane, stride, row, height); }
   // May memory end with it?
   __device__ __forceinline__ bool is_last(int row) const { return row >= height - 1; }
-
- private:
-  __device__ __forceinline__ int below() const { return int(shards.beside.below.rows); }
-  __device__ __forceinline__ int of_all_shards() const { return height + below() + int(shards.beside.above.rows); }
 };
 
 // Four columns of a strip, side by side, of rows that start on whole vectors, and of tiles side by side, whose columns

@@ -121,9 +121,8 @@ Tensor box(Call& call, int axes, const Tensor& input, const Sizes& kernel_size, 
   check(!is_integer(in.image.dtype) || volume <= double(INT64_MAX >> 16), op,
         "windows over integer images must hold at most 2^47 pixels");
   const Geometry g = place_window(call, in.image, size, axes, o);
-  const bool floats = !is_integer(in.image.dtype);
-  if (floats) call.reach.axis[0].group = call.reach.axis[1].group = box::kGroup;
-  call.reach.direct = floats;
+  if (!is_integer(in.image.dtype)) call.reach.axis[0].group = call.reach.axis[1].group = box::kGroup;
+  call.reach.direct = true;
   return produce(call, input, in, axes, g, o, [&](const Image& image) {
     const Place place(call, input);
     const Cut rows = cut_along(call, 1, in.image.h), columns = cut_along(call, 2, in.image.w);
