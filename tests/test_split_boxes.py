@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 import torch
 from splits import IN_PLACE, assert_same, check, devices_at
@@ -72,6 +74,16 @@ def test_where_rows_are_copied(monkeypatch):
     for size in ((5, 3, 3), 15):
         text = str(torch_conv.explain(lambda x, size=size: torch_conv.box_blur3d(x, size), split(volume, cut, -3)))
         assert IN_PLACE not in text and "rows that are copied" in text
+
+
+def test_groups_of_the_whole_image(monkeypatch):
+    """Every launch knows where its rows lie among the groups of 8 that floats are added up in: seams of 7 rows in one
+    group or in two."""
+    monkeypatch.setenv("TORCH_CONV_EXPLAIN_FOR", H100)
+    text = str(torch_conv.explain(box(15), split(torch.zeros(1, 1, 87, 640), ["cpu"] * 3, -2, [21, 26, 40])))
+    blocks = [int(n) for n in re.findall(r"through all shards\); tile \d+x8, (\d+) blocks", text)]
+    below, above, middle, last = blocks  # they begin at rows 14, 21, 40 and 47
+    assert below == above == last == 2 * middle
 
 
 def test_neighbours_whose_rows_start_elsewhere(monkeypatch):
