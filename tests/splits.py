@@ -19,6 +19,9 @@ PLACES = [
     pytest.param("gpus", marks=[pytest.mark.cuda, pytest.mark.multi_gpu]),
 ]
 
+# What explanations say of a shard whose kernels read others.
+IN_PLACE = "its interior and its seams, which read other shards where they lie"
+
 SLEEP = 120_000_000  # cycles: more than 60 ms, so that a busy host is done before
 
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "box/bytes_common.cuh"
+#include "box/numbered_rows.cuh"
 
 namespace torch_conv::box {
 
@@ -45,16 +46,27 @@ struct ByteColumns {
   }
 };
 
-template <Reads kReads>
+template <Reads kReads, bool kBeside>
 struct ByteRows {
+  static_assert(!kBeside || kReads != Reads::words);
   const ByteArgs& a;
   const ByteStrip& strip;
   const ByteColumns& columns;
+  NumberedRows<kBeside> numbers;
   using Cells = ByteCells<kReads>;
 
   // Bits from a word's start to the first column's, of row `row`: what lies above 31 is ignored.
   __device__ __forceinline__ uint32_t bits(int row) const {
     return (uint32_t(reinterpret_cast<uintptr_t>(columns.from)) + uint32_t(row) * uint32_t(a.in_stride_h)) * 8;
+  }
+
+  // Where row number `row` of the plane starts, and there the first column.
+  __device__ __forceinline__ const uint8_t* at(int row) const {
+    return numbers.at(a.in + strip.in, a.in_stride_h, row, a.in_h);
+  }
+  __device__ __forceinline__ const uint8_t* start(int row) const {
+    if constexpr (kBeside) return at(row) + (columns.from - (a.in + strip.in));
+    else return columns.from + row * a.in_stride_h;
   }
 
   __device__ __forceinline__ Cells cells(const uint8_t* from) const {
@@ -73,8 +85,7 @@ struct ByteRows {
     if constexpr (kReads == Reads::apart) {
 #pragma unroll
       for (int v = 0; v < 8; ++v)
-        if (columns.map[v] >= 0)
-          bytes |= uint64_t(__ldg(a.in + strip.in + row * a.in_stride_h + columns.map[v])) << 8 * v;
+        if (columns.map[v] >= 0) bytes |= uint64_t(__ldg(at(row) + columns.map[v])) << 8 * v;
     } else {
 #pragma unroll 1
       for (int v = 0; v < columns.count; ++v) bytes |= uint64_t(__ldg(columns.from + row * a.in_stride_h + v)) << 8 * v;
@@ -87,10 +98,10 @@ struct ByteRows {
     const uint32_t outside = a.outside * 0x01010101u;
     uint2 bytes{outside, outside};
     if (mapped >= 0) {
-      if (kReads == Reads::apart || mapped >= strip.safe_rows) {
+      if (kReads == Reads::apart || (!kBeside && mapped >= strip.safe_rows)) {
         bytes = gather(mapped);
       } else if constexpr (kReads != Reads::apart) {
-        const Cells there = cells(columns.from + mapped * a.in_stride_h);
+        const Cells there = cells(start(mapped));
         if constexpr (kReads == Reads::vectors) return there;
         else bytes = aligned(there, bits(mapped));
       }
@@ -119,7 +130,7 @@ struct ByteRows {
         row = next_row(row, a.in_stride_h);
       }
     } else {
-      const int mine = map_index(first + int(threadIdx.x % N), a.in_h, a.border);  // a row a lane
+      const int mine = numbers.map(first + int(threadIdx.x % N), a.in_h, a.border);  // a row a lane
 #pragma unroll
       for (int i = 0; i < N; ++i) {
         const int mapped = __shfl_sync(0xffffffff, mine, i);
@@ -141,8 +152,8 @@ struct ByteRows {
 };
 
 // The sums of the window before a segment's first one, a third of its rows: all warps have a share.
-template <Reads kReads>
-__device__ __forceinline__ void start_columns(const ByteRows<kReads>& rows, int share, uint32_t (&sums)[4]) {
+template <Reads kReads, bool kBeside>
+__device__ __forceinline__ void start_columns(const ByteRows<kReads, kBeside>& rows, int share, uint32_t (&sums)[4]) {
   constexpr int N = kReads == Reads::vectors ? 8 : kReads == Reads::words ? 4 : 2;
   const ByteArgs& a = rows.a;
   const int top = rows.strip.y - a.pad_y - 1, each = (a.kh + 3 * N - 1) / (3 * N) * N;
@@ -156,9 +167,9 @@ __device__ __forceinline__ void start_columns(const ByteRows<kReads>& rows, int 
 }
 
 // Rows are read half a batch ahead, or less where that would take too many registers.
-template <Reads kReads>
-__device__ __forceinline__ void add_columns(const ByteRows<kReads>& rows, const Barriers& barriers, unsigned char* to,
-                                            uint32_t (&sums)[4]) {
+template <Reads kReads, bool kBeside>
+__device__ __forceinline__ void add_columns(const ByteRows<kReads, kBeside>& rows, const Barriers& barriers,
+                                            unsigned char* to, uint32_t (&sums)[4]) {
   constexpr int N = kReads == Reads::vectors ? 4 : kReads == Reads::words ? 2 : 1;
   const ByteStrip& strip = rows.strip;
   const int top = strip.y - rows.a.pad_y - 1, bottom = top + rows.a.kh, end = strip.batches * kByteRows;

@@ -84,14 +84,25 @@ inline int64_t byte_blocks(const Box& p, const ByteShape& s) {
   return out.n * out.c * ceil_div(out.w, s.tile_w) * ceil_div(out.h, s.tile_h);
 }
 
+// Do rows start on 8 bytes and hold whole vectors of 8, in all shards at hand?
+inline bool whole_vectors(const Box& p) {
+  const auto whole = [&](const Image& x) {
+    const Image rows = as_rows(x, byte_channels(p));
+    return rows_start_on(rows, 8) && rows.w % 8 == 0;
+  };
+  return whole(p.in) && p.beside.all(whole);
+}
+
 inline const char* bytes_refusal(const Box& p, const Arch& arch) {
   if (const char* no = size_refusal(p)) return no;
   if (p.in.dtype != Dtype::u8 || p.out.dtype != Dtype::u8) return "it makes bytes of bytes";
   if (p.out.n * p.out.c * p.out.h * p.out.w == 0) return "nothing to compute";
   const int channels = byte_channels(p);
   if (channels == 0) return "neither planes whose pixels lie side by side, nor photos of two to four channels";
+  if (!alike_in_shards(p, channels)) return "shards of another layout";
   if (std::max(p.in.w, p.out.w) * channels > INT_MAX / 4) return "the image is too wide";
   if (p.in.h > 1 && p.in.stride_h < p.in.w * channels) return "rows that overlap";
+  if (p.beside.any() && !whole_vectors(p)) return "rows of other shards are read by whole vectors of 8 bytes";
   if (arch.major < 8) return "it needs barriers in shared memory";
   if (p.kh > 257) return "column sums of 16 bits hold 257 rows";
   if (p.kh * p.kw > ((1 << 24) - 1) / 255) return "sums of 24 bits";
@@ -125,7 +136,8 @@ inline const char* byte_finish(const Box& p) {
 
 inline void configure_bytes(const Box& p, const Arch& arch, Plan& plan) {
   const ByteShape s = byte_shape(p, arch);
-  plan.why = "column sums of 16 bits and row sums by warps of their own, in strips";
+  plan.why = p.beside.any() ? "column sums of 16 bits and row sums by warps of their own, in strips through all shards"
+                            : "column sums of 16 bits and row sums by warps of their own, in strips";
   plan.tile_w = int(s.tile_w);
   plan.tile_h = int(s.tile_h);
   plan.threads = kByteThreads;
@@ -133,9 +145,10 @@ inline void configure_bytes(const Box& p, const Arch& arch, Plan& plan) {
   plan.blocks = byte_blocks(p, s);
   const int channels = byte_channels(p);
   const bool aligned_out = rows_start_on(as_rows(p.out, channels), 16);
-  plan.kernels = {kernel_of("box/kernel_bytes.cuh", "box::box_bytes",
-                            {int(p.kw), channels, aligned_out ? s.shift : 0, name_of(s.rounding), byte_finish(p),
-                             rows_start_on(as_rows(p.in, channels), 8), aligned_out})};
+  const Kernel kernel = kernel_of("box/kernel_bytes.cuh", "box::box_bytes",
+                                  {int(p.kw), channels, aligned_out ? s.shift : 0, name_of(s.rounding), byte_finish(p),
+                                   rows_start_on(as_rows(p.in, channels), 8), aligned_out});
+  plan.kernels = {of_shards(kernel, p.beside.any())};
   plan.config = s;
 }
 
@@ -149,8 +162,10 @@ inline ByteArgs byte_args(const Box& p, const Plan& plan, const ByteShape& s) {
   const float unit = is_centred(s.rounding) ? 1.f : std::ldexp(1.f, 127);
   // Words are read up to 11 bytes beyond what is needed; where rows are vectors, nothing is.
   const int channels = byte_channels(p);
-  const Image in = as_rows(p.in, channels), out = as_rows(p.out, channels);
-  const bool whole = rows_start_on(in, 8) && in.w % 8 == 0;
+  const auto rows = [&](const Image& x) { return as_rows(x, channels); };
+  const Beside beside = p.beside.nearest(p.kh - 1);
+  const Image in = rows(p.in), out = rows(p.out), above = rows(beside.above), below = rows(beside.below);
+  const bool whole = whole_vectors(p);
   const int64_t unsafe = whole ? 0 : in.h > 1 ? 1 + 10 / in.stride_h : 1;
   return {.in = static_cast<const uint8_t*>(in.data),
           .out = static_cast<uint8_t*>(out.data),
@@ -178,7 +193,10 @@ inline ByteArgs byte_args(const Box& p, const Plan& plan, const ByteShape& s) {
           .safe_rows = int(std::max<int64_t>(0, in.h - unsafe)),
           .low = low * unit,
           .high = high * unit,
-          .border = p.place.border};
+          .border = p.place.border,
+          .counted_pad_y = int(p.place.pad_y - above.h),
+          .counted_h = int(above.h + in.h + below.h),
+          .beside = Neighbours::of({above, below}, in)};
 }
 
 }  // namespace torch_conv::box

@@ -151,7 +151,7 @@ __device__ __forceinline__ void add_rows(const ByteArgs& a, const ByteStrip& str
     }
     const int y = strip.y + kByteRows * c + r;
     uint32_t bytes[8];
-    const int rows = kFinish == Finish::scale ? a.kh : overlap(y - a.pad_y, a.kh, a.in_h);
+    const int rows = kFinish == Finish::scale ? a.kh : overlap(y - a.counted_pad_y, a.kh, a.counted_h);
     // Among the lane's outputs: from where to where windows fit.
     const int fit = a.pad_x * kChannels - strip.x - first, fit_end = fit + a.in_w - (a.kw - 1) * kChannels;
     const CountedMean<kChannels> mean(a, rows, strip.x + first);

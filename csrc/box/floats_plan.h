@@ -11,9 +11,10 @@ namespace torch_conv::box {
 
 // ---- GROUPS: sums of floats in the fixed order, of any window ------------------------------------------------------
 
+constexpr const char* kOnlyFloats = "an order of additions for floats";
+
 inline const char* groups_refusal(const Box& p, const Arch&) {
-  if (is_integer(p.in.dtype)) return "an order of additions for floats";
-  return size_refusal(p);
+  return is_integer(p.in.dtype) ? kOnlyFloats : alone_refusal(p);
 }
 
 // Outputs are summed in groups of 8 rows, aligned in the whole image: rows of the first group before the first output.
@@ -151,7 +152,8 @@ inline void cut_strips(const Box& p, const Arch& arch, int columns, StripShape& 
 
 inline StripShape strip_shape(const Box& p, const Arch& arch) {
   StripShape s{.pixel = pixel_of(p)};
-  s.vectors = rows_start_on(as_rows(p.in, s.pixel), 4 * size_of(p.in.dtype));
+  const auto on_vectors = [&](const Image& x) { return rows_start_on(as_rows(x, s.pixel), 4 * size_of(x.dtype)); };
+  s.vectors = on_vectors(p.in) && p.beside.all(on_vectors);
   s.shift = int((4 - p.place.pad_x * s.pixel % 4) % 4);
   const bool short_window = p.kh <= 2 * kGroup;
   s.above = one_chain(p.kh) ? Above::chain : short_window ? Above::kept : Above::ring;
@@ -181,7 +183,8 @@ inline StripShape strip_shape(const Box& p, const Arch& arch) {
 }
 
 inline const char* strips_refusal(const Box& p, const Arch& arch) {
-  if (const char* no = groups_refusal(p, arch)) return no;
+  if (is_integer(p.in.dtype)) return kOnlyFloats;
+  if (const char* no = size_refusal(p)) return no;
   const auto served = [](Dtype d) { return d == Dtype::f32 || is_half(d); };
   if (!served(p.in.dtype) || !served(p.out.dtype) || size_of(p.out.dtype) < size_of(p.in.dtype) ||
       (is_half(p.out.dtype) && p.out.dtype != p.in.dtype))
@@ -189,6 +192,7 @@ inline const char* strips_refusal(const Box& p, const Arch& arch) {
   if (p.out.n * p.out.c * p.out.h * p.out.w == 0) return "nothing to compute";
   const int pixel = pixel_of(p);
   if (pixel == 0) return "neither the pixels of a row nor their channels lie side by side";
+  if (!alike_in_shards(p, pixel)) return "shards of another layout";
   if (arch.major < 8) return "it needs asynchronous copies";
   if (p.kw > kStripColumns * 3 / 4 / pixel) return "windows this wide leave a strip few outputs";
   if (p.place.border == Border::constant && !holds(p.in.dtype, p.place.value))
@@ -215,7 +219,8 @@ inline const char* name_of(Above above) {
 
 inline void configure_strips(const Box& p, const Arch& arch, Plan& plan) {
   const StripShape s = strip_shape(p, arch);
-  plan.why = "column sums and row sums by warps of their own, in strips";
+  plan.why = p.beside.any() ? "column sums and row sums by warps of their own, in strips through all shards"
+                            : "column sums and row sums by warps of their own, in strips";
   plan.tile_w = int(s.tile_w);
   plan.tile_h = int(s.tile_h);
   plan.threads = kStripThreads;
@@ -225,9 +230,11 @@ inline void configure_strips(const Box& p, const Arch& arch, Plan& plan) {
   // with: 15x15 166 / 153 us (the windows in registers), 31x31 188 / 152 in a prototype, 200x200 284 / 296.
   const bool policies = p.kh < 100;
   const int lots = s.pixel > 1 ? s.pixel : s.lots > 1 ? 0 : 1;
-  plan.kernels = {kernel_of("box/kernel_strips.cuh", "box::box_strips",
-                            {p.in.dtype, p.out.dtype, name_of(s.above), s.number, int(p.kw), s.pixel > 1 ? 0 : s.shift,
-                             s.stages, lots, s.vectors, policies, float_finish_of(p.place) != Finish::scale})};
+  const bool counts = float_finish_of(p.place) != Finish::scale;
+  const Kernel kernel = kernel_of("box/kernel_strips.cuh", "box::box_strips",
+                                  {p.in.dtype, p.out.dtype, name_of(s.above), s.number, int(p.kw),
+                                   s.pixel > 1 ? 0 : s.shift, s.stages, lots, s.vectors, policies, counts});
+  plan.kernels = {of_shards(kernel, p.beside.any())};
   plan.config = s;
 }
 
@@ -235,7 +242,9 @@ inline StripArgs strip_args(const Box& p, const Plan& plan, const StripShape& s)
   const Reciprocal<float> area = p.scale != 1 ? reciprocal<float>(double(p.kh) * double(p.kw))
                                               : Reciprocal<float>{1, std::numeric_limits<float>::denorm_min()};
   const int phase = group_phase(p);
-  const Image in = as_rows(p.in, s.pixel), out = as_rows(p.out, s.pixel);
+  const auto rows = [&](const Image& x) { return as_rows(x, s.pixel); };
+  const Beside beside = p.beside.nearest(p.kh - 1);
+  const Image in = rows(p.in), out = rows(p.out), above = rows(beside.above), below = rows(beside.below);
   return {.in = in.data,
           .out = out.data,
           .in_stride_n = in.stride_n,
@@ -270,7 +279,10 @@ inline StripArgs strip_args(const Box& p, const Plan& plan, const StripShape& s)
           .outside = p.place.border == Border::constant ? p.place.value : 0,
           .border = p.place.border,
           .finish = float_finish_of(p.place),
-          .aligned_out = rows_start_on(out, 4 * size_of(out.dtype))};
+          .aligned_out = rows_start_on(out, 4 * size_of(out.dtype)),
+          .counted_pad_y = int(p.place.pad_y - above.h),
+          .counted_h = int(above.h + in.h + below.h),
+          .beside = Neighbours::of({above, below}, in)};
 }
 
 }  // namespace torch_conv::box

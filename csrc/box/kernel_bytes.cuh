@@ -15,6 +15,9 @@
 //   column that enters, minus the one that leaves (DP2A picks the half of a word that is meant). One multiply-add
 //   divides and rounds (params.h: Rounding). Bytes are moved by kShift so that lanes store whole vectors.
 //
+// kBeside: the image is a shard of one that is cut along h. Rows that are not its own are read row by row in whichever
+// shard holds them.
+//
 // Barriers in shared memory: full[stage], one arrival per column warp; empty[stage], one per row warp.
 //
 // Traffic: one read from device memory while the windows of all blocks fit in L2, one write; two reads of L1 or L2.
@@ -28,7 +31,8 @@
 
 namespace torch_conv::box {
 
-template <int kWide, int kChannels, int kShift, Rounding kRounding, Finish kFinish, bool kAlignedIn, bool kAlignedOut>
+template <int kWide, int kChannels, int kShift, Rounding kRounding, Finish kFinish, bool kAlignedIn, bool kAlignedOut,
+          bool kBeside = false>
 __global__ void __launch_bounds__(kByteThreads, kByteBlocks) box_bytes(const __grid_constant__ ByteArgs a) {
   constexpr Reads kReads = kAlignedIn ? Reads::vectors : Reads::words;
   extern __shared__ __align__(128) unsigned char shared[];
@@ -48,8 +52,9 @@ __global__ void __launch_bounds__(kByteThreads, kByteBlocks) box_bytes(const __g
   // Windows wider than the image come to its columns again, anywhere in a vector.
   const bool within = kReads == Reads::vectors && columns.map[0] % 8 > 0;
   const bool apart = __any_sync(0xffffffff, columns.apart || within);
-  const ByteRows<kReads> rows{a, strip, columns};
-  const ByteRows<Reads::apart> rows_apart{a, strip, columns};
+  const auto numbers = NumberedRows<kBeside>::of(a.beside, blockIdx.x / unsigned(a.tiles * a.segments), a.planes);
+  const ByteRows<kReads, kBeside> rows{a, strip, columns, numbers};
+  const ByteRows<Reads::apart, kBeside> rows_apart{a, strip, columns, numbers};
   unsigned char* const to = shared + thread / 4 * kByteChunkPitch + thread % 4 * 16;
 
   uint32_t sums[4] = {};
@@ -71,8 +76,8 @@ __global__ void __launch_bounds__(kByteThreads, kByteBlocks) box_bytes(const __g
 #pragma unroll
   for (int v = 0; v < 8; ++v)
     if (columns.map[v] < 0) sums[v / 2] += uint32_t(a.kh * a.outside) << v % 2 * 16;
-  if (apart) add_columns<Reads::apart>(rows_apart, barriers, to, sums);
-  else add_columns<kReads>(rows, barriers, to, sums);
+  if (apart) add_columns(rows_apart, barriers, to, sums);
+  else add_columns(rows, barriers, to, sums);
 }
 
 }  // namespace torch_conv::box

@@ -22,6 +22,9 @@
 // Tiles of narrow planes stand side by side in a strip, as many lots of columns as there is room for. So do the
 // channels of (H, W, C) images: their rows are added up as they lie, and the sums part into a lot for each channel.
 //
+// kBeside: the image is a shard of one that is cut along h. Batches of 8 rows that lie in it are read as those of an
+// image that is alone, others row by row in whichever shard holds them.
+//
 // Barriers in shared memory: full[stage], one arrival per column warp that has columns; empty[stage], one per row warp.
 //
 // Traffic: one read from device memory while the windows of all blocks fit in L2, one write; two reads of L2, from
@@ -34,7 +37,7 @@
 namespace torch_conv::box {
 
 template <typename T, typename Out, Above kAbove, int kHigh, int kWide, int kShift, int kStages, int kLots,
-          bool kVectors, bool kPolicies, bool kCounts>
+          bool kVectors, bool kPolicies, bool kCounts, bool kBeside = false>
 __global__ void __launch_bounds__(kStripThreads) box_strips(const __grid_constant__ StripArgs a) {
   constexpr int kV = v_stages(sizeof(T), kChannels<kLots>, kStages);
   static_assert(2 * kV * sizeof(uint64_t) <= kBarrierBytes);
@@ -45,7 +48,7 @@ __global__ void __launch_bounds__(kStripThreads) box_strips(const __grid_constan
   strip.fill(a);
   __syncthreads();
   if (int(threadIdx.x) < a.lanes)
-    column_warp<T, kAbove, kHigh, kStages, kLots, kVectors, kPolicies>(a, strip, barriers, shared);
+    column_warp<T, kAbove, kHigh, kStages, kLots, kVectors, kPolicies, kBeside>(a, strip, barriers, shared);
   else if (threadIdx.x >= 32 * kColumnWarps)
     row_warp<T, Out, kAbove, kHigh, kWide, kShift, kStages, kLots, kVectors, kPolicies, kCounts>(a, strip, barriers,
                                                                                                  shared);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "box/order.h"
+#include "core/neighbours.h"
 #include "core/problem.h"
 
 namespace torch_conv::box {
@@ -105,6 +106,10 @@ struct StripArgs {
   Border border;
   Finish finish;
   bool aligned_out;  // rows start on whole vectors; else columns go one by one
+  // A window's rows inside are counted among the counted_h of all shards at hand; output 0's window begins
+  // counted_pad_y before the first of those.
+  int counted_pad_y, counted_h;
+  Neighbours beside;
 };
 
 // ---- BYTES: sums of bytes, marching down strips of 1024 columns ---------------------------------------------------
@@ -156,6 +161,8 @@ struct ByteArgs {
   int safe_rows;    // of which whole words may be read, also where the row ends within
   float low, high;  // 1 / area, times 2^127 unless centred
   Border border;
+  int counted_pad_y, counted_h;  // as in StripArgs
+  Neighbours beside;
 };
 
 // ---- MARCH and PLAIN ---------------------------------------------------------------------------------------------

@@ -31,7 +31,7 @@ inline int64_t widest_tile(const Box& p, const Arch& arch) {
 }
 
 inline const char* march_refusal(const Box& p, const Arch& arch) {
-  if (const char* no = size_refusal(p)) return no;
+  if (const char* no = alone_refusal(p)) return no;
   if (!is_integer(p.in.dtype)) return kOnlyIntegers;
   if (p.out.n * p.out.c * p.out.h * p.out.w == 0) return "nothing to compute";
   return widest_tile(p, arch) < std::min<int64_t>(p.out.w, 32) ? "a window wider than the column sums of one block"
@@ -119,7 +119,7 @@ inline void configure_march(const Box& p, const Arch& arch, Plan& plan) {
 // ---- PLAIN: fresh sums for every row, any window ------------------------------------------------------------------
 
 inline const char* plain_refusal(const Box& p, const Arch&) {
-  return is_integer(p.in.dtype) ? size_refusal(p) : kOnlyIntegers;
+  return is_integer(p.in.dtype) ? alone_refusal(p) : kOnlyIntegers;
 }
 
 inline void configure_plain(const Box& p, const Arch&, Plan& plan) {

@@ -58,13 +58,23 @@ inline int64_t channels_in_rows(const Box& p) {
   return channels > 1 ? channels : 0;
 }
 
+// Do the rows of other shards hold their pixels as the image's do?
+inline bool alike_in_shards(const Box& p, int pixel) {
+  const auto alike = [&](const Image& x) { return pixel == 1 || interleaved_channels(x, p.out) == pixel; };
+  return p.beside.same_columns(p.in) && p.beside.all(alike);
+}
+
 // Sizes and coordinates are 32-bit inside the kernels.
 inline const char* size_refusal(const Box& p) {
   constexpr int64_t limit = INT_MAX / 4;
-  const bool fits = std::max({p.in.h, p.in.w, p.out.h, p.out.w, p.kh, p.kw}) < limit &&
+  const int64_t above = p.beside.above.h, below = p.beside.below.h;
+  const bool fits = std::max({p.in.h, p.in.w, p.out.h, p.out.w, p.kh, p.kw, above + below}) < limit &&
                     std::max(std::abs(p.place.pad_y), std::abs(p.place.pad_x)) < limit;
   return fits ? nullptr : "the window or the image is too large";
 }
+
+// The same of variants that read no rows of other shards.
+inline const char* alone_refusal(const Box& p) { return p.beside.any() ? "reads no other shards" : size_refusal(p); }
 
 constexpr const char* kOnlyIntegers = "running sums are for integers";
 

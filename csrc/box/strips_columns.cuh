@@ -292,22 +292,22 @@ __device__ __forceinline__ void add_columns(const StripArgs& a, const Strip<kLot
   async_wait<0>();
 }
 
-template <typename T, Above kAbove, int kHigh, int kStages, int kLots, bool kVectors, bool kPolicies>
+template <typename T, Above kAbove, int kHigh, int kStages, int kLots, bool kVectors, bool kPolicies, bool kBeside>
 __device__ __forceinline__ void column_warp(const StripArgs& a, const Strip<kLots>& strip, const Barriers& barriers,
                                             unsigned char* shared) {
   const auto add = [&](const auto& columns) {
     add_columns<T, kAbove, kHigh, kStages, kLots, kVectors>(a, strip, barriers, shared, columns);
   };
   if constexpr (sizeof(T) == 2 && !kVectors && kLots != 0) {
-    const WordColumns<T, kLots, kPolicies, false> words(a, strip);
-    if (words.gathers) add(WordColumns<T, kLots, kPolicies, true>(a, strip));
+    const WordColumns<T, kLots, kPolicies, false, kBeside> words(a, strip);
+    if (words.gathers) add(WordColumns<T, kLots, kPolicies, true, kBeside>(a, strip));
     else add(words);
   } else {
     constexpr bool kOf32 = is_spread<T, kLots, kVectors>;
-    using Anywhere = std::conditional_t<kOf32, SpreadColumns<kLots, kPolicies, true>,
-                                        StripColumns<T, kLots, kVectors, kPolicies, true>>;
-    using Inner = std::conditional_t<kOf32, SpreadColumns<kLots, kPolicies, false>,
-                                     StripColumns<T, kLots, kVectors, kPolicies, false>>;
+    using Anywhere = std::conditional_t<kOf32, SpreadColumns<kLots, kPolicies, true, kBeside>,
+                                        StripColumns<T, kLots, kVectors, kPolicies, true, kBeside>>;
+    using Inner = std::conditional_t<kOf32, SpreadColumns<kLots, kPolicies, false, kBeside>,
+                                     StripColumns<T, kLots, kVectors, kPolicies, false, kBeside>>;
     const Anywhere anywhere(a, strip);
     if (__any_sync(0xffffffff, anywhere.apart)) add(anywhere);
     else add(Inner(a, strip));

@@ -3,6 +3,7 @@
 
 #include <climits>
 
+#include "box/numbered_rows.cuh"
 #include "box/strips_common.cuh"
 #include "core/border.h"
 
@@ -76,23 +77,45 @@ __device__ __forceinline__ int column_to_read(const Lot& lot, int x, int end, in
   return x < end && (inside || !lot.mirrors) ? map_column(x, width, C, border) : -1;
 }
 
-// Of 8 rows from `first` on, which the border maps, a lane maps number lane % 8: others get it by a shuffle. -1:
-// outside.
-__device__ __forceinline__ int map_row_of_lane(int first, int height, Border border) {
-  return map_index(first + int(threadIdx.x % kGroup), height, border);
-}
-// All 8. All lanes of a warp.
-__device__ __forceinline__ void map_rows(int first, int height, Border border, int (&rows)[kGroup]) {
-  const int mapped = map_row_of_lane(first, height, border);
+// The rows that a lot's windows read, by their numbers (NumberedRows).
+template <typename T, bool kBeside>
+struct LotRows {
+  const T* plane;
+  int64_t stride;
+  int height;
+  Border border;
+  NumberedRows<kBeside> rows;
+
+  // Of the strip's lot `number`; `first`: elements from the image's start to the plane.
+  template <int kLots>
+  static __device__ LotRows of(const StripArgs& a, const Strip<kLots>& strip, int number, int64_t first) {
+    const unsigned item = strip.first + number;
+    return {static_cast<const T*>(a.in) + first, a.in_stride_h, a.in_h, a.border,
+            NumberedRows<kBeside>::of(a.beside, item / a.tiles, a.channels)};
+  }
+  // Are 8 rows from `first` on the plane's own?
+  __device__ __forceinline__ bool hold(int first) const { return first >= 0 && first + kGroup <= height; }
+  // Of 8 rows from `first` on, which the border maps, a lane maps number lane % 8: others get it by a shuffle.
+  __device__ __forceinline__ int map_of_lane(int first) const {
+    return rows.map(first + int(threadIdx.x % kGroup), height, border);
+  }
+  // All 8. All lanes of a warp.
+  __device__ __forceinline__ void map(int first, int (&to)[kGroup]) const {
+    const int mapped = map_of_lane(first);
 #pragma unroll
-  for (int j = 0; j < kGroup; ++j) rows[j] = __shfl_sync(0xffffffff, mapped, j);
-}
+    for (int j = 0; j < kGroup; ++j) to[j] = __shfl_sync(0xffffffff, mapped, j);
+  }
+  // Where row number `row` starts.
+  __device__ __forceinline__ const T* at(int row) const { return rows.at(plane, stride, row, height); }
+  // May memory end with it?
+  __device__ __forceinline__ bool is_last(int row) const { return row >= height - 1; }
+};
 
 // Four columns of a strip, side by side, of rows that start on whole vectors, and of tiles side by side, whose columns
 // lie in several planes (strips_spread.cuh and strips_words.cuh have the others). kAnywhere: some warps at the image's
 // edges, whose code stands apart so that the others' is short. Else every lane's columns lie side by side in the image,
 // or all are outside and 0. 16-bit elements that start anywhere come in words of 4 bytes that the thread takes apart.
-template <typename T, int kLots, bool kVectors, bool kPolicies, bool kAnywhere>
+template <typename T, int kLots, bool kVectors, bool kPolicies, bool kAnywhere, bool kBeside>
 struct StripColumns {
   static_assert(kVectors || kLots == 0);
   static constexpr bool kWords = sizeof(T) == 2 && !kVectors;
@@ -101,23 +124,20 @@ struct StripColumns {
   using Leaving = Cells[kGroup];
   static_assert(32 * sizeof(Cells) == warp_row_bytes(sizeof(T), kVectors, kLots == 0));
 
-  const T* plane;
-  int64_t stride;
+  LotRows<T, kBeside> image;
   int map[4];  // elements from the start of the image's row, -1: nothing is read, `outside` stands there
   bool whole;  // side by side
   bool apart;  // neither that nor all outside, where zeros stand
   bool ends;   // the image's rows end with them
   T outside;
-  int height;
-  Border border;
   Policies l2;
 
   __device__ StripColumns(const StripArgs& a, const Strip<kLots>& strip)
-      : stride(a.in_stride_h), height(a.in_h), border(a.border), l2(policies<kPolicies>()) {
+      : StripColumns(a, strip, strip.number(a, threadIdx.x)) {}
+  __device__ StripColumns(const StripArgs& a, const Strip<kLots>& strip, int number)
+      : image(LotRows<T, kBeside>::of(a, strip, number, strip.lot(number).in)), l2(policies<kPolicies>()) {
     constexpr int C = kChannels<kLots>;
-    const int number = strip.number(a, threadIdx.x);
     const Lot& lot = strip.lot(number);
-    plane = static_cast<const T*>(a.in) + lot.in;
     const int first = lot.begin<kLots>(a) * C - (C > 1 ? a.shift : 0) + 4 * int(threadIdx.x) - number * a.pitch;
     const int end = lot.valid > 0 ? lot.end(a) * C : INT_MIN;
     whole = first >= 0 && first + 4 <= a.in_w * C && first < end;
@@ -137,10 +157,8 @@ struct StripColumns {
   __device__ __forceinline__ Quad entering(const Cells* cell, int, unsigned) const { return unpack<T>(*cell); }
   __device__ __forceinline__ Quad leaving(const Leaving& from, int j) const { return unpack<T>(from[j]); }
 
-  __device__ __forceinline__ bool inside(int first) const { return first >= 0 && first + kGroup <= height; }
-
   __device__ __forceinline__ T element(int row, int v) const {
-    return row < 0 || map[v] < 0 ? outside : load_read_only(plane + row * stride + map[v]);
+    return row < 0 || map[v] < 0 ? outside : load_read_only(image.at(row) + map[v]);
   }
   __device__ __forceinline__ Cells4<T> gather(int row) const {
     return cells_of(element(row, 0), element(row, 1), element(row, 2), element(row, 3));
@@ -150,13 +168,13 @@ struct StripColumns {
     memcpy(&kept, &cells, sizeof(cells));
     return kept;
   }
-  // The thread's columns of a row, or zeros.
-  __device__ __forceinline__ void load_one(Cells& to, int row, bool present) const {
-    const T* const from = plane + row * stride + max(map[0], 0);
+  // The thread's columns of the row at `start`, or zeros. `last`: memory may end with the row.
+  __device__ __forceinline__ void load_one(Cells& to, const T* start, bool present, bool last) const {
+    const T* const from = start + max(map[0], 0);
     if constexpr (kVectors) {
       load_cells4<T, kPolicies>(to, from, present, l2.pass);
     } else if constexpr (kWords) {
-      load_words(to, from, present, ends && row == height - 1);
+      load_words(to, from, present, ends && last);
     } else {
       to = {};
       if (present) to = {__ldg(from), __ldg(from + 1), __ldg(from + 2), __ldg(from + 3)};
@@ -166,18 +184,19 @@ struct StripColumns {
   // 8 rows into registers.
   __device__ __forceinline__ void load(int first, Leaving& to) const {
     if constexpr (!kAnywhere) {
-      if (inside(first)) {
+      if (image.hold(first)) {
 #pragma unroll
-        for (int j = 0; j < kGroup; ++j) load_one(to[j], first + j, whole);
+        for (int j = 0; j < kGroup; ++j)
+          load_one(to[j], image.plane + (first + j) * image.stride, whole, first + j == image.height - 1);
         return;
       }
     }
     int rows[kGroup];
-    map_rows(first, height, border, rows);
+    image.map(first, rows);
 #pragma unroll
     for (int j = 0; j < kGroup; ++j) {
       if constexpr (kAnywhere) to[j] = kept(gather(rows[j]));
-      else load_one(to[j], max(rows[j], 0), whole && rows[j] >= 0);
+      else load_one(to[j], image.at(max(rows[j], 0)), whole && rows[j] >= 0, image.is_last(rows[j]));
     }
   }
 
@@ -188,19 +207,19 @@ struct StripColumns {
     bool one_by_one;
   };
   __device__ __forceinline__ Rows rows(int first) const {
-    return {plane + first * stride, kVectors && !kAnywhere && inside(first)};
+    return {image.plane + first * image.stride, kVectors && !kAnywhere && image.hold(first)};
   }
   __device__ __forceinline__ void copy_one(Rows& rows, Cells* to) const {
     if constexpr (kVectors) copy_cells4<T, kPolicies>(to, rows.from + max(map[0], 0), whole, l2.keep);
-    rows.from += stride;
+    rows.from += image.stride;
   }
-  // The thread's columns of a row, or zeros.
-  __device__ __forceinline__ void copy_own(Cells* to, int row, bool present) const {
-    const T* const from = plane + row * stride + max(map[0], 0);
+  // The same as `load_one`.
+  __device__ __forceinline__ void copy_own(Cells* to, const T* start, bool present, bool last) const {
+    const T* const from = start + max(map[0], 0);
     if constexpr (kVectors) {
       copy_cells4<T, kPolicies>(to, from, present, l2.keep);
     } else if constexpr (kWords) {
-      copy_words(to, from, present, ends && row == height - 1);
+      copy_words(to, from, present, ends && last);
     } else {
 #pragma unroll
       for (int v = 0; v < 4; ++v) async_copy<4>(&to->x + v, from + v, present ? 4 : 0);
@@ -211,7 +230,7 @@ struct StripColumns {
     if (whole) {
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
-        if (rows[i] >= 0) copy_own(to + i * pitch, rows[i], true);
+        if (rows[i] >= 0) copy_own(to + i * pitch, image.at(rows[i]), true, image.is_last(rows[i]));
         else to[i * pitch] = kept(gather(-1));
       }
     } else if constexpr (sizeof(T) == 4) {
@@ -219,7 +238,7 @@ struct StripColumns {
       for (int i = 0; i < 16; ++i) {
         const int row = rows[i / 4], column = map[i % 4];
         float* const cell = &to[i / 4 * pitch].x + i % 4;
-        if (row >= 0 && column >= 0) async_copy<4>(cell, plane + row * stride + column);
+        if (row >= 0 && column >= 0) async_copy<4>(cell, image.at(row) + column);
         else *cell = outside;
       }
     } else {
@@ -235,7 +254,7 @@ struct StripColumns {
   // Any rows.
   __device__ __forceinline__ unsigned copy(int first, Cells* to, int pitch) const {
     if constexpr (kAnywhere) {
-      const int mapped = map_row_of_lane(first, height, border);
+      const int mapped = image.map_of_lane(first);
 #pragma unroll 1
       for (int j = 0; j < kGroup; j += 4, to += 4 * pitch) {
         int rows[4];
@@ -243,15 +262,16 @@ struct StripColumns {
         for (int i = 0; i < 4; ++i) rows[i] = __shfl_sync(0xffffffff, mapped, j + i);
         copy_anywhere(rows, to, pitch);
       }
-    } else if (kVectors && inside(first)) {
+    } else if (kVectors && image.hold(first)) {
       Rows coming = rows(first);
 #pragma unroll
       for (int j = 0; j < kGroup; ++j) copy_one(coming, to + j * pitch);
     } else {
       int rows[kGroup];
-      map_rows(first, height, border, rows);
+      image.map(first, rows);
 #pragma unroll
-      for (int j = 0; j < kGroup; ++j) copy_own(to + j * pitch, max(rows[j], 0), whole && rows[j] >= 0);
+      for (int j = 0; j < kGroup; ++j)
+        copy_own(to + j * pitch, image.at(max(rows[j], 0)), whole && rows[j] >= 0, image.is_last(rows[j]));
     }
     return 0;
   }

@@ -14,7 +14,7 @@ struct RowFinish {
   const StripArgs& a;
   int rows;  // of the windows, inside the image
 
-  __device__ RowFinish(const StripArgs& a, int y) : a(a), rows(overlap(y - a.pad_y, a.kh, a.in_h)) {}
+  __device__ RowFinish(const StripArgs& a, int y) : a(a), rows(overlap(y - a.counted_pad_y, a.kh, a.counted_h)) {}
 
   __device__ __forceinline__ float operator()(float sum, int x) const {
     if constexpr (kCounts) {

@@ -7,35 +7,33 @@ namespace torch_conv::box {
 
 // A thread's 4 columns are every 32nd of its warp's 128: lanes read neighbours wherever a row starts, and what a thread
 // copies is nobody else's. kAnywhere: some of the warp's columns lie outside the image.
-template <int kLots, bool kPolicies, bool kAnywhere>
+template <int kLots, bool kPolicies, bool kAnywhere, bool kBeside>
 struct SpreadColumns {
   using Cell = float;
   using Leaving = Quad[kGroup];
   static constexpr bool kInPlace = sums_in_place(4, kChannels<kLots>);
   static constexpr int kStep = kInPlace ? kChunkPitch : 32;  // from one of a thread's cells to the next
 
-  const float* plane;
-  int64_t stride;
+  LotRows<float, kBeside> image;
   int column;  // the first one of the 4 in the image
   int map[4];  // elements from the start of the image's row, -1: nothing is read, `outside` stands there
   bool apart;
   float outside;
-  int height;
-  Border border;
   Policies l2;
 
   __device__ SpreadColumns(const StripArgs& a, const Strip<kLots>& strip)
-      : stride(a.in_stride_h), outside(float(a.outside)), height(a.in_h), border(a.border), l2(policies<kPolicies>()) {
+      : image(LotRows<float, kBeside>::of(a, strip, 0, strip.alone.in)),
+        outside(float(a.outside)),
+        l2(policies<kPolicies>()) {
     constexpr int C = kChannels<kLots>;
     const Lot& lot = strip.alone;
     const int first = lot.begin<kLots>(a) * C - (C > 1 ? a.shift : 0), warp = first + int(threadIdx.x) / 32 * 128;
     const int width = a.in_w * C, end = lot.end(a) * C;
-    plane = static_cast<const float*>(a.in) + lot.in;
     column = first + strip_column<true>(0);
     apart = outside != 0 || warp < 0 || warp + 128 > width;
 #pragma unroll
     for (int v = 0; v < 4; ++v) {
-      map[v] = column_to_read<C>(lot, column + 32 * v, end, width, border);
+      map[v] = column_to_read<C>(lot, column + 32 * v, end, width, a.border);
     }
   }
 
@@ -49,15 +47,15 @@ struct SpreadColumns {
   // 8 rows into registers.
   __device__ __forceinline__ void load(int first, Leaving& to) const {
     if (inside(first)) {
-      const float* row = plane + first * stride;
+      const float* row = image.plane + first * image.stride;
 #pragma unroll
-      for (int j = 0; j < kGroup; ++j, row += stride) load_row(to[j], row, true);
+      for (int j = 0; j < kGroup; ++j, row += image.stride) load_row(to[j], row, true);
       return;
     }
     int rows[kGroup];
-    map_rows(first, height, border, rows);
+    image.map(first, rows);
 #pragma unroll
-    for (int j = 0; j < kGroup; ++j) load_row(to[j], plane + max(rows[j], 0) * stride, rows[j] >= 0);
+    for (int j = 0; j < kGroup; ++j) load_row(to[j], image.at(max(rows[j], 0)), rows[j] >= 0);
   }
 
   // Rows that come into shared memory by asynchronous copies, those of the image one by one between other work.
@@ -65,10 +63,10 @@ struct SpreadColumns {
     const float* from;
     bool one_by_one;
   };
-  __device__ __forceinline__ Rows rows(int first) const { return {plane + first * stride, inside(first)}; }
+  __device__ __forceinline__ Rows rows(int first) const { return {image.plane + first * image.stride, inside(first)}; }
   __device__ __forceinline__ void copy_one(Rows& rows, float* to) const {
     copy_row(to, rows.from, true);
-    rows.from += stride;
+    rows.from += image.stride;
   }
   // Any rows.
   __device__ __forceinline__ unsigned copy(int first, float* to, int pitch) const {
@@ -78,19 +76,17 @@ struct SpreadColumns {
       for (int j = 0; j < kGroup; ++j) copy_one(coming, to + j * pitch);
       return 0;
     }
-    const int mapped = map_row_of_lane(first, height, border);
+    const int mapped = image.map_of_lane(first);
 #pragma unroll 2
     for (int j = 0; j < kGroup; ++j) {
       const int row = __shfl_sync(0xffffffff, mapped, j);
-      copy_row(to + j * pitch, plane + max(row, 0) * stride, row >= 0);
+      copy_row(to + j * pitch, image.at(max(row, 0)), row >= 0);
     }
     return 0;
   }
 
  private:
-  __device__ __forceinline__ bool inside(int first) const {
-    return !kAnywhere && first >= 0 && first + kGroup <= height;
-  }
+  __device__ __forceinline__ bool inside(int first) const { return !kAnywhere && image.hold(first); }
   // Of the row that starts at `row`.
   __device__ __forceinline__ const float* element(const float* row, int v) const {
     return kAnywhere ? row + max(map[v], 0) : row + column + 32 * v;

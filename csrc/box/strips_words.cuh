@@ -17,7 +17,7 @@ namespace torch_conv::box {
 //
 // Lanes copy for each other: they meet when each has waited for its own copies, and a stage is written to again when
 // they have met once more behind its last reads, since a stage more than those on their way is in hand.
-template <typename T, int kLots, bool kPolicies, bool kGathered>
+template <typename T, int kLots, bool kPolicies, bool kGathered, bool kBeside>
 struct WordColumns {
   static_assert(sizeof(T) == 2);
   using Cell = unsigned;
@@ -27,8 +27,7 @@ struct WordColumns {
   static constexpr int kColumns = 128, kWords = kColumns * 2 / 16, kRowCells = 4 * kWords + 4;
   static_assert(kRowCells * 4 == warp_row_bytes(2, false, false));
 
-  const T* from;  // the warp's first column in the image's row 0
-  int64_t stride;
+  LotRows<T, kBeside> image;  // ... and `plane` is the warp's first column in row 0
   // Bytes from the start of the image's row to `from`, and from there to the end of the columns that are read.
   int before, stop;
   int count;     // of the thread's columns that are read, from its first one
@@ -37,23 +36,25 @@ struct WordColumns {
   T outside;
   // Words of 16 bytes that hold the last columns read of a row reach beyond them. In rows below whole_rows they do not
   // reach beyond the plane's last element, behind which memory may end: they are read whole. In later rows only bytes
-  // of the plane are.
-  int height, whole_rows;
-  Border border;
+  // of the plane are, and of rows of other shards.
+  int whole_rows;
   const StripArgs& a;
 
   __device__ WordColumns(const StripArgs& a, const Strip<kLots>& strip)
-      : stride(a.in_stride_h), height(a.in_h), border(a.border), a(a) {
+      : WordColumns(a, strip,
+                    strip.alone.template begin<kLots>(a) * kChannels<kLots> - (kLots > 1 ? a.shift : 0) +
+                        int(threadIdx.x) / 32 * kColumns) {}
+  __device__ WordColumns(const StripArgs& a, const Strip<kLots>& strip, int first)
+      : image(LotRows<T, kBeside>::of(a, strip, 0, strip.alone.in + first)), a(a) {
     constexpr int C = kChannels<kLots>;
     const Lot& lot = strip.alone;
-    const int lane = threadIdx.x % 32;
-    const int first = lot.begin<kLots>(a) * C - (C > 1 ? a.shift : 0) + int(threadIdx.x) / 32 * kColumns;
+    const int lane = threadIdx.x % 32, height = image.height;
     const int width = a.in_w * C, end = lot.end(a) * C, own = first + 4 * lane;
     bool mapped = false;
 #pragma unroll
     for (int v = 0; v < 4; ++v) {
       const int x = own + v;
-      const int to = column_to_read<C>(lot, x, end, width, border);
+      const int to = column_to_read<C>(lot, x, end, width, a.border);
       map[v] = to < 0 ? INT_MIN : to - first;
       mapped = mapped || (to >= 0 && (x < 0 || x >= width));
     }
@@ -66,7 +67,8 @@ struct WordColumns {
     const int last = min(first + ((max(end - first, 0) + 3) & ~3), width);
     before = first * 2, stop = max(last - first, 0) * 2;
     count = own < 0 ? 0 : max(min(last - own, 4), 0);
-    from = static_cast<const T*>(a.in) + lot.in + first;
+    const T* const from = image.plane;
+    const int64_t stride = image.stride;
     const auto address = [&](int x, int row) { return reinterpret_cast<uintptr_t>(from + (x - first) + row * stride); };
     const bool all = ((address(last, height - 1) + 15) & ~uintptr_t(15)) <= address(width, height - 1);
     // Rows of 16 bytes or more: what the last but one reaches beyond its end is still the last one's.
@@ -89,21 +91,21 @@ struct WordColumns {
   __device__ __forceinline__ void load(int first, Leaving& to) const {
     to[kGroup * kKept] = 0;
     if constexpr (kGathered) {
-      const int mapped = map_row_of_lane(first, height, border);
+      const int mapped = image.map_of_lane(first);
 #pragma unroll
       for (int j = 0; j < kGroup; ++j) put(to + j * kKept, gather(__shfl_sync(0xffffffff, mapped, j)));
     } else if (first >= 0 && first + kGroup <= whole_rows) {
-      const T* row = own_columns(first);
+      const T* row = own_columns(image.plane + first * image.stride);
       const uint64_t pass = pass_policy<kPolicies>();  // kept ones would take registers that are not there
 #pragma unroll
-      for (int j = 0; j < kGroup; ++j, row += stride) load_row(to, j, row, true, pass);
+      for (int j = 0; j < kGroup; ++j, row += image.stride) load_row(to, j, row, true, pass);
     } else {
       const uint64_t pass = pass_policy<kPolicies>();
-      const int mapped = map_row_of_lane(first, height, border);
+      const int mapped = image.map_of_lane(first);
 #pragma unroll
       for (int j = 0; j < kGroup; ++j) {
         const int row = __shfl_sync(0xffffffff, mapped, j);
-        load_row(to, j, own_columns(max(row, 0)), row >= 0 && row < whole_rows, pass);
+        load_row(to, j, own_columns(at(max(row, 0))), row >= 0 && row < whole_rows, pass);
         if (row >= whole_rows) {
           put(to + j * kKept, elements(row));
           to[kGroup * kKept] &= ~(15u << 4 * j);
@@ -122,7 +124,7 @@ struct WordColumns {
   __device__ __forceinline__ unsigned copy(int first, Cell* to, int pitch) const {
     const int lane = threadIdx.x % 32, j = lane % kGroup;
     if constexpr (kGathered) {
-      const int mapped = map_row_of_lane(first, height, border);
+      const int mapped = image.map_of_lane(first);
 #pragma unroll 1
       for (int i = 0; i < kGroup; i += 4, to += 4 * pitch) {
         // Single elements are waited for: those of 4 rows.
@@ -148,15 +150,15 @@ struct WordColumns {
     Cell* const own = to + lane / kWords * pitch + lane % kWords * 4;
     const T* row;  // number j, which may have another word
     if (first >= 0 && first + kGroup <= whole_rows) {
-      row = from + (first + j) * stride;
-      const T* at = from + (first + lane / kWords) * stride;
+      row = image.plane + (first + j) * image.stride;
+      const T* at = image.plane + (first + lane / kWords) * image.stride;
 #pragma unroll
-      for (int i = 0; i < kGroup; i += kAtOnce, at += kAtOnce * stride)
+      for (int i = 0; i < kGroup; i += kAtOnce, at += kAtOnce * image.stride)
         copy_word(own + i * pitch, at, true, lane % kWords, keep);
       if (lane < kGroup) copy_word(to + j * pitch + 4 * kWords, row, true, kWords, keep);
     } else {
-      const int mapped = map_row_of_lane(first, height, border);
-      row = from + max(mapped, 0) * stride;
+      const int mapped = image.map_of_lane(first);
+      row = at(max(mapped, 0));
 #pragma unroll 1
       for (int i = 0; i < kGroup; i += kAtOnce)
         copy_any_word(own + i * pitch, __shfl_sync(0xffffffff, mapped, i + lane / kWords), lane % kWords, keep);
@@ -179,24 +181,27 @@ struct WordColumns {
     return unpack<T>(cells);
   }
   static __device__ __forceinline__ void put(unsigned* words, const Cells4<T>& cells) { memcpy(words, &cells, 8); }
+  // The warp's first column of a row.
+  __device__ __forceinline__ const T* at(int row) const {
+    const T* const at = image.at(row);
+    return kBeside && row >= image.height ? at + before / 2 : at;
+  }
   // The thread's columns of a row, one by one.
   __device__ __forceinline__ T element(int row, int v) const {
-    return row < 0 || map[v] == INT_MIN ? outside : load_read_only(from + row * stride + map[v]);
+    return row < 0 || map[v] == INT_MIN ? outside : load_read_only(at(row) + map[v]);
   }
   __device__ __forceinline__ Cells4<T> gather(int row) const {
     return cells_of(element(row, 0), element(row, 1), element(row, 2), element(row, 3));
   }
   __device__ __forceinline__ Cells4<T> elements(int row) const {
-    const T* const at = own_columns(row);
+    const T* const at = own_columns(this->at(row));
     Cells4<T> cells{};
 #pragma unroll
     for (int v = 0; v < 4; ++v)
       if (v < count) cells.v[v] = load_read_only(at + v);
     return cells;
   }
-  __device__ __forceinline__ const T* own_columns(int row) const {
-    return from + row * stride + 4 * (threadIdx.x % 32);
-  }
+  static __device__ __forceinline__ const T* own_columns(const T* row) { return row + 4 * (threadIdx.x % 32); }
   __device__ __forceinline__ void load_row(Leaving& to, int j, const T* row, bool present, uint64_t pass) const {
     hold(row);
     const int odd = int(reinterpret_cast<uintptr_t>(row) / 2) & 1;
@@ -221,7 +226,7 @@ struct WordColumns {
   }
   // Row -1 is one outside.
   __device__ __forceinline__ void copy_any_word(Cell* to, int row, int k, uint64_t keep) const {
-    const T* const start = from + max(row, 0) * stride;
+    const T* const start = this->at(max(row, 0));
     const int at = word_at(start, k), stand = a.in_w * kChannels<kLots> * 2 - before;
     if (row >= whole_rows && is_read(at) && at + 16 > stand)
       store_bytes(reinterpret_cast<char*>(to), reinterpret_cast<const char*>(start) + at, stand - at);

@@ -216,6 +216,7 @@ struct Box {
   int64_t first_row = 0;  // out's row 0, among the outputs of the whole image
   int64_t whole_h = 0;    // rows of the whole image
   int64_t whole_w = 0;    // columns of the whole image
+  Beside beside{};
 };
 
 // The third axis of a 3-D box, after the planes' sums: out = sum over l of sums[z + l - pad_z] * scale (Border::skip

@@ -55,7 +55,8 @@ Separable as_separable(const Box& p, const BoxTaps& taps, bool cuda) {
           .kd = p.kd,
           .kh = p.kh,
           .kw = p.kw,
-          .place = p.place};
+          .place = p.place,
+          .beside = p.beside};
 }
 
 // Sums of whole numbers below 2^24 stand in float32 as they are, others of integers need float64; floats take float32.
@@ -121,6 +122,7 @@ Tensor box(Call& call, int axes, const Tensor& input, const Sizes& kernel_size, 
         "windows over integer images must hold at most 2^47 pixels");
   const Geometry g = place_window(call, in.image, size, axes, o);
   if (!is_integer(in.image.dtype)) call.reach.axis[0].group = call.reach.axis[1].group = box::kGroup;
+  call.reach.direct = true;
   return produce(call, input, in, axes, g, o, [&](const Image& image) {
     const Place place(call, input);
     const Cut rows = cut_along(call, 1, in.image.h), columns = cut_along(call, 2, in.image.w);
@@ -133,7 +135,8 @@ Tensor box(Call& call, int axes, const Tensor& input, const Sizes& kernel_size, 
                       .place = g.place,
                       .first_row = rows.first,
                       .whole_h = rows.whole,
-                      .whole_w = columns.whole};
+                      .whole_w = columns.whole,
+                      .beside = beside_of(call, in.image, axes)};
     const bool may = o.algorithm != "box" && floats_in_small_windows(problem);
     if (axes == 3) {
       if (may && size.d == size.h && in.image.dtype != Dtype::f64) {
@@ -143,6 +146,7 @@ Tensor box(Call& call, int axes, const Tensor& input, const Sizes& kernel_size, 
       check(o.algorithm != "separable", op,
             "algorithm 'separable' serves odd cubic windows up to 13x13x13 of volumes of floats of 32 and 16 bits, in "
             "their own dtype");
+      if (problem.beside.any()) return;  // the depth pass reads no planes of other shards
       return planes_then_depth(call, place, input, in, problem, is_valid_padding(op, o.padding));
     }
     check(may || o.algorithm != "separable", op,

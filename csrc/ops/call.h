@@ -45,6 +45,7 @@ struct Shard {
   Tensor result;
   const Tensor *above = nullptr, *below = nullptr;
   bool done = false;  // computed, with its seams
+  int64_t first = 0;  // output 0, among the outputs of the whole image
 };
 
 // A part of an image along one of its spatial axes.

@@ -25,6 +25,7 @@ inline bool on_any_device(const Direct& p) { return p.taps.on_host && !p.bias; }
 inline bool on_any_device(const Separable& p) {
   return p.taps_x.on_host && p.taps_y.on_host && (p.kd == 1 || p.taps_z.on_host);
 }
+inline bool on_any_device(const Box&) { return true; }
 
 inline bool on_any_device(const Fused& p) {
   const auto on_host = [&](const Stage& s) {
@@ -44,28 +45,34 @@ inline Direct with_channels_read_once(Direct p) {
     p.in.c = p.groups = p.beside.above.c = p.beside.below.c = 1;
   return p;
 }
-inline const Separable& with_channels_read_once(const Separable& p) { return p; }
-inline const Fused& with_channels_read_once(const Fused& p) { return p; }
+template <typename Problem>
+const Problem& with_channels_read_once(const Problem& p) {
+  return p;
+}
 
 // The images of a problem become a further shard's. False: they lie as no kernel has them.
 template <typename Problem>
-bool set_images(Problem& p, const Shard& shard, int axes) {
-  const auto in = merge_leading(*shard.own, p.in.dtype, axes), out = merge_leading(shard.result, p.out.dtype, axes);
+bool set_images(Problem& p, const Shard& shard, const std::optional<Image>& out, int axes) {
+  const auto in = merge_leading(*shard.own, p.in.dtype, axes);
   if (!in || !out) return false;
   p.in = *in, p.out = *out, p.beside = beside(shard, p.in.dtype, axes);
   return true;
 }
+template <typename Problem>
+bool set_images(Problem& p, const Shard& shard, int axes) {
+  return set_images(p, shard, merge_leading(shard.result, p.out.dtype, axes), axes);
+}
+inline bool set_images(Box& p, const Shard& shard, int axes) {
+  p.first_row = shard.first;
+  return set_images(p, shard, merge_leading(shard.result, p.out.dtype, axes), axes);
+}
 // Several outputs stand in a dimension of their own before the spatial axes.
 inline bool set_images(Fused& p, const Shard& shard, int axes) {
-  const auto in = merge_leading(*shard.own, p.in.dtype, axes);
-  const bool several = shard.result.dim() > shard.own->dim();
   const int64_t dim = shard.result.dim() - axes - 1;
+  const bool several = shard.result.dim() > shard.own->dim();
+  if (several) p.stride_output = shard.result.stride(dim);
   const Tensor first = several ? torch::stable::select(shard.result, dim, 0) : shard.result;
-  const auto out = merge_leading(first, p.out.dtype, axes);
-  if (!in || !out) return false;
-  p.in = *in, p.out = *out, p.beside = beside(shard, p.in.dtype, axes);
-  p.stride_output = several ? shard.result.stride(dim) : 0;
-  return true;
+  return set_images(p, shard, merge_leading(first, p.out.dtype, axes), axes);
 }
 
 // Can a problem be cut at its seams? A chain cannot: its later stages read on either side what the earlier ones made.

@@ -32,7 +32,7 @@ void each_address(Separable& p, const F& f) {
 }
 template <typename F>
 void each_address(Box& p, const F& f) {
-  f(p.in.data), f(p.out.data);
+  f(p.in.data), f(p.out.data), f(p.beside.above.data), f(p.beside.below.data);
 }
 template <typename F>
 void each_address(BoxDepth& p, const F& f) {

@@ -198,7 +198,9 @@ void run_on_shards(Call& call, const Place& place, const Separable& p) {
 }
 
 void run(Call& call, const Place& place, const Tensor& like, const Box& p) {
-  run_problem(call, place, like, p, kBox, depth_pass_pinned() ? "" : pinned_variant());
+  const char* pinned = depth_pass_pinned() ? "" : pinned_variant();
+  if (p.beside.any()) run_shards(call, place, p, kBox, pinned);
+  else run_problem(call, place, like, p, kBox, pinned);
 }
 
 void run(Call& call, const Place& place, const Tensor& like, const BoxDepth& p) {

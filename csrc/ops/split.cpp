@@ -131,6 +131,7 @@ class Spatial {
             i,
             {outputs_before(own.begin, reach_, n_), outputs_before(own.end, reach_, n_)},
             {}};
+    job.first = job.outputs.begin;
     Range& u = job.interior = job.outputs;
     if (u.size() > 0 && own.size() < n_) find_interior(job);
     if (u.size() > 0 && u.size() < job.outputs.size()) find_neighbours(job);

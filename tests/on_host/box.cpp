@@ -1,6 +1,6 @@
 // The box room's kernels of floats as their plans launch them, on the host: the bits of sums in the room's order
 // (box/order.h), made output by output; nothing is read behind the image, and nothing written beside the output or the
-// shared memory that the plan asks for.
+// shared memory that the plan asks for. Also of an image that is cut along h, shard by shard: the whole image's bits.
 #include "box_floats.h"
 // What these need stands before.
 #include "box/kernel_groups.cuh"
@@ -23,6 +23,7 @@ struct Case {
   int shared_bytes = 232448;
   const char* variant = "groups";
   int64_t c = 2;
+  std::vector<int64_t> shards{};  // their rows
 };
 
 using Layout::inner, Layout::planar, Layout::padded, Layout::unaligned;
@@ -33,6 +34,10 @@ Case in_strips(Case k) {
 Case of_channels(int64_t c, Case k) {
   k.c = c;
   return k;
+}
+Case in_shards(std::vector<int64_t> rows, Case k) {
+  k.shards = rows;
+  return in_strips(k);
 }
 
 constexpr int64_t kN = 2;
@@ -128,6 +133,29 @@ const Case kCases[] = {
     in_strips(of_channels(3, {H, H, 20, 317, 15, 15, 7, 7, Border::reflect, 0, true, inner})),
     in_strips(of_channels(3, {H, H, 20, 333, 15, 15, 7, 7, Border::constant, 0, true, inner})),
     in_strips(of_channels(3, {F, F, 40, 315, 31, 31, 15, 15, Border::constant, 0, true, inner})),
+    // Images in shards.
+    in_shards({17, 15, 16}, {F, F, 48, 640, 15, 15, 7, 7, Border::reflect}),
+    in_shards({9, 7, 16}, of_channels(1, {F, F, 32, 640, 15, 15, 7, 7, Border::constant, 2.5})),
+    in_shards({16, 15, 9}, of_channels(1, {F, F, 40, 640, 15, 15, 7, 7, Border::skip})),
+    in_shards({16, 15, 9}, of_channels(1, {F, F, 40, 640, 15, 15, 7, 7, Border::zero_output})),
+    in_shards({20, 17, 23}, of_channels(1, {F, F, 60, 640, 15, 15, 0, 7, Border::constant, 0, true, planar, 0, 14})),
+    in_shards({33, 31, 40}, of_channels(1, {F, F, 104, 640, 31, 31, 15, 15, Border::replicate})),
+    in_shards({16, 35}, of_channels(1, {F, F, 51, 640, 31, 31, 15, 15, Border::circular})),
+    in_shards({70, 65, 80}, of_channels(1, {F, F, 215, 640, 70, 70, 34, 34, Border::symmetric})),
+    in_shards({6, 2, 3, 6}, of_channels(1, {F, F, 17, 640, 5, 5, 2, 2, Border::circular})),
+    in_shards({16, 15, 17}, {F, F, 48, 64, 15, 15, 7, 7, Border::circular, 1}),
+    in_shards({16, 15, 9}, of_channels(24, {F, F, 40, 63, 15, 15, 7, 7, Border::reflect, 0, true, unaligned})),
+    in_shards({16, 15, 17}, of_channels(1, {F, F, 48, 653, 15, 15, 7, 7, Border::circular})),
+    in_shards({33, 40}, of_channels(1, {F, F, 73, 653, 31, 31, 15, 15, Border::constant, 1.5, true, unaligned})),
+    in_shards({16, 15, 17}, of_channels(3, {F, F, 48, 212, 15, 15, 7, 7, Border::reflect, 0, true, inner})),
+    in_shards({17, 15, 16}, {H, H, 48, 640, 15, 15, 7, 7, Border::reflect}),
+    in_shards({33, 31, 40}, of_channels(1, {H, H, 104, 640, 31, 31, 15, 15, Border::circular})),
+    in_shards({17, 15, 16}, {H, H, 48, 653, 15, 15, 7, 7, Border::constant, 0, true, unaligned}),
+    in_shards({17, 15, 16}, of_channels(1, {H, H, 48, 653, 15, 15, 7, 7, Border::reflect})),
+    in_shards({33, 31, 40}, of_channels(1, {H, H, 104, 655, 31, 31, 15, 15, Border::constant})),
+    in_shards({16, 15, 9}, of_channels(24, {H, H, 40, 63, 15, 15, 7, 7, Border::reflect, 0, true, unaligned})),
+    in_shards({16, 15, 17}, of_channels(3, {H, H, 48, 211, 15, 15, 7, 7, Border::reflect, 0, true, inner})),
+    in_shards({17, 16}, of_channels(1, {B, B, 33, 640, 15, 15, 7, 7, Border::constant, 2})),
 };
 
 using StripKernel = void (*)(StripArgs);
@@ -179,10 +207,30 @@ const std::map<std::string, StripKernel> kStrips = {
     KERNEL(half_t, half_t, box::Above::ring, 0, 31, 1, 2, 0, true, true, false),
     KERNEL(half_t, half_t, box::Above::ring, 6, 31, 0, 2, 3, false, true, false),
     KERNEL(half_t, half_t, box::Above::ring, 6, 31, 1, 2, 1, false, true, false),
+    // Of shards.
+    KERNEL(bhalf_t, bhalf_t, box::Above::kept, 15, 15, 1, 4, 1, true, true, false, true),
+    KERNEL(float, float, box::Above::chain, 5, 5, 2, 4, 1, true, true, false, true),
+    KERNEL(float, float, box::Above::kept, 15, 15, 0, 4, 3, true, true, false, true),
+    KERNEL(float, float, box::Above::kept, 15, 15, 1, 4, 0, false, true, false, true),
+    KERNEL(float, float, box::Above::kept, 15, 15, 1, 4, 0, true, true, false, true),
+    KERNEL(float, float, box::Above::kept, 15, 15, 1, 4, 1, false, true, false, true),
+    KERNEL(float, float, box::Above::kept, 15, 15, 1, 4, 1, true, true, false, true),
+    KERNEL(float, float, box::Above::kept, 15, 15, 1, 4, 1, true, true, true, true),
+    KERNEL(float, float, box::Above::ring, 5, 70, 2, 2, 1, true, true, false, true),
+    KERNEL(float, float, box::Above::ring, 6, 31, 1, 2, 1, false, true, false, true),
+    KERNEL(float, float, box::Above::ring, 6, 31, 1, 2, 1, true, true, false, true),
+    KERNEL(half_t, half_t, box::Above::kept, 15, 15, 0, 4, 3, false, true, false, true),
+    KERNEL(half_t, half_t, box::Above::kept, 15, 15, 1, 4, 0, false, true, false, true),
+    KERNEL(half_t, half_t, box::Above::kept, 15, 15, 1, 4, 1, false, true, false, true),
+    KERNEL(half_t, half_t, box::Above::kept, 15, 15, 1, 4, 1, true, true, false, true),
+    KERNEL(half_t, half_t, box::Above::ring, 6, 31, 1, 2, 1, false, true, false, true),
+    KERNEL(half_t, half_t, box::Above::ring, 6, 31, 1, 2, 1, true, true, false, true),
 };
 
-Memory memory_of(Dtype dtype, int64_t c, int64_t h, int64_t w, Layout layout) {
-  const int64_t pitch = layout == unaligned ? w + 3 : layout == padded ? round_up(w + 4, 8) : w, plane = h * pitch;
+// `more`: rows between planes, and columns between rows.
+Memory memory_of(Dtype dtype, int64_t c, int64_t h, int64_t w, Layout layout, int64_t more = 0) {
+  const int64_t least = layout == unaligned ? w + 3 : layout == padded ? round_up(w + 4, 8) : w;
+  const int64_t pitch = least + more * (layout == unaligned ? 1 : 8), plane = (h + more) * pitch;
   return Memory(layout == inner ? Image{nullptr, dtype, kN, c, 1, h, w, c * plane, 1, 0, pitch * c, c}
                                 : Image{nullptr, dtype, kN, c, 1, h, w, c * plane, plane, 0, pitch, 1});
 }
@@ -260,23 +308,24 @@ std::string launch(const Box& p, const Plan& plan) {
   }
 }
 
-bool check(const Case& k) {
-  const Memory from = memory_of(k.in, k.c, k.h, k.w, k.layout),
-               to = memory_of(k.out, k.c, k.h - k.lost_h, k.w - k.lost_w, k.layout);
-  fill(from.image);
-  const Box p{.in = from.image,
-              .out = to.image,
-              .kh = k.kh,
-              .kw = k.kw,
-              .scale = k.mean ? 1 / double(k.kh * k.kw) : 1,
-              .place = {.pad_y = k.pad_y,
-                        .pad_x = k.pad_x,
-                        .border = k.border,
-                        .value = k.value,
-                        .normalized = k.mean && k.border == Border::skip},
-              .first_row = k.first_row,
-              .whole_h = k.h,
-              .whole_w = k.w};
+Box box_of(const Case& k, const Image& in, const Image& out) {
+  return {.in = in,
+          .out = out,
+          .kh = k.kh,
+          .kw = k.kw,
+          .scale = k.mean ? 1 / double(k.kh * k.kw) : 1,
+          .place = {.pad_y = k.pad_y,
+                    .pad_x = k.pad_x,
+                    .border = k.border,
+                    .value = k.value,
+                    .normalized = k.mean && k.border == Border::skip},
+          .first_row = k.first_row,
+          .whole_h = k.h,
+          .whole_w = k.w};
+}
+
+// Filters `p` into `to`, which are the outputs of `whole` from row `first` on.
+bool check_outputs(const Case& k, const Box& p, const Memory& to, const Box& whole, int64_t first) {
   const Arch arch{.major = 9,
                   .minor = 0,
                   .multiprocessors = 4,
@@ -287,10 +336,55 @@ bool check(const Case& k) {
   std::string wrong = planned.variant ? launch(p, planned) : planned.why;
   if (wrong.empty())
     wrong = judge(to, [&](int64_t n, int64_t c, int64_t, int64_t y, int64_t x) {
-      return p.in.dtype == Dtype::f64 ? output<double>(p, n, c, y, x) : output<float>(p, n, c, y, x);
+      y += first;
+      return whole.in.dtype == Dtype::f64 ? output<double>(whole, n, c, y, x) : output<float>(whole, n, c, y, x);
     });
-  return on_host::report(wrong, "%s %lldx%lld in %lldx%lld %s", wrong.empty() ? planned.kernels[0].name.c_str() : "",
-                         (long long)k.kh, (long long)k.kw, (long long)k.h, (long long)k.w, name_of(k.border));
+  return on_host::report(wrong, "%s %lldx%lld in %lldx%lld %s, %lld rows from %lld on",
+                         wrong.empty() ? planned.kernels[0].name.c_str() : "", (long long)k.kh, (long long)k.kw,
+                         (long long)k.h, (long long)k.w, name_of(k.border), (long long)p.out.h, (long long)first);
+}
+
+// Rows of `whole` from `first` on, in memory of their own.
+void copy_rows(const Image& whole, int64_t first, const Image& to) {
+  for_each_element(to, [&](int64_t n, int64_t c, int64_t z, int64_t y, int64_t x) {
+    const double value = get(whole, n, c, z, first + y, x);
+    with_element(to, n, c, z, y, x,
+                 [&](auto& element) { element = from_acc<std::decay_t<decltype(element)>>(float(value)); });
+  });
+}
+
+bool check(const Case& k) {
+  const Memory from = memory_of(k.in, k.c, k.h, k.w, k.layout);
+  fill(from.image);
+  const auto result = [&](int64_t rows) { return memory_of(k.out, k.c, rows, k.w - k.lost_w, k.layout); };
+  const Memory to = result(k.h - k.lost_h);
+  const Box whole = box_of(k, from.image, to.image);
+  if (k.shards.empty()) return check_outputs(k, whole, to, whole, 0);
+  std::vector<Memory> shards;
+  std::vector<int64_t> starts{0};
+  for (const int64_t rows : k.shards) {
+    shards.push_back(memory_of(k.in, k.c, rows, k.w, k.layout, int64_t(shards.size())));
+    copy_rows(from.image, starts.back(), shards.back().image);
+    starts.push_back(starts.back() + rows);
+  }
+  bool right = true;
+  const size_t count = shards.size();
+  const bool circular = k.border == Border::circular;
+  for (size_t i = 0; i < count; ++i) {
+    // Output o belongs to the row under its window's middle, or with a border to row o.
+    const auto outputs_before = [&](int64_t row) {
+      return std::clamp<int64_t>(row - (k.lost_h > 0 ? k.lost_h / 2 : 0), 0, to.image.h);
+    };
+    const int64_t first = outputs_before(starts[i]), end = outputs_before(starts[i + 1]);
+    const Memory part = result(end - first);
+    Box p = box_of(k, shards[i].image, part.image);
+    p.first_row = first;
+    p.place.pad_y = k.pad_y + starts[i] - first;
+    if (i > 0 || circular) p.beside.above = shards[(i + count - 1) % count].image;
+    if (i + 1 < count || circular) p.beside.below = shards[(i + 1) % count].image;
+    right = check_outputs(k, p, part, whole, first) && right;
+  }
+  return right;
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // box_bytes as its plans launch it, on the host: exactly rounded means and clamped sums, nothing written beside the
-// output, and nothing read beside the image but what words of its bytes hold.
+// output, and nothing read beside the image but what words of its bytes hold. Also of an image that is cut along h,
+// shard by shard.
 #include <cstring>
 #include <map>
 #include <random>
@@ -35,10 +36,16 @@ struct Case {
   int64_t lost_h = 0, lost_w = 0;  // rows and columns that the output lacks
   int most = 256;                  // pixels are below
   int photo = 1;                   // channels side by side
+  std::vector<int64_t> shards{};   // their rows
 };
 
 Case of_photo(int channels, Case k) {
   k.photo = channels;
+  return k;
+}
+
+Case in_shards(std::vector<int64_t> rows, Case k) {
+  k.shards = rows;
   return k;
 }
 
@@ -93,9 +100,18 @@ const Case kCases[] = {
     of_photo(3, {21, 400, 12, 7, 11, 0, Border::skip}),
     of_photo(3, {5, 3, 45, 37, 22, 18, Border::reflect}),
     of_photo(3, {21, 64, 15, 15, 7, 7, Border::reflect, 0, true, padded, unaligned}),
+    in_shards({17, 15, 16}, {48, 1120, 15, 15, 7, 7, Border::reflect}),
+    in_shards({9, 7, 16}, {32, 1120, 15, 15, 7, 7, Border::circular}),
+    in_shards({17, 15}, {32, 64, 15, 15, 7, 7, Border::constant, 255, true, padded, unaligned}),
+    in_shards({20, 17, 23}, {60, 120, 15, 15, 0, 7, Border::constant, 0, true, padded, padded, 14}),
+    in_shards({12, 13, 14}, {39, 160, 12, 7, 11, 0, Border::skip}),
+    in_shards({12, 13, 14}, {39, 160, 12, 7, 5, 3, Border::zero_output, 0, true, padded, padded}),
+    in_shards({110, 100, 105}, {315, 240, 200, 200, 100, 100, Border::symmetric, 0, true, padded}),
+    in_shards({17, 15, 16}, of_photo(3, {48, 352, 15, 15, 7, 7, Border::replicate})),
 };
 
-#define KERNEL(...) {"box::box_bytes<" #__VA_ARGS__ ">", box_bytes<__VA_ARGS__>}
+#define KERNEL(...) \
+  { "box::box_bytes<" #__VA_ARGS__ ">", box_bytes<__VA_ARGS__> }
 const std::map<std::string, void (*)(ByteArgs)> kKernels = {
 #include "box_bytes_kernels.h"
 };
@@ -105,9 +121,10 @@ constexpr int64_t kN = 1, kSpare = 256;
 struct Memory {
   std::vector<uint8_t> bytes;
   Image image;
-  Memory(int64_t h, int64_t pixels, Layout layout, int photo) {
+  // `more`: vectors between rows.
+  Memory(int64_t h, int64_t pixels, Layout layout, int photo, int64_t more = 0) {
     const int64_t w = pixels * photo, planes = photo > 1 ? 1 : 2;
-    const int64_t pitch = layout == padded ? round_up(w + 3, 16) + 16 : layout == unaligned ? w + 3 : w;
+    const int64_t pitch = layout == padded ? round_up(w + 3, 16) + 16 : layout == unaligned ? w + 3 : w + 8 * more;
     // What lies before an image is there, up to a whole word; behind its last row there is nothing.
     const int64_t lead = layout == unaligned ? 3 : 0, rows = planes * h;
     bytes.assign(kSpare + lead + rows * pitch + kSpare, 0x55);
@@ -158,23 +175,25 @@ std::vector<uint8_t> expected(const Box& p) {
   return result;
 }
 
-bool check(const Case& k) {
-  std::mt19937 make(1);
-  Memory from(k.h, k.w, k.in, k.photo), to(k.h - k.lost_h, k.w - k.lost_w, k.out, k.photo);
-  for (uint8_t& byte : from.bytes) byte = uint8_t(make() % k.most);
+Box box_of(const Case& k, const Image& in, const Image& out) {
+  return {.in = in,
+          .out = out,
+          .kh = k.kh,
+          .kw = k.kw,
+          .scale = k.mean ? 1 / double(k.kh * k.kw) : 1,
+          .place = {.pad_y = k.pad_y,
+                    .pad_x = k.pad_x,
+                    .border = k.border,
+                    .value = k.value,
+                    .normalized = k.mean && k.border == Border::skip},
+          .whole_h = k.h,
+          .whole_w = k.w};
+}
+
+// Filters `p` into `to`, which are the outputs of the whole image from row `first` on, `want` those of all `h` rows.
+bool check_outputs(const Case& k, const Box& p, Memory& to, const std::vector<uint8_t>& want, int64_t h,
+                   int64_t first) {
   const std::vector<uint8_t> blank = to.bytes;
-  const Box p{.in = from.image,
-              .out = to.image,
-              .kh = k.kh,
-              .kw = k.kw,
-              .scale = k.mean ? 1 / double(k.kh * k.kw) : 1,
-              .place = {.pad_y = k.pad_y,
-                        .pad_x = k.pad_x,
-                        .border = k.border,
-                        .value = k.value,
-                        .normalized = k.mean && k.border == Border::skip},
-              .whole_h = k.h,
-              .whole_w = k.w};
   const Arch arch{.major = 9, .minor = 0, .multiprocessors = 2, .shared_bytes = 232448, .bulk_copy = true};
   const Plan planned = plan(p, arch, "bytes");
   std::string wrong = planned.variant ? "" : planned.why;
@@ -184,12 +203,11 @@ bool check(const Case& k) {
   if (wrong.empty()) {
     wrong = on_host::launch_within(shared, planned, kernel->second,
                                    byte_args(p, planned, *std::any_cast<ByteShape>(&planned.config)));
-    const std::vector<uint8_t> want = expected(p);
-    size_t i = 0;
     for (int64_t c = 0; c < p.out.c; ++c)
       for (int64_t y = 0; y < p.out.h; ++y)
-        for (int64_t x = 0; x < p.out.w; ++x, ++i) {
+        for (int64_t x = 0; x < p.out.w; ++x) {
           uint8_t& got = pixel(p.out, c, y, x);
+          const size_t i = (c * h + first + y) * p.out.w + x;
           if (got != want[i] && wrong.empty())
             wrong = "(" + std::to_string(c) + ", " + std::to_string(y) + ", " + std::to_string(x) + ") is " +
                     std::to_string(got) + ", not " + std::to_string(want[i]);
@@ -198,8 +216,43 @@ bool check(const Case& k) {
     // What is left is what was there before.
     if (wrong.empty() && to.bytes != blank) wrong = "something beside the output was written";
   }
-  return on_host::report(wrong, "%s %lldx%lld in %lldx%lld %s", name.c_str(), (long long)k.kh, (long long)k.kw,
-                         (long long)k.h, (long long)k.w, name_of(k.border));
+  return on_host::report(wrong, "%s %lldx%lld in %lldx%lld %s, %lld rows from %lld on", name.c_str(), (long long)k.kh,
+                         (long long)k.kw, (long long)k.h, (long long)k.w, name_of(k.border), (long long)p.out.h,
+                         (long long)first);
+}
+
+bool check(const Case& k) {
+  std::mt19937 make(1);
+  Memory from(k.h, k.w, k.in, k.photo), to(k.h - k.lost_h, k.w - k.lost_w, k.out, k.photo);
+  for (uint8_t& byte : from.bytes) byte = uint8_t(make() % k.most);
+  const Box whole = box_of(k, from.image, to.image);
+  const std::vector<uint8_t> want = expected(whole);
+  const int64_t h = to.image.h;
+  if (k.shards.empty()) return check_outputs(k, whole, to, want, h, 0);
+  std::vector<Memory> shards;
+  std::vector<int64_t> starts{0};
+  for (const int64_t rows : k.shards) {
+    shards.emplace_back(rows, k.w, k.in, k.photo, int64_t(shards.size()));
+    const Image& x = shards.back().image;
+    for (int64_t c = 0; c < x.c; ++c)
+      for (int64_t y = 0; y < rows; ++y)
+        for (int64_t at = 0; at < x.w; ++at) pixel(x, c, y, at) = pixel(from.image, c, starts.back() + y, at);
+    starts.push_back(starts.back() + rows);
+  }
+  bool right = true;
+  const size_t count = shards.size();
+  const bool circular = k.border == Border::circular;
+  for (size_t i = 0; i < count; ++i) {
+    const auto outputs_before = [&](int64_t row) { return std::clamp<int64_t>(row - k.lost_h / 2, 0, h); };
+    const int64_t first = outputs_before(starts[i]), end = outputs_before(starts[i + 1]);
+    Memory part(end - first, k.w - k.lost_w, k.out, k.photo);
+    Box p = box_of(k, shards[i].image, part.image);
+    p.place.pad_y = k.pad_y + starts[i] - first;
+    if (i > 0 || circular) p.beside.above = shards[(i + count - 1) % count].image;
+    if (i + 1 < count || circular) p.beside.below = shards[(i + 1) % count].image;
+    right = check_outputs(k, p, part, want, h, first) && right;
+  }
+  return right;
 }
 
 }  // namespace
