@@ -307,14 +307,17 @@ def one_round_of_shards(device: str, dtype: torch.dtype) -> None:
     devices = [device, *(f"cuda:{i}" for i in range(1, torch.cuda.device_count()))] if device == "cuda" else [device]
     shards = [t.to(devices[i % len(devices)], copy=True) for i, t in enumerate(torch.split(image, sizes, -2))]
     k, length = random.choice([3, 5, 7]), random.choice([3, 7, 15, 21])
-    window, taps = torch.rand(k, k), torch.rand(length)
+    window, taps, nine = torch.rand(k, k), torch.rand(length), torch.rand(9)
     for staged, aside in (("", ""), ("1", ""), ("", "1")):
         os.environ["TORCH_CONV_NO_PEER"], os.environ["TORCH_CONV_SIDE_STREAMS"] = staged, aside
         each_variant("direct", lambda: OPS.filter2d_split(shards, window, border, value=3.0))
         each_variant("separable", lambda: OPS.filter2d_separable_split(shards, taps, taps, border, value=3.0))
         OPS.filter2d_split(shards, window.to(devices[-1]), border, value=3.0)
         OPS.gaussian_sobel2d_split(shards, torch.ones(3), torch.ones(3), border)
-        OPS.box2d_split(shards, [5, 4], border)
+        OPS.structure_tensor2d_split(shards, torch.ones(5), torch.ones(5), border)
+        OPS.separable_sum2d_split(shards, [nine, nine], [nine, nine], border)
+        for size in ([5, 4], [15, 15]):
+            OPS.box2d_split(shards, size, border)
         served["shards"] += 1
     os.environ["TORCH_CONV_NO_PEER"] = os.environ["TORCH_CONV_SIDE_STREAMS"] = ""
     volume = (torch.rand(2, 24, 9, random.choice([33, 48]), device=device) * 200).to(dtype)
