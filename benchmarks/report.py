@@ -10,13 +10,12 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import subprocess
 import sys
-from collections import Counter
 from math import prod
 from pathlib import Path
 from typing import Any
 
+from report_ages import commits_of, older_than_kernels
 from report_figures import (
     BLURS,
     SCALING,
@@ -112,34 +111,6 @@ def replaced(text: str, place: str, content: str) -> str | None:
     head, found, rest = text.partition(begin)
     _, stop, tail = rest.partition(end)
     return f"{head}{begin}\n\n{content}\n\n{end}{tail}" if found and stop else None
-
-
-def older_than_kernels() -> list[str]:
-    """A notice for every results file of a GPU with rows that were measured before the last change of a kernel."""
-    notices = []
-    for path in sorted(RESULTS.glob("*.json")):
-        document = json.loads(path.read_text())
-        if "cpu" in path.stem:
-            continue
-        for commit, rows in commits_of(document).items():
-            span = [f"{commit.removesuffix('-dirty')}..HEAD", "--", ":(glob)csrc/**/*.cuh", "csrc/*/params.h"]
-            log = subprocess.run(
-                ["git", "log", "--oneline", *span], cwd=ROOT, capture_output=True, text=True, check=False
-            )
-            changes = len(log.stdout.splitlines())
-            if log.returncode == 0 and changes:
-                part = f"{rows} rows of {path.name} were" if rows else f"{path.name} was"
-                notices.append(f"{part} measured at {commit}; kernels have changed in {changes} commits since")
-    return notices
-
-
-def commits_of(document: dict[str, Any]) -> dict[str, int]:
-    """The commits that a document's rows were measured at, and how many each; 0 where it was one run."""
-    commits = Counter(row["commit"] for row in document.get("rows", []) if row.get("commit"))
-    if len(commits) > 1:
-        return commits
-    commit = document.get("metadata", {}).get("commit")
-    return {commit: 0} if commit else {}
 
 
 def tables(benchmarks: list[str]) -> str:

@@ -1,6 +1,6 @@
 """Images and volumes in shards on several GPUs: what of N GPUs' speed is reached; README.md states the rules.
 
-    python benchmarks/scaling.py --devices 2 --json benchmarks/results/scaling2-h200.json
+    python benchmarks/scaling.py --devices 2 --json benchmarks/results/scaling2-h100.json
     python benchmarks/scaling.py --device cpu                  # tiny, to see that it runs
     python benchmarks/scaling.py --only host,link,'strong/*7x7*'
 

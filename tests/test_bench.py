@@ -7,12 +7,10 @@ from copy import deepcopy
 
 import pytest
 from command_line import refused, run
-from conftest import ROOT
 
 from torch_conv.bench import running
 from torch_conv.bench.common import Result, Timing
 from torch_conv.bench.families import NAMES, family_named
-from torch_conv.bench.results import key_of
 from torch_conv.cli.report import results
 
 FAMILY = "depthwise3d"
@@ -43,18 +41,6 @@ def test_rows_of_every_family(name, capsys):
     if name != "training":
         assert run("bench", name, "--device", "cpu", "--list") == 0
         assert {line[:4] for line in capsys.readouterr().out.splitlines()} == {"cpu "}
-
-
-@pytest.mark.parametrize("name", ["models", "training"])
-def test_results_without_names_are_recognized(name):
-    """Those that were measured when rows of pairs had neither name nor device."""
-    file = ROOT / "benchmarks" / "results" / f"{name}-h200.json"
-    if not file.exists():
-        pytest.skip("not in a checkout")
-    older = json.loads(file.read_text())
-    keys = {key_of(row, older["metadata"]) for row in older["rows"]}
-    assert len(keys) == len(older["rows"])
-    assert keys <= {(row.device, row.name) for row in family_named(name).rows("cuda")}
 
 
 def test_rows_are_chosen_by_what_they_are(capsys):

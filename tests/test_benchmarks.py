@@ -17,7 +17,8 @@ SCRIPT = ROOT / "benchmarks" / "filter2d.py"
 
 path = [*sys.path]
 sys.path.append(str(SCRIPT.parent))
-report_figures = pytest.importorskip("report_figures", reason="there are no benchmarks here")
+report_ages = pytest.importorskip("report_ages", reason="there are no benchmarks here")
+report_figures = pytest.importorskip("report_figures")
 scaling, scaling_filters, report_scaling = map(pytest.importorskip, ("scaling", "scaling_filters", "report_scaling"))
 sys.path[:] = path  # without the checkout that the benchmarks put before everything
 
@@ -108,10 +109,33 @@ def test_tables_of_several_gpus():
         assert f"| {row['name']} | 4.0 us | 2.0 us | 50 % |  | 50 % |  |  |  |" in lines
 
 
-def test_results_of_before_are_still_reported():
-    document = json.loads((ROOT / "benchmarks" / "results" / "scaling2-h200.json").read_text())
-    text = "\n".join(report_scaling.scaling_tables(document))
-    assert all(f"| {row['name']} |" in text for row in document["rows"] if row["part"] == "strong")
+def test_results_say_which_kernels_they_measured():
+    """Every file's benchmark has rooms, and their files are there: else nothing would ever be older than they are."""
+    for path in (ROOT / "benchmarks" / "results").glob("*-h*.json"):
+        document = json.loads(path.read_text())
+        for commit, row in report_ages.rows_of(document):
+            assert commit and all(
+                report_ages.kernel_files(room) for room in report_ages.rooms_of(document["benchmark"], row)
+            )
+    files = report_ages.kernel_files("direct2d")
+    assert {"csrc/direct2d/kernel_tile.cuh", "csrc/direct2d/params.h", "csrc/core/tma.cuh"} <= files
+    assert "csrc/box/params.h" not in files
+
+
+def test_results_are_older_than_kernels():
+    if not (ROOT / ".git").exists():
+        pytest.skip("not in a clone")
+    first = subprocess.run(
+        ["git", "log", "--format=%h", "--diff-filter=A", "--", "csrc/box/numbered_rows.cuh"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.split()
+    if not first:
+        pytest.skip("a clone without history")
+    assert report_ages.changes_since(f"{first[0]}~1", ("box",)) > 0
+    assert report_ages.changes_since("HEAD", ("box",)) == 0
 
 
 def test_figure_of_several_gpus(tmp_path):

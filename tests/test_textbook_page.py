@@ -74,7 +74,7 @@ def test_several_gpus():
 
 def test_figures(tmp_path, capsys):
     pytest.importorskip("matplotlib")
-    results = json.loads((BENCHMARKS / "results" / "ladder-h200.json").read_text())
+    results = json.loads((BENCHMARKS / "results" / "ladder-h100.json").read_text())
     page.draw_textbook([results], tmp_path / "figure.png")
     assert (tmp_path / "figure.png").stat().st_size > 20_000
     page.draw_textbook([], tmp_path / "none.png")

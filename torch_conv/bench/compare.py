@@ -55,7 +55,7 @@ def older_run(path: Path, benchmark: str, gpu: str | None, keys: Iterable[Key]) 
         if document.rows and document.form not in (TIMED, PAIRED):
             raise UsageError(f"{path} holds no times that could be compared")
     same = [document for document in documents if not document.on_gpu or document.meta["gpu"] == gpu]
-    rows = {key_of(row, document.meta): row for document in same for row in document.rows}
+    rows = {key_of(row): row for document in same for row in document.rows}
     if not rows.keys() & set(keys):
         machines = " and ".join(document.machine for document in documents)
         raise UsageError(f"{path}, of {machines}, has no row in common with this run")

@@ -27,7 +27,11 @@ class Pair:
 
     @property
     def name(self) -> str:
-        return name_of(self.facts)
+        facts = self.facts
+        what = facts.get("model") or f"{'x'.join(map(str, facts['shape']))} k={facts['window']} step {facts['stride']}"
+        batch = f"batch {facts['batch']}" if "batch" in facts else ""
+        parts = (facts.get("part"), what, batch, facts.get("dtype"), facts["layout"], facts["way"])
+        return " ".join(part for part in parts if part)
 
     def measure(self, rounds: int) -> dict[str, Any]:
         with torch_at_its_best():
@@ -36,14 +40,6 @@ class Pair:
         low, _, high = statistics.quantiles(times["torch_conv"], n=4, method="inclusive")
         row = {"name": self.name, "device": self.device, **self.facts, "torch_us": theirs, "ours_us": ours}
         return {**row, "ours_iqr_us": 1e6 * (high - low), "speedup": theirs / ours, **more}
-
-
-def name_of(facts: Mapping[str, Any]) -> str:
-    """A row's name by its facts, also of results that were written without one."""
-    what = facts.get("model") or f"{'x'.join(map(str, facts['shape']))} k={facts['window']} step {facts['stride']}"
-    batch = f"batch {facts['batch']}" if "batch" in facts else ""
-    parts = (facts.get("part"), what, batch, facts.get("dtype"), facts["layout"], facts["way"])
-    return " ".join(part for part in parts if part)
 
 
 @contextmanager

@@ -16,7 +16,6 @@ import torch
 
 import torch_conv
 from torch_conv.bench.common import Result
-from torch_conv.bench.pairs import name_of
 from torch_conv.cli import UsageError, _files
 from torch_conv.cli.ladder import metadata as machine
 
@@ -61,9 +60,8 @@ Key = tuple[str, str]  # the device's kind and the row's name
 Kept = dict[Key, dict[str, Any] | None]
 
 
-def key_of(row: dict[str, Any], meta: dict[str, Any]) -> Key:
-    """Rows of models and of training had neither name nor device of their own once."""
-    return row.get("device") or ("cuda" if meta.get("gpu") else "cpu"), row.get("name") or name_of(row)
+def key_of(row: dict[str, Any]) -> Key:
+    return row["device"], row["name"]
 
 
 def kept_rows(path: Path | None, benchmark: str, meta: dict[str, Any], keys: Sequence[Key]) -> Kept:
@@ -80,7 +78,7 @@ def kept_rows(path: Path | None, benchmark: str, meta: dict[str, Any], keys: Seq
         older = json.loads(path.read_text())
         facts = older["metadata"]
         same = older["benchmark"] == benchmark and all(facts[k] == meta[k] for k in ("gpu", "threads"))
-        rows = [(key_of(row, facts), row) for row in older["rows"]] if same else []
+        rows = [(key_of(row), row) for row in older["rows"]] if same else []
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise UsageError(f"{path} holds no results that these could join; name another file") from error
     if not same:
@@ -100,7 +98,7 @@ def document(
     benchmark: str, meta: dict[str, Any], results: Results, extra: dict[str, Any], kept: Kept
 ) -> dict[str, Any]:
     """What a file of results holds: the rows that were measured now, and those that were kept."""
-    measured = {key_of(row, meta): {"commit": meta["commit"], **row} for row in map(as_row, results)}
+    measured = {key_of(row): {"commit": meta["commit"], **row} for row in map(as_row, results)}
     return {
         "benchmark": benchmark,
         "metadata": meta,
