@@ -150,3 +150,60 @@ def test_no_such_numbers(device, name, given, error, sentence):
 def test_dim_out_of_range(device, dim):
     with pytest.raises((ValueError, IndexError), match="filter1d: dim"):
         torch_conv.filter1d(torch.zeros(4, 5, device=device), torch.ones(3, device=device), dim=dim)
+
+
+LONG = [(1, 1, 1 << 18), (3, 90001), (2, 3, 50213), (40, 700), (2, 20, 130), (300007,)]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16, torch.uint8, torch.int16])
+@pytest.mark.parametrize("shape", LONG, ids=str)
+def test_long_rows_have_the_bits_of_the_cpu(cuda, shape, dtype):
+    """A few long rows are cut into pieces that fill tiles, many short ones of all planes make one image."""
+    signal = make_image(shape, dtype)
+    for k, options in (
+        (1, {}),
+        (5, {"border_type": "circular"}),
+        (8, {"border_type": "replicate", "value": 2.0}),
+        (31, {"border_type": "reflect"}),
+        (5, {"border_type": "skip", "normalized": True}),
+        (6, {"border_type": "zero_output", "anchor": 0}),
+        (7, {"border_type": "constant", "value": 3.0, "dilation": 3}),
+        (9, {"padding": "valid", "behaviour": "conv"}),
+        (3, {"border_type": "symmetric", "stride": 2}),
+    ):
+        kernel = make_window((k,))
+        for taps in (kernel, kernel.to(cuda)):
+            got = torch_conv.filter1d(signal.to(cuda), taps, **options)
+            assert_same_bits(got.cpu(), torch_conv.filter1d(signal, kernel, **options))
+    out = torch.full_like(signal.to(cuda), 7)
+    torch_conv.filter1d(signal.to(cuda), kernel, out=out)
+    assert_same_bits(out.cpu(), torch_conv.filter1d(signal, kernel))
+
+
+def test_long_rows_that_lie_apart(cuda):
+    """Rows with gaps between, channels that are every other one, and steps of two numbers."""
+    signal = make_image((4, 6, 90000))
+    for view in (lambda x: x[:1, :, 3:85000], lambda x: x[:, ::2], lambda x: x[1:3, :, ::2], lambda x: x[0, :4, 1:]):
+        got = torch_conv.filter1d(view(signal.to(cuda)), make_window((5,)))
+        assert_same_bits(got.cpu(), torch_conv.filter1d(view(signal), make_window((5,))))
+
+
+@pytest.mark.parametrize(
+    ("shape", "options", "launches"),
+    [
+        ((1, 1, 1 << 20), {}, 3),
+        ((1, 1, 1 << 20), {"anchor": 0}, 2),
+        ((1 << 20,), {"padding": "valid"}, 2),
+        ((2, 2, 1 << 20), {"border_type": "skip"}, 3),
+        ((16, 4, 1 << 16), {}, 1),
+        ((1, 1, 50000), {}, 1),
+        ((1, 1, 1 << 20), {"stride": 2}, 1),
+        ((1, 1, 1 << 20), {"algorithm": "direct"}, 3),
+    ],
+    ids=str,
+)
+def test_plans_of_long_rows(monkeypatch, shape, options, launches):
+    monkeypatch.setenv("TORCH_CONV_EXPLAIN_FOR", "9.0 132 232448 3.35e12")
+    plans = str(torch_conv.explain(torch_conv.filter1d, torch.empty(shape), torch.rand(5), **options)).splitlines()
+    assert len(plans) == launches
+    assert launches == 1 or "tile 124x32" in plans[0] or "tile 128x32" in plans[0]

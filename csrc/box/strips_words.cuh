@@ -28,7 +28,7 @@ struct WordColumns {
   static_assert(kRowCells * 4 == warp_row_bytes(2, false, false));
 
   LotRows<T, kBeside> image;  // ... and `plane` is the warp's first column in row 0
-  // Bytes from the start of the image's row to `from`, and from there to the end of the columns that are read.
+  // Bytes from the start of the image's row to that column, and from there to the end of the columns that are read.
   int before, stop;
   int count;     // of the thread's columns that are read, from its first one
   int map[4];    // gathered: columns from the warp's first, INT_MIN: nothing is read, `outside` stands there

@@ -1,12 +1,12 @@
-// The planes of a volume as marches along z read them: of one that is alone, by its tensor map; of a shard of one that
-// is cut along z, also those of the shards beside it, where they lie. Each shard has a map of its own, and a plane's
-// number says which:
+// The planes of a volume as marches along z read them, and the rows of an image as chains do: of one that is alone, by
+// its tensor map; of a shard of one that is cut along z, also those of the shards beside it, where they lie. Each shard
+// has a map of its own, and a plane's number says which:
 //
 //   plane        -above.rows ...... -1 | 0 ........... d - 1 | d ....... d + below.rows - 1
 //   map           above                | own                 | below
 //   its plane z   0 ..................   0 .................   0 .....................
 //
-// An image that is cut along h is read in the same way: what is said of planes is then true of its rows.
+// Of an image that is cut along h the rows are these planes.
 #pragma once
 
 #include "core/neighbours.h"

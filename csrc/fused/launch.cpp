@@ -29,7 +29,8 @@ void launch_march(const Fused& p, const Plan& plan, const Config& config, const 
   PackedTaps taps{};
   config.pack(p, taps);
   const Args args = args_of(p, plan, config);
-  if (p.beside.any()) launch(plan, site, map, ShardVolume::of_rows(p.in, p.beside, rows_of), args, taps);
+  if (p.beside.any())
+    launch(plan, site, map, ShardVolume::of_rows(p.in, p.beside.nearest(config.march.radius), rows_of), args, taps);
   else launch(plan, site, map, rows_of(p.in), args, taps);
 }
 

@@ -76,7 +76,8 @@ inline int64_t count_tiles(const Fused& p, const TileShape& shape) {
 }
 
 // Edges that are computed again take a block three times as long, which few blocks do not hide (structure tensor 5 on
-// one NVIDIA H200, one launch against filters one by one: 1024^2 40 and 33 us, 2048^2 49 and 98).
+// one NVIDIA H200, one launch against filters one by one: 1024^2 40 and 33 us, 2048^2 49 and 98). Of shards those have
+// copies of rows and of outputs as well.
 inline const char* tile_loses(const Fused& p, const Arch& arch) {
   const Chain chain = *find_chain(p);
   const bool mends = chain.count > 1 && !chain.extends_rows;
@@ -88,7 +89,8 @@ inline void configure_tile(const Fused& p, bool bulk, Plan& plan) {
   const Chain chain = *find_chain(p);
   const TileShape& shape = chain.shape;
   const bool aligned = !p.valid && whole_words(p, shape.columns / chain.stride);
-  plan.why = "one box of the image, stages in registers";
+  plan.why = p.beside.any() ? "one box of the image, stages in registers, through all shards"
+                            : "one box of the image, stages in registers";
   plan.tile_w = shape.width(), plan.tile_h = shape.height();
   plan.threads = 32 * TileShape::warps;
   plan.shared_bytes = chain.shared_bytes;
@@ -149,7 +151,8 @@ inline void configure_march(const Fused& p, const Arch& arch, Plan& plan) {
   const MarchShape& shape = chain.march;
   const int boxes = march_boxes(p, shape, arch);
   const bool aligned = !p.valid && whole_words(p, shape.columns);
-  plan.why = "a warp a strip, every row summed once";
+  plan.why = p.beside.any() ? "a warp a strip, every row summed once, through all shards"
+                            : "a warp a strip, every row summed once";
   plan.tile_w = shape.width(), plan.tile_h = shape.height(boxes);
   plan.threads = 32;
   plan.shared_bytes = shape.shared_bytes(size_of(p.in.dtype));

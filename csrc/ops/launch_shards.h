@@ -75,7 +75,7 @@ inline bool set_images(Fused& p, const Shard& shard, int axes) {
   return set_images(p, shard, merge_leading(first, p.out.dtype, axes), axes);
 }
 
-// Can a problem be cut at its seams? A chain cannot: its later stages read on either side what the earlier ones made.
+// Can a problem be cut at its seams? A chain cannot: a Fused has no pad that says where a piece's windows begin.
 template <typename Problem>
 constexpr bool kHasSeams = true;
 template <>
@@ -83,7 +83,7 @@ inline constexpr bool kHasSeams<Fused> = false;
 
 // Are interior and seams made apart, in two streams?
 template <typename Problem>
-bool apart(const SplitStreams& streams, bool volumes) {
+bool takes_seams_apart(const SplitStreams& streams, bool volumes) {
   return kHasSeams<Problem> && !streams.together(volumes);
 }
 
@@ -127,11 +127,11 @@ void write_down(Steps& steps, const Shard& shard, bool volumes, const std::vecto
     const cuda::OnDevice current(device);
     std::vector<const Tensor*> others;
     for (int i : lenders) others.push_back(&r.tensor(i));
-    const bool aside = apart<Problem>(*r.streams, volumes);
-    void* const reads = r.streams->begin(r.tensor(own), others, aside, fresh);
-    void* const stream = aside ? cuda::current_stream(device) : reads;
-    for (const auto& [launch, of_seam] : launches) launch.on_cuda(r, of_seam ? reads : stream, nullptr);
-    r.streams->end(r.tensor(own), aside);
+    const bool apart = takes_seams_apart<Problem>(*r.streams, volumes);
+    void* const reads = r.streams->begin(r.tensor(own), others, apart, fresh);
+    void* const stream = apart ? cuda::current_stream(device) : reads;
+    for (const auto& [launch, aside] : launches) launch.on_cuda(r, aside ? reads : stream, nullptr);
+    r.streams->end(r.tensor(own), apart);
   });
 }
 
@@ -139,21 +139,21 @@ template <typename Problem>
 bool run_shard(Call& call, const Place& place, const Shard& shard, const Problem& p, const Doors<Problem>& doors,
                const char* pinned) {
   SplitStreams& streams = *call.streams;
-  const bool volumes = axes_of(*call.part) == 3, aside = apart<Problem>(streams, volumes);
-  std::vector<Piece<Problem>> pieces = pieces_of(volumes ? with_channels_read_once(p) : p, volumes, aside);
+  const bool volumes = axes_of(*call.part) == 3, apart = takes_seams_apart<Problem>(streams, volumes);
+  std::vector<Piece<Problem>> pieces = pieces_of(volumes ? with_channels_read_once(p) : p, volumes, apart);
   for (Piece<Problem>& piece : pieces) {
     piece.planned = plan_of(call, place, piece.problem, doors, pinned);
     if (!piece.planned->plan.variant || piece.planned->plan.scratch_bytes > 0) return false;
   }
   const bool fresh = !on_any_device(p);  // taps in device memory may just have been put there
-  void* const reads = streams.begin(*shard.own, {shard.above, shard.below}, aside, fresh);
+  void* const reads = streams.begin(*shard.own, {shard.above, shard.below}, apart, fresh);
   for (const Piece<Problem>& piece : pieces) {
     const Planned& planned = *piece.planned;
     if (!only_explain(call, place, planned.plan))
       doors.run_cuda(piece.problem, planned.plan,
                      {piece.aside ? reads : place.stream(), nullptr, planned.kernels.data()});
   }
-  streams.end(*shard.own, aside);
+  streams.end(*shard.own, apart);
   if (call.steps) write_down(*call.steps, shard, volumes, pieces, doors, fresh);
   return true;
 }

@@ -61,7 +61,7 @@ Tensor Pipeline::run(const std::vector<Stage>& stages, bool fan) {
                 .stride = 1,
                 .wanted = options_.algorithm == "fused"};
   std::copy(stages.begin(), stages.end(), problem.stages);
-  if (call_.only_reach()) call_.reach.direct = reads_other_shards(problem);
+  if (call_.only_reach() && call_.of_shards) call_.reach.direct = reads_other_shards(problem);
   const auto fill = [&](const Image& image, int64_t stride_output) {
     problem.out = image, problem.stride_output = stride_output;
     compute(problem);

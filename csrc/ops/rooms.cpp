@@ -8,6 +8,7 @@
 
 #include "ops/images.h"
 #include "ops/launch_shards.h"
+#include "ops/long_rows.h"
 #include "ops/volumes.h"
 
 namespace torch_conv {
@@ -135,6 +136,9 @@ void run(Call& call, const Place& place, const Tensor& like, const Direct& probl
     return;
   }
   const Direct p = with_channels_read_once(problem);
+  const auto rows = place.cuda() && is_image(p) && !*pinned ? long_rows(p) : std::vector<Direct>{};
+  for (const Direct& part : rows) run_problem(call, place, like, part, kDirect2d, "", wanted_by(p.sums));
+  if (!rows.empty()) return;
   if (is_image(p)) return run_problem(call, place, like, p, kDirect2d, pinned, wanted_by(p.sums));
   // Only the rooms for images have the loops that planes and columns profit from; a pinned variant is one of volumes.
   const auto images = *pinned ? std::nullopt : as_images(p);

@@ -66,7 +66,7 @@ bool serves_depthwise(Call& call, const Place& place, const Depthwise& problem);
 // The same for a chain; where it is `wanted` (algorithm 'fused'), a room that does not take it makes a refusal. On the
 // CPU there is no room for volumes.
 bool run_in_one_launch(Call& call, const Place& place, const Tensor& like, const Fused& problem);
-// Is there a kernel for a shard of images that reads those beside it, and the same on such shards.
+// Is there a kernel for a shard of images that reads those beside it? And the call's shards by it, as above.
 bool serves_shards(const Place& place, const Fused& problem);
 void run_on_shards(Call& call, const Place& place, const Fused& problem);
 

@@ -27,7 +27,7 @@ Problem rows_of_problem(const Problem& p, const Along& axis, int64_t begin, int6
   q.out.data = below(p.out, begin), q.out.*axis.size = end - begin;
   q.in.data = below(p.in, first), q.in.*axis.size = p.in.*axis.size - first;
   q.place.*axis.pad = p.place.*axis.pad + first - begin * p.place.*axis.stride;
-  if constexpr (std::is_same_v<Problem, Box>) q.first_row += begin;
+  if constexpr (std::is_same_v<Problem, Box>) q.first_row += &axis == &kRows ? begin : 0;
   return q;
 }
 

@@ -1,4 +1,5 @@
-// The CUDA streams of one call on shards: who waits for whom, so that no device waits for another before its interior.
+// The CUDA streams of one call on shards: who waits for whom, so that large shards wait for no other before their
+// interior.
 //
 //   device 0   current stream   ... made | interior ................. | done
 //              side stream             \ | seam (reads device 1) | -----^ |
@@ -6,8 +7,8 @@
 //              side stream               | seam (reads device 0) |        the shard: device 0 has read it
 //
 // Two streams a device cost the host more than they save where shards are small: then a kernel that can makes interior
-// and seams in one launch, in the current stream, which waits for the others before. So it is with volumes of any size:
-// a seam of r planes, by itself, reads 3 r of a few hundred.
+// and seams in one launch, in the current stream, which waits for the others before. So it is with volumes of any size,
+// for a seam of r planes, by itself, reads 3 r of a few hundred, and with chains, which cannot be cut at seams.
 //
 // On the CPU everything goes one after the other.
 #pragma once
