@@ -22,6 +22,8 @@ PLACES = [
 # What explanations say of a shard whose kernels read others.
 IN_PLACE = "its interior and its seams, which read other shards where they lie"
 
+H100 = "9.0 132 232448 3.35e12"  # for TORCH_CONV_EXPLAIN_FOR
+
 SLEEP = 120_000_000  # cycles: more than 60 ms, so that a busy host is done before
 
 

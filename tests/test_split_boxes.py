@@ -6,9 +6,8 @@ import re
 
 import pytest
 import torch
-from splits import IN_PLACE, assert_same, check, devices_at
+from splits import H100, IN_PLACE, assert_same, check, devices_at
 from strategies import BORDERS, make_image
-from test_split_volumes import H100
 
 import torch_conv
 from torch_conv import SplitTensor, split

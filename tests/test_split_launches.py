@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from kernel_files import run_python
-from splits import devices_at
+from splits import IN_PLACE, devices_at
 from strategies import make_image, make_window
 from tolerance import assert_same_bits
 
@@ -21,16 +21,23 @@ def devices(request):
     return devices_at(request.param)
 
 
+def separable_sobel(x):
+    return torch_conv.gaussian_sobel(x, 3, 1.0, algorithm="separable")
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.uint8])
 @pytest.mark.parametrize("width", [1, 3, 6, 33, 64, 1001])
 def test_rows_of_any_length(devices, dtype, width):
-    """Words of 1 to 16 bytes, cut along rows and along columns."""
+    """Words of 1 to 16 bytes, cut along rows and along columns; by what copies rows in every case."""
+    wider = torch.int16 if dtype == torch.uint8 else torch.float64
     image = make_image((2, 3, 45, width), dtype)
     for dim, there in ((-2, image), (-1, image.mT.contiguous())):
-        for call in (lambda x: torch_conv.gaussian_sobel(x, 3, 1.0), lambda x: torch_conv.box_blur(x, (5, 4))):
-            expected = call(there.to("cuda"))
+        for call, x in ((separable_sobel, there), (lambda x: torch_conv.box_blur(x, (5, 4)), there.to(wider))):
+            expected = call(x.to("cuda"))
+            parts = split(x, devices(4), dim)
+            assert IN_PLACE not in str(torch_conv.explain(call, parts))
             for _ in range(2):  # written down, and repeated
-                assert_same_bits(call(split(there, devices(4), dim)).gather("cpu"), expected.cpu())
+                assert_same_bits(call(parts).gather("cpu"), expected.cpu())
 
 
 def test_more_rows_than_one_launch_copies(devices):
@@ -47,10 +54,11 @@ import torch, torch_conv
 from torch_conv import split
 for dtype in (torch.float32, torch.float16, torch.uint8):
     image = (torch.rand(1, 3, 60, 1001) * 200).to(dtype)
-    whole = torch_conv.gaussian_sobel(image.to("cuda"), 3, 1.0).cpu()
-    print(torch.equal(torch_conv.gaussian_sobel(split(image, ["cuda:0"] * 3), 3, 1.0).gather("cpu"), whole))
+    for algorithm in ("auto", "separable"):
+        call = lambda x: torch_conv.gaussian_sobel(x, 3, 1.0, algorithm=algorithm)
+        print(torch.equal(call(split(image, ["cuda:0"] * 3)).gather("cpu"), call(image.to("cuda")).cpu()))
 """
-    assert run_python(code, TORCH_CONV_NO_NVRTC="1").split() == ["True"] * 3
+    assert run_python(code, TORCH_CONV_NO_NVRTC="1").split() == ["True"] * 6
 
 
 WINDOWS = {

@@ -6,14 +6,13 @@ import re
 
 import pytest
 import torch
-from splits import IN_PLACE, assert_same, check, devices_at
+from splits import H100, IN_PLACE, assert_same, check, devices_at
 from strategies import BORDERS, make_image, make_window
 from tolerance import assert_same_bits
 
 import torch_conv
 from torch_conv import SplitTensor, split
 
-H100 = "9.0 132 232448 3.35e12"
 A100 = "8.0 108 166912 1.55e12"
 
 

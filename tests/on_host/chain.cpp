@@ -1,5 +1,5 @@
 // The kernels of fused chains as their plans launch them, on the host: shards of an image, which read the rows of the
-// shards beside them, have the bits of the image that is whole.
+// shards beside them, have the bits of the image that is whole. Each lies in memory of its own, under its own strides.
 #include <random>
 #include <string>
 
@@ -17,7 +17,12 @@ void square_roots(float (&v)[N]) {
 }
 }  // namespace torch_conv
 #include "fused/kernel_march.cuh"
+// What kernel_tile.cuh includes stands before it: the only uint64_t of its own is a barrier in shared memory.
+#include "core/extend.cuh"
+#include "fused/kernel_edge.cuh"
+#define uint64_t static uint64_t
 #include "fused/kernel_tile.cuh"
+#undef uint64_t
 #include "fused/plan.h"
 
 namespace torch_conv::fused {
@@ -29,7 +34,7 @@ using namespace torch_conv::fused;
 
 namespace {
 
-constexpr int64_t kN = 2, kC = 2;
+constexpr int64_t kC = 2;
 
 struct Case {
   int64_t w;
@@ -37,10 +42,11 @@ struct Case {
   Border border = Border::reflect;
   double value = 0;
   int shift = 0;  // elements that rows start behind 16 bytes
+  int64_t n = 1;
 };
 
 const Case kCases[] = {
-    {136, {20, 30, 9}},
+    {136, {20, 30, 9}, Border::reflect, 0, 0, 2},
     {168, {11, 9}, Border::circular},
     {70, {9, 12, 40}, Border::symmetric},
     {34, {40, 9, 11}, Border::replicate},
@@ -48,25 +54,35 @@ const Case kCases[] = {
     {130, {9, 9, 9, 9}, Border::constant, 3},
     {136, {30, 20}, Border::skip},
     {100, {12, 33, 10}, Border::zero_output},
-    {133, {17, 30}, Border::reflect, 0, 1},
+    {133, {17, 30}, Border::reflect, 0, 1, 2},
     {40, {9, 31}, Border::circular, 0, 3},
 };
 
-// Images whose rows go on behind their pixels.
+template <typename T>
+constexpr Dtype kDtype = sizeof(T) == 4   ? Dtype::f32
+                         : sizeof(T) == 2 ? Dtype::f16
+                                          : Dtype::u8;
+
+// Images whose rows, planes and samples lie apart, `more` pieces of 16 bytes further than they must; NaN between them,
+// or the largest byte.
 template <typename T>
 struct Memory {
   std::vector<T> elements;
   Image image;
-  Memory(int64_t images, int64_t h, int64_t w, int shift) {
-    const int64_t pitch = round_up(w + 1, 16 / int64_t(sizeof(T))) + shift;
-    elements.assign(images * kN * kC * h * pitch + 64, from_acc<T>(-7.f));
-    T* const start = reinterpret_cast<T*>((reinterpret_cast<uintptr_t>(elements.data()) + 15) / 16 * 16) + shift;
-    image = {start, sizeof(T) == 4 ? Dtype::f32 : Dtype::f16, kN, kC, 1, h, w, kC * h * pitch, h * pitch, 0, pitch, 1};
+  Memory(const Case& k, int64_t images, int64_t h, int64_t more = 0) {
+    const int64_t piece = 16 / int64_t(sizeof(T));
+    const int64_t pitch = round_up(k.w + 1, piece) + more * piece + k.shift;
+    const int64_t plane = h * pitch + more * piece, sample = kC * plane + 3 * more * piece;
+    T between;
+    memset(&between, 0xff, sizeof(T));
+    elements.assign(images * k.n * sample + 64, between);
+    T* const start = reinterpret_cast<T*>((reinterpret_cast<uintptr_t>(elements.data()) + 15) / 16 * 16) + k.shift;
+    image = {start, kDtype<T>, k.n, kC, 1, h, k.w, sample, plane, 0, pitch, 1};
   }
-  Image part(int64_t first, int64_t rows) const {
-    Image x = image;
-    x.data = static_cast<T*>(x.data) + first * x.stride_h, x.h = rows;
-    return x;
+  // Pixel x of row y, of the o-th of several images.
+  T& at(int64_t o, int64_t n, int64_t c, int64_t y, int64_t x) const {
+    const int64_t plane = (o * image.n + n) * image.stride_n + c * image.stride_c;
+    return static_cast<T*>(image.data)[plane + y * image.stride_h + x];
   }
 };
 
@@ -80,7 +96,7 @@ std::string launch(const Fused& p, const Plan& plan) {
   config.pack(p, packed);
   TapsOf<P> taps;
   std::copy_n(packed.v, P::taps, taps.v);
-  const int size = sizeof(T), word = size < 4 ? 4 : size;
+  constexpr int size = sizeof(T), word = size * tma::pack_of(size);
   const bool marches = config.boxes > 0;
   const int pitch = marches ? config.march.pitch(size) : config.shape.pitch();
   const auto map_of = [&](int rows) {
@@ -88,7 +104,7 @@ std::string launch(const Fused& p, const Plan& plan) {
   };
   memset(shared, 0xff, sizeof(shared));
   const Index grid{unsigned(plan.blocks), 1, 1};
-  const Beside beside = p.beside.nearest(P::reach);
+  const Beside beside = p.beside.nearest(marches ? config.march.radius : config.shape.reach);
   const auto image = [&](const auto& map) {
     if constexpr (kBeside) return ShardVolume::of_rows(p.in, beside, map);
     else return map(p.in);
@@ -108,7 +124,7 @@ std::string run(const Fused& p, const char* pinned) {
   const Plan plan = fused::plan(p, kMachine, pinned);
   if (!plan.variant) return plan.why;
   const std::string& name = plan.kernels[0].name;
-  const std::string type = sizeof(T) == 4 ? "float" : "half_t";
+  const std::string type = sizeof(T) == 4 ? "float" : sizeof(T) == 2 ? "half_t" : "uint8_t";
   const auto is = [&](const char* flags) {
     return name.ends_with("<" + text_of(P{}) + ", " + type + ", " + type + ", " + flags + ">");
   };
@@ -143,11 +159,25 @@ Stage stage_of<Thin>(std::vector<std::vector<float>>&, std::mt19937&) {
   return {.windows = 0, .point = Point::thin};
 }
 
+// What is wrong with a shard's outputs, or with what lies between them, which is taken back to what was there before.
 template <typename T>
-double difference(const Memory<T>& a, const Memory<T>& b) {
-  for (size_t i = 0; i < a.elements.size(); ++i)
-    if (memcmp(&a.elements[i], &b.elements[i], sizeof(T))) return double(i);
-  return -1;
+std::string difference(const Memory<T>& whole, int64_t first, Memory<T>& part, int outputs) {
+  const T between = part.elements.back();
+  const auto same = [](const T& a, const T& b) { return memcmp(&a, &b, sizeof(T)) == 0; };
+  for (int64_t o = 0; o < outputs; ++o)
+    for (int64_t n = 0; n < part.image.n; ++n)
+      for (int64_t c = 0; c < kC; ++c)
+        for (int64_t y = 0; y < part.image.h; ++y)
+          for (int64_t x = 0; x < part.image.w; ++x) {
+            T& got = part.at(o, n, c, y, x);
+            if (!same(got, whole.at(o, n, c, first + y, x)))
+              return "output " + std::to_string(o) + " at (" + std::to_string(n) + ", " + std::to_string(c) + ", " +
+                     std::to_string(first + y) + ", " + std::to_string(x) + ") differs";
+            got = between;
+          }
+  for (const T& x : part.elements)
+    if (!same(x, between)) return "something beside the output was written";
+  return "";
 }
 
 template <typename T, class... Stages>
@@ -156,13 +186,23 @@ bool check(Pipeline<Stages...>, const Case& k, const char* pinned) {
   std::mt19937 make(1);
   int64_t h = 0;
   for (int64_t rows : k.rows) h += rows;
-  Memory<T> from(1, h, k.w, k.shift), whole(P::outputs, h, k.w, k.shift), cut(P::outputs, h, k.w, k.shift);
-  for (T& x : from.elements) x = from_acc<T>(float(make() % 10000) / 300 - 10);
+  Memory<T> from(k, 1, h), whole(k, P::outputs, h);
+  std::vector<Memory<T>> shards;
+  for (int64_t first = 0, i = 0; i < int64_t(k.rows.size()); first += k.rows[i++]) {
+    shards.emplace_back(k, 1, k.rows[i], i + 1);
+    for (int64_t n = 0; n < k.n; ++n)
+      for (int64_t c = 0; c < kC; ++c)
+        for (int64_t y = 0; y < k.rows[i]; ++y)
+          for (int64_t x = 0; x < k.w; ++x) {
+            const float pixel = sizeof(T) == 1 ? float(make() % 256) : float(make() % 10000) / 300 - 10;
+            from.at(0, n, c, first + y, x) = shards[i].at(0, n, c, y, x) = from_acc<T>(pixel);
+          }
+  }
   std::vector<std::vector<float>> taps;
   taps.reserve(32);
   Fused p{.in = from.image,
           .out = whole.image,
-          .stride_output = P::outputs > 1 ? kN * whole.image.stride_n : 0,
+          .stride_output = P::outputs > 1 ? k.n * whole.image.stride_n : 0,
           .count = sizeof...(Stages),
           .stages = {stage_of<Stages>(taps, make)...},
           .border = k.border,
@@ -171,27 +211,33 @@ bool check(Pipeline<Stages...>, const Case& k, const char* pinned) {
           .stride = 1,
           .wanted = true};
   std::string wrong = run<P, T>(p, pinned);
-  int64_t first = 0;
-  for (size_t i = 0; i < k.rows.size() && wrong.empty(); ++i) {
-    const int64_t rows = k.rows[i], last = first + rows;
-    p.in = from.part(first, rows), p.out = cut.part(first, rows), p.beside = {};
-    const int64_t before = k.rows[i ? i - 1 : k.rows.size() - 1], after = k.rows[i + 1 < k.rows.size() ? i + 1 : 0];
-    const bool circular = k.border == Border::circular;
-    if (i > 0 || circular) p.beside.above = from.part(i ? first - before : h - before, before);
-    if (last < h || circular) p.beside.below = from.part(last < h ? last : 0, after);
+  const size_t count = shards.size();
+  const bool circular = k.border == Border::circular;
+  for (size_t i = 0, first = 0; i < count && wrong.empty(); first += k.rows[i++]) {
+    Memory<T> part(k, P::outputs, k.rows[i], 3 - int64_t(i));
+    p.in = shards[i].image, p.out = part.image, p.beside = {};
+    if (P::outputs > 1) p.stride_output = k.n * part.image.stride_n;
+    if (i > 0 || circular) p.beside.above = shards[(i + count - 1) % count].image;
+    if (i + 1 < count || circular) p.beside.below = shards[(i + 1) % count].image;
     wrong = run<P, T>(p, pinned);
-    first = last;
+    if (wrong.empty()) wrong = difference(whole, first, part, P::outputs);
   }
-  if (wrong.empty())
-    if (const double at = difference(whole, cut); at >= 0) wrong = "element " + std::to_string(int64_t(at)) + " differs";
-  return on_host::report(wrong, "%s %s %lldx%lld %s %g, %zu shards", text_of(P{}).c_str(), pinned, (long long)h,
-                         (long long)k.w, name_of(k.border), k.value, k.rows.size());
+  return on_host::report(wrong, "%s %s %s %lldx%lld %s %g, %zu shards", text_of(P{}).c_str(), name_of(kDtype<T>),
+                         pinned, (long long)h, (long long)k.w, name_of(k.border), k.value, k.rows.size());
 }
 
+// With boxes by bulk copies where rows allow it.
+template <class P, typename T>
+bool check_tile(const Case& k) {
+  if (P::thins && k.border == Border::circular) return true;  // such shards are not served
+  const bool bulk = k.shift == 0 && k.w % tma::pack_of(sizeof(T)) == 0;
+  return check<T>(P{}, k, bulk ? "tile_tma" : "tile");
+}
+
+// Also with plain loads of rows that allow more.
 template <class P, typename T>
 bool check_tiles(const Case& k) {
-  const bool circular = P::thins && k.border == Border::circular;  // such shards are not served
-  return circular || check<T>(P{}, k, "tile");
+  return check_tile<P, T>(k) && (k.shift > 0 || check<T>(P{}, k, "tile"));
 }
 
 bool check_march(const Case& k) {
@@ -207,8 +253,7 @@ int main() {
   using GaussianSobel = Pipeline<Windows<5, 1, Point::each>, Windows<3, 2, Point::l2, Sobel>>;
   using Tensor = Pipeline<Windows<3, 2, Point::products>, Windows<5, 3, Point::each, NotKnown, true>>;
   using Edges = Pipeline<Windows<3, 1, Point::each>, Windows<3, 2, Point::polar, Sobel>, Thin>;
-  return on_host::status_of(kCases, check_tiles<Gradient, float>) |
-         on_host::status_of(kCases, check_tiles<GaussianSobel, float>) |
-         on_host::status_of(kCases, check_tiles<Tensor, float>) |
-         on_host::status_of(kCases, check_tiles<Edges, float>) | on_host::status_of(kCases, check_march);
+  const auto all = [](const auto&... check) { return (on_host::status_of(kCases, check) | ...); };
+  return all(check_tile<Gradient, float>, check_tiles<GaussianSobel, float>, check_tile<Tensor, float>,
+             check_tile<Edges, float>, check_tile<GaussianSobel, half_t>, check_tile<Gradient, uint8_t>, check_march);
 }

@@ -1,0 +1,269 @@
+"""Fused chains of images in shards along H: kernels read the rows of the shards beside them where they lie."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from splits import H100, IN_PLACE, assert_same, check, devices_at, per_sample
+from strategies import BORDERS, EXTENDING, make_image
+
+import torch_conv
+from torch_conv import SplitTensor, split
+
+A100 = "8.0 108 166912 1.55e12"
+
+
+# By name: the chain, and the rows that it reads on either side of an output's.
+CHAINS = {
+    "sobel": (lambda x, **kw: torch_conv.sobel(x, **kw), 1),
+    "spatial_gradient": (lambda x, **kw: torch_conv.spatial_gradient(x, **kw), 1),
+    "spatial_gradient diff": (lambda x, **kw: torch_conv.spatial_gradient(x, "diff", 2, **kw), 1),
+    "spatial_gradient order 2": (lambda x, **kw: torch_conv.spatial_gradient(x, "sobel", 2, **kw), 2),
+    "gaussian_sobel": (lambda x, **kw: torch_conv.gaussian_sobel(x, 5, 1.1, **kw), 3),
+    "gaussian_sobel l1": (lambda x, **kw: torch_conv.gaussian_sobel(x, 3, 1.1, magnitude="l1", **kw), 2),
+    "structure_tensor": (lambda x, **kw: torch_conv.structure_tensor(x, 3, 1.0, **kw), 2),
+    "structure_tensor 9": (lambda x, **kw: torch_conv.structure_tensor(x, 9, 1.5, **kw), 5),
+    "thin_edges": (lambda x, **kw: torch_conv.thin_edges(x, 3, 1.0, **kw), 3),
+    "thin_edges 7": (lambda x, **kw: torch_conv.thin_edges(x, 7, 1.0, **kw), 5),
+    "unsharp_mask": (
+        lambda x, algorithm="fused", **kw: torch_conv.unsharp_mask(x, 5, 1.0, algorithm=algorithm, **kw),
+        2,
+    ),
+    "gaussian_laplace": (lambda x, **kw: torch_conv.gaussian_laplace(x, 1.0, **kw), 4),
+    "difference_of_gaussians": (lambda x, **kw: torch_conv.difference_of_gaussians(x, 1.0, **kw), 6),
+}
+SUMS = {"9 taps": CHAINS["gaussian_laplace"], "13 taps": CHAINS["difference_of_gaussians"]}
+EACH = pytest.mark.parametrize(("chain", "reach"), CHAINS.values(), ids=CHAINS)
+
+
+def launches(function, parts, **options):
+    """The kernels of launches that read other shards where they lie."""
+    found, in_place = [], False
+    for line in torch_conv.explain(lambda x: function(x, **options), parts).lines:
+        if ": shard " in line:
+            in_place = IN_PLACE in line
+        elif in_place:
+            found.append(line.split(": ")[1].split()[0])
+    return found
+
+
+def copies_rows(function, parts, **options):
+    return "rows that are copied" in str(torch_conv.explain(lambda x: function(x, **options), parts))
+
+
+@EACH
+def test_plans(chain, reach, monkeypatch):
+    """A launch a shard, its interior and its seams."""
+    monkeypatch.setenv("TORCH_CONV_EXPLAIN_FOR", H100)
+    image, cut = torch.zeros(1, 3, 300, 640), ["cpu"] * 3
+    parts = split(image, cut, -2)
+    thins = chain in (CHAINS["thin_edges"][0], CHAINS["thin_edges 7"][0])
+    for border in BORDERS:
+        served = not (thins and border == "circular")
+        assert launches(chain, parts, border_type=border) == ["fused/tile_tma"] * (3 if served else 0)
+        two = split(image, ["cpu"] * 2, -2)
+        assert launches(chain, two, border_type=border) == ["fused/tile_tma"] * (2 if served else 0)
+    for value in (2.5, 0.1):
+        assert launches(chain, parts, border_type="constant", value=value) == ["fused/tile_tma"] * 3
+        assert launches(chain, split(image.half(), cut, -2), border_type="constant", value=value)
+    assert launches(chain, parts, algorithm="fused") == ["fused/tile_tma"] * 3
+    assert not copies_rows(chain, parts, algorithm="fused")
+    # A shard with a row that reads no other; also one of no rows.
+    thin = 2 * reach + 1
+    assert launches(chain, split(image, cut, -2, [140, thin, 160 - thin])) == ["fused/tile_tma"] * 3
+    assert launches(chain, split(image, cut, -2, [140, 0, 160])) == ["fused/tile_tma"] * 2
+    for dtype in (torch.float16, torch.bfloat16, torch.uint8):
+        assert launches(chain, split(image.to(dtype), cut, -2)) == ["fused/tile_tma"] * 3
+    for width in (637, 3):
+        assert launches(chain, split(image[..., :width], cut, -2)) == ["fused/tile_tma"] * 3
+        assert launches(chain, split(image[..., :width].contiguous(), cut, -2)) == ["fused/tile"] * 3
+    for shape in ((1, 1, 300, 640), (4, 8, 300, 60)):
+        assert launches(chain, split(torch.zeros(shape), cut, -2)) == ["fused/tile_tma"] * 3
+    one_channel = torch.zeros(2, 1, 300, 640).contiguous(memory_format=torch.channels_last)
+    assert launches(chain, split(one_channel, cut, -2)) == ["fused/tile_tma"] * 3
+    for width, kernel in ((640, "fused/tile_tma"), (637, "fused/tile")):
+        bytes_ = torch.zeros(1, 3, 300, width, dtype=torch.uint8)
+        assert launches(chain, split(bytes_, cut, -2), output_dtype=torch.float32) == [kernel] * 3
+    monkeypatch.setenv("TORCH_CONV_EXPLAIN_FOR", A100)
+    assert launches(chain, parts) == ["fused/tile"] * 3
+
+
+@EACH
+def test_where_rows_are_copied(chain, reach, monkeypatch):
+    monkeypatch.setenv("TORCH_CONV_EXPLAIN_FOR", H100)
+    image, cut = torch.zeros(1, 3, 300, 640), ["cpu"] * 3
+    parts = split(image, cut, -2)
+    assert launches(chain, parts, padding="valid") == []
+    assert launches(chain, parts, algorithm="separable") == []
+    assert launches(chain, split(image, cut, -1)) == []
+    if chain is not CHAINS["unsharp_mask"][0]:  # here by algorithm "fused", which refuses these
+        assert launches(chain, split(image.short(), cut, -2)) == []
+        assert launches(chain, split(image.double(), cut, -2)) == []
+        photo = image.contiguous(memory_format=torch.channels_last)
+        assert launches(chain, split(photo, cut, -2)) == []
+        one_of_planes = [photo[:, :, :100], image[:, :, 100:200], photo[:, :, 200:]]
+        assert launches(chain, SplitTensor.from_shards(one_of_planes, -2)) == []
+    # A shard all of whose rows read others has only seams, and copies; those beside it read it where it lies.
+    for rows in (reach, 2 * reach):
+        thin = split(image, cut, -2, [140, rows, 160 - rows])
+        assert launches(chain, thin) == ["fused/tile_tma"] * 2 and copies_rows(chain, thin)
+    if reach > 1:  # thinner than the chain reaches
+        assert launches(chain, split(image, cut, -2, [140, reach - 1, 161 - reach])) == []
+    with monkeypatch.context() as patch:
+        patch.setenv("TORCH_CONV_NO_PEER", "1")
+        assert launches(chain, parts) == []
+
+
+def test_windows_per_sample(monkeypatch):
+    monkeypatch.setenv("TORCH_CONV_EXPLAIN_FOR", H100)
+    parts, sigma = split(torch.zeros(2, 3, 300, 640), ["cpu"] * 3, -2), per_sample(2, 2)
+    assert launches(lambda x: torch_conv.gaussian_sobel(x, 5, sigma), parts) == []
+    assert launches(lambda x: torch_conv.structure_tensor(x, 5, sigma), parts) == []
+
+
+def test_neighbours_whose_rows_start_elsewhere(monkeypatch):
+    """A shard's own rows decide how its boxes come; a march brings the rows of others by bulk copies, too."""
+    monkeypatch.setenv("TORCH_CONV_EXPLAIN_FOR", H100)
+    whole = torch.zeros(1, 3, 100, 700)
+    shards = [whole[..., 4:644], whole[..., 3:643], torch.zeros(1, 3, 80, 640)]
+    parts = SplitTensor.from_shards(shards, -2)
+    for chain, _ in CHAINS.values():
+        assert launches(chain, parts) == ["fused/tile_tma", "fused/tile", "fused/tile_tma"]
+
+
+@pytest.mark.parametrize(("chain", "reach"), SUMS.values(), ids=SUMS)
+def test_plans_of_sums(chain, reach, monkeypatch):
+    """Large images by strips; also a pinned variant is one launch a shard."""
+    monkeypatch.setenv("TORCH_CONV_EXPLAIN_FOR", H100)
+    large = SplitTensor.from_shards([torch.empty(1, 1, 4096, 4096)] * 2, -2)
+    assert launches(chain, large) == ["fused/march"] * 2
+    parts = split(torch.zeros(2, 2, 192, 256), ["cpu"] * 3, -2)
+    for variant in ("march", "tile_tma", "tile"):
+        monkeypatch.setenv("TORCH_CONV_VARIANT", variant)
+        for border in EXTENDING:
+            assert launches(chain, parts, border_type=border) == [f"fused/{variant}"] * 3
+
+
+GPU_PLACES = ["cuda", pytest.param("gpus", marks=pytest.mark.multi_gpu)]
+
+
+@pytest.fixture(scope="module", params=GPU_PLACES)
+def devices(request):
+    return devices_at(request.param)
+
+
+@pytest.fixture(params=["0", "1"], ids=["one launch", "streams aside"])
+def side_streams(request, monkeypatch):
+    monkeypatch.setenv("TORCH_CONV_SIDE_STREAMS", request.param)
+
+
+DTYPES = {
+    "float32": (torch.float32, {}),
+    "float16": (torch.float16, {}),
+    "bfloat16": (torch.bfloat16, {}),
+    "uint8": (torch.uint8, {}),
+    "uint8 to float32": (torch.uint8, {"output_dtype": torch.float32}),
+}
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("dtype", DTYPES)
+@EACH
+def test_bits_of_the_whole(devices, chain, reach, dtype, side_streams):
+    """Rows of whole 16 bytes and others; shards of several tiles, and one as thin as the chain reaches."""
+    dtype, options = DTYPES[dtype]
+    sizes = [70, reach, 2 * reach, 37]
+    for width in (136, 264, 133, 70):
+        x = make_image((2, 2, sum(sizes), width), dtype)
+        for border in BORDERS if width in (136, 133) else ("reflect", "circular"):
+            check(chain, x, devices, -2, sizes, border_type=border, **options)
+        check(chain, x, devices, -2, sizes, border_type="constant", value=2.5, **options)
+    x = make_image((1, 2, sum(sizes), 136), dtype)
+    check(chain, x, devices, -2, sizes, border_type="constant", value=0.1, **options)
+    check(chain, x, devices, -2, sizes, algorithm="fused", **options)
+    check(chain, x, devices, -2, sizes, padding="valid", **options)
+    # Narrower than the chain reaches.
+    check(chain, x[..., : reach + 1].contiguous(), devices, -2, sizes, **options)
+    # Shards thinner than it reaches, and none at all.
+    check(chain, x, devices, -2, [70, 1, 0, sum(sizes) - 71], **options)
+
+
+@pytest.mark.cuda
+@EACH
+def test_layouts(devices, chain, reach, side_streams):
+    """Channels that lie side by side, which unsharp_mask's "fused" refuses, and one channel, whose strides say so."""
+    for channels in (1, 3):
+        algorithm = {} if channels == 1 else {"algorithm": "auto"}
+        for dtype in (torch.float32, torch.uint8):
+            x = make_image((2, channels, 97, 136), dtype).contiguous(memory_format=torch.channels_last)
+            check(chain, x, devices, -2, [40, 20, 37], **algorithm)
+
+
+@pytest.mark.cuda
+@EACH
+def test_two_shards_of_a_circle(devices, chain, reach, side_streams):
+    """The same shard lies above and below."""
+    for width in (136, 133):
+        for sizes in ([41, 30], [reach, 70], [70, reach]):
+            x = make_image((2, 2, sum(sizes), width))
+            check(chain, x, devices, -2, sizes, border_type="circular")
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.uint8], ids=str)
+@pytest.mark.parametrize("step", [1, 16], ids=["rows start anywhere", "rows start on 16 bytes"])
+@EACH
+def test_shards_amid_other_memory(devices, chain, reach, step, dtype, side_streams):
+    """Each shard a part of a tensor of its own, with other numbers around it and other strides."""
+    image, to = make_image((2, 2, 104, 144), dtype), devices(3)
+    for border in ("reflect", "circular", "constant", "skip"):
+        expected = chain(image.to(to[0]), border_type=border)
+        shards = []
+        for i, (part, device) in enumerate(zip(image.split([33, 31, 40], -2), to, strict=True)):
+            n, c, h, w = part.shape
+            around = float("nan") if dtype.is_floating_point else 77
+            memory = torch.full((n, c + i, h + 2 * i, w + 3 * step * i), around, dtype=dtype, device=device)
+            shards.append(memory[:, i:, i : i + h, step * i : step * i + w].copy_(part))
+        parts = SplitTensor.from_shards(shards, -2)
+        if border != "circular":
+            found = launches(chain, parts, border_type=border)
+            assert found[1:] == (["fused/tile"] * 2 if step == 1 else found[:1] * 2)
+        for _ in range(3):
+            assert_same(chain(parts, border_type=border), expected)
+
+
+@pytest.mark.cuda
+@EACH
+def test_neighbours_that_were_just_written(devices, chain, reach, side_streams):
+    """A call reads what others have put into the shards before it, and is done before they are written again."""
+    sizes = [33, 31, 40]
+    for width in (264, 133):
+        parts = split(make_image((1, 3, 104, width)), devices(3), -2, sizes)
+        for seed in range(3):
+            image = make_image((1, 3, 104, width), seed=seed)
+            expected = chain(image.to("cuda:0"))
+            for shard, part in zip(parts.shards, image.split(sizes, -2), strict=True):
+                shard.copy_(part)
+            got = chain(parts)
+            for shard in parts.shards:
+                shard.fill_(float("nan"))
+            assert_same(got, expected)
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("variant", ["march", "tile_tma", "tile"])
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("chain", "reach"), SUMS.values(), ids=SUMS)
+def test_variants_of_sums(devices, chain, reach, dtype, variant, side_streams, monkeypatch):
+    """Of the whole image and of shards by the same kernel."""
+    if variant != "tile" and torch.cuda.get_device_capability() < (9, 0):
+        pytest.skip("no bulk copies")
+    monkeypatch.setenv("TORCH_CONV_VARIANT", variant)
+    dtype, options = DTYPES[dtype]
+    x = make_image((2, 2, 192, 256), dtype)
+    assert launches(chain, split(x, devices(3), -2), **options) == [f"fused/{variant}"] * 3
+    for border in EXTENDING if variant == "march" else BORDERS:
+        for sizes in ([64, 64, 64], [64, reach, 128 - reach]):
+            check(chain, x, devices, -2, sizes, border_type=border, **options)
+    check(chain, x, devices, -2, [96, 96], border_type="circular", **options)
+    check(chain, x, devices, -2, [64, 64, 64], border_type="constant", value=2, **options)
