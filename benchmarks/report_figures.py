@@ -205,14 +205,17 @@ def draw_scaling(documents: list[Document], path: Path = SCALING) -> None:
         print("report: there is no results/scaling*.json of GPUs to draw", file=sys.stderr)
         return
     canvas = Figure(figsize=(1 + 4.7 * len(shown), 4.6), layout="constrained")
+    lines = {}
     for axes, document in zip(canvas.subplots(1, len(shown), squeeze=False, sharey=True)[0], shown, strict=True):
         n = len(document["metadata"]["shards"])
         sides = set()
         for label, (part, ways, color, style) in SHARES.items():
             points = sorted(shares(document, part, ways, n).items())
             sides |= {side for side, _ in points}
-            axes.plot([s for s, _ in points], [100 * e for _, e in points], style, color=color, label=label)
-        axes.axhline(100, color="gray", linewidth=1, label="torch_conv on 1 GPU")
+            if points:  # what was not measured has no name beneath either
+                x, y = [side for side, _ in points], [100 * share for _, share in points]
+                (lines[label],) = axes.plot(x, y, style, color=color)
+        lines["torch_conv on 1 GPU"] = axes.axhline(100, color="gray", linewidth=1)
         axes.set(xlabel="side of the image, pixels", xscale="log", ylim=(0, 108))
         axes.set_title(f"{n} × {document['metadata']['gpu']}", fontsize=10)
         axes.set_xticks(sorted(sides), [str(side) for side in sorted(sides)])
@@ -220,7 +223,7 @@ def draw_scaling(documents: list[Document], path: Path = SCALING) -> None:
         axes.grid(alpha=0.3)
     canvas.axes[0].set_ylabel("efficiency, %")
     canvas.suptitle("float32 filter2d 3x3, zeros outside", fontsize=11)
-    canvas.legend(*canvas.axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=2, fontsize=9)
+    canvas.legend(list(lines.values()), list(lines), loc="outside lower center", ncols=2, fontsize=9)
     canvas.savefig(path, dpi=110)
 
 
