@@ -55,46 +55,52 @@ constexpr int cpus = f32 | bf16, halves = f16 | bf16, floats = f32 | f16 | bf16;
 // clang-format off
 constexpr Row kTable[] = {
     // CUDA, signals: the kernels of other borders and of one channel have tiles of 32 rows.
-    {.on = cuda, .axes = lines, .layout = first, .type = floats, .outside = others, .measured = {0.37, 0.62, 0.87}},
-    {.on = cuda, .axes = lines, .layout = last, .type = floats, .outside = others, .measured = {0.13, 0.2, 0.35}},
-    {.on = cuda, .axes = lines, .kind = image | bank, .type = floats, .outside = all, .measured = {0.05, 0.14, 4.39}},
+    {.on = cuda, .axes = lines, .layout = first, .type = floats, .outside = others, .measured = {0.39, 0.59, 0.77}},
+    {.on = cuda, .axes = lines, .layout = last, .type = floats, .outside = others, .measured = {0.26, 0.5, 0.92}},
+    {.on = cuda, .axes = lines, .kind = image | bank, .type = all, .steps = all, .outside = all, .measured = {0.06, 0.32, 5.08}},
 
     // CUDA, depthwise: other borders and float64 have the kernels of filters, whose tiles have 120 columns and more.
     {.on = cuda, .layout = first, .type = halves, .outside = others, .shape = odd,
-     .side = below(56), .measured = {0.42, 0.65, 0.65}},
-    {.on = cuda, .layout = last, .type = halves, .outside = others, .shape = odd,
-     .window = just(3), .outs = just(1), .measured = {0.62, 0.76, 0.76}},
-    {.on = cuda, .layout = first, .type = f64, .window = below(6), .measured = {0.11, 0.6, 0.69}},
+     .side = below(56), .measured = {0.49, 0.97, 0.97}},
+    {.on = cuda, .layout = first, .type = f64, .window = below(6), .measured = {0.11, 0.57, 0.88}},
     {.on = cuda, .layout = first, .type = f64, .window = from(6), .side = below(28), .measured = {0.16, 0.19, 0.19}},
-    {.on = cuda, .layout = last, .type = f64, .window = from(8), .side = below(56), .measured = {0.18, 0.18, 0.18}},
+    {.on = cuda, .layout = last, .type = f64, .window = from(8), .side = below(56), .measured = {0.18, 4.7, 4.7}},
 
     // CUDA, depthwise with zeros outside: small planes under large windows, images of one row, few channels innermost.
-    {.on = cuda, .layout = first, .type = f32, .shape = other, .window = from(13), .side = below(8), .measured = {0.49, 0.65, 0.65}},
-    {.on = cuda, .layout = first, .type = f32, .shape = odd, .side = below(7), .measured = {0.16, 0.39, 0.39}},
-    {.on = cuda, .layout = last, .type = f32, .shape = odd, .window = just(3), .outs = just(1), .channels = just(8), .measured = {0.79, 0.94, 0.94}},
-    {.on = cuda, .layout = last, .type = f32, .steps = strided, .window = just(3), .outs = just(1), .measured = {0.93, 0.96, 1}},
-    {.on = cuda, .axes = lines, .layout = last, .type = floats, .window = from(16), .channels = below(9), .measured = {0.71, 0.75, 0.75}},
+    {.on = cuda, .layout = first, .type = f32, .shape = other, .window = from(13), .side = below(8), .measured = {0.47, 0.65, 0.65}},
+    {.on = cuda, .layout = first, .type = f32, .shape = odd, .side = below(7), .measured = {0.44, 1.09, 1.09}},
+    {.on = cuda, .layout = last, .type = f32, .shape = odd, .window = just(3), .outs = just(1), .channels = just(8), .measured = {0.77, 0.94, 0.94}},
+    {.on = cuda, .layout = last, .type = f32, .steps = strided, .window = just(3), .outs = just(1), .measured = {0.91, 0.97, 0.99}},
+    {.on = cuda, .axes = lines, .layout = last, .type = floats, .window = from(16), .channels = below(9), .measured = {0.72, 0.85, 0.85}},
     {.on = cuda, .axes = lines, .layout = first, .type = f32, .window = from(16), .side = below(32), .measured = {0.78, 0.78, 0.78}},
 
     // CUDA, one channel.
-    {.on = cuda, .kind = image, .type = f32,
-     .window = from(8), .outs = just(1), .side = below(128), .measured = {0.16, 0.36, 0.6}},
-    {.on = cuda, .kind = image, .type = halves, .outs = just(1), .side = below(56), .measured = {0.32, 0.61, 3.43}},
+    {.on = cuda, .kind = image, .type = f32, .window = below(4), .outs = just(1), .side = below(57), .measured = {0.65, 0.84, 0.89}},
+    {.on = cuda, .kind = image, .type = f64, .window = below(4), .outs = just(1), .measured = {0.31, 0.37, 0.42}},
+    {.on = cuda, .kind = image, .type = halves, .steps = all,
+     .window = below(4), .outs = just(1), .side = below(57), .measured = {0.25, 0.75, 0.8}},
+    {.on = cuda, .kind = image, .type = halves, .outs = just(1), .side = below(56), .measured = {0.39, 1.65, 3.25}},
     {.on = cuda, .kind = image, .type = halves,
-     .window = below(8), .outs = just(1), .values = below(1 << 17), .measured = {0.78, 0.96, 0.96}},
-    {.on = cuda, .kind = image, .type = floats, .outs = from(2), .side = below(112), .measured = {0.13, 0.51, 1.82}},
-    {.on = cuda, .kind = image, .type = f64, .outs = from(2), .measured = {0.42, 0.92, 1.03}},
+     .window = below(8), .outs = just(1), .values = below(1 << 17), .measured = {0.8, 0.95, 0.95}},
+    {.on = cuda, .kind = image, .type = floats, .steps = all, .outs = from(2), .side = below(112), .measured = {0.16, 0.79, 3.51}},
+    {.on = cuda, .kind = image, .type = f64, .outs = from(2), .measured = {0.42, 0.97, 2.31}},
 
     // CUDA, a few channels.
-    {.on = cuda, .kind = bank, .type = f32, .outs = just(1), .side = below(224), .measured = {0.25, 0.31, 0.35}},
-    {.on = cuda, .kind = bank, .type = halves, .outs = just(1), .side = below(512), .measured = {0.23, 0.62, 1.3}},
+    {.on = cuda, .kind = bank, .type = f32, .outs = just(1), .side = below(224), .measured = {0.24, 0.47, 1.08}},
+    {.on = cuda, .kind = bank, .type = halves, .outs = just(1), .side = below(512), .measured = {0.23, 0.63, 1.38}},
+    {.on = cuda, .kind = bank, .type = halves, .window = below(4), .outs = just(1), .measured = {0.8, 0.82, 0.87}},
     {.on = cuda, .kind = bank, .layout = first, .type = halves,
-     .window = below(6), .outs = just(2), .side = below(56), .measured = {0.36, 0.36, 0.36}},
-    {.on = cuda, .kind = bank, .type = floats, .window = below(14), .outs = from(3), .measured = {0.09, 0.46, 2.89}},
+     .window = below(6), .outs = just(2), .side = below(57), .measured = {0.36, 0.65, 0.65}},
+    {.on = cuda, .kind = bank, .layout = first, .type = f32,
+     .window = below(6), .outs = just(2), .side = below(57), .measured = {0.36, 0.58, 0.58}},
+    {.on = cuda, .kind = bank, .type = f64, .outs = just(1), .measured = {0.31, 0.59, 1.1}},
+    {.on = cuda, .kind = bank, .type = f64, .outs = from(3), .side = below(57), .measured = {0.52, 0.69, 1.15}},
+    {.on = cuda, .kind = bank, .type = floats, .steps = strided | dilated, .outs = just(1), .measured = {0.16, 0.36, 2.25}},
+    {.on = cuda, .kind = bank, .type = floats, .steps = all, .window = below(14), .outs = from(3), .measured = {0.08, 0.34, 1.92}},
     {.on = cuda, .kind = bank, .type = f32,
-     .window = from(14), .outs = from(3), .side = below(224), .measured = {0.28, 0.65, 0.65}},
+     .window = from(14), .outs = from(3), .side = below(224), .measured = {0.29, 0.65, 0.65}},
     {.on = cuda, .kind = bank, .type = halves,
-     .window = from(14), .outs = from(3), .side = below(1024), .measured = {0.14, 0.29, 0.32}},
+     .window = from(14), .outs = from(3), .side = below(1024), .measured = {0.15, 0.3, 0.34}},
 
     // CPU, signals: oneDNN's kernels take blocks of 16 channels, and windows up to 14.
     {.on = cpu, .axes = lines, .layout = first, .type = cpus,
@@ -299,7 +305,7 @@ std::string sentence_of(const Row& r) {
            range_text("values", r.values),
        })
     if (!part.empty()) text << part << "; ";
-  text << "measured on " << (r.on == cuda ? "one NVIDIA H200" : "two threads of an AMD EPYC") << ")";
+  text << "measured on " << (r.on == cuda ? "one NVIDIA H100" : "two threads of an AMD EPYC") << ")";
   return text.str();
 }
 
