@@ -15,7 +15,7 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-from report_ages import commits_of, older_than_kernels
+from report_ages import RESULTS, commits_of, older_than_kernels
 from report_figures import (
     BLURS,
     SCALING,
@@ -34,7 +34,6 @@ from report_textbook import draw_textbook, textbook
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = ROOT / "docs" / "benchmarks"
-RESULTS = ROOT / "benchmarks" / "results"
 BEGIN, END = "<!-- {}: begin, written by benchmarks/report.py -->", "<!-- {}: end -->"
 
 # The figure that stands after a benchmark's tables, and what is said of it.

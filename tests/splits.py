@@ -19,10 +19,12 @@ PLACES = [
     pytest.param("gpus", marks=[pytest.mark.cuda, pytest.mark.multi_gpu]),
 ]
 
+GPU_PLACES = ["cuda", pytest.param("gpus", marks=pytest.mark.multi_gpu)]  # of tests that are `cuda` already
+
 # What explanations say of a shard whose kernels read others.
 IN_PLACE = "its interior and its seams, which read other shards where they lie"
 
-H100 = "9.0 132 232448 3.35e12"  # for TORCH_CONV_EXPLAIN_FOR
+A100, H100 = "8.0 108 166912 1.55e12", "9.0 132 232448 3.35e12"  # for TORCH_CONV_EXPLAIN_FOR
 
 SLEEP = 120_000_000  # cycles: more than 60 ms, so that a busy host is done before
 

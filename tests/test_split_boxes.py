@@ -6,7 +6,7 @@ import re
 
 import pytest
 import torch
-from splits import H100, IN_PLACE, assert_same, check, devices_at
+from splits import GPU_PLACES, H100, IN_PLACE, assert_same, check, devices_at
 from strategies import BORDERS, make_image
 
 import torch_conv
@@ -92,9 +92,6 @@ def test_neighbours_whose_rows_start_elsewhere(monkeypatch):
     shards = [whole[..., 4:644], whole[..., 3:643], torch.zeros(1, 3, 80, 640)]
     found = kernels(box(31), SplitTensor.from_shards(shards, -2))
     assert found and {kernel for kernel, _ in found} == {"box/strips"}
-
-
-GPU_PLACES = ["cuda", pytest.param("gpus", marks=pytest.mark.multi_gpu)]
 
 
 @pytest.fixture(scope="module", params=GPU_PLACES)

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import pytest
 import torch
-from splits import H100, IN_PLACE, assert_same, check, devices_at, per_sample
+from splits import A100, GPU_PLACES, H100, IN_PLACE, assert_same, check, devices_at, per_sample
 from strategies import BORDERS, EXTENDING, make_image
 
 import torch_conv
 from torch_conv import SplitTensor, split
-
-A100 = "8.0 108 166912 1.55e12"
-
 
 # By name: the chain, and the rows that it reads on either side of an output's.
 CHAINS = {
@@ -142,9 +139,6 @@ def test_plans_of_sums(chain, reach, monkeypatch):
         monkeypatch.setenv("TORCH_CONV_VARIANT", variant)
         for border in EXTENDING:
             assert launches(chain, parts, border_type=border) == [f"fused/{variant}"] * 3
-
-
-GPU_PLACES = ["cuda", pytest.param("gpus", marks=pytest.mark.multi_gpu)]
 
 
 @pytest.fixture(scope="module", params=GPU_PLACES)

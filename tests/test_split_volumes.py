@@ -6,14 +6,12 @@ import re
 
 import pytest
 import torch
-from splits import H100, IN_PLACE, assert_same, check, devices_at
+from splits import A100, GPU_PLACES, H100, IN_PLACE, assert_same, check, devices_at
 from strategies import BORDERS, make_image, make_window
 from tolerance import assert_same_bits
 
 import torch_conv
 from torch_conv import SplitTensor, split
-
-A100 = "8.0 108 166912 1.55e12"
 
 
 def separable(k):
@@ -129,9 +127,6 @@ def test_streams_aside_take_seams_apart(monkeypatch):
         *(False, True, True),
         *(False, True),
     ]
-
-
-GPU_PLACES = ["cuda", pytest.param("gpus", marks=pytest.mark.multi_gpu)]
 
 
 @pytest.fixture(scope="module", params=GPU_PLACES)

@@ -10,10 +10,10 @@ namespace {
 
 constexpr int64_t kLeastRows = 32;    // of a tile
 constexpr int64_t kLeastPiece = 256;  // numbers: two tiles
-// Three launches instead of one are worth it from so many numbers on. One NVIDIA H100, us a call by the clock, float32
-// and 'constant', a row as one launch | in pieces | F.conv1d: 2^18 numbers, 5 taps 38.8, 44.5, 19.4; 31
-// taps 30.0, 35.8, 19.2; 2^20 39.2, 46.0, 19.9 | 43.1, 31.3, 22.4; 2^24 436, 72, 151 | 636, 126, 333; a copy takes 48.
-// (Below 2^20 it is the host's time, of filter1d's own, too.) float16 2^24 184, 43, 155 | 768, 79, 2083.
+// Three launches instead of one are worth it from so many numbers on. One NVIDIA H100, us a call by the clock,
+// 'constant', 5 | 31 taps, each as one launch, in pieces, F.conv1d: float32 2^18 numbers 38.8, 44.5, 19.4
+// | 30.0, 35.8, 19.2; 2^20 39.2, 46.0, 19.9 | 43.1, 31.3, 22.4; 2^24 436, 72, 151 | 636, 126, 333 (a copy 48); float16
+// 2^24 184, 43, 155 | 768, 79, 2083. Below 2^20 it is the host's time, of filter1d's own, too.
 constexpr int64_t kLeastNumbers = int64_t(1) << 20;
 constexpr int64_t kWord = 16;  // numbers, so that pieces start on 16 bytes of any dtype
 

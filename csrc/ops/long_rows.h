@@ -7,8 +7,8 @@
 
 namespace torch_conv {
 
-// The same filter with a window of one row as problems on images of at least kLeastRows rows, empty where the image is
-// tall already or there are none. Rows of all planes make one image:
+// The same filter with a window of one row as problems on images of at least 32 rows, a tile's, empty where the image
+// is tall already or there are none. Rows of all planes make one image:
 //
 //   (B, C, L)        row 0                         B * C rows
 //                    row 1
