@@ -27,10 +27,12 @@ std::vector<Tensor> run_split(const Call& whole, int axes, const std::vector<Ten
                               const std::optional<Sizes>& wanted, const ShardCall& function);
 
 // An argument of a call on `input`: windows (their last `window_axes` dimensions, before them none, B, or B and C) are
-// on its device, cut as the image is along batch or channels.
+// cut as the image is along batch or channels.
 Tensor argument_of(const Call& call, const Tensor& input, int axes, int window_axes, const Tensor& window);
 std::vector<Tensor> argument_of(const Call& call, const Tensor& input, int axes, int window_axes,
                                 const std::vector<Tensor>& windows);
+// True: kernels on the input's device may read the window where it lies, on another GPU, in that one's current stream.
+bool lend(const Call& call, const Tensor& input, const Tensor& window);
 // A window on the input's device; one on the CPU may stay there.
 Tensor on_device_of(const Call& call, const Tensor& input, const Tensor& window);
 template <typename T>

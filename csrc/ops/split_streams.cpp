@@ -63,14 +63,25 @@ void* SplitStreams::begin(const Tensor& own, const std::vector<const Tensor*>& o
   if (devices_.empty()) return own.is_cuda() ? cuda::current_stream(own.get_device_index()) : nullptr;
   OfDevice& d = device_of(own);
   Reader& reader = aside ? side_of(d, fresh) : d.current;
-  for (const Tensor* other : others) {
-    if (!other) continue;
-    const OfDevice& lender = device_of(*other);
-    if (lender.index == d.index || contains(reader.lenders, lender.index)) continue;
-    cuda::wait(d.index, reader.stream, lender.made);
-    reader.lenders.push_back(lender.index);
-  }
+  for (const Tensor* other : others)
+    if (other) wait_for(device_of(*other), d, reader);
   return reader.stream;
+}
+
+void SplitStreams::wait_for(const OfDevice& lender, OfDevice& d, Reader& reader) {
+  if (lender.index == d.index || contains(reader.lenders, lender.index)) return;
+  cuda::wait(d.index, reader.stream, lender.made);
+  reader.lenders.push_back(lender.index);
+}
+
+bool SplitStreams::lend(const Tensor& window, int reader) {
+  const size_t lender = place_of(window.get_device_index()), place = place_of(reader);
+  if (std::max(lender, place) >= devices_.size()) return false;
+  OfDevice& d = devices_[place];
+  // Strips are filtered in the stream aside, which is the current one then.
+  const bool aside = d.side.stream && d.side.stream == cuda::current_stream(reader);
+  wait_for(devices_[lender], d, aside ? d.side : d.current);
+  return true;
 }
 
 void SplitStreams::join(OfDevice& d) {

@@ -43,6 +43,9 @@ class SplitStreams {
   bool together(bool volumes) const { return together_ || (volumes && !apart_); }
   // What was allocated aside is still read by the current stream: the one aside goes on after that.
   void keep(const Tensor& own);
+  // The device's kernels read a window where it lies, on another one, as its current stream has it at the call's
+  // beginning. False: that is no device of the call's shards.
+  bool lend(const Tensor& window, int reader);
   // A window of another device on this one: a copy for each device, made on its current stream and kept until the end.
   // No device waits for another's copy before it has all of its work.
   Tensor bring(const Tensor& window, Device device);
@@ -67,6 +70,7 @@ class SplitStreams {
     void* made;                   // event: the copy is
   };
   size_t place_of(int index) const;  // in devices_; its end: none of the call's
+  static void wait_for(const OfDevice& lender, OfDevice& d, Reader& reader);
   OfDevice& device_of(const Tensor& t) { return devices_[place_of(t.get_device_index())]; }
   static void join(OfDevice& d);  // the current stream goes on after the one aside
   static Reader& side_of(OfDevice& d, bool fresh);

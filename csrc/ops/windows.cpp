@@ -5,6 +5,7 @@
 
 #include "cuda/context.h"
 #include "ops/rooms.h"
+#include "ops/split.h"
 #include "ops/steps.h"
 
 namespace torch_conv {
@@ -66,9 +67,14 @@ Tensor finish_taps(const Tensor& kernel, ScalarType type, int axes, const Window
   return taps;
 }
 
+// Are the taps, as they came, what kernels read?
+bool are_finished(const Tensor& kernel, ScalarType type, const WindowOptions& options) {
+  return kernel.scalar_type() == type && kernel.is_contiguous() && !options.flip && !options.normalized;
+}
+
 // The taps as a contiguous tensor of `type`, flipped and normalised over the last `axes` dimensions.
 Tensor finished_taps(const Call& call, const Tensor& kernel, ScalarType type, int axes, const WindowOptions& options) {
-  if (kernel.scalar_type() == type && kernel.is_contiguous() && !options.flip && !options.normalized) return kernel;
+  if (are_finished(kernel, type, options)) return kernel;
   return make_of(call, kernel, kernel, sizes_of(kernel), type,
                  [=](const Tensor& t) { return finish_taps(t, type, axes, options); });
 }
@@ -83,22 +89,24 @@ int64_t taps_of(const Extent& e) { return e.d * e.h * e.w; }
 
 }  // namespace
 
-Window prepare_window(const Call& call, const char* argument, const Tensor& kernel, int axes, const Tensor& input,
+Window prepare_window(const Call& call, const char* argument, const Tensor& given, int axes, const Tensor& input,
                       const Image& image, int image_axes, const WindowOptions& options) {
   const char* op = call.op;
-  const Sizes sizes = sizes_of(kernel);
+  const Sizes sizes = sizes_of(given);
   const int dims = int(sizes.size()), leading = dims - axes;
   check(leading >= 0 && leading <= 2, op, argument, " must have ", axes, ", ", axes + 1, " or ", axes + 2,
         " dimensions, got ", dims);
   const Extent size = extent_of(sizes, axes);
   if (std::min({size.d, size.h, size.w}) < 1)
     refuse(op, argument, " must have at least one tap, got shape ", shape_text(sizes));
-  check_tap_type(op, argument, kernel);
-  check_device(op, argument, kernel, input);
-  const bool as_it_is = !options.flip && !options.normalized && kernel.is_contiguous();
-  const bool narrow =
-      options.narrow && as_it_is && is_half(image.dtype) && kernel.scalar_type() == scalar_type_of(image.dtype);
-  const Tensor taps = narrow ? kernel : finished_taps(call, kernel, accumulation_type(image.dtype), axes, options);
+  check_tap_type(op, argument, given);
+  const ScalarType own = scalar_type_of(image.dtype);
+  const bool narrow = options.narrow && is_half(image.dtype) && are_finished(given, own, options);
+  const ScalarType type = narrow ? own : accumulation_type(image.dtype);
+  const bool lent = are_finished(given, type, options) && lend(call, input, given);
+  const Tensor kernel = call.of_shards && !lent ? on_device_of(call, input, given) : given;
+  if (!lent) check_device(op, argument, kernel, input);
+  const Tensor taps = finished_taps(call, kernel, type, axes, options);
 
   // Strides between the windows of a tensor whose dimensions before the window are (), (B) or (B, C).
   const int64_t samples = leading >= 1 ? sizes[0] : 1, channels = leading >= 2 ? sizes[1] : 1;
@@ -157,7 +165,11 @@ void upload_large(const Call& call, Window& window, const Tensor& input) {
 }
 
 void upload(const Call& call, Window& window, const Tensor& input) {
-  if (!window.taps.on_host) return;
+  if (!window.taps.on_host) {
+    window.tensor = on_device_of(call, input, window.tensor);
+    window.taps.data = window.tensor.data_ptr();
+    return;
+  }
   const int64_t bytes = bytes_of(window);
   window.tensor = make_of(call, window.tensor, input, sizes_of(window.tensor), window.tensor.scalar_type(),
                           [bytes, device = device_of(input)](const Tensor& taps) {

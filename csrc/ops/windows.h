@@ -5,7 +5,8 @@
 
 namespace torch_conv {
 
-// `tensor` keeps the memory alive until the launch is enqueued.
+// `tensor` keeps the memory alive until the launch is enqueued. Of a call on shards it may be another GPU's, which
+// kernels can read.
 struct Window {
   Tensor tensor;
   Taps taps;
@@ -20,7 +21,7 @@ struct WindowOptions {
 
 // A filter's kernel of `axes` dimensions, (kH, kW) or (kD, kH, kW), before them none, (1|B) or (1|B, 1|C). One axis is
 // that of a separable filter, for an image of `image_axes`: its extent stands in size.w.
-Window prepare_window(const Call& call, const char* argument, const Tensor& kernel, int axes, const Tensor& input,
+Window prepare_window(const Call& call, const char* argument, const Tensor& given, int axes, const Tensor& input,
                       const Image& image, int image_axes, const WindowOptions& options);
 // Such a kernel on the CPU as `prepare_window` makes it contiguous, in the accumulation dtype, flipped and normalised;
 // of calls that only ask too.
@@ -31,7 +32,8 @@ Window prepare_weight(const Call& call, const Tensor& weight, const Image& image
 // One tap of 1 for all samples and channels, for sums of a dtype.
 Taps one_tap(const Call& call, Dtype sums, bool on_host);
 
-// Moves host taps to the images' device, on its current stream: all, or those too large for a kernel's parameters.
+// Moves taps to the images' device, on its current stream: all, or those of the host too large for a kernel's
+// parameters.
 void upload(const Call& call, Window& window, const Tensor& input);
 void upload_large(const Call& call, Window& window, const Tensor& input);
 
