@@ -68,7 +68,7 @@ def once(call: Callable[[], Any], device: str) -> float:
 def prepared_sampler(
     calls: Sequence[Callable[[], Any]], device: str, graph: bool, slow: float = 0.0
 ) -> Callable[[], float]:
-    """A function that takes one sample, seconds per call: from a CUDA graph, or the host's loop where `graph` is false.
+    """A function that takes one sample, seconds per call: from a CUDA graph, or by the host where `graph` is false.
 
     `slow` is the time of a call that is long, or many times slower than ours, which then needs no more than itself.
     """
@@ -76,21 +76,7 @@ def prepared_sampler(
         return lambda: slow
     if slow and (device == "cpu" or slow > ENDLESS_S):
         return lambda: once(calls[0], device)
-    if device == "cpu" or graph:
-        return sampler(calls, device, warmup=1 if slow else 3)
-
-    def events(repeats: int) -> float:
-        start, stop = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        start.record()
-        for _ in range(repeats):
-            for call in calls:
-                call()
-        stop.record()
-        stop.synchronize()
-        return start.elapsed_time(stop) * 1e-3 / (repeats * len(calls))
-
-    repeats = max(1, round(4e-3 / min(events(1) for _ in range(3)) / len(calls)))
-    return lambda: events(repeats)
+    return sampler(calls, device, warmup=1 if slow else 3, graph=graph)
 
 
 def keep_freed_memory() -> None:
