@@ -16,6 +16,7 @@ from torch import Tensor
 
 from torch_conv._timing import turns
 from torch_conv.bench import checks
+from torch_conv.bench.copies import worth_a_copy
 from torch_conv.bench.launches import planned
 from torch_conv.bench.sampling import (
     ENDLESS_S,
@@ -121,7 +122,7 @@ class Result:
     flops: int
     resident: bool
     copy: str  # which copy was the faster: the yardstick
-    copy_fraction: float
+    copy_fraction: float | None  # none where a copy is launch latency (copies.py)
     fma_fraction: float | None  # of the float32 multiply-adds that the GPU's clock allows
     best_rival: str | None
     speedup: float | None
@@ -209,16 +210,17 @@ def measure(
     rivals = [c.name for c in candidates[3:] if c.name in timings and not c.own]
     rival = min(rivals, key=lambda name: timings[name].median_us, default=None)
     flops, peak = 2 * row.taps * prod(row.shape), fma_peak(row.device)
+    moved_bytes, share = round(2 * size * row.traffic), timings[copy].median_us * row.traffic / own.median_us
     return Result(
         name=row.name,
         device=row.device,
         shape=list(row.shape),
         dtype=str(row.dtype).removeprefix("torch."),
-        bytes=round(2 * size * row.traffic),
+        bytes=moved_bytes,
         flops=flops,
         resident=row.resident,
         copy=copy,
-        copy_fraction=timings[copy].median_us * row.traffic / own.median_us,
+        copy_fraction=share if worth_a_copy(row.device, moved_bytes) else None,
         fma_fraction=flops / (own.median_us * 1e-6) / peak if peak else None,
         best_rival=rival,
         speedup=timings[rival].median_us / own.median_us if rival else None,
