@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import time
-from contextlib import nullcontext
+from collections import Counter
+from contextlib import contextmanager, nullcontext
 from functools import partial
+from itertools import cycle, islice
 from statistics import median
 
 import pytest
 import torch
 
 from torch_conv import _timing
+from torch_conv.bench.sampling import in_turn, known
 
 
 class Machine:
@@ -100,6 +103,38 @@ def test_queues_go_over_all_buffers(machine):
     sample()
     assert len(made) == before + _timing.QUEUES * _timing.ENQUEUED
     assert made == [i % 40 for i in range(len(made))]
+
+
+def test_noisy_samples_go_on():
+    """Those whose median is not known, up to so many times the rounds; the others take their own rounds."""
+    noisy = [1.0, 1.2]
+    series = {"still": [1.0], "slow": [2.0, 2.01], "once": [3.0], "noisy": noisy, "settles": [*noisy, 1.1, *[1.0] * 99]}
+    rounds = dict.fromkeys(series, 5) | {"slow": 2, "once": 1}
+    entered = []
+
+    @contextmanager
+    def context(name):
+        entered.append(name)
+        yield
+
+    def taken(longer):
+        samplers = {name: partial(next, cycle(values)) for name, values in series.items()}
+        samples = in_turn(samplers, {name: partial(context, name) for name in series}, rounds, longer)
+        assert all(got == list(islice(cycle(series[name]), len(got))) for name, got in samples.items())
+        return {name: len(got) for name, got in samples.items()}
+
+    assert taken(1) == rounds
+    entered.clear()
+    assert taken(3) == rounds | {"noisy": 15, "settles": 8}
+    assert Counter(entered) == rounds | {"noisy": 15, "settles": 8}
+
+
+def test_when_a_median_is_known():
+    """0.93 of 0.032 over the root of 9 is just below 1 %, of 0.034 above; a single sample is all there will be."""
+    for spread, enough in ((0.032, True), (0.034, False)):
+        quarters = [1 - spread / 2] * 3 + [1.0] * 3 + [1 + spread / 2] * 3
+        assert known(quarters) == enough
+    assert known([1.0])
 
 
 @pytest.mark.cuda

@@ -14,17 +14,18 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from torch_conv._timing import turns
 from torch_conv.bench import checks
 from torch_conv.bench.copies import worth_a_copy
 from torch_conv.bench.launches import planned
 from torch_conv.bench.sampling import (
     ENDLESS_S,
+    LONGER,
     ONCE_S,
     buffers_needed,
     extra_memory,
     fma_peak,
     host_us,
+    in_turn,
     once,
     prepared_sampler,
     time_limit,
@@ -194,16 +195,14 @@ def measure(
             left_out[c.name] = first_line(error)
             continue
         timings[c.name], contexts[c.name] = timing, c.context
-    samples: dict[str, list[float]] = {name: [] for name in timings}
-    for played, name in turns(timings, rounds):
-        if played < timings[name].rounds:
-            with contexts[name]():
-                samples[name].append(samplers[name]())
+    planned_rounds = {name: timing.rounds for name, timing in timings.items()}
+    samples = in_turn(samplers, contexts, planned_rounds, LONGER if row.device == "cuda" else 1)
     for name, seconds_each in samples.items():
         few = len(seconds_each) < 2
         low, _, high = [0.0] * 3 if few else statistics.quantiles(seconds_each, n=4, method="inclusive")
         timings[name].median_us = statistics.median(seconds_each) * 1e6
         timings[name].iqr_us = (high - low) * 1e6
+        timings[name].rounds = len(seconds_each)
 
     own = timings["torch_conv"]
     copy = min((c.name for c in copies), key=lambda name: timings[name].median_us)
