@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import runpy
 import sys
 from math import prod
 from pathlib import Path
@@ -33,6 +34,8 @@ from report_scaling import scaling_tables
 from report_textbook import draw_textbook, textbook
 
 ROOT = Path(__file__).resolve().parent.parent
+# By its path, as the package cannot be imported where nothing is built.
+without_latency = runpy.run_path(str(ROOT / "torch_conv" / "bench" / "copies.py"))["without_latency"]
 PAGES = ROOT / "docs" / "benchmarks"
 BEGIN, END = "<!-- {}: begin, written by benchmarks/report.py -->", "<!-- {}: end -->"
 
@@ -157,7 +160,8 @@ def row_tables(benchmark: str, rows: list[dict[str, Any]]) -> list[str]:
 def documents() -> list[dict[str, Any]]:
     """All results, those of GPUs first."""
     paths = sorted(RESULTS.glob("*.json"), key=lambda path: (path.stem.endswith("cpu"), path))
-    return [json.loads(path.read_text()) for path in paths]
+    found = [json.loads(path.read_text()) for path in paths]
+    return [d | {"rows": list(map(without_latency, d["rows"]))} if "rows" in d else d for d in found]
 
 
 def study_caption(document: dict[str, Any], table: dict[str, Any]) -> str:
@@ -280,7 +284,7 @@ def fused_cells(row: dict[str, Any]) -> list[str]:
     return [
         row["name"],
         timed(ours),
-        f"{100 * row['copy_fraction']:.0f} %" + ("" if row["correct"] else " **wrong result**"),
+        share(row) + ("" if row["correct"] else " **wrong result**"),
         megabytes(ours["moved"]),
         timed(apart),
         megabytes(apart["moved"] if apart else None),
@@ -298,7 +302,12 @@ def fused_share(row: dict[str, Any] | None) -> str:
         return ""
     apart = best(row["timings"], "torch_conv ")
     gain = f", {apart['median_us'] / row['timings']['torch_conv']['median_us']:.1f}" if apart else ""
-    return f"{100 * row['copy_fraction']:.0f} %{gain}"
+    return (share(row) or "–") + gain
+
+
+def share(row: dict[str, Any]) -> str:
+    """Of the copy's speed; nothing where the copy is launch latency."""
+    return "" if row["copy_fraction"] is None else f"{100 * row['copy_fraction']:.0f} %"
 
 
 def best(timings: dict[str, Any], begin: str = "") -> dict[str, Any] | None:
@@ -337,7 +346,7 @@ def cells(row: dict[str, Any], conv: str, fma: bool) -> list[str]:
     return [
         row["name"] + (" (in L2)" if row["resident"] else ""),
         time(ours["median_us"]),
-        f"{100 * row['copy_fraction']:.0f} %",
+        share(row),
         *([f"{100 * row['fma_fraction']:.0f} %" if row.get("fma_fraction") else ""] if fma else []),
         time(min(plain)) if plain else "",
         time(min(tf32)) if tf32 else "",

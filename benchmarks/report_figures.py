@@ -36,7 +36,8 @@ def draw_sizes(documents: list[Document]) -> None:
         time_axes.plot(
             sides, [per_voxel(r, "torch_conv") for r in own], "o-", color=f"C{i}", label=f"torch_conv {name}"
         )
-        copy_axes.plot(sides, [100 * r["copy_fraction"] for r in own], "o-", color=f"C{i}", label=f"torch_conv {name}")
+        shares = {r["shape"][-1]: 100 * r["copy_fraction"] for r in own if r["copy_fraction"] is not None}
+        copy_axes.plot([*shares], [*shares.values()], "o-", color=f"C{i}", label=f"torch_conv {name}")
         conv = [r for r in own if "F.conv3d" in r["timings"]]
         if conv:
             times = [per_voxel(r, "F.conv3d") for r in conv]

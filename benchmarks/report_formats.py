@@ -45,7 +45,7 @@ def format_and_window(row: Row) -> tuple[str, str]:
 
 
 def share_cell(row: Row) -> str:
-    copy, fma = row["copy_fraction"], row["fma_fraction"] or 0.0
+    copy, fma = row["copy_fraction"] or 0.0, row["fma_fraction"] or 0.0
     share = f"{100 * fma:.0f} % FMA" if fma > copy else f"{100 * copy:.0f} %"
     gain = f", {times(row)} ×" if row["speedup"] is not None else ""
     memory = row["timings"]["torch_conv"]["extra_bytes"]

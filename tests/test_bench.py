@@ -10,7 +10,10 @@ from command_line import refused, run
 
 from torch_conv.bench import running
 from torch_conv.bench.common import Result, Timing
+from torch_conv.bench.compare import ratios_of
+from torch_conv.bench.copies import without_latency, worth_a_copy
 from torch_conv.bench.families import NAMES, family_named
+from torch_conv.bench.lines import line
 from torch_conv.cli.report import results
 
 FAMILY = "depthwise3d"
@@ -115,7 +118,55 @@ def test_compared_with_itself(written, again, tmp_path, capsys):
     status, lines = compared(written, file, capsys)
     assert status == 0
     assert all(name in line and " 1.00 x  noise 3.0 %" in line for name, line in zip(ROWS, lines, strict=False))
-    assert lines[2:] == [f"none of 2 rows slower than in {file}, beyond noise"]
+    count = sum(len(row["timings"]) - 2 for row in written["rows"])  # one copy for two, and ours
+    assert lines[2:] == [f"none of 2 rows slower than in {file}, beyond noise", agreed(count, count, file)]
+
+
+def agreed(some, count, file):
+    return f"{some} of {count} ratios, of rivals and the copy to ours, within 5 % of those in {file}"
+
+
+@pytest.mark.parametrize("factor", [1.04, 0.94, 1.06])
+def test_ratios_that_agree(factor, written, again, tmp_path, capsys):
+    """Of rivals and of the copy; those that do not are named, and what only one run holds is no ratio."""
+    older, file = deepcopy(written), tmp_path / "old.json"
+    first, second = older["rows"]
+    rival = next(name for name in first["timings"] if name.startswith("F.conv3d"))
+    first["timings"][rival]["median_us"] *= factor
+    second["copy_fraction"] *= factor
+    second["timings"]["another"] = dict(second["timings"][rival])
+    status, lines = compared(older, file, capsys)
+    count, apart = sum(len(row["timings"]) - 2 for row in written["rows"]), factor != 1.04
+    assert status == 0  # none of ours is slower
+    assert len(lines) == 4 + 2 * apart
+    assert lines[-1] == agreed(count - 2 * apart, count, file)
+    if apart:
+        timings, copy = written["rows"][0]["timings"], written["rows"][1]["copy_fraction"]
+        new = timings[rival]["median_us"] / timings["torch_conv"]["median_us"]
+        assert lines[3] == f"cpu   {ROWS[0]:46} {factor * new:10.3f} -> {new:10.3f} x ours: {rival}"
+        assert lines[4] == f"cpu   {ROWS[1]:46} {factor * copy:10.3f} -> {copy:10.3f} x ours: copy"
+
+
+def test_ratios_of_rows():
+    timings = {"copy_": 1.0, "add": 2.0, "torch_conv": 4.0, "torch_conv direct": 8.0, "kornia": 6.0}
+    row = {"timings": {name: {"median_us": time} for name, time in timings.items()}, "copy_fraction": 0.25}
+    assert ratios_of(row) == {"copy": 0.25, "torch_conv direct": 2.0, "kornia": 1.5}
+    assert ratios_of(row | {"copy_fraction": None}) == {"torch_conv direct": 2.0, "kornia": 1.5}
+    assert ratios_of({"torch_us": 3.0, "ours_us": 2.0}) == {"torch": 1.5}
+
+
+def test_copies_that_are_launches(written):
+    assert [worth_a_copy("cuda", moved) for moved in (4 << 20, (4 << 20) + 1)] == [False, True]
+    assert worth_a_copy("cpu", 1024)
+    row = written["rows"][0]
+    assert without_latency(row) is row and row["copy_fraction"] > 0
+    small = without_latency({**row, "device": "cuda"})
+    assert small == {**row, "device": "cuda", "copy_fraction": None}
+    timings = {name: Timing(**timing) for name, timing in row["timings"].items()}
+    said = [
+        line(Result(**{k: v for k, v in each.items() if k != "commit"} | {"timings": timings})) for each in (row, small)
+    ]
+    assert ["% of copy" in each for each in said] == [True, False]
 
 
 @pytest.mark.parametrize(
@@ -129,7 +180,7 @@ def test_what_is_slower(factor, noise, status, written, again, tmp_path, capsys)
     ours["iqr_us"] = noise * ours["median_us"]
     got, lines = compared(older, file, capsys)
     assert got == status
-    assert [line.endswith("SLOWER") for line in lines] == [False, bool(status), False]
+    assert [line.endswith("SLOWER") for line in lines[:3]] == [False, bool(status), False]
     assert lines[2] == f"{status or 'none'} of 2 rows slower than in {file}, beyond noise"
 
 
@@ -142,7 +193,7 @@ def test_what_is_faster_and_what_only_one_run_holds(written, again, tmp_path, ca
     assert lines[0].endswith("faster")
     assert lines[1:3] == [f"cpu   {ROWS[1]}: not in {file}", f"cpu   a row that is no more: only in {file}"]
     _, lines = compared(written, file, capsys, "--rows", "NCDHW")
-    assert len(lines) == 2  # of the other row nobody asked
+    assert len(lines) == 3  # of the other row nobody asked
 
 
 def test_results_of_another_gpu_are_not_compared(written, again, tmp_path, capsys):

@@ -35,8 +35,8 @@ def timed(name, ours, *, shape=(1, 1, 64, 64), dtype="float32", copy=0.5, series
         "device": "cuda",
         "shape": list(shape),
         "dtype": dtype,
-        "bytes": 32768,
-        "flops": 73728,
+        "bytes": 1 << 25,
+        "flops": 9 << 23,
         "resident": False,
         "copy": "copy_",
         "copy_fraction": copy,
@@ -200,6 +200,25 @@ def test_the_cpu_beside_a_gpu_is_a_machine_of_its_own(tmp_path):
     ]
     for machine in ("NVIDIA Test 1", "A CPU"):
         assert f"<figcaption>Median share of the copy&#x27;s speed, {machine}," in page
+
+
+def test_copies_that_are_launches_are_left_out(tmp_path):
+    """Of older files, which hold their share, too; on a CPU nothing is launched."""
+    rows = [timed(f"box {n}x{n} f32", 5.0, series="box float32", kornia=9.0) | {"bytes": n << 20} for n in (3, 4, 5)]
+    rows.append(timed("box 7x7 f32", 5.0) | {"copy_fraction": None})
+    rows.append(timed("box 9x9 f32", 5.0) | {"bytes": 1024, "device": "cpu"})
+    page = made(written(tmp_path, {"small": document("filter2d", rows)}) / "small.json")
+    shares = {line[0]: line[2] for line in cells(page) if line[0].startswith("box ") and len(line) == 7}
+    assert shares == {
+        "box 3x3 f32": "",
+        "box 4x4 f32": "",
+        "box 5x5 f32": "50 %",
+        "box 7x7 f32": "",
+        "box 9x9 f32": "50 %",
+    }
+    assert "Roofline, NVIDIA Test 1" in page and page.count(">50 % (1)</text>") == 2  # heat maps of both machines
+    page = made(written(tmp_path, {"none": document("filter2d", rows[:2])}) / "none.json")
+    assert "Time over the window" in page and "Roofline, NVIDIA" not in page and "Median share" not in page
 
 
 def test_what_is_absent_is_named(tmp_path):

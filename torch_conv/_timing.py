@@ -1,11 +1,14 @@
 """Seconds per call, for the command line and the benchmarks: CUDA graphs and events on a GPU, a clock on a CPU.
 
+What no graph can hold is queued behind a kernel that spins, so that here, too, events tell the device's time alone.
+
 What runs on several devices is timed by the clock, over a long queue of calls, with all of them idle before and after.
 """
 
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 import random
 import time
@@ -24,7 +27,10 @@ CPU_SAMPLE_SECONDS = 20e-3  # long: the first calls of a sample find the caches 
 MOST_CALLS = 4096  # in one sample
 WARMING_SECONDS = 0.3  # before the first sample of a process on the CPU
 QUEUE_SECONDS = 20e-3  # of calls in one queue: waiting for two idle GPUs costs some 20 us
-ENQUEUED = 16  # calls at a time whose host time is taken: far fewer than the launches a stream holds before it blocks
+ENQUEUED = 16  # calls in a queue that must not fill: a stream holds some 1000 launches before it blocks the host
+# For how many cycles a kernel may spin while the host queues calls: from some 40 us to 10 ms at 1.7 GHz.
+GATES = tuple(1 << n for n in range(16, 25))
+QUEUES = 5  # at most, of one sample behind such kernels: their median counts
 
 
 def time_call(
@@ -67,13 +73,18 @@ def turns(names: Iterable[str], rounds: int) -> Iterator[tuple[int, str]]:
             yield played, name
 
 
-def sampler(fn: Call | Sequence[Call], device: torch.device | str, *, warmup: int = 3) -> Callable[[], float]:
-    """Prepares (warms up, captures) and returns a function that takes one sample: seconds per call."""
+def sampler(
+    fn: Call | Sequence[Call], device: torch.device | str, *, warmup: int = 3, graph: bool = True
+) -> Callable[[], float]:
+    """Prepares (warms up, captures) and returns a function that takes one sample: seconds per call.
+
+    Where `graph` is false, or capture is refused, the calls run from the host; they must use torch's current stream.
+    """
     calls = [fn] if callable(fn) else list(fn)
     device = torch.device(device)
     if device.type == "cuda":
         with torch.cuda.device(device):
-            return _cuda_sampler(calls, warmup)
+            return _cuda_sampler(calls, warmup, graph)
     return _cpu_sampler(calls, warmup)
 
 
@@ -156,10 +167,12 @@ def _cpu_sampler(calls: list[Call], warmup: int) -> Callable[[], float]:
     return lambda: seconds(rounds) / (rounds * len(calls))
 
 
-def _cuda_sampler(calls: list[Call], warmup: int) -> Callable[[], float]:
+def _cuda_sampler(calls: list[Call], warmup: int, graph: bool) -> Callable[[], float]:
     _play(calls, max(1, warmup))
     torch.cuda.synchronize()
     device = torch.cuda.current_device()
+    if not graph:
+        return _gated_sampler(calls, device)
 
     def seconds(play: Callable[[], None]) -> float:
         with torch.cuda.device(device):
@@ -177,14 +190,40 @@ def _cuda_sampler(calls: list[Call], warmup: int) -> Callable[[], float]:
         rounds = _rounds(seconds(play), len(calls))
         play = _capture(calls, rounds)
         play()
-    except RuntimeError:  # something in the calls cannot be captured: loops from the host then
+    except RuntimeError:  # something in the calls cannot be captured
         torch.cuda.synchronize()
-        rounds = _rounds(seconds(lambda: _play(calls, 1)), len(calls))
-
-        def play() -> None:
-            _play(calls, rounds)
+        return _gated_sampler(calls, device)
 
     return lambda: seconds(play) / (rounds * len(calls))
+
+
+def _gated_sampler(calls: list[Call], device: int) -> Callable[[], float]:
+    """Samples of short queues that the host fills while a kernel ahead of them spins: the device then never waits.
+
+    How long it must spin is tried out, twice as long each time, until all calls are queued before it ends. With a call
+    that waits for the device in itself no spinning is long enough: it gets none, and the host's time is in its own.
+    """
+    turn = itertools.cycle(calls)  # a queue goes on where the one before it stopped: over all buffers, as in a graph
+    results: deque[object] = deque(maxlen=len(calls))
+
+    def queue(count: int, cycles: int) -> tuple[float, bool]:
+        """Seconds of so many calls, and whether all were queued before the first one began."""
+        with torch.cuda.device(device):
+            start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            torch.cuda._sleep(cycles)
+            start.record()
+            for call in itertools.islice(turn, count):
+                results.append(call())
+            end.record()
+            ahead = not start.query()
+            end.synchronize()
+            return start.elapsed_time(end) / 1e3, ahead
+
+    count = min(ENQUEUED, math.ceil(SAMPLE_SECONDS / max(queue(1, 0)[0], 1e-9)))
+    # Twice what was enough once, for a host that is slower now and then.
+    cycles = next((2 * gate for gate in GATES if queue(count, gate)[1]), 0)
+    queues = min(QUEUES, math.ceil(SAMPLE_SECONDS / max(queue(count, cycles)[0], 1e-9)))
+    return lambda: median(queue(count, cycles)[0] for _ in range(queues)) / count
 
 
 def _capture(calls: list[Call], rounds: int) -> Callable[[], None]:

@@ -14,16 +14,18 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from torch_conv._timing import turns
 from torch_conv.bench import checks
+from torch_conv.bench.copies import worth_a_copy
 from torch_conv.bench.launches import planned
 from torch_conv.bench.sampling import (
     ENDLESS_S,
+    LONGER,
     ONCE_S,
     buffers_needed,
     extra_memory,
     fma_peak,
     host_us,
+    in_turn,
     once,
     prepared_sampler,
     time_limit,
@@ -121,7 +123,7 @@ class Result:
     flops: int
     resident: bool
     copy: str  # which copy was the faster: the yardstick
-    copy_fraction: float
+    copy_fraction: float | None  # none where a copy is launch latency (copies.py)
     fma_fraction: float | None  # of the float32 multiply-adds that the GPU's clock allows
     best_rival: str | None
     speedup: float | None
@@ -193,32 +195,31 @@ def measure(
             left_out[c.name] = first_line(error)
             continue
         timings[c.name], contexts[c.name] = timing, c.context
-    samples: dict[str, list[float]] = {name: [] for name in timings}
-    for played, name in turns(timings, rounds):
-        if played < timings[name].rounds:
-            with contexts[name]():
-                samples[name].append(samplers[name]())
+    planned_rounds = {name: timing.rounds for name, timing in timings.items()}
+    samples = in_turn(samplers, contexts, planned_rounds, LONGER if row.device == "cuda" else 1)
     for name, seconds_each in samples.items():
         few = len(seconds_each) < 2
         low, _, high = [0.0] * 3 if few else statistics.quantiles(seconds_each, n=4, method="inclusive")
         timings[name].median_us = statistics.median(seconds_each) * 1e6
         timings[name].iqr_us = (high - low) * 1e6
+        timings[name].rounds = len(seconds_each)
 
     own = timings["torch_conv"]
     copy = min((c.name for c in copies), key=lambda name: timings[name].median_us)
     rivals = [c.name for c in candidates[3:] if c.name in timings and not c.own]
     rival = min(rivals, key=lambda name: timings[name].median_us, default=None)
     flops, peak = 2 * row.taps * prod(row.shape), fma_peak(row.device)
+    moved_bytes, share = round(2 * size * row.traffic), timings[copy].median_us * row.traffic / own.median_us
     return Result(
         name=row.name,
         device=row.device,
         shape=list(row.shape),
         dtype=str(row.dtype).removeprefix("torch."),
-        bytes=round(2 * size * row.traffic),
+        bytes=moved_bytes,
         flops=flops,
         resident=row.resident,
         copy=copy,
-        copy_fraction=timings[copy].median_us * row.traffic / own.median_us,
+        copy_fraction=share if worth_a_copy(row.device, moved_bytes) else None,
         fma_fraction=flops / (own.median_us * 1e-6) / peak if peak else None,
         best_rival=rival,
         speedup=timings[rival].median_us / own.median_us if rival else None,

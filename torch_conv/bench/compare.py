@@ -1,4 +1,4 @@
-"""A run beside an older one: the ratio of every row's times, and which rows are slower beyond noise."""
+"""A run beside an older one: which rows are slower beyond noise, and how far the ratios to rivals agree."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from torch_conv.cli.report.results import PAIRED, TIMED, read
 LEAST_NOISE = 0.03
 SLOWER = "SLOWER"
 IQRS = 2  # so many relative interquartile ranges are noise, too
+AGREE = 0.05  # relative: ratios of two runs of one commit shall differ by no more
+OURS, COPIES = "torch_conv", ("copy_", "add")
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,21 @@ class Change:
         if self.ratio > 1 + self.noise:
             return SLOWER
         return "faster" if self.ratio < 1 / (1 + self.noise) else ""
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """Of one row in both runs: the time of a rival, of another way of this library or of the copy, over ours."""
+
+    device: str
+    name: str
+    other: str
+    old: float
+    new: float
+
+    @property
+    def agrees(self) -> bool:
+        return max(self.new / self.old, self.old / self.new) <= 1 + AGREE
 
 
 @dataclass(frozen=True)
@@ -76,15 +93,40 @@ def changes(older: Older, rows: Iterable[dict[str, Any]]) -> list[Change]:
 def timed(row: dict[str, Any]) -> tuple[float, float]:
     """The median of this library's time, and its relative interquartile range."""
     if "timings" in row:
-        ours = row["timings"]["torch_conv"]
+        ours = row["timings"][OURS]
         median, spread = ours["median_us"], ours.get("iqr_us")
     else:
         median, spread = row["ours_us"], row.get("ours_iqr_us")
     return median, (spread or 0.0) / median
 
 
-def lines(older: Older, found: Sequence[Change], new: Iterable[Key], old: Iterable[Key]) -> list[str]:
-    """A line a row, the rows that only this run (`new`) or only the older one holds, and what it comes to."""
+def ratios(older: Older, rows: Iterable[dict[str, Any]]) -> list[Ratio]:
+    """Every ratio that both runs hold, in the order of this one."""
+    found = []
+    for row in rows:
+        key = row["device"], row["name"]
+        old = ratios_of(older.rows[key]) if key in older.rows else {}
+        found += [Ratio(*key, other, old[other], new) for other, new in ratios_of(row).items() if other in old]
+    return found
+
+
+def ratios_of(row: dict[str, Any]) -> dict[str, float]:
+    """Others' times over ours; of the two copies the faster one counts, where the row has a share of it at all."""
+    if "timings" not in row:
+        return {"torch": row["torch_us"] / row["ours_us"]}
+    times = {name: timing["median_us"] for name, timing in row["timings"].items()}
+    found = {name: time / times[OURS] for name, time in times.items() if name not in (OURS, *COPIES)}
+    copy = row["copy_fraction"]
+    return found if copy is None else {"copy": copy, **found}
+
+
+def lines(
+    older: Older, found: Sequence[Change], beside: Sequence[Ratio], new: Iterable[Key], old: Iterable[Key]
+) -> list[str]:
+    """A line a row, the rows that only this run (`new`) or only the older one holds, and what it comes to.
+
+    At the end, of the ratios `beside` others, those that the two runs do not agree on, and how many they agree on.
+    """
     said = [
         f"{c.device:4}  {c.name:46} {c.old_us:10.1f} -> {c.new_us:10.1f} us  {c.ratio:5.2f} x"
         f"  noise {100 * c.noise:.1f} %  {c.verdict}".rstrip()
@@ -94,4 +136,8 @@ def lines(older: Older, found: Sequence[Change], new: Iterable[Key], old: Iterab
     said += [f"{device:4}  {name}: only in {older.path}" for device, name in old]
     said += [f"{older.path}: the rows of {machine} are not compared" for machine in older.others]
     slower = sum(c.verdict == SLOWER for c in found)
-    return [*said, f"{slower or 'none'} of {len(found)} rows slower than in {older.path}, beyond noise"]
+    said.append(f"{slower or 'none'} of {len(found)} rows slower than in {older.path}, beyond noise")
+    apart = [ratio for ratio in beside if not ratio.agrees]
+    said += [f"{r.device:4}  {r.name:46} {r.old:10.3f} -> {r.new:10.3f} x ours: {r.other}" for r in apart]
+    agreed = f"{len(beside) - len(apart)} of {len(beside)} ratios, of rivals and the copy to ours"
+    return [*said, f"{agreed}, within {100 * AGREE:.0f} % of those in {older.path}"]

@@ -13,10 +13,9 @@ def line_of(result: Result | dict[str, Any]) -> str:
 
 def line(result: Result) -> str:
     ours = result.timings["torch_conv"]
-    parts = [
-        f"{result.device:4}  {result.name:46} {ours.median_us:10.1f} us ±{ours.iqr_us:6.1f}",
-        f"{100 * result.copy_fraction:5.1f} % of copy",
-    ]
+    parts = [f"{result.device:4}  {result.name:46} {ours.median_us:10.1f} us ±{ours.iqr_us:6.1f}"]
+    if result.copy_fraction is not None:
+        parts.append(f"{100 * result.copy_fraction:5.1f} % of copy")
     if result.fma_fraction is not None:
         parts.append(f"{100 * result.fma_fraction:4.1f} % of FMA")
     if result.best_rival is None:

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from torch_conv.bench.common import Row
-from torch_conv.bench.compare import SLOWER, changes, lines, older_run
+from torch_conv.bench.compare import SLOWER, changes, lines, older_run, ratios
 from torch_conv.bench.families import NAMES, family_named
 from torch_conv.bench.pairs import Pair
 from torch_conv.bench.results import Results, as_row, document, import_time, kept_rows, metadata
@@ -76,7 +76,8 @@ def add_family(benchmarks: argparse._SubParsersAction, name: str, what: str) -> 
         "--compare",
         metavar="OLD.json",
         type=Path,
-        help="say, row by row, how the times are to those of an older run; exit status 1 if one is slower beyond noise",
+        help="say, row by row, how the times are to those of an older run, and which ratios to rivals are others; exit "
+        "status 1 if a row is slower beyond noise",
     )
     parser.add_argument("--list", action="store_true", help="print the rows' names and stop")
     parser.set_defaults(run=run)
@@ -120,7 +121,8 @@ def run(args: argparse.Namespace) -> None:
         measured = [(row["device"], row["name"]) for row in rows]
         idle = {*known} - {*called_for}  # nobody asked for them
         gone = [key for key in older.rows if key not in measured and key not in idle and key[0] in devices]
-        print("", *lines(older, found, [key for key in measured if key not in older.rows], gone), sep="\n")
+        new = [key for key in measured if key not in older.rows]
+        print("", *lines(older, found, ratios(older, rows), new, gone), sep="\n")
     if not right or any(change.verdict == SLOWER for change in found):
         raise SystemExit(1)
 

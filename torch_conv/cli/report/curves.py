@@ -44,7 +44,8 @@ def contenders(rows: Sequence[Row]) -> Line:
             found["own chain"] = min(chains)
         if row.get("best_rival"):
             found["best rival"] = us(row, row["best_rival"])
-        found["copy"] = row["copy_fraction"] * us(row, OURS)
+        if row["copy_fraction"] is not None:
+            found["copy"] = row["copy_fraction"] * us(row, OURS)
         for name, time in found.items():
             lines.setdefault(name, []).append((prod(row["shape"]), time / 1e3))
     return lines
@@ -70,7 +71,8 @@ def every(rows: Sequence[Row]) -> Line:
         if across is None:
             continue
         times = {name: us(row, name) for name in row["timings"] if name not in ("copy_", "add")}
-        times["copy"] = row["copy_fraction"] * times[OURS]
+        if row["copy_fraction"] is not None:
+            times["copy"] = row["copy_fraction"] * times[OURS]
         for name, time in times.items():
             lines.setdefault(name, []).append((across, time / 1e3))
     return lines

@@ -20,13 +20,15 @@ def roofline(documents: Sequence[Document]) -> Iterator[Figure]:
             if row.get("fma_fraction") and row.get("bytes") and row.get("flops"):
                 machines.setdefault(document.machine, []).append((document.benchmark, row))
     for machine, rows in machines.items():
-        yield roof(machine, rows)
+        if any(row["copy_fraction"] for _, row in rows):
+            yield roof(machine, rows)
 
 
 def roof(machine: str, rows: Sequence[Placed]) -> Figure:
     """Flops a byte against flops a second, below what the copy and the multiply-adds allow."""
     peak = median(achieved(row) / row["fma_fraction"] for _, row in rows)
-    large = [row for _, row in rows if not row.get("resident")] or [row for _, row in rows]
+    beside = [row for _, row in rows if row["copy_fraction"]]
+    large = [row for row in beside if not row.get("resident")] or beside
     bandwidth = median(row["bytes"] / (row["copy_fraction"] * us(row, OURS) * 1e-6) for row in large)
     across = [row["flops"] / row["bytes"] for _, row in rows]
     low, high = min(*across, peak / bandwidth) / 1.5, max(*across, peak / bandwidth) * 1.5
@@ -74,7 +76,7 @@ def heat(documents: Sequence[Document]) -> Iterator[Figure]:
     machines: dict[str, dict[tuple[str, str], list[float]]] = {}
     for document in documents:
         for row in document.rows if document.form == TIMED else []:
-            if not row.get("resident"):
+            if not row.get("resident") and row["copy_fraction"] is not None:
                 place = family(document, row), row["dtype"]
                 machines.setdefault(document.machine, {}).setdefault(place, []).append(row["copy_fraction"])
     for machine, found in machines.items():

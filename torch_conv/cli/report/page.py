@@ -26,7 +26,8 @@ FIGURES: tuple[Kind, ...] = (
 )
 READING = (
     "<em>Of copy</em> is the time of a plain copy of the same bytes over the time of the call: 100 % is as fast as "
-    "memory can be read and written once. <em>Of FMA</em> is the share of the float32 multiply-adds that the GPU's "
+    "memory can be read and written once; of images so small that launching the copy takes most of its time it is not "
+    "said. <em>Of FMA</em> is the share of the float32 multiply-adds that the GPU's "
     "highest clock allows. <em>×</em> is the time of the fastest rival over ours: above 1 ours is faster. All ratios "
     "are of times from one run."
 )

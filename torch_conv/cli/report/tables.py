@@ -29,11 +29,12 @@ def timed(rows: Sequence[Row], document: Document) -> str:
 def timed_line(row: Row, fma: bool) -> list[Any]:
     rival = row.get("best_rival")
     ours = us(row, "torch_conv")
+    copy = row["copy_fraction"]
     name = row["name"] + " (in L2)" * bool(row.get("resident")) + " WRONG RESULT" * (row.get("correct") is False)
     return [
         name,
         markup.duration(ours),
-        markup.Cell(markup.bar(row["copy_fraction"]), left=True),
+        markup.Cell(None if copy is None else markup.bar(copy), left=True),
         *[markup.percent(row.get("fma_fraction"))] * fma,
         markup.Cell(rival, left=True),
         markup.duration(us(row, rival)) if rival else None,

@@ -1,0 +1,156 @@
+"""Calls that no CUDA graph can hold: the device's time alone, on a GPU and on one that is played."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from contextlib import contextmanager, nullcontext
+from functools import partial
+from itertools import cycle, islice
+from statistics import median
+
+import pytest
+import torch
+
+from torch_conv import _timing
+from torch_conv.bench.sampling import in_turn, known
+
+
+class Machine:
+    """A host and a device with one stream, by their clocks in seconds."""
+
+    def __init__(self):
+        self.host = self.device = 0.0  # the time that it is, and when the device will have done all
+        self.spins = []
+
+    def launch(self, device, host):
+        self.host += host
+        self.device = max(self.device, self.host) + device
+
+    def wait(self):
+        self.host = max(self.host, self.device)
+
+    def sleep(self, cycles):
+        self.spins.append(cycles)
+        self.launch(cycles / 1.7e9, 5e-6)
+
+
+@pytest.fixture
+def machine(monkeypatch):
+    machine = Machine()
+
+    class Event:
+        def __init__(self, enable_timing):
+            assert enable_timing
+
+        def record(self):
+            self.at = max(machine.device, machine.host)
+
+        def query(self):
+            return machine.host >= self.at
+
+        def synchronize(self):
+            machine.host = max(machine.host, self.at)
+
+        def elapsed_time(self, end):
+            return 1e3 * (end.at - self.at)
+
+    for name, value in {
+        "Event": Event,
+        "_sleep": machine.sleep,
+        "synchronize": machine.wait,
+        "device": lambda _: nullcontext(),
+        "current_device": lambda: 0,
+    }.items():
+        monkeypatch.setattr(torch.cuda, name, value)
+    return machine
+
+
+@pytest.mark.parametrize(("device", "host"), [(5e-6, 40e-6), (5e-6, 400e-6), (1e-3, 40e-6), (50e-3, 1e-3)])
+def test_the_device_alone_is_timed(machine, device, host):
+    sample = _timing.sampler(lambda: machine.launch(device, host), "cuda", graph=False)
+    assert sample() == pytest.approx(device)
+
+
+def test_one_slow_moment_of_the_host_does_not_count(machine):
+    hosts = iter([40e-6] * 1000)
+    sample = _timing.sampler(lambda: machine.launch(5e-6, next(hosts)), "cuda", graph=False)
+    hosts = iter([40e-6] * 20 + [50e-3] + [40e-6] * 1000)
+    assert sample() == pytest.approx(5e-6)
+
+
+def test_a_call_that_waits_is_timed_with_its_host(machine):
+    def call():
+        machine.launch(5e-6, 40e-6)
+        machine.wait()
+
+    sample = _timing.sampler(call, "cuda", graph=False)
+    machine.spins.clear()
+    assert sample() == pytest.approx(45e-6, rel=0.1)
+    assert set(machine.spins) == {0}
+
+
+def test_queues_go_over_all_buffers(machine):
+    """A queue holds fewer calls than there are buffers, and the next one goes on where it stopped."""
+    made = []
+
+    def call(i):
+        machine.launch(5e-6, 40e-6)
+        made.append(i)
+
+    sample = _timing.sampler([partial(call, i) for i in range(40)], "cuda", graph=False, warmup=1)
+    before = len(made)
+    sample()
+    assert len(made) == before + _timing.QUEUES * _timing.ENQUEUED
+    assert made == [i % 40 for i in range(len(made))]
+
+
+def test_noisy_samples_go_on():
+    """Those whose median is not known, up to so many times the rounds; the others take their own rounds."""
+    noisy = [1.0, 1.2]
+    series = {"still": [1.0], "slow": [2.0, 2.01], "once": [3.0], "noisy": noisy, "settles": [*noisy, 1.1, *[1.0] * 99]}
+    rounds = dict.fromkeys(series, 5) | {"slow": 2, "once": 1}
+    entered = []
+
+    @contextmanager
+    def context(name):
+        entered.append(name)
+        yield
+
+    def taken(longer):
+        samplers = {name: partial(next, cycle(values)) for name, values in series.items()}
+        samples = in_turn(samplers, {name: partial(context, name) for name in series}, rounds, longer)
+        assert all(got == list(islice(cycle(series[name]), len(got))) for name, got in samples.items())
+        return {name: len(got) for name, got in samples.items()}
+
+    assert taken(1) == rounds
+    entered.clear()
+    assert taken(3) == rounds | {"noisy": 15, "settles": 8}
+    assert Counter(entered) == rounds | {"noisy": 15, "settles": 8}
+
+
+def test_when_a_median_is_known():
+    """0.93 of 0.032 over the root of 9 is just below 1 %, of 0.034 above; a single sample is all there will be."""
+    for spread, enough in ((0.032, True), (0.034, False)):
+        quarters = [1 - spread / 2] * 3 + [1.0] * 3 + [1 + spread / 2] * 3
+        assert known(quarters) == enough
+    assert known([1.0])
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("graph", [True, False])
+def test_what_refuses_capture_is_timed_without_its_host(cuda, graph):
+    image = torch.rand(4096, 4096, device=cuda)
+
+    def refusing():
+        result = image + 1
+        if torch.cuda.is_current_stream_capturing():
+            raise RuntimeError("not in a graph")
+        end = time.perf_counter() + 2e-4
+        while time.perf_counter() < end:
+            pass
+        return result
+
+    replayed = _timing.time_call(lambda: image + 1, cuda, repeats=7)
+    sample = _timing.sampler(refusing, cuda, graph=graph)
+    assert median(sample() for _ in range(7)) == pytest.approx(median(replayed), rel=0.15)
