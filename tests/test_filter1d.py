@@ -191,14 +191,15 @@ def test_long_rows_that_lie_apart(cuda):
 @pytest.mark.parametrize(
     ("shape", "options", "launches"),
     [
-        ((1, 1, 1 << 20), {}, 3),
+        ((1, 1, 1 << 20), {}, 2),
+        ((1, 1, 1 << 20), {"border_type": "circular"}, 3),
         ((1, 1, 1 << 20), {"anchor": 0}, 2),
         ((1 << 20,), {"padding": "valid"}, 2),
-        ((2, 2, 1 << 20), {"border_type": "skip"}, 3),
+        ((2, 2, 1 << 20), {"border_type": "skip"}, 2),
         ((16, 4, 1 << 16), {}, 1),
         ((1, 1, 1 << 19), {}, 1),
         ((1, 1, 1 << 20), {"stride": 2}, 1),
-        ((1, 1, 1 << 20), {"algorithm": "direct"}, 3),
+        ((1, 1, 1 << 20), {"algorithm": "direct"}, 2),
     ],
     ids=str,
 )
@@ -206,4 +207,42 @@ def test_plans_of_long_rows(monkeypatch, shape, options, launches):
     monkeypatch.setenv("TORCH_CONV_EXPLAIN_FOR", "9.0 132 232448 3.35e12")
     plans = str(torch_conv.explain(torch_conv.filter1d, torch.empty(shape), torch.rand(5), **options)).splitlines()
     assert len(plans) == launches
-    assert launches == 1 or "tile 124x32" in plans[0] or "tile 128x32" in plans[0]
+    tile = "tile 124x32" if {"anchor", "padding"} & set(options) else "tile 128x32"  # what starts off 16 bytes
+    assert launches == 1 or tile in plans[-1]
+    assert all("tile_tma" in plan for plan in plans) or "skip" in options.values()
+
+
+CALLS = [
+    ((17,), (5,), {}),
+    ((3, 17), (5,), {"border_type": "constant", "value": 2.0}),
+    ((2, 3, 17), (5,), {"padding": "valid", "output_dtype": torch.float64}),
+    ((2, 3, 17), (2, 5), {"normalized": True}),
+    ((2, 3, 17), (2, 3, 5), {"behaviour": "conv"}),
+    ((2, 3, 4, 17), (2, 3, 5), {"algorithm": "direct"}),
+    ((2, 3, 4, 2, 17), (5,), {"dim": -1}),
+]
+
+
+@pytest.mark.parametrize(("shape", "window", "options"), CALLS, ids=str)
+def test_short_calls_are_the_whole_function(device, shape, window, options):
+    """From Python, along the last dimension, only what was given goes to the operator."""
+    signal, kernel = make_image(shape, device=device), make_window(window, device=device)
+    whole = torch_conv.filter1d(signal, kernel, **options, stride=1)
+    assert_same_bits(torch_conv.filter1d(signal, kernel, **options), whole)
+    assert_same_bits(torch_conv.filter1d(input=signal, kernel=kernel, **options), whole)
+    signal.requires_grad_()
+    assert torch_conv.filter1d(signal, kernel, **options).requires_grad
+
+
+@pytest.mark.parametrize(
+    ("shape", "window", "sentence"),
+    [
+        ((), (3,), "filter1d: dim must name one of the input's 0 dimensions, got -1"),
+        ((9,), (), "filter1d: kernel must have 1, 2 or 3 dimensions, got 0"),
+        ((9,), (1, 1, 1, 3), "filter1d: kernel must have 1, 2 or 3 dimensions, got 4"),
+    ],
+    ids=str,
+)
+def test_no_such_dimensions(device, shape, window, sentence):
+    with pytest.raises(ValueError, match=f"^{sentence}$"):
+        torch_conv.filter1d(torch.zeros(shape, device=device), torch.ones(window, device=device))

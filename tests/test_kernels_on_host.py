@@ -26,6 +26,7 @@ COMPILER = shutil.which(os.environ.get("CXX", "g++"))
         "separable_volumes",
         "volume_ring",
         "tile",
+        "long_rows",
         "overlap_save",
         "combine",
         "chain",

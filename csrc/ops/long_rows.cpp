@@ -8,12 +8,16 @@ namespace torch_conv {
 
 namespace {
 
-constexpr int64_t kLeastRows = 32;    // of a tile
+constexpr int64_t kLeastRows = 32;  // of a tile
+// Whole tiles of 24 rows (float32 of windows beyond 7, 16-bit numbers, bytes) and of 32.
+constexpr int64_t kPieces = 96;
 constexpr int64_t kLeastPiece = 256;  // numbers: two tiles
-// Three launches instead of one are worth it from so many numbers on. One NVIDIA H100, us a call by the clock,
-// 'constant', 5 | 31 taps, each as one launch, in pieces, F.conv1d: float32 2^18 numbers 38.8, 44.5, 19.4
-// | 30.0, 35.8, 19.2; 2^20 39.2, 46.0, 19.9 | 43.1, 31.3, 22.4; 2^24 436, 72, 151 | 636, 126, 333 (a copy 48); float16
-// 2^24 184, 43, 155 | 768, 79, 2083. Below 2^20 it is the host's time, of filter1d's own, too.
+// So many numbers are worth more than one launch. One NVIDIA H100, us a call by the clock, 'constant', each as one
+// launch, in 32 pieces whose outputs started off 16 bytes with a launch for each end, F.conv1d:
+//   float32 5 taps: 2^18 38.8, 44.5, 19.4; 2^20 39.2, 46.0, 19.9; 2^24 436, 72, 151 (a copy 48)
+//   float32 31 taps: 2^18 30.0, 35.8, 19.2; 2^20 43.1, 31.3, 22.4; 2^24 636, 126, 333
+//   float16, 2^24: 5 taps 184, 43, 155; 31 taps 768, 79, 2083
+// Below 2^20 it was the host's time. Two launches and aligned pieces were not measured yet.
 constexpr int64_t kLeastNumbers = int64_t(1) << 20;
 constexpr int64_t kWord = 16;  // numbers, so that pieces start on 16 bytes of any dtype
 
@@ -45,12 +49,41 @@ Direct outputs(const Direct& p, int64_t begin, int64_t end) {
   return q;
 }
 
-// Rows become channels, their pieces rows.
-Image pieces(const Image& rows, int64_t first, int64_t length, int64_t width) {
-  Image x = columns(rows, first, width);
+// Rows become channels, `count` parts of them rows, which start `step` numbers apart.
+Image parts_of(const Image& rows, int64_t count, int64_t step, int64_t width) {
+  Image x = columns(rows, 0, width);
   x.c = rows.h, x.stride_c = rows.stride_h;
-  x.h = kLeastRows, x.stride_h = length * rows.stride_w;
+  x.h = count, x.stride_h = step * rows.stride_w;
   return x;
+}
+
+int64_t span_of(const Direct& p) { return (p.kw - 1) * p.place.dilation_x; }
+
+// Outputs from `begin` on, as many as make equal pieces; nothing if those would be short. Pieces of the input start
+// where the row does and not where the first window does: on 16 bytes, as their outputs do.
+std::optional<Direct> middle_of(const Direct& p, int64_t begin) {
+  const int64_t reach = round_up(begin - p.place.pad_x + span_of(p), 4);  // whole words of bytes
+  const int64_t length = std::min(p.in.w - reach, p.out.w - begin) / kPieces / kWord * kWord;
+  if (length < kLeastPiece) return std::nullopt;
+  Direct q = outputs(p, begin, p.out.w);
+  q.in = parts_of(p.in, kPieces, length, length + reach), q.out = parts_of(q.out, kPieces, length, length);
+  q.groups = q.in.c;
+  if (!p.place.normalized) q.place.border = Border::constant, q.place.value = 0;  // no window meets it
+  return q;
+}
+
+// Both ends of every row in one image, which has outputs [0, begin) and those from `end` on right; nothing if windows
+// at one end read the other, or the two would meet.
+std::optional<Direct> ends_of(const Direct& p, int64_t begin, int64_t end) {
+  const int64_t pad = p.place.pad_x, over = std::max<int64_t>(0, p.out.w + span_of(p) - pad - p.in.w);
+  const int64_t most = std::min({end - pad, p.in.w - span_of(p) - begin - over - 1, p.out.w - begin});
+  const int64_t step = most / kWord * kWord;
+  // What is wrong at the cuts has to lie between `begin` and `end`.
+  if (p.place.border == Border::circular || step < std::max(begin, p.out.w - end)) return std::nullopt;
+  Direct q = p;
+  q.in = parts_of(p.in, 2, step, p.in.w - step), q.out = parts_of(p.out, 2, step, p.out.w - step);
+  q.groups = q.in.c;
+  return q;
 }
 
 }  // namespace
@@ -66,20 +99,19 @@ std::vector<Direct> long_rows(const Direct& p) {
   q.in = *in, q.out = *out, q.groups = 1;
   if (in->h >= kLeastRows) return {q};
 
-  const int64_t span = (p.kw - 1) * at.dilation_x, begin = at.pad_x;
-  const int64_t inside = std::min(out->w, in->w + at.pad_x - span) - begin;
-  const int64_t length = inside / kLeastRows / kWord * kWord, end = begin + kLeastRows * length;
+  const bool steps = at.stride_x == 1 && at.pad_x >= 0;
   // A row's ends are small, and have no products of matrices; those lose under windows of one row anyway.
-  if (length < kLeastPiece || in->h * in->w < kLeastNumbers || begin < 0 || at.stride_x != 1 ||
-      p.sums == Sums::products)
-    return {};
-  Direct middle = q;
-  middle.in = pieces(q.in, 0, length, length + span), middle.out = pieces(q.out, begin, length, length);
-  middle.place.pad_x = 0, middle.groups = middle.in.c;
-  if (!at.normalized) middle.place.border = Border::constant, middle.place.value = 0;  // no window meets it
-  std::vector<Direct> parts{middle};
+  if (!steps || in->h * in->w < kLeastNumbers || p.sums == Sums::products) return {};
+  const int64_t begin = round_up(at.pad_x, kWord);
+  const auto middle = middle_of(q, begin);
+  if (!middle) return {};
+  const int64_t end = begin + kPieces * middle->out.w, width = q.out.w;
+  if (begin > 0 && end < width)
+    if (const auto ends = ends_of(q, begin, end)) return {*ends, *middle};
+  std::vector<Direct> parts;
   if (begin > 0) parts.push_back(outputs(q, 0, begin));
-  if (end < out->w) parts.push_back(outputs(q, end, out->w));
+  if (end < width) parts.push_back(outputs(q, end, width));
+  parts.push_back(*middle);
   return parts;
 }
 

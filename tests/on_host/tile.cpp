@@ -51,7 +51,8 @@ struct Case {
   Dtype in, out;
   int64_t h, w, kh, kw, stride, dilation;
   Border border;
-  int own = 0;  // so many channels side by side, with a window each; else there are two planes
+  int own = 0;         // so many channels side by side, with a window each; else there are two planes
+  int64_t inside = 0;  // column where the first window starts; else its middle lies on the first pixel
 };
 
 const Case kCases[] = {
@@ -78,6 +79,10 @@ const Case kCases[] = {
     {Dtype::f32, Dtype::f32, 9, 127, 3, 3, 1, 1, Border::zero_output},
     {Dtype::u8, Dtype::u8, 9, 250, 5, 5, 1, 1, Border::circular},
     {Dtype::u8, Dtype::u8, 9, 127, 3, 3, 1, 1, Border::replicate, 3},
+    {Dtype::f32, Dtype::f32, 33, 300, 3, 3, 1, 1, Border::circular, 0, 14},
+    {Dtype::f16, Dtype::f16, 9, 601, 3, 3, 1, 1, Border::reflect, 0, 301},
+    {Dtype::u8, Dtype::u8, 26, 530, 5, 5, 1, 1, Border::zero_output, 0, 500},
+    {Dtype::f32, Dtype::f32, 9, 290, 5, 5, 2, 1, Border::constant, 0, 130},
 };
 
 // `bytes` of memory that end where a page begins that nobody may touch.
@@ -132,7 +137,8 @@ bool check(const Case& k) {
   std::mt19937 make(1);
   const int64_t channels = k.own ? k.own : 2;
   const Image in = image_of(k.in, channels, k.h, k.w, k.own);
-  const Image out = image_of(k.out, channels, ceil_div(k.h, k.stride), ceil_div(k.w, k.stride), k.own);
+  const int64_t width = ceil_div(k.w - k.inside, k.stride);
+  const Image out = image_of(k.out, channels, ceil_div(k.h, k.stride), width, k.own);
   for (int64_t c = 0; c < channels; ++c)
     for (int64_t y = 0; y < k.h; ++y)
       for (int64_t x = 0; x < k.w; ++x)
@@ -145,7 +151,7 @@ bool check(const Case& k) {
                  .kh = k.kh,
                  .kw = k.kw,
                  .place = {.pad_y = (k.kh - 1) / 2 * k.dilation,
-                           .pad_x = (k.kw - 1) / 2 * k.dilation,
+                           .pad_x = k.inside ? -k.inside : (k.kw - 1) / 2 * k.dilation,
                            .stride_y = k.stride,
                            .stride_x = k.stride,
                            .dilation_y = k.dilation,

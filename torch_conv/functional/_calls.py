@@ -45,7 +45,11 @@ _MACHINE = re.compile(r"CUDA|cuDNN|out of memory|can't allocate memory")
 
 
 def public(
-    keyword_only: str, operator: str = "", axes: int = 0, eager: Callable[..., Any] | None = None
+    keyword_only: str,
+    operator: str = "",
+    axes: int = 0,
+    eager: Callable[..., Any] | None = None,
+    short: Callable[..., Any] | None = None,
 ) -> Callable[[Callable[Concatenate[Tensor, Rest], Tensor]], Public[Rest]]:
     """Turns a scriptable function into a public one.
 
@@ -61,6 +65,9 @@ def public(
     `eager` runs instead of the function wherever torch.compile does not trace it and no script holds it. It knows what
     to do with gradients and with tangents (`_tangents.py`); the others skip the first and are refused the second here.
 
+    `short` is asked first wherever torch.compile does not trace the function and no script holds it; where it gives
+    None the function runs.
+
     `axes` is how many values an argument per axis has: one number stands for all of them, which torch knows of an
     operator's argument only while the number is no symbol of torch.compile.
     """
@@ -71,7 +78,7 @@ def public(
         first = next((i for i, p in enumerate(parameters) if p.name == keyword_only), len(parameters))
         parameters[first:] = [p.replace(kind=p.KEYWORD_ONLY) for p in parameters[first:]]
 
-        run: Callable[..., Any] = _straight_to(operator) if operator else fn
+        run: Callable[..., Any] = _straight_to(operator) if operator else _by_either(short, fn) if short else fn
         of_shards = _split_run.of_ready_shards(operator) if operator else None
 
         def traced(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -178,6 +185,14 @@ def _straight_to(operator: str) -> Callable[..., Any]:
         check_out_dtype(kwargs["out"], kwargs.pop("output_dtype", None))
         into_out(*args, **kwargs)
         return kwargs["out"]
+
+    return call
+
+
+def _by_either(short: Callable[..., Any], fn: Callable[..., Any]) -> Callable[..., Any]:
+    def call(*args: Any, **kwargs: Any) -> Any:
+        result = short(*args, **kwargs)
+        return fn(*args, **kwargs) if result is None else result
 
     return call
 
