@@ -276,6 +276,29 @@ def test_deep_boxes(gpu, planes, monkeypatch):
             torch_conv.explain(*call)
 
 
+@pytest.mark.parametrize(
+    ("side", "k", "dtype", "direct", "separable"),
+    [
+        (512, 3, torch.float32, 25, 25),  # memory binds: short walks, many rounds of blocks
+        (512, 9, torch.float32, None, 52),
+        (512, 13, torch.float32, None, 512),  # arithmetic binds: whole rounds
+        (512, 7, torch.float32, 512, 43),
+        (512, 3, torch.float16, 128, 256),
+        (256, 3, torch.float32, 32, 32),  # too few blocks for several rounds
+    ],
+    ids=str,
+)
+def test_how_far_blocks_walk_through_a_volume(monkeypatch, side, k, dtype, direct, separable):
+    monkeypatch.setenv("TORCH_CONV_EXPLAIN_FOR", GPUS["H200"])
+    x = image(1, 1, side, side, side, dtype=dtype)
+
+    def walk(call):
+        return int(re.search(r"tile \d+x\d+x(\d+),", str(torch_conv.explain(call)))[1])
+
+    assert direct is None or walk(lambda: F.filter3d(x, taps(k, k, k))) == direct
+    assert walk(lambda: F.filter3d_separable(x, taps(k), taps(k), taps(k))) == separable
+
+
 def test_the_barrier_of_a_bulk_copy_has_room(gpu):
     """Shared memory that a kernel declares itself counts as well."""
     for step in range(48, 62):

@@ -30,6 +30,9 @@ QUEUE_SECONDS = 20e-3  # of calls in one queue: waiting for two idle GPUs costs 
 ENQUEUED = 16  # calls in a queue that must not fill: a stream holds some 1000 launches before it blocks the host
 # For how many cycles a kernel may spin while the host queues calls: from some 40 us to 10 ms at 1.7 GHz.
 GATES = tuple(1 << n for n in range(16, 25))
+LEAST_CALLS = (
+    3  # in such a queue: the first one after another candidate's finds caches cold (cupyx, 512³: 7.5 to 8.8 ms)
+)
 QUEUES = 5  # at most, of one sample behind such kernels: their median counts
 
 
@@ -219,7 +222,7 @@ def _gated_sampler(calls: list[Call], device: int) -> Callable[[], float]:
             end.synchronize()
             return start.elapsed_time(end) / 1e3, ahead
 
-    count = min(ENQUEUED, math.ceil(SAMPLE_SECONDS / max(queue(1, 0)[0], 1e-9)))
+    count = min(ENQUEUED, max(LEAST_CALLS, math.ceil(SAMPLE_SECONDS / max(queue(1, 0)[0], 1e-9))))
     # Twice what was enough once, for a host that is slower now and then.
     cycles = next((2 * gate for gate in GATES if queue(count, gate)[1]), 0)
     queues = min(QUEUES, math.ceil(SAMPLE_SECONDS / max(queue(count, cycles)[0], 1e-9)))

@@ -1,6 +1,7 @@
 // Direct + Arch -> Plan: which kernel serves the volume, and with which tile. Pure.
 #pragma once
 
+#include "core/march_plan.h"
 #include "direct3d/plan_channels.h"
 #include "direct3d/plan_planes.h"
 #include "direct3d/plan_window.h"
@@ -67,7 +68,9 @@ inline void configure_march(const Direct& p, const Arch& arch, bool bulk, Plan& 
                   : "cubic window up to 7^3, plain loads: no bulk copies, or rows not 16-byte aligned";
   plan.tile_w = shape.width();
   plan.tile_h = shape.height();
-  plan.tile_d = int(chunk_of(p.out.d, tiles, int64_t(arch.multiprocessors) * shape.resident, k, 3));
+  const int64_t slots = int64_t(arch.multiprocessors) * shape.resident;
+  const int64_t short_chunk = k == 3 && bytes == 4 ? short_walk(p.out.d, k, tiles, slots, 2) : 0;
+  plan.tile_d = int(short_chunk ? short_chunk : chunk_of(p.out.d, tiles, slots, k, 3));
   plan.threads = shape.threads();
   plan.shared_bytes = stages * shape.stage_bytes(bytes, k) + march_tap_bytes(k);
   plan.blocks = tiles * ceil_div(p.out.d, plan.tile_d);

@@ -12,13 +12,12 @@ constexpr int64_t kLeastRows = 32;  // of a tile
 // Whole tiles of 24 rows (float32 of windows beyond 7, 16-bit numbers, bytes) and of 32.
 constexpr int64_t kPieces = 96;
 constexpr int64_t kLeastPiece = 256;  // numbers: two tiles
-// So many numbers are worth more than one launch. One NVIDIA H100, us a call by the clock, 'constant', each as one
-// launch, in 32 pieces whose outputs started off 16 bytes with a launch for each end, F.conv1d:
-//   float32 5 taps: 2^18 38.8, 44.5, 19.4; 2^20 39.2, 46.0, 19.9; 2^24 436, 72, 151 (a copy 48)
-//   float32 31 taps: 2^18 30.0, 35.8, 19.2; 2^20 43.1, 31.3, 22.4; 2^24 636, 126, 333
-//   float16, 2^24: 5 taps 184, 43, 155; 31 taps 768, 79, 2083
-// Below 2^20 it was the host's time. Two launches and aligned pieces were not measured yet.
-constexpr int64_t kLeastNumbers = int64_t(1) << 20;
+// So many numbers are worth more than one launch, which takes the host 3 us more. One NVIDIA H100, us on the device,
+// 'constant', as one launch, in pieces, F.conv1d:
+//   float32 5 taps: 2^18 9.3, 4.8, 3.9; 2^19 15.7, 4.8, 5.9; 2^20 -, 5.4, 10.2; 2^24 436, 52.8, 149 (a copy 48)
+//   float32 31 taps: 2^18 12.6, 5.2, 6.8; 2^19 22.3, 5.6, 11.7; 2^20 -, 6.3, 21.5; 2^24 636, 52.7, 331
+//   float16 5 taps: 2^18 5.0, 4.4, 3.8; 2^24 184, 29.6, 154; 31 taps: 2^18 14.3, 5.2, 35.9; 2^24 768, 43.0, 2077
+constexpr int64_t kLeastNumbers = int64_t(1) << 18;
 constexpr int64_t kWord = 16;  // numbers, so that pieces start on 16 bytes of any dtype
 
 // All planes' rows as those of one image, if they lie evenly.

@@ -80,9 +80,15 @@ struct MarchCost {
   }
   int64_t blocks(int64_t chunk) const { return tiles * ceil_div(d, chunk); }
   int64_t operator()(int64_t chunk) const { return ceil_div(blocks(chunk), resident) * (chunk + k + 2); }
-  // Output planes of a block.
+  // Output planes of a block, by whole rounds.
   int best_chunk() const { return tiles * d > 0 ? march_chunk(d, k - 1, *this) : 1; }
 };
+
+inline int chunk_of(const Separable& p, const MarchCost& cost) {
+  const bool memory_binds = p.in.dtype == Dtype::f32 && p.kd <= 11;
+  const int64_t chunk = memory_binds ? short_walk(p.out.d, p.kd, cost.tiles, cost.resident, 4) : 0;
+  return chunk ? int(chunk) : cost.best_chunk();
+}
 
 // Is one launch faster than the planes' filter and a depth pass? Not for small float32 volumes, whose chunks are mostly
 // halo along z. us on one NVIDIA H200, float32: a plane of a tile takes 1.15 (64x64, up to 9x9x9), 0.8 (11) or 0.96
@@ -116,7 +122,7 @@ inline void configure_march(const Separable& p, const Arch& arch, bool bulk, Pla
   if (p.beside.any()) plan.why = "odd size up to 15: all passes of a tile while marching along z, through all shards";
   plan.tile_w = shape.tile_w;
   plan.tile_h = shape.tile_h();
-  plan.tile_d = cost.best_chunk();
+  plan.tile_d = chunk_of(p, cost);
   plan.threads = shape.threads();
   plan.shared_bytes = shape.shared_bytes();
   plan.blocks = cost.blocks(plan.tile_d);

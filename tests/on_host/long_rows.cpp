@@ -41,7 +41,7 @@ const Case kCases[] = {
     {16, 65536, 40001, 20000, 1, Border::reflect, 3},  // ends that would meet in one image
     {16, 65536, 45001, 20000, 1, Border::reflect, 0},  // pieces would be short
     {32, 32768, 5, 2, 1, Border::reflect, 1},          // tall already
-    {1, 1 << 19, 5, 2, 1, Border::reflect, 0},         // too few numbers
+    {1, 1 << 17, 5, 2, 1, Border::reflect, 0},         // too few numbers
 };
 
 // What an output reads, as one number that another order or another place changes.
