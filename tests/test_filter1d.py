@@ -188,6 +188,15 @@ def test_long_rows_that_lie_apart(cuda):
         assert_same_bits(got.cpu(), torch_conv.filter1d(view(signal), make_window((5,))))
 
 
+@pytest.mark.parametrize("channels", [3, 4, 16])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.uint8])
+def test_long_rows_of_channels_side_by_side(cuda, channels, dtype):
+    signal = make_image((1, channels, 1, 300007), dtype).contiguous(memory_format=torch.channels_last)
+    for kernel in (make_window((1, 5)), make_window((1, 24))):
+        got = torch_conv.filter2d(signal.to(cuda), kernel, algorithm="direct")
+        assert_same_bits(got.cpu(), torch_conv.filter2d(signal, kernel, algorithm="direct"))
+
+
 @pytest.mark.parametrize(
     ("shape", "options", "launches"),
     [
@@ -220,6 +229,7 @@ CALLS = [
     ((2, 3, 17), (2, 3, 5), {"behaviour": "conv"}),
     ((2, 3, 4, 17), (2, 3, 5), {"algorithm": "direct"}),
     ((2, 3, 4, 2, 17), (5,), {"dim": -1}),
+    ((2, 3, 17), (5,), {"dim": 2}),
 ]
 
 

@@ -66,6 +66,7 @@ def test_the_bias_is_not_kept(device):
     ],
 )
 @pytest.mark.parametrize("multiplier", [1, 2])
+@pytest.mark.usefixtures("without_tf32")  # some of the gradients are torch's
 def test_weights_of_depthwise_layers(device, dtype, layout, shape, window, options, multiplier):
     """Torch's convolution of the image or ours with the gradient as its window, whichever is the faster."""
     channels = shape[1]

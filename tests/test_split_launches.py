@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from kernel_files import run_python
-from splits import IN_PLACE, devices_at
+from splits import IN_PLACE, SLEEP, devices_at
 from strategies import make_image, make_window
 from tolerance import assert_same_bits
 
@@ -63,7 +63,7 @@ for dtype in (torch.float32, torch.float16, torch.uint8):
 
 WINDOWS = {
     "as it is": lambda k, device: k.to(device),
-    "large": lambda k, device: torch.nn.functional.pad(k, (5, 5, 5, 5)).to(device),  # too large to be lent
+    "large": lambda k, device: torch.nn.functional.pad(k, (5, 5, 5, 5)).to(device),  # too large to be read there
     "transposed": lambda k, device: k.mT.contiguous().to(device).mT,
     "half precision": lambda k, device: k.half().to(device),
 }
@@ -88,6 +88,53 @@ def test_windows_of_another_gpu(devices, form, dim, side_streams, monkeypatch):
                 del kernel
                 torch.full((64, 64), float("nan"), device=home)
                 assert_same_bits(got.gather("cpu"), expected)
+
+
+# Calls whose windows kernels may read on another GPU, or may not: a shape, the windows' shapes, f(image, windows).
+BORROWERS = {
+    "a window a sample": ((4, 4, 60, 72), [(4, 1, 3, 3)], lambda x, w: torch_conv.filter2d(x, *w, algorithm="direct")),
+    "a window a channel": ((4, 4, 60, 72), [(1, 4, 3, 3)], lambda x, w: torch_conv.filter2d(x, *w, algorithm="direct")),
+    "flipped": ((4, 4, 60, 72), [(3, 3)], lambda x, w: torch_conv.filter2d(x, *w, behaviour="conv")),
+    "normalized": ((4, 4, 60, 72), [(3, 3)], lambda x, w: torch_conv.filter2d(x, *w, normalized=True)),
+    "separable": (
+        (4, 4, 60, 72),
+        [(5,), (7,)],
+        lambda x, w: torch_conv.filter2d_separable(x, *w, algorithm="separable"),
+    ),
+    "3d": ((4, 4, 20, 30, 40), [(3, 3, 3)], lambda x, w: torch_conv.filter3d(x, *w)),
+    "separable 3d": ((4, 4, 20, 30, 40), [(5,)] * 3, lambda x, w: torch_conv.filter3d_separable(x, *w)),
+    "one axis": ((4, 4, 60, 72), [(9,)], lambda x, w: torch_conv.filter1d(x, *w, dim=-2, algorithm="direct")),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.uint8])
+@pytest.mark.parametrize("no_peer", ["0", "1"])
+@pytest.mark.parametrize("name", BORROWERS)
+def test_borrowed_windows(devices, name, dtype, no_peer, monkeypatch):
+    """They arrive late, on the GPU that has them, and are overwritten behind the call while the other GPUs are late."""
+    monkeypatch.setenv("TORCH_CONV_NO_PEER", no_peer)
+    shape, sizes, call = BORROWERS[name]
+    image, windows = make_image(shape, dtype), [make_window(size) for size in sizes]
+    expected = call(image.to("cuda"), [w.to("cuda") for w in windows]).cpu()
+    to = devices(3)
+    for dim in (-2, -3, 0):
+        parts, held = split(image, to, dim), [torch.full_like(w, float("nan"), device=to[0]) for w in windows]
+        for late in (to[0], to[-1], to[0]):  # a first call, and its steps again
+            with torch.cuda.device(late):
+                torch.cuda._sleep(SLEEP // 30)
+            for target, window in zip(held, windows, strict=True):
+                target.copy_(window.pin_memory(), non_blocking=True)
+            got = call(parts, held)
+            for target in held:
+                target.fill_(float("nan"))
+            assert_same_bits(got.gather("cpu"), expected)
+
+
+def test_a_transform_of_a_window_of_another_gpu(devices):
+    image, window = make_image((1, 1, 200, 260)), make_window((9, 9))
+    expected = torch_conv.filter2d(image.to("cuda"), window, algorithm="fft").cpu()
+    got = torch_conv.filter2d(split(image, devices(3)), window.to(devices(2)[0]), algorithm="fft")
+    torch.testing.assert_close(got.gather("cpu"), expected, rtol=1e-4, atol=1e-4)
 
 
 CALLS = {

@@ -21,10 +21,10 @@ int march_chunk(int64_t d, int64_t extra, const Cost& cost) {
   return int(best);
 }
 
-// Output planes of a block out of `d`, under windows of k planes, where memory binds the kernel; 0 where that makes
-// fewer than `rounds` of `slots` blocks. The grid's last round hardly counts then, and short walks are faster than
-// those that fill whole rounds. float32, reflect, us on one NVIDIA H100, whole rounds | chunks of about 128, 64, 32,
-// 26, 20 planes:
+// Output planes of a block out of `d`, under windows of k planes, where memory binds a kernel whose planes come by bulk
+// copies; 0 where that makes fewer than `rounds` of `slots` blocks. The grid's last round hardly counts then, and short
+// walks are faster than those that fill whole rounds. float32, reflect, us on one NVIDIA H100, whole rounds | chunks of
+// about 128, 64, 32, 26, 20 planes:
 //   512^3         3x3x3 412 | 406 392 387 388 389        256x1024x1024 835 | 798 791 788 786 792
 //   separable 3         487 | 456 436 415 408 403                      930 | 888 874 835 826 829
 //             7         506 | 482 453 440 434 430                      978 | 937 925 895 896 908
@@ -33,7 +33,7 @@ int march_chunk(int64_t d, int64_t extra, const Cost& cost) {
 //            13         574 | 604 609 672 704 764                     1107 | 1087 1123 1256 1343 1472
 // In fewer rounds than that: 1024x256x256 separable 9 245 | 245 234 241 250 272, 384^3 199 | 210 217 223 220 226.
 inline int64_t short_walk(int64_t d, int64_t k, int64_t tiles, int64_t slots, int64_t rounds) {
-  const int64_t chunks = ceil_div(d, 5 * (k + 2));
+  const int64_t planes = 5 * (k + 2), chunks = std::max<int64_t>(1, (d + planes / 2) / planes);
   return tiles * chunks < rounds * slots ? 0 : ceil_div(d, chunks);
 }
 

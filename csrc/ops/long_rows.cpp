@@ -9,9 +9,9 @@ namespace torch_conv {
 namespace {
 
 constexpr int64_t kLeastRows = 32;  // of a tile
-// Whole tiles of 24 rows (float32 of windows beyond 7, 16-bit numbers, bytes) and of 32.
+// The least common multiple of tiles' heights: 24 rows (float32 of windows beyond 7, 16-bit numbers, bytes) and 32.
 constexpr int64_t kPieces = 96;
-constexpr int64_t kLeastPiece = 256;  // numbers: two tiles
+constexpr int64_t kLeastPiece = 256;  // numbers: the widest tile
 // So many numbers are worth more than one launch, which takes the host 3 us more. One NVIDIA H100, us on the device,
 // 'constant', as one launch, in pieces, F.conv1d:
 //   float32 5 taps: 2^18 9.3, 4.8, 3.9; 2^19 15.7, 4.8, 5.9; 2^20 -, 5.4, 10.2; 2^24 436, 52.8, 149 (a copy 48)

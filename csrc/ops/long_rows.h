@@ -26,8 +26,8 @@ namespace torch_conv {
 //   ends, row 1                                                              |xxx    right             |
 //
 // Pieces and ends start on 16 bytes of the row, inputs and outputs: `begin` is a multiple of that, at least the pad.
-// Where only one end has outputs it is a problem of its own, and so are both if the border is circular, since each
-// reads the other one then.
+// Where only one end has outputs it is a problem of its own. So are both if the border is circular, since each reads
+// the other one then, or if they are so long that they would meet.
 std::vector<Direct> long_rows(const Direct& p);
 
 }  // namespace torch_conv

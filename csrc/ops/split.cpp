@@ -246,7 +246,7 @@ class Spatial {
       job.result = on_whole(own);  // the strips' outputs come on top
       return;
     }
-    // Without the rows in front of the first window: they would make a negative pad, which only general kernels take.
+    // Without the rows in front of the first window: they would make a negative pad, which along y no tile takes.
     const int64_t begin = std::max(rows.begin, rows_read(job.interior, reach_, n_, call_reach_.border).begin);
     filter_rows(job, narrow(own, whole_.dim, begin - rows.begin, rows.end - begin),
                 begin - first_row(job.interior.begin), job.interior);

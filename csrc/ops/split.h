@@ -31,8 +31,9 @@ std::vector<Tensor> run_split(const Call& whole, int axes, const std::vector<Ten
 Tensor argument_of(const Call& call, const Tensor& input, int axes, int window_axes, const Tensor& window);
 std::vector<Tensor> argument_of(const Call& call, const Tensor& input, int axes, int window_axes,
                                 const std::vector<Tensor>& windows);
-// True: kernels on the input's device may read the window where it lies, on another GPU, in that one's current stream.
-bool lend(const Call& call, const Tensor& input, const Tensor& window);
+// Has the input's device wait until a window on another GPU is made, so that its kernels read it there. False: they
+// cannot, or should not, and nothing has happened.
+bool borrow(const Call& call, const Tensor& input, const Tensor& window);
 // A window on the input's device; one on the CPU may stay there.
 Tensor on_device_of(const Call& call, const Tensor& input, const Tensor& window);
 template <typename T>

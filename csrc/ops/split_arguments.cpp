@@ -8,11 +8,12 @@ namespace torch_conv {
 
 namespace {
 
-// Bytes of a window that kernels read in another GPU's memory, every block anew. Two NVIDIA H100, us a call on their
-// shards, the window copied | lent: 3x3 float32 of 4096² 49.0 | 32.8, of 8192² 103.5 | 103.5 and in a CUDA graph 99.7 |
-// 97.3; 3x3x3 of 512³ 233 | 230; 15x15 of 8192² (900 bytes) 302 | 309; one of 3x3 for each of 64 channels of 2048x1024
-// (2304 bytes) 193 | 199, of 7x7 211 | 215. A copy costs the host 11 us for each further GPU.
-constexpr int64_t kMostLent = 512;
+// Bytes of a window that kernels read in another GPU's memory, every block anew. Two NVIDIA H100 with NVLink, us a call
+// on their shards, the window copied | read there: 3x3 float32 of 4096² 49.0 | 32.8, of 8192² 103.5 | 103.5 and in a
+// CUDA graph 99.7 | 97.3; 3x3x3 of 512³ 233 | 230; 15x15 of 8192² (900 bytes) 302 | 309; one of 3x3 for each of 64
+// channels of 2048x1024 (2304 bytes) 193 | 199, of 7x7 211 | 215. A copy costs the host 11 us for each further GPU.
+// What lies between 36 and 900 bytes was not measured, nor were more GPUs, nor such without NVLink.
+constexpr int64_t kMostBorrowed = 512;
 
 }  // namespace
 
@@ -28,16 +29,16 @@ Tensor on_device_of(const Call& call, const Tensor& input, const Tensor& window)
   return there;
 }
 
-bool lend(const Call& call, const Tensor& input, const Tensor& window) {
+bool borrow(const Call& call, const Tensor& input, const Tensor& window) {
   if (!call.runs() || !call.streams || !input.is_cuda() || !window.is_cuda() || same_device(input, window))
     return false;
   const int reader = input.get_device_index();
-  const bool small = window.numel() * int64_t(window.element_size()) <= kMostLent;
-  if (!small || !can_read(reader, window) || !call.streams->lend(window, reader)) return false;
+  const bool small = window.numel() * int64_t(window.element_size()) <= kMostBorrowed;
+  if (!small || !can_read(reader, window) || !call.streams->borrow(window, reader)) return false;
   if (call.steps) {
-    const int lent = call.steps->index_of(window);
-    call.steps->guard([reader, lent](const std::vector<Tensor>& given) { return can_read(reader, given[lent]); });
-    call.steps->then([reader, lent](Replay& r) { r.streams->lend(r.tensor(lent), reader); });
+    const int at = call.steps->index_of(window);
+    call.steps->guard([reader, at](const std::vector<Tensor>& given) { return can_read(reader, given[at]); });
+    call.steps->then([reader, at](Replay& r) { r.streams->borrow(r.tensor(at), reader); });
   }
   return true;
 }

@@ -74,7 +74,7 @@ void SplitStreams::wait_for(const OfDevice& lender, OfDevice& d, Reader& reader)
   reader.lenders.push_back(lender.index);
 }
 
-bool SplitStreams::lend(const Tensor& window, int reader) {
+bool SplitStreams::borrow(const Tensor& window, int reader) {
   const size_t lender = place_of(window.get_device_index()), place = place_of(reader);
   if (std::max(lender, place) >= devices_.size()) return false;
   OfDevice& d = devices_[place];

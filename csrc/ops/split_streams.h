@@ -43,9 +43,9 @@ class SplitStreams {
   bool together(bool volumes) const { return together_ || (volumes && !apart_); }
   // What was allocated aside is still read by the current stream: the one aside goes on after that.
   void keep(const Tensor& own);
-  // The device's kernels read a window where it lies, on another one, as its current stream has it at the call's
-  // beginning. False: that is no device of the call's shards.
-  bool lend(const Tensor& window, int reader);
+  // The reader's current stream waits until a window on another device is made, which goes on when that has been read.
+  // False: one of the two is no device of the call's shards.
+  bool borrow(const Tensor& window, int reader);
   // A window of another device on this one: a copy for each device, made on its current stream and kept until the end.
   // No device waits for another's copy before it has all of its work.
   Tensor bring(const Tensor& window, Device device);

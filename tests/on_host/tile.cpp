@@ -83,6 +83,9 @@ const Case kCases[] = {
     {Dtype::f16, Dtype::f16, 9, 601, 3, 3, 1, 1, Border::reflect, 0, 301},
     {Dtype::u8, Dtype::u8, 26, 530, 5, 5, 1, 1, Border::zero_output, 0, 500},
     {Dtype::f32, Dtype::f32, 9, 290, 5, 5, 2, 1, Border::constant, 0, 130},
+    {Dtype::u8, Dtype::u8, 25, 259, 3, 3, 1, 1, Border::replicate, 3, 1},
+    {Dtype::f16, Dtype::f16, 26, 131, 3, 3, 1, 1, Border::reflect, 3, 130},
+    {Dtype::u8, Dtype::u8, 25, 133, 3, 3, 1, 1, Border::circular, 4, 77},
 };
 
 // `bytes` of memory that end where a page begins that nobody may touch.
