@@ -45,12 +45,21 @@ def format_and_window(row: Row) -> tuple[str, str]:
 
 
 def share_cell(row: Row) -> str:
-    copy, fma = row["copy_fraction"] or 0.0, row["fma_fraction"] or 0.0
-    share = f"{100 * fma:.0f} % FMA" if fma > copy else f"{100 * copy:.0f} %"
-    gain = f", {times(row)} ×" if row["speedup"] is not None else ""
     memory = row["timings"]["torch_conv"]["extra_bytes"]
-    extra = f", {memory / 2**20:.1f} MiB" if memory else ""  # where there is none, nothing is said
-    return share + gain + extra + " **wrong result**" * (not row["correct"])
+    parts = [
+        share(row),
+        f"{times(row)} ×" if row["speedup"] is not None else "",
+        f"{memory / 2**20:.1f} MiB" if memory else "",  # where there is none, nothing is said
+    ]
+    return (", ".join(filter(None, parts)) + " **wrong result**" * (not row["correct"])).lstrip()
+
+
+def share(row: Row) -> str:
+    """Of the copy's speed or of the FMA peak, whichever is more; nothing where there is neither."""
+    copy, fma = row["copy_fraction"], row["fma_fraction"]
+    if fma is not None and fma > (copy or 0.0):
+        return f"{100 * fma:.0f} % FMA"
+    return "" if copy is None else f"{100 * copy:.0f} %"
 
 
 def small_cell(row: Row) -> str:

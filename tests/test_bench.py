@@ -123,12 +123,12 @@ def test_compared_with_itself(written, again, tmp_path, capsys):
 
 
 def agreed(some, count, file):
-    return f"{some} of {count} ratios, of rivals and the copy to ours, within 5 % of those in {file}"
+    return f"{some} of {count} ratios to ours, of the copy, rivals and our other ways, within 5 % of those in {file}"
 
 
 @pytest.mark.parametrize("factor", [1.04, 0.94, 1.06])
 def test_ratios_that_agree(factor, written, again, tmp_path, capsys):
-    """Of rivals and of the copy; those that do not are named, and what only one run holds is no ratio."""
+    """Of rivals and the like, and of the copy; those that do not are named, what only one run holds is no ratio."""
     older, file = deepcopy(written), tmp_path / "old.json"
     first, second = older["rows"]
     rival = next(name for name in first["timings"] if name.startswith("F.conv3d"))

@@ -18,7 +18,7 @@ SCRIPT = ROOT / "benchmarks" / "filter2d.py"
 path = [*sys.path]
 sys.path.append(str(SCRIPT.parent))
 report_ages = pytest.importorskip("report_ages", reason="there are no benchmarks here")
-report_figures = pytest.importorskip("report_figures")
+report_figures, report_formats = map(pytest.importorskip, ("report_figures", "report_formats"))
 scaling, scaling_filters, report_scaling = map(pytest.importorskip, ("scaling", "scaling_filters", "report_scaling"))
 sys.path[:] = path  # without the checkout that the benchmarks put before everything
 
@@ -107,6 +107,23 @@ def test_tables_of_several_gpus():
     lines = "\n".join(report_scaling.scaling_tables(document)).splitlines()
     for row in document["rows"]:
         assert f"| {row['name']} | 4.0 us | 2.0 us | 50 % |  | 50 % |  |  |  |" in lines
+
+
+@pytest.mark.parametrize(
+    ("copy", "fma", "cell"),
+    [
+        (0.5, None, "50 %, 2.0 ×"),
+        (0.5, 0.25, "50 %, 2.0 ×"),
+        (0.5, 0.75, "75 % FMA, 2.0 ×"),
+        (None, 0.25, "25 % FMA, 2.0 ×"),
+        (None, None, "2.0 ×"),
+    ],
+)
+def test_shares_of_formats(copy, fma, cell):
+    """Nothing is said of a copy that is launch latency."""
+    row = {"copy_fraction": copy, "fma_fraction": fma, "speedup": 2.0, "correct": True}
+    row["timings"] = {"torch_conv": {"extra_bytes": 0}}
+    assert report_formats.share_cell(row) == cell
 
 
 def test_results_say_which_kernels_they_measured():

@@ -274,6 +274,11 @@ def without(key, **changed):
     return document("filter2d", [row])
 
 
+def second_without(key):
+    """The first row tells the form, so that only a later one can lack a key of it."""
+    return document("filter2d", without("")["rows"] + without(key)["rows"])
+
+
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
@@ -285,6 +290,7 @@ def without(key, **changed):
         (document("blur", [{"x": 1}]), "rows[0] has none of the forms that benchmarks write"),
         (without("", copy_fraction="fast"), "rows[0]: 'copy_fraction' is missing or not what it should be"),
         (without("", copy_fraction=10**400), "rows[0]: 'copy_fraction' is missing or not what it should be"),
+        (second_without("copy_fraction"), "rows[1]: 'copy_fraction' is missing or not what it should be"),
         (without("", timings={"torch_conv": 3}), "rows[0]: 'torch_conv' has no time"),
         (without("", timings={"copy_": {"median_us": 3}}), "rows[0]: no time of torch_conv"),
         (without("", best_rival="nobody"), "rows[0]: the best rival has no time"),

@@ -28,11 +28,11 @@ MOST_CALLS = 4096  # in one sample
 WARMING_SECONDS = 0.3  # before the first sample of a process on the CPU
 QUEUE_SECONDS = 20e-3  # of calls in one queue: waiting for two idle GPUs costs some 20 us
 ENQUEUED = 16  # calls in a queue that must not fill: a stream holds some 1000 launches before it blocks the host
-# For how many cycles a kernel may spin while the host queues calls: from some 40 us to 10 ms at 1.7 GHz.
-GATES = tuple(1 << n for n in range(16, 25))
-LEAST_CALLS = (
-    3  # in such a queue: the first one after another candidate's finds caches cold (cupyx, 512³: 7.5 to 8.8 ms)
-)
+# For how many cycles a kernel may spin while the host queues calls: from some 40 us to 40 ms at 1.7 GHz.
+GATES = tuple(1 << n for n in range(16, 27))
+# Calls of one sample behind such kernels: the first one after another candidate's finds caches cold (cupyx, 512³: 7.5
+# to 8.8 ms).
+LEAST_CALLS = 3
 QUEUES = 5  # at most, of one sample behind such kernels: their median counts
 
 
@@ -48,7 +48,8 @@ def time_call(
         warmup: calls (rounds of calls) before the first sample.
 
     Returns:
-        `repeats` times in seconds per call; on a GPU the device's time, without the host's.
+        `repeats` times in seconds per call; on a GPU the device's time, without the host's. Only what no CUDA graph can
+        hold and waits for the device in itself, or takes the host longer than some 40 ms, has the host's time in it.
     """
     sample = sampler(fn, device, warmup=warmup)
     return [sample() for _ in range(repeats)]
@@ -203,8 +204,9 @@ def _cuda_sampler(calls: list[Call], warmup: int, graph: bool) -> Callable[[], f
 def _gated_sampler(calls: list[Call], device: int) -> Callable[[], float]:
     """Samples of short queues that the host fills while a kernel ahead of them spins: the device then never waits.
 
-    How long it must spin is tried out, twice as long each time, until all calls are queued before it ends. With a call
-    that waits for the device in itself no spinning is long enough: it gets none, and the host's time is in its own.
+    How long it must spin is tried out, twice as long each time, until all calls are queued before it ends; where a host
+    is too slow for that, with a single call once more. What waits for the device in itself, or takes the host longer
+    than the longest spinning (some 40 ms), gets none, and the host's time is in its own.
     """
     turn = itertools.cycle(calls)  # a queue goes on where the one before it stopped: over all buffers, as in a graph
     results: deque[object] = deque(maxlen=len(calls))
@@ -224,8 +226,10 @@ def _gated_sampler(calls: list[Call], device: int) -> Callable[[], float]:
 
     count = min(ENQUEUED, max(LEAST_CALLS, math.ceil(SAMPLE_SECONDS / max(queue(1, 0)[0], 1e-9))))
     # Twice what was enough once, for a host that is slower now and then.
-    cycles = next((2 * gate for gate in GATES if queue(count, gate)[1]), 0)
-    queues = min(QUEUES, math.ceil(SAMPLE_SECONDS / max(queue(count, cycles)[0], 1e-9)))
+    fitting = ((n, 2 * gate) for n in (count, 1) for gate in GATES if queue(n, gate)[1])
+    count, cycles = next(fitting, (count, 0))
+    filling = math.ceil(SAMPLE_SECONDS / max(queue(count, cycles)[0], 1e-9))
+    queues = max(math.ceil(LEAST_CALLS / count), min(QUEUES, filling))
     return lambda: median(queue(count, cycles)[0] for _ in range(queues)) / count
 
 

@@ -1,4 +1,4 @@
-"""A run beside an older one: which rows are slower beyond noise, and how far the ratios to rivals agree."""
+"""A run beside an older one: which rows are slower beyond noise, and how far the ratios to ours agree."""
 
 from __future__ import annotations
 
@@ -139,5 +139,5 @@ def lines(
     said.append(f"{slower or 'none'} of {len(found)} rows slower than in {older.path}, beyond noise")
     apart = [ratio for ratio in beside if not ratio.agrees]
     said += [f"{r.device:4}  {r.name:46} {r.old:10.3f} -> {r.new:10.3f} x ours: {r.other}" for r in apart]
-    agreed = f"{len(beside) - len(apart)} of {len(beside)} ratios, of rivals and the copy to ours"
+    agreed = f"{len(beside) - len(apart)} of {len(beside)} ratios to ours, of the copy, rivals and our other ways"
     return [*said, f"{agreed}, within {100 * AGREE:.0f} % of those in {older.path}"]

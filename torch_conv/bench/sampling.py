@@ -8,6 +8,7 @@ import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
+from itertools import islice
 from math import inf, sqrt
 from typing import Any
 
@@ -22,7 +23,7 @@ ONCE_S = 0.5  # a call that takes longer than this is timed once
 # four, so that these differ by 2 % as a rule and by 5 % hardly ever. Of 3006 medians on one NVIDIA H100 75 had more
 # after 5 or 7 rounds.
 KNOWN = 0.01
-LONGER = 3  # times the rounds, on a GPU, for those that are not known: a sample takes some ms there
+LONGER = 3  # times the rounds, on a GPU, while one is not known: a sample takes some ms there
 
 
 def buffers_needed(device: str, bytes_per_call: int) -> int:
@@ -90,13 +91,19 @@ def in_turn(
     rounds: Mapping[str, int],
     longer: int,
 ) -> dict[str, list[float]]:
-    """So many samples of each, round by round, and up to `longer` times as many while their median is not known."""
+    """So many samples of each, round by round, and up to `longer` times as many while a median is not known.
+
+    All of those with the most rounds then go on, for a drift shall meet them alike; those with fewer take long.
+    """
     samples: dict[str, list[float]] = {name: [] for name in samplers}
-    for _, name in turns(samplers, longer * max(rounds.values())):
-        taken = samples[name]
-        if len(taken) < rounds[name] or (len(taken) < longer * rounds[name] and not known(taken)):
-            with contexts[name]():
-                taken.append(samplers[name]())
+    most = max(rounds.values())
+    order = turns(samplers, longer * most)
+    for _ in range(longer * most):
+        noisy = {name for name, taken in samples.items() if len(taken) < longer * rounds[name] and not known(taken)}
+        for _, name in islice(order, len(samplers)):
+            if len(samples[name]) < rounds[name] or name in noisy or (noisy and rounds[name] == most):
+                with contexts[name]():
+                    samples[name].append(samplers[name]())
     return samples
 
 

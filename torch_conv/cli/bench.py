@@ -76,7 +76,7 @@ def add_family(benchmarks: argparse._SubParsersAction, name: str, what: str) -> 
         "--compare",
         metavar="OLD.json",
         type=Path,
-        help="say, row by row, how the times are to those of an older run, and which ratios to rivals are others; exit "
+        help="say, row by row, how the times are to those of an older run, and which ratios to ours are others; exit "
         "status 1 if a row is slower beyond noise",
     )
     parser.add_argument("--list", action="store_true", help="print the rows' names and stop")

@@ -170,7 +170,8 @@ def check_row(row: Row, form: str, place: str) -> None:
     for key, kind in FORMS[form].items():
         value = row.get(key)
         fits = is_number(value) and value > 0 if kind is float else isinstance(value, kind)
-        if not fits and not (key == "copy_fraction" and value is None):  # None: a copy is launch latency
+        no_share = key == "copy_fraction" and key in row and value is None  # a copy is launch latency
+        if not fits and not no_share:
             raise ForeignError(f"{place}: '{key}' is missing or not what it should be")
     for name, timing in row.get("timings", {}).items():
         time = timing.get("median_us") if isinstance(timing, dict) else None
