@@ -43,6 +43,7 @@ struct Operator<name, axes, window_axes, function> {
 
   static Tensor compute(Call& call, const Tensor& input, const Args&... args) {
     if (!repeatable(call, input)) return function(call, input, args...);
+    call.streams = nullptr;  // of one call on all shards: what these steps repeat has to do without
     Signature signature(name.text, Signature::Form::whole, call);
     signature.add(input), (signature.add(args), ...);
     return run_by_steps(call, signature, [&] { return std::vector<Tensor>{function(call, input, args...)}; })[0];
