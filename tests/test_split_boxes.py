@@ -40,11 +40,14 @@ IMAGES = {
 
 @pytest.mark.parametrize("image", IMAGES.values(), ids=IMAGES)
 def test_plans(image, monkeypatch):
-    """The interior by the kernel of images that are alone, and the seams at both ends by that of shards."""
+    """One launch a shard where those are small. Where they are large, as the environment has it, the interior by the
+    kernel of images that are alone, and the seams at both ends by that of shards."""
     monkeypatch.setenv("TORCH_CONV_EXPLAIN_FOR", H100)
     parts = split(image, ["cpu"] * 3, -2)
     kernel = "box/strips" if image.is_floating_point() else "box/bytes"
     interior, seam = (kernel, False), (kernel, True)
+    assert kernels(box(31), parts) == [seam] * 3
+    monkeypatch.setenv("TORCH_CONV_SIDE_STREAMS", "1")
     for border in BORDERS:
         end = [interior, seam, seam] if border == "circular" else [interior, seam]
         assert kernels(box(31, border_type=border), parts) == [*end, interior, seam, seam, *end]
@@ -79,6 +82,7 @@ def test_groups_of_the_whole_image(monkeypatch):
     """Every launch knows where its rows lie among the groups of 8 that floats are added up in: seams of 7 rows in one
     group or in two."""
     monkeypatch.setenv("TORCH_CONV_EXPLAIN_FOR", H100)
+    monkeypatch.setenv("TORCH_CONV_SIDE_STREAMS", "1")
     text = str(torch_conv.explain(box(15), split(torch.zeros(1, 1, 87, 640), ["cpu"] * 3, -2, [21, 26, 40])))
     blocks = [int(n) for n in re.findall(r"through all shards\); tile \d+x8, (\d+) blocks", text)]
     below, above, middle, last = blocks  # they begin at rows 14, 21, 40 and 47

@@ -30,12 +30,12 @@ bool contains(const std::vector<int>& indices, int index) {
 SplitStreams::SplitStreams(const Call& call, const std::vector<Tensor>& shards, bool several) {
   const char* const steered = environment("TORCH_CONV_SIDE_STREAMS");
   apart_ = *steered && *steered != '0';
-  if (!shards[0].is_cuda()) return;
-  for (const Tensor& t : shards) {
-    const int index = t.get_device_index();
-    if (place_of(index) == devices_.size()) devices_.push_back({.index = index});
-  }
-  const int64_t most = in_graph(shards) ? kSmallInGraph : kSmallShard * int64_t(devices_.size());
+  for (const Tensor& t : shards)
+    if (t.is_cuda() && place_of(t.get_device_index()) == devices_.size())
+      devices_.push_back({.index = t.get_device_index()});
+  // For a GPU that is not there a call is explained as one on as many as there are shards.
+  const size_t gpus = devices_.empty() ? shards.size() : devices_.size();
+  const int64_t most = in_graph(shards) ? kSmallInGraph : kSmallShard * int64_t(gpus);
   const auto small = [&](const Tensor& t) { return t.numel() * int64_t(t.element_size()) <= most; };
   together_ = *steered ? *steered == '0' : std::all_of(shards.begin(), shards.end(), small);
   if (!call.runs() || (devices_.size() < 2 && !several)) devices_.clear();
