@@ -29,7 +29,7 @@ from report_figures import (
     draw_windows,
 )
 from report_formats import family, family_tables, windows_table
-from report_headline import headline
+from report_headline import headline, share
 from report_scaling import scaling_tables
 from report_textbook import draw_textbook, textbook
 
@@ -303,11 +303,6 @@ def fused_share(row: dict[str, Any] | None) -> str:
     apart = best(row["timings"], "torch_conv ")
     gain = f", {apart['median_us'] / row['timings']['torch_conv']['median_us']:.1f}" if apart else ""
     return (share(row) or "–") + gain
-
-
-def share(row: dict[str, Any]) -> str:
-    """Of the copy's speed; nothing where the copy is launch latency."""
-    return "" if row["copy_fraction"] is None else f"{100 * row['copy_fraction']:.0f} %"
 
 
 def best(timings: dict[str, Any], begin: str = "") -> dict[str, Any] | None:

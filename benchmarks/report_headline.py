@@ -22,12 +22,12 @@ def headline(documents: list[dict[str, Any]]) -> str:
     lines.append(["---", "--:", "--:", "---", "--:", "--:", "---"])
     for what, benchmark, name in ROWS:
         document, row = found(documents, benchmark, name)
-        rival, share = row["best_rival"], row["copy_fraction"]
+        rival = row["best_rival"]
         lines.append(
             [
                 what,
                 time(row["timings"]["torch_conv"]["median_us"]),
-                "" if share is None else f"{100 * share:.0f} %",
+                share(row),
                 rival,
                 time(row["timings"][rival]["median_us"]),
                 f"{row['speedup']:.{2 if row['speedup'] < 1 else 1}f}" + " **wrong result**" * (not row["correct"]),
@@ -43,6 +43,11 @@ def found(documents: list[dict[str, Any]], benchmark: str, name: str) -> tuple[d
             if (row["device"], row["name"]) == ("cuda", name):
                 return document, row
     raise SystemExit(f"report: no results of {benchmark} on a GPU hold the row '{name}'")
+
+
+def share(row: dict[str, Any]) -> str:
+    """Of the copy's speed; nothing where the copy is launch latency."""
+    return "" if row["copy_fraction"] is None else f"{100 * row['copy_fraction']:.0f} %"
 
 
 def time(us: float) -> str:

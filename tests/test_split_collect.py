@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from splits import SLEEP, devices_at
+from splits import GPU_PLACES, SLEEP, devices_at
 from strategies import make_image
 from tolerance import assert_same_bits
 
@@ -14,7 +14,7 @@ from torch_conv._split_transfer import lanes_of
 pytestmark = pytest.mark.cuda
 
 
-@pytest.fixture(scope="module", params=["cuda", pytest.param("gpus", marks=pytest.mark.multi_gpu)])
+@pytest.fixture(scope="module", params=GPU_PLACES)
 def devices(request):
     return devices_at(request.param)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from kernel_files import run_python
-from splits import IN_PLACE, SLEEP, devices_at
+from splits import GPU_PLACES, IN_PLACE, SLEEP, devices_at
 from strategies import make_image, make_window
 from tolerance import assert_same_bits
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.cuda
 OPS = torch.ops.torch_conv
 
 
-@pytest.fixture(scope="module", params=["cuda", pytest.param("gpus", marks=pytest.mark.multi_gpu)])
+@pytest.fixture(scope="module", params=GPU_PLACES)
 def devices(request):
     return devices_at(request.param)
 

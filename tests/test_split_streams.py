@@ -6,7 +6,7 @@ from contextlib import ExitStack
 
 import pytest
 import torch
-from splits import IMAGES, SLEEP, VOLUMES, cuts, devices_at
+from splits import GPU_PLACES, IMAGES, SLEEP, VOLUMES, cuts, devices_at
 from strategies import BORDERS, DTYPES, LAYOUTS, lay_out, make_image, make_window
 from tolerance import assert_same_bits
 
@@ -16,7 +16,7 @@ from torch_conv import SplitTensor, _split_run, _split_transfer, split
 pytestmark = pytest.mark.cuda
 
 
-@pytest.fixture(scope="module", params=["cuda", pytest.param("gpus", marks=pytest.mark.multi_gpu)])
+@pytest.fixture(scope="module", params=GPU_PLACES)
 def devices(request):
     return devices_at(request.param)
 

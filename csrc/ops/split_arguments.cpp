@@ -15,10 +15,14 @@ namespace {
 // What lies between 36 and 900 bytes was not measured, nor were more GPUs, nor such without NVLink.
 constexpr int64_t kMostBorrowed = 512;
 
+bool on_another_gpu(const Tensor& input, const Tensor& window) {
+  return input.is_cuda() && window.is_cuda() && !same_device(input, window);
+}
+
 }  // namespace
 
 Tensor on_device_of(const Call& call, const Tensor& input, const Tensor& window) {
-  if (!input.is_cuda() || !window.is_cuda() || same_device(input, window)) return window;
+  if (!on_another_gpu(input, window)) return window;
   if (!call.runs()) return pretend(input, sizes_of(window), contiguous_strides(sizes_of(window)), window.scalar_type());
   const Device device = device_of(input);
   const Tensor there = copy_to(window, device, call.streams);
@@ -30,8 +34,7 @@ Tensor on_device_of(const Call& call, const Tensor& input, const Tensor& window)
 }
 
 bool borrow(const Call& call, const Tensor& input, const Tensor& window) {
-  if (!call.runs() || !call.streams || !input.is_cuda() || !window.is_cuda() || same_device(input, window))
-    return false;
+  if (!call.runs() || !call.streams || !on_another_gpu(input, window)) return false;
   const int reader = input.get_device_index();
   const bool small = window.numel() * int64_t(window.element_size()) <= kMostBorrowed;
   if (!small || !can_read(reader, window) || !call.streams->borrow(window, reader)) return false;

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from torch_conv.bench.copies import COPIES
 from torch_conv.bench.results import Key, key_of
 from torch_conv.cli import UsageError
 from torch_conv.cli.report.results import PAIRED, TIMED, read
@@ -15,7 +16,7 @@ LEAST_NOISE = 0.03
 SLOWER = "SLOWER"
 IQRS = 2  # so many relative interquartile ranges are noise, too
 AGREE = 0.05  # relative: ratios of two runs of one commit shall differ by no more
-OURS, COPIES = "torch_conv", ("copy_", "add")
+OURS = "torch_conv"
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Which rows are worth a copy: `benchmarks/report.py` reads this file alone, without the package."""
+"""Copies, and which rows are worth one: `benchmarks/report.py` reads this file alone, without the package."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 # On one NVIDIA H100 a copy that reads and writes 24 KB in all takes 1.2 us, 1 MiB 1.4 us (within L2), 2 MiB 2.4 us and
 # 8 MiB 4.6 us: up to 4 MiB it is launch latency for the most part, and two runs differ by a tenth and more.
 LATENCY_BYTES = 4 << 20
+COPIES = ("copy_", "add")  # among a row's timings: the faster one is the copy
 
 
 def worth_a_copy(device: str, moved: int) -> bool:

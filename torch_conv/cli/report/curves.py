@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from math import prod
 from typing import Any
 
+from torch_conv.bench.copies import COPIES
 from torch_conv.cli.ladder import LABELS
 from torch_conv.cli.report.drawing import OURS, Figure, drawn, legend, plain_ticks, styles
 from torch_conv.cli.report.results import TIMED, Document, Row, is_number
@@ -70,7 +71,7 @@ def every(rows: Sequence[Row]) -> Line:
         across = side(row)
         if across is None:
             continue
-        times = {name: us(row, name) for name in row["timings"] if name not in ("copy_", "add")}
+        times = {name: us(row, name) for name in row["timings"] if name not in COPIES}
         if row["copy_fraction"] is not None:
             times["copy"] = row["copy_fraction"] * times[OURS]
         for name, time in times.items():
