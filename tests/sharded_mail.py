@@ -15,13 +15,18 @@ class Box:
     """As `_mailbox.Mailbox`, in memory of the host that its ranks have, by rank."""
 
     def __init__(self, memory: list[torch.Tensor]) -> None:
-        self._memory, self._turn = memory, 0
+        self._memory, self._calls = memory, 0
 
     def begin(self) -> int:
-        self._turn ^= 1
-        return self._turn
+        self._calls += 1
+        return self._calls & 1
 
-    def barrier(self) -> None:
+    def deliver(self, local: torch.Tensor, dim: int, first: list[int], there: list[torch.Tensor]) -> None:
+        for row, to in zip(first, there, strict=True):
+            to.copy_(local.narrow(dim, row, to.shape[dim]))
+        self._meet()
+
+    def _meet(self) -> None:
         pass
 
     def miss(self) -> None:
@@ -33,19 +38,19 @@ class Box:
 
 
 class GroupBox(Box):
-    """Between processes, in files, with a barrier of gloo's."""
+    """Between processes, in files, who meet at a barrier of gloo's."""
 
     def __init__(self, group: dist.ProcessGroup, folder: Path) -> None:
         super().__init__([])
         self._group = group
         files = [folder / f"{group.group_name}-{rank}".replace("/", "-") for rank in range(group.size())]
         files[dist.get_rank(group)].write_bytes(bytes(2 * _mailbox._TURN_BYTES))
-        self.barrier()
+        self._meet()
         for file in files:
             with file.open("r+b") as opened:
                 self._memory.append(torch.frombuffer(mmap.mmap(opened.fileno(), 0), dtype=torch.uint8))
 
-    def barrier(self) -> None:
+    def _meet(self) -> None:
         dist.barrier(self._group)
 
 

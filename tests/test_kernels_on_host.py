@@ -29,6 +29,7 @@ COMPILER = shutil.which(os.environ.get("CXX", "g++"))
         "long_rows",
         "overlap_save",
         "combine",
+        "deliver",
         "chain",
         "march",
         "box",

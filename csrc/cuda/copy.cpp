@@ -7,41 +7,34 @@
 
 namespace torch_conv::cuda {
 
-CopyKernel copy_kernel(std::span<const BlockCopy> copies) {
-  struct Word {
-    int bytes;
-    const char* type;
-  };
+namespace {
+
+struct Word {
+  int bytes;
+  const char* type;
+};
+
+// The widest that all copies consist of.
+Word word_of(std::span<const BlockCopy> copies) {
   static constexpr Word words[] = {
       {16, "uint4"}, {8, "uint2"}, {4, "unsigned"}, {2, "unsigned short"}, {1, "unsigned char"}};
-  const auto of = [](int bytes) {
-    return [bytes](const BlockCopy& c) {
-      const auto whole = [bytes](int64_t count) { return count % bytes == 0; };
+  return *std::find_if(std::begin(words), std::end(words), [&](const Word& word) {
+    return std::all_of(copies.begin(), copies.end(), [&](const BlockCopy& c) {
+      const auto whole = [&](int64_t count) { return count % word.bytes == 0; };
       const auto at = [](const RowBlocks& blocks) { return int64_t(reinterpret_cast<uintptr_t>(blocks.data)); };
       const bool pitches = c.count == 1 || (whole(c.to.pitch) && whole(c.from.pitch));
       return whole(at(c.to)) && whole(at(c.from)) && whole(c.bytes) && pitches;
-    };
-  };
-  for (const Word& word : words) {
-    if (!std::all_of(copies.begin(), copies.end(), of(word.bytes))) continue;
-    const Arch& arch = arch_of(copies[0].to.device);
-    const Kernel kernel = kernel_of("cuda/kernel_copy.cuh", "cuda::copy_runs", {word.type});
-    if (!offers(kernel, arch)) break;
-    const OnDevice current(copies[0].to.device);
-    return {&load(kernel, arch), word.bytes};
-  }
-  return {};
+    });
+  });
 }
 
-void copy_by_kernel(const CopyKernel& by, std::span<const BlockCopy> copies, void* stream) {
-  const OnDevice current(copies[0].to.device);
-  for (; !copies.empty(); copies = copies.subspan(std::min<size_t>(copies.size(), kMostRuns))) {
-    AllRuns all{};
-    const int count = int(std::min<size_t>(copies.size(), kMostRuns));
+// At most kMostRuns copies as a kernel's parameters, and the blocks that make them.
+struct Launch {
+  Launch(std::span<const BlockCopy> copies, int word) : blocks{1, unsigned(std::max<size_t>(1, copies.size()))} {
     int64_t most = 1;
-    for (int i = 0; i < count; ++i) {
+    for (size_t i = 0; i < copies.size(); ++i) {
       const BlockCopy& c = copies[i];
-      const int64_t words = c.bytes / by.word;
+      const int64_t words = c.bytes / word;
       all.runs[i] = {static_cast<const unsigned char*>(c.from.data),
                      static_cast<unsigned char*>(c.to.data),
                      c.from.pitch,
@@ -50,8 +43,45 @@ void copy_by_kernel(const CopyKernel& by, std::span<const BlockCopy> copies, voi
                      c.count};
       most = std::max(most, words * c.count);
     }
-    const int64_t blocks = std::min<int64_t>(ceil_div(most, kCopyThreads * kWordsAtOnce), kMostCopyBlocks);
-    launch_kernel(*by.kernel, {blocks, unsigned(count)}, {kCopyThreads}, 0, stream, all);
+    blocks.x = std::min<int64_t>(ceil_div(most, kCopyThreads * kWordsAtOnce), kMostCopyBlocks);
+  }
+
+  AllRuns all{};
+  Blocks blocks;
+};
+
+}  // namespace
+
+CopyKernel copy_kernel(std::span<const BlockCopy> copies) {
+  const Word word = word_of(copies);
+  const Arch& arch = arch_of(copies[0].to.device);
+  const Kernel kernel = kernel_of("cuda/kernel_copy.cuh", "cuda::copy_runs", {word.type});
+  if (!offers(kernel, arch)) return {};
+  const OnDevice current(copies[0].to.device);
+  return {&load(kernel, arch), word.bytes};
+}
+
+void copy_by_kernel(const CopyKernel& by, std::span<const BlockCopy> copies, void* stream) {
+  const OnDevice current(copies[0].to.device);
+  for (; !copies.empty(); copies = copies.subspan(std::min<size_t>(copies.size(), kMostRuns))) {
+    const Launch launch(copies.first(std::min<size_t>(copies.size(), kMostRuns)), by.word);
+    launch_kernel(*by.kernel, launch.blocks, {kCopyThreads}, 0, stream, launch.all);
+  }
+}
+
+void deliver(int device, std::span<const BlockCopy> copies, const Meeting& meeting, void* stream) {
+  const OnDevice current(device);
+  const Word word = word_of(copies);
+  const LoadedKernel& kernel =
+      load(kernel_of("cuda/kernel_deliver.cuh", "cuda::deliver_runs", {word.type}), arch_of(device));
+  for (bool all = false; !all;) {
+    const auto some = copies.first(std::min<size_t>(copies.size(), kMostRuns));
+    copies = copies.subspan(some.size());
+    all = copies.empty();
+    Meeting here = meeting;
+    if (!all) here.ranks = 0;  // nobody is told before the last launch
+    const Launch launch(some, word.bytes);
+    launch_kernel(kernel, launch.blocks, {kCopyThreads}, 0, stream, launch.all, here);
   }
 }
 

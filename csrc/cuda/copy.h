@@ -4,6 +4,7 @@
 #include <span>
 
 #include "cuda/context.h"
+#include "cuda/meeting.h"
 #include "cuda/store.h"
 
 namespace torch_conv::cuda {
@@ -17,5 +18,9 @@ struct CopyKernel {
 CopyKernel copy_kernel(std::span<const BlockCopy> copies);
 // The device must be able to read all sources.
 void copy_by_kernel(const CopyKernel& by, std::span<const BlockCopy> copies, void* stream);
+
+// From `device` into other ranks' mailboxes, all as of that device, and a meeting: what `stream` does next finds what
+// the ranks have delivered to this one.
+void deliver(int device, std::span<const BlockCopy> copies, const Meeting& meeting, void* stream);
 
 }  // namespace torch_conv::cuda

@@ -8,8 +8,7 @@
 namespace torch_conv::cuda {
 
 template <typename Word>
-__global__ void copy_runs(const __grid_constant__ AllRuns all) {
-  const Runs& runs = all.runs[blockIdx.y];
+__device__ __forceinline__ void copy_words(const Runs& runs) {
   const int64_t words = runs.words * runs.count, step = int64_t(gridDim.x) * blockDim.x;
   for (int64_t first = int64_t(blockIdx.x) * blockDim.x + threadIdx.x; first < words; first += step * kWordsAtOnce) {
     Word kept[kWordsAtOnce];
@@ -25,6 +24,11 @@ __global__ void copy_runs(const __grid_constant__ AllRuns all) {
     for (int k = 0; k < kWordsAtOnce; ++k)
       if (first + k * step < words) reinterpret_cast<Word*>(runs.to + run[k] * runs.to_pitch)[word[k]] = kept[k];
   }
+}
+
+template <typename Word>
+__global__ void copy_runs(const __grid_constant__ AllRuns all) {
+  copy_words<Word>(all.runs[blockIdx.y]);
 }
 
 }  // namespace torch_conv::cuda

@@ -207,6 +207,11 @@ STABLE_TORCH_LIBRARY(torch_conv, m) {
   m.def("_build_kernels(str folder, int capability, str[] kernels) -> str[]");
   m.def("_ptxas(int capability, str kernel) -> str");
   m.def("_store_report() -> str[]");
+  // Rows `first[i]` and so on of a shard into other ranks' mailboxes `there[i]`, and a meeting of the ranks: what the
+  // current stream does next finds what they have delivered (ops/mail.cpp).
+  m.def(
+      "_deliver(Tensor local, int dim, int[] first, Tensor(a!)[] there, int[] told, Tensor(b!) arrived, int call, "
+      "int timeout_ms) -> ()");
   // Calls that were repeated by their steps (ops/steps.h), for tests.
   m.def("_repeated_calls() -> int");
 }

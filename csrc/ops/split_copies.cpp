@@ -35,7 +35,8 @@ std::optional<RowMemory> memory_of_rows(const Tensor& t, int64_t dim) {
   return rows;
 }
 
-// The same rows as blocks of bytes; none where they lie otherwise, or on the CPU.
+}  // namespace
+
 std::optional<cuda::BlockCopy> blocks_of(const Tensor& to, int64_t at, const Tensor& from, int64_t first, int64_t count,
                                          int64_t dim) {
   const auto target = memory_of_rows(to, dim), source = memory_of_rows(from, dim);
@@ -49,6 +50,8 @@ std::optional<cuda::BlockCopy> blocks_of(const Tensor& to, int64_t at, const Ten
   return cuda::BlockCopy{blocks(to, *target, at), blocks(from, *source, first), count * target->row * bytes,
                          target->count};
 }
+
+namespace {
 
 void* stream_of(const cuda::BlockCopy& copy) { return cuda::current_stream(copy.to.device); }
 

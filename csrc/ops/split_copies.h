@@ -1,11 +1,18 @@
 // Rows of shards into other tensors.
 #pragma once
 
+#include <optional>
 #include <vector>
 
+#include "cuda/context.h"
 #include "ops/rooms.h"
 
 namespace torch_conv {
+
+// Rows [first, first + count) of `from` along `dim` and the places of `to` from row `at` on, as blocks of bytes; none
+// where the two do not lie alike, or `to` on the CPU.
+std::optional<cuda::BlockCopy> blocks_of(const Tensor& to, int64_t at, const Tensor& from, int64_t first, int64_t count,
+                                         int64_t dim);
 
 class RowCopies {
  public:

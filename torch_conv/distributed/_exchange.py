@@ -130,7 +130,7 @@ class Exchange:
                 if reader == self._me:
                     letters.receive(there)
                 if owner == self._me:
-                    letters.send(first, rows, there)
+                    letters.send(first, there)
         return letters
 
 

@@ -1,11 +1,11 @@
 """Rows to ranks of the same host, by their GPUs themselves: through torch's symmetric memory.
 
-    mailbox of a rank     turn 0: run | run | ...      turn 1: run | run | ...
-    call                  copy own rows into others' mailboxes | barrier | what reads one's own mailbox
+    mailbox of a rank     turn 0: run | run | ...      turn 1: run | run | ...      which call each rank has come to
+    call                  copy own rows into others' mailboxes, tell, wait: one kernel | what reads one's own mailbox
 
-All of it is queued on the current stream; once mailboxes are set up the host waits for nothing. A rank is at the
-barrier of a call once its GPU has read what came with the call before. So two turns are enough: what is written now was
-read two calls ago.
+All of it is queued on the current stream; once mailboxes are set up the host waits for nothing. A rank comes to a call
+once its GPU has read what came with the call before. So two turns are enough: what is written now was read two calls
+ago.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from torch_conv.distributed._errors import ExchangeError
 from torch_conv.distributed._meeting import timeout_of
 
 _TURN_BYTES = 4 << 20  # of a rank; larger messages are bound by the link, whoever carries them
+_MOST_RANKS = 32  # of a group (csrc/cuda/meeting.h)
 _ALIGNMENT = 256  # of a run: what kernels know of tensors from torch's allocator, and more than any of them asks
 
 
@@ -33,13 +34,23 @@ class Mailbox:
 
     def __init__(self, memory: Tensor, group: dist.ProcessGroup) -> None:
         self._memory = memory  # lives as long as this object
+        self._arrived = memory[2 * _TURN_BYTES :].view(torch.int64)
+        self._arrived.zero_()
         self._shared = symmetric.rendezvous(memory, group)
+        word = 2 * _TURN_BYTES // 8 + group.rank()
+        self._told = [self._shared.get_buffer(rank, [1], torch.int64, word).data_ptr() for rank in range(group.size())]
         self._timeout_ms = int(1000 * timeout_of(group))
-        self._turn = 0
+        self._calls = 0
         self._stream = torch.cuda.current_stream(memory.device)
         self._address, self._index = self._stream.cuda_stream, self._stream.device_index
         self._missed = False
-        self.barrier()  # a way of sharing that has none is noticed here
+        # Every rank's words are zeros before another tells it anything; a way of sharing without barriers is noticed.
+        self._shared.barrier(0, self._timeout_ms)
+
+    @staticmethod
+    def bytes_of(ranks: int) -> int:
+        """The memory that a rank gives: two turns, and a word for each rank and the kernel."""
+        return 2 * _TURN_BYTES + 8 * (ranks + 1)
 
     def begin(self) -> int:
         """The turn of the next call on the current stream."""
@@ -51,12 +62,15 @@ class Mailbox:
             stream = torch.cuda.current_stream(self._index)
             stream.wait_stream(self._stream)  # which may not have read the turn before the last yet
             self._stream, self._address = stream, address
-        self._turn ^= 1
-        return self._turn
+        self._calls += 1
+        return self._calls & 1
 
-    def barrier(self) -> None:
-        """Goes on when the GPUs of all ranks have come to it; one that never does is an error of CUDA."""
-        self._shared.barrier(0, self._timeout_ms)
+    def deliver(self, local: Tensor, dim: int, first: list[int], there: list[Tensor]) -> None:
+        """Brings rows to these places, and goes on when the GPUs of all ranks have come to this call; one that never
+        does is an error of CUDA."""
+        torch.ops.torch_conv._deliver.default(
+            local, dim, first, there, self._told, self._arrived, self._calls, self._timeout_ms
+        )
 
     def miss(self) -> None:
         """This rank leaves out a call that the others make: from now on their turns are not its own."""
@@ -74,15 +88,15 @@ class Letters:
 
     def __init__(self, box: Mailbox) -> None:
         self._box = weakref.ref(box)  # which ends with its group
-        self._rows: list[tuple[int, int]] = []  # what goes out: the first row and how many
+        self._first: list[int] = []  # of the rows that go out
         self._out: tuple[list[Tensor], ...] = ([], [])  # by turn: where to
         self._parts: tuple[list[Tensor], ...] = ([], [])  # by turn: this rank's mail
 
-    def send(self, first: int, rows: int, there: list[Tensor]) -> None:
-        """Rows of this rank go to these places, by turn."""
-        self._rows.append((first, rows))
+    def send(self, first: int, there: list[Tensor]) -> None:
+        """Rows of this rank from `first` on go to these places, by turn."""
+        self._first.append(first)
         for out, to in zip(self._out, there, strict=True):
-            out.append(signed(to))
+            out.append(to)
 
     def receive(self, here: list[Tensor]) -> None:
         for parts, part in zip(self._parts, here, strict=True):
@@ -93,15 +107,12 @@ class Letters:
         box = self._box()
         assert box is not None
         turn = box.begin()
-        if self._rows:
-            bits = signed(local)
-            torch._foreach_copy_(self._out[turn], [bits.narrow(dim, first, rows) for first, rows in self._rows])
-        box.barrier()
+        box.deliver(local, dim, self._first, self._out[turn])
         return self._parts[turn]
 
 
 def signed(t: Tensor) -> Tensor:
-    """The same bits in a dtype that torch copies in groups and puts together: it does no unsigned 16-bit integers."""
+    """The same bits in a dtype that torch puts together: it does no unsigned 16-bit integers."""
     return t.view(torch.int16) if t.dtype == torch.uint16 else t
 
 
@@ -146,11 +157,11 @@ def _set_up(group: dist.ProcessGroup, device: torch.device) -> Mailbox | None:
     """All ranks of the group take the same steps, and leave them together. They also open its NCCL, which a capture
     could not."""
     global _set_ups
-    if group.size() == 1:
+    if not 1 < group.size() <= _MOST_RANKS:
         return None
     memory, box = None, None
     with suppress(RuntimeError):  # out of memory
-        memory = symmetric.empty(2 * _TURN_BYTES, dtype=torch.uint8, device=device)
+        memory = symmetric.empty(Mailbox.bytes_of(group.size()), dtype=torch.uint8, device=device)
     wanted = os.environ.get("TORCH_CONV_NO_PEER") != "1" and symmetric.get_backend(device) == "CUDA"
     gpu = int(str(torch.cuda.get_device_properties(device).uuid).replace("-", "")[:15], 16)
     ranks = _told(group, device, [wanted and memory is not None, gpu, _host(), _set_ups])
