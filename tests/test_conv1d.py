@@ -69,6 +69,33 @@ def test_padding_modes(device, padding_mode):
     torch.testing.assert_close(got, expected, rtol=1e-13, atol=1e-13)
 
 
+@pytest.mark.cuda
+@pytest.mark.parametrize("shape", [(1, 1, 1 << 20), (1, (1 << 18) + 37), (16, 1, 20011), (40, 1, 700)])
+@pytest.mark.parametrize("with_bias", [False, True])
+@pytest.mark.parametrize("padding_mode", ["zeros", "circular"])
+def test_long_signals_have_the_bits_of_the_cpu(cuda, shape, with_bias, padding_mode):
+    """Those of one channel are cut into pieces that fill tiles (csrc/ops/long_rows.h)."""
+    for dtype in FLOATS:
+        signal, weight = make_image(shape, dtype), make_window((1, 1, 6), dtype)
+        bias = torch.tensor([0.625], dtype=dtype) if with_bias else None
+        options = {"padding": 4, "dilation": 2, "padding_mode": padding_mode, "algorithm": "direct"}
+        got = torch_conv.conv1d(signal.to(cuda), weight.to(cuda), None if bias is None else bias.to(cuda), **options)
+        assert_same_bits(got.cpu(), torch_conv.conv1d(signal, weight, bias, **options))
+
+
+@pytest.mark.parametrize(
+    ("shape", "with_bias", "launches"),
+    [((1, 1, 1 << 20), False, 2), ((1, 1 << 20), True, 2), ((16, 1, 1 << 16), False, 2), ((16, 1, 1 << 16), True, 1)],
+    ids=str,
+)
+def test_plans_of_long_signals(monkeypatch, shape, with_bias, launches):
+    monkeypatch.setenv("TORCH_CONV_EXPLAIN_FOR", "9.0 132 232448 3.35e12")
+    bias = torch.rand(1) if with_bias else None
+    options = {"padding": 2, "algorithm": "ours"}
+    plans = torch_conv.explain(torch_conv.conv1d, torch.empty(shape), torch.rand(1, 1, 5), bias, **options)
+    assert len(str(plans).splitlines()) == launches
+
+
 def test_dense_many_channels_is_torch_s(device):
     signal, weight = make_image((2, 96, 40), device=device), make_window((80, 96, 3), device=device)
     assert_same_bits(torch_conv.conv1d(signal, weight, padding=1), F.conv1d(signal, weight, padding=1))

@@ -90,8 +90,8 @@ std::optional<Direct> ends_of(const Direct& p, int64_t begin, int64_t end) {
 std::vector<Direct> long_rows(const Direct& p) {
   const Placement& at = p.place;
   const bool one_row = p.kh == 1 && at.pad_y == 0 && at.stride_y == 1 && p.in.h == p.out.h;
-  const bool alike = p.one_window() && !p.bias && p.groups == p.in.c && p.in.c == p.out.c && !p.beside.any();
-  if (!one_row || !alike || p.in.d != 1 || p.in.h >= kLeastRows) return {};
+  const bool alike = p.one_window() && p.groups == p.in.c && p.in.c == p.out.c && !p.beside.any();
+  if (!one_row || !alike || (p.bias && p.in.c > 1) || p.in.d != 1 || p.in.h >= kLeastRows) return {};
   const auto in = rows_of_planes(p.in), out = rows_of_planes(p.out);
   if (!in || !out) return {};
   Direct q = p;
@@ -99,6 +99,7 @@ std::vector<Direct> long_rows(const Direct& p) {
   if (in->h >= kLeastRows) return {q};
 
   const bool steps = at.stride_x == 1 && at.pad_x >= 0;
+  if (p.bias && in->h > 1) return {};  // rows become channels, which would have a number each
   // A row's ends are small, and have no products of matrices; those lose under windows of one row anyway.
   if (!steps || in->h * in->w < kLeastNumbers || p.sums == Sums::products) return {};
   const int64_t begin = round_up(at.pad_x, kWord);

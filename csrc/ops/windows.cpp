@@ -137,11 +137,12 @@ Window prepare_weight(const Call& call, const Tensor& weight, const Image& image
   const Tensor taps = finished_taps(call, weight, accumulation_type(image.dtype), 2, {});
   const Sizes sizes = sizes_of(taps);
   const Extent size = extent_of(sizes, int(sizes.size()) - 2);
+  const bool one = sizes[0] == 1 && sizes[1] == 1;  // a filter's window, which knows no next one
   return {taps,
           Taps{.data = taps.data_ptr(),
                .on_host = false,
                .stride_n = 0,
-               .stride_c = sizes[1] * taps_of(size),
+               .stride_c = one ? 0 : sizes[1] * taps_of(size),
                .stride_ci = taps_of(size)},
           size};
 }

@@ -18,6 +18,7 @@ struct Case {
   int parts;
   int64_t apart = 0;  // elements between rows
   bool valid = false;
+  bool one_channel = false;  // of a convolution with a bias: a row a sample
 };
 
 const Case kCases[] = {
@@ -42,32 +43,39 @@ const Case kCases[] = {
     {16, 65536, 45001, 20000, 1, Border::reflect, 0},  // pieces would be short
     {32, 32768, 5, 2, 1, Border::reflect, 1},          // tall already
     {1, 1 << 17, 5, 2, 1, Border::reflect, 0},         // too few numbers
+    {1, 1 << 20, 5, 2, 1, Border::constant, 2, 0, false, true},
+    {32, 32768, 5, 2, 1, Border::constant, 1, 0, false, true},
+    {16, 65536, 5, 2, 1, Border::constant, 0, 0, false, true},  // its rows would be channels
 };
 
 // What an output reads, as one number that another order or another place changes.
-float value(const Direct& p, int64_t c, int64_t y, int64_t x) {
+float value(const Direct& p, int64_t n, int64_t c, int64_t y, int64_t x) {
   const Placement& s = p.place;
-  float sum = 0;
+  float sum = p.bias ? static_cast<const float*>(p.bias)[c] : 0;
   const int64_t step = std::max<int64_t>(1, (p.kw - 1) / 40);  // of long windows some taps
   for (int64_t j = 0; j < p.kw; j += step) {
     const int64_t at = x + j * s.dilation_x - s.pad_x, m = map_index(at, p.in.w, s.border);
     if (s.border == Border::zero_output && (at < 0 || x + (p.kw - 1) * s.dilation_x - s.pad_x >= p.in.w)) return 0;
     if (m < 0 && s.border != Border::constant) continue;
-    const float* const row = static_cast<const float*>(p.in.data) + c * p.in.stride_c + y * p.in.stride_h;
+    const float* const row = static_cast<const float*>(p.in.data) + n * p.in.stride_n + c * p.in.stride_c +
+                             y * p.in.stride_h;
     sum = std::fma(static_cast<const float*>(p.taps.data)[j], m < 0 ? float(s.value) : row[m * p.in.stride_w], sum);
   }
   return sum;
 }
 
 void run(const Direct& p) {
-  for (int64_t c = 0; c < p.out.c; ++c)
-    for (int64_t y = 0; y < p.out.h; ++y)
-      for (int64_t x = 0; x < p.out.w; ++x)
-        static_cast<float*>(p.out.data)[c * p.out.stride_c + y * p.out.stride_h + x] = value(p, c, y, x);
+  const Image& out = p.out;
+  for (int64_t n = 0; n < out.n; ++n)
+    for (int64_t c = 0; c < out.c; ++c)
+      for (int64_t y = 0; y < out.h; ++y)
+        for (int64_t x = 0; x < out.w; ++x)
+          static_cast<float*>(out.data)[n * out.stride_n + c * out.stride_c + y * out.stride_h + x] =
+              value(p, n, c, y, x);
 }
 
 bool lies_in(const Image& part, const Image& whole, const char* first) {
-  const char* const last = first + 4 * ((whole.c - 1) * whole.stride_c + whole.w);
+  const char* const last = first + 4 * ((whole.n - 1) * whole.stride_n + (whole.c - 1) * whole.stride_c + whole.w);
   const char* const at = static_cast<const char*>(part.data);
   return at >= first && at + 4 * ((part.c - 1) * part.stride_c + (part.h - 1) * part.stride_h + part.w) <= last;
 }
@@ -79,17 +87,20 @@ bool check(const Case& k) {
   for (float& x : in) x = float(make() % 256);
   for (float& tap : taps) tap = float(make() % 1000) / 4000;
   const auto image = [&](std::vector<float>& x, int64_t width) {
-    return Image{x.data(),        Dtype::f32, 1,     k.rows, 1, 1, width, k.rows * (width + k.apart),
-                 width + k.apart, 0,          width, 1};
+    Image rows{x.data(),        Dtype::f32, 1,     k.rows, 1, 1, width, k.rows * (width + k.apart),
+               width + k.apart, 0,          width, 1};
+    if (k.one_channel) std::swap(rows.n, rows.c), std::swap(rows.stride_n, rows.stride_c);
+    return rows;
   };
+  const float bias = 17;
   Direct p{.in = image(in, k.w),
            .out = image(out, w),
            .taps = {taps.data(), true, 0, 0, 0},
            .kh = 1,
            .kw = k.kw,
            .place = {.pad_y = 0, .pad_x = pad, .dilation_x = k.dilation, .border = k.border, .value = 3},
-           .groups = k.rows,
-           .bias = nullptr};
+           .groups = k.one_channel ? 1 : k.rows,
+           .bias = k.one_channel ? &bias : nullptr};
   const auto parts = long_rows(p);
   std::string wrong;
   if (int(parts.size()) != k.parts) wrong = std::to_string(parts.size()) + " parts";

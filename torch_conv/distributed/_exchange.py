@@ -98,7 +98,7 @@ class Exchange:
         box = mailbox_of(group, local.device)
         if box is None:
             return None
-        key = (dim, *local.shape[:dim], *local.shape[dim + 1 :], local.dtype)
+        key = (dim, local.shape, local.dtype)
         if key not in self._letters:
             with torch.inference_mode(False):  # else they could be used in that mode alone
                 self._letters[key] = self.address(box, _with_rows(local.shape, dim, 1), dim, local.dtype)
