@@ -151,9 +151,9 @@ def _gather(rows: Tensor, group: dist.ProcessGroup) -> tuple[Tensor, dist.Work]:
 
 def _memory_of(place: Place, device: torch.device) -> Memory | None:
     """That of the group that brings the mesh together, set up when all its ranks first meet; None where they cannot."""
-    if not place.meeting_ranks:  # more groups than one
+    group = place.one_meeting
+    if group is None:
         return None
-    group = place.meeting[0]
     try:
         return _memories[group]
     except KeyError:

@@ -34,16 +34,14 @@ def outputs_of(
         local = _filled(local, filled, plan.halos)
     extra = [(other.dim, other.piece.skip, other.piece.count) for other in filled]
     if halo is None:
-        if not all(count for _, _, count in extra) or not local.numel():
-            return None
-        return _outputs_in(op(local, **rest), extra)
+        return _outputs_in(op(local, **rest), extra) if plan.has_outputs and local.numel() else None
     assert split is not None
     arriving = halo.exchange.post(local, halo.dim % local.dim(), lend=True)
     if not filled and halo.seams and not arriving.queued and _worth_it(local, rest, plan):
         return _overlapped(op, split, local, rest, halo, arriving)
     extra.append((halo.dim, halo.piece.cut_skip, halo.piece.count))
     parts = [part for part in arriving.wait() if part is not None]
-    if not all(count for _, _, count in extra) or not any(part.numel() for part in parts):
+    if not plan.has_outputs or not parts[0].numel():  # each has a row, and all else in common
         return None
     result = together(split(halo.cut(parts), **rest, dim=halo.dim, wanted=halo.wanted), halo.dim)
     return _outputs_in(result, extra)

@@ -13,6 +13,7 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.distributed.device_mesh import DeviceMesh
 
+_TENSORS = (Tensor, torch.nn.Parameter)
 _HASHED_BYTES = 1 << 16  # windows on the CPU up to here are compared by value: some 50 us at most
 _PLAIN_BYTES = 4096  # the values themselves take 1 us where a digest of them takes 5
 _MESHES, _FINDINGS = 16, 512  # kept at most
@@ -57,6 +58,11 @@ class Place:
     def meeting(self) -> list[dist.ProcessGroup]:
         """The groups that bring all ranks of the mesh together, one after the other."""
         return [_alive(group) for group in self._meeting]
+
+    @property
+    def one_meeting(self) -> dist.ProcessGroup | None:
+        """The group that does it alone, None where it takes several."""
+        return _alive(self._meeting[0]) if len(self._meeting) == 1 else None
 
     def remember(self, key: Any, finding: Any) -> None:
         if len(self.found) >= _FINDINGS:
@@ -120,15 +126,14 @@ def key_of(value: Any) -> Any:
     kind = type(value)
     if kind is str or value is None:
         return value
+    if kind in _TENSORS and value.layout is torch.strided:
+        return value.shape, value.dtype, value.is_neg(), value.device if value.is_cuda else value_bytes(value)
     if kind in (int, bool, torch.dtype):
         return kind, value  # 1 and True are not the same
     if kind is float:
         return kind, repr(value)  # nor are 0.0 and -0.0
     if kind in (list, tuple):
         return tuple(map(key_of, value))
-    if kind in (Tensor, torch.nn.Parameter) and value.layout is torch.strided:
-        about = (value.shape, value.dtype, value.is_neg())
-        return (*about, value.device) if value.is_cuda else (*about, value_bytes(value))
     raise Unknown
 
 
