@@ -108,8 +108,10 @@ def arguments_that_look_alike_are_told_apart(g):
     refused(g, lambda: sharded.filter2d(image, k, "circular", input=image), TypeError, "multiple values")
     wrong = g.rank == g.world - 1
     differ = f"filter2d: arguments differ between ranks 0 and {g.world - 1}"
+    negated = torch._neg_view(k) if wrong else k  # the same bytes
     for _ in range(2):
         refused(g, lambda: sharded.filter2d(image, k, "reflect", wrong), sharded.RankError, differ)
+        refused(g, lambda: sharded.filter2d(image, negated), sharded.RankError, differ)
 
 
 @case

@@ -47,7 +47,7 @@ class Memory:
 
     def post(self, row: Row) -> None:
         if self._open:
-            self.rows()
+            self._read()
         fine, digest, number = row
         self._round += 1
         self._open = True

@@ -60,7 +60,8 @@ class Call:
         local, spec = parts
         own = (local.shape, local.stride(), local.device, torch.get_default_dtype())
         try:
-            # A spec knows its hash and itself (0.1 us); another one is compared by what it says of the image (2 us).
+            # The spec is mesh, placements, shape, strides and dtype. Images that share one share its hash, and nothing
+            # else of it is compared (0.1 us); an equal one that was made anew takes 2 us.
             key = (self.name, spec, own, tuple(kwargs), *map(key_of, values))
         except Unknown:
             return None

@@ -127,7 +127,7 @@ def key_of(value: Any) -> Any:
     if kind is str or value is None:
         return value
     if kind in _TENSORS and value.layout is torch.strided:
-        return value.shape, value.dtype, value.is_neg(), value.device if value.is_cuda else value_bytes(value)
+        return value.shape, value.dtype, value.device if value.is_cuda else value_bytes(value)
     if kind in (int, bool, torch.dtype):
         return kind, value  # 1 and True are not the same
     if kind is float:
@@ -142,6 +142,6 @@ def value_bytes(window: Tensor) -> bytes:
     size = window.nbytes
     if not window.is_cpu or size > _HASHED_BYTES:
         raise Unknown
-    dense = window.contiguous()  # a copy lives until it is read
+    dense = window.resolve_neg().contiguous()  # a copy lives until it is read
     values = ctypes.string_at(dense.data_ptr(), size) if size else b""
     return values if size <= _PLAIN_BYTES else hashlib.blake2b(values, digest_size=16).digest()
