@@ -109,9 +109,15 @@ def arguments_that_look_alike_are_told_apart(g):
     wrong = g.rank == g.world - 1
     differ = f"filter2d: arguments differ between ranks 0 and {g.world - 1}"
     negated = torch._neg_view(k) if wrong else k  # the same bytes
+    weight = torch.rand(2, 2, 3, 3, dtype=torch.complex64)
+    conjugated = weight.conj() if wrong else weight  # the same bytes
+    wave = spread(x.to(torch.complex64), g.mesh(), *ROWS)
     for _ in range(2):
         refused(g, lambda: sharded.filter2d(image, k, "reflect", wrong), sharded.RankError, differ)
         refused(g, lambda: sharded.filter2d(image, negated), sharded.RankError, differ)
+        if g.device == "cpu":
+            told = differ.replace("filter2d", "conv2d")
+            refused(g, lambda: sharded.conv2d(wave, conjugated), sharded.RankError, told)
 
 
 @case
@@ -136,6 +142,14 @@ def images_of_one_spec_are_told_apart(g):
         else:
             refused(g, lambda: sharded.filter2d(lopsided, k), sharded.RankError, "filter2d: rank 1 refused the call")
     is_right(g, "filter2d", image, x, k)
+    # On one rank another dtype than the spec says, of the same size.
+    half = spread(x.half(), g.mesh(), *ROWS)
+    for _ in range(2):
+        is_right(g, "filter2d", half, x.half(), k)
+    local = half.to_local().bfloat16() if g.rank == g.world - 1 else half.to_local()
+    differ = f"filter2d: arguments differ between ranks 0 and {g.world - 1}"
+    refused(g, lambda: sharded.filter2d(DTensor(local, half._spec, requires_grad=False), k), sharded.RankError, differ)
+    is_right(g, "filter2d", half, x.half(), k)
 
 
 @case
@@ -160,6 +174,8 @@ def modes_are_noticed(g):
             is_right(g, "filter2d", image, x, k)
         with forward_ad.dual_level():
             is_right(g, "filter2d", image, x, k)
+            dual = forward_ad.make_dual(k, torch.ones_like(k))
+            refused(g, lambda: sharded.filter2d(image, dual), RuntimeError, "")  # noqa: B023
 
 
 @case

@@ -65,7 +65,7 @@ def _sharded(function: Callable[P, Tensor]) -> Callable[P, DTensor]:
         image = args[0] if args else None
         if not isinstance(image, DTensor):
             _refuse_on_every_mesh(name, (*args, *kwargs.values()))
-            bind(args, kwargs)  # if that is wrong as well, it says so first
+            bind(args, kwargs)  # arguments that no call has are refused before the image's type is
             raise TypeError(f"{name}: input must be of type DTensor, got {type(image).__name__}")
         call = Call(name, place_of(name, image.device_mesh))
         try:
@@ -84,7 +84,7 @@ def _sharded(function: Callable[P, Tensor]) -> Callable[P, DTensor]:
         plain = {key: _plain(name, key, value) for key, value in given.items() if isinstance(value, DTensor)}
         if plain:
             given |= plain
-            made = call.repeat(image, (), given)
+            made = call.repeat(image, (), given)  # known by the tensors, not by the DTensors that were given
             if made is not None:
                 return made
         sources: list[Tensor] = []

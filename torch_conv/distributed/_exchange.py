@@ -15,7 +15,7 @@ from torch.distributed.device_mesh import DeviceMesh
 
 from torch_conv.distributed._errors import waited_for
 from torch_conv.distributed._layout import Run, runs_of
-from torch_conv.distributed._mailbox import Letters, Mailbox, mailbox_of, mailboxes, offsets, signed
+from torch_conv.distributed._mailbox import Letters, Mailbox, mailbox_of, mailboxes, miss, offsets, signed
 from torch_conv.distributed._place import Place, place_of
 from torch_conv.distributed._verify import Check
 from torch_conv.reference._extend import border_name
@@ -106,9 +106,7 @@ class Exchange:
 
     def miss(self) -> None:
         """This rank does not come to an exchange that others wait for."""
-        box = mailboxes.get(self.place.group(self.mesh_dim))
-        if box is not None:
-            box.miss()
+        miss(self.place.group(self.mesh_dim))
 
     def address(self, box: Mailbox, row: list[int], dim: int, dtype: torch.dtype) -> Letters | None:
         runs = [[take for take in takes if take[0] not in (reader, -1)] for reader, takes in enumerate(self._all_take)]

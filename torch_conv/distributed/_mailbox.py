@@ -107,7 +107,11 @@ class Letters:
         box = self._box()
         assert box is not None
         turn = box.begin()
-        box.deliver(local, dim, self._first, self._out[turn])
+        try:
+            box.deliver(local, dim, self._first, self._out[turn])
+        except Exception:  # out of memory
+            box.miss()
+            raise
         return self._parts[turn]
 
 
@@ -129,6 +133,13 @@ mailboxes: weakref.WeakKeyDictionary[dist.ProcessGroup, Mailbox | None] = weakre
 # How often this process has begun to share memory. Ranks with other numbers would wait for each other for ever
 # (pytorch/pytorch issue 196082), as after a call on a part of the mesh that is not all of theirs.
 _set_ups = 0
+
+
+def miss(group: dist.ProcessGroup) -> None:
+    """This rank does not come to an exchange that the group's others wait for."""
+    box = mailboxes.get(group)
+    if box is not None:
+        box.miss()
 
 
 def mailbox_of(group: dist.ProcessGroup, device: torch.device) -> Mailbox | None:

@@ -110,7 +110,7 @@ class Round:
             self._rows, self._work = _begin(place, row, device)
 
     def are_alike(self) -> bool:
-        """Whether memory that all ranks share says at once that their rows are alike; if not, `rows` says what is."""
+        """True only where all ranks share memory and their rows are alike, for which it waits; else `rows` has them."""
         return self._memory is not None and self._memory.are_alike()
 
     def rows(self) -> list[Row]:

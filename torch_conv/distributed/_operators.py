@@ -57,10 +57,12 @@ class Call:
         parts = parts_of(image)
         if parts is None or _C._is_any_autocast_enabled():  # which changes what is checked
             return None
+        if in_forward_mode() or _C._are_functorch_transforms_active():
+            return None
         local, spec = parts
-        own = (local.shape, local.stride(), local.device, torch.get_default_dtype())
+        own = (local.shape, local.stride(), local.dtype, local.device, torch.get_default_dtype())
         try:
-            # The spec is mesh, placements, shape, strides and dtype. Images that share one share its hash, and nothing
+            # The spec is mesh, placements, shape and strides. Images that share one share its hash, and nothing
             # else of it is compared (0.1 us); an equal one that was made anew takes 2 us.
             key = (self.name, spec, own, tuple(kwargs), *map(key_of, values))
         except Unknown:
@@ -68,14 +70,14 @@ class Call:
         known: Known = self.place.find(key, Known)
         self.check.known = known
         route = known.route
-        if route is None or route.spec is None or in_forward_mode() or _C._are_functorch_transforms_active():
+        if route is None or route.spec is None:
             return None
         if _C.is_grad_enabled() and _C._any_requires_grad(image, *values):
             return None
-        if not self.check.begin(local.device):
-            return None
         operator, plan = route.operator, route.plan
         rest = plan.cut_again(route.arguments(values))
+        if not self.check.begin(local.device):
+            return None
         self.check.agree(local.device)
         result = below_autograd(outputs_of, operator.op, operator.split, local, rest, plan)
         assert result is not None  # or there would be no spec

@@ -142,6 +142,6 @@ def value_bytes(window: Tensor) -> bytes:
     size = window.nbytes
     if not window.is_cpu or size > _HASHED_BYTES:
         raise Unknown
-    dense = window.resolve_neg().contiguous()  # a copy lives until it is read
+    dense = window.resolve_conj().resolve_neg().contiguous()  # a copy lives until it is read
     values = ctypes.string_at(dense.data_ptr(), size) if size else b""
     return values if size <= _PLAIN_BYTES else hashlib.blake2b(values, digest_size=16).digest()

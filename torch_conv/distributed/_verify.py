@@ -4,8 +4,8 @@ They tell each other three numbers (`_meeting.py`): whether the call is fine, a 
 rank that has made the same call before, with the same arguments on the same layout, knows at once that it is fine, and
 says so before it prepares the call.
 
-    first time   bind, check ........ | tell, wait | exchange
-    later        bind | tell  prepare ...   wait |   exchange
+    first time   check ........ | tell, wait | exchange
+    later        tell  prepare ...   wait |   exchange
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from torch import Tensor
 from torch.distributed.tensor import DTensor
 
 from torch_conv.distributed._errors import RankError
+from torch_conv.distributed._mailbox import miss
 from torch_conv.distributed._meeting import Round, Row
 from torch_conv.distributed._place import Place, Unknown, key_of, value_bytes
 
@@ -110,7 +111,10 @@ class Check:
         return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little", signed=True)
 
     def refuse(self) -> None:
-        if self.compares and not self.done:
+        if self._posted is not None:  # the others go on: this call was fine until it ran out of memory
+            for mesh_dim in range(len(self.place.shape)):
+                miss(self.place.group(mesh_dim))
+        elif self.compares and not self.done:
             self._post(torch.device(self.place.mesh.device_type), [0, 0, 0]).rows()
 
     def agree(self, device: torch.device, number: int | None = None) -> list[int]:
