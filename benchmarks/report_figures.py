@@ -68,8 +68,8 @@ def per_voxel(row: dict[str, Any], name: str) -> float:
 
 # ---- time over the side of a window ----------------------------------------------------------------------------------
 
-# Each line of the figures: (colour, how it is drawn). Ours are solid, others' dotted, and no two lines of a figure have the
-# same marker, for those who see no colours.
+# Each line of the figures: (colour, how it is drawn). Ours are solid, others' dotted, and no two lines of a figure have
+# the same marker, for those who see no colours.
 LINES = {
     "torch_conv": ("black", "o-"),
     "torch_conv direct": ("C0", "v-"),

@@ -340,7 +340,8 @@ def draw_lines(axes: Any, rows: list[Row]) -> None:
     axes.minorticks_off()
     axes.grid(alpha=0.3)
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
-    axes.legend(loc=(0.02, 0.24), ncols=2, fontsize=8)  # markers, which bars have not, between the CPU's line and the others
+    # Markers, which bars have not; it stands between the CPU's line and the others.
+    axes.legend(loc=(0.02, 0.24), ncols=2, fontsize=8)
 
 
 def draw_bars(axes: Any, rows: list[Row], group: str) -> None:
