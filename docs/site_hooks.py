@@ -19,7 +19,7 @@ OUTSIDE = {
     "examples/cpp/README.md": "cpp_example.md",
 }
 # Their tables want the place of the table of contents.
-WIDE = ("benchmarks/large_windows.md", "benchmarks/blur.md", "benchmarks/models.md", "benchmarks/fused.md", "textbook.md")
+WIDE = (*(f"benchmarks/{name}.md" for name in ("large_windows", "blur", "models", "fused")), "textbook.md")
 LINK = re.compile(r"(!?\[[^\]]*\])\(([^)\s#]*)(#[^)\s]*)?\)")
 
 
@@ -71,7 +71,7 @@ class Signatures(griffe.Extension):
         for p in func.parameters:
             if p.annotation is not None:
                 p.annotation = plain(str(p.annotation))
-        if func.returns is not None:
+        if func.returns is not None and plain(str(func.returns)) != str(func.returns):
             func.returns = plain(str(func.returns))
 
 
