@@ -26,7 +26,7 @@ figure text { font-family: "DejaVu Sans", Verdana, sans-serif; }
 figure svg * { stroke-linejoin: round; stroke-linecap: butt; }
 figcaption { font-size: .88rem; color: #333; max-width: 46rem; margin-top: .3rem; }
 .wide svg { min-width: 36rem; }
-@media screen and (max-width: 40rem) { td.l { white-space: normal; min-width: 8.5rem; } }
+@media screen and (max-width: 40rem) { td.l:not(:has(svg)) { white-space: normal; min-width: 8.5rem; } }
 @media print { body { max-width: none; padding: 0; font-size: 10pt; } .box { overflow: visible; }
   table { font-size: 7pt; }
   th, td { padding: .1rem .3rem; } .wide svg { min-width: 0; } tr, figure { break-inside: avoid; }

@@ -21,9 +21,9 @@ PARTS = {
 WAYS = {
     "one": "on one",
     "operator": "on all",
-    "one function": "on one, by function",
-    "function": "on all, by function",
-    "staged": "on all, no peers",
+    "one function": "one, by function",
+    "function": "all, by function",
+    "staged": "all, no peers",
 }
 
 # First words of filter2d.py's rows that are no names of functions.
