@@ -1,7 +1,7 @@
 """torch_conv.distributed in groups of processes: gloo on the CPU, NCCL where there are GPUs.
 
-One group per number of processes runs all cases, which stand in sharded_cases.py, sharded_agreement.py,
-sharded_calls.py and sharded_graphs.py: starting it takes seconds.
+One group per number of processes runs all cases, which stand in sharded_agreement.py, sharded_calls.py,
+sharded_cases.py, sharded_changes.py and sharded_graphs.py: starting it takes seconds.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import pytest
 import sharded_agreement  # noqa: F401
 import sharded_calls  # noqa: F401
 import sharded_cases  # noqa: F401
+import sharded_changes  # noqa: F401
 import sharded_graphs  # noqa: F401
 import sharded_group
 import sharded_mail

@@ -64,3 +64,61 @@ def test_runs_begin_at_boundaries_and_fit_a_turn():
     assert _mailbox.offsets([1, 256, 257, 4]) == [0, 256, 512, 1024]
     assert _mailbox.offsets([_mailbox._TURN_BYTES]) == [0]
     assert _mailbox.offsets([_mailbox._TURN_BYTES, 1]) is None
+
+
+DELIVER = torch.ops.torch_conv._deliver
+
+
+def words(ranks: int) -> torch.Tensor:
+    """Where ranks say which call they have come to, and the kernel counts its blocks."""
+    return torch.zeros(ranks + 1, dtype=torch.int64, device="cuda")
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.uint8, torch.uint16])
+@pytest.mark.parametrize("width", [64, 65])
+@pytest.mark.parametrize("dim", [1, 2, 3])
+@pytest.mark.parametrize("lies", ["dense", "channels_last", "a crop", "expanded"])
+def test_rows_of_any_memory_are_delivered(cuda, dtype, width, dim, lies):
+    local = torch.randint(0, 200, (2, 3, 40, width), device=cuda).to(dtype)
+    if lies == "channels_last":
+        local = local.contiguous(memory_format=torch.channels_last)
+    elif lies == "a crop":
+        local = local[:, :, 1:-1, 3:]
+    elif lies == "expanded":
+        local = local[:, :1].expand(-1, 3, -1, -1)
+    pick = random.Random(5)
+    first = [pick.randrange(local.shape[dim]) for _ in range(70)]  # more than one launch has
+    rows = [pick.randint(1, local.shape[dim] - row) for row in first]
+    shapes = [[*local.shape[:dim], count, *local.shape[dim + 1 :]] for count in rows]
+    for runs in (70, 2, 0):
+        arrived = words(1)
+        there = [torch.zeros(shape, dtype=dtype, device=cuda) for shape in shapes[:runs]]
+        DELIVER(local, dim, first[:runs], there, [arrived.data_ptr()], arrived, 3, 60_000)
+        assert arrived.tolist() == [3, 0]
+        for row, to in zip(first, there, strict=False):
+            assert to.cpu().equal(local.narrow(dim, row, to.shape[dim]).cpu())
+
+
+@pytest.mark.cuda
+def test_ranks_wait_for_each_other(cuda):
+    """Two ranks on streams of one GPU: what comes with a call is read before the call after the next overwrites it."""
+    calls, arrived = 40, [words(2), words(2)]
+    told = [[there.data_ptr() + 8 * me for there in arrived] for me in (0, 1)]
+    mail = [[torch.zeros(1, 8, 512, device=cuda) for _ in (0, 1)] for _ in (0, 1)]  # by rank, then by turn
+    streams = [torch.cuda.Stream(), torch.cuda.Stream()]
+    seen: list[list[torch.Tensor]] = [[], []]
+    sent = [[torch.full((1, 8, 512), 100.0 * me + call, device=cuda) for call in range(calls)] for me in (0, 1)]
+    torch.cuda.synchronize()
+    for call in range(calls):
+        for me in (0, 1):
+            with torch.cuda.stream(streams[me]):
+                if (call + me) % 3 == 0:
+                    torch.cuda._sleep(200_000)  # 0.1 ms: the other one is ahead
+                DELIVER(sent[me][call], 1, [0], [mail[1 - me][call & 1]], told[me], arrived[me], call + 1, 60_000)
+                seen[me].append(mail[me][call & 1].clone())
+    torch.cuda.synchronize()
+    for me in (0, 1):
+        for call, read in enumerate(seen[me]):
+            assert read.eq(100.0 * (1 - me) + call).all()
+    assert [at.tolist() for at in arrived] == [[calls, calls, 0]] * 2

@@ -54,10 +54,21 @@ struct Row {
 constexpr int cpus = f32 | bf16, halves = f16 | bf16, floats = f32 | f16 | bf16;
 // clang-format off
 constexpr Row kTable[] = {
-    // CUDA, signals: the kernels of other borders and of one channel have tiles of 32 rows.
+    // CUDA, signals: the kernels of other borders and of one channel have tiles of 32 rows, which those of 2^19 numbers
+    // and more fill in pieces (ops/long_rows.h).
     {.on = cuda, .axes = lines, .layout = first, .type = floats, .outside = others, .measured = {0.39, 0.59, 0.77}},
     {.on = cuda, .axes = lines, .layout = last, .type = floats, .outside = others, .measured = {0.26, 0.5, 0.92}},
-    {.on = cuda, .axes = lines, .kind = image | bank, .type = all, .steps = all, .outside = all, .measured = {0.06, 0.32, 5.08}},
+    {.on = cuda, .axes = lines, .kind = bank, .type = all, .steps = all, .outside = all, .measured = {0.06, 0.21, 0.84}},
+    {.on = cuda, .axes = lines, .kind = image, .type = all, .steps = all, .outside = all, .outs = from(2), .measured = {0.2, 0.32, 0.73}},
+    {.on = cuda, .axes = lines, .kind = image, .type = f64, .steps = all, .outside = all, .outs = just(1), .measured = {0.14, 0.35, 1.06}},
+    {.on = cuda, .axes = lines, .kind = image, .type = floats, .steps = strided, .outside = all,
+     .outs = just(1), .measured = {0.27, 0.47, 0.77}},
+    {.on = cuda, .axes = lines, .kind = image, .type = floats, .steps = unit | dilated, .outside = all,
+     .window = from(32), .outs = just(1), .measured = {0.17, 0.65, 0.7}},
+    {.on = cuda, .axes = lines, .kind = image, .type = floats, .steps = unit | dilated, .outside = all,
+     .window = below(12), .outs = just(1), .values = below(1 << 19), .measured = {0.48, 0.71, 1.58}},
+    {.on = cuda, .axes = lines, .kind = image, .type = floats, .steps = unit | dilated, .outside = all,
+     .window = {12, 31}, .outs = just(1), .values = below(1 << 18), .measured = {0.67, 1.07, 1.86}},
 
     // CUDA, depthwise: other borders and float64 have the kernels of filters, whose tiles have 120 columns and more.
     {.on = cuda, .layout = first, .type = halves, .outside = others, .shape = odd,
@@ -82,7 +93,10 @@ constexpr Row kTable[] = {
     {.on = cuda, .kind = image, .type = halves, .outs = just(1), .side = below(56), .measured = {0.39, 1.65, 3.25}},
     {.on = cuda, .kind = image, .type = halves,
      .window = below(8), .outs = just(1), .values = below(1 << 17), .measured = {0.8, 0.95, 0.95}},
-    {.on = cuda, .kind = image, .type = floats, .steps = all, .outs = from(2), .side = below(112), .measured = {0.16, 0.79, 3.51}},
+    {.on = cuda, .kind = image, .type = halves, .steps = all, .outs = from(2), .side = below(112), .measured = {0.16, 0.68, 2.33}},
+    {.on = cuda, .kind = image, .type = f32, .steps = strided, .outs = from(2), .side = below(112), .measured = {0.79, 0.91, 0.92}},
+    {.on = cuda, .kind = image, .type = f32, .steps = all, .outs = from(17), .side = below(112), .measured = {0.38, 0.59, 0.9}},
+    {.on = cuda, .kind = image, .type = f32, .steps = all, .outs = {2, 16}, .side = below(56), .measured = {0.77, 0.83, 2.02}},
     {.on = cuda, .kind = image, .type = f64, .outs = from(2), .measured = {0.42, 0.97, 2.31}},
 
     // CUDA, a few channels.

@@ -48,10 +48,10 @@ Direct outputs(const Direct& p, int64_t begin, int64_t end) {
   return q;
 }
 
-// Rows become channels, `count` parts of them rows, which start `step` numbers apart.
+// Rows become images, `count` parts of them rows, which start `step` numbers apart.
 Image parts_of(const Image& rows, int64_t count, int64_t step, int64_t width) {
   Image x = columns(rows, 0, width);
-  x.c = rows.h, x.stride_c = rows.stride_h;
+  x.n = rows.h, x.stride_n = rows.stride_h;
   x.h = count, x.stride_h = step * rows.stride_w;
   return x;
 }
@@ -66,7 +66,6 @@ std::optional<Direct> middle_of(const Direct& p, int64_t begin) {
   if (length < kLeastPiece) return std::nullopt;
   Direct q = outputs(p, begin, p.out.w);
   q.in = parts_of(p.in, kPieces, length, length + reach), q.out = parts_of(q.out, kPieces, length, length);
-  q.groups = q.in.c;
   if (!p.place.normalized) q.place.border = Border::constant, q.place.value = 0;  // no window meets it
   return q;
 }
@@ -81,7 +80,6 @@ std::optional<Direct> ends_of(const Direct& p, int64_t begin, int64_t end) {
   if (p.place.border == Border::circular || step < std::max(begin, p.out.w - end)) return std::nullopt;
   Direct q = p;
   q.in = parts_of(p.in, 2, step, p.in.w - step), q.out = parts_of(p.out, 2, step, p.out.w - step);
-  q.groups = q.in.c;
   return q;
 }
 
@@ -99,7 +97,6 @@ std::vector<Direct> long_rows(const Direct& p) {
   if (in->h >= kLeastRows) return {q};
 
   const bool steps = at.stride_x == 1 && at.pad_x >= 0;
-  if (p.bias && in->h > 1) return {};  // rows become channels, which would have a number each
   // A row's ends are small, and have no products of matrices; those lose under windows of one row anyway.
   if (!steps || in->h * in->w < kLeastNumbers || p.sums == Sums::products) return {};
   const int64_t begin = round_up(at.pad_x, kWord);

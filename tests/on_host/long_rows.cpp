@@ -45,7 +45,7 @@ const Case kCases[] = {
     {1, 1 << 17, 5, 2, 1, Border::reflect, 0},         // too few numbers
     {1, 1 << 20, 5, 2, 1, Border::constant, 2, 0, false, true},
     {32, 32768, 5, 2, 1, Border::constant, 1, 0, false, true},
-    {16, 65536, 5, 2, 1, Border::constant, 0, 0, false, true},  // its rows would be channels
+    {16, 65536, 5, 2, 1, Border::constant, 2, 0, false, true},
 };
 
 // What an output reads, as one number that another order or another place changes.
@@ -77,7 +77,7 @@ void run(const Direct& p) {
 bool lies_in(const Image& part, const Image& whole, const char* first) {
   const char* const last = first + 4 * ((whole.n - 1) * whole.stride_n + (whole.c - 1) * whole.stride_c + whole.w);
   const char* const at = static_cast<const char*>(part.data);
-  return at >= first && at + 4 * ((part.c - 1) * part.stride_c + (part.h - 1) * part.stride_h + part.w) <= last;
+  return at >= first && at + 4 * ((part.n - 1) * part.stride_n + (part.h - 1) * part.stride_h + part.w) <= last;
 }
 
 bool check(const Case& k) {

@@ -60,41 +60,45 @@ def _sharded(function: Callable[P, Tensor]) -> Callable[P, DTensor]:
 
     @functools.wraps(function)
     def run(*args: Any, **kwargs: Any) -> Any:
-        try:
-            given = bind(args, kwargs)
-            image = given.pop("input")
-            if not isinstance(image, DTensor):
-                raise TypeError(f"{name}: input must be of type DTensor, got {type(image).__name__}")
-        except TypeError:
+        if not args and "input" in kwargs:
+            args = (kwargs.pop("input"),)
+        image = args[0] if args else None
+        if not isinstance(image, DTensor):
             _refuse_on_every_mesh(name, (*args, *kwargs.values()))
-            raise
+            bind(args, kwargs)  # if that is wrong as well, it says so first
+            raise TypeError(f"{name}: input must be of type DTensor, got {type(image).__name__}")
         call = Call(name, place_of(name, image.device_mesh))
         try:
-            if given.pop("out", None) is not None:
-                raise ValueError(f"{name}: out is not taken with a DTensor")
-            for key, value in given.items():
-                if isinstance(value, DTensor):
-                    given[key] = _plain(name, key, value)
-            sources: list[Tensor] = []
-            if torch.is_grad_enabled():
-                sources = [t for t in (image, *given.values()) if isinstance(t, Tensor) and t.requires_grad]
-            with torch.no_grad():
-                local = image.to_local()
-                call.describe(image, local, given)
-                made = None if sources else call.repeat(local, given)
-                if made is not None:
-                    return made
-                whole = Sharded.of(image, local, call)
-                result = call.again(whole, given)
-                if result is None:
-                    result = of_tensors(whole, **given)
-                    call.agree(whole.device)
-                    call.remember(whole, given, result)
+            made = call.repeat(image, args[1:], kwargs)
+            return made if made is not None else anew(call, image, bind(args, kwargs))
         except ExchangeError as error:
             raise ExchangeError(f"{name}: {error}") from error.__cause__
         except Exception:
             call.check.refuse()
             raise
+
+    def anew(call: Call, image: DTensor, given: dict[str, Any]) -> DTensor:
+        del given["input"]
+        if given.pop("out", None) is not None:
+            raise ValueError(f"{name}: out is not taken with a DTensor")
+        plain = {key: _plain(name, key, value) for key, value in given.items() if isinstance(value, DTensor)}
+        if plain:
+            given |= plain
+            made = call.repeat(image, (), given)
+            if made is not None:
+                return made
+        sources: list[Tensor] = []
+        if torch.is_grad_enabled():
+            sources = [t for t in (image, *given.values()) if isinstance(t, Tensor) and t.requires_grad]
+        with torch.no_grad():
+            local = image.to_local()
+            call.describe(image, local, given)
+            whole = Sharded.of(image, local, call)
+            result = call.again(whole)
+            if result is None:
+                result = of_tensors(whole, **given)
+                call.agree(whole.device)
+                call.remember(whole, result)
         if sources:
             result.local = _NoGradient.apply(name, result.local, *sources)
         made = result.to_dtensor(image)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import mmap
 import os
 import secrets
+import struct
 import time
 import weakref
 
@@ -24,6 +25,7 @@ from torch_conv.distributed._place import Place
 
 Row = list[int]  # whether the rank's call is fine, the digest of its arguments, a number below 2^62
 _WORDS = 8  # of a row: a line of the cache, half of it used
+_SAID = struct.Struct("4q")  # round, digest, word, their check
 _SPINS, _YIELDS = 50, 2000  # some 10 us and 1 ms; after that the host sleeps between two looks
 _NAP_S = 50e-6
 
@@ -32,41 +34,49 @@ class Memory:
     """Rows of all ranks of a group, which are processes of one host."""
 
     def __init__(self, memory: mmap.mmap, group: dist.ProcessGroup, pids: list[int]) -> None:
-        self._words = memoryview(memory).cast("q")
-        self._size, self._me = group.size(), group.rank()
+        self._memory, self._words = memory, memoryview(memory).cast("q")
+        # By the round's parity: this rank's row in words, all rows in bytes.
+        first = [turn * group.size() for turn in (0, 1)]
+        self._mine = [(row + group.rank()) * _WORDS for row in first]
+        self._all = [[(row + rank) * _WORDS * 8 for rank in range(group.size())] for row in first]
         self._pids = pids  # none where ranks do not see each other's
         self._timeout = timeout_of(group)
         self._round = 0
+        self._said = (0, 0, 0, 0)  # in this round, by this rank
         self._open = False  # a round that this rank has not read yet
 
     def post(self, row: Row) -> None:
         if self._open:
-            self.rows()
+            self._read()
         fine, digest, number = row
         self._round += 1
         self._open = True
-        at, word = self._at(self._me), 2 * number + fine
-        self._words[at + 1], self._words[at + 2] = digest, word
-        self._words[at + 3] = self._round ^ digest ^ word
-        self._words[at] = self._round
+        at, turn, word = self._mine[self._round & 1], self._round, 2 * number + fine
+        self._said = turn, digest, word, turn ^ digest ^ word
+        self._words[at + 1], self._words[at + 2], self._words[at + 3] = digest, word, self._said[3]
+        self._words[at] = turn
 
     def rows(self) -> list[Row]:
         """This round's, in the order of the group; waits for them."""
+        return [[word & 1, digest, word >> 1] for _, digest, word, _ in self._read()]
+
+    def are_alike(self) -> bool:
+        """Whether all rows of this round are this rank's; waits for them."""
+        rows = self._read()
+        return rows.count(self._said) == len(rows)
+
+    def _read(self) -> list[tuple[int, ...]]:
         rows, looks = [], 0
-        for rank in range(self._size):
-            at = self._at(rank)
-            while True:
-                turn, digest, word, check = self._words[at : at + 4]
+        for rank, at in enumerate(self._all[self._round & 1]):
+            while (row := _SAID.unpack_from(self._memory, at)) != self._said:
+                turn, digest, word, check = row
                 if turn == self._round and check == turn ^ digest ^ word:
                     break
                 looks += 1
                 self._pause(looks, rank)
-            rows.append([word & 1, digest, word >> 1])
+            rows.append(row)
         self._open = False
         return rows
-
-    def _at(self, rank: int) -> int:
-        return ((self._round & 1) * self._size + rank) * _WORDS
 
     def _pause(self, looks: int, rank: int) -> None:
         if looks < _SPINS:
@@ -98,6 +108,10 @@ class Round:
             self._memory.post(row)
         else:
             self._rows, self._work = _begin(place, row, device)
+
+    def are_alike(self) -> bool:
+        """Whether memory that all ranks share says at once that their rows are alike; if not, `rows` says what is."""
+        return self._memory is not None and self._memory.are_alike()
 
     def rows(self) -> list[Row]:
         """[rank, *row] in the order of the mesh."""
@@ -137,12 +151,14 @@ def _gather(rows: Tensor, group: dist.ProcessGroup) -> tuple[Tensor, dist.Work]:
 
 def _memory_of(place: Place, device: torch.device) -> Memory | None:
     """That of the group that brings the mesh together, set up when all its ranks first meet; None where they cannot."""
-    groups = place.meeting
-    if len(groups) > 1:
+    group = place.one_meeting
+    if group is None:
         return None
-    if groups[0] not in _memories:
-        _memories[groups[0]] = _share(place, groups[0], device)
-    return _memories[groups[0]]
+    try:
+        return _memories[group]
+    except KeyError:
+        memory = _memories[group] = _share(place, group, device)
+        return memory
 
 
 def _share(place: Place, group: dist.ProcessGroup, device: torch.device) -> Memory | None:

@@ -30,32 +30,37 @@ def outputs_of(
     """This rank's part of the result, or None where that has no elements."""
     halo = plan.halos[0] if split and plan.halos else None
     filled = plan.halos if halo is None else plan.halos[1:]  # these axes get their rows first
-    awaited = list(plan.halos)  # by others, in this order from the last on
-    try:
-        for other in reversed(filled):
-            arriving = other.exchange.post(local, other.dim % local.dim(), lend=True)
-            awaited.pop()
-            parts = [part for part in arriving.wait() if part is not None]
-            local = together(parts, other.dim) if parts else local.narrow(other.dim, 0, 0)
-    except Exception:  # out of memory
-        for other in awaited:
-            other.exchange.miss()
-        raise
+    if filled:
+        local = _filled(local, filled, plan.halos)
     extra = [(other.dim, other.piece.skip, other.piece.count) for other in filled]
     if halo is None:
-        if not all(count for _, _, count in extra) or not local.numel():
-            return None
-        return _outputs_in(op(local, **rest), extra)
+        return _outputs_in(op(local, **rest), extra) if plan.has_outputs and local.numel() else None
     assert split is not None
     arriving = halo.exchange.post(local, halo.dim % local.dim(), lend=True)
     if not filled and halo.seams and not arriving.queued and _worth_it(local, rest, plan):
         return _overlapped(op, split, local, rest, halo, arriving)
     extra.append((halo.dim, halo.piece.cut_skip, halo.piece.count))
     parts = [part for part in arriving.wait() if part is not None]
-    if not all(count for _, _, count in extra) or not any(part.numel() for part in parts):
+    if not plan.has_outputs or not parts[0].numel():  # each has a row, and all else in common
         return None
     result = together(split(halo.cut(parts), **rest, dim=halo.dim, wanted=halo.wanted), halo.dim)
     return _outputs_in(result, extra)
+
+
+def _filled(local: Tensor, halos: list[Halo], later: list[Halo]) -> Tensor:
+    """The tensor with the rows of these axes put together, the last first; `later` exchanges are missed if it fails."""
+    awaited = list(later)  # by others, in this order from the last on
+    try:
+        for halo in reversed(halos):
+            arriving = halo.exchange.post(local, halo.dim % local.dim(), lend=True)
+            awaited.pop()
+            parts = [part for part in arriving.wait() if part is not None]
+            local = together(parts, halo.dim) if parts else local.narrow(halo.dim, 0, 0)
+    except Exception:  # out of memory
+        for halo in awaited:
+            halo.exchange.miss()
+        raise
+    return local
 
 
 def _outputs_in(result: Tensor, ranges: list[tuple[int, int, int]]) -> Tensor:

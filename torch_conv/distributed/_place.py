@@ -13,8 +13,9 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.distributed.device_mesh import DeviceMesh
 
+_TENSORS = (Tensor, torch.nn.Parameter)
 _HASHED_BYTES = 1 << 16  # windows on the CPU up to here are compared by value: some 50 us at most
-_PLAIN_BYTES = 256
+_PLAIN_BYTES = 4096  # the values themselves take 1 us where a digest of them takes 5
 _MESHES, _FINDINGS = 16, 512  # kept at most
 
 
@@ -37,6 +38,7 @@ class Place:
         meeting = [group for group in groups if group.size() > 1]
         if len(meeting) > 1 and grid.numel() == dist.get_world_size() and dist.group.WORLD is not None:
             meeting = [dist.group.WORLD]
+        self.is_shared = bool(meeting)  # with other ranks
         self._meeting = [weakref.ref(group) for group in meeting]
         # Those of the one group that brings all together, in its order.
         self.meeting_ranks = dist.get_process_group_ranks(meeting[0]) if len(meeting) == 1 else []
@@ -53,14 +55,14 @@ class Place:
         return self._peers[mesh_dim]
 
     @property
-    def is_shared(self) -> bool:
-        """Whether there are other ranks."""
-        return bool(self._meeting)
-
-    @property
     def meeting(self) -> list[dist.ProcessGroup]:
         """The groups that bring all ranks of the mesh together, one after the other."""
         return [_alive(group) for group in self._meeting]
+
+    @property
+    def one_meeting(self) -> dist.ProcessGroup | None:
+        """The group that does it alone, None where it takes several."""
+        return _alive(self._meeting[0]) if len(self._meeting) == 1 else None
 
     def remember(self, key: Any, finding: Any) -> None:
         if len(self.found) >= _FINDINGS:
@@ -122,23 +124,24 @@ def key_of(value: Any) -> Any:
     Raises Unknown where a value is not known well enough for that. What is on a GPU is not read.
     """
     kind = type(value)
-    if kind in (int, str, bool, type(None), torch.dtype):
+    if kind is str or value is None:
+        return value
+    if kind in _TENSORS and value.layout is torch.strided:
+        return value.shape, value.dtype, value.device if value.is_cuda else value_bytes(value)
+    if kind in (int, bool, torch.dtype):
         return kind, value  # 1 and True are not the same
     if kind is float:
         return kind, repr(value)  # nor are 0.0 and -0.0
     if kind in (list, tuple):
         return tuple(map(key_of, value))
-    if kind in (Tensor, torch.nn.Parameter) and value.layout is torch.strided:
-        about = (value.shape, value.dtype, value.device, value.is_neg())
-        return about if value.device.type == "cuda" else (*about, value_bytes(value))
     raise Unknown
 
 
 def value_bytes(window: Tensor) -> bytes:
     """The values of a tensor on the CPU, or a digest of them."""
-    size = window.numel() * window.element_size()
-    if window.device.type != "cpu" or size > _HASHED_BYTES:
+    size = window.nbytes
+    if not window.is_cpu or size > _HASHED_BYTES:
         raise Unknown
-    dense = window.contiguous()  # a copy lives until it is read
+    dense = window.resolve_neg().contiguous()  # a copy lives until it is read
     values = ctypes.string_at(dense.data_ptr(), size) if size else b""
     return values if size <= _PLAIN_BYTES else hashlib.blake2b(values, digest_size=16).digest()

@@ -76,6 +76,7 @@ class Plan:
 
     def __init__(self, axes: int, reaches: dict[int, Reach], weight: Tensor | None, halos: list[Halo]) -> None:
         self.axes, self.reaches, self.halos = axes, reaches, halos
+        self.has_outputs = all(halo.piece.count for halo in halos)  # this rank, if the image has any at all
         self.weight = weight.shape if weight is not None else None
         self._indices: dict[int, Tensor] | None = None
         self._dims: dict[torch.Size, tuple[Dim, ...]] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from torch import Tensor
@@ -13,26 +14,25 @@ from torch_conv.distributed._plan import Given, Operator, Plan
 class Route:
     """An operator's arguments but for the image; tensors among them that the caller gave are the next call's own."""
 
-    def __init__(self, operator: Operator, plan: Plan, fixed: Given, passed: dict[str, str]) -> None:
+    def __init__(self, operator: Operator, plan: Plan, fixed: Given, passed: dict[str, int]) -> None:
         self.operator, self.plan = operator, plan
         self.spec: Any = None  # of its results, where this rank has a part of them
-        self._fixed, self._passed = fixed, passed
+        self._fixed, self._passed = fixed, list(passed.items())  # by the operator's name, the place in the call
 
     @classmethod
-    def of(cls, operator: Operator, plan: Plan, rest: Given, given: Given) -> Route | None:
+    def of(cls, operator: Operator, plan: Plan, rest: Given, values: Sequence[Any]) -> Route | None:
         """None where an argument may change although the call is the same: what is on a GPU is not compared."""
-        names = {id(value): name for name, value in given.items() if isinstance(value, Tensor)}
-        passed = {name: names[id(value)] for name, value in rest.items() if id(value) in names}
-        read = {name: value for name, value in given.items() if name not in passed.values()}
-        if any(_is_on_gpu(value) for value in read.values()):
+        places = {id(value): i for i, value in enumerate(values) if isinstance(value, Tensor)}
+        passed = {name: places[id(value)] for name, value in rest.items() if id(value) in places}
+        if any(is_on_gpu(value) for i, value in enumerate(values) if i not in passed.values()):
             return None
         known = {a.name: a.default_value for a in operator.op._schema.arguments if a.has_default_value()}
         fixed = {name: _own(value) for name, value in rest.items() if name not in passed}
         fixed = {name: value for name, value in fixed.items() if name not in known or not _same(value, known[name])}
         return cls(operator, plan, fixed, passed)
 
-    def arguments(self, given: Given) -> Given:
-        return self._fixed | {name: given[source] for name, source in self._passed.items()}
+    def arguments(self, values: Sequence[Any]) -> Given:
+        return self._fixed | {name: values[i] for name, i in self._passed}
 
 
 def _same(a: Any, b: Any) -> bool:
@@ -43,9 +43,9 @@ def _same(a: Any, b: Any) -> bool:
         return False
 
 
-def _is_on_gpu(value: Any) -> bool:
+def is_on_gpu(value: Any) -> bool:
     if isinstance(value, (list, tuple)):
-        return any(map(_is_on_gpu, value))
+        return any(map(is_on_gpu, value))
     return isinstance(value, Tensor) and value.device.type != "cpu"
 
 

@@ -251,6 +251,14 @@ def of_spec(local: Tensor, spec: Any) -> DTensor:
     return made
 
 
+def parts_of(image: DTensor) -> tuple[Tensor, Any] | None:
+    """This rank's tensor, which to_local() wraps for autograd (5 us), and the spec; None of another torch's."""
+    try:
+        return image._local_tensor, image._spec
+    except AttributeError:
+        return None
+
+
 def spec_of(made: DTensor) -> Any:
     """What DTensor's own constructor takes beside the local tensor (1 us); None where it does not, as of another torch.
 

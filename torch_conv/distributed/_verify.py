@@ -76,34 +76,33 @@ class Check:
         self._digest = 0
         self._posted: Round | None = None
 
-    def describe(
-        self, arguments: dict[str, Any], shared: Any = (), own: Any = (), device: torch.device | None = None
-    ) -> None:
-        """What to compare: the arguments and what is `shared`, which is hashable as is what is this rank's `own`.
+    @property
+    def compares(self) -> bool:
+        return verify.on and self.place.is_shared
 
-        With a device: this rank's checks depend on nothing else, so that a call that was fine before is fine again, and
-        the comparison begins.
-        """
-        compared = verify.on and self.place.is_shared
-        if not compared and device is None:
+    def describe(self, arguments: dict[str, Any], shared: Any) -> None:
+        """What to compare: the arguments and what is `shared`, which is hashable."""
+        if not self.compares:
             return
-        try:
-            key = (self.name, shared, own, *((name, key_of(value)) for name, value in arguments.items()))
-        except Unknown:
-            if compared:
-                self._digest = self._digest_of(arguments, shared)
-            return
-        known: Known = self.place.find(key, Known)
-        if compared:
-            if known.digest is None:
-                known.digest = self._digest_of(arguments, shared)
-            self._digest = known.digest
-        # Of what lies on a GPU only the values of sigma are checked; autocast changes what is checked.
-        if device is None or torch._C._is_any_autocast_enabled() or _is_on_gpu(arguments.get("sigma")):
-            return
-        self.known = known
-        if compared and known.fine:
-            self._post(device, [1, self._digest, 0])
+        known = self.known
+        if known is None:
+            try:
+                key = (self.name, shared, *((name, key_of(value)) for name, value in arguments.items()))
+                known = self.place.find(key, Known)
+            except Unknown:
+                known = Known()
+        if known.digest is None:
+            known.digest = self._digest_of(arguments, shared)
+        self._digest = known.digest
+
+    def begin(self, device: torch.device) -> bool:
+        """Begins the comparison of a call that is known to be fine; False where it was not described yet."""
+        if self.compares:
+            assert self.known is not None
+            if self.known.digest is None:
+                return False
+            self._post(device, [1, self.known.digest, 0])
+        return True
 
     def _digest_of(self, arguments: dict[str, Any], shared: Any) -> int:
         described = [(name, _described(arguments[name])) for name in sorted(arguments)]
@@ -111,17 +110,19 @@ class Check:
         return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little", signed=True)
 
     def refuse(self) -> None:
-        if verify.on and not self.done and self.place.is_shared:
-            self._post(torch.device(self.place.mesh.device_type), [0, 0, 0])
-            self._gathered()
+        if self.compares and not self.done:
+            self._post(torch.device(self.place.mesh.device_type), [0, 0, 0]).rows()
 
     def agree(self, device: torch.device, number: int | None = None) -> list[int]:
         """Every rank's `number`, in the order of the mesh; gathered even where nothing is verified."""
-        if self._posted is None:
-            if self.done or not ((verify.on and self.place.is_shared) or number is not None):
+        posted = self._posted
+        if posted is None:
+            if self.done or not (self.compares or number is not None):
                 return []
-            self._post(device, [1, self._digest, number or 0])
-        rows = self._gathered()
+            posted = self._post(device, [1, self._digest, number or 0])
+        self._posted = None
+        alike = number is None and posted.are_alike()
+        rows = [] if alike else posted.rows()
         if verify.on:
             refused = [rank for rank, ok, *_ in rows if not ok]
             if refused:
@@ -134,20 +135,11 @@ class Check:
                 self.known.fine = True
         return [row[3] for row in rows]
 
-    def _post(self, device: torch.device, row: Row) -> None:
+    def _post(self, device: torch.device, row: Row) -> Round:
         """Hands the row to all ranks of the mesh, and waits for none of them."""
         self.done = True
         self._posted = Round(self.place, row, device)
-
-    def _gathered(self) -> list[Row]:
-        """[rank, *row] of all ranks in the order of the mesh."""
-        assert self._posted is not None
-        posted, self._posted = self._posted, None
-        return posted.rows()
-
-
-def _is_on_gpu(value: Any) -> bool:
-    return isinstance(value, Tensor) and value.device.type != "cpu"
+        return self._posted
 
 
 def _described(argument: Any) -> Any:

@@ -1,0 +1,177 @@
+"""Cases of test_distributed.py: what a call must notice that looks like an earlier one."""
+
+from __future__ import annotations
+
+import torch
+from sharded_group import R, case, check, part_of, refused, spread
+from torch.autograd import forward_ad
+from torch.distributed.tensor import DTensor, Shard
+
+import torch_conv
+import torch_conv.distributed as sharded
+from torch_conv.distributed import _operators
+
+ROWS = [Shard(2)]
+WRITES = {  # what torch counts as a version of the tensor, and what it does not
+    "in place": lambda window, value: window[0].fill_(value),
+    "through data": lambda window, value: window.data[0].fill_(value),
+    "by numpy": lambda window, value: window.numpy()[0].fill(value),
+}
+
+
+def is_right(g, name, image, whole, *args, **kw):
+    """The function on a DTensor that is there already."""
+    expected = part_of(getattr(torch_conv, name)(whole, *args, **kw), g.mesh(), image.placements)
+    result = getattr(sharded, name)(image, *args, **kw).to_local()
+    g.expect(result.dtype == expected.dtype and torch.equal(result, expected), name, args, kw)
+
+
+@case
+def repeated_calls_take_the_short_way(g):
+    x, k = g.image(1, 2, 8 * g.world, 9), torch.rand(3, 3)
+    image, spread_window = spread(x, g.mesh(), *ROWS), spread(k.to(g.device), g.mesh(), R)
+    long_ways, describe = [], _operators.Call.describe
+    _operators.Call.describe = lambda *args: long_ways.append(1) or describe(*args)
+    try:
+        for call, expected in (
+            (lambda: sharded.filter2d(image, k), (k,)),
+            (lambda: sharded.filter2d(image, k.clone(), "reflect", out=None), (k,)),
+            (lambda: sharded.filter2d(input=image, kernel=k, border_type="circular"), (k, "circular")),
+            (lambda: sharded.filter2d(spread(x, g.mesh(), *ROWS), k), (k,)),
+            (lambda: sharded.filter2d(image, k.to(g.device)), (k,)),
+            (lambda: sharded.filter2d(image, spread_window), (k,)),
+        ):
+            for verified in (True, False, True):
+                with sharded.verify(verified):
+                    for repeat in range(3):
+                        long_ways.clear()
+                        whole = torch_conv.filter2d(x, *expected)
+                        g.expect(torch.equal(call().to_local(), part_of(whole, g.mesh(), ROWS)))
+                        g.expect(not long_ways or not repeat, "repeat", repeat)
+        chained = image
+        for _ in range(4):  # the result of a call is the next one's image
+            chained, x = sharded.filter2d(chained, k), torch_conv.filter2d(x, k)
+        g.expect(torch.equal(chained.to_local(), part_of(x, g.mesh(), ROWS)))
+    finally:
+        _operators.Call.describe = describe
+
+
+@case
+def windows_that_changed_are_noticed(g):
+    x = g.image(1, 2, 8 * g.world, 9)
+    image = spread(x, g.mesh(), *ROWS)
+    for size in (3, 15, 41):  # compared by value, the last by a digest
+        for write in WRITES.values():
+            k = torch.rand(size, size)
+            for value in (1.0, 2.0, 1.0):
+                for _ in range(2):
+                    is_right(g, "filter2d", image, x, k)
+                write(k, value)
+            is_right(g, "filter2d", image, x, torch.rand(size, size))
+            with sharded.verify(False):
+                is_right(g, "filter2d", image, x, torch.rand(size, size))
+            # One rank's window alone: nobody may go on.
+            write(k, 3.0 + (g.rank == g.world - 1))
+            differ = f"filter2d: arguments differ between ranks 0 and {g.world - 1}"
+            refused(g, lambda: sharded.filter2d(image, k), sharded.RankError, differ)  # noqa: B023
+            write(k, 1.0)
+            is_right(g, "filter2d", image, x, k)
+    sigma = torch.tensor([[1.0, 1.5]])  # of which the function makes the windows
+    for value in (1.0, 2.0):
+        for _ in range(3):
+            is_right(g, "gaussian_blur2d", image, x, 5, sigma)
+        WRITES["by numpy"](sigma, value)
+    is_right(g, "gaussian_blur2d", image, x, 5, sigma)
+
+
+@case
+def arguments_that_look_alike_are_told_apart(g):
+    x, k = g.image(1, 2, 8 * g.world, 9) - 2, torch.rand(3, 3)
+    image = spread(x, g.mesh(), *ROWS)
+    for _ in range(3):
+        is_right(g, "filter2d", image, x, torch.zeros(3, 3), "constant", value=0.0)
+        is_right(g, "filter2d", image, x, torch.zeros(3, 3), "constant", value=-0.0)
+        is_right(g, "filter2d", image, x, k, "constant", value=1)
+        is_right(g, "filter2d", image, x, k, "constant", value=1.5)
+        is_right(g, "filter2d", image, x, k, normalized=True)
+        is_right(g, "filter2d", image, x, k, "reflect", True)
+        is_right(g, "filter2d", image, x, k, "reflect", False)
+        is_right(g, "filter2d", image, x, k, stride=2)
+        is_right(g, "filter2d", image, x, k, dilation=2)
+        is_right(g, "filter2d", image, x, k.t())
+        is_right(g, "filter2d", image, x, k.expand(1, 3, 3))
+        is_right(g, "filter2d", image, x, k.double())
+        is_right(g, "filter2d", image, x, k.to(torch.complex64).mul(1j).conj().imag)  # its bits are k's, negated
+        sharded.filter2d(image, k, "circular") if g.rank else sharded.filter2d(image, border_type="circular", kernel=k)
+    refused(g, lambda: sharded.filter2d(image, k, "circular", kernel=k), TypeError, "multiple values")
+    refused(g, lambda: sharded.filter2d(kernel=k), TypeError, "filter2d: missing a required argument: 'input'")
+    refused(g, lambda: sharded.filter2d(image, k, "circular", input=image), TypeError, "multiple values")
+    wrong = g.rank == g.world - 1
+    differ = f"filter2d: arguments differ between ranks 0 and {g.world - 1}"
+    negated = torch._neg_view(k) if wrong else k  # the same bytes
+    for _ in range(2):
+        refused(g, lambda: sharded.filter2d(image, k, "reflect", wrong), sharded.RankError, differ)
+        refused(g, lambda: sharded.filter2d(image, negated), sharded.RankError, differ)
+
+
+@case
+def images_of_one_spec_are_told_apart(g):
+    k = torch.rand(3, 3)
+    x = g.image(1, 2, 8 * g.world, 9)
+    image = spread(x, g.mesh(), *ROWS)
+    for seed in range(3):
+        x = g.image(1, 2, 8 * g.world, 9, seed=seed)
+        image.to_local().copy_(part_of(x, g.mesh(), ROWS))
+        is_right(g, "filter2d", image, x, k)
+        check(g, g.mesh(), ROWS, "filter2d", x, k)
+        local = part_of(x, g.mesh(), ROWS).to(memory_format=torch.channels_last)  # laid out as the spec does not say
+        other = DTensor.from_local(local, g.mesh(), ROWS, run_check=False, shape=x.shape, stride=x.stride())
+        is_right(g, "filter2d", other, x, k)
+    # The same spec, but on one rank fewer rows.
+    local = part_of(x, g.mesh(), ROWS)[:, :, (g.rank == 1) :]
+    lopsided = DTensor.from_local(local, g.mesh(), ROWS, run_check=False, shape=x.shape, stride=x.stride())
+    for _ in range(2):
+        if g.rank == 1:
+            refused(g, lambda: sharded.filter2d(lopsided, k), ValueError, "filter2d: this rank must hold")
+        else:
+            refused(g, lambda: sharded.filter2d(lopsided, k), sharded.RankError, "filter2d: rank 1 refused the call")
+    is_right(g, "filter2d", image, x, k)
+
+
+@case
+def modes_are_noticed(g):
+    x, k = g.image(1, 2, 8 * g.world, 9), torch.rand(3, 3)
+    weight = torch.rand(2, 1, 3, 3).to(g.device)
+    image = spread(x, g.mesh(), *ROWS)
+    byte = spread(g.image(1, 2, 8 * g.world, 9, dtype=torch.uint8), g.mesh(), *ROWS)
+    for _ in range(3):
+        for dtype in (torch.float32, torch.float64):
+            torch.set_default_dtype(dtype)
+            try:
+                is_right(g, "filter2d", image, x, k)
+                is_right(g, "gaussian_blur2d", image, x, 5, 1.0)
+                is_right(g, "gaussian_blur2d", byte, byte.full_tensor(), 5, 1.0)
+            finally:
+                torch.set_default_dtype(torch.float32)
+        for enabled in (False, True):
+            with torch.autocast(g.device, torch.bfloat16, enabled=enabled):
+                is_right(g, "conv2d", image, x, weight, None, 1, 1, 1, 2, algorithm="direct")
+        with torch.inference_mode():
+            is_right(g, "filter2d", image, x, k)
+        with forward_ad.dual_level():
+            is_right(g, "filter2d", image, x, k)
+
+
+@case
+def gradients_are_refused_after_calls_without(g):
+    x, k = g.image(1, 2, 8 * g.world, 9), torch.rand(3, 3)
+    image = spread(x, g.mesh(), *ROWS)
+    for wanted in (False, True, False):
+        for source in (image, k):
+            source.requires_grad_(wanted)
+            for _ in range(3):
+                g.expect(sharded.filter2d(image, k).requires_grad == wanted)
+                with torch.no_grad():
+                    g.expect(not sharded.filter2d(image, k).requires_grad)
+                    is_right(g, "filter2d", image, x, k)
+            source.requires_grad_(False)
