@@ -30,18 +30,19 @@ def draw_sizes(documents: list[Document]) -> None:
     canvas = Figure(figsize=(10, 4), layout="constrained")
     time_axes, copy_axes = canvas.subplots(1, 2)
     for i, series in enumerate(dict.fromkeys(r["series"] for r in rows)):
+        ours, theirs = (("o-", "s:"), ("^-", "D:"))[i % 2]  # told apart without colours, too
         own = sorted((r for r in rows if r["series"] == series), key=lambda r: prod(r["shape"]))
         sides = [r["shape"][-1] for r in own]
         name = series.removeprefix("filter3d ")
         time_axes.plot(
-            sides, [per_voxel(r, "torch_conv") for r in own], "o-", color=f"C{i}", label=f"torch_conv {name}"
+            sides, [per_voxel(r, "torch_conv") for r in own], ours, color=f"C{i}", label=f"torch_conv {name}"
         )
         shares = {r["shape"][-1]: 100 * r["copy_fraction"] for r in own if r["copy_fraction"] is not None}
-        copy_axes.plot([*shares], [*shares.values()], "o-", color=f"C{i}", label=f"torch_conv {name}")
+        copy_axes.plot([*shares], [*shares.values()], ours, color=f"C{i}", label=f"torch_conv {name}")
         conv = [r for r in own if "F.conv3d" in r["timings"]]
         if conv:
             times = [per_voxel(r, "F.conv3d") for r in conv]
-            time_axes.plot([r["shape"][-1] for r in conv], times, "s:", color=f"C{i}", label=f"F.conv3d {name}")
+            time_axes.plot([r["shape"][-1] for r in conv], times, theirs, color=f"C{i}", label=f"F.conv3d {name}")
     copies = {r["shape"][-1]: per_voxel(r, r["copy"]) for r in rows}
     time_axes.plot(sorted(copies), [copies[side] for side in sorted(copies)], "--", color="gray", label="copy")
     time_axes.set(title="time per voxel", ylabel="ps", yscale="log")
@@ -67,7 +68,8 @@ def per_voxel(row: dict[str, Any], name: str) -> float:
 
 # ---- time over the side of a window ----------------------------------------------------------------------------------
 
-# Each line of the figures: (colour, how it is drawn); what the calls of others are is theirs, ours are solid.
+# Each line of the figures: (colour, how it is drawn). Ours are solid, others' dotted, and no two lines of a figure have
+# the same marker, for those who see no colours.
 LINES = {
     "torch_conv": ("black", "o-"),
     "torch_conv direct": ("C0", "v-"),
@@ -75,16 +77,16 @@ LINES = {
     "torch_conv low_rank": ("C2", "^-"),
     "torch_conv fft": ("C1", "D-"),
     "F.conv2d": ("C3", "s:"),
-    "F.conv2d TF32": ("C5", "s:"),
-    "F.conv2d by rows and columns": ("C6", "s:"),
-    "F.avg_pool2d": ("C6", "s:"),
+    "F.conv2d TF32": ("C5", "<:"),
+    "F.conv2d by rows and columns": ("C6", ">:"),
+    "F.avg_pool2d": ("C6", ">:"),
     "torch.fft": ("C4", "x:"),
     "torch.fft, the window's too": ("C7", "+:"),
     "torchvision": ("C7", "+:"),
     "kornia": ("C1", "D:"),
     "cupyx": ("C8", "P:"),
     "cupyx oaconvolve": ("C9", "X:"),
-    "OpenCV": ("navy", "P:"),
+    "OpenCV": ("navy", "*:"),
 }
 LABELS = {"torch_conv": "torch_conv (auto)"}
 LABELS_OF_WINDOWS = {
@@ -101,9 +103,10 @@ def draw_windows(documents: list[Document], path: Path = WINDOWS) -> None:
 
 
 def draw_blurs(documents: list[Document], path: Path = BLURS) -> None:
-    """Time over the window's side: for each device and filter a panel for each dtype."""
+    """Time over the window's side: for each device and dtype a panel for each filter."""
+    names = {"gaussian": "Gaussian", "box": "box"}
     dtypes = ("float32", "float16", "uint8")
-    kinds = [{f"{kind} {dtype}": f"{kind}, {dtype}" for dtype in dtypes} for kind in ("gaussian", "box")]
+    kinds = [{f"{kind} {dtype}": f"{name}, {dtype}" for kind, name in names.items()} for dtype in dtypes]
     draw_sides(documents, "blur", path, kinds, LABELS)
 
 

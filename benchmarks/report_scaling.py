@@ -10,7 +10,7 @@ Line = list[str]
 
 
 def scaling_tables(document: dict[str, Any]) -> list[str]:
-    """Captions and tables in Markdown; those without rows are left out."""
+    """A heading and tables in Markdown; those without rows are left out."""
     meta = document["metadata"]
     parts: dict[str, list[Row]] = {}
     for row in document["rows"]:
@@ -27,8 +27,8 @@ def scaling_tables(document: dict[str, Any]) -> list[str]:
         ("from host memory and back, Gaussian 3x3", host(parts)),
         ("from one GPU to all and back", gather(parts)),
     ]
-    shown = [f"## {what[0].upper()}{what[1:]}\n\n{table(lines)}" for what, lines in found if len(lines) > 1]
-    return [f"{where} ({source}).", *shown] if shown else []
+    shown = [f"### {what[0].upper()}{what[1:]}\n\n{table(lines)}" for what, lines in found if len(lines) > 1]
+    return [f"## {where}\n\n{source}.", *shown] if shown else []
 
 
 def table(lines: list[Line]) -> str:

@@ -19,7 +19,7 @@ OUTSIDE = {
     "examples/cpp/README.md": "cpp_example.md",
 }
 # Their tables want the place of the table of contents.
-WIDE = ("benchmarks/large_windows.md", "benchmarks/blur.md", "benchmarks/fused.md", "textbook.md")
+WIDE = (*(f"benchmarks/{name}.md" for name in ("large_windows", "blur", "models", "fused")), "textbook.md")
 LINK = re.compile(r"(!?\[[^\]]*\])\(([^)\s#]*)(#[^)\s]*)?\)")
 
 
@@ -71,11 +71,13 @@ class Signatures(griffe.Extension):
         for p in func.parameters:
             if p.annotation is not None:
                 p.annotation = plain(str(p.annotation))
+        if func.returns is not None and plain(str(func.returns)) != str(func.returns):
+            func.returns = plain(str(func.returns))
 
 
 def plain(annotation: str) -> str:
     """`Optional[Union[A, tuple[B, B]]]` is `A | (B, B) | None`, `BroadcastingList2[int]` is `int | (int, int)`."""
-    found = re.fullmatch(r"(Optional|Union|tuple|BroadcastingList([23]))\[(.*)\]", annotation, re.DOTALL)
+    found = re.fullmatch(r"(Optional|Union|[Tt]uple|BroadcastingList([123]))\[(.*)\]", annotation, re.DOTALL)
     if not found:
         return annotation
     parts = [plain(part.strip()) for part in re.findall(r"(?:[^,\[\]]|\[(?:[^\[\]]|\[[^\]]*\])*\])+", found[3])]
@@ -83,6 +85,6 @@ def plain(annotation: str) -> str:
         return f"{parts[0]} | None"
     if found[1] == "Union":
         return " | ".join(parts)
-    if found[1] == "tuple":
+    if found[1].lower() == "tuple":
         return annotation if "..." in parts else f"({', '.join(parts)})"
-    return f"{parts[0]} | ({', '.join(parts * int(found[2]))})"
+    return f"{parts[0]} | ({', '.join(parts * int(found[2]))}{',' * (found[2] == '1')})"

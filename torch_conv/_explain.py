@@ -69,7 +69,8 @@ def explain(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Explanation:
         kwargs: its keyword arguments.
 
     Returns:
-        A printable `Explanation`, a line per kernel call: algorithm, why, tile, launches, bytes, flops, time floor.
+        An `Explanation` to print. It has a line per kernel call, with algorithm, why, tile, launches, bytes, flops and
+        time floor.
 
     Raises:
         ValueError, TypeError: what the call itself would raise.

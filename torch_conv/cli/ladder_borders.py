@@ -116,5 +116,6 @@ def borders(sweep: Sweep, cuda: bool) -> Study:
         [(side, policy) for policy in known],
         measure_borders,
         "Every tap: filter2d, one multiply-add a tap, on the CPU with all threads. torch_conv: box_blur, which "
-        "costs the same at any size. F.conv2d: in float32, behind F.pad, rounded to bytes again; the fastest of three.",
+        "costs little more at a larger size. F.conv2d: in float32, behind F.pad, rounded to bytes again; the fastest "
+        "of three.",
     )

@@ -197,7 +197,7 @@ class Filter3d(_Windowed):
 
 
 class BoxBlur(Options):
-    """The mean over a window around each pixel, at a cost that does not depend on its size.
+    """The mean over a window around each pixel, at a cost that hardly depends on its size.
 
     Args:
         kernel_size: (kH, kW) or one number, each at least 1, odd or even.

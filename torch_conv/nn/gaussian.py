@@ -39,7 +39,7 @@ class GaussianBlur2d(_Gaussian):
         padding: 'same' or 'valid'.
         value: what 'constant' reads outside.
         output_dtype: dtype of the result, by default the input's.
-        algorithm: 'auto', 'separable' or 'direct'.
+        algorithm: as in `torch_conv.gaussian_blur2d`.
 
     Shape:
         Image (..., H, W) of a dtype that `torch_conv.filter2d` takes, to (..., H', W').
@@ -112,7 +112,7 @@ class GaussianBlur3d(_Gaussian):
         padding: 'same' or 'valid'.
         value: what 'constant' reads outside.
         output_dtype: dtype of the result, by default the input's.
-        algorithm: 'auto', 'separable' or 'direct'.
+        algorithm: as in `torch_conv.gaussian_blur3d`.
 
     Shape:
         Volume (..., D, H, W) of a dtype that `torch_conv.filter3d` takes, to (..., D', H', W').

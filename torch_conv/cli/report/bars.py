@@ -8,7 +8,7 @@ from typing import Any
 from torch_conv.cli.ladder import LABELS
 from torch_conv.cli.report.drawing import OURS, Figure, drawn, filling, legend
 from torch_conv.cli.report.results import SCALING, TIMED, Document, Row, is_number
-from torch_conv.cli.report.rows import us
+from torch_conv.cli.report.rows import PARTS, WAYS, us
 
 # A number at the end of its bar, on paper: a line may pass there.
 BESIDE: dict[str, Any] = {
@@ -20,14 +20,6 @@ BESIDE: dict[str, Any] = {
 }
 Bars = dict[str, dict[str, float]]  # {group: {name: value}}
 GROUPS = {"window": "k", "block": "block"}
-# What the parts of scaling.py are called, as docs/benchmarks/several_gpus.md has them.
-PARTS = {
-    "strong": "one image on one GPU and on all",
-    "graph": "one image, from a CUDA graph that spans the GPUs",
-    "weak": "an image for each GPU",
-    "rivals": "one image, beside the halo exchanged by hand",
-    "processes": "a process for each GPU",
-}
 TITLES = {"window": "Kernels per window (Gaussian K x K, 1024x1024)", "block": "Kernels per block (Gaussian 5x5)"}
 
 
@@ -83,7 +75,7 @@ def efficiency(documents: Sequence[Document]) -> Iterator[Figure]:
         parts: dict[str, Bars] = {}
         for row in document.rows if document.form == SCALING else []:
             if row["efficiency"]:
-                shares = {name: 100 * share for name, share in row["efficiency"].items()}
+                shares = {WAYS.get(name, name): 100 * share for name, share in row["efficiency"].items()}
                 if row["part"] == "weak":
                     shares = {f"{name} devices": share for name, share in shares.items()}
                 parts.setdefault(row["part"], {})[row["name"]] = shares

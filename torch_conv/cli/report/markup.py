@@ -10,7 +10,7 @@ from typing import Any
 STYLE = """\
 :root { color-scheme: light; }
 * { box-sizing: border-box; }
-body { margin: 0 auto; max-width: 72rem; padding: 1rem; font: 16px/1.45 system-ui, sans-serif; color: #111;
+body { margin: 0 auto; max-width: 86rem; padding: 1rem; font: 16px/1.45 system-ui, sans-serif; color: #111;
   background: #fff; }
 h1 { font-size: 1.7rem; margin: .5rem 0; } h2 { font-size: 1.3rem; margin: 2.2rem 0 .6rem;
   border-bottom: 1px solid #111; } h3 { font-size: 1.05rem; margin: 1.6rem 0 .4rem; }
@@ -26,7 +26,7 @@ figure text { font-family: "DejaVu Sans", Verdana, sans-serif; }
 figure svg * { stroke-linejoin: round; stroke-linecap: butt; }
 figcaption { font-size: .88rem; color: #333; max-width: 46rem; margin-top: .3rem; }
 .wide svg { min-width: 36rem; }
-@media screen and (max-width: 40rem) { td.l { white-space: normal; min-width: 8.5rem; } }
+@media screen and (max-width: 40rem) { td.l:not(:has(svg)) { white-space: normal; min-width: 8.5rem; } }
 @media print { body { max-width: none; padding: 0; font-size: 10pt; } .box { overflow: visible; }
   table { font-size: 7pt; }
   th, td { padding: .1rem .3rem; } .wide svg { min-width: 0; } tr, figure { break-inside: avoid; }

@@ -7,6 +7,25 @@ from dataclasses import dataclass
 
 from torch_conv.cli.report.results import PAIRED, TIMED, Document, Row
 
+# What the parts of scaling.py and its ways are called, as docs/benchmarks/several_gpus.md has them.
+PARTS = {
+    "strong": "one image on one GPU and on all",
+    "graph": "one image, from a CUDA graph that spans the GPUs",
+    "weak": "an image for each GPU",
+    "rivals": "one image, beside the halo exchanged by hand",
+    "processes": "a process for each GPU",
+    "host": "from host memory and back",
+    "link": "the link to the host",
+    "gather": "from one GPU to all and back",
+}
+WAYS = {
+    "one": "on one",
+    "operator": "on all",
+    "one function": "one, by function",
+    "function": "all, by function",
+    "staged": "all, no peers",
+}
+
 # First words of filter2d.py's rows that are no names of functions.
 ANY_WINDOW = ("formats", "widths", "windows", "small")
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from torch_conv.cli.report import markup
 from torch_conv.cli.report.results import HANDOVER, PAIRED, SCALING, TABLES, TIMED, Document, Row
-from torch_conv.cli.report.rows import us, workload
+from torch_conv.cli.report.rows import PARTS, WAYS, us, workload
 
 
 def tables(document: Document) -> str:
@@ -64,7 +64,11 @@ def scaling(rows: Sequence[Row], document: Document) -> str:
     for part, own in parts.items():
         names = list(dict.fromkeys(name for row in own for name in row["timings"]))
         shares = list(dict.fromkeys(name for row in own for name in row["efficiency"]))
-        headings = ["workload", *names, *(f"efficiency, {name}" for name in shares)]
+        headings = [
+            "workload",
+            *(WAYS.get(name, name) for name in names),
+            *(f"efficiency, {WAYS.get(name, name)}" for name in shares),
+        ]
         lines = [
             [
                 row["name"],
@@ -73,7 +77,8 @@ def scaling(rows: Sequence[Row], document: Document) -> str:
             ]
             for row in own
         ]
-        made.append(f"<h4>{markup.text(part)}</h4>\n{markup.table(headings, lines)}")
+        title = PARTS.get(part, part)
+        made.append(f"<h4>{markup.text(title[:1].upper() + title[1:])}</h4>\n{markup.table(headings, lines)}")
     return "".join(made)
 
 

@@ -86,7 +86,7 @@ def blur(
     anchor: Sequence[int] = (-1, -1),
     borderType: int = BORDER_DEFAULT,
 ) -> Any:
-    """The mean over a window around each pixel, at a cost that does not depend on its size.
+    """The mean over a window around each pixel, at a cost that hardly depends on its size.
 
     Args:
         src: image, as in `filter2D`.
@@ -121,7 +121,7 @@ def boxFilter(
     normalize: bool = True,
     borderType: int = BORDER_DEFAULT,
 ) -> Any:
-    """The mean or the sum over a window around each pixel, at a cost that does not depend on its size.
+    """The mean or the sum over a window around each pixel, at a cost that hardly depends on its size.
 
     Args:
         src: image, as in `filter2D`.

@@ -119,7 +119,7 @@ def uniform_filter1d(
     cval: Any = 0.0,
     origin: Any = 0,
 ) -> Any:
-    """The mean along one axis over a window around each pixel, at a cost that does not depend on its size.
+    """The mean along one axis over a window around each pixel, at a cost that hardly depends on its size.
 
     NaN and Inf reach the windows that hold them. scipy's running sum drags them along to the end of the line.
 
@@ -163,7 +163,7 @@ def uniform_filter(
     *,
     axes: Any = None,
 ) -> Any:
-    """The mean over a box around each pixel, one pass per axis, at a cost that does not depend on the box.
+    """The mean over a box around each pixel, one pass per axis, at a cost that hardly depends on the box.
 
     NaN and Inf reach the windows that hold them. scipy's running sum drags them along to the end of the line.
 
