@@ -70,7 +70,7 @@ def test_padding_modes(device, padding_mode):
 
 
 @pytest.mark.cuda
-@pytest.mark.parametrize("shape", [(1, 1, 1 << 20), (1, (1 << 18) + 37), (16, 1, 20011), (3, 1, 180213), (40, 1, 700)])
+@pytest.mark.parametrize("shape", [(1, 1, 1 << 20), (1, (1 << 18) + 37), (16, 1, 30016), (3, 1, 180213), (40, 1, 700)])
 @pytest.mark.parametrize("with_bias", [False, True])
 @pytest.mark.parametrize("padding_mode", ["zeros", "circular"])
 def test_long_signals_have_the_bits_of_the_cpu(cuda, shape, with_bias, padding_mode):
@@ -85,7 +85,7 @@ def test_long_signals_have_the_bits_of_the_cpu(cuda, shape, with_bias, padding_m
 
 @pytest.mark.parametrize(
     ("shape", "with_bias", "launches"),
-    [((1, 1, 1 << 20), False, 2), ((1, 1 << 20), True, 2), ((16, 1, 1 << 16), False, 2), ((16, 1, 1 << 16), True, 2)],
+    [((1, 1, 1 << 20), False, 2), ((1, 1 << 20), True, 2), ((16, 1, 1 << 16), True, 2), ((16, 1, 20011), True, 1)],
     ids=str,
 )
 def test_plans_of_long_signals(monkeypatch, shape, with_bias, launches):

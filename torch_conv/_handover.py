@@ -137,7 +137,7 @@ def _of_windows(
     kw = taps[-1]
     kh = taps[-2] if axes > 1 else 1
     kd = taps[-3] if axes > 2 else 1
-    longest = max(kd, kh, kw)
+    longest = (kw - 1) * dilation + 1 if axes == 1 else max(kd, kh, kw)
     if axes == 3 and (kh != kw or kd != kw):
         shape = 8 if kh != kw else 4 if kd == 1 else 2 if kw == 1 else 8
     elif kh == kw:

@@ -10,6 +10,8 @@
 
 namespace torch_conv::cuda {
 
+static_assert(kMostRanks <= kCopyThreads);
+
 template <typename Word>
 __global__ void deliver_runs(const __grid_constant__ AllRuns all, const __grid_constant__ Meeting meeting) {
   copy_words<Word>(all.runs[blockIdx.y]);

@@ -22,7 +22,7 @@ __device__ __forceinline__ int64_t nanoseconds() {
   return now;
 }
 
-// The context's last kernel: every call after it is an error.
+// Ends the kernel with an error, which every later call of the context returns.
 __device__ __forceinline__ void give_up() { asm volatile("trap;"); }
 
 }  // namespace torch_conv::cuda

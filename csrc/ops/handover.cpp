@@ -39,7 +39,7 @@ struct Ratio {
 // What is handed over. What a row leaves out is every value, but steps of 1 and zeros outside.
 struct Row {
   int on, axes = planes, kind = depthwise, layout = all, type, steps = unit, outside = zeros, shape = all;
-  Span window = {};      // its longest side
+  Span window = {};      // its longest side; of a signal's with the gaps of dilation
   Span outs = {};        // output channels a group
   Span channels = {};    // of the input
   Span side = {};        // of a plane: its width, or 4 times its height if that is less; a signal's length;
@@ -54,8 +54,8 @@ struct Row {
 constexpr int cpus = f32 | bf16, halves = f16 | bf16, floats = f32 | f16 | bf16;
 // clang-format off
 constexpr Row kTable[] = {
-    // CUDA, signals: the kernels of other borders and of one channel have tiles of 32 rows, which those of 2^19 numbers
-    // and more fill in pieces (ops/long_rows.h).
+    // CUDA, signals: the kernels of other borders and of one channel have tiles of 24 or 32 rows. Long rows are cut into
+    // pieces that fill them (ops/long_rows.cpp), windows up to 31 numbers long with their gaps have such tiles at all.
     {.on = cuda, .axes = lines, .layout = first, .type = floats, .outside = others, .measured = {0.39, 0.59, 0.77}},
     {.on = cuda, .axes = lines, .layout = last, .type = floats, .outside = others, .measured = {0.26, 0.5, 0.92}},
     {.on = cuda, .axes = lines, .kind = bank, .type = all, .steps = all, .outside = all, .measured = {0.06, 0.21, 0.84}},
@@ -64,11 +64,13 @@ constexpr Row kTable[] = {
     {.on = cuda, .axes = lines, .kind = image, .type = floats, .steps = strided, .outside = all,
      .outs = just(1), .measured = {0.27, 0.47, 0.77}},
     {.on = cuda, .axes = lines, .kind = image, .type = floats, .steps = unit | dilated, .outside = all,
-     .window = from(32), .outs = just(1), .measured = {0.17, 0.65, 0.7}},
+     .window = from(32), .outs = just(1), .measured = {0.17, 0.7, 2.17}},
     {.on = cuda, .axes = lines, .kind = image, .type = floats, .steps = unit | dilated, .outside = all,
-     .window = below(12), .outs = just(1), .values = below(1 << 19), .measured = {0.48, 0.71, 1.58}},
+     .outs = just(1), .side = below(1 << 15), .measured = {0.48, 1.07, 1.86}},
     {.on = cuda, .axes = lines, .kind = image, .type = floats, .steps = unit | dilated, .outside = all,
-     .window = {12, 31}, .outs = just(1), .values = below(1 << 18), .measured = {0.67, 1.07, 1.86}},
+     .window = below(12), .outs = just(1), .values = below(1 << 19), .measured = {0.59, 0.65, 0.77}},
+    {.on = cuda, .axes = lines, .kind = image, .type = floats, .steps = unit | dilated, .outside = all,
+     .outs = just(1), .values = below(1 << 18), .measured = {0.67, 0.69, 0.87}},
 
     // CUDA, depthwise: other borders and float64 have the kernels of filters, whose tiles have 120 columns and more.
     {.on = cuda, .layout = first, .type = halves, .outside = others, .shape = odd,
@@ -263,8 +265,9 @@ Numbers numbers_of(const Convolution& c) {
            : c.dilation > 1 ? dilated
                             : unit,
            c.zeros ? zeros : others, shape_of(c)},
-          {just(std::max({c.kd, c.kh, c.kw})), just(c.outputs / c.groups), just(c.channels), side_of(c),
-           just(c.axes == 3 ? std::min({c.w, c.h, 2 * c.d}) : 1), just(c.n * c.outputs * c.d * c.h * c.w)},
+          {just(c.axes == 1 ? (c.kw - 1) * c.dilation + 1 : std::max({c.kd, c.kh, c.kw})), just(c.outputs / c.groups),
+           just(c.channels), side_of(c), just(c.axes == 3 ? std::min({c.w, c.h, 2 * c.d}) : 1),
+           just(c.n * c.outputs * c.d * c.h * c.w)},
           c.channels};
 }
 

@@ -89,6 +89,7 @@ std::vector<Direct> long_rows(const Direct& p) {
   const Placement& at = p.place;
   const bool one_row = p.kh == 1 && at.pad_y == 0 && at.stride_y == 1 && p.in.h == p.out.h;
   const bool alike = p.one_window() && p.groups == p.in.c && p.in.c == p.out.c && !p.beside.any();
+  // A bias has a number for each channel, and rows of several channels become one image's.
   if (!one_row || !alike || (p.bias && p.in.c > 1) || p.in.d != 1 || p.in.h >= kLeastRows) return {};
   const auto in = rows_of_planes(p.in), out = rows_of_planes(p.out);
   if (!in || !out) return {};

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "cuda/copy.h"
+#include "ops/checks.h"
 #include "ops/split_copies.h"
 #include "torch_api.h"
 
@@ -13,6 +14,9 @@ namespace {
 // to this one, a word each, and one more for the kernel (cuda/meeting.h).
 void deliver(Tensor local, int64_t dim, std::vector<int64_t> first, std::vector<Tensor> there,
              std::vector<int64_t> told, Tensor arrived, int64_t call, int64_t timeout_ms) {
+  check(told.size() <= cuda::kMostRanks, "_deliver", "told must name at most ", cuda::kMostRanks, " ranks, got ",
+        told.size());
+  check(first.size() == there.size(), "_deliver", "first must have a row for each of there");
   const int device = local.get_device_index();
   std::vector<cuda::BlockCopy> copies;
   std::vector<Tensor> dense;  // until the kernel is queued

@@ -137,7 +137,8 @@ Window prepare_weight(const Call& call, const Tensor& weight, const Image& image
   const Tensor taps = finished_taps(call, weight, accumulation_type(image.dtype), 2, {});
   const Sizes sizes = sizes_of(taps);
   const Extent size = extent_of(sizes, int(sizes.size()) - 2);
-  const bool one = sizes[0] == 1 && sizes[1] == 1;  // a filter's window, which knows no next one
+  // One input and one output channel: one window for all (Direct::one_window).
+  const bool one = sizes[0] == 1 && sizes[1] == 1;
   return {taps,
           Taps{.data = taps.data_ptr(),
                .on_host = false,

@@ -1,4 +1,8 @@
-// A rank's rows into the others' mailboxes, on the host: what lies there, who is told, and for whom it waits.
+// A rank's rows into the others' mailboxes, on the host: what lies there, who is told, and for whom it waits. Blocks
+// follow one another here: what their order is on a GPU, tests/test_mailbox.py tries there.
+#include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <random>
 #include <string>

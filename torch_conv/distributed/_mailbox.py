@@ -106,10 +106,10 @@ class Letters:
         """What others have for this rank: there for whatever the current stream does next."""
         box = self._box()
         assert box is not None
-        turn = box.begin()
         try:
+            turn = box.begin()
             box.deliver(local, dim, self._first, self._out[turn])
-        except Exception:  # out of memory
+        except BaseException:  # out of memory, or interrupted
             box.miss()
             raise
         return self._parts[turn]
