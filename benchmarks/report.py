@@ -243,8 +243,7 @@ def caption(document: dict[str, Any], device: str) -> str:
     if device == "cuda":
         machine, libraries = f"{meta['gpu']}, driver {meta['driver']}", f"{libraries}, cuDNN {meta['cudnn']}"
     what = BENCHMARKS[document["benchmark"]][0]
-    commits = " and ".join(commits_of(document)) or "unknown"
-    return f"## {what}{machine}\n\n{libraries}; {meta['date'][:10]}, commit {commits}."
+    return f"## {what}{machine}\n\n{libraries}; {meta['date'][:10]}, commit {commits_of(document)}."
 
 
 def table(rows: list[dict[str, Any]], conv: str) -> str:

@@ -61,9 +61,9 @@ def older_than_kernels() -> list[str]:
     return notices
 
 
-def commits_of(document: dict[str, Any]) -> list[str]:
-    """The commits that a document's rows were measured at."""
-    return list(dict.fromkeys(commit for commit, _ in rows_of(document) if commit))
+def commits_of(document: dict[str, Any]) -> str:
+    """The commits that a document's rows were measured at, in words."""
+    return " and ".join(dict.fromkeys(commit for commit, _ in rows_of(document) if commit)) or "unknown"
 
 
 def rows_of(document: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:

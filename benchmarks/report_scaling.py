@@ -5,6 +5,8 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
+from report_ages import commits_of
+
 Row = dict[str, Any]
 Line = list[str]
 
@@ -18,7 +20,7 @@ def scaling_tables(document: dict[str, Any]) -> list[str]:
             parts.setdefault(row["part"], []).append(row)
     n = len(meta["shards"])
     where = f"{n} × {meta['gpu']}, driver {meta['driver']}" if meta["gpu"] else f"{n} shards on {meta['cpu']}"
-    source = f"torch {meta['torch']}; {meta['date'][:10]}, commit {meta['commit'] or 'unknown'}"
+    source = f"torch {meta['torch']}; {meta['date'][:10]}, commit {commits_of(document)}"
     found = [
         ("one image on one GPU and on all", strong(parts, n)),
         ("an image for each GPU", weak(parts)),

@@ -56,7 +56,7 @@ class Call:
         self._values = values = (*args, *kwargs.values())
         parts = parts_of(image)
         if parts is None or _C._is_any_autocast_enabled():  # which changes what is checked
-            return None
+            return None  # with nothing known of it, for `again` either
         if in_forward_mode() or _C._are_functorch_transforms_active():
             return None
         local, spec = parts
@@ -117,7 +117,7 @@ class Call:
     def again(self, whole: Sharded) -> Sharded | None:
         """The same of any call that is known to have come down to one operator."""
         route = self._route
-        if route is None or in_forward_mode():
+        if route is None:
             return None
         arguments = route.arguments(self._values) | {"input": whole}
         return below_autograd(self._compute, route.operator.op, route.operator.split, arguments, route.plan)
