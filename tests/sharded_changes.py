@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import torch
 from sharded_group import R, case, check, part_of, refused, spread
 from torch.autograd import forward_ad
@@ -9,7 +11,7 @@ from torch.distributed.tensor import DTensor, Shard
 
 import torch_conv
 import torch_conv.distributed as sharded
-from torch_conv.distributed import _operators
+from torch_conv.distributed import _mailbox, _operators
 
 ROWS = [Shard(2)]
 WRITES = {  # what torch counts as a version of the tensor, and what it does not
@@ -54,6 +56,76 @@ def repeated_calls_take_the_short_way(g):
         g.expect(torch.equal(chained.to_local(), part_of(x, g.mesh(), ROWS)))
     finally:
         _operators.Call.describe = describe
+
+
+@case
+def repeated_calls_are_one_visit(g):
+    """On GPUs of one host: rows, the comparison and the operator at once; piece by piece where that does not serve."""
+    if g.device == "cpu":
+        return
+    visits, visit = [], _mailbox.Mailbox.deliver_and_repeat
+    _mailbox.Mailbox.deliver_and_repeat = lambda *args: visits.append(visit(*args)) or visits[-1]
+    k, windows = torch.rand(3, 3), {"window": torch.rand(5, 5).to(g.device), "sigma": torch.tensor([[1.0, 1.5]])}
+    calls = {
+        "filter2d": lambda x: (x, k, "circular"),
+        "filter2d_separable": lambda x: (x, k[0], k[1], "constant"),
+        "gaussian_blur2d": lambda x: (x, 5, windows["sigma"]),
+        "sobel": lambda x: (x,),
+        "gaussian_sobel": lambda x: (x, 5, 1.0),
+        "gaussian_downsample": lambda x: (x, 5, 1.0),
+        "conv2d": lambda x: (x, windows["window"].expand(2, 1, 5, 5), None, 1, 2, 1, 2),
+    }
+    side = torch.cuda.Stream()
+
+    def is_one_visit(name, image, x, expected=True):
+        visits.clear()
+        is_right(g, name, image, x, *calls[name](x)[1:])
+        g.expect([bool(made) for made in visits] == [True] * expected, name, visits)
+
+    try:
+        x = g.image(1, 2, 8 * g.world, 96)
+        images = [spread(x, g.mesh(), *ROWS) for _ in range(2)]
+        for name in calls:
+            for verified in (True, False, True):
+                with sharded.verify(verified), torch.inference_mode(not verified):
+                    for image in images * 2:
+                        is_right(g, name, image, x, *calls[name](x)[1:])
+                    if name != "conv2d":  # whose route is not kept: its result has channels of its own
+                        is_one_visit(name, images[1], x)
+        for seed in range(4):  # other values, and other memory
+            x = g.image(1, 2, 8 * g.world, 96, seed=seed)
+            k.uniform_()
+            for _ in range(2):
+                is_right(g, "filter2d", spread(x, g.mesh(), *ROWS), x, k, "circular")
+            is_one_visit("filter2d", spread(x, g.mesh(), *ROWS), x)
+        image = spread(x, g.mesh(), *ROWS)
+        for _ in range(2):
+            side.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(side):  # a call piece by piece orders the streams
+                is_one_visit("filter2d", image, x, False)
+                is_one_visit("filter2d", image, x)
+            torch.cuda.current_stream().wait_stream(side)
+            is_one_visit("filter2d", image, x, False)
+        is_one_visit("filter2d", image, x)
+        # One rank calls something else, or is refused: nobody goes on, and the next call is as ever.
+        differ = f"filter2d: arguments differ between ranks 0 and {g.world - 1}"
+        border = "circular" if g.rank < g.world - 1 else "reflect"
+        for _ in range(3):
+            refused(g, lambda: sharded.filter2d(image, k, border), sharded.RankError, differ)
+            is_one_visit("filter2d", image, x)
+            told, text = (TypeError, "kernel") if g.rank == 0 else (sharded.RankError, "rank 0 refused the call")
+            refused(g, lambda: sharded.filter2d(image, k if g.rank else None, "circular"), told, text)
+            is_one_visit("filter2d", image, x)
+        # Memory that kernels take otherwise, and one rank that takes its time.
+        odd = x.new_empty(image.to_local().numel() + 1)[1:].view(image.to_local().shape).copy_(image.to_local())
+        for other in (odd, image.to_local(), odd, odd):
+            again = DTensor.from_local(other, g.mesh(), ROWS, run_check=False, shape=x.shape, stride=x.stride())
+            is_right(g, "filter2d", again, x, k, "circular")
+        for late in range(g.world):
+            time.sleep(0.01 * (g.rank == late))
+            is_right(g, "filter2d", image, x, k, "circular")
+    finally:
+        _mailbox.Mailbox.deliver_and_repeat = visit
 
 
 @case

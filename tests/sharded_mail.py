@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mmap
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -21,8 +22,11 @@ class Box:
         self._calls += 1
         return self._calls & 1
 
-    def deliver(self, local: torch.Tensor, dim: int, first: list[int], there: list[torch.Tensor]) -> None:
-        for row, to in zip(first, there, strict=True):
+    def route(self, first: list[int], there: list[torch.Tensor], dim: int) -> Any:
+        return list(zip(first, there, strict=True))
+
+    def deliver(self, local: torch.Tensor, dim: int, route: Any) -> None:
+        for row, to in route:
             to.copy_(local.narrow(dim, row, to.shape[dim]))
         self._meet()
 

@@ -6,6 +6,7 @@
 //   _X_explain, _X_split_explain                       the same arguments, and an `out`; the plans as text
 //   _X_prepare, _X_split_prepare                       the same, with the plans' kernels loaded
 //   _X_reach                                           the same arguments; how far outputs reach, as numbers
+//   _X_split_steps                                     those of X_split; a number for the steps that it takes
 #pragma once
 
 #include <tuple>
@@ -84,10 +85,14 @@ struct Operator<name, axes, window_axes, function> {
       });
     };
     if (shards.empty() || !repeatable(whole, shards[0])) return run();
+    return run_by_steps(whole, split_signature(whole, shards, args..., dim, wanted), run);
+  }
+  static Signature split_signature(const Call& whole, const std::vector<Tensor>& shards, const Args&... args,
+                                   int64_t dim, const std::optional<Sizes>& wanted) {
     Signature signature(name.text, Signature::Form::shards, whole);
     signature.add(shards), (signature.add(args), ...), signature.add(dim), signature.add(wanted);
     signature.add(SplitStreams::in_graph(shards));
-    return run_by_steps(whole, signature, run);
+    return signature;
   }
   static std::vector<Tensor> split(std::vector<Tensor> shards, Args... args, int64_t dim, std::optional<Sizes> wanted) {
     return split_as(Purpose::run, nullptr, shards, args..., dim, wanted);
@@ -97,6 +102,12 @@ struct Operator<name, axes, window_axes, function> {
     std::string lines;
     split_as(purpose, &lines, shards, args..., dim, wanted);
     return lines;
+  }
+
+  static int64_t split_steps(std::vector<Tensor> shards, Args... args, int64_t dim, std::optional<Sizes> wanted) {
+    const Call whole{.op = op(), .of_shards = true};
+    if (shards.empty() || !repeatable(whole, shards[0])) return 0;
+    return number_of_steps(split_signature(whole, shards, args..., dim, wanted));
   }
 
   // X_out takes the arguments of X but for the last two, output_dtype and algorithm: of these the second, then `out`.
@@ -119,6 +130,7 @@ struct Operator<name, axes, window_axes, function> {
     m.impl(("_" + form("_prepare")).c_str(), TORCH_BOX(&plans<Purpose::prepare>));
     m.impl(("_" + form("_split_prepare")).c_str(), TORCH_BOX(&split_plans<Purpose::prepare>));
     m.impl(("_" + form("_reach")).c_str(), TORCH_BOX(&reach));
+    m.impl(("_" + form("_split_steps")).c_str(), TORCH_BOX(&split_steps));
   }
   static void implement_with_out(torch::stable::detail::StableLibrary& m) {
     implement(m);

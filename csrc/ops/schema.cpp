@@ -13,8 +13,8 @@ namespace {
 //   _NAME_explain(...) -> str, _NAME_split_explain(...) -> str   what a call would do: a line for each kernel call
 //   _NAME_prepare(...) -> str, _NAME_split_prepare(...) -> str   the same, with those kernels compiled and loaded
 //   _NAME_reach(...) -> int[]   how far its outputs reach: for each axis d, h, w the pad, length, stride, middle,
-//   number
-//       of outputs and group (ops/call.h); then the border
+//       number of outputs and group (ops/call.h); then the border
+//   _NAME_split_steps(...) -> int   of a call like an earlier one: a number for its steps (ops/steps.h), or 0
 void define(torch::stable::detail::StableLibrary& m, const std::string& schema) {
   m.def(schema.c_str());
   const auto replaced = [](std::string text, const std::string& from, const std::string& to) {
@@ -32,6 +32,7 @@ void define(torch::stable::detail::StableLibrary& m, const std::string& schema) 
     m.def(("_" + form("_split" + ending, replaced(split, "-> Tensor[]", "-> str"))).c_str());
   }
   m.def(("_" + form("_reach", replaced(schema, "-> Tensor", "-> int[]"))).c_str());
+  m.def(("_" + form("_split_steps", replaced(split, "-> Tensor[]", "-> int"))).c_str());
 }
 
 }  // namespace
@@ -207,11 +208,14 @@ STABLE_TORCH_LIBRARY(torch_conv, m) {
   m.def("_build_kernels(str folder, int capability, str[] kernels) -> str[]");
   m.def("_ptxas(int capability, str kernel) -> str");
   m.def("_store_report() -> str[]");
-  // Rows `first[i]` and so on of a shard into other ranks' mailboxes `there[i]`, and a meeting of the ranks: what the
-  // current stream does next finds what they have delivered (ops/mail.cpp).
+  // Rows of a shard into other ranks' mailboxes, and a meeting of the ranks: what the current stream does next finds
+  // what they have delivered. `route` says where (ops/mail.cpp).
+  m.def("_deliver(Tensor local, int dim, Tensor(a!) route, int call, int timeout_ms) -> ()");
+  // ... and then the steps of that number on `given`, of which one is the shard. Empty: nothing has happened, for the
+  // ranks' `said` are not alike, or the steps do not fit.
   m.def(
-      "_deliver(Tensor local, int dim, int[] first, Tensor(a!)[] there, int[] told, Tensor(b!) arrived, int call, "
-      "int timeout_ms) -> ()");
+      "_deliver_and_repeat(Tensor[] given, int own, int steps, Tensor? said, int rank, int dim, Tensor(a!) route, "
+      "int call, int timeout_ms) -> Tensor[]");
   // Calls that were repeated by their steps (ops/steps.h), for tests.
   m.def("_repeated_calls() -> int");
 }

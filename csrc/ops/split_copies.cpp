@@ -16,8 +16,7 @@ struct RowMemory {
   std::vector<size_t> order;  // of the other dimensions in memory, innermost first
 };
 
-std::optional<RowMemory> memory_of_rows(const Tensor& t, int64_t dim) {
-  const Sizes size = sizes_of(t), stride = strides_of(t);
+std::optional<RowMemory> memory_of_rows(const Sizes& size, const Sizes& stride, int64_t dim) {
   RowMemory rows{1, 0, 1, {}};
   for (size_t i = 0; i < size.size(); ++i)
     if (int64_t(i) != dim && size[i] > 1) rows.order.push_back(i);
@@ -35,20 +34,46 @@ std::optional<RowMemory> memory_of_rows(const Tensor& t, int64_t dim) {
   return rows;
 }
 
+std::optional<RowMemory> memory_of_rows(const Tensor& t, int64_t dim) {
+  return memory_of_rows(sizes_of(t), strides_of(t), dim);
+}
+
+// Rows of a tensor: whose, where they begin, and how all its rows lie.
+struct RowsAt {
+  int device;
+  void* data;
+  int64_t first;
+  std::optional<RowMemory> memory;
+};
+
+std::optional<cuda::BlockCopy> blocks_between(const RowsAt& to, const RowsAt& from, int64_t count, int64_t bytes) {
+  if (!to.memory || !from.memory || to.memory->row != from.memory->row || to.memory->order != from.memory->order)
+    return std::nullopt;
+  const auto blocks = [&](const RowsAt& r) {
+    return cuda::RowBlocks{r.device, static_cast<char*>(r.data) + r.first * r.memory->row * bytes,
+                           r.memory->pitch * bytes};
+  };
+  return cuda::BlockCopy{blocks(to), blocks(from), count * to.memory->row * bytes, to.memory->count};
+}
+
+RowsAt rows_of(const Tensor& t, int64_t first, int64_t dim) {
+  return {t.get_device_index(), t.data_ptr(), first, memory_of_rows(t, dim)};
+}
+
 }  // namespace
 
 std::optional<cuda::BlockCopy> blocks_of(const Tensor& to, int64_t at, const Tensor& from, int64_t first, int64_t count,
                                          int64_t dim) {
-  const auto target = memory_of_rows(to, dim), source = memory_of_rows(from, dim);
-  if (!to.is_cuda() || !target || !source || target->row != source->row || target->order != source->order)
-    return std::nullopt;
-  const int64_t bytes = to.element_size();
-  const auto blocks = [&](const Tensor& t, const RowMemory& r, int64_t row) {
-    return cuda::RowBlocks{t.get_device_index(), static_cast<char*>(t.data_ptr()) + row * r.row * bytes,
-                           r.pitch * bytes};
-  };
-  return cuda::BlockCopy{blocks(to, *target, at), blocks(from, *source, first), count * target->row * bytes,
-                         target->count};
+  if (!to.is_cuda()) return std::nullopt;
+  return blocks_between(rows_of(to, at, dim), rows_of(from, first, dim), count, to.element_size());
+}
+
+std::optional<cuda::BlockCopy> dense_blocks_of(void* to, const Tensor& from, int64_t first, int64_t count,
+                                               int64_t dim) {
+  Sizes sizes = sizes_of(from);
+  sizes[dim] = count;
+  const auto dense = memory_of_rows(sizes, contiguous_strides(sizes), dim);
+  return blocks_between({from.get_device_index(), to, 0, dense}, rows_of(from, first, dim), count, from.element_size());
 }
 
 namespace {

@@ -13,6 +13,8 @@ namespace torch_conv {
 // where the two do not lie alike, or `to` on the CPU.
 std::optional<cuda::BlockCopy> blocks_of(const Tensor& to, int64_t at, const Tensor& from, int64_t first, int64_t count,
                                          int64_t dim);
+// ... to the address of a dense tensor of these rows, memory that the device of `from` reaches.
+std::optional<cuda::BlockCopy> dense_blocks_of(void* to, const Tensor& from, int64_t first, int64_t count, int64_t dim);
 
 class RowCopies {
  public:

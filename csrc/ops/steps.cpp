@@ -19,6 +19,12 @@ constexpr uintptr_t kAlignment = 128;  // no room asks for more
 // stay below.
 constexpr size_t kMostSteps = 256;
 
+// What the environment may ask of a call: other steps, and none at all.
+constexpr const char* kSteersSteps[] = {"TORCH_CONV_NO_TMA", "TORCH_CONV_NO_PEER", "TORCH_CONV_SIDE_STREAMS"};
+constexpr const char* kForbidsSteps[] = {"TORCH_CONV_VARIANT", "TORCH_CONV_NO_STEPS"};
+
+bool is_set(const char* name) { return *environment(name) != '\0'; }
+
 const char* address_of(const Tensor& t) { return static_cast<const char*>(t.data_ptr()); }
 
 // Is an element of `t` at this distance in bytes from its first? Of dense and of strided tensors.
@@ -40,8 +46,7 @@ Signature::Signature(const char* op, Form form, const Call& call) {
   add(int64_t(reinterpret_cast<uintptr_t>(op))), add(int64_t(form)), add(int64_t(thread_count()));
   add(call.steered);
   if (call.steered)
-    for (const char* name : {"TORCH_CONV_NO_TMA", "TORCH_CONV_NO_PEER", "TORCH_CONV_SIDE_STREAMS"})
-      add(std::string(environment(name)));
+    for (const char* name : kSteersSteps) add(std::string(environment(name)));
   add(call.slice != nullptr), add(call.part != nullptr), add(call.whole != nullptr);
   if (const Slice* s = call.slice) add(s->dim_from_end), add(s->begin), add(s->size);
   if (const Part* p = call.part)
@@ -70,7 +75,7 @@ Tensor Replay::tensor(int i, const Sizes& shape) const {
   return sizes_of(*memory[i]) == shape ? *memory[i] : torch::stable::view(*memory[i], shape);
 }
 
-Steps::Steps(const std::vector<Tensor>& given) {
+Steps::Steps(const std::vector<Tensor>& given) : given_(Signature(given).text()) {
   for (const Tensor& t : given) remember(t, -1);
 }
 
@@ -161,9 +166,11 @@ bool Steps::finish(const std::vector<Tensor>& results) {
   return true;
 }
 
-std::optional<std::vector<Tensor>> Steps::run(const std::vector<Tensor>& given) const {
-  for (const auto& holds : guards_)
-    if (!holds(given)) return std::nullopt;
+bool Steps::hold(const std::vector<Tensor>& given) const {
+  return std::all_of(guards_.begin(), guards_.end(), [&](const auto& holds) { return holds(given); });
+}
+
+std::vector<Tensor> Steps::run(const std::vector<Tensor>& given) const {
   Replay r;
   r.memory.reserve(memory_.size()), r.first.reserve(memory_.size());
   for (const Tensor& t : given) r.add(t);
@@ -218,6 +225,42 @@ class StepsCache {
 
 std::atomic<int64_t> repeated = 0;
 
+StepsCache& steps_cache() {
+  static StepsCache& cache = *new StepsCache;  // kernels' contexts may be gone before static objects are
+  return cache;
+}
+
+class Numbered {
+ public:
+  int64_t insert(std::shared_ptr<const Steps> steps) {
+    const std::lock_guard lock(mutex_);
+    if (steps_.size() >= kMost) steps_.clear();
+    steps_[++last_] = std::move(steps);
+    return last_;
+  }
+  std::shared_ptr<const Steps> find(int64_t number) {
+    const std::lock_guard lock(mutex_);
+    const auto found = steps_.find(number);
+    return found == steps_.end() ? nullptr : found->second;
+  }
+  static Numbered& all() {
+    static Numbered& numbered = *new Numbered;  // as the cache
+    return numbered;
+  }
+
+ private:
+  static constexpr size_t kMost = 512;
+  std::mutex mutex_;
+  int64_t last_ = 0;
+  std::unordered_map<int64_t, std::shared_ptr<const Steps>> steps_;
+};
+
+// Would calls that the environment does not steer take the same steps?
+bool environment_is_plain() {
+  const auto none = [](const auto& names) { return std::none_of(std::begin(names), std::end(names), is_set); };
+  return !environment_steers() || (none(kSteersSteps) && none(kForbidsSteps));
+}
+
 // A caller's `out` may have moved onto the memory of another argument since: the first of the call's tensors.
 bool out_is_apart(const Call& call, const std::vector<Tensor>& given) {
   if (!call.out) return true;
@@ -229,22 +272,34 @@ bool out_is_apart(const Call& call, const std::vector<Tensor>& given) {
 
 bool repeatable(const Call& call, const Tensor& input) {
   const bool lent = call.part && !call.part->shards.empty();  // a step of the call on all shards, if any
-  const auto asked = [&](const char* name) { return call.steered && *environment(name); };
-  return call.runs() && (input.is_cuda() || input.is_cpu()) && !lent && !asked("TORCH_CONV_VARIANT") &&
-         !asked("TORCH_CONV_NO_STEPS");
+  const bool forbidden = call.steered && std::any_of(std::begin(kForbidsSteps), std::end(kForbidsSteps), is_set);
+  return call.runs() && (input.is_cuda() || input.is_cpu()) && !lent && !forbidden;
 }
 
 int64_t repeated_calls() { return repeated; }
 
+int64_t number_of_steps(const Signature& signature) {
+  const auto known = environment_is_plain() ? steps_cache().find(signature.text()) : nullptr;
+  if (!known) return 0;
+  const auto holding =
+      std::find_if(known->begin(), known->end(), [&](const auto& steps) { return steps->hold(signature.tensors()); });
+  return holding == known->end() ? 0 : Numbered::all().insert(*holding);
+}
+
+std::shared_ptr<const Steps> steps_for(int64_t number, const std::vector<Tensor>& given) {
+  auto steps = environment_is_plain() ? Numbered::all().find(number) : nullptr;
+  return steps && steps->fit(given) && steps->hold(given) ? steps : nullptr;
+}
+
 std::vector<Tensor> run_by_steps(Call& call, const Signature& signature,
                                  const std::function<std::vector<Tensor>()>& first) {
-  static StepsCache& cache = *new StepsCache;  // kernels' contexts may be gone before static objects are
+  StepsCache& cache = steps_cache();
   if (const auto known = cache.find(signature.text())) {
     if (known->empty() || !out_is_apart(call, signature.tensors())) return first();
     for (const auto& steps : *known)
-      if (auto results = steps->run(signature.tensors())) {
+      if (steps->hold(signature.tensors())) {
         ++repeated;
-        return std::move(*results);
+        return steps->run(signature.tensors());
       }
   }
   {

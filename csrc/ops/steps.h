@@ -25,6 +25,7 @@ class Signature {
   enum class Form : int8_t { whole, shards };
 
   Signature(const char* op, Form form, const Call& call);
+  explicit Signature(const std::vector<Tensor>& tensors) { add(tensors); }  // of these alone
 
   void add(const Tensor& t);
   void add(const std::string& words) { add(int64_t(words.size())), text_ += words; }
@@ -97,8 +98,11 @@ class Steps {
 
   // The call has returned. False: it cannot be repeated. The steps keep no tensor.
   bool finish(const std::vector<Tensor>& results);
-  // None where a guard says no: nothing has run.
-  std::optional<std::vector<Tensor>> run(const std::vector<Tensor>& given) const;
+  // Are these tensors like those of the first call, in all that its signature says of them?
+  bool fit(const std::vector<Tensor>& given) const { return Signature(given).text() == given_; }
+  // Where a guard says no the steps must not run.
+  bool hold(const std::vector<Tensor>& given) const;
+  std::vector<Tensor> run(const std::vector<Tensor>& given) const;
 
  private:
   struct Memory {
@@ -121,6 +125,7 @@ class Steps {
   void add(Step step);
   void remember(const Tensor& t, int made_by);
 
+  std::string given_;            // what signatures say of the tensors that were given
   std::vector<Tensor> tensors_;  // until finish(), so that no address is given twice
   std::vector<Memory> memory_;
   std::vector<Step> steps_;
@@ -139,6 +144,12 @@ std::vector<Tensor> run_by_steps(Call& call, const Signature& signature,
 
 // How many calls were repeated by their steps, since the process began.
 int64_t repeated_calls();
+
+// A number for the steps of an earlier call with this signature, by which they can be run without such a call; 0 where
+// there are none. It is forgotten when many others have been given.
+int64_t number_of_steps(const Signature& signature);
+// The steps of a number, where they fit these tensors and the environment asks for nothing else; null: make the call.
+std::shared_ptr<const Steps> steps_for(int64_t number, const std::vector<Tensor>& given);
 
 // Fresh memory for a call's result or its scratch. A call that only asks gets a tensor that nobody may read or write.
 Tensor allocate(const Call& call, const Tensor& like, const Sizes& sizes, const Sizes& strides, ScalarType dtype);

@@ -53,7 +53,7 @@ class Exchange:
         """
         group = self.place.group(self.mesh_dim)
         letters = self._letters_for(group, local, dim) if lend else None
-        mail = iter(letters.post(local, dim)) if letters else None
+        mail = iter(letters.post(local)) if letters else None
         layout = memory_format(local)
         arriving = Arriving(queued=mail is not None)
         messages: list[tuple[Callable[..., dist.Work], Tensor, int]] = []
@@ -104,6 +104,21 @@ class Exchange:
                 self._letters[key] = self.address(box, _with_rows(local.shape, dim, 1), dim, local.dtype)
         return self._letters[key]
 
+    def by_mail(self, local: Tensor, dim: int) -> tuple[Letters, list[list[Tensor | None]]] | None:
+        """The letters of such tensors, and by turn what this rank has then, None for the tensor itself.
+
+        None where it takes more than that: other transport, another memory format, rows of its own apart.
+        """
+        letters = self._letters_for(self.place.group(self.mesh_dim), local, dim)
+        own = [rows for owner, _, rows in self._takes if owner == self._me]
+        if letters is None or own != [local.shape[dim]] or memory_format(local) is not torch.contiguous_format:
+            return None
+        turns: list[list[Tensor | None]] = []
+        for parts in letters.parts:
+            mail = iter(parts)
+            turns.append([None if owner == self._me else next(mail) for owner, _, _ in self._takes if owner >= 0])
+        return letters, turns
+
     def miss(self) -> None:
         """This rank does not come to an exchange that others wait for."""
         miss(self.place.group(self.mesh_dim))
@@ -120,16 +135,21 @@ class Exchange:
         if size == 0 or not any(runs):
             return None
 
-        letters = Letters(box)
+        out: list[int] = []
+        there: tuple[list[Tensor], ...] = ([], [])
+        here: tuple[list[Tensor], ...] = ([], [])
         for reader, (mine, begins) in enumerate(zip(runs, places, strict=True)):
             for (owner, first, rows), begin in zip(mine, begins, strict=True):
                 shape = _with_rows(row, dim, rows)
-                there = [box.at(self._peers[reader], turn, begin, shape, dtype) for turn in (0, 1)]
-                if reader == self._me:
-                    letters.receive(there)
                 if owner == self._me:
-                    letters.send(first, there)
-        return letters
+                    out.append(first)
+                for turn in (0, 1):
+                    at = box.at(self._peers[reader], turn, begin, shape, dtype)
+                    if reader == self._me:
+                        here[turn].append(at)
+                    if owner == self._me:
+                        there[turn].append(at)
+        return Letters(box, dim, out, there, here)
 
 
 class Arriving:

@@ -14,6 +14,7 @@ import hashlib
 import os
 import weakref
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 
 import torch
@@ -52,25 +53,59 @@ class Mailbox:
         """The memory that a rank gives: two turns, and a word for each rank and the kernel."""
         return 2 * _TURN_BYTES + 8 * (ranks + 1)
 
-    def begin(self) -> int:
-        """The turn of the next call on the current stream."""
+    def check(self) -> None:
         if self._missed:
             raise ExchangeError("an earlier call failed on this rank before its rows were exchanged")
-        # The stream itself takes 6 us to ask for, its address 0.3.
-        address = torch._C._cuda_getCurrentRawStream(self._index)
-        if address != self._address:
+
+    def begin(self) -> int:
+        """The turn of the next call on the current stream."""
+        self.check()
+        if not self.is_on_same_stream:
             stream = torch.cuda.current_stream(self._index)
             stream.wait_stream(self._stream)  # which may not have read the turn before the last yet
-            self._stream, self._address = stream, address
+            self._stream, self._address = stream, stream.cuda_stream
         self._calls += 1
         return self._calls & 1
 
-    def deliver(self, local: Tensor, dim: int, first: list[int], there: list[Tensor]) -> None:
-        """Brings rows to these places, and goes on when the GPUs of all ranks have come to this call; one that never
+    @property
+    def is_on_same_stream(self) -> bool:
+        """As the last call. The current stream itself takes 6 us to ask for, its address 0.3."""
+        same: bool = torch._C._cuda_getCurrentRawStream(self._index) == self._address
+        return same
+
+    def route(self, first: list[int], there: list[Tensor], dim: int) -> Tensor:
+        """Rows from `first` on to these places, as `deliver` takes it (csrc/ops/mail.cpp)."""
+        runs = [(row, to.shape[dim], to.data_ptr()) for row, to in zip(first, there, strict=True)]
+        return torch.tensor([len(self._told), self._arrived.data_ptr(), 0, *self._told, *chain.from_iterable(runs)])
+
+    def deliver(self, local: Tensor, dim: int, route: Tensor) -> None:
+        """Brings rows to their places, and goes on when the GPUs of all ranks have come to this call; one that never
         does is an error of CUDA."""
-        torch.ops.torch_conv._deliver.default(
-            local, dim, first, there, self._told, self._arrived, self._calls, self._timeout_ms
-        )
+        torch.ops.torch_conv._deliver.default(local, dim, route, self._calls, self._timeout_ms)
+
+    def deliver_and_repeat(
+        self, given: list[Tensor], own: int, steps: int, said: Tensor | None, rank: int, dim: int, route: Tensor
+    ) -> list[Tensor]:
+        """The next call: `deliver` of one of the tensors that are `given`, and what the steps of that number make of
+        them all. Nothing, where those do not serve or what the ranks have `said` is not alike: then it has not begun.
+        """
+        call = self._calls + 1
+        try:
+            made: list[Tensor] = torch.ops.torch_conv._deliver_and_repeat.default(
+                given, own, steps, said, rank, dim, route, call, self._timeout_ms
+            )
+        except BaseException:
+            if route[2].item() != call:
+                self.miss()
+            self._calls = call
+            raise
+        if made:
+            self._calls = call
+        return made
+
+    @property
+    def next_turn(self) -> int:
+        return (self._calls + 1) & 1
 
     def miss(self) -> None:
         """This rank leaves out a call that the others make: from now on their turns are not its own."""
@@ -84,35 +119,32 @@ class Mailbox:
 
 
 class Letters:
-    """The messages of one exchange of tensors of one shape."""
+    """The messages of one exchange of tensors of one shape. By turn: what goes out, and this rank's mail."""
 
-    def __init__(self, box: Mailbox) -> None:
+    def __init__(
+        self, box: Mailbox, dim: int, first: list[int], there: tuple[list[Tensor], ...], parts: tuple[list[Tensor], ...]
+    ) -> None:
+        """Rows of this rank from `first` on go `there`, to places of other ranks, whose rows come as `parts`."""
         self._box = weakref.ref(box)  # which ends with its group
-        self._first: list[int] = []  # of the rows that go out
-        self._out: tuple[list[Tensor], ...] = ([], [])  # by turn: where to
-        self._parts: tuple[list[Tensor], ...] = ([], [])  # by turn: this rank's mail
+        self.dim, self.parts = dim, parts
+        self.routes = [box.route(first, places, dim) for places in there]
 
-    def send(self, first: int, there: list[Tensor]) -> None:
-        """Rows of this rank from `first` on go to these places, by turn."""
-        self._first.append(first)
-        for out, to in zip(self._out, there, strict=True):
-            out.append(to)
-
-    def receive(self, here: list[Tensor]) -> None:
-        for parts, part in zip(self._parts, here, strict=True):
-            parts.append(part)
-
-    def post(self, local: Tensor, dim: int) -> list[Tensor]:
-        """What others have for this rank: there for whatever the current stream does next."""
+    @property
+    def box(self) -> Mailbox:
         box = self._box()
         assert box is not None
+        return box
+
+    def post(self, local: Tensor) -> list[Tensor]:
+        """What others have for this rank: there for whatever the current stream does next."""
+        box = self.box
         try:
             turn = box.begin()
-            box.deliver(local, dim, self._first, self._out[turn])
+            box.deliver(local, self.dim, self.routes[turn])
         except BaseException:  # out of memory, or interrupted
             box.miss()
             raise
-        return self._parts[turn]
+        return self.parts[turn]
 
 
 def signed(t: Tensor) -> Tensor:

@@ -35,6 +35,9 @@ class Memory:
 
     def __init__(self, memory: mmap.mmap, group: dist.ProcessGroup, pids: list[int]) -> None:
         self._memory, self._words = memory, memoryview(memory).cast("q")
+        self._rank = group.rank()
+        # By the round's parity, for who compares them in C++.
+        self._said_by_all = torch.frombuffer(memory, dtype=torch.int64).chunk(2)
         # By the round's parity: this rank's row in words, all rows in bytes.
         first = [turn * group.size() for turn in (0, 1)]
         self._mine = [(row + group.rank()) * _WORDS for row in first]
@@ -64,6 +67,14 @@ class Memory:
         """Whether all rows of this round are this rank's; waits for them."""
         rows = self._read()
         return rows.count(self._said) == len(rows)
+
+    def said(self) -> tuple[Tensor, int]:
+        """What all ranks say in this round, as far as they have, and this rank's place in it (csrc/ops/mail.cpp)."""
+        return self._said_by_all[self._round & 1], self._rank
+
+    def close(self) -> None:
+        """This round was read there."""
+        self._open = False
 
     def _read(self) -> list[tuple[int, ...]]:
         rows, looks = [], 0
@@ -103,21 +114,21 @@ class Round:
 
     def __init__(self, place: Place, row: Row, device: torch.device) -> None:
         self._place = place
-        self._memory = _memory_of(place, device) if place.is_shared else None
-        if self._memory is not None:
-            self._memory.post(row)
+        self.memory = _memory_of(place, device) if place.is_shared else None
+        if self.memory is not None:
+            self.memory.post(row)
         else:
             self._rows, self._work = _begin(place, row, device)
 
     def are_alike(self) -> bool:
         """True only where all ranks share memory and their rows are alike, for which it waits; else `rows` has them."""
-        return self._memory is not None and self._memory.are_alike()
+        return self.memory is not None and self.memory.are_alike()
 
     def rows(self) -> list[Row]:
         """[rank, *row] in the order of the mesh."""
-        if self._memory is not None:
+        if self.memory is not None:
             ranks = self._place.meeting_ranks
-            return _in_order(self._place, [[rank, *row] for rank, row in zip(ranks, self._memory.rows(), strict=True)])
+            return _in_order(self._place, [[rank, *row] for rank, row in zip(ranks, self.memory.rows(), strict=True)])
         return _end(self._place, self._rows, self._work)
 
 

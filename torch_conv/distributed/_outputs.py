@@ -34,7 +34,7 @@ def outputs_of(
         local = _filled(local, filled, plan.halos)
     extra = [(other.dim, other.piece.skip, other.piece.count) for other in filled]
     if halo is None:
-        return _outputs_in(op(local, **rest), extra) if plan.has_outputs and local.numel() else None
+        return outputs_in(op(local, **rest), extra) if plan.has_outputs and local.numel() else None
     assert split is not None
     arriving = halo.exchange.post(local, halo.dim % local.dim(), lend=True)
     if not filled and halo.seams and not arriving.queued and _worth_it(local, rest, plan):
@@ -44,7 +44,7 @@ def outputs_of(
     if not plan.has_outputs or not parts[0].numel():  # each has a row, and all else in common
         return None
     result = together(split(halo.cut(parts), **rest, dim=halo.dim, wanted=halo.wanted), halo.dim)
-    return _outputs_in(result, extra)
+    return outputs_in(result, extra)
 
 
 def _filled(local: Tensor, halos: list[Halo], later: list[Halo]) -> Tensor:
@@ -63,7 +63,7 @@ def _filled(local: Tensor, halos: list[Halo], later: list[Halo]) -> Tensor:
     return local
 
 
-def _outputs_in(result: Tensor, ranges: list[tuple[int, int, int]]) -> Tensor:
+def outputs_in(result: Tensor, ranges: list[tuple[int, int, int]]) -> Tensor:
     """Those that are wanted: along a dimension, from the first, how many."""
     cut = False
     for dim, first, count in ranges:

@@ -23,10 +23,11 @@ Given = dict[str, Any]
 
 @dataclass(frozen=True)
 class Operator:
-    """An operator, its sibling for shards, its arguments' names and over how many axes its windows reach."""
+    """An operator, its siblings for shards, its arguments' names and over how many axes its windows reach."""
 
     op: OpOverload
     split: OpOverload
+    split_steps: OpOverload
     names: list[str]
     axes: int
 
@@ -35,8 +36,11 @@ class Operator:
 def about(func: OpOverload | OpOverloadPacket) -> Operator:
     op = func.default if isinstance(func, OpOverloadPacket) else func
     name = op._schema.name.split("::")[1]
-    split = getattr(getattr(torch.ops.torch_conv, name + "_split"), op._overloadname)
-    return Operator(op, split, [a.name for a in op._schema.arguments], axes_of(name))
+    split, steps = (
+        getattr(getattr(torch.ops.torch_conv, form), op._overloadname)
+        for form in (f"{name}_split", f"_{name}_split_steps")
+    )
+    return Operator(op, split, steps, [a.name for a in op._schema.arguments], axes_of(name))
 
 
 def probe(op: OpOverload, given: Given, image: Sharded, axes: int) -> dict[int, Reach]:
@@ -65,8 +69,11 @@ class Halo:
                 self._cuts.append((i, low, high))
             row += run.count
 
+    def takes_whole(self, parts: list[Any]) -> bool:
+        return len(self._cuts) == len(parts)
+
     def cut(self, parts: list[Tensor]) -> list[Tensor]:
-        if len(self._cuts) == len(parts):
+        if self.takes_whole(parts):
             return parts
         return [parts[i].narrow(self.dim, low, high - low) for i, low, high in self._cuts]
 
@@ -88,6 +95,10 @@ class Plan:
             indices = {i: image.indices(dim) for i, dim in ((0, batch), (1, channels)) if dim >= 0}
             self._indices = {i: at for i, at in indices.items() if at is not None}
         return self.cut_again(rest)
+
+    @property
+    def cuts_windows(self) -> bool:
+        return bool(self._indices)
 
     def cut_again(self, rest: Given) -> Given:
         """The same for an image that is cut like the first one."""

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from torch_conv.distributed._place import Unknown, key_of
 from torch_conv.distributed._plan import Given, Operator, Plan
+from torch_conv.distributed._shortcut import Shortcut
 
 
 class Route:
@@ -17,7 +18,9 @@ class Route:
     def __init__(self, operator: Operator, plan: Plan, fixed: Given, passed: dict[str, int]) -> None:
         self.operator, self.plan = operator, plan
         self.spec: Any = None  # of its results, where this rank has a part of them
-        self._fixed, self._passed = fixed, list(passed.items())  # by the operator's name, the place in the call
+        self.shortcut: Shortcut | None = None
+        self._fixed, self._passed = fixed, passed  # by the operator's name, the place in the call
+        self._may_shorten = True
 
     @classmethod
     def of(cls, operator: Operator, plan: Plan, rest: Given, values: Sequence[Any]) -> Route | None:
@@ -32,7 +35,14 @@ class Route:
         return cls(operator, plan, fixed, passed)
 
     def arguments(self, values: Sequence[Any]) -> Given:
-        return self._fixed | {name: values[i] for name, i in self._passed}
+        return self._fixed | {name: values[i] for name, i in self._passed.items()}
+
+    def shorten(self, local: Tensor, values: Sequence[Any]) -> None:
+        """After a call that was made piece by piece: the next ones may take less."""
+        if self._may_shorten and not (self.shortcut and self.shortcut.serves):
+            arguments = self.arguments(values)
+            self.shortcut = Shortcut.of(self.operator, self.plan, local, arguments, self._passed)
+            self._may_shorten = self.shortcut is not None
 
 
 def _same(a: Any, b: Any) -> bool:

@@ -139,6 +139,18 @@ class Check:
                 self.known.fine = True
         return [row[3] for row in rows]
 
+    def said(self) -> tuple[Tensor | None, int] | None:
+        """What the ranks say of the call that was begun, for who compares it in C++ and then calls `agreed`; None where
+        that is not in memory that they share. Of a call that is not compared: no words, no rank."""
+        if self._posted is None:
+            return None, 0
+        return self._posted.memory.said() if self._posted.memory else None
+
+    def agreed(self) -> None:
+        if self._posted is not None and self._posted.memory:
+            self._posted.memory.close()
+        self._posted = None
+
     def _post(self, device: torch.device, row: Row) -> Round:
         """Hands the row to all ranks of the mesh, and waits for none of them."""
         self.done = True
