@@ -90,7 +90,7 @@ class Said {
  private:
   static constexpr int64_t kWords = 8;
   static constexpr int kSpins = 1000;  // some microseconds
-  static constexpr std::chrono::milliseconds kLongest{1};
+  static constexpr std::chrono::milliseconds kLongest{10};
 
   static int64_t word(const int64_t* at) {
     return std::atomic_ref(const_cast<int64_t&>(*at)).load(std::memory_order_acquire);
