@@ -124,9 +124,9 @@ class Call:
         return self.check.known.route if self.check.known else None
 
     def keep(self, local: Tensor, made: DTensor) -> None:
-        """What such calls' results are, for `repeat`: of windows, where this rank has something of image and result."""
+        """What such calls' results are, for `repeat`: where this rank has something of image and result."""
         route = self._route
-        if route is None or route.spec is not None or route.plan.weight is not None:
+        if route is None or route.spec is not None or route.plan.cuts_channels:
             return
         if local.numel() > 0 and made.to_local().numel() > 0:
             route.spec = spec_of(made)
@@ -203,7 +203,9 @@ class Call:
         halos = [dim for dim in reaches if image.cut(dim) and not reaches[dim].is_trivial(image.shape[dim])]
         if any(len([axis for axis in image.dims[dim] if axis.size != 1]) > 1 for dim in halos):
             raise ValueError(f"{self.name}: a window must not reach along merged dimensions of a DTensor")
-        return Plan(axes, reaches, weight, [self._halo(image, dim, reaches[dim]) for dim in sorted(halos)])
+        cuts_channels = weight is not None and image.cut(image.dim() - axes - 1) is not None
+        all_halos = [self._halo(image, dim, reaches[dim]) for dim in sorted(halos)]
+        return Plan(axes, reaches, weight, all_halos, cuts_channels)
 
     def _halo(self, image: Sharded, dim: int, reach: Reach) -> Halo:
         axis = image.cut(dim)

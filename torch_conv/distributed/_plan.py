@@ -81,8 +81,11 @@ class Halo:
 class Plan:
     """What calls of an operator share if they have the same arguments and images that are cut alike."""
 
-    def __init__(self, axes: int, reaches: dict[int, Reach], weight: Tensor | None, halos: list[Halo]) -> None:
+    def __init__(
+        self, axes: int, reaches: dict[int, Reach], weight: Tensor | None, halos: list[Halo], cuts_channels: bool
+    ) -> None:
         self.axes, self.reaches, self.halos = axes, reaches, halos
+        self.cuts_channels = cuts_channels  # a convolution's: groups and weights are divided over ranks
         self.has_outputs = all(halo.piece.count for halo in halos)  # this rank, if the image has any at all
         self.weight = weight.shape if weight is not None else None
         self._indices: dict[int, Tensor] | None = None
