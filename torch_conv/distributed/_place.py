@@ -78,24 +78,26 @@ class Place:
         return finding
 
 
-_places: dict[int, Place] = {}  # by the mesh's identity: equal meshes may have other groups
+# By the mesh's identity: equal meshes may have other groups. A mesh lives as long as its entry, or its number would be
+# another's.
+_places: dict[int, tuple[DeviceMesh, Place]] = {}
 
 
 def place_of(name: str, mesh: DeviceMesh) -> Place:
-    place = _places.get(id(mesh))
-    if place is not None and place.world is dist.group.WORLD:
-        return place
+    known = _places.get(id(mesh))
+    if known is not None and known[1].world is dist.group.WORLD:
+        return known[1]
     if not isinstance(mesh, DeviceMesh):
         raise TypeError(f"{name}: mesh must be of type DeviceMesh, got {type(mesh).__name__}")
     at = mesh.get_coordinate()
     if at is None:
         raise ValueError(f"{name}: this rank, {dist.get_rank()}, must be one of the mesh's")
-    for place in _places.values():  # mesh["rows"] is another object every time
-        if place.mesh == mesh and place.has_groups_of(mesh):
-            return place
+    # An equal mesh, as mesh["rows"] is every time, has the same place: looking for it takes as long as a call.
+    alike = (place for _, place in _places.values() if place.mesh == mesh and place.has_groups_of(mesh))
+    place = next(alike, None) or Place(mesh, at)
     while len(_places) >= _MESHES:
         del _places[next(iter(_places))]
-    place = _places[id(mesh)] = Place(mesh, at)
+    _places[id(mesh)] = mesh, place
     return place
 
 
