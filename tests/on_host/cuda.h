@@ -1,19 +1,17 @@
-// A kernel's source as C++ of the host: a block's threads are threads, blocks follow one another. For kernels that use
+// A kernel's source as C++ of the host: a block's threads are fibers, blocks follow one another. For kernels that use
 // shared memory, barriers and shuffles; tensor_cores/core has what is PTX elsewhere.
 #pragma once
 
 #include <algorithm>
 #include <array>
-#include <atomic>
-#include <barrier>
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
-#include <memory>
-#include <thread>
 #include <type_traits>
 #include <vector>
+
+#include "fibers.h"
 
 #define __global__
 #define __device__
@@ -33,12 +31,7 @@ struct uint4 {
 struct float4 {
   float x, y, z, w;
 };
-struct Index {
-  unsigned x = 0, y = 0, z = 0;
-};
 
-inline thread_local Index threadIdx;
-inline Index blockIdx, gridDim, blockDim;
 inline size_t __cvta_generic_to_shared(const void*) { return 0; }
 using std::max;
 using std::min;
@@ -46,11 +39,9 @@ using std::min;
 namespace on_host {
 
 struct Block {
-  explicit Block(int threads) : all(threads), exchanged(threads) {
-    for (int warp = 0; warp < threads / 32; ++warp) warps.push_back(std::make_unique<std::barrier<>>(32));
-  }
-  std::barrier<> all;
-  std::vector<std::unique_ptr<std::barrier<>>> warps;
+  explicit Block(int threads) : all{threads}, warps(threads / 32, MeetingPoint{32}), exchanged(threads) {}
+  MeetingPoint all;
+  std::vector<MeetingPoint> warps;
   std::vector<unsigned> exchanged;
 };
 
@@ -58,19 +49,13 @@ inline Block* block;
 
 template <typename Kernel, typename... Args>
 void launch(Kernel kernel, Index grid, int threads, const Args&... args) {
-  gridDim = grid, blockDim = {unsigned(threads)};
+  gridDim = grid, blockDim = {unsigned(threads), 1, 1};
   for (blockIdx.z = 0; blockIdx.z < grid.z; ++blockIdx.z)
     for (blockIdx.y = 0; blockIdx.y < grid.y; ++blockIdx.y)
       for (blockIdx.x = 0; blockIdx.x < grid.x; ++blockIdx.x) {
         Block current(threads);
         block = &current;
-        std::vector<std::thread> running;
-        for (int i = 0; i < threads; ++i)
-          running.emplace_back([&, i] {
-            threadIdx = {unsigned(i)};
-            kernel(args...);
-          });
-        for (std::thread& thread : running) thread.join();
+        run_block(blockDim, [&] { kernel(args...); });
       }
 }
 
@@ -83,7 +68,7 @@ T __ldg(const T* from) {
 
 inline void __syncthreads() { on_host::block->all.arrive_and_wait(); }
 
-inline void __syncwarp() { on_host::block->warps[threadIdx.x / 32]->arrive_and_wait(); }
+inline void __syncwarp() { on_host::block->warps[threadIdx.x / 32].arrive_and_wait(); }
 
 namespace on_host {
 
@@ -129,7 +114,7 @@ inline unsigned __reduce_max_sync(unsigned, unsigned value) {
 }
 
 namespace on_host {
-inline std::atomic<int> votes = 0;  // that __any_sync found
+inline int votes = 0;  // that __any_sync found
 }
 inline bool __any_sync(unsigned, bool value) {
   const bool any = __reduce_max_sync(~0u, value) != 0;

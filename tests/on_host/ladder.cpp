@@ -39,26 +39,15 @@ unsigned blocks_along(int n, unsigned block) { return (unsigned(n) + block - 1) 
 // As on_host::launch, with a block of three extents.
 template <typename Kernel, typename... Args>
 void launch_block(Kernel kernel, Index grid, Index threads, const Args&... args) {
-  const auto each = [](Index n, const auto& use) {
-    for (unsigned z = 0; z < n.z; ++z)
-      for (unsigned y = 0; y < n.y; ++y)
-        for (unsigned x = 0; x < n.x; ++x) use(Index{x, y, z});
-  };
   gridDim = grid, blockDim = threads;
-  each(grid, [&](Index at) {
-    blockIdx = at;
-    std::fill(std::begin(tile), std::end(tile), NAN);  // what is read before it is written spreads
-    on_host::Block current(int(threads.x * threads.y * threads.z));
-    on_host::block = &current;
-    std::vector<std::thread> running;
-    each(threads, [&](Index thread) {
-      running.emplace_back([&, thread] {
-        threadIdx = thread;
-        kernel(args...);
-      });
-    });
-    for (std::thread& one : running) one.join();
-  });
+  for (blockIdx.z = 0; blockIdx.z < grid.z; ++blockIdx.z)
+    for (blockIdx.y = 0; blockIdx.y < grid.y; ++blockIdx.y)
+      for (blockIdx.x = 0; blockIdx.x < grid.x; ++blockIdx.x) {
+        std::fill(std::begin(tile), std::end(tile), NAN);  // what is read before it is written spreads
+        on_host::Block current(int(threads.x * threads.y * threads.z));
+        on_host::block = &current;
+        on_host::run_block(threads, [&] { kernel(args...); });
+      }
 }
 
 // Numbers that end where a page begins that nobody may touch.

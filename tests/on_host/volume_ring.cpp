@@ -1,9 +1,9 @@
 // The loaders of direct3d's MARCH as its plan launches them, on the host: every plane that they hand on is the
 // volume's, extended by the border as far as windows over stored outputs reach; of a shard of one, also those of the
 // shards beside it.
-#include <atomic>
 #include <random>
 #include <string>
+#include <utility>
 
 #include "cuda.h"
 #include "report.h"
@@ -22,7 +22,7 @@ uint64_t landed[kMostStages], ready[kMostStages], empty[kMostStages];
 struct Wrong {
   Image whole;    // the volume that the shard at hand is of, by itself in memory
   int64_t above;  // its planes before that one
-  std::atomic<bool> any = false;
+  bool any = false;
   std::string what;
 };
 
@@ -65,7 +65,7 @@ void look(Map map, Map side, VolumeArgs a, Wrong* wrong) {
         const float outside = zeros ? 0 : a.value;
         const float want = z < 0 || y < 0 || x < 0 ? outside : plane[y * whole.stride_h + x];
         const float got = ring[slot * At::elements + At::at(r, i)];
-        if (want != got && !wrong->any.exchange(true))
+        if (want != got && !std::exchange(wrong->any, true))
           wrong->what = "plane " + std::to_string(bz + q) + ", row " + std::to_string(by + r) + ", column " +
                         std::to_string(bx + i) + " is " + std::to_string(got) + ", not " + std::to_string(want);
       }

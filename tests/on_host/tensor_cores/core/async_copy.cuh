@@ -14,15 +14,20 @@ struct Copy {
   const char* from;
   int size, bytes;
 };
-inline thread_local std::vector<std::vector<Copy>> groups(1);  // the last one is open
+// The thread's. The last one is open.
+inline std::vector<std::vector<Copy>>& groups() {
+  static on_host::OfThread<std::vector<std::vector<Copy>>> of_thread;
+  if ((*of_thread).empty()) (*of_thread).emplace_back();
+  return *of_thread;
+}
 
 inline void land(size_t pending) {
-  while (groups.size() > pending + 1) {
-    for (const Copy& copy : groups.front()) {
+  while (groups().size() > pending + 1) {
+    for (const Copy& copy : groups().front()) {
       memset(copy.to, 0, copy.size);
       memcpy(copy.to, copy.from, copy.bytes);
     }
-    groups.erase(groups.begin());
+    groups().erase(groups().begin());
   }
 }
 }  // namespace on_the_way
@@ -32,13 +37,13 @@ void async_copy(void* to, const void* from, int bytes) {
   if (bytes != 0 && bytes != kBytes) std::abort();  // memcheck takes them for whole copies
   if (reinterpret_cast<uintptr_t>(to) % kBytes || reinterpret_cast<uintptr_t>(from) % kBytes) std::abort();
   memset(to, 0xff, kBytes);
-  on_the_way::groups.back().push_back({static_cast<char*>(to), static_cast<const char*>(from), kBytes, bytes});
+  on_the_way::groups().back().push_back({static_cast<char*>(to), static_cast<const char*>(from), kBytes, bytes});
 }
 template <int kBytes>
 void async_copy(void* to, const void* from) {
   async_copy<kBytes>(to, from, kBytes);
 }
-inline void async_commit() { on_the_way::groups.emplace_back(); }
+inline void async_commit() { on_the_way::groups().emplace_back(); }
 template <int kPending>
 void async_wait() {
   on_the_way::land(kPending);

@@ -27,14 +27,11 @@ struct Barrier {
 };
 template <typename Change>
 void change(uint64_t* barrier, const Change& by) {
-  uint64_t before = __atomic_load_n(barrier, __ATOMIC_ACQUIRE), after;
-  do {
-    Barrier b;
-    memcpy(&b, &before, 8);
-    by(b);
-    if (b.waits == 0 && b.pieces == 0) b.waits = b.count, ++b.phase;
-    memcpy(&after, &b, 8);
-  } while (!__atomic_compare_exchange_n(barrier, &before, after, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE));
+  Barrier b;
+  memcpy(&b, barrier, 8);
+  by(b);
+  if (b.waits == 0 && b.pieces == 0) b.waits = b.count, ++b.phase;
+  memcpy(barrier, &b, 8);
 }
 
 inline void barrier_init(uint64_t* barrier, int count = 1) {
@@ -57,18 +54,18 @@ inline void barrier_arrive_copied(uint64_t* barrier) {
   change(barrier, [](Barrier& b) { --b.waits; });
 }
 // Goes on where the hardware does, and where the thread comes so late that phases after the one it waits for are over,
-// too: lanes do not part that far, threads of a busy host do. `last`: as many phases were over for it when it went on.
+// too: lanes do not part that far, threads here do. `last`: as many phases were over for it when it went on.
+inline on_host::OfThread<std::map<uint64_t*, int>> passed;
 inline void barrier_wait(uint64_t* barrier, int phase) {
-  static thread_local std::map<uint64_t*, int> passed;
-  int& last = passed.try_emplace(barrier, -1).first->second;
+  int& last = (*passed).try_emplace(barrier, -1).first->second;
   const bool again = (last & 1) != phase;  // what it has waited for, or the phase after the next
-  for (;; std::this_thread::yield()) {
-    const uint64_t bits = __atomic_load_n(barrier, __ATOMIC_ACQUIRE);
+  const auto over = [&] {
     Barrier b;
-    memcpy(&b, &bits, 8);
-    if (again && b.phase == last) return;
-    if (b.phase >= last + 1 + again) return void(last += 1 + again);
-  }
+    memcpy(&b, barrier, 8);
+    return int(b.phase);
+  };
+  on_host::wait_until([&] { return (again && over() == last) || over() >= last + 1 + again; });
+  if (!again || over() != last) last += 1 + again;
 }
 
 // f(byte of the box, byte of the image or null, bytes) for all of a box, an element at a time.
