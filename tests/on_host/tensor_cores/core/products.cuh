@@ -6,16 +6,17 @@
 
 namespace torch_conv {
 
+// As numbers: on many a host a function converts halves.
 struct Fragments {
-  unsigned a[32][4], b[32][2];
+  float a[32][4][2], b[32][2][2];
 };
 inline Fragments fragments[32];  // of the warps of a block
 
 template <typename T>
-float element_of(unsigned word, int which) {
+void widen_two(unsigned word, float (&to)[2]) {
   T two[2];
   memcpy(two, &word, 4);
-  return to_acc<float>(two[which]);
+  for (int i = 0; i < 2; ++i) to[i] = to_acc<float>(two[i]);
 }
 
 // sum += a * b
@@ -23,17 +24,17 @@ template <typename T>
 void add_product(float (&sum)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
   Fragments& all = fragments[threadIdx.x / 32];
   const int lane = threadIdx.x % 32;
-  for (int r = 0; r < 4; ++r) all.a[lane][r] = a[r];
-  all.b[lane][0] = b0, all.b[lane][1] = b1;
+  for (int r = 0; r < 4; ++r) widen_two<T>(a[r], all.a[lane][r]);
+  widen_two<T>(b0, all.b[lane][0]), widen_two<T>(b1, all.b[lane][1]);
   __syncwarp();
   for (int i = 0; i < 4; ++i) {
     const int row = lane / 4 + (i < 2 ? 0 : 8), column = lane % 4 * 2 + i % 2;
     double total = sum[i];
     for (int k = 0; k < 16; ++k) {
       const int a_register = (row >= 8 ? 1 : 0) + (k >= 8 ? 2 : 0);
-      const unsigned left = all.a[row % 8 * 4 + k % 8 / 2][a_register];
-      const unsigned right = all.b[column * 4 + k % 8 / 2][k >= 8 ? 1 : 0];
-      total += double(element_of<T>(left, k % 2)) * element_of<T>(right, k % 2);
+      const float left = all.a[row % 8 * 4 + k % 8 / 2][a_register][k % 2];
+      const float right = all.b[column * 4 + k % 8 / 2][k >= 8 ? 1 : 0][k % 2];
+      total += double(left) * right;
     }
     sum[i] = float(total);
   }
