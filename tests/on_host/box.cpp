@@ -1,6 +1,8 @@
 // The box room's kernels of floats as their plans launch them, on the host: the bits of sums in the room's order
 // (box/order.h), made output by output; nothing is read behind the image, and nothing written beside the output or the
 // shared memory that the plan asks for. Also of an image that is cut along h, shard by shard: the whole image's bits.
+#include <optional>
+
 #include "box_floats.h"
 // What these need stands before.
 #include "box/kernel_groups.cuh"
@@ -255,17 +257,30 @@ A far(const Box& p, int64_t first, int64_t k, int64_t n, A outside, const Read& 
   return A(outside != 0 ? std::fma(times[n], double(outside), sum) : sum);
 }
 
+// Sums of columns that outputs of one row share, from column -1 on.
 template <typename A>
-double output(const Box& p, int64_t n, int64_t c, int64_t y, int64_t x) {
+struct RowOfColumns {
+  int64_t n = -1, c = -1, y = -1;
+  std::vector<std::optional<A>> sums{};
+};
+
+template <typename A>
+double output(const Box& p, int64_t n, int64_t c, int64_t y, int64_t x, RowOfColumns<A>& row) {
+  if (row.n != n || row.c != c || row.y != y) row = {n, c, y, std::vector<std::optional<A>>(p.in.w + 1)};
   const Placement& s = p.place;
   const int place = place_in_group(y + p.first_row);
   const int64_t top = y - place - s.pad_y;
   const A value = A(s.border == Border::constant ? s.value : 0);
-  const auto column = [&](int64_t at) {  // of the image, -1: outside
+  const auto make_column = [&](int64_t at) {  // of the image, -1: outside
     const auto pixel = [&](int64_t row) { return row < 0 || at < 0 ? value : A(get(p.in, n, c, 0, row, at)); };
     if (!is_far(p.kh, p.whole_h))
       return column_sum<A>([&](int64_t i) { return pixel(map_index(top + i, p.in.h, s.border)); }, p.kh, place);
     return at < 0 ? A(double(p.kh) * double(value)) : far<A>(p, top + place, p.kh, p.in.h, value, pixel);
+  };
+  const auto column = [&](int64_t at) {
+    std::optional<A>& sum = row.sums[at + 1];
+    if (!sum) sum = make_column(at);
+    return *sum;
   };
   A sum = 0;
   if (is_far(p.kw, p.whole_w)) {
@@ -334,10 +349,12 @@ bool check_outputs(const Case& k, const Box& p, const Memory& to, const Box& who
                   .bulk_copy = true};
   const Plan planned = plan(p, arch, k.variant);
   std::string wrong = planned.variant ? launch(p, planned) : planned.why;
+  RowOfColumns<double> doubles;
+  RowOfColumns<float> floats;
   if (wrong.empty())
     wrong = judge(to, [&](int64_t n, int64_t c, int64_t, int64_t y, int64_t x) {
       y += first;
-      return whole.in.dtype == Dtype::f64 ? output<double>(whole, n, c, y, x) : output<float>(whole, n, c, y, x);
+      return whole.in.dtype == Dtype::f64 ? output(whole, n, c, y, x, doubles) : output(whole, n, c, y, x, floats);
     });
   return on_host::report(wrong, "%s %lldx%lld in %lldx%lld %s, %lld rows from %lld on",
                          wrong.empty() ? planned.kernels[0].name.c_str() : "", (long long)k.kh, (long long)k.kw,
