@@ -35,6 +35,8 @@ T* pointer(int64_t address) {
 }
 
 void deliver(const Tensor& local, int64_t dim, const Tensor& route, int64_t call, int64_t timeout_ms) {
+  check(route.is_cpu() && route.scalar_type() == ScalarType::Long && route.numel() > 3, "_deliver",
+        "route must be int64 on the CPU");
   const Addresses to(route);
   check(to.told.size() <= cuda::kMostRanks && to.runs.size() % 3 == 0, "_deliver", "route must name at most ",
         cuda::kMostRanks, " ranks, and a place for every run");
@@ -62,6 +64,7 @@ void deliver(const Tensor& local, int64_t dim, const Tensor& route, int64_t call
   to.words[2] = call;
 }
 
+// As TORCH_BOX takes it: by value.
 void run_deliver(Tensor local, int64_t dim, Tensor route, int64_t call, int64_t timeout_ms) {
   deliver(local, dim, route, call, timeout_ms);
 }
@@ -89,7 +92,8 @@ class Said {
 
  private:
   static constexpr int64_t kWords = 8;
-  static constexpr int kSpins = 1000;  // some microseconds
+  static constexpr int kSpins = 1000;  // some microseconds, as long as ranks in step wait for each other
+  // After that the host is asked by Python, which sees to signals and to ranks that are gone.
   static constexpr std::chrono::milliseconds kLongest{10};
 
   static int64_t word(const int64_t* at) {
@@ -102,8 +106,8 @@ class Said {
   }
   // Is a row of this round there, and another than this rank's?
   bool differs(const int64_t* row) const {
-    const int64_t round = word(row), digest = word(row + 1), number = word(row + 2);
-    return round == mine_[0] && word(row + 3) == (round ^ digest ^ number) && !same(row);
+    const int64_t round = word(row), digest = word(row + 1), said = word(row + 2);
+    return round == mine_[0] && word(row + 3) == (round ^ digest ^ said) && !same(row);
   }
 
   const int64_t* words_;

@@ -13,8 +13,6 @@ namespace {
 // device. 3x3 float32, one stream and two, us for a shard on each of four NVIDIA H200: 16 MiB a shard 67, 91; 64 MiB
 // 62, 89; 1 GiB 540, 529. Of two: 32 MiB 35, 42; 128 MiB 77, 73.
 constexpr int64_t kSmallShard = 32 << 20;
-// One stream makes interior and seams one after the other, which is always slower than one launch. One NVIDIA H100, 3x3
-// float32, apart and together: 16 MiB 30, 20; 64 MiB 59, 49; 1 GiB 735, 724; Gaussian 31 of 1 GiB 877, 850.
 // In a graph, which the host launches as one: four GPUs 16 MiB 18, 37; 64 MiB 44, 39. Two GPUs 32 MiB 23, 21.
 constexpr int64_t kSmallInGraph = 16 << 20;
 
@@ -38,6 +36,9 @@ SplitStreams::SplitStreams(const Call& call, const std::vector<Tensor>& shards, 
   // For a GPU that is not there a call is explained as one on as many as there are shards.
   const size_t gpus = devices_.empty() ? shards.size() : devices_.size();
   const int64_t most = in_graph(shards) ? kSmallInGraph : kSmallShard * int64_t(gpus);
+  // One stream makes interior and seams one after the other, which takes longer than one launch. One NVIDIA H100, us
+  // apart and together: 3x3 float32 of 16 MiB 30, 20; 64 MiB 59, 49; 512 MiB 376, 365; 1 GiB 735, 724; Gaussian 31 of
+  // 64 MiB 88, 64; 1 GiB 877, 850; box 15 71, 56; 832, 813.
   const bool one_stream = devices_.size() < 2 && !several;
   const auto small = [&](const Tensor& t) { return t.numel() * int64_t(t.element_size()) <= most; };
   together_ = *steered ? *steered == '0' : one_stream || std::all_of(shards.begin(), shards.end(), small);

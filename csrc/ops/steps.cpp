@@ -232,10 +232,12 @@ StepsCache& steps_cache() {
 
 class Numbered {
  public:
-  int64_t insert(std::shared_ptr<const Steps> steps) {
+  // The same for the same steps, until it is forgotten.
+  int64_t number_of(const std::shared_ptr<const Steps>& steps) {
     const std::lock_guard lock(mutex_);
-    if (steps_.size() >= kMost) steps_.clear();
-    steps_[++last_] = std::move(steps);
+    if (const auto known = numbers_.find(steps.get()); known != numbers_.end()) return known->second;
+    if (steps_.size() >= kMost) steps_.clear(), numbers_.clear();
+    steps_[++last_] = steps, numbers_[steps.get()] = last_;
     return last_;
   }
   std::shared_ptr<const Steps> find(int64_t number) {
@@ -253,9 +255,10 @@ class Numbered {
   std::mutex mutex_;
   int64_t last_ = 0;
   std::unordered_map<int64_t, std::shared_ptr<const Steps>> steps_;
+  std::unordered_map<const Steps*, int64_t> numbers_;
 };
 
-// Would calls that the environment does not steer take the same steps?
+// Is no variable set that would change a call's steps or forbid them?
 bool environment_is_plain() {
   const auto none = [](const auto& names) { return std::none_of(std::begin(names), std::end(names), is_set); };
   return !environment_steers() || (none(kSteersSteps) && none(kForbidsSteps));
@@ -283,7 +286,7 @@ int64_t number_of_steps(const Signature& signature) {
   if (!known) return 0;
   const auto holding =
       std::find_if(known->begin(), known->end(), [&](const auto& steps) { return steps->hold(signature.tensors()); });
-  return holding == known->end() ? 0 : Numbered::all().insert(*holding);
+  return holding == known->end() ? 0 : Numbered::all().number_of(*holding);
 }
 
 std::shared_ptr<const Steps> steps_for(int64_t number, const std::vector<Tensor>& given) {

@@ -76,6 +76,9 @@ def _sharded(function: Callable[P, Tensor]) -> Callable[P, DTensor]:
         except Exception:
             call.check.refuse()
             raise
+        except BaseException:  # interrupted
+            call.check.abandon()
+            raise
 
     def anew(call: Call, image: DTensor, given: dict[str, Any]) -> DTensor:
         del given["input"]

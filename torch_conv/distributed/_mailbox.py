@@ -76,7 +76,8 @@ class Mailbox:
     def route(self, first: list[int], there: list[Tensor], dim: int) -> Tensor:
         """Rows from `first` on to these places, as `deliver` takes it (csrc/ops/mail.cpp)."""
         runs = [(row, to.shape[dim], to.data_ptr()) for row, to in zip(first, there, strict=True)]
-        return torch.tensor([len(self._told), self._arrived.data_ptr(), 0, *self._told, *chain.from_iterable(runs)])
+        words = [len(self._told), self._arrived.data_ptr(), 0, *self._told, *chain.from_iterable(runs)]
+        return torch.tensor(words, dtype=torch.int64, device="cpu")  # whatever torch's default device is
 
     def deliver(self, local: Tensor, dim: int, route: Tensor) -> None:
         """Brings rows to their places, and goes on when the GPUs of all ranks have come to this call; one that never
@@ -89,23 +90,23 @@ class Mailbox:
         """The next call: `deliver` of one of the tensors that are `given`, and what the steps of that number make of
         them all. Nothing, where those do not serve or what the ranks have `said` is not alike: then it has not begun.
         """
-        call = self._calls + 1
-        try:
-            made: list[Tensor] = torch.ops.torch_conv._deliver_and_repeat.default(
-                given, own, steps, said, rank, dim, route, call, self._timeout_ms
-            )
-        except BaseException:
-            if route[2].item() != call:
-                self.miss()
-            self._calls = call
-            raise
+        made: list[Tensor] = torch.ops.torch_conv._deliver_and_repeat.default(
+            given, own, steps, said, rank, dim, route, self._calls + 1, self._timeout_ms
+        )
         if made:
-            self._calls = call
+            self._calls += 1
         return made
 
+    def settle(self, call: int, route: Tensor) -> None:
+        """After an exception on the way through a call that the others make: were its rows delivered?"""
+        if route[2].item() == call:
+            self._calls = call
+        else:
+            self.miss()
+
     @property
-    def next_turn(self) -> int:
-        return (self._calls + 1) & 1
+    def next_call(self) -> int:
+        return self._calls + 1
 
     def miss(self) -> None:
         """This rank leaves out a call that the others make: from now on their turns are not its own."""

@@ -88,17 +88,19 @@ class Call:
         return of_spec(result, route.spec)
 
     def _shortly(self, shortcut: Shortcut, local: Tensor) -> Tensor | None:
-        said = self.check.said()
-        if said is None:
-            return None
+        call = shortcut.next_call
         try:
+            said = self.check.said()
+            if said is None:
+                return None
             result: Tensor | None = below_autograd(shortcut.run, local, self._values, *said)
+            if result is not None:
+                self.check.agreed()
+            return result
         except BaseException:
-            self.check.agreed()  # or it would not have come so far
+            shortcut.settle(call)
+            self.check.leave()
             raise
-        if result is not None:
-            self.check.agreed()
-        return result
 
     def describe(self, image: DTensor, local: Tensor, arguments: Given) -> None:
         """What the ranks compare. If the call was fine before, they begin to."""

@@ -95,8 +95,9 @@ def place_of(name: str, mesh: DeviceMesh) -> Place:
     # An equal mesh, as mesh["rows"] is every time, has the same place: looking for it takes as long as a call.
     alike = (place for _, place in _places.values() if place.mesh == mesh and place.has_groups_of(mesh))
     place = next(alike, None) or Place(mesh, at)
-    while len(_places) >= _MESHES:
-        del _places[next(iter(_places))]
+    while len(_places) >= _MESHES:  # those first that have a place of another mesh, which keeps what was found there
+        doubles = (key for key, (known_mesh, its) in _places.items() if its.mesh is not known_mesh)
+        del _places[next(doubles, next(iter(_places)))]
     _places[id(mesh)] = mesh, place
     return place
 

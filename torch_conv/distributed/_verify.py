@@ -112,10 +112,13 @@ class Check:
 
     def refuse(self) -> None:
         if self._posted is not None:  # the others go on: this call was fine until it ran out of memory
-            for mesh_dim in range(len(self.place.shape)):
-                miss(self.place.group(mesh_dim))
+            self._miss()
         elif self.compares and not self.done:
             self._post(torch.device(self.place.mesh.device_type), [0, 0, 0]).rows()
+
+    def _miss(self) -> None:
+        for mesh_dim in range(len(self.place.shape)):
+            miss(self.place.group(mesh_dim))
 
     def agree(self, device: torch.device, number: int | None = None) -> list[int]:
         """Every rank's `number`, in the order of the mesh; gathered even where nothing is verified."""
@@ -124,9 +127,9 @@ class Check:
             if self.done or not (self.compares or number is not None):
                 return []
             posted = self._post(device, [1, self._digest, number or 0])
-        self._posted = None
         alike = number is None and posted.are_alike()
         rows = [] if alike else posted.rows()
+        self._posted = None
         if verify.on:
             refused = [rank for rank, ok, *_ in rows if not ok]
             if refused:
@@ -145,6 +148,16 @@ class Check:
         if self._posted is None:
             return None, 0
         return self._posted.memory.said() if self._posted.memory else None
+
+    def leave(self) -> None:
+        """This rank's call has failed, and it has seen to what the others wait for. A round that it has not read is read
+        before the next one begins."""
+        self._posted = None
+
+    def abandon(self) -> None:
+        """This rank was interrupted: the others may go on, for its call was fine."""
+        if self._posted is not None:
+            self._miss()
 
     def agreed(self) -> None:
         if self._posted is not None and self._posted.memory:
