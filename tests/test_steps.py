@@ -256,6 +256,27 @@ def test_signatures_that_come_back():
             assert torch.allclose(OPS.filter2d(x, w, "symmetric"), x * w.sum())
 
 
+def test_steps_of_shards_have_a_number(device, monkeypatch):
+    """By which a process calls them again behind rows that come from others (csrc/ops/mail.cpp)."""
+    shards, window = [image(i, device, shape=(1, 1, 8, 32)) for i in range(3)], taps(11, 3, 3)
+
+    def number(dim=2, border="reflect"):
+        return OPS._filter2d_split_steps(shards, window, border, dim=dim, wanted=[1])
+
+    assert number() == 0  # no such call was made
+    OPS.filter2d_split(shards, window, "reflect", dim=2, wanted=[1])
+    first = number()
+    assert first > 0 and number() == first
+    assert number(dim=3) == 0 and number(border="circular") == 0
+    OPS.filter2d_split(shards, window, "circular", dim=2, wanted=[1])
+    assert number(border="circular") not in (0, first)
+    monkeypatch.setenv("TORCH_CONV_NO_STEPS", "1")
+    assert number() == 0
+    monkeypatch.undo()
+    monkeypatch.setenv("TORCH_CONV_NO_PEER", "1")  # it asks for other steps
+    assert number() == 0
+
+
 @pytest.mark.cuda
 def test_scratch_is_freed_between_steps(cuda):
     x = image(0, cuda, shape=(64, 256, 256))

@@ -46,8 +46,10 @@ class Shortcut:
 
     @classmethod
     def of(cls, operator: Operator, plan: Plan, local: Tensor, rest: Given, passed: dict[str, int]) -> Shortcut | None:
-        """After a call with the arguments `rest`, of which some were `passed` as values of the caller's. None also where
-        the next call may find one: in a graph that is being captured, or as the environment is."""
+        """After a call with the arguments `rest`, of which some were `passed` as values of the caller's.
+
+        None also where the next call may find one: in a graph that is being captured, or as the environment is.
+        """
         halo = plan.halos[0]
         dim = halo.dim % local.dim()
         mail = halo.exchange.by_mail(local, dim)

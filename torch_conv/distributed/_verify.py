@@ -150,8 +150,10 @@ class Check:
         return self._posted.memory.said() if self._posted.memory else None
 
     def leave(self) -> None:
-        """This rank's call has failed, and it has seen to what the others wait for. A round that it has not read is read
-        before the next one begins."""
+        """This rank's call has failed, and has seen to what the others wait for.
+
+        A round that was not read is read before the next one begins.
+        """
         self._posted = None
 
     def abandon(self) -> None:
