@@ -69,10 +69,6 @@ def test_runs_begin_at_boundaries_and_fit_a_turn():
 DELIVER = torch.ops.torch_conv._deliver
 
 
-def route(arrived: torch.Tensor, told: list[int], runs: list[tuple[int, int, int]]) -> torch.Tensor:
-    return torch.tensor([len(told), arrived.data_ptr(), 0, *told, *(word for run in runs for word in run)])
-
-
 def words(ranks: int) -> torch.Tensor:
     """Where ranks say which call they have come to, and the kernel counts its blocks."""
     return torch.zeros(ranks + 1, dtype=torch.int64, device="cuda")
@@ -98,8 +94,8 @@ def test_rows_of_any_memory_are_delivered(cuda, dtype, width, dim, lies):
     for runs in (70, 2, 0):
         arrived = words(1)
         there = [torch.zeros(shape, dtype=dtype, device=cuda) for shape in shapes[:runs]]
-        places = [(row, to.shape[dim], to.data_ptr()) for row, to in zip(first, there, strict=False)]
-        DELIVER(local, dim, route(arrived, [arrived.data_ptr()], places), 3, 60_000)
+        route = _mailbox.route_of([arrived.data_ptr()], arrived, first[:runs], there, dim)
+        DELIVER(local, dim, route, 3, 60_000)
         assert arrived.tolist() == [3, 0]
         for row, to in zip(first, there, strict=False):
             assert to.cpu().equal(local.narrow(dim, row, to.shape[dim]).cpu())
@@ -120,8 +116,8 @@ def test_ranks_wait_for_each_other(cuda):
             with torch.cuda.stream(streams[me]):
                 if (call + me) % 3 == 0:
                     torch.cuda._sleep(200_000)  # 0.1 ms: the other one is ahead
-                places = [(0, 8, mail[1 - me][call & 1].data_ptr())]
-                DELIVER(sent[me][call], 1, route(arrived[me], told[me], places), call + 1, 60_000)
+                route = _mailbox.route_of(told[me], arrived[me], [0], [mail[1 - me][call & 1]], 1)
+                DELIVER(sent[me][call], 1, route, call + 1, 60_000)
                 seen[me].append(mail[me][call & 1].clone())
     torch.cuda.synchronize()
     for me in (0, 1):

@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "cuda/copy.h"
+#include "ops/checks.h"
 #include "ops/split_copies.h"
 #include "ops/steps.h"
 
@@ -15,8 +16,7 @@ namespace {
 // Where a call's rows go, in memory of the host that Python has filled once: a torch list takes 1 us for every few
 // numbers.
 //
-//   ranks, arrived, delivered | by rank: where this one says that it has come | run by run: first row, rows, their
-//   place
+//   ranks, arrived, delivered | by rank: where this one says that it has come | by run: first row, rows, their place
 //
 // `arrived` is where the ranks say it to this one, a word each, and one more for the kernel (cuda/meeting.h).
 // `delivered` is the last call whose rows went there.
@@ -93,7 +93,7 @@ class Said {
  private:
   static constexpr int64_t kWords = 8;
   static constexpr int kSpins = 1000;  // some microseconds, as long as ranks in step wait for each other
-  // After that the host is asked by Python, which sees to signals and to ranks that are gone.
+  // Longer waits are Python's: it sees to signals, and to ranks that are gone.
   static constexpr std::chrono::milliseconds kLongest{10};
 
   static int64_t word(const int64_t* at) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <mutex>
+#include <span>
 #include <unordered_map>
 #include <utility>
 
@@ -23,9 +24,13 @@ constexpr size_t kMostSteps = 256;
 constexpr const char* kSteersSteps[] = {"TORCH_CONV_NO_TMA", "TORCH_CONV_NO_PEER", "TORCH_CONV_SIDE_STREAMS"};
 constexpr const char* kForbidsSteps[] = {"TORCH_CONV_VARIANT", "TORCH_CONV_NO_STEPS"};
 
-bool is_set(const char* name) { return *environment(name) != '\0'; }
+bool any_set(std::span<const char* const> names) {
+  return std::any_of(names.begin(), names.end(), [](const char* name) { return *environment(name) != '\0'; });
+}
 
 const char* address_of(const Tensor& t) { return static_cast<const char*>(t.data_ptr()); }
+
+std::atomic<int64_t> made_so_far = 0;  // steps, since the process began
 
 // Is an element of `t` at this distance in bytes from its first? Of dense and of strided tensors.
 bool has_element_at(const Tensor& t, int64_t bytes) {
@@ -75,7 +80,7 @@ Tensor Replay::tensor(int i, const Sizes& shape) const {
   return sizes_of(*memory[i]) == shape ? *memory[i] : torch::stable::view(*memory[i], shape);
 }
 
-Steps::Steps(const std::vector<Tensor>& given) : given_(Signature(given).text()) {
+Steps::Steps(const std::vector<Tensor>& given) : number_(++made_so_far), given_(Signature(given).text()) {
   for (const Tensor& t : given) remember(t, -1);
 }
 
@@ -230,15 +235,13 @@ StepsCache& steps_cache() {
   return cache;
 }
 
+// The steps that can be found by their number.
 class Numbered {
  public:
-  // The same for the same steps, until it is forgotten.
-  int64_t number_of(const std::shared_ptr<const Steps>& steps) {
+  void keep(const std::shared_ptr<const Steps>& steps) {
     const std::lock_guard lock(mutex_);
-    if (const auto known = numbers_.find(steps.get()); known != numbers_.end()) return known->second;
-    if (steps_.size() >= kMost) steps_.clear(), numbers_.clear();
-    steps_[++last_] = steps, numbers_[steps.get()] = last_;
-    return last_;
+    if (steps_.size() >= kMost && !steps_.contains(steps->number())) steps_.clear();
+    steps_[steps->number()] = steps;
   }
   std::shared_ptr<const Steps> find(int64_t number) {
     const std::lock_guard lock(mutex_);
@@ -253,16 +256,17 @@ class Numbered {
  private:
   static constexpr size_t kMost = 512;
   std::mutex mutex_;
-  int64_t last_ = 0;
   std::unordered_map<int64_t, std::shared_ptr<const Steps>> steps_;
-  std::unordered_map<const Steps*, int64_t> numbers_;
 };
 
-// Is no variable set that would change a call's steps or forbid them?
-bool environment_is_plain() {
-  const auto none = [](const auto& names) { return std::none_of(std::begin(names), std::end(names), is_set); };
-  return !environment_steers() || (none(kSteersSteps) && none(kForbidsSteps));
+// Those of them that hold for these tensors; null: none do.
+std::shared_ptr<const Steps> holding(const Known& known, const std::vector<Tensor>& given) {
+  const auto found = std::find_if(known->begin(), known->end(), [&](const auto& steps) { return steps->hold(given); });
+  return found == known->end() ? nullptr : *found;
 }
+
+// Is no variable set that would change a call's steps or forbid them?
+bool environment_is_plain() { return !environment_steers() || !(any_set(kSteersSteps) || any_set(kForbidsSteps)); }
 
 // A caller's `out` may have moved onto the memory of another argument since: the first of the call's tensors.
 bool out_is_apart(const Call& call, const std::vector<Tensor>& given) {
@@ -275,7 +279,7 @@ bool out_is_apart(const Call& call, const std::vector<Tensor>& given) {
 
 bool repeatable(const Call& call, const Tensor& input) {
   const bool lent = call.part && !call.part->shards.empty();  // a step of the call on all shards, if any
-  const bool forbidden = call.steered && std::any_of(std::begin(kForbidsSteps), std::end(kForbidsSteps), is_set);
+  const bool forbidden = call.steered && any_set(kForbidsSteps);
   return call.runs() && (input.is_cuda() || input.is_cpu()) && !lent && !forbidden;
 }
 
@@ -283,10 +287,10 @@ int64_t repeated_calls() { return repeated; }
 
 int64_t number_of_steps(const Signature& signature) {
   const auto known = environment_is_plain() ? steps_cache().find(signature.text()) : nullptr;
-  if (!known) return 0;
-  const auto holding =
-      std::find_if(known->begin(), known->end(), [&](const auto& steps) { return steps->hold(signature.tensors()); });
-  return holding == known->end() ? 0 : Numbered::all().number_of(*holding);
+  const auto steps = known ? holding(known, signature.tensors()) : nullptr;
+  if (!steps) return 0;
+  Numbered::all().keep(steps);
+  return steps->number();
 }
 
 std::shared_ptr<const Steps> steps_for(int64_t number, const std::vector<Tensor>& given) {
@@ -299,11 +303,10 @@ std::vector<Tensor> run_by_steps(Call& call, const Signature& signature,
   StepsCache& cache = steps_cache();
   if (const auto known = cache.find(signature.text())) {
     if (known->empty() || !out_is_apart(call, signature.tensors())) return first();
-    for (const auto& steps : *known)
-      if (steps->hold(signature.tensors())) {
-        ++repeated;
-        return steps->run(signature.tensors());
-      }
+    if (const auto steps = holding(known, signature.tensors())) {
+      ++repeated;
+      return steps->run(signature.tensors());
+    }
   }
   {
     const auto steps = std::make_shared<Steps>(signature.tensors());

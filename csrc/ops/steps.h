@@ -80,6 +80,8 @@ class Steps {
  public:
   explicit Steps(const std::vector<Tensor>& given);
 
+  int64_t number() const { return number_; }  // no other steps have it
+
   // Written down, in the order in which the first call does it:
   void allocates(const Tensor& made);
   void makes(const Tensor& made, std::function<Tensor(Replay&)> again);
@@ -125,6 +127,7 @@ class Steps {
   void add(Step step);
   void remember(const Tensor& t, int made_by);
 
+  const int64_t number_;
   std::string given_;            // what signatures say of the tensors that were given
   std::vector<Tensor> tensors_;  // until finish(), so that no address is given twice
   std::vector<Memory> memory_;

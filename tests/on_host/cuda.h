@@ -47,16 +47,23 @@ struct Block {
 
 inline Block* block;
 
-template <typename Kernel, typename... Args>
-void launch(Kernel kernel, Index grid, int threads, const Args&... args) {
-  gridDim = grid, blockDim = {unsigned(threads), 1, 1};
+// `prepare`: before every block.
+template <typename Prepare, typename Kernel, typename... Args>
+void launch_prepared(const Prepare& prepare, Kernel kernel, Index grid, Index threads, const Args&... args) {
+  gridDim = grid, blockDim = threads;
   for (blockIdx.z = 0; blockIdx.z < grid.z; ++blockIdx.z)
     for (blockIdx.y = 0; blockIdx.y < grid.y; ++blockIdx.y)
       for (blockIdx.x = 0; blockIdx.x < grid.x; ++blockIdx.x) {
-        Block current(threads);
+        prepare();
+        Block current(int(threads.x * threads.y * threads.z));
         block = &current;
-        run_block(blockDim, [&] { kernel(args...); });
+        run_block(threads, [&] { kernel(args...); });
       }
+}
+
+template <typename Kernel, typename... Args>
+void launch(Kernel kernel, Index grid, int threads, const Args&... args) {
+  launch_prepared([] {}, kernel, grid, {unsigned(threads), 1, 1}, args...);
 }
 
 }  // namespace on_host

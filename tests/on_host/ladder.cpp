@@ -36,18 +36,10 @@ namespace {
 
 unsigned blocks_along(int n, unsigned block) { return (unsigned(n) + block - 1) / block; }
 
-// As on_host::launch, with a block of three extents.
 template <typename Kernel, typename... Args>
 void launch_block(Kernel kernel, Index grid, Index threads, const Args&... args) {
-  gridDim = grid, blockDim = threads;
-  for (blockIdx.z = 0; blockIdx.z < grid.z; ++blockIdx.z)
-    for (blockIdx.y = 0; blockIdx.y < grid.y; ++blockIdx.y)
-      for (blockIdx.x = 0; blockIdx.x < grid.x; ++blockIdx.x) {
-        std::fill(std::begin(tile), std::end(tile), NAN);  // what is read before it is written spreads
-        on_host::Block current(int(threads.x * threads.y * threads.z));
-        on_host::block = &current;
-        on_host::run_block(threads, [&] { kernel(args...); });
-      }
+  const auto spoil = [] { std::fill(std::begin(tile), std::end(tile), NAN); };  // what is read too early spreads
+  on_host::launch_prepared(spoil, kernel, grid, threads, args...);
 }
 
 // Numbers that end where a page begins that nobody may touch.

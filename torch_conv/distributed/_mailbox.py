@@ -30,6 +30,16 @@ _MOST_RANKS = 32  # of a group (csrc/cuda/meeting.h)
 _ALIGNMENT = 256  # of a run: what kernels know of tensors from torch's allocator, and more than any of them asks
 
 
+_DELIVERED = 2  # the word of a route that says which call's rows went there last
+
+
+def route_of(told: list[int], arrived: Tensor, first: list[int], there: list[Tensor], dim: int) -> Tensor:
+    """Where rows from `first` on go, what is told where, and where others tell it, as csrc/ops/mail.cpp has it."""
+    runs = [(row, to.shape[dim], to.data_ptr()) for row, to in zip(first, there, strict=True)]
+    words = [len(told), arrived.data_ptr(), 0, *told, *chain.from_iterable(runs)]
+    return torch.tensor(words, dtype=torch.int64, device="cpu")  # whatever torch's default device is
+
+
 class Mailbox:
     """What the ranks of a group have for each other."""
 
@@ -74,10 +84,8 @@ class Mailbox:
         return same
 
     def route(self, first: list[int], there: list[Tensor], dim: int) -> Tensor:
-        """Rows from `first` on to these places, as `deliver` takes it (csrc/ops/mail.cpp)."""
-        runs = [(row, to.shape[dim], to.data_ptr()) for row, to in zip(first, there, strict=True)]
-        words = [len(self._told), self._arrived.data_ptr(), 0, *self._told, *chain.from_iterable(runs)]
-        return torch.tensor(words, dtype=torch.int64, device="cpu")  # whatever torch's default device is
+        """Rows from `first` on to these places, as `deliver` takes it."""
+        return route_of(self._told, self._arrived, first, there, dim)
 
     def deliver(self, local: Tensor, dim: int, route: Tensor) -> None:
         """Brings rows to their places, and goes on when the GPUs of all ranks have come to this call; one that never
@@ -99,7 +107,7 @@ class Mailbox:
 
     def settle(self, call: int, route: Tensor) -> None:
         """After an exception on the way through a call that the others make: were its rows delivered?"""
-        if route[2].item() == call:
+        if route[_DELIVERED].item() == call:
             self._calls = call
         else:
             self.miss()

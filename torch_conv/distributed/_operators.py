@@ -84,7 +84,7 @@ class Call:
             self.check.agree(local.device)
             result = below_autograd(outputs_of, operator.op, operator.split, local, rest, plan)
             assert result is not None  # or there would be no spec
-            route.shorten(local, values)
+            route.shorten(local, rest)
         return of_spec(result, route.spec)
 
     def _shortly(self, shortcut: Shortcut, local: Tensor) -> Tensor | None:

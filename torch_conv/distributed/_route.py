@@ -20,7 +20,6 @@ class Route:
         self.spec: Any = None  # of its results, where this rank has a part of them
         self.shortcut: Shortcut | None = None
         self._fixed, self._passed = fixed, passed  # by the operator's name, the place in the call
-        self._may_shorten: bool | None = None  # not known yet
 
     @classmethod
     def of(cls, operator: Operator, plan: Plan, rest: Given, values: Sequence[Any]) -> Route | None:
@@ -37,13 +36,10 @@ class Route:
     def arguments(self, values: Sequence[Any]) -> Given:
         return self._fixed | {name: values[i] for name, i in self._passed.items()}
 
-    def shorten(self, local: Tensor, values: Sequence[Any]) -> None:
-        """After a call that was made piece by piece: the next ones may take less."""
-        if self._may_shorten is None:
-            self._may_shorten = Shortcut.may_be(self.plan, local)
-        if self._may_shorten and not (self.shortcut and self.shortcut.serves):
-            arguments = self.arguments(values)
-            self.shortcut = Shortcut.of(self.operator, self.plan, local, arguments, self._passed)
+    def shorten(self, local: Tensor, rest: Given) -> None:
+        """After a call that was made piece by piece, with the arguments `rest`: the next ones may take less."""
+        if self.shortcut is None or not self.shortcut.serves:
+            self.shortcut = Shortcut.of(self.operator, self.plan, local, rest, self._passed)
 
 
 def _same(a: Any, b: Any) -> bool:

@@ -34,25 +34,17 @@ class Shortcut:
         self._outputs = [outputs]
         self.serves = True  # as far as is known
 
-    @staticmethod
-    def may_be(plan: Plan, local: Tensor) -> bool:
-        return (
-            local.is_cuda
-            and len(plan.halos) == 1
-            and len(plan.halos[0].wanted) == 1
-            and plan.has_outputs
-            and not plan.cuts_windows
-        )
-
     @classmethod
     def of(cls, operator: Operator, plan: Plan, local: Tensor, rest: Given, passed: dict[str, int]) -> Shortcut | None:
         """After a call with the arguments `rest`, of which some were `passed` as values of the caller's.
 
         None also where the next call may find one: in a graph that is being captured, or as the environment is.
         """
+        if not local.is_cuda or len(plan.halos) != 1 or not plan.has_outputs or plan.cuts_windows:
+            return None
         halo = plan.halos[0]
         dim = halo.dim % local.dim()
-        mail = halo.exchange.by_mail(local, dim)
+        mail = halo.exchange.by_mail(local, dim) if len(halo.wanted) == 1 else None
         if mail is None or not halo.takes_whole(mail[1][0]):
             return None
         letters, turns = mail

@@ -111,14 +111,10 @@ class Check:
         return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little", signed=True)
 
     def refuse(self) -> None:
-        if self._posted is not None:  # the others go on: this call was fine until it ran out of memory
-            self._miss()
+        if self._posted is not None:  # this call was fine until it ran out of memory
+            self.abandon()
         elif self.compares and not self.done:
             self._post(torch.device(self.place.mesh.device_type), [0, 0, 0]).rows()
-
-    def _miss(self) -> None:
-        for mesh_dim in range(len(self.place.shape)):
-            miss(self.place.group(mesh_dim))
 
     def agree(self, device: torch.device, number: int | None = None) -> list[int]:
         """Every rank's `number`, in the order of the mesh; gathered even where nothing is verified."""
@@ -157,14 +153,15 @@ class Check:
         self._posted = None
 
     def abandon(self) -> None:
-        """This rank was interrupted: the others may go on, for its call was fine."""
+        """This rank does not go on, which the others may: it has said that its call is fine."""
         if self._posted is not None:
-            self._miss()
+            for mesh_dim in range(len(self.place.shape)):
+                miss(self.place.group(mesh_dim))
 
     def agreed(self) -> None:
         if self._posted is not None and self._posted.memory:
             self._posted.memory.close()
-        self._posted = None
+        self.leave()
 
     def _post(self, device: torch.device, row: Row) -> Round:
         """Hands the row to all ranks of the mesh, and waits for none of them."""

@@ -22,12 +22,13 @@ inline std::vector<std::vector<Copy>>& groups() {
 }
 
 inline void land(size_t pending) {
-  while (groups().size() > pending + 1) {
-    for (const Copy& copy : groups().front()) {
+  auto& mine = groups();
+  while (mine.size() > pending + 1) {
+    for (const Copy& copy : mine.front()) {
       memset(copy.to, 0, copy.size);
       memcpy(copy.to, copy.from, copy.bytes);
     }
-    groups().erase(groups().begin());
+    mine.erase(mine.begin());
   }
 }
 }  // namespace on_the_way
