@@ -160,10 +160,11 @@ def _measure(task: Task, row: Row, rank: int, device: torch.device) -> None:
         if any(failures):
             row.left_out[name] = next(f for f in failures if f)
             continue
+        repeats[name] = 3
         with context():
-            for _ in range(2):
-                seconds = _sample(call, 3, device)
-        repeats[name] = max(1, ceil(task.seconds / seconds))
+            _sample(call, repeats[name], device)
+            for _ in range(2):  # among few a call takes longer than in a long queue
+                repeats[name] = max(1, ceil(task.seconds / _sample(call, repeats[name], device)))
         samples[name] = []
     row.wrong = [sentence for sentences in _everyone(row.wrong) for sentence in sentences]
     row.correct = not row.wrong

@@ -116,8 +116,10 @@ def queue_sampler(
         return time.perf_counter() - start
 
     queue(2)
-    rounds = math.ceil(seconds / max(min(queue(1), queue(1)), 1e-9))
-    rounds = max(1, min(rounds, MOST_CALLS // len(calls)))
+    rounds = 1
+    for _ in range(2):  # a call by itself takes longer than one in a queue
+        rounds = math.ceil(seconds * rounds / max(queue(rounds), 1e-9))
+        rounds = max(1, min(rounds, MOST_CALLS // len(calls)))
     return lambda: queue(rounds) / (rounds * len(calls))
 
 
