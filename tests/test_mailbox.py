@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import subprocess
+import sys
 from itertools import pairwise
 
 import pytest
@@ -124,3 +126,22 @@ def test_ranks_wait_for_each_other(cuda):
         for call, read in enumerate(seen[me]):
             assert read.eq(100.0 * (1 - me) + call).all()
     assert [at.tolist() for at in arrived] == [[calls, calls, 0]] * 2
+
+
+NEVER = """
+import torch, torch_conv
+from torch_conv.distributed import _mailbox
+
+local, arrived = torch.zeros(1, 8, 512, device="cuda"), torch.zeros(3, dtype=torch.int64, device="cuda")
+route = _mailbox.route_of([arrived.data_ptr(), arrived.data_ptr()], arrived, [], [], 1)
+torch.ops.torch_conv._deliver(local, 1, route, 1, 200)
+torch.cuda.synchronize()
+"""
+
+
+@pytest.mark.cuda
+def test_a_rank_that_never_comes_is_an_error_of_cuda(cuda):
+    """In a process of its own, which can use the GPU no more."""
+    ran = subprocess.run([sys.executable, "-c", NEVER], capture_output=True, text=True, timeout=120)
+    assert ran.returncode != 0
+    assert "CUDA error" in ran.stderr, ran.stderr

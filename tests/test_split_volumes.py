@@ -129,6 +129,28 @@ def test_streams_aside_take_seams_apart(monkeypatch):
     ]
 
 
+LARGE = [("direct 3", direct(3), 256), ("separable 5", separable(5), 1024), ("separable 9", separable(9), 1024)]
+
+
+@pytest.mark.parametrize(("name", "function", "side"), LARGE, ids=[name for name, *_ in LARGE])
+def test_large_volumes_have_seams_apart(name, function, side, monkeypatch):
+    """Where memory binds: seams of as many planes as blocks walk through; together where it is small or cut thin."""
+    monkeypatch.setenv("TORCH_CONV_EXPLAIN_FOR", H100)
+
+    def walks(planes, *sizes):
+        volume = torch.empty(1, 1024 // side, planes, *sizes)
+        lines = torch_conv.explain(function, split(volume, ["cpu"] * 3, -3)).lines
+        march = [line for line in lines if "march" in line]
+        depths = {re.search(r"tile \d+x\d+x(\d+),", line)[1] for line in march if "through all shards" in line}
+        return ["through all" in line for line in march], depths
+
+    apart, depths = walks(3 * 256, side, 1024)
+    assert apart == [*(False, True), *(False, True, True), *(False, True)]
+    assert len(depths) == 1 and int(*depths) <= 55
+    assert walks(3 * 256, 64, 64)[0] == [True] * 3
+    assert walks(3 * 64, side, 1024)[0] == [True] * 3
+
+
 @pytest.fixture(scope="module", params=GPU_PLACES)
 def devices(request):
     return devices_at(request.param)
@@ -172,6 +194,30 @@ def test_bits_of_the_whole(devices, name, side_streams):
     for cut in (middle, [0, *middle, 0], [1, *middle[:1], middle[1] - 1]):
         for border in ("reflect", "circular", "zero_output"):
             check(function, volume, devices, -3, cut, border_type=border)
+
+
+@pytest.mark.cuda
+@pytest.mark.slow
+@pytest.mark.multi_gpu
+@pytest.mark.parametrize("window", ["cpu", "cuda:1"])
+@pytest.mark.parametrize("border", ["reflect", "circular", "constant"])
+@pytest.mark.parametrize("name", ["direct 3", "separable 5", "separable 9"])
+def test_bits_of_large_volumes(name, border, window):
+    """Seams with launches of their own, their neighbours' planes read there or copied; made, then repeated."""
+    to = devices_at("gpus")(2)
+    kind, k = name.split()
+    function = torch_conv.filter3d if kind == "direct" else torch_conv.filter3d_separable
+    sizes = [(int(k),) * 3] if kind == "direct" else [(int(k),)] * 3
+    windows = [make_window(size, seed=i) for i, size in enumerate(sizes)]
+    volume = torch.rand(1, 1, 384, 1024, 1024, device=to[0])
+    parts = split(volume, to, -3)
+    expected = function(volume, *windows, border)
+    windows = [w.to(window) for w in windows]
+    lines = torch_conv.explain(function, parts, *windows, border).lines
+    seams = [False, True, True] if border == "circular" else [False, True]
+    assert ["through all" in line for line in lines if "march" in line] == seams * 2
+    for _ in range(3):
+        assert function(parts, *windows, border).gather(to[0]).equal(expected)
 
 
 @pytest.mark.cuda

@@ -37,6 +37,17 @@ inline int64_t short_walk(int64_t d, int64_t k, int64_t tiles, int64_t slots, in
   return tiles * chunks < rounds * slots ? 0 : ceil_div(d, chunks);
 }
 
+// Planes at either end of a volume of `d` that are filtered apart from its interior where those windows reach into
+// other GPUs' shards; 0: all together. Blocks there wait for NVLink: in one launch with the others they all do so at
+// once, aside they do while others compute. For short walks alone, that is where memory binds. 1024^3 in shards of 256
+// planes on four NVIDIA H100, reflect, us a call (in a CUDA graph), together | seams of a walk, two walks | the same,
+// and other shards' planes copied (ops/near_planes.h):
+//   3x3x3, walks of 26    828 (805) | 802 (793) 803 (794)   | 810 (799) 808 (799)
+//   separable 9, of 52   1057 (1030) | 1006 (995) 1021 (1012) | 966 (968) 1009 (997)
+//   7x7x7, one walk      4410 (4283); seams of 16 planes 4811 (4695), copied 4933 (4759)
+// Seams of 4 planes take separable 9 981 (979) with copies, and before those 1099 (1097).
+inline int seam_of(int64_t walk, int64_t d) { return 3 * walk <= d ? int(walk) : 0; }
+
 // Windows of k float32 taps for n x c volumes. Those on the host are copied to `bytes`, where the next one starts on a
 // whole multiple of kTapPitch floats.
 inline void take_taps(const Taps* const (&axes)[3], int64_t n, int64_t c, int64_t k, MarchTaps (&windows)[3],

@@ -51,6 +51,7 @@ struct Plan {
   const char* variant = nullptr;           // the room's kernel or loop: "reg", "tile_tma", "general", ...
   const char* why = "";                    // one clause
   int tile_w = 0, tile_h = 0, tile_d = 0;  // output tile of one block (CUDA) or of one task (CPU); tile_d of volumes
+  int seam_d = 0;                          // planes at a volume's seams that are worth launches of their own; or 0
   int threads = 0;                         // per block (CUDA)
   int shared_bytes = 0;                    // dynamic, per block (CUDA)
   int64_t blocks = 0;                      // blocks of the grid (CUDA) or tasks (CPU)

@@ -30,7 +30,8 @@ Word word_of(std::span<const BlockCopy> copies) {
 
 // At most kMostRuns copies as a kernel's parameters, and the blocks that make them.
 struct Launch {
-  Launch(std::span<const BlockCopy> copies, int word) : blocks{1, unsigned(std::max<size_t>(1, copies.size()))} {
+  Launch(std::span<const BlockCopy> copies, int word, bool is_last)
+      : blocks{1, unsigned(std::max<size_t>(1, copies.size()))}, is_last(is_last) {
     int64_t most = 1;
     for (size_t i = 0; i < copies.size(); ++i) {
       const BlockCopy& c = copies[i];
@@ -48,7 +49,18 @@ struct Launch {
 
   AllRuns all{};
   Blocks blocks;
+  bool is_last;
 };
+
+// At least one launch, also of no copies.
+template <typename F>
+void for_each_launch(std::span<const BlockCopy> copies, int word, const F& launch) {
+  do {
+    const auto some = copies.first(std::min<size_t>(copies.size(), kMostRuns));
+    copies = copies.subspan(some.size());
+    launch(Launch(some, word, copies.empty()));
+  } while (!copies.empty());
+}
 
 }  // namespace
 
@@ -63,10 +75,9 @@ CopyKernel copy_kernel(std::span<const BlockCopy> copies) {
 
 void copy_by_kernel(const CopyKernel& by, std::span<const BlockCopy> copies, void* stream) {
   const OnDevice current(copies[0].to.device);
-  for (; !copies.empty(); copies = copies.subspan(std::min<size_t>(copies.size(), kMostRuns))) {
-    const Launch launch(copies.first(std::min<size_t>(copies.size(), kMostRuns)), by.word);
+  for_each_launch(copies, by.word, [&](const Launch& launch) {
     launch_kernel(*by.kernel, launch.blocks, {kCopyThreads}, 0, stream, launch.all);
-  }
+  });
 }
 
 void deliver(int device, std::span<const BlockCopy> copies, const Meeting& meeting, void* stream) {
@@ -74,15 +85,11 @@ void deliver(int device, std::span<const BlockCopy> copies, const Meeting& meeti
   const Word word = word_of(copies);
   const LoadedKernel& kernel =
       load(kernel_of("cuda/kernel_deliver.cuh", "cuda::deliver_runs", {word.type}), arch_of(device));
-  for (bool all = false; !all;) {
-    const auto some = copies.first(std::min<size_t>(copies.size(), kMostRuns));
-    copies = copies.subspan(some.size());
-    all = copies.empty();
+  for_each_launch(copies, word.bytes, [&](const Launch& launch) {
     Meeting here = meeting;
-    if (!all) here.ranks = 0;  // nobody is told before the last launch
-    const Launch launch(some, word.bytes);
+    if (!launch.is_last) here.ranks = 0;  // nobody is told before
     launch_kernel(kernel, launch.blocks, {kCopyThreads}, 0, stream, launch.all, here);
-  }
+  });
 }
 
 }  // namespace torch_conv::cuda

@@ -20,7 +20,7 @@ __global__ void deliver_runs(const __grid_constant__ AllRuns all, const __grid_c
   if (threadIdx.x == 0) {
     __threadfence_system();  // the block's words come before its count, for other GPUs too
     is_last = atomicAdd(meeting.copied, 1u) == gridDim.x * gridDim.y - 1;
-    __threadfence_system();  // and what other blocks did before the word that the last one publishes
+    if (is_last) __threadfence_system();  // what other blocks did comes before the word that this one publishes
   }
   __syncthreads();
   if (!is_last) return;

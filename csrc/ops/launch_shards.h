@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "ops/launch_steps.h"
+#include "ops/near_planes.h"
 #include "ops/seams.h"
 #include "ops/split_streams.h"
 
@@ -81,12 +82,6 @@ constexpr bool kHasSeams = true;
 template <>
 inline constexpr bool kHasSeams<Fused> = false;
 
-// Are interior and seams made apart, in two streams?
-template <typename Problem>
-bool takes_seams_apart(const SplitStreams& streams, bool volumes) {
-  return kHasSeams<Problem> && !streams.together(volumes);
-}
-
 // What a shard with neighbours is filtered by: the interior, and `aside` the seams, which read other shards. Together
 // where the call has one stream for both.
 template <typename Problem>
@@ -96,22 +91,29 @@ struct Piece {
   std::shared_ptr<const Planned> planned{};
 };
 
+// Interior and seams of at least so many planes.
 template <typename Problem>
-std::vector<Piece<Problem>> pieces_of(const Problem& p, bool volumes, bool apart) {
-  std::vector<Piece<Problem>> pieces{{p, false}};
-  if constexpr (kHasSeams<Problem>) {
-    if (!apart) return pieces;
-    const Seams<Problem> seams = Seams<Problem>::of(p, volumes);
-    pieces = {{seams.interior, false}, {seams.above, true}, {seams.below, true}};
-    std::erase_if(pieces, [](const auto& piece) { return piece.problem.out.h == 0 || piece.problem.out.d == 0; });
-  }
+std::vector<Piece<Problem>> pieces_of(const Problem& p, bool volumes, int64_t least) {
+  const Seams<Problem> seams = Seams<Problem>::of(p, volumes, least);
+  std::vector<Piece<Problem>> pieces{{seams.interior, false}, {seams.above, true}, {seams.below, true}};
+  std::erase_if(pieces, [](const auto& piece) { return piece.problem.out.h == 0 || piece.problem.out.d == 0; });
   return pieces;
+}
+
+// Copies of planes are; what lies beside a volume lies alike.
+inline bool has_dense_planes(const Image& x) { return x.stride_w == 1 && x.stride_h == x.w; }
+
+// How many planes of a volume's shards windows reach before its first one, and behind its last.
+template <typename Problem>
+std::pair<int64_t, int64_t> planes_beside(const Problem& p) {
+  const Placement& at = p.place;
+  return {at.pad_z, (p.out.d - 1) * at.stride_z + (p.kd - 1) * at.dilation_z + 1 - at.pad_z - p.in.d};
 }
 
 // The same as steps of the call on all shards. `fresh` as in SplitStreams::begin.
 template <typename Problem>
-void write_down(Steps& steps, const Shard& shard, bool volumes, const std::vector<Piece<Problem>>& pieces,
-                const Doors<Problem>& doors, bool fresh) {
+void write_down(Steps& steps, const Shard& shard, const std::vector<Piece<Problem>>& pieces,
+                const Doors<Problem>& doors, bool apart, bool fresh) {
   const int own = steps.index_of(*shard.own);
   std::vector<int> lenders;
   for (const Tensor* other : {shard.above, shard.below})
@@ -123,11 +125,10 @@ void write_down(Steps& steps, const Shard& shard, bool volumes, const std::vecto
   std::vector<std::pair<Launch<Problem>, bool>> launches;
   for (const Piece<Problem>& piece : pieces)
     launches.push_back({{steps, piece.problem, doors, piece.planned}, piece.aside});
-  steps.then([own, lenders, launches, fresh, volumes, device = shard.own->get_device_index()](Replay& r) {
+  steps.then([own, lenders, launches, apart, fresh, device = shard.own->get_device_index()](Replay& r) {
     const cuda::OnDevice current(device);
     std::vector<const Tensor*> others;
     for (int i : lenders) others.push_back(&r.tensor(i));
-    const bool apart = takes_seams_apart<Problem>(*r.streams, volumes);
     void* const reads = r.streams->begin(r.tensor(own), others, apart, fresh);
     void* const stream = apart ? cuda::current_stream(device) : reads;
     for (const auto& [launch, aside] : launches) launch.on_cuda(r, aside ? reads : stream, nullptr);
@@ -139,14 +140,36 @@ template <typename Problem>
 bool run_shard(Call& call, const Place& place, const Shard& shard, const Problem& p, const Doors<Problem>& doors,
                const char* pinned) {
   SplitStreams& streams = *call.streams;
-  const bool volumes = axes_of(*call.part) == 3, apart = takes_seams_apart<Problem>(streams, volumes);
-  std::vector<Piece<Problem>> pieces = pieces_of(volumes ? with_channels_read_once(p) : p, volumes, apart);
-  for (Piece<Problem>& piece : pieces) {
-    piece.planned = plan_of(call, place, piece.problem, doors, pinned);
-    if (!piece.planned->plan.variant || piece.planned->plan.scratch_bytes > 0) return false;
+  const int axes = axes_of(*call.part);
+  const bool volumes = axes == 3, fresh = !on_any_device(p);  // taps in device memory may just have been put there
+  std::vector<Piece<Problem>> pieces{{volumes ? with_channels_read_once(p) : p, false}};
+  const auto planned = [&] {
+    return std::all_of(pieces.begin(), pieces.end(), [&](Piece<Problem>& piece) {
+      if (!piece.planned) piece.planned = plan_of(call, place, piece.problem, doors, pinned);
+      return piece.planned->plan.variant && piece.planned->plan.scratch_bytes == 0;
+    });
+  };
+  if (volumes && !planned()) return false;
+  const int64_t planes = volumes ? pieces[0].planned->plan.seam_d : 0;
+  const bool apart = kHasSeams<Problem> && streams.apart(!volumes || planes > 0);
+  std::optional<NearPlanes> near;
+  if constexpr (kHasSeams<Problem>) {
+    if (apart) {
+      Problem whole = pieces[0].problem;
+      if (volumes && whole.in.c == p.in.c && has_dense_planes(whole.in)) {
+        const auto [before, behind] = planes_beside(whole);
+        near.emplace(call, shard, shard.own->dim() - axes, before, behind);
+        whole.beside = beside(near->shard(), whole.in.dtype, axes);
+      }
+      pieces = pieces_of(whole, volumes, planes);
+    }
   }
-  const bool fresh = !on_any_device(p);  // taps in device memory may just have been put there
+  if (!planned()) return false;
   void* const reads = streams.begin(*shard.own, {shard.above, shard.below}, apart, fresh);
+  if (near && near->any()) {
+    if (!call.runs()) call.explain("planes of the shards on other GPUs are copied aside, for the seams");
+    near->bring(call, reads, fresh);
+  }
   for (const Piece<Problem>& piece : pieces) {
     const Planned& planned = *piece.planned;
     if (!only_explain(call, place, planned.plan))
@@ -154,7 +177,7 @@ bool run_shard(Call& call, const Place& place, const Shard& shard, const Problem
                      {piece.aside ? reads : place.stream(), nullptr, planned.kernels.data()});
   }
   streams.end(*shard.own, apart);
-  if (call.steps) write_down(*call.steps, shard, volumes, pieces, doors, fresh);
+  if (call.steps) write_down(*call.steps, shard, pieces, doors, apart, fresh);
   return true;
 }
 

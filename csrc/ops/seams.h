@@ -35,15 +35,15 @@ template <typename Problem>
 struct Seams {
   Problem interior, above, below;  // some may be without outputs
 
-  // `volumes`: the shards are cut along d, else along h.
-  static Seams of(const Problem& p, bool volumes) {
+  // `volumes`: the shards are cut along d, else along h. A seam has at least so many outputs, if there are any.
+  static Seams of(const Problem& p, bool volumes, int64_t least) {
     const Along& axis = volumes ? kPlanes : kRows;
     const int64_t pad = p.place.*axis.pad, stride = p.place.*axis.stride, in = p.in.*axis.size, out = p.out.*axis.size;
     const int64_t length = ((volumes ? p.kd : p.kh) - 1) * p.place.*axis.dilation + 1;
-    // Outputs before `top` read the shard above; those from `bottom` on the one below.
-    const int64_t top = p.beside.above.data ? std::min(out, ceil_div(pad, stride)) : 0;
-    const int64_t fitting = in + pad - length;
-    const int64_t bottom = !p.beside.below.data ? out : fitting < 0 ? 0 : std::min(out, fitting / stride + 1);
+    // Outputs before `top` may read the shard above; those from `bottom` on the one below.
+    const int64_t top = p.beside.above.data ? std::min(out, std::max(least, ceil_div(pad, stride))) : 0;
+    const int64_t fitting = in + pad - length, last = std::max<int64_t>(0, out - least);
+    const int64_t bottom = !p.beside.below.data ? out : fitting < 0 ? 0 : std::min(last, fitting / stride + 1);
     const int64_t middle = std::max(top, bottom);  // a shard thinner than its window has no interior
     // Each from the first row that its windows read, so that tiles find it inside the image.
     const auto first = [&](int64_t begin) { return std::max<int64_t>(0, begin * stride - pad); };

@@ -7,9 +7,9 @@
 //              side stream               | seam (reads device 0) |        the shard: device 0 has read it
 //
 // Two streams a device cost the host more than they save where shards are small: then a kernel that can makes interior
-// and seams in one launch, in the current stream, which waits for the others before. So it is with volumes of any size,
-// for a seam of r planes, by itself, reads 3 r of a few hundred, with chains, which cannot be cut at seams, and where
-// the call has one stream for all.
+// and seams in one launch, in the current stream, which waits for the others before. So it is with volumes of any size
+// unless memory binds (core/march_plan.h), for a seam of r planes, by itself, reads 3 r of a few hundred, with chains,
+// which cannot be cut at seams, and where the call has one stream for all.
 //
 // On the CPU everything goes one after the other.
 #pragma once
@@ -40,8 +40,8 @@ class SplitStreams {
   void* begin(const Tensor& own, const std::vector<const Tensor*>& others, bool aside, bool fresh = false);
   // The device's current stream goes on after that work.
   void end(const Tensor& own, bool aside);
-  // Is a shard, of volumes or of images, filtered by one launch, where a kernel can?
-  bool together(bool volumes) const { return together_ || (volumes && !apart_); }
+  // Are interior and seams of a shard made apart, in two streams? `worth`: of large shards they had better be.
+  bool apart(bool worth) const { return !together_ && (worth || apart_); }
   // What was allocated aside is still read by the current stream: the one aside goes on after that.
   void keep(const Tensor& own);
   // The reader's current stream waits until a window on another device is made, which goes on when that has been read.

@@ -84,11 +84,11 @@ struct MarchCost {
   int best_chunk() const { return tiles * d > 0 ? march_chunk(d, k - 1, *this) : 1; }
 };
 
-inline int planes_of_block(const Separable& p, const MarchCost& cost, bool bulk) {
+// 0 where memory does not bind.
+inline int64_t short_walk_of(const Separable& p, const MarchCost& cost, bool bulk) {
   // Of 11 planes with taps that the kernel has to read arithmetic may bind; that was not measured.
   const bool memory_binds = bulk && p.in.dtype == Dtype::f32 && (p.kd <= 9 || (p.kd <= 11 && fixed_taps(p)));
-  const int64_t chunk = memory_binds ? short_walk(p.out.d, p.kd, cost.tiles, cost.resident, 4) : 0;
-  return chunk ? int(chunk) : cost.best_chunk();
+  return memory_binds ? short_walk(p.out.d, p.kd, cost.tiles, cost.resident, 4) : 0;
 }
 
 // Is one launch faster than the planes' filter and a depth pass? Not for small float32 volumes, whose chunks are mostly
@@ -123,7 +123,9 @@ inline void configure_march(const Separable& p, const Arch& arch, bool bulk, Pla
   if (p.beside.any()) plan.why = "odd size up to 15: all passes of a tile while marching along z, through all shards";
   plan.tile_w = shape.tile_w;
   plan.tile_h = shape.tile_h();
-  plan.tile_d = planes_of_block(p, cost, bulk);
+  const int64_t walk = short_walk_of(p, cost, bulk);
+  plan.tile_d = walk ? int(walk) : cost.best_chunk();
+  plan.seam_d = seam_of(walk, p.out.d);
   plan.threads = shape.threads();
   plan.shared_bytes = shape.shared_bytes();
   plan.blocks = cost.blocks(plan.tile_d);

@@ -41,6 +41,13 @@ class verify:  # noqa: N801
     that is not the whole world) it is one small all_gather, which runs while the call is prepared if this rank has made
     the same call before. A loop that is known to be right may leave it out, on all ranks alike: then a call that one
     rank refuses leaves the others waiting, GPUs of one host for the last time.
+
+    Args:
+        mode: whether they compare, from now on. Left as a context manager, it is again what it was before.
+
+    Example:
+        >>> with torch_conv.distributed.verify(False):
+        ...     pass  # a loop that is known to be right
     """
 
     on = True
