@@ -1,12 +1,16 @@
-"""Volumes in shards along depth: kernels read the planes of the shards beside them where they lie, in one launch."""
+"""Volumes in shards along depth: kernels read the planes of the shards beside them where they lie, in one launch.
+
+Those of large volumes in launches of their own, and from copies if windows reach many.
+"""
 
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 import torch
-from splits import A100, GPU_PLACES, H100, IN_PLACE, assert_same, check, devices_at
+from splits import A100, GPU_PLACES, H100, IN_PLACE, SLEEP, assert_same, check, devices_at
 from strategies import BORDERS, make_image, make_window
 from tolerance import assert_same_bits
 
@@ -147,8 +151,33 @@ def test_large_volumes_have_seams_apart(name, function, side, monkeypatch):
     apart, depths = walks(3 * 256, side, 1024)
     assert apart == [*(False, True), *(False, True, True), *(False, True)]
     assert len(depths) == 1 and int(*depths) <= 55
+    volume = torch.empty(1, 1024 // side, 3 * 256, side, 1024)
+    copied = "read copies of other GPUs' planes" in str(torch_conv.explain(function, split(volume, ["cpu"] * 3, -3)))
+    assert copied == (name == "separable 9")
     assert walks(3 * 256, 64, 64)[0] == [True] * 3
     assert walks(3 * 64, side, 1024)[0] == [True] * 3
+
+
+def test_interiors_without_a_kernel_stay_with_their_seams(monkeypatch):
+    """An interior by itself may be small enough for two passes, which take scratch memory."""
+    monkeypatch.setenv("TORCH_CONV_EXPLAIN_FOR", H100)
+    parts = split(torch.empty(2, 1, 3 * 228, 384, 384), ["cpu"] * 3, -3)
+    lines = torch_conv.explain(separable(11), parts).lines
+    assert sum("launches 1" in line and "through all shards" in line for line in lines) == 3
+    assert not any("rows that are copied" in line for line in lines)
+
+
+@pytest.mark.cuda
+@pytest.mark.multi_gpu
+def test_seams_between_shards_of_one_gpu_stay_together():
+    first, second = devices_at("gpus")(2)
+    parts = split(torch.empty(1, 1, 3 * 150, 512, 1024, device=first), [first, first, second], -3)
+    lines = torch_conv.explain(direct(3), parts).lines
+    assert ["through all" in line for line in lines if "march" in line] == [
+        *(True,),
+        *(False, True, True),
+        *(False, True),
+    ]
 
 
 @pytest.fixture(scope="module", params=GPU_PLACES)
@@ -209,7 +238,7 @@ def test_bits_of_large_volumes(name, border, window):
     function = torch_conv.filter3d if kind == "direct" else torch_conv.filter3d_separable
     sizes = [(int(k),) * 3] if kind == "direct" else [(int(k),)] * 3
     windows = [make_window(size, seed=i) for i, size in enumerate(sizes)]
-    volume = torch.rand(1, 1, 384, 1024, 1024, device=to[0])
+    volume = torch.rand(1, 1, 448, 1024, 1024, device=to[0])
     parts = split(volume, to, -3)
     expected = function(volume, *windows, border)
     windows = [w.to(window) for w in windows]
@@ -273,20 +302,52 @@ def test_shards_amid_other_memory(devices, name):
 
 
 @pytest.mark.cuda
-@pytest.mark.parametrize("name", ["separable 7", "direct 3", "direct 7"])
-def test_neighbours_that_were_just_written(devices, name):
+@pytest.mark.parametrize("name", ["separable 7", "separable 15", "direct 3", "direct 7"])
+def test_neighbours_that_were_just_written(devices, name, side_streams):
     """A call reads what others have put into the shards before it, and is done before they are written again."""
     function, shape, sizes = CALLS[name]
     parts = split(make_image(shape), devices(3), -3, sizes)
     for seed in range(4):
         volume = make_image(shape, seed=seed)
         expected = function(volume.to("cuda:0"))
-        for shard, part in zip(parts.shards, volume.split(sizes, -3), strict=True):
+        made = [part.to(shard.device) for part, shard in zip(volume.split(sizes, -3), parts.shards, strict=True)]
+        for shard, part in zip(parts.shards, made, strict=True):
+            with torch.cuda.device(shard.device):
+                torch.cuda._sleep(SLEEP // 20)
             shard.copy_(part)
         got = function(parts)
         for shard in parts.shards:
             shard.fill_(float("nan"))
         assert_same(got, expected)
+
+
+@pytest.mark.cuda
+@pytest.mark.multi_gpu
+@pytest.mark.parametrize("name", ["separable 15", "direct 3"])
+def test_in_a_graph_of_several_gpus(name, side_streams, monkeypatch):
+    monkeypatch.syspath_prepend(Path(__file__).parent.parent / "benchmarks")
+    from across import capture
+
+    to = [torch.device(d) for d in devices_at("gpus")(3)]
+    function, shape, sizes = CALLS[name]
+    held, captured = split(make_image(shape), to, -3, sizes), []
+
+    def call():
+        captured[:] = function(held).shards
+
+    call()
+    graph, pools = capture([call], to, 1)
+    for seed in range(3):
+        volume = make_image(shape, seed=seed)
+        for shard, part in zip(held.shards, volume.split(sizes, -3), strict=True):
+            shard.copy_(part)
+        for device in set(to):
+            torch.cuda.synchronize(device)
+        with torch.cuda.device(to[0]):
+            graph.replay()
+        torch.cuda.synchronize(to[0])
+        assert_same_bits(torch.cat([part.cpu() for part in captured], -3), function(volume.to(to[0])).cpu())
+    del graph, pools
 
 
 @pytest.mark.cuda

@@ -37,16 +37,22 @@ inline int64_t short_walk(int64_t d, int64_t k, int64_t tiles, int64_t slots, in
   return tiles * chunks < rounds * slots ? 0 : ceil_div(d, chunks);
 }
 
-// Planes at either end of a volume of `d` that are filtered apart from its interior where those windows reach into
-// other GPUs' shards; 0: all together. Blocks there wait for NVLink: in one launch with the others they all do so at
-// once, aside they do while others compute. For short walks alone, that is where memory binds. 1024^3 in shards of 256
-// planes on four NVIDIA H100, reflect, us a call (in a CUDA graph), together | seams of a walk, two walks | the same,
-// and other shards' planes copied (ops/near_planes.h):
-//   3x3x3, walks of 26    828 (805) | 802 (793) 803 (794)   | 810 (799) 808 (799)
-//   separable 9, of 52   1057 (1030) | 1006 (995) 1021 (1012) | 966 (968) 1009 (997)
-//   7x7x7, one walk      4410 (4283); seams of 16 planes 4811 (4695), copied 4933 (4759)
-// Seams of 4 planes take separable 9 981 (979) with copies, and before those 1099 (1097).
-inline int seam_of(int64_t walk, int64_t d) { return 3 * walk <= d ? int(walk) : 0; }
+// Planes at either end of a volume of `d` that are filtered apart from its interior where windows of k planes reach
+// into other GPUs' shards; 0: all together. Blocks there wait for NVLink: in one launch they all do so at once, aside
+// they do while others compute. For short walks alone, which is where memory binds, and enough of them. Four NVIDIA
+// H100, reflect, us a call (in a CUDA graph), together | seams of a walk; how many walks:
+//   1024^3  3x3x3        824 (805) | 802 (792)  10    768^3  3x3x3        370 (353) | 355 (347)   8
+//           separable 5  929 (912) | 900 (893)   7           separable 5  427 (409) | 407 (393)   5
+//                     7  989 (971) | 953 (945)   6    four channels of 512^3
+//                     9 1050 (1031) | 976 (967)  5           3x3x3        420 (403) | 410 (400)   5
+//                    11 1197 (1177) | 1111 (1094) 4          separable 5  458 (440) | 481 (463)   4
+// On two, 768^3: 691 (669) | 676 (665), 772 (745) | 748 (740), separable 9 868 (839) | 830 (819); 512^3 3x3x3 213 (206)
+// | 213 (210). Seams of two walks were no faster (separable 9 1021), those of the few planes that need it slower
+// (1099); so was 7x7x7, which arithmetic binds, under any: 4410 (4283) | 4811 (4695).
+inline int seam_of(int64_t walk, int64_t k, int64_t d) {
+  const int64_t fewest = k > 7 ? 4 : 5;
+  return walk > 0 && ceil_div(d, walk) >= fewest ? int(walk) : 0;
+}
 
 // Windows of k float32 taps for n x c volumes. Those on the host are copied to `bytes`, where the next one starts on a
 // whole multiple of kTapPitch floats.

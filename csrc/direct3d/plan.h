@@ -71,7 +71,7 @@ inline void configure_march(const Direct& p, const Arch& arch, bool bulk, Plan& 
   const int64_t slots = int64_t(arch.multiprocessors) * shape.resident;
   const int64_t short_chunk = bulk && k == 3 && bytes == 4 ? short_walk(p.out.d, k, tiles, slots, 2) : 0;
   plan.tile_d = int(short_chunk ? short_chunk : chunk_of(p.out.d, tiles, slots, k, 3));
-  plan.seam_d = seam_of(short_chunk, p.out.d);
+  plan.seam_d = seam_of(short_chunk, k, p.out.d);
   plan.threads = shape.threads();
   plan.shared_bytes = stages * shape.stage_bytes(bytes, k) + march_tap_bytes(k);
   plan.blocks = tiles * ceil_div(p.out.d, plan.tile_d);

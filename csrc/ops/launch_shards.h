@@ -82,8 +82,8 @@ constexpr bool kHasSeams = true;
 template <>
 inline constexpr bool kHasSeams<Fused> = false;
 
-// What a shard with neighbours is filtered by: the interior, and `aside` the seams, which read other shards. Together
-// where the call has one stream for both.
+// What a shard with neighbours is filtered by: the interior, and `aside` the seams, which read other shards; or one for
+// all.
 template <typename Problem>
 struct Piece {
   Problem problem;
@@ -91,23 +91,63 @@ struct Piece {
   std::shared_ptr<const Planned> planned{};
 };
 
-// Interior and seams of at least so many planes.
+// Interior and seams. `least` as in Seams::of.
 template <typename Problem>
-std::vector<Piece<Problem>> pieces_of(const Problem& p, bool volumes, int64_t least) {
+std::vector<Piece<Problem>> pieces_apart(const Problem& p, bool volumes, int64_t least) {
   const Seams<Problem> seams = Seams<Problem>::of(p, volumes, least);
   std::vector<Piece<Problem>> pieces{{seams.interior, false}, {seams.above, true}, {seams.below, true}};
   std::erase_if(pieces, [](const auto& piece) { return piece.problem.out.h == 0 || piece.problem.out.d == 0; });
   return pieces;
 }
 
-// Copies of planes are; what lies beside a volume lies alike.
-inline bool has_dense_planes(const Image& x) { return x.stride_w == 1 && x.stride_h == x.w; }
-
-// How many planes of a volume's shards windows reach before its first one, and behind its last.
+// Planned, in the way that is fastest; none where the room cannot.
 template <typename Problem>
-std::pair<int64_t, int64_t> planes_beside(const Problem& p) {
+std::vector<Piece<Problem>> pieces_of(const Call& call, const Place& place, const Shard& shard, const Problem& p,
+                                      const Doors<Problem>& doors, const char* pinned) {
+  using Pieces = std::vector<Piece<Problem>>;
+  const auto plan = [&](Pieces& pieces) {
+    return std::all_of(pieces.begin(), pieces.end(), [&](Piece<Problem>& piece) {
+      piece.planned = plan_of(call, place, piece.problem, doors, pinned);
+      return piece.planned->plan.variant && piece.planned->plan.scratch_bytes == 0;
+    });
+  };
+  const bool volumes = axes_of(*call.part) == 3;
+  Pieces together{{volumes ? with_channels_read_once(p) : p, false}};
+  bool planned = false, worth = true;
+  int64_t least = 0;
+  if (volumes) {  // whose room says how deep seams are to be
+    planned = plan(together);
+    if (!planned) return {};
+    least = together[0].planned->plan.seam_d;
+    worth = least > 0 && (is_far(*shard.own, shard.above) || is_far(*shard.own, shard.below));
+  }
+  if constexpr (kHasSeams<Problem>) {
+    if (call.streams->apart(worth)) {
+      Pieces apart = pieces_apart(together[0].problem, volumes, least);
+      if (plan(apart)) return apart;
+    }
+  }
+  return planned || plan(together) ? together : Pieces{};
+}
+
+// Seams of a volume read copies of the planes beside it, if that is worth it and they can: a kernel takes one channel
+// for many only where all shards have it so, and rows of all planes lie alike for it. `near` owns the copies.
+template <typename Problem>
+void bring_planes(Call& call, const Shard& shard, const Problem& p, void* reads, bool fresh,
+                  std::optional<NearPlanes>& near, std::vector<Piece<Problem>>& pieces) {
+  if (pieces[0].problem.in.c != p.in.c || p.in.stride_w != 1 || p.in.stride_h != p.in.w) return;
   const Placement& at = p.place;
-  return {at.pad_z, (p.out.d - 1) * at.stride_z + (p.kd - 1) * at.dilation_z + 1 - at.pad_z - p.in.d};
+  const int64_t behind = (p.out.d - 1) * at.stride_z + (p.kd - 1) * at.dilation_z + 1 - at.pad_z - p.in.d;
+  near.emplace(shard, shard.own->dim() - 3, at.pad_z, behind);
+  if (!near->any()) return;
+  if (!call.runs()) call.explain("its seams read copies of other GPUs' planes instead, which are made aside");
+  near->bring(call, reads, fresh);
+  const Beside copies = beside(near->shard(), p.in.dtype, 3);
+  for (Piece<Problem>& piece : pieces) {
+    Beside& read = piece.problem.beside;
+    if (read.above.data) read.above = copies.above;
+    if (read.below.data) read.below = copies.below;
+  }
 }
 
 // The same as steps of the call on all shards. `fresh` as in SplitStreams::begin.
@@ -139,37 +179,15 @@ void write_down(Steps& steps, const Shard& shard, const std::vector<Piece<Proble
 template <typename Problem>
 bool run_shard(Call& call, const Place& place, const Shard& shard, const Problem& p, const Doors<Problem>& doors,
                const char* pinned) {
+  std::vector<Piece<Problem>> pieces = pieces_of(call, place, shard, p, doors, pinned);
+  if (pieces.empty()) return false;
   SplitStreams& streams = *call.streams;
-  const int axes = axes_of(*call.part);
-  const bool volumes = axes == 3, fresh = !on_any_device(p);  // taps in device memory may just have been put there
-  std::vector<Piece<Problem>> pieces{{volumes ? with_channels_read_once(p) : p, false}};
-  const auto planned = [&] {
-    return std::all_of(pieces.begin(), pieces.end(), [&](Piece<Problem>& piece) {
-      if (!piece.planned) piece.planned = plan_of(call, place, piece.problem, doors, pinned);
-      return piece.planned->plan.variant && piece.planned->plan.scratch_bytes == 0;
-    });
-  };
-  if (volumes && !planned()) return false;
-  const int64_t planes = volumes ? pieces[0].planned->plan.seam_d : 0;
-  const bool apart = kHasSeams<Problem> && streams.apart(!volumes || planes > 0);
-  std::optional<NearPlanes> near;
-  if constexpr (kHasSeams<Problem>) {
-    if (apart) {
-      Problem whole = pieces[0].problem;
-      if (volumes && whole.in.c == p.in.c && has_dense_planes(whole.in)) {
-        const auto [before, behind] = planes_beside(whole);
-        near.emplace(call, shard, shard.own->dim() - axes, before, behind);
-        whole.beside = beside(near->shard(), whole.in.dtype, axes);
-      }
-      pieces = pieces_of(whole, volumes, planes);
-    }
-  }
-  if (!planned()) return false;
+  const bool apart = pieces.back().aside;
+  const bool fresh = !on_any_device(p);  // taps in device memory may just have been put there
   void* const reads = streams.begin(*shard.own, {shard.above, shard.below}, apart, fresh);
-  if (near && near->any()) {
-    if (!call.runs()) call.explain("planes of the shards on other GPUs are copied aside, for the seams");
-    near->bring(call, reads, fresh);
-  }
+  std::optional<NearPlanes> near;
+  if constexpr (kHasSeams<Problem>)
+    if (apart && axes_of(*call.part) == 3) bring_planes(call, shard, p, reads, fresh, near, pieces);
   for (const Piece<Problem>& piece : pieces) {
     const Planned& planned = *piece.planned;
     if (!only_explain(call, place, planned.plan))

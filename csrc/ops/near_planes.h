@@ -3,34 +3,47 @@
 //   reads, a stream aside    copy planes | seams, which read the copies
 //   current stream           interior ........................ | goes on
 //
-// Seams that read them where they lie wait for NVLink, and keep others from computing meanwhile; a few blocks that copy
-// do not. Only the seams know of it: what is beside their shard has fewer planes.
+// Seams that read many planes where they lie wait for NVLink, and keep others from computing meanwhile; the few blocks
+// of a copy do not.
 #pragma once
 
 #include "ops/split_copies.h"
 
 namespace torch_conv {
 
+// For kernels on the device of `own`, is it another one's memory? Explanations for GPUs that are not there take every
+// shard to lie on one of its own.
+inline bool is_far(const Tensor& own, const Tensor* other) {
+  return other && (!own.is_cuda() || !same_device(own, *other));
+}
+
 class NearPlanes {
  public:
   // Windows of the outputs at the seams cover the last `before` planes of the shard above along `dim`, and the first
-  // `behind` of the one below.
-  NearPlanes(const Call& call, const Shard& shard, int64_t dim, int64_t before, int64_t behind);
+  // `behind` of the one below. Both stay where they are until they are brought.
+  NearPlanes(const Shard& shard, int64_t dim, int64_t before, int64_t behind);
   NearPlanes(const NearPlanes&) = delete;
   NearPlanes& operator=(const NearPlanes&) = delete;
 
+  // Is it worth it for any?
+  bool any() const { return above_.count + below_.count > 0; }
+  // Allocates the copies and queues them on the stream of the seams, which has waited for those shards. `fresh` as in
+  // SplitStreams::begin. They live as long as this object.
+  void bring(const Call& call, void* reads, bool fresh);
   // The shard with the copies beside it, where there are any.
   const Shard& shard() const { return near_; }
-  bool any() const { return any_; }
-  // Queues the copies on the stream of the seams, which has waited for those shards. `fresh` as in SplitStreams::begin.
-  void bring(const Call& call, void* reads, bool fresh) const;
 
  private:
+  struct Planes {
+    int64_t first = 0, count = 0;  // none: no copy
+    Tensor copy{};
+  };
+  void copy(const Call& call, const Tensor*& beside, Planes& planes, RowCopies& copies) const;
+
   const Shard& far_;
   Shard near_;
-  Tensor above_, below_;
-  RowCopies copies_;
-  bool any_ = false;
+  int64_t dim_;
+  Planes above_, below_;
 };
 
 }  // namespace torch_conv

@@ -7,9 +7,9 @@
 //
 // The interior is filtered where it lies. Outputs at a seam read rows of the shards beside them (further ones, and
 // wrapped ones of circular borders, where it takes them): kernels that can do so read them where they lie, in the
-// memory of another GPU too; for the others they are copied into a strip, while the interior is filtered, and the
-// strip is filtered after it. Either way every output is computed from the same pixels in the same order as on one
-// device, so it has the same bits.
+// memory of another GPU too, or copies of the neighbour's alone (near_planes.h); for the others they are copied into a
+// strip, while the interior is filtered, and the strip is filtered after it. Either way every output is computed from
+// the same pixels in the same order as on one device, so it has the same bits.
 #pragma once
 
 #include <functional>

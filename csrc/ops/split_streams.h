@@ -8,7 +8,7 @@
 //
 // Two streams a device cost the host more than they save where shards are small: then a kernel that can makes interior
 // and seams in one launch, in the current stream, which waits for the others before. So it is with volumes of any size
-// unless memory binds (core/march_plan.h), for a seam of r planes, by itself, reads 3 r of a few hundred, with chains,
+// unless memory binds (core/march_plan.h), whose few planes at a seam would read three times as many, with chains,
 // which cannot be cut at seams, and where the call has one stream for all.
 //
 // On the CPU everything goes one after the other.

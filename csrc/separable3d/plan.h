@@ -125,7 +125,7 @@ inline void configure_march(const Separable& p, const Arch& arch, bool bulk, Pla
   plan.tile_h = shape.tile_h();
   const int64_t walk = short_walk_of(p, cost, bulk);
   plan.tile_d = walk ? int(walk) : cost.best_chunk();
-  plan.seam_d = seam_of(walk, p.out.d);
+  plan.seam_d = seam_of(walk, p.kd, p.out.d);
   plan.threads = shape.threads();
   plan.shared_bytes = shape.shared_bytes();
   plan.blocks = cost.blocks(plan.tile_d);

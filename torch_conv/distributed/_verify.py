@@ -43,7 +43,7 @@ class verify:  # noqa: N801
     rank refuses leaves the others waiting, GPUs of one host for the last time.
 
     Args:
-        mode: whether they compare, from now on. Left as a context manager, it is again what it was before.
+        mode: whether they compare, from now on. Leaving a `with` block restores what held before it.
 
     Example:
         >>> with torch_conv.distributed.verify(False):
