@@ -330,7 +330,7 @@ def test_in_a_graph_of_several_gpus(name, side_streams, monkeypatch):
 
     to = [torch.device(d) for d in devices_at("gpus")(3)]
     function, shape, sizes = CALLS[name]
-    held, captured = split(make_image(shape), to, -3, sizes), []
+    held, captured = split(make_image(shape).to(to[0]), to, -3, sizes), []
 
     def call():
         captured[:] = function(held).shards
