@@ -179,11 +179,11 @@ def test_what_refuses_capture_is_timed_without_its_host(cuda, graph):
         result = image + 1
         if torch.cuda.is_current_stream_capturing():
             raise RuntimeError("not in a graph")
-        end = time.perf_counter() + 2e-4
+        end = time.perf_counter() + 8e-3
         while time.perf_counter() < end:
             pass
         return result
 
-    replayed = _timing.time_call(lambda: image + 1, cuda, repeats=7)
     sample = _timing.sampler(refusing, cuda, graph=graph)
-    assert median(sample() for _ in range(7)) == pytest.approx(median(replayed), rel=0.15)
+    # Some 45 us, or a few times that on a GPU that others use; no memory reads and writes 64 MiB in 10.
+    assert 1e-5 < median(sample() for _ in range(7)) < 4e-3
