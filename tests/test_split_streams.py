@@ -229,3 +229,16 @@ def test_gradients_from_the_host(devices):
     assert_same_bits(gradient, torch.full_like(image, 2))
     with pytest.raises(RuntimeError, match="backward is not implemented yet"):
         torch_conv.filter2d(parts, make_window((3, 3))).gather("cpu").sum().backward()
+
+
+def test_what_came_from_the_host_is_filtered_in_a_graph(cuda):
+    """Once a call has found it there: a capture cannot wait for work outside of it."""
+    parts = split(make_image((2, 60, 50)), [cuda] * 2)
+    filtered(parts)
+    torch.cuda.synchronize()
+    expected = filtered(parts).gather()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        captured = filtered(parts).shards
+    graph.replay()
+    assert_same_bits(torch.cat([shard.cpu() for shard in captured], -2), expected)

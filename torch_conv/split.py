@@ -66,6 +66,7 @@ class SplitTensor:
     _dim: int
     # Behind each shard's arrival, or the kernel that makes it; None is a shard, or all, ready on its current stream.
     _ready: tuple[torch.cuda.Event | None, ...] | None
+    _arrived: bool  # is it known that all events of `_ready` are over?
     _order: tuple[int, ...] | None  # in which shards become ready on each device; None is from the first to the last
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -83,6 +84,7 @@ class SplitTensor:
         self: SplitTensor = _new(cls)
         self._shards, self._dim = tuple(shards), dim
         self._ready = None if ready is None or ready.count(None) == len(ready) else tuple(ready)
+        self._arrived = self._ready is None
         self._order = None if turns is None else tuple(turns)
         return self
 
@@ -198,8 +200,13 @@ class SplitTensor:
         return _split_run.torch_function(cls, func, args, kwargs or {})
 
     def _arriving(self) -> bool:
-        """Whether a shard is still on its way, so that work on the others can begin before."""
-        return any(event is not None and not event.query() for event in reversed(self._ready or ()))
+        """Whether a shard is still on its way, so that work on the others can begin before.
+
+        What has arrived is remembered: a capture could neither ask nor wait.
+        """
+        if not self._arrived:
+            self._arrived = all(event is None or event.query() for event in reversed(self._ready or ()))
+        return not self._arrived
 
     @property
     def _turns(self) -> Sequence[int]:
@@ -208,7 +215,9 @@ class SplitTensor:
     def _view(self, f: Callable[[Tensor], Tensor], dim: int) -> SplitTensor:
         """Views f of the shards, split along `dim`; as ready as they are."""
         with _split_run.gradients_of(self):
-            return self._of([f(shard) for shard in self._shards], dim, self._ready, self._order)
+            view = self._of([f(shard) for shard in self._shards], dim, self._ready, self._order)
+            view._arrived = self._arrived
+            return view
 
     # What functions ask a tensor for.
 
