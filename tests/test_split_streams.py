@@ -231,14 +231,24 @@ def test_gradients_from_the_host(devices):
         torch_conv.filter2d(parts, make_window((3, 3))).gather("cpu").sum().backward()
 
 
-def test_what_came_from_the_host_is_filtered_in_a_graph(cuda):
+@pytest.mark.parametrize(
+    "call",
+    [
+        filtered,
+        lambda x: filtered(x * 2),
+        lambda x: filtered(x.unsqueeze(0)),
+        lambda x: torch_conv.filter1d(x, make_window((3,))),
+    ],
+    ids=["filter2d", "arithmetic", "a view", "along rows"],
+)
+def test_what_came_from_the_host_is_filtered_in_a_graph(cuda, call):
     """Once a call has found it there: a capture cannot wait for work outside of it."""
     parts = split(make_image((2, 60, 50)), [cuda] * 2)
-    filtered(parts)
+    call(parts)
     torch.cuda.synchronize()
-    expected = filtered(parts).gather()
+    expected = call(parts).gather()
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
-        captured = filtered(parts).shards
+        captured = call(parts).shards
     graph.replay()
     assert_same_bits(torch.cat([shard.cpu() for shard in captured], -2), expected)

@@ -165,6 +165,8 @@ def test_interiors_without_a_kernel_stay_with_their_seams(monkeypatch):
     lines = torch_conv.explain(separable(11), parts).lines
     assert sum("launches 1" in line and "through all shards" in line for line in lines) == 3
     assert not any("rows that are copied" in line for line in lines)
+    parts = split(torch.empty(2, 1, 3 * 228, 1024, 384), ["cpu"] * 3, -3)
+    assert sum("march" in line for line in torch_conv.explain(separable(11), parts).lines) == 2 + 3 + 2
 
 
 @pytest.mark.cuda
@@ -336,7 +338,7 @@ def test_in_a_graph_of_several_gpus(name, side_streams, monkeypatch):
         captured[:] = function(held).shards
 
     call()
-    graph, pools = capture([call], to, 1)
+    graph, pools = capture([call], to, 2)  # a first call, and its steps again
     for seed in range(3):
         volume = make_image(shape, seed=seed)
         for shard, part in zip(held.shards, volume.split(sizes, -3), strict=True):

@@ -388,6 +388,7 @@ def each_shard(f: Callable[..., Tensor], *args: Any, **kwargs: Any) -> Any:
     first = wholes[0]
     late = [whole for whole in wholes if whole._ready is not None]
     arrivals = [_split_run.Arrivals(whole) for whole in late]
+    arriving = not all(whole._arrived for whole in late)
     results: dict[int, Tensor] = {}
     ready: dict[int, torch.cuda.Event | None] = {}
     with _split_run.gradients_of(*wholes):
@@ -395,7 +396,7 @@ def each_shard(f: Callable[..., Tensor], *args: Any, **kwargs: Any) -> Any:
             for arrival in arrivals:
                 arrival.wait(i)
             results[i] = f(*(v._shards[i] if isinstance(v, SplitTensor) else v for v in args), **kwargs)
-            ready[i] = arrivals[0].stream(results[i].device).record_event() if late else None
+            ready[i] = arrivals[0].stream(results[i].device).record_event() if arriving else None
     places = range(len(results))
     dim = first._dim + first.dim() - results[0].dim()
     return first._of([results[i] for i in places], dim, [ready[i] for i in places], first._order)

@@ -125,17 +125,20 @@ std::vector<Piece<Problem>> pieces_of(const Call& call, const Place& place, cons
     if (call.streams->apart(worth)) {
       Pieces apart = pieces_apart(together[0].problem, volumes, least);
       if (plan(apart)) return apart;
+      if (!volumes) return {};  // strips, whose interior waits for nobody
     }
   }
   return planned || plan(together) ? together : Pieces{};
 }
 
-// Seams of a volume read copies of the planes beside it, if that is worth it and they can: a kernel takes one channel
-// for many only where all shards have it so, and rows of all planes lie alike for it. `near` owns the copies.
+// Seams of a volume read copies of the planes beside it, if that is worth it. Their plans are those for the originals,
+// so copies, which are dense, must lie as those do; one channel that a kernel takes for many is one in all shards.
+// `near` owns the copies.
 template <typename Problem>
 void bring_planes(Call& call, const Shard& shard, const Problem& p, void* reads, bool fresh,
                   std::optional<NearPlanes>& near, std::vector<Piece<Problem>>& pieces) {
-  if (pieces[0].problem.in.c != p.in.c || p.in.stride_w != 1 || p.in.stride_h != p.in.w) return;
+  const bool dense = p.in.stride_w == 1 && p.in.stride_h == p.in.w && p.in.h > 1;
+  if (!dense || pieces[0].problem.in.c != p.in.c) return;
   const Placement& at = p.place;
   const int64_t behind = (p.out.d - 1) * at.stride_z + (p.kd - 1) * at.dilation_z + 1 - at.pad_z - p.in.d;
   near.emplace(shard, shard.own->dim() - 3, at.pad_z, behind);
@@ -155,9 +158,7 @@ template <typename Problem>
 void write_down(Steps& steps, const Shard& shard, const std::vector<Piece<Problem>>& pieces,
                 const Doors<Problem>& doors, bool apart, bool fresh) {
   const int own = steps.index_of(*shard.own);
-  std::vector<int> lenders;
-  for (const Tensor* other : {shard.above, shard.below})
-    if (other) lenders.push_back(steps.index_of(*other));
+  const std::vector<int> lenders = steps.indices_of({shard.above, shard.below});
   steps.guard([own, lenders](const std::vector<Tensor>& given) {
     const auto reads = [&](int i) { return can_read(given[own], given[i]); };
     return std::all_of(lenders.begin(), lenders.end(), reads);
@@ -167,9 +168,7 @@ void write_down(Steps& steps, const Shard& shard, const std::vector<Piece<Proble
     launches.push_back({{steps, piece.problem, doors, piece.planned}, piece.aside});
   steps.then([own, lenders, launches, apart, fresh, device = shard.own->get_device_index()](Replay& r) {
     const cuda::OnDevice current(device);
-    std::vector<const Tensor*> others;
-    for (int i : lenders) others.push_back(&r.tensor(i));
-    void* const reads = r.streams->begin(r.tensor(own), others, apart, fresh);
+    void* const reads = r.begin(own, lenders, apart, fresh);
     void* const stream = apart ? cuda::current_stream(device) : reads;
     for (const auto& [launch, aside] : launches) launch.on_cuda(r, aside ? reads : stream, nullptr);
     r.streams->end(r.tensor(own), apart);

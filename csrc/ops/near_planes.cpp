@@ -21,7 +21,7 @@ NearPlanes::NearPlanes(const Shard& shard, int64_t dim, int64_t before, int64_t 
   if (is_far(*shard.own, shard.below) && behind > kMostReadThere) below_ = {0, behind};
 }
 
-void NearPlanes::copy(const Call& call, const Tensor*& beside, Planes& planes, RowCopies& copies) const {
+void NearPlanes::allocate_copy(const Call& call, const Tensor*& beside, Planes& planes, RowCopies& copies) const {
   if (planes.count == 0) return;
   Sizes sizes = sizes_of(*beside);
   sizes[dim_] = planes.count;
@@ -33,20 +33,18 @@ void NearPlanes::copy(const Call& call, const Tensor*& beside, Planes& planes, R
 void NearPlanes::bring(const Call& call, void* reads, bool fresh) {
   // Memory of the current stream may still be read by what that has queued since the one aside waited for it.
   const CurrentStream side(*far_.own, reads);
-  if (call.steps) {
-    const int own = call.steps->index_of(*far_.own);
-    std::vector<int> lenders;
-    for (const Tensor* beside : {far_.above, far_.below})
-      if (beside) lenders.push_back(call.steps->index_of(*beside));
-    call.steps->then([own, lenders, fresh](Replay& r) {
-      std::vector<const Tensor*> others;
-      for (int i : lenders) others.push_back(&r.tensor(i));
-      r.side.emplace(r.tensor(own), r.streams->begin(r.tensor(own), others, true, fresh));
-    });
-  }
+  if (call.steps)
+    call.steps->then([own = call.steps->index_of(*far_.own), lenders = call.steps->indices_of({far_.above, far_.below}),
+                      fresh](Replay& r) { r.side.emplace(r.tensor(own), r.begin(own, lenders, true, fresh)); });
   RowCopies copies;
-  copy(call, near_.above, above_, copies);
-  copy(call, near_.below, below_, copies);
+  try {
+    allocate_copy(call, near_.above, above_, copies);
+    allocate_copy(call, near_.below, below_, copies);
+  } catch (const OutOfMemory&) {  // they are read where they lie
+    near_.above = far_.above, near_.below = far_.below;
+    if (call.steps) call.steps->spoil();
+    return;
+  }
   copies.run(call);
   if (call.steps) call.steps->then([](Replay& r) { r.side.reset(); });
 }

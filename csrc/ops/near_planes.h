@@ -27,8 +27,8 @@ class NearPlanes {
 
   // Is it worth it for any?
   bool any() const { return above_.count + below_.count > 0; }
-  // Allocates the copies and queues them on the stream of the seams, which has waited for those shards. `fresh` as in
-  // SplitStreams::begin. They live as long as this object.
+  // Allocates the copies and queues them on the stream of the seams, which has waited for those shards; where there is
+  // no memory for them, nothing. `fresh` as in SplitStreams::begin. They live as long as this object.
   void bring(const Call& call, void* reads, bool fresh);
   // The shard with the copies beside it, where there are any.
   const Shard& shard() const { return near_; }
@@ -38,7 +38,7 @@ class NearPlanes {
     int64_t first = 0, count = 0;  // none: no copy
     Tensor copy{};
   };
-  void copy(const Call& call, const Tensor*& beside, Planes& planes, RowCopies& copies) const;
+  void allocate_copy(const Call& call, const Tensor*& beside, Planes& planes, RowCopies& copies) const;
 
   const Shard& far_;
   Shard near_;

@@ -289,12 +289,8 @@ class Spatial {
       for_each_piece(strip, [&](const Tensor& shard, int64_t, int64_t) {
         others.push_back(&shard), indices.push_back(index_of(shard));
       });
-    write_down([own = index_of(*job.own), indices](Replay& r) {
-      std::vector<const Tensor*> others;
-      for (int i : indices) others.push_back(&r.tensor(i));
-      const Tensor& shard = r.tensor(own);
-      r.side.emplace(shard, r.streams->begin(shard, others, true));
-    });
+    write_down(
+        [own = index_of(*job.own), indices](Replay& r) { r.side.emplace(r.tensor(own), r.begin(own, indices, true)); });
     return streams_->begin(*job.own, others, true);
   }
 

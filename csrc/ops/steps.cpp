@@ -76,6 +76,12 @@ void Replay::add(const Tensor& t) {
   memory.push_back(t);
 }
 
+void* Replay::begin(int own, const std::vector<int>& others, bool aside, bool fresh) {
+  std::vector<const Tensor*> lenders;
+  for (int i : others) lenders.push_back(&tensor(i));
+  return streams->begin(tensor(own), lenders, aside, fresh);
+}
+
 Tensor Replay::tensor(int i, const Sizes& shape) const {
   return sizes_of(*memory[i]) == shape ? *memory[i] : torch::stable::view(*memory[i], shape);
 }
@@ -149,6 +155,13 @@ int Steps::index_of(const Tensor& t) {
   const int i = int(found - tensors_.begin());
   memory_[i].used_by = int(steps_.size());
   return i;
+}
+
+std::vector<int> Steps::indices_of(std::initializer_list<const Tensor*> tensors) {
+  std::vector<int> indices;
+  for (const Tensor* t : tensors)
+    if (t) indices.push_back(index_of(*t));
+  return indices;
 }
 
 bool Steps::finish(const std::vector<Tensor>& results) {

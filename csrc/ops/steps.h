@@ -69,6 +69,8 @@ struct Replay {
 
   void add(const Tensor& t);
   const Tensor& tensor(int i) const { return *memory[i]; }
+  // SplitStreams::begin, of tensors by their numbers.
+  void* begin(int own, const std::vector<int>& others, bool aside, bool fresh = false);
   // ... in the shape that a step knows it in.
   Tensor tensor(int i, const Sizes& shape) const;
   void* at(const Slot& slot) const {
@@ -97,6 +99,7 @@ class Steps {
   // none, or not clear, the steps are spoiled.
   Slot find(const void* address);
   int index_of(const Tensor& t);
+  std::vector<int> indices_of(std::initializer_list<const Tensor*> tensors);  // but for null
 
   // The call has returned. False: it cannot be repeated. The steps keep no tensor.
   bool finish(const std::vector<Tensor>& results);
