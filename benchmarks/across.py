@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from typing import Any
 
 import torch
 
-from torch_conv._timing import QUEUE_SECONDS, _play, synchronize
+from torch_conv._timing import _play, rounds_of_queue, synchronize
 
 MOST_NODES = 1000  # calls in one graph: each is some kernels and events a device
 
@@ -32,15 +31,18 @@ def graph_sampler(
             end.synchronize()
             return start.elapsed_time(end) / 1e3
 
-    rounds = 1
-    for _ in range(2):  # four GPUs begin and end together: 8192² takes 53 us in a graph of 2 ms, 51 in one of 20
+    def warmed(rounds: int) -> tuple[torch.cuda.CUDAGraph, Any]:
         graph, pools = capture(calls, devices, rounds)
         seconds(graph)
-        rounds = math.ceil(QUEUE_SECONDS * rounds / max(seconds(graph), 1e-9))
-        rounds = max(1, min(rounds, MOST_NODES // len(calls)))
-        del graph, pools
-    graph, pools = capture(calls, devices, rounds)
-    seconds(graph)
+        return graph, pools
+
+    def queue(rounds: int) -> float:
+        alive = warmed(rounds)  # the pools, too
+        return seconds(alive[0])
+
+    # Four GPUs begin and end together: 8192² takes 53 us in a graph of 2 ms, 51 in one of 20.
+    rounds = rounds_of_queue(queue, len(calls), most=MOST_NODES)
+    graph, pools = warmed(rounds)
     return lambda: seconds(graph) / (rounds * len(calls)), (graph, pools)
 
 

@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from datetime import timedelta
 from functools import partial
-from math import ceil
 from statistics import quantiles
 from typing import Any
 
@@ -24,7 +23,7 @@ from scaling_filters import filter_named
 from scaling_rows import Row, Task, Timing, image
 from torch import Tensor
 
-from torch_conv._timing import synchronize
+from torch_conv._timing import rounds_of_queue, synchronize
 from torch_conv.bench.common import first_line
 from torch_conv.bench.rivals import cudnn
 
@@ -160,11 +159,9 @@ def _measure(task: Task, row: Row, rank: int, device: torch.device) -> None:
         if any(failures):
             row.left_out[name] = next(f for f in failures if f)
             continue
-        repeats[name] = 3
         with context():
-            _sample(call, repeats[name], device)
-            for _ in range(2):  # among few a call takes longer than in a long queue
-                repeats[name] = max(1, ceil(task.seconds / _sample(call, repeats[name], device)))
+            _sample(call, 3, device)
+            repeats[name] = rounds_of_queue(partial(_queue, call, device), seconds=task.seconds, few=3)
         samples[name] = []
     row.wrong = [sentence for sentences in _everyone(row.wrong) for sentence in sentences]
     row.correct = not row.wrong
@@ -199,7 +196,12 @@ def _host_group() -> dist.ProcessGroup:
 
 
 def _sample(call: Callable[[], Any], repeats: int, device: torch.device) -> float:
-    """Seconds per call of a queue of calls, until the last rank is done: the same number on all ranks."""
+    """Seconds per call of a queue of calls."""
+    return _queue(call, device, repeats) / repeats
+
+
+def _queue(call: Callable[[], Any], device: torch.device, repeats: int) -> float:
+    """Seconds of a queue of calls, until the last rank is done: the same number on all ranks."""
     synchronize([device])
     dist.barrier(group=_host_group())
     start = time.perf_counter()
@@ -210,4 +212,4 @@ def _sample(call: Callable[[], Any], repeats: int, device: torch.device) -> floa
     del result
     taken = torch.tensor(time.perf_counter() - start)
     dist.all_reduce(taken, dist.ReduceOp.MAX, group=_host_group())
-    return taken.item() / repeats
+    return taken.item()

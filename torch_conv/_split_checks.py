@@ -46,6 +46,12 @@ def checked_device(name: str, argument: str, given: Any) -> torch.device:
     return device
 
 
+def default_devices() -> list[torch.device]:
+    if torch.cuda.is_available():
+        return [torch.device("cuda", i) for i in range(torch.cuda.device_count())]
+    return [torch.device("cpu")]
+
+
 def checked_devices(name: str, argument: str, devices: Any) -> list[torch.device]:
     if isinstance(devices, (str, torch.device, int)) or not isinstance(devices, Iterable):
         raise TypeError(f"{name}: {argument} must be a list of devices, got {devices!r}")

@@ -150,9 +150,7 @@ class Arrivals:
     def __init__(self, whole: SplitTensor) -> None:
         self._shards, self._ready = whole._shards, whole._ready or (None,) * len(whole._shards)
         self._streams: dict[torch.device, torch.cuda.Stream] = {}
-        # Events that have been: all, if nothing is on its way any more.
-        whole._arriving()
-        self._over = {event for event in self._ready if event is not None} if whole._arrived else set()
+        self._over = set() if whole._arriving() else set(self._ready)  # events that have been
         self._awaited: set[tuple[torch.device, torch.cuda.Event]] = set()
         self._kept: set[int] = set()
 

@@ -116,10 +116,7 @@ def queue_sampler(
         return time.perf_counter() - start
 
     queue(2)
-    rounds = 1
-    for _ in range(2):  # a call by itself takes longer than one in a queue
-        rounds = math.ceil(seconds * rounds / max(queue(rounds), 1e-9))
-        rounds = max(1, min(rounds, MOST_CALLS // len(calls)))
+    rounds = rounds_of_queue(queue, len(calls), seconds)
     return lambda: queue(rounds) / (rounds * len(calls))
 
 
@@ -145,9 +142,24 @@ def _play(calls: list[Call], rounds: int) -> None:
             results.append(call())
 
 
-def _rounds(seconds: float, count: int, sample: float = SAMPLE_SECONDS) -> int:
+def rounds_of_queue(
+    queue: Callable[[int], float],
+    count: int = 1,
+    seconds: float = QUEUE_SECONDS,
+    *,
+    few: int = 1,
+    most: int = MOST_CALLS,
+) -> int:
+    """Rounds of `count` calls that fill a queue; queue(rounds) are the seconds of so many, `few` to begin with."""
+    rounds = few
+    for _ in range(2):  # among few, a call takes longer than in a long queue
+        rounds = _rounds(queue(rounds) / rounds, count, seconds, most)
+    return rounds
+
+
+def _rounds(seconds: float, count: int, sample: float = SAMPLE_SECONDS, most: int = MOST_CALLS) -> int:
     """Rounds of `count` calls, `seconds` long each, that fill a sample."""
-    return min(math.ceil(sample / max(seconds, 1e-9)), max(1, MOST_CALLS // count))
+    return min(math.ceil(sample / max(seconds, 1e-9)), max(1, most // count))
 
 
 @functools.cache

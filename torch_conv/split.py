@@ -20,6 +20,7 @@ from torch_conv._split_checks import (
     checked_devices,
     checked_dim,
     checked_sizes,
+    default_devices,
     dtype_name,
     without,
 )
@@ -363,7 +364,7 @@ def split(
     """
     check_tensor("split", "tensor", tensor)
     dim = checked_dim("split", "tensor's", dim, tensor.dim())
-    to = _default_devices() if devices is None else checked_devices("split", "devices", devices)
+    to = default_devices() if devices is None else checked_devices("split", "devices", devices)
     n, parts = tensor.size(dim), len(to)
     if sizes is None:
         each = [n // parts + (i < n % parts) for i in range(parts)]
@@ -388,7 +389,7 @@ def each_shard(f: Callable[..., Tensor], *args: Any, **kwargs: Any) -> Any:
     first = wholes[0]
     late = [whole for whole in wholes if whole._ready is not None]
     arrivals = [_split_run.Arrivals(whole) for whole in late]
-    arriving = not all(whole._arrived for whole in late)
+    arriving = any(whole._arriving() for whole in late)
     results: dict[int, Tensor] = {}
     ready: dict[int, torch.cuda.Event | None] = {}
     with _split_run.gradients_of(*wholes):
@@ -400,9 +401,3 @@ def each_shard(f: Callable[..., Tensor], *args: Any, **kwargs: Any) -> Any:
     places = range(len(results))
     dim = first._dim + first.dim() - results[0].dim()
     return first._of([results[i] for i in places], dim, [ready[i] for i in places], first._order)
-
-
-def _default_devices() -> list[torch.device]:
-    if torch.cuda.is_available():
-        return [torch.device("cuda", i) for i in range(torch.cuda.device_count())]
-    return [torch.device("cpu")]

@@ -44,8 +44,9 @@ struct Shard {
   const Tensor* own;
   Tensor result;
   const Tensor *above = nullptr, *below = nullptr;
-  bool done = false;  // computed, with its seams
-  int64_t first = 0;  // output 0, among the outputs of the whole image
+  int64_t before = 0, behind = 0;  // how many of their rows windows cover
+  bool done = false;               // computed, with its seams
+  int64_t first = 0;               // output 0, among the outputs of the whole image
 };
 
 // A part of an image along one of its spatial axes.

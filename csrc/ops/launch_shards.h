@@ -113,11 +113,10 @@ std::vector<Piece<Problem>> pieces_of(const Call& call, const Place& place, cons
   };
   const bool volumes = axes_of(*call.part) == 3;
   Pieces together{{volumes ? with_channels_read_once(p) : p, false}};
-  bool planned = false, worth = true;
+  bool worth = true;
   int64_t least = 0;
   if (volumes) {  // whose room says how deep seams are to be
-    planned = plan(together);
-    if (!planned) return {};
+    if (!plan(together)) return {};
     least = together[0].planned->plan.seam_d;
     worth = least > 0 && (is_far(*shard.own, shard.above) || is_far(*shard.own, shard.below));
   }
@@ -128,7 +127,7 @@ std::vector<Piece<Problem>> pieces_of(const Call& call, const Place& place, cons
       if (!volumes) return {};  // strips, whose interior waits for nobody
     }
   }
-  return planned || plan(together) ? together : Pieces{};
+  return volumes || plan(together) ? together : Pieces{};
 }
 
 // Seams of a volume read copies of the planes beside it, if that is worth it. Their plans are those for the originals,
@@ -139,9 +138,7 @@ void bring_planes(Call& call, const Shard& shard, const Problem& p, void* reads,
                   std::optional<NearPlanes>& near, std::vector<Piece<Problem>>& pieces) {
   const bool dense = p.in.stride_w == 1 && p.in.stride_h == p.in.w && p.in.h > 1;
   if (!dense || pieces[0].problem.in.c != p.in.c) return;
-  const Placement& at = p.place;
-  const int64_t behind = (p.out.d - 1) * at.stride_z + (p.kd - 1) * at.dilation_z + 1 - at.pad_z - p.in.d;
-  near.emplace(shard, shard.own->dim() - 3, at.pad_z, behind);
+  near.emplace(shard);
   if (!near->any()) return;
   if (!call.runs()) call.explain("its seams read copies of other GPUs' planes instead, which are made aside");
   near->bring(call, reads, fresh);

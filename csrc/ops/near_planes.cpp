@@ -15,10 +15,10 @@ constexpr int64_t kMostReadThere = 3;
 
 }  // namespace
 
-NearPlanes::NearPlanes(const Shard& shard, int64_t dim, int64_t before, int64_t behind)
-    : far_(shard), near_(shard), dim_(dim) {
-  if (is_far(*shard.own, shard.above) && before > kMostReadThere) above_ = {shard.above->size(dim) - before, before};
-  if (is_far(*shard.own, shard.below) && behind > kMostReadThere) below_ = {0, behind};
+NearPlanes::NearPlanes(const Shard& shard) : far_(shard), near_(shard), dim_(shard.own->dim() - kAxes) {
+  if (is_far(*shard.own, shard.above) && shard.before > kMostReadThere)
+    above_ = {shard.above->size(dim_) - shard.before, shard.before};
+  if (is_far(*shard.own, shard.below) && shard.behind > kMostReadThere) below_ = {0, shard.behind};
 }
 
 void NearPlanes::allocate_copy(const Call& call, const Tensor*& beside, Planes& planes, RowCopies& copies) const {

@@ -19,9 +19,8 @@ inline bool is_far(const Tensor& own, const Tensor* other) {
 
 class NearPlanes {
  public:
-  // Windows of the outputs at the seams cover the last `before` planes of the shard above along `dim`, and the first
-  // `behind` of the one below. Both stay where they are until they are brought.
-  NearPlanes(const Shard& shard, int64_t dim, int64_t before, int64_t behind);
+  // All planes stay where they are until they are brought.
+  explicit NearPlanes(const Shard& shard);
   NearPlanes(const NearPlanes&) = delete;
   NearPlanes& operator=(const NearPlanes&) = delete;
 
@@ -42,7 +41,7 @@ class NearPlanes {
 
   const Shard& far_;
   Shard near_;
-  int64_t dim_;
+  int64_t dim_;  // of planes
   Planes above_, below_;
 };
 

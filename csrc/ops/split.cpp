@@ -178,7 +178,7 @@ class Spatial {
     const Tensor* above_tensor = above ? holds(rows.begin - 1, rows.begin - begin) : nullptr;
     const Tensor* below_tensor = below ? holds(rows.end, end - rows.end) : nullptr;
     if (above == (above_tensor != nullptr) && below == (below_tensor != nullptr))
-      job.above = above_tensor, job.below = below_tensor;
+      job.above = above_tensor, job.below = below_tensor, job.before = rows.begin - begin, job.behind = end - rows.end;
   }
 
   Strip strip_of(const Job& job, Range outputs) const {
