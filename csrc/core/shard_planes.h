@@ -16,7 +16,8 @@ namespace torch_conv {
 
 // What kernels take in place of the one map of a volume that is alone. Without bulk copies both hold no maps.
 struct ShardVolume {
-  TensorMap above, own, below;  // a shard that is not there has any map, which no plane is read by
+  static constexpr int kAbove = 0, kOwn = 1, kBelow = 2;
+  TensorMap maps[3];  // a shard that is not there has any map, which no plane is read by
   Neighbours beside;
 
   // map_of(volume) makes a map.
@@ -33,7 +34,7 @@ struct ShardVolume {
   template <typename MapOf>
   static ShardVolume of(const Image& own, const Beside& beside, const MapOf& map_of, const Neighbours& neighbours) {
     const TensorMap map = map_of(own);
-    return {beside.above.data ? map_of(beside.above) : map, map, beside.below.data ? map_of(beside.below) : map,
+    return {{beside.above.data ? map_of(beside.above) : map, map, beside.below.data ? map_of(beside.below) : map},
             neighbours};
   }
 };
@@ -52,7 +53,11 @@ TC_HD bool planes_around(const ShardVolume& v, int z, int r, int d) {
 
 // Where plane z of the extended volume is read: less than kLeastPlane says that it stands nowhere.
 TC_HD int map_plane(const TensorMap&, int z, int d, Border border) { return map_index(z, d, border); }
-TC_HD int map_plane(const ShardVolume& v, int z, int d, Border border) { return v.beside.map_row(z, d, border); }
+TC_HD int map_plane(const ShardVolume& v, int z, int d, Border border) {
+  if (z >= first_plane(v) && z < end_of_planes(v, d)) return z;
+  const int mapped = map_index(z, d, border);
+  return mapped < 0 ? Neighbours::kOutside : mapped;
+}
 template <typename Map>
 constexpr int kLeastPlane = 0;
 template <>
@@ -68,17 +73,17 @@ TC_HD const T* plane_in_memory(const ShardVolume& v, const T* volume, int64_t st
   return v.beside.row(volume, stride_d, z, d, n, c);
 }
 
-// What a bulk copy brings plane z from. What no shard has lies outside the shard's own map, too: there it brings zeros.
+// What a bulk copy brings plane z by: which of the maps, and its number there. What no shard has lies outside the
+// shard's own map, too: there it brings zeros.
 struct PlaneOfMap {
-  const TensorMap* map;
-  int z;
+  int map, z;
 };
-TC_HD PlaneOfMap plane_of_map(const TensorMap& map, int z, int) { return {&map, z}; }
+TC_HD PlaneOfMap plane_of_map(const TensorMap&, int z, int) { return {0, z}; }
 TC_HD PlaneOfMap plane_of_map(const ShardVolume& v, int z, int d) {
-  const int above = int(v.beside.above.rows), below = int(v.beside.below.rows);
-  if (z < 0 && z >= -above) return {&v.above, z + above};
-  if (z >= d && z - d < below) return {&v.below, z - d};
-  return {&v.own, z};
+  const bool above = z < 0 && z >= first_plane(v), below = z >= d && z < end_of_planes(v, d);
+  return {above ? v.kAbove : below ? v.kBelow : v.kOwn, above ? z - first_plane(v) : below ? z - d : z};
 }
+TC_HD const TensorMap* map_at(const TensorMap& map, int) { return &map; }
+TC_HD const TensorMap* map_at(const ShardVolume& v, int i) { return v.maps + i; }
 
 }  // namespace torch_conv

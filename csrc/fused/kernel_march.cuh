@@ -60,7 +60,7 @@ struct StripBoxes {
     } else if (lane < S.rows) {
       const int row = map_plane(*row_map, top + lane, a.planes.in_h, a.border);
       const PlaneOfMap from = plane_of_map(*row_map, row, a.planes.in_h);  // a row that stands nowhere brings zeros
-      tma::load_box(rows + lane * kPitch, from.map, &landed[slot], x / pack, from.z, c, n);
+      tma::load_box(rows + lane * kPitch, map_at(*row_map, from.map), &landed[slot], x / pack, from.z, c, n);
     }
   }
 

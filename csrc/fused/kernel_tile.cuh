@@ -33,7 +33,7 @@
 namespace torch_conv::fused {
 
 __device__ __forceinline__ const TensorMap* own_map(const TensorMap& map) { return &map; }
-__device__ __forceinline__ const TensorMap* own_map(const ShardVolume& shards) { return &shards.own; }
+__device__ __forceinline__ const TensorMap* own_map(const ShardVolume& shards) { return map_at(shards, shards.kOwn); }
 
 __device__ __forceinline__ WholeImage<OwnRows> image_of(const TensorMap&, const Args& a, unsigned, unsigned) {
   return {a, {}};
