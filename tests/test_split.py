@@ -327,6 +327,27 @@ def test_groups_of_shards_on_their_way():
     assert groups([a] * 4 + [b] * 4, range(8)) == [[0, 5, 1, 6, 2, 7, 3, 4]]
 
 
+def test_views_know_together_what_has_arrived():
+    """A CUDA graph may not ask for events, so that what one view has found must be known of all."""
+    from torch_conv._split_run import Ready
+
+    class Event:
+        over, asked = False, 0
+
+        def query(self):
+            self.asked += 1
+            return self.over
+
+    event = Event()
+    parts = SplitTensor._of([torch.zeros(2, 3), torch.ones(2, 3)], -2, Ready.of([None, event]))
+    view = parts.unsqueeze(0).flatten(0, 1)
+    assert view._ready.arriving() and parts._ready.arriving() and event.asked == 2
+    event.over = True
+    assert not view._ready.arriving() and event.asked == 3
+    assert not parts._ready.arriving() and not parts.unsqueeze(0)._ready.arriving() and event.asked == 3
+    assert Ready.of([None, None]) is None
+
+
 def test_explain(devices):
     plan = torch_conv.explain(torch_conv.filter2d, split(make_image((1, 1, 64, 64)), devices(2)), make_window((3, 3)))
     assert plan.lines

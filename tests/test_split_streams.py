@@ -48,7 +48,7 @@ def arrived(request, monkeypatch):
 
     Streams wait for what has not really arrived all the same.
     """
-    monkeypatch.setattr(SplitTensor, "_arriving", lambda self: True)
+    monkeypatch.setattr(_split_run.Ready, "arriving", lambda self: True)
     monkeypatch.setattr(_split_run.Arrivals, "over", lambda self, i: request.param == "everything")
     return request.param
 
@@ -163,12 +163,12 @@ def test_work_begins_before_all_has_arrived(devices):
     with torch.cuda.stream(late):
         torch.cuda._sleep(20 * SLEEP)
     ready = [torch.cuda.current_stream(device).record_event()] * 3 + [late.record_event()]
-    parts = SplitTensor._of(shards, -2, ready)
-    assert parts._arriving()
+    parts = SplitTensor._of(shards, -2, _split_run.Ready(ready))
+    assert parts._ready.arriving()
     result = torch_conv.filter2d(parts, make_window((5, 5)))
-    result._ready[0].synchronize()
-    result._ready[1].synchronize()
-    assert not ready[3].query() and not result._ready[2].query()
+    result._ready.events[0].synchronize()
+    result._ready.events[1].synchronize()
+    assert not ready[3].query() and not result._ready.events[2].query()
     assert_same_bits(result.gather("cpu"), filtered(image))
 
 
@@ -179,7 +179,7 @@ def test_order_in_which_shards_are_made(devices, arrived):
     result = torch_conv.filter2d(split(image, [one] * 3 + [other] * 3), make_window((5, 5)))
     assert tuple(result._turns) == (tuple(range(6)) if one == other else (0, 4, 1, 5, 2, 3))
     # Shards that a call makes on one device are ready behind the same event.
-    assert len(set(result._ready)) == (6 if arrived == "nothing" else len({one, other}))
+    assert len(set(result._ready.events)) == (6 if arrived == "nothing" else len({one, other}))
     assert_same_bits(result.gather("cpu"), filtered(image))
 
 

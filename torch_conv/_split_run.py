@@ -125,11 +125,11 @@ def _run(
     func: Any, of_shards: Callable[..., list[Tensor]], whole: SplitTensor, args: Sequence[Any], kwargs: dict[str, Any]
 ) -> SplitTensor:
     dim, dims = whole._dim, whole.dim()
-    if whole._ready is None or recording() or not whole._arriving():
+    if whole._ready is None or recording() or not whole._ready.arriving():
         shards = of_shards(whole.shards, *args, dim=dim, **kwargs)
         return whole._of(shards, _dim_after(dim, dims, shards[0].dim()))
     read = shards_read(func, whole, args, kwargs)
-    devices, arrivals = whole.spec.devices, Arrivals(whole)
+    devices, arrivals = whole.spec.devices, Arrivals(whole._shards, whole._ready)
     made: dict[int, tuple[Tensor, torch.cuda.Event]] = {}
     for group in groups_of(whole._turns, devices, read, arrivals.over):
         # Who reads another device's rows waits, in the operator, for what that device's current stream waits for here,
@@ -140,17 +140,39 @@ def _run(
         done = {device: arrivals.stream(device).record_event() for device in {devices[i] for i in group}}
         made.update((i, (shard, done[devices[i]])) for i, shard in zip(group, shards, strict=True))
     shards = [made[i][0] for i in range(len(devices))]
-    ready = [made[i][1] for i in range(len(devices))]
+    ready = Ready.of([made[i][1] for i in range(len(devices))])
     return whole._of(shards, _dim_after(dim, dims, shards[0].dim()), ready, made)
+
+
+class Ready:
+    """Events behind the arrival of each shard, or the kernel that makes it; None: on its current stream.
+
+    Views of the shards share them, and what is known of them: that all are over is remembered, because a capture could
+    neither ask nor wait.
+    """
+
+    def __init__(self, events: Sequence[torch.cuda.Event | None]) -> None:
+        self.events = tuple(events)
+        self._over = False
+
+    @classmethod
+    def of(cls, events: Sequence[torch.cuda.Event | None]) -> Ready | None:
+        """None where there is nothing to wait for."""
+        return None if events.count(None) == len(events) else cls(events)
+
+    def arriving(self) -> bool:
+        """Whether a shard is still on its way, so that work on the others can begin before."""
+        self._over = self._over or all(event is None or event.query() for event in reversed(self.events))
+        return not self._over
 
 
 class Arrivals:
     """Who waits for the shards of a SplitTensor during one call: no stream waits twice for an event."""
 
-    def __init__(self, whole: SplitTensor) -> None:
-        self._shards, self._ready = whole._shards, whole._ready or (None,) * len(whole._shards)
+    def __init__(self, shards: Sequence[Tensor], ready: Ready) -> None:
+        self._shards, self._ready = shards, ready.events
         self._streams: dict[torch.device, torch.cuda.Stream] = {}
-        self._over = set() if whole._arriving() else set(self._ready)  # events that have been
+        self._over = set() if ready.arriving() else set(self._ready)  # events that have been
         self._awaited: set[tuple[torch.device, torch.cuda.Event]] = set()
         self._kept: set[int] = set()
 

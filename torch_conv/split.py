@@ -65,9 +65,7 @@ class SplitTensor:
 
     _shards: tuple[Tensor, ...]
     _dim: int
-    # Behind each shard's arrival, or the kernel that makes it; None is a shard, or all, ready on its current stream.
-    _ready: tuple[torch.cuda.Event | None, ...] | None
-    _arrived: bool  # is it known that all events of `_ready` are over?
+    _ready: _split_run.Ready | None  # None: all are on their current streams
     _order: tuple[int, ...] | None  # in which shards become ready on each device; None is from the first to the last
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -78,14 +76,12 @@ class SplitTensor:
         cls,
         shards: Iterable[Tensor],
         dim: int,
-        ready: Sequence[torch.cuda.Event | None] | None = None,
+        ready: _split_run.Ready | None = None,
         turns: Iterable[int] | None = None,
     ) -> SplitTensor:
         """One of shards that need no check."""
         self: SplitTensor = _new(cls)
-        self._shards, self._dim = tuple(shards), dim
-        self._ready = None if ready is None or ready.count(None) == len(ready) else tuple(ready)
-        self._arrived = self._ready is None
+        self._shards, self._dim, self._ready = tuple(shards), dim, ready
         self._order = None if turns is None else tuple(turns)
         return self
 
@@ -137,8 +133,8 @@ class SplitTensor:
     @property
     def shards(self) -> tuple[Tensor, ...]:
         """The parts in order, each ready on its device's current stream."""
-        if self._ready is not None:
-            arrivals = _split_run.Arrivals(self)
+        if self._ready:
+            arrivals = _split_run.Arrivals(self._shards, self._ready)
             for i in range(len(self._shards)):
                 arrivals.wait(i)
         return self._shards
@@ -183,10 +179,8 @@ class SplitTensor:
         queued = {}  # events behind all that is in the current streams
         for device in {shard.device for shard in self._shards}:
             queued[device] = torch.cuda.current_stream(device).record_event()
-        ready = [
-            queued[shard.device] if event is None else event
-            for shard, event in zip(self._shards, self._ready or (None,) * len(self._shards), strict=True)
-        ]
+        events = self._ready.events if self._ready else (None,) * len(self._shards)
+        ready = [event or queued[shard.device] for shard, event in zip(self._shards, events, strict=True)]
         shards = [shard.detach() for shard in self._shards]
         if to.type == "cpu":
             return _split_transfer.download(shards, ready, self._turns, at)
@@ -200,15 +194,6 @@ class SplitTensor:
     ) -> Any:
         return _split_run.torch_function(cls, func, args, kwargs or {})
 
-    def _arriving(self) -> bool:
-        """Whether a shard is still on its way, so that work on the others can begin before.
-
-        What has arrived is remembered: a capture could neither ask nor wait.
-        """
-        if not self._arrived:
-            self._arrived = all(event is None or event.query() for event in reversed(self._ready or ()))
-        return not self._arrived
-
     @property
     def _turns(self) -> Sequence[int]:
         return range(len(self._shards)) if self._order is None else self._order
@@ -216,9 +201,7 @@ class SplitTensor:
     def _view(self, f: Callable[[Tensor], Tensor], dim: int) -> SplitTensor:
         """Views f of the shards, split along `dim`; as ready as they are."""
         with _split_run.gradients_of(self):
-            view = self._of([f(shard) for shard in self._shards], dim, self._ready, self._order)
-            view._arrived = self._arrived
-            return view
+            return self._of([f(shard) for shard in self._shards], dim, self._ready, self._order)
 
     # What functions ask a tensor for.
 
@@ -373,7 +356,7 @@ def split(
     gradients = torch.is_grad_enabled() and tensor.requires_grad
     if tensor.is_cpu and to[0].type == "cuda" and not gradients:
         shards, arrived = _split_transfer.upload(tensor.detach(), tensor.dim() + dim, each, to)
-        return SplitTensor._of(shards, dim, arrived)
+        return SplitTensor._of(shards, dim, _split_run.Ready.of(arrived))
     pieces = tensor.split(each, dim)
     return SplitTensor._of(
         [p.to(d, non_blocking=tensor.is_cuda and d.type == "cuda") for p, d in zip(pieces, to, strict=True)], dim
@@ -387,9 +370,9 @@ def each_shard(f: Callable[..., Tensor], *args: Any, **kwargs: Any) -> Any:
     """
     wholes = [value for value in args if isinstance(value, SplitTensor)]
     first = wholes[0]
-    late = [whole for whole in wholes if whole._ready is not None]
-    arrivals = [_split_run.Arrivals(whole) for whole in late]
-    arriving = any(whole._arriving() for whole in late)
+    late = [(whole, whole._ready) for whole in wholes if whole._ready]
+    arrivals = [_split_run.Arrivals(whole._shards, ready) for whole, ready in late]
+    arriving = any(ready.arriving() for _, ready in late)
     results: dict[int, Tensor] = {}
     ready: dict[int, torch.cuda.Event | None] = {}
     with _split_run.gradients_of(*wholes):
@@ -400,4 +383,4 @@ def each_shard(f: Callable[..., Tensor], *args: Any, **kwargs: Any) -> Any:
             ready[i] = arrivals[0].stream(results[i].device).record_event() if arriving else None
     places = range(len(results))
     dim = first._dim + first.dim() - results[0].dim()
-    return first._of([results[i] for i in places], dim, [ready[i] for i in places], first._order)
+    return first._of([results[i] for i in places], dim, _split_run.Ready.of([ready[i] for i in places]), first._order)

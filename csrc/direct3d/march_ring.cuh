@@ -228,10 +228,14 @@ __device__ __forceinline__ void load_plane_plain(const VolumeArgs& a, const T* p
 // The loaders of a block take turns: planes into the ring, patched where the block lies at an edge. A patch waits for
 // the copy and takes about as long again, so one loader alone would hold up 3^3 (float32 256^3 reflect on one NVIDIA
 // H200: 76 us instead of 38). What it needs of the far side it reads while it waits for the stage and for the copy.
-// Whatever else it does for a plane takes issue slots and instruction cache from the warps that compute: no division,
-// and no address in memory unless it patches. 256 x 1024 x 1024, reflect, us on one NVIDIA H100, with those in every
-// plane | without: uint8 3^3 557 | 521, float32 5^3 1763 | 1732, 7^3 4083 | 4046, float16 5^3 1640 | 1620; a shard
-// between others 618 | 580, 1760 | 1726, 4180 | 4142, 1730 | 1693.
+// `side_map` is of the same shards as `map`.
+//
+// Work for a plane takes issue slots and instruction cache from the warps that compute. 256 x 1024 x 1024 reflect on
+// one NVIDIA H100, us, with a division by the number of stages, an address in memory and a choice of the shard for each
+// map in every plane | without; the same between two shards like it:
+//   uint8 3^3   557 | 521, 618 | 580      float32 3^3 784 | 782,   791 | 787
+//   float16 5^3 1640 | 1620, 1730 | 1693          5^3 1763 | 1732, 1760 | 1726
+//           7^3 4450 | 4405, 4525 | 4509          7^3 4083 | 4046, 4180 | 4142
 template <typename T, int K, MarchShape S, typename Map>
 __device__ __forceinline__ void load_ring(const Map& map, const Map& side_map, const VolumeArgs& a,
                                           const MarchPlace& at, T* ring, uint64_t* landed, uint64_t* ready,
@@ -244,43 +248,41 @@ __device__ __forceinline__ void load_ring(const Map& map, const Map& side_map, c
   const T* volume = a.volumes.in_volume<T>(at.n, ci);
   uint64_t* barriers = post ? landed : ready;
   const bool far_side = patches && a.border == Border::circular;
-  int slot = threadIdx.x / 32 - S.warps(), phase = 0;
-  for (int q = slot; q < planes; q += S.loaders) {
+  for (int q = threadIdx.x / 32 - S.warps(); q < planes; q += S.loaders) {
+    const int slot = unsigned(q) % S.stages, phase = unsigned(q) / S.stages % 2;
     // Zeros: a plane outside is copied as zeros. A plane of another constant is not copied at all.
     const int z = zeros ? bz + q : map_plane(map, bz + q, a.volumes.in_d, a.border);
     const bool copied = z >= kLeastPlane<Map> || zeros;
     T* to = ring + slot * At::elements;
-    const T* plane =
-        patches ? plane_in_memory(map, volume, a.volumes.in_stride_d, z, a.volumes.in_d, at.n, ci) : nullptr;
+    const T* plane = nullptr;
+    if (patches) plane = plane_in_memory(map, volume, a.volumes.in_stride_d, z, a.volumes.in_d, at.n, ci);
     FarSide<T, K, S> beyond;
     if (far_side) beyond.read(a, plane, bx, by, *patches);
     tma::barrier_wait(empty + slot, phase ^ 1);
     if (lane == 0 && copied) {
       tma::barrier_expect(barriers + slot, At::copied);
-      const PlaneOfMap from = plane_of_map(map, z, a.volumes.in_d);
-      const TensorMap *const middle = map_at(map, from.map), *const sides = map_at(side_map, from.map);
+      const PlaneOfShard from = plane_of_shard(map, z, a.volumes.in_d);
+      const TensorMap *const middle = map_of_shard(map, from.shard), *const sides = map_of_shard(side_map, from.shard);
       tma::load_box(to, middle, barriers + slot, bx, by, from.z, ci, at.n);
       tma::load_box(to + At::left, sides, barriers + slot, bx - At::side, by, from.z, ci, at.n);
       tma::load_box(to + At::right, sides, barriers + slot, bx + At::width, by, from.z, ci, at.n);
     }
     if (!post) {
       if (lane > 0 && lane < kWarpArrivals) tma::barrier_arrive(ready + slot);
-    } else {
-      if (lane == 0 && !copied) tma::barrier_arrive(landed + slot);
-      __syncwarp();
-      tma::barrier_wait(landed + slot, phase);
-      if (!copied) {
-        const T outside = from_acc<T>(a.value);
-        for (int e = lane; e < At::elements; e += 32) to[e] = outside;
-      } else if (patches) {
-        if (far_side) beyond.write(to, *patches);
-        patch_plane<T, K, S>(a, plane, to, bx, by, *patches, far_side);
-      }
-      tma::fence_before_copy();
-      tma::warp_arrive(ready + slot);
+      continue;
     }
-    slot += S.loaders;
-    if (slot >= a.stages) slot -= a.stages, phase ^= 1;
+    if (lane == 0 && !copied) tma::barrier_arrive(landed + slot);
+    __syncwarp();
+    tma::barrier_wait(landed + slot, phase);
+    if (!copied) {
+      const T outside = from_acc<T>(a.value);
+      for (int e = lane; e < At::elements; e += 32) to[e] = outside;
+    } else if (patches) {
+      if (far_side) beyond.write(to, *patches);
+      patch_plane<T, K, S>(a, plane, to, bx, by, *patches, far_side);
+    }
+    tma::fence_before_copy();
+    tma::warp_arrive(ready + slot);
   }
 #endif
 }

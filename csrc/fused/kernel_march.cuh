@@ -59,8 +59,8 @@ struct StripBoxes {
       if (lane == 0) tma::load_box(rows, map, &landed[slot], x / pack, top, c, n);
     } else if (lane < S.rows) {
       const int row = map_plane(*row_map, top + lane, a.planes.in_h, a.border);
-      const PlaneOfMap from = plane_of_map(*row_map, row, a.planes.in_h);  // a row that stands nowhere brings zeros
-      tma::load_box(rows + lane * kPitch, map_at(*row_map, from.map), &landed[slot], x / pack, from.z, c, n);
+      const PlaneOfShard from = plane_of_shard(*row_map, row, a.planes.in_h);  // one that stands nowhere brings zeros
+      tma::load_box(rows + lane * kPitch, map_of_shard(*row_map, from.shard), &landed[slot], x / pack, from.z, c, n);
     }
   }
 

@@ -32,9 +32,6 @@
 
 namespace torch_conv::fused {
 
-__device__ __forceinline__ const TensorMap* own_map(const TensorMap& map) { return &map; }
-__device__ __forceinline__ const TensorMap* own_map(const ShardVolume& shards) { return map_at(shards, shards.kOwn); }
-
 __device__ __forceinline__ WholeImage<OwnRows> image_of(const TensorMap&, const Args& a, unsigned, unsigned) {
   return {a, {}};
 }
@@ -82,7 +79,7 @@ __global__ void __launch_bounds__(32 * TileShape::warps, tile_shape<P>(sizeof(T)
     if (threadIdx.x == 0) {
       tma::barrier_init(&arrived);
       tma::barrier_expect(&arrived, S.box_bytes(sizeof(T)));
-      tma::load_box(box, own_map(map), &arrived, bx / pack, by, c, n);
+      tma::load_box(box, map_of_shard(map, ShardVolume::kOwn), &arrived, bx / pack, by, c, n);
     }
   } else
 #endif

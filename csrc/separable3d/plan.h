@@ -46,7 +46,8 @@ inline const char* march_refusal(const Separable& p, const Arch& arch, bool bulk
   if (!near(p.in.d, p.out.d, p.kd, at.pad_z) || !near(p.in.h, p.out.h, p.kh, at.pad_y) ||
       !near(p.in.w, p.out.w, p.kw, at.pad_x))
     return "padding beyond the window, or a result larger than the volume";
-  if (!below(kMostSide, {p.in.d, p.in.h, p.in.w})) return "2^30 planes, rows or columns";
+  if (!below(kMostSide, {p.in.d, p.in.h, p.in.w, p.beside.above.d, p.beside.below.d}))
+    return "2^30 planes, rows or columns";
   if (p.in.h * p.in.stride_h >= (int64_t(1) << 31)) return "planes of 2^31 elements";
   if (!p.beside.same_planes(p.in)) return "shards of another layout";
   if (bulk && !tma::volume_words_possible(p.in)) return "rows not 16-byte aligned";

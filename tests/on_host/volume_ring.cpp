@@ -39,7 +39,10 @@ void look(Map map, Map side, VolumeArgs a, Wrong* wrong) {
   const int warp = threadIdx.x / 32, planes = at.planes + K - 1;
   const int bx = at.x + a.shift_x, by = at.y + a.shift_y - R, bz = at.z + a.shift_z - R;
   const bool zeros = a.border == Border::zero_output || (a.border == Border::constant && a.value == 0);
-  const bool patch = !zeros;
+  const bool edge = bx - R < 0 || by < 0 || std::min(at.x + At::width, v.out_w) + a.shift_x + R > v.in_w ||
+                    std::min(at.y + S.height(), v.out_h) + a.shift_y + R > v.in_h;
+  const bool edge_z = bz < first_plane(map) || bz + planes > end_of_planes(map, v.in_d);
+  const bool patch = edge && !zeros, post = patch || (!zeros && edge_z && a.border == Border::constant);
   if (threadIdx.x == 0) {
     find_patches<float, K, S>(a, bx, by, patches);
     for (int s = 0; s < a.stages; ++s) {
@@ -50,7 +53,7 @@ void look(Map map, Map side, VolumeArgs a, Wrong* wrong) {
   }
   __syncthreads();
   if (warp >= S.warps())
-    return load_ring<float, K, S>(map, side, a, at, ring, landed, ready, empty, patch, patch ? &patches : nullptr);
+    return load_ring<float, K, S>(map, side, a, at, ring, landed, ready, empty, post, patch ? &patches : nullptr);
   for (int q = 0; q < planes; ++q) {
     const int slot = q % a.stages;
     tma::barrier_wait(ready + slot, q / a.stages % 2);
@@ -105,6 +108,11 @@ const Case kCases[] = {
     {8, 29, 150, 7, Border::constant, -1, 0, 0, 3},
     {8, 17, 129, 7, Border::reflect, 6, 0, 6, 0},
     {2, 17, 129, 7, Border::zero_output, -1, 0, 3, 3},
+    // With blocks that lie inside every plane and patch nothing.
+    {9, 110, 700, 3, Border::constant},
+    {9, 110, 700, 3, Border::reflect, -1, 0, 1, 2},
+    {9, 40, 400, 7, Border::constant, -1, 0, 0, 3},
+    {9, 40, 400, 5, Border::circular, -1, 0, 3, 2},
 };
 
 constexpr int64_t kC = 2;
