@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
+import threading
+from contextlib import contextmanager
 from itertools import cycle, islice, pairwise
 
 import pytest
@@ -37,6 +40,29 @@ def devices_at(place):
         pytest.skip("one GPU")
     there = {"cpu": ["cpu"], "cuda": ["cuda:0"]}.get(place) or [f"cuda:{i}" for i in range(torch.cuda.device_count())]
     return lambda n: list(islice(cycle(there), n))
+
+
+@contextmanager
+def held_back(*streams):
+    """What is queued on the streams begins when the block has ended.
+
+    A host that waits for it inside would do so for ever: after a minute it begins all the same.
+    """
+    go = torch.zeros(1, dtype=torch.int32).pin_memory()
+    late = threading.Timer(60, go.fill_, [1])
+    late.start()
+    try:
+        for stream in streams:
+            with torch.cuda.device(stream.device):
+                wait = ctypes.CDLL("libcuda.so.1").cuStreamWaitValue32_v2
+                handle, address = ctypes.c_void_p(stream.cuda_stream), ctypes.c_uint64(go.data_ptr())
+                assert wait(handle, address, ctypes.c_uint32(1), ctypes.c_uint(0)) == 0  # until it is 1 or more
+        yield
+    finally:
+        late.cancel()
+        go.fill_(1)
+        for stream in streams:
+            stream.synchronize()
 
 
 def cuts(n):

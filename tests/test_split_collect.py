@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 import torch
-from splits import GPU_PLACES, SLEEP, devices_at
+from splits import GPU_PLACES, SLEEP, devices_at, held_back
 from strategies import make_image
 from tolerance import assert_same_bits
 
 from torch_conv import SplitTensor, split
+from torch_conv._split_run import Ready
 from torch_conv._split_transfer import lanes_of
 
 pytestmark = pytest.mark.cuda
@@ -23,18 +24,17 @@ def test_gather_to_a_gpu_waits_for_nobody(devices):
     to = devices(3)
     image = make_image((2, 300, 200))
     parts = SplitTensor.from_shards([shard.clone() for shard in split(image.to(to[0]), to).shards])
-    late = SplitTensor.from_shards([torch.zeros_like(shard) for shard in parts.shards])
+    late = SplitTensor.from_shards([torch.full_like(shard, 77) for shard in parts.shards])
     parts.gather(to[-1])
     torch.cuda.synchronize()
-    for target, shard in zip(late.shards, parts.shards, strict=True):
-        with torch.cuda.device(target.device):
-            torch.cuda._sleep(5 * SLEEP)
-        target.copy_(shard)
-    whole = late.gather(to[-1])
-    done = torch.cuda.current_stream(to[-1]).record_event()
-    assert not done.query()
-    for shard in late.shards:
-        shard.fill_(77)
+    with held_back(*{torch.cuda.current_stream(device) for device in to}):
+        for target, shard in zip(late.shards, parts.shards, strict=True):
+            target.copy_(shard)
+        whole = late.gather(to[-1])
+        done = torch.cuda.current_stream(to[-1]).record_event()
+        assert not done.query()
+        for shard in late.shards:
+            shard.fill_(77)
     assert_same_bits(whole, image)
 
 
@@ -74,11 +74,10 @@ def test_gather_to_a_gpu_all_ways_at_once(devices):
     torch.cuda.synchronize(to[0])
     for last in {0, len(to) - 1}:
         late = torch.cuda.Stream(to[last], priority=-1)  # no stream of a transfer: those have another priority
-        with torch.cuda.stream(late):
-            torch.cuda._sleep(20 * SLEEP)
-        ready = [late.record_event() if i == last else None for i in range(len(to))]
-        whole = SplitTensor._of(shards, -3, ready).gather(to[0])
-        for i in set(range(1, len(to))) - {last}:
-            lanes_of(to[0]).beside("from", to[i]).synchronize()
-        assert not ready[last].query()
+        with held_back(late):
+            ready = Ready([late.record_event() if i == last else None for i in range(len(to))])
+            whole = SplitTensor._of(shards, -3, ready).gather(to[0])
+            for i in set(range(1, len(to))) - {last}:
+                lanes_of(to[0]).beside("from", to[i]).synchronize()
+            assert ready.arriving()
         assert_same_bits(whole, image)

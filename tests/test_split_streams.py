@@ -6,7 +6,7 @@ from contextlib import ExitStack
 
 import pytest
 import torch
-from splits import GPU_PLACES, IMAGES, SLEEP, VOLUMES, cuts, devices_at
+from splits import GPU_PLACES, IMAGES, SLEEP, VOLUMES, cuts, devices_at, held_back
 from strategies import BORDERS, DTYPES, LAYOUTS, lay_out, make_image, make_window
 from tolerance import assert_same_bits
 
@@ -157,18 +157,18 @@ def test_work_begins_before_all_has_arrived(devices):
     device = devices(1)[0]
     image = make_image((1, 1, 400, 300))
     shards = split(image.to(device), [device] * 4).shards
-    torch_conv.filter2d(SplitTensor.from_shards(shards), make_window((5, 5)))  # kernels are loaded when first needed
+    for i in range(4):  # kernels are loaded when first needed, and that waits for streams
+        torch.ops.torch_conv.filter2d_split(shards, make_window((5, 5)), dim=-2, wanted=[i])
     torch.cuda.synchronize()
     late = torch.cuda.Stream(device)
-    with torch.cuda.stream(late):
-        torch.cuda._sleep(20 * SLEEP)
-    ready = [torch.cuda.current_stream(device).record_event()] * 3 + [late.record_event()]
-    parts = SplitTensor._of(shards, -2, _split_run.Ready(ready))
-    assert parts._ready.arriving()
-    result = torch_conv.filter2d(parts, make_window((5, 5)))
-    result._ready.events[0].synchronize()
-    result._ready.events[1].synchronize()
-    assert not ready[3].query() and not result._ready.events[2].query()
+    with held_back(late):
+        ready = [torch.cuda.current_stream(device).record_event()] * 3 + [late.record_event()]
+        parts = SplitTensor._of(shards, -2, _split_run.Ready(ready))
+        assert parts._ready.arriving()
+        result = torch_conv.filter2d(parts, make_window((5, 5)))
+        result._ready.events[0].synchronize()
+        result._ready.events[1].synchronize()
+        assert not ready[3].query() and not result._ready.events[2].query()
     assert_same_bits(result.gather("cpu"), filtered(image))
 
 
