@@ -46,20 +46,22 @@ def devices_at(place):
 def held_back(*streams):
     """What is queued on the streams begins when the block has ended.
 
-    A host that waits for it inside would do so for ever: after a minute it begins all the same.
+    A host that waits for it inside would do so for ever: after a minute it begins all the same, which is an error.
     """
+    wait = ctypes.CDLL("libcuda.so.1").cuStreamWaitValue32_v2
     go = torch.zeros(1, dtype=torch.int32).pin_memory()
-    late = threading.Timer(60, go.fill_, [1])
-    late.start()
+    after_a_minute = threading.Timer(60, go.fill_, [1])
+    after_a_minute.start()
     try:
         for stream in streams:
             with torch.cuda.device(stream.device):
-                wait = ctypes.CDLL("libcuda.so.1").cuStreamWaitValue32_v2
                 handle, address = ctypes.c_void_p(stream.cuda_stream), ctypes.c_uint64(go.data_ptr())
-                assert wait(handle, address, ctypes.c_uint32(1), ctypes.c_uint(0)) == 0  # until it is 1 or more
+                status = wait(handle, address, ctypes.c_uint32(1), ctypes.c_uint(0))  # until it is 1 or more
+                assert status == 0, status
         yield
+        assert go.item() == 0, "the host waited for what is held back"
     finally:
-        late.cancel()
+        after_a_minute.cancel()
         go.fill_(1)
         for stream in streams:
             stream.synchronize()

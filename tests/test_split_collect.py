@@ -24,6 +24,7 @@ def test_gather_to_a_gpu_waits_for_nobody(devices):
     to = devices(3)
     image = make_image((2, 300, 200))
     parts = SplitTensor.from_shards([shard.clone() for shard in split(image.to(to[0]), to).shards])
+    # Kernels are loaded when first needed, also those that fill and gather, and that waits for streams.
     late = SplitTensor.from_shards([torch.full_like(shard, 77) for shard in parts.shards])
     parts.gather(to[-1])
     torch.cuda.synchronize()

@@ -157,10 +157,10 @@ def test_work_begins_before_all_has_arrived(devices):
     device = devices(1)[0]
     image = make_image((1, 1, 400, 300))
     shards = split(image.to(device), [device] * 4).shards
-    for i in range(4):  # kernels are loaded when first needed, and that waits for streams
-        torch.ops.torch_conv.filter2d_split(shards, make_window((5, 5)), dim=-2, wanted=[i])
+    for wanted in ([0], [1], [0, 1], [2], [3]):  # kernels are loaded when first needed, and that waits for streams
+        torch.ops.torch_conv.filter2d_split(shards, make_window((5, 5)), dim=-2, wanted=wanted)
     torch.cuda.synchronize()
-    late = torch.cuda.Stream(device)
+    late = torch.cuda.Stream(device, priority=-1)  # no other's way to the GPU
     with held_back(late):
         ready = [torch.cuda.current_stream(device).record_event()] * 3 + [late.record_event()]
         parts = SplitTensor._of(shards, -2, _split_run.Ready(ready))
@@ -252,3 +252,15 @@ def test_what_came_from_the_host_is_filtered_in_a_graph(cuda, call):
         captured = call(parts).shards
     graph.replay()
     assert_same_bits(torch.cat([shard.cpu() for shard in captured], -2), expected)
+
+
+def test_what_came_from_the_host_is_gathered_in_a_graph(cuda):
+    image = make_image((2, 60, 50))
+    parts = split(image, [cuda] * 2)
+    torch.cuda.synchronize()
+    filtered(parts)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        whole = parts.gather(cuda)
+    graph.replay()
+    assert_same_bits(whole, image)

@@ -153,7 +153,7 @@ class Ready:
 
     def __init__(self, events: Sequence[torch.cuda.Event | None]) -> None:
         self.events = tuple(events)
-        self._over = False
+        self._arrived = False
 
     @classmethod
     def of(cls, events: Sequence[torch.cuda.Event | None]) -> Ready | None:
@@ -162,8 +162,8 @@ class Ready:
 
     def arriving(self) -> bool:
         """Whether a shard is still on its way, so that work on the others can begin before."""
-        self._over = self._over or all(event is None or event.query() for event in reversed(self.events))
-        return not self._over
+        self._arrived = self._arrived or all(event is None or event.query() for event in reversed(self.events))
+        return not self._arrived
 
 
 class Arrivals:

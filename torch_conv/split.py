@@ -133,7 +133,7 @@ class SplitTensor:
     @property
     def shards(self) -> tuple[Tensor, ...]:
         """The parts in order, each ready on its device's current stream."""
-        if self._ready:
+        if self._ready is not None:
             arrivals = _split_run.Arrivals(self._shards, self._ready)
             for i in range(len(self._shards)):
                 arrivals.wait(i)
@@ -179,7 +179,10 @@ class SplitTensor:
         queued = {}  # events behind all that is in the current streams
         for device in {shard.device for shard in self._shards}:
             queued[device] = torch.cuda.current_stream(device).record_event()
-        events = self._ready.events if self._ready else (None,) * len(self._shards)
+        late = self._ready
+        if late is not None and to.type != "cpu" and not late.arriving():
+            late = None  # a GPU waits for the current streams anyway, and in a capture for nothing outside of it
+        events = (None,) * len(self._shards) if late is None else late.events
         ready = [event or queued[shard.device] for shard, event in zip(self._shards, events, strict=True)]
         shards = [shard.detach() for shard in self._shards]
         if to.type == "cpu":
@@ -370,7 +373,7 @@ def each_shard(f: Callable[..., Tensor], *args: Any, **kwargs: Any) -> Any:
     """
     wholes = [value for value in args if isinstance(value, SplitTensor)]
     first = wholes[0]
-    late = [(whole, whole._ready) for whole in wholes if whole._ready]
+    late = [(whole, whole._ready) for whole in wholes if whole._ready is not None]
     arrivals = [_split_run.Arrivals(whole._shards, ready) for whole, ready in late]
     arriving = any(ready.arriving() for _, ready in late)
     results: dict[int, Tensor] = {}

@@ -53,7 +53,7 @@ TC_HD bool planes_around(const ShardVolume& v, int z, int r, int d) {
 
 // Where plane z of the extended volume is read: less than kLeastPlane says that it stands nowhere.
 TC_HD int map_plane(const TensorMap&, int z, int d, Border border) { return map_index(z, d, border); }
-// The same as Neighbours::map_row, by 32 bits: with its comparisons of 64 chains of 9x9 windows spill 8 bytes.
+// The same as Neighbours::map_row by 32-bit comparisons: by its 64-bit ones chains of 9x9 windows spill 8 bytes.
 TC_HD int map_plane(const ShardVolume& v, int z, int d, Border border) {
   if (z >= first_plane(v) && z < end_of_planes(v, d)) return z;
   const int mapped = map_index(z, d, border);

@@ -44,8 +44,8 @@ struct Config {
 };
 
 inline bool sides_below(int64_t most, const Direct& p) {
-  const Beside& near = p.beside;
-  return below(most, {p.in.d, p.in.h, p.in.w, p.out.d, p.out.h, p.out.w, near.above.d, near.below.d});
+  const Beside& beside = p.beside;
+  return below(most, {p.in.d, p.in.h, p.in.w, p.out.d, p.out.h, p.out.w, beside.above.d, beside.below.d});
 }
 
 // Does the border put elements outside the volume, or zeros?

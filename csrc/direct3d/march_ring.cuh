@@ -231,8 +231,8 @@ __device__ __forceinline__ void load_plane_plain(const VolumeArgs& a, const T* p
 // `side_map` is of the same shards as `map`.
 //
 // Work for a plane takes issue slots and instruction cache from the warps that compute. 256 x 1024 x 1024 reflect on
-// one NVIDIA H100, us, with a division by the number of stages, an address in memory and a choice of the shard for each
-// map in every plane | without; the same between two shards like it:
+// one NVIDIA H100, us, with a division by a.stages (not the constant S.stages), an address in memory and a choice of
+// the shard for each map in every plane | without; the same between two shards like it:
 //   uint8 3^3   557 | 521, 618 | 580      float32 3^3 784 | 782,   791 | 787
 //   float16 5^3 1640 | 1620, 1730 | 1693          5^3 1763 | 1732, 1760 | 1726
 //           7^3 4450 | 4405, 4525 | 4509          7^3 4083 | 4046, 4180 | 4142

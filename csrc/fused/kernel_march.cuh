@@ -59,7 +59,7 @@ struct StripBoxes {
       if (lane == 0) tma::load_box(rows, map, &landed[slot], x / pack, top, c, n);
     } else if (lane < S.rows) {
       const int row = map_plane(*row_map, top + lane, a.planes.in_h, a.border);
-      const PlaneOfShard from = plane_of_shard(*row_map, row, a.planes.in_h);  // one that stands nowhere brings zeros
+      const PlaneOfShard from = plane_of_shard(*row_map, row, a.planes.in_h);  // rows that stand nowhere bring zeros
       tma::load_box(rows + lane * kPitch, map_of_shard(*row_map, from.shard), &landed[slot], x / pack, from.z, c, n);
     }
   }

@@ -97,8 +97,8 @@ __global__ void __launch_bounds__(march_shape(sizeof(T), K, kBulk).threads(),
     if constexpr (kBulk) {
       tma::barrier_expect(arrived + t % kStages, S.box_bytes());
       const PlaneOfShard from = plane_of_shard(map, plane_at[t], p.volumes.in_d);
-      const TensorMap* const shard = map_of_shard(map, from.shard);
-      tma::load_box(stage(t), shard, arrived + t % kStages, at.x * int(sizeof(T)) / 4, at.y, from.z, c, n);
+      const TensorMap* const shard_map = map_of_shard(map, from.shard);
+      tma::load_box(stage(t), shard_map, arrived + t % kStages, at.x * int(sizeof(T)) / 4, at.y, from.z, c, n);
     } else {
       copy_box<S>(stage(t), in_memory(t), at, p.volumes);
       tma::barrier_arrive_copied(arrived + t % kStages);
