@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from report_ages import commits_of
+
 FIGURE = Path(__file__).resolve().parent.parent / "docs" / "textbook.png"
 PICTURE = "Time over the size of an image, per window, per block, and fused beside one by one"
 DASH = "-"  # where nothing was measured
@@ -232,7 +234,7 @@ def source(document: Document | None) -> str:
 
 def where(document: Document) -> str:
     meta = document["metadata"]
-    return f"{meta['gpu']}, torch {meta['torch']}; {meta['date'][:10]}, commit {meta['commit'] or 'unknown'}"
+    return f"{meta['gpu']}, torch {meta['torch']}; {meta['date'][:10]}, commit {commits_of(document)}"
 
 
 def cell(value: Any, form: str) -> str:

@@ -35,8 +35,8 @@ template <typename Problem>
 struct Seams {
   Problem interior, above, below;  // some may be without outputs
 
-  // `volumes`: the shards are cut along d, else along h. A seam has at least so many
-  // outputs, where the shard has that many for each.
+  // `volumes`: the shards are cut along d, else along h. A seam has at least so many outputs, where the shard has that
+  // many for each.
   static Seams of(const Problem& p, bool volumes, int64_t least) {
     const Along& axis = volumes ? kPlanes : kRows;
     const int64_t pad = p.place.*axis.pad, stride = p.place.*axis.stride, in = p.in.*axis.size, out = p.out.*axis.size;
