@@ -7,6 +7,8 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
+from report_scaling import CONVS, FILTER, on_gpus
+
 ROOT = Path(__file__).resolve().parent.parent
 SIZES = ROOT / "docs" / "sizes3d.png"  # of the rows of filter3d that belong to a series
 WINDOWS = ROOT / "docs" / "large_windows.png"
@@ -192,10 +194,9 @@ SHARES = {
     "torch_conv in a CUDA graph": ("graph", ["operator"], "gray", "o--"),
     "torch_conv.distributed": ("processes", ["distributed"], "C0", "v-"),
     "pad, exchange, cat, torch_conv": ("rivals", ["cat, torch_conv", "cat, torch_conv cropped"], "C1", "D:"),
-    "pad, exchange, cat, F.conv2d": ("rivals", ["cat, F.conv2d", "cat, F.conv2d TF32"], "C3", "s:"),
-    "DTensor F.conv2d": ("processes", ["DTensor F.conv2d", "DTensor F.conv2d TF32"], "C4", "x:"),
+    "pad, exchange, cat, F.conv2d": ("rivals", CONVS["rivals"], "C3", "s:"),
+    "DTensor F.conv2d": ("processes", CONVS["processes"], "C4", "x:"),
 }
-DRAWN = "filter2d 3x3 constant"  # the border that all of them know
 
 
 def draw_scaling(documents: list[Document], path: Path = SCALING) -> None:
@@ -203,15 +204,13 @@ def draw_scaling(documents: list[Document], path: Path = SCALING) -> None:
     from matplotlib.figure import Figure
     from matplotlib.ticker import NullLocator
 
-    shown = [d for d in documents if d["benchmark"] == "scaling" and d["metadata"]["gpu"]]
-    shown.sort(key=lambda d: len(d["metadata"]["shards"]))
+    shown = on_gpus(documents)
     if not shown:
         print("report: there is no results/scaling*.json of GPUs to draw", file=sys.stderr)
         return
     canvas = Figure(figsize=(1 + 4.7 * len(shown), 4.6), layout="constrained")
     lines = {}
-    for axes, document in zip(canvas.subplots(1, len(shown), squeeze=False, sharey=True)[0], shown, strict=True):
-        n = len(document["metadata"]["shards"])
+    for axes, (n, document) in zip(canvas.subplots(1, len(shown), squeeze=False, sharey=True)[0], shown, strict=True):
         sides = set()
         for label, (part, ways, color, style) in SHARES.items():
             points = sorted(shares(document, part, ways, n).items())
@@ -236,6 +235,6 @@ def shares(document: Document, part: str, ways: list[str], n: int) -> dict[int, 
     found = {}
     for row in document["rows"]:
         times = [row["timings"][way]["median_us"] for way in ways if way in row["timings"]]
-        if (row["part"], row["name"]) == (part, f"{DRAWN} {row['shape'][-1]}²") and "one" in row["timings"] and times:
+        if (row["part"], row["name"]) == (part, f"{FILTER} {row['shape'][-1]}²") and "one" in row["timings"] and times:
             found[row["shape"][-1]] = row["timings"]["one"]["median_us"] / (n * min(times))
     return found

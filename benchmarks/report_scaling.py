@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from math import prod
 from typing import Any
 
@@ -9,6 +10,20 @@ from report_ages import commits_of
 
 Row = dict[str, Any]
 Line = list[str]
+
+# What README, textbook and figure show: the one filter whose border DTensor's convolution knows, too.
+FILTER = "filter2d 3x3 constant"
+# Torch's convolution on all GPUs, by the part of scaling.py: halos exchanged by hand, and of DTensors.
+CONVS = {
+    "rivals": ["cat, F.conv2d", "cat, F.conv2d TF32"],
+    "processes": ["DTensor F.conv2d", "DTensor F.conv2d TF32"],
+}
+
+
+def on_gpus(documents: Iterable[dict[str, Any]]) -> list[tuple[int, dict[str, Any]]]:
+    """The results of several GPUs, and how many these are; fewest first."""
+    found = [d for d in documents if d["benchmark"] == "scaling" and d["metadata"]["gpu"]]
+    return sorted(((len(d["metadata"]["shards"]), d) for d in found), key=lambda pair: pair[0])
 
 
 def scaling_tables(document: dict[str, Any]) -> list[str]:
@@ -72,18 +87,18 @@ def weak(parts: dict[str, list[Row]]) -> list[Line]:
 
 
 def by_hand(parts: dict[str, list[Row]]) -> list[Line]:
-    names = ["cat, F.conv2d", "cat, F.conv2d TF32", "cat, torch_conv", "cat, torch_conv cropped"]
+    names = [*CONVS["rivals"], "cat, torch_conv", "cat, torch_conv cropped"]
     lines = [["workload", "torch_conv", *names, "× F.conv2d"]]
     for row in parts.get("rivals", []):
         lines.append([name_of(row), time(row, "operator"), *(time(row, n) for n in names)])
-        convs = [us(row, n) for n in names[:2]]
+        convs = [us(row, n) for n in CONVS["rivals"]]
         best, own = min((t for t in convs if t), default=None), us(row, "operator")
         lines[-1].append(f"{best / own:.1f}" if best and own else "")
     return lines
 
 
 def processes(parts: dict[str, list[Row]]) -> list[Line]:
-    names = ["DTensor F.conv2d", "DTensor F.conv2d TF32", "distributed", "distributed, not verified"]
+    names = [*CONVS["processes"], "distributed", "distributed, not verified"]
     headings = ["DTensor's F.conv2d", "with TF32", "torch_conv.distributed", "not verified"]
     lines = [["workload", "1 GPU", *headings]]
     for row in parts.get("processes", []):

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from report_ages import commits_of
+from report_scaling import CONVS, FILTER, on_gpus
 
 FIGURE = Path(__file__).resolve().parent.parent / "docs" / "textbook.png"
 PICTURE = "Time over the size of an image, per window, per block, and fused beside one by one"
@@ -248,8 +249,6 @@ def markdown(lines: list[list[str]]) -> str:
 
 # ---- several GPUs, from the rows of scaling.py -----------------------------------------------------------------------
 
-FILTER = "filter2d 3x3 constant"
-
 
 def several(documents: Iterable[Document]) -> list[str]:
     """One image on one GPU and on N, and F.conv2d on shards, whose halos are exchanged by hand, and on DTensors."""
@@ -261,13 +260,13 @@ def several(documents: Iterable[Document]) -> list[str]:
         ["GPUs", "side", "torch_conv, 1", "torch_conv, N", "speed-up", "efficiency, %", "F.conv2d by hand", "DTensor"]
     ]
     sources = []
-    on_gpus = [d for d in documents if d["benchmark"] == "scaling" and d["metadata"]["gpu"]]
-    for document in sorted(on_gpus, key=lambda d: len(d["metadata"]["shards"])):
-        gpus, meta = len(document["metadata"]["shards"]), document["metadata"]
+    for gpus, document in on_gpus(documents):
+        meta, shown = document["metadata"], [r for r in document["rows"] if r["name"].startswith(FILTER)]
+        document = {**document, "rows": shown}  # whose commits are named
         found = list(strong(document))
         sources += [f"{gpus} × {where(document)}"] if found else []
         for side, one, split in found:
-            conv = [shared(document, part, side) for part in ("rivals", "processes")]
+            conv = [shared(document, part, side) for part in CONVS]
             numbers = [one / 1e3, split / 1e3, one / split, 100 * one / split / gpus]
             cells = [cell(n, form) for n, form in zip(numbers, (MS, MS, ".2f", PERCENT), strict=True)]
             others = [cell(us and us / 1e3, MS) for us in conv]
@@ -285,7 +284,7 @@ def strong(document: Document) -> Iterator[tuple[int, float, float]]:
 
 def shared(document: Document, part: str, side: int) -> float | None:
     """F.conv2d's time in this part of scaling.py, without TF32."""
-    name = {"rivals": "cat, F.conv2d", "processes": "DTensor F.conv2d"}[part]
+    name = CONVS[part][0]
     rows = [r for r in document["rows"] if (r["part"], r["name"]) == (part, f"{FILTER} {side}²")]
     return next((r["timings"][name]["median_us"] for r in rows if name in r["timings"]), None)
 

@@ -19,6 +19,7 @@ path = [*sys.path]
 sys.path.append(str(SCRIPT.parent))
 report_ages = pytest.importorskip("report_ages", reason="there are no benchmarks here")
 report_figures, report_formats = map(pytest.importorskip, ("report_figures", "report_formats"))
+report_headline = pytest.importorskip("report_headline")
 scaling, scaling_filters, report_scaling = map(pytest.importorskip, ("scaling", "scaling_filters", "report_scaling"))
 sys.path[:] = path  # without the checkout that the benchmarks put before everything
 
@@ -72,7 +73,7 @@ def test_rows_of_several_gpus():
         assert {(part, f"{name} reflect {n}²") for name in OTHERS for n in (4096, 8192, 32768)} <= names
         assert (part, "gaussian3d 9 reflect 1024³") in names
     for part in ("strong", "graph", "rivals", "processes"):
-        assert {(part, f"{report_figures.DRAWN} {n}²") for n in (2048, 4096, 8192, 16384, 32768)} <= names
+        assert {(part, f"{report_figures.FILTER} {n}²") for n in (2048, 4096, 8192, 16384, 32768)} <= names
     assert len(names) == len(tasks())
 
 
@@ -107,6 +108,24 @@ def test_tables_of_several_gpus():
     lines = "\n".join(report_scaling.scaling_tables(document)).splitlines()
     for row in document["rows"]:
         assert f"| {row['name']} | 4.0 us | 2.0 us | 50 % |  | 50 % |  |  |  |" in lines
+
+
+def test_line_of_the_readme_for_several_gpus():
+    document = results(4)
+    document["metadata"]["gpu"] = "NVIDIA H100"
+    rows = {row["part"]: row for row in document["rows"] if row["name"] == f"{report_scaling.FILTER} 8192²"}
+    rows["processes"]["timings"] |= {"distributed": {"median_us": 1.25}, "DTensor F.conv2d TF32": {"median_us": 1.0}}
+    what = "any window 3x3, float32, 8192x8192, on 4 GPUs (4.0 us on one: {})"
+    line = [what.format("80 %"), "1.2 us", "", "F.conv2d of DTensors (TF32)", "1.0 us", "0.80", "4 × H100"]
+    assert report_headline.line_of_shards(document, 4, 8192) == line  # the ratio is that of the rival's own run
+    del rows["processes"]["timings"]["DTensor F.conv2d TF32"], rows["processes"]["timings"]["DTensor F.conv2d"]
+    rows["rivals"]["correct"] = False
+    line = [what.format("50 %"), "2.0 us", "", "F.conv2d, halos by hand", "2.0 us", "1.0 **wrong result**", "4 × H100"]
+    assert report_headline.line_of_shards(document, 4, 8192) == line
+    del rows["rivals"]["timings"]["cat, F.conv2d"]
+    sentence = "report: no results of 4 GPUs hold a rival of 'filter2d 3x3 constant 8192²'"
+    with pytest.raises(SystemExit, match=f"^{sentence}$"):
+        report_headline.line_of_shards(document, 4, 8192)
 
 
 @pytest.mark.parametrize(

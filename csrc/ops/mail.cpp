@@ -92,7 +92,10 @@ class Said {
 
  private:
   static constexpr int64_t kWords = 8;
-  static constexpr int kSpins = 1000;  // some microseconds, as long as ranks in step wait for each other
+  // Looks before a rank yields: some microseconds, as long as ranks in step wait for each other. Four processes, an
+  // NVIDIA H100 each, verified calls of 3x3 over 8192², us a call in queues of 400, each in two runs: 30 looks 59 and
+  // 62, 1000 looks 60 and 60, 30000 looks 65 and 62. So 30 to 1000 are alike, and more are no better.
+  static constexpr int kSpins = 1000;
   // Longer waits are Python's: it sees to signals, and to ranks that are gone.
   static constexpr std::chrono::milliseconds kLongest{10};
 
