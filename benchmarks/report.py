@@ -16,7 +16,7 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-from report_ages import RESULTS, commits_of, older_than_kernels
+from report_ages import RESULTS, older_than_kernels, when_measured
 from report_figures import (
     BLURS,
     SCALING,
@@ -30,7 +30,7 @@ from report_figures import (
 )
 from report_formats import family, family_tables, windows_table
 from report_headline import headline, share
-from report_scaling import scaling_tables
+from report_scaling import scaling_tables, wrong
 from report_textbook import draw_textbook, textbook
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -168,7 +168,7 @@ def study_caption(document: dict[str, Any], table: dict[str, Any]) -> str:
     meta = document["metadata"]
     what = STUDIES[document["benchmark"]][0]
     title = f"{what}{meta['gpu'] or meta['cpu']}"
-    return f"## {title}\n\n{table['title']}; {meta['date'][:10]}, commit {meta['commit']}."
+    return f"## {title}\n\n{table['title']}; {when_measured(document)}."
 
 
 def study(table: dict[str, Any]) -> str:
@@ -194,7 +194,7 @@ def models_table(document: dict[str, Any]) -> str:
     where = f"{meta['gpu']}, driver {meta['driver']}" if meta["gpu"] else meta["cpu"]
     return (
         f"## Models, {where}\n\nTorch's time, ours with the depthwise layers swapped, and their ratio; "
-        f"torch {meta['torch']}; {meta['date'][:10]}, commit {meta['commit']}.\n\n{text}"
+        f"torch {meta['torch']}; {when_measured(document)}.\n\n{text}"
     )
 
 
@@ -220,7 +220,7 @@ def training_tables(document: dict[str, Any]) -> str:
     return (
         f"## Training, {meta['gpu']}, driver {meta['driver']}\n\nTorch's time, ours, and their ratio; a layer's step "
         f"is its forward and the gradients of image, weight and bias, from a CUDA graph; NHWC of a signal: its "
-        f"channels innermost; torch {meta['torch']}; {meta['date'][:10]}, commit {meta['commit']}.\n\n{text}"
+        f"channels innermost; torch {meta['torch']}; {when_measured(document)}.\n\n{text}"
     )
 
 
@@ -243,7 +243,7 @@ def caption(document: dict[str, Any], device: str) -> str:
     if device == "cuda":
         machine, libraries = f"{meta['gpu']}, driver {meta['driver']}", f"{libraries}, cuDNN {meta['cudnn']}"
     what = BENCHMARKS[document["benchmark"]][0]
-    return f"## {what}{machine}\n\n{libraries}; {meta['date'][:10]}, commit {commits_of(document)}."
+    return f"## {what}{machine}\n\n{libraries}; {when_measured(document)}."
 
 
 def table(rows: list[dict[str, Any]], conv: str) -> str:
@@ -283,7 +283,7 @@ def fused_cells(row: dict[str, Any]) -> list[str]:
     return [
         row["name"],
         timed(ours),
-        share(row) + ("" if row["correct"] else " **wrong result**"),
+        share(row) + wrong(row),
         megabytes(ours["moved"]),
         timed(apart),
         megabytes(apart["moved"] if apart else None),
@@ -345,7 +345,7 @@ def cells(row: dict[str, Any], conv: str, fma: bool) -> list[str]:
         time(min(plain)) if plain else "",
         time(min(tf32)) if tf32 else "",
         f"{time(others[other])} ({other})" if other else "",
-        speedup + ("" if row["correct"] else " **wrong result**"),
+        speedup + wrong(row),
         memory(ours["extra_bytes"]),
     ]
 

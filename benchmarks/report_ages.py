@@ -66,6 +66,11 @@ def commits_of(document: dict[str, Any]) -> str:
     return " and ".join(dict.fromkeys(commit for commit, _ in rows_of(document) if commit)) or "unknown"
 
 
+def when_measured(document: dict[str, Any]) -> str:
+    """When a document's rows were measured, and at which commits."""
+    return f"{document['metadata']['date'][:10]}, commit {commits_of(document)}"
+
+
 def rows_of(document: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     """The rows of a document, and the commit each was measured at; where it holds other things, those as one row."""
     commit = document.get("metadata", {}).get("commit") or ""

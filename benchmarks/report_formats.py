@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from report_scaling import wrong
+
 Row = dict[str, Any]
 
 SHARES = "Share of the copy's speed, or of the FMA peak where that is more; × the best"
@@ -51,7 +53,7 @@ def share_cell(row: Row) -> str:
         f"{times(row)} ×" if row["speedup"] is not None else "",
         f"{memory / 2**20:.1f} MiB" if memory else "",  # where there is none, nothing is said
     ]
-    return (", ".join(filter(None, parts)) + " **wrong result**" * (not row["correct"])).lstrip()
+    return (", ".join(filter(None, parts)) + wrong(row)).lstrip()
 
 
 def share(row: Row) -> str:
@@ -69,7 +71,7 @@ def small_cell(row: Row) -> str:
     if ours["host_us"] is not None:
         convs = [t["host_us"] for n, t in timings.items() if n.startswith("F.conv") and t["host_us"] is not None]
         host = f", host {micro(ours['host_us'])}" + (f" ({micro(min(convs))})" if convs else "")
-    return f"{micro(ours['median_us'])}{rival}{host}" + " **wrong result**" * (not row["correct"])
+    return f"{micro(ours['median_us'])}{rival}{host}" + wrong(row)
 
 
 def times(row: Row) -> str:
@@ -106,7 +108,7 @@ def windows_table(rows: list[Row]) -> str:
                 " ".join(row["name"].split()[:3]),
                 *(milli(timings.get(n)) for n in names),
                 f"{milli(timings[other])} ({other})" if other else "",
-                times(row) + " **wrong result**" * (not row["correct"]),
+                times(row) + wrong(row),
                 *(mebibytes(timings.get(n)) for n in measured if on_gpu),
                 *(f"{timings[n]['max_error']:.0e}" if n in timings else "" for n in measured),
             ]

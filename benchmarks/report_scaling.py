@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from math import prod
 from typing import Any
 
-from report_ages import commits_of
+from report_ages import when_measured
 
 Row = dict[str, Any]
 Line = list[str]
@@ -35,7 +35,7 @@ def scaling_tables(document: dict[str, Any]) -> list[str]:
             parts.setdefault(row["part"], []).append(row)
     n = len(meta["shards"])
     where = f"{n} × {meta['gpu']}, driver {meta['driver']}" if meta["gpu"] else f"{n} shards on {meta['cpu']}"
-    source = f"torch {meta['torch']}; {meta['date'][:10]}, commit {commits_of(document)}"
+    source = f"torch {meta['torch']}; {when_measured(document)}"
     found = [
         ("one image on one GPU and on all", strong(parts, n)),
         ("an image for each GPU", weak(parts)),

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from report_ages import commits_of
+from report_ages import when_measured
 from report_scaling import CONVS, FILTER, on_gpus
 
 FIGURE = Path(__file__).resolve().parent.parent / "docs" / "textbook.png"
@@ -235,7 +235,7 @@ def source(document: Document | None) -> str:
 
 def where(document: Document) -> str:
     meta = document["metadata"]
-    return f"{meta['gpu']}, torch {meta['torch']}; {meta['date'][:10]}, commit {commits_of(document)}"
+    return f"{meta['gpu']}, torch {meta['torch']}; {when_measured(document)}"
 
 
 def cell(value: Any, form: str) -> str:
@@ -261,12 +261,12 @@ def several(documents: Iterable[Document]) -> list[str]:
     ]
     sources = []
     for gpus, document in on_gpus(documents):
-        meta, shown = document["metadata"], [r for r in document["rows"] if r["name"].startswith(FILTER)]
-        document = {**document, "rows": shown}  # whose commits are named
-        found = list(strong(document))
-        sources += [f"{gpus} × {where(document)}"] if found else []
+        meta = document["metadata"]
+        shown = {**document, "rows": [row for row in document["rows"] if row["name"].startswith(FILTER)]}
+        found = list(strong(shown))
+        sources += [f"{gpus} × {where(shown)}"] if found else []
         for side, one, split in found:
-            conv = [shared(document, part, side) for part in CONVS]
+            conv = [shared(shown, part, side) for part in CONVS]
             numbers = [one / 1e3, split / 1e3, one / split, 100 * one / split / gpus]
             cells = [cell(n, form) for n, form in zip(numbers, (MS, MS, ".2f", PERCENT), strict=True)]
             others = [cell(us and us / 1e3, MS) for us in conv]
@@ -275,17 +275,17 @@ def several(documents: Iterable[Document]) -> list[str]:
 
 
 def strong(document: Document) -> Iterator[tuple[int, float, float]]:
-    """Of each image its side, and the time on one GPU and on all, in us."""
-    rows = [r for r in document["rows"] if r["part"] == "strong" and r["name"].startswith(FILTER) and r["timings"]]
+    """Of each image its side, and the time on one GPU and on all, in us. The document has rows of one filter."""
+    rows = [r for r in document["rows"] if r["part"] == "strong" and r["timings"]]
     for row in sorted(rows, key=lambda row: row["shape"][-1]):
         timings = row["timings"]
         yield row["shape"][-1], timings["one"]["median_us"], timings["operator"]["median_us"]
 
 
 def shared(document: Document, part: str, side: int) -> float | None:
-    """F.conv2d's time in this part of scaling.py, without TF32."""
+    """F.conv2d's time in this part of scaling.py, without TF32; of the same rows."""
     name = CONVS[part][0]
-    rows = [r for r in document["rows"] if (r["part"], r["name"]) == (part, f"{FILTER} {side}²")]
+    rows = [r for r in document["rows"] if (r["part"], r["shape"][-1]) == (part, side)]
     return next((r["timings"][name]["median_us"] for r in rows if name in r["timings"]), None)
 
 
