@@ -40,6 +40,18 @@ for name in ("TORCH_CONV_VARIANT", "TORCH_CONV_NO_TMA", "TORCH_CONV_NO_STEPS", "
     os.environ.pop(name, None)
 
 
+# Three times the ten minutes that a slow test may take, as in pyproject.toml for the others.
+SLOW_TIMEOUT = 1800
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if not config.pluginmanager.hasplugin("timeout"):
+        return
+    for item in items:
+        if item.get_closest_marker("slow") and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(SLOW_TIMEOUT))
+
+
 def pytest_report_header() -> str:
     gpu = torch.cuda.get_device_name(0) if torch.cuda.is_available() else "no GPU"
     return f"torch {torch.__version__}, {gpu}, {torch.get_num_threads()} threads"

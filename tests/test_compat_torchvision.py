@@ -35,8 +35,8 @@ WINDOWS = [
     ([9, 13], (0.1, 30)),
     (1, 1.0),
 ]
-# torchvision rounds taps and products to the image's dtype, here only the result is.
-TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-12, torch.float16: 4e-3, torch.bfloat16: 4e-2}
+# Of half precision: one step between numbers of [0.5, 1], as both results are rounded once.
+TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-12, torch.float16: 5e-4, torch.bfloat16: 4e-3}
 
 
 def image(shape, dtype, seed=0):
@@ -45,6 +45,16 @@ def image(shape, dtype, seed=0):
         return torch.rand(shape, generator=generator, dtype=torch.float64).to(dtype)
     least, most = max(torch.iinfo(dtype).min, -(2**17)), min(torch.iinfo(dtype).max, 2**17)
     return torch.randint(least, most + 1, shape, generator=generator).to(dtype)
+
+
+def theirs(blur, x, *args):
+    """torchvision's result, of half precision by sums in float32.
+
+    torchvision itself rounds the taps and every product. On CPUs with AVX512-FP16, torch 2.11's depthwise convolution
+    of 15x15 in float16 never returns.
+    """
+    half = x.dtype in (torch.float16, torch.bfloat16)
+    return blur(x.float() if half else x, *args).to(x.dtype)
 
 
 def check(got, expected):
@@ -67,10 +77,10 @@ def test_tensors(device, dtype, shape):
         before = x.clone()
         got = ours.gaussian_blur(x, kernel_size, sigma)
         assert_same_bits(x, before)
-        check(got, v2.gaussian_blur(x, kernel_size, sigma))
+        check(got, theirs(v2.gaussian_blur, x, kernel_size, sigma))
         # The older one takes no further dimensions, and cuts uint16 off instead of rounding it.
         if len(shape) <= 4 and dtype != torch.uint16:
-            check(got, v1.gaussian_blur(x, kernel_size, sigma))
+            check(got, theirs(v1.gaussian_blur, x, kernel_size, sigma))
 
 
 @pytest.mark.parametrize("kernel_size", [3, 5, [3, 7], [15, 9]])
