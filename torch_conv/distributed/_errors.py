@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
+from collections.abc import Callable, Iterator
+from typing import ParamSpec, TypeVar
 
 import torch.distributed as dist
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class RankError(RuntimeError):
@@ -15,10 +21,27 @@ class ExchangeError(RuntimeError):
     """torch.distributed could not carry a message: a rank is gone, or does not answer."""
 
 
-def waited_for(work: dist.Work) -> None:
-    """Waits, in the way of the backend; what goes wrong there is no refusal of an argument."""
+def exchanged(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """The result of a call of torch.distributed. Its failure is an ExchangeError, not a refusal of an argument.
+
+    A group whose connection is lost fails as soon as a collective starts, not only when its result is waited for.
+    """
     try:
-        work.wait()
-    except RuntimeError as error:
+        return call(*args, **kwargs)
+    except (RuntimeError, ValueError) as error:
         said = re.sub(r"^\[[^]]*\] *", "", str(error).splitlines()[0])  # without the place in torch's sources
         raise ExchangeError(f"the exchange between ranks failed: {said}") from error
+
+
+def waited_for(work: dist.Work) -> None:
+    """Waits, in the way of the backend."""
+    exchanged(work.wait)
+
+
+@contextlib.contextmanager
+def named(function: str) -> Iterator[None]:
+    """Begins the sentence of an ExchangeError with the function's name."""
+    try:
+        yield
+    except ExchangeError as error:
+        raise ExchangeError(f"{function}: {error}") from error.__cause__

@@ -13,7 +13,7 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.distributed.device_mesh import DeviceMesh
 
-from torch_conv.distributed._errors import waited_for
+from torch_conv.distributed._errors import exchanged, named, waited_for
 from torch_conv.distributed._layout import Run, runs_of
 from torch_conv.distributed._mailbox import Letters, Mailbox, mailbox_of, mailboxes, miss, offsets, signed
 from torch_conv.distributed._place import Place, place_of
@@ -21,6 +21,9 @@ from torch_conv.distributed._verify import Check
 from torch_conv.reference._extend import border_name
 
 _EXTENDING = ("constant", "replicate", "reflect", "symmetric", "circular")
+
+
+Message = tuple[Callable[..., dist.Work], Tensor, int]  # send or receive, the rows, the other rank
 
 
 class Exchange:
@@ -56,7 +59,7 @@ class Exchange:
         mail = iter(letters.post(local)) if letters else None
         layout = memory_format(local)
         arriving = Arriving(queued=mail is not None)
-        messages: list[tuple[Callable[..., dist.Work], Tensor, int]] = []
+        messages: list[Message] = []
         for owner, first, rows in self._takes:
             if owner == self._me:
                 part = local if rows == local.shape[dim] else local.narrow(dim, first, rows)
@@ -83,14 +86,11 @@ class Exchange:
         arriving.messages = [tensor for _, tensor, _ in messages]
         device = local.device
         if device.type == "cpu" or not group._get_backend(device).supports_coalescing:
-            arriving.works = [carry([tensor], peer, 0) for carry, tensor, peer in messages]
+            arriving.works = [exchanged(carry, [tensor], peer, 0) for carry, tensor, peer in messages]
             return arriving
         _open(group, device)
-        if messages:  # in one launch, as dist.batch_isend_irecv does it, which takes the host several times as long
-            group._start_coalescing(device)
-            for carry, tensor, peer in messages:
-                carry([tensor], peer, 0)
-            arriving.works = [group._end_coalescing(device)]
+        if messages:
+            arriving.works = [exchanged(_in_one_launch, group, device, messages)]
         return arriving
 
     def _letters_for(self, group: dist.ProcessGroup, local: Tensor, dim: int) -> Letters | None:
@@ -202,10 +202,18 @@ def memory_format(t: Tensor) -> torch.memory_format:
 _opened: weakref.WeakSet[dist.ProcessGroup] = weakref.WeakSet()
 
 
+def _in_one_launch(group: dist.ProcessGroup, device: torch.device, messages: list[Message]) -> dist.Work:
+    """As dist.batch_isend_irecv does it, which takes the host several times as long."""
+    group._start_coalescing(device)
+    for carry, tensor, peer in messages:
+        carry([tensor], peer, 0)
+    return group._end_coalescing(device)
+
+
 def _open(group: dist.ProcessGroup, device: torch.device) -> None:
     """NCCL wants every rank at a group's first operation, but not every rank may have something to send."""
     if group not in _opened and not mailboxes.get(group):
-        dist.all_reduce(torch.zeros(1, device=device), group=group)
+        exchanged(dist.all_reduce, torch.zeros(1, device=device), group=group)
         _opened.add(group)
 
 
@@ -262,6 +270,7 @@ def halo_exchange(
         ValueError: for a value that is not described above.
         TypeError: for a type that is not described above.
         RankError: if another rank's call was refused, or had other arguments.
+        ExchangeError: if a rank is gone or does not answer.
 
     Equivalent to:
         `F.pad(whole, (before, after), border_type)` along `dim`, of which each rank keeps its part.
@@ -293,18 +302,19 @@ def halo_exchange(
     except Exception:
         check.refuse()
         raise
-    # A rank's rows are told to the others in any case: nobody could exchange without.
-    bounds = [0]
-    for rows in check.agree(local.device, local.shape[dim]):
-        bounds.append(bounds[-1] + rows)
-    if bounds[-1] == 0 and border != "constant" and before + after > 0:
-        raise ValueError(f"{name}: local must have rows on some rank, for border_type '{border_type}' to extend")
-    key = (tuple(bounds), before, after, border)
-    bits = signed(local.detach())
-    runs, parts = fetch(
-        bits, dim, place, 0, key,
-        lambda: [runs_of(low - before, high + after, bounds, border) for low, high in pairwise(bounds)],
-    )  # fmt: skip
+    with named(name):
+        # A rank's rows are told to the others in any case: nobody could exchange without.
+        bounds = [0]
+        for rows in check.agree(local.device, local.shape[dim]):
+            bounds.append(bounds[-1] + rows)
+        if bounds[-1] == 0 and border != "constant" and before + after > 0:
+            raise ValueError(f"{name}: local must have rows on some rank, for border_type '{border_type}' to extend")
+        key = (tuple(bounds), before, after, border)
+        bits = signed(local.detach())
+        runs, parts = fetch(
+            bits, dim, place, 0, key,
+            lambda: [runs_of(low - before, high + after, bounds, border) for low, high in pairwise(bounds)],
+        )  # fmt: skip
     if local.dtype == torch.uint16:
         value = float(torch.tensor(int(value), dtype=torch.int64).to(torch.uint16).view(torch.int16))
     whole = assembled(bits, dim, runs, parts, value)

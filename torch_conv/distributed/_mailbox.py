@@ -22,7 +22,7 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.distributed import _symmetric_memory as symmetric
 
-from torch_conv.distributed._errors import ExchangeError
+from torch_conv.distributed._errors import ExchangeError, exchanged
 from torch_conv.distributed._meeting import timeout_of
 
 _TURN_BYTES = 4 << 20  # of a rank; larger messages are bound by the link, whoever carries them
@@ -226,7 +226,7 @@ def _set_up(group: dist.ProcessGroup, device: torch.device) -> Mailbox | None:
     if not all(made for (made,) in _told(group, device, [box is not None])):
         return None
     one = torch.zeros(group.size(), device=device)
-    dist.all_to_all_single(torch.empty_like(one), one, group=group)
+    exchanged(dist.all_to_all_single, torch.empty_like(one), one, group=group)
     return box
 
 
@@ -234,7 +234,7 @@ def _told(group: dist.ProcessGroup, device: torch.device, row: list[int]) -> lis
     """Every rank's row."""
     mine = torch.tensor([row], dtype=torch.int64, device=device)
     rows = mine.new_empty(group.size(), len(row))
-    dist.all_gather_into_tensor(rows, mine, group=group)
+    exchanged(dist.all_gather_into_tensor, rows, mine, group=group)
     told: list[list[int]] = rows.tolist()
     return told
 

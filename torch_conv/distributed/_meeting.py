@@ -20,7 +20,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from torch_conv.distributed._errors import ExchangeError, waited_for
+from torch_conv.distributed._errors import ExchangeError, exchanged, waited_for
 from torch_conv.distributed._place import Place
 
 Row = list[int]  # whether the rank's call is fine, the digest of its arguments, a number below 2^62
@@ -37,7 +37,7 @@ class Memory:
         self._memory, self._words = memory, memoryview(memory).cast("q")
         self._rank = group.rank()
         # By the round's parity, for who compares them in C++.
-        self._said_by_all = torch.frombuffer(memory, dtype=torch.int64).chunk(2)
+        self._said_by_all = torch.frombuffer(memory, dtype=torch.int64, count=2 * group.size() * _WORDS).chunk(2)
         # By the round's parity: this rank's row in words, all rows in bytes.
         first = [turn * group.size() for turn in (0, 1)]
         self._mine = [(row + group.rank()) * _WORDS for row in first]
@@ -157,7 +157,7 @@ def _in_order(place: Place, rows: list[Row]) -> list[Row]:
 
 def _gather(rows: Tensor, group: dist.ProcessGroup) -> tuple[Tensor, dist.Work]:
     gathered = rows.new_empty(group.size() * rows.shape[0], rows.shape[1])
-    return gathered, dist.all_gather_into_tensor(gathered, rows, group=group, async_op=True)
+    return gathered, exchanged(dist.all_gather_into_tensor, gathered, rows, group=group, async_op=True)
 
 
 def _memory_of(place: Place, device: torch.device) -> Memory | None:
@@ -173,57 +173,65 @@ def _memory_of(place: Place, device: torch.device) -> Memory | None:
 
 
 def _share(place: Place, group: dist.ProcessGroup, device: torch.device) -> Memory | None:
-    """The first rank makes a file in memory, all open it, and its name is gone again before anybody goes on."""
-    size = 2 * group.size() * _WORDS * 8
-    name = _file(size) if group.rank() == 0 else 0
-    told = sorted(_end(place, *_begin(place, [1, name, os.getpid()], device)), key=lambda row: row[2] == 0)
-    name, memory = told[0][2], None
-    pids = {row[0]: row[3] for row in told}
-    if name and sum(row[2] != 0 for row in told) == 1:
-        try:
-            with open(_path(name), "r+b") as file:
-                memory = mmap.mmap(file.fileno(), size)
-        except (OSError, ValueError):  # another host
-            memory = None
-    in_order = [pids[rank] for rank in place.meeting_ranks]
-    sees = all(map(_lives, in_order))
-    opened = _end(place, *_begin(place, [memory is not None, sees, 0], device))
-    if group.rank() == 0 and name:
-        os.unlink(_path(name))
+    """Memory without a name, which ends with its processes. The first rank makes it, the others open its descriptor."""
+    rows = 2 * group.size() * _WORDS * 8
+    token, file = secrets.randbits(62) | 1, -1
+    try:
+        if group.rank() == 0:
+            file = _file(rows, token)
+        told = _end(place, *_begin(place, [1, token if file >= 0 else 0, max(file, 0) << 32 | os.getpid()], device))
+        pids = {rank: number & 0xFFFFFFFF for rank, _, _, number in told}
+        made = [(pids[rank], number >> 32, token) for rank, _, token, number in told if token]
+        memory = _opened(rows, *made[0]) if len(made) == 1 else None
+        in_order = [pids[rank] for rank in place.meeting_ranks]
+        opened = _end(place, *_begin(place, [memory is not None, all(map(_lives, in_order)), 0], device))
+    finally:
+        if file >= 0:
+            os.close(file)
     if memory is None or not all(row[1] for row in opened):
         return None
     return Memory(memory, group, in_order if all(row[2] for row in opened) else [])
 
 
-def _path(name: int) -> str:
-    return f"/dev/shm/torch_conv-{name:x}"
-
-
-def _file(size: int) -> int:
-    """The name of a new file of zeros, or 0."""
-    name = secrets.randbits(62) | 1
+def _file(rows: int, token: int) -> int:
+    """A file in memory with room for the rows, and the token behind them; -1 where there is none."""
     try:
-        file = os.open(_path(name), os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
-    except OSError:
-        return 0
+        file = os.memfd_create("torch_conv")
+    except (AttributeError, OSError):
+        return -1
     try:
-        os.posix_fallocate(file, 0, size)
+        os.posix_fallocate(file, 0, rows)
+        os.pwrite(file, token.to_bytes(8, "little"), rows)
     except OSError:
-        os.unlink(_path(name))
-        return 0
-    finally:
         os.close(file)
-    return name
+        return -1
+    return file
+
+
+def _opened(rows: int, pid: int, file: int, token: int) -> mmap.mmap | None:
+    """That file; None on another host or in another container, where the number is another process's or nobody's."""
+    try:
+        with open(f"/proc/{pid}/fd/{file}", "r+b") as opened:
+            memory = mmap.mmap(opened.fileno(), rows + 8)
+    except (OSError, ValueError):
+        return None
+    return memory if int.from_bytes(memory[rows:], "little") == token else None
 
 
 def _lives(pid: int) -> bool:
+    """Whether the process runs. One that ended and whose parent has not asked for its status yet does not."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
     except PermissionError:
         pass
-    return True
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            state = file.read().rpartition(b")")[2].split()[0]
+    except (OSError, IndexError):  # it ended meanwhile, or there is no /proc: the next look tells
+        return True
+    return state not in (b"Z", b"X")
 
 
 def timeout_of(group: dist.ProcessGroup) -> float:

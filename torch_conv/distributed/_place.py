@@ -13,6 +13,8 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.distributed.device_mesh import DeviceMesh
 
+from torch_conv.distributed._errors import ExchangeError
+
 _TENSORS = (Tensor, torch.nn.Parameter)
 _HASHED_BYTES = 1 << 16  # windows on the CPU up to here are compared by value: some 50 us at most
 _PLAIN_BYTES = 4096  # the values themselves take 1 us where a digest of them takes 5
@@ -89,6 +91,8 @@ def place_of(name: str, mesh: DeviceMesh) -> Place:
         return known[1]
     if not isinstance(mesh, DeviceMesh):
         raise TypeError(f"{name}: mesh must be of type DeviceMesh, got {type(mesh).__name__}")
+    if not dist.is_initialized():
+        raise ExchangeError(f"{name}: torch.distributed has no process group")
     at = mesh.get_coordinate()
     if at is None:
         raise ValueError(f"{name}: this rank, {dist.get_rank()}, must be one of the mesh's")
@@ -105,7 +109,7 @@ def place_of(name: str, mesh: DeviceMesh) -> Place:
 def _alive(group: weakref.ref[dist.ProcessGroup]) -> dist.ProcessGroup:
     alive = group()
     if alive is None:
-        raise RuntimeError("torch_conv.distributed: a process group of the mesh has been destroyed")
+        raise ExchangeError("a process group of the mesh has been destroyed")
     return alive
 
 

@@ -1,0 +1,97 @@
+"""What a call says when another rank is gone or the group has ended: an ExchangeError, soon, and nothing is left."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor import Shard, distribute_tensor
+
+import torch_conv.distributed as sharded
+from torch_conv.distributed import _meeting
+
+TIMEOUT = 120  # seconds that a group waits; a rank that is gone must be noticed long before
+
+
+def said(call) -> str:
+    try:
+        call()
+    except sharded.ExchangeError as error:
+        return str(error)
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    return "nothing"
+
+
+def worker(rank: int, file: str, answers: mp.Queue) -> None:
+    os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+    timeout = datetime.timedelta(seconds=TIMEOUT)
+    dist.init_process_group("gloo", f"file://{file}", world_size=2, rank=rank, timeout=timeout)
+    mesh = init_device_mesh("cpu", (2,))
+    image = distribute_tensor(torch.ones(2, 8, 8), mesh, [Shard(1)])
+    kernel = torch.ones(3, 3)
+    sharded.filter2d(image, kernel)
+    if rank == 1:
+        os._exit(0)
+    started = time.monotonic()
+    answers.put(("compared", said(lambda: sharded.filter2d(image, kernel))))
+    sharded.verify.on = False
+    answers.put(("exchanged", said(lambda: sharded.filter2d(image, kernel))))
+    answers.put(("halo", said(lambda: sharded.halo_exchange(image.to_local(), mesh, 1, 1, 1))))
+    answers.put(("seconds", time.monotonic() - started))
+    dist.destroy_process_group()
+    answers.put(("destroyed", said(lambda: sharded.filter2d(image, kernel))))
+    answers.close()
+    answers.join_thread()
+    os._exit(0)
+
+
+def shared_files() -> set[str]:
+    folder = Path("/dev/shm")
+    return {path.name for path in folder.glob("torch_conv*")} if folder.is_dir() else set()
+
+
+def test_a_rank_that_is_gone_is_noticed(tmp_path):
+    before = shared_files()
+    context = mp.get_context("spawn")
+    answers = context.Queue()
+    ranks = [context.Process(target=worker, args=(rank, f"{tmp_path}/meet", answers), daemon=True) for rank in (0, 1)]
+    for process in ranks:
+        process.start()
+    # Nobody asks for rank 1's status meanwhile: it stays a process that has ended.
+    told = dict(answers.get(timeout=TIMEOUT) for _ in range(5))
+    for process in ranks:
+        process.join(timeout=30)
+    assert told["compared"] == "filter2d: rank 1 of the group is gone"
+    assert told["exchanged"].startswith("filter2d: the exchange between ranks failed: ")
+    assert told["halo"] == "halo_exchange: rank 1 of the group is gone"
+    assert told["seconds"] < TIMEOUT / 4
+    assert told["destroyed"] == "filter2d: torch.distributed has no process group"
+    assert shared_files() == before
+
+
+def test_a_process_that_ended_does_not_live():
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    assert _meeting._lives(os.getpid())
+    end = time.monotonic() + 30
+    while _meeting._lives(process.pid) and time.monotonic() < end:  # without asking for its status
+        time.sleep(0.01)
+    assert not _meeting._lives(process.pid)
+    process.wait()
+    assert not _meeting._lives(process.pid)
+
+
+def test_shared_memory_is_known_by_its_token():
+    file = _meeting._file(128, 7)
+    assert _meeting._opened(128, os.getpid(), file, 7)[:128] == bytes(128)
+    assert _meeting._opened(128, os.getpid(), file, 8) is None
+    os.close(file)
+    assert _meeting._opened(128, os.getpid(), file, 7) is None
