@@ -70,6 +70,10 @@ def longer(path):
     path.write_bytes(path.read_bytes() + b"\0")
 
 
+def sparse(path):
+    os.truncate(path, 1 << 40)
+
+
 DAMAGE = {
     "empty": cut(0),
     "half of it": cut(0.5),
@@ -79,4 +83,5 @@ DAMAGE = {
     "a bit of the code": flipped(0.5),
     "a bit of the hash": flipped(1),
     "another kernel": of_another_kernel,
+    "a terabyte of nothing": sparse,
 }

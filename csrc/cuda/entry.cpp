@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <utility>
 
 #include "cuda/compress.h"
@@ -25,6 +26,9 @@ std::string pack(const std::string& description, const Binary& binary) {
 
 // Whoever writes there chooses the code that runs here.
 bool is_private(const struct stat& s) { return s.st_uid == geteuid() && (s.st_mode & (S_IWGRP | S_IWOTH)) == 0; }
+
+// Of a file: a damaged one may claim any size. The largest kernel takes less than 1 MiB.
+constexpr off_t kLargestEntry = 64 << 20;
 
 std::string environment_or(const char* name, const std::string& otherwise) {
   const char* value = std::getenv(name);
@@ -45,11 +49,12 @@ std::string entry_path(const std::string& folder, const std::string& description
 }
 
 std::optional<Binary> read_entry(const std::string& path, const std::string& description, bool own) {
-  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+  // Without O_NONBLOCK a pipe of that name would be waited for.
+  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
   if (file < 0) return std::nullopt;
   struct stat s {};
   std::string bytes;
-  if (fstat(file, &s) == 0 && S_ISREG(s.st_mode) && (!own || is_private(s))) {
+  if (fstat(file, &s) == 0 && S_ISREG(s.st_mode) && s.st_size <= kLargestEntry && (!own || is_private(s))) {
     bytes.resize(size_t(s.st_size));
     size_t done = 0;
     while (done < bytes.size()) {
@@ -90,16 +95,20 @@ bool write_entry(const std::string& path, const std::string& description, const 
   return false;
 }
 
-const std::string& ahead_folder() {
-  static const std::string folder = [] {
-    Dl_info info{};
-    if (!dladdr(reinterpret_cast<void*>(&ahead_folder), &info) || !info.dli_fname) return std::string();
-    const std::string file = info.dli_fname;
-    const size_t slash = file.find_last_of('/');
-    return (slash == file.npos ? std::string(".") : file.substr(0, slash)) + "/kernels";
-  }();
-  return folder;
-}
+namespace {
+
+// Found when the module is loaded: its name may be relative to the folder that the process works in then.
+const std::string kAheadFolder = [] {
+  Dl_info info{};
+  if (!dladdr(reinterpret_cast<void*>(&ahead_folder), &info) || !info.dli_fname) return std::string();
+  std::error_code error;
+  const auto file = std::filesystem::absolute(info.dli_fname, error);
+  return error ? std::string() : (file.parent_path() / "kernels").string();
+}();
+
+}  // namespace
+
+const std::string& ahead_folder() { return kAheadFolder; }
 
 std::string cache_folder(std::string* why) {
   std::string unused;
