@@ -144,3 +144,23 @@ def test_asking_how_far_a_call_reaches():
     assert (rows, border) == ([0, 7, 1, 3, 94, 1], 0)
     (_, rows, columns), _ = reach(OPS._box2d_reach, x, [5, 4])
     assert (rows, columns) == ([2, 5, 1, 0, 100, 8], [1, 4, 1, 0, 80, 1])
+
+
+FAKES_REFUSE = [
+    (
+        lambda x, k: OPS.filter2d_split([x[0, 0, 0, 0]], k),
+        "filter2d: dim must be one of the shards' 0 dimensions, got -2",
+    ),
+    (lambda x, k: OPS.conv2d_split([x[0, 0, 0, 0]], k), "conv2d: dim must be one of the shards' 0 dimensions, got -2"),
+    (lambda x, k: OPS.filter2d_split([x], k, dim=4), "filter2d: dim must be one of the shards' 4 dimensions, got 4"),
+    (lambda x, k: OPS.filter2d_split([x, x], k, wanted=[2]), "filter2d: wanted must name shards 0 to 1, got 2"),
+    (lambda x, k: OPS._conv_ours(x, x, None, 2**40, 1, 0, 1, 1), "_conv: axes must be 1, 2 or 3, got 1099511627776"),
+]
+
+
+@pytest.mark.parametrize(("call", "sentence"), FAKES_REFUSE)
+@pytest.mark.parametrize("device", ["cpu", "meta"])
+def test_fakes_refuse_as_kernels_do(call, sentence, device):
+    with pytest.raises(RuntimeError) as refusal:
+        call(image(1, 1, 3, 3).to(device), image(3, 3).to(device))
+    assert str(refusal.value) == sentence

@@ -55,5 +55,6 @@ def with_lists(
     activation: str | None = None,
 ) -> tuple[int, tuple[Any, ...], dict[str, Any]]:
     """The axes, and what conv1d, conv2d or conv3d is given where `_conv_ours` is given numbers."""
+    torch._check(1 <= axes <= 3, lambda: f"_conv: axes must be 1, 2 or 3, got {axes}")
     args = (input, weight, bias, [stride] * axes, [padding] * axes, [dilation] * axes, groups)
     return axes, args, {"algorithm": "ours", "activation": activation}

@@ -26,8 +26,13 @@ def on_shards(name: str, axes: int, whole: Callable[..., Tensor]) -> Callable[..
     def fake(
         shards: Sequence[Tensor], *args: Any, dim: int = -2, wanted: Sequence[int] | None = None, **kwargs: Any
     ) -> list[Tensor]:
+        torch._check(len(shards) > 0, lambda: f"{base}: shards must hold at least one tensor")
         refuse_meta(split_name(name), shards[0], shards=shards[1:])
-        dim = dim % shards[0].dim()
+        dims = shards[0].dim()
+        torch._check(
+            -dims <= dim < dims, lambda: f"{base}: dim must be one of the shards' {dims} dimensions, got {dim}"
+        )
+        dim = dim % dims
         from_end = shards[0].dim() - dim
         starts = [0]
         for shard in shards:
@@ -48,6 +53,9 @@ def on_shards(name: str, axes: int, whole: Callable[..., Tensor]) -> Callable[..
             starts = [start * made.shape[at] // n for start in starts]
         results = []
         for i in range(len(shards)) if wanted is None else wanted:
+            torch._check(
+                0 <= i < len(shards), lambda i=i: f"{base}: wanted must name shards 0 to {len(shards) - 1}, got {i}"
+            )
             like = result(n, shards[i])
             shape = list(like.shape)
             shape[at] = starts[i + 1] - starts[i]
