@@ -306,3 +306,50 @@ def test_a_library_that_is_missing_is_named(photo, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "PIL.Image", None)
     said = refused(capsys, *filtering(photo, photo.with_name("out.png")))
     assert said == "torch-conv filter: Pillow is not installed: pip install 'torch-conv[cli]'"
+
+
+def test_a_file_that_appears_meanwhile_is_not_overwritten(photo, monkeypatch, capsys):
+    out = photo.with_name("out.png")
+    plain = torch_conv.box_blur
+
+    def box_blur(*args, **kwargs):
+        out.write_bytes(b"somebody's")
+        return plain(*args, **kwargs)
+
+    monkeypatch.setattr(torch_conv, "box_blur", box_blur)
+    assert refused(capsys, *filtering(photo, out)) == f"torch-conv filter: {out} exists already; --force replaces it"
+    assert out.read_bytes() == b"somebody's"
+    assert sorted(photo.parent.iterdir()) == [photo, out]
+    assert run(*filtering(photo, out, "--force")) == 0
+    assert out.read_bytes() != b"somebody's"
+
+
+def test_a_file_system_without_hard_links(photo, monkeypatch, capsys):
+    def link(*args, **kwargs):
+        raise OSError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", link)
+    out = photo.with_name("out.png")
+    assert run(*filtering(photo, out)) == 0
+    assert sorted(photo.parent.iterdir()) == [photo, out]
+
+
+def test_names_of_files_do_not_steer_the_terminal(photo, capsys):
+    name = "a\x1b[2Jb\n.png"
+    assert run(*filtering(photo, photo.with_name(name))) == 0
+    assert capsys.readouterr().out.endswith("/a\\x1b[2Jb\\n.png: box, 60 x 40 pixels, RGB, 8 bits, on cpu\n")
+    for arguments in (
+        filtering(photo.with_name("\x1b[2J.png"), photo.with_name("out.png")),
+        [*filtering(photo, photo.with_name("out.png")), "--device", "\x1b[2J"],
+        ["filter", "--\x1b[2J"],
+        ["bench", "\x1b[2J"],
+        ["report", photo.with_name("\x1b[2J.json")],
+    ):
+        assert "\x1b" not in refused(capsys, *arguments)
+
+
+@pytest.mark.parametrize("arguments", [["info"], ["bench", "filter2d", "--list"]])
+def test_without_standard_output(arguments):
+    done = command(*arguments, stdout=None, preexec_fn=lambda: os.close(1))
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert done.stderr.endswith(": standard output cannot be written: bad file descriptor\n")

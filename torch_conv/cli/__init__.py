@@ -37,11 +37,25 @@ class Parser(argparse.ArgumentParser):
     """An argument parser that answers bad options with one sentence, not with its whole usage."""
 
     def error(self, message: str) -> NoReturn:
-        self.exit(2, f"{self.prog}: {message} (see {self.prog} --help)\n")
+        self.exit(2, f"{self.prog}: {printable(message)} (see {self.prog} --help)\n")
+
+
+def printable(text: object) -> str:
+    """The text with control characters escaped: a file's name must not steer the terminal."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in str(text))
+
+
+def open_streams() -> None:
+    """Gives a process that was started without standard output or error some, to which nothing can be written."""
+    if sys.stdout is None:
+        sys.stdout = open(os.open(os.devnull, os.O_RDONLY), "w")  # noqa: SIM115 (it stays open)
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit status: 0, or 2 after one sentence about what cannot be done."""
+    open_streams()
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # a file's name may hold what the terminal cannot show
     args = build_parser().parse_args(joined(sys.argv[1:] if argv is None else argv))
@@ -106,7 +120,7 @@ def refused(args: argparse.Namespace, error: Exception | str) -> int:
     elif isinstance(error, OSError) and error.errno in OF_OUTPUT:
         sentence = f"standard output cannot be written: {reason(error)}"
         drop_output()
-    print(f"torch-conv {args.command}: {sentence}", file=sys.stderr)
+    print(f"torch-conv {args.command}: {printable(sentence)}", file=sys.stderr)
     return 2
 
 

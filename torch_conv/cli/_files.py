@@ -62,20 +62,25 @@ def make_folder(path: Path) -> None:
         raise UsageError(f"{path} cannot be written: {reason(error)}") from error
 
 
-def write_file(path: Path, content: bytes) -> None:
-    """Writes all of `content` or, after one sentence, nothing: beside the target first, then in its place."""
+def write_file(path: Path, content: bytes, force: bool = True) -> None:
+    """Writes all of `content` or, after one sentence, nothing: beside the target first, then in its place.
+
+    Without `force` a file that has appeared since `check_file` stays as it is.
+    """
     try:
         if is_device(path):
             with path.open("wb") as file:
                 file.write(content)
         else:
-            _write_beside(_target(path), content)
+            _write_beside(_target(path), content, force)
+    except FileExistsError as error:
+        raise UsageError(f"{path} exists already; --force replaces it") from error
     except OSError as error:
         raise UsageError(f"{path} cannot be written: {reason(error)}") from error
 
 
-def write_json(path: Path, document: dict[str, Any]) -> None:
-    write_file(path, (json.dumps(document, indent=1) + "\n").encode())
+def write_json(path: Path, document: dict[str, Any], force: bool = True) -> None:
+    write_file(path, (json.dumps(document, indent=1) + "\n").encode(), force)
 
 
 def is_device(path: Path) -> bool:
@@ -99,16 +104,31 @@ def _check_access(path: Path, place: Path, mode: int) -> None:
         raise UsageError(f"{path} cannot be written: permission denied")
 
 
-def _write_beside(target: Path, content: bytes) -> None:
+def _write_beside(target: Path, content: bytes, force: bool) -> None:
     part = target.with_name(f".torch-conv-{secrets.token_hex(8)}")
     try:
         with part.open("xb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())  # a full disk may say so only here
-        if target.exists():
-            shutil.copymode(target, part)
-        os.replace(part, target)
+        if force:
+            if target.exists():
+                shutil.copymode(target, part)
+            os.replace(part, target)
+        else:
+            _take_name(part, target)
     finally:
         with contextlib.suppress(OSError):
             part.unlink(missing_ok=True)
+
+
+def _take_name(part: Path, target: Path) -> None:
+    """Gives the file a name that no other file has: in one step, where the file system has hard links."""
+    try:
+        os.link(part, target)
+    except FileExistsError:
+        raise
+    except OSError:
+        if os.path.lexists(target):
+            raise FileExistsError from None
+        os.replace(part, target)

@@ -97,8 +97,11 @@ def check_depth(path: Path, dtype: torch.dtype) -> None:
         raise UsageError(f"{path} cannot hold 16 bits a channel: the output must end in {', '.join(DEEP_SUFFIXES)}")
 
 
-def write_image(path: Path, image: Tensor) -> None:
-    """Writes a uint8 or uint16 tensor (C, H, W) of one or three channels in the format its name asks for."""
+def write_image(path: Path, image: Tensor, force: bool = True) -> None:
+    """Writes a uint8 or uint16 tensor (C, H, W) of one or three channels in the format its name asks for.
+
+    Without `force` a file that has appeared since `check_output` stays as it is.
+    """
     cv2 = needed("cv2", "OpenCV")
     check_depth(path, image.dtype)
     pixels = image.cpu().permute(1, 2, 0).numpy()[..., ::-1]  # OpenCV's order is blue, green, red
@@ -111,4 +114,4 @@ def write_image(path: Path, image: Tensor) -> None:
     if not done:
         h, w = image.shape[-2:]
         raise UsageError(f"{path} cannot be written: {w} x {h} pixels do not fit into such a file")
-    write_file(path, content.tobytes())
+    write_file(path, content.tobytes(), force)

@@ -16,6 +16,7 @@ from torch import Tensor
 import torch_conv
 from torch_conv import kernels
 from torch_conv._timing import time_call
+from torch_conv.cli import printable
 from torch_conv.cli._files import check_folder, make_folder
 from torch_conv.cli._images import device_named, needed, write_image
 from torch_conv.cli._pictures import read_picture
@@ -175,7 +176,7 @@ def run(args: argparse.Namespace) -> None:
     sheet = args.output / "contact_sheet.jpg"
     contact_sheet(sheet, {p: [(n.job.title, n.before, n.after) for n in lines if n.photo == p] for p in PHOTOS})
     print_table(lines, device)
-    print(f"{args.output} holds {len(lines)} pictures; {sheet} shows them all, before and after")
+    print(f"{printable(args.output)} holds {len(lines)} pictures; {printable(sheet)} shows them all, before and after")
 
 
 def measure(job: Job, photo: str, before: Tensor, device: torch.device, cv2: Any) -> Measured:

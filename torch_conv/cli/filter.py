@@ -10,7 +10,7 @@ from torch import Tensor
 
 import torch_conv
 from torch_conv import kernels
-from torch_conv.cli import UsageError, user_arguments, whole_number
+from torch_conv.cli import UsageError, printable, user_arguments, whole_number
 from torch_conv.cli._files import add_force
 from torch_conv.cli._images import JPEG_QUALITY, check_depth, check_output, device_named, write_image
 from torch_conv.cli._pictures import BACKGROUNDS, read_picture
@@ -114,7 +114,8 @@ def run(args: argparse.Namespace) -> None:
     check_depth(args.output, image.dtype)
     with user_arguments():
         result = function(image.to(device))
-    write_image(args.output, result)
+    write_image(args.output, result, args.force)
     c, h, w = result.shape
     colours = "grey" if c == 1 else "RGB"
-    print(f"{args.output}: {args.filter}, {w} x {h} pixels, {colours}, {8 * result.element_size()} bits, on {device}")
+    about = f"{args.filter}, {w} x {h} pixels, {colours}, {8 * result.element_size()} bits, on {device}"
+    print(f"{printable(args.output)}: {about}")

@@ -125,7 +125,7 @@ def run(args: argparse.Namespace) -> None:
     absent = "No GPU is measured: the tables hold the CPU columns only, and the rungs are absent."
     show(meta, bench, wanted, rows, absent)
     if args.json:
-        write_json(args.json, document("ladder", meta, wanted, rows, bench.cuda))
+        write_json(args.json, document("ladder", meta, wanted, rows, bench.cuda), args.force)
     if args.figures:
         make_folder(args.figures)
         draw(rows, args.figures, meta["gpu"])

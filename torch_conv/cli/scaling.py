@@ -95,7 +95,7 @@ def run(args: argparse.Namespace) -> None:
     meta["shards"] = [str(d) for d in devices]
     show(meta, bench, [study], rows, NO_GPU)
     if args.json:
-        write_json(args.json, document("scaling_quick", meta, [study], rows, bench.cuda))
+        write_json(args.json, document("scaling_quick", meta, [study], rows, bench.cuda), args.force)
     leave_if_wrong(bench)
 
 

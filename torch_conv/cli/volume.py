@@ -103,7 +103,7 @@ def run(args: argparse.Namespace) -> None:
     meta["options"] = {name: getattr(args, name.replace("-", "_")) for name, *_ in OPTIONS}
     show(meta, bench, [study], rows, NO_GPU)
     if args.json:
-        write_json(args.json, document("volume", meta, [study], rows, bench.cuda))
+        write_json(args.json, document("volume", meta, [study], rows, bench.cuda), args.force)
     leave_if_wrong(bench)
 
 

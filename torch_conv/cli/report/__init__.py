@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from torch_conv.cli import UsageError
+from torch_conv.cli import UsageError, printable
 from torch_conv.cli._files import add_force, check_file, write_file
 from torch_conv.cli._images import needed, progress_bar
 
@@ -43,6 +43,6 @@ def run(args: argparse.Namespace) -> None:
     with display as bar:
         task = bar.add_task("figures", total=len(page.FIGURES))
         content = page.made(documents, lambda: bar.advance(task))
-    write_file(args.output, content.encode())
+    write_file(args.output, content.encode(), args.force)
     files = page.markup.counted(len(paths), "file")
-    print(f"{args.output}: {files} of results, {len(content.encode()) / 2**10:.0f} KiB")
+    print(f"{printable(args.output)}: {files} of results, {len(content.encode()) / 2**10:.0f} KiB")
