@@ -279,6 +279,9 @@ def second_without(key):
     return document("filter2d", without("")["rows"] + without(key)["rows"])
 
 
+PAIRED = {"ours_us": 1.0, "torch_us": 2.0, "speedup": 2.0, "layout": "contiguous", "way": "inference"}
+
+
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
@@ -297,6 +300,8 @@ def second_without(key):
         (without("", best_rival={"a": 1}), "rows[0]: the best rival has no time"),
         (without("", shape=[0, 3]), "rows[0]: 'shape' is no list of sizes"),
         (without("", flops="many"), "rows[0]: 'flops' is no number"),
+        (document("models", [PAIRED | {"name": {"a": 1}}]), "rows[0]: 'name' is no text"),
+        (document("models", [PAIRED | {"dtype": [3]}]), "rows[0]: 'dtype' is no text"),
         ({"benchmark": "ladder", "metadata": {}, "tables": [{}]}, "tables[0] has no name or title"),
     ],
 )

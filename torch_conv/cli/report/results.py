@@ -24,6 +24,8 @@ FORMS: dict[str, dict[str, type | tuple[type, ...]]] = {
     HANDOVER: {"case": list, "ours_us": float, "torch_us": float},
     PAIRED: {"ours_us": float, "torch_us": float, "speedup": float, "layout": str, "way": str},
 }
+# What is shown of rows of any form, where they hold it.
+TEXTS = ("name", "part", "model", "dtype")
 
 
 @dataclass
@@ -173,6 +175,9 @@ def check_row(row: Row, form: str, place: str) -> None:
         no_share = key == "copy_fraction" and key in row and value is None  # a copy is launch latency
         if not fits and not no_share:
             raise ForeignError(f"{place}: '{key}' is missing or not what it should be")
+    for key in TEXTS:
+        if row.get(key) is not None and not isinstance(row[key], str):
+            raise ForeignError(f"{place}: '{key}' is no text")
     for name, timing in row.get("timings", {}).items():
         time = timing.get("median_us") if isinstance(timing, dict) else None
         if not (is_number(time) and time > 0):
