@@ -86,6 +86,35 @@ def test_a_flat_image_has_no_slope(device):
     assert torch.equal(image.grad, torch.zeros_like(image))
 
 
+LENGTHS = {
+    "gaussian_sobel": (2, lambda x: torch_conv.gaussian_sobel(x, 3, 1.0)),
+    "gaussian_sobel l1": (2, lambda x: torch_conv.gaussian_sobel(x, 3, 1.0, magnitude="l1")),
+    "thin_edges": (2, lambda x: torch_conv.thin_edges(x, 3, 1.0)),
+    "structure_tensor": (2, lambda x: torch_conv.structure_tensor(x, 3, 1.0)),
+    "sobel": (2, lambda x: torch_conv.sobel(x, border_type="reflect")),
+    "sobel without eps": (2, lambda x: torch_conv.sobel(x, eps=0.0, border_type="reflect")),
+    "sobel by windows": (2, lambda x: torch_conv.sobel(x, eps=0.0, border_type="reflect", algorithm="direct")),
+    "gradient magnitude": (3, lambda x: torch_conv.gaussian_gradient_magnitude3d(x, 3, 1.0, "reflect")),
+}
+
+
+@pytest.mark.parametrize("name", LENGTHS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_derivatives_of_every_order_are_finite(device, name, dtype):
+    """With reflect the corners of every image have no slope, and the length of what is 0 has no derivative."""
+    axes, call = LENGTHS[name]
+    shape = (1, *[7] * axes)
+    for image in (make_image(shape, dtype), torch.full(shape, 0.7, dtype=dtype), torch.zeros(shape, dtype=dtype)):
+        x = image.to(device).requires_grad_()
+        found = call(x)
+        for order in (1, 2, 3):
+            if not found.requires_grad:  # what is linear in the image ends early
+                break
+            weights = make_image(tuple(found.shape), dtype, device=device)
+            (found,) = torch.autograd.grad((found * weights).sum(), x, create_graph=True, materialize_grads=True)
+            assert found.isfinite().all(), order
+
+
 SHARED = {
     "unsharp_mask2d": lambda x, k: ops.unsharp_mask2d(x, k, k),
     "structure_tensor2d": lambda x, k: ops.structure_tensor2d(x, k, 2 * k),

@@ -11,7 +11,7 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from torch_conv.autograd._node import tensor_of
 from torch_conv.autograd._steps import vjp
-from torch_conv.functional._composites import sum_dtype
+from torch_conv.functional._composites import root, sum_dtype, sum_of_squares
 from torch_conv.functional._stencils import gradient_windows, gradient_windows3d
 
 Given = dict[str, Any]
@@ -49,7 +49,7 @@ def _derivatives(given: Given, image: Tensor, mode: str, order: int, normalized:
 
 def _length(parts: list[Tensor]) -> Tensor:
     """The root of the sum of squares; where that is 0 its gradient is taken for 0."""
-    return torch.linalg.vector_norm(torch.stack(parts), dim=0)
+    return root(sum_of_squares(parts))
 
 
 def _gradient2d(given: Given) -> Tensor:
@@ -59,7 +59,7 @@ def _gradient2d(given: Given) -> Tensor:
 
 def _sobel2d(given: Given) -> Tensor:
     x, y = _derivatives(given, given["input"], "sobel", 1, given["normalized"])
-    return (x.square() + y.square() + given["eps"]).sqrt()
+    return root(sum_of_squares([x, y]) + given["eps"])
 
 
 def _gaussian_sobel2d(given: Given) -> Tensor:

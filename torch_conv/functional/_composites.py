@@ -26,6 +26,21 @@ def sum_dtype(input: Tensor) -> torch.dtype:
     return torch.float64 if input.dtype == torch.float64 else torch.float32
 
 
+def sum_of_squares(parts: list[Tensor]) -> Tensor:
+    """Pixel by pixel, added from the first to the last."""
+    total = parts[0] * parts[0]
+    for i in range(1, len(parts)):
+        total = total + parts[i] * parts[i]
+    return total
+
+
+def root(squares: Tensor) -> Tensor:
+    """The root; of 0, and of what is no normal number, it is 0 with derivatives of every order that are 0."""
+    # The derivative of the root of 0 is infinite, and 0 times that is NaN: there the root of 1 is taken and dropped.
+    flat = squares.abs() < (2.0**-1022 if squares.dtype == torch.float64 else 2.0**-126)
+    return torch.where(flat, 0.0, torch.where(flat, 1.0, squares).sqrt())
+
+
 def one_window(
     input: Tensor,
     window: Tensor,

@@ -8,10 +8,18 @@ import torch
 from torch import Tensor
 
 from torch_conv.functional._calls import check_out_dtype, public
-from torch_conv.functional._composites import one_window, refuse_overlap, sum_dtype, windows_per_plane
+from torch_conv.functional._composites import (
+    one_window,
+    refuse_overlap,
+    root,
+    sum_dtype,
+    sum_of_squares,
+    windows_per_plane,
+)
 from torch_conv.functional._stencils import gradient_windows, laplacian_taps
 from torch_conv.functional._types import BroadcastingList2
 from torch_conv.functional._windows import gaussian_parts, odd_sizes
+from torch_conv.split import SplitTensor
 
 _gradient2d = torch.ops.torch_conv.gradient2d
 _gradient2d_out = torch.ops.torch_conv.gradient2d_out
@@ -214,7 +222,15 @@ def _sobel_by_windows(
         dtype = input.dtype
     # Rounded as every filter rounds.
     one = torch.ones(1, 1, device="cpu")
-    return one_window((gx * gx + gy * gy + eps).sqrt(), one, "reflect", False, "same", 0.0, dtype, out, "auto")
+    length = _root_of(sum_of_squares([gx, gy]) + eps)
+    return one_window(length, one, "reflect", False, "same", 0.0, dtype, out, "auto")
+
+
+def _root_of(squares: Tensor) -> Tensor:
+    if not torch.jit.is_scripting():  # noqa: SIM102 (TorchScript skips what is under this condition alone)
+        if isinstance(squares, SplitTensor):  # which has no gradient
+            return squares.sqrt()
+    return root(squares)
 
 
 @public(keyword_only="magnitude")
