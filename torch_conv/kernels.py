@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
+from torch_conv._numbers import refuse_gradient
 from torch_conv._prepare_window import prepare
 
 __all__ = [
@@ -65,6 +66,7 @@ def gaussian1d(size: int, sigma: float | None = None, *, dtype: torch.dtype = to
         tensor([0.2741, 0.4519, 0.2741])
     """
     _check_size("gaussian1d", size)
+    refuse_gradient("gaussian1d", "sigma", sigma)
     sigma = default_sigma(size) if sigma is None else float(sigma)
     if not sigma > 0:
         raise ValueError(f"gaussian1d: sigma must be greater than 0, got {sigma}")
@@ -321,6 +323,9 @@ def _gaussian_nd(
     size: int | Sequence[int], sigma: float | Sequence[float] | None, ndim: int, dtype: torch.dtype
 ) -> Tensor:
     sizes = _sizes(f"gaussian{ndim}d", size, ndim)
+    refuse_gradient(f"gaussian{ndim}d", "sigma", sigma)
+    if isinstance(sigma, Tensor):
+        sigma = sigma.tolist()
     sigmas = [sigma] * ndim if sigma is None or isinstance(sigma, (int, float)) else list(sigma)
     if len(sigmas) != ndim:
         raise ValueError(f"gaussian{ndim}d: sigma must be a number or {ndim} numbers, got {len(sigmas)}")

@@ -15,6 +15,7 @@ import torch
 from torch import _C, Tensor
 
 from torch_conv import _split_run
+from torch_conv._numbers import gradient_refusal, is_tensor_s, refuse_gradients
 from torch_conv._tangents import REFUSAL, has_tangent, in_forward_mode
 from torch_conv.batching import UNSUPPORTED
 from torch_conv.split import SplitTensor
@@ -68,6 +69,8 @@ def public(
     `short` is asked first wherever torch.compile does not trace the function and no script holds it; where it gives
     None the function runs.
 
+    A number that is given as a tensor which requires a gradient is refused, because the operators take it without.
+
     `axes` is how many values an argument per axis has: one number stands for all of them, which torch knows of an
     operator's argument only while the number is no symbol of torch.compile.
     """
@@ -81,9 +84,12 @@ def public(
         run: Callable[..., Any] = _straight_to(operator) if operator else _by_either(short, fn) if short else fn
         of_shards = _split_run.of_ready_shards(operator) if operator else None
 
+        numbers = {p.name: not is_tensor_s(p.annotation) for p in parameters}
+
         def traced(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+            refuse_gradients(fn.__name__, numbers, args, kwargs)
             if axes:
-                args, kwargs = _for_every_axis(list(signature.parameters), axes, args, kwargs)
+                args, kwargs = _for_every_axis(list(numbers), axes, args, kwargs)
             return fn(*args, **kwargs)
 
         def too_many() -> TypeError:
@@ -103,6 +109,7 @@ def public(
                     if whole is not None:
                         return whole
                 if forward_mode or (_C.is_grad_enabled() and _C._any_requires_grad(*args, **kwargs)):
+                    refuse_gradients(fn.__name__, numbers, args, kwargs)
                     return run(*args, **kwargs)
                 return below_autograd(run, *args, **kwargs)
             except _FAILURES as error:
@@ -253,6 +260,9 @@ def _wrong_type(
             continue  # it stands for a tensor, as a SplitTensor does
         annotation = signature.parameters[argument].annotation
         taken = get_args(annotation) or (annotation,)
+        lost = None if is_tensor_s(annotation) else gradient_refusal(name, argument, value)
+        if lost is not None:
+            return lost
         plain = [t for t in taken if t in (Tensor, str, bool, int, float, torch.dtype)]
         if len(plain) == 1 and set(taken) <= {*plain, type(None)}:
             fits = isinstance(value, (*taken, int) if float in plain else tuple(taken))

@@ -10,6 +10,7 @@ from torch import _C, Tensor
 
 from torch_conv import _handover
 from torch_conv._explain import recording
+from torch_conv._numbers import refuse_gradient
 from torch_conv._tangents import in_forward_mode
 from torch_conv.autocast import autocast_dtype, cast_all
 from torch_conv.functional._calls import below_autograd
@@ -66,6 +67,12 @@ def eager(
         and (type(dilation) is int or _ints(dilation))
         and type(groups) is int
     ):  # 1.0 equals 1, and is refused
+        if _tensor_among(
+            axes, stride=stride, padding=padding, dilation=dilation, groups=groups
+        ):  # its value may change
+            if trained:
+                return convolve(input, weight, bias, Options(*given))
+            return below_autograd(by_operator, input, weight, bias, Options(*given))
         key = *given, _kind(stride), _kind(padding), _kind(dilation), type(groups)
     try:
         routes = _routes.get(key) or _find(key, Options(*given))
@@ -114,6 +121,16 @@ def _ints(numbers: Any) -> bool:
         if type(number) is not int:
             return False
     return True
+
+
+def _tensor_among(axes: int, **options: Any) -> bool:
+    """Whether numbers are given as tensors; those that would lose a gradient are refused."""
+    found = False
+    for argument, given in options.items():
+        for number in given if isinstance(given, (tuple, list)) else (given,):
+            refuse_gradient(f"conv{axes}d", argument, number)
+            found = found or isinstance(number, Tensor)
+    return found
 
 
 def _kind(numbers: Any) -> Any:

@@ -7,6 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from torch_conv._numbers import is_tensor_s, refuse_gradient
+
 LARGE = 1 << 20  # pixels along an axis: more than any window has taps
 
 
@@ -21,6 +23,10 @@ class Options(nn.Module):
         `forward` is called on an image that has no pixel, though large planes, for the checks alone. `like` may be a
         tensor with a row per sample. The algorithm is left out: what serves on a GPU alone is asked for by the call.
         """
+        ours = _our_class(self)
+        for parameter in inspect.signature(ours).parameters.values():
+            if not is_tensor_s(parameter.annotation):
+                refuse_gradient(ours.__name__, parameter.name, getattr(self, parameter.name))
         rows, device = (like.size(0), like.device) if isinstance(like, Tensor) and like.dim() == 2 else (1, "cpu")
         image = torch.empty((rows, 0, *[LARGE] * axes), dtype=torch.float32, device=device)
         algorithm, self.algorithm = self.algorithm, "auto"
@@ -29,7 +35,7 @@ class Options(nn.Module):
                 forward(image)
         except (TypeError, ValueError) as error:
             sentence = str(error).partition(": ")[2]
-            raise type(error)(f"{_our_class(self).__name__}: {sentence}") from None
+            raise type(error)(f"{ours.__name__}: {sentence}") from None
         finally:
             self.algorithm = algorithm
 

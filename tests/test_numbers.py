@@ -1,0 +1,92 @@
+"""Numbers that are given as tensors: a gradient that one requires is found, or the call is refused by name."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+import torch
+from public_calls import calls, number_arguments
+from strategies import make_image
+from torch.autograd import gradcheck
+
+import torch_conv
+from torch_conv import kernels
+
+NUMBERS = [(name, argument) for name in torch_conv.functional.__all__ for argument in number_arguments(name)]
+
+
+def test_every_function_is_called():
+    assert set(calls()) == set(torch_conv.functional.__all__)
+    assert len(NUMBERS) > 60
+
+
+def one_number(name: str, argument: str) -> float:
+    given = calls()[name].get(argument, inspect.signature(getattr(torch_conv, name)).parameters[argument].default)
+    return float(given) if isinstance(given, (int, float)) else 1.0
+
+
+@pytest.mark.parametrize(("name", "argument"), NUMBERS)
+def test_no_gradient_of_a_number_is_lost(name, argument):
+    number = torch.tensor(one_number(name, argument), requires_grad=True)
+
+    def call(given):
+        return getattr(torch_conv, name)(**(calls()[name] | {argument: given}))
+
+    several = [[number, number], (number, number)] if "sigma" in argument else []
+    for given in (number, *several):
+        with pytest.raises((TypeError, ValueError), match=f"^{name}: {argument} must") as refused:
+            call(given)
+        assert refused.value.__cause__ is None
+    if name.startswith("conv"):
+        return  # numbers that are all integers
+    with pytest.raises((TypeError, ValueError), match=f"^{name}: {argument} must"):
+        torch.func.grad(lambda given: call(given).sum())(number.detach())
+
+
+SIGMAS = [name for name, argument in NUMBERS if argument == "sigma" and name != "gaussian_laplace"]
+
+
+@pytest.mark.parametrize("size", [3, 9])
+@pytest.mark.parametrize("name", SIGMAS)
+def test_a_sigma_per_sample_has_a_gradient(device, name, size):
+    """A tensor (B, 2) or (B, 3) is no number: the taps are made of it by torch."""
+    axes = 3 if name.endswith("3d") else 2
+    image = make_image((2, 1, *[10] * axes), torch.float64, device=device)
+    sigma = (0.8 + torch.rand(2, axes, dtype=torch.float64)).to(device).requires_grad_()
+    assert gradcheck(lambda s: getattr(torch_conv, name)(image, size, s), (sigma,), fast_mode=True)
+    getattr(torch_conv, name)(image.float(), size, sigma).sum().backward()
+    assert sigma.grad is not None and sigma.grad.isfinite().all()
+
+
+@pytest.mark.parametrize("make", [kernels.gaussian1d, kernels.gaussian2d, kernels.gaussian3d])
+def test_windows_by_name_have_no_gradient(make):
+    sigma, axes = torch.tensor(1.5, requires_grad=True), int(make.__name__[-2])
+    for given in (sigma, [sigma] * axes, sigma.expand(axes)) if axes > 1 else (sigma,):
+        with pytest.raises(ValueError, match=r"^gaussian\dd: sigma must not require a gradient"):
+            make(5, given)
+    with torch.no_grad():
+        assert torch.equal(make(5, sigma), make(5, 1.5))
+
+
+def test_modules_refuse_where_they_are_built():
+    number, window = torch.tensor(1.0, requires_grad=True), torch.ones(3, 3)
+    for build, argument in (
+        (lambda: torch_conv.nn.Filter2d(window, value=number), "value"),
+        (lambda: torch_conv.nn.BoxBlur(3, value=number), "value"),
+        (lambda: torch_conv.nn.Sobel(eps=number), "eps"),
+        (lambda: torch_conv.nn.UnsharpMask(3, 1.0, amount=number), "amount"),
+        (lambda: torch_conv.nn.GaussianBlur2d(None, 1.0, truncate=number), "truncate"),
+    ):
+        with pytest.raises(ValueError, match=f": {argument} must not require a gradient"):
+            build()
+
+
+def test_numbers_without_gradients_are_taken():
+    image, window = make_image((1, 1, 8, 8)), torch.ones(3, 3)
+    expected = torch_conv.filter2d(image, window, "constant", value=2.0)
+    number = torch.tensor(2.0)
+    assert torch.equal(torch_conv.filter2d(image, window, "constant", value=number), expected)
+    with torch.no_grad():
+        number.requires_grad_()
+        assert torch.equal(torch_conv.filter2d(image, window, "constant", value=number), expected)
