@@ -304,3 +304,29 @@ def test_many_pixels_are_read(tmp_path):
     from torch_conv.cli._pictures import read_picture
 
     assert read_picture(tmp_path / "in.png").shape == (1, 10000, 20000)
+
+
+def test_a_picture_of_too_many_pixels_is_refused_before_it_is_decoded(tmp_path, capfd):
+    png(tmp_path / "in.png", BYTES[..., :3], 2)
+    content = bytearray((tmp_path / "in.png").read_bytes())
+    content[16:24] = struct.pack(">II", 60000, 50000)  # what the header says
+    content[29:33] = struct.pack(">I", zlib.crc32(content[12:29]))
+    (tmp_path / "in.png").write_bytes(content)
+    said = refused(capfd, "filter", tmp_path / "in.png", tmp_path / "out.png", "--filter", "box", "--device", "cpu")
+    most = 1 << 29
+    assert said == f"torch-conv filter: {tmp_path / 'in.png'} must have at most {most} pixels, got 60000 x 50000"
+
+
+def test_pillow_s_own_limit_stays_as_it_is(tmp_path, monkeypatch):
+    from torch_conv.cli.programs import UsageError, read_picture
+
+    monkeypatch.setattr(pil, "MAX_IMAGE_PIXELS", 100)
+    png(tmp_path / "in.png", BYTES[..., :3], 2)
+    assert read_picture(tmp_path / "in.png").shape == (3, H, W)
+    assert pil.MAX_IMAGE_PIXELS == 100
+    with pytest.raises(UsageError, match=rf"must have at most 99 pixels, got {W} x {H}$"):
+        read_picture(tmp_path / "in.png", most_pixels=99)
+    (tmp_path / "in.png").write_bytes(b"no picture")
+    with pytest.raises(UsageError):
+        read_picture(tmp_path / "in.png")
+    assert pil.MAX_IMAGE_PIXELS == 100

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import struct
+import threading
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +22,7 @@ FORMATS = ("PNG", "JPEG", "GIF", "WEBP", "TIFF")  # as Pillow calls them
 BEGINNINGS = (b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"RIFF", b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
 HEIF = {b"heic": "HEIC", b"heix": "HEIC", b"mif1": "HEIC", b"avif": "AVIF"}  # brands of an "ftyp" box
 BACKGROUNDS = {"white": 1.0, "black": 0.0}
+MOST_PIXELS = 1 << 29  # 23170 x 23170: a few hundred kilobytes of a file can say that they are more
 GREY, RGB = ("1", "L", "LA"), ("P", "PA", "RGB", "RGBA", "YCbCr")  # Pillow's modes of up to 8 bits
 DEEP_GREY = ("I", "I;16", "I;16L", "I;16B")
 # Tags of TIFF, the first of EXIF too, and values of theirs; 4 is "not said".
@@ -38,17 +42,18 @@ class Picture:
     orientation: int  # EXIF's, of the pixels as they lie in the file
 
 
-def read_picture(path: Path, background: str | None = None) -> Tensor:
+def read_picture(path: Path, background: str | None = None, most_pixels: int = MOST_PIXELS) -> Tensor:
     """A uint8 or uint16 tensor (C, H, W) of one or three channels, upright as EXIF says.
 
     Args:
         path: a PNG, JPEG, GIF, WebP or TIFF; its content says which.
         background: "white" or "black" beneath transparent pixels; without it they are refused.
+        most_pixels: a picture of more is refused before it is decoded. Pillow's own limit does not count.
     """
     np = needed("numpy", "numpy")
     content = read_file(path)
-    with silent_libraries():
-        picture = opened(path, content)
+    with silent_libraries(), without_pillow_s_limit():
+        picture = opened(path, content, most_pixels)
         colours, alpha = deep_pixels(path, content, picture) if picture.deep else pixels(picture.image)
     done = picture.image.format == "TIFF" and not picture.colours  # Pillow turns a TIFF
     full = np.iinfo(colours.dtype).max
@@ -74,10 +79,24 @@ def read_file(path: Path) -> bytes:
     return content
 
 
-def opened(path: Path, content: bytes) -> Picture:
+_limit = threading.RLock()
+
+
+@contextlib.contextmanager
+def without_pillow_s_limit() -> Iterator[None]:
+    """Pillow has one limit for the process, and none for a call: it is back when the picture has been read."""
+    pil = needed("PIL.Image", "Pillow")
+    with _limit:
+        before, pil.MAX_IMAGE_PIXELS = pil.MAX_IMAGE_PIXELS, None
+        try:
+            yield
+        finally:
+            pil.MAX_IMAGE_PIXELS = before
+
+
+def opened(path: Path, content: bytes, most_pixels: int) -> Picture:
     """The picture of a file, decoded to its end, but for what OpenCV decodes."""
     pil = needed("PIL.Image", "Pillow")
-    pil.MAX_IMAGE_PIXELS = None  # a limit for pictures that strangers send
     try:
         image = pil.open(io.BytesIO(content), formats=FORMATS)
     except MemoryError:
@@ -89,6 +108,9 @@ def opened(path: Path, content: bytes) -> Picture:
         if form:
             raise UsageError(f"{path} must be PNG, JPEG, GIF, WebP or TIFF, got {form}") from error
         raise UsageError(f"{path} is not an image that can be read (PNG, JPEG, GIF, WebP or TIFF)") from error
+    width, height = image.size
+    if width * height > most_pixels:
+        raise UsageError(f"{path} must have at most {most_pixels} pixels, got {width} x {height}")
     try:
         pages = 1 if image.format == "MPO" else getattr(image, "n_frames", 1)  # MPO: a JPEG, then its previews
         if pages != 1:

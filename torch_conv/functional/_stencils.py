@@ -3,7 +3,8 @@
 import torch
 from torch import Tensor
 
-from torch_conv.functional._windows import exact_tensor, outer, remembered
+from torch_conv.functional._memory import remembered
+from torch_conv.functional._windows import exact_tensor, outer
 from torch_conv.kernels import laplacian_window
 
 

@@ -4,9 +4,7 @@ They travel with the launch, so a call neither synchronises nor waits for a copy
 """
 # ruff: noqa: UP007, UP045
 
-import functools
 import math
-from collections.abc import Callable
 from typing import Any, Optional, Union
 
 import torch
@@ -15,24 +13,12 @@ from torch.utils._python_dispatch import is_in_torch_dispatch_mode
 
 from torch_conv.functional._calls import shape_text
 from torch_conv.functional._composites import sum_dtype
+from torch_conv.functional._memory import remembered
 from torch_conv.functional._types import BroadcastingList2, BroadcastingList3
 from torch_conv.kernels import gaussian_taps
 
 Numbers = Union[float, tuple[float, float]]  # one, or one per axis (y, x)
 Numbers3 = Union[float, tuple[float, float, float]]  # (z, y, x)
-
-
-def remembered(make: Callable[..., Any], *numbers: Any) -> Any:
-    """`make(*numbers)`, from memory unless something traces or fakes tensors: those must see them made."""
-    if torch.compiler.is_compiling() or torch.jit.is_tracing() or is_in_torch_dispatch_mode():
-        return make(*numbers)
-    return _make_once(make, *[tuple(n) if n.__hash__ is None else n for n in numbers])
-
-
-@functools.lru_cache(maxsize=512, typed=True)
-def _make_once(make: Callable[..., Any], *numbers: Any) -> Any:
-    with torch.inference_mode(False):  # a remembered inference tensor would be refused elsewhere
-        return make(*numbers)
 
 
 # A sum of outer products, all of one size, comes as "parts": [window], or the taps of each product along every axis,

@@ -1,0 +1,89 @@
+"""Windows made of numbers, remembered by these numbers and their types, and no more of them than so many bytes."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import _C, Tensor
+from torch.utils._python_dispatch import is_in_torch_dispatch_mode
+
+MOST_BYTES = 16 << 20  # of all windows together
+_LARGEST = MOST_BYTES // 8  # a larger one takes far longer to filter with than to make
+_BESIDE = 1024  # bytes of a window's key and objects, roughly
+# Of these equal values of one type make equal windows. The value of a tensor may change, so it is no key.
+_PLAIN = frozenset((int, float, bool, str, type(None), torch.dtype, object))
+_END = object()  # before and behind the numbers of a list or tuple
+
+
+def remembered(make: Callable[..., Any], *numbers: Any) -> Any:
+    """`make(*numbers)`, from memory unless something traces or fakes tensors: those must see them made."""
+    if torch.compiler.is_compiling() or _C._is_tracing() or is_in_torch_dispatch_mode():
+        return make(*numbers)
+    # The numbers of lists and tuples stand in the key by themselves: 3.0 equals 3, and is refused as a size.
+    flat: list[Any] = [make]
+    for number in numbers:
+        if type(number) is tuple or type(number) is list:
+            flat.append(_END)
+            flat += number
+            number = _END
+        flat.append(number)
+    try:
+        return _make_once(*flat)
+    except _NotKeptError as made:
+        return made.args[0]
+    except TypeError:  # a number without a hash, or one that is refused
+        pass
+    return make(*numbers)
+
+
+class _NotKeptError(Exception):
+    """Carries what is made past the cache, which keeps no call that raises."""
+
+
+@functools.lru_cache(maxsize=None, typed=True)
+def _make_once(make: Callable[..., Any], *flat: Any) -> Any:
+    with torch.inference_mode(False):  # a remembered inference tensor would be refused elsewhere
+        made = make(*_nested(flat))
+    size = _bytes_of(made)
+    if size > _LARGEST or not _PLAIN.issuperset(map(type, flat)):
+        raise _NotKeptError(made)
+    if not _count.fits(size):
+        _make_once.cache_clear()
+    return made
+
+
+def _nested(flat: tuple[Any, ...]) -> list[Any]:
+    numbers: list[Any] = []
+    inner: list[Any] | None = None
+    for number in flat:
+        if number is _END:
+            if inner is not None:
+                numbers.append(tuple(inner))
+            inner = [] if inner is None else None
+        else:
+            (numbers if inner is None else inner).append(number)
+    return numbers
+
+
+class _Count:
+    """The bytes of what is remembered. Threads take no lock: one window more or less does not matter."""
+
+    def __init__(self) -> None:
+        self._bytes = 0
+
+    def fits(self, size: int) -> bool:
+        """Adds a window; False where the others have to go, and the count begins with it."""
+        total = self._bytes + size
+        self._bytes = total if total <= MOST_BYTES else size
+        return total <= MOST_BYTES
+
+
+_count = _Count()
+
+
+def _bytes_of(made: Any) -> int:
+    tensors = [made] if isinstance(made, Tensor) else made
+    return sum(t.untyped_storage().nbytes() + _BESIDE for t in tensors)
