@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import scipy.ndimage as ndi
 import torch
-from scipy_cases import DTYPES, MODES, agree, noise, scipys_warnings
+from scipy_cases import DTYPES, MODES, agree, compare, noise, scipys_warnings
 
 from torch_conv.compat import scipy_ndimage as ours
 
@@ -148,6 +148,18 @@ def test_gaussians(shape, dtype):
     agree("gaussian_filter1d", image, 0.6, radius=6, cval=4, mode="constant")
 
 
+@pytest.mark.parametrize(
+    "sigma", [0.3, 1e-2, 1e-5, 1e-14, 1e-100, np.float32(1e-3), np.float32(1e-20), np.float64(1e-140)]
+)
+def test_tiny_sigmas(sigma):
+    """Orders from 1 on divide by the variance, in float64 whatever the sigma's type."""
+    image = noise((6, 7), "float64")
+    for order, radius in itertools.product(range(4), (None, 2)):
+        with np.errstate(all="ignore"):
+            agree("gaussian_filter1d", image, sigma, 0, order, radius=radius)
+            agree("gaussian_filter", image, sigma, order, radius=radius)
+
+
 @pytest.mark.parametrize("dtype", [d for d in DTYPES if not d.endswith("64")] + ["float64"])
 @pytest.mark.parametrize("shape", [(40,), (7, 9), (3, 4, 5), (2, 3, 2, 3), (2, 1, 2, 2, 3)])
 def test_boxes(shape, dtype):
@@ -217,6 +229,19 @@ def test_numbers_that_are_none(special, cval):
         agree("sobel", image, 0, output, "constant", cval)
     agree("correlate", noise((7, 9), "uint8"), cross, "float64", "constant", cval)
     agree("correlate", image[:, :, None, None] * np.ones((2, 2)), np.eye(3)[:, :, None, None] * np.eye(2), mode="wrap")
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+@pytest.mark.parametrize(("mode", "pad"), [("reflect", "symmetric"), ("mirror", "reflect"), ("wrap", "wrap")])
+def test_windows_that_reach_far_beyond_a_short_axis(mode, pad, n):
+    """As documented, where scipy's own correlate reads other pixels from four lengths on with `reflect`."""
+    image = noise((n,), "float64")
+    for reach in (1, 4 * n - 1, 4 * n, 30):
+        window = np.arange(2 * reach + 1.0)
+        extended = np.pad(image, reach, pad)
+        expected = np.array([(extended[i : i + len(window)] * window).sum() for i in range(n)])
+        compare(ours.correlate(image, window, mode=mode), expected, window.sum())
+        compare(ours.correlate1d(image, window, mode=mode), expected, window.sum())
 
 
 def test_tiny_taps():

@@ -35,6 +35,10 @@ FORMS = {
     "empty": lambda x: x[:0],
     "empty lines": lambda x: x[:, :0],
     "one pixel": lambda x: x[:1, :1],
+    "one row, flipped": lambda x: x[:1][::-1],
+    "one column, flipped": lambda x: x[:, :1][:, ::-1],
+    "one pixel, flipped": lambda x: x[:1, :1][::-1, ::-1],
+    "empty, flipped": lambda x: x[:0][::-1],
 }
 
 
@@ -160,6 +164,7 @@ def test_output_may_be_the_input(name):
 
 
 @pytest.mark.parametrize("name", [n for n in CALLS if not n.startswith("uniform")])
+@pytest.mark.filterwarnings("error")
 def test_gradients_pass_through(name):
     """The slope along a direction, of functions that are linear or nearly so over this step."""
     image = torch.from_numpy(noise((5, 6), "float64")).requires_grad_()
@@ -169,6 +174,7 @@ def test_gradients_pass_through(name):
         ahead = getattr(ours, name)(image + direction, *CALLS[name]).square().sum()
         behind = getattr(ours, name)(image - direction, *CALLS[name]).square().sum()
     torch.testing.assert_close((image.grad * direction).sum(), (ahead - behind) / 2, rtol=1e-6, atol=1e-12)
+    assert not getattr(ours, name)(image, *CALLS[name], output=torch.int16).requires_grad
 
 
 X = np.arange(12.0).reshape(3, 4)
@@ -327,3 +333,13 @@ def test_settings_that_require_a_gradient_are_refused():
     with torch.no_grad():
         image = torch.arange(20.0).reshape(4, 5)
         assert torch.equal(ours.gaussian_filter(image, sigma), ours.gaussian_filter(image, 1.0))
+
+
+def test_functions_that_are_not_served_name_the_original():
+    for name in sorted(set(ndi.__all__) - set(ours.__all__)):
+        assert not hasattr(ours, name)
+        with pytest.raises(AttributeError) as refused:
+            getattr(ours, name)
+        assert str(refused.value) == f"compat.scipy_ndimage has no {name}; import the original scipy.ndimage beside it"
+    assert not hasattr(ours, "__wrapped__")
+    assert inspect.getmodule(ours.sobel) is not None

@@ -45,3 +45,9 @@ __all__ = [
     "uniform_filter",
     "uniform_filter1d",
 ]
+
+
+def __getattr__(name: str) -> object:
+    if name.startswith("__"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    raise AttributeError(f"compat.scipy_ndimage has no {name}; import the original scipy.ndimage beside it")

@@ -74,6 +74,8 @@ def image_of(name: str, input: Any, in_full: bool = True) -> Image:
         array = array.view(np.uint8)
     # torch takes no negative strides and no foreign byte order, and warns of arrays that cannot be written to.
     array = np.asarray(array, dtype=array.dtype.newbyteorder("="), order="C")
+    if min(array.strides, default=0) < 0:  # a flipped axis of length 1, which numpy calls contiguous
+        array = array.copy()
     return Image(torch.from_numpy(array if array.flags.writeable else array.copy()), kind, False)
 
 

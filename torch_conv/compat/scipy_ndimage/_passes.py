@@ -83,11 +83,11 @@ def gaussian_taps(sigma: Any, order: Any, truncate: Any, radius: Any) -> Weights
     if order == 0:
         return np.asarray(bell[::-1])
     # The derivative of q(x) * bell(x) is (q'(x) - x / variance * q(x)) * bell(x): a matrix on q's coefficients.
-    derive = np.diag(np.arange(1.0, order + 1), 1) + np.diag(np.full(order, 1 / -variance), -1)
+    derive = np.diag(np.arange(1.0, order + 1), 1) + np.diag(np.ones(order) / -variance, -1)
     q = np.eye(order + 1)[0]
     for _ in range(order):
-        q = derive @ q
-    return np.asarray(((x[:, None] ** np.arange(order + 1)) @ q * bell)[::-1])
+        q = derive.dot(q)
+    return np.asarray(((x[:, None] ** np.arange(order + 1)).dot(q) * bell)[::-1])
 
 
 def plain(value: Any) -> Any:

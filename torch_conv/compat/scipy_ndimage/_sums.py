@@ -189,7 +189,7 @@ def _extended(image: Tensor, window: Window, border: Border, axes: list[int]) ->
 def _near_integers(sums: Tensor, image: Tensor, window: Window, border: Border, whole: bool) -> Tensor:
     """Where two orders of rounding may give different integers; `whole` says that the image holds integers alone."""
     weights, outside = window.weights, border.value if border.name == "constant" else 0.0
-    largest = max(*(abs(float(end)) for end in image.aminmax()), abs(outside))
+    largest = max(*(abs(float(end)) for end in image.detach().aminmax()), abs(outside))
     bound = float(np.abs(weights).sum()) * largest
     fine = 2.0**16  # integers times multiples of 1/fine add up without any rounding while the sums are small enough
     if (
