@@ -264,6 +264,29 @@ def test_gaussian_blur_of_one_row_or_column():
                 module.GaussianBlur(image(shape, dtype), size, 1.5, borderType=cv2.BORDER_CONSTANT)
 
 
+DERIVATIVES = [("Sobel", (1, 0)), ("Sobel", (0, 1)), ("Sobel", (1, 1)), ("Sobel", (2, 0)), ("Laplacian", ())]
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "float32", "float64"])
+def test_derivatives_and_means_of_a_constant(dtype):
+    for value in np.random.default_rng(0).random(20) * 9:
+        x = np.full((40, 41), 28 * value if dtype == "uint8" else value).astype(dtype)
+        for depth in (-1, ours.CV_64F) if dtype != "float32" else (-1,):
+            for order in ((1, 0), (0, 1)):
+                assert not ours.Scharr(x, depth, *order).any()
+            for (name, order), size in itertools.product(DERIVATIVES, (1, 3, 5, 7, 9, 31)):
+                if order == (2, 0) and size == 1:
+                    continue
+                left = np.abs(getattr(ours, name)(x, depth, *order, ksize=size)).max()
+                taps, unit = 2.0 ** (2 * size - 2) * (2 - len(order) // 2), 2.0 ** (-53 if dtype == "float64" else -24)
+                exact = size <= (9 if dtype == "uint8" else 3)
+                if dtype != "uint8" or depth == ours.CV_64F or exact:
+                    assert left <= (0 if exact else size * unit * taps * x[0, 0]), (name, order, size, depth)
+        if dtype != "uint8":
+            for size in (3, 4, 15, 31):
+                assert np.abs(ours.blur(x, (size, size)) - x).max() <= 8 * np.spacing(x[0, 0])
+
+
 def test_examples():
     modules = [ours, *sorted({inspect.getmodule(getattr(ours, name)) for name in FUNCTIONS}, key=str)]
     names = {name: getattr(ours, name) for name in ours.__all__} | {"torch": torch}

@@ -347,8 +347,10 @@ def test_opencv_is_not_needed(monkeypatch):
     assert np.array_equal(ours.blur(f, (3, 3)), expected)
 
 
-def test_sigmas_that_require_a_gradient_are_refused():
-    sigma = torch.tensor(1.0, requires_grad=True)
-    with pytest.raises(RuntimeError) as refused:
-        ours.GaussianBlur(torch.ones(4, 5), (3, 3), sigma)
-    assert str(refused.value) == "GaussianBlur: sigmas that require a gradient are not served"
+@pytest.mark.parametrize("argument", ["sigmaX", "sigmaY"])
+def test_sigmas_that_require_a_gradient_are_refused(argument):
+    sigmas = {"sigmaX": 1.0, argument: torch.tensor(1.0, requires_grad=True)}
+    with pytest.raises(ValueError) as refused:
+        ours.GaussianBlur(torch.ones(4, 5), (3, 3), **sigmas)
+    expected = f"GaussianBlur: {argument} does not support gradients, but it requires one; detach it"
+    assert str(refused.value) == expected

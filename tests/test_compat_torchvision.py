@@ -215,6 +215,35 @@ def test_arguments_are_torchvisions():
     assert [(p.name, p.default) for p in mine.values()] == [(p.name, p.default) for p in theirs.values()]
 
 
+def test_scripts(device):
+    image_of = {dtype: image((2, 3, 9, 11), dtype).to(device) for dtype in (*INTEGERS, torch.float32, torch.float64)}
+    scripted = torch.jit.script(ours.gaussian_blur)
+    inside = torch.jit.script(blurred_twice)
+    for given in image_of.values():
+        for args in (([5, 3], [1.1, 0.7]), ([5, 3], [1.1]), ([3, 3],)):
+            assert_same_bits(scripted(given, *args), ours.gaussian_blur(given, *args))
+        assert_same_bits(inside(given), blurred_twice(given))
+    with pytest.raises(torch.jit.Error, match="gaussian_blur: kernel_size should have odd and positive integers"):
+        scripted(x, [4, 5])
+
+
+def blurred_twice(given: torch.Tensor) -> torch.Tensor:
+    return ours.gaussian_blur(ours.gaussian_blur(given, [5, 5], [1.5, 0.5]), [3, 3])
+
+
+def test_sigmas_that_want_a_gradient():
+    given = image((2, 3, 9, 11), torch.float64)
+    sigma = torch.tensor(1.1, dtype=torch.float64, requires_grad=True)
+    for sigmas in ([sigma], (sigma, 2.0), [0.7, sigma]):
+        got, expected = (
+            torch.autograd.grad(module.gaussian_blur(given, [7, 5], sigmas).square().sum(), sigma)[0]
+            for module in (ours, v1)
+        )
+        torch.testing.assert_close(got, expected)
+        with torch.no_grad():
+            assert not ours.gaussian_blur(given, [7, 5], sigmas).requires_grad
+
+
 def test_torchvision_is_not_needed(monkeypatch):
     expected = ours.gaussian_blur(x, 3)
     for name in ("torchvision", "PIL", "PIL.Image"):

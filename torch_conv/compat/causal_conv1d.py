@@ -9,7 +9,10 @@ channels are not innermost, channels that are no multiple of 8, float64, the CPU
     tensor([[[1., 2., 3., 3.]]])
 """
 
+from torch_conv.compat._missing import missing
 from torch_conv.functional.causal import causal_conv1d as causal_conv1d_fn
 from torch_conv.functional.causal import causal_conv1d_update
 
 __all__ = ["causal_conv1d_fn", "causal_conv1d_update"]
+
+__getattr__ = missing("compat.causal_conv1d", "causal_conv1d")

@@ -8,23 +8,23 @@ windows that reach further than the image is wide, images without a channel dime
     >>> gaussian_blur(torch.tensor([[[0, 0, 100, 0, 0]]], dtype=torch.uint8), [3, 1])
     tensor([[[ 0, 24, 52, 24,  0]]], dtype=torch.uint8)
 """
+# TorchScript reads annotations; it knows Optional[...], not `... | None`, around its own list types.
+# ruff: noqa: UP045
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
 from operator import index
-from typing import Any
+from typing import Any, Optional
 
 import torch
 from torch import Tensor
 
+from torch_conv.compat._missing import missing
 from torch_conv.functional.smooth import gaussian_blur2d
 
 __all__ = ["gaussian_blur"]
-
-_FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
-_WRITTEN_BY_THE_FILTER = (*_FLOATS, torch.uint8, torch.int16, torch.uint16)
 
 # The modes that torchvision takes, and the dtype of those whose bands are not bytes.
 _WIDE_MODES = {"I": torch.int32, "F": torch.float32}
@@ -39,7 +39,7 @@ def gaussian_blur(img: Any, kernel_size: int | Sequence[int], sigma: float | Seq
             YCbCr, HSV, I or F.
         kernel_size: (kx, ky), width first, or one number for both; odd.
         sigma: (sigma_x, sigma_y) in pixels, > 0, or one number for both, also in a list; by default
-            0.15 kernel_size + 0.35 along each axis.
+            0.15 kernel_size + 0.35 along each axis. A tensor of one number gets its gradient.
 
     Returns:
         Tensor of img's shape and dtype, or a PIL image of its mode and size; integers are rounded half to even.
@@ -60,8 +60,7 @@ def gaussian_blur(img: Any, kernel_size: int | Sequence[int], sigma: float | Seq
                  [0.3715, 0.3544, 0.3715],
                  [0.3005, 0.3715, 0.5046]]])
     """
-    sizes = _sizes(kernel_size)
-    sigmas = _sigmas(sigma, sizes)
+    sizes, sigmas = _sizes(kernel_size), _sigmas(sigma)
     if isinstance(img, Tensor):
         return _blurred(img, sizes, sigmas)
     pil = sys.modules.get("PIL.Image")  # whoever has such an image has imported it
@@ -75,43 +74,55 @@ def gaussian_blur(img: Any, kernel_size: int | Sequence[int], sigma: float | Seq
     return pil.frombytes(img.mode, img.size, result.numpy().tobytes())
 
 
-def _blurred(img: Tensor, sizes: tuple[int, int], sigmas: tuple[float, float]) -> Tensor:
-    if img.dim() < 2:
-        raise ValueError(f"gaussian_blur: img should have at least 2 dimensions. Got {img.dim()}")
-    if img.is_complex() or (img.is_floating_point() and img.dtype not in _FLOATS):
-        raise TypeError(f"gaussian_blur: img should be of a real dtype that filters take. Got {img.dtype}")
-    if img.dtype in _WRITTEN_BY_THE_FILTER:
-        return gaussian_blur2d(img, sizes, sigmas)
-    return gaussian_blur2d(img.to(torch.float32), sizes, sigmas).round_().to(img.dtype)
-
-
-def _sizes(kernel_size: Any) -> tuple[int, int]:
-    """(ky, kx)."""
+def _sizes(kernel_size: Any) -> list[int]:
     if not isinstance(kernel_size, (int, list, tuple)):
         raise TypeError(f"gaussian_blur: kernel_size should be int or a sequence of integers. Got {type(kernel_size)}")
     sizes = [kernel_size, kernel_size] if isinstance(kernel_size, int) else list(kernel_size)
-    if len(sizes) != 2:
-        raise ValueError(f"gaussian_blur: If kernel_size is a sequence its length should be 2. Got {len(sizes)}")
     try:
-        kx, ky = index(sizes[0]), index(sizes[1])
+        return [index(size) for size in sizes]
     except TypeError:
         raise TypeError(f"gaussian_blur: kernel_size should be int or a sequence of integers. Got {sizes}") from None
-    if kx % 2 == 0 or kx < 0 or ky % 2 == 0 or ky < 0:
-        raise ValueError(f"gaussian_blur: kernel_size should have odd and positive integers. Got {[kx, ky]}")
-    return ky, kx
 
 
-def _sigmas(sigma: Any, sizes: tuple[int, int]) -> tuple[float, float]:
-    """(sigma_y, sigma_x)."""
+def _sigmas(sigma: Any) -> Any:
+    """A list of numbers, or of tensors where one of them wants a gradient."""
     if sigma is None:
-        return sizes[0] * 0.15 + 0.35, sizes[1] * 0.15 + 0.35
+        return None
     if not isinstance(sigma, (int, float, list, tuple)):
         raise TypeError(f"gaussian_blur: sigma should be either float or sequence of floats. Got {type(sigma)}")
     sigmas = [sigma] if isinstance(sigma, (int, float)) else list(sigma)
-    if len(sigmas) == 1:
-        sigmas = sigmas * 2
-    if len(sigmas) != 2:
-        raise ValueError(f"gaussian_blur: If sigma is a sequence, its length should be 2. Got {len(sigmas)}")
-    if not all(s > 0 for s in sigmas):
-        raise ValueError(f"gaussian_blur: sigma should have positive values. Got {sigmas}")
-    return float(sigmas[1]), float(sigmas[0])
+    if torch.is_grad_enabled() and any(isinstance(s, Tensor) and s.requires_grad for s in sigmas):
+        return [torch.as_tensor(s, dtype=torch.float64).reshape(()) for s in sigmas]
+    return [float(s) for s in sigmas]
+
+
+def _blurred(img: Tensor, kernel_size: list[int], sigma: Optional[list[float]] = None) -> Tensor:
+    """What TorchScript compiles of `gaussian_blur`."""
+    if len(kernel_size) != 2:
+        raise ValueError(f"gaussian_blur: If kernel_size is a sequence its length should be 2. Got {len(kernel_size)}")
+    kx, ky = kernel_size[0], kernel_size[1]
+    if kx % 2 == 0 or kx < 0 or ky % 2 == 0 or ky < 0:
+        raise ValueError(f"gaussian_blur: kernel_size should have odd and positive integers. Got {kernel_size}")
+    if sigma is None:
+        sigma = [kx * 0.15 + 0.35, ky * 0.15 + 0.35]
+    elif len(sigma) == 1:
+        sigma = [sigma[0], sigma[0]]
+    if len(sigma) != 2:
+        raise ValueError(f"gaussian_blur: If sigma is a sequence, its length should be 2. Got {len(sigma)}")
+    if not (sigma[0] > 0 and sigma[1] > 0):
+        raise ValueError(f"gaussian_blur: sigma should have positive values. Got {sigma}")
+    if img.dim() < 2:
+        raise ValueError(f"gaussian_blur: img should have at least 2 dimensions. Got {img.dim()}")
+    floats = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
+    if img.is_complex() or (img.is_floating_point() and img.dtype not in floats):
+        raise TypeError(f"gaussian_blur: img should be of a real dtype that filters take. Got {img.dtype}")
+    if not torch.jit.is_scripting():  # noqa: SIM102 (TorchScript skips what is under this condition alone)
+        if isinstance(sigma[0], Tensor):
+            return gaussian_blur2d(img, (ky, kx), torch.stack([sigma[1], sigma[0]]).unsqueeze(0))
+    if img.is_floating_point() or img.dtype in [torch.uint8, torch.int16, torch.uint16]:
+        return gaussian_blur2d(img, (ky, kx), (sigma[1], sigma[0]))
+    return gaussian_blur2d(img.to(torch.float32), (ky, kx), (sigma[1], sigma[0])).round_().to(img.dtype)
+
+
+gaussian_blur.__prepare_scriptable__ = lambda: _blurred  # type: ignore[attr-defined]
+__getattr__ = missing("compat.torchvision", "torchvision.transforms.functional")

@@ -1,4 +1,4 @@
-"""OpenCV's linear filters under their own names: `from torch_conv.compat import cv2`.
+"""OpenCV's linear filters under their own names: `from torch_conv.compat import cv2 as fast`.
 
 Arguments, their order, defaults and constants are OpenCV 5's: sizes and anchors are (width, height) and (x, y), kernels
 come x first, images are (H, W) or (H, W, C) with any number of channels, and (H, W, 1) gives (H, W). What a numpy array
@@ -13,11 +13,12 @@ halfway differs by one, and so do some others in means of an even number of pixe
 OpenCV takes them for some sizes, dtypes or processors alone: in `filter2D` with many taps, in `blur` of floats.
 
     >>> import torch
-    >>> from torch_conv.compat import cv2
-    >>> cv2.Sobel(torch.arange(5, dtype=torch.uint8).expand(3, 5), cv2.CV_16S, 1, 0)[1]
+    >>> from torch_conv.compat import cv2 as fast
+    >>> fast.Sobel(torch.arange(5, dtype=torch.uint8).expand(3, 5), fast.CV_16S, 1, 0)[1]
     tensor([0, 8, 8, 8, 0], dtype=torch.int16)
 """
 
+from torch_conv.compat._missing import missing
 from torch_conv.compat.cv2._call import (
     ALGO_HINT_ACCURATE,
     ALGO_HINT_APPROX,
@@ -70,3 +71,5 @@ __all__ = [
     "filter2D",
     "sepFilter2D",
 ]
+
+__getattr__ = missing("compat.cv2", "cv2")

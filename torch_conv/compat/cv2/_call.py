@@ -5,15 +5,16 @@ Sizes and anchors come (width, height) and (x, y), and are turned here.
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Sequence
-from operator import index
+import math
+from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import _C, Tensor
 
 from torch_conv import functional
+from torch_conv.compat.cv2 import _arguments
+from torch_conv.compat.cv2._arguments import is_array, is_odd, is_scalar, tensor
 from torch_conv.functional.filters import filter2d
 
 BORDER_CONSTANT = 0
@@ -69,7 +70,10 @@ OF_PASSES: Depths = {**OF_BOX, torch.float64: (CV_8U, CV_16U, CV_16S, CV_64F)}
 
 
 class Call:
-    """One call: the image as the library reads it, the dtypes of sums and of the result, and where that goes."""
+    """One call: the image as the library reads it, the dtypes of sums and of the result, and where that goes.
+
+    Sums are in float64 where the image or the result is, as OpenCV's.
+    """
 
     def __init__(
         self,
@@ -83,98 +87,108 @@ class Call:
         wrapping: tuple[torch.dtype, ...] = (),
     ) -> None:
         self.name = name
-        self.is_array = _is_array(src)
-        image = _tensor(name, "src", src)
-        if image.dtype not in depths:
-            raise TypeError(f"{name}: src must be {_TAKEN}, got {str(image.dtype).removeprefix('torch.')}")
-        if image.dim() not in (2, 3) or image.numel() == 0:
+        self.is_array = is_array(src)
+        image = tensor(name, "src", src)
+        dtype, dims = image.dtype, image.dim()
+        if dtype not in depths:
+            raise TypeError(f"{name}: src must be {_TAKEN}, got {str(dtype).removeprefix('torch.')}")
+        if dims not in (2, 3) or image.numel() == 0:
             raise ValueError(f"{name}: src must be (H, W) or (H, W, C) and not empty, got {tuple(image.shape)}")
-        self.dtype = self._result_dtype(image.dtype, self.whole("ddepth", ddepth), depths)
-        self.border = self._border(self.whole("borderType", borderType), image.dtype in wrapping)
-        self.image = _planes(image)
-        self.dst, self.target = dst, self._target(dst, image)
-        self.sums = torch.float64 if torch.float64 in (image.dtype, self.dtype) else torch.float32
-        if self.sums == torch.float64:
-            self.image = self.image.double()  # the library sums in float64 for float64 images alone
+        self.dtype = self._result_dtype(dtype, self.whole("ddepth", ddepth), depths)
+        self.border = self._border(self.whole("borderType", borderType, BORDER_DEFAULT), dtype in wrapping)
+        self.image = image if dims == 2 else _planes(image)
+        self.dst, self.target = dst, None if dst is None else self._target(dst, image)
+        self.sums = torch.float64 if torch.float64 in (dtype, self.dtype) else torch.float32
 
     def run(self, filter: Callable[..., Tensor], *args: Any, delta: float = 0.0, **options: Any) -> Any:
         """`filter` of the image, and `delta`, rounded once; as the caller's kind of image. Refusals have this name."""
-        into = self.target is not None and torch.is_grad_enabled()
-        if into and torch._C._any_requires_grad(self.image, self.target, *args):
+        target = self.target
+        if target is not None and torch.is_grad_enabled() and _C._any_requires_grad(self.image, target, *args):
             raise ValueError(
                 f"{self.name}: dst does not support gradients, but an argument requires one; call it under "
                 "torch.no_grad() or without dst"
             )
+        options["border_type"] = self.border
         try:
-            return self._run(filter, *args, delta=delta, **options)
+            result = self._sum(filter, *args, delta=delta, **options)
         except (RuntimeError, TypeError, ValueError) as error:
             function, _, sentence = str(error).partition(": ")
             if function not in functional.__all__:
                 raise
             raise type(error)(f"{self.name}: {sentence}") from None
-
-    def _run(self, filter: Callable[..., Tensor], *args: Any, delta: float, **options: Any) -> Any:
-        # OpenCV filters in place; the operators do not.
-        out = None if self.target is None or _overlap(self.image, self.target) else self.target
-        options["border_type"] = self.border
-        if float(delta) == 0:
-            result = filter(self.image, *args, output_dtype=self.dtype, out=out, **options)
-        else:
-            result = filter(self.image, *args, output_dtype=self.sums, out=None, **options).add_(float(delta))
-            if self.dtype != self.sums or out is not None:
-                one = torch.ones(1, 1, device="cpu")
-                result = filter2d(result, one, output_dtype=self.dtype, out=out)  # rounded as every filter rounds
-        if self.target is not None:
-            if result is not self.target:
-                self.target.copy_(result)
+        if target is not None:
+            if result is not target:
+                target.copy_(result)
             return self.dst
         image = result if result.dim() == 2 else result[0].permute(1, 2, 0)
-        if self.is_array:
-            return sys.modules["numpy"].ascontiguousarray(image.detach().numpy())
-        return image
+        if not self.is_array:
+            return image
+        array = (image.detach() if image.requires_grad else image).numpy()
+        return array if array.flags.c_contiguous else array.copy()
+
+    def _sum(self, filter: Callable[..., Tensor], *args: Any, delta: float, **options: Any) -> Tensor:
+        image = self.image
+        if self.sums == torch.float64 != image.dtype:
+            image = image.double()  # the library sums in float64 for float64 images alone
+        if delta != 0 and self.dtype not in (torch.float32, torch.float64):
+            sums = filter(image, *args, output_dtype=self.sums, **options).add_(delta)
+            one = torch.ones(1, 1, dtype=torch.float32, device="cpu")
+            return filter2d(sums, one, output_dtype=self.dtype)  # rounded as every filter rounds
+        # OpenCV filters in place; the operators do not.
+        if self.target is None or _overlap(image, self.target):
+            result = filter(image, *args, output_dtype=self.dtype, **options)
+        else:
+            result = filter(image, *args, out=self.target, **options)
+        return result.add_(delta) if delta != 0 else result
+
+    def exact_in_float32(self, taps: float, factor: float) -> bool:
+        """Whether float32 holds every sum of integers times whole taps, of |sum| `taps`, times `factor`."""
+        most = {torch.uint8: 255, torch.uint16: 65535, torch.int16: 32768}.get(self.image.dtype, math.inf)
+        return math.frexp(factor)[0] in (0.5, -0.5) and most * taps <= 2**24
 
     def taps(self, argument: str, kernel: Any) -> Tensor:
-        taps = _tensor(self.name, argument, kernel)
-        if taps.is_complex() or taps.dtype == torch.bool:
-            raise TypeError(f"{self.name}: {argument} must be real numbers, got {str(taps.dtype)[6:]}")
+        """A window (kH, kW), on the CPU or beside the image."""
+        taps = _arguments.kernel(self.name, argument, kernel)
         if taps.device.type != "cpu" and taps.device != self.image.device:
             raise ValueError(
                 f"{self.name}: {argument} must be on src's device {self.image.device} or on the CPU, got {taps.device}"
             )
-        return taps.to(self.sums)
+        return taps
 
     def row(self, argument: str, kernel: Any) -> Tensor:
         taps = self.taps(argument, kernel)
-        if taps.numel() == 0 or taps.numel() != max(taps.shape, default=0):
+        if taps.numel() == 0 or taps.numel() != max(taps.shape, default=1):
             raise ValueError(f"{self.name}: {argument} must be one row or one column, got {tuple(taps.shape)}")
         return taps.reshape(-1)
 
-    def anchor(self, anchor: Sequence[int], width: int, height: int) -> tuple[int, int]:
-        x, y = self.pair("anchor", anchor)
+    def anchor(self, anchor: Any, width: int, height: int) -> tuple[int, int]:
+        x, y = self.pair("anchor", anchor, (-1, -1))
         at = (height // 2 if y == -1 else y, width // 2 if x == -1 else x)
         if not (0 <= at[0] < height and 0 <= at[1] < width):
             raise ValueError(f"{self.name}: anchor must lie in the window of {width}x{height}, got ({x}, {y})")
         return at
 
-    def pair(self, argument: str, value: Any) -> tuple[int, int]:
-        try:
-            x, y = (index(n) for n in value)
-        except (TypeError, ValueError):
-            raise TypeError(f"{self.name}: {argument} must be two integers, x first, got {value!r}") from None
-        return x, y
+    def pair(self, argument: str, value: Any, default: tuple[int, int] = (0, 0)) -> tuple[int, int]:
+        return _arguments.pair(self.name, argument, value, default)
 
-    def whole(self, argument: str, value: Any) -> int:
-        return whole(self.name, argument, value)
+    def whole(self, argument: str, value: Any, default: int = 0) -> int:
+        return _arguments.whole(self.name, argument, value, default)
+
+    def number(self, argument: str, value: Any, default: float = 0.0) -> float:
+        return _arguments.number(self.name, argument, value, default)
 
     def _result_dtype(self, dtype: torch.dtype, ddepth: int, depths: Depths) -> torch.dtype:
         if ddepth < 0:
             return dtype
-        if ddepth not in depths[dtype]:
+        # A type holds channels above its depth: above 5 bits in OpenCV 5, above 3 in OpenCV 4.
+        depth = ddepth & 31
+        depth = depth & 7 if depth > 12 else depth
+        if depth not in depths[dtype]:
             taken = ", ".join(_DEPTH_NAMES[depth] for depth in depths[dtype])
             of = str(dtype).removeprefix("torch.")
             got = _DEPTH_NAMES.get(ddepth, str(ddepth))
             raise ValueError(f"{self.name}: ddepth for an image of {of} must be -1 or one of {taken}, got {got}")
-        return _DTYPES[ddepth]
+        return _DTYPES[depth]
 
     def _border(self, border_type: int, may_wrap: bool) -> str:
         # An array knows of no larger image that it is a part of, so every one is isolated.
@@ -191,50 +205,18 @@ class Call:
 
     def _target(self, dst: Any, image: Tensor) -> Tensor | None:
         """`dst` as the library writes it, or None where OpenCV would allocate another."""
-        if dst is None:
+        if is_scalar(dst):
             return None
-        if _is_array(dst) != self.is_array:
+        if is_array(dst) != self.is_array:
             kind = "a numpy array" if self.is_array else "a torch tensor"
             raise TypeError(f"{self.name}: dst must be {kind}, as src is, got {type(dst).__name__}")
-        if self.is_array and (not dst.flags.writeable or _is_odd(dst)):
+        if self.is_array and (not dst.flags.writeable or is_odd(dst)):
             raise ValueError(f"{self.name}: dst must be writable, in native byte order and without negative strides")
-        tensor = _tensor(self.name, "dst", dst)
-        if tensor.dim() not in (2, 3) or tensor.dtype != self.dtype or tensor.device != image.device:
+        written = tensor(self.name, "dst", dst)
+        if written.dim() not in (2, 3) or written.dtype != self.dtype or written.device != image.device:
             return None
-        planes = _planes(tensor)
+        planes = _planes(written)
         return planes if planes.shape == self.image.shape else None
-
-
-def whole(name: str, argument: str, value: Any) -> int:
-    try:
-        return index(value)
-    except TypeError:
-        raise TypeError(f"{name}: {argument} must be an integer, got {type(value).__name__}") from None
-
-
-def _is_array(value: Any) -> bool:
-    numpy = sys.modules.get("numpy")  # whoever has an array has imported it
-    return numpy is not None and isinstance(value, numpy.ndarray)
-
-
-def _is_odd(array: Any) -> bool:
-    """Whether torch cannot share this array's memory."""
-    size = array.itemsize
-    return not array.dtype.isnative or any(stride < 0 or stride % size for stride in array.strides)
-
-
-def _tensor(name: str, argument: str, value: Any) -> Tensor:
-    """`value` as a tensor that shares its memory where torch can."""
-    if isinstance(value, Tensor):
-        return value
-    if not _is_array(value):
-        raise TypeError(f"{name}: {argument} must be a numpy array or a torch tensor, got {type(value).__name__}")
-    if _is_odd(value) or not value.flags.writeable:  # torch warns of memory that must not be written
-        value = value.astype(value.dtype.newbyteorder("="), order="C")
-    try:
-        return torch.from_numpy(value)
-    except TypeError:
-        raise TypeError(f"{name}: {argument} must have a dtype that torch knows, got {value.dtype}") from None
 
 
 def _planes(image: Tensor) -> Tensor:

@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from torch_conv.compat.cv2._call import BORDER_DEFAULT, OF_BOX, OF_FILTER2D, OF_PASSES, Call, whole
+from torch_conv.compat.cv2._arguments import whole
+from torch_conv.compat.cv2._call import BORDER_DEFAULT, OF_BOX, OF_FILTER2D, OF_PASSES, Call
 from torch_conv.compat.cv2._taps import derivative_rows, differences, laplacian_parts
 from torch_conv.functional._composites import sum_of_passes
 from torch_conv.functional._windows import remembered
@@ -55,7 +55,7 @@ def Sobel(
         tensor([ 0., 16., 32., 48.,  0.])
     """
     call = Call("Sobel", src, dst, borderType, ddepth, OF_PASSES)
-    dx, dy, size = (call.whole(n, k) for n, k in (("dx", dx), ("dy", dy), ("ksize", ksize)))
+    dx, dy, size = call.whole("dx", dx), call.whole("dy", dy), call.whole("ksize", ksize, 3)
     if size <= 0:
         return _scharr(call, dx, dy, scale, delta)
     if size % 2 == 0 or size > 31:
@@ -143,32 +143,42 @@ def Laplacian(
         >>> Laplacian(torch.arange(5.0).square().expand(3, 5), -1)[1]
         tensor([ 2.,  2.,  2.,  2., -14.])
     """
-    size = whole("Laplacian", "ksize", ksize)
+    size = whole("Laplacian", "ksize", ksize, 1)
     if size <= 0 or size % 2 == 0 or size > 31:
         raise ValueError(f"Laplacian: ksize must be odd, positive and not larger than 31, got {size}")
     call = Call("Laplacian", src, dst, borderType, ddepth, OF_FILTER2D if size <= 3 else OF_BOX)
-    parts = remembered(laplacian_parts, size, float(scale), call.sums)
+    factor, delta = call.number("scale", scale, 1.0), call.number("delta", delta)
+    if call.exact_in_float32(16.0 if size <= 3 else 2.0 * 4 ** (size - 1), factor):
+        call.sums = torch.float32
+    parts = remembered(laplacian_parts, size, factor, call.sums)
     if len(parts) == 1:
         return call.run(filter2d, parts[0], delta=delta)
     return call.run(_passes, parts, delta=delta)
 
 
-def _derivative(call: Call, x: Sequence[int], y: Sequence[int], scale: float, delta: float) -> Any:
+def _derivative(call: Call, x: tuple[int, ...], y: tuple[int, ...], scale: float, delta: float) -> Any:
+    factor, delta = call.number("scale", scale, 1.0), call.number("delta", delta)
+    if call.exact_in_float32(sum(map(abs, x)) * sum(map(abs, y)), factor):
+        call.sums = torch.float32
     # OpenCV scales the window that smooths.
-    in_x = float(scale) if sum(x) != 0 else 1.0
-    in_y = float(scale) if sum(x) == 0 else 1.0
-    rows = remembered(derivative_rows, tuple(x), tuple(y), in_x, in_y, call.sums)
+    in_x, in_y = (factor, 1.0) if sum(x) != 0 else (1.0, factor)
+    rows = remembered(derivative_rows, x, y, in_x, in_y, call.sums)
     return call.run(filter2d_separable, *rows, delta=delta)
 
 
 def _scharr(call: Call, dx: int, dy: int, scale: float, delta: float) -> Any:
     if (dx, dy) not in ((1, 0), (0, 1)):
         raise ValueError(f"{call.name}: dx and dy of Scharr's windows must be 1 and 0 or 0 and 1, got {dx} and {dy}")
-    x, y = ((-1, 0, 1) if order else (3, 10, 3) for order in (dx, dy))
+    x, y = ((-1, 0, 1), (3, 10, 3)) if dx else ((3, 10, 3), (-1, 0, 1))
     return _derivative(call, x, y, scale, delta)
 
 
 def _passes(
-    image: Tensor, parts: list[Tensor], *, border_type: str, output_dtype: torch.dtype, out: Tensor | None
+    image: Tensor,
+    parts: list[Tensor],
+    *,
+    border_type: str,
+    output_dtype: torch.dtype | None = None,
+    out: Tensor | None = None,
 ) -> Tensor:
     return sum_of_passes(image, parts, border_type, "same", 0.0, output_dtype, out, "auto")

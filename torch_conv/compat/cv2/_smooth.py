@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch import Tensor
 
+from torch_conv.compat.cv2._arguments import truth
 from torch_conv.compat.cv2._call import ALGO_HINT_DEFAULT, BORDER_DEFAULT, OF_BOX, Call
 from torch_conv.compat.cv2._taps import gaussian_rows
 from torch_conv.functional._windows import remembered
@@ -56,9 +56,8 @@ def GaussianBlur(
     """
     call = Call("GaussianBlur", src, dst, borderType, wrapping=(torch.uint8, torch.uint16))
     width, height = call.pair("ksize", ksize)
-    if torch.is_grad_enabled() and any(isinstance(s, Tensor) and s.requires_grad for s in (sigmaX, sigmaY)):
-        raise RuntimeError("GaussianBlur: sigmas that require a gradient are not served")
-    sigma_x, sigma_y = float(sigmaX), float(sigmaY)
+    sigma_x, sigma_y = call.number("sigmaX", sigmaX), call.number("sigmaY", sigmaY)
+    call.whole("hint", hint)
     if not (math.isfinite(sigma_x) and math.isfinite(sigma_y)):
         raise ValueError(f"GaussianBlur: sigmaX and sigmaY must be finite, got {sigma_x} and {sigma_y}")
     if call.border != "constant":
@@ -147,7 +146,7 @@ def boxFilter(
         tensor([[4, 4, 4],
                 [4, 4, 4]], dtype=torch.uint16)
     """
-    return _box("boxFilter", src, ddepth, ksize, dst, anchor, bool(normalize), borderType)
+    return _box("boxFilter", src, ddepth, ksize, dst, anchor, truth("boxFilter", "normalize", normalize), borderType)
 
 
 def _box(

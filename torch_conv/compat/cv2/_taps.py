@@ -15,7 +15,7 @@ def gaussian_rows(
     width: int, height: int, sigma_x: float, sigma_y: float, bits: int, dtype: torch.dtype
 ) -> tuple[Tensor, Tensor]:
     x, y = _gaussian(width, sigma_x, bits), _gaussian(height, sigma_y, bits)
-    return torch.tensor(x, dtype=dtype), torch.tensor(y, dtype=dtype)
+    return torch.tensor(x, dtype=dtype, device="cpu"), torch.tensor(y, dtype=dtype, device="cpu")
 
 
 # What OpenCV takes for a sigma of 0, in units of 1/256.
@@ -64,8 +64,8 @@ def derivative_rows(
     x: Sequence[int], y: Sequence[int], factor_x: float, factor_y: float, dtype: torch.dtype
 ) -> tuple[Tensor, Tensor]:
     return (
-        torch.tensor([tap * factor_x for tap in x], dtype=dtype),
-        torch.tensor([tap * factor_y for tap in y], dtype=dtype),
+        torch.tensor([tap * factor_x for tap in x], dtype=dtype, device="cpu"),
+        torch.tensor([tap * factor_y for tap in y], dtype=dtype, device="cpu"),
     )
 
 
@@ -75,8 +75,8 @@ _LAPLACIANS = {1: [[0, 1, 0], [1, -4, 1], [0, 1, 0]], 3: [[2, 0, 2], [0, -8, 0],
 def laplacian_parts(size: int, scale: float, dtype: torch.dtype) -> list[Tensor]:
     """One window up to 7x7, the faster there; beyond, the taps [y, x, y, x] of the two derivatives in one launch."""
     if size in _LAPLACIANS:
-        return [(torch.tensor(_LAPLACIANS[size], dtype=torch.float64) * scale).to(dtype)]
-    second, smooth = (torch.tensor(differences(size, n), dtype=torch.float64) for n in (2, 0))
+        return [(torch.tensor(_LAPLACIANS[size], dtype=torch.float64, device="cpu") * scale).to(dtype)]
+    second, smooth = (torch.tensor(differences(size, n), dtype=torch.float64, device="cpu") for n in (2, 0))
     rows = [smooth * scale, second, second * scale, smooth]
     if size <= 7:
         return [(outer(rows[:2]) + outer(rows[2:])).to(dtype)]

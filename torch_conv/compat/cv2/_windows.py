@@ -23,10 +23,12 @@ def filter2D(
 
     Args:
         src: image (H, W) or (H, W, C) of dtype uint8, uint16, int16, float32 or float64; array or tensor, any strides.
-        ddepth: CV_8U, CV_16U, CV_16S, CV_32F or CV_64F, the result's dtype; negative takes the image's. 8 bits go to
-            every depth, 16 bits to themselves or to floats, floats to themselves.
-        kernel: the window (kH, kW) of any real dtype; array or tensor, which may stay on the CPU.
-        dst: image that receives the result.
+        ddepth: CV_8U, CV_16U, CV_16S, CV_32F or CV_64F, the result's dtype, also as a type with channels (CV_8UC3);
+            negative takes the image's. 8 bits go to every depth, 16 bits to themselves or to floats, floats to
+            themselves.
+        kernel: the window (kH, kW) of any real dtype; array or tensor, which may stay on the CPU. (k,) is a row, as in
+            OpenCV 5 (OpenCV 4 reads a column); a tuple of numbers is a column.
+        dst: image that receives the result; a number is passed over, as in OpenCV.
         anchor: the tap (x, y) that lies on the pixel; -1 means the middle, k // 2.
         delta: what is added to every sum before it is rounded.
         borderType: BORDER_CONSTANT (zeros), BORDER_REPLICATE, BORDER_REFLECT or BORDER_REFLECT_101; BORDER_ISOLATED
@@ -48,12 +50,11 @@ def filter2D(
     """
     call = Call("filter2D", src, dst, borderType, ddepth, OF_FILTER2D)
     window = call.taps("kernel", kernel)
-    if window.dim() == 3 and window.size(2) == 1:
-        window = window[:, :, 0]
+    window = window.reshape(1, -1) if window.dim() < 2 else window
     if window.dim() != 2 or window.numel() == 0:
         raise ValueError(f"filter2D: kernel must be (kH, kW), got {tuple(window.shape)}")
     at = call.anchor(anchor, window.size(1), window.size(0))
-    return call.run(filter2d, window, delta=delta, anchor=at)
+    return call.run(filter2d, window, delta=call.number("delta", delta), anchor=at)
 
 
 def sepFilter2D(
@@ -71,7 +72,7 @@ def sepFilter2D(
     Args:
         src: image, as in `filter2D`.
         ddepth: as in `filter2D`, but every depth is taken, save CV_32F for float64.
-        kernelX: taps along the width: (kW,), (1, kW) or (kW, 1), of any real dtype.
+        kernelX: taps along the width: (kW,), (1, kW) or (kW, 1), of any real dtype, or a tuple of numbers.
         kernelY: taps along the height, likewise and of the same dtype.
         dst: image that receives the result.
         anchor: the tap (x, y) that lies on the pixel; -1 means the middle, k // 2.
@@ -93,8 +94,9 @@ def sepFilter2D(
         tensor([[ 2.5000,  3.5000,  6.5000,  9.5000, 10.5000]])
     """
     call = Call("sepFilter2D", src, dst, borderType, ddepth, OF_PASSES)
-    x, y = (call.row(n, k) for n, k in (("kernelX", kernelX), ("kernelY", kernelY)))
-    dtypes = [str(k.dtype).removeprefix("torch.") for k in (kernelX, kernelY)]
-    if dtypes[0] != dtypes[1]:
-        raise TypeError(f"sepFilter2D: kernelX and kernelY must have one dtype, got {dtypes[0]} and {dtypes[1]}")
-    return call.run(filter2d_separable, x, y, delta=delta, anchor=call.anchor(anchor, len(x), len(y)))
+    x, y = call.row("kernelX", kernelX), call.row("kernelY", kernelY)
+    if x.dtype != y.dtype:
+        x_dtype, y_dtype = (str(taps.dtype).removeprefix("torch.") for taps in (x, y))
+        raise TypeError(f"sepFilter2D: kernelX and kernelY must have one dtype, got {x_dtype} and {y_dtype}")
+    at = call.anchor(anchor, len(x), len(y))
+    return call.run(filter2d_separable, x, y, delta=call.number("delta", delta), anchor=at)

@@ -1,0 +1,13 @@
+"""Names that a façade does not have: the error says where they are."""
+
+from collections.abc import Callable
+from typing import Any
+
+
+def missing(module: str, original: str) -> Callable[[str], Any]:
+    """A module's `__getattr__`: `compat.cv2 has no medianBlur; import the original cv2 beside it`."""
+
+    def refuse(name: str) -> Any:
+        raise AttributeError(f"{module} has no {name}; import the original {original} beside it")
+
+    return refuse
