@@ -121,8 +121,9 @@ void check_conv(const char* op, const Tensor& input, const Tensor& weight, const
   }
   if (o.word && !is_valid_padding(op, *o.word))
     for (int64_t s : o.stride) check(s == 1, op, "padding='same' needs stride 1, got ", s);
+  const bool no_images = input.dim() == axes + 2 && input.size(0) == 0;  // which may have no pixels, as in F.convNd
   for (int axis = 0; axis < axes; ++axis) {
-    if (input.size(input.dim() - axes + axis) < 1)
+    if (input.size(input.dim() - axes + axis) < 1 && !no_images)
       refuse(op, "input must have at least one pixel an axis, got shape ", shape_text(sizes_of(input)));
     if (weight.size(2 + axis) < 1)
       refuse(op, "weight must have at least one tap, got shape ", shape_text(sizes_of(weight)));

@@ -9,6 +9,8 @@ from contextlib import ExitStack
 import torch
 from torch import Tensor
 
+from torch_conv.functional._tensors import is_half_on_the_cpu
+
 
 class _Choice:
     """A choice that cuDNN has once for the process: the first thread that comes makes it, the last takes it back."""
@@ -49,6 +51,10 @@ def convolution_backward(
     wanted: Sequence[str],
 ) -> dict[str, Tensor]:
     """What is `wanted` of the gradients in "input", "weight" and "bias"; of `weight` shape and dtype count."""
+    if is_half_on_the_cpu(grad):
+        given = grad.float(), image.float(), weight.float()
+        found = convolution_backward(*given, stride, padding, dilation, groups, wanted)
+        return {name: one.half() for name, one in found.items()}
     names, axes = ("input", "weight", "bias"), len(stride)
     with ExitStack() as choices:
         if grad.is_cuda:

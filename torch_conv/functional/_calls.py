@@ -13,6 +13,8 @@ from typing import Any, Concatenate, Optional, ParamSpec, Protocol, TypeVar, cas
 
 import torch
 from torch import _C, Tensor
+from torch.fx._symbolic_trace import is_fx_symbolic_tracing
+from torch.utils._pytree import tree_leaves
 
 from torch_conv import _split_run
 from torch_conv._numbers import gradient_refusal, is_tensor_s, refuse_gradients
@@ -103,6 +105,8 @@ def public(
                 raise RuntimeError(f"{fn.__name__}: {REFUSAL}")
             if torch.compiler.is_compiling():
                 return traced(args, kwargs)
+            if is_fx_symbolic_tracing() and (tracer := _tracer_of(args, kwargs)) is not None:
+                return tracer.create_proxy("call_function", call, args, kwargs)
             try:
                 if of_shards is not None and args and type(args[0]) is SplitTensor:
                     whole = of_shards(*args, **kwargs)
@@ -124,6 +128,8 @@ def public(
                 if len(args) > first:
                     raise too_many()
                 return traced(args, kwargs)
+            if is_fx_symbolic_tracing() and (tracer := _tracer_of(args, kwargs)) is not None:
+                return tracer.create_proxy("call_function", call, args, kwargs)
             try:
                 return eager(*args, **kwargs)  # type: ignore[misc]
             except _FAILURES as error:
@@ -135,7 +141,10 @@ def public(
         def refusal(error: Exception, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Exception:
             if len(args) > first:
                 return too_many()
-            return _wrong_type(signature, fn.__name__, args, kwargs) or _refusal(fn.__name__, error)
+            wrong_type = _wrong_type(signature, fn.__name__, args, kwargs)
+            if wrong_type is None and getattr(error, "of_torch", False):  # of a call that was handed to it
+                return error
+            return wrong_type or _refusal(fn.__name__, error)
 
         call = functools.wraps(fn)(at_once if eager is not None else by_operator)
 
@@ -144,6 +153,12 @@ def public(
         return call
 
     return decorate
+
+
+def _tracer_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The tracer of torch.fx to which an argument belongs, or None: the call becomes one node of its graph."""
+    leaves = tree_leaves((args, kwargs))
+    return next((leaf.tracer for leaf in leaves if isinstance(leaf, torch.fx.Proxy)), None)
 
 
 def below_autograd(run: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:

@@ -6,12 +6,12 @@ from typing import Any, NamedTuple
 import torch
 import torch.nn.functional as F
 from torch import _C, Tensor
-from torch.nn import Parameter
 
 from torch_conv import _handover
 from torch_conv._explain import note, recording
 from torch_conv._tangents import REFUSAL, has_tangent, in_forward_mode
 from torch_conv.autocast import cast_all
+from torch_conv.functional._tensors import PLAIN, in_format_of, is_half_on_the_cpu, is_partly_meta, why_not_ours
 from torch_conv.functional._training import trained_faster
 from torch_conv.split import SplitTensor
 
@@ -19,7 +19,6 @@ _CONVS = {1: torch.ops.torch_conv.conv1d, 2: torch.ops.torch_conv.conv2d, 3: tor
 _UNIT = {1: (1,), 2: (1, 1), 3: (1, 1, 1)}  # what modules hold where nothing else was asked for
 ours_of_numbers = torch.ops.torch_conv._conv_ours.default
 BY_TORCH = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
-PLAIN = (Tensor, Parameter)  # weights that no subclass looks after
 _OURS = "ours"  # 'auto' where it has been asked, and torch is not ahead
 _FLOATS = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
 
@@ -87,7 +86,7 @@ class Options(NamedTuple):
 
 def convolve(input: Tensor, weight: Tensor, bias: Tensor | None, options: Options) -> Tensor:
     """The eager and compiled path: like the operator, but what torch serves goes to it with its autograd."""
-    activate = ACTIVATIONS.get(options.activation)
+    activate = None if is_traced() else ACTIVATIONS.get(options.activation)
     if activate is not None and isinstance(input, Tensor) and _wants_a_gradient(input, weight, bias):
         # In one launch the sums would be lost, which the activation's gradient needs.
         return activate(convolve(input, weight, bias, options._replace(activation=None)))
@@ -103,19 +102,46 @@ def convolve(input: Tensor, weight: Tensor, bias: Tensor | None, options: Option
                 return ours_of_numbers(input, weight, bias, *numbers)
             options = options._replace(algorithm=_OURS)  # it must not ask again: what it sees may be a part of an image
         elif why is not None:
-            if isinstance(why, str) or torch.compiler.is_compiling() or not isinstance(input, Tensor):
+            if torch.compiler.is_compiling() or not isinstance(input, Tensor):
                 return _by_torch(input, weight, bias, options, why)
             try:
                 return _by_torch(input, weight, bias, options, why)
-            except (RuntimeError, TypeError, ValueError):
-                # The operator refuses in our sentence what is wrong with the call, or serves it.
-                options = options._replace(algorithm=_OURS)
+            except FAILURES as error:
+                raise of_torch(error, input, weight, bias, options) from None
     if torch.compiler.is_compiling():  # a number that is a symbol there does not stand for every axis
         options = options.for_every_axis()
     result = by_operator(input, weight, bias, options)
     if in_forward_mode() and has_tangent((input, weight, bias)):
         raise RuntimeError(f"torch_conv: {REFUSAL}")  # after what the operator refuses in the call
     return result
+
+
+# Of torch, in a call that was handed to it.
+FAILURES = (RuntimeError, TypeError, ValueError, IndexError)
+
+
+def of_torch(error: Exception, input: Tensor, weight: Tensor, bias: Tensor | None, options: Options) -> Exception:
+    """What the caller is told of a failure of torch: our sentence where the call is wrong, else what torch raised."""
+    if not isinstance(error, torch.OutOfMemoryError):
+        _check(input, weight, bias, options)
+    error.of_torch = True  # type: ignore[attr-defined]  # public() does not translate it
+    return error
+
+
+def _check(input: Tensor, weight: Tensor, bias: Tensor | None, options: Options) -> None:
+    """Raises what the operator refuses in a call; nothing is computed."""
+    if _C._are_functorch_transforms_active() or why_not_ours(input, weight, bias):
+        return  # the operators know no more of such tensors than torch does
+    operator, given = operator_of(options)
+    if not input.is_meta:  # whose operator computes nothing anyway
+        forms = getattr(torch.ops.torch_conv, f"_conv{options.axes}d_reach")
+        operator = forms.padding if isinstance(options.padding, str) else forms.default
+    operator(input, weight, bias, **given)
+
+
+def is_traced() -> bool:
+    """Whether torch.jit.trace looks on: the operator decides who serves a call when the script runs."""
+    return not torch.compiler.is_compiling() and _C._is_tracing()
 
 
 def numbers_of(options: Options) -> tuple[Any, ...] | None:
@@ -197,7 +223,14 @@ def why_torch(input: Tensor, weight: Tensor, bias: Tensor | None, options: Optio
     axes, stride, padding, dilation, groups, padding_mode, algorithm, _ = options
     if algorithm == "torch":
         return "algorithm 'torch'"
-    if algorithm != "auto" or weight.dim() != axes + 2 or groups < 1:  # of 0 groups vmap's rule in torch divides by 0
+    if algorithm != "auto":
+        return None
+    foreign = why_not_ours(input, weight, bias)
+    if foreign:
+        return foreign
+    if weight.dim() != axes + 2 or groups < 1:  # of 0 groups vmap's rule in torch divides by 0
+        return None
+    if is_partly_meta(input, weight, bias):  # torch would return a tensor without values
         return None
     if not served_here(input, weight, groups):
         if input.dtype not in _FLOATS:
@@ -207,24 +240,23 @@ def why_torch(input: Tensor, weight: Tensor, bias: Tensor | None, options: Optio
         )
     if getattr(torch.compiler, "_is_exporting_flag", False):  # Dynamo takes is_exporting() for true, always
         return None
+    if is_traced():  # what a trace holds must not depend on whether a gradient is wanted
+        return None
+    half = is_half_on_the_cpu(input)
     trained = _wants_a_gradient(input, weight, bias)
     if trained:
         if _is_transformed(input, weight, bias):
             return "a gradient is wanted by a transform of torch.func"
         numbers = numbers_of(options)
-        if numbers is None or not trained_faster(input, weight, *numbers[:4]):
+        if not half and (numbers is None or not trained_faster(input, weight, *numbers[:4])):
             return "a gradient is wanted, and torch's forward and backward together are as fast"
-    if not torch.compiler.is_compiling() and _C._is_tracing():  # the script decides when it runs
-        return None
     if in_forward_mode() and has_tangent((input, weight, bias)):
         return "a tangent is given, which our kernels do not carry on yet"
-    if trained:
+    if trained or half:
         return _handover.OURS
     row = _handover.row_of(axes, input, weight, stride, dilation, groups, padding_mode)
     if row == _handover.OURS:
         return row
-    if not torch.compiler.is_compiling() and (weight.is_meta or (bias is not None and bias.is_meta)):
-        return None  # torch would return a tensor without values
     if padding_mode not in ("reflect", "circular"):
         return row
     name = f"conv{axes}d"
@@ -233,6 +265,12 @@ def why_torch(input: Tensor, weight: Tensor, bias: Tensor | None, options: Optio
     room = int(padding_mode == "circular")  # torch extends an image by no more than itself, or less
     fits = all(pads[2 * i + 1] < input.shape[-1 - i] + room for i in range(axes))
     return row if fits else _handover.OURS
+
+
+def is_formatted(input: Tensor, weight: Tensor, options: Options) -> bool:
+    """Whether a result has the image's memory format, whoever computes it: the fakes know no other."""
+    mine = options.algorithm == "auto" and not why_not_ours(input, weight)
+    return mine and served_here(input, weight, options.groups)
 
 
 def _is_transformed(*tensors: Tensor | None) -> bool:
@@ -258,6 +296,7 @@ def _by_torch(input: Tensor, weight: Tensor, bias: Tensor | None, options: Optio
         note(f"{name}: handed to torch: {_handover.reason(why) if isinstance(why, int) else why}")
         input, weight = input.to("meta"), weight.to("meta")
         bias = None if bias is None else bias.to("meta")
+    image = input
     if padding_mode != "zeros":
         words = padding if isinstance(padding, str) else _expanded(name, "padding", padding, axes)
         steps = _expanded(name, "stride", stride, axes)
@@ -266,7 +305,15 @@ def _by_torch(input: Tensor, weight: Tensor, bias: Tensor | None, options: Optio
         input = F.pad(input, pads_of(weight, words, dilations), padding_mode)
         padding = 0
     activate = ACTIVATIONS[activation]
+    formatted = isinstance(image, Tensor) and is_formatted(image, weight, options)
+    in_float32 = formatted and is_half_on_the_cpu(image)
+    if in_float32:
+        input, weight, bias = input.float(), weight.float(), None if bias is None else bias.float()
     sums = BY_TORCH[axes](input, weight, bias, stride, padding, dilation, groups)
+    if in_float32:
+        sums = sums.to(image.dtype)
+    if formatted:
+        sums = in_format_of(image, sums, axes)
     return activate(sums) if activate else sums
 
 

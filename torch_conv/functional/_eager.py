@@ -16,16 +16,18 @@ from torch_conv.autocast import autocast_dtype, cast_all
 from torch_conv.functional._calls import below_autograd
 from torch_conv.functional._convolve import (
     BY_TORCH,
-    PLAIN,
+    FAILURES,
     Options,
-    by_operator,
     convolve,
+    is_formatted,
     numbers_of,
+    of_torch,
     operator_of,
     ours_of_numbers,
     packed,
     why_torch,
 )
+from torch_conv.functional._tensors import PLAIN, in_format_of, is_half_on_the_cpu, why_not_ours
 
 # None where torch is ahead. It has no autograd kernel, whose Python would cost more than what is saved: it is called
 # where no gradient is wanted, and nowhere else. `_op`: without the frame of Python that an overload puts around it.
@@ -47,17 +49,24 @@ def eager(
     activation: str | None = None,
 ) -> Tensor:
     """Straight to torch or to the operator; what it has seen before, without asking."""
+    if type(stride) is list:  # lists have no hash
+        stride = tuple(stride)
+    if type(padding) is list:
+        padding = tuple(padding)
+    if type(dilation) is list:
+        dilation = tuple(dilation)
     given = axes, stride, padding, dilation, groups, padding_mode, algorithm, activation
     transformed = _C._are_functorch_transforms_active()  # whose tensors do not say whether they require a gradient
     trained = _C.is_grad_enabled() and (transformed or _C._any_requires_grad(input, weight, bias))
-    each_time, autocast = type(input) is not Tensor or _C._is_tracing(), None
+    plain = type(input) is Tensor and type(weight) in PLAIN and (bias is None or type(bias) in PLAIN)
+    each_time, autocast = not plain or _C._is_tracing(), None
     if _C._is_any_autocast_enabled() and not each_time:
         autocast = autocast_dtype(input)
         each_time = transformed or autocast is None
     if trained and not each_time:  # a CUDA graph has no host's time
         each_time = transformed or (input.is_cuda and torch.cuda.is_current_stream_capturing())
-    if in_forward_mode() or (trained and each_time):
-        return convolve(input, weight, bias, Options(*given))
+    if in_forward_mode() or (each_time and (trained or why_not_ours(input, weight, bias))):
+        return convolve(input, weight, bias, Options(*given))  # a subclass knows what torch's autograd makes of it
     if each_time:
         return below_autograd(convolve, input, weight, bias, Options(*given))
     key: Any = given
@@ -76,42 +85,42 @@ def eager(
         key = *given, _kind(stride), _kind(padding), _kind(dilation), type(groups)
     try:
         routes = _routes.get(key) or _find(key, Options(*given))
-        word = routes.word
-        # A mode, a subclass or a transform that looks on is to see the public operator.
-        looked_on = _C._len_torch_dispatch_stack() or _C._len_torch_function_stack() or type(weight) not in PLAIN
-        if looked_on or transformed:
-            word = None
-        if word is not None and not (routes.torch_took_one or trained or autocast):
-            try:
-                result = _of_numbers_if_ahead(input, weight, bias, word)
-                if result is not None:
-                    return result
-                routes.torch_took_one = True
-            except RuntimeError:
-                pass  # what it refuses may be torch's
-        route = routes.of(input, weight, bias, trained, autocast)
-    except (TypeError, AttributeError):  # lists, which have no hash, or no tensors
-        if trained:
-            return convolve(input, weight, bias, Options(*given))
-        return below_autograd(by_operator, input, weight, bias, Options(*given))
-    if trained and (word is None or activation is not None):
-        route = _OPERATOR  # an activation's gradient needs the sums, which `convolve` makes apart from it
-    if route is _NUMBERS and word is not None:
+    except TypeError:  # numbers that have no hash
+        return convolve(input, weight, bias, Options(*given))
+    word = routes.word
+    # A mode or a transform that looks on is to see the public operator.
+    if _C._len_torch_dispatch_stack() or _C._len_torch_function_stack() or transformed:
+        word = None
+    if word is not None and not (routes.torch_took_one or trained or autocast):
+        try:
+            result = _of_numbers_if_ahead(input, weight, bias, word)
+        except torch.OutOfMemoryError:
+            raise
+        except RuntimeError:  # torch may take what it refuses
+            return below_autograd(convolve, input, weight, bias, Options(*given))
+        if result is not None:
+            return result
+        routes.torch_took_one = True
+    route = _BY_CHOICE if input.layout is not torch.strided else routes.of(input, weight, bias, trained, autocast)
+    if route is _NUMBERS and word is not None and not (trained and activation is not None):
         if autocast:
             input, weight, bias = cast_all(input.device.type, input, weight, bias)
         if trained:
             return ours_of_numbers(input, weight, bias, *routes.numbers)
         return below_autograd(ours_of_numbers, input, weight, bias, *routes.numbers)
-    if route is _TORCH and not recording():
+    if (route is _TORCH or route is _TORCH_IN_FORMAT) and not recording():
         try:
-            return BY_TORCH[axes](input, weight, bias, stride, padding, dilation, groups)
-        except (RuntimeError, TypeError, ValueError):
-            pass  # the operator refuses in our sentence what is wrong with the call
-    if trained:
+            result = BY_TORCH[axes](input, weight, bias, stride, padding, dilation, groups)
+        except FAILURES as error:
+            raise of_torch(error, input, weight, bias, routes.options) from None
+        if route is _TORCH or (result.is_contiguous() and input.is_contiguous()):
+            return result
+        return in_format_of(input, result, axes)
+    if trained:  # an activation's gradient needs the sums, which are made apart from it
         return convolve(input, weight, bias, Options(*given))
-    if autocast:
+    if autocast or route is _BY_CHOICE:
         return below_autograd(convolve, input, weight, bias, Options(*given))
-    return below_autograd(routes.operator, input, weight, bias, **routes.given)
+    return below_autograd(routes.operator, input, weight, bias, **(routes.ours if route is _OURS else routes.given))
 
 
 def _ints(numbers: Any) -> bool:
@@ -137,7 +146,8 @@ def _kind(numbers: Any) -> Any:
     return tuple(map(type, numbers)) if type(numbers) is tuple else type(numbers)
 
 
-_NUMBERS, _TORCH, _OPERATOR = "numbers", "torch", "operator"
+# The operator of numbers; F.convNd, and perhaps a copy; the public operator; what `convolve` finds each time.
+_NUMBERS, _TORCH, _TORCH_IN_FORMAT, _OURS, _OPERATOR, _BY_CHOICE = range(6)
 
 
 class _Routes:
@@ -147,20 +157,21 @@ class _Routes:
     of its shapes went. By way of the public operator torch takes 8 us more than alone (14x14 maps, one NVIDIA H200).
     """
 
-    __slots__ = ("given", "numbers", "operator", "options", "torch_took_one", "word")
+    __slots__ = ("given", "numbers", "operator", "options", "ours", "torch_took_one", "word")
 
     def __init__(self, options: Options) -> None:
         self.options = options
         self.operator, self.given = operator_of(options)  # refuses numbers that are none, whoever serves the call
+        self.ours = {**self.given, "algorithm": "ours"}
         self.numbers = (numbers_of(options) if options.algorithm == "auto" else None) or ()
         self.word = packed(self.numbers) if self.numbers else None
         self.torch_took_one = self.word is None
 
     def of(
         self, input: Tensor, weight: Tensor, bias: Tensor | None, trained: bool, autocast: torch.dtype | None
-    ) -> str:
+    ) -> int:
         if weight.is_meta or (bias is not None and bias.is_meta):
-            return _OPERATOR  # which refuses them; torch would return a tensor without values
+            return _BY_CHOICE
         key = self, trained, autocast, input.shape, input.stride(), input.dtype, input.device, weight.shape
         route = _seen.get(key)
         if route is None:
@@ -171,17 +182,22 @@ class _Routes:
             route = _seen[key] = self._ask(input, weight, bias)
         return route
 
-    def _ask(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> str:
-        if self.options.padding_mode != "zeros" or input.is_meta:
+    def _ask(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> int:
+        if input.is_meta:
+            return _BY_CHOICE
+        options = self.options
+        why = why_torch(input, weight, bias, options)
+        if why == _handover.OURS:  # which is not to ask again, or torch's failures would come by way of C++
+            return _NUMBERS if self.word is not None else _OURS
+        if why is None:
             return _OPERATOR
-        why = why_torch(input, weight, bias, self.options)
-        if why == _handover.OURS and self.word is not None:
-            return _NUMBERS
-        return _OPERATOR if why in (None, _handover.OURS) or self.options.activation is not None else _TORCH
+        if options.padding_mode != "zeros" or options.activation is not None or is_half_on_the_cpu(input):
+            return _BY_CHOICE
+        return _TORCH_IN_FORMAT if is_formatted(input, weight, options) else _TORCH
 
 
 _routes: dict[Any, _Routes] = {}  # by the options
-_seen: dict[Any, str] = {}  # by routes and shapes, where not all calls go the same way
+_seen: dict[Any, int] = {}  # by routes and shapes, where not all calls go the same way
 _MOST_SEEN = 4096  # of either: more than a program's layers
 
 

@@ -1,0 +1,50 @@
+"""Which tensors a convolution is given, and the memory format of its result: alike with and without gradients."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn import Parameter
+
+from torch_conv._fakes import channels_inner
+
+PLAIN = (Tensor, Parameter)  # that no subclass looks after
+_INHERITED = Tensor.__torch_dispatch__  # of a subclass with none of its own
+
+
+def why_not_ours(*tensors: Tensor | None) -> str:
+    """Why tensors are none of the operators' business, whatever is wanted of them; "" if they are.
+
+    A subclass that takes operators apart (a DTensor, a quantized weight) knows torch's convolutions, and no others.
+    """
+    for t in tensors:
+        if not isinstance(t, Tensor):
+            continue
+        kind = type(t)
+        if kind in PLAIN:
+            if t.layout is not torch.strided:
+                return f"no kernel takes the layout {str(t.layout).removeprefix('torch.')}"
+        elif not (kind.__torch_dispatch__ is _INHERITED or kind.__module__.startswith("torch._subclasses.")):
+            return f"torch looks after a tensor of type {kind.__name__}"
+    return ""
+
+
+def is_partly_meta(input: Tensor, *others: Tensor | None) -> bool:
+    """Whether some tensors have values and others have none."""
+    if torch.compiler.is_compiling():
+        return False
+    meta = input.device.type == "meta"  # of a fake tensor the device that it stands for
+    return any(t is not None and (t.device.type == "meta") != meta for t in others)
+
+
+def is_half_on_the_cpu(input: Tensor) -> bool:
+    """torch 2.11 does not return from some depthwise convolutions of float16 where the processor has AVX512-FP16."""
+    return input.dtype == torch.float16 and input.device.type == "cpu"
+
+
+def in_format_of(input: Tensor, result: Tensor, axes: int) -> Tensor:
+    """`result` in the image's memory format, as the operators return it (`in_format_of` in csrc/ops/images.cpp)."""
+    if not channels_inner(input, axes):
+        return result.contiguous()
+    channels = result.dim() - axes - 1
+    return result.movedim(channels, -1).contiguous().movedim(-1, channels)
