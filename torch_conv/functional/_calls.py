@@ -129,6 +129,8 @@ def public(
                     raise too_many()
                 return traced(args, kwargs)
             if is_fx_symbolic_tracing() and (tracer := _tracer_of(args, kwargs)) is not None:
+                if len(args) > first:
+                    raise too_many()
                 return tracer.create_proxy("call_function", call, args, kwargs)
             try:
                 return eager(*args, **kwargs)  # type: ignore[misc]

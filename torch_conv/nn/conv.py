@@ -1,5 +1,6 @@
 """torch.nn's convolutions, computed by torch_conv's."""
 
+import sys
 from typing import Any, Literal
 
 import torch
@@ -7,11 +8,6 @@ from torch import Tensor, nn
 
 from torch_conv.functional._convolve import check_activation
 from torch_conv.functional.conv import conv1d, conv2d, conv3d
-
-# One step of a graph that torch.fx traces, as the modules of torch.nn are.
-torch.fx.wrap("conv1d")
-torch.fx.wrap("conv2d")
-torch.fx.wrap("conv3d")
 
 # What a script calls: only the operators tell 'same' and 'valid' from numbers there.
 _conv1d = torch.ops.torch_conv.conv1d
@@ -51,6 +47,15 @@ class _Conv:
         self.activation = activation
         self.algorithm = algorithm
 
+    def register_parameter(self, name: str, param: nn.Parameter | None) -> None:
+        """As torch's, but for a batch norm that torch folds into a convolution: between them is the activation."""
+        if getattr(self, "activation", None) is not None and _torch_folds():
+            raise RuntimeError(
+                f"{type(self).__name__}: a batch norm cannot be folded into a layer with "
+                f"activation='{self.activation}', which comes before the norm"
+            )
+        super().register_parameter(name, param)  # type: ignore[misc]
+
     def extra_repr(self) -> str:
         text: str = super().extra_repr()  # type: ignore[misc]
         if self.activation is not None:
@@ -58,6 +63,12 @@ class _Conv:
         if self.algorithm != "auto":
             text += f", algorithm={self.algorithm}"
         return text
+
+
+def _torch_folds() -> bool:
+    """Whether `fuse_conv_bn_eval` sets a parameter: it copies any convolution, and asks for no class."""
+    folding = sys._getframe(3)  # above register_parameter and torch's __setattr__
+    return folding.f_globals.get("__name__") == "torch.nn.utils.fusion"
 
 
 class Conv1d(_Conv, nn.Conv1d):

@@ -8,11 +8,6 @@ from torch import Tensor
 from torch_conv.functional.edges import laplacian, sobel, spatial_gradient
 from torch_conv.nn._options import Options, as_float, settled
 
-# One step of a graph that torch.fx traces, as the modules of torch.nn are.
-torch.fx.wrap("laplacian")
-torch.fx.wrap("sobel")
-torch.fx.wrap("spatial_gradient")
-
 
 class Sobel(Options):
     """The magnitude of the Sobel gradient of every plane of an image.

@@ -9,11 +9,6 @@ from torch_conv.functional.filters import box_blur, filter2d
 from torch_conv.functional.volumes import filter3d
 from torch_conv.nn._options import Options, as_float, settled
 
-# One step of a graph that torch.fx traces, as the modules of torch.nn are.
-torch.fx.wrap("box_blur")
-torch.fx.wrap("filter2d")
-torch.fx.wrap("filter3d")
-
 
 class _Windowed(Options):
     """A filter that holds its window."""

@@ -10,11 +10,6 @@ from torch_conv.functional.smooth import gaussian_blur2d, unsharp_mask
 from torch_conv.functional.volumes import gaussian_blur3d
 from torch_conv.nn._options import Options, as_float, settled
 
-# One step of a graph that torch.fx traces, as the modules of torch.nn are.
-torch.fx.wrap("gaussian_blur2d")
-torch.fx.wrap("gaussian_blur3d")
-torch.fx.wrap("unsharp_mask")
-
 
 class _Gaussian(Options):
     def keep_sigma(self, sigma: Any) -> None:
