@@ -19,8 +19,10 @@ _END = object()  # before and behind the numbers of a list or tuple
 
 
 def remembered(make: Callable[..., Any], *numbers: Any) -> Any:
-    """`make(*numbers)`, from memory unless something traces or fakes tensors: those must see them made."""
+    """`make(*numbers)`, from memory unless something traces, fakes or wraps tensors: that must see them made."""
     if torch.compiler.is_compiling() or _C._is_tracing() or is_in_torch_dispatch_mode():
+        return make(*numbers)
+    if _C._are_functorch_transforms_active():
         return make(*numbers)
     # The numbers of lists and tuples stand in the key by themselves: 3.0 equals 3, and is refused as a size.
     flat: list[Any] = [make]
