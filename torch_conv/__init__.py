@@ -8,7 +8,7 @@ torch.Size([1, 3, 64, 64])
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from torch_conv import _library
+from torch_conv import _flops, _library
 
 _library.load()  # registers torch.ops.torch_conv, which everything below binds
 
@@ -28,6 +28,7 @@ autocast.register()
 autograd.register()
 batching.register()
 fake.register()
+_flops.register()
 
 __version__ = "0.1.0"
 __all__ = [

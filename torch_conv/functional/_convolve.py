@@ -1,5 +1,6 @@
 """How the convolutions call: what torch is the faster in goes to it, the rest to the operators."""
 
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -90,6 +91,10 @@ def convolve(input: Tensor, weight: Tensor, bias: Tensor | None, options: Option
     if activate is not None and isinstance(input, Tensor) and _wants_a_gradient(input, weight, bias):
         # In one launch the sums would be lost, which the activation's gradient needs.
         return activate(convolve(input, weight, bias, options._replace(activation=None)))
+    if _is_exported_to_onnx():
+        return _by_torch(
+            input, weight, bias, options._replace(algorithm="torch"), "ONNX has no convolutions but torch's"
+        )
     if _C._is_any_autocast_enabled() and torch.is_autocast_enabled(input.device.type):
         input, weight, bias = cast_all(input.device.type, input, weight, bias)
     # Shards go to the operator, which asks torch for each what it needs.
@@ -142,6 +147,13 @@ def _check(input: Tensor, weight: Tensor, bias: Tensor | None, options: Options)
 def is_traced() -> bool:
     """Whether torch.jit.trace looks on: the operator decides who serves a call when the script runs."""
     return not torch.compiler.is_compiling() and _C._is_tracing()
+
+
+def _is_exported_to_onnx() -> bool:
+    """Whether torch.onnx exports a model, by torch.export or by a trace."""
+    if torch.compiler.is_dynamo_compiling() or "torch.onnx" not in sys.modules:
+        return False
+    return torch.onnx.is_in_onnx_export()
 
 
 def numbers_of(options: Options) -> tuple[Any, ...] | None:

@@ -133,6 +133,9 @@ def causal_conv1d_update(
     return out
 
 
+torch.fx.node.has_side_effect(causal_conv1d_update)  # or torch.fx would drop a step whose output nobody uses
+
+
 def _tell_autograd(written: Tensor) -> None:
     """Its keys are skipped, so it does not see the write: a backward that saved the tensor would not refuse it."""
     if not torch.compiler.is_compiling() and not written.is_inference():
