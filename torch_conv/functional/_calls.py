@@ -20,6 +20,7 @@ from torch_conv import _split_run
 from torch_conv._numbers import gradient_refusal, is_tensor_s, refuse_gradients
 from torch_conv._tangents import REFUSAL, has_tangent, in_forward_mode
 from torch_conv.batching import UNSUPPORTED
+from torch_conv.functional._channels_last import look, looks_of
 from torch_conv.split import SplitTensor
 
 Rest = ParamSpec("Rest")
@@ -85,6 +86,7 @@ def public(
 
         run: Callable[..., Any] = _straight_to(operator) if operator else _by_either(short, fn) if short else fn
         of_shards = _split_run.of_ready_shards(operator) if operator else None
+        looks = looks_of(fn.__name__, signature)
 
         numbers = {p.name: not is_tensor_s(p.annotation) for p in parameters}
 
@@ -107,6 +109,8 @@ def public(
                 return traced(args, kwargs)
             if is_fx_symbolic_tracing() and (tracer := _tracer_of(args, kwargs)) is not None:
                 return tracer.create_proxy("call_function", call, args, kwargs)
+            if looks[0]:
+                look(fn.__name__, looks, args, kwargs)
             try:
                 if of_shards is not None and args and type(args[0]) is SplitTensor:
                     whole = of_shards(*args, **kwargs)

@@ -1,0 +1,63 @@
+"""A warning, once in a process, of a photograph (H, W, C) that is filtered across its columns and channels."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import sys
+import warnings
+from typing import Any
+
+import torch
+from torch import Tensor
+
+import torch_conv
+
+# Of each function only the first calls are looked at: a program that errs does so in these, and later ones pay nothing.
+LOOKS = 100
+_PACKAGE = os.path.dirname(torch_conv.__file__) + os.sep
+_FACADES = os.path.join(_PACKAGE, "compat", "")  # their names say the order of dimensions
+_TORCH = os.path.dirname(torch.__file__) + os.sep
+_warned = False
+
+
+def looks_of(name: str, signature: inspect.Signature) -> list[int]:
+    """How many calls of a function are still looked at: none unless it filters images (..., H, W)."""
+    of_images = "input" in signature.parameters and "1d" not in name and "3d" not in name
+    return [LOOKS if of_images else 0]
+
+
+def look(name: str, looks: list[int], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Warns if the input's last dimension may be channels, unless names or strides say that it is not."""
+    global _warned
+    looks[0] = 0 if _warned else looks[0] - 1
+    if _warned:
+        return
+    input = args[0] if args else kwargs.get("input")
+    if type(input) is not Tensor or input.dim() < 3 or torch.jit.is_tracing() or input.has_names():
+        return
+    *_, height, width, last = input.shape
+    is_channels_last = input.dim() == 4 and input.stride(1) == 1  # torch's memory format of (B, C, H, W)
+    if not 2 <= last <= 4 or height < 32 or width < 32 or is_channels_last:
+        return
+    level = _level_of_the_caller()
+    if level is None:
+        return
+    _warned = True
+    there, back = {3: ("(2, 0, 1)", "(1, 2, 0)"), 4: ("(0, 3, 1, 2)", "(0, 2, 3, 1)")}.get(input.dim(), ("", ""))
+    line = f"{name}(x.permute{there}, ...).permute{back}" if there else f"{name}(x.movedim(-1, -3), ...)"
+    warnings.warn(
+        f"{name}: an input of shape {tuple(input.shape)} is filtered along its last two dimensions, {width} and {last};"
+        f" if the last one is channels, write {line}",
+        stacklevel=level,
+    )
+
+
+def _level_of_the_caller() -> int | None:
+    """The `stacklevel`, in `look`, of the first frame outside of this package and torch; None for calls of a façade."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith((_PACKAGE, _TORCH)):
+        if frame.f_code.co_filename.startswith(_FACADES):
+            return None
+        level, frame = level + 1, frame.f_back
+    return level
