@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from functools import partial
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -11,6 +12,7 @@ from strategies import make_image, make_window
 from vmap_cases import IMAGE, SEQUENCE, VOLUME, N, mapped, of
 
 import torch_conv
+from torch_conv import batching
 
 pytestmark = pytest.mark.usefixtures("without_torch_s_loop")
 
@@ -144,3 +146,19 @@ def whole():
 def test_what_is_not_mapped(call, shapes, sentence):
     with pytest.raises(RuntimeError, match=f"^{re.escape(sentence)}$"):
         torch.vmap(call)(*(torch.ones(N, *shape) for shape in shapes))
+
+
+def test_out_of_memory_is_not_tried_again_for_each_example(monkeypatch):
+    calls = []
+
+    def call(*_args, **_options):
+        calls.append(1)
+        raise torch.OutOfMemoryError("as torch says it")
+
+    def register_vmap(_name, rule, lib):
+        with pytest.raises(torch.OutOfMemoryError, match="^as torch says it$"):
+            rule(SimpleNamespace(batch_size=3), (0,), torch.rand(3, 2, 8, 8))
+
+    monkeypatch.setattr(torch.library, "register_vmap", register_vmap)
+    batching._register("filter2d", lambda _operator: call)
+    assert calls == [1]

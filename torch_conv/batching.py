@@ -77,6 +77,8 @@ def _register(name: str, form: Callable[..., _AtOnce], *numbers: int) -> None:
         n = info.batch_size
         try:
             found = at_once(n, in_dims, *args, **options) if n > 0 else None
+        except torch.OutOfMemoryError:
+            raise
         except RuntimeError:  # of sizes that nobody passed; an example is refused for its own
             found = None
         return _each(operator, n, in_dims, args, options) if found is None else found
