@@ -76,12 +76,9 @@ def eager(
         and (type(dilation) is int or _ints(dilation))
         and type(groups) is int
     ):  # 1.0 equals 1, and is refused
-        if _tensor_among(
-            axes, stride=stride, padding=padding, dilation=dilation, groups=groups
-        ):  # its value may change
-            if trained:
-                return convolve(input, weight, bias, Options(*given))
-            return below_autograd(by_operator, input, weight, bias, Options(*given))
+        numbers = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
+        if _tensor_among(axes, **numbers):  # its value may change
+            return convolve(input, weight, bias, Options(*given))
         key = *given, _kind(stride), _kind(padding), _kind(dilation), type(groups)
     try:
         routes = _routes.get(key) or _find(key, Options(*given))
