@@ -201,6 +201,17 @@ STABLE_TORCH_LIBRARY(torch_conv, m) {
     for (const std::string ending : {"_explain", "_prepare"})
       m.def(("_" + (name + ending) + arguments + ", Tensor? out=None) -> str").c_str());
   }
+  // Sums in float64 in scipy's order, stored as C converts them, for compat.scipy_ndimage on the CPU: of one pass after
+  // the other along `dims` (of `twins` 1 or -1 the taps are even or odd), means alike, and of a window along all axes.
+  m.def(
+      "_stepwise_passes(Tensor input, Tensor[] taps, int[] twins, int[] dims, int[] anchors, int[] borders, "
+      "float value, ScalarType output_dtype) -> Tensor");
+  m.def(
+      "_stepwise_means(Tensor input, int[] sizes, int[] dims, int[] anchors, int[] borders, float value, "
+      "ScalarType output_dtype) -> Tensor");
+  m.def(
+      "_stepwise_window(Tensor input, Tensor window, int[] anchor, int border, float value, "
+      "ScalarType output_dtype) -> Tensor");
   // The table of what conv1d and conv2d hand to torch (ops/handover.cpp), and what explain says of one of its rows.
   m.def("_handover_table() -> int[]");
   m.def("_handover_reason(int row) -> str");

@@ -5,8 +5,9 @@ C (an integer is cut, not rounded, and wraps), images of any number of axes, and
 numpy arrays and lists give numpy arrays; tensors give tensors, on their device. Dtypes are bool, the integers of 8 to
 64 bits, float32 and float64; scipy refuses float16, and complex numbers are refused here.
 
-Where a sum becomes an integer and rounding would decide which, it is taken again in scipy's order, so that integers
-are the same to the last one. That, and a look for NaN where a window holds zeros, waits for the device.
+On the CPU sums are taken in scipy's order, so results are the same to the last bit. On other devices, and where a
+gradient is wanted, floats are the same up to rounding. There a sum that becomes an integer is taken again in scipy's
+order if rounding would decide which. That, and a look for NaN where a window holds zeros, waits for the device.
 
 Three things differ. In `uniform_filter` NaN and Inf stay in the windows that hold them, while scipy's running sum drags
 them along to the end of the line, and its rounding too, which shows in integers beyond `2**53` and in those cut from

@@ -9,6 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from torch_conv._explain import recording
+from torch_conv._tangents import in_forward_mode
+
 # scipy keeps whatever byte a pass stores in an array of bool and reads it back as a number, so bool is stored as uint8.
 _STORED = {
     "bool": torch.uint8,
@@ -105,15 +108,14 @@ def kind_of(name: str, argument: str, dtype: np.dtype[Any] | torch.dtype, in_ful
     """The dtype if scipy filters it; where not, its sentence, which names the dtype `in_full` or not at all."""
     if isinstance(dtype, torch.dtype):
         key, is_complex = str(dtype).removeprefix("torch."), dtype.is_complex
-        shown = str(dtype) if key == "bfloat16" else f"dtype('{key}')"
     else:
         words = {"b": "bool", "i": "int", "u": "uint", "f": "float"}
         key, is_complex = words.get(dtype.kind, dtype.name), dtype.kind == "c"
         key += str(8 * dtype.itemsize) if dtype.kind in "iuf" else ""
-        shown = repr(dtype)
     if is_complex:
         raise TypeError(f"{name}: complex {argument} is not served")
     if key not in _STORED:
+        shown = repr(dtype) if isinstance(dtype, np.dtype) or key == "bfloat16" else f"dtype('{key}')"
         raise RuntimeError(f"array type {shown} not supported" if in_full else "array type not supported")
     return Kind(key, _STORED[key])
 
@@ -162,33 +164,64 @@ def _held(sums: Tensor, bits: int) -> Tensor:
     return torch.where((sums > lowest - 1) & (sums < -lowest), sums, lowest).to(torch.int64)
 
 
+def in_memory(values: Tensor) -> bool:
+    """Whether numpy and operators of the CPU alone may work on a tensor: it has numbers, and nothing follows them."""
+    return (
+        values.device.type == "cpu"
+        and type(values) is Tensor
+        and not (values.requires_grad and torch.is_grad_enabled())
+        and not torch._C._are_functorch_transforms_active()
+        and not in_forward_mode()
+        and not torch.compiler.is_compiling()
+        and not recording()
+    )
+
+
 def copied(image: Image, kind: Kind) -> Tensor:
     """The image as an assignment stores it, where nothing is filtered."""
     if kind == image.kind:
         return image.values.clone()
     if kind.name == "bool":
         return ((_bits(image.values) if image.kind.whole else image.values) != 0).to(torch.uint8)
+    if in_memory(image.values):
+        with np.errstate(all="ignore"):
+            return torch.from_numpy(np.asarray(image.values.resolve_neg().numpy().astype(kind.name)))
     if image.kind.whole and kind.whole:
         return _bits(image.values).to(kind.stored)
     return c_cast(image.values.to(torch.float64), kind)
 
 
 def plus(a: Tensor, b: Tensor, kind: Kind) -> Tensor:
-    """numpy's sum of two arrays of one dtype: integers wrap, and for bool it is `or`."""
+    """numpy's sum of two results of one dtype, the first of which may be used up; for bool it is `or`."""
+    if in_memory(a) and in_memory(b):
+        add = np.bitwise_or if kind.name == "bool" else np.add
+        with np.errstate(all="ignore"):
+            add(a.numpy(), b.numpy(), out=a.numpy())
+        return a
     if not kind.whole:
         return a + b
     return ((a != 0) | (b != 0)).to(a.dtype) if kind.name == "bool" else (_bits(a) + _bits(b)).to(a.dtype)
 
 
 def squared(a: Tensor, kind: Kind) -> Tensor:
-    """numpy's product of an array with itself: integers wrap, and for bool it is `and`."""
-    if not kind.whole:
-        return a * a
-    return (a != 0).to(a.dtype) if kind.name == "bool" else (_bits(a) * _bits(a)).to(a.dtype)
+    """numpy's product of a result with itself, which may be used up; for bool it is `and`."""
+    if kind.name == "bool":
+        return a
+    if in_memory(a):
+        with np.errstate(all="ignore"):
+            np.multiply(a.numpy(), a.numpy(), out=a.numpy())
+        return a
+    return (_bits(a) * _bits(a)).to(a.dtype) if kind.whole else a * a
 
 
 def root(a: Tensor, kind: Kind) -> Tensor:
-    """numpy's root, cast back to the dtype; that of a negative integer is NaN before the cast."""
+    """numpy's root of a result, which may be used up; that of a negative integer is NaN before it is cast back."""
+    if kind.name == "bool":
+        return a
+    if in_memory(a):
+        with np.errstate(all="ignore"):
+            np.sqrt(a.numpy(), out=a.numpy(), casting="unsafe")
+        return a
     return c_cast(a.to(torch.float64).sqrt(), kind) if kind.whole else a.sqrt()
 
 

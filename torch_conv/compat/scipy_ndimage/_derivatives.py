@@ -19,7 +19,7 @@ from torch_conv.compat.scipy_ndimage._arrays import (
     squared,
     target_of,
 )
-from torch_conv.compat.scipy_ndimage._passes import axes_of, axis_of, gaussian_passes, line_pass, per_axis
+from torch_conv.compat.scipy_ndimage._passes import Line, axes_of, axis_of, gaussian_passes, line_passes, per_axis
 
 
 def sobel(input: Any, axis: Any = -1, output: Any = None, mode: Any = "reflect", cval: Any = 0.0) -> Any:
@@ -112,7 +112,7 @@ def laplace(input: Any, output: Any = None, mode: Any = "reflect", cval: Any = 0
     taps = np.array([1.0, -2.0, 1.0])
 
     def derivative(axis: Any, mode: Any) -> Image:
-        return line_pass(image, taps, axis, target.kind, mode, value, 0)
+        return line_passes(image, [Line(taps, axis, mode)], target.kind, value)
 
     return target.take(_total(image, target.kind, derivative, axes, mode))
 
@@ -220,11 +220,10 @@ def _three_taps(name: str, across: list[float], input: Any, axis: Any, output: A
     target = target_of(name, output, image)
     modes = per_axis(mode, image.values.dim())
     value = border_value(name, cval)
-    image = line_pass(image, np.array([-1.0, 0.0, 1.0]), axis, target.kind, modes[axis], value, 0)
-    for other in range(image.values.dim()):
-        if other != axis:
-            image = line_pass(image, np.array(across), other, target.kind, modes[other], value, 0)
-    return target.take(image.values)
+    others = [other for other in range(image.values.dim()) if other != axis]
+    lines = [Line(np.array([-1.0, 0.0, 1.0]), axis, modes[axis])]
+    lines += [Line(np.array(across), other, modes[other]) for other in others]
+    return target.take(line_passes(image, lines, target.kind, value).values)
 
 
 def _total(
@@ -239,10 +238,10 @@ def _total(
     dims = axes_of(axes, image.values.dim())
     if not dims:
         return copied(image, kind)
-    parts = [derivative(axis, each).values for axis, each in zip(dims, per_axis(mode, len(dims)), strict=True)]
-    total = parts[0]
-    for part in parts[1:]:
-        total = plus(total, part, kind)
+    first, *others = zip(dims, per_axis(mode, len(dims)), strict=True)
+    total = derivative(*first).values
+    for axis, each in others:  # one part at a time, so that no more than two are there
+        total = plus(total, derivative(axis, each).values, kind)
     return then(total, kind) if then else total
 
 

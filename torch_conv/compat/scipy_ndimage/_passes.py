@@ -3,41 +3,83 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from operator import index
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from numpy.exceptions import AxisError
 from torch import Tensor
 
-from torch_conv.compat.scipy_ndimage import _sums
-from torch_conv.compat.scipy_ndimage._arrays import Image, Kind, c_cast, copied
-from torch_conv.compat.scipy_ndimage._sums import Weights, border_of
+from torch_conv.compat.scipy_ndimage import _in_order, _sums
+from torch_conv.compat.scipy_ndimage._arrays import Image, Kind, c_cast, copied, in_memory
+from torch_conv.compat.scipy_ndimage._sums import Border, Weights, Window, border_of
 
 
-def line_pass(image: Image, taps: Weights, axis: Any, kind: Kind, mode: Any, cval: float, origin: Any) -> Image:
-    """The image correlated with taps along an axis and stored as `kind`."""
-    if taps.ndim != 1 or len(taps) < 1:
-        raise RuntimeError("no filter weights given")
-    axis = axis_of(axis, image.values.dim())
-    if not origin_fits(origin, len(taps)):
-        raise ValueError("Invalid origin; origin must satisfy -(len(weights) // 2) <= origin <= (len(weights)-1) // 2")
-    window = _sums.window_of_lines(taps, axis, image.values.dim(), index(origin))
-    sums = _sums.weighted_sums(image.values, window, border_of(mode, cval), kind.whole)
-    return Image(c_cast(sums, kind), kind, image.is_tensor)
+class Line(NamedTuple):
+    """One pass: taps along an axis."""
+
+    taps: Weights
+    axis: Any
+    mode: Any
+    origin: Any = 0
 
 
-def box_pass(image: Image, size: Any, axis: Any, kind: Kind, mode: Any, cval: float, origin: Any) -> Image:
-    """The means of `size` pixels along an axis, stored as `kind`."""
-    axis = axis_of(axis, image.values.dim())
-    if size < 1:
-        raise RuntimeError("incorrect filter size")
-    if not 0 <= size // 2 + origin < size:
-        raise ValueError("invalid origin")
-    means = _sums.box_means(image.values, index(size), axis, index(origin), border_of(mode, cval))
-    return Image(c_cast(means, kind), kind, image.is_tensor)
+class Box(NamedTuple):
+    """One pass: the mean of `size` pixels along an axis."""
+
+    size: Any
+    axis: Any
+    mode: Any
+    origin: Any = 0
+
+
+def line_passes(image: Image, lines: Sequence[Line], kind: Kind, cval: float) -> Image:
+    """The image correlated along an axis after the other; every pass is stored as `kind`."""
+    passes = []
+    for taps, axis, mode, origin in lines:
+        if taps.ndim != 1 or len(taps) < 1:
+            raise RuntimeError("no filter weights given")
+        axis = axis_of(axis, image.values.dim())
+        if not origin_fits(origin, len(taps)):
+            raise ValueError(
+                "Invalid origin; origin must satisfy -(len(weights) // 2) <= origin <= (len(weights)-1) // 2"
+            )
+        window = _sums.window_of_lines(taps, axis, image.values.dim(), index(origin))
+        passes.append((window, border_of(mode, cval)))
+    if in_memory(image.values):
+        return image._replace(values=_in_order.passes(image.values, passes, kind), kind=kind)
+    for window, border in passes:
+        sums = _sums.weighted_sums(image.values, window, border, kind.whole)
+        image = Image(c_cast(sums, kind), kind, image.is_tensor)
+    return image
+
+
+def box_passes(image: Image, boxes: Sequence[Box], kind: Kind, cval: float) -> Image:
+    """The image's means along an axis after the other; every pass is stored as `kind`."""
+    passes = []
+    for size, axis, mode, origin in boxes:
+        axis = axis_of(axis, image.values.dim())
+        if size < 1:
+            raise RuntimeError("incorrect filter size")
+        if not 0 <= size // 2 + origin < size:
+            raise ValueError("invalid origin")
+        passes.append((index(size), axis, index(origin), border_of(mode, cval)))
+    if in_memory(image.values):
+        return image._replace(values=_in_order.means(image.values, passes, kind), kind=kind)
+    for size, axis, origin, border in passes:
+        means = _sums.box_means(image.values, size, axis, origin, border)
+        image = Image(c_cast(means, kind), kind, image.is_tensor)
+    return image
+
+
+def window_pass(image: Image, window: Window, border: Border, kind: Kind) -> Image:
+    """The image correlated with a window along all axes."""
+    if in_memory(image.values):
+        return image._replace(values=_in_order.window(image.values, window, border, kind), kind=kind)
+    sums = _sums.weighted_sums(image.values, window, border, kind.whole)
+    return Image(c_cast(sums, kind, by_magnitude=True), kind, image.is_tensor)
 
 
 def gaussian_passes(
@@ -58,9 +100,10 @@ def gaussian_passes(
     passes = [each for each in zip(dims, *settings, strict=True) if each[1] > 1e-15]
     if not passes:
         return Image(copied(image, kind), kind, image.is_tensor)
-    for axis, sigma, order, mode, radius in passes:
-        image = line_pass(image, gaussian_taps(sigma, order, truncate, radius), axis, kind, mode, cval, 0)
-    return image
+    lines = [
+        Line(gaussian_taps(sigma, order, truncate, radius), axis, mode) for axis, sigma, order, mode, radius in passes
+    ]
+    return line_passes(image, lines, kind, cval)
 
 
 def gaussian_taps(sigma: Any, order: Any, truncate: Any, radius: Any) -> Weights:

@@ -6,11 +6,13 @@ from typing import Any
 
 from torch_conv.compat.scipy_ndimage._arrays import border_value, copied, image_of, target_of
 from torch_conv.compat.scipy_ndimage._passes import (
+    Box,
+    Line,
     axes_of,
-    box_pass,
+    box_passes,
     gaussian_passes,
     gaussian_taps,
-    line_pass,
+    line_passes,
     per_axis,
 )
 
@@ -58,7 +60,7 @@ def gaussian_filter1d(
     target = target_of("gaussian_filter1d", output, image)
     taps = gaussian_taps(sigma, order, truncate, radius)
     value = border_value("gaussian_filter1d", cval)
-    return target.take(line_pass(image, taps, axis, target.kind, mode, value, 0).values)
+    return target.take(line_passes(image, [Line(taps, axis, mode)], target.kind, value).values)
 
 
 def gaussian_filter(
@@ -150,7 +152,7 @@ def uniform_filter1d(
     image = image_of("uniform_filter1d", input)
     target = target_of("uniform_filter1d", output, image)
     value = border_value("uniform_filter1d", cval)
-    return target.take(box_pass(image, size, axis, target.kind, mode, value, origin).values)
+    return target.take(box_passes(image, [Box(size, axis, mode, origin)], target.kind, value).values)
 
 
 def uniform_filter(
@@ -201,6 +203,5 @@ def uniform_filter(
     passes = [each for each in zip(dims, *settings, strict=True) if each[1] > 1]
     if not passes:
         return target.take(copied(image, target.kind))
-    for axis, size, origin, mode in passes:
-        image = box_pass(image, int(size), axis, target.kind, mode, value, origin)
-    return target.take(image.values)
+    boxes = [Box(int(size), axis, mode, origin) for axis, size, origin, mode in passes]
+    return target.take(box_passes(image, boxes, target.kind, value).values)

@@ -1,4 +1,7 @@
-"""The sums in float64, by the library's filters, and once more in scipy's order where rounding decides the result."""
+"""Windows in scipy's order, and sums in float64 by the library's filters, for gradients and devices beside the CPU.
+
+These sums are taken once more in scipy's order where rounding decides the result.
+"""
 
 from __future__ import annotations
 
@@ -37,24 +40,44 @@ class Step(NamedTuple):
     weight: float
     tap: tuple[int, ...]
     twin: tuple[int, ...] | None = None
-    sign: float = 1.0
 
 
 class Window(NamedTuple):
-    """A window with one axis for each axis of the image, the tap that lies on the pixel, and the order of its sum.
+    """A window with one axis for each axis of the image, and the tap that lies on the pixel.
 
-    It `skips` where the steps leave taps out.
+    A window of a pass reaches along `axis` alone, and has `twins` where it is even (1) or odd (-1) about its middle:
+    scipy adds or subtracts their pixels first. It leaves out taps of zero in windows without a given axis.
     """
 
     weights: Weights
     anchor: tuple[int, ...]
-    steps: list[Step]
-    skips: bool = False
+    axis: int | None = None
+    twins: int = 0
 
     @property
     def axes(self) -> list[int]:
         """The axes along which it reaches."""
         return [axis for axis, k in enumerate(self.weights.shape) if k > 1]
+
+    @property
+    def skips(self) -> bool:
+        return self.axis is None and not self.weights.all()
+
+    @property
+    def steps(self) -> list[Step]:
+        """The sum in scipy's order."""
+        if self.axis is None:
+            taps = itertools.product(*map(range, self.weights.shape))
+            return [Step(float(self.weights[tap]), tap) for tap in taps if self.weights[tap]]
+        along, k = self.weights.reshape(-1), self.weights.size
+
+        def at(i: int) -> tuple[int, ...]:
+            return tuple(i if a == self.axis else 0 for a in range(self.weights.ndim))
+
+        if not self.twins:
+            return [Step(float(along[i]), at(i)) for i in (k - 1, *range(k - 1))]
+        pairs = [Step(float(along[i]), at(i), at(k - 1 - i)) for i in range(k // 2)]
+        return [Step(float(along[k // 2]), at(k // 2)), *pairs]
 
 
 class Border(NamedTuple):
@@ -70,34 +93,26 @@ def border_of(mode: Any, value: float) -> Border:
 
 
 def window_of_lines(taps: Weights, axis: int, dims: int, origin: int) -> Window:
-    """A window along one axis. Where it is even or odd about its middle, scipy adds or subtracts the pixels first."""
+    """A window along one axis, its twins made equal where they nearly are."""
     k = len(taps)
     left, right = taps[: k // 2], taps[::-1][: k // 2]
-
-    def at(i: int) -> tuple[int, ...]:
-        return tuple(i if a == axis else 0 for a in range(dims))
-
-    sign = 0.0
+    twins = 0
     if k % 2 and (np.abs(left - right) <= _EPSILON).all():
-        sign = 1.0
+        twins = 1
     elif k % 2 and (np.abs(left + right) <= _EPSILON).all():
-        sign = -1.0
-    if sign:
-        taps = np.concatenate([left, taps[k // 2 : k // 2 + 1], sign * left[::-1]])
-        steps = [Step(float(taps[k // 2]), at(k // 2))]
-        steps += [Step(float(taps[i]), at(i), at(k - 1 - i), sign) for i in range(k // 2)]
-    else:
-        steps = [Step(float(taps[i]), at(i)) for i in (k - 1, *range(k - 1))]
+        twins = -1
+    if twins:
+        taps = np.concatenate([left, taps[k // 2 : k // 2 + 1], twins * left[::-1]])
     shape = tuple(k if a == axis else 1 for a in range(dims))
-    return Window(taps.reshape(shape), at(k // 2 + origin), steps)
+    anchor = tuple(k // 2 + origin if a == axis else 0 for a in range(dims))
+    return Window(taps.reshape(shape), anchor, axis, twins)
 
 
 def window_of_images(weights: Weights, origins: list[int]) -> Window:
     """A window along every axis. scipy leaves out the taps that are as good as zero, over NaN and Inf too."""
     weights = np.where(np.abs(weights) > _EPSILON, weights, 0.0)
-    steps = [Step(float(weights[tap]), tap) for tap in itertools.product(*map(range, weights.shape)) if weights[tap]]
     anchor = tuple(k // 2 + origin for k, origin in zip(weights.shape, origins, strict=True))
-    return Window(weights, anchor, steps, skips=len(steps) < weights.size)
+    return Window(weights, anchor)
 
 
 def weighted_sums(values: Tensor, window: Window, border: Border, to_integers: bool) -> Tensor:
@@ -142,6 +157,9 @@ def _filtered(image: Tensor, window: Window, border: Border) -> Tensor:
     taps = torch.from_numpy(np.ascontiguousarray(window.weights.squeeze(_others(axes, dims))))
     anchor = tuple(window.anchor[axis] for axis in axes)
     if len(axes) == 1:
+        k = len(taps)
+        if window.twins < 0 and anchor[0] == k // 2:
+            return _odd(image, taps[k // 2 :], border, axes[0])
         return filter1d(image, taps, border.name, dim=axes[0], value=border.value, anchor=anchor[0])
     last = tuple(range(-len(axes), 0))
     moved = image.movedim(axes, last)
@@ -149,6 +167,16 @@ def _filtered(image: Tensor, window: Window, border: Border) -> Tensor:
     # Directly: scipy's casts to integers cut what is behind the point, so whole sums must stay whole.
     sums = correlate(moved, taps, border.name, value=border.value, anchor=anchor, algorithm="direct")
     return sums.movedim(last, axes)
+
+
+def _odd(image: Tensor, half: Tensor, border: Border, axis: int) -> Tensor:
+    """An odd window by its half from the middle on: both sides add up in one order, so a constant has no derivative."""
+
+    def side(image: Tensor, half: Tensor) -> Tensor:
+        return filter1d(image, half, border.name, dim=axis, value=border.value, anchor=0)
+
+    middle_left_out = torch.cat([torch.zeros_like(half[:1]), half[1:]])
+    return side(image, half) - side(image.flip(axis), middle_left_out).flip(axis)
 
 
 def _others(axes: list[int], dims: int) -> tuple[int, ...]:
@@ -234,6 +262,6 @@ def _stepwise(window: Window, pixels: Callable[[tuple[int, ...]], Tensor]) -> Te
         pixel = pixels(step.tap)
         if step.twin is not None:
             twin = pixels(step.twin)
-            pixel = pixel + twin if step.sign > 0 else pixel - twin
+            pixel = pixel + twin if window.twins > 0 else pixel - twin
         total = pixel * step.weight if total is None else total.add_(pixel * step.weight)
     return torch.zeros_like(pixels((0,) * window.weights.ndim)) if total is None else total

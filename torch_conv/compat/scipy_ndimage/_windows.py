@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from torch_conv.compat.scipy_ndimage import _sums
-from torch_conv.compat.scipy_ndimage._arrays import border_value, c_cast, image_of, target_of, weights_of
-from torch_conv.compat.scipy_ndimage._passes import axes_of, line_pass, origin_fits, per_axis
+from torch_conv.compat.scipy_ndimage._arrays import border_value, image_of, target_of, weights_of
+from torch_conv.compat.scipy_ndimage._passes import Line, axes_of, line_passes, origin_fits, per_axis, window_pass
 from torch_conv.compat.scipy_ndimage._sums import Weights, border_of
 
 
@@ -178,7 +178,8 @@ def _correlate1d(
 ) -> Any:
     image = image_of(name, input)
     target = target_of(name, output, image)
-    return target.take(line_pass(image, taps, axis, target.kind, mode, border_value(name, cval), origin).values)
+    line = Line(taps, axis, mode, origin)
+    return target.take(line_passes(image, [line], target.kind, border_value(name, cval)).values)
 
 
 def _correlate(
@@ -210,5 +211,4 @@ def _correlate(
         raise RuntimeError("A sequence of modes is not supported")
     window = _sums.window_of_images(taps, [index(o) for o in origins])
     border = border_of(mode, border_value(name, cval))
-    sums = _sums.weighted_sums(image.values, window, border, target.kind.whole)
-    return target.take(c_cast(sums, target.kind, by_magnitude=True))
+    return target.take(window_pass(image, window, border, target.kind).values)

@@ -1,0 +1,198 @@
+// Sums in a given order on the CPU. Text of core/cpu_each_isa.h: compiled once per instruction set.
+//
+//   image            block of float64                sums             image
+//   any type   ->    extended by the border    ->    a piece    ->    any type, as C converts
+//
+// Loops run over numbers side by side; a tap is an offset in the block.
+
+using stepwise::Axis;
+using stepwise::Element;
+using stepwise::Problem;
+using stepwise::Tiling;
+using stepwise::with_element;
+
+constexpr int64_t kPiece = 1024, kPadding = 8 * kLanes<double>;  // loops may read and write so far beyond an end
+
+template <typename T>
+void to_doubles(const void* image, int64_t first, int64_t n, double* __restrict to) {
+  const T* __restrict from = static_cast<const T*>(image) + first;
+  for (int64_t i = 0; i < n; ++i) to[i] = double(from[i]);
+}
+using Read = void (*)(const void*, int64_t, int64_t, double*);
+
+// A sum as an integer I holds it; what it cannot hold becomes its lowest value, as x86-64 converts.
+template <typename I>
+TC_HD I held(double sum) {
+  constexpr double lowest = double(std::numeric_limits<I>::min());
+  return I(bool(sum > lowest) & bool(sum < -lowest) ? sum : lowest);
+}
+
+TC_HD uint64_t held_unsigned(double sum) {
+  constexpr double half = 9223372036854775808.0;
+  return sum >= half ? uint64_t(held<int64_t>(sum - half)) ^ (uint64_t(1) << 63) : uint64_t(held<int64_t>(sum));
+}
+
+template <typename T>
+void to_elements(const double* __restrict sums, int64_t n, void* image, int64_t first, bool by_magnitude) {
+  T* __restrict to = static_cast<T*>(image) + first;
+  if constexpr (std::is_floating_point_v<T>) {
+    for (int64_t i = 0; i < n; ++i) to[i] = T(sums[i]);
+  } else if constexpr (std::is_same_v<T, uint64_t>) {
+    if (!by_magnitude)
+      for (int64_t i = 0; i < n; ++i) to[i] = held_unsigned(sums[i]);
+    else
+      for (int64_t i = 0; i < n; ++i)
+        to[i] = sums[i] > -1 ? held_unsigned(std::fabs(sums[i])) : -held_unsigned(std::fabs(sums[i]));
+  } else {
+    using Held = std::conditional_t<sizeof(T) <= 2 || std::is_same_v<T, int32_t>, int32_t, int64_t>;
+    Held whole[kPiece];  // g++ 12 converts to narrow integers well in two steps only
+    for (int64_t i = 0; i < n; ++i) whole[i] = held<Held>(sums[i]);
+    for (int64_t i = 0; i < n; ++i) to[i] = T(whole[i]);
+  }
+}
+using Write = void (*)(const double*, int64_t, void*, int64_t, bool);
+
+// The terms with their taps as offsets in the block.
+struct Terms {
+  std::vector<double> weights;
+  std::vector<int64_t> at, twin;
+  double start;
+
+  Terms(const Problem& p, const Tiling& t) : weights(p.weights), start(p.start) {
+    const size_t axes = p.axes.size();
+    const auto offset = [&](auto tap) {
+      int64_t row = 0;
+      for (size_t a = 0; a + 2 < axes; ++a) row = row * p.axes[a].k + tap(a);
+      return (row * t.block_rows + tap(axes - 2)) * t.pitch + tap(axes - 1) * p.channels;
+    };
+    for (size_t i = 0; i < weights.size(); ++i) {
+      const int64_t* taps = &p.taps[i * axes];
+      at.push_back(offset([&](size_t a) { return taps[a]; }));
+      twin.push_back(offset([&](size_t a) { return p.axes[a].k - 1 - taps[a]; }));
+    }
+  }
+};
+
+template <int V, int twins>
+TC_HD void add_up(const double* block, const Terms& terms, double* sums) {
+  constexpr int64_t L = kLanes<double>;
+  Vec<double> sum[V];
+  const auto each = [&](auto f) {
+#pragma GCC unroll 8
+    for (int v = 0; v < V; ++v) f(sum[v], v * L);
+  };
+  each([&](Vec<double>& s, int64_t) { s = splat(terms.start); });
+  size_t i = 0;
+  if (twins && !terms.weights.empty()) {
+    const Vec<double> weight = splat(terms.weights[0]);
+    each([&](Vec<double>& s, int64_t lane) { s += load(block + terms.at[0] + lane) * weight; });
+    i = 1;
+  }
+  for (const size_t n = terms.weights.size(); i < n; ++i) {
+    const Vec<double> weight = splat(terms.weights[i]);
+    const double *at = block + terms.at[i], *twin = block + terms.twin[i];
+    each([&](Vec<double>& s, int64_t lane) {
+      Vec<double> pixel = load(at + lane);
+      if constexpr (twins > 0) pixel += load(twin + lane);
+      if constexpr (twins < 0) pixel -= load(twin + lane);
+      s += pixel * weight;
+    });
+  }
+  each([&](Vec<double>& s, int64_t lane) { store(sums + lane, s); });
+}
+
+template <int twins>
+void weighted(const double* block, const Terms& terms, int64_t n, double* sums) {
+  constexpr int64_t L = kLanes<double>;
+  int64_t i = 0;
+  for (; i + 8 * L <= n; i += 8 * L) add_up<8, twins>(block + i, terms, sums + i);
+  for (; i + 2 * L <= n; i += 2 * L) add_up<2, twins>(block + i, terms, sums + i);
+  for (; i < n; i += L) add_up<1, twins>(block + i, terms, sums + i);
+}
+
+// Sums of k numbers that lie `step` apart, by sums of 1, 2, 4 ... of them; `block` is used up.
+inline void doublings(double* block, int64_t k, int64_t step, int64_t n, double* sums) {
+  std::fill_n(sums, n, -0.0);
+  for (int64_t m = 1, before = 0;; m *= 2) {
+    if (k & m) {
+      const double* part = block + before * step;
+      for (int64_t i = 0; i < n; ++i) sums[i] += part[i];
+      before += m;
+    }
+    if (2 * m > k) return;
+    // A number is read before the loop arrives there: the sum of 2m numbers takes the place of the sum of m.
+    const int64_t rest = n + (k - 2 * m) * step, ahead = m * step;
+    for (int64_t i = 0; i < rest; ++i) block[i] += block[i + ahead];
+  }
+}
+
+// One row of the block: `pixels` of a row of the image from `first` on, which may lie before it. Row -1 is outside.
+inline void fill_row(const Problem& p, Read read, int64_t row, int64_t first, int64_t pixels, double* to) {
+  const int64_t n = p.axes.back().n, c = p.channels;
+  if (row < 0) return void(std::fill_n(to, pixels * c, p.value));
+  const int64_t begin = std::clamp<int64_t>(-first, 0, pixels), end = std::clamp<int64_t>(n - first, begin, pixels);
+  read(p.in, (row * n + first + begin) * c, (end - begin) * c, to + begin * c);
+  const auto beyond = [&](int64_t i) {
+    const int64_t from = map_index(first + i, n, p.border), inside = from - first;
+    if (from < 0) std::fill_n(to + i * c, c, p.value);
+    else if (inside >= begin && inside < end) std::copy_n(to + inside * c, c, to + i * c);
+    else read(p.in, (row * n + from) * c, c, to + i * c);
+  };
+  for (int64_t i = 0; i < begin; ++i) beyond(i);
+  for (int64_t i = end; i < pixels; ++i) beyond(i);
+}
+
+// The rows under the windows of a tile whose first output is `x0` in row `y0` of the plane `plane`.
+inline void fill_block(const Problem& p, const Tiling& t, Read read, int64_t plane, Range y, Range x, double* block) {
+  const size_t before = p.axes.size() - 2;
+  const Axis &down = p.axes[before], &across = p.axes.back();
+  for (int64_t b = 0; b < t.blocks; ++b) {
+    int64_t source = 0, stride = 1, taps = b, position = plane;
+    for (size_t a = before; a-- > 0;) {
+      const Axis& axis = p.axes[a];
+      const int64_t at = map_index(position % axis.n + taps % axis.k - axis.anchor, axis.n, p.border);
+      source = at < 0 || source < 0 ? -1 : source + at * stride;
+      stride *= axis.n, taps /= axis.k, position /= axis.n;
+    }
+    for (int64_t j = 0; j < y.size() + down.k - 1; ++j) {
+      const int64_t at = map_index(y.begin + j - down.anchor, down.n, p.border);
+      fill_row(p, read, source < 0 || at < 0 ? -1 : source * down.n + at, x.begin - across.anchor,
+               x.size() + across.k - 1, block + (b * t.block_rows + j) * t.pitch);
+    }
+  }
+}
+
+inline void run_tiles(const Problem& p, const Tiling& t, Range tiles) {
+  const Axis &down = p.axes[p.axes.size() - 2], &across = p.axes.back();
+  const Read read = with_element(p.in_type, [](auto e) -> Read { return to_doubles<decltype(e)>; });
+  const Write write = with_element(p.out_type, [](auto e) -> Write { return to_elements<decltype(e)>; });
+  const auto add = p.twins > 0 ? weighted<1> : p.twins < 0 ? weighted<-1> : weighted<0>;
+  const Terms terms(p, t);
+  std::vector<double> block(t.scratch() + kPadding), sums(kPiece + kPadding);
+  std::vector<double> means(terms.weights.empty() && p.mean_of ? t.rows * t.pitch : 0);
+  for (int64_t tile = tiles.begin; tile < tiles.end; ++tile) {
+    const int64_t x0 = tile % t.across * t.columns, y0 = tile / t.across % t.down * t.rows;
+    const int64_t plane = tile / t.across / t.down;
+    const Range x{x0, std::min(across.n, x0 + t.columns)}, y{y0, std::min(down.n, y0 + t.rows)};
+    fill_block(p, t, read, plane, y, x, block.data());
+    // Numbers side by side in the block and in the image: a row of the tile, or all of them.
+    const bool joined = x.size() * p.channels == t.pitch && x.size() == across.n;
+    const int64_t rows = joined ? 1 : y.size(), run = (joined ? y.size() : 1) * x.size() * p.channels;
+    for (int64_t r = 0; r < rows; ++r) {
+      double* const in = block.data() + r * t.pitch;
+      const int64_t out = ((plane * down.n + y0 + r) * across.n + x0) * p.channels;
+      if (!means.empty() && (r == 0 || down.k == 1))
+        doublings(in, p.mean_of, down.k > 1 ? t.pitch : p.channels, down.k > 1 ? y.size() * t.pitch : run,
+                  means.data() + r * t.pitch);
+      for (int64_t i = 0; i < run; i += kPiece) {
+        const int64_t n = std::min(kPiece, run - i);
+        const double* piece = sums.data();
+        if (means.empty()) add(in + i, terms, n, sums.data());
+        else piece = means.data() + r * t.pitch + i;
+        if (p.mean_of)
+          for (int64_t j = 0; j < n; ++j) sums[j] = piece[j] / double(p.mean_of);
+        write(sums.data(), n, p.out, out + i, p.by_magnitude);
+      }
+    }
+  }
+}

@@ -1,0 +1,57 @@
+"""scipy's sums on the CPU: one operator takes them in scipy's order and stores them by casts of C, pass after pass."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from torch_conv.compat.scipy_ndimage._arrays import Kind
+from torch_conv.compat.scipy_ndimage._sums import Border, Weights, Window
+
+_BORDERS = ("constant", "replicate", "reflect", "symmetric", "circular")  # csrc/core/border.h
+
+
+def passes(values: Tensor, lines: Sequence[tuple[Window, Border]], kind: Kind) -> Tensor:
+    """The image correlated along an axis after the other."""
+    return torch.ops.torch_conv._stepwise_passes(
+        values.contiguous(),
+        [_doubles(window.weights.reshape(-1)) for window, _ in lines],
+        [window.twins for window, _ in lines],
+        [window.axis for window, _ in lines],
+        [max(window.anchor) for window, _ in lines],
+        [_BORDERS.index(border.name) for _, border in lines],
+        lines[0][1].value,
+        kind.stored,
+    )
+
+
+def means(values: Tensor, boxes: Sequence[tuple[int, int, int, Border]], kind: Kind) -> Tensor:
+    """The image's means over boxes of a size, an axis and an origin."""
+    sizes, axes, origins, borders = zip(*boxes, strict=True)
+    return torch.ops.torch_conv._stepwise_means(
+        values.contiguous(),
+        sizes,
+        axes,
+        [size // 2 + origin for size, origin in zip(sizes, origins, strict=True)],
+        [_BORDERS.index(border.name) for border in borders],
+        borders[0].value,
+        kind.stored,
+    )
+
+
+def window(values: Tensor, window: Window, border: Border, kind: Kind) -> Tensor:
+    """The image correlated with a window along all axes."""
+    return torch.ops.torch_conv._stepwise_window(
+        values.contiguous(),
+        _doubles(window.weights),
+        window.anchor,
+        _BORDERS.index(border.name),
+        border.value,
+        kind.stored,
+    )
+
+
+def _doubles(weights: Weights) -> Tensor:
+    return torch.from_numpy(weights.copy())  # from_numpy takes no reversed array
