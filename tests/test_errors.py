@@ -282,3 +282,29 @@ def test_two_dtypes_for_one_result(name, args):
         getattr(torch_conv, name)(ones(*shape), *args, output_dtype=torch.float64, out=out)
     assert str(caught.value) == f"{name}: out must have the output_dtype float64, got float32"
     assert_same_bits(out, ones(*shape))
+
+
+def test_failures_of_torch_are_no_refusals():
+    """A failure is not tried again, and hides behind no wrong argument."""
+    for text in ("[enforce fail] DefaultCPUAllocator: not enough memory", "CUDA error: out of memory", "MKL FFT error"):
+        error = RuntimeError(text)
+        assert _refusal("sobel", error) is error
+    error = torch.OutOfMemoryError("CUDA out of memory")
+    assert _refusal("sobel", error) is error
+
+
+def test_a_dtype_that_the_headers_do_not_know():
+    with pytest.raises(TypeError, match="^filter2d: output_dtype must be one that kernels write, got quint8$"):
+        torch_conv.filter2d(ones(4, 5), ones(3, 3), output_dtype=torch.quint8)
+
+
+@pytest.mark.parametrize("algorithm", ["auto", "torch"])
+def test_a_dilation_of_nothing(device, algorithm):
+    """Torch's depthwise convolution of images on CUDA takes it."""
+    image, weight = ones(1, 2, 5, 5).to(device), ones(2, 1, 3, 3).to(device)
+    for dilation in (0, (1, 0), -1):
+        for wanted in (False, True):
+            with pytest.raises(ValueError, match="^conv2d: dilation must be at least 1, got"):
+                torch_conv.conv2d(
+                    image.requires_grad_(wanted), weight, groups=2, dilation=dilation, algorithm=algorithm
+                )

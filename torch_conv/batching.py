@@ -16,6 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
 
+from torch_conv._failures import of_the_machine
 from torch_conv._fakes import channels_inner
 from torch_conv.fake_split import split_name
 
@@ -77,10 +78,10 @@ def _register(name: str, form: Callable[..., _AtOnce], *numbers: int) -> None:
         n = info.batch_size
         try:
             found = at_once(n, in_dims, *args, **options) if n > 0 else None
-        except torch.OutOfMemoryError:
-            raise
-        except RuntimeError:  # of sizes that nobody passed; an example is refused for its own
-            found = None
+        except RuntimeError as error:
+            if of_the_machine(error):
+                raise
+            found = None  # refused for sizes that nobody passed; an example is refused for its own
         return _each(operator, n, in_dims, args, options) if found is None else found
 
     torch.library.register_vmap(f"torch_conv::{name}", rule, lib=_LIBRARY)

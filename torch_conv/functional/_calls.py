@@ -17,6 +17,7 @@ from torch.fx._symbolic_trace import is_fx_symbolic_tracing
 from torch.utils._pytree import tree_leaves
 
 from torch_conv import _split_run
+from torch_conv._failures import OUR_FAILURE, OUR_SENTENCE, of_the_machine
 from torch_conv._numbers import gradient_refusal, is_tensor_s, refuse_gradients
 from torch_conv._tangents import REFUSAL, has_tangent, in_forward_mode
 from torch_conv.batching import UNSUPPORTED
@@ -36,16 +37,13 @@ class Public(Protocol[Rest]):
     def __call__(self, input: SplitTensor, *args: Rest.args, **kwargs: Rest.kwargs) -> SplitTensor: ...
 
 
-_OUR_SENTENCE = re.compile(r"[a-z]\w*: ")
 _SCHEMA_SENTENCE = re.compile(
     r"Expected a value of type '(?P<want>[^']*)' for argument '(?P<argument>\w+)' "
     r"but instead found type '(?P<got>[^']*)'"
 )
 _SPEAKS_OF_TYPES = re.compile(r"dtype|\btypes?\b")
 _FAILURES = (RuntimeError, TypeError, ValueError, AttributeError, IndexError, MemoryError)
-# Failures of the machine, not of the arguments.
-_OUR_FAILURE = "torch_conv: "
-_MACHINE = re.compile(r"CUDA|cuDNN|out of memory|can't allocate memory")
+_UNKNOWN_DTYPE = re.compile(r"Not yet supported ScalarType (\w+)")
 
 
 def public(
@@ -121,7 +119,7 @@ def public(
                     return run(*args, **kwargs)
                 return below_autograd(run, *args, **kwargs)
             except _FAILURES as error:
-                plain = _plain((args, kwargs))
+                plain = None if of_the_machine(error) else _plain((args, kwargs))
                 if plain is not None:
                     return call(*plain[0], **plain[1])
                 # No local name for what is raised: it would tie this frame, and so the tensors, into a cycle.
@@ -139,7 +137,7 @@ def public(
             try:
                 return eager(*args, **kwargs)  # type: ignore[misc]
             except _FAILURES as error:
-                plain = _plain((args, kwargs))
+                plain = None if of_the_machine(error) else _plain((args, kwargs))
                 if plain is not None:
                     return call(*plain[0], **plain[1])
                 raise refusal(error, args, kwargs) from None
@@ -147,10 +145,10 @@ def public(
         def refusal(error: Exception, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Exception:
             if len(args) > first:
                 return too_many()
-            wrong_type = _wrong_type(signature, fn.__name__, args, kwargs)
-            if wrong_type is None and getattr(error, "of_torch", False):  # of a call that was handed to it
+            wrong = None if of_the_machine(error) else _wrong_type(signature, fn.__name__, args, kwargs)
+            if wrong is None and getattr(error, "of_torch", False):  # of a call that was handed to it
                 return error
-            return wrong_type or _refusal(fn.__name__, error)
+            return wrong or _refusal(fn.__name__, error)
 
         call = functools.wraps(fn)(at_once if eager is not None else by_operator)
 
@@ -302,15 +300,18 @@ def _refusal(name: str, error: Exception) -> Exception:
     text = str(error)
     if text.endswith(REFUSAL) or UNSUPPORTED in text:
         return RuntimeError(f"{name}: {text.rpartition(': ')[2]}")
-    if text.startswith(_OUR_FAILURE):
+    if text.startswith(OUR_FAILURE):
         failure = torch.OutOfMemoryError if "out of memory" in text else RuntimeError
-        return failure(f"{name}: {text.removeprefix(_OUR_FAILURE)}")
+        return failure(f"{name}: {text.removeprefix(OUR_FAILURE)}")
+    if of_the_machine(error):
+        return error
     schema = _SCHEMA_SENTENCE.search(text)
     if schema:
         return TypeError(f"{name}: {schema['argument']} must be of type {schema['want']}, got {schema['got']}")
-    ours = _OUR_SENTENCE.match(text)
-    if not ours and _MACHINE.search(text):
-        return error
+    dtype = _UNKNOWN_DTYPE.search(text)
+    if dtype:
+        return TypeError(f"{name}: output_dtype must be one that kernels write, got {dtype[1].lower()}")
+    ours = OUR_SENTENCE.match(text)
     sentence = text[ours.end() :] if ours else text.split("\n", 1)[0]
     of_types = _SPEAKS_OF_TYPES.search(sentence) and not sentence.startswith("algorithm '")  # a word that does not fit
     kind = TypeError if of_types or type(error) is NotImplementedError else ValueError

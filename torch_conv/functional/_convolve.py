@@ -233,6 +233,8 @@ def why_torch(input: Tensor, weight: Tensor, bias: Tensor | None, options: Optio
     here would not hold for others.
     """
     axes, stride, padding, dilation, groups, padding_mode, algorithm, _ = options
+    if any(type(d) is int and d < 1 for d in (dilation if isinstance(dilation, (list, tuple)) else [dilation])):
+        return None  # the operator refuses it; torch's depthwise convolution of images on CUDA would take 0
     if algorithm == "torch":
         return "algorithm 'torch'"
     if algorithm != "auto":
