@@ -155,6 +155,32 @@ def test_kinds_of_tensors(device, axes, kind):
     assert len(kinds) == 1
 
 
+@pytest.mark.filterwarnings("ignore")
+def test_a_module_of_dtensors():
+    """Replaced layers work under no_grad as they do with gradients: torch's convolutions know a DTensor."""
+    import torch.distributed as dist
+    from torch.distributed.tensor import DTensor, Shard, distribute_module, distribute_tensor, init_device_mesh
+
+    if not dist.is_available() or dist.is_initialized():
+        pytest.skip("no process group of its own")
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    try:
+        mesh = init_device_mesh("cpu", (1,))
+        model = nn.Sequential(nn.Conv2d(4, 4, 3, padding=1, groups=4), nn.ReLU())
+        image = make_image((2, 4, 8, 9))
+        expected = model(image)
+        assert tnn.replace_depthwise(model) == ["0"]
+        model, sharded = distribute_module(model, mesh), distribute_tensor(image, mesh, [Shard(0)])
+        model(sharded).sum().backward()
+        for mode in (torch.enable_grad, torch.no_grad):
+            with mode():
+                got = model(sharded)
+            assert type(got) is DTensor
+            torch.testing.assert_close(got.full_tensor(), expected)
+    finally:
+        dist.destroy_process_group()
+
+
 def test_a_call_of_a_subclass_is_not_remembered_for_others(device):
     image, weight = make_image((2, 16, 9, 9), device=device), make_window((16, 1, 3, 3), device=device)
     for one in (weight, Wrapped(weight), weight):

@@ -117,7 +117,7 @@ def eager(
         return convolve(input, weight, bias, Options(*given))
     if autocast or route is _BY_CHOICE:
         return below_autograd(convolve, input, weight, bias, Options(*given))
-    return below_autograd(routes.operator, input, weight, bias, **(routes.ours if route is _OURS else routes.given))
+    return below_autograd(routes.operator, input, weight, bias, **routes.given)
 
 
 def _ints(numbers: Any) -> bool:
@@ -144,7 +144,7 @@ def _kind(numbers: Any) -> Any:
 
 
 # The operator of numbers; F.convNd, and perhaps a copy; the public operator; what `convolve` finds each time.
-_NUMBERS, _TORCH, _TORCH_IN_FORMAT, _OURS, _OPERATOR, _BY_CHOICE = range(6)
+_NUMBERS, _TORCH, _TORCH_IN_FORMAT, _OPERATOR, _BY_CHOICE = range(5)
 
 
 class _Routes:
@@ -154,12 +154,11 @@ class _Routes:
     of its shapes went. By way of the public operator torch takes 8 us more than alone (14x14 maps, one NVIDIA H200).
     """
 
-    __slots__ = ("given", "numbers", "operator", "options", "ours", "torch_took_one", "word")
+    __slots__ = ("given", "numbers", "operator", "options", "torch_took_one", "word")
 
     def __init__(self, options: Options) -> None:
         self.options = options
         self.operator, self.given = operator_of(options)  # refuses numbers that are none, whoever serves the call
-        self.ours = {**self.given, "algorithm": "ours"}
         self.numbers = (numbers_of(options) if options.algorithm == "auto" else None) or ()
         self.word = packed(self.numbers) if self.numbers else None
         self.torch_took_one = self.word is None
@@ -184,9 +183,9 @@ class _Routes:
             return _BY_CHOICE
         options = self.options
         why = why_torch(input, weight, bias, options)
-        if why == _handover.OURS:  # which is not to ask again, or torch's failures would come by way of C++
-            return _NUMBERS if self.word is not None else _OURS
-        if why is None:
+        if why == _handover.OURS and self.word is not None:
+            return _NUMBERS
+        if why in (None, _handover.OURS):
             return _OPERATOR
         if options.padding_mode != "zeros" or options.activation is not None or is_half_on_the_cpu(input):
             return _BY_CHOICE

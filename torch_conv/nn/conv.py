@@ -67,8 +67,8 @@ class _Conv:
 
 def _torch_folds() -> bool:
     """Whether `fuse_conv_bn_eval` sets a parameter: it copies any convolution, and asks for no class."""
-    folding = sys._getframe(3)  # above register_parameter and torch's __setattr__
-    return folding.f_globals.get("__name__") == "torch.nn.utils.fusion"
+    folding = sys._getframe(2).f_back  # above register_parameter and torch's __setattr__
+    return folding is not None and folding.f_globals.get("__name__") == "torch.nn.utils.fusion"
 
 
 class Conv1d(_Conv, nn.Conv1d):
