@@ -10,6 +10,7 @@ from torch import _C, Tensor
 
 from torch_conv import _handover
 from torch_conv._explain import recording
+from torch_conv._failures import of_the_machine
 from torch_conv._numbers import refuse_gradient
 from torch_conv._tangents import in_forward_mode
 from torch_conv.autocast import autocast_dtype, cast_all
@@ -91,9 +92,10 @@ def eager(
     if word is not None and not (routes.torch_took_one or trained or autocast):
         try:
             result = _of_numbers_if_ahead(input, weight, bias, word)
-        except torch.OutOfMemoryError:
-            raise
-        except RuntimeError:  # torch may take what it refuses
+        except RuntimeError as error:
+            if of_the_machine(error):
+                raise
+            # Torch may take what it refuses.
             return below_autograd(convolve, input, weight, bias, Options(*given))
         if result is not None:
             return result
