@@ -48,6 +48,11 @@ def note(line: str) -> None:
 
 def plans_of(purpose: str, fn: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> list[str]:
     """The plans of a call; with the purpose "prepare", not "explain", their kernels are loaded."""
+    if not callable(fn):
+        raise TypeError(
+            f"{purpose}: fn must be a function, got {type(fn).__name__}; the arguments follow it: "
+            f"torch_conv.{purpose}(torch_conv.gaussian_blur2d, x, 5, 1.0)"
+        )
     if recording():
         raise RuntimeError(f"{purpose}: must not be called from a function that is being explained or prepared")
     _recording.lines = lines = []

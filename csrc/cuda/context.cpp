@@ -11,6 +11,7 @@
 #include <stdexcept>
 #include <vector>
 
+#include "core/fork_mutex.h"
 #include "cuda/driver.h"
 #include "cuda/launch.h"
 #include "cuda/store.h"
@@ -109,7 +110,7 @@ void* current_stream(int device) {
 }
 
 const Arch& arch_of(int device) {
-  static std::mutex mutex;
+  static ForkMutex mutex;
   static Arch known[kDevices] = {};
   if (device < 0 || device >= kDevices) throw std::runtime_error("torch_conv: more than 64 CUDA devices");
   const std::lock_guard lock(mutex);
@@ -228,7 +229,7 @@ Address address(void* memory) { return reinterpret_cast<Address>(memory); }
 }  // namespace
 
 bool can_read(int device, int other, const void* memory) {
-  static std::mutex mutex;
+  static ForkMutex mutex;
   static std::map<std::pair<int, int>, bool> known;
   {
     const std::lock_guard lock(mutex);

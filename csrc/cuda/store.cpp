@@ -10,6 +10,7 @@
 #include <sstream>
 #include <stdexcept>
 
+#include "core/fork_mutex.h"
 #include "cuda/context.h"
 #include "cuda/driver.h"
 #include "cuda/entry.h"
@@ -55,7 +56,7 @@ struct Slot {
   Origin origin{};
 };
 
-std::mutex slots_mutex;
+ForkMutex slots_mutex;  // a slot's own is a plain one: fork() would wait for a compiler, and children cannot use CUDA
 std::map<std::pair<int, std::string>, Slot>& slots() {
   static auto* all = new std::map<std::pair<int, std::string>, Slot>;  // kernels outlive everything
   return *all;

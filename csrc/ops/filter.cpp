@@ -30,10 +30,12 @@ void check_words(const char* op, const std::string& algorithm, int axes) {
 void depend_on_values(const Call& call, const Tensor& kernel) {
   if (!call.steps) return;
   if (!kernel.is_contiguous()) return call.steps->spoil();
-  std::string values(static_cast<const char*>(kernel.data_ptr()), kernel.numel() * kernel.element_size());
-  call.steps->guard([i = call.steps->index_of(kernel), values = std::move(values)](const std::vector<Tensor>& given) {
+  const int64_t bytes = kernel.numel() * kernel.element_size();
+  std::string values(static_cast<const char*>(kernel.data_ptr()), bytes);
+  auto same = [i = call.steps->index_of(kernel), values = std::move(values)](const std::vector<Tensor>& given) {
     return std::memcmp(given[i].data_ptr(), values.data(), values.size()) == 0;
-  });
+  };
+  call.steps->guard(std::move(same), bytes);
 }
 
 // A filter with windows in the images' dtype, one for each of many channels side by side, and zeros outside: a

@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "core/fork_mutex.h"
 #include "core/parallel.h"
 #include "ops/images.h"
 #include "ops/rooms.h"
@@ -125,6 +126,7 @@ void Steps::then(std::function<void(Replay&)> step) { add({.act = std::move(step
 
 void Steps::keep(std::shared_ptr<const void> owner, const void* data, int64_t bytes) {
   constants_.push_back({static_cast<const char*>(data), bytes});
+  if (owner) held_ += bytes;
   kept_.push_back(std::move(owner));
 }
 
@@ -208,8 +210,14 @@ namespace {
 // call cannot be repeated. Null: there was no such call.
 using Known = std::shared_ptr<const std::vector<std::shared_ptr<const Steps>>>;
 
+int64_t bytes_of(const Known& known) {
+  int64_t bytes = 0;
+  for (const auto& steps : *known) bytes += steps->held();
+  return bytes;
+}
+
 // Some hundred calls in two generations: what is found in the old one moves to the young one, which becomes the old one
-// when it is full.
+// when it is full, by the number of its calls or by the bytes of windows that they hold.
 class StepsCache {
  public:
   Known find(const std::string& signature) {
@@ -218,27 +226,34 @@ class StepsCache {
     const auto found = old_.find(signature);
     if (found == old_.end()) return nullptr;
     const Known known = found->second;  // before the old generation goes
-    return place(signature) = known;
+    return put(signature, known);
   }
   // Null: a call that cannot be repeated; those with other values may be.
   void insert(const std::string& signature, std::shared_ptr<const Steps> steps) {
     const std::lock_guard lock(mutex_);
-    Known& known = place(signature);
-    auto newest = known ? *known : std::vector<std::shared_ptr<const Steps>>{};
-    if (steps) newest.insert(newest.begin(), std::move(steps));
+    const auto found = young_.find(signature);
+    auto newest = found == young_.end() ? std::vector<std::shared_ptr<const Steps>>{} : *found->second;
+    if (steps && steps->held() <= kMostBytes / 4) newest.insert(newest.begin(), std::move(steps));
     if (newest.size() > kMostValues) newest.pop_back();
-    known = std::make_shared<const std::vector<std::shared_ptr<const Steps>>>(std::move(newest));
+    put(signature, std::make_shared<const std::vector<std::shared_ptr<const Steps>>>(std::move(newest)));
   }
 
  private:
-  Known& place(const std::string& signature) {
-    if (young_.size() >= kHalf && !young_.contains(signature)) old_ = std::exchange(young_, {});
-    return young_[signature];
+  Known put(const std::string& signature, Known known) {
+    const int64_t more = bytes_of(known);
+    const auto found = young_.find(signature);
+    const int64_t less = found == young_.end() ? 0 : bytes_of(found->second);
+    const bool full = young_.size() >= kHalf && found == young_.end();
+    if (full || bytes_ - less + more > kMostBytes) old_ = std::exchange(young_, {}), bytes_ = more;
+    else bytes_ += more - less;
+    return young_[signature] = std::move(known);
   }
 
   static constexpr size_t kHalf = 256, kMostValues = 4;  // as many windows as a pair of derivatives twice
-  std::mutex mutex_;
+  static constexpr int64_t kMostBytes = 8 << 20;         // of a generation
+  ForkMutex mutex_;
   std::unordered_map<std::string, Known> young_, old_;
+  int64_t bytes_ = 0;  // of the young ones
 };
 
 std::atomic<int64_t> repeated = 0;
@@ -253,8 +268,10 @@ class Numbered {
  public:
   void keep(const std::shared_ptr<const Steps>& steps) {
     const std::lock_guard lock(mutex_);
-    if (steps_.size() >= kMost && !steps_.contains(steps->number())) steps_.clear();
+    if (steps_.contains(steps->number())) return;
+    if (steps_.size() >= kMost || bytes_ + steps->held() > kMostBytes) steps_.clear(), bytes_ = 0;
     steps_[steps->number()] = steps;
+    bytes_ += steps->held();
   }
   std::shared_ptr<const Steps> find(int64_t number) {
     const std::lock_guard lock(mutex_);
@@ -268,8 +285,10 @@ class Numbered {
 
  private:
   static constexpr size_t kMost = 512;
-  std::mutex mutex_;
+  static constexpr int64_t kMostBytes = 16 << 20;
+  ForkMutex mutex_;
   std::unordered_map<int64_t, std::shared_ptr<const Steps>> steps_;
+  int64_t bytes_ = 0;
 };
 
 // Those of them that hold for these tensors; null: none do.

@@ -83,6 +83,7 @@ class Steps {
   explicit Steps(const std::vector<Tensor>& given);
 
   int64_t number() const { return number_; }  // no other steps have it
+  int64_t held() const { return held_; }      // bytes of windows, which live as long as these steps
 
   // Written down, in the order in which the first call does it:
   void allocates(const Tensor& made);
@@ -90,8 +91,10 @@ class Steps {
   void then(std::function<void(Replay&)> step);
   // Memory of ours that problems point to lives as long as these steps.
   void keep(std::shared_ptr<const void> owner, const void* data, int64_t bytes);
-  // Where it says no, a call with the same signature is checked and planned anew.
-  void guard(std::function<bool(const std::vector<Tensor>& given)> holds) { guards_.push_back(std::move(holds)); }
+  // Where it says no, a call with the same signature is checked and planned anew. `bytes` are those that it holds.
+  void guard(std::function<bool(const std::vector<Tensor>& given)> holds, int64_t bytes = 0) {
+    guards_.push_back(std::move(holds)), held_ += bytes;
+  }
   // This call cannot be repeated by its steps: they are dropped.
   void spoil();
 
@@ -139,6 +142,7 @@ class Steps {
   std::vector<std::shared_ptr<const void>> kept_;
   std::vector<std::pair<const char*, int64_t>> constants_;
   std::vector<int> results_;
+  int64_t held_ = 0;
   bool spoiled_ = false;
 };
 

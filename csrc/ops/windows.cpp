@@ -24,8 +24,11 @@ void check_tap_type(const char* op, const char* argument, const Tensor& kernel) 
     case ScalarType::Char:
     case ScalarType::Int:
     case ScalarType::Long: return;
-    default: dtype_of(op, argument, kernel.scalar_type());
+    default: break;
   }
+  if (!dtype_or_none(kernel.scalar_type()))
+    refuse(op, argument, " must have dtype float32, float16, bfloat16, float64, uint8, int8, int16, uint16, int32 or ",
+           "int64, got ", dtype_text(kernel.scalar_type()));
 }
 
 // Sums are float64 here and on the GPU, so that their order hardly ever shows in the taps' bits.
@@ -115,8 +118,13 @@ Window prepare_window(const Call& call, const char* argument, const Tensor& give
   if (merged && (samples != 1 || channels != 1))
     refuse(op, argument, " must be one shared window where the input has more than ", image_axes + 2,
            " dimensions, got shape ", shape_text(sizes));
-  check(samples == 1 || samples == batch, op, argument, "'s first dimension must be 1 or the batch size ", batch,
-        ", got ", samples);
+  if (samples != 1 && samples != batch) {
+    const bool of_channels = leading == 1 && samples == image.c;
+    Sizes instead = sizes;
+    instead.insert(instead.begin(), 1);
+    refuse(op, argument, "'s first dimension must be 1 or the batch size ", batch, ", got ", samples,
+           of_channels ? "; for channels give " + shape_text(instead) : "");
+  }
   check(channels == 1 || channels == image.c, op, argument, "'s second dimension must be 1 or the ", image.c,
         " channels of the input, got ", channels);
   return {taps,

@@ -41,6 +41,8 @@ _SCHEMA_SENTENCE = re.compile(
     r"Expected a value of type '(?P<want>[^']*)' for argument '(?P<argument>\w+)' "
     r"but instead found type '(?P<got>[^']*)'"
 )
+_SCHEMA_VALUE = re.compile(r"^Value: (.{,60})$", re.MULTILINE)
+_LISTS = {"List[int]": "an int or a tuple of ints", "Optional[List[int]]": "an int, a tuple of ints or None"}
 _SPEAKS_OF_TYPES = re.compile(r"dtype|\btypes?\b")
 _FAILURES = (RuntimeError, TypeError, ValueError, AttributeError, IndexError, MemoryError)
 _UNKNOWN_DTYPE = re.compile(r"Not yet supported ScalarType (\w+)")
@@ -307,7 +309,9 @@ def _refusal(name: str, error: Exception) -> Exception:
         return error
     schema = _SCHEMA_SENTENCE.search(text)
     if schema:
-        return TypeError(f"{name}: {schema['argument']} must be of type {schema['want']}, got {schema['got']}")
+        want, got = _LISTS.get(schema["want"], f"of type {schema['want']}"), schema["got"]
+        given = _SCHEMA_VALUE.search(text) if got in ("tuple", "list") else None
+        return TypeError(f"{name}: {schema['argument']} must be {want}, got {given[1] if given else got}")
     dtype = _UNKNOWN_DTYPE.search(text)
     if dtype:
         return TypeError(f"{name}: output_dtype must be one that kernels write, got {dtype[1].lower()}")

@@ -1,0 +1,74 @@
+"""What calls leave behind in a process and in its children: memory by bytes, and no lock that nobody opens."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import subprocess
+import sys
+import textwrap
+
+import pytest
+import torch
+from strategies import make_image
+
+import torch_conv
+
+MOST_BYTES = 64 << 20
+MALLINFO = ["arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks", "fsmblks", "uordblks", "fordblks", "keepcost"]
+
+
+class Mallinfo(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_size_t) for name in MALLINFO]
+
+
+def allocated_bytes() -> int:
+    info = ctypes.CDLL(None).mallinfo2
+    info.restype = Mallinfo
+    now = info()
+    return now.uordblks + now.hblkhd
+
+
+@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "mallinfo2"), reason="needs glibc 2.33")
+@pytest.mark.parametrize("form", ["filter2d", "box_blur"])
+def test_recorded_calls_hold_few_bytes(form):
+    """A recorded call keeps the values of a window that it was decided by; there are many windows."""
+    image = make_image((4, 4))
+    if form == "filter2d":
+        runs = [lambda k=k: torch_conv.filter2d(image, torch.rand(k, k)) for k in range(101, 401, 2) for _ in range(4)]
+    else:
+        runs = [lambda k=k: torch_conv.box_blur(image, (1, k)) for k in range(100_001, 100_601, 2)]
+    runs[0]()
+    gc.collect()
+    before = allocated_bytes()
+    for run in runs:
+        run()
+    gc.collect()
+    assert allocated_bytes() - before < MOST_BYTES
+
+
+def test_children_do_not_inherit_held_locks():
+    """fork() while other threads are recording calls: a child that found a mutex locked would wait for ever."""
+    script = """
+        import os, threading, torch, torch_conv
+        torch.set_num_threads(1)
+        images, window, over = [torch.rand(1, 1, 3, 3 + i) for i in range(600)], torch.ones(3, 3), threading.Event()
+
+        def work():
+            while not over.is_set():
+                for image in images:
+                    torch_conv.filter2d(image, window)
+
+        threads = [threading.Thread(target=work, daemon=True) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for child in range(60):
+            pid = os.fork()
+            if pid == 0:
+                for image in images[:3]:
+                    torch_conv.filter2d(image, window)
+                os._exit(0)
+            assert os.waitpid(pid, 0)[1] == 0
+        over.set()
+    """
+    subprocess.run([sys.executable, "-c", textwrap.dedent(script)], check=True, timeout=50)
