@@ -9,6 +9,7 @@ from tolerance import assert_same_bits
 import torch_conv
 
 DTYPES = "float32, float16, bfloat16, float64, uint8, int16 or uint16"
+TAP_DTYPES = "float32, float16, bfloat16, float64, uint8, int8, int16, uint16, int32 or int64"
 BORDERS = "'constant', 'replicate', 'reflect', 'symmetric', 'circular', 'skip' or 'zero_output'"
 
 

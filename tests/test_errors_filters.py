@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from refusals import BORDERS, DTYPES, check_operator, check_type, check_value, flatten, ones
+from refusals import BORDERS, DTYPES, TAP_DTYPES, check_operator, check_type, check_value, flatten, ones
 from strategies import make_image, make_window
 
 import torch_conv
@@ -17,7 +17,12 @@ FILTER2D = [
     ((ones(4, 5), ones(1, 1, 1, 3, 3)), {}, "kernel must have 2, 3 or 4 dimensions, got 5"),
     ((ones(4, 5), ones(0, 3)), {}, "kernel must have at least one tap, got shape (0, 3)"),
     ((ones(4, 5), ones(1, 3, 0)), {}, "kernel must have at least one tap, got shape (1, 3, 0)"),
-    ((ones(2, 3, 4, 5), ones(3, 3, 3)), {}, "kernel's first dimension must be 1 or the batch size 2, got 3"),
+    (
+        (ones(2, 3, 4, 5), ones(3, 3, 3)),
+        {},
+        "kernel's first dimension must be 1 or the batch size 2, got 3; for channels give (1, 3, 3, 3)",
+    ),
+    ((ones(2, 3, 4, 5), ones(4, 3, 3)), {}, "kernel's first dimension must be 1 or the batch size 2, got 4"),
     (
         (ones(2, 3, 4, 5), ones(2, 2, 3, 3)),
         {},
@@ -130,7 +135,7 @@ def test_operators_say_the_same(device, name, args, kwargs, sentence):
 
 
 TYPES = [
-    ("filter2d", (ones(4, 5), ones(3, 3, dtype=torch.bool)), {}, f"kernel must have dtype {DTYPES}, got bool"),
+    ("filter2d", (ones(4, 5), ones(3, 3, dtype=torch.bool)), {}, f"kernel must have dtype {TAP_DTYPES}, got bool"),
     ("filter2d", (ones(4, 5, dtype=torch.int32), ones(3, 3)), {}, f"input must have dtype {DTYPES}, got int32"),
     (
         "filter2d_separable",
@@ -142,8 +147,11 @@ TYPES = [
         "filter2d_separable",
         (ones(4, 5), ones(3), ones(3, dtype=torch.complex64)),
         {},
-        f"kernel_y must have dtype {DTYPES}, got complex64",
+        f"kernel_y must have dtype {TAP_DTYPES}, got complex64",
     ),
+    ("box_blur", (ones(4, 5), 3.0), {}, "kernel_size must be an int or a tuple of ints, got float"),
+    ("box_blur", (ones(4, 5), (3.0, 3)), {}, "kernel_size must be an int or a tuple of ints, got (3.0, 3)"),
+    ("filter2d", (ones(4, 5), ones(3, 3)), {"anchor": "a"}, "anchor must be an int, a tuple of ints or None, got str"),
     ("box_blur", (ones(4, 5, dtype=torch.int64), 3), {}, f"input must have dtype {DTYPES}, got int64"),
     (
         "box_blur",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from refusals import BORDERS, DTYPES, check_operator, check_type, check_value, flatten, ones
+from refusals import BORDERS, DTYPES, TAP_DTYPES, check_operator, check_type, check_value, flatten, ones
 from strategies import make_image
 
 import torch_conv
@@ -28,7 +28,7 @@ KERNELS = [
         {},
         "kernel_x's second dimension must be 1 or the 3 channels of the input, got 2",
     ),
-    ((IMAGE, ROW.bool(), ROW), {}, f"kernel_x must have dtype {DTYPES}, got bool"),
+    ((IMAGE, ROW.bool(), ROW), {}, f"kernel_x must have dtype {TAP_DTYPES}, got bool"),
     ((IMAGE.int(), ROW, ROW), {}, f"input must have dtype {DTYPES}, got int32"),
     *(((IMAGE, ROW, ROW), options, sentence) for options, sentence in SHARED),
 ]

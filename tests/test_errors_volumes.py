@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from refusals import BORDERS, DTYPES, check_operator, check_type, check_value, flatten, ones
+from refusals import BORDERS, DTYPES, TAP_DTYPES, check_operator, check_type, check_value, flatten, ones
 from strategies import make_image, make_window
 
 import torch_conv
@@ -18,7 +18,11 @@ FILTER3D = [
     ((VOLUME, ones(1, 1, 1, 3, 3, 3)), {}, "kernel must have 3, 4 or 5 dimensions, got 6"),
     ((VOLUME, ones(0, 3, 3)), {}, "kernel must have at least one tap, got shape (0, 3, 3)"),
     ((VOLUME, ones(1, 3, 0, 3)), {}, "kernel must have at least one tap, got shape (1, 3, 0, 3)"),
-    ((ones(2, 3, 2, 4, 5), ones(3, 3, 3, 3)), {}, "kernel's first dimension must be 1 or the batch size 2, got 3"),
+    (
+        (ones(2, 3, 2, 4, 5), ones(3, 3, 3, 3)),
+        {},
+        "kernel's first dimension must be 1 or the batch size 2, got 3; for channels give (1, 3, 3, 3, 3)",
+    ),
     (
         (ones(2, 3, 2, 4, 5), ones(2, 2, 3, 3, 3)),
         {},
@@ -113,13 +117,13 @@ def test_operators_say_the_same(device, name, args, kwargs, sentence):
 
 
 TYPES = [
-    ("filter3d", (ones(2, 4, 5), CUBE.bool()), {}, f"kernel must have dtype {DTYPES}, got bool"),
+    ("filter3d", (ones(2, 4, 5), CUBE.bool()), {}, f"kernel must have dtype {TAP_DTYPES}, got bool"),
     ("filter3d", (ones(2, 4, 5, dtype=torch.int32), CUBE), {}, f"input must have dtype {DTYPES}, got int32"),
     (
         "filter3d_separable",
         (ones(2, 4, 5), ones(3), ones(3), ones(3, dtype=torch.complex64)),
         {},
-        f"kernel_z must have dtype {DTYPES}, got complex64",
+        f"kernel_z must have dtype {TAP_DTYPES}, got complex64",
     ),
     ("box_blur3d", (ones(2, 4, 5, dtype=torch.int64), 3), {}, f"input must have dtype {DTYPES}, got int64"),
 ]

@@ -164,3 +164,14 @@ def test_leaves_out_alone(device):
     torch_conv.spatial_gradient3d(volume, out=around[..., ::2])
     assert torch.equal(around[..., ::2], torch_conv.spatial_gradient3d(volume))
     assert (around[..., 1::2] == 7).all()
+
+
+@pytest.mark.parametrize("ask", [torch_conv.explain, torch_conv.prepare])
+def test_a_result_in_the_place_of_the_function(ask):
+    name = ask.__name__
+    with pytest.raises(TypeError) as refused:
+        ask(torch_conv.gaussian_blur2d(torch.ones(8, 8), 5, 1.0))
+    assert str(refused.value) == (
+        f"{name}: fn must be a function, got Tensor; the arguments follow it: "
+        f"torch_conv.{name}(torch_conv.gaussian_blur2d, x, 5, 1.0)"
+    )

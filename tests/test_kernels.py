@@ -244,7 +244,7 @@ def test_windows_on_the_gpu_are_prepared(cuda, dtype):
         (
             torch.ones(9, 9, dtype=torch.bool),
             TypeError,
-            "must have dtype float32, float16, bfloat16, float64, uint8, int16 or uint16, got bool",
+            "must have dtype float32, float16, bfloat16, float64, uint8, int8, int16, uint16, int32 or int64, got bool",
         ),
     ],
 )

@@ -264,3 +264,21 @@ def test_overlap_with_a_channels_last_input_is_refused(device, function, axes):
     with pytest.raises(ValueError, match=rf"^{function.__name__}: out must not overlap input$"):
         function(inner, out=out)
     assert torch.equal(inner, before)
+
+
+@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int16, torch.float16], ids=str)
+def test_out_of_another_dtype_is_rounded_and_clamped(device, name, dtype):
+    """Its dtype is the result's: half to even, then to the nearest that fits, never cut."""
+    image = make_image(SHAPE, device=device) * 400
+    exact = CALLS[name](image)
+    expected = CALLS[name](image, output_dtype=dtype)
+    out = torch.empty_like(exact, dtype=dtype)
+    assert_same_bits(CALLS[name](image, out=out), expected)
+    if not dtype.is_floating_point:
+        limits = torch.iinfo(dtype)
+        near = exact.round().clamp(limits.min, limits.max)
+        assert (expected.to(torch.float64) - near).abs().max() <= 1
+        assert (
+            (expected.to(torch.float64) - near) == 0
+        ).float().mean() > 0.99  # sums of another order may lie at a half

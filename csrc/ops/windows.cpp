@@ -119,11 +119,13 @@ Window prepare_window(const Call& call, const char* argument, const Tensor& give
     refuse(op, argument, " must be one shared window where the input has more than ", image_axes + 2,
            " dimensions, got shape ", shape_text(sizes));
   if (samples != 1 && samples != batch) {
-    const bool of_channels = leading == 1 && samples == image.c;
     Sizes instead = sizes;
     instead.insert(instead.begin(), 1);
+    const bool a_row = axes == 2 && std::min(size.h, size.w) == 1;  // filter1d's has one dimension less
+    const std::string given = a_row ? "(1, " + std::to_string(samples) + ", ...)" : shape_text(instead);
+    const bool of_channels = leading == 1 && samples == image.c;
     refuse(op, argument, "'s first dimension must be 1 or the batch size ", batch, ", got ", samples,
-           of_channels ? "; for channels give " + shape_text(instead) : "");
+           of_channels ? "; for channels give " + given : "");
   }
   check(channels == 1 || channels == image.c, op, argument, "'s second dimension must be 1 or the ", image.c,
         " channels of the input, got ", channels);
