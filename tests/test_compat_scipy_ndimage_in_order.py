@@ -9,6 +9,7 @@ import torch
 from scipy_cases import compare, noise, scipys_warnings
 from torch.utils._python_dispatch import TorchDispatchMode
 
+import torch_conv
 from torch_conv.compat import scipy_ndimage as ours
 
 pytestmark = scipys_warnings
@@ -111,6 +112,14 @@ def test_results_with_gradients_are_those_without(name):
         without = CALLS[name](ours, image)
         assert with_gradient.stride() == without.stride()
         torch.testing.assert_close(with_gradient.detach(), without, rtol=1e-6, atol=1e-6)
+
+
+def test_explain_names_the_operators():
+    image = torch.full((6, 7), 3.0)
+    lines = torch_conv.explain(lambda x: ours.gaussian_laplace(x, 1.5), image).lines
+    assert lines == ("stepwise_passes: stepwise/tiles (sums of float64 in scipy's order)",) * 2
+    assert torch_conv.explain(ours.uniform_filter, image).lines[0].startswith("stepwise_means: ")
+    assert torch_conv.explain(ours.correlate, image, np.ones((3, 3))).lines[0].startswith("stepwise_window: ")
 
 
 def test_operators_refuse_in_one_sentence():

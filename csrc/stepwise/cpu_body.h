@@ -111,7 +111,8 @@ void weighted(const double* block, const Terms& terms, int64_t n, double* sums) 
 }
 
 // Sums of k numbers that lie `step` apart, by sums of 1, 2, 4 ... of them; `block` is used up.
-inline void doublings(double* block, int64_t k, int64_t step, int64_t n, double* sums) {
+inline void doublings(double* block, int64_t k, int64_t step, int64_t n, double* __restrict sums) {
+  constexpr int64_t L = kLanes<double>;
   std::fill_n(sums, n, -0.0);
   for (int64_t m = 1, before = 0;; m *= 2) {
     if (k & m) {
@@ -122,7 +123,9 @@ inline void doublings(double* block, int64_t k, int64_t step, int64_t n, double*
     if (2 * m > k) return;
     // A number is read before the loop arrives there: the sum of 2m numbers takes the place of the sum of m.
     const int64_t rest = n + (k - 2 * m) * step, ahead = m * step;
-    for (int64_t i = 0; i < rest; ++i) block[i] += block[i + ahead];
+    int64_t i = 0;
+    for (; i + L <= rest; i += L) store(block + i, load(block + i) + load(block + i + ahead));
+    for (; i < rest; ++i) block[i] += block[i + ahead];
   }
 }
 

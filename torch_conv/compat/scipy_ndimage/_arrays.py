@@ -9,7 +9,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from torch_conv._explain import recording
 from torch_conv._tangents import in_forward_mode
 
 # scipy keeps whatever byte a pass stores in an array of bool and reads it back as a number, so bool is stored as uint8.
@@ -167,13 +166,12 @@ def _held(sums: Tensor, bits: int) -> Tensor:
 def in_memory(values: Tensor) -> bool:
     """Whether numpy and operators of the CPU alone may work on a tensor: it has numbers, and nothing follows them."""
     return (
-        values.device.type == "cpu"
+        not torch.compiler.is_compiling()
+        and values.device.type == "cpu"
         and type(values) is Tensor
         and not (values.requires_grad and torch.is_grad_enabled())
         and not torch._C._are_functorch_transforms_active()
         and not in_forward_mode()
-        and not torch.compiler.is_compiling()
-        and not recording()
     )
 
 

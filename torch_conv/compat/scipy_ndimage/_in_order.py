@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from torch_conv._explain import note, recording
 from torch_conv.compat.scipy_ndimage._arrays import Kind
 from torch_conv.compat.scipy_ndimage._sums import Border, Weights, Window
 
@@ -15,42 +17,39 @@ _BORDERS = ("constant", "replicate", "reflect", "symmetric", "circular")  # csrc
 
 def passes(values: Tensor, lines: Sequence[tuple[Window, Border]], kind: Kind) -> Tensor:
     """The image correlated along an axis after the other."""
-    return torch.ops.torch_conv._stepwise_passes(
-        values.contiguous(),
+    return _run(
+        "_stepwise_passes",
+        values,
+        kind,
         [_doubles(window.weights.reshape(-1)) for window, _ in lines],
         [window.twins for window, _ in lines],
         [window.axis for window, _ in lines],
         [max(window.anchor) for window, _ in lines],
         [_BORDERS.index(border.name) for _, border in lines],
         lines[0][1].value,
-        kind.stored,
     )
 
 
 def means(values: Tensor, boxes: Sequence[tuple[int, int, int, Border]], kind: Kind) -> Tensor:
     """The image's means over boxes of a size, an axis and an origin."""
     sizes, axes, origins, borders = zip(*boxes, strict=True)
-    return torch.ops.torch_conv._stepwise_means(
-        values.contiguous(),
-        sizes,
-        axes,
-        [size // 2 + origin for size, origin in zip(sizes, origins, strict=True)],
-        [_BORDERS.index(border.name) for border in borders],
-        borders[0].value,
-        kind.stored,
-    )
+    anchors = [size // 2 + origin for size, origin in zip(sizes, origins, strict=True)]
+    names = [_BORDERS.index(border.name) for border in borders]
+    return _run("_stepwise_means", values, kind, sizes, axes, anchors, names, borders[0].value)
 
 
 def window(values: Tensor, window: Window, border: Border, kind: Kind) -> Tensor:
     """The image correlated with a window along all axes."""
-    return torch.ops.torch_conv._stepwise_window(
-        values.contiguous(),
-        _doubles(window.weights),
-        window.anchor,
-        _BORDERS.index(border.name),
-        border.value,
-        kind.stored,
-    )
+    name = _BORDERS.index(border.name)
+    return _run("_stepwise_window", values, kind, _doubles(window.weights), window.anchor, name, border.value)
+
+
+def _run(operator: str, values: Tensor, kind: Kind, *args: Any) -> Tensor:
+    if recording():
+        note(f"{operator.removeprefix('_')}: stepwise/tiles (sums of float64 in scipy's order)")
+        return torch.empty(values.shape, dtype=kind.stored, device="cpu")
+    result: Tensor = getattr(torch.ops.torch_conv, operator)(values.contiguous(), *args, kind.stored)
+    return result
 
 
 def _doubles(weights: Weights) -> Tensor:

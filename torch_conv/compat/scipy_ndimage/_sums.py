@@ -202,8 +202,10 @@ def _extended(image: Tensor, window: Window, border: Border, axes: list[int]) ->
     """
     for axis in axes:
         n, k = image.shape[axis], window.weights.shape[axis]
-        taps = torch.tensor([*range(0, k - 1, n), k - 1])  # what they read, side by side, is the extended axis
-        positions = torch.arange(n, dtype=torch.float64).expand(1, len(taps), n)
+        taps = torch.tensor(
+            [*range(0, k - 1, n), k - 1], device="cpu"
+        )  # what they read, side by side, is the extended axis
+        positions = torch.arange(n, dtype=torch.float64, device="cpu").expand(1, len(taps), n)
         one_tap = torch.nn.functional.one_hot(taps, k)[None]
         reads = filter1d(positions, one_tap, border.name, value=-1.0, anchor=window.anchor[axis])[0]
         source = torch.cat([reads[:-1].flatten()[: k - 1], reads[-1]]).to(image.device, torch.int64)
