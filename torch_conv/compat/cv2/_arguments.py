@@ -11,6 +11,8 @@ from torch import Tensor
 
 
 def whole(name: str, argument: str, value: Any, default: int = 0) -> int:
+    if type(value) is int:
+        return value
     if value is None:
         return default
     try:
@@ -61,8 +63,13 @@ def is_array(value: Any) -> bool:
 
 def is_odd(array: Any) -> bool:
     """Whether torch cannot share this array's memory."""
+    if not array.dtype.isnative:
+        return True
     size = array.itemsize
-    return not array.dtype.isnative or any(stride < 0 or stride % size for stride in array.strides)
+    for stride in array.strides:  # noqa: SIM110 (half a microsecond less than any())
+        if stride < 0 or stride % size:
+            return True
+    return False
 
 
 def is_scalar(value: Any) -> bool:
@@ -78,10 +85,10 @@ def tensor(name: str, argument: str, value: Any) -> Tensor:
         return value
     if not is_array(value):
         raise TypeError(f"{name}: {argument} must be a numpy array or a torch tensor, got {type(value).__name__}")
-    if is_odd(value) or not value.flags.writeable:  # torch warns of memory that must not be written
-        value = value.astype(value.dtype.newbyteorder("="), order="C")
     try:
-        return torch.from_numpy(value)
+        if value.flags.writeable and not is_odd(value):  # torch warns of memory that must not be written
+            return torch.from_numpy(value)
+        return torch.from_numpy(value.astype(value.dtype.newbyteorder("="), order="C"))
     except TypeError:
         raise TypeError(f"{name}: {argument} must have a dtype that torch knows, got {value.dtype}") from None
 

@@ -56,6 +56,7 @@ _BORDERS = {
     BORDER_REFLECT_101: "reflect",
 }
 
+BAND = 2**17  # pixels: of float64 a megabyte
 # The depths of results that OpenCV has for an image's dtype.
 Depths = dict[torch.dtype, tuple[int, ...]]
 OF_FILTER2D: Depths = {
@@ -100,17 +101,23 @@ class Call:
         self.dst, self.target = dst, None if dst is None else self._target(dst, image)
         self.sums = torch.float64 if torch.float64 in (dtype, self.dtype) else torch.float32
 
-    def run(self, filter: Callable[..., Tensor], *args: Any, delta: float = 0.0, **options: Any) -> Any:
-        """`filter` of the image, and `delta`, rounded once; as the caller's kind of image. Refusals have this name."""
-        target = self.target
-        if target is not None and torch.is_grad_enabled() and _C._any_requires_grad(self.image, target, *args):
+    def run(self, filter: Callable[..., Tensor], *args: Any, rows: int, delta: float = 0.0, **options: Any) -> Any:
+        """`filter` by a window of `rows` rows, and `delta`, rounded once; as the caller's kind of image.
+
+        Refusals have the name that was called.
+        """
+        target, options["border_type"] = self.target, self.border
+        wants_gradient = torch.is_grad_enabled() and _C._any_requires_grad(self.image, target, *args)
+        if target is not None and wants_gradient:
             raise ValueError(
                 f"{self.name}: dst does not support gradients, but an argument requires one; call it under "
                 "torch.no_grad() or without dst"
             )
-        options["border_type"] = self.border
         try:
-            result = self._sum(filter, *args, delta=delta, **options)
+            if self._wants_bands(rows, delta) and not wants_gradient:
+                result = self._in_bands(filter, *args, rows=rows, delta=delta, **options)
+            else:
+                result = self._whole(filter, *args, delta=delta, **options)
         except (RuntimeError, TypeError, ValueError) as error:
             function, _, sentence = str(error).partition(": ")
             if function not in functional.__all__:
@@ -126,14 +133,11 @@ class Call:
         array = (image.detach() if image.requires_grad else image).numpy()
         return array if array.flags.c_contiguous else array.copy()
 
-    def _sum(self, filter: Callable[..., Tensor], *args: Any, delta: float, **options: Any) -> Tensor:
-        image = self.image
-        if self.sums == torch.float64 != image.dtype:
-            image = image.double()  # the library sums in float64 for float64 images alone
-        if delta != 0 and self.dtype not in (torch.float32, torch.float64):
+    def _whole(self, filter: Callable[..., Tensor], *args: Any, delta: float, **options: Any) -> Tensor:
+        image = self._summable(self.image)
+        if self._rounds_after(delta):
             sums = filter(image, *args, output_dtype=self.sums, **options).add_(delta)
-            one = torch.ones(1, 1, dtype=torch.float32, device="cpu")
-            return filter2d(sums, one, output_dtype=self.dtype)  # rounded as every filter rounds
+            return filter2d(sums, _one(), output_dtype=self.dtype)  # rounded as every filter rounds
         # OpenCV filters in place; the operators do not.
         if self.target is None or _overlap(image, self.target):
             result = filter(image, *args, output_dtype=self.dtype, **options)
@@ -141,10 +145,51 @@ class Call:
             result = filter(image, *args, out=self.target, **options)
         return result.add_(delta) if delta != 0 else result
 
-    def exact_in_float32(self, taps: float, factor: float) -> bool:
-        """Whether float32 holds every sum of integers times whole taps, of |sum| `taps`, times `factor`."""
+    def _in_bands(self, filter: Callable[..., Tensor], *args: Any, rows: int, delta: float, **options: Any) -> Tensor:
+        """The same, band of rows by band, so that copies in floats stay small."""
+        image = self.image
+        height, step = image.size(-2), self._band(rows)
+        result = self.target
+        if result is None or _overlap(image, result):
+            result = torch.empty_like(image, dtype=self.dtype)
+        for y in range(0, height, step):
+            # Rows that see the ends of a band instead of the image are left out.
+            first, last = max(0, y - rows), min(height, y + step + rows)
+            band = self._summable(image[..., first:last, :])
+            sums = filter(band, *args, output_dtype=self.sums, **options)[..., y - first : y - first + step, :]
+            out = result[..., y : y + step, :]
+            if delta != 0:
+                sums.add_(delta)
+            if self.dtype == self.sums:
+                out.copy_(sums)
+            else:
+                filter2d(sums, _one(), out=out)
+        return result
+
+    def _band(self, rows: int) -> int:
+        """Rows of a band; most of them are not its neighbours'."""
+        return max(BAND * self.image.size(-2) // self.image.numel(), 4 * rows)
+
+    def _wants_bands(self, rows: int, delta: float) -> bool:
+        """Where a copy in floats, of the image or of its sums, would be several times a large image on the CPU."""
+        if not (self._copies() or self._rounds_after(delta)) or not self.image.is_cpu:
+            return False
+        return self.image.numel() >= 16 * BAND and self.image.size(-2) >= 2 * self._band(rows)
+
+    def _copies(self) -> bool:
+        return self.sums == torch.float64 != self.image.dtype
+
+    def _rounds_after(self, delta: float) -> bool:
+        return delta != 0 and not self.dtype.is_floating_point
+
+    def _summable(self, image: Tensor) -> Tensor:
+        return image.double() if self._copies() else image  # the library sums in float64 for float64 images alone
+
+    def sum_exactly(self, taps: float, factor: float) -> None:
+        """Sums in float32 where it holds every sum of pixels times whole taps, of |sum| `taps`, times `factor`."""
         most = {torch.uint8: 255, torch.uint16: 65535, torch.int16: 32768}.get(self.image.dtype, math.inf)
-        return math.frexp(factor)[0] in (0.5, -0.5) and most * taps <= 2**24
+        if math.frexp(factor)[0] in (0.5, -0.5) and most * taps <= 2**24:
+            self.sums = torch.float32
 
     def taps(self, argument: str, kernel: Any) -> Tensor:
         """A window (kH, kW), on the CPU or beside the image."""
@@ -217,6 +262,10 @@ class Call:
             return None
         planes = _planes(written)
         return planes if planes.shape == self.image.shape else None
+
+
+def _one() -> Tensor:
+    return torch.ones(1, 1, dtype=torch.float32, device="cpu")
 
 
 def _planes(image: Tensor) -> Tensor:

@@ -55,7 +55,7 @@ def Sobel(
         tensor([ 0., 16., 32., 48.,  0.])
     """
     call = Call("Sobel", src, dst, borderType, ddepth, OF_PASSES)
-    dx, dy, size = call.whole("dx", dx), call.whole("dy", dy), call.whole("ksize", ksize, 3)
+    dx, dy, size = whole("Sobel", "dx", dx), whole("Sobel", "dy", dy), whole("Sobel", "ksize", ksize, 3)
     if size <= 0:
         return _scharr(call, dx, dy, scale, delta)
     if size % 2 == 0 or size > 31:
@@ -105,7 +105,7 @@ def Scharr(
         tensor([ 0., 32., 32., 32.,  0.])
     """
     call = Call("Scharr", src, dst, borderType, ddepth, OF_PASSES)
-    return _scharr(call, call.whole("dx", dx), call.whole("dy", dy), scale, delta)
+    return _scharr(call, whole("Scharr", "dx", dx), whole("Scharr", "dy", dy), scale, delta)
 
 
 def Laplacian(
@@ -148,22 +148,21 @@ def Laplacian(
         raise ValueError(f"Laplacian: ksize must be odd, positive and not larger than 31, got {size}")
     call = Call("Laplacian", src, dst, borderType, ddepth, OF_FILTER2D if size <= 3 else OF_BOX)
     factor, delta = call.number("scale", scale, 1.0), call.number("delta", delta)
-    if call.exact_in_float32(16.0 if size <= 3 else 2.0 * 4 ** (size - 1), factor):
-        call.sums = torch.float32
+    call.sum_exactly(16.0 if size <= 3 else 2.0 * 4 ** (size - 1), factor)
     parts = remembered(laplacian_parts, size, factor, call.sums)
     if len(parts) == 1:
-        return call.run(filter2d, parts[0], delta=delta)
-    return call.run(_passes, parts, delta=delta)
+        return call.run(filter2d, parts[0], rows=size, delta=delta)
+    return call.run(_passes, parts, rows=size, delta=delta)
 
 
 def _derivative(call: Call, x: tuple[int, ...], y: tuple[int, ...], scale: float, delta: float) -> Any:
     factor, delta = call.number("scale", scale, 1.0), call.number("delta", delta)
-    if call.exact_in_float32(sum(map(abs, x)) * sum(map(abs, y)), factor):
-        call.sums = torch.float32
+    if call.sums == torch.float64:
+        call.sum_exactly(sum(map(abs, x)) * sum(map(abs, y)), factor)
     # OpenCV scales the window that smooths.
     in_x, in_y = (factor, 1.0) if sum(x) != 0 else (1.0, factor)
-    rows = remembered(derivative_rows, x, y, in_x, in_y, call.sums)
-    return call.run(filter2d_separable, *rows, delta=delta)
+    taps = remembered(derivative_rows, x, y, in_x, in_y, call.sums)
+    return call.run(filter2d_separable, *taps, rows=len(y), delta=delta)
 
 
 def _scharr(call: Call, dx: int, dy: int, scale: float, delta: float) -> Any:

@@ -75,7 +75,7 @@ def GaussianBlur(
         raise ValueError(f"GaussianBlur: ksize must be odd, or 0 where a sigma is given, got ({width}, {height})")
     bits = {torch.uint8: 8, torch.uint16: 16}.get(call.image.dtype, 0)
     x, y = remembered(gaussian_rows, width, height, max(sigma_x, 0.0), max(sigma_y, 0.0), bits, call.sums)
-    return call.run(filter2d_separable, x, y)
+    return call.run(filter2d_separable, x, y, rows=height)
 
 
 def blur(
@@ -163,4 +163,9 @@ def _box(
     width, height = call.pair("ksize", ksize)
     if width <= 0 or height <= 0:
         raise ValueError(f"{name}: ksize must be positive, got ({width}, {height})")
-    return call.run(box_blur, (height, width), normalized=normalize, anchor=call.anchor(anchor, width, height))
+    at = call.anchor(anchor, width, height)
+    if not call.image.is_floating_point():
+        call.sums = torch.float32  # sums of integers are exact, and means of 16 bits are rounded to float64 alone
+        if call.dtype == torch.float64 and call.image.dtype == torch.uint8 and normalize:
+            call.image = call.image.to(torch.int16)
+    return call.run(box_blur, (height, width), rows=height, normalized=normalize, anchor=at)

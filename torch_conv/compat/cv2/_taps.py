@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 
@@ -51,6 +52,7 @@ def _gaussian(size: int, sigma: float, bits: int) -> list[float]:
     return [tap / one for tap in [*half, one - 2 * sum(half), *reversed(half)]]
 
 
+@functools.cache
 def differences(size: int, order: int) -> tuple[int, ...]:
     """`order` differences of neighbours, then sums of neighbours until there are `size` taps."""
     taps = [1]

@@ -54,7 +54,7 @@ def filter2D(
     if window.dim() != 2 or window.numel() == 0:
         raise ValueError(f"filter2D: kernel must be (kH, kW), got {tuple(window.shape)}")
     at = call.anchor(anchor, window.size(1), window.size(0))
-    return call.run(filter2d, window, delta=call.number("delta", delta), anchor=at)
+    return call.run(filter2d, window, rows=window.size(0), delta=call.number("delta", delta), anchor=at)
 
 
 def sepFilter2D(
@@ -99,4 +99,4 @@ def sepFilter2D(
         x_dtype, y_dtype = (str(taps.dtype).removeprefix("torch.") for taps in (x, y))
         raise TypeError(f"sepFilter2D: kernelX and kernelY must have one dtype, got {x_dtype} and {y_dtype}")
     at = call.anchor(anchor, len(x), len(y))
-    return call.run(filter2d_separable, x, y, delta=call.number("delta", delta), anchor=at)
+    return call.run(filter2d_separable, x, y, rows=len(y), delta=call.number("delta", delta), anchor=at)
