@@ -36,7 +36,8 @@ struct Device {
 Device device_of(const Tensor& t);
 
 struct OutOfMemory : std::runtime_error {
-  OutOfMemory() : std::runtime_error("torch_conv: allocating a result failed: out of memory") {}
+  explicit OutOfMemory(const std::string& what = "allocating a result", const std::string& more = "")
+      : std::runtime_error("torch_conv: " + what + " failed: out of memory" + more) {}
 };
 
 // An uninitialised tensor; the caching allocator of torch serves it. Throws OutOfMemory.

@@ -284,6 +284,101 @@ def test_two_dtypes_for_one_result(name, args):
     assert_same_bits(out, ones(*shape))
 
 
+def freed(*shape, first=0):
+    """A tensor whose storage was given back, as FSDP does between steps; of a larger one, the rows from `first` on."""
+    image = ones(*shape)[first:]
+    image.untyped_storage().resize_(0)
+    return image
+
+
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (lambda: torch_conv.sobel(freed(4, 5)), "sobel: a tensor of shape (4, 5) has no memory"),
+        (lambda: torch_conv.sobel(freed(4, 5, first=2)), "sobel: a tensor of shape (2, 5) has no memory"),
+        (lambda: torch_conv.filter2d(ones(4, 5), freed(3, 3)), "filter2d: a tensor of shape (3, 3) has no memory"),
+        (
+            lambda: torch_conv.box_blur(ones(4, 5), 3, out=freed(4, 5)),
+            "box_blur: a tensor of shape (4, 5) has no memory",
+        ),
+        (
+            lambda: torch_conv.conv2d(ones(1, 2, 5, 5), freed(2, 1, 3, 3), groups=2, algorithm="ours"),
+            "conv2d: a tensor of shape (2, 1, 3, 3) has no memory",
+        ),
+        (
+            lambda: torch_conv.causal_conv1d(freed(1, 2, 9), ones(2, 3)),
+            "causal_conv1d: a tensor of shape (1, 2, 9) has no memory",
+        ),
+    ],
+)
+def test_freed_memory_is_not_read(call, sentence):
+    with pytest.raises(ValueError) as caught:
+        call()
+    assert str(caught.value) == f"{sentence}: its storage was freed"
+
+
+def test_empty_tensors_need_no_memory():
+    assert torch_conv.sobel(freed(0, 4, 5)).shape == (0, 4, 5)
+
+
+@pytest.mark.parametrize("form", ["{}", "_{}_explain", "_{}_reach"])
+def test_operators_refuse_none_for_a_tensor(form):
+    for args in ((None, ones(3, 3)), (ones(4, 5), None)):
+        with pytest.raises(RuntimeError) as caught:
+            getattr(torch.ops.torch_conv, form.format("filter2d"))(*args)
+        assert "a tensor is None" in str(caught.value) or "NoneType" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: torch_conv.sobel(None),
+        lambda: torch_conv.filter2d(ones(4, 5), None),
+        lambda: torch_conv.causal_conv1d(ones(1, 2, 9), None),
+        lambda: torch.ops.torch_conv.filter2d(ones(4, 5), None),
+        lambda: torch.ops.torch_conv.filter2d_out(ones(4, 5), ones(3, 3), out=None),
+        lambda: torch.ops.torch_conv._conv(ones(1, 1, 4, 5), None, None, 0),
+    ],
+)
+def test_none_is_refused_without_a_stack(call, capfd):
+    """Torch prints its C++ stack where it is asked for the memory of nothing."""
+    with pytest.raises((TypeError, RuntimeError)):
+        call()
+    assert capfd.readouterr().err == ""
+
+
+def test_a_transform_that_memory_does_not_hold():
+    """What torch computes for a filter by FFT fails at one step after another; every failure says what it is."""
+    code = """
+import resource
+image, window = torch.rand(1500, 1500), torch.rand(33, 33)
+out = torch.empty_like(image)
+torch.set_num_threads(1)
+torch_conv.filter2d(image[:256, :256], window, algorithm="fft")
+failed = 0
+for more in (3, 6, 12, 25, 50, 100):
+    taken = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (taken + more * 2**20, -1))
+    try:
+        torch_conv.filter2d(image, window, algorithm="fft", out=out)
+    except torch.OutOfMemoryError as error:
+        assert str(error).startswith("filter2d: "), error
+        failed += 1
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (-1, -1))
+print(failed > 0)
+"""
+    assert run_python(code) == "True\n"
+
+
+def test_a_convolution_that_memory_does_not_hold():
+    """By the operator: what torch raises of itself, the functions hand on."""
+    image = torch.zeros(1, 16, 1, 1).expand(1, 16, 200_000, 200_000)
+    with pytest.raises(RuntimeError, match="out of memory|not enough memory") as caught:
+        torch.ops.torch_conv.conv2d(image, torch.zeros(16, 16, 3, 3))
+    assert "API call failed" not in str(caught.value)
+
+
 def test_failures_of_torch_are_no_refusals():
     """A failure is not tried again, and hides behind no wrong argument."""
     for text in ("[enforce fail] DefaultCPUAllocator: not enough memory", "CUDA error: out of memory", "MKL FFT error"):

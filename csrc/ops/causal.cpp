@@ -241,16 +241,20 @@ std::string update_plans(Tensor x, Tensor conv_state, Tensor weight, OptionalTen
 }
 
 void register_operators(torch::stable::detail::StableLibrary& m) {
-  m.impl("causal_conv1d", TORCH_BOX(&causal_conv1d));
-  m.impl("causal_conv1d_states", TORCH_BOX(&causal_conv1d_states));
-  m.impl("causal_conv1d_states_out", TORCH_BOX(&causal_conv1d_states_out));
-  m.impl("causal_conv1d_update", TORCH_BOX(&causal_conv1d_update));
-  m.impl("_causal_conv1d_explain", TORCH_BOX((&conv_plans<Purpose::explain, false>)));
-  m.impl("_causal_conv1d_prepare", TORCH_BOX((&conv_plans<Purpose::prepare, false>)));
-  m.impl("_causal_conv1d_states_explain", TORCH_BOX((&conv_plans<Purpose::explain, true>)));
-  m.impl("_causal_conv1d_states_prepare", TORCH_BOX((&conv_plans<Purpose::prepare, true>)));
-  m.impl("_causal_conv1d_update_explain", TORCH_BOX(&update_plans<Purpose::explain>));
-  m.impl("_causal_conv1d_update_prepare", TORCH_BOX(&update_plans<Purpose::prepare>));
+  m.impl("causal_conv1d", boxed<&causal_conv1d, "causal_conv1d">);
+  m.impl("causal_conv1d_states", boxed<&causal_conv1d_states, "causal_conv1d">);
+  m.impl("causal_conv1d_states_out", boxed<&causal_conv1d_states_out, "causal_conv1d">);
+  m.impl("causal_conv1d_update", boxed<&causal_conv1d_update, "causal_conv1d_update">);
+  register_for_lazy_bits("causal_conv1d_states_out",
+                         boxed_for_lazy_bits<&causal_conv1d_states_out, "causal_conv1d", 6>);
+  register_for_lazy_bits("causal_conv1d_update",
+                         boxed_for_lazy_bits<&causal_conv1d_update, "causal_conv1d_update", 1, true>);
+  m.impl("_causal_conv1d_explain", boxed<&conv_plans<Purpose::explain, false>, "causal_conv1d">);
+  m.impl("_causal_conv1d_prepare", boxed<&conv_plans<Purpose::prepare, false>, "causal_conv1d">);
+  m.impl("_causal_conv1d_states_explain", boxed<&conv_plans<Purpose::explain, true>, "causal_conv1d">);
+  m.impl("_causal_conv1d_states_prepare", boxed<&conv_plans<Purpose::prepare, true>, "causal_conv1d">);
+  m.impl("_causal_conv1d_update_explain", boxed<&update_plans<Purpose::explain>, "causal_conv1d_update">);
+  m.impl("_causal_conv1d_update_prepare", boxed<&update_plans<Purpose::prepare>, "causal_conv1d_update">);
 }
 
 }  // namespace

@@ -377,8 +377,8 @@ Tensor conv_ours(Tensor input, Tensor weight, std::optional<Tensor> bias, int64_
 }
 
 void register_convolutions(torch::stable::detail::StableLibrary& m) {
-  m.impl("_conv", TORCH_BOX(&conv_if_ahead));
-  m.impl("_conv_ours", TORCH_BOX(&conv_ours));
+  m.impl("_conv", boxed<&conv_if_ahead, "conv">);
+  m.impl("_conv_ours", boxed<&conv_ours, "conv">);
   Operator<"conv1d", 1, 0, convolution<1, Sizes>>::implement(m);
   Operator<"conv1d.padding", 1, 0, convolution<1, std::string>>::implement(m);
   Operator<"conv2d", 2, 0, convolution<2, Sizes>>::implement(m);

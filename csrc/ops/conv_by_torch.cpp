@@ -1,5 +1,8 @@
 #include "ops/conv_by_torch.h"
 
+#include <algorithm>
+
+#include "ops/boxed.h"
 #include "ops/checks.h"
 #include "ops/images.h"
 #include "ops/steps.h"
@@ -20,12 +23,31 @@ void activate(const Tensor& sums, Activation activation) {
   }
 }
 
+Sizes result_sizes(const Tensor& input, const Tensor& weight, const ConvOptions& o, const Sizes& padding) {
+  const int64_t axes = weight.dim() - 2;
+  Sizes sizes = sizes_of(input);
+  sizes[input.dim() - axes - 1] = weight.size(0);
+  for (int64_t axis = 0; axis < axes; ++axis) {
+    int64_t& size = sizes[input.dim() - axes + axis];
+    size = (size + 2 * padding[axis] - o.dilation[axis] * (weight.size(2 + axis) - 1) - 1) / o.stride[axis] + 1;
+  }
+  return sizes;
+}
+
 Tensor call_torch(const Tensor& input, const Tensor& weight, const std::optional<Tensor>& bias, const ConvOptions& o,
                   const Sizes& padding) {
   const std::string name = "aten::conv" + std::to_string(weight.dim() - 2) + "d";
-  const Tensor sums = call_aten(name.c_str(), "", input, weight, bias, o.stride, padding, o.dilation, o.groups);
-  activate(sums, o.activation);
-  return sums;
+  try {
+    const Tensor sums = call_aten(name.c_str(), "", input, weight, bias, o.stride, padding, o.dilation, o.groups);
+    activate(sums, o.activation);
+    return sums;
+  } catch (const std::runtime_error&) {
+    if (torch_says_why()) throw;
+    // It may not take these tensors, or lack memory: the latter if there is none for the result alone.
+    const Sizes sizes = result_sizes(input, weight, o, padding);
+    empty_strided(device_of(input), sizes, contiguous_strides(sizes), input.scalar_type());
+    throw std::runtime_error("torch_conv: torch failed to compute " + name.substr(6) + ", and says why on stderr");
+  }
 }
 
 // `pads` of every axis around the input, as padding_mode says; the axes in torch's order, last first.
@@ -56,11 +78,16 @@ Tensor by_torch(const char* op, const Tensor& input, const Tensor& weight, const
   const int axes = int(weight.dim()) - 2;
   if (o.padding_mode == "zeros") {
     if (!o.word) return call_torch(input, weight, bias, o, o.padding);
-    const std::string name = "aten::conv" + std::to_string(axes) + "d";
-    const Tensor sums =
-        call_aten(name.c_str(), "padding", input, weight, bias, o.stride, *o.word, o.dilation, o.groups);
-    activate(sums, o.activation);
-    return sums;
+    // Torch 2.11 loses every string that it is given, so not the word: as torch pads by it, in a copy what one side has
+    // more than the other.
+    Sizes both;
+    std::vector<Pads> rest = all_pads(op, o, weight);
+    for (Pads& p : rest) {
+      both.push_back(std::min(p.before, p.after));
+      p.before -= both.back(), p.after -= both.back();
+    }
+    const bool even = std::all_of(rest.begin(), rest.end(), [](const Pads& p) { return p.before == p.after; });
+    return call_torch(even ? input : padded(input, rest, o), weight, bias, o, both);
   }
   return call_torch(padded(input, all_pads(op, o, weight), o), weight, bias, o, Sizes(axes, 0));
 }

@@ -286,7 +286,7 @@ bool filter2d_by_passes(Tensor input, Tensor kernel) {
 void register_operators(torch::stable::detail::StableLibrary& m) {
   Operator<"filter2d", 2, 2, filter2d>::implement_with_out(m);
   Operator<"filter3d", 3, 3, filter3d>::implement_with_out(m);
-  m.impl("_filter2d_by_passes", TORCH_BOX(&filter2d_by_passes));
+  m.impl("_filter2d_by_passes", boxed<&filter2d_by_passes, "_filter2d_by_passes">);
 }
 
 }  // namespace

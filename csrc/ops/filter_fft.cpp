@@ -87,8 +87,8 @@ Tensor spectrum_of_windows(const Tensor& windows, const Placement& s, const FftT
 
 // Sums times the pixels of a tile: who writes them divides, which spares a pass over them.
 Tensor sums_of(const Tensor& spectra, const FftTiles& tiles) {
-  const Tensor sums = call_aten("aten::fft_irfft2", "", spectra, std::optional<Sizes>({tiles.h, tiles.w}),
-                                Sizes{-2, -1}, Norm("forward"));
+  constexpr int64_t kAsTheyAre = 0;  // torch's number for sums that are not divided; its word would be lost memory
+  const Tensor sums = call_aten("aten::_fft_c2r", "", spectra, Sizes{3, 4}, kAsTheyAre, tiles.w);
   return sums.is_contiguous() ? sums : torch::stable::contiguous(sums);
 }
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "ops/boxed.h"
 #include "torch_api.h"
 
 namespace torch_conv {
@@ -361,8 +362,8 @@ const char* handed_over(const Convolution& conv) {
 }
 
 STABLE_TORCH_LIBRARY_IMPL(torch_conv, CompositeExplicitAutograd, m) {
-  m.impl("_handover_table", TORCH_BOX(&table));
-  m.impl("_handover_reason", TORCH_BOX(&reason));
+  m.impl("_handover_table", boxed<&table, "_handover_table">);
+  m.impl("_handover_reason", boxed<&reason, "_handover_reason">);
 }
 
 }  // namespace torch_conv

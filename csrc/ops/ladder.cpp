@@ -179,9 +179,9 @@ Tensor ladder3d(Call& call, const Tensor& input, const Tensor& kernel, const std
 
 template <typename Ladder>
 void implement(torch::stable::detail::StableLibrary& m) {
-  m.impl(Ladder::op(), TORCH_BOX(&Ladder::run));
-  m.impl(("_" + Ladder::form("_explain")).c_str(), TORCH_BOX(&Ladder::template plans<Purpose::explain>));
-  m.impl(("_" + Ladder::form("_prepare")).c_str(), TORCH_BOX(&Ladder::template plans<Purpose::prepare>));
+  m.impl(Ladder::op(), boxed<&Ladder::run, Ladder::kName>);
+  m.impl(("_" + Ladder::form("_explain")).c_str(), boxed<&Ladder::template plans<Purpose::explain>, Ladder::kName>);
+  m.impl(("_" + Ladder::form("_prepare")).c_str(), boxed<&Ladder::template plans<Purpose::prepare>, Ladder::kName>);
 }
 
 void register_operators(torch::stable::detail::StableLibrary& m) {

@@ -5,7 +5,9 @@
 #include <thread>
 
 #include "cuda/copy.h"
+#include "ops/boxed.h"
 #include "ops/checks.h"
+#include "ops/lazy_bits.h"
 #include "ops/split_copies.h"
 #include "ops/steps.h"
 
@@ -64,7 +66,7 @@ void deliver(const Tensor& local, int64_t dim, const Tensor& route, int64_t call
   to.words[2] = call;
 }
 
-// As TORCH_BOX takes it: by value.
+// As the dispatcher calls it.
 void run_deliver(Tensor local, int64_t dim, Tensor route, int64_t call, int64_t timeout_ms) {
   deliver(local, dim, route, call, timeout_ms);
 }
@@ -131,8 +133,10 @@ std::vector<Tensor> deliver_and_repeat(std::vector<Tensor> given, int64_t own, i
 }  // namespace
 
 STABLE_TORCH_LIBRARY_IMPL(torch_conv, CUDA, m) {
-  m.impl("_deliver", TORCH_BOX(&run_deliver));
-  m.impl("_deliver_and_repeat", TORCH_BOX(&deliver_and_repeat));
+  m.impl("_deliver", boxed<&run_deliver, "_deliver">);
+  m.impl("_deliver_and_repeat", boxed<&deliver_and_repeat, "_deliver_and_repeat">);
+  register_for_lazy_bits("_deliver", boxed_for_lazy_bits<&run_deliver, "_deliver", 2>);
+  register_for_lazy_bits("_deliver_and_repeat", boxed_for_lazy_bits<&deliver_and_repeat, "_deliver_and_repeat", 6>);
 }
 
 }  // namespace torch_conv

@@ -11,17 +11,12 @@
 
 #include <tuple>
 
+#include "ops/boxed.h"
+#include "ops/lazy_bits.h"
 #include "ops/split.h"
 #include "ops/steps.h"
 
 namespace torch_conv {
-
-// A name as a template argument, with an ending that tells an operator's forms apart, before its overload.
-template <size_t N>
-struct Name {
-  char text[N];
-  constexpr Name(const char (&s)[N]) { std::copy(s, s + N, text); }
-};
 
 // axes: the last dimensions of the input that are spatial. window_axes: those of an argument that is a window; before
 // them it has none, B, or B and C, which are cut as the image is along batch or channels (0: the function cuts its
@@ -32,7 +27,9 @@ struct Operator;
 template <Name name, int axes, int window_axes, typename... Args,
           Tensor (*function)(Call&, const Tensor&, const Args&...)>
 struct Operator<name, axes, window_axes, function> {
-  // Up to the overload: "conv1d" of "conv1d.padding".
+  static constexpr auto kName = name;
+
+  // Up to the overload, and an ending that tells an operator's forms apart: "conv1d" of "conv1d.padding".
   static std::string form(const char* ending) {
     std::string text = name.text;
     return text.insert(std::min(text.find('.'), text.size()), ending);
@@ -123,18 +120,20 @@ struct Operator<name, axes, window_axes, function> {
   };
 
   static void implement(torch::stable::detail::StableLibrary& m) {
-    m.impl(name.text, TORCH_BOX(&run));
-    m.impl(form("_split").c_str(), TORCH_BOX(&split));
-    m.impl(("_" + form("_explain")).c_str(), TORCH_BOX(&plans<Purpose::explain>));
-    m.impl(("_" + form("_split_explain")).c_str(), TORCH_BOX(&split_plans<Purpose::explain>));
-    m.impl(("_" + form("_prepare")).c_str(), TORCH_BOX(&plans<Purpose::prepare>));
-    m.impl(("_" + form("_split_prepare")).c_str(), TORCH_BOX(&split_plans<Purpose::prepare>));
-    m.impl(("_" + form("_reach")).c_str(), TORCH_BOX(&reach));
-    m.impl(("_" + form("_split_steps")).c_str(), TORCH_BOX(&split_steps));
+    m.impl(name.text, boxed<&run, name>);
+    m.impl(form("_split").c_str(), boxed<&split, name>);
+    m.impl(("_" + form("_explain")).c_str(), boxed<&plans<Purpose::explain>, name>);
+    m.impl(("_" + form("_split_explain")).c_str(), boxed<&split_plans<Purpose::explain>, name>);
+    m.impl(("_" + form("_prepare")).c_str(), boxed<&plans<Purpose::prepare>, name>);
+    m.impl(("_" + form("_split_prepare")).c_str(), boxed<&split_plans<Purpose::prepare>, name>);
+    m.impl(("_" + form("_reach")).c_str(), boxed<&reach, name>);
+    m.impl(("_" + form("_split_steps")).c_str(), boxed<&split_steps, name>);
   }
   static void implement_with_out(torch::stable::detail::StableLibrary& m) {
     implement(m);
-    m.impl(form("_out").c_str(), TORCH_BOX((&Out<std::make_index_sequence<sizeof...(Args) - 2>>::run)));
+    using Into = Out<std::make_index_sequence<sizeof...(Args) - 2>>;
+    m.impl(form("_out").c_str(), boxed<&Into::run, name>);
+    register_for_lazy_bits(form("_out"), boxed_for_lazy_bits<&Into::run, name, sizeof...(Args)>);
   }
 };
 

@@ -2,6 +2,7 @@
 #include "cuda/store.h"
 
 #include "cuda/compiler.h"
+#include "ops/boxed.h"
 #include "ops/steps.h"
 #include "torch_api.h"
 
@@ -38,10 +39,10 @@ std::vector<std::string> report() { return cuda::store_report(); }
 }  // namespace
 
 STABLE_TORCH_LIBRARY_IMPL(torch_conv, CompositeExplicitAutograd, m) {
-  m.impl("_build_kernels", TORCH_BOX(&build));
-  m.impl("_ptxas", TORCH_BOX(&ptxas));
-  m.impl("_store_report", TORCH_BOX(&report));
-  m.impl("_repeated_calls", TORCH_BOX(&repeated_calls));
+  m.impl("_build_kernels", boxed<&build, "_build_kernels">);
+  m.impl("_ptxas", boxed<&ptxas, "_ptxas">);
+  m.impl("_store_report", boxed<&report, "_store_report">);
+  m.impl("_repeated_calls", boxed<&repeated_calls, "_repeated_calls">);
 }
 
 }  // namespace torch_conv

@@ -1,6 +1,7 @@
 // The gradients of a depthwise convolution in its weight and its bias: checks, then a problem of their room. What the
 // room does not serve is left to torch, with an empty list. Fewer outputs than the padding allows: the last ones are
 // not there (less padding after an image than before it).
+#include "ops/boxed.h"
 #include "ops/images.h"
 #include "ops/launch_steps.h"
 #include "weight_gradient/problem.h"
@@ -133,8 +134,8 @@ std::string plans(Tensor input, Tensor grad, Sizes kernel, Sizes stride, Sizes p
 }
 
 void register_operators(torch::stable::detail::StableLibrary& m) {
-  m.impl("_weight_gradient", TORCH_BOX(&run));
-  m.impl("_weight_gradient_explain", TORCH_BOX(&plans));
+  m.impl("_weight_gradient", boxed<&run, "_weight_gradient">);
+  m.impl("_weight_gradient_explain", boxed<&plans, "_weight_gradient_explain">);
 }
 
 }  // namespace

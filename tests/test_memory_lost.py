@@ -1,0 +1,134 @@
+"""No call may lose memory: none of any operator or function, whether it is served or refused."""
+
+from __future__ import annotations
+
+import ctypes
+
+import pytest
+import torch
+from strategies import make_image, make_window
+from test_lazy_bits import WRITERS
+from test_opcheck import OPS, SAMPLES, operator
+
+import torch_conv
+
+
+class _Heap(ctypes.Structure):
+    _fields_ = (
+        *((f"other{i}", ctypes.c_size_t) for i in range(7)),
+        ("in_use", ctypes.c_size_t),
+        *((f"more{i}", ctypes.c_size_t) for i in range(2)),
+    )
+
+
+_LIBC = ctypes.CDLL(None)
+pytestmark = pytest.mark.skipif(not hasattr(_LIBC, "mallinfo2"), reason="the C library does not count its bytes")
+CALLS, ROUNDS = 100, 3
+SMALLEST = 24  # bytes: malloc hands out no smaller piece
+
+
+def in_use():
+    _LIBC.mallinfo2.restype = _Heap
+    return _LIBC.mallinfo2().in_use
+
+
+def lost(call):
+    """Bytes a call: the least of some rounds, for what a cache takes it takes once."""
+    rounds = []
+    for _ in range(1 + ROUNDS):
+        before = in_use()
+        for _ in range(CALLS):
+            call()
+        rounds.append((in_use() - before) / CALLS)
+    return min(rounds[1:])
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.mark.parametrize("name", sorted(SAMPLES))
+def test_operators(name):
+    call, (args, kwargs) = operator(name), SAMPLES[name][0]
+    assert lost(lambda: call(*args, **kwargs)) < SMALLEST
+
+
+REACH = sorted(n for n in SAMPLES if not n.endswith("_split") and n not in WRITERS and not n.startswith("causal"))
+
+
+@pytest.mark.parametrize("name", [n for n in REACH if "." not in n and not n.startswith("ladder")])
+def test_questions(name):
+    args, kwargs = SAMPLES[name][0]
+    for form in (f"_{name}_reach", f"_{name}_split_steps"):
+        call = getattr(OPS, form)
+        shards, more = SAMPLES[f"{name}_split"][0] if form.endswith("steps") else (args, kwargs)
+        assert lost(lambda call=call, shards=shards, more=more: call(*shards, **more)) < SMALLEST, form
+
+
+X, ROW, CUBE = make_image((1, 2, 8, 9)), make_image((1, 2, 9)), make_image((1, 2, 5, 6, 7))
+W = make_window((3, 3))
+FUNCTIONS = {
+    "filter2d": lambda: torch_conv.filter2d(X, W),
+    "filter2d, normalized, fft": lambda: torch_conv.filter2d(X, W, normalized=True, algorithm="fft"),
+    "filter2d, out": lambda: torch_conv.filter2d(X, W, out=torch.empty_like(X)),
+    "filter2d, bytes": lambda: torch_conv.filter2d(X, W, output_dtype=torch.uint8),
+    "filter1d": lambda: torch_conv.filter1d(ROW, W[0]),
+    "filter2d_separable": lambda: torch_conv.filter2d_separable(X, W[0], W[1]),
+    "box_blur": lambda: torch_conv.box_blur(X, 3),
+    "gaussian_blur2d": lambda: torch_conv.gaussian_blur2d(X, 3, 1.0),
+    "sobel": lambda: torch_conv.sobel(X),
+    "laplacian": lambda: torch_conv.laplacian(X, 3),
+    "unsharp_mask": lambda: torch_conv.unsharp_mask(X, 3, 1.0),
+    "spatial_gradient": lambda: torch_conv.spatial_gradient(X),
+    "filter3d": lambda: torch_conv.filter3d(CUBE, make_window((3, 3, 3))),
+    "gaussian_blur3d": lambda: torch_conv.gaussian_blur3d(CUBE, 3, 1.0),
+    "conv2d": lambda: torch_conv.conv2d(X, W.expand(2, 1, 3, 3), groups=2),
+    "conv2d, ours": lambda: torch_conv.conv2d(X, W.expand(2, 1, 3, 3), groups=2, algorithm="ours"),
+    "conv2d, torch": lambda: torch_conv.conv2d(X, W.expand(2, 2, 3, 3), algorithm="torch"),
+    "conv2d, torch by a word": lambda: OPS.conv2d.padding(X, W[:, :2].expand(2, 2, 3, 2), padding="same"),
+    "conv2d, relu": lambda: OPS.conv2d(X, W.expand(2, 1, 3, 3), groups=2, padding=1, activation="relu"),
+    "causal_conv1d": lambda: torch_conv.causal_conv1d(ROW, W[:2], activation="silu"),
+    "shards": lambda: torch_conv.filter2d(torch_conv.split(X, ["cpu"] * 2), W).gather(),
+    "lazy": lambda: torch_conv.box_blur(X, 3, out=torch.zeros(X.shape, dtype=torch.complex64).conj().imag),
+}
+REFUSED = {
+    "a word": lambda: torch_conv.filter2d(X, W, "nowhere"),
+    "a number": lambda: torch_conv.filter2d(X, W, stride=0),
+    "a list": lambda: OPS.filter2d(X, W, stride=[1, 2, 3]),
+    "a dtype": lambda: torch_conv.sobel(X.to(torch.complex64)),
+    "output_dtype": lambda: torch_conv.filter2d(X, W, output_dtype=torch.int64),
+    "a type": lambda: torch_conv.filter2d(X, W, 3),
+    "out": lambda: torch_conv.box_blur(X, 3, out=X),
+    "a list of tensors": lambda: OPS.separable_sum2d(X, [W[0]], []),
+    "shards": lambda: OPS.filter2d_split([X, X], W, "nowhere"),
+    "a question": lambda: OPS._filter2d_explain(X, W, "nowhere"),
+    "an activation": lambda: torch_conv.causal_conv1d(ROW, W[:2], activation="tanh"),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions(name):
+    assert lost(FUNCTIONS[name]) < SMALLEST
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refused_calls(name):
+    def call():
+        try:
+            REFUSED[name]()
+        except (RuntimeError, TypeError, ValueError):
+            return
+        raise AssertionError(name)
+
+    assert lost(call) < SMALLEST
+
+
+def test_plans_lose_no_more_than_their_text():
+    """Torch 2.11 loses every string that an operator returns, but none that it takes."""
+    call = OPS._filter2d_explain
+    text = call(X, W)
+    assert lost(lambda: call(X, W)) <= len(text) + 48 + 32
