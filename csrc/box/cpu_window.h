@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/border.h"
+#include "core/period.h"
 
 namespace torch_conv::box {
 
@@ -19,10 +20,7 @@ struct ShortWindow {
 // rest is at most about two images long, however large the window.
 inline ShortWindow shorten(int64_t k, int64_t pad, int64_t n, int64_t outputs, Border border) {
   ShortWindow w{k, pad, {}};
-  if (border == Border::circular || border == Border::reflect || border == Border::symmetric) {
-    const int64_t period = border == Border::circular    ? n
-                           : border == Border::symmetric ? 2 * n
-                                                         : std::max<int64_t>(1, 2 * n - 2);
+  if (const int64_t period = period_of(border, n); period > 0) {
     const int64_t periods = (k - 1) / period;
     if (periods == 0) return w;
     w = {k - periods * period, pad % period, std::vector<int64_t>(n)};

@@ -91,12 +91,14 @@ TC_HD void correlate_tile(const E* const* rows, const CpuWindow<A>& w, const int
   }
 }
 
-// Calls f at the places where tiles of `V` registers, then of one, cover `width` elements; the last overlaps the one
-// before it, or, in a row shorter than a register, runs over the row's end.
+// Calls f at the places where tiles of `V` registers, then of half as many if V is large, then of one, cover `width`
+// elements; the last overlaps the one before it, or, in a row shorter than a register, runs over the row's end.
 template <typename A, int V, typename F>
 TC_HD void cover(int64_t width, F f) {
   int64_t x = 0;
   for (; x + V * kLanes<A> <= width; x += V * kLanes<A>) f.template operator()<V>(x);
+  if constexpr (V >= 8)
+    for (; x + V / 2 * kLanes<A> <= width; x += V / 2 * kLanes<A>) f.template operator()<V / 2>(x);
   if constexpr (V > 1)
     for (; x + kLanes<A> <= width; x += kLanes<A>) f.template operator()<1>(x);
   if (x < width) f.template operator()<1>(std::max<int64_t>(0, width - kLanes<A>));

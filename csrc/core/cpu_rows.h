@@ -148,7 +148,8 @@ class Rows {
   // From here on serves the outputs `x` of planes in so many places. Planes of one place must be of one channel and
   // sample. As many slots as the image has rows: each row has its own.
   void open(Range x, int64_t places, int64_t slots) {
-    slots_ = slots, count_ = x.size();
+    if (x.begin == x_.begin && x.end == x_.end && slots == slots_ && places == places_) return forget();
+    x_ = x, places_ = places, slots_ = slots, count_ = x.size();
     const int64_t reach = (kw_ - 1) * place_.dilation_x, stride = place_.stride_x;
     first_ = x.begin * stride - place_.pad_x;
     inside_ = first_ >= 0 && first_ + (count_ - 1) * stride + reach < image_.w;
@@ -171,6 +172,9 @@ class Rows {
 
   const int64_t* offsets() const { return offset_.data(); }
   bool inside() const { return inside_; }
+
+  // What slots hold are rows of another plane from here on.
+  void forget() { std::fill(tags_.begin(), tags_.end(), -1); }
 
   // Input row y (any distance outside) of a plane; it stays valid until `slot` is asked for another row.
   const A* row(const Plane& plane, int64_t y, int64_t slot) {
@@ -216,14 +220,29 @@ class Rows {
       const int64_t start = first_ + s * (sparse_ ? place_.dilation_x : 1);
       const Range in = positions_inside({0, count_}, start, step, image_.w);
       if (in.size() > 0) read(start + in.begin * step, step, in.size(), dst + in.begin * pixel_);
-      auto outside = [&](int64_t begin, int64_t end) {
-        if (!extend) std::fill(dst + begin * pixel_, dst + end * pixel_, value);
-        else
-          for (int64_t i = begin; i < end; ++i)
-            read(map_index(start + i * step, image_.w, place_.border), 1, 1, dst + i * pixel_);
+      const auto read_one = [&](int64_t i) {
+        read(map_index(start + i * step, image_.w, place_.border), 1, 1, dst + i * pixel_);
       };
-      outside(0, in.begin);
-      outside(in.end, count_);
+      if (!extend) {
+        std::fill(dst, dst + in.begin * pixel_, value);
+        std::fill(dst + in.end * pixel_, dst + count_ * pixel_, value);
+        continue;
+      }
+      // Beyond an edge the row repeats what stands a period, or with `replicate` a pixel, nearer to the image.
+      const int64_t whole = period_of(place_.border, image_.w),
+                    period = step > 1 ? count_ : std::max<int64_t>(1, whole);
+      const Range base{whole ? in.begin : std::max(in.begin, in.end - 1),
+                       whole ? count_ : std::min(count_, in.begin + 1)};
+      for (int64_t i = in.end; i < count_;) {
+        const int64_t known = (i - base.begin) / period * period, end = std::min(count_, i + known);
+        if (known == 0) read_one(i++);
+        else std::copy_n(dst + (i - known) * pixel_, (end - i) * pixel_, dst + i * pixel_), i = end;
+      }
+      for (int64_t i = in.begin; i > 0;) {
+        const int64_t known = (base.end - i) / period * period, begin = std::max<int64_t>(0, i - known);
+        if (known == 0) read_one(--i);
+        else std::copy_n(dst + (begin + known) * pixel_, (i - begin) * pixel_, dst + begin * pixel_), i = begin;
+      }
     }
   }
 
@@ -241,7 +260,8 @@ class Rows {
   const Placement& place_;
   const int64_t kw_;
   const ReadRow<A> read_;
-  int64_t slots_ = 0;
+  Range x_{};
+  int64_t places_ = 0, slots_ = 0;
   int64_t first_ = 0, count_ = 0, segments_ = 0, length_ = 0;  // first pixel; pixels of a segment; elements of a row
   bool inside_ = false, in_place_ = false, sparse_ = false;
   std::vector<int64_t> offset_, tags_;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "core/period.h"
 #include "core/plan.h"
 #include "core/problem.h"
 #include "core/ranges.h"

@@ -5,6 +5,8 @@
 //           |_|              |       marches along z, and what a plane's rows became (converted, extended by the
 //             |______________|       border) stays in a ring of planes until the window has passed.
 
+#include "core/cpu_turn.h"
+
 template <typename A>
 class DirectRows {
  public:
@@ -28,6 +30,9 @@ class DirectRows {
                              plan.tile_h - 1 + p.kh, p.in.h);
     planes_ = Ring((p.kd - 1) * place.dilation_z + 1, p.kd, p.in.d);
     under_.reserve(inputs_ * p.kd);
+    // Rows that stay where they are need be found once only, for all tiles of a strip.
+    const bool stay = rows_.slots == p.in.h && place.border != Border::skip;
+    finds_once_ = stay && p.kd == 1 && inputs_ == 1 && place.stride_y == place.dilation_y;
     pointers_.resize(inputs_ * p.kd * block);
   }
 
@@ -152,6 +157,8 @@ class DirectRows {
     for (int64_t at = z.begin; at < z.end; ++at) {
       look_at(at);
       out_.open(n_, at, x);
+      first_ = y.begin;
+      if (finds_once_) point(y.begin * p_.place.stride_y - p_.place.pad_y, y.size() - 1 + p_.kh);
       for (int64_t top = y.begin; top < y.end;) {
         const bool whole = !skip || (in_.inside() && top >= fits.begin && top < fits.end);
         const int rows = whole ? int(std::min<int64_t>(tile_rows_, (skip ? fits.end : y.end) - top)) : 1;
@@ -165,6 +172,7 @@ class DirectRows {
   // Points at the input rows first, first + 1, ... (in steps of the dilation) of every plane under the window.
   void point(int64_t first, int64_t count) {
     const int64_t step = p_.place.dilation_y, slot_step = rows_.found_again ? step : 1;
+    pointers_.resize(std::max<size_t>(pointers_.size(), under_.size() * count));
     const A** to = pointers_.data();
     const int64_t first_slot = rows_.slot(first, 0);
     for (const auto& plane : under_)
@@ -176,11 +184,11 @@ class DirectRows {
   }
 
   void tile(int64_t y, int rows) {
-    point(y * p_.place.stride_y - p_.place.pad_y, rows - 1 + p_.kh);
+    if (!finds_once_) point(y * p_.place.stride_y - p_.place.pad_y, rows - 1 + p_.kh);
+    const A* const* under = pointers_.data() + (finds_once_ ? y - first_ : 0);
     for (int64_t co = 0; co < outputs_; ++co)
-      out_.fill(rows, channel_out_ + co, y, [&](auto* const* out) {
-        correlate(rows, pointers_.data(), windows_[co], in_.offsets(), out, out_.length());
-      });
+      out_.fill(rows, channel_out_ + co, y,
+                [&](auto* const* out) { correlate(rows, under, windows_[co], in_.offsets(), out, out_.length()); });
   }
 
   // One output row with taps outside the image, which Border::skip leaves out.
@@ -208,6 +216,8 @@ class DirectRows {
   Rows<A> in_;
   OutputRows<A> out_;
   int tile_rows_ = 1;
+  bool finds_once_ = false;
+  int64_t first_ = 0;   // the strip's first output row
   Ring rows_, planes_;  // of every plane; of every channel
   int64_t n_ = 0, channel_in_ = 0, channel_out_ = 0;
   Range inside_{};  // the window's planes that look_at found inside
@@ -233,4 +243,15 @@ void direct_units(const Direct& p, const Plan& plan, Range units) {
       rows.block(s.plane / blocks, s.range, {y, std::min(p.out.h, y + plan.tile_h)});
     });
   }
+}
+
+// Planes turned, a block of them at a time.
+template <typename A>
+void direct_block_units(const Direct& p, const Plan& plan, Range units) {
+  const auto& blocks = *std::any_cast<direct::Blocks>(&plan.config);
+  Direct one = p;
+  one.groups = blocks.together;
+  each_turned_block<A>(one, blocks.together, units, [&](const Direct& q) {
+    direct_units<A>(q, blocks.plan, {0, blocks.plan.blocks});
+  });
 }

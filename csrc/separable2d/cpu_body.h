@@ -4,6 +4,9 @@
 //
 // Both passes are the register tile of core/cpu_correlate.h: the row pass has one tap row, the column pass one column.
 
+#include "core/cpu_turn.h"
+#include "separable2d/cpu_image.h"
+
 // E: the elements of the rows that the row pass reads, A or bytes as they lie in the image.
 template <typename A, typename E>
 class SeparableRows {
@@ -19,16 +22,15 @@ class SeparableRows {
     const Placement& place = p.place;
     tile_rows_ = place.stride_y == place.dilation_y ? int(std::min<int64_t>(kMaxTileRows, p.kh)) : 1;
     slots_ = (tile_rows_ + p.kh - 2) * place.dilation_y + 1;
+    // Rows outside have no sums: of a window taller than the image those inside are all.
+    if (!separable2d::extends(place.border)) slots_ = std::min(slots_, p.in.h);
     passed_y_.resize(slots_);
     pointers_.resize(tile_rows_ - 1 + p.kh);
   }
 
   void strip(const Strip& strip) {
     n_ = strip.plane / channels_, c_ = strip.plane % channels_;
-    const A* x_taps = static_cast<const A*>(p_.taps_x.data) + n_ * p_.taps_x.stride_n + c_ * p_.taps_x.stride_c;
-    const A* y_taps = static_cast<const A*>(p_.taps_y.data) + n_ * p_.taps_y.stride_n + c_ * p_.taps_y.stride_c;
-    across_ = {.taps = x_taps, .at = kOnePlane, .planes = 1, .kh = 1, .kw = p_.kw};
-    down_ = {.taps = y_taps, .at = kOnePlane, .planes = 1, .kh = p_.kh, .kw = 1};
+    across_ = window_across<A>(p_, n_, c_), down_ = window_down<A>(p_, n_, c_);
     const Placement& place = p_.place;
     const Range rows = outputs_inside(strip.range, p_.kh, place.pad_y, place.stride_y, place.dilation_y, p_.in.h);
     const bool in_place = sizeof(E) > 1 && in_.plain();  // the ends apart cost more than a copy of bytes
@@ -136,4 +138,18 @@ template <typename A, typename E>
 void separable_units(const Separable& p, const Plan& plan, Range units) {
   SeparableRows<A, E> rows(p, separable2d::pixel_of_row(p), plan.tile_w);
   for_each_strip(units, p.out.h, plan.tile_h, [&](const Strip& strip) { rows.strip(strip); });
+}
+
+// Planes turned, a block of them at a time.
+template <typename A>
+void block_units(const Separable& p, const Plan& plan, Range units) {
+  const auto& blocks = *std::any_cast<separable2d::Blocks>(&plan.config);
+  const auto* rows = std::any_cast<separable2d::ImageRows>(&blocks.plan.config);
+  std::vector<A> memory(rows ? rows->slots * rows->pitch + kLanes<A> : 0);
+  A* const sums = reinterpret_cast<A*>(round_up(reinterpret_cast<intptr_t>(memory.data()), TC_VEC_BYTES));
+  each_turned_block<A>(p, blocks.together, units, [&](const Separable& q) {
+    if (!rows) return separable_units<A, A>(q, blocks.plan, {0, blocks.plan.blocks});
+    image_across<A, A>(q, *rows, 0, sums, {0, int64_t(rows->read.size())});
+    image_down<A>(q, *rows, blocks.plan, 0, sums, {0, blocks.plan.blocks});
+  });
 }
