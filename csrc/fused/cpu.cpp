@@ -36,7 +36,7 @@ Plan plan_cpu(const Fused& p, const char* variant) {
   double flops = 0;                            // of a pixel
   for (int s = 0; s < p.count; ++s) {
     const Stage& stage = p.stages[s];
-    rows += std::max(stage.windows, 1) * (stage.kh + 3) + stage.outputs();
+    rows += std::max(stage.windows, 1) * std::min(stage.kh + 3, p.in.h) + stage.outputs();
     reach_y += stage.kh - 1, reach_x += stage.kw - 1;
     // An output of the last stage takes a column of `stride` row sums, and a block of stride x stride before that.
     const double columns = s == p.count - 1 ? 1 : double(p.stride) * double(p.stride);

@@ -7,7 +7,7 @@
 //
 // Rows and columns outside of what the stage reads are mapped into it, so every row is made once: the mapped rows lie
 // among those that the window covers anyway. A circular image is not mapped but read on and on beyond its edges, since
-// filtering commutes with repeating.
+// filtering commutes with repeating; its rows are mapped where the window is taller than the image.
 
 template <typename A>
 class FusedStage {
@@ -31,10 +31,12 @@ class FusedStage {
               .border = thin_ ? Border::constant : p.border,
               .value = thin_ ? 0 : p.value};
     endless_ = place_.border == Border::circular && !p.valid;
+    endless_rows_ = endless_ && stage_.kh <= h;
     batch_ = step == 1 ? int(std::min<int64_t>(kMaxTileRows, stage_.kh)) : 1;
     slots_ = batch_ - 1 + stage_.kh;
-    offset_.resize(stage_.kw);
     pointers_.resize(slots_);
+    if (!endless_rows_) slots_ = std::min(slots_, h);
+    offset_.resize(stage_.kw);
     kept_.resize(keeps_ ? channels * slots_ : 0);
   }
 
@@ -93,10 +95,11 @@ class FusedStage {
 
   // The rows of what it reads that outputs `y` need; rows are taken one after the other, from `next` on.
   int64_t next(Range y) {
-    const int64_t begin = y.begin * place_.stride_y - place_.pad_y;
-    end_ = (y.end - 1) * place_.stride_y - place_.pad_y + stage_.kh;
-    if (!endless_) end_ = std::min(end_, h_);
-    return next_ = std::max(next_, endless_ ? begin : std::max<int64_t>(begin, 0));
+    Range rows{y.begin * place_.stride_y - place_.pad_y, (y.end - 1) * place_.stride_y - place_.pad_y + stage_.kh};
+    if (endless_ && !endless_rows_) rows = {0, h_};
+    else if (!endless_) rows = {std::max<int64_t>(rows.begin, 0), std::min(rows.end, h_)};
+    end_ = rows.end;
+    return next_ = std::max(next_, rows.begin);
   }
   int64_t end() const { return end_; }
 
@@ -232,8 +235,8 @@ class FusedStage {
     window.taps += under.begin;
     window.kh = under.size();
     for (int64_t q = 0; q < rows - 1 + window.kh; ++q) {
-      const int64_t at = first_row(y) + under.begin + q, m = endless_ ? at : map_index(at, h_, place_.border);
-      pointers_[q] = ring(i, endless_ || m >= 0 ? slot(m) : slots_) + x.begin;
+      const int64_t at = first_row(y) + under.begin + q, m = endless_rows_ ? at : map_index(at, h_, place_.border);
+      pointers_[q] = ring(i, endless_rows_ || m >= 0 ? slot(m) : slots_) + x.begin;
     }
     const int64_t here = 0;
     correlate(rows, pointers_.data(), window, &here, sums, x.size());
@@ -298,7 +301,7 @@ class FusedStage {
   const int64_t h_, w_, pixel_;
   const PointRow<A> point_;
   Placement place_{};
-  bool endless_ = false;
+  bool endless_ = false, endless_rows_ = false;
   int batch_ = 1;
   int64_t slots_ = 0;  // of the ring; one more holds the sums of a row outside
   CpuWindow<A> across_[Stage::kMost]{}, down_[Stage::kMost]{};
