@@ -13,6 +13,13 @@
 
 namespace torch_conv::box {
 
+// After how many columns a row that the border extends repeats itself, if a window over `outputs` columns reads much
+// more than that; or 0.
+static int64_t row_period(const Box& p, int64_t outputs) {
+  const int64_t period = p.in.w == p.whole_w ? period_of(p.place.border, p.in.w) : 0;
+  return 2 * (outputs + p.kw - 1) > 3 * period ? period : 0;
+}
+
 // A plane along z is taken in pieces: rows of it, or as one long row where its rows follow one another.
 struct DepthPieces {
   int64_t count, rows, columns,
@@ -61,8 +68,10 @@ Plan plan_floats(const Box& p) {
   plan.tile_h = int(round_up(std::min(p.out.h, std::max<int64_t>(64, 2 * p.kh)), kGroup));
   plan.blocks = p.in.n * (pixel > 1 ? 1 : p.in.c) * ceil_div(place_in_group(p.first_row) + p.out.h, plan.tile_h);
   plan.bytes = bytes_of(p.in) + bytes_of(p.out);
-  plan.flops =
-      (double(std::min<int64_t>(p.kh, 6)) + double(p.kh) / 64 + 2 * std::log2(double(p.kw))) * elements_of(p.out);
+  const int64_t period = row_period(p, p.out.w), row = period > 0 ? period : p.out.w + p.kw - 1;
+  const double down = (double(std::min<int64_t>(p.kh, 6)) + double(p.kh) / 64) * double(p.out.w);
+  const double across = 2 * std::log2(double(p.kw)) * double(row);
+  plan.flops = (down + across) * double(p.out.n) * double(p.out.c) * double(p.out.h);
   return plan;
 }
 

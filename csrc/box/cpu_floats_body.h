@@ -77,10 +77,15 @@ class BoxGroups {
   // into an extended row unless the border repeats columns that lie elsewhere.
   void place_columns() {
     const int64_t w = p_.in.w, first = x_.begin - p_.place.pad_x, end = x_.end - 1 - p_.place.pad_x + p_.kw;
-    inside_ = far_w_ ? Range{0, w} : Range{std::clamp<int64_t>(first, 0, w), std::clamp<int64_t>(end, 0, w)};
+    period_ = far_w_ ? 0 : box::row_period(p_, x_.size());
+    inside_ =
+        far_w_ || period_ > 0 ? Range{0, w} : Range{std::clamp<int64_t>(first, 0, w), std::clamp<int64_t>(end, 0, w)};
     columns_ = inside_;
     left_ = right_ = 0;
-    if (!far_w_) {
+    if (period_ > 0) {
+      row_of_period_.resize(period_);
+      for (int64_t i = 0; i < period_; ++i) row_of_period_[i] = map_index(first + i, w, p_.place.border) * pixel_;
+    } else if (!far_w_) {
       left_ = (inside_.size() > 0 ? inside_.begin : end) - first, right_ = end - first - inside_.size() - left_;
       const auto read = [&](int64_t from, int64_t to) {
         for (int64_t at = from; at < to; ++at) {
@@ -103,8 +108,9 @@ class BoxGroups {
     margin_ = in_row_ ? round_up(left_ * pixel_, kLanes<A>) : 0;
     pitch_ = round_up(margin_ + std::max(round, in_row_ ? length_ - left_ * pixel_ : 0) + slack, kLanes<A>);
     sums_.ensure(kRows * pitch_);
-    extended_.ensure(length_ + slack);
-    row_sums_.open(length_, slack);
+    extended_.ensure(std::max(length_, period_ * pixel_) + slack);
+    if (period_ > 0) row_sums_.open_periodic(period_ * pixel_, slack);
+    else row_sums_.open(length_, slack);
     ring_.ensure(round * group_.count);
     if (!in_place_) copies_.ensure(3 * kRows * round);
     outside_.assign(round, value_);
@@ -194,10 +200,20 @@ class BoxGroups {
     return to;
   }
 
+  // One period of it, from the first output's window on.
+  const A* one_period(int j) {
+    const A* image = v(j);
+    A* to = extended_.data();
+    for (const int64_t from : row_of_period_)
+      for (int64_t k = 0; k < pixel_; ++k) *to++ = image[from + k];
+    return extended_.data();
+  }
+
   // Output row y, the group's row j.
   void finish(int64_t y, int j) {
     A* out = out_.row(0, c_, y);
     if (far_w_) far_row(j, out);
+    else if (period_ > 0) row_sums_.sum_periodic(one_period(j), out_.length(), scale_, out);
     else row_sums_.sum(extended(j), out_.length(), scale_, out);
     if (p_.place.normalized) divide(out, y);
     out_.done(out, c_, y);
@@ -247,7 +263,8 @@ class BoxGroups {
   int64_t left_ = 0, right_ = 0, length_ = 0;  // extended columns on either side; elements of an extended row
   int64_t margin_ = 0, pitch_ = 0;             // elements before v(j), and from v(j) to v(j + 1)
   bool in_row_ = false, in_place_ = false;
-  std::vector<int64_t> tags_;
+  int64_t period_ = 0;                         // of the extended row, where its sums are made from one; or 0
+  std::vector<int64_t> tags_, row_of_period_;  // row_of_period_: which elements of v(j) a period holds
   std::vector<A> outside_;
   Aligned<A> sums_, ring_, extended_, copies_;
 };

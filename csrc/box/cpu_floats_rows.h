@@ -37,6 +37,27 @@ void finish_sums(const A* s, const A* t, int64_t m, Range range, const BoxScale<
   }
 }
 
+// The same of rows that repeat themselves after `period` elements, of which s and t hold one period: from i on what is
+// read m or 2m further lies in the period, or a period before. Not in place.
+template <typename A, bool HasT, bool GivesT>
+void double_periodic(const A* s, const A* t, int64_t m, int64_t period, A* s_out, A* t_out) {
+  const int64_t near = m % period, far = 2 * m % period;
+  const auto run = [&](Range range) {
+    const A* const s_ahead = s + (range.begin < period - near ? near : near - period);
+    const A* const t_ahead = t + (range.begin < period - far ? far : far - period);
+    for (int64_t i = range.begin; i < range.end; i += kLanes<A>) {
+      const Vec<A> sum = load(s + i) + load(s_ahead + i);
+      if constexpr (GivesT) store(t_out + i, HasT ? sum + load(t_ahead + i) : sum);
+      store(s_out + i, sum);
+    }
+  };
+  // A range's last register runs into the next range, which writes it again.
+  const int64_t first = period - std::max(near, far), second = period - std::min(near, far);
+  if (first > 0) run({0, first});
+  if (second > first) run({first, second});
+  if (period > second) run({second, period});
+}
+
 // Memory that starts on a register's bytes: loads and stores that straddle two lines of the cache take twice as long.
 template <typename A>
 class Aligned {
@@ -70,11 +91,35 @@ class RowSums {
       const bool gives = kw & (2 * m);
       const auto run =
           gives ? (has ? double_sums<A, true, true> : double_sums<A, false, true>) : double_sums<A, false, false>;
-      steps_.push_back({run, gives, m * pixel, 0});
+      const auto periodic = gives ? (has ? double_periodic<A, true, true> : double_periodic<A, false, true>)
+                                  : double_periodic<A, false, false>;
+      steps_.push_back({run, periodic, gives, m * pixel, 0});
       has |= gives;
     }
     last_ = kw > 1 ? m * pixel : 0;
     finish_ = kw > 1 && has ? finish_sums<A, true> : finish_sums<A, false>;
+    finish_periodic_ = has ? double_periodic<A, true, true> : double_periodic<A, false, true>;
+  }
+
+  // Elements of a period of the rows that sum_periodic() takes.
+  void open_periodic(int64_t period, int64_t slack) {
+    length_ = period;
+    for (Aligned<A>* memory : {&s_, &t_, &s_other_, &t_other_}) memory->ensure(period + slack);
+  }
+
+  // The same sums of more than one number, from one period of a row that repeats itself; no more outputs than that.
+  void sum_periodic(const A* row, int64_t outputs, const BoxScale<A>& scale, A* out) {
+    const A *s = row, *t = odd_ ? row : nullptr;
+    for (const Step& step : steps_) {
+      A* const s_out = s == s_.data() ? s_other_.data() : s_.data();
+      A* const t_out = t == t_.data() ? t_other_.data() : t_.data();
+      step.periodic(s, t, step.m, length_, s_out, t_out);
+      s = s_out;
+      if (step.gives) t = t_out;
+    }
+    A* const total = t == t_.data() ? t_other_.data() : t_.data();
+    finish_periodic_(s, t, last_, length_, s == s_.data() ? s_other_.data() : s_.data(), total);
+    finish_sums<A, false>(total, nullptr, 0, {0, outputs}, scale, out);
   }
 
   // Rows of `length` elements; `slack` more may be read.
@@ -110,6 +155,7 @@ class RowSums {
  private:
   struct Step {
     void (*run)(const A*, const A*, int64_t, Range, A*, A*);
+    void (*periodic)(const A*, const A*, int64_t, int64_t, A*, A*);
     bool gives;
     int64_t m, done;
   };
@@ -118,5 +164,6 @@ class RowSums {
   std::vector<Step> steps_;
   int64_t last_ = 0, length_ = 0;
   void (*finish_)(const A*, const A*, int64_t, Range, const BoxScale<A>&, A*);
-  Aligned<A> s_, t_;
+  void (*finish_periodic_)(const A*, const A*, int64_t, int64_t, A*, A*);
+  Aligned<A> s_, t_, s_other_, t_other_;
 };
