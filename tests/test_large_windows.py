@@ -1,0 +1,140 @@
+"""Windows larger than the image, and images smaller than a register: what they cost is counted in pixels that exist."""
+
+from __future__ import annotations
+
+import re
+import resource
+from functools import partial
+
+import box_order
+import pytest
+import torch
+from oracle import check
+from strategies import BORDERS, lay_out, make_image, make_window
+from tolerance import assert_same_bits
+
+import torch_conv
+
+SHAPES = [(7, 9), (2, 40, 33), (20, 7, 7), (2, 17, 6, 14), (70, 5, 30), (1, 50), (50, 1), (1, 1)]
+OPTIONS = [
+    {},
+    {"stride": (2, 2)},
+    {"dilation": (3, 2)},
+    {"stride": (3, 2), "dilation": (3, 3)},
+    {"anchor": (0, -1), "normalized": True},
+]
+
+
+def flops(function, *args, **options):
+    lines = torch_conv.explain(function, *args, **options).lines
+    return sum(int(n) for line in lines for n in re.findall(r"flops (\d+)", line))
+
+
+@pytest.mark.parametrize("border", BORDERS)
+@pytest.mark.parametrize("shape", [(7, 9), (1, 400), (400, 1), (64, 64), (3, 20, 10), (40, 7, 7)], ids=str)
+@pytest.mark.parametrize("size", [3, 31, 101, 2001])
+@pytest.mark.parametrize("dilation", [1, 7])
+def test_a_separable_filter_sums_no_more_than_two_along_one_dimension(border, shape, size, dilation):
+    image, taps = torch.zeros(shape), torch.ones(size)
+    options = {"border_type": border, "dilation": (dilation, dilation), "algorithm": "separable"}
+    alone = [
+        flops(torch_conv.filter1d, image, taps, border, dim=dim, dilation=dilation, algorithm="direct")
+        for dim in (-1, -2)
+    ]
+    assert flops(torch_conv.filter2d_separable, image, taps, taps, **options) <= 1.5 * sum(alone)
+
+
+@pytest.mark.parametrize(("size", "sigma"), [(2001, 300.0), (80001, 10000.0)])
+def test_windows_far_larger_than_the_image_end(size, sigma):
+    """As many multiply-adds as taps for every pixel along each axis."""
+    image = make_image((64, 64))
+    assert flops(torch_conv.gaussian_blur2d, image, size, sigma) == 2 * 2 * size * 64 * 64
+    blurred = torch_conv.gaussian_blur2d(image, size, sigma, "circular")
+    torch.testing.assert_close(blurred, image.mean().expand_as(image), rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("border", BORDERS)
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("size", [(3, 3), (5, 31), (31, 5), (40, 101), (1, 64), (64, 1)], ids=str)
+def test_all_loops_of_the_cpu_give_the_same_bits(pinned, border, shape, size):
+    taps_y, taps_x = make_window((size[0],), seed=1), make_window((size[1],), seed=2)
+    for i, options in enumerate(OPTIONS):
+        image = make_image(shape, (torch.float32, torch.uint8, torch.float64, torch.float16)[i % 4])
+        options = {"border_type": border, "value": 3.0, "algorithm": "separable", **options}
+        call = partial(torch_conv.filter2d_separable, kernel_x=taps_x, kernel_y=taps_y, **options)
+        expected = pinned("rows", partial(call, image))
+        assert_same_bits(call(image), expected)
+        for variant in ("image", "blocks"):
+            got = pinned(variant, partial(call, image))
+            if got is not None:
+                assert_same_bits(got, expected)
+        if image.dim() == 4:
+            assert_same_bits(call(lay_out(image, "channels_last")), expected)
+
+
+@pytest.mark.parametrize("border", BORDERS)
+@pytest.mark.parametrize("shape", [(20, 7, 7), (2, 17, 6, 14), (33, 1, 1), (16, 30, 31)], ids=str)
+@pytest.mark.parametrize("size", [(1, 40), (40, 1), (3, 5), (8, 31)], ids=str)
+def test_small_planes_have_the_bits_of_large_ones(pinned, border, shape, size):
+    kernel = make_window(size)
+    for i, options in enumerate(OPTIONS):
+        image = make_image(shape, (torch.float32, torch.uint8, torch.float64, torch.float16)[i % 4])
+        options = {"border_type": border, "value": 3.0, "algorithm": "direct", **options}
+        got = torch_conv.filter2d(image, kernel, **options)
+        assert "direct/blocks" in str(torch_conv.explain(torch_conv.filter2d, image, kernel, **options))
+        assert_same_bits(got, pinned("rows", partial(torch_conv.filter2d, image, kernel, **options)))
+
+
+@pytest.mark.parametrize("border", BORDERS)
+@pytest.mark.parametrize("shape", [(6, 9), (18, 5, 4), (2, 1, 7)], ids=str)
+def test_windows_larger_than_the_image_agree_with_the_oracle(border, shape):
+    for size, dilation in (((90, 47), 1), ((4, 61), 5)):
+        taps_y, taps_x = make_window((size[0],), seed=3), make_window((size[1],), seed=4)
+        check(
+            "filter2d_separable",
+            make_image(shape),
+            taps_x,
+            taps_y,
+            border,
+            device="cpu",
+            algorithm="separable",
+            window=size,
+            value=2.0,
+            dilation=(dilation, dilation),
+        )
+
+
+@pytest.mark.parametrize("border", ["reflect", "constant", "skip", "circular"])
+def test_scratch_does_not_grow_with_what_lies_outside(border):
+    """Peak memory of windows that span a million rows, in calls that hold 16 KiB of pixels."""
+    image, taps = make_image((64, 64)), make_window((31,))
+
+    def peak():
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
+
+    wide = {"border_type": border, "dilation": (100_000, 100_000), "algorithm": "separable"}
+    torch_conv.filter2d_separable(image, taps, taps, border)
+    before = peak()
+    torch_conv.filter2d_separable(image, taps, taps, **wide)
+    torch_conv.filter1d(image, taps, border, dim=-2, dilation=100_000)
+    torch_conv.unsharp_mask(image, 20001, 3000.0, border_type=border)
+    assert peak() - before < 128
+
+
+@pytest.mark.parametrize("border", ["reflect", "symmetric", "circular"])
+@pytest.mark.parametrize("shape", [(9, 40), (3, 5, 1), (4, 2), (2, 3, 8, 33)], ids=str)
+@pytest.mark.parametrize("kw", [2, 64, 127, 200, 1000, 4099])
+def test_boxes_wider_than_the_image(border, shape, kw):
+    for dtype in (torch.float32, torch.float64, torch.float16):
+        image = make_image(shape, dtype)
+        expected = box_order.box2d(image, (3, kw), border)
+        assert_same_bits(torch_conv.box_blur(image, (3, kw), border), expected)
+        if image.dim() == 4:
+            assert_same_bits(torch_conv.box_blur(lay_out(image, "channels_last"), (3, kw), border), expected)
+
+
+@pytest.mark.parametrize("border", ["reflect", "symmetric", "circular"])
+def test_a_boxs_additions_do_not_grow_with_its_width(border):
+    image = torch.zeros(64, 4096)
+    near, far = (flops(torch_conv.box_blur, image, (1, kw), border) for kw in (101, 50001))
+    assert far < 6 * near  # periods of up to two rows, and 16 doublings for 7
