@@ -152,29 +152,37 @@ struct Tiles {
   int64_t step_h, step_w;  // multiples of the filter's strides
 };
 
-// Fills tiles with pixels. Of `place` it reads the pads, the border and its value.
+// Fills tiles with pixels and notes how large the pixels of each cell of a tile are (overlap_save/params.h). Of `place`
+// it reads the pads, the border and its value.
 struct ReadTiles {
   Image in;
   Placement place;
   Tiles tiles;
+  int64_t end_y, end_x;  // rows and columns of the image from here on lie in no window: tiles hold 0 there
+  int32_t* notes;        // zeros, Cells::notes() for each tile
 };
 
-// Sums of the |taps| of windows' corners: taps [i0, i1) x [j0, j1) of a window make s(i1, j1) - s(i0, j1) - s(i1, j0) +
-// s(i0, j0), with s(i, j) element i * (kw + 1) + j.
-struct CornerSums {
+// Numbers of every window: those of sample n and channel c start at n * stride_n + c * stride_c.
+struct PerWindow {
   const double* data = nullptr;
   int64_t stride_n = 0, stride_c = 0;
 };
 
-// Writes what the filter's outputs are from the tiles' circular convolutions with the flipped window, each times the
-// pixels of a tile: the sum of the output whose window starts at row y, column x of a tile stands at (y, x) plus the
-// window's span less one. On CUDA a sum that is not finite is made again, tap by tap; on the CPU `again` says in which
-// tiles there is one, and the caller filters these directly.
+// Writes the filter's outputs from the circular convolutions of tiles with the flipped window. Each sum is multiplied
+// by the number of a tile's pixels. The sum of the window that starts at row y, column x of a tile stands at (y, x)
+// plus the window's span less one. Some outputs are made tap by tap: those of sums that are not finite, and those of
+// windows whose pixels are far smaller than the tile's. A kernel on CUDA makes them; on the CPU `marks` says in which
+// cells they lie, and the caller filters these directly.
 struct WriteTiles {
   Direct filter;
   Tiles sums;
-  CornerSums corners;  // where filter.place.normalized
-  char* again;         // n * c * count zeros (CPU)
+  // Where filter.place.normalized: taps [i0, i1) x [j0, j1) have the sum of magnitudes s(i1, j1) - s(i0, j1) - s(i1,
+  // j0)
+  // + s(i0, j0), with s(i, j) element i * (kw + 1) + j.
+  PerWindow corners;
+  PerWindow least;       // the least tap
+  const int32_t* notes;  // what ReadTiles wrote
+  char* marks;           // a byte for each cell of each tile: scratch on CUDA
 };
 
 // What becomes of a convolution's sum, its bias included, before it is rounded (core/activation.h).
@@ -315,7 +323,8 @@ struct Combine {
   int64_t stride_output;
   Point point;
   double number;
-  int64_t margin_y, margin_x;  // `sharpen` with zero_output: outputs nearer than this to an edge are 0
+  int64_t margin_y, margin_x;                // `sharpen` with zero_output: outputs nearer than this to an edge are 0
+  Activation activation = Activation::none;  // of what Point::sum makes of one image
 };
 
 // A textbook kernel of the ladder (float32, contiguous, zero padding, radius k / 2, square odd window). Its taps lie in

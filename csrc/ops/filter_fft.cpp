@@ -7,6 +7,7 @@
 #include "ops/filter_low_rank.h"
 #include "ops/steps.h"
 #include "ops/volumes.h"
+#include "overlap_save/params.h"
 
 namespace torch_conv {
 
@@ -92,12 +93,22 @@ Tensor sums_of(const Tensor& spectra, const FftTiles& tiles) {
   return sums.is_contiguous() ? sums : torch::stable::contiguous(sums);
 }
 
-// See CornerSums; a row and a column of zeros come first.
+// See WriteTiles; a row and a column of zeros come first.
 Tensor corner_sums_of(const Tensor& windows) {
   const Tensor magnitudes = torch::stable::to(call_aten("aten::abs", "", windows), ScalarType::Double);
   const Tensor padded = torch::stable::pad(magnitudes, {1, 0, 1, 0}, "constant", 0.0);
   const std::optional<ScalarType> same;
   return call_aten("aten::cumsum", "", call_aten("aten::cumsum", "", padded, int64_t(-1), same), int64_t(-2), same);
+}
+
+Tensor least_of(const Tensor& windows) {
+  return torch::stable::to(call_aten("aten::amin", "", windows, Sizes{-2, -1}, false), ScalarType::Double);
+}
+
+// `size` numbers of each of the windows (n, c, 1, kh, kw).
+PerWindow per_window(const Tensor& numbers, const Tensor& windows, int64_t size) {
+  const int64_t n = windows.size(0), c = windows.size(1);
+  return {static_cast<const double*>(numbers.data_ptr()), n > 1 ? c * size : 0, c > 1 ? size : 0};
 }
 
 // One call's transforms, batch by batch.
@@ -122,15 +133,15 @@ class ByFft {
     line << "fft/overlap_save (expected " << tiles_.seconds * 1e6 << " us, direct "
          << direct_seconds(filter_size(p_, place_)) * 1e6 << " us); tile " << tiles_.w << 'x' << tiles_.h << ", tiles "
          << tiles_.count() << ", images " << p_.in.n * p_.in.c << ", batches " << batches << "; launches "
-         << 5 * batches + 2 << " with a transform as one, scratch "
+         << 7 * batches + 4 << " with a transform as one, scratch "
          << (kFftCopies * batch_.n * batch_.c * batch_.tiles + spectra) * tile << " B; bytes "
          << int64_t(pixels * size_of(p_.in.dtype) + outputs * size_of(p_.out.dtype)) << ", flops "
          << int64_t(5 * double(tiles_.h * tiles_.w) * std::log2(double(tiles_.h * tiles_.w)) *
                     double(tiles_.count() * p_.in.n * p_.in.c));
     call_.explain(line.str());
     Direct first = some_of(p_, {0, batch_.n}, {0, batch_.c});
-    run(call_, place_, input_, ReadTiles{first.in, first.place, tiles(nullptr, {0, batch_.tiles})});
-    run(call_, place_, input_, WriteTiles{first, tiles(nullptr, {0, batch_.tiles}), {}, nullptr});
+    run(call_, place_, input_, read(first, tiles(nullptr, {0, batch_.tiles}), nullptr));
+    run(call_, place_, input_, WriteTiles{first, tiles(nullptr, {0, batch_.tiles}), {}, {}, nullptr, nullptr});
   }
 
   void compute() {
@@ -144,15 +155,14 @@ class ByFft {
         const Tensor own = some_of(windows, n, c);
         if (!spectra) spectra = spectrum_of_windows(own, p_.place, tiles_);
         const Direct p = some_of(p_, n, c);
+        const Tensor least = least_of(own);
+        WriteTiles write{.filter = p, .least = per_window(least, own, 1)};
         std::optional<Tensor> corners;
-        CornerSums sums;
         if (p.place.normalized) {
           corners = corner_sums_of(own);
-          const int64_t size = (p.kh + 1) * (p.kw + 1);
-          sums = {static_cast<const double*>(corners->data_ptr()), own_samples ? own.size(1) * size : 0,
-                  own_channels ? size : 0};
+          write.corners = per_window(*corners, own, (p.kh + 1) * (p.kw + 1));
         }
-        for_each(tiles_.count(), batch_.tiles, [&](Range which) { filter(p, *spectra, sums, which); });
+        for_each(tiles_.count(), batch_.tiles, [&](Range which) { filter(write, *spectra, which); });
       });
     });
   }
@@ -167,33 +177,89 @@ class ByFft {
     return {data, which.begin, which.size(), tiles_.across, tiles_.h, tiles_.w, tiles_.step_h, tiles_.step_w};
   }
 
-  void filter(const Direct& p, const Tensor& spectra, const CornerSums& corners, Range which) {
+  static ReadTiles read(const Direct& p, const Tiles& tiles, int32_t* notes) {
+    const Placement& s = p.place;
+    const auto end = [](int64_t outputs, int64_t stride, int64_t k, int64_t dilation, int64_t pad) {
+      return (outputs - 1) * stride + (k - 1) * dilation + 1 - pad;
+    };
+    return {.in = p.in,
+            .place = s,
+            .tiles = tiles,
+            .end_y = end(p.out.h, s.stride_y, p.kh, s.dilation_y, s.pad_y),
+            .end_x = end(p.out.w, s.stride_x, p.kw, s.dilation_x, s.pad_x),
+            .notes = notes};
+  }
+
+  Tensor scratch(const Sizes& sizes, ScalarType type) const {
+    return empty_strided(device_of(input_), sizes, contiguous_strides(sizes), type);
+  }
+
+  void filter(WriteTiles write, const Tensor& spectra, Range which) {
+    const Direct& p = write.filter;
+    const auto cells = overlap_save::Cells::of(tiles(nullptr, which));
+    const int64_t units = p.in.n * p.in.c * which.size();
+    Tensor notes = scratch({units, cells.notes()}, ScalarType::Int);
+    torch::stable::zero_(notes);
+    write.notes = static_cast<const int32_t*>(notes.data_ptr());
     const Tensor sums = [&] {
-      const Sizes sizes{p.in.n, p.in.c, which.size(), tiles_.h, tiles_.w};
       std::optional<Tensor> pixels =
-          empty_strided(device_of(input_), sizes, contiguous_strides(sizes), accumulation_type(p.in.dtype));
-      run(call_, place_, input_, ReadTiles{p.in, p.place, tiles(pixels->data_ptr(), which)});
+          scratch({p.in.n, p.in.c, which.size(), tiles_.h, tiles_.w}, accumulation_type(p.in.dtype));
+      run(call_, place_, input_, read(p, tiles(pixels->data_ptr(), which), static_cast<int32_t*>(notes.data_ptr())));
       Tensor products = spectrum(*pixels, tiles_);
       pixels.reset();
       call_aten("aten::mul_", "Tensor", products, spectra);
       return sums_of(products, tiles_);
     }();
-    std::vector<char> again(place_.cuda() ? 0 : p.in.n * p.in.c * which.size(), 0);
-    run(call_, place_, input_, WriteTiles{p, tiles(sums.data_ptr(), which), corners, again.data()});
-    for (size_t unit = 0; unit < again.size(); ++unit)
-      if (again[unit]) filter_directly(p, which, int64_t(unit));
+    write.sums = tiles(sums.data_ptr(), which);
+    const Tensor marks = scratch({units, cells.count()}, ScalarType::Byte);
+    write.marks = static_cast<char*>(marks.data_ptr());
+    run(call_, place_, input_, write);
+    if (place_.cuda()) return;
+    for (int64_t unit = 0; unit < units; ++unit)
+      filter_directly(p, which, unit, cells, reinterpret_cast<overlap_save::Mark*>(write.marks) + unit * cells.count());
   }
 
-  // On the CPU: the outputs of a tile.
-  void filter_directly(const Direct& p, Range which, int64_t unit) {
+  // On the CPU: the outputs of a tile's cells that are marked, by rectangles of cells, each as wide and then as high as
+  // can be.
+  void filter_directly(const Direct& p, Range which, int64_t unit, const overlap_save::Cells& cells,
+                       overlap_save::Mark* marks) {
+    using overlap_save::Mark;
+    const auto marked = [&](int64_t row, Range columns) {
+      const Mark* const from = marks + row * cells.columns;
+      return std::all_of(from + columns.begin, from + columns.end, [](Mark m) { return m == Mark::directly; });
+    };
+    const Range rows{0, ceil_div(tiles_.step_h, int64_t(1) << cells.log_h)};
+    const Range columns{0, ceil_div(tiles_.step_w, int64_t(1) << cells.log_w)};
+    for (int64_t row = 0; row < rows.end; ++row)
+      for (int64_t column = 0; column < columns.end; ++column) {
+        Range x{column, column}, y{row, row + 1};
+        while (x.end < columns.end && marked(row, {x.end, x.end + 1})) ++x.end;
+        if (x.size() == 0) continue;
+        while (y.end < rows.end && marked(y.end, x)) ++y.end;
+        for (int64_t done = y.begin; done < y.end; ++done)
+          std::fill_n(marks + done * cells.columns + x.begin, x.size(), Mark::keep);
+        filter_directly(p, which, unit, outputs_of(y, cells.log_h, tiles_.step_h, p.place.stride_y),
+                        outputs_of(x, cells.log_w, tiles_.step_w, p.place.stride_x));
+      }
+  }
+
+  // A tile's outputs whose windows start in some of its cells.
+  static Range outputs_of(Range cells, int log, int64_t step, int64_t stride) {
+    return {ceil_div(cells.begin << log, stride), ceil_div(std::min(cells.end << log, step), stride)};
+  }
+
+  void filter_directly(const Direct& p, Range which, int64_t unit, Range rows, Range columns) {
     const int64_t plane = unit / which.size(), tile = which.begin + unit % which.size();
     const int64_t n = plane / p.in.c, c = plane % p.in.c;
     Direct one = some_of(p, {n, n + 1}, {c, c + 1});
     const Placement& s = p.place;
-    const int64_t h = tiles_.step_h / s.stride_y, w = tiles_.step_w / s.stride_x;
-    const int64_t y = tile / tiles_.across * h, x = tile % tiles_.across * w;
-    one.out = cut(one.out, {y, std::min(p.out.h, y + h)}, {x, std::min(p.out.w, x + w)});
-    one.place.pad_y -= y * s.stride_y, one.place.pad_x -= x * s.stride_x;
+    const int64_t first_y = tile / tiles_.across * (tiles_.step_h / s.stride_y);
+    const int64_t first_x = tile % tiles_.across * (tiles_.step_w / s.stride_x);
+    const Range y{first_y + rows.begin, std::min(p.out.h, first_y + rows.end)};
+    const Range x{first_x + columns.begin, std::min(p.out.w, first_x + columns.end)};
+    if (y.size() <= 0 || x.size() <= 0) return;
+    one.out = cut(one.out, y, x);
+    one.place.pad_y -= y.begin * s.stride_y, one.place.pad_x -= x.begin * s.stride_x;
     run(call_, place_, input_, one);
   }
 

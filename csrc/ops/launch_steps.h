@@ -15,11 +15,11 @@ void each_address(Direct& p, const F& f) {
 }
 template <typename F>
 void each_address(ReadTiles& p, const F& f) {
-  f(p.in.data), f(p.tiles.data);
+  f(p.in.data), f(p.tiles.data), f(p.notes);
 }
 template <typename F>
 void each_address(WriteTiles& p, const F& f) {
-  each_address(p.filter, f), f(p.sums.data), f(p.corners.data), f(p.again);
+  each_address(p.filter, f), f(p.sums.data), f(p.corners.data), f(p.least.data), f(p.notes), f(p.marks);
 }
 template <typename F>
 void each_address(Depthwise& p, const F& f) {

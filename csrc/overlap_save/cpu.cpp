@@ -1,4 +1,5 @@
 // Both ends of a filter by FFT on the CPU, row by row.
+#include <algorithm>
 #include <atomic>
 #include <vector>
 
@@ -20,6 +21,20 @@ Plan serve(Plan plan, const char* variant, int64_t rows) {
 
 constexpr int64_t kRows = 16;  // worth waking a thread for
 
+void mark_tile(const WriteTiles& p, const Cells& cells, int64_t unit) {
+  const int32_t* const notes = p.notes + unit * cells.notes();
+  const auto [least, most] = std::minmax_element(notes, notes + cells.count());
+  const int largest = *most;
+  const bool clamp = clamps(p, cells, notes, Tile::of(p.sums, p.filter.in.c, unit));
+  Mark* mark = reinterpret_cast<Mark*>(p.marks) + unit * cells.count();
+  if (*least > 0 && *least + kRange >= largest) {  // no need to look at each cell
+    std::fill_n(mark, cells.count(), clamp ? Mark::clamp : Mark::keep);
+    return;
+  }
+  for (int row = 0; row < cells.rows; ++row)
+    for (int column = 0; column < cells.columns; ++column) *mark++ = mark_of(cells, notes, row, column, largest, clamp);
+}
+
 }  // namespace
 
 Plan plan_read_cpu(const ReadTiles& p, const char*) { return serve(read_base(p), "read", units_of(p) * p.tiles.h); }
@@ -34,6 +49,10 @@ void run_read_cpu(const ReadTiles& p, const Plan& plan) {
 }
 
 void run_write_cpu(const WriteTiles& p, const Plan& plan) {
+  const Cells cells = Cells::of(p.sums);
+  parallel_for(0, units_of(p), 1, [&](int64_t begin, int64_t end) {
+    for (int64_t unit = begin; unit < end; ++unit) mark_tile(p, cells, unit);
+  });
   const bool wide = p.filter.in.dtype == Dtype::f64;
   const auto run = wide ? TC_BEST_ISA(write_tiles<double>) : TC_BEST_ISA(write_tiles<float>);
   parallel_for(0, plan.blocks, kRows, [&](int64_t begin, int64_t end) { run(p, {begin, end}); });

@@ -2,9 +2,9 @@
 //
 //      tile of sums
 //    +---------------+
-//    | wrapped around|    a thread writes four neighbouring outputs of a row; where one of their sums is not finite (a
-//    |   +-----------|    NaN, an infinity or an overflow somewhere in the tile reaches all its sums) it adds up the
-//    |   | outputs   |    four windows tap by tap, in the order of the direct kernels
+//    | wrapped around|    a thread writes four neighbouring outputs of a row; where one of them is marked or its sum is
+//    |   +-----------|    not finite (a NaN, an infinity or an overflow in the tile reaches all its sums) it adds up
+//    |   | outputs   |    the four windows tap by tap, in the order of the direct kernels
 //    +---+-----------+
 // Bytes a pixel: one read of the sums, one write of the image.
 #pragma once
@@ -45,12 +45,18 @@ __global__ void __launch_bounds__(kThreads) overlap_save_write(const __grid_cons
                   first * f.place.stride_x;
   const A* taps = static_cast<const A*>(f.taps.data) + tile.n * f.taps.stride_n + tile.c * f.taps.stride_c;
 
+  const Mark* const marks = reinterpret_cast<const Mark*>(p.marks) + unit * int64_t(a.cells.count());
   A sum[kPixels] = {}, inside[kPixels];
   bool again = false;
+  Mark mark = Mark::keep;
   for (int q = 0; q < count; ++q) {
+    // A cell holds whole vectors of outputs at a stride of 1.
+    if (q == 0 || f.place.stride_x > 1)
+      mark = marks[a.cells.at(row * f.place.stride_y, (first + q) * f.place.stride_x)];
     sum[q] = from[q * f.place.stride_x] * A(a.scale);
     inside[q] = f.place.normalized ? A(sum_inside(p, tile.n, tile.c, y, x + q)) : A(1);
-    again |= !(sum[q] - sum[q] == 0) || inside[q] < 0;
+    again |= !(sum[q] - sum[q] == 0) || inside[q] < 0 || mark == Mark::directly;
+    if (mark == Mark::nothing || (mark == Mark::clamp && !(sum[q] > 0))) sum[q] = 0;
   }
   if (again) {
     add_windows<T, A>(f, taps, tile.n, tile.c, y, x, sum);

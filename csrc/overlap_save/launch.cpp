@@ -19,8 +19,10 @@ void run_read_cuda(const ReadTiles& p, const Plan& plan, const Site& site) {
 }
 
 void run_write_cuda(const WriteTiles& p, const Plan& plan, const Site& site) {
-  launch_kernel(*site.kernels[0], {units_of(p) * blocks_of_row(p), unsigned(Outputs::of(p).h)}, {kThreads}, 0,
-                site.stream, args_of(p));
+  const WriteArgs args = args_of(p);
+  launch_kernel(*site.kernels[0], {units_of(p)}, {kThreads}, 0, site.stream, args);
+  launch_kernel(*site.kernels[1], {units_of(p) * blocks_of_row(p), unsigned(Outputs::of(p).h)}, {kThreads}, 0,
+                site.stream, args);
 }
 
 }  // namespace torch_conv::overlap_save

@@ -37,6 +37,75 @@ struct BlockOrder {
   }
 };
 
+// The transforms' rounding errors are a part of the largest pixel of a tile. So a tile is divided into cells, and
+// windows whose pixels are all far smaller than that pixel are summed directly.
+//
+//    +--+--+--+--+--+
+//    |  |  |  |  |  |      every window that starts in cell (1, 1) lies in `down` x `across` cells, here 2 x 3;
+//    |  |##|##|##|  |      all of them have one mark
+//    |  |##|##|##|  |
+//    +--+--+--+--+--+
+//
+// A tile's notes: each cell's largest exponent (exponent_of), then whether a pixel is negative.
+struct Cells {
+  int log_h, log_w;  // of the pixels of a cell
+  int rows, columns;
+  int down, across;
+
+  TC_HD int count() const { return rows * columns; }
+  TC_HD int notes() const { return count() + 1; }
+  TC_HD int at(int64_t y, int64_t x) const { return int(y >> log_h) * columns + int(x >> log_w); }
+
+  static Cells of(const Tiles& tiles) {
+    const auto [log_h, rows, down] = along(tiles.h, tiles.step_h);
+    const auto [log_w, columns, across] = along(tiles.w, tiles.step_w);
+    return {log_h, log_w, rows, columns, down, across};
+  }
+
+ private:
+  // 16 pixels, in larger windows up to a quarter of them; at most 128 cells.
+  struct Axis {
+    int log, cells, touched;
+  };
+  static Axis along(int64_t length, int64_t step) {
+    const int64_t beyond = length - step;  // a window's span less one, or a little more
+    int log = 4;
+    while ((int64_t(128) << log) < length || (int64_t(8) << log) <= beyond) ++log;
+    const int64_t side = int64_t(1) << log;
+    return {log, int(ceil_div(length, side)), int(ceil_div(side + beyond, side))};
+  }
+};
+
+// 0 for 0, and one more from a power of two to the next. The largest are those of infinities and NaNs.
+TC_HD int exponent_of(uint32_t bits) { return bits << 1 == 0 ? 0 : 1 + int(bits << 1 >> 24); }
+TC_HD int exponent_of(uint64_t bits) { return bits << 1 == 0 ? 0 : 1 + int(bits << 1 >> 53); }
+
+// Sums by FFT are as good as their bound for pixels that are 2^kRange times larger than the largest in the window.
+constexpr int kRange = 8;
+
+// What becomes of the sums of the windows that start in a cell.
+enum class Mark : char {
+  keep,
+  clamp,     // not below 0: no pixel of the tile and no tap of the window is negative
+  nothing,   // 0: all pixels are
+  directly,  // made tap by tap
+};
+
+TC_HD Mark mark_of(const Cells& cells, const int32_t* notes, int row, int column, int largest, bool clamps) {
+  int most = 0;
+  for (int y = row; y < cells.rows && y < row + cells.down; ++y)
+    for (int x = column; x < cells.columns && x < column + cells.across; ++x) {
+      const int one = notes[y * cells.columns + x];
+      most = one > most ? one : most;
+    }
+  return most == 0 ? Mark::nothing : most + kRange < largest ? Mark::directly : clamps ? Mark::clamp : Mark::keep;
+}
+
+// Are the sums of a tile's windows not negative?
+TC_HD bool clamps(const WriteTiles& p, const Cells& cells, const int32_t* notes, const Tile& tile) {
+  return notes[cells.count()] == 0 && p.least.data[tile.n * p.least.stride_n + tile.c * p.least.stride_c] >= 0;
+}
+
 // Outputs of a tile, and where the first one's sum stands.
 struct Outputs {
   int64_t h, w, from_h, from_w;
@@ -75,14 +144,16 @@ TC_HD bool fits(const Direct& f, int64_t y, int64_t x) {
 constexpr int kThreads = 128;
 constexpr int kPixels = 4;  // of a thread: `read` makes them a block's width apart, `write` side by side
 
-// A grid's y counts rows, its x the tiles of all images and in each the blocks of a row.
+// A grid's y counts rows, its x the tiles of all images and in each the blocks of a row. `mark` has a block for a tile.
 struct ReadArgs {
   ReadTiles p;
   BlockOrder order;
+  Cells cells;
 };
 struct WriteArgs {
   WriteTiles p;
   BlockOrder order;
+  Cells cells;
   double scale;  // of the sums
   bool packs;    // outputs from one on kPixels on are a word of at most 16 bytes
 };

@@ -12,13 +12,15 @@ inline int64_t units_of(const WriteTiles& p) { return p.filter.in.n * p.filter.i
 inline unsigned blocks_of_row(const ReadTiles& p) { return unsigned(ceil_div(p.tiles.w, kThreads * kPixels)); }
 inline unsigned blocks_of_row(const WriteTiles& p) { return unsigned(ceil_div(Outputs::of(p).w, kThreads * kPixels)); }
 
-inline ReadArgs args_of(const ReadTiles& p) { return {p, BlockOrder::of(p.tiles, p.in.c, blocks_of_row(p))}; }
+inline ReadArgs args_of(const ReadTiles& p) {
+  return {p, BlockOrder::of(p.tiles, p.in.c, blocks_of_row(p)), Cells::of(p.tiles)};
+}
 inline WriteArgs args_of(const WriteTiles& p) {
   const Image& out = p.filter.out;
   const bool packs = size_of(out.dtype) <= 4 && out.stride_w == 1 && rows_start_on(out, kPixels * size_of(out.dtype)) &&
                      Outputs::of(p).w % kPixels == 0;
-  return {p, BlockOrder::of(p.sums, p.filter.in.c, blocks_of_row(p)), 1.0 / (double(p.sums.h) * double(p.sums.w)),
-          packs};
+  return {p, BlockOrder::of(p.sums, p.filter.in.c, blocks_of_row(p)), Cells::of(p.sums),
+          1.0 / (double(p.sums.h) * double(p.sums.w)), packs};
 }
 
 inline Plan read_base(const ReadTiles& p) {
@@ -30,7 +32,8 @@ inline Plan read_base(const ReadTiles& p) {
 }
 
 inline Plan write_base(const WriteTiles& p) {
-  Plan plan{.algorithm = "fft", .why = "the sums of a batch; those that are not finite are made again, tap by tap"};
+  Plan plan{.algorithm = "fft",
+            .why = "the sums of a batch; those that are not finite, or far smaller than the tile, tap by tap"};
   const Outputs outputs = Outputs::of(p);
   plan.tile_w = int(outputs.w), plan.tile_h = int(outputs.h);
   const double pixels = double(units_of(p)) * double(outputs.h) * double(outputs.w);
@@ -56,7 +59,8 @@ inline void configure_read(const ReadTiles& p, const Arch&, Plan& plan) {
 inline void configure_write(const WriteTiles& p, const Arch&, Plan& plan) {
   plan.threads = kThreads;
   plan.blocks = units_of(p) * blocks_of_row(p) * Outputs::of(p).h;
-  plan.kernels = {kernel_of("overlap_save/kernel_write.cuh", "overlap_save::overlap_save_write", {p.filter.in.dtype})};
+  plan.kernels = {kernel_of("overlap_save/kernel_mark.cuh", "overlap_save::overlap_save_mark", {}),
+                  kernel_of("overlap_save/kernel_write.cuh", "overlap_save::overlap_save_write", {p.filter.in.dtype})};
 }
 
 constexpr Candidate<ReadTiles> kReadCandidates[] = {{"read", refusal<ReadTiles>, nullptr, configure_read}};
