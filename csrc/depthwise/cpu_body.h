@@ -6,6 +6,7 @@
 // starts at 0 and goes row by row, so bits do not depend on which.
 
 // clang-format off
+#include "core/cpu_activation.h"
 #include "depthwise/cpu_lanes.h"
 #include "depthwise/cpu_channels.h"
 #include "depthwise/cpu_plane_tiles.h"

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <vector>
 
+#include "core/activation.h"
 #include "core/cpu_strips.h"
 #include "core/parallel.h"
 #include "core/point.h"
@@ -29,6 +30,7 @@ namespace torch_conv::fused {
 
 Plan plan_combine_cpu(const Combine& p, const char* variant) {
   Plan plan{.algorithm = "combine", .variant = "rows", .why = "the pointwise end of a chain of filters"};
+  if (p.activation != Activation::none) plan.why = "the activation of sums";
   if (p.point == Point::each) plan.why = "sums that are outputs need no step";
   if (p.point == Point::each || (*variant && std::strcmp(variant, plan.variant) != 0)) {
     plan.variant = nullptr;

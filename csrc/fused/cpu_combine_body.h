@@ -4,7 +4,10 @@
 //
 // Rows are read in place, or converted where the elements are of another type or lie apart.
 
+// clang-format off
+#include "core/cpu_activation.h"
 #include "fused/cpu_point.h"
+// clang-format on
 
 template <typename A>
 class CombineRows {
@@ -60,6 +63,7 @@ class CombineRows {
     for (int i = 0; i < p_.windows; ++i) sums[i] = row(p_.sums[i], y, copies_.data() + i * copy_);
     if (sharpen) pixels = row(p_.centre, y, copies_.data() + 3 * copy_);
     point_(sums, pixels, A(p_.number), out, length_);
+    activate_row(p_.activation, out[0], length_);
     if (!sharpen) return;
     const bool fits = y >= p_.margin_y && y < p_.out.h - p_.margin_y;
     const int64_t edge = fits ? std::min(p_.margin_x * pixel_, length_) : length_;

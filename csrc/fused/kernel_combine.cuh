@@ -3,6 +3,7 @@
 // Bytes: one read of every sum, one write of every output.
 #pragma once
 
+#include "core/activation.h"
 #include "core/device.cuh"
 #include "core/point.h"
 #include "core/store.cuh"
@@ -77,6 +78,11 @@ __device__ __forceinline__ void combine(const Combine& p, const Pixel& at) {
       for (int o = 0; o < kOutputs; ++o) out[o][v] = made[o];
     }
   }
+  if constexpr (P == Point::sum && Windows == 1)
+    with_activation(p.activation, [&](auto kind) {
+#pragma unroll
+      for (int v = 0; v < V; ++v) out[0][v] = activated<decltype(kind)::value>(out[0][v]);
+    });
 #pragma unroll
   for (int o = 0; o < kOutputs; ++o) store_as(p.out, o * p.stride_output + offset(p.out, at), out[o]);
 }

@@ -11,7 +11,7 @@ namespace torch_conv {
 
 namespace {
 
-// By torch, where the kernel that made `sums` has no activation: in their place.
+// By torch, of what torch made: in place.
 void activate(const Tensor& sums, Activation activation) {
   switch (activation) {
     case Activation::none: return;
@@ -106,15 +106,6 @@ Tensor part_by_torch(Call& call, const Tensor& input, const Tensor& weight, cons
   const Tensor extended = narrow(padded(input, pads, o), dim, 0, read);
   torch::stable::copy_(result, call_torch(extended, weight, bias, o, Sizes(axes, 0)));
   return result;
-}
-
-void activate(Call& call, const Tensor& sums, Activation activation) {
-  if (activation == Activation::none || sums.numel() == 0) return;
-  if (call.lines) call.explain("the activation by torch, in a launch of its own");
-  if (!call.runs()) return;
-  activate(sums, activation);
-  if (Steps* steps = call.steps)
-    steps->then([=, i = steps->index_of(sums)](Replay& r) { activate(r.tensor(i), activation); });
 }
 
 }  // namespace torch_conv

@@ -31,7 +31,4 @@ Tensor by_torch(const char* op, const Tensor& input, const Tensor& weight, const
 Tensor part_by_torch(Call& call, const Tensor& input, const Tensor& weight, const std::optional<Tensor>& bias,
                      const ConvOptions& o);
 
-// Sums that a kernel without activations made, in their place: a step of a call that runs.
-void activate(Call& call, const Tensor& sums, Activation activation);
-
 }  // namespace torch_conv
