@@ -175,3 +175,34 @@ def test_nan_becomes_zero_in_integers(device):
     got = torch_conv.box_blur(image, 3, output_dtype=torch.uint8)
     assert got[2:5, 14:17].eq(0).all()
     assert got.eq(9).sum() == 6 * 30 - 9
+
+
+DIFFERENCES = {
+    # a call, and how far its windows reach
+    "difference_of_gaussians": (lambda x, **o: torch_conv.difference_of_gaussians(x, 1.0, **o), 6),
+    "gaussian_laplace": (lambda x, **o: torch_conv.gaussian_laplace(x, 1.1, **o), 4),
+    "unsharp_mask": (lambda x, **o: torch_conv.unsharp_mask(x, 9, 1.5, **o), 4),
+}
+
+
+@pytest.mark.parametrize("name", DIFFERENCES)
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("sign", [1, -1])
+def test_an_infinity_in_a_difference(device, name, dtype, sign):
+    """As docs/promises.md has it: passes may make NaN of it, one window gives the sign of its tap."""
+    call, reach = DIFFERENCES[name]
+    clean = make_image((20, 40), dtype).to(device)
+    image, impulse = clean.clone(), torch.zeros_like(clean)
+    image[9, 17], impulse[9, 17] = sign * float("inf"), sign
+    hit = torch.zeros(20, 40, dtype=torch.bool)
+    hit[9 - reach : 10 + reach, 17 - reach : 18 + reach] = True
+    taps = call(impulse.double(), algorithm="direct").cpu()
+    one_window, passes = (call(image, algorithm=way).cpu() for way in ("direct", "separable"))
+    assert not one_window.isnan().any()
+    assert torch.equal(one_window[hit].double(), taps[hit].sign() * float("inf"))
+    assert not passes[hit].isfinite().any() and passes.isnan().any()
+    for got, way in ((one_window, "direct"), (passes, "separable")):
+        assert_same_bits(got[~hit], call(clean, algorithm=way).cpu()[~hit])
+    if name == "unsharp_mask":
+        to_bytes = call(image, algorithm="separable", output_dtype=torch.uint8).cpu()
+        assert to_bytes[9, 17] == 0 and passes[9, 17].isnan()
