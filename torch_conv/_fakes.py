@@ -7,6 +7,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from torch_conv._symbols import surely
+
 Ints = Sequence[int]
 _DTYPES = {
     torch.float32,
@@ -44,8 +46,10 @@ def filtered(
 ) -> Tensor:
     """What a filter over the last `axes` dimensions returns, or one with a dimension of `outputs` before them."""
     torch._check(input.dim() >= axes, lambda: f"{name}: input must have at least {axes} dimensions, got {input.dim()}")
-    torch._check(min(*stride, *dilation) >= 1, lambda: f"{name}: stride and dilation must be at least 1")
-    torch._check(min(size) >= 1, lambda: f"{name}: the window must have at least one tap")
+    for step in (*stride, *dilation):
+        torch._check(step >= 1, lambda: f"{name}: stride and dilation must be at least 1")
+    for taps in size:
+        torch._check(taps >= 1, lambda: f"{name}: the window must have at least one tap")
     torch._check(padding in ("same", "valid"), lambda: f"{name}: padding must be 'same' or 'valid', got '{padding}'")
     for dtype in (input.dtype, output_dtype or input.dtype):
         torch._check_type(dtype in _DTYPES, lambda d=dtype: f"{name}: no kernel takes the dtype {d}")
@@ -62,7 +66,7 @@ def filtered(
             )
         result = [(n[a] - reach[a]) // stride[a] + 1 for a in range(axes)]
     else:
-        result = [n[a] if stride[a] == 1 else (n[a] + stride[a] - 1) // stride[a] for a in range(axes)]
+        result = [n[a] if surely(stride[a] == 1) else (n[a] + stride[a] - 1) // stride[a] for a in range(axes)]
     if outputs:
         return input.new_empty([*input.shape[:-axes], outputs, *result], dtype=output_dtype or input.dtype)
     return in_order_of(input, axes, [*input.shape[:-axes], *result], output_dtype or input.dtype)
@@ -79,15 +83,15 @@ def in_order_of(input: Tensor, axes: int, shape: Sequence[int], dtype: torch.dty
 def channels_inner(input: Tensor, axes: int) -> bool:
     """Whether channels lie innermost, perhaps with gaps, as in a crop (its twin stands in csrc/ops/images.cpp)."""
     c = -axes - 1
-    if input.dim() <= axes or input.is_contiguous() or input.shape[c] < 2:
+    if input.dim() <= axes or input.is_contiguous() or surely(input.shape[c] < 2):
         return False
-    turned, step = input.movedim(c, -1), 1
+    turned, step = input.movedim(c, -1), 0
     for size, stride in zip(reversed(turned.shape), reversed(turned.stride()), strict=True):
-        if size == 0:
+        if surely(size == 0):
             return True
-        if size == 1:
+        if surely(size == 1):
             continue
-        if stride != 1 if step == 1 else stride < step:
+        if not surely(stride >= step if step else stride == 1):
             return False
         step = stride * size
     return True

@@ -13,6 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from torch_conv._symbols import is_known
+
 # The bits of csrc/ops/handover.cpp.
 _DEVICES = {"cpu": 1, "cuda": 2}
 _TYPES = {torch.float32: 1, torch.float16: 2, torch.bfloat16: 4, torch.float64: 8}
@@ -67,7 +69,11 @@ def row_of(
             dilation = max(dilation)
         zeros = padding_mode == "zeros"
         given: Any = (axes, input.device.type, input.dtype, last, size, taps, stride, dilation, groups, zeros)
-        if torch.compiler.is_compiling() and not all(map(_is_known, size)):
+        if torch.compiler.is_compiling():
+            if not is_known(groups):
+                return None
+            if all(map(is_known, size)):
+                return find(*given)
             return _find_of_any_size(*given)
         return find(*given)
     except (TypeError, ValueError):  # no numbers: the operator's checks say so
@@ -115,11 +121,6 @@ def _find_of_any_size(
         return OURS
     row, *spans = rows[0]
     return row if max(spans[::2]) <= 1 and min(spans[1::2]) >= _UNBOUNDED else None
-
-
-def _is_known(n: int) -> bool:
-    """Whether a size is a number to torch.compile, not a symbol."""
-    return torch.fx.experimental.symbolic_shapes.has_static_value(n)
 
 
 def _of_windows(

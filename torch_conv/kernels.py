@@ -17,6 +17,7 @@ from torch import Tensor
 
 from torch_conv._numbers import refuse_gradient
 from torch_conv._prepare_window import prepare
+from torch_conv._symbols import is_known
 
 __all__ = [
     "box",
@@ -70,6 +71,8 @@ def gaussian1d(size: int, sigma: float | None = None, *, dtype: torch.dtype = to
     sigma = default_sigma(size) if sigma is None else float(sigma)
     if not sigma > 0:
         raise ValueError(f"gaussian1d: sigma must be greater than 0, got {sigma}")
+    if not (is_known(size) and is_known(sigma)):
+        return gaussian_of_symbols(size, sigma).to(dtype)
     return _tensor(gaussian_taps(size, sigma), dtype)
 
 
@@ -87,6 +90,17 @@ def gaussian_taps(size: int, sigma: float) -> list[float]:
     for tap in taps:  # sum() rounds differently from one Python to the next
         total += tap
     return [t / total for t in taps]
+
+
+def gaussian_of_symbols(size: int, sigma: float) -> Tensor:
+    """`gaussian_taps` by operators of torch, in which numbers that torch.compile holds as symbols stay symbols.
+
+    The taps are float64 and may differ from those in the last places.
+    """
+    away = torch.arange(size, dtype=torch.float64, device="cpu") - 0.5 * (size - 1)
+    nearest = 0.25 * ((size + 1) % 2)
+    taps = torch.exp((away.square() - nearest) / sigma * -0.5 / sigma)
+    return taps / taps.sum()
 
 
 def gaussian2d(

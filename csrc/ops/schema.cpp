@@ -63,36 +63,40 @@ STABLE_TORCH_LIBRARY(torch_conv, m) {
       "box2d_out(Tensor input, int[2] kernel_size, str border_type='reflect', bool normalized=True, "
       "str padding='same', *, float value=0.0, int[2]? anchor=None, str algorithm='auto', Tensor(a!) out) -> ()");
   define(m,
-         "conv1d(Tensor input, Tensor weight, Tensor? bias=None, int[1] stride=1, int[1] padding=0, int[1] dilation=1, "
-         "int groups=1, *, str padding_mode='zeros', str algorithm='auto', str? activation=None) -> Tensor");
+         "conv1d(Tensor input, Tensor weight, Tensor? bias=None, int[1] stride=1, int[1] padding=0, "
+         "int[1] dilation=1, SymInt groups=1, *, str padding_mode='zeros', str algorithm='auto', str? activation=None) "
+         "-> Tensor");
   define(m,
-         "conv2d(Tensor input, Tensor weight, Tensor? bias=None, int[2] stride=1, int[2] padding=0, int[2] dilation=1, "
-         "int groups=1, *, str padding_mode='zeros', str algorithm='auto', str? activation=None) -> Tensor");
+         "conv2d(Tensor input, Tensor weight, Tensor? bias=None, int[2] stride=1, int[2] padding=0, "
+         "int[2] dilation=1, SymInt groups=1, *, str padding_mode='zeros', str algorithm='auto', str? activation=None) "
+         "-> Tensor");
   // padding as 'same' (even windows pad one more after than before, as torch) or 'valid'
   define(m,
          "conv1d.padding(Tensor input, Tensor weight, Tensor? bias=None, int[1] stride=1, str padding='valid', "
-         "int[1] dilation=1, int groups=1, *, str padding_mode='zeros', str algorithm='auto', str? activation=None) -> "
-         "Tensor");
+         "int[1] dilation=1, SymInt groups=1, *, str padding_mode='zeros', str algorithm='auto', "
+         "str? activation=None) -> Tensor");
   define(m,
          "conv2d.padding(Tensor input, Tensor weight, Tensor? bias=None, int[2] stride=1, str padding='valid', "
-         "int[2] dilation=1, int groups=1, *, str padding_mode='zeros', str algorithm='auto', str? activation=None) -> "
-         "Tensor");
+         "int[2] dilation=1, SymInt groups=1, *, str padding_mode='zeros', str algorithm='auto', "
+         "str? activation=None) -> Tensor");
   define(m,
-         "conv3d(Tensor input, Tensor weight, Tensor? bias=None, int[3] stride=1, int[3] padding=0, int[3] dilation=1, "
-         "int groups=1, *, str padding_mode='zeros', str algorithm='auto', str? activation=None) -> Tensor");
+         "conv3d(Tensor input, Tensor weight, Tensor? bias=None, int[3] stride=1, int[3] padding=0, "
+         "int[3] dilation=1, SymInt groups=1, *, str padding_mode='zeros', str algorithm='auto', str? activation=None) "
+         "-> Tensor");
   define(m,
          "conv3d.padding(Tensor input, Tensor weight, Tensor? bias=None, int[3] stride=1, str padding='valid', "
-         "int[3] dilation=1, int groups=1, *, str padding_mode='zeros', str algorithm='auto', str? activation=None) -> "
-         "Tensor");
+         "int[3] dilation=1, SymInt groups=1, *, str padding_mode='zeros', str algorithm='auto', "
+         "str? activation=None) -> Tensor");
   // What the functions call of the three with one number for all axes and zeros outside: _conv gives None where torch
   // is ahead, _conv_ours does not ask.
   m.def("_conv(Tensor input, Tensor weight, Tensor? bias, int numbers) -> Tensor?");
   m.def(
       "_conv_ours(Tensor input, Tensor weight, Tensor? bias, int axes, int stride, int padding, int dilation, "
-      "int groups, str? activation=None) -> Tensor");
+      "SymInt groups, str? activation=None) -> Tensor");
   // The gradients of depthwise convolutions of signals and images in their weight and bias, or nothing where our
   // kernels do not make them.
-  const std::string weight_gradient = "(Tensor input, Tensor grad, int[] kernel_size, int[] stride, int[] padding)";
+  const std::string weight_gradient =
+      "(Tensor input, Tensor grad, SymInt[] kernel_size, SymInt[] stride, SymInt[] padding)";
   m.def(("_weight_gradient" + weight_gradient + " -> Tensor[]").c_str());
   m.def(("_weight_gradient_by_anyone" + weight_gradient + " -> (Tensor, Tensor)").c_str());  // in Python
   m.def(("_weight_gradient_explain" + weight_gradient + " -> str").c_str());

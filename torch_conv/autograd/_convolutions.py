@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from torch_conv._symbols import surely
 from torch_conv.autograd._by_torch import convolution_backward
 from torch_conv.autograd._extension import extend, fold
 from torch_conv.autograd._node import Shape, alone, tensor_of, transformed
@@ -90,9 +91,9 @@ def _operator(axes: int) -> Any:
 def _in_layout_of(image: Tensor | Shape, grad: Tensor, axes: int) -> Tensor:
     """`grad` with its channels innermost where the image's are, as torch has the gradients of images."""
     strides, of_grad = image.stride(), grad.stride()
-    if strides == of_grad or axes == 1 or transformed():
+    if axes == 1 or (type(grad) is Tensor and strides == of_grad) or transformed():
         return grad
-    inner, of_grad_inner = (s[-axes - 1] == 1 and s[-1] != 1 for s in (strides, of_grad))
+    inner, of_grad_inner = (surely(s[-axes - 1] == 1) and not surely(s[-1] == 1) for s in (strides, of_grad))
     if inner == of_grad_inner:
         return grad
     last = torch.channels_last if axes == 2 else torch.channels_last_3d

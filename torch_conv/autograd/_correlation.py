@@ -15,6 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from torch_conv._symbols import surely
 from torch_conv.autograd._by_torch import convolution_backward
 from torch_conv.autograd._node import alone
 from torch_conv.autograd._weights import windows_of_planes
@@ -113,7 +114,7 @@ def window_adjoint(grad: Tensor, image: Tensor, shape: Sequence[int], steps: Ste
     leading = list(image.shape[: image.dim() - axes])
     planes = math.prod(leading)
     dtype = sum_dtype(image)
-    if planes == 0 or grad.numel() == 0:
+    if surely(grad.numel() == 0) or surely(planes == 0):
         return grad.new_zeros(list(shape), dtype=dtype)
     flat = image.to(dtype).reshape(1, planes, *image.shape[image.dim() - axes :])
     outputs = grad.to(dtype).reshape(1, planes, *grad.shape[grad.dim() - axes :])
@@ -127,11 +128,11 @@ def window_adjoint(grad: Tensor, image: Tensor, shape: Sequence[int], steps: Ste
     if len(leading) > 2:  # a window of one sample then
         batch, channels = 1, planes
     each = each.reshape(batch, channels, *k)
-    if shape[0] == 1:
+    if surely(shape[0] == 1):
         each = each.sum(0, keepdim=True)
     if own == 1:
         return each.sum(1)
-    return each.sum(1, keepdim=True) if shape[1] == 1 else each
+    return each.sum(1, keepdim=True) if surely(shape[1] == 1) else each
 
 
 def _windows_by_torch(flat: Tensor, outputs: Tensor, k: Sequence[int], steps: Steps) -> Tensor:
@@ -140,7 +141,7 @@ def _windows_by_torch(flat: Tensor, outputs: Tensor, k: Sequence[int], steps: St
         dim = axis + 2
         reached = (outputs.shape[dim] - 1) * steps.stride[axis] + (k[axis] - 1) * steps.dilation[axis] + 1
         flat = flat.narrow(dim, 0, reached)
-    one = planes == 1  # one group is no depthwise convolution for torch: one of zeros goes with it
+    one = surely(planes == 1)  # one group is no depthwise convolution for torch: one of zeros goes with it
     groups = 2 if one else planes
     if one:
         flat, outputs = (torch.cat([t, torch.zeros_like(t)], 1) for t in (flat, outputs))

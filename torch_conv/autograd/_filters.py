@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from torch_conv._symbols import surely
 from torch_conv.autograd._correlation import (
     Steps,
     correlate,
@@ -40,6 +41,10 @@ class Window(NamedTuple):
     taps: Tensor
     steps: Steps
     algorithm: str = "auto"
+
+    def with_taps(self, taps: Tensor) -> Window:
+        """`_replace` of the taps, of which torch 2.11's compiled autograd makes a tuple without fields."""
+        return Window(self.argument, taps, self.steps, self.algorithm)
 
 
 class Place(NamedTuple):
@@ -82,7 +87,7 @@ def separable_gradients(axes: int, given: Given, output: Tensor, grad: Tensor, w
 def box_gradients(axes: int, given: Given, output: Tensor, grad: Tensor, wanted: set[str]) -> Given:
     """Of box2d, box3d: the adjoint of a box is a box."""
     image, unit = given["input"], Steps([1] * axes, [1] * axes)
-    if grad.numel() == 0:
+    if surely(grad.numel() == 0):
         return {"input": torch.zeros_like(tensor_of(image))}
     size = per_axis(given["kernel_size"], axes)
     border = border_name(given["border_type"])
@@ -102,7 +107,7 @@ def box_gradients(axes: int, given: Given, output: Tensor, grad: Tensor, wanted:
 
 def _gradients(axes: int, given: Given, windows: list[Window], grad: Tensor, wanted: set[str]) -> Given:
     image = given["input"]
-    if grad.numel() == 0:
+    if surely(grad.numel() == 0):
         tensors = {"input": image} | {w.argument: w.taps for w in windows}
         return {name: torch.zeros_like(tensor_of(tensors[name])) for name in wanted}
     border = border_name(given["border_type"])
@@ -122,13 +127,13 @@ def _gradients(axes: int, given: Given, windows: list[Window], grad: Tensor, wan
         *([max(p) for p in zip(*(getattr(w.steps, name) for w in windows), strict=True)] for name in Steps._fields)
     )
     place = _placed(axes, given, k, steps, grad)
-    product = [w._replace(taps=t) for w, t in zip(windows, used, strict=True)]
+    product = [w.with_taps(t) for w, t in zip(windows, used, strict=True)]
     own: Given = {}
     if border == "zero_output":
         grad = grad * _fits(axes, k, steps, place, image.device)
     if inside:  # divided by the sum of the |taps| inside, as the windows' magnitudes find it on ones
         lengths = [w.abs() for w in used]
-        magnitudes = [w._replace(taps=t) for w, t in zip(product, lengths, strict=True)]
+        magnitudes = [w.with_taps(t) for w, t in zip(product, lengths, strict=True)]
         ones = torch.ones_like(tensor_of(image), dtype=dtype)
         divisor = _chain(place.extended(ones), magnitudes)[-1]
         divided = grad / divisor

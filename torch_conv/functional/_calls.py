@@ -152,11 +152,13 @@ def public(
                 return error
             return wrong or _refusal(fn.__name__, error)
 
-        call = functools.wraps(fn)(at_once if eager is not None else by_operator)
+        call: Any = functools.wraps(fn)(at_once if eager is not None else by_operator)
+        # torch.compile counts how often it has compiled a code object: every function has one of its own.
+        call.__code__ = call.__code__.replace(co_name=fn.__name__)
 
-        call.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
-        call.__prepare_scriptable__ = lambda: fn  # type: ignore[attr-defined]
-        return call
+        call.__signature__ = signature.replace(parameters=parameters)
+        call.__prepare_scriptable__ = lambda: fn
+        return cast(Public[Rest], call)
 
     return decorate
 

@@ -11,11 +11,12 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import is_in_torch_dispatch_mode
 
+from torch_conv._symbols import fixed, holds, is_known
 from torch_conv.functional._calls import shape_text
 from torch_conv.functional._composites import sum_dtype
 from torch_conv.functional._memory import remembered
 from torch_conv.functional._types import BroadcastingList2, BroadcastingList3
-from torch_conv.kernels import gaussian_taps
+from torch_conv.kernels import gaussian_of_symbols, gaussian_taps
 
 Numbers = Union[float, tuple[float, float]]  # one, or one per axis (y, x)
 Numbers3 = Union[float, tuple[float, float, float]]  # (z, y, x)
@@ -62,12 +63,14 @@ def outer(rows: list[Tensor]) -> Tensor:
 def gaussian_parts(
     name: str,
     kernel_size: Optional[BroadcastingList2[int]],
-    sigma: Union[Tensor, float, tuple[float, float]],
+    sigma: Optional[Union[Tensor, float, tuple[float, float]]],
     truncate: float,
     algorithm: str,
     input: Tensor,
 ) -> list[Tensor]:
     """A Gaussian for an image; batched taps where sigma is a tensor (B, 2)."""
+    if sigma is None:
+        raise ValueError(f"{name}: sigma must be given")
     dtype = sum_dtype(input)
     if isinstance(sigma, Tensor):
         _check_rows(name, sigma, input, 2)
@@ -90,12 +93,14 @@ def _gaussian_parts(
 def gaussian_parts3d(
     name: str,
     kernel_size: Optional[BroadcastingList3[int]],
-    sigma: Union[Tensor, float, tuple[float, float, float]],
+    sigma: Optional[Union[Tensor, float, tuple[float, float, float]]],
     truncate: float,
     algorithm: str,
     input: Tensor,
 ) -> list[Tensor]:
     """A Gaussian for a volume; batched taps where sigma is a tensor (B, 3)."""
+    if sigma is None:
+        raise ValueError(f"{name}: sigma must be given")
     dtype = sum_dtype(input)
     if isinstance(sigma, Tensor):
         _check_rows(name, sigma, input, 3)
@@ -122,12 +127,17 @@ def _gaussian_parts3d(
 
 def unsharp_parts(
     kernel_size: Optional[BroadcastingList2[int]],
-    sigma: Union[Tensor, float, tuple[float, float]],
+    sigma: Optional[Union[Tensor, float, tuple[float, float]]],
     amount: float,
     algorithm: str,
     input: Tensor,
 ) -> list[Tensor]:
-    """One window, 1 + amount times the pixel minus amount times a Gaussian; or the Gaussian, [y, x]."""
+    """One window, 1 + amount times the pixel minus amount times a Gaussian; or the Gaussian, [y, x].
+
+    Of an amount that is a symbol of torch.compile: the window, or the two products [y, x, y, x] that it is a sum of.
+    """
+    if sigma is None:
+        raise ValueError("unsharp_mask: sigma must be given")
     dtype = sum_dtype(input)
     if isinstance(sigma, Tensor):
         _check_rows("unsharp_mask", sigma, input, 2)
@@ -144,9 +154,15 @@ def _unsharp_parts(
     dtype: torch.dtype,
 ) -> list[Tensor]:
     y, x = _gaussian_pair("unsharp_mask", kernel_size, sigma, 4.0)
+    delta_y, delta_x = _delta_like(y), _delta_like(x)
+    # Each term is a tensor times the number: torch.compile keeps no sum of numbers a symbol.
+    pixel, blurred = [delta_y + amount * delta_y, delta_x], [amount * y, x]
     if _is_one_window(y.size(-1), x.size(-1), algorithm):
-        pixel = outer([(1.0 + amount) * _delta_like(y), _delta_like(x)])
-        return [(pixel + outer([-amount * y, x])).to(dtype)]
+        return [(outer(pixel) - outer(blurred)).to(dtype)]
+    if not torch.jit.is_scripting():  # noqa: SIM102 (TorchScript skips what is under this condition alone)
+        if not is_known(amount) and algorithm == "auto":
+            # The operator takes a number; taps are tensors.
+            return [row.to(dtype) for row in (*pixel, -blurred[0], blurred[1])]
     return [y.to(dtype), x.to(dtype)]
 
 
@@ -276,6 +292,9 @@ def _gaussian_rows(size: int, sigma: Tensor) -> Tensor:
 
 
 def _gaussian(size: int, sigma: float) -> Tensor:
+    if not torch.jit.is_scripting():  # noqa: SIM102 (TorchScript skips what is under this condition alone)
+        if not (is_known(size) and is_known(sigma)):
+            return gaussian_of_symbols(size, sigma)
     return exact_tensor(gaussian_taps(size, sigma))
 
 
@@ -334,7 +353,11 @@ def _positive_triple(name: str, argument: str, value: Numbers3) -> list[float]:
 
 def _positive(name: str, argument: str, numbers: list[float], given: str) -> list[float]:
     for number in numbers:
-        if not (number > 0 and number < math.inf):
+        if not torch.jit.is_scripting():
+            good = holds(number > 0) and holds(number < math.inf)
+        else:
+            good = number > 0 and number < math.inf
+        if not good:
             raise ValueError(f"{name}: {argument} must be finite and greater than 0, got {given}")
     return numbers
 
@@ -342,7 +365,7 @@ def _positive(name: str, argument: str, numbers: list[float], given: str) -> lis
 def _check_numbers(name: str, argument: str, value: Any, axes: int) -> None:
     values = [value] if not isinstance(value, (list, tuple)) else value
     for number in values:
-        if not isinstance(number, (int, float)):
+        if not isinstance(number, (int, float, torch.SymInt, torch.SymFloat)):
             raise TypeError(f"{name}: {argument} must be of type float, got {type(number).__name__}")
     if isinstance(value, (list, tuple)) and len(value) != axes:
         raise ValueError(f"{name}: {argument} must be {_one_or(axes)}, got {len(value)}")
@@ -368,7 +391,7 @@ def odd_sizes(name: str, kernel_size: BroadcastingList2[int], axes: int) -> list
 def _whole_numbers(name: str, kernel_size: Any, axes: int) -> list[int]:
     given = list(kernel_size) if isinstance(kernel_size, (list, tuple)) else [kernel_size] * axes
     for size in given:
-        if not isinstance(size, int):
+        if not isinstance(size, (int, torch.SymInt)):
             raise TypeError(f"{name}: kernel_size must be of type int, got {type(size).__name__}")
     return given
 
@@ -379,4 +402,5 @@ def _size_of(name: str, sigma: float, truncate: float) -> int:
         raise ValueError(f"{name}: truncate must be finite and greater than 0, got {truncate}")
     if truncate * sigma > 1e9:
         raise ValueError(f"{name}: sigma {sigma} and truncate {truncate} make a window of more than 2^31 taps")
-    return 2 * int(truncate * sigma + 0.5) + 1
+    radius = int(truncate * sigma + 0.5)
+    return 2 * (radius if torch.jit.is_scripting() else fixed(radius)) + 1

@@ -21,8 +21,8 @@ _unsharp_mask2d_out = torch.ops.torch_conv.unsharp_mask2d_out
 @public(keyword_only="truncate")
 def gaussian_blur2d(
     input: Tensor,
-    kernel_size: Optional[BroadcastingList2[int]],
-    sigma: Union[Tensor, float, tuple[float, float]],
+    kernel_size: Optional[BroadcastingList2[int]] = None,
+    sigma: Optional[Union[Tensor, float, tuple[float, float]]] = None,
     border_type: str = "reflect",
     separable: bool = True,
     truncate: float = 4.0,
@@ -84,8 +84,8 @@ def gaussian_blur2d(
 @public(keyword_only="truncate")
 def gaussian_downsample(
     input: Tensor,
-    kernel_size: Optional[BroadcastingList2[int]],
-    sigma: Union[Tensor, float, tuple[float, float]],
+    kernel_size: Optional[BroadcastingList2[int]] = None,
+    sigma: Optional[Union[Tensor, float, tuple[float, float]]] = None,
     factor: int = 2,
     border_type: str = "reflect",
     truncate: float = 4.0,
@@ -163,8 +163,8 @@ def gaussian_downsample(
 @public(keyword_only="amount")
 def unsharp_mask(
     input: Tensor,
-    kernel_size: Optional[BroadcastingList2[int]],
-    sigma: Union[Tensor, float, tuple[float, float]],
+    kernel_size: Optional[BroadcastingList2[int]] = None,
+    sigma: Optional[Union[Tensor, float, tuple[float, float]]] = None,
     border_type: str = "reflect",
     amount: float = 1.0,
     padding: str = "same",
@@ -203,8 +203,8 @@ def unsharp_mask(
         tensor([[ 0.0000, -0.2741,  1.2741,  1.0000]])
     """
     parts = unsharp_parts(kernel_size, sigma, amount, algorithm, input)
-    if len(parts) == 1:
-        return one_window(input, parts[0], border_type, False, padding, value, output_dtype, out, algorithm)
+    if len(parts) != 2:
+        return sum_of_passes(input, parts, border_type, padding, value, output_dtype, out, algorithm)
     if out is not None:
         check_out_dtype(out, output_dtype)
         _unsharp_mask2d_out(
