@@ -236,8 +236,8 @@ def _root_of(squares: Tensor) -> Tensor:
 @public(keyword_only="magnitude")
 def gaussian_sobel(
     input: Tensor,
-    kernel_size: Optional[BroadcastingList2[int]],
-    sigma: Union[Tensor, float, tuple[float, float]],
+    kernel_size: Optional[BroadcastingList2[int]] = None,
+    sigma: Optional[Union[Tensor, float, tuple[float, float]]] = None,
     border_type: str = "reflect",
     magnitude: str = "l2",
     padding: str = "same",

@@ -76,8 +76,8 @@ def spatial_gradient3d(
 @public(keyword_only="mode")
 def gaussian_gradient_magnitude3d(
     input: Tensor,
-    kernel_size: Optional[BroadcastingList3[int]],
-    sigma: Union[Tensor, float, tuple[float, float, float]],
+    kernel_size: Optional[BroadcastingList3[int]] = None,
+    sigma: Optional[Union[Tensor, float, tuple[float, float, float]]] = None,
     border_type: str = "replicate",
     mode: str = "diff",
     padding: str = "same",

@@ -20,8 +20,8 @@ _thin_edges2d_out = torch.ops.torch_conv.thin_edges2d_out
 @public(keyword_only="mode")
 def structure_tensor(
     input: Tensor,
-    kernel_size: Optional[BroadcastingList2[int]],
-    sigma: Union[Tensor, float, tuple[float, float]],
+    kernel_size: Optional[BroadcastingList2[int]] = None,
+    sigma: Optional[Union[Tensor, float, tuple[float, float]]] = None,
     border_type: str = "reflect",
     mode: str = "sobel",
     padding: str = "same",
@@ -98,8 +98,8 @@ def structure_tensor(
 @public(keyword_only="padding")
 def thin_edges(
     input: Tensor,
-    kernel_size: Optional[BroadcastingList2[int]],
-    sigma: Union[Tensor, float, tuple[float, float]],
+    kernel_size: Optional[BroadcastingList2[int]] = None,
+    sigma: Optional[Union[Tensor, float, tuple[float, float]]] = None,
     border_type: str = "reflect",
     padding: str = "same",
     value: float = 0.0,

@@ -273,8 +273,8 @@ def box_blur3d(
 @public(keyword_only="truncate")
 def gaussian_blur3d(
     input: Tensor,
-    kernel_size: Optional[BroadcastingList3[int]],
-    sigma: Union[Tensor, float, tuple[float, float, float]],
+    kernel_size: Optional[BroadcastingList3[int]] = None,
+    sigma: Optional[Union[Tensor, float, tuple[float, float, float]]] = None,
     border_type: str = "replicate",
     truncate: float = 4.0,
     padding: str = "same",
