@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -71,6 +73,19 @@ def test_strides(device, axes, bank, layout, options):
                 assert trained.stride() == theirs(image, weight, padding=1, groups=groups).stride()
             elif layout in ("contiguous", "channels_last", "one") and image.dim() - 2 == axes > 1 and not options:
                 assert strides(trained) == strides(theirs(image, weight, padding=1, groups=groups))
+
+
+@pytest.mark.parametrize("axes", [1, 2, 3])
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_strides_of_compiled_calls(device, axes, dynamic):
+    torch._dynamo.reset()
+    conv, _ = conv_of(axes)
+    compiled = torch.compile(partial(conv, padding=1, groups=16), backend="aot_eager", fullgraph=True, dynamic=dynamic)
+    image = laid_out(make_image((2, 16, *SIZES[axes]), device=device), "tokens")
+    weight = make_window((16, 1, *[3] * axes), device=device)
+    trained = compiled(image, weight.clone().requires_grad_())
+    with torch.no_grad():
+        assert strides(compiled(image, weight)) == strides(trained) == strides(image)
 
 
 @pytest.mark.parametrize("bank", BANKS)
@@ -309,3 +324,18 @@ def test_no_images_may_have_no_pixels(device, axes):
                     assert_same_bits(conv(image, weight, **options), expected)
         with pytest.raises(ValueError, match="must have at least one pixel an axis"):
             conv(torch.zeros((1, 2, *[0] * axes), device=device), weight, padding=3, groups=2)
+
+
+@pytest.mark.parametrize("options", [{}, {"algorithm": "torch"}, {"padding_mode": "reflect"}], ids=str)
+@pytest.mark.parametrize("wanted", [False, True])
+@pytest.mark.parametrize("groups", [1, 16])
+@pytest.mark.parametrize("dilation", [0, (0, 1), [1, 0]], ids=str)
+def test_a_dilation_of_none_never_reaches_torch(monkeypatch, device, dilation, groups, wanted, options):
+    """Whose depthwise kernels on CUDA take it."""
+    from torch_conv.functional import _convolve
+
+    monkeypatch.setitem(_convolve.BY_TORCH, 2, lambda image, *_: image)
+    image, weight = make_image((2, 16, 9, 9), device=device), make_window((16, 16 // groups, 3, 3), device=device)
+    for _ in range(2):
+        with pytest.raises(ValueError, match="^conv2d: dilation must be at least 1, got 0$"):
+            torch_conv.conv2d(image, weight.requires_grad_(wanted), groups=groups, dilation=dilation, **options)
