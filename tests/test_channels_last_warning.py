@@ -106,6 +106,19 @@ def test_where_the_order_is_known_or_nobody_reads():
     assert not said(lambda: facade.uniform_filter(np.zeros((33, 40, 3), np.float32), 3))
 
 
+def test_tensors_without_strides_are_refused_as_ever():
+    x = torch.zeros(2, 33, 40, 3)
+    for given in (x.to_sparse(), torch.nested.nested_tensor([x[0], x[1]])):
+        with pytest.raises(TypeError, match="^box_blur: input must be a dense tensor, got "):
+            torch_conv.box_blur(given, 3)
+
+
+def test_transforms_of_functions():
+    x = torch.zeros(2, 33, 40, 3)
+    assert len(said(lambda: torch.vmap(lambda x: torch_conv.box_blur(x, 3))(x))) == 1
+    assert not said(lambda: torch.func.grad(lambda x: torch_conv.box_blur(x, 3).sum())(x))
+
+
 def test_only_the_first_calls_are_looked_at():
     for _ in range(_channels_last.LOOKS):
         torch_conv.box_blur(torch.zeros(2, 3), 3)
