@@ -36,7 +36,7 @@ def look(name: str, looks: list[int], args: tuple[Any, ...], kwargs: dict[str, A
     input = args[0] if args else kwargs.get("input")
     if type(input) is not Tensor or input.is_nested or input.layout is not torch.strided:
         return
-    if input.dim() < 3 or input.has_names() or torch.jit.is_tracing():
+    if input.dim() < 3 or torch.jit.is_tracing() or any(getattr(input, "names", ())):  # newer versions have no names
         return
     *_, height, width, last = input.shape
     is_channels_last = input.dim() == 4 and input.stride(1) == 1  # torch's memory format of (B, C, H, W)
