@@ -89,6 +89,7 @@ def public(
         looks = looks_of(fn.__name__, signature)
 
         numbers = {p.name: not is_tensor_s(p.annotation) for p in parameters}
+        leading = list(numbers.values()).index(True)  # tensors, which come first
 
         def traced(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             refuse_gradients(fn.__name__, numbers, args, kwargs)
@@ -117,7 +118,8 @@ def public(
                     if whole is not None:
                         return whole
                 if forward_mode or (_C.is_grad_enabled() and _C._any_requires_grad(*args, **kwargs)):
-                    refuse_gradients(fn.__name__, numbers, args, kwargs)
+                    if _C._any_requires_grad(*args[leading:], **kwargs):
+                        refuse_gradients(fn.__name__, numbers, args, kwargs)
                     return run(*args, **kwargs)
                 return below_autograd(run, *args, **kwargs)
             except _FAILURES as error:
