@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import os
 import struct
 import threading
 from collections.abc import Iterator
@@ -80,6 +81,15 @@ def read_file(path: Path) -> bytes:
 
 
 _limit = threading.RLock()
+
+
+def _renew_limit() -> None:
+    """In a forked child, whose parent's other threads may have held it."""
+    global _limit
+    _limit = threading.RLock()
+
+
+os.register_at_fork(after_in_child=_renew_limit)
 
 
 @contextlib.contextmanager

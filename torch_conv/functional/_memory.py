@@ -47,7 +47,8 @@ class _NotKeptError(Exception):
 
 @functools.lru_cache(maxsize=None, typed=True)
 def _make_once(make: Callable[..., Any], *flat: Any) -> Any:
-    with torch.inference_mode(False):  # a remembered inference tensor would be refused elsewhere
+    # Neither an inference tensor nor one on the default device of this call may wait for the next.
+    with torch.inference_mode(False), torch.device("cpu"):
         made = make(*_nested(flat))
     size = _bytes_of(made)
     if size > _LARGEST or not _PLAIN.issuperset(map(type, flat)):
