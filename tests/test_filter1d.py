@@ -256,3 +256,10 @@ def test_short_calls_are_the_whole_function(device, shape, window, options):
 def test_no_such_dimensions(device, shape, window, sentence):
     with pytest.raises(ValueError, match=f"^{sentence}$"):
         torch_conv.filter1d(torch.zeros(shape, device=device), torch.ones(window, device=device))
+
+
+def test_windows_for_channels_have_a_one_before_them():
+    image = torch.ones(2, 3, 8)
+    with pytest.raises(ValueError, match=r"^filter1d: kernel's first dimension .* for channels give \(1, 3, \.\.\.\)$"):
+        torch_conv.filter1d(image, torch.ones(3, 5))
+    assert torch_conv.filter1d(image, torch.ones(1, 3, 5)).shape == image.shape
