@@ -49,6 +49,19 @@ def test_bits_are_scipys(name, shape):
             np.testing.assert_array_equal(got, expected, strict=True)
 
 
+@pytest.mark.parametrize("dtype", ["uint8", "int16", "uint16", "int32", "uint32"])
+def test_means_of_integers_are_scipys(dtype):
+    """Running sums and sums of terms are exact, and so must be the division."""
+    for shape in [(30, 70), (3, 50, 3), (4, 60, 40)]:
+        image = noise(shape, dtype, full=True)
+        for size in (2, 3, 7, 8, 9, 23, 24, 25, 31, 32, 33, 100, 1001):
+            for axis in range(image.ndim):
+                for output in (None, "float64"):
+                    got = ours.uniform_filter1d(image, size, axis, output, "wrap")
+                    expected = ndi.uniform_filter1d(image, size, axis, output, "wrap")
+                    np.testing.assert_array_equal(got, expected, strict=True)
+
+
 def test_bits_are_those_of_one_thread():
     image, before = noise((40, 200, 300), "uint16"), torch.get_num_threads()
     for name, call in CALLS.items():

@@ -129,6 +129,62 @@ inline void doublings(double* block, int64_t k, int64_t step, int64_t n, double*
   }
 }
 
+// Lane i of the result is the sum of the lanes up to i.
+TC_HD Vec<double> sums_so_far(Vec<double> v) {
+  typedef int64_t Lanes __attribute__((vector_size(TC_VEC_BYTES)));
+#pragma GCC unroll 4
+  for (int back = 1; back < kLanes<double>; back *= 2) {
+    Lanes from;
+    for (int lane = 0; lane < kLanes<double>; ++lane) from[lane] = lane < back ? 0 : kLanes<double> + lane - back;
+    v += __builtin_shuffle(Vec<double>{}, v, from);
+  }
+  return v;
+}
+
+// The same of whole numbers, whose sums no order rounds: each is the one before, with one number more and one less.
+// `step` is 1 or a register at least, and k as well; the loops write up to a register beyond an end.
+inline void running(double* block, int64_t k, int64_t step, int64_t n, double* sums) {
+  constexpr int64_t L = kLanes<double>;
+  const double* last = block + (k - 1) * step;
+  if (step == 1) {
+    Vec<double> lanes{};
+    int64_t j = 0;
+    for (; j + L <= k; j += L) lanes += load(block + j);
+    double first = sums_so_far(lanes)[L - 1];
+    for (; j < k; ++j) first += block[j];
+    sums[0] = first;
+    Vec<double> before = splat(first);
+    for (int64_t i = 1; i < n; i += L) {
+      const Vec<double> changes = sums_so_far(load(last + i) - load(block + i - 1));
+      store(sums + i, before + changes);
+      before += splat(changes[L - 1]);
+    }
+  } else {
+    std::copy_n(block, step, sums);
+    for (int64_t j = 1; j < k; ++j)
+      for (int64_t i = 0; i < step; i += L) store(sums + i, load(sums + i) + load(block + j * step + i));
+    for (int64_t i = step; i < n; i += L)
+      store(sums + i, load(sums + i - step) + (load(last + i) - load(block + i - step)));
+  }
+}
+
+// Of whole numbers the same quotients by multiplications, which are faster: the first correction brings one within a
+// unit in the last place, the second rounds it correctly (Markstein, IBM J. Res. Dev. 34, 1990).
+inline void divide(const double* sums, int64_t k, int64_t n, bool whole_numbers, double* quotients) {
+  int64_t i = 0;
+#if TC_X86_FMA
+  const Vec<double> divisor = splat(double(k)), reciprocal = splat(1.0 / double(k));
+  for (; whole_numbers && i + kLanes<double> <= n; i += kLanes<double>) {
+    const Vec<double> sum = load(sums + i);
+    Vec<double> quotient = sum * reciprocal;
+    for (int correction = 0; correction < 2; ++correction)
+      quotient = fma(fma(-quotient, divisor, sum), reciprocal, quotient);
+    store(quotients + i, quotient);
+  }
+#endif
+  for (; i < n; ++i) quotients[i] = sums[i] / double(k);
+}
+
 // One row of the block: `pixels` of a row of the image from `first` on, which may lie before it. Row -1 is outside.
 inline void fill_row(const Problem& p, Read read, int64_t row, int64_t first, int64_t pixels, double* to) {
   const int64_t n = p.axes.back().n, c = p.channels;
@@ -137,9 +193,8 @@ inline void fill_row(const Problem& p, Read read, int64_t row, int64_t first, in
   read(p.in, (row * n + first + begin) * c, (end - begin) * c, to + begin * c);
   const auto beyond = [&](int64_t i) {
     const int64_t from = map_index(first + i, n, p.border), inside = from - first;
-    if (from < 0) std::fill_n(to + i * c, c, p.value);
-    else if (inside >= begin && inside < end) std::copy_n(to + inside * c, c, to + i * c);
-    else read(p.in, (row * n + from) * c, c, to + i * c);
+    if (from >= 0 && (inside < begin || inside >= end)) return read(p.in, (row * n + from) * c, c, to + i * c);
+    for (int64_t j = 0; j < c; ++j) to[i * c + j] = from < 0 ? p.value : to[inside * c + j];
   };
   for (int64_t i = 0; i < begin; ++i) beyond(i);
   for (int64_t i = end; i < pixels; ++i) beyond(i);
@@ -172,7 +227,10 @@ inline void run_tiles(const Problem& p, const Tiling& t, Range tiles) {
   const auto add = p.twins > 0 ? weighted<1> : p.twins < 0 ? weighted<-1> : weighted<0>;
   const Terms terms(p, t);
   std::vector<double> block(t.scratch() + kPadding), sums(kPiece + kPadding);
-  std::vector<double> means(terms.weights.empty() && p.mean_of ? t.rows * t.pitch : 0);
+  std::vector<double> means(terms.weights.empty() && p.mean_of ? t.rows * t.pitch + kPadding : 0);
+  const int64_t step = down.k > 1 ? t.pitch : p.channels;
+  const bool runs = p.whole_numbers && (step == 1 || step >= kLanes<double>)&&p.mean_of >= kLanes<double>;
+  const auto add_means = runs ? running : doublings;
   for (int64_t tile = tiles.begin; tile < tiles.end; ++tile) {
     const int64_t x0 = tile % t.across * t.columns, y0 = tile / t.across % t.down * t.rows;
     const int64_t plane = tile / t.across / t.down;
@@ -185,15 +243,13 @@ inline void run_tiles(const Problem& p, const Tiling& t, Range tiles) {
       double* const in = block.data() + r * t.pitch;
       const int64_t out = ((plane * down.n + y0 + r) * across.n + x0) * p.channels;
       if (!means.empty() && (r == 0 || down.k == 1))
-        doublings(in, p.mean_of, down.k > 1 ? t.pitch : p.channels, down.k > 1 ? y.size() * t.pitch : run,
-                  means.data() + r * t.pitch);
+        add_means(in, p.mean_of, step, down.k > 1 ? y.size() * t.pitch : run, means.data() + r * t.pitch);
       for (int64_t i = 0; i < run; i += kPiece) {
         const int64_t n = std::min(kPiece, run - i);
         const double* piece = sums.data();
         if (means.empty()) add(in + i, terms, n, sums.data());
         else piece = means.data() + r * t.pitch + i;
-        if (p.mean_of)
-          for (int64_t j = 0; j < n; ++j) sums[j] = piece[j] / double(p.mean_of);
+        if (p.mean_of) divide(piece, p.mean_of, n, p.whole_numbers, sums.data());
         write(sums.data(), n, p.out, out + i, p.by_magnitude);
       }
     }

@@ -49,10 +49,11 @@ struct Problem {
   std::vector<int64_t> taps;
   // 1 or -1: in all terms but the first, the pixel under the mirrored tap is added or subtracted before the product.
   int twins = 0;
-  double start = 0;           // what the first product is added to
-  int64_t mean_of = 0;        // instead of terms: the mean of so many pixels along the one axis with a window
-  bool by_magnitude = false;  // negative sums convert to uint64 by their magnitude
-  bool whole_lines = false;   // tiles are as long as the image along the one axis with a window
+  double start = 0;            // what the first product is added to
+  int64_t mean_of = 0;         // the mean of so many pixels along the one axis with a window, by terms if there are any
+  bool whole_numbers = false;  // sums of the image and of `value` are exact
+  bool by_magnitude = false;   // negative sums convert to uint64 by their magnitude
+  bool whole_lines = false;    // tiles are as long as the image along the one axis with a window
 };
 
 // A tile of outputs is `rows` by `columns` pixels of the last two axes. The pixels that its windows cover are copied
