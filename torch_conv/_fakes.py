@@ -10,7 +10,7 @@ from torch import Tensor
 from torch_conv._symbols import surely
 
 Ints = Sequence[int]
-_DTYPES = {
+DTYPES = {
     torch.float32,
     torch.float16,
     torch.bfloat16,
@@ -52,7 +52,7 @@ def filtered(
         torch._check(taps >= 1, lambda: f"{name}: the window must have at least one tap")
     torch._check(padding in ("same", "valid"), lambda: f"{name}: padding must be 'same' or 'valid', got '{padding}'")
     for dtype in (input.dtype, output_dtype or input.dtype):
-        torch._check_type(dtype in _DTYPES, lambda d=dtype: f"{name}: no kernel takes the dtype {d}")
+        torch._check_type(dtype in DTYPES, lambda d=dtype: f"{name}: no kernel takes the dtype {d}")
     n = input.shape[-axes:]
     if padding == "valid":
         reach = [d * (k - 1) + 1 for k, d in zip(size, dilation, strict=True)]

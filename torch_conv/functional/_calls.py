@@ -22,6 +22,7 @@ from torch_conv._numbers import gradient_refusal, is_tensor_s, refuse_gradients
 from torch_conv._tangents import REFUSAL, has_tangent, in_forward_mode
 from torch_conv.batching import UNSUPPORTED
 from torch_conv.functional._channels_last import look, looks_of
+from torch_conv.functional._exporting import leaves_out_dtypes, without_dtype
 from torch_conv.split import SplitTensor
 
 Rest = ParamSpec("Rest")
@@ -95,6 +96,8 @@ def public(
             refuse_gradients(fn.__name__, numbers, args, kwargs)
             if axes:
                 args, kwargs = _for_every_axis(list(numbers), axes, args, kwargs)
+            if leaves_out_dtypes(kwargs):
+                return without_dtype(fn, *args, **kwargs)
             return fn(*args, **kwargs)
 
         def too_many() -> TypeError:

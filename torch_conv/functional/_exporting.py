@@ -1,0 +1,36 @@
+"""Another output dtype in exported programs: by conversions around the call.
+
+A package of AOTInductor with torch 2.11 reads a dtype among an operator's arguments as the one before it in torch's
+list, and then returns other numbers, or None. A program that torch.export traces therefore holds none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from torch_conv._fakes import DTYPES
+
+
+def leaves_out_dtypes(kwargs: dict[str, Any]) -> bool:
+    """Whether torch.export traces a call with an output dtype that our kernels write."""
+    if kwargs.get("out") is not None or kwargs.get("output_dtype") not in DTYPES:
+        return False
+    return getattr(torch.compiler, "_is_exporting_flag", False)  # Dynamo takes is_exporting() for true, always
+
+
+def without_dtype(fn: Callable[..., Any], input: Tensor, *args: Any, output_dtype: torch.dtype, **kwargs: Any) -> Any:
+    """The call on an image in the dtype of its sums, rounded once to the output's dtype as the kernels do."""
+    if not isinstance(input, Tensor) or input.dtype not in DTYPES:  # which the operator refuses
+        return fn(input, *args, output_dtype=output_dtype, **kwargs)
+    sums = torch.float64 if input.dtype == torch.float64 else torch.float32
+    if not input.is_floating_point() and fn.__name__.startswith("box"):
+        sums = torch.float64  # over integers they are exact
+    result = fn(input.to(sums), *args, **kwargs)
+    if output_dtype.is_floating_point:
+        return result.to(output_dtype)
+    least, most = torch.iinfo(output_dtype).min, torch.iinfo(output_dtype).max
+    return result.nan_to_num(0.0, most, least).round().clamp(least, most).to(output_dtype)
