@@ -119,3 +119,23 @@ def test_sigma_tensor_needs_a_size(device):
     image, sigma = torch.zeros(1, 1, 8, 9, device=device), torch.ones(1, 2, device=device)
     with pytest.raises(ValueError, match="^gaussian_blur2d: kernel_size"):
         torch_conv.gaussian_blur2d(image, None, sigma)
+
+
+@pytest.mark.parametrize(
+    ("name", "shape"),
+    [
+        ("gaussian_blur2d", (9, 9)),
+        ("gaussian_blur3d", (9, 9, 9)),
+        ("gaussian_downsample", (9, 9)),
+        ("unsharp_mask", (9, 9)),
+        ("gaussian_sobel", (9, 9)),
+        ("structure_tensor", (9, 9)),
+        ("thin_edges", (9, 9)),
+        ("gaussian_gradient_magnitude3d", (9, 9, 9)),
+    ],
+)
+def test_sigma_alone(name, shape):
+    function, image = getattr(torch_conv, name), torch.rand(shape)
+    assert torch.equal(function(image, sigma=1.0), function(image, None, 1.0))
+    with pytest.raises(ValueError, match=f"^{name}: sigma must be given$"):
+        function(image, 5)

@@ -38,7 +38,7 @@ def gaussian_blur2d(
         input: image (..., H, W), as in `filter2d`.
         kernel_size: (ky, kx) or one number, odd; None takes 2 * int(truncate * sigma + 0.5) + 1, as scipy.
         sigma: standard deviation in pixels, > 0: a number, (sigma_y, sigma_x), or a tensor (1|B, 2) with a row per
-            sample. A tensor on a GPU is not looked at, so its values are not checked.
+            sample. A tensor on a GPU is not looked at, so its values are not checked. It must be given.
         border_type: as in `filter2d`.
         separable: two passes of one axis each; False takes the one window, which rounds a little differently.
         truncate: reach of the window in standard deviations where `kernel_size` is None.
