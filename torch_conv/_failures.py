@@ -9,7 +9,7 @@ import torch
 OUR_SENTENCE = re.compile(r"[a-z]\w*: ")  # begins with the operator's name
 OUR_FAILURE = "torch_conv: "
 # How torch's own sentences begin or go on where memory, a device or one of their libraries failed.
-_MACHINE = re.compile(r"CUDA|cuDNN|CUBLAS|CUFFT|MKL|oneDNN|(?:out of|not enough|can't allocate) memory")
+_MACHINE = re.compile(r"CUDA|cuDNN|CUBLAS|CUFFT|MKL|oneDNN|std::bad_alloc|(?:out of|not enough|can't allocate) memory")
 
 
 def of_the_machine(error: Exception) -> bool:

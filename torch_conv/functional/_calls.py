@@ -302,7 +302,8 @@ def _wrong_type(
 
 def _refusal(name: str, error: Exception) -> Exception:
     """The ValueError or TypeError that says what `error` says about the call of `name`; `error` if it is no refusal."""
-    if isinstance(error, MemoryError):  # what a kernel of the CPU needs beside its result
+    # What a kernel of the CPU needs beside its result; torch 2.15 makes a RuntimeError of it.
+    if isinstance(error, MemoryError) or str(error) == "std::bad_alloc":
         return torch.OutOfMemoryError(f"{name}: there is not enough memory")
     if type(error) not in (RuntimeError, NotImplementedError):
         return error
