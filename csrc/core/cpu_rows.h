@@ -233,13 +233,15 @@ class Rows {
                     period = step > 1 ? count_ : std::max<int64_t>(1, whole);
       const Range base{whole ? in.begin : std::max(in.begin, in.end - 1),
                        whole ? count_ : std::min(count_, in.begin + 1)};
+      // Short extensions divide nothing.
+      const auto whole_periods = [&](int64_t n) { return n < period ? 0 : n / period * period; };
       for (int64_t i = in.end; i < count_;) {
-        const int64_t known = (i - base.begin) / period * period, end = std::min(count_, i + known);
+        const int64_t known = whole_periods(i - base.begin), end = std::min(count_, i + known);
         if (known == 0) read_one(i++);
         else std::copy_n(dst + (i - known) * pixel_, (end - i) * pixel_, dst + i * pixel_), i = end;
       }
       for (int64_t i = in.begin; i > 0;) {
-        const int64_t known = (base.end - i) / period * period, begin = std::max<int64_t>(0, i - known);
+        const int64_t known = whole_periods(base.end - i), begin = std::max<int64_t>(0, i - known);
         if (known == 0) read_one(--i);
         else std::copy_n(dst + (begin + known) * pixel_, (i - begin) * pixel_, dst + begin * pixel_), i = begin;
       }
