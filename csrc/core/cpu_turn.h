@@ -1,10 +1,10 @@
-// Small planes, turned: pixels of many planes side by side. Text of core/cpu_each_isa.h: compiled once per instruction
-// set.
+// Small planes, turned: a pixel of many planes in a row of memory. Text of core/cpu_each_isa.h: compiled once per
+// instruction set.
 //
-//   plane 0   x x x x x x         pixel 0 of all planes   0 1 2 3 4 5 ...      Loops over interleaved channels then
-//   fill plane 1   x x x x x x   -->   pixel 1                 0 1 2 3 4 5 ...      whole registers, whatever a row's
-//   length.
+//   plane 0   x x x x x x         pixel 0 of all planes   0 1 2 3 4 5 ...
+//   plane 1   x x x x x x   -->   pixel 1                 0 1 2 3 4 5 ...
 //
+// Loops over interleaved channels then fill whole registers, whatever a row's length.
 // Squares of as many planes as a register has lanes are turned at once, by log2(lanes) shuffles a register.
 
 // Of registers i and i + step: the lanes without (or with) the bit `step`, each pair beside the other.
@@ -63,8 +63,6 @@ class TurnedPlanes {
         together_(together),
         pitch_(round_up(image.h * image.w, kLanes<A>) + kLanes<A>),
         one_run_(image.stride_w == 1 && image.stride_h == image.w),
-        read_(row_reader<A>(image.dtype)),
-        write_(row_writer<A>(image.dtype)),
         plain_(kLanes<A> * pitch_),
         memory_(pitch_ * together + kLanes<A>),
         turned_(reinterpret_cast<A*>(round_up(reinterpret_cast<intptr_t>(memory_.data()), TC_VEC_BYTES))) {}
@@ -73,17 +71,20 @@ class TurnedPlanes {
 
   // The planes (samples times channels) of a range, which may be fewer than `together`.
   void read(Range planes) {
+    const ReadRow<A> read_row = row_reader<A>(image_.dtype);
     each_square(planes, [&](int64_t first, int64_t count, A* turned) {
-      each_run(first, count, [&](char* at, int64_t length, A* plain) { read_(at, image_.stride_w, length, plain); });
+      each_run(first, count, [&](char* at, int64_t length, A* plain) { read_row(at, image_.stride_w, length, plain); });
       for (int64_t x = 0; x < pixels(); x += kLanes<A>)
         turn_square(plain_.data() + x, pitch_, turned + x * together_, together_);
     });
   }
   void write(Range planes) {
+    const WriteRow<A> write_row = row_writer<A>(image_.dtype);
     each_square(planes, [&](int64_t first, int64_t count, A* turned) {
       for (int64_t x = 0; x < pixels(); x += kLanes<A>)
         turn_square(turned + x * together_, together_, plain_.data() + x, pitch_);
-      each_run(first, count, [&](char* at, int64_t length, A* plain) { write_(plain, length, at, image_.stride_w); });
+      each_run(first, count,
+               [&](char* at, int64_t length, A* plain) { write_row(plain, length, at, image_.stride_w); });
     });
   }
 
@@ -110,8 +111,6 @@ class TurnedPlanes {
   const Image& image_;
   const int64_t together_, pitch_;  // pitch_: elements of a plane, before it is turned
   const bool one_run_;              // rows that follow one another are one
-  const ReadRow<A> read_;
-  const WriteRow<A> write_;
   std::vector<A> plain_, memory_;
   A* turned_;
 };
