@@ -8,6 +8,7 @@ import pytest
 import torch
 from strategies import make_image, make_window
 from tolerance import assert_same_bits
+from torch.torch_version import TorchVersion
 
 import torch_conv
 
@@ -205,6 +206,22 @@ def test_a_package_writes_another_dtype(dtypes, tmp_path):
     package = torch._inductor.aoti_compile_and_package(program, package_path=str(tmp_path / "model.pt2"))
     got, expected = torch._inductor.aoti_load_package(package)(image), module(image)
     torch.testing.assert_close(got, expected, rtol=1e-6, atol=int(dtypes[1] == torch.uint8))
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("g++") is None, reason="inductor needs a compiler")
+@pytest.mark.parametrize("name", ["filter2d", "box2d", "gradient2d"])
+def test_a_package_of_an_operator_with_another_dtype_is_right_or_refused(name, tmp_path):
+    operator, size = getattr(torch.ops.torch_conv, name), torch.ones(3, 3) if name == "filter2d" else 3
+    module = Written(lambda x, **given: operator(x, *([] if name == "gradient2d" else [size]), **given), torch.float32)
+    image = make_image((1, 1, 6, 6), torch.uint8)
+    program, path = torch.export.export(module, (image,)), str(tmp_path / "model.pt2")
+    if TorchVersion(torch.__version__) >= TorchVersion("2.12"):
+        package = torch._inductor.aoti_compile_and_package(program, package_path=path)
+        assert_same_bits(torch._inductor.aoti_load_package(package)(image), module(image))
+    else:
+        with pytest.raises(Exception, match=f"{name}: output_dtype is read wrongly by AOTInductor"):
+            torch._inductor.aoti_compile_and_package(program, package_path=path)
 
 
 @pytest.mark.slow

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 
 import torch
 from torch import Tensor
+from torch.torch_version import TorchVersion
 
 from torch_conv._symbols import surely
 
@@ -53,6 +55,8 @@ def filtered(
     torch._check(padding in ("same", "valid"), lambda: f"{name}: padding must be 'same' or 'valid', got '{padding}'")
     for dtype in (input.dtype, output_dtype or input.dtype):
         torch._check_type(dtype in DTYPES, lambda d=dtype: f"{name}: no kernel takes the dtype {d}")
+    if output_dtype is not None:
+        _refuse_dtype_in_a_package(name)
     n = input.shape[-axes:]
     if padding == "valid":
         reach = [d * (k - 1) + 1 for k, d in zip(size, dilation, strict=True)]
@@ -70,6 +74,19 @@ def filtered(
     if outputs:
         return input.new_empty([*input.shape[:-axes], outputs, *result], dtype=output_dtype or input.dtype)
     return in_order_of(input, axes, [*input.shape[:-axes], *result], output_dtype or input.dtype)
+
+
+def _refuse_dtype_in_a_package(name: str) -> None:
+    """Before torch 2.12 an AOTInductor package hands operators another dtype than the one given."""
+    inductor = sys.modules.get("torch._inductor.virtualized")
+    wrong = inductor is not None and getattr(inductor.V.graph, "aot_mode", False)
+    torch._check(
+        not wrong or TorchVersion(torch.__version__) >= TorchVersion("2.12"),
+        lambda: (
+            f"{name}: output_dtype is read wrongly by AOTInductor of torch {torch.__version__}; "
+            f"export torch_conv's function instead of the operator, or convert the result"
+        ),
+    )
 
 
 def in_order_of(input: Tensor, axes: int, shape: Sequence[int], dtype: torch.dtype) -> Tensor:
