@@ -100,7 +100,8 @@ def in_order_of(input: Tensor, axes: int, shape: Sequence[int], dtype: torch.dty
 def channels_inner(input: Tensor, axes: int) -> bool:
     """Whether channels lie innermost, perhaps with gaps, as in a crop (its twin stands in csrc/ops/images.cpp)."""
     c = -axes - 1
-    if input.dim() <= axes or input.is_contiguous() or surely(input.shape[c] < 2):
+    contiguous = torch._prims_common.is_contiguous_or_false(input)
+    if input.dim() <= axes or contiguous or surely(input.shape[c] < 2):
         return False
     turned, step = input.movedim(c, -1), 0
     for size, stride in zip(reversed(turned.shape), reversed(turned.stride()), strict=True):
