@@ -100,8 +100,7 @@ def in_order_of(input: Tensor, axes: int, shape: Sequence[int], dtype: torch.dty
 def channels_inner(input: Tensor, axes: int) -> bool:
     """Whether channels lie innermost, perhaps with gaps, as in a crop (its twin stands in csrc/ops/images.cpp)."""
     c = -axes - 1
-    contiguous = torch._prims_common.is_contiguous_or_false(input)
-    if input.dim() <= axes or contiguous or surely(input.shape[c] < 2):
+    if input.dim() <= axes or _is_contiguous(input) or surely(input.shape[c] < 2):
         return False
     turned, step = input.movedim(c, -1), 0
     for size, stride in zip(reversed(turned.shape), reversed(turned.stride()), strict=True):
@@ -112,4 +111,16 @@ def channels_inner(input: Tensor, axes: int) -> bool:
         if not surely(stride >= step if step else stride == 1):
             return False
         step = stride * size
+    return True
+
+
+def _is_contiguous(t: Tensor) -> bool:
+    """As the tensor says, which raises where a size is known from data alone; Dynamo traces it."""
+    step, sizes = 1, t.shape
+    for size, stride in zip(reversed(sizes), reversed(t.stride()), strict=True):
+        if surely(size == 1):
+            continue
+        if not surely(stride == step):
+            return any(surely(n == 0) for n in sizes)
+        step = step * size
     return True
