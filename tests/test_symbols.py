@@ -128,6 +128,26 @@ def gradient(function, *given):
     return result.detach(), x.grad
 
 
+@pytest.mark.parametrize("algorithm", ["auto", "ours"])
+@pytest.mark.parametrize("option", ["stride", "padding", "dilation"])
+@pytest.mark.parametrize("axes", [1, 2, 3])
+def test_options_of_convolutions_are_compiled_for_once(axes, option, algorithm):
+    """Torch's own are compiled twice."""
+    conv, weight = getattr(torch_conv, f"conv{axes}d"), weights(4, *[3] * axes)
+
+    def function(x, n):
+        return conv(x, weight, groups=4, algorithm=algorithm, **{option: n})
+
+    graphs = CompileCounterWithBackend("aot_eager")
+    compiled, image = (
+        torch.compile(function, backend=graphs, fullgraph=True),
+        make_image((2, 4, 23, 22, 21)[: axes + 2]),
+    )
+    for n in range(1, 7):
+        torch.testing.assert_close(gradient(compiled, image, n), gradient(function, image, n), rtol=1e-5, atol=1e-4)
+    assert graphs.frame_count <= 3
+
+
 @pytest.mark.parametrize("name", FUNCTIONS)
 @torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True)
 def test_a_batch_that_only_the_data_says(name):

@@ -91,7 +91,7 @@ STABLE_TORCH_LIBRARY(torch_conv, m) {
   // is ahead, _conv_ours does not ask.
   m.def("_conv(Tensor input, Tensor weight, Tensor? bias, int numbers) -> Tensor?");
   m.def(
-      "_conv_ours(Tensor input, Tensor weight, Tensor? bias, int axes, int stride, int padding, int dilation, "
+      "_conv_ours(Tensor input, Tensor weight, Tensor? bias, int axes, SymInt stride, SymInt padding, SymInt dilation, "
       "SymInt groups, str? activation=None) -> Tensor");
   // The gradients of depthwise convolutions of signals and images in their weight and bias, or nothing where our
   // kernels do not make them.

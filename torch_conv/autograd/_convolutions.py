@@ -3,6 +3,7 @@ in weight and bias of depthwise layers our kernels' (`_weights.py`); the rest is
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -14,7 +15,7 @@ from torch_conv.autograd._extension import extend, fold
 from torch_conv.autograd._node import Shape, alone, tensor_of, transformed
 from torch_conv.autograd._steps import vjp
 from torch_conv.autograd._weights import windows_of_planes
-from torch_conv.functional._convolve import ACTIVATIONS, pads_of
+from torch_conv.functional._convolve import ACTIVATIONS, ours_of_numbers, pads_of
 from torch_conv.functional._eager import eager
 from torch_conv.reference._extend import border_name, per_axis
 
@@ -50,6 +51,8 @@ def conv_gradients(axes: int, given: Given, output: Tensor, grad: Tensor, wanted
         of, turned = _in_layout_of(input, grad, axes), _turned(weight, groups, axes)
         if alone(grad):  # 4 us of host time against the operator's 10 (3x3 of 8x8 on the CPU)
             gradients["input"] = eager(axes, of, turned, None, 1, tuple(back), tuple(dilation), groups)
+        elif _is_one_symbol(back, dilation):
+            gradients["input"] = ours_of_numbers(of, turned, None, axes, 1, back[0], dilation[0], groups)
         else:
             gradients["input"] = _operator(axes)(of, turned, None, 1, back, dilation, groups)
     if of_torch:
@@ -82,6 +85,13 @@ def numbers_gradients(given: Given, output: Tensor, grad: Tensor, wanted: set[st
     axes = given["axes"]
     lists = {name: [given[name]] * axes for name in ("stride", "padding", "dilation")}
     return conv_gradients(axes, {**given, **lists, "padding_mode": "zeros", "algorithm": "ours"}, output, grad, wanted)
+
+
+def _is_one_symbol(*lists: Sequence[int]) -> bool:
+    """Whether a number is a symbol, which the public operators' lists fix, and all axes have the same."""
+    if not any(isinstance(numbers[0], torch.SymInt) for numbers in lists):
+        return False
+    return all(surely(number == numbers[0]) for numbers in lists for number in numbers[1:])
 
 
 def _operator(axes: int) -> Any:

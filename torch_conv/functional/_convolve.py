@@ -100,10 +100,10 @@ def convolve(input: Tensor, weight: Tensor, bias: Tensor | None, options: Option
     # Shards go to the operator, which asks torch for each what it needs.
     if options.algorithm not in ("direct", "tensor_core") and not isinstance(input, SplitTensor):
         why = why_torch(input, weight, bias, options)
-        if why == _handover.OURS:
+        if why == _handover.OURS or (options.algorithm == _OURS and torch.compiler.is_compiling() and not _exports()):
             plain = torch.compiler.is_compiling() and type(input) is Tensor and type(weight) in PLAIN
             numbers = numbers_of(options) if plain else None
-            if numbers is not None:  # inductor would write all lists and words into every call
+            if numbers is not None:  # inductor would write all lists and words into every call; these may be symbols
                 return ours_of_numbers(input, weight, bias, *numbers)
             options = options._replace(algorithm=_OURS)  # it must not ask again: what it sees may be a part of an image
         elif why is not None:
@@ -154,6 +154,10 @@ def _is_exported_to_onnx() -> bool:
     if torch.compiler.is_dynamo_compiling() or "torch.onnx" not in sys.modules:
         return False
     return torch.onnx.is_in_onnx_export()
+
+
+def _exports() -> bool:
+    return getattr(torch.compiler, "_is_exporting_flag", False)  # Dynamo takes is_exporting() for true, always
 
 
 def numbers_of(options: Options) -> tuple[Any, ...] | None:
@@ -252,7 +256,7 @@ def why_torch(input: Tensor, weight: Tensor, bias: Tensor | None, options: Optio
         return (
             f"a matrix product of {weight.size(1)} input and {weight.size(0) // max(groups, 1)} output channels a group"
         )
-    if getattr(torch.compiler, "_is_exporting_flag", False):  # Dynamo takes is_exporting() for true, always
+    if _exports():
         return None
     if is_traced():  # what a trace holds must not depend on whether a gradient is wanted
         return None
