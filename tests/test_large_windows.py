@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import resource
 from functools import partial
@@ -121,9 +122,9 @@ def test_scratch_does_not_grow_with_what_lies_outside(border):
     assert peak() - before < 128
 
 
-@pytest.mark.parametrize("border", ["reflect", "symmetric", "circular"])
+@pytest.mark.parametrize("border", BORDERS)
 @pytest.mark.parametrize("shape", [(9, 40), (3, 5, 1), (4, 2), (2, 3, 8, 33)], ids=str)
-@pytest.mark.parametrize("kw", [2, 64, 127, 200, 1000, 4099])
+@pytest.mark.parametrize("kw", [2, 64, 127, 200, 1000, 4096, 4099])
 def test_boxes_wider_than_the_image(border, shape, kw):
     for dtype in (torch.float32, torch.float64, torch.float16):
         image = make_image(shape, dtype)
@@ -133,7 +134,19 @@ def test_boxes_wider_than_the_image(border, shape, kw):
             assert_same_bits(torch_conv.box_blur(lay_out(image, "channels_last"), (3, kw), border), expected)
 
 
-@pytest.mark.parametrize("border", ["reflect", "symmetric", "circular"])
+@pytest.mark.parametrize("border", ["constant", "replicate", "skip"])
+@pytest.mark.parametrize("kw", [256, 401, 1000, 4095])
+def test_boxes_wider_than_the_image_from_every_anchor(border, kw):
+    """Where the image lies in the window decides which sums meet it; one NaN or infinity must not spread."""
+    image = make_image((2, 4, 37))
+    image[1, 2, 5], image[1, 3, 36] = math.nan, math.inf
+    for at in (0, 1, 36, 37, 100, kw // 2 + 1, kw - 38, kw - 1):
+        options = {"normalized": border == "skip", "value": -2.5, "anchor": (1, at)}
+        expected = box_order.box2d(image, (3, kw), border, **options)
+        assert_same_bits(torch.ops.torch_conv.box2d(image, [3, kw], border, algorithm="box", **options), expected)
+
+
+@pytest.mark.parametrize("border", BORDERS)
 def test_a_boxs_additions_do_not_grow_with_its_width(border):
     image = torch.zeros(64, 4096)
     near, far = (flops(torch_conv.box_blur, image, (1, kw), border) for kw in (101, 50001))

@@ -20,6 +20,12 @@ static int64_t row_period(const Box& p, int64_t outputs) {
   return 2 * (outputs + p.kw - 1) > 3 * period ? period : 0;
 }
 
+// Do windows over `outputs` columns read so much beyond the image that most of their sums are of one number?
+static bool is_long(const Box& p, int64_t outputs) {
+  const bool same_beyond = p.place.border == Border::replicate || map_index(int64_t(-1), p.in.w, p.place.border) < 0;
+  return same_beyond && !is_far(p.kw, p.whole_w) && outputs + p.kw - 1 > 2 * (outputs + p.in.w);
+}
+
 // A plane along z is taken in pieces: rows of it, or as one long row where its rows follow one another.
 struct DepthPieces {
   int64_t count, rows, columns,
@@ -68,7 +74,8 @@ Plan plan_floats(const Box& p) {
   plan.tile_h = int(round_up(std::min(p.out.h, std::max<int64_t>(64, 2 * p.kh)), kGroup));
   plan.blocks = p.in.n * (pixel > 1 ? 1 : p.in.c) * ceil_div(place_in_group(p.first_row) + p.out.h, plan.tile_h);
   plan.bytes = bytes_of(p.in) + bytes_of(p.out);
-  const int64_t period = row_period(p, p.out.w), row = period > 0 ? period : p.out.w + p.kw - 1;
+  const int64_t period = row_period(p, p.out.w);
+  const int64_t row = period > 0 ? period : p.out.w + (is_long(p, p.out.w) ? p.in.w : p.kw - 1);
   const double down = (double(std::min<int64_t>(p.kh, 6)) + double(p.kh) / 64) * double(p.out.w);
   const double across = 2 * std::log2(double(p.kw)) * double(row);
   plan.flops = (down + across) * double(p.out.n) * double(p.out.c) * double(p.out.h);

@@ -7,6 +7,7 @@
 
 #include "box/cpu_floats_columns.h"
 #include "box/cpu_floats_rows.h"
+#include "box/cpu_floats_rows_long.h"
 
 // What means divide by: the pixels of a window, or with Border::skip those inside, `rows` times the rows times those of
 // [x - pad, x - pad + kw) in [0, w).
@@ -33,7 +34,8 @@ class BoxGroups {
         scale_{p.scale != 1 && !p.place.normalized, box::reciprocal<A>(counts.window)},
         value_(p.place.border == Border::constant ? A(p.place.value) : A(0)),
         out_(p.out, pixel),
-        row_sums_(far_w_ ? 1 : p.kw, pixel) {
+        row_sums_(far_w_ ? 1 : p.kw, pixel),
+        long_sums_(p.kw, pixel) {
     if (!far_h_ && !box::one_chain(p.kh)) group_.count = box::blocks_of(p.kh);
     if (value_ == 0) return;
     for (int j = 0; j < kRows; ++j)
@@ -78,14 +80,15 @@ class BoxGroups {
   void place_columns() {
     const int64_t w = p_.in.w, first = x_.begin - p_.place.pad_x, end = x_.end - 1 - p_.place.pad_x + p_.kw;
     period_ = far_w_ ? 0 : box::row_period(p_, x_.size());
-    inside_ =
-        far_w_ || period_ > 0 ? Range{0, w} : Range{std::clamp<int64_t>(first, 0, w), std::clamp<int64_t>(end, 0, w)};
+    long_ = box::is_long(p_, x_.size());
+    const bool as_it_is = far_w_ || period_ > 0 || long_;
+    inside_ = as_it_is ? Range{0, w} : Range{std::clamp<int64_t>(first, 0, w), std::clamp<int64_t>(end, 0, w)};
     columns_ = inside_;
     left_ = right_ = 0;
     if (period_ > 0) {
       row_of_period_.resize(period_);
       for (int64_t i = 0; i < period_; ++i) row_of_period_[i] = map_index(first + i, w, p_.place.border) * pixel_;
-    } else if (!far_w_) {
+    } else if (!as_it_is) {
       left_ = (inside_.size() > 0 ? inside_.begin : end) - first, right_ = end - first - inside_.size() - left_;
       const auto read = [&](int64_t from, int64_t to) {
         for (int64_t at = from; at < to; ++at) {
@@ -110,6 +113,7 @@ class BoxGroups {
     sums_.ensure(kRows * pitch_);
     extended_.ensure(std::max(length_, period_ * pixel_) + slack);
     if (period_ > 0) row_sums_.open_periodic(period_ * pixel_, slack);
+    else if (long_) long_sums_.open(x_.size(), w, -first);
     else row_sums_.open(length_, slack);
     ring_.ensure(round * group_.count);
     if (!in_place_) copies_.ensure(3 * kRows * round);
@@ -209,10 +213,20 @@ class BoxGroups {
     return extended_.data();
   }
 
+  void long_row(int j, A* out) {
+    const A *image = v(j), *before = image, *behind = image + (p_.in.w - 1) * pixel_;
+    if (p_.place.border != Border::replicate) {
+      outside_pixel_.assign(pixel_, outside_sum_[j]);
+      before = behind = outside_pixel_.data();
+    }
+    long_sums_.sum(image, before, behind, scale_, out);
+  }
+
   // Output row y, the group's row j.
   void finish(int64_t y, int j) {
     A* out = out_.row(0, c_, y);
     if (far_w_) far_row(j, out);
+    else if (long_) long_row(j, out);
     else if (period_ > 0) row_sums_.sum_periodic(one_period(j), out_.length(), scale_, out);
     else row_sums_.sum(extended(j), out_.length(), scale_, out);
     if (p_.place.normalized) divide(out, y);
@@ -257,15 +271,16 @@ class BoxGroups {
   A outside_sum_[kRows] = {};  // V where no column stands
   OutputRows<A> out_;
   RowSums<A> row_sums_;
+  LongRowSums<A> long_sums_;
   BoxGroup<A> group_;
   int64_t n_ = 0, c_ = 0;
   Range x_{}, inside_{}, columns_{};           // outputs; columns that they read; those and what the border repeats
   int64_t left_ = 0, right_ = 0, length_ = 0;  // extended columns on either side; elements of an extended row
   int64_t margin_ = 0, pitch_ = 0;             // elements before v(j), and from v(j) to v(j + 1)
-  bool in_row_ = false, in_place_ = false;
+  bool in_row_ = false, in_place_ = false, long_ = false;
   int64_t period_ = 0;                         // of the extended row, where its sums are made from one; or 0
   std::vector<int64_t> tags_, row_of_period_;  // row_of_period_: which elements of v(j) a period holds
-  std::vector<A> outside_;
+  std::vector<A> outside_, outside_pixel_;
   Aligned<A> sums_, ring_, extended_, copies_;
 };
 
