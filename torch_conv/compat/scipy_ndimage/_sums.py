@@ -148,6 +148,13 @@ def box_means(values: Tensor, size: int, axis: int, origin: int, border: Border)
     return sums.reshape(image.shape) / size
 
 
+_WHOLE = "direct"  # scipy's casts to integers cut what is behind the point, so whole sums must stay whole
+
+
+def _along(image: Tensor, taps: Tensor, border: str, dim: int, value: float, anchor: int) -> Tensor:
+    return filter1d(image, taps, border, dim=dim, value=value, anchor=anchor, algorithm=_WHOLE)
+
+
 def _filtered(image: Tensor, window: Window, border: Border) -> Tensor:
     axes, dims = window.axes, image.dim()
     if not axes:
@@ -160,12 +167,11 @@ def _filtered(image: Tensor, window: Window, border: Border) -> Tensor:
         k = len(taps)
         if window.twins < 0 and anchor[0] == k // 2:
             return _odd(image, taps[k // 2 :], border, axes[0])
-        return filter1d(image, taps, border.name, dim=axes[0], value=border.value, anchor=anchor[0])
+        return _along(image, taps, border.name, axes[0], border.value, anchor[0])
     last = tuple(range(-len(axes), 0))
     moved = image.movedim(axes, last)
     correlate = filter2d if len(axes) == 2 else filter3d
-    # Directly: scipy's casts to integers cut what is behind the point, so whole sums must stay whole.
-    sums = correlate(moved, taps, border.name, value=border.value, anchor=anchor, algorithm="direct")
+    sums = correlate(moved, taps, border.name, value=border.value, anchor=anchor, algorithm=_WHOLE)
     return sums.movedim(last, axes)
 
 
@@ -173,7 +179,7 @@ def _odd(image: Tensor, half: Tensor, border: Border, axis: int) -> Tensor:
     """An odd window by its half from the middle on: both sides add up in one order, so a constant has no derivative."""
 
     def side(image: Tensor, half: Tensor) -> Tensor:
-        return filter1d(image, half, border.name, dim=axis, value=border.value, anchor=0)
+        return _along(image, half, border.name, axis, border.value, 0)
 
     middle_left_out = torch.cat([torch.zeros_like(half[:1]), half[1:]])
     return side(image, half) - side(image.flip(axis), middle_left_out).flip(axis)
@@ -207,7 +213,7 @@ def _extended(image: Tensor, window: Window, border: Border, axes: list[int]) ->
         )  # what they read, side by side, is the extended axis
         positions = torch.arange(n, dtype=torch.float64, device="cpu").expand(1, len(taps), n)
         one_tap = torch.nn.functional.one_hot(taps, k)[None]
-        reads = filter1d(positions, one_tap, border.name, value=-1.0, anchor=window.anchor[axis])[0]
+        reads = _along(positions, one_tap, border.name, -1, -1.0, window.anchor[axis])[0]
         source = torch.cat([reads[:-1].flatten()[: k - 1], reads[-1]]).to(image.device, torch.int64)
         image = image.index_select(axis, source.clamp(min=0))
         if border.name == "constant":
