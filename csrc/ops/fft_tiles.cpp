@@ -53,6 +53,40 @@ constexpr Costs kCpuWide{.per_level = 0.435e-9,
                          .cached = 1 << 18,
                          .together = 1 << 18,
                          .window = 0.37};
+// Tiles of one row. An Intel Xeon (AMX), one thread: direct sums take 1.7 times as long as above, so these costs
+// are what was measured by that. A pixel's transform forward and back, ns, by length:
+//            2^10   2^12   2^13   2^14   2^15   2^16   2^18   2^20
+//   float32  1.7    2.1    2.8    3.7    4.7    7.1    7.5    31
+//   float64  3.9    4.3    5.6    7.0    8.2    11.6   12.7   40
+// Reading, noting and writing a pixel takes 3.7 and 5.4. Where columns are the rows they take 4 ns more, and 10 to 14
+// where the image's rows are 2^k bytes apart. The whole, ms, by taps: directly / by FFT / scipy.signal.oaconvolve.
+//                 226              501              1001             3001             10001
+//   8 x 65536     15.9/16.2/42.8   33.6/16.1/42.6   60.0/14.2/44.9   202/24.4/62.5    185/8.5/16.5
+//   1024 x 1024   8.1/7.3/10.2     20.9/7.2/12.8    32.5/9.6/21.0    97/18/39         419/84/154
+//   2^20          7.5/5.9/14.4     19.4/7.1/10.5    31.0/7.8/12.6    112/13.7/16.9    431/25/26
+//   columns of 1024 x 1024         17.6/23.3/21.9   50.8/29.9/38.1
+//   ... 1024 x 1000                16.2/11.4/21.8   40.7/14.4/28.7
+constexpr Costs kCpuRows{.per_level = 0.1e-9,
+                         .per_pixel = 2.2e-9,
+                         .batch = 40e-6,
+                         .direct = 110e9,
+                         .passes = 70e9,
+                         .bytes = 16e9,
+                         .cached = 1 << 12,
+                         .together = 1 << 18,
+                         .window = 0.4,
+                         .start = 50e-6};
+constexpr Costs kCpuRowsWide{.per_level = 0.22e-9,
+                             .per_pixel = 3.2e-9,
+                             .batch = 40e-6,
+                             .direct = 56e9,
+                             .passes = 32e9,
+                             .bytes = 16e9,
+                             .cached = 1 << 12,
+                             .together = 1 << 17,
+                             .window = 0.4,
+                             .start = 50e-6};
+constexpr double kTurned = 6e-9;  // seconds a pixel more, where columns are the rows
 // One NVIDIA H200. torch.fft.rfft2, the product and torch.fft.irfft2 without its scaling, in batches of 20 million
 // float32 pixels, ps a pixel: one part for memory, one for either side's length (side_seconds). The border and the
 // store are one read and one write of memory each, 4 ps more.
@@ -82,6 +116,7 @@ constexpr Costs kCudaWide = twice(kCuda);
 
 const Costs& costs_of(const FilterSize& size) {
   const bool wide = size.image == Dtype::f64;
+  if (fft_by_rows(size)) return wide ? kCpuRowsWide : kCpuRows;
   return size.cuda ? wide ? kCudaWide : kCuda : wide ? kCpuWide : kCpu;
 }
 
@@ -132,15 +167,36 @@ std::vector<Cut> cuts(int64_t outputs, int64_t span, int64_t stride, int64_t uni
   return all;
 }
 
+// Rows of an image whose columns they were.
+FilterSize turned(FilterSize size) {
+  std::swap(size.out_h, size.out_w), std::swap(size.kh, size.kw);
+  std::swap(size.span_h, size.span_w), std::swap(size.stride_h, size.stride_w);
+  return size;
+}
+
 }  // namespace
 
+bool fft_by_rows(const FilterSize& size) {
+  return !size.cuda && ((size.kh == 1 && size.stride_h == 1) || (size.kw == 1 && size.stride_w == 1));
+}
+
+int64_t largest_fft_span(const FilterSize& size) { return fft_by_rows(size) ? kFftLargestSpanOfRows : kFftLargestSpan; }
+
 FftTiles fft_tiles(const FilterSize& size) {
+  const bool rows = fft_by_rows(size);
+  if (rows && size.kh > 1) {
+    FftTiles tiles = fft_tiles(turned(size));
+    tiles.seconds += kTurned * double(size.planes) * double(tiles.count()) * double(tiles.w);
+    return tiles;
+  }
   const Costs& costs = costs_of(size);
   const int64_t bytes = kFftCopies * acc_bytes(size.image);
   const int64_t word = size.cuda ? 4 : 1;  // outputs that leave together
   const std::vector<Cut> columns = cuts(size.out_w, size.span_w, size.stride_w, word * size.stride_w);
   FftTiles best{};
-  for (const Cut& y : cuts(size.out_h, size.span_h, size.stride_h, size.stride_h)) {
+  const std::vector<Cut> lines =
+      rows ? std::vector<Cut>{{1, 1, size.out_h}} : cuts(size.out_h, size.span_h, size.stride_h, size.stride_h);
+  for (const Cut& y : lines) {
     if (best.h && size.cuda && y.length > kMostGridRows) break;
     for (const Cut& x : columns) {
       const int64_t pixels = y.length * x.length, limit = kFftWorkspace / bytes;
@@ -176,8 +232,9 @@ double passes_seconds(const FilterSize& size, int rank) {
 
 bool fft_is_faster(const FilterSize& size) {
   constexpr int64_t kMostDirect = 15;  // taps along a side
-  if (size.kh * size.kw <= kMostDirect * kMostDirect || std::min(size.kh, size.kw) < 2) return false;
-  if (std::max(size.span_h, size.span_w) > kFftLargestSpan) return false;
+  if (size.kh * size.kw <= kMostDirect * kMostDirect) return false;
+  if (std::min(size.kh, size.kw) < 2 && !fft_by_rows(size)) return false;
+  if (std::max(size.span_h, size.span_w) > largest_fft_span(size)) return false;
   return fft_tiles(size).seconds < direct_seconds(size);
 }
 

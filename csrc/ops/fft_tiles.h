@@ -34,13 +34,19 @@ struct FftTiles {
 constexpr int64_t kFftWorkspace = int64_t(512) << 20;
 constexpr int64_t kFftCopies = 4;
 constexpr int64_t kFftLargestSpan = 1 << 14;
+constexpr int64_t kFftLargestSpanOfRows = 1 << 20;
+
+// Are tiles single rows, transformed along one dimension? So windows of one row or one column are on the CPU. Images
+// of a window of one column are turned: their columns are the tiles' rows.
+bool fft_by_rows(const FilterSize& size);
+int64_t largest_fft_span(const FilterSize& size);
 
 FftTiles fft_tiles(const FilterSize& size);
 double direct_seconds(const FilterSize& size);
 // As `rank` separable filters and their sum.
 double passes_seconds(const FilterSize& size, int rank);
 
-// Is 'auto' to take it? Windows of up to 15 x 15 taps, of one row or of one column never.
+// Is 'auto' to take it? Windows of up to 225 taps never; those of one row or one column on the CPU only.
 bool fft_is_faster(const FilterSize& size);
 
 }  // namespace torch_conv

@@ -168,9 +168,10 @@ class Choice {
   bool divides_alike() const { return !p_.place.normalized || factors_->rank() == 1; }
 
   void check_fft() const {
-    check(std::max(size_.span_h, size_.span_w) <= kFftLargestSpan, call_.op,
+    const int64_t most = largest_fft_span(size_);
+    check(std::max(size_.span_h, size_.span_w) <= most, call_.op,
           "algorithm 'fft' cannot serve this call: the window spans ", size_.span_h, "x", size_.span_w,
-          " pixels, more than ", kFftLargestSpan, " along an axis");
+          " pixels, more than ", most, " along an axis");
   }
 
   void check_low_rank() {

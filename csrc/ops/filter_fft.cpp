@@ -7,6 +7,7 @@
 #include "ops/filter_low_rank.h"
 #include "ops/steps.h"
 #include "ops/volumes.h"
+#include "overlap_save/multiply.h"
 #include "overlap_save/params.h"
 
 namespace torch_conv {
@@ -50,12 +51,11 @@ Direct some_of(const Direct& p, Range n, Range c) {
 }
 
 // Windows (samples, channels, 1, kh, kw), of those dimensions that they have one each.
-Tensor windows_of(const Tensor& taps) {
+Tensor windows_of(const Tensor& taps, const Direct& p) {
   Sizes sizes = sizes_of(taps);
-  const Sizes size(sizes.end() - 2, sizes.end());
   sizes.resize(sizes.size() - 2);
   sizes.resize(2, 1);
-  sizes.insert(sizes.end(), {1, size[0], size[1]});
+  sizes.insert(sizes.end(), {1, p.kh, p.kw});
   return torch::stable::view(taps, sizes);
 }
 
@@ -78,7 +78,18 @@ Tensor spread(const Tensor& windows, const Placement& s) {
   return apart;
 }
 
+// Rows and columns exchanged: of a window of one column they lie in memory as those of one row.
+Direct turned(Direct p) {
+  for (Image* image : {&p.in, &p.out}) std::swap(image->h, image->w), std::swap(image->stride_h, image->stride_w);
+  std::swap(p.kh, p.kw);
+  Placement& s = p.place;
+  std::swap(s.pad_y, s.pad_x), std::swap(s.stride_y, s.stride_x), std::swap(s.dilation_y, s.dilation_x);
+  return p;
+}
+
+// A tile of one row is transformed along it alone.
 Tensor spectrum(const Tensor& t, const FftTiles& tiles) {
+  if (tiles.h == 1) return call_aten("aten::fft_rfft", "", t, std::optional<int64_t>(tiles.w), int64_t(-1), Norm());
   return call_aten("aten::fft_rfft2", "", t, std::optional<Sizes>({tiles.h, tiles.w}), Sizes{-2, -1}, Norm());
 }
 
@@ -89,7 +100,8 @@ Tensor spectrum_of_windows(const Tensor& windows, const Placement& s, const FftT
 // Sums times the pixels of a tile: who writes them divides, which spares a pass over them.
 Tensor sums_of(const Tensor& spectra, const FftTiles& tiles) {
   constexpr int64_t kAsTheyAre = 0;  // torch's number for sums that are not divided; its word would be lost memory
-  const Tensor sums = call_aten("aten::_fft_c2r", "", spectra, Sizes{3, 4}, kAsTheyAre, tiles.w);
+  const Tensor sums =
+      call_aten("aten::_fft_c2r", "", spectra, tiles.h == 1 ? Sizes{4} : Sizes{3, 4}, kAsTheyAre, tiles.w);
   return sums.is_contiguous() ? sums : torch::stable::contiguous(sums);
 }
 
@@ -145,7 +157,7 @@ class ByFft {
   }
 
   void compute() {
-    const Tensor windows = windows_of(taps_);
+    const Tensor windows = windows_of(taps_, p_);
     const bool own_samples = windows.size(0) > 1, own_channels = windows.size(1) > 1;
     std::optional<Tensor> spectra;
     for_each(p_.in.c, batch_.c, [&](Range c) {
@@ -194,6 +206,23 @@ class ByFft {
     return empty_strided(device_of(input_), sizes, contiguous_strides(sizes), type);
   }
 
+  // On the CPU, where transforms may lie turned.
+  void multiply(Tensor& products, const Tensor& spectra) const {
+    if (!products.is_contiguous()) products = torch::stable::contiguous(products);
+    const Tensor windows = spectra.is_contiguous() ? spectra : torch::stable::contiguous(spectra);
+    const int64_t row = tiles_.w / 2 + 1, size = tiles_.h * row, n = windows.size(0), c = windows.size(1);
+    overlap_save::multiply({.tiles = products.data_ptr(),
+                            .windows = windows.data_ptr(),
+                            .dtype = p_.in.dtype,
+                            .n = products.size(0),
+                            .c = products.size(1),
+                            .count = products.size(2),
+                            .rows = tiles_.h,
+                            .size = row,
+                            .stride_n = n > 1 ? c * size : 0,
+                            .stride_c = c > 1 ? size : 0});
+  }
+
   void filter(WriteTiles write, const Tensor& spectra, Range which) {
     const Direct& p = write.filter;
     const auto cells = overlap_save::Cells::of(tiles(nullptr, which));
@@ -207,7 +236,8 @@ class ByFft {
       run(call_, place_, input_, read(p, tiles(pixels->data_ptr(), which), static_cast<int32_t*>(notes.data_ptr())));
       Tensor products = spectrum(*pixels, tiles_);
       pixels.reset();
-      call_aten("aten::mul_", "Tensor", products, spectra);
+      if (place_.cuda()) call_aten("aten::mul_", "Tensor", products, spectra);
+      else multiply(products, spectra);
       return sums_of(products, tiles_);
     }();
     write.sums = tiles(sums.data_ptr(), which);
@@ -299,7 +329,9 @@ FilterSize filter_size(const Direct& p, const Place& place) {
 
 void run_by_fft(Call& call, const Place& place, const Tensor& input, const Direct& p, const Window& window) {
   if (call.steps) call.steps->spoil();  // what torch does on the way is not written down
-  ByFft filter(call, place, input, p, window);
+  const bool columns = p.kh > 1 && p.kw == 1 && fft_by_rows(filter_size(p, place));
+  const Direct q = columns ? turned(p) : p;
+  ByFft filter(call, place, input, q, window);
   if (call.runs()) filter.compute();
   else filter.explain();
 }

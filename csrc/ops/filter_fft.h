@@ -13,6 +13,8 @@ FilterSize filter_size(const Direct& problem, const Place& place);
 //
 //   image --read--> tiles --rfft2--> spectra --times that of the window--> --irfft2--> sums --write--> result
 //
+// On the CPU tiles of windows of one row or one column are single rows, transformed along one dimension.
+//
 // Where a NaN, an infinity or an overflow reached a tile's sums they are made again directly. Nothing waits for the
 // GPU, and memory is bounded by kFftWorkspace.
 void run_by_fft(Call& call, const Place& place, const Tensor& input, const Direct& problem, const Window& window);

@@ -5,6 +5,7 @@
 
 #include "core/parallel.h"
 #include "core/rooms.h"
+#include "overlap_save/multiply.h"
 #include "overlap_save/plan.h"
 
 #define TC_CPU_BODY "overlap_save/cpu_body.h"
@@ -56,6 +57,12 @@ void run_write_cpu(const WriteTiles& p, const Plan& plan) {
   const bool wide = p.filter.in.dtype == Dtype::f64;
   const auto run = wide ? TC_BEST_ISA(write_tiles<double>) : TC_BEST_ISA(write_tiles<float>);
   parallel_for(0, plan.blocks, kRows, [&](int64_t begin, int64_t end) { run(p, {begin, end}); });
+}
+
+void multiply(const Spectra& p) {
+  const int64_t grain = ceil_div(int64_t(1) << 14, p.size);  // numbers worth waking a thread for
+  const auto run = p.dtype == Dtype::f64 ? TC_BEST_ISA(multiply_spectra<double>) : TC_BEST_ISA(multiply_spectra<float>);
+  parallel_for(0, p.n * p.c * p.count * p.rows, grain, [&](int64_t begin, int64_t end) { run(p, {begin, end}); });
 }
 
 }  // namespace torch_conv::overlap_save

@@ -32,17 +32,23 @@ class Notes {
     if (!to_) return;
     const int64_t w = p_.tiles.w, side = int64_t(1) << cells_.log_w;
     for (int64_t x = 0; x < w; x += side) {
-      const Bits most = *std::max_element(largest_.begin() + x, largest_.begin() + std::min(w, x + side));
+      const Bits most = largest_of(largest_, {x, std::min(w, x + side)});
       const std::atomic_ref<int32_t> cell(to_[x >> cells_.log_w]);
       const int exponent = overlap_save::exponent_of(most);
       for (int32_t noted = cell.load(std::memory_order_relaxed);
            noted < exponent && !cell.compare_exchange_weak(noted, exponent, std::memory_order_relaxed);) {
       }
     }
-    if (*std::max_element(lowest_.begin(), lowest_.end()) > kSign)
-      std::atomic_ref<int32_t>(*negative_).store(1, std::memory_order_relaxed);
+    if (largest_of(lowest_, {0, w}) > kSign) std::atomic_ref<int32_t>(*negative_).store(1, std::memory_order_relaxed);
     std::fill(largest_.begin(), largest_.end(), Bits(0));
     std::fill(lowest_.begin(), lowest_.end(), Bits(0));
+  }
+
+  // In vectors, which std::max_element is not compiled to.
+  static Bits largest_of(const std::vector<Bits>& of, Range range) {
+    Bits most = 0;
+    for (int64_t x = range.begin; x < range.end; ++x) most = of[x] > most ? of[x] : most;
+    return most;
   }
 
   const ReadTiles& p_;
@@ -134,5 +140,21 @@ void write_tiles(const WriteTiles& p, Range rows) {
       for (int i = 0; i < cells.count(); ++i)
         std::atomic_ref(marks[i]).store(overlap_save::Mark::directly, std::memory_order_relaxed);
     write(line.data(), count, pixel_of(f.out, tile.n, tile.c, 0, y, x), f.out.stride_w);
+  }
+}
+
+// The given rows of all tiles' spectra. Whole rows, so that a number lies in a vector or behind the last one whoever
+// asks.
+template <typename A>
+void multiply_spectra(const overlap_save::Spectra& p, Range rows) {
+  for (int64_t row = rows.begin; row < rows.end; ++row) {
+    const int64_t plane = row / (p.count * p.rows);
+    const int64_t from = plane / p.c * p.stride_n + plane % p.c * p.stride_c + row % p.rows * p.size;
+    const A* __restrict window = static_cast<const A*>(p.windows) + 2 * from;
+    A* __restrict of = static_cast<A*>(p.tiles) + 2 * row * p.size;
+    for (int64_t i = 0; i < 2 * p.size; i += 2) {
+      const A re = of[i] * window[i] - of[i + 1] * window[i + 1], im = of[i] * window[i + 1] + of[i + 1] * window[i];
+      of[i] = re, of[i + 1] = im;
+    }
   }
 }

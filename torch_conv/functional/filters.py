@@ -57,16 +57,17 @@ def filter2d(
       filters, whose sums are added. What is left of the window is below rounding: at most `2**-21` of its largest tap
       and `2**-22` of the sum of its |taps| (`2**-50` and `2**-51` for float64 images). The bits are the same wherever a
       pixel lies. An infinity may come out as NaN.
-    * 'fft', for windows of more than 15 x 15 taps: the image is cut into tiles. A sum lies within
-      `2**-23 * log2(n) * sqrt(n) * m * norm(kernel)` of the exact one (`2**-52` for float64 images), before it is
-      rounded to the result's dtype; n are the pixels of a tile, as `explain` prints it, and norm(kernel) is the root of
-      the sum of the squared taps. m is the largest |pixel| of the tile, but at most 512 times the largest in the
-      window's neighbourhood, which is the window and half a window, or 30 pixels, around it; `value` counts where it is
-      read. Windows whose neighbourhood holds much smaller pixels are summed directly, which takes longer, and those of
-      zeros give 0. Where no pixel of a tile and no tap is negative, no result is. With `normalized` the bound is
-      divided as the sum is. The bits are the same from run to run and for every image of a batch. A tile that a NaN, an
-      infinity or an overflow reaches is summed directly, so they stay in the windows that hold them. Extra memory: at
-      most 512 MiB and the windows' transforms, unless a single tile of a larger window takes more.
+    * 'fft', for windows of more than 225 taps, those of one row or one column on the CPU only: the image is cut into
+      tiles. A sum lies within `2**-23 * log2(n) * sqrt(n) * m * norm(kernel)` of the exact one (`2**-52` for float64
+      images), before it is rounded to the result's dtype; n are the pixels of a tile, as `explain` prints it, and
+      norm(kernel) is the root of the sum of the squared taps. m is the largest |pixel| of the tile, but at most 512
+      times the largest in the window's neighbourhood, which is the window and half a window, or 30 pixels, around it;
+      `value` counts where it is read. Windows whose neighbourhood holds much smaller pixels are summed directly, which
+      takes longer, and those of zeros give 0. Where no pixel of a tile and no tap is negative, no result is. With
+      `normalized` the bound is divided as the sum is. The bits are the same from run to run and for every image of a
+      batch. A tile that a NaN, an infinity or an overflow reaches is summed directly, so they stay in the windows that
+      hold them. Extra memory: at most 512 MiB and the windows' transforms, unless a single tile of a larger window
+      takes more.
 
     Args:
         input: image (..., H, W) of dtype float32, float16, bfloat16, float64, uint8, int16 or uint16; any strides.
