@@ -90,7 +90,7 @@ def test_strides_of_compiled_calls(device, axes, dynamic):
 
 @pytest.mark.parametrize("bank", BANKS)
 @pytest.mark.parametrize("layer", [nn.Conv1d, nn.Conv2d, nn.Conv3d])
-def test_traces(device, layer, bank):
+def test_traces(device, layer, bank, without_tf32):
     """torch's own check, which traces a second time without gradients, and the same graph in every mode."""
     channels, outputs, groups = BANKS[bank]
     axes = int(layer.__name__[4])

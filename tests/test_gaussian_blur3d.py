@@ -145,7 +145,7 @@ def test_bad_size_or_sigma(size, sigma, sentence):
     assert str(caught.value) == f"gaussian_blur3d: {sentence}"
 
 
-@pytest.mark.parametrize(("size", "sigma"), [("3", 1.0), (3.0, 1.0), (3, "1"), (3, (1.0, "1", 1.0)), (3, None)])
+@pytest.mark.parametrize(("size", "sigma"), [("3", 1.0), (3.0, 1.0), (3, "1"), (3, (1.0, "1", 1.0))])
 def test_wrong_types(size, sigma):
     with pytest.raises(TypeError, match="^gaussian_blur3d: (kernel_size|sigma) must be of type "):
         torch_conv.gaussian_blur3d(torch.zeros(5, 8, 9), size, sigma)

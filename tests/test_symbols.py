@@ -27,7 +27,6 @@ NUMBERS = {
     "gaussian_blur3d, a pair": (lambda x, n: torch_conv.gaussian_blur3d(x, 3, (1.0, n, 2 * n)), NEAR_ONE),
     "gaussian_downsample": (lambda x, n: torch_conv.gaussian_downsample(x, 5, n), NEAR_ONE),
     "unsharp_mask, amount": (lambda x, n: torch_conv.unsharp_mask(x, 5, 1.0, amount=n), NEAR_ONE),
-    "unsharp_mask, amount of passes": (lambda x, n: torch_conv.unsharp_mask(x, 9, 1.0, amount=n), NEAR_ONE),
     "difference_of_gaussians": (lambda x, n: torch_conv.difference_of_gaussians(x, n), NEAR_ONE),
     "gaussian_laplace": (lambda x, n: torch_conv.gaussian_laplace(x, n), NEAR_ONE),
     "gaussian_sobel": (lambda x, n: torch_conv.gaussian_sobel(x, 5, n), NEAR_ONE),

@@ -132,10 +132,7 @@ def unsharp_parts(
     algorithm: str,
     input: Tensor,
 ) -> list[Tensor]:
-    """One window, 1 + amount times the pixel minus amount times a Gaussian; or the Gaussian, [y, x].
-
-    Of an amount that is a symbol of torch.compile: the window, or the two products [y, x, y, x] that it is a sum of.
-    """
+    """One window, 1 + amount times the pixel minus amount times a Gaussian; or the Gaussian, [y, x]."""
     if sigma is None:
         raise ValueError("unsharp_mask: sigma must be given")
     dtype = sum_dtype(input)
@@ -159,10 +156,6 @@ def _unsharp_parts(
     pixel, blurred = [delta_y + amount * delta_y, delta_x], [amount * y, x]
     if _is_one_window(y.size(-1), x.size(-1), algorithm):
         return [(outer(pixel) - outer(blurred)).to(dtype)]
-    if not torch.jit.is_scripting():  # noqa: SIM102 (TorchScript skips what is under this condition alone)
-        if not is_known(amount) and algorithm == "auto":
-            # The operator takes a number; taps are tensors.
-            return [row.to(dtype) for row in (*pixel, -blurred[0], blurred[1])]
     return [y.to(dtype), x.to(dtype)]
 
 

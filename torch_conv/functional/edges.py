@@ -19,7 +19,6 @@ from torch_conv.functional._composites import (
 from torch_conv.functional._stencils import gradient_windows, laplacian_taps
 from torch_conv.functional._types import BroadcastingList2
 from torch_conv.functional._windows import gaussian_parts, odd_sizes
-from torch_conv.split import SplitTensor
 
 _gradient2d = torch.ops.torch_conv.gradient2d
 _gradient2d_out = torch.ops.torch_conv.gradient2d_out
@@ -228,7 +227,7 @@ def _sobel_by_windows(
 
 def _root_of(squares: Tensor) -> Tensor:
     if not torch.jit.is_scripting():  # noqa: SIM102 (TorchScript skips what is under this condition alone)
-        if isinstance(squares, SplitTensor):  # which has no gradient
+        if not isinstance(squares, Tensor):  # shards, which have no gradient
             return squares.sqrt()
     return root(squares)
 

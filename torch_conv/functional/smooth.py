@@ -203,8 +203,8 @@ def unsharp_mask(
         tensor([[ 0.0000, -0.2741,  1.2741,  1.0000]])
     """
     parts = unsharp_parts(kernel_size, sigma, amount, algorithm, input)
-    if len(parts) != 2:
-        return sum_of_passes(input, parts, border_type, padding, value, output_dtype, out, algorithm)
+    if len(parts) == 1:
+        return one_window(input, parts[0], border_type, False, padding, value, output_dtype, out, algorithm)
     if out is not None:
         check_out_dtype(out, output_dtype)
         _unsharp_mask2d_out(

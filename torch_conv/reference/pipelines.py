@@ -14,8 +14,8 @@ from torch_conv.reference.smooth import Sigma, gaussian_blur2d, gaussian_blur3d
 
 def gaussian_downsample(
     input: Tensor,
-    kernel_size: int | Sequence[int] | None,
-    sigma: Sigma,
+    kernel_size: int | Sequence[int] | None = None,
+    sigma: Sigma = None,
     factor: int = 2,
     border_type: str = "reflect",
     *,
@@ -32,8 +32,8 @@ def gaussian_downsample(
 
 def gaussian_sobel(
     input: Tensor,
-    kernel_size: int | Sequence[int] | None,
-    sigma: Sigma,
+    kernel_size: int | Sequence[int] | None = None,
+    sigma: Sigma = None,
     border_type: str = "reflect",
     *,
     magnitude: str = "l2",
@@ -49,8 +49,8 @@ def gaussian_sobel(
 
 def structure_tensor(
     input: Tensor,
-    kernel_size: int | Sequence[int] | None,
-    sigma: Sigma,
+    kernel_size: int | Sequence[int] | None = None,
+    sigma: Sigma = None,
     border_type: str = "reflect",
     *,
     mode: str = "sobel",
@@ -70,8 +70,8 @@ def structure_tensor(
 
 def thin_edges(
     input: Tensor,
-    kernel_size: int | Sequence[int] | None,
-    sigma: Sigma,
+    kernel_size: int | Sequence[int] | None = None,
+    sigma: Sigma = None,
     border_type: str = "reflect",
     *,
     padding: str = "same",
@@ -106,8 +106,8 @@ def suppress(m: Tensor, gx: Tensor, gy: Tensor) -> Tensor:
 
 def gaussian_gradient_magnitude3d(
     input: Tensor,
-    kernel_size: int | Sequence[int] | None,
-    sigma: Sigma,
+    kernel_size: int | Sequence[int] | None = None,
+    sigma: Sigma = None,
     border_type: str = "replicate",
     *,
     mode: str = "diff",

@@ -12,13 +12,13 @@ from torch_conv.reference._extend import per_axis
 from torch_conv.reference.filters import filter2d, filter2d_separable, filter3d_separable
 
 Numbers = float | Sequence[float]
-Sigma = Numbers | Tensor
+Sigma = Numbers | Tensor | None
 
 
 def gaussian_blur2d(
     input: Tensor,
-    kernel_size: int | Sequence[int] | None,
-    sigma: Sigma,
+    kernel_size: int | Sequence[int] | None = None,
+    sigma: Sigma = None,
     border_type: str = "reflect",
     separable: bool = True,
     *,
@@ -35,8 +35,8 @@ def gaussian_blur2d(
 
 def gaussian_blur3d(
     input: Tensor,
-    kernel_size: int | Sequence[int] | None,
-    sigma: Sigma,
+    kernel_size: int | Sequence[int] | None = None,
+    sigma: Sigma = None,
     border_type: str = "replicate",
     *,
     truncate: float = 4.0,
@@ -52,8 +52,8 @@ def gaussian_blur3d(
 
 def unsharp_mask(
     input: Tensor,
-    kernel_size: int | Sequence[int] | None,
-    sigma: Sigma,
+    kernel_size: int | Sequence[int] | None = None,
+    sigma: Sigma = None,
     border_type: str = "reflect",
     *,
     amount: float = 1.0,
@@ -111,6 +111,8 @@ def gaussian_laplace(
 
 def _gaussians(kernel_size: int | Sequence[int] | None, sigma: Sigma, truncate: float, axes: int) -> list[Tensor]:
     """The taps along every axis in float64: (k,), or (B, k) where sigma is a tensor (B, axes)."""
+    if sigma is None:
+        raise ValueError("sigma must be given")
     if isinstance(sigma, Tensor):
         sigmas = list(sigma.double().unbind(-1))
     else:
