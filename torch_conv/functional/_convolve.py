@@ -63,6 +63,11 @@ def _expanded(name: str, argument: str, value: Any, axes: int) -> list[int]:
     return values * axes if len(values) == 1 else values
 
 
+def _is_unit(numbers: Any, axes: int) -> bool:
+    """Whether a list holds 1 for every axis; 1.0 and True equal 1, and are refused."""
+    return numbers == _UNIT[axes] and all(type(number) is int for number in numbers)
+
+
 class Options(NamedTuple):
     """What a call asks for besides its tensors."""
 
@@ -205,12 +210,12 @@ def operator_of(options: Options) -> tuple[Callable[..., Tensor], dict[str, Any]
     if type(stride) is int:  # one number stands for every axis
         if stride != 1:
             given["stride"] = stride
-    elif stride != _UNIT[axes]:
+    elif not _is_unit(stride, axes):
         given["stride"] = _expanded(name, "stride", stride, axes)
     if type(dilation) is int:
         if dilation != 1:
             given["dilation"] = dilation
-    elif dilation != _UNIT[axes]:
+    elif not _is_unit(dilation, axes):
         given["dilation"] = _expanded(name, "dilation", dilation, axes)
     if type(groups) is not int or groups != 1:
         given["groups"] = groups

@@ -57,8 +57,8 @@ class GaussianBlur2d(_Gaussian):
 
     def __init__(
         self,
-        kernel_size: int | Sequence[int] | None = None,
-        sigma: float | Sequence[float] | Tensor | None = None,
+        kernel_size: int | Sequence[int] | None,
+        sigma: float | Sequence[float] | Tensor,
         border_type: str = "reflect",
         separable: bool = True,
         *,
@@ -126,8 +126,8 @@ class GaussianBlur3d(_Gaussian):
 
     def __init__(
         self,
-        kernel_size: int | Sequence[int] | None = None,
-        sigma: float | Sequence[float] | Tensor | None = None,
+        kernel_size: int | Sequence[int] | None,
+        sigma: float | Sequence[float] | Tensor,
         border_type: str = "replicate",
         *,
         truncate: float = 4.0,
@@ -191,8 +191,8 @@ class UnsharpMask(_Gaussian):
 
     def __init__(
         self,
-        kernel_size: int | Sequence[int] | None = None,
-        sigma: float | Sequence[float] | Tensor | None = None,
+        kernel_size: int | Sequence[int] | None,
+        sigma: float | Sequence[float] | Tensor,
         border_type: str = "reflect",
         *,
         amount: float = 1.0,
