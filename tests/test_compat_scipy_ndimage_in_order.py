@@ -159,3 +159,20 @@ def test_operators_refuse_in_one_sentence():
         with pytest.raises(RuntimeError) as refused:
             call()
         assert sentence in str(refused.value)
+
+
+@pytest.mark.parametrize("name", ["laplace", "gaussian_filter", "gaussian_laplace", "gaussian_gradient_magnitude"])
+@pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning")
+def test_traces_hold_every_step(name):
+    call = CALLS[name]
+    example, image = (torch.from_numpy(noise((9, 11), "float32", seed)) for seed in (1, 2))
+    expected = call(ours, image)
+    torch.testing.assert_close(torch.jit.trace(lambda x: call(ours, x), example, check_trace=False)(image), expected)
+
+
+def test_a_freed_image_is_refused():
+    image = torch.ones(4, 5)
+    image.untyped_storage().resize_(0)
+    for call in (ours.gaussian_filter, ours.uniform_filter):
+        with pytest.raises(ValueError, match="^scipy_ndimage: .*its storage was freed$"):
+            call(image, 3)

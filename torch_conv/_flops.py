@@ -6,6 +6,7 @@ one; a derivative has those of its window. Steps without a window count nothing,
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Callable, Sequence
 from importlib.machinery import ModuleSpec, PathFinder
@@ -27,12 +28,13 @@ class _Registration:
         """Part of `sys.meta_path`: torch's own module, and then the formulas."""
         if name != _COUNTER:
             return None
-        sys.meta_path.remove(self)
         spec = PathFinder.find_spec(name, path, target)
         if spec is not None and spec.loader is not None:
             run = spec.loader.exec_module
 
             def exec_module(module: ModuleType) -> None:
+                with contextlib.suppress(ValueError):  # another thread was first
+                    sys.meta_path.remove(self)
                 run(module)
                 _add(module)
 

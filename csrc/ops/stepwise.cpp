@@ -3,6 +3,7 @@
 #include <numeric>
 #include <optional>
 
+#include "ops/boxed.h"
 #include "ops/checks.h"
 #include "stepwise/problem.h"
 
@@ -189,9 +190,9 @@ Tensor window(Tensor input, Tensor window, Sizes anchor, int64_t border, double 
 }
 
 void register_operators(torch::stable::detail::StableLibrary& m) {
-  m.impl("_stepwise_passes", TORCH_BOX(&passes));
-  m.impl("_stepwise_means", TORCH_BOX(&means));
-  m.impl("_stepwise_window", TORCH_BOX(&window));
+  m.impl("_stepwise_passes", boxed<&passes, "_stepwise_passes">);
+  m.impl("_stepwise_means", boxed<&means, "_stepwise_means">);
+  m.impl("_stepwise_window", boxed<&window, "_stepwise_window">);
 }
 
 }  // namespace

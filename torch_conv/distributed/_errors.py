@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import ParamSpec, TypeVar
 
+import torch
 import torch.distributed as dist
 
 P = ParamSpec("P")
@@ -28,6 +29,8 @@ def exchanged(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """
     try:
         return call(*args, **kwargs)
+    except torch.OutOfMemoryError:
+        raise
     except (RuntimeError, ValueError) as error:
         said = re.sub(r"^\[[^]]*\] *", "", str(error).splitlines()[0])  # without the place in torch's sources
         raise ExchangeError(f"the exchange between ranks failed: {said}") from error

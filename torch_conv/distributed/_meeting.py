@@ -210,8 +210,11 @@ def _file(rows: int, token: int) -> int:
 
 def _opened(rows: int, pid: int, file: int, token: int) -> mmap.mmap | None:
     """That file; None on another host or in another container, where the number is another process's or nobody's."""
+    path = f"/proc/{pid}/fd/{file}"
     try:
-        with open(f"/proc/{pid}/fd/{file}", "r+b") as opened:
+        if not os.readlink(path).startswith("/memfd:torch_conv"):  # nobody else's file is opened
+            return None
+        with open(path, "r+b") as opened:
             memory = mmap.mmap(opened.fileno(), rows + 8)
     except (OSError, ValueError):
         return None

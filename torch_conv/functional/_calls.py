@@ -113,7 +113,7 @@ def public(
                 return traced(args, kwargs)
             if is_fx_symbolic_tracing() and (tracer := _tracer_of(args, kwargs)) is not None:
                 return tracer.create_proxy("call_function", call, args, kwargs)
-            if looks[0]:
+            if looks[0] > 0:
                 look(fn.__name__, looks, args, kwargs)
             try:
                 if of_shards is not None and args and type(args[0]) is SplitTensor:
@@ -155,7 +155,7 @@ def public(
             wrong = None if of_the_machine(error) else _wrong_type(signature, fn.__name__, args, kwargs)
             if wrong is None and getattr(error, "of_torch", False):  # of a call that was handed to it
                 return error
-            return wrong or _refusal(fn.__name__, error)
+            return wrong or refusal_of(fn.__name__, error)
 
         call: Any = functools.wraps(fn)(at_once if eager is not None else by_operator)
         # torch.compile counts how often it has compiled a code object: every function has one of its own.
@@ -300,7 +300,7 @@ def _wrong_type(
     return None
 
 
-def _refusal(name: str, error: Exception) -> Exception:
+def refusal_of(name: str, error: Exception) -> Exception:
     """The ValueError or TypeError that says what `error` says about the call of `name`; `error` if it is no refusal."""
     # What a kernel of the CPU needs beside its result; torch 2.15 makes a RuntimeError of it.
     if isinstance(error, MemoryError) or str(error) == "std::bad_alloc":

@@ -51,7 +51,8 @@ def _make_once(make: Callable[..., Any], *flat: Any) -> Any:
     with torch.inference_mode(False), torch.device("cpu"):
         made = make(*_nested(flat))
     size = _bytes_of(made)
-    if size > _LARGEST or not _PLAIN.issuperset(map(type, flat)):
+    # numpy's scalars do not change either; its arrays have no hash, and never come here.
+    if size > _LARGEST or not all(type(n) in _PLAIN or type(n).__module__ == "numpy" for n in flat):
         raise _NotKeptError(made)
     if not _count.fits(size):
         _make_once.cache_clear()

@@ -167,6 +167,9 @@ def in_memory(values: Tensor) -> bool:
     """Whether numpy and operators of the CPU alone may work on a tensor: it has numbers, and nothing follows them."""
     return (
         not torch.compiler.is_compiling()
+        # Steps of numpy would be missing in a trace.
+        and not torch._C._is_tracing()
+        and torch._C._get_dispatch_mode(torch._C._TorchDispatchModeKey.PROXY) is None
         and values.device.type == "cpu"
         and type(values) is Tensor
         and not (values.requires_grad and torch.is_grad_enabled())

@@ -11,6 +11,7 @@ from torch import Tensor
 from torch_conv._explain import note, recording
 from torch_conv.compat.scipy_ndimage._arrays import Kind
 from torch_conv.compat.scipy_ndimage._sums import Border, Weights, Window
+from torch_conv.functional._calls import refusal_of
 
 _BORDERS = ("constant", "replicate", "reflect", "symmetric", "circular")  # csrc/core/border.h
 
@@ -48,7 +49,10 @@ def _run(operator: str, values: Tensor, kind: Kind, *args: Any) -> Tensor:
     if recording():
         note(f"{operator.removeprefix('_')}: stepwise/tiles (sums of float64 in scipy's order)")
         return torch.empty(values.shape, dtype=kind.stored, device="cpu")
-    result: Tensor = getattr(torch.ops.torch_conv, operator)(values.contiguous(), *args, kind.stored)
+    try:
+        result: Tensor = getattr(torch.ops.torch_conv, operator)(values.contiguous(), *args, kind.stored)
+    except RuntimeError as error:
+        raise refusal_of("scipy_ndimage", error) from None
     return result
 
 
