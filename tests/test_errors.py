@@ -13,7 +13,7 @@ from strategies import make_image, make_window
 from tolerance import assert_same_bits
 
 import torch_conv
-from torch_conv.functional._calls import _refusal
+from torch_conv.functional._calls import refusal_of
 
 CUBE, ROW = ones(3, 3, 3), ones(3)
 
@@ -228,7 +228,7 @@ def test_only_dense_tensors(call, sentence):
     ],
 )
 def test_failures_of_the_machine_are_no_refusals(text, kind, sentence):
-    error = _refusal("sobel", RuntimeError(text))
+    error = refusal_of("sobel", RuntimeError(text))
     assert type(error) is kind
     assert str(error) == sentence
 
@@ -383,9 +383,9 @@ def test_failures_of_torch_are_no_refusals():
     """A failure is not tried again, and hides behind no wrong argument."""
     for text in ("[enforce fail] DefaultCPUAllocator: not enough memory", "CUDA error: out of memory", "MKL FFT error"):
         error = RuntimeError(text)
-        assert _refusal("sobel", error) is error
+        assert refusal_of("sobel", error) is error
     error = torch.OutOfMemoryError("CUDA out of memory")
-    assert _refusal("sobel", error) is error
+    assert refusal_of("sobel", error) is error
 
 
 def test_a_dtype_that_the_headers_do_not_know():
