@@ -43,9 +43,9 @@ FILTER2D = [
         "algorithm must be 'auto', 'direct', 'tensor_core', 'fft' or 'low_rank', got 'best'",
     ),
     (
-        (ones(4, 5), ones(1, 3)),
+        (ones(4, 5), ones(3, 3)),
         {"algorithm": "fft", "dilation": (1, 8192)},
-        "algorithm 'fft' cannot serve this call: the window spans 1x16385 pixels, more than 16384 along an axis",
+        "algorithm 'fft' cannot serve this call: the window spans 3x16385 pixels, more than 16384 along an axis",
     ),
     (
         (ones(4, 5), ones(3, 3)),
