@@ -154,9 +154,9 @@ def ranks_of_one_host_meet_in_memory(g):
 
 @case
 def ranks_of_several_hosts_meet_by_all_gather(g):
-    group, path = g.mesh().get_group(), _meeting._path
+    group, opened = g.mesh().get_group(), _meeting._opened
     memory = _meeting._memories.pop(group, None)
-    _meeting._path = lambda name: path(name) + "-elsewhere" * (g.rank > 0)  # as a host that has not got the file
+    _meeting._opened = lambda *args: opened(*args) if g.rank == 0 else None  # as a host that has not got the file
     x, k = g.image(1, 2, 4 * g.world, 8), torch.ones(3, 3)
     image = spread(x, g.mesh(), Shard(2))
     try:
@@ -167,4 +167,4 @@ def ranks_of_several_hosts_meet_by_all_gather(g):
             refused(g, lambda: sharded.filter2d(image, k, border), sharded.RankError, differ)  # noqa: B023
         g.expect(_meeting._memories[group] is None)
     finally:
-        _meeting._path, _meeting._memories[group] = path, memory
+        _meeting._opened, _meeting._memories[group] = opened, memory
