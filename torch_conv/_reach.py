@@ -10,7 +10,7 @@ from torch import Tensor
 
 from torch_conv._asking import Asking
 
-_BORDERS = ("constant", "replicate", "reflect", "symmetric", "circular", "skip", "zero_output")  # csrc/core/border.h
+BORDERS = ("constant", "replicate", "reflect", "symmetric", "circular", "skip", "zero_output")  # csrc/core/border.h
 
 
 class AxisReach(NamedTuple):
@@ -49,4 +49,4 @@ def reach_of(call: Callable[[Tensor], Any], like: Tensor, shape: Sequence[int]) 
     with Asking("_reach", answers.append):
         call(like.new_empty(1).expand(shape))
     (numbers,) = answers
-    return [AxisReach(*numbers[i : i + 6]) for i in (0, 6, 12)], _BORDERS[numbers[18]]
+    return [AxisReach(*numbers[i : i + 6]) for i in (0, 6, 12)], BORDERS[numbers[18]]

@@ -21,6 +21,7 @@ float32 and float64 hand gradients on as the library's filters do.
            [120, 175, 230]], dtype=uint8)
 """
 
+from torch_conv.compat._missing import missing
 from torch_conv.compat.scipy_ndimage._derivatives import (
     gaussian_gradient_magnitude,
     gaussian_laplace,
@@ -47,8 +48,4 @@ __all__ = [
     "uniform_filter1d",
 ]
 
-
-def __getattr__(name: str) -> object:
-    if name.startswith("__"):
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    raise AttributeError(f"compat.scipy_ndimage has no {name}; import the original scipy.ndimage beside it")
+__getattr__ = missing("compat.scipy_ndimage", "scipy.ndimage")

@@ -9,11 +9,10 @@ import torch
 from torch import Tensor
 
 from torch_conv._explain import note, recording
+from torch_conv._reach import BORDERS
 from torch_conv.compat.scipy_ndimage._arrays import Kind
 from torch_conv.compat.scipy_ndimage._sums import Border, Weights, Window
 from torch_conv.functional._calls import refusal_of
-
-_BORDERS = ("constant", "replicate", "reflect", "symmetric", "circular")  # csrc/core/border.h
 
 
 def passes(values: Tensor, lines: Sequence[tuple[Window, Border]], kind: Kind) -> Tensor:
@@ -26,7 +25,7 @@ def passes(values: Tensor, lines: Sequence[tuple[Window, Border]], kind: Kind) -
         [window.twins for window, _ in lines],
         [window.axis for window, _ in lines],
         [max(window.anchor) for window, _ in lines],
-        [_BORDERS.index(border.name) for _, border in lines],
+        [BORDERS.index(border.name) for _, border in lines],
         lines[0][1].value,
     )
 
@@ -35,13 +34,13 @@ def means(values: Tensor, boxes: Sequence[tuple[int, int, int, Border]], kind: K
     """The image's means over boxes of a size, an axis and an origin."""
     sizes, axes, origins, borders = zip(*boxes, strict=True)
     anchors = [size // 2 + origin for size, origin in zip(sizes, origins, strict=True)]
-    names = [_BORDERS.index(border.name) for border in borders]
+    names = [BORDERS.index(border.name) for border in borders]
     return _run("_stepwise_means", values, kind, sizes, axes, anchors, names, borders[0].value)
 
 
 def window(values: Tensor, window: Window, border: Border, kind: Kind) -> Tensor:
     """The image correlated with a window along all axes."""
-    name = _BORDERS.index(border.name)
+    name = BORDERS.index(border.name)
     return _run("_stepwise_window", values, kind, _doubles(window.weights), window.anchor, name, border.value)
 
 
