@@ -43,8 +43,9 @@ bool torch_says_why() { return torch_exception_get_what_without_backtrace != nul
 
 void throw_for_torch(const std::runtime_error& error) {
   if (!std::strstr(error.what(), "API call failed at")) return;
-  // Before torch 2.13 a failure has no text. Arguments were checked by then, so it is memory that torch lacks.
-  if (!torch_says_why()) throw OutOfMemory("torch's part of the call");
+  // Before torch 2.13 a failure has no text. Arguments were checked by then, so it is mostly memory that torch lacks.
+  if (!torch_says_why())
+    throw OutOfMemory("torch's part of the call", ", or a device has failed (torch says on stderr which)");
   const std::string text = torch_exception_get_what_without_backtrace();
   const std::string sentence = text.substr(0, text.find('\n'));
   if (speaks_of_memory(sentence)) throw OutOfMemory("torch's part of the call", " (" + sentence + ")");

@@ -145,7 +145,7 @@ class ByFft {
     line << "fft/overlap_save (expected " << tiles_.seconds * 1e6 << " us, direct "
          << direct_seconds(filter_size(p_, place_)) * 1e6 << " us); tile " << tiles_.w << 'x' << tiles_.h << ", tiles "
          << tiles_.count() << ", images " << p_.in.n * p_.in.c << ", batches " << batches << "; launches "
-         << 7 * batches + 4 << " with a transform as one, scratch "
+         << (place_.cuda() ? 8 : 7) * batches + 4 << " with a transform as one, scratch "
          << (kFftCopies * batch_.n * batch_.c * batch_.tiles + spectra) * tile << " B; bytes "
          << int64_t(pixels * size_of(p_.in.dtype) + outputs * size_of(p_.out.dtype)) << ", flops "
          << int64_t(5 * double(tiles_.h * tiles_.w) * std::log2(double(tiles_.h * tiles_.w)) *
@@ -268,14 +268,11 @@ class ByFft {
         while (y.end < rows.end && marked(y.end, x)) ++y.end;
         for (int64_t done = y.begin; done < y.end; ++done)
           std::fill_n(marks + done * cells.columns + x.begin, x.size(), Mark::keep);
-        filter_directly(p, which, unit, outputs_of(y, cells.log_h, tiles_.step_h, p.place.stride_y),
-                        outputs_of(x, cells.log_w, tiles_.step_w, p.place.stride_x));
+        const Placement& s = p.place;
+        filter_directly(p, which, unit,
+                        overlap_save::outputs_of(y, cells.log_h, s.stride_y, tiles_.step_h / s.stride_y),
+                        overlap_save::outputs_of(x, cells.log_w, s.stride_x, tiles_.step_w / s.stride_x));
       }
-  }
-
-  // A tile's outputs whose windows start in some of its cells.
-  static Range outputs_of(Range cells, int log, int64_t step, int64_t stride) {
-    return {ceil_div(cells.begin << log, stride), ceil_div(std::min(cells.end << log, step), stride)};
   }
 
   void filter_directly(const Direct& p, Range which, int64_t unit, Range rows, Range columns) {

@@ -117,6 +117,12 @@ struct Outputs {
   }
 };
 
+// Those outputs along an axis, of the tile's first `most`, whose windows start in some cells.
+TC_HD Range outputs_of(Range cells, int log, int64_t stride, int64_t most) {
+  const int64_t begin = ceil_div(cells.begin << log, stride), end = ceil_div(cells.end << log, stride);
+  return {begin < most ? begin : most, end < most ? end : most};
+}
+
 // The sum of the |taps| inside the image under the window of output (y, x). Of a window of which less than this part
 // lies inside it is negative: its own sum is so small beside the rounding of the transform, which is that of the whole
 // window, that the output is to be made tap by tap.
@@ -144,11 +150,17 @@ TC_HD bool fits(const Direct& f, int64_t y, int64_t x) {
 constexpr int kThreads = 128;
 constexpr int kPixels = 4;  // of a thread: `read` makes them a block's width apart, `write` side by side
 
-// A grid's y counts rows, its x the tiles of all images and in each the blocks of a row. `mark` has a block for a tile.
+constexpr int kWriteRows = 2;  // of a thread of `write`
+constexpr int kMarkThreads = 512;
+constexpr int kCells = 32;  // whose marks a block of `directly` looks at: a warp's
+
+// A grid's x counts the tiles of all images and in each the blocks of a row; its y counts groups of rows. Of
+// `mark` and `directly` x counts the tiles and y groups of cells.
 struct ReadArgs {
   ReadTiles p;
   BlockOrder order;
   Cells cells;
+  int rows;  // of a block: a power of two that a cell's height is a multiple of
 };
 struct WriteArgs {
   WriteTiles p;

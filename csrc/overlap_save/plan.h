@@ -12,8 +12,24 @@ inline int64_t units_of(const WriteTiles& p) { return p.filter.in.n * p.filter.i
 inline unsigned blocks_of_row(const ReadTiles& p) { return unsigned(ceil_div(p.tiles.w, kThreads * kPixels)); }
 inline unsigned blocks_of_row(const WriteTiles& p) { return unsigned(ceil_div(Outputs::of(p).w, kThreads * kPixels)); }
 
+// A block of `read`: as many as a cell has at most, where the blocks fill a GPU nevertheless.
+inline int rows_of_block(const ReadTiles& p) {
+  constexpr int64_t kFull = 2048;  // blocks of kThreads at once on a GPU with 128 multiprocessors
+  const int64_t rows = units_of(p) * blocks_of_row(p) * p.tiles.h;
+  int most = 16;
+  while (most > 1 && rows < kFull * most) most /= 2;
+  return most;
+}
+
+// The grids' y.
+inline unsigned row_groups(const ReadTiles& p) { return unsigned(ceil_div(p.tiles.h, int64_t(rows_of_block(p)))); }
+inline unsigned row_groups(const WriteTiles& p) { return unsigned(ceil_div(Outputs::of(p).h, int64_t(kWriteRows))); }
+inline unsigned cell_groups(const WriteTiles& p, int cells) {
+  return unsigned(ceil_div(Cells::of(p.sums).count(), cells));
+}
+
 inline ReadArgs args_of(const ReadTiles& p) {
-  return {p, BlockOrder::of(p.tiles, p.in.c, blocks_of_row(p)), Cells::of(p.tiles)};
+  return {p, BlockOrder::of(p.tiles, p.in.c, blocks_of_row(p)), Cells::of(p.tiles), rows_of_block(p)};
 }
 inline WriteArgs args_of(const WriteTiles& p) {
   const Image& out = p.filter.out;
@@ -52,15 +68,17 @@ const char* refusal(const Problem& p, const Arch&) {
 
 inline void configure_read(const ReadTiles& p, const Arch&, Plan& plan) {
   plan.threads = kThreads;
-  plan.blocks = units_of(p) * blocks_of_row(p) * p.tiles.h;
+  plan.blocks = units_of(p) * blocks_of_row(p) * row_groups(p);
   plan.kernels = {kernel_of("overlap_save/kernel_read.cuh", "overlap_save::overlap_save_read", {p.in.dtype})};
 }
 
 inline void configure_write(const WriteTiles& p, const Arch&, Plan& plan) {
   plan.threads = kThreads;
-  plan.blocks = units_of(p) * blocks_of_row(p) * Outputs::of(p).h;
-  plan.kernels = {kernel_of("overlap_save/kernel_mark.cuh", "overlap_save::overlap_save_mark", {}),
-                  kernel_of("overlap_save/kernel_write.cuh", "overlap_save::overlap_save_write", {p.filter.in.dtype})};
+  plan.blocks = units_of(p) * blocks_of_row(p) * row_groups(p);
+  plan.kernels = {
+      kernel_of("overlap_save/kernel_mark.cuh", "overlap_save::overlap_save_mark", {}),
+      kernel_of("overlap_save/kernel_write.cuh", "overlap_save::overlap_save_write", {p.filter.in.dtype}),
+      kernel_of("overlap_save/kernel_directly.cuh", "overlap_save::overlap_save_directly", {p.filter.in.dtype})};
 }
 
 constexpr Candidate<ReadTiles> kReadCandidates[] = {{"read", refusal<ReadTiles>, nullptr, configure_read}};

@@ -129,6 +129,14 @@ inline bool __any_sync(unsigned, bool value) {
   return any;
 }
 
+inline unsigned __ballot_sync(unsigned, bool value) {
+  unsigned lanes = unsigned(value) << threadIdx.x % 32;
+  for (int far = 1; far < 32; far *= 2) lanes |= __shfl_xor_sync(~0u, lanes, far);
+  return lanes;
+}
+
+inline int __ffs(unsigned bits) { return __builtin_ffs(int(bits)); }
+
 inline unsigned __float_as_uint(float value) {
   unsigned bits;
   memcpy(&bits, &value, 4);

@@ -16,6 +16,7 @@ inline int atomicMax(int* at, int value) {
   return before;
 }
 
+#include "overlap_save/kernel_directly.cuh"
 #include "overlap_save/kernel_mark.cuh"
 #include "overlap_save/kernel_read.cuh"
 #include "overlap_save/kernel_write.cuh"
@@ -122,8 +123,11 @@ std::string wrong_of(const Case& k) {
   const int64_t end_y = (out_h - 1) * k.stride_y + span_h + 1 - k.pad_y;
   const int64_t end_x = (out_w - 1) * k.stride_x + span_w + 1 - k.pad_x;
   const ReadTiles read{f.in, f.place, tiles, end_y, end_x, notes.data()};
-  on_host::launch(overlap_save_read<float>, {unsigned(units_of(read) * blocks_of_row(read)), unsigned(tiles.h), 1},
-                  kThreads, args_of(read));
+  ReadArgs read_args = args_of(read);
+  read_args.rows = 4;  // as on images that fill a GPU
+  on_host::launch(overlap_save_read<float>,
+                  {unsigned(units_of(read) * blocks_of_row(read)), unsigned(ceil_div(tiles.h, 4)), 1}, kThreads,
+                  read_args);
 
   std::vector<double> least(kC, -1);
   std::vector<char> marks(kN * kC * k.count * cells.count());
@@ -160,9 +164,11 @@ std::string wrong_of(const Case& k) {
       }
   }
   write.sums.data = sums.data();
-  on_host::launch(overlap_save_mark, {unsigned(units_of(write)), 1, 1}, kThreads, args_of(write));
-  on_host::launch(overlap_save_write<float>,
-                  {unsigned(units_of(write) * blocks_of_row(write)), unsigned(Outputs::of(write).h), 1}, kThreads,
+  on_host::launch(overlap_save_mark, {unsigned(units_of(write)), cell_groups(write, kMarkThreads), 1}, kMarkThreads,
+                  args_of(write));
+  on_host::launch(overlap_save_write<float>, {unsigned(units_of(write) * blocks_of_row(write)), row_groups(write), 1},
+                  kThreads, args_of(write));
+  on_host::launch(overlap_save_directly<float>, {unsigned(units_of(write)), cell_groups(write, kCells), 1}, kThreads,
                   args_of(write));
 
   const Outputs outputs = Outputs::of(write);
