@@ -1,4 +1,4 @@
-// Which small planes the CPU rooms filter side by side (core/cpu_turn.h).
+// Which small planes the CPU filters together, a plane to each lane (core/cpu_turn.h).
 #pragma once
 
 #include <algorithm>

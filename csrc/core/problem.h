@@ -176,9 +176,8 @@ struct PerWindow {
 struct WriteTiles {
   Direct filter;
   Tiles sums;
-  // Where filter.place.normalized: taps [i0, i1) x [j0, j1) have the sum of magnitudes s(i1, j1) - s(i0, j1) - s(i1,
-  // j0)
-  // + s(i0, j0), with s(i, j) element i * (kw + 1) + j.
+  // Where filter.place.normalized: with s(i, j) element i * (kw + 1) + j, the magnitudes of taps [i0, i1) x [j0, j1)
+  // add up to s(i1, j1) - s(i0, j1) - s(i1, j0) + s(i0, j0).
   PerWindow corners;
   PerWindow least;       // the least tap
   const int32_t* notes;  // what ReadTiles wrote

@@ -54,7 +54,7 @@ Border border_at(const char* op, int64_t border) {
 const double* doubles_of(const char* op, const char* argument, const Tensor& t, int64_t dims) {
   check(t.scalar_type() == ScalarType::Double && t.dim() == dims && t.is_contiguous() && t.numel() > 0, op, argument,
         " must be contiguous, of float64, with ", dims, " dimensions");
-  return static_cast<const double*>(t.mutable_data_ptr());
+  return static_cast<const double*>(t.data_ptr());
 }
 
 // An image on its way through one pass or several.

@@ -229,7 +229,8 @@ inline void run_tiles(const Problem& p, const Tiling& t, Range tiles) {
   std::vector<double> block(t.scratch() + kPadding), sums(kPiece + kPadding);
   std::vector<double> means(terms.weights.empty() && p.mean_of ? t.rows * t.pitch + kPadding : 0);
   const int64_t step = down.k > 1 ? t.pitch : p.channels;
-  const bool runs = p.whole_numbers && (step == 1 || step >= kLanes<double>)&&p.mean_of >= kLanes<double>;
+  const bool far = step == 1 || step >= kLanes<double>;
+  const bool runs = p.whole_numbers && far && p.mean_of >= kLanes<double>;
   const auto add_means = runs ? running : doublings;
   for (int64_t tile = tiles.begin; tile < tiles.end; ++tile) {
     const int64_t x0 = tile % t.across * t.columns, y0 = tile / t.across % t.down * t.rows;
