@@ -1,4 +1,4 @@
-"""Refusals that all functions share: wrong types, devices, leaks, failures of the machine."""
+"""Refusals that all functions share: wrong types, devices, leaks, tensors without memory."""
 
 from __future__ import annotations
 
@@ -7,13 +7,10 @@ import resource
 
 import pytest
 import torch
-from kernel_files import run_python
 from refusals import ones
-from strategies import make_image, make_window
 from tolerance import assert_same_bits
 
 import torch_conv
-from torch_conv.functional._calls import refusal_of
 
 CUBE, ROW = ones(3, 3, 3), ones(3)
 
@@ -82,23 +79,6 @@ def test_refused_calls_leak_nothing_on_the_gpu(cuda):
         with pytest.raises(ValueError, match="does not fit"):
             torch_conv.filter2d(strange, ones(50, 50), padding="valid")
     assert torch.cuda.memory_allocated() == before
-
-
-@pytest.mark.cuda
-def test_out_of_memory_is_an_error_at_the_call(cuda):
-    kernel = make_window((3, 3), device=cuda)
-    torch.cuda.empty_cache()
-    spare = torch.cuda.memory_reserved() - torch.cuda.memory_allocated()  # of earlier tests, and free for the result
-    image = make_image((64 + spare // 2**22, 1024, 1024), device=cuda)
-    total = torch.cuda.get_device_properties(0).total_memory
-    used = torch.cuda.memory_reserved()
-    torch.cuda.set_per_process_memory_fraction((used + 2**26) / total)  # the result needs four times as much
-    try:
-        with pytest.raises(RuntimeError, match="out of memory"):
-            torch_conv.filter2d(image, kernel)
-    finally:
-        torch.cuda.set_per_process_memory_fraction(1.0)
-    assert_same_bits(torch_conv.filter2d(image[0], kernel), torch_conv.filter2d(image, kernel)[0])
 
 
 @pytest.mark.cuda
@@ -216,41 +196,6 @@ def test_only_dense_tensors(call, sentence):
 
 
 @pytest.mark.parametrize(
-    ("text", "kind", "sentence"),
-    [
-        ("torch_conv: box launch failed: invalid argument", RuntimeError, "sobel: box launch failed: invalid argument"),
-        (
-            "torch_conv: allocating failed: out of memory",
-            torch.OutOfMemoryError,
-            "sobel: allocating failed: out of memory",
-        ),
-        ("filter2d: stride must be at least 1, got 0", ValueError, "sobel: stride must be at least 1, got 0"),
-    ],
-)
-def test_failures_of_the_machine_are_no_refusals(text, kind, sentence):
-    error = refusal_of("sobel", RuntimeError(text))
-    assert type(error) is kind
-    assert str(error) == sentence
-
-
-def test_a_window_that_memory_does_not_hold():
-    """A thread's rows of an absurd window; the next good call works."""
-    code = """
-import resource
-image = torch.rand(3, 64, 64)
-good = torch_conv.unsharp_mask(image, 31, 9.0)
-taken = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
-resource.setrlimit(resource.RLIMIT_AS, (taken + 2**27,) * 2)
-try:
-    torch_conv.unsharp_mask(image, 999_999, 9.0)
-except torch.OutOfMemoryError as error:
-    print(error)
-assert torch.equal(torch_conv.unsharp_mask(image, 31, 9.0), good)
-"""
-    assert run_python(code) == "unsharp_mask: there is not enough memory\n"
-
-
-@pytest.mark.parametrize(
     ("name", "args"),
     [
         ("filter2d", (ones(3, 3),)),
@@ -345,47 +290,6 @@ def test_none_is_refused_without_a_stack(call, capfd):
     with pytest.raises((TypeError, RuntimeError)):
         call()
     assert capfd.readouterr().err == ""
-
-
-def test_a_transform_that_memory_does_not_hold():
-    """What torch computes for a filter by FFT fails at one step after another; every failure says what it is."""
-    code = """
-import resource
-image, window = torch.rand(1500, 1500), torch.rand(33, 33)
-out = torch.empty_like(image)
-torch.set_num_threads(1)
-torch_conv.filter2d(image[:256, :256], window, algorithm="fft")
-failed = 0
-for more in (3, 6, 12, 25, 50, 100):
-    taken = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (taken + more * 2**20, -1))
-    try:
-        torch_conv.filter2d(image, window, algorithm="fft", out=out)
-    except torch.OutOfMemoryError as error:
-        assert str(error).startswith("filter2d: "), error
-        failed += 1
-    finally:
-        resource.setrlimit(resource.RLIMIT_AS, (-1, -1))
-print(failed > 0)
-"""
-    assert run_python(code) == "True\n"
-
-
-def test_a_convolution_that_memory_does_not_hold():
-    """By the operator: what torch raises of itself, the functions hand on."""
-    image = torch.zeros(1, 16, 1, 1).expand(1, 16, 2_000_000, 2_000_000)  # beyond every address space
-    with pytest.raises(RuntimeError, match="out of memory|not enough memory") as caught:
-        torch.ops.torch_conv.conv2d(image, torch.zeros(16, 16, 3, 3))
-    assert "API call failed" not in str(caught.value)
-
-
-def test_failures_of_torch_are_no_refusals():
-    """A failure is not tried again, and hides behind no wrong argument."""
-    for text in ("[enforce fail] DefaultCPUAllocator: not enough memory", "CUDA error: out of memory", "MKL FFT error"):
-        error = RuntimeError(text)
-        assert refusal_of("sobel", error) is error
-    error = torch.OutOfMemoryError("CUDA out of memory")
-    assert refusal_of("sobel", error) is error
 
 
 def test_a_dtype_that_the_headers_do_not_know():

@@ -8,8 +8,15 @@ import torch
 
 OUR_SENTENCE = re.compile(r"[a-z]\w*: ")  # begins with the operator's name
 OUR_FAILURE = "torch_conv: "
-# How torch's own sentences begin or go on where memory, a device or one of their libraries failed.
-_MACHINE = re.compile(r"CUDA|cuDNN|CUBLAS|CUFFT|MKL|oneDNN|std::bad_alloc|(?:out of|not enough|can't allocate) memory")
+# What torch says where memory, a device or one of their libraries failed. A name alone (CUDABoolType, an MKLDNN tensor)
+# stands in refusals too; so does oneDNN's primitive descriptor, which is missing for arguments that it does not serve.
+_MACHINE = re.compile(
+    r"CUDA (?:driver )?error\b|CUDA unknown error|No CUDA GPUs are available|Found no NVIDIA driver"
+    r"|cuDNN error\b|CUDNN_STATUS_|CUBLAS_STATUS_|cuFFT error\b|CUFFT_[A-Z]|MKL FFT error\b"
+    r"|could not (?:create|execute) a primitive(?! descriptor)"
+    r"|could not create (?:a stream|an engine|a memory)\b(?! descriptor)"
+    r"|std::bad_alloc|posix_memalign failed|(?:out of|not enough|can't allocate) memory"
+)
 
 
 def of_the_machine(error: Exception) -> bool:
