@@ -2,44 +2,28 @@
 
 from __future__ import annotations
 
-import ctypes
-
 import pytest
 import torch
+from memory_use import heap_bytes, needs_mallinfo
 from strategies import make_image, make_window
 from test_lazy_bits import WRITERS
 from test_opcheck import OPS, SAMPLES, operator
 
 import torch_conv
 
-
-class _Heap(ctypes.Structure):
-    _fields_ = (
-        *((f"other{i}", ctypes.c_size_t) for i in range(7)),
-        ("in_use", ctypes.c_size_t),
-        *((f"more{i}", ctypes.c_size_t) for i in range(2)),
-    )
-
-
-_LIBC = ctypes.CDLL(None)
-pytestmark = pytest.mark.skipif(not hasattr(_LIBC, "mallinfo2"), reason="the C library does not count its bytes")
+pytestmark = needs_mallinfo
 CALLS, ROUNDS = 100, 3
 SMALLEST = 24  # bytes: malloc hands out no smaller piece
-
-
-def in_use():
-    _LIBC.mallinfo2.restype = _Heap
-    return _LIBC.mallinfo2().in_use
 
 
 def lost(call):
     """Bytes a call: the least of some rounds, for what a cache takes it takes once."""
     rounds = []
     for _ in range(1 + ROUNDS):
-        before = in_use()
+        before = heap_bytes()
         for _ in range(CALLS):
             call()
-        rounds.append((in_use() - before) / CALLS)
+        rounds.append((heap_bytes() - before) / CALLS)
     return min(rounds[1:])
 
 

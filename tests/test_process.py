@@ -2,34 +2,21 @@
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import subprocess
 import sys
 import textwrap
 
-import pytest
 import torch
+from memory_use import heap_bytes, needs_mallinfo
 from strategies import make_image
 
 import torch_conv
 
 MOST_BYTES = 48 << 20
-MALLINFO = ["arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks", "fsmblks", "uordblks", "fordblks", "keepcost"]
 
 
-class Mallinfo(ctypes.Structure):
-    _fields_ = [(name, ctypes.c_size_t) for name in MALLINFO]
-
-
-def allocated_bytes() -> int:
-    info = ctypes.CDLL(None).mallinfo2
-    info.restype = Mallinfo
-    now = info()
-    return now.uordblks + now.hblkhd
-
-
-@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "mallinfo2"), reason="needs glibc 2.33")
+@needs_mallinfo
 def test_recorded_calls_hold_few_bytes():
     """A recorded call keeps the values of a window that it was decided by; there are many windows."""
     image = make_image((64, 64))
@@ -40,11 +27,11 @@ def test_recorded_calls_hold_few_bytes():
 
     run(301)
     gc.collect()
-    before = allocated_bytes()
+    before = heap_bytes()
     for k in range(301, 601, 2):
         run(k)
     gc.collect()
-    assert allocated_bytes() - before < MOST_BYTES
+    assert heap_bytes() - before < MOST_BYTES
 
 
 def test_children_do_not_inherit_held_locks():
