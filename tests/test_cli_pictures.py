@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import struct
 import zlib
 
@@ -299,11 +300,12 @@ def test_jpeg_has_a_largest_size(tmp_path, capfd):
     assert not out.exists()
 
 
-def test_many_pixels_are_read(tmp_path):
-    pil.new("1", (20000, 10000)).save(tmp_path / "in.png")  # more than Pillow takes from strangers
+@pytest.mark.parametrize("suffix", ["png", "tif"])
+def test_many_pixels_are_read(tmp_path, suffix):
+    pil.new("1", (20000, 10000)).save(tmp_path / f"in.{suffix}")  # more than Pillow takes from strangers
     from torch_conv.cli._pictures import read_picture
 
-    assert read_picture(tmp_path / "in.png").shape == (1, 10000, 20000)
+    assert read_picture(tmp_path / f"in.{suffix}").shape == (1, 10000, 20000)
 
 
 def test_a_picture_of_too_many_pixels_is_refused_before_it_is_decoded(tmp_path, capfd):
@@ -317,16 +319,26 @@ def test_a_picture_of_too_many_pixels_is_refused_before_it_is_decoded(tmp_path, 
     assert said == f"torch-conv filter: {tmp_path / 'in.png'} must have at most {most} pixels, got 60000 x 50000"
 
 
-def test_pillow_s_own_limit_stays_as_it_is(tmp_path, monkeypatch):
+def test_pillow_s_own_limit_is_not_touched(tmp_path, monkeypatch):
+    """It is one for all threads, and a child process may be forked meanwhile."""
     from torch_conv.cli.programs import UsageError, read_picture
 
-    monkeypatch.setattr(pil, "MAX_IMAGE_PIXELS", 100)
+    monkeypatch.setattr(pil, "MAX_IMAGE_PIXELS", 10)
+    during = []
+    for module in (pil.Image, importlib.import_module("PIL.ImageFile").ImageFile):
+        real = module.load
+
+        def load(self, real=real):
+            during.append(pil.MAX_IMAGE_PIXELS)
+            return real(self)
+
+        monkeypatch.setattr(module, "load", load)
+    photo = pil.fromarray(BYTES[..., :3])
+    for suffix in ("png", "jpg", "gif", "webp", "tif"):
+        photo.save(tmp_path / f"in.{suffix}")
+        assert read_picture(tmp_path / f"in.{suffix}").shape == (3, H, W)
     png(tmp_path / "in.png", BYTES[..., :3], 2)
-    assert read_picture(tmp_path / "in.png").shape == (3, H, W)
-    assert pil.MAX_IMAGE_PIXELS == 100
     with pytest.raises(UsageError, match=rf"must have at most 99 pixels, got {W} x {H}$"):
         read_picture(tmp_path / "in.png", most_pixels=99)
-    (tmp_path / "in.png").write_bytes(b"no picture")
-    with pytest.raises(UsageError):
-        read_picture(tmp_path / "in.png")
-    assert pil.MAX_IMAGE_PIXELS == 100
+    assert len(during) >= 5
+    assert set(during) == {pil.MAX_IMAGE_PIXELS} == {10}

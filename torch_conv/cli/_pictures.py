@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import io
-import os
 import struct
-import threading
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -53,7 +49,7 @@ def read_picture(path: Path, background: str | None = None, most_pixels: int = M
     """
     np = needed("numpy", "numpy")
     content = read_file(path)
-    with silent_libraries(), without_pillow_s_limit():
+    with silent_libraries():
         picture = opened(path, content, most_pixels)
         colours, alpha = deep_pixels(path, content, picture) if picture.deep else pixels(picture.image)
     done = picture.image.format == "TIFF" and not picture.colours  # Pillow turns a TIFF
@@ -80,35 +76,29 @@ def read_file(path: Path) -> bytes:
     return content
 
 
-_limit = threading.RLock()
-
-
-def _renew_limit() -> None:
-    """In a forked child, whose parent's other threads may have held it."""
-    global _limit
-    _limit = threading.RLock()
-
-
-os.register_at_fork(after_in_child=_renew_limit)
-
-
-@contextlib.contextmanager
-def without_pillow_s_limit() -> Iterator[None]:
-    """Pillow has one limit for the process, and none for a call: it is back when the picture has been read."""
+def begun(content: bytes) -> Any:
+    """As `PIL.Image.open`, but for its limit of pixels, which is one number for all threads of the process."""
     pil = needed("PIL.Image", "Pillow")
-    with _limit:
-        before, pil.MAX_IMAGE_PIXELS = pil.MAX_IMAGE_PIXELS, None
-        try:
-            yield
-        finally:
-            pil.MAX_IMAGE_PIXELS = before
+    pil.init()
+    for form in FORMATS:
+        factory, accept = pil.OPEN.get(form, (None, None))
+        if factory and accept(content[:16]) is True:
+            return factory(io.BytesIO(content), "")
+    raise pil.UnidentifiedImageError("no format that is read here")
+
+
+def load(image: Any) -> None:
+    """Decodes it. Before Pillow takes memory for a TIFF, it asks for the limit again, but not if there is some."""
+    if image.format == "TIFF":
+        size = getattr(image, "_tile_size", image.size)  # as its pixels lie in the file
+        image.im = needed("PIL.Image", "Pillow").core.new(image.mode, size)
+    image.load()
 
 
 def opened(path: Path, content: bytes, most_pixels: int) -> Picture:
     """The picture of a file, decoded to its end, but for what OpenCV decodes."""
-    pil = needed("PIL.Image", "Pillow")
     try:
-        image = pil.open(io.BytesIO(content), formats=FORMATS)
+        image = begun(content)
     except MemoryError:
         raise
     except Exception as error:  # of a broken header decoders raise what they happen upon
@@ -127,7 +117,7 @@ def opened(path: Path, content: bytes, most_pixels: int) -> Picture:
             raise UsageError(f"{path} must hold one picture, got {pages}")
         picture = described(path, content, image)
         if not picture.colours:
-            image.load()
+            load(image)
     except (UsageError, MemoryError):
         raise
     except Exception as error:
