@@ -205,6 +205,23 @@ def test_no_batch_norm_is_folded_before_an_activation(layers):
     torch.testing.assert_close(optimization.fuse(sequence)(image), sequence(image))
 
 
+class Watched(tnn.Conv2d):
+    """A layer of a user's, whose own method stands between torch's function and ours."""
+
+    def __setattr__(self, name, value):
+        super().__setattr__(name, value)
+
+    def register_parameter(self, name, param):
+        super().register_parameter(name, param)
+
+
+def test_no_batch_norm_is_folded_before_an_activation_of_a_subclass(layers):
+    layer = Watched(4, 4, 3, groups=4, activation="relu").eval()
+    with pytest.raises(RuntimeError, match="^Watched: a batch norm cannot be folded"):
+        nn.utils.fusion.fuse_conv_bn_eval(layer, layers[1])
+    layer.weight = nn.Parameter(torch.ones(4, 1, 3, 3))
+
+
 def test_a_batch_norm_is_folded_where_there_is_no_activation(layers):
     plain = tnn.Conv2d(4, 4, 3, groups=4).eval()
     image = make_image((1, 4, 9, 10))

@@ -1,6 +1,7 @@
 """torch.nn's convolutions, computed by torch_conv's."""
 
 import sys
+from types import FrameType
 from typing import Any, Literal
 
 import torch
@@ -65,10 +66,19 @@ class _Conv:
         return text
 
 
+_FOLD = nn.utils.fusion.fuse_conv_bn_eval.__code__
+
+
 def _torch_folds() -> bool:
-    """Whether `fuse_conv_bn_eval` sets a parameter: it copies any convolution, and asks for no class."""
-    folding = sys._getframe(2).f_back  # above register_parameter and torch's __setattr__
-    return folding is not None and folding.f_globals.get("__name__") == "torch.nn.utils.fusion"
+    """Whether `fuse_conv_bn_eval` assigns the parameter, which has no hook: it copies any layer and asks for no class.
+
+    Torch's other foldings ask for the very classes of torch.nn. An assignment alone tells nothing: pruning and
+    `load_state_dict(assign=True)` assign parameters, too.
+    """
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code is not _FOLD:
+        frame = frame.f_back
+    return frame is not None
 
 
 class Conv1d(_Conv, nn.Conv1d):
