@@ -11,6 +11,7 @@ from tolerance import assert_same_bits
 from torch.torch_version import TorchVersion
 
 import torch_conv
+from torch_conv.functional._exporting import leaves_out_dtypes
 
 FUNCTIONS = {
     "filter2d": lambda x, k: torch_conv.filter2d(x, k, "constant", value=1.0) * 2,
@@ -195,6 +196,42 @@ def test_an_exported_program_holds_no_dtype(name, strict):
             torch.testing.assert_close(got, expected, rtol=rtol if box else 0, atol=atol if box else 0)
     with pytest.raises(Exception, match="dtype"):
         torch.export.export(Written(WRITTEN[name], torch.uint8), (torch.ones(9, 9, 9, dtype=torch.int64),))
+
+
+def test_sums_of_integers_are_exact_in_an_exported_program():
+    """In float32 they are not: 4096 numbers below 2^16."""
+    image = torch.randint(0, 2**16, (1, 40, 4100), dtype=torch.int32).to(torch.uint16)
+    for blur, image_, size in (
+        (torch_conv.box_blur, image, (1, 4095)),
+        (torch_conv.box_blur3d, image[None], (1, 1, 4095)),
+    ):
+        module = Written(lambda x, blur=blur, size=size, **given: blur(x, size, **given), torch.float64)
+        assert_same_bits(torch.export.export(module, (image_,)).module()(image_), module(image_))
+
+
+@pytest.mark.cuda
+def test_tensor_cores_are_exported_with_their_dtype(cuda):
+    """They take no image that was converted to the dtype of sums."""
+    image, taps = make_image((1, 2, 64, 64), torch.float16, device=cuda), make_window((5,))
+    module = Written(
+        lambda x, **given: torch_conv.filter2d_separable(x, taps, taps, algorithm="tensor_core", **given), torch.float32
+    )
+    assert_same_bits(torch.export.export(module, (image,)).module()(image), module(image))
+
+
+def test_calls_on_tensor_cores_are_left_as_they_are(monkeypatch):
+    monkeypatch.setattr(torch.compiler, "_is_exporting_flag", True)
+    for algorithm in ("auto", "direct", "tensor_core"):
+        given = {"output_dtype": torch.float32, "algorithm": algorithm}
+        assert leaves_out_dtypes(given) == (algorithm != "tensor_core")
+
+
+def test_a_dtype_that_the_image_has_is_no_conversion():
+    image = make_image((1, 2, 9, 9), torch.uint8)
+    module = Written(WRITTEN["filter2d"], torch.uint8)
+    program = torch.export.export(module, (image,))
+    assert "aten" not in "".join(str(node.target) for node in program.graph.nodes if "full" not in str(node.target))
+    assert_same_bits(program.module()(image), module(image))
 
 
 @pytest.mark.slow

@@ -55,6 +55,7 @@ def public(
     axes: int = 0,
     eager: Callable[..., Any] | None = None,
     short: Callable[..., Any] | None = None,
+    exact_integers: bool = False,
 ) -> Callable[[Callable[Concatenate[Tensor, Rest], Tensor]], Public[Rest]]:
     """Turns a scriptable function into a public one.
 
@@ -77,6 +78,8 @@ def public(
 
     `axes` is how many values an argument per axis has: one number stands for all of them, which torch knows of an
     operator's argument only while the number is no symbol of torch.compile.
+
+    `exact_integers` says that sums over integers are exact, of whatever size (`_exporting.py`).
     """
 
     def decorate(fn: Callable[Concatenate[Tensor, Rest], Tensor]) -> Public[Rest]:
@@ -97,7 +100,7 @@ def public(
             if axes:
                 args, kwargs = _for_every_axis(list(numbers), axes, args, kwargs)
             if leaves_out_dtypes(kwargs):
-                return without_dtype(fn, *args, **kwargs)
+                return without_dtype(fn, exact_integers, *args, **kwargs)
             return fn(*args, **kwargs)
 
         def too_many() -> TypeError:

@@ -16,19 +16,33 @@ from torch_conv._fakes import DTYPES
 
 
 def leaves_out_dtypes(kwargs: dict[str, Any]) -> bool:
-    """Whether torch.export traces a call with an output dtype that our kernels write."""
+    """Whether torch.export traces a call with an output dtype that our kernels write, and that the image may not have.
+
+    Tensor cores take some dtypes of images alone: such a call stays as it is, and a package refuses it by name.
+    """
     if kwargs.get("out") is not None or kwargs.get("output_dtype") not in DTYPES:
+        return False
+    if kwargs.get("algorithm") == "tensor_core":
         return False
     return getattr(torch.compiler, "_is_exporting_flag", False)  # Dynamo takes is_exporting() for true, always
 
 
-def without_dtype(fn: Callable[..., Any], input: Tensor, *args: Any, output_dtype: torch.dtype, **kwargs: Any) -> Any:
+def without_dtype(
+    fn: Callable[..., Any],
+    exact_integers: bool,
+    input: Tensor,
+    *args: Any,
+    output_dtype: torch.dtype,
+    **kwargs: Any,
+) -> Any:
     """The call on an image in the dtype of its sums, rounded once to the output's dtype as the kernels do."""
     if not isinstance(input, Tensor) or input.dtype not in DTYPES:  # which the operator refuses
         return fn(input, *args, output_dtype=output_dtype, **kwargs)
+    if output_dtype == input.dtype:
+        return fn(input, *args, **kwargs)
     sums = torch.float64 if input.dtype == torch.float64 else torch.float32
-    if not input.is_floating_point() and fn.__name__.startswith("box"):
-        sums = torch.float64  # over integers they are exact
+    if exact_integers and not input.is_floating_point():
+        sums = torch.float64
     result = fn(input.to(sums), *args, **kwargs)
     if output_dtype.is_floating_point:
         return result.to(output_dtype)

@@ -236,7 +236,7 @@ def filter2d_separable(
     )
 
 
-@public(keyword_only="normalized", axes=2)
+@public(keyword_only="normalized", axes=2, exact_integers=True)
 def box_blur(
     input: Tensor,
     kernel_size: BroadcastingList2[int],

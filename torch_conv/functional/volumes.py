@@ -195,7 +195,7 @@ def filter3d_separable(
     )
 
 
-@public(keyword_only="normalized", operator="box3d", axes=3)
+@public(keyword_only="normalized", operator="box3d", axes=3, exact_integers=True)
 def box_blur3d(
     input: Tensor,
     kernel_size: BroadcastingList3[int],
