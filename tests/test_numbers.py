@@ -82,6 +82,42 @@ def test_modules_refuse_where_they_are_built():
             build()
 
 
+INTEGERS = [
+    (name, argument)
+    for name, argument in NUMBERS
+    if inspect.signature(getattr(torch_conv, name)).parameters[argument].annotation in (int, None, type(None))
+]
+
+
+@pytest.mark.parametrize(("name", "argument"), INTEGERS)
+def test_a_fraction_is_no_integer(name, argument):
+    """Torch drops it from a tensor that an operator is given for an integer."""
+    given = calls()[name]
+    for fraction in (1.9, 3.0, 3.9):
+        number = torch.tensor(fraction)
+        for value in (fraction, number, *([n] * axes for n in (fraction, number) for axes in (1, 2, 3))):
+            for form in (value, tuple(value)) if isinstance(value, list) else (value,):
+                with pytest.raises((TypeError, ValueError), match=f"^{name}: {argument} must"):
+                    getattr(torch_conv, name)(**(given | {argument: form}))
+                if isinstance(form, (float, torch.Tensor)) or len(form) == 2 + name.endswith("3d"):
+                    with pytest.raises(TypeError):
+                        getattr(torch_conv, name)(**(given | {argument: form}))
+
+
+def test_integer_tensors_are_integers():
+    image, two = make_image((1, 2, 9, 9)), torch.tensor(2)
+    window = torch.ones(2, 1, 3, 3)
+    expected = torch_conv.filter2d(image, window[0, 0], stride=2, dilation=(1, 2))
+    assert torch.equal(torch_conv.filter2d(image, window[0, 0], stride=(two, two), dilation=(1, two)), expected)
+    expected = torch_conv.conv2d(image, window, stride=2, groups=2)
+    assert torch.equal(torch_conv.conv2d(image, window, stride=two, groups=2), expected)
+    for wrong in (torch.tensor(0.9), 0.9):
+        with pytest.raises(TypeError, match="^split: dim must be of type int, got (float|a tensor of float32)$"):
+            torch_conv.split(image, ["cpu"] * 2, dim=wrong)
+        with pytest.raises(TypeError, match="^gaussian2d: size must be of type int, got (float|Tensor)$"):
+            kernels.gaussian2d(wrong, 1.0)
+
+
 def test_numbers_without_gradients_are_taken():
     image, window = make_image((1, 1, 8, 8)), torch.ones(3, 3)
     expected = torch_conv.filter2d(image, window, "constant", value=2.0)

@@ -9,6 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from torch_conv._numbers import is_whole, kind_of
+
 
 def check_tensor(name: str, argument: str, value: Any) -> None:
     if not isinstance(value, Tensor):
@@ -22,8 +24,8 @@ def check_tensor(name: str, argument: str, value: Any) -> None:
 
 def checked_dim(name: str, whose: str, dim: Any, dims: int) -> int:
     """`dim` counted from the end."""
-    if isinstance(dim, bool) or not hasattr(dim, "__index__"):
-        raise TypeError(f"{name}: dim must be of type int, got {type(dim).__name__}")
+    if not is_whole(dim):
+        raise TypeError(f"{name}: dim must be of type int, got {kind_of(dim)}")
     if not -dims <= dim < dims:
         raise ValueError(f"{name}: dim must name one of the {whose} {dims} dimensions, got {dim}")
     return int(dim) if dim < 0 else int(dim) - dims
@@ -76,8 +78,8 @@ def checked_sizes(sizes: Any, dim: int, n: int, parts: int) -> list[int]:
     if not isinstance(sizes, (list, tuple)):
         raise TypeError(f"split: sizes must be a list of int, got {type(sizes).__name__}")
     for size in sizes:
-        if isinstance(size, bool) or not hasattr(size, "__index__"):
-            raise TypeError(f"split: sizes must be of type int, got {type(size).__name__}")
+        if not is_whole(size):
+            raise TypeError(f"split: sizes must be of type int, got {kind_of(size)}")
         if size < 0:
             raise ValueError(f"split: sizes must be at least 0, got {size}")
     if len(sizes) != parts:

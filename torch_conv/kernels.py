@@ -11,6 +11,7 @@ volume on a GPU.
 
 import math
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -360,7 +361,7 @@ def _identity_nd(sizes: tuple[int, ...], dtype: torch.dtype) -> Tensor:
 
 
 def _sizes(name: str, size: int | Sequence[int], ndim: int) -> tuple[int, ...]:
-    sizes = (size,) * ndim if isinstance(size, int) else tuple(size)
+    sizes: tuple[Any, ...] = tuple(size) if isinstance(size, (list, tuple)) else (size,) * ndim
     if len(sizes) != ndim:
         raise ValueError(f"{name}: size must be a number or {ndim} numbers, got {len(sizes)}")
     for k in sizes:

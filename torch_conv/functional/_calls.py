@@ -18,7 +18,7 @@ from torch.utils._pytree import tree_leaves
 
 from torch_conv import _split_run
 from torch_conv._failures import OUR_FAILURE, OUR_SENTENCE, of_the_machine
-from torch_conv._numbers import gradient_refusal, is_tensor_s, refuse_gradients
+from torch_conv._numbers import gradient_refusal, is_tensor_s, refuse_fraction, refuse_gradients
 from torch_conv._tangents import REFUSAL, has_tangent, in_forward_mode
 from torch_conv.batching import UNSUPPORTED
 from torch_conv.functional._channels_last import look, looks_of
@@ -94,6 +94,8 @@ def public(
 
         numbers = {p.name: not is_tensor_s(p.annotation) for p in parameters}
         leading = list(numbers.values()).index(True)  # tensors, which come first
+        # A list of integers has no annotation when the program runs.
+        integers = {p.name: i for i, p in enumerate(parameters) if p.annotation in (int, None, type(None))}
 
         def traced(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             refuse_gradients(fn.__name__, numbers, args, kwargs)
@@ -116,6 +118,13 @@ def public(
                 return traced(args, kwargs)
             if is_fx_symbolic_tracing() and (tracer := _tracer_of(args, kwargs)) is not None:
                 return tracer.create_proxy("call_function", call, args, kwargs)
+            for argument, value in kwargs.items():
+                if type(value) is not int and argument in integers:
+                    refuse_fraction(fn.__name__, argument, value)
+            if len(args) > leading:
+                for argument, i in integers.items():
+                    if i < len(args) and type(args[i]) is not int:
+                        refuse_fraction(fn.__name__, argument, args[i])
             if looks[0] > 0:
                 look(fn.__name__, looks, args, kwargs)
             try:

@@ -10,6 +10,7 @@ from torch import _C, Tensor
 
 from torch_conv import _handover
 from torch_conv._explain import note, recording
+from torch_conv._numbers import is_whole, kind_of
 from torch_conv._tangents import REFUSAL, has_tangent, in_forward_mode
 from torch_conv.autocast import cast_all
 from torch_conv.functional._tensors import PLAIN, in_format_of, is_half_on_the_cpu, is_partly_meta, why_not_ours
@@ -57,9 +58,8 @@ def _expanded(name: str, argument: str, value: Any, axes: int) -> list[int]:
     for number in values:
         if type(number) is int:
             continue
-        whole = isinstance(number, (int, torch.SymInt)) or hasattr(number, "__index__")
-        if isinstance(number, bool) or not whole:
-            raise TypeError(f"{name}: {argument} must be of type int, got {type(number).__name__}")
+        if not is_whole(number):
+            raise TypeError(f"{name}: {argument} must be of type int, got {kind_of(number)}")
     return values * axes if len(values) == 1 else values
 
 

@@ -7,6 +7,7 @@ from typing import Any, Optional
 import torch
 from torch import Tensor
 
+from torch_conv._numbers import is_whole, kind_of
 from torch_conv.functional._calls import check_out_dtype, public
 from torch_conv.functional._types import BroadcastingList1
 from torch_conv.split import SplitTensor, each_shard
@@ -23,7 +24,12 @@ def _in_short(input: Tensor, kernel: Tensor, *options: Any, dim: int = -1, **nam
     Only what was given is handed on: the operator takes 3 us to read what is left at its default (one AMD EPYC).
     """
     dims, of_window = input.dim(), kernel.dim()
-    if dim not in (-1, dims - 1) or not _TO_TRANSLATE.isdisjoint(named) or isinstance(input, SplitTensor):
+    if (
+        type(dim) is not int
+        or dim not in (-1, dims - 1)
+        or not _TO_TRANSLATE.isdisjoint(named)
+        or isinstance(input, SplitTensor)
+    ):
         return None
     if dims == 0 or not 1 <= of_window <= 3 or (of_window > 1 and dims < 3):
         return None
@@ -84,6 +90,8 @@ def filter1d(
         >>> filter1d(x, torch.tensor([1.0, 3, 5, 3, 1]), "constant")
         tensor([51., 53., 52., 47., 46., 51., 37.])
     """
+    if not torch.jit.is_scripting():
+        _check_dim(dim)
     dims = input.dim()
     if dims == 0 or dim < -dims or dim >= dims:
         raise ValueError(f"filter1d: dim must name one of the input's {dims} dimensions, got {dim}")
@@ -173,6 +181,12 @@ def filter1d(
         shape[axis] = result.size(-2)
         return result.reshape(shape)
     return result
+
+
+@torch.jit.unused
+def _check_dim(dim: Any) -> None:
+    if not is_whole(dim):
+        raise TypeError(f"filter1d: dim must be of type int, got {kind_of(dim)}")
 
 
 def _one(argument: str, given: BroadcastingList1[int]) -> int:
