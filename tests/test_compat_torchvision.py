@@ -196,6 +196,14 @@ def test_refusals_are_torchvisions(error, args, sentence):
 def test_own_refusals():
     for error, args, sentence in [
         (TypeError, (x, [3.0, 3]), "kernel_size should be int or a sequence of integers. Got [3.0, 3]"),
+        (TypeError, (x, 3, ["a"]), "sigma should be either float or sequence of floats. Got ['a']"),
+        (TypeError, (x, 3, ["1", 1.0]), "sigma should be either float or sequence of floats. Got ['1', 1.0]"),
+        (TypeError, (x, 3, [None, 1.0]), "sigma should be either float or sequence of floats. Got [None, 1.0]"),
+        (
+            TypeError,
+            (x, 3, [torch.ones(2)]),
+            "sigma should be either float or sequence of floats. Got [tensor([1., 1.])]",
+        ),
         (ValueError, (x, 3, float("nan")), "sigma should have positive values. Got [nan, nan]"),
         (ValueError, (torch.zeros(9), 3), "img should have at least 2 dimensions. Got 1"),
         (TypeError, (x.to(torch.complex64), 3), "img should be of a real dtype that filters take. Got torch.complex64"),
@@ -242,6 +250,15 @@ def test_sigmas_that_want_a_gradient():
         torch.testing.assert_close(got, expected)
         with torch.no_grad():
             assert not ours.gaussian_blur(given, [7, 5], sigmas).requires_grad
+
+
+def test_integers_with_a_sigma_that_wants_a_gradient():
+    sigma = torch.tensor(1.1, dtype=torch.float64, requires_grad=True)
+    for dtype in INTEGERS:
+        given = image((2, 3, 9, 11), dtype)
+        got, expected = ours.gaussian_blur(given, [7, 5], [sigma]), ours.gaussian_blur(given, [7, 5], 1.1)
+        assert got.dtype == dtype
+        assert (got.double() - expected.double()).abs().max() <= 1
 
 
 def test_torchvision_is_not_needed(monkeypatch):

@@ -91,9 +91,14 @@ def _sigmas(sigma: Any) -> Any:
     if not isinstance(sigma, (int, float, list, tuple)):
         raise TypeError(f"gaussian_blur: sigma should be either float or sequence of floats. Got {type(sigma)}")
     sigmas = [sigma] if isinstance(sigma, (int, float)) else list(sigma)
-    if torch.is_grad_enabled() and any(isinstance(s, Tensor) and s.requires_grad for s in sigmas):
-        return [torch.as_tensor(s, dtype=torch.float64).reshape(()) for s in sigmas]
-    return [float(s) for s in sigmas]
+    try:
+        if any(isinstance(s, (str, bytes)) for s in sigmas):  # of which float() makes a number
+            raise TypeError
+        if torch.is_grad_enabled() and any(isinstance(s, Tensor) and s.requires_grad for s in sigmas):
+            return [torch.as_tensor(s, dtype=torch.float64).reshape(()) for s in sigmas]
+        return [float(s) for s in sigmas]
+    except (TypeError, ValueError, RuntimeError):  # a RuntimeError: a tensor of several numbers
+        raise TypeError(f"gaussian_blur: sigma should be either float or sequence of floats. Got {sigmas}") from None
 
 
 def _blurred(img: Tensor, kernel_size: list[int], sigma: Optional[list[float]] = None) -> Tensor:
@@ -116,12 +121,16 @@ def _blurred(img: Tensor, kernel_size: list[int], sigma: Optional[list[float]] =
     floats = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
     if img.is_complex() or (img.is_floating_point() and img.dtype not in floats):
         raise TypeError(f"gaussian_blur: img should be of a real dtype that filters take. Got {img.dtype}")
+    served = img.is_floating_point() or img.dtype in [torch.uint8, torch.int16, torch.uint16]
+    image = img if served else img.to(torch.float32)
     if not torch.jit.is_scripting():  # noqa: SIM102 (TorchScript skips what is under this condition alone)
         if isinstance(sigma[0], Tensor):
-            return gaussian_blur2d(img, (ky, kx), torch.stack([sigma[1], sigma[0]]).unsqueeze(0))
-    if img.is_floating_point() or img.dtype in [torch.uint8, torch.int16, torch.uint16]:
-        return gaussian_blur2d(img, (ky, kx), (sigma[1], sigma[0]))
-    return gaussian_blur2d(img.to(torch.float32), (ky, kx), (sigma[1], sigma[0])).round_().to(img.dtype)
+            return _in_dtype_of(img, gaussian_blur2d(image, (ky, kx), torch.stack([sigma[1], sigma[0]]).unsqueeze(0)))
+    return _in_dtype_of(img, gaussian_blur2d(image, (ky, kx), (sigma[1], sigma[0])))
+
+
+def _in_dtype_of(img: Tensor, result: Tensor) -> Tensor:
+    return result if result.dtype == img.dtype else result.round_().to(img.dtype)
 
 
 gaussian_blur.__prepare_scriptable__ = lambda: _blurred  # type: ignore[attr-defined]

@@ -9,6 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from torch_conv._numbers import refuse_gradient
+
 
 def whole(name: str, argument: str, value: Any, default: int = 0) -> int:
     if type(value) is int:
@@ -28,8 +30,7 @@ def number(name: str, argument: str, value: Any, default: float = 0.0) -> float:
         return value
     if value is None:
         return default
-    if isinstance(value, Tensor) and value.requires_grad and torch.is_grad_enabled():
-        raise ValueError(f"{name}: {argument} does not support gradients, but it requires one; detach it")
+    refuse_gradient(name, argument, value)
     try:
         if isinstance(value, (bool, str)):
             raise TypeError
