@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -21,6 +22,7 @@ def passes(values: Tensor, lines: Sequence[tuple[Window, Border]], kind: Kind) -
         "_stepwise_passes",
         values,
         kind,
+        [window.weights.size for window, _ in lines],
         [_doubles(window.weights.reshape(-1)) for window, _ in lines],
         [window.twins for window, _ in lines],
         [window.axis for window, _ in lines],
@@ -35,21 +37,31 @@ def means(values: Tensor, boxes: Sequence[tuple[int, int, int, Border]], kind: K
     sizes, axes, origins, borders = zip(*boxes, strict=True)
     anchors = [size // 2 + origin for size, origin in zip(sizes, origins, strict=True)]
     names = [BORDERS.index(border.name) for border in borders]
-    return _run("_stepwise_means", values, kind, sizes, axes, anchors, names, borders[0].value)
+    # Sums that windows share: how many additions they save, the operator decides.
+    return _run("_stepwise_means", values, kind, [None] * len(boxes), sizes, axes, anchors, names, borders[0].value)
 
 
 def window(values: Tensor, window: Window, border: Border, kind: Kind) -> Tensor:
     """The image correlated with a window along all axes."""
     name = BORDERS.index(border.name)
-    return _run("_stepwise_window", values, kind, _doubles(window.weights), window.anchor, name, border.value)
+    terms = [int(np.count_nonzero(window.weights))]  # others are left out
+    return _run("_stepwise_window", values, kind, terms, _doubles(window.weights), window.anchor, name, border.value)
 
 
-def _run(operator: str, values: Tensor, kind: Kind, *args: Any) -> Tensor:
+def _run(operator: str, values: Tensor, kind: Kind, terms: Sequence[int | None], *args: Any) -> Tensor:
+    """One operator's call, and for `explain` its line: `terms` are the products of an output in each pass, if known."""
     if recording():
-        note(f"{operator.removeprefix('_')}: stepwise/tiles (sums of float64 in scipy's order)")
-        return torch.empty(values.shape, dtype=kind.stored, device="cpu")
+        result = torch.empty(values.shape, dtype=kind.stored, device="cpu")
+        moved = values.nbytes + result.nbytes  # as of every call: the input once, the output once
+        known = [n for n in terms if n is not None]
+        flops = f", flops {2 * sum(known) * values.numel()}" if len(known) == len(terms) else ""
+        note(
+            f"{operator.removeprefix('_')}: stepwise/tiles (sums of float64 in scipy's order); "
+            f"launches {len(terms)}; bytes {moved}{flops}"
+        )
+        return result
     try:
-        result: Tensor = getattr(torch.ops.torch_conv, operator)(values.contiguous(), *args, kind.stored)
+        result = getattr(torch.ops.torch_conv, operator)(values.contiguous(), *args, kind.stored)
     except RuntimeError as error:
         raise refusal_of("scipy_ndimage", error) from None
     return result
