@@ -10,6 +10,7 @@ from test_lazy_bits import WRITERS
 from test_opcheck import OPS, SAMPLES, operator
 
 import torch_conv
+from torch_conv.functional._convolve import packed
 
 pytestmark = needs_mallinfo
 CALLS, ROUNDS = 100, 3
@@ -51,6 +52,52 @@ def test_questions(name):
         call = getattr(OPS, form)
         shards, more = SAMPLES[f"{name}_split"][0] if form.endswith("steps") else (args, kwargs)
         assert lost(lambda call=call, shards=shards, more=more: call(*shards, **more)) < SMALLEST, form
+
+
+TAPS, NUMBERS = torch.ones(3, dtype=torch.float64), torch.rand(4, 5)
+MAPS = make_image((1, 2, 8, 9)), make_window((2, 1, 3, 3))
+PRIVATE = {  # operators that no public one stands for
+    "_stepwise_passes": (NUMBERS, [TAPS, TAPS], [1, 0], [0, 1], [1, 1], [0, 0], 0.0, torch.float32),
+    "_stepwise_means": (NUMBERS, [3, 3], [0, 1], [1, 1], [0, 0], 0.0, torch.float32),
+    "_stepwise_window": (NUMBERS, torch.ones(3, 3, dtype=torch.float64), [1, 1], 0, 0.0, torch.float32),
+    "_conv": (*MAPS, None, packed((2, 1, 0, 1, 2, None))),
+    "_conv_ours": (*MAPS, None, 2, 1, 0, 1, 2, "relu"),
+    "_filter2d_by_passes": (MAPS[0], MAPS[1][0, 0]),
+    "_weight_gradient": (MAPS[0], MAPS[0], [3, 3], [1, 1], [1, 1]),
+    "_weight_gradient_by_anyone": (MAPS[0], MAPS[0], [3, 3], [1, 1], [1, 1]),
+}
+REFUSING = [name for name in PRIVATE if not name.startswith("_weight_gradient")]  # which take any dtype
+# Questions of the forms below, and what no call repeats.
+FORMS = ("_explain", "_prepare", "_reach", "_split_steps")
+ONCE = ("_build_kernels", "_deliver", "_handover", "_ptxas", "_repeated_calls", "_store_report")
+
+
+def test_every_operator_is_called():
+    operators = {name.removeprefix("torch_conv::") for name in torch._C._dispatch_get_all_op_names()}
+    others = {n for n in operators if n.partition(".")[0].endswith(FORMS) or n.startswith(ONCE)}
+    ours = {n for n in operators - others if "::" not in n}
+    assert ours == set(SAMPLES) | set(PRIVATE)
+
+
+@pytest.mark.parametrize("name", PRIVATE)
+def test_private_operators(name):
+    call, args = getattr(OPS, name), PRIVATE[name]
+    call(*args)
+    assert lost(lambda: call(*args)) < SMALLEST
+
+
+@pytest.mark.parametrize("name", REFUSING)
+def test_refused_private_operators(name):
+    call, args = getattr(OPS, name), PRIVATE[name]
+
+    def refused():
+        try:
+            call(args[0].to(torch.complex64), *args[1:])
+        except RuntimeError:
+            return
+        raise AssertionError(name)
+
+    assert lost(refused) < SMALLEST
 
 
 X, ROW, CUBE = make_image((1, 2, 8, 9)), make_image((1, 2, 9)), make_image((1, 2, 5, 6, 7))
