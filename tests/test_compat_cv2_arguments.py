@@ -352,5 +352,5 @@ def test_sigmas_that_require_a_gradient_are_refused(argument):
     sigmas = {"sigmaX": 1.0, argument: torch.tensor(1.0, requires_grad=True)}
     with pytest.raises(ValueError) as refused:
         ours.GaussianBlur(torch.ones(4, 5), (3, 3), **sigmas)
-    expected = f"GaussianBlur: {argument} does not support gradients, but it requires one; detach it"
+    expected = f"GaussianBlur: {argument} must not require a gradient, because a number gets none"
     assert str(refused.value) == expected

@@ -19,6 +19,8 @@ NUMBER = [1, np.float32(0.5), np.float64(2), np.int32(1), None, True, "1", (1,)]
 PAIR = [(1, 1), [1, 1], np.array([1, 1]), (np.int64(1), 1), None, 1, (1,), (1, 1, 1), (1.0, 1), (True, 1), ()]
 TYPES = [getattr(cv2, f"CV_{depth}C{n}") for depth in ("8U", "32F") for n in (1, 3)]
 ROW = np.array([1.0, 2.0, 5.0]) / 8
+# Before OpenCV 5 an array of one dimension is a column, and truth values are no kernel.
+KERNELS_OF_5 = [ROW, np.eye(3, dtype=bool)] if int(cv2.__version__.split(".")[0]) >= 5 else []
 FORMS = {
     "src": [image((14, 15), "uint8"), [1, 2], "x"],
     "ddepth": [-1, cv2.CV_32F, -2, 1, *WHOLE[2:]],  # with CV_16F, OpenCV's Laplacian writes beyond its image
@@ -26,11 +28,10 @@ FORMS = {
     "ksize": [(3, 5), [5, 3], np.array([3, 5]), (np.int64(3), 5), 3, (3,), (3, 3, 3), (3.0, 3), (True, 3), ()],
     "kernel": [
         ROW[:, None],
-        ROW,
+        *KERNELS_OF_5,
         ROW[None],
         tuple(ROW),
         ROW[:, None, None],
-        np.eye(3, dtype=bool),
         [1.0],
         ((1.0,),),
         "x",
