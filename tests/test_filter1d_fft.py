@@ -4,41 +4,27 @@ from __future__ import annotations
 
 import math
 import re
+from functools import partial
 
+import fft_cases
 import pytest
 import torch
+from fft_cases import H200, assert_like_direct, assert_same_by_threads, largest_of
 from oracle import exact
 from strategies import BORDERS, make_image, make_window
 from tolerance import assert_same_bits
 
-import torch_conv
 from torch_conv import filter1d
 
-H200 = "9.0 132 232448 4.8e12"
-
-
-def headline(signal, kernel, **options):
-    return torch_conv.explain(filter1d, signal, kernel, **options).lines[0]
-
-
-def tile(signal, kernel, **options):
-    found = re.search(r"tile (\d+)x(\d+), tiles (\d+)", headline(signal, kernel, **{"algorithm": "fft"} | options))
-    return tuple(map(int, found.groups()))
-
-
-def bound(signal, kernel, largest, **options):
-    """What the docstring of filter2d says, for sums whose pixels are at most `largest`."""
-    n = math.prod(tile(signal, kernel, **options)[:2])
-    unit = 2.0**-52 if signal.dtype == torch.float64 else 2.0**-23
-    return unit * math.log2(n) * math.sqrt(n) * largest * kernel.double().norm(dim=-1).max().item()
+headline, numbers = partial(fft_cases.headline, filter1d), partial(fft_cases.numbers, filter1d)
+bound = partial(fft_cases.bound, filter1d)
 
 
 def check(signal, kernel, device, **options):
     got = filter1d(signal.to(device), kernel, algorithm="fft", **options).cpu()
     expected = exact("filter1d", signal, kernel, **options)
     assert got.shape == expected.shape
-    largest = max(signal.double().abs().max().item(), abs(options.get("value", 0.0)))
-    allowed = bound(signal.to(device), kernel, largest, **options)
+    allowed = bound(signal.to(device), kernel, largest_of(signal, **options), **options)
     assert ((got.double() - expected).abs() <= allowed + expected.abs() * torch.finfo(got.dtype).eps).all()
     return got
 
@@ -97,12 +83,7 @@ def test_nan_and_infinity_stay_in_their_windows(device, dtype, border, dim):
     signal[0, 1, 20, 30], signal[1, 0, 699, 0], signal[1, 1, 0, 689] = math.nan, math.inf, -math.inf
     call = {"border_type": border, "dim": dim}
     direct, got = (filter1d(signal.to(device), kernel, algorithm=way, **call) for way in ("direct", "fft"))
-    assert direct.isfinite().any() and not direct.isfinite().all()
-    assert torch.equal(got.isnan(), direct.isnan())
-    assert torch.equal(got.isinf(), direct.isinf())
-    assert torch.equal(got[direct.isinf()], direct[direct.isinf()])
-    tolerance = 0.05 if dtype == torch.float16 else 1e-3
-    torch.testing.assert_close(got, direct, rtol=tolerance, atol=tolerance, equal_nan=True)
+    assert_like_direct(got, direct)
 
 
 @pytest.mark.parametrize("dim", [-1, -2])
@@ -111,7 +92,7 @@ def test_nan_and_infinity_stay_in_their_windows(device, dtype, border, dim):
 def test_far_values_stay_in_their_neighbourhood(dim, k, far):
     """The bound of the docstring holds with 512 times the largest pixel around the window.
 
-    On the CPU, whose tiles are single rows. On CUDA the neighbourhood is one of two dimensions: test_filter2d_fft.py.
+    On the CPU, whose tiles are single rows. On CUDA the neighbourhood has two dimensions: test_filter2d_fft_values.py.
     """
     torch.manual_seed(5)
     signal, kernel = torch.rand(4, 70000) + 15, torch.rand(k) - 0.3
@@ -153,13 +134,7 @@ def test_same_bits_for_every_image_of_a_batch_and_any_threads(device, dim, dtype
     whole = filter1d(batch, kernel, dim=dim, algorithm="fft")
     for twin, of in ((3, 0), (4, 0), (5, 1), (6, 2)):
         assert_same_bits(whole[twin], whole[of])
-    threads = torch.get_num_threads()
-    try:
-        for count in (1, 2, 3):
-            torch.set_num_threads(count)
-            assert_same_bits(filter1d(batch, kernel, dim=dim, algorithm="fft"), whole)
-    finally:
-        torch.set_num_threads(threads)
+    assert_same_by_threads(lambda: filter1d(batch, kernel, dim=dim, algorithm="fft"), whole, (1, 2, 3))
 
 
 @pytest.mark.parametrize("shape", [(8, 65536), (1024, 1024), (1 << 20,)])
@@ -184,8 +159,8 @@ def test_work_grows_with_the_logarithm_of_the_window():
 
 def test_tiles_are_single_rows():
     for dim in (-1, -2):
-        length, height, count = tile(torch.zeros(1).expand(3, 2000, 2000), make_window((500,)), dim=dim)
-        assert height == 1 and count == 2000 * -(-2000 // (length - 499))
+        plan = numbers(torch.zeros(1).expand(3, 2000, 2000), make_window((500,)), dim=dim)
+        assert plan["tile_h"] == 1 and plan["tiles"] == 2000 * -(-2000 // (plan["tile_w"] - 499))
 
 
 def test_refuses_windows_that_span_too_much():
