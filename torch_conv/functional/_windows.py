@@ -4,23 +4,25 @@ They travel with the launch, so a call neither synchronises nor waits for a copy
 """
 # ruff: noqa: UP007, UP045
 
-import math
-from typing import Any, Optional, Union
+from typing import Optional, Union
 
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import is_in_torch_dispatch_mode
 
-from torch_conv._symbols import fixed, holds, is_known
-from torch_conv.functional._calls import shape_text
+from torch_conv._symbols import is_known
 from torch_conv.functional._composites import sum_dtype
 from torch_conv.functional._memory import remembered
 from torch_conv.functional._types import BroadcastingList2, BroadcastingList3
+from torch_conv.functional._window_numbers import (
+    Numbers,
+    check_host_sigma,
+    check_rows,
+    odd_sizes,
+    positive_pair,
+    positive_triple,
+    size_of,
+)
 from torch_conv.kernels import gaussian_of_symbols, gaussian_taps
-
-Numbers = Union[float, tuple[float, float]]  # one, or one per axis (y, x)
-Numbers3 = Union[float, tuple[float, float, float]]  # (z, y, x)
-
 
 # A sum of outer products, all of one size, comes as "parts": [window], or the taps of each product along every axis,
 # [y, x, y, x, ...] for images and [z, y, x] for volumes. One size makes the sum of the passes equal the one window for
@@ -73,7 +75,7 @@ def gaussian_parts(
         raise ValueError(f"{name}: sigma must be given")
     dtype = sum_dtype(input)
     if isinstance(sigma, Tensor):
-        _check_rows(name, sigma, input, 2)
+        check_rows(name, sigma, input, 2)
     if not torch.jit.is_scripting() and not isinstance(sigma, Tensor):
         return remembered(_gaussian_parts, name, kernel_size, sigma, truncate, algorithm, dtype)
     return _gaussian_parts(name, kernel_size, sigma, truncate, algorithm, dtype)
@@ -103,7 +105,7 @@ def gaussian_parts3d(
         raise ValueError(f"{name}: sigma must be given")
     dtype = sum_dtype(input)
     if isinstance(sigma, Tensor):
-        _check_rows(name, sigma, input, 3)
+        check_rows(name, sigma, input, 3)
     if not torch.jit.is_scripting() and not isinstance(sigma, Tensor):
         return remembered(_gaussian_parts3d, name, kernel_size, sigma, truncate, algorithm, dtype)
     return _gaussian_parts3d(name, kernel_size, sigma, truncate, algorithm, dtype)
@@ -122,7 +124,7 @@ def _gaussian_parts3d(
         sizes = odd_sizes(name, kernel_size, 3)
     if isinstance(sigma, Tensor):
         return _parts(_gaussians_per_sample(name, sizes, sigma, 3), algorithm, dtype)
-    return _parts(_gaussians(name, sizes, _positive_triple(name, "sigma", sigma), truncate), algorithm, dtype)
+    return _parts(_gaussians(name, sizes, positive_triple(name, "sigma", sigma), truncate), algorithm, dtype)
 
 
 def unsharp_parts(
@@ -137,7 +139,7 @@ def unsharp_parts(
         raise ValueError("unsharp_mask: sigma must be given")
     dtype = sum_dtype(input)
     if isinstance(sigma, Tensor):
-        _check_rows("unsharp_mask", sigma, input, 2)
+        check_rows("unsharp_mask", sigma, input, 2)
     if not torch.jit.is_scripting() and not isinstance(sigma, Tensor):
         return remembered(_unsharp_parts, kernel_size, sigma, amount, algorithm, dtype)
     return _unsharp_parts(kernel_size, sigma, amount, algorithm, dtype)
@@ -172,10 +174,10 @@ def _difference_parts(
     low_sigma: Numbers, high_sigma: Optional[Numbers], truncate: float, algorithm: str, dtype: torch.dtype
 ) -> list[Tensor]:
     name = "difference_of_gaussians"
-    low = _positive_pair(name, "low_sigma", low_sigma)
+    low = positive_pair(name, "low_sigma", low_sigma)
     high = [1.6 * low[0], 1.6 * low[1]]
     if high_sigma is not None:
-        high = _positive_pair(name, "high_sigma", high_sigma)
+        high = positive_pair(name, "high_sigma", high_sigma)
     if high[0] < low[0] or high[1] < low[1]:
         raise ValueError(f"{name}: high_sigma must be at least low_sigma {(low[0], low[1])}, got {(high[0], high[1])}")
     wide_y, wide_x = _reaching(name, high[0], truncate), _reaching(name, high[1], truncate)
@@ -192,7 +194,7 @@ def curvature_parts(sigma: Numbers, truncate: float, algorithm: str, dtype: torc
 
 
 def _curvature_parts(sigma: Numbers, truncate: float, algorithm: str, dtype: torch.dtype) -> list[Tensor]:
-    sy, sx = _positive_pair("gaussian_laplace", "sigma", sigma)
+    sy, sx = positive_pair("gaussian_laplace", "sigma", sigma)
     y, x = _reaching("gaussian_laplace", sy, truncate), _reaching("gaussian_laplace", sx, truncate)
     return _sum_parts([_second_derivative(y, sy), x], [y, _second_derivative(x, sx)], algorithm, dtype)
 
@@ -218,14 +220,14 @@ def _gaussian_pair(
         sizes = odd_sizes(name, kernel_size, 2)
     if isinstance(sigma, Tensor):
         return _gaussians_per_sample(name, sizes, sigma, 2)
-    return _gaussians(name, sizes, _positive_pair(name, "sigma", sigma), truncate)
+    return _gaussians(name, sizes, positive_pair(name, "sigma", sigma), truncate)
 
 
 def _gaussians(name: str, sizes: Optional[list[int]], sigmas: list[float], truncate: float) -> list[Tensor]:
     """A Gaussian's taps (k,) along each axis."""
     rows: list[Tensor] = []
     for axis in range(len(sigmas)):
-        size = _size_of(name, sigmas[axis], truncate) if sizes is None else sizes[axis]
+        size = size_of(name, sigmas[axis], truncate) if sizes is None else sizes[axis]
         rows.append(_gaussian(size, sigmas[axis]))
     return rows
 
@@ -235,46 +237,8 @@ def _gaussians_per_sample(name: str, sizes: Optional[list[int]], sigma: Tensor, 
     if sizes is None:
         raise ValueError(f"{name}: kernel_size must be given where sigma is a tensor")
     if not torch.jit.is_scripting():
-        _check_host_sigma(name, sigma)
+        check_host_sigma(name, sigma)
     return [_gaussian_rows(sizes[axis], sigma[:, axis : axis + 1]) for axis in range(axes)]
-
-
-def _check_rows(name: str, sigma: Tensor, input: Tensor, axes: int) -> None:
-    """A row for all samples or one for each, of as many numbers as axes."""
-    if sigma.dim() != 2 or sigma.size(1) != axes:
-        raise ValueError(f"{name}: sigma must have shape (B, {axes}), got {shape_text(list(sigma.shape))}")
-    rows, most = sigma.size(0), axes + 2
-    if rows != 1 and input.dim() > most:
-        raise ValueError(
-            f"{name}: sigma must be one shared row where the input has more than {most} dimensions, got {rows}"
-        )
-    batch = input.size(0) if input.dim() == most else 1
-    if rows != 1 and rows != batch:
-        raise ValueError(f"{name}: sigma's first dimension must be 1 or the batch size {batch}, got {rows}")
-
-
-def _check_host_sigma(name: str, sigma: Tensor) -> None:
-    # A look at a GPU's values would wait for it; a tracer has none.
-    if not sigma.is_cpu or torch.compiler.is_compiling() or is_in_torch_dispatch_mode():
-        return
-    examples = _examples(sigma)
-    if not _are_widths(examples):
-        wrong = next(rows for rows in examples if not _are_widths(rows))
-        raise ValueError(f"{name}: sigma must be finite and greater than 0, got {wrong.tolist()}")
-
-
-def _are_widths(sigma: Tensor) -> bool:
-    return bool(((sigma > 0) & sigma.isfinite()).all())
-
-
-def _examples(rows: Tensor) -> Tensor:
-    """The rows (B, axes) of every example that torch.vmap maps over, one after another."""
-    of = torch._C._functorch
-    while of.is_functorch_wrapped_tensor(rows):
-        dim = of.maybe_get_bdim(rows)
-        rows = of.get_unwrapped(rows)
-        rows = rows if dim < 0 else rows.movedim(dim, 0)
-    return rows[None].flatten(0, -3)
 
 
 def _gaussian_rows(size: int, sigma: Tensor) -> Tensor:
@@ -292,7 +256,7 @@ def _gaussian(size: int, sigma: float) -> Tensor:
 
 
 def _reaching(name: str, sigma: float, truncate: float) -> Tensor:
-    return _gaussian(_size_of(name, sigma, truncate), sigma)
+    return _gaussian(size_of(name, sigma, truncate), sigma)
 
 
 def _centred(taps: Tensor, size: int) -> Tensor:
@@ -321,79 +285,3 @@ def exact_tensor(taps: list[float]) -> Tensor:
             exact[i].fill_(taps[i])
         return exact
     return torch.tensor(taps, dtype=torch.float64, device="cpu")
-
-
-# TorchScript reads a pair and a triple as different types, so each is made a list by itself.
-
-
-def _positive_pair(name: str, argument: str, value: Numbers) -> list[float]:
-    """A standard deviation per axis (y, x), each greater than 0."""
-    if not torch.jit.is_scripting():
-        _check_numbers(name, argument, value, 2)
-    if isinstance(value, (int, float)):
-        return _positive(name, argument, [float(value)] * 2, f"{value}")
-    return _positive(name, argument, [value[0], value[1]], f"{value}")
-
-
-def _positive_triple(name: str, argument: str, value: Numbers3) -> list[float]:
-    """A standard deviation per axis (z, y, x), each greater than 0."""
-    if not torch.jit.is_scripting():
-        _check_numbers(name, argument, value, 3)
-    if isinstance(value, (int, float)):
-        return _positive(name, argument, [float(value)] * 3, f"{value}")
-    return _positive(name, argument, [value[0], value[1], value[2]], f"{value}")
-
-
-def _positive(name: str, argument: str, numbers: list[float], given: str) -> list[float]:
-    for number in numbers:
-        if not torch.jit.is_scripting():
-            good = holds(number > 0) and holds(number < math.inf)
-        else:
-            good = number > 0 and number < math.inf
-        if not good:
-            raise ValueError(f"{name}: {argument} must be finite and greater than 0, got {given}")
-    return numbers
-
-
-def _check_numbers(name: str, argument: str, value: Any, axes: int) -> None:
-    values = [value] if not isinstance(value, (list, tuple)) else value
-    for number in values:
-        if not isinstance(number, (int, float, torch.SymInt, torch.SymFloat)):
-            raise TypeError(f"{name}: {argument} must be of type float, got {type(number).__name__}")
-    if isinstance(value, (list, tuple)) and len(value) != axes:
-        raise ValueError(f"{name}: {argument} must be {_one_or(axes)}, got {len(value)}")
-
-
-def _one_or(axes: int) -> str:
-    return "one number or two (y, x)" if axes == 2 else "one number or three (z, y, x)"
-
-
-def odd_sizes(name: str, kernel_size: BroadcastingList2[int], axes: int) -> list[int]:
-    """An odd window size per axis, (y, x) or (z, y, x); TorchScript has made a list of a number already."""
-    if not torch.jit.is_scripting():
-        kernel_size = _whole_numbers(name, kernel_size, axes)
-    sizes: list[int] = list(kernel_size)  # type: ignore[arg-type]
-    if len(sizes) != axes:
-        raise ValueError(f"{name}: kernel_size must be {_one_or(axes)}, got {len(sizes)}")
-    for size in sizes:
-        if size < 1 or size % 2 == 0:
-            raise ValueError(f"{name}: kernel_size must be odd and at least 1, got {shape_text(sizes)}")
-    return sizes
-
-
-def _whole_numbers(name: str, kernel_size: Any, axes: int) -> list[int]:
-    given = list(kernel_size) if isinstance(kernel_size, (list, tuple)) else [kernel_size] * axes
-    for size in given:
-        if not isinstance(size, (int, torch.SymInt)):
-            raise TypeError(f"{name}: kernel_size must be of type int, got {type(size).__name__}")
-    return given
-
-
-def _size_of(name: str, sigma: float, truncate: float) -> int:
-    """The window that reaches `truncate` standard deviations, as scipy's."""
-    if not (truncate > 0 and truncate < math.inf):
-        raise ValueError(f"{name}: truncate must be finite and greater than 0, got {truncate}")
-    if truncate * sigma > 1e9:
-        raise ValueError(f"{name}: sigma {sigma} and truncate {truncate} make a window of more than 2^31 taps")
-    radius = int(truncate * sigma + 0.5)
-    return 2 * (radius if torch.jit.is_scripting() else fixed(radius)) + 1

@@ -18,7 +18,8 @@ from torch_conv.functional._composites import (
 )
 from torch_conv.functional._stencils import gradient_windows, laplacian_taps
 from torch_conv.functional._types import BroadcastingList2
-from torch_conv.functional._windows import gaussian_parts, odd_sizes
+from torch_conv.functional._window_numbers import odd_sizes
+from torch_conv.functional._windows import gaussian_parts
 
 _gradient2d = torch.ops.torch_conv.gradient2d
 _gradient2d_out = torch.ops.torch_conv.gradient2d_out
