@@ -190,7 +190,7 @@ def test_an_exported_program_holds_no_dtype(name, strict):
             program = torch.export.export(module, (image,), strict=strict)
             assert "output_dtype" not in str(program.graph)
             got, expected = program.module()(image), module(image)
-            # A mean by way of another dtype of sums may fall on the other side of a tie.
+            # A mean whose sum has another dtype may be rounded to the other side of a tie.
             rtol, atol = torch.finfo(dtype).eps if dtype.is_floating_point else 0, int(not dtype.is_floating_point)
             box = name == "box_blur"
             torch.testing.assert_close(got, expected, rtol=rtol if box else 0, atol=atol if box else 0)

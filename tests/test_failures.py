@@ -129,7 +129,7 @@ assert torch.equal(torch_conv.unsharp_mask(image, 31, 9.0), good)
 
 
 def test_a_transform_that_memory_does_not_hold():
-    """What torch computes for a filter by FFT fails at one step after another: each is told, and no result is wrong."""
+    """A filter by FFT fails at one step of torch's after another: each failure is reported, no result is wrong."""
     code = """
 import resource
 image, window = torch.rand(1500, 1500), torch.rand(33, 33)

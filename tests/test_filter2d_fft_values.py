@@ -149,7 +149,7 @@ def test_windows_that_are_not_finite(device):
 
 
 def test_overflow_within_a_tile(device):
-    """The sum of a whole tile has no room in float32, those of most windows have."""
+    """The sum of a whole tile overflows float32, those of most windows do not."""
     image = torch.full((90, 90), 1e-3)
     image[:2, :2] = 3e38
     assert numbers(image, torch.ones(33, 33))["tiles"] == 1

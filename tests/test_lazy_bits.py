@@ -92,7 +92,7 @@ def test_reading(device, name):
 
 @pytest.mark.parametrize("name", sorted(WRITERS.keys() - ON_CUDA_ALONE))
 def test_what_is_refused_changes_nothing(device, name):
-    """Complex numbers, with and without their own bit, beside a negated tensor that would be written."""
+    """Complex numbers, with and without their own bit, together with a negated tensor that would be written."""
     arguments = given(name, 0, device)
     written = WRITERS[name]
     read = next(n for n, value in arguments.items() if n != written and isinstance(value, torch.Tensor))

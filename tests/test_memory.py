@@ -44,7 +44,7 @@ def forgetful():
 
 
 def outcome(name, **more):
-    """A function's results, or its refusal in words."""
+    """A function's results, or the text of its refusal."""
     given = {key: value.clone() if isinstance(value, torch.Tensor) else value for key, value in GIVEN[name].items()}
     try:
         found = getattr(torch_conv, name)(**(given | more))

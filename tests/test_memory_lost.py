@@ -1,4 +1,4 @@
-"""No call may lose memory: none of any operator or function, whether it is served or refused."""
+"""No call of any operator or function may leak memory, whether it is served or refused."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SMALLEST = 24  # bytes: malloc hands out no smaller piece
 
 
 def lost(call):
-    """Bytes a call: the least of some rounds, for what a cache takes it takes once."""
+    """Bytes that a call leaks: the least of some rounds, because a cache grows only once."""
     rounds = []
     for _ in range(1 + ROUNDS):
         before = heap_bytes()
@@ -159,7 +159,7 @@ def test_refused_calls(name):
 
 
 def test_plans_lose_no_more_than_their_text():
-    """Torch 2.11 loses every string that an operator returns, but none that it takes."""
+    """Torch 2.11 leaks every string that an operator returns, but none that it takes."""
     call = OPS._filter2d_explain
     text = call(X, W)
     assert lost(lambda: call(X, W)) <= len(text) + 48 + 32

@@ -178,7 +178,7 @@ def test_nan_becomes_zero_in_integers(device):
 
 
 DIFFERENCES = {
-    # a call, and how far its windows reach
+    # a call, and the radius of its windows
     "difference_of_gaussians": (lambda x, **o: torch_conv.difference_of_gaussians(x, 1.0, **o), 6),
     "gaussian_laplace": (lambda x, **o: torch_conv.gaussian_laplace(x, 1.1, **o), 4),
     "unsharp_mask": (lambda x, **o: torch_conv.unsharp_mask(x, 9, 1.5, **o), 4),

@@ -190,7 +190,7 @@ def test_an_activation_of_a_number_has_one_value(device, dtype, activation):
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("padding_mode", ["zeros", "replicate"])
 def test_an_activation_is_rounded_once(device, dtype, activation, axes, padding_mode):
-    """The sum reaches it in float32."""
+    """The activation gets the sum in float32."""
     image = make_image((1, 6, *[9] * axes), dtype, device=device)
     for weight, groups in ((make_window((6, 1, *[3] * axes), dtype), 6), (make_window((4, 3, *[3] * axes), dtype), 2)):
         options = {"padding": 1, "groups": groups, "padding_mode": padding_mode, "algorithm": "direct"}

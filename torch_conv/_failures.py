@@ -1,4 +1,4 @@
-"""Tells failures of the machine from refusals of arguments."""
+"""Distinguishes failures of the machine from refusals of arguments."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import torch
 
 OUR_SENTENCE = re.compile(r"[a-z]\w*: ")  # begins with the operator's name
 OUR_FAILURE = "torch_conv: "
-# What torch says where memory, a device or one of their libraries failed. A name alone (CUDABoolType, an MKLDNN tensor)
-# stands in refusals too; so does oneDNN's primitive descriptor, which is missing for arguments that it does not serve.
+# Torch's sentences about a failure of memory, of a device or of a library. A library's name alone is no sign of it:
+# refusals name CUDABoolType or an MKLDNN tensor, and oneDNN makes no primitive descriptor for unsupported arguments.
 _MACHINE = re.compile(
     r"CUDA (?:driver )?error\b|CUDA unknown error|No CUDA GPUs are available|Found no NVIDIA driver"
     r"|cuDNN error\b|CUDNN_STATUS_|CUBLAS_STATUS_|cuFFT error\b|CUFFT_[A-Z]|MKL FFT error\b"
@@ -20,7 +20,7 @@ _MACHINE = re.compile(
 
 
 def of_the_machine(error: Exception) -> bool:
-    """Whether an exception speaks of memory or of a device: another call with the same arguments may succeed."""
+    """Whether memory or a device failed. Then another call with the same arguments may succeed."""
     if isinstance(error, (MemoryError, torch.OutOfMemoryError)):
         return True
     text = str(error)

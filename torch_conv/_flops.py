@@ -58,7 +58,7 @@ def _add(counter: ModuleType) -> None:
 
 
 def formulas() -> dict[str, Formula]:
-    """By the operators' names; what a formula is given are shapes where the operator is given tensors."""
+    """A formula for each operator, by its name. A formula takes shapes where the operator takes tensors."""
     convolutions: dict[str, Formula] = {f"conv{axes}d": _convolution for axes in (1, 2, 3)}
     filters: dict[str, Formula] = {
         "filter2d": _window(2),

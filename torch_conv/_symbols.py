@@ -1,6 +1,6 @@
 """Numbers that torch.compile and torch.export hold as symbols: sizes and options that may change between calls.
 
-Python's `if` on a symbol fixes it: torch compiles again for every other answer, and fails where only the data says it.
+Python's `if` on a symbol fixes its value. Torch compiles again for other values, and fails where the data decides.
 """
 
 from __future__ import annotations

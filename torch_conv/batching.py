@@ -81,7 +81,7 @@ def _register(name: str, form: Callable[..., _AtOnce], *numbers: int) -> None:
         except RuntimeError as error:
             if of_the_machine(error):
                 raise
-            found = None  # refused for sizes that nobody passed; an example is refused for its own
+            found = None  # the sizes are those of all examples: each example is then refused, or served, for its own
         return _each(operator, n, in_dims, args, options) if found is None else found
 
     torch.library.register_vmap(f"torch_conv::{name}", rule, lib=_LIBRARY)

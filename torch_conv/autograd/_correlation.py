@@ -141,7 +141,7 @@ def _windows_by_torch(flat: Tensor, outputs: Tensor, k: Sequence[int], steps: St
         dim = axis + 2
         reached = (outputs.shape[dim] - 1) * steps.stride[axis] + (k[axis] - 1) * steps.dilation[axis] + 1
         flat = flat.narrow(dim, 0, reached)
-    one = surely(planes == 1)  # one group is no depthwise convolution for torch: one of zeros goes with it
+    one = surely(planes == 1)  # torch takes one group for no depthwise convolution: a group of zeros is added
     groups = 2 if one else planes
     if one:
         flat, outputs = (torch.cat([t, torch.zeros_like(t)], 1) for t in (flat, outputs))

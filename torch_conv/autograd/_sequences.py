@@ -20,7 +20,7 @@ def causal_gradients(given: Given, output: Any, grads: tuple[Tensor | None, ...]
     """Of causal_conv1d, and with the gradient of the last inputs too of causal_conv1d_states."""
     names = [name for name in _TENSORS if name in wanted]
     x, k = given["x"], given["weight"].shape[1]
-    if surely(x.numel() == 0):  # states go on as they came
+    if surely(x.numel() == 0):  # the states stay the same
         gradients = {name: torch.zeros_like(given[name]) for name in names}
         if "initial_states" in gradients and len(grads) > 1 and grads[1] is not None:
             gradients["initial_states"] = grads[1]

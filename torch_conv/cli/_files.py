@@ -63,7 +63,9 @@ def make_folder(path: Path) -> None:
 
 
 def write_file(path: Path, content: bytes, force: bool = True) -> None:
-    """Writes all of `content` or, after one sentence, nothing: beside the target first, then in its place.
+    """Writes all of `content` or, after one sentence, nothing.
+
+    The content goes to a temporary file in the target's folder, which is then renamed.
 
     Without `force` a file that has appeared since `check_file` stays as it is.
     """

@@ -19,7 +19,7 @@ FORMATS = ("PNG", "JPEG", "GIF", "WEBP", "TIFF")  # as Pillow calls them
 BEGINNINGS = (b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"RIFF", b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
 HEIF = {b"heic": "HEIC", b"heix": "HEIC", b"mif1": "HEIC", b"avif": "AVIF"}  # brands of an "ftyp" box
 BACKGROUNDS = {"white": 1.0, "black": 0.0}
-MOST_PIXELS = 1 << 29  # 23170 x 23170: a few hundred kilobytes of a file can say that they are more
+MOST_PIXELS = 1 << 29  # 23170 x 23170: a file of a few hundred kilobytes can claim more
 GREY, RGB = ("1", "L", "LA"), ("P", "PA", "RGB", "RGBA", "YCbCr")  # Pillow's modes of up to 8 bits
 DEEP_GREY = ("I", "I;16", "I;16L", "I;16B")
 # Tags of TIFF, the first of EXIF too, and values of theirs; 4 is "not said".
@@ -77,7 +77,7 @@ def read_file(path: Path) -> bytes:
 
 
 def begun(content: bytes) -> Any:
-    """As `PIL.Image.open`, but for its limit of pixels, which is one number for all threads of the process."""
+    """`PIL.Image.open` without its limit of pixels, which is one number for all threads of the process."""
     pil = needed("PIL.Image", "Pillow")
     pil.init()
     for form in FORMATS:
@@ -88,7 +88,7 @@ def begun(content: bytes) -> Any:
 
 
 def load(image: Any) -> None:
-    """Decodes it. Before Pillow takes memory for a TIFF, it asks for the limit again, but not if there is some."""
+    """Decodes an image. Pillow applies its limit again to a TIFF, but not where the image has its memory already."""
     if image.format == "TIFF":
         size = getattr(image, "_tile_size", image.size)  # as its pixels lie in the file
         image.im = needed("PIL.Image", "Pillow").core.new(image.mode, size)

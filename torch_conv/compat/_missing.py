@@ -1,4 +1,4 @@
-"""Names that a façade does not have: the error says where they are."""
+"""Names that a façade does not have: the error names the original."""
 
 from collections.abc import Callable
 from typing import Any

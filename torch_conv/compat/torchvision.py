@@ -92,7 +92,7 @@ def _sigmas(sigma: Any) -> Any:
         raise TypeError(f"gaussian_blur: sigma should be either float or sequence of floats. Got {type(sigma)}")
     sigmas = [sigma] if isinstance(sigma, (int, float)) else list(sigma)
     try:
-        if any(isinstance(s, (str, bytes)) for s in sigmas):  # of which float() makes a number
+        if any(isinstance(s, (str, bytes)) for s in sigmas):  # float() would convert it
             raise TypeError
         if torch.is_grad_enabled() and any(isinstance(s, Tensor) and s.requires_grad for s in sigmas):
             return [torch.as_tensor(s, dtype=torch.float64).reshape(()) for s in sigmas]

@@ -37,7 +37,7 @@ def exchanged(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
 
 
 def waited_for(work: dist.Work) -> None:
-    """Waits, in the way of the backend."""
+    """Waits as the backend requires it."""
     exchanged(work.wait)
 
 

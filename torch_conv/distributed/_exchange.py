@@ -303,7 +303,7 @@ def halo_exchange(
         check.refuse()
         raise
     with named(name):
-        # A rank's rows are told to the others in any case: nobody could exchange without.
+        # The other ranks get a rank's number of rows in any case: no exchange works without it.
         bounds = [0]
         for rows in check.agree(local.device, local.shape[dim]):
             bounds.append(bounds[-1] + rows)

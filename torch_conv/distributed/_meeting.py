@@ -194,7 +194,7 @@ def _share(place: Place, group: dist.ProcessGroup, device: torch.device) -> Memo
 
 
 def _file(rows: int, token: int) -> int:
-    """A file in memory with room for the rows, and the token behind them; -1 where there is none."""
+    """A file in memory that holds the rows and then the token; -1 where there is none."""
     try:
         file = os.memfd_create("torch_conv")
     except (AttributeError, OSError):
@@ -232,7 +232,7 @@ def _lives(pid: int) -> bool:
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             state = file.read().rpartition(b")")[2].split()[0]
-    except (OSError, IndexError):  # it ended meanwhile, or there is no /proc: the next look tells
+    except (OSError, IndexError):  # it ended meanwhile, or there is no /proc: the next check decides
         return True
     return state not in (b"Z", b"X")
 

@@ -79,7 +79,7 @@ def public(
     `axes` is how many values an argument per axis has: one number stands for all of them, which torch knows of an
     operator's argument only while the number is no symbol of torch.compile.
 
-    `exact_integers` says that sums over integers are exact, of whatever size (`_exporting.py`).
+    `exact_integers` says that sums over integers are exact for any window (`_exporting.py`).
     """
 
     def decorate(fn: Callable[Concatenate[Tensor, Rest], Tensor]) -> Public[Rest]:
@@ -94,7 +94,7 @@ def public(
 
         numbers = {p.name: not is_tensor_s(p.annotation) for p in parameters}
         leading = list(numbers.values()).index(True)  # tensors, which come first
-        # A list of integers has no annotation when the program runs.
+        # At run time the annotation of a list of integers is None.
         integers = {p.name: i for i, p in enumerate(parameters) if p.annotation in (int, None, type(None))}
 
         def traced(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -314,7 +314,7 @@ def _wrong_type(
 
 def refusal_of(name: str, error: Exception) -> Exception:
     """The ValueError or TypeError that says what `error` says about the call of `name`; `error` if it is no refusal."""
-    # What a kernel of the CPU needs beside its result; torch 2.15 makes a RuntimeError of it.
+    # A kernel on the CPU got no scratch memory; torch 2.15 raises a RuntimeError for it.
     if isinstance(error, MemoryError) or str(error) == "std::bad_alloc":
         return torch.OutOfMemoryError(f"{name}: there is not enough memory")
     if type(error) not in (RuntimeError, NotImplementedError):

@@ -13,7 +13,7 @@ from torch import Tensor
 
 import torch_conv
 
-# Of each function only the first calls are looked at: a program that errs does so in these, and later ones pay nothing.
+# Only the first calls of each function are checked: a wrong program shows in these, and later calls cost nothing.
 LOOKS = 100
 _PACKAGE = os.path.dirname(torch_conv.__file__) + os.sep
 _FACADES = os.path.join(_PACKAGE, "compat", "")  # their names say the order of dimensions
@@ -22,7 +22,7 @@ _warned = False
 
 
 def looks_of(name: str, signature: inspect.Signature) -> list[int]:
-    """How many calls of a function are still looked at: none unless it filters images (..., H, W)."""
+    """How many calls of a function are still to be checked: none unless it filters images (..., H, W)."""
     of_images = "input" in signature.parameters and "1d" not in name and "3d" not in name
     return [LOOKS if of_images else 0]
 

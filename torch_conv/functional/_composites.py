@@ -36,7 +36,7 @@ def sum_of_squares(parts: list[Tensor]) -> Tensor:
 
 def root(squares: Tensor) -> Tensor:
     """The root; of 0, and of what is no normal number, it is 0 with derivatives of every order that are 0."""
-    # The derivative of the root of 0 is infinite, and 0 times that is NaN: there the root of 1 is taken and dropped.
+    # The root's derivative at 0 is infinite, and 0 times infinity is NaN: there the root of 1 is computed and not used.
     flat = squares.abs() < (2.0**-1022 if squares.dtype == torch.float64 else 2.0**-126)
     return torch.where(flat, 0.0, torch.where(flat, 1.0, squares).sqrt())
 

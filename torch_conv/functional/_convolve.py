@@ -108,7 +108,7 @@ def convolve(input: Tensor, weight: Tensor, bias: Tensor | None, options: Option
         if why == _handover.OURS or (options.algorithm == _OURS and torch.compiler.is_compiling() and not _exports()):
             plain = torch.compiler.is_compiling() and type(input) is Tensor and type(weight) in PLAIN
             numbers = numbers_of(options) if plain else None
-            if numbers is not None:  # inductor would write all lists and words into every call; these may be symbols
+            if numbers is not None:  # inductor would write all lists into every call, and numbers may be symbols
                 return ours_of_numbers(input, weight, bias, *numbers)
             options = options._replace(algorithm=_OURS)  # it must not ask again: what it sees may be a part of an image
         elif why is not None:
@@ -126,12 +126,12 @@ def convolve(input: Tensor, weight: Tensor, bias: Tensor | None, options: Option
     return result
 
 
-# Of torch, in a call that was handed to it.
+# Exceptions of torch, in a call that was handed to it.
 FAILURES = (RuntimeError, TypeError, ValueError, IndexError)
 
 
 def of_torch(error: Exception, input: Tensor, weight: Tensor, bias: Tensor | None, options: Options) -> Exception:
-    """What the caller is told of a failure of torch: our sentence where the call is wrong, else what torch raised."""
+    """The error for a failure of torch: our sentence where the call is wrong, else torch's own exception."""
     if not isinstance(error, torch.OutOfMemoryError):
         _check(input, weight, bias, options)
     error.of_torch = True  # type: ignore[attr-defined]  # public() does not translate it
@@ -141,16 +141,16 @@ def of_torch(error: Exception, input: Tensor, weight: Tensor, bias: Tensor | Non
 def _check(input: Tensor, weight: Tensor, bias: Tensor | None, options: Options) -> None:
     """Raises what the operator refuses in a call; nothing is computed."""
     if _C._are_functorch_transforms_active() or why_not_ours(input, weight, bias):
-        return  # the operators know no more of such tensors than torch does
+        return  # the operators check no more of such tensors than torch does
     operator, given = operator_of(options)
-    if not input.is_meta:  # whose operator computes nothing anyway
+    if not input.is_meta:  # for meta tensors the operator computes nothing anyway
         forms = getattr(torch.ops.torch_conv, f"_conv{options.axes}d_reach")
         operator = forms.padding if isinstance(options.padding, str) else forms.default
     operator(input, weight, bias, **given)
 
 
 def is_traced() -> bool:
-    """Whether torch.jit.trace looks on: the operator decides who serves a call when the script runs."""
+    """Whether torch.jit.trace records: then the operator decides, when the script runs, who serves a call."""
     return not torch.compiler.is_compiling() and _C._is_tracing()
 
 

@@ -86,7 +86,7 @@ def eager(
     except TypeError:  # numbers that have no hash
         return convolve(input, weight, bias, Options(*given))
     word = routes.word
-    # A mode or a transform that looks on is to see the public operator.
+    # A mode or a transform that intercepts calls must get the public operator.
     if _C._len_torch_dispatch_stack() or _C._len_torch_function_stack() or transformed:
         word = None
     if word is not None and not (routes.torch_took_one or trained or autocast):
@@ -95,7 +95,7 @@ def eager(
         except RuntimeError as error:
             if of_the_machine(error):
                 raise
-            # Torch may take what it refuses.
+            # Torch may take what our operator refuses.
             return below_autograd(convolve, input, weight, bias, Options(*given))
         if result is not None:
             return result
@@ -115,7 +115,7 @@ def eager(
         if route is _TORCH or (result.is_contiguous() and input.is_contiguous()):
             return result
         return in_format_of(input, result, axes)
-    if trained:  # an activation's gradient needs the sums, which are made apart from it
+    if trained:  # an activation's gradient needs the sums, so they are computed separately
         return convolve(input, weight, bias, Options(*given))
     if autocast or route is _BY_CHOICE:
         return below_autograd(convolve, input, weight, bias, Options(*given))
@@ -132,7 +132,7 @@ def _ints(numbers: Any) -> bool:
 
 
 def _tensor_among(axes: int, **options: Any) -> bool:
-    """Whether numbers are given as tensors; those that would lose a gradient are refused."""
+    """Whether numbers are given as tensors; those that require a gradient are refused."""
     found = False
     for argument, given in options.items():
         for number in given if isinstance(given, (tuple, list)) else (given,):
@@ -195,7 +195,7 @@ class _Routes:
 
 
 _routes: dict[Any, _Routes] = {}  # by the options
-_seen: dict[Any, int] = {}  # by routes and shapes, where not all calls go the same way
+_seen: dict[Any, int] = {}  # by routes and shapes, where calls with the same options are dispatched differently
 _MOST_SEEN = 4096  # of either: more than a program's layers
 
 

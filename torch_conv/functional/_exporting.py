@@ -16,9 +16,9 @@ from torch_conv._fakes import DTYPES
 
 
 def leaves_out_dtypes(kwargs: dict[str, Any]) -> bool:
-    """Whether torch.export traces a call with an output dtype that our kernels write, and that the image may not have.
+    """Whether torch.export traces a call whose output dtype can be left out: our kernels write it.
 
-    Tensor cores take some dtypes of images alone: such a call stays as it is, and a package refuses it by name.
+    Tensor cores take few dtypes of images, so a call that names them keeps its image and its output dtype.
     """
     if kwargs.get("out") is not None or kwargs.get("output_dtype") not in DTYPES:
         return False

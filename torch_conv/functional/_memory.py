@@ -1,4 +1,4 @@
-"""Windows made of numbers, remembered by these numbers and their types, and no more of them than so many bytes."""
+"""A cache of windows that are made of numbers: its keys are the numbers and their types, its bytes are bounded."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 from torch import _C, Tensor
 from torch.utils._python_dispatch import is_in_torch_dispatch_mode
 
-MOST_BYTES = 16 << 20  # of all windows together
+MOST_BYTES = 16 << 20  # all windows together
 _LARGEST = MOST_BYTES // 8  # a larger one takes far longer to filter with than to make
 _BESIDE = 1024  # bytes of a window's key and objects, roughly
 # Of these equal values of one type make equal windows. The value of a tensor may change, so it is no key.
@@ -19,12 +19,12 @@ _END = object()  # before and behind the numbers of a list or tuple
 
 
 def remembered(make: Callable[..., Any], *numbers: Any) -> Any:
-    """`make(*numbers)`, from memory unless something traces, fakes or wraps tensors: that must see them made."""
+    """`make(*numbers)`, from the cache unless tensors are traced, faked or wrapped: then their making must be seen."""
     if torch.compiler.is_compiling() or _C._is_tracing() or is_in_torch_dispatch_mode():
         return make(*numbers)
     if _C._are_functorch_transforms_active():
         return make(*numbers)
-    # The numbers of lists and tuples stand in the key by themselves: 3.0 equals 3, and is refused as a size.
+    # The key holds each number of a list with its type: 3.0 equals 3, and is refused as a size.
     flat: list[Any] = [make]
     for number in numbers:
         if type(number) is tuple or type(number) is list:
@@ -47,7 +47,7 @@ class _NotKeptError(Exception):
 
 @functools.lru_cache(maxsize=None, typed=True)
 def _make_once(make: Callable[..., Any], *flat: Any) -> Any:
-    # Neither an inference tensor nor one on the default device of this call may wait for the next.
+    # The cache must hold no inference tensor, and none on the default device of one call.
     with torch.inference_mode(False), torch.device("cpu"):
         made = make(*_nested(flat))
     size = _bytes_of(made)
@@ -79,7 +79,7 @@ class _Count:
         self._bytes = 0
 
     def fits(self, size: int) -> bool:
-        """Adds a window; False where the others have to go, and the count begins with it."""
+        """Adds a window; False where all others must be dropped, and the count begins with this one."""
         total = self._bytes + size
         self._bytes = total if total <= MOST_BYTES else size
         return total <= MOST_BYTES

@@ -8,12 +8,12 @@ from torch.nn import Parameter
 
 from torch_conv._fakes import channels_inner
 
-PLAIN = (Tensor, Parameter)  # that no subclass looks after
-_INHERITED = Tensor.__torch_dispatch__  # of a subclass with none of its own
+PLAIN = (Tensor, Parameter)  # no subclass intercepts their calls
+_INHERITED = Tensor.__torch_dispatch__  # a subclass without its own has this one
 
 
 def why_not_ours(*tensors: Tensor | None) -> str:
-    """Why tensors are none of the operators' business, whatever is wanted of them; "" if they are.
+    """Why the operators cannot take these tensors, with or without gradients; "" if they can.
 
     A subclass that takes operators apart (a DTensor, a quantized weight) knows torch's convolutions, and no others.
     """
@@ -33,7 +33,7 @@ def is_partly_meta(input: Tensor, *others: Tensor | None) -> bool:
     """Whether some tensors have values and others have none."""
     if torch.compiler.is_compiling():
         return False
-    meta = input.device.type == "meta"  # of a fake tensor the device that it stands for
+    meta = input.device.type == "meta"  # a fake tensor has the device that it represents
     return any(t is not None and (t.device.type == "meta") != meta for t in others)
 
 

@@ -83,7 +83,7 @@ def _whole_numbers(name: str, kernel_size: Any, axes: int) -> list[int]:
 
 
 def size_of(name: str, sigma: float, truncate: float) -> int:
-    """The window that reaches `truncate` standard deviations, as scipy's."""
+    """The size of a window of `truncate` standard deviations on each side, as scipy's."""
     if not (truncate > 0 and truncate < math.inf):
         raise ValueError(f"{name}: truncate must be finite and greater than 0, got {truncate}")
     if truncate * sigma > 1e9:
@@ -110,7 +110,7 @@ def check_rows(name: str, sigma: Tensor, input: Tensor, axes: int) -> None:
 
 
 def check_host_sigma(name: str, sigma: Tensor) -> None:
-    # A look at a GPU's values would wait for it; a tracer has none.
+    # Reading values on a GPU synchronises with it; a tracer has no values.
     if not sigma.is_cpu or torch.compiler.is_compiling() or is_in_torch_dispatch_mode():
         return
     examples = _examples(sigma)

@@ -49,7 +49,7 @@ class _Conv:
         self.algorithm = algorithm
 
     def register_parameter(self, name: str, param: nn.Parameter | None) -> None:
-        """As torch's, but for a batch norm that torch folds into a convolution: between them is the activation."""
+        """As torch's, but it refuses to fold a batch norm into the convolution: the activation is between them."""
         if getattr(self, "activation", None) is not None and _torch_folds():
             raise RuntimeError(
                 f"{type(self).__name__}: a batch norm cannot be folded into a layer with "
@@ -70,10 +70,10 @@ _FOLD = nn.utils.fusion.fuse_conv_bn_eval.__code__
 
 
 def _torch_folds() -> bool:
-    """Whether `fuse_conv_bn_eval` assigns the parameter, which has no hook: it copies any layer and asks for no class.
+    """Whether torch's `fuse_conv_bn_eval` assigns the parameter. It takes a layer of any class and has no hook.
 
-    Torch's other foldings ask for the very classes of torch.nn. An assignment alone tells nothing: pruning and
-    `load_state_dict(assign=True)` assign parameters, too.
+    Torch's other foldings take only layers whose type is a class of torch.nn. The assignment alone is no sign of a
+    folding: pruning and `load_state_dict(assign=True)` assign parameters, too.
     """
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_code is not _FOLD:

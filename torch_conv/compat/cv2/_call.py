@@ -71,7 +71,7 @@ OF_PASSES: Depths = {**OF_BOX, torch.float64: (CV_8U, CV_16U, CV_16S, CV_64F)}
 
 
 class Call:
-    """One call: the image as the library reads it, the dtypes of sums and of the result, and where that goes.
+    """One call: the image as the library reads it, the dtypes of sums and of the result, and its destination.
 
     Sums are in float64 where the image or the result is, as OpenCV's.
     """
@@ -167,7 +167,7 @@ class Call:
         return result
 
     def _band(self, rows: int) -> int:
-        """Rows of a band; most of them are not its neighbours'."""
+        """Rows of a band; most of them do not belong to adjacent bands."""
         return max(BAND * self.image.size(-2) // self.image.numel(), 4 * rows)
 
     def _wants_bands(self, rows: int, delta: float) -> bool:
@@ -192,7 +192,7 @@ class Call:
             self.sums = torch.float32
 
     def taps(self, argument: str, kernel: Any) -> Tensor:
-        """A window (kH, kW), on the CPU or beside the image."""
+        """A window (kH, kW), on the CPU or on the image's device."""
         taps = _arguments.kernel(self.name, argument, kernel)
         if taps.device.type != "cpu" and taps.device != self.image.device:
             raise ValueError(

@@ -164,10 +164,10 @@ def _held(sums: Tensor, bits: int) -> Tensor:
 
 
 def in_memory(values: Tensor) -> bool:
-    """Whether numpy and operators of the CPU alone may work on a tensor: it has numbers, and nothing follows them."""
+    """Whether numpy and CPU-only operators may take a tensor: it has values, and no gradient or trace records them."""
     return (
         not torch.compiler.is_compiling()
-        # Steps of numpy would be missing in a trace.
+        # A trace does not record numpy's steps.
         and not torch._C._is_tracing()
         and torch._C._get_dispatch_mode(torch._C._TorchDispatchModeKey.PROXY) is None
         and values.device.type == "cpu"

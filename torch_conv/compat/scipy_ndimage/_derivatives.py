@@ -240,7 +240,7 @@ def _total(
         return copied(image, kind)
     first, *others = zip(dims, per_axis(mode, len(dims)), strict=True)
     total = derivative(*first).values
-    for axis, each in others:  # one part at a time, so that no more than two are there
+    for axis, each in others:  # one part at a time: memory holds two of them at most
         total = plus(total, derivative(axis, each).values, kind)
     return then(total, kind) if then else total
 

@@ -37,14 +37,14 @@ def means(values: Tensor, boxes: Sequence[tuple[int, int, int, Border]], kind: K
     sizes, axes, origins, borders = zip(*boxes, strict=True)
     anchors = [size // 2 + origin for size, origin in zip(sizes, origins, strict=True)]
     names = [BORDERS.index(border.name) for border in borders]
-    # Sums that windows share: how many additions they save, the operator decides.
+    # Neighbouring outputs share sums. The operator decides how many additions that saves.
     return _run("_stepwise_means", values, kind, [None] * len(boxes), sizes, axes, anchors, names, borders[0].value)
 
 
 def window(values: Tensor, window: Window, border: Border, kind: Kind) -> Tensor:
     """The image correlated with a window along all axes."""
     name = BORDERS.index(border.name)
-    terms = [int(np.count_nonzero(window.weights))]  # others are left out
+    terms = [int(np.count_nonzero(window.weights))]  # taps of 0 are left out
     return _run("_stepwise_window", values, kind, terms, _doubles(window.weights), window.anchor, name, border.value)
 
 
@@ -52,7 +52,7 @@ def _run(operator: str, values: Tensor, kind: Kind, terms: Sequence[int | None],
     """One operator's call, and for `explain` its line: `terms` are the products of an output in each pass, if known."""
     if recording():
         result = torch.empty(values.shape, dtype=kind.stored, device="cpu")
-        moved = values.nbytes + result.nbytes  # as of every call: the input once, the output once
+        moved = values.nbytes + result.nbytes  # one read of the input, one write of the output
         known = [n for n in terms if n is not None]
         flops = f", flops {2 * sum(known) * values.numel()}" if len(known) == len(terms) else ""
         note(

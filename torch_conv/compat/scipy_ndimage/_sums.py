@@ -1,4 +1,4 @@
-"""Windows in scipy's order, and sums in float64 by the library's filters, for gradients and devices beside the CPU.
+"""Windows in scipy's order, and sums in float64 by the library's filters, for gradients and on other devices.
 
 These sums are taken once more in scipy's order where rounding decides the result.
 """
@@ -45,7 +45,7 @@ class Step(NamedTuple):
 class Window(NamedTuple):
     """A window with one axis for each axis of the image, and the tap that lies on the pixel.
 
-    A window of a pass reaches along `axis` alone, and has `twins` where it is even (1) or odd (-1) about its middle:
+    A window of a pass has taps along `axis` alone, and `twins` where it is even (1) or odd (-1) about its middle:
     scipy adds or subtracts their pixels first. It leaves out taps of zero in windows without a given axis.
     """
 
@@ -148,7 +148,7 @@ def box_means(values: Tensor, size: int, axis: int, origin: int, border: Border)
     return sums.reshape(image.shape) / size
 
 
-_WHOLE = "direct"  # scipy's casts to integers cut what is behind the point, so whole sums must stay whole
+_WHOLE = "direct"  # scipy's casts to integers truncate, so sums that are integers must be exact
 
 
 def _along(image: Tensor, taps: Tensor, border: str, dim: int, value: float, anchor: int) -> Tensor:
@@ -210,7 +210,7 @@ def _extended(image: Tensor, window: Window, border: Border, axes: list[int]) ->
         n, k = image.shape[axis], window.weights.shape[axis]
         taps = torch.tensor(
             [*range(0, k - 1, n), k - 1], device="cpu"
-        )  # what they read, side by side, is the extended axis
+        )  # their inputs, concatenated, are the extended axis
         positions = torch.arange(n, dtype=torch.float64, device="cpu").expand(1, len(taps), n)
         one_tap = torch.nn.functional.one_hot(taps, k)[None]
         reads = _along(positions, one_tap, border.name, -1, -1.0, window.anchor[axis])[0]
