@@ -99,7 +99,7 @@ def opened(path: Path, content: bytes, most_pixels: int) -> Picture:
     """The picture of a file, decoded to its end, but for what OpenCV decodes."""
     try:
         image = begun(content)
-    except MemoryError:
+    except (UsageError, MemoryError):
         raise
     except Exception as error:  # of a broken header decoders raise what they happen upon
         if content.startswith(BEGINNINGS):
