@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,18 +30,36 @@ RANGES = {torch.uint8: (0, 256), torch.int16: (-32768, 32768), torch.uint16: (0,
 
 def make_image(shape, dtype=torch.float32, seed=42, device="cpu"):
     """Noise: normal for floats, the whole range for integers."""
-    generator = torch.Generator().manual_seed(seed)
-    if dtype in RANGES:
-        return torch.randint(*RANGES[dtype], tuple(shape), generator=generator, dtype=torch.int32).to(dtype).to(device)
-    return torch.randn(tuple(shape), generator=generator, dtype=torch.float64).to(dtype).to(device)
+    return _fresh(_noise, tuple(shape), dtype, seed, device)
 
 
 def make_window(shape, dtype=torch.float32, seed=7, device="cpu"):
     """Taps in about [-1, 1], none of them special; small whole numbers for integer dtypes."""
+    return _fresh(_taps, tuple(shape), dtype, seed, device)
+
+
+def _fresh(make, shape, dtype, seed, device):
+    """A copy of remembered numbers: tests write into what they get, and noise takes ten times as long as a copy."""
+    if math.prod(shape) > 1 << 20:
+        return make.__wrapped__(shape, dtype, seed).to(device)
+    made = make(shape, dtype, seed)
+    return made.clone() if device == "cpu" else made.to(device)
+
+
+@functools.lru_cache(maxsize=128)
+def _noise(shape, dtype, seed):
+    generator = torch.Generator().manual_seed(seed)
+    if dtype in RANGES:
+        return torch.randint(*RANGES[dtype], shape, generator=generator, dtype=torch.int32).to(dtype)
+    return torch.randn(shape, generator=generator, dtype=torch.float64).to(dtype)
+
+
+@functools.lru_cache(maxsize=128)
+def _taps(shape, dtype, seed):
     generator = torch.Generator().manual_seed(seed)
     if not dtype.is_floating_point:
-        return torch.randint(-3, 4, tuple(shape), generator=generator).to(dtype).to(device)
-    return (torch.rand(tuple(shape), generator=generator, dtype=torch.float64) * 2 - 1).to(dtype).to(device)
+        return torch.randint(-3, 4, shape, generator=generator).to(dtype)
+    return (torch.rand(shape, generator=generator, dtype=torch.float64) * 2 - 1).to(dtype)
 
 
 def lay_out(image, layout):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterator, Sequence
 from typing import Any, TypeVar
 
 import torch
@@ -43,13 +44,13 @@ def length(n: int, k: int, s: int, d: int, padding: str) -> int:
     return (n - d * (k - 1) - 1) // s + 1 if padding == "valid" else -(-n // s)
 
 
-def reads(tap: Sequence[int], sizes: Sequence[int], s: Sequence[int], d: Sequence[int]) -> tuple[Any, ...]:
-    """Where a tap of every output lies on the extended image: an index."""
-    at: list[Any] = [...]
-    for axis, i in enumerate(tap):
-        first, size = i * d[axis], sizes[axis]
-        at.append(slice(first, first + (size - 1) * s[axis] + 1 if size else first, s[axis]))
-    return tuple(at)
+def reads(sizes: Sequence[int], k: Sequence[int], s: Sequence[int], d: Sequence[int]) -> Iterator[tuple[Any, ...]]:
+    """For every tap of a window, in order, an index: where the tap of every output lies on the extended image."""
+    axes: list[list[Any]] = []
+    for size, taps, step, distance in zip(sizes, k, s, d, strict=True):
+        reach = (size - 1) * step + 1 if size else 0
+        axes.append([slice(i * distance, i * distance + reach, step) for i in range(taps)])
+    return itertools.product([...], *axes)
 
 
 def extended(

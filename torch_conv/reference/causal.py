@@ -24,13 +24,14 @@ def causal_conv1d(
     k = weight.shape[1]
     before = x.new_zeros(batch, channels, k - 1) if initial_states is None else initial_states
     inputs = torch.cat([before, x], dim=2)
+    wide, taps = inputs.double(), weight.double().unsqueeze(-1)
     total = torch.zeros(x.shape, dtype=torch.float64, device=x.device)
     for j in range(k):
-        seen = inputs[..., j : j + length].double()
+        seen = wide[..., j : j + length]
         if seq_idx is not None:  # what stands before the start belongs to no sequence
             numbers = F.pad(seq_idx, (k - 1, 0), value=-1)[:, j : j + length]
             seen = torch.where((numbers == seq_idx)[:, None], seen, 0.0)
-        total += weight[:, j, None].double() * seen
+        total.addcmul_(taps[:, j], seen)
     out = _finished(total, bias, activation, x.dtype)
     if seq_idx is not None:
         out = torch.where((seq_idx < 0)[:, None], torch.zeros_like(out), out)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 
 import torch
@@ -91,9 +90,8 @@ def _convolve(
         output = total.select(-axes - 1, co)
         for ci in range(c_group):
             channel = image.select(-axes - 1, first + ci)
-            taps = window[co, ci].flatten()
-            for tap, w in zip(itertools.product(*map(range, k)), taps, strict=True):
-                output += w * channel[reads(tap, sizes, s, d)]
+            for at, w in zip(reads(sizes, k, s, d), window[co, ci].flatten(), strict=True):
+                output.addcmul_(w, channel[at])
     if bias is not None:
         total += accumulation(bias, input).reshape(-1, *[1] * axes)
     if activation is not None:

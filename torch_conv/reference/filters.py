@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 
 import torch
@@ -91,17 +90,15 @@ def _filter(
     total = torch.zeros(*input.shape[:-axes], *sizes, dtype=torch.float64, device=input.device)
     weight = torch.zeros_like(total)
     whole = torch.ones(sizes, dtype=torch.bool, device=input.device)
-    taps = window.flatten(-axes).unbind(-1)
-    for tap, w in zip(itertools.product(*map(range, k)), taps, strict=True):
-        at = reads(tap, sizes, s, d)
-        tap_inside = inside[at]
-        whole &= tap_inside
-        w = w.reshape(*w.shape, *[1] * axes)
+    taps = window[(..., *[None] * axes)].flatten(-2 * axes, -axes - 1).unbind(-axes - 1)
+    for at, w in zip(reads(sizes, k, s, d), taps, strict=True):
         if border == "skip":
-            total += torch.where(tap_inside, w * image[at], 0.0)
-            weight += torch.where(tap_inside, w.abs(), 0.0)
+            total += torch.where(inside[at], w * image[at], 0.0)
+            weight += torch.where(inside[at], w.abs(), 0.0)
         else:
-            total += w * image[at]
+            total.addcmul_(w, image[at])
+        if border == "zero_output":
+            whole &= inside[at]
     if border == "skip" and normalized:
         total = total / weight
     if border == "zero_output":
