@@ -19,6 +19,7 @@ PATH = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH",
 CXX = os.environ.get("CXX", "g++")
 
 
+@pytest.mark.slow
 @needs_built_checkout
 @pytest.mark.skipif(shutil.which("cmake", path=PATH) is None, reason="there is no cmake: requirements/test.txt has it")
 @pytest.mark.skipif(shutil.which("ninja", path=PATH) is None, reason="there is no ninja: requirements/test.txt has it")

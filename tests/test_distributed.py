@@ -17,6 +17,7 @@ import time
 import traceback
 from pathlib import Path
 
+import processes
 import pytest
 import sharded_agreement  # noqa: F401
 import sharded_calls  # noqa: F401
@@ -68,7 +69,7 @@ def worker(rank: int, world: int, device: str, file: str, results: mp.Queue) -> 
 
 
 def run_group(world: int, device: str) -> Results:
-    context = mp.get_context("spawn")
+    context = processes.context(device)
     results: mp.Queue = context.Queue()
     with tempfile.TemporaryDirectory() as folder:
         args = (world, device, f"{folder}/meet", results)

@@ -9,6 +9,7 @@ import sys
 import time
 from pathlib import Path
 
+import processes
 import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
@@ -59,7 +60,7 @@ def shared_files() -> set[str]:
 
 def test_a_rank_that_is_gone_is_noticed(tmp_path):
     before = shared_files()
-    context = mp.get_context("spawn")
+    context = processes.context()
     answers = context.Queue()
     ranks = [context.Process(target=worker, args=(rank, f"{tmp_path}/meet", answers), daemon=True) for rank in (0, 1)]
     for process in ranks:

@@ -9,6 +9,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
+import processes
 import pytest
 import torch
 import torch.distributed as dist
@@ -298,7 +299,8 @@ def test_data_parallel_gradients_are_those_of_the_whole_batch(device):
         pytest.skip("fewer than 2 GPUs")
     expected = gradients(replaced(device), make_image((4, 3, 20, 24), device=device))
     with tempfile.TemporaryDirectory() as folder:
-        mp.spawn(train, (2, device, folder), nprocs=2)
+        method = processes.context(device).get_start_method()
+        mp.start_processes(train, (2, device, folder), nprocs=2, start_method=method)
         found = [torch.load(Path(folder, str(rank))) for rank in range(2)]
     for grads in found:
         for got, whole in zip(grads, expected, strict=True):

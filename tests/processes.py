@@ -1,0 +1,17 @@
+"""Processes for tests that need several: on the CPU they are forks of one that has imported torch already."""
+
+from __future__ import annotations
+
+import torch.multiprocessing as mp
+
+# Importing these takes a process some seconds of a core, and groups of four start on machines of two.
+_IMPORTED = ["torch", "torch._dynamo", "torch.distributed.tensor", "hypothesis", "pytest"]
+
+
+def context(device: str = "cpu"):
+    """Of processes for that device. CUDA does not survive a fork, so processes for GPUs import everything anew."""
+    if device == "cuda":
+        return mp.get_context("spawn")
+    server = mp.get_context("forkserver")
+    server.set_forkserver_preload(_IMPORTED)
+    return server
