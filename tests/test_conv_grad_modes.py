@@ -75,8 +75,7 @@ def test_strides(device, axes, bank, layout, options):
                 assert strides(trained) == strides(theirs(image, weight, padding=1, groups=groups))
 
 
-@pytest.mark.parametrize("axes", [1, 2, 3])
-@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize(("axes", "dynamic"), [(1, True), (2, False), (3, True)])
 def test_strides_of_compiled_calls(device, axes, dynamic):
     torch._dynamo.reset()
     conv, _ = conv_of(axes)
