@@ -174,9 +174,8 @@ WRITTEN = {
 @pytest.mark.parametrize("strict", [False, True])
 def test_an_exported_program_holds_no_dtype(name, strict):
     """AOTInductor of torch 2.11 takes a dtype among an operator's arguments for another one."""
-    volumes = {make_image((1, 2, 7, 9, 9), torch.uint8): (torch.float32, torch.int16)}
-    volumes[1e5 * make_image((1, 2, 7, 9, 9))] = (torch.bfloat16, torch.uint8)
-    for image, dtypes in volumes.items():
+    bytes_, floats = make_image((1, 2, 7, 9, 9), torch.uint8), 1e5 * make_image((1, 2, 7, 9, 9))
+    for image, dtypes in ((bytes_, (torch.float32, torch.int16)), (floats, (torch.bfloat16, torch.uint8))):
         for dtype in dtypes:
             module = Written(WRITTEN[name], dtype)
             program = torch.export.export(module, (image,), strict=strict)

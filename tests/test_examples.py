@@ -32,14 +32,26 @@ def test_edges(tmp_path, device):
     assert picture.stat().st_size > 10_000
 
 
-def test_photo(tmp_path, device):
+@pytest.fixture
+def run_here(monkeypatch, capsys):
+    """run(program, *arguments): its lines. Each process of its own would import torch and matplotlib again."""
+
+    def run(program, *arguments):
+        monkeypatch.syspath_prepend(ROOT / "examples")
+        monkeypatch.chdir(ROOT)
+        monkeypatch.setattr(sys, "argv", [f"{program}.py", *map(str, arguments)])
+        importlib.import_module(program).main()
+        return capsys.readouterr().out.splitlines()
+
+    return run
+
+
+def test_photo(tmp_path, device, run_here):
     for module in ("torchvision", "matplotlib", "skimage", "cv2"):
         pytest.importorskip(module)
     picture = tmp_path / "photo.jpg"
-    run = [sys.executable, "examples/photo.py", "--device", str(torch.device(device)), "--megapixels", "1"]
-    done = subprocess.run([*run, "--output", str(picture)], cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    first, _, *table, layout, _ = done.stdout.splitlines()
+    options = ["--device", torch.device(device), "--megapixels", "1", "--output", picture]
+    first, _, *table, layout, _ = run_here("photo", *options)
     assert first.startswith("816 x 1225 x 3 bytes, 3 MB;")
     libraries = [line[14:28].strip() for line in table]
     assert libraries == ["torch_conv", "OpenCV", "torchvision"] * 2 + ["torch_conv", "OpenCV"]
@@ -50,16 +62,14 @@ def test_photo(tmp_path, device):
 
 
 @pytest.mark.parametrize("shards", [1, 3])
-def test_multi_gpu(tmp_path, device, shards):
+def test_multi_gpu(tmp_path, device, shards, run_here):
     for module in ("torchvision", "matplotlib", "skimage"):
         pytest.importorskip(module)
     picture, place = tmp_path / "multi_gpu.png", torch.device(device).type
     names = ["cpu" if place == "cpu" else f"cuda:{i % torch.cuda.device_count()}" for i in range(shards)]
-    run = [sys.executable, "examples/multi_gpu.py", "--devices", ",".join(names), "--size", "256"]
-    done = subprocess.run([*run, "--output", str(picture)], cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert f"{names[0]} alone gives the same bits" in done.stdout
-    assert done.stdout.count(" rows on ") == shards
+    lines = "\n".join(run_here("multi_gpu", "--devices", ",".join(names), "--size", "256", "--output", picture))
+    assert f"{names[0]} alone gives the same bits" in lines
+    assert lines.count(" rows on ") == shards
     assert picture.stat().st_size > 10_000
 
 
