@@ -82,8 +82,10 @@ def reference_strides(x):
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("length", LENGTHS)
 def test_lengths_widths_and_states(device, length, layout, dtype):
+    if device == "cpu" and length > 784:
+        pytest.skip("longer sequences mean nothing new on a CPU")
     for k, states, bias, activation in itertools.product([2, 3, 4], STATES, [False, True], [None, "silu"]):
-        x = sequences(2, 64, min(length, 512 if device == "cpu" else length), dtype, layout, device)
+        x = sequences(2, 64, length, dtype, layout, device)
         check(case(x, k, states, bias=bias), activation)
 
 

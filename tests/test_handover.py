@@ -294,8 +294,17 @@ def test_shards_are_served_as_the_whole(device):
         torch.testing.assert_close(got.gather(), F.conv2d(image, weight, bias, **options), rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("dynamic", [False, True])
-@pytest.mark.parametrize("call", ["one channel to many", "depthwise", "channels_last", "strided", "signal"])
+@pytest.mark.parametrize(
+    ("call", "dynamic"),
+    [
+        ("one channel to many", False),
+        ("one channel to many", True),
+        ("depthwise", True),
+        ("channels_last", False),
+        ("strided", True),
+        ("signal", False),
+    ],
+)
 def test_compiled(device, call, dynamic):
     torch._dynamo.reset()
     image, weight, bias, options = made(call, device)
