@@ -50,7 +50,7 @@ cpp: $(BUILD_STAMP) ## build and run the C++ program of examples/cpp
 	build/cpp/torch_conv_example build/cpp_model
 
 test: $(BUILD_STAMP) ## the test suite (CUDA tests run where there is a GPU); ARGS="-k border" passes options on
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest -n auto --maxprocesses 8 --dist worksteal $(ARGS)
 
 build: $(BUILD_STAMP) ## compile torch_conv/_C and, where torch has CUDA, the kernels of csrc/ahead.txt
 
