@@ -132,7 +132,7 @@ void check_conv(const char* op, const Tensor& input, const Tensor& weight, const
   check(bias->dim() == 1 && bias->size(0) == weight.size(0), op, "bias must have shape (", weight.size(0), ",), got ",
         shape_text(sizes_of(*bias)));
   check_same_dtype(op, "bias", *bias, input);
-  check(same_device(*bias, input), op, "bias must be on ", device_text(input), ", got ", device_text(*bias));
+  if (!same_device(*bias, input)) refuse(op, "bias must be on ", device_text(input), ", got ", device_text(*bias));
 }
 
 // A 1-D convolution is a 2-D one on images of height 1.

@@ -53,10 +53,10 @@ Geometry place_window(Call& call, const Image& image, const Extent& window, int 
   if (axes == 3) place_axis(0, image.d, p.pad_z, p.stride_z, p.dilation_z, &Extent::d);
   place_axis(axes - 2, image.h, p.pad_y, p.stride_y, p.dilation_y, &Extent::h);
   place_axis(axes - 1, image.w, p.pad_x, p.stride_x, p.dilation_x, &Extent::w);
-  if (valid)
-    check(reach.d <= image.d && reach.h <= image.h && reach.w <= image.w, op, "a window of ", extent_text(reach, axes),
-          " does not fit into ", axes == 3 ? "a volume of " : "an image of ",
-          extent_text({.d = image.d, .h = image.h, .w = image.w}, axes), " with padding='valid'");
+  if (valid && (reach.d > image.d || reach.h > image.h || reach.w > image.w))
+    refuse(op, "a window of ", extent_text(reach, axes), " does not fit into ",
+           axes == 3 ? "a volume of " : "an image of ", extent_text({.d = image.d, .h = image.h, .w = image.w}, axes),
+           " with padding='valid'");
   p.normalized = o.normalized && p.border == Border::skip;
   call.reach.border = p.border;
   settle(call, g);

@@ -55,7 +55,7 @@ bool on_cuda(const Call& call, const Tensor& input) {
 
 Place::Place(const Call& call, const Tensor& input) : cuda_(on_cuda(call, input)) {
   const char* op = call.op;
-  check(input.is_cuda() || input.is_cpu(), op, "input must be on cpu or cuda, got ", device_text(input));
+  if (!input.is_cuda() && !input.is_cpu()) refuse(op, "input must be on cpu or cuda, got ", device_text(input));
   if (!cuda_) return;
   if (input.is_cuda()) {
     const char* why = cuda::unavailable();
