@@ -11,7 +11,7 @@ void read_row(const void* src, int64_t stride, int64_t n, A* __restrict dst) {
   }
   int64_t i = 0;
 #if TC_X86_FMA  // g++ 12 converts float16 one by one
-  if constexpr (std::is_same_v<T, half_t>)
+  if constexpr (std::is_same_v<T, half_t> && std::is_same_v<A, float>)
     for (; i + 8 <= n; i += 8)
       _mm256_storeu_ps(dst + i, _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i))));
 #endif
@@ -95,8 +95,9 @@ template <typename A>
 ReadRow<A> row_reader(Dtype dtype) {
   return with_type(dtype, [](auto t) -> ReadRow<A> {
     using T = decltype(t);
-    if constexpr (std::is_same_v<A, acc_t<T>> || std::is_same_v<A, T>) return read_row<A, T>;
-    else __builtin_unreachable();  // float64 images alone are read as float64
+    if constexpr (std::is_same_v<A, double> || std::is_same_v<A, acc_t<T>> || std::is_same_v<A, T>)
+      return read_row<A, T>;
+    else __builtin_unreachable();  // float64 images are read as float64 alone, bytes as they are by bytes alone
   });
 }
 
@@ -164,6 +165,7 @@ class Rows {
       offset_[j] = (sparse_ ? j * count_ : d % stride * count_ + d / stride) * pixel_;
     }
     length_ = segments_ * count_ * pixel_ + kLanes<A>;  // the last register of a row may read past its end
+    find_edges();
     const A value = place_.border == Border::constant ? A(place_.value) : A(0);
     outside_.assign(length_, value);
     tags_.assign(in_place_ ? 0 : slots * places, -1);
@@ -211,9 +213,40 @@ class Rows {
   }
 
  private:
+  // A pixel of a row beyond the image, and the one that it repeats.
+  struct Edge {
+    int64_t to, from;
+  };
+
+  // A row that goes on beyond the image by a few pixels, which it holds already, divides nothing.
+  void find_edges() {
+    constexpr int64_t kFew = 64;
+    edges_.clear();
+    near_ = {0, 0};
+    if (segments_ != 1 || place_.stride_x != 1) return;
+    const Range in = positions_inside({0, count_}, first_, 1, image_.w);
+    if (in.size() <= 0 || count_ - in.size() > kFew) return;
+    const auto repeats = [&](int64_t i) {
+      const int64_t m = map_index(first_ + i, image_.w, place_.border) - first_;
+      edges_.push_back({i * pixel_, m * pixel_});
+      return m >= in.begin && m < in.end;
+    };
+    for (int64_t i = 0; i < in.begin; ++i)
+      if (!repeats(i)) return;
+    for (int64_t i = in.end; i < count_; ++i)
+      if (!repeats(i)) return;
+    near_ = in;
+  }
+
   // read(x, step, n, to) delivers the n pixels x, x + step, ... of the image.
   template <typename Read>
   void gather(A* dst, A value, Read read) {
+    if (near_.size() > 0) {
+      read(first_ + near_.begin, 1, near_.size(), dst + near_.begin * pixel_);
+      for (const Edge& edge : edges_)
+        for (int64_t k = 0; k < pixel_; ++k) dst[edge.to + k] = dst[edge.from + k];
+      return;
+    }
     const int64_t step = place_.stride_x;
     const bool extend = map_index<int64_t>(-1, image_.w, place_.border) >= 0;  // by elements, not by `value`
     for (int64_t s = 0; s < segments_; ++s, dst += count_ * pixel_) {
@@ -266,6 +299,8 @@ class Rows {
   int64_t places_ = 0, slots_ = 0;
   int64_t first_ = 0, count_ = 0, segments_ = 0, length_ = 0;  // first pixel; pixels of a segment; elements of a row
   bool inside_ = false, in_place_ = false, sparse_ = false;
+  Range near_{};  // where few pixels lie outside: those inside
+  std::vector<Edge> edges_;
   std::vector<int64_t> offset_, tags_;
   std::vector<A> buffer_, outside_, mask_;
 };

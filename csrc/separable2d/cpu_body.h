@@ -82,9 +82,8 @@ class SeparableRows {
     }
   }
 
-  // The row pass of input row y (any distance outside).
-  const A* passed(int64_t y) {
-    const int64_t slot = y - floor_div(y, slots_) * slots_;
+  // The row pass of input row y (any distance outside), in its slot of the ring: y modulo their number.
+  const A* passed(int64_t y, int64_t slot) {
     A* sums = ring_ + slot * pitch_;
     if (passed_y_[slot] == y) return sums;
     passed_y_[slot] = y;
@@ -104,7 +103,12 @@ class SeparableRows {
     CpuWindow<A> down = down_;
     down.taps += inside.begin;
     down.kh = inside.size();
-    for (int64_t q = 0; q < rows - 1 + down.kh; ++q) pointers_[q] = passed(first + (inside.begin + q) * step);
+    const int64_t top = first + inside.begin * step, slot_step = step % slots_;  // no division for each row
+    for (int64_t q = 0, slot = top - floor_div(top, slots_) * slots_; q < rows - 1 + down.kh; ++q) {
+      pointers_[q] = passed(top + q * step, slot);
+      slot += slot_step;
+      if (slot >= slots_) slot -= slots_;
+    }
     const int64_t here = 0;
     const auto sums = [&](auto* const* out) { correlate(rows, pointers_.data(), down, &here, out, out_.length()); };
     if (!p_.place.normalized) return out_.fill(rows, c_, y, sums);
