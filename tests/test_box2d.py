@@ -84,7 +84,7 @@ def test_integer_sums_are_exact(device, dtype, normalized):
 @pytest.mark.parametrize("dtype", INTEGERS)
 @pytest.mark.parametrize("size", [(1, 2), (2, 7), (4, 6), (100, 101), (200, 200)])
 def test_integer_means_are_rounded_once(device, dtype, size):
-    """Half to even of the rational sum / area; float32 outputs are the quotient's nearest."""
+    """Half to even of the rational sum / area; floats are the quotient's nearest."""
     image = make_image((2, 230, 260), dtype)
     area = size[0] * size[1]
     sums = np.pad(image.numpy().astype(np.int64).cumsum(1).cumsum(2), ((0, 0), (1, 0), (1, 0)))
@@ -98,8 +98,9 @@ def test_integer_means_are_rounded_once(device, dtype, size):
         for border in ("reflect", "skip", "constant"):
             got = box2d(given_image, list(size), border, True, "valid", value=2.5).cpu()
             assert np.array_equal(got.numpy().astype(np.int64), expected), border
-        got = box2d(given_image, list(size), "reflect", True, "valid", output_dtype=torch.float32).cpu()
-        assert np.array_equal(got.numpy(), (sums / area).astype(np.float32))
+        for dtype in (torch.float32, torch.float64):
+            got = box2d(given_image, list(size), "reflect", True, "valid", output_dtype=dtype).cpu().numpy()
+            assert np.array_equal(got, (sums / area).astype(got.dtype))
 
 
 @pytest.mark.parametrize("normalized", [True, False])

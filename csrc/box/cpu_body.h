@@ -44,11 +44,25 @@ TC_HD void store_bytes(uint8_t* to, Vec<uint16_t> v) {
   __builtin_memcpy(to, &bytes, sizeof bytes);
 }
 
-template <typename T, typename S>
-class BoxStrips {
-  // Integer sums of up to 4 bytes become float32, all others float64.
-  using Real = std::conditional_t<sizeof(S) <= 4, float, double>;
+// What a sum is divided by. Quotients are rounded as a division rounds them, which would take longer than all the rest:
+// what q * area leaves of the sum is exact, and so small that q with its quotient lies nearer to the true one than that
+// can lie to the middle between two numbers of float64 (its divisor has less than 48 bits).
+struct BoxArea {
+  double area, reciprocal;
+  explicit BoxArea(int64_t pixels) : area(double(pixels)), reciprocal(1.0 / area) {}
+  TC_HD double mean_of(double sum) const {
+#if TC_X86_FMA
+    const double q = sum * reciprocal;
+    return __builtin_fma(__builtin_fma(-q, area, sum), reciprocal, q);
+#else
+    return sum / area;
+#endif
+  }
+};
 
+// T: pixels; S: their sums, exact; Real: what sums become before they are rounded to the result's dtype.
+template <typename T, typename S, typename Real>
+class BoxStrips {
  public:
   BoxStrips(const Box& p, int64_t pixel) : p_(p), pixel_(pixel), box_(p, pixel), out_(p.out, pixel) {}
 
@@ -82,7 +96,9 @@ class BoxStrips {
 
   template <typename R>
   static TC_HD R real(S sum) {
-    if constexpr (std::is_same_v<T, int16_t>) return R(std::make_signed_t<S>(sum));
+    // Sums of 32 bits that become float64 have 31 (run_cpu): conversions of signed numbers are the faster ones.
+    constexpr bool is_signed = std::is_same_v<T, int16_t> || (sizeof(S) == 4 && std::is_same_v<Real, double>);
+    if constexpr (is_signed) return R(std::make_signed_t<S>(sum));
     else return R(sum);
   }
 
@@ -113,16 +129,25 @@ class BoxStrips {
   void fit(int r, O* __restrict out, int64_t begin, int64_t end) {
     if constexpr (sizeof(S) == 2 && sizeof(O) == 1)
       if (end - begin >= kLanes<S>) return short_means(r, out, begin, end);
-    const S* __restrict sums = box_.sums(r);
+    // A few registers at a time: additions of the next ones go on while the stores of these wait.
+    for (; begin < end; begin += box_.kBlock) {
+      const int64_t count = std::min(box_.kBlock, end - begin);
+      finish_sums(box_.sums(r, begin, count), count, out + begin);
+    }
+  }
+
+  template <typename O>
+  void finish_sums(const S* __restrict sums, int64_t count, O* __restrict out) const {
     if (area_ == 1) {
-      for (int64_t e = begin; e < end; ++e) out[e] = whole<O>(real<Real>(sums[e]));
+      for (int64_t e = 0; e < count; ++e) out[e] = whole<O>(real<Real>(sums[e]));
     } else if (to_integers_) {
       using I = std::conditional_t<std::is_same_v<T, int16_t>, std::make_signed_t<S>, S>;
       const Real scale = Real(1.0 / double(area_));
       const I area = I(area_);
-      for (int64_t e = begin; e < end; ++e) out[e] = whole<O>(box::rounded_mean(I(sums[e]), scale, area));
+      for (int64_t e = 0; e < count; ++e) out[e] = whole<O>(box::rounded_mean(I(sums[e]), scale, area));
     } else {
-      for (int64_t e = begin; e < end; ++e) out[e] = from_acc<O>(divided(real<double>(sums[e]), area_));
+      const BoxArea area(area_);
+      for (int64_t e = 0; e < count; ++e) out[e] = from_acc<O>(Real(area.mean_of(real<double>(sums[e]))));
     }
   }
 
@@ -164,9 +189,9 @@ class BoxStrips {
   Range y_{}, x_{}, rows_fit_{}, columns_fit_{};
 };
 
-template <typename T, typename S>
+template <typename T, typename S, typename Real>
 void box_units(const Box& p, const Plan& plan, Range units) {
-  BoxStrips<T, S> strips(p, interleaved_channels(p.in, p.out));
+  BoxStrips<T, S, Real> strips(p, interleaved_channels(p.in, p.out));
   // One unit at a time: where running sums start afresh must not depend on the number of threads.
   for (; units.begin < units.end; ++units.begin)
     for_each_strip({units.begin, units.begin + 1}, p.out.h, plan.tile_h, [&](const Strip& s) { strips.strip(s); });

@@ -4,8 +4,9 @@
 //             | kh rows       |                             row sums[x] = row sums[x - 1]
 //    entering + + + + + + + + +   row y - pad_y + kh - 1                  + columns[x + kw - 1] - columns[x - 1]
 //
-// Sums of 16 bits, of small windows over bytes, are added up along the row window by window.
-// Columns are summed for the image alone and then extended by the border: the sum of a mapped column is the mapped sum.
+// Sums of few columns, and those of 16 bits, of small windows over bytes, are added up window by window, as they are
+// read. Columns are summed for the image alone and then extended by the border: the sum of a mapped column is the
+// mapped sum.
 
 constexpr int kBoxRows = 4;  // output rows in one sweep: their chains of additions run side by side
 
@@ -14,8 +15,11 @@ constexpr int kBoxRows = 4;  // output rows in one sweep: their chains of additi
 template <typename T, typename S>
 class BoxSums {
   static constexpr bool kShort = sizeof(S) == 2;
+  static constexpr int64_t kFewColumns = 8;
 
  public:
+  static constexpr int64_t kBlock = 256;
+
   BoxSums(const Box& p, int64_t pixel)
       : p_(p),
         pixel_(pixel),
@@ -38,7 +42,7 @@ class BoxSums {
     pitch_ = left_ + width_ + right_;
     // The last register of a row may reach past its end.
     extended_.resize(std::max<size_t>(extended_.size(), kBoxRows * pitch_ + kLanes<S>));
-    sums_.resize(std::max<size_t>(sums_.size(), kBoxRows * length_ + kLanes<S>));
+    sums_.resize(std::max<size_t>(sums_.size(), (by_window_ ? kBlock : kBoxRows * length_) + kLanes<S>));
     std::fill(columns_.begin(), columns_.end(), S(0));
     S* __restrict columns = columns_.data();
     for (int64_t m = 0; m < int64_t(rows_.apart.size()); ++m) {
@@ -61,24 +65,25 @@ class BoxSums {
   }
 
   S sum(int r, int64_t e) const {
-    if constexpr (!kShort) return sums_[r * length_ + e];
+    if (!by_window_) return sums_[r * length_ + e];
     S sum = 0;
     for (int64_t j = 0; j < cols_.k; ++j) sum += extended_[r * pitch_ + first_ + e + j * pixel_];
     return sum;
   }
 
-  const S* sums(int r) {
-    S* sums = sums_.data() + r * length_;
-    if constexpr (kShort)
-      cover<S, 1>(length_, [&]<int V>(int64_t e) {
-        Vec<S> v[V] = {};
-        add_windows(r, e, v);
-        store(sums + e, v[0]);
-      });
-    return sums;
+  // The sums of row r from `begin` on, of which `count` (up to kBlock) are read.
+  const S* sums(int r, int64_t begin, int64_t count) {
+    if (!by_window_) return sums_.data() + r * length_ + begin;
+    cover<S, 4>(count, [&]<int V>(int64_t x) {
+      Vec<S> v[V] = {};
+      add_windows(r, begin + x, v);
+#pragma GCC unroll 8
+      for (int i = 0; i < V; ++i) store(sums_.data() + x + i * kLanes<S>, v[i]);
+    });
+    return sums_.data();
   }
 
-  // Sums of 16 bits: those of row r from e on.
+  // The sums of row r from e on, window by window.
   template <int V>
   TC_HD void add_windows(int r, int64_t e, Vec<S> (&sums)[V]) const {
     const S* row = extended_.data() + r * pitch_ + first_ + e;
@@ -124,7 +129,8 @@ class BoxSums {
       columns[e] = sum;
     }
     for (int r = 0; r < R; ++r) extend(extended[r]);
-    if constexpr (!kShort) row_sums<R>(extended, at);
+    if constexpr (!kShort)
+      if (!by_window_) row_sums<R>(extended, at);
   }
 
   void extend(S* row) const {
@@ -211,6 +217,7 @@ class BoxSums {
   const int64_t pixel_, width_;
   const box::ShortWindow rows_, cols_;
   const bool in_place_;
+  const bool by_window_ = kShort || (cols_.k <= kFewColumns && cols_.apart.empty());
   int64_t n_ = 0, c_ = 0, y_ = 0;
   int64_t left_ = 0, right_ = 0, first_ = 0, length_ = 0, pitch_ = 0;  // elements; first: of output x.begin's window
   bool fresh_ = true;                                                  // no row has been given yet: none leaves

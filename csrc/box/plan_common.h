@@ -29,15 +29,16 @@ inline Finish finish_of(const Placement& place) {
   __builtin_unreachable();
 }
 
+// How many integer pixels have a sum of 32 bits. Differences of sums that wrapped around are still right as long as the
+// window's own sum fits.
+inline int64_t most_pixels_in_32_bits(Dtype in) {
+  return in == Dtype::u8 ? UINT32_MAX / 255 : in == Dtype::u16 ? UINT32_MAX / 65535 : INT32_MAX / 32768;
+}
+
 // Bytes of one window sum of integers: 4, or 8 where 32-bit sums could wrap around and for results of float64, since
-// 4-byte sums leave as float32. Differences of sums that wrapped around are still right as long as the window's own sum
-// fits.
+// 4-byte sums leave as float32.
 inline int sum_bytes(const Box& p) {
-  if (p.out.dtype == Dtype::f64) return 8;
-  const int64_t most = p.in.dtype == Dtype::u8    ? UINT32_MAX / 255
-                       : p.in.dtype == Dtype::u16 ? UINT32_MAX / 65535
-                                                  : INT32_MAX / 32768;
-  return p.kh * p.kw <= most ? 4 : 8;
+  return p.out.dtype != Dtype::f64 && p.kh * p.kw <= most_pixels_in_32_bits(p.in.dtype) ? 4 : 8;
 }
 
 // As kernels' template arguments are spelt.
