@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
+import test_opcheck
 import torch
 from strategies import make_image, make_window
-from test_opcheck import OPS, SAMPLES, operator
+from test_opcheck import OPS, operator
 from tolerance import assert_same_bits
 
 import torch_conv
@@ -17,6 +18,22 @@ WRITERS = {
     for schema in torch._C._jit_get_all_schemas()
     if schema.name.startswith("torch_conv::") and schema.is_mutable
 }
+# Of compat.cv2, on the CPU.
+OF_FACADES = {
+    "_filter2d_in_float64": [
+        ((make_image((9, 11)), make_window((3, 4)), "reflect", 1, 1, torch.empty(9, 11, dtype=torch.float64)), {})
+    ],
+    "_filter2d_separable_in_float64": [
+        (
+            (make_image((9, 11)), *make_window((2, 3)), "constant", 1, 1, torch.empty(9, 11, dtype=torch.float64)),
+            {},
+        )
+    ],
+    "_box2d_in_float64": [
+        ((make_image((9, 11)), 3, 4, "reflect", True, 1, 1, torch.empty(9, 11, dtype=torch.float64)), {})
+    ],
+}
+SAMPLES = test_opcheck.SAMPLES | OF_FACADES
 ON_CUDA_ALONE = {"_deliver", "_deliver_and_repeat"}  # between ranks
 
 
@@ -35,6 +52,8 @@ def copies(value):
 
 def given(name, sample, device):
     """A sample's arguments by their names, on a device."""
+    if name in OF_FACADES and device != "cpu":
+        pytest.skip("runs on the CPU alone")
     args, kwargs = SAMPLES[name][sample]
     names = [argument.name for argument in operator(name)._schema.arguments]
     arguments = {**dict(zip(names, args, strict=False)), **kwargs}

@@ -8,6 +8,7 @@
 
 #include "box/order.h"
 #include "box/reads.h"
+#include "core/cpu_float64.h"
 #include "core/cpu_strips.h"
 #include "core/parallel.h"
 
@@ -82,9 +83,15 @@ Plan plan_floats(const Box& p) {
   return plan;
 }
 
-void run_floats(const Box& p, const Plan& plan) {
-  const auto run = p.in.dtype == Dtype::f64 ? TC_BEST_ISA(group_units<double>) : TC_BEST_ISA(group_units<float>);
+static void run_units(const Box& p, const Plan& plan, void (*run)(const Box&, const Plan&, Range)) {
   parallel_for(0, plan.blocks, unit_grain(plan), [&](int64_t begin, int64_t end) { run(p, plan, {begin, end}); });
+}
+
+void run_in_float64(const Box& p, const Plan& plan) { run_units(p, plan, TC_BEST_ISA(group_units<double>)); }
+
+void run_floats(const Box& p, const Plan& plan) {
+  if (p.in.dtype == Dtype::f64) run_in_float64(p, plan);
+  else run_units(p, plan, TC_BEST_ISA(group_units<float>));
 }
 
 Plan plan_depth_floats(const BoxDepth& p) {

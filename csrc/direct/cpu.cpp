@@ -3,6 +3,7 @@
 #include <cstring>
 #include <vector>
 
+#include "core/cpu_float64.h"
 #include "core/cpu_small_planes.h"
 #include "core/cpu_strips.h"
 #include "core/parallel.h"
@@ -82,8 +83,10 @@ Plan plan_cpu(const Direct& p, const char* variant) {
   return plan;
 }
 
+void run_in_float64(const Direct& p, const Plan& plan) { run_one<double>(p, plan); }
+
 void run_cpu(const Direct& p, const Plan& plan) {
-  if (p.in.dtype == Dtype::f64) run_one<double>(p, plan);
+  if (p.in.dtype == Dtype::f64) run_in_float64(p, plan);
   else run_one<float>(p, plan);
 }
 

@@ -6,6 +6,7 @@
 #include "box/order.h"
 #include "core/ranges.h"
 #include "ops/filters.h"
+#include "ops/float64.h"
 #include "ops/operator.h"
 #include "ops/passes.h"
 #include "ops/rooms.h"
@@ -116,7 +117,10 @@ Tensor box(Call& call, int axes, const Tensor& input, const Sizes& kernel_size, 
   check_algorithm(op, o.algorithm, algorithms);
   check_per_axis(op, "kernel_size", kernel_size, axes);
   const Extent size{.d = axes == 3 ? kernel_size[0] : 1, .h = kernel_size[axes - 2], .w = kernel_size[axes - 1]};
-  const ImageView in = view_input(call, input, axes);
+  ImageView in = view_input(call, input, axes);
+  const Dtype element = in.image.dtype;
+  const bool wide = o.in_float64 && !is_integer(element);  // sums of integers are exact
+  if (wide) in.image.dtype = Dtype::f64;
   const double volume = double(size.d) * double(size.h) * double(size.w);
   check(!is_integer(in.image.dtype) || volume <= double(INT64_MAX >> 16), op,
         "windows over integer images must hold at most 2^47 pixels");
@@ -151,6 +155,8 @@ Tensor box(Call& call, int axes, const Tensor& input, const Sizes& kernel_size, 
     }
     check(may || o.algorithm != "separable", op,
           "algorithm 'separable' serves odd square windows up to 13x13 of floating-point images, in their own dtype");
+    if (wide && may) return run_in_float64(as_separable(problem, taps_of_box(call, problem, false), false), element);
+    if (wide) return run_in_float64(problem, element);
     if (may) run(call, place, input, as_separable(problem, taps_of_box(call, problem, false), place.cuda()));
     else run(call, place, input, problem);
   });
@@ -170,6 +176,14 @@ Tensor box3d(Call& call, const Tensor& input, const Sizes& kernel_size, const st
              {border_type, normalized, padding, value, anchor, {1, 1, 1}, {1, 1, 1}, output_dtype, algorithm});
 }
 
+void box2d_in_float64(Tensor input, int64_t kh, int64_t kw, std::string border_type, bool normalized, int64_t anchor_y,
+                      int64_t anchor_x, Tensor out) {
+  Call call{.op = "box_blur", .out = out};
+  FilterOptions options = in_float64(border_type, "auto", anchor_y, anchor_x);
+  options.normalized = normalized;
+  box(call, 2, input, {kh, kw}, options);
+}
+
 void register_operators(torch::stable::detail::StableLibrary& m) {
   Operator<"box2d", 2, 1, box2d>::implement_with_out(m);
   Operator<"box3d", 3, 1, box3d>::implement_with_out(m);
@@ -178,7 +192,10 @@ void register_operators(torch::stable::detail::StableLibrary& m) {
 }  // namespace
 
 // One function serves both: the rooms part by device.
-STABLE_TORCH_LIBRARY_IMPL(torch_conv, CPU, m) { register_operators(m); }
+STABLE_TORCH_LIBRARY_IMPL(torch_conv, CPU, m) {
+  register_operators(m);
+  implement_in_float64<&box2d_in_float64, "_box2d_in_float64">(m);
+}
 STABLE_TORCH_LIBRARY_IMPL(torch_conv, CUDA, m) { register_operators(m); }
 
 }  // namespace torch_conv

@@ -5,6 +5,7 @@
 #include "ops/filter_fft.h"
 #include "ops/filter_low_rank.h"
 #include "ops/filters.h"
+#include "ops/float64.h"
 #include "ops/operator.h"
 #include "ops/plan_calls.h"
 #include "ops/rooms.h"
@@ -210,7 +211,9 @@ Tensor filter(Call& call, int axes, const Tensor& input, const Tensor& kernel, c
   check(behaviour == "corr" || behaviour == "conv", call.op, "behaviour must be 'corr' or 'conv', got '", behaviour,
         "'");
   if (call.out) check_no_overlap(call.op, *call.out, "kernel", kernel);
-  const ImageView in = view_input(call, input, axes);
+  ImageView in = view_input(call, input, axes);
+  const Dtype element = in.image.dtype;
+  if (o.in_float64) in.image.dtype = Dtype::f64;
   const Sums sums = axes == 2 ? order_of_sums(o.algorithm) : Sums::chain;
   // Whether kernels take narrow taps is asked of the tensor at hand, without the shards beside it: parts that may read
   // those have wide taps, which all kernels take. Where the whole is a depthwise convolution no part reads other
@@ -239,6 +242,7 @@ Tensor filter(Call& call, int axes, const Tensor& input, const Tensor& kernel, c
   call.reach.direct = way == Way::direct;
   return produce(call, input, in, axes, g, o, [&](const Image& image) {
     p.out = image;
+    if (o.in_float64) return run_in_float64(p, element);
     if (way == Way::depthwise && run_as_depthwise(call, place, input, p, window)) return;
     const bool by_passes_or_fft = way == Way::low_rank || way == Way::fft;
     if (p.taps.narrow && (by_passes_or_fft || !takes_narrow_taps(place, p))) {
@@ -276,6 +280,12 @@ Tensor filter3d(Call& call, const Tensor& input, const Tensor& kernel, const std
                 {border_type, normalized, padding, value, anchor, stride, dilation, output_dtype, algorithm});
 }
 
+void filter2d_in_float64(Tensor input, Tensor kernel, std::string border_type, int64_t anchor_y, int64_t anchor_x,
+                         Tensor out) {
+  Call call{.op = "filter2d", .out = out};
+  filter(call, 2, input, kernel, "corr", in_float64(border_type, "direct", anchor_y, anchor_x));
+}
+
 // Does 'auto' make this filter, its other arguments at their defaults, as separable passes?
 bool filter2d_by_passes(Tensor input, Tensor kernel) {
   Call call{.op = "filter2d", .purpose = Purpose::reach};
@@ -293,7 +303,10 @@ void register_operators(torch::stable::detail::StableLibrary& m) {
 }  // namespace
 
 // One function serves both: the rooms part by device.
-STABLE_TORCH_LIBRARY_IMPL(torch_conv, CPU, m) { register_operators(m); }
+STABLE_TORCH_LIBRARY_IMPL(torch_conv, CPU, m) {
+  register_operators(m);
+  implement_in_float64<&filter2d_in_float64, "_filter2d_in_float64">(m);
+}
 STABLE_TORCH_LIBRARY_IMPL(torch_conv, CUDA, m) { register_operators(m); }
 
 }  // namespace torch_conv

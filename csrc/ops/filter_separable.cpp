@@ -1,5 +1,6 @@
 // filter2d_separable and filter3d_separable: one pass an axis.
 #include "ops/filters.h"
+#include "ops/float64.h"
 #include "ops/operator.h"
 #include "ops/passes.h"
 #include "ops/windows.h"
@@ -44,7 +45,9 @@ Tensor separable(Call& call, const Tensor& input, const std::vector<Tensor>& ker
   check_input(op, input, axes);
   check_words(op, o.algorithm, axes);
   for (int i = 0; call.out && i < axes; ++i) check_no_overlap(op, *call.out, names[i], kernels[i]);
-  const ImageView in = view_input(call, input, axes);
+  ImageView in = view_input(call, input, axes);
+  const Dtype element = in.image.dtype;
+  if (o.in_float64) in.image.dtype = Dtype::f64;
   const WindowOptions options{.flip = false, .normalized = normalize_taps(op, o)};
   std::vector<Window> windows;
   for (int i = 0; i < axes; ++i)
@@ -71,6 +74,7 @@ Tensor separable(Call& call, const Tensor& input, const std::vector<Tensor>& ker
                 .beside = beside_of(call, in.image, axes),
                 .sums = order_of_sums(o.algorithm, axes)};
     if (axes == 3) p.taps_z = windows[2].taps;
+    if (o.in_float64) return run_in_float64(p, element);
     const bool asked = halving && (wanted || (place.cuda() && o.algorithm == "auto"));
     if (asked && run_in_one_launch(call, place, input, as_fused(p, wanted))) return;
     run_passes(call, place, input, in, axes, p);
@@ -93,6 +97,12 @@ Tensor separable3d(Call& call, const Tensor& input, const Tensor& kernel_x, cons
                    {border_type, normalized, padding, value, anchor, stride, dilation, output_dtype, algorithm});
 }
 
+void separable2d_in_float64(Tensor input, Tensor kernel_x, Tensor kernel_y, std::string border_type, int64_t anchor_y,
+                            int64_t anchor_x, Tensor out) {
+  Call call{.op = "filter2d_separable", .out = out};
+  separable(call, input, {kernel_x, kernel_y}, in_float64(border_type, "separable", anchor_y, anchor_x));
+}
+
 void register_operators(torch::stable::detail::StableLibrary& m) {
   Operator<"filter2d_separable", 2, 1, separable2d>::implement_with_out(m);
   Operator<"filter3d_separable", 3, 1, separable3d>::implement_with_out(m);
@@ -101,7 +111,10 @@ void register_operators(torch::stable::detail::StableLibrary& m) {
 }  // namespace
 
 // One function serves both: the rooms part by device.
-STABLE_TORCH_LIBRARY_IMPL(torch_conv, CPU, m) { register_operators(m); }
+STABLE_TORCH_LIBRARY_IMPL(torch_conv, CPU, m) {
+  register_operators(m);
+  implement_in_float64<&separable2d_in_float64, "_filter2d_separable_in_float64">(m);
+}
 STABLE_TORCH_LIBRARY_IMPL(torch_conv, CUDA, m) { register_operators(m); }
 
 }  // namespace torch_conv

@@ -19,6 +19,7 @@ struct FilterOptions {
   Sizes dilation;
   std::optional<ScalarType> output_type;
   std::string algorithm;
+  bool in_float64 = false;  // sums as of a float64 image, on the CPU (ops/float64.h)
 };
 
 // The spatial half of a filter call: where the window sits and how large the result is.

@@ -216,6 +216,16 @@ STABLE_TORCH_LIBRARY(torch_conv, m) {
   m.def(
       "_stepwise_window(Tensor input, Tensor window, int[] anchor, int border, float value, "
       "ScalarType output_dtype) -> Tensor");
+  // Filters of images with sums in float64 whatever the image's dtype, for compat.cv2 on the CPU (ops/float64.h).
+  m.def(
+      "_filter2d_in_float64(Tensor input, Tensor kernel, str border_type, int anchor_y, int anchor_x, "
+      "Tensor(a!) out) -> ()");
+  m.def(
+      "_filter2d_separable_in_float64(Tensor input, Tensor kernel_x, Tensor kernel_y, str border_type, int anchor_y, "
+      "int anchor_x, Tensor(a!) out) -> ()");
+  m.def(
+      "_box2d_in_float64(Tensor input, int height, int width, str border_type, bool normalized, int anchor_y, "
+      "int anchor_x, Tensor(a!) out) -> ()");
   // The table of what conv1d and conv2d hand to torch (ops/handover.cpp), and what explain says of one of its rows.
   m.def("_handover_table() -> int[]");
   m.def("_handover_reason(int row) -> str");

@@ -20,9 +20,7 @@ _END = object()  # before and behind the numbers of a list or tuple
 
 def remembered(make: Callable[..., Any], *numbers: Any) -> Any:
     """`make(*numbers)`, from the cache unless tensors are traced, faked or wrapped: then their making must be seen."""
-    if torch.compiler.is_compiling() or _C._is_tracing() or is_in_torch_dispatch_mode():
-        return make(*numbers)
-    if _C._are_functorch_transforms_active():
+    if not is_plain():
         return make(*numbers)
     # The key holds each number of a list with its type: 3.0 equals 3, and is refused as a size.
     flat: list[Any] = [make]
@@ -39,6 +37,16 @@ def remembered(make: Callable[..., Any], *numbers: Any) -> Any:
     except TypeError:  # a number without a hash, or one that is refused
         pass
     return make(*numbers)
+
+
+def is_plain() -> bool:
+    """Whether nothing traces, fakes or wraps tensors."""
+    return not (
+        torch.compiler.is_compiling()
+        or _C._is_tracing()
+        or is_in_torch_dispatch_mode()
+        or _C._are_functorch_transforms_active()
+    )
 
 
 class _NotKeptError(Exception):

@@ -6,6 +6,7 @@ Sizes and anchors come (width, height) and (x, y), and are turned here.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -13,8 +14,9 @@ import torch
 from torch import _C, Tensor
 
 from torch_conv import functional
-from torch_conv.compat.cv2 import _arguments
+from torch_conv.compat.cv2 import _arguments, _float64
 from torch_conv.compat.cv2._arguments import is_array, is_odd, is_scalar, tensor
+from torch_conv.functional._memory import is_plain
 from torch_conv.functional.filters import filter2d
 
 BORDER_CONSTANT = 0
@@ -46,6 +48,7 @@ _DTYPES = {
     CV_32F: torch.float32,
     CV_64F: torch.float64,
 }
+_NAMES = {dtype: str(dtype).removeprefix("torch.") for dtype in _DTYPES.values()}
 _DEPTH_NAMES = {CV_8U: "CV_8U", CV_16U: "CV_16U", CV_16S: "CV_16S", CV_32F: "CV_32F", CV_64F: "CV_64F"}
 _TAKEN = "uint8, uint16, int16, float32 or float64"
 
@@ -88,8 +91,8 @@ class Call:
         wrapping: tuple[torch.dtype, ...] = (),
     ) -> None:
         self.name = name
-        self.is_array = is_array(src)
         image = tensor(name, "src", src)
+        self.is_array = image is not src
         dtype, dims = image.dtype, image.dim()
         if dtype not in depths:
             raise TypeError(f"{name}: src must be {_TAKEN}, got {str(dtype).removeprefix('torch.')}")
@@ -100,6 +103,8 @@ class Call:
         self.image = image if dims == 2 else _planes(image)
         self.dst, self.target = dst, None if dst is None else self._target(dst, image)
         self.sums = torch.float64 if torch.float64 in (dtype, self.dtype) else torch.float32
+        self.is_plain = type(image) is Tensor and is_plain()
+        self.into_float64 = self.is_plain and self.dtype == torch.float64 and image.is_cpu
 
     def run(self, filter: Callable[..., Tensor], *args: Any, rows: int, delta: float = 0.0, **options: Any) -> Any:
         """`filter` by a window of `rows` rows, and `delta`, rounded once; as the caller's kind of image.
@@ -113,11 +118,11 @@ class Call:
                 f"{self.name}: dst does not support gradients, but an argument requires one; call it under "
                 "torch.no_grad() or without dst"
             )
+        whole, out = self.dst, target
+        if target is None or _overlap(self.image, target):  # OpenCV filters in place; the operators do not
+            whole, out = (None, None) if wants_gradient or not self.is_plain else self._fresh()
         try:
-            if self._wants_bands(rows, delta) and not wants_gradient:
-                result = self._in_bands(filter, *args, rows=rows, delta=delta, **options)
-            else:
-                result = self._whole(filter, *args, delta=delta, **options)
+            result = self._fill(out, filter, *args, rows=rows, delta=delta, **options)
         except (RuntimeError, TypeError, ValueError) as error:
             function, _, sentence = str(error).partition(": ")
             if function not in functional.__all__:
@@ -127,31 +132,55 @@ class Call:
             if result is not target:
                 target.copy_(result)
             return self.dst
+        if whole is not None:
+            return whole
         image = result if result.dim() == 2 else result[0].permute(1, 2, 0)
         if not self.is_array:
             return image
         array = (image.detach() if image.requires_grad else image).numpy()
         return array if array.flags.c_contiguous else array.copy()
 
-    def _whole(self, filter: Callable[..., Tensor], *args: Any, delta: float, **options: Any) -> Tensor:
+    def _fresh(self) -> tuple[Any, Tensor]:
+        """Memory for a result: as the caller sees it, and as the library writes it."""
+        if not self.is_array:
+            out = torch.empty_like(self.image, dtype=self.dtype)
+            return out if out.dim() == 2 else out[0].permute(1, 2, 0), out
+        shape = self.image.shape
+        # numpy's, because it asks for large pages: 32 MB are there in 6 ms instead of 14.
+        whole = sys.modules["numpy"].empty(shape if len(shape) == 2 else (*shape[2:], shape[1]), _NAMES[self.dtype])
+        return whole, _planes(torch.from_numpy(whole))
+
+    def _fill(
+        self,
+        out: Tensor | None,
+        filter: Callable[..., Tensor],
+        *args: Any,
+        rows: int,
+        delta: float,
+        **options: Any,
+    ) -> Tensor:
+        """The result in `out`; without it, which a gradient needs, in a tensor of its own."""
+        if out is not None:
+            into = _float64.operator_for(filter, args) if self.into_float64 else None
+            if into is not None:
+                _float64.run(into, self.image, *args, out=out, **options)
+                return out.add_(delta) if delta != 0 else out
+            if self._wants_bands(rows, delta):
+                return self._in_bands(out, filter, *args, rows=rows, delta=delta, **options)
+        written: dict[str, Any] = {"output_dtype": self.dtype} if out is None else {"out": out}
         image = self._summable(self.image)
         if self._rounds_after(delta):
             sums = filter(image, *args, output_dtype=self.sums, **options).add_(delta)
-            return filter2d(sums, _one(), output_dtype=self.dtype)  # rounded as every filter rounds
-        # OpenCV filters in place; the operators do not.
-        if self.target is None or _overlap(image, self.target):
-            result = filter(image, *args, output_dtype=self.dtype, **options)
-        else:
-            result = filter(image, *args, out=self.target, **options)
+            return filter2d(sums, _one(), **written)  # rounded as every filter rounds
+        result = filter(image, *args, **written, **options)
         return result.add_(delta) if delta != 0 else result
 
-    def _in_bands(self, filter: Callable[..., Tensor], *args: Any, rows: int, delta: float, **options: Any) -> Tensor:
+    def _in_bands(
+        self, result: Tensor, filter: Callable[..., Tensor], *args: Any, rows: int, delta: float, **options: Any
+    ) -> Tensor:
         """The same, band of rows by band, so that copies in floats stay small."""
         image = self.image
         height, step = image.size(-2), self._band(rows)
-        result = self.target
-        if result is None or _overlap(image, result):
-            result = torch.empty_like(image, dtype=self.dtype)
         for y in range(0, height, step):
             # Rows that see the ends of a band instead of the image are left out.
             first, last = max(0, y - rows), min(height, y + step + rows)
@@ -187,6 +216,8 @@ class Call:
 
     def sum_exactly(self, taps: float, factor: float) -> None:
         """Sums in float32 where it holds every sum of pixels times whole taps, of |sum| `taps`, times `factor`."""
+        if self.into_float64:
+            return  # no sum is faster there
         most = {torch.uint8: 255, torch.uint16: 65535, torch.int16: 32768}.get(self.image.dtype, math.inf)
         if math.frexp(factor)[0] in (0.5, -0.5) and most * taps <= 2**24:
             self.sums = torch.float32
@@ -202,6 +233,8 @@ class Call:
 
     def row(self, argument: str, kernel: Any) -> Tensor:
         taps = self.taps(argument, kernel)
+        if taps.dim() == 1 and taps.numel() > 0:
+            return taps
         if taps.numel() == 0 or taps.numel() != max(taps.shape, default=1):
             raise ValueError(f"{self.name}: {argument} must be one row or one column, got {tuple(taps.shape)}")
         return taps.reshape(-1)

@@ -157,7 +157,7 @@ def Laplacian(
 
 def _derivative(call: Call, x: tuple[int, ...], y: tuple[int, ...], scale: float, delta: float) -> Any:
     factor, delta = call.number("scale", scale, 1.0), call.number("delta", delta)
-    if call.sums == torch.float64:
+    if call.sums == torch.float64 and not call.into_float64:
         call.sum_exactly(sum(map(abs, x)) * sum(map(abs, y)), factor)
     # OpenCV scales the window that smooths.
     in_x, in_y = (factor, 1.0) if sum(x) != 0 else (1.0, factor)

@@ -165,7 +165,5 @@ def _box(
         raise ValueError(f"{name}: ksize must be positive, got ({width}, {height})")
     at = call.anchor(anchor, width, height)
     if not call.image.is_floating_point():
-        call.sums = torch.float32  # sums of integers are exact, and means of 16 bits are rounded to float64 alone
-        if call.dtype == torch.float64 and call.image.dtype == torch.uint8 and normalize:
-            call.image = call.image.to(torch.int16)
+        call.sums = torch.float32  # sums of integers are exact, and their means are rounded to the result's dtype alone
     return call.run(box_blur, (height, width), rows=height, normalized=normalize, anchor=at)

@@ -1,0 +1,23 @@
+// Doors of the CPU's rooms for images of any dtype whose sums are float64: taps are float64, and the plan is that of
+// the same problem over a float64 image. Rows are converted as they are read, so the sums are that image's, bit for
+// bit.
+#pragma once
+
+#include "core/plan.h"
+#include "core/problem.h"
+
+namespace torch_conv {
+
+namespace direct {
+void run_in_float64(const Direct& p, const Plan& plan);
+}  // namespace direct
+
+namespace separable2d {
+void run_in_float64(const Separable& p, const Plan& plan);
+}  // namespace separable2d
+
+namespace box {
+void run_in_float64(const Box& p, const Plan& plan);  // of floats
+}  // namespace box
+
+}  // namespace torch_conv
