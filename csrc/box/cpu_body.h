@@ -1,5 +1,6 @@
 // The box room's loops over integers. Text of core/cpu_each_isa.h: compiled once per instruction set.
 
+#include "box/cpu_edges.h"
 #include "box/cpu_sums.h"
 
 // The upper halves of products of 16 bits.

@@ -5,6 +5,7 @@
 // The order of additions is that of box/order.h. Columns are summed for the image alone and then extended: the sum of a
 // mapped column is the mapped sum.
 
+#include "box/cpu_edges.h"
 #include "box/cpu_floats_columns.h"
 #include "box/cpu_floats_rows.h"
 #include "box/cpu_floats_rows_long.h"
@@ -101,6 +102,7 @@ class BoxGroups {
       read(first, first + left_);
       read(end - right_, end);
     }
+    edges_.find(first, left_, inside_.size(), right_, columns_.begin, w, p_.place.border, pixel_);
     in_row_ = columns_.begin == inside_.begin && columns_.end == inside_.end;
     group_.width = columns_.size() * pixel_;
     in_place_ = p_.in.dtype == kDtypeOf<A> && p_.in.stride_w == pixel_ && group_.width >= kLanes<A>;
@@ -191,16 +193,7 @@ class BoxGroups {
     A* to = in_row_ ? v(j) - left_ * pixel_ : extended_.data();
     if (!in_row_)
       std::copy_n(image + (inside_.begin - columns_.begin) * pixel_, inside_.size() * pixel_, to + left_ * pixel_);
-    const int64_t first = x_.begin - p_.place.pad_x;
-    const auto fill = [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) {
-        const int64_t m = map_index(first + i, p_.in.w, p_.place.border);
-        for (int64_t k = 0; k < pixel_; ++k)
-          to[i * pixel_ + k] = m < 0 ? outside_sum_[j] : image[(m - columns_.begin) * pixel_ + k];
-      }
-    };
-    fill(0, left_);
-    fill(left_ + inside_.size(), left_ + inside_.size() + right_);
+    edges_.extend(image, outside_sum_[j], to);
     return to;
   }
 
@@ -270,6 +263,7 @@ class BoxGroups {
   const A value_;
   A outside_sum_[kRows] = {};  // V where no column stands
   OutputRows<A> out_;
+  RowEdges edges_;
   RowSums<A> row_sums_;
   LongRowSums<A> long_sums_;
   BoxGroup<A> group_;

@@ -40,6 +40,7 @@ class BoxSums {
     first_ = (x.begin - cols_.pad) * pixel_ + left_;
     length_ = x.size() * pixel_;
     pitch_ = left_ + width_ + right_;
+    edges_.find(-left_ / pixel_, left_ / pixel_, p_.in.w, right_ / pixel_, 0, p_.in.w, p_.place.border, pixel_);
     // The last register of a row may reach past its end.
     extended_.resize(std::max<size_t>(extended_.size(), kBoxRows * pitch_ + kLanes<S>));
     sums_.resize(std::max<size_t>(sums_.size(), (by_window_ ? kBlock : kBoxRows * length_) + kLanes<S>));
@@ -128,21 +129,9 @@ class BoxSums {
       }
       columns[e] = sum;
     }
-    for (int r = 0; r < R; ++r) extend(extended[r]);
+    for (int r = 0; r < R; ++r) edges_.extend(extended[r] + left_, S(0), extended[r]);
     if constexpr (!kShort)
       if (!by_window_) row_sums<R>(extended, at);
-  }
-
-  void extend(S* row) const {
-    const S* image = row + left_;
-    auto fill = [&](int64_t begin, int64_t end) {
-      for (int64_t e = begin; e < end; e += pixel_) {
-        const int64_t m = map_index((e - left_) / pixel_, p_.in.w, p_.place.border);
-        for (int64_t k = 0; k < pixel_; ++k) row[e + k] = m < 0 ? S(0) : image[m * pixel_ + k];
-      }
-    };
-    fill(0, left_);
-    fill(left_ + width_, pitch_);
   }
 
   template <int R>
@@ -218,6 +207,7 @@ class BoxSums {
   const box::ShortWindow rows_, cols_;
   const bool in_place_;
   const bool by_window_ = kShort || (cols_.k <= kFewColumns && cols_.apart.empty());
+  RowEdges edges_;
   int64_t n_ = 0, c_ = 0, y_ = 0;
   int64_t left_ = 0, right_ = 0, first_ = 0, length_ = 0, pitch_ = 0;  // elements; first: of output x.begin's window
   bool fresh_ = true;                                                  // no row has been given yet: none leaves
