@@ -148,13 +148,13 @@ def test_the_facade_hands_images_over_as_they_are(monkeypatch, name, dtype):
     if dtype == "float32" and name in ("filter2D", "Laplacian"):
         return  # as OpenCV
     seen = []
-    run = _float64.run
+    filtered = _float64.filtered
 
-    def spied(operator, image, *args, **options):
+    def spied(filter, image, *args, **options):
         seen.append(str(image.dtype).removeprefix("torch."))
-        return run(operator, image, *args, **options)
+        return filtered(filter, image, *args, **options)
 
-    monkeypatch.setattr(_float64, "run", spied)
+    monkeypatch.setattr(_float64, "filtered", spied)
     monkeypatch.setattr(_call.Call, "_summable", None)
     for shape in ((17, 23), (12, 15, 3), (9, 8, 1)):
         a = make_image(shape, getattr(torch, dtype)).numpy()
@@ -164,11 +164,25 @@ def test_the_facade_hands_images_over_as_they_are(monkeypatch, name, dtype):
             got = INTO[name](image)
             assert got.dtype == np.float64 and got.flags.c_contiguous and got.flags.owndata
             np.testing.assert_array_equal(got, INTO[name](image.astype(np.float64)))
-        got = INTO[name](torch.from_numpy(a))
-        np.testing.assert_array_equal(got.numpy(), expected)
+        for image in (
+            torch.from_numpy(a),
+            torch.from_numpy(wide),
+            torch.from_numpy(a.T.copy()).permute(*range(a.ndim)[::-1]),
+        ):
+            got = INTO[name](image)
+            np.testing.assert_array_equal(got.numpy(), INTO[name](image.numpy()))
         with torch.inference_mode():
             np.testing.assert_array_equal(INTO[name](torch.from_numpy(a)).numpy(), expected)
     assert set(seen) == {dtype, "float64"}
+
+
+def test_tensors_lie_in_memory_as_the_functions_results_do():
+    window = torch.ones(1, 1, dtype=torch.float64)
+    for a in (make_image((7, 9), torch.float64), make_image((7, 9, 3), torch.float64)):
+        turned = a.permute(*range(a.dim())[::-1]).contiguous().permute(*range(a.dim())[::-1])
+        for image in (a, turned, a[1:-1, 2:], a[:, ::2]):
+            with_gradient = ours.filter2D(image, ours.CV_64F, window.clone().requires_grad_())
+            assert ours.filter2D(image, ours.CV_64F, window).stride() == with_gradient.stride()
 
 
 def test_what_the_operators_do_not_see():

@@ -14,6 +14,7 @@ import torch
 from torch import _C, Tensor
 
 from torch_conv import functional
+from torch_conv._fakes import in_order_of
 from torch_conv.compat.cv2 import _arguments, _float64
 from torch_conv.compat.cv2._arguments import is_array, is_odd, is_scalar, tensor
 from torch_conv.functional._memory import is_plain
@@ -120,9 +121,13 @@ class Call:
             )
         whole, out = self.dst, target
         if target is None or _overlap(self.image, target):  # OpenCV filters in place; the operators do not
-            whole, out = (None, None) if wants_gradient or not self.is_plain else self._fresh()
+            makes_out = self.is_array or self.into_float64 or self._wants_bands(rows, delta)
+            whole, out = self._fresh() if makes_out and self.is_plain and not wants_gradient else (None, None)
         try:
-            result = self._fill(out, filter, *args, rows=rows, delta=delta, **options)
+            if self.into_float64 and out is not None and _float64.filtered(filter, self.image, args, out, **options):
+                result = out.add_(delta) if delta != 0 else out
+            else:
+                result = self._fill(out, filter, *args, rows=rows, delta=delta, **options)
         except (RuntimeError, TypeError, ValueError) as error:
             function, _, sentence = str(error).partition(": ")
             if function not in functional.__all__:
@@ -143,7 +148,7 @@ class Call:
     def _fresh(self) -> tuple[Any, Tensor]:
         """Memory for a result: as the caller sees it, and as the library writes it."""
         if not self.is_array:
-            out = torch.empty_like(self.image, dtype=self.dtype)
+            out = in_order_of(self.image, 2, self.image.shape, self.dtype)
             return out if out.dim() == 2 else out[0].permute(1, 2, 0), out
         shape = self.image.shape
         # numpy's, because it asks for large pages: 32 MB are there in 6 ms instead of 14.
@@ -159,14 +164,9 @@ class Call:
         delta: float,
         **options: Any,
     ) -> Tensor:
-        """The result in `out`; without it, which a gradient needs, in a tensor of its own."""
-        if out is not None:
-            into = _float64.operator_for(filter, args) if self.into_float64 else None
-            if into is not None:
-                _float64.run(into, self.image, *args, out=out, **options)
-                return out.add_(delta) if delta != 0 else out
-            if self._wants_bands(rows, delta):
-                return self._in_bands(out, filter, *args, rows=rows, delta=delta, **options)
+        """The result in `out`, or without it in a tensor of the operator's."""
+        if out is not None and self._wants_bands(rows, delta):
+            return self._in_bands(out, filter, *args, rows=rows, delta=delta, **options)
         written: dict[str, Any] = {"output_dtype": self.dtype} if out is None else {"out": out}
         image = self._summable(self.image)
         if self._rounds_after(delta):

@@ -18,42 +18,29 @@ _filter2d = torch.ops.torch_conv._filter2d_in_float64.default
 _filter2d_separable = torch.ops.torch_conv._filter2d_separable_in_float64.default
 _box2d = torch.ops.torch_conv._box2d_in_float64.default
 
-# With more taps filter2d looks at the window's values, and may take fewer sums.
-_MOST_TAPS = 80
-_MIDDLE = (-1, -1)
-Into = Callable[..., None]
+_MOST_TAPS = 80  # with more filter2d looks at the window's values, and may take fewer sums
 
 
-def _filter(image: Tensor, window: Tensor, border_type: str, anchor: Sequence[int], out: Tensor) -> None:
-    _filter2d(image, window, border_type, *anchor, out)
-
-
-def _passes(image: Tensor, x: Tensor, y: Tensor, border_type: str, anchor: Sequence[int], out: Tensor) -> None:
-    _filter2d_separable(image, x, y, border_type, *anchor, out)
-
-
-def _box(
-    image: Tensor, size: Sequence[int], border_type: str, anchor: Sequence[int], out: Tensor, normalized: bool
-) -> None:
-    _box2d(image, *size, border_type, normalized, *anchor, out)
-
-
-_INTO: dict[Any, Into] = {filter2d: _filter, filter2d_separable: _passes, box_blur: _box}
-_NAMES = {_filter: "filter2d", _passes: "filter2d_separable", _box: "box_blur"}
-
-
-def operator_for(filter: Callable[..., Tensor], args: Sequence[Any]) -> Into | None:
-    """The operator that computes what `filter` does with these arguments, or None."""
-    if filter is filter2d and args[0].numel() > _MOST_TAPS:
-        return None
-    return _INTO.get(filter)
-
-
-def run(
-    operator: Into, image: Tensor, *args: Any, out: Tensor, border_type: str, anchor: Any = _MIDDLE, **options: Any
-) -> None:
-    """Refuses what the function refuses, in its words."""
+def filtered(
+    filter: Callable[..., Tensor],
+    image: Tensor,
+    args: Sequence[Any],
+    out: Tensor,
+    border_type: str,
+    anchor: Sequence[int] = (-1, -1),
+    normalized: bool = True,
+) -> bool:
+    """Has `out` hold what `filter` makes of a float64 image; False where no operator does, and nothing happened."""
+    y, x = anchor
     try:
-        operator(image, *args, border_type, anchor, out, **options)
-    except RuntimeError as error:
-        raise refusal_of(_NAMES[operator], error) from None
+        if filter is filter2d_separable:
+            _filter2d_separable(image, *args, border_type, y, x, out)
+        elif filter is box_blur:
+            _box2d(image, *args[0], border_type, normalized, y, x, out)
+        elif filter is filter2d and args[0].numel() <= _MOST_TAPS:
+            _filter2d(image, *args, border_type, y, x, out)
+        else:
+            return False
+    except RuntimeError as error:  # in the words of the function
+        raise refusal_of(filter.__name__, error) from None
+    return True
