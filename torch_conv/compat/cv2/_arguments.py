@@ -86,9 +86,12 @@ def tensor(name: str, argument: str, value: Any) -> Tensor:
         return value
     if not is_array(value):
         raise TypeError(f"{name}: {argument} must be a numpy array or a torch tensor, got {type(value).__name__}")
-    try:
-        if value.flags.writeable and not is_odd(value):  # torch warns of memory that must not be written
+    if value.flags.writeable:  # torch warns of memory that must not be written
+        try:
             return torch.from_numpy(value)
+        except (TypeError, ValueError):
+            pass  # another byte order, strides that torch does not have, or a dtype
+    try:
         return torch.from_numpy(value.astype(value.dtype.newbyteorder("="), order="C"))
     except TypeError:
         raise TypeError(f"{name}: {argument} must have a dtype that torch knows, got {value.dtype}") from None
