@@ -15,10 +15,12 @@ constexpr int kBoxRows = 4;  // output rows in one sweep: their chains of additi
 template <typename T, typename S>
 class BoxSums {
   static constexpr bool kShort = sizeof(S) == 2;
+  // uint16 into float64, 3 rows of 1024^2, one thread of a Xeon with AVX-512: 8 columns window by window 0.75 ms, 9 by
+  // running sums 0.98.
   static constexpr int64_t kFewColumns = 8;
 
  public:
-  static constexpr int64_t kBlock = 256;
+  static constexpr int64_t kBlock = 256;  // elements: their sums stay in the first-level cache
 
   BoxSums(const Box& p, int64_t pixel)
       : p_(p),
