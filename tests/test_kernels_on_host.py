@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -13,39 +14,61 @@ HERE = Path(__file__).parent
 COMPILER = shutil.which(os.environ.get("CXX", "g++"))
 
 
-@pytest.mark.skipif(COMPILER is None, reason="needs a C++ compiler")
-@pytest.mark.parametrize(
-    "program",
-    [
-        "weight_gradient",
-        "products",
-        "products_bits",
-        "separable_products",
-        "separable_ring",
-        "separable_tile",
-        "separable_volumes",
-        "volume_ring",
-        "tile",
-        "long_rows",
-        "overlap_save",
-        "combine",
-        "deliver",
-        "chain",
-        "march",
-        "box",
-        "box_bytes",
-        "box_depth",
-        "ladder",
-    ],
-)
-def test_kernels(program, tmp_path):
+def compiled(program, folder):
     # What a host has not stands before what csrc has; weight_gradient needs none of it.
     shims = [f"-I{HERE / 'on_host' / 'tensor_cores'}"] if program != "weight_gradient" else []
     includes = [*shims, f"-I{HERE.parent / 'csrc'}", f"-I{HERE / 'on_host'}"]
-    source, binary = HERE / "on_host" / f"{program}.cpp", tmp_path / program
+    source, binary = HERE / "on_host" / f"{program}.cpp", folder / program
     # -w: pragmas for nvcc. _FORTIFY_SOURCE, which some compilers define, refuses a longjmp to another stack.
     flags = ["-std=c++20", "-O1", "-w", "-pthread", "-U_FORTIFY_SOURCE"]
     subprocess.run([COMPILER, *flags, *includes, source, "-o", binary], check=True)
-    ran = subprocess.run([binary], capture_output=True, text=True, check=False)
+    return binary
+
+
+@pytest.fixture(scope="module")
+def binary_of(request, tmp_path_factory):
+    """A program's binary. The first call starts the compiler for every test that runs, on all processors."""
+    folder, started = tmp_path_factory.mktemp("on_host"), {}
+    wanted = [item.callspec.params["program"] for item in request.session.items if item.module is request.module]
+    among_workers = "PYTEST_XDIST_WORKER" in os.environ  # each of which has some of the tests
+    pool = ThreadPoolExecutor(os.cpu_count())
+
+    def binary(program):
+        for name in [program] if among_workers else wanted:
+            if name not in started:
+                started[name] = pool.submit(compiled, name, folder)
+        return started[program].result()
+
+    yield binary
+    pool.shutdown(cancel_futures=True)
+
+
+@pytest.mark.skipif(COMPILER is None, reason="needs a C++ compiler")
+@pytest.mark.parametrize(
+    "program",
+    [  # what takes the compiler longest stands first
+        "separable_products",
+        "box",
+        "products",
+        "chain",
+        "separable_ring",
+        "volume_ring",
+        "products_bits",
+        "box_bytes",
+        "march",
+        "tile",
+        "separable_volumes",
+        "separable_tile",
+        "box_depth",
+        "overlap_save",
+        "combine",
+        "weight_gradient",
+        "long_rows",
+        "deliver",
+        "ladder",
+    ],
+)
+def test_kernels(program, binary_of):
+    ran = subprocess.run([binary_of(program)], capture_output=True, text=True, check=False)
     wrong = [line for line in ran.stdout.splitlines() if not line.endswith(": right")]
     assert ran.returncode == 0 and ran.stdout and not wrong, wrong or ran.stderr
