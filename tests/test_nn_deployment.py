@@ -106,16 +106,18 @@ def test_a_model_is_compiled_for_all_sizes(device, memory_format, level):
     assert graphs.number == 2
 
 
-@pytest.mark.parametrize("axes", [1, 2, 3])
+OPTIONS = [
+    {"padding": 1},
+    {"stride": 2},
+    {"padding": "same", "padding_mode": "replicate"},
+    {"padding": "same", "padding_mode": "circular"},
+    {"padding": 1, "padding_mode": "reflect"},
+]
+
+
 @pytest.mark.parametrize(
-    "options",
-    [
-        {"padding": 1},
-        {"stride": 2},
-        {"padding": "same", "padding_mode": "replicate"},
-        {"padding": "same", "padding_mode": "circular"},
-        {"padding": 1, "padding_mode": "reflect"},
-    ],
+    ("axes", "options"),
+    [*((2, options) for options in OPTIONS), (1, OPTIONS[1]), (1, OPTIONS[2]), (3, OPTIONS[0]), (3, OPTIONS[3])],
 )
 def test_a_convolution_is_compiled_for_all_sizes(device, axes, options):
     graphs = Graphs()
