@@ -222,8 +222,10 @@ def test_opcheck(device, name, sample):
         return value.to(device) if isinstance(value, torch.Tensor) and not (on_cpu and index == 1) else value
 
     args = tuple(move(a, i) for i, a in enumerate(args))
+    # Tracing shards takes seconds and is the same for every sample, whose shapes the fakes' check compares.
+    checks = [c for c in CHECKS if not (sample > 0 and c == "test_aot_dispatch_dynamic" and name.endswith("_split"))]
     torch.library.opcheck(
-        operator(name), args, {k: move(v) for k, v in kwargs.items()}, test_utils=CHECKS, raise_exception=True
+        operator(name), args, {k: move(v) for k, v in kwargs.items()}, test_utils=checks, raise_exception=True
     )
 
 
