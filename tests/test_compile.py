@@ -12,7 +12,7 @@ from torch._dynamo.backends.registry import lookup_backend
 from torch.torch_version import TorchVersion
 
 import torch_conv
-from torch_conv.functional._exporting import leaves_out_dtypes
+from torch_conv.functional._exporting import without_dtype
 
 FUNCTIONS = {
     "filter2d": lambda x, k: torch_conv.filter2d(x, k, "constant", value=1.0) * 2,
@@ -201,20 +201,25 @@ def test_sums_of_integers_are_exact_in_an_exported_program():
 
 
 @pytest.mark.cuda
-def test_tensor_cores_are_exported_with_their_dtype(cuda):
-    """They take no image that was converted to the dtype of sums."""
+def test_tensor_cores_are_exported(cuda):
+    """They write the image's dtype alone, which is no conversion."""
     image, taps = make_image((1, 2, 64, 64), torch.float16, device=cuda), make_window((5,))
     module = Written(
-        lambda x, **given: torch_conv.filter2d_separable(x, taps, taps, algorithm="tensor_core", **given), torch.float32
+        lambda x, **given: torch_conv.filter2d_separable(x, taps, taps, algorithm="tensor_core", **given), torch.float16
     )
     assert_same_bits(torch.export.export(module, (image,)).module()(image), module(image))
 
 
-def test_calls_on_tensor_cores_are_left_as_they_are(monkeypatch):
-    monkeypatch.setattr(torch.compiler, "_is_exporting_flag", True)
-    for algorithm in ("auto", "direct", "tensor_core"):
-        given = {"output_dtype": torch.float32, "algorithm": algorithm}
-        assert leaves_out_dtypes(given) == (algorithm != "tensor_core")
+def test_tensor_cores_are_given_the_image_as_it_is():
+    """They take no image that was converted to the dtype of sums."""
+    given = []
+    image = torch.ones(1, 2, 9, 9, dtype=torch.float16)
+    for dtype in (torch.float16, torch.float32):
+        without_dtype(
+            lambda x, **options: given.append((x, options)), False, image, output_dtype=dtype, algorithm="tensor_core"
+        )
+    assert [x is image for x, _ in given] == [True, True]
+    assert [options.get("output_dtype") for _, options in given] == [None, torch.float32]
 
 
 def test_a_dtype_that_the_image_has_is_no_conversion():

@@ -84,7 +84,7 @@ def _refuse_dtype_in_a_package(name: str) -> None:
         not wrong or TorchVersion(torch.__version__) >= TorchVersion("2.12"),
         lambda: (
             f"{name}: output_dtype is read wrongly by AOTInductor of torch {torch.__version__}; "
-            f"convert the result, as torch_conv's functions do where algorithm is not 'tensor_core'"
+            f"export torch_conv's function instead of the operator, or convert the result"
         ),
     )
 

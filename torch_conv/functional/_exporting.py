@@ -16,13 +16,8 @@ from torch_conv._fakes import DTYPES
 
 
 def leaves_out_dtypes(kwargs: dict[str, Any]) -> bool:
-    """Whether torch.export traces a call whose output dtype can be left out: our kernels write it.
-
-    Tensor cores take few dtypes of images, so a call that names them keeps its image and its output dtype.
-    """
+    """Whether torch.export traces a call with an output dtype that our kernels write."""
     if kwargs.get("out") is not None or kwargs.get("output_dtype") not in DTYPES:
-        return False
-    if kwargs.get("algorithm") == "tensor_core":
         return False
     return getattr(torch.compiler, "_is_exporting_flag", False)  # Dynamo takes is_exporting() for true, always
 
@@ -40,6 +35,8 @@ def without_dtype(
         return fn(input, *args, output_dtype=output_dtype, **kwargs)
     if output_dtype == input.dtype:
         return fn(input, *args, **kwargs)
+    if kwargs.get("algorithm") == "tensor_core":  # which writes no other dtype: the operator says so
+        return fn(input, *args, output_dtype=output_dtype, **kwargs)
     sums = torch.float64 if input.dtype == torch.float64 else torch.float32
     if exact_integers and not input.is_floating_point():
         sums = torch.float64
