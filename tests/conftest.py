@@ -21,7 +21,7 @@ if str(ROOT / "tests") not in sys.path:
 
 # Processes that share the cores (pytest-xdist) and the programs they start have as many threads as there are cores.
 if workers := os.environ.get("PYTEST_XDIST_WORKER_COUNT"):
-    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // int(workers))))
+    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, len(os.sched_getaffinity(0)) // int(workers))))
 
 import pytest  # noqa: E402
 import torch  # noqa: E402

@@ -24,7 +24,8 @@ def heap_bytes() -> int:
 
 
 def _status(name: str) -> int:
-    return next(int(line.split()[1]) << 10 for line in open("/proc/self/status") if line.startswith(name))
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) << 10 for line in lines if line.startswith(name))
 
 
 def peak_growth(call) -> int:

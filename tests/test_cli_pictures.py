@@ -340,5 +340,9 @@ def test_pillow_s_own_limit_is_not_touched(tmp_path, monkeypatch):
     png(tmp_path / "in.png", BYTES[..., :3], 2)
     with pytest.raises(UsageError, match=rf"must have at most 99 pixels, got {W} x {H}$"):
         read_picture(tmp_path / "in.png", most_pixels=99)
+    pages = [photo, pil.fromarray(BYTES[::-1, ::-1, :3].copy())]
+    pages[0].save(tmp_path / "in.gif", save_all=True, append_images=pages[1:], disposal=2)
+    with pytest.raises(UsageError, match="must (have no more pixels than Pillow reads|hold one picture)"):
+        read_picture(tmp_path / "in.gif")
     assert len(during) >= 5
     assert set(during) == {pil.MAX_IMAGE_PIXELS} == {10}

@@ -103,7 +103,7 @@ def test_no_results_but_those_of_the_sums(name, dtype):
 @pytest.mark.parametrize("dtype", ["uint8", "uint16", "float32"])
 @pytest.mark.parametrize("name", CALLS)
 def test_no_memory_but_for_results(name, dtype):
-    """Neither torch's, nor numpy's, nor the library's: no copy in float64, and no padded one."""
+    """Neither torch's, nor numpy's, nor the library's: no copy in float64."""
     small, image = (torch.from_numpy(noise(shape, dtype)) for shape in ((16, 40, 40), (64, 256, 256)))
     CALLS[name](ours, small)  # what a first call loads is not the call's
     results = image.dim() if "laplace" in name or "magnitude" in name else 1

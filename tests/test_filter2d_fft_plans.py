@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from functools import partial
+from pathlib import Path
 
 import fft_cases
 import pytest
@@ -104,3 +106,27 @@ def test_explain_says_what_it_takes(device):
     for words in (" us, direct ", "tile ", "tiles ", "batches ", "launches ", "scratch ", "bytes 12000000, flops "):
         assert words in lines[0]
     assert lines[1].startswith("filter2d: fft/read") and lines[2].startswith("filter2d: fft/write")
+
+
+def test_kernels_are_built_ahead():
+    """Without a compiler a filter by FFT needs all of them, and has no other kernel to fall back to."""
+    csrc = Path(__file__).parent.parent / "csrc"
+    if not csrc.exists():
+        pytest.skip("an installed package has no sources")
+    of_plan = re.findall(
+        r'kernel_of\(\s*"(overlap_save/\S+)", "(\S+)", \{(.*?)\}\)', (csrc / "overlap_save" / "plan.h").read_text()
+    )
+    assert len(of_plan) == len(list((csrc / "overlap_save").glob("kernel_*.cuh"))) == 4
+    lines = [line.split() for line in (csrc / "ahead.txt").read_text().splitlines()]
+    for file, name, arguments in of_plan:
+        dtypes = "<{float,half_t,bhalf_t,double,uint8_t,int16_t,uint16_t}>" if arguments else ""
+        assert [file, name + dtypes] in lines, name
+
+
+def test_parts_have_the_launches_of_the_whole(monkeypatch):
+    monkeypatch.setenv("TORCH_CONV_EXPLAIN_FOR", H200)
+    lines = torch_conv.explain(filter2d, torch.empty(1, 1, 900, 900), torch.ones(63, 63), algorithm="fft").lines
+    whole, *parts = (int(re.search(r"launches (\d+)", line)[1]) for line in lines)
+    transforms_and_products, zeros, windows = 3, 1, 4
+    assert "batches 1;" in lines[0]
+    assert whole == sum(parts) + transforms_and_products + zeros + windows

@@ -92,7 +92,7 @@ def test_threads_change_nothing():
 
 @pytest.mark.parametrize("border", ["constant", "reflect"])
 def test_every_mean_is_the_nearest(border):
-    """Quotients by one multiplication and its remainder: every sum of two rows of 16 bits over each area."""
+    """Quotients by one multiplication and its remainder: 65,536 sums of neighbouring columns for each area."""
     np = pytest.importorskip("numpy")
     values = np.arange(2**16)
     for height in (1, 2, 3, 5, 6, 7, 11, 13, 49, 91, 100, 127, 255):
@@ -101,6 +101,16 @@ def test_every_mean_is_the_nearest(border):
         OPS._box2d_in_float64(torch.from_numpy(image), height, 1, border, True, height // 2, 0, out)
         sums = image.astype(np.int64).sum(0)
         assert np.array_equal(out[height // 2].numpy(), sums / height), height
+    for dtype, height, width in ((np.uint8, 17, 19), (np.uint16, 255, 257), (np.uint16, 299, 599)):  # the last: 2^33
+        image = np.random.default_rng(height).integers(np.iinfo(dtype).max // 2, np.iinfo(dtype).max, (300, 600), dtype)
+        padded = np.zeros((300 + height, 600 + width), np.int64)
+        padded[height // 2 + 1 :, width // 2 + 1 :][:300, :600] = image
+        total = padded.cumsum(0).cumsum(1)
+        sums = total[height:, width:] - total[:-height, width:] - total[height:, :-width] + total[:-height, :-width]
+        out = torch.empty(300, 600, dtype=torch.float64)
+        given = (height, width, "constant", True, height // 2, width // 2, out)
+        OPS._box2d_in_float64(torch.from_numpy(image), *given)
+        assert np.array_equal(out.numpy(), sums / (height * width)), (height, width)
     image = np.full((300, 600), 65535, np.uint16)  # sums of more than 32 bits
     out = torch.empty(300, 600, dtype=torch.float64)
     OPS._box2d_in_float64(torch.from_numpy(image), 299, 599, "reflect", False, 149, 299, out)

@@ -55,6 +55,7 @@ def test_questions(name):
 
 
 TAPS, NUMBERS = torch.ones(3, dtype=torch.float64), torch.rand(4, 5)
+DOUBLES = torch.empty(4, 5, dtype=torch.float64)
 MAPS = make_image((1, 2, 8, 9)), make_window((2, 1, 3, 3))
 PRIVATE = {  # operators that no public one stands for
     "_stepwise_passes": (NUMBERS, [TAPS, TAPS], [1, 0], [0, 1], [1, 1], [0, 0], 0.0, torch.float32),
@@ -63,6 +64,9 @@ PRIVATE = {  # operators that no public one stands for
     "_conv": (*MAPS, None, packed((2, 1, 0, 1, 2, None))),
     "_conv_ours": (*MAPS, None, 2, 1, 0, 1, 2, "relu"),
     "_filter2d_by_passes": (MAPS[0], MAPS[1][0, 0]),
+    "_filter2d_in_float64": (NUMBERS, torch.ones(3, 3, dtype=torch.float64), "reflect", -1, -1, DOUBLES),
+    "_filter2d_separable_in_float64": (NUMBERS, TAPS, TAPS, "reflect", -1, -1, DOUBLES),
+    "_box2d_in_float64": (NUMBERS, 3, 3, "reflect", True, -1, -1, DOUBLES),
     "_weight_gradient": (MAPS[0], MAPS[0], [3, 3], [1, 1], [1, 1]),
     "_weight_gradient_by_anyone": (MAPS[0], MAPS[0], [3, 3], [1, 1], [1, 1]),
 }

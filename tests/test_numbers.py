@@ -104,6 +104,19 @@ def test_a_fraction_is_no_integer(name, argument):
                         getattr(torch_conv, name)(**(given | {argument: form}))
 
 
+@pytest.mark.parametrize("algorithm", ["auto", "ours"])
+@pytest.mark.parametrize("argument", ["stride", "padding", "dilation", "groups"])
+@pytest.mark.parametrize("axes", [1, 2, 3])
+def test_a_fraction_is_no_integer_of_a_convolution_that_is_served(axes, argument, algorithm):
+    image, weight = torch.ones(1, 4, *[9] * axes), torch.ones(4, 2, *[3] * axes)
+    call = getattr(torch_conv, f"conv{axes}d")
+    given = {"groups": 2, "algorithm": algorithm}
+    assert call(image, weight, **(given | {argument: torch.tensor(2)})).shape[1] == 4
+    for wrong in (torch.tensor(2.9), torch.tensor(2.0), 2.9):
+        with pytest.raises(TypeError, match=f"^conv{axes}d: {argument} must be of type int, got "):
+            call(image, weight, **(given | {argument: wrong}))
+
+
 def test_integer_tensors_are_integers():
     image, two = make_image((1, 2, 9, 9)), torch.tensor(2)
     window = torch.ones(2, 1, 3, 3)

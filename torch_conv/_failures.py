@@ -11,8 +11,10 @@ OUR_FAILURE = "torch_conv: "
 # Torch's sentences about a failure of memory, of a device or of a library. A library's name alone is no sign of it:
 # refusals name CUDABoolType or an MKLDNN tensor, and oneDNN makes no primitive descriptor for unsupported arguments.
 _MACHINE = re.compile(
-    r"CUDA (?:driver )?error\b|CUDA unknown error|No CUDA GPUs are available|Found no NVIDIA driver"
-    r"|cuDNN error\b|CUDNN_STATUS_|CUBLAS_STATUS_|cuFFT error\b|CUFFT_[A-Z]|MKL FFT error\b"
+    r"CUDA (?:driver )?error\b|CUDA unknown error|CUDA driver (?:initialization|version)|CUDA-capable device"
+    r"|No CUDA GPUs are available|Found no NVIDIA driver"
+    r"|cuDNN (?:Frontend )?error\b|[Uu]nable to find (?:a valid cuDNN algorithm|an engine)"
+    r"|CUDNN_STATUS_|CUBLAS_STATUS_|cuFFT error\b|CUFFT_[A-Z]|MKL FFT error\b"
     r"|could not (?:create|execute) a primitive(?! descriptor)"
     r"|could not create (?:a stream|an engine|a memory)\b(?! descriptor)"
     r"|std::bad_alloc|posix_memalign failed|(?:out of|not enough|can't allocate) memory"

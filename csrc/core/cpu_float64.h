@@ -1,6 +1,6 @@
-// Doors of the CPU's rooms for images of any dtype whose sums are float64: taps are float64, and the plan is that of
-// the same problem over a float64 image. Rows are converted as they are read, so the sums are that image's, bit for
-// bit.
+// Entry points of the CPU's kernels for images of any dtype whose sums are float64. Taps are float64, and the plan is
+// that of the same problem over a float64 image. Rows are converted as they are read, so the sums have the bits of that
+// image's sums.
 #pragma once
 
 #include "core/plan.h"

@@ -1,7 +1,7 @@
 // DIRECTLY: the outputs of marked cells once more, tap by tap, in the order of the direct kernels.
 //
-// A block looks at kCells marks of a tile and makes the outputs of those cells one after the other. Mostly there are
-// none, and the marks are all that is read.
+// A block reads kCells marks of a tile. Its threads share the outputs of the marked cells, four neighbours at a time.
+// Mostly no cell is marked, and the marks are all that is read.
 #pragma once
 
 #include "core/general.cuh"
@@ -35,26 +35,30 @@ __device__ void write_directly(const Direct& p, const Tile& tile, int64_t y, int
 template <typename T>
 __global__ void __launch_bounds__(kThreads) overlap_save_directly(const __grid_constant__ WriteArgs a) {
   const Direct& f = a.p.filter;
+  const Placement& s = f.place;
   const Cells& cells = a.cells;
-  const Outputs outputs = Outputs::of(a.p);
   const int64_t unit = blockIdx.x;
-  const int first = blockIdx.y * kCells, mine = first + threadIdx.x % 32;
+  const int first = blockIdx.y * kCells, lane = threadIdx.x % 32;
   const Mark* const marks = reinterpret_cast<const Mark*>(a.p.marks) + unit * cells.count();
-  unsigned marked = __ballot_sync(~0u, mine < cells.count() && marks[mine] == Mark::directly);
+  const bool mine = lane < kCells && first + lane < cells.count() && marks[first + lane] == Mark::directly;
+  const unsigned marked = __ballot_sync(~0u, mine);
   if (marked == 0) return;
+
+  const Outputs outputs = Outputs::of(a.p);
   const Tile tile = a.order.tile_of(unsigned(unit));
   const int64_t top = tile.row * outputs.h, left = tile.column * outputs.w;
-  for (; marked; marked &= marked - 1) {
-    const int cell = first + __ffs(marked) - 1, row = cell / cells.columns, column = cell % cells.columns;
-    const Range rows = outputs_of({row, row + 1}, cells.log_h, f.place.stride_y, min(outputs.h, f.out.h - top));
-    const Range columns =
-        outputs_of({column, column + 1}, cells.log_w, f.place.stride_x, min(outputs.w, f.out.w - left));
-    if (rows.size() <= 0 || columns.size() <= 0) continue;
-    const int64_t fours = ceil_div(columns.size(), kPixels);
-    for (int64_t i = threadIdx.x; i < rows.size() * fours; i += kThreads) {
-      const int64_t y = rows.begin + i / fours, x = columns.begin + i % fours * kPixels;
-      write_directly<T>(f, tile, top + y, left + x, int(min(int64_t(kPixels), columns.end - x)));
-    }
+  // Of a cell, at most.
+  const int rows = int(ceil_div(int64_t(1) << cells.log_h, s.stride_y));
+  const int fours = int(ceil_div(ceil_div(int64_t(1) << cells.log_w, s.stride_x), int64_t(kPixels)));
+  for (int i = threadIdx.x; i < __popc(marked) * rows * fours; i += kThreads) {
+    unsigned rest = marked;
+    for (int before = i / (rows * fours); before > 0; --before) rest &= rest - 1;
+    const int cell = first + __ffs(rest) - 1, row = cell / cells.columns, column = cell % cells.columns;
+    const Range in_y = outputs_of({row, row + 1}, cells.log_h, s.stride_y, min(outputs.h, f.out.h - top));
+    const Range in_x = outputs_of({column, column + 1}, cells.log_w, s.stride_x, min(outputs.w, f.out.w - left));
+    const int64_t y = in_y.begin + i / fours % rows, x = in_x.begin + i % fours * kPixels;
+    if (y < in_y.end && x < in_x.end)
+      write_directly<T>(f, tile, top + y, left + x, int(min(int64_t(kPixels), in_x.end - x)));
   }
 }
 

@@ -1,11 +1,13 @@
 // WRITE: the tiles' sums, rounded to the image's pixels.
 //
+// clang-format off
 //      tile of sums
 //    +---------------+
-//    | wrapped around|    a thread writes four neighbouring outputs of each of two rows, as the mark of their cell
-//    says; |   +-----------|    a sum that is not finite marks its cell: a NaN, an infinity or an overflow in the tile
-//    reaches |   | outputs   |    all sums of it
+//    | wrapped around|    a thread writes kPixels neighbouring outputs of each of kWriteRows rows, as the
+//    |   +-----------|    mark of their cell says; a sum that is not finite marks its cell (a NaN, an
+//    |   | outputs   |    infinity or an overflow in the tile reaches all its sums)
 //    +---+-----------+
+// clang-format on
 // Bytes a pixel: one read of the sums, one write of the image.
 #pragma once
 
@@ -51,6 +53,7 @@ __global__ void __launch_bounds__(kThreads) overlap_save_write(const __grid_cons
       // A cell holds whole vectors of outputs at a stride of 1.
       if (q == 0 || s.stride_x > 1) mark = marks + a.cells.at((row + r) * s.stride_y, (first + q) * s.stride_x);
       const A inside = s.normalized ? A(sum_inside(p, tile.n, tile.c, y + r, x + q)) : A(1);
+      // Other threads read the mark before or after this: DIRECTLY makes all outputs of the cell again.
       if (!(sum[r][q] - sum[r][q] == 0) || inside < 0) *mark = Mark::directly;
       if (*mark == Mark::nothing || (*mark == Mark::clamp && !(sum[r][q] > 0))) sum[r][q] = 0;
       if (s.normalized) sum[r][q] = sum[r][q] / inside;

@@ -12,9 +12,9 @@ inline int64_t units_of(const WriteTiles& p) { return p.filter.in.n * p.filter.i
 inline unsigned blocks_of_row(const ReadTiles& p) { return unsigned(ceil_div(p.tiles.w, kThreads * kPixels)); }
 inline unsigned blocks_of_row(const WriteTiles& p) { return unsigned(ceil_div(Outputs::of(p).w, kThreads * kPixels)); }
 
-// A block of `read`: as many as a cell has at most, where the blocks fill a GPU nevertheless.
+// Of a block of `read`: up to 16, the rows of the smallest cells, while the blocks still fill a GPU.
 inline int rows_of_block(const ReadTiles& p) {
-  constexpr int64_t kFull = 2048;  // blocks of kThreads at once on a GPU with 128 multiprocessors
+  constexpr int64_t kFull = 2048;  // 16 blocks of kThreads on each of 128 multiprocessors: those of the larger GPUs
   const int64_t rows = units_of(p) * blocks_of_row(p) * p.tiles.h;
   int most = 16;
   while (most > 1 && rows < kFull * most) most /= 2;
@@ -22,7 +22,8 @@ inline int rows_of_block(const ReadTiles& p) {
 }
 
 // The grids' y.
-inline unsigned row_groups(const ReadTiles& p) { return unsigned(ceil_div(p.tiles.h, int64_t(rows_of_block(p)))); }
+inline unsigned row_groups(const ReadTiles& p, int rows) { return unsigned(ceil_div(p.tiles.h, int64_t(rows))); }
+inline unsigned row_groups(const ReadTiles& p) { return row_groups(p, rows_of_block(p)); }
 inline unsigned row_groups(const WriteTiles& p) { return unsigned(ceil_div(Outputs::of(p).h, int64_t(kWriteRows))); }
 inline unsigned cell_groups(const WriteTiles& p, int cells) {
   return unsigned(ceil_div(Cells::of(p.sums).count(), cells));
@@ -74,6 +75,7 @@ inline void configure_read(const ReadTiles& p, const Arch&, Plan& plan) {
 
 inline void configure_write(const WriteTiles& p, const Arch&, Plan& plan) {
   plan.threads = kThreads;
+  plan.launches = 3;
   plan.blocks = units_of(p) * blocks_of_row(p) * row_groups(p);
   plan.kernels = {
       kernel_of("overlap_save/kernel_mark.cuh", "overlap_save::overlap_save_mark", {}),

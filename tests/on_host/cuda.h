@@ -137,6 +137,8 @@ inline unsigned __ballot_sync(unsigned, bool value) {
 
 inline int __ffs(unsigned bits) { return __builtin_ffs(int(bits)); }
 
+inline int __popc(unsigned bits) { return __builtin_popcount(bits); }
+
 inline unsigned __float_as_uint(float value) {
   unsigned bits;
   memcpy(&bits, &value, 4);

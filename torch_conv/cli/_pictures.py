@@ -79,8 +79,10 @@ def read_file(path: Path) -> bytes:
 def begun(content: bytes) -> Any:
     """`PIL.Image.open` without its limit of pixels, which is one number for all threads of the process."""
     pil = needed("PIL.Image", "Pillow")
-    pil.init()
+    pil.preinit()
     for form in FORMATS:
+        if form not in pil.OPEN:
+            pil.init()  # imports all formats, which takes twice as long
         factory, accept = pil.OPEN.get(form, (None, None))
         if factory and accept(content[:16]) is True:
             return factory(io.BytesIO(content), "")
@@ -97,10 +99,13 @@ def load(image: Any) -> None:
 
 def opened(path: Path, content: bytes, most_pixels: int) -> Picture:
     """The picture of a file, decoded to its end, but for what OpenCV decodes."""
+    too_large = needed("PIL.Image", "Pillow").DecompressionBombError  # Pillow's reader of GIF asks for its limit
     try:
         image = begun(content)
     except (UsageError, MemoryError):
         raise
+    except too_large as error:
+        raise UsageError(f"{path} must have no more pixels than Pillow reads: {error}") from error
     except Exception as error:  # of a broken header decoders raise what they happen upon
         if content.startswith(BEGINNINGS):
             raise UsageError(f"{path} is damaged, cut short or not of 8 or 16 bits a channel") from error
@@ -120,6 +125,8 @@ def opened(path: Path, content: bytes, most_pixels: int) -> Picture:
             load(image)
     except (UsageError, MemoryError):
         raise
+    except too_large as error:
+        raise UsageError(f"{path} must have no more pixels than Pillow reads: {error}") from error
     except Exception as error:
         raise UsageError(f"{path} is damaged or cut short") from error
     return picture

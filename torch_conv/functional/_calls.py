@@ -96,6 +96,7 @@ def public(
         leading = list(numbers.values()).index(True)  # tensors, which come first
         # At run time the annotation of a list of integers is None.
         integers = {p.name: i for i, p in enumerate(parameters) if p.annotation in (int, None, type(None))}
+        first_integer = min(integers.values(), default=len(parameters))
 
         def traced(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             refuse_gradients(fn.__name__, numbers, args, kwargs)
@@ -118,10 +119,11 @@ def public(
                 return traced(args, kwargs)
             if is_fx_symbolic_tracing() and (tracer := _tracer_of(args, kwargs)) is not None:
                 return tracer.create_proxy("call_function", call, args, kwargs)
-            for argument, value in kwargs.items():
-                if type(value) is not int and argument in integers:
-                    refuse_fraction(fn.__name__, argument, value)
-            if len(args) > leading:
+            if kwargs:
+                for argument, value in kwargs.items():
+                    if type(value) is not int and argument in integers:
+                        refuse_fraction(fn.__name__, argument, value)
+            if len(args) > first_integer:
                 for argument, i in integers.items():
                     if i < len(args) and type(args[i]) is not int:
                         refuse_fraction(fn.__name__, argument, args[i])

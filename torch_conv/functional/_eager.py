@@ -11,7 +11,7 @@ from torch import _C, Tensor
 from torch_conv import _handover
 from torch_conv._explain import recording
 from torch_conv._failures import of_the_machine
-from torch_conv._numbers import refuse_gradient
+from torch_conv._numbers import refuse_fraction, refuse_gradient
 from torch_conv._tangents import in_forward_mode
 from torch_conv.autocast import autocast_dtype, cast_all
 from torch_conv.functional._calls import below_autograd
@@ -132,12 +132,14 @@ def _ints(numbers: Any) -> bool:
 
 
 def _tensor_among(axes: int, **options: Any) -> bool:
-    """Whether numbers are given as tensors; those that require a gradient are refused."""
+    """Whether numbers are given as tensors; those that require a gradient or may be fractions are refused."""
     found = False
     for argument, given in options.items():
         for number in given if isinstance(given, (tuple, list)) else (given,):
-            refuse_gradient(f"conv{axes}d", argument, number)
-            found = found or isinstance(number, Tensor)
+            if isinstance(number, Tensor):
+                refuse_gradient(f"conv{axes}d", argument, number)
+                refuse_fraction(f"conv{axes}d", argument, number)
+                found = True
     return found
 
 

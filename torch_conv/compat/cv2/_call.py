@@ -151,7 +151,8 @@ class Call:
             out = in_order_of(self.image, 2, self.image.shape, self.dtype)
             return out if out.dim() == 2 else out[0].permute(1, 2, 0), out
         shape = self.image.shape
-        # numpy's, because it asks for large pages: 32 MB are there in 6 ms instead of 14.
+        # numpy's, because it asks for large pages: 32 MB are there in 6 ms instead of 14. An array came, so numpy is
+        # loaded; this module is imported without it.
         whole = sys.modules["numpy"].empty(shape if len(shape) == 2 else (*shape[2:], shape[1]), _NAMES[self.dtype])
         return whole, _planes(torch.from_numpy(whole))
 

@@ -41,6 +41,6 @@ def filtered(
             _filter2d(image, *args, border_type, y, x, out)
         else:
             return False
-    except RuntimeError as error:  # in the words of the function
+    except RuntimeError as error:  # the function's sentence names the function
         raise refusal_of(filter.__name__, error) from None
     return True
