@@ -48,6 +48,7 @@ def binary_of(request, tmp_path_factory):
     "program",
     [  # what takes the compiler longest stands first
         "separable_products",
+        "separable_products_bytes",
         "box",
         "products",
         "chain",
