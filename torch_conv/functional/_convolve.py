@@ -92,7 +92,8 @@ class Options(NamedTuple):
 
 def convolve(input: Tensor, weight: Tensor, bias: Tensor | None, options: Options) -> Tensor:
     """The eager and compiled path: like the operator, but what torch serves goes to it with its autograd."""
-    activate = None if is_traced() else ACTIVATIONS.get(options.activation)
+    compiling = torch.compiler.is_compiling()
+    activate = None if options.activation is None or is_traced() else ACTIVATIONS.get(options.activation)
     if activate is not None and isinstance(input, Tensor) and _wants_a_gradient(input, weight, bias):
         # In one launch the sums would be lost, which the activation's gradient needs.
         return activate(convolve(input, weight, bias, options._replace(activation=None)))
@@ -105,20 +106,20 @@ def convolve(input: Tensor, weight: Tensor, bias: Tensor | None, options: Option
     # Shards go to the operator, which asks torch for each what it needs.
     if options.algorithm not in ("direct", "tensor_core") and not isinstance(input, SplitTensor):
         why = why_torch(input, weight, bias, options)
-        if why == _handover.OURS or (options.algorithm == _OURS and torch.compiler.is_compiling() and not _exports()):
-            plain = torch.compiler.is_compiling() and type(input) is Tensor and type(weight) in PLAIN
+        if why == _handover.OURS or (options.algorithm == _OURS and compiling and not _exports()):
+            plain = compiling and type(input) is Tensor and type(weight) in PLAIN
             numbers = numbers_of(options) if plain else None
             if numbers is not None:  # inductor would write all lists into every call, and numbers may be symbols
                 return ours_of_numbers(input, weight, bias, *numbers)
             options = options._replace(algorithm=_OURS)  # it must not ask again: what it sees may be a part of an image
         elif why is not None:
-            if torch.compiler.is_compiling() or not isinstance(input, Tensor):
+            if compiling or not isinstance(input, Tensor):
                 return _by_torch(input, weight, bias, options, why)
             try:
                 return _by_torch(input, weight, bias, options, why)
             except FAILURES as error:
                 raise of_torch(error, input, weight, bias, options) from None
-    if torch.compiler.is_compiling():  # a number that is a symbol there does not stand for every axis
+    if compiling:  # a number that is a symbol there does not stand for every axis
         options = options.for_every_axis()
     result = by_operator(input, weight, bias, options)
     if in_forward_mode() and has_tangent((input, weight, bias)):
@@ -242,8 +243,9 @@ def why_torch(input: Tensor, weight: Tensor, bias: Tensor | None, options: Optio
     here would not hold for others.
     """
     axes, stride, padding, dilation, groups, padding_mode, algorithm, _ = options
-    if any(type(d) is int and d < 1 for d in (dilation if isinstance(dilation, (list, tuple)) else [dilation])):
-        return None  # the operator refuses it; torch's depthwise convolution of images on CUDA would take 0
+    for d in dilation if isinstance(dilation, (list, tuple)) else (dilation,):
+        if type(d) is int and d < 1:
+            return None  # the operator refuses it; torch's depthwise convolution of images on CUDA would take 0
     if algorithm == "torch":
         return "algorithm 'torch'"
     if algorithm != "auto":
