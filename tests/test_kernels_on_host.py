@@ -5,42 +5,12 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 HERE = Path(__file__).parent
 COMPILER = shutil.which(os.environ.get("CXX", "g++"))
-
-
-def compiled(program, folder):
-    # What a host has not stands before what csrc has; weight_gradient needs none of it.
-    shims = [f"-I{HERE / 'on_host' / 'tensor_cores'}"] if program != "weight_gradient" else []
-    includes = [*shims, f"-I{HERE.parent / 'csrc'}", f"-I{HERE / 'on_host'}"]
-    source, binary = HERE / "on_host" / f"{program}.cpp", folder / program
-    # -w: pragmas for nvcc. _FORTIFY_SOURCE, which some compilers define, refuses a longjmp to another stack.
-    flags = ["-std=c++20", "-O1", "-w", "-pthread", "-U_FORTIFY_SOURCE"]
-    subprocess.run([COMPILER, *flags, *includes, source, "-o", binary], check=True)
-    return binary
-
-
-@pytest.fixture(scope="module")
-def binary_of(request, tmp_path_factory):
-    """A program's binary. The first call starts the compiler for every test that runs, on all processors."""
-    folder, started = tmp_path_factory.mktemp("on_host"), {}
-    wanted = [item.callspec.params["program"] for item in request.session.items if item.module is request.module]
-    among_workers = "PYTEST_XDIST_WORKER" in os.environ  # each of which has some of the tests
-    pool = ThreadPoolExecutor(os.cpu_count())
-
-    def binary(program):
-        for name in [program] if among_workers else wanted:
-            if name not in started:
-                started[name] = pool.submit(compiled, name, folder)
-        return started[program].result()
-
-    yield binary
-    pool.shutdown(cancel_futures=True)
 
 
 @pytest.mark.skipif(COMPILER is None, reason="needs a C++ compiler")
@@ -69,7 +39,14 @@ def binary_of(request, tmp_path_factory):
         "ladder",
     ],
 )
-def test_kernels(program, binary_of):
-    ran = subprocess.run([binary_of(program)], capture_output=True, text=True, check=False)
+def test_kernels(program, tmp_path):
+    # What a host has not stands before what csrc has; weight_gradient needs none of it.
+    shims = [f"-I{HERE / 'on_host' / 'tensor_cores'}"] if program != "weight_gradient" else []
+    includes = [*shims, f"-I{HERE.parent / 'csrc'}", f"-I{HERE / 'on_host'}"]
+    source, binary = HERE / "on_host" / f"{program}.cpp", tmp_path / program
+    # -w: pragmas for nvcc. _FORTIFY_SOURCE, which some compilers define, refuses a longjmp to another stack.
+    flags = ["-std=c++20", "-O1", "-w", "-pthread", "-U_FORTIFY_SOURCE"]
+    subprocess.run([COMPILER, *flags, *includes, source, "-o", binary], check=True)
+    ran = subprocess.run([binary], capture_output=True, text=True, check=False)
     wrong = [line for line in ran.stdout.splitlines() if not line.endswith(": right")]
     assert ran.returncode == 0 and ran.stdout and not wrong, wrong or ran.stderr
