@@ -18,26 +18,26 @@ TC_HD Vec<float> exponential(Vec<float> x) {
   return sum * (Vec<float>)((first + 127) << 23) * (Vec<float>)((second + 127) << 23);
 }
 
-// The error function, within 2 units in the last place. Up to 0.95 x + x P(x^2), beyond 1 - exp(-x Q(x)); P and Q are
-// least-maximum fits of erf(x) / x - 1 on [0, 0.95^2] and of -log(1 - erf(x)) / x on [0.9, 4].
-TC_HD Vec<float> error_function(Vec<float> x) {
-  const Vec<float> size = x < 0.f ? -x : x, square = x * x;
-  Vec<float> near = splat(8.215422712964937e-05f);
-  for (float term : {-0.0008105964516289532f, 0.00519779697060585f, -0.026858104392886162f, 0.11283672600984573f,
-                     -0.37612631916999817f, 0.12837916612625122f})
-    near = fma(near, square, splat(term));
-  near = fma(near, x, x);
-  const Vec<float> t = size > 4.f ? splat(4.f) : size;
-  Vec<float> far = splat(1.043291649693856e-05f);
-  for (float term : {-0.00031485623912885785f, 0.003610334824770689f, -0.02369455248117447f, 0.1061590313911438f,
-                     0.6351980566978455f, 1.1286370754241943f})
-    far = fma(far, t, splat(term));
-  far = 1.f - exponential(-(far * t));
-  far = x < 0.f ? -far : far;
-  return size > 0.95f ? far : near;
+// x Phi(x), where 2 Phi(x) = 1 + erf(x / sqrt(2)) is within 2^-22 of the exact number. Both signs take
+// tail = 2 Phi(-|x|) = 2^(|x| Q(|x|)), which is 0 beyond 5.7, where it is below 2^-26. Q on (0, 5.7] and the polynomial
+// of 2^r, |r| <= 1/2, are least-maximum fits.
+TC_HD Vec<float> gelu(Vec<float> x) {
+  typedef int32_t Words __attribute__((vector_size(TC_VEC_BYTES)));
+  const Vec<float> size = x < 0.f ? -x : x, round = splat(12582912.f);  // 1.5 * 2^23
+  Vec<float> power = splat(-2.83491272e-06f);
+  for (float term : {3.93776905e-05f, -0.000186180239f, -0.000136936373f, 0.00706342013f, -0.0524961783f, -0.459208197f,
+                     -1.15110521f})
+    power = fma(power, size, splat(term));
+  power *= size;
+  const Vec<float> n = (power + round) - round, r = power - n;
+  Vec<float> tail = splat(0.00132647273f);
+  for (float term : {0.00967151279f, 0.0555073374f, 0.240222421f, 0.693146978f, 1.f}) tail = fma(tail, r, splat(term));
+  tail = (Vec<float>)((Words)tail + (__builtin_convertvector(n, Words) << 23));  // n > -30: tail stays normal
+  tail = size > 5.7f ? splat(0.f) : tail;
+  return 0.5f * x * (x < 0.f ? tail : 2.f - tail);
 }
 
-// core/activation.h, in the same order of operations; float's exp and erf are those above.
+// core/activation.h, in the same order of operations; float's exp and gelu are those above.
 template <Activation kind, typename A>
 TC_HD Vec<A> activated_lanes(Vec<A> v) {
   const Vec<A> zero = {}, six = splat(A(6));
@@ -51,7 +51,7 @@ TC_HD Vec<A> activated_lanes(Vec<A> v) {
   if constexpr (kind == Activation::gelu || kind == Activation::silu) {
     if constexpr (std::is_same_v<A, float>) {
       if constexpr (kind == Activation::silu) return v / (1.f + exponential(-v));
-      else return 0.5f * v * (1.f + error_function(v * 0.70710678118654752440f));
+      else return gelu(v);
     } else {
       for (int lane = 0; lane < kLanes<A>; ++lane) v[lane] = activated<kind>(A(v[lane]));
       return v;
@@ -67,6 +67,7 @@ void activate_row(Activation kind, A* row, int64_t n) {
     constexpr Activation kKind = decltype(of)::value;
     int64_t x = 0;
     for (; x + kLanes<A> <= n; x += kLanes<A>) store(row + x, activated_lanes<kKind, A>(load(row + x)));
+    if (x == n) return;
     A rest[kLanes<A>] = {};
     std::copy(row + x, row + n, rest);
     store(rest, activated_lanes<kKind, A>(load(rest)));
