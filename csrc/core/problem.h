@@ -162,8 +162,8 @@ struct ReadTiles {
   int32_t* notes;        // zeros, Cells::notes() for each tile
 };
 
-// Numbers of every window: those of sample n and channel c start at n * stride_n + c * stride_c.
-struct PerWindow {
+// Corner sums of every window: those of sample n and channel c start at n * stride_n + c * stride_c.
+struct CornerSums {
   const double* data = nullptr;
   int64_t stride_n = 0, stride_c = 0;
 };
@@ -178,8 +178,7 @@ struct WriteTiles {
   Tiles sums;
   // Where filter.place.normalized: with s(i, j) element i * (kw + 1) + j, the magnitudes of taps [i0, i1) x [j0, j1)
   // add up to s(i1, j1) - s(i0, j1) - s(i1, j0) + s(i0, j0).
-  PerWindow corners;
-  PerWindow least;       // the least tap
+  CornerSums corners;
   const int32_t* notes;  // what ReadTiles wrote
   char* marks;           // a byte for each cell of each tile: scratch on CUDA
 };

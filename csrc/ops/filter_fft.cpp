@@ -113,16 +113,6 @@ Tensor corner_sums_of(const Tensor& windows) {
   return call_aten("aten::cumsum", "", call_aten("aten::cumsum", "", padded, int64_t(-1), same), int64_t(-2), same);
 }
 
-Tensor least_of(const Tensor& windows) {
-  return torch::stable::to(call_aten("aten::amin", "", windows, Sizes{-2, -1}, false), ScalarType::Double);
-}
-
-// `size` numbers of each of the windows (n, c, 1, kh, kw).
-PerWindow per_window(const Tensor& numbers, const Tensor& windows, int64_t size) {
-  const int64_t n = windows.size(0), c = windows.size(1);
-  return {static_cast<const double*>(numbers.data_ptr()), n > 1 ? c * size : 0, c > 1 ? size : 0};
-}
-
 // One call's transforms, batch by batch.
 class ByFft {
  public:
@@ -145,7 +135,7 @@ class ByFft {
     line << "fft/overlap_save (expected " << tiles_.seconds * 1e6 << " us, direct "
          << direct_seconds(filter_size(p_, place_)) * 1e6 << " us); tile " << tiles_.w << 'x' << tiles_.h << ", tiles "
          << tiles_.count() << ", images " << p_.in.n * p_.in.c << ", batches " << batches << "; launches "
-         << (place_.cuda() ? 8 : 7) * batches + 4 << " with a transform as one, scratch "
+         << (place_.cuda() ? 8 : 7) * batches + 2 << " with a transform as one, scratch "
          << (kFftCopies * batch_.n * batch_.c * batch_.tiles + spectra) * tile << " B; bytes "
          << int64_t(pixels * size_of(p_.in.dtype) + outputs * size_of(p_.out.dtype)) << ", flops "
          << int64_t(5 * double(tiles_.h * tiles_.w) * std::log2(double(tiles_.h * tiles_.w)) *
@@ -153,7 +143,7 @@ class ByFft {
     call_.explain(line.str());
     Direct first = some_of(p_, {0, batch_.n}, {0, batch_.c});
     run(call_, place_, input_, read(first, tiles(nullptr, {0, batch_.tiles}), nullptr));
-    run(call_, place_, input_, WriteTiles{first, tiles(nullptr, {0, batch_.tiles}), {}, {}, nullptr, nullptr});
+    run(call_, place_, input_, WriteTiles{first, tiles(nullptr, {0, batch_.tiles}), {}, nullptr, nullptr});
   }
 
   void compute() {
@@ -167,12 +157,13 @@ class ByFft {
         const Tensor own = some_of(windows, n, c);
         if (!spectra) spectra = spectrum_of_windows(own, p_.place, tiles_);
         const Direct p = some_of(p_, n, c);
-        const Tensor least = least_of(own);
-        WriteTiles write{.filter = p, .least = per_window(least, own, 1)};
+        WriteTiles write{.filter = p};
         std::optional<Tensor> corners;
         if (p.place.normalized) {
           corners = corner_sums_of(own);
-          write.corners = per_window(*corners, own, (p.kh + 1) * (p.kw + 1));
+          const int64_t size = (p.kh + 1) * (p.kw + 1);
+          write.corners = {static_cast<const double*>(corners->data_ptr()), own_samples ? own.size(1) * size : 0,
+                           own_channels ? size : 0};
         }
         for_each(tiles_.count(), batch_.tiles, [&](Range which) { filter(write, *spectra, which); });
       });

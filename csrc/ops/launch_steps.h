@@ -19,7 +19,7 @@ void each_address(ReadTiles& p, const F& f) {
 }
 template <typename F>
 void each_address(WriteTiles& p, const F& f) {
-  each_address(p.filter, f), f(p.sums.data), f(p.corners.data), f(p.least.data), f(p.notes), f(p.marks);
+  each_address(p.filter, f), f(p.sums.data), f(p.corners.data), f(p.notes), f(p.marks);
 }
 template <typename F>
 void each_address(Depthwise& p, const F& f) {

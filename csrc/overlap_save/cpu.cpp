@@ -22,11 +22,14 @@ Plan serve(Plan plan, const char* variant, int64_t rows) {
 
 constexpr int64_t kRows = 16;  // worth waking a thread for
 
+template <typename A>
 void mark_tile(const WriteTiles& p, const Cells& cells, int64_t unit) {
   const int32_t* const notes = p.notes + unit * cells.notes();
+  const A* const taps = taps_of<A>(p.filter, Tile::of(p.sums, p.filter.in.c, unit));
   const auto [least, most] = std::minmax_element(notes, notes + cells.count());
   const int largest = *most;
-  const bool clamp = clamps(p, cells, notes, Tile::of(p.sums, p.filter.in.c, unit));
+  const bool clamp =
+      notes[cells.count()] == 0 && std::all_of(taps, taps + p.filter.kh * p.filter.kw, [](A tap) { return tap >= 0; });
   Mark* mark = reinterpret_cast<Mark*>(p.marks) + unit * cells.count();
   if (*least > 0 && *least + kRange >= largest) {  // no need to look at each cell
     std::fill_n(mark, cells.count(), clamp ? Mark::clamp : Mark::keep);
@@ -51,10 +54,11 @@ void run_read_cpu(const ReadTiles& p, const Plan& plan) {
 
 void run_write_cpu(const WriteTiles& p, const Plan& plan) {
   const Cells cells = Cells::of(p.sums);
-  parallel_for(0, units_of(p), 1, [&](int64_t begin, int64_t end) {
-    for (int64_t unit = begin; unit < end; ++unit) mark_tile(p, cells, unit);
-  });
   const bool wide = p.filter.in.dtype == Dtype::f64;
+  const auto mark = wide ? mark_tile<double> : mark_tile<float>;
+  parallel_for(0, units_of(p), 1, [&](int64_t begin, int64_t end) {
+    for (int64_t unit = begin; unit < end; ++unit) mark(p, cells, unit);
+  });
   const auto run = wide ? TC_BEST_ISA(write_tiles<double>) : TC_BEST_ISA(write_tiles<float>);
   parallel_for(0, plan.blocks, kRows, [&](int64_t begin, int64_t end) { run(p, {begin, end}); });
 }

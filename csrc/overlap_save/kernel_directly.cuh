@@ -15,7 +15,7 @@ template <typename T>
 __device__ void write_directly(const Direct& p, const Tile& tile, int64_t y, int64_t x, int count) {
   using A = acc_t<T>;
   const Placement& s = p.place;
-  const A* const taps = static_cast<const A*>(p.taps.data) + tile.n * p.taps.stride_n + tile.c * p.taps.stride_c;
+  const A* const taps = taps_of<A>(p, tile);
   const T* const plane = static_cast<const T*>(p.in.data) + tile.n * p.in.stride_n + tile.c * p.in.stride_c;
   A sum[kPixels] = {};
   for (int64_t i = 0; i < p.kh; ++i) {

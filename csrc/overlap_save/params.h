@@ -101,9 +101,10 @@ TC_HD Mark mark_of(const Cells& cells, const int32_t* notes, int row, int column
   return most == 0 ? Mark::nothing : most + kRange < largest ? Mark::directly : clamps ? Mark::clamp : Mark::keep;
 }
 
-// Are the sums of a tile's windows not negative?
-TC_HD bool clamps(const WriteTiles& p, const Cells& cells, const int32_t* notes, const Tile& tile) {
-  return notes[cells.count()] == 0 && p.least.data[tile.n * p.least.stride_n + tile.c * p.least.stride_c] >= 0;
+// The taps of a tile's window: kh * kw numbers.
+template <typename A>
+TC_HD const A* taps_of(const Direct& p, const Tile& tile) {
+  return static_cast<const A*>(p.taps.data) + tile.n * p.taps.stride_n + tile.c * p.taps.stride_c;
 }
 
 // Outputs of a tile, and where the first one's sum stands.

@@ -78,7 +78,7 @@ inline void configure_write(const WriteTiles& p, const Arch&, Plan& plan) {
   plan.launches = 3;
   plan.blocks = units_of(p) * blocks_of_row(p) * row_groups(p);
   plan.kernels = {
-      kernel_of("overlap_save/kernel_mark.cuh", "overlap_save::overlap_save_mark", {}),
+      kernel_of("overlap_save/kernel_mark.cuh", "overlap_save::overlap_save_mark", {p.filter.in.dtype}),
       kernel_of("overlap_save/kernel_write.cuh", "overlap_save::overlap_save_write", {p.filter.in.dtype}),
       kernel_of("overlap_save/kernel_directly.cuh", "overlap_save::overlap_save_directly", {p.filter.in.dtype})};
 }

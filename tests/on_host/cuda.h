@@ -75,6 +75,15 @@ T __ldg(const T* from) {
 
 inline void __syncthreads() { on_host::block->all.arrive_and_wait(); }
 
+inline bool __syncthreads_or(bool value) {
+  unsigned* const values = on_host::block->exchanged.data();
+  values[threadIdx.x] = value;
+  __syncthreads();
+  const bool any = std::count(values, values + blockDim.x, 0u) < std::ptrdiff_t(blockDim.x);
+  __syncthreads();
+  return any;
+}
+
 inline void __syncwarp() { on_host::block->warps[threadIdx.x / 32].arrive_and_wait(); }
 
 namespace on_host {

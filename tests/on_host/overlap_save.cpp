@@ -131,10 +131,8 @@ std::string wrong_of(const Case& k, int read_rows) {
                   {unsigned(units_of(read) * blocks_of_row(read)), row_groups(read, read_rows), 1}, kThreads,
                   read_args);
 
-  std::vector<double> least(kC, -1);
   std::vector<char> marks(kN * kC * k.count * cells.count());
-  WriteTiles write{f,           tiles, {corners.data(), 0, (k.kh + 1) * (k.kw + 1)}, {least.data(), 0, 1}, notes.data(),
-                   marks.data()};
+  WriteTiles write{f, tiles, {corners.data(), 0, (k.kh + 1) * (k.kw + 1)}, notes.data(), marks.data()};
   std::vector<float> sums(data.size(), NAN);
   for (int64_t unit = 0; unit < kN * kC * k.count; ++unit) {
     const Tile tile = Tile::of(tiles, kC, unit);
@@ -166,8 +164,8 @@ std::string wrong_of(const Case& k, int read_rows) {
       }
   }
   write.sums.data = sums.data();
-  on_host::launch(overlap_save_mark, {unsigned(units_of(write)), cell_groups(write, kMarkThreads), 1}, kMarkThreads,
-                  args_of(write));
+  on_host::launch(overlap_save_mark<float>, {unsigned(units_of(write)), cell_groups(write, kMarkThreads), 1},
+                  kMarkThreads, args_of(write));
   on_host::launch(overlap_save_write<float>, {unsigned(units_of(write) * blocks_of_row(write)), row_groups(write), 1},
                   kThreads, args_of(write));
   on_host::launch(overlap_save_directly<float>, {unsigned(units_of(write)), cell_groups(write, kCells), 1}, kThreads,
