@@ -22,6 +22,8 @@ inline bool only_explain(Call& call, const Place& place, const Plan& plan) {
   line << plan << call.refused;
   call.refused.clear();
   if (place.cuda()) line << "; floor " << plan.bytes / place.arch().bytes_per_second * 1e6 << " us";
+  if (*environment("TORCH_CONV_EXPLAIN_KERNELS"))
+    for (const Kernel& kernel : plan.kernels) line << "; kernel " << kernel.name;
   call.explain(line.str());
   return true;
 }
