@@ -30,6 +30,7 @@ import torch
 from torch import Tensor
 
 import torch_conv
+from torch_conv._asking import text_of
 
 FILE = Path(__file__).parent / "plan_sweep.txt.xz"
 RENAMED: list[tuple[str, str]] = []  # regular expressions and what replaces them in the file's text
@@ -379,7 +380,8 @@ def plan_of(line: str) -> str:
 def plans(name: str, call: Described) -> str:
     """The plans that `explain` prints, or the kind of error."""
     if name.startswith("_"):
-        return "\n".join(map(plan_of, getattr(torch.ops.torch_conv, f"{name}_explain")(*call.args).splitlines()))
+        answer = getattr(torch.ops.torch_conv, f"{name}_query")("explain", *call.args)
+        return "\n".join(map(plan_of, text_of(answer).splitlines()))
     try:
         lines = torch_conv.explain(getattr(torch_conv, name), *call.args, **call.options).lines
     except (ValueError, TypeError) as error:

@@ -48,10 +48,12 @@ REACH = sorted(n for n in SAMPLES if not n.endswith("_split") and n not in WRITE
 @pytest.mark.parametrize("name", [n for n in REACH if "." not in n and not n.startswith("ladder")])
 def test_questions(name):
     args, kwargs = SAMPLES[name][0]
-    for form in (f"_{name}_reach", f"_{name}_split_steps"):
-        call = getattr(OPS, form)
-        shards, more = SAMPLES[f"{name}_split"][0] if form.endswith("steps") else (args, kwargs)
-        assert lost(lambda call=call, shards=shards, more=more: call(*shards, **more)) < SMALLEST, form
+    shards, more = SAMPLES[f"{name}_split"][0]
+    query, split_query = getattr(OPS, f"_{name}_query"), getattr(OPS, f"_{name}_split_query")
+    for question in ("explain", "prepare", "footprint"):
+        assert lost(lambda question=question: query(question, *args, **kwargs)) < SMALLEST, question
+    for question in ("explain", "prepare", "recorded"):
+        assert lost(lambda question=question: split_query(question, *shards, **more)) < SMALLEST, question
 
 
 TAPS, NUMBERS = torch.ones(3, dtype=torch.float64), torch.rand(4, 5)
@@ -71,14 +73,13 @@ PRIVATE = {  # operators that no public one stands for
     "_weight_gradient_by_anyone": (MAPS[0], MAPS[0], [3, 3], [1, 1], [1, 1]),
 }
 REFUSING = [name for name in PRIVATE if not name.startswith("_weight_gradient")]  # which take any dtype
-# Questions of the forms below, and what no call repeats.
-FORMS = ("_explain", "_prepare", "_reach", "_split_steps")
+# What no call repeats.
 ONCE = ("_build_kernels", "_deliver", "_handover", "_ptxas", "_repeated_calls", "_store_report")
 
 
 def test_every_operator_is_called():
     operators = {name.removeprefix("torch_conv::") for name in torch._C._dispatch_get_all_op_names()}
-    others = {n for n in operators if n.partition(".")[0].endswith(FORMS) or n.startswith(ONCE)}
+    others = {n for n in operators if n.partition(".")[0].endswith("_query") or n.startswith(ONCE)}
     ours = {n for n in operators - others if "::" not in n}
     assert ours == set(SAMPLES) | set(PRIVATE)
 
@@ -140,7 +141,7 @@ REFUSED = {
     "out": lambda: torch_conv.box_blur(X, 3, out=X),
     "a list of tensors": lambda: OPS.separable_sum2d(X, [W[0]], []),
     "shards": lambda: OPS.filter2d_split([X, X], W, "nowhere"),
-    "a question": lambda: OPS._filter2d_explain(X, W, "nowhere"),
+    "a question": lambda: OPS._filter2d_query("explain", X, W, "nowhere"),
     "an activation": lambda: torch_conv.causal_conv1d(ROW, W[:2], activation="tanh"),
 }
 
@@ -160,10 +161,3 @@ def test_refused_calls(name):
         raise AssertionError(name)
 
     assert lost(call) < SMALLEST
-
-
-def test_plans_lose_no_more_than_their_text():
-    """Torch 2.11 leaks every string that an operator returns, but none that it takes."""
-    call = OPS._filter2d_explain
-    text = call(X, W)
-    assert lost(lambda: call(X, W)) <= len(text) + 48 + 32

@@ -134,15 +134,15 @@ def test_the_next_good_call_works_after_a_refused_one(device):
 
 def test_asking_how_far_a_call_reaches():
     def reach(operator, *args, **kwargs):
-        numbers = operator(*args, **kwargs)
+        numbers = operator("footprint", *args, **kwargs)
         return [numbers[i : i + 6] for i in (0, 6, 12)], numbers[18]
 
     x = torch.empty(1).expand(1, 1, 100, 80)
-    (_, rows, columns), border = reach(OPS._filter2d_reach, x, image(5, 4), "circular", stride=[2, 1])
+    (_, rows, columns), border = reach(OPS._filter2d_query, x, image(5, 4), "circular", stride=[2, 1])
     assert (rows, columns, border) == ([2, 5, 2, 0, 50, 1], [1, 4, 1, 0, 80, 1], 4)
-    (_, rows, _), border = reach(OPS._gaussian_sobel2d_reach, x, image(7), image(5), "constant", padding="valid")
+    (_, rows, _), border = reach(OPS._gaussian_sobel2d_query, x, image(7), image(5), "constant", padding="valid")
     assert (rows, border) == ([0, 7, 1, 3, 94, 1], 0)
-    (_, rows, columns), _ = reach(OPS._box2d_reach, x, [5, 4])
+    (_, rows, columns), _ = reach(OPS._box2d_query, x, [5, 4])
     assert (rows, columns) == ([2, 5, 1, 0, 100, 8], [1, 4, 1, 0, 80, 1])
 
 

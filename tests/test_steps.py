@@ -261,7 +261,7 @@ def test_steps_of_shards_have_a_number(device, monkeypatch):
     shards, window = [image(i, device, shape=(1, 1, 8, 32)) for i in range(3)], taps(11, 3, 3)
 
     def number(dim=2, border="reflect"):
-        return OPS._filter2d_split_steps(shards, window, border, dim=dim, wanted=[1])
+        return OPS._filter2d_split_query("recorded", shards, window, border, dim=dim, wanted=[1])[0]
 
     assert number() == 0  # no such call was made
     OPS.filter2d_split(shards, window, "reflect", dim=2, wanted=[1])

@@ -8,9 +8,14 @@ import torch.nn.functional as F
 from torch._subclasses import FakeTensorMode
 
 import torch_conv
+from torch_conv._asking import text_of
 
 ours = torch.ops.torch_conv._weight_gradient
-explain = torch.ops.torch_conv._weight_gradient_explain
+
+
+def explain(*args, **kwargs):
+    return text_of(torch.ops.torch_conv._weight_gradient_query("explain", *args, **kwargs))
+
 
 # image (N, C, H, W), outputs a channel, window, stride, padding
 IMAGES = [

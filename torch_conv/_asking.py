@@ -1,4 +1,4 @@
-"""Calls that are only asked about: instead of an operator X its form _X_explain, _X_prepare or _X_reach runs."""
+"""Calls that do not run: instead of an operator X its form _X_query answers a question (csrc/ops/query.h)."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 
 class Asking(TorchDispatchMode):
-    """While it is entered, `answer` receives what the form of every called operator of torch_conv says.
+    """While it is entered, `receive` gets the answer of every called operator of torch_conv to the question.
 
-    The call itself returns an uninitialised result, where results are looked at. Other operators of torch run.
+    An answer is a list of numbers; `text_of` makes a text of it. The call itself returns an uninitialised result, where
+    results are looked at. Other operators of torch run.
     """
 
-    def __init__(self, form: str, answer: Callable[[Any], None]) -> None:
+    def __init__(self, question: str, receive: Callable[[list[int]], None]) -> None:
         super().__init__()
-        self._form, self._answer = form, answer
+        self._question, self._receive = question, receive
 
     def __torch_dispatch__(
         self, func: OpOverload, types: Sequence[type], args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None
@@ -28,19 +29,24 @@ class Asking(TorchDispatchMode):
             axes, args, kwargs = with_lists(*args, **(kwargs or {}))
             func = getattr(torch.ops.torch_conv, f"conv{axes}d").default
         library, name = func._schema.name.split("::")
-        asked = getattr(torch.ops.torch_conv, f"_{name.removesuffix('_out')}{self._form}", None)
+        asked = getattr(torch.ops.torch_conv, f"_{name.removesuffix('_out')}_query", None)
         if library != "torch_conv" or asked is None:
             return func(*args, **(kwargs or {}))
-        form = getattr(asked, func._overloadname)
+        query = getattr(asked, func._overloadname)
         given = dict(zip((a.name for a in func._schema.arguments), args, strict=False)) | (kwargs or {})
-        self._answer(form(**given))
+        self._receive(query(self._question, **given))
         if "out" in given:
             return None
-        if self._form == "_reach":
+        if self._question == "footprint":
             return given["input"]  # nobody looks at it
         from torch_conv.fake import result_of  # it needs the functions, and they need this file
 
         return result_of(name, func._overloadname, args, kwargs or {})
+
+
+def text_of(answer: list[int]) -> str:
+    """The text that an answer holds byte by byte."""
+    return bytes(answer).decode()
 
 
 def with_lists(

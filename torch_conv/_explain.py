@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from torch_conv._asking import Asking
+from torch_conv._asking import Asking, text_of
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ def plans_of(purpose: str, fn: Callable[..., Any], args: Sequence[Any], kwargs: 
         raise RuntimeError(f"{purpose}: must not be called from a function that is being explained or prepared")
     _recording.lines = lines = []
     try:
-        with Asking(f"_{purpose}", lambda text: lines.extend(text.splitlines())):
+        with Asking(purpose, lambda answer: lines.extend(text_of(answer).splitlines())):
             fn(*args, **kwargs)
     finally:
         _recording.lines = None

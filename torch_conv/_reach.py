@@ -46,7 +46,7 @@ def reach_of(call: Callable[[Tensor], Any], like: Tensor, shape: Sequence[int]) 
     The second is the border's name. The operator checks its arguments, and refuses them; nothing runs.
     """
     answers: list[list[int]] = []
-    with Asking("_reach", answers.append):
+    with Asking("footprint", answers.append):
         call(like.new_empty(1).expand(shape))
     (numbers,) = answers
     return [AxisReach(*numbers[i : i + 6]) for i in (0, 6, 12)], BORDERS[numbers[18]]

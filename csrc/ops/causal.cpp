@@ -222,22 +222,20 @@ Tensor causal_conv1d_update(Tensor x, Tensor conv_state, Tensor weight, Optional
   return repeat(call.op, call, first, x, weight, bias, activation, cache_seqlens, conv_state_indices)[0];
 }
 
-template <Purpose purpose, bool wanted>
-std::string conv_plans(Tensor x, Tensor weight, OptionalTensor bias, OptionalTensor seq_idx,
-                       OptionalTensor initial_states, OptionalWord activation, OptionalTensor final_states_out) {
-  std::string lines;
-  Call call{.op = "causal_conv1d", .purpose = purpose, .out = final_states_out, .lines = &lines};
-  convolve(call, x, weight, bias, seq_idx, initial_states, activation, wanted);
-  return lines;
+template <bool wanted>
+Sizes conv_query(std::string question, Tensor x, Tensor weight, OptionalTensor bias, OptionalTensor seq_idx,
+                 OptionalTensor initial_states, OptionalWord activation, OptionalTensor final_states_out) {
+  return answer("causal_conv1d", question, [&](Call& call) {
+    call.out = final_states_out;
+    convolve(call, x, weight, bias, seq_idx, initial_states, activation, wanted);
+  });
 }
 
-template <Purpose purpose>
-std::string update_plans(Tensor x, Tensor conv_state, Tensor weight, OptionalTensor bias, OptionalWord activation,
-                         OptionalTensor cache_seqlens, OptionalTensor conv_state_indices) {
-  std::string lines;
-  Call call{.op = "causal_conv1d_update", .purpose = purpose, .lines = &lines};
-  update(call, x, conv_state, weight, bias, activation, cache_seqlens, conv_state_indices);
-  return lines;
+Sizes update_query(std::string question, Tensor x, Tensor conv_state, Tensor weight, OptionalTensor bias,
+                   OptionalWord activation, OptionalTensor cache_seqlens, OptionalTensor conv_state_indices) {
+  return answer("causal_conv1d_update", question, [&](Call& call) {
+    update(call, x, conv_state, weight, bias, activation, cache_seqlens, conv_state_indices);
+  });
 }
 
 void register_operators(torch::stable::detail::StableLibrary& m) {
@@ -249,12 +247,9 @@ void register_operators(torch::stable::detail::StableLibrary& m) {
                          boxed_for_lazy_bits<&causal_conv1d_states_out, "causal_conv1d", 6>);
   register_for_lazy_bits("causal_conv1d_update",
                          boxed_for_lazy_bits<&causal_conv1d_update, "causal_conv1d_update", 1, true>);
-  m.impl("_causal_conv1d_explain", boxed<&conv_plans<Purpose::explain, false>, "causal_conv1d">);
-  m.impl("_causal_conv1d_prepare", boxed<&conv_plans<Purpose::prepare, false>, "causal_conv1d">);
-  m.impl("_causal_conv1d_states_explain", boxed<&conv_plans<Purpose::explain, true>, "causal_conv1d">);
-  m.impl("_causal_conv1d_states_prepare", boxed<&conv_plans<Purpose::prepare, true>, "causal_conv1d">);
-  m.impl("_causal_conv1d_update_explain", boxed<&update_plans<Purpose::explain>, "causal_conv1d_update">);
-  m.impl("_causal_conv1d_update_prepare", boxed<&update_plans<Purpose::prepare>, "causal_conv1d_update">);
+  m.impl("_causal_conv1d_query", boxed<&conv_query<false>, "causal_conv1d">);
+  m.impl("_causal_conv1d_states_query", boxed<&conv_query<true>, "causal_conv1d">);
+  m.impl("_causal_conv1d_update_query", boxed<&update_query, "causal_conv1d_update">);
 }
 
 }  // namespace

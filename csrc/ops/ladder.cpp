@@ -180,8 +180,7 @@ Tensor ladder3d(Call& call, const Tensor& input, const Tensor& kernel, const std
 template <typename Ladder>
 void implement(torch::stable::detail::StableLibrary& m) {
   m.impl(Ladder::op(), boxed<&Ladder::run, Ladder::kName>);
-  m.impl(("_" + Ladder::form("_explain")).c_str(), boxed<&Ladder::template plans<Purpose::explain>, Ladder::kName>);
-  m.impl(("_" + Ladder::form("_prepare")).c_str(), boxed<&Ladder::template plans<Purpose::prepare>, Ladder::kName>);
+  m.impl(("_" + Ladder::form("_query")).c_str(), boxed<&Ladder::query, Ladder::kName>);
 }
 
 void register_operators(torch::stable::detail::StableLibrary& m) {

@@ -3,16 +3,15 @@
 //   X(Tensor input, ...)                               computes
 //   X_out(Tensor input, ..., Tensor out)               computes into `out`, whose dtype is the output's
 //   X_split(Tensor[] shards, ..., int dim, int[]? wanted) -> Tensor[]    computes shards of the result (ops/split.h)
-//   _X_explain, _X_split_explain                       the same arguments, and an `out`; the plans as text
-//   _X_prepare, _X_split_prepare                       the same, with the plans' kernels loaded
-//   _X_reach                                           the same arguments; how far outputs reach, as numbers
-//   _X_split_steps                                     those of X_split; a number for the steps that it takes
+//   _X_query(str question, Tensor input, ..., Tensor? out) -> int[]      answers a question about a call (ops/query.h)
+//   _X_split_query(str question, Tensor[] shards, ...) -> int[]          the same about a call on shards
 #pragma once
 
 #include <tuple>
 
 #include "ops/boxed.h"
 #include "ops/lazy_bits.h"
+#include "ops/query.h"
 #include "ops/split.h"
 #include "ops/steps.h"
 
@@ -52,23 +51,11 @@ struct Operator<name, axes, window_axes, function> {
     return compute(call, input, args...);
   }
 
-  template <Purpose purpose>
-  static std::string plans(Tensor input, Args... args, std::optional<Tensor> out) {
-    std::string lines;
-    Call call{.op = op(), .purpose = purpose, .out = out, .lines = &lines};
-    function(call, input, args...);
-    return lines;
-  }
-
-  // For each axis d, h, w the pad, length, stride, middle, number of outputs and group; then the border.
-  static Sizes reach(Tensor input, Args... args) {
-    Call call{.op = op(), .purpose = Purpose::reach};
-    function(call, input, args...);
-    Sizes numbers;
-    for (const AxisReach& r : call.reach.axis)
-      numbers.insert(numbers.end(), {r.pad, r.length, r.stride, r.middle, r.out, r.group});
-    numbers.push_back(int64_t(call.reach.border));
-    return numbers;
+  static Sizes query(std::string question, Tensor input, Args... args, std::optional<Tensor> out) {
+    return answer(op(), question, [&](Call& call) {
+      call.out = out;
+      function(call, input, args...);
+    });
   }
 
   static std::vector<Tensor> split_as(Purpose purpose, std::string* lines, const std::vector<Tensor>& shards,
@@ -94,17 +81,14 @@ struct Operator<name, axes, window_axes, function> {
   static std::vector<Tensor> split(std::vector<Tensor> shards, Args... args, int64_t dim, std::optional<Sizes> wanted) {
     return split_as(Purpose::run, nullptr, shards, args..., dim, wanted);
   }
-  template <Purpose purpose>
-  static std::string split_plans(std::vector<Tensor> shards, Args... args, int64_t dim, std::optional<Sizes> wanted) {
-    std::string lines;
-    split_as(purpose, &lines, shards, args..., dim, wanted);
-    return lines;
-  }
-
-  static int64_t split_steps(std::vector<Tensor> shards, Args... args, int64_t dim, std::optional<Sizes> wanted) {
+  static Sizes split_query(std::string question, std::vector<Tensor> shards, Args... args, int64_t dim,
+                           std::optional<Sizes> wanted) {
+    if (question != kRecorded)
+      return answer(op(), question,
+                    [&](Call& call) { split_as(call.purpose, call.lines, shards, args..., dim, wanted); });
     const Call whole{.op = op(), .of_shards = true};
-    if (shards.empty() || !repeatable(whole, shards[0])) return 0;
-    return number_of_steps(split_signature(whole, shards, args..., dim, wanted));
+    if (shards.empty() || !repeatable(whole, shards[0])) return {0};
+    return {number_of_steps(split_signature(whole, shards, args..., dim, wanted))};
   }
 
   // X_out takes the arguments of X but for the last two, output_dtype and algorithm: of these the second, then `out`.
@@ -122,12 +106,8 @@ struct Operator<name, axes, window_axes, function> {
   static void implement(torch::stable::detail::StableLibrary& m) {
     m.impl(name.text, boxed<&run, name>);
     m.impl(form("_split").c_str(), boxed<&split, name>);
-    m.impl(("_" + form("_explain")).c_str(), boxed<&plans<Purpose::explain>, name>);
-    m.impl(("_" + form("_split_explain")).c_str(), boxed<&split_plans<Purpose::explain>, name>);
-    m.impl(("_" + form("_prepare")).c_str(), boxed<&plans<Purpose::prepare>, name>);
-    m.impl(("_" + form("_split_prepare")).c_str(), boxed<&split_plans<Purpose::prepare>, name>);
-    m.impl(("_" + form("_reach")).c_str(), boxed<&reach, name>);
-    m.impl(("_" + form("_split_steps")).c_str(), boxed<&split_steps, name>);
+    m.impl(("_" + form("_query")).c_str(), boxed<&query, name>);
+    m.impl(("_" + form("_split_query")).c_str(), boxed<&split_query, name>);
   }
   static void implement_with_out(torch::stable::detail::StableLibrary& m) {
     implement(m);

@@ -10,11 +10,8 @@ namespace {
 //
 //   NAME_split(Tensor[] shards, ..., int dim=-2, int[]? wanted=None) -> Tensor[]   on an image in shards along `dim`:
 //       the shards of the result, or those of them that are `wanted`
-//   _NAME_explain(...) -> str, _NAME_split_explain(...) -> str   what a call would do: a line for each kernel call
-//   _NAME_prepare(...) -> str, _NAME_split_prepare(...) -> str   the same, with those kernels compiled and loaded
-//   _NAME_reach(...) -> int[]   how far its outputs reach: for each axis d, h, w the pad, length, stride, middle,
-//       number of outputs and group (ops/call.h); then the border
-//   _NAME_split_steps(...) -> int   of a call like an earlier one: a number for its steps (ops/steps.h), or 0
+//   _NAME_query(str question, ..., Tensor? out=None) -> int[]   the answer to a question about a call that does not run
+//   _NAME_split_query(str question, ...) -> int[]   the same for a call of NAME_split
 void define(torch::stable::detail::StableLibrary& m, const std::string& schema) {
   m.def(schema.c_str());
   const auto replaced = [](std::string text, const std::string& from, const std::string& to) {
@@ -27,12 +24,12 @@ void define(torch::stable::detail::StableLibrary& m, const std::string& schema) 
   const std::string split = replaced(replaced(schema, "Tensor input", "Tensor[] shards"), ") -> Tensor",
                                      ", int dim=-2, int[]? wanted=None) -> Tensor[]");
   m.def(form("_split", split).c_str());
-  for (const std::string ending : {"_explain", "_prepare"}) {
-    m.def(("_" + form(ending, replaced(schema, ") -> Tensor", ", Tensor? out=None) -> str"))).c_str());
-    m.def(("_" + form("_split" + ending, replaced(split, "-> Tensor[]", "-> str"))).c_str());
-  }
-  m.def(("_" + form("_reach", replaced(schema, "-> Tensor", "-> int[]"))).c_str());
-  m.def(("_" + form("_split_steps", replaced(split, "-> Tensor[]", "-> int"))).c_str());
+  const auto query = [&](const std::string& ending, const std::string& of, const std::string& results,
+                         const std::string& numbers) {
+    return "_" + form(ending, replaced(replaced(of, "(", "(str question, "), results, numbers));
+  };
+  m.def(query("_query", schema, ") -> Tensor", ", Tensor? out=None) -> int[]").c_str());
+  m.def(query("_split_query", split, "-> Tensor[]", "-> int[]").c_str());
 }
 
 }  // namespace
@@ -99,7 +96,7 @@ STABLE_TORCH_LIBRARY(torch_conv, m) {
       "(Tensor input, Tensor grad, SymInt[] kernel_size, SymInt[] stride, SymInt[] padding)";
   m.def(("_weight_gradient" + weight_gradient + " -> Tensor[]").c_str());
   m.def(("_weight_gradient_by_anyone" + weight_gradient + " -> (Tensor, Tensor)").c_str());  // in Python
-  m.def(("_weight_gradient_explain" + weight_gradient + " -> str").c_str());
+  m.def(("_weight_gradient_query(str question, " + weight_gradient.substr(1) + " -> int[]").c_str());
   // Volumes: kornia's order of arguments and border.
   define(m,
          "filter3d(Tensor input, Tensor kernel, str border_type='replicate', bool normalized=False, "
@@ -193,17 +190,15 @@ STABLE_TORCH_LIBRARY(torch_conv, m) {
       ", Tensor weight, Tensor? bias=None, str? activation=None, Tensor? cache_seqlens=None, "
       "Tensor? conv_state_indices=None)";
   m.def(("causal_conv1d_update(Tensor x, Tensor(a!) conv_state" + update + " -> Tensor").c_str());
-  for (const std::string ending : {"_explain", "_prepare"}) {
-    m.def(("_causal_conv1d" + ending + causal + ", Tensor? final_states_out=None) -> str").c_str());
-    m.def(("_causal_conv1d_states" + ending + causal + ", Tensor? final_states_out=None) -> str").c_str());
-    m.def(("_causal_conv1d_update" + ending + "(Tensor x, Tensor conv_state" + update + " -> str").c_str());
-  }
+  for (const std::string name : {"_causal_conv1d_query", "_causal_conv1d_states_query"})
+    m.def((name + "(str question, " + causal.substr(1) + ", Tensor? final_states_out=None) -> int[]").c_str());
+  m.def(("_causal_conv1d_update_query(str question, Tensor x, Tensor conv_state" + update + " -> int[]").c_str());
   for (const auto& [name, block] : {std::pair{"ladder1d", "int[1] block=256"}, std::pair{"ladder2d", "int[2] block=16"},
                                     std::pair{"ladder3d", "int[3] block=8"}}) {
     const std::string arguments = std::string("(Tensor input, Tensor kernel, str variant='naive', ") + block;
     m.def((name + arguments + ") -> Tensor").c_str());
-    for (const std::string ending : {"_explain", "_prepare"})
-      m.def(("_" + (name + ending) + arguments + ", Tensor? out=None) -> str").c_str());
+    m.def((std::string("_") + name + "_query(str question, " + arguments.substr(1) + ", Tensor? out=None) -> int[]")
+              .c_str());
   }
   // Sums in float64 in scipy's order, stored as C converts them, for compat.scipy_ndimage on the CPU: of one pass after
   // the other along `dims` (of `twins` 1 or -1 the taps are even or odd), means alike, and of a window along all axes.

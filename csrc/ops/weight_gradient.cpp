@@ -4,6 +4,7 @@
 #include "ops/boxed.h"
 #include "ops/images.h"
 #include "ops/launch_steps.h"
+#include "ops/query.h"
 #include "weight_gradient/problem.h"
 #include "weight_gradient/room.h"
 
@@ -126,16 +127,14 @@ std::vector<Tensor> run(Tensor input, Tensor grad, Sizes kernel, Sizes stride, S
   return run_by_steps(call, signature, first);
 }
 
-std::string plans(Tensor input, Tensor grad, Sizes kernel, Sizes stride, Sizes padding) {
-  std::string lines;
-  Call call{.op = "_weight_gradient", .purpose = Purpose::explain, .lines = &lines};
-  gradients(call, input, grad, kernel, stride, padding);
-  return lines;
+Sizes query(std::string question, Tensor input, Tensor grad, Sizes kernel, Sizes stride, Sizes padding) {
+  return answer("_weight_gradient", question,
+                [&](Call& call) { gradients(call, input, grad, kernel, stride, padding); });
 }
 
 void register_operators(torch::stable::detail::StableLibrary& m) {
   m.impl("_weight_gradient", boxed<&run, "_weight_gradient">);
-  m.impl("_weight_gradient_explain", boxed<&plans, "_weight_gradient_explain">);
+  m.impl("_weight_gradient_query", boxed<&query, "_weight_gradient">);
 }
 
 }  // namespace

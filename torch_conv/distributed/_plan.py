@@ -27,7 +27,7 @@ class Operator:
 
     op: OpOverload
     split: OpOverload
-    split_steps: OpOverload
+    split_query: OpOverload
     names: list[str]
     axes: int
 
@@ -36,11 +36,11 @@ class Operator:
 def about(func: OpOverload | OpOverloadPacket) -> Operator:
     op = func.default if isinstance(func, OpOverloadPacket) else func
     name = op._schema.name.split("::")[1]
-    split, steps = (
+    split, query = (
         getattr(getattr(torch.ops.torch_conv, form), op._overloadname)
-        for form in (f"{name}_split", f"_{name}_split_steps")
+        for form in (f"{name}_split", f"_{name}_split_query")
     )
-    return Operator(op, split, steps, [a.name for a in op._schema.arguments], axes_of(name))
+    return Operator(op, split, query, [a.name for a in op._schema.arguments], axes_of(name))
 
 
 def probe(op: OpOverload, given: Given, image: Sharded, axes: int) -> dict[int, Reach]:

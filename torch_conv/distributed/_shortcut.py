@@ -50,7 +50,7 @@ class Shortcut:
         letters, turns = mail
         own = turns[0].index(None)
         shards = [local if part is None else part for part in turns[0]]
-        steps = operator.split_steps(shards, **rest, dim=halo.dim, wanted=halo.wanted)
+        (steps,) = operator.split_query("recorded", shards, **rest, dim=halo.dim, wanted=halo.wanted)
         if steps == 0:
             return None
         places: list[tuple[int, int]] = []

@@ -145,9 +145,11 @@ def _check(input: Tensor, weight: Tensor, bias: Tensor | None, options: Options)
         return  # the operators check no more of such tensors than torch does
     operator, given = operator_of(options)
     if not input.is_meta:  # for meta tensors the operator computes nothing anyway
-        forms = getattr(torch.ops.torch_conv, f"_conv{options.axes}d_reach")
-        operator = forms.padding if isinstance(options.padding, str) else forms.default
-    operator(input, weight, bias, **given)
+        query = getattr(torch.ops.torch_conv, f"_conv{options.axes}d_query")
+        query = query.padding if isinstance(options.padding, str) else query.default
+        query("footprint", input, weight, bias, **given)
+    else:
+        operator(input, weight, bias, **given)
 
 
 def is_traced() -> bool:
