@@ -81,7 +81,7 @@ def rooms_of(benchmark: str, row: dict[str, Any]) -> tuple[str, ...]:
     if benchmark != "scaling":
         return ROOMS[benchmark]
     room = ROOM_OF_SHARDS.get(row["name"].split()[0])
-    return (room,) if room else ("cuda",)
+    return (room,) if room else ("runtime",)
 
 
 @cache
@@ -89,7 +89,7 @@ def changes_since(commit: str, rooms: tuple[str, ...]) -> int:
     """Commits that changed a kernel of these rooms, or what it and the host agree on; 0 where git does not know."""
     files = sorted(set().union(*(kernel_files(room) for room in rooms)))
     # Files that are no more are changes, too.
-    gone = [f":(glob)csrc/{room}/*.cuh" for room in rooms]
+    gone = [f":(glob)csrc/**/{room}/**/*.cuh" for room in rooms]
     span = [f"{commit.removesuffix('-dirty')}..HEAD", "--", *gone, *files]
     log = subprocess.run(["git", "log", "--oneline", *span], cwd=ROOT, capture_output=True, text=True, check=False)
     return len(log.stdout.splitlines()) if log.returncode == 0 else 0
@@ -99,7 +99,7 @@ def changes_since(commit: str, rooms: tuple[str, ...]) -> int:
 def kernel_files(room: str) -> frozenset[str]:
     """Kernels' source and parameters: a room's own, and those of other folders that they include."""
     found: set[Path] = set()
-    ahead = list((CSRC / room).glob("*.cuh"))
+    ahead = list(((CSRC / "kernels" / room) if room != "runtime" else CSRC / room).rglob("*.cuh"))
     while ahead:
         path = ahead.pop()
         if path not in found and path.exists():

@@ -40,7 +40,7 @@ def _path(name: str) -> Path:
 
 def device_sources() -> dict[str, str]:
     """Every file that a kernel includes, by the name that it is included by."""
-    names = sorted(str(path.relative_to(HERE)) for path in HERE.glob("*/*.cuh"))
+    names = sorted(str(path.relative_to(HERE)) for path in HERE.rglob("*.cuh"))
     texts: dict[str, str] = {}
     while names:
         name = names.pop()
@@ -57,7 +57,7 @@ def write_sources(target: Path) -> None:
         # A string literal may hold 64 KiB; the files are far smaller.
         rows.append(f'    {{"{name}", R"__source__({text})__source__"}},')
     code = (
-        '// Written by ahead.py.\n#include "cuda/sources.h"\n\nnamespace torch_conv::cuda {\n\n'
+        '// Written by ahead.py.\n#include "runtime/sources.h"\n\nnamespace torch_conv::cuda {\n\n'
         "const SourceFile kSourceFiles[] = {\n" + "\n".join(rows) + "\n};\n"
         "const int kSourceFileCount = int(sizeof(kSourceFiles) / sizeof(kSourceFiles[0]));\n\n"
         "}  // namespace torch_conv::cuda\n"

@@ -1,4 +1,4 @@
-"""The order in which boxes add up floats (csrc/box/order.h), step by step: what the operators must give bit for bit."""
+"""The order in which boxes add up floats (csrc/kernels/box/order.h), step by step: what the operators must give bit for bit."""
 
 from __future__ import annotations
 

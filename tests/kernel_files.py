@@ -14,8 +14,8 @@ import torch_conv
 
 ROOT = Path(torch_conv.__file__).parent.parent
 OPS = torch.ops.torch_conv
-COLUMN = "direct2d/kernel_column.cuh direct2d::direct2d_column<float, 4, false, 3>"
-UPLOAD = "cuda/kernel_upload.cuh cuda::upload_chunk"
+COLUMN = "kernels/direct2d/kernel_column.cuh direct2d::direct2d_column<float, 4, false, 3>"
+UPLOAD = "runtime/kernel_upload.cuh cuda::upload_chunk"
 
 
 def report():

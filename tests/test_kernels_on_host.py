@@ -41,7 +41,7 @@ COMPILER = shutil.which(os.environ.get("CXX", "g++"))
 )
 def test_kernels(program, tmp_path):
     # What a host has not stands before what csrc has; weight_gradient needs none of it.
-    shims = [f"-I{HERE / 'on_host' / 'tensor_cores'}"] if program != "weight_gradient" else []
+    shims = [f"-I{HERE / 'on_host' / 'shims'}"] if program != "weight_gradient" else []
     includes = [*shims, f"-I{HERE.parent / 'csrc'}", f"-I{HERE / 'on_host'}"]
     source, binary = HERE / "on_host" / f"{program}.cpp", tmp_path / program
     # -w: pragmas for nvcc. _FORTIFY_SOURCE, which some compilers define, refuses a longjmp to another stack.

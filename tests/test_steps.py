@@ -1,4 +1,4 @@
-"""Calls that are repeated by their steps (csrc/ops/steps.h): the bits of a call that is checked and planned anew."""
+"""Calls that are repeated by their steps (csrc/graph/recorded_launches.h): the bits of a call that is checked and planned anew."""
 
 from __future__ import annotations
 
@@ -257,7 +257,7 @@ def test_signatures_that_come_back():
 
 
 def test_steps_of_shards_have_a_number(device, monkeypatch):
-    """By which a process calls them again behind rows that come from others (csrc/ops/mail.cpp)."""
+    """By which a process calls them again behind rows that come from others (csrc/sharding/deliver.cpp)."""
     shards, window = [image(i, device, shape=(1, 1, 8, 32)) for i in range(3)], taps(11, 3, 3)
 
     def number(dim=2, border="reflect"):

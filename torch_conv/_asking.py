@@ -1,4 +1,4 @@
-"""Calls that do not run: instead of an operator X its form _X_query answers a question (csrc/ops/query.h)."""
+"""Calls that do not run: instead of an operator X its form _X_query answers a question (csrc/api/query.h)."""
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ def in_order_of(input: Tensor, axes: int, shape: Sequence[int], dtype: torch.dty
 
 
 def channels_inner(input: Tensor, axes: int) -> bool:
-    """Whether channels lie innermost, perhaps with gaps, as in a crop (its twin stands in csrc/ops/images.cpp)."""
+    """Whether channels lie innermost, perhaps with gaps, as in a crop (its twin stands in csrc/tensors/images.cpp)."""
     c = -axes - 1
     if input.dim() <= axes or _is_contiguous(input) or surely(input.shape[c] < 2):
         return False

@@ -1,4 +1,4 @@
-"""Where torch's conv1d, conv2d and conv3d are ahead of our kernels; the table is that of csrc/ops/handover.cpp.
+"""Where torch's conv1d, conv2d and conv3d are ahead of our kernels; the table is that of csrc/dispatch/handover.cpp.
 
 The functions ask before they call an operator, which asks the same table, because what torch computes keeps torch's
 autograd and is seen by torch.compile as torch's own.
@@ -15,7 +15,7 @@ from torch import Tensor
 
 from torch_conv._symbols import is_known
 
-# The bits of csrc/ops/handover.cpp.
+# The bits of csrc/dispatch/handover.cpp.
 _DEVICES = {"cpu": 1, "cuda": 2}
 _TYPES = {torch.float32: 1, torch.float16: 2, torch.bfloat16: 4, torch.float64: 8}
 _SETS, _SPANS = 8, 6  # in a row: sets of bits, then lowest and highest values
@@ -92,7 +92,7 @@ def find(
     groups: int,
     zeros: bool,
 ) -> int:
-    """The same of numbers, as csrc/ops/handover.cpp finds it."""
+    """The same of numbers, as csrc/dispatch/handover.cpp finds it."""
     side, least, pixels = size[-1], 1, size[-1]
     if axes > 1:
         h = size[-2]

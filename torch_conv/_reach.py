@@ -18,7 +18,7 @@ class AxisReach(NamedTuple):
 
     Its bits depend on o modulo `group`.
 
-    `AxisReach` of csrc/ops/call.h.
+    `AxisReach` of csrc/tensors/call.h.
     """
 
     pad: int

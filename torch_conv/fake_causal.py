@@ -23,7 +23,7 @@ def _checked(op: str, x: Tensor, weight: Tensor, dims: tuple[int, ...], **others
 
 
 def _fresh(x: Tensor, last: int | torch.SymInt) -> Tensor:
-    """A fresh (B, D, last) in the order of x: channels innermost where they are in x (csrc/ops/causal.cpp)."""
+    """A fresh (B, D, last) in the order of x: channels innermost where they are in x (csrc/api/causal.cpp)."""
     if x.dim() == 2:
         return x.new_empty(x.shape)
     n, c = x.shape[:2]

@@ -84,8 +84,8 @@ TC_HD void correlate_tile(const E* const* rows, const CpuWindow<A>& w, const int
       if (w.bias) acc[r][v] = acc[r][v] + spread<PerChannel>(w.bias, lane);
     }
     // The rows of bytes that are written next, a line a tile, or their stores wait for memory. With the fetches of
-    // separable2d/cpu_body.h, neither image in the caches, one thread, Zen 4, separable 2048^2: 3x3 1.74 -> 1.56 ms,
-    // 5x5 2.14 -> 1.94, 7x7 2.61 -> 2.44; 2048 x 2048 x 3 the same.
+    // kernels/separable2d/cpu_body.h, neither image in the caches, one thread, Zen 4, separable 2048^2: 3x3 1.74
+    // -> 1.56 ms, 5x5 2.14 -> 1.94, 7x7 2.61 -> 2.44; 2048 x 2048 x 3 the same.
     if constexpr (R > 1 && sizeof(T) == 1) __builtin_prefetch(out[r] + x + R * (out[1] - out[0]), 1);
     store_sums<V, A>(out[r] + x, acc[r]);
   }

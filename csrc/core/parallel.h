@@ -1,4 +1,4 @@
-// Threads for the CPU rooms; the hall lends torch's pool (csrc/torch_api.cpp).
+// Threads for the CPU rooms; the hall lends torch's pool (csrc/tensors/torch_api.cpp).
 #pragma once
 
 #include <cstdint>

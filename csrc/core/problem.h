@@ -152,8 +152,8 @@ struct Tiles {
   int64_t step_h, step_w;  // multiples of the filter's strides
 };
 
-// Fills tiles with pixels and notes how large the pixels of each cell of a tile are (overlap_save/params.h). Of `place`
-// it reads the pads, the border and its value.
+// Fills tiles with pixels and notes how large the pixels of each cell of a tile are (kernels/overlap_save/params.h). Of
+// `place` it reads the pads, the border and its value.
 struct ReadTiles {
   Image in;
   Placement place;

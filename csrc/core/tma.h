@@ -1,5 +1,5 @@
-// Bulk tensor copies (Hopper on): which images they take. cuda/tensor_map.h makes the maps, core/tma.cuh is the device
-// side. Elements outside the image arrive as zeros, so a box may hang over every edge.
+// Bulk tensor copies (Hopper on): which images they take. runtime/tensor_map.h makes the maps, core/tma.cuh is the
+// device side. Elements outside the image arrive as zeros, so a box may hang over every edge.
 #pragma once
 
 #include "core/problem.h"

@@ -12,8 +12,8 @@
 using std::fmaf;
 #undef __shared__
 #define __shared__
-#include "box/kernel_bytes.cuh"
-#include "box/plan.h"
+#include "kernels/box/kernel_bytes.cuh"
+#include "kernels/box/plan.h"
 
 namespace torch_conv::box {
 alignas(128) unsigned char shared[1 << 17];

@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "box/plan.h"
+#include "kernels/box/plan.h"
 #include "box_floats.h"
 
 namespace {

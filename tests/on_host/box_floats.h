@@ -13,7 +13,7 @@ using std::fma;
 using std::fmaf;
 #undef __shared__
 #define __shared__
-#include "box/order.h"
+#include "kernels/box/order.h"
 #include "core/dtype.h"
 #include "core/problem.h"
 

@@ -16,14 +16,14 @@ void square_roots(float (&v)[N]) {
   for (float& x : v) x = std::sqrt(x);
 }
 }  // namespace torch_conv
-#include "fused/kernel_march.cuh"
+#include "kernels/fused/kernel_march.cuh"
 // What kernel_tile.cuh includes stands before it: the only uint64_t of its own is a barrier in shared memory.
 #include "core/extend.cuh"
-#include "fused/kernel_edge.cuh"
+#include "kernels/fused/kernel_edge.cuh"
 #define uint64_t static uint64_t
-#include "fused/kernel_tile.cuh"
+#include "kernels/fused/kernel_tile.cuh"
 #undef uint64_t
-#include "fused/plan.h"
+#include "kernels/fused/plan.h"
 
 namespace torch_conv::fused {
 alignas(128) unsigned char shared[1 << 17];

@@ -1,5 +1,5 @@
 // A kernel's source as C++ of the host: a block's threads are fibers, blocks follow one another. For kernels that use
-// shared memory, barriers and shuffles; tensor_cores/core has what is PTX elsewhere.
+// shared memory, barriers and shuffles; shims/core has what is PTX elsewhere.
 #pragma once
 
 #include <algorithm>

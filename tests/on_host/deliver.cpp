@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "cuda.h"
-#include "cuda/signal.cuh"
-#include "cuda/kernel_deliver.cuh"
+#include "runtime/signal.cuh"
+#include "runtime/kernel_deliver.cuh"
 #include "report.h"
 
 using namespace torch_conv::cuda;

@@ -12,22 +12,22 @@ using std::fmaf;
 #define __shared__
 #include "core/problem.h"
 #define __CUDACC__  // what is a kernel's in it
-#include "ladder/params.h"
+#include "kernels/ladder/params.h"
 #undef __CUDACC__
 
 namespace torch_conv::ladder {
 float tile[1 << 14];  // the block's shared memory
 }
 
-#include "ladder/constant1d.cuh"
-#include "ladder/constant3d.cuh"
-#include "ladder/l2_halo1d.cuh"
-#include "ladder/l2_halo3d.cuh"
-#include "ladder/naive1d.cuh"
-#include "ladder/naive3d.cuh"
-#include "ladder/separable3d.cuh"
-#include "ladder/tiled1d.cuh"
-#include "ladder/tiled3d.cuh"
+#include "kernels/ladder/constant1d.cuh"
+#include "kernels/ladder/constant3d.cuh"
+#include "kernels/ladder/l2_halo1d.cuh"
+#include "kernels/ladder/l2_halo3d.cuh"
+#include "kernels/ladder/naive1d.cuh"
+#include "kernels/ladder/naive3d.cuh"
+#include "kernels/ladder/separable3d.cuh"
+#include "kernels/ladder/tiled1d.cuh"
+#include "kernels/ladder/tiled3d.cuh"
 
 using namespace torch_conv;
 using namespace torch_conv::ladder;

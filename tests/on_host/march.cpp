@@ -8,8 +8,8 @@
 #include "report.h"
 #undef __shared__
 #define __shared__
-#include "fused/kernel_march.cuh"
-#include "fused/plan.h"
+#include "kernels/fused/kernel_march.cuh"
+#include "kernels/fused/plan.h"
 
 namespace torch_conv::fused {
 alignas(128) unsigned char shared[1 << 17];

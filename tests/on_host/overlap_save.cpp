@@ -1,4 +1,4 @@
-// The kernels of csrc/overlap_save as their plans launch them, on the host: tiles against the border map, and the
+// The kernels of csrc/kernels/overlap_save as their plans launch them, on the host: tiles against the border map, and the
 // outputs of tiles whose sums are made here, against direct sums. Some sums are not finite; all others are off by a
 // part of the tile's largest pixel, as those of a transform are.
 #include "cuda.h"
@@ -16,11 +16,11 @@ inline int atomicMax(int* at, int value) {
   return before;
 }
 
-#include "overlap_save/kernel_directly.cuh"
-#include "overlap_save/kernel_mark.cuh"
-#include "overlap_save/kernel_read.cuh"
-#include "overlap_save/kernel_write.cuh"
-#include "overlap_save/plan.h"
+#include "kernels/overlap_save/kernel_directly.cuh"
+#include "kernels/overlap_save/kernel_mark.cuh"
+#include "kernels/overlap_save/kernel_read.cuh"
+#include "kernels/overlap_save/kernel_write.cuh"
+#include "kernels/overlap_save/plan.h"
 
 using namespace torch_conv;
 using namespace torch_conv::overlap_save;

@@ -17,10 +17,10 @@
 #include "core/tile.h"
 #include "core/tma.h"
 #define __CUDACC__  // what is a kernel's in it
-#include "separable2d/params.h"
+#include "kernels/separable2d/params.h"
 #undef __CUDACC__
-#include "separable2d/kernel_products.cuh"
-#include "separable2d/plan_products.h"
+#include "kernels/separable2d/kernel_products.cuh"
+#include "kernels/separable2d/plan_products.h"
 
 namespace torch_conv::separable2d {
 alignas(1024) unsigned char separable_products_shared[1 << 18];

@@ -10,8 +10,8 @@
 #include "report.h"
 #undef __shared__
 #define __shared__
-#include "direct2d/kernel_tile.cuh"
-#include "direct2d/plan.h"
+#include "kernels/direct2d/kernel_tile.cuh"
+#include "kernels/direct2d/plan.h"
 
 namespace torch_conv::direct2d {
 alignas(128) unsigned char shared_bytes[1 << 17];

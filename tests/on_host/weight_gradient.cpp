@@ -1,13 +1,13 @@
-// The kernels of csrc/weight_gradient as their plans launch them, on the host, against plain sums.
+// The kernels of csrc/kernels/weight_gradient as their plans launch them, on the host, against plain sums.
 #include <map>
 #include <random>
 #include <string>
 
 #include "cuda.h"
 #include "report.h"
-#include "weight_gradient/arguments.h"
-#include "weight_gradient/kernel_finish.cuh"
-#include "weight_gradient/kernel_march.cuh"
+#include "kernels/weight_gradient/arguments.h"
+#include "kernels/weight_gradient/kernel_finish.cuh"
+#include "kernels/weight_gradient/kernel_march.cuh"
 
 using namespace torch_conv;
 using namespace torch_conv::weight_gradient;

@@ -26,7 +26,7 @@ from torch_conv.distributed._errors import ExchangeError, exchanged
 from torch_conv.distributed._meeting import timeout_of
 
 _TURN_BYTES = 4 << 20  # of a rank; larger messages are bound by the link, whoever carries them
-_MOST_RANKS = 32  # of a group (csrc/cuda/meeting.h)
+_MOST_RANKS = 32  # of a group (csrc/runtime/meeting.h)
 _ALIGNMENT = 256  # of a run: what kernels know of tensors from torch's allocator, and more than any of them asks
 
 
@@ -34,7 +34,7 @@ _DELIVERED = 2  # the word of a route that says which call's rows went there las
 
 
 def route_of(told: list[int], arrived: Tensor, first: list[int], there: list[Tensor], dim: int) -> Tensor:
-    """Where rows from `first` on go, what is told where, and where others tell it, as csrc/ops/mail.cpp has it."""
+    """Where rows from `first` on go, what is told where, and where others tell it, as csrc/sharding/deliver.cpp has it."""
     runs = [(row, to.shape[dim], to.data_ptr()) for row, to in zip(first, there, strict=True)]
     words = [len(told), arrived.data_ptr(), 0, *told, *chain.from_iterable(runs)]
     return torch.tensor(words, dtype=torch.int64, device="cpu")  # whatever torch's default device is

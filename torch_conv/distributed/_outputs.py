@@ -21,7 +21,7 @@ from torch_conv.distributed._plan import Given, Halo, Plan
 # was not measured. Rows that come by mail are there at once. On the CPU the seams are parts of their own either way.
 _LARGE = {"cpu": 1 << 20, "cuda": 512 << 20}
 _ONE_ORDER = ("direct", "separable")  # algorithms: the same bits in a part of any size
-_LEAST_CHOICE = 81  # taps of a window over floats from which 'auto' may choose by size (csrc/ops/filter.cpp)
+_LEAST_CHOICE = 81  # taps of a window over floats from which 'auto' may choose by size (csrc/api/filter.cpp)
 
 
 def outputs_of(

@@ -26,7 +26,7 @@ _FLOATS = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
 
 
 def served_here(input: Tensor, weight: Tensor, groups: int) -> bool:
-    """Whether this project's kernels take the convolution; its twin is `served_here` in csrc/ops/conv.cpp.
+    """Whether this project's kernels take the convolution; its twin is `served_here` in csrc/api/conv.cpp.
 
     They take floating-point groups of one input channel, or of at most 4 input and 8 output channels.
     """
@@ -185,7 +185,7 @@ _BITS = (2, 10, 12, 12, 24)  # of axes, stride, padding, dilation and groups; th
 
 
 def packed(numbers: tuple[Any, ...]) -> int | None:
-    """`numbers_of` some options in one, as `_conv` takes them (its twin is `Numbers::unpacked` in csrc/ops/conv.cpp).
+    """`numbers_of` some options in one, as `_conv` takes them (its twin is `Numbers::unpacked` in csrc/api/conv.cpp).
 
     None where one of them is too large, or none at all: the public operator has a sentence for that.
     """
@@ -371,7 +371,7 @@ def check_numbers(
     padding: str | Sequence[int],
     dilation: Sequence[int],
 ) -> None:
-    """What F.convNd checks of shapes and numbers, where it is not asked; in the sentences of csrc/ops/conv.cpp."""
+    """What F.convNd checks of shapes and numbers, where it is not asked; in the sentences of csrc/api/conv.cpp."""
     if weight.dim() != axes + 2:
         raise ValueError(f"{name}: weight must have {axes + 2} dimensions, got {weight.dim()}")
     if input.dim() not in (axes + 1, axes + 2):

@@ -43,7 +43,7 @@ def is_half_on_the_cpu(input: Tensor) -> bool:
 
 
 def in_format_of(input: Tensor, result: Tensor, axes: int) -> Tensor:
-    """`result` in the image's memory format, as the operators return it (`in_format_of` in csrc/ops/images.cpp)."""
+    """`result` in the image's memory format, as the operators return it (`in_format_of` in csrc/tensors/images.cpp)."""
     if not channels_inner(input, axes):
         return result.contiguous()
     channels = result.dim() - axes - 1

@@ -1,0 +1,201 @@
+// box2d and box3d: the sum or mean under a window.
+#include <cmath>
+#include <cstddef>
+#include <cstring>
+
+#include "api/filters.h"
+#include "api/float64.h"
+#include "api/operator.h"
+#include "core/ranges.h"
+#include "dispatch/dispatch.h"
+#include "dispatch/passes.h"
+#include "dispatch/volumes.h"
+#include "graph/recorded_launches.h"
+#include "kernels/box/order.h"
+
+namespace torch_conv {
+
+namespace {
+
+// Small windows over floats are the separable room's, on every device and whatever the layout: it has the same bits
+// everywhere, and on CUDA its compiled windows are faster than the box room's (3x3 95 against 50 % of copy; float32
+// 8192^2, one NVIDIA H200). Integers stay with running sums, which are exact.
+bool floats_in_small_windows(const Box& p) {
+  return !is_integer(p.in.dtype) && p.out.dtype == p.in.dtype && p.kh == p.kw && p.kh % 2 == 1 && p.kh <= 13 &&
+         p.place.border != Border::skip;
+}
+
+// The window as rows of taps in the accumulation dtype, the scale in the last of them.
+using BoxTaps = std::shared_ptr<std::vector<std::byte>>;
+BoxTaps taps_of_box(const Call& call, const Box& p, bool volume) {
+  const int64_t count = p.kw + p.kh + p.kd, bytes = acc_bytes(p.in.dtype);
+  const Range scaled = volume ? Range{p.kw + p.kh, count} : Range{p.kw, p.kw + p.kh};
+  const auto taps = std::make_shared<std::vector<std::byte>>(count * bytes);
+  for (int64_t i = 0; i < count; ++i) {
+    const double wide = i >= scaled.begin && i < scaled.end ? p.scale : 1.0;
+    const float narrow = float(wide);
+    std::memcpy(taps->data() + i * bytes, bytes == 8 ? static_cast<const void*>(&wide) : &narrow, bytes);
+  }
+  if (call.steps) call.steps->keep(taps, taps->data(), count * bytes);
+  return taps;
+}
+
+Separable as_separable(const Box& p, const BoxTaps& taps, bool cuda) {
+  const auto shared = [&](int64_t first) {
+    return Taps{.data = taps->data() + first * acc_bytes(p.in.dtype),
+                .on_host = cuda,
+                .stride_n = 0,
+                .stride_c = 0,
+                .stride_ci = 0};
+  };
+  return {.in = p.in,
+          .out = p.out,
+          .taps_x = shared(0),
+          .taps_y = shared(p.kw),
+          .taps_z = shared(p.kw + p.kh),
+          .kd = p.kd,
+          .kh = p.kh,
+          .kw = p.kw,
+          .place = p.place,
+          .beside = p.beside};
+}
+
+// Sums of whole numbers below 2^24 stand in float32 as they are, others of integers need float64; floats take float32.
+Dtype sums_dtype(const Box& p) {
+  if (!is_integer(p.in.dtype)) return accumulation_dtype(p.in.dtype);
+  double largest = p.in.dtype == Dtype::u8 ? 255 : 65535;
+  if (p.place.border == Border::constant) {
+    if (p.place.value != std::rint(p.place.value)) return Dtype::f64;
+    largest = std::max(largest, std::abs(p.place.value));
+  }
+  return largest * double(p.kh) * double(p.kw) < double(1 << 24) ? Dtype::f32 : Dtype::f64;
+}
+
+// Where the outputs at hand lie in the whole image, along an axis of n pixels.
+struct Cut {
+  int64_t first, whole;
+};
+Cut cut_along(const Call& call, int axis, int64_t n) {
+  return call.part && call.part->axis == axis ? Cut{call.part->first, call.part->whole} : Cut{0, n};
+}
+
+// Sums of the planes' windows into scratch memory, then along z.
+void planes_then_depth(Call& call, const Place& place, const Tensor& input, const ImageView& in, Box p, bool valid) {
+  if (valid) p.place.normalized = false;  // every window lies inside: its volume stands in the scale
+  const Dtype dtype = sums_dtype(p);
+  const double area = double(p.kh) * double(p.kw);
+  const Cut planes = cut_along(call, 0, p.in.d);
+  const Tensor scratch = empty_result(call, in.tensor, resized(in.tensor, {.d = p.in.d, .h = p.out.h, .w = p.out.w}, 3),
+                                      3, scalar_type_of(dtype));
+  const Image sums = *merge_leading(scratch, dtype, 3);
+  for_each_plane(p.in, sums, false, false, [&](const Image& from, const Image& to, int64_t) {
+    Box q = p;
+    q.in = from, q.out = to, q.kd = 1, q.scale = 1;
+    q.place.pad_z = 0, q.place.normalized = false;
+    run(call, place, input, q);
+  });
+  run(call, place, input,
+      BoxDepth{.sums = sums,
+               .out = p.out,
+               .source = p.in.dtype,
+               .kd = p.kd,
+               .kh = p.kh,
+               .kw = p.kw,
+               .scale = p.scale,
+               .outside = p.place.value * area,
+               .place = p.place,
+               .plane_h = p.in.h,
+               .plane_w = p.in.w,
+               .first_plane = planes.first,
+               .whole_d = planes.whole});
+}
+
+Tensor box(Call& call, int axes, const Tensor& input, const Sizes& kernel_size, const FilterOptions& o) {
+  const char* op = call.op;
+  static constexpr const char* algorithms[] = {"auto", "box", "separable"};
+  check_input(op, input, axes);
+  check_algorithm(op, o.algorithm, algorithms);
+  check_per_axis(op, "kernel_size", kernel_size, axes);
+  const Extent size{.d = axes == 3 ? kernel_size[0] : 1, .h = kernel_size[axes - 2], .w = kernel_size[axes - 1]};
+  ImageView in = view_input(call, input, axes);
+  const Dtype element = in.image.dtype;
+  const bool wide = o.in_float64 && !is_integer(element);  // sums of integers are exact
+  if (wide) in.image.dtype = Dtype::f64;
+  const double volume = double(size.d) * double(size.h) * double(size.w);
+  check(!is_integer(in.image.dtype) || volume <= double(INT64_MAX >> 16), op,
+        "windows over integer images must hold at most 2^47 pixels");
+  const Geometry g = place_window(call, in.image, size, axes, o);
+  if (!is_integer(in.image.dtype)) call.reach.axis[0].group = call.reach.axis[1].group = box::kGroup;
+  call.reach.direct = true;
+  return produce(call, input, in, axes, g, o, [&](const Image& image) {
+    const Place place(call, input);
+    const Cut rows = cut_along(call, 1, in.image.h), columns = cut_along(call, 2, in.image.w);
+    const Box problem{.in = in.image,
+                      .out = image,
+                      .kd = size.d,
+                      .kh = size.h,
+                      .kw = size.w,
+                      .scale = o.normalized ? 1.0 / volume : 1.0,
+                      .place = g.place,
+                      .first_row = rows.first,
+                      .whole_h = rows.whole,
+                      .whole_w = columns.whole,
+                      .beside = beside_of(call, in.image, axes)};
+    const bool may = o.algorithm != "box" && floats_in_small_windows(problem);
+    if (axes == 3) {
+      if (may && size.d == size.h && in.image.dtype != Dtype::f64) {
+        const BoxTaps taps = taps_of_box(call, problem, true);
+        return run_passes(call, place, input, in, axes, as_separable(problem, taps, place.cuda()));
+      }
+      check(o.algorithm != "separable", op,
+            "algorithm 'separable' serves odd cubic windows up to 13x13x13 of volumes of floats of 32 and 16 bits, in "
+            "their own dtype");
+      if (problem.beside.any()) return;  // the depth pass reads no planes of other shards
+      return planes_then_depth(call, place, input, in, problem, is_valid_padding(op, o.padding));
+    }
+    check(may || o.algorithm != "separable", op,
+          "algorithm 'separable' serves odd square windows up to 13x13 of floating-point images, in their own dtype");
+    if (wide && may) return run_in_float64(as_separable(problem, taps_of_box(call, problem, false), false), element);
+    if (wide) return run_in_float64(problem, element);
+    if (may) run(call, place, input, as_separable(problem, taps_of_box(call, problem, false), place.cuda()));
+    else run(call, place, input, problem);
+  });
+}
+
+Tensor box2d(Call& call, const Tensor& input, const Sizes& kernel_size, const std::string& border_type,
+             const bool& normalized, const std::string& padding, const double& value, const Anchor& anchor,
+             const Type& output_dtype, const std::string& algorithm) {
+  return box(call, 2, input, kernel_size,
+             {border_type, normalized, padding, value, anchor, {1, 1}, {1, 1}, output_dtype, algorithm});
+}
+
+Tensor box3d(Call& call, const Tensor& input, const Sizes& kernel_size, const std::string& border_type,
+             const bool& normalized, const std::string& padding, const double& value, const Anchor& anchor,
+             const Type& output_dtype, const std::string& algorithm) {
+  return box(call, 3, input, kernel_size,
+             {border_type, normalized, padding, value, anchor, {1, 1, 1}, {1, 1, 1}, output_dtype, algorithm});
+}
+
+void box2d_in_float64(Tensor input, int64_t kh, int64_t kw, std::string border_type, bool normalized, int64_t anchor_y,
+                      int64_t anchor_x, Tensor out) {
+  Call call{.op = "box_blur", .out = out};
+  FilterOptions options = in_float64(border_type, "auto", anchor_y, anchor_x);
+  options.normalized = normalized;
+  box(call, 2, input, {kh, kw}, options);
+}
+
+void register_operators(torch::stable::detail::StableLibrary& m) {
+  Operator<"box2d", 2, 1, box2d>::implement_with_out(m);
+  Operator<"box3d", 3, 1, box3d>::implement_with_out(m);
+}
+
+}  // namespace
+
+// One function serves both: the rooms part by device.
+STABLE_TORCH_LIBRARY_IMPL(torch_conv, CPU, m) {
+  register_operators(m);
+  implement_in_float64<&box2d_in_float64, "_box2d_in_float64">(m);
+}
+STABLE_TORCH_LIBRARY_IMPL(torch_conv, CUDA, m) { register_operators(m); }
+
+}  // namespace torch_conv

@@ -1,0 +1,120 @@
+// filter2d_separable and filter3d_separable: one pass an axis.
+#include "api/filters.h"
+#include "api/float64.h"
+#include "api/operator.h"
+#include "dispatch/passes.h"
+#include "tensors/windows.h"
+
+namespace torch_conv {
+
+namespace {
+
+void check_words(const char* op, const std::string& algorithm, int axes) {
+  static constexpr const char* images[] = {"auto", "fused", "separable", "tensor_core"};
+  static constexpr const char* volumes[] = {"auto", "separable"};
+  if (axes == 2) check_algorithm(op, algorithm, images);
+  else check_algorithm(op, algorithm, volumes);
+}
+
+// What 'fused' makes on parts of an image are the same chains.
+Sums order_of_sums(const std::string& algorithm, int axes) {
+  if (axes == 3 || algorithm == "separable" || algorithm == "fused") return Sums::chain;
+  return algorithm == "tensor_core" ? Sums::products : Sums::any;
+}
+
+// Smoothing that keeps every other pixel of every other row: the fused room then filters no row in vain.
+bool halves(const Extent& window, const Geometry& g, const Image& image, bool valid) {
+  const Placement& at = g.place;
+  return g.out.h == ceil_div(image.h, 2) && g.out.w == ceil_div(image.w, 2) && at.stride_y == 2 && at.stride_x == 2 &&
+         at.dilation_y == 1 && at.dilation_x == 1 && !valid && window.h % 2 == 1 && window.w % 2 == 1 &&
+         at.pad_y == window.h / 2 && at.pad_x == window.w / 2 && !at.normalized;
+}
+
+Fused as_fused(const Separable& p, bool wanted) {
+  const Stage stage{.windows = 1, .kh = p.kh, .kw = p.kw, .taps_x = {p.taps_x}, .taps_y = {p.taps_y}};
+  Fused chain = Fused::of(stage, p.in, p.out, p.place, false);
+  chain.wanted = wanted;
+  return chain;
+}
+
+// `kernels`: along x, then y, then z where there are three axes.
+Tensor separable(Call& call, const Tensor& input, const std::vector<Tensor>& kernels, const FilterOptions& o) {
+  const char* op = call.op;
+  static constexpr const char* names[] = {"kernel_x", "kernel_y", "kernel_z"};
+  const int axes = int(kernels.size());
+  check_input(op, input, axes);
+  check_words(op, o.algorithm, axes);
+  for (int i = 0; call.out && i < axes; ++i) check_no_overlap(op, *call.out, names[i], kernels[i]);
+  ImageView in = view_input(call, input, axes);
+  const Dtype element = in.image.dtype;
+  if (o.in_float64) in.image.dtype = Dtype::f64;
+  const WindowOptions options{.flip = false, .normalized = normalize_taps(op, o)};
+  std::vector<Window> windows;
+  for (int i = 0; i < axes; ++i)
+    windows.push_back(prepare_window(call, names[i], kernels[i], 1, input, in.image, axes, options));
+  const Extent size{.d = axes == 3 ? windows[2].size.w : 1, .h = windows[1].size.w, .w = windows[0].size.w};
+  const Geometry g = place_window(call, in.image, size, axes, o);
+  const bool halving = axes == 2 && halves(size, g, in.image, is_valid_padding(op, o.padding));
+  const bool wanted = o.algorithm == "fused" && !call.part;  // parts of an image get the same bits either way
+  check(halving || !wanted, op,
+        "algorithm 'fused' serves odd windows in their middle, with stride 2, dilation 1 and padding='same'");
+  call.reach.direct = !halving;
+  return produce(call, input, in, axes, g, o, [&](const Image& image) {
+    const Place place(call, input);
+    for (Window& window : windows) upload_large(call, window, input);
+    Separable p{.in = in.image,
+                .out = image,
+                .taps_x = windows[0].taps,
+                .taps_y = windows[1].taps,
+                .taps_z = {},
+                .kd = size.d,
+                .kh = size.h,
+                .kw = size.w,
+                .place = g.place,
+                .beside = beside_of(call, in.image, axes),
+                .sums = order_of_sums(o.algorithm, axes)};
+    if (axes == 3) p.taps_z = windows[2].taps;
+    if (o.in_float64) return run_in_float64(p, element);
+    const bool asked = halving && (wanted || (place.cuda() && o.algorithm == "auto"));
+    if (asked && run_in_one_launch(call, place, input, as_fused(p, wanted))) return;
+    run_passes(call, place, input, in, axes, p);
+  });
+}
+
+Tensor separable2d(Call& call, const Tensor& input, const Tensor& kernel_x, const Tensor& kernel_y,
+                   const std::string& border_type, const bool& normalized, const std::string& padding,
+                   const double& value, const Anchor& anchor, const Sizes& stride, const Sizes& dilation,
+                   const Type& output_dtype, const std::string& algorithm) {
+  return separable(call, input, {kernel_x, kernel_y},
+                   {border_type, normalized, padding, value, anchor, stride, dilation, output_dtype, algorithm});
+}
+
+Tensor separable3d(Call& call, const Tensor& input, const Tensor& kernel_x, const Tensor& kernel_y,
+                   const Tensor& kernel_z, const std::string& border_type, const bool& normalized,
+                   const std::string& padding, const double& value, const Anchor& anchor, const Sizes& stride,
+                   const Sizes& dilation, const Type& output_dtype, const std::string& algorithm) {
+  return separable(call, input, {kernel_x, kernel_y, kernel_z},
+                   {border_type, normalized, padding, value, anchor, stride, dilation, output_dtype, algorithm});
+}
+
+void separable2d_in_float64(Tensor input, Tensor kernel_x, Tensor kernel_y, std::string border_type, int64_t anchor_y,
+                            int64_t anchor_x, Tensor out) {
+  Call call{.op = "filter2d_separable", .out = out};
+  separable(call, input, {kernel_x, kernel_y}, in_float64(border_type, "separable", anchor_y, anchor_x));
+}
+
+void register_operators(torch::stable::detail::StableLibrary& m) {
+  Operator<"filter2d_separable", 2, 1, separable2d>::implement_with_out(m);
+  Operator<"filter3d_separable", 3, 1, separable3d>::implement_with_out(m);
+}
+
+}  // namespace
+
+// One function serves both: the rooms part by device.
+STABLE_TORCH_LIBRARY_IMPL(torch_conv, CPU, m) {
+  register_operators(m);
+  implement_in_float64<&separable2d_in_float64, "_filter2d_separable_in_float64">(m);
+}
+STABLE_TORCH_LIBRARY_IMPL(torch_conv, CUDA, m) { register_operators(m); }
+
+}  // namespace torch_conv

@@ -1,0 +1,44 @@
+// Filters of images on the CPU whose sums are float64 whatever the image's dtype, for compat.cv2: the bits of the same
+// filter over a float64 copy, without the copy.
+#pragma once
+
+#include "api/boxed.h"
+#include "api/filters.h"
+#include "api/lazy_bits.h"
+#include "core/cpu_float64.h"
+#include "kernels/families.h"
+
+namespace torch_conv {
+
+// `p` is the problem over the float64 copy, but for `in.data`, whose elements are of the dtype `element`.
+inline void run_in_float64(Direct p, Dtype element) {
+  const Plan plan = direct::plan_cpu(p, "");
+  p.in.dtype = element;
+  direct::run_in_float64(p, plan);
+}
+inline void run_in_float64(Separable p, Dtype element) {
+  const Plan plan = separable2d::plan_cpu(p, "");
+  p.in.dtype = element;
+  separable2d::run_in_float64(p, plan);
+}
+inline void run_in_float64(Box p, Dtype element) {
+  const Plan plan = box::plan_cpu(p, "");
+  p.in.dtype = element;
+  box::run_in_float64(p, plan);
+}
+
+// What such a filter is asked for.
+inline FilterOptions in_float64(const std::string& border_type, const char* algorithm, int64_t anchor_y,
+                                int64_t anchor_x) {
+  return {border_type, false, "same", 0, Sizes{anchor_y, anchor_x}, {1, 1}, {1, 1}, std::nullopt, algorithm, true};
+}
+
+// Registers it for CPU tensors, and for those that torch negates lazily; `out` is its last argument.
+template <auto function, Name name>
+void implement_in_float64(torch::stable::detail::StableLibrary& m) {
+  m.impl(name.text, boxed<function, name>);
+  constexpr size_t count = std::tuple_size_v<typename ArgumentsOf<decltype(function)>::Tuple>;
+  register_for_lazy_bits(name.text, boxed_for_lazy_bits<function, name, count - 1>);
+}
+
+}  // namespace torch_conv

@@ -1,0 +1,121 @@
+// What the dispatcher calls: from an operator's one function come X itself and its other forms.
+//
+//   X(Tensor input, ...)                               computes
+//   X_out(Tensor input, ..., Tensor out)               computes into `out`, whose dtype is the output's
+//   X_split(Tensor[] shards, ..., int dim, int[]? wanted) -> Tensor[]    computes shards of the result
+//   (sharding/split.h) _X_query(str question, Tensor input, ..., Tensor? out) -> int[]      answers a question about a
+//   call (api/query.h) _X_split_query(str question, Tensor[] shards, ...) -> int[]          the same about a call on
+//   shards
+#pragma once
+
+#include <tuple>
+
+#include "api/boxed.h"
+#include "api/lazy_bits.h"
+#include "api/query.h"
+#include "graph/recorded_launches.h"
+#include "sharding/split.h"
+
+namespace torch_conv {
+
+// axes: the last dimensions of the input that are spatial. window_axes: those of an argument that is a window; before
+// them it has none, B, or B and C, which are cut as the image is along batch or channels (0: the function cuts its
+// arguments itself, call.slice says how).
+template <Name name, int axes, int window_axes, auto function>
+struct Operator;
+
+template <Name name, int axes, int window_axes, typename... Args,
+          Tensor (*function)(Call&, const Tensor&, const Args&...)>
+struct Operator<name, axes, window_axes, function> {
+  static constexpr auto kName = name;
+
+  // Up to the overload, and an ending that tells an operator's forms apart: "conv1d" of "conv1d.padding".
+  static std::string form(const char* ending) {
+    std::string text = name.text;
+    return text.insert(std::min(text.find('.'), text.size()), ending);
+  }
+  static const char* op() {
+    static const std::string text = std::string(name.text).substr(0, std::string(name.text).find('.'));
+    return text.c_str();
+  }
+
+  static Tensor compute(Call& call, const Tensor& input, const Args&... args) {
+    if (!repeatable(call, input)) return function(call, input, args...);
+    call.streams = nullptr;  // of one call on all shards: what these steps repeat has to do without
+    Signature signature(name.text, Signature::Form::whole, call);
+    signature.add(input), (signature.add(args), ...);
+    return run_by_steps(call, signature, [&] { return std::vector<Tensor>{function(call, input, args...)}; })[0];
+  }
+
+  static Tensor run(Tensor input, Args... args) {
+    Call call{op()};
+    return compute(call, input, args...);
+  }
+
+  static Sizes query(std::string question, Tensor input, Args... args, std::optional<Tensor> out) {
+    return answer(op(), question, [&](Call& call) {
+      call.out = out;
+      function(call, input, args...);
+    });
+  }
+
+  static std::vector<Tensor> split_as(Purpose purpose, std::string* lines, const std::vector<Tensor>& shards,
+                                      const Args&... args, int64_t dim, const std::optional<Sizes>& wanted) {
+    Call whole{.op = op(), .purpose = purpose, .of_shards = true, .lines = lines};
+    const auto run = [&] {
+      return run_split(whole, axes, shards, dim, wanted, [&](Call& call, const Tensor& input) {
+        // A part of the image that the whole call's steps do not name has steps of its own.
+        const auto part = call.steps ? function : compute;
+        return part(call, input, argument_of(call, input, axes, window_axes, args)...);
+      });
+    };
+    if (shards.empty() || !repeatable(whole, shards[0])) return run();
+    return run_by_steps(whole, split_signature(whole, shards, args..., dim, wanted), run);
+  }
+  static Signature split_signature(const Call& whole, const std::vector<Tensor>& shards, const Args&... args,
+                                   int64_t dim, const std::optional<Sizes>& wanted) {
+    Signature signature(name.text, Signature::Form::shards, whole);
+    signature.add(shards), (signature.add(args), ...), signature.add(dim), signature.add(wanted);
+    signature.add(SplitStreams::in_graph(shards));
+    return signature;
+  }
+  static std::vector<Tensor> split(std::vector<Tensor> shards, Args... args, int64_t dim, std::optional<Sizes> wanted) {
+    return split_as(Purpose::run, nullptr, shards, args..., dim, wanted);
+  }
+  static Sizes split_query(std::string question, std::vector<Tensor> shards, Args... args, int64_t dim,
+                           std::optional<Sizes> wanted) {
+    if (question != kRecorded)
+      return answer(op(), question,
+                    [&](Call& call) { split_as(call.purpose, call.lines, shards, args..., dim, wanted); });
+    const Call whole{.op = op(), .of_shards = true};
+    if (shards.empty() || !repeatable(whole, shards[0])) return {0};
+    return {number_of_steps(split_signature(whole, shards, args..., dim, wanted))};
+  }
+
+  // X_out takes the arguments of X but for the last two, output_dtype and algorithm: of these the second, then `out`.
+  template <typename Before>
+  struct Out;
+  template <size_t... I>
+  struct Out<std::index_sequence<I...>> {
+    using All = std::tuple<Args...>;
+    static void run(Tensor input, std::tuple_element_t<I, All>... args, std::string algorithm, Tensor out) {
+      Call call{.op = op(), .out = out};
+      compute(call, input, args..., std::optional<ScalarType>(), algorithm);
+    }
+  };
+
+  static void implement(torch::stable::detail::StableLibrary& m) {
+    m.impl(name.text, boxed<&run, name>);
+    m.impl(form("_split").c_str(), boxed<&split, name>);
+    m.impl(("_" + form("_query")).c_str(), boxed<&query, name>);
+    m.impl(("_" + form("_split_query")).c_str(), boxed<&split_query, name>);
+  }
+  static void implement_with_out(torch::stable::detail::StableLibrary& m) {
+    implement(m);
+    using Into = Out<std::make_index_sequence<sizeof...(Args) - 2>>;
+    m.impl(form("_out").c_str(), boxed<&Into::run, name>);
+    register_for_lazy_bits(form("_out"), boxed_for_lazy_bits<&Into::run, name, sizeof...(Args)>);
+  }
+};
+
+}  // namespace torch_conv

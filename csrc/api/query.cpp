@@ -1,0 +1,24 @@
+#include "api/query.h"
+
+namespace torch_conv {
+
+Purpose purpose_of(const char* op, const std::string& question) {
+  if (question == "explain") return Purpose::explain;
+  if (question == "prepare") return Purpose::prepare;
+  check(question == "footprint", op, "question must be 'explain', 'prepare' or 'footprint', got '", question, "'");
+  return Purpose::reach;
+}
+
+Sizes answer_of(const Call& call) {
+  Sizes numbers;
+  if (!call.only_reach()) {
+    for (const char byte : *call.lines) numbers.push_back(static_cast<unsigned char>(byte));
+    return numbers;
+  }
+  for (const AxisReach& r : call.reach.axis)
+    numbers.insert(numbers.end(), {r.pad, r.length, r.stride, r.middle, r.out, r.group});
+  numbers.push_back(int64_t(call.reach.border));
+  return numbers;
+}
+
+}  // namespace torch_conv

@@ -1,0 +1,34 @@
+// Questions about a call that does not run, and their answers.
+//
+//   'explain'     a line for each kernel call, as text
+//   'prepare'     the same, with those kernels compiled and loaded
+//   'footprint'   for each axis d, h, w the pad, length, stride, middle, number of outputs and group; then the border
+//   'recorded'    of a call on shards: a number for the launches that an earlier call recorded
+//   (graph/recorded_launches.h), or 0
+//
+// Every answer is a list of numbers, a text is a list of its bytes: torch 2.11 frees no string that an operator
+// returns.
+#pragma once
+
+#include "tensors/call.h"
+
+namespace torch_conv {
+
+constexpr const char* kRecorded = "recorded";
+
+// How `ask` is to make the call that a question is about.
+Purpose purpose_of(const char* op, const std::string& question);
+
+// The answer for a call that stated its footprint or appended its plans to `lines`.
+Sizes answer_of(const Call& call);
+
+// Asks a question but kRecorded. `ask(Call&)` makes the call.
+template <typename Ask>
+Sizes answer(const char* op, const std::string& question, const Ask& ask) {
+  std::string lines;
+  Call call{.op = op, .purpose = purpose_of(op, question), .lines = &lines};
+  ask(call);
+  return answer_of(call);
+}
+
+}  // namespace torch_conv

@@ -1,0 +1,111 @@
+#include "dispatch/conv_by_torch.h"
+
+#include <algorithm>
+
+#include "api/boxed.h"
+#include "graph/recorded_launches.h"
+#include "tensors/checks.h"
+#include "tensors/images.h"
+
+namespace torch_conv {
+
+namespace {
+
+// By torch, of what torch made: in place.
+void activate(const Tensor& sums, Activation activation) {
+  switch (activation) {
+    case Activation::none: return;
+    case Activation::relu: call_aten("aten::relu_", "", sums); return;
+    case Activation::relu6: call_aten("aten::relu6_", "", sums); return;
+    case Activation::gelu: call_aten("aten::gelu_", "", sums, std::string("none")); return;
+    case Activation::silu: call_aten("aten::silu_", "", sums); return;
+    case Activation::hardswish: call_aten("aten::hardswish_", "", sums); return;
+  }
+}
+
+Sizes result_sizes(const Tensor& input, const Tensor& weight, const ConvOptions& o, const Sizes& padding) {
+  const int64_t axes = weight.dim() - 2;
+  Sizes sizes = sizes_of(input);
+  sizes[input.dim() - axes - 1] = weight.size(0);
+  for (int64_t axis = 0; axis < axes; ++axis) {
+    int64_t& size = sizes[input.dim() - axes + axis];
+    size = (size + 2 * padding[axis] - o.dilation[axis] * (weight.size(2 + axis) - 1) - 1) / o.stride[axis] + 1;
+  }
+  return sizes;
+}
+
+Tensor call_torch(const Tensor& input, const Tensor& weight, const std::optional<Tensor>& bias, const ConvOptions& o,
+                  const Sizes& padding) {
+  const std::string name = "aten::conv" + std::to_string(weight.dim() - 2) + "d";
+  try {
+    const Tensor sums = call_aten(name.c_str(), "", input, weight, bias, o.stride, padding, o.dilation, o.groups);
+    activate(sums, o.activation);
+    return sums;
+  } catch (const std::runtime_error&) {
+    if (torch_says_why()) throw;
+    // It may not take these tensors, or lack memory: the latter if there is none for the result alone.
+    const Sizes sizes = result_sizes(input, weight, o, padding);
+    empty_strided(device_of(input), sizes, contiguous_strides(sizes), input.scalar_type());
+    throw std::runtime_error("torch_conv: torch failed to compute " + name.substr(6) + ", and says why on stderr");
+  }
+}
+
+// `pads` of every axis around the input, as padding_mode says; the axes in torch's order, last first.
+Tensor padded(const Tensor& input, const std::vector<Pads>& pads, const ConvOptions& o) {
+  Sizes flat;
+  for (size_t axis = pads.size(); axis-- > 0;) flat.insert(flat.end(), {pads[axis].before, pads[axis].after});
+  return torch::stable::pad(input, flat, o.padding_mode == "zeros" ? "constant" : o.padding_mode);
+}
+
+}  // namespace
+
+Pads pads_of(const char* op, const ConvOptions& o, int axis, int64_t k) {
+  if (!o.word) return {o.padding[axis], o.padding[axis]};
+  if (is_valid_padding(op, *o.word)) return {0, 0};
+  const int64_t total = o.dilation[axis] * (k - 1);
+  return {total / 2, total - total / 2};
+}
+
+std::vector<Pads> all_pads(const char* op, const ConvOptions& o, const Tensor& weight) {
+  std::vector<Pads> pads;
+  for (int64_t axis = 0; axis < weight.dim() - 2; ++axis)
+    pads.push_back(pads_of(op, o, int(axis), weight.size(2 + axis)));
+  return pads;
+}
+
+Tensor by_torch(const char* op, const Tensor& input, const Tensor& weight, const std::optional<Tensor>& bias,
+                const ConvOptions& o) {
+  const int axes = int(weight.dim()) - 2;
+  if (o.padding_mode == "zeros") {
+    if (!o.word) return call_torch(input, weight, bias, o, o.padding);
+    // Torch 2.11 loses every string that it is given, so not the word: as torch pads by it, in a copy what one side has
+    // more than the other.
+    Sizes both;
+    std::vector<Pads> rest = all_pads(op, o, weight);
+    for (Pads& p : rest) {
+      both.push_back(std::min(p.before, p.after));
+      p.before -= both.back(), p.after -= both.back();
+    }
+    const bool even = std::all_of(rest.begin(), rest.end(), [](const Pads& p) { return p.before == p.after; });
+    return call_torch(even ? input : padded(input, rest, o), weight, bias, o, both);
+  }
+  return call_torch(padded(input, all_pads(op, o, weight), o), weight, bias, o, Sizes(axes, 0));
+}
+
+Tensor part_by_torch(Call& call, const Tensor& input, const Tensor& weight, const std::optional<Tensor>& bias,
+                     const ConvOptions& o) {
+  const Part& part = *call.part;
+  const int axes = int(weight.dim()) - 2, axis = part.axis - (kAxes - axes);
+  if (!call.runs()) return part.result;
+  if (call.steps) call.steps->spoil();
+  std::vector<Pads> pads = all_pads(call.op, o, weight);
+  const int64_t dim = input.dim() - axes + axis;
+  const int64_t read = (part.out - 1) * o.stride[axis] + o.dilation[axis] * (weight.size(2 + axis) - 1) + 1;
+  pads[axis] = {part.pad, std::max<int64_t>(0, read - part.pad - input.size(dim))};
+  Tensor result = part.result;
+  const Tensor extended = narrow(padded(input, pads, o), dim, 0, read);
+  torch::stable::copy_(result, call_torch(extended, weight, bias, o, Sizes(axes, 0)));
+  return result;
+}
+
+}  // namespace torch_conv

@@ -1,0 +1,13 @@
+// One pass an axis, whatever the device: images by their room, volumes in one launch or taken apart into planes and
+// depth.
+#pragma once
+
+#include "dispatch/dispatch.h"
+#include "tensors/images.h"
+
+namespace torch_conv {
+
+// `in` is the tensor behind p.in.
+void run_passes(Call& call, const Place& place, const Tensor& input, const ImageView& in, int axes, const Separable& p);
+
+}  // namespace torch_conv

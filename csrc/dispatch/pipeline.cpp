@@ -1,0 +1,93 @@
+#include "dispatch/pipeline.h"
+
+#include <algorithm>
+
+#include "dispatch/chain.h"
+#include "graph/recorded_launches.h"
+
+namespace torch_conv {
+
+Pipeline::Pipeline(Call& call, int axes, const Tensor& input, const FilterOptions& options)
+    : call_(call), axes_(axes), input_(input), options_(options), place_(call, input) {
+  const char* op = call.op;
+  static constexpr const char* algorithms[] = {"auto", "fused", "separable"};
+  check_input(op, input, axes);
+  check_algorithm(op, options.algorithm, algorithms);
+  border_of(op, options.border_type);
+  is_valid_padding(op, options.padding);
+  in_ = view_input(call, input, axes);
+}
+
+Stage Pipeline::window(const std::vector<Tensor>& kernels, std::array<const char*, 3> names) {
+  Stage stage{.windows = 1, .kd = 1, .kh = 1, .kw = 1};
+  for (int axis = 0; axis < axes_; ++axis) {
+    if (call_.out) check_no_overlap(call_.op, *call_.out, names[axis], kernels[axis]);
+    windows_.push_back(prepare_window(call_, names[axis], kernels[axis], 1, input_, in_.image, axes_, {}));
+    Window& window = windows_.back();
+    const int64_t k = window.size.w;
+    check(k % 2 == 1, call_.op, names[axis], " must have an odd number of taps, got ", k);
+    upload_large(call_, window, input_);
+    (axis == 0 ? stage.kw : axis == 1 ? stage.kh : stage.kd) = k;
+    (axis == 0 ? stage.taps_x : axis == 1 ? stage.taps_y : stage.taps_z)[0] = window.taps;
+  }
+  return stage;
+}
+
+Stage Pipeline::derivative(const Derivatives& windows, Point point, double number) {
+  const auto kept = std::make_shared<const Derivatives>(windows);
+  if (call_.steps) call_.steps->keep(kept, kept.get(), sizeof(Derivatives));
+  kept_.push_back(kept);
+  return kept->stage(accumulation_dtype(in_.image.dtype), place_.cuda(), point, number);
+}
+
+Tensor Pipeline::run(const std::vector<Stage>& stages, bool fan) {
+  const bool valid = is_valid_padding(call_.op, options_.padding);
+  check(options_.algorithm != "fused" || axes_ == 2 || place_.cuda(), call_.op,
+        "algorithm 'fused' cannot serve this call: volumes are fused on CUDA only");
+  Extent reach{.d = 1, .h = 1, .w = 1};
+  for (const Stage& s : stages) reach.d += s.kd - 1, reach.h += s.kh - 1, reach.w += s.kw - 1;
+  // The size of the result and the refusal of windows that do not fit are those of one window with the chain's reach.
+  const Geometry g = place_window(call_, in_.image, reach, axes_, options_);
+  call_.reach.whole = !valid;
+  for (const Stage& s : stages) call_.reach.ends |= s.point == Point::thin;
+  Fused problem{.in = in_.image,
+                .out = {},
+                .stride_output = 0,
+                .count = int(stages.size()),
+                .stages = {},
+                .border = g.place.border,
+                .value = options_.value,
+                .valid = valid,
+                .stride = 1,
+                .wanted = options_.algorithm == "fused"};
+  std::copy(stages.begin(), stages.end(), problem.stages);
+  if (call_.only_reach() && call_.of_shards) call_.reach.direct = reads_other_shards(problem);
+  const auto fill = [&](const Image& image, int64_t stride_output) {
+    problem.out = image, problem.stride_output = stride_output;
+    compute(problem);
+  };
+  if (!fan) return produce(call_, input_, in_, axes_, g, options_, [&](const Image& image) { fill(image, 0); });
+  return produce_several(call_, input_, in_, axes_, stages.back().outputs(), g.out, options_, fill);
+}
+
+// Asked of an image before it has shards or a result, as if there were another of its kind beside it.
+bool Pipeline::reads_other_shards(Fused problem) const {
+  problem.out = in_.image;
+  if (options_.output_type) problem.out.dtype = dtype_of(call_.op, "output_dtype", *options_.output_type);
+  problem.beside.above = in_.image;
+  return options_.algorithm != "separable" && serves_shards(place_, problem);
+}
+
+void Pipeline::compute(Fused problem) {
+  problem.beside = beside_of(call_, in_.image, axes_);
+  if (problem.beside.any()) return run_on_shards(call_, place_, problem);
+  if (options_.algorithm != "separable" && run_in_one_launch(call_, place_, input_, problem)) return;
+  run_chain(call_, place_, input_, in_, axes_, problem);
+}
+
+Stage with_point(Stage stage, Point point, double number) {
+  stage.point = point, stage.number = number;
+  return stage;
+}
+
+}  // namespace torch_conv

@@ -1,0 +1,105 @@
+// Planned problems are launched, and written down as steps of their call.
+#pragma once
+
+#include <span>
+
+#include "dispatch/plan_calls.h"
+#include "graph/recorded_launches.h"
+
+namespace torch_conv {
+
+// f(address) for every address of memory that a problem holds.
+template <typename F>
+void each_address(Direct& p, const F& f) {
+  f(p.in.data), f(p.out.data), f(p.taps.data), f(p.bias), f(p.beside.above.data), f(p.beside.below.data);
+}
+template <typename F>
+void each_address(ReadTiles& p, const F& f) {
+  f(p.in.data), f(p.tiles.data), f(p.notes);
+}
+template <typename F>
+void each_address(WriteTiles& p, const F& f) {
+  each_address(p.filter, f), f(p.sums.data), f(p.corners.data), f(p.notes), f(p.marks);
+}
+template <typename F>
+void each_address(Depthwise& p, const F& f) {
+  f(p.in.data), f(p.out.data), f(p.weight), f(p.bias);
+}
+template <typename F>
+void each_address(Separable& p, const F& f) {
+  f(p.in.data), f(p.out.data), f(p.taps_x.data), f(p.taps_y.data), f(p.taps_z.data);
+  f(p.beside.above.data), f(p.beside.below.data);
+}
+template <typename F>
+void each_address(Box& p, const F& f) {
+  f(p.in.data), f(p.out.data), f(p.beside.above.data), f(p.beside.below.data);
+}
+template <typename F>
+void each_address(BoxDepth& p, const F& f) {
+  f(p.sums.data), f(p.out.data);
+}
+template <typename F>
+void each_address(Combine& p, const F& f) {
+  for (int i = 0; i < p.windows; ++i) f(p.sums[i].data);
+  f(p.centre.data), f(p.out.data);
+}
+template <typename F>
+void each_address(Fused& p, const F& f) {
+  f(p.in.data), f(p.out.data), f(p.beside.above.data), f(p.beside.below.data);
+  for (Stage& s : std::span(p.stages, p.count))
+    for (int i = 0; i < s.windows; ++i) f(s.taps_x[i].data), f(s.taps_y[i].data), f(s.taps_z[i].data);
+}
+
+// A planned problem as a step of its call: the same launch on other memory.
+template <typename Problem>
+class Launch {
+ public:
+  Launch(Steps& steps, const Problem& p, const Doors<Problem>& doors, std::shared_ptr<const Planned> planned)
+      : problem_(p), doors_(&doors), planned_(std::move(planned)) {
+    each_address(problem_, [&](auto*& address) { slots_.push_back(address ? steps.find(address) : Slot{-1, 0}); });
+  }
+  void on_cpu(const Replay& r) const { doors_->run_cpu(at(r), planned_->plan); }
+  void on_cuda(const Replay& r, void* stream, void* scratch) const {
+    doors_->run_cuda(at(r), planned_->plan, {stream, scratch, planned_->kernels.data()});
+  }
+
+ private:
+  Problem at(const Replay& r) const {
+    Problem p = problem_;
+    const Slot* slot = slots_.data();
+    each_address(
+        p, [&](auto*& address) { address = static_cast<std::remove_reference_t<decltype(address)>>(r.at(*slot++)); });
+    return p;
+  }
+
+  Problem problem_;
+  const Doors<Problem>* doors_;
+  std::shared_ptr<const Planned> planned_;
+  std::vector<Slot> slots_;
+};
+
+template <typename Problem>
+void run_plan(Call& call, const Place& place, const Tensor& like, const Problem& p, const Doors<Problem>& doors,
+              const std::shared_ptr<const Planned>& planned) {
+  const Plan& plan = planned->plan;
+  if (only_explain(call, place, plan)) return;
+  if (!place.cuda()) {
+    doors.run_cpu(p, plan);
+    if (call.steps)
+      call.steps->then([launch = Launch<Problem>(*call.steps, p, doors, planned)](Replay& r) { launch.on_cpu(r); });
+    return;
+  }
+  std::optional<Tensor> scratch;
+  if (plan.scratch_bytes > 0) scratch = allocate(call, like, {plan.scratch_bytes}, ScalarType::Byte);
+  void* const at = scratch ? scratch->data_ptr() : nullptr;
+  doors.run_cuda(p, plan, {place.stream(), at, planned->kernels.data()});
+  if (!call.steps) return;
+  const Slot slot = at ? call.steps->find(at) : Slot{-1, 0};
+  const int device = like.get_device_index();
+  call.steps->then([device, slot, launch = Launch<Problem>(*call.steps, p, doors, planned)](Replay& r) {
+    const cuda::OnDevice current(device);
+    launch.on_cuda(r, cuda::current_stream(device), r.at(slot));
+  });
+}
+
+}  // namespace torch_conv

@@ -1,0 +1,55 @@
+// What this room is asked to compute, and its doors: causal depthwise convolutions of sequences, plain numbers.
+#pragma once
+
+#include "core/problem.h"
+
+namespace torch_conv {
+
+// A tensor (B, D, L) where it lies; strides in elements.
+struct Signal {
+  void* data;
+  int64_t stride_n, stride_c, stride_l;
+};
+
+// out[n, c, t] = silu?(bias[c] + sum over j = 0 .. k-1 of weight[c][j] * x[n, c, t - (k - 1) + j]), one chain of fused
+// multiply-adds that starts at 0 and takes the oldest tap first.
+//
+//   before (k - 1)   x (l)                      after (k - 1): the last inputs, for the next part of the sequence
+//   [b b b]          [x x x x x x x x x x x]    [x x x]
+//          t = 0 sees b b b x0
+struct CausalConv {
+  Dtype dtype, weights;  // of x, out, before and after; of weight and bias
+  int64_t n, c, l, k;
+  Signal x, out;
+  Signal before, after;       // without data: zeros stand before the start; nobody wants the last inputs
+  const void *weight, *bias;  // dense (c, k); one number a channel, or null
+  const int32_t* sequences;   // dense (n, l), or null: a tap counts where its number is the output's; below 0 the
+                              // output is 0
+  bool silu;
+};
+
+// One step of a generation, or a few: the window goes on over `state`, whose last k - 1 elements stand before x, and x
+// moves into it. With `used` (numbers of elements seen so far) it is a ring whose next place is used[n] % state_l.
+struct CausalUpdate {
+  Dtype dtype, weights;  // of x, out and state; of weight and bias
+  int64_t n, c, l, k;
+  int64_t states, state_l;  // rows of `state`, and elements of one
+  Signal x, out, state;
+  const void *weight, *bias;  // as above
+  const int32_t* used;        // one a sample, or null
+  const int32_t* rows;        // which row of `state` is a sample's, or null: its own; one that `state` does not
+                              // have is padding: the output is 0
+  bool silu;
+};
+
+// f(address) for every address of memory that a problem holds (graph/record_launch.h).
+template <typename F>
+void each_address(CausalConv& p, const F& f) {
+  f(p.x.data), f(p.out.data), f(p.before.data), f(p.after.data), f(p.weight), f(p.bias), f(p.sequences);
+}
+template <typename F>
+void each_address(CausalUpdate& p, const F& f) {
+  f(p.x.data), f(p.out.data), f(p.state.data), f(p.weight), f(p.bias), f(p.used), f(p.rows);
+}
+
+}  // namespace torch_conv

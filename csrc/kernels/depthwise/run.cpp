@@ -1,0 +1,12 @@
+// The room's doors on CUDA.
+#include "kernels/depthwise/plan.h"
+
+namespace torch_conv::depthwise {
+
+Plan plan_cuda(const Depthwise& p, const Arch& arch, const char* variant) { return plan(p, arch, variant); }
+
+void run_cuda(const Depthwise& p, const Plan& plan, const Site& site) {
+  std::any_cast<Config>(&plan.config)->launch(p, plan, site);
+}
+
+}  // namespace torch_conv::depthwise

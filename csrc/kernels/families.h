@@ -1,0 +1,123 @@
+// The doors of all rooms. Every room offers, per backend, `plan` (pure: a GPU need not be there) and `run`.
+#pragma once
+
+#include "core/plan.h"
+#include "core/problem.h"
+
+namespace torch_conv {
+
+class LoadedKernel;  // runtime/store.h
+
+// Where a plan for CUDA runs: on the current device.
+struct Site {
+  void* stream;
+  void* scratch;                       // plan.scratch_bytes of memory
+  const LoadedKernel* const* kernels;  // plan.kernels, loaded
+};
+
+// `variant` pins a room's kernel by its Plan::variant name ("" lets the room choose; tests and benchmarks
+// set TORCH_CONV_VARIANT). A plan with a null `variant` means: this variant cannot serve this problem.
+//
+// direct2d, separable2d, fused and box serve images (in.d == 1, kd == 1), direct3d, separable3d and fused3d volumes;
+// direct and combine serve both on the CPU.
+namespace direct {
+Plan plan_cpu(const Direct& p, const char* variant);
+void run_cpu(const Direct& p, const Plan& plan);
+}  // namespace direct
+
+namespace direct2d {
+Plan plan_cuda(const Direct& p, const Arch& arch, const char* variant);
+void run_cuda(const Direct& p, const Plan& plan, const Site& site);
+}  // namespace direct2d
+
+// The two ends of a filter by FFT; between them torch transforms the tiles.
+namespace overlap_save {
+Plan plan_read_cpu(const ReadTiles& p, const char* variant);
+void run_read_cpu(const ReadTiles& p, const Plan& plan);
+Plan plan_read_cuda(const ReadTiles& p, const Arch& arch, const char* variant);
+void run_read_cuda(const ReadTiles& p, const Plan& plan, const Site& site);
+
+Plan plan_write_cpu(const WriteTiles& p, const char* variant);
+void run_write_cpu(const WriteTiles& p, const Plan& plan);
+Plan plan_write_cuda(const WriteTiles& p, const Arch& arch, const char* variant);
+void run_write_cuda(const WriteTiles& p, const Plan& plan, const Site& site);
+}  // namespace overlap_save
+
+// Images only, with zeros outside. A plan has no variant for what the room does not serve, which goes the way of
+// Direct.
+namespace depthwise {
+Plan plan_cpu(const Depthwise& p, const char* variant);
+void run_cpu(const Depthwise& p, const Plan& plan);
+Plan plan_cuda(const Depthwise& p, const Arch& arch, const char* variant);
+void run_cuda(const Depthwise& p, const Plan& plan, const Site& site);
+}  // namespace depthwise
+
+namespace direct3d {
+Plan plan_cuda(const Direct& p, const Arch& arch, const char* variant);
+void run_cuda(const Direct& p, const Plan& plan, const Site& site);
+}  // namespace direct3d
+
+namespace separable2d {
+Plan plan_cpu(const Separable& p, const char* variant);
+void run_cpu(const Separable& p, const Plan& plan);
+Plan plan_cuda(const Separable& p, const Arch& arch, const char* variant);
+void run_cuda(const Separable& p, const Plan& plan, const Site& site);
+}  // namespace separable2d
+
+// One launch for all three passes; its plan has no variant for what it does not serve, which the hall then takes apart
+// into planes and depth.
+namespace separable3d {
+Plan plan_cuda(const Separable& p, const Arch& arch, const char* variant);
+void run_cuda(const Separable& p, const Plan& plan, const Site& site);
+}  // namespace separable3d
+
+namespace box {
+Plan plan_cpu(const Box& p, const char* variant);
+void run_cpu(const Box& p, const Plan& plan);
+Plan plan_cuda(const Box& p, const Arch& arch, const char* variant);
+void run_cuda(const Box& p, const Plan& plan, const Site& site);
+
+Plan plan_depth_cpu(const BoxDepth& p, const char* variant);
+void run_depth_cpu(const BoxDepth& p, const Plan& plan);
+Plan plan_depth_cuda(const BoxDepth& p, const Arch& arch, const char* variant);
+void run_depth_cuda(const BoxDepth& p, const Plan& plan, const Site& site);
+}  // namespace box
+
+// Chains in one launch. A CUDA plan has no variant for what it does not serve, which the hall then takes apart into
+// filters and `combine`; so it does with volumes on the CPU.
+namespace fused {
+Plan plan_cpu(const Fused& p, const char* variant);
+void run_cpu(const Fused& p, const Plan& plan);
+Plan plan_cuda(const Fused& p, const Arch& arch, const char* variant);
+void run_cuda(const Fused& p, const Plan& plan, const Site& site);
+
+Plan plan_combine_cpu(const Combine& p, const char* variant);
+void run_combine_cpu(const Combine& p, const Plan& plan);
+Plan plan_combine_cuda(const Combine& p, const Arch& arch, const char* variant);
+void run_combine_cuda(const Combine& p, const Plan& plan, const Site& site);
+}  // namespace fused
+
+// The same for volumes.
+namespace fused3d {
+Plan plan_cuda(const Fused& p, const Arch& arch, const char* variant);
+void run_cuda(const Fused& p, const Plan& plan, const Site& site);
+}  // namespace fused3d
+
+namespace ladder {
+enum class Variant : int8_t { naive, constant, tiled, l2_halo, fused };
+void run_cpu(const Ladder2d& p, Variant variant);  // float64 sums: the ladder's gold
+std::vector<Kernel> kernels_cuda(const Ladder2d& p, Variant variant);
+void run_cuda(const Ladder2d& p, Variant variant, const Site& site);
+
+enum class Variant1d : int8_t { naive, constant, tiled, l2_halo };
+void run_cpu(const Ladder1d& p, Variant1d variant);  // float64 sums: the ladder's gold
+std::vector<Kernel> kernels_cuda(const Ladder1d& p, Variant1d variant);
+void run_cuda(const Ladder1d& p, Variant1d variant, const Site& site);
+
+enum class Variant3d : int8_t { naive, constant, tiled, l2_halo, separable };
+void run_cpu(const Ladder3d& p, Variant3d variant);  // float64 sums: the ladder's gold
+std::vector<Kernel> kernels_cuda(const Ladder3d& p, Variant3d variant);
+void run_cuda(const Ladder3d& p, Variant3d variant, const Site& site);
+}  // namespace ladder
+
+}  // namespace torch_conv

@@ -1,0 +1,168 @@
+#include "runtime/compiler.h"
+
+#include <dlfcn.h>
+
+#include <cstdlib>
+#include <sstream>
+#include <stdexcept>
+#include <vector>
+
+#include "runtime/driver.h"
+#include "runtime/sources.h"
+
+namespace torch_conv::cuda {
+
+namespace {
+
+struct Nvrtc {
+  using Program = struct ProgramHandle*;
+  int (*version)(int*, int*);
+  int (*create)(Program*, const char* source, const char* name, int headers, const char* const* texts,
+                const char* const* names);
+  int (*destroy)(Program*);
+  int (*add_name)(Program, const char*);
+  int (*compile)(Program, int count, const char* const* options);
+  int (*log_size)(Program, size_t*);
+  int (*log)(Program, char*);
+  int (*code_size)(Program, size_t*);
+  int (*code)(Program, char*);
+  int (*lowered)(Program, const char*, const char**);
+  std::string release;  // empty: not found
+};
+
+// The folder of the torch that is loaded: pip lays NVIDIA's packages beside it.
+std::string folder_of_torch() {
+  Dl_info info{};
+  void* symbol = dlsym(RTLD_DEFAULT, "aoti_torch_get_device_type");
+  if (!symbol || !dladdr(symbol, &info) || !info.dli_fname) return "";
+  const std::string file = info.dli_fname;
+  return file.substr(0, file.find_last_of('/'));
+}
+
+// The driver runs what a compiler of its own major version or an older one makes; without a driver, all are right.
+bool suits_driver(int major) {
+  int version = 0;
+  const Driver* driver = find_driver();
+  return !driver || driver->version(&version) != kSuccess || major <= version / 1000;
+}
+
+void* open_library() {
+  struct Candidate {
+    int major;
+    const char *name, *beside_torch;
+  };
+  static constexpr Candidate candidates[] = {
+      {13, "libnvrtc.so.13", "/../../nvidia/cu13/lib/libnvrtc.so.13"},
+      {12, "libnvrtc.so.12", "/../../nvidia/cuda_nvrtc/lib/libnvrtc.so.12"},
+  };
+  const std::string torch = folder_of_torch();
+  // What the process has already, then what lies beside torch, then what the loader finds.
+  for (const int step : {0, 1, 2})
+    for (const Candidate& c : candidates) {
+      if (!suits_driver(c.major) || (step == 1 && torch.empty())) continue;
+      const std::string name = step == 1 ? torch + c.beside_torch : c.name;
+      if (void* library = dlopen(name.c_str(), step == 0 ? RTLD_LAZY | RTLD_NOLOAD : RTLD_LAZY)) return library;
+    }
+  return nullptr;
+}
+
+Nvrtc load() {
+  Nvrtc n{};
+  if (const char* off = std::getenv("TORCH_CONV_NO_NVRTC"); off && std::string(off) == "1") return n;
+  void* library = open_library();
+  if (!library) return n;
+  bool whole = true;
+  const auto find = [&](auto& function, const char* name) {
+    function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(library, name));
+    whole = whole && function;
+  };
+  find(n.version, "nvrtcVersion");
+  find(n.create, "nvrtcCreateProgram");
+  find(n.destroy, "nvrtcDestroyProgram");
+  find(n.add_name, "nvrtcAddNameExpression");
+  find(n.compile, "nvrtcCompileProgram");
+  find(n.log_size, "nvrtcGetProgramLogSize");
+  find(n.log, "nvrtcGetProgramLog");
+  find(n.code_size, "nvrtcGetCUBINSize");
+  find(n.code, "nvrtcGetCUBIN");
+  find(n.lowered, "nvrtcGetLoweredName");
+  int major = 0, minor = 0;
+  if (whole && n.version(&major, &minor) == 0) n.release = std::to_string(major) + "." + std::to_string(minor);
+  return n;
+}
+
+const Nvrtc& nvrtc() {
+  static const Nvrtc found = load();
+  return found;
+}
+
+// The line of a log that says most: the first error.
+std::string first_error(const std::string& log) {
+  std::istringstream lines(log);
+  std::string line, first;
+  while (std::getline(lines, line)) {
+    if (line.find("error") != line.npos) return line;
+    if (first.empty()) first = line;
+  }
+  return first;
+}
+
+struct Program {
+  Nvrtc::Program handle = nullptr;
+  ~Program() {
+    if (handle) nvrtc().destroy(&handle);
+  }
+};
+
+}  // namespace
+
+const std::string& compiler_version() { return nvrtc().release; }
+
+std::string compile_flags() {
+  // Functions without an annotation are kernels' own: what host and kernels share is written once, without macros.
+  std::string flags = "--std=c++20 -default-device";
+  if (const char* more = std::getenv("TORCH_CONV_NVRTC_FLAGS"); more && *more) flags += std::string(" ") + more;
+  return flags;
+}
+
+Binary compile(const Kernel& kernel, int capability, std::string* report) {
+  const auto fail = [&](const std::string& why) {
+    throw std::runtime_error("torch_conv: kernel " + kernel.name + " cannot be compiled: " + why);
+  };
+  const Nvrtc& n = nvrtc();
+  if (n.release.empty()) fail("NVRTC was not found");
+  std::vector<const char*> names, texts;
+  for (const SourceFile* file : sources_of(kernel.file)) names.push_back(file->name), texts.push_back(file->text);
+  // Names and their arguments are looked up at global scope.
+  const std::string source = "#include \"" + std::string(kernel.file) + "\"\nusing namespace torch_conv;\n";
+  const std::string& name = kernel.name;
+  Program program;
+  if (n.create(&program.handle, source.c_str(), "kernel.cu", int(names.size()), texts.data(), names.data()) != 0 ||
+      n.add_name(program.handle, name.c_str()) != 0)
+    fail("NVRTC takes no program");
+
+  std::vector<std::string> options{"--gpu-architecture=sm_" + std::to_string(capability)};
+  std::istringstream words(compile_flags());
+  for (std::string word; words >> word;) options.push_back(word);
+  if (report) options.push_back("--ptxas-options=-v");
+  std::vector<const char*> pointers;
+  for (const std::string& option : options) pointers.push_back(option.c_str());
+  const int status = n.compile(program.handle, int(pointers.size()), pointers.data());
+  size_t size = 0;
+  n.log_size(program.handle, &size);
+  std::string log(size, '\0');
+  if (size > 0) n.log(program.handle, log.data());
+  if (status != 0) fail(first_error(log));
+  if (report) *report = log;
+
+  const char* symbol = nullptr;
+  Binary binary;
+  if (n.lowered(program.handle, name.c_str(), &symbol) != 0 || n.code_size(program.handle, &size) != 0)
+    fail("NVRTC gives no code");
+  binary.symbol = symbol;
+  binary.code.resize(size);
+  if (n.code(program.handle, binary.code.data()) != 0) fail("NVRTC gives no code");
+  return binary;
+}
+
+}  // namespace torch_conv::cuda

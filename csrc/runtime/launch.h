@@ -1,0 +1,33 @@
+// A planned kernel with its parameters onto a stream.
+#pragma once
+
+#include "kernels/families.h"
+#include "runtime/store.h"
+
+namespace torch_conv {
+
+struct Blocks {
+  int64_t x;
+  unsigned y = 1, z = 1;
+};
+
+struct Threads {
+  unsigned x, y = 1, z = 1;
+};
+
+// Parameters are passed as the kernel declares them, to the type.
+template <typename... Parameters>
+void launch_kernel(const LoadedKernel& kernel, Blocks blocks, Threads threads, int shared_bytes, void* stream,
+                   const Parameters&... parameters) {
+  void* pointers[] = {const_cast<void*>(static_cast<const void*>(&parameters))...};
+  kernel.launch(blocks.x, blocks.y, blocks.z, threads.x, threads.y, threads.z, shared_bytes, stream, pointers);
+}
+
+// A plan's only kernel.
+template <typename... Parameters>
+void launch(const Plan& plan, const Site& site, const Parameters&... parameters) {
+  launch_kernel(*site.kernels[0], {plan.blocks}, {unsigned(plan.threads)}, plan.shared_bytes, site.stream,
+                parameters...);
+}
+
+}  // namespace torch_conv

@@ -1,0 +1,170 @@
+#include "runtime/store.h"
+
+#include <algorithm>
+#include <climits>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <sstream>
+#include <stdexcept>
+
+#include "core/fork_mutex.h"
+#include "runtime/context.h"
+#include "runtime/driver.h"
+#include "runtime/entry.h"
+
+namespace torch_conv {
+
+void LoadedKernel::allow_shared(int bytes) const {
+  // 48 KiB in all need no asking; a kernel's own barriers count too.
+  constexpr int kFree = 47 * 1024;
+  if (bytes <= kFree) return;
+  bytes = std::max(bytes, 48 * 1024 + 1);
+  const int device = cuda::current_device();
+  std::atomic<int>& allowed = allowed_[device % kDevices];
+  if (device < kDevices && allowed.load(std::memory_order_acquire) >= bytes) return;
+  const std::lock_guard lock(allowing_);  // the limit only grows, whoever asks
+  if (device < kDevices && allowed.load(std::memory_order_acquire) >= bytes) return;
+  cuda::check(cuda::driver().set_kernel_attribute(cuda::kMaxDynamicSharedSize, bytes,
+                                                  static_cast<cuda::KernelFunction>(function_), device),
+              ("asking for shared memory for kernel " + name_).c_str());
+  allowed.store(bytes, std::memory_order_release);
+}
+
+void LoadedKernel::launch(int64_t grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,
+                          unsigned block_z, int shared_bytes, void* stream, void** parameters) const {
+  if (grid_x == 0) return;
+  if (grid_x > INT_MAX)
+    throw std::runtime_error("torch_conv: kernel " + name_ + " would need more than 2^31 - 1 blocks");
+  allow_shared(shared_bytes);
+  const cuda::Result status = cuda::driver().launch(static_cast<cuda::KernelFunction>(function_), unsigned(grid_x),
+                                                    grid_y, grid_z, block_x, block_y, block_z, unsigned(shared_bytes),
+                                                    static_cast<cuda::Stream>(stream), parameters, nullptr);
+  if (status != cuda::kSuccess) cuda::fail(status, ("launching kernel " + name_).c_str());
+}
+
+namespace cuda {
+
+namespace {
+
+// A kernel of one architecture in this process. Threads that ask for the same one wait for the first.
+struct Slot {
+  std::mutex mutex;
+  std::unique_ptr<LoadedKernel> loaded;
+  Origin origin{};
+};
+
+ForkMutex slots_mutex;  // a slot's own is a plain one: fork() would wait for a compiler, and children cannot use CUDA
+std::map<std::pair<int, std::string>, Slot>& slots() {
+  static auto* all = new std::map<std::pair<int, std::string>, Slot>;  // kernels outlive everything
+  return *all;
+}
+
+int capability_of(const Arch& arch) { return 10 * arch.major + arch.minor; }
+
+// Code of the same major capability and a lower minor one runs too.
+std::optional<Binary> find_ahead(const Kernel& kernel, int capability) {
+  for (int lower = capability; lower >= capability / 10 * 10; --lower) {
+    const std::string description = describe(kernel, lower, "");
+    const std::string folder = ahead_folder() + "/sm_" + std::to_string(lower);
+    if (auto found = read_entry(entry_path(folder, description), description)) return found;
+  }
+  return std::nullopt;
+}
+
+KernelFunction load_binary(const Kernel& kernel, const Binary& binary) {
+  Library library = nullptr;
+  KernelFunction function = nullptr;
+  const std::string what = "loading kernel " + kernel.name;
+  check(driver().load_library(&library, binary.code.data(), nullptr, nullptr, 0, nullptr, nullptr, 0), what.c_str());
+  check(driver().get_kernel(&function, library, binary.symbol.c_str()), what.c_str());
+  return function;
+}
+
+void fill(Slot& slot, const Kernel& kernel, int capability) {
+  const auto keep = [&](const Binary& binary, Origin origin) {
+    slot.loaded = std::make_unique<LoadedKernel>(kernel.name, load_binary(kernel, binary));
+    slot.origin = origin;
+  };
+  // What another compiler made may be too new for this driver: then there is the next source.
+  const auto try_to_keep = [&](const std::optional<Binary>& binary, Origin origin) {
+    if (!binary) return false;
+    try {
+      keep(*binary, origin);
+      return true;
+    } catch (const std::runtime_error&) {
+      if (compiler_version().empty()) throw;
+      return false;
+    }
+  };
+  if (try_to_keep(find_ahead(kernel, capability), Origin::ahead)) return;
+  const std::string description = describe(kernel, capability, compiler_version()), folder = cache_folder();
+  const std::string path = folder.empty() ? "" : entry_path(folder, description);
+  if (!path.empty() && try_to_keep(read_entry(path, description, true), Origin::cache)) return;
+  const Binary binary = compile(kernel, capability);
+  if (!path.empty()) write_entry(path, description, binary);  // a full or read-only disk only costs time
+  keep(binary, Origin::compiled);
+}
+
+Slot& slot_of(const Kernel& kernel, int capability) {
+  const std::lock_guard lock(slots_mutex);
+  return slots()[{capability, kernel.name}];
+}
+
+}  // namespace
+
+const LoadedKernel& load(const Kernel& kernel, const Arch& arch) {
+  Slot& slot = slot_of(kernel, capability_of(arch));
+  const std::lock_guard lock(slot.mutex);
+  if (!slot.loaded) fill(slot, kernel, capability_of(arch));
+  return *slot.loaded;
+}
+
+bool offers(const Kernel& kernel, const Arch& arch) {
+  {
+    Slot& slot = slot_of(kernel, capability_of(arch));
+    if (const std::unique_lock free(slot.mutex, std::try_to_lock); free && slot.loaded) return true;
+  }
+  // The compiler comes last: to look for it loads it, which takes a millisecond or more of the first call.
+  return find_ahead(kernel, capability_of(arch)).has_value() || !compiler_version().empty();
+}
+
+std::vector<std::string> build_ahead(const std::string& folder, int capability, const std::vector<Kernel>& kernels) {
+  const std::string place = folder + "/sm_" + std::to_string(capability);
+  std::filesystem::create_directories(place);
+  std::vector<std::string> files;
+  for (const Kernel& kernel : kernels) {
+    const std::string description = describe(kernel, capability, ""), path = entry_path(place, description);
+    files.push_back(path);
+    if (read_entry(path, description)) continue;
+    if (!write_entry(path, description, compile(kernel, capability)))
+      throw std::runtime_error("torch_conv: " + path + " cannot be written");
+  }
+  return files;
+}
+
+std::vector<std::string> store_report() {
+  static const char* const kOrigins[] = {"built ahead", "from the cache", "compiled"};
+  std::string why;
+  const std::string cache = cache_folder(&why);
+  std::vector<std::string> lines{
+      "compiler: " + (compiler_version().empty() ? "none (NVRTC was not found)" : "NVRTC " + compiler_version()),
+      "cache: " + (cache.empty() ? "none (" + why + ")" : cache)};
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(ahead_folder(), error)) {
+    const auto files = std::filesystem::directory_iterator(entry.path(), error);
+    lines.push_back("built ahead: " + std::to_string(std::distance(begin(files), end(files))) + " kernels for " +
+                    entry.path().filename().string());
+  }
+  const std::lock_guard lock(slots_mutex);
+  for (auto& [key, slot] : slots())  // those that are being loaded are left out
+    if (const std::unique_lock free(slot.mutex, std::try_to_lock); free && slot.loaded)
+      lines.push_back("loaded: " + key.second + ", " + kOrigins[int(slot.origin)]);
+  return lines;
+}
+
+}  // namespace cuda
+
+}  // namespace torch_conv

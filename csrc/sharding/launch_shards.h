@@ -1,0 +1,216 @@
+// Shards with neighbours, by rooms that read those where they lie.
+#pragma once
+
+#include <functional>
+
+#include "graph/record_launch.h"
+#include "sharding/near_planes.h"
+#include "sharding/seams.h"
+#include "sharding/split_streams.h"
+#include "tensors/images.h"
+
+namespace torch_conv {
+
+// `axes`: of an image cut along h two, of a volume cut along d three.
+inline int axes_of(const Part& part) { return kAxes - part.axis; }
+
+inline Beside beside(const Shard& shard, Dtype dtype, int axes) {
+  const auto image = [&](const Tensor* t) {
+    const auto view = t ? merge_leading(*t, dtype, axes) : std::nullopt;
+    return view ? *view : Image{};
+  };
+  return {image(shard.above), image(shard.below)};
+}
+
+// Does a problem hold no memory of a device but its images?
+inline bool on_any_device(const Direct& p) { return p.taps.on_host && !p.bias; }
+inline bool on_any_device(const Separable& p) {
+  return p.taps_x.on_host && p.taps_y.on_host && (p.kd == 1 || p.taps_z.on_host);
+}
+inline bool on_any_device(const Box&) { return true; }
+
+inline bool on_any_device(const Fused& p) {
+  const auto on_host = [&](const Stage& s) {
+    const auto stands = [&](const Taps* taps) {
+      return std::all_of(taps, taps + s.windows, std::mem_fn(&Taps::on_host));
+    };
+    return stands(s.taps_x) && stands(s.taps_y);
+  };
+  return std::all_of(p.stages, p.stages + p.count, on_host);
+}
+
+// One channel expanded to many, each with a window of its own: one input channel with many outputs. It is read less
+// often, and bulk copies take no stride of 0.
+inline Direct with_channels_read_once(Direct p) {
+  const auto expanded = [](const Image& x) { return x.stride_c == 0; };
+  if (p.in.c > 1 && expanded(p.in) && p.beside.all(expanded) && p.groups == p.in.c && p.out.c == p.in.c)
+    p.in.c = p.groups = p.beside.above.c = p.beside.below.c = 1;
+  return p;
+}
+template <typename Problem>
+const Problem& with_channels_read_once(const Problem& p) {
+  return p;
+}
+
+// The images of a problem become a further shard's. False: they lie as no kernel has them.
+template <typename Problem>
+bool set_images(Problem& p, const Shard& shard, const std::optional<Image>& out, int axes) {
+  const auto in = merge_leading(*shard.own, p.in.dtype, axes);
+  if (!in || !out) return false;
+  p.in = *in, p.out = *out, p.beside = beside(shard, p.in.dtype, axes);
+  return true;
+}
+template <typename Problem>
+bool set_images(Problem& p, const Shard& shard, int axes) {
+  return set_images(p, shard, merge_leading(shard.result, p.out.dtype, axes), axes);
+}
+inline bool set_images(Box& p, const Shard& shard, int axes) {
+  p.first_row = shard.first;
+  return set_images(p, shard, merge_leading(shard.result, p.out.dtype, axes), axes);
+}
+// Several outputs stand in a dimension of their own before the spatial axes.
+inline bool set_images(Fused& p, const Shard& shard, int axes) {
+  const int64_t dim = shard.result.dim() - axes - 1;
+  const bool several = shard.result.dim() > shard.own->dim();
+  if (several) p.stride_output = shard.result.stride(dim);
+  const Tensor first = several ? torch::stable::select(shard.result, dim, 0) : shard.result;
+  return set_images(p, shard, merge_leading(first, p.out.dtype, axes), axes);
+}
+
+// Can a problem be cut at its seams? A chain cannot: a Fused has no pad that says where a piece's windows begin.
+template <typename Problem>
+constexpr bool kHasSeams = true;
+template <>
+inline constexpr bool kHasSeams<Fused> = false;
+
+// What a shard with neighbours is filtered by: the interior, and `aside` the seams, which read other shards; or one for
+// all.
+template <typename Problem>
+struct Piece {
+  Problem problem;
+  bool aside;
+  std::shared_ptr<const Planned> planned{};
+};
+
+// Interior and seams. `least` as in Seams::of.
+template <typename Problem>
+std::vector<Piece<Problem>> pieces_apart(const Problem& p, bool volumes, int64_t least) {
+  const Seams<Problem> seams = Seams<Problem>::of(p, volumes, least);
+  std::vector<Piece<Problem>> pieces{{seams.interior, false}, {seams.above, true}, {seams.below, true}};
+  std::erase_if(pieces, [](const auto& piece) { return piece.problem.out.h == 0 || piece.problem.out.d == 0; });
+  return pieces;
+}
+
+// Planned, in the way that is fastest; none where the room cannot.
+template <typename Problem>
+std::vector<Piece<Problem>> pieces_of(const Call& call, const Place& place, const Shard& shard, const Problem& p,
+                                      const Doors<Problem>& doors, const char* pinned) {
+  using Pieces = std::vector<Piece<Problem>>;
+  const auto plan = [&](Pieces& pieces) {
+    return std::all_of(pieces.begin(), pieces.end(), [&](Piece<Problem>& piece) {
+      piece.planned = plan_of(call, place, piece.problem, doors, pinned);
+      return piece.planned->plan.variant && piece.planned->plan.scratch_bytes == 0;
+    });
+  };
+  const bool volumes = axes_of(*call.part) == 3;
+  Pieces together{{volumes ? with_channels_read_once(p) : p, false}};
+  bool worth = true;
+  int64_t least = 0;
+  if (volumes) {  // whose room says how deep seams are to be
+    if (!plan(together)) return {};
+    least = together[0].planned->plan.seam_d;
+    worth = least > 0 && (is_far(*shard.own, shard.above) || is_far(*shard.own, shard.below));
+  }
+  if constexpr (kHasSeams<Problem>) {
+    if (call.streams->apart(worth)) {
+      Pieces apart = pieces_apart(together[0].problem, volumes, least);
+      if (plan(apart)) return apart;
+      if (!volumes) return {};  // strips, whose interior waits for nobody
+    }
+  }
+  return volumes || plan(together) ? together : Pieces{};
+}
+
+// Seams of a volume read copies of the planes beside it, if that is worth it. Their plans are those for the originals,
+// so copies, which are dense, must lie as those do; one channel that a kernel takes for many is one in all shards.
+// `near` owns the copies.
+template <typename Problem>
+void bring_planes(Call& call, const Shard& shard, const Problem& p, void* reads, bool fresh,
+                  std::optional<NearPlanes>& near, std::vector<Piece<Problem>>& pieces) {
+  const bool dense = p.in.stride_w == 1 && p.in.stride_h == p.in.w && p.in.h > 1;
+  if (!dense || pieces[0].problem.in.c != p.in.c) return;
+  near.emplace(shard);
+  if (!near->any()) return;
+  if (!call.runs()) call.explain("its seams read copies of other GPUs' planes instead, which are made aside");
+  near->bring(call, reads, fresh);
+  const Beside copies = beside(near->shard(), p.in.dtype, 3);
+  for (Piece<Problem>& piece : pieces) {
+    Beside& read = piece.problem.beside;
+    if (read.above.data) read.above = copies.above;
+    if (read.below.data) read.below = copies.below;
+  }
+}
+
+// The same as steps of the call on all shards. `fresh` as in SplitStreams::begin.
+template <typename Problem>
+void write_down(Steps& steps, const Shard& shard, const std::vector<Piece<Problem>>& pieces,
+                const Doors<Problem>& doors, bool apart, bool fresh) {
+  const int own = steps.index_of(*shard.own);
+  const std::vector<int> lenders = steps.indices_of({shard.above, shard.below});
+  steps.guard([own, lenders](const std::vector<Tensor>& given) {
+    const auto reads = [&](int i) { return can_read(given[own], given[i]); };
+    return std::all_of(lenders.begin(), lenders.end(), reads);
+  });
+  std::vector<std::pair<Launch<Problem>, bool>> launches;
+  for (const Piece<Problem>& piece : pieces)
+    launches.push_back({{steps, piece.problem, doors, piece.planned}, piece.aside});
+  steps.then([own, lenders, launches, apart, fresh, device = shard.own->get_device_index()](Replay& r) {
+    const cuda::OnDevice current(device);
+    void* const reads = r.begin(own, lenders, apart, fresh);
+    void* const stream = apart ? cuda::current_stream(device) : reads;
+    for (const auto& [launch, aside] : launches) launch.on_cuda(r, aside ? reads : stream, nullptr);
+    r.streams->end(r.tensor(own), apart);
+  });
+}
+
+template <typename Problem>
+bool run_shard(Call& call, const Place& place, const Shard& shard, const Problem& p, const Doors<Problem>& doors,
+               const char* pinned) {
+  std::vector<Piece<Problem>> pieces = pieces_of(call, place, shard, p, doors, pinned);
+  if (pieces.empty()) return false;
+  SplitStreams& streams = *call.streams;
+  const bool apart = pieces.back().aside;
+  const bool fresh = !on_any_device(p);  // taps in device memory may just have been put there
+  void* const reads = streams.begin(*shard.own, {shard.above, shard.below}, apart, fresh);
+  std::optional<NearPlanes> near;
+  if constexpr (kHasSeams<Problem>)
+    if (apart && axes_of(*call.part) == 3) bring_planes(call, shard, p, reads, fresh, near, pieces);
+  for (const Piece<Problem>& piece : pieces) {
+    const Planned& planned = *piece.planned;
+    if (!only_explain(call, place, planned.plan))
+      doors.run_cuda(piece.problem, planned.plan,
+                     {piece.aside ? reads : place.stream(), nullptr, planned.kernels.data()});
+  }
+  streams.end(*shard.own, apart);
+  if (call.steps) write_down(*call.steps, shard, pieces, doors, apart, fresh);
+  return true;
+}
+
+// The shard at hand, and the further ones if its problem is theirs but for the images: that saves them the call. If the
+// room cannot, nothing runs, and the shards are not `done`.
+template <typename Problem>
+void run_shards(Call& call, const Place& place, const Problem& p, const Doors<Problem>& doors, const char* pinned) {
+  if (!place.cuda()) return;
+  const std::vector<Shard*>& shards = call.part->shards;
+  const int axes = axes_of(*call.part);
+  shards[0]->done = run_shard(call, place, *shards[0], p, doors, pinned);
+  if (!shards[0]->done || !on_any_device(p)) return;
+  for (size_t i = 1; i < shards.size(); ++i) {
+    Shard& shard = *shards[i];
+    const Place there(call, *shard.own);
+    Problem q = p;
+    if (set_images(q, shard, axes)) shard.done = run_shard(call, there, shard, q, doors, pinned);
+  }
+}
+
+}  // namespace torch_conv

@@ -1,0 +1,67 @@
+// The arguments of calls on shards: cut as the image is, and where kernels on its device read them.
+#include "graph/recorded_launches.h"
+#include "sharding/split.h"
+#include "sharding/split_streams.h"
+#include "tensors/images.h"
+
+namespace torch_conv {
+
+namespace {
+
+// Bytes of a window that kernels read in another GPU's memory, every block anew. Two NVIDIA H100 with NVLink, us a call
+// on their shards, the window copied | read there: 3x3 float32 of 4096² 49.0 | 32.8, of 8192² 103.5 | 103.5 and in a
+// CUDA graph 99.7 | 97.3; 3x3x3 of 512³ 233 | 230; 15x15 of 8192² (900 bytes) 302 | 309; one of 3x3 for each of 64
+// channels of 2048x1024 (2304 bytes) 193 | 199, of 7x7 211 | 215. A copy costs the host 11 us for each further GPU.
+// What lies between 36 and 900 bytes was not measured, nor were more GPUs, nor such without NVLink.
+constexpr int64_t kMostBorrowed = 512;
+
+bool on_another_gpu(const Tensor& input, const Tensor& window) {
+  return input.is_cuda() && window.is_cuda() && !same_device(input, window);
+}
+
+}  // namespace
+
+Tensor on_device_of(const Call& call, const Tensor& input, const Tensor& window) {
+  if (!on_another_gpu(input, window)) return window;
+  if (!call.runs()) return pretend(input, sizes_of(window), contiguous_strides(sizes_of(window)), window.scalar_type());
+  const Device device = device_of(input);
+  const Tensor there = copy_to(window, device, call.streams);
+  if (call.steps)
+    call.steps->makes(there, [device, source = call.steps->index_of(window)](Replay& r) {
+      return copy_to(r.tensor(source), device, r.streams ? &*r.streams : nullptr);
+    });
+  return there;
+}
+
+bool borrow(const Call& call, const Tensor& input, const Tensor& window) {
+  if (!call.runs() || !call.streams || !on_another_gpu(input, window)) return false;
+  const int reader = input.get_device_index();
+  const bool small = window.numel() * int64_t(window.element_size()) <= kMostBorrowed;
+  if (!small || !can_read(reader, window) || !call.streams->borrow(window, reader)) return false;
+  if (call.steps) {
+    const int at = call.steps->index_of(window);
+    call.steps->guard([reader, at](const std::vector<Tensor>& given) { return can_read(reader, given[at]); });
+    call.steps->then([reader, at](Replay& r) { r.streams->borrow(r.tensor(at), reader); });
+  }
+  return true;
+}
+
+Tensor argument_of(const Call& call, const Tensor& input, int axes, int window_axes, const Tensor& window) {
+  if (window_axes == 0) return window;
+  Tensor own = window;
+  if (const Slice* slice = call.slice) {
+    const int64_t leading = window.dim() - window_axes, before = slice->dim_from_end - axes - 1;  // 0 channel, 1 sample
+    const int64_t dim = before == 0 ? 1 : 0;
+    if (before <= 1 && leading > dim && window.size(dim) > 1) own = narrow(own, dim, slice->begin, slice->size);
+  }
+  return own;
+}
+
+std::vector<Tensor> argument_of(const Call& call, const Tensor& input, int axes, int window_axes,
+                                const std::vector<Tensor>& windows) {
+  std::vector<Tensor> own;
+  for (const Tensor& window : windows) own.push_back(argument_of(call, input, axes, window_axes, window));
+  return own;
+}
+
+}  // namespace torch_conv

@@ -1,0 +1,158 @@
+#include "sharding/split_copies.h"
+
+#include <algorithm>
+
+#include "graph/recorded_launches.h"
+#include "runtime/copy.h"
+#include "sharding/split_streams.h"
+
+namespace torch_conv {
+
+namespace {
+
+// The memory of some rows of a tensor: blocks of one run each, if the dimensions below and above `dim` are dense.
+struct RowMemory {
+  int64_t row, pitch, count;  // elements of a row, between blocks; blocks
+  std::vector<size_t> order;  // of the other dimensions in memory, innermost first
+};
+
+std::optional<RowMemory> memory_of_rows(const Sizes& size, const Sizes& stride, int64_t dim) {
+  RowMemory rows{1, 0, 1, {}};
+  for (size_t i = 0; i < size.size(); ++i)
+    if (int64_t(i) != dim && size[i] > 1) rows.order.push_back(i);
+  std::sort(rows.order.begin(), rows.order.end(), [&](size_t a, size_t b) { return stride[a] < stride[b]; });
+  size_t i = 0;
+  for (; i < rows.order.size() && stride[rows.order[i]] == rows.row; ++i) rows.row *= size[rows.order[i]];
+  if (size[dim] > 1 && stride[dim] != rows.row) return std::nullopt;
+  for (; i < rows.order.size(); ++i) {
+    const int64_t step = stride[rows.order[i]];
+    if (rows.count == 1) rows.pitch = step;
+    else if (step != rows.pitch * rows.count) return std::nullopt;
+    rows.count *= size[rows.order[i]];
+  }
+  if (rows.count > 1 && rows.pitch < size[dim] * rows.row) return std::nullopt;  // an expanded tensor's
+  return rows;
+}
+
+std::optional<RowMemory> memory_of_rows(const Tensor& t, int64_t dim) {
+  return memory_of_rows(sizes_of(t), strides_of(t), dim);
+}
+
+// Rows of a tensor: whose, where they begin, and how all its rows lie.
+struct RowsAt {
+  int device;
+  void* data;
+  int64_t first;
+  std::optional<RowMemory> memory;
+};
+
+std::optional<cuda::BlockCopy> blocks_between(const RowsAt& to, const RowsAt& from, int64_t count, int64_t bytes) {
+  if (!to.memory || !from.memory || to.memory->row != from.memory->row || to.memory->order != from.memory->order)
+    return std::nullopt;
+  const auto blocks = [&](const RowsAt& r) {
+    return cuda::RowBlocks{r.device, static_cast<char*>(r.data) + r.first * r.memory->row * bytes,
+                           r.memory->pitch * bytes};
+  };
+  return cuda::BlockCopy{blocks(to), blocks(from), count * to.memory->row * bytes, to.memory->count};
+}
+
+RowsAt rows_of(const Tensor& t, int64_t first, int64_t dim) {
+  return {t.get_device_index(), t.data_ptr(), first, memory_of_rows(t, dim)};
+}
+
+}  // namespace
+
+std::optional<cuda::BlockCopy> blocks_of(const Tensor& to, int64_t at, const Tensor& from, int64_t first, int64_t count,
+                                         int64_t dim) {
+  if (!to.is_cuda()) return std::nullopt;
+  return blocks_between(rows_of(to, at, dim), rows_of(from, first, dim), count, to.element_size());
+}
+
+std::optional<cuda::BlockCopy> dense_blocks_of(void* to, const Tensor& from, int64_t first, int64_t count,
+                                               int64_t dim) {
+  Sizes sizes = sizes_of(from);
+  sizes[dim] = count;
+  const auto dense = memory_of_rows(sizes, contiguous_strides(sizes), dim);
+  return blocks_between({from.get_device_index(), to, 0, dense}, rows_of(from, first, dim), count, from.element_size());
+}
+
+namespace {
+
+void* stream_of(const cuda::BlockCopy& copy) { return cuda::current_stream(copy.to.device); }
+
+void copy_one(const Tensor& to, int64_t at, const Tensor& from, int64_t first, int64_t count, int64_t dim) {
+  if (const auto blocks = blocks_of(to, at, from, first, count, dim))
+    return cuda::copy_by_engine(*blocks, stream_of(*blocks));
+  Tensor part = narrow(to, dim, at, count);
+  torch::stable::copy_(part, narrow(from, dim, first, count));
+}
+
+}  // namespace
+
+void RowCopies::add(const Tensor& to, int64_t at, const Tensor& from, int64_t first, int64_t rows, int64_t dim) {
+  if (rows > 0 && to.numel() > 0) rows_.push_back({to, from, at, first, rows, dim});
+}
+
+void RowCopies::copy_one_by_one(const Call& call, const Rows& rows) const {
+  const auto [to, from, at, first, count, dim] = rows;
+  if (!call.runs()) return;
+  copy_one(to, at, from, first, count, dim);
+  if (!call.steps) return;
+  call.steps->then([=, at = at, first = first, count = count, dim = dim, target = call.steps->index_of(to),
+                    source = call.steps->index_of(from), to_shape = sizes_of(to),
+                    from_shape = sizes_of(from)](Replay& r) {
+    copy_one(r.tensor(target, to_shape), at, r.tensor(source, from_shape), first, count, dim);
+  });
+}
+
+void RowCopies::run(const Call& call) const {
+  if (!call.loads()) return;
+  std::vector<cuda::BlockCopy> read;
+  std::vector<const Rows*> by_kernel;
+  for (const Rows& rows : rows_) {
+    const auto blocks = blocks_of(rows.to, rows.at, rows.from, rows.first, rows.count, rows.dim);
+    if (blocks && can_read(rows.to, rows.from)) read.push_back(*blocks), by_kernel.push_back(&rows);
+    else copy_one_by_one(call, rows);
+  }
+  if (read.empty()) return;
+  const cuda::CopyKernel kernel = cuda::copy_kernel(read);
+  if (!kernel.kernel) {
+    for (const Rows* rows : by_kernel) copy_one_by_one(call, *rows);
+    return;
+  }
+  if (!call.runs()) return;
+  cuda::copy_by_kernel(kernel, read, stream_of(read[0]));
+  if (!call.steps) return;
+  std::vector<int> lenders;  // tensors of other devices, which may come from an allocator that opens none
+  std::vector<std::pair<Slot, Slot>> slots;
+  for (size_t i = 0; i < read.size(); ++i) {
+    slots.push_back({call.steps->find(read[i].to.data), call.steps->find(read[i].from.data)});
+    const int lender = call.steps->index_of(by_kernel[i]->from);
+    if (read[i].from.device != read[i].to.device && std::find(lenders.begin(), lenders.end(), lender) == lenders.end())
+      lenders.push_back(lender);
+  }
+  call.steps->guard([lenders, here = read[0].to.device](const std::vector<Tensor>& given) {
+    return std::all_of(lenders.begin(), lenders.end(), [&](int i) { return can_read(here, given[i]); });
+  });
+  call.steps->then([kernel, read, slots](Replay& r) {
+    std::vector<cuda::BlockCopy> copies = read;
+    for (size_t i = 0; i < copies.size(); ++i)
+      copies[i].to.data = r.at(slots[i].first), copies[i].from.data = r.at(slots[i].second);
+    cuda::copy_by_kernel(kernel, copies, stream_of(copies[0]));
+  });
+}
+
+Tensor copy_of(const Tensor& source, Device device) {
+  const Sizes sizes = sizes_of(source);
+  const Tensor to = empty_strided(device, sizes, contiguous_strides(sizes), source.scalar_type());
+  const int64_t bytes = source.numel() * int64_t(source.element_size());
+  const cuda::BlockCopy copy{
+      {device.index, to.data_ptr(), bytes}, {source.get_device_index(), source.data_ptr(), bytes}, bytes, 1};
+  const std::span one(&copy, 1);
+  const cuda::CopyKernel kernel = can_read(to, source) ? cuda::copy_kernel(one) : cuda::CopyKernel{};
+  if (kernel.kernel) cuda::copy_by_kernel(kernel, one, stream_of(copy));
+  else cuda::copy_by_engine(copy, stream_of(copy));
+  return to;
+}
+
+}  // namespace torch_conv

@@ -1,0 +1,112 @@
+// What one call of an operator is made for: to compute, to be explained or prepared, or to say how far it reaches; on a
+// whole image or on a part of one. Every function of the hall that acts on it is handed it.
+#pragma once
+
+#include "tensors/checks.h"
+
+namespace torch_conv {
+
+// Along one axis, output o reads input [o * stride - pad, o * stride - pad + length) and belongs to o * stride +
+// middle.
+struct AxisReach {
+  int64_t pad = 0, length = 1, stride = 1, middle = 0;
+  int64_t out = 1;    // outputs of the whole image
+  int64_t group = 1;  // an output's bits depend on its number modulo this
+};
+
+constexpr int kAxes = 3;  // d, h, w: the axes of an image in this order
+
+// How a filter with one window is made. `depthwise`: channels with windows of their own, by the room for depthwise
+// convolutions.
+enum class Way : int8_t { direct, fft, low_rank, depthwise };
+
+// What a call says of itself once its arguments are checked, before anything has memory.
+struct Reach {
+  AxisReach axis[kAxes];
+  Border border = Border::constant;
+  Sizes result;  // of the whole image
+  ScalarType dtype = ScalarType::Float;
+  bool contiguous = false;  // the result is, whatever the input's memory format
+  bool whole = false;       // a call makes the outputs of all rows of a tensor, no part of them
+  bool ends = false;        // something stands outside the image that its border does not say
+  bool direct = false;      // rooms that may read the rows of other shards serve the call
+  std::string by_torch;     // why torch serves a convolution, or empty
+  Way way = Way::direct;    // of a filter with one window
+  Sums sums = Sums::chain;  // ... how `depthwise` adds up
+  bool by_values = false;   // the window's values had a say in that
+};
+
+class SplitStreams;
+class Steps;
+
+// A shard, its result, and the shards before and after it: what kernels may read where it lies.
+struct Shard {
+  const Tensor* own;
+  Tensor result;
+  const Tensor *above = nullptr, *below = nullptr;
+  int64_t before = 0, behind = 0;  // how many of their rows windows cover
+  bool done = false;               // computed, with its seams
+  int64_t first = 0;               // output 0, among the outputs of the whole image
+};
+
+// A part of an image along one of its spatial axes.
+struct Part {
+  int axis;
+  int64_t pad, out;  // of the tensor at hand: output 0 starts `pad` before it
+  int64_t first;     // output 0, among the outputs of the whole image
+  int64_t whole;     // rows of the whole image
+  Tensor result;     // receives `out` outputs
+  // Offered: a room that can reads the shards beside the tensor itself, and may go on with further shards whose windows
+  // lie alike. It says so by `done`; where it does not, nothing has run.
+  std::vector<Shard*> shards{};  // the first is the one at hand
+};
+
+// A part along batch or channels.
+struct Slice {
+  int64_t dim_from_end, begin, size;  // dim_from_end counts from the last axis, which is 1
+};
+
+// A variable that steers tests and benchmarks; "" if it is not set.
+const char* environment(const char* name);
+// Is any TORCH_CONV_... set at all? One look through the environment instead of one for each; like getenv not while
+// another thread changes it.
+bool environment_steers();
+
+enum class Purpose : int8_t {
+  run,
+  explain,  // `lines` receives a plan for each kernel call, and nothing runs
+  prepare,  // the same, and the plans' kernels are loaded
+  reach,    // `reach` is filled in, and the call ends before there is a plan
+};
+
+struct Call {
+  const char* op;
+  Purpose purpose = Purpose::run;
+  std::optional<Tensor> out{};   // the caller's, of X_out
+  Part* part = nullptr;          // what is to be computed, if not all
+  const Slice* slice = nullptr;  // the tensor at hand is this part of a whole
+  bool of_question = false;      // a call for the reach of one that is explained
+  bool of_shards = false;        // the tensor at hand is one of several, on whichever device
+  const Reach* whole = nullptr;  // what the call said of the whole image, where this is for a part
+  std::string* lines = nullptr;  // of the explanation
+  std::string refused{};         // rooms that could not, for the next of these lines
+  bool steered = environment_steers();
+  Steps* steps = nullptr;           // where a first call writes down what it does (graph/recorded_launches.h)
+  SplitStreams* streams = nullptr;  // of the call on all shards, where the tensor at hand is one of them
+  Reach reach{};
+
+  bool runs() const { return purpose == Purpose::run; }
+  bool prepares() const { return purpose == Purpose::prepare; }
+  bool loads() const { return runs() || prepares(); }
+  bool only_reach() const { return purpose == Purpose::reach; }
+  void explain(const std::string& line) { *lines += std::string(op) + ": " + line + "\n"; }
+  // The same for a part.
+  Call of(Part* one) const {
+    return {.op = op, .purpose = purpose, .part = one, .of_shards = true, .whole = whole, .lines = lines};
+  }
+  Call of(const Slice* one) const {
+    return {.op = op, .purpose = purpose, .slice = one, .of_shards = true, .whole = whole, .lines = lines};
+  }
+};
+
+}  // namespace torch_conv

@@ -1,0 +1,179 @@
+#include "tensors/images.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <numeric>
+#include <utility>
+
+#include "graph/recorded_launches.h"
+
+namespace torch_conv {
+
+namespace {
+
+// Does every dimension lie outside those that come after it in `order`, the last with its elements side by side?
+// Strides of single elements do not count; there may be gaps, as in a crop.
+bool lies_in_order(const Sizes& sizes, const Sizes& strides, const std::vector<int>& order) {
+  int64_t step = 1;
+  for (size_t i = order.size(); i-- > 0;) {
+    const int64_t size = sizes[order[i]], stride = strides[order[i]];
+    if (size == 0) return true;
+    if (size == 1) continue;
+    if (step == 1 ? stride != 1 : stride < step) return false;
+    step = stride * size;
+  }
+  return true;
+}
+
+// (..., [d,] h, w, c): the order of dimensions with the last leading one innermost.
+std::vector<int> channels_inner_order(int dims, int axes) {
+  std::vector<int> order;
+  for (int i = 0; i < dims; ++i)
+    if (i != dims - axes - 1) order.push_back(i);
+  order.push_back(dims - axes - 1);
+  return order;
+}
+
+// True where the last of the leading dimensions lies innermost (channels_last, or a permuted (H, W, C) photo): results
+// keep that order. torch_conv/_fakes.py states the same rule.
+bool channels_inner(const Tensor& t, int axes) {
+  const int dims = int(t.dim());
+  if (dims <= axes || t.is_contiguous() || t.size(dims - axes - 1) < 2) return false;
+  return lies_in_order(sizes_of(t), strides_of(t), channels_inner_order(dims, axes));
+}
+
+}  // namespace
+
+bool overlaps_itself(const Tensor& t) {
+  const Sizes size = sizes_of(t), stride = strides_of(t);
+  std::vector<std::pair<int64_t, int64_t>> steps;  // |stride|, size
+  for (size_t i = 0; i < size.size(); ++i) {
+    if (size[i] == 0) return false;
+    if (size[i] > 1) steps.push_back({std::abs(stride[i]), size[i]});
+  }
+  std::sort(steps.begin(), steps.end());
+  int64_t reach = 0;
+  for (const auto& [step, count] : steps) {
+    if (step <= reach) return true;
+    reach += step * (count - 1);
+  }
+  return false;
+}
+
+std::optional<Image> merge_leading(const Tensor& t, Dtype dtype, int axes) {
+  const Sizes size = sizes_of(t), stride = strides_of(t);
+  const int dims = int(size.size()), channel = dims - axes - 1;
+  Image x{.data = t.data_ptr(),
+          .dtype = dtype,
+          .n = 1,
+          .c = 1,
+          .d = axes == 3 ? size[dims - 3] : 1,
+          .h = size[dims - 2],
+          .w = size[dims - 1],
+          .stride_n = 0,
+          .stride_c = 0,
+          .stride_d = axes == 3 ? stride[dims - 3] : 0,
+          .stride_h = stride[dims - 2],
+          .stride_w = stride[dims - 1]};
+  if (channel >= 0) {
+    x.c = size[channel];
+    x.stride_c = stride[channel];
+  }
+  const bool nothing = t.numel() == 0;  // to address: strides do not matter
+  for (int i = channel - 1; i >= 0; --i) {
+    if (size[i] == 1) continue;
+    if (x.n == 1) x.stride_n = stride[i];
+    else if (!nothing && stride[i] != x.stride_n * x.n) return std::nullopt;
+    x.n *= size[i];
+  }
+  return x;
+}
+
+ImageView view_input(const Call& call, const Tensor& input, int axes) {
+  const Dtype dtype = dtype_of(call.op, "input", input.scalar_type());
+  if (auto image = merge_leading(input, dtype, axes)) return {input, *image};
+  const Tensor copy = make_of(call, input, input, sizes_of(input), input.scalar_type(),
+                              [](const Tensor& t) { return torch::stable::contiguous(t); });
+  return {copy, *merge_leading(copy, dtype, axes)};
+}
+
+Sizes resized(const Tensor& input, const Extent& extent, int axes) {
+  Sizes sizes = sizes_of(input);
+  const size_t dims = sizes.size();
+  if (axes == 3) sizes[dims - 3] = extent.d;
+  sizes[dims - 2] = extent.h;
+  sizes[dims - 1] = extent.w;
+  return sizes;
+}
+
+namespace {
+
+// Strides of a dense tensor of `sizes` in the memory format of `input`, and how many elements it holds.
+std::pair<Sizes, int64_t> dense_strides(const Tensor& input, const Sizes& sizes, int axes) {
+  std::vector<int> order(sizes.size());
+  std::iota(order.begin(), order.end(), 0);
+  if (channels_inner(input, axes)) order = channels_inner_order(int(sizes.size()), axes);
+  Sizes strides(sizes.size());
+  int64_t step = 1;
+  for (size_t i = order.size(); i-- > 0;) {
+    strides[order[i]] = step;
+    step *= std::max<int64_t>(sizes[order[i]], 1);
+  }
+  return {strides, step};
+}
+
+}  // namespace
+
+Tensor empty_result(const Call& call, const Tensor& input, const Sizes& sizes, int axes, ScalarType dtype) {
+  return allocate(call, input, sizes, dense_strides(input, sizes, axes).first, dtype);
+}
+
+Tensor in_format_of(const Tensor& input, const Tensor& result, int axes) {
+  if (result.numel() == 0) return result;
+  const Sizes sizes = sizes_of(result), strides = strides_of(result);
+  const Sizes wanted = dense_strides(input, sizes, axes).first;
+  bool same = true;
+  for (size_t d = 0; d < sizes.size(); ++d) same = same && (strides[d] == wanted[d] || sizes[d] == 1);
+  if (same) return result;
+  Tensor copy = empty_strided(device_of(result), sizes, wanted, result.scalar_type());
+  torch::stable::copy_(copy, result);
+  return copy;
+}
+
+Tensor empty_results(const Call& call, int64_t count, const Tensor& input, Sizes sizes, int axes, ScalarType dtype) {
+  auto [strides, step] = dense_strides(input, sizes, axes);
+  sizes.insert(sizes.begin(), count);
+  strides.insert(strides.begin(), step);
+  return allocate(call, input, sizes, strides, dtype);
+}
+
+std::pair<uintptr_t, uintptr_t> memory_of(const Tensor& t) {
+  int64_t low = 0, high = 0;
+  const auto size = t.sizes(), stride = t.strides();
+  for (size_t i = 0; i < size.size(); ++i) (stride[i] < 0 ? low : high) += (size[i] - 1) * stride[i];
+  const int64_t bytes = t.element_size();
+  const auto base = reinterpret_cast<uintptr_t>(t.data_ptr());
+  return {base + low * bytes, base + (high + 1) * bytes - 1};
+}
+
+void check_out(const char* op, const Tensor& input, const Tensor& out, const Sizes& expected) {
+  const Sizes sizes = sizes_of(out);
+  // Their texts take a microsecond, so only refusals make them.
+  if (sizes != expected) refuse(op, "out must have shape ", shape_text(expected), ", got ", shape_text(sizes));
+  if (!same_device(out, input)) refuse(op, "out must be on ", device_text(input), ", got ", device_text(out));
+  if (overlaps_itself(out)) refuse(op, "out must not overlap itself, got strides ", shape_text(strides_of(out)));
+  check_no_overlap(op, out, "input", input);
+}
+
+bool overlap(const Tensor& a, const Tensor& b) {
+  if (a.numel() == 0 || b.numel() == 0) return false;
+  const auto [first, last] = memory_of(a);
+  const auto [other_first, other_last] = memory_of(b);
+  return first <= other_last && other_first <= last;
+}
+
+void check_no_overlap(const char* op, const Tensor& out, const char* argument, const Tensor& other) {
+  check(!overlap(out, other), op, "out must not overlap ", argument);
+}
+
+}  // namespace torch_conv

@@ -1,0 +1,200 @@
+#include "tensors/windows.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "dispatch/dispatch.h"
+#include "graph/recorded_launches.h"
+#include "runtime/context.h"
+#include "sharding/split.h"
+
+namespace torch_conv {
+
+namespace {
+
+void check_device(const char* op, const char* argument, const Tensor& kernel, const Tensor& input) {
+  if (kernel.is_cpu() || same_device(kernel, input)) return;
+  if (input.is_cpu()) refuse(op, argument, " must be on cpu, as the input is, got ", device_text(kernel));
+  refuse(op, argument, " must be on cpu or ", device_text(input), ", got ", device_text(kernel));
+}
+
+// Integers and narrower floats are converted; complex numbers and booleans are no taps.
+void check_tap_type(const char* op, const char* argument, const Tensor& kernel) {
+  switch (kernel.scalar_type()) {
+    case ScalarType::Char:
+    case ScalarType::Int:
+    case ScalarType::Long: return;
+    default: break;
+  }
+  if (!dtype_or_none(kernel.scalar_type()))
+    refuse(op, argument, " must have dtype float32, float16, bfloat16, float64, uint8, int8, int16, uint16, int32 or ",
+           "int64, got ", dtype_text(kernel.scalar_type()));
+}
+
+// Sums are float64 here and on the GPU, so that their order hardly ever shows in the taps' bits.
+template <typename A>
+void edit_taps(A* taps, int64_t windows, int64_t count, const WindowOptions& options) {
+  for (int64_t i = 0; i < windows; ++i, taps += count) {
+    if (options.flip) std::reverse(taps, taps + count);
+    if (!options.normalized) continue;
+    double sum = 0;
+    for (int64_t t = 0; t < count; ++t) sum += std::abs(double(taps[t]));
+    for (int64_t t = 0; t < count; ++t) taps[t] /= A(sum);
+  }
+}
+
+Tensor finish_taps(const Tensor& kernel, ScalarType type, int axes, const WindowOptions& options) {
+  Tensor taps = kernel.scalar_type() == type ? kernel : torch::stable::to(kernel, type);
+  if (!taps.is_contiguous()) taps = torch::stable::contiguous(taps);
+  if (!options.flip && !options.normalized) return taps;
+  const Sizes sizes = sizes_of(taps);
+  if (taps.is_cpu()) {
+    taps = torch::stable::clone(taps);
+    int64_t count = 1;
+    for (int i = 0; i < axes; ++i) count *= sizes[sizes.size() - 1 - i];
+    const int64_t windows = count ? taps.numel() / count : 0;
+    if (type == ScalarType::Double) edit_taps(static_cast<double*>(taps.data_ptr()), windows, count, options);
+    else edit_taps(static_cast<float*>(taps.data_ptr()), windows, count, options);
+    return taps;
+  }
+  // Taps on the GPU stay there: a few small launches, no synchronisation.
+  std::vector<int64_t> dims;
+  for (int i = 0; i < axes; ++i) dims.push_back(int64_t(sizes.size()) - 1 - i);
+  if (options.flip) taps = call_aten("aten::flip", "", taps, dims);
+  if (options.normalized) {
+    const Tensor sum =
+        call_aten("aten::sum", "dim_IntList", call_aten("aten::abs", "", taps),
+                  std::optional<std::vector<int64_t>>(dims), true, std::optional<ScalarType>(ScalarType::Double));
+    taps = call_aten("aten::div", "Tensor", taps, torch::stable::to(sum, type));
+  }
+  return taps;
+}
+
+// Are the taps, as they came, what kernels read?
+bool are_finished(const Tensor& kernel, ScalarType type, const WindowOptions& options) {
+  return kernel.scalar_type() == type && kernel.is_contiguous() && !options.flip && !options.normalized;
+}
+
+// The taps as a contiguous tensor of `type`, flipped and normalised over the last `axes` dimensions.
+Tensor finished_taps(const Call& call, const Tensor& kernel, ScalarType type, int axes, const WindowOptions& options) {
+  if (are_finished(kernel, type, options)) return kernel;
+  return make_of(call, kernel, kernel, sizes_of(kernel), type,
+                 [=](const Tensor& t) { return finish_taps(t, type, axes, options); });
+}
+
+// The last `axes` sizes.
+Extent extent_of(const Sizes& sizes, int axes) {
+  const size_t dims = sizes.size();
+  return {.d = axes >= 3 ? sizes[dims - 3] : 1, .h = axes >= 2 ? sizes[dims - 2] : 1, .w = sizes[dims - 1]};
+}
+
+int64_t taps_of(const Extent& e) { return e.d * e.h * e.w; }
+
+}  // namespace
+
+Window prepare_window(const Call& call, const char* argument, const Tensor& given, int axes, const Tensor& input,
+                      const Image& image, int image_axes, const WindowOptions& options) {
+  const char* op = call.op;
+  const Sizes sizes = sizes_of(given);
+  const int dims = int(sizes.size()), leading = dims - axes;
+  check(leading >= 0 && leading <= 2, op, argument, " must have ", axes, ", ", axes + 1, " or ", axes + 2,
+        " dimensions, got ", dims);
+  const Extent size = extent_of(sizes, axes);
+  if (std::min({size.d, size.h, size.w}) < 1)
+    refuse(op, argument, " must have at least one tap, got shape ", shape_text(sizes));
+  check_tap_type(op, argument, given);
+  const ScalarType own = scalar_type_of(image.dtype);
+  const bool narrow = options.narrow && is_half(image.dtype) && are_finished(given, own, options);
+  const ScalarType type = narrow ? own : accumulation_type(image.dtype);
+  const bool borrowed = are_finished(given, type, options) && borrow(call, input, given);
+  const Tensor kernel = call.of_shards && !borrowed ? on_device_of(call, input, given) : given;
+  if (!borrowed) check_device(op, argument, kernel, input);
+  const Tensor taps = finished_taps(call, kernel, type, axes, options);
+
+  // Strides between the windows of a tensor whose dimensions before the window are (), (B) or (B, C).
+  const int64_t samples = leading >= 1 ? sizes[0] : 1, channels = leading >= 2 ? sizes[1] : 1;
+  const bool merged = input.dim() > image_axes + 2;
+  const int64_t batch = input.dim() >= image_axes + 2 ? image.n : 1;
+  if (merged && (samples != 1 || channels != 1))
+    refuse(op, argument, " must be one shared window where the input has more than ", image_axes + 2,
+           " dimensions, got shape ", shape_text(sizes));
+  if (samples != 1 && samples != batch) {
+    Sizes instead = sizes;
+    instead.insert(instead.begin(), 1);
+    const bool a_row = axes == 2 && std::min(size.h, size.w) == 1;  // filter1d's has one dimension less
+    const std::string given = a_row ? "(1, " + std::to_string(samples) + ", ...)" : shape_text(instead);
+    const bool of_channels = leading == 1 && samples == image.c;
+    refuse(op, argument, "'s first dimension must be 1 or the batch size ", batch, ", got ", samples,
+           of_channels ? "; for channels give " + given : "");
+  }
+  check(channels == 1 || channels == image.c, op, argument, "'s second dimension must be 1 or the ", image.c,
+        " channels of the input, got ", channels);
+  return {taps,
+          Taps{.data = taps.data_ptr(),
+               .on_host = on_cuda(call, input) && taps.is_cpu(),
+               .stride_n = samples == 1 ? 0 : channels * taps_of(size),
+               .stride_c = channels == 1 ? 0 : taps_of(size),
+               .stride_ci = 0,
+               .narrow = narrow},
+          size};
+}
+
+Tensor host_taps(const Tensor& kernel, Dtype image, int axes, const WindowOptions& options) {
+  return finish_taps(kernel, accumulation_type(image), axes, options);
+}
+
+Window prepare_weight(const Call& call, const Tensor& weight, const Image& image) {
+  const Tensor taps = finished_taps(call, weight, accumulation_type(image.dtype), 2, {});
+  const Sizes sizes = sizes_of(taps);
+  const Extent size = extent_of(sizes, int(sizes.size()) - 2);
+  // One input and one output channel: one window for all (Direct::one_window).
+  const bool one = sizes[0] == 1 && sizes[1] == 1;
+  return {taps,
+          Taps{.data = taps.data_ptr(),
+               .on_host = false,
+               .stride_n = 0,
+               .stride_c = one ? 0 : sizes[1] * taps_of(size),
+               .stride_ci = taps_of(size)},
+          size};
+}
+
+Taps one_tap(const Call& call, Dtype sums, bool on_host) {
+  static constexpr double one = 1;
+  static constexpr float narrow_one = 1;
+  const void* data = sums == Dtype::f64 ? static_cast<const void*>(&one) : &narrow_one;
+  if (call.steps) call.steps->keep(nullptr, data, size_of(sums));
+  return {.data = data, .on_host = on_host, .stride_n = 0, .stride_c = 0, .stride_ci = 0};
+}
+
+namespace {
+
+int64_t bytes_of(const Window& window) { return window.tensor.numel() * int64_t(window.tensor.element_size()); }
+
+}  // namespace
+
+void upload_large(const Call& call, Window& window, const Tensor& input) {
+  if (bytes_of(window) > kInlineTapBytes) upload(call, window, input);
+}
+
+void upload(const Call& call, Window& window, const Tensor& input) {
+  if (!window.taps.on_host) {
+    window.tensor = on_device_of(call, input, window.tensor);
+    window.taps.data = window.tensor.data_ptr();
+    return;
+  }
+  const int64_t bytes = bytes_of(window);
+  window.tensor = make_of(call, window.tensor, input, sizes_of(window.tensor), window.tensor.scalar_type(),
+                          [bytes, device = device_of(input)](const Tensor& taps) {
+                            const cuda::OnDevice current(device.index);
+                            const Sizes sizes = sizes_of(taps);
+                            const Tensor there =
+                                empty_strided(device, sizes, contiguous_strides(sizes), taps.scalar_type());
+                            cuda::upload(taps.data_ptr(), there.data_ptr(), bytes, cuda::arch_of(device.index),
+                                         cuda::current_stream(device.index));
+                            return there;
+                          });
+  window.taps.data = window.tensor.data_ptr();
+  window.taps.on_host = false;
+}
+
+}  // namespace torch_conv
