@@ -1,4 +1,7 @@
-"""The order in which boxes add up floats (csrc/kernels/box/order.h), step by step: what the operators must give bit for bit."""
+"""The order in which boxes add up floats, step by step: what the operators must give bit for bit.
+
+csrc/kernels/box/order.h defines it.
+"""
 
 from __future__ import annotations
 

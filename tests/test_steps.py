@@ -1,4 +1,4 @@
-"""Calls that are repeated by their steps (csrc/graph/recorded_launches.h): the bits of a call that is checked and planned anew."""
+"""Repeated calls take recorded launches: the bits of a call that is checked and planned anew."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ _DELIVERED = 2  # the word of a route that says which call's rows went there las
 
 
 def route_of(told: list[int], arrived: Tensor, first: list[int], there: list[Tensor], dim: int) -> Tensor:
-    """Where rows from `first` on go, what is told where, and where others tell it, as csrc/sharding/deliver.cpp has it."""
+    """Where rows from `first` on go, what is told where, and where others tell it, as in sharding/deliver.cpp."""
     runs = [(row, to.shape[dim], to.data_ptr()) for row, to in zip(first, there, strict=True)]
     words = [len(told), arrived.data_ptr(), 0, *told, *chain.from_iterable(runs)]
     return torch.tensor(words, dtype=torch.int64, device="cpu")  # whatever torch's default device is

@@ -69,7 +69,7 @@ class Memory:
         return rows.count(self._said) == len(rows)
 
     def said(self) -> tuple[Tensor, int]:
-        """What all ranks say in this round, as far as they have, and this rank's place in it (csrc/sharding/deliver.cpp)."""
+        """What all ranks say in this round, as far as they have, and this rank's place in it (sharding/deliver.cpp)."""
         return self._said_by_all[self._round & 1], self._rank
 
     def close(self) -> None:

@@ -1,6 +1,6 @@
 """A call that comes down to one exchange by mail and one operator on what it brings: both in one visit to C++.
 
-There the ranks' words are compared, rows go out, and the operator's steps are made again (csrc/sharding/deliver.cpp). 3x3 over
+There the ranks' words are compared, rows go out, and the operator's steps are made again (deliver.cpp). 3x3 over
 four NVIDIA H100 takes a rank's host 30 us, and piece by piece 55 to 105.
 """
 
