@@ -14,7 +14,7 @@ import torch_conv
 
 ROOT = Path(torch_conv.__file__).parent.parent
 OPS = torch.ops.torch_conv
-COLUMN = "kernels/direct2d/kernel_column.cuh direct2d::direct2d_column<float, 4, false, 3>"
+COLUMN = "kernels/direct2d/column/kernel.cuh direct2d::direct2d_column<float, 4, false, 3>"
 UPLOAD = "runtime/kernel_upload.cuh cuda::upload_chunk"
 
 

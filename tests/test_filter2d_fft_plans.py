@@ -115,7 +115,7 @@ def test_kernels_are_built_ahead():
     if not csrc.exists():
         pytest.skip("an installed package has no sources")
     of_plan = re.findall(
-        r'kernel_of\(\s*"(kernels/overlap_save/\S+)", "(\S+)", \{(.*?)\}\)', (family / "plan.h").read_text()
+        r'kernel_of\(\s*"(kernels/overlap_save/\S+)", "(\S+)",\s*\{(.*?)\}\)', (family / "plan.h").read_text()
     )
     assert len(of_plan) == len(list(family.glob("kernel_*.cuh"))) == 4
     lines = [line.split() for line in (csrc / "ahead.txt").read_text().splitlines()]

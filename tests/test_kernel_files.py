@@ -194,12 +194,12 @@ def test_architectures_have_files_of_their_own(compiler, tmp_path):
 @pytest.mark.parametrize(
     ("kernel", "name"),
     [
-        ("kernels/direct2d/kernel_column.cuh direct2d::no_such_kernel<float>", "direct2d::no_such_kernel<float>"),
+        ("kernels/direct2d/column/kernel.cuh direct2d::no_such_kernel<float>", "direct2d::no_such_kernel<float>"),
         (
-            "kernels/direct2d/kernel_column.cuh direct2d::direct2d_column<float, 4>",
+            "kernels/direct2d/column/kernel.cuh direct2d::direct2d_column<float, 4>",
             "direct2d::direct2d_column<float, 4>",
         ),
-        ("kernels/direct2d/kernel_column.cuh direct2d::direct2d_column<no_type, 4, false, 3>", "no_type"),
+        ("kernels/direct2d/column/kernel.cuh direct2d::direct2d_column<no_type, 4, false, 3>", "no_type"),
         ("direct2d/no_such_file.cuh direct2d::direct2d_column<float, 4, false, 3>", "direct2d/no_such_file.cuh"),
     ],
 )
@@ -296,7 +296,7 @@ def test_files_that_are_not_of_the_list_are_removed(compiler, tmp_path):
 
 
 def test_a_list_with_a_wrong_kernel_fails_the_build(compiler, tmp_path):
-    done = small_list(tmp_path, "kernels/direct2d/kernel_column.cuh  direct2d::no_such_kernel<float>\n")()
+    done = small_list(tmp_path, "kernels/direct2d/column/kernel.cuh  direct2d::no_such_kernel<float>\n")()
     assert done.returncode == 1
     assert "kernel direct2d::no_such_kernel<float> cannot be compiled: " in done.stderr
     assert done.stderr.endswith("torch_conv: kernels for compute capability 9.0 were not built\n")

@@ -5,7 +5,7 @@
 #include "api/boxed.h"
 #include "api/filters.h"
 #include "api/lazy_bits.h"
-#include "core/cpu_float64.h"
+#include "core/cpu/float64.h"
 #include "kernels/families.h"
 
 namespace torch_conv {

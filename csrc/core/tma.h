@@ -1,4 +1,4 @@
-// Bulk tensor copies (Hopper on): which images they take. runtime/tensor_map.h makes the maps, core/tma.cuh is the
+// Bulk tensor copies (Hopper on): which images they take. runtime/tensor_map.h makes the maps, core/cuda/tma.cuh is the
 // device side. Elements outside the image arrive as zeros, so a box may hang over every edge.
 #pragma once
 

@@ -3,8 +3,8 @@
 // shared memory that the plan asks for. Also of an image that is cut along h, shard by shard: the whole image's bits.
 #include "box_floats.h"
 // What these need stands before.
-#include "kernels/box/kernel_groups.cuh"
-#include "kernels/box/kernel_strips.cuh"
+#include "kernels/box/groups/kernel.cuh"
+#include "kernels/box/strips/kernel.cuh"
 #include "kernels/box/plan.h"
 #include "box_expected.h"
 

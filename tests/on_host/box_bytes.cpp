@@ -12,7 +12,7 @@
 using std::fmaf;
 #undef __shared__
 #define __shared__
-#include "kernels/box/kernel_bytes.cuh"
+#include "kernels/box/bytes/kernel.cuh"
 #include "kernels/box/plan.h"
 
 namespace torch_conv::box {

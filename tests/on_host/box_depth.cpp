@@ -3,8 +3,8 @@
 // shared memory that the plan asks for.
 #include "box_floats.h"
 unsigned __ballot_sync(unsigned, bool);  // of the kernel for integers, which does not run here
-#include "kernels/box/depth_plan.h"
-#include "kernels/box/kernel_depth_ring.cuh"
+#include "kernels/box/depth/plan.h"
+#include "kernels/box/depth/kernel_ring.cuh"
 
 namespace {
 

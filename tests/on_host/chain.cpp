@@ -16,12 +16,12 @@ void square_roots(float (&v)[N]) {
   for (float& x : v) x = std::sqrt(x);
 }
 }  // namespace torch_conv
-#include "kernels/fused/kernel_march.cuh"
-// What kernel_tile.cuh includes stands before it: the only uint64_t of its own is a barrier in shared memory.
-#include "core/extend.cuh"
-#include "kernels/fused/kernel_edge.cuh"
+#include "kernels/fused/march/kernel.cuh"
+// What the kernel includes stands before it: the only uint64_t of its own is a barrier in shared memory.
+#include "core/cuda/extend.cuh"
+#include "kernels/fused/tile/edge.cuh"
 #define uint64_t static uint64_t
-#include "kernels/fused/kernel_tile.cuh"
+#include "kernels/fused/tile/kernel.cuh"
 #undef uint64_t
 #include "kernels/fused/plan.h"
 

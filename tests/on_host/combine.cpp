@@ -5,8 +5,8 @@
 
 #include "cuda.h"
 #include "report.h"
-#include "kernels/fused/combine_plan.h"
-#include "kernels/fused/kernel_combine.cuh"
+#include "kernels/fused/combine/plan.h"
+#include "kernels/fused/combine/kernel.cuh"
 
 using namespace torch_conv;
 using namespace torch_conv::fused;

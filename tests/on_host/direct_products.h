@@ -11,8 +11,8 @@
 #include "report.h"
 #undef __shared__
 #define __shared__
-#include "kernels/direct2d/kernel_products.cuh"
-#include "kernels/direct2d/plan_products.h"
+#include "kernels/direct2d/products/kernel.cuh"
+#include "kernels/direct2d/products/plan.h"
 
 namespace torch_conv::direct2d {
 alignas(128) unsigned char products_shared[1 << 17];

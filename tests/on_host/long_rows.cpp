@@ -1,6 +1,6 @@
 // ops/long_rows.cpp: a filter of rows in parts has the outputs of the filter in one, and every part stays inside the
 // memory of the rows.
-#include "ops/long_rows.cpp"
+#include "dispatch/long_rows.cpp"
 
 #include <cmath>
 #include <random>

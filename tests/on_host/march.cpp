@@ -8,7 +8,7 @@
 #include "report.h"
 #undef __shared__
 #define __shared__
-#include "kernels/fused/kernel_march.cuh"
+#include "kernels/fused/march/kernel.cuh"
 #include "kernels/fused/plan.h"
 
 namespace torch_conv::fused {

@@ -19,8 +19,8 @@
 #define __CUDACC__  // what is a kernel's in it
 #include "kernels/separable2d/params.h"
 #undef __CUDACC__
-#include "kernels/separable2d/kernel_products.cuh"
-#include "kernels/separable2d/plan_products.h"
+#include "kernels/separable2d/products/kernel.cuh"
+#include "kernels/separable2d/products/plan.h"
 
 namespace torch_conv::separable2d {
 alignas(1024) unsigned char separable_products_shared[1 << 18];

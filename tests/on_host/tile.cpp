@@ -10,7 +10,7 @@
 #include "report.h"
 #undef __shared__
 #define __shared__
-#include "kernels/direct2d/kernel_tile.cuh"
+#include "kernels/direct2d/tile/kernel.cuh"
 #include "kernels/direct2d/plan.h"
 
 namespace torch_conv::direct2d {

@@ -8,7 +8,7 @@
 #include "cuda.h"
 #include "report.h"
 inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) { return {x, y, z, w}; }
-#include "kernels/direct3d/march_ring.cuh"
+#include "kernels/direct3d/march/ring.cuh"
 #include "kernels/direct3d/plan.h"
 
 using namespace torch_conv;

@@ -1,7 +1,7 @@
 // Plan -> parameters and launch; one function per kernel or two that take the same parameters.
 #include "runtime/launch.h"
 
-#include "kernels/box/depth_plan.h"
+#include "kernels/box/depth/plan.h"
 #include "kernels/box/plan.h"
 
 namespace torch_conv::box {

@@ -1,8 +1,8 @@
 // Box + Arch -> Plan: how box sums are cut into blocks on a GPU. Pure. Here running sums of integers, and the choice.
 #pragma once
 
-#include "kernels/box/bytes_plan.h"
-#include "kernels/box/floats_plan.h"
+#include "kernels/box/bytes/plan.h"
+#include "kernels/box/groups/plan.h"
 
 namespace torch_conv::box {
 
@@ -108,7 +108,7 @@ inline void configure_march(const Box& p, const Arch& arch, Plan& plan) {
   plan.blocks = p.out.n * p.out.c * ceil_div(p.out.w, tiles.tile_w) * ceil_div(p.out.h, tiles.strip_h);
   plan.shared_bytes = march_shared_bytes(p, arch, plan.threads, plan.blocks);
   const auto kernel = [&](const char* out) {
-    return kernel_of("kernels/box/kernel_march.cuh", "box::box_march", {p.in.dtype, sum_type(p), out});
+    return kernel_of("kernels/box/march/kernel.cuh", "box::box_march", {p.in.dtype, sum_type(p), out});
   };
   const Kernel every = kernel("void");
   plan.kernels = {dense_and_scaled(p) ? first_offered(arch, kernel(type_name(p.out.dtype)), every) : every};
@@ -129,7 +129,7 @@ inline void configure_plain(const Box& p, const Arch&, Plan& plan) {
   plan.threads = kPlainThreads;
   plan.shared_bytes = kPlainThreads * 8;
   plan.blocks = p.out.n * p.out.c * ceil_div(p.out.w, kPlainThreads) * p.out.h;
-  plan.kernels = {kernel_of("kernels/box/kernel_plain.cuh", "box::box_plain", {p.in.dtype, sum_type(p)})};
+  plan.kernels = {kernel_of("kernels/box/plain/kernel.cuh", "box::box_plain", {p.in.dtype, sum_type(p)})};
   plan.config = Config{.finish = finish_of(p.place)};
 }
 

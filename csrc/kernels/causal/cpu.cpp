@@ -5,12 +5,12 @@
 #include <vector>
 
 #include "core/activation.h"
-#include "core/cpu_strips.h"
+#include "core/cpu/strips.h"
 #include "core/parallel.h"
 #include "kernels/causal/room.h"
 
 #define TC_CPU_BODY "kernels/causal/cpu_body.h"
-#include "core/cpu_each_isa.h"
+#include "core/cpu/each_isa.h"
 
 namespace torch_conv::causal {
 

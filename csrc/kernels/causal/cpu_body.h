@@ -1,4 +1,4 @@
-// Causal convolutions on the CPU. Text of core/cpu_each_isa.h: compiled once per instruction set.
+// Causal convolutions on the CPU. Text of core/cpu/each_isa.h: compiled once per instruction set.
 //
 // A block of outputs is computed along the axis that lies innermost, in the accumulation type: a piece of one row, or
 // some channels over some steps. Each output is one chain of multiply-adds, oldest tap first, as on CUDA.

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "core/activation.h"
-#include "core/device.cuh"
-#include "core/round_pair.cuh"
+#include "core/cuda/device.cuh"
+#include "core/cuda/round_pair.cuh"
 #include "kernels/causal/params.h"
 
 namespace torch_conv::causal {

@@ -2,19 +2,19 @@
 // plan_VARIANT.h; which of two that can is the faster stands here. Pure.
 #pragma once
 
-#include "kernels/depthwise/plan_channels.h"
-#include "kernels/depthwise/plan_channels_mma.h"
-#include "kernels/depthwise/plan_channels_rows.h"
-#include "kernels/depthwise/plan_channels_tma.h"
-#include "kernels/depthwise/plan_general.h"
-#include "kernels/depthwise/plan_large.h"
-#include "kernels/depthwise/plan_large_mma.h"
-#include "kernels/depthwise/plan_planes.h"
-#include "kernels/depthwise/plan_planes_mma.h"
-#include "kernels/depthwise/plan_rows.h"
-#include "kernels/depthwise/plan_rows_mma.h"
-#include "kernels/depthwise/plan_tiles.h"
-#include "kernels/depthwise/plan_warps.h"
+#include "kernels/depthwise/channels/plan.h"
+#include "kernels/depthwise/channels_mma/plan.h"
+#include "kernels/depthwise/channels_rows/plan.h"
+#include "kernels/depthwise/channels_tma/plan.h"
+#include "kernels/depthwise/general/plan.h"
+#include "kernels/depthwise/large/plan.h"
+#include "kernels/depthwise/large_mma/plan.h"
+#include "kernels/depthwise/planes/plan.h"
+#include "kernels/depthwise/planes_mma/plan.h"
+#include "kernels/depthwise/rows/plan.h"
+#include "kernels/depthwise/rows_mma/plan.h"
+#include "kernels/depthwise/tiles/plan.h"
+#include "kernels/depthwise/warps/plan.h"
 
 namespace torch_conv::depthwise {
 

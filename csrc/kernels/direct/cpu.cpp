@@ -3,9 +3,9 @@
 #include <cstring>
 #include <vector>
 
-#include "core/cpu_float64.h"
-#include "core/cpu_small_planes.h"
-#include "core/cpu_strips.h"
+#include "core/cpu/float64.h"
+#include "core/cpu/small_planes.h"
+#include "core/cpu/strips.h"
 #include "core/parallel.h"
 #include "kernels/families.h"
 
@@ -23,7 +23,7 @@ struct Blocks {
 }  // namespace torch_conv::direct
 
 #define TC_CPU_BODY "kernels/direct/cpu_body.h"
-#include "core/cpu_each_isa.h"
+#include "core/cpu/each_isa.h"
 
 namespace torch_conv::direct {
 

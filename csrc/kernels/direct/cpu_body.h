@@ -1,11 +1,11 @@
-// The direct room's loops. Text of core/cpu_each_isa.h: compiled once per instruction set.
+// The direct room's loops. Text of core/cpu/each_isa.h: compiled once per instruction set.
 //
 //     z      ______________          The window of output plane z lies on kd planes of every input channel: each of
-//     z - 1 |  ____________|_        them is one more plane of the 2-D tile in core/cpu_correlate.h. A block of rows
+//     z - 1 |  ____________|_        them is one more plane of the 2-D tile in core/cpu/correlate.h. A block of rows
 //           |_|              |       marches along z, and what a plane's rows became (converted, extended by the
 //             |______________|       border) stays in a ring of planes until the window has passed.
 
-#include "core/cpu_turn.h"
+#include "core/cpu/turn.h"
 
 template <typename A>
 class DirectRows {

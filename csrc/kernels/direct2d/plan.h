@@ -2,10 +2,10 @@
 #pragma once
 
 #include "core/refusals.h"
+#include "kernels/direct2d/channels/plan.h"
 #include "kernels/direct2d/params.h"
-#include "kernels/direct2d/plan_channels.h"
-#include "kernels/direct2d/plan_products.h"
-#include "kernels/direct2d/plan_tile.h"
+#include "kernels/direct2d/products/plan.h"
+#include "kernels/direct2d/tile/plan.h"
 #include "kernels/families.h"
 
 namespace torch_conv::direct2d {
@@ -69,7 +69,7 @@ inline void configure_column(const Direct& p, const Arch& arch, Plan& plan) {
   plan.threads = 32 * column_warps(column, plan.tile_w, arch);
   plan.tile_h = plan.threads / 32 * kColumnRows;
   plan.blocks = column.out.n * column.out.c * ceil_div(column.out.h, plan.tile_h) * ceil_div(column.out.w, plan.tile_w);
-  plan.kernels = {kernel_of("kernels/direct2d/kernel_column.cuh", "direct2d::direct2d_column",
+  plan.kernels = {kernel_of("kernels/direct2d/column/kernel.cuh", "direct2d::direct2d_column",
                             {p.in.dtype, pixels, any, fixed ? int(p.kh) : 0})};
   plan.config = Config{.variant = Variant::column};
 }
@@ -96,7 +96,7 @@ inline void configure_tile(const Direct& p, const TileKind& kind, Plan& plan) {
   plan.shared_bytes = shape.shared_bytes(size_of(q.in.dtype), size_of(q.out.dtype), w);
   plan.blocks = q.out.n * q.out.c * ceil_div(q.out.h, plan.tile_h) *
                 tiles_across(q.out.w + config.lead, plan.tile_w, config.overlap);
-  plan.kernels = {kernel_of("kernels/direct2d/kernel_tile.cuh", "direct2d::direct2d_tile",
+  plan.kernels = {kernel_of("kernels/direct2d/tile/kernel.cuh", "direct2d::direct2d_tile",
                             {q.in.dtype, q.out.dtype, w.kh, w.kw, w.step_y, w.step_x, w.stride, kind.bulk,
                              stores_aligned(q, kind), q.bias != nullptr, kind.group > 0, kind.own})};
   plan.config = config;
@@ -156,7 +156,7 @@ inline void configure_reg(const Direct& p, const Arch&, Plan& plan) {
   plan.threads = 32 * kRegWarps;
   plan.blocks = p.out.n * p.out.c * ceil_div(p.out.h, plan.tile_h) * ceil_div(p.out.w, plan.tile_w);
   plan.kernels = {
-      kernel_of("kernels/direct2d/kernel_reg.cuh", "direct2d::direct2d_reg", {p.in.dtype, k, p.bias != nullptr})};
+      kernel_of("kernels/direct2d/reg/kernel.cuh", "direct2d::direct2d_reg", {p.in.dtype, k, p.bias != nullptr})};
   plan.config = Config{.variant = Variant::reg};
 }
 
@@ -199,7 +199,7 @@ inline void configure_window(const Direct& p, const Arch&, Plan& plan) {
   plan.threads = 32 * kWindowWarps;
   plan.shared_bytes = int(config.window.bytes);
   plan.blocks = p.out.n * p.out.c * ceil_div(p.out.h, plan.tile_h) * ceil_div(p.out.w, plan.tile_w);
-  plan.kernels = {kernel_of("kernels/direct2d/kernel_window.cuh", "direct2d::direct2d_window", {p.in.dtype})};
+  plan.kernels = {kernel_of("kernels/direct2d/window/kernel.cuh", "direct2d::direct2d_window", {p.in.dtype})};
   plan.config = config;
 }
 
@@ -215,7 +215,7 @@ inline void configure_general(const Direct& p, const Arch&, Plan& plan) {
   plan.tile_h = 1;
   plan.threads = 256;
   plan.blocks = ceil_div(p.out.n * p.out.c * p.out.h * ceil_div(p.out.w, 4), plan.threads);
-  plan.kernels = {kernel_of("kernels/direct2d/kernel_general.cuh", "direct2d::direct2d_general", {p.in.dtype})};
+  plan.kernels = {kernel_of("kernels/direct2d/general/kernel.cuh", "direct2d::direct2d_general", {p.in.dtype})};
   plan.config = Config{.variant = Variant::general};
 }
 

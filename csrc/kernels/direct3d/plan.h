@@ -2,9 +2,9 @@
 #pragma once
 
 #include "core/march_plan.h"
-#include "kernels/direct3d/plan_channels.h"
-#include "kernels/direct3d/plan_planes.h"
-#include "kernels/direct3d/plan_window.h"
+#include "kernels/direct3d/channels/plan.h"
+#include "kernels/direct3d/planes/plan.h"
+#include "kernels/direct3d/window/plan.h"
 
 namespace torch_conv::direct3d {
 
@@ -76,7 +76,7 @@ inline void configure_march(const Direct& p, const Arch& arch, bool bulk, Plan& 
   plan.shared_bytes = stages * shape.stage_bytes(bytes, k) + march_tap_bytes(k);
   plan.blocks = tiles * ceil_div(p.out.d, plan.tile_d);
   if (p.beside.any()) plan.why = "cubic window up to 7^3: sums march along z in registers, through all shards";
-  const char *const file = "kernels/direct3d/kernel_march.cuh", *const name = "direct3d::direct3d_march";
+  const char *const file = "kernels/direct3d/march/kernel.cuh", *const name = "direct3d::direct3d_march";
   const Kernel kernel = kernel_of(file, name, {p.in.dtype, k, wide, patched, bulk, constant});
   plan.kernels = {of_shards(kernel, p.beside.any())};
   plan.config = Config{.variant = Variant::march,
@@ -117,7 +117,7 @@ inline void configure_general(const Direct& p, const Arch&, Plan& plan) {
   plan.tile_h = plan.tile_d = 1;
   plan.threads = 256;
   plan.blocks = ceil_div(p.out.n * p.out.c * p.out.d * p.out.h * ceil_div(p.out.w, 4), plan.threads);
-  plan.kernels = {kernel_of("kernels/direct3d/kernel_general.cuh", "direct3d::direct3d_general", {p.in.dtype})};
+  plan.kernels = {kernel_of("kernels/direct3d/general/kernel.cuh", "direct3d::direct3d_general", {p.in.dtype})};
   plan.config = Config{.variant = Variant::general};
 }
 

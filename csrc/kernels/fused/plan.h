@@ -96,7 +96,7 @@ inline void configure_tile(const Fused& p, bool bulk, Plan& plan) {
   plan.shared_bytes = chain.shared_bytes;
   plan.blocks = count_tiles(p, shape);
   const Kernel kernel =
-      kernel_of("kernels/fused/kernel_tile.cuh", "fused::fused_tile", {chain.text(), p.in.dtype, p.out.dtype, aligned});
+      kernel_of("kernels/fused/tile/kernel.cuh", "fused::fused_tile", {chain.text(), p.in.dtype, p.out.dtype, aligned});
   plan.kernels = {of_shards(kernel, p.beside.any())};
   plan.config = Config{.bulk = bulk,
                        .shape = shape,
@@ -157,7 +157,7 @@ inline void configure_march(const Fused& p, const Arch& arch, Plan& plan) {
   plan.threads = 32;
   plan.shared_bytes = shape.shared_bytes(size_of(p.in.dtype));
   plan.blocks = march_blocks(p, shape, boxes);
-  const Kernel kernel = kernel_of("kernels/fused/kernel_march.cuh", "fused::fused_march",
+  const Kernel kernel = kernel_of("kernels/fused/march/kernel.cuh", "fused::fused_march",
                                   {chain.text(), p.in.dtype, p.out.dtype, aligned});
   plan.kernels = {of_shards(kernel, p.beside.any())};
   plan.config = Config{.bulk = true,

@@ -98,7 +98,7 @@ struct Pipeline {
     return floats;
   }
 
-  // Floats of shared memory that kernel_edge.cuh takes for a piece of h x w outputs.
+  // Floats of shared memory that edge.cuh takes for a piece of h x w outputs.
   static constexpr int edge_floats(int h, int w) {
     int floats = 0, further = reach, left = count;
     ((further -= Stages::K / 2, --left,

@@ -1,15 +1,15 @@
 // What the march is made of besides its passes: stores, the row pass, far elements of its boxes.
 #pragma once
 
-#include "core/device.cuh"
-#include "core/march.cuh"
+#include "core/cuda/device.cuh"
+#include "core/cuda/march.cuh"
+#include "core/cuda/tma.cuh"
 #include "core/point.h"
-#include "core/tma.cuh"
 #include "kernels/fused3d/params.h"
 
 namespace torch_conv::fused3d {
 
-// A predicated store of two neighbours, as core/device.cuh has it of one.
+// A predicated store of two neighbours, as core/cuda/device.cuh has it of one.
 template <typename T>
 __device__ __forceinline__ unsigned short word_of(T v) {
   unsigned short word = 0;

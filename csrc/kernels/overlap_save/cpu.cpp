@@ -9,7 +9,7 @@
 #include "kernels/overlap_save/plan.h"
 
 #define TC_CPU_BODY "kernels/overlap_save/cpu_body.h"
-#include "core/cpu_each_isa.h"
+#include "core/cpu/each_isa.h"
 
 namespace torch_conv::overlap_save {
 

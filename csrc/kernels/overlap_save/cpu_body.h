@@ -1,4 +1,4 @@
-// The loops of overlap-save. Text of core/cpu_each_isa.h: compiled once per instruction set.
+// The loops of overlap-save. Text of core/cpu/each_isa.h: compiled once per instruction set.
 
 // Notes how large the pixels of tiles are. Rows of one row of cells are put together first, column by column, which
 // makes vectors; other rows of the same cells may be another thread's.

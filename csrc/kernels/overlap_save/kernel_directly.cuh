@@ -4,8 +4,8 @@
 // Mostly no cell is marked, and the marks are all that is read.
 #pragma once
 
-#include "core/general.cuh"
-#include "core/store.cuh"
+#include "core/cuda/general.cuh"
+#include "core/cuda/store.cuh"
 #include "kernels/overlap_save/params.h"
 
 namespace torch_conv::overlap_save {

@@ -4,7 +4,7 @@
 // Bytes: a note and a mark for each cell, which has at least 16 x 16 pixels.
 #pragma once
 
-#include "core/device.cuh"
+#include "core/cuda/device.cuh"
 #include "kernels/overlap_save/params.h"
 
 namespace torch_conv::overlap_save {

@@ -9,7 +9,7 @@
 // Bytes a pixel: one read of the image, one write of the tile; tiles overlap by the window's span less one.
 #pragma once
 
-#include "core/device.cuh"
+#include "core/cuda/device.cuh"
 #include "kernels/overlap_save/params.h"
 
 namespace torch_conv::overlap_save {

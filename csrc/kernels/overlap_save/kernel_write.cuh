@@ -11,8 +11,8 @@
 // Bytes a pixel: one read of the sums, one write of the image.
 #pragma once
 
-#include "core/device.cuh"
-#include "core/store.cuh"
+#include "core/cuda/device.cuh"
+#include "core/cuda/store.cuh"
 #include "kernels/overlap_save/params.h"
 
 namespace torch_conv::overlap_save {

@@ -4,9 +4,9 @@
 #include "core/refusals.h"
 #include "kernels/families.h"
 #include "kernels/separable2d/params.h"
-#include "kernels/separable2d/plan_products.h"
-#include "kernels/separable2d/plan_ring.h"
-#include "kernels/separable2d/plan_tile.h"
+#include "kernels/separable2d/products/plan.h"
+#include "kernels/separable2d/ring/plan.h"
+#include "kernels/separable2d/tile/plan.h"
 
 namespace torch_conv::separable2d {
 
@@ -121,7 +121,7 @@ inline void configure_strip(const Separable& p, const Arch& arch, Plan& plan) {
   plan.threads = kStripThreads;
   plan.shared_bytes = shape.bytes;
   plan.blocks = strip_blocks(p, shape.steps);
-  plan.kernels = {kernel_of("kernels/separable2d/kernel_strip.cuh", "separable2d::separable_strip", {p.in.dtype})};
+  plan.kernels = {kernel_of("kernels/separable2d/strip/kernel.cuh", "separable2d::separable_strip", {p.in.dtype})};
   plan.config = Config{.variant = Variant::strip, .strip = shape};
 }
 
@@ -233,14 +233,15 @@ inline void configure_shared(const Separable& p, const Arch& arch, Plan& plan) {
   plan.threads = 32 * kWarps;
   plan.shared_bytes = int(shared_bytes(tile, tile.ext_rows, p.in.dtype));
   plan.blocks = general_blocks(p, tile, p.out.h, tile.rows);
-  plan.kernels = {kernel_of("kernels/separable2d/kernel_shared.cuh", "separable2d::separable_shared", {p.in.dtype})};
+  plan.kernels = {
+      kernel_of("kernels/separable2d/shared_memory/kernel.cuh", "separable2d::separable_shared", {p.in.dtype})};
   plan.config = Config{.variant = Variant::shared, .general = tile};
 }
 
 inline const char* two_pass_refusal(const Separable& p, const Arch&) { return general_refusal(p); }
 
 inline void configure_two_pass(const Separable& p, const Arch&, Plan& plan) {
-  constexpr const char* file = "kernels/separable2d/kernel_two_pass.cuh";
+  constexpr const char* file = "kernels/separable2d/two_pass/kernel.cuh";
   const GeneralTile tile = general_tile(p, kTwoPassRows);
   const int64_t groups = p.out.n * ceil_div(p.out.c, tile.channels);
   plan.why = "a window whose halo outweighs a tile";

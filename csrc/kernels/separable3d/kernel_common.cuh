@@ -2,10 +2,10 @@
 // outside the image.
 #pragma once
 
-#include "core/async_copy.cuh"
-#include "core/device.cuh"
-#include "core/march.cuh"
-#include "core/tma.cuh"
+#include "core/cuda/async_copy.cuh"
+#include "core/cuda/device.cuh"
+#include "core/cuda/march.cuh"
+#include "core/cuda/tma.cuh"
 #include "kernels/separable3d/params.h"
 
 namespace torch_conv::separable3d {

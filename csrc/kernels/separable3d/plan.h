@@ -60,7 +60,7 @@ inline const char* march_bulk_refusal(const Separable& p, const Arch& arch) {
 }
 
 // An asynchronous copy is of 4 bytes at least, and starts on as many. (GPUs without bulk copies have those, but not the
-// barriers of core/tma.cuh.)
+// barriers of core/cuda/tma.cuh.)
 inline const char* march_words_refusal(const Separable& p, const Arch& arch) {
   if (!arch.bulk_copy) return "no bulk copies";
   return p.in.dtype == Dtype::f32 ? march_refusal(p, arch, false) : "no float32";

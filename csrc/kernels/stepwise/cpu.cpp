@@ -7,7 +7,7 @@
 #include "kernels/stepwise/problem.h"
 
 #define TC_CPU_BODY "kernels/stepwise/cpu_body.h"
-#include "core/cpu_each_isa.h"
+#include "core/cpu/each_isa.h"
 
 namespace torch_conv::stepwise {
 

@@ -1,4 +1,4 @@
-// Sums in a given order on the CPU. Text of core/cpu_each_isa.h: compiled once per instruction set.
+// Sums in a given order on the CPU. Text of core/cpu/each_isa.h: compiled once per instruction set.
 //
 //   image            block of float64                sums             image
 //   any type   ->    extended by the border    ->    a piece    ->    any type, as C converts

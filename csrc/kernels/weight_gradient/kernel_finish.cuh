@@ -4,7 +4,7 @@
 //          block 1   t t t ... t b | t t t ...
 #pragma once
 
-#include "core/device.cuh"
+#include "core/cuda/device.cuh"
 #include "kernels/weight_gradient/params.h"
 
 namespace torch_conv::weight_gradient {

@@ -16,7 +16,7 @@
 // never saw it.
 #pragma once
 
-#include "core/device.cuh"
+#include "core/cuda/device.cuh"
 #include "kernels/weight_gradient/params.h"
 
 namespace torch_conv::weight_gradient {

@@ -1,0 +1,95 @@
+// A box of an image in shared memory, extended beyond the image's edges by a border policy.
+#pragma once
+
+#include "core/border.h"
+#include "core/cuda/device.cuh"
+#include "core/neighbours.h"
+
+namespace torch_conv {
+
+// Where a block's box lies: element (0, 0) is element (y, x) of a plane.
+struct BoxOrigin {
+  int y, x;
+};
+
+// A box whose rows lie `pitch` elements apart.
+template <typename T>
+struct PitchedBox {
+  T* data;
+  int pitch;
+  __device__ __forceinline__ T* row(int r) const { return data + r * pitch; }
+};
+
+// Rows [top, bottom) and columns [left, right) of a box.
+struct BoxPart {
+  int top, bottom, left, right;
+};
+
+// Where an image that is not a shard finds its rows.
+struct OwnRows {
+  __device__ __forceinline__ int map_row(int y, int h, Border border) const { return map_index(y, h, border); }
+  static __device__ __forceinline__ bool stands(int row) { return row >= 0; }
+  template <typename T>
+  __device__ __forceinline__ const T* row(const T* plane, int64_t stride_h, int row, int) const {
+    return plane + int64_t(row) * stride_h;
+  }
+};
+
+// The same of channel c of sample n of a shard, which may read rows of the shards beside it.
+struct ShardRows {
+  const Neighbours& beside;
+  unsigned n, c;
+  __device__ __forceinline__ int map_row(int y, int h, Border border) const { return beside.map_row(y, h, border); }
+  static __device__ __forceinline__ bool stands(int row) { return row != Neighbours::kOutside; }
+  template <typename T>
+  __device__ __forceinline__ const T* row(const T* plane, int64_t stride_h, int row, int h) const {
+    return beside.row(plane, stride_h, row, h, n, c);
+  }
+};
+
+// The values of a row that lie side by side and belong to one pixel, and how far the next pixel's lie.
+struct PixelValues {
+  int channels = 1, stride = 1;
+
+  // Where column x of the image lies behind its row's first value.
+  __device__ __forceinline__ int64_t offset(int x) const {
+    return channels == stride ? x : int64_t(x / channels) * stride + x % channels;
+  }
+};
+
+// Fills what lies outside the h x w image in the part of a box at `at`: first the columns of rows inside the image,
+// then whole rows. What the policy repeats lies mostly in the box itself and is read there, else from the image or the
+// shards beside it. All threads of the block, which see the box whole; a barrier between, the caller makes the one
+// after.
+template <int kThreads, class Box, typename T, class Rows>
+__device__ __forceinline__ void extend_box(const Box& box, BoxPart part, BoxOrigin at, const T* plane, int64_t stride_h,
+                                           int h, int w, Border border, T outside, const Rows& rows,
+                                           PixelValues pixels = {}) {
+  const int top = min(max(-at.y, part.top), part.bottom), bottom = min(max(h - at.y, top), part.bottom);
+  const int left = min(max(-at.x, part.left), part.right), right = min(max(w - at.x, left), part.right);
+  const int outer_rows = top - part.top + part.bottom - bottom, outer_columns = left - part.left + part.right - right;
+  for (int e = threadIdx.x; e < (bottom - top) * outer_columns; e += kThreads) {
+    const int r = top + e / outer_columns, q = part.left + e % outer_columns, i = q < left ? q : q - left + right;
+    const int from = map_column(at.x + i, w, pixels.channels, border), source = from - at.x;
+    T* row = box.row(r);
+    row[i] = from < 0                           ? outside
+             : source >= left && source < right ? row[source]
+                                                : plane[int64_t(at.y + r) * stride_h + pixels.offset(from)];
+  }
+  __syncthreads();
+  const int width = part.right - part.left;
+  for (int e = threadIdx.x; e < outer_rows * width; e += kThreads) {
+    const int q = part.top + e / width, i = part.left + e % width, r = q < top ? q : q - top + bottom;
+    const int from = rows.map_row(at.y + r, h, border), source = from - at.y;
+    T pixel = outside;
+    if (from >= 0 && source >= top && source < bottom) {
+      pixel = box.row(source)[i];
+    } else if (rows.stands(from)) {
+      const int column = map_column(at.x + i, w, pixels.channels, border);
+      if (column >= 0) pixel = rows.row(plane, stride_h, from, h)[pixels.offset(column)];
+    }
+    box.row(r)[i] = pixel;
+  }
+}
+
+}  // namespace torch_conv

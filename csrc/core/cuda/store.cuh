@@ -1,0 +1,37 @@
+// Stores to an output whose dtype is known only at run time: one switch instead of seven instances.
+#pragma once
+
+#include "core/cuda/device.cuh"
+#include "core/problem.h"
+
+namespace torch_conv {
+
+template <typename A>
+__device__ void store_as(const Image& out, int64_t offset, A value) {
+  with_type(out.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    static_cast<T*>(out.data)[offset] = from_acc<T>(value);
+  });
+}
+
+// V of them side by side, which start on a word of V; nothing where it would be larger than 16 bytes.
+template <int V, typename A>
+__device__ void store_as(const Image& out, int64_t offset, const A (&value)[V]) {
+  with_type(out.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    if constexpr (V * sizeof(T) <= 16) {
+      Pack<V, T> pack;
+#pragma unroll
+      for (int v = 0; v < V; ++v) pack.v[v] = from_acc<T>(value[v]);
+      T* const to = static_cast<T*>(out.data) + offset;
+      if constexpr (sizeof(pack) >= 4) {
+        store_pack_if(true, to, pack);
+      } else {
+#pragma unroll
+        for (int v = 0; v < V; ++v) to[v] = pack.v[v];
+      }
+    }
+  });
+}
+
+}  // namespace torch_conv

@@ -1,0 +1,46 @@
+// What column warps and row warps of box_bytes share.
+#pragma once
+
+#include "core/border.h"
+#include "kernels/box/bytes/memory.cuh"
+#include "kernels/box/params.h"
+#include "kernels/box/shared/barriers.cuh"
+
+namespace torch_conv::box {
+
+// A block's outputs: columns [x, x + valid) of rows [y, y_end), in batches of kByteRows.
+struct ByteStrip {
+  int x, valid, y, y_end, batches;
+  int begin, end;   // columns of the extended image that are summed
+  int first;        // where windows begin, up to 8 + 31 columns behind `begin`
+  int safe_rows;    // whose words may be read whole
+  int64_t in, out;  // elements from the images' starts to those of the plane
+  // Columns outside repeat columns of this strip: nobody reads them again, row warps copy the sums.
+  bool mirrors;
+
+  __device__ ByteStrip(const ByteArgs& a, int channels) {
+    const int tile = int(blockIdx.x) % a.tiles, rest = int(blockIdx.x) / a.tiles;
+    const int segment = rest % a.segments, plane = rest / a.segments;
+    x = tile * a.tile_w, valid = min(a.tile_w, a.out_w - x);
+    y = segment * a.tile_h, y_end = min(a.out_h, y + a.tile_h);
+    batches = (y_end - y + kByteRows - 1) / kByteRows;
+    const int last = x + (a.kw - 1 - a.pad_x) * channels;  // the column that ends the first output's window
+    begin = last - a.lead, end = last + valid;
+    const int n = plane / a.planes, c = plane % a.planes;
+    in = n * a.in_stride_n + c * a.in_stride_c, out = n * a.out_stride_n + c * a.out_stride_c;
+    first = last - (a.kw - 1) * channels;
+    // Mirrors lie no further from the edge of the image than what they repeat, give or take a pixel.
+    const int take = 2 * (channels - 1);
+    const bool mirror = a.border == Border::replicate || a.border == Border::reflect || a.border == Border::symmetric;
+    mirrors = mirror && (first < 0 || end > a.in_w);
+    if (first < 0) mirrors = mirrors && min(end, a.in_w) > take - first;
+    if (end > a.in_w) mirrors = mirrors && a.in_w - (end - a.in_w) > max(begin, 0) + take;
+    // Columns before the image may be read at the ends of its rows.
+    safe_rows = (begin >= 0 || mirrors) && min(end, a.in_w) + 11 <= a.in_w ? a.in_h : a.safe_rows;
+  }
+};
+
+// Bytes from a strip's column to where its sum stands in a row.
+__device__ __forceinline__ int in_byte_row(int column) { return column / 32 * kByteChunkPitch + column % 32 * 2; }
+
+}  // namespace torch_conv::box

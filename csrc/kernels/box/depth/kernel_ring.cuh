@@ -1,0 +1,102 @@
+// The depth pass of a 3-D box of floats for windows of more than 16 planes, in the room's fixed order of additions
+// (kernels/box/order.h): every plane is read once.
+//
+// clang-format off
+//      z   top         - - - - -   lead: group g      A thread owns 16 bytes of neighbouring sums of a plane and marches
+//                      |       |                      down a chunk of z. The planes of its windows stand in a ring of
+//                      |       |   rest, blocks       groups of 8 in shared memory, the thread's own, where asynchronous
+//                      |       |                      copies bring them. What leads has been there since it trailed.
+//          bottom      - - - - -   trail: one group,  Rests and blocks are kept beside it, as sums.
+//          bottom + 7  - - - - -   or parts of two
+//                      - - - - -   on its way
+// clang-format on
+//
+// Reads a plane an output and writes one; about 5 + (kd - 9) / 64 additions an output. (Leading planes that are read
+// again come from device memory: windows of 31 planes of all resident blocks, and what is written meanwhile, are more
+// than L2 holds from 256^3 on.)
+#pragma once
+
+#include "core/cuda/async_copy.cuh"
+#include "kernels/box/depth/kernel_groups.cuh"
+#include "kernels/box/depth/ring.h"
+
+namespace torch_conv::box {
+
+// kRest: planes of a rest.
+template <typename S, int V, typename Out, int kRest>
+__global__ void __launch_bounds__(kDepthThreads, kDepthRingBlocks) box_depth_ring(const __grid_constant__ DepthArgs a) {
+  using Planes = PlaneValues<S, V>;
+  static_assert(sizeof(Planes) == 16);
+  extern __shared__ __align__(16) unsigned char shared[];
+  const DepthColumn<S, V, Out> column(a);
+  const int groups = depth_ring_groups(a.kd), before = trail_group(a.kd);
+  Planes* const ring = reinterpret_cast<Planes*>(shared) + threadIdx.x;
+  DepthMiddle<Planes, kRest> middle(reinterpret_cast<Planes*>(shared) + groups * kGroup * kDepthThreads, a.kd);
+  const int first = column.begin - a.pad_z;                                                               // plane
+  const int ends = (column.end - column.begin + kGroup - 1) / kGroup + before + trail_groups(kRest) - 1;  // groups read
+
+  const auto slot_of = [&](int slot) { return ring + slot * kGroup * kDepthThreads; };
+  const auto next = [&](int slot) { return slot + 1 == groups ? 0 : slot + 1; };
+  // The next group of planes, into the ring.
+  int coming = 0, to = 0;
+  const auto copy_group = [&] {
+    if (coming < ends) {
+      Planes* const slot = slot_of(to);
+      const int z = first + kGroup * coming;
+      const S* const from = column.place.from;
+      if (z >= 0 && z + kGroup <= a.d) {
+#pragma unroll
+        for (int j = 0; j < kGroup; ++j) async_copy<16>(slot + j * kDepthThreads, from + (z + j) * a.in_d);
+      } else {
+#pragma unroll 1
+        for (int j = 0; j < kGroup; ++j) {
+          const int m = map_index(z + j, a.d, a.border);
+          Planes outside;
+#pragma unroll
+          for (int v = 0; v < V; ++v) outside.v[v] = S(a.outside);
+          if (m >= 0) async_copy<16>(slot + j * kDepthThreads, from + m * a.in_d);
+          else slot[j * kDepthThreads] = outside;
+        }
+      }
+    }
+    async_commit();
+    ++coming, to = next(to);
+  };
+  int lead_slot = 0, trail_slot = 0;
+  // The next 8 trailing planes, once they have come.
+  const auto read_trail = [&](Planes(&trail)[kGroup]) {
+    async_wait<kDepthAhead>();
+    const Planes *const slot = slot_of(trail_slot), *const behind = slot_of(next(trail_slot));
+#pragma unroll
+    for (int j = 0; j < kGroup; ++j)
+      trail[j] = (kRest + j < kGroup ? slot : behind)[(kRest + j) % kGroup * kDepthThreads];
+    trail_slot = next(trail_slot);
+  };
+
+#pragma unroll 1
+  for (int i = 0; i < trail_groups(kRest) + kDepthAhead; ++i) copy_group();
+#pragma unroll 1
+  for (int i = 0; i < before; ++i) {
+    Planes trail[kGroup];
+    read_trail(trail);
+    copy_group();
+    middle.keep(trail);
+  }
+#pragma unroll 1
+  for (int z = column.begin; z < column.end; z += kGroup) {
+    Planes lead[kGroup], trail[kGroup];
+    read_trail(trail);
+#pragma unroll
+    for (int j = 0; j < kGroup; ++j) lead[j] = slot_of(lead_slot)[j * kDepthThreads];
+    lead_slot = next(lead_slot);
+    copy_group();  // where these planes stood
+#pragma unroll
+    for (int j = kGroup - 2; j >= 0; --j) lead[j] = lead[j] + lead[j + 1];
+    middle.add_to(lead);
+    column.finish_group(z, lead, trail);
+    middle.keep(trail);
+  }
+  async_wait_all();
+}
+
+}  // namespace torch_conv::box

@@ -1,0 +1,317 @@
+// The column warps of box_strips: a thread adds up 4 columns of a strip, or 4 of the numbers that its rows of pixels of
+// several channels hold.
+#pragma once
+
+#include "kernels/box/strips/reads.cuh"
+#include "kernels/box/strips/spread.cuh"
+#include "kernels/box/strips/words.cuh"
+
+namespace torch_conv::box {
+
+// The next slot of a ring.
+__device__ __forceinline__ int next_slot(int slot, int slots) { return slot + 1 == slots ? 0 : slot + 1; }
+
+// Where a thread's 4 sums go in a row of V.
+template <int kLots, bool kSpread>
+struct SumPlaces {
+  int at;
+  __device__ SumPlaces(const StripArgs&, int) : at(in_row(strip_column<kSpread>(0))) {}
+  __device__ __forceinline__ void put(float* row, const Quad& v) const {
+    if constexpr (kSpread) {
+      row[at] = v.x, row[at + kChunkPitch] = v.y, row[at + 2 * kChunkPitch] = v.z, row[at + 3 * kChunkPitch] = v.w;
+    } else {
+      *reinterpret_cast<Quad*>(row + at) = v;
+    }
+  }
+};
+// Columns of several channels part: each into its channel's lot.
+template <int kLots, bool kSpread>
+requires(kLots > 1) struct SumPlaces<kLots, kSpread> {
+  int at[4];  // -1: nobody's
+  __device__ SumPlaces(const StripArgs& a, int pixels) {
+#pragma unroll
+    for (int v = 0; v < 4; ++v) {
+      const int i = strip_column<kSpread>(v) - a.shift;
+      at[v] = i >= 0 && i < pixels * kLots ? in_row(i % kLots * a.pitch + i / kLots) : -1;
+    }
+  }
+  __device__ __forceinline__ void put(float* row, const Quad& v) const {
+    if (at[0] >= 0) row[at[0]] = v.x;
+    if (at[1] >= 0) row[at[1]] = v.y;
+    if (at[2] >= 0) row[at[2]] = v.z;
+    if (at[3] >= 0) row[at[3]] = v.w;
+  }
+};
+
+// Do a thread's columns lie 32 apart?
+template <typename T, int kLots, bool kVectors>
+constexpr bool is_spread = sizeof(T) == 4 && kLots != 0 && !kVectors;
+
+// The sums of a strip's columns over windows' rows, batch by batch, for the row warps.
+//
+// Columns is how the thread reads its 4 columns (StripColumns, SpreadColumns, WordColumns). It has
+//   Cell         the unit in which rows that enter lie in shared memory: of a slot's row j what `entering` reads begins
+//                kCellPitch cells behind that of row j - 1, in row 0 first_cell() cells behind the slot's start. Where
+//                rows are summed in place (sums_in_place), a row is one of V, and the thread's cells begin where its
+//                sums go.
+//   copy         starts asynchronous copies of 8 rows into a slot, and returns what `entering` has to know of these
+//   rows
+//                besides (WordColumns: how far behind words they start; the others: 0). The slots' copies complete in
+//                order; add_columns keeps what was returned in `came` until the rows are summed.
+//   rows, copy_one   the same row by row, between sums, if rows(..).one_by_one. What `copy` returns must then be 0.
+//   lanes_meet   after a thread's own copies have come, before the first `entering`: where lanes copy for each other.
+//   entering     the 4 elements of row j in a slot, as floats
+//   Leaving      8 rows of the thread's columns in registers: `load` starts to fill it, `leaving` takes row j out of
+//   it.
+template <typename T, Above kAbove, int kHigh, int kStages, int kLots, bool kVectors, class Columns>
+__device__ __forceinline__ void add_columns(const StripArgs& a, const Strip<kLots>& strip, const Barriers& barriers,
+                                            unsigned char* shared, const Columns& columns) {
+  using Cell = typename Columns::Cell;
+  constexpr bool kInPlace = sums_in_place(sizeof(T), kChannels<kLots>);
+  constexpr int kV = v_stages(sizeof(T), kChannels<kLots>, kStages), kAhead = batches_ahead(kStages);
+  constexpr bool kLeaving = kAbove == Above::ring || kAbove == Above::reread;
+  constexpr int kRest = kLeaving ? kHigh : 0;
+  const int id = threadIdx.x, batches = strip.batches, blocks = kLeaving ? a.blocks : 0;
+  const int start = start_batches<kAbove>(blocks);
+
+  float* const sums = reinterpret_cast<float*>(shared);
+  const SumPlaces<kLots, is_spread<T, kLots, kVectors>> places(a, strip.alone.valid + a.kw - 1);
+  unsigned char* const behind = shared + kV * kStageBytes + kBarrierBytes + (kLots == 0 ? lot_bytes(a.lots) : 0);
+  constexpr bool kSpread = is_spread<T, kLots, kVectors>;
+  // Rows that come, and the rings: those of a warp stand together (kParts), or those of all warps side by side.
+  constexpr bool kParts = warps_have_parts(sizeof(T), kChannels<kLots>);
+  constexpr int kWarpRowBytes = warp_row_bytes(sizeof(T), kVectors, kLots == 0);
+  constexpr int kRowBytes = kInPlace ? kRowPitch * 4 : kParts ? kWarpRowBytes : kColumnWarps * kWarpRowBytes;
+  constexpr int kCellPitch = kRowBytes / int(sizeof(Cell)), kSlotsBytes = kInPlace ? 0 : kStages * kGroup * kRowBytes;
+  const int ring_slots = kRest > 0 && kAbove == Above::ring ? 2 * blocks + 1 : blocks;
+  // From where the warp's first row would stand, of all warps side by side, to where its part begins.
+  const int ahead = kParts ? id / 32 * (kSlotsBytes - kWarpRowBytes + ring_slots * 32 * int(sizeof(Quad))) : 0;
+  Cell* const cells = kInPlace ? reinterpret_cast<Cell*>(sums + in_row(strip_column<kSpread>(0)))
+                               : reinterpret_cast<Cell*>(behind + ahead) + Columns::first_cell();
+  const int lanes = kParts ? 32 : a.lanes;  // from a ring's slot to the next
+  Quad* const ring = kParts ? reinterpret_cast<Quad*>(behind + ahead + id / 32 * kWarpRowBytes + kSlotsBytes) + id % 32
+                            : reinterpret_cast<Quad*>(behind + kSlotsBytes) + id;
+  Quad* const rests = ring + blocks * lanes;
+
+  const int top = strip.y - a.pad_y, bottom = top + a.kh - 1;
+
+  // Entering rows of batch c, from c = -start on, come into slots in turn, kAhead batches before they are summed.
+  // A stage that is copied to was read kStages - kAhead batches before, or more.
+  static_assert(kStages > kAhead);
+  int slot = 0;
+  unsigned came[kAhead] = {};  // what `copy` said of the batch that is summed, and of those behind it
+  auto cells_of_slot = [&](int slot) { return cells + slot * kGroup * kCellPitch; };
+#pragma unroll
+  for (int i = 0; i < kAhead; ++i) {
+    if (i - start < batches) came[i] = columns.copy(bottom + kGroup * (i - start), cells_of_slot(i), kCellPitch);
+    async_commit();
+  }
+  // Batch c + kAhead: where its rows go, once row warps have read what stands there.
+  auto place_ahead = [&](int c) {
+    const int b = c + kAhead, to = slot + kAhead < kStages ? slot + kAhead : slot + kAhead - kStages;
+    if (kInPlace && b >= kStages && b < batches) await(&barriers.empty[to], (b - kStages) / kStages);
+    return cells_of_slot(to);
+  };
+  // Batch c + kAhead, if there is one. (What `copy` said moves on with every batch.)
+  auto copy_rows = [&](int c, Cell* to) {
+#pragma unroll
+    for (int i = 1; i < kAhead; ++i) came[i - 1] = came[i];
+    if (c + kAhead < batches) came[kAhead - 1] = columns.copy(bottom + kGroup * (c + kAhead), to, kCellPitch);
+  };
+  auto copy_ahead = [&](int c) {
+    Cell* const to = place_ahead(c);
+    copy_rows(c, to);
+    async_commit();
+    slot = next_slot(slot, kStages);
+  };
+  auto entering = [&](int j) { return columns.entering(cells + (slot * kGroup + j) * kCellPitch, j, came[0]); };
+  // Where batch c's V stand.
+  auto v_stage = [&](int c) { return kInPlace ? slot : c % kV; };
+  auto await_stage = [&](int c) {
+    if (!kInPlace && c >= kV) await(&barriers.empty[c % kV], (c - kV) / kV);
+  };
+  auto put = [&](int c, int j, const Quad& v) { places.put(sums + (v_stage(c) * kGroup + j) * kRowPitch, v); };
+
+  if constexpr (!kLeaving) {
+    // The kHigh - 1 rows before the batch stay in registers.
+    constexpr int kKept = kHigh - 1;
+    Quad kept[kKept > 0 ? kKept : 1];
+    for (int c = -start; c < 0; ++c) {
+      async_wait<kAhead - 1>();
+      columns.lanes_meet();
+#pragma unroll
+      for (int j = 0; j < kGroup; ++j) {
+        const Quad row = entering(j);
+        if (kKept > 2 * kGroup - 1 - j && c == -2) kept[kKept > 2 * kGroup - 1 - j ? kKept - 2 * kGroup + j : 0] = row;
+        if (kKept > kGroup - 1 - j && c == -1) kept[kKept > kGroup - 1 - j ? kKept - kGroup + j : 0] = row;
+      }
+      copy_ahead(c);
+    }
+    for (int c = 0; c < batches; ++c) {
+      Quad v[kGroup];
+      if constexpr (kAbove == Above::kept) {
+        v[kGroup - 1] = kept[kGroup - 1];
+#pragma unroll
+        for (int j = kGroup - 2; j >= 0; --j) v[j] = kept[j] + v[j + 1];
+        if constexpr (kKept > kGroup) {
+          Quad middle = kept[kGroup];
+#pragma unroll
+          for (int j = kGroup + 1; j < kKept; ++j) middle = middle + kept[j];
+#pragma unroll
+          for (int j = 0; j < kGroup; ++j) v[j] = v[j] + middle;
+        }
+#pragma unroll
+        for (int j = 0; j < kKept - kGroup; ++j) kept[j] = kept[j + kGroup];
+      }
+      async_wait<kAhead - 1>();
+      columns.lanes_meet();
+      await_stage(c);
+      // Rows that come are copied between the sums: that leaves the load unit room.
+      Cell* const to = place_ahead(c);
+      auto coming = columns.rows(bottom + kGroup * (c + kAhead));
+      coming.one_by_one = coming.one_by_one && c + kAhead < batches;
+      auto copy_row = [&](int j) {
+        if (coming.one_by_one) columns.copy_one(coming, to + j * kCellPitch);
+      };
+      if constexpr (kAbove == Above::kept) {
+        Quad prefix;
+#pragma unroll
+        for (int j = 0; j < kGroup; ++j) {
+          const Quad row = entering(j);
+          prefix = j == 0 ? row : prefix + row;
+          put(c, j, v[j] + prefix);
+          kept[kKept - kGroup + j] = row;
+          copy_row(j);
+        }
+      } else {
+        Quad rows[kGroup];
+#pragma unroll
+        for (int j = 0; j < kGroup; ++j) rows[j] = entering(j);
+        auto row = [&](auto i) { return i < kKept ? kept[i < kKept ? i : 0] : rows[i < kKept ? 0 : i - kKept]; };
+#pragma unroll
+        for (int j = 0; j < kGroup; ++j) {
+          Quad sum = row(j);
+#pragma unroll
+          for (int i = 1; i < kHigh; ++i) sum = sum + row(j + i);
+          put(c, j, sum);
+          copy_row(j);
+        }
+#pragma unroll
+        for (int j = 0; j < kKept; ++j) kept[j] = rows[kGroup - kKept + j];
+      }
+      arrive(&barriers.full[v_stage(c)]);
+      if (!coming.one_by_one) copy_rows(c, to);
+      async_commit();
+      slot = next_slot(slot, kStages);
+    }
+  } else {
+    using Leaving = typename Columns::Leaving;
+    int oldest = 0, oldest_rest = 0;  // slots of the rings
+    auto keep = [&](const Quad& block, const Quad& rest) {
+      if (blocks > 0) {
+        ring[oldest * lanes] = block;
+        oldest = next_slot(oldest, blocks);
+      }
+      if constexpr (kRest > 0 && kAbove == Above::ring) {
+        rests[oldest_rest * lanes] = rest;
+        oldest_rest = next_slot(oldest_rest, blocks + 1);
+      }
+    };
+    // V of a batch: `leaving` are its rows, and `next` will be those of the batch behind it.
+    auto batch = [&](Leaving& leaving, Leaving& next, int c) {
+      Quad v[kGroup];
+#pragma unroll
+      for (int j = kGroup - 1; j >= 0; --j) {
+        v[j] = columns.leaving(leaving, j);
+        if (j < kGroup - 1) v[j] = v[j] + v[j + 1 < kGroup ? j + 1 : j];
+      }
+      // Only now: loads count at one scoreboard, and waiting for these rows would wait for those as well.
+      hold(v[0]);
+      if constexpr (kAbove == Above::ring)
+        if (c + 1 < batches) columns.load(top + kGroup * (c + 1), next);
+      Quad middle;
+      int left = blocks, at = oldest;
+      if constexpr (kRest > 0 && kAbove == Above::ring) {
+        middle = rests[oldest_rest * lanes];
+      } else if constexpr (kRest > 0) {
+        middle = columns.leaving(next, 0);
+#pragma unroll
+        for (int j = 1; j < kRest; ++j) middle = middle + columns.leaving(next, j);
+      } else if (left > 0) {
+        middle = ring[at * lanes];
+        at = next_slot(at, blocks), --left;
+      }
+#pragma unroll 4
+      for (; left > 0; --left, at = next_slot(at, blocks)) middle = middle + ring[at * lanes];
+      if (kRest > 0 || blocks > 0) {
+#pragma unroll
+        for (int j = 0; j < kGroup; ++j) v[j] = v[j] + middle;
+      }
+      async_wait<kAhead - 1>();
+      columns.lanes_meet();
+      await_stage(c);
+      Quad prefix, pair, half, first_half, rest;
+#pragma unroll
+      for (int j = 0; j < kGroup; ++j) {
+        const Quad row = entering(j);
+        prefix = j == 0 ? row : prefix + row;
+        put(c, j, v[j] + prefix);
+        pair = j % 2 == 0 ? row : pair + row;
+        if (j % 4 == 1) half = pair;
+        if (j % 4 == 3) half = half + pair;
+        if (j == 3) first_half = half;
+        if (j == kGroup - kRest) rest = row;
+        if (j > kGroup - kRest) rest = rest + row;
+      }
+      arrive(&barriers.full[v_stage(c)]);
+      keep(first_half + half, rest);
+      copy_ahead(c);
+      if constexpr (kAbove == Above::reread)
+        if (c + 2 <= batches) columns.load(top + kGroup * (c + 2), leaving);
+    };
+    for (int c = -start; c < 0; ++c) {
+      async_wait<kAhead - 1>();
+      columns.lanes_meet();
+      Quad row[kGroup];
+#pragma unroll
+      for (int j = 0; j < kGroup; ++j) row[j] = entering(j);
+      Quad rest = row[kGroup - (kRest > 0 ? kRest : 1)];
+#pragma unroll
+      for (int j = kGroup - kRest + 1; j < kGroup; ++j) rest = rest + row[j];
+      keep(block_sum(row[0], row[1], row[2], row[3], row[4], row[5], row[6], row[7]), rest);
+      copy_ahead(c);
+    }
+    Leaving even, odd;  // take turns: copies from one to the other would wait for the loads
+    columns.load(top, even);
+    if constexpr (kAbove == Above::reread) columns.load(top + kGroup, odd);
+    for (int c = 0; c < batches; c += 2) {
+      batch(even, odd, c);
+      if (c + 1 < batches) batch(odd, even, c + 1);
+    }
+  }
+  async_wait<0>();
+}
+
+template <typename T, Above kAbove, int kHigh, int kStages, int kLots, bool kVectors, bool kPolicies, bool kBeside>
+__device__ __forceinline__ void column_warp(const StripArgs& a, const Strip<kLots>& strip, const Barriers& barriers,
+                                            unsigned char* shared) {
+  const auto add = [&](const auto& columns) {
+    add_columns<T, kAbove, kHigh, kStages, kLots, kVectors>(a, strip, barriers, shared, columns);
+  };
+  if constexpr (sizeof(T) == 2 && !kVectors && kLots != 0) {
+    const WordColumns<T, kLots, kPolicies, false, kBeside> words(a, strip);
+    if (words.gathers) add(WordColumns<T, kLots, kPolicies, true, kBeside>(a, strip));
+    else add(words);
+  } else {
+    constexpr bool kOf32 = is_spread<T, kLots, kVectors>;
+    using Anywhere = std::conditional_t<kOf32, SpreadColumns<kLots, kPolicies, true, kBeside>,
+                                        StripColumns<T, kLots, kVectors, kPolicies, true, kBeside>>;
+    using Inner = std::conditional_t<kOf32, SpreadColumns<kLots, kPolicies, false, kBeside>,
+                                     StripColumns<T, kLots, kVectors, kPolicies, false, kBeside>>;
+    const Anywhere anywhere(a, strip);
+    if (__any_sync(0xffffffff, anywhere.apart)) add(anywhere);
+    else add(Inner(a, strip));
+  }
+}
+
+}  // namespace torch_conv::box

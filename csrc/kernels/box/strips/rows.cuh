@@ -1,0 +1,314 @@
+// The row warps of box_strips: a warp adds up the columns' sums of one row.
+#pragma once
+
+#include "core/border.h"
+#include "core/cuda/unroll.cuh"
+#include "kernels/box/shared/common.cuh"
+#include "kernels/box/strips/common.cuh"
+
+namespace torch_conv::box {
+
+// How a row's sums become outputs. Where pixels inside are counted, kernels are others.
+template <bool kCounts>
+struct RowFinish {
+  const StripArgs& a;
+  int rows;  // of the windows, inside the image
+
+  __device__ RowFinish(const StripArgs& a, int y) : a(a), rows(overlap(y - a.counted_pad_y, a.kh, a.counted_h)) {}
+
+  __device__ __forceinline__ float operator()(float sum, int x) const {
+    if constexpr (kCounts) {
+      const int columns = overlap(x - a.pad_x, a.kw, a.in_w), count = rows * columns;
+      if (a.finish == Finish::mean) return count > 0 ? sum / float(count) : 0.0f;
+      if (rows < a.kh || columns < a.kw) return 0.0f;
+    }
+    return mean_of_sum(sum, Reciprocal<float>{a.area_hi, a.area_lo});
+  }
+};
+
+// The outputs of row y of a strip. kUnaligned: rows start anywhere, and leave by those vectors that memory has.
+template <typename Out, int kLots, bool kUnaligned, bool kPolicies, bool kCounts>
+struct RowStore {
+  static constexpr int C = kChannels<kLots>;
+  const StripArgs& a;
+  const Strip<kLots>& strip;
+  RowFinish<kCounts> finish;
+  Out* out;
+  uint64_t pass;
+
+  __device__ RowStore(const StripArgs& a, const Strip<kLots>& strip, int y)
+      : a(a), strip(strip), finish(a, y), pass(policies<kPolicies>().pass) {
+    out = static_cast<Out*>(a.out) + y * a.out_stride_h;
+    if constexpr (kLots != 0) out += strip.alone.out + strip.alone.x * C;
+  }
+  // Outputs from a vector of memory to the row's first one.
+  __device__ __forceinline__ int behind() const {
+    return kUnaligned ? int(reinterpret_cast<uintptr_t>(out) / sizeof(Out) % 4) : 0;
+  }
+  __device__ __forceinline__ void quad(Out* to, const Quad& v, bool present) const {
+    store_quad<Out, kPolicies>(to, v, present, pass);
+  }
+  __device__ __forceinline__ void one(Out* to, float v, bool present) const {
+    store_one<Out, kPolicies>(to, v, present, pass);
+  }
+  // A column of the strip as one of the image.
+  struct Column {
+    Out* to;
+    int x, left;  // left: outputs of the lot from it on
+  };
+  __device__ __forceinline__ Column column(int i) const {
+    if constexpr (kLots == 0) {
+      const int number = strip.number(a, i / 4), at = i - number * a.pitch;
+      const Lot& lot = strip.lot(number);
+      return {out + lot.out + (lot.x + at), lot.x + at, lot.valid - at};
+    } else {
+      return {out + i, strip.alone.x + i, strip.alone.valid - i};
+    }
+  }
+
+  // Register i holds column 32 i + lane. (Stores wait for no loads that stand behind them: places come first.)
+  template <int kCount>
+  __device__ __forceinline__ void columns(const float (&t)[kCount], int count) const {
+#pragma unroll
+    for (int first = 0; first < kCount; first += 8) {
+      Column places[8];
+#pragma unroll
+      for (int i = 0; i < 8; ++i) places[i] = column(32 * (first + i) + threadIdx.x % 32);
+#pragma unroll
+      for (int i = 0; i < 8; ++i)
+        if (first + i < count) one(places[i].to, finish(t[first + i], places[i].x), places[i].left > 0);
+    }
+  }
+
+  // From the row's sums in shared memory, in planes those of kUnaligned as many places further as they are `behind`.
+  __device__ __forceinline__ void rows(const float* row) const {
+    int lane = threadIdx.x % 32;
+    if constexpr (kLots != 1) asm volatile("" : "+r"(lane));  // kept places would take 100 bytes of spilled registers
+    if constexpr (C > 1) pixels(row, lane);
+    else if constexpr (kUnaligned) unaligned_planes(row, lane);
+    else planes(row, lane);
+  }
+
+ private:
+  __device__ __forceinline__ void planes(const float* row, int lane) const {
+    if (!a.aligned_out) {
+#pragma unroll 4
+      for (int i = 0; i < 32; ++i) {
+        const Column place = column(32 * i + lane);
+        one(place.to, finish(row[i * kChunkPitch + lane], place.x), place.left > 0);
+      }
+      return;
+    }
+    const float* const from = row + in_row(4 * lane);
+    bool rest = false;
+    // Quad by quad: all read before the first is stored took 204 us instead of 191 (float32 8192^2, 63x63).
+#pragma unroll
+    for (int q = 0; q < 8; ++q) {
+      const Column place = column(128 * q + 4 * lane);
+      const Quad v = *reinterpret_cast<const Quad*>(from + q * 4 * kChunkPitch);
+      const int x = place.x;
+      quad(place.to, {finish(v.x, x), finish(v.y, x + 1), finish(v.z, x + 2), finish(v.w, x + 3)}, place.left >= 4);
+      rest = rest || (place.left > 0 && place.left < 4);
+    }
+    if (!__any_sync(0xffffffff, rest)) return;
+    for (int q = 0; q < 8; ++q) {
+      const Column place = column(128 * q + 4 * lane);
+      for (int v = 0; place.left < 4 && v < place.left; ++v)
+        place.to[v] = from_acc<Out>(finish(from[q * 4 * kChunkPitch + v], place.x + v));
+    }
+  }
+
+  __device__ __forceinline__ void unaligned_planes(const float* row, int lane) const {
+    const int valid = strip.alone.valid, behind = this->behind();
+#pragma unroll
+    for (int q = 0; q < 8; ++q) {
+      const int i = 128 * q + 4 * lane - behind, x = strip.alone.x + i;
+      const Quad v = *reinterpret_cast<const Quad*>(row + in_row(4 * lane) + q * 4 * kChunkPitch);
+      quad(out + i, {finish(v.x, x), finish(v.y, x + 1), finish(v.z, x + 2), finish(v.w, x + 3)},
+           i >= 0 && i + 4 <= valid);
+    }
+    const int i = beside_vectors(lane, valid, behind);
+    if (i >= 0) one(out + i, finish(row[in_row(i + behind)], strip.alone.x + i), true);
+  }
+  // Of `valid` outputs those that no whole vector holds: at most 3 at each end, a lane for each. -1: none.
+  static __device__ __forceinline__ int beside_vectors(int lane, int valid, int behind) {
+    const int head = min(-behind & 3, valid), tail = max(((valid + behind) & ~3) - behind, head);
+    const int i = lane < 4 ? lane : tail + lane - 4;
+    return lane < 8 && i < (lane < 4 ? head : valid) ? i : -1;
+  }
+
+  // Number i of a row of pixels: its channel's lot holds its sum.
+  __device__ __forceinline__ int place(int i) const { return in_row(i % C * a.pitch + i / C); }
+  __device__ __forceinline__ void pixels(const float* row, int lane) const {
+    const int valid = strip.alone.valid * C, behind = this->behind();
+    const int whole = kUnaligned ? valid - 3 : a.aligned_out ? valid & ~3 : 0;  // vectors start before it
+    if (kUnaligned || a.aligned_out) {
+      // 128 C numbers are 128 pixels: every C quads a lane is at the same channel again, 4 chunks further.
+#pragma unroll
+      for (int first = 0; first < (C < 8 ? C : 8); ++first) {
+        int at[4];
+#pragma unroll
+        for (int e = 0; e < 4; ++e) {
+          const int i = 128 * first + 4 * lane + e;
+          // Numbers before the row's first one have places, too: those of 128 pixels on, 4 chunks back.
+          at[e] = kUnaligned ? place(i - behind + 128 * C) - 4 * kChunkPitch : place(i);
+        }
+#pragma unroll
+        for (int q = first; q < 8; q += C) {
+          const int i = 128 * q + 4 * lane - behind, x = strip.alone.x;
+          const float* const from = row + q / C * 4 * kChunkPitch;
+          const bool present = i < whole && (!kUnaligned || i >= 0);
+          Quad v{};
+          if (present) v = {from[at[0]], from[at[1]], from[at[2]], from[at[3]]};
+          quad(out + i,
+               {finish(v.x, x + i / C), finish(v.y, x + (i + 1) / C), finish(v.z, x + (i + 2) / C),
+                finish(v.w, x + (i + 3) / C)},
+               present);
+        }
+      }
+    }
+    if constexpr (kUnaligned) {
+      const int i = beside_vectors(lane, valid, behind);
+      if (i >= 0) one(out + i, finish(row[place(i)], strip.alone.x + i / C), true);
+    } else {
+#pragma unroll 4
+      for (int i = whole + lane; i < valid; i += 32) one(out + i, finish(row[place(i)], strip.alone.x + i / C), true);
+    }
+  }
+};
+
+template <typename T, typename Out, Above kAbove, int kHigh, int kWide, int kShift, int kStages, int kLots,
+          bool kVectors, bool kPolicies, bool kCounts>
+__device__ __forceinline__ void row_warp(const StripArgs& a, const Strip<kLots>& strip, const Barriers& barriers,
+                                         unsigned char* shared) {
+  constexpr int kV = v_stages(sizeof(T), kChannels<kLots>, kStages);
+  constexpr int kOwn = kWide > 32 ? 32 : kWide;          // s_kOwn is what a lane makes by itself
+  constexpr int kLow = kWide > 32 ? kWide % 32 : kWide;  // and t of the bits of kw below, or all of them
+  constexpr int kHalves = kWide >= 64 ? kWide / 32 : 0;  // chunks that the wider bits span, 64 and more
+  constexpr bool kRegisters = kHalves > 0 && kLots < 2;  // outputs are stored from there
+  using Store = RowStore<Out, kLots, !kVectors && kLots != 0, kPolicies, kCounts>;
+  constexpr int kValues = 32 + kOwn - 1, kQuads = (kValues + kShift + 3) / 4;
+  const int lane = threadIdx.x % 32, r = threadIdx.x / 32 - kColumnWarps;
+  int stage = sums_in_place(sizeof(T), kChannels<kLots>) ? start_batches<kAbove>(a.blocks) % kV : 0;
+  const int lots = kLots == 0 ? a.lots : kLots, each = a.kw - 1 + a.shift;
+  bool mirrors = false;
+  for (int i = 0; i < (kLots == 0 ? a.lots : 1); ++i) mirrors = mirrors || strip.lot(i).mirrors;
+  for (int c = 0; c < strip.batches; ++c) {
+    await(&barriers.full[stage], c / kV);
+    float* const row = reinterpret_cast<float*>(shared) + (stage * kGroup + r) * kRowPitch;
+    float* const own = row + lane * kChunkPitch;
+    if (mirrors) {
+      // Of every lot the columns before the image, then those behind it.
+      for (int i = lane; i < lots * each; i += 32) {
+        const int number = kLots == 1 ? 0 : i / each, k = i - number * each;
+        const Lot& lot = strip.lot(number);
+        const int begin = lot.begin<kLots>(a), before = max(-begin, 0),
+                  x = k < before ? begin + k : a.in_w + (k - before);
+        const int start = number * a.pitch - begin;
+        if (lot.mirrors && x < lot.end(a)) row[in_row(start + x)] = row[in_row(start + map_index(x, a.in_w, a.border))];
+      }
+      __syncwarp();
+    }
+    float s[4 * kQuads], t[32];
+#pragma unroll
+    for (int q = 0; q < kQuads; ++q) {
+      // Behind the last chunk is another warp's row: what the last lanes make of it, or of theirs again, is no
+      // output's.
+      const float* const chunk = q < 8 ? own : row + min(lane + q / 8, 31) * kChunkPitch;
+      const Quad v = *reinterpret_cast<const Quad*>(chunk + q % 8 * 4);
+      s[4 * q] = v.x, s[4 * q + 1] = v.y, s[4 * q + 2] = v.z, s[4 * q + 3] = v.w;
+    }
+    // s: s_m of column i at kShift + i. t: the sum by the bits up to m, of the columns behind the higher bits' ones.
+    unroll<0, 6>([&](auto bit) {
+      constexpr int m = 1 << bit, behind = kLow & ~(2 * m - 1);
+      if constexpr ((kLow & m) != 0) {
+#pragma unroll
+        for (int i = 0; i < 32; ++i) {
+          const float next = s[kShift + behind + i];
+          t[i] = kLow & (m - 1) ? next + t[i] : next;
+        }
+      }
+      if constexpr (2 * m <= kOwn) {
+#pragma unroll
+        for (int i = 0; i <= kValues - 2 * m; ++i) s[kShift + i] = s[kShift + i] + s[kShift + i + m];
+      }
+    });
+    __syncwarp();
+    // Back in place, and from there by whole rows.
+    const auto back = [&](const auto& values, int first) {
+#pragma unroll
+      for (int i = 0; i < 32; i += 4)
+        *reinterpret_cast<Quad*>(own + i) = {values[first + i], values[first + i + 1], values[first + i + 2],
+                                             values[first + i + 3]};
+      __syncwarp();
+    };
+    if constexpr (kHalves == 0) {
+      if constexpr (kWide > 32) {
+#pragma unroll
+        for (int i = 0; i < 32; ++i) t[i] = s[kShift + i] + __shfl_down_sync(0xffffffff, t[i], 1);
+      }
+      if constexpr (kLots == 1 && !kVectors) {
+        // Moved to where vectors of memory start: what a lane has last, the next one has first.
+        float moved[35];
+#pragma unroll
+        for (int i = 0; i < 3; ++i) moved[i] = __shfl_up_sync(0xffffffff, t[29 + i], 1);
+#pragma unroll
+        for (int i = 0; i < 32; ++i) moved[3 + i] = t[i];
+        const int behind = Store(a, strip, strip.y + kGroup * c + r).behind();
+        unroll<0, 4>([&](auto i) {
+          if (behind == i) back(moved, 3 - i);
+        });
+      } else {
+        back(t, 0);
+      }
+    } else {
+      // Register i comes to hold column 32 i + lane.
+      float u[32];
+      const auto across = [&](float(&to)[32]) {
+#pragma unroll
+        for (int i = 0; i < 32; ++i) to[i] = row[i * kChunkPitch + lane];
+        __syncwarp();
+      };
+      back(s, kShift);
+      across(u);
+      if constexpr (kLow > 0) {
+        back(t, 0);
+        across(t);
+      }
+      // What hangs over the strip is no output's.
+      unroll<0, 5>([&](auto bit) {
+        constexpr int m = 1 << bit;
+        if constexpr ((kHalves & m) != 0) {
+          constexpr bool kAny = kLow > 0 || (kHalves & (m - 1)) != 0;
+#pragma unroll
+          for (int i = 0; i < 32; ++i) {
+            if constexpr (!kAny) t[i] = u[i];
+            else if (i + m < 32) t[i] = u[i] + t[(i + m) % 32];
+          }
+        }
+        if constexpr (2 * m <= kHalves) {
+#pragma unroll
+          for (int i = 0; i < 32 - m; ++i) u[i] = u[i] + u[i + m];
+        }
+      });
+      if constexpr (kLots > 1) {
+#pragma unroll
+        for (int i = 0; i <= 32 - kHalves; ++i) row[i * kChunkPitch + lane] = t[i];
+        __syncwarp();
+      }
+    }
+    const int y = strip.y + kGroup * c + r;
+    const bool stored = y >= 0 && y < strip.y_end;
+    const Store store(a, strip, y);
+    if constexpr (kRegisters) {
+      arrive(&barriers.empty[stage]);
+      if (stored) store.columns(t, 32 - kHalves + 1);
+    } else {
+      if (stored) store.rows(row);
+      arrive(&barriers.empty[stage]);
+    }
+    stage = stage + 1 == kV ? 0 : stage + 1;
+  }
+}
+
+}  // namespace torch_conv::box

@@ -1,0 +1,157 @@
+// CHANNELS: which problems it serves, and what its threads and blocks compute.
+#pragma once
+
+#include <numeric>
+
+#include "kernels/depthwise/channels/params.h"
+#include "kernels/depthwise/config.h"
+
+namespace torch_conv::depthwise {
+
+void launch_channels(const Depthwise& p, const Plan& plan, const Site& site);
+
+struct ChannelsConfig {
+  ChannelsShape shape;
+  ChannelsAxis y, x;
+  int lanes;
+  int64_t chunks, blocks;
+};
+
+// Every pixel of an image starts on `bytes`.
+inline bool channels_start_on(const Image& x, int64_t bytes) {
+  return rows_start_on({x.data, x.dtype, x.n, 1, 1, x.h, x.w, x.stride_n, 0, 0, x.stride_h, x.stride_w}, bytes) &&
+         (x.w == 1 || x.stride_w * size_of(x.dtype) % bytes == 0);
+}
+
+inline int channels_step(int64_t stride, int64_t dilation) { return int(stride / std::gcd(stride, dilation)); }
+
+// The window's shape, and the lane's share of its pixels.
+inline ChannelsShape channels_shape(const Depthwise& p, const Arch&) {
+  const int size = size_of(p.in.dtype);
+  ChannelsShape s{.kh = int(p.kh),
+                  .kw = int(p.kw),
+                  .stride_y = channels_step(p.place.stride_y, p.place.dilation_y),
+                  .stride_x = channels_step(p.place.stride_x, p.place.dilation_x)};
+  const auto divides = [&](int vector) {
+    return p.multiplier() == 1 && p.out.c % vector == 0 && channels_start_on(p.in, vector * size) &&
+           channels_start_on(p.out, vector * size);
+  };
+  // Tiles by the window, measured on one NVIDIA H200 (64x96x56x56, 112x112 with a stride): float32 3x3 44-48 us with
+  // any of 4x4, 7x4, 8x2 outputs; 5x5 4x4 80, 7x4 66, 4x7 64 us; 7x7 4x4 123, 4x8 98, 7x4 96 us; float16 3x3 with a
+  // stride of 2 8 bytes of 4x2 outputs 56, 4 bytes of 4x2 62 us. Signals: bfloat16 16x2048x4096 with 4 taps, 8 bytes of
+  // 8 outputs 134, of 16 250, 4 bytes of 16 143 us.
+  const int taps = s.kh * s.kw;
+  const bool row = s.kh == 1 && p.out.h == 1, strides = s.stride_x > 1 || s.stride_y > 1;
+  s.vector = taps > 25 ? 1 : (row && taps <= 9) || (strides && taps <= 9 && size == 2) ? 8 / size : 4 / size;
+  while (s.vector > 1 && !divides(s.vector)) s.vector /= 2;
+  if (s.vector < 1) s.vector = 1;
+  if (row) {
+    s.ty = 1, s.tx = taps <= 9 ? 8 : 16;
+    s.ahead = 1, s.resident = taps * s.vector > 16 ? 3 : 4;
+  } else if (taps <= 9) {
+    s.tx = 4, s.ty = strides ? 2 : 4;
+    s.ahead = strides ? 5 : 6, s.resident = strides ? 2 : 3;
+  } else if (taps <= 25) {
+    s.tx = 4, s.ty = strides ? 2 : s.vector == 1 ? 7 : 4;
+    s.ahead = 4, s.resident = 2;
+  } else {
+    s.tx = strides || taps > 49 ? 4 : 7, s.ty = 4;
+    s.ahead = 2, s.resident = taps <= 49 ? 2 : 1;
+  }
+  if (size == 8) s.resident = 1;
+  return s;
+}
+
+inline ChannelsAxis channels_axis(int64_t in, int64_t out, int64_t stride, int64_t pad, int64_t dilation) {
+  const auto spread = FastDivisor::of(unsigned(dilation / std::gcd(stride, dilation)));
+  return {int(in), int(out), int(stride), int(pad), int(dilation), spread};
+}
+
+inline ChannelsConfig channels_config(const Depthwise& p, const Arch& arch) {
+  const Placement& at = p.place;
+  ChannelsConfig config{.shape = channels_shape(p, arch),
+                        .y = channels_axis(p.in.h, p.out.h, at.stride_y, at.pad_y, at.dilation_y),
+                        .x = channels_axis(p.in.w, p.out.w, at.stride_x, at.pad_x, at.dilation_x)};
+  const ChannelsShape& s = config.shape;
+  const int64_t words = ceil_div(p.out.c, s.vector);
+  config.lanes = int(std::min<int64_t>(words, 32));
+  for (int lanes = 32; words > 32 && lanes >= 16; --lanes)
+    if (words % lanes == 0) {
+      config.lanes = lanes;
+      break;
+    }
+  config.chunks = ceil_div(words, config.lanes);
+  const auto tiles = [](const ChannelsAxis& a, int outputs) {
+    return ceil_div(a.out, outputs * int64_t(a.spread.divisor)) * a.spread.divisor;
+  };
+  const int64_t tiles_x = tiles(config.x, s.tx), tiles_y = tiles(config.y, s.ty);
+  // What a block reads, and what it computes, in vain or not.
+  int64_t blocks_x = 1, blocks_y = 1;
+  int threads_x = 1, threads_y = 1;
+  for (int most = s.kh == 1 && p.out.h == 1 ? 128 : kChannelsThreads; most >= 64; most /= 2) {
+    const int places = std::max(1, most / config.lanes);
+    double best = 0;
+    for (int across = 1; across <= places && across <= tiles_x; ++across) {
+      const int down = int(std::min<int64_t>(places / across, tiles_y));
+      const double bx = double(ceil_div(tiles_x, across)), by = double(ceil_div(tiles_y, down));
+      const double read =
+          double(across * s.tx * s.stride_x + s.kw - s.stride_x) * double(down * s.ty * s.stride_y + s.kh - s.stride_y);
+      const double cost = bx * by * (read / (s.stride_x * s.stride_y) + double(across * s.tx) * down * s.ty);
+      if (best != 0 && cost >= best) continue;
+      best = cost, threads_x = across, threads_y = down, blocks_x = int64_t(bx), blocks_y = int64_t(by);
+    }
+    if (config.chunks * blocks_x * blocks_y * p.out.n >= 2 * arch.multiprocessors) break;
+  }
+  config.x.threads = FastDivisor::of(unsigned(threads_x)), config.y.threads = FastDivisor::of(unsigned(threads_y));
+  config.x.blocks = FastDivisor::of(unsigned(blocks_x)), config.y.blocks = FastDivisor::of(unsigned(blocks_y));
+  config.blocks = config.chunks * blocks_x * blocks_y * p.out.n;
+  return config;
+}
+
+inline const char* channels_refusal(const Depthwise& p, const Arch& arch) {
+  const Placement& s = p.place;
+  if (p.sums == Sums::products) return "no tensor cores";
+  if (p.in.stride_c != 1 || p.out.stride_c != 1) return "channels do not lie side by side";
+  if (p.kh * p.kw > 128) return "more than 128 taps";
+  if (channels_step(s.stride_y, s.dilation_y) > 4 || channels_step(s.stride_x, s.dilation_x) > 4)
+    return "strides beyond 4";
+  constexpr int64_t most = 1 << 26;
+  if (!below(most, {p.in.h, p.in.w, p.out.h, p.out.w, p.out.c, s.pad_y, s.pad_x, s.dilation_y * p.kh,
+                    s.dilation_x * p.kw, s.stride_y * 64, s.stride_x * 64, s.stride_y * p.out.h, s.stride_x * p.out.w}))
+    return "2^26 rows, columns or channels";
+  const ChannelsConfig config = channels_config(p, arch);
+  if (config.blocks >= kMostSide) return "2^30 blocks";
+  const auto span = [&](const Image& image, int y, int x) {
+    return (y * std::abs(image.stride_h) + x * std::abs(image.stride_w) + image.c) * size_of(image.dtype);
+  };
+  const auto pixels = [](const ChannelsAxis& a, int outputs, int window) {
+    const int64_t made = (int64_t(a.threads.divisor) + a.spread.divisor) * outputs * a.spread.divisor;
+    return std::pair(made, made * a.stride + window * a.step);
+  };
+  const auto [made_y, read_y] = pixels(config.y, config.shape.ty, config.shape.kh);
+  const auto [made_x, read_x] = pixels(config.x, config.shape.tx, config.shape.kw);
+  constexpr int64_t reach = int64_t(1) << 31;
+  return span(p.in, read_y, read_x) < reach && span(p.out, made_y, made_x) < reach
+             ? nullptr
+             : "a block's pixels 2^31 bytes apart";
+}
+
+inline void configure_channels(const Depthwise& p, const Arch& arch, Plan& plan) {
+  const ChannelsConfig config = channels_config(p, arch);
+  const ChannelsShape& s = config.shape;
+  const int threads_x = int(config.x.threads.divisor), threads_y = int(config.y.threads.divisor);
+  plan.why = "channels side by side: lanes are channels, windows in registers";
+  plan.tile_w = threads_x * s.tx;
+  plan.tile_h = threads_y * s.ty;
+  plan.threads = config.lanes * threads_x * threads_y;
+  plan.shared_bytes = int(s.kh * s.kw * (config.lanes + 1) * s.vector * acc_bytes(p.in.dtype));
+  plan.blocks = config.blocks;
+  std::string shape = "depthwise::ChannelsShape{";
+  for (int number : {s.kh, s.kw, s.stride_y, s.stride_x, s.vector, s.tx, s.ty, s.ahead, s.resident})
+    shape += (shape.back() == '{' ? "" : ", ") + std::to_string(number);
+  plan.kernels = {kernel_of("kernels/depthwise/channels/kernel.cuh", "depthwise::depthwise_channels",
+                            {p.in.dtype, p.weights, shape + "}", argument_of(p.activation)})};
+  plan.config = Config{launch_channels, config};
+}
+
+}  // namespace torch_conv::depthwise

@@ -1,0 +1,241 @@
+// CHANNELS_TMA: which problems it serves, and what its threads and blocks compute.
+#pragma once
+
+#include "kernels/depthwise/channels/plan.h"
+#include "kernels/depthwise/channels_tma/params.h"
+
+namespace torch_conv::depthwise {
+
+void launch_channels_tma(const Depthwise& p, const Plan& plan, const Site& site);
+
+struct ChannelsTmaConfig {
+  ChannelsBox box;
+  int64_t chunks, blocks_x, tiles_y, tiles, steps;  // tiles in all, and of a block
+  int64_t blocks() const { return ceil_div(tiles, steps); }
+};
+
+// The image as bulk copies see it: rows of channels, planes of pixels, and rows of pixels one after the other.
+inline Image channels_as_rows(const Image& x) {
+  return {x.data, x.dtype, x.n, x.h, 1, x.w, x.c, x.stride_n, x.stride_h, 0, x.stride_w, 1};
+}
+
+// The lanes of a block: divisors of a pixel's words come first, so that none is idle, and the more of a pixel a block
+// takes, the longer the runs of its copies (float16 3x3 at 64x144x56x56 on one NVIDIA H200: 24 lanes of 72 41.7 us, all
+// of them 38.4; with stride 2 at 64x96x112x112: 16 lanes of 48 58.7 us, all of them 51.6). `whole` lanes fill 16 bytes.
+inline int channels_lanes(int64_t words, int most, int whole) {
+  if (words <= most) return int(round_up(words, whole));
+  for (int lanes = most / whole * whole; lanes >= 12; lanes -= whole)
+    if (words % lanes == 0) return lanes;
+  return 32;
+}
+
+// A thread's outputs along x: the widest tiles that cover a row with the fewest idle columns.
+inline int channels_across(int64_t w) {
+  if (w <= 4) return 4;
+  return round_up(w, 7) <= round_up(w, 8) ? 7 : 8;
+}
+
+// How a kind of window is computed. What a multiprocessor has of registers says how many blocks it holds.
+struct ChannelsKind {
+  int bytes;       // of a lane's channels
+  int most_lanes;  // along the channels
+  int tx, ty;      // outputs of a thread
+  int most_x;      // threads of a block along x
+  int threads;     // of a block
+  int registers;   // of a thread
+  bool march = false;
+};
+
+// Signals: bfloat16 16x2048x4096 with 4 taps, 8 bytes a lane 130-132 us, 4 bytes 137-146 us; float16 64x768x1024 with 7
+// taps 52.5 and 55.5 us; with 31 taps 16 outputs of 4 bytes 86 us, 32 outputs of 2 bytes 98 us (one NVIDIA H200, as
+// everything below).
+inline ChannelsKind channels_signal_kind(int taps) {
+  if (taps > 9)
+    return {.bytes = taps <= 31 ? 4 : 2,
+            .most_lanes = 32,
+            .tx = 16,
+            .ty = 1,
+            .most_x = 64,
+            .threads = 128,
+            .registers = 128};
+  return {.bytes = taps <= 7 ? 8 : 4,
+          .most_lanes = 32,
+          .tx = 8,
+          .ty = 1,
+          .most_x = 64,
+          .threads = 128,
+          .registers = taps <= 4 ? 64 : 96};
+}
+
+// Images with strides, 64x96x112x112: 3x3 float16, 8 bytes of whole pixels 50-51 us, 4 bytes 51-52, 16 lanes of 4
+// bytes 59-61; 5x5 float16, 4 bytes of whole pixels 57-58 us, 16 lanes 65-79; 3x3 float32 92-95 us with any.
+inline ChannelsKind channels_strided_kind(int taps, bool half) {
+  if (taps <= 9 && half)
+    return {.bytes = 8, .most_lanes = 36, .tx = 4, .ty = 2, .most_x = 2, .threads = 128, .registers = 96};
+  return {.bytes = taps <= 49 ? 4
+                   : half     ? 2
+                              : 4,
+          .most_lanes = half ? 72 : 32,
+          .tx = 4,
+          .ty = 2,
+          .most_x = half ? 2 : 1,
+          .threads = 128,
+          .registers = taps <= 25   ? 80
+                       : taps <= 49 ? 168
+                                    : 248};
+}
+
+// Images, 64x96x56x56. float32: 3x3, 8x2 outputs 42-43 us, 7x4 43-46; 5x5, 28x4 outputs a block 49-50 us, 14x8 51, 7x16
+// 57, marching 51-58; 7x7, 28x4 marching 62 us, 28x8 63-66, 14x8 67-72, not marching 71-78; 9x9, 56x2 marching 88 us,
+// 28x4 96, not marching 107. float16: 3x3, 28x4 of 16 lanes 25.5 us, 14x8 26.3-27, whole pixels 26.3; 5x5, 7x4 outputs
+// 39-42 us, 7x2 41-43, marching 42-45; 7x7, 7x2 outputs of 4 bytes marching 58 us, not marching 64, of 2 bytes 67-86.
+inline ChannelsKind channels_kind(int taps, bool half, int64_t h, int64_t w) {
+  const bool small = h <= 14 && w <= 14;
+  const int tx = channels_across(w);
+  if (taps <= 9 && small)
+    return {.bytes = 4,
+            .most_lanes = 32,
+            .tx = tx,
+            .ty = w > 8 && h > 4 ? 7 : 4,
+            .most_x = 2,
+            .threads = 64,
+            .registers = 96};
+  if (taps <= 9)
+    return {.bytes = 4,
+            .most_lanes = half ? 72 : 32,
+            .tx = tx,
+            .ty = 2,
+            .most_x = half ? 4 : 2,
+            .threads = 128,
+            .registers = half ? 80 : 64};
+  if (taps <= 25)
+    return {.bytes = 4,
+            .most_lanes = half && w > 8 ? 40 : 32,
+            .tx = tx,
+            .ty = !half   ? 4
+                  : w > 8 ? 4
+                          : 2,
+            .most_x = half ? 2 : 4,
+            .threads = 128,
+            .registers = !half   ? 80
+                         : w > 8 ? 128
+                                 : 96};
+  if (taps <= 49 && !half)
+    return {
+        .bytes = 4, .most_lanes = 32, .tx = tx, .ty = 4, .most_x = 4, .threads = 128, .registers = 128, .march = true};
+  return {.bytes = taps <= 49 || !half ? 4 : 2,
+          .most_lanes = half && w > 8 ? 40 : 32,
+          .tx = 7,
+          .ty = 2,
+          .most_x = 8,
+          .threads = taps > 49 && taps <= 81 ? 256 : 128,
+          .registers = taps <= 49   ? 168
+                       : taps <= 81 ? 128
+                                    : 248,
+          .march = true};
+}
+
+inline ChannelsTmaConfig channels_tma_config(const Depthwise& p, const Arch& arch) {
+  const int size = size_of(p.in.dtype), taps = int(p.kh * p.kw);
+  ChannelsBox s{.kh = int(p.kh), .kw = int(p.kw), .stride_y = int(p.place.stride_y), .stride_x = int(p.place.stride_x)};
+  const bool strides = s.stride_y > 1 || s.stride_x > 1, row = p.out.h == 1, half = size == 2;
+  const ChannelsKind kind = row       ? channels_signal_kind(taps)
+                            : strides ? channels_strided_kind(taps, half)
+                                      : channels_kind(taps, half, p.out.h, p.out.w);
+  s.vector = std::max(1, kind.bytes / size);
+  while (s.vector > 1 && (p.out.c % s.vector != 0 || !channels_start_on(p.out, s.vector * size))) s.vector /= 2;
+  const int64_t words = ceil_div(p.out.c, s.vector);
+  // 16 lanes of 4 bytes are as fast as whole pixels, and leave more threads for the tile.
+  const bool sixteen = half && s.vector == 2 && words % 16 == 0 && !strides && !row && p.out.w > 8;
+  s.lanes = sixteen ? 16 : channels_lanes(words, kind.most_lanes, std::max(1, 16 / (size * s.vector)));
+  s.tx = kind.tx, s.ty = kind.ty, s.march = kind.march;
+  int threads = kind.threads, most_x = kind.most_x;
+  if (s.lanes > 32) threads = std::max(threads, s.lanes * (taps > 9 || strides ? 4 : 2));
+  // float16 3x3 at 64x144x56x56: 8x4 outputs of whole pixels 38.4 us, 7x4 41.8.
+  if (s.lanes > 36 && !strides) most_x = 1, s.tx = taps <= 9 ? 8 : s.tx;
+  // float16 5x5 at 64x240x28x28: 7x2 outputs of 40 lanes 28 us, 7x4 32 us.
+  if (half && taps > 9 && taps <= 25 && !strides && !row && !sixteen) s.ty = 2;
+  const int places = std::max(1, threads / s.lanes);
+  s.threads_x = int(std::min<int64_t>({ceil_div(p.out.w, s.tx), int64_t(most_x), int64_t(places)}));
+  s.threads_y = int(std::min<int64_t>(ceil_div(p.out.h, s.ty), places / s.threads_x));
+  const auto tiles = [&] {
+    return ceil_div(p.out.c, s.channels()) * ceil_div(p.out.w, s.threads_x * s.tx) *
+           ceil_div(p.out.h, s.threads_y * s.ty) * p.out.n;
+  };
+  // Small images and batches: smaller tiles and blocks, so that every multiprocessor has some (float16 3x3 at
+  // 1x96x56x56: 240 threads 4.1 us, 64 threads 2.6).
+  if (tiles() < arch.multiprocessors && s.ty > 2) {
+    s.ty = 2, s.march = false;
+    s.threads_y = int(std::min<int64_t>(ceil_div(p.out.h, s.ty), places / s.threads_x));
+  }
+  while (tiles() < 2 * arch.multiprocessors && s.threads() > 64 && s.threads_x * s.threads_y > 1) {
+    (s.threads_y > 1 ? s.threads_y : s.threads_x) /= 2;
+    s.march = false;
+  }
+  const auto shared = [&] { return s.shared_bytes(size, size_of(p.weights)); };
+  while (shared() > arch.shared_bytes / 2 && s.threads_x * s.threads_y > 1)
+    (s.threads_y > 1 ? s.threads_y : s.threads_x) /= 2;
+  s.resident = std::max(1, 65536 / kind.registers / int(round_up(s.threads(), 32)));
+  ChannelsTmaConfig config{s, ceil_div(p.out.c, s.channels()), ceil_div(p.out.w, s.threads_x * s.tx),
+                           ceil_div(p.out.h, s.threads_y * s.ty)};
+  config.tiles = config.chunks * config.blocks_x * config.tiles_y * p.out.n;
+  const int64_t fit = (arch.shared_bytes + 1024) / (shared() + 1024);
+  const int64_t slots = arch.multiprocessors * std::max<int64_t>(1, std::min<int64_t>(s.resident, fit));
+  config.steps = s.march ? ceil_div(config.tiles, slots) : 1;
+  return config;
+}
+
+// Windows of a block that one bulk copy brings.
+inline bool channels_tma_bulk_taps(const Depthwise& p, const ChannelsBox& s) {
+  const int64_t window = p.kh * p.kw * size_of(p.weights);
+  return reinterpret_cast<uintptr_t>(p.weight) % 16 == 0 && s.channels() * window % 16 == 0 &&
+         p.out.c * window % 16 == 0;
+}
+
+// What bulk copies of rows of channels ask.
+inline const char* channels_bulk_refusal(const Depthwise& p, const Arch& arch) {
+  const Placement& at = p.place;
+  if (p.sums == Sums::products) return "no tensor cores";
+  if (!arch.bulk_copy) return "no bulk copies";
+  if (p.in.stride_c != 1 || p.out.stride_c != 1) return "channels do not lie side by side";
+  if (p.multiplier() != 1) return "several windows for a channel";
+  if (at.dilation_y != 1 || at.dilation_x != 1) return "dilation";
+  if (at.stride_y > 4 || at.stride_x > 4) return "strides beyond 4";
+  if (!tma::possible(channels_as_rows(p.in))) return "pixels not 16-byte aligned";
+  constexpr int64_t most = 1 << 26;
+  return below(most, {p.in.h, p.in.w, p.out.h, p.out.w, p.out.c, at.pad_y, at.pad_x})
+             ? nullptr
+             : "2^26 rows, columns or channels";
+}
+
+inline const char* channels_tma_refusal(const Depthwise& p, const Arch& arch) {
+  if (const char* no = channels_bulk_refusal(p, arch)) return no;
+  if (p.kh * p.kw > 81) return "more than 81 taps";
+  const ChannelsTmaConfig config = channels_tma_config(p, arch);
+  if (config.tiles >= kMostSide) return "2^30 tiles";
+  return config.box.shared_bytes(size_of(p.in.dtype), size_of(p.weights)) <= arch.shared_bytes &&
+                 config.box.columns() <= 256
+             ? nullptr
+             : "a tile beyond shared memory";
+}
+
+inline void configure_channels_tma(const Depthwise& p, const Arch& arch, Plan& plan) {
+  const ChannelsTmaConfig config = channels_tma_config(p, arch);
+  const ChannelsBox& s = config.box;
+  plan.why = "channels side by side: a tile by bulk copies, lanes are channels";
+  plan.tile_w = s.threads_x * s.tx;
+  plan.tile_h = s.threads_y * s.ty;
+  plan.threads = s.threads();
+  plan.shared_bytes = s.shared_bytes(size_of(p.in.dtype), size_of(p.weights));
+  plan.blocks = config.blocks();
+  std::string box = "depthwise::ChannelsBox{";
+  for (int number :
+       {s.kh, s.kw, s.stride_y, s.stride_x, s.vector, s.lanes, s.tx, s.ty, s.threads_x, s.threads_y, s.resident})
+    box += (box.back() == '{' ? "" : ", ") + std::to_string(number);
+  box += s.march ? ", true" : ", false";
+  plan.kernels = {kernel_of("kernels/depthwise/channels_tma/kernel.cuh", "depthwise::depthwise_channels_tma",
+                            {p.in.dtype, p.weights, box + "}", argument_of(p.activation)})};
+  plan.config = Config{launch_channels_tma, config};
+}
+
+}  // namespace torch_conv::depthwise

@@ -1,0 +1,197 @@
+// The register tiles of PLANES (drawn in cpu_planes.h): sums of R output rows and V registers of columns, after which
+// half a register may follow. Text of core/cpu/each_isa.h: compiled once per instruction set.
+
+// Where a tile's sums come from and go to.
+template <typename A>
+struct PlaneTile {
+  const A* const* rows;   // input rows, from the first output row's window on
+  int64_t x;              // the first column
+  const int64_t* offset;  // of tap j in an input row
+  const A* taps;
+  int64_t kh, kw;
+  int64_t stride, dilation;  // from one output row, one tap row to the next, in input rows
+  int begin, end;            // the input rows that count (one stride, one dilation)
+  A bias;
+  A* out;
+  int64_t pitch;
+  int count;      // rows of the tile that are stored
+  int64_t lanes;  // columns of the tile that are stored
+};
+
+// A register's worth of a row, or of its end half of it: sums of R rows and V registers.
+template <typename A, int R, int V, bool half>
+struct PlaneSums {
+  Vec<A> whole[R][V > 0 ? V : 1];
+  Half end[half ? R : 1];
+
+  TC_HD void clear() {
+#pragma GCC unroll 8
+    for (int r = 0; r < R; ++r) {
+#pragma GCC unroll 8
+      for (int v = 0; v < V; ++v) whole[r][v] = Vec<A>{};
+      if constexpr (half) end[r] = Half{};
+    }
+  }
+
+  TC_HD void store_rows(const PlaneTile<A>& t) const {
+#pragma GCC unroll 8
+    for (int r = 0; r < R; ++r) {
+      if (r >= t.count) break;
+      A* to = t.out + r * t.pitch + t.x;
+#pragma GCC unroll 8
+      for (int v = 0; v < V; ++v) {
+        const Vec<A> sum = whole[r][v] + splat(t.bias);
+        if (v + 1 < V || half) store(to + v * kLanes<A>, sum);
+        else store_some<A>(to + v * kLanes<A>, sum, t.lanes - v * kLanes<A>);
+      }
+      if constexpr (half) {
+        const Half sum = end[r] + t.bias;
+        const int64_t left = t.lanes - V * kLanes<A>;
+        if (left >= kHalfLanes) __builtin_memcpy(to + V * kLanes<A>, &sum, sizeof sum);
+        else store_half(to + V * kLanes<A>, sum, left);
+      }
+    }
+  }
+
+  static TC_HD void store_half(float* to, Half sum, int64_t n) {
+#if TC_X86_FMA && TC_VEC_BYTES == 64
+    _mm256_mask_storeu_ps(to, (1 << n) - 1, (__m256)sum);
+#else
+    for (int64_t i = 0; i < n; ++i) to[i] = sum[i];
+#endif
+  }
+};
+
+template <typename A>
+TC_HD Half half_of(Vec<A> tap) {
+#if TC_X86_FMA && TC_VEC_BYTES == 64
+  return (Half)_mm512_castps512_ps256((__m512)tap);
+#elif TC_X86_FMA
+  return (Half)_mm256_castps256_ps128((__m256)tap);
+#else
+  return float(tap[0]) - Half{};
+#endif
+}
+
+// Windows of K x K at stride and dilation 1. An input row is read once for all the output rows whose windows it is in.
+template <int R, int V, bool half, int K>
+void plane_tile(const PlaneTile<float>& t) {
+  PlaneSums<float, R, V, half> sums;
+  sums.clear();
+  // Few taps stay in registers, where there are 32.
+  constexpr bool kKeep = K == 3 && TC_VEC_BYTES == 64;
+  Vec<float> kept[kKeep ? K * K : 1];
+  if constexpr (kKeep) {
+#pragma GCC unroll 16
+    for (int i = 0; i < K * K; ++i) {
+      kept[i] = splat(t.taps[i]);
+      asm("" : "+v"(kept[i]));  // g++ would load it again for every use
+    }
+  }
+  auto row = [&]<int Q>() __attribute__((always_inline)) {
+    if (Q < t.begin || Q >= t.end) return;
+    const float* from = t.rows[Q] + t.x;
+    asm("" : "+r"(from));
+#pragma GCC unroll 8
+    for (int j = 0; j < K; ++j) {
+      Vec<float> in[V > 0 ? V : 1];
+      Half in_end{};
+#pragma GCC unroll 8
+      for (int v = 0; v < V; ++v) in[v] = load(from + j + v * kLanes<float>);
+      if constexpr (half) in_end = load_half(from + j + V * kLanes<float>);
+#pragma GCC unroll 8
+      for (int r = 0; r < R; ++r) {
+        if (Q < r || Q >= r + K) continue;
+        const Vec<float> tap = kKeep ? kept[(Q - r) * K + j] : splat(t.taps[(Q - r) * K + j]);
+#pragma GCC unroll 8
+        for (int v = 0; v < V; ++v) sums.whole[r][v] = fma(tap, in[v], sums.whole[r][v]);
+        if constexpr (half) sums.end[r] = fma_half(half_of<float>(tap), in_end, sums.end[r]);
+      }
+    }
+  };
+  [&]<int... Q>(std::integer_sequence<int, Q...>) __attribute__((always_inline)) {
+    (row.template operator()<Q>(), ...);
+  }
+  (std::make_integer_sequence<int, R - 1 + K>{});
+  sums.store_rows(t);
+}
+
+// Any window, stride and dilation.
+template <typename A, int R, int V, bool half>
+void plane_tile_any(const PlaneTile<A>& t) {
+  PlaneSums<A, R, V, half> sums;
+  sums.clear();
+  const A* tap_at = t.taps;
+  for (int64_t i = 0; i < t.kh; ++i) {
+    const A* from[R];
+#pragma GCC unroll 8
+    for (int r = 0; r < R; ++r) from[r] = t.rows[r * t.stride + i * t.dilation] + t.x;
+    for (int64_t j = 0; j < t.kw; ++j, ++tap_at) {
+      const Vec<A> tap = splat(*tap_at);
+      const int64_t offset = t.offset[j];
+#pragma GCC unroll 8
+      for (int r = 0; r < R; ++r) {
+        const A* at = from[r] + offset;
+#pragma GCC unroll 8
+        for (int v = 0; v < V; ++v) sums.whole[r][v] = fma(tap, load(at + v * kLanes<A>), sums.whole[r][v]);
+        if constexpr (half) sums.end[r] = fma_half(half_of<A>(tap), load_half(at + V * kLanes<A>), sums.end[r]);
+      }
+    }
+  }
+  sums.store_rows(t);
+}
+
+// Columns are counted in steps of half a register, where there are such.
+template <typename A>
+constexpr bool kHalves = TC_VEC_BYTES > 16 && std::is_same_v<A, float>;
+template <typename A>
+constexpr int kStep = kHalves<A> ? kHalfLanes : kLanes<A>;
+
+// The widest tile in steps: what leaves room for R rows of it, a row's values and a tap in the registers.
+constexpr int kMostSteps = TC_VEC_BYTES == 64 ? 8 : TC_VEC_BYTES == 32 ? 4 : 2;
+constexpr int kTallRows = 7, kLowRows = 4;
+static_assert(kLowRows == kMaxTileRows);
+constexpr int tile_registers(int steps) { return TC_VEC_BYTES > 16 ? (steps + 1) / 2 : steps; }
+constexpr bool tall_fits(int steps) { return tile_registers(steps) * kTallRows <= (TC_VEC_BYTES == 64 ? 14 : 8); }
+
+template <typename A>
+using PlaneRun = void (*)(const PlaneTile<A>&);
+
+// f(steps) with the number of steps known at compile time.
+template <typename F>
+auto with_steps(int steps, const F& f) {
+  auto one = [&]<int S>() {
+    if constexpr (S <= kMostSteps) return f(std::integral_constant<int, S>{});
+    else return f(std::integral_constant<int, 1>{});
+  };
+  switch (steps) {
+    case 2: return one.template operator()<2>();
+    case 3: return one.template operator()<3>();
+    case 4: return one.template operator()<4>();
+    case 5: return one.template operator()<5>();
+    case 6: return one.template operator()<6>();
+    case 7: return one.template operator()<7>();
+    case 8: return one.template operator()<8>();
+  }
+  return one.template operator()<1>();
+}
+
+// The tile of `rows` rows and `steps` steps for windows of K x K (0: any).
+template <typename A>
+PlaneRun<A> plane_run(int rows, int steps, int64_t k) {
+  return with_steps(steps, [&](auto s) -> PlaneRun<A> {
+    constexpr int S = decltype(s)::value, V = kHalves<A> ? S / 2 : S;
+    constexpr bool half = kHalves<A> && S % 2;
+    if constexpr (std::is_same_v<A, float>) {
+      auto fixed = [&]<int K>() -> PlaneRun<A> {
+        if constexpr (tall_fits(S))
+          if (rows == kTallRows) return plane_tile<kTallRows, V, half, K>;
+        return plane_tile<kLowRows, V, half, K>;
+      };
+      if (k == 3) return fixed.template operator()<3>();
+      if (k == 5) return fixed.template operator()<5>();
+      if (k == 7) return fixed.template operator()<7>();
+    }
+    return rows == 1 ? plane_tile_any<A, 1, V, half> : plane_tile_any<A, kLowRows, V, half>;
+  });
+}

@@ -1,0 +1,74 @@
+// What LARGE_MMA is made of: words of two 16-bit elements, from shared memory and on their way to device memory.
+#pragma once
+
+#include "core/cuda/device.cuh"
+
+namespace torch_conv::depthwise::large {
+
+__device__ __forceinline__ void load_matrices(unsigned (&a)[4], unsigned address) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(a[0]), "=r"(a[1]), "=r"(a[2]), "=r"(a[3])
+               : "r"(address)
+               : "memory");
+}
+
+__device__ __forceinline__ unsigned load_word(unsigned address) {
+  unsigned v;
+  asm volatile("ld.shared.b32 %0, [%1];" : "=r"(v) : "r"(address) : "memory");
+  return v;
+}
+
+// Words of a quad of lanes, each of one block, change places: afterwards lane q has all four words of block q (or, of
+// two blocks, half of block q % 2).
+template <int N>
+__device__ __forceinline__ void exchange(unsigned (&v)[N], int q) {
+#pragma unroll
+  for (int t = 0; t + 1 < N; t += 2) {
+    const unsigned got = __shfl_xor_sync(~0u, q & 1 ? v[t] : v[t + 1], 1);
+    if (q & 1) v[t] = got;
+    else v[t + 1] = got;
+  }
+  if constexpr (N == 4) {
+#pragma unroll
+    for (int t = 0; t < 2; ++t) {
+      const unsigned got = __shfl_xor_sync(~0u, q & 2 ? v[t] : v[t + 2], 2);
+      if (q & 2) v[t] = got;
+      else v[t + 2] = got;
+    }
+  }
+}
+
+// All of 2 N outputs.
+__device__ __forceinline__ void store(void* to, const unsigned (&v)[4]) {
+  asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(v[0]), "r"(v[1]), "r"(v[2]), "r"(v[3])
+               : "memory");
+}
+__device__ __forceinline__ void store(void* to, const unsigned (&v)[2]) {
+  asm volatile("st.global.v2.b32 [%0], {%1, %2};" ::"l"(to), "r"(v[0]), "r"(v[1]) : "memory");
+}
+__device__ __forceinline__ void store(void* to, const unsigned (&v)[1]) {
+  asm volatile("st.global.b32 [%0], %1;" ::"l"(to), "r"(v[0]) : "memory");
+}
+
+// The first `inside` of 2 N outputs, by words of `bytes` where those are inside.
+template <typename T, int N>
+__device__ __forceinline__ void store_inside(T* to, const unsigned (&v)[N], int inside, int bytes) {
+#pragma unroll
+  for (int i = 0; i < N; i += 2) {
+    if (N > 1 && bytes >= 8 && inside >= 2 * i + 4) {
+      store(to + 2 * i, {v[i], v[(i + 1) % N]});
+      continue;
+    }
+#pragma unroll
+    for (int w = i; w < i + 2 && w < N; ++w) {
+      if (bytes >= 4 && inside >= 2 * w + 2) {
+        store(to + 2 * w, {v[w]});
+      } else {
+        if (inside > 2 * w) to[2 * w] = T{uint16_t(v[w])};
+        if (inside > 2 * w + 1) to[2 * w + 1] = T{uint16_t(v[w] >> 16)};
+      }
+    }
+  }
+}
+
+}  // namespace torch_conv::depthwise::large

@@ -1,0 +1,339 @@
+// PLANES_MMA: 16-bit images with small planes, on tensor cores; whole planes in and out of shared memory.
+//
+// clang-format off
+//    a unit: S output rows x 8 columns                    D (16 x 8)    =     A (16 x 16)      *     B (16 x 8)
+//
+//    lead   8 columns                                    2 rows x 8        taps of window row i    16 pixels of
+//   +----+--------+----+  an input row of the unit:      columns of        of the upper, i - 1     one input row,
+//   |    |        |    |  16 pixels, of which            8 units           of the lower row,       of 8 units
+//   |    | output |    |  kw neighbours make an                            shifted per column
+//   |    |        |    |  output
+//   +----+--------+----+  zeros: pixels outside the plane are cleared as they are read
+// clang-format on
+// A warp keeps the taps of one channel in registers, 4 (kh + 1) words, and marches 8 units downwards at once: tiles of
+// a row, strips of a plane, planes of several images. An input row is read once and multiplied by kh + 1 matrices of
+// every second output row, (kh + 1) / 2 products a row of 8 units; where kh is 7: 4 products for 64 outputs, 56 of 128
+// taps of a matrix are there.
+//
+// Planes of kGroup channels of `images` images are a step: one bulk copy an image brings them, one takes them away. A
+// block walks through steps, images of the same channels first, and there are only as many blocks as fit at once;
+// copies of the next steps are on their way meanwhile. Device memory: 1 read, 1 write. 2 kh kw flops.
+//
+// A product of 0 and a pixel that is not finite is NaN: such a pixel would spoil all outputs of its units' rows.
+// Outputs that are not finite are therefore made again by the chain of multiply-adds that all other variants use.
+#pragma once
+
+#include "core/activation.h"
+#include "core/cuda/tma.cuh"
+#include "kernels/depthwise/planes_mma/params.h"
+#include "kernels/depthwise/planes_mma/words.cuh"
+
+namespace torch_conv::depthwise {
+
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+
+namespace planes_mma {
+
+struct Unit {
+  int image, y, x;  // of its first output
+  int others;       // rows at its beginning that belong to the strip above
+};
+
+template <int S>
+__device__ __forceinline__ Unit unit_at(const PlanesMmaArgs& a, int unit) {
+  const int strip = unit * a.over_tiles >> 16, image = strip * a.over_strips >> 16;
+  // The last strip overlaps the one above it where rows do not divide.
+  const int begin = (strip - image * a.strips) * S, y = min(begin, a.h_out - S);
+  return {image, y, (unit - strip * a.tiles) * 8, begin - y};
+}
+
+// The outputs of 8 units that are not finite, or all, by chains. `in` and `out`: addresses of a channel's first planes.
+template <typename T, int KH, int S, Activation kind>
+__device__ __noinline__ void make_again(const PlanesMmaArgs& a, unsigned in, unsigned out, const T* window, float bias,
+                                        int first_unit, int images, bool all) {
+  __syncwarp();  // other lanes wrote what this one reads
+  auto read = [](unsigned at) {
+    T value;
+    const uint16_t bits = read_half(at);
+    memcpy(&value, &bits, sizeof(value));
+    return to_acc<float>(value);
+  };
+#pragma unroll 1
+  for (int e = threadIdx.x % 32; e < 64 * S; e += 32) {
+    const int index = first_unit + e / (8 * S), row = e / 8 % S, column = e % 8;
+    if (index >= a.units) break;
+    const Unit unit = unit_at<S>(a, index);
+    const int y = unit.y + row, x = unit.x + column;
+    if (unit.image >= images || x >= a.w_out || row < unit.others) continue;
+    const unsigned to = out + unit.image * a.image_bytes_out + (y * a.w_out + x) * int(sizeof(T));
+    const float was = read(to);
+    if (was - was == 0 && !all) continue;
+    const unsigned plane = in + unit.image * a.image_bytes;
+    float sum = 0;
+#pragma unroll 1
+    for (int i = 0; i < KH; ++i)
+#pragma unroll 1
+      for (int j = 0; j < a.kw; ++j) {
+        const int yy = y - a.pad_y + i, xx = x - a.pad_x + j;
+        const bool inside = unsigned(yy) < unsigned(a.h) && unsigned(xx) < unsigned(a.w);
+        const float pixel = inside ? read(plane + (yy * a.w + xx) * int(sizeof(T))) : 0.f;
+        sum = fmaf(to_acc<float>(window[i * a.kw + j]), pixel, sum);
+      }
+    const T made = from_acc<T>(activated<kind>(sum + bias));
+    write_half(to, made.bits);
+  }
+}
+
+}  // namespace planes_mma
+
+#endif
+
+// `kLoad`: pixels that a lane reads at once, 4, 2 or 1 (what the width divides by). `kPairs`: outputs leave two by two.
+// `kMany`: more passes than warps. `kOverlap`: the last strip begins in the one above it.
+template <typename T, int KH, int S, MmaRows kRows, int kLoad, bool kPairs, bool kMany, bool kOverlap, Activation kind,
+          int kGroup, int kShare, int kResident>
+__global__ void __launch_bounds__(32 * kGroup * kShare, kResident)
+    depthwise_planes_mma(const __grid_constant__ PlanesMmaArgs a) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  using namespace planes_mma;
+  // Input rows of a strip that are read, counted from the first that its window sees.
+  constexpr int kPad = (KH - 1) / 2;
+  static_assert(S <= 32);  // rows of a strip, see `own`
+  constexpr int kBegin = kRows == MmaRows::whole ? kPad : 0;
+  constexpr int kEnd = kRows == MmaRows::whole ? kPad + S : S + KH - 1;
+  extern __shared__ __align__(128) unsigned char mma_stages[];
+  __shared__ uint64_t full[kMmaMostStages];
+  unsigned char* const stages = mma_stages + kMmaGuard;
+  const int stage_bytes = a.images * a.image_bytes, stage_bytes_out = a.images * a.image_bytes_out;
+  unsigned char* const staged = stages + a.stages * stage_bytes;  // two steps' outputs
+  unsigned* const tables = reinterpret_cast<unsigned*>(staged + 2 * stage_bytes_out);
+
+  int step = blockIdx.x * a.each + min(int(blockIdx.x), a.more);
+  const int end = step + a.each + (int(blockIdx.x) < a.more);
+  const int plane_bytes = a.h * a.w * int(sizeof(T)), plane_bytes_out = a.h_out * a.w_out * int(sizeof(T));
+
+  const int64_t image_in = a.stride_n_in * int64_t(sizeof(T)), image_out = a.stride_n_out * int64_t(sizeof(T));
+  int group = __shfl_sync(~0u, step / a.chunks, 0), chunk = step - group * a.chunks;  // the same for all, so seen
+
+  // The planes of the step `to_load`, the first that is not on its way: one thread of the last warp brings them, all
+  // count.
+  const bool loads = threadIdx.x == 32 * (kGroup * kShare - 1);
+  int to_load = step, load_group = group, load_chunk = chunk;
+  auto bring = [&](int stage) {
+    if (to_load >= end) return;
+    if (loads) {
+      const int first = load_chunk * a.images, count = min(a.images, a.n - first);
+      const int bytes = min(kGroup, a.c - load_group * kGroup) * plane_bytes;
+      const unsigned char* from =
+          static_cast<const unsigned char*>(a.in) + int64_t(load_group) * (kGroup * plane_bytes) + first * image_in;
+      unsigned char* to = stages + stage * stage_bytes;
+      tma::barrier_expect(&full[stage], count * bytes);
+#pragma unroll 1
+      for (int i = 0; i < count; ++i, from += image_in, to += a.image_bytes)
+        tma::bulk_load(to, from, bytes, &full[stage]);
+    }
+    ++to_load;
+    if (++load_chunk == a.chunks) load_chunk = 0, ++load_group;
+  };
+
+  const int lane = threadIdx.x % 32, warp = __shfl_sync(~0u, threadIdx.x / 32, 0);
+  const int quad = lane / 4, q = lane % 4;
+  const int slot = kGroup == 1 ? 0 : warp / kShare, first_pass = kShare == 1 ? 0 : kGroup == 1 ? warp : warp % kShare;
+
+  // The taps of a channel go by way of shared memory to the lanes that need them. Rows of taps stand there between rows
+  // of zeros: word e of copy s of a row holds taps 2 (e - 3) - s - (lead - pad) and the next; lane 16 s + e brings it.
+  // The warps of a channel take rows in turns.
+  unsigned* const table = tables + slot * (mma_table_bytes(KH) / 4);
+  constexpr int kRowsEach = (KH + kShare - 1) / kShare;
+  auto fetch = [&](unsigned(&rows)[kRowsEach], float& bias) {
+    const int channel = min(group * kGroup + slot, a.c - 1);
+    const int j = 2 * (lane % 16 - 3) - lane / 16 - a.lead + a.pad_x;
+    const uint16_t* from = static_cast<const uint16_t*>(a.weight) + (int64_t(channel) * KH + first_pass) * a.kw + j;
+    const bool low = unsigned(j) < unsigned(a.kw), high = unsigned(j + 1) < unsigned(a.kw);
+#pragma unroll
+    for (int k = 0; k < kRowsEach; ++k) {
+      const bool there = KH % kShare == 0 || first_pass + k * kShare < KH;
+      const uint16_t two[2] = {there && low ? from[0] : uint16_t(0), there && high ? from[1] : uint16_t(0)};
+      rows[k] = two[0] | unsigned(two[1]) << 16;
+      from += kShare * a.kw;
+    }
+    bias = a.bias ? to_acc<float>(static_cast<const T*>(a.bias)[channel]) : 0.f;
+  };
+
+  // Where the lane reads (unit `quad` of a pass) and writes (units 2 q and 2 q + 1), in bytes from the start of a step.
+  int at_in = 0, row_in = 0, at_out[2] = {}, unit_image[2] = {};
+  unsigned keep[2] = {};
+  bool both[2] = {};  // of its two columns stand in the plane; else one, or none if unit_image is none of a step's
+  unsigned own = 0;   // of its rows in either unit those that no other warp writes, 16 bits each
+  auto place = [&](int pass) {
+    own = 0;
+    const Unit in = unit_at<S>(a, min(8 * pass + quad, a.units - 1));
+    const int x = in.x - a.lead + (kLoad == 4 ? 4 : 2) * q;
+    row_in = in.y - a.pad_y;
+    at_in = in.image * a.image_bytes + slot * plane_bytes + ((row_in + kBegin) * a.w + x) * int(sizeof(T));
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int first = x + half * (kLoad == 4 ? 2 : 8);
+      keep[half] =
+          (unsigned(first) < unsigned(a.w) ? 0xffffu : 0) | (unsigned(first + 1) < unsigned(a.w) ? 0xffff0000u : 0);
+      const int index = 8 * pass + 2 * q + half;
+      const Unit out = unit_at<S>(a, min(index, a.units - 1));
+      const int to = out.x + quad % 4 * 2;
+      unit_image[half] = index < a.units && to < a.w_out ? out.image : a.images;
+      both[half] = to + 1 < a.w_out;
+      const int first_of_own = (out.others + 1 - quad / 4) / 2;  // a lane has the even rows or the odd ones
+      own |= (0xffff & ~0u << first_of_own) << (16 * half);
+      at_out[half] =
+          out.image * a.image_bytes_out + slot * plane_bytes_out + ((out.y + quad / 4) * a.w_out + to) * int(sizeof(T));
+    }
+  };
+
+  int stage = 0, phase = 0, side = 0;
+  bool first = true;
+  while (step < end) {
+    // Taps set out before the first planes: behind those they would be late.
+    unsigned rows[kRowsEach];
+    float bias;
+    fetch(rows, bias);
+    if (first) {
+#pragma unroll 1
+      for (int s = 0; s < a.stages; ++s) {
+        if (loads) tma::barrier_init(&full[s]);
+        __syncwarp();  // or racecheck reports barrier_init and bring, of the same lane, as a race
+        bring(s);
+      }
+      place(first_pass);
+      first = false;
+    }
+    if (first_pass == 0) table[lane] = table[(KH + 1) * 32 + lane] = 0;
+#pragma unroll
+    for (int k = 0; k < kRowsEach; ++k) {
+      const int i = first_pass + k * kShare;
+      if (KH % kShare == 0 || i < KH) table[(i + 1) * 32 + lane] = rows[k];
+    }
+    __syncthreads();  // of the copies' barriers too
+    unsigned tap[KH + 1][4], odd_taps = 0;
+    {
+      const unsigned* from = table + (1 - quad / 4) * 32 + 3 - quad % 4 + (kLoad == 4 ? 2 * q : q);
+#pragma unroll
+      for (int i = 0; i <= KH; ++i)
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+          tap[i][2 * half] = from[i * 32 + half * (kLoad == 4 ? 1 : 4)];
+          tap[i][2 * half + 1] = from[i * 32 + 16 + half * (kLoad == 4 ? 1 : 4)];
+        }
+      // A tap that is not finite makes NaN of the zeros outside the plane; those rows are left out.
+      if constexpr (kRows == MmaRows::whole) {
+#pragma unroll
+        for (int i = 0; i <= KH; ++i)
+#pragma unroll
+          for (int e = 0; e < 4; ++e) odd_taps = add_zero_times<T>(tap[i][e], odd_taps);
+      }
+    }
+    const bool all_again = __any_sync(~0u, odd_taps & 0x7fff7fff);
+
+    const int this_group = group;
+    for (; step < end && group == this_group; ++step) {
+      const int count = min(a.images, a.n - chunk * a.images);
+      tma::barrier_wait(&full[stage], phase);
+
+      const unsigned from = shared_address(stages) + stage * stage_bytes;
+      const unsigned to = shared_address(staged) + side * stage_bytes_out;
+      const bool idle = slot >= a.c - group * kGroup;  // the last channels may be fewer
+      for (int pass = idle ? a.passes : first_pass; pass < a.passes; pass += kShare) {
+        if constexpr (kMany) place(pass);
+        unsigned row = from + at_in;
+        unsigned out[2] = {to + at_out[0], to + at_out[1]};
+
+        // Compared anew in every pass: the compiler would keep all the answers in registers.
+        int first_row = row_in;
+        asm volatile("" : "+r"(first_row));
+        float sum[(S + 1) / 2][4];
+        unsigned check[2] = {};
+        // Rows are read two rows before they are needed: stores of outputs stand between, which the compiler does not
+        // move loads across.
+        constexpr int kAhead = 2;
+        unsigned ahead[kAhead][2];
+        auto read = [&](int i, unsigned(&b)[2]) {
+          b[0] = b[1] = 0;
+          const bool inside =
+              (kRows != MmaRows::any && i >= kPad && i < S + kPad) || unsigned(first_row + i) < unsigned(a.h);
+          if (inside) {
+            if constexpr (kLoad == 4) {
+              const uint2 two = read_two(row);
+              b[0] = two.x, b[1] = two.y;
+            } else if constexpr (kLoad == 2) {
+              b[0] = read_word(row), b[1] = read_word(row + 16);
+            } else {
+              b[0] = read_half(row) | read_half(row + 2) << 16, b[1] = read_half(row + 16) | read_half(row + 18) << 16;
+            }
+          }
+          row += a.w * int(sizeof(T));
+        };
+#pragma unroll
+        for (int i = kBegin; i < kBegin + kAhead && i < kEnd; ++i) read(i, ahead[i % kAhead]);
+#pragma unroll
+        for (int i = kBegin; i < kEnd; ++i) {
+          const unsigned b[2] = {ahead[i % kAhead][0] & keep[0], ahead[i % kAhead][1] & keep[1]};
+          if (i + kAhead < kEnd) read(i + kAhead, ahead[i % kAhead]);
+#pragma unroll
+          for (int p = 0; p < (S + 1) / 2; ++p) {
+            const int j = i - 2 * p;
+            if (i == (2 * p > kBegin ? 2 * p : kBegin)) product<T>(sum[p], tap[j], b[0], b[1], 0.f, 0.f, 0.f, 0.f);
+            else if (j >= 0 && j <= KH)
+              product<T>(sum[p], tap[j], b[0], b[1], sum[p][0], sum[p][1], sum[p][2], sum[p][3]);
+            if (i == (2 * p + KH < kEnd - 1 ? 2 * p + KH : kEnd - 1)) {
+#pragma unroll
+              for (int half = 0; half < 2; ++half) {
+                const unsigned word =
+                    round_pair<T>(activated<kind>(sum[p][half] + bias), activated<kind>(sum[p][half + 2] + bias));
+                check[half] = add_zero_times<T>(word, check[half]);
+                const bool there = unit_image[half] < count && (2 * p + 1 < S || quad < 4) &&
+                                   (!kOverlap || (own >> (16 * half + p)) & 1);
+                if constexpr (kPairs) {
+                  if (there) write_word(out[half], word);
+                } else {
+                  if (there) write_half(out[half], word);
+                  if (there && both[half]) write_half(out[half] + 2, word >> 16);
+                }
+                out[half] += 2 * a.w_out * int(sizeof(T));
+              }
+            }
+          }
+        }
+        // 0 in both halves, whatever the sign, unless there was a NaN.
+        const bool bad =
+            ((check[0] & 0x7fff7fff) && unit_image[0] < count) || ((check[1] & 0x7fff7fff) && unit_image[1] < count);
+        if (__any_sync(~0u, bad) || all_again) {
+          const T* window = static_cast<const T*>(a.weight) + int64_t(group * kGroup + slot) * KH * a.kw;
+          make_again<T, KH, S, kind>(a, from + slot * plane_bytes, to + slot * plane_bytes_out, window, bias, 8 * pass,
+                                     count, all_again);
+        }
+      }
+
+      // All outputs are staged, and the stage is read: it takes another step. The copy from the other side of the
+      // staged outputs, begun a step ago, has been read: the next step writes there.
+      tma::fence_before_copy();
+      if (threadIdx.x == 0) asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+      __syncthreads();
+      if (threadIdx.x == 0) {
+        const int bytes = min(kGroup, a.c - group * kGroup) * plane_bytes_out;
+        unsigned char* where = static_cast<unsigned char*>(a.out) + int64_t(group) * (kGroup * plane_bytes_out) +
+                               chunk * a.images * image_out;
+        const unsigned char* source = staged + side * stage_bytes_out;
+#pragma unroll 1
+        for (int i = 0; i < count; ++i, where += image_out, source += a.image_bytes_out)
+          tma::bulk_store(where, source, bytes);
+        asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+      }
+      bring(stage);
+      side ^= 1;
+      if (++stage == a.stages) stage = 0, phase ^= 1;
+      if (++chunk == a.chunks) chunk = 0, ++group;
+    }
+  }
+  if (threadIdx.x == 0) asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+#endif
+}
+
+}  // namespace torch_conv::depthwise

@@ -1,0 +1,110 @@
+// ROWS with more taps: a warp brings a piece of a row into shared memory, and each lane slides a window over its own.
+//
+// clang-format off
+//     input row   . . x x x x x x x x x x x x x x x x x x x x . .    '.' neighbouring rows or nothing: zeros
+//     warp's       |<----------- 32 P + K - 1 ------------->|        lanes read neighbouring elements: any alignment
+//     lane 0       |<- P + K - 1 ->|                                 four at a time, as sums in registers need them
+//     lane 1            |<- P + K - 1 ->|
+//     output row          | P | P | P | ... | P |                    through shared memory again, to be stored like
+//                                                                    they were read
+// clang-format on
+// Shared memory holds accumulation types, P of them and then room for 16 bytes where P is more than 4, so that lanes'
+// vectors lie in different banks. Each warp has its own and waits for nobody else.
+//
+// Device memory an output: 1 read, 1 write, K - 1 elements more a warp. Per 32 P outputs a lane issues P K
+// multiply-adds, (P + K) / 4 + K / 4 loads of 16 bytes and about 9 P other instructions.
+#pragma once
+
+#include "core/activation.h"
+#include "core/cuda/device.cuh"
+#include "kernels/depthwise/rows/params.h"
+
+namespace torch_conv::depthwise {
+
+template <typename T, typename W, int K, int P, Activation kind>
+__global__ void __launch_bounds__(128) depthwise_rows_shared(const __grid_constant__ RowsArgs a) {
+  using A = acc_t<T>;
+  constexpr int F = 16 / int(sizeof(A));              // numbers in 16 bytes
+  constexpr int pitch = P == F ? P : P + F;           // of a lane's numbers
+  constexpr int count = 32 * P + round_up(K - 1, F);  // that windows of 16 bytes touch
+  constexpr int taps_at = ceil_div(count, P) * pitch;
+  constexpr int reads = (count + 31) / 32;
+  __shared__ __align__(16) A shared[4][taps_at + round_up(K, F)];
+  A* const own = shared[threadIdx.x / 32];
+
+  const uint32_t warp = blockIdx.x * 4 + threadIdx.x / 32;
+  const int lane = threadIdx.x % 32;
+  if (warp * 32 >= a.lanes) return;
+  const uint32_t row = a.slots.quotient(warp), piece = warp - row * a.slots.divisor;
+  const uint32_t n = a.channels.quotient(row), c = row - n * a.channels.divisor;
+  const T* const in = static_cast<const T*>(a.in) + (n * a.in_stride_n + a.multiplier.quotient(c) * a.in_stride_c);
+  const W* const weight = static_cast<const W*>(a.weight) + int64_t(c) * K;
+  const int x = piece * (32 * P);
+
+  // Where element `lane` of 32 lies; 32 are whole lanes' own.
+  static_assert(32 % P == 0);
+  constexpr int step = 32 / P * pitch;
+  A* const spread = own + (lane / P * pitch + lane % P);
+
+  T read[reads];
+  const int first = x - a.pad;
+  if (first >= 0 && first + 32 * reads <= a.in_w) {
+#pragma unroll
+    for (int i = 0; i < reads; ++i) read[i] = in[first + lane + 32 * i];
+  } else {
+#pragma unroll
+    for (int i = 0; i < reads; ++i) {
+      const int at = first + lane + 32 * i;
+      read[i] = unsigned(at) < unsigned(a.in_w) ? in[at] : T{};
+    }
+  }
+  for (int i = lane; i < K; i += 32) own[taps_at + i] = to_acc<A>(weight[i]);
+  const A bias = a.bias ? to_acc<A>(static_cast<const W*>(a.bias)[c]) : A(0);
+#pragma unroll
+  for (int i = 0; i < reads; ++i) {
+    if (i + 1 < reads || 32 * i + lane < count) spread[i * step] = to_acc<A>(read[i]);
+  }
+  __syncwarp();
+
+  A sum[P] = {};
+  {
+    A value[round_up(P + K - 1, F)];
+    const A* const from = own + lane * pitch;
+#pragma unroll
+    for (int i = 0; i < round_up(P + K - 1, F); i += F) {
+      const auto pack = load_pack<F>(from + i / P * pitch + i % P);
+#pragma unroll
+      for (int e = 0; e < F; ++e) value[i + e] = pack.v[e];
+    }
+#pragma unroll
+    for (int i = 0; i < K; i += F) {
+      const auto taps = load_pack<F>(own + taps_at + i);
+#pragma unroll
+      for (int j = 0; j < F && i + j < K; ++j)
+#pragma unroll
+        for (int e = 0; e < P; ++e) sum[e] = fma(taps.v[j], value[i + j + e], sum[e]);
+    }
+  }
+  __syncwarp();
+#pragma unroll
+  for (int e = 0; e < P; e += F) {
+    Pack<F, A> pack;
+#pragma unroll
+    for (int i = 0; i < F; ++i) pack.v[i] = activated<kind>(sum[e + i] + bias);
+    uint4 word;
+    memcpy(&word, &pack, 16);
+    *reinterpret_cast<uint4*>(own + lane * pitch + e) = word;
+  }
+  __syncwarp();
+  T* const out = static_cast<T*>(a.out) + (n * a.out_stride_n + c * a.out_stride_c);
+  if (x + 32 * P <= a.out_w) {
+#pragma unroll
+    for (int i = 0; i < P; ++i) out[x + lane + 32 * i] = from_acc<T>(spread[i * step]);
+  } else {
+#pragma unroll
+    for (int i = 0; i < P; ++i)
+      if (x + lane + 32 * i < a.out_w) out[x + lane + 32 * i] = from_acc<T>(spread[i * step]);
+  }
+}
+
+}  // namespace torch_conv::depthwise

@@ -1,0 +1,78 @@
+// ROWS_MMA: which problems it serves, and how rows are cut into segments.
+#pragma once
+
+#include "kernels/depthwise/rows/plan.h"
+#include "kernels/depthwise/rows_mma/params.h"
+
+namespace torch_conv::depthwise {
+
+struct RowsMmaConfig {
+  int blocks, tiles, sets;
+  int64_t segments, columns, units;
+};
+
+void launch_rows_mma(const Depthwise& p, const Plan& plan, const Site& site);
+
+inline RowsMmaConfig rows_mma_config(const Depthwise& p) {
+  RowsMmaConfig config;
+  const auto at = [](const Image& x) { return int64_t(reinterpret_cast<uintptr_t>(x.data) / 2); };
+  const auto dense = [](int64_t count, int64_t stride) { return count == 1 ? 0 : stride; };
+  const bool even =
+      at(p.out) % 2 == 0 && dense(p.out.n, p.out.stride_n) % 2 == 0 && dense(p.out.c, p.out.stride_c) % 2 == 0;
+  const bool one_shift = even && dense(p.in.n, p.in.stride_n) % 4 == 0 && dense(p.in.c, p.in.stride_c) % 4 == 0;
+  const int64_t shift = one_shift ? (((at(p.in) - p.place.pad_x) % 4) + 4) % 4 : 3;
+  config.blocks = int(ceil_div(15 + p.kw + shift, 16));
+  const int64_t outputs = p.out.w + (even ? 0 : 1);
+  int64_t least = 0;
+  for (const int tiles : {8, 4, 2, 1}) {
+    const int64_t segments = ceil_div(outputs, 16 * tiles), columns = segments * p.out.n;
+    // In products, and as much again for loads and stores. k = 31, one NVIDIA H200, 1024x256x202: tiles of 8 88 us, of
+    // 4 106, of 2 130, of 1 187; 1024x1024x64: of 4 71 us, of 2 88, of 1 147.
+    const int64_t cost = round_up(columns, 8) * (tiles * (config.blocks + 3) + config.blocks - 1);
+    if (least && cost >= least) continue;
+    least = cost;
+    config.tiles = tiles, config.segments = segments, config.columns = columns;
+  }
+  // 64x768x1024, k = 31: 54 us with two sets, 58 to 65 with one (one NVIDIA H200); 1024x1024x64: 71 and 76.
+  config.sets = config.columns >= 16 ? 2 : 1;
+  config.units = ceil_div(config.columns, 8 * config.sets);
+  return config;
+}
+
+inline const char* rows_mma_refusal(const Depthwise& p, const Arch&) {
+  if (p.sums == Sums::chain) return "sums of products in another order";
+  if (!half_precision(p.in.dtype)) return "no float16 or bfloat16";
+  if (p.weights != p.in.dtype) return "windows of another dtype";
+  if (const char* why = rows_layout_refusal(p)) return why;
+  if (p.place.stride_x != 1 || p.place.dilation_x != 1) return "stride or dilation";
+  if (p.kw > 63) return "more than 63 taps";
+  // Rows of a channel share the band, shifted as their memory is aligned; and where an image stands in the batch must
+  // not decide which products are added first.
+  if (p.out.n > 1 && (p.in.stride_n % 4 != 0 || p.out.stride_n % 2 != 0)) return "images begin on different words";
+  const RowsMmaConfig config = rows_mma_config(p);
+  if (p.out.c * config.units >= int64_t(1) << 31 || config.columns >= int64_t(1) << 30) return "2^31 warps";
+  return nullptr;
+}
+
+inline const char* rows_mma_loses(const Depthwise& p, const Arch&) {
+  // float16 64x768x1024, one NVIDIA H200: k = 5 50 us by rows, k = 7 55 against 54, k = 9 56 against 54, k = 15 76
+  // against 54.
+  if (p.kw < 7) return "a short window: multiply-adds are faster";
+  // 64x768x1001, k = 31: 78 us where rows of 1024 take 54, as long as ROWS takes at k = 15.
+  const bool words = p.in.w % 4 == 0 && p.out.w % 2 == 0 && p.in.stride_c % 4 == 0 && p.out.stride_c % 2 == 0;
+  return p.kw < 16 && !words ? "rows that begin between words: multiply-adds are faster" : nullptr;
+}
+
+inline void configure_rows_mma(const Depthwise& p, const Arch&, Plan& plan) {
+  const RowsMmaConfig config = rows_mma_config(p);
+  plan.why = "long windows along rows as banded products";
+  plan.tile_w = 16 * config.tiles;
+  plan.tile_h = 8 * config.sets;
+  plan.threads = 32 * kRowsMmaWarps;
+  plan.blocks = ceil_div(p.out.c * config.units, kRowsMmaWarps);
+  plan.kernels = {kernel_of("kernels/depthwise/rows_mma/kernel.cuh", "depthwise::depthwise_rows_mma",
+                            {p.in.dtype, config.blocks, config.tiles, config.sets, argument_of(p.activation)})};
+  plan.config = Config{launch_rows_mma, config};
+}
+
+}  // namespace torch_conv::depthwise

@@ -1,0 +1,45 @@
+// The tile of a block of TILE and REG: what becomes of its rows of sums, and of the outputs whose windows hang over the
+// image.
+#pragma once
+
+#include "core/cuda/unaligned_rows.cuh"
+#include "core/cuda/words.cuh"
+#include "kernels/direct2d/params.h"
+
+namespace torch_conv::direct2d {
+
+// `zero_output`: zeros where a tap of the window lies outside the image, over what the warp has stored of its tile,
+// which it finds once more, so that the sums before need not keep it.
+template <class W, typename O>
+__device__ __noinline__ void clear_where_outside(const PlaneArgs& a) {
+  constexpr TileWindow w = W::window;
+  constexpr int stride = w.stride, width = W::shape.width(), covered = W::shape.covered(), rows = W::shape.rows;
+  const TilePlace at = W::place(a.order);
+  const int y = int(at.y * (blockDim.x / 32) + threadIdx.x / 32) * rows, x0 = int(at.x * width) - a.lead;
+  const int last = min(x0 + covered, a.planes.out_w);
+  __syncwarp();
+  for (int o = 0; o < rows && y + o < a.planes.out_h; ++o) {
+    const int top = (y + o) * stride + a.shift_y - w.above();
+    const bool fits = a.beside.inside(top, top + w.rows() - 1, a.planes.in_h);
+    for (int x = max(x0, 0) + threadIdx.x % 32; x < last; x += 32) {
+      const int left = x * stride + a.shift_x - w.left();
+      if (!fits || left < 0 || left + w.left() + w.right() >= a.planes.in_w)
+        *a.planes.out_at<O>(at.n, at.c, y + o, W::offset(x, a.out_pixel)) = from_acc<O>(0.f);
+    }
+  }
+}
+
+// What a row of sums becomes.
+template <bool kBias, typename O, int N>
+__device__ __forceinline__ Pack<N, O> finished(const float (&sum)[N], float bias) {
+  if constexpr (kBias) {
+    float v[N];
+#pragma unroll
+    for (int i = 0; i < N; ++i) v[i] = sum[i] + bias;
+    return narrow_pack<O>(v);
+  } else {
+    return narrow_pack<O>(sum);
+  }
+}
+
+}  // namespace torch_conv::direct2d

@@ -1,0 +1,187 @@
+// Direct + Arch -> Plan: the part of TILE: images as its kernels see them, tiles, what it serves. Pure.
+#pragma once
+
+#include "kernels/direct2d/channels/plan.h"
+#include "kernels/direct2d/params.h"
+
+namespace torch_conv::direct2d {
+
+// Which of TILE's kernels.
+struct TileKind {
+  bool bulk = false;  // boxes by bulk copies
+  int group = 0;      // channels that make an image of their own
+  int own = 0;        // channels that have a window each
+};
+
+// Channels that lie side by side are columns of their own: rows of w * c values, whose taps lie c values apart. Shards
+// stay as they are.
+inline bool channels_as_columns(const Direct& p) {
+  return interleaved_channels(p.in, p.out) > 1 && p.groups == p.in.c && !p.bias && p.place.stride_x == 1 &&
+         !p.beside.any();
+}
+
+// Those that the same window filters; windows of samples may differ.
+inline int64_t flat_channels(const Direct& p) { return channels_as_columns(p) && p.taps.stride_c == 0 ? p.in.c : 1; }
+
+// `channels` of every pixel as columns of one image; the others are more such images.
+inline Direct side_by_side(const Direct& p, int64_t channels) {
+  Direct q = p;
+  if (channels == 1) return q;
+  q.in.w *= channels, q.out.w *= channels;
+  q.place.pad_x *= channels, q.place.dilation_x *= channels;
+  q.in.c = q.out.c = q.groups = p.in.c / channels;
+  q.in.stride_c = q.out.stride_c = channels;
+  q.in.stride_w = q.out.stride_w = 1;
+  return q;
+}
+
+inline Direct flattened(const Direct& p) { return side_by_side(p, flat_channels(p)); }
+
+inline TileWindow tile_window(const Direct& flat, const TileKind& kind) {
+  const Placement& s = flat.place;
+  const bool words = kind.own && kind.group;
+  return {int(flat.kh), int(flat.kw), int(s.dilation_y), int(s.dilation_x), int(s.stride_x), kind.own, words};
+}
+
+// Bulk copies start on 16 bytes.
+inline int lead_columns(const Direct& flat) {
+  return tma::lead_columns(tile_window(flat, {}).left(), flat.place.pad_x, 16 / size_of(flat.in.dtype));
+}
+
+// Do rows leave as words of 16 bytes (straight from registers, but for pixels of three channels)? A lane's columns lie
+// side by side then, which costs 4-byte values that come from anywhere more than the store saves. Without bulk copies
+// every row of a box has a phase of its own, which outputs of channels with windows of their own would have to leave.
+inline bool stores_aligned(const Direct& flat, const TileKind& kind) {
+  const bool narrow = size_of(flat.in.dtype) < 4 && !kind.own;
+  return aligned_rows(flat.out) && (kind.bulk ? lead_columns(flat) == 0 : narrow);
+}
+
+inline TileShape tile_shape(const Direct& flat, const TileKind& kind) {
+  return tile_shape(size_of(flat.in.dtype), size_of(flat.out.dtype), tile_window(flat, kind), kind.bulk,
+                    stores_aligned(flat, kind));
+}
+
+inline const char* tile_refusal(const Direct& q, const Arch& arch, const TileKind& kind) {
+  if (q.kh > kTileMost || q.kw > kTileMost) return "a window beyond 31x31";
+  const Placement& s = q.place;
+  if (q.in.dtype == Dtype::f64 || q.out.dtype == Dtype::f64) return "float64";
+  if (s.stride_y != s.stride_x || s.stride_x > 2) return "a stride other than 1x1 and 2x2";
+  if (kind.bulk && s.stride_x > 1 && lead_columns(q) > 0) return "strided windows that start off 16 bytes";
+  const int64_t halo_rows = s.dilation_y * (q.kh - 1), halo_values = s.dilation_x * (q.kw - 1);
+  if (halo_rows >= kMostHaloRows || halo_values >= kMostHaloValues) return "taps too far apart";
+  if (const char* no = rows_refusal(q.in, q.out, s, q.beside)) return no;
+  if (!below(kMostSide, {q.in.w * size_of(q.in.dtype)})) return "rows of 2^30 bytes";
+  if (q.in.c != q.groups) return "sums over channels";
+  const TileWindow w = tile_window(q, kind);
+  const int columns = w.left() + w.right() + 1;
+  // Windows that start `inside` columns within the image see an image that begins there.
+  const int64_t inside = std::max<int64_t>(0, -s.pad_x);
+  const bool touches = near(q.in.h, (q.out.h - 1) * w.stride + 1, w.rows(), s.pad_y) &&
+                       near(q.in.w - inside, (q.out.w - 1) * w.stride + 1, columns, s.pad_x + inside);
+  if (!touches) return "windows that lie outside the image altogether";
+  const TileShape shape = tile_shape(q, kind);
+  if (!kind.own && shape.lane_values * size_of(q.out.dtype) < 4) return "lanes that make less than a word";
+  const int barrier = kind.bulk ? kBarrierBytes : 0;
+  const int bytes = shape.shared_bytes(size_of(q.in.dtype), size_of(q.out.dtype), w) + barrier;
+  const bool fits = bytes <= arch.shared_bytes;
+  return fits ? nullptr : "a tile beyond shared memory";
+}
+
+// A box of a bulk copy has at most 256 words a side.
+inline const char* tile_bulk_refusal(const Direct& q, const Arch& arch, const TileKind& kind) {
+  if (const char* no = tile_refusal(q, arch, kind)) return no;
+  if (const char* no = plane_copy_refusal(q.in, arch)) return no;
+  const TileShape shape = tile_shape(q, kind);
+  const int rows = shape.box_rows(tile_window(q, kind));
+  return shape.columns() <= 256 * tma::pack_of(size_of(q.in.dtype)) && rows <= 256 ? nullptr : "a box beyond 256 words";
+}
+
+inline const char* tile_tma_refusal(const Direct& p, const Arch& arch) {
+  return tile_bulk_refusal(flattened(p), arch, {.bulk = true});
+}
+
+inline const char* tile_plain_refusal(const Direct& p, const Arch& arch) {
+  return tile_refusal(flattened(p), arch, {});
+}
+
+// A window for each of a few channels that lie side by side.
+constexpr int64_t kMostOwn = 4;
+
+inline TileKind tile_own_kind(const Direct& p, const Arch& arch) {
+  const int own = int(p.in.c);
+  const bool bulk = !tile_bulk_refusal(side_by_side(p, own), arch, {.bulk = true, .own = own});
+  return {.bulk = bulk, .own = own};
+}
+
+inline const char* tile_own_refusal(const Direct& p, const Arch& arch) {
+  if (!channels_as_columns(p) || p.taps.stride_c == 0 || p.in.c > kMostOwn)
+    return "no 2 to 4 channels side by side that have a window each";
+  const TileWindow w{int(p.kh), int(p.kw), 1, 1, 1, int(p.in.c)};
+  if (by_channels(size_of(p.in.dtype), w) && p.in.dtype != p.out.dtype) return "another output dtype";
+  return tile_refusal(side_by_side(p, p.in.c), arch, tile_own_kind(p, arch));
+}
+
+// Many channels that lie side by side, as groups of so many whose halos are at most half as large as a tile, or else as
+// large; or 0. A group is 16 to 128 bytes of every pixel. 16x512x56x56 on one NVIDIA H200, of
+// copy, by groups (by CHANNELS; cuDNN): float32 3x3, 5x5 94 % (82; 65), 84 (54; 27); float16 3x3, 5x5, 7x7 84 (53; 58),
+// 53 (30; 42), 22 (16; 15); uint8 3x3, 5x5 48 (20), 24 (14). As they lie, float16 of 64 channels 95 %, by groups 93; of
+// 128 89 and 90. With a window for each of 64 channels, 16x64x224x224: float32 3x3, 5x5, 7x7 94 % (79; 74), 76 (31;
+// 29), 47 (19; 11); float16 3x3, 5x5 82 (39; 84), 41 (16; 46); uint8 3x3 46 (18).
+inline int channel_group(const Direct& p) {
+  const auto together = [](const Image& x) { return x.stride_c == 1 && x.stride_w >= x.c; };
+  const int in = size_of(p.in.dtype), out = size_of(p.out.dtype);
+  const bool own = p.taps.stride_c != 0, alike = p.in.c == p.out.c && p.groups == p.in.c && !p.bias && !p.beside.any();
+  if (!alike || !together(p.in) || !together(p.out) || in > 4 || out > 4) return 0;
+  if (!p.place.unit_steps_of_images() || p.kh > kTileMost || p.kw > kTileMost || p.kw < 2) return 0;
+  if (own && (p.in.dtype != p.out.dtype || p.kh * p.kw * 4 / in > kTapsAtOnce)) return 0;
+  const TileWindow w{int(p.kh), int(p.kw), 1, 1, 1, own, own};
+  // Half a sector, where CHANNELS is slower still. A window for each channel, of copy, by such groups (by CHANNELS;
+  // cuDNN), one NVIDIA H100: float16 8x8x1080x1920 3x3, 5x5 69 % (50; 77), 61 (23; 49); 8x24x540x960 50 (52; 75), 50
+  // (23; 49); float32 8x12x540x960 3x3, 5x5, 7x7 45 (88; 85), 50 (42; 50), 50 (26; 25); uint8 8x16x1080x1920 3x3 66
+  // (25).
+  const bool halves = own && (in < 4 || p.kh * p.kw > 9);
+  const int tile = 32 * lane_values(in, out, w), least = std::max((halves ? 16 : 32) / in, 16 / out);
+  // Lanes with windows of their own share the values of neighbouring pixels where a group is 128 bytes: worth a larger
+  // halo where values are narrow (float16 5x5 126 us, so 135; float32 5x5 142, so 130; 16x64x224x224).
+  for (int group = 128 / in; group >= least; group /= 2)
+    if (p.in.c % group == 0 && (own && in < 4 ? 1 : 2) * (p.kw - 1) * group <= tile) return group;
+  return p.in.c % least == 0 && (p.kw - 1) * least <= tile ? least : 0;
+}
+
+// Lanes 16 bytes apart read the same banks of shared memory: float32 3x3 63 % of copy, CHANNELS 80 (8x4x1080x1920, one
+// NVIDIA H200).
+inline const char* tile_own_loses(const Direct& p, const Arch& arch) {
+  const bool worse = p.in.c == 4 && p.in.dtype == Dtype::f32 && p.kh * p.kw <= 9 && !channels_refusal(p, arch);
+  return worse ? "channels is faster" : nullptr;
+}
+
+// The problem as TILE's kernels see it.
+inline Direct tile_image(const Direct& p, const TileKind& kind) {
+  return kind.group ? side_by_side(p, kind.group) : kind.own ? side_by_side(p, kind.own) : flattened(p);
+}
+
+inline TileKind tile_groups_kind(const Direct& p, int group) {
+  return {.bulk = true, .group = group, .own = p.taps.stride_c != 0 ? group : 0};
+}
+
+inline const char* tile_groups_refusal(const Direct& p, const Arch& arch) {
+  const int group = channel_group(p);
+  if (group == 0) return "no groups of channels side by side, or windows beyond a lane's registers";
+  if (!arch.bulk_copy) return "no bulk copies";
+  if (!tma::channels_possible(p.in) || !tma::channels_possible(p.out)) return "pixels not 16-byte aligned";
+  const Direct q = side_by_side(p, group);
+  const TileKind kind = tile_groups_kind(p, group);
+  if (const char* no = tile_refusal(q, arch, kind)) return no;
+  if (!stores_aligned(q, kind)) return "outputs of a group that are no words of 16 bytes";
+  if (!below(kMostSide, {p.in.w * p.in.stride_w, p.out.w * p.out.stride_w})) return "rows of 2^30 values";
+  const bool box = tile_shape(q, kind).box_rows(tile_window(q, kind)) <= 256;
+  return box ? nullptr : "a box beyond 256 rows";
+}
+
+// Fewer channels are read in longer pieces as they lie.
+inline const char* tile_groups_lose(const Direct& p, const Arch& arch) {
+  const bool few = p.in.c <= channel_group(p) && !tile_tma_refusal(p, arch);
+  return few ? "rows of few channels are one image" : nullptr;
+}
+
+}  // namespace torch_conv::direct2d

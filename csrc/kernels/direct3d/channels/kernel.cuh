@@ -1,0 +1,172 @@
+// CHANNELS: a block computes 64 bytes of channels of 8 x 8 voxels and walks along z.
+//
+//      <------- 10 voxels ------>        a stage of shared memory: one plane of the tile and its halo, 64 bytes of
+//    +----------------------------+      channels a voxel; four stages, brought by cp.async two planes ahead. What lies
+//    | halo                       |      outside stays in the stages (constant) or is read where the border map says.
+//    |   +---------+---------+    |
+//    |   | 4 x 2   |         |    |      A thread owns one 4-byte word of channels (two of 16 bits, one of 32) of
+//    |   +---------+---------+    |      4 x 2 voxels: 24 words of a plane in, 27 multiply-adds for each of 8 outputs
+//    |   |         |         |    |      and each channel. A plane finishes one plane of sums, goes on with the next
+//    |   +---------+---------+    |      and starts a third.
+//    |   |  ...    |         |    |
+//    +----------------------------+      16 lanes are the channels, so loads and stores are whole words of 64 bytes.
+//
+// Device memory per voxel and channel: 1 read (1.56 from L2 for the halo) and 1 write; 2 * 27 flops.
+#pragma once
+
+#include "core/cuda/async_copy.cuh"
+#include "core/cuda/round_pair.cuh"
+#include "kernels/direct3d/params.h"
+
+namespace torch_conv::direct3d {
+
+template <typename T>
+__global__ void __launch_bounds__(kChannelsThreads, channels_resident(sizeof(T)))
+    direct3d_channels(const __grid_constant__ ChannelsArgs a, const __grid_constant__ ParamTaps param_taps) {
+  constexpr int V = 4 / int(sizeof(T)), PX = 4, RY = 2;
+  constexpr int kPieces = kChannelsRows * kChannelsColumns * 4,
+                kPerThread = (kPieces + kChannelsThreads - 1) / kChannelsThreads;
+  extern __shared__ __align__(128) unsigned char channels_stages[];
+
+  unsigned block = blockIdx.x;
+  const int tx = block % a.tiles_x;
+  block /= a.tiles_x;
+  const int ty = block % a.tiles_y;
+  block /= a.tiles_y;
+  const int tc = block % a.tiles_c;
+  block /= a.tiles_c;
+  const int first = int(block % a.chunks) * a.chunk, n = block / a.chunks;
+  const int planes = min(a.chunk, a.d_out - first);
+  const int x0 = tx * kChannelsWidth, y0 = ty * kChannelsHeight;
+
+  // The pieces of 16 bytes that this thread brings of each plane. A piece that is outside for good holds the border's
+  // value in every stage.
+  const T value = from_acc<T>(a.value);
+  uint4 values;
+  {
+    T same[16 / sizeof(T)];
+#pragma unroll
+    for (int i = 0; i < int(16 / sizeof(T)); ++i) same[i] = value;
+    memcpy(&values, same, 16);
+  }
+  int from[kPerThread], to[kPerThread];
+#pragma unroll
+  for (int q = 0; q < kPerThread; ++q) {
+    const int piece = int(threadIdx.x) + q * kChannelsThreads;
+    from[q] = to[q] = -1;
+    if (piece >= kPieces) continue;
+    const int voxel = piece / 4, part = piece % 4, row = voxel / kChannelsColumns, column = voxel % kChannelsColumns;
+    const int y = map_index(y0 - a.pad_y + row, a.h, a.border), x = map_index(x0 - a.pad_x + column, a.w, a.border);
+    const int byte = tc * 64 + part * 16;
+    to[q] = row * kChannelsPitch + column * 64 + part * 16;
+    const bool inside = y >= 0 && x >= 0 && byte < a.c * int(sizeof(T));
+    if (inside) from[q] = int(y * a.in_h + x * a.in_w + byte);
+    else
+#pragma unroll
+      for (int s = 0; s < kChannelsStages; ++s)
+        *reinterpret_cast<uint4*>(channels_stages + s * kChannelsStage + to[q]) = values;
+  }
+  const int z_first = first - a.pad_z, z_end = z_first + planes + 2;
+  auto bring = [&](int z, int stage) {
+    if (z < z_end) {
+      unsigned char* into = channels_stages + stage * kChannelsStage;
+      const int source = map_index(z, a.d, a.border);
+      if (source >= 0) {
+        const unsigned char* plane =
+            reinterpret_cast<const unsigned char*>(static_cast<const T*>(a.in) + n * a.in_n + source * a.in_d);
+#pragma unroll
+        for (int q = 0; q < kPerThread; ++q)
+          if (from[q] >= 0) async_copy<16>(into + to[q], plane + from[q]);
+      } else {
+#pragma unroll
+        for (int q = 0; q < kPerThread; ++q)
+          if (to[q] >= 0) *reinterpret_cast<uint4*>(into + to[q]) = values;
+      }
+    }
+    async_commit();
+  };
+#pragma unroll
+  for (int s = 0; s < kChannelsStages - 1; ++s) bring(z_first + s, s);
+
+  const int lane = threadIdx.x % kChannelsLanes, place = threadIdx.x / kChannelsLanes;
+  const int run = place / 4, pair = place % 4;  // a warp holds two pairs of rows of one run
+  const int channel = tc * (64 / int(sizeof(T))) + lane * V;
+  float tap[V][27], bias[V];
+#pragma unroll
+  for (int k = 0; k < V; ++k) {
+    const int c = min(channel + k, a.c - 1);
+    param_taps.read(tap[k], n * a.taps_n + c * a.taps_c);
+    bias[k] = a.bias ? a.bias[c] : 0.f;
+  }
+  const int x = x0 + run * PX, y = y0 + pair * RY;
+  const int columns = channel < a.c ? a.w_out - x : 0;  // that are stored
+  unsigned char* row_out[RY];
+#pragma unroll
+  for (int o = 0; o < RY; ++o)
+    row_out[o] = reinterpret_cast<unsigned char*>(static_cast<T*>(a.out) + n * a.out_n + first * a.out_d) +
+                 int64_t(y + o) * a.out_h + x * a.out_w + channel * int(sizeof(T));
+  const int rows = a.h_out - y;
+  const unsigned char* const mine = channels_stages + pair * RY * kChannelsPitch + run * PX * 64 + lane * 4;
+
+  float sum[2][RY][PX][V] = {};
+  int stage = 0;
+#pragma unroll 1
+  for (int z = z_first; z < z_end; ++z) {
+    async_wait<kChannelsStages - 2>();
+    __syncthreads();
+    bring(z + kChannelsStages - 1, stage == 0 ? kChannelsStages - 1 : stage - 1);
+    const unsigned char* const from_stage = mine + stage * kChannelsStage;
+    const bool finishes = z - z_first >= 2;
+    float fresh[RY][PX][V];
+#pragma unroll
+    for (int r = 0; r < RY + 2; ++r) {
+      float v[PX + 2][V];
+#pragma unroll
+      for (int i = 0; i < PX + 2; ++i) {
+        const auto pack = load_pack<V>(reinterpret_cast<const T*>(from_stage + r * kChannelsPitch + i * 64));
+#pragma unroll
+        for (int k = 0; k < V; ++k) v[i][k] = to_acc<float>(pack.v[k]);
+      }
+#pragma unroll
+      for (int i = 2; i >= 0; --i) {
+        const int o = r - i;  // this input row is row i of the window over output row o
+        if (o < 0 || o >= RY) continue;
+#pragma unroll
+        for (int l = 2; l >= 0; --l)
+#pragma unroll
+          for (int p = 0; p < PX; ++p)
+#pragma unroll
+            for (int k = 0; k < V; ++k) {
+              float s = l == 2 ? sum[0][o][p][k] : l == 1 ? sum[1][o][p][k] : i == 0 ? 0.f : fresh[o][p][k];
+#pragma unroll
+              for (int j = 0; j < 3; ++j) s = fmaf(tap[k][l * 9 + i * 3 + j], v[p + j][k], s);
+              if (l == 2) sum[0][o][p][k] = s;
+              else if (l == 1) sum[1][o][p][k] = s;
+              else fresh[o][p][k] = s;
+            }
+        if (i == 2) {
+          unsigned char* at = row_out[o];
+          const int most = finishes && o < rows ? columns : 0;
+#pragma unroll
+          for (int p = 0; p < PX; ++p) {
+            unsigned word;
+            if constexpr (V == 1) word = __float_as_uint(sum[0][o][p][0] + bias[0]);
+            else word = round_pair<T>(sum[0][o][p][0] + bias[0], sum[0][o][p][1] + bias[V - 1]);
+            if (p < most) *reinterpret_cast<unsigned*>(at) = word;
+            at += a.out_w;
+          }
+          if (finishes) row_out[o] += a.out_d * int(sizeof(T));
+        }
+      }
+    }
+#pragma unroll
+    for (int o = 0; o < RY; ++o)
+#pragma unroll
+      for (int p = 0; p < PX; ++p)
+#pragma unroll
+        for (int k = 0; k < V; ++k) sum[0][o][p][k] = sum[1][o][p][k], sum[1][o][p][k] = fresh[o][p][k];
+    stage = stage == kChannelsStages - 1 ? 0 : stage + 1;
+  }
+}
+
+}  // namespace torch_conv::direct3d

@@ -1,0 +1,254 @@
+// What stages compute, in registers.
+//
+// A stage turns rows of its input channels into rows of its output channels: `across` makes the row sums of one input
+// row, which stay in a ring of K rows; `down` makes an output row of the ring. Flow chains them: an input row goes down
+// as far as rows can be made of it. All of it is unrolled, so rings are registers and slots are names. What a later
+// stage reads beyond a lane's columns the lane makes as well, or the neighbouring lanes lend it.
+#pragma once
+
+#include "core/border.h"
+#include "core/cuda/device.cuh"
+#include "core/point.h"
+#include "kernels/fused/stages.h"
+
+namespace torch_conv::fused {
+
+template <class Stage>
+struct Compute;
+
+template <int K, int kWindows, Point P, class Known, bool kShared, int kStride>
+struct Compute<Windows<K, kWindows, P, Known, kShared, kStride>> {
+  using Stage = Windows<K, kWindows, P, Known, kShared, kStride>;
+  static constexpr int windows = Stage::windows, mid = Stage::mid, outputs = Stage::outputs, stride = kStride;
+
+  // sum + tap * v, where `start` leaves out the sum of 0: only the sign of a zero can differ.
+  __device__ __forceinline__ static float add(const float* tap, int i, float v, float sum, bool start) {
+    if constexpr (Stage::known) {
+      if (start) return Known::tap(i) * v;
+      return fmaf(Known::tap(i), v, sum);
+    }
+    return fmaf(tap[i], v, sum);
+  }
+
+  template <int C, int In, int Out>
+  __device__ __forceinline__ static void across(const float (&in)[C][In], float (&row)[mid][Out], const float* tap) {
+#pragma unroll
+    for (int i = 0; i < windows; ++i)
+#pragma unroll
+      for (int x = 0; x < Out; ++x) {
+        float s = 0;
+#pragma unroll
+        for (int j = 0; j < K; ++j) s = add(tap, Stage::of_window(i) + j, in[i % C][x * stride + j], s, j == 0);
+        row[i][x] = s;
+      }
+    if constexpr (P == Point::sharpen)
+#pragma unroll
+      for (int x = 0; x < Out; ++x) row[windows][x] = in[0][x + K / 2];
+  }
+
+  // Row sums of K columns, for as many channels as windows.
+  __device__ __forceinline__ static void sums_of(const float (&in)[windows][K], float (&row)[mid][1],
+                                                 const float* tap) {
+    across(in, row, tap);
+  }
+
+  // The output row whose window's last row is row r.
+  template <int Out>
+  __device__ __forceinline__ static void down(const float (&ring)[K][mid][Out], int r, float (&out)[outputs][Out],
+                                              const float* tap, float number) {
+#pragma unroll
+    for (int x = 0; x < Out; ++x) {
+      float sum[windows], made[outputs];
+#pragma unroll
+      for (int i = 0; i < windows; ++i) {
+        float s = 0;
+#pragma unroll
+        for (int j = 0; j < K; ++j) s = add(tap, Stage::of_window(i) + K + j, ring[(r + 1 + j) % K][i][x], s, j == 0);
+        sum[i] = s;
+      }
+      apply_point<P, windows, false>(sum, ring[(r + 1 + K / 2) % K][mid - 1][x], number, made);
+#pragma unroll
+      for (int o = 0; o < outputs; ++o) out[o][x] = made[o];
+    }
+    if constexpr (P == Point::l2) square_roots(out[0]);
+  }
+};
+
+template <>
+struct Compute<Thin> {
+  template <int In>
+  __device__ __forceinline__ static void across(const float (&in)[3][In], float (&row)[3][In], const float*) {
+#pragma unroll
+    for (int c = 0; c < 3; ++c)
+#pragma unroll
+      for (int x = 0; x < In; ++x) row[c][x] = in[c][x];
+  }
+
+  __device__ __forceinline__ static void sums_of(const float (&)[3][3], float (&row)[3][1], const float*) {
+    row[0][0] = row[1][0] = row[2][0] = 0;
+  }
+
+  template <int In, int Out>
+  __device__ __forceinline__ static void down(const float (&ring)[3][3][In], int r, float (&out)[1][Out], const float*,
+                                              float) {
+#pragma unroll
+    for (int x = 0; x < Out; ++x) {
+      const auto m = [&](int dy, int dx) { return ring[(r + 2 + dy) % 3][0][x + 1 + dx]; };
+      const float gx = ring[(r + 2) % 3][1][x + 1], gy = ring[(r + 2) % 3][2][x + 1];
+      out[0][x] = thinned<false>(m, gx, gy);
+    }
+    square_roots(out[0]);
+  }
+};
+
+// Every lane's `Out` columns, and `R` more on either side from the lanes beside it, which at the warp's ends are not
+// right: those lanes' outputs are not stored. The first `kWide` channels only.
+template <int R, int kWide, int C, int Out>
+__device__ __forceinline__ void with_neighbours(const float (&row)[C][Out], float (&wide)[C][Out + 2 * R]) {
+  static_assert(R <= Out);
+#pragma unroll
+  for (int c = 0; c < C; ++c) {
+#pragma unroll
+    for (int x = 0; x < Out; ++x) wide[c][R + x] = row[c][x];
+#pragma unroll
+    for (int i = 0; i < R && c < kWide; ++i) {
+      wide[c][i] = __shfl_up_sync(~0u, row[c][Out - R + i], 1);
+      wide[c][R + Out + i] = __shfl_down_sync(~0u, row[c][i], 1);
+    }
+  }
+}
+
+// Where a warp stands in the image, and how what a stage made goes on beyond the image for the stage that reads it.
+struct Surroundings {
+  int x, y;  // the image's pixel under a lane's first column and the warp's first row of the last stage
+  int h, w;
+  Border border;  // circular: as it was made
+  float value;
+};
+
+// Position i, less than n outside of an axis of n: where the border policy finds it, or -1.
+__device__ __forceinline__ int folded(int i, int n, Border border) {
+  if (border == Border::constant) return i < 0 || i >= n ? -1 : i;
+  const int twice = border == Border::reflect ? 1 : 0;  // the pixel at the edge stands once
+  if (i < 0) return border == Border::replicate ? 0 : -i - 1 + twice;
+  return i < n ? i : border == Border::replicate ? n - 1 : 2 * n - 1 - i - twice;
+}
+
+// The columns of a row just outside the image, R on either side. The row's `Side` outer columns on either side are
+// halos. kWhole: the image's width is a multiple of a lane's columns.
+template <int R, int Side, bool kWhole, int C, int W>
+__device__ __forceinline__ void extend_columns(float (&row)[C][W], int first, int w, Border border, float value) {
+  const auto replace = [&](bool here, float& to, float last, float reflect, float symmetric) {
+    const float v = border == Border::replicate   ? last
+                    : border == Border::reflect   ? reflect
+                    : border == Border::symmetric ? symmetric
+                                                  : value;
+    to = here ? v : to;
+  };
+#pragma unroll
+  for (int c = 0; c < C; ++c)
+#pragma unroll
+    for (int d = 1; d <= R; ++d) {
+      replace(first == -Side, row[c][Side - d], row[c][Side], row[c][Side + d], row[c][Side + d - 1]);
+#pragma unroll
+      for (int end = kWhole ? W - Side : Side + 1; end <= W - (kWhole ? Side : d); ++end) {
+        const auto at = [&](int i) { return row[c][i < 0 ? 0 : i]; };  // never needed left of the row
+        replace(first + end == w, row[c][end + d - 1], at(end - 1), at(end - 1 - d), at(end - d));
+      }
+    }
+}
+
+// Rows of the first stage's columns become rows of the last stage's `Out` columns. kLend: a lane makes its own columns
+// only, and borrows what a later stage reads beyond them; else it makes those as well.
+template <bool kLend, bool kFirst, int Out, class... Stages>
+struct Flow;
+
+template <bool kLend, bool kFirst, int Out>
+struct Flow<kLend, kFirst, Out> {};
+
+template <bool kLend, bool kFirst, int Out, class Stage, class... Later>
+struct Flow<kLend, kFirst, Out, Stage, Later...> {
+  static constexpr int K = Stage::K, R = K / 2;
+  static constexpr int columns = Out + (kLend ? 0 : 2 * kReach<Later...>);  // that this stage makes
+  float ring[K][Stage::mid][Stage::widen(columns)];
+  Flow<kLend, false, Out, Later...> later;
+
+  // `r` is known where the loop over rows is unrolled; `store` gets the last stage's rows. kEdge: the warp's windows
+  // may hang over the image.
+  template <bool kEdge, bool kWhole, int C, int In, class Store>
+  __device__ __forceinline__ void row(int r, const float (&in)[C][In], const float* tap, float number,
+                                      const Surroundings& at, const Store& store) {
+    Compute<Stage>::across(in, ring[r % K], tap);
+    if (r < K - 1 || (r - (K - 1)) % Stage::stride != 0) return;
+    float out[Stage::outputs][columns];
+    if constexpr (kEdge && !kFirst) down_at_edge(r, out, tap, number, at);
+    else Compute<Stage>::down(ring, r, out, tap, number);
+    r = (r - (K - 1)) / Stage::stride;
+    if constexpr (sizeof...(Later) == 0) {
+      store(r, out);
+    } else {
+      using Next = First<Later...>;
+      constexpr int kRadius = Next::K / 2, kSide = kLend ? kRadius : kReach<Later...>;
+      float wide[Stage::outputs][Out + 2 * kSide];
+      if constexpr (kLend) with_neighbours<kRadius, Next::neighbours(Stage::outputs)>(out, wide);
+      else copy(out, wide);
+      if constexpr (kEdge) {
+        const bool zeros = Next::reads_zeros_outside;
+        const Border border = zeros ? Border::constant : at.border;
+        if (border != Border::circular)
+          extend_columns<kRadius, kSide, kWhole>(wide, at.x - kSide, at.w, border, zeros ? 0.f : at.value);
+      }
+      later.template row<kEdge, kWhole>(r, wide, tap + Stage::taps, number, at, store);
+    }
+  }
+
+ private:
+  template <int C, int W>
+  __device__ __forceinline__ static void copy(const float (&from)[C][W], float (&to)[C][W]) {
+#pragma unroll
+    for (int c = 0; c < C; ++c)
+#pragma unroll
+      for (int x = 0; x < W; ++x) to[c][x] = from[c][x];
+  }
+
+  // `down` where rows of the ring may lie outside: they are the ring's rows that the border policy repeats, which are
+  // in it, or row sums of the border's value.
+  __device__ __forceinline__ void down_at_edge(int r, float (&out)[Stage::outputs][columns], const float* tap,
+                                               float number, const Surroundings& at) {
+    const Border border = Stage::reads_zeros_outside ? Border::constant : at.border;
+    const int first = at.y + r - (K - 1) - kReach<Later...> - R;  // the image's row under the first tap
+    if (border == Border::circular || (first >= 0 && first + K <= at.h))
+      return Compute<Stage>::down(ring, r, out, tap, number);
+    constexpr int W = Stage::widen(columns);
+    float outside[Stage::channels][K], sums[Stage::mid][1], rows[K][Stage::mid][W];
+#pragma unroll
+    for (int c = 0; c < Stage::channels; ++c)
+#pragma unroll
+      for (int j = 0; j < K; ++j) outside[c][j] = Stage::reads_zeros_outside ? 0.f : at.value;
+    Compute<Stage>::sums_of(outside, sums, tap);
+#pragma unroll
+    for (int j = 0; j < K; ++j) {
+      const int from = folded(first + j, at.h, border), source = from < 0 ? -1 : from - first;
+#pragma unroll
+      for (int c = 0; c < Stage::mid; ++c)
+#pragma unroll
+        for (int x = 0; x < W; ++x) {
+          float v = sums[c][0];
+#pragma unroll
+          for (int i = 0; i < K; ++i) v = source == i ? ring[(r + 1 + i) % K][c][x] : v;
+          rows[j][c][x] = v;
+        }
+    }
+    Compute<Stage>::down(rows, K - 1, out, tap, number);
+  }
+};
+
+// The flow through all stages of a pipeline.
+template <class P, bool kLend, int Out>
+struct FlowOf;
+template <class... Stages, bool kLend, int Out>
+struct FlowOf<Pipeline<Stages...>, kLend, Out> {
+  using type = Flow<kLend, true, Out, Stages...>;
+};
+
+}  // namespace torch_conv::fused

@@ -1,0 +1,150 @@
+// A whole chain of stages on one tile: one read, one write, what lies between stays in registers.
+//
+// clang-format off
+//      skew   32 * columns pixels
+//      +----+------------------------------+--+  -     One bulk copy (or plain loads) brings the box: the tile, the rows
+//      |    :     halo, `reach` rows       :  |  |     that all stages look further, and columns on either side. Each
+//      |    :    +--------------------+    :  |  |     warp walks down its rows + 2 reach rows of the box; a lane reads
+//      |    :lend| warp 0: `rows` rows|lend:  |  |     the columns that its pixels need and lets each row run through
+//      |    :    | warp 1             |    :  | box_h  the stages (Flow in stages.cuh). What a later stage reads beyond
+//      |    :    | warp 2             |    :  |  |     a lane's columns the lane makes as well; or, in long chains, the
+//      |    :    | warp 3             |    :  |  |     lanes beside it lend it: then the outer lanes of a warp store
+//      |    :    +--------------------+    :  |  |     nothing, and neighbouring tiles overlap by two lanes. Inside the
+//      |    :                              :  |  |     image there is no barrier after the box has come; warps make the
+//      +----+------------------------------+--+  -     rows between them twice.
+// clang-format on
+//
+// Boxes of float32 start on 128 bytes, others on 32, so left of the first pixel stand `skew` others.
+//
+// Blocks at an edge of the image extend their box as far as the first stage looks (a circular one as far as all do).
+// What later stages read beyond the edge is put into the registers, or the pixels that ask for it are computed again by
+// edge.cuh. Of a shard the box's rows above and below come from the shards beside it, where they lie.
+//
+// Per output pixel: one read (halos come from L2) and one write of each output; flops 4 K a window, and the rows'
+// halos.
+#pragma once
+
+#include "core/cuda/extend.cuh"
+#include "core/cuda/tma.cuh"
+#include "kernels/fused/shared/box_rows.cuh"
+#include "kernels/fused/shared/store.cuh"
+#include "kernels/fused/tile/edge.cuh"
+
+namespace torch_conv::fused {
+
+__device__ __forceinline__ WholeImage<OwnRows> image_of(const TensorMap&, const Args& a, unsigned, unsigned) {
+  return {a, {}};
+}
+__device__ __forceinline__ WholeImage<ShardRows> image_of(const ShardVolume& shards, const Args& a, unsigned n,
+                                                          unsigned c) {
+  return {a, {shards.beside, n, c}};
+}
+
+// The rows that warps load, in the layout of the bulk copy; what lies outside the image stays as it is. Barrier after.
+template <class P, typename T>
+__device__ __forceinline__ void load_box_plain(const Args& a, const T* plane, T* box, int bx, int by) {
+  constexpr TileShape S = tile_shape<P>(sizeof(T));
+  const int left = max(0, -bx), right = min(S.pitch(), a.planes.in_w - bx);
+  for (int r = threadIdx.x / 32; r < S.box_h(); r += S.warps) {
+    if (unsigned(by + r) >= unsigned(a.planes.in_h)) continue;
+    const T* row = plane + int64_t(by + r) * a.planes.in_stride_h + bx;
+#pragma unroll 4
+    for (int i = left + threadIdx.x % 32; i < right; i += 32) box[r * S.pitch() + i] = row[i];
+  }
+}
+
+// kBeside: the image is a shard with others beside it. (Sobel of those spills 24 bytes, not in the walk over rows: with
+// a block less on a multiprocessor it would have none.)
+template <class P, typename T, typename O, bool kAligned, bool kBeside = false>
+__global__ void __launch_bounds__(32 * TileShape::warps, tile_shape<P>(sizeof(T)).min_blocks)
+    fused_tile(const __grid_constant__ MapOf<kBeside> map, const __grid_constant__ Args a,
+               const __grid_constant__ TapsOf<P> taps) {
+  constexpr TileShape S = tile_shape<P>(sizeof(T));
+  constexpr int N = S.columns, M = N / P::stride, R = S.radius;
+  static_assert(S.rows % P::stride == 0 && S.width() % P::stride == 0 && (P::stride == 1 || P::count == 1));
+  static_assert(P::reach - P::first_radius <= S.columns, "later stages look beyond the lanes next to one");
+  extern __shared__ __align__(128) unsigned char shared[];
+  T* box = reinterpret_cast<T*>(shared);
+
+  const TilePlace tile = a.order.at(blockIdx.x);
+  const unsigned n = tile.n, c = tile.c;
+  const int x0 = tile.x * S.width(), y0 = tile.y * S.height();
+  const int bx = S.box_x(x0), by = y0 - S.reach, skew = x0 - S.lend * N - bx;
+  const T* plane = a.planes.in_plane<T>(n, c);
+
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  __shared__ uint64_t arrived;
+  if (a.bulk) {
+    constexpr int pack = tma::pack_of(sizeof(T));
+    if (threadIdx.x == 0) {
+      tma::barrier_init(&arrived);
+      tma::barrier_expect(&arrived, S.box_bytes(sizeof(T)));
+      tma::load_box(box, map_of_shard(map, ShardVolume::kOwn), &arrived, bx / pack, by, c, n);
+    }
+  } else
+#endif
+    load_box_plain<P>(a, plane, box, bx, by);
+  __syncthreads();
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  if (a.bulk) tma::barrier_wait(&arrived, 0);
+#endif
+
+  const auto image = image_of(map, a, n, c);
+  const Rect area = Rect{y0, x0, y0 + S.height(), x0 + S.width()}.inside({0, 0, a.planes.in_h, a.planes.in_w});
+  const Rect read = area.grown(S.reach);
+  // All that the stages read, as far as `extend` pixels from the image; a bulk copy's zeros are a border of 0.
+  const bool extends =
+      a.extend > 0 && image.near_edge(area, S.reach) && !(a.bulk && a.border == Border::constant && a.value == 0);
+  if (extends || image.borrows(read.y0, read.y1)) {
+    const Rect whole = read.inside(image.rect().grown(a.extend));
+    extend_box<32 * TileShape::warps>(
+        PitchedBox<T>{box, S.pitch()}, {whole.y0 - by, whole.y1 - by, whole.x0 - bx, whole.x1 - bx}, {by, bx}, plane,
+        a.planes.in_stride_h, a.planes.in_h, a.planes.in_w, a.border, from_acc<T>(a.value), image.rows);
+    __syncthreads();
+  }
+
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  O* out = a.planes.out_plane<O>(n, c);
+  {
+    const bool stores = lane >= S.lend && lane < 32 - S.lend;
+    const int x = stores ? x0 / P::stride + (lane - S.lend) * M - a.first : a.planes.out_w;
+    const int y = (y0 + warp * S.rows) / P::stride - a.first;
+    const T* from = box + warp * S.rows * S.pitch() + skew + lane * N;
+    O* to = out + int64_t(y) * a.planes.out_stride_h + x;
+    const auto store = [&](int r, const float(&row)[P::outputs][M]) {
+      const bool inside = y + r >= 0 && y + r < a.planes.out_h;
+#pragma unroll
+      for (int o = 0; o < P::outputs; ++o) {
+        O* at = to + o * a.stride_output + r * a.planes.out_stride_h;
+        if constexpr (kAligned) store_row_if(inside && x < a.planes.out_w, at, row[o]);
+        else store_elements_if(inside, at, row[o], x, a.planes.out_w);
+      }
+    };
+    const auto stream = [&]<bool kEdge>() {
+      const Surroundings at{x0 + (lane - S.lend) * N,
+                            y0 + warp * S.rows - image.top(),
+                            image.bottom() - image.top(),
+                            a.planes.in_w,
+                            a.border,
+                            a.value};
+      typename FlowOf<P, S.lend != 0, M>::type rows;
+#pragma unroll
+      for (int r = 0; r < S.rows + 2 * S.reach; ++r) {
+        float row[1][N + 2 * R];
+        read_row<N, R>(from + r * S.pitch(), row);
+        rows.template row<kEdge, kAligned>(r, row, taps.v, a.number, at, store);
+      }
+    };
+    // Later stages of a block at an edge go through code of their own.
+    if constexpr (P::extends_rows)
+      if (a.extend > 0 && a.margin == 0 && image.near_edge(area, S.reach)) return stream.template operator()<true>();
+    stream.template operator()<false>();
+  }
+  if (a.margin > 0 && image.near_edge(area, a.margin)) {
+    constexpr int kPiece = edge_piece<P>(S.box_bytes(sizeof(T)));
+    __syncthreads();
+    mend_edges<P, T, O, kPiece>(image, taps, plane, out, reinterpret_cast<float*>(shared), area);
+  }
+}
+
+}  // namespace torch_conv::fused

@@ -1,0 +1,95 @@
+// Separable + Arch -> Plan: the part of PRODUCTS. Pure.
+#pragma once
+
+#include "core/refusals.h"
+#include "kernels/separable2d/products/photos.h"
+#include "kernels/separable2d/products/products.h"
+
+namespace torch_conv::separable2d {
+
+// Bulk copies load rows that start on 16 bytes. They store rows that are whole words of 16 bytes: they would write the
+// rest of a word that a row ends in.
+inline BandShape band_shape(const Separable& p) {
+  const Separable rows = as_rows(p);
+  return band_shape(size_of(p.in.dtype), int(p.kh), int(p.kw), int(p.place.pad_x), photo_channels(p),
+                    tma::possible(rows.in), tma::possible(rows.out) && aligned_rows(rows.out));
+}
+
+inline const char* products_refusal(const Separable& p, const Arch& arch) {
+  if (!is_half(p.in.dtype) && p.in.dtype != Dtype::u8) return "no float16, bfloat16 or uint8";
+  if (p.sums == Sums::chain) return "one chain of multiply-adds is asked for";
+  if (p.kh > kBandMost || p.kw > kBandMost) return "a window beyond 63x63";
+  const Separable rows = as_rows(p);
+  if (const char* no = planar_refusal(rows.in, rows.out, rows.place, rows.beside)) return no;
+  const bool touches = near(p.in.h, p.out.h, p.kh, p.place.pad_y) && near(p.in.w, p.out.w, p.kw, p.place.pad_x);
+  if (!touches) return "windows that lie outside the image altogether";
+  if (!arch.bulk_copy) return "no bulk copies";
+  return band_shape(p).shared_bytes() <= arch.shared_bytes ? nullptr : "not enough shared memory";
+}
+
+// The products of a tile are as many for 3 taps as for 9. One NVIDIA H200, us, this and the best chain: float16 4096^2
+// 5x5 27.7, 22.6; 7x7 27.4, 24.4; 9x9 27.4, 28.0; 5x9 27.2, 47.7; 16x3x1080x1920 7x7 124.6, 121.9; 9x9 124.5, 142.2;
+// 15x15 126, 259. Bytes 4096^2 7x7 27.0, 25.4; 9x9 26.6, 31.7; 1080p 5x5 117, 94; 9x9 118, 169. Photos of 3
+// channels, 16x1080x1920, this and TILE, one NVIDIA H100: float16 5x5 195, 144; 7x7 193, 149; 9x9 193, 188; 15x15 197,
+// 383; bytes 5x5 133, 109; 7x7 137, 160; 9x9 135, 240.
+//
+// Which windows of separable filters these are must not depend on the layout, or a pixel's bits would: so photos of
+// bytes by 7x7 keep to chains, and bytes of rows that start anywhere by 5x5 (width 1917, one NVIDIA H100: 164, TILE
+// 183).
+inline const char* products_lose(const Separable& p, const Arch&) {
+  if (p.kh == 1 || p.kw == 1) return "a window of one row or one column";
+  return std::max(p.kh, p.kw) >= 9 ? nullptr
+                                   : "few taps: chains are mostly as fast, with the same bits in every layout";
+}
+
+inline int64_t band_blocks(const Separable& p, const BandShape& s, int segment) {
+  return p.out.n * (p.out.c / s.channels) * ceil_div(p.out.h, s.rows()) *
+         ceil_div(p.out.w, int64_t(segment) * s.columns());
+}
+
+// Chunks of a segment: short ones load and multiply more before their first outputs, long ones end unevenly. One NVIDIA
+// H200, us, float16 15x15 at 4096^2, 8192^2, 16x3x1080x1920, by 4: 28.3, 85.4, 133.6; 6: 29.1, 82.1, 125.1;
+// 8: 25.4, 84.1, 124.7; 16: 31.0, 89.4, 129.9. 31x31 4: 34.0, 108.4, 170.4; 8: 30.7, 99.5, 156.9; 16: 36.7, 97.7,
+// 158.7. Bytes 15x15 4: 26.9, 76.8, 117.9; 8: 28.0, 72.7, 112.4; 16: 39.6, 72.0, 121.3. Shorter where blocks are too
+// few for the machine (not measured).
+inline int band_segment(const Separable& p, const BandShape& s, const Arch& arch) {
+  const int64_t all = std::max<int64_t>(ceil_div(p.out.w, s.columns()), 1);
+  int segment = int(ceil_div(all, ceil_div(all, 8)));
+  while (segment > 1 && 2 * band_blocks(p, s, segment) <= int64_t(arch.multiprocessors) * s.min_blocks())
+    segment = (segment + 1) / 2;
+  return segment;
+}
+
+inline void fill_products(const Separable& p, const Arch& arch, Plan& plan) {
+  const BandShape s = band_shape(p);
+  const int segment = band_segment(p, s, arch);
+  plan.algorithm = "tensor_core";
+  plan.why =
+      "half precision or bytes, window up to 63x63: products of matrices, sums in another order than 'separable'";
+  plan.tile_w = segment * s.columns();
+  plan.tile_h = s.rows();
+  plan.threads = s.threads();
+  plan.shared_bytes = s.shared_bytes();
+  plan.blocks = band_blocks(p, s, segment);
+  plan.kernels = {kernel_of(
+      "kernels/separable2d/products/kernel.cuh", "separable2d::separable_products",
+      {p.in.dtype, s.halves, s.tiles, s.early, s.first_sees_last, s.last_sees_first, s.loads, s.stores, s.channels})};
+}
+
+inline BandArgs band_args(const Separable& p, const Plan& plan, const PassTaps& taps) {
+  const BandShape s = band_shape(p);
+  return {.planes = PlaneGeometry::of(p.in, p.out),
+          .order = TileOrder::of(ceil_div(p.out.w, plan.tile_w), ceil_div(p.out.h, plan.tile_h), p.out.c / s.channels),
+          .segment = plan.tile_w / s.columns(),
+          .pad_y = int(p.place.pad_y),
+          .pad_x = int(p.place.pad_x),
+          .lead = s.tile() * (tiles_before(s.tile(), int(p.place.pad_x)) + s.early),
+          .kh = int(p.kh),
+          .kw = int(p.kw),
+          .border = p.place.border,
+          .value = float(p.place.value),
+          .taps = taps,
+          .beside = Neighbours::of(p.beside, p.in)};
+}
+
+}  // namespace torch_conv::separable2d

@@ -1,0 +1,93 @@
+// Separable + Arch -> Plan: the part of RING. Pure.
+#pragma once
+
+#include "core/refusals.h"
+#include "kernels/separable2d/params.h"
+#include "kernels/separable2d/products/photos.h"
+
+namespace torch_conv::separable2d {
+
+inline RingShape ring_shape(const Separable& p, bool bulk) {
+  const auto in_parameters = [&](const Taps& taps) {
+    return taps.on_host && (p.out.n - 1) * taps.stride_n + (p.out.c - 1) * taps.stride_c == 0;
+  };
+  const int pixel = photo_channels(p);
+  // Boxes of bulk copies start on 32 bytes.
+  const int skew = bulk ? int(round_up(p.place.pad_x * pixel, 8) - p.place.pad_x * pixel) : 0;
+  return {int(p.kh), int(p.kw), skew, pixel, in_parameters(p.taps_x) && in_parameters(p.taps_y)};
+}
+
+inline const char* ring_words_refusal(const Separable& p, const Arch& arch) {
+  if (p.in.dtype != Dtype::f32) return "no float32";
+  if (!arch.bulk_copy) return "no bulk copies";  // the barriers of core/cuda/tma.cuh come with them
+  if (const char* no = planar_refusal(as_rows(p))) return no;
+  if (p.kh > 256 || p.kw > 256) return "more than 256 taps";  // keeps `bytes` an int
+  return ring_shape(p, false).bytes() <= arch.shared_bytes ? nullptr : "a window beyond shared memory";
+}
+
+inline const char* ring_refusal(const Separable& p, const Arch& arch) {
+  if (const char* no = ring_words_refusal(p, arch)) return no;
+  if (const char* no = plane_copy_refusal(as_rows(p).in, arch)) return no;
+  const RingShape s = ring_shape(p, true);
+  if (s.pitch() > 256) return "boxes of more than 256 columns";
+  return s.bytes() <= arch.shared_bytes / 2 ? nullptr : "a window beyond shared memory";
+}
+
+inline int64_t ring_blocks(const Separable& rows, const RingShape& s, int steps) {
+  const Image& out = rows.out;
+  return out.n * out.c * ceil_div(out.w, s.width()) * ceil_div(out.h, steps * kRingRows);
+}
+
+// Long strips repeat few row passes, short ones leave no multiprocessor idle: the least of rounds of resident blocks
+// times what a row costs, about 20 taps beside its own; the kh - 1 rows that fill the ring have no column pass. Strips
+// of more than 32 times what fills it save nothing and end unevenly. One NVIDIA H200, us, by steps: planes 4096^2 15x15
+// 4: 44.9, 8: 44.3, 16: 46.5, 32: 73.9; 31x31 60.2, 57.3, 60.5, 81.6. Photographs 16x3x1080x1920 2: 217, 4: 215, 8:
+// 217, 17: 219, 34: 245 (5x5); 254, 234, 231, 232, 269 (15x15); 380, 336, 323, 305, 316 (31x31). This takes 8 of planes
+// and 17 of photographs.
+inline int ring_steps(const Separable& rows, const RingShape& s, const Arch& arch) {
+  const int64_t fitting = arch.shared_bytes / (s.bytes() + 1024);
+  const int64_t resident = arch.multiprocessors * std::max<int64_t>(1, std::min<int64_t>(s.blocks(), fitting));
+  const int most = int(std::min<int64_t>(32 * std::max(s.fill(), 1), ceil_div(rows.out.h, kRingRows)));
+  int best = 1;
+  int64_t least = INT64_MAX;
+  for (int steps = 1; steps <= most; ++steps) {
+    const int64_t rounds = ceil_div(ring_blocks(rows, s, steps), resident);
+    const int64_t halo = round_up(s.kh - 1, kRingPiece);
+    const int64_t cost = rounds * (steps * kRingRows * (s.kw + s.kh + 20) + halo * (s.kw + 10));
+    if (cost <= least) least = cost, best = steps;
+  }
+  return best;
+}
+
+inline RingShape fill_ring(const Separable& p, bool bulk, const Arch& arch, Plan& plan) {
+  const Separable rows = as_rows(p);
+  const RingShape s = ring_shape(p, bulk);
+  const int steps = ring_steps(rows, s, arch);
+  plan.why = bulk ? "stride 1: boxes by bulk copies, row results in a ring, marching down"
+                  : "stride 1: boxes by words, row results in a ring, marching down";
+  plan.tile_w = s.width() / s.pixel;
+  plan.tile_h = steps * kRingRows;
+  plan.threads = s.threads();
+  plan.shared_bytes = s.bytes();
+  plan.blocks = ring_blocks(rows, s, steps);
+  plan.kernels = {kernel_of("kernels/separable2d/ring/kernel.cuh", "separable2d::separable_ring",
+                            {s.kh, s.kw, s.skew, s.pixel, s.inline_taps, bulk})};
+  return s;
+}
+
+inline RingParams ring_params(const Separable& p, const Plan& plan, const RingShape& shape, const PassTaps& taps) {
+  const Separable rows = as_rows(p);
+  const Image& out = rows.out;
+  return {.planes = PlaneGeometry::of(rows.in, out),
+          .pad_y = int(p.place.pad_y),
+          .pad_x = int(rows.place.pad_x),
+          .steps = plan.tile_h / kRingRows,
+          .order = TileOrder::of(ceil_div(out.w, shape.width()), ceil_div(out.h, plan.tile_h), out.c),
+          .value = float(p.place.value),
+          .border = p.place.border,
+          .zero_fill = p.place.border == Border::constant && p.place.value == 0,
+          .taps = taps,
+          .beside = Neighbours::of(rows.beside, rows.in)};
+}
+
+}  // namespace torch_conv::separable2d
