@@ -8,7 +8,7 @@ import math
 import platform
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,7 +20,7 @@ from torch_conv.cli._files import add_force, check_file, check_folder, make_fold
 from torch_conv.cli._images import device_named, needed, progress_bar
 
 if TYPE_CHECKING:
-    from torch_conv.cli.ladder_bench import Bench, Column, Row, Study
+    from torch_conv.cli.ladder_bench import Bench, Row, Study
 
 SUMMARY = "the textbook kernels, from naive to fused, beside the library's own and F.conv2d"
 ROUNDS, QUICK_ROUNDS = 9, 3
@@ -170,14 +170,10 @@ def leave_if_wrong(bench: Bench) -> None:
         raise SystemExit(1)
 
 
-def shown(study: Study, cuda: bool) -> Iterator[Column]:
-    return (column for column in study.columns if cuda or not column.cuda)
-
-
 def printable(table: Any, study: Study, rows: list[Row], cuda: bool) -> Any:
     """A rich table; a dash stands where a case has no such figure."""
     result = table()
-    columns = list(shown(study, cuda))
+    columns = [column for column in study.columns if column.shown(cuda)]
     for column in columns:
         result.add_column(column.heading, justify="left" if column.style == "s" else "right")
     for row in rows:
@@ -193,7 +189,7 @@ def document(
             "name": study.name,
             "title": study.title,
             "note": study.note,
-            "columns": {column.key: column.heading for column in shown(study, cuda)},
+            "columns": {column.key: column.heading for column in study.columns if column.shown(cuda)},
             "rows": rows[study.name],
         }
         for study in wanted

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from torch_conv._timing import Call, interleaved, median, time_call
+from torch_conv.cli.ladder_columns import Column
 
 Row = dict[str, Any]
 Tensor = torch.Tensor
@@ -34,14 +35,6 @@ class Sweep:
     @property
     def size(self) -> int:
         return self.sizes[-1] if self.sizes else 1024
-
-
-@dataclass(frozen=True)
-class Column:
-    key: str
-    heading: str
-    style: str = ".4f"  # a format specification
-    cuda: bool = False  # only where a GPU is measured
 
 
 @dataclass(frozen=True)

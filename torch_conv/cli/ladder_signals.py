@@ -10,7 +10,8 @@ import torch.nn.functional as F
 
 import torch_conv
 from torch_conv import kernels
-from torch_conv.cli.ladder_bench import TOLERANCE, Bench, Column, Row, Study, Sweep, Tensor, copies, copy_percent, error
+from torch_conv.cli.ladder_bench import TOLERANCE, Bench, Row, Study, Sweep, Tensor, copies, copy_percent, error
+from torch_conv.cli.ladder_columns import COLUMNS
 
 RUNGS = ("naive", "constant", "tiled", "l2_halo")
 WINDOWS = (5, 31)  # taps: the chapter's five, and a window whose halo counts
@@ -44,22 +45,8 @@ def signal(sweep: Sweep, cuda: bool) -> Study:
     """As many numbers in one row as the images of the other tables have pixels."""
     return Study(
         "signal",
-        f"1-D: Gaussian of K taps, zero ghost cells, block {BLOCK[0]}, float32",
-        (
-            Column("numbers", "numbers", "d"),
-            Column("k", "K", "d"),
-            Column("cpu_ms", "CPU loop ms", ".2f"),
-            Column("naive_ms", "naive ms", cuda=True),
-            Column("constant_ms", "constant ms", cuda=True),
-            Column("tiled_ms", "tiled ms", cuda=True),
-            Column("l2_halo_ms", "L2 halo ms", cuda=True),
-            Column("naive_over_cpu", "naive over CPU", ".0f", cuda=True),
-            Column("tiled_over_naive", "tiled over naive", ".2f", cuda=True),
-            Column("production_ms", "torch_conv ms"),
-            Column("copy_percent", "% of copy", ".1f"),
-            Column("conv1d_ms", "F.conv1d ms"),
-            Column("error", "max error", ".1e"),
-        ),
+        f"1-D: Gaussian of K taps, zero ghost cells, block {BLOCK[0]}, float32, times in ms",
+        COLUMNS["signal"],
         [(side, k) for side in sweep.of(1024, 4096) for k in WINDOWS],
         measure_signal,
         "One signal again and again. The CPU loop has one thread and sums in float64.",
