@@ -11,7 +11,7 @@ import torch.nn.functional as F
 
 import torch_conv
 from torch_conv import kernels
-from torch_conv.cli.ladder_bench import TOLERANCE, Bench, Row, Study, Sweep, Tensor, copies, copy_percent, error
+from torch_conv.cli.ladder_bench import RUNGS, TOLERANCE, Bench, Row, Study, Sweep, Tensor, copies, copy_percent, error
 from torch_conv.cli.ladder_borders import borders
 from torch_conv.cli.ladder_columns import COLUMNS
 from torch_conv.cli.ladder_signals import signal
@@ -31,7 +31,6 @@ WINDOWS = (
     ("emboss", 3),
     ("identity", 3),
 )
-RUNGS = ("naive", "constant", "tiled", "l2_halo")  # of one window; the fused rung has a table of its own
 FUSED_TOLERANCE, STENCIL_TOLERANCE = 1e-4, 1e-3  # the studies' own
 ARC_A770_MS = {256: 0.02, 512: 0.07, 1024: 0.28, 2048: 1.12}  # the stencil study's published table
 
@@ -131,23 +130,10 @@ def measure_correctness(bench: Bench, case: tuple[str, int]) -> Row:
 
 
 def measure_rungs(bench: Bench, what: str, size: int, kernel: Tensor, block: tuple[int, int]) -> Row:
-    """One image and one window through the CPU loop, every rung, the library's own kernel and F.conv2d."""
     image = bench.image(size)
-    weight = kernel.to(image)
-    gold, cpu_ms = bench.gold(partial(ladder, image.cpu(), kernel))
-    ours: dict[str, Callable[[], Tensor]] = {
-        "production": lambda: torch_conv.filter2d(image, kernel, border_type="constant")
-    }
-    if bench.cuda:
-        ours |= {rung: partial(ladder, image, kernel, rung, block) for rung in RUNGS}
-    worst = bench.check(what, {name: error(call(), gold) for name, call in ours.items()}, TOLERANCE)
-    row = bench.time({**copies(image), **ours, "conv2d": partial(conv2d, image, weight)})
-    row |= {"size": size, "cpu_ms": cpu_ms, "error": worst, "copy_percent": copy_percent(row)}
-    if bench.cuda:
-        row["naive_over_cpu"] = cpu_ms / row["naive_ms"]
-        row["tiled_over_cpu"] = cpu_ms / row["tiled_ms"]
-        row["tiled_over_naive"] = row["naive_ms"] / row["tiled_ms"]
-    return row
+    ours = {"production": lambda: torch_conv.filter2d(image, kernel, border_type="constant")}
+    rival = {"conv2d": partial(conv2d, image, kernel.to(image))}
+    return bench.rungs(what, image, partial(ladder, kernel=kernel, block=block), ours, rival) | {"size": size}
 
 
 def measure_size(bench: Bench, size: int) -> Row:
@@ -183,10 +169,8 @@ def measure_fused(bench: Bench, size: int) -> Row:
     }
     if bench.cuda:
         ours |= {"fused": partial(ladder, image, blur, "fused"), "unfused": unfused}
-    errors = {name: error(call(), gold) for name, call in ours.items()}
-    worst = bench.check(f"fused {size}x{size}", errors, FUSED_TOLERANCE)
-    row = bench.time({**copies(image), **ours, "conv2d": chain})
-    row |= {"size": size, "cpu_ms": cpu_ms, "error": worst, "copy_percent": copy_percent(row)}
+    row = bench.contest(f"fused {size}x{size}", image, gold, ours, {"conv2d": chain}, FUSED_TOLERANCE)
+    row |= {"size": size, "cpu_ms": cpu_ms}
     if bench.cuda:
         row["fused_over_unfused"] = row["unfused_ms"] / row["fused_ms"]
     return row
