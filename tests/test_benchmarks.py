@@ -18,10 +18,9 @@ from torch_conv.cli.report.rows import FILTER
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
-SCRIPT = ROOT / "benchmarks" / "filter2d.py"
 
 path = [*sys.path]
-sys.path.append(str(SCRIPT.parent))
+sys.path.append(str(ROOT / "benchmarks"))
 report_ages = pytest.importorskip("report_ages", reason="there are no benchmarks here")
 report_figures, report_tables = map(pytest.importorskip, ("report_figures", "report_tables"))
 report_headline, report_textbook = map(pytest.importorskip, ("report_headline", "report_textbook"))
@@ -32,8 +31,10 @@ NAMES = ["filter2d 3x3 f32 2048x2048", "filter2d 5x5 f32 2048x2048"]
 
 
 def measured(file: Path, rows: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, str(SCRIPT), "--device", "cpu", "--rounds", "5", "--rows", rows, "--json", str(file)]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    command = [sys.executable, "-m", "torch_conv", "bench", "filter2d", "--device", "cpu", "--rounds", "5"]
+    return subprocess.run(
+        [*command, "--rows", rows, "--json", str(file)], cwd=ROOT, capture_output=True, text=True, check=False
+    )
 
 
 @pytest.mark.slow
