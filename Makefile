@@ -75,8 +75,8 @@ wheel: $(ENV_STAMP) ## a wheel for compute capability 8.0 and up, and the source
 	  $(BIN)/python -m pip wheel . --no-build-isolation --no-deps -w dist
 	$(BIN)/python setup.py -q sdist -d dist
 
-bench: $(BUILD_STAMP) ## measure on this machine (minutes); BENCH=filter3d or scaling names another script, ARGS="--rows gaussian" its options
-	$(BIN)/python benchmarks/$(or $(BENCH),filter2d).py $(ARGS)
+bench: $(BUILD_STAMP) ## measure on this machine (minutes); BENCH=filter3d names another family, ARGS="--rows gaussian" its options
+	$(BIN)/python -m torch_conv bench $(or $(BENCH),filter2d) $(ARGS)
 
 clean: ## remove what was built; the environment stays
 	rm -rf build dist demo_out examples_out *.egg-info torch_conv/*.so torch_conv/kernels .pytest_cache .mypy_cache .ruff_cache .hypothesis

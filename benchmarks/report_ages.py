@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import re
 import subprocess
 from collections import Counter
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
+
+from torch_conv.cli.report.results import Document, Row
 
 ROOT = Path(__file__).resolve().parent.parent
-RESULTS = ROOT / "benchmarks" / "results"
 CSRC = ROOT / "csrc"
 
 IMAGES = ("direct2d", "separable2d", "overlap_save", "depthwise")
@@ -44,42 +44,33 @@ ROOM_OF_SHARDS = {
 }
 
 
-def older_than_kernels() -> list[str]:
-    """A notice for every results file of a GPU with rows that were measured before the last change of their kernels."""
+def older_than_kernels(documents: Sequence[Document]) -> list[str]:
+    """A notice for every document of a GPU with rows that were measured before the last change of their kernels."""
     notices = []
-    for path in sorted(RESULTS.glob("*.json")):
-        document = json.loads(path.read_text())
-        if "cpu" in path.stem:
-            continue
-        measured = Counter((commit, rooms_of(document["benchmark"], row)) for commit, row in rows_of(document))
-        for (commit, rooms), rows in measured.items():
+    for document in documents:
+        rows = rows_of(document) if document.on_gpu else []
+        for (commit, rooms), count in Counter((commit, rooms_of(document, row)) for commit, row in rows).items():
             if changes := changes_since(commit, rooms):
                 notices.append(
-                    f"{rows} rows of {path.name} were measured at {commit}; their kernels have changed in {changes}"
-                    " commits since"
+                    f"{count} rows of {document.path.name} were measured at {commit}; their kernels have changed in "
+                    f"{changes} commits since"
                 )
     return notices
 
 
-def commits_of(document: dict[str, Any]) -> str:
-    """The commits that a document's rows were measured at, in words."""
-    return " and ".join(dict.fromkeys(commit for commit, _ in rows_of(document) if commit)) or "unknown"
-
-
-def when_measured(document: dict[str, Any]) -> str:
+def measured(document: Document) -> str:
     """When a document's rows were measured, and at which commits."""
-    return f"{document['metadata']['date'][:10]}, commit {commits_of(document)}"
+    return f"{document.date}, commit {' and '.join(document.commits)}"
 
 
-def rows_of(document: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
-    """The rows of a document, and the commit each was measured at; where it holds other things, those as one row."""
-    commit = document.get("metadata", {}).get("commit") or ""
-    return [(row.get("commit") or commit, row) for row in document.get("rows") or [{}]]
+def rows_of(document: Document) -> list[tuple[str, Row]]:
+    """The rows of a document, and the commit each was measured at; where it holds tables, those as one row."""
+    return [(row.get("commit") or document.meta.get("commit") or "", row) for row in document.rows or [{}]]
 
 
-def rooms_of(benchmark: str, row: dict[str, Any]) -> tuple[str, ...]:
-    if benchmark != "scaling":
-        return ROOMS[benchmark]
+def rooms_of(document: Document, row: Row) -> tuple[str, ...]:
+    if document.benchmark != "scaling":
+        return ROOMS[document.benchmark]
     room = ROOM_OF_SHARDS.get(row["name"].split()[0])
     return (room,) if room else ("runtime",)
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
-from report_scaling import CONVS, FILTER, on_gpus, wrong
+from report_tables import markdown, wrong
+
+from torch_conv.cli.report.numbers import percent, ratio
+from torch_conv.cli.report.results import OURS, SCALING, Document, Row
+from torch_conv.cli.report.rows import CONVS, FILTER, us
 
 # (what a reader calls it, the benchmark, the name of its row)
 ROWS = [
@@ -26,66 +30,52 @@ WAYS = {
 }
 
 
-def headline(documents: list[dict[str, Any]]) -> str:
-    lines = [["workload", "torch_conv", "of copy", "best rival", "its time", "×", "GPU"]]
-    lines.append(["---", "--:", "--:", "---", "--:", "--:", "---"])
-    lines += [line(documents, *row) for row in ROWS]
-    for gpus, document in on_gpus(documents)[-1:]:  # the most of them
-        lines += [line_of_shards(document, gpus, side) for side in SIDES]
+def headline(documents: Sequence[Document]) -> str:
+    lines = [line(documents, *row) for row in ROWS]
+    shards = [document for document in documents if document.form == SCALING and document.on_gpu]
+    if shards:
+        most = max(shards, key=lambda document: document.devices)
+        lines += [line_of_shards(most, side) for side in SIDES]
     lines.append(line(documents, *LOSS))
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+    return markdown(["workload", OURS, "of copy", "best rival", "its time", "×", "GPU"], lines, left=(0, 3, 6))
 
 
-def line(documents: list[dict[str, Any]], what: str, benchmark: str, name: str) -> list[str]:
+def line(documents: Sequence[Document], what: str, benchmark: str, name: str) -> list[str]:
     document, row = found(documents, benchmark, name)
     rival = row["best_rival"]
-    return [
-        what,
-        time(row["timings"]["torch_conv"]["median_us"]),
-        share(row),
-        rival,
-        time(row["timings"][rival]["median_us"]),
-        speedup(row, row["speedup"]),
-        document["metadata"]["gpu"].split()[1],
-    ]
+    times = short(us(row, OURS)), short(us(row, rival))
+    gpu = document.meta["gpu"].split()[1]
+    return [what, times[0], percent(row["copy_fraction"]), rival, times[1], ratio(row["speedup"]) + wrong(row), gpu]
 
 
-def line_of_shards(document: dict[str, Any], gpus: int, side: int) -> list[str]:
+def line_of_shards(document: Document, side: int) -> list[str]:
     """Torch's fastest way on all GPUs, and ours in the same run."""
-    rows = [row for row in document["rows"] if row["part"] in WAYS and row["name"] == f"{FILTER} {side}²"]
+    rows = [row for row in document.rows if row["part"] in WAYS and row["name"] == f"{FILTER} {side}²"]
     rivals = [(row, conv) for row in rows for conv in CONVS[row["part"]] if conv in row["timings"]]
+    gpus = document.devices
     if not rivals:
         raise SystemExit(f"report: no results of {gpus} GPUs hold a rival of '{FILTER} {side}²'")
-    row, conv = min(rivals, key=lambda rival: rival[0]["timings"][rival[1]]["median_us"])
+    row, conv = min(rivals, key=lambda rival: us(*rival))
     way, called = WAYS[row["part"]]
-    one, ours, theirs = (row["timings"][name]["median_us"] for name in ("one", way, conv))
+    one, ours, theirs = (us(row, name) for name in ("one", way, conv))
     return [
-        f"any window 3x3, float32, {side}x{side}, on {gpus} GPUs ({time(one)} on one: {100 * one / ours / gpus:.0f} %)",
-        time(ours),
+        f"any window 3x3, float32, {side}x{side}, on {gpus} GPUs ({short(one)} on one: {percent(one / ours / gpus)})",
+        short(ours),
         "",
         called + " (TF32)" * conv.endswith("TF32"),
-        time(theirs),
-        speedup(row, theirs / ours),
-        f"{gpus} × {document['metadata']['gpu'].split()[1]}",
+        short(theirs),
+        ratio(theirs / ours) + wrong(row),
+        f"{gpus} × {document.meta['gpu'].split()[1]}",
     ]
 
 
-def speedup(row: dict[str, Any], times: float) -> str:
-    return f"{times:.{2 if times < 1 else 1}f}" + wrong(row)
-
-
-def found(documents: list[dict[str, Any]], benchmark: str, name: str) -> tuple[dict[str, Any], dict[str, Any]]:
+def found(documents: Sequence[Document], benchmark: str, name: str) -> tuple[Document, Row]:
     for document in documents:
-        for row in document["rows"] if document["benchmark"] == benchmark else []:
-            if (row["device"], row["name"]) == ("cuda", name):
+        for row in document.rows if document.benchmark == benchmark and document.on_gpu else []:
+            if row["name"] == name:
                 return document, row
     raise SystemExit(f"report: no results of {benchmark} on a GPU hold the row '{name}'")
 
 
-def share(row: dict[str, Any]) -> str:
-    """Of the copy's speed; nothing where the copy is launch latency."""
-    return "" if row["copy_fraction"] is None else f"{100 * row['copy_fraction']:.0f} %"
-
-
-def time(us: float) -> str:
+def short(us: float) -> str:
     return f"{us / 1e3:.2f} ms" if us >= 1e3 else f"{us:.{1 if us < 9.95 else 0}f} us"

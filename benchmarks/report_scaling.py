@@ -2,163 +2,110 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from math import prod
-from typing import Any
 
-from report_ages import when_measured
+from report_tables import markdown, wrong
 
-Row = dict[str, Any]
-Line = list[str]
+from torch_conv.cli.report.numbers import duration, percent, ratio
+from torch_conv.cli.report.results import Document, Row
+from torch_conv.cli.report.rows import CONVS, PARTS, time, us
 
-# What README, textbook and figure show: the one filter whose border DTensor's convolution knows, too.
-FILTER = "filter2d 3x3 constant"
-# Torch's convolution on all GPUs, by the part of scaling.py: halos exchanged by hand, and of DTensors.
-CONVS = {
-    "rivals": ["cat, F.conv2d", "cat, F.conv2d TF32"],
-    "processes": ["DTensor F.conv2d", "DTensor F.conv2d TF32"],
-}
+Parts = dict[str, list[Row]]  # the rows by the part of scaling.py
+Table = tuple[list[str], list[list[str]]]  # headings, and lines
 
 
-def on_gpus(documents: Iterable[dict[str, Any]]) -> list[tuple[int, dict[str, Any]]]:
-    """The results of several GPUs, and how many these are; fewest first."""
-    found = [d for d in documents if d["benchmark"] == "scaling" and d["metadata"]["gpu"]]
-    return sorted(((len(d["metadata"]["shards"]), d) for d in found), key=lambda pair: pair[0])
-
-
-def scaling_tables(document: dict[str, Any]) -> list[str]:
-    """A heading and tables in Markdown; those without rows are left out."""
-    meta = document["metadata"]
-    parts: dict[str, list[Row]] = {}
-    for row in document["rows"]:
+def scaling_tables(document: Document) -> list[str]:
+    """A heading and a table for each part that has rows."""
+    parts: Parts = {}
+    for row in document.rows:
         if row["timings"]:
             parts.setdefault(row["part"], []).append(row)
-    n = len(meta["shards"])
-    where = f"{n} × {meta['gpu']}, driver {meta['driver']}" if meta["gpu"] else f"{n} shards on {meta['cpu']}"
-    source = f"torch {meta['torch']}; {when_measured(document)}"
-    found = [
-        ("one image on one GPU and on all", strong(parts, n)),
-        ("an image for each GPU", weak(parts)),
-        ("the halo exchanged by hand", by_hand(parts)),
-        ("a process for each GPU", processes(parts)),
-        ("from host memory and back, Gaussian 3x3", host(parts)),
-        ("from one GPU to all and back", gather(parts)),
+    n = document.devices
+    made = {
+        "strong": strong(parts, n),
+        "weak": weak(parts),
+        "rivals": by_hand(parts),
+        "processes": processes(parts),
+        "host": host(parts),
+        "gather": gather(parts),
+    }
+    titles = PARTS | {"host": f"{PARTS['host']}, Gaussian 3x3"}
+    return [
+        f"### {titles[part][0].upper()}{titles[part][1:]}\n\n{markdown(headings, lines)}"
+        for part, (headings, lines) in made.items()
+        if lines
     ]
-    shown = [f"### {what[0].upper()}{what[1:]}\n\n{table(lines)}" for what, lines in found if len(lines) > 1]
-    return [f"## {where}\n\n{source}.", *shown] if shown else []
 
 
-def table(lines: list[Line]) -> str:
-    rule = ["---", *["--:"] * (len(lines[0]) - 1)]
-    return "\n".join(f"| {' | '.join(line)} |" for line in [lines[0], rule, *lines[1:]])
-
-
-def strong(parts: dict[str, list[Row]], n: int) -> list[Line]:
-    graphs = {row["name"]: row for row in parts.get("graph", [])}
+def strong(parts: Parts, n: int) -> Table:
     headings = ["workload", "1 GPU", f"{n} GPUs", "efficiency", "by function", "in a graph", "no peers"]
-    lines = [[*headings, "host, 1 GPU", f"host, {n} GPUs"]]
+    graphs = {row["name"]: row["efficiency"].get("operator") for row in parts.get("graph", [])}
+    lines = []
     for row in sorted(parts.get("strong", []), key=lambda row: (len(row["shape"]), prod(row["shape"]))):
-        graph = graphs.get(row["name"], {}).get("efficiency", {})
-        lines.append(
-            [
-                name_of(row),
-                time(row, "one"),
-                time(row, "operator"),
-                percent(row["efficiency"].get("operator")),
-                percent(row["efficiency"].get("function")),
-                percent(graph.get("operator")),
-                percent(row["efficiency"].get("staged")),
-                micro(row["host_us"].get("one")),
-                micro(row["host_us"].get("operator")),
-            ]
-        )
-    return lines
+        shares, hosts = row["efficiency"].get, row["host_us"].get
+        efficiency = shares("operator"), shares("function"), graphs.get(row["name"]), shares("staged")
+        times = [time(row, "one"), time(row, "operator"), *map(percent, efficiency)]
+        lines.append([name_of(row), *times, duration(hosts("one")), duration(hosts("operator"))])
+    return [*headings, "host, 1 GPU", f"host, {n} GPUs"], lines
 
 
-def weak(parts: dict[str, list[Row]]) -> list[Line]:
+def weak(parts: Parts) -> Table:
     rows = parts.get("weak", [])
     counts = sorted({n for row in rows for n in row["timings"]}, key=int)
-    lines = [["workload, for each GPU", *(f"{n} GPU{'s' * (n != '1')}" for n in counts), "efficiency"]]
+    headings = ["workload, for each GPU", *(f"{n} GPU{'s' * (n != '1')}" for n in counts), "efficiency"]
+    lines = []
     for row in rows:
         shares = row["efficiency"]
         last = shares[max(shares, key=int)] if shares else None
         lines.append([name_of(row), *(time(row, n) for n in counts), percent(last)])
-    return lines
+    return headings, lines
 
 
-def by_hand(parts: dict[str, list[Row]]) -> list[Line]:
-    names = [*CONVS["rivals"], "cat, torch_conv", "cat, torch_conv cropped"]
-    lines = [["workload", "torch_conv", *names, "× F.conv2d"]]
+def by_hand(parts: Parts) -> Table:
+    names = ["operator", *CONVS["rivals"], "cat, torch_conv", "cat, torch_conv cropped"]
+    lines = []
     for row in parts.get("rivals", []):
-        lines.append([name_of(row), time(row, "operator"), *(time(row, n) for n in names)])
-        convs = [us(row, n) for n in CONVS["rivals"]]
-        best, own = min((t for t in convs if t), default=None), us(row, "operator")
-        lines[-1].append(f"{best / own:.1f}" if best and own else "")
-    return lines
+        convs = [us(row, name) for name in CONVS["rivals"] if name in row["timings"]]
+        gain = min(convs) / us(row, "operator") if convs and "operator" in row["timings"] else None
+        lines.append([name_of(row), *(time(row, name) for name in names), ratio(gain)])
+    return ["workload", "torch_conv", *names[1:], "× F.conv2d"], lines
 
 
-def processes(parts: dict[str, list[Row]]) -> list[Line]:
+def processes(parts: Parts) -> Table:
     names = [*CONVS["processes"], "distributed", "distributed, not verified"]
-    headings = ["DTensor's F.conv2d", "with TF32", "torch_conv.distributed", "not verified"]
-    lines = [["workload", "1 GPU", *headings]]
+    lines = []
     for row in parts.get("processes", []):
-        lines.append([name_of(row), time(row, "one")])
-        for name in names:
-            share = percent(row["efficiency"].get(name))
-            lines[-1].append(time(row, name) + (f" ({share})" if share else ""))
-    return lines
+        shares = {name: f" ({percent(row['efficiency'][name])})" for name in names if name in row["efficiency"]}
+        lines.append([name_of(row), time(row, "one"), *(time(row, name) + shares.get(name, "") for name in names)])
+    return ["workload", "1 GPU", "DTensor's F.conv2d", "with TF32", "torch_conv.distributed", "not verified"], lines
 
 
-def host(parts: dict[str, list[Row]]) -> list[Line]:
+def host(parts: Parts) -> Table:
+    headings = ["image", "GPUs", "shards a GPU", "time", "Mpixel/s", "GB/s each way", "speed-up"]
     link: dict[str, float] = next((row["facts"].get("gbs", {}) for row in parts.get("link", [])), {})
-    headings = [
-        "image",
-        "GPUs",
-        "shards a GPU",
-        "time",
-        "Mpixel/s",
-        "speed-up",
-        "GB/s each way",
-        "of the link both ways",
-    ]
-    lines = [headings]
+    lines = []
     for row in parts.get("host", []):
-        ways = [name for name in row["timings"] if " x " in name]
-        rates = row["facts"]["gbs"]
+        image, rates = row["name"].removeprefix("gaussian 3x3 ") + wrong(row), row["facts"]["gbs"]
+        ways = [name for name in row["timings"] if " x " in name]  # "2 x 4": two GPUs with four shards each
         for n in sorted({int(name.split()[0]) for name in ways}):
-            best = min((name for name in ways if name.split()[0] == str(n)), key=lambda name: us(row, name) or 0)
-            alone = min(us(row, name) or 0 for name in ways if name.split()[0] == "1")
-            both = link.get(f"both {n}")
-            lines.append(
-                [
-                    row["name"].removeprefix("gaussian 3x3 ") + wrong(row),
-                    str(n),
-                    best.split()[2],
-                    time(row, best),
-                    f"{row['facts']['mpixels'][best]:.0f}",
-                    f"{alone / (us(row, best) or 1):.2f}",
-                    f"{rates[best]:.1f}",
-                    f"{100 * rates[best] / both:.0f} % of {both:.1f}" if both and row["facts"]["pinned"] else "",
-                ]
+            best, alone = (
+                min((name for name in ways if name.split()[0] == str(count)), key=lambda name: us(row, name))
+                for count in (n, 1)
             )
+            both = link.get(f"both {n}") if row["facts"]["pinned"] else None
+            of_link = f"{percent(rates[best] / both)} of {both:.1f}" if both else ""
+            gain = f"{us(row, alone) / us(row, best):.2f}"
+            lines.append([image, str(n), best.split()[2], *speeds(row, best), gain, of_link])
         if "in turn" in row["timings"]:
-            rate = row["facts"]["mpixels"]["in turn"]
-            name = row["name"].removeprefix("gaussian 3x3 ")
-            turns = [
-                name,
-                "1",
-                "copy, filter, copy",
-                time(row, "in turn"),
-                f"{rate:.0f}",
-                "",
-                f"{rates['in turn']:.1f}",
-                "",
-            ]
-            lines.append(turns)
-    return lines
+            lines.append([image, "1", "copy, filter, copy", *speeds(row, "in turn"), "", ""])
+    return [*headings, "of the link both ways"], lines
 
 
-def gather(parts: dict[str, list[Row]]) -> list[Line]:
+def speeds(row: Row, way: str) -> tuple[str, str, str]:
+    return time(row, way), f"{row['facts']['mpixels'][way]:.0f}", f"{row['facts']['gbs'][way]:.1f}"
+
+
+def gather(parts: Parts) -> Table:
     ways = {
         "split": "split",
         "copy out": "plain copies",
@@ -168,35 +115,13 @@ def gather(parts: dict[str, list[Row]]) -> list[Line]:
     }
     rows = [row for row in parts.get("gather", []) if row["facts"]["bytes"]]
     shown = [way for way in ways if any(way in row["timings"] for row in rows)]
-    lines = [["image", "bytes between GPUs", *(ways[way] for way in shown)]]
+    lines = []
     for row in rows:
         rates = row["facts"]["gbs"]
         cells = [f"{rates[way]:.0f} GB/s" if way in rates else "" for way in shown]
         lines.append([name_of(row), f"{row['facts']['bytes'] / 1e6:.0f} MB", *cells])
-    return lines
+    return ["image", "bytes between GPUs", *(ways[way] for way in shown)], lines
 
 
 def name_of(row: Row) -> str:
     return row["name"] + wrong(row)
-
-
-def wrong(row: Row) -> str:
-    return "" if row["correct"] else " **wrong result**"
-
-
-def us(row: Row, name: str) -> float | None:
-    timing = row["timings"].get(name)
-    return timing["median_us"] if timing else None
-
-
-def time(row: Row, name: str) -> str:
-    value = us(row, name)
-    return "" if value is None else f"{value / 1e3:.2f} ms" if value >= 1e3 else f"{value:.1f} us"
-
-
-def micro(value: float | None) -> str:
-    return "" if value is None else f"{value:.1f} us"
-
-
-def percent(share: float | None) -> str:
-    return "" if share is None else f"{100 * share:.0f} %"

@@ -1,4 +1,4 @@
-"""The benchmarks: what a run leaves of an older one's results; rows, tables and figure of several GPUs."""
+"""The benchmarks: what a run leaves of an older one's results; rows of several GPUs; tables and figures in docs/."""
 
 from __future__ import annotations
 
@@ -12,14 +12,18 @@ import torch
 from strategies import make_image
 from tolerance import assert_same_bits
 
+from torch_conv.cli.report import curves
+from torch_conv.cli.report.results import SCALING, TABLES, Document, files_of, read
+from torch_conv.cli.report.rows import FILTER
+
 ROOT = Path(__file__).resolve().parent.parent
-SCRIPT = ROOT / "benchmarks" / "filter2d.py"
+RESULTS = ROOT / "benchmarks" / "results"
 
 path = [*sys.path]
-sys.path.append(str(SCRIPT.parent))
+sys.path.append(str(ROOT / "benchmarks"))
 report_ages = pytest.importorskip("report_ages", reason="there are no benchmarks here")
-report_figures, report_formats = map(pytest.importorskip, ("report_figures", "report_formats"))
-report_headline = pytest.importorskip("report_headline")
+report_figures, report_tables = map(pytest.importorskip, ("report_figures", "report_tables"))
+report_headline, report_textbook = map(pytest.importorskip, ("report_headline", "report_textbook"))
 scaling, scaling_filters, report_scaling = map(pytest.importorskip, ("scaling", "scaling_filters", "report_scaling"))
 sys.path[:] = path  # without the checkout that the benchmarks put before everything
 
@@ -27,8 +31,10 @@ NAMES = ["filter2d 3x3 f32 2048x2048", "filter2d 5x5 f32 2048x2048"]
 
 
 def measured(file: Path, rows: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, str(SCRIPT), "--device", "cpu", "--rounds", "5", "--rows", rows, "--json", str(file)]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    command = [sys.executable, "-m", "torch_conv", "bench", "filter2d", "--device", "cpu", "--rounds", "5"]
+    return subprocess.run(
+        [*command, "--rows", rows, "--json", str(file)], cwd=ROOT, capture_output=True, text=True, check=False
+    )
 
 
 @pytest.mark.slow
@@ -73,7 +79,7 @@ def test_rows_of_several_gpus():
         assert {(part, f"{name} reflect {n}²") for name in OTHERS for n in (4096, 8192, 32768)} <= names
         assert (part, "gaussian3d 9 reflect 1024³") in names
     for part in ("strong", "graph", "rivals", "processes"):
-        assert {(part, f"{report_figures.FILTER} {n}²") for n in (2048, 4096, 8192, 16384, 32768)} <= names
+        assert {(part, f"{FILTER} {n}²") for n in (2048, 4096, 8192, 16384, 32768)} <= names
     assert len(names) == len(tasks())
 
 
@@ -99,33 +105,33 @@ def results(n):
         facts = {"bytes": 0, "gbs": {}, "mpixels": {}}
         rows.append(row | {"timings": timings, "efficiency": {"operator": 0.5}, "host_us": {}, "facts": facts})
     meta = dict.fromkeys(("gpu", "driver", "torch", "date", "commit"), "some")
-    return {"benchmark": "scaling", "metadata": meta | {"shards": ["cuda"] * n}, "rows": rows}
+    return Document(Path("some.json"), "scaling", meta | {"shards": ["cuda"] * n}, SCALING, rows)
 
 
 def test_tables_of_several_gpus():
     document = results(4)
-    document["rows"] = [row for row in document["rows"] if row["part"] in ("strong", "graph")]
+    document.rows = [row for row in document.rows if row["part"] in ("strong", "graph")]
     lines = "\n".join(report_scaling.scaling_tables(document)).splitlines()
-    for row in document["rows"]:
+    for row in document.rows:
         assert f"| {row['name']} | 4.0 us | 2.0 us | 50 % |  | 50 % |  |  |  |" in lines
 
 
 def test_line_of_the_readme_for_several_gpus():
     document = results(4)
-    document["metadata"]["gpu"] = "NVIDIA H100"
-    rows = {row["part"]: row for row in document["rows"] if row["name"] == f"{report_scaling.FILTER} 8192²"}
+    document.meta["gpu"] = "NVIDIA H100"
+    rows = {row["part"]: row for row in document.rows if row["name"] == f"{FILTER} 8192²"}
     rows["processes"]["timings"] |= {"distributed": {"median_us": 1.25}, "DTensor F.conv2d TF32": {"median_us": 1.0}}
     what = "any window 3x3, float32, 8192x8192, on 4 GPUs (4.0 us on one: {})"
     line = [what.format("80 %"), "1.2 us", "", "F.conv2d of DTensors (TF32)", "1.0 us", "0.80", "4 × H100"]
-    assert report_headline.line_of_shards(document, 4, 8192) == line  # the ratio is that of the rival's own run
+    assert report_headline.line_of_shards(document, 8192) == line  # the ratio is that of the rival's own run
     del rows["processes"]["timings"]["DTensor F.conv2d TF32"], rows["processes"]["timings"]["DTensor F.conv2d"]
     rows["rivals"]["correct"] = False
     line = [what.format("50 %"), "2.0 us", "", "F.conv2d, halos by hand", "2.0 us", "1.0 **wrong result**", "4 × H100"]
-    assert report_headline.line_of_shards(document, 4, 8192) == line
+    assert report_headline.line_of_shards(document, 8192) == line
     del rows["rivals"]["timings"]["cat, F.conv2d"]
     sentence = "report: no results of 4 GPUs hold a rival of 'filter2d 3x3 constant 8192²'"
     with pytest.raises(SystemExit, match=f"^{sentence}$"):
-        report_headline.line_of_shards(document, 4, 8192)
+        report_headline.line_of_shards(document, 8192)
 
 
 @pytest.mark.parametrize(
@@ -142,17 +148,15 @@ def test_shares_of_formats(copy, fma, cell):
     """Nothing is said of a copy that is launch latency."""
     row = {"copy_fraction": copy, "fma_fraction": fma, "speedup": 2.0, "correct": True}
     row["timings"] = {"torch_conv": {"extra_bytes": 0}}
-    assert report_formats.share_cell(row) == cell
+    assert report_tables.share_cell(row) == cell
 
 
 def test_results_say_which_kernels_they_measured():
     """Every file's benchmark has rooms, and their files are there: else nothing would ever be older than they are."""
-    for path in (ROOT / "benchmarks" / "results").glob("*-h*.json"):
-        document = json.loads(path.read_text())
-        for commit, row in report_ages.rows_of(document):
-            assert commit and all(
-                report_ages.kernel_files(room) for room in report_ages.rooms_of(document["benchmark"], row)
-            )
+    for path in RESULTS.glob("*-h*.json"):
+        for document in read(path):
+            for commit, row in report_ages.rows_of(document):
+                assert commit and all(map(report_ages.kernel_files, report_ages.rooms_of(document, row)))
     files = report_ages.kernel_files("direct2d")
     assert {
         "csrc/kernels/direct2d/tile/kernel.cuh",
@@ -178,15 +182,39 @@ def test_results_are_older_than_kernels():
     assert report_ages.changes_since("HEAD", ("box",)) == 0
 
 
-def test_figure_of_several_gpus(tmp_path):
-    pytest.importorskip("matplotlib")
-    documents = [results(4), results(2), {**results(2), "benchmark": "another"}]
-    report_figures.draw_scaling(documents, tmp_path / "scaling.png")
-    assert (tmp_path / "scaling.png").stat().st_size > 10_000
-    sizes = dict.fromkeys((2048, 4096, 8192, 16384, 32768), 0.5)
-    for part, ways, _, _ in report_figures.SHARES.values():
+def test_efficiency_of_several_gpus():
+    document = results(4)
+    sizes = [(float(size), 50.0) for size in (2048, 4096, 8192, 16384, 32768)]
+    for part, ways in curves.SHARES.values():
         known = {"operator", "cat, F.conv2d", "DTensor F.conv2d"} & set(ways)
-        assert report_figures.shares(documents[0], part, ways, 4) == (sizes if known else {})
+        assert curves.shares(document, part, ways) == (sizes if known else [])
+
+
+@pytest.mark.parametrize("name", report_figures.FIGURES)
+def test_figures_of_the_documents(name):
+    pytest.importorskip("matplotlib")
+    documents = [document for path in files_of([RESULTS]) for document in read(path)]
+    (figure,) = report_figures.FIGURES[name](documents)
+    assert len(figure.png()) > 50_000
+    assert not list(report_figures.FIGURES[name]([]))
+
+
+def test_tables_of_the_textbook():
+    """A dash stands where nothing was measured; what was not measured on a GPU is not there."""
+    rows = [{"policy": "wrap", "direct_ms": 0.5, "error": 0.0}]
+    tables = [{"name": "borders", "title": "8-bit images, 3x512x512", "rows": rows}]
+    tables.append({"name": "volume", "title": "3-D study", "rows": [{"row": "naive", "average_ms": 2.0}]})
+    meta = {"gpu": "a GPU", "torch": "2", "date": "2026-01-01T00:00", "commit": "abc"}
+    found = [
+        Document(Path("some.json"), "ladder", meta | {"gpu": gpu}, TABLES, tables=tables) for gpu in (None, "a GPU")
+    ]
+    heading, text, table, _, _, volume = report_textbook.textbook(found).split("\n\n")
+    assert (heading, text) == ("## 8-bit images", "3x512x512; a GPU, torch 2; 2026-01-01, commit abc.")
+    assert table.splitlines()[0].startswith(
+        "| border | every tap, CPU | every tap, GPU | GPU over CPU | torch_conv, CPU |"
+    )
+    assert table.splitlines()[2:] == ["| wrap | - | 0.5000 | - | - | - | - | - | - | 0 |"]
+    assert volume.splitlines()[2:] == ["| naive | 2.0000 | - | - | - | 2.677 |"]
 
 
 @pytest.mark.slow

@@ -10,13 +10,12 @@ from typing import Any
 from torch_conv.bench.copies import COPIES
 from torch_conv.bench.results import Key, key_of
 from torch_conv.cli import UsageError
-from torch_conv.cli.report.results import PAIRED, TIMED, read
+from torch_conv.cli.report.results import OURS, PAIRED, TIMED, read, with_timings
 
 LEAST_NOISE = 0.03
 SLOWER = "SLOWER"
 IQRS = 2  # so many relative interquartile ranges are noise, too
 AGREE = 0.05  # relative: ratios of two runs of one commit shall differ by no more
-OURS = "torch_conv"
 
 
 @dataclass(frozen=True)
@@ -93,12 +92,8 @@ def changes(older: Older, rows: Iterable[dict[str, Any]]) -> list[Change]:
 
 def timed(row: dict[str, Any]) -> tuple[float, float]:
     """The median of this library's time, and its relative interquartile range."""
-    if "timings" in row:
-        ours = row["timings"][OURS]
-        median, spread = ours["median_us"], ours.get("iqr_us")
-    else:
-        median, spread = row["ours_us"], row.get("ours_iqr_us")
-    return median, (spread or 0.0) / median
+    ours = with_timings(row)["timings"][OURS]
+    return ours["median_us"], (ours.get("iqr_us") or 0.0) / ours["median_us"]
 
 
 def ratios(older: Older, rows: Iterable[dict[str, Any]]) -> list[Ratio]:
@@ -113,8 +108,7 @@ def ratios(older: Older, rows: Iterable[dict[str, Any]]) -> list[Ratio]:
 
 def ratios_of(row: dict[str, Any]) -> dict[str, float]:
     """Others' times over ours; of the two copies the faster one counts, where the row has a share of it at all."""
-    if "timings" not in row:
-        return {"torch": row["torch_us"] / row["ours_us"]}
+    row = with_timings(row)
     times = {name: timing["median_us"] for name, timing in row["timings"].items()}
     found = {name: time / times[OURS] for name, time in times.items() if name not in (OURS, *COPIES)}
     copy = row["copy_fraction"]

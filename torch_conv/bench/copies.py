@@ -1,4 +1,4 @@
-"""Copies, and which rows are worth one: `benchmarks/report.py` reads this file alone, without the package."""
+"""Copies, and which rows are worth one. `benchmarks/report.py` imports this file where neither torch nor a build is."""
 
 from __future__ import annotations
 

@@ -5,47 +5,34 @@ from __future__ import annotations
 from typing import Any
 
 from torch_conv.bench.common import Result
+from torch_conv.bench.results import as_row
+from torch_conv.cli.report.results import OURS, with_timings
+from torch_conv.cli.report.rows import gain, own_chain, us
 
 
-def line_of(result: Result | dict[str, Any]) -> str:
-    return line(result) if isinstance(result, Result) else pair_line(result)
-
-
-def line(result: Result) -> str:
-    ours = result.timings["torch_conv"]
-    parts = [f"{result.device:4}  {result.name:46} {ours.median_us:10.1f} us ±{ours.iqr_us:6.1f}"]
-    if result.copy_fraction is not None:
-        parts.append(f"{100 * result.copy_fraction:5.1f} % of copy")
-    if result.fma_fraction is not None:
-        parts.append(f"{100 * result.fma_fraction:4.1f} % of FMA")
-    if result.best_rival is None:
-        parts.append("no rival")
-    else:
-        rival = result.timings[result.best_rival]
-        parts.append(f"{result.speedup:7.2f} x {result.best_rival} ({rival.median_us:.1f} us)")
-    parts.append(f"error {ours.max_error:.1e}")
-    if any(name.startswith("torch_conv ") for name in result.timings):
-        own = min((n for n in result.timings if n.startswith("torch_conv ")), key=lambda n: result.timings[n].median_us)
-        parts.append(f"{result.timings[own].median_us / ours.median_us:5.2f} x {own}")
-    if ours.extra_bytes is not None:
-        parts.append(f"extra {ours.extra_bytes / 2**20:.1f} MiB")
-    if ours.host_us is not None:
-        parts.append(f"host {ours.host_us:.1f} us")
-        convs = [t.host_us for n, t in result.timings.items() if n.startswith("F.conv") and t.host_us is not None]
-        if convs and result.resident:
-            parts[-1] += f" (F.conv {min(convs):.1f} us)"
-    if not result.correct:
-        parts.append("WRONG")
-    return "  ".join(parts)
-
-
-def pair_line(row: dict[str, Any]) -> str:
-    parts = [
-        f"{row['device']:4}  {row['name']:46} {row['ours_us']:10.1f} us ±{row['ours_iqr_us']:6.1f}",
-        f"{row['speedup']:7.2f} x torch ({row['torch_us']:.1f} us)",
-    ]
+def line(result: Result | dict[str, Any]) -> str:
+    """Of a row or a pair."""
+    row = with_timings(as_row(result))
+    ours, rival, host = row["timings"][OURS], row["best_rival"], row["timings"][OURS].get("host_us")
+    parts = [f"{row['device']:4}  {row['name']:46} {ours['median_us']:10.1f} us ±{ours['iqr_us']:6.1f}"]
+    if row["copy_fraction"] is not None:
+        parts.append(f"{100 * row['copy_fraction']:5.1f} % of copy")
+    if row.get("fma_fraction") is not None:
+        parts.append(f"{100 * row['fma_fraction']:4.1f} % of FMA")
+    parts.append(f"{row['speedup']:7.2f} x {rival} ({us(row, rival):.1f} us)" if rival else "no rival")
+    if "max_error" in ours:
+        parts.append(f"error {ours['max_error']:.1e}")
     if "error" in row:
         parts.append(f"error {row['error']:.1e} (torch's {row['torch_error']:.1e})")
+    if chain := own_chain(row):
+        parts.append(f"{gain(row):5.2f} x {chain}")
+    if ours.get("extra_bytes") is not None:
+        parts.append(f"extra {ours['extra_bytes'] / 2**20:.1f} MiB")
+    if host is not None:
+        parts.append(f"host {host:.1f} us")
+        hosts = [t["host_us"] for n, t in row["timings"].items() if n.startswith("F.conv") and t["host_us"] is not None]
+        if hosts and row["resident"]:
+            parts[-1] += f" (F.conv {min(hosts):.1f} us)"
     if not row["correct"]:
         parts.append("WRONG")
     return "  ".join(parts)

@@ -12,7 +12,7 @@ import torch
 from torch_conv.bench.common import Candidate, Row, Timing, first_line, make_image, measure
 from torch_conv.bench.families import Family
 from torch_conv.bench.launches import count
-from torch_conv.bench.lines import line_of
+from torch_conv.bench.lines import line
 from torch_conv.bench.pairs import Pair
 from torch_conv.bench.results import Results, as_row
 from torch_conv.bench.sampling import keep_freed_memory
@@ -48,7 +48,7 @@ def measure_all(
             except (RuntimeError, ValueError, TypeError, ImportError) as error:  # the other rows are worth having
                 print(f"{row.device:4}  {row.name:46} FAILED: {first_line(error)}", flush=True)
                 continue
-            print(line_of(results[-1]), flush=True)
+            print(line(results[-1]), flush=True)
             for name, why in as_row(results[-1]).get("left_out", {}).items():
                 if (name, why) not in said or not why.startswith(ABSENT):
                     print(f"      left out: {name}: {why}", flush=True)

@@ -12,8 +12,6 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import NoReturn
 
-import torch
-
 
 class UsageError(Exception):
     """Bad input from the command line: one plain sentence, exit status 2."""
@@ -79,6 +77,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def of_memory(error: Exception) -> bool:
     """Whether memory ran out: Python's, a GPU's, or, of which torch has no class, the CPU's."""
+    import torch
+
     return isinstance(error, (MemoryError, torch.OutOfMemoryError)) or "can't allocate memory" in str(error)
 
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import io
 import math
 import platform
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,7 +19,7 @@ from torch_conv.cli._files import add_force, check_file, check_folder, make_fold
 from torch_conv.cli._images import device_named, needed, progress_bar
 
 if TYPE_CHECKING:
-    from torch_conv.cli.ladder_bench import Bench, Column, Row, Study
+    from torch_conv.cli.ladder_bench import Bench, Row, Study
 
 SUMMARY = "the textbook kernels, from naive to fused, beside the library's own and F.conv2d"
 ROUNDS, QUICK_ROUNDS = 9, 3
@@ -107,6 +106,7 @@ def each(text: str, rule: str, holds: Callable[[int], bool]) -> tuple[int, ...]:
 def run(args: argparse.Namespace) -> None:
     from torch_conv.cli.ladder_bench import Bench, Sweep
     from torch_conv.cli.ladder_tables import studies
+    from torch_conv.cli.report.textbook import figures
 
     rounds = args.iterations or (QUICK_ROUNDS if args.quick else ROUNDS)
     if rounds < QUICK_ROUNDS:
@@ -128,7 +128,9 @@ def run(args: argparse.Namespace) -> None:
         write_json(args.json, document("ladder", meta, wanted, rows, bench.cuda), args.force)
     if args.figures:
         make_folder(args.figures)
-        draw(rows, args.figures, meta["gpu"])
+        title = f"Textbook kernels in float32, {meta['gpu'] or 'CPU'}"
+        for name, figure in figures(rows, bench.cuda, title):
+            write_file(args.figures / f"ladder_{name}.png", figure.png(dpi=150))
     leave_if_wrong(bench)
 
 
@@ -170,14 +172,10 @@ def leave_if_wrong(bench: Bench) -> None:
         raise SystemExit(1)
 
 
-def shown(study: Study, cuda: bool) -> Iterator[Column]:
-    return (column for column in study.columns if cuda or not column.cuda)
-
-
 def printable(table: Any, study: Study, rows: list[Row], cuda: bool) -> Any:
     """A rich table; a dash stands where a case has no such figure."""
     result = table()
-    columns = list(shown(study, cuda))
+    columns = [column for column in study.columns if column.shown(cuda)]
     for column in columns:
         result.add_column(column.heading, justify="left" if column.style == "s" else "right")
     for row in rows:
@@ -193,7 +191,7 @@ def document(
             "name": study.name,
             "title": study.title,
             "note": study.note,
-            "columns": {column.key: column.heading for column in shown(study, cuda)},
+            "columns": {column.key: column.heading for column in study.columns if column.shown(cuda)},
             "rows": rows[study.name],
         }
         for study in wanted
@@ -228,69 +226,3 @@ def first_line(*command: str) -> str | None:
     except (OSError, subprocess.CalledProcessError):
         return None
     return next(iter(done.stdout.splitlines()), None)
-
-
-# --- figures ------------------------------------------------------------------------------------------------------
-
-LABELS = {
-    "cpu_ms": "CPU loop",
-    "naive_ms": "V1 naive",
-    "constant_ms": "constant memory",
-    "tiled_ms": "V2 tiled",
-    "l2_halo_ms": "L2 halo",
-    "fused_ms": "V3 fused",
-    "unfused_ms": "V2, one by one",
-    "production_ms": "torch_conv",
-    "conv2d_ms": "F.conv2d",
-}
-
-
-def draw(rows: dict[str, list[Row]], folder: Path, gpu: str | None) -> None:
-    """Time over size on logarithmic axes, and bars per window, per block, and fused beside one by one."""
-    figure = needed("matplotlib.figure", "matplotlib").Figure
-
-    def save(name: str, title: str, across: str, paint: Any) -> None:
-        canvas = figure(figsize=(8, 4.5), layout="constrained")
-        axes = canvas.subplots()
-        paint(axes)
-        axes.set(title=f"{title}, {gpu or 'CPU'}", xlabel=across, ylabel="time, ms")
-        canvas.legend(loc="outside right upper")
-        drawn = io.BytesIO()
-        canvas.savefig(drawn, format="png", dpi=150)
-        write_file(folder / f"{name}.png", drawn.getvalue())
-
-    def lines(axes: Any) -> None:
-        sizes = [row["size"] for row in rows["size"]]
-        for key in series(rows["size"]):
-            axes.plot(sizes, [row[key] for row in rows["size"]], marker="o", label=LABELS[key])
-        axes.set(xscale="log", yscale="log")
-        axes.set_xticks(sizes, [f"{size}²" for size in sizes])
-        axes.minorticks_off()
-        axes.grid(alpha=0.3)
-
-    def bars(table: str, group: str) -> Any:
-        def paint(axes: Any) -> None:
-            # The CPU loop is hundreds of times slower than a GPU: it would leave the bars invisible.
-            keys = [key for key in series(rows[table]) if not (gpu and key == "cpu_ms")]
-            width = 0.8 / len(keys)
-            for i, key in enumerate(keys):
-                places = [n + (i - (len(keys) - 1) / 2) * width for n in range(len(rows[table]))]
-                axes.bar(places, [row[key] for row in rows[table]], width, label=LABELS[key])
-            axes.set_xticks(range(len(rows[table])), [str(row[group]) for row in rows[table]])
-
-        return paint
-
-    side = "x".join([str(rows["window"][0]["size"])] * 2) if rows.get("window") else ""
-    figures = {
-        "size": ("Gaussian 3x3, block 16x16", "image", lines),
-        "window": (f"Gaussian K x K, {side}", "K", bars("window", "k")),
-        "fused": ("Gaussian 3x3 + Sobel |Gx| + |Gy|", "image size", bars("fused", "size")),
-        "block": ("Gaussian 5x5", "block", bars("block", "block")),
-    }
-    for table, (title, across, paint) in figures.items():
-        if rows.get(table) and (gpu or table != "block"):
-            save(f"ladder_{table}", title, across, paint)
-
-
-def series(rows: list[Row]) -> list[str]:
-    return [key for key in LABELS if key in rows[0]]

@@ -11,11 +11,14 @@ from typing import Any
 import torch
 
 from torch_conv._timing import Call, interleaved, median, time_call
+from torch_conv.cli.ladder_columns import Column
 
 Row = dict[str, Any]
 Tensor = torch.Tensor
+Calls = Mapping[str, Callable[[], Tensor]]
 
 TOLERANCE = 1e-5  # the studies' own, of sums of float32
+RUNGS = ("naive", "constant", "tiled", "l2_halo")  # of one window; the fused kernel has a table of its own
 BLOCKS = ((8, 8), (16, 16), (32, 8), (32, 16))  # (x, y), as the 2-D study writes them
 
 
@@ -34,14 +37,6 @@ class Sweep:
     @property
     def size(self) -> int:
         return self.sizes[-1] if self.sizes else 1024
-
-
-@dataclass(frozen=True)
-class Column:
-    key: str
-    heading: str
-    style: str = ".4f"  # a format specification
-    cuda: bool = False  # only where a GPU is measured
 
 
 @dataclass(frozen=True)
@@ -86,6 +81,26 @@ class Bench:
             low, middle, high = quantiles(seconds, n=4)
             row[f"{name}_ms"] = 1e3 * middle
             row["iqr_ms"][name] = 1e3 * (high - low)
+        return row
+
+    def contest(
+        self, what: str, image: Tensor, gold: Tensor, ours: Calls, rival: Calls, tolerance: float = TOLERANCE
+    ) -> Row:
+        """Our calls, checked against the gold, then timed beside copies of the image and a rival."""
+        worst = self.check(what, {name: error(call(), gold) for name, call in ours.items()}, tolerance)
+        row = self.time({**copies(image), **ours, **rival})
+        return row | {"error": worst, "copy_percent": copy_percent(row)}
+
+    def rungs(self, what: str, image: Tensor, ladder: Callable[..., Tensor], ours: Calls, rival: Calls) -> Row:
+        """The CPU loop and, on a GPU, the kernels of one window beside the library's own and a rival."""
+        gold, cpu_ms = self.gold(partial(ladder, image.cpu()))
+        if self.cuda:
+            ours = {**ours, **{rung: partial(ladder, image, variant=rung) for rung in RUNGS}}
+        row = self.contest(what, image, gold, ours, rival) | {"cpu_ms": cpu_ms}
+        if self.cuda:
+            row["naive_over_cpu"] = cpu_ms / row["naive_ms"]
+            row["tiled_over_cpu"] = cpu_ms / row["tiled_ms"]
+            row["tiled_over_naive"] = row["naive_ms"] / row["tiled_ms"]
         return row
 
 

@@ -11,7 +11,8 @@ import torch.nn.functional as F
 
 import torch_conv
 from torch_conv._timing import time_call
-from torch_conv.cli.ladder_bench import Bench, Column, Row, Study, Sweep, Tensor, copies, copy_percent, error
+from torch_conv.cli.ladder_bench import Bench, Row, Study, Sweep, Tensor, copies, copy_percent, error
+from torch_conv.cli.ladder_columns import COLUMNS
 
 MASK = 200  # pixels a side; tap MASK // 2 lies on the pixel
 BEFORE, AFTER = MASK // 2, MASK - 1 - MASK // 2
@@ -100,19 +101,9 @@ def borders(sweep: Sweep, cuda: bool) -> Study:
     known = [policy for policy in POLICIES if side > BEFORE or policy not in ("wrap", "mirror")]
     return Study(
         "borders",
-        f"8-bit images: box of {MASK}x{MASK} centred at {MASK // 2}, {CHANNELS}x{side}x{side} uint8, by border policy",
-        (
-            Column("policy", "border", "s"),
-            Column("cpu_direct_ms", "CPU, every tap ms", ".2f"),
-            Column("direct_ms", "GPU, every tap ms", cuda=True),
-            Column("direct_over_cpu", "GPU over CPU", ".0f", cuda=True),
-            Column("cpu_ms", "torch_conv on the CPU ms", ".3f", cuda=True),
-            Column("production_ms", "torch_conv ms"),
-            Column("production_over_cpu", "GPU over CPU", ".0f", cuda=True),
-            Column("copy_percent", "% of copy", ".1f"),
-            Column("conv2d_ms", "F.conv2d ms"),
-            Column("error", "max error, grey levels", ".0f"),
-        ),
+        f"8-bit images: box of {MASK}x{MASK} centred at {MASK // 2}, {CHANNELS}x{side}x{side} uint8, by border policy, "
+        "times in ms",
+        COLUMNS["borders"],
         [(side, policy) for policy in known],
         measure_borders,
         "Every tap: filter2d, one multiply-add a tap, on the CPU with all threads. torch_conv: box_blur, which "

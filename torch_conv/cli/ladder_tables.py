@@ -11,8 +11,9 @@ import torch.nn.functional as F
 
 import torch_conv
 from torch_conv import kernels
-from torch_conv.cli.ladder_bench import TOLERANCE, Bench, Column, Row, Study, Sweep, Tensor, copies, copy_percent, error
+from torch_conv.cli.ladder_bench import RUNGS, TOLERANCE, Bench, Row, Study, Sweep, Tensor, copies, copy_percent, error
 from torch_conv.cli.ladder_borders import borders
+from torch_conv.cli.ladder_columns import COLUMNS
 from torch_conv.cli.ladder_signals import signal
 
 SIGMA = 0.8  # of the 3x3 Gaussian before Sobel: close to the binomial window 1-2-1
@@ -30,7 +31,6 @@ WINDOWS = (
     ("emboss", 3),
     ("identity", 3),
 )
-RUNGS = ("naive", "constant", "tiled", "l2_halo")  # of one window; the fused rung has a table of its own
 FUSED_TOLERANCE, STENCIL_TOLERANCE = 1e-4, 1e-3  # the studies' own
 ARC_A770_MS = {256: 0.02, 512: 0.07, 1024: 0.28, 2048: 1.12}  # the stencil study's published table
 
@@ -93,20 +93,8 @@ def measure_stencil(bench: Bench, case: tuple[int, bool]) -> Row:
 def stencil(sizes: Sequence[int], cuda: bool) -> Study:
     return Study(
         "stencil",
-        "Stencil study: 3x3 box blur, interior only (border 0), float32",
-        (
-            Column("size", "size", "d"),
-            Column("images", "images", "d", cuda=True),
-            Column("production_ms", "torch_conv ms"),
-            Column("mpixels", "Mpixel/s", ".0f"),
-            Column("gbs_no_cache", "GB/s at 40 B/pixel", ".1f"),
-            Column("gbs", "GB/s at 8 B/pixel", ".1f"),
-            Column("gflops", "GFLOP/s", ".0f"),
-            Column("copy_percent", "% of copy", ".1f"),
-            Column("conv2d_ms", "F.conv2d ms"),
-            Column("arc_ms", "Arc A770 ms", ".2f"),
-            Column("error", "max error", ".1e"),
-        ),
+        "Stencil study: 3x3 box blur, interior only (border 0), float32, times in ms",
+        COLUMNS["stencil"],
         [(size, rotate) for size in sizes for rotate in ((False, True) if cuda else (False,))],
         measure_stencil,
         "40 B/pixel counts every read of the window, 8 B/pixel one read and one write; 18 flops a pixel. The Arc A770 "
@@ -142,23 +130,10 @@ def measure_correctness(bench: Bench, case: tuple[str, int]) -> Row:
 
 
 def measure_rungs(bench: Bench, what: str, size: int, kernel: Tensor, block: tuple[int, int]) -> Row:
-    """One image and one window through the CPU loop, every rung, the library's own kernel and F.conv2d."""
     image = bench.image(size)
-    weight = kernel.to(image)
-    gold, cpu_ms = bench.gold(partial(ladder, image.cpu(), kernel))
-    ours: dict[str, Callable[[], Tensor]] = {
-        "production": lambda: torch_conv.filter2d(image, kernel, border_type="constant")
-    }
-    if bench.cuda:
-        ours |= {rung: partial(ladder, image, kernel, rung, block) for rung in RUNGS}
-    worst = bench.check(what, {name: error(call(), gold) for name, call in ours.items()}, TOLERANCE)
-    row = bench.time({**copies(image), **ours, "conv2d": partial(conv2d, image, weight)})
-    row |= {"size": size, "cpu_ms": cpu_ms, "error": worst, "copy_percent": copy_percent(row)}
-    if bench.cuda:
-        row["naive_over_cpu"] = cpu_ms / row["naive_ms"]
-        row["tiled_over_cpu"] = cpu_ms / row["tiled_ms"]
-        row["tiled_over_naive"] = row["naive_ms"] / row["tiled_ms"]
-    return row
+    ours = {"production": lambda: torch_conv.filter2d(image, kernel, border_type="constant")}
+    rival = {"conv2d": partial(conv2d, image, kernel.to(image))}
+    return bench.rungs(what, image, partial(ladder, kernel=kernel, block=block), ours, rival) | {"size": size}
 
 
 def measure_size(bench: Bench, size: int) -> Row:
@@ -194,34 +169,15 @@ def measure_fused(bench: Bench, size: int) -> Row:
     }
     if bench.cuda:
         ours |= {"fused": partial(ladder, image, blur, "fused"), "unfused": unfused}
-    errors = {name: error(call(), gold) for name, call in ours.items()}
-    worst = bench.check(f"fused {size}x{size}", errors, FUSED_TOLERANCE)
-    row = bench.time({**copies(image), **ours, "conv2d": chain})
-    row |= {"size": size, "cpu_ms": cpu_ms, "error": worst, "copy_percent": copy_percent(row)}
+    row = bench.contest(f"fused {size}x{size}", image, gold, ours, {"conv2d": chain}, FUSED_TOLERANCE)
+    row |= {"size": size, "cpu_ms": cpu_ms}
     if bench.cuda:
         row["fused_over_unfused"] = row["unfused_ms"] / row["fused_ms"]
     return row
 
 
-def rung_columns(first: Column, *speedups: Column) -> tuple[Column, ...]:
-    return (
-        first,
-        Column("cpu_ms", "CPU loop ms", ".2f"),
-        Column("naive_ms", "V1 naive ms", cuda=True),
-        Column("constant_ms", "constant ms", cuda=True),
-        Column("tiled_ms", "V2 tiled ms", cuda=True),
-        Column("l2_halo_ms", "L2 halo ms", cuda=True),
-        *speedups,
-        Column("production_ms", "torch_conv ms"),
-        Column("copy_percent", "% of copy", ".1f"),
-        Column("conv2d_ms", "F.conv2d ms"),
-        Column("error", "max error", ".1e"),
-    )
-
-
 def studies(cuda: bool, sweep: Sweep) -> list[Study]:
     """Every table in the order it is printed."""
-    tiled_over_naive = Column("tiled_over_naive", "V2 over V1", ".2f", cuda=True)
     one_image = "One image again and again, as the study does"
     one_image += ": up to 2048x2048 it stays in a large GPU's L2 cache." if cuda else "."
     return [
@@ -229,63 +185,39 @@ def studies(cuda: bool, sweep: Sweep) -> list[Study]:
         Study(
             "correctness",
             "2-D study (a): max abs error against the float64 CPU loop, 64x64 checkerboard and noise",
-            (
-                Column("window", "window", "s"),
-                Column("naive", "V1 naive", ".1e", cuda=True),
-                Column("constant", "constant", ".1e", cuda=True),
-                Column("tiled", "V2 tiled", ".1e", cuda=True),
-                Column("l2_halo", "L2 halo", ".1e", cuda=True),
-                Column("fused", "V3 fused", ".1e", cuda=True),
-                Column("production", "torch_conv", ".1e"),
-                Column("conv2d", "F.conv2d", ".1e"),
-            ),
+            COLUMNS["correctness"],
             WINDOWS,
             measure_correctness,
             "Allowed: 1e-5, for V3 1e-4. V3 puts the window before Sobel, so it takes 3x3 only.",
         ),
         Study(
             "size",
-            "2-D study (b): image size, Gaussian 3x3, block 16x16, float32",
-            rung_columns(
-                Column("size", "size", "d"),
-                Column("naive_over_cpu", "V1 over CPU", ".0f", cuda=True),
-                Column("tiled_over_cpu", "V2 over CPU", ".0f", cuda=True),
-                tiled_over_naive,
-            ),
+            "2-D study (b): image size, Gaussian 3x3, block 16x16, float32, times in ms",
+            COLUMNS["size"],
             sweep.of(256, 512, 1024, 2048, 4096),
             measure_size,
             one_image,
         ),
         Study(
             "window",
-            f"2-D study (c): window size, Gaussian, {sweep.size}x{sweep.size}, block 16x16, float32",
-            rung_columns(Column("k", "K", "d"), tiled_over_naive),
+            f"2-D study (c): window size, Gaussian, {sweep.size}x{sweep.size}, block 16x16, float32, times in ms",
+            COLUMNS["window"],
             [(sweep.size, k) for k in sweep.windows],
             measure_window,
             one_image,
         ),
         Study(
             "block",
-            f"2-D study (d): block, Gaussian 5x5, {sweep.size}x{sweep.size}, float32",
-            rung_columns(Column("block", "block", "s"), tiled_over_naive),
+            f"2-D study (d): block, Gaussian 5x5, {sweep.size}x{sweep.size}, float32, times in ms",
+            COLUMNS["block"],
             [(sweep.size, block) for block in (sweep.blocks if cuda else (SQUARE,))],
             measure_block,
             one_image + ("" if cuda else " A CPU has no blocks: one row."),
         ),
         Study(
             "fused",
-            "2-D study (e): Gaussian 3x3 + Sobel |Gx| + |Gy|, fused against one by one, float32",
-            (
-                Column("size", "size", "d"),
-                Column("cpu_ms", "CPU loop ms", ".2f"),
-                Column("fused_ms", "V3 fused ms", cuda=True),
-                Column("unfused_ms", "V2 one by one ms", cuda=True),
-                Column("fused_over_unfused", "V3 over V2", ".2f", cuda=True),
-                Column("production_ms", "torch_conv ms"),
-                Column("copy_percent", "% of copy", ".1f"),
-                Column("conv2d_ms", "F.conv2d ms"),
-                Column("error", "max error", ".1e"),
-            ),
+            "2-D study (e): Gaussian 3x3 + Sobel |Gx| + |Gy|, fused against one by one, float32, times in ms",
+            COLUMNS["fused"],
             sweep.of(512, 1024, 2048),
             measure_fused,
             one_image

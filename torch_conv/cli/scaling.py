@@ -19,7 +19,8 @@ from torch_conv.cli import UsageError, whole_number
 from torch_conv.cli._files import add_force, check_file, write_json
 from torch_conv.cli._images import device_named
 from torch_conv.cli.ladder import document, leave_if_wrong, measure, metadata, show
-from torch_conv.cli.ladder_bench import Bench, Column, Row, Study
+from torch_conv.cli.ladder_bench import Bench, Row, Study
+from torch_conv.cli.ladder_columns import Column
 
 SUMMARY = "one image on one device and in shards on all"
 SIZES, CPU_SIZES = (4096, 8192, 16384), (1024, 2048)

@@ -20,7 +20,8 @@ from torch_conv.cli import UsageError, whole_number
 from torch_conv.cli._files import add_force, check_file, write_json
 from torch_conv.cli._images import device_named
 from torch_conv.cli.ladder import document, leave_if_wrong, measure, metadata, show
-from torch_conv.cli.ladder_bench import TOLERANCE, Bench, Column, Row, Study, error
+from torch_conv.cli.ladder_bench import TOLERANCE, Bench, Row, Study, error
+from torch_conv.cli.ladder_columns import COLUMNS
 
 SUMMARY = "a 3-D filter: the textbook kernels beside the library's own and F.conv3d"
 # (name, default, least value, what it is), in the study's order
@@ -40,14 +41,6 @@ OPTIONS = (
 MOST_TAPS, MOST_THREADS, MOST_THREADS_Z = 8000, 1024, 64  # of the textbook kernels
 GOLD_ITERATIONS = 3  # it is thousands of times slower than what it checks
 
-COLUMNS = (
-    Column("row", "", "s"),
-    Column("iterations", "iterations", "d"),
-    Column("average_ms", "average ms"),
-    Column("median_ms", "median ms"),
-    Column("minimum_ms", "minimum ms"),
-    Column("error", "max error", ".1e"),
-)
 NOTE = """\
 max error: against the gold, which sums in float64; up to 1e-5 is allowed, and rows are checked before they are timed.
 An iteration is a sample: a call of less than 2 ms is repeated until it fills 2 ms, and counts as the mean.
@@ -92,8 +85,9 @@ def run(args: argparse.Namespace) -> None:
     block = (args.block_dim_x, args.block_dim_y, args.block_dim_z)
     study = Study(
         "volume",
-        f"3-D study: volume {times(size)}, window {times(window_extents(args))}, block {times(block)}, float32",
-        COLUMNS,
+        f"3-D study: volume {times(size)}, window {times(window_extents(args))}, block {times(block)}, float32, "
+        "times in ms",
+        COLUMNS["volume"],
         contenders(args, bench.device),
         partial(Gold().measure, warmup=args.warmup_iterations),
         NOTE,

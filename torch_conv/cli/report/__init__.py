@@ -7,7 +7,6 @@ from pathlib import Path
 
 from torch_conv.cli import UsageError, printable
 from torch_conv.cli._files import add_force, check_file, write_file
-from torch_conv.cli._images import needed, progress_bar
 
 
 def add_parser(commands: argparse._SubParsersAction) -> None:
@@ -29,6 +28,8 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
 
 def run(args: argparse.Namespace) -> None:
     check_file(args.output, args.force)
+    from torch_conv.cli._images import needed, progress_bar
+    from torch_conv.cli.report.numbers import counted
     from torch_conv.cli.report.results import files_of, read
 
     paths = files_of(args.results)
@@ -44,5 +45,5 @@ def run(args: argparse.Namespace) -> None:
         task = bar.add_task("figures", total=len(page.FIGURES))
         content = page.made(documents, lambda: bar.advance(task))
     write_file(args.output, content.encode(), args.force)
-    files = page.markup.counted(len(paths), "file")
+    files = counted(len(paths), "file")
     print(f"{printable(args.output)}: {files} of results, {len(content.encode()) / 2**10:.0f} KiB")

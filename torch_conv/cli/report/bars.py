@@ -1,14 +1,14 @@
-"""Bars: textbook kernels per window and block, fused against unfused, efficiency of several GPUs."""
+"""Bars: the kernels of the 3-D study, fused against unfused, efficiency of several devices."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from torch_conv.cli.ladder import LABELS
-from torch_conv.cli.report.drawing import OURS, Figure, drawn, filling, legend
-from torch_conv.cli.report.results import SCALING, TIMED, Document, Row, is_number
-from torch_conv.cli.report.rows import PARTS, WAYS, us
+from torch_conv.cli.report import curves, textbook
+from torch_conv.cli.report.drawing import Figure, filling, legend
+from torch_conv.cli.report.results import SCALING, TIMED, Document, is_positive
+from torch_conv.cli.report.rows import PARTS, WAYS, gain
 
 # A number at the end of its bar, on paper: a line may pass there.
 BESIDE: dict[str, Any] = {
@@ -19,44 +19,28 @@ BESIDE: dict[str, Any] = {
     "bbox": {"facecolor": "1", "edgecolor": "none", "pad": 0.5},
 }
 Bars = dict[str, dict[str, float]]  # {group: {name: value}}
-GROUPS = {"window": "k", "block": "block"}
-TITLES = {"window": "Kernels per window (Gaussian K x K, 1024x1024)", "block": "Kernels per block (Gaussian 5x5)"}
 
 
 def kernels(documents: Sequence[Document]) -> Iterator[Figure]:
     """Of the ladder's tables, and of the 3-D study's rows."""
+    yield from textbook.kernels(documents)
     for document in documents:
         for table in document.tables:
-            if table["name"] in GROUPS:
-                groups = ladder(document, table["rows"], GROUPS[table["name"]])
-                yield from grouped(groups, f"{TITLES[table['name']]}, {document.title}.", GROUPS[table["name"]])
             if table["name"] == "volume":
                 medians = {
                     str(row.get("row")): {"median": row["median_ms"]}
                     for row in table["rows"]
-                    if positive(row.get("median_ms")) and not (document.on_gpu and "CPU" in str(row.get("row")))
+                    if is_positive(row.get("median_ms")) and not (document.on_gpu and "CPU" in str(row.get("row")))
                 }
                 yield from flat(medians, f"{table['title']}, {document.title}.", "median ms")
 
 
-def ladder(document: Document, rows: Sequence[Row], group: str) -> Bars:
-    # The CPU loop is hundreds of times slower than a GPU: it would leave the other bars invisible.
-    keys = [key for key in LABELS if not (document.on_gpu and key == "cpu_ms")]
-    return {str(row.get(group)): {LABELS[key]: row[key] for key in keys if positive(row.get(key))} for row in rows}
-
-
 def fused(documents: Sequence[Document]) -> Iterator[Figure]:
     for document in documents:
-        for table in document.tables:
-            if table["name"] == "fused":
-                groups = ladder(document, table["rows"], "size")
-                caption = f"Fused against unfused: Gaussian 3x3 and Sobel over the image's side, {document.title}."
-                yield from grouped(groups, caption, "size")
         gains: Bars = {}
         for row in document.rows if document.form == TIMED and document.benchmark == "fused" else []:
-            apart = [us(row, name) for name in row["timings"] if name.startswith(f"{OURS} ")]
-            if apart:
-                gains.setdefault(pipeline(row["name"]), {"gain": min(apart) / us(row, OURS)})
+            if (gained := gain(row)) is not None:
+                gains.setdefault(pipeline(row["name"]), {"gain": gained})
         caption = (
             f"Fused against unfused: the time of the same by filters of ours, one after the other, over that of the "
             f"fused call; the first size of each pipeline, {document.title}."
@@ -71,6 +55,7 @@ def pipeline(name: str) -> str:
 
 def efficiency(documents: Sequence[Document]) -> Iterator[Figure]:
     for document in documents:
+        yield from curves.scaling([document])
         caption = f"Efficiency of several devices, {document.title}: one's time over N times that of N."
         parts: dict[str, Bars] = {}
         for row in document.rows if document.form == SCALING else []:
@@ -82,43 +67,14 @@ def efficiency(documents: Sequence[Document]) -> Iterator[Figure]:
         for part, groups in parts.items():
             yield from flat(groups, f"{caption} Here: {PARTS.get(part, part)}.", "% efficiency", line=100)
         for table in document.tables:
-            rows = [row for row in table["rows"] if positive(row.get("efficiency"))]
+            rows = [row for row in table["rows"] if is_positive(row.get("efficiency"))]
             groups = {f"{row.get('filter')} {row.get('size')}²": {"efficiency": row["efficiency"]} for row in rows}
             yield from flat(groups, caption, "% efficiency", line=100)
 
 
-def positive(value: Any) -> bool:
-    return is_number(value) and value > 0
-
-
-def names_of(groups: Bars) -> list[str]:
-    return list(dict.fromkeys(name for bars in groups.values() for name in bars))
-
-
-def grouped(groups: Bars, caption: str, across: str) -> Iterator[Figure]:
-    """Upright bars, one group beside the other."""
-    names = names_of(groups)
-    if not names:
-        return
-
-    def paint(canvas: Any) -> None:
-        axes = canvas.subplots()
-        width = 0.84 / len(names)
-        for i, name in enumerate(names):
-            places = [n + (i - (len(names) - 1) / 2) * width for n, bars in enumerate(groups.values()) if name in bars]
-            axes.bar(places, [bars[name] for bars in groups.values() if name in bars], width, label=name, **filling(i))
-        axes.set_xticks(range(len(groups)), list(groups))
-        axes.set(xlabel={"k": "K", "size": "side of the image"}.get(across, across), ylabel="ms")
-        axes.grid(axis="y", alpha=0.3)
-        axes.set_axisbelow(True)
-        legend(canvas, 4)
-
-    yield drawn(7.5, 3.8, caption, paint)
-
-
 def flat(groups: Bars, caption: str, unit: str, line: float | None = None) -> Iterator[Figure]:
     """Lying bars, whose names have room, with the number at each."""
-    names = names_of(groups)
+    names = list(dict.fromkeys(name for bars in groups.values() for name in bars))
     if not names:
         return
     count = sum(map(len, groups.values()))
@@ -132,7 +88,7 @@ def flat(groups: Bars, caption: str, unit: str, line: float | None = None) -> It
             for name, value in bars.items():
                 label = None if name in labelled else name
                 labelled.add(name)
-                axes.barh(place, value, 0.85, label=label, **filling(names.index(name)))
+                axes.barh(place, value, 0.85, label=label, **filling(name, names.index(name)))
                 axes.annotate(f"{value:.3g}", (value, place), **BESIDE)
                 place += 1
             place += 0.6
@@ -146,4 +102,4 @@ def flat(groups: Bars, caption: str, unit: str, line: float | None = None) -> It
             legend(canvas, min(4, len(names)))
 
     height = 0.19 * count + 0.11 * len(groups) + 0.9
-    yield drawn(7.5, min(height, 60), caption, paint)
+    yield Figure(7.5, min(height, 60), caption, paint)

@@ -1,4 +1,4 @@
-"""Figures by matplotlib as SVG within the page; told apart by markers, line styles and hatches, not by colours."""
+"""Figures by matplotlib: SVG within the page, PNG files. Markers, line styles and hatches tell as much as colours."""
 
 from __future__ import annotations
 
@@ -6,16 +6,15 @@ import hashlib
 import io
 import re
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from torch_conv.cli._images import needed
-from torch_conv.cli.report.results import Document
+from torch_conv.cli.report.results import OURS, Document
 
 RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 PIXELS = 96  # of an inch
-SETTINGS = {
+SETTINGS: dict[Any, Any] = {
     "svg.hashsalt": "torch_conv",  # the same results make the same page
     "svg.fonttype": "none",  # text stays text, which the reader's own font shows
     "text.parse_math": False,  # a dollar in a name is a dollar
@@ -23,30 +22,91 @@ SETTINGS = {
     "font.size": 9,
     "axes.titlesize": 9,
     "legend.fontsize": 9,
-    "hatch.linewidth": 0.6,
+    "hatch.linewidth": 0.8,
 }
-OURS = "torch_conv"
-# (grey, marker, line) of what is in most figures; others take the next of OTHERS.
-LINES = {
-    OURS: ("0", "o", "-"),
-    "copy": ("0.45", "", "--"),
-    "best rival": ("0.35", "s", ":"),
-    "own chain": ("0.2", "^", "-."),
-    "F.conv2d": ("0.35", "s", ":"),
-    "F.conv2d TF32": ("0.35", "D", ":"),
+CHOSEN = f"{OURS} (auto)"  # among its own algorithms: a wide line, since it lies on that of one of them
+# (colour, marker, line) of names that most figures have, in the legend's order. Others take the next of MARKERS.
+LOOKS: dict[str, tuple[str, str, str]] = {
+    CHOSEN: ("black", "", "-"),
+    OURS: ("black", "o", "-"),
+    "own chain": ("C0", "^", "-."),
+    "torch_conv direct": ("C0", "v", "-"),
+    "torch_conv separable": ("C0", "v", "-"),
+    "torch_conv low_rank": ("C2", "^", "-"),
+    "torch_conv fft": ("C1", "D", "-"),
+    "best rival": ("C3", "s", ":"),
+    "F.conv2d": ("C3", "s", ":"),
+    "F.conv2d TF32": ("C5", "<", ":"),
+    "F.conv2d by rows and columns": ("C6", ">", ":"),
+    "F.avg_pool2d": ("C6", ">", ":"),
+    "torch.fft": ("C4", "x", ":"),
+    "torch.fft by hand, window ready": ("C4", "x", ":"),
+    "torch.fft by hand": ("C7", "+", ":"),
+    "torchvision": ("C7", "+", ":"),
+    "kornia": ("C1", "D", ":"),
+    "cupyx": ("C8", "P", ":"),
+    "cupyx correlate": ("C8", "P", ":"),
+    "cupyx oaconvolve": ("C9", "X", ":"),
+    "OpenCV": ("navy", "*", ":"),
+    "torch_conv in a CUDA graph": ("gray", "o", "--"),
+    "torch_conv.distributed": ("C0", "v", "-"),
+    "pad, exchange, cat, torch_conv": ("C1", "D", ":"),
+    "pad, exchange, cat, F.conv2d": ("C3", "s", ":"),
+    "DTensor F.conv2d": ("C4", "x", ":"),
+    "CPU loop": ("0.6", "P", "-"),
+    "V1 naive": ("C0", "v", "-"),
+    "constant": ("C9", "^", "-"),
+    "V2 tiled": ("C2", "s", "-"),
+    "L2 halo": ("C8", "D", "-"),
+    "V3 fused": ("C4", "s", "-"),
+    "V2 one by one": ("C6", "s", "-"),
+    "copy": ("gray", "", "--"),
 }
-MARKERS = "^vPXd<>ph*8"
-DASHES = ("-.", (0, (5, 1)), (0, (1, 1)), (0, (3, 1, 1, 1)), (0, (6, 2, 1, 2, 1, 2)))
+MARKERS = "o^vsDPXd<>p*"
 # Straight lines only: each circle of a hatch is a curve of its own, and figures grow ten times as large.
-HATCHES = ("", "////", "\\\\\\\\", "", "xxxx", "----", "", "||||", "++++")
-FILLS = ("0.55", "1", "1", "0.8", "1", "1", "0.95", "1", "1")
+HATCHES = ("", "///", "\\\\\\", "xxx", "---", "|||", "+++")
+HATCH = {"constant": "///", "V2 tiled": "+++", "L2 halo": "xxx", "V3 fused": "---", "V2 one by one": "|||"}
+HATCH |= {"F.conv2d": "\\\\\\"}
 
 
 @dataclass(frozen=True)
 class Figure:
-    svg: str
+    """A canvas of so many inches, and the function that paints it."""
+
+    width: float
+    height: float
     caption: str
-    wide: bool = False  # kept wide on a narrow screen, where its box scrolls
+    paint: Callable[[Any], None]
+    title: str = ""  # above it in a file of its own, where no caption stands beside it
+
+    @property
+    def wide(self) -> bool:
+        """Whether it is kept wide on a narrow screen, where its box scrolls."""
+        return self.width > 6
+
+    def png(self, dpi: int = 110) -> bytes:
+        return self._saved("png", dpi=dpi)
+
+    def svg(self) -> str:
+        drawn = self._saved("svg", metadata={"Date": None}).decode()
+        return inlined(drawn, self.width, self.caption.partition(".")[0])
+
+    def _saved(self, kind: str, **options: Any) -> bytes:
+        import matplotlib
+        from matplotlib.figure import Figure as Canvas
+
+        content = io.BytesIO()
+        with matplotlib.rc_context(SETTINGS), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a name may hold characters that the measuring font lacks
+            canvas = Canvas(figsize=(self.width, self.height), layout="constrained")
+            self.paint(canvas)
+            if kind == "svg":
+                for axes in canvas.axes:
+                    axes.minorticks_off()  # each is an element, a tenth of the page in all
+            elif self.title:
+                canvas.suptitle(self.title, fontsize=11)
+            canvas.savefig(content, format=kind, **options)
+        return content.getvalue()
 
 
 @dataclass(frozen=True)
@@ -56,19 +116,6 @@ class Kind:
     title: str
     draw: Callable[[Sequence[Document]], Iterator[Figure]]
     source: str
-
-
-def drawn(width: float, height: float, caption: str, paint: Callable[[Any], None], wide: bool | None = None) -> Figure:
-    """What `paint` puts on a canvas of so many inches."""
-    matplotlib, figure = needed("matplotlib", "matplotlib"), needed("matplotlib.figure", "matplotlib")
-    content = io.StringIO()
-    with matplotlib.rc_context(SETTINGS), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a name may hold characters that the measuring font lacks
-        canvas = figure.Figure(figsize=(width, height), layout="constrained")
-        paint(canvas)
-        canvas.savefig(content, format="svg", metadata={"Date": None})
-    alternative = caption.partition(".")[0]
-    return Figure(inlined(content.getvalue(), width, alternative), caption, width > 6 if wide is None else wide)
 
 
 def inlined(svg: str, width: float, alternative: str) -> str:
@@ -97,34 +144,42 @@ def slim(tag: str) -> str:
     return re.sub(r"(\d\d\.\d|\d\.\d\d)\d+", r"\1", tag).replace("\n", "")
 
 
-def styles(names: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """For each name a line like no other's."""
-    others = [name for name in names if name not in LINES]
-    made = {name: LINES[name] for name in names if name in LINES}
+def in_order(names: Iterable[str]) -> list[str]:
+    """Each once, those of LOOKS first."""
+    once = dict.fromkeys(names)
+    return [*(name for name in LOOKS if name in once), *(name for name in once if name not in LOOKS)]
+
+
+def styles(names: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """For each name a line unlike all others."""
+    others = [name for name in names if name not in LOOKS]
+    made = {name: LOOKS[name] for name in names if name in LOOKS}
     for i, name in enumerate(others):
-        made[name] = (f"{0.15 + 0.1 * (i % 4):.2f}", MARKERS[i % len(MARKERS)], DASHES[i % len(DASHES)])  # type: ignore[assignment]
+        made[name] = (f"C{i % 10}", MARKERS[i % len(MARKERS)], ("-", ":", "-.")[i // 10 % 3])
+    chosen = {"linewidth": 5, "alpha": 0.3, "zorder": 1}
     return {
-        name: {
-            "color": grey,
-            "marker": marker or None,
-            "linestyle": line,
-            "linewidth": 2 if name == OURS else 1.1,
-            "markersize": 4.5,
-            "markerfacecolor": grey if name == OURS else "white",
-            "zorder": 3 if name == OURS else 2,
-        }
-        for name, (grey, marker, line) in made.items()
+        name: {"color": color, "marker": marker or None, "linestyle": line, "linewidth": 1.4, "markersize": 4.5}
+        | (chosen if name == CHOSEN else {})
+        for name, (color, marker, line) in made.items()
     }
 
 
-def filling(i: int) -> dict[str, Any]:
-    """Of the i-th bar of a group: paper with hatches, or grey."""
-    return {"facecolor": FILLS[i % len(FILLS)], "hatch": HATCHES[i % len(HATCHES)], "edgecolor": "0", "linewidth": 0.7}
+def filling(name: str, i: int) -> dict[str, Any]:
+    """Of the bars of this name, the i-th of a figure."""
+    color, *_ = LOOKS.get(name, (f"C{i % 10}",))
+    hatch = HATCH.get(name, "" if name in LOOKS else HATCHES[i % len(HATCHES)])
+    return {"facecolor": color, "hatch": hatch, "edgecolor": "white", "linewidth": 0.7}
 
 
-def plain_ticks(axis: Any) -> None:
-    """1, 10 and 100; powers of ten where those grow long."""
-    axis.set_major_formatter(tick)
+def logarithmic(axes: Any, across: Sequence[float] = (), up: bool = True) -> None:
+    """Logarithmic axes with ticks at these places, with 1, 10 and 100, or with powers of ten where those grow long."""
+    axes.set(xscale="log", **({"yscale": "log"} if up else {}))
+    for axis in [axes.xaxis, axes.yaxis][: 1 + up]:
+        axis.set_major_formatter(tick)
+    if across:
+        axes.set_xticks(across, [f"{place:g}" for place in across])
+    axes.tick_params(axis="x", which="minor", bottom=False, labelbottom=False)
+    axes.tick_params(axis="y", which="minor", labelleft=False)
 
 
 def tick(value: float, _: int = 0) -> str:
@@ -135,8 +190,10 @@ def tick(value: float, _: int = 0) -> str:
     return f"10{small}" if digit == "1" else f"{digit}·10{small}"
 
 
-def legend(canvas: Any, columns: int, order: Sequence[str] = ()) -> None:
-    """One for all panels, below them."""
-    handles = {name: h for axes in canvas.axes for h, name in zip(*axes.get_legend_handles_labels(), strict=True)}
-    names = [name for name in order if name in handles] + [name for name in handles if name not in order]
+def legend(canvas: Any, columns: int, panels: Iterable[Any] = (), order: Sequence[str] = ()) -> None:
+    """One for all panels, or for these, below them."""
+    handles: dict[str, Any] = {}
+    for axes in panels or canvas.axes:
+        handles.update({name: h for h, name in zip(*axes.get_legend_handles_labels(), strict=True)})
+    names = [*order, *(name for name in handles if name not in order)]
     canvas.legend([handles[name] for name in names], names, loc="outside lower center", ncols=columns)

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from statistics import median
 from typing import Any
 
-from torch_conv.cli.report.drawing import MARKERS, OURS, Figure, drawn, legend, plain_ticks
-from torch_conv.cli.report.results import TIMED, Document, Row
+from torch_conv.cli.report.drawing import MARKERS, Figure, legend, logarithmic
+from torch_conv.cli.report.results import OURS, TIMED, Document, Row
 from torch_conv.cli.report.rows import family, us
 
 Placed = tuple[str, Row]  # a row, and the benchmark it is of
@@ -45,15 +45,14 @@ def roof(machine: str, rows: Sequence[Placed]) -> Figure:
                         [r["flops"] / r["bytes"] for r in own],
                         [achieved(r) / 1e12 for r in own],
                         linestyle="",
-                        marker=("o" + MARKERS)[i % 12],
+                        marker=MARKERS[i % len(MARKERS)],
                         markersize=4.5,
-                        color="0" if resident else f"{0.1 + 0.12 * (i % 5):.2f}",
-                        markerfacecolor="none" if resident else f"{0.25 + 0.15 * (i % 5):.2f}",
+                        color=f"C{i % 10}",
+                        markerfacecolor="none" if resident else f"C{i % 10}",
                         label=benchmark + ", in L2" * resident,
                     )
-        axes.set(xscale="log", yscale="log", xlabel="flops a byte", ylabel="TFLOP/s")
-        plain_ticks(axes.xaxis)
-        plain_ticks(axes.yaxis)
+        axes.set(xlabel="flops a byte", ylabel="TFLOP/s")
+        logarithmic(axes)
         axes.grid(alpha=0.3)
         legend(canvas, 4)
 
@@ -64,7 +63,7 @@ def roof(machine: str, rows: Sequence[Placed]) -> Figure:
         "the slope is within the spread of the copies or finds bytes in L2; above the flat roof are tensor cores, and "
         "algorithms of fewer operations than are counted, as FFT."
     )
-    return drawn(7.5, 4.8, caption, paint)
+    return Figure(7.5, 4.8, caption, paint)
 
 
 def achieved(row: Row) -> float:
@@ -109,4 +108,4 @@ def heat_map(machine: str, cells: dict[tuple[str, str], tuple[float, int]]) -> F
         f"Median share of the copy's speed, {machine}, in brackets the number of rows. Lighter is faster; white "
         "without a number is not measured. Images that lie in L2 are left out."
     )
-    return drawn(2.2 + 1.05 * len(dtypes), 0.6 + 0.32 * len(families), caption, paint)
+    return Figure(2.2 + 1.05 * len(dtypes), 0.6 + 0.32 * len(families), caption, paint)

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from torch_conv.cli.report.numbers import percent, ratio
+
 STYLE = """\
 :root { color-scheme: light; }
 * { box-sizing: border-box; }
@@ -76,36 +78,10 @@ def bar(share: float) -> Markup:
         f'<svg width={BAR + 18} height=11 aria-hidden=true><path d="M.5 .5H{BAR}.5V10.5H.5Z" fill=none stroke=#777 />'
         f'<path d="M0 2.5H{long:.1f}V8.5H0Z" fill=#333 /></svg>'
     )
-    return Markup(f"{drawn}{100 * share:.0f} %")
+    return Markup(drawn + percent(share))
 
 
-def times(ratio: float | None) -> Cell:
+def times(value: float | None) -> Cell:
     """Ours against the best rival; a loss is bold and has a mark, as there are no colours."""
-    if ratio is None:
-        return Cell("")
-    if ratio >= 1:
-        return Cell(f"{ratio:.2f}")
-    return Cell(f"▼ {min(ratio, 0.999):.{3 if ratio >= 0.99 else 2}f}", loss=True)  # never a loss of 1.00
-
-
-def duration(us: float | None) -> str:
-    if us is None:
-        return ""
-    return f"{us / 1e6:.2f} s" if us >= 1e6 else f"{us / 1e3:.2f} ms" if us >= 1e3 else f"{us:.1f} us"
-
-
-def percent(share: float | None) -> str:
-    return "" if share is None else f"{100 * share:.0f} %"
-
-
-def counted(count: int, noun: str) -> str:
-    return f"{count} {noun}{'s' * (count != 1)}"
-
-
-def number(value: Any) -> str:
-    """A cell of a table that the file names the columns of."""
-    if value is None:
-        return ""
-    if not isinstance(value, float):
-        return str(value)
-    return f"{value:.4g}" if abs(value) < 1e4 or abs(value) >= 1e15 else f"{value:.0f}"
+    loss = value is not None and value < 1
+    return Cell("▼ " * loss + ratio(value, 2), loss=loss)

@@ -12,14 +12,10 @@ from torch_conv.cli.report.summary import summary
 from torch_conv.cli.report.tables import tables
 
 FIGURES: tuple[Kind, ...] = (
-    Kind(
-        "Time over size",
-        curves.sizes,
-        "`torch-conv bench ladder`, `torch-conv bench filter3d` or `torch-conv bench fused`",
-    ),
+    Kind("Time over size", curves.sizes, "`torch-conv bench filter3d` or `torch-conv bench fused`"),
     Kind("Time over the window's size", curves.windows, "`torch-conv bench blur` or `torch-conv bench large_windows`"),
-    Kind("Kernels and blocks", bars.kernels, "`torch-conv bench ladder` or `torch-conv bench volume`"),
-    Kind("Fused against unfused", bars.fused, "`torch-conv bench ladder` or `torch-conv bench fused`"),
+    Kind("Textbook kernels", bars.kernels, "`torch-conv bench ladder` or `torch-conv bench volume`"),
+    Kind("Fused against unfused", bars.fused, "`torch-conv bench fused`"),
     Kind("Roofline", maps.roofline, "`torch-conv bench filter2d` or another of its kind, on a GPU"),
     Kind("Several GPUs", bars.efficiency, "`torch-conv bench scaling` or benchmarks/scaling.py"),
     Kind("Share of the copy by family and dtype", maps.heat, "`torch-conv bench filter2d` or another of its kind"),
@@ -36,12 +32,12 @@ READING = (
 def made(documents: Sequence[Document], drawn: Callable[[], object] = lambda: None) -> str:
     figures = []
     for kind in FIGURES:
-        figures.append((kind, list(kind.draw(documents))))
+        figures.append((kind, "".join(map(shown, kind.draw(documents)))))
         drawn()
     parts = [("summary", "Summary", summary(documents))]
     for i, (kind, found) in enumerate(figures):
         if found:
-            parts.append((f"figure-{i}", kind.title, "".join(map(shown, found))))
+            parts.append((f"figure-{i}", kind.title, found))
     missing = [kind for kind, found in figures if not found]
     if missing:
         parts.append(("missing", "Figures without data", absent(missing)))
@@ -49,7 +45,7 @@ def made(documents: Sequence[Document], drawn: Callable[[], object] = lambda: No
         parts.append((f"file-{i}", document.title, source(document) + tables(document)))
     contents = "".join(f'<li><a href="#{anchor}">{markup.text(title)}</a></li>\n' for anchor, title, _ in parts)
     body = "".join(f'<h2 id="{anchor}">{markup.text(title)}</h2>\n{content}' for anchor, title, content in parts)
-    days = sorted({str(document.meta.get("date") or "")[:10] for document in documents} - {""})
+    days = sorted({document.date for document in documents} - {""})
     when = f" from results of {' to '.join(dict.fromkeys([days[0], days[-1]]))}" if days else ""
     return (
         "<!DOCTYPE html>\n<html lang=en>\n<head>\n<meta charset=utf-8>\n"
@@ -63,7 +59,7 @@ def made(documents: Sequence[Document], drawn: Callable[[], object] = lambda: No
 def shown(figure: Figure) -> str:
     caption = markup.text(figure.caption)
     box = "box wide" if figure.wide else "box"
-    return f'<figure><div class="{box}" tabindex=0>{figure.svg}</div><figcaption>{caption}</figcaption></figure>\n'
+    return f'<figure><div class="{box}" tabindex=0>{figure.svg()}</div><figcaption>{caption}</figcaption></figure>\n'
 
 
 def absent(kinds: Sequence[Kind]) -> str:

@@ -15,6 +15,7 @@ from torch_conv.cli._files import reason
 
 Row = dict[str, Any]
 
+OURS = "torch_conv"  # among a row's timings
 LARGEST = 1e18  # of any number that is drawn: no time, size or count of a measurement comes near
 TIMED, PAIRED, SCALING, HANDOVER, TABLES = "timed", "paired", "scaling", "handover", "tables"
 # What rows of each form must hold: the first form whose keys are all there is the row's.
@@ -22,7 +23,7 @@ FORMS: dict[str, dict[str, type | tuple[type, ...]]] = {
     TIMED: {"name": str, "device": str, "shape": list, "dtype": str, "copy_fraction": float, "timings": dict},
     SCALING: {"part": str, "name": str, "efficiency": dict, "timings": dict},
     HANDOVER: {"case": list, "ours_us": float, "torch_us": float},
-    PAIRED: {"ours_us": float, "torch_us": float, "speedup": float, "layout": str, "way": str},
+    PAIRED: {"name": str, "ours_us": float, "torch_us": float, "speedup": float, "layout": str, "way": str},
 }
 # What is shown of rows of any form, where they hold it.
 TEXTS = ("name", "part", "model", "dtype")
@@ -40,10 +41,15 @@ class Document:
     tables: list[dict[str, Any]] = field(default_factory=list)
 
     @property
+    def devices(self) -> int:
+        """Of how many shards each image was."""
+        shards = self.meta.get("shards")
+        return len(shards) if isinstance(shards, list) and shards else 1
+
+    @property
     def machine(self) -> str:
         gpu = self.meta.get("gpu")
-        shards = self.meta.get("shards")
-        many = f"{len(shards)} × " if gpu and isinstance(shards, list) and len(shards) > 1 else ""
+        many = f"{self.devices} × " if gpu and self.devices > 1 else ""
         return many + str(gpu or self.meta.get("cpu") or "an unknown machine")
 
     @property
@@ -56,10 +62,13 @@ class Document:
 
     @property
     def commits(self) -> list[str]:
-        """Those its rows were measured at, the file's own first."""
+        """Those its rows were measured at, in the rows' order."""
         own = str(self.meta.get("commit") or "unknown")
-        found = dict.fromkeys(str(row.get("commit") or own) for row in self.rows)
-        return sorted(found or [own], key=lambda commit: commit != own)
+        return list(dict.fromkeys(str(row.get("commit") or own) for row in self.rows)) or [own]
+
+    @property
+    def date(self) -> str:
+        return str(self.meta.get("date") or "")[:10]
 
 
 class ForeignError(Exception):
@@ -67,13 +76,14 @@ class ForeignError(Exception):
 
 
 def files_of(given: Sequence[Path]) -> list[Path]:
-    """The files themselves, and the *.json files of folders, each once."""
+    """The files themselves, and the *.json files of folders, each once; of a folder those of CPUs last."""
     found: dict[Path, Path] = {}
     for path in given:
         inside = [path]
         try:
             if path.is_dir():
-                inside = sorted(p for p in path.iterdir() if p.suffix.lower() == ".json" and p.is_file())
+                inside = [p for p in path.iterdir() if p.suffix.lower() == ".json" and p.is_file()]
+                inside.sort(key=lambda p: (p.stem.endswith("cpu"), p))
                 if not inside:
                     raise UsageError(f"{path} holds no *.json file")
             for file in inside:
@@ -144,7 +154,18 @@ def checked(path: Path, parsed: Any) -> Document:
         check_row(row, found.form, f"rows[{i}]")
     if found.form == TIMED:
         found.rows = list(map(without_latency, found.rows))
+    if found.form == PAIRED:
+        found.rows = list(map(with_timings, found.rows))
     return found
+
+
+def with_timings(row: Row) -> Row:
+    """A pair as a row whose only rival is torch; other rows as they are."""
+    if "ours_us" not in row:
+        return row
+    ours = {"median_us": row["ours_us"], "iqr_us": row.get("ours_iqr_us")}
+    timings = {OURS: ours, "torch": {"median_us": row["torch_us"]}}
+    return {**row, "copy_fraction": None, "best_rival": "torch", "timings": timings}
 
 
 def list_of_objects(value: Any, name: str) -> list[Row]:
@@ -171,7 +192,7 @@ def check_row(row: Row, form: str, place: str) -> None:
         raise ForeignError(f"{place} has none of the forms that benchmarks write")
     for key, kind in FORMS[form].items():
         value = row.get(key)
-        fits = is_number(value) and value > 0 if kind is float else isinstance(value, kind)
+        fits = is_positive(value) if kind is float else isinstance(value, kind)
         no_share = key == "copy_fraction" and key in row and value is None  # a copy is launch latency
         if not fits and not no_share:
             raise ForeignError(f"{place}: '{key}' is missing or not what it should be")
@@ -180,7 +201,7 @@ def check_row(row: Row, form: str, place: str) -> None:
             raise ForeignError(f"{place}: '{key}' is no text")
     for name, timing in row.get("timings", {}).items():
         time = timing.get("median_us") if isinstance(timing, dict) else None
-        if not (is_number(time) and time > 0):
+        if not is_positive(time):
             raise ForeignError(f"{place}: '{name}' has no time")
     for key in ("speedup", "fma_fraction", "bytes", "flops", "tuned_us"):
         value = row.get(key)
@@ -191,9 +212,8 @@ def check_row(row: Row, form: str, place: str) -> None:
             raise ForeignError(f"{place}: no time of torch_conv")
         if not row["shape"] or not all(isinstance(n, int) and is_number(n) and n > 0 for n in row["shape"]):
             raise ForeignError(f"{place}: 'shape' is no list of sizes")
-        if row.get("best_rival") is not None and row["best_rival"] not in list(
-            row["timings"]
-        ):  # a list may be asked anything
+        names = [None, *row["timings"]]  # a list may be asked anything
+        if row.get("best_rival") not in names:
             raise ForeignError(f"{place}: the best rival has no time")
     if form == SCALING and not all(is_number(share) for share in row["efficiency"].values()):
         raise ForeignError(f"{place}: 'efficiency' holds no numbers")
@@ -201,3 +221,7 @@ def check_row(row: Row, form: str, place: str) -> None:
 
 def is_number(value: Any) -> TypeGuard[float]:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < LARGEST and isfinite(value)
+
+
+def is_positive(value: Any) -> TypeGuard[float]:
+    return is_number(value) and value > 0

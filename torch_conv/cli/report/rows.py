@@ -1,18 +1,20 @@
-"""What rows say: names, families, and who is ahead."""
+"""The rows of results: their names, families and times, and whether we or the best rival are ahead."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from math import exp, log
 
-from torch_conv.cli.report.results import PAIRED, TIMED, Document, Row
+from torch_conv.cli.report.numbers import duration
+from torch_conv.cli.report.results import OURS, PAIRED, TIMED, Document, Row
 
-# What the parts of scaling.py and its ways are called, as docs/benchmarks/several_gpus.md has them.
+# Titles of the parts of scaling.py.
 PARTS = {
     "strong": "one image on one GPU and on all",
     "graph": "one image, from a CUDA graph that spans the GPUs",
     "weak": "an image for each GPU",
-    "rivals": "one image, beside the halo exchanged by hand",
+    "rivals": "the halo exchanged by hand",
     "processes": "a process for each GPU",
     "host": "from host memory and back",
     "link": "the link to the host",
@@ -25,7 +27,13 @@ WAYS = {
     "function": "all, by function",
     "staged": "all, no peers",
 }
-
+# The filter of scaling.py whose border DTensor's convolution has, too.
+FILTER = "filter2d 3x3 constant"
+# Torch's convolution on all GPUs, by the part of scaling.py: halos exchanged by hand, and of DTensors.
+CONVS = {
+    "rivals": ["cat, F.conv2d", "cat, F.conv2d TF32"],
+    "processes": ["DTensor F.conv2d", "DTensor F.conv2d TF32"],
+}
 # First words of filter2d.py's rows that are no names of functions.
 ANY_WINDOW = ("formats", "widths", "windows", "small")
 
@@ -39,32 +47,52 @@ class Contest:
     ours_us: float
     rival: str
     rival_us: float
-    speedup: float
     document: Document
+
+    @property
+    def speedup(self) -> float:
+        return self.rival_us / self.ours_us
 
 
 def contests(documents: Sequence[Document]) -> Iterator[Contest]:
-    """Every row with a rival; what the hand-over measures is no contest, as the faster of the two is what runs."""
+    """Every row with a rival. The hand-over's rows have none: the faster of the two kernels runs."""
     for document in documents:
-        for row in document.rows:
-            if document.form == PAIRED:
-                yield Contest(
-                    family(document, row), workload(document, row), row["ours_us"], "torch", row["torch_us"],
-                    row["torch_us"] / row["ours_us"], document,
-                )  # fmt: skip
-            elif document.form == TIMED and row.get("best_rival"):
-                ours, rival = us(row, "torch_conv"), us(row, row["best_rival"])
-                yield Contest(
-                    family(document, row), row["name"], ours, row["best_rival"], rival, rival / ours, document
-                )
+        for row in document.rows if document.form in (TIMED, PAIRED) else []:
+            if rival := row.get("best_rival"):
+                ours, theirs = us(row, OURS), us(row, rival)
+                yield Contest(family(document, row), row["name"], ours, rival, theirs, document)
 
 
 def us(row: Row, name: str) -> float:
     return row["timings"][name]["median_us"]
 
 
+def time(row: Row, name: str) -> str:
+    return duration(us(row, name)) if name in row["timings"] else ""
+
+
+def fastest(row: Row, names: Iterable[str]) -> str | None:
+    return min(names, key=lambda name: us(row, name), default=None)
+
+
+def own_chain(row: Row) -> str | None:
+    """The fastest of this library's other ways: of a fused pipeline, filters one after the other."""
+    return fastest(row, (name for name in row["timings"] if name.startswith(f"{OURS} ")))
+
+
+def gain(row: Row) -> float | None:
+    """The own chain's time over that of the call."""
+    chain = own_chain(row)
+    return us(row, chain) / us(row, OURS) if chain else None
+
+
+def mean(ratios: Sequence[float]) -> float:
+    """The geometric one."""
+    return exp(sum(map(log, ratios)) / len(ratios))
+
+
 def family(document: Document, row: Row) -> str:
-    """What a row is counted with: the function that it calls."""
+    """The group that a row is counted in: the function that it calls."""
     if document.form != TIMED:
         return f"{document.benchmark} {row.get('part', '')}".strip()
     first = (row["name"].split() or [""])[0]
@@ -73,15 +101,3 @@ def family(document: Document, row: Row) -> str:
     if document.benchmark.startswith("depthwise"):
         return f"depthwise {first}"
     return f"filter2d {first}" if document.benchmark == "large_windows" else first
-
-
-def workload(document: Document, row: Row) -> str:
-    """A row's name; of models and of steps of training, what it would be called."""
-    if "name" in row:
-        return row["name"]
-    shape = "x".join(map(str, row["shape"])) if isinstance(row.get("shape"), list) else ""
-    window = f"window {row['window']}" if row.get("window") else ""
-    stride = f"stride {row['stride']}" if row.get("stride") not in (None, 1) else ""
-    batch = f"batch {row['batch']}" if row.get("batch") else ""
-    named = row.get("part"), row.get("model"), window, stride, batch, shape, row.get("dtype"), row["layout"], row["way"]
-    return " ".join(str(each) for each in named if each)

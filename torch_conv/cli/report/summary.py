@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import exp, log
 
 from torch_conv.cli.report import markup
+from torch_conv.cli.report.numbers import counted, duration
 from torch_conv.cli.report.results import HANDOVER, SCALING, TABLES, Document
-from torch_conv.cli.report.rows import Contest, contests
+from torch_conv.cli.report.rows import Contest, contests, mean
 
 
 def summary(documents: Sequence[Document]) -> str:
@@ -30,7 +30,7 @@ def line(document: Document) -> list[object]:
         document.machine,
         meta.get("torch"),
         meta.get("cuda"),
-        str(meta.get("date") or "")[:10],
+        document.date,
         ", ".join(document.commits),
         sum(len(table["rows"]) for table in document.tables) if document.form == TABLES else len(document.rows),
         len(found) - behind if counted else None,
@@ -42,22 +42,17 @@ def line(document: Document) -> list[object]:
 def score(documents: Sequence[Document], found: Sequence[Contest]) -> str:
     rows = sum(len(d.rows) + sum(len(table["rows"]) for table in d.tables) for d in documents)
     behind = sum(contest.speedup < 1 for contest in found)
-    files = markup.counted(len({d.path for d in documents}), "file")
-    said = f"{files} with {markup.counted(rows, 'row')}. "
+    files = counted(len({d.path for d in documents}), "file")
+    said = f"{files} with {counted(rows, 'row')}. "
     if found:
-        workloads = markup.counted(len(found), "workload")
+        workloads = counted(len(found), "workload")
         said += (
             f"Of {workloads} with a rival, torch_conv is ahead in {len(found) - behind} and behind in {behind}; "
-            f"the geometric mean is {mean(found):.2f} times the best rival's speed. "
+            f"the geometric mean is {mean([contest.speedup for contest in found]):.2f} times the best rival's speed. "
         )
     if any(d.form == HANDOVER for d in documents):
         said += "Rows of the hand-over are not counted: they say which of two kernels a convolution shall take."
     return markup.paragraph(markup.text(said))
-
-
-def mean(found: Sequence[Contest]) -> float:
-    """The geometric one of the times of the best rivals over ours."""
-    return exp(sum(log(contest.speedup) for contest in found) / len(found))
 
 
 def wrong(documents: Sequence[Document]) -> str:
@@ -84,7 +79,7 @@ def families(found: Sequence[Contest]) -> str:
                 machine,
                 len(each),
                 markup.Cell(behind, loss=behind > 0),
-                markup.times(mean(each)),
+                markup.times(mean([contest.speedup for contest in each])),
                 markup.times(worst.speedup),
                 markup.times(best.speedup),
             ]
@@ -102,8 +97,8 @@ def losses(found: Sequence[Contest]) -> str:
         [
             markup.times(contest.speedup),
             markup.Cell(contest.workload, left=True),
-            markup.duration(contest.ours_us),
-            markup.duration(contest.rival_us),
+            duration(contest.ours_us),
+            duration(contest.rival_us),
             markup.Cell(contest.rival, left=True),
             markup.Cell(contest.document.machine, left=True),
         ]

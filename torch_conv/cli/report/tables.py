@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import exp, log
 from typing import Any
 
 from torch_conv.cli.report import markup
-from torch_conv.cli.report.results import HANDOVER, PAIRED, SCALING, TABLES, TIMED, Document, Row
-from torch_conv.cli.report.rows import PARTS, WAYS, us, workload
+from torch_conv.cli.report.numbers import number, percent
+from torch_conv.cli.report.results import HANDOVER, OURS, PAIRED, SCALING, TABLES, TIMED, Document, Row
+from torch_conv.cli.report.rows import PARTS, WAYS, mean, time, us
 
 
 def tables(document: Document) -> str:
@@ -16,46 +16,33 @@ def tables(document: Document) -> str:
         return "".join(map(named_table, document.tables))
     if not document.rows:
         return markup.paragraph("The file holds no rows.")
-    return {TIMED: timed, PAIRED: paired, SCALING: scaling, HANDOVER: handover}[document.form](document.rows, document)
+    return {TIMED: timed, PAIRED: timed, SCALING: scaling, HANDOVER: handover}[document.form](document.rows)
 
 
-def timed(rows: Sequence[Row], document: Document) -> str:
+def timed(rows: Sequence[Row]) -> str:
+    """Times of ours and of the best rival; shares where a row has one."""
+    copy = any(row["copy_fraction"] is not None for row in rows)
     fma = any(row.get("fma_fraction") for row in rows)
-    copy, rival = (markup.Cell(name, left=True) for name in ("of copy", "best rival"))
-    headings = ["workload", "torch_conv", copy, *["of FMA"] * fma, rival, "its time", "×"]
-    return markup.table(headings, (timed_line(row, fma) for row in rows))
+    share, rival = (markup.Cell(name, left=True) for name in ("of copy", "best rival"))
+    headings = ["workload", OURS, *[share] * copy, *["of FMA"] * fma, rival, "its time", "×"]
+    return markup.table(headings, (timed_line(row, copy, fma) for row in rows))
 
 
-def timed_line(row: Row, fma: bool) -> list[Any]:
-    rival = row.get("best_rival")
-    ours = us(row, "torch_conv")
-    copy = row["copy_fraction"]
+def timed_line(row: Row, copy: bool, fma: bool) -> list[Any]:
+    rival, share = row.get("best_rival"), row["copy_fraction"]
     name = row["name"] + " (in L2)" * bool(row.get("resident")) + " WRONG RESULT" * (row.get("correct") is False)
     return [
         name,
-        markup.duration(ours),
-        markup.Cell(None if copy is None else markup.bar(copy), left=True),
-        *[markup.percent(row.get("fma_fraction"))] * fma,
+        time(row, OURS),
+        *[markup.Cell(None if share is None else markup.bar(share), left=True)] * copy,
+        *[percent(row.get("fma_fraction"))] * fma,
         markup.Cell(rival, left=True),
-        markup.duration(us(row, rival)) if rival else None,
-        markup.times(us(row, rival) / ours if rival else None),
+        time(row, rival) if rival else None,
+        markup.times(us(row, rival) / us(row, OURS) if rival else None),
     ]
 
 
-def paired(rows: Sequence[Row], document: Document) -> str:
-    lines = [
-        [
-            workload(document, row) + " WRONG RESULT" * (row.get("correct") is False),
-            markup.duration(row["ours_us"]),
-            markup.duration(row["torch_us"]),
-            markup.times(row["torch_us"] / row["ours_us"]),
-        ]
-        for row in rows
-    ]
-    return markup.table(["workload", "torch_conv", "torch", "×"], lines)
-
-
-def scaling(rows: Sequence[Row], document: Document) -> str:
+def scaling(rows: Sequence[Row]) -> str:
     """A table for each part: every time, and what it makes of the devices."""
     parts: dict[str, list[Row]] = {}
     for row in rows:
@@ -72,8 +59,8 @@ def scaling(rows: Sequence[Row], document: Document) -> str:
         lines = [
             [
                 row["name"],
-                *(markup.duration(us(row, name)) if name in row["timings"] else None for name in names),
-                *(markup.percent(row["efficiency"].get(name)) for name in shares),
+                *(time(row, name) for name in names),
+                *(percent(row["efficiency"].get(name)) for name in shares),
             ]
             for row in own
         ]
@@ -82,7 +69,7 @@ def scaling(rows: Sequence[Row], document: Document) -> str:
     return "".join(made)
 
 
-def handover(rows: Sequence[Row], document: Document) -> str:
+def handover(rows: Sequence[Row]) -> str:
     """Cases by kind, layout and dtype: thousands of lines tell a reader less."""
     groups: dict[tuple[str, ...], list[float]] = {}
     for row in rows:
@@ -93,7 +80,7 @@ def handover(rows: Sequence[Row], document: Document) -> str:
             " ".join(key),
             len(ratios),
             sum(ratio < 1 for ratio in ratios),
-            markup.times(exp(sum(map(log, ratios)) / len(ratios))),
+            markup.times(mean(ratios)),
             markup.times(min(ratios)),
             markup.times(max(ratios)),
         ]
@@ -114,4 +101,4 @@ def named_table(table: dict[str, Any]) -> str:
 def shown(key: str, value: Any) -> Any:
     if key == "copy_percent" and isinstance(value, float):
         return markup.Cell(markup.bar(max(value, 0) / 100), left=True)
-    return markup.number(value)
+    return number(value)
