@@ -97,8 +97,8 @@ struct Candidate {
   const char* variant;
   // Legality: null, or why it cannot serve the problem.
   const char* (*refusal)(const Problem&, const Arch&);
-  // Score: null, or why a later candidate is better. Not asked of a pinned variant.
-  const char* (*loses)(const Problem&, const Arch&);
+  // Tuning rule: null, or why a later candidate is faster. Not asked of a pinned variant.
+  const char* (*is_slower)(const Problem&, const Arch&);
   // Fills the plan: why, tile, grid, kernels, config.
   void (*configure)(const Problem&, const Arch&, Plan&);
 };
@@ -112,7 +112,7 @@ Plan choose(const Candidate<Problem> (&candidates)[count], const Problem& p, con
   for (const Candidate<Problem>& candidate : candidates) {
     if (*pinned && std::strcmp(pinned, candidate.variant) != 0) continue;
     const char* no = candidate.refusal(p, arch);
-    if (!no && !*pinned && candidate.loses) no = candidate.loses(p, arch);
+    if (!no && !*pinned && candidate.is_slower) no = candidate.is_slower(p, arch);
     if (!no) {
       Plan plan = base;
       plan.variant = candidate.variant;

@@ -113,7 +113,7 @@ const char* channel_fill_loses(const Depthwise& p) {
 }
 
 // Two threads of Zen 4, 3x3, us, channel_pairs and channels: 8x96x56x56 293, 304; 4x32x112x112 210, 195; 8x384x14x14
-// 86, 81; 8x192x28x28 158, 155; 2x64x56x56 60, 59; 1x96x112x112 156, 162. Beside F.conv2d (benchmarks/depthwise.py,
+// 86, 81; 8x192x28x28 158, 155; 2x64x56x56 60, 59; 1x96x112x112 156, 162. Beside F.conv2d (torch-conv bench depthwise,
 // which leaves the caches to others) 8x96x56x56 303 to 323 and 326 to 367.
 const char* channel_pairs_loses(const Depthwise& p) {
   const bool large = p.kh > 1 && p.out.h * p.out.w > 2048 && p.out.c > 64;
