@@ -40,7 +40,7 @@ settings.register_profile("explore", deadline=None, max_examples=400, suppress_h
 settings.load_profile("suite")
 
 # A variable set in the shell must not decide what is tested.
-for name in ("TORCH_CONV_VARIANT", "TORCH_CONV_NO_TMA", "TORCH_CONV_NO_STEPS", "TORCH_CONV_EXPLAIN_FOR"):
+for name in ("TORCH_CONV_VARIANT", "TORCH_CONV_NO_TMA", "TORCH_CONV_NO_GRAPH", "TORCH_CONV_EXPLAIN_FOR"):
     os.environ.pop(name, None)
 
 

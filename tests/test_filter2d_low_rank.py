@@ -138,7 +138,7 @@ def test_when_auto_takes_it(monkeypatch, gpu):
 
 
 def test_repeated_calls_see_other_taps(device):
-    """Steps that were written down for one window are not another's of its shape."""
+    """A launch graph that was recorded for one window is not another's of its shape."""
     image = make_image((1, 100, 120)).to(device)
     full, one, other, two = (
         make_window((15, 15)),

@@ -36,7 +36,7 @@ def test_rows_of_any_length(devices, dtype, width):
             expected = call(x.to("cuda"))
             parts = split(x, devices(4), dim)
             assert IN_PLACE not in str(torch_conv.explain(call, parts))
-            for _ in range(2):  # written down, and repeated
+            for _ in range(2):  # recorded, and replayed
                 assert_same_bits(call(parts).gather("cpu"), expected.cpu())
 
 

@@ -10,7 +10,7 @@
 #include "dispatch/dispatch.h"
 #include "dispatch/passes.h"
 #include "dispatch/volumes.h"
-#include "graph/recorded_launches.h"
+#include "graph/launch_graph.h"
 #include "kernels/box/order.h"
 
 namespace torch_conv {
@@ -36,7 +36,7 @@ BoxTaps taps_of_box(const Call& call, const Box& p, bool volume) {
     const float narrow = float(wide);
     std::memcpy(taps->data() + i * bytes, bytes == 8 ? static_cast<const void*>(&wide) : &narrow, bytes);
   }
-  if (call.steps) call.steps->keep(taps, taps->data(), count * bytes);
+  if (call.graph) call.graph->keep(taps, taps->data(), count * bytes);
   return taps;
 }
 

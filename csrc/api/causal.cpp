@@ -1,5 +1,6 @@
 // causal_conv1d and causal_conv1d_update: checks, then a problem of the causal room.
 #include "api/operator.h"
+#include "graph/graph_cache.h"
 #include "graph/record_launch.h"
 #include "kernels/causal/room.h"
 #include "tensors/images.h"
@@ -184,14 +185,14 @@ std::vector<Tensor> update(Call& call, const Tensor& x, const Tensor& conv_state
   return {out};
 }
 
-// A call by its steps, if there are any. `written` is what it writes into besides its results: the steps know it as an
-// `out`, which must lie apart from all else.
+// Replays the recorded graph of a call, or makes the call. A caller's tensor that the call writes into is its `out`,
+// which must not overlap any other argument.
 template <typename F, typename... Args>
 std::vector<Tensor> repeat(const char* name, Call& call, const F& first, const Tensor& x, const Args&... args) {
   if (!repeatable(call, x)) return first(call, x, args...);
   Signature signature(name, Signature::Form::whole, call);
   signature.add(x), (signature.add(args), ...);
-  return run_by_steps(call, signature, [&] { return first(call, x, args...); });
+  return run_recorded(call, signature, [&] { return first(call, x, args...); });
 }
 
 Tensor causal_conv1d(Tensor x, Tensor weight, OptionalTensor bias, OptionalTensor seq_idx,

@@ -4,7 +4,9 @@
 #include "dispatch/conv_by_torch.h"
 #include "dispatch/dispatch.h"
 #include "dispatch/handover.h"
-#include "graph/recorded_launches.h"
+#include "graph/allocate.h"
+#include "graph/graph_cache.h"
+#include "graph/launch_graph.h"
 #include "tensors/windows.h"
 
 namespace torch_conv {
@@ -235,9 +237,9 @@ Tensor conv(Call& call, int axes, const Tensor& input, Tensor weight, std::optio
     };
     if (!call.runs()) return input;
     const Tensor computed = compute(input, weight, bias);
-    if (Steps* steps = call.steps) {
-      const int in = steps->index_of(input), w = steps->index_of(weight), b = bias ? steps->index_of(*bias) : -1;
-      steps->makes(computed, [=](const Replay& r) {
+    if (LaunchGraph* graph = call.graph) {
+      const int in = graph->index_of(input), w = graph->index_of(weight), b = bias ? graph->index_of(*bias) : -1;
+      graph->record_tensor(computed, [=](const Replay& r) {
         return compute(r.tensor(in), r.tensor(w), b < 0 ? std::nullopt : r.memory[b]);
       });
     }
@@ -382,7 +384,7 @@ std::optional<Tensor> conv_of_numbers(bool ask, const Tensor& input, const Tenso
   signature.add(input), signature.add(weight), signature.add(bias), signature.add(ask);
   const auto& [axes, stride, padding, dilation, groups, activation] = numbers;
   for (int64_t number : {axes, stride, padding, dilation, groups, int64_t(activation)}) signature.add(number);
-  return result(run_by_steps(call, signature, compute));
+  return result(run_recorded(call, signature, compute));
 }
 
 std::optional<Tensor> conv_if_ahead(Tensor input, Tensor weight, std::optional<Tensor> bias, int64_t packed) {

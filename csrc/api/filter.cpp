@@ -9,7 +9,7 @@
 #include "dispatch/filter_fft.h"
 #include "dispatch/filter_low_rank.h"
 #include "dispatch/plan_calls.h"
-#include "graph/recorded_launches.h"
+#include "graph/launch_graph.h"
 #include "tensors/windows.h"
 
 namespace torch_conv {
@@ -29,14 +29,14 @@ void check_words(const char* op, const std::string& algorithm, int axes) {
 
 // What was decided by the values of a window on the CPU holds while they stay.
 void depend_on_values(const Call& call, const Tensor& kernel) {
-  if (!call.steps) return;
-  if (!kernel.is_contiguous()) return call.steps->spoil();
+  if (!call.graph) return;
+  if (!kernel.is_contiguous()) return call.graph->invalidate();
   const int64_t bytes = kernel.numel() * kernel.element_size();
   std::string values(static_cast<const char*>(kernel.data_ptr()), bytes);
-  auto same = [i = call.steps->index_of(kernel), values = std::move(values)](const std::vector<Tensor>& given) {
+  auto same = [i = call.graph->index_of(kernel), values = std::move(values)](const std::vector<Tensor>& given) {
     return std::memcmp(given[i].data_ptr(), values.data(), values.size()) == 0;
   };
-  call.steps->guard(std::move(same), bytes);
+  call.graph->guard(std::move(same), bytes);
 }
 
 // A filter with windows in the images' dtype, one for each of many channels side by side, and zeros outside: a
@@ -84,7 +84,7 @@ bool channels_pinned() { return std::strcmp(environment("TORCH_CONV_VARIANT"), "
 
 // False: the room does not take it, and nothing ran. Where only tensor cores or the pinned kernel will do, that makes a
 // refusal. The room is asked once more: a part may lie otherwise than the whole that `Choice` saw, a result otherwise
-// than the images. Calls with the same signature are repeated by their steps and ask nothing.
+// than the images. Calls with the same signature replay their graph without this question.
 bool run_as_depthwise(Call& call, const Place& place, const Tensor& input, const Direct& p, Window& window) {
   const bool only = p.sums == Sums::products || channels_pinned();
   auto channels = as_depthwise(p, call.reach.sums);

@@ -2,7 +2,8 @@
 
 #include <algorithm>
 
-#include "graph/recorded_launches.h"
+#include "graph/allocate.h"
+#include "graph/launch_graph.h"
 
 namespace torch_conv {
 
@@ -78,7 +79,7 @@ Dtype result_dtype(const Call& call, const ImageView& in, const FilterOptions& o
 void copy_merged(const Call& call, Tensor result, const Tensor& merged) {
   if (!call.runs()) return;
   torch::stable::copy_(result, merged);
-  if (call.steps) call.steps->spoil();
+  if (call.graph) call.graph->invalidate();
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // The kernel store as operators, for csrc/ahead.py and `torch-conv info`.
 #include "api/boxed.h"
-#include "graph/recorded_launches.h"
+#include "graph/graph_cache.h"
 #include "runtime/compiler.h"
 #include "runtime/store.h"
 #include "tensors/torch_api.h"

@@ -4,7 +4,7 @@
 
 #include "api/operator.h"
 #include "dispatch/dispatch.h"
-#include "graph/recorded_launches.h"
+#include "graph/allocate.h"
 #include "tensors/images.h"
 
 namespace torch_conv {

@@ -13,7 +13,7 @@
 #include "api/boxed.h"
 #include "api/lazy_bits.h"
 #include "api/query.h"
-#include "graph/recorded_launches.h"
+#include "graph/graph_cache.h"
 #include "sharding/split.h"
 
 namespace torch_conv {
@@ -41,10 +41,10 @@ struct Operator<name, axes, window_axes, function> {
 
   static Tensor compute(Call& call, const Tensor& input, const Args&... args) {
     if (!repeatable(call, input)) return function(call, input, args...);
-    call.streams = nullptr;  // of one call on all shards: what these steps repeat has to do without
+    call.streams = nullptr;  // they belong to one call on all shards, and a replay has none
     Signature signature(name.text, Signature::Form::whole, call);
     signature.add(input), (signature.add(args), ...);
-    return run_by_steps(call, signature, [&] { return std::vector<Tensor>{function(call, input, args...)}; })[0];
+    return run_recorded(call, signature, [&] { return std::vector<Tensor>{function(call, input, args...)}; })[0];
   }
 
   static Tensor run(Tensor input, Args... args) {
@@ -64,13 +64,13 @@ struct Operator<name, axes, window_axes, function> {
     Call whole{.op = op(), .purpose = purpose, .of_shards = true, .lines = lines};
     const auto run = [&] {
       return run_split(whole, axes, shards, dim, wanted, [&](Call& call, const Tensor& input) {
-        // A part of the image that the whole call's steps do not name has steps of its own.
-        const auto part = call.steps ? function : compute;
+        // A part of the image that the whole call's graph does not record has a graph of its own.
+        const auto part = call.graph ? function : compute;
         return part(call, input, argument_of(call, input, axes, window_axes, args)...);
       });
     };
     if (shards.empty() || !repeatable(whole, shards[0])) return run();
-    return run_by_steps(whole, split_signature(whole, shards, args..., dim, wanted), run);
+    return run_recorded(whole, split_signature(whole, shards, args..., dim, wanted), run);
   }
   static Signature split_signature(const Call& whole, const std::vector<Tensor>& shards, const Args&... args,
                                    int64_t dim, const std::optional<Sizes>& wanted) {
@@ -89,7 +89,7 @@ struct Operator<name, axes, window_axes, function> {
                     [&](Call& call) { split_as(call.purpose, call.lines, shards, args..., dim, wanted); });
     const Call whole{.op = op(), .of_shards = true};
     if (shards.empty() || !repeatable(whole, shards[0])) return {0};
-    return {number_of_steps(split_signature(whole, shards, args..., dim, wanted))};
+    return {number_of_graph(split_signature(whole, shards, args..., dim, wanted))};
   }
 
   // X_out takes the arguments of X but for the last two, output_dtype and algorithm: of these the second, then `out`.

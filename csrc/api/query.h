@@ -3,10 +3,9 @@
 //   'explain'     a line for each kernel call, as text
 //   'prepare'     the same, with those kernels compiled and loaded
 //   'footprint'   for each axis d, h, w the pad, length, stride, middle, number of outputs and group; then the border
-//   'recorded'    of a call on shards: a number for the launches that an earlier call recorded
-//   (graph/recorded_launches.h), or 0
+//   'recorded'    of a call on shards: the number of an earlier call's launch graph (graph/graph_cache.h), or 0
 //
-// Every answer is a list of numbers, a text is a list of its bytes: torch 2.11 frees no string that an operator
+// An answer is a list of numbers, and a text a list of its bytes: torch 2.11 frees no string that an operator
 // returns.
 #pragma once
 

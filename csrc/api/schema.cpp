@@ -232,11 +232,11 @@ STABLE_TORCH_LIBRARY(torch_conv, m) {
   // Rows of a shard into other ranks' mailboxes, and a meeting of the ranks: what the current stream does next finds
   // what they have delivered. `route` says where (sharding/deliver.cpp).
   m.def("_deliver(Tensor local, int dim, Tensor(a!) route, int call, int timeout_ms) -> ()");
-  // ... and then the steps of that number on `given`, of which one is the shard. Empty: nothing has happened, for the
-  // ranks' `said` are not alike, or the steps do not fit.
+  // The same, then the launch graph of number `graph` on `given`, of which one is the shard. Empty: nothing has
+  // happened, because the ranks' `said` differ or the graph does not fit.
   m.def(
-      "_deliver_and_repeat(Tensor[] given, int own, int steps, Tensor? said, int rank, int dim, Tensor(a!) route, "
+      "_deliver_and_repeat(Tensor[] given, int own, int graph, Tensor? said, int rank, int dim, Tensor(a!) route, "
       "int call, int timeout_ms) -> Tensor[]");
-  // Calls that were repeated by their steps (graph/recorded_launches.h), for tests.
+  // Number of calls that were replayed (graph/graph_cache.h), for tests.
   m.def("_repeated_calls() -> int");
 }

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "api/boxed.h"
-#include "graph/recorded_launches.h"
+#include "graph/launch_graph.h"
 #include "tensors/checks.h"
 #include "tensors/images.h"
 
@@ -97,7 +97,7 @@ Tensor part_by_torch(Call& call, const Tensor& input, const Tensor& weight, cons
   const Part& part = *call.part;
   const int axes = int(weight.dim()) - 2, axis = part.axis - (kAxes - axes);
   if (!call.runs()) return part.result;
-  if (call.steps) call.steps->spoil();
+  if (call.graph) call.graph->invalidate();
   std::vector<Pads> pads = all_pads(call.op, o, weight);
   const int64_t dim = input.dim() - axes + axis;
   const int64_t read = (part.out - 1) * o.stride[axis] + o.dilation[axis] * (weight.size(2 + axis) - 1) + 1;

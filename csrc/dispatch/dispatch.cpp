@@ -260,7 +260,7 @@ Plan ladder_plan(double elements, double taps, int launches) {
 
 template <typename Problem, typename Variant>
 void run_ladder(Call& call, const Place& place, const Problem& p, Variant variant, const Plan& plan) {
-  if (call.steps) call.steps->spoil();
+  if (call.graph) call.graph->invalidate();
   std::vector<const LoadedKernel*> kernels;
   if (place.cuda() && call.loads()) kernels = load_all(ladder::kernels_cuda(p, variant), place.arch());
   if (only_explain(call, place, plan)) return;

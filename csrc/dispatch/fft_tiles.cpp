@@ -156,7 +156,7 @@ struct Cut {
   int64_t length, step, count;
 };
 
-// Steps are multiples of `unit`.
+// LaunchGraph are multiples of `unit`.
 std::vector<Cut> cuts(int64_t outputs, int64_t span, int64_t stride, int64_t unit) {
   const int64_t positions = (outputs - 1) * stride + 1;
   std::vector<Cut> all;

@@ -6,7 +6,7 @@
 #include "core/refusals.h"
 #include "dispatch/filter_low_rank.h"
 #include "dispatch/volumes.h"
-#include "graph/recorded_launches.h"
+#include "graph/launch_graph.h"
 #include "kernels/overlap_save/multiply.h"
 #include "kernels/overlap_save/params.h"
 
@@ -316,7 +316,7 @@ FilterSize filter_size(const Direct& p, const Place& place) {
 }
 
 void run_by_fft(Call& call, const Place& place, const Tensor& input, const Direct& p, const Window& window) {
-  if (call.steps) call.steps->spoil();  // what torch does on the way is not written down
+  if (call.graph) call.graph->invalidate();  // the launches of torch are not recorded
   const bool columns = p.kh > 1 && p.kw == 1 && fft_by_rows(filter_size(p, place));
   const Direct q = columns ? turned(p) : p;
   ByFft filter(call, place, input, q, window);

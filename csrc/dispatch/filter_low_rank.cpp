@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "graph/recorded_launches.h"
+#include "graph/launch_graph.h"
 
 namespace torch_conv {
 
@@ -25,7 +25,7 @@ Window LowRank::along(const Call& call, int r, bool x, const Window& whole, bool
   const int64_t k = x ? whole.size.w : whole.size.h, taps = whole.size.h * whole.size.w;
   void* const data = const_cast<void*>(factors_[x][r]);
   const Sizes sizes{windows_ * k};
-  if (call.steps) call.steps->keep(owner_, data, windows_ * k * int64_t(taps_.element_size()));
+  if (call.graph) call.graph->keep(owner_, data, windows_ * k * int64_t(taps_.element_size()));
   return {torch::stable::from_blob(data, sizes, contiguous_strides(sizes), taps_.device(), taps_.scalar_type()),
           Taps{.data = data,
                .on_host = on_host,

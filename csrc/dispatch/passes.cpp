@@ -1,7 +1,8 @@
 #include "dispatch/passes.h"
 
 #include "dispatch/volumes.h"
-#include "graph/recorded_launches.h"
+#include "graph/allocate.h"
+#include "graph/launch_graph.h"
 #include "tensors/windows.h"
 
 namespace torch_conv {
@@ -95,7 +96,7 @@ void in_float32(Call& call, const Place& place, const Tensor& input, const Image
     if (from.dtype != Dtype::f32) wide_in = fresh(from);
     if (to.dtype != Dtype::f32) wide_out = fresh(to);
   } catch (const OutOfMemory&) {
-    if (call.steps) call.steps->spoil();
+    if (call.graph) call.graph->invalidate();
     return run(call, place, input, p);
   }
   const auto convert = [&](const Image& from, const Image& to) {

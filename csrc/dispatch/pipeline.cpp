@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "dispatch/chain.h"
-#include "graph/recorded_launches.h"
+#include "graph/launch_graph.h"
 
 namespace torch_conv {
 
@@ -35,7 +35,7 @@ Stage Pipeline::window(const std::vector<Tensor>& kernels, std::array<const char
 
 Stage Pipeline::derivative(const Derivatives& windows, Point point, double number) {
   const auto kept = std::make_shared<const Derivatives>(windows);
-  if (call_.steps) call_.steps->keep(kept, kept.get(), sizeof(Derivatives));
+  if (call_.graph) call_.graph->keep(kept, kept.get(), sizeof(Derivatives));
   kept_.push_back(kept);
   return kept->stage(accumulation_dtype(in_.image.dtype), place_.cuda(), point, number);
 }

@@ -1,10 +1,11 @@
-// Planned problems are launched, and written down as steps of their call.
+// Launches planned problems and records the launches in the call's graph.
 #pragma once
 
 #include <span>
 
 #include "dispatch/plan_calls.h"
-#include "graph/recorded_launches.h"
+#include "graph/allocate.h"
+#include "graph/launch_graph.h"
 
 namespace torch_conv {
 
@@ -50,13 +51,13 @@ void each_address(Fused& p, const F& f) {
     for (int i = 0; i < s.windows; ++i) f(s.taps_x[i].data), f(s.taps_y[i].data), f(s.taps_z[i].data);
 }
 
-// A planned problem as a step of its call: the same launch on other memory.
+// A planned problem as a node of its call's graph: the same launch on other memory.
 template <typename Problem>
 class Launch {
  public:
-  Launch(Steps& steps, const Problem& p, const Doors<Problem>& doors, std::shared_ptr<const Planned> planned)
+  Launch(LaunchGraph& graph, const Problem& p, const Doors<Problem>& doors, std::shared_ptr<const Planned> planned)
       : problem_(p), doors_(&doors), planned_(std::move(planned)) {
-    each_address(problem_, [&](auto*& address) { slots_.push_back(address ? steps.find(address) : Slot{-1, 0}); });
+    each_address(problem_, [&](auto*& address) { slots_.push_back(address ? graph.find(address) : Slot{-1, 0}); });
   }
   void on_cpu(const Replay& r) const { doors_->run_cpu(at(r), planned_->plan); }
   void on_cuda(const Replay& r, void* stream, void* scratch) const {
@@ -85,18 +86,18 @@ void run_plan(Call& call, const Place& place, const Tensor& like, const Problem&
   if (only_explain(call, place, plan)) return;
   if (!place.cuda()) {
     doors.run_cpu(p, plan);
-    if (call.steps)
-      call.steps->then([launch = Launch<Problem>(*call.steps, p, doors, planned)](Replay& r) { launch.on_cpu(r); });
+    if (call.graph)
+      call.graph->record([launch = Launch<Problem>(*call.graph, p, doors, planned)](Replay& r) { launch.on_cpu(r); });
     return;
   }
   std::optional<Tensor> scratch;
   if (plan.scratch_bytes > 0) scratch = allocate(call, like, {plan.scratch_bytes}, ScalarType::Byte);
   void* const at = scratch ? scratch->data_ptr() : nullptr;
   doors.run_cuda(p, plan, {place.stream(), at, planned->kernels.data()});
-  if (!call.steps) return;
-  const Slot slot = at ? call.steps->find(at) : Slot{-1, 0};
+  if (!call.graph) return;
+  const Slot slot = at ? call.graph->find(at) : Slot{-1, 0};
   const int device = like.get_device_index();
-  call.steps->then([device, slot, launch = Launch<Problem>(*call.steps, p, doors, planned)](Replay& r) {
+  call.graph->record([device, slot, launch = Launch<Problem>(*call.graph, p, doors, planned)](Replay& r) {
     const cuda::OnDevice current(device);
     launch.on_cuda(r, cuda::current_stream(device), r.at(slot));
   });

@@ -6,7 +6,8 @@
 
 #include "api/boxed.h"
 #include "api/lazy_bits.h"
-#include "graph/recorded_launches.h"
+#include "graph/graph_cache.h"
+#include "graph/launch_graph.h"
 #include "runtime/copy.h"
 #include "sharding/split_copies.h"
 #include "tensors/checks.h"
@@ -124,10 +125,10 @@ std::vector<Tensor> deliver_and_repeat(std::vector<Tensor> given, int64_t own, i
                                        std::optional<Tensor> said, int64_t rank, int64_t dim, Tensor route,
                                        int64_t call, int64_t timeout_ms) {
   const Tensor& local = given[own];
-  const auto steps = SplitStreams::in_graph({local}) ? nullptr : steps_for(number, given);
-  if (!steps || (said && !Said(*said, rank).is_alike())) return {};
+  const auto graph = SplitStreams::in_graph({local}) ? nullptr : graph_of_number(number, given);
+  if (!graph || (said && !Said(*said, rank).is_alike())) return {};
   deliver(local, dim, route, call, timeout_ms);
-  return steps->run(given);
+  return graph->replay(given);
 }
 
 }  // namespace

@@ -151,20 +151,20 @@ void bring_planes(Call& call, const Shard& shard, const Problem& p, void* reads,
   }
 }
 
-// The same as steps of the call on all shards. `fresh` as in SplitStreams::begin.
+// Records the same in the graph of the call on all shards. `fresh` as in SplitStreams::begin.
 template <typename Problem>
-void write_down(Steps& steps, const Shard& shard, const std::vector<Piece<Problem>>& pieces,
-                const Doors<Problem>& doors, bool apart, bool fresh) {
-  const int own = steps.index_of(*shard.own);
-  const std::vector<int> lenders = steps.indices_of({shard.above, shard.below});
-  steps.guard([own, lenders](const std::vector<Tensor>& given) {
+void record(LaunchGraph& graph, const Shard& shard, const std::vector<Piece<Problem>>& pieces,
+            const Doors<Problem>& doors, bool apart, bool fresh) {
+  const int own = graph.index_of(*shard.own);
+  const std::vector<int> lenders = graph.indices_of({shard.above, shard.below});
+  graph.guard([own, lenders](const std::vector<Tensor>& given) {
     const auto reads = [&](int i) { return can_read(given[own], given[i]); };
     return std::all_of(lenders.begin(), lenders.end(), reads);
   });
   std::vector<std::pair<Launch<Problem>, bool>> launches;
   for (const Piece<Problem>& piece : pieces)
-    launches.push_back({{steps, piece.problem, doors, piece.planned}, piece.aside});
-  steps.then([own, lenders, launches, apart, fresh, device = shard.own->get_device_index()](Replay& r) {
+    launches.push_back({{graph, piece.problem, doors, piece.planned}, piece.aside});
+  graph.record([own, lenders, launches, apart, fresh, device = shard.own->get_device_index()](Replay& r) {
     const cuda::OnDevice current(device);
     void* const reads = r.begin(own, lenders, apart, fresh);
     void* const stream = apart ? cuda::current_stream(device) : reads;
@@ -192,7 +192,7 @@ bool run_shard(Call& call, const Place& place, const Shard& shard, const Problem
                      {piece.aside ? reads : place.stream(), nullptr, planned.kernels.data()});
   }
   streams.end(*shard.own, apart);
-  if (call.steps) write_down(*call.steps, shard, pieces, doors, apart, fresh);
+  if (call.graph) record(*call.graph, shard, pieces, doors, apart, fresh);
   return true;
 }
 

@@ -1,6 +1,7 @@
 #include "sharding/near_planes.h"
 
-#include "graph/recorded_launches.h"
+#include "graph/allocate.h"
+#include "graph/launch_graph.h"
 #include "sharding/split_streams.h"
 #include "tensors/images.h"
 
@@ -33,20 +34,21 @@ void NearPlanes::allocate_copy(const Call& call, const Tensor*& beside, Planes& 
 void NearPlanes::bring(const Call& call, void* reads, bool fresh) {
   // Memory of the current stream may still be read by what that has queued since the one aside waited for it.
   const CurrentStream side(*far_.own, reads);
-  if (call.steps)
-    call.steps->then([own = call.steps->index_of(*far_.own), lenders = call.steps->indices_of({far_.above, far_.below}),
-                      fresh](Replay& r) { r.side.emplace(r.tensor(own), r.begin(own, lenders, true, fresh)); });
+  if (call.graph)
+    call.graph->record([own = call.graph->index_of(*far_.own),
+                        lenders = call.graph->indices_of({far_.above, far_.below}),
+                        fresh](Replay& r) { r.side.emplace(r.tensor(own), r.begin(own, lenders, true, fresh)); });
   RowCopies copies;
   try {
     allocate_copy(call, near_.above, above_, copies);
     allocate_copy(call, near_.below, below_, copies);
   } catch (const OutOfMemory&) {  // they are read where they lie
     near_.above = far_.above, near_.below = far_.below;
-    if (call.steps) call.steps->spoil();
+    if (call.graph) call.graph->invalidate();
     return;
   }
   copies.run(call);
-  if (call.steps) call.steps->then([](Replay& r) { r.side.reset(); });
+  if (call.graph) call.graph->record([](Replay& r) { r.side.reset(); });
 }
 
 }  // namespace torch_conv

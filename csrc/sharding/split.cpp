@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <span>
 
-#include "graph/recorded_launches.h"
+#include "graph/allocate.h"
+#include "graph/launch_graph.h"
 #include "sharding/split_copies.h"
 #include "sharding/split_rows.h"
 #include "sharding/split_streams.h"
@@ -70,10 +71,10 @@ struct Strip {
   Tensor tensor;  // the rows; what is made of them, where a call makes all
 };
 
-void write_down_streams(const Call& call, const std::vector<Tensor>& tensors, bool several) {
+void record_streams(const Call& call, const std::vector<Tensor>& tensors, bool several) {
   std::vector<int> shards;
-  for (const Tensor& t : tensors) shards.push_back(call.steps->index_of(t));
-  call.steps->then([op = call.op, shards, several](Replay& r) {
+  for (const Tensor& t : tensors) shards.push_back(call.graph->index_of(t));
+  call.graph->record([op = call.op, shards, several](Replay& r) {
     std::vector<Tensor> tensors;
     for (int i : shards) tensors.push_back(r.tensor(i));
     r.streams.emplace(Call{op}, tensors, several);
@@ -97,14 +98,14 @@ class Spatial {
     std::vector<Job> jobs;
     for (int64_t i : wanted) jobs.push_back(job_of(size_t(i)));
     streams_.emplace(call_, whole_.shards, jobs.size() > 1);
-    if (call_.steps) write_down_streams(call_, whole_.shards, jobs.size() > 1);
+    if (call_.graph) record_streams(call_, whole_.shards, jobs.size() > 1);
     for (size_t i = 0; i < jobs.size(); ++i)
       if (!jobs[i].done) filter_interior(jobs[i], std::span(jobs).subspan(i));
     std::vector<Strip> strips;  // they live until all streams have what they need
     for (Job& job : jobs)
       if (!job.done) filter_seams(job, strips);
     streams_->finish();
-    write_down([](Replay& r) { r.streams->finish(); });
+    record([](Replay& r) { r.streams->finish(); });
     std::vector<Tensor> results;
     for (const Job& job : jobs) results.push_back(job.result);
     return results;
@@ -116,11 +117,11 @@ class Spatial {
     Range outputs, interior;  // all of the shard's; those whose windows stay in its rows, or hang over the image's end
   };
 
-  void write_down(std::function<void(Replay&)> step) const {
-    if (call_.steps) call_.steps->then(std::move(step));
+  void record(std::function<void(Replay&)> step) const {
+    if (call_.graph) call_.graph->record(std::move(step));
   }
   // What steps know a tensor by.
-  int index_of(const Tensor& t) const { return call_.steps ? call_.steps->index_of(t) : 0; }
+  int index_of(const Tensor& t) const { return call_.graph ? call_.graph->index_of(t) : 0; }
 
   int64_t first_row(int64_t output) const { return output * reach_.stride - reach_.pad; }
   bool circular() const { return call_reach_.border == Border::circular; }
@@ -270,7 +271,7 @@ class Spatial {
       }
     }
     streams_->end(*job.own, true);
-    write_down([own = index_of(*job.own)](Replay& r) { r.side.reset(), r.streams->end(r.tensor(own), true); });
+    record([own = index_of(*job.own)](Replay& r) { r.side.reset(), r.streams->end(r.tensor(own), true); });
     if (!call_reach_.whole) return;
     RowCopies outputs;
     for (const Strip& strip : seams)
@@ -278,7 +279,7 @@ class Spatial {
                   strip.outputs.size(), strip.tensor.dim() - from_end_);
     outputs.run(call_);
     streams_->keep(*job.own);
-    write_down([own = index_of(*job.own)](Replay& r) { r.streams->keep(r.tensor(own)); });
+    record([own = index_of(*job.own)](Replay& r) { r.streams->keep(r.tensor(own)); });
   }
 
   // The stream that seams are made on, once the shards whose rows they read are there.
@@ -289,7 +290,7 @@ class Spatial {
       for_each_piece(strip, [&](const Tensor& shard, int64_t, int64_t) {
         others.push_back(&shard), indices.push_back(index_of(shard));
       });
-    write_down(
+    record(
         [own = index_of(*job.own), indices](Replay& r) { r.side.emplace(r.tensor(own), r.begin(own, indices, true)); });
     return streams_->begin(*job.own, others, true);
   }
@@ -308,7 +309,7 @@ class Spatial {
 
   void on_part(Part& part, const Tensor& tensor) {
     Call call = call_.of(&part);
-    call.steps = call_.steps, call.streams = &*streams_;
+    call.graph = call_.graph, call.streams = &*streams_;
     function_(call, tensor);
   }
 
@@ -359,14 +360,14 @@ std::vector<Tensor> run_split(const Call& call, int axes, const std::vector<Tens
   whole_call.whole = &reach;
   if (whole.from_end() <= axes) return Spatial(whole_call, axes, whole, reach, function).run(indices);
   SplitStreams streams(call, whole.shards, indices.size() > 1);
-  if (call.steps) write_down_streams(call, whole.shards, indices.size() > 1);
+  if (call.graph) record_streams(call, whole.shards, indices.size() > 1);
   std::vector<Tensor> results;
   for (int64_t i : indices) {
     const Range own = whole.own(i);
     const Slice slice{whole.from_end(), own.begin, own.size()};
     if (own.size() > 0) {
       Call of_slice = whole_call.of(&slice);
-      of_slice.steps = call.steps, of_slice.streams = &streams;
+      of_slice.graph = call.graph, of_slice.streams = &streams;
       results.push_back(function(of_slice, whole.shards[i]));
       continue;
     }
@@ -375,7 +376,7 @@ std::vector<Tensor> run_split(const Call& call, int axes, const std::vector<Tens
     results.push_back(allocate(call, whole.shards[i], sizes, reach.dtype));
   }
   streams.finish();
-  if (call.steps) call.steps->then([](Replay& r) { r.streams->finish(); });
+  if (call.graph) call.graph->record([](Replay& r) { r.streams->finish(); });
   return results;
 }
 

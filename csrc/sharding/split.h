@@ -32,8 +32,8 @@ Tensor argument_of(const Call& call, const Tensor& input, int axes, int window_a
 std::vector<Tensor> argument_of(const Call& call, const Tensor& input, int axes, int window_axes,
                                 const std::vector<Tensor>& windows);
 // Has the input's device wait until a window on another GPU is made, so that its kernels read it there. False: they
-// cannot, or should not, and nothing has happened. (Nor by a part that is repeated by steps of its own, as where
-// windows are cut like the image: those know nothing of the other shards' streams.)
+// cannot, or should not, and nothing has happened. A part with a launch graph of its own, as where windows are
+// cut like the image, gets false as well: its graph does not know the other shards' streams.
 bool borrow(const Call& call, const Tensor& input, const Tensor& window);
 // A window on the input's device; one on the CPU may stay there.
 Tensor on_device_of(const Call& call, const Tensor& input, const Tensor& window);

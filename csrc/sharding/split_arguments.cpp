@@ -1,5 +1,6 @@
 // The arguments of calls on shards: cut as the image is, and where kernels on its device read them.
-#include "graph/recorded_launches.h"
+#include "graph/allocate.h"
+#include "graph/launch_graph.h"
 #include "sharding/split.h"
 #include "sharding/split_streams.h"
 #include "tensors/images.h"
@@ -26,8 +27,8 @@ Tensor on_device_of(const Call& call, const Tensor& input, const Tensor& window)
   if (!call.runs()) return pretend(input, sizes_of(window), contiguous_strides(sizes_of(window)), window.scalar_type());
   const Device device = device_of(input);
   const Tensor there = copy_to(window, device, call.streams);
-  if (call.steps)
-    call.steps->makes(there, [device, source = call.steps->index_of(window)](Replay& r) {
+  if (call.graph)
+    call.graph->record_tensor(there, [device, source = call.graph->index_of(window)](Replay& r) {
       return copy_to(r.tensor(source), device, r.streams ? &*r.streams : nullptr);
     });
   return there;
@@ -38,10 +39,10 @@ bool borrow(const Call& call, const Tensor& input, const Tensor& window) {
   const int reader = input.get_device_index();
   const bool small = window.numel() * int64_t(window.element_size()) <= kMostBorrowed;
   if (!small || !can_read(reader, window) || !call.streams->borrow(window, reader)) return false;
-  if (call.steps) {
-    const int at = call.steps->index_of(window);
-    call.steps->guard([reader, at](const std::vector<Tensor>& given) { return can_read(reader, given[at]); });
-    call.steps->then([reader, at](Replay& r) { r.streams->borrow(r.tensor(at), reader); });
+  if (call.graph) {
+    const int at = call.graph->index_of(window);
+    call.graph->guard([reader, at](const std::vector<Tensor>& given) { return can_read(reader, given[at]); });
+    call.graph->record([reader, at](Replay& r) { r.streams->borrow(r.tensor(at), reader); });
   }
   return true;
 }

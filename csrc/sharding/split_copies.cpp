@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "graph/recorded_launches.h"
+#include "graph/launch_graph.h"
 #include "runtime/copy.h"
 #include "sharding/split_streams.h"
 
@@ -97,10 +97,10 @@ void RowCopies::copy_one_by_one(const Call& call, const Rows& rows) const {
   const auto [to, from, at, first, count, dim] = rows;
   if (!call.runs()) return;
   copy_one(to, at, from, first, count, dim);
-  if (!call.steps) return;
-  call.steps->then([=, at = at, first = first, count = count, dim = dim, target = call.steps->index_of(to),
-                    source = call.steps->index_of(from), to_shape = sizes_of(to),
-                    from_shape = sizes_of(from)](Replay& r) {
+  if (!call.graph) return;
+  call.graph->record([=, at = at, first = first, count = count, dim = dim, target = call.graph->index_of(to),
+                      source = call.graph->index_of(from), to_shape = sizes_of(to),
+                      from_shape = sizes_of(from)](Replay& r) {
     copy_one(r.tensor(target, to_shape), at, r.tensor(source, from_shape), first, count, dim);
   });
 }
@@ -122,19 +122,19 @@ void RowCopies::run(const Call& call) const {
   }
   if (!call.runs()) return;
   cuda::copy_by_kernel(kernel, read, stream_of(read[0]));
-  if (!call.steps) return;
+  if (!call.graph) return;
   std::vector<int> lenders;  // tensors of other devices, which may come from an allocator that opens none
   std::vector<std::pair<Slot, Slot>> slots;
   for (size_t i = 0; i < read.size(); ++i) {
-    slots.push_back({call.steps->find(read[i].to.data), call.steps->find(read[i].from.data)});
-    const int lender = call.steps->index_of(by_kernel[i]->from);
+    slots.push_back({call.graph->find(read[i].to.data), call.graph->find(read[i].from.data)});
+    const int lender = call.graph->index_of(by_kernel[i]->from);
     if (read[i].from.device != read[i].to.device && std::find(lenders.begin(), lenders.end(), lender) == lenders.end())
       lenders.push_back(lender);
   }
-  call.steps->guard([lenders, here = read[0].to.device](const std::vector<Tensor>& given) {
+  call.graph->guard([lenders, here = read[0].to.device](const std::vector<Tensor>& given) {
     return std::all_of(lenders.begin(), lenders.end(), [&](int i) { return can_read(here, given[i]); });
   });
-  call.steps->then([kernel, read, slots](Replay& r) {
+  call.graph->record([kernel, read, slots](Replay& r) {
     std::vector<cuda::BlockCopy> copies = read;
     for (size_t i = 0; i < copies.size(); ++i)
       copies[i].to.data = r.at(slots[i].first), copies[i].from.data = r.at(slots[i].second);

@@ -21,7 +21,7 @@ class RowCopies {
   // Rows [first, first + rows) of `from` along `dim` into `to`, from row `at` on.
   void add(const Tensor& to, int64_t at, const Tensor& from, int64_t first, int64_t rows, int64_t dim);
   // In torch's current stream of the targets, which are on one device; by one launch where that can read all sources.
-  // The call's steps get it, too; a call that only prepares loads the kernel.
+  // The call's graph records it, too; a call that only prepares loads the kernel.
   void run(const Call& call) const;
 
  private:

@@ -37,7 +37,7 @@ struct Reach {
 };
 
 class SplitStreams;
-class Steps;
+class LaunchGraph;
 
 // A shard, its result, and the shards before and after it: what kernels may read where it lies.
 struct Shard {
@@ -91,7 +91,7 @@ struct Call {
   std::string* lines = nullptr;  // of the explanation
   std::string refused{};         // rooms that could not, for the next of these lines
   bool steered = environment_steers();
-  Steps* steps = nullptr;           // where a first call writes down what it does (graph/recorded_launches.h)
+  LaunchGraph* graph = nullptr;     // where a first call records its launches (graph/launch_graph.h)
   SplitStreams* streams = nullptr;  // of the call on all shards, where the tensor at hand is one of them
   Reach reach{};
 

@@ -5,7 +5,7 @@
 #include <numeric>
 #include <utility>
 
-#include "graph/recorded_launches.h"
+#include "graph/allocate.h"
 
 namespace torch_conv {
 

@@ -4,7 +4,8 @@
 #include <cmath>
 
 #include "dispatch/dispatch.h"
-#include "graph/recorded_launches.h"
+#include "graph/allocate.h"
+#include "graph/launch_graph.h"
 #include "runtime/context.h"
 #include "sharding/split.h"
 
@@ -162,7 +163,7 @@ Taps one_tap(const Call& call, Dtype sums, bool on_host) {
   static constexpr double one = 1;
   static constexpr float narrow_one = 1;
   const void* data = sums == Dtype::f64 ? static_cast<const void*>(&one) : &narrow_one;
-  if (call.steps) call.steps->keep(nullptr, data, size_of(sums));
+  if (call.graph) call.graph->keep(nullptr, data, size_of(sums));
   return {.data = data, .on_host = on_host, .stride_n = 0, .stride_c = 0, .stride_ci = 0};
 }
 

@@ -93,11 +93,11 @@ def test_other_values_of_the_same_signature(name, dtype, device, monkeypatch):
         pytest.skip("no convolution, or one that torch does not always make")
     call, shape = CALLS[name], shape_of(name)
     repeated = OPS._repeated_calls()
-    for seed in range(3):  # written down, unless an earlier test did; repeated; repeated
+    for seed in range(3):  # recorded, unless an earlier test did; replayed; replayed
         made = call(image(seed, device, dtype, shape), seed)
-        monkeypatch.setenv("TORCH_CONV_NO_STEPS", "1")
+        monkeypatch.setenv("TORCH_CONV_NO_GRAPH", "1")
         expected = call(image(seed, device, dtype, shape), seed)
-        monkeypatch.delenv("TORCH_CONV_NO_STEPS")
+        monkeypatch.delenv("TORCH_CONV_NO_GRAPH")
         assert made.stride() == expected.stride()
         assert_same_bits(made, expected)
     assert OPS._repeated_calls() - repeated >= 2
@@ -135,11 +135,11 @@ def test_shards(name, views, side_streams, device, monkeypatch):
             parts = [aligned(part.to(devices[i % len(devices)])) for i, part in enumerate(parts)]
         repeated = OPS._repeated_calls()
         made = SPLIT_CALLS[name](list(parts), seed)
-        if seed > 0:  # the first one is written down, unless an earlier test did
+        if seed > 0:  # the first one is recorded, unless an earlier test did
             assert OPS._repeated_calls() == repeated + 1
-        monkeypatch.setenv("TORCH_CONV_NO_STEPS", "1")
+        monkeypatch.setenv("TORCH_CONV_NO_GRAPH", "1")
         expected = SPLIT_CALLS[name](list(parts), seed)
-        monkeypatch.delenv("TORCH_CONV_NO_STEPS")
+        monkeypatch.delenv("TORCH_CONV_NO_GRAPH")
         for one, other in zip(made, expected, strict=True):
             assert_same_bits(one, other)
 
@@ -155,9 +155,9 @@ def test_layouts_have_steps_of_their_own(layout, device, monkeypatch):
     for seed in range(2):
         x = lay_out(image(seed, device))
         made = OPS.filter2d(x, taps(seed, 3, 3))
-        monkeypatch.setenv("TORCH_CONV_NO_STEPS", "1")
+        monkeypatch.setenv("TORCH_CONV_NO_GRAPH", "1")
         assert_same_bits(made, OPS.filter2d(x, taps(seed, 3, 3)))
-        monkeypatch.delenv("TORCH_CONV_NO_STEPS")
+        monkeypatch.delenv("TORCH_CONV_NO_GRAPH")
 
 
 def test_windows_that_were_one_tensor(device):
@@ -270,7 +270,7 @@ def test_steps_of_shards_have_a_number(device, monkeypatch):
     assert number(dim=3) == 0 and number(border="circular") == 0
     OPS.filter2d_split(shards, window, "circular", dim=2, wanted=[1])
     assert number(border="circular") not in (0, first)
-    monkeypatch.setenv("TORCH_CONV_NO_STEPS", "1")
+    monkeypatch.setenv("TORCH_CONV_NO_GRAPH", "1")
     assert number() == 0
     monkeypatch.undo()
     monkeypatch.setenv("TORCH_CONV_NO_PEER", "1")  # it asks for other steps

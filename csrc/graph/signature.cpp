@@ -1,0 +1,41 @@
+#include "graph/signature.h"
+
+#include "core/parallel.h"
+#include "graph/environment.h"
+
+namespace torch_conv {
+
+namespace {
+
+constexpr uintptr_t kAlignment = 128;  // no kernel family asks for more
+
+const char* address_of(const Tensor& t) { return static_cast<const char*>(t.data_ptr()); }
+
+}  // namespace
+
+Signature::Signature(const char* op, Form form, const Call& call) {
+  text_.reserve(512), tensors_.reserve(4);
+  add(int64_t(reinterpret_cast<uintptr_t>(op))), add(int64_t(form)), add(int64_t(thread_count()));
+  add(call.steered);
+  if (call.steered)
+    for (const char* name : kSteering) add(std::string(environment(name)));
+  add(call.slice != nullptr), add(call.part != nullptr), add(call.whole != nullptr);
+  if (const Slice* s = call.slice) add(s->dim_from_end), add(s->begin), add(s->size);
+  if (const Part* p = call.part)
+    add(int64_t(p->axis)), add(p->pad), add(p->out), add(p->first), add(p->whole), add(p->result);
+  if (call.whole) add(call.whole->by_torch), add(int64_t(call.whole->way)), add(int64_t(call.whole->sums));
+  add(call.out);  // X_out serves no part: the first tensor
+}
+
+void Signature::add(const Tensor& t) {
+  const char* data = address_of(t);
+  int64_t alias = 0;  // one memory for two tensors: it is always the first one's
+  while (alias < int64_t(tensors_.size()) && address_of(tensors_[alias]) != data) ++alias;
+  const auto sizes = t.sizes(), strides = t.strides();
+  add(int64_t(t.scalar_type())), add(t.is_cpu()), add(int64_t(t.get_device_index())), add(alias);
+  add(int64_t(reinterpret_cast<uintptr_t>(data) % kAlignment)), add(int64_t(sizes.size()));
+  put(sizes.data(), sizes.size() * sizeof(int64_t)), put(strides.data(), strides.size() * sizeof(int64_t));
+  tensors_.push_back(t);
+}
+
+}  // namespace torch_conv
