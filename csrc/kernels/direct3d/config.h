@@ -56,7 +56,7 @@ inline const char* border_refusal(const Direct& p) {
   return nullptr;
 }
 
-// 3^3 depthwise windows of float32, float16 and bfloat16: what CHANNELS and PLANES are made for.
+// 3^3 depthwise windows of float32, float16 and bfloat16, which several variants serve.
 inline const char* depthwise_refusal(const Direct& p) {
   if (p.kd != 3 || p.kh != 3 || p.kw != 3) return "no 3x3x3";
   if (p.in.c != p.groups) return "sums over channels";

@@ -73,7 +73,7 @@ struct MarchParams {
   float value, number;
   Border border;
   bool patch;               // the zeros of bulk copies outside the volume are not what the border asks for
-  bool difference;          // the gradient's windows have two taps each (is_difference in plan.h)
+  bool difference;          // the gradient's windows have two taps each (is_difference in march/plan.h)
   bool pairs;               // outputs 2 i and 2 i + 1 of a row may be stored as one word
   float gradient[3][3][3];  // of window i along x, y, z
   MarchTaps windows[3];     // of the blur: x, y, z

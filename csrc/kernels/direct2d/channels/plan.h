@@ -1,16 +1,9 @@
-// Direct + Arch -> Plan: the part of CHANNELS. Pure.
+// Direct + Arch -> Plan: which images `channels` serves, and with which strips. Pure.
 #pragma once
 
-#include "core/refusals.h"
-#include "kernels/direct2d/params.h"
+#include "kernels/direct2d/config.h"
 
 namespace torch_conv::direct2d {
-
-// How the words of an image lie over threads.
-struct ChannelShape {
-  int values = 0, rows = 0;      // channels of a word, rows of a strip
-  int64_t words = 0, group = 0;  // of a pixel: all, and those that stand together
-};
 
 // Do the channels of both images lie side by side, in words of so many?
 inline bool words_of_channels(const Direct& p, int values) {
@@ -60,6 +53,10 @@ inline ChannelShape fill_channels(const Direct& p, const Arch& arch, Plan& plan)
   plan.kernels = {kernel_of("kernels/direct2d/channels/kernel.cuh", "direct2d::direct2d_channels",
                             {p.in.dtype, int(p.kh), int(p.kw), s.values, p.taps.stride_c != 0})};
   return s;
+}
+
+inline void configure_channels(const Direct& p, const Arch& arch, Plan& plan) {
+  plan.config = Config{.variant = Variant::channels, .channels = fill_channels(p, arch, plan)};
 }
 
 }  // namespace torch_conv::direct2d

@@ -1,7 +1,7 @@
-// Direct + Arch -> Plan: the part of PRODUCTS. Pure.
+// Direct + Arch -> Plan: which images `products` serves, with which tile, and its arguments. Pure.
 #pragma once
 
-#include "core/refusals.h"
+#include "kernels/direct2d/config.h"
 #include "kernels/direct2d/products/products.h"
 
 namespace torch_conv::direct2d {
@@ -33,21 +33,6 @@ inline const char* products_refusal(const Direct& p, const Arch& arch) {
   return fits ? nullptr : "not enough shared memory";
 }
 
-// A product takes 128 to 256 taps and zeros, however small the window: up to 16 taps multiply-adds are as fast. One
-// NVIDIA H200, 8192^2, taps of float32, this and TILE: float16 3x3 73.9 us, 70.3; 4x4 75.2, 71.5; 5x5 75, 85; 7x7 78,
-// 160; bfloat16 4x4 77.1, 72.4; 5x5 76.7, 88.2; 7x7 92, 150; 15x15 290, 642.
-// Narrow taps on the GPU save a launch here that widens them (1.7 us): 4x4 of 4096^2 20.8 us, 23.2.
-// Photographs whose channels have a window each, float16 of 8x3x1080x1920, one NVIDIA H100, this and TILE: 3x3 74.4 us,
-// 72.8; 4x4 75.6, 89.7; 5x5 79, 136; 7x7 86, 210.
-// Rows that start anywhere, float16 of 7x3x1081x1917, narrow taps, this and TILE: 3x3 60.9 us, 71.0; 4x4 65.0, 84.7;
-// 4x5 65.2, 93.1; 5x5 64.7 (of float32 71.8), 101.
-inline const char* products_lose(const Direct& p, const Arch&) {
-  if (p.kw == 1 || p.kh == 1) return "a window of one row or one column";
-  const bool anywhere = !products_bulk(p), own = product_shape(p).windows > 1;
-  const int64_t least = p.taps.narrow ? (anywhere ? 9 : p.taps.on_host && !own ? 17 : 10) : anywhere || own ? 16 : 17;
-  return p.kh * p.kw >= least ? nullptr : "multiply-adds are as fast for so few taps";
-}
-
 // Do windows start on odd columns of a bulk copy's box, where there is no room for shifted matrices of taps?
 inline bool products_odd(const Direct& p) {
   return products_bulk(p) && p.place.pad_x % 2 != 0 && !product_shape(p).shifts();
@@ -72,6 +57,11 @@ inline void fill_products(const Direct& p, Plan& plan) {
   plan.kernels = {kernel_of("kernels/direct2d/products/kernel.cuh", "direct2d::direct2d_products",
                             {p.in.dtype, s.kh, s.kw, s.channels, s.windows, products_bulk(p), products_pack(p),
                              products_odd(p), p.taps.narrow})};
+}
+
+inline void configure_products(const Direct& p, const Arch&, Plan& plan) {
+  fill_products(p, plan);
+  plan.config = Config{.variant = Variant::products};
 }
 
 inline ProductArgs product_args(const Direct& p, const Plan& plan) {

@@ -1,41 +1,9 @@
-// Direct + Arch -> Plan: the part of TILE: images as its kernels see them, tiles, what it serves. Pure.
+// Direct + Arch -> Plan: which images `tile` and its kinds serve, as which images its kernels see them. Pure.
 #pragma once
 
-#include "kernels/direct2d/channels/plan.h"
-#include "kernels/direct2d/params.h"
+#include "kernels/direct2d/config.h"
 
 namespace torch_conv::direct2d {
-
-// Which of TILE's kernels.
-struct TileKind {
-  bool bulk = false;  // boxes by bulk copies
-  int group = 0;      // channels that make an image of their own
-  int own = 0;        // channels that have a window each
-};
-
-// Channels that lie side by side are columns of their own: rows of w * c values, whose taps lie c values apart. Shards
-// stay as they are.
-inline bool channels_as_columns(const Direct& p) {
-  return interleaved_channels(p.in, p.out) > 1 && p.groups == p.in.c && !p.bias && p.place.stride_x == 1 &&
-         !p.beside.any();
-}
-
-// Those that the same window filters; windows of samples may differ.
-inline int64_t flat_channels(const Direct& p) { return channels_as_columns(p) && p.taps.stride_c == 0 ? p.in.c : 1; }
-
-// `channels` of every pixel as columns of one image; the others are more such images.
-inline Direct side_by_side(const Direct& p, int64_t channels) {
-  Direct q = p;
-  if (channels == 1) return q;
-  q.in.w *= channels, q.out.w *= channels;
-  q.place.pad_x *= channels, q.place.dilation_x *= channels;
-  q.in.c = q.out.c = q.groups = p.in.c / channels;
-  q.in.stride_c = q.out.stride_c = channels;
-  q.in.stride_w = q.out.stride_w = 1;
-  return q;
-}
-
-inline Direct flattened(const Direct& p) { return side_by_side(p, flat_channels(p)); }
 
 inline TileWindow tile_window(const Direct& flat, const TileKind& kind) {
   const Placement& s = flat.place;
@@ -148,13 +116,6 @@ inline int channel_group(const Direct& p) {
   return p.in.c % least == 0 && (p.kw - 1) * least <= tile ? least : 0;
 }
 
-// Lanes 16 bytes apart read the same banks of shared memory: float32 3x3 63 % of copy, CHANNELS 80 (8x4x1080x1920, one
-// NVIDIA H200).
-inline const char* tile_own_loses(const Direct& p, const Arch& arch) {
-  const bool worse = p.in.c == 4 && p.in.dtype == Dtype::f32 && p.kh * p.kw <= 9 && !channels_refusal(p, arch);
-  return worse ? "channels is faster" : nullptr;
-}
-
 // The problem as TILE's kernels see it.
 inline Direct tile_image(const Direct& p, const TileKind& kind) {
   return kind.group ? side_by_side(p, kind.group) : kind.own ? side_by_side(p, kind.own) : flattened(p);
@@ -178,10 +139,34 @@ inline const char* tile_groups_refusal(const Direct& p, const Arch& arch) {
   return box ? nullptr : "a box beyond 256 rows";
 }
 
-// Fewer channels are read in longer pieces as they lie.
-inline const char* tile_groups_lose(const Direct& p, const Arch& arch) {
-  const bool few = p.in.c <= channel_group(p) && !tile_tma_refusal(p, arch);
-  return few ? "rows of few channels are one image" : nullptr;
+inline void configure_tile(const Direct& p, const TileKind& kind, Plan& plan) {
+  const Direct q = tile_image(p, kind);
+  const TileWindow w = tile_window(q, kind);
+  const TileShape shape = tile_shape(q, kind);
+  const Config config{
+      .variant = Variant::tile, .lead = kind.bulk ? lead_columns(q) : 0, .overlap = shape.overlap, .tile = kind};
+  plan.why = kind.group  ? "many channels side by side: groups of them are images of their own"
+             : kind.own  ? "a window for each of a few channels side by side: taps are the same for all lanes"
+             : kind.bulk ? "window up to 31x31: one bulk copy brings tile and halo"
+                         : "window up to 31x31, copies of words: no bulk copies, or rows not 16-byte aligned";
+  plan.tile_w = shape.width();
+  plan.tile_h = shape.height();
+  plan.threads = 32 * TileShape::warps;
+  plan.shared_bytes = shape.shared_bytes(size_of(q.in.dtype), size_of(q.out.dtype), w);
+  plan.blocks = q.out.n * q.out.c * ceil_div(q.out.h, plan.tile_h) *
+                tiles_across(q.out.w + config.lead, plan.tile_w, config.overlap);
+  plan.kernels = {kernel_of("kernels/direct2d/tile/kernel.cuh", "direct2d::direct2d_tile",
+                            {q.in.dtype, q.out.dtype, w.kh, w.kw, w.step_y, w.step_x, w.stride, kind.bulk,
+                             stores_aligned(q, kind), q.bias != nullptr, kind.group > 0, kind.own})};
+  plan.config = config;
+}
+inline void configure_tile_tma(const Direct& p, const Arch&, Plan& plan) { configure_tile(p, {.bulk = true}, plan); }
+inline void configure_tile_plain(const Direct& p, const Arch&, Plan& plan) { configure_tile(p, {}, plan); }
+inline void configure_tile_groups(const Direct& p, const Arch&, Plan& plan) {
+  configure_tile(p, tile_groups_kind(p, channel_group(p)), plan);
+}
+inline void configure_tile_own(const Direct& p, const Arch& arch, Plan& plan) {
+  configure_tile(p, tile_own_kind(p, arch), plan);
 }
 
 }  // namespace torch_conv::direct2d

@@ -1,4 +1,4 @@
-// CHANNELS: which problems it serves, and how far a block goes.
+// Direct + Arch -> Plan: which volumes `channels` serves, and how far a block goes. Pure.
 #pragma once
 
 #include "kernels/direct3d/config.h"

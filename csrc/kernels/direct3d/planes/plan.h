@@ -1,4 +1,4 @@
-// PLANES: which problems it serves, with which tile, and how far a block goes.
+// Direct + Arch -> Plan: which volumes `planes` serves, with which tile, and how far a block goes. Pure.
 #pragma once
 
 #include "kernels/direct3d/config.h"
@@ -86,14 +86,6 @@ inline const char* planes_refusal(const Direct& p, const Arch& arch) {
   if (p.in.d * p.in.h * p.in.w * size_of(p.in.dtype) % 16 != 0) return "volumes that do not fill 16 bytes";
   if (p.in.d >= (1 << 20) || p.out.n * p.out.c * p.out.d >= (int64_t(1) << 30)) return "too many planes";
   return planes_choice(p, arch.multiprocessors).shape.channels > 0 ? nullptr : "planes that no tile fits";
-}
-
-// Few or odd channels leave most threads idle: then a tile of the plane serves better.
-inline const char* planes_loses(const Direct& p, const Arch& arch) {
-  const double voxels = double(p.out.n * p.out.c * p.out.d) * double(p.out.h * p.out.w);
-  const bool suits =
-      voxels * 27 / (128.0 * arch.multiprocessors) > 0.25 * planes_choice(p, arch.multiprocessors).clocks;
-  return suits ? nullptr : "most threads would be idle";
 }
 
 inline void configure_planes(const Direct& p, const Arch& arch, Plan& plan) {

@@ -1,4 +1,4 @@
-// WINDOW: which problems it serves, and with which tile.
+// Direct + Arch -> Plan: which volumes `window` serves, and with which tile. Pure.
 #pragma once
 
 #include "kernels/direct3d/config.h"

@@ -1,0 +1,82 @@
+// What launches of this kernel family need besides the plan, and what the rules of its variants share.
+#pragma once
+
+#include "core/refusals.h"
+#include "kernels/direct2d/params.h"
+#include "kernels/families.h"
+
+namespace torch_conv::direct2d {
+
+enum class Variant : int8_t { reg, products, tile, channels, column, window, general };
+
+// Which of TILE's kernels.
+struct TileKind {
+  bool bulk = false;  // boxes by bulk copies
+  int group = 0;      // channels that make an image of their own
+  int own = 0;        // channels that have a window each
+};
+
+// How the words of an image lie over threads.
+struct ChannelShape {
+  int values = 0, rows = 0;      // channels of a word, rows of a strip
+  int64_t words = 0, group = 0;  // of a pixel: all, and those that stand together
+};
+
+// What launches need besides the plan.
+struct Config {
+  Variant variant;
+  int lead = 0;     // columns that the grid of tiles starts left of the output
+  int overlap = 0;  // columns that two tiles side by side both make
+  TileKind tile{};
+  ChannelShape channels{};
+  WindowShape window{};
+};
+
+inline bool other_shards_fit(const Direct& p) { return !p.beside.any() || p.beside.same_columns(p.in); }
+
+// Channels that lie side by side are columns of their own: rows of w * c values, whose taps lie c values apart. Shards
+// stay as they are.
+inline bool channels_as_columns(const Direct& p) {
+  return interleaved_channels(p.in, p.out) > 1 && p.groups == p.in.c && !p.bias && p.place.stride_x == 1 &&
+         !p.beside.any();
+}
+
+// Those that the same window filters; windows of samples may differ.
+inline int64_t flat_channels(const Direct& p) { return channels_as_columns(p) && p.taps.stride_c == 0 ? p.in.c : 1; }
+
+// `channels` of every pixel as columns of one image; the others are more such images.
+inline Direct side_by_side(const Direct& p, int64_t channels) {
+  Direct q = p;
+  if (channels == 1) return q;
+  q.in.w *= channels, q.out.w *= channels;
+  q.place.pad_x *= channels, q.place.dilation_x *= channels;
+  q.in.c = q.out.c = q.groups = p.in.c / channels;
+  q.in.stride_c = q.out.stride_c = channels;
+  q.in.stride_w = q.out.stride_w = 1;
+  return q;
+}
+
+inline Direct flattened(const Direct& p) { return side_by_side(p, flat_channels(p)); }
+
+// What a launch hands over. `flat`: the problem `p` as rows of columns.
+inline PlaneArgs plane_args(const Direct& p, const Direct& flat, const Plan& plan, const Config& config) {
+  const Placement& s = flat.place;
+  return {.planes = PlaneGeometry::of(flat.in, flat.out),
+          .order = TileOrder::of(tiles_across(flat.out.w + config.lead, plan.tile_w, config.overlap),
+                                 ceil_div(flat.out.h, plan.tile_h), flat.out.c),
+          .lead = config.lead,
+          .multiplier = unsigned(flat.out.c / flat.groups),
+          .shift_y = int(middle_of(int(flat.kh)) * s.dilation_y - s.pad_y),
+          .shift_x = int(middle_of(int(flat.kw)) * s.dilation_x - s.pad_x),
+          .channels = int(p.in.c / flat.in.c),
+          .in_pixel = int(p.in.stride_w),
+          .out_pixel = int(p.out.stride_w),
+          .border = s.border,
+          .value = float(s.value),
+          .taps_n = flat.taps.stride_n,
+          .taps_c = flat.taps.stride_c,
+          .bias = static_cast<const float*>(flat.bias),
+          .beside = Neighbours::of(flat.beside, flat.in)};
+}
+
+}  // namespace torch_conv::direct2d

@@ -1,0 +1,31 @@
+// Where another variant is faster, each rule with the measurement that decided it.
+#pragma once
+
+#include "kernels/direct3d/channels/plan.h"
+#include "kernels/direct3d/march/plan.h"
+#include "kernels/direct3d/planes/plan.h"
+
+namespace torch_conv::direct3d {
+
+// Few or odd channels leave most threads idle: then a tile of the plane serves better.
+inline const char* planes_is_slower(const Direct& p, const Arch& arch) {
+  const double voxels = double(p.out.n * p.out.c * p.out.d) * double(p.out.h * p.out.w);
+  const bool suits =
+      voxels * 27 / (128.0 * arch.multiprocessors) > 0.25 * planes_choice(p, arch.multiprocessors).clocks;
+  return suits ? nullptr : "most threads would be idle";
+}
+
+// Only `march` reads the planes of other shards. It is faster where it is also the choice for the shard by itself.
+inline const char* march_tma_of_shards_is_slower(const Direct& p, const Arch& arch) {
+  Direct alone = p;
+  alone.beside = {};
+  const bool channels = !channels_refusal(alone, arch);
+  const bool planes = !planes_refusal(alone, arch) && !planes_is_slower(alone, arch);
+  return channels || planes ? "the variants that read no other shards are faster" : nullptr;
+}
+inline const char* march_of_shards_is_slower(const Direct& p, const Arch& arch) {
+  const bool bulk = arch.bulk_copy && tma::volume_possible(p.in);
+  return bulk ? "bulk copies of the shard itself are faster" : march_tma_of_shards_is_slower(p, arch);
+}
+
+}  // namespace torch_conv::direct3d

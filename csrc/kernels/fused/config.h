@@ -1,0 +1,92 @@
+// What the variants of this kernel family share: what launches need besides the plan, which chains a pipeline serves,
+// and the kernels' arguments. Pure.
+#pragma once
+
+#include "core/refusals.h"
+#include "kernels/families.h"
+#include "kernels/fused/pipelines.h"
+
+namespace torch_conv::fused {
+
+// What a launch needs besides the plan.
+struct Config {
+  bool bulk;  // boxes by bulk copies
+  TileShape shape;
+  MarchShape march;
+  int boxes;  // of MARCH
+  Edges edges;
+  int first;  // the image's pixel under output (0, 0)
+  void (*pack)(const Fused&, PackedTaps&);
+};
+
+inline bool shared_host_taps(const Fused& p) {
+  for (int s = 0; s < p.count; ++s)
+    for (int i = 0; i < p.stages[s].windows; ++i)
+      for (const Taps* taps : {&p.stages[s].taps_x[i], &p.stages[s].taps_y[i]})
+        if (!taps->on_host || taps->stride_n != 0 || taps->stride_c != 0) return false;
+  return true;
+}
+
+inline Edges edges_of(const Fused& p, const Chain& chain) {
+  const bool elements = p.border != Border::skip && p.border != Border::zero_output &&
+                        (p.border != Border::constant || holds(p.in.dtype, p.value));
+  if (p.valid) return {0, 0};
+  if (!elements) return {0, chain.reach};
+  const bool tiny = (p.in.h <= chain.reach && !p.beside.any()) || p.in.w <= chain.reach;
+  if (p.border == Border::circular && !chain.thins) return {chain.reach, 0};
+  if (!chain.extends_rows || tiny) return {chain.first_radius, chain.reach - chain.first_radius};
+  return {p.border == Border::circular ? chain.reach : chain.first_radius, 0};
+}
+
+// Rows of results that start on a word of so many and end on one.
+inline bool whole_words(const Fused& p, int outputs) {
+  const int64_t bytes = std::min<int64_t>(16, int64_t(outputs) * size_of(p.out.dtype));
+  const bool whole = p.stages[p.count - 1].outputs() == 1 || p.stride_output * size_of(p.out.dtype) % bytes == 0;
+  return whole && p.out.w % outputs == 0 && rows_start_on(p.out, bytes);
+}
+
+// Shards of an image, each with the rows of those beside it. What `thin` reads beyond the end of a circular image is 0,
+// though rows stand there.
+inline const char* shards_refusal(const Fused& p, const Chain& chain) {
+  if (p.valid || p.stride > 1) return "'valid' or a stride reads no other shards";
+  if (chain.thins && p.border == Border::circular) return "thinning at the ends of a circular image reads no shards";
+  return p.beside.same_columns(p.in) ? nullptr : "shards of another layout";
+}
+
+inline const char* pipeline_refusal(const Fused& p) {
+  if (const char* no = chain_dtype_refusal(p.in.dtype, p.out.dtype)) return no;
+  if (p.in.stride_w != 1 || p.out.stride_w != 1) return "pixels of a row do not lie side by side";
+  if (!shared_host_taps(p)) return "windows on the GPU, or several sets of them";
+  if (!below(kMostSide, {p.in.h, p.in.w})) return "2^30 rows or columns";
+  if (p.valid && p.stride > 1) return "a stride with 'valid'";
+  int numbers = 0;
+  for (int s = 0; s < p.count; ++s) numbers += p.stages[s].number != 0;
+  if (numbers > 1) return "numbers for several stages";
+  const auto chain = find_chain(p);
+  if (!chain) return "no pipeline of these windows";
+  return p.beside.any() ? shards_refusal(p, *chain) : nullptr;
+}
+
+// The same where boxes of the image come by bulk copies.
+inline const char* bulk_pipeline_refusal(const Fused& p, const Arch& arch) {
+  const char* no = pipeline_refusal(p);
+  return no ? no : plane_copy_refusal(p.in, arch);
+}
+
+inline Args args_of(const Fused& p, const Plan& plan, const Config& config) {
+  double number = 0;
+  for (int s = 0; s < p.count; ++s) number += p.stages[s].number;  // at most one has one (pipeline_refusal)
+  return {.planes = PlaneGeometry::of(p.in, p.out),
+          .stride_output = p.stride_output,
+          .first = config.first,
+          .order = TileOrder::of(ceil_div(p.in.w, plan.tile_w), ceil_div(p.in.h, plan.tile_h), p.in.c),
+          .extend = config.edges.extend,
+          .margin = config.edges.margin,
+          .border = p.border,
+          .value = float(p.value),
+          .number = float(number),
+          .bulk = config.bulk,
+          .boxes = config.boxes};
+}
+
+}  // namespace torch_conv::fused
