@@ -1,4 +1,4 @@
-// What this room is asked to compute, and its doors: causal depthwise convolutions of sequences, plain numbers.
+// The problems of this kernel family: causal depthwise convolutions of sequences, plain numbers.
 #pragma once
 
 #include "core/problem.h"

@@ -1,4 +1,4 @@
-// The doors of this room, as kernels/families.h has them of the others.
+// The entry points of this kernel family, as kernels/families.h has them of the others.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// What the plans of this room's variants share.
+// What the plans of the family's variants share.
 #pragma once
 
 #include "core/activation.h"

@@ -1,5 +1,5 @@
-// Depthwise + Arch -> Plan: which kernel serves the problem. What a variant can do, and how, stands in its
-// plan_VARIANT.h; which of two that can is the faster stands here. Pure.
+// Depthwise + Arch -> Plan: the list of variants, and the choice. VARIANT/plan.h says which problems a variant serves
+// and how; tuning.h says which of two variants is the faster. Pure.
 #pragma once
 
 #include "kernels/depthwise/channels/plan.h"
@@ -14,139 +14,30 @@
 #include "kernels/depthwise/rows/plan.h"
 #include "kernels/depthwise/rows_mma/plan.h"
 #include "kernels/depthwise/tiles/plan.h"
+#include "kernels/depthwise/tuning.h"
 #include "kernels/depthwise/warps/plan.h"
 
 namespace torch_conv::depthwise {
 
-// Figures: us on one NVIDIA H200; the batch is 64 and the map square where nothing else is said.
-
-// float16 3x3: PLANES 24.4 at 96x56, 11.7 at 768x14 and 6.2 at 7, with the bits of a chain; PLANES_MMA 22.5, 11.4
-// and 7.4. 5x5 at 96x56 34.5 against 23.9, 7x7 57 against 25.4, and at 768x14 30.5 against 13.0.
-inline const char* planes_mma_loses(const Depthwise& p, const Arch& arch) {
-  const bool few = p.kh * p.kw <= 9 || p.in.h * p.in.w <= 64;
-  return few && !planes_refusal(p, arch) ? "few taps or pixels: multiply-adds are as fast" : nullptr;
-}
-
-// `direct` filters such images by bulk copies; an activation would be one launch more.
-inline bool direct_copies_in_bulk(const Depthwise& p, const Arch& arch) {
-  return p.activation == Activation::none && p.in.dtype == Dtype::f32 && p.place.unit_steps_of_images() && p.kh > 1 &&
-         arch.bulk_copy && tma::words_possible(p.in);
-}
-
-// WARPS against the best of the others: up to how many outputs it is the faster, and which part of the lanes must have
-// a vector. "2 of 96x56": two images; without a number, 64.
-//
-//   dtype    k step  outputs  lanes  us, WARPS : the best of the others
-//   float32  3  1    any      1/2    96x56 39.0 : 43.5; 32x32x224 100.6 : 108; 1024x16 43.9 : 47.5;
-//                                    1024x12 (3/8 of the lanes) 29.9 : 22.2; 8 of 8x2048 530 : 521 by `direct`
-//            3  2    any      1/2    96x112 89.0 : 95.2
-//            5  1    2^20     2/3    96x56 48 : 45; 2 of 96x56 2.9 : 3.3, 4 of them 4.6 : 4.3
-//            5  2    any      2/3    144x56 37.6 : 39.8; 288x32 24.5 : 36.3; 64x68 (53 % of the lanes) 34.7 : 28.2
-//            7  any  2^19     2/3    96x56 80 : 50; 1 of 72x64 2.8 : 4.0, 8 of them 9.7 : 9.8
-//   float16  3  1    2^21     2/3    96x56 25.5 : 23.1; 4 of 96x56 2.9 : 3.2, 8 of them 4.2 : 4.2;
-//                                    8 of 128x32 (half of the lanes) 3.5 : 3.1
-//            3  2    2^21     1/2    96x112 52.3 : 49.9; 16 of 32x112 5.1 : 5.9
-//            3  2    any      1/2    where PLANES does not hold a plane: 32x32x224 35.4 : 40.6
-//            5  2    2^19     2/3    2 of 32x112 3.1 : 4.4, 8 of them 5.1 : 5.1
-//            the others: none
-inline const char* warps_loses(const Depthwise& p, const Arch& arch) {
-  const WarpsConfig c = warps_config(p);
-  const bool f32 = p.in.dtype == Dtype::f32, two = c.window.step == 2;
-  const int k = c.window.k, lanes = c.across * c.window.lanes;
-  const bool half_is_enough = k == 3 && (f32 || two);
-  if (half_is_enough ? 2 * c.vectors < lanes : 3 * c.vectors < 2 * lanes) return "rows that leave lanes empty";
-  if (k == 3 && p.in.w >= 1024 && direct_copies_in_bulk(p, arch)) return "direct is faster";
-  constexpr int64_t any = INT64_MAX;
-  int64_t most = 0;
-  if (f32) most = k == 3 || (k == 5 && two) ? any : k == 5 ? 1 << 20 : 1 << 19;
-  else if (k == 3) most = two && planes_refusal(p, arch) ? any : 1 << 21;
-  else if (k == 5 && two) most = 1 << 19;
-  const int64_t outputs = p.out.n * p.out.c * p.out.h * p.out.w;
-  return most == any || outputs < most ? nullptr : "many outputs: shared memory is faster";
-}
-
-// float16 7x7 at 96x56: LARGE_MMA 68, PLANES 57, PLANES_MMA 25.4.
-inline const char* large_mma_loses(const Depthwise& p, const Arch&) {
-  return p.kh <= 9 && p.kw <= 9 ? "a window up to 9x9" : nullptr;
-}
-
-// float32 at 384x32: 31x31 LARGE 1035, TILES 1127 (of a quarter of the channels, times 4); 13x13 439 and 243.
-inline const char* large_loses(const Depthwise& p, const Arch&) {
-  return p.kh * p.kw < 600 ? "a window of fewer than 600 taps" : nullptr;
-}
-
-// float32 at 8x8x2048: 3x3 96 % of copy by TILES, 97 by `direct`; 7x7 64 and 81. In half precision `direct` reaches
-// the same, but its windows are float32, which takes a launch more.
-inline const char* tiles_loses(const Depthwise& p, const Arch& arch) {
-  return p.out.w >= 112 && direct_copies_in_bulk(p, arch) ? "direct is faster" : nullptr;
-}
-
-// Pixels of half precision that are no multiple of 32 bytes: what blocks of some channels read and write of them are
-// parts of sectors. float16, us of CHANNELS, CHANNELS_TMA and CHANNELS_MMA (64 images; 8, 24 and 40x1080x1920 of 8, 4
-// and 2, the last two on one NVIDIA H100):
-//
-//   3x3  8x112 12.6, 16.4, 26.0; 24x56 9.9, 14.6, 15.1; 24x112 30.5, 39.7, 39.3; 40x28 6.1, 9.5, 8.6; 40x56 15.7, 21.3,
-//        19.4; 56x56 20.9, 24.4, 22.8; 72x56 26.7, 26.8, 28.1; 120x28 13.4, 14.4, 15.4; 8x1080x1920 190, 284, 526; 24,
-//        298, 392, 570; 40, 247, 370, 682. One image of 24x112 (2^18 outputs) 3.8, 2.8, 5.0
-//   5x5  8x112 20.1, 25.6, 26.7; 24x56 16.1, 19.4, 15.7; 24x112 57, 55, 40; 40x56 30, 26, 20; 120x28 22.9, 25, 15.6;
-//        8x1080x1920 319, 440, 528; 24, 495, 465, 569; 40, 421, 370, 683: beyond the cache
-//
-// Of whole sectors: 3x3 16x56 7.8, 7.1, 7.2; 16x112 20.1, 20.8, 21.5; 16x1080x1920 201, 204, 240; 32x112 37, 33, 33;
-// 48x56 17.5, 16.6, 16.7.
-inline bool parts_of_sectors(const Depthwise& p) {
-  const bool images = p.out.h > 1 && p.place.unit_steps_of_images() && p.multiplier() == 1;
-  return images && half_precision(p.in.dtype) && p.in.c * size_of(p.in.dtype) % 32 != 0;
-}
-// More than the cache of any Hopper, which products need.
-inline bool beyond_cache(const Depthwise& p) {
-  return 2 * p.in.n * p.in.c * p.in.h * p.in.w * size_of(p.in.dtype) > (int64_t(64) << 20);
-}
-
-// float16 3x3, one image of 96x112: 5.0; CHANNELS_TMA takes 2.6 for 96x56. Of 64 images the products are ahead: 12.4
-// against 15 at 768x14, 25.3 against 25.5 at 96x56; 5x5 27.7 against 42 and 7x7 28.9 against 58. Signals are brought by
-// CHANNELS_TMA at 98 % of copy with 7 taps, and a product would have one row of them.
-inline const char* channels_mma_loses(const Depthwise& p, const Arch& arch) {
-  const int64_t taps = p.kh * p.kw, outputs = p.out.n * p.out.c * p.out.h * p.out.w;
-  const bool few = taps <= 9 && (outputs < (1 << 21) || p.in.c < 32 || parts_of_sectors(p));
-  const bool parts = taps <= 25 && parts_of_sectors(p) && (p.in.c < 16 || beyond_cache(p));
-  return (few || parts || p.kh == 1) && !channels_tma_refusal(p, arch)
-             ? "few outputs or taps, or parts of sectors: multiply-adds are faster"
-             : nullptr;
-}
-
-inline const char* channels_bulk_loses(const Depthwise& p, const Arch&) {
-  const int64_t taps = p.kh * p.kw, outputs = p.out.n * p.out.c * p.out.h * p.out.w;
-  const bool few = taps <= 9 || (taps <= 25 && p.in.c < 16);
-  return few && outputs >= (1 << 20) && parts_of_sectors(p)
-             ? "parts of sectors: threads that fetch for themselves are faster"
-             : nullptr;
-}
-
-// The kernels of `direct` keep pixels in registers or shared memory; GENERAL reads them again for every tap.
-inline const char* general_loses(const Depthwise& p, const Arch&) {
-  const bool taken = p.activation == Activation::none && p.place.unit_steps_of_images();
-  return taken ? "direct is faster" : nullptr;
-}
-
-constexpr Candidate<Depthwise> kRowsMma{"rows_mma", rows_mma_refusal, rows_mma_loses, configure_rows_mma};
-constexpr Candidate<Depthwise> kPlanesMma{"planes_mma", planes_mma_refusal, planes_mma_loses, configure_planes_mma};
-constexpr Candidate<Depthwise> kLargeMma{"large_mma", large_mma_refusal, large_mma_loses, configure_large_mma};
-constexpr Candidate<Depthwise> kChannelsMma{"channels_mma", channels_mma_refusal, channels_mma_loses,
+constexpr Candidate<Depthwise> kRowsMma{"rows_mma", rows_mma_refusal, rows_mma_is_slower, configure_rows_mma};
+constexpr Candidate<Depthwise> kPlanesMma{"planes_mma", planes_mma_refusal, planes_mma_is_slower, configure_planes_mma};
+constexpr Candidate<Depthwise> kLargeMma{"large_mma", large_mma_refusal, large_mma_is_slower, configure_large_mma};
+constexpr Candidate<Depthwise> kChannelsMma{"channels_mma", channels_mma_refusal, channels_mma_is_slower,
                                             configure_channels_mma};
-constexpr Candidate<Depthwise> kGeneral{"general", general_refusal, general_loses, configure_general};
+constexpr Candidate<Depthwise> kGeneral{"general", general_refusal, general_is_slower, configure_general};
 
 constexpr Candidate<Depthwise> kCandidates[] = {
     kRowsMma,
     {"rows", rows_refusal, nullptr, configure_rows},
     kPlanesMma,
     kLargeMma,
-    {"warps", warps_refusal, warps_loses, configure_warps},
+    {"warps", warps_refusal, warps_is_slower, configure_warps},
     {"planes", planes_refusal, nullptr, configure_planes},
-    {"large", large_refusal, large_loses, configure_large},
-    {"tiles", tiles_refusal, tiles_loses, configure_tiles},
+    {"large", large_refusal, large_is_slower, configure_large},
+    {"tiles", tiles_refusal, tiles_is_slower, configure_tiles},
     kChannelsMma,
-    {"channels_tma", channels_tma_refusal, channels_bulk_loses, configure_channels_tma},
-    {"channels_rows", channels_rows_refusal, channels_bulk_loses, configure_channels_rows},
+    {"channels_tma", channels_tma_refusal, channels_bulk_is_slower, configure_channels_tma},
+    {"channels_rows", channels_rows_refusal, channels_bulk_is_slower, configure_channels_rows},
     {"channels", channels_refusal, nullptr, configure_channels},
     kGeneral,
 };

@@ -1,4 +1,4 @@
-// The room's doors on CUDA.
+// The kernel family's entry points on CUDA.
 #include "kernels/depthwise/plan.h"
 
 namespace torch_conv::depthwise {

@@ -1,16 +1,9 @@
-// How sums of bytes are cut into strips on a GPU. Pure.
+// BYTES: sums of bytes in strips, column sums of 16 bits and row sums by warps of their own. Pure.
 #pragma once
 
 #include "kernels/box/plan_common.h"
 
 namespace torch_conv::box {
-
-// ---- BYTES: column sums of 16 bits and row sums by warps of their own ----------------------------------------------
-//
-// What it serves it serves faster than march. H200, us of bytes and of march: 4096^2, k = 15 and reflect 19 and 70,
-// circular 19 and 66, constant 19 and 66, zero_output 20 and 150, skip 27 and 223 (k = 63: 42 and 227), k = 200 37 and
-// 99; widths of 4093, k = 15 28 and 94; a photo of 3 x 4096^2, k = 15 46 and 473; 15 x 700 78 and 94; 512^2, k = 5 4.9
-// and 5.9.
 
 struct ByteShape {
   Rounding rounding;

@@ -5,6 +5,7 @@
 
 #include "kernels/depthwise/channels/params.h"
 #include "kernels/depthwise/config.h"
+#include "kernels/depthwise/shared/channel_layout.h"
 
 namespace torch_conv::depthwise {
 
@@ -16,12 +17,6 @@ struct ChannelsConfig {
   int lanes;
   int64_t chunks, blocks;
 };
-
-// Every pixel of an image starts on `bytes`.
-inline bool channels_start_on(const Image& x, int64_t bytes) {
-  return rows_start_on({x.data, x.dtype, x.n, 1, 1, x.h, x.w, x.stride_n, 0, 0, x.stride_h, x.stride_w}, bytes) &&
-         (x.w == 1 || x.stride_w * size_of(x.dtype) % bytes == 0);
-}
 
 inline int channels_step(int64_t stride, int64_t dilation) { return int(stride / std::gcd(stride, dilation)); }
 

@@ -2,7 +2,8 @@
 #pragma once
 
 #include "kernels/depthwise/channels_rows/params.h"
-#include "kernels/depthwise/channels_tma/plan.h"
+#include "kernels/depthwise/config.h"
+#include "kernels/depthwise/shared/channel_layout.h"
 
 namespace torch_conv::depthwise {
 

@@ -1,8 +1,9 @@
 // CHANNELS_TMA: which problems it serves, and what its threads and blocks compute.
 #pragma once
 
-#include "kernels/depthwise/channels/plan.h"
 #include "kernels/depthwise/channels_tma/params.h"
+#include "kernels/depthwise/config.h"
+#include "kernels/depthwise/shared/channel_layout.h"
 
 namespace torch_conv::depthwise {
 
@@ -13,11 +14,6 @@ struct ChannelsTmaConfig {
   int64_t chunks, blocks_x, tiles_y, tiles, steps;  // tiles in all, and of a block
   int64_t blocks() const { return ceil_div(tiles, steps); }
 };
-
-// The image as bulk copies see it: rows of channels, planes of pixels, and rows of pixels one after the other.
-inline Image channels_as_rows(const Image& x) {
-  return {x.data, x.dtype, x.n, x.h, 1, x.w, x.c, x.stride_n, x.stride_h, 0, x.stride_w, 1};
-}
 
 // The lanes of a block: divisors of a pixel's words come first, so that none is idle, and the more of a pixel a block
 // takes, the longer the runs of its copies (float16 3x3 at 64x144x56x56 on one NVIDIA H200: 24 lanes of 72 41.7 us, all
@@ -190,22 +186,6 @@ inline bool channels_tma_bulk_taps(const Depthwise& p, const ChannelsBox& s) {
   const int64_t window = p.kh * p.kw * size_of(p.weights);
   return reinterpret_cast<uintptr_t>(p.weight) % 16 == 0 && s.channels() * window % 16 == 0 &&
          p.out.c * window % 16 == 0;
-}
-
-// What bulk copies of rows of channels ask.
-inline const char* channels_bulk_refusal(const Depthwise& p, const Arch& arch) {
-  const Placement& at = p.place;
-  if (p.sums == Sums::products) return "no tensor cores";
-  if (!arch.bulk_copy) return "no bulk copies";
-  if (p.in.stride_c != 1 || p.out.stride_c != 1) return "channels do not lie side by side";
-  if (p.multiplier() != 1) return "several windows for a channel";
-  if (at.dilation_y != 1 || at.dilation_x != 1) return "dilation";
-  if (at.stride_y > 4 || at.stride_x > 4) return "strides beyond 4";
-  if (!tma::possible(channels_as_rows(p.in))) return "pixels not 16-byte aligned";
-  constexpr int64_t most = 1 << 26;
-  return below(most, {p.in.h, p.in.w, p.out.h, p.out.w, p.out.c, at.pad_y, at.pad_x})
-             ? nullptr
-             : "2^26 rows, columns or channels";
 }
 
 inline const char* channels_tma_refusal(const Depthwise& p, const Arch& arch) {

@@ -1,4 +1,4 @@
-// GENERAL: serves every problem of this room.
+// GENERAL: serves every problem of the kernel family.
 #pragma once
 
 #include "kernels/depthwise/config.h"

@@ -1,7 +1,7 @@
 // What ROWS_MMA's launch and kernel agree on.
 #pragma once
 
-#include "kernels/depthwise/rows/params.h"
+#include "kernels/depthwise/shared/divisor.h"
 
 namespace torch_conv::depthwise {
 

@@ -1,8 +1,9 @@
 // ROWS_MMA: which problems it serves, and how rows are cut into segments.
 #pragma once
 
-#include "kernels/depthwise/rows/plan.h"
+#include "kernels/depthwise/config.h"
 #include "kernels/depthwise/rows_mma/params.h"
+#include "kernels/depthwise/shared/row_layout.h"
 
 namespace torch_conv::depthwise {
 
@@ -52,15 +53,6 @@ inline const char* rows_mma_refusal(const Depthwise& p, const Arch&) {
   const RowsMmaConfig config = rows_mma_config(p);
   if (p.out.c * config.units >= int64_t(1) << 31 || config.columns >= int64_t(1) << 30) return "2^31 warps";
   return nullptr;
-}
-
-inline const char* rows_mma_loses(const Depthwise& p, const Arch&) {
-  // float16 64x768x1024, one NVIDIA H200: k = 5 50 us by rows, k = 7 55 against 54, k = 9 56 against 54, k = 15 76
-  // against 54.
-  if (p.kw < 7) return "a short window: multiply-adds are faster";
-  // 64x768x1001, k = 31: 78 us where rows of 1024 take 54, as long as ROWS takes at k = 15.
-  const bool words = p.in.w % 4 == 0 && p.out.w % 2 == 0 && p.in.stride_c % 4 == 0 && p.out.stride_c % 2 == 0;
-  return p.kw < 16 && !words ? "rows that begin between words: multiply-adds are faster" : nullptr;
 }
 
 inline void configure_rows_mma(const Depthwise& p, const Arch&, Plan& plan) {

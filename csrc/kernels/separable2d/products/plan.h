@@ -1,11 +1,14 @@
-// Separable + Arch -> Plan: the part of PRODUCTS. Pure.
+// PRODUCTS: which problems it serves, and how rows are cut into segments. Pure.
 #pragma once
 
 #include "core/refusals.h"
-#include "kernels/separable2d/products/photos.h"
+#include "kernels/separable2d/config.h"
 #include "kernels/separable2d/products/products.h"
+#include "kernels/separable2d/shared/photos.h"
 
 namespace torch_conv::separable2d {
+
+void launch_products(const Separable& p, const Plan& plan, const Site& site);
 
 // Bulk copies load rows that start on 16 bytes. They store rows that are whole words of 16 bytes: they would write the
 // rest of a word that a row ends in.
@@ -25,21 +28,6 @@ inline const char* products_refusal(const Separable& p, const Arch& arch) {
   if (!touches) return "windows that lie outside the image altogether";
   if (!arch.bulk_copy) return "no bulk copies";
   return band_shape(p).shared_bytes() <= arch.shared_bytes ? nullptr : "not enough shared memory";
-}
-
-// The products of a tile are as many for 3 taps as for 9. One NVIDIA H200, us, this and the best chain: float16 4096^2
-// 5x5 27.7, 22.6; 7x7 27.4, 24.4; 9x9 27.4, 28.0; 5x9 27.2, 47.7; 16x3x1080x1920 7x7 124.6, 121.9; 9x9 124.5, 142.2;
-// 15x15 126, 259. Bytes 4096^2 7x7 27.0, 25.4; 9x9 26.6, 31.7; 1080p 5x5 117, 94; 9x9 118, 169. Photos of 3
-// channels, 16x1080x1920, this and TILE, one NVIDIA H100: float16 5x5 195, 144; 7x7 193, 149; 9x9 193, 188; 15x15 197,
-// 383; bytes 5x5 133, 109; 7x7 137, 160; 9x9 135, 240.
-//
-// Which windows of separable filters these are must not depend on the layout, or a pixel's bits would: so photos of
-// bytes by 7x7 keep to chains, and bytes of rows that start anywhere by 5x5 (width 1917, one NVIDIA H100: 164, TILE
-// 183).
-inline const char* products_lose(const Separable& p, const Arch&) {
-  if (p.kh == 1 || p.kw == 1) return "a window of one row or one column";
-  return std::max(p.kh, p.kw) >= 9 ? nullptr
-                                   : "few taps: chains are mostly as fast, with the same bits in every layout";
 }
 
 inline int64_t band_blocks(const Separable& p, const BandShape& s, int segment) {
@@ -74,6 +62,11 @@ inline void fill_products(const Separable& p, const Arch& arch, Plan& plan) {
   plan.kernels = {kernel_of(
       "kernels/separable2d/products/kernel.cuh", "separable2d::separable_products",
       {p.in.dtype, s.halves, s.tiles, s.early, s.first_sees_last, s.last_sees_first, s.loads, s.stores, s.channels})};
+}
+
+inline void configure_products(const Separable& p, const Arch& arch, Plan& plan) {
+  fill_products(p, arch, plan);
+  plan.config = Config{launch_products};
 }
 
 inline BandArgs band_args(const Separable& p, const Plan& plan, const PassTaps& taps) {

@@ -1,11 +1,14 @@
-// Separable + Arch -> Plan: the part of RING. Pure.
+// RING and RING_WORDS: which problems they serve, and how high strips are. Pure.
 #pragma once
 
 #include "core/refusals.h"
+#include "kernels/separable2d/config.h"
 #include "kernels/separable2d/params.h"
-#include "kernels/separable2d/products/photos.h"
+#include "kernels/separable2d/shared/photos.h"
 
 namespace torch_conv::separable2d {
+
+void launch_ring(const Separable& p, const Plan& plan, const Site& site);
 
 inline RingShape ring_shape(const Separable& p, bool bulk) {
   const auto in_parameters = [&](const Taps& taps) {
@@ -59,6 +62,11 @@ inline int ring_steps(const Separable& rows, const RingShape& s, const Arch& arc
   return best;
 }
 
+struct RingConfig {
+  RingShape shape;
+  bool bulk;  // boxes by bulk copies
+};
+
 inline RingShape fill_ring(const Separable& p, bool bulk, const Arch& arch, Plan& plan) {
   const Separable rows = as_rows(p);
   const RingShape s = ring_shape(p, bulk);
@@ -73,6 +81,17 @@ inline RingShape fill_ring(const Separable& p, bool bulk, const Arch& arch, Plan
   plan.kernels = {kernel_of("kernels/separable2d/ring/kernel.cuh", "separable2d::separable_ring",
                             {s.kh, s.kw, s.skew, s.pixel, s.inline_taps, bulk})};
   return s;
+}
+
+inline void configure_ring(const Separable& p, bool bulk, const Arch& arch, Plan& plan) {
+  const RingShape shape = fill_ring(p, bulk, arch, plan);
+  plan.config = Config{launch_ring, RingConfig{shape, bulk}};
+}
+inline void configure_ring_bulk(const Separable& p, const Arch& arch, Plan& plan) {
+  configure_ring(p, true, arch, plan);
+}
+inline void configure_ring_words(const Separable& p, const Arch& arch, Plan& plan) {
+  configure_ring(p, false, arch, plan);
 }
 
 inline RingParams ring_params(const Separable& p, const Plan& plan, const RingShape& shape, const PassTaps& taps) {

@@ -1,11 +1,14 @@
-// Separable + Arch -> Plan: the part of TILE. Pure.
+// TILE and TILE_TMA: which problems they serve, and with which tile. Pure.
 #pragma once
 
 #include "core/refusals.h"
+#include "kernels/separable2d/config.h"
 #include "kernels/separable2d/params.h"
-#include "kernels/separable2d/products/photos.h"
+#include "kernels/separable2d/shared/photos.h"
 
 namespace torch_conv::separable2d {
+
+void launch_tile(const Separable& p, const Plan& plan, const Site& site);
 
 inline const char* tile_refusal(const Separable& p, const Arch&) {
   if (p.kh != p.kw || p.kh < 3 || p.kh > kTileMost || p.kh % 2 == 0) return "no k x k window, k odd, 3 to 15";
@@ -42,6 +45,11 @@ inline int64_t tile_blocks(const Separable& rows, const TileShape& s) {
   return rows.out.n * rows.out.c * order.tiles_x * order.tiles_y;
 }
 
+struct TileConfig {
+  TileShape shape;
+  bool bulk;  // boxes by bulk copies
+};
+
 inline TileShape fill_tile(const Separable& p, bool bulk, Plan& plan) {
   const Separable rows = as_rows(p);
   const int channels = photo_channels(p);
@@ -56,6 +64,13 @@ inline TileShape fill_tile(const Separable& p, bool bulk, Plan& plan) {
                             {p.in.dtype, int(p.kw), channels, s.overlap == 0})};
   return s;
 }
+
+inline void configure_tile(const Separable& p, bool bulk, Plan& plan) {
+  const TileShape shape = fill_tile(p, bulk, plan);
+  plan.config = Config{launch_tile, TileConfig{shape, bulk}};
+}
+inline void configure_tile_tma(const Separable& p, const Arch&, Plan& plan) { configure_tile(p, true, plan); }
+inline void configure_tile_plain(const Separable& p, const Arch&, Plan& plan) { configure_tile(p, false, plan); }
 
 inline TileParams tile_params(const Separable& p, const TileShape& s, bool bulk, const PassTaps& taps) {
   const Separable rows = as_rows(p);

@@ -12,7 +12,7 @@
 // An element is read once and written once; 2 k flops an output. The group at a row's end writes the last k - 1 inputs.
 #pragma once
 
-#include "kernels/causal/finish.cuh"
+#include "kernels/causal/shared/finish.cuh"
 
 namespace torch_conv::causal {
 

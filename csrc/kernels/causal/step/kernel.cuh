@@ -9,7 +9,7 @@
 // k reads and writes an output, 2 k flops.
 #pragma once
 
-#include "kernels/causal/finish.cuh"
+#include "kernels/causal/shared/finish.cuh"
 
 namespace torch_conv::causal {
 

@@ -8,7 +8,7 @@
 // 2 k flops an output.
 #pragma once
 
-#include "kernels/causal/finish.cuh"
+#include "kernels/causal/shared/finish.cuh"
 
 namespace torch_conv::causal {
 

@@ -9,7 +9,7 @@
 #include "core/parallel.h"
 #include "kernels/causal/room.h"
 
-#define TC_CPU_BODY "kernels/causal/cpu_body.h"
+#define TC_CPU_BODY "kernels/causal/cpu/body.h"
 #include "core/cpu/each_isa.h"
 
 namespace torch_conv::causal {

@@ -1,0 +1,16 @@
+#include "runtime/launch.h"
+
+#include "kernels/causal/channels/plan.h"
+
+namespace torch_conv::causal {
+
+void launch_channels(const CausalConv& p, const Plan& plan, const Site& site) {
+  launch(plan, site,
+         ChannelsArgs{.p = p,
+                      .x = Starts::of(p.x),
+                      .out = Starts::of(p.out),
+                      .across = Divide::by(blocks_across(p)),
+                      .along = Divide::by(blocks_along(p))});
+}
+
+}  // namespace torch_conv::causal

@@ -1,0 +1,23 @@
+// The kernel family's entry points on CUDA.
+#include "kernels/causal/plan.h"
+#include "runtime/launch.h"
+
+namespace torch_conv::causal {
+
+Plan plan_cuda(const CausalConv& p, const Arch& arch, const char* variant) {
+  return choose(kCandidates, p, arch, variant, base_plan(p));
+}
+
+void run_cuda(const CausalConv& p, const Plan& plan, const Site& site) {
+  std::any_cast<Config>(&plan.config)->launch(p, plan, site);
+}
+
+Plan plan_update_cuda(const CausalUpdate& p, const Arch& arch, const char* variant) {
+  return choose(kUpdateCandidates, p, arch, variant, base_plan(p));
+}
+
+void run_update_cuda(const CausalUpdate& p, const Plan& plan, const Site& site) {
+  launch(plan, site, UpdateArgs{.p = p, .across = Divide::by(plan.blocks / p.n)});
+}
+
+}  // namespace torch_conv::causal

@@ -1,0 +1,13 @@
+// The kernel family's entry points on CUDA.
+#include "kernels/separable2d/plan.h"
+
+namespace torch_conv::separable2d {
+
+Plan plan_cuda(const Separable& p, const Arch& arch, const char* variant) { return plan(p, arch, variant); }
+
+void run_cuda(const Separable& p, const Plan& plan, const Site& site) {
+  if (plan.blocks == 0) return;  // no output: there is no tensor map of nothing, and rows need no first pass
+  std::any_cast<Config>(&plan.config)->launch(p, plan, site);
+}
+
+}  // namespace torch_conv::separable2d
