@@ -1,4 +1,5 @@
-// Variables (TORCH_CONV_NO_STEPS is the old name of TORCH_CONV_NO_GRAPH) that change the launches of a call, or forbid to repeat them.
+// Variables (TORCH_CONV_NO_STEPS is the old name of TORCH_CONV_NO_GRAPH) that change the launches of a call, or forbid
+// to repeat them.
 #pragma once
 
 #include <algorithm>
@@ -9,8 +10,7 @@
 namespace torch_conv {
 
 constexpr const char* kSteering[] = {"TORCH_CONV_NO_TMA", "TORCH_CONV_NO_PEER", "TORCH_CONV_SIDE_STREAMS"};
-constexpr const char* kForbidding[] = {"TORCH_CONV_VARIANT", "TORCH_CONV_NO_GRAPH",
-                                     "TORCH_CONV_NO_STEPS"};
+constexpr const char* kForbidding[] = {"TORCH_CONV_VARIANT", "TORCH_CONV_NO_GRAPH", "TORCH_CONV_NO_STEPS"};
 
 inline bool any_set(std::span<const char* const> names) {
   return std::any_of(names.begin(), names.end(), [](const char* name) { return *environment(name) != '\0'; });
