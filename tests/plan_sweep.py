@@ -391,8 +391,8 @@ def plans(name: str, call: Described) -> str:
 
 def blocks() -> Iterator[str]:
     """A block of text for each call."""
-    environment = {"TORCH_CONV_EXPLAIN_KERNELS": "1"}
-    with mock.patch.dict(os.environ, environment):
+    others = {name: value for name, value in os.environ.items() if not name.startswith("TORCH_CONV_")}
+    with mock.patch.dict(os.environ, others | {"TORCH_CONV_EXPLAIN_KERNELS": "1"}, clear=True):
         for name, (draw_call, count) in FUNCTIONS.items():
             for number in range(count):
                 call = Described(name)

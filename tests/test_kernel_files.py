@@ -200,7 +200,10 @@ def test_architectures_have_files_of_their_own(compiler, tmp_path):
             "direct2d::direct2d_column<float, 4>",
         ),
         ("kernels/direct2d/column/kernel.cuh direct2d::direct2d_column<no_type, 4, false, 3>", "no_type"),
-        ("direct2d/no_such_file.cuh direct2d::direct2d_column<float, 4, false, 3>", "direct2d/no_such_file.cuh"),
+        (
+            "kernels/direct2d/no_such_file.cuh direct2d::direct2d_column<float, 4, false, 3>",
+            "kernels/direct2d/no_such_file.cuh",
+        ),
     ],
 )
 def test_a_kernel_that_cannot_be_had_is_one_sentence(compiler, tmp_path, kernel, name):

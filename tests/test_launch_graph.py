@@ -256,7 +256,7 @@ def test_signatures_that_come_back():
             assert torch.allclose(OPS.filter2d(x, w, "symmetric"), x * w.sum())
 
 
-def test_steps_of_shards_have_a_number(device, monkeypatch):
+def test_graphs_of_shards_have_a_number(device, monkeypatch):
     """By which a process calls them again behind rows that come from others (csrc/sharding/deliver.cpp)."""
     shards, window = [image(i, device, shape=(1, 1, 8, 32)) for i in range(3)], taps(11, 3, 3)
 
@@ -270,10 +270,11 @@ def test_steps_of_shards_have_a_number(device, monkeypatch):
     assert number(dim=3) == 0 and number(border="circular") == 0
     OPS.filter2d_split(shards, window, "circular", dim=2, wanted=[1])
     assert number(border="circular") not in (0, first)
-    monkeypatch.setenv("TORCH_CONV_NO_GRAPH", "1")
-    assert number() == 0
-    monkeypatch.undo()
-    monkeypatch.setenv("TORCH_CONV_NO_PEER", "1")  # it asks for other steps
+    for name in ("TORCH_CONV_NO_GRAPH", "TORCH_CONV_NO_STEPS"):  # the old name
+        monkeypatch.setenv(name, "1")
+        assert number() == 0
+        monkeypatch.undo()
+    monkeypatch.setenv("TORCH_CONV_NO_PEER", "1")  # it asks for other launches
     assert number() == 0
 
 

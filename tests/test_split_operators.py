@@ -132,6 +132,14 @@ def test_the_next_good_call_works_after_a_refused_one(device):
         assert torch.equal(torch_conv.filter2d(x, k), expected)  # nothing of the call on shards is left behind
 
 
+@pytest.mark.parametrize("question", ["footprint", "anything"])
+def test_questions_that_a_call_on_shards_has_no_answer_to(question):
+    with pytest.raises(RuntimeError) as refused:
+        OPS._filter2d_split_query(question, in_three(image(1, 1, 30, 20)), image(3, 3))
+    sentence = f"filter2d: question must be 'explain', 'prepare' or 'recorded', got '{question}'"
+    assert str(refused.value).splitlines()[0] == sentence
+
+
 def test_asking_how_far_a_call_reaches():
     def reach(operator, *args, **kwargs):
         numbers = operator("footprint", *args, **kwargs)

@@ -1,11 +1,13 @@
-// What the dispatcher calls: from an operator's one function come X itself and its other forms.
+// The forms of an operator that the dispatcher calls, all made from the operator's one function:
 //
-//   X(Tensor input, ...)                               computes
-//   X_out(Tensor input, ..., Tensor out)               computes into `out`, whose dtype is the output's
-//   X_split(Tensor[] shards, ..., int dim, int[]? wanted) -> Tensor[]    computes shards of the result
-//   (sharding/split.h) _X_query(str question, Tensor input, ..., Tensor? out) -> int[]      answers a question about a
-//   call (api/query.h) _X_split_query(str question, Tensor[] shards, ...) -> int[]          the same about a call on
-//   shards
+//   X(Tensor input, ...)                    computes
+//   X_out(Tensor input, ..., Tensor out)    computes into `out`, whose dtype is the output's
+//   X_split(Tensor[] shards, ..., int dim, int[]? wanted) -> Tensor[]
+//                                           computes shards of the result (sharding/split.h)
+//   _X_query(str question, Tensor input, ..., Tensor? out) -> int[]
+//                                           answers a question about a call (api/query.h)
+//   _X_split_query(str question, Tensor[] shards, ...) -> int[]
+//                                           answers a question about a call on shards
 #pragma once
 
 #include <tuple>
@@ -84,9 +86,10 @@ struct Operator<name, axes, window_axes, function> {
   }
   static Sizes split_query(std::string question, std::vector<Tensor> shards, Args... args, int64_t dim,
                            std::optional<Sizes> wanted) {
-    if (question != kRecorded)
-      return answer(op(), question,
-                    [&](Call& call) { split_as(call.purpose, call.lines, shards, args..., dim, wanted); });
+    if (question != kRecorded) {
+      const auto ask = [&](Call& call) { split_as(call.purpose, call.lines, shards, args..., dim, wanted); };
+      return answer(op(), question, ask, true);
+    }
     const Call whole{.op = op(), .of_shards = true};
     if (shards.empty() || !repeatable(whole, shards[0])) return {0};
     return {number_of_graph(split_signature(whole, shards, args..., dim, wanted))};

@@ -2,11 +2,12 @@
 
 namespace torch_conv {
 
-Purpose purpose_of(const char* op, const std::string& question) {
+Purpose purpose_of(const char* op, const std::string& question, bool of_shards) {
   if (question == "explain") return Purpose::explain;
   if (question == "prepare") return Purpose::prepare;
-  check(question == "footprint", op, "question must be 'explain', 'prepare' or 'footprint', got '", question, "'");
-  return Purpose::reach;
+  if (question == "footprint" && !of_shards) return Purpose::reach;
+  refuse(op, "question must be 'explain', 'prepare' or ", of_shards ? "'recorded'" : "'footprint'", ", got '", question,
+         "'");
 }
 
 Sizes answer_of(const Call& call) {

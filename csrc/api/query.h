@@ -16,16 +16,16 @@ namespace torch_conv {
 constexpr const char* kRecorded = "recorded";
 
 // How `ask` is to make the call that a question is about.
-Purpose purpose_of(const char* op, const std::string& question);
+Purpose purpose_of(const char* op, const std::string& question, bool of_shards);
 
 // The answer for a call that stated its footprint or appended its plans to `lines`.
 Sizes answer_of(const Call& call);
 
-// Asks a question but kRecorded. `ask(Call&)` makes the call.
+// Asks a question but kRecorded. `ask(Call&)` makes the call. A call on shards has no footprint of its own.
 template <typename Ask>
-Sizes answer(const char* op, const std::string& question, const Ask& ask) {
+Sizes answer(const char* op, const std::string& question, const Ask& ask, bool of_shards = false) {
   std::string lines;
-  Call call{.op = op, .purpose = purpose_of(op, question), .lines = &lines};
+  Call call{.op = op, .purpose = purpose_of(op, question, of_shards), .lines = &lines};
   ask(call);
   return answer_of(call);
 }

@@ -1,4 +1,4 @@
-// Sums in a given order, for compat.scipy_ndimage: checks, then problems of csrc/stepwise.
+// Sums in a given order, for compat.scipy_ndimage: checks, then problems of csrc/kernels/stepwise.
 #include <cmath>
 #include <numeric>
 #include <optional>

@@ -1,4 +1,4 @@
-// Variables (TORCH_CONV_NO_STEPS is the old name of TORCH_CONV_NO_GRAPH) that change the launches of a call, or forbid
+// Variables that change the launches of a call, or forbid
 // to repeat them.
 #pragma once
 
@@ -10,6 +10,7 @@
 namespace torch_conv {
 
 constexpr const char* kSteering[] = {"TORCH_CONV_NO_TMA", "TORCH_CONV_NO_PEER", "TORCH_CONV_SIDE_STREAMS"};
+// TORCH_CONV_NO_STEPS is the old name of TORCH_CONV_NO_GRAPH.
 constexpr const char* kForbidding[] = {"TORCH_CONV_VARIANT", "TORCH_CONV_NO_GRAPH", "TORCH_CONV_NO_STEPS"};
 
 inline bool any_set(std::span<const char* const> names) {

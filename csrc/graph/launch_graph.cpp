@@ -127,6 +127,7 @@ std::vector<int> LaunchGraph::indices_of(std::initializer_list<const Tensor*> te
 }
 
 bool LaunchGraph::finish(const std::vector<Tensor>& results) {
+  if (invalid_) return false;
   for (const Tensor& t : results) {
     const Slot slot = t.numel() == 0 ? Slot{-1, 0} : find(address_of(t));
     if (slot.memory < 0 || slot.offset != 0) invalidate();

@@ -1,4 +1,4 @@
-// ops/long_rows.cpp: a filter of rows in parts has the outputs of the filter in one, and every part stays inside the
+// dispatch/long_rows.cpp: a filter of rows in parts has the outputs of the filter in one, and every part stays inside the
 // memory of the rows.
 #include "dispatch/long_rows.cpp"
 

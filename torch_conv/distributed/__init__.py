@@ -148,7 +148,7 @@ def _plain(name: str, argument: str, value: DTensor) -> Tensor:
 
 
 class _NoGradient(torch.autograd.Function):
-    """What autograd finds behind a result: a refusal, as behind the operators (torch_conv/autograd.py)."""
+    """What autograd finds behind a result: a refusal, as behind the operators (torch_conv/autograd)."""
 
     @staticmethod
     def forward(ctx: Any, name: str, result: Tensor, *sources: Tensor) -> Tensor:

@@ -1,5 +1,5 @@
 // The one inner loop of the direct and the separable room: a register tile of R output rows x V registers.
-// Text of cpu_each_isa.h: compiled once per instruction set.
+// Text of each_isa.h: compiled once per instruction set.
 //
 //            rows[0]  . . . . . .      output row r is the chain over rows[r .. r + kh - 1]: a loaded register serves
 //   out[0]   rows[1]  . . . . . .      up to R rows, a tap V registers. Every chain starts at 0 and runs in the order

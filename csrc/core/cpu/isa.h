@@ -1,7 +1,7 @@
 // Instruction-set levels of the CPU rooms, chosen once at run time.
 #pragma once
 
-// Clang knows the pragma of cpu_each_isa.h under another name; it gets the baseline level only.
+// Clang knows the pragma of each_isa.h under another name; it gets the baseline level only.
 #if defined(__x86_64__) && !defined(__clang__)
 #define TC_X86_LEVELS 1
 #include <immintrin.h>
@@ -37,7 +37,7 @@ inline bool has_bf16_pairs() {
 
 }  // namespace torch_conv
 
-// The best level's function of a body that cpu_each_isa.h compiled.
+// The best level's function of a body that each_isa.h compiled.
 #if TC_X86_LEVELS
 #define TC_BEST_ISA(...)                                     \
   (best_isa() == Isa::v4   ? torch_conv::cpu_v4::__VA_ARGS__ \

@@ -1,4 +1,4 @@
-// Windows laid out for the register tile. Text of cpu_each_isa.h: compiled once per instruction set.
+// Windows laid out for the register tile. Text of each_isa.h: compiled once per instruction set.
 
 // Copies `rows` rows of one value per channel into rows of `period` values repeated over `pitch` elements, so that a
 // register's worth can be loaded from any phase.

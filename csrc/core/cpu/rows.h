@@ -1,5 +1,5 @@
 // Rows of an image as the loops want them: in the accumulation type, contiguous, extended by the border.
-// Text of cpu_each_isa.h: compiled once per instruction set.
+// Text of each_isa.h: compiled once per instruction set.
 
 // n elements, `stride` apart, to the accumulation type.
 template <typename A, typename T>

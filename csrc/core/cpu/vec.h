@@ -1,4 +1,4 @@
-// One register of A and what the loops do with it. Text of cpu_each_isa.h: compiled once per instruction set.
+// One register of A and what the loops do with it. Text of each_isa.h: compiled once per instruction set.
 
 template <typename A>
 struct VecOf {

@@ -16,7 +16,7 @@
 //   windows' halves lie in the lane's own registers.
 //
 // Of rows that start anywhere a column warp's lanes copy those of 16 bits for each other, as the words of 16 bytes that
-// the warp's columns lie in (strips_words.cuh); of float32 a thread owns every 32nd of them (strips_spread.cuh).
+// the warp's columns lie in (words.cuh); of float32 a thread owns every 32nd of them (spread.cuh).
 // Outputs move by up to 3 places, so that vectors leave.
 //
 // Tiles of narrow planes stand side by side in a strip, as many lots of columns as there is room for. So do the

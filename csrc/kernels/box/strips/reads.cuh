@@ -112,7 +112,7 @@ struct LotRows {
 };
 
 // Four columns of a strip, side by side, of rows that start on whole vectors, and of tiles side by side, whose columns
-// lie in several planes (strips_spread.cuh and strips_words.cuh have the others). kAnywhere: some warps at the image's
+// lie in several planes (spread.cuh and words.cuh have the others). kAnywhere: some warps at the image's
 // edges, whose code stands apart so that the others' is short. Else every lane's columns lie side by side in the image,
 // or all are outside and 0. 16-bit elements that start anywhere come in words of 4 bytes that the thread takes apart.
 template <typename T, int kLots, bool kVectors, bool kPolicies, bool kAnywhere, bool kBeside>

@@ -1,7 +1,7 @@
 // BLOCKS: planes of as many channels as a register has lanes, turned. Text of core/cpu/each_isa.h: compiled once per
 // instruction set.
 //
-//   16 channels' rows   c0 x x x x x x         pixels of 16 channels       cpu_channels.h        16 channels' rows
+//   16 channels' rows   c0 x x x x x x         pixels of 16 channels       channels.h        16 channels' rows
 //   that lie side by    c1 x x x x x x   -->   x0 c c c c c c c c c c  -->  over them     -->    of outputs
 //   side                c2 x x x x x x         x1 c c c c c c c c c c
 //

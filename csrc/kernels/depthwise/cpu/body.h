@@ -1,8 +1,8 @@
 // The depthwise room's loops. Text of core/cpu/each_isa.h: compiled once per instruction set.
 //
-// Lanes are the pixels of a row (cpu_planes.h, cpu_plane_strips.h) or the channels of a pixel (cpu_channels.h;
-// cpu_blocks.h turns planes so that they are). Of bfloat16 a lane takes two numbers in cpu_pairs.h (pixels of a row),
-// cpu_pair_channels.h (channels) and cpu_pair_blocks.h (turned planes). Every sum is one chain of multiply-adds that
+// Lanes are the pixels of a row (planes.h, plane_strips.h) or the channels of a pixel (channels.h;
+// blocks.h turns planes so that they are). Of bfloat16 a lane takes two numbers in pairs.h (pixels of a row),
+// pair_channels.h (channels) and pair_blocks.h (turned planes). Every sum is one chain of multiply-adds that
 // starts at 0 and goes row by row, so bits do not depend on which.
 
 // clang-format off

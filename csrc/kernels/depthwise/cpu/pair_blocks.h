@@ -13,7 +13,7 @@ constexpr Halfwords kSecondPixels = Halfwords::of([](int c) { return int16_t(2 *
 constexpr Halfwords kLowChannels = Halfwords::of([](int i) { return int16_t(i / 2 + i % 2 * 32); });
 constexpr Halfwords kHighChannels = Halfwords::of([](int i) { return int16_t(i / 2 + i % 2 * 32 + 16); });
 
-// As Squares of cpu_blocks.h.
+// As Squares of blocks.h.
 struct PairSquares {
   using Pixel = bhalf_t;
   static constexpr Dtype kDtype = Dtype::bf16;

@@ -11,7 +11,7 @@
 // Two things differ: the instruction takes subnormal numbers for zeros, in and out, and a zero tap beside a pixel that
 // is not finite makes NaN. So a unit that sums words of pixels looks at its pixels' exponents first
 // (`Exponents::plain`); where one of the two could happen, the other loops serve the unit. (ChannelHalves of
-// cpu_pair_channels.h sums floats and needs less.) `pairs_go_on_with_chains` tries the rest on the processor itself.
+// pair_channels.h sums floats and needs less.) `pairs_go_on_with_chains` tries the rest on the processor itself.
 
 // The least and the largest exponent, as numbers hold it, of those that are not 0; of none, beyond all and 0.
 struct Exponents {
@@ -100,7 +100,7 @@ constexpr Halfwords kEvenOddWords = Halfwords::of([](int i) { return int16_t(i %
 constexpr Lanes kEvenOdd = Lanes::of([](int i) { return i % 2 * 16 + i / 2; });
 constexpr Lanes kEvenOddAfter = Lanes::of([](int i) { return i % 2 * 16 + i / 2 + 8; });
 
-// Tiles of STRIPS (cpu_plane_strips.h): at S = 1 two registers hold even and odd outputs, at 2 the first and the second
+// Tiles of STRIPS (plane_strips.h): at S = 1 two registers hold even and odd outputs, at 2 the first and the second
 // half of them, all of which read a window that begins with a word.
 template <int K, int S>
 class PairStrip {

@@ -7,7 +7,7 @@
 //
 // A tile is kStripRows rows of sums, two registers each. An input row's registers are loaded once (at steps of 2, taken
 // apart) and serve every row of sums whose windows they are in. Nothing is copied before. `Strip` says what a register
-// holds: FloatStrip below, PairStrip in cpu_pairs.h.
+// holds: FloatStrip below, PairStrip in pairs.h.
 
 // f.operator()<i>() for i = 0 ... N - 1, as text: registers in arrays stay registers.
 template <int N, typename F>

@@ -1,4 +1,4 @@
-// The register tiles of PLANES (drawn in cpu_planes.h): sums of R output rows and V registers of columns, after which
+// The register tiles of PLANES (drawn in planes.h): sums of R output rows and V registers of columns, after which
 // half a register may follow. Text of core/cpu/each_isa.h: compiled once per instruction set.
 
 // Where a tile's sums come from and go to.

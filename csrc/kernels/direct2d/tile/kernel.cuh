@@ -9,7 +9,7 @@
 //      |  left()  | warp 2                 | right()  |    A lane owns `lane_values` columns of its warp's rows. An
 //      |  columns | warp 3                 |  columns |    input row that it reads is added to all rows of outputs
 //      |          +------------------------+          |    that see it: once for a small window, and for a larger one
-//      |          :                        :          |    once for each group of its rows (tile_sums.cuh).
+//      |          :                        :          |    once for each group of its rows (sums.cuh).
 //      +----------+------------------------+----------+
 //                                                          No pipeline inside a block: the 8 blocks resident on a
 //                                                          multiprocessor overlap one another.

@@ -13,7 +13,7 @@
 // A plane adds to three output planes: it finishes one, goes on with the next and starts a third. Finished sums replace
 // the plane that was read two steps ago, and leave shared memory by a bulk copy (planes that do not start on 16 bytes
 // leave from the registers). No block barrier: `full` says that a plane is there, `empty` that all computing warps have
-// done a step; four more warps wait for that and move planes (planes_move.cuh).
+// done a step; four more warps wait for that and move planes (move.cuh).
 //
 // A block walks through `chunk` output planes, which may be the end of one group of channels and the start of the next.
 // Device memory per voxel: 1 read (two planes more where a volume is cut) and 1 write; 2 * 27 flops. Per row of 8

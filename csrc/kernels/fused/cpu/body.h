@@ -9,7 +9,7 @@
 // first the image. A strip starts with empty rings, so strips share nothing and the rows between two are made twice.
 //
 // A chain of a user's own needs nothing here: any 1 .. 3 stages of any windows and pointwise steps run through these
-// loops. A new pointwise step is a case in cpu_point.h.
+// loops. A new pointwise step is a case in point.h.
 
 #include "kernels/fused/cpu/across.h"
 #include "kernels/fused/cpu/point.h"

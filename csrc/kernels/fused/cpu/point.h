@@ -1,6 +1,6 @@
 // The pointwise steps on rows. Text of core/cpu/each_isa.h: compiled once per instruction set.
 //
-// core/point.h says the same on numbers, with the library's fma; here it is cpu_vec.h's, so that rows are vectors on
+// core/point.h says the same on numbers, with the library's fma; here it is vec.h's, so that rows are vectors on
 // every level: where there are no FMA instructions, a product and a sum.
 
 template <typename A>
