@@ -4,13 +4,11 @@
 #include "core/refusals.h"
 #include "kernels/causal/params.h"
 #include "kernels/causal/room.h"
+#include "kernels/launch_config.h"
 
 namespace torch_conv::causal {
 
-// What a launch needs besides the plan: the function that launches the plan's kernel.
-struct Config {
-  void (*launch)(const CausalConv& p, const Plan& plan, const Site& site);
-};
+using Config = LaunchConfig<CausalConv>;
 
 // Channels lie innermost in memory.
 inline bool channels_inner(const Signal& s, int64_t channels) { return s.stride_c == 1 && channels > 1; }

@@ -8,9 +8,7 @@ Plan plan_cuda(const CausalConv& p, const Arch& arch, const char* variant) {
   return choose(kCandidates, p, arch, variant, base_plan(p));
 }
 
-void run_cuda(const CausalConv& p, const Plan& plan, const Site& site) {
-  std::any_cast<Config>(&plan.config)->launch(p, plan, site);
-}
+void run_cuda(const CausalConv& p, const Plan& plan, const Site& site) { launch_config(p, plan).launch(p, plan, site); }
 
 Plan plan_update_cuda(const CausalUpdate& p, const Arch& arch, const char* variant) {
   return choose(kUpdateCandidates, p, arch, variant, base_plan(p));

@@ -3,21 +3,11 @@
 
 #include "core/activation.h"
 #include "core/refusals.h"
-#include "kernels/families.h"
+#include "kernels/launch_config.h"
 
 namespace torch_conv::depthwise {
 
-// What a launch needs besides the plan: the function that launches the plan's kernel, and a struct of its own.
-struct Config {
-  void (*launch)(const Depthwise& p, const Plan& plan, const Site& site);
-  std::any own{};
-};
-
-// A variant's own struct.
-template <typename T>
-const T& own_config(const Plan& plan) {
-  return *std::any_cast<T>(&std::any_cast<Config>(&plan.config)->own);
-}
+using Config = LaunchConfig<Depthwise>;
 
 // Channels innermost in memory (channels_last), or rows of pixels that lie side by side.
 inline bool channels_inner(const Image& x) { return x.stride_c == 1 && x.c > 1 && x.stride_w != 1; }

@@ -5,8 +5,6 @@ namespace torch_conv::depthwise {
 
 Plan plan_cuda(const Depthwise& p, const Arch& arch, const char* variant) { return plan(p, arch, variant); }
 
-void run_cuda(const Depthwise& p, const Plan& plan, const Site& site) {
-  std::any_cast<Config>(&plan.config)->launch(p, plan, site);
-}
+void run_cuda(const Depthwise& p, const Plan& plan, const Site& site) { launch_config(p, plan).launch(p, plan, site); }
 
 }  // namespace torch_conv::depthwise

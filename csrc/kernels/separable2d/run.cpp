@@ -7,7 +7,7 @@ Plan plan_cuda(const Separable& p, const Arch& arch, const char* variant) { retu
 
 void run_cuda(const Separable& p, const Plan& plan, const Site& site) {
   if (plan.blocks == 0) return;  // no output: there is no tensor map of nothing, and rows need no first pass
-  std::any_cast<Config>(&plan.config)->launch(p, plan, site);
+  launch_config(p, plan).launch(p, plan, site);
 }
 
 }  // namespace torch_conv::separable2d

@@ -12,7 +12,7 @@ static int word_of(const Image& x) {
 }
 
 void launch_large_mma(const Depthwise& p, const Plan& plan, const Site& site) {
-  const LargeConfig& config = own_config<LargeConfig>(plan);
+  const LargeConfig& config = own_config<LargeConfig>(p, plan);
   const LargeShape& s = config.shape;
   launch(plan, site,
          LargeArgs{.p = p,
