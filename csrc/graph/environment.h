@@ -1,5 +1,4 @@
-// Variables that change the launches of a call, or forbid
-// to repeat them.
+// Variables that change the launches of a call, or forbid to repeat them.
 #pragma once
 
 #include <algorithm>

@@ -76,15 +76,15 @@ class Numbered {
  public:
   void keep(const std::shared_ptr<const LaunchGraph>& graph) {
     const std::lock_guard lock(mutex_);
-    if (nodes_.contains(graph->number())) return;
-    if (nodes_.size() >= kMost || bytes_ + graph->held() > kMostBytes) nodes_.clear(), bytes_ = 0;
-    nodes_[graph->number()] = graph;
+    if (graphs_.contains(graph->number())) return;
+    if (graphs_.size() >= kMost || bytes_ + graph->held() > kMostBytes) graphs_.clear(), bytes_ = 0;
+    graphs_[graph->number()] = graph;
     bytes_ += graph->held();
   }
   std::shared_ptr<const LaunchGraph> find(int64_t number) {
     const std::lock_guard lock(mutex_);
-    const auto found = nodes_.find(number);
-    return found == nodes_.end() ? nullptr : found->second;
+    const auto found = graphs_.find(number);
+    return found == graphs_.end() ? nullptr : found->second;
   }
   static Numbered& all() {
     static Numbered& numbered = *new Numbered;  // as the cache
@@ -95,7 +95,7 @@ class Numbered {
   static constexpr size_t kMost = 512;
   static constexpr int64_t kMostBytes = 16 << 20;
   ForkMutex mutex_;
-  std::unordered_map<int64_t, std::shared_ptr<const LaunchGraph>> nodes_;
+  std::unordered_map<int64_t, std::shared_ptr<const LaunchGraph>> graphs_;
   int64_t bytes_ = 0;
 };
 

@@ -14,8 +14,6 @@ namespace {
 // strips each stay below.
 constexpr size_t kMostNodes = 256;
 
-const char* address_of(const Tensor& t) { return static_cast<const char*>(t.data_ptr()); }
-
 std::atomic<int64_t> made_so_far = 0;  // graphs, since the process began
 
 // Is an element of `t` at this distance in bytes from its first? Of dense and of strided tensors.

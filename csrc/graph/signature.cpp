@@ -9,8 +9,6 @@ namespace {
 
 constexpr uintptr_t kAlignment = 128;  // no kernel family asks for more
 
-const char* address_of(const Tensor& t) { return static_cast<const char*>(t.data_ptr()); }
-
 }  // namespace
 
 Signature::Signature(const char* op, Form form, const Call& call) {

@@ -5,6 +5,8 @@
 
 namespace torch_conv {
 
+inline const char* address_of(const Tensor& t) { return static_cast<const char*>(t.data_ptr()); }
+
 // The operator and its form, its options, and of its tensors everything but the values; of memory its alignment. Where
 // values decide too, the recorded graph has a guard. Plans that hold taps as constants hold those of named derivatives,
 // which the options tell.
