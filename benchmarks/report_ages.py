@@ -13,6 +13,7 @@ from torch_conv.cli.report.results import Document, Row
 
 ROOT = Path(__file__).resolve().parent.parent
 CSRC = ROOT / "csrc"
+KERNELS = "**/{}/**/*.cuh"  # of a folder of csrc, at whichever depth it lies or lay
 
 IMAGES = ("direct2d", "separable2d", "overlap_save", "depthwise")
 VOLUMES = ("direct3d", "separable3d", "separable2d", "direct2d")
@@ -80,7 +81,7 @@ def changes_since(commit: str, rooms: tuple[str, ...]) -> int:
     """Commits that changed a kernel of these rooms, or what it and the host agree on; 0 where git does not know."""
     files = sorted(set().union(*(kernel_files(room) for room in rooms)))
     # Files that are no more are changes, too.
-    gone = [f":(glob)csrc/**/{room}/**/*.cuh" for room in rooms]
+    gone = [f":(glob)csrc/{KERNELS.format(room)}" for room in rooms]
     span = [f"{commit.removesuffix('-dirty')}..HEAD", "--", *gone, *files]
     log = subprocess.run(["git", "log", "--oneline", *span], cwd=ROOT, capture_output=True, text=True, check=False)
     return len(log.stdout.splitlines()) if log.returncode == 0 else 0
@@ -90,7 +91,7 @@ def changes_since(commit: str, rooms: tuple[str, ...]) -> int:
 def kernel_files(room: str) -> frozenset[str]:
     """Kernels' source and parameters: a room's own, and those of other folders that they include."""
     found: set[Path] = set()
-    ahead = list(((CSRC / "kernels" / room) if room != "runtime" else CSRC / room).rglob("*.cuh"))
+    ahead = list(CSRC.glob(KERNELS.format(room)))
     while ahead:
         path = ahead.pop()
         if path not in found and path.exists():
