@@ -27,6 +27,7 @@ from unittest import mock
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import torch
+from gpus import GPUS
 from torch import Tensor
 
 import torch_conv
@@ -35,13 +36,7 @@ from torch_conv._asking import text_of
 FILE = Path(__file__).parent / "plan_sweep.txt.xz"
 RENAMED: list[tuple[str, str]] = []  # regular expressions and what replaces them in the file's text
 
-# What TORCH_CONV_EXPLAIN_FOR describes: A100, H200, B200, RTX 5090.
-GPUS = {
-    "8.0": "8.0 108 166912 2.0e12",
-    "9.0": "9.0 132 232448 4.8e12",
-    "10.0": "10.0 148 232448 8.0e12",
-    "12.0": "12.0 170 101376 1.8e12",
-}
+MACHINES = {GPUS[name].split()[0]: GPUS[name] for name in ("A100", "H200", "B200", "RTX 5090")}
 
 T = TypeVar("T")
 
@@ -91,6 +86,10 @@ class Described:
     @property
     def text(self) -> str:
         return " ".join(self.words)
+
+
+Calls = Callable[[Draw, Described], None]  # draws a call's arguments
+Shape = Callable[[Draw], tuple[int, ...]]
 
 
 def strange(shape: Sequence[int]) -> Tensor:
@@ -207,60 +206,45 @@ def filter3d_separable(draw: Draw, call: Described) -> None:
     steps(draw, call, 3)
 
 
-def box_blur(draw: Draw, call: Described) -> None:
-    dtype = draw.one(DTYPES)
-    call.args = [
-        laid_out(draw, call, image_shape(draw), dtype),
-        size := square(draw, (*SIZES, 201, 1001, 20001, 200001), 2),
-    ]
-    call.words.append(f"k={'x'.join(map(str, size))}")
-    common_options(draw, call, "reflect", dtype, BORDERS)
-    call.option("normalized", draw.rarely(True, (False,), 4), True)
+def box(shape: Shape, border: str, sizes: Sequence[int], axes: int) -> Calls:
+    def draw_call(draw: Draw, call: Described) -> None:
+        dtype = draw.one(DTYPES)
+        call.args = [laid_out(draw, call, shape(draw), dtype), size := square(draw, sizes, axes)]
+        call.words.append(f"k={'x'.join(map(str, size))}")
+        common_options(draw, call, border, dtype, BORDERS)
+        call.option("normalized", draw.rarely(True, (False,), 4), True)
+
+    return draw_call
 
 
-def box_blur3d(draw: Draw, call: Described) -> None:
-    dtype = draw.one(DTYPES)
-    call.args = [
-        laid_out(draw, call, volume_shape(draw), dtype),
-        size := square(draw, (*DEPTH_SIZES, 41, 101, 1001), 3),
-    ]
-    call.words.append(f"k={'x'.join(map(str, size))}")
-    common_options(draw, call, "replicate", dtype, BORDERS)
-    call.option("normalized", draw.rarely(True, (False,), 4), True)
-
-
-def of_images(*, sigmas: bool = True, **choices: Sequence[Any]) -> Callable[[Draw, Described], None]:
-    """A pipeline over images: a size and a sigma, then the function's own options."""
+def pipeline(
+    shape: Shape, border: str, sizes: Sequence[int], sigmas: Sequence[float], **choices: Sequence[Any]
+) -> Calls:
+    """A size and a sigma, where there are any, then the function's own options."""
 
     def draw_call(draw: Draw, call: Described) -> None:
         dtype = draw.one(DTYPES)
-        call.args = [laid_out(draw, call, image_shape(draw), dtype)]
+        call.args = [laid_out(draw, call, shape(draw), dtype)]
         if sigmas:
-            call.option("kernel_size", draw.one((3, 5, 5, 7, 9, 11, 15, 21, 31)))
-            call.option("sigma", draw.one((0.8, 1.5, 4.0)))
+            call.option("kernel_size", draw.one(sizes))
+            call.option("sigma", draw.one(sigmas))
         for name, values in choices.items():
             call.option(name, draw.one(values))
-        border = "replicate" if call.words[0] in ("sobel", "spatial_gradient") else "reflect"
         common_options(draw, call, border, dtype, BORDERS[:5])
 
     return draw_call
 
 
-def of_volumes(*, sigmas: bool = True, **choices: Sequence[Any]) -> Callable[[Draw, Described], None]:
-    def draw_call(draw: Draw, call: Described) -> None:
-        dtype = draw.one(DTYPES)
-        call.args = [laid_out(draw, call, volume_shape(draw), dtype)]
-        if sigmas:
-            call.option("kernel_size", draw.one((3, 5, 7, 9, 15)))
-            call.option("sigma", draw.one((0.8, 1.5)))
-        for name, values in choices.items():
-            call.option(name, draw.one(values))
-        common_options(draw, call, "replicate", dtype, BORDERS[:5])
-
-    return draw_call
+def of_images(*, border: str = "reflect", sigmas: bool = True, **choices: Sequence[Any]) -> Calls:
+    sizes, values = (3, 5, 5, 7, 9, 11, 15, 21, 31), (0.8, 1.5, 4.0)
+    return pipeline(image_shape, border, sizes, values if sigmas else (), **choices)
 
 
-def convolution(axes: int) -> Callable[[Draw, Described], None]:
+def of_volumes(*, sigmas: bool = True, **choices: Sequence[Any]) -> Calls:
+    return pipeline(volume_shape, "replicate", (3, 5, 7, 9, 15), (0.8, 1.5) if sigmas else (), **choices)
+
+
+def convolution(axes: int) -> Calls:
     """Depthwise, grouped and dense, by this library's kernels and as the router decides."""
 
     def draw_call(draw: Draw, call: Described) -> None:
@@ -329,14 +313,14 @@ def weight_gradient(draw: Draw, call: Described) -> None:
 
 
 # How to draw a call of each function, and how many calls.
-FUNCTIONS: dict[str, tuple[Callable[[Draw, Described], None], int]] = {
+FUNCTIONS: dict[str, tuple[Calls, int]] = {
     "filter2d": (filter2d, 900),
     "filter1d": (filter1d, 150),
     "filter2d_separable": (filter2d_separable, 500),
     "filter3d": (filter3d, 400),
     "filter3d_separable": (filter3d_separable, 300),
-    "box_blur": (box_blur, 300),
-    "box_blur3d": (box_blur3d, 200),
+    "box_blur": (box(image_shape, "reflect", (*SIZES, 201, 1001, 20001, 200001), 2), 300),
+    "box_blur3d": (box(volume_shape, "replicate", (*DEPTH_SIZES, 41, 101, 1001), 3), 200),
     "gaussian_blur2d": (of_images(), 100),
     "gaussian_blur3d": (of_volumes(), 60),
     "gaussian_downsample": (of_images(factor=(2, 3)), 80),
@@ -345,8 +329,8 @@ FUNCTIONS: dict[str, tuple[Callable[[Draw, Described], None], int]] = {
     "gaussian_sobel": (of_images(magnitude=("l1", "l2")), 100),
     "difference_of_gaussians": (of_images(sigmas=False, low_sigma=(0.7, 1.0, 3.0)), 60),
     "laplacian": (of_images(sigmas=False, kernel_size=(3, 5)), 60),
-    "sobel": (of_images(sigmas=False), 100),
-    "spatial_gradient": (of_images(sigmas=False, mode=("sobel", "diff"), order=(1, 2)), 80),
+    "sobel": (of_images(border="replicate", sigmas=False), 100),
+    "spatial_gradient": (of_images(border="replicate", sigmas=False, mode=("sobel", "diff"), order=(1, 2)), 80),
     "spatial_gradient3d": (of_volumes(sigmas=False, mode=("sobel", "diff"), order=(1, 2)), 80),
     "structure_tensor": (of_images(), 60),
     "thin_edges": (of_images(), 60),
@@ -401,7 +385,7 @@ def blocks() -> Iterator[str]:
                 if name not in NOT_SPLIT and draw.number(16) == 0:
                     call.args[0] = torch_conv.split(call.args[0], ["cpu"] * 3, draw.one((-2, -1)))
                     call.words.append(f"in three shards along {call.args[0].dim}")
-                machines = dict(GPUS) if name in NOT_ON_THE_CPU else {"cpu": "", **GPUS}
+                machines = MACHINES if name in NOT_ON_THE_CPU else {"cpu": "", **MACHINES}
                 made: dict[str, list[str]] = {}
                 for machine, described in machines.items():
                     os.environ["TORCH_CONV_EXPLAIN_FOR"] = described

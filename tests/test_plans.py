@@ -6,18 +6,11 @@ import re
 
 import pytest
 import torch
+from gpus import GPUS
 
 import torch_conv
 from torch_conv import functional as F
 
-# Compute capability, multiprocessors, bytes of shared memory a block may have, bytes a second.
-GPUS = {
-    "A100": "8.0 108 166912 2.0e12",
-    "RTX 4090": "8.9 128 101376 1.0e12",
-    "H200": "9.0 132 232448 4.8e12",
-    "B200": "10.0 148 232448 8.0e12",
-    "RTX 5090": "12.0 170 101376 1.8e12",
-}
 BULK = ("H200", "B200", "RTX 5090")  # copy boxes in bulk
 
 
