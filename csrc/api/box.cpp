@@ -112,9 +112,9 @@ void planes_then_depth(Call& call, const Place& place, const Tensor& input, cons
 
 Tensor box(Call& call, int axes, const Tensor& input, const Sizes& kernel_size, const FilterOptions& o) {
   const char* op = call.op;
-  static constexpr const char* algorithms[] = {"auto", "box", "separable"};
   check_input(op, input, axes);
-  check_algorithm(op, o.algorithm, algorithms);
+  const Algorithm algorithm =
+      algorithm_of(op, o.algorithm, {Algorithm::automatic, Algorithm::box, Algorithm::separable});
   check_per_axis(op, "kernel_size", kernel_size, axes);
   const Extent size{.d = axes == 3 ? kernel_size[0] : 1, .h = kernel_size[axes - 2], .w = kernel_size[axes - 1]};
   ImageView in = view_input(call, input, axes);
@@ -141,19 +141,19 @@ Tensor box(Call& call, int axes, const Tensor& input, const Sizes& kernel_size, 
                       .whole_h = rows.whole,
                       .whole_w = columns.whole,
                       .beside = beside_of(call, in.image, axes)};
-    const bool may = o.algorithm != "box" && floats_in_small_windows(problem);
+    const bool may = algorithm != Algorithm::box && floats_in_small_windows(problem);
     if (axes == 3) {
       if (may && size.d == size.h && in.image.dtype != Dtype::f64) {
         const BoxTaps taps = taps_of_box(call, problem, true);
         return run_passes(call, place, input, in, axes, as_separable(problem, taps, place.cuda()));
       }
-      check(o.algorithm != "separable", op,
+      check(algorithm != Algorithm::separable, op,
             "algorithm 'separable' serves odd cubic windows up to 13x13x13 of volumes of floats of 32 and 16 bits, in "
             "their own dtype");
       if (problem.beside.any()) return;  // the depth pass reads no planes of other shards
       return planes_then_depth(call, place, input, in, problem, is_valid_padding(op, o.padding));
     }
-    check(may || o.algorithm != "separable", op,
+    check(may || algorithm != Algorithm::separable, op,
           "algorithm 'separable' serves odd square windows up to 13x13 of floating-point images, in their own dtype");
     if (wide && may) return run_in_float64(as_separable(problem, taps_of_box(call, problem, false), false), element);
     if (wide) return run_in_float64(problem, element);

@@ -18,10 +18,9 @@ constexpr Doors<CausalUpdate> kUpdate{causal::plan_update_cpu, causal::run_updat
 
 template <typename Problem>
 void run(Call& call, const Place& place, const Tensor& like, const Problem& p, const Doors<Problem>& doors) {
-  const char* pinned = environment("TORCH_CONV_VARIANT");
-  const auto planned = plan_of(call, place, p, doors, pinned);
-  check_planned(call, planned->plan, pinned);
-  run_plan(call, place, like, p, doors, planned);
+  const Decision<Problem> d = decide(place, p, doors, environment("TORCH_CONV_VARIANT"));
+  check_serves(call, d);
+  launch(call, place, like, d);
 }
 
 bool silu_of(const char* op, const OptionalWord& activation) {

@@ -4,10 +4,10 @@
 #include "dispatch/conv_by_torch.h"
 #include "dispatch/dispatch.h"
 #include "dispatch/handover.h"
+#include "dispatch/windows.h"
 #include "graph/allocate.h"
 #include "graph/graph_cache.h"
 #include "graph/launch_graph.h"
-#include "tensors/windows.h"
 
 namespace torch_conv {
 

@@ -3,23 +3,16 @@
 #include "api/float64.h"
 #include "api/operator.h"
 #include "dispatch/passes.h"
-#include "tensors/windows.h"
+#include "dispatch/windows.h"
 
 namespace torch_conv {
 
 namespace {
 
-void check_words(const char* op, const std::string& algorithm, int axes) {
-  static constexpr const char* images[] = {"auto", "fused", "separable", "tensor_core"};
-  static constexpr const char* volumes[] = {"auto", "separable"};
-  if (axes == 2) check_algorithm(op, algorithm, images);
-  else check_algorithm(op, algorithm, volumes);
-}
-
-// What 'fused' makes on parts of an image are the same chains.
-Sums order_of_sums(const std::string& algorithm, int axes) {
-  if (axes == 3 || algorithm == "separable" || algorithm == "fused") return Sums::chain;
-  return algorithm == "tensor_core" ? Sums::products : Sums::any;
+Algorithm checked_algorithm(const char* op, const std::string& word, int axes) {
+  using enum Algorithm;
+  if (axes == 3) return algorithm_of(op, word, {automatic, separable});
+  return algorithm_of(op, word, {automatic, fused, separable, tensor_core});
 }
 
 // Smoothing that keeps every other pixel of every other row: the fused room then filters no row in vain.
@@ -43,7 +36,7 @@ Tensor separable(Call& call, const Tensor& input, const std::vector<Tensor>& ker
   static constexpr const char* names[] = {"kernel_x", "kernel_y", "kernel_z"};
   const int axes = int(kernels.size());
   check_input(op, input, axes);
-  check_words(op, o.algorithm, axes);
+  const Algorithm algorithm = checked_algorithm(op, o.algorithm, axes);
   for (int i = 0; call.out && i < axes; ++i) check_no_overlap(op, *call.out, names[i], kernels[i]);
   ImageView in = view_input(call, input, axes);
   const Dtype element = in.image.dtype;
@@ -55,7 +48,7 @@ Tensor separable(Call& call, const Tensor& input, const std::vector<Tensor>& ker
   const Extent size{.d = axes == 3 ? windows[2].size.w : 1, .h = windows[1].size.w, .w = windows[0].size.w};
   const Geometry g = place_window(call, in.image, size, axes, o);
   const bool halving = axes == 2 && halves(size, g, in.image, is_valid_padding(op, o.padding));
-  const bool wanted = o.algorithm == "fused" && !call.part;  // parts of an image get the same bits either way
+  const bool wanted = algorithm == Algorithm::fused && !call.part;  // parts of an image get the same bits either way
   check(halving || !wanted, op,
         "algorithm 'fused' serves odd windows in their middle, with stride 2, dilation 1 and padding='same'");
   call.reach.direct = !halving;
@@ -72,10 +65,10 @@ Tensor separable(Call& call, const Tensor& input, const std::vector<Tensor>& ker
                 .kw = size.w,
                 .place = g.place,
                 .beside = beside_of(call, in.image, axes),
-                .sums = order_of_sums(o.algorithm, axes)};
+                .sums = axes == 2 ? sums_of(algorithm) : Sums::chain};
     if (axes == 3) p.taps_z = windows[2].taps;
     if (o.in_float64) return run_in_float64(p, element);
-    const bool asked = halving && (wanted || (place.cuda() && o.algorithm == "auto"));
+    const bool asked = halving && (wanted || (place.cuda() && algorithm == Algorithm::automatic));
     if (asked && run_in_one_launch(call, place, input, as_fused(p, wanted))) return;
     run_passes(call, place, input, in, axes, p);
   });

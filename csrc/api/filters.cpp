@@ -1,10 +1,5 @@
 #include "api/filters.h"
 
-#include <algorithm>
-
-#include "graph/allocate.h"
-#include "graph/launch_graph.h"
-
 namespace torch_conv {
 
 namespace {

@@ -3,8 +3,7 @@
 
 #include <functional>
 
-#include "tensors/call.h"
-#include "tensors/images.h"
+#include "graph/allocate.h"
 
 namespace torch_conv {
 

@@ -2,11 +2,11 @@
 // filter over a float64 copy, without the copy.
 #pragma once
 
-#include "api/boxed.h"
 #include "api/filters.h"
-#include "api/lazy_bits.h"
 #include "core/cpu/float64.h"
 #include "kernels/families.h"
+#include "tensors/boxed.h"
+#include "tensors/lazy_bits.h"
 
 namespace torch_conv {
 

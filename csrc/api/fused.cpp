@@ -1,6 +1,6 @@
 // The named pipelines: chains of small filters between one read and one write. Each is a few lines of stages.
 #include "api/operator.h"
-#include "dispatch/pipeline.h"
+#include "api/pipeline.h"
 
 namespace torch_conv {
 

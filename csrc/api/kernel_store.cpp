@@ -1,8 +1,8 @@
 // The kernel store as operators, for csrc/ahead.py and `torch-conv info`.
-#include "api/boxed.h"
 #include "graph/graph_cache.h"
 #include "runtime/compiler.h"
 #include "runtime/store.h"
+#include "tensors/boxed.h"
 #include "tensors/torch_api.h"
 
 namespace torch_conv {

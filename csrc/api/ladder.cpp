@@ -3,9 +3,8 @@
 #include <cmath>
 
 #include "api/operator.h"
-#include "dispatch/dispatch.h"
 #include "graph/allocate.h"
-#include "tensors/images.h"
+#include "graph/decision.h"
 
 namespace torch_conv {
 
@@ -24,6 +23,24 @@ void check_operands(const char* op, const Tensor& input, const Tensor& kernel, i
   check(kernel.scalar_type() == ScalarType::Float, op, "kernel must have dtype float32, got ",
         dtype_text(kernel.scalar_type()));
   check(kernel.is_cpu(), op, "kernel must be on cpu, got ", device_text(kernel));
+}
+
+// The caller has chosen the kernel: there is no more to plan. A ladder's call is never repeated by its launch graph.
+template <typename Problem, typename Variant>
+void run(Call& call, const Place& place, const Problem& p, Variant variant, double elements, double taps,
+         int launches = 1) {
+  if (call.graph) call.graph->invalidate();
+  Kernels kernels;
+  if (place.cuda() && call.loads()) kernels = load_all(ladder::kernels_cuda(p, variant), place.arch());
+  const Plan plan{.algorithm = "ladder",
+                  .variant = "textbook",
+                  .why = "the caller's choice",
+                  .launches = launches,
+                  .bytes = 8 * elements,
+                  .flops = 2 * taps * elements};
+  if (only_explain(call, place, plan)) return;
+  if (!place.cuda()) return ladder::run_cpu(p, variant);
+  ladder::run_cuda(p, variant, {place.stream(), nullptr, kernels.data()});
 }
 
 Tensor ladder1d(Call& call, const Tensor& input, const Tensor& kernel, const std::string& variant_name,
@@ -51,7 +68,7 @@ Tensor ladder1d(Call& call, const Tensor& input, const Tensor& kernel, const std
                .w = w,
                .k = int(kernel.size(0)),
                .block = int(block[0])},
-      variant);
+      variant, double(in.numel()), double(kernel.size(0)));
   return out;
 }
 
@@ -85,7 +102,7 @@ Tensor ladder2d(Call& call, const Tensor& input, const Tensor& kernel, const std
                .k = int(k),
                .block_x = int(block[0]),
                .block_y = int(block[1])},
-      variant);
+      variant, double(in.numel()), double(k) * double(k));
   return out;
 }
 
@@ -173,7 +190,9 @@ Tensor ladder3d(Call& call, const Tensor& input, const Tensor& kernel, const std
       problem.scratch = static_cast<float*>(scratch->data_ptr());
     }
   }
-  run(call, place, problem, variant);
+  const bool passes = variant == ladder::Variant3d::separable;
+  const double kd = problem.kd, kh = problem.kh, kw = problem.kw;
+  run(call, place, problem, variant, double(in.numel()), passes ? kd + kh + kw : kd * kh * kw, passes ? 3 : 1);
   return out;
 }
 

@@ -12,11 +12,11 @@
 
 #include <tuple>
 
-#include "api/boxed.h"
-#include "api/lazy_bits.h"
 #include "api/query.h"
 #include "graph/graph_cache.h"
 #include "sharding/split.h"
+#include "tensors/boxed.h"
+#include "tensors/lazy_bits.h"
 
 namespace torch_conv {
 

@@ -3,8 +3,8 @@
 #include <numeric>
 #include <optional>
 
-#include "api/boxed.h"
 #include "kernels/stepwise/problem.h"
+#include "tensors/boxed.h"
 #include "tensors/checks.h"
 
 namespace torch_conv {

@@ -1,12 +1,12 @@
 // The gradients of a depthwise convolution in its weight and its bias: checks, then a problem of their room. What the
 // room does not serve is left to torch, with an empty list. Fewer outputs than the padding allows: the last ones are
 // not there (less padding after an image than before it).
-#include "api/boxed.h"
 #include "api/query.h"
 #include "graph/graph_cache.h"
 #include "graph/record_launch.h"
 #include "kernels/weight_gradient/problem.h"
 #include "kernels/weight_gradient/room.h"
+#include "tensors/boxed.h"
 #include "tensors/images.h"
 
 namespace torch_conv {
@@ -94,9 +94,9 @@ std::vector<Tensor> gradients(Call& call, const Tensor& input, const Tensor& gra
       .place = {.pad_y = o.padding[0], .pad_x = o.padding[1], .stride_y = o.stride[0], .stride_x = o.stride[1]}};
   if (copied) problem.grad = dense_like(of_grad.image, weight_gradient::channels_innermost(in.image));
   const Place place(call, input);
-  const auto planned = plan_of(call, place, problem, kDoors, environment("TORCH_CONV_VARIANT"));
-  if (!planned->plan.variant) {
-    if (call.lines) call.explain("left to torch: " + std::string(planned->plan.why));
+  Decision<WeightGradient> d = decide(place, problem, kDoors, environment("TORCH_CONV_VARIANT"));
+  if (!d.serves()) {
+    if (call.lines) call.explain("left to torch: " + std::string(d.plan->why));
     return {};
   }
   if (copied) {
@@ -115,7 +115,8 @@ std::vector<Tensor> gradients(Call& call, const Tensor& input, const Tensor& gra
   const Tensor weight = allocate(call, input, window, input.scalar_type());
   const Tensor bias = allocate(call, input, {grad.size(1)}, input.scalar_type());
   problem.weight = weight.data_ptr(), problem.bias = bias.data_ptr();
-  run_plan(call, place, input, problem, kDoors, planned);
+  d.problem = problem;
+  launch(call, place, input, d);
   return {weight, bias};
 }
 

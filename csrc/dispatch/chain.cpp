@@ -2,7 +2,7 @@
 
 #include "dispatch/passes.h"
 #include "dispatch/volumes.h"
-#include "tensors/windows.h"
+#include "dispatch/windows.h"
 
 namespace torch_conv {
 

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "api/boxed.h"
 #include "graph/launch_graph.h"
+#include "tensors/boxed.h"
 #include "tensors/checks.h"
 #include "tensors/images.h"
 

@@ -3,8 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/refusals.h"
-#include "dispatch/filter_low_rank.h"
+#include "dispatch/filter.h"
 #include "dispatch/volumes.h"
 #include "graph/launch_graph.h"
 #include "kernels/overlap_save/multiply.h"
@@ -291,29 +290,6 @@ class ByFft {
 };
 
 }  // namespace
-
-FilterSize filter_size(const Direct& p, const Place& place) {
-  const Placement& s = p.place;
-  // What the rooms ask for, but for what hardly ever fails.
-  const bool cuda = place.cuda(), planes = cuda && p.in.stride_w == 1 && s.unit_steps_of_images();
-  const bool half = is_half(p.in.dtype) && s.border != Border::skip;
-  const bool photos = cuda && s.unit_steps_of_images() && photo_channels(p.in, p.out, p.beside) > 1;
-  const bool small = p.kh == p.kw && p.kh <= 15 && p.one_window() && tiled_type(p.in.dtype);
-  return {.planes = p.in.n * p.in.c,
-          .windows = (p.taps.stride_n ? p.in.n : 1) * (p.taps.stride_c ? p.in.c : 1),
-          .out_h = p.out.h,
-          .out_w = p.out.w,
-          .kh = p.kh,
-          .kw = p.kw,
-          .span_h = (p.kh - 1) * s.dilation_y + 1,
-          .span_w = (p.kw - 1) * s.dilation_x + 1,
-          .stride_h = s.stride_y,
-          .stride_w = s.stride_x,
-          .image = p.in.dtype,
-          .cuda = cuda,
-          .products = (planes || photos) && half && place.arch().bulk_copy,
-          .one_launch = planes && small && is_stage(p)};
-}
 
 void run_by_fft(Call& call, const Place& place, const Tensor& input, const Direct& p, const Window& window) {
   if (call.graph) call.graph->invalidate();  // the launches of torch are not recorded

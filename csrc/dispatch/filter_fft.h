@@ -2,12 +2,9 @@
 #pragma once
 
 #include "dispatch/dispatch.h"
-#include "dispatch/fft_tiles.h"
-#include "tensors/windows.h"
+#include "dispatch/windows.h"
 
 namespace torch_conv {
-
-FilterSize filter_size(const Direct& problem, const Place& place);
 
 // `problem` as the direct rooms take it, its taps in `window` and on the images' device.
 //

@@ -6,7 +6,7 @@
 
 #include "dispatch/dispatch.h"
 #include "dispatch/low_rank.h"
-#include "tensors/windows.h"
+#include "dispatch/windows.h"
 
 namespace torch_conv {
 

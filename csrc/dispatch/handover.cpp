@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "api/boxed.h"
+#include "tensors/boxed.h"
 #include "tensors/torch_api.h"
 
 namespace torch_conv {

@@ -1,9 +1,9 @@
 #include "dispatch/passes.h"
 
+#include <algorithm>
+
 #include "dispatch/volumes.h"
-#include "graph/allocate.h"
-#include "graph/launch_graph.h"
-#include "tensors/windows.h"
+#include "dispatch/windows.h"
 
 namespace torch_conv {
 
@@ -83,22 +83,39 @@ void in_two_passes(Call& call, const Place& place, const Tensor& input, ImageVie
   depth(y, {x.end, p.out.w}, keep, 1, kStill);
 }
 
-// Large windows of other dtypes: converting both images costs less than the row results that go through memory. The
-// sums are the same, and rounded once. Without room for two images of float32: as it is.
-void in_float32(Call& call, const Place& place, const Tensor& input, const ImageView& in, Separable p) {
+// Large windows of other dtypes: converting both images costs less than the row results that two launches keep in
+// memory. The sums are the same, and rounded once. One NVIDIA H100, us, as it is (TWO_PASS) and by float32, of float16
+// | of uint8: 4096^2 191x191 890, 609 | 861, 599; 255x255 1078, 793 | 1058, 781; 8192^2 255x255 4191, 2564 | 4094,
+// 2514; 16x3x1080x1920 191x191 5136, 3407 | 5014, 3340; 255x255 6350, 4558 | 6288, 4486; 4x3x1080x1920 255x255 1650,
+// 1321 | 1629, 1309; 3000^2 639, 536 | 621, 533.
+bool may_gain_in_float32(const Decision<Separable>& d) {
+  constexpr int64_t least = 128;  // taps along each axis: what was measured is larger, what is thin has less to gain
+  const Separable& p = d.problem;
+  const bool converts = p.in.dtype != Dtype::f32 || p.out.dtype != Dtype::f32;
+  const bool dense_rows = p.in.stride_w == p.out.stride_w;  // others were not measured
+  return d.plan->launches > 1 && std::min(p.kh, p.kw) >= least && converts && dense_rows &&
+         accumulation_dtype(p.in.dtype) == Dtype::f32 && *d.pinned == 0;
+}
+
+// False, and nothing ran: float32 takes as many launches, or there is no memory for two images of it.
+bool in_float32(Call& call, const Place& place, const Tensor& input, const ImageView& in,
+                const Decision<Separable>& d) {
   const auto fresh = [&](const Image& like) {
     const Sizes sizes = resized(in.tensor, {.h = like.h, .w = like.w}, 2);
     return empty_result(call, in.tensor, sizes, 2, ScalarType::Float);
   };
+  Separable p = d.problem;
   const Image from = p.in, to = p.out;
   std::optional<Tensor> wide_in, wide_out;
   try {
-    if (from.dtype != Dtype::f32) wide_in = fresh(from);
-    if (to.dtype != Dtype::f32) wide_out = fresh(to);
+    if (from.dtype != Dtype::f32) p.in = *merge_leading(wide_in.emplace(fresh(from)), Dtype::f32, 2);
+    if (to.dtype != Dtype::f32) p.out = *merge_leading(wide_out.emplace(fresh(to)), Dtype::f32, 2);
   } catch (const OutOfMemory&) {
     if (call.graph) call.graph->invalidate();
-    return run(call, place, input, p);
+    return false;
   }
+  const Decision<Separable> wide = dispatch(place, p);
+  if (wide.plan->launches >= d.plan->launches) return false;
   const auto convert = [&](const Image& from, const Image& to) {
     run(call, place, input,
         Direct{.in = from,
@@ -111,20 +128,26 @@ void in_float32(Call& call, const Place& place, const Tensor& input, const Image
                .groups = from.c,
                .bias = nullptr});
   };
-  if (wide_in) convert(from, p.in = *merge_leading(*wide_in, Dtype::f32, 2));
-  if (wide_out) p.out = *merge_leading(*wide_out, Dtype::f32, 2);
-  run(call, place, input, p);
+  if (wide_in) convert(from, p.in);
+  launch(call, place, input, wide);
   if (wide_out) convert(p.out, to);
+  return true;
 }
 
 }  // namespace
 
 void run_passes(Call& call, const Place& place, const Tensor& input, const ImageView& in, int axes,
                 const Separable& p) {
-  if (axes == 2 && gains_in_float32(place, p)) in_float32(call, place, input, in, p);
-  else if (axes == 2) run(call, place, input, p);
-  else if (p.beside.any()) run_on_shards(call, place, p);
-  else if (!run_in_one_launch(call, place, input, p)) in_two_passes(call, place, input, in, p);
+  if (axes == 3) {
+    if (p.beside.any()) return run_on_shards(call, place, p);
+    const auto d = dispatch_volumes(place, p);
+    if (!d || !launch_if_served(call, place, input, *d)) in_two_passes(call, place, input, in, p);
+    return;
+  }
+  if (p.beside.any()) return run(call, place, input, p);
+  const Decision<Separable> d = dispatch(place, p);
+  check_serves(call, d, wanted_by(p.sums));
+  if (!place.cuda() || !may_gain_in_float32(d) || !in_float32(call, place, input, in, d)) launch(call, place, input, d);
 }
 
 }  // namespace torch_conv

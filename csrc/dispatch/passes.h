@@ -3,7 +3,6 @@
 #pragma once
 
 #include "dispatch/dispatch.h"
-#include "tensors/images.h"
 
 namespace torch_conv {
 

@@ -1,5 +1,7 @@
 #include "graph/allocate.h"
 
+#include <algorithm>
+
 namespace torch_conv {
 
 Tensor pretend(const Tensor& like, const Sizes& sizes, const Sizes& strides, ScalarType dtype) {
@@ -31,6 +33,26 @@ Tensor make_of(const Call& call, const Tensor& from, const Tensor& on, const Siz
     });
   }
   return made;
+}
+
+Tensor empty_result(const Call& call, const Tensor& input, const Sizes& sizes, int axes, ScalarType dtype) {
+  return allocate(call, input, sizes, strides_in_format_of(input, sizes, axes), dtype);
+}
+
+Tensor empty_results(const Call& call, int64_t count, const Tensor& input, Sizes sizes, int axes, ScalarType dtype) {
+  Sizes strides = strides_in_format_of(input, sizes, axes);
+  int64_t one = 1;
+  for (const int64_t size : sizes) one *= std::max<int64_t>(size, 1);
+  sizes.insert(sizes.begin(), count);
+  strides.insert(strides.begin(), one);
+  return allocate(call, input, sizes, strides, dtype);
+}
+
+ImageView view_input(const Call& call, const Tensor& input, int axes) {
+  const Dtype dtype = dtype_of(call.op, "input", input.scalar_type());
+  if (auto image = merge_leading(input, dtype, axes)) return {input, *image};
+  const Tensor copy = dense(call, input);
+  return {copy, *merge_leading(copy, dtype, axes)};
 }
 
 Tensor dense(const Call& call, const Tensor& t) {

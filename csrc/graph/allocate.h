@@ -2,6 +2,7 @@
 #pragma once
 
 #include "graph/launch_graph.h"
+#include "tensors/images.h"
 
 namespace torch_conv {
 
@@ -13,6 +14,17 @@ Tensor pretend(const Tensor& like, const Sizes& sizes, const Sizes& strides, Sca
 // of this call only. A query does not run it.
 Tensor make_of(const Call& call, const Tensor& from, const Tensor& on, const Sizes& sizes, ScalarType dtype,
                std::function<Tensor(const Tensor& from)> make);
+// A fresh result of `sizes` (the input's dimensions, the last `axes` of them spatial) in the memory format of `input`.
+Tensor empty_result(const Call& call, const Tensor& input, const Sizes& sizes, int axes, ScalarType dtype);
+// `count` such results, one behind the other along a first dimension.
+Tensor empty_results(const Call& call, int64_t count, const Tensor& input, Sizes sizes, int axes, ScalarType dtype);
+// A tensor with any strides as an image; `tensor` keeps the memory alive (it is a contiguous copy where the leading
+// dimensions do not merge into two strides).
+struct ImageView {
+  Tensor tensor;
+  Image image;
+};
+ImageView view_input(const Call& call, const Tensor& input, int axes);
 // A tensor for kernels that take no strides: itself, or a contiguous copy.
 Tensor dense(const Call& call, const Tensor& t);
 

@@ -1,10 +1,10 @@
-// Launches planned problems and records the launches in the call's graph.
+// Launches decisions and records the launches in the call's graph.
 #pragma once
 
 #include <span>
 
-#include "dispatch/plan_calls.h"
 #include "graph/allocate.h"
+#include "graph/decision.h"
 #include "graph/launch_graph.h"
 
 namespace torch_conv {
@@ -51,17 +51,17 @@ void each_address(Fused& p, const F& f) {
     for (int i = 0; i < s.windows; ++i) f(s.taps_x[i].data), f(s.taps_y[i].data), f(s.taps_z[i].data);
 }
 
-// A planned problem as a node of its call's graph: the same launch on other memory.
+// A decision as a node of its call's graph: the same launch on other memory.
 template <typename Problem>
 class Launch {
  public:
-  Launch(LaunchGraph& graph, const Problem& p, const Doors<Problem>& doors, std::shared_ptr<const Planned> planned)
-      : problem_(p), doors_(&doors), planned_(std::move(planned)) {
+  Launch(LaunchGraph& graph, const Decision<Problem>& d, Kernels kernels)
+      : problem_(d.problem), doors_(d.doors), plan_(d.plan), kernels_(std::move(kernels)) {
     each_address(problem_, [&](auto*& address) { slots_.push_back(address ? graph.find(address) : Slot{-1, 0}); });
   }
-  void on_cpu(const Replay& r) const { doors_->run_cpu(at(r), planned_->plan); }
+  void on_cpu(const Replay& r) const { doors_->run_cpu(at(r), *plan_); }
   void on_cuda(const Replay& r, void* stream, void* scratch) const {
-    doors_->run_cuda(at(r), planned_->plan, {stream, scratch, planned_->kernels.data()});
+    doors_->run_cuda(at(r), *plan_, {stream, scratch, kernels_.data()});
   }
 
  private:
@@ -75,31 +75,32 @@ class Launch {
 
   Problem problem_;
   const Doors<Problem>* doors_;
-  std::shared_ptr<const Planned> planned_;
+  std::shared_ptr<const Plan> plan_;
+  Kernels kernels_;
   std::vector<Slot> slots_;
 };
 
+// Runs a decision whose family serves its problem, or explains its plan. `like` says where scratch memory is allocated.
 template <typename Problem>
-void run_plan(Call& call, const Place& place, const Tensor& like, const Problem& p, const Doors<Problem>& doors,
-              const std::shared_ptr<const Planned>& planned) {
-  const Plan& plan = planned->plan;
+void launch(Call& call, const Place& place, const Tensor& like, const Decision<Problem>& d) {
+  const Plan& plan = *d.plan;
+  Kernels kernels = load(call, place, plan);
   if (only_explain(call, place, plan)) return;
   if (!place.cuda()) {
-    doors.run_cpu(p, plan);
-    if (call.graph)
-      call.graph->record([launch = Launch<Problem>(*call.graph, p, doors, planned)](Replay& r) { launch.on_cpu(r); });
+    d.doors->run_cpu(d.problem, plan);
+    if (call.graph) call.graph->record([node = Launch<Problem>(*call.graph, d, {})](Replay& r) { node.on_cpu(r); });
     return;
   }
   std::optional<Tensor> scratch;
   if (plan.scratch_bytes > 0) scratch = allocate(call, like, {plan.scratch_bytes}, ScalarType::Byte);
   void* const at = scratch ? scratch->data_ptr() : nullptr;
-  doors.run_cuda(p, plan, {place.stream(), at, planned->kernels.data()});
+  d.doors->run_cuda(d.problem, plan, {place.stream(), at, kernels.data()});
   if (!call.graph) return;
   const Slot slot = at ? call.graph->find(at) : Slot{-1, 0};
   const int device = like.get_device_index();
-  call.graph->record([device, slot, launch = Launch<Problem>(*call.graph, p, doors, planned)](Replay& r) {
+  call.graph->record([device, slot, node = Launch<Problem>(*call.graph, d, std::move(kernels))](Replay& r) {
     const cuda::OnDevice current(device);
-    launch.on_cuda(r, cuda::current_stream(device), r.at(slot));
+    node.on_cuda(r, cuda::current_stream(device), r.at(slot));
   });
 }
 

@@ -21,7 +21,7 @@ Signature::Signature(const char* op, Form form, const Call& call) {
   if (const Slice* s = call.slice) add(s->dim_from_end), add(s->begin), add(s->size);
   if (const Part* p = call.part)
     add(int64_t(p->axis)), add(p->pad), add(p->out), add(p->first), add(p->whole), add(p->result);
-  if (call.whole) add(call.whole->by_torch), add(int64_t(call.whole->way)), add(int64_t(call.whole->sums));
+  if (call.whole) add(call.whole->by_torch), add(int64_t(call.whole->algorithm)), add(int64_t(call.whole->sums));
   add(call.out);  // X_out serves no part: the first tensor
 }
 

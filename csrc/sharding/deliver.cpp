@@ -4,13 +4,13 @@
 #include <span>
 #include <thread>
 
-#include "api/boxed.h"
-#include "api/lazy_bits.h"
 #include "graph/graph_cache.h"
 #include "graph/launch_graph.h"
 #include "runtime/copy.h"
 #include "sharding/split_copies.h"
+#include "tensors/boxed.h"
 #include "tensors/checks.h"
+#include "tensors/lazy_bits.h"
 
 namespace torch_conv {
 

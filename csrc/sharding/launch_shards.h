@@ -87,48 +87,43 @@ inline constexpr bool kHasSeams<Fused> = false;
 // all.
 template <typename Problem>
 struct Piece {
-  Problem problem;
+  Decision<Problem> decision;
   bool aside;
-  std::shared_ptr<const Planned> planned{};
+  Kernels kernels{};
 };
 
-// Interior and seams. `least` as in Seams::of.
-template <typename Problem>
-std::vector<Piece<Problem>> pieces_apart(const Problem& p, bool volumes, int64_t least) {
-  const Seams<Problem> seams = Seams<Problem>::of(p, volumes, least);
-  std::vector<Piece<Problem>> pieces{{seams.interior, false}, {seams.above, true}, {seams.below, true}};
-  std::erase_if(pieces, [](const auto& piece) { return piece.problem.out.h == 0 || piece.problem.out.d == 0; });
-  return pieces;
-}
-
-// Planned, in the way that is fastest; none where the room cannot.
+// The pieces' plans, in the way that is fastest; none where the family cannot.
 template <typename Problem>
 std::vector<Piece<Problem>> pieces_of(const Call& call, const Place& place, const Shard& shard, const Problem& p,
                                       const Doors<Problem>& doors, const char* pinned) {
-  using Pieces = std::vector<Piece<Problem>>;
-  const auto plan = [&](Pieces& pieces) {
-    return std::all_of(pieces.begin(), pieces.end(), [&](Piece<Problem>& piece) {
-      piece.planned = plan_of(call, place, piece.problem, doors, pinned);
-      return piece.planned->plan.variant && piece.planned->plan.scratch_bytes == 0;
-    });
+  std::vector<Piece<Problem>> pieces;
+  const auto add = [&](const Problem& part, bool aside) {
+    pieces.push_back({decide(place, part, doors, pinned), aside});
+    return pieces.back().decision.serves() && pieces.back().decision.plan->scratch_bytes == 0;
   };
   const bool volumes = axes_of(*call.part) == 3;
-  Pieces together{{volumes ? with_channels_read_once(p) : p, false}};
+  const Problem whole = volumes ? with_channels_read_once(p) : p;
   bool worth = true;
   int64_t least = 0;
-  if (volumes) {  // whose room says how deep seams are to be
-    if (!plan(together)) return {};
-    least = together[0].planned->plan.seam_d;
+  if (volumes) {  // the plan for the whole shard says how deep its boundary strips are to be
+    if (!add(whole, false)) return {};
+    least = pieces[0].decision.plan->seam_d;
     worth = least > 0 && (is_far(*shard.own, shard.above) || is_far(*shard.own, shard.below));
   }
   if constexpr (kHasSeams<Problem>) {
     if (call.streams->apart(worth)) {
-      Pieces apart = pieces_apart(together[0].problem, volumes, least);
-      if (plan(apart)) return apart;
-      if (!volumes) return {};  // strips, whose interior waits for nobody
+      std::vector<Piece<Problem>> together = std::move(pieces);
+      pieces.clear();
+      const Seams<Problem> seams = Seams<Problem>::of(whole, volumes, least);
+      const auto empty = [](const Problem& part) { return part.out.h == 0 || part.out.d == 0; };
+      if ((empty(seams.interior) || add(seams.interior, false)) && (empty(seams.above) || add(seams.above, true)) &&
+          (empty(seams.below) || add(seams.below, true)))
+        return pieces;
+      return together;  // of images none: strips, whose interior waits for nobody
     }
   }
-  return volumes || plan(together) ? together : Pieces{};
+  if (!volumes && !add(whole, false)) return {};
+  return pieces;
 }
 
 // Seams of a volume read copies of the planes beside it, if that is worth it. Their plans are those for the originals,
@@ -138,14 +133,14 @@ template <typename Problem>
 void bring_planes(Call& call, const Shard& shard, const Problem& p, void* reads, bool fresh,
                   std::optional<NearPlanes>& near, std::vector<Piece<Problem>>& pieces) {
   const bool dense = p.in.stride_w == 1 && p.in.stride_h == p.in.w && p.in.h > 1;
-  if (!dense || pieces[0].problem.in.c != p.in.c) return;
+  if (!dense || pieces[0].decision.problem.in.c != p.in.c) return;
   near.emplace(shard);
   if (!near->any()) return;
   if (!call.runs()) call.explain("its seams read copies of other GPUs' planes instead, which are made aside");
   near->bring(call, reads, fresh);
   const Beside copies = beside(near->shard(), p.in.dtype, 3);
   for (Piece<Problem>& piece : pieces) {
-    Beside& read = piece.problem.beside;
+    Beside& read = piece.decision.problem.beside;
     if (read.above.data) read.above = copies.above;
     if (read.below.data) read.below = copies.below;
   }
@@ -153,8 +148,7 @@ void bring_planes(Call& call, const Shard& shard, const Problem& p, void* reads,
 
 // Records the same in the graph of the call on all shards. `fresh` as in SplitStreams::begin.
 template <typename Problem>
-void record(LaunchGraph& graph, const Shard& shard, const std::vector<Piece<Problem>>& pieces,
-            const Doors<Problem>& doors, bool apart, bool fresh) {
+void record(LaunchGraph& graph, const Shard& shard, const std::vector<Piece<Problem>>& pieces, bool apart, bool fresh) {
   const int own = graph.index_of(*shard.own);
   const std::vector<int> lenders = graph.indices_of({shard.above, shard.below});
   graph.guard([own, lenders](const std::vector<Tensor>& given) {
@@ -162,8 +156,7 @@ void record(LaunchGraph& graph, const Shard& shard, const std::vector<Piece<Prob
     return std::all_of(lenders.begin(), lenders.end(), reads);
   });
   std::vector<std::pair<Launch<Problem>, bool>> launches;
-  for (const Piece<Problem>& piece : pieces)
-    launches.push_back({{graph, piece.problem, doors, piece.planned}, piece.aside});
+  for (const Piece<Problem>& piece : pieces) launches.push_back({{graph, piece.decision, piece.kernels}, piece.aside});
   graph.record([own, lenders, launches, apart, fresh, device = shard.own->get_device_index()](Replay& r) {
     const cuda::OnDevice current(device);
     void* const reads = r.begin(own, lenders, apart, fresh);
@@ -178,6 +171,7 @@ bool run_shard(Call& call, const Place& place, const Shard& shard, const Problem
                const char* pinned) {
   std::vector<Piece<Problem>> pieces = pieces_of(call, place, shard, p, doors, pinned);
   if (pieces.empty()) return false;
+  for (Piece<Problem>& piece : pieces) piece.kernels = load(call, place, *piece.decision.plan);
   SplitStreams& streams = *call.streams;
   const bool apart = pieces.back().aside;
   const bool fresh = !on_any_device(p);  // taps in device memory may just have been put there
@@ -186,13 +180,12 @@ bool run_shard(Call& call, const Place& place, const Shard& shard, const Problem
   if constexpr (kHasSeams<Problem>)
     if (apart && axes_of(*call.part) == 3) bring_planes(call, shard, p, reads, fresh, near, pieces);
   for (const Piece<Problem>& piece : pieces) {
-    const Planned& planned = *piece.planned;
-    if (!only_explain(call, place, planned.plan))
-      doors.run_cuda(piece.problem, planned.plan,
-                     {piece.aside ? reads : place.stream(), nullptr, planned.kernels.data()});
+    const Decision<Problem>& d = piece.decision;
+    if (!only_explain(call, place, *d.plan))
+      doors.run_cuda(d.problem, *d.plan, {piece.aside ? reads : place.stream(), nullptr, piece.kernels.data()});
   }
   streams.end(*shard.own, apart);
-  if (call.graph) record(*call.graph, shard, pieces, doors, apart, fresh);
+  if (call.graph) record(*call.graph, shard, pieces, apart, fresh);
   return true;
 }
 

@@ -4,8 +4,8 @@
 #include <optional>
 #include <vector>
 
-#include "dispatch/dispatch.h"
 #include "runtime/context.h"
+#include "tensors/call.h"
 
 namespace torch_conv {
 

@@ -17,7 +17,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "dispatch/dispatch.h"
+#include "tensors/call.h"
 
 namespace torch_conv {
 

@@ -2,6 +2,7 @@
 // whole image or on a part of one. Every function of the hall that acts on it is handed it.
 #pragma once
 
+#include "runtime/context.h"
 #include "tensors/checks.h"
 
 namespace torch_conv {
@@ -16,24 +17,20 @@ struct AxisReach {
 
 constexpr int kAxes = 3;  // d, h, w: the axes of an image in this order
 
-// How a filter with one window is made. `depthwise`: channels with windows of their own, by the room for depthwise
-// convolutions.
-enum class Way : int8_t { direct, fft, low_rank, depthwise };
-
 // What a call says of itself once its arguments are checked, before anything has memory.
 struct Reach {
   AxisReach axis[kAxes];
   Border border = Border::constant;
   Sizes result;  // of the whole image
   ScalarType dtype = ScalarType::Float;
-  bool contiguous = false;  // the result is, whatever the input's memory format
-  bool whole = false;       // a call makes the outputs of all rows of a tensor, no part of them
-  bool ends = false;        // something stands outside the image that its border does not say
-  bool direct = false;      // rooms that may read the rows of other shards serve the call
-  std::string by_torch;     // why torch serves a convolution, or empty
-  Way way = Way::direct;    // of a filter with one window
-  Sums sums = Sums::chain;  // ... how `depthwise` adds up
-  bool by_values = false;   // the window's values had a say in that
+  bool contiguous = false;                  // the result is, whatever the input's memory format
+  bool whole = false;                       // a call makes the outputs of all rows of a tensor, no part of them
+  bool ends = false;                        // something stands outside the image that its border does not say
+  bool direct = false;                      // rooms that may read the rows of other shards serve the call
+  std::string by_torch;                     // why torch serves a convolution, or empty
+  Algorithm algorithm = Algorithm::direct;  // of a filter with one window
+  Sums sums = Sums::chain;                  // of Algorithm::depthwise
+  bool by_values = false;                   // the algorithm depends on the window's values
 };
 
 class SplitStreams;
@@ -107,6 +104,27 @@ struct Call {
   Call of(const Slice* one) const {
     return {.op = op, .purpose = purpose, .slice = one, .of_shards = true, .whole = whole, .lines = lines};
   }
+};
+
+// Is a call on CUDA? Explanations of calls on the CPU are, where the environment describes a GPU
+// (TORCH_CONV_EXPLAIN_FOR): a plan needs none.
+bool on_cuda(const Call& call, const Tensor& input);
+
+// The device and stream of one call, current while it lives. On the CPU it does nothing.
+class Place {
+ public:
+  Place(const Call& call, const Tensor& input);
+  Place(const Place&) = delete;
+  Place& operator=(const Place&) = delete;
+  bool cuda() const { return cuda_; }
+  void* stream() const { return stream_; }
+  const Arch& arch() const { return arch_; }
+
+ private:
+  bool cuda_;
+  std::optional<cuda::OnDevice> device_;
+  void* stream_ = nullptr;
+  Arch arch_{};
 };
 
 }  // namespace torch_conv

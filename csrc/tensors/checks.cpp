@@ -119,6 +119,14 @@ void check_algorithm(const char* op, const std::string& algorithm, std::span<con
   word_of(op, "algorithm", algorithm, allowed);
 }
 
+Algorithm algorithm_of(const char* op, const std::string& word, std::initializer_list<Algorithm> allowed) {
+  static constexpr const char* names[] = {"auto",     "direct",    "tensor_core", "fft",
+                                          "low_rank", "separable", "fused",       "box"};
+  std::vector<const char*> words;
+  for (const Algorithm one : allowed) words.push_back(names[int(one)]);
+  return allowed.begin()[word_of(op, "algorithm", word, words)];
+}
+
 void check_positive(const char* op, const char* argument, const Sizes& values) {
   for (int64_t v : values) {
     check(v >= 1, op, argument, " must be at least 1, got ", v);

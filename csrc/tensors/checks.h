@@ -1,6 +1,7 @@
 // The hall's checks: every refusal of the library is one sentence made here or with refuse().
 #pragma once
 
+#include <initializer_list>
 #include <sstream>
 #include <stdexcept>
 
@@ -45,6 +46,18 @@ bool is_valid_padding(const char* op, const std::string& padding);  // 'valid' t
 // Which of the allowed words an argument is; refused where it is none of them.
 size_t word_of(const char* op, const char* argument, const std::string& word, std::span<const char* const> allowed);
 void check_algorithm(const char* op, const std::string& algorithm, std::span<const char* const> allowed);
+
+// How a filter is made. The argument `algorithm` names all but the last: `depthwise` filters channels that have windows
+// of their own as a depthwise convolution.
+enum class Algorithm : int8_t { automatic, direct, tensor_core, fft, low_rank, separable, fused, box, depthwise };
+// The algorithm that an argument names; refused where it is none of those allowed.
+Algorithm algorithm_of(const char* op, const std::string& word, std::initializer_list<Algorithm> allowed);
+// The order of sums that an algorithm asks for. Chains in one launch have the bits of their steps.
+inline Sums sums_of(Algorithm algorithm) {
+  if (algorithm == Algorithm::tensor_core) return Sums::products;
+  const bool any = algorithm == Algorithm::automatic || algorithm == Algorithm::fft || algorithm == Algorithm::low_rank;
+  return any ? Sums::any : Sums::chain;
+}
 // Window sizes, strides, dilations and padding beyond this are refused, so that no product of two of them overflows.
 constexpr int64_t kLargest = (int64_t(1) << 31) - 1;
 

@@ -5,8 +5,6 @@
 #include <numeric>
 #include <utility>
 
-#include "graph/allocate.h"
-
 namespace torch_conv {
 
 namespace {
@@ -89,14 +87,6 @@ std::optional<Image> merge_leading(const Tensor& t, Dtype dtype, int axes) {
   return x;
 }
 
-ImageView view_input(const Call& call, const Tensor& input, int axes) {
-  const Dtype dtype = dtype_of(call.op, "input", input.scalar_type());
-  if (auto image = merge_leading(input, dtype, axes)) return {input, *image};
-  const Tensor copy = make_of(call, input, input, sizes_of(input), input.scalar_type(),
-                              [](const Tensor& t) { return torch::stable::contiguous(t); });
-  return {copy, *merge_leading(copy, dtype, axes)};
-}
-
 Sizes resized(const Tensor& input, const Extent& extent, int axes) {
   Sizes sizes = sizes_of(input);
   const size_t dims = sizes.size();
@@ -106,10 +96,7 @@ Sizes resized(const Tensor& input, const Extent& extent, int axes) {
   return sizes;
 }
 
-namespace {
-
-// Strides of a dense tensor of `sizes` in the memory format of `input`, and how many elements it holds.
-std::pair<Sizes, int64_t> dense_strides(const Tensor& input, const Sizes& sizes, int axes) {
+Sizes strides_in_format_of(const Tensor& input, const Sizes& sizes, int axes) {
   std::vector<int> order(sizes.size());
   std::iota(order.begin(), order.end(), 0);
   if (channels_inner(input, axes)) order = channels_inner_order(int(sizes.size()), axes);
@@ -119,32 +106,19 @@ std::pair<Sizes, int64_t> dense_strides(const Tensor& input, const Sizes& sizes,
     strides[order[i]] = step;
     step *= std::max<int64_t>(sizes[order[i]], 1);
   }
-  return {strides, step};
-}
-
-}  // namespace
-
-Tensor empty_result(const Call& call, const Tensor& input, const Sizes& sizes, int axes, ScalarType dtype) {
-  return allocate(call, input, sizes, dense_strides(input, sizes, axes).first, dtype);
+  return strides;
 }
 
 Tensor in_format_of(const Tensor& input, const Tensor& result, int axes) {
   if (result.numel() == 0) return result;
   const Sizes sizes = sizes_of(result), strides = strides_of(result);
-  const Sizes wanted = dense_strides(input, sizes, axes).first;
+  const Sizes wanted = strides_in_format_of(input, sizes, axes);
   bool same = true;
   for (size_t d = 0; d < sizes.size(); ++d) same = same && (strides[d] == wanted[d] || sizes[d] == 1);
   if (same) return result;
   Tensor copy = empty_strided(device_of(result), sizes, wanted, result.scalar_type());
   torch::stable::copy_(copy, result);
   return copy;
-}
-
-Tensor empty_results(const Call& call, int64_t count, const Tensor& input, Sizes sizes, int axes, ScalarType dtype) {
-  auto [strides, step] = dense_strides(input, sizes, axes);
-  sizes.insert(sizes.begin(), count);
-  strides.insert(strides.begin(), step);
-  return allocate(call, input, sizes, strides, dtype);
 }
 
 std::pair<uintptr_t, uintptr_t> memory_of(const Tensor& t) {

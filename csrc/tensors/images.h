@@ -1,7 +1,7 @@
 // Tensors with any leading dimensions and strides -> Image, and the tensors that hold results.
 #pragma once
 
-#include "tensors/call.h"
+#include "tensors/checks.h"
 
 namespace torch_conv {
 
@@ -9,23 +9,13 @@ namespace torch_conv {
 // not merge into one stride (those of fresh results do).
 std::optional<Image> merge_leading(const Tensor& t, Dtype dtype, int axes);
 
-// Such a view of a tensor with any strides; `tensor` keeps the memory alive (it is a contiguous copy where the
-// leading dimensions do not merge into two strides).
-struct ImageView {
-  Tensor tensor;
-  Image image;
-};
-ImageView view_input(const Call& call, const Tensor& input, int axes);
-
 // The sizes of `input` with other spatial ones.
 Sizes resized(const Tensor& input, const Extent& extent, int axes);
-// A fresh result of `sizes` (the input's dimensions, the last `axes` of them spatial) in the memory format of `input`.
-Tensor empty_result(const Call& call, const Tensor& input, const Sizes& sizes, int axes, ScalarType dtype);
+// Strides of a dense tensor of `sizes` (the input's dimensions, the last `axes` of them spatial) in the memory format
+// of `input`.
+Sizes strides_in_format_of(const Tensor& input, const Sizes& sizes, int axes);
 // `result` in the memory format of `input`: itself, or a copy.
 Tensor in_format_of(const Tensor& input, const Tensor& result, int axes);
-
-// `count` such results, one behind the other along a first dimension.
-Tensor empty_results(const Call& call, int64_t count, const Tensor& input, Sizes sizes, int axes, ScalarType dtype);
 
 // By the ranges of memory that they span: interleaved views count as overlapping.
 bool overlap(const Tensor& a, const Tensor& b);

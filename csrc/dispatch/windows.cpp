@@ -1,12 +1,10 @@
-#include "tensors/windows.h"
+#include "dispatch/windows.h"
 
 #include <algorithm>
 #include <cmath>
 
-#include "dispatch/dispatch.h"
 #include "graph/allocate.h"
 #include "graph/launch_graph.h"
-#include "runtime/context.h"
 #include "sharding/split.h"
 
 namespace torch_conv {
@@ -107,7 +105,7 @@ Window prepare_window(const Call& call, const char* argument, const Tensor& give
   const ScalarType own = scalar_type_of(image.dtype);
   const bool narrow = options.narrow && is_half(image.dtype) && are_finished(given, own, options);
   const ScalarType type = narrow ? own : accumulation_type(image.dtype);
-  const bool borrowed = are_finished(given, type, options) && borrow(call, input, given);
+  const bool borrowed = call.of_shards && are_finished(given, type, options) && borrow(call, input, given);
   const Tensor kernel = call.of_shards && !borrowed ? on_device_of(call, input, given) : given;
   if (!borrowed) check_device(op, argument, kernel, input);
   const Tensor taps = finished_taps(call, kernel, type, axes, options);
@@ -167,18 +165,29 @@ Taps one_tap(const Call& call, Dtype sums, bool on_host) {
   return {.data = data, .on_host = on_host, .stride_n = 0, .stride_c = 0, .stride_ci = 0};
 }
 
+void widen(const Call& call, Window& window, const Tensor& input, Dtype image) {
+  if (!window.taps.narrow) return;
+  const Tensor here = call.of_shards ? on_device_of(call, input, window.tensor) : window.tensor;
+  window.tensor = finished_taps(call, here, accumulation_type(image), 2, {});
+  window.taps.data = window.tensor.data_ptr();
+  window.taps.narrow = false;
+}
+
 namespace {
 
 int64_t bytes_of(const Window& window) { return window.tensor.numel() * int64_t(window.tensor.element_size()); }
 
 }  // namespace
 
+bool is_large(const Window& window) { return bytes_of(window) > kInlineTapBytes; }
+
 void upload_large(const Call& call, Window& window, const Tensor& input) {
-  if (bytes_of(window) > kInlineTapBytes) upload(call, window, input);
+  if (is_large(window)) upload(call, window, input);
 }
 
 void upload(const Call& call, Window& window, const Tensor& input) {
   if (!window.taps.on_host) {
+    if (!call.of_shards) return;
     window.tensor = on_device_of(call, input, window.tensor);
     window.taps.data = window.tensor.data_ptr();
     return;

@@ -2,7 +2,7 @@
 // torch's kernels for these tensors look for the written argument among the results, and abort where it is not.
 #pragma once
 
-#include "api/boxed.h"
+#include "tensors/boxed.h"
 
 namespace torch_conv {
 

@@ -1,7 +1,7 @@
 // Kernels given as tensors -> Taps: shapes checked, in the accumulation dtype, flipped and normalised.
 #pragma once
 
-#include "tensors/images.h"
+#include "tensors/call.h"
 
 namespace torch_conv {
 
@@ -23,6 +23,8 @@ struct WindowOptions {
 // that of a separable filter, for an image of `image_axes`: its extent stands in size.w.
 Window prepare_window(const Call& call, const char* argument, const Tensor& given, int axes, const Tensor& input,
                       const Image& image, int image_axes, const WindowOptions& options);
+// Narrow taps in the accumulation dtype of the image; others stay as they are.
+void widen(const Call& call, Window& window, const Tensor& input, Dtype image);
 // Such a kernel on the CPU as `prepare_window` makes it contiguous, in the accumulation dtype, flipped and normalised;
 // of calls that only ask too.
 Tensor host_taps(const Tensor& kernel, Dtype image, int axes, const WindowOptions& options);
@@ -34,6 +36,7 @@ Taps one_tap(const Call& call, Dtype sums, bool on_host);
 
 // Moves taps to the images' device, on its current stream: all, or those of the host too large for a kernel's
 // parameters.
+bool is_large(const Window& window);
 void upload(const Call& call, Window& window, const Tensor& input);
 void upload_large(const Call& call, Window& window, const Tensor& input);
 

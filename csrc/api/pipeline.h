@@ -5,7 +5,7 @@
 #include "api/derivatives.h"
 #include "api/filters.h"
 #include "dispatch/dispatch.h"
-#include "tensors/windows.h"
+#include "dispatch/windows.h"
 
 namespace torch_conv {
 
@@ -31,6 +31,7 @@ class Pipeline {
   int axes_;
   const Tensor& input_;
   const FilterOptions& options_;
+  Algorithm algorithm_;
   Place place_;
   ImageView in_;
   std::vector<Window> windows_;

@@ -1,18 +1,16 @@
-#include "dispatch/pipeline.h"
+#include "api/pipeline.h"
 
 #include <algorithm>
 
 #include "dispatch/chain.h"
-#include "graph/launch_graph.h"
 
 namespace torch_conv {
 
 Pipeline::Pipeline(Call& call, int axes, const Tensor& input, const FilterOptions& options)
     : call_(call), axes_(axes), input_(input), options_(options), place_(call, input) {
   const char* op = call.op;
-  static constexpr const char* algorithms[] = {"auto", "fused", "separable"};
   check_input(op, input, axes);
-  check_algorithm(op, options.algorithm, algorithms);
+  algorithm_ = algorithm_of(op, options.algorithm, {Algorithm::automatic, Algorithm::fused, Algorithm::separable});
   border_of(op, options.border_type);
   is_valid_padding(op, options.padding);
   in_ = view_input(call, input, axes);
@@ -42,7 +40,7 @@ Stage Pipeline::derivative(const Derivatives& windows, Point point, double numbe
 
 Tensor Pipeline::run(const std::vector<Stage>& stages, bool fan) {
   const bool valid = is_valid_padding(call_.op, options_.padding);
-  check(options_.algorithm != "fused" || axes_ == 2 || place_.cuda(), call_.op,
+  check(algorithm_ != Algorithm::fused || axes_ == 2 || place_.cuda(), call_.op,
         "algorithm 'fused' cannot serve this call: volumes are fused on CUDA only");
   Extent reach{.d = 1, .h = 1, .w = 1};
   for (const Stage& s : stages) reach.d += s.kd - 1, reach.h += s.kh - 1, reach.w += s.kw - 1;
@@ -59,7 +57,7 @@ Tensor Pipeline::run(const std::vector<Stage>& stages, bool fan) {
                 .value = options_.value,
                 .valid = valid,
                 .stride = 1,
-                .wanted = options_.algorithm == "fused"};
+                .wanted = algorithm_ == Algorithm::fused};
   std::copy(stages.begin(), stages.end(), problem.stages);
   if (call_.only_reach() && call_.of_shards) call_.reach.direct = reads_other_shards(problem);
   const auto fill = [&](const Image& image, int64_t stride_output) {
@@ -75,13 +73,13 @@ bool Pipeline::reads_other_shards(Fused problem) const {
   problem.out = in_.image;
   if (options_.output_type) problem.out.dtype = dtype_of(call_.op, "output_dtype", *options_.output_type);
   problem.beside.above = in_.image;
-  return options_.algorithm != "separable" && serves_shards(place_, problem);
+  return algorithm_ != Algorithm::separable && serves_shards(place_, problem);
 }
 
 void Pipeline::compute(Fused problem) {
   problem.beside = beside_of(call_, in_.image, axes_);
   if (problem.beside.any()) return run_on_shards(call_, place_, problem);
-  if (options_.algorithm != "separable" && run_in_one_launch(call_, place_, input_, problem)) return;
+  if (algorithm_ != Algorithm::separable && run_in_one_launch(call_, place_, input_, problem)) return;
   run_chain(call_, place_, input_, in_, axes_, problem);
 }
 

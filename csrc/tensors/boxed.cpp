@@ -1,4 +1,4 @@
-#include "api/boxed.h"
+#include "tensors/boxed.h"
 
 #include <cstring>
 #include <string_view>

@@ -1,4 +1,4 @@
-#include "api/lazy_bits.h"
+#include "tensors/lazy_bits.h"
 
 #include <set>
 #include <string>

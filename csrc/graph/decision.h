@@ -1,0 +1,84 @@
+// A problem with the kernel family that serves it and its plan: decided once, then launched (graph/record_launch.h) or
+// explained.
+#pragma once
+
+#include <memory>
+
+#include "kernels/families.h"
+#include "runtime/store.h"
+#include "tensors/call.h"
+
+namespace torch_conv {
+
+// A kernel family's entry points on both devices.
+template <typename Problem>
+struct Doors {
+  Plan (*plan_cpu)(const Problem&, const char*);
+  void (*run_cpu)(const Problem&, const Plan&);
+  Plan (*plan_cuda)(const Problem&, const Arch&, const char*);
+  void (*run_cuda)(const Problem&, const Plan&, const Site&);
+};
+
+template <typename Problem>
+struct Decision {
+  Problem problem;
+  const Doors<Problem>* doors;
+  std::shared_ptr<const Plan> plan;  // without a variant where the family does not serve the problem
+  const char* pinned = "";           // the only variant that was asked, or ""
+
+  bool serves() const { return plan->variant != nullptr; }
+};
+
+template <typename Problem>
+Decision<Problem> decide(const Place& place, const Problem& p, const Doors<Problem>& doors, const char* pinned) {
+  Plan plan = place.cuda() ? doors.plan_cuda(p, place.arch(), pinned) : doors.plan_cpu(p, pinned);
+  return {p, &doors, std::make_shared<const Plan>(std::move(plan)), pinned};
+}
+
+// The kernels of a plan, loaded.
+using Kernels = std::vector<const LoadedKernel*>;
+inline Kernels load_all(const std::vector<Kernel>& kernels, const Arch& arch) {
+  Kernels loaded;
+  for (const Kernel& kernel : kernels) loaded.push_back(&cuda::load(kernel, arch));
+  return loaded;
+}
+// The same where the call runs or prepares on CUDA, else none.
+inline Kernels load(const Call& call, const Place& place, const Plan& plan) {
+  if (!place.cuda() || !call.loads()) return {};
+  // The call may bring a large window to the device. No bytes: this loads the kernel that brings it.
+  if (call.prepares()) cuda::upload(nullptr, nullptr, 0, place.arch(), place.stream());
+  return load_all(plan.kernels, place.arch());
+}
+
+// True means: the plan was explained, do not run it.
+inline bool only_explain(Call& call, const Place& place, const Plan& plan) {
+  if (call.runs()) return false;
+  std::ostringstream line;
+  line << plan << call.refused;
+  call.refused.clear();
+  if (place.cuda()) line << "; floor " << plan.bytes / place.arch().bytes_per_second * 1e6 << " us";
+  if (*environment("TORCH_CONV_EXPLAIN_KERNELS"))
+    for (const Kernel& kernel : plan.kernels) line << "; kernel " << kernel.name;
+  call.explain(line.str());
+  return true;
+}
+
+// Of a plan without a variant: the next plan that is explained says why.
+inline void pass_on(Call& call, const Plan& plan) {
+  if (call.runs()) return;
+  for (const Refusal& r : plan.refused)
+    call.refused += std::string("; not ") + plan.algorithm + "/" + r.variant + ": " + r.why;
+}
+
+// Refuses the call where no variant serves. `wanted`: the algorithm that the caller named, if no other will do.
+template <typename Problem>
+void check_serves(const Call& call, const Decision<Problem>& d, const char* wanted = "") {
+  if (d.serves()) return;
+  if (*d.pinned)
+    refuse(call.op, "variant '", d.pinned, "' cannot serve this call", d.plan->refused.empty() ? "" : ": ",
+           d.plan->refused.empty() ? "" : d.plan->refused.back().why);
+  if (*wanted) refuse(call.op, "algorithm '", wanted, "' cannot serve this call: ", d.plan->why);
+  refuse(call.op, "no kernel serves this call: ", d.plan->why);
+}
+
+}  // namespace torch_conv

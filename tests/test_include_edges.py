@@ -1,0 +1,48 @@
+"""Which folders of csrc may include which: a call goes down this list and never up."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+from conftest import ROOT
+
+CSRC = ROOT / "csrc"
+ALLOWED = {
+    "api": {"dispatch", "sharding", "graph", "kernels", "tensors", "runtime", "core"},
+    "dispatch": {"sharding", "graph", "kernels", "tensors", "core"},
+    "sharding": {"graph", "tensors", "runtime", "core"},
+    "graph": {"kernels", "tensors", "runtime", "core"},
+    "kernels": {"runtime", "core"},
+    "tensors": {"runtime", "core"},
+    "runtime": {"core"},
+    "core": set(),
+}
+UPWARD = {
+    ("graph/launch_graph.h", "sharding/split_streams.h"),  # a replay has streams of its own
+    ("runtime/launch.h", "kernels/families.h"),  # launches take a family's `Site`
+}
+OF_ALL_FAMILIES = {"families.h", "launch_config.h"}
+
+
+def includes() -> Iterator[tuple[str, str]]:
+    for path in sorted(CSRC.rglob("*")):
+        if path.suffix in (".h", ".cpp", ".cuh") and path.relative_to(CSRC).parts[0] in ALLOWED:
+            for included in re.findall(r'^#include "(.+)"$', path.read_text(), re.MULTILINE):
+                yield path.relative_to(CSRC).as_posix(), included
+
+
+@pytest.mark.parametrize("folder", ALLOWED)
+def test_a_folder_includes_none_above_it(folder):
+    edges = {(file, included) for file, included in includes() if file.startswith(f"{folder}/")}
+    assert edges or folder == "core"
+    of_others = {edge for edge in edges if edge[1].partition("/")[0] not in ALLOWED[folder] | {folder}}
+    assert of_others == {edge for edge in UPWARD if edge[0].startswith(f"{folder}/")}
+
+
+def test_a_kernel_family_includes_no_other():
+    for file, included in includes():
+        if file.startswith("kernels/") and included.startswith("kernels/"):
+            family, other = file.split("/")[1], included.split("/")[1]
+            assert other in {family, *OF_ALL_FAMILIES}, f"{file} includes {included}"
