@@ -16,18 +16,23 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import torch
 from handover_cases import Case
 
-from torch_conv import _handover
+from torch_conv._asking import text_of
+from torch_conv.functional._router import decide
 
 RESULTS = Path(__file__).resolve().parent / "results"
+REASONS = text_of(torch.ops.torch_conv._handover_reasons()).splitlines()  # of the rows
+OURS = -1
 DTYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16, "f64": torch.float64}
 
 
 def row_of(case: Case, device: str) -> int:
     """The row of the table that hands the case to torch on 'cuda' or 'cpu', or OURS."""
     last = case.layout in ("NHWC", "NLC", "NDHWC") and case.shape[1] > 1
+    strides = [2] * len(case.shape)
+    strides[1 if last else -1] = 1
     weight = (case.out, case.shape[1] // case.groups, *case.window)
-    steps = case.stride, case.dilation, case.groups, case.mode == "zeros"
-    return _handover.find(case.axes, device, DTYPES[case.dtype], last, case.shape, weight, *steps)
+    given = case.shape, strides, weight, [case.stride] * case.axes, [0] * case.axes, [case.dilation] * case.axes
+    return decide(device, DTYPES[case.dtype], *given, case.groups, case.mode, 0, False, False)[1]
 
 
 def measured(path: Path) -> Iterator[tuple[Case, str, float]]:
@@ -42,7 +47,7 @@ def measured(path: Path) -> Iterator[tuple[Case, str, float]]:
 
 def said(row: int) -> tuple[float, ...]:
     """The least, the most and the median of torch's time over ours, as the table has them."""
-    found = re.findall("takes ([0-9.]+) to ([0-9.]+) of our kernels' time, mostly ([0-9.]+)", _handover.reason(row))
+    found = re.findall("takes ([0-9.]+) to ([0-9.]+) of our kernels' time, mostly ([0-9.]+)", REASONS[row])
     return tuple(map(float, found[0]))
 
 
@@ -53,7 +58,7 @@ def spread(ratios: list[float]) -> tuple[float, ...]:
 
 def by_row() -> dict[int, list[tuple[float, str]]]:
     """The measured ratios, with the cases' names, by the row that serves each, or OURS."""
-    ratios: dict[int, list[tuple[float, str]]] = {_handover.OURS: []}
+    ratios: dict[int, list[tuple[float, str]]] = {OURS: []}
     for path in sorted(RESULTS.glob("handover-*.json")):
         for case, device, ratio in measured(path):
             ratios.setdefault(row_of(case, device), []).append((ratio, f"{device} {case.name}"))
@@ -62,14 +67,14 @@ def by_row() -> dict[int, list[tuple[float, str]]]:
 
 def main() -> int:
     ratios = by_row()
-    ours = ratios.pop(_handover.OURS)
+    ours = ratios.pop(OURS)
     count = 0
-    for row in range(_handover.ROWS):
+    for row in range(len(REASONS)):
         found = [ratio for ratio, _ in ratios.get(row, [])]
         right = bool(found) and spread(found) == said(row)
         count += not right
         should = "" if right else f"WRONG, {spread(found) if found else 'not measured'}: "
-        print(f"{row:3} {len(found):4} cases: {should}{_handover.reason(row)}")
+        print(f"{row:3} {len(found):4} cases: {should}{REASONS[row]}")
     handed = sorted((pair for pairs in ratios.values() for pair in pairs), reverse=True)
     for title, pairs in (("ours, where torch is ahead", sorted(ours)), ("torch's, where ours are ahead", handed)):
         wrong = [(ratio, name) for ratio, name in pairs if (ratio < 1) == (pairs is not handed) and ratio != 1]

@@ -72,7 +72,7 @@ def test_other_numbers_go_to_the_public_operator(numbers):
 @pytest.mark.parametrize("first", ["ours", "torch's"])
 def test_calls_with_the_same_options_go_each_their_own_way(monkeypatch, axes, activation, first):
     """A bank of few channels is ours, a dense one torch's; `groups` is 1 for both."""
-    monkeypatch.setattr(_eager, "_routes", {})
+    monkeypatch.setattr(_eager, "_prepared", {})
     conv, by_torch = getattr(torch_conv, f"conv{axes}d"), getattr(F, f"conv{axes}d")
     size, window = (7, 8, 9)[:axes], (3,) * axes
     calls = [
@@ -222,17 +222,17 @@ def test_a_window_of_other_axes_is_refused_also_when_the_options_are_known():
 
 
 def test_what_is_remembered_of_calls_is_bounded(monkeypatch):
-    monkeypatch.setattr(_eager, "_MOST_SEEN", 50)
+    monkeypatch.setattr(_eager, "_MOST", 50)
+    monkeypatch.setattr(_eager, "_prepared", {})
     monkeypatch.setattr(_eager, "_routes", {})
-    monkeypatch.setattr(_eager, "_seen", {})
     image, weight = make_image((1, 1, 8, 8)), make_window((1, 1, 1, 1))
     for stride in range(1, 60):
         torch_conv.conv2d(image, weight, stride=stride)
-        assert len(_eager._routes) <= 50
+        assert len(_eager._prepared) <= 50
     dense = make_window((4, 16, 1, 1))
     for size in range(1, 60):
         assert torch_conv.conv2d(make_image((1, 16, size, 3)), dense).shape == (1, 4, size, 3)
-        assert 0 < len(_eager._seen) <= 50
+        assert 0 < len(_eager._routes) <= 50
 
 
 def test_meta_weights_are_refused_whatever_was_seen():

@@ -36,8 +36,8 @@ def forgetful():
 
     def forget():
         _memory._make_once.cache_clear()
+        _eager._prepared.clear()
         _eager._routes.clear()
-        _eager._seen.clear()
 
     forget()
     return forget

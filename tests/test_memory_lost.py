@@ -59,12 +59,14 @@ def test_questions(name):
 TAPS, NUMBERS = torch.ones(3, dtype=torch.float64), torch.rand(4, 5)
 DOUBLES = torch.empty(4, 5, dtype=torch.float64)
 MAPS = make_image((1, 2, 8, 9)), make_window((2, 1, 3, 3))
+ROUTED = [1, 2, 8, 9], [144, 72, 9, 1], [2, 8, 3, 3], [1, 1], None, [1, 1]  # sizes, strides, weight and options
 PRIVATE = {  # operators that no public one stands for
     "_stepwise_passes": (NUMBERS, [TAPS, TAPS], [1, 0], [0, 1], [1, 1], [0, 0], 0.0, torch.float32),
     "_stepwise_means": (NUMBERS, [3, 3], [0, 1], [1, 1], [0, 0], 0.0, torch.float32),
     "_stepwise_window": (NUMBERS, torch.ones(3, 3, dtype=torch.float64), [1, 1], 0, 0.0, torch.float32),
     "_conv": (*MAPS, None, packed((2, 1, 0, 1, 2, None))),
     "_conv_ours": (*MAPS, None, 2, 1, 0, 1, 2, "relu"),
+    "_conv_route": ("cpu", torch.float32, *ROUTED, 1, "zeros", 0, False, False),
     "_filter2d_by_passes": (MAPS[0], MAPS[1][0, 0]),
     "_filter2d_in_float64": (NUMBERS, torch.ones(3, 3, dtype=torch.float64), "reflect", -1, -1, DOUBLES),
     "_filter2d_separable_in_float64": (NUMBERS, TAPS, TAPS, "reflect", -1, -1, DOUBLES),
@@ -72,9 +74,10 @@ PRIVATE = {  # operators that no public one stands for
     "_weight_gradient": (MAPS[0], MAPS[0], [3, 3], [1, 1], [1, 1]),
     "_weight_gradient_by_anyone": (MAPS[0], MAPS[0], [3, 3], [1, 1], [1, 1]),
 }
-REFUSING = [name for name in PRIVATE if not name.startswith("_weight_gradient")]  # which take any dtype
+# The others take any dtype.
+REFUSING = [name for name in PRIVATE if not name.startswith(("_weight_gradient", "_conv_route"))]
 # What no call repeats.
-ONCE = ("_build_kernels", "_deliver", "_handover", "_ptxas", "_repeated_calls", "_store_report")
+ONCE = ("_build_kernels", "_conv_limits", "_deliver", "_handover", "_ptxas", "_repeated_calls", "_store_report")
 
 
 def test_every_operator_is_called():

@@ -1,41 +1,16 @@
 // conv1d, conv2d and conv3d: what this project's kernels serve, and what is handed to torch.
+#include "api/conv.h"
+
 #include "api/filters.h"
 #include "api/operator.h"
-#include "dispatch/conv_by_torch.h"
 #include "dispatch/dispatch.h"
-#include "dispatch/handover.h"
 #include "dispatch/windows.h"
 #include "graph/allocate.h"
-#include "graph/graph_cache.h"
 #include "graph/launch_graph.h"
 
 namespace torch_conv {
 
 namespace {
-
-Activation activation_of(const char* op, const std::optional<std::string>& name) {
-  if (!name) return Activation::none;
-  if (*name == "relu") return Activation::relu;
-  if (*name == "relu6") return Activation::relu6;
-  if (*name == "gelu") return Activation::gelu;
-  if (*name == "silu") return Activation::silu;
-  if (*name == "hardswish") return Activation::hardswish;
-  refuse(op, "activation must be None, 'relu', 'relu6', 'gelu', 'silu' or 'hardswish', got '", *name, "'");
-}
-
-bool floating(const Tensor& input) {
-  const auto dtype = dtype_or_none(input.scalar_type());
-  return dtype && !is_integer(*dtype);
-}
-
-// Depthwise (with multiplier), single-channel and few-channel banks read each input a few times from cache and are
-// bound by memory; denser convolutions are matrix products, which torch's libraries do well.
-// torch_conv/functional states the same rule. Where torch is ahead of these as well, dispatch/handover.h says so.
-bool served_here(const Tensor& input, const Tensor& weight, int64_t groups) {
-  const int64_t per_group_in = weight.size(1), per_group_out = weight.size(0) / groups;
-  return floating(input) && per_group_in >= 1 && per_group_out >= 1 &&
-         (per_group_in == 1 || (per_group_in <= 4 && per_group_out <= 8));
-}
 
 Border padding_border(const char* op, const std::string& mode) {
   if (mode == "zeros") return Border::constant;
@@ -45,50 +20,25 @@ Border padding_border(const char* op, const std::string& mode) {
   refuse(op, "padding_mode must be 'zeros', 'reflect', 'replicate' or 'circular', got '", mode, "'");
 }
 
-// Why the table hands a convolution that our kernels serve to torch; null where ours are ahead.
-const char* torch_is_ahead(bool cuda, const Tensor& input, const Tensor& weight, const ConvOptions& o, int axes) {
-  const int64_t dims = input.dim();
-  const auto largest = [](const Sizes& values) { return *std::max_element(values.begin(), values.end()); };
-  return handed_over({.cuda = cuda,
-                      .axes = axes,
-                      .dtype = *dtype_or_none(input.scalar_type()),
-                      .channels_last = input.stride(dims - axes - 1) == 1 && input.stride(dims - 1) != 1,
-                      .zeros = o.padding_mode == "zeros",
-                      .channels = weight.size(1) * o.groups,
-                      .groups = o.groups,
-                      .outputs = weight.size(0),
-                      .n = dims == axes + 2 ? input.size(0) : 1,
-                      .d = axes == 3 ? input.size(dims - 3) : 1,
-                      .h = axes == 1 ? 1 : input.size(dims - 2),
-                      .w = input.size(dims - 1),
-                      .kd = axes == 3 ? weight.size(2) : 1,
-                      .kh = axes == 1 ? 1 : weight.size(axes),
-                      .kw = weight.size(axes + 1),
-                      .stride = largest(o.stride),
-                      .dilation = largest(o.dilation)});
+Convolution numbers_of(Call& call, const Tensor& input, const Tensor& weight, const ConvOptions& o) {
+  std::optional<Sizes> padding = o.padding;
+  if (o.word && *o.word == "same") padding.reset();
+  return {on_cuda(call, input) ? Convolution::cuda : Convolution::cpu,
+          input.scalar_type(),
+          sizes_of(input),
+          strides_of(input),
+          sizes_of(weight),
+          o.stride,
+          padding,
+          o.dilation,
+          o.groups,
+          o.padding_mode};
 }
 
-// The first axis along which a call pads more than torch's own padding can, or none.
-std::optional<int> too_much_padding(const Tensor& input, const std::vector<Pads>& pads, Border border) {
-  for (size_t axis = 0; axis < pads.size(); ++axis) {
-    const int64_t n = input.size(input.dim() - int64_t(pads.size() - axis));
-    const int64_t most = std::max(pads[axis].before, pads[axis].after);
-    if ((border == Border::reflect && most > n - 1) || (border == Border::circular && most > n)) return int(axis);
-  }
-  return std::nullopt;
-}
-
-// Why torch serves a call; "" if our kernels do. torch_conv/functional/_convolve.py says the same.
-std::string why_torch(bool cuda, const Tensor& input, const Tensor& weight, const ConvOptions& o, int axes, bool here,
-                      bool padding_fits) {
-  if (o.algorithm == "torch") return "algorithm 'torch'";
-  if (!here)
-    return floating(input) ? "a matrix product of " + std::to_string(weight.size(1)) + " input and " +
-                                 std::to_string(weight.size(0) / o.groups) + " output channels a group"
-                           : "no kernel takes " + dtype_text(input.scalar_type());
-  if (o.algorithm != "auto" || !padding_fits) return "";
-  const char* why = torch_is_ahead(cuda, input, weight, o, axes);
-  return why ? why : "";
+// Why torch serves a call; "" if our kernels do.
+std::string why_torch(const Convolution& conv, const std::string& algorithm) {
+  if (algorithm == "torch") return "algorithm 'torch'";
+  return algorithm == "auto" ? route_convolution(conv).why : "";
 }
 
 void check_same_dtype(const char* op, const char* argument, const Tensor& t, const Tensor& input) {
@@ -161,6 +111,18 @@ Sums sums_of(const std::string& algorithm) {
   return algorithm == "direct" ? Sums::chain : algorithm == "tensor_core" ? Sums::products : Sums::any;
 }
 
+}  // namespace
+
+Activation activation_of(const char* op, const std::optional<std::string>& name) {
+  if (!name) return Activation::none;
+  if (*name == "relu") return Activation::relu;
+  if (*name == "relu6") return Activation::relu6;
+  if (*name == "gelu") return Activation::gelu;
+  if (*name == "silu") return Activation::silu;
+  if (*name == "hardswish") return Activation::hardswish;
+  refuse(op, "activation must be None, 'relu', 'relu6', 'gelu', 'silu' or 'hardswish', got '", *name, "'");
+}
+
 Tensor conv(Call& call, int axes, const Tensor& input, Tensor weight, std::optional<Tensor> bias, ConvOptions o) {
   const char* op = call.op;
   if (call.slice) cut_groups(call, axes, weight, bias, o.groups);
@@ -171,21 +133,22 @@ Tensor conv(Call& call, int axes, const Tensor& input, Tensor weight, std::optio
   static constexpr const char* algorithms[] = {"auto", "ours", "direct", "tensor_core", "torch"};
   check_algorithm(op, o.algorithm, algorithms);
   check_conv(op, input, weight, bias, o, axes);
-  if (o.activation != Activation::none && !floating(input))
+  const auto dtype = dtype_or_none(input.scalar_type());
+  if (o.activation != Activation::none && (!dtype || is_integer(*dtype)))
     refuse(op, "activation must be None for an input of dtype ", dtype_text(input.scalar_type()));
   const Border border = padding_border(op, o.padding_mode);
   const int spatial = std::max(axes, 2);
-  const bool here = served_here(input, weight, o.groups);
+  const bool here = served_here(input.scalar_type(), sizes_of(weight), o.groups);
   check(here || (o.algorithm != "direct" && o.algorithm != "ours"), op, "algorithm '", o.algorithm,
         "' serves depthwise and few-channel floating-point convolutions only");
   const bool depthwise = here && axes <= 2 && weight.size(1) == 1 && o.groups > 1 && border == Border::constant;
   check(depthwise || o.algorithm != "tensor_core", op,
         "algorithm 'tensor_core' serves depthwise convolutions of images with zeros outside only");
   const std::vector<Pads> all = all_pads(op, o, weight);
-  const std::optional<int> too_much = too_much_padding(input, all, border);
+  const Convolution numbers = numbers_of(call, input, weight, o);
+  const std::optional<int> too_much = too_much_padding(numbers);
   // What serves the whole serves its parts.
-  const std::string why =
-      call.whole ? call.whole->by_torch : why_torch(on_cuda(call, input), input, weight, o, axes, here, !too_much);
+  const std::string why = call.whole ? call.whole->by_torch : why_torch(numbers, o.algorithm);
   const bool torchs = !why.empty();
   Geometry g{.place = {.pad_y = 0, .pad_x = 0, .border = border}, .out = {.h = 1, .w = 1}};
   Placement& p = g.place;
@@ -315,6 +278,8 @@ Tensor conv(Call& call, int axes, const Tensor& input, Tensor weight, std::optio
   return returned();
 }
 
+namespace {
+
 // `padding` is a list or a word.
 template <int axes, typename Pad>
 Tensor convolution(Call& call, const Tensor& input, const Tensor& weight, const std::optional<Tensor>& bias,
@@ -328,79 +293,7 @@ Tensor convolution(Call& call, const Tensor& input, const Tensor& weight, const 
   return conv(call, axes, input, weight, bias, o);
 }
 
-// Zeros outside and one number for all axes. What the functions call again and again: without lists and words a call
-// takes the host a third less (6.4 us and 4.3, 3x3 on 3x3, AMD EPYC).
-struct Numbers {
-  int64_t axes, stride, padding, dilation, groups;
-  Activation activation;
-
-  const char* op() const {
-    static constexpr const char* names[] = {"conv1d", "conv2d", "conv3d"};
-    check(axes >= 1 && axes <= 3, "_conv", "axes must be 1, 2 or 3, got ", axes);
-    return names[axes - 1];
-  }
-
-  // All in one, which torch reads faster than six: torch_conv/functional/_convolve.py packs them.
-  static Numbers unpacked(int64_t word) {
-    check(word >= 0, "_conv", "numbers must not be negative");
-    const auto next = [&](int bits) {
-      const int64_t number = word & ((int64_t(1) << bits) - 1);
-      word >>= bits;
-      return number;
-    };
-    const Numbers numbers{next(2), next(10), next(12), next(12), next(24), Activation(next(3))};
-    check(numbers.activation <= Activation::hardswish, "_conv", "numbers hold no activation");
-    return numbers;
-  }
-};
-
-// Nothing where torch is ahead, if that is to be asked.
-std::optional<Tensor> conv_of_numbers(bool ask, const Tensor& input, const Tensor& weight,
-                                      const std::optional<Tensor>& bias, const Numbers& numbers) {
-  Call call{numbers.op()};
-  const auto compute = [&]() -> std::vector<Tensor> {
-    const auto each_axis = [&](int64_t number) { return Sizes(numbers.axes, number); };
-    ConvOptions o{each_axis(numbers.stride),
-                  each_axis(numbers.padding),
-                  {},
-                  each_axis(numbers.dilation),
-                  numbers.groups,
-                  "zeros",
-                  "auto"};
-    o.activation = numbers.activation;
-    if (ask) {
-      Call question{.op = call.op, .purpose = Purpose::reach};
-      conv(question, int(numbers.axes), input, weight, bias, o);
-      if (!question.reach.by_torch.empty()) return {};
-    }
-    o.algorithm = "ours";
-    return {conv(call, int(numbers.axes), input, weight, bias, o)};
-  };
-  const auto result = [](const std::vector<Tensor>& made) {
-    return made.empty() ? std::nullopt : std::optional(made[0]);
-  };
-  if (!repeatable(call, input)) return result(compute());
-  Signature signature("_conv", Signature::Form::whole, call);
-  signature.add(input), signature.add(weight), signature.add(bias), signature.add(ask);
-  const auto& [axes, stride, padding, dilation, groups, activation] = numbers;
-  for (int64_t number : {axes, stride, padding, dilation, groups, int64_t(activation)}) signature.add(number);
-  return result(run_recorded(call, signature, compute));
-}
-
-std::optional<Tensor> conv_if_ahead(Tensor input, Tensor weight, std::optional<Tensor> bias, int64_t packed) {
-  return conv_of_numbers(true, input, weight, bias, Numbers::unpacked(packed));
-}
-
-Tensor conv_ours(Tensor input, Tensor weight, std::optional<Tensor> bias, int64_t axes, int64_t stride, int64_t padding,
-                 int64_t dilation, int64_t groups, std::optional<std::string> activation) {
-  Numbers numbers{axes, stride, padding, dilation, groups, Activation::none};
-  numbers.activation = activation_of(numbers.op(), activation);
-  return *conv_of_numbers(false, input, weight, bias, numbers);
-}
-
 void register_convolutions(torch::stable::detail::StableLibrary& m) {
-  m.impl("_conv", boxed<&conv_if_ahead, "conv">);
-  m.impl("_conv_ours", boxed<&conv_ours, "conv">);
   Operator<"conv1d", 1, 0, convolution<1, Sizes>>::implement(m);
   Operator<"conv1d.padding", 1, 0, convolution<1, std::string>>::implement(m);
   Operator<"conv2d", 2, 0, convolution<2, Sizes>>::implement(m);

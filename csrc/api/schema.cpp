@@ -221,10 +221,13 @@ STABLE_TORCH_LIBRARY(torch_conv, m) {
   m.def(
       "_box2d_in_float64(Tensor input, int height, int width, str border_type, bool normalized, int anchor_y, "
       "int anchor_x, Tensor(a!) out) -> ()");
-  // The table of what conv1d and conv2d hand to torch (dispatch/handover.cpp), and what explain says of one of its
-  // rows.
-  m.def("_handover_table() -> int[]");
-  m.def("_handover_reason(int row) -> str");
+  // Who computes a convolution, and why (dispatch/conv_router.cpp); channels a group that our kernels take at most; the
+  // table of what is handed to torch, a sentence a row (dispatch/handover.cpp).
+  m.def(
+      "_conv_route(str device, ScalarType dtype, int[] size, int[] strides, int[] weight, int[] stride, int[]? "
+      "padding, int[] dilation, int groups, str padding_mode, int gradient, bool tangent, bool later) -> int[]");
+  m.def("_conv_limits() -> int[]");
+  m.def("_handover_reasons() -> int[]");
   // The kernel store: compiles kernels (lines "file name") into a folder; what ptxas says of one; lines for `info`.
   m.def("_build_kernels(str folder, int capability, str[] kernels) -> str[]");
   m.def("_ptxas(int capability, str kernel) -> str");

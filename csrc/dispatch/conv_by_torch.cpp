@@ -61,9 +61,7 @@ Tensor padded(const Tensor& input, const std::vector<Pads>& pads, const ConvOpti
 
 Pads pads_of(const char* op, const ConvOptions& o, int axis, int64_t k) {
   if (!o.word) return {o.padding[axis], o.padding[axis]};
-  if (is_valid_padding(op, *o.word)) return {0, 0};
-  const int64_t total = o.dilation[axis] * (k - 1);
-  return {total / 2, total - total / 2};
+  return is_valid_padding(op, *o.word) ? Pads{0, 0} : same_pads(k, o.dilation[axis]);
 }
 
 std::vector<Pads> all_pads(const char* op, const ConvOptions& o, const Tensor& weight) {

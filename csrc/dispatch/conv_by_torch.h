@@ -1,6 +1,7 @@
 // What a convolution is asked for besides its tensors, and what torch computes of it.
 #pragma once
 
+#include "dispatch/conv_router.h"
 #include "tensors/call.h"
 
 namespace torch_conv {
@@ -16,11 +17,6 @@ struct ConvOptions {
   Activation activation = Activation::none;
 };
 
-struct Pads {
-  int64_t before, after;
-};
-
-// torch's padding='same': an even window pads one more after than before.
 Pads pads_of(const char* op, const ConvOptions& o, int axis, int64_t k);
 std::vector<Pads> all_pads(const char* op, const ConvOptions& o, const Tensor& weight);
 

@@ -13,8 +13,8 @@ namespace torch_conv {
 
 namespace {
 
-// Sets of bits; a convolution is one of each. torch_conv/_handover.py has the same.
-enum Device { cpu = 1, cuda = 2 };
+// Sets of bits; a convolution is one of each.
+constexpr int cpu = Convolution::cpu, cuda = Convolution::cuda;
 enum Axes { lines = 1, planes = 2, volumes = 4 };  // conv1d, conv2d, conv3d
 enum Kind { depthwise = 1, image = 2, bank = 4 };  // one input channel a group; one in all; several a group
 enum Layout { first = 1, last = 2 };               // where the channels are
@@ -219,7 +219,7 @@ constexpr Row kTable[] = {
 };
 // clang-format on
 
-// The order in which torch_conv/_handover.py reads them.
+// A row, or a convolution: a set of it has one bit, and a span one value, or all where that is unknown.
 struct Numbers {
   int kinds[8];
   Span spans[6];
@@ -231,53 +231,76 @@ constexpr Numbers numbers_of(const Row& r) {
           r.multiple};
 }
 
-int shape_of(const Convolution& c) {
-  if (c.axes == 3) {
-    if (c.kh != c.kw) return other;
-    if (c.kd == c.kw) return c.kw == 3 || c.kw == 5 || c.kw == 7 ? odd : cube;
-    return c.kd == 1 ? line : c.kw == 1 ? column : other;
+int shape_of(int axes, int64_t kd, int64_t kh, int64_t kw) {
+  if (axes == 3) {
+    if (kh != kw) return other;
+    if (kd == kw) return kw == 3 || kw == 5 || kw == 7 ? odd : cube;
+    return kd == 1 ? line : kw == 1 ? column : other;
   }
-  if (c.kh == c.kw && (c.kw == 3 || c.kw == 5 || c.kw == 7)) return odd;
-  if (c.kw == 1 && c.kh > 1) return column;
-  return c.kh == 1 && c.kw > 1 ? line : other;
+  if (kh == kw && (kw == 3 || kw == 5 || kw == 7)) return odd;
+  if (kw == 1 && kh > 1) return column;
+  return kh == 1 && kw > 1 ? line : other;
 }
 
-int type_of(Dtype dtype) {
+int type_of(ScalarType dtype) {
   switch (dtype) {
-    case Dtype::f32: return f32;
-    case Dtype::f16: return f16;
-    case Dtype::bf16: return bf16;
-    case Dtype::f64: return f64;
-    default: return 0;  // what our kernels of convolutions do not take
+    case ScalarType::Float: return f32;
+    case ScalarType::Half: return f16;
+    case ScalarType::BFloat16: return bf16;
+    case ScalarType::Double: return f64;
+    default: return 0;  // no kernel of ours takes it
   }
 }
 
-Span side_of(const Convolution& c) {
-  return just(c.axes == 1 ? c.w : c.axes == 2 ? std::min(c.w, 4 * c.h) : std::max(c.w, c.h));
+bool above_1(const Sizes& options) {
+  return std::any_of(options.begin(), options.end(), [](int64_t n) { return n > 1 || n == kUnknown; });
 }
 
 Numbers numbers_of(const Convolution& c) {
-  return {{c.cuda ? cuda : cpu, 1 << (c.axes - 1),
-           c.channels > c.groups ? bank
-           : c.groups > 1        ? depthwise
-                                 : image,
-           c.channels_last ? last : first, type_of(c.dtype),
-           c.stride > 1     ? strided
-           : c.dilation > 1 ? dilated
-                            : unit,
-           c.zeros ? zeros : others, shape_of(c)},
-          {just(c.axes == 1 ? (c.kw - 1) * c.dilation + 1 : std::max({c.kd, c.kh, c.kw})), just(c.outputs / c.groups),
-           just(c.channels), side_of(c), just(c.axes == 3 ? std::min({c.w, c.h, 2 * c.d}) : 1),
-           just(c.n * c.outputs * c.d * c.h * c.w)},
-          c.channels};
+  const int axes = c.axes();
+  const size_t dims = c.size.size();
+  const auto from_end = [&](const Sizes& values, int i) { return i <= axes ? values[values.size() - i] : 1; };
+  const int64_t kd = from_end(c.weight, 3), kh = from_end(c.weight, 2), kw = from_end(c.weight, 1);
+  const int64_t d = from_end(c.size, 3), h = from_end(c.size, 2), w = from_end(c.size, 1);
+  const bool known = std::find(c.size.begin(), c.size.end(), kUnknown) == c.size.end();
+  Span window = just(std::max({kd, kh, kw})), outs, side, least, values;
+  if (axes == 1 && above_1(c.dilation))
+    window = c.dilation[0] == kUnknown ? from(2 * kw - 1) : just((kw - 1) * c.dilation[0] + 1);
+  if (c.weight[0] != kUnknown) outs = just(c.weight[0] / c.groups);
+  if (known) {
+    side = just(axes == 1 ? w : axes == 2 ? std::min(w, 4 * h) : std::max(w, h));
+    least = just(axes == 3 ? std::min({w, h, 2 * d}) : 1);
+    const int64_t n = int(dims) == axes + 2 ? c.size[0] : 1;
+    if (c.weight[0] != kUnknown) values = just(n * c.weight[0] * d * h * w);
+  }
+  const bool channels_last = c.strides[dims - axes - 1] == 1 && c.strides[dims - 1] != 1;
+  const int64_t channels = c.weight[1] * c.groups;
+  return {{c.device, 1 << (axes - 1),
+           c.weight[1] > 1 ? bank
+           : c.groups > 1  ? depthwise
+                           : image,
+           channels_last ? last : first, type_of(c.dtype),
+           above_1(c.stride)     ? strided
+           : above_1(c.dilation) ? dilated
+                                 : unit,
+           c.padding_mode == "zeros" ? zeros : others, shape_of(axes, kd, kh, kw)},
+          {window, outs, just(channels), side, least, values},
+          channels};
 }
 
-bool holds(const Numbers& row, const Numbers& c) {
+enum class Holds { no, maybe, yes };
+
+Holds holds(const Numbers& row, const Numbers& c) {
   for (size_t i = 0; i < std::size(row.kinds); ++i)
-    if (!(row.kinds[i] & c.kinds[i])) return false;
-  for (size_t i = 0; i < std::size(row.spans); ++i)
-    if (c.spans[i].low < row.spans[i].low || c.spans[i].low > row.spans[i].high) return false;
-  return c.multiple % row.multiple == 0;
+    if (!(row.kinds[i] & c.kinds[i])) return Holds::no;
+  if (c.multiple % row.multiple != 0) return Holds::no;
+  Holds found = Holds::yes;
+  for (size_t i = 0; i < std::size(row.spans); ++i) {
+    const Span &of_row = row.spans[i], &of_c = c.spans[i];
+    if (of_c.high < of_row.low || of_c.low > of_row.high) return Holds::no;
+    if (of_c.low < of_row.low || of_c.high > of_row.high) found = Holds::maybe;
+  }
+  return found;
 }
 
 // The names of a set's bits; "" for all of them, and for the first alone if that goes without saying.
@@ -336,34 +359,32 @@ const std::vector<std::string>& sentences() {
   return all_rows;
 }
 
-Sizes table() {
-  Sizes flat;
-  for (const Row& row : kTable) {
-    const Numbers n = numbers_of(row);
-    flat.insert(flat.end(), std::begin(n.kinds), std::end(n.kinds));
-    for (const Span& span : n.spans) flat.insert(flat.end(), {span.low, span.high});
-    flat.push_back(n.multiple);
+// The reasons of all rows, a line each, byte by byte (api/query.h says why).
+Sizes reasons() {
+  Sizes text;
+  for (const std::string& sentence : sentences()) {
+    text.insert(text.end(), sentence.begin(), sentence.end());
+    text.push_back('\n');
   }
-  return flat;
-}
-
-std::string reason(int64_t row) {
-  STD_TORCH_CHECK(row >= 0 && row < int64_t(std::size(kTable)), "no such row");
-  return sentences()[row];
+  return text;
 }
 
 }  // namespace
 
-const char* handed_over(const Convolution& conv) {
+int64_t handed_over(const Convolution& conv) {
+  if (conv.groups == kUnknown) return kUnknown;
   const Numbers c = numbers_of(conv);
-  for (size_t i = 0; i < std::size(kTable); ++i)
-    if (holds(numbers_of(kTable[i]), c)) return sentences()[i].c_str();
-  return nullptr;
+  for (size_t i = 0; i < std::size(kTable); ++i) {
+    const Holds found = holds(numbers_of(kTable[i]), c);
+    if (found != Holds::no) return found == Holds::yes ? int64_t(i) : kUnknown;
+  }
+  return -1;
 }
 
+const std::string& handover_reason(int64_t row) { return sentences()[row]; }
+
 STABLE_TORCH_LIBRARY_IMPL(torch_conv, CompositeExplicitAutograd, m) {
-  m.impl("_handover_table", boxed<&table, "_handover_table">);
-  m.impl("_handover_reason", boxed<&reason, "_handover_reason">);
+  m.impl("_handover_reasons", boxed<&reasons, "_handover_reasons">);
 }
 
 }  // namespace torch_conv

@@ -1,26 +1,15 @@
-// Where torch's conv1d, conv2d and conv3d are ahead of our kernels: what algorithm 'auto' hands over. Numbers only.
+// Where torch's conv1d, conv2d and conv3d are ahead of our kernels: what algorithm 'auto' hands over.
 #pragma once
 
-#include <cstdint>
-
-#include "core/dtype.h"
+#include "dispatch/conv_router.h"
 
 namespace torch_conv {
 
-// A convolution that our kernels serve, as the table sees it. Of an image in shards, the whole.
-struct Convolution {
-  bool cuda;
-  int axes;
-  Dtype dtype;
-  bool channels_last;  // the channels lie side by side
-  bool zeros;          // outside; else torch extends the image in a pass of its own
-  int64_t channels, groups, outputs;
-  int64_t n, d, h, w;  // of the volume; of an image d is 1, of a signal h too
-  int64_t kd, kh, kw;
-  int64_t stride, dilation;  // the largest
-};
+// The row of the table that hands a convolution, which our kernels serve, to torch; -1 if none does, kUnknown if that
+// depends on numbers that are unknown.
+int64_t handed_over(const Convolution& conv);
 
-// Why torch computes it, a sentence with the times measured; null where our kernels do.
-const char* handed_over(const Convolution& conv);
+// A sentence with the times measured.
+const std::string& handover_reason(int64_t row);
 
 }  // namespace torch_conv

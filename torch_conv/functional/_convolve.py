@@ -2,40 +2,33 @@
 
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import _C, Tensor
 
-from torch_conv import _handover
 from torch_conv._explain import note, recording
-from torch_conv._numbers import is_whole, kind_of
 from torch_conv._tangents import REFUSAL, has_tangent, in_forward_mode
 from torch_conv.autocast import cast_all
-from torch_conv.functional._tensors import PLAIN, in_format_of, is_half_on_the_cpu, is_partly_meta, why_not_ours
-from torch_conv.functional._training import trained_faster
+from torch_conv.functional._router import (
+    OPERATOR,
+    OURS,
+    TORCH,
+    TORCH_IN_FORMAT,
+    Options,
+    expanded,
+    exports,
+    is_traced,
+    route_of,
+)
+from torch_conv.functional._tensors import PLAIN, in_format_of, is_half_on_the_cpu, why_not_ours
 from torch_conv.split import SplitTensor
 
 _CONVS = {1: torch.ops.torch_conv.conv1d, 2: torch.ops.torch_conv.conv2d, 3: torch.ops.torch_conv.conv3d}
 _UNIT = {1: (1,), 2: (1, 1), 3: (1, 1, 1)}  # what modules hold where nothing else was asked for
 ours_of_numbers = torch.ops.torch_conv._conv_ours.default
 BY_TORCH = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
-_OURS = "ours"  # 'auto' where it has been asked, and torch is not ahead
-_FLOATS = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
-
-
-def served_here(input: Tensor, weight: Tensor, groups: int) -> bool:
-    """Whether this project's kernels take the convolution; its twin is `served_here` in csrc/api/conv.cpp.
-
-    They take floating-point groups of one input channel, or of at most 4 input and 8 output channels.
-    """
-    if input.dtype not in _FLOATS:
-        return False
-    c_out, c_in = weight.shape[:2]
-    if c_in < 1 or c_out < max(groups, 1):
-        return False
-    return c_in == 1 or (c_in <= 4 and c_out <= 8 * groups)
 
 
 def pads_of(weight: Tensor, padding: str | Sequence[int], dilation: Sequence[int]) -> list[int]:
@@ -52,42 +45,9 @@ def pads_of(weight: Tensor, padding: str | Sequence[int], dilation: Sequence[int
     return pads
 
 
-def _expanded(name: str, argument: str, value: Any, axes: int) -> list[int]:
-    """A number, or a list of one, for every axis."""
-    values = list(value) if isinstance(value, (list, tuple)) else [value]
-    for number in values:
-        if type(number) is int:
-            continue
-        if not is_whole(number):
-            raise TypeError(f"{name}: {argument} must be of type int, got {kind_of(number)}")
-    return values * axes if len(values) == 1 else values
-
-
 def _is_unit(numbers: Any, axes: int) -> bool:
     """Whether a list holds 1 for every axis; 1.0 and True equal 1, and are refused."""
     return numbers == _UNIT[axes] and all(type(number) is int for number in numbers)
-
-
-class Options(NamedTuple):
-    """What a call asks for besides its tensors."""
-
-    axes: int
-    stride: int | Sequence[int] = 1
-    padding: str | int | Sequence[int] = 0
-    dilation: int | Sequence[int] = 1
-    groups: int = 1
-    padding_mode: str = "zeros"
-    algorithm: str = "auto"
-    activation: str | None = None
-
-    def for_every_axis(self) -> "Options":
-        """With lists of numbers."""
-        name, axes = f"conv{self.axes}d", self.axes
-        return self._replace(
-            stride=_expanded(name, "stride", self.stride, axes),
-            dilation=_expanded(name, "dilation", self.dilation, axes),
-            padding=self.padding if isinstance(self.padding, str) else _expanded(name, "padding", self.padding, axes),
-        )
 
 
 def convolve(input: Tensor, weight: Tensor, bias: Tensor | None, options: Options) -> Tensor:
@@ -98,30 +58,28 @@ def convolve(input: Tensor, weight: Tensor, bias: Tensor | None, options: Option
         # In one launch the sums would be lost, which the activation's gradient needs.
         return activate(convolve(input, weight, bias, options._replace(activation=None)))
     if _is_exported_to_onnx():
-        return _by_torch(
-            input, weight, bias, options._replace(algorithm="torch"), "ONNX has no convolutions but torch's"
-        )
+        options = options._replace(algorithm="torch")
+        return by_torch(input, weight, bias, options, TORCH, "ONNX has no convolutions but torch's")
     if _C._is_any_autocast_enabled() and torch.is_autocast_enabled(input.device.type):
         input, weight, bias = cast_all(input.device.type, input, weight, bias)
-    # Shards go to the operator, which asks torch for each what it needs.
-    if options.algorithm not in ("direct", "tensor_core") and not isinstance(input, SplitTensor):
-        why = why_torch(input, weight, bias, options)
-        if why == _handover.OURS or (options.algorithm == _OURS and compiling and not _exports()):
-            plain = compiling and type(input) is Tensor and type(weight) in PLAIN
-            numbers = numbers_of(options) if plain else None
-            if numbers is not None:  # inductor would write all lists into every call, and numbers may be symbols
-                return ours_of_numbers(input, weight, bias, *numbers)
-            options = options._replace(algorithm=_OURS)  # it must not ask again: what it sees may be a part of an image
-        elif why is not None:
-            if compiling or not isinstance(input, Tensor):
-                return _by_torch(input, weight, bias, options, why)
-            try:
-                return _by_torch(input, weight, bias, options, why)
-            except FAILURES as error:
-                raise of_torch(error, input, weight, bias, options) from None
+    # Shards go to the operator, which asks the router for the whole.
+    route, why = (OPERATOR, "") if isinstance(input, SplitTensor) else route_of(input, weight, bias, options)
+    if route == OURS or (options.algorithm == "ours" and compiling and not exports()):
+        plain = compiling and type(input) is Tensor and type(weight) in PLAIN
+        numbers = numbers_of(options) if plain else None
+        if numbers is not None:  # inductor would write all lists into every call, and numbers may be symbols
+            return ours_of_numbers(input, weight, bias, *numbers)
+        options = options._replace(algorithm="ours")  # it must not ask again: what it sees may be a part of an image
+    elif route != OPERATOR:
+        if compiling or not isinstance(input, Tensor):
+            return by_torch(input, weight, bias, options, route, why)
+        try:
+            return by_torch(input, weight, bias, options, route, why)
+        except FAILURES as error:
+            raise of_torch(error, input, weight, bias, options) from None
     if compiling:  # a number that is a symbol there does not stand for every axis
         options = options.for_every_axis()
-    result = by_operator(input, weight, bias, options)
+    result = _by_operator(input, weight, bias, options)
     if in_forward_mode() and has_tangent((input, weight, bias)):
         raise RuntimeError(f"torch_conv: {REFUSAL}")  # after what the operator refuses in the call
     return result
@@ -152,20 +110,11 @@ def _check(input: Tensor, weight: Tensor, bias: Tensor | None, options: Options)
         operator(input, weight, bias, **given)
 
 
-def is_traced() -> bool:
-    """Whether torch.jit.trace records: then the operator decides, when the script runs, who serves a call."""
-    return not torch.compiler.is_compiling() and _C._is_tracing()
-
-
 def _is_exported_to_onnx() -> bool:
     """Whether torch.onnx exports a model, by torch.export or by a trace."""
     if torch.compiler.is_dynamo_compiling() or "torch.onnx" not in sys.modules:
         return False
     return torch.onnx.is_in_onnx_export()
-
-
-def _exports() -> bool:
-    return getattr(torch.compiler, "_is_exporting_flag", False)  # Dynamo takes is_exporting() for true, always
 
 
 def numbers_of(options: Options) -> tuple[Any, ...] | None:
@@ -200,7 +149,7 @@ def packed(numbers: tuple[Any, ...]) -> int | None:
     return word
 
 
-def by_operator(input: Tensor, weight: Tensor, bias: Tensor | None, options: Options) -> Tensor:
+def _by_operator(input: Tensor, weight: Tensor, bias: Tensor | None, options: Options) -> Tensor:
     operator, given = operator_of(options)
     return operator(input, weight, bias, **given)
 
@@ -214,12 +163,12 @@ def operator_of(options: Options) -> tuple[Callable[..., Tensor], dict[str, Any]
         if stride != 1:
             given["stride"] = stride
     elif not _is_unit(stride, axes):
-        given["stride"] = _expanded(name, "stride", stride, axes)
+        given["stride"] = expanded(name, "stride", stride, axes)
     if type(dilation) is int:
         if dilation != 1:
             given["dilation"] = dilation
     elif not _is_unit(dilation, axes):
-        given["dilation"] = _expanded(name, "dilation", dilation, axes)
+        given["dilation"] = expanded(name, "dilation", dilation, axes)
     if type(groups) is not int or groups != 1:
         given["groups"] = groups
     if padding_mode != "zeros":
@@ -232,86 +181,18 @@ def operator_of(options: Options) -> tuple[Callable[..., Tensor], dict[str, Any]
     if isinstance(padding, str):
         return conv.padding, {"padding": padding, **given}
     if type(padding) is not int:
-        given["padding"] = _expanded(name, "padding", padding, axes)
+        given["padding"] = expanded(name, "padding", padding, axes)
     elif padding != 0:
         given["padding"] = padding
     return conv.default, given
-
-
-def why_torch(input: Tensor, weight: Tensor, bias: Tensor | None, options: Options) -> str | int | None:
-    """Why torch serves a call, in words or by a row of the table; OURS if our kernels do, None if the operator decides.
-
-    It asks the same of the sizes that it is called with. `torch.export` leaves it to that: what depended on the sizes
-    here would not hold for others.
-    """
-    axes, stride, padding, dilation, groups, padding_mode, algorithm, _ = options
-    for d in dilation if isinstance(dilation, (list, tuple)) else (dilation,):
-        if type(d) is int and d < 1:
-            return None  # the operator refuses it; torch's depthwise convolution of images on CUDA would take 0
-    if algorithm == "torch":
-        return "algorithm 'torch'"
-    if algorithm != "auto":
-        return None
-    foreign = why_not_ours(input, weight, bias)
-    if foreign:
-        return foreign
-    if weight.dim() != axes + 2 or groups < 1:  # of 0 groups vmap's rule in torch divides by 0
-        return None
-    if is_partly_meta(input, weight, bias):  # torch would return a tensor without values
-        return None
-    if not served_here(input, weight, groups):
-        if input.dtype not in _FLOATS:
-            return f"no kernel takes {str(input.dtype).removeprefix('torch.')}"
-        return (
-            f"a matrix product of {weight.size(1)} input and {weight.size(0) // max(groups, 1)} output channels a group"
-        )
-    if _exports():
-        return None
-    if is_traced():  # what a trace holds must not depend on whether a gradient is wanted
-        return None
-    half = is_half_on_the_cpu(input)
-    trained = _wants_a_gradient(input, weight, bias)
-    if trained:
-        if _is_transformed(input, weight, bias):
-            return "a gradient is wanted by a transform of torch.func"
-        numbers = numbers_of(options)
-        if not half and (numbers is None or not trained_faster(input, weight, *numbers[:4])):
-            return "a gradient is wanted, and torch's forward and backward together are as fast"
-    if in_forward_mode() and has_tangent((input, weight, bias)):
-        return "a tangent is given, which our kernels do not carry on yet"
-    if trained or half:
-        return _handover.OURS
-    row = _handover.row_of(axes, input, weight, stride, dilation, groups, padding_mode)
-    if row == _handover.OURS:
-        return row
-    if padding_mode not in ("reflect", "circular"):
-        return row
-    name = f"conv{axes}d"
-    words = padding if isinstance(padding, str) else _expanded(name, "padding", padding, axes)
-    pads = pads_of(weight, words, _expanded(name, "dilation", dilation, axes))
-    room = int(padding_mode == "circular")  # torch extends an image by no more than itself, or less
-    fits = all(pads[2 * i + 1] < input.shape[-1 - i] + room for i in range(axes))
-    return row if fits else _handover.OURS
-
-
-def is_formatted(input: Tensor, weight: Tensor, options: Options) -> bool:
-    """Whether a result has the image's memory format, whoever computes it: the fakes know no other."""
-    mine = options.algorithm == "auto" and not why_not_ours(input, weight)
-    return mine and served_here(input, weight, options.groups)
-
-
-def _is_transformed(*tensors: Tensor | None) -> bool:
-    """Whether a transform of torch.func is at work; compiled code does not see it."""
-    if torch.compiler.is_compiling():
-        return False
-    return any(t is not None and torch._C._functorch.is_functorch_wrapped_tensor(t) for t in tensors)
 
 
 def _wants_a_gradient(*tensors: Tensor | None) -> bool:
     return torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in tensors)
 
 
-def _by_torch(input: Tensor, weight: Tensor, bias: Tensor | None, options: Options, why: str | int) -> Tensor:
+def by_torch(input: Tensor, weight: Tensor, bias: Tensor | None, options: Options, route: int, why: str) -> Tensor:
+    """By F.convNd, so that exceptions, gradients and compiled code are torch's."""
     axes, stride, padding, dilation, groups, padding_mode, _, activation = options
     name = f"conv{axes}d"
     if padding_mode not in ("zeros", "reflect", "replicate", "circular"):
@@ -320,19 +201,20 @@ def _by_torch(input: Tensor, weight: Tensor, bias: Tensor | None, options: Optio
         )
     check_activation(name, activation)
     if not torch.compiler.is_compiling() and recording():
-        note(f"{name}: handed to torch: {_handover.reason(why) if isinstance(why, int) else why}")
+        note(f"{name}: handed to torch: {why}")
         input, weight = input.to("meta"), weight.to("meta")
         bias = None if bias is None else bias.to("meta")
     image = input
     if padding_mode != "zeros":
-        words = padding if isinstance(padding, str) else _expanded(name, "padding", padding, axes)
-        steps = _expanded(name, "stride", stride, axes)
-        dilations = _expanded(name, "dilation", dilation, axes)
+        words = padding if isinstance(padding, str) else expanded(name, "padding", padding, axes)
+        steps = expanded(name, "stride", stride, axes)
+        dilations = expanded(name, "dilation", dilation, axes)
         check_numbers(name, axes, input, weight, steps, words, dilations)
         input = F.pad(input, pads_of(weight, words, dilations), padding_mode)
         padding = 0
     activate = ACTIVATIONS[activation]
-    formatted = isinstance(image, Tensor) and is_formatted(image, weight, options)
+    # What a call returns has one memory format, whoever computes it: the fakes know no other.
+    formatted = route == TORCH_IN_FORMAT and isinstance(image, Tensor)
     in_float32 = formatted and is_half_on_the_cpu(image)
     if in_float32:
         input, weight, bias = input.float(), weight.float(), None if bias is None else bias.float()

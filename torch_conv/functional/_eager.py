@@ -8,7 +8,6 @@ from typing import Any
 import torch
 from torch import _C, Tensor
 
-from torch_conv import _handover
 from torch_conv._explain import recording
 from torch_conv._failures import of_the_machine
 from torch_conv._numbers import refuse_fraction, refuse_gradient
@@ -18,16 +17,14 @@ from torch_conv.functional._calls import below_autograd
 from torch_conv.functional._convolve import (
     BY_TORCH,
     FAILURES,
-    Options,
     convolve,
-    is_formatted,
     numbers_of,
     of_torch,
     operator_of,
     ours_of_numbers,
     packed,
-    why_torch,
 )
+from torch_conv.functional._router import OURS, TORCH, TORCH_IN_FORMAT, Options, route_of
 from torch_conv.functional._tensors import PLAIN, in_format_of, is_half_on_the_cpu, why_not_ours
 
 # None where torch is ahead. It has no autograd kernel, whose Python would cost more than what is saved: it is called
@@ -70,26 +67,20 @@ def eager(
         return convolve(input, weight, bias, Options(*given))  # a subclass knows what torch's autograd makes of it
     if each_time:
         return below_autograd(convolve, input, weight, bias, Options(*given))
-    key: Any = given
     if not (
         (type(stride) is int or _ints(stride))
-        and (type(padding) is int or _ints(padding))
+        and (type(padding) is int or type(padding) is str or _ints(padding))
         and (type(dilation) is int or _ints(dilation))
         and type(groups) is int
-    ):  # 1.0 equals 1, and is refused
-        numbers = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
-        if _tensor_among(axes, **numbers):  # its value may change
-            return convolve(input, weight, bias, Options(*given))
-        key = *given, _kind(stride), _kind(padding), _kind(dilation), type(groups)
-    try:
-        routes = _routes.get(key) or _find(key, Options(*given))
-    except TypeError:  # numbers that have no hash
+    ):  # 1.0 equals 1, and is refused; a tensor's value may change
+        _refuse_fractions(axes, stride=stride, padding=padding, dilation=dilation, groups=groups)
         return convolve(input, weight, bias, Options(*given))
-    word = routes.word
+    known = _prepared.get(given) or _prepare(given)
+    word = known.word
     # A mode or a transform that intercepts calls must get the public operator.
     if _C._len_torch_dispatch_stack() or _C._len_torch_function_stack() or transformed:
         word = None
-    if word is not None and not (routes.torch_took_one or trained or autocast):
+    if word is not None and not (known.torch_took_one or trained or autocast):
         try:
             result = _of_numbers_if_ahead(input, weight, bias, word)
         except RuntimeError as error:
@@ -99,27 +90,33 @@ def eager(
             return below_autograd(convolve, input, weight, bias, Options(*given))
         if result is not None:
             return result
-        routes.torch_took_one = True
-    route = _BY_CHOICE if input.layout is not torch.strided else routes.of(input, weight, bias, trained, autocast)
-    if route is _NUMBERS and word is not None and not (trained and activation is not None):
+        known.torch_took_one = True
+    if input.layout is not torch.strided or weight.is_meta or (bias is not None and bias.is_meta):
+        route: int | None = _BY_CHOICE
+    else:
+        key = known, trained, autocast, input.shape, input.stride(), input.dtype, input.device, weight.shape
+        route = _routes.get(key)
+        if route is None:
+            route = _find(key, input, weight, bias)
+    if route is OURS and word is not None and not (trained and activation is not None):
         if autocast:
             input, weight, bias = cast_all(input.device.type, input, weight, bias)
         if trained:
-            return ours_of_numbers(input, weight, bias, *routes.numbers)
-        return below_autograd(ours_of_numbers, input, weight, bias, *routes.numbers)
-    if (route is _TORCH or route is _TORCH_IN_FORMAT) and not recording():
+            return ours_of_numbers(input, weight, bias, *known.numbers)
+        return below_autograd(ours_of_numbers, input, weight, bias, *known.numbers)
+    if (route is TORCH or route is TORCH_IN_FORMAT) and not recording():
         try:
             result = BY_TORCH[axes](input, weight, bias, stride, padding, dilation, groups)
         except FAILURES as error:
-            raise of_torch(error, input, weight, bias, routes.options) from None
-        if route is _TORCH or (result.is_contiguous() and input.is_contiguous()):
+            raise of_torch(error, input, weight, bias, known.options) from None
+        if route is TORCH or (result.is_contiguous() and input.is_contiguous()):
             return result
         return in_format_of(input, result, axes)
     if trained:  # an activation's gradient needs the sums, so they are computed separately
         return convolve(input, weight, bias, Options(*given))
     if autocast or route is _BY_CHOICE:
         return below_autograd(convolve, input, weight, bias, Options(*given))
-    return below_autograd(routes.operator, input, weight, bias, **routes.given)
+    return below_autograd(known.operator, input, weight, bias, **known.given)
 
 
 def _ints(numbers: Any) -> bool:
@@ -131,79 +128,58 @@ def _ints(numbers: Any) -> bool:
     return True
 
 
-def _tensor_among(axes: int, **options: Any) -> bool:
-    """Whether numbers are given as tensors; those that require a gradient or may be fractions are refused."""
-    found = False
+def _refuse_fractions(axes: int, **options: Any) -> None:
+    """Refuses numbers that are given as tensors and require a gradient or may be fractions."""
     for argument, given in options.items():
         for number in given if isinstance(given, (tuple, list)) else (given,):
             if isinstance(number, Tensor):
                 refuse_gradient(f"conv{axes}d", argument, number)
                 refuse_fraction(f"conv{axes}d", argument, number)
-                found = True
-    return found
 
 
-def _kind(numbers: Any) -> Any:
-    return tuple(map(type, numbers)) if type(numbers) is tuple else type(numbers)
+class _Prepared:
+    """A call's options as the operators take them.
 
-
-# The operator of numbers; F.convNd, and perhaps a copy; the public operator; what `convolve` finds each time.
-_NUMBERS, _TORCH, _TORCH_IN_FORMAT, _OPERATOR, _BY_CHOICE = range(5)
-
-
-class _Routes:
-    """Where calls with the same options go, and what is given there besides the tensors.
-
-    To the operator of numbers if it can take them, until one of them is torch's; from then on each call where the first
-    of its shapes went. By way of the public operator torch takes 8 us more than alone (14x14 maps, one NVIDIA H200).
+    Calls go to the operator of numbers if it can take the options, until one of them is torch's; from then on each call
+    by its route. By way of the public operator torch takes 8 us more than alone (14x14 maps, one NVIDIA H200).
     """
 
     __slots__ = ("given", "numbers", "operator", "options", "torch_took_one", "word")
 
     def __init__(self, options: Options) -> None:
         self.options = options
-        self.operator, self.given = operator_of(options)  # refuses numbers that are none, whoever serves the call
+        self.operator, self.given = operator_of(options)
         self.numbers = (numbers_of(options) if options.algorithm == "auto" else None) or ()
         self.word = packed(self.numbers) if self.numbers else None
         self.torch_took_one = self.word is None
 
-    def of(
-        self, input: Tensor, weight: Tensor, bias: Tensor | None, trained: bool, autocast: torch.dtype | None
-    ) -> int:
-        if weight.is_meta or (bias is not None and bias.is_meta):
-            return _BY_CHOICE
-        key = self, trained, autocast, input.shape, input.stride(), input.dtype, input.device, weight.shape
-        route = _seen.get(key)
-        if route is None:
-            if len(_seen) >= _MOST_SEEN:
-                _seen.clear()
-            if autocast:
-                input, weight, bias = cast_all(input.device.type, input, weight, bias)
-            route = _seen[key] = self._ask(input, weight, bias)
-        return route
 
-    def _ask(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> int:
-        if input.is_meta:
-            return _BY_CHOICE
-        options = self.options
-        why = why_torch(input, weight, bias, options)
-        if why == _handover.OURS and self.word is not None:
-            return _NUMBERS
-        if why in (None, _handover.OURS):
-            return _OPERATOR
-        if options.padding_mode != "zeros" or options.activation is not None or is_half_on_the_cpu(input):
-            return _BY_CHOICE
-        return _TORCH_IN_FORMAT if is_formatted(input, weight, options) else _TORCH
+_BY_CHOICE = -1  # `convolve` asks the router each time
+_prepared: dict[Any, _Prepared] = {}  # by the options
+_routes: dict[
+    Any, int
+] = {}  # the router's decisions, by all that they depend on: asking takes longer than a convolution
+_MOST = 4096  # of either: more than a program's layers
 
 
-_routes: dict[Any, _Routes] = {}  # by the options
-_seen: dict[Any, int] = {}  # by routes and shapes, where calls with the same options are dispatched differently
-_MOST_SEEN = 4096  # of either: more than a program's layers
-
-
-def _find(key: Any, options: Options) -> _Routes:
-    if len(_routes) >= _MOST_SEEN:
+def _prepare(given: Any) -> _Prepared:
+    if len(_prepared) >= _MOST:
+        _prepared.clear()
         _routes.clear()
-        _seen.clear()
-    routes = _routes[key] = _Routes(options)
-    return routes
+    known = _prepared[given] = _Prepared(Options(*given))
+    return known
+
+
+def _find(key: Any, input: Tensor, weight: Tensor, bias: Tensor | None) -> int:
+    known, _, autocast, *_ = key
+    if len(_routes) >= _MOST:
+        _routes.clear()
+    if autocast:
+        input, weight, bias = cast_all(input.device.type, input, weight, bias)
+    options = known.options
+    route = _BY_CHOICE if input.is_meta else route_of(input, weight, bias, options)[0]
+    more = options.padding_mode != "zeros" or options.activation is not None or is_half_on_the_cpu(input)
+    if more and route in (TORCH, TORCH_IN_FORMAT):
+        route = _BY_CHOICE
+    _routes[key] = route
+    return route
