@@ -6,7 +6,7 @@ import random
 
 import torch
 import torch.nn.functional as F
-from sharded_group import BORDERS, case, check, part_of, refused, spread
+from sharded_group import BORDERS, case, check, part_of, refused, spread, verified_case
 from torch.distributed.tensor import DTensor, Partial, Shard
 
 import torch_conv.distributed as sharded
@@ -26,7 +26,7 @@ def backward_refuses(g):
         g.expect(not sharded.filter2d(image, torch.rand(3, 3)).requires_grad)
 
 
-@case
+@verified_case
 def refusals_on_every_rank(g):
     x = g.image(1, 2, 8, 8)
     image, k = spread(x, g.mesh(), Shard(2)), torch.rand(3, 3)
@@ -46,7 +46,7 @@ def refusals_on_every_rank(g):
     check(g, g.mesh(), [Shard(2)], "filter2d", x, k)  # the next good call works
 
 
-@case
+@verified_case
 def an_error_on_one_rank_reaches_all(g):
     x = g.image(2, 2, 8, 8)
     for mesh, placements in ((g.mesh(), [Shard(2)]), (g.mesh(), [Shard(0)]), (g.grid(), [Shard(2), Shard(3)])):
@@ -66,7 +66,7 @@ def an_error_on_one_rank_reaches_all(g):
         check(g, mesh, placements, "filter2d", x, torch.ones(3, 3))
 
 
-@case
+@verified_case
 def a_call_that_one_rank_cannot_make_reaches_all(g):
     x, k = g.image(1, 2, 8, 8), torch.rand(3, 3)
     image, wrong = spread(x, g.mesh(), Shard(2)), g.rank == 1
@@ -85,7 +85,7 @@ def a_call_that_one_rank_cannot_make_reaches_all(g):
     check(g, g.mesh(), [Shard(2)], "filter2d", x, k)
 
 
-@case
+@verified_case
 def arguments_that_differ_are_an_error_on_all(g):
     image = spread(g.image(1, 1, 8, 8), g.mesh(), Shard(2))
     last = g.rank == g.world - 1
@@ -107,7 +107,7 @@ def arguments_that_differ_are_an_error_on_all(g):
     sharded.filter2d(image, k, border_type="reflect") if last else sharded.filter2d(image, k, "reflect")  # the same
 
 
-@case
+@verified_case
 def calls_that_were_fine_before_are_compared(g):
     x, k = g.image(2, 2, 8, 8), torch.ones(3, 3)
     wrong = g.rank == g.world - 1
@@ -131,17 +131,16 @@ def calls_that_were_fine_before_are_compared(g):
 
 
 @case
-def verify_can_be_left_out(g):
-    x = g.image(1, 1, 8, 8)
-    with sharded.verify(False):
-        g.expect(not sharded.verify.on)
-        check(g, g.mesh(), [Shard(2)], "filter2d", x, torch.ones(3, 3))
-        check(g, g.mesh(), [Shard(0)], "filter2d", x, torch.ones(3, 3))
-        g.expect(sharded.halo_exchange(x, g.mesh(), 2, 1, 1).shape[2] == 10)
+def verify_is_asked_for(g):
+    g.expect(not sharded.verify.on)
+    with sharded.verify(True):
+        g.expect(sharded.verify.on)
+        with sharded.verify(False):
+            g.expect(not sharded.verify.on)
+        g.expect(sharded.verify.on)
+    sharded.verify(True)
     g.expect(sharded.verify.on)
     sharded.verify(False)
-    g.expect(not sharded.verify.on)
-    sharded.verify(True)
 
 
 # halo_exchange

@@ -1,15 +1,19 @@
-"""Cases of test_distributed.py: how a call is made, known ones, rows on their way, ranks that meet in memory."""
+"""Cases of test_distributed.py: how a call is made, known ones, rows on their way, failed calls."""
 
 from __future__ import annotations
 
+import datetime
+
 import torch
+import torch.distributed as dist
 from sharded_group import BORDERS, case, check, part_of, refused, spread
+from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor, Shard
 
 import torch_conv
 import torch_conv.distributed as sharded
-from torch_conv.distributed import _mailbox, _meeting, _outputs
-from torch_conv.distributed._place import place_of
+from torch_conv.distributed import _exchange, _outputs, _symmetric_memory
+from torch_conv.distributed._progress import progress_of
 
 
 @case
@@ -44,8 +48,8 @@ def rows_travel_while_the_interior_is_filtered(g):
     whole, overlapped = dict(_outputs._LARGE), _outputs._overlapped
     _outputs._LARGE.update(cpu=0, cuda=0)
     group = g.mesh().get_group()
-    mailbox = {group: _mailbox.mailboxes.get(group)}
-    _mailbox.mailboxes[group] = None  # which on one host would bring rows in no time
+    before = {group: _symmetric_memory.buffers.get(group)}
+    _symmetric_memory.buffers[group] = None  # which on one host would bring rows in no time
     _outputs._overlapped = lambda *args: taken.append(1) or overlapped(*args)
 
     def both(x, dim, name, *args, expected=True, **kw):
@@ -81,8 +85,8 @@ def rows_travel_while_the_interior_is_filtered(g):
     finally:
         _outputs._overlapped = overlapped
         _outputs._LARGE.update(whole)
-        del _mailbox.mailboxes[group]
-        _mailbox.mailboxes.update({group: box for group, box in mailbox.items() if box})
+        del _symmetric_memory.buffers[group]
+        _symmetric_memory.buffers.update({group: buffer for group, buffer in before.items() if buffer})
 
 
 @case
@@ -100,13 +104,13 @@ def empty_shards_of_any_shape(g):
 
 
 @case
-def rows_come_by_mail(g):
-    """Between GPUs of one host: in both turns, on other streams, of any dtype; by NCCL where they are too large."""
+def rows_come_by_symmetric_memory(g):
+    """Between GPUs of one host: in both slots, on other streams, of any dtype; by NCCL where they are too large."""
     if g.device == "cpu":
         return
-    g.expect(_mailbox.mailbox_of(g.mesh().get_group(), g.here) is not None)
-    turns, begin = [], _mailbox.Mailbox.begin
-    _mailbox.Mailbox.begin = lambda box: turns.append(begin(box)) or turns[-1]
+    g.expect(_symmetric_memory.buffer_of(g.mesh().get_group(), g.here) is not None)
+    slots, begin = [], _symmetric_memory.SymmetricBuffer.begin
+    _symmetric_memory.SymmetricBuffer.begin = lambda buffer: slots.append(begin(buffer)) or slots[-1]
     side = torch.cuda.Stream()
     try:
         for seed in range(6):
@@ -115,7 +119,7 @@ def rows_come_by_mail(g):
             with torch.cuda.stream(side if seed % 3 == 1 else torch.cuda.current_stream()):
                 check(g, g.mesh(), [Shard(2)], "filter2d", x, torch.rand(3, 3), BORDERS[seed])
                 check(g, g.mesh(), [Shard(3)], "filter2d", x, torch.rand(3, 3), BORDERS[seed])
-        g.expect(len(turns) == 12 and set(turns) == {0, 1}, turns)
+        g.expect(len(slots) == 12 and set(slots) == {0, 1}, slots)
         x = x.to(memory_format=torch.channels_last)
         for inference in (True, False, True):  # what is kept of a call serves either mode
             with torch.inference_mode(inference):
@@ -132,39 +136,73 @@ def rows_come_by_mail(g):
             g.expect(torch.equal(result.to_local(), expected))
         for dtype in (torch.uint16, torch.uint8, torch.float64):
             check(g, g.mesh(), [Shard(2)], "filter2d", g.image(1, 1, 8 * g.world, 16, dtype=dtype), torch.ones(3, 3))
-        turns.clear()
-        wide = g.image(1, 1, 8 * g.world, (_mailbox._TURN_BYTES >> 3) + 64)  # two rows and more than a turn
+        slots.clear()
+        wide = g.image(1, 1, 8 * g.world, (_symmetric_memory._SLOT_BYTES >> 3) + 64)  # two rows and more than a slot
         check(g, g.mesh(), [Shard(2)], "filter2d", wide, torch.rand(3, 3), "circular")
-        g.expect(not turns, "too large")
+        g.expect(not slots, "too large")
     finally:
-        _mailbox.Mailbox.begin = begin
+        _symmetric_memory.SymmetricBuffer.begin = begin
 
 
 @case
-def ranks_of_one_host_meet_in_memory(g):
-    _meeting.Round(place_of("test", g.mesh()), [1, -(2**63), 0], torch.device(g.device)).rows()
-    memory = _meeting._memories[g.mesh().get_group()]
-    g.expect(memory is not None)
-    for i in range(5):
-        posted = _meeting.Round(place_of("test", g.mesh()), [g.rank & 1, g.rank - 2, i << 59], torch.device(g.device))
-        if i != 2:  # one that nobody asks about
-            expected = [[rank, rank & 1, rank - 2, i << 59] for rank in range(g.world)]
-            g.expect(posted.rows() == expected, i)
+def ranks_that_all_failed_resume(g):
+    """After calls that were refused, and calls that ran out of memory before their rows went out."""
+    x, k = g.image(1, 2, 8 * g.world, 16), torch.rand(3, 3)
+    image, progress = spread(x, g.mesh(), Shard(2)), progress_of(g.mesh().get_group())
+    exchanged_by = _exchange.Exchange._puts_for
 
+    def run_out(*args):
+        raise torch.OutOfMemoryError("no memory")
 
-@case
-def ranks_of_several_hosts_meet_by_all_gather(g):
-    group, opened = g.mesh().get_group(), _meeting._opened
-    memory = _meeting._memories.pop(group, None)
-    _meeting._opened = lambda *args: opened(*args) if g.rank == 0 else None  # as a host that has not got the file
-    x, k = g.image(1, 2, 4 * g.world, 8), torch.ones(3, 3)
-    image = spread(x, g.mesh(), Shard(2))
-    try:
-        for _ in range(2):
+    for border in BORDERS[:4]:
+        check(g, g.mesh(), [Shard(2)], "filter2d", x, k)
+        refused(
+            g, lambda: sharded.filter2d(image, k if g.rank else None, "nowhere"), (TypeError, ValueError), "filter2d"
+        )
+        g.expect(progress.failed)
+        for _ in range(3):
             check(g, g.mesh(), [Shard(2)], "filter2d", x, k)
-            differ = f"filter2d: arguments differ between ranks 0 and {g.world - 1}"
-            border = "circular" if g.rank == g.world - 1 else "reflect"
-            refused(g, lambda: sharded.filter2d(image, k, border), sharded.RankError, differ)  # noqa: B023
-        g.expect(_meeting._memories[group] is None)
-    finally:
-        _meeting._opened, _meeting._memories[group] = opened, memory
+        g.expect(not progress.failed)
+        _exchange.Exchange._puts_for = run_out
+        try:
+            refused(g, lambda: sharded.filter2d(image, k[1:], border), torch.OutOfMemoryError, "no memory")  # noqa: B023
+        finally:
+            _exchange.Exchange._puts_for = exchanged_by
+        check(g, g.mesh(), [Shard(2)], "filter2d", x, k)
+        with sharded.verify(True):  # all have an error
+            kind = ValueError if g.rank == 0 else sharded.RankError
+            refused(g, lambda: sharded.filter2d(image, k, "reflect" if g.rank else "nowhere"), kind, "filter2d")
+        g.expect(not progress.failed)
+
+
+@case
+def ranks_whose_exchanges_differ_do_not_resume(g):
+    x, k = g.image(1, 2, 8 * g.world, 16), torch.rand(3, 3)
+    image, progress = spread(x, g.mesh(), Shard(2)), progress_of(g.mesh().get_group())
+    refused(g, lambda: sharded.filter2d(image, k, "nowhere"), ValueError, "filter2d")
+    progress.steps += 2 * (g.rank == 0)
+    differ = "filter2d: an earlier call failed, and the ranks' exchanges differ since"
+    for _ in range(2):
+        refused(g, lambda: sharded.filter2d(image, k), sharded.ExchangeError, differ)
+    progress.steps -= 2 * (g.rank == 0)
+    check(g, g.mesh(), [Shard(2)], "filter2d", x, k)
+
+
+@case
+def ranks_that_failed_apart_do_not_resume(g):
+    """A rank refuses a call alone and goes on: no other rank takes the next call's rows for the refused one's."""
+    if g.device != "cpu":
+        return  # a wait that ends with an error of CUDA ends the process
+    group = dist.new_group(timeout=datetime.timedelta(seconds=2))
+    mesh = DeviceMesh.from_group(group, g.device)
+    x, k = g.image(1, 2, 2 * g.world, 16), torch.rand(2 * g.world - 1, 3)  # each rank reads all ranks' rows
+    image = spread(x, mesh, Shard(2))
+    check(g, mesh, [Shard(2)], "filter2d", x, k, "circular")
+    if g.rank == 0:
+        refused(g, lambda: sharded.filter2d(image, k, "nowhere"), ValueError, "filter2d")
+        failed = "filter2d: an earlier call failed on this rank, and the others do not wait: "
+        refused(g, lambda: sharded.filter2d(image, 2 * k, "circular"), sharded.ExchangeError, failed)
+    else:
+        failed = "filter2d: the exchange between ranks failed: "
+        refused(g, lambda: sharded.filter2d(image, k, "circular"), sharded.ExchangeError, failed)
+    dist.barrier()

@@ -6,6 +6,7 @@ rank makes from the same seed.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -111,3 +112,14 @@ CASES: dict[str, Callable[[Group], None]] = {}
 def case(function: Callable[[Group], None]) -> Callable[[Group], None]:
     CASES[function.__name__] = function
     return function
+
+
+def verified_case(function: Callable[[Group], None]) -> Callable[[Group], None]:
+    """A case in which the ranks compare their calls."""
+
+    @functools.wraps(function)
+    def run(g: Group) -> None:
+        with sharded.verify(True):
+            function(g)
+
+    return case(run)

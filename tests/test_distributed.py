@@ -25,7 +25,7 @@ import sharded_cases  # noqa: F401
 import sharded_changes  # noqa: F401
 import sharded_graphs  # noqa: F401
 import sharded_group
-import sharded_mail
+import sharded_host_memory
 import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
@@ -44,9 +44,9 @@ def worker(rank: int, world: int, device: str, file: str, results: mp.Queue) -> 
     torch.set_num_threads(1)
     for library in ("GLOO", "NCCL"):  # all ranks are on this machine, whose name need not have an address
         os.environ.setdefault(f"{library}_SOCKET_IFNAME", "lo")
-    if device == "mail":
+    if device == "symmetric":
         device = "cpu"
-        sharded_mail.deliver(Path(file).parent)
+        sharded_host_memory.deliver(Path(file).parent)
     timeout = datetime.timedelta(seconds=GROUP_TIMEOUT)
     if device == "cuda":
         torch.cuda.set_device(rank)
@@ -124,8 +124,8 @@ def test_gloo(groups, world, name):
 
 @pytest.mark.parametrize("name", sharded_group.CASES)
 @pytest.mark.parametrize("world", [3, 4])
-def test_mail(groups, world, name):
-    errors = groups(world, "mail")[name]
+def test_symmetric(groups, world, name):
+    errors = groups(world, "symmetric")[name]
     assert not errors, "\n".join(errors)
 
 

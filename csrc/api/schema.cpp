@@ -232,14 +232,14 @@ STABLE_TORCH_LIBRARY(torch_conv, m) {
   m.def("_build_kernels(str folder, int capability, str[] kernels) -> str[]");
   m.def("_ptxas(int capability, str kernel) -> str");
   m.def("_store_report() -> str[]");
-  // Rows of a shard into other ranks' mailboxes, and a meeting of the ranks: what the current stream does next finds
-  // what they have delivered. `route` says where (sharding/deliver.cpp).
+  // Rows of a shard into other ranks' symmetric memory, and a handshake of the ranks: the rows that they have written
+  // to this one are there for the current stream's next work. `route` has the addresses (sharding/deliver.cpp).
   m.def("_deliver(Tensor local, int dim, Tensor(a!) route, int call, int timeout_ms) -> ()");
   // The same, then the launch graph of number `graph` on `given`, of which one is the shard. Empty: nothing has
-  // happened, because the ranks' `said` differ or the graph does not fit.
+  // happened, because the graph does not fit.
   m.def(
-      "_deliver_and_repeat(Tensor[] given, int own, int graph, Tensor? said, int rank, int dim, Tensor(a!) route, "
-      "int call, int timeout_ms) -> Tensor[]");
+      "_deliver_and_repeat(Tensor[] given, int own, int graph, int dim, Tensor(a!) route, int call, int timeout_ms) "
+      "-> Tensor[]");
   // Number of calls that were replayed (graph/graph_cache.h), for tests.
   m.def("_repeated_calls() -> int");
 }

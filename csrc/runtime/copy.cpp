@@ -80,14 +80,14 @@ void copy_by_kernel(const CopyKernel& by, std::span<const BlockCopy> copies, voi
   });
 }
 
-void deliver(int device, std::span<const BlockCopy> copies, const Meeting& meeting, void* stream) {
+void deliver(int device, std::span<const BlockCopy> copies, const Handshake& handshake, void* stream) {
   const OnDevice current(device);
   const Word word = word_of(copies);
   const LoadedKernel& kernel =
       load(kernel_of("runtime/kernel_deliver.cuh", "cuda::deliver_runs", {word.type}), arch_of(device));
   for_each_launch(copies, word.bytes, [&](const Launch& launch) {
-    Meeting here = meeting;
-    if (!launch.is_last) here.ranks = 0;  // nobody is told before
+    Handshake here = handshake;
+    if (!launch.is_last) here.ranks = 0;  // no flag is set before the last
     launch_kernel(kernel, launch.blocks, {kCopyThreads}, 0, stream, launch.all, here);
   });
 }

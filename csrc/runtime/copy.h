@@ -4,7 +4,7 @@
 #include <span>
 
 #include "runtime/context.h"
-#include "runtime/meeting.h"
+#include "runtime/handshake.h"
 #include "runtime/store.h"
 
 namespace torch_conv::cuda {
@@ -19,8 +19,8 @@ CopyKernel copy_kernel(std::span<const BlockCopy> copies);
 // The device must be able to read all sources.
 void copy_by_kernel(const CopyKernel& by, std::span<const BlockCopy> copies, void* stream);
 
-// From `device` into other ranks' mailboxes, all as of that device, and a meeting: what `stream` does next finds what
-// the ranks have delivered to this one.
-void deliver(int device, std::span<const BlockCopy> copies, const Meeting& meeting, void* stream);
+// From `device` into other ranks' symmetric memory, all as of that device, and a handshake: the next work of `stream`
+// finds the rows that the ranks have written to this one.
+void deliver(int device, std::span<const BlockCopy> copies, const Handshake& handshake, void* stream);
 
 }  // namespace torch_conv::cuda

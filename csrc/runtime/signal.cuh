@@ -1,5 +1,4 @@
-// Words by which GPUs tell each other that something is done. All that the writer has done or seen before is there for
-// who reads the word.
+// Flags between GPUs. A GPU that reads a flag's value also sees all writes that came before the flag.
 #pragma once
 
 #include <cstdint>

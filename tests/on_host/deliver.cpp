@@ -1,5 +1,5 @@
-// A rank's rows into the others' mailboxes, on the host: what lies there, who is told, and for whom it waits. Blocks
-// follow one another here: what their order is on a GPU, tests/test_mailbox.py tries there.
+// A rank's rows into the others' symmetric memory, on the host: the rows, the flags, and the ranks that it waits for.
+// Blocks run one after the other here; tests/test_symmetric_memory.py runs them on a GPU.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -52,18 +52,18 @@ bool check(const Case& k) {
                    k.rows[i] * kWidth,
                    kPlanes};
 
-  // By rank: the words of its mailbox, and the one for the kernel. The others have told this rank that they have come.
+  // By rank: its flags, and the word for the kernel. The others have set theirs in this rank's memory.
   std::vector<std::vector<int64_t>> words(k.ranks, std::vector<int64_t>(k.ranks + 1, 0));
   for (int rank = 0; rank < k.ranks; ++rank) words[k.me][rank] = rank == k.me ? k.call - 1 : k.call;
   const int last = k.me == 0 ? 1 : 0;
   if (k.late) words[k.me][last] = k.call - 1;
-  Meeting meeting{};
-  meeting.ranks = k.ranks;
-  for (int rank = 0; rank < k.ranks; ++rank) meeting.told[rank] = &words[rank][k.me];
-  meeting.arrived = words[k.me].data();
-  meeting.copied = reinterpret_cast<unsigned*>(&words[k.me][k.ranks]);
-  meeting.call = k.call;
-  meeting.timeout_ns = 60'000'000'000;
+  Handshake handshake{};
+  handshake.ranks = k.ranks;
+  for (int rank = 0; rank < k.ranks; ++rank) handshake.flags[rank] = &words[rank][k.me];
+  handshake.own_flags = words[k.me].data();
+  handshake.copied = reinterpret_cast<unsigned*>(&words[k.me][k.ranks]);
+  handshake.call = k.call;
+  handshake.timeout_ns = 60'000'000'000;
 
   std::atomic<bool> came = false;
   std::thread other([&] {
@@ -73,7 +73,7 @@ bool check(const Case& k) {
     publish(&words[k.me][last], k.call);
   });
   on_host::launch(deliver_runs<unsigned>, {k.blocks, unsigned(std::max<size_t>(1, k.rows.size())), 1}, kCopyThreads, all,
-                  meeting);
+                  handshake);
   std::string wrong;
   if (k.late && !came) wrong = "it did not wait";
   other.join();
@@ -84,8 +84,8 @@ bool check(const Case& k) {
     if (there[i].back() != 77u) wrong = "words behind the run";
   }
   for (int rank = 0; rank < k.ranks; ++rank)
-    if (words[rank][k.me] != k.call) wrong = "rank " + std::to_string(rank) + " was not told";
-  if (*meeting.copied != 0) wrong = "the count of blocks is left";
+    if (words[rank][k.me] != k.call) wrong = "rank " + std::to_string(rank) + " has no flag";
+  if (*handshake.copied != 0) wrong = "the count of blocks is left";
   return on_host::report(wrong, "%s", k.what);
 }
 

@@ -26,9 +26,9 @@ are one device's, but for `box_blur` and `box_blur3d` of floats.
 on all ranks. GPUs of one host write to each other's memory; else torch.distributed is the transport: gloo
 for CPU tensors, NCCL for CUDA ones.
 
-Every call is compared between the ranks first, so that a call that one rank refuses is an error on all (`RankError`)
-instead of a wait: `verify` says more, and switches it off. Over several hosts under NCCL the comparison waits for the
-GPU's queue unless the group also has gloo, as "cpu:gloo,cuda:nccl".
+All ranks make the same calls in the same order, also calls that fail. A call that one rank alone refuses is an
+`ExchangeError` at the group's timeout. With `verify(True)` the ranks compare each call first, and all get a `RankError`
+instead of a wait.
 """
 
 from __future__ import annotations
@@ -64,20 +64,18 @@ def _sharded(function: Callable[P, Tensor]) -> Callable[P, DTensor]:
             args = (kwargs.pop("input"),)
         image = args[0] if args else None
         if not isinstance(image, DTensor):
-            _refuse_on_every_mesh(name, (*args, *kwargs.values()))
+            error = TypeError(f"{name}: input must be of type DTensor, got {type(image).__name__}")
+            _fail_on_every_mesh(name, (*args, *kwargs.values()), error)
             bind(args, kwargs)  # arguments that no call has are refused before the image's type is
-            raise TypeError(f"{name}: input must be of type DTensor, got {type(image).__name__}")
+            raise error
         call = Call(name, place_of(name, image.device_mesh))
         try:
             made = call.repeat(image, args[1:], kwargs)
             return made if made is not None else anew(call, image, bind(args, kwargs))
-        except ExchangeError as error:
-            raise ExchangeError(f"{name}: {error}") from error.__cause__
-        except Exception:
-            call.check.refuse()
-            raise
-        except BaseException:  # interrupted
-            call.check.abandon()
+        except BaseException as error:  # also an interruption
+            call.check.fail(error)
+            if isinstance(error, ExchangeError):
+                raise ExchangeError(f"{name}: {error}") from error.__cause__
             raise
 
     def anew(call: Call, image: DTensor, given: dict[str, Any]) -> DTensor:
@@ -112,11 +110,11 @@ def _sharded(function: Callable[P, Tensor]) -> Callable[P, DTensor]:
     return run
 
 
-def _refuse_on_every_mesh(name: str, arguments: Iterable[Any]) -> None:
-    """Tells the other ranks that this one does not come, where a DTensor among the arguments says who they are."""
+def _fail_on_every_mesh(name: str, arguments: Iterable[Any], error: Exception) -> None:
+    """As `Check.fail`, where a DTensor among the arguments says which ranks call the function, too."""
     for image in arguments:
         if isinstance(image, DTensor):
-            Check(name, place_of(name, image.device_mesh)).refuse()
+            Check(name, place_of(name, image.device_mesh), verify.on).fail(error)
             return
 
 

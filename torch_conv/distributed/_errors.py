@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
 import torch
@@ -39,12 +38,3 @@ def exchanged(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
 def waited_for(work: dist.Work) -> None:
     """Waits as the backend requires it."""
     exchanged(work.wait)
-
-
-@contextlib.contextmanager
-def named(function: str) -> Iterator[None]:
-    """Begins the sentence of an ExchangeError with the function's name."""
-    try:
-        yield
-    except ExchangeError as error:
-        raise ExchangeError(f"{function}: {error}") from error.__cause__

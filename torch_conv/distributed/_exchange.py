@@ -13,10 +13,11 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.distributed.device_mesh import DeviceMesh
 
-from torch_conv.distributed._errors import exchanged, named, waited_for
+from torch_conv.distributed._errors import ExchangeError, exchanged, waited_for
 from torch_conv.distributed._layout import Run, runs_of
-from torch_conv.distributed._mailbox import Letters, Mailbox, mailbox_of, mailboxes, miss, offsets, signed
 from torch_conv.distributed._place import Place, place_of
+from torch_conv.distributed._progress import Progress, progress_of
+from torch_conv.distributed._symmetric_memory import Puts, SymmetricBuffer, buffer_of, buffers, offsets, signed
 from torch_conv.distributed._verify import Check
 from torch_conv.reference._extend import border_name
 
@@ -47,7 +48,8 @@ class Exchange:
             if reader != me and owner == me
         ]
         self._me, self._peers = me, peers
-        self._letters: dict[Any, Letters | None] = {}
+        self._progress = progress_of(place.group(mesh_dim))
+        self._puts: dict[Any, Puts | None] = {}
 
     def post(self, local: Tensor, dim: int, lend: bool = False) -> Arriving:
         """Sends what others want of `local`, and asks for what this rank wants. The host waits only in a group's first.
@@ -55,10 +57,13 @@ class Exchange:
         With `lend`, what comes may lie in memory that the call after the next overwrites.
         """
         group = self.place.group(self.mesh_dim)
-        letters = self._letters_for(group, local, dim) if lend else None
-        mail = iter(letters.post(local)) if letters else None
+        if self._progress.failed:
+            buffer = buffers.get(group)
+            self._progress.resume(group, local.device, buffer.calls if buffer else 0)
+        puts = self._puts_for(group, local, dim) if lend else None
+        received = iter(puts.post(local)) if puts else None
         layout = memory_format(local)
-        arriving = Arriving(queued=mail is not None)
+        arriving = Arriving(None if received else self._progress)
         messages: list[Message] = []
         for owner, first, rows in self._takes:
             if owner == self._me:
@@ -67,8 +72,8 @@ class Exchange:
                 arriving.parts.append(None)
                 continue
             else:
-                if mail:
-                    part = next(mail)
+                if received:
+                    part = next(received)
                 else:
                     part = local.new_empty(_with_rows(local.shape, dim, rows))
                     if part.numel():
@@ -77,7 +82,7 @@ class Exchange:
                     arriving.landed.append((torch.empty_like(part, memory_format=layout), part))
                     part = arriving.landed[-1][0]
             arriving.parts.append(part)
-        if mail:
+        if received:
             return arriving
         for peer, first, rows in self._gives:
             part = local.narrow(dim, first, rows).contiguous()
@@ -93,37 +98,33 @@ class Exchange:
             arriving.works = [exchanged(_in_one_launch, group, device, messages)]
         return arriving
 
-    def _letters_for(self, group: dist.ProcessGroup, local: Tensor, dim: int) -> Letters | None:
-        """The way through mailboxes, None where there are none or they are too small: alike on all ranks."""
-        box = mailbox_of(group, local.device)
-        if box is None:
+    def _puts_for(self, group: dist.ProcessGroup, local: Tensor, dim: int) -> Puts | None:
+        """The exchange through symmetric memory; None where there is none or it is too small: alike on all ranks."""
+        buffer = buffer_of(group, local.device)
+        if buffer is None:
             return None
         key = (dim, local.shape, local.dtype)
-        if key not in self._letters:
+        if key not in self._puts:
             with torch.inference_mode(False):  # else they could be used in that mode alone
-                self._letters[key] = self.address(box, _with_rows(local.shape, dim, 1), dim, local.dtype)
-        return self._letters[key]
+                self._puts[key] = self.address(buffer, _with_rows(local.shape, dim, 1), dim, local.dtype)
+        return self._puts[key]
 
-    def by_mail(self, local: Tensor, dim: int) -> tuple[Letters, list[list[Tensor | None]]] | None:
-        """The letters of such tensors, and by turn what this rank has then, None for the tensor itself.
+    def by_puts(self, local: Tensor, dim: int) -> tuple[Puts, list[list[Tensor | None]]] | None:
+        """The exchange of such tensors, and by slot the parts that this rank has then, None for the tensor itself.
 
         None where it takes more than that: other transport, another memory format, rows of its own apart.
         """
-        letters = self._letters_for(self.place.group(self.mesh_dim), local, dim)
+        puts = self._puts_for(self.place.group(self.mesh_dim), local, dim)
         own = [rows for owner, _, rows in self._takes if owner == self._me]
-        if letters is None or own != [local.shape[dim]] or memory_format(local) is not torch.contiguous_format:
+        if puts is None or own != [local.shape[dim]] or memory_format(local) is not torch.contiguous_format:
             return None
-        turns: list[list[Tensor | None]] = []
-        for parts in letters.parts:
-            mail = iter(parts)
-            turns.append([None if owner == self._me else next(mail) for owner, _, _ in self._takes if owner >= 0])
-        return letters, turns
+        slots: list[list[Tensor | None]] = []
+        for parts in puts.parts:
+            received = iter(parts)
+            slots.append([None if owner == self._me else next(received) for owner, _, _ in self._takes if owner >= 0])
+        return puts, slots
 
-    def miss(self) -> None:
-        """This rank does not come to an exchange that others wait for."""
-        miss(self.place.group(self.mesh_dim))
-
-    def address(self, box: Mailbox, row: list[int], dim: int, dtype: torch.dtype) -> Letters | None:
+    def address(self, buffer: SymmetricBuffer, row: list[int], dim: int, dtype: torch.dtype) -> Puts | None:
         runs = [[take for take in takes if take[0] not in (reader, -1)] for reader, takes in enumerate(self._all_take)]
         size = math.prod(row) * dtype.itemsize
         places = []
@@ -143,20 +144,24 @@ class Exchange:
                 shape = _with_rows(row, dim, rows)
                 if owner == self._me:
                     out.append(first)
-                for turn in (0, 1):
-                    at = box.at(self._peers[reader], turn, begin, shape, dtype)
+                for slot in (0, 1):
+                    at = buffer.at(self._peers[reader], slot, begin, shape, dtype)
                     if reader == self._me:
-                        here[turn].append(at)
+                        here[slot].append(at)
                     if owner == self._me:
-                        there[turn].append(at)
-        return Letters(box, dim, out, there, here)
+                        there[slot].append(at)
+        return Puts(buffer, dim, out, there, here)
 
 
 class Arriving:
     """What an exchange has on its way to this rank."""
 
-    def __init__(self, queued: bool) -> None:
-        self.queued = queued  # on the current stream, before whatever comes next
+    def __init__(self, progress: Progress | None) -> None:
+        """`progress` counts an exchange by messages."""
+        self.queued = progress is None  # on the current stream, before whatever comes next
+        self._progress = progress
+        if progress:
+            progress.steps += 1
         self.parts: list[Tensor | None] = []
         self.works: list[dist.Work] = []
         self.messages: list[Tensor] = []  # their memory, until all is over
@@ -169,6 +174,8 @@ class Arriving:
             waited_for(work)
         for target, source in self.landed:
             target.copy_(source)
+        if self._progress:
+            self._progress.steps += 1
         return self.parts
 
 
@@ -212,7 +219,7 @@ def _in_one_launch(group: dist.ProcessGroup, device: torch.device, messages: lis
 
 def _open(group: dist.ProcessGroup, device: torch.device) -> None:
     """NCCL wants every rank at a group's first operation, but not every rank may have something to send."""
-    if group not in _opened and not mailboxes.get(group):
+    if group not in _opened and not buffers.get(group):
         exchanged(dist.all_reduce, torch.zeros(1, device=device), group=group)
         _opened.add(group)
 
@@ -277,7 +284,7 @@ def halo_exchange(
     """
     name = "halo_exchange"
     place = place_of(name, mesh)
-    check = Check(name, place)
+    check = Check(name, place, wanted=True)  # the ranks gather their numbers of rows in any case
     try:
         if not isinstance(local, Tensor):
             raise TypeError(f"{name}: local must be of type Tensor, got {type(local).__name__}")
@@ -299,11 +306,6 @@ def halo_exchange(
         others = [*local.shape[:dim], *local.shape[dim + 1 :]]
         arguments = {"dim": dim, "before": before, "after": after, "border_type": border, "value": float(value)}
         check.describe(arguments, (*others, local.dtype, local.device.type))
-    except Exception:
-        check.refuse()
-        raise
-    with named(name):
-        # The other ranks get a rank's number of rows in any case: no exchange works without it.
         bounds = [0]
         for rows in check.agree(local.device, local.shape[dim]):
             bounds.append(bounds[-1] + rows)
@@ -315,6 +317,11 @@ def halo_exchange(
             bits, dim, place, 0, key,
             lambda: [runs_of(low - before, high + after, bounds, border) for low, high in pairwise(bounds)],
         )  # fmt: skip
+    except BaseException as error:
+        check.fail(error)
+        if isinstance(error, ExchangeError):
+            raise ExchangeError(f"{name}: {error}") from error.__cause__
+        raise
     if local.dtype == torch.uint16:
         value = float(torch.tensor(int(value), dtype=torch.int64).to(torch.uint16).view(torch.int16))
     whole = assembled(bits, dim, runs, parts, value)

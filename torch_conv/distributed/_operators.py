@@ -30,8 +30,7 @@ from torch_conv.distributed._plan import Given, Halo, Operator, Plan, about, axi
 from torch_conv.distributed._route import Route, is_on_gpu
 from torch_conv.distributed._seams import Seams
 from torch_conv.distributed._sharded import Axis, Sharded, of_spec, parts_of, spec_of
-from torch_conv.distributed._shortcut import Shortcut
-from torch_conv.distributed._verify import Check, Known
+from torch_conv.distributed._verify import Check, verify
 from torch_conv.functional._calls import below_autograd
 from torch_conv.functional._convolve import pads_of
 
@@ -43,16 +42,19 @@ class Call:
 
     def __init__(self, name: str, place: Place) -> None:
         self.name, self.place = name, place
-        self.check = Check(name, place)
+        self.check = Check(name, place, verify.on)
         self.error: RankError | None = None
+        self._key: Any = None  # of calls like it, where its checks depend on nothing but what is described
+        self._route: Route | None = None  # of an earlier call like it
         self._values: tuple[Any, ...] = ()  # of its arguments but for the image
         self._operators: list[tuple[Operator, Plan, Given, Sharded]] = []  # that were run, and their results
 
     def repeat(self, image: DTensor, args: tuple[Any, ...], kwargs: Given) -> DTensor | None:
         """The result of a call like an earlier one, where its DTensor is known but for this rank's part of it.
 
-        Calls are alike if this rank's checks find the same and the ranks compare the same: windows on the CPU by their
-        bytes (1 us), for torch's count of versions misses what numpy writes, or what is written through `data`.
+        Calls are alike if this rank's checks find the same: windows on the CPU are compared by their bytes (1 us), for
+        torch's count of versions misses what numpy writes, or what is written through `data`. Calls that the ranks
+        compare take the long way.
         """
         self._values = values = (*args, *kwargs.values())
         parts = parts_of(image)
@@ -68,47 +70,26 @@ class Call:
             key = (self.name, spec, own, tuple(kwargs), *map(key_of, values))
         except Unknown:
             return None
-        known: Known = self.place.find(key, Known)
-        self.check.known = known
-        route = known.route
-        if route is None or route.spec is None:
+        self._key = key
+        self._route = route = self.place.found.get(key)
+        if route is None or route.spec is None or self.check.is_open:
             return None
         if _C.is_grad_enabled() and _C._any_requires_grad(image, *values):
             return None
         operator, plan = route.operator, route.plan
         rest = plan.cut_again(route.arguments(values))
-        if not self.check.begin(local.device):
-            return None
-        result = self._shortly(route.shortcut, local) if route.shortcut is not None else None
+        result = below_autograd(route.shortcut.run, local, values) if route.shortcut is not None else None
         if result is None:
-            self.check.agree(local.device)
             result = below_autograd(outputs_of, operator.op, operator.split, local, rest, plan)
             assert result is not None  # or there would be no spec
             route.shorten(local, rest)
         return of_spec(result, route.spec)
 
-    def _shortly(self, shortcut: Shortcut, local: Tensor) -> Tensor | None:
-        call = shortcut.next_call
-        try:
-            said = self.check.said()
-            if said is None:
-                return None
-            result: Tensor | None = below_autograd(shortcut.run, local, self._values, *said)
-            if result is not None:
-                self.check.agreed()
-            return result
-        except BaseException:
-            shortcut.settle(call)
-            self.check.leave()
-            raise
-
     def describe(self, image: DTensor, local: Tensor, arguments: Given) -> None:
-        """What the ranks compare. If the call was fine before, they begin to."""
+        """What the ranks compare."""
         self.check.describe(arguments, (image.shape, image.dtype, image.placements, local.device.type))
         if is_on_gpu(arguments.get("sigma")):  # of what lies there, only these values are checked
-            self.check.known = None
-        if self.check.known and self.check.known.fine:
-            self.check.begin(local.device)
+            self._key = self._route = None
 
     def agree(self, device: torch.device) -> None:
         """Before anything is exchanged; what can be refused has been checked."""
@@ -119,11 +100,6 @@ class Call:
         except RankError as error:
             self.error = error
             raise
-
-    @property
-    def _route(self) -> Route | None:
-        """What earlier calls like this one came down to."""
-        return self.check.known.route if self.check.known else None
 
     def keep(self, local: Tensor, made: DTensor) -> None:
         """What such calls' results are, for `repeat`: where this rank has something of image and result."""
@@ -144,12 +120,14 @@ class Call:
     def remember(self, whole: Sharded, result: Any) -> None:
         """That this call came down to one operator on the image itself, if so."""
         operators, self._operators = self._operators, []  # which hold this call
-        if self.check.known is None or len(operators) != 1:
+        if self._key is None or len(operators) != 1:
             return
         ((operator, plan, arguments, made),) = operators
         rest = dict(arguments)
         if rest.pop("input") is whole and made is result:
-            self.check.known.route = Route.of(operator, plan, rest, self._values)
+            self._route = Route.of(operator, plan, rest, self._values)
+            if self._route:
+                self.place.remember(self._key, self._route)
 
     def run(self, func: Any, args: tuple[Any, ...], kwargs: Given) -> Sharded:
         if isinstance(func, (OpOverload, OpOverloadPacket)):

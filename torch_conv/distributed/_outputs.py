@@ -31,7 +31,7 @@ def outputs_of(
     halo = plan.halos[0] if split and plan.halos else None
     filled = plan.halos if halo is None else plan.halos[1:]  # these axes get their rows first
     if filled:
-        local = _filled(local, filled, plan.halos)
+        local = _filled(local, filled)
     extra = [(other.dim, other.piece.skip, other.piece.count) for other in filled]
     if halo is None:
         return outputs_in(op(local, **rest), extra) if plan.has_outputs and local.numel() else None
@@ -47,19 +47,12 @@ def outputs_of(
     return outputs_in(result, extra)
 
 
-def _filled(local: Tensor, halos: list[Halo], later: list[Halo]) -> Tensor:
-    """The tensor with the rows of these axes put together, the last first; `later` exchanges are missed if it fails."""
-    awaited = list(later)  # by others, in this order from the last on
-    try:
-        for halo in reversed(halos):
-            arriving = halo.exchange.post(local, halo.dim % local.dim(), lend=True)
-            awaited.pop()
-            parts = [part for part in arriving.wait() if part is not None]
-            local = together(parts, halo.dim) if parts else local.narrow(halo.dim, 0, 0)
-    except Exception:  # out of memory
-        for halo in awaited:
-            halo.exchange.miss()
-        raise
+def _filled(local: Tensor, halos: list[Halo]) -> Tensor:
+    """The tensor with the rows of these axes put together, the last first."""
+    for halo in reversed(halos):
+        arriving = halo.exchange.post(local, halo.dim % local.dim(), lend=True)
+        parts = [part for part in arriving.wait() if part is not None]
+        local = together(parts, halo.dim) if parts else local.narrow(halo.dim, 0, 0)
     return local
 
 
@@ -95,8 +88,10 @@ def _overlapped(
     """The operator on this rank's own rows as an image of their own, and over its first and last outputs the seams'."""
     seams, dim = halo.seams, halo.dim
     assert seams is not None
-    result = op(local, **rest)
-    parts = arriving.wait()
+    try:
+        result = op(local, **rest)
+    finally:  # the other ranks' rows come in any case
+        parts = arriving.wait()
     if not seams.wanted:
         return result
     shards = seams.shards(local, dim, parts)

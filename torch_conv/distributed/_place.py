@@ -40,11 +40,7 @@ class Place:
         meeting = [group for group in groups if group.size() > 1]
         if len(meeting) > 1 and grid.numel() == dist.get_world_size() and dist.group.WORLD is not None:
             meeting = [dist.group.WORLD]
-        self.is_shared = bool(meeting)  # with other ranks
         self._meeting = [weakref.ref(group) for group in meeting]
-        # Those of the one group that brings all together, in its order.
-        self.meeting_ranks = dist.get_process_group_ranks(meeting[0]) if len(meeting) == 1 else []
-        self.meets_on_cpu = all(_has_cpu(group) for group in meeting)
         self.found: dict[Any, Any] = {}
 
     def has_groups_of(self, mesh: DeviceMesh) -> bool:
@@ -62,9 +58,9 @@ class Place:
         return [_alive(group) for group in self._meeting]
 
     @property
-    def one_meeting(self) -> dist.ProcessGroup | None:
-        """The group that does it alone, None where it takes several."""
-        return _alive(self._meeting[0]) if len(self._meeting) == 1 else None
+    def groups(self) -> list[dist.ProcessGroup]:
+        """Those of the mesh's dimensions, as far as they have not been destroyed."""
+        return [alive for group in self._groups if (alive := group()) is not None]
 
     def remember(self, key: Any, finding: Any) -> None:
         if len(self.found) >= _FINDINGS:
@@ -111,14 +107,6 @@ def _alive(group: weakref.ref[dist.ProcessGroup]) -> dist.ProcessGroup:
     if alive is None:
         raise ExchangeError("a process group of the mesh has been destroyed")
     return alive
-
-
-def _has_cpu(group: dist.ProcessGroup) -> bool:
-    """Whether the group moves CPU tensors too, as under "cpu:gloo,cuda:nccl"."""
-    try:
-        return group._get_backend(torch.device("cpu")) is not None
-    except RuntimeError:
-        return False
 
 
 class Unknown(Exception):  # noqa: N818

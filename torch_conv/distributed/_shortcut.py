@@ -1,7 +1,7 @@
-"""A call that comes down to one exchange by mail and one operator on what it brings: both in one visit to C++.
+"""A call of one exchange through symmetric memory and one operator on its rows: both in one visit to C++.
 
-There the ranks' words are compared, rows go out, and the operator's steps are made again (deliver.cpp). 3x3 over
-four NVIDIA H100 takes a rank's host 30 us, and piece by piece 55 to 105.
+Rows go out there, and the operator's launch graph is replayed (deliver.cpp). 3x3 over four NVIDIA H100 takes a rank's
+host 30 us, and piece by piece 55 to 105.
 """
 
 from __future__ import annotations
@@ -11,25 +11,25 @@ from typing import Any
 
 from torch import Tensor
 
-from torch_conv.distributed._mailbox import Letters
 from torch_conv.distributed._outputs import outputs_in
 from torch_conv.distributed._plan import Given, Operator, Plan
+from torch_conv.distributed._symmetric_memory import Puts
 
 
 class Shortcut:
-    """What the next such call hands over: by turn, the tensors that the steps take, where the shard and the caller's
-    windows have places of their own."""
+    """The next such call: by slot, the tensors that the launch graph takes, with places for the shard and the caller's
+    windows."""
 
     def __init__(
         self,
-        letters: Letters,
-        steps: int,
+        puts: Puts,
+        graph: int,
         given: list[list[Tensor | None]],
         own: int,
         passed: list[tuple[int, int]],
         outputs: tuple[int, int, int],
     ) -> None:
-        self._letters, self._steps = letters, steps
+        self._puts, self._graph = puts, graph
         self._given, self._own, self._passed = given, own, passed  # place among the given, in the call
         self._outputs = [outputs]
         self.serves = True  # as far as is known
@@ -44,14 +44,14 @@ class Shortcut:
             return None
         halo = plan.halos[0]
         dim = halo.dim % local.dim()
-        mail = halo.exchange.by_mail(local, dim) if len(halo.wanted) == 1 else None
-        if mail is None or not halo.takes_whole(mail[1][0]):
+        exchanged = halo.exchange.by_puts(local, dim) if len(halo.wanted) == 1 else None
+        if exchanged is None or not halo.takes_whole(exchanged[1][0]):
             return None
-        letters, turns = mail
-        own = turns[0].index(None)
-        shards = [local if part is None else part for part in turns[0]]
-        (steps,) = operator.split_query("recorded", shards, **rest, dim=halo.dim, wanted=halo.wanted)
-        if steps == 0:
+        puts, slots = exchanged
+        own = slots[0].index(None)
+        shards = [local if part is None else part for part in slots[0]]
+        (graph,) = operator.split_query("recorded", shards, **rest, dim=halo.dim, wanted=halo.wanted)
+        if graph == 0:
             return None
         places: list[tuple[int, int]] = []
         windows: list[Tensor | None] = []
@@ -63,29 +63,20 @@ class Shortcut:
                 value: Any = rest.get(name)
                 values = value if isinstance(value, (list, tuple)) else [value]
                 windows += [window for window in values if isinstance(window, Tensor)]
-        given = [[*turn, *windows] for turn in turns]
-        return cls(letters, steps, given, own, places, (halo.dim, halo.piece.cut_skip, halo.piece.count))
+        given = [[*slot, *windows] for slot in slots]
+        return cls(puts, graph, given, own, places, (halo.dim, halo.piece.cut_skip, halo.piece.count))
 
-    def run(self, local: Tensor, values: Sequence[Any], said: Tensor | None, rank: int) -> Tensor | None:
+    def run(self, local: Tensor, values: Sequence[Any]) -> Tensor | None:
         """This rank's part of the result. None: nothing has happened, and the call is to be made piece by piece."""
-        letters = self._letters
-        box = letters.box
-        box.check()
-        if not box.is_on_same_stream:
+        puts = self._puts
+        buffer = puts.buffer
+        if buffer.progress.failed or not buffer.is_on_same_stream:
             return None
-        turn = box.next_call & 1
-        given: list[Any] = self._given[turn].copy()
+        slot = buffer.next_call & 1
+        given: list[Any] = self._given[slot].copy()
         given[self._own] = local
         for place, i in self._passed:
             given[place] = values[i]
-        made = box.deliver_and_repeat(given, self._own, self._steps, said, rank, letters.dim, letters.routes[turn])
+        made = buffer.deliver_and_repeat(given, self._own, self._graph, puts.dim, puts.routes[slot])
         self.serves = bool(made)
         return outputs_in(made[0], self._outputs) if made else None
-
-    @property
-    def next_call(self) -> int:
-        return self._letters.box.next_call
-
-    def settle(self, call: int) -> None:
-        """After an exception in `run`, or just before or behind it, of the call that was next."""
-        self._letters.box.settle(call, self._letters.routes[call & 1])

@@ -1,4 +1,4 @@
-"""Mailboxes in memory of the host, for tests without GPUs: who writes what, and when."""
+"""Symmetric memory on the host, for tests without GPUs."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from torch_conv.distributed import _exchange, _mailbox
+from torch_conv.distributed import _exchange, _symmetric_memory
+from torch_conv.distributed._errors import exchanged
 
 
-class Box:
-    """As `_mailbox.Mailbox`, in memory of the host that its ranks have, by rank."""
+class Buffer:
+    """As `_symmetric_memory.SymmetricBuffer`, in memory of the host that its ranks have, by rank."""
 
     def __init__(self, memory: list[torch.Tensor]) -> None:
-        self._memory, self._calls = memory, 0
+        self._memory, self.calls = memory, 0
 
     def begin(self) -> int:
-        self._calls += 1
-        return self._calls & 1
+        return (self.calls + 1) & 1
 
     def route(self, first: list[int], there: list[torch.Tensor], dim: int) -> Any:
         return list(zip(first, there, strict=True))
@@ -29,41 +29,39 @@ class Box:
         for row, to in route:
             to.copy_(local.narrow(dim, row, to.shape[dim]))
         self._meet()
+        self.calls += 1
 
     def _meet(self) -> None:
         pass
 
-    def miss(self) -> None:
-        raise AssertionError("no case leaves out a call")
-
-    def at(self, rank: int, turn: int, offset: int, shape: list[int], dtype: torch.dtype) -> torch.Tensor:
-        first = turn * _mailbox._TURN_BYTES + offset
+    def at(self, rank: int, slot: int, offset: int, shape: list[int], dtype: torch.dtype) -> torch.Tensor:
+        first = slot * _symmetric_memory._SLOT_BYTES + offset
         return self._memory[rank][first : first + torch.Size(shape).numel() * dtype.itemsize].view(dtype).view(shape)
 
 
-class GroupBox(Box):
+class GroupBuffer(Buffer):
     """Between processes, in files, who meet at a barrier of gloo's."""
 
     def __init__(self, group: dist.ProcessGroup, folder: Path) -> None:
         super().__init__([])
         self._group = group
         files = [folder / f"{group.group_name}-{rank}".replace("/", "-") for rank in range(group.size())]
-        files[dist.get_rank(group)].write_bytes(bytes(2 * _mailbox._TURN_BYTES))
+        files[dist.get_rank(group)].write_bytes(bytes(2 * _symmetric_memory._SLOT_BYTES))
         self._meet()
         for file in files:
             with file.open("r+b") as opened:
                 self._memory.append(torch.frombuffer(mmap.mmap(opened.fileno(), 0), dtype=torch.uint8))
 
     def _meet(self) -> None:
-        dist.barrier(self._group)
+        exchanged(dist.barrier, self._group)
 
 
 def deliver(folder: Path) -> None:
-    """From now on rows on the CPU come by mail."""
+    """From now on rows on the CPU come through symmetric memory."""
 
-    def mailbox_of(group: dist.ProcessGroup, device: torch.device) -> GroupBox | None:
-        if group not in _mailbox.mailboxes:
-            _mailbox.mailboxes[group] = GroupBox(group, folder) if group.size() > 1 else None
-        return _mailbox.mailboxes[group]
+    def buffer_of(group: dist.ProcessGroup, device: torch.device) -> GroupBuffer | None:
+        if group not in _symmetric_memory.buffers:
+            _symmetric_memory.buffers[group] = GroupBuffer(group, folder) if group.size() > 1 else None
+        return _symmetric_memory.buffers[group]
 
-    _exchange.mailbox_of = mailbox_of
+    _exchange.buffer_of = buffer_of
