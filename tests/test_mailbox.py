@@ -13,7 +13,7 @@ from sharded_mail import Box
 
 from torch_conv.distributed import _mailbox
 from torch_conv.distributed._exchange import Exchange
-from torch_conv.distributed._layout import chunk_bounds, runs_of
+from torch_conv.sharding.geometry import chunk_bounds, runs_of
 
 
 class Place:

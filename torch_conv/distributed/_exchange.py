@@ -14,11 +14,11 @@ from torch import Tensor
 from torch.distributed.device_mesh import DeviceMesh
 
 from torch_conv.distributed._errors import exchanged, named, waited_for
-from torch_conv.distributed._layout import Run, runs_of
 from torch_conv.distributed._mailbox import Letters, Mailbox, mailbox_of, mailboxes, miss, offsets, signed
 from torch_conv.distributed._place import Place, place_of
 from torch_conv.distributed._verify import Check
 from torch_conv.reference._extend import border_name
+from torch_conv.sharding.geometry import Run, runs_of
 
 _EXTENDING = ("constant", "replicate", "reflect", "symmetric", "circular")
 
