@@ -34,8 +34,8 @@ import torch_conv.distributed as sharded
 from torch_conv import kernels
 from torch_conv.distributed import _outputs
 from torch_conv.distributed._exchange import Exchange
-from torch_conv.distributed._layout import chunk_bounds, runs_of
 from torch_conv.distributed._place import place_of
+from torch_conv.sharding.geometry import chunk_bounds, runs_of
 
 ROUNDS, SECONDS = 15, 0.05
 MESSAGES = (1 << 10, 1 << 14, 1 << 17, 1 << 19, 1 << 21)  # floats of a row

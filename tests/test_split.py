@@ -274,7 +274,7 @@ def test_in_torchscript(devices):
 
 def test_wanted_reads_no_more_than_it_says(devices):
     """Shards that `shards_read` leaves out may hold anything."""
-    from torch_conv._split_run import shards_read
+    from torch_conv.sharding.calls import shards_read
 
     operator = torch.ops.torch_conv.filter2d.default
     for n, sizes in ((20, [5, 5, 5, 5]), (13, [1, 2, 0, 6, 1, 1, 2])):
@@ -305,7 +305,7 @@ def test_wanted_reads_no_more_than_it_says(devices):
 
 
 def test_groups_of_shards_on_their_way():
-    from torch_conv._split_run import groups_of
+    from torch_conv.sharding.calls import groups_of
 
     a, b = torch.device("cuda", 0), torch.device("cuda", 1)
     read = [[j for j in (i - 1, i, i + 1) if 0 <= j < 8] for i in range(8)]
@@ -329,7 +329,7 @@ def test_groups_of_shards_on_their_way():
 
 def test_views_know_together_what_has_arrived():
     """A CUDA graph may not ask for events, so that what one view has found must be known of all."""
-    from torch_conv._split_run import Ready
+    from torch_conv.sharding.calls import Ready
 
     class Event:
         over, asked = False, 0

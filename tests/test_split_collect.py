@@ -9,8 +9,8 @@ from strategies import make_image
 from tolerance import assert_same_bits
 
 from torch_conv import SplitTensor, split
-from torch_conv._split_run import Ready
-from torch_conv._split_transfer import lanes_of
+from torch_conv.sharding.calls import Ready
+from torch_conv.sharding.transfer import lanes_of
 
 pytestmark = pytest.mark.cuda
 

@@ -11,7 +11,8 @@ from strategies import BORDERS, DTYPES, LAYOUTS, lay_out, make_image, make_windo
 from tolerance import assert_same_bits
 
 import torch_conv
-from torch_conv import SplitTensor, _split_run, _split_transfer, split
+from torch_conv import SplitTensor, split
+from torch_conv.sharding import calls, transfer
 
 pytestmark = pytest.mark.cuda
 
@@ -25,9 +26,9 @@ def devices(request):
 def buffers(request, monkeypatch):
     """Small ones make every transfer one of many chunks, and pinned rows go one by one."""
     if request.param == "small buffers":
-        monkeypatch.setattr(_split_transfer, "_lanes", {})
-        monkeypatch.setattr(_split_transfer, "_BUFFER", 1 << 10)
-        monkeypatch.setattr(_split_transfer, "_ROW", 1 << 6)
+        monkeypatch.setattr(transfer, "_lanes", {})
+        monkeypatch.setattr(transfer, "_BUFFER", 1 << 10)
+        monkeypatch.setattr(transfer, "_ROW", 1 << 6)
 
 
 def filtered(image):
@@ -38,7 +39,7 @@ def slow_uploads(to, cycles=SLEEP):
     """What is split next arrives late. The kernel of `filtered` is loaded before: that takes longer than the upload."""
     torch_conv.prepare(filtered, torch.empty(2, 300, 200, device="cuda"))
     for device in set(map(torch.device, to)):
-        with torch.cuda.stream(_split_transfer.lanes_of(device).up):
+        with torch.cuda.stream(transfer.lanes_of(device).up):
             torch.cuda._sleep(cycles)
 
 
@@ -48,8 +49,8 @@ def arrived(request, monkeypatch):
 
     Streams wait for what has not really arrived all the same.
     """
-    monkeypatch.setattr(_split_run.Ready, "arriving", lambda self: True)
-    monkeypatch.setattr(_split_run.Arrivals, "over", lambda self, i: request.param == "everything")
+    monkeypatch.setattr(calls.Ready, "arriving", lambda self: True)
+    monkeypatch.setattr(calls.Arrivals, "over", lambda self, i: request.param == "everything")
     return request.param
 
 
@@ -163,7 +164,7 @@ def test_work_begins_before_all_has_arrived(devices):
     late = torch.cuda.Stream(device, priority=-1)  # no other's way to the GPU
     with held_back(late):
         ready = [torch.cuda.current_stream(device).record_event()] * 3 + [late.record_event()]
-        parts = SplitTensor._of(shards, -2, _split_run.Ready(ready))
+        parts = SplitTensor._of(shards, -2, calls.Ready(ready))
         assert parts._ready.arriving()
         result = torch_conv.filter2d(parts, make_window((5, 5)))
         result._ready.events[0].synchronize()

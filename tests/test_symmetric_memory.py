@@ -13,7 +13,7 @@ from sharded_host_memory import Buffer
 
 from torch_conv.distributed import _symmetric_memory
 from torch_conv.distributed._exchange import Exchange
-from torch_conv.distributed._layout import chunk_bounds, runs_of
+from torch_conv.sharding.geometry import chunk_bounds, runs_of
 
 
 class Place:

@@ -13,10 +13,10 @@ from torch.utils._pytree import tree_map_only
 from torch_conv import fake_causal, fake_pipelines
 from torch_conv._asking import with_lists
 from torch_conv._fakes import filtered, in_order_of, refuse_meta
-from torch_conv._reach import axes_of
 from torch_conv.fake_split import on_shards, split_name
 from torch_conv.functional._convolve import check_numbers, pads_of
 from torch_conv.functional._router import served_here
+from torch_conv.sharding.geometry import axes_of
 
 Ints = Sequence[int]
 

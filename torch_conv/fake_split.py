@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from torch_conv._fakes import in_order_of, refuse_meta
-from torch_conv._reach import AxisReach
 
 
 def split_name(name: str) -> str:
@@ -77,5 +76,11 @@ def _output_starts(starts: list[int], step: int, outputs: int, outputs_of: Calla
     while step > 1 and outputs_of(more) == outputs:
         more += 1
     length = more - step * (outputs_of(more) - 1)
-    reach = AxisReach(0, length, step, (length - 1) // 2, outputs)
-    return [reach.first_output(row, n) for row in starts[:-1]] + [outputs]
+    middle = (length - 1) // 2
+
+    def outputs_before(row: int) -> int:  # as csrc/sharding/geometry.h has it, for symbolic sizes
+        if row <= 0:
+            return 0
+        return outputs if row >= n else min(max(-((middle - row) // step), 0), outputs)
+
+    return [outputs_before(row) for row in starts[:-1]] + [outputs]

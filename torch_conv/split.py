@@ -12,8 +12,8 @@ from typing import Any, NoReturn
 import torch
 from torch import _C, Tensor
 
-from torch_conv import _split_collect, _split_run, _split_transfer, _split_views
-from torch_conv._split_checks import (
+from torch_conv.sharding import calls, collect, transfer, views
+from torch_conv.sharding.checks import (
     check_kinds,
     check_tensor,
     checked_device,
@@ -65,7 +65,7 @@ class SplitTensor:
 
     _shards: tuple[Tensor, ...]
     _dim: int
-    _ready: _split_run.Ready | None  # None: all are on their current streams
+    _ready: calls.Ready | None  # None: all are on their current streams
     _order: tuple[int, ...] | None  # in which shards become ready on each device; None is from the first to the last
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -76,7 +76,7 @@ class SplitTensor:
         cls,
         shards: Iterable[Tensor],
         dim: int,
-        ready: _split_run.Ready | None = None,
+        ready: calls.Ready | None = None,
         turns: Iterable[int] | None = None,
     ) -> SplitTensor:
         """One of shards that need no check."""
@@ -134,7 +134,7 @@ class SplitTensor:
     def shards(self) -> tuple[Tensor, ...]:
         """The parts in order, each ready on its device's current stream."""
         if self._ready is not None:
-            arrivals = _split_run.Arrivals(self._shards, self._ready)
+            arrivals = calls.Arrivals(self._shards, self._ready)
             for i in range(len(self._shards)):
                 arrivals.wait(i)
         return self._shards
@@ -186,8 +186,8 @@ class SplitTensor:
         ready = [event or queued[shard.device] for shard, event in zip(self._shards, events, strict=True)]
         shards = [shard.detach() for shard in self._shards]
         if to.type == "cpu":
-            return _split_transfer.download(shards, ready, self._turns, at)
-        return _split_collect.collect(shards, ready, to, at)
+            return transfer.download(shards, ready, self._turns, at)
+        return collect.collect(shards, ready, to, at)
 
     # What the operators need of it.
 
@@ -195,7 +195,7 @@ class SplitTensor:
     def __torch_function__(
         cls, func: Any, types: Any, args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        return _split_run.torch_function(cls, func, args, kwargs or {})
+        return calls.torch_function(cls, func, args, kwargs or {})
 
     @property
     def _turns(self) -> Sequence[int]:
@@ -203,7 +203,7 @@ class SplitTensor:
 
     def _view(self, f: Callable[[Tensor], Tensor], dim: int) -> SplitTensor:
         """Views f of the shards, split along `dim`; as ready as they are."""
-        with _split_run.gradients_of(self):
+        with calls.gradients_of(self):
             return self._of([f(shard) for shard in self._shards], dim, self._ready, self._order)
 
     # What functions ask a tensor for.
@@ -259,12 +259,12 @@ class SplitTensor:
     def is_complex(self) -> bool:
         return self.dtype.is_complex
 
-    flatten = _split_views.flatten
-    unsqueeze = _split_views.unsqueeze
-    squeeze = _split_views.squeeze
-    expand = _split_views.expand
-    reshape = _split_views.reshape
-    movedim = _split_views.movedim
+    flatten = views.flatten
+    unsqueeze = views.unsqueeze
+    squeeze = views.squeeze
+    expand = views.expand
+    reshape = views.reshape
+    movedim = views.movedim
 
     def detach(self) -> SplitTensor:
         return self._view(Tensor.detach, self._dim)
@@ -358,8 +358,8 @@ def split(
         each = checked_sizes(sizes, dim, n, parts)
     gradients = torch.is_grad_enabled() and tensor.requires_grad
     if tensor.is_cpu and to[0].type == "cuda" and not gradients:
-        shards, arrived = _split_transfer.upload(tensor.detach(), tensor.dim() + dim, each, to)
-        return SplitTensor._of(shards, dim, _split_run.Ready.of(arrived))
+        shards, arrived = transfer.upload(tensor.detach(), tensor.dim() + dim, each, to)
+        return SplitTensor._of(shards, dim, calls.Ready.of(arrived))
     pieces = tensor.split(each, dim)
     return SplitTensor._of(
         [p.to(d, non_blocking=tensor.is_cuda and d.type == "cuda") for p, d in zip(pieces, to, strict=True)], dim
@@ -374,11 +374,11 @@ def each_shard(f: Callable[..., Tensor], *args: Any, **kwargs: Any) -> Any:
     wholes = [value for value in args if isinstance(value, SplitTensor)]
     first = wholes[0]
     late = [(whole, whole._ready) for whole in wholes if whole._ready is not None]
-    arrivals = [_split_run.Arrivals(whole._shards, ready) for whole, ready in late]
+    arrivals = [calls.Arrivals(whole._shards, ready) for whole, ready in late]
     arriving = any(ready.arriving() for _, ready in late)
     results: dict[int, Tensor] = {}
     ready: dict[int, torch.cuda.Event | None] = {}
-    with _split_run.gradients_of(*wholes):
+    with calls.gradients_of(*wholes):
         for i in first._turns:
             for arrival in arrivals:
                 arrival.wait(i)
@@ -386,4 +386,4 @@ def each_shard(f: Callable[..., Tensor], *args: Any, **kwargs: Any) -> Any:
             ready[i] = arrivals[0].stream(results[i].device).record_event() if arriving else None
     places = range(len(results))
     dim = first._dim + first.dim() - results[0].dim()
-    return first._of([results[i] for i in places], dim, _split_run.Ready.of([ready[i] for i in places]), first._order)
+    return first._of([results[i] for i in places], dim, calls.Ready.of([ready[i] for i in places]), first._order)

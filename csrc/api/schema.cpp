@@ -228,6 +228,10 @@ STABLE_TORCH_LIBRARY(torch_conv, m) {
       "padding, int[] dilation, int groups, str padding_mode, int gradient, bool tangent, bool later) -> int[]");
   m.def("_conv_limits() -> int[]");
   m.def("_handover_reasons() -> int[]");
+  // The geometry of shards (sharding/geometry.h), for torch_conv/sharding. A footprint is seven numbers (api/query.h).
+  m.def("_shard_runs(int low, int high, int[] bounds, int border) -> int[]");
+  m.def("_shard_piece(int first, int last, int rows, int[] footprint, int[] held) -> int[]");
+  m.def("_shards_read(int[] sizes, int[] footprint) -> int[]");
   // The kernel store: compiles kernels (lines "file name") into a folder; what ptxas says of one; lines for `info`.
   m.def("_build_kernels(str folder, int capability, str[] kernels) -> str[]");
   m.def("_ptxas(int capability, str kernel) -> str");

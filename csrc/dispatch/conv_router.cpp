@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "api/boxed.h"
+#include "tensors/boxed.h"
 #include "dispatch/handover.h"
 #include "tensors/checks.h"
 

@@ -5,8 +5,8 @@
 
 #include "graph/allocate.h"
 #include "graph/launch_graph.h"
+#include "sharding/geometry.h"
 #include "sharding/split_copies.h"
-#include "sharding/split_rows.h"
 #include "sharding/split_streams.h"
 #include "tensors/images.h"
 
@@ -23,9 +23,6 @@ struct Whole {
   int64_t size() const { return starts.back(); }
   int64_t from_end() const { return shards[0].dim() - dim; }
   Range own(size_t i) const { return {starts[i], starts[i + 1]}; }
-  size_t holder(int64_t row) const {  // of a row inside
-    return std::upper_bound(starts.begin(), starts.end(), row) - starts.begin() - 1;
-  }
 };
 
 Whole whole_of(const char* op, const std::vector<Tensor>& shards, int64_t dim) {
@@ -166,11 +163,11 @@ class Spatial {
   void find_neighbours(Job& job) const {
     const Tensor& own = *job.own;
     const Range rows = whole_.own(job.index);
-    const int64_t begin = first_row(job.outputs.begin), end = first_row(job.outputs.end - 1) + reach_.length;
+    const auto [begin, end] = rows_under(job.outputs, reach_);
     // Along the first spatial axis: rows of images, planes of volumes.
     if (!call_reach_.direct || !on_cuda(call_, own) || from_end_ != axes_ || begin > rows.begin) return;
     const auto holds = [&](int64_t row, int64_t count) -> const Tensor* {
-      const Tensor& t = whole_.shards[whole_.holder(map_index(row, n_, Border::circular))];
+      const Tensor& t = whole_.shards[holder_of(map_index(row, n_, Border::circular), whole_.starts)];
       const bool plain = t.size(whole_.dim) >= count && merge_leading(t, Dtype::f32, axes_);
       return plain && can_read(own.get_device_index(), t) ? &t : nullptr;
     };
@@ -199,13 +196,8 @@ class Spatial {
   template <typename F>
   void for_each_piece(const Strip& strip, const F& f) const {
     for (const Range& rows : strip.rows)
-      for (int64_t row = rows.begin; row < rows.end;) {
-        const int64_t inside = map_index(row, n_, Border::circular);
-        const size_t from = whole_.holder(inside);
-        const int64_t count = std::min(rows.end - row, whole_.starts[from + 1] - inside);
-        f(whole_.shards[from], inside - whole_.starts[from], count);
-        row += count;
-      }
+      for (const Run& run : runs_of(rows, whole_.starts, Border::circular))
+        f(whole_.shards[run.holder], run.first, run.count);
   }
 
   // The strip's memory, and the rows that go there.

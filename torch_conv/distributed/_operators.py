@@ -23,16 +23,16 @@ from torch.distributed.tensor import DTensor
 from torch_conv._tangents import in_forward_mode
 from torch_conv.distributed._errors import RankError
 from torch_conv.distributed._exchange import Exchange, assembled, fetch
-from torch_conv.distributed._layout import Reach, Run, piece_for, runs_of
 from torch_conv.distributed._outputs import outputs_of
 from torch_conv.distributed._place import Place, Unknown, key_of
 from torch_conv.distributed._plan import Given, Halo, Operator, Plan, about, axis_of, probe
 from torch_conv.distributed._route import Route, is_on_gpu
-from torch_conv.distributed._seams import Seams
 from torch_conv.distributed._sharded import Axis, Sharded, of_spec, parts_of, spec_of
+from torch_conv.distributed._strips import Strips
 from torch_conv.distributed._verify import Check, verify
 from torch_conv.functional._calls import below_autograd
 from torch_conv.functional._convolve import pads_of
+from torch_conv.sharding.geometry import Footprint, Run, piece_for, runs_of
 
 _BY_TORCH = {torch.conv1d: 1, torch.conv2d: 2, torch.conv3d: 3}
 
@@ -171,33 +171,33 @@ class Call:
                 value = value * axes if len(value) == 1 else value
             per_axis[argument] = value
         pads = pads_of(weight, per_axis["padding"], per_axis["dilation"])[::-1]  # after, before; the first axis first
-        reaches = {}
+        footprints = {}
         for i in range(axes):
             length = (weight.size(i + 2) - 1) * per_axis["dilation"][i] + 1
             dim = i - axes
-            reaches[dim] = Reach(pads[2 * i + 1], length, per_axis["stride"][i], 0, checked[dim], 1, False)
-        return self._compute(conv, None, given, self._plan(image, axes, reaches, weight))
+            footprints[dim] = Footprint(pads[2 * i + 1], length, per_axis["stride"][i], 0, checked[dim])
+        return self._compute(conv, None, given, self._plan(image, axes, footprints, weight))
 
-    def _plan(self, image: Sharded, axes: int, reaches: dict[int, Reach], weight: Tensor | None) -> Plan:
+    def _plan(self, image: Sharded, axes: int, footprints: dict[int, Footprint], weight: Tensor | None) -> Plan:
         """`weight` where the operator is a convolution, which has channels of its own."""
-        halos = [dim for dim in reaches if image.cut(dim) and not reaches[dim].is_trivial(image.shape[dim])]
+        halos = [dim for dim in footprints if image.cut(dim) and not footprints[dim].is_trivial(image.shape[dim])]
         if any(len([axis for axis in image.dims[dim] if axis.size != 1]) > 1 for dim in halos):
             raise ValueError(f"{self.name}: a window must not reach along merged dimensions of a DTensor")
         cuts_channels = weight is not None and image.cut(image.dim() - axes - 1) is not None
-        all_halos = [self._halo(image, dim, reaches[dim]) for dim in sorted(halos)]
-        return Plan(axes, reaches, weight, all_halos, cuts_channels)
+        all_halos = [self._halo(image, dim, footprints[dim]) for dim in sorted(halos)]
+        return Plan(axes, footprints, weight, all_halos, cuts_channels)
 
-    def _halo(self, image: Sharded, dim: int, reach: Reach) -> Halo:
+    def _halo(self, image: Sharded, dim: int, footprint: Footprint) -> Halo:
         axis = image.cut(dim)
         assert axis is not None
-        outs = axis.of_size(reach.out).bounds
+        outs = axis.of_size(footprint.out).bounds
         pieces = [
-            piece_for(outs[i], outs[i + 1], axis.size, reach, axis.bounds[i : i + 2])  # type: ignore[arg-type]
-            for i in range(len(outs) - 1)
+            piece_for(outs[i], outs[i + 1], axis.size, footprint, axis.bounds[i : i + 2]) for i in range(len(outs) - 1)
         ]
-        wants = [[run for low, high in p.rows for run in runs_of(low, high, list(axis.bounds))] for p in pieces]
+        wants = [[run for low, high in p.rows for run in runs_of(low, high, axis.bounds)] for p in pieces]
         exchange = Exchange(wants, self.place, axis.mesh_dim)
-        return Halo(dim, pieces[axis.mine], exchange, Seams.of(axis.size, axis.held, reach, axis.bounds, exchange.runs))
+        strips = Strips.of(axis.size, axis.held, footprint, axis.bounds, exchange.runs)
+        return Halo(dim, pieces[axis.mine], exchange, strips)
 
     def _compute(
         self, op: Callable[..., Tensor], split: Callable[..., list[Tensor]] | None, given: Given, plan: Plan

@@ -1,6 +1,6 @@
 """This rank's outputs of an operator: from its own rows while others travel, or all at once when they are there.
 
-large shard     post | operator on the own rows ........... | wait | X_split of thin shards: the seams, copied into it
+large shard     post | operator on the own rows ........... | wait | X_split of thin shards: the strips, copied into it
 small shard     post | wait | X_split([above, own, below], wanted=[1])
 """
 
@@ -15,10 +15,10 @@ from torch import Tensor
 from torch_conv.distributed._exchange import Arriving, memory_format, together
 from torch_conv.distributed._plan import Given, Halo, Plan
 
-# Shards of more bytes are filtered while rows travel. The seams then take calls of their own. With NCCL that pays only
+# Shards of more bytes are filtered while rows travel. The strips then take calls of their own. With NCCL that pays only
 # once the interior keeps the GPU busy for longer than the host needs for all: of 64 MiB on each of four NVIDIA H100
 # (3x3, 50 us) it takes 759 us, with the rows first 540; of 1 GiB (790 us) nobody waits for the host; what lies between
-# was not measured. Rows that come by mail are there at once. On the CPU the seams are parts of their own either way.
+# was not measured. Rows that come by mail are there at once. On the CPU the strips are parts of their own either way.
 _LARGE = {"cpu": 1 << 20, "cuda": 512 << 20}
 _ONE_ORDER = ("direct", "separable")  # algorithms: the same bits in a part of any size
 _LEAST_CHOICE = 81  # taps of a window over floats from which 'auto' may choose by size (csrc/api/filter.cpp)
@@ -37,7 +37,7 @@ def outputs_of(
         return outputs_in(op(local, **rest), extra) if plan.has_outputs and local.numel() else None
     assert split is not None
     arriving = halo.exchange.post(local, halo.dim % local.dim(), lend=True)
-    if not filled and halo.seams and not arriving.queued and _worth_it(local, rest, plan):
+    if not filled and halo.strips and not arriving.queued and _worth_it(local, rest, plan):
         return _overlapped(op, split, local, rest, halo, arriving)
     extra.append((halo.dim, halo.piece.cut_skip, halo.piece.count))
     parts = [part for part in arriving.wait() if part is not None]
@@ -85,17 +85,17 @@ def _overlapped(
     halo: Halo,
     arriving: Arriving,
 ) -> Tensor:
-    """The operator on this rank's own rows as an image of their own, and over its first and last outputs the seams'."""
-    seams, dim = halo.seams, halo.dim
-    assert seams is not None
+    """The operator on this rank's own rows as an image of their own; the strips replace its first and last outputs."""
+    strips, dim = halo.strips, halo.dim
+    assert strips is not None
     try:
         result = op(local, **rest)
     finally:  # the other ranks' rows come in any case
         parts = arriving.wait()
-    if not seams.wanted:
+    if not strips.wanted:
         return result
-    shards = seams.shards(local, dim, parts)
-    for first, made in zip(seams.firsts, split(shards, **rest, dim=dim, wanted=seams.wanted), strict=True):
+    shards = strips.shards(local, dim, parts)
+    for first, made in zip(strips.firsts, split(shards, **rest, dim=dim, wanted=strips.wanted), strict=True):
         result.narrow(dim, first, made.shape[dim]).copy_(made)
     return result
 

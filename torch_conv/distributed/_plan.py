@@ -1,4 +1,4 @@
-"""What calls of an operator share: how far it reaches, the pieces of every rank, and what is cut as the image is."""
+"""What calls of an operator share: how far it footprints, the pieces of every rank, and what is cut as the image is."""
 
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ import torch
 from torch import Tensor
 from torch._ops import OpOverload, OpOverloadPacket
 
-from torch_conv._reach import axes_of, reach_of
 from torch_conv.distributed._exchange import Exchange
-from torch_conv.distributed._layout import Piece, Reach
-from torch_conv.distributed._seams import Seams
 from torch_conv.distributed._sharded import Axis, Dim, Sharded
+from torch_conv.distributed._strips import Strips
+from torch_conv.sharding.geometry import Footprint, Piece, axes_of, footprints_of
 
 Given = dict[str, Any]
 
@@ -43,20 +42,20 @@ def about(func: OpOverload | OpOverloadPacket) -> Operator:
     return Operator(op, split, query, [a.name for a in op._schema.arguments], axes_of(name))
 
 
-def probe(op: OpOverload, given: Given, image: Sharded, axes: int) -> dict[int, Reach]:
+def probe(op: OpOverload, given: Given, image: Sharded, axes: int) -> dict[int, Footprint]:
     """Lets the operator check its arguments for the whole image and say what its outputs read; nothing runs."""
     if image.numel() == 0:
         op(**{**given, "input": image.local.new_empty(1).expand(image.shape)})
         return {}
-    reaches, border = reach_of(lambda whole: op(**{**given, "input": whole}), image.local, image.shape)
-    return {dim: Reach(*reaches[dim], border == "circular") for dim in range(-min(axes, image.dim()), 0)}
+    footprints = footprints_of(lambda whole: op(**{**given, "input": whole}), image.local, image.shape)
+    return {dim: footprints[dim] for dim in range(-min(axes, image.dim()), 0)}
 
 
 class Halo:
     """How this rank comes by its piece along a dimension, part by part."""
 
-    def __init__(self, dim: int, piece: Piece, exchange: Exchange, seams: Seams | None) -> None:
-        self.dim, self.piece, self.exchange, self.seams = dim, piece, exchange, seams
+    def __init__(self, dim: int, piece: Piece, exchange: Exchange, strips: Strips | None) -> None:
+        self.dim, self.piece, self.exchange, self.strips = dim, piece, exchange, strips
         # The parts are divided where the wanted outputs' rows begin and end: (part, from, to), and which hold those.
         self._cuts: list[tuple[int, int, int]] = []
         self.wanted: list[int] = []
@@ -82,9 +81,9 @@ class Plan:
     """What calls of an operator share if they have the same arguments and images that are cut alike."""
 
     def __init__(
-        self, axes: int, reaches: dict[int, Reach], weight: Tensor | None, halos: list[Halo], cuts_channels: bool
+        self, axes: int, footprints: dict[int, Footprint], weight: Tensor | None, halos: list[Halo], cuts_channels: bool
     ) -> None:
-        self.axes, self.reaches, self.halos = axes, reaches, halos
+        self.axes, self.footprints, self.halos = axes, footprints, halos
         self.cuts_channels = cuts_channels  # a convolution's: groups and weights are divided over ranks
         self.has_outputs = all(halo.piece.count for halo in halos)  # this rank, if the image has any at all
         self.weight = weight.shape if weight is not None else None
@@ -111,7 +110,7 @@ class Plan:
         shape = torch.Size(shape)
         dims = self._dims.get(shape)
         if dims is None:
-            dims = self._dims[shape] = tuple(_result_dims(image, shape, self.axes, self.weight, self.reaches))
+            dims = self._dims[shape] = tuple(_result_dims(image, shape, self.axes, self.weight, self.footprints))
         return dims
 
 
@@ -135,7 +134,7 @@ def _cut_windows(indices: dict[int, Tensor], rest: Given, axes: int) -> Given:
 
 
 def _result_dims(
-    image: Sharded, shape: Sequence[int], axes: int, weight: torch.Size | None, reaches: dict[int, Reach]
+    image: Sharded, shape: Sequence[int], axes: int, weight: torch.Size | None, footprints: dict[int, Footprint]
 ) -> list[Dim]:
     """The axes of a result of this shape, the local one or the whole's: the image's, of the sizes they have now.
 
@@ -154,8 +153,8 @@ def _result_dims(
             dims[-1] = (Axis(weight[0], axis.mesh_dim, bounds, axis.mine),)
     dims += [(Axis(n),) for n in shape[lead : len(shape) - spatial]]
     for dim in range(-spatial, 0):
-        reach = reaches.get(dim)
-        out = reach.out if reach else shape[dim]
+        footprint = footprints.get(dim)
+        out = footprint.out if footprint else shape[dim]
         dims.append(image.dims[dim] if out == image.shape[dim] else (axis_of(image.dims[dim]).of_size(out),))
     return dims
 

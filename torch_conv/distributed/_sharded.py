@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 from torch.distributed.tensor import DTensor, Replicate, Shard
 
-from torch_conv.distributed._layout import chunk_bounds
 from torch_conv.distributed._place import Place
+from torch_conv.sharding.geometry import chunk_bounds
 
 
 @dataclass(frozen=True)

@@ -16,13 +16,13 @@ from torch import _C, Tensor
 from torch.fx._symbolic_trace import is_fx_symbolic_tracing
 from torch.utils._pytree import tree_leaves
 
-from torch_conv import _split_run
 from torch_conv._failures import OUR_FAILURE, OUR_SENTENCE, of_the_machine
 from torch_conv._numbers import gradient_refusal, is_tensor_s, refuse_fraction, refuse_gradients
 from torch_conv._tangents import REFUSAL, has_tangent, in_forward_mode
 from torch_conv.batching import UNSUPPORTED
 from torch_conv.functional._channels_last import look, looks_of
 from torch_conv.functional._exporting import leaves_out_dtypes, without_dtype
+from torch_conv.sharding.calls import of_ready_shards
 from torch_conv.split import SplitTensor
 
 Rest = ParamSpec("Rest")
@@ -89,7 +89,7 @@ def public(
         parameters[first:] = [p.replace(kind=p.KEYWORD_ONLY) for p in parameters[first:]]
 
         run: Callable[..., Any] = _straight_to(operator) if operator else _by_either(short, fn) if short else fn
-        of_shards = _split_run.of_ready_shards(operator) if operator else None
+        of_shards = of_ready_shards(operator) if operator else None
         looks = looks_of(fn.__name__, signature)
 
         numbers = {p.name: not is_tensor_s(p.annotation) for p in parameters}

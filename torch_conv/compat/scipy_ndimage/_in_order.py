@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 
 from torch_conv._explain import note, recording
-from torch_conv._reach import BORDERS
 from torch_conv.compat.scipy_ndimage._arrays import Kind
 from torch_conv.compat.scipy_ndimage._sums import Border, Weights, Window
 from torch_conv.functional._calls import refusal_of
+from torch_conv.sharding.geometry import BORDERS
 
 
 def passes(values: Tensor, lines: Sequence[tuple[Window, Border]], kind: Kind) -> Tensor:

@@ -1,9 +1,9 @@
-"""Which of a rank's outputs read rows of other ranks, where all others can be made before those are there.
+"""The boundary strips of a rank: outputs that read rows of other ranks. The interior does not wait for those rows.
 
     rows        above | own: top  beyond ...............  before  bottom | below
     outputs             ^^^^^^^^^                                 ^^^^^^^^         pad and length - 1 - pad of them
 
-The seams are the outputs of the shards `top` and `bottom` of a thin image: above, top, beyond, before, bottom, below.
+The strips are the outputs of the shards `top` and `bottom` of a thin image: above, top, beyond, before, bottom, below.
 No window of theirs reaches from one half of it into the other, or to its ends.
 """
 
@@ -11,17 +11,17 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from torch_conv.distributed._layout import Reach, Run
+from torch_conv.sharding.geometry import Footprint, Run
 
 _ROWS = 4  # a rank has at least so many windows' rows: its ends are far from each other, also in mirrored borders
 
 
-class Seams:
-    """The seams of one rank's outputs, as shards of received rows (by run) and own ones (from, to)."""
+class Strips:
+    """The boundary strips of one rank, as shards of received rows (by run) and own ones (from, to)."""
 
-    def __init__(self, above: list[int], below: list[int], rows: int, reach: Reach) -> None:
+    def __init__(self, above: list[int], below: list[int], rows: int, footprint: Footprint) -> None:
         self._above, self._below = above, below
-        pad, tail = reach.pad, reach.length - 1 - reach.pad
+        pad, tail = footprint.pad, footprint.length - 1 - footprint.pad
         self._top = [(0, pad), (pad, pad + tail)] if above else []
         self._bottom = [(rows - tail - pad, rows - tail), (rows - tail, rows)] if below else []
         if above and not tail:
@@ -34,20 +34,15 @@ class Seams:
             self.wanted.append(len(above) + len(self._top) + len(self._bottom) - 1)
 
     @classmethod
-    def of(cls, n: int, held: tuple[int, int], reach: Reach, bounds: tuple[int, ...], runs: list[Run]) -> Seams | None:
+    def of(cls, n: int, held: tuple[int, int], f: Footprint, bounds: tuple[int, ...], runs: list[Run]) -> Strips | None:
         """None where outputs are not as many as rows, or a rank has too few for an interior."""
-        pad, tail, rows = reach.pad, reach.length - 1 - reach.pad, held[1] - held[0]
-        as_rows = (reach.stride, reach.group, reach.middle, reach.out) == (
-            1,
-            1,
-            0,
-            n,
-        )  # an output a row, wherever it is
-        if not as_rows or min(pad, tail) < 0 or rows < _ROWS * reach.length:
+        pad, tail, rows, circular = f.pad, f.length - 1 - f.pad, held[1] - held[0], f.is_circular
+        as_rows = (f.stride, f.group, f.middle, f.out) == (1, 1, 0, n)  # an output a row, wherever it is
+        if not as_rows or min(pad, tail) < 0 or rows < _ROWS * f.length:
             return None
-        first, last = held[0] == 0 and not reach.circular, held[1] == n and not reach.circular
-        room = n - rows > pad + tail if reach.circular else (first or held[0] >= pad) and (last or n - held[1] >= tail)
-        if not room:
+        first, last = held[0] == 0 and not circular, held[1] == n and not circular
+        apart = n - rows > pad + tail if circular else (first or held[0] >= pad) and (last or n - held[1] >= tail)
+        if not apart:
             return None
         above: list[int] = []
         below: list[int] = []
@@ -57,7 +52,7 @@ class Seams:
                 continue
             (above if (row - held[0] + pad) % n < pad else below).append(i)
         whole = sum(run.count for run in runs) == rows + (0 if first else pad) + (0 if last else tail)
-        return cls(above, below, rows, reach) if whole else None
+        return cls(above, below, rows, f) if whole else None
 
     def shards(self, own: Tensor, dim: int, parts: list[Tensor | None]) -> list[Tensor]:
         def pieces(ranges: list[tuple[int, int]]) -> list[Tensor]:

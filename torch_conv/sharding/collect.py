@@ -16,7 +16,7 @@ from collections.abc import Iterable, Sequence
 import torch
 from torch import Tensor
 
-from torch_conv._split_transfer import current_are, inverse, lanes_of, memory_order
+from torch_conv.sharding.transfer import current_are, inverse, lanes_of, memory_order
 
 _Step = tuple[Tensor, Tensor, torch.cuda.Event]  # a place, the shard that goes there, what it waits for
 

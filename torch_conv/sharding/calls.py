@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import functools
-from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
-from itertools import accumulate, zip_longest
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -15,7 +14,8 @@ from torch import _C, Tensor
 from torch._ops import OpOverload, OpOverloadPacket
 
 from torch_conv._explain import recording
-from torch_conv._reach import axes_of, reach_of
+from torch_conv.sharding import geometry
+from torch_conv.sharding.geometry import axes_of, footprints_of
 
 if TYPE_CHECKING:
     from torch_conv.split import SplitTensor
@@ -244,38 +244,10 @@ def _dim_after(dim: int, dims: int, dims_after: int) -> int:
     return dim if dims == dims_after or dim >= -2 else dim - (dims_after - dims)
 
 
-_NOTHING_OUTSIDE = ("constant", "skip", "zero_output")
-
-
 def shards_read(func: Any, whole: SplitTensor, args: Sequence[Any], kwargs: dict[str, Any]) -> list[list[int]]:
     """For every shard of the result of `func` the shards of `whole` whose rows it is made of."""
     sizes, dim = whole.spec.sizes, whole.spec.dim
     if -dim > axes_of(str(func)):
         return [[i] for i in range(len(sizes))]
-    axes, border = reach_of(lambda image: func(image, *args, **kwargs), whole._shards[0].detach(), whole.shape)
-    reach, n = axes[dim], sum(sizes)
-    begins = [0, *accumulate(sizes)]  # and the end
-    read = []
-    for i, size in enumerate(sizes):
-        first, end = reach.first_output(begins[i], n), reach.first_output(begins[i + 1], n)
-        top = first * reach.stride - reach.pad
-        bottom = (end - 1) * reach.stride - reach.pad + reach.length
-        spans = [] if size == 0 or first >= end else _rows(top, bottom, n, border)
-        needed = {j for a, z in spans if a < z for j in range(bisect_right(begins, a) - 1, bisect_left(begins, z))}
-        read.append(sorted(j for j in needed if sizes[j] > 0))
-    return read
-
-
-def _rows(a: int, z: int, n: int, border: str) -> list[tuple[int, int]]:
-    """The rows of an image of n that stand for its rows a to z, which may lie outside."""
-    spans = [(max(a, 0), min(z, n))]
-    before, after = max(-a, 0), max(z - n, 0)
-    if border in _NOTHING_OUTSIDE:
-        return spans
-    if border == "circular":
-        before, after = after, before
-    elif border == "replicate":
-        before, after = min(before, 1), min(after, 1)
-    else:  # reflected: not the first row, so one more
-        before, after = before + (before > 0), after + (after > 0)
-    return [*spans, (0, min(before, n)), (max(n - after, 0), n)]
+    along = footprints_of(lambda image: func(image, *args, **kwargs), whole._shards[0].detach(), whole.shape)
+    return geometry.shards_read(sizes, along[dim])
