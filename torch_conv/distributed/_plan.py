@@ -12,7 +12,8 @@ import torch
 from torch import Tensor
 from torch._ops import OpOverload, OpOverloadPacket
 
-from torch_conv._reach import axes_of, reach_of
+from torch_conv._reach import reach_of
+from torch_conv.dispatch.operators import OPERATORS
 from torch_conv.distributed._exchange import Exchange
 from torch_conv.distributed._layout import Piece, Reach
 from torch_conv.distributed._seams import Seams
@@ -40,7 +41,7 @@ def about(func: OpOverload | OpOverloadPacket) -> Operator:
         getattr(getattr(torch.ops.torch_conv, form), op._overloadname)
         for form in (f"{name}_split", f"_{name}_split_query")
     )
-    return Operator(op, split, query, [a.name for a in op._schema.arguments], axes_of(name))
+    return Operator(op, split, query, [a.name for a in op._schema.arguments], OPERATORS[name].axes)
 
 
 def probe(op: OpOverload, given: Given, image: Sharded, axes: int) -> dict[int, Reach]:

@@ -12,7 +12,7 @@ from torch_conv import _handover
 from torch_conv._explain import note, recording
 from torch_conv._numbers import is_whole, kind_of
 from torch_conv._tangents import REFUSAL, has_tangent, in_forward_mode
-from torch_conv.autocast import cast_all
+from torch_conv.dispatch.autocast import cast_all
 from torch_conv.functional._tensors import PLAIN, in_format_of, is_half_on_the_cpu, is_partly_meta, why_not_ours
 from torch_conv.functional._training import trained_faster
 from torch_conv.split import SplitTensor
