@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import torch
 from handover_cases import Case
 
-from torch_conv._asking import text_of
+from torch_conv.dispatch.query import text_of
 from torch_conv.functional._router import decide
 
 RESULTS = Path(__file__).resolve().parent / "results"

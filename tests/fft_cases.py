@@ -1,4 +1,4 @@
-"""What the tests of filters by FFT share: plans, the bound of the docstring, and results that are not finite."""
+"""What the tests of filters by FFT share: plans, the documented bound, and results that are not finite."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def numbers(function, image, window, **options):
 
 
 def bound(function, image, window, largest, **options):
-    """What the docstring of filter2d says, for sums whose pixels are at most `largest`."""
+    """The bound of docs/algorithms.md, for sums whose pixels are at most `largest`."""
     plan = numbers(function, image, window, **options)
     n = plan["tile_w"] * plan["tile_h"]
     unit = 2.0**-52 if image.dtype == torch.float64 else 2.0**-23

@@ -31,7 +31,7 @@ from gpus import GPUS
 from torch import Tensor
 
 import torch_conv
-from torch_conv._asking import text_of
+from torch_conv.dispatch.query import text_of
 
 FILE = Path(__file__).parent / "plan_sweep.txt.xz"
 RENAMED: list[tuple[str, str]] = []  # regular expressions and what replaces them in the file's text

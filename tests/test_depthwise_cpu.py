@@ -9,7 +9,7 @@ from depthwise_cpu_cases import CURVES, EXACT_ACTIVATIONS, VARIANTS, case, chain
 from strategies import FLOATS, lay_out, make_image, make_window
 from tolerance import assert_same_bits
 
-from torch_conv._asking import text_of
+from torch_conv.dispatch.query import text_of
 
 
 def check(image, weight, bias=None, layout="contiguous", **options):

@@ -90,7 +90,7 @@ def test_nan_and_infinity_stay_in_their_windows(device, dtype, border, dim):
 @pytest.mark.parametrize("k", [230, 1000, 6000])
 @pytest.mark.parametrize("far", [3e3, 1e20])
 def test_far_values_stay_in_their_neighbourhood(dim, k, far):
-    """The bound of the docstring holds with 512 times the largest pixel around the window.
+    """The documented bound holds with 512 times the largest pixel around the window.
 
     On the CPU, whose tiles are single rows. On CUDA the neighbourhood has two dimensions: test_filter2d_fft_values.py.
     """

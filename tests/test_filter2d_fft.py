@@ -1,4 +1,4 @@
-"""filter2d by FFT: the float64 reference within the bound of its docstring, the same bits, shards, gradients."""
+"""filter2d by FFT: the float64 reference within the documented bound, the same bits, shards, gradients."""
 
 from __future__ import annotations
 

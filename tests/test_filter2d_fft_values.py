@@ -41,7 +41,7 @@ FAR = {
 @pytest.mark.parametrize("k", [17, 31, 70])
 @pytest.mark.parametrize(("dtype", "far"), [(torch.float32, 1e20), (torch.float32, 3e3), (torch.float64, 1e200)])
 def test_far_values_stay_in_their_neighbourhood(device, where, k, dtype, far):
-    """The bound of the docstring holds with 512 times the largest pixel around the window."""
+    """The documented bound holds with 512 times the largest pixel around the window."""
     torch.manual_seed(5)
     image, window = torch.rand(300, 320, dtype=dtype) + 15, torch.rand(k, k, dtype=dtype) - 0.3
     FAR[where](image, far)

@@ -6,10 +6,11 @@ import pytest
 import test_opcheck
 import torch
 from strategies import make_image, make_window
-from test_opcheck import OPS, operator
+from test_opcheck import OPS
 from tolerance import assert_same_bits
 
 import torch_conv
+from torch_conv.dispatch.operators import overload_of
 
 WRITERS = {
     schema.name.removeprefix("torch_conv::"): next(
@@ -55,7 +56,7 @@ def given(name, sample, device):
     if name in OF_FACADES and device != "cpu":
         pytest.skip("runs on the CPU alone")
     args, kwargs = SAMPLES[name][sample]
-    names = [argument.name for argument in operator(name)._schema.arguments]
+    names = [argument.name for argument in overload_of(name)._schema.arguments]
     arguments = {**dict(zip(names, args, strict=False)), **kwargs}
     on_cpu = {"kernel"} if name.startswith("ladder") else set()
 
@@ -86,13 +87,13 @@ def test_writing(device, name):
     for sample in range(len(SAMPLES[name])):
         arguments = given(name, sample, device)
         plain = {n: copies(value) for n, value in arguments.items()}
-        results = flat(operator(name)(**plain))
+        results = flat(overload_of(name)(**plain))
         written = WRITERS[name]
         for reads in (copies, negated):
             for _ in range(2):
                 lazy = {n: reads(value) for n, value in arguments.items()} | {written: negated(arguments[written])}
                 with torch.no_grad():
-                    made = flat(operator(name)(**lazy))
+                    made = flat(overload_of(name)(**lazy))
                 assert lazy[written].is_neg()
                 assert_same_bits(lazy[written].clone(), plain[written])
                 for one, other in zip(made, results, strict=True):
@@ -105,7 +106,7 @@ def test_reading(device, name):
     for sample in range(len(SAMPLES[name])):
         arguments = given(name, sample, device)
         lazy = {n: negated(value) for n, value in arguments.items()}
-        for one, other in zip(flat(operator(name)(**lazy)), flat(operator(name)(**arguments)), strict=True):
+        for one, other in zip(flat(overload_of(name)(**lazy)), flat(overload_of(name)(**arguments)), strict=True):
             assert_same_bits(one, other)
 
 
@@ -119,11 +120,11 @@ def test_what_is_refused_changes_nothing(device, name):
         lazy = arguments | {read: wrong, written: negated(arguments[written])}
         before = lazy[written].clone()
         with pytest.raises(RuntimeError, match="must have dtype"):
-            operator(name)(**lazy)
+            overload_of(name)(**lazy)
         assert_same_bits(lazy[written].clone(), before)
     whole = arguments | {written: arguments[written].to(torch.complex64).conj()}
     with pytest.raises(RuntimeError, match="dtype"):
-        operator(name)(**whole)
+        overload_of(name)(**whole)
 
 
 @pytest.mark.parametrize(

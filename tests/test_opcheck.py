@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 import torch
 from strategies import make_image, make_window
 
 import torch_conv
-from torch_conv.fake_split import split_name
+from torch_conv.dispatch.operators import OPERATORS, overload_of, split_name
 
 OPS = torch.ops.torch_conv
 # Gradients come later; the refusal has its own test.
@@ -161,36 +163,15 @@ SAMPLES = {
         ((make_image((5, 9, 11)), make_window((3,)), make_window((5,)), make_window((1,))), {"mode": "sobel"}),
         ((last(2, 3, 7, 9, 11), *make_window((3, 3)), "constant"), {"padding": "valid", "value": 1.0}),
     ],
-    "gradient2d_out": [((make_image((3, 9, 11)), "diff"), {"out": torch.empty(3, 2, 9, 11)})],
-    "sobel2d_out": [((make_image((9, 11)),), {"out": torch.empty(9, 11, dtype=torch.float16)})],
-    "gaussian_sobel2d_out": [
-        ((make_image((9, 11)), make_window((3,)), make_window((5,))), {"out": torch.empty(9, 11)})
-    ],
-    "separable_sum2d_out": [
-        ((make_image((9, 11)), [make_window((3,))], [make_window((5,))]), {"out": torch.empty(9, 11)})
-    ],
-    "unsharp_mask2d_out": [((make_image((9, 11)), make_window((3,)), make_window((5,))), {"out": torch.empty(9, 11)})],
-    "structure_tensor2d_out": [
-        ((make_image((9, 11)), make_window((3,)), make_window((5,))), {"out": torch.empty(3, 9, 11)})
-    ],
-    "thin_edges2d_out": [((make_image((9, 11)), make_window((3,)), make_window((5,))), {"out": torch.empty(9, 11)})],
-    "gaussian_gradient3d_out": [
-        ((make_image((5, 9, 11)), *make_window((3, 3))), {"out": torch.empty(5, 9, 11, dtype=torch.float16)})
-    ],
-    "filter3d_out": [((make_image((5, 9, 11)), make_window((3, 2, 4))), {"out": torch.empty(5, 9, 11)})],
-    "filter3d_separable_out": [
-        (
-            (make_image((5, 9, 11)), make_window((3,)), make_window((4,)), make_window((2,))),
-            {"out": torch.empty(5, 9, 11)},
-        )
-    ],
-    "box3d_out": [((make_image((5, 9, 11)), [2, 3, 4]), {"out": torch.empty(5, 9, 11, dtype=torch.float16)})],
-    "filter2d_out": [((make_image((9, 11)), make_window((3, 4))), {"out": torch.empty(9, 11)})],
-    "filter2d_separable_out": [
-        ((make_image((9, 11)), make_window((3,)), make_window((4,))), {"out": torch.empty(9, 11)})
-    ],
-    "box2d_out": [((make_image((9, 11)), [3, 4]), {"out": torch.empty(9, 11, dtype=torch.float16)})],
 }
+
+
+def into_out(name, args, kwargs):
+    """The sample of an operator as one of its form that writes into `out`."""
+    out = overload_of(name)(*args, **kwargs)
+    options = {"derivative" if key == "mode" else key: kwargs[key] for key in kwargs if key != "output_dtype"}
+    dtype = out.dtype if out.is_floating_point() else torch.float16  # a float also has a lazy sign
+    return args, {**options, "out": torch.empty_like(out, dtype=dtype)}
 
 
 def in_shards(args, kwargs):
@@ -200,15 +181,14 @@ def in_shards(args, kwargs):
 
 
 SAMPLES |= {
-    split_name(name): [in_shards(*sample) for sample in samples]
+    form: [of(*sample) for sample in samples]
     for name, samples in SAMPLES.items()
-    if not name.endswith("_out") and not name.startswith(("ladder", "causal"))
+    for form, of, has in (
+        (f"{name}_out", partial(into_out, name), OPERATORS[name].has_out),
+        (split_name(name), in_shards, OPERATORS[name].has_split),
+    )
+    if has
 }
-
-
-def operator(name):
-    packet, _, overload = name.partition(".")
-    return getattr(getattr(OPS, packet), overload or "default")
 
 
 @pytest.mark.parametrize(("name", "sample"), [(n, i) for n, samples in SAMPLES.items() for i in range(len(samples))])
@@ -225,17 +205,13 @@ def test_opcheck(device, name, sample):
     # Tracing shards takes seconds and is the same for every sample, whose shapes the fakes' check compares.
     checks = [c for c in CHECKS if not (sample > 0 and c == "test_aot_dispatch_dynamic" and name.endswith("_split"))]
     torch.library.opcheck(
-        operator(name), args, {k: move(v) for k, v in kwargs.items()}, test_utils=checks, raise_exception=True
+        overload_of(name), args, {k: move(v) for k, v in kwargs.items()}, test_utils=checks, raise_exception=True
     )
 
 
 def test_every_operator_has_a_sample():
-    registered = {
-        schema.name.removeprefix("torch_conv::") + (f".{schema.overload_name}" if schema.overload_name else "")
-        for schema in torch._C._jit_get_all_schemas()
-        if schema.name.startswith("torch_conv::") and not schema.name.startswith("torch_conv::_")
-    }
-    assert registered == set(SAMPLES)
+    public = {form for operator in OPERATORS.values() for form in operator.forms() if not form.startswith("_")}
+    assert public == set(SAMPLES)
 
 
 def test_fake_tensors_know_shapes_and_strides(device):

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch._subclasses import FakeTensorMode
 
 import torch_conv
-from torch_conv._asking import text_of
+from torch_conv.dispatch.query import text_of
 
 ours = torch.ops.torch_conv._weight_gradient
 

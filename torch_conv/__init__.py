@@ -8,14 +8,16 @@ torch.Size([1, 3, 64, 64])
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from torch_conv import _flops, _library
+from torch_conv import _library
 
 _library.load()  # registers torch.ops.torch_conv, which everything below binds
 
-from torch_conv import autocast, autograd, batching, fake, functional, kernels, reference  # noqa: E402
+from torch_conv import autograd, functional, kernels, reference  # noqa: E402
 from torch_conv._explain import explain  # noqa: E402
 from torch_conv._library import library_path  # noqa: E402
 from torch_conv._prepare import prepare  # noqa: E402
+from torch_conv.dispatch import autocast, batching, flops  # noqa: E402
+from torch_conv.fakes import registration as fakes  # noqa: E402
 from torch_conv.functional import *  # noqa: E402, F403
 from torch_conv.split import SplitTensor, split  # noqa: E402
 
@@ -27,8 +29,8 @@ if TYPE_CHECKING:
 autocast.register()
 autograd.register()
 batching.register()
-fake.register()
-_flops.register()
+fakes.register()
+flops.register()
 
 __version__ = "0.1.0"
 __all__ = [

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from torch_conv._asking import Asking, text_of
+from torch_conv.dispatch.query import Asking, text_of
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 #include "sharding/geometry.h"
 
-#include "api/boxed.h"
+#include "tensors/boxed.h"
 
 namespace torch_conv {
 

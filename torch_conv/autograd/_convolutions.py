@@ -80,7 +80,7 @@ def conv_gradients(axes: int, given: Given, output: Tensor, grad: Tensor, wanted
     return gradients
 
 
-def numbers_gradients(given: Given, output: Tensor, grad: Tensor, wanted: set[str]) -> Given:
+def numbers_gradients(_: int, given: Given, output: Tensor, grad: Tensor, wanted: set[str]) -> Given:
     """Of _conv_ours, whose options are one number for all axes."""
     axes = given["axes"]
     lists = {name: [given[name]] * axes for name in ("stride", "padding", "dilation")}

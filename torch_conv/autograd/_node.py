@@ -16,6 +16,7 @@ from torch.autograd import Function, forward_ad
 from torch.autograd.function import _SingleLevelFunction
 
 from torch_conv._tangents import REFUSAL, has_tangent
+from torch_conv.dispatch.operators import Signature
 
 # formula(given, output, grad, wanted): the gradients of what is wanted, by the arguments' names.
 Formula = Callable[..., dict[str, Any]]
@@ -26,30 +27,21 @@ Route = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
 _BELOW = _C._after_autograd_keyset
 
 
-class Operator:
+class Node(Signature):
     """An operator as autograd sees it."""
 
     def __init__(self, name: str) -> None:
         """`name` may be an overload's, conv2d.padding."""
+        super().__init__(name)
         self.name, _, overload = name.partition(".")
-        schema = getattr(getattr(torch.ops.torch_conv, self.name), overload or "default")._schema
         # `OpOverload.redispatch` without its frame of Python.
-        self.redispatch = _C._dispatch_find_schema_or_throw(schema.name, schema.overload_name).redispatch_boxed
-        self.names = [argument.name for argument in schema.arguments]
-        self.tensors = [a.name for a in schema.arguments if "Tensor" in str(a.type)]
-        self.lists = [a.name for a in schema.arguments if "List[Tensor]" in str(a.type)]
+        self.redispatch = _C._dispatch_find_schema_or_throw(f"torch_conv::{self.name}", overload).redispatch_boxed
+        self.tensors = [a.name for a in self.arguments if "Tensor" in str(a.type)]
+        self.lists = [a.name for a in self.arguments if "List[Tensor]" in str(a.type)]
         self.public = self.name.removesuffix("_out").removesuffix("_states").removesuffix("_split")
-        self._defaults = {a.name: a.default_value for a in schema.arguments if a.has_default_value()}
-
-    def given(self, args: tuple[Any, ...], options: dict[str, Any]) -> dict[str, Any]:
-        """All arguments by name."""
-        given = self._defaults.copy()
-        given.update(zip(self.names, args, strict=False))
-        given.update(options)
-        return given
 
 
-def kernel(operator: Operator, with_gradient: Route, writes: bool = False) -> Kernel:
+def kernel(operator: Node, with_gradient: Route, writes: bool = False) -> Kernel:
     """What dispatch finds under the operator's autograd key. `writes`: it writes into an argument.
 
     Tangents of forward-mode AD are refused, or they would be lost without a word: by direct calls, and where a script
@@ -111,7 +103,7 @@ class _Part(NamedTuple):
     place: int
 
 
-def differentiated(operator: Operator, formula: Formula, linear: bool, of_output: bool = False) -> Route:
+def differentiated(operator: Node, formula: Formula, linear: bool, of_output: bool = False) -> Route:
     """The operator as a node of the graph.
 
     Args:
@@ -183,7 +175,7 @@ _NO_GRADIENTS = (None,) * 5  # of what `forward` takes before the tensors
 _BEFORE = len(_NO_GRADIENTS)
 
 
-def refused(operator: Operator) -> Route:
+def refused(operator: Node) -> Route:
     """The operator as a node that backward does not pass."""
 
     def compute(keyset: Any, args: Any, options: Any, *_: Any) -> Any:
@@ -209,7 +201,7 @@ def refused(operator: Operator) -> Route:
 
 
 def _node(
-    operator: Operator, compute: Callable[..., Any], save: Callable[..., None], backward: Callable[..., Any]
+    operator: Node, compute: Callable[..., Any], save: Callable[..., None], backward: Callable[..., Any]
 ) -> Callable[..., Any]:
     """A function of torch's graph; `save(ctx, inputs, result)` keeps what backward needs.
 
@@ -238,7 +230,7 @@ def _node(
     return at_one_level
 
 
-def _compute(operator: Operator, keyset: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+def _compute(operator: Node, keyset: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
     """What a node's `forward` does, for which torch turns gradients off: at this level, not at those around it."""
     if not _C._are_functorch_transforms_active():
         return operator.redispatch(keyset, *args, **options)

@@ -18,8 +18,8 @@ Given = dict[str, Any]
 _ops = torch.ops.torch_conv
 
 
-def _by_steps(steps: Callable[[Given], Tensor]) -> Callable[[Given, Tensor, Tensor, set[str]], Given]:
-    def gradients(given: Given, output: Tensor, grad: Tensor, wanted: set[str]) -> Given:
+def _by_steps(steps: Callable[[Given], Tensor]) -> Callable[[int, Given, Tensor, Tensor, set[str]], Given]:
+    def gradients(_: int, given: Given, output: Tensor, grad: Tensor, wanted: set[str]) -> Given:
         given = given | {"input": tensor_of(given["input"])}
         dtype = sum_dtype(given["input"])
         tensors, structure = tree_flatten({name: given[name] for name in sorted(wanted)})
@@ -52,22 +52,26 @@ def _length(parts: list[Tensor]) -> Tensor:
     return root(sum_of_squares(parts))
 
 
-def _gradient2d(given: Given) -> Tensor:
+@_by_steps
+def gradient2d(given: Given) -> Tensor:
     parts = _derivatives(given, given["input"], given["mode"], given["order"], given["normalized"])
     return torch.stack(parts, -3)
 
 
-def _sobel2d(given: Given) -> Tensor:
+@_by_steps
+def sobel2d(given: Given) -> Tensor:
     x, y = _derivatives(given, given["input"], "sobel", 1, given["normalized"])
     return root(sum_of_squares([x, y]) + given["eps"])
 
 
-def _gaussian_sobel2d(given: Given) -> Tensor:
+@_by_steps
+def gaussian_sobel2d(given: Given) -> Tensor:
     x, y = _derivatives(given, _blurred(given), "sobel", 1, False)
     return x.abs() + y.abs() if given["magnitude"] == "l1" else _length([x, y])
 
 
-def _separable_sum2d(given: Given) -> Tensor:
+@_by_steps
+def separable_sum2d(given: Given) -> Tensor:
     parts = [
         _ops.filter2d_separable(given["input"], x, y, **_around(given))
         for x, y in zip(given["kernels_x"], given["kernels_y"], strict=True)
@@ -75,7 +79,8 @@ def _separable_sum2d(given: Given) -> Tensor:
     return torch.stack(parts).sum(0)
 
 
-def _unsharp_mask2d(given: Given) -> Tensor:
+@_by_steps
+def unsharp_mask2d(given: Given) -> Tensor:
     image, blurred = given["input"], _blurred(given)
     if given["padding"] == "valid":
         for dim, name in ((-2, "kernel_y"), (-1, "kernel_x")):
@@ -87,7 +92,8 @@ def _unsharp_mask2d(given: Given) -> Tensor:
     return torch.where(_ops.filter2d_separable(*ones, **_around(given)) > 0, sharp, 0.0)  # where the window fits
 
 
-def _structure_tensor2d(given: Given) -> Tensor:
+@_by_steps
+def structure_tensor2d(given: Given) -> Tensor:
     x, y = _derivatives(given, given["input"], given["mode"], 1, True)
     return torch.stack([_blurred(given, product) for product in (x * x, x * y, y * y)], -3)
 
@@ -100,7 +106,8 @@ def _thin_edges2d(given: Given) -> Tensor:
     return torch.where(given["kept"], length, 0.0)
 
 
-def _gaussian_gradient3d(given: Given) -> Tensor:
+@_by_steps
+def gaussian_gradient3d(given: Given) -> Tensor:
     blurred = _ops.filter3d_separable(
         given["input"], given["kernel_x"], given["kernel_y"], given["kernel_z"], **_around(given)
     )
@@ -108,18 +115,6 @@ def _gaussian_gradient3d(given: Given) -> Tensor:
     return _length([_ops.filter3d(blurred, window, **_around(given)) for window in windows])
 
 
-def thin_edges_gradients(given: Given, output: Tensor, grad: Tensor, wanted: set[str]) -> Given:
+def thin_edges2d(_: int, given: Given, output: Tensor, grad: Tensor, wanted: set[str]) -> Given:
     """Of the edges that the output kept; which those are has no gradient."""
-    return _by_steps(_thin_edges2d)({**given, "kept": output != 0}, output, grad, wanted)
-
-
-GRADIENTS = {
-    "gradient2d": _by_steps(_gradient2d),
-    "sobel2d": _by_steps(_sobel2d),
-    "gaussian_sobel2d": _by_steps(_gaussian_sobel2d),
-    "separable_sum2d": _by_steps(_separable_sum2d),
-    "unsharp_mask2d": _by_steps(_unsharp_mask2d),
-    "structure_tensor2d": _by_steps(_structure_tensor2d),
-    "thin_edges2d": thin_edges_gradients,
-    "gaussian_gradient3d": _by_steps(_gaussian_gradient3d),
-}
+    return _by_steps(_thin_edges2d)(2, {**given, "kept": output != 0}, output, grad, wanted)

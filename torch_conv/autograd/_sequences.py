@@ -16,7 +16,7 @@ Given = dict[str, Any]
 _TENSORS = ("x", "weight", "bias", "initial_states")
 
 
-def causal_gradients(given: Given, output: Any, grads: tuple[Tensor | None, ...], wanted: set[str]) -> Given:
+def causal_gradients(_: int, given: Given, output: Any, grads: tuple[Tensor | None, ...], wanted: set[str]) -> Given:
     """Of causal_conv1d, and with the gradient of the last inputs too of causal_conv1d_states."""
     names = [name for name in _TENSORS if name in wanted]
     x, k = given["x"], given["weight"].shape[1]

@@ -1,4 +1,4 @@
-"""What calls of an operator share: how far it footprints, the pieces of every rank, and what is cut as the image is."""
+"""What calls of an operator share: its footprint, the pieces of every rank, and what is cut as the image is."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ import torch
 from torch import Tensor
 from torch._ops import OpOverload, OpOverloadPacket
 
+from torch_conv.dispatch.operators import OPERATORS
 from torch_conv.distributed._exchange import Exchange
 from torch_conv.distributed._sharded import Axis, Dim, Sharded
 from torch_conv.distributed._strips import Strips
-from torch_conv.sharding.geometry import Footprint, Piece, axes_of, footprints_of
+from torch_conv.sharding.geometry import Footprint, Piece, footprints_of
 
 Given = dict[str, Any]
 
@@ -39,7 +40,7 @@ def about(func: OpOverload | OpOverloadPacket) -> Operator:
         getattr(getattr(torch.ops.torch_conv, form), op._overloadname)
         for form in (f"{name}_split", f"_{name}_split_query")
     )
-    return Operator(op, split, query, [a.name for a in op._schema.arguments], axes_of(name))
+    return Operator(op, split, query, [a.name for a in op._schema.arguments], OPERATORS[name].axes)
 
 
 def probe(op: OpOverload, given: Given, image: Sharded, axes: int) -> dict[int, Footprint]:

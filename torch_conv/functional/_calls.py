@@ -19,7 +19,7 @@ from torch.utils._pytree import tree_leaves
 from torch_conv._failures import OUR_FAILURE, OUR_SENTENCE, of_the_machine
 from torch_conv._numbers import gradient_refusal, is_tensor_s, refuse_fraction, refuse_gradients
 from torch_conv._tangents import REFUSAL, has_tangent, in_forward_mode
-from torch_conv.batching import UNSUPPORTED
+from torch_conv.dispatch.batching import UNSUPPORTED
 from torch_conv.functional._channels_last import look, looks_of
 from torch_conv.functional._exporting import leaves_out_dtypes, without_dtype
 from torch_conv.sharding.calls import of_ready_shards

@@ -10,7 +10,7 @@ from torch import _C, Tensor
 
 from torch_conv._explain import note, recording
 from torch_conv._tangents import REFUSAL, has_tangent, in_forward_mode
-from torch_conv.autocast import cast_all
+from torch_conv.dispatch.autocast import cast_all
 from torch_conv.functional._router import (
     OPERATOR,
     OURS,

@@ -12,7 +12,7 @@ from torch_conv._explain import recording
 from torch_conv._failures import of_the_machine
 from torch_conv._numbers import refuse_fraction, refuse_gradient
 from torch_conv._tangents import in_forward_mode
-from torch_conv.autocast import autocast_dtype, cast_all
+from torch_conv.dispatch.autocast import autocast_dtype, cast_all
 from torch_conv.functional._calls import below_autograd
 from torch_conv.functional._convolve import (
     BY_TORCH,

@@ -36,38 +36,9 @@ def filter2d(
 ) -> Tensor:
     """Correlates every plane of an image with a window.
 
-    'direct' sums tap by tap, and has the same bits wherever a pixel lies. 'auto' takes it, or of the following what is
-    expected to be faster for these sizes, dtype, memory format, kind of device and values of a window on the CPU:
-
-    * 'tensor_core', for float16 and bfloat16 and windows of more than 16 taps to 31x31 on CUDA (Hopper on; planes, or 2
-      to 4 channels side by side, as in photos (H, W, C); stride and dilation 1, the dtype kept; of 16 taps where rows
-      do not start on 16 bytes or the channels of a photo have a window each): the taps as good as in float32, one
-      rounding at the end, and sums in an order of the hardware's. They lie within one rounding of the exact ones, and
-      where images go there their bits do not change with the batch, between planes and photos, with where rows start in
-      memory or from run to run, but may with the pixel's position. A window of the image's own dtype takes half the
-      products, in bfloat16 a third, and goes there from 9 taps on where rows start anywhere, else from 10 if it lies on
-      the GPU or belongs to one channel of a photo: where its taps came from a network in half precision, or are exact
-      in it, hand it over as it is. With one such window of 10 taps to 9x9 a channel (of 26 taps on where the channels
-      are no multiple of 16), the same for all samples, at least 2 rows and 2 columns and zeros outside, images of more
-      than 4 channels in channels_last go there too (Hopper; pixels that are whole 16 bytes and start on as many).
-      Pixels of them that start elsewhere, and windows that differ by sample, are summed tap by tap, so those bits may
-      change with where rows start and with the batch.
-    * 'low_rank', for windows of at least 81 taps that lie on the CPU (on the GPU their values are not looked at, but
-      once by `torch_conv.kernels.prepare`) and are sums of up to 4 products of a column and a row: as many separable
-      filters, whose sums are added. What is left of the window is below rounding: at most `2**-21` of its largest tap
-      and `2**-22` of the sum of its |taps| (`2**-50` and `2**-51` for float64 images). The bits are the same wherever a
-      pixel lies. An infinity may come out as NaN.
-    * 'fft', for windows of more than 225 taps, those of one row or one column on the CPU only: the image is cut into
-      tiles. A sum lies within `2**-23 * log2(n) * sqrt(n) * m * norm(kernel)` of the exact one (`2**-52` for float64
-      images), before it is rounded to the result's dtype; n are the pixels of a tile, as `explain` prints it, and
-      norm(kernel) is the root of the sum of the squared taps. m is the largest |pixel| of the tile, but at most 512
-      times the largest in the window's neighbourhood, which is the window and half a window, or 30 pixels, around it;
-      `value` counts where it is read. Windows whose neighbourhood holds much smaller pixels are summed directly, which
-      takes longer, and those of zeros give 0. Where no pixel of a tile and no tap is negative, no result is. With
-      `normalized` the bound is divided as the sum is. The bits are the same from run to run and for every image of a
-      batch. A tile that a NaN, an infinity or an overflow reaches is summed directly, so they stay in the windows that
-      hold them. Extra memory: at most 512 MiB and the windows' transforms, unless a single tile of a larger window
-      takes more.
+    Sums are taken in float32, or in float64 for float64 images, and the result is rounded once. 'direct' and 'low_rank'
+    give a pixel the same bits wherever it lies; 'tensor_core' and 'fft' only from run to run and for every image of a
+    batch. The page "Algorithms and their error bounds" (docs/algorithms.md) says when 'auto' takes which of them.
 
     Args:
         input: image (..., H, W) of dtype float32, float16, bfloat16, float64, uint8, int16 or uint16; any strides.
@@ -156,20 +127,8 @@ def filter2d_separable(
 ) -> Tensor:
     """Correlates every plane of an image with the outer product of two windows, in kH + kW steps a pixel.
 
-    'separable' sums along x, then along y, one chain of multiply-adds each, and has the same bits wherever a pixel
-    lies. 'auto' takes it, or on CUDA, where that is expected to be faster,
-
-    * 'tensor_core', for float16, bfloat16 and uint8 and windows of 9 taps along x or y on, to 63x63 (Hopper on; planes,
-      or 2 to 4 channels side by side that share a window, as in photos (H, W, C); stride and dilation 1, the dtype
-      kept; borders but 'skip'): both passes as products of matrices, in an order of the hardware's, and one rounding at
-      the end. Taps, and sums between the passes, are held as two numbers of 16 bits, 22 bits of them together for
-      float16 and uint8, 16 for bfloat16. Where taps do not cancel each other, results lie within one rounding of the
-      exact ones (bytes are the nearest, unless the exact sum lies within 1e-4 of the middle between two); where they
-      do, `(kH + kW + 16) * 2**-22` of the sum of the |tap * pixel| comes to that, and of bfloat16 `2**-15` of it. A NaN
-      or an infinity stays in the windows that hold it. The bits do not change with the batch, with where rows start in
-      memory, with channels side by side or from run to run, but may with the pixel's position, and so where shards
-      meet.
-    * 'fused', for odd windows in their middle with stride 2, dilation 1 and padding='same': the bits of 'separable'.
+    'separable' and 'fused' give a pixel the same bits wherever it lies; 'tensor_core' only from run to run and for all
+    images of a batch. The page "Algorithms and their error bounds" (docs/algorithms.md) says when 'auto' takes which.
 
     Args:
         input: image (..., H, W), as in `filter2d`.

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from torch_conv._asking import Asking
+from torch_conv.dispatch.query import Asking
 
 BORDERS = ("constant", "replicate", "reflect", "symmetric", "circular", "skip", "zero_output")  # csrc/core/border.h
 

@@ -8,25 +8,19 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from torch_conv._fakes import in_order_of, refuse_meta
+from torch_conv.dispatch.operators import Operator, Signature, split_name
+from torch_conv.fakes.shapes import in_order_of, refuse_meta
 
 
-def split_name(name: str) -> str:
-    """The operator on shards that belongs to an operator: `filter2d_split`, `conv2d_split.padding`."""
-    base, dot, overload = name.partition(".")
-    return f"{base}_split{dot}{overload}"
-
-
-def on_shards(name: str, axes: int, whole: Callable[..., Tensor]) -> Callable[..., list[Tensor]]:
-    """The fake of `name`'s form on shards, given the fake of `name` over the last `axes` dimensions."""
-    base, _, overload = name.partition(".")
-    arguments = [a.name for a in getattr(getattr(torch.ops.torch_conv, base), overload or "default")._schema.arguments]
+def on_shards(operator: Operator, whole: Callable[..., Tensor]) -> Callable[..., list[Tensor]]:
+    """The fake of the operator's form on shards, given the fake of the operator."""
+    base, axes, arguments = operator.public, operator.axes, Signature(operator.name).names
 
     def fake(
         shards: Sequence[Tensor], *args: Any, dim: int = -2, wanted: Sequence[int] | None = None, **kwargs: Any
     ) -> list[Tensor]:
         torch._check(len(shards) > 0, lambda: f"{base}: shards must hold at least one tensor")
-        refuse_meta(split_name(name), shards[0], shards=shards[1:])
+        refuse_meta(split_name(operator.name), shards[0], shards=shards[1:])
         dims = shards[0].dim()
         torch._check(
             -dims <= dim < dims, lambda: f"{base}: dim must be one of the shards' {dims} dimensions, got {dim}"

@@ -39,9 +39,10 @@ class Asking(TorchDispatchMode):
             return None
         if self._question == "footprint":
             return given["input"]  # nobody looks at it
-        from torch_conv.fake import result_of  # it needs the functions, and they need this file
+        from torch_conv.fakes.registration import result_of  # it needs the functions, and they need this file
 
-        return result_of(name, func._overloadname, args, kwargs or {})
+        overload = "" if func._overloadname == "default" else f".{func._overloadname}"
+        return result_of(name + overload, args, kwargs or {})
 
 
 def text_of(answer: list[int]) -> str:

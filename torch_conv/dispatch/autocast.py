@@ -12,18 +12,18 @@ from typing import Any
 import torch
 from torch import Tensor
 
-_OPERATORS = [f"conv{axes}d{form}" for axes in (1, 2, 3) for form in ("", ".padding")]
+from torch_conv.dispatch.operators import OPERATORS, overload_of
+
 _KEYS = {"cpu": torch._C.DispatchKey.AutocastCPU, "cuda": torch._C.DispatchKey.AutocastCUDA}
 _LIBRARY = torch.library.Library("torch_conv", "IMPL")
 
 
 def register() -> None:
     """Called once, by the package."""
-    for name in _OPERATORS:
-        packet, _, overload = name.partition(".")
-        operator = getattr(getattr(torch.ops.torch_conv, packet), overload or "default")
-        for device, key in _KEYS.items():
-            _LIBRARY.impl(name, _with_casts(operator, device, key), key.name)
+    for name, operator in OPERATORS.items():
+        if operator.kind == "convolution" and operator.has_split:  # `_conv_ours` is called after the casts
+            for device, key in _KEYS.items():
+                _LIBRARY.impl(name, _with_casts(overload_of(name), device, key), key.name)
 
 
 def autocast_dtype(image: Tensor) -> torch.dtype | None:

@@ -17,62 +17,42 @@ from torch import Tensor
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
 
 from torch_conv._failures import of_the_machine
-from torch_conv._fakes import channels_inner
-from torch_conv.fake_split import split_name
+from torch_conv.dispatch.operators import OPERATORS, Operator, Signature, overload_of, split_name
+from torch_conv.fakes.shapes import channels_inner
 
-_Operator = Callable[..., Any]
 # at_once(n, in_dims, *args, **options): the result of n examples and where it is mapped, or None for each by itself.
 _AtOnce = Callable[..., tuple[Any, Any] | None]
 
-# The axes of images, and of windows.
-_FILTERS = {
-    "filter2d": (2, 2),
-    "filter2d_separable": (2, 1),
-    "box2d": (2, 0),
-    "filter3d": (3, 3),
-    "filter3d_separable": (3, 1),
-    "box3d": (3, 0),
-    "gradient2d": (2, 0),
-    "sobel2d": (2, 0),
-    "gaussian_sobel2d": (2, 1),
-    "separable_sum2d": (2, 1),
-    "unsharp_mask2d": (2, 1),
-    "structure_tensor2d": (2, 1),
-    "thin_edges2d": (2, 1),
-    "gaussian_gradient3d": (3, 1),
-}
-_CONVOLUTIONS = [f"conv{axes}d{form}" for axes in (1, 2, 3) for form in ("", ".padding")]
 UNSUPPORTED = "does not support torch.vmap"
-# What is not mapped: results in tensors that are there, and shards.
-_REFUSED = {
-    **{f"{name}_out": f"{name}: out {UNSUPPORTED}; call it without out" for name in _FILTERS},
-    **{
-        split_name(name): f"{name.partition('.')[0]}: a SplitTensor {UNSUPPORTED}; call it for each example"
-        for name in (*_FILTERS, *_CONVOLUTIONS)
-    },
-    "causal_conv1d_states_out": f"causal_conv1d: final_states_out {UNSUPPORTED}; call it without final_states_out",
-    "causal_conv1d_update": f"causal_conv1d_update: conv_state {UNSUPPORTED}; call it for each example",
-}
 _LIBRARY = torch.library.Library("torch_conv", "IMPL")
 
 
 def register() -> None:
     """Called once, by the package."""
-    for name, (axes, window_axes) in _FILTERS.items():
-        _register(name, _filter, axes, window_axes)
-    for name in _CONVOLUTIONS:
-        _register(name, _convolution, 3)
-    _register("_conv_ours", _convolution, 4)
-    for name in ("causal_conv1d", "causal_conv1d_states"):
-        _register(name, _sequences)
-    for name, sentence in _REFUSED.items():
+    for operator in OPERATORS.values():
+        rule = _RULES.get(operator.kind)
+        if rule is not None and not operator.writes:
+            _register(operator.name, rule(operator))
+    for name, sentence in refusals().items():
         _LIBRARY.impl(name, partial(_refuse, sentence), "FuncTorchBatched")
 
 
-def _register(name: str, form: Callable[..., _AtOnce], *numbers: int) -> None:
-    packet, _, overload = name.partition(".")
-    operator = getattr(getattr(torch.ops.torch_conv, packet), overload or "default")
-    at_once = form(operator, *numbers)
+def refusals() -> dict[str, str]:
+    """The operators that are not mapped, because they write into an argument or take shards."""
+    found = {}
+    for name, operator in OPERATORS.items():
+        if operator.has_out:
+            found[f"{name}_out"] = f"{name}: out {UNSUPPORTED}; call it without out"
+        if operator.has_split:
+            found[split_name(name)] = f"{operator.public}: a SplitTensor {UNSUPPORTED}; call it for each example"
+        if operator.writes:
+            instead = "for each example" if operator.writes == "conv_state" else f"without {operator.writes}"
+            found[name] = f"{operator.public}: {operator.writes} {UNSUPPORTED}; call it {instead}"
+    return found
+
+
+def _register(name: str, at_once: _AtOnce) -> None:
+    operator = overload_of(name)
 
     def rule(info: Any, in_dims: Any, *args: Any, **options: Any) -> tuple[Any, Any]:
         n = info.batch_size
@@ -96,7 +76,7 @@ def _first(t: Tensor, dim: int | None, n: int) -> Tensor:
     return t.expand(n, *t.shape) if dim is None else t.movedim(dim, 0)
 
 
-def _each(operator: _Operator, n: int, in_dims: Any, args: Any, options: dict[str, Any]) -> tuple[Any, Any]:
+def _each(operator: Callable[..., Any], n: int, in_dims: Any, args: Any, options: dict[str, Any]) -> tuple[Any, Any]:
     """A call for each example."""
     if n == 0:  # an example of zeros is refused as any other, and has the result's shape
 
@@ -128,7 +108,9 @@ def _samples(images: Tensor, axes: int, inner: bool) -> Tensor:
     return images.movedim(-axes - 1, -1).flatten(0, 1).movedim(-1, 1)
 
 
-def _filter(operator: _Operator, axes: int, window_axes: int) -> _AtOnce:
+def _filter(row: Operator) -> _AtOnce:
+    operator, axes, window_axes = overload_of(row.name), row.axes, max(row.kernels.values(), default=0)
+
     def at_once(n: int, in_dims: Any, input: Tensor, *args: Any, **options: Any) -> tuple[Any, Any] | None:
         images = _first(input, in_dims[0], n)
         if images.dim() <= axes:
@@ -166,8 +148,9 @@ def _of_samples(window: Tensor, dim: int | None, axes: int, n: int, b: int) -> T
     return rows.expand(n, b, *rows.shape[2:]).flatten(0, 1)
 
 
-def _convolution(operator: _Operator, groups: int) -> _AtOnce:
-    """`groups` is the place of that argument after the bias."""
+def _convolution(row: Operator) -> _AtOnce:
+    operator = overload_of(row.name)
+    groups = Signature(row.name).names.index("groups") - 3  # its position after the bias
 
     def at_once(
         n: int, in_dims: Any, input: Tensor, weight: Tensor, bias: Tensor | None = None, *args: Any, **options: Any
@@ -204,7 +187,9 @@ def _convolution(operator: _Operator, groups: int) -> _AtOnce:
     return at_once
 
 
-def _sequences(operator: _Operator) -> _AtOnce:
+def _sequences(row: Operator) -> _AtOnce:
+    operator = overload_of(row.name)
+
     def at_once(
         n: int, in_dims: Any, x: Tensor, weight: Tensor, bias: Tensor | None = None, *args: Any
     ) -> tuple[Any, Any] | None:
@@ -220,3 +205,6 @@ def _sequences(operator: _Operator) -> _AtOnce:
         return result, tree_map(lambda _: 0, result)
 
     return at_once
+
+
+_RULES = {"filter": _filter, "chain": _filter, "convolution": _convolution, "sequence": _sequences}

@@ -1,0 +1,126 @@
+"""What torch.utils.flop_counter counts of the operators: two operations for every tap of every output.
+
+Convolutions count as F.convNd does. A separable window has the taps of its one-dimensional windows, and a box those of
+one; a derivative has those of its window. Steps without a window count nothing, as in torch.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable, Sequence
+from importlib.machinery import ModuleSpec, PathFinder
+from math import prod
+from types import ModuleType
+from typing import Any
+
+import torch
+
+from torch_conv.dispatch.operators import OPERATORS, Given, Operator, Signature, split_name
+
+Shape = Sequence[int]
+Formula = Callable[..., int]
+_COUNTER = "torch.utils.flop_counter"
+
+
+class _Registration:
+    """Registers the formulas once torch's counter is imported, which takes 0.2 s where triton is installed."""
+
+    def find_spec(self, name: str, path: Any, target: ModuleType | None = None) -> ModuleSpec | None:
+        """Part of `sys.meta_path`: torch's own module, and then the formulas."""
+        if name != _COUNTER:
+            return None
+        spec = PathFinder.find_spec(name, path, target)
+        if spec is not None and spec.loader is not None:
+            run = spec.loader.exec_module
+
+            def exec_module(module: ModuleType) -> None:
+                with contextlib.suppress(ValueError):  # another thread was first
+                    sys.meta_path.remove(self)
+                run(module)
+                _add(module)
+
+            spec.loader.exec_module = exec_module  # type: ignore[method-assign]
+        return spec
+
+
+def register() -> None:
+    """Called once, by the package."""
+    counter = sys.modules.get(_COUNTER)
+    if counter is not None:
+        _add(counter)
+    else:
+        sys.meta_path.insert(0, _Registration())
+
+
+def _add(counter: ModuleType) -> None:
+    for name, formula in formulas().items():
+        counter.register_flop_formula(getattr(torch.ops.torch_conv, name))(formula)
+    counter.register_flop_formula(torch.ops.torch_conv._weight_gradient_by_anyone)(_weights_like(counter))
+
+
+def formulas() -> dict[str, Formula]:
+    """A formula for each operator that computes, by its name. It takes shapes where the operator takes tensors."""
+    found = {}
+    for name, operator in OPERATORS.items():
+        if operator.kind == "gradient" or "." in name:  # one formula serves all overloads
+            continue
+        found[name] = _whole(operator)
+        if operator.has_out:
+            found[f"{name}_out"] = _into_out(operator)
+        if operator.has_split:
+            found[split_name(name)] = _on_shards(operator)
+    return found
+
+
+def _count(operator: Operator, given: Given, results: Shape) -> int:
+    if operator.kind == "sequence":
+        return 2 * prod(given["x"]) * given["weight"][-1]
+    if operator.kind == "convolution":
+        return 2 * prod(results) * prod(given["weight"][1:])
+    taps = operator.taps(given)
+    for name, axes in operator.kernels.items():
+        shapes = [given[name]] if isinstance(given[name], torch.Size) else given[name]
+        taps += sum(prod(shape[-axes:]) for shape in shapes)
+    return 2 * prod(results) * taps
+
+
+def _whole(operator: Operator) -> Formula:
+    signature = Signature(operator.name)
+
+    def count(*args: Any, out_shape: Any, out_val: Any = None, **options: Any) -> int:
+        return _count(operator, signature.given(args, options), out_shape)
+
+    return count
+
+
+def _into_out(operator: Operator) -> Formula:
+    signature = Signature(f"{operator.name}_out")
+
+    def count(*args: Any, out_shape: None, out_val: Any = None, **options: Any) -> int:
+        given = signature.given(args, options)
+        return _count(operator, given, given["out"])
+
+    return count
+
+
+def _on_shards(operator: Operator) -> Formula:
+    signature = Signature(split_name(operator.name))
+
+    def count(*args: Any, out_shape: Sequence[Shape], out_val: Any = None, **options: Any) -> int:
+        given = signature.given(args, options)
+        return sum(_count(operator, given, results) for results in out_shape)
+
+    return count
+
+
+def _weights_like(counter: ModuleType) -> Formula:
+    """torch's count of the same gradient, which leaves groups out: a model counts the same before and after."""
+
+    def weights(input: Shape, grad: Shape, kernel_size: Shape, *_: Any, **__: Any) -> int:
+        weight, none = [grad[1], 1, *kernel_size], None
+        mask, results = [False, True, True], [none, weight, [grad[1]]]
+        given = (grad, input, weight, none, none, none, none, False, none, none, mask)
+        return int(counter.conv_backward_flop.__wrapped__(*given, out_shape=results))
+
+    return weights
