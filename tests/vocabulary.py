@@ -400,6 +400,13 @@ def applied(path: str, text: str) -> str:
     return text
 
 
+def in_new_words(code: str) -> str:
+    """Of code without comments, by the rules of all paths: for comparing what was written before a rename and after."""
+    for rule in (*NAMES, *CODE):
+        code = compiled(rule.old).sub(lambda m, rule=rule: replaced(rule, m), code)  # type: ignore[misc]
+    return code
+
+
 def apply(paths: Sequence[str]) -> None:
     for path, text in texts(paths):
         if path != "CHANGELOG.md" and (changed := applied(path, text)) != text:
