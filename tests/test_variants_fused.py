@@ -66,7 +66,7 @@ def test_images(cuda, in_one_launch, dtype, name, size):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("size", [9, 11, 13, 15])
 def test_sums_of_large_windows(cuda, in_one_launch, dtype, size):
-    """A streaming kernel repeats columns of the image from its box and from beyond it, rows from where the border finds them."""
+    """A streaming kernel repeats columns from its box and from beyond it, and rows from where the border finds them."""
     served, taps = set(), make_window((size,)).abs() / size
     for shape in [*SHAPES, (1, 1, 1, 8), (1, 1, 700, 132), (2, 1, 333, 1)]:
         for border in BORDERS:
