@@ -60,6 +60,7 @@ lint: $(ENV_STAMP) ## every check that needs no compiler
 	$(BIN)/mypy
 	$(BIN)/clang-format --dry-run --Werror $(NATIVE) $(EXAMPLES_NATIVE)
 	$(BIN)/python benchmarks/report.py --check
+	$(BIN)/python tests/vocabulary.py
 
 docs: $(DOCS_STAMP) ## the site, in build/site
 	NO_MKDOCS_2_WARNING=1 PATH="$(abspath $(BIN)):$$PATH" $(BIN)/mkdocs build --strict --quiet

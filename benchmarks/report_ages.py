@@ -1,24 +1,32 @@
-"""Which results are older than the kernels that they measured: the files of a room, and what those include."""
+"""Which results are older than the kernels that they measured.
+
+Kernels are compared by their source as it was and as it is: without comments, includes and the names of files and
+namespaces, and with the renames of `tests/vocabulary.py`. A file that was moved or renamed has not changed.
+"""
 
 from __future__ import annotations
 
+import io
 import re
 import subprocess
+import sys
+import tarfile
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
 from torch_conv.cli.report.results import Document, Row
 
 ROOT = Path(__file__).resolve().parent.parent
-CSRC = ROOT / "csrc"
-KERNELS = "**/{}/**/*.cuh"  # of a folder of csrc, at whichever depth it lies or lay
+sys.path.append(str(ROOT / "tests"))
+
+import vocabulary  # noqa: E402
 
 IMAGES = ("direct2d", "separable2d", "overlap_save", "depthwise")
 VOLUMES = ("direct3d", "separable3d", "separable2d", "direct2d")
-# benchmark: the rooms of csrc whose kernels its rows call
-ROOMS = {
+# benchmark: the kernel families that its rows call
+FAMILIES = {
     "filter2d": (*IMAGES, "box"),
     "large_windows": IMAGES,
     "blur": ("separable2d", "box"),
@@ -34,7 +42,7 @@ ROOMS = {
     "volume": ("ladder", "direct3d", "separable3d"),
 }
 # Of shards every row says by its name which one; those not here have no kernel but the copy's.
-ROOM_OF_SHARDS = {
+FAMILY_OF_SHARDS = {
     "filter2d": "direct2d",
     "gaussian": "separable2d",
     "filter3d": "direct3d",
@@ -50,11 +58,11 @@ def older_than_kernels(documents: Sequence[Document]) -> list[str]:
     notices = []
     for document in documents:
         rows = rows_of(document) if document.on_gpu else []
-        for (commit, rooms), count in Counter((commit, rooms_of(document, row)) for commit, row in rows).items():
-            if changes := changes_since(commit, rooms):
+        for (commit, families), count in Counter((commit, families_of(document, row)) for commit, row in rows).items():
+            if changed := changes_since(commit, families):
                 notices.append(
-                    f"{count} rows of {document.path.name} were measured at {commit}; their kernels have changed in "
-                    f"{changes} commits since"
+                    f"{count} rows of {document.path.name} were measured at {commit}; {changed} files of their kernels "
+                    "have changed since"
                 )
     return notices
 
@@ -69,33 +77,59 @@ def rows_of(document: Document) -> list[tuple[str, Row]]:
     return [(row.get("commit") or document.meta.get("commit") or "", row) for row in document.rows or [{}]]
 
 
-def rooms_of(document: Document, row: Row) -> tuple[str, ...]:
+def families_of(document: Document, row: Row) -> tuple[str, ...]:
     if document.benchmark != "scaling":
-        return ROOMS[document.benchmark]
-    room = ROOM_OF_SHARDS.get(row["name"].split()[0])
-    return (room,) if room else ("runtime",)
+        return FAMILIES[document.benchmark]
+    family = FAMILY_OF_SHARDS.get(row["name"].split()[0])
+    return (family,) if family else ("runtime",)
 
 
 @cache
-def changes_since(commit: str, rooms: tuple[str, ...]) -> int:
-    """Commits that changed a kernel of these rooms, or what it and the host agree on; 0 where git does not know."""
-    files = sorted(set().union(*(kernel_files(room) for room in rooms)))
-    # Files that are no more are changes, too.
-    gone = [f":(glob)csrc/{KERNELS.format(room)}" for room in rooms]
-    span = [f"{commit.removesuffix('-dirty')}..HEAD", "--", *gone, *files]
-    log = subprocess.run(["git", "log", "--oneline", *span], cwd=ROOT, capture_output=True, text=True, check=False)
-    return len(log.stdout.splitlines()) if log.returncode == 0 else 0
+def changes_since(commit: str, families: tuple[str, ...]) -> int:
+    """How many files of these families' kernels, or of what they share with the host, have no equal at that commit.
+
+    0 where git does not know the commit.
+    """
+    now, then = sources(), sources(commit.removesuffix("-dirty"))
+    if not then:
+        return 0
+    known = {code_of(text) for text in then.values()}
+    files = set().union(*(kernel_files(family) for family in families))
+    return sum(code_of(now[path]) not in known for path in files)
 
 
 @cache
-def kernel_files(room: str) -> frozenset[str]:
-    """Kernels' source and parameters: a room's own, and those of other folders that they include."""
-    found: set[Path] = set()
-    ahead = list(CSRC.glob(KERNELS.format(room)))
+def kernel_files(family: str) -> frozenset[str]:
+    """Kernels' source and parameters: a family's own, and those of other folders that they include."""
+    texts, found = sources(), set()
+    ahead = [path for path in texts if re.search(rf"/{family}/(.+/)?[^/]+\.cuh$", path)]
     while ahead:
         path = ahead.pop()
-        if path not in found and path.exists():
+        if path not in found and path in texts:
             found.add(path)
-            ahead += [CSRC / name for name in re.findall(r'^#include "([^"]+)"', path.read_text(), re.MULTILINE)]
-    kernels = [path for path in found if path.suffix == ".cuh" or path.name.startswith("params")]
-    return frozenset(str(path.relative_to(ROOT)) for path in kernels)
+            ahead += [f"csrc/{name}" for name in re.findall(r'^#include "([^"]+)"', texts[path], re.MULTILINE)]
+    return frozenset(path for path in found if path.endswith(".cuh") or Path(path).name.startswith("params"))
+
+
+@cache
+def sources(commit: str = "") -> Mapping[str, str]:
+    """Headers and kernels of csrc by path: those of the checkout, or those of a commit; none where git has no such."""
+    if not commit:
+        files = [path for path in (ROOT / "csrc").rglob("*.*") if path.suffix in (".h", ".cuh")]
+        return {path.relative_to(ROOT).as_posix(): path.read_text() for path in files}
+    done = subprocess.run(["git", "archive", commit, "csrc"], cwd=ROOT, capture_output=True, check=False)
+    if done.returncode:
+        return {}
+    with tarfile.open(fileobj=io.BytesIO(done.stdout)) as archive:
+        members = [member for member in archive if member.name.endswith((".h", ".cuh"))]
+        return {member.name: archive.extractfile(member).read().decode() for member in members}  # type: ignore[union-attr]
+
+
+@cache
+def code_of(text: str) -> str:
+    """What a compiler sees of a file but for its includes, in today's words, without white space."""
+    text = re.sub(r"//[^\n]*|/\*.*?\*/", "", text, flags=re.DOTALL)
+    text = re.sub(
+        r"^ *(#include|#pragma once|namespace|using namespace|\}  *// namespace).*", "", text, flags=re.MULTILINE
+    )
+    return "".join(vocabulary.in_new_words(text).split())

@@ -6,7 +6,7 @@
 
 The photograph, enlarged, lies in host memory; its shards of rows travel to the GPUs, are filtered there behind one
 another while others are still on their way, and come back. The Gaussian is as wide as two pixels of the photograph, so
-at this size its window is hundreds of rows high, and rows beside a seam need hundreds of the neighbour's.
+at this size its window is hundreds of rows high: rows at a boundary between shards need hundreds of the neighbour's.
 Prints the time and whether one device alone gives the same bits, and draws the photograph and its edges, with a tick
 at the side where one shard ends and the next one begins.
 """

@@ -23,7 +23,7 @@ for _dtype, _name, _type in ((np.float32, "fmaf", ctypes.c_float), (np.float64, 
 
 
 def box2d(image, size, border="reflect", normalized=True, padding="same", *, value=0.0, anchor=None):
-    """Sums or means of an image (..., H, W) of floats, in the order of the box room."""
+    """Sums or means of an image (..., H, W) of floats, in the order of the box kernels."""
     kh, kw = size
     pads, out = _place(image.shape[-2:], size, padding, anchor)
     a = torch.float64 if image.dtype == torch.float64 else torch.float32

@@ -1,4 +1,4 @@
-"""What the tests of the depthwise room share: its kernels, and all of them beside one another and the exact result."""
+"""Shared by the tests of depthwise convolutions: the kernels, compared with one another and with the exact result."""
 
 from __future__ import annotations
 

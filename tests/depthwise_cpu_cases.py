@@ -1,4 +1,4 @@
-"""What the tests of the depthwise room on the CPU share: the definition, cases, the variants and what they serve."""
+"""Shared by the tests of depthwise convolutions on the CPU: the definition, cases, and the variants that serve them."""
 
 from __future__ import annotations
 

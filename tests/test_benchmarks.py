@@ -152,11 +152,11 @@ def test_shares_of_formats(copy, fma, cell):
 
 
 def test_results_say_which_kernels_they_measured():
-    """Every file's benchmark has rooms, and their files are there: else nothing would ever be older than they are."""
+    """Every benchmark has kernel families, and their files are there: else no result would ever be older than they."""
     for path in RESULTS.glob("*-h*.json"):
         for document in read(path):
             for commit, row in report_ages.rows_of(document):
-                assert commit and all(map(report_ages.kernel_files, report_ages.rooms_of(document, row)))
+                assert commit and all(map(report_ages.kernel_files, report_ages.families_of(document, row)))
     files = report_ages.kernel_files("direct2d")
     assert {
         "csrc/kernels/direct2d/tile/kernel.cuh",
@@ -166,20 +166,35 @@ def test_results_say_which_kernels_they_measured():
     assert "csrc/kernels/box/params.h" not in files
 
 
-def test_results_are_older_than_kernels():
-    if not (ROOT / ".git").exists():
-        pytest.skip("not in a clone")
-    before = subprocess.run(  # the parent of what added a kernel: a shallow clone has none
-        ["git", "log", "--format=%p", "--diff-filter=A", "--", "csrc/box/numbered_rows.cuh"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout.split()
-    if not before:
-        pytest.skip("a clone without history")
-    assert report_ages.changes_since(before[0], ("box",)) > 0
-    assert report_ages.changes_since("HEAD", ("box",)) == 0
+def test_results_are_older_than_kernels(monkeypatch):
+    """A kernel that moved, with other comments and today's names, is the same; not so other code, or a new kernel."""
+    then = {
+        "csrc/box/march.cuh": '// A march.\n#include "box/params.h"\n__global__ void box_march(MarchArgs a) { f(a); }',
+        "csrc/box/params.h": "struct MarchArgs { int x; };",
+    }
+    now = {
+        "csrc/kernels/box/streaming/kernel.cuh": '#include "kernels/box/params.h"\n'
+        "__global__ void box_streaming(StreamingArgs a) {\n  f(a);\n}",
+        "csrc/kernels/box/params.h": "struct StreamingArgs {\n  int x;  // columns\n};",
+    }
+
+    def changes(texts):
+        monkeypatch.setattr(report_ages, "sources", lambda commit="": then if commit else texts)
+        report_ages.kernel_files.cache_clear(), report_ages.changes_since.cache_clear()
+        return report_ages.changes_since("abc", ("box",))
+
+    assert changes(now) == 0
+    assert changes(now | {"csrc/kernels/box/params.h": "struct StreamingArgs { long x; };"}) == 1
+    assert changes(now | {"csrc/kernels/box/new.cuh": "__global__ void box_new() {}"}) == 1
+    assert changes({path: text.replace("f(a)", "g(a)").replace("int x", "int y") for path, text in now.items()}) == 2
+    assert report_ages.changes_since("abc", ("fused",)) == 0  # another family's kernels
+    report_ages.kernel_files.cache_clear(), report_ages.changes_since.cache_clear()
+
+
+def test_results_of_an_unknown_commit_are_not_older():
+    assert report_ages.changes_since("no such commit", ("box",)) == 0
+    if (ROOT / ".git").exists():
+        assert report_ages.sources("HEAD").keys() >= report_ages.kernel_files("box")
 
 
 def test_efficiency_of_several_gpus():

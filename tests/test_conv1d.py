@@ -1,4 +1,4 @@
-"""conv1d: a drop-in for torch.nn.functional.conv1d, through the 2-D room."""
+"""conv1d: a drop-in for torch.nn.functional.conv1d, through the kernels of images."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Depthwise convolutions of images and rows: every kernel of their room, in every layout."""
+"""Depthwise convolutions of images and rows: every variant, in every layout."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The depthwise room on the CPU: every layout, dtype, window and activation gives the bits of one plain chain."""
+"""Depthwise convolutions on the CPU: every layout, dtype, window and activation gives the bits of one plain chain."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_signals(dtype, k, memory):
 @pytest.mark.parametrize("variant", ["planes", "channels"])
 @pytest.mark.parametrize("stride", [1, 2])
 def test_float64(variant, stride, monkeypatch):
-    """The witness is the room for any window."""
+    """The witness is the kernel family for any window."""
     image, weight, bias = case(torch.float64, 11, 14, 19, 3, 3)
     image = lay_out(image, "channels_last")
     options = {"stride": (stride, stride), "padding": (1, 1)}

@@ -1,4 +1,4 @@
-"""The depthwise room's strips and pairs of taps on the CPU: the bits of one plain chain, whatever the numbers."""
+"""Strips and pairs of taps on the CPU: the bits of one plain chain, whatever the numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every kernel of the fused rooms gives the same bits, for every chain that it serves."""
+"""Every fused kernel gives the same bits, for every chain that it serves."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ CHAINS = {
 
 @pytest.fixture
 def in_one_launch(pinned):
-    """run(variant, f): f(algorithm='fused') with that variant pinned, None where the room cannot serve the call."""
+    """run(variant, f): f(algorithm='fused') with that variant pinned, None where the variant cannot serve the call."""
 
     def run(variant, f):
         try:
@@ -66,7 +66,7 @@ def test_images(cuda, in_one_launch, dtype, name, size):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("size", [9, 11, 13, 15])
 def test_sums_of_large_windows(cuda, in_one_launch, dtype, size):
-    """A march repeats columns of the image from its box and from beyond it, rows from where the border finds them."""
+    """A streaming kernel repeats columns from its box and from beyond it, and rows from where the border finds them."""
     served, taps = set(), make_window((size,)).abs() / size
     for shape in [*SHAPES, (1, 1, 1, 8), (1, 1, 700, 132), (2, 1, 333, 1)]:
         for border in BORDERS:

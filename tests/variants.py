@@ -1,4 +1,4 @@
-"""The kernels of every room, calls that go to it, and how they are compared."""
+"""The variants of every kernel family, calls that it serves, and how results are compared."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ struct MarchTaps {
   int64_t stride_n, stride_c;
 };
 
-// The blocks of a march: tiles of a row, rows of tiles, chunks along z, channels, samples.
+// The grid of a kernel that streams along z: tiles of a row, rows of tiles, chunks along z, channels, samples.
 struct MarchGrid {
   unsigned tiles_x, tiles_y, chunks, channels;
 

@@ -1,4 +1,4 @@
-// Threads for the CPU rooms; the hall lends torch's pool (csrc/tensors/torch_api.cpp).
+// Threads for the CPU kernels: torch's pool, which csrc/tensors/torch_api.cpp hands over.
 #pragma once
 
 #include <cstdint>

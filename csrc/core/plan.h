@@ -1,4 +1,4 @@
-// What a room decided to do, before it does it: `explain` prints it, launches read it and derive nothing.
+// The decision of a kernel family before its launch. `explain` prints a plan; launches read it and derive nothing.
 #pragma once
 
 #include <any>
@@ -91,7 +91,7 @@ struct Arch {
   bool (*offers)(const Kernel&, const Arch&) = nullptr;
 };
 
-// One of a room's variants, in the order in which a room prefers them.
+// A variant of a kernel family. A family's list has its preferred variants first.
 template <typename Problem>
 struct Candidate {
   const char* variant;

@@ -1,4 +1,4 @@
-// What a room is asked to compute: plain numbers, no torch.
+// The problems that kernel families compute: plain numbers, no torch.
 //
 // Axes stand in the order n, c, d, h, w; an image is a volume of depth 1. Sizes and strides are in elements, never
 // bytes. Taps and bias are in the accumulation dtype: float64 for float64 images, else float32. Taps are correlated as
@@ -57,8 +57,8 @@ inline Image as_rows(Image x, int64_t channels) {
 }
 
 // Where an image is one shard of an image cut along h, or a volume one of a volume cut along d: the rows (planes)
-// before and after it, in memory that kernels on its device may read; without data where the whole ends. Only rooms on
-// CUDA read them, and say in their plans whether.
+// before and after it, in memory that kernels on its device may read; without data where the whole ends. Only CUDA
+// kernels read them, and a plan says whether its kernel does.
 struct Beside {
   Image above{}, below{};
   bool any() const { return above.data || below.data; }
@@ -75,7 +75,7 @@ struct Beside {
     b.above.h -= behind, b.below.h = std::min(below.h, reach);
     return b;
   }
-  // Rooms address the pixels of a row alike in all shards.
+  // Kernels address the pixels of a row alike in all shards.
   bool same_columns(const Image& in) const {
     return all([&](const Image& x) { return x.stride_w == in.stride_w && x.w == in.w; });
   }
@@ -85,7 +85,7 @@ struct Beside {
   }
 };
 
-// How many channels photographs, (H, W, C), have side by side, in the shards beside them, too; 1 of other images.
+// The interleaved channels of an HWC image whose neighbour shards have the same layout; 1 for other images.
 constexpr int64_t kMostSideBySide = 4;
 inline int64_t photo_channels(const Image& in, const Image& out, const Beside& beside) {
   const int64_t channels = interleaved_channels(in, out);

@@ -1,5 +1,5 @@
 // The kernels of fused chains as their plans launch them, on the host: shards of an image, which read the rows of the
-// shards beside them, have the bits of the image that is whole. Each lies in memory of its own, under its own strides.
+// neighbour shards, have the bits of the image that is whole. Each lies in memory of its own, under its own strides.
 #include <random>
 #include <string>
 

@@ -1,4 +1,4 @@
-// The fused room's MARCH as its plan launches it, on the host: the bits of the sums one by one, and nothing written
+// The fused family's MARCH as its plan launches it, on the host: the bits of the sums one by one, and nothing written
 // beside the output.
 #include <map>
 #include <random>

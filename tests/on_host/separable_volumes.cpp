@@ -47,7 +47,7 @@ struct Case {
   int64_t pad = -1;   // in place of k / 2
   int64_t pitch = 0;  // in place of w
   bool own_windows = false, bulk = false;
-  int64_t above = 0, below = 0;  // planes of the shards beside
+  int64_t above = 0, below = 0;  // planes of the neighbour shards
 };
 
 const Case kCases[] = {

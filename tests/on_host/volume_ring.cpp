@@ -1,6 +1,6 @@
 // The loaders of direct3d's MARCH as its plan launches them, on the host: every plane that they hand on is the
 // volume's, extended by the border as far as windows over stored outputs reach; of a shard of one, also those of the
-// shards beside it.
+// neighbour shards.
 #include <random>
 #include <string>
 #include <utility>
@@ -82,7 +82,7 @@ struct Case {
   Border border;
   int64_t pad = -1;  // in place of k / 2
   int64_t fewer = 0;
-  int64_t above = 0, below = 0;  // planes of the shards beside
+  int64_t above = 0, below = 0;  // planes of the neighbour shards
 };
 
 const Case kCases[] = {

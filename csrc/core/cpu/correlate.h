@@ -1,4 +1,4 @@
-// The one inner loop of the direct and the separable room: a register tile of R output rows x V registers.
+// The one inner loop of the direct and the separable kernels: a register tile of R output rows x V registers.
 // Text of each_isa.h: compiled once per instruction set.
 //
 //            rows[0]  . . . . . .      output row r is the chain over rows[r .. r + kh - 1]: a loaded register serves

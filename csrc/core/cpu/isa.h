@@ -1,4 +1,4 @@
-// Instruction-set levels of the CPU rooms, chosen once at run time.
+// Instruction-set levels of the CPU kernels, chosen once at run time.
 #pragma once
 
 // Clang knows the pragma of each_isa.h under another name; it gets the baseline level only.

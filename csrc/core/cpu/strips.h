@@ -1,4 +1,4 @@
-// How the CPU rooms cut images and volumes into strips.
+// How the CPU kernels cut images and volumes into strips.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 namespace torch_conv {
 
-// A strip of output rows of one plane; in a march along z, of output planes of one block of rows.
+// A strip of output rows of one plane; in a loop along z, of output planes of one block of rows.
 struct Strip {
   int64_t plane;
   Range range;

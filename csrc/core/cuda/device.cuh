@@ -1,4 +1,4 @@
-// What kernels of all rooms use: shared-memory addresses, and elements that travel as words.
+// Shared by all kernels: shared-memory addresses, and elements that are loaded as vectors.
 #pragma once
 
 #include <cstdint>

@@ -35,7 +35,7 @@ struct OwnRows {
   }
 };
 
-// The same of channel c of sample n of a shard, which may read rows of the shards beside it.
+// The same of channel c of sample n of a shard, which may read rows of its neighbours.
 struct ShardRows {
   const Neighbours& beside;
   unsigned n, c;
@@ -59,7 +59,7 @@ struct PixelValues {
 
 // Fills what lies outside the h x w image in the part of a box at `at`: first the columns of rows inside the image,
 // then whole rows. What the policy repeats lies mostly in the box itself and is read there, else from the image or the
-// shards beside it. All threads of the block, which see the box whole; a barrier between, the caller makes the one
+// neighbour shards. All threads of the block call it and see the whole box. It has a barrier; the caller makes the one
 // after.
 template <int kThreads, class Box, typename T, class Rows>
 __device__ __forceinline__ void extend_box(const Box& box, BoxPart part, BoxOrigin at, const T* plane, int64_t stride_h,

@@ -41,7 +41,7 @@ constexpr Candidate<Depthwise> kCandidates[] = {
     {"channels", channels_refusal, nullptr, configure_channels},
     kGeneral,
 };
-// What makes products; the others have no word in why none serves.
+// The variants on tensor cores; only their refusals are reported where `sums` asks for them.
 constexpr Candidate<Depthwise> kProducts[] = {kRowsMma, kPlanesMma, kLargeMma, kChannelsMma};
 // Where an image is one part of another, its outputs may start beyond its first pixels.
 constexpr Candidate<Depthwise> kOfParts[] = {kGeneral};

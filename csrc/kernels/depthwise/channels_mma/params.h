@@ -6,7 +6,7 @@
 
 namespace torch_conv::depthwise {
 
-// A block's share: `channels` channels of `tiles` tiles side by side, of as many images as eight columns hold, walked
+// A block's share: `channels` channels of `tiles` adjacent tiles, of as many images as eight columns hold, walked
 // down in blocks of rows. Pixels of 2 bytes a channel.
 struct ChannelsMmaTile {
   int kh, kw, tiles, channels, stages;

@@ -63,7 +63,7 @@ __global__ void __launch_bounds__(s.threads(), s.resident)
     tma::barrier_init(&barriers[1]);
   }
 
-  // A block that marches takes `steps` tiles; those of a column follow each other downwards, then come the next
+  // A block that streams takes `steps` tiles; those of a column follow each other downwards, then come the next
   // channels. One that does not has a tile, and its neighbours are the next channels.
   int work = s.march ? int(blockIdx.x) * a.steps : 0, count = 0;
   const int work_end = s.march ? min(work + a.steps, a.tiles) : 1;

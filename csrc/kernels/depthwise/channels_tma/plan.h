@@ -82,9 +82,10 @@ inline ChannelsKind channels_strided_kind(int taps, bool half) {
 }
 
 // Images, 64x96x56x56. float32: 3x3, 8x2 outputs 42-43 us, 7x4 43-46; 5x5, 28x4 outputs a block 49-50 us, 14x8 51, 7x16
-// 57, marching 51-58; 7x7, 28x4 marching 62 us, 28x8 63-66, 14x8 67-72, not marching 71-78; 9x9, 56x2 marching 88 us,
-// 28x4 96, not marching 107. float16: 3x3, 28x4 of 16 lanes 25.5 us, 14x8 26.3-27, whole pixels 26.3; 5x5, 7x4 outputs
-// 39-42 us, 7x2 41-43, marching 42-45; 7x7, 7x2 outputs of 4 bytes marching 58 us, not marching 64, of 2 bytes 67-86.
+// 57, streaming 51-58; 7x7, 28x4 streaming 62 us, 28x8 63-66, 14x8 67-72, not streaming 71-78; 9x9, 56x2 streaming 88
+// us, 28x4 96, not streaming 107. float16: 3x3, 28x4 of 16 lanes 25.5 us, 14x8 26.3-27, whole pixels 26.3; 5x5, 7x4
+// outputs 39-42 us, 7x2 41-43, streaming 42-45; 7x7, 7x2 outputs of 4 bytes streaming 58 us, not streaming 64, of 2
+// bytes 67-86.
 inline ChannelsKind channels_kind(int taps, bool half, int64_t h, int64_t w) {
   const bool small = h <= 14 && w <= 14;
   const int tx = channels_across(w);

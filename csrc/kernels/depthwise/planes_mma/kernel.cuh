@@ -10,7 +10,7 @@
 //   |    |        |    |  output
 //   +----+--------+----+  zeros: pixels outside the plane are cleared as they are read
 // clang-format on
-// A warp keeps the taps of one channel in registers, 4 (kh + 1) words, and marches 8 units downwards at once: tiles of
+// A warp keeps the taps of one channel in registers, 4 (kh + 1) words, and moves 8 units downwards at once: tiles of
 // a row, strips of a plane, planes of several images. An input row is read once and multiplied by kh + 1 matrices of
 // every second output row, (kh + 1) / 2 products a row of 8 units; where kh is 7: 4 products for 64 outputs, 56 of 128
 // taps of a matrix are there.

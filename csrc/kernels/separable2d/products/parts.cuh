@@ -57,7 +57,7 @@ __device__ __forceinline__ Scales scales_of(const float* taps_x, int kw, const f
   return s;
 }
 
-// Two numbers as two words of P: what rounding leaves of them, and what it loses.
+// Two numbers as two words of P: the rounded numbers, and the remainders of the rounding.
 template <typename P>
 __device__ __forceinline__ void split(float low, float high, unsigned& large, unsigned& small) {
   large = round_pair<P>(low, high);
