@@ -63,7 +63,8 @@ def decide(*given: Any) -> tuple[int, int, str]:
     return route, row, bytes(why).decode()
 
 
-_decide_while_compiling = torch.compiler.assume_constant_result(decide)
+# torch.compiler.assume_constant_result sets this mark, too, but imports torch._dynamo, which takes seconds.
+decide._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
 def served_here(input: Tensor, weight: Tensor, groups: int) -> bool:
@@ -125,7 +126,7 @@ def route_of(input: Tensor, weight: Tensor, bias: Tensor | None, options: Option
         input.device.type, input.dtype, size, strides, window, _known(lists.stride), pads, _known(lists.dilation),
         _known([groups])[0], padding_mode, gradient, tangent, exports() or is_traced(),
     )  # fmt: skip
-    route, _, why = _decide_while_compiling(*given) if compiling else decide(*given)
+    route, _, why = decide(*given)
     return route, why
 
 
