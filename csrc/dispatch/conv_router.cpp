@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "tensors/boxed.h"
 #include "dispatch/handover.h"
+#include "tensors/boxed.h"
 #include "tensors/checks.h"
 
 namespace torch_conv {

@@ -1,4 +1,4 @@
-// Rows to other ranks of the host, for torch_conv/distributed/_mailbox.py.
+// Rows to other ranks of the host, for torch_conv/distributed/_symmetric_memory.py.
 #include <span>
 
 #include "graph/graph_cache.h"
