@@ -4,9 +4,9 @@
     python benchmarks/halo_model.py --ranks 4 --device cuda     # NCCL
 
 First the exchange alone, both neighbours' rows of growing length: time = latency + bytes / bandwidth, fitted. Then
-filter2d 3x3 and a Gaussian of 31 taps: interior, exchange and seams alone; the model; calls whose rows travel while the
-interior is filtered, and calls that wait for them first, with and without comparison. A time is the median of
-rounds in which all take turns, until the slowest rank is done.
+filter2d 3x3 and a Gaussian of 31 taps: interior, exchange and shard boundaries alone; the model; calls whose rows
+travel while the interior is filtered, and calls that wait for them first, with and without comparison. A time is the
+median of rounds in which all take turns, until the slowest rank is done.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ import torch_conv.distributed as sharded
 from torch_conv import kernels
 from torch_conv.distributed import _outputs
 from torch_conv.distributed._exchange import Exchange
-from torch_conv.distributed._place import place_of
+from torch_conv.distributed._mesh_view import mesh_view_of
 from torch_conv.sharding.geometry import chunk_bounds, runs_of
 
 ROUNDS, SECONDS = 15, 0.05
@@ -77,7 +77,7 @@ def exchange_of(rows: int, halo: int, mesh: Any) -> Exchange:
         behind = first + rows
         return [*runs_of(first - halo, first, bounds, BORDER), *runs_of(behind, behind + halo, bounds, BORDER)]
 
-    return Exchange([wanted(first) for first in bounds[:-1]], place_of("halo_model", mesh), 0)
+    return Exchange([wanted(first) for first in bounds[:-1]], mesh_view_of("halo_model", mesh), 0)
 
 
 def rank_main(rank: int, ranks: int, device: str, store: str) -> None:
@@ -103,7 +103,7 @@ def rank_main(rank: int, ranks: int, device: str, store: str) -> None:
         for window in WINDOWS:
             alone, calls = call_of(side, window, rank, mesh, device)
             travel = latency + 4 * side * (window // 2) / bandwidth
-            calls = {"model": max(alone["interior"], travel) + alone["seams"], **calls}
+            calls = {"model": max(alone["interior"], travel) + alone["boundaries"], **calls}
             say(f"{side}\u00b2, {window} taps; alone: {line(alone)} (by the fit {1e6 * travel:.0f}); {line(calls)}")
     dist.all_reduce(torch.zeros(1))
     sys.stdout.flush()
@@ -130,7 +130,7 @@ def call_of(side: int, window: int, rank: int, mesh: Any, device: str) -> tuple[
         {
             "interior": lambda: plain(local, *args),
             "exchange": lambda: exchange.post(local, 2).wait(),
-            "seams": lambda: plain(thin, *args),
+            "boundaries": lambda: plain(thin, *args),
             "overlapped": lambda: call(ALWAYS, False),
             "at once": lambda: call(NEVER, False),
             "overlapped, verified": lambda: call(ALWAYS, True),

@@ -70,7 +70,7 @@ def main() -> None:
     same = torch.equal(edges, alone)
     print(f"{devices[0]} alone gives {'the same' if same else 'OTHER'} bits")
     draw(args.output, {"photograph": overview(image), "edges": overview(edges, keep_largest=True).sqrt()}, sizes)
-    print(f"{args.output} shows the photograph and its edges; ticks mark the seams of the {len(devices)} shards")
+    print(f"{args.output} shows the photograph and its edges; ticks mark the boundaries of the {len(devices)} shards")
     if not same:
         sys.exit(1)
 
@@ -138,12 +138,12 @@ def draw(path: Path, pictures: dict[str, Tensor], sizes: tuple[int, ...]) -> Non
 
     figure = Figure(figsize=(12, 6.4), layout="constrained", facecolor="white")
     FigureCanvasAgg(figure)
-    seams = [sum(sizes[:i]) / sum(sizes) for i in range(1, len(sizes))]
+    boundaries = [sum(sizes[:i]) / sum(sizes) for i in range(1, len(sizes))]
     for axes, (title, picture) in zip(figure.subplots(1, 2), pictures.items(), strict=True):
         axes.imshow(picture.numpy(), cmap="gray", vmin=0, vmax=1, extent=(0, 1, 1, 0), interpolation="bilinear")
         axes.set_title(title, fontsize=12)
         axes.set_xticks([])
-        axes.set_yticks(seams, [""] * len(seams))
+        axes.set_yticks(boundaries, [""] * len(boundaries))
         axes.tick_params(axis="y", left=True, right=True, length=8, width=0.8, color="black")
         for spine in axes.spines.values():
             spine.set_visible(False)

@@ -6,7 +6,7 @@
 
 Each process makes its slab of the volume, a brain scan (a CT phantom where nilearn is not installed) repeated in all
 directions, so that no process ever holds all of it. Prints the time of every step, and whether voxels on both sides of
-the first seam have the bits that one device gives them.
+the first shard boundary have the bits that one device gives them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ import torch_conv
 import torch_conv.distributed
 
 PHANTOM = 160  # voxels along each axis of the phantom that is repeated
-ROWS, WIDTH = 4, 48  # of the voxels that are checked: rows on each side of the seam, columns
+ROWS, WIDTH = 4, 48  # of the voxels that are checked: rows on each side of the shard boundary, columns
 Step = Callable[..., Any]
 
 
@@ -52,7 +52,7 @@ def main() -> None:
         stop(f"rank {dist.get_rank()}: {error}")
     dist.destroy_process_group()
     if not right:
-        stop("the voxels at the seam differ from one device's")
+        stop("the voxels at the boundary differ from one device's")
 
 
 def joined(device: str) -> DeviceMesh:
@@ -85,9 +85,9 @@ def run(mesh: DeviceMesh, n: int, sigma: float, repeats: int) -> bool:
         # The last rows of the first slab, and those that come behind them on the next ones.
         rows = result.to_local()
         rows = rows[:, :, max(0, slab - ROWS) :] if first else rows[:, :, :ROWS]
-        seam = torch_conv.distributed.halo_exchange(rows, mesh, 2, 0, ROWS)
+        boundary = torch_conv.distributed.halo_exchange(rows, mesh, 2, 0, ROWS)
         if first:
-            same = has_one_devices_bits(seam, whole, scan.data, slab, n, sigma)
+            same = has_one_devices_bits(boundary, whole, scan.data, slab, n, sigma)
             right &= same
             bits = "bits as on one device" if same else "BITS DIFFER FROM ONE DEVICE"
             rate = n**3 / seconds / 1e9
@@ -123,18 +123,18 @@ def meet() -> None:
     dist.all_reduce(torch.zeros(1))
 
 
-def has_one_devices_bits(seam: Tensor, step: Step, scan: Tensor, slab: int, n: int, sigma: float) -> bool:
+def has_one_devices_bits(boundary: Tensor, step: Step, scan: Tensor, slab: int, n: int, sigma: float) -> bool:
     """Whether the last rows of the first slab, and those behind them, are what `step` gives for this part alone."""
     reach = int(4 * sigma + 0.5) + 1  # of the window and of the derivative after it
     middle = max(0, (n - WIDTH) // 2)
     rows = (max(0, slab - ROWS), min(slab + ROWS, n))
     wanted = [rows, (middle, min(middle + WIDTH, n)), (middle, min(middle + WIDTH, n))]
     ranges = [(max(0, low - reach), min(high + reach, n)) for low, high in wanted]
-    expected = step(block(scan, *ranges).to(seam.device), None, sigma)
+    expected = step(block(scan, *ranges).to(boundary.device), None, sigma)
     for axis, ((low, high), (begin, _)) in enumerate(zip(wanted, ranges, strict=True)):
         expected = expected.narrow(axis + 2, low - begin, high - low)
-        seam = seam.narrow(axis + 2, low if axis else 0, high - low)
-    return torch.equal(seam, expected)
+        boundary = boundary.narrow(axis + 2, low if axis else 0, high - low)
+    return torch.equal(boundary, expected)
 
 
 def positive(text: str) -> int:

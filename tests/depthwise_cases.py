@@ -10,7 +10,7 @@ from tolerance import assert_same_bits, assert_within
 import torch_conv
 
 CHAINS = ["warps", "planes", "tiles", "large", "channels", "channels_tma", "channels_rows", "rows", "general"]
-PRODUCTS = ["planes_mma", "large_mma", "channels_mma", "rows_mma"]
+MMA = ["planes_mma", "large_mma", "channels_mma", "rows_mma"]
 HALVES = [torch.float16, torch.bfloat16]
 LAYOUTS = ["contiguous", "channels_last", "offset", "padded_rows", "every_other"]
 
@@ -47,7 +47,7 @@ def check_every_kernel(device, pinned, image, weight, bias=None, served=None, **
             assert_same_bits(got, chain)
             assert got.stride() == chain.stride()
     products = image.is_cuda and image.dtype in HALVES and image.shape[1] > 1
-    for variant in PRODUCTS if products else []:
+    for variant in MMA if products else []:
         got = pinned(variant, lambda: conv(image, weight, bias, "tensor_core", **options))
         if got is not None:
             served[variant] = served.get(variant, 0) + 1

@@ -22,11 +22,11 @@ class Buffer:
     def begin(self) -> int:
         return (self.calls + 1) & 1
 
-    def route(self, first: list[int], there: list[torch.Tensor], dim: int) -> Any:
+    def addresses(self, first: list[int], there: list[torch.Tensor], dim: int) -> Any:
         return list(zip(first, there, strict=True))
 
-    def deliver(self, local: torch.Tensor, dim: int, route: Any) -> None:
-        for row, to in route:
+    def deliver(self, local: torch.Tensor, dim: int, addresses: Any) -> None:
+        for row, to in addresses:
             to.copy_(local.narrow(dim, row, to.shape[dim]))
         self._meet()
         self.calls += 1

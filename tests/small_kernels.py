@@ -29,7 +29,7 @@ BORDERS = ["constant", "replicate", "reflect", "symmetric", "circular", "zero_ou
 VARIANTS = {
     "direct": [
         "reg",
-        "products",
+        "mma",
         "tile_groups",
         "tile_own",
         "tile_tma",
@@ -40,16 +40,16 @@ VARIANTS = {
         "general",
     ],
     "channels": ["channels_mma"],
-    "separable": ["products", "tile_tma", "tile", "ring", "ring_words", "strip", "shared", "two_pass"],
-    "box": ["bytes", "march", "plain", "strips", "groups"],
+    "separable": ["mma", "tile_tma", "tile", "ring", "ring_unaligned", "strip", "shared", "two_pass"],
+    "box": ["bytes", "streaming", "plain", "strips", "groups"],
     "depthwise": [
         *("warps", "planes", "tiles", "planes_mma", "large", "large_mma", "channels", "channels_tma", "channels_rows"),
         *("channels_mma", "rows", "rows_mma", "general"),
     ],
-    "direct3d": ["march_tma", "march", "window", "general", "planes", "channels"],
-    "separable3d": ["march", "march_words", "passes"],
-    "fused": ["march", "tile_tma", "tile"],
-    "fused3d": ["march"],
+    "direct3d": ["streaming_tma", "streaming", "window", "general", "planes", "channels"],
+    "separable3d": ["streaming", "streaming_unaligned", "passes"],
+    "fused": ["streaming", "tile_tma", "tile"],
+    "fused3d": ["streaming"],
     "causal": ["rows", "channels", "general"],
     "causal_update": ["step", "update", "general"],
 }

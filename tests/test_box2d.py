@@ -160,7 +160,7 @@ def test_window_far_larger_than_the_image(device, border, dtype):
     image = make_image((9, 8), dtype).abs()[None] if dtype.is_floating_point else make_image((1, 9, 8), dtype)
     sizes = [(2**10 + 1, 7), (6, 2**12), (2**10, 2**11 + 1)]
     sizes += [(2**20, 2**20), (5, 2**31 - 1)] if device == "cpu" else []
-    # A float sum on CUDA is as exact as one chain over kh rows and max(kw, 128) columns (box/march/kernel.cuh).
+    # A float sum on CUDA is as exact as one chain over kh rows and max(kw, 128) columns (box/streaming/kernel.cuh).
     chain = [size[0] + max(size[1], 128) for size in sizes]
     for size, length in zip(sizes, chain, strict=True):
         bound = 2e-6 if device == "cpu" or not dtype.is_floating_point else length * 2**-24

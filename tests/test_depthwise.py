@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 import torch
 import torch.nn.functional as F
-from depthwise_cases import CHAINS, HALVES, LAYOUTS, PRODUCTS, check_every_kernel, conv
+from depthwise_cases import CHAINS, HALVES, LAYOUTS, MMA, check_every_kernel, conv
 from strategies import FLOATS, lay_out, make_image, make_window
 from tolerance import assert_same_bits
 
@@ -215,8 +215,8 @@ def check_finite_alike(pinned, image, weight):
     padding = tuple(k // 2 for k in weight.shape[2:])
     reached = ~conv(image.cpu(), weight.cpu(), padding=padding).isfinite()
     assert reached.any() and not reached.all()
-    for variant in ["", *CHAINS, *PRODUCTS] if image.is_cuda else [""]:
-        way = "tensor_core" if variant in PRODUCTS else "direct"
+    for variant in ["", *CHAINS, *MMA] if image.is_cuda else [""]:
+        way = "tensor_core" if variant in MMA else "direct"
         if way == "tensor_core" and image.dtype not in HALVES:
             continue
         got = pinned(variant, lambda way=way: conv(image, weight, algorithm=way, padding=padding))

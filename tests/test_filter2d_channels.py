@@ -1,4 +1,4 @@
-"""filter2d with a window of the image's dtype for each of many channels side by side, and zeros outside: a depthwise
+"""filter2d with a window of the image's dtype for each of many interleaved channels, and zeros outside: a depthwise
 convolution, by products of matrices within one rounding of the exact result."""
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import torch_conv
 
 A100 = "8.0 108 166912 2.0e12"
 SIZES = [(3, 3), (5, 5), (4, 6), (2, 9), (7, 7), (9, 8)]
-PRODUCTS = "depthwise/channels_mma"
+MMA = "depthwise/channels_mma"
 
 
 @pytest.mark.cuda
@@ -47,7 +47,7 @@ def test_windows(cuda, pinned, dtype, size, shape):
     + [(16, (3, 3)), (16, (2, 3))],
 )
 def test_few_taps(cuda, dtype, channels, size):
-    """Chains of multiply-adds by the room for depthwise convolutions, of small and of large images."""
+    """Chains of multiply-adds by the kernel family for depthwise convolutions, of small and of large images."""
     for n, h, w in ((1, 20, 33), (2, 200, 333), (1, 640, 1100)):
         image = lay_out(make_image((n, channels, h, w), dtype).to(cuda), "channels_last")
         window = make_window((1, channels, *size)).to(dtype)
@@ -121,7 +121,7 @@ def test_on_shards(cuda, dtype, way, dim):
     for given in (window, window.to(cuda)):
         lines = torch_conv.explain(torch_conv.filter2d, parts, given, "constant", algorithm=way).lines
         plans = [line for line in lines if not line.startswith("filter2d: shard ")]
-        assert len(plans) >= 3 and all(line.startswith(f"filter2d: {PRODUCTS} (") for line in plans), plans
+        assert len(plans) >= 3 and all(line.startswith(f"filter2d: {MMA} (") for line in plans), plans
         got = torch_conv.filter2d(parts, given, "constant", algorithm=way).gather()
         if dim == 0:
             assert_same_bits(got, products(whole, given, "constant"))
@@ -141,7 +141,7 @@ def test_on_shards_of_channels(cuda, channels, sizes, k):
     parts = torch_conv.SplitTensor.from_shards(list(whole.split(sizes, 1)), dim=1)
     if (channels, k) == (48, 5):
         lines = torch_conv.explain(torch_conv.filter2d, parts, window, "constant").lines
-        assert [line.split(" (")[0] for line in lines] == [f"filter2d: {PRODUCTS}"] * 2
+        assert [line.split(" (")[0] for line in lines] == [f"filter2d: {MMA}"] * 2
         return
     expected = torch_conv.filter2d(whole, window.to(cuda), "constant", algorithm="direct")
     for given in (window, window.to(cuda)):
@@ -174,8 +174,8 @@ def test_what_auto_takes(hopper, monkeypatch):
     image = empty()
     for window in (own(5, 5), own(2, 6), own(9, 9)):
         for options in ({}, {"padding": "valid"}, {"algorithm": "tensor_core"}, {"out": empty()}):
-            assert plan_of(image, window, **options) == PRODUCTS
-        assert plan_of(image, window, algorithm="direct") != PRODUCTS
+            assert plan_of(image, window, **options) == MMA
+        assert plan_of(image, window, algorithm="direct") != MMA
     assert plan_of(image, own(3, 3)) == "depthwise/channels_tma"
     assert plan_of(empty(24), own(3, 3, channels=24)) == "depthwise/channels_tma"
     assert plan_of(empty(24, size=(800, 1000)), own(3, 3, channels=24)) == "depthwise/channels"
@@ -183,8 +183,8 @@ def test_what_auto_takes(hopper, monkeypatch):
     assert plan_of(empty(12), own(5, 5, channels=12)) == "depthwise/channels"
     assert plan_of(empty(8), own(5, 5, channels=8)).startswith("direct/")
     assert plan_of(image, own(3, 3), algorithm="direct") == "direct/tile_groups"
-    assert plan_of(image, own(3, 3), algorithm="tensor_core") == PRODUCTS
-    assert plan_of(image, own(5, 5), padding="valid", anchor=(0, 0)) == PRODUCTS
+    assert plan_of(image, own(3, 3), algorithm="tensor_core") == MMA
+    assert plan_of(image, own(5, 5), padding="valid", anchor=(0, 0)) == MMA
     for window in (own(5, 5, dtype=torch.float32), own(5, 5, samples=2), torch.ones(5, 5), own(6, 10)):
         assert plan_of(image, window).startswith("direct/")
     for options in ({"value": 1.0}, {"border": "reflect"}, {"stride": 2}, {"output_dtype": torch.float32}):
@@ -216,7 +216,7 @@ def test_says_why_not(hopper, monkeypatch, image, window, options, why):
     options = dict(options)
     monkeypatch.setenv("TORCH_CONV_EXPLAIN_FOR", options.pop("gpu", H200))
     line = line_of(image, window, **options)
-    assert line.startswith("filter2d: direct/") and line.count(f"; not {PRODUCTS}: {why}; floor") == 1, line
+    assert line.startswith("filter2d: direct/") and line.count(f"; not {MMA}: {why}; floor") == 1, line
     with pytest.raises(ValueError) as caught:
         line_of(image, window, algorithm="tensor_core", **options)
     assert str(caught.value) == f"filter2d: algorithm 'tensor_core' cannot serve this call: {why}"
@@ -227,17 +227,17 @@ def test_says_why_not(hopper, monkeypatch, image, window, options, why):
 
 
 def test_says_why_not_for_few_taps(hopper):
-    few = f"; not {PRODUCTS}: few taps or channels: multiply-adds are as fast; floor"
+    few = f"; not {MMA}: few taps or channels: multiply-adds are as fast; floor"
     for image, window in ((empty(), own(1, 9)), (empty(), own(9, 1)), (empty(8), own(5, 5, channels=8))):
         assert few in line_of(image, window)
     for window, options in ((own(5, 5), {"border": "reflect"}), (torch.ones(5, 5), {}), (own(5, 5).float(), {})):
-        assert PRODUCTS not in line_of(empty(), window, **options)  # no depthwise convolution of half precision
+        assert MMA not in line_of(empty(), window, **options)  # no depthwise convolution of half precision
 
 
 def test_the_result_s_dtype_has_a_say(hopper):
     """9x9 windows of rank 1 that no tensor core serves are separable filters."""
     image, wide = empty(), {"output_dtype": torch.float32}
-    assert plan_of(image, own(9, 9)) == plan_of(image, own(9, 9), output_dtype=torch.float16) == PRODUCTS
+    assert plan_of(image, own(9, 9)) == plan_of(image, own(9, 9), output_dtype=torch.float16) == MMA
     for options in (wide, {"out": torch.empty(2, 64, 100, 120)}, {"out": empty(first=1)}):
         assert plan_of(image, own(9, 9), **options) == "low_rank/passes"
     with pytest.raises(ValueError, match=r"^filter2d: algorithm 'tensor_core' cannot serve this call: another output"):
@@ -248,7 +248,7 @@ def test_pinned(hopper, monkeypatch):
     image = empty()
     monkeypatch.setenv("TORCH_CONV_VARIANT", "channels_mma")
     for window in (own(3, 3), own(5, 5), own(1, 9)):
-        assert plan_of(image, window) == plan_of(image, window, algorithm="tensor_core") == PRODUCTS
+        assert plan_of(image, window) == plan_of(image, window, algorithm="tensor_core") == MMA
     for window, options in (
         (own(5, 5), {"algorithm": "direct"}),
         (own(5, 5), {"border": "reflect"}),

@@ -142,11 +142,11 @@ def test_what_auto_takes(monkeypatch, dtype):
         photo = photograph((1, channels, 64, 128), dtype)
         for image in (photo, photo[..., 1:], photo[..., 3:77]):
             for size in ((5, 5), (7, 7), (31, 31)):
-                assert plan(image, size) == "tensor_core/products"
+                assert plan(image, size) == "tensor_core/mma"
         assert plan(photo, (3, 3)) == "direct/tile_tma"
         assert plan(photo, (7, 7), algorithm="direct") == "direct/tile_tma"
         assert plan(photo, (4, 4)) == "direct/tile_tma"
-        assert plan(photo, (1, channels, 4, 4)) == plan(photo, (1, channels, 31, 31)) == "tensor_core/products"
+        assert plan(photo, (1, channels, 4, 4)) == plan(photo, (1, channels, 31, 31)) == "tensor_core/mma"
         assert plan(photo, (1, channels, 3, 3)) == "direct/tile_own"
     five = photograph((1, 5, 64, 128), dtype)
     assert plan(five, (7, 7)) == "direct/tile_tma"

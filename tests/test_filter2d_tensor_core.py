@@ -248,20 +248,20 @@ def test_what_auto_takes(monkeypatch, dtype):
     image = torch.empty(1, 1, 512, 1024, dtype=dtype)
     for size in ((4, 5), (5, 5), (2, 9), (7, 7), (15, 15), (31, 31)):
         line = plan_of(monkeypatch, image, size)
-        assert line.startswith("filter2d: tensor_core/products ("), line
-        assert plan_of(monkeypatch, image, size, algorithm="tensor_core").startswith("filter2d: tensor_core/products (")
+        assert line.startswith("filter2d: tensor_core/mma ("), line
+        assert plan_of(monkeypatch, image, size, algorithm="tensor_core").startswith("filter2d: tensor_core/mma (")
         line = plan_of(monkeypatch, image, size, algorithm="direct")
         assert line.startswith("filter2d: direct/tile_tma ("), line
         assert "not products: one chain of multiply-adds is asked for" in line
     odd = torch.empty(1, 1, 512, 1023, dtype=dtype)
     for given in (odd, image[..., 1:], image[..., 3:1001]):  # rows that start anywhere
         for size in ((4, 4), (5, 5), (3, 9), (7, 7), (31, 31)):
-            assert plan_of(monkeypatch, given, size).startswith("filter2d: tensor_core/products ("), size
+            assert plan_of(monkeypatch, given, size).startswith("filter2d: tensor_core/mma ("), size
             assert plan_of(monkeypatch, given, size, algorithm="direct").startswith("filter2d: direct/tile (")
         line = plan_of(monkeypatch, given, (3, 5))
         assert line.startswith("filter2d: direct/tile ("), line
         assert "not products: multiply-adds are as fast for so few taps" in line
-        for size, way in (((3, 3), "tensor_core/products ("), ((2, 4), "direct/tile (")):
+        for size, way in (((3, 3), "tensor_core/mma ("), ((2, 4), "direct/tile (")):
             narrow = torch.ones(size, dtype=dtype)
             assert torch_conv.explain(torch_conv.filter2d, given, narrow).lines[0].startswith(f"filter2d: {way}")
     few, row = "multiply-adds are as fast for so few taps", "a window of one row or one column"

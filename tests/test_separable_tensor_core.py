@@ -49,7 +49,7 @@ def check_products(image, windows, device, **options):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("size", [*SQUARES, *OTHERS])
 def test_windows(cuda, dtype, size):
-    """Seams of warps, tiles, chunks and segments lie in these images, and widths of any kind."""
+    """Boundaries of warps, tiles, chunks and segments lie in these images, and widths of any kind."""
     for i, (h, w) in enumerate(SHAPES):
         image, windows = make_image((1, 2, h, w), dtype), windows_of(size)
         check_products(image, windows, cuda, border_type=BORDERS[(size[0] + i) % len(BORDERS)])
@@ -192,7 +192,7 @@ def test_what_lies_between_rows_is_not_seen(cuda, dtype, border, size):
 
 
 def photo_of(image, gap=0, start=0, beside=0):
-    """The same image with its channels side by side, rows `gap` values apart, behind `start` values."""
+    """The same image with its interleaved channels, rows `gap` values apart, behind `start` values."""
     n, c, h, w = image.shape
     memory = torch.full((start + n * h * (w * c + gap),), beside, dtype=image.dtype, device=image.device)
     rows = memory[start:].view(n, h, w * c + gap)[..., : w * c]
@@ -206,7 +206,7 @@ def photo_of(image, gap=0, start=0, beside=0):
 @pytest.mark.parametrize("border", BORDERS)
 @pytest.mark.parametrize("size", [(15, 15), (31, 31), (9, 20)])
 def test_crops_and_photos_have_the_bits_of_aligned_planes(cuda, dtype, border, size):
-    """Rows that start anywhere, rows with gaps, odd widths, and 2 to 4 channels side by side, among NaN."""
+    """Rows that start anywhere, rows with gaps, odd widths, and 2 to 4 interleaved channels, among NaN."""
     windows, options = windows_of(size), {"border_type": border, "value": 3.0}
     beside = 77 if dtype == torch.uint8 else float("nan")
     for h, w in ((61, 517), (45, 272)):
@@ -317,7 +317,7 @@ def test_what_auto_takes(monkeypatch, dtype):
     for image in (*planes, *photos, photos[1][..., 3:1001]):
         for size in ((9, 9), (15, 15), (31, 31), (63, 63), (5, 9), (9, 2), (15, 5)):
             line = line_of(monkeypatch, image, size)
-            assert line.startswith("filter2d_separable: tensor_core/products ("), line
+            assert line.startswith("filter2d_separable: tensor_core/mma ("), line
             line = line_of(monkeypatch, image, size, algorithm="separable")
             assert line.startswith("filter2d_separable: separable/"), line
             assert "not products: one chain of multiply-adds is asked for" in line
@@ -337,7 +337,7 @@ def test_what_auto_takes(monkeypatch, dtype):
 def test_gaussian_blur_takes_it(monkeypatch):
     monkeypatch.setenv("TORCH_CONV_EXPLAIN_FOR", H200)
     image = torch.empty(1, 1, 512, 1024, dtype=torch.float16)
-    for options, way in (({}, "tensor_core/products"), ({"algorithm": "separable"}, "separable/tile_tma")):
+    for options, way in (({}, "tensor_core/mma"), ({"algorithm": "separable"}, "separable/tile_tma")):
         line = torch_conv.explain(torch_conv.gaussian_blur2d, image, 15, 2.6, **options).lines[0]
         assert f": {way} (" in line, line
 
@@ -350,7 +350,7 @@ def test_gaussian_blur_takes_it(monkeypatch):
         ({}, 64, {}, "a window beyond 63x63"),
         ({}, 15, {"stride": 2}, "stride or dilation"),
         ({}, 15, {"dilation": 2}, "stride or dilation"),
-        ({"channels": 5}, 15, {}, "pixels of a row do not lie side by side"),
+        ({"channels": 5}, 15, {}, "pixels of a row are not contiguous"),
         ({}, 15, {"border_type": "skip"}, "border 'skip'"),
         ({}, 15, {"output_dtype": torch.float32}, "another output dtype"),
         ({"gpu": "8.0 108 166912 2.0e12"}, 15, {}, "no bulk copies"),

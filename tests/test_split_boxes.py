@@ -1,4 +1,4 @@
-"""Boxes in shards along their first axis: kernels read the rows of the shards beside them where they lie."""
+"""Boxes in shards along their first axis: kernels read the rows of the neighbour shards where they lie."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def box(k, **fixed):
 
 
 def kernels(function, parts):
-    """Of each launch the kernel, and whether it reads other shards; none where seams are made of copied rows."""
+    """Of each launch the kernel, and whether it reads other shards; none where boundaries are made of copied rows."""
     lines = torch_conv.explain(function, parts).lines
     if any("rows that are copied" in line for line in lines):
         assert not any(IN_PLACE in line for line in lines)
@@ -41,18 +41,18 @@ IMAGES = {
 @pytest.mark.parametrize("image", IMAGES.values(), ids=IMAGES)
 def test_plans(image, monkeypatch):
     """One launch a shard where those are small. Where they are large, as the environment has it, the interior by the
-    kernel of images that are alone, and the seams at both ends by that of shards."""
+    kernel of images that are alone, and the shard boundaries at both ends by that of shards."""
     monkeypatch.setenv("TORCH_CONV_EXPLAIN_FOR", H100)
     parts = split(image, ["cpu"] * 3, -2)
     kernel = "box/strips" if image.is_floating_point() else "box/bytes"
-    interior, seam = (kernel, False), (kernel, True)
-    assert kernels(box(31), parts) == [seam] * 3
+    interior, boundary = (kernel, False), (kernel, True)
+    assert kernels(box(31), parts) == [boundary] * 3
     monkeypatch.setenv("TORCH_CONV_SIDE_STREAMS", "1")
     for border in BORDERS:
-        end = [interior, seam, seam] if border == "circular" else [interior, seam]
-        assert kernels(box(31, border_type=border), parts) == [*end, interior, seam, seam, *end]
+        end = [interior, boundary, boundary] if border == "circular" else [interior, boundary]
+        assert kernels(box(31, border_type=border), parts) == [*end, interior, boundary, boundary, *end]
     for size in ((4, 6), 15, (70, 9)):
-        assert kernels(box(size), parts) == [interior, seam, interior, seam, seam, interior, seam]
+        assert kernels(box(size), parts) == [interior, boundary, interior, boundary, boundary, interior, boundary]
     small = kernels(box(3), parts)
     assert len(small) == 7
     assert all(kernel.startswith("separable/") == image.is_floating_point() for kernel, _ in small)
@@ -79,8 +79,8 @@ def test_where_rows_are_copied(monkeypatch):
 
 
 def test_groups_of_the_whole_image(monkeypatch):
-    """Every launch knows where its rows lie among the groups of 8 that floats are added up in: seams of 7 rows in one
-    group or in two."""
+    """Every launch knows where its rows lie among the groups of 8 that floats are added up in: boundaries of 7
+    rows in one group or in two."""
     monkeypatch.setenv("TORCH_CONV_EXPLAIN_FOR", H100)
     monkeypatch.setenv("TORCH_CONV_SIDE_STREAMS", "1")
     text = str(torch_conv.explain(box(15), split(torch.zeros(1, 1, 87, 640), ["cpu"] * 3, -2, [21, 26, 40])))

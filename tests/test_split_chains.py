@@ -1,4 +1,4 @@
-"""Fused chains of images in shards along H: kernels read the rows of the shards beside them where they lie."""
+"""Fused chains of images in shards along H: kernels read the rows of the neighbour shards where they lie."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def copies_rows(function, parts, **options):
 
 @EACH
 def test_plans(chain, reach, monkeypatch):
-    """A launch a shard, its interior and its seams."""
+    """A launch a shard, its interior and its boundaries."""
     monkeypatch.setenv("TORCH_CONV_EXPLAIN_FOR", H100)
     image, cut = torch.zeros(1, 3, 300, 640), ["cpu"] * 3
     parts = split(image, cut, -2)
@@ -100,7 +100,7 @@ def test_where_rows_are_copied(chain, reach, monkeypatch):
         assert launches(chain, split(photo, cut, -2)) == []
         one_of_planes = [photo[:, :, :100], image[:, :, 100:200], photo[:, :, 200:]]
         assert launches(chain, SplitTensor.from_shards(one_of_planes, -2)) == []
-    # A shard all of whose rows read others has only seams, and copies; those beside it read it where it lies.
+    # A shard all of whose rows read others has only shard boundaries, and copies; its neighbours read it where it lies.
     for rows in (reach, 2 * reach):
         thin = split(image, cut, -2, [140, rows, 160 - rows])
         assert launches(chain, thin) == ["fused/tile_tma"] * 2 and copies_rows(chain, thin)
@@ -119,7 +119,7 @@ def test_windows_per_sample(monkeypatch):
 
 
 def test_neighbours_whose_rows_start_elsewhere(monkeypatch):
-    """A shard's own rows decide how its boxes come; a march brings the rows of others by bulk copies, too."""
+    """A shard's own rows decide how its boxes are loaded; bulk copies also bring the rows of other shards."""
     monkeypatch.setenv("TORCH_CONV_EXPLAIN_FOR", H100)
     whole = torch.zeros(1, 3, 100, 700)
     shards = [whole[..., 4:644], whole[..., 3:643], torch.zeros(1, 3, 80, 640)]
@@ -133,9 +133,9 @@ def test_plans_of_sums(chain, reach, monkeypatch):
     """Large images by strips; also a pinned variant is one launch a shard."""
     monkeypatch.setenv("TORCH_CONV_EXPLAIN_FOR", H100)
     large = SplitTensor.from_shards([torch.empty(1, 1, 4096, 4096)] * 2, -2)
-    assert launches(chain, large) == ["fused/march"] * 2
+    assert launches(chain, large) == ["fused/streaming"] * 2
     parts = split(torch.zeros(2, 2, 192, 256), ["cpu"] * 3, -2)
-    for variant in ("march", "tile_tma", "tile"):
+    for variant in ("streaming", "tile_tma", "tile"):
         monkeypatch.setenv("TORCH_CONV_VARIANT", variant)
         for border in EXTENDING:
             assert launches(chain, parts, border_type=border) == [f"fused/{variant}"] * 3
@@ -185,7 +185,7 @@ def test_bits_of_the_whole(devices, chain, reach, dtype, side_streams):
 @pytest.mark.cuda
 @EACH
 def test_layouts(devices, chain, reach, side_streams):
-    """Channels that lie side by side, which unsharp_mask's "fused" refuses, and one channel, whose strides say so."""
+    """Interleaved channels, which unsharp_mask's "fused" refuses, and one channel, whose strides say so."""
     for channels in (1, 3):
         algorithm = {} if channels == 1 else {"algorithm": "auto"}
         for dtype in (torch.float32, torch.uint8):
@@ -245,7 +245,7 @@ def test_neighbours_that_were_just_written(devices, chain, reach, side_streams):
 
 
 @pytest.mark.cuda
-@pytest.mark.parametrize("variant", ["march", "tile_tma", "tile"])
+@pytest.mark.parametrize("variant", ["streaming", "tile_tma", "tile"])
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(("chain", "reach"), SUMS.values(), ids=SUMS)
 def test_variants_of_sums(devices, chain, reach, dtype, variant, side_streams, monkeypatch):
@@ -256,7 +256,7 @@ def test_variants_of_sums(devices, chain, reach, dtype, variant, side_streams, m
     dtype, options = DTYPES[dtype]
     x = make_image((2, 2, 192, 256), dtype)
     assert launches(chain, split(x, devices(3), -2), **options) == [f"fused/{variant}"] * 3
-    for border in EXTENDING if variant == "march" else BORDERS:
+    for border in EXTENDING if variant == "streaming" else BORDERS:
         for sizes in ([64, 64, 64], [64, reach, 128 - reach]):
             check(chain, x, devices, -2, sizes, border_type=border, **options)
     check(chain, x, devices, -2, [96, 96], border_type="circular", **options)

@@ -1,4 +1,4 @@
-"""Volumes in shards along depth: kernels read the planes of the shards beside them where they lie, in one launch.
+"""Volumes in shards along depth: kernels read the planes of the neighbour shards where they lie, in one launch.
 
 Those of large volumes in launches of their own, and from copies if windows reach many.
 """
@@ -48,26 +48,26 @@ def launches(function, volume, sizes, dim=-3, **options):
 
 
 def marches(lines):
-    """Of each launch: does it read the shards beside its own?"""
-    return ["through all shards" in line for line in lines if "march" in line]
+    """Of each launch: does it read the neighbour shards?"""
+    return ["through all shards" in line for line in lines if "streaming" in line]
 
 
 # A call, the kernel of a GPU with bulk copies, that of one without.
 PLANS = {
-    "separable 3": (separable(3), "separable/march", "strips"),
-    "separable 7": (separable(7), "separable/march", "strips"),
-    "separable 15": (separable(15), "separable/march", "strips"),
-    "Gaussian": (lambda x, **kw: torch_conv.gaussian_blur3d(x, 9, 1.5, **kw), "separable/march", "strips"),
-    "direct 3": (direct(3), "direct/march_tma", "direct/march"),
-    "direct 5": (direct(5), "direct/march_tma", "direct/march"),
-    "direct 7": (direct(7), "direct/march_tma", "direct/march"),
+    "separable 3": (separable(3), "separable/streaming", "strips"),
+    "separable 7": (separable(7), "separable/streaming", "strips"),
+    "separable 15": (separable(15), "separable/streaming", "strips"),
+    "Gaussian": (lambda x, **kw: torch_conv.gaussian_blur3d(x, 9, 1.5, **kw), "separable/streaming", "strips"),
+    "direct 3": (direct(3), "direct/streaming_tma", "direct/streaming"),
+    "direct 5": (direct(5), "direct/streaming_tma", "direct/streaming"),
+    "direct 7": (direct(7), "direct/streaming_tma", "direct/streaming"),
     "direct 9": (direct(9), "strips", "strips"),
     "no cube": (lambda x: torch_conv.filter3d(x, make_window((3, 5, 5))), "strips", "strips"),
     "no cube, separable": (lambda x: torch_conv.gaussian_blur3d(x, (3, 5, 5), 1.0), "strips", "strips"),
     "along depth": (lambda x: torch_conv.filter3d(x, make_window((3, 1, 1))), "strips", "strips"),
-    "gradient": (torch_conv.spatial_gradient3d, "direct/march_tma", "direct/march"),
+    "gradient": (torch_conv.spatial_gradient3d, "direct/streaming_tma", "direct/streaming"),
     "gradient's magnitude": (lambda x: torch_conv.gaussian_gradient_magnitude3d(x, 5, 1.0), "strips", "strips"),
-    "box 3": (lambda x: torch_conv.box_blur3d(x, 3), "separable/march", "strips"),
+    "box 3": (lambda x: torch_conv.box_blur3d(x, 3), "separable/streaming", "strips"),
     "box 15": (lambda x: torch_conv.box_blur3d(x, 15), "strips", "strips"),
 }
 
@@ -84,7 +84,7 @@ def test_plans(name, monkeypatch):
 def test_where_strips_stay(monkeypatch):
     monkeypatch.setenv("TORCH_CONV_EXPLAIN_FOR", H100)
     volume = torch.zeros(1, 2, 60, 40, 64)
-    for call, there in ((separable(7), "separable/march"), (direct(7), "direct/march_tma")):
+    for call, there in ((separable(7), "separable/streaming"), (direct(7), "direct/streaming_tma")):
         assert launches(call, volume, [20, 10, 30]) == there
         for border in BORDERS:
             if border != "skip":
@@ -98,18 +98,18 @@ def test_where_strips_stay(monkeypatch):
         assert launches(call, volume, [30, 2, 28]) == "strips"
         kernels = torch_conv.explain(call, split(volume, ["cpu"] * 3, -3, [30, 3, 27])).lines
         assert sum("through all shards" in line for line in kernels) == 2
-        assert any("shard 1, its seams, from rows that are copied" in line for line in kernels)
+        assert any("shard 1, its boundaries, from rows that are copied" in line for line in kernels)
         assert launches(call, volume, [29, 7, 24]) == there
         with monkeypatch.context() as patch:
             patch.setenv("TORCH_CONV_NO_PEER", "1")
-            assert "seams, which" not in str(torch_conv.explain(call, split(volume, ["cpu"] * 3, -3)))
+            assert "boundaries, which" not in str(torch_conv.explain(call, split(volume, ["cpu"] * 3, -3)))
     channels_last = torch.zeros(1, 8, 60, 40, 64).contiguous(memory_format=torch.channels_last_3d)
     assert launches(direct(3), channels_last, [20, 20, 20]) == "strips"  # CHANNELS is faster
     small = [torch.zeros(4, 64, 8, 56, 56, dtype=torch.float16) for _ in range(3)]
     assert IN_PLACE not in str(torch_conv.explain(direct(3, 1, 64), SplitTensor.from_shards(small, -3)))  # PLANES is
     odd = torch.zeros(1, 2, 60, 40, 63)
-    assert launches(separable(7), odd, [20, 20, 20]) == "separable/march_words"
-    assert launches(direct(7), odd, [20, 20, 20]) == "direct/march"
+    assert launches(separable(7), odd, [20, 20, 20]) == "separable/streaming_unaligned"
+    assert launches(direct(7), odd, [20, 20, 20]) == "direct/streaming"
     assert launches(direct(7), odd.half(), [20, 20, 20]) == "strips"
 
 
@@ -138,8 +138,8 @@ LARGE = [("direct 3", direct(3), 256), ("separable 5", separable(5), 1024), ("se
 
 
 @pytest.mark.parametrize(("name", "function", "side"), LARGE, ids=[name for name, *_ in LARGE])
-def test_large_volumes_have_seams_apart(name, function, side, monkeypatch):
-    """Where memory binds: seams of as many planes as blocks walk through; together where it is small or cut thin."""
+def test_large_volumes_have_separate_boundaries(name, function, side, monkeypatch):
+    """Where memory binds, boundaries have as many planes as a block streams through; small or thin shards are one."""
     monkeypatch.setenv("TORCH_CONV_EXPLAIN_FOR", H100)
 
     def lines_of(planes, *sizes):
@@ -156,7 +156,7 @@ def test_large_volumes_have_seams_apart(name, function, side, monkeypatch):
     assert marches(lines_of(3 * 64, side, 1024)) == [True] * 3
 
 
-def test_interiors_without_a_kernel_stay_with_their_seams(monkeypatch):
+def test_interiors_without_a_kernel_stay_with_their_boundaries(monkeypatch):
     """An interior by itself may be small enough for two passes, which take scratch memory."""
     monkeypatch.setenv("TORCH_CONV_EXPLAIN_FOR", H100)
     parts = split(torch.empty(2, 1, 3 * 228, 384, 384), ["cpu"] * 3, -3)
@@ -228,7 +228,7 @@ def test_bits_of_the_whole(devices, name, side_streams):
 @pytest.mark.parametrize("border", ["reflect", "circular", "constant"])
 @pytest.mark.parametrize("name", ["direct 3", "separable 5", "separable 9"])
 def test_bits_of_large_volumes(name, border, window):
-    """Seams with launches of their own, their neighbours' planes read there or copied; made, then repeated."""
+    """Boundaries with launches of their own, their neighbours' planes read there or copied; made, then repeated."""
     to = devices_at("gpus")(2)
     kind, k = name.split()
     function = torch_conv.filter3d if kind == "direct" else torch_conv.filter3d_separable
@@ -239,8 +239,8 @@ def test_bits_of_large_volumes(name, border, window):
     expected = function(volume, *windows, border)
     windows = [w.to(window) for w in windows]
     lines = torch_conv.explain(function, parts, *windows, border).lines
-    seams = [False, True, True] if border == "circular" else [False, True]
-    assert marches(lines) == seams * 2
+    boundaries = [False, True, True] if border == "circular" else [False, True]
+    assert marches(lines) == boundaries * 2
     for _ in range(3):
         assert function(parts, *windows, border).gather(to[0]).equal(expected)
 

@@ -16,7 +16,7 @@ from torch_conv.distributed._exchange import Exchange
 from torch_conv.sharding.geometry import chunk_bounds, runs_of
 
 
-class Place:
+class MeshView:
     """Of one rank; the ranks of its group are numbered the other way round."""
 
     def __init__(self, at: int, world: int) -> None:
@@ -25,7 +25,7 @@ class Place:
     def peers(self, mesh_dim: int) -> list[int]:
         return self._peers
 
-    def group(self, mesh_dim: int) -> Place:
+    def group(self, mesh_dim: int) -> MeshView:
         return self  # of no other use here than to count exchanges for it
 
 
@@ -45,7 +45,7 @@ def test_every_rank_finds_the_rows_that_it_wants(border, dtype):
             whole = (torch.rand(shape) * 255).to(dtype)
             found = []
             for rank in range(world):
-                exchange = Exchange(wants, Place(rank, world), 0)
+                exchange = Exchange(wants, MeshView(rank, world), 0)
                 own = whole.narrow(dim, bounds[rank], bounds[rank + 1] - bounds[rank])
                 row = list(shape)
                 row[dim] = 1
@@ -99,8 +99,8 @@ def test_rows_of_any_memory_are_delivered(cuda, dtype, width, dim, lies):
     for runs in (70, 2, 0):
         arrived = words(1)
         there = [torch.zeros(shape, dtype=dtype, device=cuda) for shape in shapes[:runs]]
-        route = _symmetric_memory.route_of([arrived.data_ptr()], arrived, first[:runs], there, dim)
-        DELIVER(local, dim, route, 3, 60_000)
+        addresses = _symmetric_memory.address_table([arrived.data_ptr()], arrived, first[:runs], there, dim)
+        DELIVER(local, dim, addresses, 3, 60_000)
         assert arrived.tolist() == [3, 0]
         for row, to in zip(first, there, strict=False):
             assert to.cpu().equal(local.narrow(dim, row, to.shape[dim]).cpu())
@@ -110,7 +110,7 @@ def test_rows_of_any_memory_are_delivered(cuda, dtype, width, dim, lies):
 def test_ranks_wait_for_each_other(cuda):
     """Two ranks on streams of one GPU: what comes with a call is read before the call after the next overwrites it."""
     calls, arrived = 40, [words(2), words(2)]
-    told = [[there.data_ptr() + 8 * me for there in arrived] for me in (0, 1)]
+    flags = [[there.data_ptr() + 8 * me for there in arrived] for me in (0, 1)]
     received = [[torch.zeros(1, 8, 512, device=cuda) for _ in (0, 1)] for _ in (0, 1)]  # by rank, then by slot
     streams = [torch.cuda.Stream(), torch.cuda.Stream()]
     seen: list[list[torch.Tensor]] = [[], []]
@@ -121,8 +121,8 @@ def test_ranks_wait_for_each_other(cuda):
             with torch.cuda.stream(streams[me]):
                 if (call + me) % 3 == 0:
                     torch.cuda._sleep(200_000)  # 0.1 ms: the other one is ahead
-                route = _symmetric_memory.route_of(told[me], arrived[me], [0], [received[1 - me][call & 1]], 1)
-                DELIVER(sent[me][call], 1, route, call + 1, 60_000)
+                addresses = _symmetric_memory.address_table(flags[me], arrived[me], [0], [received[1 - me][call & 1]], 1)
+                DELIVER(sent[me][call], 1, addresses, call + 1, 60_000)
                 seen[me].append(received[me][call & 1].clone())
     torch.cuda.synchronize()
     for me in (0, 1):
@@ -137,9 +137,9 @@ import torch, torch_conv
 from torch_conv.distributed import _symmetric_memory
 
 local, arrived = torch.zeros(1, 8, 512, device="cuda"), torch.zeros(3, dtype=torch.int64, device="cuda")
-route = _symmetric_memory.route_of([arrived.data_ptr(), arrived.data_ptr()], arrived, [], [], 1)
+addresses = _symmetric_memory.address_table([arrived.data_ptr(), arrived.data_ptr()], arrived, [], [], 1)
 torch.cuda.synchronize()
-torch.ops.torch_conv._deliver(local, 1, route, 1, 300)
+torch.ops.torch_conv._deliver(local, 1, addresses, 1, 300)
 start = time.perf_counter()
 try:
     torch.cuda.synchronize()

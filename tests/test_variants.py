@@ -20,7 +20,7 @@ from variants import (
     call_direct,
     call_direct3d,
     call_separable,
-    calls_of_every_room,
+    calls_of_every_family,
 )
 
 import torch_conv
@@ -91,7 +91,7 @@ def test_separable(cuda, pinned, dtype, size):
     if torch.cuda.get_device_capability() >= (9, 0) and size <= 15:
         expected.add("tile_tma")
     if has_rings() and dtype == torch.float32:
-        expected |= {"ring", "ring_words"}
+        expected |= {"ring", "ring_unaligned"}
     assert set(served) >= expected
 
 
@@ -115,7 +115,7 @@ def test_separable_windows_of_any_shape(cuda, pinned, size):
                     call = call_taps(taps_x.to(where), taps_y.to(where))
                     got = agree(pinned, "separable", call, image.to(cuda), served, **options)
                 assert_same_bits(got, torch_conv.filter2d_separable(image, taps_x, taps_y, **options))
-    assert "ring_words" in served or not has_rings()
+    assert "ring_unaligned" in served or not has_rings()
     assert "ring" in served or not has_rings() or max(size) > 100
 
 
@@ -124,7 +124,7 @@ def test_separable_windows_of_any_shape(cuda, pinned, size):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("size", [(3, 3), (5, 5), (7, 7), (15, 15), (9, 15), (34, 31), (1, 8)], ids=str)
 def test_separable_photographs(cuda, pinned, channels, dtype, size):
-    """Channels side by side; taps on the host and on the GPU; the widths of rows that start anywhere."""
+    """Interleaved channels; taps on the host and on the GPU; the widths of rows that start anywhere."""
     taps_y, taps_x = make_window((size[0],)) / size[0], make_window((size[1],), seed=8) / size[1]
     served = {}
     for shape in [(2, channels, 70, 64), (1, channels, 150, 260), (1, channels, 9, 16), (1, channels, 33, 37)]:
@@ -136,7 +136,7 @@ def test_separable_photographs(cuda, pinned, channels, dtype, size):
                 got = agree(pinned, "separable", call, image.to(cuda), served, **options)
                 assert_same_bits(got, call_taps(taps_x, taps_y)(image, **options))
     assert "shared" in served
-    assert {"ring", "ring_words"} <= set(served) or not (has_rings() and dtype == torch.float32)
+    assert {"ring", "ring_unaligned"} <= set(served) or not (has_rings() and dtype == torch.float32)
     assert {"tile", "tile_tma"} <= set(served) or size[0] != size[1] or not has_rings()
 
 
@@ -150,27 +150,27 @@ def test_box(cuda, pinned, dtype, size):
             image = make_image(shape, dtype, device=cuda)
             agree(pinned, "box", call_box(size), image, served, border_type=border, value=3.0)
     floats = {"groups"} if dtype == torch.float64 else {"strips", "groups"}
-    integers = {"bytes", "march", "plain"} if dtype == torch.uint8 else {"march", "plain"}
+    integers = {"bytes", "streaming", "plain"} if dtype == torch.uint8 else {"streaming", "plain"}
     assert set(served) == (floats if dtype.is_floating_point else integers)
 
 
 @pytest.mark.cuda
 @pytest.mark.parametrize("algorithm", VARIANTS)
 def test_unaligned_widths(cuda, pinned, algorithm):
-    call, served = calls_of_every_room()[algorithm], {}
+    call, served = calls_of_every_family()[algorithm], {}
     for width in [*range(1, 71), 333, 1918]:
         image = make_image((2, 1, 11, width) if "3d" not in algorithm else (2, 1, 4, 7, width), device=cuda)
         agree(pinned, algorithm, call, image, served)
-    sometimes = {"tile_tma", "ring", "march_tma", "planes", "channels", "column"}
+    sometimes = {"tile_tma", "ring", "streaming_tma", "planes", "channels", "column"}
     if "box" in algorithm:
-        sometimes |= {"bytes", "march", "plain", "depth"}  # of integers
+        sometimes |= {"bytes", "streaming", "plain", "depth"}  # of integers
         sometimes.add("depth_ring")  # of windows of more than 16 planes
     if algorithm == "fused":
-        sometimes.add("march")  # of sums of large windows alone
+        sometimes.add("streaming")  # of sums of large windows alone
     if algorithm == "separable" and not has_rings():
-        sometimes.add("ring_words")
+        sometimes.add("ring_unaligned")
     if algorithm in ("separable3d", "fused3d") and torch.cuda.get_device_capability() < (9, 0):
-        sometimes.add("march")
+        sometimes.add("streaming")
     assert set(served) >= set(VARIANTS[algorithm]) - sometimes
 
 
@@ -237,13 +237,13 @@ def test_many_planes(cuda, pinned, many):
 @pytest.mark.parametrize("algorithm", VARIANTS)
 def test_without_bulk_copies(cuda, monkeypatch, algorithm):
     """The plain path of GPUs before Hopper, on any GPU."""
-    call = calls_of_every_room()[algorithm]
+    call = calls_of_every_family()[algorithm]
     images = [make_image((2, 4, 40, 128), dtype, device=cuda) for dtype in DTYPES]  # or two volumes of four planes
     with_copies = [call(image) for image in images]
     monkeypatch.setenv("TORCH_CONV_NO_TMA", "1")
     for image, expected in zip(images, with_copies, strict=True):
         assert_same_bits(call(image), expected)
-    bulk = "march_tma" if algorithm == "direct3d" else "tile_tma"
+    bulk = "streaming_tma" if algorithm == "direct3d" else "tile_tma"
     monkeypatch.setenv("TORCH_CONV_VARIANT", bulk)
     with pytest.raises(ValueError, match=f"variant '{bulk}' cannot serve this call"):
         call(images[0])

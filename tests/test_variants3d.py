@@ -14,7 +14,7 @@ from variants import (
     call_box3d,
     call_direct3d,
     call_separable3d,
-    calls_of_every_room,
+    calls_of_every_family,
 )
 
 import torch_conv
@@ -50,7 +50,7 @@ def test_direct3d(cuda, pinned, dtype, size):
             assert_same_bits(got, call(volume, border_type=border, value=0.75))
     expected = {"general", "window"}
     if size[0] == size[1] == size[2] and size[0] in (3, 5, 7):
-        expected |= {"march"} | ({"march_tma"} if torch.cuda.get_device_capability() >= (9, 0) else set())
+        expected |= {"streaming"} | ({"streaming_tma"} if torch.cuda.get_device_capability() >= (9, 0) else set())
     assert set(served) >= expected
 
 
@@ -116,7 +116,7 @@ def test_separable3d(cuda, pinned, dtype, size):
             assert_same_bits(got, call(volume, border_type=border, value=3.0))
     assert "passes" in served
     if size in CUBES and dtype != torch.float64 and torch.cuda.get_device_capability() >= (9, 0):
-        assert set(served) >= ({"march", "march_words"} if dtype == torch.float32 else {"march"})
+        assert set(served) >= ({"streaming", "streaming_unaligned"} if dtype == torch.float32 else {"streaming"})
 
 
 @pytest.mark.cuda
@@ -138,7 +138,7 @@ def test_separable3d_of_rows_that_start_anywhere(cuda, pinned, size, border):
         got = agree(pinned, "separable3d", call, on_gpu, served, border_type=border, value=3.0)
         assert_same_bits(got, call(volume, border_type=border, value=3.0))
     if border != "skip" and torch.cuda.get_device_capability() >= (9, 0):
-        assert served["march_words"] == len(crops)
+        assert served["streaming_unaligned"] == len(crops)
 
 
 @pytest.mark.cuda
@@ -152,14 +152,14 @@ def test_box3d(cuda, pinned, dtype, size):
             agree(pinned, "box3d", call, volume, served, border_type=border, value=3.0)
     planes = {"groups"} if dtype == torch.float64 else {"strips", "groups"}
     depth = {"depth_groups", "depth_ring"} if size[0] > 16 else {"depth_groups"}
-    assert set(served) == (planes | depth if dtype.is_floating_point else {"march", "plain", "depth"})
+    assert set(served) == (planes | depth if dtype.is_floating_point else {"streaming", "plain", "depth"})
 
 
 @pytest.mark.cuda
 @pytest.mark.parametrize("algorithm", ["direct3d", "separable3d", "box3d"])
 @pytest.mark.parametrize("layout", [n for n in VOLUME_LAYOUTS if n != "contiguous"])
 def test_layouts_of_volumes(cuda, pinned, algorithm, layout):
-    call, served = calls_of_every_room()[algorithm], {}
+    call, served = calls_of_every_family()[algorithm], {}
     volume = make_image((2, 4, 6, 20, 64), device=cuda)
     got = agree(pinned, algorithm, call, lay_out(volume, layout), served)
     if algorithm == "box3d":
@@ -199,7 +199,7 @@ def test_anchors_and_valid_of_volumes(cuda, pinned, anchor, padding):
         volume, served = make_image((2, 1, 7, 12, 72), dtype), {}
         options = {"anchor": anchor, "padding": padding}
         for algorithm in ("direct3d", "separable3d"):
-            call = calls_of_every_room()[algorithm]
+            call = calls_of_every_family()[algorithm]
             got = agree(pinned, algorithm, call, volume.to(cuda), served, **options)
             assert_same_bits(got, call(volume, **options))
         assert {"general", "passes"} <= set(served)
@@ -213,7 +213,7 @@ def test_anchors_and_valid_of_volumes(cuda, pinned, anchor, padding):
 def test_windows_larger_than_the_volume(cuda, pinned, shape, border):
     volume, served = make_image(shape), {}
     for algorithm in ("direct3d", "separable3d"):
-        call = calls_of_every_room()[algorithm]
+        call = calls_of_every_family()[algorithm]
         options = {"border_type": border, "value": 0.5}
         got = agree(pinned, algorithm, call, volume.to(cuda), served, **options)
         assert_same_bits(got, call(volume, **options))

@@ -84,7 +84,7 @@ def test_sums_of_large_windows(cuda, in_one_launch, dtype, size):
                         served.add(variant)
                         assert_same_bits(got, expected)
     assert "tile" in served
-    assert served >= {"march", "tile_tma"} or torch.cuda.get_device_capability() < (9, 0)
+    assert served >= {"streaming", "tile_tma"} or torch.cuda.get_device_capability() < (9, 0)
 
 
 @pytest.mark.cuda
@@ -104,7 +104,7 @@ def test_volumes(cuda, pinned, dtype, size, mode):
                     assert_same_bits(got, expected)
             assert_same_bits(call(on_gpu, **options), expected)
     if torch.cuda.get_device_capability() >= (9, 0) and dtype == torch.float32 and size == 3:
-        assert "march" in served
+        assert "streaming" in served
 
 
 @pytest.mark.cuda

@@ -176,7 +176,7 @@ def test_compiled_layer(cuda, memory_format):
         found = step(torch.compile(layer, fullgraph=True))
         torch.cuda.synchronize()
     kernels = " ".join(event.key for event in profile.key_averages())
-    assert "weight_gradient_march" in kernels and "cudnn" not in kernels, kernels
+    assert "weight_gradient_streaming" in kernels and "cudnn" not in kernels, kernels
     for ours, theirs in zip(found, step(by_torch_layer(layer)), strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-3)
 

@@ -12,13 +12,13 @@ import torch_conv
 
 VARIANTS = {
     "direct": ["reg", "tile", "tile_tma", "channels", "column", "window", "general"],
-    "separable": ["tile", "tile_tma", "ring", "ring_words", "strip", "shared", "two_pass"],
-    "box": ["bytes", "march", "plain", "strips", "groups"],
-    "direct3d": ["march_tma", "march", "window", "general", "planes", "channels"],
-    "separable3d": ["march", "march_words", "passes"],
-    "box3d": ["march", "plain", "strips", "groups", "depth_ring", "depth_groups", "depth"],
-    "fused": ["march", "tile_tma", "tile"],
-    "fused3d": ["march"],
+    "separable": ["tile", "tile_tma", "ring", "ring_unaligned", "strip", "shared", "two_pass"],
+    "box": ["bytes", "streaming", "plain", "strips", "groups"],
+    "direct3d": ["streaming_tma", "streaming", "window", "general", "planes", "channels"],
+    "separable3d": ["streaming", "streaming_unaligned", "passes"],
+    "box3d": ["streaming", "plain", "strips", "groups", "depth_ring", "depth_groups", "depth"],
+    "fused": ["streaming", "tile_tma", "tile"],
+    "fused3d": ["streaming"],
 }
 DTYPES = [torch.float32, torch.float16, torch.bfloat16, torch.uint8]
 SHAPES = [(2, 3, 40, 64), (1, 1, 5, 128), (1, 2, 130, 520), (3, 1, 33, 333), (1, 1, 9, 1918), (300, 1, 7, 48)]
@@ -66,12 +66,12 @@ def call_fused3d(size):
 
 
 def chain(x):
-    """A variant of the fused rooms is pinned where nothing else may serve; the CPU is the witness."""
+    """A variant of the fused kernel families is pinned where nothing else may serve; the CPU is the witness."""
     pin = os.environ.get("TORCH_CONV_VARIANT")
     return "fused" if pin and x.is_cuda else "auto"
 
 
-def calls_of_every_room():
+def calls_of_every_family():
     return {
         "direct": call_direct(5),
         "separable": call_separable(7),

@@ -31,16 +31,7 @@ SKIPPED = (
     "LICENSE",
 )
 # Begins of paths that still hold old words. A path goes once `--apply` and a reader have been there.
-PENDING: tuple[str, ...] = (
-    "CHANGELOG.md",
-    "CONTRIBUTING.md",
-    "benchmarks/",
-    "csrc/",
-    "docs/",
-    "examples/",
-    "tests/",
-    "torch_conv/",
-)
+PENDING: tuple[str, ...] = ()
 
 
 ROOM = r"(has|have|had|leaves?|leave|ma[dk]es?|making|no|little|is|the|for|unit|and) room\b|\b[Rr]oom (for|in)\b|room ="
@@ -69,6 +60,7 @@ KERNELS = [
     Rule(r"/march\b", "/streaming"),
     Rule(r"\b(direct2d|separable)_products\b", r"\1_mma"),
     Rule(r"/products\b", "/mma"),
+    Rule(r"\bits seams\b", "its boundaries"),
 ]
 
 # Identifiers, wherever they stand.
@@ -205,12 +197,17 @@ CODE = [
     ),
     Rule(r"(?<=call\.)reach\b|(?<=call_\.)reach\b|(?<=question\.)reach\b", "footprint", "csrc/"),
     Rule(r"(?<=[.])reach\b", "footprint", "csrc/api/"),
-    Rule(r"\bReach\b", "Footprint", "csrc/api/"),
+    Rule(r"\bReach\b", "Footprint", "csrc/(api|dispatch)/"),
     Rule(r"\breach\b", "halo", "csrc/kernels/fused/|tests/on_host/chain"),
     Rule(r"\bReach\b", "Halo", "csrc/kernels/fused/"),
     Rule(r"\bLot\b", "Subtile", "csrc/kernels/box/"),
     Rule(r"\blot(s?)\b", r"subtile\1", "csrc/kernels/box/|tests/on_host/box"),
-    Rule(r"\bPlace\b", "Target", "csrc/(api|dispatch|graph|sharding)/"),
+    Rule(r"\bPlace\b", "Target", "csrc/(api|dispatch|graph|sharding|tensors)/"),
+    Rule(r"\bPlace\b", "Position", "csrc/(core|kernels)/"),
+    Rule(r"\bPlace\b", "Margins", "torch_conv/autograd/"),
+    Rule(r"\bPlace\b", "MeshView", "torch_conv/distributed/|tests/test_symmetric_memory"),
+    Rule(r"\bplace_of\b", "mesh_view_of", "torch_conv/distributed/"),
+    Rule(r"\broute\b", "cached", "torch_conv/distributed/_operators"),
     Rule(
         r"(?<![.\w])(?<!Placement )place(_?)\b(?!_)",
         r"target\1",

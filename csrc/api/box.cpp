@@ -17,9 +17,9 @@ namespace torch_conv {
 
 namespace {
 
-// Small windows over floats are the separable room's, on every device and whatever the layout: it has the same bits
-// everywhere, and on CUDA its compiled windows are faster than the box room's (3x3 95 against 50 % of copy; float32
-// 8192^2, one NVIDIA H200). Integers stay with running sums, which are exact.
+// Small windows over floats are the separable kernel family's, on every device and whatever the layout: it has the same
+// bits everywhere, and on CUDA its compiled windows are faster than the box kernel family's (3x3 95 against 50 % of
+// copy; float32 8192^2, one NVIDIA H200). Integers stay with running sums, which are exact.
 bool floats_in_small_windows(const Box& p) {
   return !is_integer(p.in.dtype) && p.out.dtype == p.in.dtype && p.kh == p.kw && p.kh % 2 == 1 && p.kh <= 13 &&
          p.place.border != Border::skip;
@@ -57,7 +57,7 @@ Separable as_separable(const Box& p, const BoxTaps& taps, bool cuda) {
           .kh = p.kh,
           .kw = p.kw,
           .place = p.place,
-          .beside = p.beside};
+          .peers = p.peers};
 }
 
 // Sums of whole numbers below 2^24 stand in float32 as they are, others of integers need float64; floats take float32.
@@ -80,7 +80,7 @@ Cut cut_along(const Call& call, int axis, int64_t n) {
 }
 
 // Sums of the planes' windows into scratch memory, then along z.
-void planes_then_depth(Call& call, const Place& place, const Tensor& input, const ImageView& in, Box p, bool valid) {
+void planes_then_depth(Call& call, const Target& target, const Tensor& input, const ImageView& in, Box p, bool valid) {
   if (valid) p.place.normalized = false;  // every window lies inside: its volume stands in the scale
   const Dtype dtype = sums_dtype(p);
   const double area = double(p.kh) * double(p.kw);
@@ -92,9 +92,9 @@ void planes_then_depth(Call& call, const Place& place, const Tensor& input, cons
     Box q = p;
     q.in = from, q.out = to, q.kd = 1, q.scale = 1;
     q.place.pad_z = 0, q.place.normalized = false;
-    run(call, place, input, q);
+    run(call, target, input, q);
   });
-  run(call, place, input,
+  run(call, target, input,
       BoxDepth{.sums = sums,
                .out = p.out,
                .source = p.in.dtype,
@@ -125,10 +125,10 @@ Tensor box(Call& call, int axes, const Tensor& input, const Sizes& kernel_size, 
   check(!is_integer(in.image.dtype) || volume <= double(INT64_MAX >> 16), op,
         "windows over integer images must hold at most 2^47 pixels");
   const Geometry g = place_window(call, in.image, size, axes, o);
-  if (!is_integer(in.image.dtype)) call.reach.axis[0].group = call.reach.axis[1].group = box::kGroup;
-  call.reach.direct = true;
+  if (!is_integer(in.image.dtype)) call.footprint.axis[0].group = call.footprint.axis[1].group = box::kGroup;
+  call.footprint.direct = true;
   return produce(call, input, in, axes, g, o, [&](const Image& image) {
-    const Place place(call, input);
+    const Target target(call, input);
     const Cut rows = cut_along(call, 1, in.image.h), columns = cut_along(call, 2, in.image.w);
     const Box problem{.in = in.image,
                       .out = image,
@@ -140,25 +140,25 @@ Tensor box(Call& call, int axes, const Tensor& input, const Sizes& kernel_size, 
                       .first_row = rows.first,
                       .whole_h = rows.whole,
                       .whole_w = columns.whole,
-                      .beside = beside_of(call, in.image, axes)};
+                      .peers = peers_of(call, in.image, axes)};
     const bool may = algorithm != Algorithm::box && floats_in_small_windows(problem);
     if (axes == 3) {
       if (may && size.d == size.h && in.image.dtype != Dtype::f64) {
         const BoxTaps taps = taps_of_box(call, problem, true);
-        return run_passes(call, place, input, in, axes, as_separable(problem, taps, place.cuda()));
+        return run_passes(call, target, input, in, axes, as_separable(problem, taps, target.cuda()));
       }
       check(algorithm != Algorithm::separable, op,
             "algorithm 'separable' serves odd cubic windows up to 13x13x13 of volumes of floats of 32 and 16 bits, in "
             "their own dtype");
-      if (problem.beside.any()) return;  // the depth pass reads no planes of other shards
-      return planes_then_depth(call, place, input, in, problem, is_valid_padding(op, o.padding));
+      if (problem.peers.any()) return;  // the depth pass reads no planes of other shards
+      return planes_then_depth(call, target, input, in, problem, is_valid_padding(op, o.padding));
     }
     check(may || algorithm != Algorithm::separable, op,
           "algorithm 'separable' serves odd square windows up to 13x13 of floating-point images, in their own dtype");
     if (wide && may) return run_in_float64(as_separable(problem, taps_of_box(call, problem, false), false), element);
     if (wide) return run_in_float64(problem, element);
-    if (may) run(call, place, input, as_separable(problem, taps_of_box(call, problem, false), place.cuda()));
-    else run(call, place, input, problem);
+    if (may) run(call, target, input, as_separable(problem, taps_of_box(call, problem, false), target.cuda()));
+    else run(call, target, input, problem);
   });
 }
 
@@ -191,7 +191,7 @@ void register_operators(torch::stable::detail::StableLibrary& m) {
 
 }  // namespace
 
-// One function serves both: the rooms part by device.
+// One function serves both: the kernel families part by device.
 STABLE_TORCH_LIBRARY_IMPL(torch_conv, CPU, m) {
   register_operators(m);
   implement_in_float64<&box2d_in_float64, "_box2d_in_float64">(m);

@@ -1,8 +1,8 @@
-// causal_conv1d and causal_conv1d_update: checks, then a problem of the causal room.
+// causal_conv1d and causal_conv1d_update: checks, then a problem of the causal kernel family.
 #include "api/operator.h"
 #include "graph/graph_cache.h"
 #include "graph/record_launch.h"
-#include "kernels/causal/room.h"
+#include "kernels/causal/entry_points.h"
 #include "tensors/images.h"
 
 namespace torch_conv {
@@ -10,20 +10,21 @@ namespace torch_conv {
 namespace {
 
 using OptionalTensor = std::optional<Tensor>;
-using OptionalWord = std::optional<std::string>;
+using OptionalString = std::optional<std::string>;
 
-constexpr Doors<CausalConv> kConv{causal::plan_cpu, causal::run_cpu, causal::plan_cuda, causal::run_cuda};
-constexpr Doors<CausalUpdate> kUpdate{causal::plan_update_cpu, causal::run_update_cpu, causal::plan_update_cuda,
-                                      causal::run_update_cuda};
+constexpr EntryPoints<CausalConv> kConv{causal::plan_cpu, causal::run_cpu, causal::plan_cuda, causal::run_cuda};
+constexpr EntryPoints<CausalUpdate> kUpdate{causal::plan_update_cpu, causal::run_update_cpu, causal::plan_update_cuda,
+                                            causal::run_update_cuda};
 
 template <typename Problem>
-void run(Call& call, const Place& place, const Tensor& like, const Problem& p, const Doors<Problem>& doors) {
-  const Decision<Problem> d = decide(place, p, doors, environment("TORCH_CONV_VARIANT"));
+void run(Call& call, const Target& target, const Tensor& like, const Problem& p,
+         const EntryPoints<Problem>& entry_points) {
+  const Decision<Problem> d = decide(target, p, entry_points, environment("TORCH_CONV_VARIANT"));
   check_serves(call, d);
-  launch(call, place, like, d);
+  launch(call, target, like, d);
 }
 
-bool silu_of(const char* op, const OptionalWord& activation) {
+bool silu_of(const char* op, const OptionalString& activation) {
   check(!activation || *activation == "silu" || *activation == "swish", op,
         "activation must be None, 'silu' or 'swish', got '", activation.value_or(""), "'");
   return activation.has_value();
@@ -59,7 +60,7 @@ void check_operands(const char* op, const Tensor& x, const Tensor& weight, const
   const Dtype of_x = float_dtype(op, "x", x), of_weight = float_dtype(op, "weight", weight);
   if ((of_x == Dtype::f64) != (of_weight == Dtype::f64))
     refuse(op, "weight must have dtype ", of_x == Dtype::f64 ? "float64" : "float32, float16 or bfloat16",
-           " beside x of dtype ", name_of(of_x), ", got ", name_of(of_weight));
+           " peers x of dtype ", name_of(of_x), ", got ", name_of(of_weight));
   if (!same_device(weight, x)) refuse(op, "weight must be on ", device_text(x), ", got ", device_text(weight));
   if (bias) check_like(op, "bias", *bias, x, {x.size(1)}, weight.scalar_type());
 }
@@ -89,7 +90,7 @@ Tensor fresh(const Call& call, const Tensor& x, int64_t last) {
 // The sequence, and where `after` is wanted the last inputs behind it.
 std::vector<Tensor> convolve(Call& call, const Tensor& x, const Tensor& weight, const OptionalTensor& bias,
                              const OptionalTensor& seq_idx, const OptionalTensor& initial_states,
-                             const OptionalWord& activation, bool wanted) {
+                             const OptionalString& activation, bool wanted) {
   const char* op = call.op;
   const bool silu = silu_of(op, activation);
   check_operands(op, x, weight, bias, false);
@@ -118,8 +119,8 @@ std::vector<Tensor> convolve(Call& call, const Tensor& x, const Tensor& weight, 
 
   const Tensor taps = dense(call, weight);
   const OptionalTensor offsets = dense(call, bias), numbers = dense(call, seq_idx);
-  const Place place(call, x);
-  run(call, place, x,
+  const Target target(call, x);
+  run(call, target, x,
       CausalConv{.dtype = *dtype_or_none(x.scalar_type()),
                  .weights = *dtype_or_none(weight.scalar_type()),
                  .n = n,
@@ -139,7 +140,7 @@ std::vector<Tensor> convolve(Call& call, const Tensor& x, const Tensor& weight, 
 }
 
 std::vector<Tensor> update(Call& call, const Tensor& x, const Tensor& conv_state, const Tensor& weight,
-                           const OptionalTensor& bias, const OptionalWord& activation,
+                           const OptionalTensor& bias, const OptionalString& activation,
                            const OptionalTensor& cache_seqlens, const OptionalTensor& conv_state_indices) {
   const char* op = call.op;
   const bool silu = silu_of(op, activation);
@@ -162,8 +163,8 @@ std::vector<Tensor> update(Call& call, const Tensor& x, const Tensor& conv_state
   const Tensor taps = dense(call, weight);
   const OptionalTensor offsets = dense(call, bias), used = dense(call, cache_seqlens);
   const OptionalTensor indices = dense(call, conv_state_indices);
-  const Place place(call, x);
-  run(call, place, x,
+  const Target target(call, x);
+  run(call, target, x,
       CausalUpdate{.dtype = *dtype_or_none(x.scalar_type()),
                    .weights = *dtype_or_none(weight.scalar_type()),
                    .n = n,
@@ -195,25 +196,25 @@ std::vector<Tensor> repeat(const char* name, Call& call, const F& first, const T
 }
 
 Tensor causal_conv1d(Tensor x, Tensor weight, OptionalTensor bias, OptionalTensor seq_idx,
-                     OptionalTensor initial_states, OptionalWord activation) {
+                     OptionalTensor initial_states, OptionalString activation) {
   Call call{"causal_conv1d"};
   return repeat("causal_conv1d", call, convolve, x, weight, bias, seq_idx, initial_states, activation, false)[0];
 }
 
 std::tuple<Tensor, Tensor> causal_conv1d_states(Tensor x, Tensor weight, OptionalTensor bias, OptionalTensor seq_idx,
-                                                OptionalTensor initial_states, OptionalWord activation) {
+                                                OptionalTensor initial_states, OptionalString activation) {
   Call call{"causal_conv1d"};
   auto made = repeat("causal_conv1d", call, convolve, x, weight, bias, seq_idx, initial_states, activation, true);
   return {made[0], made[1]};
 }
 
 Tensor causal_conv1d_states_out(Tensor x, Tensor weight, OptionalTensor bias, OptionalTensor seq_idx,
-                                OptionalTensor initial_states, OptionalWord activation, Tensor final_states_out) {
+                                OptionalTensor initial_states, OptionalString activation, Tensor final_states_out) {
   Call call{.op = "causal_conv1d", .out = final_states_out};
   return repeat("causal_conv1d", call, convolve, x, weight, bias, seq_idx, initial_states, activation, true)[0];
 }
 
-Tensor causal_conv1d_update(Tensor x, Tensor conv_state, Tensor weight, OptionalTensor bias, OptionalWord activation,
+Tensor causal_conv1d_update(Tensor x, Tensor conv_state, Tensor weight, OptionalTensor bias, OptionalString activation,
                             OptionalTensor cache_seqlens, OptionalTensor conv_state_indices) {
   Call call{.op = "causal_conv1d_update", .out = conv_state};
   const auto first = [&](Call& call, const Tensor& x, const auto&... args) {
@@ -224,7 +225,7 @@ Tensor causal_conv1d_update(Tensor x, Tensor conv_state, Tensor weight, Optional
 
 template <bool wanted>
 Sizes conv_query(std::string question, Tensor x, Tensor weight, OptionalTensor bias, OptionalTensor seq_idx,
-                 OptionalTensor initial_states, OptionalWord activation, OptionalTensor final_states_out) {
+                 OptionalTensor initial_states, OptionalString activation, OptionalTensor final_states_out) {
   return answer("causal_conv1d", question, [&](Call& call) {
     call.out = final_states_out;
     convolve(call, x, weight, bias, seq_idx, initial_states, activation, wanted);
@@ -232,7 +233,7 @@ Sizes conv_query(std::string question, Tensor x, Tensor weight, OptionalTensor b
 }
 
 Sizes update_query(std::string question, Tensor x, Tensor conv_state, Tensor weight, OptionalTensor bias,
-                   OptionalWord activation, OptionalTensor cache_seqlens, OptionalTensor conv_state_indices) {
+                   OptionalString activation, OptionalTensor cache_seqlens, OptionalTensor conv_state_indices) {
   return answer("causal_conv1d_update", question, [&](Call& call) {
     update(call, x, conv_state, weight, bias, activation, cache_seqlens, conv_state_indices);
   });

@@ -108,7 +108,7 @@ void cut_groups(const Call& call, int axes, Tensor& weight, std::optional<Tensor
 }
 
 Sums sums_of(const std::string& algorithm) {
-  return algorithm == "direct" ? Sums::chain : algorithm == "tensor_core" ? Sums::products : Sums::any;
+  return algorithm == "direct" ? Sums::chain : algorithm == "tensor_core" ? Sums::mma : Sums::any;
 }
 
 }  // namespace
@@ -152,42 +152,43 @@ Tensor conv(Call& call, int axes, const Tensor& input, Tensor weight, std::optio
   const bool torchs = !why.empty();
   Geometry g{.place = {.pad_y = 0, .pad_x = 0, .border = border}, .out = {.h = 1, .w = 1}};
   Placement& p = g.place;
-  Extent reach{.h = 1, .w = 1}, padded{.h = 1, .w = 1};
-  AxisReach* const along = call.reach.axis;
+  Extent footprint{.h = 1, .w = 1}, padded{.h = 1, .w = 1};
+  AxisFootprint* const along = call.footprint.axis;
   const auto place_axis = [&](int from_end, int64_t& pad, int64_t& stride, int64_t& dilation, int64_t Extent::*axis) {
     if (from_end > axes) return;
     const int i = axes - from_end;
     const int64_t k = weight.size(2 + i);
     const Pads pads = pads_of(op, o, i, k);
     pad = pads.before, stride = o.stride[i], dilation = o.dilation[i];
-    reach.*axis = dilation * (k - 1) + 1;
+    footprint.*axis = dilation * (k - 1) + 1;
     padded.*axis = input.size(input.dim() - from_end) + pads.before + pads.after;
-    g.out.*axis = (padded.*axis - reach.*axis) / stride + 1;
-    along[kAxes - from_end] = {pad, reach.*axis, stride, (reach.*axis - 1) / 2 - pad, g.out.*axis};
+    g.out.*axis = (padded.*axis - footprint.*axis) / stride + 1;
+    along[kAxes - from_end] = {pad, footprint.*axis, stride, (footprint.*axis - 1) / 2 - pad, g.out.*axis};
   };
   place_axis(3, p.pad_z, p.stride_z, p.dilation_z, &Extent::d);
   place_axis(2, p.pad_y, p.stride_y, p.dilation_y, &Extent::h);
   place_axis(1, p.pad_x, p.stride_x, p.dilation_x, &Extent::w);
-  if (reach.d > padded.d || reach.h > padded.h || reach.w > padded.w)
-    refuse(op, "a window of ", extent_text(reach, spatial), " does not fit into the padded ",
+  if (footprint.d > padded.d || footprint.h > padded.h || footprint.w > padded.w)
+    refuse(op, "a window of ", extent_text(footprint, spatial), " does not fit into the padded ",
            axes == 3 ? "volume of " : "image of ", extent_text(padded, spatial));
   if (torchs && too_much && !call.part) {
     const int64_t n = input.size(input.dim() - axes + *too_much);
     refuse(op, "padding must be at most ", border == Border::reflect ? n - 1 : n, " along an axis of ", n,
            " with padding_mode='", o.padding_mode, "', got ", std::max(all[*too_much].before, all[*too_much].after));
   }
-  call.reach.border = border;
+  call.footprint.border = border;
   settle(call, g);
 
   const Tensor images = axes == 1 ? with_height(input) : input;
   Sizes sizes = resized(images, g.out, spatial);
   sizes[sizes.size() - spatial - 1] = weight.size(0);
   const Sums sums = sums_of(o.algorithm);
-  // What follows a launch follows it on one shard only; the room for depthwise convolutions reads no other shards.
-  call.reach.direct = axes >= 2 && !torchs && o.activation == Activation::none && sums != Sums::products;
-  call.reach.by_torch = why;
-  call.reach.result = axes == 1 ? without_height(sizes) : sizes, call.reach.dtype = input.scalar_type();
-  if (call.only_reach()) return input;
+  // What follows a launch follows it on one shard only; the kernel family for depthwise convolutions reads no other
+  // shards.
+  call.footprint.direct = axes >= 2 && !torchs && o.activation == Activation::none && sums != Sums::mma;
+  call.footprint.by_torch = why;
+  call.footprint.result = axes == 1 ? without_height(sizes) : sizes, call.footprint.dtype = input.scalar_type();
+  if (call.only_footprint()) return input;
   if (torchs) {
     if (call.lines) call.explain("handed to torch: " + why);
     if (call.part) return part_by_torch(call, input, weight, bias, o);
@@ -216,10 +217,10 @@ Tensor conv(Call& call, int axes, const Tensor& input, Tensor weight, std::optio
   Tensor result = call.part ? given() : empty_result(call, images, sizes, spatial, input.scalar_type());
   const auto returned = [&] { return axes == 1 ? torch::stable::squeeze(result, result.dim() - 2) : result; };
   if (result.numel() == 0) return returned();
-  const Place place(call, input);
+  const Target target(call, input);
   const Image out = *merge_leading(result, in.image.dtype, spatial);
   // Parts of an image are made by the chains of Direct, whose bits do not depend on where an image is cut.
-  if (depthwise && (!call.part || sums == Sums::products)) {
+  if (depthwise && (!call.part || sums == Sums::mma)) {
     const Tensor taps = dense(call, weight);
     const std::optional<Tensor> offsets = bias ? std::optional(dense(call, *bias)) : std::nullopt;
     const Depthwise problem{.in = in.image,
@@ -232,7 +233,7 @@ Tensor conv(Call& call, int axes, const Tensor& input, Tensor weight, std::optio
                             .place = p,
                             .activation = o.activation,
                             .sums = sums};
-    if (run_depthwise(call, place, input, problem)) return returned();
+    if (run_depthwise(call, target, input, problem)) return returned();
   }
   const Window window = prepare_weight(call, axes == 1 ? with_height(weight) : weight, in.image);
 
@@ -252,9 +253,9 @@ Tensor conv(Call& call, int axes, const Tensor& input, Tensor weight, std::optio
                  .place = p,
                  .groups = o.groups,
                  .bias = offsets ? offsets->data_ptr() : nullptr,
-                 .beside = beside_of(call, in.image, axes)};
+                 .peers = peers_of(call, in.image, axes)};
   if (o.activation == Activation::none) {
-    run(call, place, input, problem);
+    run(call, target, input, problem);
     return returned();
   }
   // The kernels of `Direct` have no activation. Sums of 16-bit images stay in float32, so that one rounding remains.
@@ -263,8 +264,8 @@ Tensor conv(Call& call, int axes, const Tensor& input, Tensor weight, std::optio
     wide = empty_result(call, images, sizes_of(result), spatial, sums_type);
     problem.out = *merge_leading(*wide, accumulation_dtype(out.dtype), spatial);
   }
-  run(call, place, input, problem);
-  run(call, place, input,
+  run(call, target, input, problem);
+  run(call, target, input,
       Combine{.sums = {problem.out},
               .windows = 1,
               .centre = {},

@@ -47,9 +47,9 @@ std::optional<Tensor> conv_of_numbers(bool ask, const Tensor& input, const Tenso
                   "auto"};
     o.activation = numbers.activation;
     if (ask) {
-      Call question{.op = call.op, .purpose = Purpose::reach};
+      Call question{.op = call.op, .purpose = Purpose::footprint};
       conv(question, int(numbers.axes), input, weight, bias, o);
-      if (!question.reach.by_torch.empty()) return {};
+      if (!question.footprint.by_torch.empty()) return {};
     }
     o.algorithm = "ours";
     return {conv(call, int(numbers.axes), input, weight, bias, o)};

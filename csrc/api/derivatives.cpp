@@ -48,7 +48,7 @@ Derivatives Derivatives::of_images(const char* op, const std::string& mode, int6
 
 Derivatives Derivatives::of_volumes(const char* op, const std::string& mode) {
   check(mode == "diff" || mode == "sobel", op, "mode must be 'diff' or 'sobel', got '", mode, "'");
-  // Scaled axis by axis, by powers of two: differences are then what the room for volumes has a short way for.
+  // Scaled axis by axis, by powers of two: differences are then what the kernel family for volumes has a short way for.
   const Row smooth = mode == "sobel" ? Row{0.25, 0.5, 0.25} : Row{0, 1, 0};
   constexpr Row slope{-0.5, 0, 0.5};
   Derivatives d;

@@ -34,7 +34,7 @@ Tensor filter(Call& call, int axes, const Tensor& input, const Tensor& kernel, c
   const Dtype element = in.image.dtype;
   if (o.in_float64) in.image.dtype = Dtype::f64;
   const Sums sums = axes == 2 ? sums_of(algorithm) : Sums::chain;
-  // Whether kernels take narrow taps is asked of the tensor at hand, without the shards beside it: parts that may read
+  // Whether kernels take narrow taps is asked of the tensor at hand, without the neighbour shards: parts that may read
   // those have wide taps, which all kernels take. Where the whole is a depthwise convolution no part reads other
   // shards, and its kernels take narrow taps only.
   const bool alone = !call.part || (call.whole && call.whole->algorithm == Algorithm::depthwise);
@@ -53,21 +53,21 @@ Tensor filter(Call& call, int axes, const Tensor& input, const Tensor& kernel, c
            .groups = in.image.c,
            .bias = nullptr,
            .sums = sums};
-  const Place place(call, input);
+  const Target target(call, input);
   const auto decide = [&] {
-    return axes == 2 ? dispatch_filter(call, place, algorithm, kernel, options, window, p) : FilterDecision{};
+    return axes == 2 ? dispatch_filter(call, target, algorithm, kernel, options, window, p) : FilterDecision{};
   };
   const bool empty =
       p.out.n * p.out.c * p.out.d * p.out.h * p.out.w == 0;  // `produce` runs nothing, but all is refused
-  if (call.only_reach() || empty) {
+  if (call.only_footprint() || empty) {
     const FilterDecision d = decide();
-    call.reach.algorithm = d.algorithm, call.reach.sums = d.sums, call.reach.by_values = d.by_values;
-    call.reach.direct = d.algorithm == Algorithm::direct;
+    call.footprint.algorithm = d.algorithm, call.footprint.sums = d.sums, call.footprint.by_values = d.by_values;
+    call.footprint.direct = d.algorithm == Algorithm::direct;
   }
   return produce(call, input, in, axes, g, o, [&](const Image& image) {
     p.out = image;
     if (o.in_float64) run_in_float64(p, element);
-    else run_filter(call, place, input, axes, decide(), p, window);
+    else run_filter(call, target, input, axes, decide(), p, window);
   });
 }
 
@@ -95,10 +95,10 @@ void filter2d_in_float64(Tensor input, Tensor kernel, std::string border_type, i
 
 // Does 'auto' make this filter, its other arguments at their defaults, as separable passes?
 bool filter2d_by_passes(Tensor input, Tensor kernel) {
-  Call call{.op = "filter2d", .purpose = Purpose::reach};
+  Call call{.op = "filter2d", .purpose = Purpose::footprint};
   filter2d(call, input, kernel, "reflect", false, "same", "corr", 0, std::nullopt, {1, 1}, {1, 1}, std::nullopt,
            "auto");
-  return call.reach.algorithm == Algorithm::low_rank;
+  return call.footprint.algorithm == Algorithm::low_rank;
 }
 
 void register_operators(torch::stable::detail::StableLibrary& m) {
@@ -109,7 +109,7 @@ void register_operators(torch::stable::detail::StableLibrary& m) {
 
 }  // namespace
 
-// One function serves both: the rooms part by device.
+// One function serves both: the kernel families part by device.
 STABLE_TORCH_LIBRARY_IMPL(torch_conv, CPU, m) {
   register_operators(m);
   implement_in_float64<&filter2d_in_float64, "_filter2d_in_float64">(m);

@@ -15,7 +15,7 @@ Algorithm checked_algorithm(const char* op, const std::string& word, int axes) {
   return algorithm_of(op, word, {automatic, fused, separable, tensor_core});
 }
 
-// Smoothing that keeps every other pixel of every other row: the fused room then filters no row in vain.
+// Smoothing that keeps every other pixel of every other row: the fused kernel family then filters no row in vain.
 bool halves(const Extent& window, const Geometry& g, const Image& image, bool valid) {
   const Placement& at = g.place;
   return g.out.h == ceil_div(image.h, 2) && g.out.w == ceil_div(image.w, 2) && at.stride_y == 2 && at.stride_x == 2 &&
@@ -51,9 +51,9 @@ Tensor separable(Call& call, const Tensor& input, const std::vector<Tensor>& ker
   const bool wanted = algorithm == Algorithm::fused && !call.part;  // parts of an image get the same bits either way
   check(halving || !wanted, op,
         "algorithm 'fused' serves odd windows in their middle, with stride 2, dilation 1 and padding='same'");
-  call.reach.direct = !halving;
+  call.footprint.direct = !halving;
   return produce(call, input, in, axes, g, o, [&](const Image& image) {
-    const Place place(call, input);
+    const Target target(call, input);
     for (Window& window : windows) upload_large(call, window, input);
     Separable p{.in = in.image,
                 .out = image,
@@ -64,13 +64,13 @@ Tensor separable(Call& call, const Tensor& input, const std::vector<Tensor>& ker
                 .kh = size.h,
                 .kw = size.w,
                 .place = g.place,
-                .beside = beside_of(call, in.image, axes),
+                .peers = peers_of(call, in.image, axes),
                 .sums = axes == 2 ? sums_of(algorithm) : Sums::chain};
     if (axes == 3) p.taps_z = windows[2].taps;
     if (o.in_float64) return run_in_float64(p, element);
-    const bool asked = halving && (wanted || (place.cuda() && algorithm == Algorithm::automatic));
-    if (asked && run_in_one_launch(call, place, input, as_fused(p, wanted))) return;
-    run_passes(call, place, input, in, axes, p);
+    const bool asked = halving && (wanted || (target.cuda() && algorithm == Algorithm::automatic));
+    if (asked && run_in_one_launch(call, target, input, as_fused(p, wanted))) return;
+    run_passes(call, target, input, in, axes, p);
   });
 }
 
@@ -103,7 +103,7 @@ void register_operators(torch::stable::detail::StableLibrary& m) {
 
 }  // namespace
 
-// One function serves both: the rooms part by device.
+// One function serves both: the kernel families part by device.
 STABLE_TORCH_LIBRARY_IMPL(torch_conv, CPU, m) {
   register_operators(m);
   implement_in_float64<&separable2d_in_float64, "_filter2d_separable_in_float64">(m);

@@ -34,27 +34,27 @@ Geometry place_window(Call& call, const Image& image, const Extent& window, int 
   Geometry g{.place = {.pad_y = 0, .pad_x = 0, .border = border_of(op, o.border_type), .value = o.value},
              .out = {.d = 1, .h = 1, .w = 1}};
   const bool valid = is_valid_padding(op, o.padding);
-  Extent reach = window;
-  AxisReach* const along = call.reach.axis;
+  Extent footprint = window;
+  AxisFootprint* const along = call.footprint.axis;
   const auto place_axis = [&](int i, int64_t n, int64_t& pad, int64_t& stride, int64_t& dilation,
                               int64_t Extent::*axis) {
     stride = o.stride[i], dilation = o.dilation[i];
-    reach.*axis = (window.*axis - 1) * dilation + 1;
+    footprint.*axis = (window.*axis - 1) * dilation + 1;
     const int64_t anchor = anchor_of(op, o.anchor, i, window.*axis);
     pad = valid ? 0 : anchor * dilation;
-    g.out.*axis = valid ? (n - reach.*axis) / stride + 1 : ceil_div(n, stride);
-    along[kAxes - axes + i] = {pad, reach.*axis, stride, valid ? (reach.*axis - 1) / 2 : 0, g.out.*axis};
+    g.out.*axis = valid ? (n - footprint.*axis) / stride + 1 : ceil_div(n, stride);
+    along[kAxes - axes + i] = {pad, footprint.*axis, stride, valid ? (footprint.*axis - 1) / 2 : 0, g.out.*axis};
   };
   Placement& p = g.place;
   if (axes == 3) place_axis(0, image.d, p.pad_z, p.stride_z, p.dilation_z, &Extent::d);
   place_axis(axes - 2, image.h, p.pad_y, p.stride_y, p.dilation_y, &Extent::h);
   place_axis(axes - 1, image.w, p.pad_x, p.stride_x, p.dilation_x, &Extent::w);
-  if (valid && (reach.d > image.d || reach.h > image.h || reach.w > image.w))
-    refuse(op, "a window of ", extent_text(reach, axes), " does not fit into ",
+  if (valid && (footprint.d > image.d || footprint.h > image.h || footprint.w > image.w))
+    refuse(op, "a window of ", extent_text(footprint, axes), " does not fit into ",
            axes == 3 ? "a volume of " : "an image of ", extent_text({.d = image.d, .h = image.h, .w = image.w}, axes),
            " with padding='valid'");
   p.normalized = o.normalized && p.border == Border::skip;
-  call.reach.border = p.border;
+  call.footprint.border = p.border;
   settle(call, g);
   return g;
 }
@@ -84,8 +84,8 @@ Tensor produce(Call& call, const Tensor& input, const ImageView& in, int axes, c
   const Sizes sizes = resized(input, g.out, axes);
   if (call.out) check_out(call.op, input, *call.out, sizes);
   const Dtype dtype = result_dtype(call, in, o);
-  call.reach.result = sizes, call.reach.dtype = scalar_type_of(dtype);
-  if (call.only_reach()) return input;
+  call.footprint.result = sizes, call.footprint.dtype = scalar_type_of(dtype);
+  if (call.only_footprint()) return input;
   Tensor result = call.out    ? *call.out
                   : call.part ? call.part->result
                               : empty_result(call, input, sizes, axes, scalar_type_of(dtype));
@@ -107,8 +107,8 @@ Tensor produce_several(Call& call, const Tensor& input, const ImageView& in, int
   sizes.insert(sizes.begin() + dim, outputs);
   if (call.out) check_out(call.op, input, *call.out, sizes);
   const Dtype dtype = result_dtype(call, in, o);
-  call.reach.result = sizes, call.reach.dtype = scalar_type_of(dtype), call.reach.contiguous = true;
-  if (call.only_reach()) return input;
+  call.footprint.result = sizes, call.footprint.dtype = scalar_type_of(dtype), call.footprint.contiguous = true;
+  if (call.only_footprint()) return input;
   Tensor result = call.out    ? *call.out
                   : call.part ? call.part->result
                               : allocate(call, input, sizes, scalar_type_of(dtype));

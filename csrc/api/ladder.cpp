@@ -27,20 +27,20 @@ void check_operands(const char* op, const Tensor& input, const Tensor& kernel, i
 
 // The caller has chosen the kernel: there is no more to plan. A ladder's call is never repeated by its launch graph.
 template <typename Problem, typename Variant>
-void run(Call& call, const Place& place, const Problem& p, Variant variant, double elements, double taps,
+void run(Call& call, const Target& target, const Problem& p, Variant variant, double elements, double taps,
          int launches = 1) {
   if (call.graph) call.graph->invalidate();
   Kernels kernels;
-  if (place.cuda() && call.loads()) kernels = load_all(ladder::kernels_cuda(p, variant), place.arch());
+  if (target.cuda() && call.loads()) kernels = load_all(ladder::kernels_cuda(p, variant), target.arch());
   const Plan plan{.algorithm = "ladder",
                   .variant = "textbook",
                   .why = "the caller's choice",
                   .launches = launches,
                   .bytes = 8 * elements,
                   .flops = 2 * taps * elements};
-  if (only_explain(call, place, plan)) return;
-  if (!place.cuda()) return ladder::run_cpu(p, variant);
-  ladder::run_cuda(p, variant, {place.stream(), nullptr, kernels.data()});
+  if (only_explain(call, target, plan)) return;
+  if (!target.cuda()) return ladder::run_cpu(p, variant);
+  ladder::run_cuda(p, variant, {target.stream(), nullptr, kernels.data()});
 }
 
 Tensor ladder1d(Call& call, const Tensor& input, const Tensor& kernel, const std::string& variant_name,
@@ -59,8 +59,8 @@ Tensor ladder1d(Call& call, const Tensor& input, const Tensor& kernel, const std
   const Tensor out = allocate(call, in, sizes_of(in), ScalarType::Float);
   if (out.numel() == 0) return out;
   const int64_t w = in.size(in.dim() - 1);
-  const Place place(call, input);
-  run(call, place,
+  const Target target(call, input);
+  run(call, target,
       Ladder1d{.in = static_cast<const float*>(in.data_ptr()),
                .out = static_cast<float*>(out.data_ptr()),
                .taps = static_cast<const float*>(taps.data_ptr()),
@@ -91,8 +91,8 @@ Tensor ladder2d(Call& call, const Tensor& input, const Tensor& kernel, const std
   const Tensor out = allocate(call, in, sizes_of(in), ScalarType::Float);
   if (out.numel() == 0) return out;
   const int64_t h = in.size(in.dim() - 2), w = in.size(in.dim() - 1);
-  const Place place(call, input);
-  run(call, place,
+  const Target target(call, input);
+  run(call, target,
       Ladder2d{.in = static_cast<const float*>(in.data_ptr()),
                .out = static_cast<float*>(out.data_ptr()),
                .taps = static_cast<const float*>(taps.data_ptr()),
@@ -178,21 +178,21 @@ Tensor ladder3d(Call& call, const Tensor& input, const Tensor& kernel, const std
                    .block_y = int(block[1]),
                    .block_z = int(block[2]),
                    .scratch = nullptr};
-  const Place place(call, input);
-  if (place.cuda()) check_tile(op, problem, variant, place.arch().shared_bytes);
+  const Target target(call, input);
+  if (target.cuda()) check_tile(op, problem, variant, target.arch().shared_bytes);
   std::vector<float> factors;
   std::optional<Tensor> scratch;
   if (variant == ladder::Variant3d::separable) {
     factors = factors_of(op, problem);
     problem.taps = factors.data();
-    if (place.cuda()) {
+    if (target.cuda()) {
       scratch = allocate(call, in, sizes_of(in), ScalarType::Float);
       problem.scratch = static_cast<float*>(scratch->data_ptr());
     }
   }
   const bool passes = variant == ladder::Variant3d::separable;
   const double kd = problem.kd, kh = problem.kh, kw = problem.kw;
-  run(call, place, problem, variant, double(in.numel()), passes ? kd + kh + kw : kd * kh * kw, passes ? 3 : 1);
+  run(call, target, problem, variant, double(in.numel()), passes ? kd + kh + kw : kd * kh * kw, passes ? 3 : 1);
   return out;
 }
 

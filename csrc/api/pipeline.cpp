@@ -7,7 +7,7 @@
 namespace torch_conv {
 
 Pipeline::Pipeline(Call& call, int axes, const Tensor& input, const FilterOptions& options)
-    : call_(call), axes_(axes), input_(input), options_(options), place_(call, input) {
+    : call_(call), axes_(axes), input_(input), options_(options), target_(call, input) {
   const char* op = call.op;
   check_input(op, input, axes);
   algorithm_ = algorithm_of(op, options.algorithm, {Algorithm::automatic, Algorithm::fused, Algorithm::separable});
@@ -35,19 +35,19 @@ Stage Pipeline::derivative(const Derivatives& windows, Point point, double numbe
   const auto kept = std::make_shared<const Derivatives>(windows);
   if (call_.graph) call_.graph->keep(kept, kept.get(), sizeof(Derivatives));
   kept_.push_back(kept);
-  return kept->stage(accumulation_dtype(in_.image.dtype), place_.cuda(), point, number);
+  return kept->stage(accumulation_dtype(in_.image.dtype), target_.cuda(), point, number);
 }
 
 Tensor Pipeline::run(const std::vector<Stage>& stages, bool fan) {
   const bool valid = is_valid_padding(call_.op, options_.padding);
-  check(algorithm_ != Algorithm::fused || axes_ == 2 || place_.cuda(), call_.op,
+  check(algorithm_ != Algorithm::fused || axes_ == 2 || target_.cuda(), call_.op,
         "algorithm 'fused' cannot serve this call: volumes are fused on CUDA only");
   Extent reach{.d = 1, .h = 1, .w = 1};
   for (const Stage& s : stages) reach.d += s.kd - 1, reach.h += s.kh - 1, reach.w += s.kw - 1;
   // The size of the result and the refusal of windows that do not fit are those of one window with the chain's reach.
   const Geometry g = place_window(call_, in_.image, reach, axes_, options_);
-  call_.reach.whole = !valid;
-  for (const Stage& s : stages) call_.reach.ends |= s.point == Point::thin;
+  call_.footprint.whole = !valid;
+  for (const Stage& s : stages) call_.footprint.ends |= s.point == Point::thin;
   Fused problem{.in = in_.image,
                 .out = {},
                 .stride_output = 0,
@@ -59,7 +59,7 @@ Tensor Pipeline::run(const std::vector<Stage>& stages, bool fan) {
                 .stride = 1,
                 .wanted = algorithm_ == Algorithm::fused};
   std::copy(stages.begin(), stages.end(), problem.stages);
-  if (call_.only_reach() && call_.of_shards) call_.reach.direct = reads_other_shards(problem);
+  if (call_.only_footprint() && call_.of_shards) call_.footprint.direct = reads_other_shards(problem);
   const auto fill = [&](const Image& image, int64_t stride_output) {
     problem.out = image, problem.stride_output = stride_output;
     compute(problem);
@@ -72,15 +72,15 @@ Tensor Pipeline::run(const std::vector<Stage>& stages, bool fan) {
 bool Pipeline::reads_other_shards(Fused problem) const {
   problem.out = in_.image;
   if (options_.output_type) problem.out.dtype = dtype_of(call_.op, "output_dtype", *options_.output_type);
-  problem.beside.above = in_.image;
-  return algorithm_ != Algorithm::separable && serves_shards(place_, problem);
+  problem.peers.above = in_.image;
+  return algorithm_ != Algorithm::separable && serves_shards(target_, problem);
 }
 
 void Pipeline::compute(Fused problem) {
-  problem.beside = beside_of(call_, in_.image, axes_);
-  if (problem.beside.any()) return run_on_shards(call_, place_, problem);
-  if (algorithm_ != Algorithm::separable && run_in_one_launch(call_, place_, input_, problem)) return;
-  run_chain(call_, place_, input_, in_, axes_, problem);
+  problem.peers = peers_of(call_, in_.image, axes_);
+  if (problem.peers.any()) return run_on_shards(call_, target_, problem);
+  if (algorithm_ != Algorithm::separable && run_in_one_launch(call_, target_, input_, problem)) return;
+  run_chain(call_, target_, input_, in_, axes_, problem);
 }
 
 Stage with_point(Stage stage, Point point, double number) {

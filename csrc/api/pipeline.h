@@ -32,7 +32,7 @@ class Pipeline {
   const Tensor& input_;
   const FilterOptions& options_;
   Algorithm algorithm_;
-  Place place_;
+  Target target_;
   ImageView in_;
   std::vector<Window> windows_;
   std::vector<std::shared_ptr<const Derivatives>> kept_;

@@ -5,20 +5,20 @@ namespace torch_conv {
 Purpose purpose_of(const char* op, const std::string& question, bool of_shards) {
   if (question == "explain") return Purpose::explain;
   if (question == "prepare") return Purpose::prepare;
-  if (question == "footprint" && !of_shards) return Purpose::reach;
+  if (question == "footprint" && !of_shards) return Purpose::footprint;
   refuse(op, "question must be 'explain', 'prepare' or ", of_shards ? "'recorded'" : "'footprint'", ", got '", question,
          "'");
 }
 
 Sizes answer_of(const Call& call) {
   Sizes numbers;
-  if (!call.only_reach()) {
+  if (!call.only_footprint()) {
     for (const char byte : *call.lines) numbers.push_back(static_cast<unsigned char>(byte));
     return numbers;
   }
-  for (const AxisReach& r : call.reach.axis)
+  for (const AxisFootprint& r : call.footprint.axis)
     numbers.insert(numbers.end(), {r.pad, r.length, r.stride, r.middle, r.out, r.group});
-  numbers.push_back(int64_t(call.reach.border));
+  numbers.push_back(int64_t(call.footprint.border));
   return numbers;
 }
 

@@ -237,12 +237,12 @@ STABLE_TORCH_LIBRARY(torch_conv, m) {
   m.def("_ptxas(int capability, str kernel) -> str");
   m.def("_store_report() -> str[]");
   // Rows of a shard into other ranks' symmetric memory, and a handshake of the ranks: the rows that they have written
-  // to this one are there for the current stream's next work. `route` has the addresses (sharding/deliver.cpp).
-  m.def("_deliver(Tensor local, int dim, Tensor(a!) route, int call, int timeout_ms) -> ()");
+  // to this one are there for the current stream's next work. `addresses` has the addresses (sharding/deliver.cpp).
+  m.def("_deliver(Tensor local, int dim, Tensor(a!) addresses, int call, int timeout_ms) -> ()");
   // The same, then the launch graph of number `graph` on `given`, of which one is the shard. Empty: nothing has
   // happened, because the graph does not fit.
   m.def(
-      "_deliver_and_repeat(Tensor[] given, int own, int graph, int dim, Tensor(a!) route, int call, int timeout_ms) "
+      "_deliver_and_repeat(Tensor[] given, int own, int graph, int dim, Tensor(a!) addresses, int call, int timeout_ms) "
       "-> Tensor[]");
   // Number of calls that were replayed (graph/graph_cache.h), for tests.
   m.def("_repeated_calls() -> int");

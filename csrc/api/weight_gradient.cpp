@@ -1,11 +1,11 @@
-// The gradients of a depthwise convolution in its weight and its bias: checks, then a problem of their room. What the
-// room does not serve is left to torch, with an empty list. Fewer outputs than the padding allows: the last ones are
-// not there (less padding after an image than before it).
+// The gradients of a depthwise convolution in its weight and its bias: checks, then a problem of their kernel family.
+// What the kernel family does not serve is left to torch, with an empty list. Fewer outputs than the padding allows:
+// the last ones are not there (less padding after an image than before it).
 #include "api/query.h"
 #include "graph/graph_cache.h"
 #include "graph/record_launch.h"
+#include "kernels/weight_gradient/entry_points.h"
 #include "kernels/weight_gradient/problem.h"
-#include "kernels/weight_gradient/room.h"
 #include "tensors/boxed.h"
 #include "tensors/images.h"
 
@@ -13,7 +13,8 @@ namespace torch_conv {
 
 namespace {
 
-constexpr Doors<WeightGradient> kDoors{nullptr, nullptr, weight_gradient::plan_cuda, weight_gradient::run_cuda};
+constexpr EntryPoints<WeightGradient> kEntryPoints{nullptr, nullptr, weight_gradient::plan_cuda,
+                                                   weight_gradient::run_cuda};
 
 // A signal whose channels lie innermost is an image of one column, others are images of one row.
 struct Operands {
@@ -93,8 +94,8 @@ std::vector<Tensor> gradients(Call& call, const Tensor& input, const Tensor& gra
       .kw = o.kernel[1],
       .place = {.pad_y = o.padding[0], .pad_x = o.padding[1], .stride_y = o.stride[0], .stride_x = o.stride[1]}};
   if (copied) problem.grad = dense_like(of_grad.image, weight_gradient::channels_innermost(in.image));
-  const Place place(call, input);
-  Decision<WeightGradient> d = decide(place, problem, kDoors, environment("TORCH_CONV_VARIANT"));
+  const Target target(call, input);
+  Decision<WeightGradient> d = decide(target, problem, kEntryPoints, environment("TORCH_CONV_VARIANT"));
   if (!d.serves()) {
     if (call.lines) call.explain("left to torch: " + std::string(d.plan->why));
     return {};
@@ -116,7 +117,7 @@ std::vector<Tensor> gradients(Call& call, const Tensor& input, const Tensor& gra
   const Tensor bias = allocate(call, input, {grad.size(1)}, input.scalar_type());
   problem.weight = weight.data_ptr(), problem.bias = bias.data_ptr();
   d.problem = problem;
-  launch(call, place, input, d);
+  launch(call, target, input, d);
   return {weight, bias};
 }
 

@@ -8,7 +8,7 @@ namespace torch_conv {
 
 struct GeneralArgs {
   Direct p;
-  Neighbours beside;       // none of volumes
+  Neighbours peers;        // none of volumes
   int64_t groups_of_four;  // per row
   int64_t threads;         // in all
   bool channels_inner;     // lanes follow the channels, which lie innermost in memory
@@ -17,7 +17,7 @@ struct GeneralArgs {
   static GeneralArgs of(const Direct& p) {
     const int64_t fours = ceil_div(p.out.w, 4);
     return {.p = p,
-            .beside = Neighbours::of(p.beside, p.in),
+            .peers = Neighbours::of(p.peers, p.in),
             .groups_of_four = fours,
             .threads = p.out.n * p.out.c * p.out.d * p.out.h * fours,
             .channels_inner = p.out.c > 1 && p.out.stride_c < p.out.stride_w,

@@ -26,12 +26,12 @@ struct Neighbours {
   };
   Side above, below;
 
-  static Neighbours of(const Beside& beside, const Image& in) {
-    const auto &above = beside.above, &below = beside.below;
+  static Neighbours of(const Peers& peers, const Image& in) {
+    const auto &above = peers.above, &below = peers.below;
     return {Side::of(above, -above.h, above.h, above.stride_h), Side::of(below, in.h, below.h, below.stride_h)};
   }
-  static Neighbours of_planes(const Beside& beside, const Image& in) {
-    const auto &above = beside.above, &below = beside.below;
+  static Neighbours of_planes(const Peers& peers, const Image& in) {
+    const auto &above = peers.above, &below = peers.below;
     return {Side::of(above, -above.d, above.d, above.stride_d), Side::of(below, in.d, below.d, below.stride_d)};
   }
 

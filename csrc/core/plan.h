@@ -35,9 +35,9 @@ inline Kernel kernel_of(const char* file, std::string name, std::initializer_lis
   return {file, arguments.size() ? name + ">" : name};
 }
 
-// The same kernel where it may read the shards beside an image: its last argument, kBeside, is written only then.
-inline Kernel of_shards(Kernel kernel, bool beside) {
-  if (beside) kernel.name.insert(kernel.name.size() - 1, ", true");
+// The same kernel where it may read the neighbour shards: its last argument, kPeers, is written only then.
+inline Kernel of_shards(Kernel kernel, bool peers) {
+  if (peers) kernel.name.insert(kernel.name.size() - 1, ", true");
   return kernel;
 }
 
@@ -51,12 +51,12 @@ struct Plan {
   const char* variant = nullptr;           // the room's kernel or loop: "reg", "tile_tma", "general", ...
   const char* why = "";                    // one clause
   int tile_w = 0, tile_h = 0, tile_d = 0;  // output tile of one block (CUDA) or of one task (CPU); tile_d of volumes
-  int seam_d = 0;                          // planes at a volume's seams that are worth launches of their own; or 0
-  int threads = 0;                         // per block (CUDA)
-  int shared_bytes = 0;                    // dynamic, per block (CUDA)
-  int64_t blocks = 0;                      // blocks of the grid (CUDA) or tasks (CPU)
+  int boundary_d = 0;    // planes at a volume's shard boundaries that are worth launches of their own; or 0
+  int threads = 0;       // per block (CUDA)
+  int shared_bytes = 0;  // dynamic, per block (CUDA)
+  int64_t blocks = 0;    // blocks of the grid (CUDA) or tasks (CPU)
   int launches = 1;
-  int64_t scratch_bytes = 0;       // the hall allocates this on the images' device and hands it to run()
+  int64_t scratch_bytes = 0;       // the operator layer allocates this on the images' device and hands it to run()
   double bytes = 0;                // one read of the input, one write of the output
   double flops = 0;                // two a tap
   std::vector<Kernel> kernels{};   // in the order of their launches (CUDA)

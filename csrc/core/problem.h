@@ -2,8 +2,8 @@
 //
 // Axes stand in the order n, c, d, h, w; an image is a volume of depth 1. Sizes and strides are in elements, never
 // bytes. Taps and bias are in the accumulation dtype: float64 for float64 images, else float32. Taps are correlated as
-// they lie (the hall has flipped them if a convolution was asked for) and already divided by their sum if `normalized`
-// was asked for (box and skip excepted).
+// they lie (the operator layer has flipped them if a convolution was asked for) and already divided by their sum if
+// `normalized` was asked for (box and skip excepted).
 #pragma once
 
 #include <algorithm>
@@ -42,7 +42,7 @@ inline bool aligned_rows(const Image& x) {
   return x.stride_w == 1 && x.w * size_of(x.dtype) % 16 == 0 && rows_start_on(x, 16);
 }
 
-// How many channels stand side by side in the rows of both images (channels_last), or 1: such a row is filtered as one
+// How many channels are interleaved in the rows of both images (channels_last), or 1: such a row is filtered as one
 // row of w * c elements, whose taps lie c elements apart.
 inline int64_t interleaved_channels(const Image& in, const Image& out) {
   const bool both = in.c > 1 && in.c == out.c && in.stride_c == 1 && out.stride_c == 1 && in.stride_w == in.c &&
@@ -59,7 +59,7 @@ inline Image as_rows(Image x, int64_t channels) {
 // Where an image is one shard of an image cut along h, or a volume one of a volume cut along d: the rows (planes)
 // before and after it, in memory that kernels on its device may read; without data where the whole ends. Only CUDA
 // kernels read them, and a plan says whether its kernel does.
-struct Beside {
+struct Peers {
   Image above{}, below{};
   bool any() const { return above.data || below.data; }
   // Is that so of those that are there?
@@ -68,8 +68,8 @@ struct Beside {
     return (!above.data || is(above)) && (!below.data || is(below));
   }
   // The rows nearest to the shard, no more than `reach` of either.
-  Beside nearest(int64_t reach) const {
-    Beside b = *this;
+  Peers nearest(int64_t reach) const {
+    Peers b = *this;
     const int64_t behind = std::max<int64_t>(0, above.h - reach);
     if (above.data) b.above.data = static_cast<char*>(above.data) + behind * above.stride_h * size_of(above.dtype);
     b.above.h -= behind, b.below.h = std::min(below.h, reach);
@@ -86,11 +86,11 @@ struct Beside {
 };
 
 // The interleaved channels of an HWC image whose neighbour shards have the same layout; 1 for other images.
-constexpr int64_t kMostSideBySide = 4;
-inline int64_t photo_channels(const Image& in, const Image& out, const Beside& beside) {
+constexpr int64_t kMostInterleaved = 4;
+inline int64_t hwc_channels(const Image& in, const Image& out, const Peers& peers) {
   const int64_t channels = interleaved_channels(in, out);
   const auto alike = [&](const Image& shard) { return !shard.data || interleaved_channels(in, shard) == channels; };
-  return channels <= kMostSideBySide && alike(beside.above) && alike(beside.below) ? channels : 1;
+  return channels <= kMostInterleaved && alike(peers.above) && alike(peers.below) ? channels : 1;
 }
 
 // Where output (z, y, x) reads: tap (l, i, j) lies on input (z * stride_z + l * dilation_z - pad_z,
@@ -118,14 +118,14 @@ struct Taps {
   bool narrow = false;  // as they came, in the images' 16-bit dtype: for kernels of tensor cores
 };
 
-// Host taps up to this size travel as kernel parameters; the hall uploads larger ones to device memory first, so a
-// room never sees on_host beyond it. Larger parameters cost time at every launch (3200 bytes: 1.5-2 us on one NVIDIA
-// H200), an upload is one small launch more.
+// Host taps up to this size travel as kernel parameters; the operator layer uploads larger ones to device memory first,
+// so a kernel family never sees on_host beyond it. Larger parameters cost time at every launch (3200 bytes: 1.5-2 us on
+// one NVIDIA H200), an upload is one small launch more.
 constexpr int64_t kInlineTapBytes = 256;
 
 // In which order may a sum be made? `chain`: one chain of fused multiply-adds, row by row, that starts at 0. `any`:
 // also as products of matrices on tensor cores. `products`: only so.
-enum class Sums : int8_t { chain, any, products };
+enum class Sums : int8_t { chain, any, mma };
 
 // out[n, co] = bias[co] + sum over the group's ci, then l, i, j (in this order, one fma chain that
 // starts at 0, unless `sums` allows others) of taps[n, co, ci][l, i, j] * in[n, ci]. A filter is the depthwise case:
@@ -137,7 +137,7 @@ struct Direct {
   Placement place;
   int64_t groups;
   const void* bias;  // one per output channel, on the images' device, or null
-  Beside beside{};
+  Peers peers{};
   Sums sums = Sums::chain;
   bool one_window() const { return taps.stride_n == 0 && taps.stride_c == 0; }
 };
@@ -208,7 +208,7 @@ struct Separable {
   Taps taps_x, taps_y, taps_z;
   int64_t kd = 1, kh, kw;
   Placement place;
-  Beside beside{};
+  Peers peers{};
   Sums sums = Sums::chain;
 };
 
@@ -222,7 +222,7 @@ struct Box {
   int64_t first_row = 0;  // out's row 0, among the outputs of the whole image
   int64_t whole_h = 0;    // rows of the whole image
   int64_t whole_w = 0;    // columns of the whole image
-  Beside beside{};
+  Peers peers{};
 };
 
 // The third axis of a 3-D box, after the planes' sums: out = sum over l of sums[z + l - pad_z] * scale (Border::skip
@@ -297,7 +297,7 @@ struct Fused {
   bool valid;           // 'valid': every stage keeps only the pixels whose windows are inside what it reads
   int64_t stride;       // the last stage keeps the pixels 0, stride, 2 stride ... along every axis
   bool wanted = false;  // one launch even where filters one by one are faster
-  Beside beside{};
+  Peers peers{};
 
   static Fused of(const Stage& only, const Image& in, const Image& out, const Placement& at, bool valid) {
     return {.in = in,

@@ -26,30 +26,30 @@ inline const char* chain_dtype_refusal(Dtype in, Dtype out) {
 }
 
 // Images whose values lie side by side in rows, and a border that is made of elements.
-inline const char* rows_refusal(const Image& in, const Image& out, const Placement& at, const Beside& beside) {
-  if (in.stride_w != 1 || out.stride_w != 1) return "pixels of a row do not lie side by side";
+inline const char* rows_refusal(const Image& in, const Image& out, const Placement& at, const Peers& peers) {
+  if (in.stride_w != 1 || out.stride_w != 1) return "pixels of a row are not contiguous";
   if (at.border == Border::skip) return "border 'skip'";
   if (at.border == Border::constant && !holds(in.dtype, at.value)) return "no pixel holds the border's value";
   if (!below(kMostSide, {in.h + at.pad_y, in.w + at.pad_x, out.h, out.w})) return "2^30 rows or columns";
-  return !beside.any() || beside.same_columns(in) ? nullptr : "shards of another layout";
+  return !peers.any() || peers.same_columns(in) ? nullptr : "shards of another layout";
 }
 
 // The same at stride and dilation 1 and with the dtype kept.
-inline const char* planar_refusal(const Image& in, const Image& out, const Placement& at, const Beside& beside) {
+inline const char* planar_refusal(const Image& in, const Image& out, const Placement& at, const Peers& peers) {
   if (!at.unit_steps_of_images()) return "stride or dilation";
   if (in.dtype != out.dtype) return "another output dtype";
   if (!tiled_type(in.dtype)) return "no float32, float16, bfloat16 or uint8";
-  return rows_refusal(in, out, at, beside);
+  return rows_refusal(in, out, at, peers);
 }
 
-inline const char* planar_refusal(const Separable& p) { return planar_refusal(p.in, p.out, p.place, p.beside); }
+inline const char* planar_refusal(const Separable& p) { return planar_refusal(p.in, p.out, p.place, p.peers); }
 
 // Of a filter whose windows each see some of the image; `channels` side by side are seen as columns.
 inline const char* planar_refusal(const Direct& p, int64_t channels = 1) {
   const auto rows = [&](const Image& x) { return as_rows(x, channels); };
   Placement at = p.place;
   at.pad_x *= channels;
-  if (const char* no = planar_refusal(rows(p.in), rows(p.out), at, {rows(p.beside.above), rows(p.beside.below)}))
+  if (const char* no = planar_refusal(rows(p.in), rows(p.out), at, {rows(p.peers.above), rows(p.peers.below)}))
     return no;
   if (p.in.c != p.groups) return "sums over channels";
   const bool touches = near(p.in.h, p.out.h, p.kh, p.place.pad_y) && near(p.in.w, p.out.w, p.kw, p.place.pad_x);
@@ -59,7 +59,7 @@ inline const char* planar_refusal(const Direct& p, int64_t channels = 1) {
 // Boxes of planes by bulk copies, in words where pixels are narrow.
 inline const char* plane_copy_refusal(const Image& in, const Arch& arch) {
   if (!arch.bulk_copy) return "no bulk copies";
-  return tma::words_possible(in) ? nullptr : "rows not 16-byte aligned";
+  return tma::vectors_possible(in) ? nullptr : "rows not 16-byte aligned";
 }
 
 }  // namespace torch_conv

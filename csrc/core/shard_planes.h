@@ -1,5 +1,5 @@
-// The planes of a volume as marches along z read them, and the rows of an image as chains do: of one that is alone, by
-// its tensor map; of a shard of one that is cut along z, also those of the shards beside it, where they lie. Each shard
+// The planes of a volume as streams along z read them, and the rows of an image as chains do: of one that is alone, by
+// its tensor map; of a shard of one that is cut along z, also those of the neighbour shards, where they lie. Each shard
 // has a map of its own, and a plane's number says which:
 //
 //   plane        -above.rows ...... -1 | 0 ........... d - 1 | d ....... d + below.rows - 1
@@ -18,32 +18,32 @@ namespace torch_conv {
 struct ShardVolume {
   static constexpr int kAbove = 0, kOwn = 1, kBelow = 2;
   TensorMap maps[3];  // a shard that is not there has any map, which no plane is read by
-  Neighbours beside;
+  Neighbours peers;
 
   // map_of(volume) makes a map.
   template <typename MapOf>
-  static ShardVolume of(const Image& own, const Beside& beside, const MapOf& map_of) {
-    return of(own, beside, map_of, Neighbours::of_planes(beside, own));
+  static ShardVolume of(const Image& own, const Peers& peers, const MapOf& map_of) {
+    return of(own, peers, map_of, Neighbours::of_planes(peers, own));
   }
   template <typename MapOf>
-  static ShardVolume of_rows(const Image& own, const Beside& beside, const MapOf& map_of) {
-    return of(own, beside, map_of, Neighbours::of(beside, own));
+  static ShardVolume of_rows(const Image& own, const Peers& peers, const MapOf& map_of) {
+    return of(own, peers, map_of, Neighbours::of(peers, own));
   }
 
  private:
   template <typename MapOf>
-  static ShardVolume of(const Image& own, const Beside& beside, const MapOf& map_of, const Neighbours& neighbours) {
+  static ShardVolume of(const Image& own, const Peers& peers, const MapOf& map_of, const Neighbours& neighbours) {
     const TensorMap map = map_of(own);
-    return {{beside.above.data ? map_of(beside.above) : map, map, beside.below.data ? map_of(beside.below) : map},
+    return {{peers.above.data ? map_of(peers.above) : map, map, peers.below.data ? map_of(peers.below) : map},
             neighbours};
   }
 };
 
 // Planes [first_plane, end_of_planes) stand somewhere, of a volume (or a shard) of d.
 TC_HD int first_plane(const TensorMap&) { return 0; }
-TC_HD int first_plane(const ShardVolume& v) { return -int(v.beside.above.rows); }
+TC_HD int first_plane(const ShardVolume& v) { return -int(v.peers.above.rows); }
 TC_HD int end_of_planes(const TensorMap&, int d) { return d; }
-TC_HD int end_of_planes(const ShardVolume& v, int d) { return d + int(v.beside.below.rows); }
+TC_HD int end_of_planes(const ShardVolume& v, int d) { return d + int(v.peers.below.rows); }
 
 // Do plane z and those up to r before and behind it stand?
 TC_HD bool planes_around(const TensorMap&, int z, int r, int d) { return z >= r && z + r < d; }
@@ -71,7 +71,7 @@ TC_HD const T* plane_in_memory(const TensorMap&, const T* volume, int64_t stride
 }
 template <typename T>
 TC_HD const T* plane_in_memory(const ShardVolume& v, const T* volume, int64_t stride_d, int z, int d, int n, int c) {
-  return v.beside.row(volume, stride_d, z, d, n, c);
+  return v.peers.row(volume, stride_d, z, d, n, c);
 }
 
 // Which shard has plane z, and the plane's number there. What no shard has lies outside the shard's own map, too: there

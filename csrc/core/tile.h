@@ -15,7 +15,7 @@ constexpr int64_t tiles_across(int64_t columns, int64_t step, int64_t overlap) {
 }
 
 // A block's tile, the channel and the sample of its plane.
-struct TilePlace {
+struct TilePosition {
   unsigned x, y, c, n;
 };
 
@@ -49,18 +49,18 @@ struct TileOrder {
             FastDivisor::of(unsigned(tiles_x > 2 ? tiles_x - 2 : 1)),
             FastDivisor::of(unsigned(channels))};
   }
-  TC_HD TilePlace at(unsigned block) const {
+  TC_HD TilePosition at(unsigned block) const {
     const unsigned index = plane.divide(block), n = channels.divide(index);
     return in_plane(block - index * plane.divisor, index - n * channels.divisor, n);
   }
   // The tiles of all channels at one place follow each other.
-  TC_HD TilePlace at_together(unsigned block) const {
+  TC_HD TilePosition at_together(unsigned block) const {
     const unsigned tile = channels.divide(block), n = plane.divide(tile);
     return in_plane(tile - n * plane.divisor, block - tile * channels.divisor, n);
   }
 
  private:
-  TC_HD TilePlace in_plane(unsigned rest, unsigned c, unsigned n) const {
+  TC_HD TilePosition in_plane(unsigned rest, unsigned c, unsigned n) const {
     const unsigned edges = 2 * tiles_y;
     unsigned x, y;
     if (tiles_x < 3) {

@@ -30,7 +30,7 @@ inline bool possible(const Image& x) {
 constexpr int pack_of(int bytes) { return bytes >= 4 ? 1 : 4 / bytes; }
 
 // The same in such words.
-inline bool words_possible(const Image& x) { return possible(x) && x.w % pack_of(size_of(x.dtype)) == 0; }
+inline bool vectors_possible(const Image& x) { return possible(x) && x.w % pack_of(size_of(x.dtype)) == 0; }
 
 // The same for volumes.
 inline bool volume_possible(const Image& x) {
@@ -40,7 +40,9 @@ inline bool volume_possible(const Image& x) {
 }
 
 // ... in such words.
-inline bool volume_words_possible(const Image& x) { return volume_possible(x) && x.w % pack_of(size_of(x.dtype)) == 0; }
+inline bool volume_vectors_possible(const Image& x) {
+  return volume_possible(x) && x.w % pack_of(size_of(x.dtype)) == 0;
+}
 
 // Images whose channels lie innermost: 16-byte aligned base and pixel, row and sample strides.
 inline bool channels_possible(const Image& x) {

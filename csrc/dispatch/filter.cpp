@@ -36,7 +36,7 @@ void depend_on_values(const Call& call, const Tensor& kernel) {
 // to 5 %. Channels that are no multiple of four were not measured.
 Sums sums_of_channels(const Direct& p) {
   const int64_t taps = p.kh * p.kw;
-  return taps <= 9 || (taps <= 25 && p.in.c % 16 != 0) ? Sums::chain : Sums::products;
+  return taps <= 9 || (taps <= 25 && p.in.c % 16 != 0) ? Sums::chain : Sums::mma;
 }
 bool worth_channels(const Direct& p) {
   const int64_t taps = p.kh * p.kw;
@@ -48,32 +48,32 @@ bool channels_pinned() { return std::strcmp(environment("TORCH_CONV_VARIANT"), "
 
 class FilterDispatch {
  public:
-  FilterDispatch(Call& call, const Place& place, const Tensor& kernel, const WindowOptions& options,
+  FilterDispatch(Call& call, const Target& target, const Tensor& kernel, const WindowOptions& options,
                  const Window& window, const Direct& p)
       : call_(call),
-        place_(place),
+        target_(target),
         kernel_(kernel),
         options_(options),
         window_(window),
         p_(p),
-        size_(filter_size(p, place)) {
-    made_.sums = p.sums == Sums::products || channels_pinned() ? Sums::products
-                 : call.whole                                  ? call.whole->sums
-                                                               : sums_of_channels(p);
+        size_(filter_size(p, target)) {
+    made_.sums = p.sums == Sums::mma || channels_pinned() ? Sums::mma
+                 : call.whole                             ? call.whole->sums
+                                                          : sums_of_channels(p);
   }
 
   FilterDecision decide(Algorithm asked) {
-    if (const Reach* whole = call_.whole) as_the_whole(*whole);
+    if (const Footprint* whole = call_.whole) as_the_whole(*whole);
     else if (asked == Algorithm::automatic) fastest();
     else if (asked == Algorithm::tensor_core) by_products();
     else if (asked == Algorithm::fft) check_fft();
     else if (asked == Algorithm::low_rank) check_low_rank();
-    if (made_.algorithm == Algorithm::direct && made_.narrow.empty() && !call_.only_reach()) keep_narrow();
+    if (made_.algorithm == Algorithm::direct && made_.narrow.empty() && !call_.only_footprint()) keep_narrow();
     return std::move(made_);
   }
 
  private:
-  // A filter with windows in the images' dtype, one for each of many channels side by side, and zeros outside is a
+  // A filter with windows in the images' dtype, one for each of many interleaved channels, and zeros outside is a
   // depthwise convolution.
   bool is_depthwise() const {
     const bool own = p_.in.c > 1 && p_.in.stride_c == 1 && p_.taps.stride_c != 0 && p_.taps.stride_n == 0;
@@ -84,16 +84,16 @@ class FilterDispatch {
   // Windows of the host will be brought to fresh memory, where all vectors start.
   std::optional<Decision<Depthwise>> channels() const {
     if (!is_depthwise()) return std::nullopt;
-    return dispatch(place_, Depthwise{.in = p_.in,
-                                      .out = p_.out,
-                                      .weight = p_.taps.on_host ? nullptr : p_.taps.data,
-                                      .bias = nullptr,
-                                      .weights = p_.in.dtype,
-                                      .kh = p_.kh,
-                                      .kw = p_.kw,
-                                      .place = p_.place,
-                                      .activation = Activation::none,
-                                      .sums = made_.sums});
+    return dispatch(target_, Depthwise{.in = p_.in,
+                                       .out = p_.out,
+                                       .weight = p_.taps.on_host ? nullptr : p_.taps.data,
+                                       .bias = nullptr,
+                                       .weights = p_.in.dtype,
+                                       .kh = p_.kh,
+                                       .kw = p_.kw,
+                                       .place = p_.place,
+                                       .activation = Activation::none,
+                                       .sums = made_.sums});
   }
   bool take(Decision<Depthwise> depthwise) {
     if (!depthwise.serves()) return pass_on(call_, *depthwise.plan), false;
@@ -106,18 +106,18 @@ class FilterDispatch {
     if (!p_.taps.narrow || p_.out.n * p_.out.c * p_.out.h * p_.out.w == 0) return false;
     Direct p = p_;
     p.taps.on_host = p.taps.on_host && !is_large(window_);
-    made_.narrow = dispatch(place_, p);
+    made_.narrow = dispatch(target_, p);
     if (!all_serve(made_.narrow)) made_.narrow.clear();
     return !made_.narrow.empty();
   }
 
   // What serves the whole serves its parts, but a part may lie otherwise.
-  void as_the_whole(const Reach& whole) {
+  void as_the_whole(const Footprint& whole) {
     if (whole.by_values) factor();
     if (whole.algorithm != Algorithm::depthwise) return void(made_.algorithm = whole.algorithm);
     auto depthwise = channels();
     if (!depthwise) return;
-    if (p_.sums == Sums::products || channels_pinned()) check_serves(call_, *depthwise, wanted_by(made_.sums));
+    if (p_.sums == Sums::mma || channels_pinned()) check_serves(call_, *depthwise, wanted_by(made_.sums));
     take(std::move(*depthwise));
   }
 
@@ -188,7 +188,7 @@ class FilterDispatch {
   }
 
   Call& call_;
-  const Place& place_;
+  const Target& target_;
   const Tensor& kernel_;
   const WindowOptions& options_;
   const Window& window_;
@@ -199,47 +199,47 @@ class FilterDispatch {
 
 }  // namespace
 
-FilterDecision dispatch_filter(Call& call, const Place& place, Algorithm asked, const Tensor& kernel,
+FilterDecision dispatch_filter(Call& call, const Target& target, Algorithm asked, const Tensor& kernel,
                                const WindowOptions& options, const Window& window, const Direct& problem) {
-  return FilterDispatch(call, place, kernel, options, window, problem).decide(asked);
+  return FilterDispatch(call, target, kernel, options, window, problem).decide(asked);
 }
 
-void run_filter(Call& call, const Place& place, const Tensor& input, int axes, FilterDecision d, Direct p,
+void run_filter(Call& call, const Target& target, const Tensor& input, int axes, FilterDecision d, Direct p,
                 Window window) {
   if (d.depthwise) {
     upload(call, window, input);
     d.depthwise->problem.weight = window.taps.data;
-    return launch(call, place, input, *d.depthwise);
+    return launch(call, target, input, *d.depthwise);
   }
   if (!d.narrow.empty()) {
     upload_large(call, window, input);
     for (Decision<Direct>& part : d.narrow) {
       part.problem.taps = window.taps;
-      launch(call, place, input, part);
+      launch(call, target, input, part);
     }
     return;
   }
   widen(call, window, input, p.in.dtype);
   p.taps = window.taps;
-  if (d.algorithm == Algorithm::low_rank) return run_low_rank(call, place, input, p, window, *d.factors);
+  if (d.algorithm == Algorithm::low_rank) return run_low_rank(call, target, input, p, window, *d.factors);
   if (d.algorithm == Algorithm::fft) {
     upload(call, window, input);
     p.taps = window.taps;
-    return run_by_fft(call, place, input, p, window);
+    return run_by_fft(call, target, input, p, window);
   }
-  p.beside = beside_of(call, p.in, axes);
-  if (axes == 3 && p.beside.any() && !serves_shards(place, p)) return;  // before a window is uploaded in vain
+  p.peers = peers_of(call, p.in, axes);
+  if (axes == 3 && p.peers.any() && !serves_shards(target, p)) return;  // before a window is uploaded in vain
   upload_large(call, window, input);
   p.taps = window.taps;
-  run(call, place, input, p);
+  run(call, target, input, p);
 }
 
-FilterSize filter_size(const Direct& p, const Place& place) {
+FilterSize filter_size(const Direct& p, const Target& target) {
   const Placement& s = p.place;
   // What kernels ask for, but for what hardly ever fails.
-  const bool cuda = place.cuda(), planes = cuda && p.in.stride_w == 1 && s.unit_steps_of_images();
+  const bool cuda = target.cuda(), planes = cuda && p.in.stride_w == 1 && s.unit_steps_of_images();
   const bool half = is_half(p.in.dtype) && s.border != Border::skip;
-  const bool photos = cuda && s.unit_steps_of_images() && photo_channels(p.in, p.out, p.beside) > 1;
+  const bool photos = cuda && s.unit_steps_of_images() && hwc_channels(p.in, p.out, p.peers) > 1;
   const bool small = p.kh == p.kw && p.kh <= 15 && p.one_window() && tiled_type(p.in.dtype);
   return {.planes = p.in.n * p.in.c,
           .windows = (p.taps.stride_n ? p.in.n : 1) * (p.taps.stride_c ? p.in.c : 1),
@@ -253,7 +253,7 @@ FilterSize filter_size(const Direct& p, const Place& place) {
           .stride_w = s.stride_x,
           .image = p.in.dtype,
           .cuda = cuda,
-          .products = (planes || photos) && half && place.arch().bulk_copy,
+          .products = (planes || photos) && half && target.arch().bulk_copy,
           .one_launch = planes && small && is_stage(p)};
 }
 

@@ -21,14 +21,14 @@ struct FilterDecision {
 // `asked`: automatic, direct, tensor_core, fft or low_rank. `window` is the caller's `kernel` as `options` want it, and
 // gives the problem its taps; they are narrow where they may stay so. A part of an image takes the algorithm of the
 // whole.
-FilterDecision dispatch_filter(Call& call, const Place& place, Algorithm asked, const Tensor& kernel,
+FilterDecision dispatch_filter(Call& call, const Target& target, Algorithm asked, const Tensor& kernel,
                                const WindowOptions& options, const Window& window, const Direct& problem);
 
 // Brings the window to the device in the dtype that was decided on, and runs the filter or explains it.
-void run_filter(Call& call, const Place& place, const Tensor& input, int axes, FilterDecision decision, Direct problem,
-                Window window);
+void run_filter(Call& call, const Target& target, const Tensor& input, int axes, FilterDecision decision,
+                Direct problem, Window window);
 
 // The filter in the numbers that expected times depend on.
-FilterSize filter_size(const Direct& problem, const Place& place);
+FilterSize filter_size(const Direct& problem, const Target& target);
 
 }  // namespace torch_conv

@@ -115,12 +115,12 @@ Tensor corner_sums_of(const Tensor& windows) {
 // One call's transforms, batch by batch.
 class ByFft {
  public:
-  ByFft(Call& call, const Place& place, const Tensor& input, const Direct& p, const Window& window)
+  ByFft(Call& call, const Target& target, const Tensor& input, const Direct& p, const Window& window)
       : call_(call),
-        place_(place),
+        target_(target),
         input_(input),
         p_(p),
-        tiles_(fft_tiles(filter_size(p, place))),
+        tiles_(fft_tiles(filter_size(p, target))),
         batch_(Batch::of(p, tiles_)),
         taps_(window.tensor) {}
 
@@ -132,17 +132,17 @@ class ByFft {
     const double pixels = double(p_.in.n) * double(p_.in.c) * double(p_.in.h) * double(p_.in.w);
     std::ostringstream line;
     line << "fft/overlap_save (expected " << tiles_.seconds * 1e6 << " us, direct "
-         << direct_seconds(filter_size(p_, place_)) * 1e6 << " us); tile " << tiles_.w << 'x' << tiles_.h << ", tiles "
+         << direct_seconds(filter_size(p_, target_)) * 1e6 << " us); tile " << tiles_.w << 'x' << tiles_.h << ", tiles "
          << tiles_.count() << ", images " << p_.in.n * p_.in.c << ", batches " << batches << "; launches "
-         << (place_.cuda() ? 8 : 7) * batches + 2 << " with a transform as one, scratch "
+         << (target_.cuda() ? 8 : 7) * batches + 2 << " with a transform as one, scratch "
          << (kFftCopies * batch_.n * batch_.c * batch_.tiles + spectra) * tile << " B; bytes "
          << int64_t(pixels * size_of(p_.in.dtype) + outputs * size_of(p_.out.dtype)) << ", flops "
          << int64_t(5 * double(tiles_.h * tiles_.w) * std::log2(double(tiles_.h * tiles_.w)) *
                     double(tiles_.count() * p_.in.n * p_.in.c));
     call_.explain(line.str());
     Direct first = some_of(p_, {0, batch_.n}, {0, batch_.c});
-    run(call_, place_, input_, read(first, tiles(nullptr, {0, batch_.tiles}), nullptr));
-    run(call_, place_, input_, WriteTiles{first, tiles(nullptr, {0, batch_.tiles}), {}, nullptr, nullptr});
+    run(call_, target_, input_, read(first, tiles(nullptr, {0, batch_.tiles}), nullptr));
+    run(call_, target_, input_, WriteTiles{first, tiles(nullptr, {0, batch_.tiles}), {}, nullptr, nullptr});
   }
 
   void compute() {
@@ -223,18 +223,18 @@ class ByFft {
     const Tensor sums = [&] {
       std::optional<Tensor> pixels =
           scratch({p.in.n, p.in.c, which.size(), tiles_.h, tiles_.w}, accumulation_type(p.in.dtype));
-      run(call_, place_, input_, read(p, tiles(pixels->data_ptr(), which), static_cast<int32_t*>(notes.data_ptr())));
+      run(call_, target_, input_, read(p, tiles(pixels->data_ptr(), which), static_cast<int32_t*>(notes.data_ptr())));
       Tensor products = spectrum(*pixels, tiles_);
       pixels.reset();
-      if (place_.cuda()) call_aten("aten::mul_", "Tensor", products, spectra);
+      if (target_.cuda()) call_aten("aten::mul_", "Tensor", products, spectra);
       else multiply(products, spectra);
       return sums_of(products, tiles_);
     }();
     write.sums = tiles(sums.data_ptr(), which);
     const Tensor marks = scratch({units, cells.count()}, ScalarType::Byte);
     write.marks = static_cast<char*>(marks.data_ptr());
-    run(call_, place_, input_, write);
-    if (place_.cuda()) return;
+    run(call_, target_, input_, write);
+    if (target_.cuda()) return;
     for (int64_t unit = 0; unit < units; ++unit)
       filter_directly(p, which, unit, cells, reinterpret_cast<overlap_save::Mark*>(write.marks) + unit * cells.count());
   }
@@ -277,11 +277,11 @@ class ByFft {
     if (y.size() <= 0 || x.size() <= 0) return;
     one.out = cut(one.out, y, x);
     one.place.pad_y -= y.begin * s.stride_y, one.place.pad_x -= x.begin * s.stride_x;
-    run(call_, place_, input_, one);
+    run(call_, target_, input_, one);
   }
 
   Call& call_;
-  const Place& place_;
+  const Target& target_;
   const Tensor& input_;
   const Direct& p_;
   const FftTiles tiles_;
@@ -291,11 +291,11 @@ class ByFft {
 
 }  // namespace
 
-void run_by_fft(Call& call, const Place& place, const Tensor& input, const Direct& p, const Window& window) {
+void run_by_fft(Call& call, const Target& target, const Tensor& input, const Direct& p, const Window& window) {
   if (call.graph) call.graph->invalidate();  // the launches of torch are not recorded
-  const bool columns = p.kh > 1 && p.kw == 1 && fft_by_rows(filter_size(p, place));
+  const bool columns = p.kh > 1 && p.kw == 1 && fft_by_rows(filter_size(p, target));
   const Direct q = columns ? turned(p) : p;
-  ByFft filter(call, place, input, q, window);
+  ByFft filter(call, target, input, q, window);
   if (call.runs()) filter.compute();
   else filter.explain();
 }

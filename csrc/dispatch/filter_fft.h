@@ -6,7 +6,7 @@
 
 namespace torch_conv {
 
-// `problem` as the direct rooms take it, its taps in `window` and on the images' device.
+// `problem` as the direct kernel families take it, its taps in `window` and on the images' device.
 //
 //   image --read--> tiles --rfft2--> spectra --times that of the window--> --irfft2--> sums --write--> result
 //
@@ -14,6 +14,6 @@ namespace torch_conv {
 //
 // Where a NaN, an infinity or an overflow reached a tile's sums they are made again directly. Nothing waits for the
 // GPU, and memory is bounded by kFftWorkspace.
-void run_by_fft(Call& call, const Place& place, const Tensor& input, const Direct& problem, const Window& window);
+void run_by_fft(Call& call, const Target& target, const Tensor& input, const Direct& problem, const Window& window);
 
 }  // namespace torch_conv

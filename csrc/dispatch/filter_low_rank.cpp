@@ -57,19 +57,19 @@ struct Term {
   Window y, x;
 };
 
-// The terms and their sum between one read and one write, where a room makes them so.
-bool run_as_stage(Call& call, const Place& place, const Tensor& input, const Direct& p,
+// The terms and their sum between one read and one write, where a kernel family makes them so.
+bool run_as_stage(Call& call, const Target& target, const Tensor& input, const Direct& p,
                   const std::vector<Term>& terms) {
   const int count = int(terms.size());
   if (count == 1 || count > Stage::kMost || !is_stage(p)) return false;
   Stage stage{.windows = count, .kh = p.kh, .kw = p.kw, .point = Point::sum};
   for (int r = 0; r < count; ++r) stage.taps_y[r] = terms[r].y.taps, stage.taps_x[r] = terms[r].x.taps;
-  return run_in_one_launch(call, place, input, Fused::of(stage, p.in, p.out, p.place, p.out.h < p.in.h));
+  return run_in_one_launch(call, target, input, Fused::of(stage, p.in, p.out, p.place, p.out.h < p.in.h));
 }
 
 }  // namespace
 
-void run_low_rank(Call& call, const Place& place, const Tensor& input, const Direct& p, const Window& window,
+void run_low_rank(Call& call, const Target& target, const Tensor& input, const Direct& p, const Window& window,
                   const LowRank& factors) {
   const int rank = factors.rank();
   if (call.lines)
@@ -78,11 +78,11 @@ void run_low_rank(Call& call, const Place& place, const Tensor& input, const Dir
   std::vector<Term> terms;
   for (int r = 0; r < rank; ++r) {
     terms.push_back(
-        {factors.along(call, r, false, window, place.cuda()), factors.along(call, r, true, window, place.cuda())});
+        {factors.along(call, r, false, window, target.cuda()), factors.along(call, r, true, window, target.cuda())});
     upload_large(call, terms[r].y, input);
     upload_large(call, terms[r].x, input);
   }
-  if (run_as_stage(call, place, input, p, terms)) return;
+  if (run_as_stage(call, target, input, p, terms)) return;
 
   const Dtype sums = accumulation_dtype(p.in.dtype);
   std::vector<Image> made{p.out};
@@ -94,7 +94,7 @@ void run_low_rank(Call& call, const Place& place, const Tensor& input, const Dir
     for (int r = 0; r < rank; ++r) made.push_back(*merge_leading(torch::stable::select(*scratch, 0, r), sums, 2));
   }
   for (int r = 0; r < rank; ++r)
-    run(call, place, input,
+    run(call, target, input,
         Separable{.in = p.in,
                   .out = made[r],
                   .taps_x = terms[r].x.taps,
@@ -116,7 +116,7 @@ void run_low_rank(Call& call, const Place& place, const Tensor& input, const Dir
                     .margin_y = 0,
                     .margin_x = 0};
     for (int i = 0; i < count; ++i) combine.sums[i] = made[from + i];
-    run(call, place, input, combine);
+    run(call, target, input, combine);
     from += last ? rank : count - 1;
   }
 }

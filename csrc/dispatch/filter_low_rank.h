@@ -1,5 +1,5 @@
 // A filter of images whose window is the sum of a few separable ones: as many separable passes and their sum, in one
-// launch where a room has it.
+// launch where a kernel family has it.
 #pragma once
 
 #include <memory>
@@ -37,9 +37,9 @@ const char* low_rank_refusal(const Tensor& kernel, const Extent& window);
 // everywhere inside the image.
 bool is_stage(const Direct& problem);
 
-// `problem` as the direct rooms take it, with `window` before it went to the images' device. Normalized 'skip' divides
-// by what is no sum of products, but for rank 1.
-void run_low_rank(Call& call, const Place& place, const Tensor& input, const Direct& problem, const Window& window,
+// `problem` as the direct kernel families take it, with `window` before it went to the images' device. Normalized
+// 'skip' divides by what is no sum of products, but for rank 1.
+void run_low_rank(Call& call, const Target& target, const Tensor& input, const Direct& problem, const Window& window,
                   const LowRank& factors);
 
 }  // namespace torch_conv

@@ -88,7 +88,7 @@ std::optional<Direct> ends_of(const Direct& p, int64_t begin, int64_t end) {
 std::vector<Direct> long_rows(const Direct& p) {
   const Placement& at = p.place;
   const bool one_row = p.kh == 1 && at.pad_y == 0 && at.stride_y == 1 && p.in.h == p.out.h;
-  const bool alike = p.one_window() && p.groups == p.in.c && p.in.c == p.out.c && !p.beside.any();
+  const bool alike = p.one_window() && p.groups == p.in.c && p.in.c == p.out.c && !p.peers.any();
   // A bias has a number for each channel, and rows of several channels become one image's.
   if (!one_row || !alike || (p.bias && p.in.c > 1) || p.in.d != 1 || p.in.h >= kLeastRows) return {};
   const auto in = rows_of_planes(p.in), out = rows_of_planes(p.out);
@@ -99,7 +99,7 @@ std::vector<Direct> long_rows(const Direct& p) {
 
   const bool steps = at.stride_x == 1 && at.pad_x >= 0;
   // A row's ends are small, and have no products of matrices; those lose under windows of one row anyway.
-  if (!steps || in->h * in->w < kLeastNumbers || p.sums == Sums::products) return {};
+  if (!steps || in->h * in->w < kLeastNumbers || p.sums == Sums::mma) return {};
   const int64_t begin = round_up(at.pad_x, kWord);
   const auto middle = middle_of(q, begin);
   if (!middle) return {};

@@ -33,7 +33,7 @@ ImageView between_planes(const Call& call, const ImageView& in, const Separable&
 }
 
 // Every plane into scratch memory, then along z.
-void in_two_passes(Call& call, const Place& place, const Tensor& input, ImageView in, Separable p) {
+void in_two_passes(Call& call, const Target& target, const Tensor& input, ImageView in, Separable p) {
   Placement along_z = p.place;
   along_z.pad_y = along_z.pad_x = 0;
   along_z.stride_y = along_z.stride_x = along_z.dilation_y = along_z.dilation_x = 1;
@@ -53,11 +53,11 @@ void in_two_passes(Call& call, const Place& place, const Tensor& input, ImageVie
     q.in = from, q.out = to, q.kd = 1;
     q.taps_x = of_sample(p.taps_x, n, p.in.dtype), q.taps_y = of_sample(p.taps_y, n, p.in.dtype);
     q.place.pad_z = 0, q.place.stride_z = q.place.dilation_z = 1;
-    run(call, place, input, q);
+    run(call, target, input, q);
   });
   const auto depth = [&](Range y, Range x, const Taps& taps, int64_t kd, const Placement& at) {
     if (y.size() == 0 || x.size() == 0) return;
-    run(call, place, input,
+    run(call, target, input,
         Direct{.in = cut(planes, y, x),
                .out = cut(p.out, y, x),
                .taps = taps,
@@ -75,7 +75,7 @@ void in_two_passes(Call& call, const Place& place, const Tensor& input, ImageVie
   const Placement& s = p.place;
   const Range y = outputs_inside(rows, p.kh, s.pad_y, s.stride_y, s.dilation_y, p.in.h);
   const Range x = outputs_inside(columns, p.kw, s.pad_x, s.stride_x, s.dilation_x, p.in.w);
-  const Taps keep = one_tap(call, accumulation_dtype(p.in.dtype), place.cuda());
+  const Taps keep = one_tap(call, accumulation_dtype(p.in.dtype), target.cuda());
   depth(y, x, p.taps_z, p.kd, along_z);
   depth({0, y.begin}, columns, keep, 1, kStill);
   depth({y.end, p.out.h}, columns, keep, 1, kStill);
@@ -98,7 +98,7 @@ bool may_gain_in_float32(const Decision<Separable>& d) {
 }
 
 // False, and nothing ran: float32 takes as many launches, or there is no memory for two images of it.
-bool in_float32(Call& call, const Place& place, const Tensor& input, const ImageView& in,
+bool in_float32(Call& call, const Target& target, const Tensor& input, const ImageView& in,
                 const Decision<Separable>& d) {
   const auto fresh = [&](const Image& like) {
     const Sizes sizes = resized(in.tensor, {.h = like.h, .w = like.w}, 2);
@@ -114,13 +114,13 @@ bool in_float32(Call& call, const Place& place, const Tensor& input, const Image
     if (call.graph) call.graph->invalidate();
     return false;
   }
-  const Decision<Separable> wide = dispatch(place, p);
+  const Decision<Separable> wide = dispatch(target, p);
   if (wide.plan->launches >= d.plan->launches) return false;
   const auto convert = [&](const Image& from, const Image& to) {
-    run(call, place, input,
+    run(call, target, input,
         Direct{.in = from,
                .out = to,
-               .taps = one_tap(call, Dtype::f32, place.cuda()),
+               .taps = one_tap(call, Dtype::f32, target.cuda()),
                .kd = 1,
                .kh = 1,
                .kw = 1,
@@ -129,25 +129,26 @@ bool in_float32(Call& call, const Place& place, const Tensor& input, const Image
                .bias = nullptr});
   };
   if (wide_in) convert(from, p.in);
-  launch(call, place, input, wide);
+  launch(call, target, input, wide);
   if (wide_out) convert(p.out, to);
   return true;
 }
 
 }  // namespace
 
-void run_passes(Call& call, const Place& place, const Tensor& input, const ImageView& in, int axes,
+void run_passes(Call& call, const Target& target, const Tensor& input, const ImageView& in, int axes,
                 const Separable& p) {
   if (axes == 3) {
-    if (p.beside.any()) return run_on_shards(call, place, p);
-    const auto d = dispatch_volumes(place, p);
-    if (!d || !launch_if_served(call, place, input, *d)) in_two_passes(call, place, input, in, p);
+    if (p.peers.any()) return run_on_shards(call, target, p);
+    const auto d = dispatch_volumes(target, p);
+    if (!d || !launch_if_served(call, target, input, *d)) in_two_passes(call, target, input, in, p);
     return;
   }
-  if (p.beside.any()) return run(call, place, input, p);
-  const Decision<Separable> d = dispatch(place, p);
+  if (p.peers.any()) return run(call, target, input, p);
+  const Decision<Separable> d = dispatch(target, p);
   check_serves(call, d, wanted_by(p.sums));
-  if (!place.cuda() || !may_gain_in_float32(d) || !in_float32(call, place, input, in, d)) launch(call, place, input, d);
+  if (!target.cuda() || !may_gain_in_float32(d) || !in_float32(call, target, input, in, d))
+    launch(call, target, input, d);
 }
 
 }  // namespace torch_conv

@@ -1,5 +1,5 @@
-// One pass an axis, whatever the device: images by their room, volumes in one launch or taken apart into planes and
-// depth.
+// One pass an axis, whatever the device: images by their kernel family, volumes in one launch or taken apart into
+// planes and depth.
 #pragma once
 
 #include "dispatch/dispatch.h"
@@ -7,6 +7,7 @@
 namespace torch_conv {
 
 // `in` is the tensor behind p.in.
-void run_passes(Call& call, const Place& place, const Tensor& input, const ImageView& in, int axes, const Separable& p);
+void run_passes(Call& call, const Target& target, const Tensor& input, const ImageView& in, int axes,
+                const Separable& p);
 
 }  // namespace torch_conv

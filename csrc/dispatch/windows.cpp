@@ -105,7 +105,7 @@ Window prepare_window(const Call& call, const char* argument, const Tensor& give
   const ScalarType own = scalar_type_of(image.dtype);
   const bool narrow = options.narrow && is_half(image.dtype) && are_finished(given, own, options);
   const ScalarType type = narrow ? own : accumulation_type(image.dtype);
-  const bool borrowed = call.of_shards && are_finished(given, type, options) && borrow(call, input, given);
+  const bool borrowed = call.of_shards && are_finished(given, type, options) && read_from_peer(call, input, given);
   const Tensor kernel = call.of_shards && !borrowed ? on_device_of(call, input, given) : given;
   if (!borrowed) check_device(op, argument, kernel, input);
   const Tensor taps = finished_taps(call, kernel, type, axes, options);

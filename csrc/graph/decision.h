@@ -12,7 +12,7 @@ namespace torch_conv {
 
 // A kernel family's entry points on both devices.
 template <typename Problem>
-struct Doors {
+struct EntryPoints {
   Plan (*plan_cpu)(const Problem&, const char*);
   void (*run_cpu)(const Problem&, const Plan&);
   Plan (*plan_cuda)(const Problem&, const Arch&, const char*);
@@ -22,7 +22,7 @@ struct Doors {
 template <typename Problem>
 struct Decision {
   Problem problem;
-  const Doors<Problem>* doors;
+  const EntryPoints<Problem>* entry_points;
   std::shared_ptr<const Plan> plan;  // without a variant where the family does not serve the problem
   const char* pinned = "";           // the only variant that was asked, or ""
 
@@ -30,9 +30,10 @@ struct Decision {
 };
 
 template <typename Problem>
-Decision<Problem> decide(const Place& place, const Problem& p, const Doors<Problem>& doors, const char* pinned) {
-  Plan plan = place.cuda() ? doors.plan_cuda(p, place.arch(), pinned) : doors.plan_cpu(p, pinned);
-  return {p, &doors, std::make_shared<const Plan>(std::move(plan)), pinned};
+Decision<Problem> decide(const Target& target, const Problem& p, const EntryPoints<Problem>& entry_points,
+                         const char* pinned) {
+  Plan plan = target.cuda() ? entry_points.plan_cuda(p, target.arch(), pinned) : entry_points.plan_cpu(p, pinned);
+  return {p, &entry_points, std::make_shared<const Plan>(std::move(plan)), pinned};
 }
 
 // The kernels of a plan, loaded.
@@ -43,20 +44,20 @@ inline Kernels load_all(const std::vector<Kernel>& kernels, const Arch& arch) {
   return loaded;
 }
 // The same where the call runs or prepares on CUDA, else none.
-inline Kernels load(const Call& call, const Place& place, const Plan& plan) {
-  if (!place.cuda() || !call.loads()) return {};
+inline Kernels load(const Call& call, const Target& target, const Plan& plan) {
+  if (!target.cuda() || !call.loads()) return {};
   // The call may bring a large window to the device. No bytes: this loads the kernel that brings it.
-  if (call.prepares()) cuda::upload(nullptr, nullptr, 0, place.arch(), place.stream());
-  return load_all(plan.kernels, place.arch());
+  if (call.prepares()) cuda::upload(nullptr, nullptr, 0, target.arch(), target.stream());
+  return load_all(plan.kernels, target.arch());
 }
 
 // True means: the plan was explained, do not run it.
-inline bool only_explain(Call& call, const Place& place, const Plan& plan) {
+inline bool only_explain(Call& call, const Target& target, const Plan& plan) {
   if (call.runs()) return false;
   std::ostringstream line;
   line << plan << call.refused;
   call.refused.clear();
-  if (place.cuda()) line << "; floor " << plan.bytes / place.arch().bytes_per_second * 1e6 << " us";
+  if (target.cuda()) line << "; floor " << plan.bytes / target.arch().bytes_per_second * 1e6 << " us";
   if (*environment("TORCH_CONV_EXPLAIN_KERNELS"))
     for (const Kernel& kernel : plan.kernels) line << "; kernel " << kernel.name;
   call.explain(line.str());

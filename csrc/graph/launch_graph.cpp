@@ -36,9 +36,9 @@ void Replay::add(const Tensor& t) {
 }
 
 void* Replay::begin(int own, const std::vector<int>& others, bool aside, bool fresh) {
-  std::vector<const Tensor*> lenders;
-  for (int i : others) lenders.push_back(&tensor(i));
-  return streams->begin(tensor(own), lenders, aside, fresh);
+  std::vector<const Tensor*> owners;
+  for (int i : others) owners.push_back(&tensor(i));
+  return streams->begin(tensor(own), owners, aside, fresh);
 }
 
 Tensor Replay::tensor(int i, const Sizes& shape) const {

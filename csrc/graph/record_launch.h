@@ -12,7 +12,7 @@ namespace torch_conv {
 // f(address) for every address of memory that a problem holds.
 template <typename F>
 void each_address(Direct& p, const F& f) {
-  f(p.in.data), f(p.out.data), f(p.taps.data), f(p.bias), f(p.beside.above.data), f(p.beside.below.data);
+  f(p.in.data), f(p.out.data), f(p.taps.data), f(p.bias), f(p.peers.above.data), f(p.peers.below.data);
 }
 template <typename F>
 void each_address(ReadTiles& p, const F& f) {
@@ -29,11 +29,11 @@ void each_address(Depthwise& p, const F& f) {
 template <typename F>
 void each_address(Separable& p, const F& f) {
   f(p.in.data), f(p.out.data), f(p.taps_x.data), f(p.taps_y.data), f(p.taps_z.data);
-  f(p.beside.above.data), f(p.beside.below.data);
+  f(p.peers.above.data), f(p.peers.below.data);
 }
 template <typename F>
 void each_address(Box& p, const F& f) {
-  f(p.in.data), f(p.out.data), f(p.beside.above.data), f(p.beside.below.data);
+  f(p.in.data), f(p.out.data), f(p.peers.above.data), f(p.peers.below.data);
 }
 template <typename F>
 void each_address(BoxDepth& p, const F& f) {
@@ -46,7 +46,7 @@ void each_address(Combine& p, const F& f) {
 }
 template <typename F>
 void each_address(Fused& p, const F& f) {
-  f(p.in.data), f(p.out.data), f(p.beside.above.data), f(p.beside.below.data);
+  f(p.in.data), f(p.out.data), f(p.peers.above.data), f(p.peers.below.data);
   for (Stage& s : std::span(p.stages, p.count))
     for (int i = 0; i < s.windows; ++i) f(s.taps_x[i].data), f(s.taps_y[i].data), f(s.taps_z[i].data);
 }
@@ -56,12 +56,12 @@ template <typename Problem>
 class Launch {
  public:
   Launch(LaunchGraph& graph, const Decision<Problem>& d, Kernels kernels)
-      : problem_(d.problem), doors_(d.doors), plan_(d.plan), kernels_(std::move(kernels)) {
+      : problem_(d.problem), entry_points_(d.entry_points), plan_(d.plan), kernels_(std::move(kernels)) {
     each_address(problem_, [&](auto*& address) { slots_.push_back(address ? graph.find(address) : Slot{-1, 0}); });
   }
-  void on_cpu(const Replay& r) const { doors_->run_cpu(at(r), *plan_); }
+  void on_cpu(const Replay& r) const { entry_points_->run_cpu(at(r), *plan_); }
   void on_cuda(const Replay& r, void* stream, void* scratch) const {
-    doors_->run_cuda(at(r), *plan_, {stream, scratch, kernels_.data()});
+    entry_points_->run_cuda(at(r), *plan_, {stream, scratch, kernels_.data()});
   }
 
  private:
@@ -74,7 +74,7 @@ class Launch {
   }
 
   Problem problem_;
-  const Doors<Problem>* doors_;
+  const EntryPoints<Problem>* entry_points_;
   std::shared_ptr<const Plan> plan_;
   Kernels kernels_;
   std::vector<Slot> slots_;
@@ -82,19 +82,19 @@ class Launch {
 
 // Runs a decision whose family serves its problem, or explains its plan. `like` says where scratch memory is allocated.
 template <typename Problem>
-void launch(Call& call, const Place& place, const Tensor& like, const Decision<Problem>& d) {
+void launch(Call& call, const Target& target, const Tensor& like, const Decision<Problem>& d) {
   const Plan& plan = *d.plan;
-  Kernels kernels = load(call, place, plan);
-  if (only_explain(call, place, plan)) return;
-  if (!place.cuda()) {
-    d.doors->run_cpu(d.problem, plan);
+  Kernels kernels = load(call, target, plan);
+  if (only_explain(call, target, plan)) return;
+  if (!target.cuda()) {
+    d.entry_points->run_cpu(d.problem, plan);
     if (call.graph) call.graph->record([node = Launch<Problem>(*call.graph, d, {})](Replay& r) { node.on_cpu(r); });
     return;
   }
   std::optional<Tensor> scratch;
   if (plan.scratch_bytes > 0) scratch = allocate(call, like, {plan.scratch_bytes}, ScalarType::Byte);
   void* const at = scratch ? scratch->data_ptr() : nullptr;
-  d.doors->run_cuda(d.problem, plan, {place.stream(), at, kernels.data()});
+  d.entry_points->run_cuda(d.problem, plan, {target.stream(), at, kernels.data()});
   if (!call.graph) return;
   const Slot slot = at ? call.graph->find(at) : Slot{-1, 0};
   const int device = like.get_device_index();

@@ -1,4 +1,5 @@
-// The doors of all rooms. Every room offers, per backend, `plan` (pure: a GPU need not be there) and `run`.
+// The entry points of all kernel families. Every kernel family offers, per backend, `plan` (pure: a GPU need not be
+// there) and `run`.
 #pragma once
 
 #include "core/plan.h"
@@ -15,7 +16,7 @@ struct Site {
   const LoadedKernel* const* kernels;  // plan.kernels, loaded
 };
 
-// `variant` pins a room's kernel by its Plan::variant name ("" lets the room choose; tests and benchmarks
+// `variant` pins a family's kernel by its Plan::variant name ("" lets the family choose; tests and benchmarks
 // set TORCH_CONV_VARIANT). A plan with a null `variant` means: this variant cannot serve this problem.
 //
 // direct2d, separable2d, fused and box serve images (in.d == 1, kd == 1), direct3d, separable3d and fused3d volumes;
@@ -43,8 +44,8 @@ Plan plan_write_cuda(const WriteTiles& p, const Arch& arch, const char* variant)
 void run_write_cuda(const WriteTiles& p, const Plan& plan, const Site& site);
 }  // namespace overlap_save
 
-// Images only, with zeros outside. A plan has no variant for what the room does not serve, which goes the way of
-// Direct.
+// Images only, with zeros outside. A plan has no variant for a problem that the family does not serve: it falls
+// back to Direct.
 namespace depthwise {
 Plan plan_cpu(const Depthwise& p, const char* variant);
 void run_cpu(const Depthwise& p, const Plan& plan);
@@ -64,8 +65,8 @@ Plan plan_cuda(const Separable& p, const Arch& arch, const char* variant);
 void run_cuda(const Separable& p, const Plan& plan, const Site& site);
 }  // namespace separable2d
 
-// One launch for all three passes; its plan has no variant for what it does not serve, which the hall then takes apart
-// into planes and depth.
+// One launch for all three passes; its plan has no variant for what it does not serve, which the operator layer then
+// takes apart into planes and depth.
 namespace separable3d {
 Plan plan_cuda(const Separable& p, const Arch& arch, const char* variant);
 void run_cuda(const Separable& p, const Plan& plan, const Site& site);
@@ -83,8 +84,8 @@ Plan plan_depth_cuda(const BoxDepth& p, const Arch& arch, const char* variant);
 void run_depth_cuda(const BoxDepth& p, const Plan& plan, const Site& site);
 }  // namespace box
 
-// Chains in one launch. A CUDA plan has no variant for what it does not serve, which the hall then takes apart into
-// filters and `combine`; so it does with volumes on the CPU.
+// Chains in one launch. A CUDA plan has no variant for what it does not serve, which the operator layer then takes
+// apart into filters and `combine`; so it does with volumes on the CPU.
 namespace fused {
 Plan plan_cpu(const Fused& p, const char* variant);
 void run_cpu(const Fused& p, const Plan& plan);

@@ -1,4 +1,4 @@
-// Devices, streams and events for the hall: the only part of CUDA it knows besides plans and kernels.
+// Devices, streams and events for the operator layer: the only part of CUDA it knows besides plans and kernels.
 #pragma once
 
 #include <cstdint>

@@ -21,8 +21,8 @@ namespace {
 // `own flags` are those that the ranks set in this rank's memory, and one word more for the kernel
 // (runtime/handshake.h). `delivered` is the last call whose rows were written to these addresses.
 struct Addresses {
-  explicit Addresses(const Tensor& route)
-      : words(static_cast<int64_t*>(route.data_ptr()), size_t(route.numel())),
+  explicit Addresses(const Tensor& addresses)
+      : words(static_cast<int64_t*>(addresses.data_ptr()), size_t(addresses.numel())),
         flags(words.subspan(3, size_t(words[0]))),
         runs(words.subspan(3 + flags.size())) {}
 
@@ -34,11 +34,11 @@ T* pointer(int64_t address) {
   return reinterpret_cast<T*>(address);
 }
 
-void deliver(const Tensor& local, int64_t dim, const Tensor& route, int64_t call, int64_t timeout_ms) {
-  check(route.is_cpu() && route.scalar_type() == ScalarType::Long && route.numel() > 3, "_deliver",
-        "route must be int64 on the CPU");
-  const Addresses to(route);
-  check(to.flags.size() <= cuda::kMostRanks && to.runs.size() % 3 == 0, "_deliver", "route must name at most ",
+void deliver(const Tensor& local, int64_t dim, const Tensor& addresses, int64_t call, int64_t timeout_ms) {
+  check(addresses.is_cpu() && addresses.scalar_type() == ScalarType::Long && addresses.numel() > 3, "_deliver",
+        "addresses must be int64 on the CPU");
+  const Addresses to(addresses);
+  check(to.flags.size() <= cuda::kMostRanks && to.runs.size() % 3 == 0, "_deliver", "addresses must name at most ",
         cuda::kMostRanks, " ranks, and an address for every run");
   const int device = local.get_device_index();
   std::vector<cuda::BlockCopy> copies;
@@ -65,16 +65,16 @@ void deliver(const Tensor& local, int64_t dim, const Tensor& route, int64_t call
 }
 
 // As the dispatcher calls it.
-void run_deliver(Tensor local, int64_t dim, Tensor route, int64_t call, int64_t timeout_ms) {
-  deliver(local, dim, route, call, timeout_ms);
+void run_deliver(Tensor local, int64_t dim, Tensor addresses, int64_t call, int64_t timeout_ms) {
+  deliver(local, dim, addresses, call, timeout_ms);
 }
 
 std::vector<Tensor> deliver_and_repeat(std::vector<Tensor> given, int64_t own, int64_t number, int64_t dim,
-                                       Tensor route, int64_t call, int64_t timeout_ms) {
+                                       Tensor addresses, int64_t call, int64_t timeout_ms) {
   const Tensor& local = given[own];
   const auto graph = SplitStreams::in_graph({local}) ? nullptr : graph_of_number(number, given);
   if (!graph) return {};
-  deliver(local, dim, route, call, timeout_ms);
+  deliver(local, dim, addresses, call, timeout_ms);
   return graph->replay(given);
 }
 

@@ -9,7 +9,7 @@ namespace {
 int64_t modulo(int64_t a, int64_t b) { return a - floor_div(a, b) * b; }
 
 // Circular rows that go on beyond an end of the image: the rows at this end and those at the other one.
-std::vector<Range> rows_around(Range rows, int64_t n, const AxisReach& r) {
+std::vector<Range> rows_around(Range rows, int64_t n, const AxisFootprint& r) {
   const auto [low, high] = rows;
   const std::vector<Range> whole{{0, n}};
   if (r.pad >= r.length || high <= 0 || low >= n || (low < 0 && high > n)) return whole;
@@ -20,7 +20,7 @@ std::vector<Range> rows_around(Range rows, int64_t n, const AxisReach& r) {
 
 // Rows around the windows `under` that lie together. `made`: the end of the rows at which outputs up to the wanted ones
 // are made.
-Range rows_together(Range under, int64_t made, int64_t n, const AxisReach& r) {
+Range rows_together(Range under, int64_t made, int64_t n, const AxisFootprint& r) {
   const auto [low, high] = under;
   int64_t begin = std::clamp<int64_t>(low, 0, n - 1), end = std::max({std::min(high, n), made, begin + 1});
   // A mirrored border reads as far inside as outside, and a chain of windows reads a window further.
@@ -35,7 +35,7 @@ Range rows_together(Range under, int64_t made, int64_t n, const AxisReach& r) {
 
 }  // namespace
 
-Range rows_read(Range outputs, const AxisReach& r, int64_t n, Border border) {
+Range rows_read(Range outputs, const AxisFootprint& r, int64_t n, Border border) {
   const auto [begin, end] = rows_under(outputs, r);
   if (border == Border::circular) return {begin, end};
   Range rows{std::clamp<int64_t>(begin, 0, n - 1), std::clamp<int64_t>(end, 1, n)};
@@ -67,7 +67,7 @@ std::vector<Run> runs_of(Range rows, const Sizes& bounds, Border border) {
   return runs;
 }
 
-Piece piece_for(Range outputs, int64_t n, const AxisReach& r, bool circular, Range held) {
+Piece piece_for(Range outputs, int64_t n, const AxisFootprint& r, bool circular, Range held) {
   if (outputs.size() <= 0) return {{}, 0, 0, {0, 0}, 0};
   const Range under = rows_under(outputs, r);
   // With padding='same' an output is made where its row is.
@@ -102,7 +102,7 @@ namespace {
 struct Footprint {
   explicit Footprint(const Sizes& x) : axis{x[0], x[1], x[2], x[3], x[4], x[5]}, border(Border(x[6])) {}
 
-  AxisReach axis;
+  AxisFootprint axis;
   Border border;
 };
 

@@ -16,20 +16,20 @@ inline size_t holder_of(int64_t row, const Sizes& bounds) {
 }
 
 // How many outputs belong to the rows in front of `row`, of an image of n. An output belongs to the row of its middle.
-inline int64_t outputs_before(int64_t row, const AxisReach& r, int64_t n) {
+inline int64_t outputs_before(int64_t row, const AxisFootprint& r, int64_t n) {
   if (row <= 0) return 0;
   if (row >= n) return r.out;
   return std::clamp<int64_t>(ceil_div(std::max<int64_t>(row - r.middle, 0), r.stride), 0, r.out);
 }
 
 // The rows under the windows of some outputs; they may lie outside the image.
-inline Range rows_under(Range outputs, const AxisReach& r) {
+inline Range rows_under(Range outputs, const AxisFootprint& r) {
   return {outputs.begin * r.stride - r.pad, (outputs.end - 1) * r.stride - r.pad + r.length};
 }
 
 // The rows of the image that the windows of some outputs need. With a circular border they go on beyond the image's
 // ends. With a border that repeats rows, the repeated rows are among them.
-Range rows_read(Range outputs, const AxisReach& r, int64_t n, Border border);
+Range rows_read(Range outputs, const AxisFootprint& r, int64_t n, Border border);
 
 // Rows that one shard holds, in the order in which the extended image has them.
 struct Run {
@@ -52,6 +52,6 @@ struct Piece {
 };
 
 // The piece for some outputs on the shard that holds the rows `held` of n.
-Piece piece_for(Range outputs, int64_t n, const AxisReach& r, bool circular, Range held);
+Piece piece_for(Range outputs, int64_t n, const AxisFootprint& r, bool circular, Range held);
 
 }  // namespace torch_conv

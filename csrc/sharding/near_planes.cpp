@@ -22,13 +22,13 @@ NearPlanes::NearPlanes(const Shard& shard) : far_(shard), near_(shard), dim_(sha
   if (is_far(*shard.own, shard.below) && shard.behind > kMostReadThere) below_ = {0, shard.behind};
 }
 
-void NearPlanes::allocate_copy(const Call& call, const Tensor*& beside, Planes& planes, RowCopies& copies) const {
+void NearPlanes::allocate_copy(const Call& call, const Tensor*& peers, Planes& planes, RowCopies& copies) const {
   if (planes.count == 0) return;
-  Sizes sizes = sizes_of(*beside);
+  Sizes sizes = sizes_of(*peers);
   sizes[dim_] = planes.count;
-  planes.copy = allocate(call, *far_.own, sizes, beside->scalar_type());
-  copies.add(planes.copy, 0, *beside, planes.first, planes.count, dim_);
-  beside = &planes.copy;
+  planes.copy = allocate(call, *far_.own, sizes, peers->scalar_type());
+  copies.add(planes.copy, 0, *peers, planes.first, planes.count, dim_);
+  peers = &planes.copy;
 }
 
 void NearPlanes::bring(const Call& call, void* reads, bool fresh) {
@@ -36,8 +36,8 @@ void NearPlanes::bring(const Call& call, void* reads, bool fresh) {
   const CurrentStream side(*far_.own, reads);
   if (call.graph)
     call.graph->record([own = call.graph->index_of(*far_.own),
-                        lenders = call.graph->indices_of({far_.above, far_.below}),
-                        fresh](Replay& r) { r.side.emplace(r.tensor(own), r.begin(own, lenders, true, fresh)); });
+                        owners = call.graph->indices_of({far_.above, far_.below}),
+                        fresh](Replay& r) { r.side.emplace(r.tensor(own), r.begin(own, owners, true, fresh)); });
   RowCopies copies;
   try {
     allocate_copy(call, near_.above, above_, copies);

@@ -1,10 +1,10 @@
 // Planes of a volume's shards on other GPUs, copied to the shard whose windows cover them.
 //
-//   reads, a stream aside    copy planes | seams, which read the copies
+//   reads, a stream aside    copy planes | shard boundaries, which read the copies
 //   current stream           interior ........................ | goes on
 //
-// Seams that read many planes where they lie wait for NVLink, and keep others from computing meanwhile; the few blocks
-// of a copy do not.
+// Boundaries that read many planes where they lie wait for NVLink, and keep others from computing meanwhile; the few
+// blocks of a copy do not.
 #pragma once
 
 #include "sharding/split_copies.h"
@@ -26,8 +26,8 @@ class NearPlanes {
 
   // Is it worth it for any?
   bool any() const { return above_.count + below_.count > 0; }
-  // Allocates the copies and queues them on the stream of the seams, which has waited for those shards; where there is
-  // no memory for them, nothing. `fresh` as in SplitStreams::begin. They live as long as this object.
+  // Allocates the copies and queues them on the stream of the shard boundaries, which has waited for those shards;
+  // where there is no memory for them, nothing. `fresh` as in SplitStreams::begin. They live as long as this object.
   void bring(const Call& call, void* reads, bool fresh);
   // The shard with the copies beside it, where there are any.
   const Shard& shard() const { return near_; }
@@ -37,7 +37,7 @@ class NearPlanes {
     int64_t first = 0, count = 0;  // none: no copy
     Tensor copy{};
   };
-  void allocate_copy(const Call& call, const Tensor*& beside, Planes& planes, RowCopies& copies) const;
+  void allocate_copy(const Call& call, const Tensor*& peers, Planes& planes, RowCopies& copies) const;
 
   const Shard& far_;
   Shard near_;

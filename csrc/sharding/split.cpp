@@ -60,7 +60,7 @@ Tensor without_memory(const Whole& w, size_t i) {
   return pretend(like, sizes, strides_of(like), like.scalar_type());
 }
 
-// Outputs at a seam, and the rows that they read: one range, or two that are no neighbours.
+// Outputs at a shard boundary, and the rows that they read: one range, or two that are no neighbours.
 struct Strip {
   Range outputs;
   std::vector<Range> rows;
@@ -81,15 +81,15 @@ void record_streams(const Call& call, const std::vector<Tensor>& tensors, bool s
 // One call along a spatial dimension.
 class Spatial {
  public:
-  Spatial(const Call& call, int axes, const Whole& whole, const Reach& call_reach, const ShardCall& function)
+  Spatial(const Call& call, int axes, const Whole& whole, const Footprint& call_footprint, const ShardCall& function)
       : call_(call),
         axes_(axes),
         whole_(whole),
-        call_reach_(call_reach),
+        call_footprint_(call_footprint),
         function_(function),
         n_(whole.size()),
         from_end_(whole.from_end()),
-        reach_(call_reach.axis[kAxes - from_end_]) {}
+        footprint_(call_footprint.axis[kAxes - from_end_]) {}
 
   std::vector<Tensor> run(const Sizes& wanted) {
     std::vector<Job> jobs;
@@ -100,7 +100,7 @@ class Spatial {
       if (!jobs[i].done) filter_interior(jobs[i], std::span(jobs).subspan(i));
     std::vector<Strip> strips;  // they live until all streams have what they need
     for (Job& job : jobs)
-      if (!job.done) filter_seams(job, strips);
+      if (!job.done) filter_boundaries(job, strips);
     streams_->finish();
     record([](Replay& r) { r.streams->finish(); });
     std::vector<Tensor> results;
@@ -120,20 +120,21 @@ class Spatial {
   // What steps know a tensor by.
   int index_of(const Tensor& t) const { return call_.graph ? call_.graph->index_of(t) : 0; }
 
-  int64_t first_row(int64_t output) const { return output * reach_.stride - reach_.pad; }
-  bool circular() const { return call_reach_.border == Border::circular; }
+  int64_t first_row(int64_t output) const { return output * footprint_.stride - footprint_.pad; }
+  bool circular() const { return call_footprint_.border == Border::circular; }
 
   Job job_of(size_t i) const {
     const Range own = whole_.own(i);
     Job job{{&whole_.shards[i], whole_.shards[i]},
             i,
-            {outputs_before(own.begin, reach_, n_), outputs_before(own.end, reach_, n_)},
+            {outputs_before(own.begin, footprint_, n_), outputs_before(own.end, footprint_, n_)},
             {}};
     job.first = job.outputs.begin;
     Range& u = job.interior = job.outputs;
     if (u.size() > 0 && own.size() < n_) find_interior(job);
     if (u.size() > 0 && u.size() < job.outputs.size()) find_neighbours(job);
-    if (u.size() == 0 || !call_reach_.whole || job.above || job.below) job.result = result_for(i, job.outputs.size());
+    if (u.size() == 0 || !call_footprint_.whole || job.above || job.below)
+      job.result = result_for(i, job.outputs.size());
     return job;
   }
 
@@ -141,31 +142,32 @@ class Spatial {
     const Range own = whole_.own(job.index);
     Range& u = job.interior;
     const bool first = own.begin == 0 && !circular(), last = own.end == n_ && !circular();
-    if (!first) u.begin = std::max(u.begin, ceil_div(std::max<int64_t>(own.begin + reach_.pad, 0), reach_.stride));
-    if (!last) u.end = std::min(u.end, floor_div(own.end + reach_.pad - reach_.length, reach_.stride) + 1);
+    if (!first)
+      u.begin = std::max(u.begin, ceil_div(std::max<int64_t>(own.begin + footprint_.pad, 0), footprint_.stride));
+    if (!last) u.end = std::min(u.end, floor_div(own.end + footprint_.pad - footprint_.length, footprint_.stride) + 1);
     if (u.begin < u.end) {
-      const Range read = rows_read(u, reach_, n_, call_reach_.border);
+      const Range read = rows_read(u, footprint_, n_, call_footprint_.border);
       if (read.begin < own.begin || read.end > own.end) u.end = u.begin;  // repeats rows of another shard
     }
     if (u.begin >= u.end) u = {job.outputs.begin, job.outputs.begin};
   }
 
   Tensor result_for(size_t i, int64_t outputs) const {
-    Sizes sizes = call_reach_.result;
+    Sizes sizes = call_footprint_.result;
     sizes[sizes.size() - from_end_] = outputs;
     const Tensor& own = whole_.shards[i];
-    return call_reach_.contiguous || sizes.size() != size_t(own.dim())
-               ? allocate(call_, own, sizes, call_reach_.dtype)
-               : empty_result(call_, own, sizes, axes_, call_reach_.dtype);
+    return call_footprint_.contiguous || sizes.size() != size_t(own.dim())
+               ? allocate(call_, own, sizes, call_footprint_.dtype)
+               : empty_result(call_, own, sizes, axes_, call_footprint_.dtype);
   }
 
-  // Kernels may read the shards beside this one where all that windows cover of them is there.
+  // Kernels may read the neighbour shards where all that windows cover of them is there.
   void find_neighbours(Job& job) const {
     const Tensor& own = *job.own;
     const Range rows = whole_.own(job.index);
-    const auto [begin, end] = rows_under(job.outputs, reach_);
+    const auto [begin, end] = rows_under(job.outputs, footprint_);
     // Along the first spatial axis: rows of images, planes of volumes.
-    if (!call_reach_.direct || !on_cuda(call_, own) || from_end_ != axes_ || begin > rows.begin) return;
+    if (!call_footprint_.direct || !on_cuda(call_, own) || from_end_ != axes_ || begin > rows.begin) return;
     const auto holds = [&](int64_t row, int64_t count) -> const Tensor* {
       const Tensor& t = whole_.shards[holder_of(map_index(row, n_, Border::circular), whole_.starts)];
       const bool plain = t.size(whole_.dim) >= count && merge_leading(t, Dtype::f32, axes_);
@@ -180,10 +182,10 @@ class Spatial {
   }
 
   Strip strip_of(const Job& job, Range outputs) const {
-    const Range read = rows_read(outputs, reach_, n_, call_reach_.border);
+    const Range read = rows_read(outputs, footprint_, n_, call_footprint_.border);
     Strip strip{outputs, {read}, read.begin - first_row(outputs.begin), *job.own};
     const int64_t above = std::max<int64_t>(0, -read.begin), below = std::max<int64_t>(0, read.end - n_);
-    if (circular() && call_reach_.ends && above + below > 0) {
+    if (circular() && call_footprint_.ends && above + below > 0) {
       // The strip ends where the image does: rows of both its ends, whose border is that of the image.
       if (above + below + read.size() >= n_) strip.rows = {{0, n_}}, strip.pad = -first_row(outputs.begin);
       else if (above > 0) strip.rows = {{0, read.end}, {n_ - above, n_}}, strip.pad = above;
@@ -229,56 +231,56 @@ class Spatial {
       for (Job& other : jobs)  // this one first
         if ((other.above || other.below) && pad_of(other) == part.pad) part.shards.push_back(&other);
       const size_t lines = call_.lines ? call_.lines->size() : 0;
-      note(job, "its interior and its seams, which read other shards where they lie; and further shards alike");
+      note(job, "its interior and its boundaries, which read other shards where they lie; and further shards alike");
       on_part(part, own);
       if (job.done) return;
       if (call_.lines) call_.lines->resize(lines);
     }
     note(job, "its interior");
-    if (call_reach_.whole) {
+    if (call_footprint_.whole) {
       job.result = on_whole(own);  // the strips' outputs come on top
       return;
     }
     // Without the rows in front of the first window: they would make a negative pad, which along y no tile takes.
-    const int64_t begin = std::max(rows.begin, rows_read(job.interior, reach_, n_, call_reach_.border).begin);
+    const int64_t begin = std::max(rows.begin, rows_read(job.interior, footprint_, n_, call_footprint_.border).begin);
     filter_rows(job, narrow(own, whole_.dim, begin - rows.begin, rows.end - begin),
                 begin - first_row(job.interior.begin), job.interior);
   }
 
-  void filter_seams(Job& job, std::vector<Strip>& strips) {
+  void filter_boundaries(Job& job, std::vector<Strip>& strips) {
     const size_t first = strips.size();
     for (const Range& outputs : {Range{job.outputs.begin, job.interior.begin}, {job.interior.end, job.outputs.end}})
       if (outputs.size() > 0) strips.push_back(strip_of(job, outputs));
     if (strips.size() == first) return;
-    note(job, "its seams, from rows that are copied");
-    const std::span seams = std::span(strips).subspan(first);
+    note(job, "its boundaries, from rows that are copied");
+    const std::span boundaries = std::span(strips).subspan(first);
     {
-      const CurrentStream side(*job.own, begin_seams(job, seams));
+      const CurrentStream side(*job.own, begin_boundaries(job, boundaries));
       RowCopies rows;
-      for (Strip& strip : seams) lay_out(strip, rows);
+      for (Strip& strip : boundaries) lay_out(strip, rows);
       rows.run(call_);
-      for (Strip& strip : seams) {
-        if (call_reach_.whole) strip.tensor = on_whole(strip.tensor);
+      for (Strip& strip : boundaries) {
+        if (call_footprint_.whole) strip.tensor = on_whole(strip.tensor);
         else filter_rows(job, strip.tensor, strip.pad, strip.outputs);
       }
     }
     streams_->end(*job.own, true);
     record([own = index_of(*job.own)](Replay& r) { r.side.reset(), r.streams->end(r.tensor(own), true); });
-    if (!call_reach_.whole) return;
+    if (!call_footprint_.whole) return;
     RowCopies outputs;
-    for (const Strip& strip : seams)
-      outputs.add(job.result, strip.outputs.begin - job.outputs.begin, strip.tensor, reach_.pad - strip.pad,
+    for (const Strip& strip : boundaries)
+      outputs.add(job.result, strip.outputs.begin - job.outputs.begin, strip.tensor, footprint_.pad - strip.pad,
                   strip.outputs.size(), strip.tensor.dim() - from_end_);
     outputs.run(call_);
     streams_->keep(*job.own);
     record([own = index_of(*job.own)](Replay& r) { r.streams->keep(r.tensor(own)); });
   }
 
-  // The stream that seams are made on, once the shards whose rows they read are there.
-  void* begin_seams(const Job& job, std::span<Strip> seams) {
+  // The stream that shard boundaries are made on, once the shards whose rows they read are there.
+  void* begin_boundaries(const Job& job, std::span<Strip> boundaries) {
     std::vector<const Tensor*> others;
     std::vector<int> indices;
-    for (const Strip& strip : seams)
+    for (const Strip& strip : boundaries)
       for_each_piece(strip, [&](const Tensor& shard, int64_t, int64_t) {
         others.push_back(&shard), indices.push_back(index_of(shard));
       });
@@ -319,10 +321,10 @@ class Spatial {
   const Call call_;
   int axes_;
   const Whole& whole_;
-  const Reach& call_reach_;
+  const Footprint& call_footprint_;
   const ShardCall& function_;
   int64_t n_, from_end_;
-  AxisReach reach_;
+  AxisFootprint footprint_;
   std::optional<SplitStreams> streams_;
 };
 
@@ -345,12 +347,12 @@ std::vector<Tensor> run_split(const Call& call, int axes, const std::vector<Tens
       t = torch::stable::contiguous(t);
   }
   const bool explains = call.purpose == Purpose::explain;
-  Call asked{.op = op, .purpose = Purpose::reach, .of_question = explains, .of_shards = true};
+  Call asked{.op = op, .purpose = Purpose::footprint, .of_question = explains, .of_shards = true};
   function(asked, without_memory(whole, indices.empty() ? 0 : indices[0]));
-  const Reach& reach = asked.reach;
+  const Footprint& footprint = asked.footprint;
   Call whole_call = call;
-  whole_call.whole = &reach;
-  if (whole.from_end() <= axes) return Spatial(whole_call, axes, whole, reach, function).run(indices);
+  whole_call.whole = &footprint;
+  if (whole.from_end() <= axes) return Spatial(whole_call, axes, whole, footprint, function).run(indices);
   SplitStreams streams(call, whole.shards, indices.size() > 1);
   if (call.graph) record_streams(call, whole.shards, indices.size() > 1);
   std::vector<Tensor> results;
@@ -363,9 +365,9 @@ std::vector<Tensor> run_split(const Call& call, int axes, const std::vector<Tens
       results.push_back(function(of_slice, whole.shards[i]));
       continue;
     }
-    Sizes sizes = reach.result;
+    Sizes sizes = footprint.result;
     sizes[whole.dim] = 0;
-    results.push_back(allocate(call, whole.shards[i], sizes, reach.dtype));
+    results.push_back(allocate(call, whole.shards[i], sizes, footprint.dtype));
   }
   streams.finish();
   if (call.graph) call.graph->record([](Replay& r) { r.streams->finish(); });

@@ -14,7 +14,7 @@ namespace {
 // CUDA graph 99.7 | 97.3; 3x3x3 of 512³ 233 | 230; 15x15 of 8192² (900 bytes) 302 | 309; one of 3x3 for each of 64
 // channels of 2048x1024 (2304 bytes) 193 | 199, of 7x7 211 | 215. A copy costs the host 11 us for each further GPU.
 // What lies between 36 and 900 bytes was not measured, nor were more GPUs, nor such without NVLink.
-constexpr int64_t kMostBorrowed = 512;
+constexpr int64_t kMostReadFromPeer = 512;
 
 bool on_another_gpu(const Tensor& input, const Tensor& window) {
   return input.is_cuda() && window.is_cuda() && !same_device(input, window);
@@ -34,15 +34,15 @@ Tensor on_device_of(const Call& call, const Tensor& input, const Tensor& window)
   return there;
 }
 
-bool borrow(const Call& call, const Tensor& input, const Tensor& window) {
+bool read_from_peer(const Call& call, const Tensor& input, const Tensor& window) {
   if (!call.runs() || !call.streams || !on_another_gpu(input, window)) return false;
   const int reader = input.get_device_index();
-  const bool small = window.numel() * int64_t(window.element_size()) <= kMostBorrowed;
-  if (!small || !can_read(reader, window) || !call.streams->borrow(window, reader)) return false;
+  const bool small = window.numel() * int64_t(window.element_size()) <= kMostReadFromPeer;
+  if (!small || !can_read(reader, window) || !call.streams->read_from_peer(window, reader)) return false;
   if (call.graph) {
     const int at = call.graph->index_of(window);
     call.graph->guard([reader, at](const std::vector<Tensor>& given) { return can_read(reader, given[at]); });
-    call.graph->record([reader, at](Replay& r) { r.streams->borrow(r.tensor(at), reader); });
+    call.graph->record([reader, at](Replay& r) { r.streams->read_from_peer(r.tensor(at), reader); });
   }
   return true;
 }

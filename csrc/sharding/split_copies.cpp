@@ -123,16 +123,16 @@ void RowCopies::run(const Call& call) const {
   if (!call.runs()) return;
   cuda::copy_by_kernel(kernel, read, stream_of(read[0]));
   if (!call.graph) return;
-  std::vector<int> lenders;  // tensors of other devices, which may come from an allocator that opens none
+  std::vector<int> owners;  // tensors of other devices, which may come from an allocator that opens none
   std::vector<std::pair<Slot, Slot>> slots;
   for (size_t i = 0; i < read.size(); ++i) {
     slots.push_back({call.graph->find(read[i].to.data), call.graph->find(read[i].from.data)});
-    const int lender = call.graph->index_of(by_kernel[i]->from);
-    if (read[i].from.device != read[i].to.device && std::find(lenders.begin(), lenders.end(), lender) == lenders.end())
-      lenders.push_back(lender);
+    const int owner = call.graph->index_of(by_kernel[i]->from);
+    if (read[i].from.device != read[i].to.device && std::find(owners.begin(), owners.end(), owner) == owners.end())
+      owners.push_back(owner);
   }
-  call.graph->guard([lenders, here = read[0].to.device](const std::vector<Tensor>& given) {
-    return std::all_of(lenders.begin(), lenders.end(), [&](int i) { return can_read(here, given[i]); });
+  call.graph->guard([owners, here = read[0].to.device](const std::vector<Tensor>& given) {
+    return std::all_of(owners.begin(), owners.end(), [&](int i) { return can_read(here, given[i]); });
   });
   call.graph->record([kernel, read, slots](Replay& r) {
     std::vector<cuda::BlockCopy> copies = read;

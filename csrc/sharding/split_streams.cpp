@@ -36,9 +36,9 @@ SplitStreams::SplitStreams(const Call& call, const std::vector<Tensor>& shards, 
   // For a GPU that is not there a call is explained as one on as many as there are shards.
   const size_t gpus = devices_.empty() ? shards.size() : devices_.size();
   const int64_t most = in_graph(shards) ? kSmallInGraph : kSmallShard * int64_t(gpus);
-  // One stream makes interior and seams one after the other, which takes longer than one launch. One NVIDIA H100, us
-  // apart and together: 3x3 float32 of 16 MiB 30, 20; 64 MiB 59, 49; 512 MiB 376, 365; 1 GiB 735, 724; Gaussian 31 of
-  // 64 MiB 88, 64; 1 GiB 877, 850; box 15 71, 56; 832, 813.
+  // One stream makes interior and shard boundaries one after the other, which takes longer than one launch. One NVIDIA
+  // H100, us apart and together: 3x3 float32 of 16 MiB 30, 20; 64 MiB 59, 49; 512 MiB 376, 365; 1 GiB 735, 724;
+  // Gaussian 31 of 64 MiB 88, 64; 1 GiB 877, 850; box 15 71, 56; 832, 813.
   const bool one_stream = devices_.size() < 2 && !several;
   const auto small = [&](const Tensor& t) { return t.numel() * int64_t(t.element_size()) <= most; };
   together_ = *steered ? *steered == '0' : one_stream || std::all_of(shards.begin(), shards.end(), small);
@@ -72,19 +72,19 @@ void* SplitStreams::begin(const Tensor& own, const std::vector<const Tensor*>& o
   return reader.stream;
 }
 
-void SplitStreams::wait_for(const OfDevice& lender, OfDevice& d, Reader& reader) {
-  if (lender.index == d.index || contains(reader.lenders, lender.index)) return;
-  cuda::wait(d.index, reader.stream, lender.made);
-  reader.lenders.push_back(lender.index);
+void SplitStreams::wait_for(const OfDevice& owner, OfDevice& d, Reader& reader) {
+  if (owner.index == d.index || contains(reader.owners, owner.index)) return;
+  cuda::wait(d.index, reader.stream, owner.made);
+  reader.owners.push_back(owner.index);
 }
 
-bool SplitStreams::borrow(const Tensor& window, int reader) {
-  const size_t lender = place_of(window.get_device_index()), place = place_of(reader);
-  if (std::max(lender, place) >= devices_.size()) return false;
+bool SplitStreams::read_from_peer(const Tensor& window, int reader) {
+  const size_t owner = place_of(window.get_device_index()), place = place_of(reader);
+  if (std::max(owner, place) >= devices_.size()) return false;
   OfDevice& d = devices_[place];
   // Strips are filtered in the stream aside, which is the current one then.
   const bool aside = d.side.stream && d.side.stream == cuda::current_stream(reader);
-  wait_for(devices_[lender], d, aside ? d.side : d.current);
+  wait_for(devices_[owner], d, aside ? d.side : d.current);
   return true;
 }
 
@@ -138,12 +138,12 @@ void SplitStreams::finish() {
   for (const Copy& c : copies_) cuda::wait(c.here, c.origin, c.made);
   copies_.clear();
   for (OfDevice& d : devices_)
-    if (!d.current.lenders.empty()) d.current.done = cuda::record(d.index, d.current.stream);
-  for (const OfDevice& lender : devices_) {
-    const cuda::OnDevice current(lender.index);
+    if (!d.current.owners.empty()) d.current.done = cuda::record(d.index, d.current.stream);
+  for (const OfDevice& owner : devices_) {
+    const cuda::OnDevice current(owner.index);
     for (const OfDevice& d : devices_)
       for (const Reader* reader : {&d.current, &d.side})
-        if (contains(reader->lenders, lender.index)) cuda::wait(lender.index, lender.current.stream, reader->done);
+        if (contains(reader->owners, owner.index)) cuda::wait(owner.index, owner.current.stream, reader->done);
   }
   devices_.clear();
 }

@@ -2,14 +2,14 @@
 // interior.
 //
 //   device 0   current stream   ... made | interior ................. | done
-//              side stream             \ | seam (reads device 1) | -----^ |
+//              side stream             \ | shard boundary (reads device 1) | -----^ |
 //   device 1   current stream   ... made | interior ................. | done, and what comes next may overwrite
-//              side stream               | seam (reads device 0) |        the shard: device 0 has read it
+//              side stream               | shard boundary (reads device 0) |        the shard: device 0 has read it
 //
 // Two streams a device cost the host more than they save where shards are small: then a kernel that can makes interior
-// and seams in one launch, in the current stream, which waits for the others before. So it is with volumes of any size
-// unless memory binds (core/march_plan.h), whose few planes at a seam would read three times as many, with chains,
-// which cannot be cut at seams, and where the call has one stream for all.
+// and shard boundaries in one launch, in the current stream, which waits for the others before. So it is with volumes
+// of any size unless memory binds (core/streaming_plan.h), whose few planes at a shard boundary would read three times
+// as many, with chains, which cannot be cut at shard boundaries, and where the call has one stream for all.
 //
 // On the CPU everything goes one after the other.
 #pragma once
@@ -40,13 +40,14 @@ class SplitStreams {
   void* begin(const Tensor& own, const std::vector<const Tensor*>& others, bool aside, bool fresh = false);
   // The device's current stream goes on after that work.
   void end(const Tensor& own, bool aside);
-  // Are interior and seams of a shard made apart, in two streams? `worth`: of large shards they had better be.
+  // Are interior and shard boundaries of a shard made apart, in two streams? `worth`: of large shards they had better
+  // be.
   bool apart(bool worth) const { return !together_ && (worth || apart_); }
   // What was allocated aside is still read by the current stream: the one aside goes on after that.
   void keep(const Tensor& own);
   // The reader's current stream waits until a window on another device is made, which goes on when that has been read.
   // False: one of the two is no device of the call's shards.
-  bool borrow(const Tensor& window, int reader);
+  bool read_from_peer(const Tensor& window, int reader);
   // A window of another device on this one: a copy for each device, made on its current stream and kept until the end.
   // No device waits for another's copy before it has all of its work.
   Tensor bring(const Tensor& window, Device device);
@@ -56,8 +57,8 @@ class SplitStreams {
  private:
   struct Reader {
     void* stream = nullptr;
-    void* done = nullptr;        // event: the last work that reads other devices' memory
-    std::vector<int> lenders{};  // whose memory that is
+    void* done = nullptr;       // event: the last work that reads other devices' memory
+    std::vector<int> owners{};  // whose memory that is
   };
   struct OfDevice {
     int index;
@@ -71,7 +72,7 @@ class SplitStreams {
     void* made;                   // event: the copy is
   };
   size_t place_of(int index) const;  // in devices_; its end: none of the call's
-  static void wait_for(const OfDevice& lender, OfDevice& d, Reader& reader);
+  static void wait_for(const OfDevice& owner, OfDevice& d, Reader& reader);
   OfDevice& device_of(const Tensor& t) { return devices_[place_of(t.get_device_index())]; }
   static void join(OfDevice& d);  // the current stream goes on after the one aside
   static Reader& side_of(OfDevice& d, bool fresh);

@@ -1,5 +1,5 @@
 // What one call of an operator is made for: to compute, to be explained or prepared, or to say how far it reaches; on a
-// whole image or on a part of one. Every function of the hall that acts on it is handed it.
+// whole image or on a part of one. Every function of the operator layer that acts on it is handed it.
 #pragma once
 
 #include "runtime/context.h"
@@ -9,7 +9,7 @@ namespace torch_conv {
 
 // Along one axis, output o reads input [o * stride - pad, o * stride - pad + length) and belongs to o * stride +
 // middle.
-struct AxisReach {
+struct AxisFootprint {
   int64_t pad = 0, length = 1, stride = 1, middle = 0;
   int64_t out = 1;    // outputs of the whole image
   int64_t group = 1;  // an output's bits depend on its number modulo this
@@ -18,15 +18,15 @@ struct AxisReach {
 constexpr int kAxes = 3;  // d, h, w: the axes of an image in this order
 
 // What a call says of itself once its arguments are checked, before anything has memory.
-struct Reach {
-  AxisReach axis[kAxes];
+struct Footprint {
+  AxisFootprint axis[kAxes];
   Border border = Border::constant;
   Sizes result;  // of the whole image
   ScalarType dtype = ScalarType::Float;
   bool contiguous = false;                  // the result is, whatever the input's memory format
   bool whole = false;                       // a call makes the outputs of all rows of a tensor, no part of them
   bool ends = false;                        // something stands outside the image that its border does not say
-  bool direct = false;                      // rooms that may read the rows of other shards serve the call
+  bool direct = false;                      // kernel families that may read the rows of other shards serve the call
   std::string by_torch;                     // why torch serves a convolution, or empty
   Algorithm algorithm = Algorithm::direct;  // of a filter with one window
   Sums sums = Sums::chain;                  // of Algorithm::depthwise
@@ -42,7 +42,7 @@ struct Shard {
   Tensor result;
   const Tensor *above = nullptr, *below = nullptr;
   int64_t before = 0, behind = 0;  // how many of their rows windows cover
-  bool done = false;               // computed, with its seams
+  bool done = false;               // computed, with its boundaries
   int64_t first = 0;               // output 0, among the outputs of the whole image
 };
 
@@ -53,8 +53,8 @@ struct Part {
   int64_t first;     // output 0, among the outputs of the whole image
   int64_t whole;     // rows of the whole image
   Tensor result;     // receives `out` outputs
-  // Offered: a room that can reads the shards beside the tensor itself, and may go on with further shards whose windows
-  // lie alike. It says so by `done`; where it does not, nothing has run.
+  // Offered: a kernel family that can reads the neighbour shards itself, and may go on with further shards
+  // whose windows lie alike. It says so by `done`; where it does not, nothing has run.
   std::vector<Shard*> shards{};  // the first is the one at hand
 };
 
@@ -71,31 +71,31 @@ bool environment_steers();
 
 enum class Purpose : int8_t {
   run,
-  explain,  // `lines` receives a plan for each kernel call, and nothing runs
-  prepare,  // the same, and the plans' kernels are loaded
-  reach,    // `reach` is filled in, and the call ends before there is a plan
+  explain,    // `lines` receives a plan for each kernel call, and nothing runs
+  prepare,    // the same, and the plans' kernels are loaded
+  footprint,  // `footprint` is filled in, and the call ends before there is a plan
 };
 
 struct Call {
   const char* op;
   Purpose purpose = Purpose::run;
-  std::optional<Tensor> out{};   // the caller's, of X_out
-  Part* part = nullptr;          // what is to be computed, if not all
-  const Slice* slice = nullptr;  // the tensor at hand is this part of a whole
-  bool of_question = false;      // a call for the reach of one that is explained
-  bool of_shards = false;        // the tensor at hand is one of several, on whichever device
-  const Reach* whole = nullptr;  // what the call said of the whole image, where this is for a part
-  std::string* lines = nullptr;  // of the explanation
-  std::string refused{};         // rooms that could not, for the next of these lines
+  std::optional<Tensor> out{};       // the caller's, of X_out
+  Part* part = nullptr;              // what is to be computed, if not all
+  const Slice* slice = nullptr;      // the tensor at hand is this part of a whole
+  bool of_question = false;          // a call for the reach of one that is explained
+  bool of_shards = false;            // the tensor at hand is one of several, on whichever device
+  const Footprint* whole = nullptr;  // what the call said of the whole image, where this is for a part
+  std::string* lines = nullptr;      // of the explanation
+  std::string refused{};             // kernel families that could not, for the next of these lines
   bool steered = environment_steers();
   LaunchGraph* graph = nullptr;     // where a first call records its launches (graph/launch_graph.h)
   SplitStreams* streams = nullptr;  // of the call on all shards, where the tensor at hand is one of them
-  Reach reach{};
+  Footprint footprint{};
 
   bool runs() const { return purpose == Purpose::run; }
   bool prepares() const { return purpose == Purpose::prepare; }
   bool loads() const { return runs() || prepares(); }
-  bool only_reach() const { return purpose == Purpose::reach; }
+  bool only_footprint() const { return purpose == Purpose::footprint; }
   void explain(const std::string& line) { *lines += std::string(op) + ": " + line + "\n"; }
   // The same for a part.
   Call of(Part* one) const {
@@ -111,11 +111,11 @@ struct Call {
 bool on_cuda(const Call& call, const Tensor& input);
 
 // The device and stream of one call, current while it lives. On the CPU it does nothing.
-class Place {
+class Target {
  public:
-  Place(const Call& call, const Tensor& input);
-  Place(const Place&) = delete;
-  Place& operator=(const Place&) = delete;
+  Target(const Call& call, const Tensor& input);
+  Target(const Target&) = delete;
+  Target& operator=(const Target&) = delete;
   bool cuda() const { return cuda_; }
   void* stream() const { return stream_; }
   const Arch& arch() const { return arch_; }

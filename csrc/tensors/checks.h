@@ -1,4 +1,4 @@
-// The hall's checks: every refusal of the library is one sentence made here or with refuse().
+// The operator layer's checks: every refusal of the library is one sentence made here or with refuse().
 #pragma once
 
 #include <initializer_list>
@@ -54,7 +54,7 @@ enum class Algorithm : int8_t { automatic, direct, tensor_core, fft, low_rank, s
 Algorithm algorithm_of(const char* op, const std::string& word, std::initializer_list<Algorithm> allowed);
 // The order of sums that an algorithm asks for. Chains in one launch have the bits of their steps.
 inline Sums sums_of(Algorithm algorithm) {
-  if (algorithm == Algorithm::tensor_core) return Sums::products;
+  if (algorithm == Algorithm::tensor_core) return Sums::mma;
   const bool any = algorithm == Algorithm::automatic || algorithm == Algorithm::fft || algorithm == Algorithm::low_rank;
   return any ? Sums::any : Sums::chain;
 }

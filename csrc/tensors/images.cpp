@@ -32,8 +32,8 @@ std::vector<int> channels_inner_order(int dims, int axes) {
   return order;
 }
 
-// True where the last of the leading dimensions lies innermost (channels_last, or a permuted (H, W, C) photo): results
-// keep that order. torch_conv/_fakes.py states the same rule.
+// True where the last of the leading dimensions lies innermost (channels_last, or a permuted (H, W, C) image):
+// results keep that order. torch_conv/fakes/shapes.py states the same rule.
 bool channels_inner(const Tensor& t, int axes) {
   const int dims = int(t.dim());
   if (dims <= axes || t.is_contiguous() || t.size(dims - axes - 1) < 2) return false;
@@ -50,10 +50,10 @@ bool overlaps_itself(const Tensor& t) {
     if (size[i] > 1) steps.push_back({std::abs(stride[i]), size[i]});
   }
   std::sort(steps.begin(), steps.end());
-  int64_t reach = 0;
+  int64_t footprint = 0;
   for (const auto& [step, count] : steps) {
-    if (step <= reach) return true;
-    reach += step * (count - 1);
+    if (step <= footprint) return true;
+    footprint += step * (count - 1);
   }
   return false;
 }

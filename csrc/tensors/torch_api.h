@@ -1,4 +1,4 @@
-// The one door to libtorch: stable-ABI headers, the Tensor alias and the few calls the stable API has no name for.
+// The one entry to libtorch: stable-ABI headers, the Tensor alias and the few calls the stable API has no name for.
 #pragma once
 
 #include <torch/csrc/inductor/aoti_torch/c/shim.h>

@@ -332,8 +332,8 @@ bool check(const Case& k) {
     Box p = box_of(k, shards[i].image, part.image);
     p.first_row = first;
     p.place.pad_y = k.pad_y + starts[i] - first;
-    if (i > 0 || circular) p.beside.above = shards[(i + count - 1) % count].image;
-    if (i + 1 < count || circular) p.beside.below = shards[(i + 1) % count].image;
+    if (i > 0 || circular) p.peers.above = shards[(i + count - 1) % count].image;
+    if (i + 1 < count || circular) p.peers.below = shards[(i + 1) % count].image;
     right = check_outputs(k, p, part, whole, first) && right;
   }
   return right;

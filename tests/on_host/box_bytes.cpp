@@ -35,12 +35,12 @@ struct Case {
   Layout in = Layout::dense, out = Layout::dense;
   int64_t lost_h = 0, lost_w = 0;  // rows and columns that the output lacks
   int most = 256;                  // pixels are below
-  int photo = 1;                   // channels side by side
+  int hwc = 1;                   // interleaved channels
   std::vector<int64_t> shards{};   // their rows
 };
 
-Case of_photo(int channels, Case k) {
-  k.photo = channels;
+Case of_hwc(int channels, Case k) {
+  k.hwc = channels;
   return k;
 }
 
@@ -72,7 +72,7 @@ const Case kCases[] = {
     {12, 72, 20, 255, 10, 127, Border::reflect},
     {12, 40, 20, 255, 10, 127, Border::symmetric},
     {12, 48, 20, 255, 10, 127, Border::circular},
-    of_photo(3, {12, 24, 12, 100, 4, 32, Border::reflect}),
+    of_hwc(3, {12, 24, 12, 100, 4, 32, Border::reflect}),
     {210, 240, 200, 200, 100, 100, Border::reflect, 0, true, Layout::dense, Layout::dense, 0, 0, 2},
     {17, 400, 255, 255, 127, 127, Border::constant, 1, true, Layout::dense, Layout::dense, 0, 0, 2},
     {12, 1100, 257, 255, 128, 127, Border::symmetric},
@@ -90,16 +90,16 @@ const Case kCases[] = {
     {9, 320, 5, 65, 2, 32, Border::reflect},
     {9, 331, 5, 65, 2, 32, Border::reflect},
     {9, 320, 5, 129, 2, 64, Border::constant, 9},
-    of_photo(3, {40, 400, 15, 15, 7, 7, Border::reflect}),
-    of_photo(3, {40, 401, 15, 15, 7, 7, Border::symmetric}),
-    of_photo(3, {21, 352, 15, 15, 7, 7, Border::circular}),
-    of_photo(3, {21, 351, 16, 31, 15, 0, Border::replicate}),
-    of_photo(4, {21, 300, 9, 33, 4, 32, Border::constant, 200}),
-    of_photo(2, {21, 300, 9, 65, 4, 32, Border::skip}),
-    of_photo(3, {21, 300, 12, 100, 4, 32, Border::zero_output}),
-    of_photo(3, {21, 400, 12, 7, 11, 0, Border::skip}),
-    of_photo(3, {5, 3, 45, 37, 22, 18, Border::reflect}),
-    of_photo(3, {21, 64, 15, 15, 7, 7, Border::reflect, 0, true, padded, unaligned}),
+    of_hwc(3, {40, 400, 15, 15, 7, 7, Border::reflect}),
+    of_hwc(3, {40, 401, 15, 15, 7, 7, Border::symmetric}),
+    of_hwc(3, {21, 352, 15, 15, 7, 7, Border::circular}),
+    of_hwc(3, {21, 351, 16, 31, 15, 0, Border::replicate}),
+    of_hwc(4, {21, 300, 9, 33, 4, 32, Border::constant, 200}),
+    of_hwc(2, {21, 300, 9, 65, 4, 32, Border::skip}),
+    of_hwc(3, {21, 300, 12, 100, 4, 32, Border::zero_output}),
+    of_hwc(3, {21, 400, 12, 7, 11, 0, Border::skip}),
+    of_hwc(3, {5, 3, 45, 37, 22, 18, Border::reflect}),
+    of_hwc(3, {21, 64, 15, 15, 7, 7, Border::reflect, 0, true, padded, unaligned}),
     in_shards({17, 15, 16}, {48, 1120, 15, 15, 7, 7, Border::reflect}),
     in_shards({9, 7, 16}, {32, 1120, 15, 15, 7, 7, Border::circular}),
     in_shards({17, 15}, {32, 64, 15, 15, 7, 7, Border::constant, 255, true, padded, unaligned}),
@@ -107,7 +107,7 @@ const Case kCases[] = {
     in_shards({12, 13, 14}, {39, 160, 12, 7, 11, 0, Border::skip}),
     in_shards({12, 13, 14}, {39, 160, 12, 7, 5, 3, Border::zero_output, 0, true, padded, padded}),
     in_shards({110, 100, 105}, {315, 240, 200, 200, 100, 100, Border::symmetric, 0, true, padded}),
-    in_shards({17, 15, 16}, of_photo(3, {48, 352, 15, 15, 7, 7, Border::replicate})),
+    in_shards({17, 15, 16}, of_hwc(3, {48, 352, 15, 15, 7, 7, Border::replicate})),
 };
 
 #define KERNEL(...) \
@@ -122,15 +122,15 @@ struct Memory {
   std::vector<uint8_t> bytes;
   Image image;
   // `more`: vectors between rows.
-  Memory(int64_t h, int64_t pixels, Layout layout, int photo, int64_t more = 0) {
-    const int64_t w = pixels * photo, planes = photo > 1 ? 1 : 2;
+  Memory(int64_t h, int64_t pixels, Layout layout, int hwc, int64_t more = 0) {
+    const int64_t w = pixels * hwc, planes = hwc > 1 ? 1 : 2;
     const int64_t pitch = layout == padded ? round_up(w + 3, 16) + 16 : layout == unaligned ? w + 3 : w + 8 * more;
     // What lies before an image is there, up to a whole word; behind its last row there is nothing.
     const int64_t lead = layout == unaligned ? 3 : 0, rows = planes * h;
     bytes.assign(kSpare + lead + rows * pitch + kSpare, 0x55);
     uint8_t* const start =
         reinterpret_cast<uint8_t*>((reinterpret_cast<uintptr_t>(bytes.data()) + kSpare - 1) / 64 * 64) + lead;
-    if (photo > 1) image = {start, Dtype::u8, kN, photo, 1, h, pixels, h * pitch, 1, 0, pitch, photo};
+    if (hwc > 1) image = {start, Dtype::u8, kN, hwc, 1, h, pixels, h * pitch, 1, 0, pitch, hwc};
     else image = {start, Dtype::u8, kN, planes, 1, h, w, planes * h * pitch, h * pitch, 0, pitch, 1};
   }
 };
@@ -214,7 +214,7 @@ bool check_outputs(const Case& k, const Box& p, Memory& to, const std::vector<ui
           got = blank[&got - to.bytes.data()];
         }
     // What is left is what was there before.
-    if (wrong.empty() && to.bytes != blank) wrong = "something beside the output was written";
+    if (wrong.empty() && to.bytes != blank) wrong = "something peers the output was written";
   }
   return on_host::report(wrong, "%s %lldx%lld in %lldx%lld %s, %lld rows from %lld on", name.c_str(), (long long)k.kh,
                          (long long)k.kw, (long long)k.h, (long long)k.w, name_of(k.border), (long long)p.out.h,
@@ -223,7 +223,7 @@ bool check_outputs(const Case& k, const Box& p, Memory& to, const std::vector<ui
 
 bool check(const Case& k) {
   std::mt19937 make(1);
-  Memory from(k.h, k.w, k.in, k.photo), to(k.h - k.lost_h, k.w - k.lost_w, k.out, k.photo);
+  Memory from(k.h, k.w, k.in, k.hwc), to(k.h - k.lost_h, k.w - k.lost_w, k.out, k.hwc);
   for (uint8_t& byte : from.bytes) byte = uint8_t(make() % k.most);
   const Box whole = box_of(k, from.image, to.image);
   const std::vector<uint8_t> want = expected(whole);
@@ -232,7 +232,7 @@ bool check(const Case& k) {
   std::vector<Memory> shards;
   std::vector<int64_t> starts{0};
   for (const int64_t rows : k.shards) {
-    shards.emplace_back(rows, k.w, k.in, k.photo, int64_t(shards.size()));
+    shards.emplace_back(rows, k.w, k.in, k.hwc, int64_t(shards.size()));
     const Image& x = shards.back().image;
     for (int64_t c = 0; c < x.c; ++c)
       for (int64_t y = 0; y < rows; ++y)
@@ -245,11 +245,11 @@ bool check(const Case& k) {
   for (size_t i = 0; i < count; ++i) {
     const auto outputs_before = [&](int64_t row) { return std::clamp<int64_t>(row - k.lost_h / 2, 0, h); };
     const int64_t first = outputs_before(starts[i]), end = outputs_before(starts[i + 1]);
-    Memory part(end - first, k.w - k.lost_w, k.out, k.photo);
+    Memory part(end - first, k.w - k.lost_w, k.out, k.hwc);
     Box p = box_of(k, shards[i].image, part.image);
     p.place.pad_y = k.pad_y + starts[i] - first;
-    if (i > 0 || circular) p.beside.above = shards[(i + count - 1) % count].image;
-    if (i + 1 < count || circular) p.beside.below = shards[(i + 1) % count].image;
+    if (i > 0 || circular) p.peers.above = shards[(i + count - 1) % count].image;
+    if (i + 1 < count || circular) p.peers.below = shards[(i + 1) % count].image;
     right = check_outputs(k, p, part, want, h, first) && right;
   }
   return right;

@@ -73,7 +73,7 @@ Memory memory_of(Dtype dtype, int64_t d, int64_t w, int64_t gap) {
 template <typename A>
 double output(const BoxDepth& p, int64_t c, int64_t z, int64_t y, int64_t x) {
   const Placement& s = p.place;
-  const int place = place_in_group(z + p.first_plane);
+  const int place = position_in_group(z + p.first_plane);
   A sum = column_sum<A>(
       [&](int64_t i) {
         const int m = map_index(int(z - place - s.pad_z + i), int(p.sums.d), s.border);

@@ -40,7 +40,7 @@ template <typename A>
 double output(const Box& p, int64_t n, int64_t c, int64_t y, int64_t x, RowOfColumns<A>& row) {
   if (row.n != n || row.c != c || row.y != y) row = {n, c, y, std::vector<std::optional<A>>(p.in.w + 1)};
   const Placement& s = p.place;
-  const int place = place_in_group(y + p.first_row);
+  const int place = position_in_group(y + p.first_row);
   const int64_t top = y - place - s.pad_y;
   const A value = A(s.border == Border::constant ? s.value : 0);
   const auto make_column = [&](int64_t at) {  // of the image, -1: outside

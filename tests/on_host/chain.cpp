@@ -16,7 +16,7 @@ void square_roots(float (&v)[N]) {
   for (float& x : v) x = std::sqrt(x);
 }
 }  // namespace torch_conv
-#include "kernels/fused/march/kernel.cuh"
+#include "kernels/fused/streaming/kernel.cuh"
 // What the kernel includes stands before it: the only uint64_t of its own is a barrier in shared memory.
 #include "core/cuda/extend.cuh"
 #include "kernels/fused/tile/edge.cuh"
@@ -88,7 +88,7 @@ struct Memory {
 
 constexpr Arch kMachine{.major = 9, .minor = 0, .multiprocessors = 2, .shared_bytes = 232448, .bulk_copy = true};
 
-template <class P, typename T, bool kAligned, bool kBeside>
+template <class P, typename T, bool kAligned, bool kPeers>
 std::string launch(const Fused& p, const Plan& plan) {
   const Config& config = *std::any_cast<Config>(&plan.config);
   const Args args = args_of(p, plan, config);
@@ -98,22 +98,22 @@ std::string launch(const Fused& p, const Plan& plan) {
   std::copy_n(packed.v, P::taps, taps.v);
   constexpr int size = sizeof(T), word = size * tma::pack_of(size);
   const bool marches = config.boxes > 0;
-  const int pitch = marches ? config.march.pitch(size) : config.shape.pitch();
+  const int pitch = marches ? config.streaming.pitch(size) : config.shape.pitch();
   const auto map_of = [&](int rows) {
     return [=](const Image& x) { return tma::map_of(x, pitch * size / word, rows, word); };
   };
   memset(shared, 0xff, sizeof(shared));
   const Index grid{unsigned(plan.blocks), 1, 1};
-  const Beside beside = p.beside.nearest(marches ? config.march.radius : config.shape.reach);
+  const Peers peers = p.peers.nearest(marches ? config.streaming.radius : config.shape.halo);
   const auto image = [&](const auto& map) {
-    if constexpr (kBeside) return ShardVolume::of_rows(p.in, beside, map);
+    if constexpr (kPeers) return ShardVolume::of_rows(p.in, peers, map);
     else return map(p.in);
   };
   if (!marches) {
-    on_host::launch(fused_tile<P, T, T, kAligned, kBeside>, grid, plan.threads, image(map_of(config.shape.box_h())),
+    on_host::launch(fused_tile<P, T, T, kAligned, kPeers>, grid, plan.threads, image(map_of(config.shape.box_h())),
                     args, taps);
-  } else if constexpr (kMarches<P>) {
-    on_host::launch(fused_march<P, T, T, kAligned, kBeside>, grid, plan.threads, map_of(config.march.rows)(p.in),
+  } else if constexpr (kStreams<P>) {
+    on_host::launch(fused_streaming<P, T, T, kAligned, kPeers>, grid, plan.threads, map_of(config.streaming.rows)(p.in),
                     image(map_of(1)), args, taps);
   }
   return "";
@@ -176,7 +176,7 @@ std::string difference(const Memory<T>& whole, int64_t first, Memory<T>& part, i
             got = between;
           }
   for (const T& x : part.elements)
-    if (!same(x, between)) return "something beside the output was written";
+    if (!same(x, between)) return "something peers the output was written";
   return "";
 }
 
@@ -215,10 +215,10 @@ bool check(Pipeline<Stages...>, const Case& k, const char* pinned) {
   const bool circular = k.border == Border::circular;
   for (size_t i = 0, first = 0; i < count && wrong.empty(); first += k.rows[i++]) {
     Memory<T> part(k, P::outputs, k.rows[i], 3 - int64_t(i));
-    p.in = shards[i].image, p.out = part.image, p.beside = {};
+    p.in = shards[i].image, p.out = part.image, p.peers = {};
     if (P::outputs > 1) p.stride_output = k.n * part.image.stride_n;
-    if (i > 0 || circular) p.beside.above = shards[(i + count - 1) % count].image;
-    if (i + 1 < count || circular) p.beside.below = shards[(i + 1) % count].image;
+    if (i > 0 || circular) p.peers.above = shards[(i + count - 1) % count].image;
+    if (i + 1 < count || circular) p.peers.below = shards[(i + 1) % count].image;
     wrong = run<P, T>(p, pinned);
     if (wrong.empty()) wrong = difference(whole, first, part, P::outputs);
   }
@@ -240,10 +240,10 @@ bool check_tiles(const Case& k) {
   return check_tile<P, T>(k) && (k.shift > 0 || check<T>(P{}, k, "tile"));
 }
 
-bool check_march(const Case& k) {
+bool check_streaming(const Case& k) {
   using P = Pipeline<Windows<9, 2, Point::sum>>;
   const bool pixels = k.border != Border::skip && k.border != Border::zero_output;
-  return k.shift || !pixels || (check<float>(P{}, k, "march") && check<half_t>(P{}, k, "march"));
+  return k.shift || !pixels || (check<float>(P{}, k, "streaming") && check<half_t>(P{}, k, "streaming"));
 }
 
 }  // namespace
@@ -255,5 +255,5 @@ int main() {
   using Edges = Pipeline<Windows<3, 1, Point::each>, Windows<3, 2, Point::polar, Sobel>, Thin>;
   const auto all = [](const auto&... check) { return (on_host::status_of(kCases, check) | ...); };
   return all(check_tile<Gradient, float>, check_tiles<GaussianSobel, float>, check_tile<Tensor, float>,
-             check_tile<Edges, float>, check_tile<GaussianSobel, half_t>, check_tile<Gradient, uint8_t>, check_march);
+             check_tile<Edges, float>, check_tile<GaussianSobel, half_t>, check_tile<Gradient, uint8_t>, check_streaming);
 }

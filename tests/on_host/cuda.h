@@ -39,9 +39,9 @@ using std::min;
 namespace on_host {
 
 struct Block {
-  explicit Block(int threads) : all{threads}, warps(threads / 32, MeetingPoint{32}), exchanged(threads) {}
-  MeetingPoint all;
-  std::vector<MeetingPoint> warps;
+  explicit Block(int threads) : all{threads}, warps(threads / 32, Barrier{32}), exchanged(threads) {}
+  Barrier all;
+  std::vector<Barrier> warps;
   std::vector<unsigned> exchanged;
 };
 

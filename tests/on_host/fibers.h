@@ -131,7 +131,7 @@ void wait_until(const Passed& passed) {
 }
 
 // Where `count` threads wait for one another, time and again.
-struct MeetingPoint {
+struct Barrier {
   int count, arrived = 0, phase = 0;
   void arrive_and_wait() {
     const int before = phase;

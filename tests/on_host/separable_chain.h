@@ -1,4 +1,4 @@
-// What the host's tests of separable filters share: images of two planes or photographs, shards, windows of the host or
+// What the host's tests of separable filters share: images of two planes or HWC images, shards, windows of the host or
 // of the device, and the bits of the row chain and the column chain.
 #pragma once
 
@@ -38,24 +38,24 @@ struct Case {
   int64_t fewer_h = 0, fewer_w = 0;  // outputs that are not there
   bool own_windows = false;
   int64_t above = 0, below = 0;  // rows of other shards
-  int photo = 0;                 // channels, innermost
+  int hwc = 0;                 // channels, innermost
 };
 
 constexpr int64_t kN = 2, kSpare = 256;
 constexpr Arch kMachine{.major = 9, .minor = 0, .multiprocessors = 2, .shared_bytes = 232448, .bulk_copy = true};
 
-// Planes of two channels, or a photograph. Rows start on 16 bytes, or `shift` elements behind.
+// Planes of two channels, or an HWC image. Rows start on 16 bytes, or `shift` elements behind.
 template <typename T>
 struct Memory {
   std::vector<T> elements;
   Image image;
-  Memory(int64_t h, int64_t w, int photo, int shift) : elements(kN * h * (w + 24) * (photo ? photo : 2) + 2 * kSpare) {
+  Memory(int64_t h, int64_t w, int hwc, int shift) : elements(kN * h * (w + 24) * (hwc ? hwc : 2) + 2 * kSpare) {
     constexpr int64_t kWord = 16 / sizeof(T);
     const auto aligned = (reinterpret_cast<uintptr_t>(elements.data() + kSpare / 2) + 15) / 16 * 16;
     T* const start = reinterpret_cast<T*>(aligned) + shift;
-    const int64_t c = photo ? photo : 2, pitch = round_up((photo ? photo * w : w) + 1, kWord) + shift, plane = h * pitch;
+    const int64_t c = hwc ? hwc : 2, pitch = round_up((hwc ? hwc * w : w) + 1, kWord) + shift, plane = h * pitch;
     constexpr Dtype kType = sizeof(T) == 4 ? Dtype::f32 : sizeof(T) == 2 ? Dtype::f16 : Dtype::u8;
-    image = photo ? Image{start, kType, kN, c, 1, h, w, plane, 1, 0, pitch, c}
+    image = hwc ? Image{start, kType, kN, c, 1, h, w, plane, 1, 0, pitch, c}
                   : Image{start, kType, kN, c, 1, h, w, c * plane, plane, 0, pitch, 1};
   }
   T& at(int64_t n, int64_t c, int64_t y, int64_t x) {
@@ -75,8 +75,8 @@ struct Memory {
 template <typename T, typename Launch>
 bool check(const Case& k, bool on_host, int shift, const Launch& launch) {
   std::mt19937 make(1);
-  const int64_t whole_h = k.above + k.h + k.below, channels = k.photo ? k.photo : 2;
-  Memory<T> from(whole_h, k.w, k.photo, shift), to(k.h - k.fewer_h, k.w - k.fewer_w, k.photo, shift);
+  const int64_t whole_h = k.above + k.h + k.below, channels = k.hwc ? k.hwc : 2;
+  Memory<T> from(whole_h, k.w, k.hwc, shift), to(k.h - k.fewer_h, k.w - k.fewer_w, k.hwc, shift);
   for (T& x : from.elements) x = from_acc<T>(float(make() % 10000) / 300 - (sizeof(T) == 1 ? 0 : 10));
   for (T& x : to.elements) x = from_acc<T>(7.f);
   const std::vector<T> blank = to.elements;
@@ -94,7 +94,7 @@ bool check(const Case& k, bool on_host, int shift, const Launch& launch) {
                     .kh = k.kh,
                     .kw = k.kw,
                     .place = {.pad_y = k.pad_y, .pad_x = k.pad_x, .border = k.border, .value = k.value},
-                    .beside = {from.part(0, k.above), from.part(k.above + k.h, k.below)}};
+                    .peers = {from.part(0, k.above), from.part(k.above + k.h, k.below)}};
   PassTaps passed{{p.taps_x.data, 0, p.taps_x.stride_n, p.taps_x.stride_c},
                   {p.taps_y.data, 0, p.taps_y.stride_n, p.taps_y.stride_c}};
   if (on_host) {
@@ -144,7 +144,7 @@ bool check(const Case& k, bool on_host, int shift, const Launch& launch) {
     }
   // What is left is what was there before.
   if (wrong.empty() && memcmp(to.elements.data(), blank.data(), blank.size() * sizeof(T)) != 0)
-    wrong = "something beside the output was written";
+    wrong = "something peers the output was written";
   return report(wrong, "%s %lldx%lld in %lldx%lld %s", plan.kernels.empty() ? "" : plan.kernels[0].name.c_str(),
                 (long long)k.kh, (long long)k.kw, (long long)k.h, (long long)k.w, name_of(k.border));
 }

@@ -41,7 +41,7 @@ const Case kCases[] = {
 template <typename T>
 bool each_way(const Case& k, bool on_host) {
   // Rows that start on 16 bytes by bulk copies (which bring whole words) and by loads, and others by loads.
-  const bool words = k.w * std::max(k.photo, 1) * sizeof(T) % 16 == 0;
+  const bool words = k.w * std::max(k.hwc, 1) * sizeof(T) % 16 == 0;
   bool right = true;
   for (int way = words ? 0 : 1; way < 3; ++way) {
     const auto launch_tile = [&](const Separable& p, const PassTaps& taps, Plan& plan) -> std::string {

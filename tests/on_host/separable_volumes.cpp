@@ -1,4 +1,4 @@
-// separable3d's MARCH as its plan launches it, on the host: the bits of the chains along x, y and z, and nothing written
+// separable3d's STREAMING as its plan launches it, on the host: the bits of the chains along x, y and z, and nothing written
 // beside the output. Also of shards that read the planes of others where they lie.
 #include <cstring>
 #include <map>
@@ -12,7 +12,7 @@ using std::fma;
 using std::fmaf;
 #undef __shared__
 #define __shared__
-#include "kernels/separable3d/kernel_march.cuh"
+#include "kernels/separable3d/kernel_streaming.cuh"
 #include "kernels/separable3d/plan.h"
 
 namespace torch_conv::separable3d {
@@ -25,9 +25,9 @@ using namespace torch_conv::separable3d;
 namespace {
 
 template <typename Maps>
-using Kernels = std::map<std::string, void (*)(MarchParams, Maps)>;
+using Kernels = std::map<std::string, void (*)(StreamingParams, Maps)>;
 #define KERNEL(...) \
-  { "separable3d::separable3d_march<" #__VA_ARGS__ ">", separable3d_march<__VA_ARGS__> }
+  { "separable3d::separable3d_streaming<" #__VA_ARGS__ ">", separable3d_streaming<__VA_ARGS__> }
 const Kernels<TensorMap> kKernels = {
     KERNEL(float, 3, false, false),  KERNEL(float, 5, false, false), KERNEL(float, 7, false, false),
     KERNEL(float, 9, false, false),  KERNEL(float, 11, true, false), KERNEL(float, 15, true, false),
@@ -124,7 +124,7 @@ bool check(const Case& k) {
         for (int64_t y = 0; y < k.h; ++y)
           for (int64_t x = 0; x < k.w; ++x) memory->at(c, z, y, x) = float(make() % 10000) / 300 - 10;
   }
-  // Plane z of the shard, or of those beside it.
+  // Plane z of the shard, or of its neighbours.
   const auto pixel = [&](int64_t c, int64_t z, int64_t y, int64_t x) {
     return z < 0 ? above.at(c, z + k.above, y, x) : z < k.d ? from.at(c, z, y, x) : below.at(c, z - k.d, y, x);
   };
@@ -146,14 +146,14 @@ bool check(const Case& k) {
                     .kh = k.k,
                     .kw = k.k,
                     .place = {.pad_z = pad, .pad_y = pad, .pad_x = pad, .border = k.border, .value = k.value},
-                    .beside = {k.above ? above.image : Image{}, k.below ? below.image : Image{}}};
+                    .peers = {k.above ? above.image : Image{}, k.below ? below.image : Image{}}};
   const Arch arch{.major = 9,
                   .minor = 0,
                   .multiprocessors = 3,
                   .shared_bytes = 232448,
                   .bytes_per_second = 0,
                   .bulk_copy = true};
-  const Plan planned = plan(p, arch, k.bulk ? "march" : "march_words");
+  const Plan planned = plan(p, arch, k.bulk ? "streaming" : "streaming_unaligned");
   std::string wrong = planned.variant ? "" : planned.why;
   const auto launch = [&](const auto& kernels, const auto& maps) {
     const auto kernel = kernels.find(planned.kernels[0].name);
@@ -164,13 +164,13 @@ bool check(const Case& k) {
     } else {
       memset(shared, 0xff, sizeof(shared));
       on_host::launch(kernel->second, {unsigned(planned.blocks), 1, 1}, planned.threads,
-                      march_params(p, planned, *std::any_cast<Config>(&planned.config)), maps);
+                      streaming_params(p, planned, *std::any_cast<Config>(&planned.config)), maps);
     }
   };
   if (wrong.empty()) {
     const Config& config = *std::any_cast<Config>(&planned.config);
     const auto map_of = [&](const Image& x) { return tma::map_of(x, config.shape.pitch(), config.shape.box_h()); };
-    if (p.beside.any()) launch(kOfShards, ShardVolume::of(p.in, p.beside, map_of));
+    if (p.peers.any()) launch(kOfShards, ShardVolume::of(p.in, p.peers, map_of));
     else launch(kKernels, map_of(p.in));
   }
   for (int64_t c = 0; c < kC && wrong.empty(); ++c) {
@@ -212,8 +212,8 @@ bool check(const Case& k) {
   }
   // What is left is what was there before.
   if (wrong.empty() && memcmp(to.words.data(), blank.data(), blank.size() * 4) != 0)
-    wrong = "something beside the output was written";
-  return on_host::report(wrong, "%s %lldx%lldx%lld %s, beside %lld and %lld planes",
+    wrong = "something peers the output was written";
+  return on_host::report(wrong, "%s %lldx%lldx%lld %s, peers %lld and %lld planes",
                          planned.kernels.empty() ? "" : planned.kernels[0].name.c_str(), (long long)k.d, (long long)k.h,
                          (long long)k.w, name_of(k.border), (long long)k.above, (long long)k.below);
 }

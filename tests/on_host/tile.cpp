@@ -51,7 +51,7 @@ struct Case {
   Dtype in, out;
   int64_t h, w, kh, kw, stride, dilation;
   Border border;
-  int own = 0;         // so many channels side by side, with a window each; else there are two planes
+  int own = 0;         // so many interleaved channels, with a window each; else there are two planes
   int64_t inside = 0;  // column where the first window starts; else its middle lies on the first pixel
 };
 

@@ -1,4 +1,4 @@
-// The loaders of direct3d's MARCH as its plan launches them, on the host: every plane that they hand on is the
+// The loaders of direct3d's STREAMING as its plan launches them, on the host: every plane that they hand on is the
 // volume's, extended by the border as far as windows over stored outputs reach; of a shard of one, also those of the
 // neighbour shards.
 #include <random>
@@ -8,7 +8,7 @@
 #include "cuda.h"
 #include "report.h"
 inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) { return {x, y, z, w}; }
-#include "kernels/direct3d/march/ring.cuh"
+#include "kernels/direct3d/streaming/ring.cuh"
 #include "kernels/direct3d/plan.h"
 
 using namespace torch_conv;
@@ -29,12 +29,12 @@ struct Wrong {
 // The kernel, but that its first thread looks at the planes instead of filtering them.
 template <int K, bool kWide, bool kPatched, typename Map>
 void look(Map map, Map side, VolumeArgs a, Wrong* wrong) {
-  constexpr MarchShape S = march_shape(4, K, kWide, kPatched);
+  constexpr StreamingShape S = streaming_shape(4, K, kWide, kPatched);
   constexpr int R = K / 2;
   using At = direct3d::Stage<float, K, S>;
   static Patches<K, S.rows_in(K)> patches;
   float* const ring = reinterpret_cast<float*>(shared);
-  const MarchPlace at = march_place(a, At::width, S.height());
+  const StreamingPosition at = streaming_position(a, At::width, S.height());
   const VolumeGeometry& v = a.volumes;
   const int warp = threadIdx.x / 32, planes = at.planes + K - 1;
   const int bx = at.x + a.shift_x, by = at.y + a.shift_y - R, bz = at.z + a.shift_z - R;
@@ -161,33 +161,33 @@ bool check(const Case& k) {
                  .place = {.pad_z = pad, .pad_y = pad, .pad_x = pad, .border = k.border, .value = 3},
                  .groups = c,
                  .bias = nullptr,
-                 .beside = {k.above ? above.image : Image{}, k.below ? below.image : Image{}}};
+                 .peers = {k.above ? above.image : Image{}, k.below ? below.image : Image{}}};
   const Arch arch{
       .major = 9, .minor = 0, .multiprocessors = 3, .shared_bytes = 232448, .bytes_per_second = 0, .bulk_copy = true};
-  const Plan planned = plan(p, arch, "march_tma");
+  const Plan planned = plan(p, arch, "streaming_tma");
   Wrong wrong{.whole = whole.image, .above = k.above};
   if (!planned.variant) {
     wrong.what = planned.why;
   } else {
-    const MarchConfig& march = std::any_cast<Config>(&planned.config)->march;
-    const int rows = march.shape.rows_in(int(k.k));
-    const bool wide = march.shape.warps_x == 2, patched = k.border != Border::zero_output;
+    const StreamingConfig& streaming = std::any_cast<Config>(&planned.config)->streaming;
+    const int rows = streaming.shape.rows_in(int(k.k));
+    const bool wide = streaming.shape.warps_x == 2, patched = k.border != Border::zero_output;
     const auto launch = [&]<typename Map>(const Map& map, const Map& side) {
       const auto kernel = k.k == 5   ? look<5, false, false, Map>
                           : k.k == 7 ? look<7, false, false, Map>
                           : wide     ? (patched ? look<3, true, true, Map> : look<3, true, false, Map>)
                                      : (patched ? look<3, false, true, Map> : look<3, false, false, Map>);
       on_host::launch(kernel, {unsigned(planned.blocks), 1, 1}, planned.threads, map, side,
-                      march_args(p, planned, march), &wrong);
+                      streaming_args(p, planned, streaming), &wrong);
     };
-    const auto map_of = [&](const Image& x) { return tma::map_of(x, march.shape.width(), rows); };
+    const auto map_of = [&](const Image& x) { return tma::map_of(x, streaming.shape.width(), rows); };
     const auto side_map_of = [&](const Image& x) { return tma::map_of(x, 4, rows); };
     memset(shared, 0xff, sizeof(shared));
-    if (p.beside.any())
-      launch(ShardVolume::of(p.in, p.beside, map_of), ShardVolume::of(p.in, p.beside, side_map_of));
+    if (p.peers.any())
+      launch(ShardVolume::of(p.in, p.peers, map_of), ShardVolume::of(p.in, p.peers, side_map_of));
     else launch(map_of(p.in), side_map_of(p.in));
   }
-  return on_host::report(wrong.what, "%lld^3 in %lldx%lldx%lld %s, pad %lld, beside %lld and %lld planes",
+  return on_host::report(wrong.what, "%lld^3 in %lldx%lldx%lld %s, pad %lld, peers %lld and %lld planes",
                          (long long)k.k, (long long)k.d, (long long)k.h, (long long)k.w, name_of(k.border),
                          (long long)pad, (long long)k.above, (long long)k.below);
 }

@@ -7,7 +7,7 @@
 #include "report.h"
 #include "kernels/weight_gradient/arguments.h"
 #include "kernels/weight_gradient/kernel_finish.cuh"
-#include "kernels/weight_gradient/kernel_march.cuh"
+#include "kernels/weight_gradient/kernel_streaming.cuh"
 
 using namespace torch_conv;
 using namespace torch_conv::weight_gradient;
@@ -17,7 +17,7 @@ namespace {
 using Kernel = void (*)(SumsArgs);
 const std::map<std::string, Kernel> kKernels = {
 #define KERNEL(...) \
-  { "weight_gradient::weight_gradient_march<" #__VA_ARGS__ ">", weight_gradient_march<__VA_ARGS__> }
+  { "weight_gradient::weight_gradient_streaming<" #__VA_ARGS__ ">", weight_gradient_streaming<__VA_ARGS__> }
     KERNEL(float, 3, 3, 1, 1, 8, 1, 0, true, 3),  KERNEL(float, 3, 3, 1, 1, 4, 1, 0, false, 4),
     KERNEL(float, 3, 3, 1, 1, 8, 4, 3, false, 4), KERNEL(float, 3, 3, 2, 2, 8, 1, 0, true, 3),
     KERNEL(float, 3, 3, 2, 2, 4, 2, 1, false, 4), KERNEL(float, 7, 7, 1, 1, 4, 4, 1, false, 3),
@@ -85,7 +85,7 @@ void run(const WeightGradient& p, const Plan& plan) {
   on_host::launch(kKernels.at(plan.kernels[0].name), {unsigned(c.splits), unsigned(c.groups), unsigned(c.rounds)},
                   kThreads, sums_args(p, c, sums.data()));
   const FinishArgs finish = finish_args(p, c, sums.data());
-  on_host::launch(weight_gradient_finish<float>, {unsigned(ceil_div(finish.count, 32)), 1, 1}, 32 * kWays, finish);
+  on_host::launch(weight_gradient_finish<float>, {unsigned(ceil_div(finish.count, 32)), 1, 1}, 32 * kPartials, finish);
 }
 
 bool check(const Case& k, int multiprocessors, bool infinite) {

@@ -47,7 +47,7 @@ class Window(NamedTuple):
         return Window(self.argument, taps, self.steps, self.algorithm)
 
 
-class Place(NamedTuple):
+class Margins(NamedTuple):
     """How the extended image lies around the image."""
 
     border: str
@@ -57,7 +57,7 @@ class Place(NamedTuple):
     after: Sequence[int]
 
     @property
-    def reach(self) -> list[int]:
+    def footprint(self) -> list[int]:
         """The extended image's sizes."""
         return [n + b + a for n, b, a in zip(self.sizes, self.before, self.after, strict=True)]
 
@@ -91,18 +91,18 @@ def box_gradients(axes: int, given: Given, output: Tensor, grad: Tensor, wanted:
         return {"input": torch.zeros_like(tensor_of(image))}
     size = per_axis(given["kernel_size"], axes)
     border = border_name(given["border_type"])
-    place = _placed(axes, given, size, unit, grad)
+    margins = _margins_of(axes, given, size, unit, grad)
     grad = grad.to(sum_dtype(image))
     normalized = given["normalized"]
     operator = torch.ops.torch_conv.box2d if axes == 2 else torch.ops.torch_conv.box3d
     if border == "zero_output":
-        grad = grad * _fits(axes, size, unit, place, image.device)
+        grad = grad * _fits(axes, size, unit, margins, image.device)
     if border == "skip" and normalized:  # divided by the taps inside, which are as many for every plane
-        ones = torch.ones(tuple(place.sizes), dtype=grad.dtype, device=image.device)
-        inside = operator(place.extended(ones), size, "constant", False, padding="valid")
+        ones = torch.ones(tuple(margins.sizes), dtype=grad.dtype, device=image.device)
+        inside = operator(margins.extended(ones), size, "constant", False, padding="valid")
         grad, normalized = grad / inside, False
-    total = operator(spread(grad, place.reach, size, unit), size, "constant", normalized, padding="valid")
-    return {"input": fold(total, place.border, place.sizes, place.before)}
+    total = operator(spread(grad, margins.footprint, size, unit), size, "constant", normalized, padding="valid")
+    return {"input": fold(total, margins.border, margins.sizes, margins.before)}
 
 
 def _gradients(axes: int, given: Given, windows: list[Window], grad: Tensor, wanted: set[str]) -> Given:
@@ -126,23 +126,23 @@ def _gradients(axes: int, given: Given, windows: list[Window], grad: Tensor, wan
     steps = Steps(
         *([max(p) for p in zip(*(getattr(w.steps, name) for w in windows), strict=True)] for name in Steps._fields)
     )
-    place = _placed(axes, given, k, steps, grad)
+    margins = _margins_of(axes, given, k, steps, grad)
     product = [w.with_taps(t) for w, t in zip(windows, used, strict=True)]
     own: Given = {}
     if border == "zero_output":
-        grad = grad * _fits(axes, k, steps, place, image.device)
+        grad = grad * _fits(axes, k, steps, margins, image.device)
     if inside:  # divided by the sum of the |taps| inside, as the windows' magnitudes find it on ones
         lengths = [w.abs() for w in used]
         magnitudes = [w.with_taps(t) for w, t in zip(product, lengths, strict=True)]
         ones = torch.ones_like(tensor_of(image), dtype=dtype)
-        divisor = _chain(place.extended(ones), magnitudes)[-1]
+        divisor = _chain(margins.extended(ones), magnitudes)[-1]
         divided = grad / divisor
         if wanted - {"input"}:
-            total = _chain(place.extended(image.to(dtype)), product)[-1]
-            of_sizes = _adjoint(ones, magnitudes, place, -divided * total / divisor, wanted - {"input"})
+            total = _chain(margins.extended(image.to(dtype)), product)[-1]
+            of_sizes = _adjoint(ones, magnitudes, margins, -divided * total / divisor, wanted - {"input"})
             own = {w.argument: of_sizes[w.argument] * w.taps.sign() for w in product if w.argument in wanted}
         grad = divided
-    gradients = _adjoint(image, product, place, grad, wanted)
+    gradients = _adjoint(image, product, margins, grad, wanted)
     for name, more in own.items():
         gradients[name] = gradients[name] + more
     for window, t, s in zip(windows, taps, sums, strict=True):
@@ -158,27 +158,27 @@ def _gradients(axes: int, given: Given, windows: list[Window], grad: Tensor, wan
     return gradients
 
 
-def _adjoint(image: Tensor, product: list[Window], place: Place, grad: Tensor, wanted: set[str]) -> Given:
+def _adjoint(image: Tensor, product: list[Window], margins: Margins, grad: Tensor, wanted: set[str]) -> Given:
     """The gradients of a chain of correlations: of the image and of what is wanted of the windows."""
     gradients: Given = {}
-    axes = len(place.sizes)
+    axes = len(margins.sizes)
     dense = all(max(window.steps.stride) == 1 for window in product)
-    alike = place.border == "constant" and dense and list(grad.shape[-axes:]) == place.sizes
+    alike = margins.border == "constant" and dense and list(grad.shape[-axes:]) == margins.sizes
     if alike and "input" in wanted and (len(product) == 1 or len(wanted) == 1):  # no extended image on the way
         of_image = grad
         for window in reversed(product):
-            of_image = same_adjoint(of_image, window.taps, place.before, window.steps.dilation, window.algorithm)
+            of_image = same_adjoint(of_image, window.taps, margins.before, window.steps.dilation, window.algorithm)
         gradients["input"] = of_image.to(image.dtype)
         wanted = wanted - {"input"}
         if not wanted:
             return gradients
-    sizes = [place.reach]
+    sizes = [margins.footprint]
     for window in product:
-        k = window.taps.shape[-len(place.sizes) :]
+        k = window.taps.shape[-len(margins.sizes) :]
         sizes.append([(n - (m - 1) * d - 1) // s + 1 for n, m, s, d in zip(sizes[-1], k, *window.steps, strict=True)])
     read: list[Tensor] = []
     if any(window.argument in wanted for window in product):
-        read = _chain(place.extended(image.to(grad.dtype)), product[:-1])
+        read = _chain(margins.extended(image.to(grad.dtype)), product[:-1])
     for i in reversed(range(len(product))):
         window = product[i]
         if window.argument in wanted:
@@ -186,7 +186,7 @@ def _adjoint(image: Tensor, product: list[Window], place: Place, grad: Tensor, w
         if i > 0 or "input" in wanted:
             grad = image_adjoint(grad, window.taps, sizes[i], window.steps, window.algorithm)
     if "input" in wanted:
-        gradients["input"] = fold(grad, place.border, place.sizes, place.before).to(image.dtype)
+        gradients["input"] = fold(grad, margins.border, margins.sizes, margins.before).to(image.dtype)
     return gradients
 
 
@@ -198,7 +198,7 @@ def _chain(image: Tensor, product: list[Window]) -> list[Tensor]:
     return images
 
 
-def _placed(axes: int, given: Given, k: Sequence[int], steps: Steps, grad: Tensor) -> Place:
+def _margins_of(axes: int, given: Given, k: Sequence[int], steps: Steps, grad: Tensor) -> Margins:
     image, border = given["input"], border_name(given["border_type"])
     outside = "constant" if border in ("skip", "zero_output") else border
     value = given["value"] if border == "constant" else 0.0
@@ -212,18 +212,21 @@ def _placed(axes: int, given: Given, k: Sequence[int], steps: Steps, grad: Tenso
     after = []
     for axis in range(axes):
         outputs = grad.shape[axis - axes]
-        reach = (outputs - 1) * steps.stride[axis] + (k[axis] - 1) * steps.dilation[axis] + 1
-        after.append(reach - before[axis] - sizes[axis])
-    return Place(outside, value, sizes, before, after)
+        footprint = (outputs - 1) * steps.stride[axis] + (k[axis] - 1) * steps.dilation[axis] + 1
+        after.append(footprint - before[axis] - sizes[axis])
+    return Margins(outside, value, sizes, before, after)
 
 
-def _fits(axes: int, k: Sequence[int], steps: Steps, place: Place, device: torch.device) -> Tensor:
+def _fits(axes: int, k: Sequence[int], steps: Steps, margins: Margins, device: torch.device) -> Tensor:
     """Which outputs' windows lie fully inside the image."""
     fits = torch.ones((), dtype=torch.bool, device=device)
     for axis in range(axes):
-        n, reach = place.sizes[axis], (k[axis] - 1) * steps.dilation[axis]
-        first = torch.arange(0, place.reach[axis] - reach, steps.stride[axis], device=device) - place.before[axis]
-        fits = fits[..., None] & (first >= 0) & (first + reach < n)
+        n, footprint = margins.sizes[axis], (k[axis] - 1) * steps.dilation[axis]
+        first = (
+            torch.arange(0, margins.footprint[axis] - footprint, steps.stride[axis], device=device)
+            - margins.before[axis]
+        )
+        fits = fits[..., None] & (first >= 0) & (first + footprint < n)
     return fits
 
 

@@ -45,8 +45,8 @@ from torch.distributed.tensor import DTensor, Replicate
 from torch_conv import functional
 from torch_conv.distributed._errors import ExchangeError, RankError
 from torch_conv.distributed._exchange import halo_exchange
+from torch_conv.distributed._mesh_view import mesh_view_of
 from torch_conv.distributed._operators import Call
-from torch_conv.distributed._place import place_of
 from torch_conv.distributed._sharded import Sharded
 from torch_conv.distributed._verify import Check, verify
 
@@ -68,7 +68,7 @@ def _sharded(function: Callable[P, Tensor]) -> Callable[P, DTensor]:
             _fail_on_every_mesh(name, (*args, *kwargs.values()), error)
             bind(args, kwargs)  # arguments that no call has are refused before the image's type is
             raise error
-        call = Call(name, place_of(name, image.device_mesh))
+        call = Call(name, mesh_view_of(name, image.device_mesh))
         try:
             made = call.repeat(image, args[1:], kwargs)
             return made if made is not None else anew(call, image, bind(args, kwargs))
@@ -114,7 +114,7 @@ def _fail_on_every_mesh(name: str, arguments: Iterable[Any], error: Exception) -
     """As `Check.fail`, where a DTensor among the arguments says which ranks call the function, too."""
     for image in arguments:
         if isinstance(image, DTensor):
-            Check(name, place_of(name, image.device_mesh), verify.on).fail(error)
+            Check(name, mesh_view_of(name, image.device_mesh), verify.on).fail(error)
             return
 
 

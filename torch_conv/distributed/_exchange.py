@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.distributed.device_mesh import DeviceMesh
 
 from torch_conv.distributed._errors import ExchangeError, exchanged, waited_for
-from torch_conv.distributed._place import Place, place_of
+from torch_conv.distributed._mesh_view import MeshView, mesh_view_of
 from torch_conv.distributed._progress import Progress, progress_of
 from torch_conv.distributed._symmetric_memory import Puts, SymmetricBuffer, buffer_of, buffers, offsets, signed
 from torch_conv.distributed._verify import Check
@@ -34,9 +34,9 @@ class Exchange:
     their runs in the order of the receiver's list.
     """
 
-    def __init__(self, wants: list[list[Run]], place: Place, mesh_dim: int) -> None:
-        me, peers = place.at[mesh_dim], place.peers(mesh_dim)
-        self.place, self.mesh_dim = place, mesh_dim
+    def __init__(self, wants: list[list[Run]], view: MeshView, mesh_dim: int) -> None:
+        me, peers = view.at[mesh_dim], view.peers(mesh_dim)
+        self.view, self.mesh_dim = view, mesh_dim
         self.runs = wants[me]
         # By rank: (owner or -1 for nobody, first row, rows)
         self._all_take = [[(run.owner, run.first, run.count if run.step else 1) for run in runs] for runs in wants]
@@ -48,19 +48,19 @@ class Exchange:
             if reader != me and owner == me
         ]
         self._me, self._peers = me, peers
-        self._progress = progress_of(place.group(mesh_dim))
+        self._progress = progress_of(view.group(mesh_dim))
         self._puts: dict[Any, Puts | None] = {}
 
-    def post(self, local: Tensor, dim: int, lend: bool = False) -> Arriving:
+    def post(self, local: Tensor, dim: int, reuses: bool = False) -> Arriving:
         """Sends what others want of `local`, and asks for what this rank wants. The host waits only in a group's first.
 
-        With `lend`, what comes may lie in memory that the call after the next overwrites.
+        With `reuses`, what comes may lie in memory that the call after the next overwrites.
         """
-        group = self.place.group(self.mesh_dim)
+        group = self.view.group(self.mesh_dim)
         if self._progress.failed:
             buffer = buffers.get(group)
             self._progress.resume(group, local.device, buffer.calls if buffer else 0)
-        puts = self._puts_for(group, local, dim) if lend else None
+        puts = self._puts_for(group, local, dim) if reuses else None
         received = iter(puts.post(local)) if puts else None
         layout = memory_format(local)
         arriving = Arriving(None if received else self._progress)
@@ -114,7 +114,7 @@ class Exchange:
 
         None where it takes more than that: other transport, another memory format, rows of its own apart.
         """
-        puts = self._puts_for(self.place.group(self.mesh_dim), local, dim)
+        puts = self._puts_for(self.view.group(self.mesh_dim), local, dim)
         own = [rows for owner, _, rows in self._takes if owner == self._me]
         if puts is None or own != [local.shape[dim]] or memory_format(local) is not torch.contiguous_format:
             return None
@@ -180,10 +180,10 @@ class Arriving:
 
 
 def fetch(
-    local: Tensor, dim: int, place: Place, mesh_dim: int, key: Any, wants: Callable[[], list[list[Run]]]
+    local: Tensor, dim: int, view: MeshView, mesh_dim: int, key: Any, wants: Callable[[], list[list[Run]]]
 ) -> tuple[list[Run], list[Tensor | None]]:
     """This rank's runs, and what Arriving.wait gives for them; what `wants` returns is kept under `key`."""
-    exchange: Exchange = place.find((Exchange, mesh_dim, key), lambda: Exchange(wants(), place, mesh_dim))
+    exchange: Exchange = view.find((Exchange, mesh_dim, key), lambda: Exchange(wants(), view, mesh_dim))
     return exchange.runs, exchange.post(local, dim).wait()
 
 
@@ -283,8 +283,8 @@ def halo_exchange(
         `F.pad(whole, (before, after), border_type)` along `dim`, of which each rank keeps its part.
     """
     name = "halo_exchange"
-    place = place_of(name, mesh)
-    check = Check(name, place, wanted=True)  # the ranks gather their numbers of rows in any case
+    view = mesh_view_of(name, mesh)
+    check = Check(name, view, wanted=True)  # the ranks gather their numbers of rows in any case
     try:
         if not isinstance(local, Tensor):
             raise TypeError(f"{name}: local must be of type Tensor, got {type(local).__name__}")
@@ -314,7 +314,7 @@ def halo_exchange(
         key = (tuple(bounds), before, after, border)
         bits = signed(local.detach())
         runs, parts = fetch(
-            bits, dim, place, 0, key,
+            bits, dim, view, 0, key,
             lambda: [runs_of(low - before, high + after, bounds, border) for low, high in pairwise(bounds)],
         )  # fmt: skip
     except BaseException as error:

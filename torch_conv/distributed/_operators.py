@@ -4,7 +4,7 @@
                        [ s0 ]        [ s1, a view ] [ s2 ]
     X_split([s0, s1, s2], ..., dim=dim, wanted=[1])                   nothing is padded or put together
 
-Where two spatial axes are cut, the later one is put together first (with the rows of the ranks beside), so that the
+Where two spatial axes are cut, the later one is put together first (with the neighbour ranks' rows), so that the
 exchange along the other one brings the corners along; what was computed too much is left out.
 """
 
@@ -21,12 +21,12 @@ from torch._ops import OpOverload, OpOverloadPacket
 from torch.distributed.tensor import DTensor
 
 from torch_conv._tangents import in_forward_mode
+from torch_conv.distributed._cached_call import CachedCall, is_on_gpu
 from torch_conv.distributed._errors import RankError
 from torch_conv.distributed._exchange import Exchange, assembled, fetch
+from torch_conv.distributed._mesh_view import MeshView, Unknown, key_of
 from torch_conv.distributed._outputs import outputs_of
-from torch_conv.distributed._place import Place, Unknown, key_of
 from torch_conv.distributed._plan import Given, Halo, Operator, Plan, about, axis_of, probe
-from torch_conv.distributed._route import Route, is_on_gpu
 from torch_conv.distributed._sharded import Axis, Sharded, of_spec, parts_of, spec_of
 from torch_conv.distributed._strips import Strips
 from torch_conv.distributed._verify import Check, verify
@@ -40,12 +40,12 @@ _BY_TORCH = {torch.conv1d: 1, torch.conv2d: 2, torch.conv3d: 3}
 class Call:
     """One call of a function: what its operators share."""
 
-    def __init__(self, name: str, place: Place) -> None:
-        self.name, self.place = name, place
-        self.check = Check(name, place, verify.on)
+    def __init__(self, name: str, view: MeshView) -> None:
+        self.name, self.view = name, view
+        self.check = Check(name, view, verify.on)
         self.error: RankError | None = None
         self._key: Any = None  # of calls like it, where its checks depend on nothing but what is described
-        self._route: Route | None = None  # of an earlier call like it
+        self._cached_call: CachedCall | None = None  # of an earlier call like it
         self._values: tuple[Any, ...] = ()  # of its arguments but for the image
         self._operators: list[tuple[Operator, Plan, Given, Sharded]] = []  # that were run, and their results
 
@@ -71,25 +71,27 @@ class Call:
         except Unknown:
             return None
         self._key = key
-        self._route = route = self.place.found.get(key)
-        if route is None or route.spec is None or self.check.is_open:
+        self._cached_call = cached = self.view.found.get(key)
+        if cached is None or cached.spec is None or self.check.is_open:
             return None
         if _C.is_grad_enabled() and _C._any_requires_grad(image, *values):
             return None
-        operator, plan = route.operator, route.plan
-        rest = plan.cut_again(route.arguments(values))
-        result = below_autograd(route.shortcut.run, local, values) if route.shortcut is not None else None
+        operator, plan = cached.operator, cached.plan
+        rest = plan.cut_again(cached.arguments(values))
+        result = (
+            below_autograd(cached.cached_launches.run, local, values) if cached.cached_launches is not None else None
+        )
         if result is None:
             result = below_autograd(outputs_of, operator.op, operator.split, local, rest, plan)
             assert result is not None  # or there would be no spec
-            route.shorten(local, rest)
-        return of_spec(result, route.spec)
+            cached.shorten(local, rest)
+        return of_spec(result, cached.spec)
 
     def describe(self, image: DTensor, local: Tensor, arguments: Given) -> None:
         """What the ranks compare."""
         self.check.describe(arguments, (image.shape, image.dtype, image.placements, local.device.type))
         if is_on_gpu(arguments.get("sigma")):  # of what lies there, only these values are checked
-            self._key = self._route = None
+            self._key = self._cached_call = None
 
     def agree(self, device: torch.device) -> None:
         """Before anything is exchanged; what can be refused has been checked."""
@@ -103,31 +105,31 @@ class Call:
 
     def keep(self, local: Tensor, made: DTensor) -> None:
         """What such calls' results are, for `repeat`: where this rank has something of image and result."""
-        route = self._route
-        if route is None or route.spec is not None or route.plan.cuts_channels:
+        cached = self._cached_call
+        if cached is None or cached.spec is not None or cached.plan.cuts_channels:
             return
         if local.numel() > 0 and made.to_local().numel() > 0:
-            route.spec = spec_of(made)
+            cached.spec = spec_of(made)
 
     def again(self, whole: Sharded) -> Sharded | None:
-        """The same of any call that is known to have come down to one operator."""
-        route = self._route
-        if route is None:
+        """The result by the cached call, None where this call has none."""
+        cached = self._cached_call
+        if cached is None:
             return None
-        arguments = route.arguments(self._values) | {"input": whole}
-        return below_autograd(self._compute, route.operator.op, route.operator.split, arguments, route.plan)
+        arguments = cached.arguments(self._values) | {"input": whole}
+        return below_autograd(self._compute, cached.operator.op, cached.operator.split, arguments, cached.plan)
 
     def remember(self, whole: Sharded, result: Any) -> None:
-        """That this call came down to one operator on the image itself, if so."""
+        """Caches the call if it made one operator, on the image itself."""
         operators, self._operators = self._operators, []  # which hold this call
         if self._key is None or len(operators) != 1:
             return
         ((operator, plan, arguments, made),) = operators
         rest = dict(arguments)
         if rest.pop("input") is whole and made is result:
-            self._route = Route.of(operator, plan, rest, self._values)
-            if self._route:
-                self.place.remember(self._key, self._route)
+            self._cached_call = CachedCall.of(operator, plan, rest, self._values)
+            if self._cached_call:
+                self.view.remember(self._key, self._cached_call)
 
     def run(self, func: Any, args: tuple[Any, ...], kwargs: Given) -> Sharded:
         if isinstance(func, (OpOverload, OpOverloadPacket)):
@@ -152,7 +154,7 @@ class Call:
         except Unknown:
             plan = self._plan(image, operator.axes, probe(operator.op, given, image, operator.axes), weight)
         else:
-            plan = self.place.find(
+            plan = self.view.find(
                 key, lambda: self._plan(image, operator.axes, probe(operator.op, given, image, operator.axes), weight)
             )
         result = self._compute(operator.op, operator.split, given, plan)
@@ -182,7 +184,7 @@ class Call:
         """`weight` where the operator is a convolution, which has channels of its own."""
         halos = [dim for dim in footprints if image.cut(dim) and not footprints[dim].is_trivial(image.shape[dim])]
         if any(len([axis for axis in image.dims[dim] if axis.size != 1]) > 1 for dim in halos):
-            raise ValueError(f"{self.name}: a window must not reach along merged dimensions of a DTensor")
+            raise ValueError(f"{self.name}: a window must not footprint along merged dimensions of a DTensor")
         cuts_channels = weight is not None and image.cut(image.dim() - axes - 1) is not None
         all_halos = [self._halo(image, dim, footprints[dim]) for dim in sorted(halos)]
         return Plan(axes, footprints, weight, all_halos, cuts_channels)
@@ -195,7 +197,7 @@ class Call:
             piece_for(outs[i], outs[i + 1], axis.size, footprint, axis.bounds[i : i + 2]) for i in range(len(outs) - 1)
         ]
         wants = [[run for low, high in p.rows for run in runs_of(low, high, axis.bounds)] for p in pieces]
-        exchange = Exchange(wants, self.place, axis.mesh_dim)
+        exchange = Exchange(wants, self.view, axis.mesh_dim)
         strips = Strips.of(axis.size, axis.held, footprint, axis.bounds, exchange.runs)
         return Halo(dim, pieces[axis.mine], exchange, strips)
 
@@ -225,7 +227,7 @@ class Call:
                 wanted = axis.of_size(axis.size)
                 if axis.is_cut and wanted.bounds != axis.bounds:
                     runs, parts = fetch(
-                        local, i, self.place, axis.mesh_dim, (axis.bounds, wanted.bounds),
+                        local, i, self.view, axis.mesh_dim, (axis.bounds, wanted.bounds),
                         lambda axis=axis, wanted=wanted: _wants(axis, wanted),  # type: ignore[misc]
                     )  # fmt: skip
                     local = assembled(local, i, runs, parts, 0.0)
@@ -233,7 +235,7 @@ class Call:
         return Sharded(local, dims, self)
 
     def _pad(self, input: Sharded, pad: list[int], mode: str = "constant", value: float | None = None) -> Sharded:
-        """F.pad: what stands outside along a cut dimension comes from other ranks."""
+        """F.pad: along a cut dimension, rows outside the shard come from other ranks."""
         image = input
         shape = list(F.pad(torch.empty(image.shape, device="meta"), pad, mode, value).shape)
         self.agree(image.device)
@@ -246,7 +248,7 @@ class Call:
                 continue
             padded, rest[2 * i : 2 * i + 2] = axis.of_size(shape[dim]), [0, 0]
             runs, parts = fetch(
-                local, dim, self.place, axis.mesh_dim, (axis.bounds, padded.bounds, before, mode),
+                local, dim, self.view, axis.mesh_dim, (axis.bounds, padded.bounds, before, mode),
                 lambda axis=axis, padded=padded, before=before: _wants(axis, padded, before, mode),  # type: ignore[misc]
             )  # fmt: skip
             local, dims[dim] = assembled(local, dim, runs, parts, value or 0.0), (padded,)

@@ -18,7 +18,8 @@ from torch_conv.distributed._plan import Given, Halo, Plan
 # Shards of more bytes are filtered while rows travel. The strips then take calls of their own. With NCCL that pays only
 # once the interior keeps the GPU busy for longer than the host needs for all: of 64 MiB on each of four NVIDIA H100
 # (3x3, 50 us) it takes 759 us, with the rows first 540; of 1 GiB (790 us) nobody waits for the host; what lies between
-# was not measured. Rows that come by mail are there at once. On the CPU the strips are parts of their own either way.
+# was not measured. Rows that come by symmetric memory are there at once. On the CPU the boundary strips are
+# separate parts either way.
 _LARGE = {"cpu": 1 << 20, "cuda": 512 << 20}
 _ONE_ORDER = ("direct", "separable")  # algorithms: the same bits in a part of any size
 _LEAST_CHOICE = 81  # taps of a window over floats from which 'auto' may choose by size (csrc/api/filter.cpp)
@@ -36,7 +37,7 @@ def outputs_of(
     if halo is None:
         return outputs_in(op(local, **rest), extra) if plan.has_outputs and local.numel() else None
     assert split is not None
-    arriving = halo.exchange.post(local, halo.dim % local.dim(), lend=True)
+    arriving = halo.exchange.post(local, halo.dim % local.dim(), reuses=True)
     if not filled and halo.strips and not arriving.queued and _worth_it(local, rest, plan):
         return _overlapped(op, split, local, rest, halo, arriving)
     extra.append((halo.dim, halo.piece.cut_skip, halo.piece.count))
@@ -50,7 +51,7 @@ def outputs_of(
 def _filled(local: Tensor, halos: list[Halo]) -> Tensor:
     """The tensor with the rows of these axes put together, the last first."""
     for halo in reversed(halos):
-        arriving = halo.exchange.post(local, halo.dim % local.dim(), lend=True)
+        arriving = halo.exchange.post(local, halo.dim % local.dim(), reuses=True)
         parts = [part for part in arriving.wait() if part is not None]
         local = together(parts, halo.dim) if parts else local.narrow(halo.dim, 0, 0)
     return local

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.distributed.tensor import DTensor, Replicate, Shard
 
-from torch_conv.distributed._place import Place
+from torch_conv.distributed._mesh_view import MeshView
 from torch_conv.sharding.geometry import chunk_bounds
 
 
@@ -193,8 +193,8 @@ class Sharded:
     @classmethod
     def of(cls, whole: DTensor, local: Tensor, call: Any) -> Sharded:
         shape, placements = whole.shape, whole.placements
-        dims, expected = call.place.find(
-            (Sharded, shape, placements), lambda: _dims_of(call.name, call.place, shape, placements)
+        dims, expected = call.view.find(
+            (Sharded, shape, placements), lambda: _dims_of(call.name, call.view, shape, placements)
         )
         if local.shape != expected:
             if local.numel() == 0 and 0 in expected:
@@ -208,27 +208,27 @@ class Sharded:
 
     def to_dtensor(self, source: DTensor) -> DTensor:
         """The result of a call on `source`, whose memory format it has if it has its dimensions."""
-        place: Place = self.call.place
+        view: MeshView = self.call.view
         key = (DTensor, self.dims, source.shape, source.stride(), self.local.dtype)
-        made = place.found.get(key)
+        made = view.found.get(key)
         if made is not None and not self.local.requires_grad:
             return of_spec(self.local, made)
-        placements: list[Any] = [Replicate()] * len(place.shape)
+        placements: list[Any] = [Replicate()] * len(view.shape)
         for dim, axes in enumerate(self.dims):
             for axis in axes:
                 if axis.mesh_dim >= 0:
                     placements[axis.mesh_dim] = Shard(dim)
         shape = self.shape
         strides = _strides(shape, _is_channels_last(source) and len(shape) == source.dim())
-        result = DTensor.from_local(self.local, place.mesh, placements, run_check=False, shape=shape, stride=strides)
+        result = DTensor.from_local(self.local, view.mesh, placements, run_check=False, shape=shape, stride=strides)
         spec = spec_of(result)
         if spec is not None:
-            place.remember(key, spec)
+            view.remember(key, spec)
         return result
 
 
 def _dims_of(
-    name: str, place: Place, shape: torch.Size, placements: Sequence[Any]
+    name: str, view: MeshView, shape: torch.Size, placements: Sequence[Any]
 ) -> tuple[tuple[Dim, ...], torch.Size]:
     """The dimensions of a DTensor, and what this rank holds of it."""
     axes = [Axis(n) for n in shape]
@@ -240,8 +240,8 @@ def _dims_of(
         dim = placement.dim % len(shape)
         if axes[dim].mesh_dim >= 0:
             raise ValueError(f"{name}: input must not be sharded twice along dimension {dim}")
-        n, parts = shape[dim], place.shape[mesh_dim]
-        axes[dim] = Axis(n, mesh_dim, tuple(chunk_bounds(n, parts)), place.at[mesh_dim])
+        n, parts = shape[dim], view.shape[mesh_dim]
+        axes[dim] = Axis(n, mesh_dim, tuple(chunk_bounds(n, parts)), view.at[mesh_dim])
     return tuple((axis,) for axis in axes), torch.Size([axis.here for axis in axes])
 
 

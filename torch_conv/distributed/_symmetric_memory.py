@@ -28,10 +28,10 @@ from torch_conv.distributed._progress import Progress, gathered, progress_of
 _SLOT_BYTES = 4 << 20  # of a rank; larger messages are bound by the link, whoever carries them
 _MOST_RANKS = 32  # of a group (csrc/runtime/handshake.h)
 _ALIGNMENT = 256  # of a run: what kernels know of tensors from torch's allocator, and more than any of them asks
-_DELIVERED = 2  # the word of a route that says which call's rows went there last
+_DELIVERED = 2  # index in the addresses: the last call whose rows were written there
 
 
-def route_of(flags: list[int], own_flags: Tensor, first: list[int], there: list[Tensor], dim: int) -> Tensor:
+def address_table(flags: list[int], own_flags: Tensor, first: list[int], there: list[Tensor], dim: int) -> Tensor:
     """The addresses of rows from `first` on, of this rank's flags and of the others', as in sharding/deliver.cpp."""
     runs = [(row, to.shape[dim], to.data_ptr()) for row, to in zip(first, there, strict=True)]
     words = [len(flags), own_flags.data_ptr(), 0, *flags, *chain.from_iterable(runs)]
@@ -75,40 +75,40 @@ class SymmetricBuffer:
         same: bool = torch._C._cuda_getCurrentRawStream(self._index) == self._address
         return same
 
-    def route(self, first: list[int], there: list[Tensor], dim: int) -> Tensor:
+    def addresses(self, first: list[int], there: list[Tensor], dim: int) -> Tensor:
         """Rows from `first` on to these places, as `deliver` takes it."""
-        return route_of(self._flags, self._own_flags, first, there, dim)
+        return address_table(self._flags, self._own_flags, first, there, dim)
 
-    def deliver(self, local: Tensor, dim: int, route: Tensor) -> None:
+    def deliver(self, local: Tensor, dim: int, addresses: Tensor) -> None:
         """Brings rows to their places, and goes on when the GPUs of all ranks have come to this call; one that never
         does is an error of CUDA."""
         call = self.next_call
         try:
-            torch.ops.torch_conv._deliver.default(local, dim, route, call, self._timeout_ms)
+            torch.ops.torch_conv._deliver.default(local, dim, addresses, call, self._timeout_ms)
         except BaseException:  # interrupted
-            self._settle(call, route)
+            self._settle(call, addresses)
             raise
         self.calls = call
 
-    def deliver_and_repeat(self, given: list[Tensor], own: int, graph: int, dim: int, route: Tensor) -> list[Tensor]:
+    def deliver_and_repeat(self, given: list[Tensor], own: int, graph: int, dim: int, addresses: Tensor) -> list[Tensor]:
         """The next call: `deliver` of one of the tensors `given`, then the launch graph of that number on all of them.
         Nothing where the graph does not fit: then the call has not begun.
         """
         call = self.next_call
         try:
             made: list[Tensor] = torch.ops.torch_conv._deliver_and_repeat.default(
-                given, own, graph, dim, route, call, self._timeout_ms
+                given, own, graph, dim, addresses, call, self._timeout_ms
             )
         except BaseException:  # out of memory, or interrupted
-            self._settle(call, route)
+            self._settle(call, addresses)
             raise
         if made:
             self.calls = call
         return made
 
-    def _settle(self, call: int, route: Tensor) -> None:
+    def _settle(self, call: int, addresses: Tensor) -> None:
         """Counts a call that an exception has ended, if its rows were delivered before."""
-        if route[_DELIVERED].item() == call:
+        if addresses[_DELIVERED].item() == call:
             self.calls = call
 
     @property
@@ -136,7 +136,7 @@ class Puts:
         """Rows of this rank from `first` on go `there`, to places of other ranks, whose rows come as `parts`."""
         self._buffer = weakref.ref(buffer)  # which ends with its group
         self.dim, self.parts = dim, parts
-        self.routes = [buffer.route(first, places, dim) for places in there]
+        self.address_tables = [buffer.addresses(first, places, dim) for places in there]
 
     @property
     def buffer(self) -> SymmetricBuffer:
@@ -148,7 +148,7 @@ class Puts:
         """The other ranks' rows for this one, there for the current stream's next work."""
         buffer = self.buffer
         slot = buffer.begin()
-        buffer.deliver(local, self.dim, self.routes[slot])
+        buffer.deliver(local, self.dim, self.address_tables[slot])
         return self.parts[slot]
 
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.distributed.tensor import DTensor
 
 from torch_conv.distributed._errors import ExchangeError, RankError
-from torch_conv.distributed._place import Place, Unknown, value_bytes
+from torch_conv.distributed._mesh_view import MeshView, Unknown, value_bytes
 from torch_conv.distributed._progress import gathered, progress_of
 
 
@@ -62,8 +62,8 @@ class verify:  # noqa: N801
 class Check:
     """One call's comparison, at most once: `describe` and `agree` where the call is right, `fail` where it is not."""
 
-    def __init__(self, name: str, place: Place, wanted: bool) -> None:
-        self.name, self.place = name, place
+    def __init__(self, name: str, view: MeshView, wanted: bool) -> None:
+        self.name, self.view = name, view
         self.is_open = wanted  # the comparison is still to come
         self._digest = 0
 
@@ -71,7 +71,7 @@ class Check:
         """The arguments to compare, and whatever else the ranks have in common."""
         if self.is_open:
             described = [(name, _described(arguments[name])) for name in sorted(arguments)]
-            text = repr((self.name, self.place.shape, shared, described))
+            text = repr((self.name, self.view.shape, shared, described))
             digest = hashlib.blake2b(text.encode(), digest_size=8).digest()
             self._digest = int.from_bytes(digest, "little", signed=True)
 
@@ -94,22 +94,22 @@ class Check:
         is_on_all = isinstance(error, RankError)
         try:
             if self.is_open and isinstance(error, Exception) and not isinstance(error, ExchangeError):
-                self._gather([0, 0, 0], torch.device(self.place.mesh.device_type))
+                self._gather([0, 0, 0], torch.device(self.view.mesh.device_type))
                 is_on_all = True
         finally:
-            for group in [] if is_on_all else self.place.groups:
+            for group in [] if is_on_all else self.view.groups:
                 progress_of(group).failed = True
 
     def _gather(self, row: list[int], device: torch.device) -> list[list[int]]:
         """[rank, *row] of every rank of the mesh, in its order."""
         self.is_open = False
-        rows = [[self.place.rank, *row]]
-        for group in self.place.meeting:
+        rows = [[self.view.rank, *row]]
+        for group in self.view.handshake_groups:
             rows = gathered(rows, group, device)
         by_rank = {row[0]: row for row in rows}
-        if not by_rank.keys() >= set(self.place.ranks):
+        if not by_rank.keys() >= set(self.view.ranks):
             raise ExchangeError("the ranks are in different calls")
-        return [by_rank[rank] for rank in self.place.ranks]
+        return [by_rank[rank] for rank in self.view.ranks]
 
 
 def _described(argument: Any) -> Any:

@@ -73,7 +73,7 @@ def spatial_gradient(
         >>> spatial_gradient(ramp)[0, 0, :, 2, 2]
         tensor([1., 0.])
     """
-    _check_way("spatial_gradient", algorithm)
+    _check_algorithm("spatial_gradient", algorithm)
     if algorithm == "direct":
         return _by_windows(input, mode, order, normalized, border_type, padding, value, output_dtype, out)
     if out is not None:
@@ -103,7 +103,7 @@ def spatial_gradient(
     )
 
 
-def _check_way(name: str, algorithm: str) -> None:
+def _check_algorithm(name: str, algorithm: str) -> None:
     if algorithm not in ["auto", "direct", "fused", "separable"]:
         raise ValueError(f"{name}: algorithm must be 'auto', 'direct', 'fused' or 'separable', got '{algorithm}'")
 
@@ -173,7 +173,7 @@ def sobel(
         >>> sobel(ramp)[0, 0, 2, 2]
         tensor(1.0000)
     """
-    _check_way("sobel", algorithm)
+    _check_algorithm("sobel", algorithm)
     if algorithm == "direct":
         return _sobel_by_windows(input, normalized, eps, border_type, padding, value, output_dtype, out)
     if out is not None:

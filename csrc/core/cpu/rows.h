@@ -291,7 +291,7 @@ class Rows {
   }
 
   const Image& image_;
-  const int64_t pixel_;  // channels side by side
+  const int64_t pixel_;  // interleaved channels
   const Placement& place_;
   const int64_t kw_;
   const ReadRow<A> read_;

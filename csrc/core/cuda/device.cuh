@@ -30,31 +30,31 @@ struct alignas(pack_alignment(N * sizeof(T), sizeof(T))) Pack {
 };
 
 template <int Bytes>
-struct WordOf;
+struct VectorOf;
 template <>
-struct WordOf<1> {
+struct VectorOf<1> {
   using type = unsigned char;
 };
 template <>
-struct WordOf<2> {
+struct VectorOf<2> {
   using type = unsigned short;
 };
 template <>
-struct WordOf<4> {
+struct VectorOf<4> {
   using type = unsigned;
 };
 template <>
-struct WordOf<8> {
+struct VectorOf<8> {
   using type = uint2;
 };
 template <>
-struct WordOf<16> {
+struct VectorOf<16> {
   using type = uint4;
 };
 
 template <int N, typename T>
 __device__ __forceinline__ Pack<N, T> load_pack(const T* from) {
-  using Word = typename WordOf<N * sizeof(T)>::type;
+  using Word = typename VectorOf<N * sizeof(T)>::type;
   const Word word = *reinterpret_cast<const Word*>(from);
   Pack<N, T> pack;
   memcpy(&pack, &word, sizeof(pack));

@@ -37,13 +37,13 @@ struct OwnRows {
 
 // The same of channel c of sample n of a shard, which may read rows of its neighbours.
 struct ShardRows {
-  const Neighbours& beside;
+  const Neighbours& peers;
   unsigned n, c;
-  __device__ __forceinline__ int map_row(int y, int h, Border border) const { return beside.map_row(y, h, border); }
+  __device__ __forceinline__ int map_row(int y, int h, Border border) const { return peers.map_row(y, h, border); }
   static __device__ __forceinline__ bool stands(int row) { return row != Neighbours::kOutside; }
   template <typename T>
   __device__ __forceinline__ const T* row(const T* plane, int64_t stride_h, int row, int h) const {
-    return beside.row(plane, stride_h, row, h, n, c);
+    return peers.row(plane, stride_h, row, h, n, c);
   }
 };
 

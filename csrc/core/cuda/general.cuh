@@ -8,7 +8,7 @@ namespace torch_conv {
 
 // Normalised skip: the sum of the |taps| that lie inside an image of two axes or a volume of three.
 template <int kAxes, typename A>
-__device__ A taps_inside(const Direct& p, const Neighbours& beside, const A* taps, int64_t z, int64_t y, int64_t x) {
+__device__ A taps_inside(const Direct& p, const Neighbours& peers, const A* taps, int64_t z, int64_t y, int64_t x) {
   const Placement& s = p.place;
   A sum = 0;
   for (int64_t l = 0; l < (kAxes == 3 ? p.kd : 1); ++l) {
@@ -16,7 +16,7 @@ __device__ A taps_inside(const Direct& p, const Neighbours& beside, const A* tap
     if (kAxes == 3 && (zl < 0 || zl >= p.in.d)) continue;
     for (int64_t i = 0; i < p.kh; ++i) {
       const int64_t yi = y * s.stride_y + i * s.dilation_y - s.pad_y;
-      if (!beside.inside(yi, yi, p.in.h)) continue;
+      if (!peers.inside(yi, yi, p.in.h)) continue;
       for (int64_t j = 0; j < p.kw; ++j) {
         const int64_t xj = x * s.stride_x + j * s.dilation_x - s.pad_x;
         if (xj >= 0 && xj < p.in.w) sum += abs(taps[(l * p.kh + i) * p.kw + j]);

@@ -106,7 +106,7 @@ __device__ __forceinline__ void store_wait_read() {
 }
 __device__ __forceinline__ void store_wait() { asm volatile("cp.async.bulk.wait_group 0;" ::: "memory"); }
 
-// One thread: memory as it lies, whole words of 16 bytes; the load counts at `barrier`, the store belongs to a group.
+// One thread: memory as it lies, whole vectors of 16 bytes; the load counts at `barrier`, the store belongs to a group.
 __device__ __forceinline__ void bulk_load(void* to, const void* from, int bytes, uint64_t* barrier) {
   asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
                    shared_address(to)),

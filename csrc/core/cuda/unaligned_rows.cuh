@@ -76,7 +76,7 @@ __device__ __forceinline__ void load_rows(const PlaneGeometry& planes, const T* 
 }
 
 // A row of `covered` outputs that waits in shared memory, as far behind 16 bytes there as `row` is in memory, leaves
-// for `row` as the words of 16 bytes that memory has; what is left at an end of the image's rows goes out one by one.
+// for `row` as the vectors of 16 bytes that memory has; what is left at an end of the image's rows goes out one by one.
 // Columns [first, last) do; `waits`: the 16 bytes in which it starts. A warp's lanes. (In words of 4 bytes, and with
 // both tiles storing their part of a word where they meet, uint8 3x3 of 7x3x1081x1917 takes 55 us, so 45; one NVIDIA
 // H200.)

@@ -54,7 +54,7 @@ Args args_of(const Box& p, const Plan& plan, const Config& config) {
           .out_dtype = p.out.dtype};
 }
 
-// MARCH and PLAIN. Blocks beyond the grid's limit loop over the rest of the work.
+// STREAMING and PLAIN. Blocks beyond the grid's limit loop over the rest of the work.
 void launch_sums(const Box& p, const Plan& plan, const Config& config, const Site& site) {
   const Blocks blocks{std::min<int64_t>(plan.blocks, INT_MAX)};
   launch_kernel(*site.kernels[0], blocks, {unsigned(plan.threads)}, plan.shared_bytes, site.stream,

@@ -35,7 +35,7 @@ constexpr int64_t blocks_of(int64_t kh) { return (kh - kGroup - 1) / kGroup; }
 constexpr int64_t rest_of(int64_t kh) { return (kh - kGroup - 1) % kGroup; }
 
 // Which output of its group is this row of a whole image?
-constexpr int place_in_group(int64_t y) { return int((y % kGroup + kGroup) % kGroup); }
+constexpr int position_in_group(int64_t y) { return int((y % kGroup + kGroup) % kGroup); }
 
 // Eight rows of a block.
 template <typename V>

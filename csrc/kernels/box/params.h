@@ -32,7 +32,7 @@ struct GroupArgs {
   Finish finish;
 };
 
-// ---- STRIPS: the same, marching down strips of 1024 columns --------------------------------------------------------
+// ---- STRIPS: the same, streaming down strips of 1024 columns --------------------------------------------------------
 
 constexpr int kColumnWarps = 8;  // 4 columns a thread
 constexpr int kRowWarps = kGroup;
@@ -47,9 +47,9 @@ constexpr int kStageBytes = kGroup * kRowPitch * 4;
 constexpr int kBarrierBytes = 128;
 
 // What blocks note of tiles side by side (Lot), and of none behind them.
-constexpr int kMostLots = 64;
-constexpr int kLotBytes = 32;
-constexpr int lot_bytes(int lots) { return (lots + 1) * kLotBytes; }
+constexpr int kMostSubtiles = 64;
+constexpr int kSubtileBytes = 32;
+constexpr int subtile_bytes(int subtiles) { return (subtiles + 1) * kSubtileBytes; }
 
 // Planar float32 rows are summed where they came in. The sums of 16-bit ones, and those of pixels of several channels,
 // which part into a lot for each, have two stages of their own.
@@ -59,7 +59,7 @@ constexpr int v_stages(int element_bytes, int channels, int stages) {
 }
 
 // What a column warp keeps of a row that comes: 4 elements for each thread. Of 16-bit ones that start anywhere the
-// words of 16 bytes that the warp's columns lie in; of tiles side by side the words of 4 bytes, for each thread its
+// vectors of 16 bytes that the warp's columns lie in; of tiles side by side the words of 4 bytes, for each thread its
 // own.
 constexpr int warp_row_bytes(int element_bytes, bool vectors, bool side_by_side) {
   if (element_bytes == 4 || vectors) return 32 * 4 * element_bytes;
@@ -68,7 +68,7 @@ constexpr int warp_row_bytes(int element_bytes, bool vectors, bool side_by_side)
 
 // True: a column warp keeps such rows and its rings in a part of shared memory of its own, and there are as many parts
 // as warps with columns. False: rows have room for all 8 warps side by side, though fewer may have columns.
-// (Photographs: parts cost registers, of float16 31x31 on sm_90 24 bytes of them are spilled instead of 8.)
+// (HWC images: parts cost registers, of float16 31x31 on sm_90 24 bytes of them are spilled instead of 8.)
 constexpr bool warps_have_parts(int element_bytes, int channels) {
   return !sums_in_place(element_bytes, channels) && channels == 1;
 }
@@ -91,9 +91,9 @@ struct StripArgs {
   int64_t in_stride_n, in_stride_c, in_stride_h;
   int64_t out_stride_n, out_stride_c, out_stride_h;
   int planes, channels;
-  // The columns of a strip part into lots of `pitch`: of tiles side by side, or of the channels of pixels.
-  // quad * lot_of_quad >> 20 is the lot of 4 columns.
-  int lots, pitch, lot_of_quad;
+  // The columns of a strip are divided into subtiles of `pitch` columns: neighbouring tiles, or channels of pixels.
+  // quad * subtile_of_quad >> 20 is the subtile of 4 columns.
+  int subtiles, pitch, subtile_of_quad;
   int in_h, in_w, out_h, out_w;
   int kh, kw, pad_y, pad_x;
   int shift;  // elements of a strip before the first window, so that it starts on whole vectors
@@ -109,10 +109,10 @@ struct StripArgs {
   // A window's rows inside are counted among the counted_h of all shards at hand; output 0's window begins
   // counted_pad_y before the first of those.
   int counted_pad_y, counted_h;
-  Neighbours beside;
+  Neighbours peers;
 };
 
-// ---- BYTES: sums of bytes, marching down strips of 1024 columns ---------------------------------------------------
+// ---- BYTES: sums of bytes, streaming down strips of 1024 columns ---------------------------------------------------
 
 constexpr int kByteColumnWarps = 4;  // 8 columns a thread
 constexpr int kByteRows = 8;         // of a batch, a warp for each
@@ -153,7 +153,7 @@ struct ByteArgs {
   int64_t in_stride_n, in_stride_c, in_stride_h;
   int64_t out_stride_n, out_stride_c, out_stride_h;
   int planes;                    // of an image
-  int in_h, in_w, out_h, out_w;  // columns: a pixel has one, or its channels have one each, side by side
+  int in_h, in_w, out_h, out_w;  // columns: one a pixel, or one a channel of every pixel
   int kh, kw, pad_y, pad_x;      // of pixels
   int lead;                      // the strip's column that ends the first output's window
   int tile_w, tile_h, tiles, segments;
@@ -162,10 +162,11 @@ struct ByteArgs {
   float low, high;  // 1 / area, times 2^127 unless centred
   Border border;
   int counted_pad_y, counted_h;  // as in StripArgs
-  Neighbours beside;
+  Neighbours peers;
 };
 
-// ---- MARCH and PLAIN ---------------------------------------------------------------------------------------------
+// ---- STREAMING and PLAIN
+// ---------------------------------------------------------------------------------------------
 
 // H200, float32 k=200 at 4096^2, best cut of each (rows, stages): 4,2 87 us; 4,3 90; 8,2 94; 2,4 142; 2,3 152.
 constexpr int kChunkRows = 4;     // output rows between two barriers
@@ -176,9 +177,9 @@ constexpr int kMaxThreads = 512;  // 128 registers a thread
 // warps: uint8, k = 200, 4096^2 took 106 us against 78.
 constexpr int columns_per_thread(int element_bytes) { return element_bytes == 8 ? 2 : 4; }
 
-// The shared memory of a marching block, in this order: the ring of entering and leaving rows, two buffers of prefix
+// The shared memory of a streaming block, in this order: the ring of entering and leaving rows, two buffers of prefix
 // rows (so that one barrier a chunk is enough) and the totals of every warp's columns in them.
-struct MarchShape {
+struct StreamingShape {
   int threads;
   int columns;  // tile and halo
   int ring_bytes, prefix_bytes, totals_bytes;
@@ -187,9 +188,9 @@ struct MarchShape {
   constexpr int shared_bytes() const { return ring_bytes + prefix_bytes + totals_bytes; }
 };
 
-constexpr MarchShape march_shape(int threads, int element_bytes, int sum_bytes, int chunk_rows = kChunkRows,
-                                 int stages = kStages) {
-  MarchShape s{};
+constexpr StreamingShape streaming_shape(int threads, int element_bytes, int sum_bytes, int chunk_rows = kChunkRows,
+                                         int stages = kStages) {
+  StreamingShape s{};
   s.threads = threads;
   s.columns = threads * columns_per_thread(element_bytes);
   s.ring_bytes = stages * 2 * chunk_rows * s.columns * element_bytes;

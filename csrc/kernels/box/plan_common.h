@@ -52,7 +52,7 @@ inline Kernel first_offered(const Arch& arch, Kernel own, Kernel every) {
   return !arch.offers || arch.offers(own, arch) ? std::move(own) : std::move(every);
 }
 
-// How many channels lie side by side in the rows of image and output; 1: the pixels of planes do, 0: neither.
+// How many channels are interleaved in the rows of image and output; 1: the pixels of planes do, 0: neither.
 inline int64_t channels_in_rows(const Box& p) {
   if (p.in.stride_w == 1 && p.out.stride_w == 1) return 1;
   const int64_t channels = interleaved_channels(p.in, p.out);
@@ -62,20 +62,20 @@ inline int64_t channels_in_rows(const Box& p) {
 // Do the rows of other shards hold their pixels as the image's do?
 inline bool alike_in_shards(const Box& p, int pixel) {
   const auto alike = [&](const Image& x) { return pixel == 1 || interleaved_channels(x, p.out) == pixel; };
-  return p.beside.same_columns(p.in) && p.beside.all(alike);
+  return p.peers.same_columns(p.in) && p.peers.all(alike);
 }
 
 // Sizes and coordinates are 32-bit inside the kernels.
 inline const char* size_refusal(const Box& p) {
   constexpr int64_t limit = INT_MAX / 4;
-  const int64_t above = p.beside.above.h, below = p.beside.below.h;
+  const int64_t above = p.peers.above.h, below = p.peers.below.h;
   const bool fits = std::max({p.in.h, p.in.w, p.out.h, p.out.w, p.kh, p.kw, above + below}) < limit &&
                     std::max(std::abs(p.place.pad_y), std::abs(p.place.pad_x)) < limit;
   return fits ? nullptr : "the window or the image is too large";
 }
 
 // The same of variants that read no rows of other shards.
-inline const char* alone_refusal(const Box& p) { return p.beside.any() ? "reads no other shards" : size_refusal(p); }
+inline const char* alone_refusal(const Box& p) { return p.peers.any() ? "reads no other shards" : size_refusal(p); }
 
 constexpr const char* kOnlyIntegers = "running sums are for integers";
 

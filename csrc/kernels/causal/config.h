@@ -2,8 +2,8 @@
 #pragma once
 
 #include "core/refusals.h"
+#include "kernels/causal/entry_points.h"
 #include "kernels/causal/params.h"
-#include "kernels/causal/room.h"
 #include "kernels/launch_config.h"
 
 namespace torch_conv::causal {

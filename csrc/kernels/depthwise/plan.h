@@ -42,7 +42,7 @@ constexpr Candidate<Depthwise> kCandidates[] = {
     kGeneral,
 };
 // The variants on tensor cores; only their refusals are reported where `sums` asks for them.
-constexpr Candidate<Depthwise> kProducts[] = {kRowsMma, kPlanesMma, kLargeMma, kChannelsMma};
+constexpr Candidate<Depthwise> kMma[] = {kRowsMma, kPlanesMma, kLargeMma, kChannelsMma};
 // Where an image is one part of another, its outputs may start beyond its first pixels.
 constexpr Candidate<Depthwise> kOfParts[] = {kGeneral};
 
@@ -53,7 +53,7 @@ inline Plan plan(const Depthwise& p, const Arch& arch, const char* pinned) {
       .bytes = double(p.in.n * p.in.c) * double(p.in.h * p.in.w) * size_of(p.in.dtype) + outputs * size_of(p.out.dtype),
       .flops = 2.0 * double(p.kh * p.kw) * outputs};
   if (p.place.pad_y < 0 || p.place.pad_x < 0) return choose(kOfParts, p, arch, pinned, base);
-  if (p.sums == Sums::products && !*pinned) return choose(kProducts, p, arch, pinned, base);
+  if (p.sums == Sums::mma && !*pinned) return choose(kMma, p, arch, pinned, base);
   return choose(kCandidates, p, arch, pinned, base);
 }
 

@@ -29,7 +29,7 @@ inline const char* planes_mma_is_slower(const Depthwise& p, const Arch& arch) {
 // `direct` filters such images by bulk copies; an activation would be one launch more.
 inline bool direct_copies_in_bulk(const Depthwise& p, const Arch& arch) {
   return p.activation == Activation::none && p.in.dtype == Dtype::f32 && p.place.unit_steps_of_images() && p.kh > 1 &&
-         arch.bulk_copy && tma::words_possible(p.in);
+         arch.bulk_copy && tma::vectors_possible(p.in);
 }
 
 // WARPS against the best of the others: up to how many outputs it is the faster, and which part of the lanes must have

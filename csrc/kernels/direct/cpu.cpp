@@ -73,7 +73,7 @@ void run_one(const Direct& p, const Plan& plan) {
 
 Plan plan_cpu(const Direct& p, const char* variant) {
   Plan plan{.algorithm = "direct"};
-  if (p.sums == Sums::products) {
+  if (p.sums == Sums::mma) {
     plan.why = "the CPU makes chains of multiply-adds";
     return plan;
   }

@@ -1,8 +1,8 @@
-// The direct room's loops. Text of core/cpu/each_isa.h: compiled once per instruction set.
+// The direct kernel family's loops. Text of core/cpu/each_isa.h: compiled once per instruction set.
 //
 //     z      ______________          The window of output plane z lies on kd planes of every input channel: each of
 //     z - 1 |  ____________|_        them is one more plane of the 2-D tile in core/cpu/correlate.h. A block of rows
-//           |_|              |       marches along z, and what a plane's rows became (converted, extended by the
+//           |_|              |       streams along z, and what a plane's rows became (converted, extended by the
 //             |______________|       border) stays in a ring of planes until the window has passed.
 
 #include "core/cpu/turn.h"
@@ -10,7 +10,7 @@
 template <typename A>
 class DirectRows {
  public:
-  // `pixel`: channels side by side that are filtered as one row, see interleaved_channels.
+  // `pixel`: interleaved channels that are filtered as one row, see interleaved_channels.
   DirectRows(const Direct& p, int64_t pixel, const Plan& plan)
       : p_(p),
         pixel_(pixel),
@@ -24,7 +24,7 @@ class DirectRows {
     // Output rows share input rows when one step of the output is one step of the window.
     tile_rows_ = place.stride_y == place.dilation_y ? int(std::min<int64_t>(kMaxTileRows, p.kh)) : 1;
     const int64_t block = tile_rows_ - 1 + p.kh;
-    // A march finds the rows of its whole block again, at the next z.
+    // A stream along z finds the rows of its whole block again, at the next z.
     rows_ = p.kd == 1 ? Ring((block - 1) * place.dilation_y + 1, block, p.in.h)
                       : Ring((plan.tile_h - 1) * place.stride_y + (p.kh - 1) * place.dilation_y + 1,
                              plan.tile_h - 1 + p.kh, p.in.h);
@@ -36,7 +36,7 @@ class DirectRows {
     pointers_.resize(inputs_ * p.kd * block);
   }
 
-  // The outputs z * y of one group's channels; `plane` counts samples and groups. A march's y is one block's.
+  // The outputs z * y of one group's channels; `plane` counts samples and groups. A stream's y is one block's.
   void block(int64_t plane, Range z, Range y) {
     n_ = plane / groups_;
     const int64_t group = plane % groups_;

@@ -7,7 +7,7 @@
 
 namespace torch_conv::direct2d {
 
-enum class Variant : int8_t { reg, products, tile, channels, column, window, general };
+enum class Variant : int8_t { reg, mma, tile, channels, column, window, general };
 
 // Which of TILE's kernels.
 struct TileKind {
@@ -32,13 +32,13 @@ struct Config {
   WindowShape window{};
 };
 
-inline bool other_shards_fit(const Direct& p) { return !p.beside.any() || p.beside.same_columns(p.in); }
+inline bool other_shards_fit(const Direct& p) { return !p.peers.any() || p.peers.same_columns(p.in); }
 
-// Channels that lie side by side are columns of their own: rows of w * c values, whose taps lie c values apart. Shards
+// Interleaved channels are columns of their own: rows of w * c values, whose taps lie c values apart. Shards
 // stay as they are.
 inline bool channels_as_columns(const Direct& p) {
   return interleaved_channels(p.in, p.out) > 1 && p.groups == p.in.c && !p.bias && p.place.stride_x == 1 &&
-         !p.beside.any();
+         !p.peers.any();
 }
 
 // Those that the same window filters; windows of samples may differ.
@@ -76,7 +76,7 @@ inline PlaneArgs plane_args(const Direct& p, const Direct& flat, const Plan& pla
           .taps_n = flat.taps.stride_n,
           .taps_c = flat.taps.stride_c,
           .bias = static_cast<const float*>(flat.bias),
-          .beside = Neighbours::of(flat.beside, flat.in)};
+          .peers = Neighbours::of(flat.peers, flat.in)};
 }
 
 }  // namespace torch_conv::direct2d

@@ -25,12 +25,11 @@ void launch_tile(const Direct& p, const Plan& plan, const Config& config, const 
   launch(plan, site, map, plane_args(p, q, plan, config), ParamTaps::of(p));
 }
 
-void launch_products(const Direct& p, const Plan& plan, const Site& site) {
-  const ProductShape s = product_shape(p);
+void launch_mma(const Direct& p, const Plan& plan, const Site& site) {
+  const MmaShape s = mma_shape(p);
   const Image rows = as_rows(p.in, s.channels);
-  const TensorMap map =
-      products_bulk(p) ? tma::plane_map(rows, s.box_w() / s.pack(), s.box_h(), s.pack()) : TensorMap{};
-  launch(plan, site, map, product_args(p, plan), ParamTaps::of(p));
+  const TensorMap map = mma_bulk(p) ? tma::plane_map(rows, s.box_w() / s.pack(), s.box_h(), s.pack()) : TensorMap{};
+  launch(plan, site, map, mma_args(p, plan), ParamTaps::of(p));
 }
 
 void launch_channels(const Direct& p, const Plan& plan, const ChannelShape& s, const Site& site) {
@@ -84,7 +83,7 @@ void launch_column(const Direct& p, const Plan& plan, const Site& site) {
 
 void launch_window(const Direct& p, const Plan& plan, const WindowShape& shape, const Site& site) {
   const WindowArgs args{.p = p,
-                        .beside = Neighbours::of(p.beside, p.in),
+                        .peers = Neighbours::of(p.peers, p.in),
                         .pitch = int(shape.pitch),
                         .rows = int(shape.rows),
                         .tap_pitch = int(shape.tap_pitch),
@@ -103,7 +102,7 @@ void run_cuda(const Direct& p, const Plan& plan, const Site& site) {
   const Config& config = *std::any_cast<Config>(&plan.config);
   switch (config.variant) {
     case Variant::reg: return launch_reg(p, plan, config, site);
-    case Variant::products: return launch_products(p, plan, site);
+    case Variant::mma: return launch_mma(p, plan, site);
     case Variant::tile: return launch_tile(p, plan, config, site);
     case Variant::channels: return launch_channels(p, plan, config.channels, site);
     case Variant::column: return launch_column(p, plan, site);

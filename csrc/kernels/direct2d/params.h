@@ -88,7 +88,7 @@ constexpr bool spread_columns(int in_bytes, int out_bytes, bool aligned) {
   return in_bytes == 4 && out_bytes == 4 && !aligned;
 }
 
-// Do rows of outputs that start anywhere wait in shared memory, and go out as words of 16 bytes? Spread columns may
+// Do rows of outputs that start anywhere wait in shared memory, and go out as vectors of 16 bytes? Spread columns may
 // also leave as they are: float32 of 7x3x1081x1917 3x3 96 us so, 91 by words, 5x5 103 and 112; one NVIDIA H200.
 constexpr bool waiting_rows(int in_bytes, int out_bytes, const TileWindow& w, bool aligned) {
   return !aligned && !(spread_columns(in_bytes, out_bytes, aligned) && w.kh * w.kw > 9);
@@ -100,7 +100,7 @@ struct TileShape {
   int lane_values, rows, pad;
   int stride;
   int spare;    // columns behind a row of shared memory
-  int overlap;  // columns that the next tile makes, too, so that each stores whole words of 16 bytes
+  int overlap;  // columns that the next tile makes, too, so that each stores whole vectors of 16 bytes
   bool waits;   // rows of outputs wait in shared memory
   int pixel;    // columns from an output to the next: the channels where one is made after the other, else 1
   static constexpr int warps = 4;
@@ -170,7 +170,7 @@ struct PlaneArgs {
   float value;
   int64_t taps_n, taps_c;  // strides of the window
   const float* bias;
-  Neighbours beside;
+  Neighbours peers;
 };
 
 // ---- CHANNELS: blocks of kChannelThreads words of channels; a strip has up to kChannelRows rows, a thread's
@@ -210,7 +210,7 @@ struct WindowShape {
 
 struct WindowArgs {
   Direct p;
-  Neighbours beside;
+  Neighbours peers;
   int pitch, rows, tap_pitch;  // of the tile and of a row of taps, in elements
   int tiles_x, tiles_y;
   int in_per_group, out_per_group;

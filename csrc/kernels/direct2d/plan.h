@@ -4,7 +4,7 @@
 #include "kernels/direct2d/channels/plan.h"
 #include "kernels/direct2d/column/plan.h"
 #include "kernels/direct2d/general/plan.h"
-#include "kernels/direct2d/products/plan.h"
+#include "kernels/direct2d/mma/plan.h"
 #include "kernels/direct2d/reg/plan.h"
 #include "kernels/direct2d/tile/plan.h"
 #include "kernels/direct2d/tuning.h"
@@ -14,7 +14,7 @@ namespace torch_conv::direct2d {
 
 constexpr Candidate<Direct> kCandidates[] = {
     {"reg", reg_refusal, reg_is_slower, configure_reg},
-    {"products", products_refusal, products_is_slower, configure_products},
+    {"mma", mma_refusal, mma_is_slower, configure_mma},
     {"tile_groups", tile_groups_refusal, tile_groups_is_slower, configure_tile_groups},
     {"tile_own", tile_own_refusal, tile_own_is_slower, configure_tile_own},
     {"tile_tma", tile_tma_refusal, tile_is_slower, configure_tile_tma},
@@ -27,12 +27,12 @@ constexpr Candidate<Direct> kCandidates[] = {
 
 inline Plan plan(const Direct& p, const Arch& arch, const char* pinned) {
   const double outputs = double(p.out.n * p.out.c) * double(p.out.h * p.out.w);
-  // Narrow taps are read by PRODUCTS only.
-  const char* slow = p.taps.narrow && p.sums == Sums::any ? products_is_slower(p, arch) : nullptr;
+  // Narrow taps are read by MMA only.
+  const char* slow = p.taps.narrow && p.sums == Sums::any ? mma_is_slower(p, arch) : nullptr;
   if (slow) return {.algorithm = "direct", .why = slow};
-  if (p.sums == Sums::products || p.taps.narrow) {
-    if (*pinned && std::strcmp(pinned, "products") != 0) return {.algorithm = "direct"};
-    pinned = "products";
+  if (p.sums == Sums::mma || p.taps.narrow) {
+    if (*pinned && std::strcmp(pinned, "mma") != 0) return {.algorithm = "direct"};
+    pinned = "mma";
   }
   return choose(kCandidates, p, arch, pinned,
                 {.algorithm = "direct",

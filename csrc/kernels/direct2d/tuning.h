@@ -3,7 +3,7 @@
 
 #include "kernels/direct2d/channels/plan.h"
 #include "kernels/direct2d/column/plan.h"
-#include "kernels/direct2d/products/plan.h"
+#include "kernels/direct2d/mma/plan.h"
 #include "kernels/direct2d/reg/plan.h"
 #include "kernels/direct2d/tile/plan.h"
 
@@ -21,13 +21,13 @@ inline const char* reg_is_slower(const Direct& p, const Arch& arch) {
 // NVIDIA H200, 8192^2, taps of float32, this and TILE: float16 3x3 73.9 us, 70.3; 4x4 75.2, 71.5; 5x5 75, 85; 7x7 78,
 // 160; bfloat16 4x4 77.1, 72.4; 5x5 76.7, 88.2; 7x7 92, 150; 15x15 290, 642.
 // Narrow taps on the GPU save a launch here that widens them (1.7 us): 4x4 of 4096^2 20.8 us, 23.2.
-// Photographs whose channels have a window each, float16 of 8x3x1080x1920, one NVIDIA H100, this and TILE: 3x3 74.4 us,
+// HWC images whose channels have a window each, float16 of 8x3x1080x1920, one NVIDIA H100, this and TILE: 3x3 74.4 us,
 // 72.8; 4x4 75.6, 89.7; 5x5 79, 136; 7x7 86, 210.
 // Rows that start anywhere, float16 of 7x3x1081x1917, narrow taps, this and TILE: 3x3 60.9 us, 71.0; 4x4 65.0, 84.7;
 // 4x5 65.2, 93.1; 5x5 64.7 (of float32 71.8), 101.
-inline const char* products_is_slower(const Direct& p, const Arch&) {
+inline const char* mma_is_slower(const Direct& p, const Arch&) {
   if (p.kw == 1 || p.kh == 1) return "a window of one row or one column";
-  const bool anywhere = !products_bulk(p), own = product_shape(p).windows > 1;
+  const bool anywhere = !mma_bulk(p), own = mma_shape(p).windows > 1;
   const int64_t least = p.taps.narrow ? (anywhere ? 9 : p.taps.on_host && !own ? 17 : 10) : anywhere || own ? 16 : 17;
   return p.kh * p.kw >= least ? nullptr : "multiply-adds are as fast for so few taps";
 }

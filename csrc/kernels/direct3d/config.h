@@ -7,10 +7,10 @@
 
 namespace torch_conv::direct3d {
 
-enum class Variant : int8_t { channels, planes, march, window, general };
+enum class Variant : int8_t { channels, planes, streaming, window, general };
 
-struct MarchConfig {
-  MarchShape shape;
+struct StreamingConfig {
+  StreamingShape shape;
   int stages;     // of the ring
   int lead;       // columns that the grid of tiles starts left of the output
   bool bulk;      // planes by bulk copies
@@ -38,14 +38,14 @@ struct WindowShape {
 // The shape that belongs to the variant is filled.
 struct Config {
   Variant variant;
-  MarchConfig march{};
+  StreamingConfig streaming{};
   PlanesShape planes{};
   WindowShape window{};
 };
 
 inline bool sides_below(int64_t most, const Direct& p) {
-  const Beside& beside = p.beside;
-  return below(most, {p.in.d, p.in.h, p.in.w, p.out.d, p.out.h, p.out.w, beside.above.d, beside.below.d});
+  const Peers& peers = p.peers;
+  return below(most, {p.in.d, p.in.h, p.in.w, p.out.d, p.out.h, p.out.w, peers.above.d, peers.below.d});
 }
 
 // Does the border put elements outside the volume, or zeros?

@@ -75,17 +75,17 @@ void launch_planes(const Direct& p, const Plan& plan, const PlanesShape& s, cons
   launch(plan, site, args, ParamTaps::of(p));
 }
 
-void launch_march(const Direct& p, const Plan& plan, const MarchConfig& march, const Site& site) {
+void launch_streaming(const Direct& p, const Plan& plan, const StreamingConfig& streaming, const Site& site) {
   const int vector = 16 / size_of(p.in.dtype);
   const auto maps_of_width = [&](int width) {
-    return [&march, &p, width](const Image& x) {
-      return march.bulk ? tma::volume_map(x, width, march.shape.rows_in(int(p.kh))) : TensorMap{};
+    return [&streaming, &p, width](const Image& x) {
+      return streaming.bulk ? tma::volume_map(x, width, streaming.shape.rows_in(int(p.kh))) : TensorMap{};
     };
   };
-  const auto map_of = maps_of_width(march.shape.width()), side_map_of = maps_of_width(vector);
-  const VolumeArgs args = march_args(p, plan, march);
+  const auto map_of = maps_of_width(streaming.shape.width()), side_map_of = maps_of_width(vector);
+  const VolumeArgs args = streaming_args(p, plan, streaming);
   const auto with_maps = [&](const auto& map, const auto& side) {
-    if (march.constant) {
+    if (streaming.constant) {
       ConstantTaps taps;
       std::memcpy(taps.tap, p.taps.data, sizeof(taps.tap));
       launch(plan, site, map, side, args, taps);
@@ -93,7 +93,7 @@ void launch_march(const Direct& p, const Plan& plan, const MarchConfig& march, c
       launch(plan, site, map, side, args, ParamTaps::of(p));
     }
   };
-  if (p.beside.any()) with_maps(ShardVolume::of(p.in, p.beside, map_of), ShardVolume::of(p.in, p.beside, side_map_of));
+  if (p.peers.any()) with_maps(ShardVolume::of(p.in, p.peers, map_of), ShardVolume::of(p.in, p.peers, side_map_of));
   else with_maps(map_of(p.in), side_map_of(p.in));
 }
 
@@ -122,7 +122,7 @@ void run_cuda(const Direct& p, const Plan& plan, const Site& site) {
   switch (config.variant) {
     case Variant::channels: return launch_channels(p, plan, site);
     case Variant::planes: return launch_planes(p, plan, config.planes, site);
-    case Variant::march: return launch_march(p, plan, config.march, site);
+    case Variant::streaming: return launch_streaming(p, plan, config.streaming, site);
     case Variant::window: return launch_window(p, plan, config.window, site);
     case Variant::general: return launch(plan, site, GeneralArgs::of(p), ParamTaps::of(p));
   }

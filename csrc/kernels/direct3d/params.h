@@ -2,17 +2,17 @@
 #pragma once
 
 #include "core/geometry.h"
-#include "core/march.h"
 #include "core/problem.h"
 #include "core/shard_planes.h"
+#include "core/streaming.h"
 #include "core/taps.h"
 
 namespace torch_conv::direct3d {
 
-// ---- MARCH: a block of warps_x * warps_y warps computes a tile of `height` rows and walks along z; the loaders bring
-// the planes. A lane owns `pixels` neighbours of `rows` rows.
+// ---- STREAMING: a block of warps_x * warps_y warps computes a tile of `height` rows and walks along z; the loaders
+// bring the planes. A lane owns `pixels` neighbours of `rows` rows.
 
-struct MarchShape {
+struct StreamingShape {
   int pixels, rows, warps_x, warps_y, stages;
   int resident;  // blocks of a multiprocessor; the cap of the registers follows from it
   int loaders;   // warps that bring the planes
@@ -29,7 +29,7 @@ struct MarchShape {
 
 // Rows of taps in shared memory are padded to 4 or 8; they lie before the ring.
 constexpr int tap_pitch(int k) { return k == 3 ? 4 : 8; }
-constexpr int march_tap_bytes(int k) { return (k * k * tap_pitch(k) * 4 + 127) / 128 * 128; }
+constexpr int streaming_tap_bytes(int k) { return (k * k * tap_pitch(k) * 4 + 127) / 128 * 128; }
 
 // `wide`: tiles of 256 columns, for rows that fill them; only 3^3 of 16-bit and float32 elements has them. `patched`:
 // planes are patched at the edges; only 3^3 of float32 has a shape of its own for that.
@@ -41,8 +41,8 @@ constexpr int march_tap_bytes(int k) { return (k * k * tap_pitch(k) * 4 + 127) /
 // pixels 31 / 198 us, 4 x 4 30 / 202 us. 5^3: 4 x 4 pixels 104 us, 4 x 2 106 us (256^3). 7^3: 4 x 2 pixels and two
 // blocks of 4 computing warps 262-278 us, three blocks (128 registers, spills) 293 us, 4 x 3 pixels 298 us, 8 x 2
 // pixels (spills) 298 us.
-constexpr MarchShape march_shape(int bytes, int k, bool wide, bool patched) {
-  MarchShape s{.pixels = 4, .rows = 4, .warps_x = 1, .warps_y = 4, .stages = 4, .resident = 2, .loaders = 2};
+constexpr StreamingShape streaming_shape(int bytes, int k, bool wide, bool patched) {
+  StreamingShape s{.pixels = 4, .rows = 4, .warps_x = 1, .warps_y = 4, .stages = 4, .resident = 2, .loaders = 2};
   if (k == 7) s.rows = 2;
   if (bytes == 1) s.pixels = 8, s.rows = k == 3 ? 2 : 1;
   if (k > 3 || bytes == 1) return s;
@@ -59,8 +59,8 @@ constexpr int kMostStages = 8;
 // Offsets inside a row fit into 32 bits; rows, planes and volumes are addressed with 64.
 struct VolumeArgs {
   VolumeGeometry volumes;
-  MarchGrid grid;  // over output channels
-  int chunk;       // output planes of a chunk
+  StreamingGrid grid;  // over output channels
+  int chunk;           // output planes of a chunk
   int stages;
   int lead;                       // the grid of tiles starts this many columns left of the output
   int multiplier;                 // output channels per input channel
@@ -72,8 +72,8 @@ struct VolumeArgs {
   bool vector_in, vector_out;  // rows are 16-byte aligned and hold whole packs
 };
 
-// What MARCH takes in place of ParamTaps where all volumes share one window of 3^3: its taps are kernel parameters by
-// themselves. The compiler brings them into uniform registers: 27 vector registers are free, and multiply-adds that
+// What STREAMING takes in place of ParamTaps where all volumes share one window of 3^3: its taps are kernel parameters
+// by themselves. The compiler brings them into uniform registers: 27 vector registers are free, and multiply-adds that
 // read a uniform register issue faster than those of three vector registers (a loop of 27 taps for 16 to 64 sums a lane
 // on one NVIDIA H200: 0.89 to 0.97 of the peak against 0.74 to 0.83). 3^3 float16 256^3: 27 us instead of 32.
 struct ConstantTaps {

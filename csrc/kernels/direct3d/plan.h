@@ -3,8 +3,8 @@
 
 #include "kernels/direct3d/channels/plan.h"
 #include "kernels/direct3d/general/plan.h"
-#include "kernels/direct3d/march/plan.h"
 #include "kernels/direct3d/planes/plan.h"
+#include "kernels/direct3d/streaming/plan.h"
 #include "kernels/direct3d/tuning.h"
 #include "kernels/direct3d/window/plan.h"
 
@@ -13,16 +13,16 @@ namespace torch_conv::direct3d {
 constexpr Candidate<Direct> kCandidates[] = {
     {"channels", channels_refusal, nullptr, configure_channels},
     {"planes", planes_refusal, planes_is_slower, configure_planes},
-    {"march_tma", march_tma_refusal, nullptr, configure_march_tma},
-    {"march", march_refusal, nullptr, configure_march_plain},
+    {"streaming_tma", streaming_tma_refusal, nullptr, configure_streaming_tma},
+    {"streaming", streaming_refusal, nullptr, configure_streaming_plain},
     {"window", window_refusal, nullptr, configure_window},
     {"general", general_refusal, nullptr, configure_general},
 };
 
-// Shards of a volume that is cut along d: `march` alone reads the planes of others.
+// Shards of a volume that is cut along d: `streaming` alone reads the planes of others.
 constexpr Candidate<Direct> kOfShards[] = {
-    {"march_tma", march_tma_refusal, march_tma_of_shards_is_slower, configure_march_tma},
-    {"march", plain_shards_refusal, march_of_shards_is_slower, configure_march_plain},
+    {"streaming_tma", streaming_tma_refusal, streaming_tma_of_shards_is_slower, configure_streaming_tma},
+    {"streaming", plain_shards_refusal, streaming_of_shards_is_slower, configure_streaming_plain},
 };
 
 inline Plan plan(const Direct& p, const Arch& arch, const char* pinned) {
@@ -31,7 +31,7 @@ inline Plan plan(const Direct& p, const Arch& arch, const char* pinned) {
                   .bytes = double(p.in.n * p.in.c * p.in.d) * double(p.in.h * p.in.w) * size_of(p.in.dtype) +
                            voxels * size_of(p.out.dtype),
                   .flops = 2.0 * double(p.kd * p.kh * p.kw * (p.in.c / p.groups)) * voxels};
-  return p.beside.any() ? choose(kOfShards, p, arch, pinned, base) : choose(kCandidates, p, arch, pinned, base);
+  return p.peers.any() ? choose(kOfShards, p, arch, pinned, base) : choose(kCandidates, p, arch, pinned, base);
 }
 
 }  // namespace torch_conv::direct3d

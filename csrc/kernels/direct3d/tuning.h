@@ -2,8 +2,8 @@
 #pragma once
 
 #include "kernels/direct3d/channels/plan.h"
-#include "kernels/direct3d/march/plan.h"
 #include "kernels/direct3d/planes/plan.h"
+#include "kernels/direct3d/streaming/plan.h"
 
 namespace torch_conv::direct3d {
 
@@ -15,17 +15,17 @@ inline const char* planes_is_slower(const Direct& p, const Arch& arch) {
   return suits ? nullptr : "most threads would be idle";
 }
 
-// Only `march` reads the planes of other shards. It is faster where it is also the choice for the shard by itself.
-inline const char* march_tma_of_shards_is_slower(const Direct& p, const Arch& arch) {
+// Only `streaming` reads the planes of other shards. It is faster where it is also the choice for the shard by itself.
+inline const char* streaming_tma_of_shards_is_slower(const Direct& p, const Arch& arch) {
   Direct alone = p;
-  alone.beside = {};
+  alone.peers = {};
   const bool channels = !channels_refusal(alone, arch);
   const bool planes = !planes_refusal(alone, arch) && !planes_is_slower(alone, arch);
   return channels || planes ? "the variants that read no other shards are faster" : nullptr;
 }
-inline const char* march_of_shards_is_slower(const Direct& p, const Arch& arch) {
+inline const char* streaming_of_shards_is_slower(const Direct& p, const Arch& arch) {
   const bool bulk = arch.bulk_copy && tma::volume_possible(p.in);
-  return bulk ? "bulk copies of the shard itself are faster" : march_tma_of_shards_is_slower(p, arch);
+  return bulk ? "bulk copies of the shard itself are faster" : streaming_tma_of_shards_is_slower(p, arch);
 }
 
 }  // namespace torch_conv::direct3d

@@ -12,8 +12,8 @@ namespace torch_conv::fused {
 struct Config {
   bool bulk;  // boxes by bulk copies
   TileShape shape;
-  MarchShape march;
-  int boxes;  // of MARCH
+  StreamingShape streaming;
+  int boxes;  // of STREAMING
   Edges edges;
   int first;  // the image's pixel under output (0, 0)
   void (*pack)(const Fused&, PackedTaps&);
@@ -31,11 +31,11 @@ inline Edges edges_of(const Fused& p, const Chain& chain) {
   const bool elements = p.border != Border::skip && p.border != Border::zero_output &&
                         (p.border != Border::constant || holds(p.in.dtype, p.value));
   if (p.valid) return {0, 0};
-  if (!elements) return {0, chain.reach};
-  const bool tiny = (p.in.h <= chain.reach && !p.beside.any()) || p.in.w <= chain.reach;
-  if (p.border == Border::circular && !chain.thins) return {chain.reach, 0};
-  if (!chain.extends_rows || tiny) return {chain.first_radius, chain.reach - chain.first_radius};
-  return {p.border == Border::circular ? chain.reach : chain.first_radius, 0};
+  if (!elements) return {0, chain.halo};
+  const bool tiny = (p.in.h <= chain.halo && !p.peers.any()) || p.in.w <= chain.halo;
+  if (p.border == Border::circular && !chain.thins) return {chain.halo, 0};
+  if (!chain.extends_rows || tiny) return {chain.first_radius, chain.halo - chain.first_radius};
+  return {p.border == Border::circular ? chain.halo : chain.first_radius, 0};
 }
 
 // Rows of results that start on a word of so many and end on one.
@@ -45,17 +45,17 @@ inline bool whole_words(const Fused& p, int outputs) {
   return whole && p.out.w % outputs == 0 && rows_start_on(p.out, bytes);
 }
 
-// Shards of an image, each with the rows of those beside it. What `thin` reads beyond the end of a circular image is 0,
+// Shards of an image, each with the rows of its neighbours. What `thin` reads beyond the end of a circular image is 0,
 // though rows stand there.
 inline const char* shards_refusal(const Fused& p, const Chain& chain) {
   if (p.valid || p.stride > 1) return "'valid' or a stride reads no other shards";
   if (chain.thins && p.border == Border::circular) return "thinning at the ends of a circular image reads no shards";
-  return p.beside.same_columns(p.in) ? nullptr : "shards of another layout";
+  return p.peers.same_columns(p.in) ? nullptr : "shards of another layout";
 }
 
 inline const char* pipeline_refusal(const Fused& p) {
   if (const char* no = chain_dtype_refusal(p.in.dtype, p.out.dtype)) return no;
-  if (p.in.stride_w != 1 || p.out.stride_w != 1) return "pixels of a row do not lie side by side";
+  if (p.in.stride_w != 1 || p.out.stride_w != 1) return "pixels of a row are not contiguous";
   if (!shared_host_taps(p)) return "windows on the GPU, or several sets of them";
   if (!below(kMostSide, {p.in.h, p.in.w})) return "2^30 rows or columns";
   if (p.valid && p.stride > 1) return "a stride with 'valid'";
@@ -64,7 +64,7 @@ inline const char* pipeline_refusal(const Fused& p) {
   if (numbers > 1) return "numbers for several stages";
   const auto chain = find_chain(p);
   if (!chain) return "no pipeline of these windows";
-  return p.beside.any() ? shards_refusal(p, *chain) : nullptr;
+  return p.peers.any() ? shards_refusal(p, *chain) : nullptr;
 }
 
 // The same where boxes of the image come by bulk copies.

@@ -12,21 +12,21 @@
 namespace torch_conv::fused {
 
 // A block of four warps, one above the other. A lane owns `columns` columns of its warp's rows; the first and last
-// `lend` lanes only lend theirs to their neighbours' later stages.
+// `halo_lanes` lanes only pass theirs to their neighbours' later stages.
 struct TileShape {
-  int columns, rows, lend, align;  // align: elements that the box starts on
-  int reach, radius, min_blocks;   // rows around the tile; columns that a lane reads around its own
+  int columns, rows, halo_lanes, align;  // align: elements that the box starts on
+  int halo, radius, min_blocks;          // rows around the tile; columns that a lane reads around its own
   static constexpr int warps = 4;
-  constexpr int width() const { return (32 - 2 * lend) * columns; }
+  constexpr int width() const { return (32 - 2 * halo_lanes) * columns; }
   constexpr int height() const { return warps * rows; }
   constexpr int most_skew() const { return (align + radius - 1) / columns * columns; }
   // Whole lines of 128 bytes of float32 on either side: Sobel 92 / 95 with boxes that end anywhere.
   constexpr int pitch() const { return int(round_up(most_skew() + 32 * columns + radius, 32)); }
-  constexpr int box_h() const { return height() + 2 * reach; }
+  constexpr int box_h() const { return height() + 2 * halo; }
   constexpr int box_bytes(int bytes) const { return pitch() * box_h() * bytes; }
   // The column of the image where the box of a tile begins that begins with column x.
   constexpr int box_x(int x) const {
-    const int first = x - lend * columns - radius + 4 * align;  // not negative
+    const int first = x - halo_lanes * columns - radius + 4 * align;  // not negative
     return first / align * align - 4 * align;
   }
 };
@@ -36,33 +36,34 @@ template <class P>
 constexpr TileShape tile_shape(int bytes) {
   // 8 columns of 16- and 8-bit elements while that leaves registers for 16 warps.
   const int columns = bytes == 4 ? 4 : P::ring(true, 8) > 96 ? 4 : 8;
-  // Making a neighbour's columns once more is cheaper than lending them while there are few: Gaussian 3 and Sobel 92 /
+  // Computing a neighbour's columns again is cheaper than passing them while there are few: Gaussian 3 and Sobel 92 /
   // 95 without, 91 / 94 with; thin edges 5: 51 / 58 without, 59 / 70 with; structure tensor 5: 76 / 78 and 83 / 88.
-  const bool lend = P::count > 1 && P::ring(false, 4) > 45;
+  const bool halo_lanes = P::count > 1 && P::ring(false, 4) > 45;
   // More rows repeat less of the stages' halos, but make the grid's tail longer. Sobel 93 / 96 with 5 rows, 92 / 95
   // with 8; Gaussian 3 and Sobel 92 / 95 with 8, 90 / 94 with 6; sums of 7x7 83 / 86 with 8, 84 / 93 with 16; structure
-  // tensor 5: 76 / 78 with 8, 77 / 84 with 16 (without lending), 7: 69 / 75 with 12, 64 / 74 with 16.
-  const int rows = P::reach == 1                                      ? (P::stride == 1 ? 5 : 6)
-                   : P::reach == 2 || (P::count > 1 && P::reach == 3) ? 8
-                   : P::count > 1                                     ? 12
-                                                                      : 16;
+  // tensor 5: 76 / 78 with 8, 77 / 84 with 16 (without passing), 7: 69 / 75 with 12, 64 / 74 with 16.
+  const int rows = P::halo == 1                                     ? (P::stride == 1 ? 5 : 6)
+                   : P::halo == 2 || (P::count > 1 && P::halo == 3) ? 8
+                   : P::count > 1                                   ? 12
+                                                                    : 16;
   // Rings, input rows, addresses.
-  const int registers = P::ring(lend, columns) + 2 * (columns + 2 * P::reach) + 20;
+  const int registers = P::ring(halo_lanes, columns) + 2 * (columns + 2 * P::halo) + 20;
   const int blocks = 65536 / (128 * registers);
   return {.columns = columns,
           .rows = rows,
-          .lend = lend,
+          .halo_lanes = halo_lanes,
           .align = (bytes == 4 ? 128 : 32) / bytes,
-          .reach = P::reach,
-          .radius = lend ? P::first_radius : P::reach,
+          .halo = P::halo,
+          .radius = halo_lanes ? P::first_radius : P::halo,
           .min_blocks = blocks < 2   ? 2
                         : blocks > 8 ? 8
                                      : blocks};
 }
 
-// ---- MARCH: one stage; a block is one warp, which walks down a strip of 32 * columns pixels ------------------------
+// ---- STREAMING: one stage; a block is one warp, which walks down a strip of 32 * columns pixels
+// ------------------------
 
-struct MarchShape {
+struct StreamingShape {
   int columns;  // of a lane
   int rows;     // of a box
   int stages;   // boxes in shared memory
@@ -82,23 +83,23 @@ struct MarchShape {
 // Sums whose windows are large enough: 7 taps reach 80 / 82 % of the byte floor so, 83 / 92 by a tile, 9 taps 77 / 82
 // and 71 / 79.
 template <class P>
-constexpr bool kMarches = P::count == 1 && P::stride == 1 && P::Start::kind == Point::sum&& P::reach >= 4;
+constexpr bool kStreams = P::count == 1 && P::stride == 1 && P::Start::kind == Point::sum&& P::halo >= 4;
 
 // Measured on one NVIDIA H200, % of the byte floor at 4096^2 / 8192^2, float32, reflect, two windows.
 template <class P>
-constexpr MarchShape march_shape(int bytes) {
+constexpr StreamingShape streaming_shape(int bytes) {
   // 9 taps 77 / 82 with boxes of 8 rows that start on 128 bytes, 75 / 82 with 4 rows on 64, 75 / 77 with 12 blocks.
-  if (P::reach == 4)
-    return {.columns = 4, .rows = 8, .stages = 2, .align = 128 / bytes, .radius = P::reach, .blocks = 16};
+  if (P::halo == 4)
+    return {.columns = 4, .rows = 8, .stages = 2, .align = 128 / bytes, .radius = P::halo, .blocks = 16};
   // 13 taps 68 / 76 with 12 blocks (168 registers), 59 / 65 with 10, 66 / 69 with 8; 68 / 75 with boxes of 8 rows; 64 /
   // 68 with 2 columns a lane. 15 taps 58 / 65 with 12 blocks, 51 / 55 with 10.
-  return {.columns = 4, .rows = 4, .stages = 4, .align = 64 / bytes, .radius = P::reach, .blocks = 12};
+  return {.columns = 4, .rows = 4, .stages = 4, .align = 64 / bytes, .radius = P::halo, .blocks = 12};
 }
 
 // Pieces of the frame along an image's edge are this long: as long as their memory fits into the box's.
 template <class P>
 constexpr int edge_bytes(int piece) {
-  const int flat = P::edge_floats(P::reach, piece), tall = P::edge_floats(piece, P::reach);
+  const int flat = P::edge_floats(P::halo, piece), tall = P::edge_floats(piece, P::halo);
   return 4 * (flat > tall ? flat : tall);
 }
 template <class P>
@@ -130,12 +131,12 @@ struct Args {
   Border border;
   float value, number;
   bool bulk;  // the box comes by a bulk copy
-  int boxes;  // MARCH: that a block goes through
+  int boxes;  // STREAMING: that a block goes through
 };
 
 // What a kernel takes for the image: its map, or where it is a shard with others beside it, theirs as well.
-template <bool kBeside>
-using MapOf = std::conditional_t<kBeside, ShardVolume, TensorMap>;
+template <bool kPeers>
+using MapOf = std::conditional_t<kPeers, ShardVolume, TensorMap>;
 
 // The taps of all windows, one after another; parameters, so that they need no registers.
 template <class P>

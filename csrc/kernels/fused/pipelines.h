@@ -109,10 +109,10 @@ struct Chain {
   std::string (*text)();  // as a template argument
   TileShape shape;
   int shared_bytes;
-  int count, reach, first_radius, stride;  // see Pipeline
+  int count, halo, first_radius, stride;  // see Pipeline
   bool thins, extends_rows;
   bool marches;
-  MarchShape march;
+  StreamingShape streaming;
   void (*pack)(const Fused&, PackedTaps&);
 };
 
@@ -124,13 +124,13 @@ Chain chain_of(Pipeline<Stages...>, int bytes) {
           .shape = tile_shape<P>(bytes),
           .shared_bytes = shared_bytes<P>(bytes),
           .count = P::count,
-          .reach = P::reach,
+          .halo = P::halo,
           .first_radius = P::first_radius,
           .stride = P::stride,
           .thins = P::thins,
           .extends_rows = P::extends_rows,
-          .marches = kMarches<P>,
-          .march = march_shape<P>(bytes),
+          .marches = kStreams<P>,
+          .streaming = streaming_shape<P>(bytes),
           .pack = pack_pipeline<Stages...>};
 }
 

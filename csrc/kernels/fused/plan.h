@@ -1,7 +1,7 @@
 // Fused + Arch -> Plan: the variants of this kernel family in the order of preference. Pure.
 #pragma once
 
-#include "kernels/fused/march/plan.h"
+#include "kernels/fused/streaming/plan.h"
 #include "kernels/fused/tile/plan.h"
 #include "kernels/fused/tuning.h"
 
@@ -9,7 +9,7 @@ namespace torch_conv::fused {
 
 // In the order of preference.
 constexpr Candidate<Fused> kCandidates[] = {
-    {"march", march_refusal, march_is_slower, configure_march},
+    {"streaming", streaming_refusal, streaming_is_slower, configure_streaming},
     {"tile_tma", tile_tma_refusal, tile_is_slower, configure_tile_tma},
     {"tile", tile_refusal, tile_is_slower, configure_tile_plain},
 };

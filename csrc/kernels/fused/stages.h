@@ -54,7 +54,7 @@ struct Thin {
 
 // The columns that the stages look further, all together, on either side.
 template <class... Stages>
-constexpr int kReach = (0 + ... + (Stages::K / 2));
+constexpr int kHalo = (0 + ... + (Stages::K / 2));
 
 template <class... Stages>
 struct FirstOf;
@@ -75,13 +75,13 @@ template <class... Stages>
 struct Pipeline {
   using Start = First<Stages...>;
   static constexpr int count = sizeof...(Stages);
-  static constexpr int reach = kReach<Stages...>;  // columns and rows on either side of a pixel
+  static constexpr int halo = kHalo<Stages...>;  // columns and rows on either side of a pixel
   static constexpr int first_radius = Start::K / 2;
   static constexpr bool thins = (Stages::reads_zeros_outside || ...);
   // Rows of intermediates are extended in registers while that is little code, windows of 3x3 after the first
   // (structure tensor 5 and 7 at 8192^2 on one NVIDIA H200: 296 and 444 us so, 291 and 341 with their edges computed
   // again).
-  static constexpr bool extends_rows = count > 1 && kReach<Stages...> - Start::K / 2 <= count - 1;
+  static constexpr bool extends_rows = count > 1 && kHalo<Stages...> - Start::K / 2 <= count - 1;
   static constexpr int taps = (0 + ... + Stages::taps);
   static constexpr int stride = (1 * ... * Stages::stride);
   static constexpr int outputs = [] {
@@ -91,16 +91,17 @@ struct Pipeline {
   }();
 
   // Registers of all rings for so many columns a lane.
-  static constexpr int ring(bool lend, int columns) {
-    int floats = 0, further = reach;
-    ((further -= Stages::K / 2, floats += Stages::K * Stages::mid * Stages::widen(columns + (lend ? 0 : 2 * further))),
+  static constexpr int ring(bool halo_lanes, int columns) {
+    int floats = 0, further = halo;
+    ((further -= Stages::K / 2,
+      floats += Stages::K * Stages::mid * Stages::widen(columns + (halo_lanes ? 0 : 2 * further))),
      ...);
     return floats;
   }
 
   // Floats of shared memory that edge.cuh takes for a piece of h x w outputs.
   static constexpr int edge_floats(int h, int w) {
-    int floats = 0, further = reach, left = count;
+    int floats = 0, further = halo, left = count;
     ((further -= Stages::K / 2, --left,
       floats += (h + 2 * further + Stages::K - 1) * (w + 2 * further) * Stages::windows +
                 (left > 0 ? (h + 2 * further) * (w + 2 * further) * Stages::outputs : 0)),

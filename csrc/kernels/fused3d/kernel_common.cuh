@@ -1,8 +1,8 @@
-// What the march is made of besides its passes: stores, the row pass, far elements of its boxes.
+// Parts of the streaming kernel besides its passes: stores, the row pass, far elements of its boxes.
 #pragma once
 
 #include "core/cuda/device.cuh"
-#include "core/cuda/march.cuh"
+#include "core/cuda/streaming.cuh"
 #include "core/cuda/tma.cuh"
 #include "core/point.h"
 #include "kernels/fused3d/params.h"
@@ -36,7 +36,7 @@ __device__ __forceinline__ void store_two_if(bool condition, T* to, T first, T s
 // A segment of a row of the box into row results.
 template <typename T, int K>
 __device__ __forceinline__ void row_pass(const T* from, float* to, bool whole, const float* taps) {
-  constexpr MarchShape S = march_shape(sizeof(T), K);
+  constexpr StreamingShape S = streaming_shape(sizeof(T), K);
   float tap[K], sum[kSegment];
   read_taps<K>(tap, taps, 0);
   torch_conv::row_pass<S.vector(), S.skip()>(from, tap, sum);
@@ -53,7 +53,8 @@ struct Turn {
 };
 
 // The element of the plane that a patch puts into the box, where it is far.
-__device__ __forceinline__ int far_element(unsigned patch, const MarchParams& p, const MarchShape& s, BoxOrigin at) {
+__device__ __forceinline__ int far_element(unsigned patch, const StreamingParams& p, const StreamingShape& s,
+                                           BoxOrigin at) {
   if ((patch & 0xffff) != kFar) return 0;
   const int element = int(patch >> 16);
   return int(map_index(at.y + element / s.pitch(), p.volumes.in_h, p.border) * p.volumes.in_stride_h) +

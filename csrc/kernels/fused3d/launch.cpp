@@ -8,21 +8,21 @@ namespace torch_conv::fused3d {
 
 namespace {
 
-static_assert(sizeof(MarchParams) + sizeof(TensorMap) <= 4096, "kernel parameters beyond 4 KiB");
+static_assert(sizeof(StreamingParams) + sizeof(TensorMap) <= 4096, "kernel parameters beyond 4 KiB");
 
-MarchParams march_params(const Fused& p, const Plan& plan, const Config& config) {
-  MarchParams a{.volumes = VolumeGeometry::of(p.in, p.out),
-                .chunk = plan.tile_d,
-                .grid = MarchGrid::of(p.out, 0, plan.tile_w, plan.tile_h, plan.tile_d),
-                .value = float(p.value),
-                .number = float(p.stages[1].number),
-                .border = p.border,
-                .patch = patches_border(p.border, p.value),
-                .difference = config.difference,
-                .pairs = config.pairs,
-                .gradient = {},
-                .windows = {},
-                .taps = {}};
+StreamingParams streaming_params(const Fused& p, const Plan& plan, const Config& config) {
+  StreamingParams a{.volumes = VolumeGeometry::of(p.in, p.out),
+                    .chunk = plan.tile_d,
+                    .grid = StreamingGrid::of(p.out, 0, plan.tile_w, plan.tile_h, plan.tile_d),
+                    .value = float(p.value),
+                    .number = float(p.stages[1].number),
+                    .border = p.border,
+                    .patch = patches_border(p.border, p.value),
+                    .difference = config.difference,
+                    .pairs = config.pairs,
+                    .gradient = {},
+                    .windows = {},
+                    .taps = {}};
   for (int i = 0; i < 3; ++i) {
     const Taps* axes[] = {&p.stages[1].taps_x[i], &p.stages[1].taps_y[i], &p.stages[1].taps_z[i]};
     for (int axis = 0; axis < 3; ++axis)
@@ -33,10 +33,10 @@ MarchParams march_params(const Fused& p, const Plan& plan, const Config& config)
   return a;
 }
 
-void launch_march(const Fused& p, const Plan& plan, const Config& config, const Site& site) {
+void launch_streaming(const Fused& p, const Plan& plan, const Config& config, const Site& site) {
   const int pack = tma::pack_of(config.shape.element_bytes);
   const TensorMap map = tma::volume_map(p.in, config.shape.pitch() / pack, config.shape.box_h(), pack);
-  launch(plan, site, march_params(p, plan, config), map);
+  launch(plan, site, streaming_params(p, plan, config), map);
 }
 
 }  // namespace
@@ -44,7 +44,7 @@ void launch_march(const Fused& p, const Plan& plan, const Config& config, const 
 Plan plan_cuda(const Fused& p, const Arch& arch, const char* variant) { return plan(p, arch, variant); }
 
 void run_cuda(const Fused& p, const Plan& plan, const Site& site) {
-  if (plan.blocks > 0) launch_march(p, plan, *std::any_cast<Config>(&plan.config), site);
+  if (plan.blocks > 0) launch_streaming(p, plan, *std::any_cast<Config>(&plan.config), site);
 }
 
 }  // namespace torch_conv::fused3d

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "core/geometry.h"
-#include "core/march.h"
+#include "core/streaming.h"
 #include "core/tma.h"
 
 namespace torch_conv::fused3d {
@@ -23,7 +23,7 @@ constexpr int kStaticBytes = 4 * kMostPlanes + 128;  // of shared memory: that l
 // left out, change nothing.
 constexpr int kLead = 2;
 
-struct MarchShape {
+struct StreamingShape {
   int k, element_bytes;
   int tile_w = 64, rows = 4, warps = 8, min_blocks = 2;  // min_blocks: per multiprocessor, the register cap
 
@@ -64,19 +64,21 @@ struct MarchShape {
   }
 };
 
-TC_HD constexpr MarchShape march_shape(int element_bytes, int k) { return {.k = k, .element_bytes = element_bytes}; }
+TC_HD constexpr StreamingShape streaming_shape(int element_bytes, int k) {
+  return {.k = k, .element_bytes = element_bytes};
+}
 
-struct MarchParams {
+struct StreamingParams {
   VolumeGeometry volumes;
   int chunk;
-  MarchGrid grid;
+  StreamingGrid grid;
   float value, number;
   Border border;
-  bool patch;               // the zeros of bulk copies outside the volume are not what the border asks for
-  bool difference;          // the gradient's windows have two taps each (is_difference in march/plan.h)
-  bool pairs;               // outputs 2 i and 2 i + 1 of a row may be stored as one word
-  float gradient[3][3][3];  // of window i along x, y, z
-  MarchTaps windows[3];     // of the blur: x, y, z
+  bool patch;                // the zeros of bulk copies outside the volume are not what the border asks for
+  bool difference;           // the gradient's windows have two taps each (is_difference in streaming/plan.h)
+  bool pairs;                // outputs 2 i and 2 i + 1 of a row may be stored as one word
+  float gradient[3][3][3];   // of window i along x, y, z
+  StreamingTaps windows[3];  // of the blur: x, y, z
   alignas(16) unsigned char taps[3 * kInlineTapBytes];
 };
 

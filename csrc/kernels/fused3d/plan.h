@@ -1,11 +1,11 @@
 // Fused + Arch -> Plan: the one variant of this kernel family. Pure.
 #pragma once
 
-#include "kernels/fused3d/march/plan.h"
+#include "kernels/fused3d/streaming/plan.h"
 
 namespace torch_conv::fused3d {
 
-constexpr Candidate<Fused> kCandidates[] = {{"march", march_refusal, nullptr, configure_march}};
+constexpr Candidate<Fused> kCandidates[] = {{"streaming", streaming_refusal, nullptr, configure_streaming}};
 
 inline Plan plan(const Fused& p, const Arch& arch, const char* pinned) {
   Plan base;

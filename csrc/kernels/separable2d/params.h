@@ -35,7 +35,7 @@ constexpr int kTileMost = 15;  // the largest k
 constexpr int kTileWarps = 4;
 
 // A warp owns 32 * columns x rows outputs; the warps of a block are stacked in y. Columns are numbers of a row: pixels
-// of a plane, or the `pixel` channels of (H, W, C) photographs, which lie side by side, so that the next tap lies as
+// of a plane, or the `pixel` channels of (H, W, C) HWC images, which lie side by side, so that the next tap lies as
 // many numbers further.
 struct TileShape {
   int columns;     // per lane
@@ -45,7 +45,7 @@ struct TileShape {
   int pitch;       // elements of a box row
   int box_h;       // rows of the box
   int min_blocks;  // per multiprocessor: the register cap
-  int overlap;     // columns that the next tile makes, too, so that each stores whole words of 16 bytes
+  int overlap;     // columns that the next tile makes, too, so that each stores whole vectors of 16 bytes
 
   constexpr int covered() const { return 32 * columns; }
   constexpr int w() const { return covered() - overlap; }
@@ -76,7 +76,7 @@ constexpr TileShape tile_shape(int element_bytes, int k, int pixel, bool aligned
   // k = 3, 7 and 15 at 4096^2, 95, 92 and 80 % on 16x3x1080x1920 (reflect, one NVIDIA H200).
   const int registers = k * s.columns + (s.columns + s.halo) + s.columns + 20;
   const int blocks = 65536 / (32 * kTileWarps * registers);
-  const int most = element_bytes == 4 && pixel > 1 ? 6 : 7;  // photographs' 3x3 spills with 72 registers
+  const int most = element_bytes == 4 && pixel > 1 ? 6 : 7;  // HWC images' 3x3 spills with 72 registers
   s.min_blocks = blocks < most ? blocks : most;
   return s;
 }
@@ -92,7 +92,7 @@ struct TileParams {
   bool zero_fill;      // ... whose zeros outside the image are what the border asks for
   bool aligned_loads;  // 16-byte loads from inside the image are aligned
   PassTaps taps;
-  Neighbours beside;
+  Neighbours peers;
 };
 
 // ---- STRIP: any size on planar images, stride 1, dilation 1 -------------------------------------------------------
@@ -123,13 +123,13 @@ struct StripParams {
   bool aligned_loads;  // rows of the image start on 16 bytes
   StripShape shape;
   PassTaps taps;
-  Neighbours beside;
+  Neighbours peers;
 };
 
-// ---- RING: float32 of up to 256 taps, stride 1, dilation 1: planes, and photographs (H, W, C) ----------------------
+// ---- RING: float32 of up to 256 taps, stride 1, dilation 1: planes, and HWC images ----------------------
 //
 // One NVIDIA H200, us, RING and what serves where there is no RING. Planes, STRIP: 4096^2 21x21 48, 74; 31x31 58, 85;
-// 63x63 105, 146; 1024^2 31x31 9.3, 15.0; 16x3x1080x1920 31x31 288, 439. Photographs, SHARED: 16x3x1080x1920
+// 63x63 105, 146; 1024^2 31x31 9.3, 15.0; 16x3x1080x1920 31x31 288, 439. HWC images, SHARED: 16x3x1080x1920
 // 31x31 305, 1830. With the taps in device memory 31x31 at 4096^2 takes 63, 63x63 112.
 
 constexpr int kRingReuse = 16;  // outputs of a thread in either pass
@@ -142,13 +142,13 @@ constexpr int kRingPiece = 8;  // rows of a bulk copy: the last boxes of a strip
 struct RingShape {
   int kh, kw;
   int skew;          // numbers between a box's aligned start and the first tap of output 0
-  int pixel;         // numbers of a pixel that lie side by side in a row: 1, or the channels of photographs
+  int pixel;         // numbers of a pixel that lie side by side in a row: 1, or the channels of HWC images
   bool inline_taps;  // they stand in the kernel's parameters: one window for all
 
   // Numbers of a row of a strip: whole warps, and kRingReuse whole pixels a thread of the row pass.
   constexpr int width() const { return pixel == 3 ? 96 : 128; }
   constexpr int threads() const { return kRingGroups * width(); }
-  // Per multiprocessor: caps the registers at 64; planes take 48, photographs 56, and 63 with taps in device memory.
+  // Per multiprocessor: caps the registers at 64; planes take 48, HWC images 56, and 63 with taps in device memory.
   constexpr int blocks() const { return pixel == 3 ? 5 : 4; }
   constexpr int fill() const { return (kh - 1 + kRingRows - 1) / kRingRows; }  // boxes before the first outputs
   constexpr int slots() const { return (fill() + 1) * kRingGroups; }           // of kRingReuse row results
@@ -171,7 +171,7 @@ struct RingParams {
   Border border;
   bool zero_fill;  // the zeros that stand outside the image in a box are what the border asks for
   PassTaps taps;
-  Neighbours beside;
+  Neighbours peers;
 };
 
 // ---- SHARED and TWO_PASS: any size, stride, dilation, layout and border -------------------------------------------

@@ -2,7 +2,7 @@
 // and how; tuning.h says which of two variants is the faster. Pure.
 #pragma once
 
-#include "kernels/separable2d/products/plan.h"
+#include "kernels/separable2d/mma/plan.h"
 #include "kernels/separable2d/ring/plan.h"
 #include "kernels/separable2d/shared_memory/plan.h"
 #include "kernels/separable2d/strip/plan.h"
@@ -15,9 +15,9 @@ namespace torch_conv::separable2d {
 // STRIP serves planes that RING does not serve: before compute capability 9.0, of 16-bit floats and bytes with fewer
 // taps than tensor cores are worth, and windows whose ring takes too much shared memory.
 constexpr Candidate<Separable> kCandidates[] = {
-    {"products", products_refusal, products_is_slower, configure_products},
+    {"mma", mma_refusal, mma_is_slower, configure_mma},
     {"ring", ring_refusal, ring_is_slower, configure_ring_bulk},
-    {"ring_words", ring_words_refusal, ring_words_is_slower, configure_ring_words},
+    {"ring_unaligned", ring_words_refusal, ring_words_is_slower, configure_ring_words},
     {"tile_tma", tile_tma_refusal, nullptr, configure_tile_tma},
     {"tile", tile_refusal, nullptr, configure_tile_plain},
     {"strip", strip_refusal, nullptr, configure_strip},
@@ -28,9 +28,9 @@ constexpr Candidate<Separable> kCandidates[] = {
 inline Plan plan(const Separable& p, const Arch& arch, const char* pinned) {
   const double inputs = double(p.in.n) * p.in.c * p.in.h * p.in.w,
                outputs = double(p.out.n) * p.out.c * p.out.h * p.out.w;
-  if (p.sums == Sums::products) {
-    if (*pinned && std::strcmp(pinned, "products") != 0) return {.algorithm = "separable"};
-    pinned = "products";
+  if (p.sums == Sums::mma) {
+    if (*pinned && std::strcmp(pinned, "mma") != 0) return {.algorithm = "separable"};
+    pinned = "mma";
   }
   return choose(kCandidates, p, arch, pinned,
                 {.algorithm = "separable",

@@ -9,16 +9,16 @@
 
 namespace torch_conv::separable2d {
 
-// The products of a tile are as many for 3 taps as for 9. One NVIDIA H200, us, PRODUCTS and the best chain: float16
+// The products of a tile are as many for 3 taps as for 9. One NVIDIA H200, us, MMA and the best chain: float16
 // 4096^2 5x5 27.7, 22.6; 7x7 27.4, 24.4; 9x9 27.4, 28.0; 5x9 27.2, 47.7; 16x3x1080x1920 7x7 124.6, 121.9; 9x9 124.5,
-// 142.2; 15x15 126, 259. Bytes 4096^2 7x7 27.0, 25.4; 9x9 26.6, 31.7; 1080p 5x5 117, 94; 9x9 118, 169. Photos of 3
-// channels, 16x1080x1920, PRODUCTS and TILE, one NVIDIA H100: float16 5x5 195, 144; 7x7 193, 149; 9x9 193, 188; 15x15
+// 142.2; 15x15 126, 259. Bytes 4096^2 7x7 27.0, 25.4; 9x9 26.6, 31.7; 1080p 5x5 117, 94; 9x9 118, 169. HWC images of 3
+// channels, 16x1080x1920, MMA and TILE, one NVIDIA H100: float16 5x5 195, 144; 7x7 193, 149; 9x9 193, 188; 15x15
 // 197, 383; bytes 5x5 133, 109; 7x7 137, 160; 9x9 135, 240.
 //
-// Which windows of separable filters these are must not depend on the layout, or a pixel's bits would: so photos of
+// Which windows of separable filters these are must not depend on the layout, or a pixel's bits would: so HWC images of
 // bytes by 7x7 keep to chains, and bytes of rows that start anywhere by 5x5 (width 1917, one NVIDIA H100: 164, TILE
 // 183).
-inline const char* products_is_slower(const Separable& p, const Arch&) {
+inline const char* mma_is_slower(const Separable& p, const Arch&) {
   if (p.kh == 1 || p.kw == 1) return "a window of one row or one column";
   return std::max(p.kh, p.kw) >= 9 ? nullptr
                                    : "few taps: chains are mostly as fast, with the same bits in every layout";
@@ -28,18 +28,18 @@ inline const char* products_is_slower(const Separable& p, const Arch&) {
 // multiprocessors. One NVIDIA H200, us, TILE and RING: 512^2 7x7 3.6, 4.2; 9x9 4.4, 4.3; 13x13 6.7, 4.6;
 // 15x15 7.4, 4.7; 1024^2 9x9 6.4, 6.2; 11x11 6.8, 6.8; 13x13 8.2, 7.0; 15x15 8.8, 7.1; 2048^2 9x9 13.0, 13.2;
 // 15x15 14.9, 15.0; 4096^2 5x5 37.2, 40.8; 9x9 40.3, 42.0; 15x15 44.3, 43.5; 8192^2 15x15 149, 157; 16x3x1080x1920
-// 15x15 219, 225. Photographs of 3 channels, 16x1080x1920, one NVIDIA H100 (a copy takes 267): 3x3 295, 307; 5x5 282,
+// 15x15 219, 225. HWC images of 3 channels, 16x1080x1920, one NVIDIA H100 (a copy takes 267): 3x3 295, 307; 5x5 282,
 // 312; 7x7 281, 307; 9x9 285, 307; 15x15 380, 323.
 inline const char* ring_is_slower(const Separable& p, const Arch& arch) {
   if (tile_refusal(p, arch)) return nullptr;
-  if (photo_channels(p) > 1) return p.kw <= 9 ? "tiles are faster for photographs and an odd size up to 9" : nullptr;
+  if (hwc_channels(p) > 1) return p.kw <= 9 ? "tiles are faster for photographs and an odd size up to 9" : nullptr;
   const bool few = tile_blocks(p, tile_shape(p, 1)) < arch.multiprocessors;
   return few && p.kw >= 9 ? nullptr : "tiles are faster for an odd size up to 15";
 }
 
-// RING_WORDS is RING where rows start anywhere, and for windows that make boxes of more than 256 columns. One NVIDIA
-// H100, us. Rows that start anywhere, TILE (from 17 taps on STRIP, of photographs SHARED) and RING_WORDS:
-// 16x3x1080x1917 3x3 335, 362; 5x5 360, 365; 9x9 389, 370; 15x15 570, 376; 31x31 956, 469; 63x63 1732, 795; photographs
+// RING_UNALIGNED is RING where rows start anywhere, and for windows that make boxes of more than 256 columns. One
+// NVIDIA H100, us. Rows that start anywhere, TILE (from 17 taps on STRIP, of HWC images SHARED) and RING_UNALIGNED:
+// 16x3x1080x1917 3x3 335, 362; 5x5 360, 365; 9x9 389, 370; 15x15 570, 376; 31x31 956, 469; 63x63 1732, 795; HWC images
 // 5x5 394, 399; 15x15 856, 428; 31x31 1804, 505; 2048x2047 3x3 21.4, 17.0; 7x7 23.5, 17.0; 31x31 57, 27; 512x511
 // 3x3 9.5, 6.7; 7x7 10.1, 6.4; 31x31 24, 10.5. Large windows, STRIP (from 170 taps on TWO_PASS): 4096^2 127x127 370,
 // 356; 191x191 906, 519; 255x255 1089, 700; 8192^2 127x127 1156, 1208; 255x255 4172, 2240; 2048^2 127x127 131, 141;
@@ -48,7 +48,7 @@ inline const char* ring_words_is_slower(const Separable& p, const Arch& arch) {
   if (!tile_tma_refusal(p, arch)) return "tiles are faster for an odd size up to 15";
   const Separable rows = as_rows(p);
   const bool many = p.kw < 5 && !tile_refusal(p, arch) &&
-                    tile_blocks(rows, tile_shape(rows, photo_channels(p))) > 64 * arch.multiprocessors;
+                    tile_blocks(rows, tile_shape(rows, hwc_channels(p))) > 64 * arch.multiprocessors;
   if (many) return "tiles are faster for 3x3 of many images";
   const RingShape s = ring_shape(p, false);
   if (!strip_refusal(p, arch)) {

@@ -1,10 +1,9 @@
-// What the march is made of besides its passes: taps, and entries of its list of elements
-// outside the image.
+// Parts of the streaming kernel besides its passes: taps, and entries of its list of elements outside the image.
 #pragma once
 
 #include "core/cuda/async_copy.cuh"
 #include "core/cuda/device.cuh"
-#include "core/cuda/march.cuh"
+#include "core/cuda/streaming.cuh"
 #include "core/cuda/tma.cuh"
 #include "kernels/separable3d/params.h"
 
@@ -23,7 +22,7 @@ __device__ __forceinline__ T patched(const T* box, Patch patch, const T* plane, 
 
 // The elements of the box at `at` that lie in the plane, one copy each: warps take rows, lanes neighbours. What lies
 // outside stays as it was. All threads.
-template <MarchShape S, typename T>
+template <StreamingShape S, typename T>
 __device__ __forceinline__ void copy_box(T* box, const T* plane, BoxOrigin at, const VolumeGeometry& v) {
   constexpr int kWidth = S.pitch();  // all that patches may repeat
   const int lane = threadIdx.x % 32, x = at.x + lane, bottom = min(at.y + S.box_h(), v.in_h);
@@ -40,7 +39,7 @@ __device__ __forceinline__ void copy_box(T* box, const T* plane, BoxOrigin at, c
 // The taps of one axis: from shared memory, or, where one window for all came with the launch (kFixed), from the
 // kernel's parameters, which instructions read as constants.
 template <int K, bool kFixed>
-__device__ __forceinline__ void read_taps(float (&tap)[K], const float* shared, const MarchParams& p, int axis) {
+__device__ __forceinline__ void read_taps(float (&tap)[K], const float* shared, const StreamingParams& p, int axis) {
   if constexpr (kFixed) {
 #pragma unroll
     for (int i = 0; i < K; ++i) tap[i] = reinterpret_cast<const float*>(p.taps)[axis * kTapPitch + i];

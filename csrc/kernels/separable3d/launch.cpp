@@ -8,13 +8,13 @@ namespace torch_conv::separable3d {
 
 namespace {
 
-void launch_march(const Separable& p, const Plan& plan, const Config& config, const Site& site) {
+void launch_streaming(const Separable& p, const Plan& plan, const Config& config, const Site& site) {
   const int pack = tma::pack_of(size_of(p.in.dtype));
   const auto map_of = [&](const Image& x) {
     return config.bulk ? tma::volume_map(x, config.shape.pitch() / pack, config.shape.box_h(), pack) : TensorMap{};
   };
-  const MarchParams params = march_params(p, plan, config);
-  if (p.beside.any()) launch(plan, site, params, ShardVolume::of(p.in, p.beside, map_of));
+  const StreamingParams params = streaming_params(p, plan, config);
+  if (p.peers.any()) launch(plan, site, params, ShardVolume::of(p.in, p.peers, map_of));
   else launch(plan, site, params, map_of(p.in));
 }
 
@@ -24,7 +24,7 @@ Plan plan_cuda(const Separable& p, const Arch& arch, const char* variant) { retu
 
 void run_cuda(const Separable& p, const Plan& plan, const Site& site) {
   if (plan.blocks == 0) return;  // there is no tensor map of nothing
-  launch_march(p, plan, *std::any_cast<Config>(&plan.config), site);
+  launch_streaming(p, plan, *std::any_cast<Config>(&plan.config), site);
 }
 
 }  // namespace torch_conv::separable3d

@@ -2,20 +2,20 @@
 #pragma once
 
 #include "core/geometry.h"
-#include "core/march.h"
 #include "core/problem.h"
 #include "core/shard_planes.h"
+#include "core/streaming.h"
 
 namespace torch_conv::separable3d {
 
-constexpr int kMarchMost = 15;  // the largest side of a window
-constexpr int kStages = 5;      // planes in shared memory: one filtered, two patched, two on their way
-constexpr int kResults = 3;     // planes of row results: written, read, and read by the slowest
-constexpr int kSegment = 8;     // neighbouring outputs of a thread in the row pass
+constexpr int kStreamingMost = 15;  // the largest side of a window
+constexpr int kStages = 5;          // planes in shared memory: one filtered, two patched, two on their way
+constexpr int kResults = 3;         // planes of row results: written, read, and read by the slowest
+constexpr int kSegment = 8;         // neighbouring outputs of a thread in the row pass
 
 // A block of `warps` warps computes tile_w x tile_h() outputs of every plane; a thread owns one column of `rows` of
 // them.
-struct MarchShape {
+struct StreamingShape {
   int k, element_bytes;
   int align;  // bytes that boxes start on: 32 for bulk copies, an element where copies are of one
   int tile_w, rows, warps, min_blocks;  // min_blocks: per multiprocessor, the register cap
@@ -51,29 +51,29 @@ struct MarchShape {
 // The k - 1 sums of every output stay in registers: 8 outputs a thread up to 9x9x9, 4 beyond. One block of 16 warps: a
 // tile of 64x64 has fewer halo rows than two blocks of 64x32 (float32 7x7x7, 512^3, one NVIDIA H200: 286 against 342
 // us; 256^3 47 and 48), for 15x15x15 32x64 fewer than 64x32 (553, 588 us).
-constexpr MarchShape march_shape(int element_bytes, int k, bool bulk) {
-  MarchShape s{.k = k,
-               .element_bytes = element_bytes,
-               .align = bulk ? 32 : element_bytes,
-               .tile_w = 64,
-               .rows = 8,
-               .warps = 16,
-               .min_blocks = 1};
+constexpr StreamingShape streaming_shape(int element_bytes, int k, bool bulk) {
+  StreamingShape s{.k = k,
+                   .element_bytes = element_bytes,
+                   .align = bulk ? 32 : element_bytes,
+                   .tile_w = 64,
+                   .rows = 8,
+                   .warps = 16,
+                   .min_blocks = 1};
   if (k > 9) s.tile_w = 32, s.rows = 4;
   return s;
 }
 
-struct MarchParams {
+struct StreamingParams {
   VolumeGeometry volumes;
   int pad_z, pad_y, pad_x, lead, chunk;
-  MarchGrid grid;
+  StreamingGrid grid;
   float value;
   Border border;
-  bool patch;            // the zeros of boxes outside the image are not what the border asks for
-  MarchTaps windows[3];  // x, y, z; unused where the windows are fixed, which stand kTapPitch floats apart
+  bool patch;                // the zeros of boxes outside the image are not what the border asks for
+  StreamingTaps windows[3];  // x, y, z; unused where the windows are fixed, which stand kTapPitch floats apart
   alignas(16) unsigned char taps[3 * kInlineTapBytes];
 };
 
-static_assert(sizeof(MarchParams) + sizeof(ShardVolume) <= 4096, "kernel parameters beyond 4 KiB");
+static_assert(sizeof(StreamingParams) + sizeof(ShardVolume) <= 4096, "kernel parameters beyond 4 KiB");
 
 }  // namespace torch_conv::separable3d

@@ -1,14 +1,14 @@
 // Separable + Arch -> Plan: the variants of this kernel family in the order of preference. Pure.
 #pragma once
 
-#include "kernels/separable3d/march/plan.h"
+#include "kernels/separable3d/streaming/plan.h"
 #include "kernels/separable3d/tuning.h"
 
 namespace torch_conv::separable3d {
 
 constexpr Candidate<Separable> kCandidates[] = {
-    {"march", march_bulk_refusal, march_is_slower, configure_march_bulk},
-    {"march_words", march_words_refusal, march_words_is_slower, configure_march_words},
+    {"streaming", streaming_bulk_refusal, streaming_is_slower, configure_streaming_bulk},
+    {"streaming_unaligned", streaming_words_refusal, streaming_words_is_slower, configure_streaming_words},
 };
 
 inline Plan plan(const Separable& p, const Arch& arch, const char* pinned) {

@@ -1,7 +1,7 @@
 // Where another variant or algorithm is faster, each rule with the measurement that decided it.
 #pragma once
 
-#include "kernels/separable3d/march/plan.h"
+#include "kernels/separable3d/streaming/plan.h"
 
 namespace torch_conv::separable3d {
 
@@ -14,20 +14,22 @@ namespace torch_conv::separable3d {
 // (512^3, rows that do: 512, 594 in one): a plane takes as long, beyond 9 a fifth more, and two launches 2.4 to 3.1
 // times as long as with rows that do.
 // With other shards' planes at hand the choice is another: two launches for the interior, and a copy and two more for
-// every seam.
+// every shard boundary.
 inline const char* one_launch_is_slower(const Separable& p, const Arch& arch, bool bulk) {
-  if (p.in.dtype != Dtype::f32 || p.beside.any()) return nullptr;
-  const MarchCost cost = MarchCost::of(p, arch, bulk);
+  if (p.in.dtype != Dtype::f32 || p.peers.any()) return nullptr;
+  const StreamingCost cost = StreamingCost::of(p, arch, bulk);
   const double voxels = double(p.out.n) * p.out.c * p.out.d * p.out.h * p.out.w, k = double(p.kd);
   const double border = patches_border(p.place.border, p.place.value) ? 1.05 + 0.012 * k : 1;
   const double taps = fixed_taps_help(p.kd) && !fixed_taps(p) ? 1.15 : 1;
   const double plane = (p.kd <= 9 ? 1.15 : 0.32 + 0.042 * k) * border * taps * (bulk || p.kd <= 9 ? 1 : 1.2);
-  const double voxel = (3.6 + 0.065 * k) * 1e-6 * (tma::volume_words_possible(p.in) ? 1 : 2.4);
+  const double voxel = (3.6 + 0.065 * k) * 1e-6 * (tma::volume_vectors_possible(p.in) ? 1 : 2.4);
   const bool wins = plane * double(cost(cost.best_chunk())) < 1.15 * (6 + voxel * voxels);
   return wins ? nullptr : "small: a pass over the planes and a depth pass are faster";
 }
-inline const char* march_is_slower(const Separable& p, const Arch& arch) { return one_launch_is_slower(p, arch, true); }
-inline const char* march_words_is_slower(const Separable& p, const Arch& arch) {
+inline const char* streaming_is_slower(const Separable& p, const Arch& arch) {
+  return one_launch_is_slower(p, arch, true);
+}
+inline const char* streaming_words_is_slower(const Separable& p, const Arch& arch) {
   return one_launch_is_slower(p, arch, false);
 }
 

@@ -10,20 +10,20 @@
 namespace torch_conv::weight_gradient {
 
 template <typename T>
-__global__ void __launch_bounds__(32 * kWays) weight_gradient_finish(const __grid_constant__ FinishArgs a) {
-  __shared__ float shared[kWays][32];
+__global__ void __launch_bounds__(32 * kPartials) weight_gradient_finish(const __grid_constant__ FinishArgs a) {
+  __shared__ float shared[kPartials][32];
   const int lane = threadIdx.x % 32, way = threadIdx.x / 32;
   const unsigned at = blockIdx.x * 32 + lane;
   float sum = 0;
   if (at < a.count) {
 #pragma unroll 8
-    for (int block = way; block < a.blocks; block += kWays) sum += a.sums[int64_t(block) * a.count + at];
+    for (int block = way; block < a.blocks; block += kPartials) sum += a.sums[int64_t(block) * a.count + at];
   }
   shared[way][lane] = sum;
   __syncthreads();
   if (way > 0 || at >= a.count) return;
 #pragma unroll
-  for (int w = 1; w < kWays; ++w) sum += shared[w][lane];
+  for (int w = 1; w < kPartials; ++w) sum += shared[w][lane];
   const unsigned c = a.each.divide(at), tap = at - c * a.each.divisor;
   if (int(tap) < a.taps) static_cast<T*>(a.weight)[c * a.taps + tap] = from_acc<T>(sum);
   else static_cast<T*>(a.bias)[c] = from_acc<T>(sum);

@@ -1,4 +1,4 @@
-// The room's doors on CUDA.
+// The kernel family's entry points on CUDA.
 #include "runtime/launch.h"
 
 #include "kernels/weight_gradient/arguments.h"
@@ -19,7 +19,7 @@ void run_cuda(const WeightGradient& p, const Plan& plan, const Site& site) {
   launch_kernel(*site.kernels[0], {c.splits, unsigned(c.groups), unsigned(c.rounds)}, {kThreads}, 0, site.stream,
                 sums_args(p, c, sums));
   const FinishArgs finish = finish_args(p, c, sums);
-  launch_kernel(*site.kernels[1], {ceil_div(finish.count, 32)}, {32 * kWays}, 0, site.stream, finish);
+  launch_kernel(*site.kernels[1], {ceil_div(finish.count, 32)}, {32 * kPartials}, 0, site.stream, finish);
 }
 
 }  // namespace torch_conv::weight_gradient

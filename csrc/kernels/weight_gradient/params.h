@@ -19,15 +19,15 @@ struct Shape {
 
 // Steps down an image, `shift` rows of zeros above it: step q takes the image's rows q * step - shift and on, and
 // row q of `grad`.
-struct March {
+struct Streamed {
   int first, end;
-  TC_HD static March of(int shift, int step, int in_rows, int grad_rows, int kept) {
+  TC_HD static Streamed of(int shift, int step, int in_rows, int grad_rows, int kept) {
     const int last = in_rows - 1 + shift;
     const int first = shift > 0 ? shift / step : 0, end = last < 0 ? 0 : last / step + 1;
     return {first, end < grad_rows + kept - 1 ? end : grad_rows + kept - 1};
   }
   // The same with every row of `grad` in it or among the `kept - 1` before it, as the bias needs.
-  TC_HD March with_all_rows(int kept) const { return {first < kept ? first : 0, end}; }
+  TC_HD Streamed with_all_rows(int kept) const { return {first < kept ? first : 0, end}; }
   TC_HD int steps() const { return end > first ? end - first : 0; }
 };
 
@@ -45,7 +45,7 @@ struct SumsArgs {
 };
 
 // FINISH: so many threads add up one number, each a part of the blocks.
-constexpr int kWays = 8;
+constexpr int kPartials = 8;
 
 struct FinishArgs {
   const float* sums;

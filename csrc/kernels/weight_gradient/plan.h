@@ -3,8 +3,8 @@
 
 #include "core/refusals.h"
 #include "kernels/families.h"
+#include "kernels/weight_gradient/entry_points.h"
 #include "kernels/weight_gradient/params.h"
-#include "kernels/weight_gradient/room.h"
 
 namespace torch_conv::weight_gradient {
 
@@ -59,7 +59,7 @@ inline Config config_of(const WeightGradient& p, const Arch& arch) {
   int64_t most = 0;
   for (int64_t round = 0; round < rounds; ++round)
     most = std::max<int64_t>(
-        most, March::of(int(s.pad_y - round * rows), c.shape.step_y, int(p.in.h), int(p.grad.h), c.shape.kept())
+        most, Streamed::of(int(s.pad_y - round * rows), c.shape.step_y, int(p.in.h), int(p.grad.h), c.shape.kept())
                   .with_all_rows(c.shape.kept())
                   .steps());
   const int64_t at_once = c.inner ? kThreads / 32 : kThreads, columns_of_items = p.grad.n * c.strips;
@@ -109,12 +109,12 @@ inline void configure(const WeightGradient& p, const Arch& arch, Plan& plan) {
   plan.launches = 2;
   plan.scratch_bytes = c.splits * numbers_of(p) * 4;
   plan.kernels = {
-      kernel_of("kernels/weight_gradient/kernel_march.cuh", "weight_gradient::weight_gradient_march",
+      kernel_of("kernels/weight_gradient/kernel_streaming.cuh", "weight_gradient::weight_gradient_streaming",
                 {p.in.dtype, s.taps_y, s.taps_x, s.step_y, s.step_x, s.columns, s.unit, s.lead, c.inner, c.at_once}),
       kernel_of("kernels/weight_gradient/kernel_finish.cuh", "weight_gradient::weight_gradient_finish", {p.in.dtype})};
   plan.config = c;
 }
 
-constexpr Candidate<WeightGradient> kCandidates[] = {{"march", refusal, nullptr, configure}};
+constexpr Candidate<WeightGradient> kCandidates[] = {{"streaming", refusal, nullptr, configure}};
 
 }  // namespace torch_conv::weight_gradient

@@ -46,13 +46,13 @@ struct ByteColumns {
   }
 };
 
-template <Reads kReads, bool kBeside>
+template <Reads kReads, bool kPeers>
 struct ByteRows {
-  static_assert(!kBeside || kReads != Reads::words);
+  static_assert(!kPeers || kReads != Reads::words);
   const ByteArgs& a;
   const ByteStrip& strip;
   const ByteColumns& columns;
-  NumberedRows<kBeside> numbers;
+  NumberedRows<kPeers> numbers;
   using Cells = ByteCells<kReads>;
 
   // Bits from a word's start to the first column's, of row `row`: what lies above 31 is ignored.
@@ -65,7 +65,7 @@ struct ByteRows {
     return numbers.at(a.in + strip.in, a.in_stride_h, row, a.in_h);
   }
   __device__ __forceinline__ const uint8_t* start(int row) const {
-    if constexpr (kBeside) return at(row) + (columns.from - (a.in + strip.in));
+    if constexpr (kPeers) return at(row) + (columns.from - (a.in + strip.in));
     else return columns.from + row * a.in_stride_h;
   }
 
@@ -98,7 +98,7 @@ struct ByteRows {
     const uint32_t outside = a.outside * 0x01010101u;
     uint2 bytes{outside, outside};
     if (mapped >= 0) {
-      if (kReads == Reads::apart || (!kBeside && mapped >= strip.safe_rows)) {
+      if (kReads == Reads::apart || (!kPeers && mapped >= strip.safe_rows)) {
         bytes = gather(mapped);
       } else if constexpr (kReads != Reads::apart) {
         const Cells there = cells(start(mapped));
@@ -152,8 +152,8 @@ struct ByteRows {
 };
 
 // The sums of the window before a segment's first one, a third of its rows: all warps have a share.
-template <Reads kReads, bool kBeside>
-__device__ __forceinline__ void start_columns(const ByteRows<kReads, kBeside>& rows, int share, uint32_t (&sums)[4]) {
+template <Reads kReads, bool kPeers>
+__device__ __forceinline__ void start_columns(const ByteRows<kReads, kPeers>& rows, int share, uint32_t (&sums)[4]) {
   constexpr int N = kReads == Reads::vectors ? 8 : kReads == Reads::words ? 4 : 2;
   const ByteArgs& a = rows.a;
   const int top = rows.strip.y - a.pad_y - 1, each = (a.kh + 3 * N - 1) / (3 * N) * N;
@@ -167,8 +167,8 @@ __device__ __forceinline__ void start_columns(const ByteRows<kReads, kBeside>& r
 }
 
 // Rows are read half a batch ahead, or less where that would take too many registers.
-template <Reads kReads, bool kBeside>
-__device__ __forceinline__ void add_columns(const ByteRows<kReads, kBeside>& rows, const Barriers& barriers,
+template <Reads kReads, bool kPeers>
+__device__ __forceinline__ void add_columns(const ByteRows<kReads, kPeers>& rows, const Barriers& barriers,
                                             unsigned char* to, uint32_t (&sums)[4]) {
   constexpr int N = kReads == Reads::vectors ? 4 : kReads == Reads::words ? 2 : 1;
   const ByteStrip& strip = rows.strip;

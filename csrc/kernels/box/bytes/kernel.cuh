@@ -1,4 +1,4 @@
-// Box sums and means of bytes, fast: a block marches down a strip of 1024 columns, 8 rows of outputs at a time. A third
+// Box sums and means of bytes, fast: a block streams down a strip of 1024 columns, 8 rows of outputs at a time. A third
 // of its warps adds up columns, the others rows.
 //
 //                 begin      first window    tile_w outputs, kw - 1 halo columns
@@ -15,7 +15,7 @@
 //   column that enters, minus the one that leaves (DP2A picks the half of a word that is meant). One multiply-add
 //   divides and rounds (params.h: Rounding). Bytes are moved by kShift so that lanes store whole vectors.
 //
-// kBeside: the image is a shard of one that is cut along h. Rows that are not its own are read row by row in whichever
+// kPeers: the image is a shard of one that is cut along h. Rows that are not its own are read row by row in whichever
 // shard holds them.
 //
 // Barriers in shared memory: full[stage], one arrival per column warp; empty[stage], one per row warp.
@@ -32,7 +32,7 @@
 namespace torch_conv::box {
 
 template <int kWide, int kChannels, int kShift, Rounding kRounding, Finish kFinish, bool kAlignedIn, bool kAlignedOut,
-          bool kBeside = false>
+          bool kPeers = false>
 __global__ void __launch_bounds__(kByteThreads, kByteBlocks) box_bytes(const __grid_constant__ ByteArgs a) {
   constexpr Reads kReads = kAlignedIn ? Reads::vectors : Reads::words;
   extern __shared__ __align__(128) unsigned char shared[];
@@ -52,9 +52,9 @@ __global__ void __launch_bounds__(kByteThreads, kByteBlocks) box_bytes(const __g
   // Windows wider than the image come to its columns again, anywhere in a vector.
   const bool within = kReads == Reads::vectors && columns.map[0] % 8 > 0;
   const bool apart = __any_sync(0xffffffff, columns.apart || within);
-  const auto numbers = NumberedRows<kBeside>::of(a.beside, blockIdx.x / unsigned(a.tiles * a.segments), a.planes);
-  const ByteRows<kReads, kBeside> rows{a, strip, columns, numbers};
-  const ByteRows<Reads::apart, kBeside> rows_apart{a, strip, columns, numbers};
+  const auto numbers = NumberedRows<kPeers>::of(a.peers, blockIdx.x / unsigned(a.tiles * a.segments), a.planes);
+  const ByteRows<kReads, kPeers> rows{a, strip, columns, numbers};
+  const ByteRows<Reads::apart, kPeers> rows_apart{a, strip, columns, numbers};
   unsigned char* const to = shared + thread / 4 * kByteChunkPitch + thread % 4 * 16;
 
   uint32_t sums[4] = {};

@@ -11,7 +11,7 @@ struct ByteShape {
   int64_t tile_w, tile_h;
 };
 
-// channels_in_rows of planes and of photos of up to 4 channels, of others 0. Columns of photos are those of all
+// channels_in_rows of planes and of HWC images of up to 4 channels, of others 0. Columns of HWC images are those of all
 // channels, and windows step from one of a channel to its next.
 inline int byte_channels(const Box& p) {
   const int64_t channels = channels_in_rows(p);
@@ -83,7 +83,7 @@ inline bool whole_vectors(const Box& p) {
     const Image rows = as_rows(x, byte_channels(p));
     return rows_start_on(rows, 8) && rows.w % 8 == 0;
   };
-  return whole(p.in) && p.beside.all(whole);
+  return whole(p.in) && p.peers.all(whole);
 }
 
 inline const char* bytes_refusal(const Box& p, const Arch& arch) {
@@ -91,11 +91,11 @@ inline const char* bytes_refusal(const Box& p, const Arch& arch) {
   if (p.in.dtype != Dtype::u8 || p.out.dtype != Dtype::u8) return "it makes bytes of bytes";
   if (p.out.n * p.out.c * p.out.h * p.out.w == 0) return "nothing to compute";
   const int channels = byte_channels(p);
-  if (channels == 0) return "neither planes whose pixels lie side by side, nor photos of two to four channels";
+  if (channels == 0) return "neither planes whose pixels lie side by side, nor HWC images of two to four channels";
   if (!alike_in_shards(p, channels)) return "shards of another layout";
   if (std::max(p.in.w, p.out.w) * channels > INT_MAX / 4) return "the image is too wide";
   if (p.in.h > 1 && p.in.stride_h < p.in.w * channels) return "rows that overlap";
-  if (p.beside.any() && !whole_vectors(p)) return "rows of other shards are read by whole vectors of 8 bytes";
+  if (p.peers.any() && !whole_vectors(p)) return "rows of other shards are read by whole vectors of 8 bytes";
   if (arch.major < 8) return "it needs barriers in shared memory";
   if (p.kh > 257) return "column sums of 16 bits hold 257 rows";
   if (p.kh * p.kw > ((1 << 24) - 1) / 255) return "sums of 24 bits";
@@ -119,7 +119,7 @@ inline const char* name_of(Rounding rounding) {
   __builtin_unreachable();
 }
 
-// What stands outside is read like any other pixel.
+// Pixels outside the image are read like any other pixel.
 inline const char* byte_finish(const Box& p) {
   const Finish finish = finish_of(p.place);
   return finish == Finish::mean       ? "box::Finish::mean"
@@ -129,8 +129,8 @@ inline const char* byte_finish(const Box& p) {
 
 inline void configure_bytes(const Box& p, const Arch& arch, Plan& plan) {
   const ByteShape s = byte_shape(p, arch);
-  plan.why = p.beside.any() ? "column sums of 16 bits and row sums by warps of their own, in strips through all shards"
-                            : "column sums of 16 bits and row sums by warps of their own, in strips";
+  plan.why = p.peers.any() ? "column sums of 16 bits and row sums by warps of their own, in strips through all shards"
+                           : "column sums of 16 bits and row sums by warps of their own, in strips";
   plan.tile_w = int(s.tile_w);
   plan.tile_h = int(s.tile_h);
   plan.threads = kByteThreads;
@@ -141,7 +141,7 @@ inline void configure_bytes(const Box& p, const Arch& arch, Plan& plan) {
   const Kernel kernel = kernel_of("kernels/box/bytes/kernel.cuh", "box::box_bytes",
                                   {int(p.kw), channels, aligned_out ? s.shift : 0, name_of(s.rounding), byte_finish(p),
                                    rows_start_on(as_rows(p.in, channels), 8), aligned_out});
-  plan.kernels = {of_shards(kernel, p.beside.any())};
+  plan.kernels = {of_shards(kernel, p.peers.any())};
   plan.config = s;
 }
 
@@ -156,8 +156,8 @@ inline ByteArgs byte_args(const Box& p, const Plan& plan, const ByteShape& s) {
   // Words are read up to 11 bytes beyond what is needed; where rows are vectors, nothing is.
   const int channels = byte_channels(p);
   const auto rows = [&](const Image& x) { return as_rows(x, channels); };
-  const Beside beside = p.beside.nearest(p.kh - 1);
-  const Image in = rows(p.in), out = rows(p.out), above = rows(beside.above), below = rows(beside.below);
+  const Peers peers = p.peers.nearest(p.kh - 1);
+  const Image in = rows(p.in), out = rows(p.out), above = rows(peers.above), below = rows(peers.below);
   const bool whole = whole_vectors(p);
   const int64_t unsafe = whole ? 0 : in.h > 1 ? 1 + 10 / in.stride_h : 1;
   return {.in = static_cast<const uint8_t*>(in.data),
@@ -189,7 +189,7 @@ inline ByteArgs byte_args(const Box& p, const Plan& plan, const ByteShape& s) {
           .border = p.place.border,
           .counted_pad_y = int(p.place.pad_y - above.h),
           .counted_h = int(above.h + in.h + below.h),
-          .beside = Neighbours::of({above, below}, in)};
+          .peers = Neighbours::of({above, below}, in)};
 }
 
 }  // namespace torch_conv::box

@@ -1,4 +1,4 @@
-// The box room's loops over integers. Text of core/cpu/each_isa.h: compiled once per instruction set.
+// The box kernel family's loops over integers. Text of core/cpu/each_isa.h: compiled once per instruction set.
 
 #include "kernels/box/cpu/edges.h"
 #include "kernels/box/cpu/sums.h"
@@ -82,11 +82,11 @@ class BoxStrips {
     }
     if (y_.size() <= 0 || x_.size() <= 0) return;
     out_.open(n_, 0, x_);
-    march();
+    streaming();
   }
 
  private:
-  void march() {
+  void streaming() {
     box_.open(n_, c_, x_, y_.begin);
     for (int64_t y = y_.begin; y < y_.end; y += kBoxRows) {
       const int count = int(std::min<int64_t>(kBoxRows, y_.end - y));

@@ -1,7 +1,7 @@
 // The box's pass along z over sums of integers. Text of core/cpu/each_isa.h: compiled once per instruction set.
 //
 //     plane z - 1 - pad_z        ______________
-//       leaving  - - - - -      |  ____________|_      A block of rows marches along z:
+//       leaving  - - - - -      |  ____________|_      A block of rows streams along z:
 //                               |_|              |     running sums += entering - leaving
 //     plane z - pad_z + kd - 1    |______________|     output = running sums * scale
 //       entering + + + + +

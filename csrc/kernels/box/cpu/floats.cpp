@@ -73,7 +73,7 @@ Plan plan_floats(const Box& p) {
   plan.tile_w = tile_columns(p.out.w, pixel, rows, p.kw, acc_bytes(p.in.dtype));
   // A strip starts with a whole window of rows; as many again keep that start small.
   plan.tile_h = int(round_up(std::min(p.out.h, std::max<int64_t>(64, 2 * p.kh)), kGroup));
-  plan.blocks = p.in.n * (pixel > 1 ? 1 : p.in.c) * ceil_div(place_in_group(p.first_row) + p.out.h, plan.tile_h);
+  plan.blocks = p.in.n * (pixel > 1 ? 1 : p.in.c) * ceil_div(position_in_group(p.first_row) + p.out.h, plan.tile_h);
   plan.bytes = bytes_of(p.in) + bytes_of(p.out);
   const int64_t period = row_period(p, p.out.w);
   const int64_t row = period > 0 ? period : p.out.w + (is_long(p, p.out.w) ? p.in.w : p.kw - 1);
@@ -103,7 +103,7 @@ Plan plan_depth_floats(const BoxDepth& p) {
   plan.tile_h = 1;
   plan.tile_d = int(round_up(std::min(p.out.d, std::max<int64_t>(64, 2 * p.kd)), kGroup));
   plan.blocks = p.out.n * (pixel > 1 ? 1 : p.out.c) * depth_pieces(p, plan).count *
-                ceil_div(place_in_group(p.first_plane) + p.out.d, plan.tile_d);
+                ceil_div(position_in_group(p.first_plane) + p.out.d, plan.tile_d);
   plan.bytes = bytes_of(p.sums) + bytes_of(p.out);
   plan.flops = (double(std::min<int64_t>(p.kd, 6)) + double(p.kd) / 64) * elements_of(p.out);
   return plan;

@@ -1,4 +1,4 @@
-// The box room's loops over floats. Text of core/cpu/each_isa.h: compiled once per instruction set.
+// The box kernel family's loops over floats. Text of core/cpu/each_isa.h: compiled once per instruction set.
 //
 //   image rows --sums of columns, 8 output rows at a time--> V --extended by the border, sums of rows--> output rows
 //
@@ -66,7 +66,7 @@ class BoxGroups {
     x_ = x;
     out_.open(n_, 0, x);
     place_columns();
-    const int64_t above = box::place_in_group(p_.first_row + y.begin);
+    const int64_t above = box::position_in_group(p_.first_row + y.begin);
     if (!far_h_) first_blocks(y.begin - above);
     for (int64_t top = y.begin - above; top < y.end; top += kRows) {
       if (far_h_) far_columns(top);
@@ -283,7 +283,7 @@ void group_units(const Box& p, const Plan& plan, Range units) {
   const BoxCounts counts{.window = double(p.kh) * double(p.kw), .kw = p.kw, .pad = p.place.pad_x, .w = p.in.w};
   BoxGroups<A> groups(p, counts, interleaved_channels(p.in, p.out), plan.tile_w);
   // Strips begin and end between groups of the whole image.
-  const int64_t above = box::place_in_group(p.first_row);
+  const int64_t above = box::position_in_group(p.first_row);
   for_each_strip(units, above + p.out.h, plan.tile_h, [&](const Strip& s) {
     groups.strip(s.plane, {std::max<int64_t>(0, s.range.begin - above), s.range.end - above});
   });
@@ -298,7 +298,7 @@ void depth_group_units(const BoxDepth& p, const Plan& plan, Range units) {
   BoxCounts counts{
       .window = double(p.kd) * double(p.kh) * double(p.kw), .kw = p.kw, .pad = p.place.pad_x, .w = p.plane_w};
   BoxGroups<A> groups(q, counts, pixel, plan.tile_w);
-  const int64_t above = box::place_in_group(p.first_plane);
+  const int64_t above = box::position_in_group(p.first_plane);
   for_each_strip(units, above + p.out.d, plan.tile_d, [&](const Strip& s) {
     const int64_t piece = s.plane % pieces.count;
     q.in.data = pixel_of(p.sums, 0, 0, 0, piece * pieces.rows, piece * pieces.columns);

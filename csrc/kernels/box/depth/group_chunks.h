@@ -32,7 +32,7 @@ inline int64_t depth_blocks_fitting(const Arch& arch, int64_t shared_bytes) {
 // their rings leave room for.
 inline int64_t depth_group_chunk(const BoxDepth& p, const DepthRuns& r, const Arch& arch, int64_t ring, int blocks) {
   const int64_t columns = p.out.n * r.channels * depth_column_blocks(r);
-  const int64_t planes = place_in_group(p.first_plane) + p.out.d, start = std::min(p.kd, 2 * p.sums.d);
+  const int64_t planes = position_in_group(p.first_plane) + p.out.d, start = std::min(p.kd, 2 * p.sums.d);
   const int64_t fitting = std::max<int64_t>(1, depth_blocks_fitting(arch, ring));
   const int64_t resident = arch.multiprocessors * std::min<int64_t>(blocks, fitting);
   int64_t best = round_up(planes, kGroup), least = INT64_MAX;
@@ -52,7 +52,7 @@ inline void cut_depth_groups(const BoxDepth& p, const Arch& arch, const DepthRun
   plan.threads = kDepthThreads;
   plan.tile_d = empty ? kGroup : int(depth_group_chunk(p, runs, arch, ring, blocks));
   plan.blocks = p.out.n * runs.channels * depth_column_blocks(runs) *
-                ceil_div(place_in_group(p.first_plane) + p.out.d, plan.tile_d);
+                ceil_div(position_in_group(p.first_plane) + p.out.d, plan.tile_d);
 }
 
 }  // namespace torch_conv::box

@@ -2,7 +2,7 @@
 //
 // clang-format off
 //      z   - - - - - - - -
-//          |  leaving    |   A thread owns 16 bytes of neighbouring sums of a plane and marches down a chunk of z:
+//          |  leaving    |   A thread owns 16 bytes of neighbouring sums of a plane and streams down a chunk of z:
 //          |+++++++++++++|
 //          || window of ||      total += plane z - pad_z + kd  -  plane z - pad_z          (entering, leaving)
 //          || output z  ||
@@ -13,7 +13,7 @@
 //
 // Totals are float64: whole numbers stay exact. Every chunk starts afresh, with each plane read once, however often a
 // border repeats it in the window. A border's value that is NaN or Inf never leaves a running sum: a batch that ends
-// with one is summed again, every output by itself, and the march goes on from there. Reads 2 planes an output, of
+// with one is summed again, every output by itself, and the stream goes on from there. Reads 2 planes an output, of
 // which the leaving one often comes from L2, writes 1; 2 additions an output.
 #pragma once
 
@@ -75,14 +75,14 @@ __device__ __forceinline__ int64_t voxels_inside(const DepthArgs& a, int z, int6
 
 // Where a thread's neighbours lie.
 template <typename S, int V>
-struct DepthPlace {
+struct DepthPosition {
   unsigned chunk;
   bool stored;      // they are outputs
   int64_t row, at;  // their run, and the first one's place in it
   const S* from;    // the first one of plane 0
   int64_t to;       // element of its output
 
-  __device__ __forceinline__ explicit DepthPlace(const DepthArgs& a) {
+  __device__ __forceinline__ explicit DepthPosition(const DepthArgs& a) {
     const unsigned block = blockIdx.x / a.column_blocks, plane = block / a.chunks;
     const int64_t column = int64_t(blockIdx.x % a.column_blocks) * kDepthThreads + threadIdx.x;
     chunk = block % a.chunks, stored = column < a.columns;
@@ -141,7 +141,7 @@ template <typename S, int V, typename Out, bool kPlain>
 __global__ void __launch_bounds__(kDepthThreads, depth_blocks(std::is_integral_v<Out> || !kPlain))
     box_depth(const __grid_constant__ DepthArgs a) {
   constexpr int B = kPlain ? depth_batch(std::is_integral_v<Out>) : 2;  // the other endings are long code
-  const DepthPlace<S, V> place(a);
+  const DepthPosition<S, V> place(a);
   const S* const from = place.from;
   const int z0 = int(place.chunk) * a.chunk, z1 = min(z0 + a.chunk, int(a.out.d)), lane = threadIdx.x % 32;
 

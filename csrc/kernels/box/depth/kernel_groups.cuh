@@ -1,6 +1,6 @@
 // The depth pass of a 3-D box of floats, in the room's fixed order of additions (kernels/box/order.h).
 //
-//      z   t0      - - - - -   lead: 8 planes       A thread owns 16 bytes of neighbouring sums of a plane and marches
+//      z   t0      - - - - -   lead: 8 planes       A thread owns 16 bytes of neighbouring sums of a plane and walks
 //                  |       |   rest, blocks of 8    down a chunk of z, 8 planes of outputs (z / 8 of the whole volume)
 //          b0      - - - - -   trail: 8 planes      at a time. Windows of up to 16 planes stand in registers. Of deeper
 //          b0 + 7  - - - - -                        ones the planes of lead and trail are on their way together; rests
@@ -47,7 +47,7 @@ template <typename S, int V, typename Out>
 struct DepthColumn {
   using Planes = PlaneValues<S, V>;
   const DepthArgs& a;
-  DepthPlace<S, V> place;
+  DepthPosition<S, V> place;
   int begin, end;
 
   __device__ explicit DepthColumn(const DepthArgs& a) : a(a), place(a) {

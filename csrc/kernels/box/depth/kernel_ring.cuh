@@ -2,7 +2,7 @@
 // (kernels/box/order.h): every plane is read once.
 //
 // clang-format off
-//      z   top         - - - - -   lead: group g      A thread owns 16 bytes of neighbouring sums of a plane and marches
+//      z   top         - - - - -   lead: group g      A thread owns 16 bytes of neighbouring sums of a plane and walks  
 //                      |       |                      down a chunk of z. The planes of its windows stand in a ring of
 //                      |       |   rest, blocks       groups of 8 in shared memory, the thread's own, where asynchronous
 //                      |       |                      copies bring them. What leads has been there since it trailed.

@@ -32,7 +32,7 @@ inline Plan depth_plan(const BoxDepth& p, const Arch& arch, const char* pinned) 
 inline DepthArgs depth_args(const BoxDepth& p, const Plan& plan, const DepthConfig& config) {
   const auto& [runs, ending] = config;
   const double voxels = double(p.kd) * double(p.kh) * double(p.kw);
-  const int phase = is_integer(p.source) ? 0 : place_in_group(p.first_plane);
+  const int phase = is_integer(p.source) ? 0 : position_in_group(p.first_plane);
   return {.sums = p.sums.data,
           .out = p.out,
           .in_n = p.sums.stride_n,

@@ -1,4 +1,4 @@
-// What the kernels of the box room share: sums, reading through the border, and the last step of an output.
+// What the kernels of the box kernel family share: sums, reading through the border, and the last step of an output.
 #pragma once
 
 #include <type_traits>

@@ -1,4 +1,4 @@
-// The rows that windows over a plane read, by numbers: those of the plane from 0 on, and kBeside behind them the rows
+// The rows that windows over a plane read, by numbers: those of the plane from 0 on, and kPeers behind them the rows
 // of the shards below and above. So a row's number says whether one stands there at all, and whether it is the plane's
 // own.
 #pragma once
@@ -7,33 +7,33 @@
 
 namespace torch_conv::box {
 
-template <bool kBeside>
+template <bool kPeers>
 struct NumberedRows {
-  std::conditional_t<kBeside, ShardRows, OwnRows> shards;
+  std::conditional_t<kPeers, ShardRows, OwnRows> shards;
 
   // Of number `plane` of all samples' channels.
-  static __device__ NumberedRows of(const Neighbours& beside, unsigned plane, unsigned channels) {
-    if constexpr (kBeside) return {{beside, plane / channels, plane % channels}};
+  static __device__ NumberedRows of(const Neighbours& peers, unsigned plane, unsigned channels) {
+    if constexpr (kPeers) return {{peers, plane / channels, plane % channels}};
     else return {};
   }
   // Row i of the extended image; -1: outside.
   __device__ __forceinline__ int map(int i, int height, Border border) const {
     const int row = shards.map_row(i, height, border);
-    if constexpr (kBeside) return row >= 0 ? row : row == Neighbours::kOutside ? -1 : row + of_all_shards(height);
+    if constexpr (kPeers) return row >= 0 ? row : row == Neighbours::kOutside ? -1 : row + of_all_shards(height);
     else return row;
   }
   // Where row number `row` of the plane at `plane` starts.
   template <typename T>
   __device__ __forceinline__ const T* at(const T* plane, int64_t stride, int row, int height) const {
-    if constexpr (kBeside)
+    if constexpr (kPeers)
       return shards.row(plane, stride, row < height + below() ? row : row - of_all_shards(height), height);
     else return plane + row * stride;
   }
 
  private:
-  __device__ __forceinline__ int below() const { return int(shards.beside.below.rows); }
+  __device__ __forceinline__ int below() const { return int(shards.peers.below.rows); }
   __device__ __forceinline__ int of_all_shards(int height) const {
-    return height + below() + int(shards.beside.above.rows);
+    return height + below() + int(shards.peers.above.rows);
   }
 };
 

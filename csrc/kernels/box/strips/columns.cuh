@@ -4,7 +4,7 @@
 
 #include "kernels/box/strips/reads.cuh"
 #include "kernels/box/strips/spread.cuh"
-#include "kernels/box/strips/words.cuh"
+#include "kernels/box/strips/unaligned.cuh"
 
 namespace torch_conv::box {
 
@@ -12,10 +12,10 @@ namespace torch_conv::box {
 __device__ __forceinline__ int next_slot(int slot, int slots) { return slot + 1 == slots ? 0 : slot + 1; }
 
 // Where a thread's 4 sums go in a row of V.
-template <int kLots, bool kSpread>
-struct SumPlaces {
+template <int kSubtiles, bool kSpread>
+struct SumPositions {
   int at;
-  __device__ SumPlaces(const StripArgs&, int) : at(in_row(strip_column<kSpread>(0))) {}
+  __device__ SumPositions(const StripArgs&, int) : at(in_row(strip_column<kSpread>(0))) {}
   __device__ __forceinline__ void put(float* row, const Quad& v) const {
     if constexpr (kSpread) {
       row[at] = v.x, row[at + kChunkPitch] = v.y, row[at + 2 * kChunkPitch] = v.z, row[at + 3 * kChunkPitch] = v.w;
@@ -25,14 +25,14 @@ struct SumPlaces {
   }
 };
 // Columns of several channels part: each into its channel's lot.
-template <int kLots, bool kSpread>
-requires(kLots > 1) struct SumPlaces<kLots, kSpread> {
+template <int kSubtiles, bool kSpread>
+requires(kSubtiles > 1) struct SumPositions<kSubtiles, kSpread> {
   int at[4];  // -1: nobody's
-  __device__ SumPlaces(const StripArgs& a, int pixels) {
+  __device__ SumPositions(const StripArgs& a, int pixels) {
 #pragma unroll
     for (int v = 0; v < 4; ++v) {
       const int i = strip_column<kSpread>(v) - a.shift;
-      at[v] = i >= 0 && i < pixels * kLots ? in_row(i % kLots * a.pitch + i / kLots) : -1;
+      at[v] = i >= 0 && i < pixels * kSubtiles ? in_row(i % kSubtiles * a.pitch + i / kSubtiles) : -1;
     }
   }
   __device__ __forceinline__ void put(float* row, const Quad& v) const {
@@ -44,43 +44,44 @@ requires(kLots > 1) struct SumPlaces<kLots, kSpread> {
 };
 
 // Do a thread's columns lie 32 apart?
-template <typename T, int kLots, bool kVectors>
-constexpr bool is_spread = sizeof(T) == 4 && kLots != 0 && !kVectors;
+template <typename T, int kSubtiles, bool kVectors>
+constexpr bool is_spread = sizeof(T) == 4 && kSubtiles != 0 && !kVectors;
 
 // The sums of a strip's columns over windows' rows, batch by batch, for the row warps.
 //
-// Columns is how the thread reads its 4 columns (StripColumns, SpreadColumns, WordColumns). It has
+// Columns is how the thread reads its 4 columns (StripColumns, SpreadColumns, UnalignedColumns). It has
 //   Cell         the unit in which rows that enter lie in shared memory: of a slot's row j what `entering` reads begins
 //                kCellPitch cells behind that of row j - 1, in row 0 first_cell() cells behind the slot's start. Where
 //                rows are summed in place (sums_in_place), a row is one of V, and the thread's cells begin where its
 //                sums go.
 //   copy         starts asynchronous copies of 8 rows into a slot, and returns what `entering` has to know of these
 //   rows
-//                besides (WordColumns: how far behind words they start; the others: 0). The slots' copies complete in
-//                order; add_columns keeps what was returned in `came` until the rows are summed.
+//                besides (UnalignedColumns: how far behind words they start; the others: 0). The slots' copies complete
+//                in order; add_columns keeps what was returned in `came` until the rows are summed.
 //   rows, copy_one   the same row by row, between sums, if rows(..).one_by_one. What `copy` returns must then be 0.
 //   lanes_meet   after a thread's own copies have come, before the first `entering`: where lanes copy for each other.
 //   entering     the 4 elements of row j in a slot, as floats
 //   Leaving      8 rows of the thread's columns in registers: `load` starts to fill it, `leaving` takes row j out of
 //   it.
-template <typename T, Above kAbove, int kHigh, int kStages, int kLots, bool kVectors, class Columns>
-__device__ __forceinline__ void add_columns(const StripArgs& a, const Strip<kLots>& strip, const Barriers& barriers,
+template <typename T, Above kAbove, int kHigh, int kStages, int kSubtiles, bool kVectors, class Columns>
+__device__ __forceinline__ void add_columns(const StripArgs& a, const Strip<kSubtiles>& strip, const Barriers& barriers,
                                             unsigned char* shared, const Columns& columns) {
   using Cell = typename Columns::Cell;
-  constexpr bool kInPlace = sums_in_place(sizeof(T), kChannels<kLots>);
-  constexpr int kV = v_stages(sizeof(T), kChannels<kLots>, kStages), kAhead = batches_ahead(kStages);
+  constexpr bool kInPlace = sums_in_place(sizeof(T), kChannels<kSubtiles>);
+  constexpr int kV = v_stages(sizeof(T), kChannels<kSubtiles>, kStages), kAhead = batches_ahead(kStages);
   constexpr bool kLeaving = kAbove == Above::ring || kAbove == Above::reread;
   constexpr int kRest = kLeaving ? kHigh : 0;
   const int id = threadIdx.x, batches = strip.batches, blocks = kLeaving ? a.blocks : 0;
   const int start = start_batches<kAbove>(blocks);
 
   float* const sums = reinterpret_cast<float*>(shared);
-  const SumPlaces<kLots, is_spread<T, kLots, kVectors>> places(a, strip.alone.valid + a.kw - 1);
-  unsigned char* const behind = shared + kV * kStageBytes + kBarrierBytes + (kLots == 0 ? lot_bytes(a.lots) : 0);
-  constexpr bool kSpread = is_spread<T, kLots, kVectors>;
+  const SumPositions<kSubtiles, is_spread<T, kSubtiles, kVectors>> places(a, strip.alone.valid + a.kw - 1);
+  unsigned char* const behind =
+      shared + kV * kStageBytes + kBarrierBytes + (kSubtiles == 0 ? subtile_bytes(a.subtiles) : 0);
+  constexpr bool kSpread = is_spread<T, kSubtiles, kVectors>;
   // Rows that come, and the rings: those of a warp stand together (kParts), or those of all warps side by side.
-  constexpr bool kParts = warps_have_parts(sizeof(T), kChannels<kLots>);
-  constexpr int kWarpRowBytes = warp_row_bytes(sizeof(T), kVectors, kLots == 0);
+  constexpr bool kParts = warps_have_parts(sizeof(T), kChannels<kSubtiles>);
+  constexpr int kWarpRowBytes = warp_row_bytes(sizeof(T), kVectors, kSubtiles == 0);
   constexpr int kRowBytes = kInPlace ? kRowPitch * 4 : kParts ? kWarpRowBytes : kColumnWarps * kWarpRowBytes;
   constexpr int kCellPitch = kRowBytes / int(sizeof(Cell)), kSlotsBytes = kInPlace ? 0 : kStages * kGroup * kRowBytes;
   const int ring_slots = kRest > 0 && kAbove == Above::ring ? 2 * blocks + 1 : blocks;
@@ -292,22 +293,22 @@ __device__ __forceinline__ void add_columns(const StripArgs& a, const Strip<kLot
   async_wait<0>();
 }
 
-template <typename T, Above kAbove, int kHigh, int kStages, int kLots, bool kVectors, bool kPolicies, bool kBeside>
-__device__ __forceinline__ void column_warp(const StripArgs& a, const Strip<kLots>& strip, const Barriers& barriers,
+template <typename T, Above kAbove, int kHigh, int kStages, int kSubtiles, bool kVectors, bool kPolicies, bool kPeers>
+__device__ __forceinline__ void column_warp(const StripArgs& a, const Strip<kSubtiles>& strip, const Barriers& barriers,
                                             unsigned char* shared) {
   const auto add = [&](const auto& columns) {
-    add_columns<T, kAbove, kHigh, kStages, kLots, kVectors>(a, strip, barriers, shared, columns);
+    add_columns<T, kAbove, kHigh, kStages, kSubtiles, kVectors>(a, strip, barriers, shared, columns);
   };
-  if constexpr (sizeof(T) == 2 && !kVectors && kLots != 0) {
-    const WordColumns<T, kLots, kPolicies, false, kBeside> words(a, strip);
-    if (words.gathers) add(WordColumns<T, kLots, kPolicies, true, kBeside>(a, strip));
+  if constexpr (sizeof(T) == 2 && !kVectors && kSubtiles != 0) {
+    const UnalignedColumns<T, kSubtiles, kPolicies, false, kPeers> words(a, strip);
+    if (words.gathers) add(UnalignedColumns<T, kSubtiles, kPolicies, true, kPeers>(a, strip));
     else add(words);
   } else {
-    constexpr bool kOf32 = is_spread<T, kLots, kVectors>;
-    using Anywhere = std::conditional_t<kOf32, SpreadColumns<kLots, kPolicies, true, kBeside>,
-                                        StripColumns<T, kLots, kVectors, kPolicies, true, kBeside>>;
-    using Inner = std::conditional_t<kOf32, SpreadColumns<kLots, kPolicies, false, kBeside>,
-                                     StripColumns<T, kLots, kVectors, kPolicies, false, kBeside>>;
+    constexpr bool kOf32 = is_spread<T, kSubtiles, kVectors>;
+    using Anywhere = std::conditional_t<kOf32, SpreadColumns<kSubtiles, kPolicies, true, kPeers>,
+                                        StripColumns<T, kSubtiles, kVectors, kPolicies, true, kPeers>>;
+    using Inner = std::conditional_t<kOf32, SpreadColumns<kSubtiles, kPolicies, false, kPeers>,
+                                     StripColumns<T, kSubtiles, kVectors, kPolicies, false, kPeers>>;
     const Anywhere anywhere(a, strip);
     if (__any_sync(0xffffffff, anywhere.apart)) add(anywhere);
     else add(Inner(a, strip));

@@ -7,73 +7,75 @@
 
 namespace torch_conv::box {
 
-// Kernels' kLots: 1, a strip is one tile; 0, of a.lots tiles side by side; more, of the channels of a tile's pixels.
-template <int kLots>
-constexpr int kChannels = kLots > 1 ? kLots : 1;
+// Kernels' kSubtiles: 1, a strip is one tile; 0, of a.subtiles neighbouring tiles; more, of the channels of a tile's
+// pixels.
+template <int kSubtiles>
+constexpr int kChannels = kSubtiles > 1 ? kSubtiles : 1;
 
 // A tile of a plane, or of pixels of several channels, in a lot of columns: outputs x .. x + valid - 1.
-struct Lot {
+struct Subtile {
   int64_t in, out;  // elements from the images' starts to those of the plane
   int x, valid;     // 0: nothing
   // Columns outside repeat columns of this lot: nobody reads them again, row warps copy the sums.
   bool mirrors;
 
   // The lot's first column and the one behind its last, of the extended image.
-  template <int kLots>
+  template <int kSubtiles>
   __device__ int begin(const StripArgs& a) const {
-    return x - a.pad_x - (kLots > 1 ? 0 : a.shift);
+    return x - a.pad_x - (kSubtiles > 1 ? 0 : a.shift);
   }
   __device__ int end(const StripArgs& a) const { return x + valid - a.pad_x + a.kw - 1; }
 };
 
-static_assert(sizeof(Lot) == kLotBytes);
+static_assert(sizeof(Subtile) == kSubtileBytes);
 
 // Tile number `item` of those of all planes.
-template <int kLots>
-__device__ Lot lot_of_item(const StripArgs& a, int item) {
-  Lot lot{};
+template <int kSubtiles>
+__device__ Subtile subtile_of_item(const StripArgs& a, int item) {
+  Subtile subtile{};
   const int plane = item / a.tiles;
-  if (plane >= a.planes) return lot;
-  lot.x = item % a.tiles * a.tile_w, lot.valid = min(a.tile_w, a.out_w - lot.x);
+  if (plane >= a.planes) return subtile;
+  subtile.x = item % a.tiles * a.tile_w, subtile.valid = min(a.tile_w, a.out_w - subtile.x);
   const int n = plane / a.channels, c = plane % a.channels;
-  lot.in = n * a.in_stride_n + c * a.in_stride_c, lot.out = n * a.out_stride_n + c * a.out_stride_c;
+  subtile.in = n * a.in_stride_n + c * a.in_stride_c, subtile.out = n * a.out_stride_n + c * a.out_stride_c;
   // Mirrors lie no further from the edge of the image than what they repeat, give or take one.
-  const int begin = lot.begin<kLots>(a), end = lot.end(a);
+  const int begin = subtile.begin<kSubtiles>(a), end = subtile.end(a);
   const bool mirror = a.border == Border::replicate || a.border == Border::reflect || a.border == Border::symmetric;
-  lot.mirrors = mirror && (begin < 0 || end > a.in_w);
-  if (begin < 0) lot.mirrors = lot.mirrors && min(end, a.in_w) > -begin;
-  if (end > a.in_w) lot.mirrors = lot.mirrors && a.in_w - (end - a.in_w) > max(begin, 0);
-  return lot;
+  subtile.mirrors = mirror && (begin < 0 || end > a.in_w);
+  if (begin < 0) subtile.mirrors = subtile.mirrors && min(end, a.in_w) > -begin;
+  if (end > a.in_w) subtile.mirrors = subtile.mirrors && a.in_w - (end - a.in_w) > max(begin, 0);
+  return subtile;
 }
 
-// A block's outputs: rows [y, y_end) of its lots, in batches of a group of 8 rows.
-template <int kLots>
+// A block's outputs: rows [y, y_end) of its subtiles, in batches of a group of 8 rows.
+template <int kSubtiles>
 struct Strip {
   int y, y_end, batches;
-  int first;   // item
-  Lot* table;  // of tiles side by side, one more than there are, in shared memory
-  Lot alone;   // else
+  int first;       // item
+  Subtile* table;  // of tiles side by side, one more than there are, in shared memory
+  Subtile alone;   // else
 
-  __device__ explicit Strip(const StripArgs& a, unsigned char* lots) : table(reinterpret_cast<Lot*>(lots)) {
+  __device__ explicit Strip(const StripArgs& a, unsigned char* subtiles) : table(reinterpret_cast<Subtile*>(subtiles)) {
     // Neighbouring tiles run at the same time: their halos are in L2.
-    const int across = kLots == 0 ? 1 : a.tiles, rest = int(blockIdx.x) / across;
+    const int across = kSubtiles == 0 ? 1 : a.tiles, rest = int(blockIdx.x) / across;
     const int segment = rest % a.segments;
-    first = rest / a.segments * (kLots == 0 ? a.lots : a.tiles) + int(blockIdx.x) % across;
+    first = rest / a.segments * (kSubtiles == 0 ? a.subtiles : a.tiles) + int(blockIdx.x) % across;
     y = segment * a.tile_h - a.phase, y_end = min(a.out_h, y + a.tile_h);
     batches = (y_end - y + kGroup - 1) / kGroup;
-    if constexpr (kLots != 0) alone = lot_of_item<kLots>(a, first);
+    if constexpr (kSubtiles != 0) alone = subtile_of_item<kSubtiles>(a, first);
   }
   // All threads, before a __syncthreads().
   __device__ void fill(const StripArgs& a) const {
-    if constexpr (kLots == 0)
-      if (int(threadIdx.x) <= a.lots)
-        table[threadIdx.x] = int(threadIdx.x) < a.lots ? lot_of_item<kLots>(a, first + threadIdx.x) : Lot{};
+    if constexpr (kSubtiles == 0)
+      if (int(threadIdx.x) <= a.subtiles)
+        table[threadIdx.x] =
+            int(threadIdx.x) < a.subtiles ? subtile_of_item<kSubtiles>(a, first + threadIdx.x) : Subtile{};
   }
   // Which lot are 4 columns in, the quad's number of the strip?
   __device__ __forceinline__ int number(const StripArgs& a, int quad) const {
-    return kLots == 0 ? min(quad * a.lot_of_quad >> 20, a.lots) : 0;
+    return kSubtiles == 0 ? min(quad * a.subtile_of_quad >> 20, a.subtiles) : 0;
   }
-  __device__ __forceinline__ const Lot& lot(int number) const { return kLots == 0 ? table[number] : alone; }
+  __device__ __forceinline__ const Subtile& subtile(int number) const { return kSubtiles == 0 ? table[number] : alone; }
 };
 
 // Batches of entering rows before the first one that ends windows.

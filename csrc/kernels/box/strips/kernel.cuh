@@ -1,4 +1,4 @@
-// Box sums of floats in the room's order (kernels/box/order.h), fast: a block marches down a strip of 1024 columns, 8
+// Box sums of floats in the room's order (kernels/box/order.h), fast: a block streams down a strip of 1024 columns, 8
 // rows of outputs at a time. One half of its warps adds up columns, the other half rows.
 //
 //            x0 - pad_x - shift                tile_w outputs, kw - 1 halo columns
@@ -15,14 +15,15 @@
 //   go on with s_32: of kw < 64 the neighbour lane has the rest; else lanes come to own columns 32 apart, so that
 //   windows' halves lie in the lane's own registers.
 //
-// Of rows that start anywhere a column warp's lanes copy those of 16 bits for each other, as the words of 16 bytes that
-// the warp's columns lie in (words.cuh); of float32 a thread owns every 32nd of them (spread.cuh).
-// Outputs move by up to 3 places, so that vectors leave.
+// Of rows that start anywhere a column warp's lanes copy those of 16 bits for each other, as the vectors of 16 bytes
+// that the warp's columns lie in (unaligned.cuh); of float32 a thread owns every 32nd of them (spread.cuh). Outputs
+// move by up to 3 places, so that vectors leave.
 //
-// Tiles of narrow planes stand side by side in a strip, as many lots of columns as there is room for. So do the
-// channels of (H, W, C) images: their rows are added up as they lie, and the sums part into a lot for each channel.
+// Tiles of narrow planes share a strip, a subtile of columns each, as many as a strip holds. So do the
+// channels of (H, W, C) images: their rows are added up as they lie, and the sums are divided into a subtile for each
+// channel.
 //
-// kBeside: the image is a shard of one that is cut along h. Batches of 8 rows that lie in it are read as those of an
+// kPeers: the image is a shard of one that is cut along h. Batches of 8 rows that lie in it are read as those of an
 // image that is alone, others row by row in whichever shard holds them.
 //
 // Barriers in shared memory: full[stage], one arrival per column warp that has columns; empty[stage], one per row warp.
@@ -36,22 +37,22 @@
 
 namespace torch_conv::box {
 
-template <typename T, typename Out, Above kAbove, int kHigh, int kWide, int kShift, int kStages, int kLots,
-          bool kVectors, bool kPolicies, bool kCounts, bool kBeside = false>
+template <typename T, typename Out, Above kAbove, int kHigh, int kWide, int kShift, int kStages, int kSubtiles,
+          bool kVectors, bool kPolicies, bool kCounts, bool kPeers = false>
 __global__ void __launch_bounds__(kStripThreads) box_strips(const __grid_constant__ StripArgs a) {
-  constexpr int kV = v_stages(sizeof(T), kChannels<kLots>, kStages);
+  constexpr int kV = v_stages(sizeof(T), kChannels<kSubtiles>, kStages);
   static_assert(2 * kV * sizeof(uint64_t) <= kBarrierBytes);
   extern __shared__ __align__(128) unsigned char shared[];
   const Barriers barriers = Barriers::at(shared + kV * kStageBytes, kV);
   if (threadIdx.x == 0) barriers.init(kV, a.lanes / 32, kRowWarps);
-  const Strip<kLots> strip(a, shared + kV * kStageBytes + kBarrierBytes);
+  const Strip<kSubtiles> strip(a, shared + kV * kStageBytes + kBarrierBytes);
   strip.fill(a);
   __syncthreads();
   if (int(threadIdx.x) < a.lanes)
-    column_warp<T, kAbove, kHigh, kStages, kLots, kVectors, kPolicies, kBeside>(a, strip, barriers, shared);
+    column_warp<T, kAbove, kHigh, kStages, kSubtiles, kVectors, kPolicies, kPeers>(a, strip, barriers, shared);
   else if (threadIdx.x >= 32 * kColumnWarps)
-    row_warp<T, Out, kAbove, kHigh, kWide, kShift, kStages, kLots, kVectors, kPolicies, kCounts>(a, strip, barriers,
-                                                                                                 shared);
+    row_warp<T, Out, kAbove, kHigh, kWide, kShift, kStages, kSubtiles, kVectors, kPolicies, kCounts>(a, strip, barriers,
+                                                                                                     shared);
 }
 
 }  // namespace torch_conv::box

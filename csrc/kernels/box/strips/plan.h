@@ -14,9 +14,9 @@ struct StripShape {
   Above above;
   int number;  // kh, or the rows of a rest: the kernel's argument
   int stages, blocks, shift, lanes;
-  int pixel;        // channels that lie side by side, 1: planes
-  bool vectors;     // rows start on whole vectors of 4 elements
-  int lots, pitch;  // as in StripArgs
+  int pixel;            // interleaved channels, 1: planes
+  bool vectors;         // rows start on whole vectors of 4 elements
+  int subtiles, pitch;  // as in StripArgs
   int64_t tile_w, tile_h;
   int shared_bytes;
 };
@@ -38,17 +38,17 @@ inline int64_t strip_bytes(const Box& p, const StripShape& s) {
   int64_t ring = 0;
   if (s.above == Above::ring || s.above == Above::reread) ring = s.blocks;
   if (s.above == Above::ring && s.number > 0) ring += s.blocks + 1;
-  const bool side_by_side = s.pixel == 1 && s.lots > 1;
+  const bool side_by_side = s.pixel == 1 && s.subtiles > 1;
   const int warps = warps_have_parts(size, s.pixel) ? s.lanes / 32 : kColumnWarps;
   const int64_t rows = int64_t(s.stages) * kGroup * warps * warp_row_bytes(size, s.vectors, side_by_side);
   const int64_t raw = sums_in_place(size, s.pixel) ? 0 : rows;
   return int64_t(v_stages(size, s.pixel, s.stages)) * kStageBytes + kBarrierBytes + raw + ring * s.lanes * 16 +
-         (side_by_side ? lot_bytes(s.lots) : 0);
+         (side_by_side ? subtile_bytes(s.subtiles) : 0);
 }
 
 inline int64_t strip_blocks(const Box& p, const StripShape& s) {
   const int64_t items = (s.pixel > 1 ? p.out.n : p.out.n * p.out.c) * ceil_div(p.out.w, s.tile_w);
-  return ceil_div(items, s.pixel > 1 ? 1 : s.lots) * ceil_div(p.out.h + group_phase(p), s.tile_h);
+  return ceil_div(items, s.pixel > 1 ? 1 : s.subtiles) * ceil_div(p.out.h + group_phase(p), s.tile_h);
 }
 
 // The cut whose busiest multiprocessor has the least to do: batches of 8 rows, of which those that start a segment are
@@ -61,10 +61,10 @@ inline void cut_strips(const Box& p, const Arch& arch, int columns, StripShape& 
   const int64_t halo = p.kw - 1 + (s.pixel == 1 ? s.shift : 0);
   const int start = s.above == Above::chain ? 1 : s.above == Above::kept ? 2 : s.blocks + 1;
   double best = 0;
-  const auto consider = [&](int64_t tile_w, int lots) {
+  const auto consider = [&](int64_t tile_w, int subtiles) {
     StripShape t = s;
-    t.tile_w = tile_w, t.lots = lots, t.pitch = int(round_up(tile_w + halo, 4));
-    const double share = double(t.lots) * t.pitch / kStripColumns;
+    t.tile_w = tile_w, t.subtiles = subtiles, t.pitch = int(round_up(tile_w + halo, 4));
+    const double share = double(t.subtiles) * t.pitch / kStripColumns;
     for (int64_t segments = 1; segments <= ceil_div(rows, kGroup); ++segments) {
       t.tile_h = round_up(ceil_div(rows, segments), kGroup);
       const int64_t waves = ceil_div(strip_blocks(p, t), arch.multiprocessors);
@@ -76,20 +76,20 @@ inline void cut_strips(const Box& p, const Arch& arch, int columns, StripShape& 
   const int64_t fewest = ceil_div(p.out.w, widest), step = s.pixel == 1 ? 32 : 8;
   for (int64_t tiles = fewest; tiles < fewest + 3; ++tiles)
     consider(std::min(p.out.w, round_up(ceil_div(p.out.w, tiles), step)), s.pixel);
-  for (int lots = 2; s.pixel == 1 && lots <= kMostLots; lots += lots < 8 ? 1 : lots / 4) {
-    const int64_t most = (columns / lots / 4 * 4 - halo) / 8 * 8;
+  for (int subtiles = 2; s.pixel == 1 && subtiles <= kMostSubtiles; subtiles += subtiles < 8 ? 1 : subtiles / 4) {
+    const int64_t most = (columns / subtiles / 4 * 4 - halo) / 8 * 8;
     if (most < 8) break;
     const int64_t tile_w = std::min(p.out.w, round_up(ceil_div(p.out.w, ceil_div(p.out.w, most)), 8));
-    if (p.out.n * p.out.c * ceil_div(p.out.w, tile_w) >= lots) consider(tile_w, lots);
+    if (p.out.n * p.out.c * ceil_div(p.out.w, tile_w) >= subtiles) consider(tile_w, subtiles);
   }
-  const int64_t elements = s.pixel > 1 ? s.shift + (s.tile_w + p.kw - 1) * s.pixel : s.lots * s.pitch;
+  const int64_t elements = s.pixel > 1 ? s.shift + (s.tile_w + p.kw - 1) * s.pixel : s.subtiles * s.pitch;
   s.lanes = int(std::min<int64_t>(32 * kColumnWarps, round_up(ceil_div(elements, 4), 32)));
 }
 
 inline StripShape strip_shape(const Box& p, const Arch& arch) {
   StripShape s{.pixel = pixel_of(p)};
   const auto on_vectors = [&](const Image& x) { return rows_start_on(as_rows(x, s.pixel), 4 * size_of(x.dtype)); };
-  s.vectors = on_vectors(p.in) && p.beside.all(on_vectors);
+  s.vectors = on_vectors(p.in) && p.peers.all(on_vectors);
   s.shift = int((4 - p.place.pad_x * s.pixel % 4) % 4);
   const bool short_window = p.kh <= 2 * kGroup;
   s.above = one_chain(p.kh) ? Above::chain : short_window ? Above::kept : Above::ring;
@@ -102,7 +102,7 @@ inline StripShape strip_shape(const Box& p, const Arch& arch) {
   const auto fits = [&] { return strip_bytes(p, s) <= arch.shared_bytes; };
   const StripShape wanted = s;
   // Windows so tall that the rings of a whole strip do not fit get narrower ones, while a quarter of them is output
-  // (200x200 of photographs by the kernel for any window: 1.6 % of copy).
+  // (200x200 of HWC images by the kernel for any window: 1.6 % of copy).
   const auto worth = [&](int columns) {
     return columns >= kStripColumns / 2 && 4 * s.pixel * widest_strip(p, s.pixel, s.shift, columns) >= columns;
   };
@@ -140,7 +140,7 @@ inline const char* strips_refusal(const Box& p, const Arch& arch) {
   const StripShape s = strip_shape(p, arch);
   if (s.shared_bytes > arch.shared_bytes) return "windows this tall leave no shared memory";
   const int64_t items = p.out.n * p.out.c * ceil_div(p.out.w, s.tile_w);
-  return std::max(items + kMostLots, strip_blocks(p, s)) > INT_MAX ? "too many tiles" : nullptr;
+  return std::max(items + kMostSubtiles, strip_blocks(p, s)) > INT_MAX ? "too many tiles" : nullptr;
 }
 
 inline const char* name_of(Above above) {
@@ -155,8 +155,8 @@ inline const char* name_of(Above above) {
 
 inline void configure_strips(const Box& p, const Arch& arch, Plan& plan) {
   const StripShape s = strip_shape(p, arch);
-  plan.why = p.beside.any() ? "column sums and row sums by warps of their own, in strips through all shards"
-                            : "column sums and row sums by warps of their own, in strips";
+  plan.why = p.peers.any() ? "column sums and row sums by warps of their own, in strips through all shards"
+                           : "column sums and row sums by warps of their own, in strips";
   plan.tile_w = int(s.tile_w);
   plan.tile_h = int(s.tile_h);
   plan.threads = kStripThreads;
@@ -165,12 +165,12 @@ inline void configure_strips(const Box& p, const Arch& arch, Plan& plan) {
   // What enters stays in L2 until it leaves, as long as it fits there. float32 8192^2 on one NVIDIA H200, without /
   // with: 15x15 166 / 153 us (the windows in registers), 31x31 188 / 152 in a prototype, 200x200 284 / 296.
   const bool policies = p.kh < 100;
-  const int lots = s.pixel > 1 ? s.pixel : s.lots > 1 ? 0 : 1;
+  const int subtiles = s.pixel > 1 ? s.pixel : s.subtiles > 1 ? 0 : 1;
   const bool counts = float_finish_of(p.place) != Finish::scale;
   const Kernel kernel = kernel_of("kernels/box/strips/kernel.cuh", "box::box_strips",
                                   {p.in.dtype, p.out.dtype, name_of(s.above), s.number, int(p.kw),
-                                   s.pixel > 1 ? 0 : s.shift, s.stages, lots, s.vectors, policies, counts});
-  plan.kernels = {of_shards(kernel, p.beside.any())};
+                                   s.pixel > 1 ? 0 : s.shift, s.stages, subtiles, s.vectors, policies, counts});
+  plan.kernels = {of_shards(kernel, p.peers.any())};
   plan.config = s;
 }
 
@@ -179,8 +179,8 @@ inline StripArgs strip_args(const Box& p, const Plan& plan, const StripShape& s)
                                               : Reciprocal<float>{1, std::numeric_limits<float>::denorm_min()};
   const int phase = group_phase(p);
   const auto rows = [&](const Image& x) { return as_rows(x, s.pixel); };
-  const Beside beside = p.beside.nearest(p.kh - 1);
-  const Image in = rows(p.in), out = rows(p.out), above = rows(beside.above), below = rows(beside.below);
+  const Peers peers = p.peers.nearest(p.kh - 1);
+  const Image in = rows(p.in), out = rows(p.out), above = rows(peers.above), below = rows(peers.below);
   return {.in = in.data,
           .out = out.data,
           .in_stride_n = in.stride_n,
@@ -191,9 +191,9 @@ inline StripArgs strip_args(const Box& p, const Plan& plan, const StripShape& s)
           .out_stride_h = out.stride_h,
           .planes = int(out.n * out.c),
           .channels = int(out.c),
-          .lots = s.lots,
+          .subtiles = s.subtiles,
           .pitch = s.pitch,
-          .lot_of_quad = int(ceil_div(int64_t(4) << 20, s.pitch)),
+          .subtile_of_quad = int(ceil_div(int64_t(4) << 20, s.pitch)),
           .in_h = int(p.in.h),
           .in_w = int(p.in.w),
           .out_h = int(p.out.h),
@@ -218,7 +218,7 @@ inline StripArgs strip_args(const Box& p, const Plan& plan, const StripShape& s)
           .aligned_out = rows_start_on(out, 4 * size_of(out.dtype)),
           .counted_pad_y = int(p.place.pad_y - above.h),
           .counted_h = int(above.h + in.h + below.h),
-          .beside = Neighbours::of({above, below}, in)};
+          .peers = Neighbours::of({above, below}, in)};
 }
 
 }  // namespace torch_conv::box

@@ -69,29 +69,29 @@ __device__ __forceinline__ void copy_words(Words* to, const T* from, bool presen
   to->bits = bits;
 }
 
-// The column of the image that column x of the extended image repeats, -1: it is not read. `end`: where the lot's
-// columns end; `width`: of the image's rows, C channels of every pixel side by side.
+// The column of the image that column x of the extended image repeats, -1: it is not read. `end`: where the subtile's
+// columns end; `width`: of the image's rows of C interleaved channels.
 template <int C>
-__device__ __forceinline__ int column_to_read(const Lot& lot, int x, int end, int width, Border border) {
+__device__ __forceinline__ int column_to_read(const Subtile& subtile, int x, int end, int width, Border border) {
   const bool inside = x >= 0 && x < width;
-  return x < end && (inside || !lot.mirrors) ? map_column(x, width, C, border) : -1;
+  return x < end && (inside || !subtile.mirrors) ? map_column(x, width, C, border) : -1;
 }
 
 // The rows that a lot's windows read, by their numbers (NumberedRows).
-template <typename T, bool kBeside>
-struct LotRows {
+template <typename T, bool kPeers>
+struct SubtileRows {
   const T* plane;
   int64_t stride;
   int height;
   Border border;
-  NumberedRows<kBeside> rows;
+  NumberedRows<kPeers> rows;
 
   // Of the strip's lot `number`; `first`: elements from the image's start to the plane.
-  template <int kLots>
-  static __device__ LotRows of(const StripArgs& a, const Strip<kLots>& strip, int number, int64_t first) {
+  template <int kSubtiles>
+  static __device__ SubtileRows of(const StripArgs& a, const Strip<kSubtiles>& strip, int number, int64_t first) {
     const unsigned item = strip.first + number;
     return {static_cast<const T*>(a.in) + first, a.in_stride_h, a.in_h, a.border,
-            NumberedRows<kBeside>::of(a.beside, item / a.tiles, a.channels)};
+            NumberedRows<kPeers>::of(a.peers, item / a.tiles, a.channels)};
   }
   // Are 8 rows from `first` on the plane's own?
   __device__ __forceinline__ bool hold(int first) const { return first >= 0 && first + kGroup <= height; }
@@ -112,19 +112,19 @@ struct LotRows {
 };
 
 // Four columns of a strip, side by side, of rows that start on whole vectors, and of tiles side by side, whose columns
-// lie in several planes (spread.cuh and words.cuh have the others). kAnywhere: some warps at the image's
+// lie in several planes (spread.cuh and unaligned.cuh have the others). kAnywhere: some warps at the image's
 // edges, whose code stands apart so that the others' is short. Else every lane's columns lie side by side in the image,
 // or all are outside and 0. 16-bit elements that start anywhere come in words of 4 bytes that the thread takes apart.
-template <typename T, int kLots, bool kVectors, bool kPolicies, bool kAnywhere, bool kBeside>
+template <typename T, int kSubtiles, bool kVectors, bool kPolicies, bool kAnywhere, bool kPeers>
 struct StripColumns {
-  static_assert(kVectors || kLots == 0);
+  static_assert(kVectors || kSubtiles == 0);
   static constexpr bool kWords = sizeof(T) == 2 && !kVectors;
   using Cells = std::conditional_t<kWords, Words, Cells4<T>>;  // what the thread keeps of a row
   using Cell = Cells;
   using Leaving = Cells[kGroup];
-  static_assert(32 * sizeof(Cells) == warp_row_bytes(sizeof(T), kVectors, kLots == 0));
+  static_assert(32 * sizeof(Cells) == warp_row_bytes(sizeof(T), kVectors, kSubtiles == 0));
 
-  LotRows<T, kBeside> image;
+  SubtileRows<T, kPeers> image;
   int map[4];  // elements from the start of the image's row, -1: nothing is read, `outside` stands there
   bool whole;  // side by side
   bool apart;  // neither that nor all outside, where zeros stand
@@ -132,20 +132,20 @@ struct StripColumns {
   T outside;
   Policies l2;
 
-  __device__ StripColumns(const StripArgs& a, const Strip<kLots>& strip)
+  __device__ StripColumns(const StripArgs& a, const Strip<kSubtiles>& strip)
       : StripColumns(a, strip, strip.number(a, threadIdx.x)) {}
-  __device__ StripColumns(const StripArgs& a, const Strip<kLots>& strip, int number)
-      : image(LotRows<T, kBeside>::of(a, strip, number, strip.lot(number).in)), l2(policies<kPolicies>()) {
-    constexpr int C = kChannels<kLots>;
-    const Lot& lot = strip.lot(number);
-    const int first = lot.begin<kLots>(a) * C - (C > 1 ? a.shift : 0) + 4 * int(threadIdx.x) - number * a.pitch;
-    const int end = lot.valid > 0 ? lot.end(a) * C : INT_MIN;
+  __device__ StripColumns(const StripArgs& a, const Strip<kSubtiles>& strip, int number)
+      : image(SubtileRows<T, kPeers>::of(a, strip, number, strip.subtile(number).in)), l2(policies<kPolicies>()) {
+    constexpr int C = kChannels<kSubtiles>;
+    const Subtile& subtile = strip.subtile(number);
+    const int first = subtile.begin<kSubtiles>(a) * C - (C > 1 ? a.shift : 0) + 4 * int(threadIdx.x) - number * a.pitch;
+    const int end = subtile.valid > 0 ? subtile.end(a) * C : INT_MIN;
     whole = first >= 0 && first + 4 <= a.in_w * C && first < end;
     ends = first + 4 == a.in_w * C;
     bool any = false;
 #pragma unroll
     for (int v = 0; v < 4; ++v) {
-      map[v] = whole ? first + v : column_to_read<C>(lot, first + v, end, a.in_w * C, a.border);
+      map[v] = whole ? first + v : column_to_read<C>(subtile, first + v, end, a.in_w * C, a.border);
       any = any || map[v] >= 0;
     }
     outside = from_acc<T>(float(a.outside));

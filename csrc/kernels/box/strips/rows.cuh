@@ -27,19 +27,19 @@ struct RowFinish {
 };
 
 // The outputs of row y of a strip. kUnaligned: rows start anywhere, and leave by those vectors that memory has.
-template <typename Out, int kLots, bool kUnaligned, bool kPolicies, bool kCounts>
+template <typename Out, int kSubtiles, bool kUnaligned, bool kPolicies, bool kCounts>
 struct RowStore {
-  static constexpr int C = kChannels<kLots>;
+  static constexpr int C = kChannels<kSubtiles>;
   const StripArgs& a;
-  const Strip<kLots>& strip;
+  const Strip<kSubtiles>& strip;
   RowFinish<kCounts> finish;
   Out* out;
   uint64_t pass;
 
-  __device__ RowStore(const StripArgs& a, const Strip<kLots>& strip, int y)
+  __device__ RowStore(const StripArgs& a, const Strip<kSubtiles>& strip, int y)
       : a(a), strip(strip), finish(a, y), pass(policies<kPolicies>().pass) {
     out = static_cast<Out*>(a.out) + y * a.out_stride_h;
-    if constexpr (kLots != 0) out += strip.alone.out + strip.alone.x * C;
+    if constexpr (kSubtiles != 0) out += strip.alone.out + strip.alone.x * C;
   }
   // Outputs from a vector of memory to the row's first one.
   __device__ __forceinline__ int behind() const {
@@ -57,10 +57,10 @@ struct RowStore {
     int x, left;  // left: outputs of the lot from it on
   };
   __device__ __forceinline__ Column column(int i) const {
-    if constexpr (kLots == 0) {
+    if constexpr (kSubtiles == 0) {
       const int number = strip.number(a, i / 4), at = i - number * a.pitch;
-      const Lot& lot = strip.lot(number);
-      return {out + lot.out + (lot.x + at), lot.x + at, lot.valid - at};
+      const Subtile& subtile = strip.subtile(number);
+      return {out + subtile.out + (subtile.x + at), subtile.x + at, subtile.valid - at};
     } else {
       return {out + i, strip.alone.x + i, strip.alone.valid - i};
     }
@@ -83,7 +83,8 @@ struct RowStore {
   // From the row's sums in shared memory, in planes those of kUnaligned as many places further as they are `behind`.
   __device__ __forceinline__ void rows(const float* row) const {
     int lane = threadIdx.x % 32;
-    if constexpr (kLots != 1) asm volatile("" : "+r"(lane));  // kept places would take 100 bytes of spilled registers
+    if constexpr (kSubtiles != 1)
+      asm volatile("" : "+r"(lane));  // kept places would take 100 bytes of spilled registers
     if constexpr (C > 1) pixels(row, lane);
     else if constexpr (kUnaligned) unaligned_planes(row, lane);
     else planes(row, lane);
@@ -177,35 +178,36 @@ struct RowStore {
   }
 };
 
-template <typename T, typename Out, Above kAbove, int kHigh, int kWide, int kShift, int kStages, int kLots,
+template <typename T, typename Out, Above kAbove, int kHigh, int kWide, int kShift, int kStages, int kSubtiles,
           bool kVectors, bool kPolicies, bool kCounts>
-__device__ __forceinline__ void row_warp(const StripArgs& a, const Strip<kLots>& strip, const Barriers& barriers,
+__device__ __forceinline__ void row_warp(const StripArgs& a, const Strip<kSubtiles>& strip, const Barriers& barriers,
                                          unsigned char* shared) {
-  constexpr int kV = v_stages(sizeof(T), kChannels<kLots>, kStages);
-  constexpr int kOwn = kWide > 32 ? 32 : kWide;          // s_kOwn is what a lane makes by itself
-  constexpr int kLow = kWide > 32 ? kWide % 32 : kWide;  // and t of the bits of kw below, or all of them
-  constexpr int kHalves = kWide >= 64 ? kWide / 32 : 0;  // chunks that the wider bits span, 64 and more
-  constexpr bool kRegisters = kHalves > 0 && kLots < 2;  // outputs are stored from there
-  using Store = RowStore<Out, kLots, !kVectors && kLots != 0, kPolicies, kCounts>;
+  constexpr int kV = v_stages(sizeof(T), kChannels<kSubtiles>, kStages);
+  constexpr int kOwn = kWide > 32 ? 32 : kWide;              // s_kOwn is what a lane makes by itself
+  constexpr int kLow = kWide > 32 ? kWide % 32 : kWide;      // and t of the bits of kw below, or all of them
+  constexpr int kHalves = kWide >= 64 ? kWide / 32 : 0;      // chunks that the wider bits span, 64 and more
+  constexpr bool kRegisters = kHalves > 0 && kSubtiles < 2;  // outputs are stored from there
+  using Store = RowStore<Out, kSubtiles, !kVectors && kSubtiles != 0, kPolicies, kCounts>;
   constexpr int kValues = 32 + kOwn - 1, kQuads = (kValues + kShift + 3) / 4;
   const int lane = threadIdx.x % 32, r = threadIdx.x / 32 - kColumnWarps;
-  int stage = sums_in_place(sizeof(T), kChannels<kLots>) ? start_batches<kAbove>(a.blocks) % kV : 0;
-  const int lots = kLots == 0 ? a.lots : kLots, each = a.kw - 1 + a.shift;
+  int stage = sums_in_place(sizeof(T), kChannels<kSubtiles>) ? start_batches<kAbove>(a.blocks) % kV : 0;
+  const int subtiles = kSubtiles == 0 ? a.subtiles : kSubtiles, each = a.kw - 1 + a.shift;
   bool mirrors = false;
-  for (int i = 0; i < (kLots == 0 ? a.lots : 1); ++i) mirrors = mirrors || strip.lot(i).mirrors;
+  for (int i = 0; i < (kSubtiles == 0 ? a.subtiles : 1); ++i) mirrors = mirrors || strip.subtile(i).mirrors;
   for (int c = 0; c < strip.batches; ++c) {
     await(&barriers.full[stage], c / kV);
     float* const row = reinterpret_cast<float*>(shared) + (stage * kGroup + r) * kRowPitch;
     float* const own = row + lane * kChunkPitch;
     if (mirrors) {
       // Of every lot the columns before the image, then those behind it.
-      for (int i = lane; i < lots * each; i += 32) {
-        const int number = kLots == 1 ? 0 : i / each, k = i - number * each;
-        const Lot& lot = strip.lot(number);
-        const int begin = lot.begin<kLots>(a), before = max(-begin, 0),
+      for (int i = lane; i < subtiles * each; i += 32) {
+        const int number = kSubtiles == 1 ? 0 : i / each, k = i - number * each;
+        const Subtile& subtile = strip.subtile(number);
+        const int begin = subtile.begin<kSubtiles>(a), before = max(-begin, 0),
                   x = k < before ? begin + k : a.in_w + (k - before);
         const int start = number * a.pitch - begin;
-        if (lot.mirrors && x < lot.end(a)) row[in_row(start + x)] = row[in_row(start + map_index(x, a.in_w, a.border))];
+        if (subtile.mirrors && x < subtile.end(a))
+          row[in_row(start + x)] = row[in_row(start + map_index(x, a.in_w, a.border))];
       }
       __syncwarp();
     }
@@ -247,7 +249,7 @@ __device__ __forceinline__ void row_warp(const StripArgs& a, const Strip<kLots>&
 #pragma unroll
         for (int i = 0; i < 32; ++i) t[i] = s[kShift + i] + __shfl_down_sync(0xffffffff, t[i], 1);
       }
-      if constexpr (kLots == 1 && !kVectors) {
+      if constexpr (kSubtiles == 1 && !kVectors) {
         // Moved to where vectors of memory start: what a lane has last, the next one has first.
         float moved[35];
 #pragma unroll
@@ -291,7 +293,7 @@ __device__ __forceinline__ void row_warp(const StripArgs& a, const Strip<kLots>&
           for (int i = 0; i < 32 - m; ++i) u[i] = u[i] + u[i + m];
         }
       });
-      if constexpr (kLots > 1) {
+      if constexpr (kSubtiles > 1) {
 #pragma unroll
         for (int i = 0; i <= 32 - kHalves; ++i) row[i * kChunkPitch + lane] = t[i];
         __syncwarp();

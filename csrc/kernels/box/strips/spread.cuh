@@ -7,33 +7,34 @@ namespace torch_conv::box {
 
 // A thread's 4 columns are every 32nd of its warp's 128: lanes read neighbours wherever a row starts, and what a thread
 // copies is nobody else's. kAnywhere: some of the warp's columns lie outside the image.
-template <int kLots, bool kPolicies, bool kAnywhere, bool kBeside>
+template <int kSubtiles, bool kPolicies, bool kAnywhere, bool kPeers>
 struct SpreadColumns {
   using Cell = float;
   using Leaving = Quad[kGroup];
-  static constexpr bool kInPlace = sums_in_place(4, kChannels<kLots>);
+  static constexpr bool kInPlace = sums_in_place(4, kChannels<kSubtiles>);
   static constexpr int kStep = kInPlace ? kChunkPitch : 32;  // from one of a thread's cells to the next
 
-  LotRows<float, kBeside> image;
+  SubtileRows<float, kPeers> image;
   int column;  // the first one of the 4 in the image
   int map[4];  // elements from the start of the image's row, -1: nothing is read, `outside` stands there
   bool apart;
   float outside;
   Policies l2;
 
-  __device__ SpreadColumns(const StripArgs& a, const Strip<kLots>& strip)
-      : image(LotRows<float, kBeside>::of(a, strip, 0, strip.alone.in)),
+  __device__ SpreadColumns(const StripArgs& a, const Strip<kSubtiles>& strip)
+      : image(SubtileRows<float, kPeers>::of(a, strip, 0, strip.alone.in)),
         outside(float(a.outside)),
         l2(policies<kPolicies>()) {
-    constexpr int C = kChannels<kLots>;
-    const Lot& lot = strip.alone;
-    const int first = lot.begin<kLots>(a) * C - (C > 1 ? a.shift : 0), warp = first + int(threadIdx.x) / 32 * 128;
-    const int width = a.in_w * C, end = lot.end(a) * C;
+    constexpr int C = kChannels<kSubtiles>;
+    const Subtile& subtile = strip.alone;
+    const int first = subtile.begin<kSubtiles>(a) * C - (C > 1 ? a.shift : 0),
+              warp = first + int(threadIdx.x) / 32 * 128;
+    const int width = a.in_w * C, end = subtile.end(a) * C;
     column = first + strip_column<true>(0);
     apart = outside != 0 || warp < 0 || warp + 128 > width;
 #pragma unroll
     for (int v = 0; v < 4; ++v) {
-      map[v] = column_to_read<C>(lot, column + 32 * v, end, width, a.border);
+      map[v] = column_to_read<C>(subtile, column + 32 * v, end, width, a.border);
     }
   }
 

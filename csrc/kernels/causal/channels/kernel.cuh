@@ -1,4 +1,4 @@
-// CHANNELS: channels lie side by side, widths 2 to 4.
+// CHANNELS: channels are interleaved, widths 2 to 4.
 //
 //             channels 0-3   4-7  ...   lane 31        a lane: 4 channels over S steps
 //   t0 - 3      o o o o      o o  ...                  k - 1 steps of halo, also read by the warp before (from L1:

@@ -12,7 +12,7 @@ inline int64_t blocks_along(const CausalConv& p) { return ceil_div(p.l, kSteps *
 
 inline const char* channels_refusal(const CausalConv& p, const Arch&) {
   if (const char* no = narrow_refusal(p)) return no;
-  if (!channels_inner(p.x, p.c) || !channels_inner(p.out, p.c)) return "channels do not lie side by side";
+  if (!channels_inner(p.x, p.c) || !channels_inner(p.out, p.c)) return "channels are not innermost";
   if (p.c % kChannels != 0) return "channels no multiple of 4";
   const int64_t bytes = kChannels * size_of(p.dtype);
   const Signal& b = p.before;  // what stands before is read in vectors too

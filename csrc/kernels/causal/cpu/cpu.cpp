@@ -7,7 +7,7 @@
 #include "core/activation.h"
 #include "core/cpu/strips.h"
 #include "core/parallel.h"
-#include "kernels/causal/room.h"
+#include "kernels/causal/entry_points.h"
 
 #define TC_CPU_BODY "kernels/causal/cpu/body.h"
 #include "core/cpu/each_isa.h"

@@ -48,7 +48,7 @@ inline const char* argument_of(Lie lie) {
 inline const char* rows_refusal(const CausalConv& p, const Arch&) {
   if (const char* no = narrow_refusal(p)) return no;
   if (p.sequences) return "packed sequences";
-  if (p.x.stride_l != 1 || p.out.stride_l != 1) return "elements of a row do not lie side by side";
+  if (p.x.stride_l != 1 || p.out.stride_l != 1) return "elements of a row are not contiguous";
   const Deal deal = deal_of(p);
   const int64_t groups = p.n * p.c * deal.groups;
   return below(kLargestGrid, {groups, groups * deal.lanes / 2}) ? nullptr : "2^32 threads";

@@ -67,7 +67,7 @@ __device__ __forceinline__ void load_words(const void* from, unsigned* words) {
 #pragma unroll
     for (int i = 0; i < 3; ++i) words[i] = static_cast<const unsigned*>(from)[i];
   } else {
-    const auto word = *static_cast<const typename WordOf<Bytes>::type*>(from);
+    const auto word = *static_cast<const typename VectorOf<Bytes>::type*>(from);
     memcpy(words, &word, Bytes);
   }
 }

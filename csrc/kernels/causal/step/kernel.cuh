@@ -1,6 +1,6 @@
 // STEP: one step of a generation over four channels a lane, widths 2 to 4.
 //
-//   state, `size` elements a channel side by side        or channels side by side (size 0), k - 1 elements
+//   state, `size` elements a channel side by side        or interleaved channels (size 0), k - 1 elements
 //     c0        c1        c2        c3                     c0 c1 c2 c3 . .
 //     [s s s s] [s s s s] [s s s s] [s s s s]              [s  s  s  s] . .   oldest
 //                                                          [s  s  s  s] . .

@@ -1,4 +1,4 @@
-// CHANNELS: images and signals whose channels lie side by side in memory.
+// CHANNELS: images and signals whose channels are interleaved in memory.
 //
 //        lane 0   lane 1  ...              A lane owns `vector` channels (4 or 8 bytes) of tx x ty outputs; the lanes
 //       +--------+--------+--- channels    beside it own the channels beside them, so every load and store of a warp

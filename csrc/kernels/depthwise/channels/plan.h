@@ -105,8 +105,8 @@ inline ChannelsConfig channels_config(const Depthwise& p, const Arch& arch) {
 
 inline const char* channels_refusal(const Depthwise& p, const Arch& arch) {
   const Placement& s = p.place;
-  if (p.sums == Sums::products) return "no tensor cores";
-  if (p.in.stride_c != 1 || p.out.stride_c != 1) return "channels do not lie side by side";
+  if (p.sums == Sums::mma) return "no tensor cores";
+  if (p.in.stride_c != 1 || p.out.stride_c != 1) return "channels are not innermost";
   if (p.kh * p.kw > 128) return "more than 128 taps";
   if (channels_step(s.stride_y, s.dilation_y) > 4 || channels_step(s.stride_x, s.dilation_x) > 4)
     return "strides beyond 4";
@@ -135,7 +135,7 @@ inline void configure_channels(const Depthwise& p, const Arch& arch, Plan& plan)
   const ChannelsConfig config = channels_config(p, arch);
   const ChannelsShape& s = config.shape;
   const int threads_x = int(config.x.threads.divisor), threads_y = int(config.y.threads.divisor);
-  plan.why = "channels side by side: lanes are channels, windows in registers";
+  plan.why = "interleaved channels: lanes are channels, windows in registers";
   plan.tile_w = threads_x * s.tx;
   plan.tile_h = threads_y * s.ty;
   plan.threads = config.lanes * threads_x * threads_y;

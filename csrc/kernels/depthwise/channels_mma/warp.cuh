@@ -20,18 +20,18 @@ constexpr unsigned kOrder = 0xdddd8888;
 template <typename T>
 __device__ __forceinline__ void add(float (&to)[4], const float (&from)[4], const unsigned (&weight)[4],
                                     const unsigned (&pixels)[4]) {
-#define TC_SPARSE_PRODUCT(TYPE)                                                                         \
+#define TC_SPARSE_MMA(TYPE)                                                                             \
   asm("mma.sp::ordered_metadata.sync.aligned.m16n8k32.row.col.f32." TYPE "." TYPE                       \
       ".f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9, %10, %11}, {%12, %13, %14, %15}, %16, 0x0;"    \
       : "=f"(to[0]), "=f"(to[1]), "=f"(to[2]), "=f"(to[3])                                              \
       : "r"(weight[0]), "r"(weight[1]), "r"(weight[2]), "r"(weight[3]), "r"(pixels[0]), "r"(pixels[1]), \
         "r"(pixels[2]), "r"(pixels[3]), "f"(from[0]), "f"(from[1]), "f"(from[2]), "f"(from[3]), "r"(kOrder))
   if constexpr (std::is_same_v<T, half_t>) {
-    TC_SPARSE_PRODUCT("f16");
+    TC_SPARSE_MMA("f16");
   } else {
-    TC_SPARSE_PRODUCT("bf16");
+    TC_SPARSE_MMA("bf16");
   }
-#undef TC_SPARSE_PRODUCT
+#undef TC_SPARSE_MMA
 }
 
 __device__ __forceinline__ void load_both(unsigned& a, unsigned& b, unsigned from) {
@@ -53,14 +53,14 @@ __device__ __forceinline__ unsigned place_of(int pixel, int four) {
 }
 
 // Where a block of rows of outputs lies: of image n, from column x on and row y on.
-struct OutPlace {
+struct OutPosition {
   int n, x, y;
 };
 
 // Sums again what is NaN of a warp's channels, from `channel` on, in the rows of a block; or all of them.
 template <typename T, typename Tile, Activation kind>
-__device__ __noinline__ void sum_again(const Depthwise& p, unsigned char* staging, OutPlace at, int channel, int four,
-                                       bool all) {
+__device__ __noinline__ void sum_again(const Depthwise& p, unsigned char* staging, OutPosition at, int channel,
+                                       int four, bool all) {
   constexpr ChannelsMmaTile t = Tile::value;
   constexpr int in_row = t.images() * t.out_pitch();
   for (int i = threadIdx.x % 32; i < t.rows() * in_row; i += 32) {

@@ -1,4 +1,4 @@
-// CHANNELS_ROWS: large windows over images whose channels lie side by side in memory.
+// CHANNELS_ROWS: large windows over images whose channels are interleaved in memory.
 //
 //     <- threads_x tx stride_x + kw - stride_x pixels ->
 //    +--------------------------------------------------+   Row i of the windows of all the block's outputs lies on

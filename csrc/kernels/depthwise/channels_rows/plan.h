@@ -42,7 +42,7 @@ inline const char* channels_rows_refusal(const Depthwise& p, const Arch& arch) {
 inline void configure_channels_rows(const Depthwise& p, const Arch& arch, Plan& plan) {
   const ChannelsRowsConfig config = channels_rows_config(p, arch);
   const ChannelsRows& s = config.rows;
-  plan.why = "channels side by side: window row after window row over a ring of rows, lanes are channels";
+  plan.why = "interleaved channels: window row after window row over a ring of rows, lanes are channels";
   plan.tile_w = s.threads_x * s.tx;
   plan.tile_h = s.threads_y * s.ty;
   plan.threads = s.threads();

@@ -1,4 +1,4 @@
-// CHANNELS_TMA: images and signals whose channels lie side by side in memory, through shared memory.
+// CHANNELS_TMA: images and signals whose channels are interleaved in memory, through shared memory.
 //
 //     <- threads_x tx stride_x + kw - stride_x pixels ->
 //    +--------------------------------------------------+   A block brings its tile and halo of lanes x vector channels
@@ -65,13 +65,13 @@ __global__ void __launch_bounds__(s.threads(), s.resident)
 
   // A block that streams takes `steps` tiles; those of a column follow each other downwards, then come the next
   // channels. One that does not has a tile, and its neighbours are the next channels.
-  int work = s.march ? int(blockIdx.x) * a.steps : 0, count = 0;
-  const int work_end = s.march ? min(work + a.steps, a.tiles) : 1;
+  int work = s.streaming ? int(blockIdx.x) * a.steps : 0, count = 0;
+  const int work_end = s.streaming ? min(work + a.steps, a.tiles) : 1;
 #pragma unroll 1
   do {
     unsigned column = blockIdx.x;
     int tile = 0, steps = 1;
-    if constexpr (s.march) {
+    if constexpr (s.streaming) {
       column = a.tiles_y.divide(work);
       tile = work - column * a.tiles_y.divisor;
       steps = min(int(a.tiles_y.divisor) - tile, work_end - work);
@@ -81,7 +81,7 @@ __global__ void __launch_bounds__(s.threads(), s.resident)
     const int chunk = column - after_chunks * a.chunks.divisor;
     const int x_block = (after_chunks - after_x * a.blocks_x.divisor) * (s.threads_x * s.tx);
     int n = after_x;
-    if constexpr (!s.march) {
+    if constexpr (!s.streaming) {
       n = a.tiles_y.divide(after_x);
       tile = after_x - n * a.tiles_y.divisor;
     }
@@ -95,14 +95,14 @@ __global__ void __launch_bounds__(s.threads(), s.resident)
       tma::barrier_expect(barrier, rows * kBoxRowBytes + more_bytes);
 #pragma unroll 1
       for (int r = first; r < first + rows; ++r)
-        tma::load_box(channels_box + (s.march ? r % s.ring_rows() : r) * kRowBytes, &map, barrier, c_block,
+        tma::load_box(channels_box + (s.streaming ? r % s.ring_rows() : r) * kRowBytes, &map, barrier, c_block,
                       x_block * s.stride_x - a.pad_x, y_block * s.stride_y - a.pad_y + r, n);
     };
     if (threadIdx.x == 0) {
       const int taps_bytes = a.bulk_taps ? channels * kTaps * int(sizeof(W)) : 0;
       bring(0, s.rows(), &barriers[count % 2], taps_bytes);
       if (taps_bytes) load_run(taps, windows, taps_bytes, &barriers[count % 2]);
-      if (s.march && steps > 1) bring(s.rows(), s.next_rows(), &barriers[(count + 1) % 2], 0);
+      if (s.streaming && steps > 1) bring(s.rows(), s.next_rows(), &barriers[(count + 1) % 2], 0);
     }
     if (!a.bulk_taps)
 #pragma unroll 1
@@ -123,13 +123,13 @@ __global__ void __launch_bounds__(s.threads(), s.resident)
     for (int step = 0; step < steps; ++step, ++count) {
       if (step > 0) tma::barrier_wait(&barriers[count % 2], count / 2 % 2);
       int slot = first + down * (s.ty * s.stride_y);
-      if (s.march && slot >= s.ring_rows()) slot -= s.ring_rows();
+      if (s.streaming && slot >= s.ring_rows()) slot -= s.ring_rows();
       A sum[s.ty][s.tx][V] = {};
 #pragma unroll
       for (int r = 0; r < kRows; ++r) {
         A value[kColumns][V];
         const unsigned char* const row = from + slot * kRowBytes;
-        if (++slot == s.ring_rows() && s.march) slot = 0;
+        if (++slot == s.ring_rows() && s.streaming) slot = 0;
 #pragma unroll
         for (int q = 0; q < kColumns; ++q) {
           const auto pack = load_pack<V>(reinterpret_cast<const T*>(row + q * s.channels() * kSize));
@@ -161,7 +161,7 @@ __global__ void __launch_bounds__(s.threads(), s.resident)
           }
         }
       }
-      if constexpr (s.march) {
+      if constexpr (s.streaming) {
         __syncthreads();
         if (threadIdx.x == 0 && step + 2 < steps)
           bring(s.rows() + (step + 1) * s.next_rows(), s.next_rows(), &barriers[count % 2], 0);
@@ -171,7 +171,7 @@ __global__ void __launch_bounds__(s.threads(), s.resident)
         rest_y -= s.threads_y * s.ty;
       }
     }
-  } while (s.march && work < work_end);
+  } while (s.streaming && work < work_end);
 #endif
 }
 

@@ -13,7 +13,7 @@ struct ChannelsBox {
   int tx, ty;                // outputs of a thread
   int threads_x, threads_y;  // of a block
   int resident;              // blocks an SM is to hold
-  bool march;                // a block goes on with the tiles below
+  bool streaming;            // a block goes on with the tiles below
 
   constexpr int threads() const { return lanes * threads_x * threads_y; }
   constexpr int channels() const { return lanes * vector; }
@@ -24,7 +24,7 @@ struct ChannelsBox {
   // By which the next tile lies lower.
   constexpr int next_rows() const { return threads_y * ty * stride_y; }
   // Shared memory: a ring of rows, the taps as they lie in device memory, and two barriers.
-  constexpr int ring_rows() const { return march ? rows() + next_rows() : rows(); }
+  constexpr int ring_rows() const { return streaming ? rows() + next_rows() : rows(); }
   constexpr int taps_bytes(int weight) const { return kh * kw * channels() * weight; }
   constexpr int taps_at(int size) const { return ring_rows() * row_bytes(size); }
   constexpr int barriers_at(int size, int weight) const { return taps_at(size) + (taps_bytes(weight) + 15) / 16 * 16; }

@@ -39,7 +39,7 @@ struct ChannelsKind {
   int most_x;      // threads of a block along x
   int threads;     // of a block
   int registers;   // of a thread
-  bool march = false;
+  bool streaming = false;
 };
 
 // Signals: bfloat16 16x2048x4096 with 4 taps, 8 bytes a lane 130-132 us, 4 bytes 137-146 us; float16 64x768x1024 with 7
@@ -118,8 +118,14 @@ inline ChannelsKind channels_kind(int taps, bool half, int64_t h, int64_t w) {
                          : w > 8 ? 128
                                  : 96};
   if (taps <= 49 && !half)
-    return {
-        .bytes = 4, .most_lanes = 32, .tx = tx, .ty = 4, .most_x = 4, .threads = 128, .registers = 128, .march = true};
+    return {.bytes = 4,
+            .most_lanes = 32,
+            .tx = tx,
+            .ty = 4,
+            .most_x = 4,
+            .threads = 128,
+            .registers = 128,
+            .streaming = true};
   return {.bytes = taps <= 49 || !half ? 4 : 2,
           .most_lanes = half && w > 8 ? 40 : 32,
           .tx = 7,
@@ -129,7 +135,7 @@ inline ChannelsKind channels_kind(int taps, bool half, int64_t h, int64_t w) {
           .registers = taps <= 49   ? 168
                        : taps <= 81 ? 128
                                     : 248,
-          .march = true};
+          .streaming = true};
 }
 
 inline ChannelsTmaConfig channels_tma_config(const Depthwise& p, const Arch& arch) {
@@ -145,7 +151,7 @@ inline ChannelsTmaConfig channels_tma_config(const Depthwise& p, const Arch& arc
   // 16 lanes of 4 bytes are as fast as whole pixels, and leave more threads for the tile.
   const bool sixteen = half && s.vector == 2 && words % 16 == 0 && !strides && !row && p.out.w > 8;
   s.lanes = sixteen ? 16 : channels_lanes(words, kind.most_lanes, std::max(1, 16 / (size * s.vector)));
-  s.tx = kind.tx, s.ty = kind.ty, s.march = kind.march;
+  s.tx = kind.tx, s.ty = kind.ty, s.streaming = kind.streaming;
   int threads = kind.threads, most_x = kind.most_x;
   if (s.lanes > 32) threads = std::max(threads, s.lanes * (taps > 9 || strides ? 4 : 2));
   // float16 3x3 at 64x144x56x56: 8x4 outputs of whole pixels 38.4 us, 7x4 41.8.
@@ -162,12 +168,12 @@ inline ChannelsTmaConfig channels_tma_config(const Depthwise& p, const Arch& arc
   // Small images and batches: smaller tiles and blocks, so that every multiprocessor has some (float16 3x3 at
   // 1x96x56x56: 240 threads 4.1 us, 64 threads 2.6).
   if (tiles() < arch.multiprocessors && s.ty > 2) {
-    s.ty = 2, s.march = false;
+    s.ty = 2, s.streaming = false;
     s.threads_y = int(std::min<int64_t>(ceil_div(p.out.h, s.ty), places / s.threads_x));
   }
   while (tiles() < 2 * arch.multiprocessors && s.threads() > 64 && s.threads_x * s.threads_y > 1) {
     (s.threads_y > 1 ? s.threads_y : s.threads_x) /= 2;
-    s.march = false;
+    s.streaming = false;
   }
   const auto shared = [&] { return s.shared_bytes(size, size_of(p.weights)); };
   while (shared() > arch.shared_bytes / 2 && s.threads_x * s.threads_y > 1)
@@ -178,7 +184,7 @@ inline ChannelsTmaConfig channels_tma_config(const Depthwise& p, const Arch& arc
   config.tiles = config.chunks * config.blocks_x * config.tiles_y * p.out.n;
   const int64_t fit = (arch.shared_bytes + 1024) / (shared() + 1024);
   const int64_t slots = arch.multiprocessors * std::max<int64_t>(1, std::min<int64_t>(s.resident, fit));
-  config.steps = s.march ? ceil_div(config.tiles, slots) : 1;
+  config.steps = s.streaming ? ceil_div(config.tiles, slots) : 1;
   return config;
 }
 
@@ -203,7 +209,7 @@ inline const char* channels_tma_refusal(const Depthwise& p, const Arch& arch) {
 inline void configure_channels_tma(const Depthwise& p, const Arch& arch, Plan& plan) {
   const ChannelsTmaConfig config = channels_tma_config(p, arch);
   const ChannelsBox& s = config.box;
-  plan.why = "channels side by side: a tile by bulk copies, lanes are channels";
+  plan.why = "interleaved channels: a tile by bulk copies, lanes are channels";
   plan.tile_w = s.threads_x * s.tx;
   plan.tile_h = s.threads_y * s.ty;
   plan.threads = s.threads();
@@ -213,7 +219,7 @@ inline void configure_channels_tma(const Depthwise& p, const Arch& arch, Plan& p
   for (int number :
        {s.kh, s.kw, s.stride_y, s.stride_x, s.vector, s.lanes, s.tx, s.ty, s.threads_x, s.threads_y, s.resident})
     box += (box.back() == '{' ? "" : ", ") + std::to_string(number);
-  box += s.march ? ", true" : ", false";
+  box += s.streaming ? ", true" : ", false";
   plan.kernels = {kernel_of("kernels/depthwise/channels_tma/kernel.cuh", "depthwise::depthwise_channels_tma",
                             {p.in.dtype, p.weights, box + "}", argument_of(p.activation)})};
   plan.config = Config{launch_channels_tma, config};

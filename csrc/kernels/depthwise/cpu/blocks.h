@@ -97,7 +97,7 @@ class Blocks {
     const Image &in = p_.in, &out = p_.out;
     const int64_t rows = std::min(in.h, (plan.tile_h - 1) * p_.place.stride_y + (p_.kh - 1) * p_.place.dilation_y + 1);
     const int64_t pixels = round_up(rows * in.w, kSide) + kSide, outputs = round_up(plan.tile_h * out.w, kSide) + kSide;
-    in_ = room_.take((pixels + outputs) * kSide);
+    in_ = buffer_.take((pixels + outputs) * kSide);
     out_ = in_ + pixels * kSide;
     const auto lay_turned = [](Image& image, Pixel* data) {
       image.data = data, image.dtype = Turner::kDtype;
@@ -131,7 +131,7 @@ class Blocks {
   }
 
   const Depthwise& p_;
-  Room<Pixel> room_;
+  Buffer<Pixel> buffer_;
   Pixel *in_ = nullptr, *out_ = nullptr;
   Depthwise turned_;
   Loops channels_;

@@ -1,4 +1,4 @@
-// The depthwise room's loops. Text of core/cpu/each_isa.h: compiled once per instruction set.
+// The depthwise kernel family's loops. Text of core/cpu/each_isa.h: compiled once per instruction set.
 //
 // Lanes are the pixels of a row (planes.h, plane_strips.h) or the channels of a pixel (channels.h;
 // blocks.h turns planes so that they are). Of bfloat16 a lane takes two numbers in pairs.h (pixels of a row),

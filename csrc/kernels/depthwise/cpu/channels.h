@@ -1,4 +1,4 @@
-// CHANNELS: pixels whose channels lie side by side. Text of core/cpu/each_isa.h: compiled once per instruction set.
+// CHANNELS: pixels whose channels are interleaved. Text of core/cpu/each_isa.h: compiled once per instruction set.
 //
 //   input row   0 | x x x x x x x | 0     A register holds one pixel's channels, as many as fit; P output pixels of a
 //   row taps      0 1 2                   row are summed at once, of what lies in the image itself. Taps on rows and
@@ -150,7 +150,7 @@ class Channels {
         direct_(p.in.stride_c == 1 && p.in.c == p.out.c) {
     channel_runs<T>(fixed_, any_, p.kw, p.place.dilation_x == 1 ? p.place.stride_x : 0);
     channel_runs<A>(unused_, patch_, 0, 0);
-    taps_ = room_.take(registers_ * window_ + kOutputs[0] * kLanes<A>);
+    taps_ = buffer_.take(registers_ * window_ + kOutputs[0] * kLanes<A>);
     sums_ = taps_ + registers_ * window_;
   }
 
@@ -275,7 +275,7 @@ class Channels {
     const Placement& place = p_.place;
     const int size = column.size;
     const int64_t pitch = column.count * kLanes<A>;
-    A* const patch = patch_room_.take(p_.kh * pitch + kOutputs[0] * kLanes<A>);
+    A* const patch = patch_buffer_.take(p_.kh * pitch + kOutputs[0] * kLanes<A>);
     std::fill_n(patch, p_.kh * pitch, A(0));
     int64_t channel[kLanes<A>];
     for (int64_t c = 0; c < lanes_; ++c) channel[c] = (c_ + c) / p_.multiplier() * in.stride_c;
@@ -327,7 +327,7 @@ class Channels {
   ChannelRun<A> patch_[kSizes], unused_[kSizes];
   int64_t n_ = 0, c_ = 0, lanes_ = 0;
   A *taps_ = nullptr, *sums_ = nullptr;
-  Room<A> room_, patch_room_;
+  Buffer<A> buffer_, patch_buffer_;
 };
 
 // f(n, c, y, x) for each unit: channels c of sample n, and which of their outputs.

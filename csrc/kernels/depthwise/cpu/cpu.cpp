@@ -49,7 +49,7 @@ constexpr Variant kVariants[] = {
 
 Plan plan_cpu(const Depthwise& p, const char* pinned) {
   Plan plan{.algorithm = "depthwise"};
-  if (const char* why = p.sums == Sums::products ? "no tensor cores" : reach_refusal(p)) {
+  if (const char* why = p.sums == Sums::mma ? "no tensor cores" : reach_refusal(p)) {
     plan.why = why;
     return plan;
   }

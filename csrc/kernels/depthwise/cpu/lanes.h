@@ -233,7 +233,7 @@ HalveRows<A> row_halver(Dtype dtype) {
 
 // Memory for a thread's rows, on a boundary of 64 bytes and not cleared.
 template <typename A>
-class Room {
+class Buffer {
  public:
   A* take(int64_t elements) {
     if (elements > size_) memory_.reset(new (std::align_val_t(64)) A[elements]), size_ = elements;

@@ -1,4 +1,4 @@
-// PAIRS of pixels whose channels lie side by side. Text of core/cpu/bf16.h; pairs.h has the instruction.
+// PAIRS of pixels whose channels are interleaved. Text of core/cpu/bf16.h; pairs.h has the instruction.
 //
 //   32 channels of pixel a   a0 a1 a2 a3 a4 ...
 //   of the next one          b0 b1 b2 b3 b4 ...
@@ -152,7 +152,7 @@ class PairChannels {
         other_(p),
         window_(p.kh * Layout::kRowWords + 32),
         windows_(ceil_div(p.out.c, 32)),
-        taps_(room_.take(windows_.size() * window_)) {}
+        taps_(buffer_.take(windows_.size() * window_)) {}
 
   // The outputs y * x of the channels c of sample n.
   void unit(int64_t n, Range c, Range y, Range x) {
@@ -259,7 +259,7 @@ class PairChannels {
   const int64_t window_;  // words of the windows of 32 channels, and of their biases
   std::vector<Window> windows_;
   std::vector<Range> groups_;  // of channels, that a unit sums here
-  Room<uint32_t> room_;
+  Buffer<uint32_t> buffer_;
   uint32_t* const taps_;
   alignas(64) float sums_[kOutputs * 32];
 };

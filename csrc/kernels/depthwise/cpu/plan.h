@@ -19,14 +19,14 @@ namespace torch_conv::depthwise {
 constexpr int64_t kFewChannels = 8;
 
 inline const char* channels_refusal(const Depthwise& p) {
-  if (p.out.stride_c != 1 || p.out.c < kFewChannels) return "channels do not lie side by side, or are few";
+  if (p.out.stride_c != 1 || p.out.c < kFewChannels) return "channels are not innermost, or are few";
   return nullptr;
 }
 
 // Lanes are channels after all: those of one sample, each with one output.
 inline const char* blocks_refusal(const Depthwise& p) {
   if (p.in.dtype == Dtype::f64) return "float64";
-  if (p.in.stride_w != 1 || p.out.stride_w != 1) return "pixels of a row do not lie side by side";
+  if (p.in.stride_w != 1 || p.out.stride_w != 1) return "pixels of a row are not contiguous";
   if (p.out.c != p.in.c || p.out.c < kFewChannels) return "few channels, or several outputs of each";
   // A thread keeps the rows under a window of 16 channels, whole: 4096 columns under 5x5 take 5.1 ms, PLANES 4.7, and
   // 65536 51 and 26 (16x8 planes, two threads).
@@ -58,7 +58,7 @@ inline const char* pair_tile_refusal(const Depthwise& p) {
 inline const char* channel_pairs_refusal(const Depthwise& p) {
   if (const char* why = pairs_refusal(p)) return why;
   if (const char* why = channels_refusal(p)) return why;
-  if (p.in.stride_c != 1 || p.in.c != p.out.c) return "the input's channels do not lie side by side";
+  if (p.in.stride_c != 1 || p.in.c != p.out.c) return "the input's channels are not innermost";
   return pair_tile_refusal(p);
 }
 inline const char* block_pairs_refusal(const Depthwise& p) {
@@ -70,7 +70,7 @@ inline const char* block_pairs_refusal(const Depthwise& p) {
 // Strips of planes, read in the image itself: square windows of so many taps at most at steps of 1 and of 2. (The other
 // small windows of networks are few; those beyond 7 are handed to torch, or have output rows that share more.)
 inline const char* strip_refusal(const Depthwise& p, int64_t most, int64_t most_of_two) {
-  if (p.in.stride_w != 1 || p.out.stride_w != 1) return "pixels of a row do not lie side by side";
+  if (p.in.stride_w != 1 || p.out.stride_w != 1) return "pixels of a row are not contiguous";
   const Placement& at = p.place;
   const int64_t k = p.kw, step = at.stride_x;
   const bool steps = at.stride_y == step && at.dilation_y == 1 && at.dilation_x == 1;

@@ -86,7 +86,7 @@ class Planes {
     pitch_ = phases_ * segment_;
     line_size_ = step == 1 ? 0 : round_up(segment_ * step + 2 * kLanes<A>, 16);
     out_pitch_ = round_up(x.size() + 2 * kLanes<A>, 16);
-    A* memory = room_.take((slots_ + 1) * pitch_ + line_size_ + rows_ * out_pitch_);
+    A* memory = buffer_.take((slots_ + 1) * pitch_ + line_size_ + rows_ * out_pitch_);
     std::fill_n(memory, (slots_ + 1) * pitch_ + line_size_, A(0));
     zeros_ = memory, ring_ = zeros_ + pitch_, line_ = ring_ + slots_ * pitch_, sums_ = line_ + line_size_;
     steps_ = steps_of(x.size());
@@ -219,7 +219,7 @@ class Planes {
   int64_t next_ = 0;  // the first input row that is not in the ring
   A bias_ = 0;
   A *zeros_ = nullptr, *ring_ = nullptr, *line_ = nullptr, *sums_ = nullptr;
-  Room<A> room_;
+  Buffer<A> buffer_;
   std::vector<const A*> pointers_;
   std::vector<int64_t> offset_;
   std::vector<A> taps_;

@@ -16,7 +16,7 @@ inline const char* channels_is_slower(const Depthwise& p) {
 // 5x5 1.0, 1.1.
 inline const char* planes_is_slower(const Depthwise& p) {
   const bool interleaved = p.activation == Activation::none && interleaved_channels(p.in, p.out) > 1;
-  return interleaved && p.out.c < kFewChannels ? "few channels side by side are one row elsewhere" : nullptr;
+  return interleaved && p.out.c < kFewChannels ? "few interleaved channels are one row elsewhere" : nullptr;
 }
 
 // Zen 4, one thread, float32, cycles for 16 outputs, blocks against planes: 3x3 7x7 maps 35, 86; 14x14 26, 44; 56x56

@@ -45,11 +45,11 @@ inline LargePlanesShape large_planes_shape(const Depthwise& p, const Arch& arch)
 }
 
 inline const char* large_refusal(const Depthwise& p, const Arch& arch) {
-  if (p.sums == Sums::products) return "no tensor cores";
+  if (p.sums == Sums::mma) return "no tensor cores";
   if (p.in.dtype == Dtype::f64 || is_integer(p.in.dtype) || p.out.dtype != p.in.dtype || p.weights != p.in.dtype)
     return "no float32, float16 or bfloat16";
   if (!p.place.unit_steps_of_images()) return "stride or dilation";
-  if (!rows_inner(p.in) || !rows_inner(p.out)) return "pixels of a row do not lie side by side";
+  if (!rows_inner(p.in) || !rows_inner(p.out)) return "pixels of a row are not contiguous";
   if (p.kh > 33 || p.kw > 33) return "a window larger than 33x33";
   if (p.place.pad_y < 0 || p.place.pad_y >= p.kh || p.place.pad_x < 0 || p.place.pad_x >= p.kw)
     return "padding not smaller than the window";

@@ -27,11 +27,11 @@
 #include "core/cuda/async_copy.cuh"
 #include "core/cuda/device.cuh"
 #include "core/cuda/half_bits.cuh"
-#include "core/cuda/products.cuh"
+#include "core/cuda/mma.cuh"
 #include "core/cuda/round_pair.cuh"
 #include "core/cuda/tma.cuh"
+#include "kernels/depthwise/large_mma/packed.cuh"
 #include "kernels/depthwise/large_mma/params.h"
-#include "kernels/depthwise/large_mma/words.cuh"
 
 namespace torch_conv::depthwise {
 
@@ -259,9 +259,9 @@ __global__ void __launch_bounds__(256, 2) depthwise_large_mma(const __grid_const
                   for (int t = 0; t < kBlocks; ++t) {
                     const int d = block - kLag - t, e = d + kApart;  // of the pair's blocks
                     const bool one = d >= 0 && d < kSpans, two = e >= 0 && e < kSpans;
-                    if (one && two) add_product<T>(sum[j][t], v, b[d], b[e]);
-                    else if (one) add_product<T>(sum[j][t], v[0], v[1], b[d]);
-                    else if (two) add_product<T>(sum[j][t], v[2], v[3], b[e]);
+                    if (one && two) mma_add<T>(sum[j][t], v, b[d], b[e]);
+                    else if (one) mma_add<T>(sum[j][t], v[0], v[1], b[d]);
+                    else if (two) mma_add<T>(sum[j][t], v[2], v[3], b[e]);
                   }
                 }
               }

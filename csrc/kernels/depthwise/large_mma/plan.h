@@ -19,12 +19,12 @@ constexpr int kLargeMostWarps = 8;
 constexpr int64_t kLargeMostWindow = 33;
 
 // The pairs of input blocks that a warp reads: products of 16 and of 8 columns for one output row.
-struct LargeProducts {
+struct LargeMma {
   int k16 = 0, k8 = 0;
 };
 
-inline LargeProducts large_products(const LargeTile& tile) {
-  LargeProducts count;
+inline LargeMma large_mma(const LargeTile& tile) {
+  LargeMma count;
   for (int pair = tile.first_pair; pair < tile.end_pair; ++pair)
     for (int t = 0; t < tile.blocks; ++t) {
       const int d = LargeTile::block(pair, tile.apart) - tile.lag - t, e = d + tile.apart;
@@ -102,7 +102,7 @@ inline LargeConfig large_shape(const Depthwise& p, const Arch& arch, int images,
     config.clocks = -1;
     return config;
   }
-  const LargeProducts products = large_products(s.tile);
+  const LargeMma products = large_mma(s.tile);
   const double row_clocks = 6.4 * products.k16 + 4.4 * products.k8;
   const double step_clocks = 2.0 * (4 * (s.tile.end_pair - s.tile.first_pair) + s.tile.spans) + 8 +
                              (apart == 1 ? 0.5 * products.k16 * rows : 0);
@@ -177,7 +177,7 @@ inline const char* large_mma_refusal(const Depthwise& p, const Arch& arch) {
   if (!half_precision(p.in.dtype) || p.out.dtype != p.in.dtype) return "no float16 or bfloat16";
   if (p.weights != p.in.dtype) return "taps of another dtype";
   if (!p.place.unit_steps_of_images()) return "stride or dilation";
-  if (!rows_inner(p.in) || !rows_inner(p.out)) return "pixels of a row do not lie side by side";
+  if (!rows_inner(p.in) || !rows_inner(p.out)) return "pixels of a row are not contiguous";
   if (p.kh > kLargeMostWindow || p.kw > kLargeMostWindow) return "a window larger than 33x33";
   if (p.place.pad_y < 0 || p.place.pad_y >= p.kh || p.place.pad_x < 0 || p.place.pad_x >= p.kw)
     return "padding not smaller than the window";

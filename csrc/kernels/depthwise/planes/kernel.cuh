@@ -33,7 +33,7 @@ constexpr int floor_div(int a, int b) { return a >= 0 ? a / b : -((b - 1 - a) / 
 // The M elements of a word that start on it, zeros if it is outside.
 template <int M, typename T>
 __device__ __forceinline__ void read_word(const T* from, bool inside, T* to) {
-  using Word = typename WordOf<M * sizeof(T)>::type;
+  using Word = typename VectorOf<M * sizeof(T)>::type;
   Word word{};
   if (inside) word = *reinterpret_cast<const Word*>(from);
   memcpy(to, &word, sizeof(word));
@@ -99,7 +99,7 @@ __global__ void __launch_bounds__(
   const auto image_at = [&](unsigned n, int c) {
     return static_cast<const T*>(a.in) + n * a.in_n + int64_t(c) * (H * WIDTH);
   };
-  // Bulk copies take whole words of 16 bytes: what stands before the first plane comes along.
+  // Bulk copies take whole vectors of 16 bytes: what stands before the first plane comes along.
   const auto shift_of = [](const T* at) { return kShifted ? int(reinterpret_cast<uintptr_t>(at) % 16) : 0; };
   const auto bring = [&](int stage) {
     if (coming < end) {
@@ -161,7 +161,7 @@ __global__ void __launch_bounds__(
               for (int p = 0; p < PX; ++p) sum[o][p] = fmaf(tap[w * KW + j], v[p * SX + j * DX], sum[o][p]);
             if (w == KH - 1 && (OH % RY == 0 || y + o < OH)) {
               constexpr int E = gcd(gcd(16, OW * kSize), PX * kSize) / kSize;
-              using Word = typename WordOf<E * kSize>::type;
+              using Word = typename VectorOf<E * kSize>::type;
 #pragma unroll
               for (int p = 0; p < PX; p += E) {
                 T rounded[E];
@@ -182,7 +182,7 @@ __global__ void __launch_bounds__(
     __syncthreads();
     const int bytes = count * (OH * OW * kSize);
     if constexpr (kShifted) {
-      // Whole words of 16 bytes leave by a bulk copy, what stands before and behind them by plain stores.
+      // Whole vectors of 16 bytes leave by a bulk copy, what stands before and behind them by plain stores.
       const int before = min(-shift_of(out) & 15, bytes), whole = (bytes - before) / 16 * 16;
       const int at = tid * kSize < before ? tid * kSize : tid * kSize + whole;
       if (at < bytes) out[at / kSize] = *reinterpret_cast<const T*>(leaving + at);

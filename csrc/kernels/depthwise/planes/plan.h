@@ -34,7 +34,7 @@ inline PlanesConfig planes_config(const Depthwise& p, const Arch& arch) {
        1,
        1,
        1};
-  // Strips of a row: words of 16 bytes, or what wastes least of the last one.
+  // Strips of a row: vectors of 16 bytes, or what wastes least of the last one.
   const int vector = 16 / size;
   if (out_w <= 16) w.px = out_w;
   else if (taps > 36 && out_w % 4 == 0 && out_w > 28) w.px = 4;
@@ -53,7 +53,7 @@ inline PlanesConfig planes_config(const Depthwise& p, const Arch& arch) {
   const int units = w.strips() * w.bands(), most_units = size == 2 && taps <= 9 ? 64 : 128;
   // Threads: 64 for small windows in half precision (3x3, 64x768x14x14: 11.7 us, with 128 12.0; 7x7: 33.8 and 30.5),
   // 128 in float32 (3x3, 64x384x28x28: 43.5 us, with 64 44.7).
-  // Channels of a block: copies of whole words of 16 bytes, if threads and channels allow.
+  // Channels of a block: copies of whole vectors of 16 bytes, if threads and channels allow.
   const int limit = std::max(1, most_units / units);
   const auto starts = [&](const Image& x, int64_t group) {
     return group * x.h * x.w * size % 16 == 0 && reinterpret_cast<uintptr_t>(x.data) % 16 == 0 &&
@@ -92,7 +92,7 @@ inline const char* planes_refusal(const Depthwise& p, const Arch& arch) {
            reinterpret_cast<uintptr_t>(x.data) % words == 0 && (x.n == 1 || x.stride_n * size_of(x.dtype) % words == 0);
   };
   const int64_t size = size_of(p.in.dtype);
-  if (p.sums == Sums::products) return "no tensor cores";
+  if (p.sums == Sums::mma) return "no tensor cores";
   if (!arch.bulk_copy) return "no bulk copies";
   if (p.in.dtype == Dtype::f64) return "no float32, float16 or bfloat16";
   if (!dense(p.in) || !dense(p.out)) return "planes do not lie one after the other, rows on words";

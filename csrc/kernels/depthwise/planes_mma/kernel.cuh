@@ -25,8 +25,8 @@
 
 #include "core/activation.h"
 #include "core/cuda/tma.cuh"
+#include "kernels/depthwise/planes_mma/packed.cuh"
 #include "kernels/depthwise/planes_mma/params.h"
-#include "kernels/depthwise/planes_mma/words.cuh"
 
 namespace torch_conv::depthwise {
 
@@ -279,9 +279,9 @@ __global__ void __launch_bounds__(32 * kGroup * kShare, kResident)
 #pragma unroll
           for (int p = 0; p < (S + 1) / 2; ++p) {
             const int j = i - 2 * p;
-            if (i == (2 * p > kBegin ? 2 * p : kBegin)) product<T>(sum[p], tap[j], b[0], b[1], 0.f, 0.f, 0.f, 0.f);
+            if (i == (2 * p > kBegin ? 2 * p : kBegin)) mma_into<T>(sum[p], tap[j], b[0], b[1], 0.f, 0.f, 0.f, 0.f);
             else if (j >= 0 && j <= KH)
-              product<T>(sum[p], tap[j], b[0], b[1], sum[p][0], sum[p][1], sum[p][2], sum[p][3]);
+              mma_into<T>(sum[p], tap[j], b[0], b[1], sum[p][0], sum[p][1], sum[p][2], sum[p][3]);
             if (i == (2 * p + KH < kEnd - 1 ? 2 * p + KH : kEnd - 1)) {
 #pragma unroll
               for (int half = 0; half < 2; ++half) {

@@ -19,7 +19,7 @@
 
 #include "core/activation.h"
 #include "kernels/depthwise/rows/params.h"
-#include "kernels/depthwise/shared/packed_words.cuh"
+#include "kernels/depthwise/shared/packed.cuh"
 
 namespace torch_conv::depthwise {
 

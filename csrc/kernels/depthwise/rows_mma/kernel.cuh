@@ -21,7 +21,7 @@
 
 #include "core/activation.h"
 #include "core/cuda/device.cuh"
-#include "core/cuda/products.cuh"
+#include "core/cuda/mma.cuh"
 #include "core/cuda/round_pair.cuh"
 #include "kernels/depthwise/rows_mma/params.h"
 
@@ -164,7 +164,7 @@ __global__ void __launch_bounds__(32 * kRowsMmaWarps, 1) depthwise_rows_mma(cons
     const auto tile = [&](int t, auto&& store) {
       float sum[4] = {};
 #pragma unroll
-      for (int b = 0; b < kBlocks; ++b) add_product<T>(sum, band[b], data[i][t + b].x, data[i][t + b].y);
+      for (int b = 0; b < kBlocks; ++b) mma_add<T>(sum, band[b], data[i][t + b].x, data[i][t + b].y);
 #pragma unroll
       for (int e = 0; e < 4; ++e) smeared = fmaf(sum[e], 0.f, smeared);
 #pragma unroll

@@ -21,9 +21,9 @@ inline Image channels_as_rows(const Image& x) {
 // What bulk copies of rows of channels ask.
 inline const char* channels_bulk_refusal(const Depthwise& p, const Arch& arch) {
   const Placement& at = p.place;
-  if (p.sums == Sums::products) return "no tensor cores";
+  if (p.sums == Sums::mma) return "no tensor cores";
   if (!arch.bulk_copy) return "no bulk copies";
-  if (p.in.stride_c != 1 || p.out.stride_c != 1) return "channels do not lie side by side";
+  if (p.in.stride_c != 1 || p.out.stride_c != 1) return "channels are not innermost";
   if (p.multiplier() != 1) return "several windows for a channel";
   if (at.dilation_y != 1 || at.dilation_x != 1) return "dilation";
   if (at.stride_y > 4 || at.stride_x > 4) return "strides beyond 4";

@@ -57,7 +57,7 @@ __device__ __forceinline__ void read(const T* from, float (&to)[N]) {
 template <bool kPredicate, int kBytes, int N, typename T>
 __device__ __forceinline__ void write(T* to, const T (&from)[N], int count) {
   constexpr int E = kBytes / int(sizeof(T));
-  using Word = typename WordOf<kBytes>::type;
+  using Word = typename VectorOf<kBytes>::type;
 #pragma unroll
   for (int at = 0; at < N; at += E) {
     if constexpr (kPredicate && kBytes >= 4) {
@@ -86,7 +86,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
   extern __shared__ __align__(128) unsigned char tiles_shared[];
   T* const tile = reinterpret_cast<T*>(tiles_shared);
   float* const taps = reinterpret_cast<float*>(tiles_shared + a.taps_at);
-  TilesPlace* const places = reinterpret_cast<TilesPlace*>(tiles_shared + a.places_at);
+  TilesPosition* const places = reinterpret_cast<TilesPosition*>(tiles_shared + a.places_at);
 
   [[maybe_unused]] __shared__ uint64_t full;
 
@@ -162,7 +162,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
   const int g = a.units.divide(tid), unit = tid - g * a.units.by;
   const int band = a.strips.divide(unit), strip = unit - band * a.strips.by;
   if (g < group) {
-    const TilesPlace place = places[g];
+    const TilesPosition place = places[g];
     const float bias = a.bias ? to_acc<float>(static_cast<const W*>(a.bias)[place.channel]) : 0.f;
     const T* const at = tile + g * a.slot + band * RY * SY * a.pitch + a.skip + strip * PX * SX;
     const float* const tap_at = taps + g * window.tap_slot();

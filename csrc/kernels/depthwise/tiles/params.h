@@ -21,7 +21,7 @@ struct TilesWindow {
 };
 
 // Where a plane of a block is read and written, and its output channel.
-struct TilesPlace {
+struct TilesPosition {
   int64_t in, out;
   int channel, unused;
 };
@@ -52,7 +52,7 @@ struct TilesArgs {
   int first_row, first_column, rows;
   SmallDivisor words;
   int step_rows, step_words;  // from a thread's word to its next one
-  int lead;                   // columns in shared memory left of the first output's pixel; whole words of 16 bytes
+  int lead;                   // columns in shared memory left of the first output's pixel; whole vectors of 16 bytes
   int skip;                   // columns left of those that the first strip reads
   int box_bytes;              // of a plane's bulk copy
   int pitch, slot;            // elements from a row to the next one, from a plane to the next one

@@ -43,7 +43,7 @@ inline TilesConfig tiles_config(const Depthwise& p, const Arch& arch) {
   if (p.out.h <= 4) w.ry = int(p.out.h);
   const int out_w = int(p.out.w), out_h = int(p.out.h);
   // Boxes of wide tiles start on 128 bytes, of larger windows on 32 (as direct2d's tiles, measured there).
-  const bool bulk = arch.bulk_copy && tma::words_possible(p.in);
+  const bool bulk = arch.bulk_copy && tma::vectors_possible(p.in);
   const int first = int(round_up(s.pad_x, vector) - s.pad_x);
   c.lead = int(round_up(s.pad_x, bulk && out_w * size > 512 ? (taps > 25 ? 32 : 128) / size : vector));
   c.skip = c.lead - int(s.pad_x) - first;
@@ -108,7 +108,7 @@ inline TilesConfig tiles_config(const Depthwise& p, const Arch& arch) {
       c.group * c.slot + c.skip + (c.strips - 1) * w.px * w.stride_x + int(round_up(first + w.columns(), vector));
   c.taps_at = int(round_up(int64_t(tile) * size, 16));
   c.places_at = c.taps_at + c.group * w.tap_slot() * 4;
-  c.results_at = int(round_up(c.places_at + c.group * int(sizeof(TilesPlace)), 16));
+  c.results_at = int(round_up(c.places_at + c.group * int(sizeof(TilesPosition)), 16));
   c.shared_bytes = c.results_at + (c.together ? int(round_up(c.group * plane * size, 16)) : 0);
   // What instances take (56 to 110 of ptxas), rounded up: blocks of a multiprocessor follow.
   c.registers = taps <= 9 ? 80 : taps <= 25 ? 104 : 128;
@@ -117,9 +117,9 @@ inline TilesConfig tiles_config(const Depthwise& p, const Arch& arch) {
 
 inline const char* tiles_refusal(const Depthwise& p, const Arch& arch) {
   const Placement& s = p.place;
-  if (p.sums == Sums::products) return "no tensor cores";
+  if (p.sums == Sums::mma) return "no tensor cores";
   if (p.in.dtype == Dtype::f64) return "no float32, float16 or bfloat16";
-  if (!rows_inner(p.in) || !rows_inner(p.out)) return "pixels of a row do not lie side by side";
+  if (!rows_inner(p.in) || !rows_inner(p.out)) return "pixels of a row are not contiguous";
   if (p.kh > 31 || p.kw > 31) return "a window of more than 31 rows or columns";
   if (s.stride_y > 4 || s.stride_x > 4) return "a stride of more than 4";
   if ((p.kh - 1) * s.dilation_y > 96 || (p.kw - 1) * s.dilation_x > 96) return "a window that reaches over 96 pixels";

@@ -12,7 +12,7 @@
 #pragma once
 
 #include "core/activation.h"
-#include "kernels/depthwise/shared/packed_words.cuh"
+#include "kernels/depthwise/shared/packed.cuh"
 #include "kernels/depthwise/warps/params.h"
 
 namespace torch_conv::depthwise {

@@ -1,10 +1,10 @@
-// CHANNELS: small windows over images whose channels lie side by side, at stride and dilation 1.
+// CHANNELS: small windows over images whose channels are interleaved, at stride and dilation 1.
 //
 // clang-format off
 //          pixel x - 1       pixel x        pixel x + 1
 //       +--------------+--------------+--------------+       A thread owns N channels of a column of pixels (a word of
 //   y   | c0 .. N ..   | c0 .. N ..   | c0 .. N ..   |       up to 16 bytes, or one value where channels make no words)
-//       +--------------+--------------+--------------+       and marches down a strip of rows: it reads KW words of a
+//       +--------------+--------------+--------------+       and streams down a strip of rows: it reads KW words of a
 //   y+1 |              |   outputs    |              |       row, adds them to the KH rows of outputs that see it, and
 //       +--------------+--------------+--------------+       stores the one that is done. Its neighbours' words come
 //   y+2 |              |              |              |       from L1. The next rows are on their way.
@@ -17,8 +17,8 @@
 #pragma once
 
 #include "core/border.h"
+#include "core/cuda/packed.cuh"
 #include "core/cuda/unroll.cuh"
-#include "core/cuda/words.cuh"
 #include "kernels/direct2d/params.h"
 
 namespace torch_conv::direct2d {

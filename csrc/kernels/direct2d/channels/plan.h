@@ -5,7 +5,7 @@
 
 namespace torch_conv::direct2d {
 
-// Do the channels of both images lie side by side, in words of so many?
+// Are the channels of both images interleaved, in vectors of so many?
 inline bool words_of_channels(const Direct& p, int values) {
   const auto whole = [&](const Image& x) {
     const int64_t size = size_of(x.dtype), bytes = values * size;
@@ -28,7 +28,7 @@ inline int channel_values(const Direct& p) {
 inline const char* channels_refusal(const Direct& p, const Arch&) {
   const Placement& s = p.place;
   if (p.in.dtype == Dtype::f64 || p.in.dtype != p.out.dtype) return "float64 or another output dtype";
-  if (p.in.c != p.groups || p.in.c != p.out.c || p.bias || p.beside.any()) return "sums over channels, bias or shards";
+  if (p.in.c != p.groups || p.in.c != p.out.c || p.bias || p.peers.any()) return "sums over channels, bias or shards";
   if (!s.unit_steps_of_images()) return "stride or dilation";
   if (s.border == Border::skip) return "border 'skip'";
   if (s.border == Border::constant && !holds(p.in.dtype, s.value)) return "no pixel holds the border's value";
@@ -45,7 +45,7 @@ inline ChannelShape fill_channels(const Direct& p, const Arch& arch, Plan& plan)
   s.group = s.words % kChannelWords == 0 ? kChannelWords : s.words;
   const int64_t row_blocks = ceil_div(p.out.w * s.words, kChannelThreads);
   while (s.rows > 8 && p.out.n * row_blocks * ceil_div(p.out.h, s.rows) < 16 * arch.multiprocessors) s.rows /= 2;
-  plan.why = "channels side by side: a word of them, or one value, marches down";
+  plan.why = "interleaved channels: a word of them, or one value, streams down";
   plan.tile_w = kChannelThreads;
   plan.tile_h = s.rows;
   plan.threads = kChannelThreads;

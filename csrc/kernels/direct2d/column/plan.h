@@ -9,11 +9,11 @@ inline const char* column_refusal(const Direct& p, const Arch&) {
   const Direct column = flattened(p);
   const Placement& s = column.place;
   if (column.kw != 1 || column.kh < 2) return "a window wider than 1";
-  if (p.beside.any()) return "reads no other shards";
+  if (p.peers.any()) return "reads no other shards";
   if (!p.place.unit_steps_of_images()) return "stride or dilation";
   if (s.pad_x != 0 || column.out.w > column.in.w) return "columns outside the image";
   if (s.border == Border::skip) return "border 'skip'";
-  if (column.in.stride_w != 1 || column.out.stride_w != 1) return "pixels of a row do not lie side by side";
+  if (column.in.stride_w != 1 || column.out.stride_w != 1) return "pixels of a row are not contiguous";
   if (column.in.c != column.groups) return "sums over channels";
   if (!below(kMostSide, {column.in.h, column.in.w, column.out.h, column.kh, s.pad_y + column.kh}))
     return "2^30 rows or columns";

@@ -39,8 +39,8 @@ __global__ void __launch_bounds__(256)
     const T* plane = static_cast<const T*>(p.in.data) + n * p.in.stride_n + channel * p.in.stride_c;
     const A* window = taps + ci * p.taps.stride_ci;
     for (int64_t i = 0; i < p.kh; ++i) {
-      const int64_t m = a.beside.map_row(y * s.stride_y + i * s.dilation_y - s.pad_y, p.in.h, s.border);
-      const T* row = m == Neighbours::kOutside ? nullptr : a.beside.row(plane, p.in.stride_h, m, p.in.h, n, channel);
+      const int64_t m = a.peers.map_row(y * s.stride_y + i * s.dilation_y - s.pad_y, p.in.h, s.border);
+      const T* row = m == Neighbours::kOutside ? nullptr : a.peers.row(plane, p.in.stride_h, m, p.in.h, n, channel);
       add_window_row<T, A>(p, row, window + i * p.kw, x, sum);
     }
   }
@@ -48,13 +48,13 @@ __global__ void __launch_bounds__(256)
   const A bias = p.bias ? static_cast<const A*>(p.bias)[co] : A(0);
   const int64_t offset = n * p.out.stride_n + co * p.out.stride_c + y * p.out.stride_h;
   const int64_t top = y * s.stride_y - s.pad_y;
-  const bool fits_y = a.beside.inside(top, top + (p.kh - 1) * s.dilation_y, p.in.h);
+  const bool fits_y = a.peers.inside(top, top + (p.kh - 1) * s.dilation_y, p.in.h);
   for (int q = 0; q < 4 && x + q < p.out.w; ++q) {
     A value = sum[q] + bias;
     const int64_t left = (x + q) * s.stride_x - s.pad_x;
     const bool fits = fits_y && left >= 0 && left + (p.kw - 1) * s.dilation_x < p.in.w;
     if (s.border == Border::zero_output && !fits) value = 0;
-    if (s.normalized) value /= taps_inside<2>(p, a.beside, taps, 0, y, x + q);
+    if (s.normalized) value /= taps_inside<2>(p, a.peers, taps, 0, y, x + q);
     store_as(p.out, offset + (x + q) * p.out.stride_w, value);
   }
 }

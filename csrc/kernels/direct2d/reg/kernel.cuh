@@ -2,7 +2,7 @@
 //
 //   lane   0    1    2   ...  30   31        A warp reads 32 x 16 bytes of `rows` + K - 1 input rows: all loads are
 //        +----+----+----+---+----+----+      issued before the first is used. Left and right neighbours come from the
-//   row  | ///|    |    |   |    |/// |      next lanes by shuffle; lanes 0 and 31 only lend theirs, so neighbouring
+//   row  | ///|    |    |   |    |/// |      next lanes by shuffle; lanes 0 and 31 only give theirs, so neighbouring
 //        +----+----+----+---+----+----+      warps overlap by two lanes and no edge loads exist.
 //
 // Warps that touch an edge run a second copy of the loads, which reads through the border map pixel by pixel.
@@ -28,15 +28,15 @@ struct RegWork {
     constexpr int width() const { return columns; }
     constexpr int covered() const { return columns; }
   } shape{reg_rows(sizeof(T), K), 30 * 16 / int(sizeof(T))};
-  static __device__ __forceinline__ TilePlace place(const TileOrder& order) { return order.at(blockIdx.x); }
+  static __device__ __forceinline__ TilePosition place(const TileOrder& order) { return order.at(blockIdx.x); }
   static __device__ __forceinline__ int offset(int x, int) { return x; }
 };
 
 // A call, not inlined: it stands in edge warps only, and once per row and column instead of once per pixel.
 static __device__ __noinline__ int map_at_edge(int i, int n, Border border) { return map_index(i, n, border); }
 
-__device__ __forceinline__ int map_at_edge(int i, int n, Border border, const Neighbours& beside) {
-  if (beside.holds(i, n)) return i;
+__device__ __forceinline__ int map_at_edge(int i, int n, Border border, const Neighbours& peers) {
+  if (peers.holds(i, n)) return i;
   const int m = map_at_edge(i, n, border);
   return m < 0 ? Neighbours::kOutside : m;
 }
@@ -46,7 +46,7 @@ __global__ void __launch_bounds__(32 * kRegWarps, reg_min_blocks<T, K>())
     direct2d_reg(const __grid_constant__ PlaneArgs a, const __grid_constant__ ParamTaps param_taps) {
   using A = acc_t<T>;
   constexpr int N = 16 / sizeof(T), R = K / 2, rows = reg_rows(sizeof(T), K);
-  const TilePlace at = RegWork<T, K>::place(a.order);
+  const TilePosition at = RegWork<T, K>::place(a.order);
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   const int first = int(at.x * 30 * N) - N;  // lane 0's first pixel
   const int x = first + lane * N, y0 = (at.y * kRegWarps + warp) * rows;
@@ -64,7 +64,7 @@ __global__ void __launch_bounds__(32 * kRegWarps, reg_min_blocks<T, K>())
   } else {
     int my[rows + K - 1], mx[N];
 #pragma unroll
-    for (int r = 0; r < rows + K - 1; ++r) my[r] = map_at_edge(top + r, a.planes.in_h, a.border, a.beside);
+    for (int r = 0; r < rows + K - 1; ++r) my[r] = map_at_edge(top + r, a.planes.in_h, a.border, a.peers);
 #pragma unroll
     for (int i = 0; i < N; ++i) mx[i] = map_at_edge(x + i, a.planes.in_w, a.border);
     const T outside = from_acc<T>(a.value);
@@ -72,7 +72,7 @@ __global__ void __launch_bounds__(32 * kRegWarps, reg_min_blocks<T, K>())
     for (int r = 0; r < rows + K - 1; ++r) {
       const bool stands = my[r] != Neighbours::kOutside;
       const T* row =
-          a.beside.row(plane, a.planes.in_stride_h, stands ? my[r] : 0, a.planes.in_h, at.n, at.c / a.multiplier);
+          a.peers.row(plane, a.planes.in_stride_h, stands ? my[r] : 0, a.planes.in_h, at.n, at.c / a.multiplier);
 #pragma unroll
       for (int i = 0; i < N; ++i) raw[r].v[i] = stands && mx[i] >= 0 ? row[mx[i]] : outside;
     }

@@ -2,8 +2,8 @@
 // image.
 #pragma once
 
+#include "core/cuda/packed.cuh"
 #include "core/cuda/unaligned_rows.cuh"
-#include "core/cuda/words.cuh"
 #include "kernels/direct2d/params.h"
 
 namespace torch_conv::direct2d {
@@ -14,13 +14,13 @@ template <class W, typename O>
 __device__ __noinline__ void clear_where_outside(const PlaneArgs& a) {
   constexpr TileWindow w = W::window;
   constexpr int stride = w.stride, width = W::shape.width(), covered = W::shape.covered(), rows = W::shape.rows;
-  const TilePlace at = W::place(a.order);
+  const TilePosition at = W::place(a.order);
   const int y = int(at.y * (blockDim.x / 32) + threadIdx.x / 32) * rows, x0 = int(at.x * width) - a.lead;
   const int last = min(x0 + covered, a.planes.out_w);
   __syncwarp();
   for (int o = 0; o < rows && y + o < a.planes.out_h; ++o) {
     const int top = (y + o) * stride + a.shift_y - w.above();
-    const bool fits = a.beside.inside(top, top + w.rows() - 1, a.planes.in_h);
+    const bool fits = a.peers.inside(top, top + w.rows() - 1, a.planes.in_h);
     for (int x = max(x0, 0) + threadIdx.x % 32; x < last; x += 32) {
       const int left = x * stride + a.shift_x - w.left();
       if (!fits || left < 0 || left + w.left() + w.right() >= a.planes.in_w)

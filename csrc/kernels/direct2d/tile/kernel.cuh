@@ -14,7 +14,7 @@
 //                                                          No pipeline inside a block: the 8 blocks resident on a
 //                                                          multiprocessor overlap one another.
 //
-// A column is a value of a row: where channels lie side by side ((H, W, C) photographs), the next tap lies `channels`
+// A column is a value of a row: where channels are interleaved ((H, W, C) HWC images), the next tap lies `channels`
 // columns further, and nothing else is different. Where channels are many, so that the next pixel's would lie beyond a
 // tile, a group of them is an image of its own: a box holds the group's values of neighbouring pixels side by side, as
 // if there were no others. Where channels have a window each, a lane owns whole pixels of a few of them (three channels
@@ -42,10 +42,10 @@ struct TileWork {
   static constexpr bool bulk = kBulk, aligned = kAligned, bias = kBias, groups = kGroups;
   static_assert(!kGroups || (kBulk && kAligned), "groups are stored as words straight from registers");
 
-  // Groups of channels that lie side by side in memory are read side by side: a bulk copy brings whole lines of 128
+  // Groups of interleaved channels are read at once: a bulk copy brings whole lines of 128
   // bytes to L2, where the other groups find them. (One after the other, float32 5x5 of 1x64x1080x1920 is 552 us
   // instead of 305, one NVIDIA H200.)
-  static __device__ __forceinline__ TilePlace place(const TileOrder& order) {
+  static __device__ __forceinline__ TilePosition place(const TileOrder& order) {
     return kGroups ? order.at_together(blockIdx.x) : order.at(blockIdx.x);
   }
   // Where column x of an image lies behind its row's first value.
@@ -85,7 +85,7 @@ __global__ void __launch_bounds__(32 * TileShape::warps,
   T* shared = reinterpret_cast<T*>(shared_bytes);
   [[maybe_unused]] __shared__ uint64_t barrier;
 
-  const TilePlace at = W::place(a.order);
+  const TilePosition at = W::place(a.order);
   const int x0 = int(at.x * shape.width()) - a.lead, y0 = at.y * shape.height();  // the tile's first output
   const int bx = x0 * kStride + a.shift_x - shape.pad,
             by = y0 * kStride + a.shift_y - w.above();  // the box's first input
@@ -143,10 +143,10 @@ __global__ void __launch_bounds__(32 * TileShape::warps,
   const bool clear = edge && a.border == Border::zero_output;
   // What a bulk copy put outside is right.
   const bool zeros = kBulk && (clear || (a.border == Border::constant && a.value == 0.f));
-  if (edge && (!zeros || a.beside.holds(by, a.planes.in_h) || a.beside.holds(bottom - 1, a.planes.in_h))) {
+  if (edge && (!zeros || a.peers.holds(by, a.planes.in_h) || a.peers.holds(bottom - 1, a.planes.in_h))) {
     extend_box<32 * TileShape::warps>(box, {0, bottom - by, shape.pad - w.left(), right - bx}, {by, bx}, plane,
                                       a.planes.in_stride_h, a.planes.in_h, a.planes.in_w, a.border,
-                                      from_acc<T>(a.value), ShardRows{a.beside, at.n, ci}, {a.channels, a.in_pixel});
+                                      from_acc<T>(a.value), ShardRows{a.peers, at.n, ci}, {a.channels, a.in_pixel});
     __syncthreads();
   }
 

@@ -16,9 +16,10 @@ inline int lead_columns(const Direct& flat) {
   return tma::lead_columns(tile_window(flat, {}).left(), flat.place.pad_x, 16 / size_of(flat.in.dtype));
 }
 
-// Do rows leave as words of 16 bytes (straight from registers, but for pixels of three channels)? A lane's columns lie
-// side by side then, which costs 4-byte values that come from anywhere more than the store saves. Without bulk copies
-// every row of a box has a phase of its own, which outputs of channels with windows of their own would have to leave.
+// Do rows leave as vectors of 16 bytes (straight from registers, but for pixels of three channels)? A lane's columns
+// lie side by side then, which costs 4-byte values that come from anywhere more than the store saves. Without bulk
+// copies every row of a box has a phase of its own, which outputs of channels with windows of their own would have to
+// leave.
 inline bool stores_aligned(const Direct& flat, const TileKind& kind) {
   const bool narrow = size_of(flat.in.dtype) < 4 && !kind.own;
   return aligned_rows(flat.out) && (kind.bulk ? lead_columns(flat) == 0 : narrow);
@@ -37,7 +38,7 @@ inline const char* tile_refusal(const Direct& q, const Arch& arch, const TileKin
   if (kind.bulk && s.stride_x > 1 && lead_columns(q) > 0) return "strided windows that start off 16 bytes";
   const int64_t halo_rows = s.dilation_y * (q.kh - 1), halo_values = s.dilation_x * (q.kw - 1);
   if (halo_rows >= kMostHaloRows || halo_values >= kMostHaloValues) return "taps too far apart";
-  if (const char* no = rows_refusal(q.in, q.out, s, q.beside)) return no;
+  if (const char* no = rows_refusal(q.in, q.out, s, q.peers)) return no;
   if (!below(kMostSide, {q.in.w * size_of(q.in.dtype)})) return "rows of 2^30 bytes";
   if (q.in.c != q.groups) return "sums over channels";
   const TileWindow w = tile_window(q, kind);
@@ -72,7 +73,7 @@ inline const char* tile_plain_refusal(const Direct& p, const Arch& arch) {
   return tile_refusal(flattened(p), arch, {});
 }
 
-// A window for each of a few channels that lie side by side.
+// A window for each of a few interleaved channels.
 constexpr int64_t kMostOwn = 4;
 
 inline TileKind tile_own_kind(const Direct& p, const Arch& arch) {
@@ -83,13 +84,13 @@ inline TileKind tile_own_kind(const Direct& p, const Arch& arch) {
 
 inline const char* tile_own_refusal(const Direct& p, const Arch& arch) {
   if (!channels_as_columns(p) || p.taps.stride_c == 0 || p.in.c > kMostOwn)
-    return "no 2 to 4 channels side by side that have a window each";
+    return "no 2 to 4 interleaved channels that have a window each";
   const TileWindow w{int(p.kh), int(p.kw), 1, 1, 1, int(p.in.c)};
   if (by_channels(size_of(p.in.dtype), w) && p.in.dtype != p.out.dtype) return "another output dtype";
   return tile_refusal(side_by_side(p, p.in.c), arch, tile_own_kind(p, arch));
 }
 
-// Many channels that lie side by side, as groups of so many whose halos are at most half as large as a tile, or else as
+// Many interleaved channels, as groups of so many whose halos are at most half as large as a tile, or else as
 // large; or 0. A group is 16 to 128 bytes of every pixel. 16x512x56x56 on one NVIDIA H200, of
 // copy, by groups (by CHANNELS; cuDNN): float32 3x3, 5x5 94 % (82; 65), 84 (54; 27); float16 3x3, 5x5, 7x7 84 (53; 58),
 // 53 (30; 42), 22 (16; 15); uint8 3x3, 5x5 48 (20), 24 (14). As they lie, float16 of 64 channels 95 %, by groups 93; of
@@ -98,7 +99,7 @@ inline const char* tile_own_refusal(const Direct& p, const Arch& arch) {
 inline int channel_group(const Direct& p) {
   const auto together = [](const Image& x) { return x.stride_c == 1 && x.stride_w >= x.c; };
   const int in = size_of(p.in.dtype), out = size_of(p.out.dtype);
-  const bool own = p.taps.stride_c != 0, alike = p.in.c == p.out.c && p.groups == p.in.c && !p.bias && !p.beside.any();
+  const bool own = p.taps.stride_c != 0, alike = p.in.c == p.out.c && p.groups == p.in.c && !p.bias && !p.peers.any();
   if (!alike || !together(p.in) || !together(p.out) || in > 4 || out > 4) return 0;
   if (!p.place.unit_steps_of_images() || p.kh > kTileMost || p.kw > kTileMost || p.kw < 2) return 0;
   if (own && (p.in.dtype != p.out.dtype || p.kh * p.kw * 4 / in > kTapsAtOnce)) return 0;
@@ -127,7 +128,7 @@ inline TileKind tile_groups_kind(const Direct& p, int group) {
 
 inline const char* tile_groups_refusal(const Direct& p, const Arch& arch) {
   const int group = channel_group(p);
-  if (group == 0) return "no groups of channels side by side, or windows beyond a lane's registers";
+  if (group == 0) return "no groups of interleaved channels, or windows beyond a lane's registers";
   if (!arch.bulk_copy) return "no bulk copies";
   if (!tma::channels_possible(p.in) || !tma::channels_possible(p.out)) return "pixels not 16-byte aligned";
   const Direct q = side_by_side(p, group);
@@ -145,8 +146,8 @@ inline void configure_tile(const Direct& p, const TileKind& kind, Plan& plan) {
   const TileShape shape = tile_shape(q, kind);
   const Config config{
       .variant = Variant::tile, .lead = kind.bulk ? lead_columns(q) : 0, .overlap = shape.overlap, .tile = kind};
-  plan.why = kind.group  ? "many channels side by side: groups of them are images of their own"
-             : kind.own  ? "a window for each of a few channels side by side: taps are the same for all lanes"
+  plan.why = kind.group  ? "many interleaved channels: groups of them are images of their own"
+             : kind.own  ? "a window for each of a few interleaved channels: taps are the same for all lanes"
              : kind.bulk ? "window up to 31x31: one bulk copy brings tile and halo"
                          : "window up to 31x31, copies of words: no bulk copies, or rows not 16-byte aligned";
   plan.tile_w = shape.width();

@@ -291,7 +291,8 @@ __device__ __forceinline__ void sum_pixels(const PlaneArgs& a, const Box& box, i
 }
 
 // One channel after the other. A channel's outputs take the place of its inputs as soon as all warps have read these;
-// so rows of pixels are whole in the end, and leave as words of 16 bytes, or, where they start anywhere, side by side.
+// so rows of pixels are whole in the end, and leave as vectors of 16 bytes, or, where they start anywhere, side by
+// side.
 template <typename T, class W, class Box, typename O>
 __device__ __forceinline__ void sum_channels(const PlaneArgs& a, const Box& box, int top, int column,
                                              const LaneOutput<T, O, W>& out, const float* taps) {

@@ -46,9 +46,9 @@ __global__ void __launch_bounds__(32 * kWindowWarps)
     const T* source = static_cast<const T*>(p.in.data) + n * p.in.stride_n + channel * p.in.stride_c;
     __syncthreads();
     for (int r = warp; r < rows; r += kWindowWarps) {
-      const int my = a.beside.map_row(by + r, int(p.in.h), p.place.border);
+      const int my = a.peers.map_row(by + r, int(p.in.h), p.place.border);
       const bool stands = my != Neighbours::kOutside;
-      const T* from = a.beside.row(source, p.in.stride_h, stands ? my : 0, p.in.h, n, channel);
+      const T* from = a.peers.row(source, p.in.stride_h, stands ? my : 0, p.in.h, n, channel);
       for (int i = lane; i < columns; i += 32) {
         const int mx = map_index(bx + i, int(p.in.w), p.place.border);
         tile[r * a.pitch + i] = stands && mx >= 0 ? to_acc<A>(from[mx * p.in.stride_w]) : outside;
@@ -89,7 +89,7 @@ __global__ void __launch_bounds__(32 * kWindowWarps)
     if (y >= p.out.h) break;
     const int64_t offset = n * p.out.stride_n + co * p.out.stride_c + y * p.out.stride_h;
     const int64_t top = y - p.place.pad_y;
-    const bool fits_y = a.beside.inside(top, top + kh - 1, p.in.h);
+    const bool fits_y = a.peers.inside(top, top + kh - 1, p.in.h);
 #pragma unroll
     for (int q = 0; q < 4; ++q) {
       const int x = x0 + 4 * lane + q;

@@ -39,7 +39,7 @@ inline void configure_channels(const Direct& p, const Arch& arch, Plan& plan) {
     const int64_t cost = ceil_div(blocks, arch.multiprocessors) * (c + 3) * (blocks <= arch.multiprocessors ? 6 : 5);
     if (best == 0 || cost < best) chunk = c, best = cost;
   }
-  plan.why = "3^3 window, channels innermost: lanes are channels, sums march along z in registers";
+  plan.why = "3^3 window, channels innermost: lanes are channels, sums stream along z in registers";
   plan.tile_w = kChannelsWidth;
   plan.tile_h = kChannelsHeight;
   plan.tile_d = int(chunk);

@@ -92,7 +92,7 @@ __device__ __forceinline__ void move_planes(const PlanesArgs& a, Walk done, bool
       tma::fence_before_copy();
       tma::warp_arrive(&full[stage]);
     } else {
-      // Bulk copies bring whole words of 16 bytes: a plane and what stands before and behind it.
+      // Bulk copies bring whole vectors of 16 bytes: a plane and what stands before and behind it.
       const int shift = kInPlace ? 0 : source % 16 * (a.plane_bytes % 16) % 16;
       const int bytes = kInPlace ? a.plane_bytes : (shift + a.plane_bytes + 15) / 16 * 16;
       tma::warp_expect(&full[stage], max(0, (count - mover + kPlanesMovers - 1) / kPlanesMovers) * bytes);

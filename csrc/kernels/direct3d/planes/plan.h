@@ -82,7 +82,7 @@ inline const char* planes_refusal(const Direct& p, const Arch& arch) {
   if (p.out.h != p.in.h || p.out.w != p.in.w || s.pad_y != 1 || s.pad_x != 1) return "planes of another size";
   if (!planes_dense(p.in) || !planes_dense(p.out)) return "volumes not dense and 16-byte aligned";
   if (p.in.h > 256 || p.in.w > 256) return "large planes";
-  // Bulk copies bring whole words of 16 bytes: all channels' planes must lie alike.
+  // Bulk copies bring whole vectors of 16 bytes: all channels' planes must lie alike.
   if (p.in.d * p.in.h * p.in.w * size_of(p.in.dtype) % 16 != 0) return "volumes that do not fill 16 bytes";
   if (p.in.d >= (1 << 20) || p.out.n * p.out.c * p.out.d >= (int64_t(1) << 30)) return "too many planes";
   return planes_choice(p, arch.multiprocessors).shape.channels > 0 ? nullptr : "planes that no tile fits";

@@ -112,7 +112,7 @@ __device__ __forceinline__ void add_plane(const A* from, const A* (&taps)[Sums],
   } else {
     // A multiprocessor has few other warps to turn to: the next row's first pixels are read a row ahead (of float64
     // they would not fit the registers).
-    // There is no row behind the last (the next plane is being written there): the last is read once more, unused, as
+    // There is no row behind the last (the next plane is being written there): the last is read again, unused, as
     // a branch around the read costs 19 % (15^3 on 8x128x128 on one NVIDIA H200: 51.6 -> 61.3 us).
     const auto row = [&](const Start& start, Start& next, bool more) {
       const A* const at = from;

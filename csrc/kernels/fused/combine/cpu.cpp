@@ -14,7 +14,7 @@ namespace torch_conv::fused {
 // How many images of sums there are.
 static int count_sums(const Combine& p) { return p.point == Point::thin ? 3 : p.windows; }
 
-// Channels side by side in all images.
+// Interleaved channels in all images.
 static int64_t pixel_of_row(const Combine& p) {
   int64_t pixel = p.point == Point::sharpen ? interleaved_channels(p.centre, p.out) : p.out.c;
   for (int i = 0; i < count_sums(p); ++i) pixel = std::min(pixel, interleaved_channels(p.sums[i], p.out));

@@ -8,15 +8,15 @@ template <typename A>
 class Scratch {
  public:
   void grow(int64_t size) {
-    if (size + kLanes<A> <= int64_t(room_.size())) return;
-    room_.resize(size + kLanes<A>);
-    const uintptr_t over = reinterpret_cast<uintptr_t>(room_.data()) % TC_VEC_BYTES;
-    data_ = room_.data() + (over ? (TC_VEC_BYTES - over) / sizeof(A) : 0);
+    if (size + kLanes<A> <= int64_t(buffer_.size())) return;
+    buffer_.resize(size + kLanes<A>);
+    const uintptr_t over = reinterpret_cast<uintptr_t>(buffer_.data()) % TC_VEC_BYTES;
+    data_ = buffer_.data() + (over ? (TC_VEC_BYTES - over) / sizeof(A) : 0);
   }
   A* data() const { return data_; }
 
  private:
-  std::vector<A> room_;
+  std::vector<A> buffer_;
   A* data_ = nullptr;
 };
 

@@ -1,4 +1,4 @@
-// The fused room's loops. Text of core/cpu/each_isa.h: compiled once per instruction set.
+// The fused kernel family's loops. Text of core/cpu/each_isa.h: compiled once per instruction set.
 //
 //   row of the image           --row pass--> ring of sums --column pass, point--> a few rows of stage 0's outputs
 //   row of stage 0's outputs   --row pass--> ring of sums --column pass, point--> a few rows of stage 1's outputs

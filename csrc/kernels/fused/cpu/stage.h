@@ -12,7 +12,7 @@
 template <typename A>
 class FusedStage {
  public:
-  // `pixel`: channels side by side that are filtered as one row, see interleaved_channels. The stage reads `channels`
+  // `pixel`: interleaved channels that are filtered as one row, see interleaved_channels. The stage reads `channels`
   // planes of h x w.
   FusedStage(const Fused& p, int index, int channels, int64_t h, int64_t w, int64_t pixel)
       : stage_(p.stages[index]),

@@ -3,7 +3,7 @@
 // A stage turns rows of its input channels into rows of its output channels: `across` makes the row sums of one input
 // row, which stay in a ring of K rows; `down` makes an output row of the ring. Flow chains them: an input row goes down
 // as far as rows can be made of it. All of it is unrolled, so rings are registers and slots are names. What a later
-// stage reads beyond a lane's columns the lane makes as well, or the neighbouring lanes lend it.
+// stage reads beyond a lane's columns the lane makes as well, or the neighbouring lanes pass it.
 #pragma once
 
 #include "core/border.h"
@@ -158,20 +158,20 @@ __device__ __forceinline__ void extend_columns(float (&row)[C][W], int first, in
     }
 }
 
-// Rows of the first stage's columns become rows of the last stage's `Out` columns. kLend: a lane makes its own columns
-// only, and borrows what a later stage reads beyond them; else it makes those as well.
-template <bool kLend, bool kFirst, int Out, class... Stages>
+// Rows of the first stage's columns become rows of the last stage's `Out` columns. kHaloLanes: a lane makes its own
+// columns only, and gets what a later stage reads beyond them from other lanes; else it makes those as well.
+template <bool kHaloLanes, bool kFirst, int Out, class... Stages>
 struct Flow;
 
-template <bool kLend, bool kFirst, int Out>
-struct Flow<kLend, kFirst, Out> {};
+template <bool kHaloLanes, bool kFirst, int Out>
+struct Flow<kHaloLanes, kFirst, Out> {};
 
-template <bool kLend, bool kFirst, int Out, class Stage, class... Later>
-struct Flow<kLend, kFirst, Out, Stage, Later...> {
+template <bool kHaloLanes, bool kFirst, int Out, class Stage, class... Later>
+struct Flow<kHaloLanes, kFirst, Out, Stage, Later...> {
   static constexpr int K = Stage::K, R = K / 2;
-  static constexpr int columns = Out + (kLend ? 0 : 2 * kReach<Later...>);  // that this stage makes
+  static constexpr int columns = Out + (kHaloLanes ? 0 : 2 * kHalo<Later...>);  // that this stage makes
   float ring[K][Stage::mid][Stage::widen(columns)];
-  Flow<kLend, false, Out, Later...> later;
+  Flow<kHaloLanes, false, Out, Later...> later;
 
   // `r` is known where the loop over rows is unrolled; `store` gets the last stage's rows. kEdge: the warp's windows
   // may hang over the image.
@@ -188,9 +188,9 @@ struct Flow<kLend, kFirst, Out, Stage, Later...> {
       store(r, out);
     } else {
       using Next = First<Later...>;
-      constexpr int kRadius = Next::K / 2, kSide = kLend ? kRadius : kReach<Later...>;
+      constexpr int kRadius = Next::K / 2, kSide = kHaloLanes ? kRadius : kHalo<Later...>;
       float wide[Stage::outputs][Out + 2 * kSide];
-      if constexpr (kLend) with_neighbours<kRadius, Next::neighbours(Stage::outputs)>(out, wide);
+      if constexpr (kHaloLanes) with_neighbours<kRadius, Next::neighbours(Stage::outputs)>(out, wide);
       else copy(out, wide);
       if constexpr (kEdge) {
         const bool zeros = Next::reads_zeros_outside;
@@ -216,7 +216,7 @@ struct Flow<kLend, kFirst, Out, Stage, Later...> {
   __device__ __forceinline__ void down_at_edge(int r, float (&out)[Stage::outputs][columns], const float* tap,
                                                float number, const Surroundings& at) {
     const Border border = Stage::reads_zeros_outside ? Border::constant : at.border;
-    const int first = at.y + r - (K - 1) - kReach<Later...> - R;  // the image's row under the first tap
+    const int first = at.y + r - (K - 1) - kHalo<Later...> - R;  // the image's row under the first tap
     if (border == Border::circular || (first >= 0 && first + K <= at.h))
       return Compute<Stage>::down(ring, r, out, tap, number);
     constexpr int W = Stage::widen(columns);
@@ -244,11 +244,11 @@ struct Flow<kLend, kFirst, Out, Stage, Later...> {
 };
 
 // The flow through all stages of a pipeline.
-template <class P, bool kLend, int Out>
+template <class P, bool kHaloLanes, int Out>
 struct FlowOf;
-template <class... Stages, bool kLend, int Out>
-struct FlowOf<Pipeline<Stages...>, kLend, Out> {
-  using type = Flow<kLend, true, Out, Stages...>;
+template <class... Stages, bool kHaloLanes, int Out>
+struct FlowOf<Pipeline<Stages...>, kHaloLanes, Out> {
+  using type = Flow<kHaloLanes, true, Out, Stages...>;
 };
 
 }  // namespace torch_conv::fused

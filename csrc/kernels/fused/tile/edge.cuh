@@ -33,8 +33,9 @@ struct Rect {
   __device__ Rect inside(const Rect& o) const { return {max(y0, o.y0), max(x0, o.x0), min(y1, o.y1), min(x1, o.x1)}; }
 };
 
-// The image that a tile lies in. Of a shard that is the shard and the rows beside it as far as stages look up and down
-// (the launch offers no others): no output's windows reach further, so that an edge of the image is there or nowhere.
+// The image that a tile lies in. Of a shard that is the shard and its neighbours' rows as far as stages look up and
+// down (the launch offers no others): no output's windows reach further, so that an edge of the image is there or
+// nowhere.
 template <class Rows>
 struct WholeImage {
   const Args& a;
@@ -42,11 +43,11 @@ struct WholeImage {
   static constexpr bool kShard = std::is_same_v<Rows, ShardRows>;
 
   __device__ __forceinline__ int top() const {
-    if constexpr (kShard) return -int(rows.beside.above.rows);
+    if constexpr (kShard) return -int(rows.peers.above.rows);
     else return 0;
   }
   __device__ __forceinline__ int bottom() const {
-    if constexpr (kShard) return a.planes.in_h + int(rows.beside.below.rows);
+    if constexpr (kShard) return a.planes.in_h + int(rows.peers.below.rows);
     else return a.planes.in_h;
   }
   __device__ __forceinline__ Rect rect() const { return {top(), 0, bottom(), a.planes.in_w}; }
@@ -54,8 +55,8 @@ struct WholeImage {
   __device__ __forceinline__ bool near_edge(const Rect& area, int by) const {
     return area.x0 < by || area.y0 < top() + by || area.x1 > a.planes.in_w - by || area.y1 > bottom() - by;
   }
-  // Do the rows [y0, y1) go on in shards beside this one?
-  __device__ __forceinline__ bool borrows(int y0, int y1) const {
+  // Do the rows [y0, y1) go on in neighbour shards?
+  __device__ __forceinline__ bool reads_peers(int y0, int y1) const {
     return kShard && ((y0 < 0 && top() < 0) || (y1 > a.planes.in_h && bottom() > a.planes.in_h));
   }
 };
@@ -110,7 +111,7 @@ __device__ void run_stages(const Image& image, const Source& in, int channels, R
   const Args& a = image.a;
   constexpr int K = Stage::K, R = K / 2;
   constexpr bool kLast = sizeof...(Later) == 0;
-  Rect rect = piece.grown(kReach<Later...>);
+  Rect rect = piece.grown(kHalo<Later...>);
   if (a.border != Border::circular || kFirstReadsZeros<Later...>) rect = rect.inside(image.rect());
 
   float* sums = memory;

@@ -3,12 +3,12 @@
 // clang-format off
 //      skew   32 * columns pixels
 //      +----+------------------------------+--+  -     One bulk copy (or plain loads) brings the box: the tile, the rows
-//      |    :     halo, `reach` rows       :  |  |     that all stages look further, and columns on either side. Each
+//      |    :     halo, `halo` rows       :  |  |     that all stages look further, and columns on either side. Each
 //      |    :    +--------------------+    :  |  |     warp walks down its rows + 2 reach rows of the box; a lane reads
-//      |    :lend| warp 0: `rows` rows|lend:  |  |     the columns that its pixels need and lets each row run through
+//      |    :pass| warp 0: `rows` rows|pass:  |  |     the columns that its pixels need and lets each row run through
 //      |    :    | warp 1             |    :  | box_h  the stages (Flow in stages.cuh). What a later stage reads beyond
 //      |    :    | warp 2             |    :  |  |     a lane's columns the lane makes as well; or, in long chains, the
-//      |    :    | warp 3             |    :  |  |     lanes beside it lend it: then the outer lanes of a warp store
+//      |    :    | warp 3             |    :  |  |     neighbour lanes pass it: then the outer lanes of a warp store
 //      |    :    +--------------------+    :  |  |     nothing, and neighbouring tiles overlap by two lanes. Inside the
 //      |    :                              :  |  |     image there is no barrier after the box has come; warps make the
 //      +----+------------------------------+--+  -     rows between them twice.
@@ -18,7 +18,7 @@
 //
 // Blocks at an edge of the image extend their box as far as the first stage looks (a circular one as far as all do).
 // What later stages read beyond the edge is put into the registers, or the pixels that ask for it are computed again by
-// edge.cuh. Of a shard the box's rows above and below come from the shards beside it, where they lie.
+// edge.cuh. Of a shard the box's rows above and below come from the neighbour shards, where they lie.
 //
 // Per output pixel: one read (halos come from L2) and one write of each output; flops 4 K a window, and the rows'
 // halos.
@@ -37,7 +37,7 @@ __device__ __forceinline__ WholeImage<OwnRows> image_of(const TensorMap&, const 
 }
 __device__ __forceinline__ WholeImage<ShardRows> image_of(const ShardVolume& shards, const Args& a, unsigned n,
                                                           unsigned c) {
-  return {a, {shards.beside, n, c}};
+  return {a, {shards.peers, n, c}};
 }
 
 // The rows that warps load, in the layout of the bulk copy; what lies outside the image stays as it is. Barrier after.
@@ -53,23 +53,23 @@ __device__ __forceinline__ void load_box_plain(const Args& a, const T* plane, T*
   }
 }
 
-// kBeside: the image is a shard with others beside it. (Sobel of those spills 24 bytes, not in the walk over rows: with
+// kPeers: the image is a shard with others beside it. (Sobel of those spills 24 bytes, not in the walk over rows: with
 // a block less on a multiprocessor it would have none.)
-template <class P, typename T, typename O, bool kAligned, bool kBeside = false>
+template <class P, typename T, typename O, bool kAligned, bool kPeers = false>
 __global__ void __launch_bounds__(32 * TileShape::warps, tile_shape<P>(sizeof(T)).min_blocks)
-    fused_tile(const __grid_constant__ MapOf<kBeside> map, const __grid_constant__ Args a,
+    fused_tile(const __grid_constant__ MapOf<kPeers> map, const __grid_constant__ Args a,
                const __grid_constant__ TapsOf<P> taps) {
   constexpr TileShape S = tile_shape<P>(sizeof(T));
   constexpr int N = S.columns, M = N / P::stride, R = S.radius;
   static_assert(S.rows % P::stride == 0 && S.width() % P::stride == 0 && (P::stride == 1 || P::count == 1));
-  static_assert(P::reach - P::first_radius <= S.columns, "later stages look beyond the lanes next to one");
+  static_assert(P::halo - P::first_radius <= S.columns, "later stages look beyond the lanes next to one");
   extern __shared__ __align__(128) unsigned char shared[];
   T* box = reinterpret_cast<T*>(shared);
 
-  const TilePlace tile = a.order.at(blockIdx.x);
+  const TilePosition tile = a.order.at(blockIdx.x);
   const unsigned n = tile.n, c = tile.c;
   const int x0 = tile.x * S.width(), y0 = tile.y * S.height();
-  const int bx = S.box_x(x0), by = y0 - S.reach, skew = x0 - S.lend * N - bx;
+  const int bx = S.box_x(x0), by = y0 - S.halo, skew = x0 - S.halo_lanes * N - bx;
   const T* plane = a.planes.in_plane<T>(n, c);
 
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
@@ -91,11 +91,11 @@ __global__ void __launch_bounds__(32 * TileShape::warps, tile_shape<P>(sizeof(T)
 
   const auto image = image_of(map, a, n, c);
   const Rect area = Rect{y0, x0, y0 + S.height(), x0 + S.width()}.inside({0, 0, a.planes.in_h, a.planes.in_w});
-  const Rect read = area.grown(S.reach);
+  const Rect read = area.grown(S.halo);
   // All that the stages read, as far as `extend` pixels from the image; a bulk copy's zeros are a border of 0.
   const bool extends =
-      a.extend > 0 && image.near_edge(area, S.reach) && !(a.bulk && a.border == Border::constant && a.value == 0);
-  if (extends || image.borrows(read.y0, read.y1)) {
+      a.extend > 0 && image.near_edge(area, S.halo) && !(a.bulk && a.border == Border::constant && a.value == 0);
+  if (extends || image.reads_peers(read.y0, read.y1)) {
     const Rect whole = read.inside(image.rect().grown(a.extend));
     extend_box<32 * TileShape::warps>(
         PitchedBox<T>{box, S.pitch()}, {whole.y0 - by, whole.y1 - by, whole.x0 - bx, whole.x1 - bx}, {by, bx}, plane,
@@ -106,8 +106,8 @@ __global__ void __launch_bounds__(32 * TileShape::warps, tile_shape<P>(sizeof(T)
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   O* out = a.planes.out_plane<O>(n, c);
   {
-    const bool stores = lane >= S.lend && lane < 32 - S.lend;
-    const int x = stores ? x0 / P::stride + (lane - S.lend) * M - a.first : a.planes.out_w;
+    const bool stores = lane >= S.halo_lanes && lane < 32 - S.halo_lanes;
+    const int x = stores ? x0 / P::stride + (lane - S.halo_lanes) * M - a.first : a.planes.out_w;
     const int y = (y0 + warp * S.rows) / P::stride - a.first;
     const T* from = box + warp * S.rows * S.pitch() + skew + lane * N;
     O* to = out + int64_t(y) * a.planes.out_stride_h + x;
@@ -121,15 +121,15 @@ __global__ void __launch_bounds__(32 * TileShape::warps, tile_shape<P>(sizeof(T)
       }
     };
     const auto stream = [&]<bool kEdge>() {
-      const Surroundings at{x0 + (lane - S.lend) * N,
+      const Surroundings at{x0 + (lane - S.halo_lanes) * N,
                             y0 + warp * S.rows - image.top(),
                             image.bottom() - image.top(),
                             a.planes.in_w,
                             a.border,
                             a.value};
-      typename FlowOf<P, S.lend != 0, M>::type rows;
+      typename FlowOf<P, S.halo_lanes != 0, M>::type rows;
 #pragma unroll
-      for (int r = 0; r < S.rows + 2 * S.reach; ++r) {
+      for (int r = 0; r < S.rows + 2 * S.halo; ++r) {
         float row[1][N + 2 * R];
         read_row<N, R>(from + r * S.pitch(), row);
         rows.template row<kEdge, kAligned>(r, row, taps.v, a.number, at, store);
@@ -137,7 +137,7 @@ __global__ void __launch_bounds__(32 * TileShape::warps, tile_shape<P>(sizeof(T)
     };
     // Later stages of a block at an edge go through code of their own.
     if constexpr (P::extends_rows)
-      if (a.extend > 0 && a.margin == 0 && image.near_edge(area, S.reach)) return stream.template operator()<true>();
+      if (a.extend > 0 && a.margin == 0 && image.near_edge(area, S.halo)) return stream.template operator()<true>();
     stream.template operator()<false>();
   }
   if (a.margin > 0 && image.near_edge(area, a.margin)) {

@@ -16,21 +16,21 @@ inline void configure_tile(const Fused& p, bool bulk, Plan& plan) {
   const Chain chain = *find_chain(p);
   const TileShape& shape = chain.shape;
   const bool aligned = !p.valid && whole_words(p, shape.columns / chain.stride);
-  plan.why = p.beside.any() ? "one box of the image, stages in registers, through all shards"
-                            : "one box of the image, stages in registers";
+  plan.why = p.peers.any() ? "one box of the image, stages in registers, through all shards"
+                           : "one box of the image, stages in registers";
   plan.tile_w = shape.width(), plan.tile_h = shape.height();
   plan.threads = 32 * TileShape::warps;
   plan.shared_bytes = chain.shared_bytes;
   plan.blocks = count_tiles(p, shape);
   const Kernel kernel =
       kernel_of("kernels/fused/tile/kernel.cuh", "fused::fused_tile", {chain.text(), p.in.dtype, p.out.dtype, aligned});
-  plan.kernels = {of_shards(kernel, p.beside.any())};
+  plan.kernels = {of_shards(kernel, p.peers.any())};
   plan.config = Config{.bulk = bulk,
                        .shape = shape,
-                       .march = {},
+                       .streaming = {},
                        .boxes = 0,
                        .edges = edges_of(p, chain),
-                       .first = p.valid ? chain.reach : 0,
+                       .first = p.valid ? chain.halo : 0,
                        .pack = chain.pack};
 }
 inline void configure_tile_tma(const Fused& p, const Arch&, Plan& plan) { configure_tile(p, true, plan); }

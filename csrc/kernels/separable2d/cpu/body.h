@@ -1,4 +1,4 @@
-// The separable room's loops. Text of core/cpu/each_isa.h: compiled once per instruction set.
+// The separable kernel family's loops. Text of core/cpu/each_isa.h: compiled once per instruction set.
 //
 //   image row --row pass--> row of sums, in a ring --column pass over kh of them--> output row
 //
@@ -11,7 +11,7 @@
 template <typename A, typename E>
 class SeparableRows {
  public:
-  // `pixel`: channels side by side that are filtered as one row, see interleaved_channels.
+  // `pixel`: interleaved channels that are filtered as one row, see interleaved_channels.
   SeparableRows(const Separable& p, int64_t pixel, int64_t tile_w)
       : p_(p),
         pixel_(pixel),

@@ -159,7 +159,7 @@ void run_one(const Separable& p, const Plan& plan) {
 
 Plan plan_cpu(const Separable& p, const char* variant) {
   Plan plan{.algorithm = "separable"};
-  if (p.sums == Sums::products) {
+  if (p.sums == Sums::mma) {
     plan.why = "the CPU makes chains of multiply-adds";
     return plan;
   }

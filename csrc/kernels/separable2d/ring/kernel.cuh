@@ -1,4 +1,4 @@
-// Both passes of a separable filter of float32 of any size (stride 1, dilation 1), marching down a strip of one plane.
+// Both passes of a separable filter of float32 of any size (stride 1, dilation 1), streaming down a strip of one plane.
 //
 //    skew   width numbers + (kw - 1) * C
 //   |----|------------------------------+
@@ -10,9 +10,9 @@
 //        | kh - 1 + 32 rows or more |      two groups of threads, one below the other
 //        +--------------------------+
 //
-// A number is a value of a row: C = 1 channel of a plane, or the C channels of (H, W, C) photographs, which lie side by
+// A number is a value of a row: C = 1 channel of a plane, or the C channels of (H, W, C) HWC images, which lie side by
 // side there, so that the next tap lies C numbers further. Only the row pass knows: it reads quads of neighbours
-// of a plane, numbers one by one of a photograph.
+// of a plane, numbers one by one of an HWC image.
 //
 // A step waits for its box, whose row results take the place of the oldest 32 rows of the ring, asks for the next box,
 // which comes during the column pass, and writes 32 rows of outputs. A row result is computed once a strip. Blocks of a
@@ -161,7 +161,7 @@ __global__ void __launch_bounds__(RingShape{kH, kW, kSkew, kPixel, kInline}.thre
   uint64_t* const full = reinterpret_cast<uint64_t*>(shared_x + S.taps());
   uint64_t* const read = full + 1;  // the column passes are done with the ring
 
-  const TilePlace tile = p.order.at(blockIdx.x);
+  const TilePosition tile = p.order.at(blockIdx.x);
   const unsigned n = tile.n, c = tile.c;
   const int x0 = tile.x * S.width(), y0 = tile.y * p.steps * kRingRows;
   const int rows_out = min(p.steps * kRingRows, p.planes.out_h - y0);
@@ -215,8 +215,8 @@ __global__ void __launch_bounds__(RingShape{kH, kW, kSkew, kPixel, kInline}.thre
   const int width = min(S.width(), p.planes.out_w - x0) + (kW - 1) * kPixel;
   const bool edge_x = x0 < p.pad_x || x0 - p.pad_x + width > p.planes.in_w;
   const bool policy = p.border != Border::zero_output && !p.zero_fill;
-  const int whole_from = policy && edge_x ? INT_MAX : policy || p.beside.above.rows > 0 ? 0 : INT_MIN;
-  const int whole_to = policy || p.beside.below.rows > 0 ? p.planes.in_h : INT_MAX;
+  const int whole_from = policy && edge_x ? INT_MAX : policy || p.peers.above.rows > 0 ? 0 : INT_MIN;
+  const int whole_to = policy || p.peers.below.rows > 0 ? p.planes.in_h : INT_MAX;
 
   int oldest = 0;  // slot of the ring
   for (int i = 0; i < boxes; ++i) {
@@ -225,7 +225,7 @@ __global__ void __launch_bounds__(RingShape{kH, kW, kSkew, kPixel, kInline}.thre
     if (top < whole_from || top + rows_in > whole_to) {
       extend_box<kThreads>(PitchedBox<float>{box + kSkew, S.pitch()}, {0, rows_in, 0, width}, {top, first_x + kSkew},
                            plane, p.planes.in_stride_h, p.planes.in_h, p.planes.in_w, p.border, p.value,
-                           ShardRows{p.beside, n, c}, {kPixel, kPixel});
+                           ShardRows{p.peers, n, c}, {kPixel, kPixel});
       if constexpr (kBulk) tma::fence_before_copy();  // of the next box
       __syncthreads();
     }
@@ -261,8 +261,8 @@ __global__ void __launch_bounds__(RingShape{kH, kW, kSkew, kPixel, kInline}.thre
 #pragma unroll
       for (int v = 0; v < V; ++v) {
         const int at_y = y + v - p.pad_y;
-        const bool fits = left >= 0 && left + (kW - 1) * kPixel < p.planes.in_w &&
-                          p.beside.inside(at_y, at_y + kH - 1, p.planes.in_h);
+        const bool fits =
+            left >= 0 && left + (kW - 1) * kPixel < p.planes.in_w && p.peers.inside(at_y, at_y + kH - 1, p.planes.in_h);
         if (!fits) sums[v] = 0;
       }
     }

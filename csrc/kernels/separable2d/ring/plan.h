@@ -1,10 +1,10 @@
-// RING and RING_WORDS: which problems they serve, and how high strips are. Pure.
+// RING and RING_UNALIGNED: which problems they serve, and how high strips are. Pure.
 #pragma once
 
 #include "core/refusals.h"
 #include "kernels/separable2d/config.h"
 #include "kernels/separable2d/params.h"
-#include "kernels/separable2d/shared/photos.h"
+#include "kernels/separable2d/shared/hwc.h"
 
 namespace torch_conv::separable2d {
 
@@ -14,7 +14,7 @@ inline RingShape ring_shape(const Separable& p, bool bulk) {
   const auto in_parameters = [&](const Taps& taps) {
     return taps.on_host && (p.out.n - 1) * taps.stride_n + (p.out.c - 1) * taps.stride_c == 0;
   };
-  const int pixel = photo_channels(p);
+  const int pixel = hwc_channels(p);
   // Boxes of bulk copies start on 32 bytes.
   const int skew = bulk ? int(round_up(p.place.pad_x * pixel, 8) - p.place.pad_x * pixel) : 0;
   return {int(p.kh), int(p.kw), skew, pixel, in_parameters(p.taps_x) && in_parameters(p.taps_y)};
@@ -44,9 +44,9 @@ inline int64_t ring_blocks(const Separable& rows, const RingShape& s, int steps)
 // Long strips repeat few row passes, short ones leave no multiprocessor idle: the least of rounds of resident blocks
 // times what a row costs, about 20 taps beside its own; the kh - 1 rows that fill the ring have no column pass. Strips
 // of more than 32 times what fills it save nothing and end unevenly. One NVIDIA H200, us, by steps: planes 4096^2 15x15
-// 4: 44.9, 8: 44.3, 16: 46.5, 32: 73.9; 31x31 60.2, 57.3, 60.5, 81.6. Photographs 16x3x1080x1920 2: 217, 4: 215, 8:
+// 4: 44.9, 8: 44.3, 16: 46.5, 32: 73.9; 31x31 60.2, 57.3, 60.5, 81.6. HWC images 16x3x1080x1920 2: 217, 4: 215, 8:
 // 217, 17: 219, 34: 245 (5x5); 254, 234, 231, 232, 269 (15x15); 380, 336, 323, 305, 316 (31x31). This takes 8 of planes
-// and 17 of photographs.
+// and 17 of HWC images.
 inline int ring_steps(const Separable& rows, const RingShape& s, const Arch& arch) {
   const int64_t fitting = arch.shared_bytes / (s.bytes() + 1024);
   const int64_t resident = arch.multiprocessors * std::max<int64_t>(1, std::min<int64_t>(s.blocks(), fitting));
@@ -71,8 +71,8 @@ inline RingShape fill_ring(const Separable& p, bool bulk, const Arch& arch, Plan
   const Separable rows = as_rows(p);
   const RingShape s = ring_shape(p, bulk);
   const int steps = ring_steps(rows, s, arch);
-  plan.why = bulk ? "stride 1: boxes by bulk copies, row results in a ring, marching down"
-                  : "stride 1: boxes by words, row results in a ring, marching down";
+  plan.why = bulk ? "stride 1: boxes by bulk copies, row results in a ring, streaming down"
+                  : "stride 1: boxes by words, row results in a ring, streaming down";
   plan.tile_w = s.width() / s.pixel;
   plan.tile_h = steps * kRingRows;
   plan.threads = s.threads();
@@ -106,7 +106,7 @@ inline RingParams ring_params(const Separable& p, const Plan& plan, const RingSh
           .border = p.place.border,
           .zero_fill = p.place.border == Border::constant && p.place.value == 0,
           .taps = taps,
-          .beside = Neighbours::of(rows.beside, rows.in)};
+          .peers = Neighbours::of(rows.peers, rows.in)};
 }
 
 }  // namespace torch_conv::separable2d

@@ -9,7 +9,7 @@
 
 namespace torch_conv::separable2d {
 
-// Channels that lie side by side are filtered together, so that loads and stores are coalesced; pixels may lie further
+// Interleaved channels are filtered together, so that loads and stores are coalesced; pixels may lie further
 // apart than that, and outputs anywhere.
 inline int channels_together(const Separable& p) {
   const bool together =
@@ -44,6 +44,6 @@ inline int64_t general_blocks(const Separable& p, const GeneralTile& t, int64_t 
   return p.out.n * ceil_div(p.out.c, t.channels) * ceil_div(p.out.w, t.pixels) * ceil_div(rows, tile_rows);
 }
 
-inline const char* general_refusal(const Separable& p) { return p.beside.any() ? "reads no other shards" : nullptr; }
+inline const char* general_refusal(const Separable& p) { return p.peers.any() ? "reads no other shards" : nullptr; }
 
 }  // namespace torch_conv::separable2d

@@ -1,4 +1,4 @@
-// Both passes of a separable filter of any size (stride 1, dilation 1) on planar images, marching down a strip.
+// Both passes of a separable filter of any size (stride 1, dilation 1) on planar images, streaming down a strip.
 //
 //          128 columns + kw - 1
 //      +--------------------------+
@@ -29,9 +29,9 @@ __device__ __forceinline__ void stage_rows(T* staged, const T* plane, const Stri
   constexpr int N = 16 / sizeof(T), kThreads = kStripThreads / kStripRows;
   const int r = threadIdx.x / kThreads, t = threadIdx.x % kThreads;
   const int columns = p.shape.columns;
-  const int y = p.beside.map_row(first_y + r, p.planes.in_h, p.border);
+  const int y = p.peers.map_row(first_y + r, p.planes.in_h, p.border);
   const bool stands = y != Neighbours::kOutside;
-  const T* row = p.beside.row(plane, p.planes.in_stride_h, stands ? y : 0, p.planes.in_h, n, channel);
+  const T* row = p.peers.row(plane, p.planes.in_stride_h, stands ? y : 0, p.planes.in_h, n, channel);
   T* to = staged + r * p.shape.pitch;
   int left = 0, right = 0;  // staged columns [left, right) are whole vectors inside the image
   if (p.aligned_loads && stands) {
@@ -169,7 +169,7 @@ __global__ void __launch_bounds__(kStripThreads, kStripBlocks) separable_strip(c
 #pragma unroll
       for (int v = 0; v < kStripRows; ++v) {
         const int top = y + v - p.pad_y;
-        if (!fits_x || !p.beside.inside(top, top + p.kh - 1, p.planes.in_h)) sums[v] = 0;
+        if (!fits_x || !p.peers.inside(top, top + p.kh - 1, p.planes.in_h)) sums[v] = 0;
       }
     }
     if (x < p.planes.out_w) {

@@ -7,9 +7,9 @@ namespace torch_conv::separable2d {
 
 namespace {
 
-bool rows_start_on(const Beside& beside, int64_t bytes) {
+bool rows_start_on(const Peers& peers, int64_t bytes) {
   const auto fits = [&](const Image& x) { return !x.data || rows_start_on(x, bytes); };
-  return fits(beside.above) && fits(beside.below);
+  return fits(peers.above) && fits(peers.below);
 }
 
 }  // namespace
@@ -26,10 +26,10 @@ void launch_strip(const Separable& p, const Plan& plan, const Site& site) {
       .tiles_y = unsigned(ceil_div(p.out.h, plan.tile_h)),
       .value = float(p.place.value),
       .border = p.place.border,
-      .aligned_loads = rows_start_on(p.in, 16) && rows_start_on(p.beside, 16),
+      .aligned_loads = rows_start_on(p.in, 16) && rows_start_on(p.peers, 16),
       .shape = own_config<StripShape>(p, plan),
       .taps = pass_taps(p, true, true),
-      .beside = Neighbours::of(p.beside, p.in),
+      .peers = Neighbours::of(p.peers, p.in),
   };
   launch(plan, site, params);
 }

@@ -52,7 +52,7 @@ inline int strip_steps(const Separable& p, const Arch& arch) {
 
 inline void configure_strip(const Separable& p, const Arch& arch, Plan& plan) {
   const StripShape shape = strip_shape(p, strip_steps(p, arch));
-  plan.why = "planar image at stride 1: row results in a ring, marching down";
+  plan.why = "planar image at stride 1: row results in a ring, streaming down";
   plan.tile_w = kStripThreads;
   plan.tile_h = shape.steps * kStripRows;
   plan.threads = kStripThreads;

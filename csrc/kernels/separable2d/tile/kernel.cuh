@@ -1,4 +1,4 @@
-// Both passes of a k x k separable filter (k odd) on one tile of one plane, or of photographs (H, W, C), stride 1.
+// Both passes of a k x k separable filter (k odd) on one tile of one plane, or of HWC images, stride 1.
 //
 //        shift   32 * columns outputs + (k - 1) * C
 //       |-----|------------------------------|
@@ -17,14 +17,14 @@
 // flops. Blocks are short and run in raster order, so that halos are still in L2.
 //
 // Outputs whose rows start on a lane's vector leave as such. Others wait in shared memory, a warp's row at a time, and
-// leave in words of 16 bytes; tiles then overlap by one, whose outputs both make, with the same bits.
+// leave in vectors of 16 bytes; tiles then overlap by one, whose outputs both make, with the same bits.
 #pragma once
 
 #include "core/cuda/async_copy.cuh"
 #include "core/cuda/extend.cuh"
+#include "core/cuda/packed.cuh"
 #include "core/cuda/tma.cuh"
 #include "core/cuda/unaligned_rows.cuh"
-#include "core/cuda/words.cuh"
 #include "kernels/separable2d/params.h"
 
 namespace torch_conv::separable2d {
@@ -148,7 +148,7 @@ __global__ void __launch_bounds__(32 * kTileWarps, tile_shape(sizeof(T), K, kPix
   extern __shared__ __align__(128) unsigned char shared[];
   T* box = reinterpret_cast<T*>(shared);
 
-  const TilePlace tile = p.order.at(blockIdx.x);
+  const TilePosition tile = p.order.at(blockIdx.x);
   const unsigned n = tile.n, c = tile.c;
   const int x0 = int(tile.x * S.w()) - p.lead, y0 = tile.y * S.h();
   const BoxOrigin at{y0 - p.pad_y, x0 - p.pad_x - S.shift};
@@ -181,11 +181,11 @@ __global__ void __launch_bounds__(32 * kTileWarps, tile_shape(sizeof(T), K, kPix
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   if (p.bulk) tma::barrier_wait(arrived, 0);
 #endif
-  const bool borrows = p.beside.holds(at.y, p.planes.in_h) || p.beside.holds(at.y + h - 1, p.planes.in_h);
-  if (borrows || (edge && p.border != Border::zero_output && !(p.bulk && p.zero_fill))) {
+  const bool reads_peers = p.peers.holds(at.y, p.planes.in_h) || p.peers.holds(at.y + h - 1, p.planes.in_h);
+  if (reads_peers || (edge && p.border != Border::zero_output && !(p.bulk && p.zero_fill))) {
     extend_box<32 * kTileWarps>(PitchedBox<T>{box + S.shift, S.pitch}, {0, h, 0, w}, {at.y, at.x + S.shift}, in,
                                 p.planes.in_stride_h, p.planes.in_h, p.planes.in_w, p.border, from_acc<T>(p.value),
-                                ShardRows{p.beside, n, c}, {kPixel, kPixel});
+                                ShardRows{p.peers, n, c}, {kPixel, kPixel});
     __syncthreads();
   }
 
@@ -218,7 +218,7 @@ __global__ void __launch_bounds__(32 * kTileWarps, tile_shape(sizeof(T), K, kPix
       const int top = y + o - p.pad_y;
       for (int e = max(0, -x); e < min(N, columns_left); ++e) {
         const int first = x + e - p.pad_x;
-        if (!p.beside.inside(top, top + K - 1, p.planes.in_h) || first < 0 || first + S.halo >= p.planes.in_w)
+        if (!p.peers.inside(top, top + K - 1, p.planes.in_h) || first < 0 || first + S.halo >= p.planes.in_w)
           out[o * p.planes.out_stride_h + e] = from_acc<T>(0.f);
       }
     }

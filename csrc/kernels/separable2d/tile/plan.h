@@ -4,7 +4,7 @@
 #include "core/refusals.h"
 #include "kernels/separable2d/config.h"
 #include "kernels/separable2d/params.h"
-#include "kernels/separable2d/shared/photos.h"
+#include "kernels/separable2d/shared/hwc.h"
 
 namespace torch_conv::separable2d {
 
@@ -52,7 +52,7 @@ struct TileConfig {
 
 inline TileShape fill_tile(const Separable& p, bool bulk, Plan& plan) {
   const Separable rows = as_rows(p);
-  const int channels = photo_channels(p);
+  const int channels = hwc_channels(p);
   const TileShape s = tile_shape(rows, channels);
   plan.why = bulk ? "odd size up to 15, boxes by bulk copies" : "odd size up to 15, boxes by loads";
   plan.tile_w = s.w() / channels;
@@ -85,7 +85,7 @@ inline TileParams tile_params(const Separable& p, const TileShape& s, bool bulk,
           .zero_fill = p.place.border == Border::constant && p.place.value == 0,
           .aligned_loads = rows_start_on(rows.in, 16),
           .taps = taps,
-          .beside = Neighbours::of(rows.beside, rows.in)};
+          .peers = Neighbours::of(rows.peers, rows.in)};
 }
 
 }  // namespace torch_conv::separable2d

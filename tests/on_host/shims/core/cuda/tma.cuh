@@ -102,7 +102,7 @@ inline void load_box(void* shared, const TensorMap* map, uint64_t* barrier, int 
   load_box(shared, map, barrier, x, y, 0, c, n);
 }
 
-// Rows of images end on words of 16 bytes: the hardware writes all of a word that one ends in.
+// Rows of images end on vectors of 16 bytes: the hardware writes all of a word that one ends in.
 inline void store_box(const TensorMap* map, const void* shared, int x, int y, int c, int n) {
   const Image& image = *reinterpret_cast<const Image*>(map->opaque[0]);
   if (image.w * size_of(image.dtype) % 16) std::abort();

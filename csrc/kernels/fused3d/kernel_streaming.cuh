@@ -1,0 +1,323 @@
+// The magnitude of the gradient of a volume blurred by k x k x k taps, in one launch: a block streams along z.
+//
+//               shift  67 + k - 1                   row results        blurred planes, 66 x 34
+//              |-----|--------------------|             67             +----+
+//             +----------------------------+ -       +--------+ -     |    |  z - 1, z, z + 1: under the gradient
+// plane t + 2 |  .   box: border is patched| |       |        |       +----+
+// plane t + 1 |  .   box -> row pass       | 34  ->  |        | 34 -> |    |  z + 2: column pass of the results of
+//             |  .                         | + k - 1 |        | + k-1 |    |  plane t, then the k - 1 outputs in flight
+//             +----------------------------+ -       +--------+ -     +----+  along z
+// planes t + 3, t + 4: bulk copies on their way                           |
+//                                                                         v
+//                                                             64 x 32 outputs of plane z
+//
+// A thread owns 4 x 2 of the tile's blurred voxels and of the outputs; 196 threads one blurred voxel of the rim more.
+// The z chains of the blur are a shift register: sum j holds taps 0 .. j of the output whose tap j lay on the last
+// plane. One barrier a plane: what an iteration reads, the one before wrote. Two blocks share a multiprocessor and fill
+// each other's waits.
+//
+// Each stage extends what it reads. The input: what lies outside in y or x is the same in every plane, is listed once a
+// block and patched in shared memory, two planes ahead. The blurred volume: `constant` and `zero_output` write their
+// value over what was blurred outside; replicate, reflect and symmetric read the neighbour's place (the row or column
+// just outside repeats one that the thread has read anyway), along z another plane of the ring; circular blurs an input
+// that goes on circularly, which is the same bit for bit.
+//
+// Per output, k = 7: one read (1.5 with halos, which come from L2), one write; multiply-adds: row pass 7 * 40 * 72 /
+// 2048 = 9.8, column and depth pass 14 * 66 * 34 / 2048 = 15.3, gradient 9 (66 with all taps), and k + 1 planes more a
+// chunk of z. About 590 instructions a warp and plane, 300 of them multiply-adds: 2400 cycles of a scheduler for a
+// plane of both blocks, 1.25 us where memory takes 1.0. Measured (one NVIDIA H200, float32, 512^3): 2.1 us a plane, 563
+// us or 45 % of a copy in all (k = 5 475 us, 53 %, k = 3 432 us, 58 %; with all taps 974 and 833 us). Schedulers issue
+// in 61 % of cycles: warps wait for multiply-adds and for shared memory and, less, for each other, and four warps a
+// scheduler are all that the registers allow.
+#pragma once
+
+#include <climits>
+
+#include "kernels/fused3d/gradient.cuh"
+
+namespace torch_conv::fused3d {
+
+template <typename T, typename O, int K>
+__global__ void __launch_bounds__(streaming_shape(sizeof(T), K).threads(), streaming_shape(sizeof(T), K).min_blocks)
+    fused3d_streaming(const __grid_constant__ StreamingParams p, const __grid_constant__ TensorMap map) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  constexpr StreamingShape S = streaming_shape(sizeof(T), K);
+  constexpr int R = S.rows, P = S.ring_pitch(), Q = S.result_pitch();
+  constexpr int kStage = S.stage_bytes() / int(sizeof(T)), kResult = S.result_bytes() / 4, kPlane = S.ring_bytes() / 4;
+  extern __shared__ __align__(128) unsigned char shared[];
+  __shared__ uint64_t arrived[kStages];
+  __shared__ int not_finite;             // the last blurred plane with a voxel that is not finite
+  __shared__ int plane_at[kMostPlanes];  // where plane t is read
+  T* const stages = reinterpret_cast<T*>(shared);
+  float* const results = reinterpret_cast<float*>(shared + kStages * S.stage_bytes());
+  float* const ring = results + kResults * kResult;
+  float* const taps = ring + kRing * kPlane;
+  unsigned* const list = reinterpret_cast<unsigned*>(taps + 3 * kTapPitch);
+
+  const StreamingGrid::Position tile = p.grid.at(blockIdx.x);
+  const int c = tile.c, n = tile.n;
+  const int x0 = tile.x * S.tile_w, y0 = tile.y * S.tile_h(), z0 = tile.chunk * p.chunk,
+            z1 = min(z0 + p.chunk, p.volumes.in_d);
+  const BoxOrigin at{y0 - S.halo_y(), x0 - S.halo_x() - S.shift()};
+  const T* volume = p.volumes.in_volume<T>(n, c);
+
+  // Blurred planes [from, to) are made; what `constant` and `zero_output` put outside is `fill`. Replicate, reflect and
+  // symmetric find the planes outside among those inside.
+  const bool circular = p.border == Border::circular, extends = map_index(-1, p.volumes.in_d, p.border) >= 0;
+  const bool mapped = extends && !circular;
+  const int from = mapped ? max(z0 - 1, 0) : z0 - 1, to = mapped ? min(z1 + 1, p.volumes.in_d) : z1 + 1,
+            made = to - from;
+  const float fill = p.border == Border::constant ? p.value : 0.f;
+  const int margin = p.border == Border::zero_output ? K / 2 : 0;
+
+  // Of input planes [0, planes), from `begin` on, those in [first, last) are read; the others of a constant border have
+  // one value.
+  const int begin = from - K / 2, planes = made + K - 1;
+  const int first = extends ? 0 : max(-begin, 0), last = extends ? planes : min(planes, p.volumes.in_d - begin);
+  auto real = [&](int t) { return t >= first && t < last; };
+  auto fetch = [&](int t, int place) {
+    if (t >= last) return;
+    tma::barrier_expect(&arrived[place], S.box_bytes());
+    tma::load_box(stages + place * kStage, &map, &arrived[place], at.x * int(sizeof(T)) / 4, at.y, plane_at[t], c, n);
+  };
+
+  if (threadIdx.x == 0) {
+    for (int i = 0; i < kStages; ++i) tma::barrier_init(&arrived[i]);
+    not_finite = INT_MIN;
+  }
+  for (int t = threadIdx.x; t < planes; t += S.threads()) plane_at[t] = map_index(begin + t, p.volumes.in_d, p.border);
+  load_taps<K, S.threads()>(taps, p.windows, p.taps, n, c);
+  __syncthreads();
+  if (threadIdx.x == 0)
+    for (int i = 0; i < kStages; ++i) fetch(first + i, i);
+  int count = 0;
+  if (p.patch) {
+    count = list_border<S>(list, at, S.shift() + kLead - 1, min(S.tile_h(), p.volumes.in_h - y0) + 2 * S.halo_y(),
+                           min(S.tile_w, p.volumes.in_w - x0) + 2 * S.halo_y(), p.volumes.in_h, p.volumes.in_w,
+                           p.border, [](unsigned patch, int, int) { return patch; });
+    __syncthreads();
+  }
+  // A thread's first two patches stay in its registers; they are read before the column pass and written behind it.
+  // Only a circular border finds elements that are not in the box.
+  const T value = from_acc<T>(p.value);
+  const int second = threadIdx.x + S.threads();
+  const bool patches = int(threadIdx.x) < count, patches_more = second < count;
+  const unsigned mine = patches ? list[threadIdx.x] : 0, more = patches_more ? list[second] : 0;
+  struct Read {
+    T first, second;
+  };
+  Turn patching;
+  auto read_patches = [&](int t) {
+    Read read{value, value};
+    if (count == 0 || !real(t)) return read;
+    tma::barrier_wait(&arrived[patching.place], patching.phase);
+    const T* stage = stages + patching.place * kStage;
+    if (circular) {
+      const T* plane = volume + plane_at[t] * p.volumes.in_stride_d;
+      read.first = patched(stage, mine, plane, far_element(mine, p, S, at), value);
+      read.second = patched(stage, more, plane, far_element(more, p, S, at), value);
+    } else {
+      if (extends) read.first = stage[mine & 0xffff], read.second = stage[more & 0xffff];
+    }
+    return read;
+  };
+  auto write_patches = [&](int t, const Read& read) {
+    if (count == 0 || !real(t)) return;
+    T* stage = stages + patching.place * kStage;
+    if (patches) stage[mine >> 16] = read.first;
+    if (patches_more) stage[more >> 16] = read.second;
+#pragma unroll 1
+    for (int i = second + S.threads(); i < count; i += S.threads())
+      stage[list[i] >> 16] =
+          patched(stage, list[i], volume + plane_at[t] * p.volumes.in_stride_d, far_element(list[i], p, S, at), value);
+    patching.next();
+  };
+
+  // The row pass: segments of 8, at most two a thread; neighbouring lanes take neighbouring rows.
+  const T* segment_from[2];
+  float* segment_to[2];
+  for (int i = 0; i < 2; ++i) {
+    const int item = threadIdx.x + i * S.threads(), r = item % S.box_h(), segment = item / S.box_h() * kSegment;
+    segment_from[i] = stages + r * S.pitch() + S.shift() - S.skip() + segment;
+    segment_to[i] = results + r * Q + segment;
+  }
+  static_assert(S.items() > S.threads() && S.items() <= 2 * S.threads());
+  static_assert(S.result_pitch() >= S.segments() * kSegment - 4 && S.threads() < (S.segments() - 1) * S.box_h());
+  const bool second_segment = threadIdx.x + S.threads() < S.items();
+  const bool whole = threadIdx.x + S.threads() < (S.segments() - 1) * S.box_h();
+  Turn filtering;
+  auto filter_rows = [&](int t) {
+    if (!real(t)) return;
+    tma::barrier_wait(&arrived[filtering.place], filtering.phase);
+    const int stage = filtering.place * kStage, result = (t & (kResults - 1)) * kResult;
+    row_pass<T, K>(segment_from[0] + stage, segment_to[0] + result, true, taps);
+    if (second_segment) row_pass<T, K>(segment_from[1] + stage, segment_to[1] + result, whole, taps);
+    filtering.next();
+  };
+
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  const int row = warp * R, column = 2 * lane;
+  const int x = x0 + column, y = y0 + row;
+  const int stored = x < p.volumes.in_w ? min(R, p.volumes.in_h - y) : 0;  // rows
+  const bool pair = x + 1 < p.volumes.in_w;
+  float* const own = ring + (row + 1) * P + column + kLead;                   // the columns in a blurred plane, and ...
+  const float* const own_results = results + (row + 1) * Q + column + kLead;  // ... what they are made of
+
+  // The voxel of the rim, if any: rows above and below, then the columns left and right. Warps without rows to filter
+  // have them.
+  const int rim_thread = threadIdx.x - (S.threads() - S.rim());
+  const bool rims = rim_thread >= 0, warp_rims = rim_thread + 31 - lane >= 0;
+  constexpr int kAcross = S.tile_w + 2;
+  const int of_rim = max(rim_thread, 0), peers = of_rim - 2 * kAcross;
+  const int rim_row = peers < 0 ? of_rim / kAcross * (S.plane_h() - 1) : 1 + peers % S.tile_h();
+  const int rim_column = kLead - 1 + (peers < 0 ? of_rim % kAcross : peers / S.tile_h() * (kAcross - 1));
+  float* const rim = ring + rim_row * P + rim_column;
+  const float* const rim_results = results + rim_row * Q + rim_column;
+
+  float sum[K - 1][2 * R] = {}, rim_sum[K - 1][1] = {};
+  const float outside = column_of<K>(taps, p.value);  // a blurred-in-the-plane voxel of a plane outside
+  // Which of the thread's blurred voxels are `fill`: bits of rows, and one of the rim.
+  auto inside = [&](int i, int size) { return i >= margin && i < size - margin; };
+  constexpr int kAll = (2 << 2 * R) - 1;
+  int filled = 0;
+  if (!extends) {
+    for (int o = 0; o < 2 * R; ++o)
+      filled |= int(!inside(x + o % 2, p.volumes.in_w) || !inside(y + o / 2, p.volumes.in_h)) << o;
+    filled |= int(!inside(x0 + rim_column - kLead, p.volumes.in_w) || !inside(y0 + rim_row - 1, p.volumes.in_h))
+              << 2 * R;
+  }
+  const int first_whole = margin - from,
+            last_whole = p.volumes.in_d - margin - from;  // planes that are not `fill` altogether
+
+  // Plane t of the input: the column pass, its place in the k - 1 chains along z, and the blurred plane that ends
+  // there.
+  auto blur = [&](int t) {
+    float of_plane[2 * R], of_rim_plane[1] = {}, tap[K];
+    const int result = (t & (kResults - 1)) * kResult;
+    read_taps<K>(tap, taps, 1);
+    const float* v = own_results + result;
+#pragma unroll
+    for (int r = 0; r < R + K - 1; ++r) {
+      const float2 two = *reinterpret_cast<const float2*>(v + r * Q);
+#pragma unroll
+      for (int o = 0; o < R; ++o)
+        if (r >= o && r - o < K) {
+          of_plane[2 * o] = fmaf(tap[r - o], two.x, r == o ? 0.f : of_plane[2 * o]);
+          of_plane[2 * o + 1] = fmaf(tap[r - o], two.y, r == o ? 0.f : of_plane[2 * o + 1]);
+        }
+    }
+    if (warp_rims) {
+      column_pass(tap, rim_results + result, Q, of_rim_plane);
+    }
+    if (!real(t)) {  // what was read is another plane's
+#pragma unroll
+      for (int o = 0; o < 2 * R; ++o) of_plane[o] = outside;
+      of_rim_plane[0] = outside;
+    }
+    read_taps<K>(tap, taps, 2);
+    float ended[2 * R], ended_rim[1] = {};
+    depth_pass(tap, of_plane, sum, ended);
+    if (warp_rims) depth_pass(tap, of_rim_plane, rim_sum, ended_rim);
+    const int q = t - (K - 1);
+    if (q < 0) return;
+    const int place = (q & (kRing - 1)) * kPlane;
+    float zero = 0;
+#pragma unroll
+    for (int o = 0; o < R; ++o) {
+      *reinterpret_cast<float2*>(own + place + o * P) = {ended[2 * o], ended[2 * o + 1]};
+      zero = fmaf(0.f, ended[2 * o + 1], fmaf(0.f, ended[2 * o], zero));
+    }
+    if (rims) {
+      rim[place] = ended_rim[0];
+      zero = fmaf(0.f, ended_rim[0], zero);
+    }
+    if (zero != 0) atomicMax(&not_finite, q);
+    const int now = !extends && (q < first_whole || q >= last_whole) ? kAll : filled;
+    if (now) {
+#pragma unroll
+      for (int o = 0; o < 2 * R; ++o)
+        if (now >> o & 1) own[place + o / 2 * P + o % 2] = fill;
+      if (rims && now >> 2 * R & 1) rim[place] = fill;
+    }
+  };
+
+  // Rows, columns and planes just outside the blurred volume are read elsewhere, unless they are there.
+  Columns<R> around{};
+  around.left = mapped && x == 0 ? map_index(-1, p.volumes.in_w, p.border) : -1;
+  around.right = mapped && x + 2 == p.volumes.in_w ? map_index(p.volumes.in_w, p.volumes.in_w, p.border) - x : 2;
+  around.top = y == 0;
+  around.bottom = p.volumes.in_h - y;
+  around.mends_rows = mapped && (around.top || around.bottom <= R);
+  around.reflects_top = map_index(-1, p.volumes.in_h, p.border) > 0;
+  around.reflects_bottom = map_index(p.volumes.in_h, p.volumes.in_h, p.border) < p.volumes.in_h - 1;
+  around.odd = sizeof(T) == 4 && p.volumes.in_w % 2 == 1;
+  around.mends_second = sizeof(T) == 4 && mapped && x + 1 == p.volumes.in_w;  // rows of narrower voxels are whole words
+  around.reflects_right = map_index(p.volumes.in_w, p.volumes.in_w, p.border) < p.volumes.in_w - 1;
+  const int before_first = map_index(-1, p.volumes.in_d, p.border);
+  const int steps_back = p.volumes.in_d - 1 - map_index(p.volumes.in_d, p.volumes.in_d, p.border);
+  O* out = p.volumes.out_volume<O>(n, c) + z0 * p.volumes.out_stride_d + y * p.volumes.out_stride_h + x;
+
+  // Of blurred plane q.
+  auto gradient = [&](int q) {
+    const int before = q == 0 ? before_first : (q - 1) & (kRing - 1);
+    const int behind = (q + 1 < made ? q + 1 : q - steps_back) & (kRing - 1);
+    around.planes[0] = own + before * kPlane;
+    around.planes[1] = own + (q & (kRing - 1)) * kPlane;
+    around.planes[2] = own + behind * kPlane;
+    float magnitude[2 * R];
+    if (p.difference && *static_cast<volatile int*>(&not_finite) < q - 1) difference<P>(around, p.gradient, magnitude);
+    else all_taps<P>(around, p.gradient, magnitude);
+    if (p.border == Border::zero_output) {
+      const int z = from + q;
+      auto fits = [](int i, int size) { return i >= 1 && i + 1 < size; };
+#pragma unroll
+      for (int o = 0; o < 2 * R; ++o)
+        if (!fits(z, p.volumes.in_d) || !fits(y + o / 2, p.volumes.in_h) || !fits(x + o % 2, p.volumes.in_w))
+          magnitude[o] = 0;
+    }
+    if (p.number != 0)
+#pragma unroll
+      for (int o = 0; o < 2 * R; ++o) magnitude[o] += p.number;
+    square_roots(magnitude);
+    O* at_row = out;
+    if (p.pairs) {
+#pragma unroll
+      for (int o = 0; o < R; ++o, at_row += p.volumes.out_stride_h)
+        store_two_if(o < stored, at_row, from_acc<O>(magnitude[2 * o]), from_acc<O>(magnitude[2 * o + 1]));
+    } else {
+#pragma unroll
+      for (int o = 0; o < R; ++o, at_row += p.volumes.out_stride_h) {
+        store_if(o < stored, at_row, from_acc<O>(magnitude[2 * o]));
+        store_if(o < stored && pair, at_row + 1, from_acc<O>(magnitude[2 * o + 1]));
+      }
+    }
+    out += p.volumes.out_stride_d;
+  };
+
+  for (int t = 0; t < 2; ++t) write_patches(t, read_patches(t));
+  __syncthreads();
+  filter_rows(0);
+
+  // What an iteration reads, the one before wrote.
+  const int begin_gradient = z0 - from + K + 1, iterations = z1 - from + K + 1;
+  Turn emptied;
+#pragma unroll 1
+  for (int t = 0; t < iterations; ++t) {
+    __syncthreads();
+    if (real(t)) {  // its rows are filtered
+      if (threadIdx.x == S.threads() - 32) {
+        if (count > 0) tma::fence_before_copy();  // everybody's patches of that stage
+        fetch(t + kStages, emptied.place);
+      }
+      emptied.next();
+    }
+    const Read read = read_patches(t + 2);
+    filter_rows(t + 1);
+    if (t >= begin_gradient) gradient(t - K - 1);
+    if (t < planes) blur(t);
+    write_patches(t + 2, read);
+  }
+#endif
+}
+
+}  // namespace torch_conv::fused3d

@@ -1,0 +1,2 @@
+#define BYTES 0
+#include "separable_mma.h"

@@ -1,0 +1,2 @@
+#define BYTES 1
+#include "separable_mma.h"

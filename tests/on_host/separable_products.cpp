@@ -1,2 +1,0 @@
-#define BYTES 0
-#include "separable_products.h"

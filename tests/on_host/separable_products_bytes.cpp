@@ -1,2 +1,0 @@
-#define BYTES 1
-#include "separable_products.h"

@@ -1,0 +1,142 @@
+"""A device mesh as this rank sees it, with a cache of what calls computed for it: plans, specs, exchanges."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+from torch.distributed.device_mesh import DeviceMesh
+
+from torch_conv.distributed._errors import ExchangeError
+
+_TENSORS = (Tensor, torch.nn.Parameter)
+_HASHED_BYTES = 1 << 16  # windows on the CPU up to here are compared by value: some 50 us at most
+_PLAIN_BYTES = 4096  # the values themselves take 1 us where a digest of them takes 5
+_MESHES, _FINDINGS = 16, 512  # kept at most
+
+
+class MeshView:
+    """A mesh as this rank sees it. DeviceMesh makes most of this anew every time it is asked (1 to 40 us)."""
+
+    def __init__(self, mesh: DeviceMesh, at: Sequence[int]) -> None:
+        self.mesh, self.at = mesh, tuple(at)
+        self.shape = tuple(mesh.shape)
+        self.rank, self.world = dist.get_rank(), dist.group.WORLD
+        grid = mesh.mesh
+        self.ranks: list[int] = grid.flatten().tolist()  # in the order of the mesh
+        groups = mesh.get_all_groups()
+        # Weak, for groups end when they are destroyed, not when nobody asks for a mesh any more.
+        self._groups = [weakref.ref(group) for group in groups]
+        self._peers = []  # along each mesh dimension: the other shards' ranks within that dimension's group
+        for mesh_dim, group in enumerate(groups):
+            line = grid.movedim(mesh_dim, -1)[(*at[:mesh_dim], *at[mesh_dim + 1 :])].tolist()
+            self._peers.append([dist.get_group_rank(group, rank) for rank in line])
+        spanning = [group for group in groups if group.size() > 1]
+        if len(spanning) > 1 and grid.numel() == dist.get_world_size() and dist.group.WORLD is not None:
+            spanning = [dist.group.WORLD]
+        self._handshake = [weakref.ref(group) for group in spanning]
+        self.found: dict[Any, Any] = {}
+
+    def has_groups_of(self, mesh: DeviceMesh) -> bool:
+        return all(group() is other for group, other in zip(self._groups, mesh.get_all_groups(), strict=True))
+
+    def group(self, mesh_dim: int) -> dist.ProcessGroup:
+        return _alive(self._groups[mesh_dim])
+
+    def peers(self, mesh_dim: int) -> list[int]:
+        return self._peers[mesh_dim]
+
+    @property
+    def handshake_groups(self) -> list[dist.ProcessGroup]:
+        """The groups that bring all ranks of the mesh together, one after the other."""
+        return [_alive(group) for group in self._handshake]
+
+    @property
+    def groups(self) -> list[dist.ProcessGroup]:
+        """Those of the mesh's dimensions, as far as they have not been destroyed."""
+        return [alive for group in self._groups if (alive := group()) is not None]
+
+    def remember(self, key: Any, finding: Any) -> None:
+        if len(self.found) >= _FINDINGS:
+            self.found.clear()
+        self.found[key] = finding
+
+    def find(self, key: Any, make: Callable[[], Any]) -> Any:
+        """Returns the cached value of this key, which `make` computes at the first call."""
+        finding = self.found.get(key)
+        if finding is None:
+            finding = make()
+            self.remember(key, finding)
+        return finding
+
+
+# By the mesh's identity: equal meshes may have other groups. A mesh lives as long as its entry, or its number would be
+# another's.
+_views: dict[int, tuple[DeviceMesh, MeshView]] = {}
+
+
+def mesh_view_of(name: str, mesh: DeviceMesh) -> MeshView:
+    known = _views.get(id(mesh))
+    if known is not None and known[1].world is dist.group.WORLD:
+        return known[1]
+    if not isinstance(mesh, DeviceMesh):
+        raise TypeError(f"{name}: mesh must be of type DeviceMesh, got {type(mesh).__name__}")
+    if not dist.is_initialized():
+        raise ExchangeError(f"{name}: torch.distributed has no process group")
+    at = mesh.get_coordinate()
+    if at is None:
+        raise ValueError(f"{name}: this rank, {dist.get_rank()}, must be one of the mesh's")
+    # An equal mesh, as mesh["rows"] is every time, has the same view: looking for it takes as long as a call.
+    alike = (view for _, view in _views.values() if view.mesh == mesh and view.has_groups_of(mesh))
+    view = next(alike, None) or MeshView(mesh, at)
+    while len(_views) >= _MESHES:  # those first that have a view of another mesh, which keeps what was found there
+        doubles = (key for key, (known_mesh, its) in _views.items() if its.mesh is not known_mesh)
+        del _views[next(doubles, next(iter(_views)))]
+    _views[id(mesh)] = mesh, view
+    return view
+
+
+def _alive(group: weakref.ref[dist.ProcessGroup]) -> dist.ProcessGroup:
+    alive = group()
+    if alive is None:
+        raise ExchangeError("a process group of the mesh has been destroyed")
+    return alive
+
+
+class Unknown(Exception):  # noqa: N818
+    """A value that has no key."""
+
+
+def key_of(value: Any) -> Any:
+    """Hashable, and equal for arguments that mean the same; of windows on the CPU, also their values.
+
+    Raises Unknown where a value is not known well enough for that. What is on a GPU is not read.
+    """
+    kind = type(value)
+    if kind is str or value is None:
+        return value
+    if kind in _TENSORS and value.layout is torch.strided:
+        return value.shape, value.dtype, value.device if value.is_cuda else value_bytes(value)
+    if kind in (int, bool, torch.dtype):
+        return kind, value  # 1 and True are not the same
+    if kind is float:
+        return kind, repr(value)  # nor are 0.0 and -0.0
+    if kind in (list, tuple):
+        return tuple(map(key_of, value))
+    raise Unknown
+
+
+def value_bytes(window: Tensor) -> bytes:
+    """The values of a tensor on the CPU, or a digest of them."""
+    size = window.nbytes
+    if not window.is_cpu or size > _HASHED_BYTES:
+        raise Unknown
+    dense = window.resolve_conj().resolve_neg().contiguous()  # a copy lives until it is read
+    values = ctypes.string_at(dense.data_ptr(), size) if size else b""
+    return values if size <= _PLAIN_BYTES else hashlib.blake2b(values, digest_size=16).digest()
