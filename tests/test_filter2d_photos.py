@@ -168,4 +168,4 @@ def test_large_photographs_go_as_planes_do(monkeypatch, dtype):
     odd = torch.empty(1, 64, 131, 4, dtype=dtype).movedim(-1, 1)
     monkeypatch.setenv("TORCH_CONV_EXPLAIN_FOR", "12.0 170 101376 1.8e12")
     line = way(odd, make_window((31, 31)))
-    assert line.startswith("filter2d: direct/") and "not products: not enough shared memory" in line, line
+    assert line.startswith("filter2d: direct/") and "not mma: not enough shared memory" in line, line

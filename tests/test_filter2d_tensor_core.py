@@ -252,7 +252,7 @@ def test_what_auto_takes(monkeypatch, dtype):
         assert plan_of(monkeypatch, image, size, algorithm="tensor_core").startswith("filter2d: tensor_core/mma (")
         line = plan_of(monkeypatch, image, size, algorithm="direct")
         assert line.startswith("filter2d: direct/tile_tma ("), line
-        assert "not products: one chain of multiply-adds is asked for" in line
+        assert "not mma: one chain of multiply-adds is asked for" in line
     odd = torch.empty(1, 1, 512, 1023, dtype=dtype)
     for given in (odd, image[..., 1:], image[..., 3:1001]):  # rows that start anywhere
         for size in ((4, 4), (5, 5), (3, 9), (7, 7), (31, 31)):
@@ -260,16 +260,16 @@ def test_what_auto_takes(monkeypatch, dtype):
             assert plan_of(monkeypatch, given, size, algorithm="direct").startswith("filter2d: direct/tile (")
         line = plan_of(monkeypatch, given, (3, 5))
         assert line.startswith("filter2d: direct/tile ("), line
-        assert "not products: multiply-adds are as fast for so few taps" in line
+        assert "not mma: multiply-adds are as fast for so few taps" in line
         for size, way in (((3, 3), "tensor_core/mma ("), ((2, 4), "direct/tile (")):
             narrow = torch.ones(size, dtype=dtype)
             assert torch_conv.explain(torch_conv.filter2d, given, narrow).lines[0].startswith(f"filter2d: {way}")
     few, row = "multiply-adds are as fast for so few taps", "a window of one row or one column"
     for size, why in (((4, 4), few), ((1, 17), row), ((32, 32), "a window beyond 31x31")):
         line = plan_of(monkeypatch, image, size)
-        assert line.startswith("filter2d: direct/") and f"not products: {why}" in line, line
+        assert line.startswith("filter2d: direct/") and f"not mma: {why}" in line, line
     line = plan_of(monkeypatch, image, (5, 5), "8.0 108 166912 2.0e12")
-    assert line.startswith("filter2d: direct/") and "not products: no bulk copies" in line, line
+    assert line.startswith("filter2d: direct/") and "not mma: no bulk copies" in line, line
     assert plan_of(monkeypatch, image.float(), (5, 5)).startswith("filter2d: direct/tile_tma (")
 
 

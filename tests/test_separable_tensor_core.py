@@ -320,18 +320,18 @@ def test_what_auto_takes(monkeypatch, dtype):
             assert line.startswith("filter2d_separable: tensor_core/mma ("), line
             line = line_of(monkeypatch, image, size, algorithm="separable")
             assert line.startswith("filter2d_separable: separable/"), line
-            assert "not products: one chain of multiply-adds is asked for" in line
+            assert "not mma: one chain of multiply-adds is asked for" in line
     few, row = (
         "few taps: chains are mostly as fast, with the same bits in every layout",
         "a window of one row or one column",
     )
     for size, why in (((7, 7), few), ((1, 31), row), ((31, 1), row), ((64, 5), "a window beyond 63x63")):
         line = line_of(monkeypatch, whole, size)
-        assert line.startswith("filter2d_separable: separable/") and f"not products: {why}" in line, line
+        assert line.startswith("filter2d_separable: separable/") and f"not mma: {why}" in line, line
     line = line_of(monkeypatch, whole, (15, 15), "8.0 108 166912 2.0e12")
-    assert line.startswith("filter2d_separable: separable/") and "not products: no bulk copies" in line, line
+    assert line.startswith("filter2d_separable: separable/") and "not mma: no bulk copies" in line, line
     line = line_of(monkeypatch, whole.float(), (15, 15))
-    assert "not products: no float16, bfloat16 or uint8" in line, line
+    assert "not mma: no float16, bfloat16 or uint8" in line, line
 
 
 def test_gaussian_blur_takes_it(monkeypatch):

@@ -121,7 +121,9 @@ def test_ranks_wait_for_each_other(cuda):
             with torch.cuda.stream(streams[me]):
                 if (call + me) % 3 == 0:
                     torch.cuda._sleep(200_000)  # 0.1 ms: the other one is ahead
-                addresses = _symmetric_memory.address_table(flags[me], arrived[me], [0], [received[1 - me][call & 1]], 1)
+                addresses = _symmetric_memory.address_table(
+                    flags[me], arrived[me], [0], [received[1 - me][call & 1]], 1
+                )
                 DELIVER(sent[me][call], 1, addresses, call + 1, 60_000)
                 seen[me].append(received[me][call & 1].clone())
     torch.cuda.synchronize()

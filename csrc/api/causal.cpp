@@ -60,7 +60,7 @@ void check_operands(const char* op, const Tensor& x, const Tensor& weight, const
   const Dtype of_x = float_dtype(op, "x", x), of_weight = float_dtype(op, "weight", weight);
   if ((of_x == Dtype::f64) != (of_weight == Dtype::f64))
     refuse(op, "weight must have dtype ", of_x == Dtype::f64 ? "float64" : "float32, float16 or bfloat16",
-           " peers x of dtype ", name_of(of_x), ", got ", name_of(of_weight));
+           " beside x of dtype ", name_of(of_x), ", got ", name_of(of_weight));
   if (!same_device(weight, x)) refuse(op, "weight must be on ", device_text(x), ", got ", device_text(weight));
   if (bias) check_like(op, "bias", *bias, x, {x.size(1)}, weight.scalar_type());
 }

@@ -242,7 +242,8 @@ STABLE_TORCH_LIBRARY(torch_conv, m) {
   // The same, then the launch graph of number `graph` on `given`, of which one is the shard. Empty: nothing has
   // happened, because the graph does not fit.
   m.def(
-      "_deliver_and_repeat(Tensor[] given, int own, int graph, int dim, Tensor(a!) addresses, int call, int timeout_ms) "
+      "_deliver_and_repeat(Tensor[] given, int own, int graph, int dim, Tensor(a!) addresses, int call, int "
+      "timeout_ms) "
       "-> Tensor[]");
   // Number of calls that were replayed (graph/graph_cache.h), for tests.
   m.def("_repeated_calls() -> int");

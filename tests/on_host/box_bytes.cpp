@@ -214,7 +214,7 @@ bool check_outputs(const Case& k, const Box& p, Memory& to, const std::vector<ui
           got = blank[&got - to.bytes.data()];
         }
     // What is left is what was there before.
-    if (wrong.empty() && to.bytes != blank) wrong = "something peers the output was written";
+    if (wrong.empty() && to.bytes != blank) wrong = "something beside the output was written";
   }
   return on_host::report(wrong, "%s %lldx%lld in %lldx%lld %s, %lld rows from %lld on", name.c_str(), (long long)k.kh,
                          (long long)k.kw, (long long)k.h, (long long)k.w, name_of(k.border), (long long)p.out.h,

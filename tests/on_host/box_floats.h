@@ -106,7 +106,7 @@ std::string judge(const Memory& to, const Want& want) {
     });
   });
   const bool kept = memcmp(to.bytes.data(), to.before.data(), to.before.size()) == 0;
-  return !wrong.empty() || kept ? wrong : "something peers the output was written";
+  return !wrong.empty() || kept ? wrong : "something beside the output was written";
 }
 
 }  // namespace

@@ -176,7 +176,7 @@ std::string difference(const Memory<T>& whole, int64_t first, Memory<T>& part, i
             got = between;
           }
   for (const T& x : part.elements)
-    if (!same(x, between)) return "something peers the output was written";
+    if (!same(x, between)) return "something beside the output was written";
   return "";
 }
 

@@ -232,7 +232,7 @@ bool check(const Case& k) {
         for (int64_t y = 0; y < out.h; ++y)
           for (int64_t x = 0; x < out.w && wrong.empty(); ++x)
             wrong = judge(p, whole, k.above, window.data() + (k.own_windows ? (n * k.c + c) * taps : 0), n, c, y, x);
-    if (wrong.empty() && !gaps_untouched(out)) wrong = "memory peers the image is written";
+    if (wrong.empty() && !gaps_untouched(out)) wrong = "memory beside the image is written";
   }
   return report(name, k, wrong);
 }

@@ -144,7 +144,7 @@ bool check(const Case& k, bool on_host, int shift, const Launch& launch) {
     }
   // What is left is what was there before.
   if (wrong.empty() && memcmp(to.elements.data(), blank.data(), blank.size() * sizeof(T)) != 0)
-    wrong = "something peers the output was written";
+    wrong = "something beside the output was written";
   return report(wrong, "%s %lldx%lld in %lldx%lld %s", plan.kernels.empty() ? "" : plan.kernels[0].name.c_str(),
                 (long long)k.kh, (long long)k.kw, (long long)k.h, (long long)k.w, name_of(k.border));
 }

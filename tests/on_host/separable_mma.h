@@ -270,7 +270,7 @@ std::string run(const Case& k, const Images& images, const Taps2& windows, std::
                     .sums = Sums::mma};
   std::string wrong = launch(p, name, segment);
   if (wrong.empty() && !k.special && on_host::votes > 0) wrong = "sums that are not finite";  // which chains would hide
-  if (wrong.empty() && !gaps_untouched(out)) wrong = "memory peers the image is written";
+  if (wrong.empty() && !gaps_untouched(out)) wrong = "memory beside the image is written";
   outputs.clear();
   for (int64_t n = 0; n < out.n; ++n)
     for (int64_t c = 0; c < out.c; ++c)

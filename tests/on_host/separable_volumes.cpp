@@ -212,8 +212,8 @@ bool check(const Case& k) {
   }
   // What is left is what was there before.
   if (wrong.empty() && memcmp(to.words.data(), blank.data(), blank.size() * 4) != 0)
-    wrong = "something peers the output was written";
-  return on_host::report(wrong, "%s %lldx%lldx%lld %s, peers %lld and %lld planes",
+    wrong = "something beside the output was written";
+  return on_host::report(wrong, "%s %lldx%lldx%lld %s, beside %lld and %lld planes",
                          planned.kernels.empty() ? "" : planned.kernels[0].name.c_str(), (long long)k.d, (long long)k.h,
                          (long long)k.w, name_of(k.border), (long long)k.above, (long long)k.below);
 }

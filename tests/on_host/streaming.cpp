@@ -184,7 +184,7 @@ bool check(const Case& k) {
     const int64_t size = size_of(k.out), all = 2 * p.out.stride_c * size;
     for (int64_t i = -kSpare * 4; i < all + kSpare * 4 && wrong.empty(); ++i) {
       const bool result = i >= 0 && i < all && i / size % p.out.stride_h < p.out.w;
-      if (!result && was[i] != is[i]) wrong = "byte " + std::to_string(i) + " peers the output was written";
+      if (!result && was[i] != is[i]) wrong = "byte " + std::to_string(i) + " beside the output was written";
     }
   }
   return on_host::report(wrong, "%s %lldx%lld %s", name.c_str(), (long long)k.h, (long long)k.w, name_of(k.border));

@@ -187,7 +187,7 @@ bool check(const Case& k) {
       launch(ShardVolume::of(p.in, p.peers, map_of), ShardVolume::of(p.in, p.peers, side_map_of));
     else launch(map_of(p.in), side_map_of(p.in));
   }
-  return on_host::report(wrong.what, "%lld^3 in %lldx%lldx%lld %s, pad %lld, peers %lld and %lld planes",
+  return on_host::report(wrong.what, "%lld^3 in %lldx%lldx%lld %s, pad %lld, beside %lld and %lld planes",
                          (long long)k.k, (long long)k.d, (long long)k.h, (long long)k.w, name_of(k.border),
                          (long long)pad, (long long)k.above, (long long)k.below);
 }

@@ -184,7 +184,7 @@ class Call:
         """`weight` where the operator is a convolution, which has channels of its own."""
         halos = [dim for dim in footprints if image.cut(dim) and not footprints[dim].is_trivial(image.shape[dim])]
         if any(len([axis for axis in image.dims[dim] if axis.size != 1]) > 1 for dim in halos):
-            raise ValueError(f"{self.name}: a window must not footprint along merged dimensions of a DTensor")
+            raise ValueError(f"{self.name}: a window must not reach along merged dimensions of a DTensor")
         cuts_channels = weight is not None and image.cut(image.dim() - axes - 1) is not None
         all_halos = [self._halo(image, dim, footprints[dim]) for dim in sorted(halos)]
         return Plan(axes, footprints, weight, all_halos, cuts_channels)

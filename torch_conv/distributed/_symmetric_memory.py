@@ -90,7 +90,9 @@ class SymmetricBuffer:
             raise
         self.calls = call
 
-    def deliver_and_repeat(self, given: list[Tensor], own: int, graph: int, dim: int, addresses: Tensor) -> list[Tensor]:
+    def deliver_and_repeat(
+        self, given: list[Tensor], own: int, graph: int, dim: int, addresses: Tensor
+    ) -> list[Tensor]:
         """The next call: `deliver` of one of the tensors `given`, then the launch graph of that number on all of them.
         Nothing where the graph does not fit: then the call has not begun.
         """

@@ -91,9 +91,9 @@ __device__ __forceinline__ void all_taps(const Columns<R>& at, const float (&tap
       for (int i = 0; i < R + 2; ++i) {
         const float* v = plane + (i - 1) * Pitch;
         const float2 pair = *reinterpret_cast<const float2*>(v);
-        const float peers = v[c == 0 ? at.left : at.right];
-        const float before = c == 0 ? peers : pair.x, here = c == 0 ? pair.x : pair.y;
-        const float after = c == 0 ? at.second(pair, peers) : peers;
+        const float outer = v[c == 0 ? at.left : at.right];
+        const float before = c == 0 ? outer : pair.x, here = c == 0 ? pair.x : pair.y;
+        const float after = c == 0 ? at.second(pair, outer) : outer;
 #pragma unroll
         for (int w = 0; w < 2; ++w)
           rows[w][i] = fmaf(tap[w][0][2], after, fmaf(tap[w][0][1], here, fmaf(tap[w][0][0], before, 0.f)));

@@ -168,9 +168,9 @@ __global__ void __launch_bounds__(streaming_shape(sizeof(T), K).threads(), strea
   const int rim_thread = threadIdx.x - (S.threads() - S.rim());
   const bool rims = rim_thread >= 0, warp_rims = rim_thread + 31 - lane >= 0;
   constexpr int kAcross = S.tile_w + 2;
-  const int of_rim = max(rim_thread, 0), peers = of_rim - 2 * kAcross;
-  const int rim_row = peers < 0 ? of_rim / kAcross * (S.plane_h() - 1) : 1 + peers % S.tile_h();
-  const int rim_column = kLead - 1 + (peers < 0 ? of_rim % kAcross : peers / S.tile_h() * (kAcross - 1));
+  const int of_rim = max(rim_thread, 0), on_columns = of_rim - 2 * kAcross;
+  const int rim_row = on_columns < 0 ? of_rim / kAcross * (S.plane_h() - 1) : 1 + on_columns % S.tile_h();
+  const int rim_column = kLead - 1 + (on_columns < 0 ? of_rim % kAcross : on_columns / S.tile_h() * (kAcross - 1));
   float* const rim = ring + rim_row * P + rim_column;
   const float* const rim_results = results + rim_row * Q + rim_column;
 

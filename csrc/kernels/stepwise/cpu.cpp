@@ -16,14 +16,14 @@ Tiling tiling_of(const Problem& p) {
   const Axis &down = p.axes[p.axes.size() - 2], &across = p.axes.back();
   Tiling t{.blocks = 1, .tiles = 1};
   for (size_t a = 0; a + 2 < p.axes.size(); ++a) t.blocks *= p.axes[a].k, t.tiles *= p.axes[a].n;
-  const int64_t budget = kBlock / t.blocks, above = down.k - 1, peers = across.k - 1;
+  const int64_t budget = kBlock / t.blocks, above = down.k - 1, margin = across.k - 1;
   const bool whole_down = p.whole_lines && down.k > 1, whole_across = p.whole_lines && across.k > 1;
   // Enough rows that copying those above and below hardly counts.
   const int64_t wanted = whole_down ? down.n : std::min(down.n, 4 * above + 1);
-  t.columns = whole_across ? across.n : budget / ((wanted + above) * p.channels) - peers;
+  t.columns = whole_across ? across.n : budget / ((wanted + above) * p.channels) - margin;
   t.columns = std::min(across.n, std::max(t.columns, (kFewest + p.channels - 1) / p.channels));
   t.columns = ceil_div(across.n, ceil_div(across.n, t.columns));
-  t.pitch = (t.columns + peers) * p.channels;
+  t.pitch = (t.columns + margin) * p.channels;
   t.rows = whole_down ? down.n : std::clamp<int64_t>(budget / t.pitch - above, std::min(down.n, above / 2 + 1), down.n);
   t.block_rows = t.rows + above;
   t.down = ceil_div(down.n, t.rows), t.across = ceil_div(across.n, t.columns);
