@@ -17,11 +17,11 @@ NATIVE := $(shell find csrc -name '*.h' -o -name '*.cuh' -o -name '*.cpp')
 EXAMPLES_NATIVE := $(wildcard examples/cpp/*.h examples/cpp/*.cpp)
 KERNEL_INPUTS := csrc/ahead.py csrc/ahead.txt $(wildcard csrc/nvrtc/*)
 
-.PHONY: help demo edges photo volume multi_gpu cpp test build lint docs format wheel bench clean
+.PHONY: help demo edges photo volume multi_gpu cpp test test-all build lint docs format wheel bench clean
 .DEFAULT_GOAL := help
 
 help: ## this list
-	@sed -n 's/^\([a-z_]*\):[^#]*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 19
+	@sed -n 's/^\([a-z_-]*\):[^#]*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 19
 
 demo: $(BUILD_STAMP) ## filter real photographs; the pictures and a contact sheet land in demo_out/
 	$(BIN)/python -m torch_conv demo
@@ -49,8 +49,13 @@ cpp: $(BUILD_STAMP) ## build and run the C++ program of examples/cpp
 	$(BIN)/cmake --build build/cpp
 	build/cpp/torch_conv_example build/cpp_model
 
-test: $(BUILD_STAMP) ## the test suite (CUDA tests run where there is a GPU); ARGS="-k border" passes options on
-	$(BIN)/python -m pytest -n auto --maxprocesses 8 --dist worksteal $(ARGS)
+PYTEST := $(BIN)/python -m pytest -n auto --maxprocesses 8 --dist worksteal
+
+test: $(BUILD_STAMP) ## every operator, border, dtype and error, in minutes; on a GPU, too; ARGS="-k border" passes options on
+	$(PYTEST) --fast $(ARGS)
+
+test-all: $(BUILD_STAMP) ## all tests but those marked slow: also combinations, recorded plans, kernels compiled for the host
+	$(PYTEST) $(ARGS)
 
 build: $(BUILD_STAMP) ## compile torch_conv/_C and, where torch has CUDA, the kernels of csrc/ahead.txt
 

@@ -23,6 +23,7 @@ if str(ROOT / "tests") not in sys.path:
 if workers := os.environ.get("PYTEST_XDIST_WORKER_COUNT"):
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, len(os.sched_getaffinity(0)) // int(workers))))
 
+import fast_lane  # noqa: E402
 import pytest  # noqa: E402
 import torch  # noqa: E402
 from hypothesis import HealthCheck, settings  # noqa: E402
@@ -48,7 +49,14 @@ for name in ("TORCH_CONV_VARIANT", "TORCH_CONV_NO_TMA", "TORCH_CONV_NO_GRAPH", "
 SLOW_TIMEOUT = 1800
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--fast", action="store_true", help="minutes instead of all tests: see tests/fast_lane.py")
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--fast"):
+        items[:], left_out = fast_lane.fast(items)
+        config.hook.pytest_deselected(items=left_out)
     if not config.pluginmanager.hasplugin("timeout"):
         return
     for item in items:

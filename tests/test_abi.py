@@ -34,6 +34,7 @@ def test_there_is_one_module():
     assert list(PACKAGE.glob("**/*.so")) == [MODULE]
 
 
+@pytest.mark.thorough
 def test_the_path_that_programs_without_python_load(tmp_path):
     assert torch_conv.library_path() == str(MODULE.resolve())
     code = (
@@ -93,6 +94,7 @@ def test_the_module_needs_no_cuda_library_and_no_python():
         assert library not in data, library
 
 
+@pytest.mark.thorough
 def test_import_needs_nothing_but_torch(tmp_path):
     """Test and command-line packages stay out of an import."""
     code = (
@@ -106,6 +108,7 @@ def test_import_needs_nothing_but_torch(tmp_path):
     assert done.stdout == alone.stdout
 
 
+@pytest.mark.thorough
 def test_a_checkout_that_is_not_built_says_so(tmp_path):
     """Python finds it before an installed package, if it is started there."""
     shutil.copytree(PACKAGE, tmp_path / "torch_conv", ignore=shutil.ignore_patterns("*.so", "sm_*"))
@@ -115,6 +118,7 @@ def test_a_checkout_that_is_not_built_says_so(tmp_path):
     )
 
 
+@pytest.mark.thorough
 def test_works_from_any_folder(tmp_path):
     done = run_python(
         "import torch, torch_conv\nprint(torch_conv.filter2d(torch.ones(4, 5), torch.ones(3, 3)).sum().item())",
@@ -124,6 +128,7 @@ def test_works_from_any_folder(tmp_path):
     assert float(done.stdout) == 180.0
 
 
+@pytest.mark.thorough
 def test_without_a_gpu(tmp_path):
     """The module loads quietly where there is no device."""
     code = (

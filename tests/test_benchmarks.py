@@ -53,6 +53,7 @@ def test_rows_that_are_not_measured_stay(tmp_path):
     assert rows[0]["commit"] != "abc"
 
 
+@pytest.mark.thorough
 def test_results_of_another_machine_are_not_mixed(tmp_path):
     file = tmp_path / "results.json"
     text = json.dumps({"benchmark": "filter2d", "metadata": {"gpu": "another", "threads": 1}, "rows": []})

@@ -35,6 +35,7 @@ from torch_conv.reference._extend import _source
 from torch_conv.sharding.geometry import BORDERS, Footprint, chunk_bounds, piece_for
 
 GROUP_TIMEOUT = 30  # seconds that a rank waits for the others
+OTHER_GROUPS = [pytest.param(world, marks=pytest.mark.thorough) for world in (2, 4)]
 ANSWER_TIMEOUT = 240  # seconds until the next answer of any rank; the first calls compile kernels
 
 Results = dict[str, list[str]]  # a case's errors, none where it passed
@@ -117,14 +118,14 @@ def groups():
 
 
 @pytest.mark.parametrize("name", sharded_group.CASES)
-@pytest.mark.parametrize("world", [2, 3, 4])
+@pytest.mark.parametrize("world", [3, *OTHER_GROUPS])
 def test_gloo(groups, world, name):
     errors = groups(world, "cpu")[name]
     assert not errors, "\n".join(errors)
 
 
 @pytest.mark.parametrize("name", sharded_group.CASES)
-@pytest.mark.parametrize("world", [3, 4])
+@pytest.mark.parametrize("world", [3, OTHER_GROUPS[1]])
 def test_symmetric(groups, world, name):
     errors = groups(world, "symmetric")[name]
     assert not errors, "\n".join(errors)

@@ -13,6 +13,7 @@ HERE = Path(__file__).parent
 COMPILER = shutil.which(os.environ.get("CXX", "g++"))
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(COMPILER is None, reason="needs a C++ compiler")
 @pytest.mark.parametrize(
     "program",

@@ -284,6 +284,7 @@ def test_tables_on_the_cpu(monkeypatch, tmp_path, capsys):
     assert {p.name for p in (tmp_path / "f").iterdir()} == {f"ladder_{n}.png" for n in ("size", "window", "fused")}
 
 
+@pytest.mark.thorough
 def test_signals_and_borders_on_the_cpu(tmp_path):
     written = tmp_path / "ladder.json"
     command = ["bench", "ladder", "--device", "cpu", "--quick", "--table", "signal,borders", "--image-size", "40,104"]
@@ -294,6 +295,7 @@ def test_signals_and_borders_on_the_cpu(tmp_path):
     assert all(row["error"] <= 1 and row["conv2d_ms"] > 0 for row in borders)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("policy", ladder_borders.POLICIES)
 def test_gold_of_the_borders(policy):
     image = (255 * noise(1, 2, 103, 120)).to(torch.uint8)

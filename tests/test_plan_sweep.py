@@ -6,10 +6,12 @@ import re
 from pathlib import Path
 
 import plan_sweep
+import pytest
 
 CSRC = Path(__file__).parent.parent / "csrc"
 
 
+@pytest.mark.thorough
 def test_plans_are_those_of_the_file():
     """One test, because the sweep takes ten seconds. A kernel that no call takes could change unseen."""
     found = list(plan_sweep.blocks())

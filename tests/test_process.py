@@ -7,6 +7,7 @@ import subprocess
 import sys
 import textwrap
 
+import pytest
 import torch
 from memory_use import heap_bytes, needs_mallinfo
 from strategies import make_image
@@ -16,6 +17,7 @@ import torch_conv
 MOST_BYTES = 48 << 20
 
 
+@pytest.mark.thorough
 @needs_mallinfo
 def test_recorded_calls_hold_few_bytes():
     """A recorded call keeps the values of a window that it was decided by; there are many windows."""
@@ -34,6 +36,7 @@ def test_recorded_calls_hold_few_bytes():
     assert heap_bytes() - before < MOST_BYTES
 
 
+@pytest.mark.thorough
 def test_children_do_not_inherit_held_locks():
     """fork() while other threads are recording calls: a child that found a mutex locked would wait for ever."""
     script = """

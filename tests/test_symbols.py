@@ -147,6 +147,7 @@ def test_options_of_convolutions_are_compiled_for_once(axes, option, algorithm):
     assert graphs.frame_count <= 3
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", FUNCTIONS)
 @torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True)
 def test_a_batch_that_only_the_data_says(name):
@@ -159,6 +160,7 @@ def test_a_batch_that_only_the_data_says(name):
         torch.testing.assert_close(got, expected, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_gradients_where_every_size_is_a_symbol(name):
     function, shape = FUNCTIONS[name]
@@ -170,6 +172,7 @@ def test_gradients_where_every_size_is_a_symbol(name):
         torch.testing.assert_close(got, gradient(function, image), rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["filter2d, normalized", "gaussian_blur2d", "unsharp_mask", "conv2d", "box_blur"])
 @pytest.mark.filterwarnings("ignore:Dynamo does not know how to trace")
 def test_compiled_autograd(name):

@@ -157,6 +157,7 @@ def test_flops_of_our_weight_gradient_are_torch_s():
     assert flops(torch.ops.torch_conv._weight_gradient_by_anyone, image, grad, [3, 3], [1, 1], [1, 1]) == expected
 
 
+@pytest.mark.thorough
 @needs_built_checkout
 def test_the_counter_is_imported_by_whoever_counts():
     program = """
