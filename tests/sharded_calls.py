@@ -12,7 +12,7 @@ from torch.distributed.tensor import DTensor, Shard
 
 import torch_conv
 import torch_conv.distributed as sharded
-from torch_conv.distributed import _exchange, _outputs, _symmetric_memory
+from torch_conv.distributed import _exchange, _outputs, _progress, _symmetric_memory
 from torch_conv.distributed._progress import progress_of
 
 
@@ -181,11 +181,52 @@ def ranks_whose_exchanges_differ_do_not_resume(g):
     image, progress = spread(x, g.mesh(), Shard(2)), progress_of(g.mesh().get_group())
     refused(g, lambda: sharded.filter2d(image, k, "nowhere"), ValueError, "filter2d")
     progress.steps += 2 * (g.rank == 0)
-    differ = "filter2d: an earlier call failed, and the ranks' exchanges differ since"
+    differ = "filter2d: an earlier call failed, and the ranks' calls differ since"
     for _ in range(2):
         refused(g, lambda: sharded.filter2d(image, k), sharded.ExchangeError, differ)
     progress.steps -= 2 * (g.rank == 0)
     check(g, g.mesh(), [Shard(2)], "filter2d", x, k)
+
+
+@case
+def ranks_that_failed_in_different_calls_do_not_resume(g):
+    """Rank 0 is refused in a call without an exchange, the others in the next one: equal counts of exchanges."""
+    x, k = g.image(4, 2, 8 * g.world, 16), torch.rand(3, 3)
+    rows, batch = spread(x, g.mesh(), Shard(2)), spread(x, g.mesh(), Shard(0))
+    progress = progress_of(g.mesh().get_group())
+    differ = "filter2d: an earlier call failed, and the ranks' calls differ since"
+    mistakes = [lambda: sharded.filter2d(batch, None), lambda: sharded.filter2d(x, k)]  # the latter names no mesh
+    others = [(other, other.calls, other.failed) for other in _progress._progress.values() if other is not progress]
+    for mistake in mistakes:
+        if g.rank == 0:
+            refused(g, mistake, TypeError, "filter2d")
+        else:
+            check(g, g.mesh(), [Shard(0)], "filter2d", x, k)
+            refused(g, lambda: sharded.filter2d(rows, k, "nowhere"), ValueError, "filter2d")
+        refused(g, lambda: sharded.filter2d(rows, k), sharded.ExchangeError, differ)
+        progress.calls += g.rank == 0
+        check(g, g.mesh(), [Shard(2)], "filter2d", x, k)
+    for other, calls, failed in others:
+        other.calls, other.failed = calls, failed
+
+
+@case
+def a_rank_that_failed_alone_resumes_with_the_ranks_that_compare(g):
+    """After its exchange is over, a rank runs out of memory: calls that are compared go on."""
+    x, k = g.image(1, 2, 8 * g.world, 16), torch.rand(3, 3)
+    image, progress = spread(x, g.mesh(), Shard(2)), progress_of(g.mesh().get_group())
+    for compared in range(2):
+        check(g, g.mesh(), [Shard(2)], "filter2d", x, k)
+        progress.failed = g.rank == 0
+        if compared:
+            local, wanted = image.to_local(), x.cpu()
+            part = sharded.halo_exchange(local, g.mesh(), 2, 1, 0, "circular").cpu()
+            first = local.shape[2] * g.rank
+            g.expect(part[:, :, :1].equal(wanted[:, :, first - 1 : first or None]), "rows of the shard before")
+        else:
+            with sharded.verify(True):
+                check(g, g.mesh(), [Shard(2)], "filter2d", x, k)
+        g.expect(not progress.failed)
 
 
 @case

@@ -47,6 +47,7 @@ from torch_conv.distributed._errors import ExchangeError, RankError
 from torch_conv.distributed._exchange import halo_exchange
 from torch_conv.distributed._mesh_view import mesh_view_of
 from torch_conv.distributed._operators import Call
+from torch_conv.distributed._progress import fail_everywhere
 from torch_conv.distributed._sharded import Sharded
 from torch_conv.distributed._verify import Check, verify
 
@@ -65,7 +66,7 @@ def _sharded(function: Callable[P, Tensor]) -> Callable[P, DTensor]:
         image = args[0] if args else None
         if not isinstance(image, DTensor):
             error = TypeError(f"{name}: input must be of type DTensor, got {type(image).__name__}")
-            _fail_on_every_mesh(name, (*args, *kwargs.values()), error)
+            _fail(name, (*args, *kwargs.values()), error)
             bind(args, kwargs)  # arguments that no call has are refused before the image's type is
             raise error
         call = Call(name, mesh_view_of(name, image.device_mesh))
@@ -110,12 +111,12 @@ def _sharded(function: Callable[P, Tensor]) -> Callable[P, DTensor]:
     return run
 
 
-def _fail_on_every_mesh(name: str, arguments: Iterable[Any], error: Exception) -> None:
+def _fail(name: str, arguments: Iterable[Any], error: Exception) -> None:
     """As `Check.fail`, where a DTensor among the arguments says which ranks call the function, too."""
     for image in arguments:
         if isinstance(image, DTensor):
-            Check(name, mesh_view_of(name, image.device_mesh), verify.on).fail(error)
-            return
+            return Check(name, mesh_view_of(name, image.device_mesh), verify.on).fail(error)
+    fail_everywhere()
 
 
 def _binder(function: Callable[..., Any]) -> Callable[[tuple[Any, ...], dict[str, Any]], dict[str, Any]]:

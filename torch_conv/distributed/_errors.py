@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import weakref
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
@@ -19,6 +20,14 @@ class RankError(RuntimeError):
 
 class ExchangeError(RuntimeError):
     """torch.distributed could not carry a message: a rank is gone, or does not answer."""
+
+
+def alive(of_group: weakref.ref[T]) -> T:
+    """A group, or what lives as long as it."""
+    found = of_group()
+    if found is None:
+        raise ExchangeError("a process group of the mesh has been destroyed")
+    return found
 
 
 def exchanged(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:

@@ -13,7 +13,8 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.distributed.device_mesh import DeviceMesh
 
-from torch_conv.distributed._errors import ExchangeError
+from torch_conv.distributed._errors import ExchangeError, alive
+from torch_conv.distributed._progress import fail_everywhere, progress_of
 
 _TENSORS = (Tensor, torch.nn.Parameter)
 _HASHED_BYTES = 1 << 16  # windows on the CPU up to here are compared by value: some 50 us at most
@@ -33,6 +34,7 @@ class MeshView:
         groups = mesh.get_all_groups()
         # Weak, for groups end when they are destroyed, not when nobody asks for a mesh any more.
         self._groups = [weakref.ref(group) for group in groups]
+        self.progress = [progress_of(group) for group in groups]
         self._peers = []  # along each mesh dimension: the other shards' ranks within that dimension's group
         for mesh_dim, group in enumerate(groups):
             line = grid.movedim(mesh_dim, -1)[(*at[:mesh_dim], *at[mesh_dim + 1 :])].tolist()
@@ -47,7 +49,7 @@ class MeshView:
         return all(group() is other for group, other in zip(self._groups, mesh.get_all_groups(), strict=True))
 
     def group(self, mesh_dim: int) -> dist.ProcessGroup:
-        return _alive(self._groups[mesh_dim])
+        return alive(self._groups[mesh_dim])
 
     def peers(self, mesh_dim: int) -> list[int]:
         return self._peers[mesh_dim]
@@ -55,12 +57,7 @@ class MeshView:
     @property
     def handshake_groups(self) -> list[dist.ProcessGroup]:
         """The groups that bring all ranks of the mesh together, one after the other."""
-        return [_alive(group) for group in self._handshake]
-
-    @property
-    def groups(self) -> list[dist.ProcessGroup]:
-        """Those of the mesh's dimensions, as far as they have not been destroyed."""
-        return [alive for group in self._groups if (alive := group()) is not None]
+        return [alive(group) for group in self._handshake]
 
     def remember(self, key: Any, finding: Any) -> None:
         if len(self.found) >= _FINDINGS:
@@ -86,6 +83,7 @@ def mesh_view_of(name: str, mesh: DeviceMesh) -> MeshView:
     if known is not None and known[1].world is dist.group.WORLD:
         return known[1]
     if not isinstance(mesh, DeviceMesh):
+        fail_everywhere()
         raise TypeError(f"{name}: mesh must be of type DeviceMesh, got {type(mesh).__name__}")
     if not dist.is_initialized():
         raise ExchangeError(f"{name}: torch.distributed has no process group")
@@ -100,13 +98,6 @@ def mesh_view_of(name: str, mesh: DeviceMesh) -> MeshView:
         del _views[next(doubles, next(iter(_views)))]
     _views[id(mesh)] = mesh, view
     return view
-
-
-def _alive(group: weakref.ref[dist.ProcessGroup]) -> dist.ProcessGroup:
-    alive = group()
-    if alive is None:
-        raise ExchangeError("a process group of the mesh has been destroyed")
-    return alive
 
 
 class Unknown(Exception):  # noqa: N818

@@ -22,8 +22,8 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.distributed import _symmetric_memory as symmetric
 
-from torch_conv.distributed._errors import exchanged
-from torch_conv.distributed._progress import Progress, gathered, progress_of
+from torch_conv.distributed._errors import alive, exchanged
+from torch_conv.distributed._progress import Progress, Topic, gathered, progress_of
 
 _SLOT_BYTES = 4 << 20  # of a rank; larger messages are bound by the link, whoever carries them
 _MOST_RANKS = 32  # of a group (csrc/runtime/handshake.h)
@@ -142,9 +142,7 @@ class Puts:
 
     @property
     def buffer(self) -> SymmetricBuffer:
-        buffer = self._buffer()
-        assert buffer is not None
-        return buffer
+        return alive(self._buffer)
 
     def post(self, local: Tensor) -> list[Tensor]:
         """The other ranks' rows for this one, there for the current stream's next work."""
@@ -197,8 +195,8 @@ def _is_capturing(device: torch.device) -> bool:
 
 
 def _set_up(group: dist.ProcessGroup, device: torch.device) -> SymmetricBuffer | None:
-    """All ranks of the group take the same steps, and leave them together. They also open its NCCL, which a capture
-    could not."""
+    """All ranks of the group take the same steps, and leave them together. Where they share memory, they also open its
+    NCCL, which a capture could not."""
     global _set_ups
     if not 1 < group.size() <= _MOST_RANKS:
         return None
@@ -207,14 +205,14 @@ def _set_up(group: dist.ProcessGroup, device: torch.device) -> SymmetricBuffer |
         memory = symmetric.empty(SymmetricBuffer.bytes_of(group.size()), dtype=torch.uint8, device=device)
     wanted = os.environ.get("TORCH_CONV_NO_PEER") != "1" and symmetric.get_backend(device) == "CUDA"
     gpu = int(str(torch.cuda.get_device_properties(device).uuid).replace("-", "")[:15], 16)
-    ranks = gathered([[wanted and memory is not None, gpu, _host(), _set_ups]], group, device)
+    ranks = gathered(Topic.DEVICES, [[wanted and memory is not None, gpu, _host(), _set_ups]], group, device)
     alike = len({tuple(rest) for _, _, *rest in ranks}) == 1
     if alike and all(share for share, *_ in ranks) and len({gpu for _, gpu, *_ in ranks}) == len(ranks):
         assert memory is not None
         _set_ups += 1
         with suppress(AttributeError, RuntimeError, TypeError):  # GPUs that do not reach each other; another torch
             buffer = SymmetricBuffer(memory, group)
-    if not all(made for made, *_ in gathered([[buffer is not None]], group, device)):
+    if not all(made for made, *_ in gathered(Topic.SHARED, [[buffer is not None]], group, device)):
         return None
     one = torch.zeros(group.size(), device=device)
     exchanged(dist.all_to_all_single, torch.empty_like(one), one, group=group)

@@ -12,7 +12,7 @@ from torch.distributed.tensor import DTensor
 
 from torch_conv.distributed._errors import ExchangeError, RankError
 from torch_conv.distributed._mesh_view import MeshView, Unknown, value_bytes
-from torch_conv.distributed._progress import gathered, progress_of
+from torch_conv.distributed._progress import Topic, gathered
 
 
 class verify:  # noqa: N801
@@ -30,9 +30,9 @@ class verify:  # noqa: N801
 
     Where calls are not compared, a call that one rank refuses leaves the others waiting until their group's timeout,
     which is an `ExchangeError`, and the rank that went on gets one as well: before the next exchange after a failed
-    call the ranks compare how many they have made. If all of them failed, they go on. (GPUs of one host that wait for
-    rows report the timeout as an error of CUDA, after which the process can use the GPU no more.) A rank that makes no
-    call at all, that dies, or that runs out of memory leaves the others waiting either way.
+    call the ranks compare how many calls and exchanges they have made. If all of them failed, they go on. (GPUs of one
+    host that wait for rows report the timeout as an error of CUDA, after which the process can use the GPU no more.) A
+    rank that makes no call at all, that dies, or that runs out of memory leaves the others waiting either way.
 
     Args:
         mode: whether they compare, from now on. Leaving a `with` block restores what held before it.
@@ -60,10 +60,12 @@ class verify:  # noqa: N801
 
 
 class Check:
-    """One call's comparison, at most once: `describe` and `agree` where the call is right, `fail` where it is not."""
+    """One call: its count, and its comparison: `describe` and `agree` where it is right, `fail` where it is not."""
 
     def __init__(self, name: str, view: MeshView, wanted: bool) -> None:
         self.name, self.view = name, view
+        for progress in view.progress:
+            progress.calls += 1
         self.is_open = wanted  # the comparison is still to come
         self._digest = 0
 
@@ -79,7 +81,9 @@ class Check:
         """Every rank's `number`, in the order of the mesh; none where nothing is compared."""
         if not self.is_open:
             return []
-        rows = self._gather([1, self._digest, number], device)
+        rows = self._gather([1 + any(progress.failed for progress in self.view.progress), self._digest, number], device)
+        if any(ok == 2 for _, ok, *_ in rows):  # all ranks compare their counts before they exchange
+            self._mark_failed()
         refused = [rank for rank, ok, *_ in rows if not ok]
         if refused:
             ranks = f"rank {refused[0]}" if len(refused) == 1 else f"ranks {', '.join(map(str, refused))}"
@@ -97,15 +101,19 @@ class Check:
                 self._gather([0, 0, 0], torch.device(self.view.mesh.device_type))
                 is_on_all = True
         finally:
-            for group in [] if is_on_all else self.view.groups:
-                progress_of(group).failed = True
+            if not is_on_all:
+                self._mark_failed()
+
+    def _mark_failed(self) -> None:
+        for progress in self.view.progress:
+            progress.failed = True
 
     def _gather(self, row: list[int], device: torch.device) -> list[list[int]]:
         """[rank, *row] of every rank of the mesh, in its order."""
         self.is_open = False
         rows = [[self.view.rank, *row]]
         for group in self.view.handshake_groups:
-            rows = gathered(rows, group, device)
+            rows = gathered(Topic.CALL, rows, group, device)
         by_rank = {row[0]: row for row in rows}
         if not by_rank.keys() >= set(self.view.ranks):
             raise ExchangeError("the ranks are in different calls")
