@@ -119,6 +119,13 @@ std::optional<int> too_much_padding(const Convolution& c) {
   return std::nullopt;
 }
 
+// Whether `too_much_padding` cannot tell.
+bool padding_is_unknown(const Convolution& c) {
+  if (c.padding_mode != "reflect" && c.padding_mode != "circular") return false;
+  const auto unknown = [](const Sizes& sizes) { return std::count(sizes.begin(), sizes.end(), kUnknown) > 0; };
+  return unknown(c.size) || unknown(c.padding.value_or(c.dilation));
+}
+
 ConvDecision route_convolution(const Convolution& c, const ConvRequest& request) {
   const auto kept_in_format = [](const char* why) { return ConvDecision{ConvRoute::torch_in_format, why}; };
   if (!well_formed(c)) return {ConvRoute::unresolved, {}};
@@ -132,13 +139,18 @@ ConvDecision route_convolution(const Convolution& c, const ConvRequest& request)
   const bool trained = request.gradient != ConvRequest::none;
   if (request.gradient == ConvRequest::of_transform)
     return kept_in_format("a gradient is wanted by a transform of torch.func");
-  if (trained && !half_on_the_cpu && !trained_faster(c, request.gradient == ConvRequest::replayed))
+  const bool replayed = request.gradient == ConvRequest::replayed;
+  if (trained && !half_on_the_cpu && !replayed && std::count(c.size.begin(), c.size.end(), kUnknown) > 0)
+    return {ConvRoute::unresolved, {}};
+  if (trained && !half_on_the_cpu && !trained_faster(c, replayed))
     return kept_in_format("a gradient is wanted, and torch's forward and backward together are as fast");
   if (request.tangent) return kept_in_format("a tangent is given, which our kernels do not carry on yet");
   if (trained || half_on_the_cpu) return {ConvRoute::ours, {}};
   const int64_t row = handed_over(c);
   if (row == kUnknown) return {ConvRoute::unresolved, {}};
-  if (row < 0 || too_much_padding(c)) return {ConvRoute::ours, {}};
+  if (row < 0) return {ConvRoute::ours, {}};
+  if (padding_is_unknown(c)) return {ConvRoute::unresolved, {}};
+  if (too_much_padding(c)) return {ConvRoute::ours, {}};
   return {ConvRoute::torch_in_format, handover_reason(row), row};
 }
 

@@ -97,25 +97,33 @@ bool may_gain_in_float32(const Decision<Separable>& d) {
          accumulation_dtype(p.in.dtype) == Dtype::f32 && *d.pinned == 0;
 }
 
-// False, and nothing ran: float32 takes as many launches, or there is no memory for two images of it.
+// False, and nothing ran: float32 takes as many launches, or there is no memory for two images of it. Memory is only
+// allocated once the plan for it is known to take fewer launches.
 bool in_float32(Call& call, const Target& target, const Tensor& input, const ImageView& in,
                 const Decision<Separable>& d) {
-  const auto fresh = [&](const Image& like) {
-    const Sizes sizes = resized(in.tensor, {.h = like.h, .w = like.w}, 2);
-    return empty_result(call, in.tensor, sizes, 2, ScalarType::Float);
+  const Image &from = d.problem.in, &to = d.problem.out;
+  const bool converts_in = from.dtype != Dtype::f32, converts_out = to.dtype != Dtype::f32;
+  const auto sizes = [&](const Image& like) { return resized(in.tensor, {.h = like.h, .w = like.w}, 2); };
+  const auto planned = [&](const Image& like) {
+    const Sizes strides = strides_in_format_of(in.tensor, sizes(like), 2);
+    return *merge_leading(pretend(in.tensor, sizes(like), strides, ScalarType::Float), Dtype::f32, 2);
   };
   Separable p = d.problem;
-  const Image from = p.in, to = p.out;
-  std::optional<Tensor> wide_in, wide_out;
+  if (converts_in) p.in = planned(from);
+  if (converts_out) p.out = planned(to);
+  Decision<Separable> wide = dispatch(target, p);
+  if (wide.plan->launches >= d.plan->launches) return false;
+  std::vector<Tensor> memory;
+  const auto allocated = [&](const Image& like) {
+    return memory.emplace_back(empty_result(call, in.tensor, sizes(like), 2, ScalarType::Float)).data_ptr();
+  };
   try {
-    if (from.dtype != Dtype::f32) p.in = *merge_leading(wide_in.emplace(fresh(from)), Dtype::f32, 2);
-    if (to.dtype != Dtype::f32) p.out = *merge_leading(wide_out.emplace(fresh(to)), Dtype::f32, 2);
+    if (converts_in) wide.problem.in.data = allocated(from);
+    if (converts_out) wide.problem.out.data = allocated(to);
   } catch (const OutOfMemory&) {
     if (call.graph) call.graph->invalidate();
     return false;
   }
-  const Decision<Separable> wide = dispatch(target, p);
-  if (wide.plan->launches >= d.plan->launches) return false;
   const auto convert = [&](const Image& from, const Image& to) {
     run(call, target, input,
         Direct{.in = from,
@@ -128,9 +136,9 @@ bool in_float32(Call& call, const Target& target, const Tensor& input, const Ima
                .groups = from.c,
                .bias = nullptr});
   };
-  if (wide_in) convert(from, p.in);
+  if (converts_in) convert(from, wide.problem.in);
   launch(call, target, input, wide);
-  if (wide_out) convert(p.out, to);
+  if (converts_out) convert(wide.problem.out, to);
   return true;
 }
 

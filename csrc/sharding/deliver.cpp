@@ -37,9 +37,10 @@ T* pointer(int64_t address) {
 void deliver(const Tensor& local, int64_t dim, const Tensor& addresses, int64_t call, int64_t timeout_ms) {
   check(addresses.is_cpu() && addresses.scalar_type() == ScalarType::Long && addresses.numel() > 3, "_deliver",
         "addresses must be int64 on the CPU");
+  const int64_t ranks = *static_cast<const int64_t*>(addresses.data_ptr()), runs = addresses.numel() - 3 - ranks;
+  check(ranks >= 0 && ranks <= int64_t(cuda::kMostRanks) && runs >= 0 && runs % 3 == 0, "_deliver",
+        "addresses must name at most ", cuda::kMostRanks, " ranks, and an address for every run");
   const Addresses to(addresses);
-  check(to.flags.size() <= cuda::kMostRanks && to.runs.size() % 3 == 0, "_deliver", "addresses must name at most ",
-        cuda::kMostRanks, " ranks, and an address for every run");
   const int device = local.get_device_index();
   std::vector<cuda::BlockCopy> copies;
   std::vector<Tensor> dense;  // until the kernel is queued
@@ -71,6 +72,7 @@ void run_deliver(Tensor local, int64_t dim, Tensor addresses, int64_t call, int6
 
 std::vector<Tensor> deliver_and_repeat(std::vector<Tensor> given, int64_t own, int64_t number, int64_t dim,
                                        Tensor addresses, int64_t call, int64_t timeout_ms) {
+  check(own >= 0 && own < int64_t(given.size()), "_deliver_and_repeat", "own must name one of the given tensors");
   const Tensor& local = given[own];
   const auto graph = SplitStreams::in_graph({local}) ? nullptr : graph_of_number(number, given);
   if (!graph) return {};

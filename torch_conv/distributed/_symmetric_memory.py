@@ -48,7 +48,7 @@ class SymmetricBuffer:
         self._shared = symmetric.rendezvous(memory, group)
         word = 2 * _SLOT_BYTES // 8 + group.rank()
         self._flags = [self._shared.get_buffer(rank, [1], torch.int64, word).data_ptr() for rank in range(group.size())]
-        self._timeout_ms = int(1000 * timeout_of(group))
+        self._timeout_ms = min(int(1000 * timeout_of(group)), 1 << 40)  # 35 years: a longer one is for ever
         self.calls = 0  # that this rank has made
         self.progress: Progress = progress_of(group)
         self._stream = torch.cuda.current_stream(memory.device)

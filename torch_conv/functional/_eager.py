@@ -91,7 +91,9 @@ def eager(
         if result is not None:
             return result
         known.torch_took_one = True
-    if input.layout is not torch.strided or weight.is_meta or (bias is not None and bias.is_meta):
+    if any(t is not None and (t.layout is not torch.strided or t.is_meta) for t in (weight, bias)) or (
+        input.layout is not torch.strided
+    ):
         route: int | None = _BY_CHOICE
     else:
         key = known, trained, autocast, input.shape, input.stride(), input.dtype, input.device, weight.shape

@@ -102,7 +102,7 @@ def route_of(input: Tensor, weight: Tensor, bias: Tensor | None, options: Option
     compiling = torch.compiler.is_compiling()
     c_out, c_in, *taps = weight.shape
     if not (_is_number(c_out) and _is_number(c_in) and _is_number(groups)) and not served_here(input, weight, groups):
-        return TORCH, "a matrix product"
+        return TORCH, "a matrix product" if input.dtype in _FLOATS else f"no kernel takes {input.dtype}"
     if isinstance(padding, str) and padding not in ("same", "valid"):
         return OPERATOR, ""
     lists: Any = options.for_every_axis()
@@ -117,10 +117,12 @@ def route_of(input: Tensor, weight: Tensor, bias: Tensor | None, options: Option
     gradient = _NO_GRADIENT
     if torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in (input, weight, bias)):
         gradient = _WANTED
-        if compiling or (input.is_cuda and _is_capturing()):
+        if compiling:
             gradient = _REPLAYED
         elif any(t is not None and _C._functorch.is_functorch_wrapped_tensor(t) for t in (input, weight, bias)):
             gradient = _OF_TRANSFORM
+        elif input.is_cuda and _is_capturing():
+            gradient = _REPLAYED
     tangent = in_forward_mode() and has_tangent((input, weight, bias))
     given = (
         input.device.type, input.dtype, size, strides, window, _known(lists.stride), pads, _known(lists.dilation),
