@@ -45,8 +45,9 @@ def test_kernels(program, tmp_path):
     shims = [f"-I{HERE / 'on_host' / 'shims'}"] if program != "weight_gradient" else []
     includes = [*shims, f"-I{HERE.parent / 'csrc'}", f"-I{HERE / 'on_host'}"]
     source, binary = HERE / "on_host" / f"{program}.cpp", tmp_path / program
-    # -w: pragmas for nvcc. _FORTIFY_SOURCE, which some compilers define, refuses a longjmp to another stack.
-    flags = ["-std=c++20", "-O1", "-w", "-pthread", "-U_FORTIFY_SOURCE"]
+    # -w: pragmas for nvcc. _FORTIFY_SOURCE, which some compilers define, refuses a longjmp to another stack. Plans hold
+    # addresses of launch functions, which no program here has.
+    flags = ["-std=c++20", "-O1", "-w", "-pthread", "-U_FORTIFY_SOURCE", "-Wl,--unresolved-symbols=ignore-all"]
     subprocess.run([COMPILER, *flags, *includes, source, "-o", binary], check=True)
     ran = subprocess.run([binary], capture_output=True, text=True, check=False)
     wrong = [line for line in ran.stdout.splitlines() if not line.endswith(": right")]

@@ -90,30 +90,31 @@ constexpr Arch kMachine{.major = 9, .minor = 0, .multiprocessors = 2, .shared_by
 
 template <class P, typename T, bool kAligned, bool kPeers>
 std::string launch(const Fused& p, const Plan& plan) {
-  const Config& config = *std::any_cast<Config>(&plan.config);
+  const auto& config = own_config<ChainConfig>(p, plan);
+  const auto& [tile, streaming] = std::tie(config.chain.shape, config.chain.streaming);
   const Args args = args_of(p, plan, config);
   PackedTaps packed{};
-  config.pack(p, packed);
+  config.chain.pack(p, packed);
   TapsOf<P> taps;
   std::copy_n(packed.v, P::taps, taps.v);
   constexpr int size = sizeof(T), word = size * tma::pack_of(size);
   const bool marches = config.boxes > 0;
-  const int pitch = marches ? config.streaming.pitch(size) : config.shape.pitch();
+  const int pitch = marches ? streaming.pitch(size) : tile.pitch();
   const auto map_of = [&](int rows) {
     return [=](const Image& x) { return tma::map_of(x, pitch * size / word, rows, word); };
   };
   memset(shared, 0xff, sizeof(shared));
   const Index grid{unsigned(plan.blocks), 1, 1};
-  const Peers peers = p.peers.nearest(marches ? config.streaming.radius : config.shape.halo);
+  const Peers peers = p.peers.nearest(marches ? streaming.radius : tile.halo);
   const auto image = [&](const auto& map) {
     if constexpr (kPeers) return ShardVolume::of_rows(p.in, peers, map);
     else return map(p.in);
   };
   if (!marches) {
-    on_host::launch(fused_tile<P, T, T, kAligned, kPeers>, grid, plan.threads, image(map_of(config.shape.box_h())),
+    on_host::launch(fused_tile<P, T, T, kAligned, kPeers>, grid, plan.threads, image(map_of(tile.box_h())),
                     args, taps);
   } else if constexpr (kStreams<P>) {
-    on_host::launch(fused_streaming<P, T, T, kAligned, kPeers>, grid, plan.threads, map_of(config.streaming.rows)(p.in),
+    on_host::launch(fused_streaming<P, T, T, kAligned, kPeers>, grid, plan.threads, map_of(streaming.rows)(p.in),
                     image(map_of(1)), args, taps);
   }
   return "";

@@ -160,11 +160,11 @@ bool check(const Case& k) {
   const std::string name = wrong.empty() ? planned.kernels[0].name : "no kernel";
   if (wrong.empty() && !kKernels.contains(name)) wrong = "no such kernel here";
   if (wrong.empty()) {
-    const Config& config = *std::any_cast<Config>(&planned.config);
-    const StreamingShape& s = config.streaming;
+    const auto& config = own_config<ChainConfig>(p, planned);
+    const StreamingShape& s = config.chain.streaming;
     const int bytes = size_of(p.in.dtype);
     PackedTaps packed{};
-    config.pack(p, packed);
+    config.chain.pack(p, packed);
     memset(shared, 0xff, sizeof(shared));
     kKernels.at(name)(planned, tma::map_of(p.in, s.pitch(bytes) * bytes / 4, s.rows),
                       tma::map_of(p.in, s.pitch(bytes) * bytes / 4, 1), args_of(p, planned, config), packed);

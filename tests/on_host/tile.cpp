@@ -169,9 +169,10 @@ bool check(const Case& k) {
   const std::string name = wrong.empty() ? plan.kernels[0].name : "no kernel";
   if (wrong.empty() && !kKernels.contains(name)) wrong = "no such kernel here";
   if (wrong.empty()) {
+    const auto& config = own_config<TileConfig>(p, plan);
     memset(shared_bytes, 0xff, sizeof(shared_bytes));
     on_host::launch(kKernels.at(name), {unsigned(plan.blocks), 1, 1}, plan.threads, TensorMap{},
-                    plane_args(p, k.own ? side_by_side(p, channels) : p, plan, *std::any_cast<Config>(&plan.config)),
+                    plane_args(p, k.own ? side_by_side(p, channels) : p, plan, config.lead, config.overlap),
                     ParamTaps::of(p));
     for (int64_t c = 0; c < channels; ++c)
       for (int64_t y = 0; y < out.h; ++y)

@@ -169,7 +169,7 @@ bool check(const Case& k) {
   if (!planned.variant) {
     wrong.what = planned.why;
   } else {
-    const StreamingConfig& streaming = std::any_cast<Config>(&planned.config)->streaming;
+    const auto& streaming = own_config<StreamingConfig>(p, planned);
     const int rows = streaming.shape.rows_in(int(k.k));
     const bool wide = streaming.shape.warps_x == 2, patched = k.border != Border::zero_output;
     const auto launch = [&]<typename Map>(const Map& map, const Map& side) {

@@ -1,36 +1,13 @@
-// What launches of this kernel family need besides the plan, and what the rules of its variants share.
+// What the rules and launches of this kernel family's variants share.
 #pragma once
 
 #include "core/refusals.h"
 #include "kernels/direct2d/params.h"
-#include "kernels/families.h"
+#include "kernels/launch_config.h"
 
 namespace torch_conv::direct2d {
 
-enum class Variant : int8_t { reg, mma, tile, channels, column, window, general };
-
-// Which of TILE's kernels.
-struct TileKind {
-  bool bulk = false;  // boxes by bulk copies
-  int group = 0;      // channels that make an image of their own
-  int own = 0;        // channels that have a window each
-};
-
-// How the words of an image lie over threads.
-struct ChannelShape {
-  int values = 0, rows = 0;      // channels of a word, rows of a strip
-  int64_t words = 0, group = 0;  // of a pixel: all, and those that stand together
-};
-
-// What launches need besides the plan.
-struct Config {
-  Variant variant;
-  int lead = 0;     // columns that the grid of tiles starts left of the output
-  int overlap = 0;  // columns that two tiles side by side both make
-  TileKind tile{};
-  ChannelShape channels{};
-  WindowShape window{};
-};
+using Config = LaunchConfig<Direct>;
 
 inline bool other_shards_fit(const Direct& p) { return !p.peers.any() || p.peers.same_columns(p.in); }
 
@@ -58,13 +35,14 @@ inline Direct side_by_side(const Direct& p, int64_t channels) {
 
 inline Direct flattened(const Direct& p) { return side_by_side(p, flat_channels(p)); }
 
-// What a launch hands over. `flat`: the problem `p` as rows of columns.
-inline PlaneArgs plane_args(const Direct& p, const Direct& flat, const Plan& plan, const Config& config) {
+// What a launch hands over. `flat`: the problem `p` as rows of columns. `lead`: columns that the grid of tiles starts
+// left of the output. `overlap`: columns that two neighbouring tiles both make.
+inline PlaneArgs plane_args(const Direct& p, const Direct& flat, const Plan& plan, int lead = 0, int overlap = 0) {
   const Placement& s = flat.place;
   return {.planes = PlaneGeometry::of(flat.in, flat.out),
-          .order = TileOrder::of(tiles_across(flat.out.w + config.lead, plan.tile_w, config.overlap),
+          .order = TileOrder::of(tiles_across(flat.out.w + lead, plan.tile_w, overlap),
                                  ceil_div(flat.out.h, plan.tile_h), flat.out.c),
-          .lead = config.lead,
+          .lead = lead,
           .multiplier = unsigned(flat.out.c / flat.groups),
           .shift_y = int(middle_of(int(flat.kh)) * s.dilation_y - s.pad_y),
           .shift_x = int(middle_of(int(flat.kw)) * s.dilation_x - s.pad_x),

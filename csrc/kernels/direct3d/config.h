@@ -1,47 +1,13 @@
-// What launches of this room need besides the plan, and what the rules of its variants share.
+// What the rules of this kernel family's variants share.
 #pragma once
 
 #include "core/refusals.h"
 #include "kernels/direct3d/params.h"
-#include "kernels/families.h"
+#include "kernels/launch_config.h"
 
 namespace torch_conv::direct3d {
 
-enum class Variant : int8_t { channels, planes, streaming, window, general };
-
-struct StreamingConfig {
-  StreamingShape shape;
-  int stages;     // of the ring
-  int lead;       // columns that the grid of tiles starts left of the output
-  bool bulk;      // planes by bulk copies
-  bool constant;  // the taps are kernel parameters by themselves (ConstantTaps)
-};
-
-struct PlanesShape {
-  PlanesTile tile;
-  int channels;        // of a block
-  int units_x, units;  // threads along x, threads of a plane
-  int lanes;           // threads set aside for a plane: whole warps, or `units`
-  bool in_place;       // planes start on 16 bytes: outputs leave shared memory by bulk copies, else from the registers
-  int slot_bytes, stage_bytes, stages;
-  int threads() const { return 32 * (tile.warps + kPlanesMovers); }
-  int shared_bytes() const { return stages * stage_bytes; }
-};
-
-struct WindowShape {
-  int width, height;                     // of the tile
-  int64_t part, pitch, rows, tap_pitch;  // of a part of a row, a row, a plane of the input, and a row of taps
-  int64_t bytes;                         // of shared memory
-  int64_t blocks, padded;                // of the grid; pixels of a plane of tiles
-};
-
-// The shape that belongs to the variant is filled.
-struct Config {
-  Variant variant;
-  StreamingConfig streaming{};
-  PlanesShape planes{};
-  WindowShape window{};
-};
+using Config = LaunchConfig<Direct>;
 
 inline bool sides_below(int64_t most, const Direct& p) {
   const Peers& peers = p.peers;

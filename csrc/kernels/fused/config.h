@@ -3,20 +3,18 @@
 #pragma once
 
 #include "core/refusals.h"
-#include "kernels/families.h"
 #include "kernels/fused/pipelines.h"
+#include "kernels/launch_config.h"
 
 namespace torch_conv::fused {
 
-// What a launch needs besides the plan.
-struct Config {
-  bool bulk;  // boxes by bulk copies
-  TileShape shape;
-  StreamingShape streaming;
-  int boxes;  // of STREAMING
-  Edges edges;
-  int first;  // the image's pixel under output (0, 0)
-  void (*pack)(const Fused&, PackedTaps&);
+using Config = LaunchConfig<Fused>;
+
+// What a variant's launch needs besides the plan.
+struct ChainConfig {
+  Chain chain;
+  bool bulk;      // boxes by bulk copies
+  int boxes = 0;  // of a strip that streams along rows
 };
 
 inline bool shared_host_taps(const Fused& p) {
@@ -73,15 +71,16 @@ inline const char* bulk_pipeline_refusal(const Fused& p, const Arch& arch) {
   return no ? no : plane_copy_refusal(p.in, arch);
 }
 
-inline Args args_of(const Fused& p, const Plan& plan, const Config& config) {
+inline Args args_of(const Fused& p, const Plan& plan, const ChainConfig& config) {
+  const Edges edges = edges_of(p, config.chain);
   double number = 0;
   for (int s = 0; s < p.count; ++s) number += p.stages[s].number;  // at most one has one (pipeline_refusal)
   return {.planes = PlaneGeometry::of(p.in, p.out),
           .stride_output = p.stride_output,
-          .first = config.first,
+          .first = p.valid ? config.chain.halo : 0,  // the image's pixel under output (0, 0)
           .order = TileOrder::of(ceil_div(p.in.w, plan.tile_w), ceil_div(p.in.h, plan.tile_h), p.in.c),
-          .extend = config.edges.extend,
-          .margin = config.edges.margin,
+          .extend = edges.extend,
+          .margin = edges.margin,
           .border = p.border,
           .value = float(p.value),
           .number = float(number),

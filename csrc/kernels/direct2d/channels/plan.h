@@ -5,6 +5,14 @@
 
 namespace torch_conv::direct2d {
 
+// How the words of an image lie over threads.
+struct ChannelShape {
+  int values = 0, rows = 0;      // channels of a word, rows of a strip
+  int64_t words = 0, group = 0;  // of a pixel: all, and those that stand together
+};
+
+void launch_channels(const Direct& p, const Plan& plan, const Site& site);
+
 // Are the channels of both images interleaved, in vectors of so many?
 inline bool words_of_channels(const Direct& p, int values) {
   const auto whole = [&](const Image& x) {
@@ -56,7 +64,7 @@ inline ChannelShape fill_channels(const Direct& p, const Arch& arch, Plan& plan)
 }
 
 inline void configure_channels(const Direct& p, const Arch& arch, Plan& plan) {
-  plan.config = Config{.variant = Variant::channels, .channels = fill_channels(p, arch, plan)};
+  plan.config = Config{launch_channels, fill_channels(p, arch, plan)};
 }
 
 }  // namespace torch_conv::direct2d

@@ -5,6 +5,8 @@
 
 namespace torch_conv::direct2d {
 
+void launch_column(const Direct& p, const Plan& plan, const Site& site);
+
 inline const char* column_refusal(const Direct& p, const Arch&) {
   const Direct column = flattened(p);
   const Placement& s = column.place;
@@ -50,7 +52,7 @@ inline void configure_column(const Direct& p, const Arch& arch, Plan& plan) {
   plan.blocks = column.out.n * column.out.c * ceil_div(column.out.h, plan.tile_h) * ceil_div(column.out.w, plan.tile_w);
   plan.kernels = {kernel_of("kernels/direct2d/column/kernel.cuh", "direct2d::direct2d_column",
                             {p.in.dtype, pixels, any, fixed ? int(p.kh) : 0})};
-  plan.config = Config{.variant = Variant::column};
+  plan.config = Config{launch_column};
 }
 
 }  // namespace torch_conv::direct2d

@@ -6,6 +6,8 @@
 
 namespace torch_conv::direct2d {
 
+void launch_mma(const Direct& p, const Plan& plan, const Site& site);
+
 // Interleaved channels that are made together: those of HWC images, but a bias is one number of a plane.
 inline int64_t mma_channels(const Direct& p) {
   return p.groups == p.in.c && !p.bias ? hwc_channels(p.in, p.out, p.peers) : 1;
@@ -59,7 +61,7 @@ inline void fill_mma(const Direct& p, Plan& plan) {
 
 inline void configure_mma(const Direct& p, const Arch&, Plan& plan) {
   fill_mma(p, plan);
-  plan.config = Config{.variant = Variant::mma};
+  plan.config = Config{launch_mma};
 }
 
 inline MmaArgs mma_args(const Direct& p, const Plan& plan) {

@@ -5,6 +5,8 @@
 
 namespace torch_conv::direct2d {
 
+void launch_reg(const Direct& p, const Plan& plan, const Site& site);
+
 inline const char* reg_refusal(const Direct& p, const Arch&) {
   const int bytes = size_of(p.in.dtype);
   if (const char* no = planar_refusal(p)) return no;
@@ -23,7 +25,7 @@ inline void configure_reg(const Direct& p, const Arch&, Plan& plan) {
   plan.blocks = p.out.n * p.out.c * ceil_div(p.out.h, plan.tile_h) * ceil_div(p.out.w, plan.tile_w);
   plan.kernels = {
       kernel_of("kernels/direct2d/reg/kernel.cuh", "direct2d::direct2d_reg", {p.in.dtype, k, p.bias != nullptr})};
-  plan.config = Config{.variant = Variant::reg};
+  plan.config = Config{launch_reg};
 }
 
 }  // namespace torch_conv::direct2d

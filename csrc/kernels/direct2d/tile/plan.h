@@ -5,6 +5,20 @@
 
 namespace torch_conv::direct2d {
 
+// Which of TILE's kernels.
+struct TileKind {
+  bool bulk = false;  // boxes by bulk copies
+  int group = 0;      // channels that make an image of their own
+  int own = 0;        // channels that have a window each
+};
+
+struct TileConfig {
+  TileKind kind;
+  int lead, overlap;  // as plane_args takes them
+};
+
+void launch_tile(const Direct& p, const Plan& plan, const Site& site);
+
 inline TileWindow tile_window(const Direct& flat, const TileKind& kind) {
   const Placement& s = flat.place;
   const bool words = kind.own && kind.group;
@@ -144,8 +158,7 @@ inline void configure_tile(const Direct& p, const TileKind& kind, Plan& plan) {
   const Direct q = tile_image(p, kind);
   const TileWindow w = tile_window(q, kind);
   const TileShape shape = tile_shape(q, kind);
-  const Config config{
-      .variant = Variant::tile, .lead = kind.bulk ? lead_columns(q) : 0, .overlap = shape.overlap, .tile = kind};
+  const int lead = kind.bulk ? lead_columns(q) : 0;
   plan.why = kind.group  ? "many interleaved channels: groups of them are images of their own"
              : kind.own  ? "a window for each of a few interleaved channels: taps are the same for all lanes"
              : kind.bulk ? "window up to 31x31: one bulk copy brings tile and halo"
@@ -154,12 +167,12 @@ inline void configure_tile(const Direct& p, const TileKind& kind, Plan& plan) {
   plan.tile_h = shape.height();
   plan.threads = 32 * TileShape::warps;
   plan.shared_bytes = shape.shared_bytes(size_of(q.in.dtype), size_of(q.out.dtype), w);
-  plan.blocks = q.out.n * q.out.c * ceil_div(q.out.h, plan.tile_h) *
-                tiles_across(q.out.w + config.lead, plan.tile_w, config.overlap);
+  plan.blocks =
+      q.out.n * q.out.c * ceil_div(q.out.h, plan.tile_h) * tiles_across(q.out.w + lead, plan.tile_w, shape.overlap);
   plan.kernels = {kernel_of("kernels/direct2d/tile/kernel.cuh", "direct2d::direct2d_tile",
                             {q.in.dtype, q.out.dtype, w.kh, w.kw, w.step_y, w.step_x, w.stride, kind.bulk,
                              stores_aligned(q, kind), q.bias != nullptr, kind.group > 0, kind.own})};
-  plan.config = config;
+  plan.config = Config{launch_tile, TileConfig{kind, lead, shape.overlap}};
 }
 inline void configure_tile_tma(const Direct& p, const Arch&, Plan& plan) { configure_tile(p, {.bulk = true}, plan); }
 inline void configure_tile_plain(const Direct& p, const Arch&, Plan& plan) { configure_tile(p, {}, plan); }

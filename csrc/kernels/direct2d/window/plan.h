@@ -5,6 +5,8 @@
 
 namespace torch_conv::direct2d {
 
+void launch_window(const Direct& p, const Plan& plan, const Site& site);
+
 inline WindowShape window_shape(const Direct& p) {
   WindowShape s{.pitch = ceil_div(kWindowColumns + p.kw + 3, 4) * 4,
                 .rows = kWindowWarps * kWindowRows + p.kh - 1,
@@ -22,15 +24,15 @@ inline const char* window_refusal(const Direct& p, const Arch& arch) {
 }
 
 inline void configure_window(const Direct& p, const Arch&, Plan& plan) {
-  const Config config{.variant = Variant::window, .window = window_shape(p)};
+  const WindowShape shape = window_shape(p);
   plan.why = "stride and dilation 1: tile and taps in shared memory";
   plan.tile_w = kWindowColumns;
   plan.tile_h = kWindowWarps * kWindowRows;
   plan.threads = 32 * kWindowWarps;
-  plan.shared_bytes = int(config.window.bytes);
+  plan.shared_bytes = int(shape.bytes);
   plan.blocks = p.out.n * p.out.c * ceil_div(p.out.h, plan.tile_h) * ceil_div(p.out.w, plan.tile_w);
   plan.kernels = {kernel_of("kernels/direct2d/window/kernel.cuh", "direct2d::direct2d_window", {p.in.dtype})};
-  plan.config = config;
+  plan.config = Config{launch_window, shape};
 }
 
 }  // namespace torch_conv::direct2d

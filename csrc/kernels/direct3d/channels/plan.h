@@ -5,6 +5,8 @@
 
 namespace torch_conv::direct3d {
 
+void launch_channels(const Direct& p, const Plan& plan, const Site& site);
+
 inline bool channels_layout(const Image& x) {
   const int64_t size = size_of(x.dtype);
   auto aligned = [&](int64_t stride, int64_t count) { return count == 1 || stride * size % 16 == 0; };
@@ -47,7 +49,7 @@ inline void configure_channels(const Direct& p, const Arch& arch, Plan& plan) {
   plan.shared_bytes = kChannelsStages * kChannelsStage;
   plan.blocks = tiles * ceil_div(p.out.d, chunk);
   plan.kernels = {kernel_of("kernels/direct3d/channels/kernel.cuh", "direct3d::direct3d_channels", {p.in.dtype})};
-  plan.config = Config{.variant = Variant::channels};
+  plan.config = Config{launch_channels};
 }
 
 }  // namespace torch_conv::direct3d

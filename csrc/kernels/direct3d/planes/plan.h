@@ -5,6 +5,19 @@
 
 namespace torch_conv::direct3d {
 
+struct PlanesShape {
+  PlanesTile tile;
+  int channels;        // of a block
+  int units_x, units;  // threads along x, threads of a plane
+  int lanes;           // threads set aside for a plane: whole warps, or `units`
+  bool in_place;       // planes start on 16 bytes: outputs leave shared memory by bulk copies, else from the registers
+  int slot_bytes, stage_bytes, stages;
+  int threads() const { return 32 * (tile.warps + kPlanesMovers); }
+  int shared_bytes() const { return stages * stage_bytes; }
+};
+
+void launch_planes(const Direct& p, const Plan& plan, const Site& site);
+
 // Dynamic shared memory of a block: what a multiprocessor of compute capability 9.0 has, less 1 KiB that the system
 // takes and the kernel's own barriers.
 constexpr int kPlanesShared = 233472 - 1024 - 512;
@@ -100,7 +113,7 @@ inline void configure_planes(const Direct& p, const Arch& arch, Plan& plan) {
   plan.blocks = ceil_div(ceil_div(p.out.n * p.out.c, s.channels) * p.out.d, plan.tile_d);
   plan.kernels = {kernel_of("kernels/direct3d/planes/kernel.cuh", "direct3d::direct3d_planes",
                             {p.in.dtype, s.tile.px, s.tile.ry, s.tile.warps, s.in_place})};
-  plan.config = Config{.variant = Variant::planes, .planes = s};
+  plan.config = Config{launch_planes, s};
 }
 
 }  // namespace torch_conv::direct3d

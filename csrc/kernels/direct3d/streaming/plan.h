@@ -6,6 +6,16 @@
 
 namespace torch_conv::direct3d {
 
+struct StreamingConfig {
+  StreamingShape shape;
+  int stages;     // of the ring
+  int lead;       // columns that the grid of tiles starts left of the output
+  bool bulk;      // planes by bulk copies
+  bool constant;  // the taps are kernel parameters by themselves (ConstantTaps)
+};
+
+void launch_streaming(const Direct& p, const Plan& plan, const Site& site);
+
 // Cubic 3^3, 5^3, 7^3 windows at stride 1 on planar volumes: what the compiled windows serve.
 inline const char* streaming_refusal(const Direct& p, const Arch&) {
   const Placement& s = p.place;
@@ -80,9 +90,7 @@ inline void configure_streaming(const Direct& p, const Arch& arch, bool bulk, Pl
   const char *const file = "kernels/direct3d/streaming/kernel.cuh", *const name = "direct3d::direct3d_streaming";
   const Kernel kernel = kernel_of(file, name, {p.in.dtype, k, wide, patched, bulk, constant});
   plan.kernels = {of_shards(kernel, p.peers.any())};
-  plan.config =
-      Config{.variant = Variant::streaming,
-             .streaming = {.shape = shape, .stages = stages, .lead = lead, .bulk = bulk, .constant = constant}};
+  plan.config = Config{launch_streaming, StreamingConfig{shape, stages, lead, bulk, constant}};
 }
 inline void configure_streaming_tma(const Direct& p, const Arch& arch, Plan& plan) {
   configure_streaming(p, arch, true, plan);

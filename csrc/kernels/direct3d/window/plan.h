@@ -5,6 +5,15 @@
 
 namespace torch_conv::direct3d {
 
+struct WindowShape {
+  int width, height;                     // of the tile
+  int64_t part, pitch, rows, tap_pitch;  // of a part of a row, a row, a plane of the input, and a row of taps
+  int64_t bytes;                         // of shared memory
+  int64_t blocks, padded;                // of the grid; pixels of a plane of tiles
+};
+
+void launch_window(const Direct& p, const Plan& plan, const Site& site);
+
 inline WindowShape window_shape(const Direct& p, bool large, int width) {
   const bool f64 = p.in.dtype == Dtype::f64;
   const WindowTile tile = window_tile(large, size_of(p.in.dtype));
@@ -68,7 +77,7 @@ inline void configure_window(const Direct& p, const Arch& arch, Plan& plan) {
   plan.shared_bytes = int(shape.bytes);
   plan.blocks = shape.blocks;
   plan.kernels = {kernel_of("kernels/direct3d/window/kernel.cuh", "direct3d::direct3d_window", {p.in.dtype, large})};
-  plan.config = Config{.variant = Variant::window, .window = shape};
+  plan.config = Config{launch_window, shape};
 }
 
 }  // namespace torch_conv::direct3d

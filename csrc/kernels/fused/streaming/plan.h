@@ -5,6 +5,8 @@
 
 namespace torch_conv::fused {
 
+void launch_streaming(const Fused& p, const Plan& plan, const Site& site);
+
 inline const char* streaming_refusal(const Fused& p, const Arch& arch) {
   if (const char* no = bulk_pipeline_refusal(p, arch)) return no;
   const Chain chain = *find_chain(p);
@@ -48,13 +50,7 @@ inline void configure_streaming(const Fused& p, const Arch& arch, Plan& plan) {
   const Kernel kernel = kernel_of("kernels/fused/streaming/kernel.cuh", "fused::fused_streaming",
                                   {chain.text(), p.in.dtype, p.out.dtype, aligned});
   plan.kernels = {of_shards(kernel, p.peers.any())};
-  plan.config = Config{.bulk = true,
-                       .shape = chain.shape,
-                       .streaming = shape,
-                       .boxes = boxes,
-                       .edges = edges_of(p, chain),
-                       .first = p.valid ? chain.halo : 0,
-                       .pack = chain.pack};
+  plan.config = Config{launch_streaming, ChainConfig{.chain = chain, .bulk = true, .boxes = boxes}};
 }
 
 }  // namespace torch_conv::fused

@@ -5,6 +5,8 @@
 
 namespace torch_conv::fused {
 
+void launch_tile(const Fused& p, const Plan& plan, const Site& site);
+
 inline const char* tile_refusal(const Fused& p, const Arch&) { return pipeline_refusal(p); }
 inline const char* tile_tma_refusal(const Fused& p, const Arch& arch) { return bulk_pipeline_refusal(p, arch); }
 
@@ -25,13 +27,7 @@ inline void configure_tile(const Fused& p, bool bulk, Plan& plan) {
   const Kernel kernel =
       kernel_of("kernels/fused/tile/kernel.cuh", "fused::fused_tile", {chain.text(), p.in.dtype, p.out.dtype, aligned});
   plan.kernels = {of_shards(kernel, p.peers.any())};
-  plan.config = Config{.bulk = bulk,
-                       .shape = shape,
-                       .streaming = {},
-                       .boxes = 0,
-                       .edges = edges_of(p, chain),
-                       .first = p.valid ? chain.halo : 0,
-                       .pack = chain.pack};
+  plan.config = Config{launch_tile, ChainConfig{.chain = chain, .bulk = bulk}};
 }
 inline void configure_tile_tma(const Fused& p, const Arch&, Plan& plan) { configure_tile(p, true, plan); }
 inline void configure_tile_plain(const Fused& p, const Arch&, Plan& plan) { configure_tile(p, false, plan); }

@@ -1,0 +1,12 @@
+#include "runtime/launch.h"
+
+#include "core/general.h"
+#include "kernels/direct3d/general/plan.h"
+
+namespace torch_conv::direct3d {
+
+void launch_general(const Direct& p, const Plan& plan, const Site& site) {
+  launch(plan, site, GeneralArgs::of(p), ParamTaps::of(p));
+}
+
+}  // namespace torch_conv::direct3d
