@@ -14,6 +14,7 @@ from strategies import FLOATS, lay_out, make_image, make_window
 from tolerance import assert_same_bits
 
 import torch_conv
+from torch_conv.functional import _router
 
 path = [*sys.path]
 sys.path.append(str(ROOT / "benchmarks"))
@@ -138,6 +139,27 @@ def test_function_and_operator_decide_alike(device, case):
             torch_conv.explain(operator, image, weight, **options)
     else:
         assert said.lines == torch_conv.explain(operator, image, weight, **options).lines
+
+
+@pytest.mark.parametrize("gradient", [_router._NO_GRADIENT, _router._WANTED, _router._REPLAYED])
+@pytest.mark.parametrize("machine", ["cpu", "cuda"])
+@given(case=numbers())
+def test_unknown_sizes_get_the_route_of_all_sizes(machine, gradient, case):
+    """What torch.compile leaves open is decided at run time, unless every size gets the same route."""
+    shape, window, dtype, _, options = case
+    stride, dilation, padding = (options[name] for name in ("stride", "dilation", "padding"))
+
+    def route(size, padding):
+        strides = list(torch.empty(shape, device="meta").stride())
+        rest = dilation, options["groups"], options["padding_mode"], gradient, False, False
+        return _router.decide(machine, dtype, size, strides, list(window), stride, padding, *rest)[0]
+
+    unknown = _router._UNKNOWN
+    cases = [([unknown] * len(shape), padding)]
+    if gradient == _router._NO_GRADIENT:  # a step of training with an unknown padding is torch's
+        cases.append((list(shape), [unknown] * len(padding)))
+    for known in cases:
+        assert route(*known) in (route(list(shape), padding), _router.OPERATOR)
 
 
 # The calls
