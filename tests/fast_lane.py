@@ -7,7 +7,8 @@ Left out are
 * tests marked `thorough`: kernels for GPUs compiled for the host, recorded plans, gradients compiled for symbolic
   sizes, groups of two and four ranks on the CPU, imports in other environments, processes that fork or leak.
 
-`tests/mutants.py` shows how many planted faults each choice finds.
+Of 30 planted faults (`tests/mutants.py`, CPU) `make test` found 28 and `make test-all` 29. One that only the latter
+found is a wrong output size of the fake of a strided filter.
 """
 
 from __future__ import annotations
