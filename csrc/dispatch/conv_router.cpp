@@ -123,8 +123,7 @@ std::optional<int> too_much_padding(const Convolution& c) {
 // Whether `too_much_padding` cannot tell.
 bool padding_is_unknown(const Convolution& c) {
   if (c.padding_mode != "reflect" && c.padding_mode != "circular") return false;
-  const auto unknown = [](const Sizes& sizes) { return std::count(sizes.begin(), sizes.end(), kUnknown) > 0; };
-  return unknown(c.size) || unknown(c.padding.value_or(c.dilation));
+  return any_unknown(c.size) || any_unknown(c.padding.value_or(c.dilation));
 }
 
 ConvDecision route_convolution(const Convolution& c, const ConvRequest& request) {
@@ -141,8 +140,7 @@ ConvDecision route_convolution(const Convolution& c, const ConvRequest& request)
   if (request.gradient == ConvRequest::of_transform)
     return kept_in_format("a gradient is wanted by a transform of torch.func");
   const bool replayed = request.gradient == ConvRequest::replayed;
-  if (trained && !half_on_the_cpu && !replayed && std::count(c.size.begin(), c.size.end(), kUnknown) > 0)
-    return {ConvRoute::unresolved, {}};
+  if (trained && !half_on_the_cpu && !replayed && any_unknown(c.size)) return {ConvRoute::unresolved, {}};
   if (trained && !half_on_the_cpu && !trained_faster(c, replayed))
     return kept_in_format("a gradient is wanted, and torch's forward and backward together are as fast");
   if (request.tangent) return kept_in_format("a tangent is given, which our kernels do not carry on yet");

@@ -2,6 +2,7 @@
 // operators ask for their tensors, the functions of Python by the query `_conv_route`.
 #pragma once
 
+#include <algorithm>
 #include <optional>
 #include <string>
 
@@ -12,6 +13,8 @@ namespace torch_conv {
 // A number that torch.compile does not know. Sizes are unknown together; an option that is unknown is above 1, because
 // torch makes no symbol of 0 and 1.
 constexpr int64_t kUnknown = -(int64_t(1) << 62);
+
+inline bool any_unknown(const Sizes& sizes) { return std::find(sizes.begin(), sizes.end(), kUnknown) != sizes.end(); }
 
 // A convolution as the router sees it. Of an image in shards, the whole.
 struct Convolution {

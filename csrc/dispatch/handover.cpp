@@ -262,7 +262,7 @@ Numbers numbers_of(const Convolution& c) {
   const auto from_end = [&](const Sizes& values, int i) { return i <= axes ? values[values.size() - i] : 1; };
   const int64_t kd = from_end(c.weight, 3), kh = from_end(c.weight, 2), kw = from_end(c.weight, 1);
   const int64_t d = from_end(c.size, 3), h = from_end(c.size, 2), w = from_end(c.size, 1);
-  const bool known = std::find(c.size.begin(), c.size.end(), kUnknown) == c.size.end();
+  const bool known = !any_unknown(c.size);
   Span window = just(std::max({kd, kh, kw})), outs, side, least, values;
   if (axes == 1 && above_1(c.dilation))
     window = c.dilation[0] == kUnknown ? from(2 * kw - 1) : just((kw - 1) * c.dilation[0] + 1);

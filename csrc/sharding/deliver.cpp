@@ -21,10 +21,16 @@ namespace {
 // `own flags` are those that the ranks set in this rank's memory, and one word more for the kernel
 // (runtime/handshake.h). `delivered` is the last call whose rows were written to these addresses.
 struct Addresses {
-  explicit Addresses(const Tensor& addresses)
-      : words(static_cast<int64_t*>(addresses.data_ptr()), size_t(addresses.numel())),
-        flags(words.subspan(3, size_t(words[0]))),
-        runs(words.subspan(3 + flags.size())) {}
+  explicit Addresses(const Tensor& addresses) {
+    check(addresses.is_cpu() && addresses.scalar_type() == ScalarType::Long && addresses.numel() > 3, "_deliver",
+          "addresses must be int64 on the CPU");
+    words = {static_cast<int64_t*>(addresses.data_ptr()), size_t(addresses.numel())};
+    const uint64_t ranks = words[0];  // a negative number is more than any
+    check(ranks <= cuda::kMostRanks && 3 + ranks <= words.size() && (words.size() - 3 - ranks) % 3 == 0, "_deliver",
+          "addresses must name at most ", cuda::kMostRanks, " ranks, and an address for every run");
+    flags = words.subspan(3, ranks);
+    runs = words.subspan(3 + ranks);
+  }
 
   std::span<int64_t> words, flags, runs;
 };
@@ -35,11 +41,6 @@ T* pointer(int64_t address) {
 }
 
 void deliver(const Tensor& local, int64_t dim, const Tensor& addresses, int64_t call, int64_t timeout_ms) {
-  check(addresses.is_cpu() && addresses.scalar_type() == ScalarType::Long && addresses.numel() > 3, "_deliver",
-        "addresses must be int64 on the CPU");
-  const int64_t ranks = *static_cast<const int64_t*>(addresses.data_ptr()), runs = addresses.numel() - 3 - ranks;
-  check(ranks >= 0 && ranks <= int64_t(cuda::kMostRanks) && runs >= 0 && runs % 3 == 0, "_deliver",
-        "addresses must name at most ", cuda::kMostRanks, " ranks, and an address for every run");
   const Addresses to(addresses);
   const int device = local.get_device_index();
   std::vector<cuda::BlockCopy> copies;

@@ -91,8 +91,12 @@ def eager(
         if result is not None:
             return result
         known.torch_took_one = True
-    if any(t is not None and (t.layout is not torch.strided or t.is_meta) for t in (weight, bias)) or (
-        input.layout is not torch.strided
+    strided = torch.strided
+    if (
+        input.layout is not strided
+        or weight.layout is not strided
+        or weight.is_meta
+        or (bias is not None and (bias.layout is not strided or bias.is_meta))
     ):
         route: int | None = _BY_CHOICE
     else:
