@@ -4,7 +4,7 @@
     python benchmarks/halo_model.py --ranks 4 --device cuda     # NCCL
 
 First the exchange alone, both neighbours' rows of growing length: time = latency + bytes / bandwidth, fitted. Then
-filter2d 3x3 and a Gaussian of 31 taps: interior, exchange and shard boundaries alone; the model; calls whose rows
+filter2d 3x3 and a Gaussian of 31 taps: interior, exchange and boundary strips alone; the model; calls whose rows
 travel while the interior is filtered, and calls that wait for them first, with and without comparison. A time is the
 median of rounds in which all take turns, until the slowest rank is done.
 """

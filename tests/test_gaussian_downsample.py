@@ -45,7 +45,7 @@ def test_any_call_agrees_with_the_oracle(device, size, factor, dtype, shape, bor
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_is_a_part_of_the_blur(device, algorithm, dtype):
     if device != "cpu" and algorithm == "fused":
-        algorithm = "auto"  # the room leaves some of these to others
+        algorithm = "auto"  # the kernel family leaves some of these to others
     for shape in ((1, 1), (2, 3, 9, 8), (1, 130, 257), (64, 256)):
         image = make_image(shape, dtype, device=device)
         for border in BORDERS:

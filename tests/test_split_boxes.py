@@ -41,7 +41,7 @@ IMAGES = {
 @pytest.mark.parametrize("image", IMAGES.values(), ids=IMAGES)
 def test_plans(image, monkeypatch):
     """One launch a shard where those are small. Where they are large, as the environment has it, the interior by the
-    kernel of images that are alone, and the shard boundaries at both ends by that of shards."""
+    kernel of images that are alone, and the boundary strips at both ends by that of shards."""
     monkeypatch.setenv("TORCH_CONV_EXPLAIN_FOR", H100)
     parts = split(image, ["cpu"] * 3, -2)
     kernel = "box/strips" if image.is_floating_point() else "box/bytes"

@@ -100,7 +100,7 @@ def test_where_rows_are_copied(chain, reach, monkeypatch):
         assert launches(chain, split(photo, cut, -2)) == []
         one_of_planes = [photo[:, :, :100], image[:, :, 100:200], photo[:, :, 200:]]
         assert launches(chain, SplitTensor.from_shards(one_of_planes, -2)) == []
-    # A shard all of whose rows read others has only shard boundaries, and copies; its neighbours read it where it lies.
+    # A shard all of whose rows read others has only boundary strips, and copies; its neighbours read it where it lies.
     for rows in (reach, 2 * reach):
         thin = split(image, cut, -2, [140, rows, 160 - rows])
         assert launches(chain, thin) == ["fused/tile_tma"] * 2 and copies_rows(chain, thin)

@@ -41,7 +41,7 @@ def test_rows_of_any_length(devices, dtype, width):
 
 
 def test_more_rows_than_one_launch_copies(devices):
-    """One row a shard, of which a shard boundary reads more than a launch's parameters hold."""
+    """One row a shard, of which a boundary strip reads more than a launch's parameters hold."""
     image = make_image((2, 40, 64))
     expected = torch_conv.box_blur(image.to("cuda"), (37, 3))
     for _ in range(2):

@@ -1,4 +1,4 @@
-"""Every kernel of a room gives the same result, whichever of them the room would choose.
+"""Every kernel of a kernel family gives the same result, whichever of them the kernel family would choose.
 
 TORCH_CONV_VARIANT pins one by name, TORCH_CONV_NO_TMA forbids bulk tensor copies.
 """

@@ -34,7 +34,7 @@ SKIPPED = (
 PENDING: tuple[str, ...] = ()
 
 
-ROOM = r"(has|have|had|leaves?|leave|ma[dk]es?|making|no|little|is|the|for|unit|and) room\b|\b[Rr]oom (for|in)\b|room ="
+ROOM = r"\b(has|have|had|leaves?|leave|ma[dk]es?|making|no|little|is) room\b|\b[Rr]oom (for|in)\b|room ="
 PROSE_OF_SHARDS = (
     r"benchmarks/|docs/|examples/|tests/|csrc/(core|runtime|sharding|tensors|kernels/separable3d/tuning)|torch_conv/"
 )
@@ -53,8 +53,8 @@ class Rule(NamedTuple):
 
 # Kernels and variants as `explain` prints them; `tests/plan_sweep.py` renames the recorded plans by these.
 KERNELS = [
-    Rule(r"\bring_words\b", "ring_unaligned"),
-    Rule(r"\bmarch_words\b", "streaming_unaligned"),
+    Rule(r"(?<![A-Za-z])ring_words(?![A-Za-z])", "ring_unaligned"),
+    Rule(r"(?<![A-Za-z])(march|streaming)_words(?![A-Za-z])", "streaming_unaligned"),
     Rule(r"\b(box|direct3d|fused|fused3d|separable3d|weight_gradient)_march\b", r"\1_streaming"),
     Rule(r"\bmarch_tma\b", "streaming_tma"),
     Rule(r"/march\b", "/streaming"),
@@ -193,7 +193,7 @@ CODE = [
     Rule(
         r"\b(Reach|reach)(_?)\b",
         lambda m: {"R": "Footprint", "r": "footprint"}[m[1][0]] + m[2],
-        r"csrc/(sharding|tensors|dispatch/pipeline|api/(conv|filters)\.)|torch_conv/(_fakes|_reach|_split|distributed|autograd)",
+        r"csrc/(sharding|tensors|dispatch/pipeline|api/(conv|filters)\.)|torch_conv/(fakes|sharding|distributed|autograd)",
         "not reach along",
     ),
     Rule(r"(?<=call\.)reach\b|(?<=call_\.)reach\b|(?<=question\.)reach\b", "footprint", "csrc/"),
@@ -216,7 +216,7 @@ CODE = [
     ),
     Rule(r"\bmeeting\b", "handshake", "csrc/runtime|csrc/sharding/deliver|tests/on_host/deliver"),
     Rule(r"\btold\b", "flags", "csrc/runtime|csrc/sharding/deliver|tests/on_host/deliver"),
-    Rule(r"\bletters\b", "puts", "torch_conv/distributed/|tests/test_mailbox"),
+    Rule(r"\bletters\b", "puts", "torch_conv/distributed/|tests/test_symmetric_memory"),
     Rule(r"\bRoute\b", "CachedCall", "torch_conv/distributed/"),
     Rule(r"(?<=[.])shortcut\b", "cached_launches", "torch_conv/distributed/"),
 ]
@@ -237,7 +237,7 @@ SENTENCES = [
     Rule(r"\bthe (shards|ranks) beside (it|them|this one|its own|an image)\b", r"the neighbour \1"),
     Rule(r"\bthose beside (it|them)\b", "its neighbours", "csrc/|tests/"),
     Rule(r"\b([Ss])eam(s?) (?=(between|of) shards)", lambda m: f"{'bB'[m[1] == 'S']}oundar{'ies' if m[2] else 'y'} "),
-    Rule(r"\b([Ss])eam(s?)\b", lambda m: f"{'sS'[m[1] == 'S']}hard boundar{'ies' if m[2] else 'y'}"),
+    Rule(r"\b([Ss])eam(s?)\b", lambda m: f"{'bB'[m[1] == 'S']}oundary strip{m[2]}"),
     Rule(r"\b([Mm])ailbox(es)?\b(?! ?[\[.:=,)])", lambda m: f"{'sS'[m[1] == 'M']}ymmetric buffer{'s' if m[2] else ''}"),
     Rule(r"\bwords of (8|16) bytes\b", r"vectors of \1 bytes"),
     Rule(r"\b([Aa]) photo(graph)?\b(?!s)", r"\1n HWC image", NATIVE),

@@ -35,8 +35,8 @@ void settle(const Call& call, Geometry& geometry);
 // Options per axis have `axes` values. Says how far the call reaches; a call for a part gets the part's geometry.
 Geometry place_window(Call& call, const Image& image, const Extent& window, int axes, const FilterOptions& options);
 
-// Border::skip divides by the taps inside, which only the room knows; every other border by all of them, in the
-// operator layer.
+// Border::skip divides by the taps inside, which only the kernel family knows; every other border by all of them, in
+// the operator layer.
 bool normalize_taps(const char* op, const FilterOptions& options);
 
 // Allocates the result (or checks call.out), lets `fill` compute into an image of it, and returns it. A call for its

@@ -48,10 +48,10 @@ struct Refusal {
 
 struct Plan {
   const char* algorithm;                   // what algorithm= names: "direct", "separable", "box", ...
-  const char* variant = nullptr;           // the room's kernel or loop: "reg", "tile_tma", "general", ...
+  const char* variant = nullptr;           // the kernel family's kernel or loop: "reg", "tile_tma", "general", ...
   const char* why = "";                    // one clause
   int tile_w = 0, tile_h = 0, tile_d = 0;  // output tile of one block (CUDA) or of one task (CPU); tile_d of volumes
-  int boundary_d = 0;    // planes at a volume's shard boundaries that are worth launches of their own; or 0
+  int boundary_d = 0;    // planes at a volume's boundary strips that are worth launches of their own; or 0
   int threads = 0;       // per block (CUDA)
   int shared_bytes = 0;  // dynamic, per block (CUDA)
   int64_t blocks = 0;    // blocks of the grid (CUDA) or tasks (CPU)
@@ -60,7 +60,7 @@ struct Plan {
   double bytes = 0;                // one read of the input, one write of the output
   double flops = 0;                // two a tap
   std::vector<Kernel> kernels{};   // in the order of their launches (CUDA)
-  std::any config{};               // what else the room's launch needs: a struct of the room's own
+  std::any config{};               // what else the kernel family's launch needs: a struct of the kernel family's own
   std::vector<Refusal> refused{};  // variants that would have come first
 };
 

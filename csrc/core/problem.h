@@ -124,7 +124,7 @@ struct Taps {
 constexpr int64_t kInlineTapBytes = 256;
 
 // In which order may a sum be made? `chain`: one chain of fused multiply-adds, row by row, that starts at 0. `any`:
-// also as products of matrices on tensor cores. `products`: only so.
+// also as products of matrices on tensor cores. `mma`: only so.
 enum class Sums : int8_t { chain, any, mma };
 
 // out[n, co] = bias[co] + sum over the group's ci, then l, i, j (in this order, one fma chain that

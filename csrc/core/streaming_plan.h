@@ -40,7 +40,7 @@ inline int64_t short_walk(int64_t d, int64_t k, int64_t tiles, int64_t slots, in
 // Planes at either end of a volume of `d` that are filtered apart from its interior where windows of k planes reach
 // into other GPUs' shards; 0: all together. Blocks there wait for NVLink: in one launch they all do so at once, aside
 // they do while others compute. For short walks alone, which is where memory binds, and enough of them. Four NVIDIA
-// H100, reflect, us a call (in a CUDA graph), together | shard boundaries of a walk; how many walks:
+// H100, reflect, us a call (in a CUDA graph), together | boundary strips of a walk; how many walks:
 //   1024^3  3x3x3        824 (805) | 802 (792)  10    768^3  3x3x3        370 (353) | 355 (347)   8
 //           separable 5  929 (912) | 900 (893)   7           separable 5  427 (409) | 407 (393)   5
 //                     7  989 (971) | 953 (945)   6    four channels of 512^3

@@ -1,5 +1,5 @@
 // A fused chain taken apart: every window as a filter of its own, and `Combine`, through scratch memory. The same bits,
-// where no room makes the chain in one launch.
+// where no kernel family makes the chain in one launch.
 #pragma once
 
 #include "dispatch/dispatch.h"

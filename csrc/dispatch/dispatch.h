@@ -36,7 +36,7 @@ bool launch_if_served(Call& call, const Target& target, const Tensor& like, cons
   else pass_on(call, *d.plan);
   return d.serves();
 }
-// Both refuse the call where the problem says that only this family will do: sums that are `products`, a chain that is
+// Both refuse the call where the problem says that only this family will do: sums that are `mma`, a chain that is
 // `wanted`.
 bool run_depthwise(Call& call, const Target& target, const Tensor& like, const Depthwise& problem);
 bool run_in_one_launch(Call& call, const Target& target, const Tensor& like, const Fused& problem);

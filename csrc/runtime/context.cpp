@@ -190,7 +190,7 @@ void* side_stream(int device) {
   if (device >= int(streams.size())) streams.resize(device + 1);
   if (!streams[device]) {
     const OnDevice current(device);
-    // Of the highest priority: shard boundaries are few blocks, and others wait for them.
+    // Of the highest priority: boundary strips are few blocks, and others wait for them.
     int least = 0, greatest = 0;
     check(driver().stream_priorities(&least, &greatest), "asking for stream priorities");
     check(driver().make_stream(&streams[device], kNonBlocking, greatest), "making a stream");

@@ -13,7 +13,7 @@ struct Runs {
   int64_t words, count;
 };
 
-constexpr int kMostRuns = 32;        // of a launch; the shard boundaries of a shard are mostly four
+constexpr int kMostRuns = 32;        // of a launch; the boundary strips of a shard are mostly four
 constexpr int kCopyThreads = 256;    // of a block
 constexpr int kWordsAtOnce = 4;      // of a thread: they are all asked for before the first is there
 constexpr int kMostCopyBlocks = 64;  // for some runs; an interior has the other multiprocessors meanwhile

@@ -35,7 +35,7 @@ template <typename Problem>
 struct Boundaries {
   Problem interior, above, below;  // some may be without outputs
 
-  // `volumes`: the shards are cut along d, else along h. A shard boundary has at least so many outputs, where the shard
+  // `volumes`: the shards are cut along d, else along h. A boundary strip has at least so many outputs, where the shard
   // has that many for each.
   static Boundaries of(const Problem& p, bool volumes, int64_t least) {
     const Along& axis = volumes ? kPlanes : kRows;

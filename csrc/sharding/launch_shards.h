@@ -83,7 +83,7 @@ constexpr bool kHasBoundaries = true;
 template <>
 inline constexpr bool kHasBoundaries<Fused> = false;
 
-// What a shard with neighbours is filtered by: the interior, and `aside` the shard boundaries, which read other shards;
+// What a shard with neighbours is filtered by: the interior, and `aside` the boundary strips, which read other shards;
 // or one for all.
 template <typename Problem>
 struct Piece {

@@ -1,6 +1,6 @@
 // Planes of a volume's shards on other GPUs, copied to the shard whose windows cover them.
 //
-//   reads, a stream aside    copy planes | shard boundaries, which read the copies
+//   reads, a stream aside    copy planes | boundary strips, which read the copies
 //   current stream           interior ........................ | goes on
 //
 // Boundaries that read many planes where they lie wait for NVLink, and keep others from computing meanwhile; the few
@@ -26,7 +26,7 @@ class NearPlanes {
 
   // Is it worth it for any?
   bool any() const { return above_.count + below_.count > 0; }
-  // Allocates the copies and queues them on the stream of the shard boundaries, which has waited for those shards;
+  // Allocates the copies and queues them on the stream of the boundary strips, which has waited for those shards;
   // where there is no memory for them, nothing. `fresh` as in SplitStreams::begin. They live as long as this object.
   void bring(const Call& call, void* reads, bool fresh);
   // The shard with the copies beside it, where there are any.

@@ -36,7 +36,7 @@ SplitStreams::SplitStreams(const Call& call, const std::vector<Tensor>& shards, 
   // For a GPU that is not there a call is explained as one on as many as there are shards.
   const size_t gpus = devices_.empty() ? shards.size() : devices_.size();
   const int64_t most = in_graph(shards) ? kSmallInGraph : kSmallShard * int64_t(gpus);
-  // One stream makes interior and shard boundaries one after the other, which takes longer than one launch. One NVIDIA
+  // One stream makes interior and boundary strips one after the other, which takes longer than one launch. One NVIDIA
   // H100, us apart and together: 3x3 float32 of 16 MiB 30, 20; 64 MiB 59, 49; 512 MiB 376, 365; 1 GiB 735, 724;
   // Gaussian 31 of 64 MiB 88, 64; 1 GiB 877, 850; box 15 71, 56; 832, 813.
   const bool one_stream = devices_.size() < 2 && !several;

@@ -2,12 +2,12 @@
 // interior.
 //
 //   device 0   current stream   ... made | interior ................. | done
-//              side stream             \ | shard boundary (reads device 1) | -----^ |
+//              side stream             \ | boundary strip (reads device 1) | -----^ |
 //   device 1   current stream   ... made | interior ................. | done, and what comes next may overwrite
-//              side stream               | shard boundary (reads device 0) |        the shard: device 0 has read it
+//              side stream               | boundary strip (reads device 0) |        the shard: device 0 has read it
 //
 // Two streams a device cost the host more than they save where shards are small: then a kernel that can makes interior
-// and shard boundaries in one launch, in the current stream, which waits for the others before. So it is with volumes
+// and boundary strips in one launch, in the current stream, which waits for the others before. So it is with volumes
 // of any size unless memory binds (core/streaming_plan.h), whose few planes at a shard boundary would read three times
 // as many, with chains, which cannot be cut at shard boundaries, and where the call has one stream for all.
 //
@@ -40,7 +40,7 @@ class SplitStreams {
   void* begin(const Tensor& own, const std::vector<const Tensor*>& others, bool aside, bool fresh = false);
   // The device's current stream goes on after that work.
   void end(const Tensor& own, bool aside);
-  // Are interior and shard boundaries of a shard made apart, in two streams? `worth`: of large shards they had better
+  // Are interior and boundary strips of a shard made apart, in two streams? `worth`: of large shards they had better
   // be.
   bool apart(bool worth) const { return !together_ && (worth || apart_); }
   // What was allocated aside is still read by the current stream: the one aside goes on after that.

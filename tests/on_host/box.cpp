@@ -1,4 +1,4 @@
-// The box room's kernels of floats as their plans launch them, on the host: the bits of sums in the room's order
+// The box kernel family's kernels of floats as their plans launch them, on the host: the bits of sums in the kernel family's order
 // (box/order.h), made output by output; nothing is read behind the image, and nothing written beside the output or the
 // shared memory that the plan asks for. Also of an image that is cut along h, shard by shard: the whole image's bits.
 #include "box_floats.h"

@@ -1,4 +1,4 @@
-// The depth passes of floats as their plans launch them, on the host: the bits of sums along z in the room's order
+// The depth passes of floats as their plans launch them, on the host: the bits of sums along z in the kernel family's order
 // (box/order.h), made output by output; nothing is read behind the sums, and nothing written beside the output or the
 // shared memory that the plan asks for.
 #include "box_floats.h"

@@ -1,4 +1,4 @@
-// What box.cpp expects of the box room's kernels of floats: sums in the room's order (box/order.h), output by output.
+// What box.cpp expects of the box kernel family's kernels of floats: sums in the kernel family's order (box/order.h), output by output.
 #pragma once
 
 #include <optional>

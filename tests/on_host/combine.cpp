@@ -60,7 +60,7 @@ const Case kCases[] = {
     {"vectors", Point::thin, 3, F, U, 1, 2, 1, 9, 20, Lie::output_is_a_crop},
 };
 
-// Memory for several images one behind the other, and room around them.
+// Memory for several images one behind the other, and a margin around them.
 struct Memory {
   std::vector<double> words;
   Image image;

@@ -73,7 +73,7 @@ def _convolved(name: str, axes: int, input: Tensor, weight: Tensor, stride: Ints
     for a in range(axes):
         before, after = pads[2 * (axes - 1 - a) :][:2]
         n = input.shape[a - axes] + before + after
-        reach = dilation[a] * (weight.shape[a + 2] - 1) + 1
-        torch._check(n >= reach, lambda: f"{name}: a window does not fit into the padded input")
-        result.append((n - reach) // stride[a] + 1)
+        footprint = dilation[a] * (weight.shape[a + 2] - 1) + 1
+        torch._check(n >= footprint, lambda: f"{name}: a window does not fit into the padded input")
+        result.append((n - footprint) // stride[a] + 1)
     return in_order_of(input, axes, [*input.shape[: -axes - 1], weight.shape[0], *result], input.dtype)

@@ -59,16 +59,16 @@ def filtered(
         _refuse_dtype_in_a_package(name)
     n = input.shape[-axes:]
     if padding == "valid":
-        reach = [d * (k - 1) + 1 for k, d in zip(size, dilation, strict=True)]
+        footprint = [d * (k - 1) + 1 for k, d in zip(size, dilation, strict=True)]
         for a in range(axes):
             torch._check(
-                n[a] >= reach[a],
+                n[a] >= footprint[a],
                 lambda: (
-                    f"{name}: a window of {'x'.join(map(str, reach))} does not fit into "
+                    f"{name}: a window of {'x'.join(map(str, footprint))} does not fit into "
                     f"{'an image' if axes == 2 else 'a volume'} of {'x'.join(map(str, n))} with padding='valid'"
                 ),
             )
-        result = [(n[a] - reach[a]) // stride[a] + 1 for a in range(axes)]
+        result = [(n[a] - footprint[a]) // stride[a] + 1 for a in range(axes)]
     else:
         result = [n[a] if surely(stride[a] == 1) else (n[a] + stride[a] - 1) // stride[a] for a in range(axes)]
     if outputs:

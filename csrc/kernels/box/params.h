@@ -46,13 +46,13 @@ constexpr int kRowPitch = 32 * kChunkPitch;
 constexpr int kStageBytes = kGroup * kRowPitch * 4;
 constexpr int kBarrierBytes = 128;
 
-// What blocks note of tiles side by side (Lot), and of none behind them.
+// What blocks note of tiles side by side (Subtile), and of none behind them.
 constexpr int kMostSubtiles = 64;
 constexpr int kSubtileBytes = 32;
 constexpr int subtile_bytes(int subtiles) { return (subtiles + 1) * kSubtileBytes; }
 
 // Planar float32 rows are summed where they came in. The sums of 16-bit ones, and those of pixels of several channels,
-// which part into a lot for each, have two stages of their own.
+// which part into a subtile for each, have two stages of their own.
 constexpr bool sums_in_place(int element_bytes, int channels) { return element_bytes == 4 && channels == 1; }
 constexpr int v_stages(int element_bytes, int channels, int stages) {
   return sums_in_place(element_bytes, channels) ? stages : 2;
@@ -122,7 +122,7 @@ constexpr int kByteColumns = 256 * kByteColumnWarps;
 // fewer rows ahead: 29.8 and 101.8.
 constexpr int kByteBlocks = 2;
 // Batches of column sums in hand. Two, three and four take the same time (H200, 4096^2 and 8192^2, k = 5 to 200: within
-// 1 %): column warps are the slower ones and do not wait for room.
+// 1 %): column warps are the slower ones and do not wait for memory.
 constexpr int kByteStages = 3;
 
 // A row of column sums in shared memory: a chunk of 32 of 16 bits for every lane, 16 bytes apart, so that lanes read
@@ -166,7 +166,6 @@ struct ByteArgs {
 };
 
 // ---- STREAMING and PLAIN
-// ---------------------------------------------------------------------------------------------
 
 // H200, float32 k=200 at 4096^2, best cut of each (rows, stages): 4,2 87 us; 4,3 90; 8,2 94; 2,4 142; 2,3 152.
 constexpr int kChunkRows = 4;     // output rows between two barriers

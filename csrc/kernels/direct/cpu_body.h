@@ -24,7 +24,7 @@ class DirectRows {
     // Output rows share input rows when one step of the output is one step of the window.
     tile_rows_ = place.stride_y == place.dilation_y ? int(std::min<int64_t>(kMaxTileRows, p.kh)) : 1;
     const int64_t block = tile_rows_ - 1 + p.kh;
-    // A stream along z finds the rows of its whole block again, at the next z.
+    // A walk along z finds the rows of its whole block again, at the next z.
     rows_ = p.kd == 1 ? Ring((block - 1) * place.dilation_y + 1, block, p.in.h)
                       : Ring((plan.tile_h - 1) * place.stride_y + (p.kh - 1) * place.dilation_y + 1,
                              plan.tile_h - 1 + p.kh, p.in.h);
@@ -36,7 +36,7 @@ class DirectRows {
     pointers_.resize(inputs_ * p.kd * block);
   }
 
-  // The outputs z * y of one group's channels; `plane` counts samples and groups. A stream's y is one block's.
+  // The outputs z * y of one group's channels; `plane` counts samples and groups. A walk's y is one block's.
   void block(int64_t plane, Range z, Range y) {
     n_ = plane / groups_;
     const int64_t group = plane % groups_;

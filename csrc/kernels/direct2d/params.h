@@ -1,4 +1,4 @@
-// What the host and the kernels of this room agree on: the shapes of tiles, and the kernels' parameters.
+// What the host and the kernels of this kernel family agree on: the shapes of tiles, and the kernels' parameters.
 #pragma once
 
 #include "core/geometry.h"

@@ -61,7 +61,6 @@ constexpr TileShape tile_shape(int bytes) {
 }
 
 // ---- STREAMING: one stage; a block is one warp, which walks down a strip of 32 * columns pixels
-// ------------------------
 
 struct StreamingShape {
   int columns;  // of a lane

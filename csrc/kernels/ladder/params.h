@@ -1,5 +1,5 @@
-// What the host and the kernels of this room agree on: the signals, images or volumes of one launch, and a window in
-// constant memory.
+// What the host and the kernels of this kernel family agree on: the signals, images or volumes of one launch, and a
+// window in constant memory.
 #pragma once
 
 #include "core/problem.h"

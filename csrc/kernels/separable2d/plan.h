@@ -17,7 +17,7 @@ namespace torch_conv::separable2d {
 constexpr Candidate<Separable> kCandidates[] = {
     {"mma", mma_refusal, mma_is_slower, configure_mma},
     {"ring", ring_refusal, ring_is_slower, configure_ring_bulk},
-    {"ring_unaligned", ring_words_refusal, ring_words_is_slower, configure_ring_words},
+    {"ring_unaligned", ring_unaligned_refusal, ring_unaligned_is_slower, configure_ring_unaligned},
     {"tile_tma", tile_tma_refusal, nullptr, configure_tile_tma},
     {"tile", tile_refusal, nullptr, configure_tile_plain},
     {"strip", strip_refusal, nullptr, configure_strip},

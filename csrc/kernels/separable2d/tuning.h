@@ -44,7 +44,7 @@ inline const char* ring_is_slower(const Separable& p, const Arch& arch) {
 // 3x3 9.5, 6.7; 7x7 10.1, 6.4; 31x31 24, 10.5. Large windows, STRIP (from 170 taps on TWO_PASS): 4096^2 127x127 370,
 // 356; 191x191 906, 519; 255x255 1089, 700; 8192^2 127x127 1156, 1208; 255x255 4172, 2240; 2048^2 127x127 131, 141;
 // 255x255 304, 314; 1024^2 255x255 104, 193.
-inline const char* ring_words_is_slower(const Separable& p, const Arch& arch) {
+inline const char* ring_unaligned_is_slower(const Separable& p, const Arch& arch) {
   if (!tile_tma_refusal(p, arch)) return "tiles are faster for an odd size up to 15";
   const Separable rows = as_rows(p);
   const bool many = p.kw < 5 && !tile_refusal(p, arch) &&

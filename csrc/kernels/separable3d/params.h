@@ -1,4 +1,4 @@
-// What the host and the kernel of this room agree on: the shape of tiles, and the kernel's parameters.
+// What the host and the kernel of this kernel family agree on: the shape of tiles, and the kernel's parameters.
 #pragma once
 
 #include "core/geometry.h"

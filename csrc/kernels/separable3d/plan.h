@@ -8,7 +8,7 @@ namespace torch_conv::separable3d {
 
 constexpr Candidate<Separable> kCandidates[] = {
     {"streaming", streaming_bulk_refusal, streaming_is_slower, configure_streaming_bulk},
-    {"streaming_unaligned", streaming_words_refusal, streaming_words_is_slower, configure_streaming_words},
+    {"streaming_unaligned", streaming_unaligned_refusal, streaming_unaligned_is_slower, configure_streaming_unaligned},
 };
 
 inline Plan plan(const Separable& p, const Arch& arch, const char* pinned) {

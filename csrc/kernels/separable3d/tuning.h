@@ -14,7 +14,7 @@ namespace torch_conv::separable3d {
 // (512^3, rows that do: 512, 594 in one): a plane takes as long, beyond 9 a fifth more, and two launches 2.4 to 3.1
 // times as long as with rows that do.
 // With other shards' planes at hand the choice is another: two launches for the interior, and a copy and two more for
-// every shard boundary.
+// every boundary strip.
 inline const char* one_launch_is_slower(const Separable& p, const Arch& arch, bool bulk) {
   if (p.in.dtype != Dtype::f32 || p.peers.any()) return nullptr;
   const StreamingCost cost = StreamingCost::of(p, arch, bulk);
@@ -29,7 +29,7 @@ inline const char* one_launch_is_slower(const Separable& p, const Arch& arch, bo
 inline const char* streaming_is_slower(const Separable& p, const Arch& arch) {
   return one_launch_is_slower(p, arch, true);
 }
-inline const char* streaming_words_is_slower(const Separable& p, const Arch& arch) {
+inline const char* streaming_unaligned_is_slower(const Separable& p, const Arch& arch) {
   return one_launch_is_slower(p, arch, false);
 }
 

@@ -12,7 +12,7 @@ inline bool channels_innermost(const Image& x) {
   return x.stride_c == 1 && x.c > 1 && (x.w > 1 ? x.stride_w : x.stride_h) != 1;
 }
 
-// A plan has no variant for what the room does not serve.
+// A plan has no variant for what the kernel family does not serve.
 Plan plan_cuda(const WeightGradient& p, const Arch& arch, const char* variant);
 void run_cuda(const WeightGradient& p, const Plan& plan, const Site& site);
 

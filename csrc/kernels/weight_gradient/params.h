@@ -1,4 +1,4 @@
-// What this room's launches and kernels agree on.
+// What this kernel family's launches and kernels agree on.
 #pragma once
 
 #include "core/tile.h"

@@ -1,5 +1,5 @@
-// What this room is asked to compute: how the sum of a depthwise convolution's outputs, each times a number, changes
-// with its weight and its bias.
+// What this kernel family is asked to compute: how the sum of a depthwise convolution's outputs, each times a number,
+// changes with its weight and its bias.
 #pragma once
 
 #include "core/problem.h"

@@ -77,7 +77,7 @@ class Aligned {
   std::vector<A> memory_;
 };
 
-// Sums of kw neighbours, `pixel` elements apart, along rows. All doublings stream along the row together, each as far
+// Sums of kw neighbours, `pixel` elements apart, along rows. All doublings advance along the row together, each as far
 // behind the one before as it reads ahead, so that what they hand on stays in the first-level cache.
 template <typename A>
 class RowSums {

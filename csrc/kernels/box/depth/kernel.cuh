@@ -13,7 +13,7 @@
 //
 // Totals are float64: whole numbers stay exact. Every chunk starts afresh, with each plane read once, however often a
 // border repeats it in the window. A border's value that is NaN or Inf never leaves a running sum: a batch that ends
-// with one is summed again, every output by itself, and the stream goes on from there. Reads 2 planes an output, of
+// with one is summed again, every output by itself, and the walk goes on from there. Reads 2 planes an output, of
 // which the leaving one often comes from L2, writes 1; 2 additions an output.
 #pragma once
 

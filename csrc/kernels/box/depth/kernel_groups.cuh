@@ -1,4 +1,4 @@
-// The depth pass of a 3-D box of floats, in the room's fixed order of additions (kernels/box/order.h).
+// The depth pass of a 3-D box of floats, in the kernel family's fixed order of additions (kernels/box/order.h).
 //
 //      z   t0      - - - - -   lead: 8 planes       A thread owns 16 bytes of neighbouring sums of a plane and walks
 //                  |       |   rest, blocks of 8    down a chunk of z, 8 planes of outputs (z / 8 of the whole volume)

@@ -1,5 +1,5 @@
-// The depth pass of a 3-D box of floats for windows of more than 16 planes, in the room's fixed order of additions
-// (kernels/box/order.h): every plane is read once.
+// The depth pass of a 3-D box of floats for windows of more than 16 planes, in the kernel family's fixed order of
+// additions (kernels/box/order.h): every plane is read once.
 //
 // clang-format off
 //      z   top         - - - - -   lead: group g      A thread owns 16 bytes of neighbouring sums of a plane and walks  

@@ -1,5 +1,5 @@
-// Box sums of floats in the room's fixed order of additions (kernels/box/order.h), of any window, border, layout and
-// dtype.
+// Box sums of floats in the kernel family's fixed order of additions (kernels/box/order.h), of any window, border,
+// layout and dtype.
 //
 //              tile_w outputs + kw - 1 halo columns
 //            +-------------------------------------+

@@ -8,7 +8,7 @@
 //    entering  |+ + + + + + + + + + + + + + + + + + + |  row y - pad_y + kh-1   output x = E[x + kw] - E[x]
 //              +--------------------------------------+
 //
-// A thread owns V neighbouring columns for the whole stream: where they lie is mapped once, the rows of a chunk are
+// A thread owns V neighbouring columns for the whole walk: where they lie is mapped once, the rows of a chunk are
 // mapped by the lanes of a warp side by side. Columns that a border repeats are not read again: the threads there take
 // the column sums of those that they repeat, for one or two more barriers a chunk in the blocks at the image's edges.
 // The rows come by asynchronous copies into a ring in which a thread writes and reads only its own columns (no

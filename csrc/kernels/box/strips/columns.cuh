@@ -24,7 +24,7 @@ struct SumPositions {
     }
   }
 };
-// Columns of several channels part: each into its channel's lot.
+// Columns of several channels part: each into its channel's subtile.
 template <int kSubtiles, bool kSpread>
 requires(kSubtiles > 1) struct SumPositions<kSubtiles, kSpread> {
   int at[4];  // -1: nobody's
@@ -167,7 +167,7 @@ __device__ __forceinline__ void add_columns(const StripArgs& a, const Strip<kSub
       async_wait<kAhead - 1>();
       columns.lanes_meet();
       await_stage(c);
-      // Rows that come are copied between the sums: that leaves the load unit room.
+      // Rows that come are copied between the sums: that leaves the load unit free.
       Cell* const to = place_ahead(c);
       auto coming = columns.rows(bottom + kGroup * (c + kAhead));
       coming.one_by_one = coming.one_by_one && c + kAhead < batches;

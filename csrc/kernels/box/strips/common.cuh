@@ -12,14 +12,14 @@ namespace torch_conv::box {
 template <int kSubtiles>
 constexpr int kChannels = kSubtiles > 1 ? kSubtiles : 1;
 
-// A tile of a plane, or of pixels of several channels, in a lot of columns: outputs x .. x + valid - 1.
+// A tile of a plane, or of pixels of several channels, in a subtile of columns: outputs x .. x + valid - 1.
 struct Subtile {
   int64_t in, out;  // elements from the images' starts to those of the plane
   int x, valid;     // 0: nothing
-  // Columns outside repeat columns of this lot: nobody reads them again, row warps copy the sums.
+  // Columns outside repeat columns of this subtile: nobody reads them again, row warps copy the sums.
   bool mirrors;
 
-  // The lot's first column and the one behind its last, of the extended image.
+  // The subtile's first column and the one behind its last, of the extended image.
   template <int kSubtiles>
   __device__ int begin(const StripArgs& a) const {
     return x - a.pad_x - (kSubtiles > 1 ? 0 : a.shift);
@@ -71,7 +71,7 @@ struct Strip {
         table[threadIdx.x] =
             int(threadIdx.x) < a.subtiles ? subtile_of_item<kSubtiles>(a, first + threadIdx.x) : Subtile{};
   }
-  // Which lot are 4 columns in, the quad's number of the strip?
+  // Which subtile are 4 columns in, the quad's number of the strip?
   __device__ __forceinline__ int number(const StripArgs& a, int quad) const {
     return kSubtiles == 0 ? min(quad * a.subtile_of_quad >> 20, a.subtiles) : 0;
   }

@@ -1,5 +1,5 @@
-// Box sums of floats in the room's order (kernels/box/order.h), fast: a block streams down a strip of 1024 columns, 8
-// rows of outputs at a time. One half of its warps adds up columns, the other half rows.
+// Box sums of floats in the kernel family's order (kernels/box/order.h), fast: a block streams down a strip of 1024
+// columns, 8 rows of outputs at a time. One half of its warps adds up columns, the other half rows.
 //
 //            x0 - pad_x - shift                tile_w outputs, kw - 1 halo columns
 //            +--------------------------------------------------+

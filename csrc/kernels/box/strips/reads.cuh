@@ -77,7 +77,7 @@ __device__ __forceinline__ int column_to_read(const Subtile& subtile, int x, int
   return x < end && (inside || !subtile.mirrors) ? map_column(x, width, C, border) : -1;
 }
 
-// The rows that a lot's windows read, by their numbers (NumberedRows).
+// The rows that a subtile's windows read, by their numbers (NumberedRows).
 template <typename T, bool kPeers>
 struct SubtileRows {
   const T* plane;
@@ -86,7 +86,7 @@ struct SubtileRows {
   Border border;
   NumberedRows<kPeers> rows;
 
-  // Of the strip's lot `number`; `first`: elements from the image's start to the plane.
+  // Of the strip's subtile `number`; `first`: elements from the image's start to the plane.
   template <int kSubtiles>
   static __device__ SubtileRows of(const StripArgs& a, const Strip<kSubtiles>& strip, int number, int64_t first) {
     const unsigned item = strip.first + number;

@@ -54,7 +54,7 @@ struct RowStore {
   // A column of the strip as one of the image.
   struct Column {
     Out* to;
-    int x, left;  // left: outputs of the lot from it on
+    int x, left;  // left: outputs of the subtile from it on
   };
   __device__ __forceinline__ Column column(int i) const {
     if constexpr (kSubtiles == 0) {
@@ -138,7 +138,7 @@ struct RowStore {
     return lane < 8 && i < (lane < 4 ? head : valid) ? i : -1;
   }
 
-  // Number i of a row of pixels: its channel's lot holds its sum.
+  // Number i of a row of pixels: its channel's subtile holds its sum.
   __device__ __forceinline__ int place(int i) const { return in_row(i % C * a.pitch + i / C); }
   __device__ __forceinline__ void pixels(const float* row, int lane) const {
     const int valid = strip.alone.valid * C, behind = this->behind();
@@ -199,7 +199,7 @@ __device__ __forceinline__ void row_warp(const StripArgs& a, const Strip<kSubtil
     float* const row = reinterpret_cast<float*>(shared) + (stage * kGroup + r) * kRowPitch;
     float* const own = row + lane * kChunkPitch;
     if (mirrors) {
-      // Of every lot the columns before the image, then those behind it.
+      // Of every subtile the columns before the image, then those behind it.
       for (int i = lane; i < subtiles * each; i += 32) {
         const int number = kSubtiles == 1 ? 0 : i / each, k = i - number * each;
         const Subtile& subtile = strip.subtile(number);

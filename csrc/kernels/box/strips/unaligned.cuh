@@ -62,8 +62,8 @@ struct UnalignedColumns {
     // Masks put zeros behind a thread's columns, never before them: a thread whose columns begin left of the image and
     // end inside it cannot use them either.
     gathers = a.outside != 0 || __any_sync(0xffffffff, mapped || (own < 0 && own > -4));
-    // The lot's columns, rounded up to a multiple of 4 so that threads read all of theirs or none, and cut off at the
-    // image's edge.
+    // The subtile's columns, rounded up to a multiple of 4 so that threads read all of theirs or none, and cut off at
+    // the image's edge.
     const int last = min(first + ((max(end - first, 0) + 3) & ~3), width);
     before = first * 2, stop = max(last - first, 0) * 2;
     count = own < 0 ? 0 : max(min(last - own, 4), 0);

@@ -1,4 +1,4 @@
-// What this room's kernels share: vectors as words, what becomes of a sum, and what stands before the start.
+// What this kernel family's kernels share: vectors as words, what becomes of a sum, and what stands before the start.
 #pragma once
 
 #include "core/activation.h"

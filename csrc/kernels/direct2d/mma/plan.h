@@ -1,4 +1,4 @@
-// Direct + Arch -> Plan: which images `products` serves, with which tile, and its arguments. Pure.
+// Direct + Arch -> Plan: which images `mma` serves, with which tile, and its arguments. Pure.
 #pragma once
 
 #include "kernels/direct2d/config.h"

@@ -1,4 +1,4 @@
-// PLANES: whole planes of several channels in shared memory, sums stream along z in registers.
+// PLANES: whole planes of several channels in shared memory, sums stay in registers while the block streams along z.
 //
 // clang-format off
 //    stage i - 2       stage i - 1       stage i          stages i + 1 ..     a ring; stage i holds plane z(i) of every

@@ -151,7 +151,7 @@ __device__ __forceinline__ void store_words(unsigned char* box, int part, T* pla
   }
 }
 
-// One output by plain sums, as the other kernels of this room make it: its rows first. Pixels lie `apart`.
+// One output by plain sums, as the other kernels of this kernel family make it: its rows first. Pixels lie `apart`.
 template <int apart, typename T>
 __device__ __forceinline__ T make_plainly(const BandArgs& a, const T* plane, const ShardRows& rows, const float* taps_x,
                                           const float* taps_y, int x, int y) {

@@ -20,7 +20,7 @@ inline RingShape ring_shape(const Separable& p, bool bulk) {
   return {int(p.kh), int(p.kw), skew, pixel, in_parameters(p.taps_x) && in_parameters(p.taps_y)};
 }
 
-inline const char* ring_words_refusal(const Separable& p, const Arch& arch) {
+inline const char* ring_unaligned_refusal(const Separable& p, const Arch& arch) {
   if (p.in.dtype != Dtype::f32) return "no float32";
   if (!arch.bulk_copy) return "no bulk copies";  // the barriers of core/cuda/tma.cuh come with them
   if (const char* no = planar_refusal(as_rows(p))) return no;
@@ -29,7 +29,7 @@ inline const char* ring_words_refusal(const Separable& p, const Arch& arch) {
 }
 
 inline const char* ring_refusal(const Separable& p, const Arch& arch) {
-  if (const char* no = ring_words_refusal(p, arch)) return no;
+  if (const char* no = ring_unaligned_refusal(p, arch)) return no;
   if (const char* no = plane_copy_refusal(as_rows(p).in, arch)) return no;
   const RingShape s = ring_shape(p, true);
   if (s.pitch() > 256) return "boxes of more than 256 columns";
@@ -90,7 +90,7 @@ inline void configure_ring(const Separable& p, bool bulk, const Arch& arch, Plan
 inline void configure_ring_bulk(const Separable& p, const Arch& arch, Plan& plan) {
   configure_ring(p, true, arch, plan);
 }
-inline void configure_ring_words(const Separable& p, const Arch& arch, Plan& plan) {
+inline void configure_ring_unaligned(const Separable& p, const Arch& arch, Plan& plan) {
   configure_ring(p, false, arch, plan);
 }
 

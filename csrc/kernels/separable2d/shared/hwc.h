@@ -1,4 +1,4 @@
-// HWC images: interleaved channels and share a window. Variants filter them as rows of numbers.
+// HWC images: their interleaved channels share a window. Variants filter them as rows of numbers.
 #pragma once
 
 #include "core/problem.h"

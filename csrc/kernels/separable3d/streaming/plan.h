@@ -61,12 +61,12 @@ inline const char* streaming_bulk_refusal(const Separable& p, const Arch& arch) 
 
 // An asynchronous copy is of 4 bytes at least, and starts on as many. (GPUs without bulk copies have those, but not the
 // barriers of core/cuda/tma.cuh.)
-inline const char* streaming_words_refusal(const Separable& p, const Arch& arch) {
+inline const char* streaming_unaligned_refusal(const Separable& p, const Arch& arch) {
   if (!arch.bulk_copy) return "no bulk copies";
   return p.in.dtype == Dtype::f32 ? streaming_refusal(p, arch, false) : "no float32";
 }
 
-// The costs of streams through chunks of `z` output planes, in planes of a tile. A chunk filters k - 1 planes more than
+// The costs of walks through chunks of `z` output planes, in planes of a tile. A chunk filters k - 1 planes more than
 // it has, and takes a few planes' time to start; rounds of resident blocks times that.
 struct StreamingCost {
   int64_t tiles, resident, d, k;
@@ -116,7 +116,7 @@ inline void configure_streaming(const Separable& p, const Arch& arch, bool bulk,
 inline void configure_streaming_bulk(const Separable& p, const Arch& arch, Plan& plan) {
   configure_streaming(p, arch, true, plan);
 }
-inline void configure_streaming_words(const Separable& p, const Arch& arch, Plan& plan) {
+inline void configure_streaming_unaligned(const Separable& p, const Arch& arch, Plan& plan) {
   configure_streaming(p, arch, false, plan);
 }
 
