@@ -292,7 +292,7 @@ def test_volumes_on_cpu_and_gpu(cuda, mode, dtype):
 @pytest.mark.cuda
 @pytest.mark.parametrize("name", sorted(set(PIPELINES) - {"one window", "sum of three"}))
 def test_the_gpu_takes_float32_in_one_launch(cuda, name):
-    """Planar images, small square windows from the host: what the kernel family is for (no named filter is such a sum)."""
+    """Planar images and small square windows from the host: what the family is for; no named filter is such a sum."""
     image = make_image((2, 3, 64, 256), device=cuda)
     for k in (3, 5):
         plan = torch_conv.explain(PIPELINES[name], image, taps(k), taps(k), algorithm="fused")
