@@ -80,7 +80,7 @@ Cut cut_along(const Call& call, int axis, int64_t n) {
 }
 
 // Sums of the planes' windows into scratch memory, then along z.
-void planes_then_depth(Call& call, const Target& target, const Tensor& input, const ImageView& in, Box p, bool valid) {
+void planes_then_depth(Call& call, const Target& target, const ImageView& in, Box p, bool valid) {
   if (valid) p.place.normalized = false;  // every window lies inside: its volume stands in the scale
   const Dtype dtype = sums_dtype(p);
   const double area = double(p.kh) * double(p.kw);
@@ -92,9 +92,9 @@ void planes_then_depth(Call& call, const Target& target, const Tensor& input, co
     Box q = p;
     q.in = from, q.out = to, q.kd = 1, q.scale = 1;
     q.place.pad_z = 0, q.place.normalized = false;
-    run(call, target, input, q);
+    run(call, target, q);
   });
-  run(call, target, input,
+  run(call, target,
       BoxDepth{.sums = sums,
                .out = p.out,
                .source = p.in.dtype,
@@ -145,20 +145,20 @@ Tensor box(Call& call, int axes, const Tensor& input, const Sizes& kernel_size, 
     if (axes == 3) {
       if (may && size.d == size.h && in.image.dtype != Dtype::f64) {
         const BoxTaps taps = taps_of_box(call, problem, true);
-        return run_passes(call, target, input, in, axes, as_separable(problem, taps, target.cuda()));
+        return run_passes(call, target, in, axes, as_separable(problem, taps, target.cuda()));
       }
       check(algorithm != Algorithm::separable, op,
             "algorithm 'separable' serves odd cubic windows up to 13x13x13 of volumes of floats of 32 and 16 bits, in "
             "their own dtype");
       if (problem.peers.any()) return;  // the depth pass reads no planes of other shards
-      return planes_then_depth(call, target, input, in, problem, is_valid_padding(op, o.padding));
+      return planes_then_depth(call, target, in, problem, is_valid_padding(op, o.padding));
     }
     check(may || algorithm != Algorithm::separable, op,
           "algorithm 'separable' serves odd square windows up to 13x13 of floating-point images, in their own dtype");
     if (wide && may) return run_in_float64(as_separable(problem, taps_of_box(call, problem, false), false), element);
     if (wide) return run_in_float64(problem, element);
-    if (may) run(call, target, input, as_separable(problem, taps_of_box(call, problem, false), target.cuda()));
-    else run(call, target, input, problem);
+    if (may) run(call, target, as_separable(problem, taps_of_box(call, problem, false), target.cuda()));
+    else run(call, target, problem);
   });
 }
 

@@ -17,11 +17,10 @@ constexpr EntryPoints<CausalUpdate> kUpdate{causal::plan_update_cpu, causal::run
                                             causal::run_update_cuda};
 
 template <typename Problem>
-void run(Call& call, const Target& target, const Tensor& like, const Problem& p,
-         const EntryPoints<Problem>& entry_points) {
+void run(Call& call, const Target& target, const Problem& p, const EntryPoints<Problem>& entry_points) {
   const Decision<Problem> d = decide(target, p, entry_points, environment("TORCH_CONV_VARIANT"));
   check_serves(call, d);
-  launch(call, target, like, d);
+  launch(call, target, d);
 }
 
 bool silu_of(const char* op, const OptionalString& activation) {
@@ -120,7 +119,7 @@ std::vector<Tensor> convolve(Call& call, const Tensor& x, const Tensor& weight, 
   const Tensor taps = dense(call, weight);
   const OptionalTensor offsets = dense(call, bias), numbers = dense(call, seq_idx);
   const Target target(call, x);
-  run(call, target, x,
+  run(call, target,
       CausalConv{.dtype = *dtype_or_none(x.scalar_type()),
                  .weights = *dtype_or_none(weight.scalar_type()),
                  .n = n,
@@ -164,7 +163,7 @@ std::vector<Tensor> update(Call& call, const Tensor& x, const Tensor& conv_state
   const OptionalTensor offsets = dense(call, bias), used = dense(call, cache_seqlens);
   const OptionalTensor indices = dense(call, conv_state_indices);
   const Target target(call, x);
-  run(call, target, x,
+  run(call, target,
       CausalUpdate{.dtype = *dtype_or_none(x.scalar_type()),
                    .weights = *dtype_or_none(weight.scalar_type()),
                    .n = n,

@@ -1,5 +1,5 @@
 // filter2d and filter3d: any window, directly; over images also by FFT, or as a few separable filters.
-#include "dispatch/filter.h"
+#include "dispatch/filter/filter.h"
 
 #include "api/filters.h"
 #include "api/float64.h"
@@ -52,11 +52,10 @@ Tensor filter(Call& call, int axes, const Tensor& input, const Tensor& kernel, c
            .place = g.place,
            .groups = in.image.c,
            .bias = nullptr,
+           .peers = peers_of(call, in.image, axes),
            .sums = sums};
   const Target target(call, input);
-  const auto decide = [&] {
-    return axes == 2 ? dispatch_filter(call, target, algorithm, kernel, options, window, p) : FilterDecision{};
-  };
+  const auto decide = [&] { return dispatch_filter(call, target, axes, algorithm, kernel, options, window, p); };
   const bool empty =
       p.out.n * p.out.c * p.out.d * p.out.h * p.out.w == 0;  // `produce` runs nothing, but all is refused
   if (call.only_footprint() || empty) {
@@ -67,7 +66,7 @@ Tensor filter(Call& call, int axes, const Tensor& input, const Tensor& kernel, c
   return produce(call, input, in, axes, g, o, [&](const Image& image) {
     p.out = image;
     if (o.in_float64) run_in_float64(p, element);
-    else run_filter(call, target, input, axes, decide(), p, window);
+    else run_filter(call, target, axes, decide(), p, window);
   });
 }
 

@@ -69,8 +69,8 @@ Tensor separable(Call& call, const Tensor& input, const std::vector<Tensor>& ker
     if (axes == 3) p.taps_z = windows[2].taps;
     if (o.in_float64) return run_in_float64(p, element);
     const bool asked = halving && (wanted || (target.cuda() && algorithm == Algorithm::automatic));
-    if (asked && run_in_one_launch(call, target, input, as_fused(p, wanted))) return;
-    run_passes(call, target, input, in, axes, p);
+    if (asked && run_in_one_launch(call, target, as_fused(p, wanted))) return;
+    run_passes(call, target, in, axes, p);
   });
 }
 

@@ -79,8 +79,8 @@ bool Pipeline::reads_other_shards(Fused problem) const {
 void Pipeline::compute(Fused problem) {
   problem.peers = peers_of(call_, in_.image, axes_);
   if (problem.peers.any()) return run_on_shards(call_, target_, problem);
-  if (algorithm_ != Algorithm::separable && run_in_one_launch(call_, target_, input_, problem)) return;
-  run_chain(call_, target_, input_, in_, axes_, problem);
+  if (algorithm_ != Algorithm::separable && run_in_one_launch(call_, target_, problem)) return;
+  run_chain(call_, target_, in_, axes_, problem);
 }
 
 Stage with_point(Stage stage, Point point, double number) {

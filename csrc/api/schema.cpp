@@ -221,8 +221,8 @@ STABLE_TORCH_LIBRARY(torch_conv, m) {
   m.def(
       "_box2d_in_float64(Tensor input, int height, int width, str border_type, bool normalized, int anchor_y, "
       "int anchor_x, Tensor(a!) out) -> ()");
-  // Who computes a convolution, and why (dispatch/conv_router.cpp); channels a group that our kernels take at most; the
-  // table of what is handed to torch, a sentence a row (dispatch/handover.cpp).
+  // Who computes a convolution, and why (dispatch/conv/router.cpp); channels a group that our kernels take at most; the
+  // table of what is handed to torch, a sentence a row (dispatch/conv/handover.cpp).
   m.def(
       "_conv_route(str device, ScalarType dtype, int[] size, int[] strides, int[] weight, int[] stride, int[]? "
       "padding, int[] dilation, int groups, str padding_mode, int gradient, bool tangent, bool later) -> int[]");

@@ -117,7 +117,7 @@ std::vector<Tensor> gradients(Call& call, const Tensor& input, const Tensor& gra
   const Tensor bias = allocate(call, input, {grad.size(1)}, input.scalar_type());
   problem.weight = weight.data_ptr(), problem.bias = bias.data_ptr();
   d.problem = problem;
-  launch(call, target, input, d);
+  launch(call, target, d);
   return {weight, bias};
 }
 

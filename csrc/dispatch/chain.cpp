@@ -16,8 +16,8 @@ struct Channels {
 
 class Chain {
  public:
-  Chain(Call& call, const Target& target, const Tensor& input, int axes, const Fused& p)
-      : call_(call), target_(target), input_(input), axes_(axes), p_(p), sums_(accumulation_dtype(p.in.dtype)) {}
+  Chain(Call& call, const Target& target, int axes, const Fused& p)
+      : call_(call), target_(target), axes_(axes), p_(p), sums_(accumulation_dtype(p.in.dtype)) {}
 
   void run(const ImageView& in) {
     Channels read{{in}};
@@ -65,7 +65,7 @@ class Chain {
     const auto filter = [&](const Channels& sums) {
       for (int i = 0; i < stage.windows; ++i) {
         const ImageView& from = read.views[i % read.views.size()];
-        run_passes(call_, target_, input_, from, axes_, window(stage, i, from.image, sums.views[i].image, stride));
+        run_passes(call_, target_, from, axes_, window(stage, i, from.image, sums.views[i].image, stride));
       }
     };
     if (stage.point == Point::each) return filter(made);
@@ -80,7 +80,7 @@ class Chain {
       problem.centre = p_.valid ? cut(whole, {y, whole.h - y}, {x, whole.w - x}) : whole;
       if (p_.border == Border::zero_output && !p_.valid) problem.margin_y = y, problem.margin_x = x;
     }
-    torch_conv::run(call_, target_, input_, problem);
+    torch_conv::run(call_, target_, problem);
   }
 
   Separable window(const Stage& s, int i, const Image& in, const Image& out, int64_t stride) const {
@@ -119,20 +119,19 @@ class Chain {
   // Thinning makes an image as large as what it reads; with 'valid' or a stride a part of it is the result, copied by a
   // tap of 1.
   void thin(const Stage& stage, const Channels& read, const Channels& made, int64_t stride) const {
-    if (!p_.valid && stride == 1) return torch_conv::run(call_, target_, input_, combine(stage, read, made));
+    if (!p_.valid && stride == 1) return torch_conv::run(call_, target_, combine(stage, read, made));
     const Image& from = read.views[0].image;
     const Channels whole = scratch(1, read.views[0], {from.d, from.h, from.w});
-    torch_conv::run(call_, target_, input_, combine(stage, read, whole));
+    torch_conv::run(call_, target_, combine(stage, read, whole));
     const int64_t y = p_.valid ? stage.kh / 2 : 0, x = p_.valid ? stage.kw / 2 : 0;
     Stage copy{.windows = 1, .kh = 1, .kw = 1};
     copy.taps_x[0] = copy.taps_y[0] = one_tap(call_, sums_, target_.cuda());
     const Image part = cut(whole.views[0].image, {y, from.h - y}, {x, from.w - x});
-    torch_conv::run(call_, target_, input_, window(copy, 0, part, made.views[0].image, stride));
+    torch_conv::run(call_, target_, window(copy, 0, part, made.views[0].image, stride));
   }
 
   Call& call_;
   const Target& target_;
-  const Tensor& input_;
   int axes_;
   const Fused& p_;
   Dtype sums_;
@@ -140,8 +139,8 @@ class Chain {
 
 }  // namespace
 
-void run_chain(Call& call, const Target& target, const Tensor& input, const ImageView& in, int axes, const Fused& p) {
-  Chain(call, target, input, axes, p).run(in);
+void run_chain(Call& call, const Target& target, const ImageView& in, int axes, const Fused& p) {
+  Chain(call, target, axes, p).run(in);
 }
 
 }  // namespace torch_conv

@@ -7,6 +7,6 @@
 namespace torch_conv {
 
 // `in` is the tensor behind p.in.
-void run_chain(Call& call, const Target& target, const Tensor& input, const ImageView& in, int axes, const Fused& p);
+void run_chain(Call& call, const Target& target, const ImageView& in, int axes, const Fused& p);
 
 }  // namespace torch_conv

@@ -46,10 +46,9 @@ bool is_volume(const Fused& p) {
 }
 
 template <typename Problem>
-void run_checked(Call& call, const Target& target, const Tensor& like, const Decision<Problem>& d,
-                 const char* wanted = "") {
+void run_checked(Call& call, const Target& target, const Decision<Problem>& d, const char* wanted = "") {
   check_serves(call, d, wanted);
-  launch(call, target, like, d);
+  launch(call, target, d);
 }
 
 }  // namespace
@@ -99,53 +98,53 @@ std::optional<Decision<Fused>> dispatch(const Target& target, const Fused& p) {
   return decide(target, p, volume ? kFused3d : kFused, pinned_variant());
 }
 
-void run(Call& call, const Target& target, const Tensor& like, const Direct& p) {
+void run(Call& call, const Target& target, const Direct& p) {
   if (p.peers.any()) {
     const char* pinned = pinned_variant();
     if (axes_of(*call.part) == 2) return run_shards(call, target, p, kDirect2d, pinned);
     if (*pinned || !as_images(p)) run_shards(call, target, p, kDirect3d, pinned);
     return;
   }
-  for (const Decision<Direct>& part : dispatch(target, p)) run_checked(call, target, like, part, wanted_by(p.sums));
+  for (const Decision<Direct>& part : dispatch(target, p)) run_checked(call, target, part, wanted_by(p.sums));
 }
 
-void run(Call& call, const Target& target, const Tensor& like, const ReadTiles& p) {
-  run_checked(call, target, like, decide(target, p, kReadTiles, ""));
+void run(Call& call, const Target& target, const ReadTiles& p) {
+  run_checked(call, target, decide(target, p, kReadTiles, ""));
 }
 
-void run(Call& call, const Target& target, const Tensor& like, const WriteTiles& p) {
-  run_checked(call, target, like, decide(target, p, kWriteTiles, ""));
+void run(Call& call, const Target& target, const WriteTiles& p) {
+  run_checked(call, target, decide(target, p, kWriteTiles, ""));
 }
 
-void run(Call& call, const Target& target, const Tensor& like, const Separable& p) {
+void run(Call& call, const Target& target, const Separable& p) {
   if (p.peers.any()) run_shards(call, target, p, kSeparable2d, pinned_variant());
-  else run_checked(call, target, like, dispatch(target, p), wanted_by(p.sums));
+  else run_checked(call, target, dispatch(target, p), wanted_by(p.sums));
 }
 
-void run(Call& call, const Target& target, const Tensor& like, const Box& p) {
+void run(Call& call, const Target& target, const Box& p) {
   const char* pinned = depth_pass_pinned() ? "" : pinned_variant();
   if (p.peers.any()) run_shards(call, target, p, kBox, pinned);
-  else run_checked(call, target, like, decide(target, p, kBox, pinned));
+  else run_checked(call, target, decide(target, p, kBox, pinned));
 }
 
-void run(Call& call, const Target& target, const Tensor& like, const BoxDepth& p) {
-  run_checked(call, target, like, decide(target, p, kBoxDepth, depth_pass_pinned() ? pinned_variant() : ""));
+void run(Call& call, const Target& target, const BoxDepth& p) {
+  run_checked(call, target, decide(target, p, kBoxDepth, depth_pass_pinned() ? pinned_variant() : ""));
 }
 
-void run(Call& call, const Target& target, const Tensor& like, const Combine& p) {
-  run_checked(call, target, like, decide(target, p, kCombine, ""));
+void run(Call& call, const Target& target, const Combine& p) {
+  run_checked(call, target, decide(target, p, kCombine, ""));
 }
 
-bool run_depthwise(Call& call, const Target& target, const Tensor& like, const Depthwise& p) {
+bool run_depthwise(Call& call, const Target& target, const Depthwise& p) {
   const Decision<Depthwise> d = dispatch(target, p);
   if (p.sums == Sums::mma) check_serves(call, d, wanted_by(p.sums));
-  return launch_if_served(call, target, like, d);
+  return launch_if_served(call, target, d);
 }
 
-bool run_in_one_launch(Call& call, const Target& target, const Tensor& like, const Fused& p) {
+bool run_in_one_launch(Call& call, const Target& target, const Fused& p) {
   const auto d = dispatch(target, p);
   if (d && p.wanted) check_serves(call, *d, "fused");
-  return d && launch_if_served(call, target, like, *d);
+  return d && launch_if_served(call, target, *d);
 }
 
 // Windows along z alone filter images, whose family is not asked for planes of other shards.

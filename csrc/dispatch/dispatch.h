@@ -1,7 +1,7 @@
 // Problem -> Decision: which kernel family serves a problem on a device, and by which plan. A decision is made once and
 // handed to `launch`. `run` does both, and refuses the call where no variant serves.
 //
-// `like` says where scratch memory is allocated. A problem that may read other shards (`peers`) runs on all shards
+// A problem that may read other shards (`peers`) runs on all shards
 // that the call's part offers, and the part says whether it did (sharding/launch_shards.h).
 #pragma once
 
@@ -21,25 +21,25 @@ Decision<Separable> dispatch(const Target& target, const Separable& problem);  /
 std::optional<Decision<Separable>> dispatch_volumes(const Target& target, const Separable& problem);
 std::optional<Decision<Fused>> dispatch(const Target& target, const Fused& problem);
 
-void run(Call& call, const Target& target, const Tensor& like, const Direct& problem);
-void run(Call& call, const Target& target, const Tensor& like, const ReadTiles& problem);
-void run(Call& call, const Target& target, const Tensor& like, const WriteTiles& problem);
-void run(Call& call, const Target& target, const Tensor& like, const Separable& problem);
-void run(Call& call, const Target& target, const Tensor& like, const Box& problem);
-void run(Call& call, const Target& target, const Tensor& like, const BoxDepth& problem);
-void run(Call& call, const Target& target, const Tensor& like, const Combine& problem);
+void run(Call& call, const Target& target, const Direct& problem);
+void run(Call& call, const Target& target, const ReadTiles& problem);
+void run(Call& call, const Target& target, const WriteTiles& problem);
+void run(Call& call, const Target& target, const Separable& problem);
+void run(Call& call, const Target& target, const Box& problem);
+void run(Call& call, const Target& target, const BoxDepth& problem);
+void run(Call& call, const Target& target, const Combine& problem);
 
 // Launches what a family serves. False: it does not, nothing ran, and the next plan that is explained says why.
 template <typename Problem>
-bool launch_if_served(Call& call, const Target& target, const Tensor& like, const Decision<Problem>& d) {
-  if (d.serves()) launch(call, target, like, d);
+bool launch_if_served(Call& call, const Target& target, const Decision<Problem>& d) {
+  if (d.serves()) launch(call, target, d);
   else pass_on(call, *d.plan);
   return d.serves();
 }
 // Both refuse the call where the problem says that only this family will do: sums that are `mma`, a chain that is
 // `wanted`.
-bool run_depthwise(Call& call, const Target& target, const Tensor& like, const Depthwise& problem);
-bool run_in_one_launch(Call& call, const Target& target, const Tensor& like, const Fused& problem);
+bool run_depthwise(Call& call, const Target& target, const Depthwise& problem);
+bool run_in_one_launch(Call& call, const Target& target, const Fused& problem);
 
 // The algorithm that alone makes such sums, or "".
 const char* wanted_by(Sums sums);

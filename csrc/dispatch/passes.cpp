@@ -33,7 +33,7 @@ ImageView between_planes(const Call& call, const ImageView& in, const Separable&
 }
 
 // Every plane into scratch memory, then along z.
-void in_two_passes(Call& call, const Target& target, const Tensor& input, ImageView in, Separable p) {
+void in_two_passes(Call& call, const Target& target, ImageView in, Separable p) {
   Placement along_z = p.place;
   along_z.pad_y = along_z.pad_x = 0;
   along_z.stride_y = along_z.stride_x = along_z.dilation_y = along_z.dilation_x = 1;
@@ -53,11 +53,11 @@ void in_two_passes(Call& call, const Target& target, const Tensor& input, ImageV
     q.in = from, q.out = to, q.kd = 1;
     q.taps_x = of_sample(p.taps_x, n, p.in.dtype), q.taps_y = of_sample(p.taps_y, n, p.in.dtype);
     q.place.pad_z = 0, q.place.stride_z = q.place.dilation_z = 1;
-    run(call, target, input, q);
+    run(call, target, q);
   });
   const auto depth = [&](Range y, Range x, const Taps& taps, int64_t kd, const Placement& at) {
     if (y.size() == 0 || x.size() == 0) return;
-    run(call, target, input,
+    run(call, target,
         Direct{.in = cut(planes, y, x),
                .out = cut(p.out, y, x),
                .taps = taps,
@@ -99,8 +99,7 @@ bool may_gain_in_float32(const Decision<Separable>& d) {
 
 // False, and nothing ran: float32 takes as many launches, or there is no memory for two images of it. Memory is only
 // allocated once the plan for it is known to take fewer launches.
-bool in_float32(Call& call, const Target& target, const Tensor& input, const ImageView& in,
-                const Decision<Separable>& d) {
+bool in_float32(Call& call, const Target& target, const ImageView& in, const Decision<Separable>& d) {
   const Image &from = d.problem.in, &to = d.problem.out;
   const bool converts_in = from.dtype != Dtype::f32, converts_out = to.dtype != Dtype::f32;
   const auto sizes = [&](const Image& like) { return resized(in.tensor, {.h = like.h, .w = like.w}, 2); };
@@ -125,7 +124,7 @@ bool in_float32(Call& call, const Target& target, const Tensor& input, const Ima
     return false;
   }
   const auto convert = [&](const Image& from, const Image& to) {
-    run(call, target, input,
+    run(call, target,
         Direct{.in = from,
                .out = to,
                .taps = one_tap(call, Dtype::f32, target.cuda()),
@@ -137,26 +136,24 @@ bool in_float32(Call& call, const Target& target, const Tensor& input, const Ima
                .bias = nullptr});
   };
   if (converts_in) convert(from, wide.problem.in);
-  launch(call, target, input, wide);
+  launch(call, target, wide);
   if (converts_out) convert(wide.problem.out, to);
   return true;
 }
 
 }  // namespace
 
-void run_passes(Call& call, const Target& target, const Tensor& input, const ImageView& in, int axes,
-                const Separable& p) {
+void run_passes(Call& call, const Target& target, const ImageView& in, int axes, const Separable& p) {
   if (axes == 3) {
     if (p.peers.any()) return run_on_shards(call, target, p);
     const auto d = dispatch_volumes(target, p);
-    if (!d || !launch_if_served(call, target, input, *d)) in_two_passes(call, target, input, in, p);
+    if (!d || !launch_if_served(call, target, *d)) in_two_passes(call, target, in, p);
     return;
   }
-  if (p.peers.any()) return run(call, target, input, p);
+  if (p.peers.any()) return run(call, target, p);
   const Decision<Separable> d = dispatch(target, p);
   check_serves(call, d, wanted_by(p.sums));
-  if (!target.cuda() || !may_gain_in_float32(d) || !in_float32(call, target, input, in, d))
-    launch(call, target, input, d);
+  if (!target.cuda() || !may_gain_in_float32(d) || !in_float32(call, target, in, d)) launch(call, target, d);
 }
 
 }  // namespace torch_conv

@@ -7,7 +7,6 @@
 namespace torch_conv {
 
 // `in` is the tensor behind p.in.
-void run_passes(Call& call, const Target& target, const Tensor& input, const ImageView& in, int axes,
-                const Separable& p);
+void run_passes(Call& call, const Target& target, const ImageView& in, int axes, const Separable& p);
 
 }  // namespace torch_conv

@@ -179,10 +179,16 @@ int64_t bytes_of(const Window& window) { return window.tensor.numel() * int64_t(
 
 }  // namespace
 
-bool is_large(const Window& window) { return bytes_of(window) > kInlineTapBytes; }
+Taps taps_after_upload(const Window& window, Dtype image, bool narrow) {
+  Taps taps = window.taps;
+  taps.narrow = taps.narrow && narrow;
+  const int64_t bytes = window.tensor.numel() * (taps.narrow ? size_of(image) : acc_bytes(image));
+  taps.on_host = taps.on_host && bytes <= kInlineTapBytes;
+  return taps;
+}
 
 void upload_large(const Call& call, Window& window, const Tensor& input) {
-  if (is_large(window)) upload(call, window, input);
+  if (bytes_of(window) > kInlineTapBytes) upload(call, window, input);
 }
 
 void upload(const Call& call, Window& window, const Tensor& input) {

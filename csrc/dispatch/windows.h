@@ -36,7 +36,9 @@ Taps one_tap(const Call& call, Dtype sums, bool on_host);
 
 // Moves taps to the images' device, on its current stream: all, or those of the host too large for a kernel's
 // parameters.
-bool is_large(const Window& window);
+// The taps, but for their address, as they will be after `widen` (unless `narrow`) and `upload_large`: plans need no
+// more.
+Taps taps_after_upload(const Window& window, Dtype image, bool narrow);
 void upload(const Call& call, Window& window, const Tensor& input);
 void upload_large(const Call& call, Window& window, const Tensor& input);
 

@@ -80,9 +80,9 @@ class Launch {
   std::vector<Slot> slots_;
 };
 
-// Runs a decision whose family serves its problem, or explains its plan. `like` says where scratch memory is allocated.
+// Runs a decision whose family serves its problem, or explains its plan.
 template <typename Problem>
-void launch(Call& call, const Target& target, const Tensor& like, const Decision<Problem>& d) {
+void launch(Call& call, const Target& target, const Decision<Problem>& d) {
   const Plan& plan = *d.plan;
   Kernels kernels = load(call, target, plan);
   if (only_explain(call, target, plan)) return;
@@ -92,12 +92,12 @@ void launch(Call& call, const Target& target, const Tensor& like, const Decision
     return;
   }
   std::optional<Tensor> scratch;
-  if (plan.scratch_bytes > 0) scratch = allocate(call, like, {plan.scratch_bytes}, ScalarType::Byte);
+  if (plan.scratch_bytes > 0) scratch = allocate(call, target.input(), {plan.scratch_bytes}, ScalarType::Byte);
   void* const at = scratch ? scratch->data_ptr() : nullptr;
   d.entry_points->run_cuda(d.problem, plan, {target.stream(), at, kernels.data()});
   if (!call.graph) return;
   const Slot slot = at ? call.graph->find(at) : Slot{-1, 0};
-  const int device = like.get_device_index();
+  const int device = target.input().get_device_index();
   call.graph->record([device, slot, node = Launch<Problem>(*call.graph, d, std::move(kernels))](Replay& r) {
     const cuda::OnDevice current(device);
     node.on_cuda(r, cuda::current_stream(device), r.at(slot));

@@ -47,7 +47,7 @@ bool on_cuda(const Call& call, const Tensor& input) {
   return input.is_cuda() || (is_question(call) && *environment("TORCH_CONV_EXPLAIN_FOR"));
 }
 
-Target::Target(const Call& call, const Tensor& input) : cuda_(on_cuda(call, input)) {
+Target::Target(const Call& call, const Tensor& input) : input_(input), cuda_(on_cuda(call, input)) {
   const char* op = call.op;
   if (!input.is_cuda() && !input.is_cpu()) refuse(op, "input must be on cpu or cuda, got ", device_text(input));
   if (!cuda_) return;

@@ -110,17 +110,19 @@ struct Call {
 // (TORCH_CONV_EXPLAIN_FOR): a plan needs none.
 bool on_cuda(const Call& call, const Tensor& input);
 
-// The device and stream of one call, current while it lives. On the CPU it does nothing.
+// The device and stream of one call, current while it lives. On the CPU it does nothing. `input` outlives the target.
 class Target {
  public:
   Target(const Call& call, const Tensor& input);
   Target(const Target&) = delete;
   Target& operator=(const Target&) = delete;
   bool cuda() const { return cuda_; }
+  const Tensor& input() const { return input_; }
   void* stream() const { return stream_; }
   const Arch& arch() const { return arch_; }
 
  private:
+  const Tensor& input_;
   bool cuda_;
   std::optional<cuda::OnDevice> device_;
   void* stream_ = nullptr;

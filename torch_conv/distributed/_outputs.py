@@ -22,9 +22,8 @@ from torch_conv.distributed._plan import Given, Halo, Plan
 # separate parts either way.
 _LARGE = {"cpu": 1 << 20, "cuda": 512 << 20}
 _ONE_ORDER = ("direct", "separable")  # algorithms: the same bits in a part of any size
-_LEAST_CHOICE = (
-    81  # taps of a window over floats from which 'auto' may choose by size (kLeastTaps of csrc/dispatch/filter.cpp)
-)
+# Taps of a window over floats from which 'auto' may choose by size: kLeastTaps of csrc/dispatch/filter/filter.cpp.
+_LEAST_CHOICE = 81
 
 
 def outputs_of(

@@ -1,4 +1,4 @@
-"""Who computes a convolution: asks csrc/dispatch/conv_router.cpp, which decides."""
+"""Who computes a convolution: asks csrc/dispatch/conv/router.cpp, which decides."""
 
 from __future__ import annotations
 

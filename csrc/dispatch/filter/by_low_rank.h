@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "dispatch/dispatch.h"
-#include "dispatch/low_rank.h"
+#include "dispatch/filter/low_rank.h"
 #include "dispatch/windows.h"
 
 namespace torch_conv {
@@ -39,7 +39,7 @@ bool is_stage(const Direct& problem);
 
 // `problem` as the direct kernel families take it, with `window` before it went to the images' device. Normalized
 // 'skip' divides by what is no sum of products, but for rank 1.
-void run_low_rank(Call& call, const Target& target, const Tensor& input, const Direct& problem, const Window& window,
+void run_low_rank(Call& call, const Target& target, const Direct& problem, const Window& window,
                   const LowRank& factors);
 
 }  // namespace torch_conv

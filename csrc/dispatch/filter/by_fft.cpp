@@ -1,9 +1,9 @@
-#include "dispatch/filter_fft.h"
+#include "dispatch/filter/by_fft.h"
 
 #include <algorithm>
 #include <cmath>
 
-#include "dispatch/filter.h"
+#include "dispatch/filter/filter.h"
 #include "dispatch/volumes.h"
 #include "graph/launch_graph.h"
 #include "kernels/overlap_save/multiply.h"
@@ -115,10 +115,9 @@ Tensor corner_sums_of(const Tensor& windows) {
 // One call's transforms, batch by batch.
 class ByFft {
  public:
-  ByFft(Call& call, const Target& target, const Tensor& input, const Direct& p, const Window& window)
+  ByFft(Call& call, const Target& target, const Direct& p, const Window& window)
       : call_(call),
         target_(target),
-        input_(input),
         p_(p),
         tiles_(fft_tiles(filter_size(p, target))),
         batch_(Batch::of(p, tiles_)),
@@ -141,8 +140,8 @@ class ByFft {
                     double(tiles_.count() * p_.in.n * p_.in.c));
     call_.explain(line.str());
     Direct first = some_of(p_, {0, batch_.n}, {0, batch_.c});
-    run(call_, target_, input_, read(first, tiles(nullptr, {0, batch_.tiles}), nullptr));
-    run(call_, target_, input_, WriteTiles{first, tiles(nullptr, {0, batch_.tiles}), {}, nullptr, nullptr});
+    run(call_, target_, read(first, tiles(nullptr, {0, batch_.tiles}), nullptr));
+    run(call_, target_, WriteTiles{first, tiles(nullptr, {0, batch_.tiles}), {}, nullptr, nullptr});
   }
 
   void compute() {
@@ -193,7 +192,7 @@ class ByFft {
   }
 
   Tensor scratch(const Sizes& sizes, ScalarType type) const {
-    return empty_strided(device_of(input_), sizes, contiguous_strides(sizes), type);
+    return empty_strided(device_of(target_.input()), sizes, contiguous_strides(sizes), type);
   }
 
   // On the CPU, where transforms may lie turned.
@@ -223,7 +222,7 @@ class ByFft {
     const Tensor sums = [&] {
       std::optional<Tensor> pixels =
           scratch({p.in.n, p.in.c, which.size(), tiles_.h, tiles_.w}, accumulation_type(p.in.dtype));
-      run(call_, target_, input_, read(p, tiles(pixels->data_ptr(), which), static_cast<int32_t*>(notes.data_ptr())));
+      run(call_, target_, read(p, tiles(pixels->data_ptr(), which), static_cast<int32_t*>(notes.data_ptr())));
       Tensor products = spectrum(*pixels, tiles_);
       pixels.reset();
       if (target_.cuda()) call_aten("aten::mul_", "Tensor", products, spectra);
@@ -233,7 +232,7 @@ class ByFft {
     write.sums = tiles(sums.data_ptr(), which);
     const Tensor marks = scratch({units, cells.count()}, ScalarType::Byte);
     write.marks = static_cast<char*>(marks.data_ptr());
-    run(call_, target_, input_, write);
+    run(call_, target_, write);
     if (target_.cuda()) return;
     for (int64_t unit = 0; unit < units; ++unit)
       filter_directly(p, which, unit, cells, reinterpret_cast<overlap_save::Mark*>(write.marks) + unit * cells.count());
@@ -277,12 +276,11 @@ class ByFft {
     if (y.size() <= 0 || x.size() <= 0) return;
     one.out = cut(one.out, y, x);
     one.place.pad_y -= y.begin * s.stride_y, one.place.pad_x -= x.begin * s.stride_x;
-    run(call_, target_, input_, one);
+    run(call_, target_, one);
   }
 
   Call& call_;
   const Target& target_;
-  const Tensor& input_;
   const Direct& p_;
   const FftTiles tiles_;
   const Batch batch_;
@@ -291,11 +289,11 @@ class ByFft {
 
 }  // namespace
 
-void run_by_fft(Call& call, const Target& target, const Tensor& input, const Direct& p, const Window& window) {
+void run_by_fft(Call& call, const Target& target, const Direct& p, const Window& window) {
   if (call.graph) call.graph->invalidate();  // the launches of torch are not recorded
   const bool columns = p.kh > 1 && p.kw == 1 && fft_by_rows(filter_size(p, target));
   const Direct q = columns ? turned(p) : p;
-  ByFft filter(call, target, input, q, window);
+  ByFft filter(call, target, q, window);
   if (call.runs()) filter.compute();
   else filter.explain();
 }

@@ -1,4 +1,4 @@
-#include "dispatch/fft_tiles.h"
+#include "dispatch/filter/fft_tiles.h"
 
 #include <algorithm>
 #include <cmath>

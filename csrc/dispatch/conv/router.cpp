@@ -1,8 +1,8 @@
-#include "dispatch/conv_router.h"
+#include "dispatch/conv/router.h"
 
 #include <algorithm>
 
-#include "dispatch/handover.h"
+#include "dispatch/conv/handover.h"
 #include "tensors/boxed.h"
 #include "tensors/checks.h"
 

@@ -1,4 +1,4 @@
-#include "dispatch/low_rank.h"
+#include "dispatch/filter/low_rank.h"
 
 #include <algorithm>
 #include <cmath>

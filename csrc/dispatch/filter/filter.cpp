@@ -1,10 +1,10 @@
-#include "dispatch/filter.h"
+#include "dispatch/filter/filter.h"
 
 #include <algorithm>
 #include <cstring>
 
 #include "core/refusals.h"
-#include "dispatch/filter_fft.h"
+#include "dispatch/filter/by_fft.h"
 
 namespace torch_conv {
 
@@ -46,29 +46,36 @@ bool worth_channels(const Direct& p) {
 // Is the variant pinned that makes such filters? No family of filters has one of that name.
 bool channels_pinned() { return std::strcmp(environment("TORCH_CONV_VARIANT"), "channels_mma") == 0; }
 
+bool is_empty(const Image& x) { return x.n * x.c * x.d * x.h * x.w == 0; }  // families plan no empty results
+
 class FilterDispatch {
  public:
-  FilterDispatch(Call& call, const Target& target, const Tensor& kernel, const WindowOptions& options,
+  FilterDispatch(Call& call, const Target& target, int axes, const Tensor& kernel, const WindowOptions& options,
                  const Window& window, const Direct& p)
       : call_(call),
         target_(target),
+        axes_(axes),
         kernel_(kernel),
         options_(options),
         window_(window),
         p_(p),
         size_(filter_size(p, target)) {
-    made_.sums = p.sums == Sums::mma || channels_pinned() ? Sums::mma
-                 : call.whole                             ? call.whole->sums
-                                                          : sums_of_channels(p);
+    if (axes == 2)
+      made_.sums = p.sums == Sums::mma || channels_pinned() ? Sums::mma
+                   : call.whole                             ? call.whole->sums
+                                                            : sums_of_channels(p);
   }
 
   FilterDecision decide(Algorithm asked) {
     if (const Footprint* whole = call_.whole) as_the_whole(*whole);
+    else if (axes_ == 3) made_.algorithm = Algorithm::direct;
     else if (asked == Algorithm::automatic) fastest();
     else if (asked == Algorithm::tensor_core) by_products();
     else if (asked == Algorithm::fft) check_fft();
     else if (asked == Algorithm::low_rank) check_low_rank();
-    if (made_.algorithm == Algorithm::direct && made_.narrow.empty() && !call_.only_footprint()) keep_narrow();
+    if (made_.algorithm == Algorithm::direct && !call_.only_footprint() && !made_.narrow && !keep_narrow() &&
+        !is_empty(p_.out) && !p_.peers.any())
+      made_.direct = direct(false);
     return std::move(made_);
   }
 
@@ -78,8 +85,7 @@ class FilterDispatch {
   bool is_depthwise() const {
     const bool own = p_.in.c > 1 && p_.in.stride_c == 1 && p_.taps.stride_c != 0 && p_.taps.stride_n == 0;
     const bool zeros = p_.place.border == Border::constant && p_.place.value == 0;
-    const bool nothing = p_.out.n * p_.out.h * p_.out.w == 0;  // families plan no empty results
-    return own && zeros && !nothing && p_.taps.narrow && p_.in.dtype == p_.out.dtype;
+    return own && zeros && !is_empty(p_.out) && p_.taps.narrow && p_.in.dtype == p_.out.dtype;
   }
   // Windows of the host will be brought to fresh memory, where all vectors start.
   std::optional<Decision<Depthwise>> channels() const {
@@ -101,14 +107,18 @@ class FilterDispatch {
     return true;
   }
 
-  // Kernels on tensor cores read 16-bit taps as they came.
-  bool keep_narrow() {
-    if (!p_.taps.narrow || p_.out.n * p_.out.c * p_.out.h * p_.out.w == 0) return false;
+  std::vector<Decision<Direct>> direct(bool narrow) const {
     Direct p = p_;
-    p.taps.on_host = p.taps.on_host && !is_large(window_);
-    made_.narrow = dispatch(target_, p);
-    if (!all_serve(made_.narrow)) made_.narrow.clear();
-    return !made_.narrow.empty();
+    p.taps = taps_after_upload(window_, p.in.dtype, narrow);
+    return dispatch(target_, p);
+  }
+  // Kernels on tensor cores read 16-bit taps without a conversion.
+  bool keep_narrow() {
+    if (!p_.taps.narrow || is_empty(p_.out)) return false;
+    made_.direct = direct(true);
+    made_.narrow = all_serve(made_.direct);
+    if (!made_.narrow) made_.direct.clear();
+    return made_.narrow;
   }
 
   // What serves the whole serves its parts, but a part may lie otherwise.
@@ -189,6 +199,7 @@ class FilterDispatch {
 
   Call& call_;
   const Target& target_;
+  const int axes_;
   const Tensor& kernel_;
   const WindowOptions& options_;
   const Window& window_;
@@ -199,39 +210,34 @@ class FilterDispatch {
 
 }  // namespace
 
-FilterDecision dispatch_filter(Call& call, const Target& target, Algorithm asked, const Tensor& kernel,
+FilterDecision dispatch_filter(Call& call, const Target& target, int axes, Algorithm asked, const Tensor& kernel,
                                const WindowOptions& options, const Window& window, const Direct& problem) {
-  return FilterDispatch(call, target, kernel, options, window, problem).decide(asked);
+  return FilterDispatch(call, target, axes, kernel, options, window, problem).decide(asked);
 }
 
-void run_filter(Call& call, const Target& target, const Tensor& input, int axes, FilterDecision d, Direct p,
-                Window window) {
+void run_filter(Call& call, const Target& target, int axes, FilterDecision d, Direct p, Window window) {
   if (d.depthwise) {
-    upload(call, window, input);
+    upload(call, window, target.input());
     d.depthwise->problem.weight = window.taps.data;
-    return launch(call, target, input, *d.depthwise);
+    return launch(call, target, *d.depthwise);
   }
-  if (!d.narrow.empty()) {
-    upload_large(call, window, input);
-    for (Decision<Direct>& part : d.narrow) {
-      part.problem.taps = window.taps;
-      launch(call, target, input, part);
-    }
-    return;
-  }
-  widen(call, window, input, p.in.dtype);
+  if (!d.narrow) widen(call, window, target.input(), p.in.dtype);
   p.taps = window.taps;
-  if (d.algorithm == Algorithm::low_rank) return run_low_rank(call, target, input, p, window, *d.factors);
+  if (d.algorithm == Algorithm::low_rank) return run_low_rank(call, target, p, window, *d.factors);
   if (d.algorithm == Algorithm::fft) {
-    upload(call, window, input);
+    upload(call, window, target.input());
     p.taps = window.taps;
-    return run_by_fft(call, target, input, p, window);
+    return run_by_fft(call, target, p, window);
   }
-  p.peers = peers_of(call, p.in, axes);
-  if (axes == 3 && p.peers.any() && !serves_shards(target, p)) return;  // before a window is uploaded in vain
-  upload_large(call, window, input);
+  if (axes == 3 && p.peers.any() && !serves_shards(target, p)) return;  // without an upload
+  for (const Decision<Direct>& part : d.direct) check_serves(call, part, wanted_by(p.sums));
+  upload_large(call, window, target.input());
   p.taps = window.taps;
-  run(call, target, input, p);
+  if (p.peers.any()) return run(call, target, p);
+  for (Decision<Direct>& part : d.direct) {
+    part.problem.taps.data = window.taps.data;
+    launch(call, target, part);
+  }
 }
 
 FilterSize filter_size(const Direct& p, const Target& target) {

@@ -1,4 +1,4 @@
-#include "dispatch/conv_by_torch.h"
+#include "dispatch/conv/by_torch.h"
 
 #include <algorithm>
 
@@ -59,17 +59,17 @@ Tensor padded(const Tensor& input, const std::vector<Pads>& pads, const ConvOpti
 
 }  // namespace
 
-Pads pads_of(const char* op, const ConvOptions& o, int axis, int64_t k) {
-  if (!o.word) return {o.padding[axis], o.padding[axis]};
-  return is_valid_padding(op, *o.word) ? Pads{0, 0} : same_pads(k, o.dilation[axis]);
-}
-
 std::vector<Pads> all_pads(const char* op, const ConvOptions& o, const Tensor& weight) {
+  const bool valid = o.word && is_valid_padding(op, *o.word);
   std::vector<Pads> pads;
   for (int64_t axis = 0; axis < weight.dim() - 2; ++axis)
-    pads.push_back(pads_of(op, o, int(axis), weight.size(2 + axis)));
+    pads.push_back(!o.word ? Pads{o.padding[axis], o.padding[axis]}
+                   : valid ? Pads{0, 0}
+                           : same_pads(weight.size(2 + axis), o.dilation[axis]));
   return pads;
 }
+
+namespace {
 
 Tensor by_torch(const char* op, const Tensor& input, const Tensor& weight, const std::optional<Tensor>& bias,
                 const ConvOptions& o) {
@@ -104,6 +104,30 @@ Tensor part_by_torch(Call& call, const Tensor& input, const Tensor& weight, cons
   const Tensor extended = narrow(padded(input, pads, o), dim, 0, read);
   torch::stable::copy_(result, call_torch(extended, weight, bias, o, Sizes(axes, 0)));
   return result;
+}
+
+}  // namespace
+
+Tensor hand_over(Call& call, const Tensor& input, const Tensor& weight, const std::optional<Tensor>& bias,
+                 const ConvOptions& o) {
+  if (call.lines) call.explain("handed to torch: " + call.footprint.by_torch);
+  if (call.part) return part_by_torch(call, input, weight, bias, o);
+  // The result of 'auto' has one memory format, whoever computes it: the fakes do not know who does.
+  const bool formatted = o.algorithm == "auto" && served_here(input.scalar_type(), sizes_of(weight), o.groups);
+  const auto compute = [op = call.op, o, formatted](const Tensor& input, const Tensor& weight,
+                                                    const std::optional<Tensor>& bias) {
+    const Tensor computed = by_torch(op, input, weight, bias, o);
+    return formatted ? in_format_of(input, computed, int(weight.dim()) - 2) : computed;
+  };
+  if (!call.runs()) return input;
+  const Tensor computed = compute(input, weight, bias);
+  if (LaunchGraph* graph = call.graph) {
+    const int in = graph->index_of(input), w = graph->index_of(weight), b = bias ? graph->index_of(*bias) : -1;
+    graph->record_tensor(computed, [=](const Replay& r) {
+      return compute(r.tensor(in), r.tensor(w), b < 0 ? std::nullopt : r.memory[b]);
+    });
+  }
+  return computed;
 }
 
 }  // namespace torch_conv

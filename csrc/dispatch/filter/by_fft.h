@@ -14,6 +14,6 @@ namespace torch_conv {
 //
 // Where a NaN, an infinity or an overflow reached a tile's sums they are made again directly. Nothing waits for the
 // GPU, and memory is bounded by kFftWorkspace.
-void run_by_fft(Call& call, const Target& target, const Tensor& input, const Direct& problem, const Window& window);
+void run_by_fft(Call& call, const Target& target, const Direct& problem, const Window& window);
 
 }  // namespace torch_conv

@@ -1,7 +1,7 @@
 // Where torch's conv1d, conv2d and conv3d are ahead of our kernels: what algorithm 'auto' hands over.
 #pragma once
 
-#include "dispatch/conv_router.h"
+#include "dispatch/conv/router.h"
 
 namespace torch_conv {
 

@@ -1,4 +1,4 @@
-#include "dispatch/handover.h"
+#include "dispatch/conv/handover.h"
 
 #include <algorithm>
 #include <iterator>

@@ -1,4 +1,4 @@
-#include "dispatch/filter_low_rank.h"
+#include "dispatch/filter/by_low_rank.h"
 
 #include <algorithm>
 
@@ -58,19 +58,17 @@ struct Term {
 };
 
 // The terms and their sum between one read and one write, where a kernel family makes them so.
-bool run_as_stage(Call& call, const Target& target, const Tensor& input, const Direct& p,
-                  const std::vector<Term>& terms) {
+bool run_as_stage(Call& call, const Target& target, const Direct& p, const std::vector<Term>& terms) {
   const int count = int(terms.size());
   if (count == 1 || count > Stage::kMost || !is_stage(p)) return false;
   Stage stage{.windows = count, .kh = p.kh, .kw = p.kw, .point = Point::sum};
   for (int r = 0; r < count; ++r) stage.taps_y[r] = terms[r].y.taps, stage.taps_x[r] = terms[r].x.taps;
-  return run_in_one_launch(call, target, input, Fused::of(stage, p.in, p.out, p.place, p.out.h < p.in.h));
+  return run_in_one_launch(call, target, Fused::of(stage, p.in, p.out, p.place, p.out.h < p.in.h));
 }
 
 }  // namespace
 
-void run_low_rank(Call& call, const Target& target, const Tensor& input, const Direct& p, const Window& window,
-                  const LowRank& factors) {
+void run_low_rank(Call& call, const Target& target, const Direct& p, const Window& window, const LowRank& factors) {
   const int rank = factors.rank();
   if (call.lines)
     call.explain("low_rank/passes (the window is of rank " + std::to_string(rank) +
@@ -79,22 +77,22 @@ void run_low_rank(Call& call, const Target& target, const Tensor& input, const D
   for (int r = 0; r < rank; ++r) {
     terms.push_back(
         {factors.along(call, r, false, window, target.cuda()), factors.along(call, r, true, window, target.cuda())});
-    upload_large(call, terms[r].y, input);
-    upload_large(call, terms[r].x, input);
+    upload_large(call, terms[r].y, target.input());
+    upload_large(call, terms[r].x, target.input());
   }
-  if (run_as_stage(call, target, input, p, terms)) return;
+  if (run_as_stage(call, target, p, terms)) return;
 
   const Dtype sums = accumulation_dtype(p.in.dtype);
   std::vector<Image> made{p.out};
   std::optional<Tensor> scratch;
   if (rank > 1) {
-    scratch = empty_results(call, rank, input, resized(input, {.d = 1, .h = p.out.h, .w = p.out.w}, 2), 2,
-                            scalar_type_of(sums));
+    scratch = empty_results(call, rank, target.input(),
+                            resized(target.input(), {.d = 1, .h = p.out.h, .w = p.out.w}, 2), 2, scalar_type_of(sums));
     made.clear();
     for (int r = 0; r < rank; ++r) made.push_back(*merge_leading(torch::stable::select(*scratch, 0, r), sums, 2));
   }
   for (int r = 0; r < rank; ++r)
-    run(call, target, input,
+    run(call, target,
         Separable{.in = p.in,
                   .out = made[r],
                   .taps_x = terms[r].x.taps,
@@ -116,7 +114,7 @@ void run_low_rank(Call& call, const Target& target, const Tensor& input, const D
                     .margin_y = 0,
                     .margin_x = 0};
     for (int i = 0; i < count; ++i) combine.sums[i] = made[from + i];
-    run(call, target, input, combine);
+    run(call, target, combine);
     from += last ? rank : count - 1;
   }
 }

@@ -1,0 +1,25 @@
+// Convolutions that our kernels compute.
+#pragma once
+
+#include "dispatch/dispatch.h"
+
+namespace torch_conv {
+
+// Checked tensors and options. Signals are images of height 1, but for the weight, which has `axes` spatial dimensions.
+struct ConvCall {
+  int axes;  // 1, 2 or 3
+  ImageView in;
+  Tensor result;  // not empty
+  const Tensor& weight;
+  const std::optional<Tensor>& bias;
+  Placement place;
+  int64_t groups;
+  bool depthwise;  // the depthwise kernel family may serve it
+  Sums sums;
+  Activation activation;
+};
+
+// Takes the depthwise kernel family where it serves the call, else direct sums.
+void run_convolution(Call& call, const Target& target, const ConvCall& conv);
+
+}  // namespace torch_conv
