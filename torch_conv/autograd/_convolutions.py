@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from torch_conv._arguments import border_name, per_axis
 from torch_conv._symbols import surely
 from torch_conv.autograd._by_torch import convolution_backward
 from torch_conv.autograd._extension import extend, fold
@@ -17,7 +18,6 @@ from torch_conv.autograd._steps import vjp
 from torch_conv.autograd._weights import windows_of_planes
 from torch_conv.functional._convolve import ACTIVATIONS, ours_of_numbers, pads_of
 from torch_conv.functional._eager import eager
-from torch_conv.reference._extend import border_name, per_axis
 
 Given = dict[str, Any]
 

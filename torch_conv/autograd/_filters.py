@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from torch_conv._arguments import border_name, per_axis
 from torch_conv._symbols import surely
 from torch_conv.autograd._correlation import (
     Steps,
@@ -29,7 +30,6 @@ from torch_conv.autograd._correlation import (
 from torch_conv.autograd._extension import extend, fold
 from torch_conv.autograd._node import tensor_of
 from torch_conv.functional._composites import sum_dtype
-from torch_conv.reference._extend import border_name, per_axis
 
 Given = dict[str, Any]
 

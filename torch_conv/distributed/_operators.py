@@ -20,6 +20,7 @@ from torch import _C, Tensor
 from torch._ops import OpOverload, OpOverloadPacket
 from torch.distributed.tensor import DTensor
 
+from torch_conv._arguments import per_axis
 from torch_conv._tangents import in_forward_mode
 from torch_conv.distributed._cached_call import CachedCall, is_on_gpu
 from torch_conv.distributed._errors import RankError
@@ -165,19 +166,14 @@ class Call:
         """What is handed to torch, with the rows put together."""
         image, weight = given["input"], given["weight"]
         checked = _on_meta(conv, given, image)
-        per_axis = {}
-        for argument, default in (("stride", 1), ("dilation", 1), ("padding", 0)):
-            value = given.get(argument, default)
-            if not isinstance(value, str):
-                value = [value] if isinstance(value, int) else list(value)
-                value = value * axes if len(value) == 1 else value
-            per_axis[argument] = value
-        pads = pads_of(weight, per_axis["padding"], per_axis["dilation"])[::-1]  # after, before; the first axis first
+        numbers = {"stride": 1, "dilation": 1, "padding": 0} | given
+        stride, dilation = (per_axis(numbers[name], axes) for name in ("stride", "dilation"))
+        padding = numbers["padding"] if isinstance(numbers["padding"], str) else per_axis(numbers["padding"], axes)
+        pads = pads_of(weight, padding, dilation)[::-1]  # after, before; the first axis first
         footprints = {}
         for i in range(axes):
-            length = (weight.size(i + 2) - 1) * per_axis["dilation"][i] + 1
-            dim = i - axes
-            footprints[dim] = Footprint(pads[2 * i + 1], length, per_axis["stride"][i], 0, checked[dim])
+            length = (weight.size(i + 2) - 1) * dilation[i] + 1
+            footprints[i - axes] = Footprint(pads[2 * i + 1], length, stride[i], 0, checked[i - axes])
         return self._compute(conv, None, given, self._plan(image, axes, footprints, weight))
 
     def _plan(self, image: Sharded, axes: int, footprints: dict[int, Footprint], weight: Tensor | None) -> Plan:

@@ -4,35 +4,10 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from torch import Tensor
-
-Number = TypeVar("Number", int, float)
-
-_ALIASES = {
-    "zeros": "constant",
-    "edge": "replicate",
-    "nearest": "replicate",
-    "mirror": "reflect",
-    "reflect_101": "reflect",
-    "reflect101": "reflect",
-    "reflect_1001": "symmetric",
-    "grid-mirror": "symmetric",
-    "wrap": "circular",
-    "grid-wrap": "circular",
-}
-
-
-def border_name(name: str) -> str:
-    """The border policy that a name, perhaps another library's, stands for."""
-    return _ALIASES.get(name, name)
-
-
-def per_axis(value: Number | Sequence[Number], axes: int) -> list[Number]:
-    """A number, or a list of one, for every axis."""
-    return [value] * axes if isinstance(value, (int, float)) else list(value) * (axes // len(value))
 
 
 def accumulation(taps: Tensor, image: Tensor) -> Tensor:
