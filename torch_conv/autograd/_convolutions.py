@@ -13,9 +13,9 @@ from torch_conv._arguments import border_name, per_axis
 from torch_conv._symbols import surely
 from torch_conv.autograd._by_torch import convolution_backward
 from torch_conv.autograd._extension import extend, fold
-from torch_conv.autograd._node import Shape, alone, tensor_of, transformed
+from torch_conv.autograd._node import Shape, in_transform, runs_eagerly, tensor_of
 from torch_conv.autograd._steps import vjp
-from torch_conv.autograd._weights import windows_of_planes
+from torch_conv.autograd._weights import depthwise_weight_gradients
 from torch_conv.functional._convolve import ACTIVATIONS, ours_of_numbers, pads_of
 from torch_conv.functional._eager import eager
 
@@ -46,30 +46,30 @@ def conv_gradients(axes: int, given: Given, output: Tensor, grad: Tensor, wanted
     gradients: Given = {}
     back = [d * (n - 1) - p for d, n, p in zip(dilation, weight.shape[2:], padding, strict=True)]
     ours = max(stride) == 1 and min(back) >= 0
-    of_torch = [name for name in ("input", "weight") if name in wanted and not (ours and name == "input")]
+    by_torch = [name for name in ("input", "weight") if name in wanted and not (ours and name == "input")]
     if ours and "input" in wanted:
         of, turned = _in_layout_of(input, grad, axes), _turned(weight, groups, axes)
-        if alone(grad):  # 4 us of host time against the operator's 10 (3x3 of 8x8 on the CPU)
+        if runs_eagerly(grad):  # 4 us of host time against the operator's 10 (3x3 of 8x8 on the CPU)
             gradients["input"] = eager(axes, of, turned, None, 1, tuple(back), tuple(dilation), groups)
         elif _is_one_symbol(back, dilation):
             gradients["input"] = ours_of_numbers(of, turned, None, axes, 1, back[0], dilation[0], groups)
         else:
             gradients["input"] = _operator(axes)(of, turned, None, 1, back, dilation, groups)
-    if of_torch:
+    if by_torch:
         image = tensor_of(input)
         if not batched:
             image = image[None]
         if extended:
             image = extend(image, border, 0.0, before, after)
-        if "weight" in of_torch and weight.shape[1] == 1 and groups == image.shape[1]:
-            of_weight, of_bias = windows_of_planes(image, grad, weight.shape[2:], stride, padding, dilation)
+        if "weight" in by_torch and weight.shape[1] == 1 and groups == image.shape[1]:
+            of_weight, of_bias = depthwise_weight_gradients(image, grad, weight.shape[2:], stride, padding, dilation)
             if of_weight is not None:
                 gradients["weight"] = of_weight
-                of_torch.remove("weight")
+                by_torch.remove("weight")
             if of_bias is not None:
                 gradients["bias"] = of_bias
-    if of_torch:
-        gradients |= convolution_backward(grad, image, weight, stride, padding, dilation, groups, of_torch)
+    if by_torch:
+        gradients |= convolution_backward(grad, image, weight, stride, padding, dilation, groups, by_torch)
     if "bias" in wanted and "bias" not in gradients:
         gradients["bias"] = grad.sum([0, *range(2, axes + 2)])
     if "input" in gradients:
@@ -101,7 +101,7 @@ def _operator(axes: int) -> Any:
 def _in_layout_of(image: Tensor | Shape, grad: Tensor, axes: int) -> Tensor:
     """`grad` with its channels innermost where the image's are, as torch has the gradients of images."""
     strides, of_grad = image.stride(), grad.stride()
-    if axes == 1 or (type(grad) is Tensor and strides == of_grad) or transformed():
+    if axes == 1 or (type(grad) is Tensor and strides == of_grad) or in_transform():
         return grad
     inner, of_grad_inner = (surely(s[-axes - 1] == 1) and not surely(s[-1] == 1) for s in (strides, of_grad))
     if inner == of_grad_inner:

@@ -17,8 +17,8 @@ from torch import Tensor
 
 from torch_conv._symbols import surely
 from torch_conv.autograd._by_torch import convolution_backward
-from torch_conv.autograd._node import alone
-from torch_conv.autograd._weights import windows_of_planes
+from torch_conv.autograd._node import runs_eagerly
+from torch_conv.autograd._weights import depthwise_weight_gradients
 from torch_conv.functional._calls import below_autograd
 from torch_conv.functional._composites import sum_dtype
 
@@ -62,7 +62,7 @@ def correlate(
     if image.dtype != sum_dtype(image):
         given["output_dtype"] = sum_dtype(image)
     operator = _FILTERS[steps.axes]
-    if alone(image):
+    if runs_eagerly(image):
         return below_autograd(operator, image, window, "constant", padding=padding, **given)
     return operator(image, window, "constant", padding=padding, **given)
 
@@ -118,9 +118,9 @@ def window_adjoint(grad: Tensor, image: Tensor, shape: Sequence[int], steps: Ste
         return grad.new_zeros(list(shape), dtype=dtype)
     flat = image.to(dtype).reshape(1, planes, *image.shape[image.dim() - axes :])
     outputs = grad.to(dtype).reshape(1, planes, *grad.shape[grad.dim() - axes :])
-    each, _ = windows_of_planes(flat, outputs, k, steps.stride, [0] * axes, steps.dilation)
+    each, _ = depthwise_weight_gradients(flat, outputs, k, steps.stride, [0] * axes, steps.dilation)
     if each is None:
-        each = _windows_by_torch(flat, outputs, k, steps)
+        each = _weight_gradient_by_torch(flat, outputs, k, steps)
     own = len(shape) - axes  # dimensions of samples and channels
     if own == 0:
         return each.sum(0).reshape(k)
@@ -135,7 +135,7 @@ def window_adjoint(grad: Tensor, image: Tensor, shape: Sequence[int], steps: Ste
     return each.sum(1, keepdim=True) if surely(shape[1] == 1) else each
 
 
-def _windows_by_torch(flat: Tensor, outputs: Tensor, k: Sequence[int], steps: Steps) -> Tensor:
+def _weight_gradient_by_torch(flat: Tensor, outputs: Tensor, k: Sequence[int], steps: Steps) -> Tensor:
     axes, planes = steps.axes, flat.shape[1]
     for axis in range(axes):  # what no window reaches
         dim = axis + 2

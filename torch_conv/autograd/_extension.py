@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from torch_conv.autograd._node import alone
+from torch_conv.autograd._node import runs_eagerly
 
 
 class _Run(NamedTuple):
@@ -78,7 +78,7 @@ _FOLDS = {
 }
 
 
-def _torch_s(border: str, sizes: Sequence[int], before: Sequence[int], after: Sequence[int]) -> bool:
+def _torch_can_pad(border: str, sizes: Sequence[int], before: Sequence[int], after: Sequence[int]) -> bool:
     """Whether torch extends images so."""
     if border not in _FOLDS or len(sizes) != 2 or min(*before, *after) < 0:
         return False
@@ -92,7 +92,7 @@ def extend(image: Tensor, border: str, value: float, before: Sequence[int], afte
         return F.pad(
             image, [n for pair in zip(reversed(before), reversed(after), strict=True) for n in pair], "constant", value
         )
-    if image.dim() in (3, 4) and _torch_s(border, image.shape[-axes:], before, after) and alone(image):
+    if image.dim() in (3, 4) and _torch_can_pad(border, image.shape[-axes:], before, after) and runs_eagerly(image):
         return F.pad(image, [before[1], after[1], before[0], after[0]], border)
     for dim, b, a in zip(range(-axes, 0), before, after, strict=True):
         n = image.shape[dim]
@@ -110,9 +110,9 @@ def fold(extended: Tensor, border: str, sizes: Sequence[int], before: Sequence[i
     """The adjoint of `extend` (of its linear part): an image of `sizes`."""
     axes = len(sizes)
     # 10 us of the CPU against 47 for 2x3x8x8, 49 against 55 for 2x3x64x64; on CUDA its order is not fixed.
-    if extended.is_cpu and extended.dim() in (3, 4) and extended.numel() < 1 << 14 and alone(extended):
+    if extended.is_cpu and extended.dim() in (3, 4) and extended.numel() < 1 << 14 and runs_eagerly(extended):
         after = [extended.shape[dim - axes] - b - n for dim, n, b in zip(range(axes), sizes, before, strict=True)]
-        if _torch_s(border, sizes, before, after):
+        if _torch_can_pad(border, sizes, before, after):
             image = extended.narrow(-2, before[0], sizes[0]).narrow(-1, before[1], sizes[1])
             return _FOLDS[border](extended, image, [before[1], after[1], before[0], after[0]])
     for dim, n, b in reversed(list(zip(range(-axes, 0), sizes, before, strict=True))):
