@@ -10,7 +10,7 @@ import torch
 import torch.distributed as dist
 
 from torch_conv.distributed import _exchange, _symmetric_memory
-from torch_conv.distributed._errors import exchanged
+from torch_conv.distributed._errors import call_distributed
 
 
 class Buffer:
@@ -53,7 +53,7 @@ class GroupBuffer(Buffer):
                 self._memory.append(torch.frombuffer(mmap.mmap(opened.fileno(), 0), dtype=torch.uint8))
 
     def _meet(self) -> None:
-        exchanged(dist.barrier, self._group)
+        call_distributed(dist.barrier, self._group)
 
 
 def deliver(folder: Path) -> None:

@@ -9,7 +9,7 @@ from strategies import make_image, make_window
 from tolerance import assert_same_bits
 
 import torch_conv
-from torch_conv._failures import of_the_machine
+from torch_conv._failures import is_machine_failure
 from torch_conv.functional._calls import refusal_of
 
 # As torch 2.11 to 2.15 say it.
@@ -59,14 +59,14 @@ REFUSALS = [
 def test_failures_of_torch_are_no_refusals(sentence):
     """A failure is not tried again, and hides behind no wrong argument."""
     error = RuntimeError(sentence)
-    assert of_the_machine(error)
+    assert is_machine_failure(error)
     found = refusal_of("sobel", error)
     assert found is error or (type(found) is torch.OutOfMemoryError and sentence == "std::bad_alloc")
 
 
 @pytest.mark.parametrize("sentence", REFUSALS)
 def test_a_library_s_name_in_a_refusal_is_no_failure(sentence):
-    assert not of_the_machine(RuntimeError(sentence))
+    assert not is_machine_failure(RuntimeError(sentence))
     found = refusal_of("sobel", RuntimeError(sentence))
     assert isinstance(found, (TypeError, ValueError))
     assert str(found).startswith("sobel: ")
@@ -79,7 +79,7 @@ def test_torch_s_own_memory_error_reaches_the_caller():
 
 def test_an_operator_that_a_backend_lacks_is_a_refusal():
     error = NotImplementedError("Could not run 'aten::x' with arguments from the 'CUDA' backend. CUDA error")
-    assert not of_the_machine(error)
+    assert not is_machine_failure(error)
 
 
 @pytest.mark.cuda

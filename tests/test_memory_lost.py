@@ -73,7 +73,7 @@ PRIVATE = {  # operators that no public one stands for
     "_filter2d_separable_in_float64": (NUMBERS, TAPS, TAPS, "reflect", -1, -1, DOUBLES),
     "_box2d_in_float64": (NUMBERS, 3, 3, "reflect", True, -1, -1, DOUBLES),
     "_weight_gradient": (MAPS[0], MAPS[0], [3, 3], [1, 1], [1, 1]),
-    "_weight_gradient_by_anyone": (MAPS[0], MAPS[0], [3, 3], [1, 1], [1, 1]),
+    "_weight_gradient_or_torch": (MAPS[0], MAPS[0], [3, 3], [1, 1], [1, 1]),
 }
 # The others take any dtype.
 REFUSING = [name for name in PRIVATE if not name.startswith(("_weight_gradient", "_conv_route"))]

@@ -37,7 +37,7 @@ def test_every_operator_has_an_autograd_kernel():
 
 def test_every_operator_is_mapped_or_refuses_it():
     ours = {name for name in COMPUTING if operators.OPERATORS.get(name, operators.OPERATORS["box2d"]).kind != "ladder"}
-    ours -= {"_weight_gradient", "_weight_gradient_by_anyone"}
+    ours -= {"_weight_gradient", "_weight_gradient_or_torch"}
     assert {name for name in COMPUTING if has_kernel(name, "FuncTorchBatched")} == ours
     assert all("does not support torch.vmap" in sentence for sentence in batching.refusals().values())
 
@@ -45,7 +45,7 @@ def test_every_operator_is_mapped_or_refuses_it():
 def test_every_operator_has_a_count_of_flops():
     gradients = {
         "_weight_gradient",
-        "_weight_gradient_by_anyone",
+        "_weight_gradient_or_torch",
     }
     assert set(flops.formulas()) == {name.partition(".")[0] for name in COMPUTING} - gradients
 

@@ -10,7 +10,7 @@ from tolerance import assert_same_bits
 
 from torch_conv import SplitTensor, split
 from torch_conv.sharding.calls import Ready
-from torch_conv.sharding.transfer import lanes_of
+from torch_conv.sharding.transfer import streams_of
 
 pytestmark = pytest.mark.cuda
 
@@ -79,6 +79,6 @@ def test_gather_to_a_gpu_all_ways_at_once(devices):
             ready = Ready([late.record_event() if i == last else None for i in range(len(to))])
             whole = SplitTensor._of(shards, -3, ready).gather(to[0])
             for i in set(range(1, len(to))) - {last}:
-                lanes_of(to[0]).beside("from", to[i]).synchronize()
+                streams_of(to[0]).peer_stream("from", to[i]).synchronize()
             assert ready.arriving()
         assert_same_bits(whole, image)

@@ -39,7 +39,7 @@ def slow_uploads(to, cycles=SLEEP):
     """What is split next arrives late. The kernel of `filtered` is loaded before: that takes longer than the upload."""
     torch_conv.prepare(filtered, torch.empty(2, 300, 200, device="cuda"))
     for device in set(map(torch.device, to)):
-        with torch.cuda.stream(transfer.lanes_of(device).up):
+        with torch.cuda.stream(transfer.streams_of(device).up):
             torch.cuda._sleep(cycles)
 
 

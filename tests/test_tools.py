@@ -154,7 +154,7 @@ def test_flops_of_our_weight_gradient_are_torch_s():
     image, grad = make_image((2, 4, 9, 9)), make_image((2, 4, 9, 9))
     given = grad, image, make_window((4, 1, 3, 3)), [4], [1, 1], [1, 1], [1, 1], False, [0, 0], 4, [False, True, True]
     expected = flops(torch.ops.aten.convolution_backward, *given)
-    assert flops(torch.ops.torch_conv._weight_gradient_by_anyone, image, grad, [3, 3], [1, 1], [1, 1]) == expected
+    assert flops(torch.ops.torch_conv._weight_gradient_or_torch, image, grad, [3, 3], [1, 1], [1, 1]) == expected
 
 
 @pytest.mark.thorough

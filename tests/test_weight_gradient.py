@@ -141,18 +141,18 @@ def test_left_to_torch_on_the_cpu():
 
 
 @pytest.mark.parametrize("case", [IMAGES[4], SIGNALS[1]], ids=["image", "signal"])
-def test_by_anyone(device, case):
+def test_ours_or_torch(device, case):
     """What compiled code calls: torch's gradients where our kernels make none, and a fake that knows their shapes."""
     given = operands(case, torch.float32, "planes", device)
-    by_anyone = torch.ops.torch_conv._weight_gradient_by_anyone
-    check_gradients(by_anyone(*given), *given)
+    ours_or_torch = torch.ops.torch_conv._weight_gradient_or_torch
+    check_gradients(ours_or_torch(*given), *given)
     with FakeTensorMode() as mode:
-        fakes = by_anyone(*(mode.from_tensor(t) for t in given[:2]), *given[2:])
-    for fake, made in zip(fakes, by_anyone(*given), strict=True):
+        fakes = ours_or_torch(*(mode.from_tensor(t) for t in given[:2]), *given[2:])
+    for fake, made in zip(fakes, ours_or_torch(*given), strict=True):
         assert fake.shape == made.shape and fake.dtype == made.dtype and fake.device == made.device
 
 
-@pytest.mark.parametrize("name", ["_weight_gradient_by_anyone", "_weight_gradient"])
+@pytest.mark.parametrize("name", ["_weight_gradient_or_torch", "_weight_gradient"])
 def test_no_second_derivative(device, name):
     """Where it is wanted the formula is made of others; the operators themselves refuse it."""
     x, grad, *options = operands(IMAGES[0], torch.float32, "planes", device)

@@ -21,7 +21,7 @@ _MACHINE = re.compile(
 )
 
 
-def of_the_machine(error: Exception) -> bool:
+def is_machine_failure(error: Exception) -> bool:
     """Whether memory or a device failed. Then another call with the same arguments may succeed."""
     if isinstance(error, (MemoryError, torch.OutOfMemoryError)):
         return True

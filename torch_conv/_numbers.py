@@ -50,6 +50,6 @@ def refuse_fraction(name: str, argument: str, value: Any) -> None:
             raise TypeError(f"{name}: {argument} must be of type int, got {kind_of(number)}")
 
 
-def is_tensor_s(annotation: Any) -> bool:
+def takes_tensor(annotation: Any) -> bool:
     """Whether an argument of this annotation may be a tensor in its own right."""
-    return annotation is Tensor or any(map(is_tensor_s, get_args(annotation)))
+    return annotation is Tensor or any(map(takes_tensor, get_args(annotation)))

@@ -95,7 +95,7 @@ STABLE_TORCH_LIBRARY(torch_conv, m) {
   const std::string weight_gradient =
       "(Tensor input, Tensor grad, SymInt[] kernel_size, SymInt[] stride, SymInt[] padding)";
   m.def(("_weight_gradient" + weight_gradient + " -> Tensor[]").c_str());
-  m.def(("_weight_gradient_by_anyone" + weight_gradient + " -> (Tensor, Tensor)").c_str());  // in Python
+  m.def(("_weight_gradient_or_torch" + weight_gradient + " -> (Tensor, Tensor)").c_str());  // in Python
   m.def(("_weight_gradient_query(str question, " + weight_gradient.substr(1) + " -> int[]").c_str());
   // Volumes: kornia's order of arguments and border.
   define(m,

@@ -1,4 +1,4 @@
-"""Derivatives of the operators: their places in torch's graph, and formulas in plain torch and our own operators."""
+"""Derivatives of the operators: nodes of autograd's graph, and their formulas in torch's and our own operators."""
 
 from torch_conv.autograd._register import register
 

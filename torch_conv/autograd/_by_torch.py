@@ -1,4 +1,4 @@
-"""torch's gradients of a convolution, with the same bits each time."""
+"""torch's gradients of a convolution, with the same bits at each call."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from torch import Tensor
 from torch_conv.functional._tensors import is_half_on_the_cpu
 
 
-class _Choice:
-    """A choice that cuDNN has once for the process: the first thread that comes makes it, the last takes it back."""
+class _ProcessFlag:
+    """A flag of cuDNN that holds for the process: the first thread sets it, the last one restores it."""
 
     def __init__(self, get: Callable[[], bool], put: Callable[[bool], None], value: bool) -> None:
         self._get, self._put, self._value = get, put, value
@@ -33,11 +33,10 @@ class _Choice:
                 self._put(self._before)
 
 
-# Sums over pixels may take another order each time; where they may not, cuDNN takes other kernels.
-_IN_A_FIXED_ORDER = _Choice(torch._C._get_cudnn_deterministic, torch._C._set_cudnn_deterministic, True)
-# A search of the fastest kernel, which clocks them: while a stream captures it fails, and the steps before the capture,
-# which may have gone another way, need not have made it. What an older search found is still taken.
-_WITHOUT_A_SEARCH = _Choice(torch._C._get_cudnn_benchmark, torch._C._set_cudnn_benchmark, False)
+# cuDNN's default kernels may add up pixels in another order at each call.
+_DETERMINISTIC = _ProcessFlag(torch._C._get_cudnn_deterministic, torch._C._set_cudnn_deterministic, True)
+# cuDNN's benchmark mode times kernels, which fails while a stream captures. Results of earlier searches stay in use.
+_NO_BENCHMARK = _ProcessFlag(torch._C._get_cudnn_benchmark, torch._C._set_cudnn_benchmark, False)
 
 
 def convolution_backward(
@@ -50,17 +49,17 @@ def convolution_backward(
     groups: int,
     wanted: Sequence[str],
 ) -> dict[str, Tensor]:
-    """What is `wanted` of the gradients in "input", "weight" and "bias"; of `weight` shape and dtype count."""
+    """The `wanted` gradients among "input", "weight" and "bias". The values of `weight` count for "input" alone."""
     if is_half_on_the_cpu(grad):
-        given = grad.float(), image.float(), weight.float()
-        found = convolution_backward(*given, stride, padding, dilation, groups, wanted)
+        operands = grad.float(), image.float(), weight.float()
+        found = convolution_backward(*operands, stride, padding, dilation, groups, wanted)
         return {name: one.half() for name, one in found.items()}
     names, axes = ("input", "weight", "bias"), len(stride)
-    with ExitStack() as choices:
+    with ExitStack() as flags:
         if grad.is_cuda:
-            choices.enter_context(_IN_A_FIXED_ORDER)
+            flags.enter_context(_DETERMINISTIC)
             if torch.cuda.is_current_stream_capturing():
-                choices.enter_context(_WITHOUT_A_SEARCH)
+                flags.enter_context(_NO_BENCHMARK)
         found = torch.ops.aten.convolution_backward(
             grad, image, weight, [weight.shape[0]], list(stride), list(padding), list(dilation), False, [0] * axes,
             groups, [name in wanted for name in names],

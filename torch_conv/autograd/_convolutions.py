@@ -1,5 +1,8 @@
-"""Gradients of convolutions: in the input a convolution with the flipped weight, on our kernels where the stride is 1;
-in weight and bias of depthwise layers our kernels' (`_weights.py`); the rest is torch's."""
+"""Gradients of convolutions.
+
+The input's gradient is a convolution with the flipped weight, on our kernels where the stride is 1. Depthwise layers
+get the gradients of weight and bias from `_weights.py`. Torch computes all others.
+"""
 
 from __future__ import annotations
 
@@ -9,21 +12,21 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from torch_conv._arguments import border_name, per_axis
 from torch_conv._symbols import surely
 from torch_conv.autograd._by_torch import convolution_backward
 from torch_conv.autograd._extension import extend, fold
-from torch_conv.autograd._node import Shape, alone, tensor_of, transformed
+from torch_conv.autograd._node import Shape, in_transform, runs_eagerly, tensor_of
 from torch_conv.autograd._steps import vjp
-from torch_conv.autograd._weights import windows_of_planes
+from torch_conv.autograd._weights import depthwise_weight_gradients
 from torch_conv.functional._convolve import ACTIVATIONS, ours_of_numbers, pads_of
 from torch_conv.functional._eager import eager
-from torch_conv.reference._extend import border_name, per_axis
 
 Given = dict[str, Any]
 
 
 def conv_gradients(axes: int, given: Given, output: Tensor, grad: Tensor, wanted: set[str]) -> Given:
-    """Of conv1d, conv2d, conv3d."""
+    """The gradients of conv1d, conv2d, conv3d."""
     input, weight, groups = given["input"], given["weight"], given["groups"]
     stride, dilation = per_axis(given["stride"], axes), per_axis(given["dilation"], axes)
     activate = ACTIVATIONS[given["activation"]]
@@ -36,8 +39,8 @@ def conv_gradients(axes: int, given: Given, output: Tensor, grad: Tensor, wanted
     batched = input.dim() == axes + 2
     if not batched:
         grad = grad[None]
-    words = given["padding"]
-    pads = pads_of(weight, words if isinstance(words, str) else per_axis(words, axes), dilation)[::-1]
+    padding = given["padding"]
+    pads = pads_of(weight, padding if isinstance(padding, str) else per_axis(padding, axes), dilation)[::-1]
     after, before = pads[0::2], pads[1::2]
     border = border_name(given["padding_mode"])
     padding, extended = before, border != "constant" or before != after
@@ -46,30 +49,30 @@ def conv_gradients(axes: int, given: Given, output: Tensor, grad: Tensor, wanted
     gradients: Given = {}
     back = [d * (n - 1) - p for d, n, p in zip(dilation, weight.shape[2:], padding, strict=True)]
     ours = max(stride) == 1 and min(back) >= 0
-    of_torch = [name for name in ("input", "weight") if name in wanted and not (ours and name == "input")]
+    by_torch = [name for name in ("input", "weight") if name in wanted and not (ours and name == "input")]
     if ours and "input" in wanted:
         of, turned = _in_layout_of(input, grad, axes), _turned(weight, groups, axes)
-        if alone(grad):  # 4 us of host time against the operator's 10 (3x3 of 8x8 on the CPU)
+        if runs_eagerly(grad):  # host time 4 us, of the operator 10 us (3x3 of 8x8 on the CPU)
             gradients["input"] = eager(axes, of, turned, None, 1, tuple(back), tuple(dilation), groups)
         elif _is_one_symbol(back, dilation):
             gradients["input"] = ours_of_numbers(of, turned, None, axes, 1, back[0], dilation[0], groups)
         else:
             gradients["input"] = _operator(axes)(of, turned, None, 1, back, dilation, groups)
-    if of_torch:
+    if by_torch:
         image = tensor_of(input)
         if not batched:
             image = image[None]
         if extended:
             image = extend(image, border, 0.0, before, after)
-        if "weight" in of_torch and weight.shape[1] == 1 and groups == image.shape[1]:
-            of_weight, of_bias = windows_of_planes(image, grad, weight.shape[2:], stride, padding, dilation)
+        if "weight" in by_torch and weight.shape[1] == 1 and groups == image.shape[1]:
+            of_weight, of_bias = depthwise_weight_gradients(image, grad, weight.shape[2:], stride, padding, dilation)
             if of_weight is not None:
                 gradients["weight"] = of_weight
-                of_torch.remove("weight")
+                by_torch.remove("weight")
             if of_bias is not None:
                 gradients["bias"] = of_bias
-    if of_torch:
-        gradients |= convolution_backward(grad, image, weight, stride, padding, dilation, groups, of_torch)
+    if by_torch:
+        gradients |= convolution_backward(grad, image, weight, stride, padding, dilation, groups, by_torch)
     if "bias" in wanted and "bias" not in gradients:
         gradients["bias"] = grad.sum([0, *range(2, axes + 2)])
     if "input" in gradients:
@@ -81,14 +84,14 @@ def conv_gradients(axes: int, given: Given, output: Tensor, grad: Tensor, wanted
 
 
 def numbers_gradients(_: int, given: Given, output: Tensor, grad: Tensor, wanted: set[str]) -> Given:
-    """Of _conv_ours, whose options are one number for all axes."""
+    """The gradients of _conv_ours, whose options are one number for all axes."""
     axes = given["axes"]
     lists = {name: [given[name]] * axes for name in ("stride", "padding", "dilation")}
     return conv_gradients(axes, {**given, **lists, "padding_mode": "zeros", "algorithm": "ours"}, output, grad, wanted)
 
 
 def _is_one_symbol(*lists: Sequence[int]) -> bool:
-    """Whether a number is a symbol, which the public operators' lists fix, and all axes have the same."""
+    """Whether numbers are symbols, the same for all axes. The public operators' lists would fix symbols."""
     if not any(isinstance(numbers[0], torch.SymInt) for numbers in lists):
         return False
     return all(surely(number == numbers[0]) for numbers in lists for number in numbers[1:])
@@ -99,9 +102,9 @@ def _operator(axes: int) -> Any:
 
 
 def _in_layout_of(image: Tensor | Shape, grad: Tensor, axes: int) -> Tensor:
-    """`grad` with its channels innermost where the image's are, as torch has the gradients of images."""
+    """`grad` in the image's memory format, which torch's gradients of images have too."""
     strides, of_grad = image.stride(), grad.stride()
-    if axes == 1 or (type(grad) is Tensor and strides == of_grad) or transformed():
+    if axes == 1 or (type(grad) is Tensor and strides == of_grad) or in_transform():
         return grad
     inner, of_grad_inner = (surely(s[-axes - 1] == 1) and not surely(s[-1] == 1) for s in (strides, of_grad))
     if inner == of_grad_inner:
@@ -111,7 +114,7 @@ def _in_layout_of(image: Tensor | Shape, grad: Tensor, axes: int) -> Tensor:
 
 
 def _turned(weight: Tensor, groups: int, axes: int) -> Tensor:
-    """The weight of the adjoint: taps flipped, each group's inputs and outputs exchanged."""
+    """The adjoint's weight: flipped taps, with inputs and outputs of each group exchanged."""
     flipped = weight.flip(list(range(2, axes + 2)))
     outputs, inputs = weight.shape[0] // groups, weight.shape[1]
     if outputs == 1 and inputs == 1:

@@ -1,8 +1,8 @@
-"""Correlations of what lies fully inside, and their two adjoints: what the formulas of all filters are made of.
+"""Correlations without padding, and their two adjoints. The gradients of all filters consist of these.
 
-An image is (..., *sizes), a window (*k), (1|B, *k) or (1|B, 1|C, *k). An adjoint in the image is a correlation with the
-flipped window, run by our own operators; one in the window is a sum over all pixels, which is torch's depthwise
-convolution's. Each is made of operators that have gradients themselves.
+An image is (..., *sizes), a window (*k), (1|B, *k) or (1|B, 1|C, *k). The adjoint in the image is a correlation with
+the flipped window, by our operators. The adjoint in the window is a sum over all pixels: the weight gradient of a
+depthwise convolution. All operators in them have gradients themselves.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from torch import Tensor
 
 from torch_conv._symbols import surely
 from torch_conv.autograd._by_torch import convolution_backward
-from torch_conv.autograd._node import alone
-from torch_conv.autograd._weights import windows_of_planes
+from torch_conv.autograd._node import runs_eagerly
+from torch_conv.autograd._weights import depthwise_weight_gradients
 from torch_conv.functional._calls import below_autograd
 from torch_conv.functional._composites import sum_dtype
 
 
 class Steps(NamedTuple):
-    """Of each axis."""
+    """Stride and dilation of each axis."""
 
     stride: Sequence[int]
     dilation: Sequence[int]
@@ -49,8 +49,8 @@ def correlate(
     padding: str = "valid",
     anchor: Sequence[int] | None = None,
 ) -> Tensor:
-    """Where the window is fully inside, or everywhere with zeros around, in the dtype of sums."""
-    given: dict[str, Any] = {}  # the operator's own defaults cost nothing
+    """The correlation in the dtype of sums; 'same' padding reads zeros."""
+    given: dict[str, Any] = {}  # torch takes host time for each argument that is not a default
     if algorithm != "auto":
         given["algorithm"] = algorithm
     if max(steps.stride) > 1:
@@ -62,27 +62,27 @@ def correlate(
     if image.dtype != sum_dtype(image):
         given["output_dtype"] = sum_dtype(image)
     operator = _FILTERS[steps.axes]
-    if alone(image):
+    if runs_eagerly(image):
         return below_autograd(operator, image, window, "constant", padding=padding, **given)
     return operator(image, window, "constant", padding=padding, **given)
 
 
 def spread(grad: Tensor, sizes: Sequence[int], k: Sequence[int], steps: Steps) -> Tensor:
-    """Outputs where their windows begin, on an image of `sizes` with zeros around it as far as a window reaches."""
+    """Places each output at its window's first pixel, in an image of `sizes` with a halo of zeros."""
     pads: list[int] = []
     dense = all(s == 1 for s in steps.stride)
     full = list(grad.shape[: grad.dim() - steps.axes])
-    places: list[Any] = [...]
+    index: list[Any] = [...]
     for axis in range(steps.axes):
         halo, s = (k[axis] - 1) * steps.dilation[axis], steps.stride[axis]
         outputs = grad.shape[axis - steps.axes]
         pads = [halo, halo + sizes[axis] - halo - outputs, *pads]
         full.append(sizes[axis] + halo)
-        places.append(slice(halo, halo + (outputs - 1) * s + 1 if outputs else halo, s))
+        index.append(slice(halo, halo + (outputs - 1) * s + 1 if outputs else halo, s))
     if dense:
         return F.pad(grad, pads)
     zeros = grad.new_zeros(full)
-    zeros[tuple(places)] = grad
+    zeros[tuple(index)] = grad
     return zeros
 
 
@@ -97,7 +97,7 @@ def image_adjoint(grad: Tensor, window: Tensor, sizes: Sequence[int], steps: Ste
 def same_adjoint(
     grad: Tensor, window: Tensor, before: Sequence[int], dilation: Sequence[int], algorithm: str = "auto"
 ) -> Tensor:
-    """The gradient of a correlation whose image, as large as `grad`, begins `before` pixels outside, in zeros."""
+    """The gradient of a 'same' correlation with zeros around the image, `before` of them in front."""
     axes = len(before)
     k = window.shape[window.dim() - axes :]
     anchor = [n - 1 - b // d if n > 1 else 0 for n, b, d in zip(k, before, dilation, strict=True)]
@@ -107,7 +107,7 @@ def same_adjoint(
 def window_adjoint(grad: Tensor, image: Tensor, shape: Sequence[int], steps: Steps) -> Tensor:
     """The gradient of `correlate` in a window of `shape`, in the dtype of sums.
 
-    Every plane is a group of one depthwise convolution: its sums have a fixed order.
+    Each plane is a group of one depthwise convolution, which fixes the order of sums.
     """
     axes = steps.axes
     k = list(shape[len(shape) - axes :])
@@ -118,14 +118,14 @@ def window_adjoint(grad: Tensor, image: Tensor, shape: Sequence[int], steps: Ste
         return grad.new_zeros(list(shape), dtype=dtype)
     flat = image.to(dtype).reshape(1, planes, *image.shape[image.dim() - axes :])
     outputs = grad.to(dtype).reshape(1, planes, *grad.shape[grad.dim() - axes :])
-    each, _ = windows_of_planes(flat, outputs, k, steps.stride, [0] * axes, steps.dilation)
+    each, _ = depthwise_weight_gradients(flat, outputs, k, steps.stride, [0] * axes, steps.dilation)
     if each is None:
-        each = _windows_by_torch(flat, outputs, k, steps)
+        each = _weight_gradient_by_torch(flat, outputs, k, steps)
     own = len(shape) - axes  # dimensions of samples and channels
     if own == 0:
         return each.sum(0).reshape(k)
     batch, channels = (leading[-2], leading[-1]) if len(leading) > 1 else (1, planes)
-    if len(leading) > 2:  # a window of one sample then
+    if len(leading) > 2:  # the window has one sample
         batch, channels = 1, planes
     each = each.reshape(batch, channels, *k)
     if surely(shape[0] == 1):
@@ -135,13 +135,13 @@ def window_adjoint(grad: Tensor, image: Tensor, shape: Sequence[int], steps: Ste
     return each.sum(1, keepdim=True) if surely(shape[1] == 1) else each
 
 
-def _windows_by_torch(flat: Tensor, outputs: Tensor, k: Sequence[int], steps: Steps) -> Tensor:
+def _weight_gradient_by_torch(flat: Tensor, outputs: Tensor, k: Sequence[int], steps: Steps) -> Tensor:
     axes, planes = steps.axes, flat.shape[1]
-    for axis in range(axes):  # what no window reaches
+    for axis in range(axes):  # crops pixels that no window reads
         dim = axis + 2
-        reached = (outputs.shape[dim] - 1) * steps.stride[axis] + (k[axis] - 1) * steps.dilation[axis] + 1
-        flat = flat.narrow(dim, 0, reached)
-    one = surely(planes == 1)  # torch takes one group for no depthwise convolution: a group of zeros is added
+        footprint = (outputs.shape[dim] - 1) * steps.stride[axis] + (k[axis] - 1) * steps.dilation[axis] + 1
+        flat = flat.narrow(dim, 0, footprint)
+    one = surely(planes == 1)  # torch needs two groups for a depthwise convolution: zeros are the second
     groups = 2 if one else planes
     if one:
         flat, outputs = (torch.cat([t, torch.zeros_like(t)], 1) for t in (flat, outputs))

@@ -1,11 +1,11 @@
 """Gradients of the filters, in the image and in the windows.
 
-Every filter is one correlation with a product of windows (one, or one along each axis) of the extended image:
+A filter correlates the extended image with a product of windows: one window, or one along each axis.
 
     image -> extended -> correlated with window 1 -> ... -> correlated with window m
 
-Its gradients are those steps' adjoints in reverse. What else a filter does is put around that: flipped and normalised
-windows, taps that are left out, pixels that are 0.
+The gradients are the adjoints of these steps in reverse order. Flips, normalisation and the borders 'skip' and
+'zero_output' are steps before and after the chain.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from torch_conv._arguments import border_name, per_axis
 from torch_conv._symbols import surely
 from torch_conv.autograd._correlation import (
     Steps,
@@ -29,13 +30,12 @@ from torch_conv.autograd._correlation import (
 from torch_conv.autograd._extension import extend, fold
 from torch_conv.autograd._node import tensor_of
 from torch_conv.functional._composites import sum_dtype
-from torch_conv.reference._extend import border_name, per_axis
 
 Given = dict[str, Any]
 
 
 class Window(NamedTuple):
-    """A factor of the product: an argument as a window of all axes, its correlation's steps, and how that is made."""
+    """A factor of the product: an argument's taps as a window of all axes, and the options of its correlation."""
 
     argument: str
     taps: Tensor
@@ -43,12 +43,12 @@ class Window(NamedTuple):
     algorithm: str = "auto"
 
     def with_taps(self, taps: Tensor) -> Window:
-        """`_replace` of the taps, of which torch 2.11's compiled autograd makes a tuple without fields."""
+        """Replaces the taps. Torch 2.11's compiled autograd turns `_replace` into a tuple without fields."""
         return Window(self.argument, taps, self.steps, self.algorithm)
 
 
 class Margins(NamedTuple):
-    """How the extended image lies around the image."""
+    """The border policy of the extended image, and its pixels before and after the image."""
 
     border: str
     value: float
@@ -58,7 +58,7 @@ class Margins(NamedTuple):
 
     @property
     def footprint(self) -> list[int]:
-        """The extended image's sizes."""
+        """The sizes of the extended image."""
         return [n + b + a for n, b, a in zip(self.sizes, self.before, self.after, strict=True)]
 
     def extended(self, image: Tensor) -> Tensor:
@@ -66,15 +66,15 @@ class Margins(NamedTuple):
 
 
 def filter_gradients(axes: int, given: Given, output: Tensor, grad: Tensor, wanted: set[str]) -> Given:
-    """Of filter2d, filter3d."""
+    """The gradients of filter2d, filter3d."""
     stride, dilation = per_axis(given["stride"], axes), per_axis(given["dilation"], axes)
-    algorithm = "direct" if given["algorithm"] == "direct" else "auto"  # whose bits are asked for
+    algorithm = "direct" if given["algorithm"] == "direct" else "auto"  # the caller wants the bits of 'direct'
     window = Window("kernel", given["kernel"], Steps(stride, dilation), algorithm)
     return _gradients(axes, given, [window], grad, wanted)
 
 
 def separable_gradients(axes: int, given: Given, output: Tensor, grad: Tensor, wanted: set[str]) -> Given:
-    """Of filter2d_separable, filter3d_separable."""
+    """The gradients of filter2d_separable, filter3d_separable."""
     stride, dilation = per_axis(given["stride"], axes), per_axis(given["dilation"], axes)
     windows = []
     for name, axis in zip(("kernel_x", "kernel_y", "kernel_z"), reversed(range(axes)), strict=False):
@@ -85,7 +85,7 @@ def separable_gradients(axes: int, given: Given, output: Tensor, grad: Tensor, w
 
 
 def box_gradients(axes: int, given: Given, output: Tensor, grad: Tensor, wanted: set[str]) -> Given:
-    """Of box2d, box3d: the adjoint of a box is a box."""
+    """The gradients of box2d, box3d. The adjoint of a box is a box."""
     image, unit = given["input"], Steps([1] * axes, [1] * axes)
     if surely(grad.numel() == 0):
         return {"input": torch.zeros_like(tensor_of(image))}
@@ -97,7 +97,7 @@ def box_gradients(axes: int, given: Given, output: Tensor, grad: Tensor, wanted:
     operator = torch.ops.torch_conv.box2d if axes == 2 else torch.ops.torch_conv.box3d
     if border == "zero_output":
         grad = grad * _fits(axes, size, unit, margins, image.device)
-    if border == "skip" and normalized:  # divided by the taps inside, which are as many for every plane
+    if border == "skip" and normalized:  # divided by the number of taps inside, the same for every plane
         ones = torch.ones(tuple(margins.sizes), dtype=grad.dtype, device=image.device)
         inside = operator(margins.extended(ones), size, "constant", False, padding="valid")
         grad, normalized = grad / inside, False
@@ -114,7 +114,7 @@ def _gradients(axes: int, given: Given, windows: list[Window], grad: Tensor, wan
     flip = given.get("behaviour") == "conv"
     dtype = sum_dtype(image)
     grad = grad.to(dtype)
-    # The host's windows stay there, as a CUDA graph needs it, but where their gradients are added up on the device.
+    # A CUDA graph needs windows on the host to stay there. Wanted ones move: the device adds up their gradients.
     taps = [w.taps.to(image.device if w.argument in wanted else w.taps.device, dtype) for w in windows]
     if flip:
         taps = [flipped(t, axes) for t in taps]
@@ -131,9 +131,8 @@ def _gradients(axes: int, given: Given, windows: list[Window], grad: Tensor, wan
     own: Given = {}
     if border == "zero_output":
         grad = grad * _fits(axes, k, steps, margins, image.device)
-    if inside:  # divided by the sum of the |taps| inside, as the windows' magnitudes find it on ones
-        lengths = [w.abs() for w in used]
-        magnitudes = [w.with_taps(t) for w, t in zip(product, lengths, strict=True)]
+    if inside:  # divided by the sum of |taps| inside, which a correlation of ones with |taps| gives
+        magnitudes = [w.with_taps(w.taps.abs()) for w in product]
         ones = torch.ones_like(tensor_of(image), dtype=dtype)
         divisor = _chain(margins.extended(ones), magnitudes)[-1]
         divided = grad / divisor
@@ -159,12 +158,12 @@ def _gradients(axes: int, given: Given, windows: list[Window], grad: Tensor, wan
 
 
 def _adjoint(image: Tensor, product: list[Window], margins: Margins, grad: Tensor, wanted: set[str]) -> Given:
-    """The gradients of a chain of correlations: of the image and of what is wanted of the windows."""
+    """The `wanted` gradients of a chain of correlations, in image and windows."""
     gradients: Given = {}
     axes = len(margins.sizes)
     dense = all(max(window.steps.stride) == 1 for window in product)
     alike = margins.border == "constant" and dense and list(grad.shape[-axes:]) == margins.sizes
-    if alike and "input" in wanted and (len(product) == 1 or len(wanted) == 1):  # no extended image on the way
+    if alike and "input" in wanted and (len(product) == 1 or len(wanted) == 1):  # needs no extended image
         of_image = grad
         for window in reversed(product):
             of_image = same_adjoint(of_image, window.taps, margins.before, window.steps.dilation, window.algorithm)
@@ -191,7 +190,7 @@ def _adjoint(image: Tensor, product: list[Window], margins: Margins, grad: Tenso
 
 
 def _chain(image: Tensor, product: list[Window]) -> list[Tensor]:
-    """The image, and what each correlation makes of the one before."""
+    """The image, then the result of each correlation."""
     images = [image]
     for window in product:
         images.append(correlate(images[-1], window.taps, window.steps, window.algorithm))
@@ -218,7 +217,7 @@ def _margins_of(axes: int, given: Given, k: Sequence[int], steps: Steps, grad: T
 
 
 def _fits(axes: int, k: Sequence[int], steps: Steps, margins: Margins, device: torch.device) -> Tensor:
-    """Which outputs' windows lie fully inside the image."""
+    """A mask of the outputs with their whole window inside the image."""
     fits = torch.ones((), dtype=torch.bool, device=device)
     for axis in range(axes):
         n, footprint = margins.sizes[axis], (k[axis] - 1) * steps.dilation[axis]
@@ -231,6 +230,6 @@ def _fits(axes: int, k: Sequence[int], steps: Steps, margins: Margins, device: t
 
 
 def _along(taps: Tensor, axis: int, axes: int) -> Tensor:
-    """Taps (..., k) along an axis of a window of all axes."""
+    """Reshapes taps (..., k) to a window of all axes with k taps along `axis`."""
     shape = [*taps.shape[:-1], *(taps.shape[-1] if a == axis else 1 for a in range(axes))]
     return taps.reshape(shape)

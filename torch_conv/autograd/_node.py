@@ -85,15 +85,15 @@ def tensor_of(image: Tensor | Shape) -> Tensor:
     return torch.empty_strided(image.shape, image.strides, dtype=image.dtype, device=image.device)
 
 
-def transformed() -> bool:
+def in_transform() -> bool:
     """Whether torch.func is at work, or the older vmap of `is_grads_batched`, whose tensors do not show it."""
     return _C._are_functorch_transforms_active() or _C._dispatch_tls_is_dispatch_key_included("VmapMode")
 
 
-def alone(grad: Tensor) -> bool:
+def runs_eagerly(grad: Tensor) -> bool:
     """Whether nobody looks on while a formula runs: no second derivative, transform or trace."""
     looked_on = torch.is_grad_enabled() or type(grad) is not Tensor or _C._len_torch_dispatch_stack()
-    return not (looked_on or transformed())
+    return not (looked_on or in_transform())
 
 
 class _Part(NamedTuple):

@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 import torch
 
 from torch_conv.autograd._node import Formula, Kernel, Node, differentiated, kernel, refused
-from torch_conv.autograd._weights import by_anyone
+from torch_conv.autograd._weights import weight_gradient_or_torch
 from torch_conv.dispatch.operators import OPERATORS, Operator, split_name
 
 _LIBRARY = torch.library.Library("torch_conv", "IMPL")
@@ -38,7 +38,7 @@ def register() -> None:
         if operator.has_split:
             node = Node(split_name(name))
             _register(split_name(name), kernel(node, refused(node)))
-    _LIBRARY.impl("_weight_gradient_by_anyone", by_anyone, "CompositeExplicitAutograd")
+    _LIBRARY.impl("_weight_gradient_or_torch", weight_gradient_or_torch, "CompositeExplicitAutograd")
 
 
 def _formula(operator: Operator) -> Formula:

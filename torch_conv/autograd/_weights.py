@@ -9,15 +9,15 @@ import torch
 from torch import Tensor
 
 from torch_conv.autograd._by_torch import convolution_backward
-from torch_conv.autograd._node import alone, transformed
+from torch_conv.autograd._node import in_transform, runs_eagerly
 from torch_conv.functional._calls import below_autograd
 from torch_conv.functional._convolve import ours_of_numbers
 
-_BY_US = torch.ops.torch_conv._weight_gradient.default
-_BY_ANYONE = torch.ops.torch_conv._weight_gradient_by_anyone.default
+_OURS = torch.ops.torch_conv._weight_gradient.default
+_OURS_OR_TORCH = torch.ops.torch_conv._weight_gradient_or_torch.default
 
 
-def windows_of_planes(
+def depthwise_weight_gradients(
     image: Tensor,
     grad: Tensor,
     k: Sequence[int],
@@ -30,34 +30,34 @@ def windows_of_planes(
     None where torch's are faster, or a derivative is taken of what is done here.
     """
     if grad.is_cpu:
-        on_the_cpu = alone(grad) and len(k) == 2 and grad.dtype in (torch.float32, torch.float64)
-        return _windows_on_the_cpu(image, grad, k, stride, padding, dilation) if on_the_cpu else None, None
+        ours_on_cpu = runs_eagerly(grad) and len(k) == 2 and grad.dtype in (torch.float32, torch.float64)
+        return _weight_gradient_on_cpu(image, grad, k, stride, padding, dilation) if ours_on_cpu else None, None
     if not grad.is_cuda or len(k) > 2 or max(dilation) > 1:
         return None, None
     given = image, grad, list(k), list(stride), list(padding)
-    if alone(grad):
-        found = below_autograd(_BY_US, *given)
+    if runs_eagerly(grad):
+        found = below_autograd(_OURS, *given)
         return (found[0], found[1]) if found else (None, None)
-    if torch.is_grad_enabled() or transformed():
+    if torch.is_grad_enabled() or in_transform():
         return None, None
-    return _BY_ANYONE(*given)  # torch.compile looks on, or a mode
+    return _OURS_OR_TORCH(*given)  # torch.compile looks on, or a mode
 
 
-def by_anyone(
+def weight_gradient_or_torch(
     image: Tensor, grad: Tensor, k: list[int], stride: list[int], padding: list[int]
 ) -> tuple[Tensor, Tensor]:
     """The operator that compiled code calls: both gradients, by torch where our kernels do not make them."""
-    found = _BY_US(image, grad, k, stride, padding)
+    found = _OURS(image, grad, k, stride, padding)
     if found:
         return found[0], found[1]
     weight = grad.new_empty((grad.shape[1], 1, *k))
-    of_torch = convolution_backward(
+    by_torch = convolution_backward(
         grad, image, weight, stride, padding, [1] * len(k), image.shape[1], ("weight", "bias")
     )
-    return of_torch["weight"], of_torch["bias"]
+    return by_torch["weight"], by_torch["bias"]
 
 
-def _windows_on_the_cpu(
+def _weight_gradient_on_cpu(
     image: Tensor,
     grad: Tensor,
     k: Sequence[int],

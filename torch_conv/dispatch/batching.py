@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
 
-from torch_conv._failures import of_the_machine
+from torch_conv._failures import is_machine_failure
 from torch_conv.dispatch.operators import OPERATORS, Operator, Signature, overload_of, split_name
 from torch_conv.fakes.shapes import channels_inner
 
@@ -59,7 +59,7 @@ def _register(name: str, at_once: _AtOnce) -> None:
         try:
             found = at_once(n, in_dims, *args, **options) if n > 0 else None
         except RuntimeError as error:
-            if of_the_machine(error):
+            if is_machine_failure(error):
                 raise
             found = None  # the sizes are those of all examples: each example is then refused, or served, for its own
         return _each(operator, n, in_dims, args, options) if found is None else found

@@ -56,7 +56,7 @@ def register() -> None:
 def _add(counter: ModuleType) -> None:
     for name, formula in formulas().items():
         counter.register_flop_formula(getattr(torch.ops.torch_conv, name))(formula)
-    counter.register_flop_formula(torch.ops.torch_conv._weight_gradient_by_anyone)(_weights_like(counter))
+    counter.register_flop_formula(torch.ops.torch_conv._weight_gradient_or_torch)(_weights_like(counter))
 
 
 def formulas() -> dict[str, Formula]:

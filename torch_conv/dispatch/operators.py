@@ -213,10 +213,10 @@ _ROWS = (
     Operator("ladder2d", "ladder", 2, {"kernel": 2}),
     Operator("ladder3d", "ladder", 3, {"kernel": 3}),
     Operator("_weight_gradient", "gradient", 0),
-    Operator("_weight_gradient_by_anyone", "gradient", 0),
+    Operator("_weight_gradient_or_torch", "gradient", 0),
 )
 OPERATORS = {operator.name: operator for operator in _ROWS}
-_WITHOUT_QUERY = ("_conv_ours", "causal_conv1d_states_out", "_weight_gradient_by_anyone")
+_WITHOUT_QUERY = ("_conv_ours", "causal_conv1d_states_out", "_weight_gradient_or_torch")
 # Schemas without a row: no tensor of theirs comes from users, or what calls them has looked after all of the above.
 UTILITIES = (
     "_conv",

@@ -71,22 +71,22 @@ def _sharded(function: Callable[P, Tensor]) -> Callable[P, DTensor]:
             raise error
         call = Call(name, mesh_view_of(name, image.device_mesh))
         try:
-            made = call.repeat(image, args[1:], kwargs)
-            return made if made is not None else anew(call, image, bind(args, kwargs))
+            made = call.run_cached(image, args[1:], kwargs)
+            return made if made is not None else run_uncached(call, image, bind(args, kwargs))
         except BaseException as error:  # also an interruption
             call.check.fail(error)
             if isinstance(error, ExchangeError):
                 raise ExchangeError(f"{name}: {error}") from error.__cause__
             raise
 
-    def anew(call: Call, image: DTensor, given: dict[str, Any]) -> DTensor:
+    def run_uncached(call: Call, image: DTensor, given: dict[str, Any]) -> DTensor:
         del given["input"]
         if given.pop("out", None) is not None:
             raise ValueError(f"{name}: out is not taken with a DTensor")
         plain = {key: _plain(name, key, value) for key, value in given.items() if isinstance(value, DTensor)}
         if plain:
             given |= plain
-            made = call.repeat(image, (), given)  # known by the tensors, not by the DTensors that were given
+            made = call.run_cached(image, (), given)  # known by the tensors, not by the DTensors that were given
             if made is not None:
                 return made
         sources: list[Tensor] = []
@@ -96,16 +96,16 @@ def _sharded(function: Callable[P, Tensor]) -> Callable[P, DTensor]:
             local = image.to_local()
             call.describe(image, local, given)
             whole = Sharded.of(image, local, call)
-            result = call.again(whole)
+            result = call.run_cached_plan(whole)
             if result is None:
                 result = of_tensors(whole, **given)
                 call.agree(whole.device)
-                call.remember(whole, result)
+                call.cache_call(whole, result)
         if sources:
             result.local = _NoGradient.apply(name, result.local, *sources)
         made = result.to_dtensor(image)
         if not sources:
-            call.keep(local, made)
+            call.cache_spec(local, made)
         return made
 
     return run

@@ -24,19 +24,19 @@ class CachedCall:
     @classmethod
     def of(cls, operator: Operator, plan: Plan, rest: Given, values: Sequence[Any]) -> CachedCall | None:
         """None where an argument may change although the call is the same: what is on a GPU is not compared."""
-        places = {id(value): i for i, value in enumerate(values) if isinstance(value, Tensor)}
-        passed = {name: places[id(value)] for name, value in rest.items() if id(value) in places}
+        positions = {id(value): i for i, value in enumerate(values) if isinstance(value, Tensor)}
+        passed = {name: positions[id(value)] for name, value in rest.items() if id(value) in positions}
         if any(is_on_gpu(value) for i, value in enumerate(values) if i not in passed.values()):
             return None
         known = {a.name: a.default_value for a in operator.op._schema.arguments if a.has_default_value()}
-        fixed = {name: _own(value) for name, value in rest.items() if name not in passed}
+        fixed = {name: _copied(value) for name, value in rest.items() if name not in passed}
         fixed = {name: value for name, value in fixed.items() if name not in known or not _same(value, known[name])}
         return cls(operator, plan, fixed, passed)
 
     def arguments(self, values: Sequence[Any]) -> Given:
         return self._fixed | {name: values[i] for name, i in self._passed.items()}
 
-    def shorten(self, local: Tensor, rest: Given) -> None:
+    def cache_launches(self, local: Tensor, rest: Given) -> None:
         """After a call that was made piece by piece, with the arguments `rest`: the next ones may take less."""
         if self.cached_launches is None or not self.cached_launches.serves:
             self.cached_launches = CachedLaunches.of(self.operator, self.plan, local, rest, self._passed)
@@ -56,8 +56,8 @@ def is_on_gpu(value: Any) -> bool:
     return isinstance(value, Tensor) and value.device.type != "cpu"
 
 
-def _own(value: Any) -> Any:
+def _copied(value: Any) -> Any:
     """What nobody else writes to."""
     if isinstance(value, (list, tuple)):
-        return [_own(part) for part in value]
+        return [_copied(part) for part in value]
     return value.clone() if isinstance(value, Tensor) else value

@@ -55,18 +55,18 @@ class CachedLaunches:
         (graph,) = operator.split_query("recorded", shards, **rest, dim=halo.dim, wanted=halo.wanted)
         if graph == 0:
             return None
-        places: list[tuple[int, int]] = []
+        positions: list[tuple[int, int]] = []
         windows: list[Tensor | None] = []
         for name in operator.names:
             if name in passed:
-                places.append((len(shards) + len(windows), passed[name]))
+                positions.append((len(shards) + len(windows), passed[name]))
                 windows.append(None)
             else:
                 value: Any = rest.get(name)
                 values = value if isinstance(value, (list, tuple)) else [value]
                 windows += [window for window in values if isinstance(window, Tensor)]
         given = [[*slot, *windows] for slot in slots]
-        return cls(puts, graph, given, own, places, (halo.dim, halo.piece.cut_skip, halo.piece.count))
+        return cls(puts, graph, given, own, positions, (halo.dim, halo.piece.cut_skip, halo.piece.count))
 
     def run(self, local: Tensor, values: Sequence[Any]) -> Tensor | None:
         """This rank's part of the result. None: nothing has happened, and the call is to be made piece by piece."""

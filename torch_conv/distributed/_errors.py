@@ -30,7 +30,7 @@ def alive(of_group: weakref.ref[T]) -> T:
     return found
 
 
-def exchanged(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+def call_distributed(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """The result of a call of torch.distributed. Its failure is an ExchangeError, not a refusal of an argument.
 
     A group whose connection is lost fails as soon as a collective starts, not only when its result is waited for.
@@ -44,6 +44,6 @@ def exchanged(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         raise ExchangeError(f"the exchange between ranks failed: {said}") from error
 
 
-def waited_for(work: dist.Work) -> None:
+def wait_for(work: dist.Work) -> None:
     """Waits as the backend requires it."""
-    exchanged(work.wait)
+    call_distributed(work.wait)

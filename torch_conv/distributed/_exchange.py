@@ -13,12 +13,12 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.distributed.device_mesh import DeviceMesh
 
-from torch_conv.distributed._errors import ExchangeError, exchanged, waited_for
+from torch_conv._arguments import border_name
+from torch_conv.distributed._errors import ExchangeError, call_distributed, wait_for
 from torch_conv.distributed._mesh_view import MeshView, mesh_view_of
 from torch_conv.distributed._progress import Progress, progress_of
 from torch_conv.distributed._symmetric_memory import Puts, SymmetricBuffer, buffer_of, buffers, offsets, signed
 from torch_conv.distributed._verify import Check
-from torch_conv.reference._extend import border_name
 from torch_conv.sharding.geometry import Run, runs_of
 
 _EXTENDING = ("constant", "replicate", "reflect", "symmetric", "circular")
@@ -39,11 +39,11 @@ class Exchange:
         self.view, self.mesh_dim = view, mesh_dim
         self.runs = wants[me]
         # By rank: (owner or -1 for nobody, first row, rows)
-        self._all_take = [[(run.owner, run.first, run.count if run.step else 1) for run in runs] for runs in wants]
-        self._takes = self._all_take[me]
-        self._gives = [
+        self._all_receives = [[(run.owner, run.first, run.count if run.step else 1) for run in runs] for runs in wants]
+        self._receives = self._all_receives[me]
+        self._sends = [
             (peers[reader], first, rows)
-            for reader, takes in enumerate(self._all_take)
+            for reader, takes in enumerate(self._all_receives)
             for owner, first, rows in takes
             if reader != me and owner == me
         ]
@@ -51,7 +51,7 @@ class Exchange:
         self._progress = progress_of(view.group(mesh_dim))
         self._puts: dict[Any, Puts | None] = {}
 
-    def post(self, local: Tensor, dim: int, reuses: bool = False) -> Arriving:
+    def post(self, local: Tensor, dim: int, reuses: bool = False) -> PendingExchange:
         """Sends what others want of `local`, and asks for what this rank wants. The host waits only in a group's first.
 
         With `reuses`, what comes may lie in memory that the call after the next overwrites.
@@ -63,13 +63,13 @@ class Exchange:
         puts = self._puts_for(group, local, dim) if reuses else None
         received = iter(puts.post(local)) if puts else None
         layout = memory_format(local)
-        arriving = Arriving(None if received else self._progress)
+        pending = PendingExchange(None if received else self._progress)
         messages: list[Message] = []
-        for owner, first, rows in self._takes:
+        for owner, first, rows in self._receives:
             if owner == self._me:
                 part = local if rows == local.shape[dim] else local.narrow(dim, first, rows)
             elif owner < 0:
-                arriving.parts.append(None)
+                pending.parts.append(None)
                 continue
             else:
                 if received:
@@ -79,24 +79,24 @@ class Exchange:
                     if part.numel():
                         messages.append((group.recv, _sendable(part), self._peers[owner]))
                 if layout is not torch.contiguous_format:
-                    arriving.landed.append((torch.empty_like(part, memory_format=layout), part))
-                    part = arriving.landed[-1][0]
-            arriving.parts.append(part)
+                    pending.copies.append((torch.empty_like(part, memory_format=layout), part))
+                    part = pending.copies[-1][0]
+            pending.parts.append(part)
         if received:
-            return arriving
-        for peer, first, rows in self._gives:
+            return pending
+        for peer, first, rows in self._sends:
             part = local.narrow(dim, first, rows).contiguous()
             if part.numel():
                 messages.append((group.send, _sendable(part), peer))
-        arriving.messages = [tensor for _, tensor, _ in messages]
+        pending.messages = [tensor for _, tensor, _ in messages]
         device = local.device
         if device.type == "cpu" or not group._get_backend(device).supports_coalescing:
-            arriving.works = [exchanged(carry, [tensor], peer, 0) for carry, tensor, peer in messages]
-            return arriving
+            pending.works = [call_distributed(carry, [tensor], peer, 0) for carry, tensor, peer in messages]
+            return pending
         _open(group, device)
         if messages:
-            arriving.works = [exchanged(_in_one_launch, group, device, messages)]
-        return arriving
+            pending.works = [call_distributed(_in_one_launch, group, device, messages)]
+        return pending
 
     def _puts_for(self, group: dist.ProcessGroup, local: Tensor, dim: int) -> Puts | None:
         """The exchange through symmetric memory; None where there is none or it is too small: alike on all ranks."""
@@ -115,17 +115,21 @@ class Exchange:
         None where it takes more than that: other transport, another memory format, rows of its own apart.
         """
         puts = self._puts_for(self.view.group(self.mesh_dim), local, dim)
-        own = [rows for owner, _, rows in self._takes if owner == self._me]
+        own = [rows for owner, _, rows in self._receives if owner == self._me]
         if puts is None or own != [local.shape[dim]] or memory_format(local) is not torch.contiguous_format:
             return None
         slots: list[list[Tensor | None]] = []
         for parts in puts.parts:
             received = iter(parts)
-            slots.append([None if owner == self._me else next(received) for owner, _, _ in self._takes if owner >= 0])
+            slots.append(
+                [None if owner == self._me else next(received) for owner, _, _ in self._receives if owner >= 0]
+            )
         return puts, slots
 
     def address(self, buffer: SymmetricBuffer, row: list[int], dim: int, dtype: torch.dtype) -> Puts | None:
-        runs = [[take for take in takes if take[0] not in (reader, -1)] for reader, takes in enumerate(self._all_take)]
+        runs = [
+            [take for take in takes if take[0] not in (reader, -1)] for reader, takes in enumerate(self._all_receives)
+        ]
         size = math.prod(row) * dtype.itemsize
         places = []
         for mine in runs:
@@ -153,7 +157,7 @@ class Exchange:
         return Puts(buffer, dim, out, there, here)
 
 
-class Arriving:
+class PendingExchange:
     """What an exchange has on its way to this rank."""
 
     def __init__(self, progress: Progress | None) -> None:
@@ -165,14 +169,14 @@ class Arriving:
         self.parts: list[Tensor | None] = []
         self.works: list[dist.Work] = []
         self.messages: list[Tensor] = []  # their memory, until all is over
-        self.landed: list[tuple[Tensor, Tensor]] = []  # to, from: into the image's memory format
+        self.copies: list[tuple[Tensor, Tensor]] = []  # to, from: into the image's memory format
 
     def wait(self) -> list[Tensor | None]:
         """What this rank wants, run by run: rows in ascending order, one row where step is 0, None for the border's
         value. Rows of its own are views. On a GPU the current stream waits, and not the host."""
         for work in self.works:
-            waited_for(work)
-        for target, source in self.landed:
+            wait_for(work)
+        for target, source in self.copies:
             target.copy_(source)
         if self._progress:
             self._progress.steps += 1
@@ -182,8 +186,8 @@ class Arriving:
 def fetch(
     local: Tensor, dim: int, view: MeshView, mesh_dim: int, key: Any, wants: Callable[[], list[list[Run]]]
 ) -> tuple[list[Run], list[Tensor | None]]:
-    """This rank's runs, and what Arriving.wait gives for them; what `wants` returns is kept under `key`."""
-    exchange: Exchange = view.find((Exchange, mesh_dim, key), lambda: Exchange(wants(), view, mesh_dim))
+    """This rank's runs, and what PendingExchange.wait gives for them; what `wants` returns is kept under `key`."""
+    exchange: Exchange = view.cached((Exchange, mesh_dim, key), lambda: Exchange(wants(), view, mesh_dim))
     return exchange.runs, exchange.post(local, dim).wait()
 
 
@@ -220,7 +224,7 @@ def _in_one_launch(group: dist.ProcessGroup, device: torch.device, messages: lis
 def _open(group: dist.ProcessGroup, device: torch.device) -> None:
     """NCCL wants every rank at a group's first operation, but not every rank may have something to send."""
     if group not in _opened and not buffers.get(group):
-        exchanged(dist.all_reduce, torch.zeros(1, device=device), group=group)
+        call_distributed(dist.all_reduce, torch.zeros(1, device=device), group=group)
         _opened.add(group)
 
 

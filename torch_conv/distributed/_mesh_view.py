@@ -19,7 +19,7 @@ from torch_conv.distributed._progress import fail_everywhere, progress_of
 _TENSORS = (Tensor, torch.nn.Parameter)
 _HASHED_BYTES = 1 << 16  # windows on the CPU up to here are compared by value: some 50 us at most
 _PLAIN_BYTES = 4096  # the values themselves take 1 us where a digest of them takes 5
-_MESHES, _FINDINGS = 16, 512  # kept at most
+_MOST_MESHES, _CACHE_SIZE = 16, 512  # kept at most
 
 
 class MeshView:
@@ -43,7 +43,7 @@ class MeshView:
         if len(spanning) > 1 and grid.numel() == dist.get_world_size() and dist.group.WORLD is not None:
             spanning = [dist.group.WORLD]
         self._handshake = [weakref.ref(group) for group in spanning]
-        self.found: dict[Any, Any] = {}
+        self.cache: dict[Any, Any] = {}
 
     def has_groups_of(self, mesh: DeviceMesh) -> bool:
         return all(group() is other for group, other in zip(self._groups, mesh.get_all_groups(), strict=True))
@@ -59,18 +59,18 @@ class MeshView:
         """The groups that bring all ranks of the mesh together, one after the other."""
         return [alive(group) for group in self._handshake]
 
-    def remember(self, key: Any, finding: Any) -> None:
-        if len(self.found) >= _FINDINGS:
-            self.found.clear()
-        self.found[key] = finding
+    def store(self, key: Any, value: Any) -> None:
+        if len(self.cache) >= _CACHE_SIZE:
+            self.cache.clear()
+        self.cache[key] = value
 
-    def find(self, key: Any, make: Callable[[], Any]) -> Any:
+    def cached(self, key: Any, make: Callable[[], Any]) -> Any:
         """Returns the cached value of this key, which `make` computes at the first call."""
-        finding = self.found.get(key)
-        if finding is None:
-            finding = make()
-            self.remember(key, finding)
-        return finding
+        value = self.cache.get(key)
+        if value is None:
+            value = make()
+            self.store(key, value)
+        return value
 
 
 # By the mesh's identity: equal meshes may have other groups. A mesh lives as long as its entry, or its number would be
@@ -93,7 +93,7 @@ def mesh_view_of(name: str, mesh: DeviceMesh) -> MeshView:
     # An equal mesh, as mesh["rows"] is every time, has the same view: looking for it takes as long as a call.
     alike = (view for _, view in _views.values() if view.mesh == mesh and view.has_groups_of(mesh))
     view = next(alike, None) or MeshView(mesh, at)
-    while len(_views) >= _MESHES:  # those first that have a view of another mesh, which keeps what was found there
+    while len(_views) >= _MOST_MESHES:  # those first that have a view of another mesh, which keeps what was found there
         doubles = (key for key, (known_mesh, its) in _views.items() if its.mesh is not known_mesh)
         del _views[next(doubles, next(iter(_views)))]
     _views[id(mesh)] = mesh, view

@@ -20,13 +20,14 @@ from torch import _C, Tensor
 from torch._ops import OpOverload, OpOverloadPacket
 from torch.distributed.tensor import DTensor
 
+from torch_conv._arguments import per_axis
 from torch_conv._tangents import in_forward_mode
 from torch_conv.distributed._cached_call import CachedCall, is_on_gpu
 from torch_conv.distributed._errors import RankError
 from torch_conv.distributed._exchange import Exchange, assembled, fetch
 from torch_conv.distributed._mesh_view import MeshView, Unknown, key_of
 from torch_conv.distributed._outputs import outputs_of
-from torch_conv.distributed._plan import Given, Halo, Operator, Plan, about, axis_of, probe
+from torch_conv.distributed._plan import Given, Halo, Operator, Plan, axis_of, operator_of, probe
 from torch_conv.distributed._sharded import Axis, Sharded, of_spec, parts_of, spec_of
 from torch_conv.distributed._strips import Strips
 from torch_conv.distributed._verify import Check, verify
@@ -49,7 +50,7 @@ class Call:
         self._values: tuple[Any, ...] = ()  # of its arguments but for the image
         self._operators: list[tuple[Operator, Plan, Given, Sharded]] = []  # that were run, and their results
 
-    def repeat(self, image: DTensor, args: tuple[Any, ...], kwargs: Given) -> DTensor | None:
+    def run_cached(self, image: DTensor, args: tuple[Any, ...], kwargs: Given) -> DTensor | None:
         """The result of a call like an earlier one, where its DTensor is known but for this rank's part of it.
 
         Calls are alike if this rank's checks find the same: windows on the CPU are compared by their bytes (1 us), for
@@ -59,7 +60,7 @@ class Call:
         self._values = values = (*args, *kwargs.values())
         parts = parts_of(image)
         if parts is None or _C._is_any_autocast_enabled():  # which changes what is checked
-            return None  # with nothing known of it, for `again` either
+            return None  # with nothing known of it, for `run_cached_plan` either
         if in_forward_mode() or _C._are_functorch_transforms_active():
             return None
         local, spec = parts
@@ -71,20 +72,20 @@ class Call:
         except Unknown:
             return None
         self._key = key
-        self._cached_call = cached = self.view.found.get(key)
+        self._cached_call = cached = self.view.cache.get(key)
         if cached is None or cached.spec is None or self.check.is_open:
             return None
         if _C.is_grad_enabled() and _C._any_requires_grad(image, *values):
             return None
         operator, plan = cached.operator, cached.plan
-        rest = plan.cut_again(cached.arguments(values))
+        rest = plan.apply_cuts(cached.arguments(values))
         result = (
             below_autograd(cached.cached_launches.run, local, values) if cached.cached_launches is not None else None
         )
         if result is None:
             result = below_autograd(outputs_of, operator.op, operator.split, local, rest, plan)
             assert result is not None  # or there would be no spec
-            cached.shorten(local, rest)
+            cached.cache_launches(local, rest)
         return of_spec(result, cached.spec)
 
     def describe(self, image: DTensor, local: Tensor, arguments: Given) -> None:
@@ -103,15 +104,15 @@ class Call:
             self.error = error
             raise
 
-    def keep(self, local: Tensor, made: DTensor) -> None:
-        """What such calls' results are, for `repeat`: where this rank has something of image and result."""
+    def cache_spec(self, local: Tensor, made: DTensor) -> None:
+        """What such calls' results are, for `run_cached`: where this rank has something of image and result."""
         cached = self._cached_call
         if cached is None or cached.spec is not None or cached.plan.cuts_channels:
             return
         if local.numel() > 0 and made.to_local().numel() > 0:
             cached.spec = spec_of(made)
 
-    def again(self, whole: Sharded) -> Sharded | None:
+    def run_cached_plan(self, whole: Sharded) -> Sharded | None:
         """The result by the cached call, None where this call has none."""
         cached = self._cached_call
         if cached is None:
@@ -119,7 +120,7 @@ class Call:
         arguments = cached.arguments(self._values) | {"input": whole}
         return below_autograd(self._compute, cached.operator.op, cached.operator.split, arguments, cached.plan)
 
-    def remember(self, whole: Sharded, result: Any) -> None:
+    def cache_call(self, whole: Sharded, result: Any) -> None:
         """Caches the call if it made one operator, on the image itself."""
         operators, self._operators = self._operators, []  # which hold this call
         if self._key is None or len(operators) != 1:
@@ -129,11 +130,11 @@ class Call:
         if rest.pop("input") is whole and made is result:
             self._cached_call = CachedCall.of(operator, plan, rest, self._values)
             if self._cached_call:
-                self.view.remember(self._key, self._cached_call)
+                self.view.store(self._key, self._cached_call)
 
     def run(self, func: Any, args: tuple[Any, ...], kwargs: Given) -> Sharded:
         if isinstance(func, (OpOverload, OpOverloadPacket)):
-            operator = about(func)
+            operator = operator_of(func)
             return self._operator(operator, _given(operator.names, args, kwargs))
         if func in _BY_TORCH:
             names = ["input", "weight", "bias", "stride", "padding", "dilation", "groups"]
@@ -154,7 +155,7 @@ class Call:
         except Unknown:
             plan = self._plan(image, operator.axes, probe(operator.op, given, image, operator.axes), weight)
         else:
-            plan = self.view.find(
+            plan = self.view.cached(
                 key, lambda: self._plan(image, operator.axes, probe(operator.op, given, image, operator.axes), weight)
             )
         result = self._compute(operator.op, operator.split, given, plan)
@@ -165,19 +166,14 @@ class Call:
         """What is handed to torch, with the rows put together."""
         image, weight = given["input"], given["weight"]
         checked = _on_meta(conv, given, image)
-        per_axis = {}
-        for argument, default in (("stride", 1), ("dilation", 1), ("padding", 0)):
-            value = given.get(argument, default)
-            if not isinstance(value, str):
-                value = [value] if isinstance(value, int) else list(value)
-                value = value * axes if len(value) == 1 else value
-            per_axis[argument] = value
-        pads = pads_of(weight, per_axis["padding"], per_axis["dilation"])[::-1]  # after, before; the first axis first
+        numbers = {"stride": 1, "dilation": 1, "padding": 0} | given
+        stride, dilation = (per_axis(numbers[name], axes) for name in ("stride", "dilation"))
+        padding = numbers["padding"] if isinstance(numbers["padding"], str) else per_axis(numbers["padding"], axes)
+        pads = pads_of(weight, padding, dilation)[::-1]  # after, before; the first axis first
         footprints = {}
         for i in range(axes):
-            length = (weight.size(i + 2) - 1) * per_axis["dilation"][i] + 1
-            dim = i - axes
-            footprints[dim] = Footprint(pads[2 * i + 1], length, per_axis["stride"][i], 0, checked[dim])
+            length = (weight.size(i + 2) - 1) * dilation[i] + 1
+            footprints[i - axes] = Footprint(pads[2 * i + 1], length, stride[i], 0, checked[i - axes])
         return self._compute(conv, None, given, self._plan(image, axes, footprints, weight))
 
     def _plan(self, image: Sharded, axes: int, footprints: dict[int, Footprint], weight: Tensor | None) -> Plan:
@@ -291,7 +287,7 @@ def _cut_groups(name: str, image: Sharded, rest: Given, axes: int) -> Given:
     width = weight.size(1)  # channels of a group
     if any(bound % width for bound in axis.bounds):
         raise ValueError(
-            f"{name}: input must not be sharded within its groups of {width} channels, got a shard of {axis.here}"
+            f"{name}: input must not be sharded within its groups of {width} channels, got a shard of {axis.local_size}"
         )
     low, high = (bound // width for bound in axis.held)
     outputs = weight.size(0) // groups

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from torch_conv.distributed._exchange import Arriving, memory_format, together
+from torch_conv.distributed._exchange import PendingExchange, memory_format, together
 from torch_conv.distributed._plan import Given, Halo, Plan
 
 # Shards of more bytes are filtered while rows travel. The strips then take calls of their own. With NCCL that pays only
@@ -21,9 +21,9 @@ from torch_conv.distributed._plan import Given, Halo, Plan
 # was not measured. Rows that come by symmetric memory are there at once. On the CPU the boundary strips are
 # separate parts either way.
 _LARGE = {"cpu": 1 << 20, "cuda": 512 << 20}
-_ONE_ORDER = ("direct", "separable")  # algorithms: the same bits in a part of any size
+_FIXED_ORDER = ("direct", "separable")  # algorithms: the same bits in a part of any size
 # Taps of a window over floats from which 'auto' may choose by size: kLeastTaps of csrc/dispatch/filter/filter.cpp.
-_LEAST_CHOICE = 81
+_AUTO_CHOICE_TAPS = 81
 
 
 def outputs_of(
@@ -33,27 +33,27 @@ def outputs_of(
     halo = plan.halos[0] if split and plan.halos else None
     filled = plan.halos if halo is None else plan.halos[1:]  # these axes get their rows first
     if filled:
-        local = _filled(local, filled)
+        local = _with_halo_rows(local, filled)
     extra = [(other.dim, other.piece.skip, other.piece.count) for other in filled]
     if halo is None:
         return outputs_in(op(local, **rest), extra) if plan.has_outputs and local.numel() else None
     assert split is not None
-    arriving = halo.exchange.post(local, halo.dim % local.dim(), reuses=True)
-    if not filled and halo.strips and not arriving.queued and _worth_it(local, rest, plan):
-        return _overlapped(op, split, local, rest, halo, arriving)
+    pending = halo.exchange.post(local, halo.dim % local.dim(), reuses=True)
+    if not filled and halo.strips and not pending.queued and _should_overlap(local, rest, plan):
+        return _overlapped(op, split, local, rest, halo, pending)
     extra.append((halo.dim, halo.piece.cut_skip, halo.piece.count))
-    parts = [part for part in arriving.wait() if part is not None]
+    parts = [part for part in pending.wait() if part is not None]
     if not plan.has_outputs or not parts[0].numel():  # each has a row, and all else in common
         return None
     result = together(split(halo.cut(parts), **rest, dim=halo.dim, wanted=halo.wanted), halo.dim)
     return outputs_in(result, extra)
 
 
-def _filled(local: Tensor, halos: list[Halo]) -> Tensor:
+def _with_halo_rows(local: Tensor, halos: list[Halo]) -> Tensor:
     """The tensor with the rows of these axes put together, the last first."""
     for halo in reversed(halos):
-        arriving = halo.exchange.post(local, halo.dim % local.dim(), reuses=True)
-        parts = [part for part in arriving.wait() if part is not None]
+        pending = halo.exchange.post(local, halo.dim % local.dim(), reuses=True)
+        parts = [part for part in pending.wait() if part is not None]
         local = together(parts, halo.dim) if parts else local.narrow(halo.dim, 0, 0)
     return local
 
@@ -67,14 +67,14 @@ def outputs_in(result: Tensor, ranges: list[tuple[int, int, int]]) -> Tensor:
     return _dense(result) if cut else result
 
 
-def _worth_it(local: Tensor, rest: Given, plan: Plan) -> bool:
+def _should_overlap(local: Tensor, rest: Given, plan: Plan) -> bool:
     """Whether a shard is large, and its outputs have the same bits when they are made part by part."""
     if local.numel() * local.element_size() <= _LARGE.get(local.device.type, 0):
         return False
-    if rest.get("algorithm") in _ONE_ORDER:
+    if rest.get("algorithm") in _FIXED_ORDER:
         return True
     window: Any = rest.get("kernel")
-    large = plan.axes == 2 and isinstance(window, Tensor) and window.numel() >= _LEAST_CHOICE
+    large = plan.axes == 2 and isinstance(window, Tensor) and window.numel() >= _AUTO_CHOICE_TAPS
     chooses = large or plan.weight is not None
     return local.dtype in (torch.float32, torch.float64) and not chooses
 
@@ -85,7 +85,7 @@ def _overlapped(
     local: Tensor,
     rest: Given,
     halo: Halo,
-    arriving: Arriving,
+    pending: PendingExchange,
 ) -> Tensor:
     """The operator on this rank's own rows as an image of their own; the strips replace its first and last outputs."""
     strips, dim = halo.strips, halo.dim
@@ -93,7 +93,7 @@ def _overlapped(
     try:
         result = op(local, **rest)
     finally:  # the other ranks' rows come in any case
-        parts = arriving.wait()
+        parts = pending.wait()
     if not strips.wanted:
         return result
     shards = strips.shards(local, dim, parts)

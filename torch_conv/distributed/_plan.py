@@ -33,7 +33,7 @@ class Operator:
 
 
 @functools.lru_cache(maxsize=128)
-def about(func: OpOverload | OpOverloadPacket) -> Operator:
+def operator_of(func: OpOverload | OpOverloadPacket) -> Operator:
     op = func.default if isinstance(func, OpOverloadPacket) else func
     name = op._schema.name.split("::")[1]
     split, query = (
@@ -97,13 +97,13 @@ class Plan:
             batch, channels = image.dim() - self.axes - 2, image.dim() - self.axes - 1
             indices = {i: image.indices(dim) for i, dim in ((0, batch), (1, channels)) if dim >= 0}
             self._indices = {i: at for i, at in indices.items() if at is not None}
-        return self.cut_again(rest)
+        return self.apply_cuts(rest)
 
     @property
     def cuts_windows(self) -> bool:
         return bool(self._indices)
 
-    def cut_again(self, rest: Given) -> Given:
+    def apply_cuts(self, rest: Given) -> Given:
         """The same for an image that is cut like the first one."""
         return _cut_windows(self._indices, rest, self.axes) if self._indices else rest
 

@@ -14,7 +14,7 @@ from enum import IntEnum
 import torch
 import torch.distributed as dist
 
-from torch_conv.distributed._errors import ExchangeError, exchanged
+from torch_conv.distributed._errors import ExchangeError, call_distributed
 
 _NUMBERS = 4  # of a row
 
@@ -71,7 +71,7 @@ def gathered(topic: Topic, rows: list[list[int]], group: dist.ProcessGroup, devi
     padded = [[topic, *row, *[0] * (_NUMBERS - len(row))] for row in rows]  # of one size, whatever the topic
     mine = torch.tensor(padded, dtype=torch.int64, device=device)
     everyone = mine.new_empty(group.size() * len(rows), 1 + _NUMBERS)
-    exchanged(dist.all_gather_into_tensor, everyone, mine, group=group)
+    call_distributed(dist.all_gather_into_tensor, everyone, mine, group=group)
     found: list[list[int]] = everyone.tolist()
     if any(other != topic for other, *_ in found):
         raise ExchangeError("the ranks are in different calls")

@@ -36,7 +36,7 @@ class Axis:
         return (self.bounds[self.mine], self.bounds[self.mine + 1]) if self.bounds else (0, self.size)
 
     @property
-    def here(self) -> int:
+    def local_size(self) -> int:
         low, high = self.held
         return high - low
 
@@ -79,7 +79,7 @@ class Sharded:
 
     @property
     def local_shape(self) -> list[int]:
-        return [math.prod(axis.here for axis in dim) for dim in self.dims]
+        return [math.prod(axis.local_size for axis in dim) for dim in self.dims]
 
     @property
     def dtype(self) -> torch.dtype:
@@ -115,7 +115,7 @@ class Sharded:
             return None
         at = torch.arange(self.shape[dim]).view([axis.size for axis in self.dims[dim]])
         for i, axis in enumerate(self.dims[dim]):
-            at = at.narrow(i, axis.held[0], axis.here)
+            at = at.narrow(i, axis.held[0], axis.local_size)
         return at.flatten()
 
     # Views
@@ -193,7 +193,7 @@ class Sharded:
     @classmethod
     def of(cls, whole: DTensor, local: Tensor, call: Any) -> Sharded:
         shape, placements = whole.shape, whole.placements
-        dims, expected = call.view.find(
+        dims, expected = call.view.cached(
             (Sharded, shape, placements), lambda: _dims_of(call.name, call.view, shape, placements)
         )
         if local.shape != expected:
@@ -210,7 +210,7 @@ class Sharded:
         """The result of a call on `source`, whose memory format it has if it has its dimensions."""
         view: MeshView = self.call.view
         key = (DTensor, self.dims, source.shape, source.stride(), self.local.dtype)
-        made = view.found.get(key)
+        made = view.cache.get(key)
         if made is not None and not self.local.requires_grad:
             return of_spec(self.local, made)
         placements: list[Any] = [Replicate()] * len(view.shape)
@@ -223,7 +223,7 @@ class Sharded:
         result = DTensor.from_local(self.local, view.mesh, placements, run_check=False, shape=shape, stride=strides)
         spec = spec_of(result)
         if spec is not None:
-            view.remember(key, spec)
+            view.store(key, spec)
         return result
 
 
@@ -242,7 +242,7 @@ def _dims_of(
             raise ValueError(f"{name}: input must not be sharded twice along dimension {dim}")
         n, parts = shape[dim], view.shape[mesh_dim]
         axes[dim] = Axis(n, mesh_dim, tuple(chunk_bounds(n, parts)), view.at[mesh_dim])
-    return tuple((axis,) for axis in axes), torch.Size([axis.here for axis in axes])
+    return tuple((axis,) for axis in axes), torch.Size([axis.local_size for axis in axes])
 
 
 def of_spec(local: Tensor, spec: Any) -> DTensor:

@@ -22,7 +22,7 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.distributed import _symmetric_memory as symmetric
 
-from torch_conv.distributed._errors import alive, exchanged
+from torch_conv.distributed._errors import alive, call_distributed
 from torch_conv.distributed._progress import Progress, Topic, gathered, progress_of
 
 _SLOT_BYTES = 4 << 20  # of a rank; larger messages are bound by the link, whoever carries them
@@ -86,7 +86,7 @@ class SymmetricBuffer:
         try:
             torch.ops.torch_conv._deliver.default(local, dim, addresses, call, self._timeout_ms)
         except BaseException:  # interrupted
-            self._settle(call, addresses)
+            self._count_if_delivered(call, addresses)
             raise
         self.calls = call
 
@@ -102,13 +102,13 @@ class SymmetricBuffer:
                 given, own, graph, dim, addresses, call, self._timeout_ms
             )
         except BaseException:  # out of memory, or interrupted
-            self._settle(call, addresses)
+            self._count_if_delivered(call, addresses)
             raise
         if made:
             self.calls = call
         return made
 
-    def _settle(self, call: int, addresses: Tensor) -> None:
+    def _count_if_delivered(self, call: int, addresses: Tensor) -> None:
         """Counts a call that an exception has ended, if its rows were delivered before."""
         if addresses[_DELIVERED].item() == call:
             self.calls = call
@@ -215,7 +215,7 @@ def _set_up(group: dist.ProcessGroup, device: torch.device) -> SymmetricBuffer |
     if not all(made for made, *_ in gathered(Topic.SHARED, [[buffer is not None]], group, device)):
         return None
     one = torch.zeros(group.size(), device=device)
-    exchanged(dist.all_to_all_single, torch.empty_like(one), one, group=group)
+    call_distributed(dist.all_to_all_single, torch.empty_like(one), one, group=group)
     return buffer
 
 

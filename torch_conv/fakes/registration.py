@@ -40,7 +40,7 @@ def _fakes_of(operator: Operator) -> Iterator[tuple[str, Fake]]:
         yield split_name(operator.name), on_shards(operator, whole)
 
 
-_BY_NAME: dict[str, Fake] = {"_conv_ours": fake_of_numbers, "_weight_gradient_by_anyone": fake_weight_gradient}
+_BY_NAME: dict[str, Fake] = {"_conv_ours": fake_of_numbers, "_weight_gradient_or_torch": fake_weight_gradient}
 _BY_KIND: dict[str, Callable[[Operator], Fake]] = {
     "filter": fake_filter,
     "chain": fake_filter,

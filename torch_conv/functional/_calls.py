@@ -16,8 +16,8 @@ from torch import _C, Tensor
 from torch.fx._symbolic_trace import is_fx_symbolic_tracing
 from torch.utils._pytree import tree_leaves
 
-from torch_conv._failures import OUR_FAILURE, OUR_SENTENCE, of_the_machine
-from torch_conv._numbers import gradient_refusal, is_tensor_s, refuse_fraction, refuse_gradients
+from torch_conv._failures import OUR_FAILURE, OUR_SENTENCE, is_machine_failure
+from torch_conv._numbers import gradient_refusal, refuse_fraction, refuse_gradients, takes_tensor
 from torch_conv._tangents import REFUSAL, has_tangent, in_forward_mode
 from torch_conv.dispatch.batching import UNSUPPORTED
 from torch_conv.functional._channels_last import look, looks_of
@@ -92,7 +92,7 @@ def public(
         of_shards = of_ready_shards(operator) if operator else None
         looks = looks_of(fn.__name__, signature)
 
-        numbers = {p.name: not is_tensor_s(p.annotation) for p in parameters}
+        numbers = {p.name: not takes_tensor(p.annotation) for p in parameters}
         leading = list(numbers.values()).index(True)  # tensors, which come first
         # At run time the annotation of a list of integers is None.
         integers = {p.name: i for i, p in enumerate(parameters) if p.annotation in (int, None, type(None))}
@@ -140,7 +140,7 @@ def public(
                     return run(*args, **kwargs)
                 return below_autograd(run, *args, **kwargs)
             except _FAILURES as error:
-                plain = None if of_the_machine(error) else _plain((args, kwargs))
+                plain = None if is_machine_failure(error) else _plain((args, kwargs))
                 if plain is not None:
                     return call(*plain[0], **plain[1])
                 # No local name for what is raised: it would tie this frame, and so the tensors, into a cycle.
@@ -158,7 +158,7 @@ def public(
             try:
                 return eager(*args, **kwargs)  # type: ignore[misc]
             except _FAILURES as error:
-                plain = None if of_the_machine(error) else _plain((args, kwargs))
+                plain = None if is_machine_failure(error) else _plain((args, kwargs))
                 if plain is not None:
                     return call(*plain[0], **plain[1])
                 raise refusal(error, args, kwargs) from None
@@ -166,7 +166,7 @@ def public(
         def refusal(error: Exception, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Exception:
             if len(args) > first:
                 return too_many()
-            wrong = None if of_the_machine(error) else _wrong_type(signature, fn.__name__, args, kwargs)
+            wrong = None if is_machine_failure(error) else _wrong_type(signature, fn.__name__, args, kwargs)
             if wrong is None and getattr(error, "of_torch", False):  # of a call that was handed to it
                 return error
             return wrong or refusal_of(fn.__name__, error)
@@ -302,7 +302,7 @@ def _wrong_type(
             continue  # it stands for a tensor, as a SplitTensor does
         annotation = signature.parameters[argument].annotation
         taken = get_args(annotation) or (annotation,)
-        lost = None if is_tensor_s(annotation) else gradient_refusal(name, argument, value)
+        lost = None if takes_tensor(annotation) else gradient_refusal(name, argument, value)
         if lost is not None:
             return lost
         plain = [t for t in taken if t in (Tensor, str, bool, int, float, torch.dtype)]
@@ -327,7 +327,7 @@ def refusal_of(name: str, error: Exception) -> Exception:
     if text.startswith(OUR_FAILURE):
         failure = torch.OutOfMemoryError if "out of memory" in text else RuntimeError
         return failure(f"{name}: {text.removeprefix(OUR_FAILURE)}")
-    if of_the_machine(error):
+    if is_machine_failure(error):
         return error
     schema = _SCHEMA_SENTENCE.search(text)
     if schema:

@@ -9,7 +9,7 @@ import torch
 from torch import _C, Tensor
 
 from torch_conv._explain import recording
-from torch_conv._failures import of_the_machine
+from torch_conv._failures import is_machine_failure
 from torch_conv._numbers import refuse_fraction, refuse_gradient
 from torch_conv._tangents import in_forward_mode
 from torch_conv.dispatch.autocast import autocast_dtype, cast_all
@@ -84,7 +84,7 @@ def eager(
         try:
             result = _of_numbers_if_ahead(input, weight, bias, word)
         except RuntimeError as error:
-            if of_the_machine(error):
+            if is_machine_failure(error):
                 raise
             # Torch may take what our operator refuses.
             return below_autograd(convolve, input, weight, bias, Options(*given))

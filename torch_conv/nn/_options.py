@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from torch_conv._numbers import is_tensor_s, refuse_gradient
+from torch_conv._numbers import refuse_gradient, takes_tensor
 
 LARGE = 1 << 20  # pixels along an axis: more than any window has taps
 
@@ -25,7 +25,7 @@ class Options(nn.Module):
         """
         ours = _our_class(self)
         for parameter in inspect.signature(ours).parameters.values():
-            if not is_tensor_s(parameter.annotation):
+            if not takes_tensor(parameter.annotation):
                 refuse_gradient(ours.__name__, parameter.name, getattr(self, parameter.name))
         rows, device = (like.size(0), like.device) if isinstance(like, Tensor) and like.dim() == 2 else (1, "cpu")
         image = torch.empty((rows, 0, *[LARGE] * axes), dtype=torch.float32, device=device)

@@ -4,35 +4,10 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from torch import Tensor
-
-Number = TypeVar("Number", int, float)
-
-_ALIASES = {
-    "zeros": "constant",
-    "edge": "replicate",
-    "nearest": "replicate",
-    "mirror": "reflect",
-    "reflect_101": "reflect",
-    "reflect101": "reflect",
-    "reflect_1001": "symmetric",
-    "grid-mirror": "symmetric",
-    "wrap": "circular",
-    "grid-wrap": "circular",
-}
-
-
-def border_name(name: str) -> str:
-    """The border policy that a name, perhaps another library's, stands for."""
-    return _ALIASES.get(name, name)
-
-
-def per_axis(value: Number | Sequence[Number], axes: int) -> list[Number]:
-    """A number, or a list of one, for every axis."""
-    return [value] * axes if isinstance(value, (int, float)) else list(value) * (axes // len(value))
 
 
 def accumulation(taps: Tensor, image: Tensor) -> Tensor:
@@ -48,8 +23,8 @@ def reads(sizes: Sequence[int], k: Sequence[int], s: Sequence[int], d: Sequence[
     """For every tap of a window, in order, an index: where the tap of every output lies on the extended image."""
     axes: list[list[Any]] = []
     for size, taps, step, distance in zip(sizes, k, s, d, strict=True):
-        reach = (size - 1) * step + 1 if size else 0
-        axes.append([slice(i * distance, i * distance + reach, step) for i in range(taps)])
+        extent = (size - 1) * step + 1 if size else 0
+        axes.append([slice(i * distance, i * distance + extent, step) for i in range(taps)])
     return itertools.product([...], *axes)
 
 
@@ -68,10 +43,10 @@ def extended(
     for axis in range(axes):
         dim = axis - axes
         n = image.shape[dim]
-        reach = max(sizes[axis] - 1, 0) * s[axis] + (k[axis] - 1) * d[axis] + 1
-        position = torch.arange(reach, device=image.device) - before[axis]
+        extent = max(sizes[axis] - 1, 0) * s[axis] + (k[axis] - 1) * d[axis] + 1
+        position = torch.arange(extent, device=image.device) - before[axis]
         if n == 0 or image.numel() == 0:
-            image = image.new_zeros(*image.shape[:dim], reach, *image.shape[dim:][1:])
+            image = image.new_zeros(*image.shape[:dim], extent, *image.shape[dim:][1:])
         else:
             image = image.index_select(dim, _source(position, n, border))
         inside = inside[..., None] & (position >= 0) & (position < n)

@@ -8,7 +8,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from torch_conv.reference._extend import accumulation, border_name, extended, per_axis, reads, rounded
+from torch_conv._arguments import border_name, per_axis
+from torch_conv.reference._extend import accumulation, extended, reads, rounded
 
 
 def conv1d(

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from torch_conv.reference._extend import per_axis, rounded
+from torch_conv._arguments import per_axis
+from torch_conv.reference._extend import rounded
 from torch_conv.reference.filters import filter2d, filter3d
 
 # d/dx, or d2/dx2 and d2/dxdy, and what normalisation divides each window by. Those along y are transposed.

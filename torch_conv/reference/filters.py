@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from torch_conv.reference._extend import accumulation, border_name, extended, length, per_axis, reads, rounded
+from torch_conv._arguments import border_name, per_axis
+from torch_conv.reference._extend import accumulation, extended, length, reads, rounded
 
 
 def filter2d(

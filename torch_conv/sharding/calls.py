@@ -28,7 +28,7 @@ with _C._AutoDispatchBelowAutograd():
 
 def torch_function(kind: type[SplitTensor], func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """What torch hands over when it meets a SplitTensor among the arguments of `func`."""
-    name, names, of_shards = _known(func)
+    name, names, of_shards = _shard_form(func)
     if of_shards is None:
         raise RuntimeError(name) if names else TypeError(name)
     if args:
@@ -36,9 +36,9 @@ def torch_function(kind: type[SplitTensor], func: Any, args: Sequence[Any], kwar
     else:
         whole, rest = kwargs[names[0]], ()
         kwargs = {key: value for key, value in kwargs.items() if key != names[0]}
-    if type(whole) is not kind or _has_one(kind, rest) or _has_one(kind, kwargs.values()):
+    if type(whole) is not kind or _contains(kind, rest) or _contains(kind, kwargs.values()):
         given = [*zip(names[1:], rest, strict=False), *kwargs.items()]
-        wrong = next(key for key, value in given if _has_one(kind, [value]))
+        wrong = next(key for key, value in given if _contains(kind, [value]))
         raise RuntimeError(f"{name}: {wrong} must be of type Tensor, got SplitTensor")
     for key in _OF_SHARDS_ALONE:
         if key in kwargs and key not in names:
@@ -50,7 +50,7 @@ def torch_function(kind: type[SplitTensor], func: Any, args: Sequence[Any], kwar
 _OF_SHARDS_ALONE = ("dim", "wanted")  # arguments of X_split that X has not
 
 
-def _has_one(kind: type[SplitTensor], values: Iterable[Any]) -> bool:
+def _contains(kind: type[SplitTensor], values: Iterable[Any]) -> bool:
     for value in values:
         of = type(value)
         if of is kind or ((of is list or of is tuple) and kind in map(type, value)):
@@ -67,7 +67,7 @@ def of_ready_shards(operator: str) -> Callable[..., SplitTensor | None]:
     of_shards = getattr(torch.ops.torch_conv, operator + "_split").default
 
     def call(whole: SplitTensor, *rest: Any, **kwargs: Any) -> SplitTensor | None:
-        if whole._ready is not None or not _LONG_WAY.isdisjoint(kwargs):
+        if whole._ready is not None or not _UNSUPPORTED_OPTIONS.isdisjoint(kwargs):
             return None
         if _C.is_grad_enabled() and _C._any_requires_grad(*whole._shards, *rest, **kwargs):
             return None
@@ -80,11 +80,11 @@ def of_ready_shards(operator: str) -> Callable[..., SplitTensor | None]:
     return call
 
 
-_LONG_WAY = frozenset(("out", *_OF_SHARDS_ALONE))
+_UNSUPPORTED_OPTIONS = frozenset(("out", *_OF_SHARDS_ALONE))
 
 
 @functools.cache
-def _known(func: Any) -> tuple[str, tuple[str, ...], Callable[..., list[Tensor]] | None]:
+def _shard_form(func: Any) -> tuple[str, tuple[str, ...], Callable[..., list[Tensor]] | None]:
     """An operator's name, the names of its arguments, and its form of shards; or a sentence, and None."""
     if not isinstance(func, (OpOverload, OpOverloadPacket)):
         return _refusal(torch.overrides.resolve_name(func) or getattr(func, "__name__", str(func))), (), None
@@ -106,7 +106,7 @@ def _refusal(name: str) -> str:
     return f"{name}: a SplitTensor is not taken; give it .gather() or, one by one, .shards"
 
 
-_as_it_is = nullcontext()
+_NO_GUARD = nullcontext()
 
 
 def gradients_of(*wholes: SplitTensor) -> Any:
@@ -115,7 +115,7 @@ def gradients_of(*wholes: SplitTensor) -> Any:
     The functions skip the autograd keys where no tensor among the arguments does, and they do not look at shards.
     """
     if not (_C.is_grad_enabled() and any(whole.requires_grad for whole in wholes)):
-        return _as_it_is
+        return _NO_GUARD
     return _C._ForceDispatchKeyGuard(
         _C._dispatch_tls_local_include_set(), _C._dispatch_tls_local_exclude_set() - _AUTOGRAD
     )

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Sequence
 import torch
 from torch import Tensor
 
-from torch_conv.sharding.transfer import current_are, inverse, lanes_of, memory_order
+from torch_conv.sharding.transfer import current_are, inverse, memory_order, streams_of
 
 _Step = tuple[Tensor, Tensor, torch.cuda.Event]  # a place, the shard that goes there, what it waits for
 
@@ -43,8 +43,8 @@ def collect(shards: Sequence[Tensor], ready: Sequence[torch.cuda.Event], device:
     try:
         for origin, far in steps.items():
             source = torch.cuda.current_stream(origin)
-            sending = lanes_of(origin).beside("to", device)
-            receiving = lanes_of(device).beside("from", origin)
+            sending = streams_of(origin).peer_stream("to", device)
+            receiving = streams_of(device).peer_stream("from", origin)
             joins += (source, sending), (current, receiving)
             sending.wait_stream(source)
             receiving.wait_event(allocated)

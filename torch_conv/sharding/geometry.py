@@ -13,11 +13,14 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
+from torch import _C, Tensor
 
 from torch_conv.dispatch.query import Asking
 
 BORDERS = ("constant", "replicate", "reflect", "symmetric", "circular", "skip", "zero_output")  # csrc/core/border.h
+# Below all modes and transforms: the gradients' formulas ask while they are traced.
+_shard_runs = _C._dispatch_find_schema_or_throw("torch_conv::_shard_runs", "").redispatch_boxed
+_CPU = _C.DispatchKeySet(_C.DispatchKey.CPU)
 
 
 class Footprint(NamedTuple):
@@ -100,7 +103,7 @@ class Run:
 
 def runs_of(low: int, high: int, bounds: Sequence[int], border: str = "constant") -> list[Run]:
     """The rows [low, high), which may lie outside of [0, bounds[-1]), as the border policy maps them."""
-    numbers = torch.ops.torch_conv._shard_runs(low, high, bounds, BORDERS.index(border))
+    numbers = _shard_runs(_CPU, low, high, bounds, BORDERS.index(border))
     return [Run(*numbers[i : i + 4]) for i in range(0, len(numbers), 4)]
 
 

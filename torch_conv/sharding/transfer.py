@@ -30,22 +30,22 @@ _BUFFER = 16 << 20
 _ROW = 1 << 20
 
 
-class _Lanes:
+class DeviceStreams:
     """The streams of one device and the pinned buffers in front of it."""
 
     def __init__(self, device: torch.device) -> None:
         self.up = torch.cuda.Stream(device)
         self.down = torch.cuda.Stream(device)
-        self._beside: dict[tuple[str, torch.device], torch.cuda.Stream] = {}
+        self._peer_streams: dict[tuple[str, torch.device], torch.cuda.Stream] = {}
         self._buffers: list[tuple[Tensor, torch.cuda.Event]] = []
         self._turn = 0
 
-    def beside(self, way: str, other: torch.device) -> torch.cuda.Stream:
+    def peer_stream(self, direction: str, other: torch.device) -> torch.cuda.Stream:
         """A stream on this device for what it receives from another one, or sends there: `way` says which."""
         with _lock:
-            if (way, other) not in self._beside:
-                self._beside[way, other] = torch.cuda.Stream(self.up.device)
-            return self._beside[way, other]
+            if (direction, other) not in self._peer_streams:
+                self._peer_streams[direction, other] = torch.cuda.Stream(self.up.device)
+            return self._peer_streams[direction, other]
 
     def send(self, chunk: Tensor, target: Tensor) -> None:
         """Copies a matrix of bytes, at most a buffer's, to contiguous memory of the device; `chunk` may then change.
@@ -63,15 +63,15 @@ class _Lanes:
         free.record(self.up)
 
 
-_lanes: dict[torch.device, _Lanes] = {}
+_streams: dict[torch.device, DeviceStreams] = {}
 _lock = threading.Lock()
 
 
-def lanes_of(device: torch.device) -> _Lanes:
+def streams_of(device: torch.device) -> DeviceStreams:
     with _lock:
-        if device not in _lanes:
-            _lanes[device] = _Lanes(device)
-        return _lanes[device]
+        if device not in _streams:
+            _streams[device] = DeviceStreams(device)
+        return _streams[device]
 
 
 @contextmanager
@@ -128,15 +128,15 @@ def upload(
     tensor = tensor.permute(order).resolve_conj().resolve_neg().contiguous()
     at = order.index(dim)
     before, behind = tensor.shape[:at], tensor.shape[at + 1 :]
-    lanes = {device: lanes_of(device) for device in devices}
+    streams = {device: streams_of(device) for device in devices}
     arrived: list[torch.cuda.Event | None] = [None] * len(sizes)
-    with current_are(lane.up for lane in lanes.values()):
+    with current_are(of_device.up for of_device in streams.values()):
         shards = [
             torch.empty((*before, size, *behind), dtype=tensor.dtype, device=device)
             for size, device in zip(sizes, devices, strict=True)
         ]
         if tensor.numel() > 0:
-            _send_all(tensor, at, sizes, shards, [lanes[device] for device in devices], arrived)
+            _send_all(tensor, at, sizes, shards, [streams[device] for device in devices], arrived)
     return [shard.permute(inverse(order)) for shard in shards] if order != sorted(order) else shards, arrived
 
 
@@ -145,13 +145,13 @@ def _send_all(
     at: int,
     sizes: Sequence[int],
     shards: Sequence[Tensor],
-    lanes: Sequence[_Lanes],
+    streams: Sequence[DeviceStreams],
     arrived: list[torch.cuda.Event | None],
 ) -> None:
     pinned, count = tensor.is_pinned(), math.prod(tensor.shape[:at])
     unit = tensor.element_size() * math.prod(tensor.shape[at + 1 :])
     parts = tensor.split(list(sizes), at)
-    queues: dict[_Lanes, deque[Iterator[None]]] = {}
+    queues: dict[DeviceStreams, deque[Iterator[None]]] = {}
     begin = 0
     for i, size in enumerate(sizes):
         if size > 0:
@@ -159,8 +159,8 @@ def _send_all(
                 sending = _sending_rows(_in_rows(parts[i], at), _in_rows(shards[i], at))
             else:
                 columns = _bytes_in_rows(tensor, at)[:, begin * unit : (begin + size) * unit]
-                sending = _sending_staged(columns, _bytes_in_rows(shards[i], at), lanes[i])
-            queues.setdefault(lanes[i], deque()).append(_arriving(sending, lanes[i], arrived, i))
+                sending = _sending_staged(columns, _bytes_in_rows(shards[i], at), streams[i])
+            queues.setdefault(streams[i], deque()).append(_send_and_record(sending, streams[i], arrived, i))
         begin += size
     # A chunk for each device in turn, so that all links are busy.
     with _sending_lock:
@@ -177,10 +177,12 @@ _DONE = object()
 _sending_lock = threading.Lock()
 
 
-def _arriving(sending: Iterator[None], lanes: _Lanes, arrived: list[torch.cuda.Event | None], i: int) -> Iterator[None]:
+def _send_and_record(
+    sending: Iterator[None], streams: DeviceStreams, arrived: list[torch.cuda.Event | None], i: int
+) -> Iterator[None]:
     """Queues a shard chunk by chunk, and behind the last one the event of its arrival."""
     yield from sending
-    arrived[i] = lanes.up.record_event()
+    arrived[i] = streams.up.record_event()
 
 
 def _sending_rows(source: Sequence[Tensor], target: Sequence[Tensor]) -> Iterator[None]:
@@ -189,13 +191,13 @@ def _sending_rows(source: Sequence[Tensor], target: Sequence[Tensor]) -> Iterato
         yield
 
 
-def _sending_staged(source: Tensor, target: Tensor, lanes: _Lanes) -> Iterator[None]:
+def _sending_staged(source: Tensor, target: Tensor, streams: DeviceStreams) -> Iterator[None]:
     count, length = source.shape
     rows, columns = max(1, _BUFFER // length), min(length, _BUFFER)
     for row in range(0, count, rows):
         for column in range(0, length, columns):
             piece = slice(row, row + rows), slice(column, column + columns)
-            lanes.send(source[piece], target[piece])
+            streams.send(source[piece], target[piece])
             yield
 
 
@@ -212,7 +214,7 @@ def download(shards: Sequence[Tensor], ready: Sequence[torch.cuda.Event], turns:
     count, unit = math.prod(shape[:at]), out.element_size() * math.prod(shape[at + 1 :])
     places = out.split(sizes, at)
     gathered: list[tuple[torch.cuda.Event, Tensor, Tensor]] = []
-    streams = {device: lanes_of(device).down for device in {s.device for s in shards}}
+    streams = {device: streams_of(device).down for device in {s.device for s in shards}}
     awaited: set[tuple[torch.device, torch.cuda.Event]] = set()
     # Nothing here needs record_stream: the shards are alive until their streams have been waited for.
     try:
