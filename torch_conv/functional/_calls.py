@@ -189,8 +189,9 @@ def _tracer_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 
 def below_autograd(run: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """`run` of what needs no gradient. In inference mode there are no autograd keys to skip; the guard takes 2 us.
+    """Call `run`, whose arguments need no gradient, below autograd.
 
+    Inference mode has no autograd keys to skip, and the guard takes 2 us.
     A transform of torch.func hides whether a gradient is wanted: vmap's tensors never say that they require one.
     """
     if _C.is_inference_mode_enabled() or _C._are_functorch_transforms_active():

@@ -19,7 +19,7 @@ _END = object()  # before and behind the numbers of a list or tuple
 
 
 def remembered(make: Callable[..., Any], *numbers: Any) -> Any:
-    """`make(*numbers)`, from the cache unless tensors are traced, faked or wrapped: then their making must be seen."""
+    """Return `make(*numbers)`, from the cache unless tensors are traced, faked or wrapped: a trace records the call."""
     if not is_plain():
         return make(*numbers)
     # The key holds each number of a list with its type: 3.0 equals 3, and is refused as a size.
