@@ -20,12 +20,11 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import torch
-from strategies import DTYPES
+from strategies import BORDERS, DTYPES
 
 import torch_conv  # noqa: F401
 
 OPS = torch.ops.torch_conv
-BORDERS = ["constant", "replicate", "reflect", "symmetric", "circular", "zero_output", "skip"]
 VARIANTS = {
     "direct": [
         "reg",
