@@ -20,12 +20,11 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import torch
+from strategies import BORDERS, DTYPES
 
 import torch_conv  # noqa: F401
 
 OPS = torch.ops.torch_conv
-DTYPES = [torch.float32, torch.uint8, torch.float16, torch.bfloat16, torch.float64, torch.int16]
-BORDERS = ["constant", "replicate", "reflect", "symmetric", "circular", "zero_output", "skip"]
 VARIANTS = {
     "direct": [
         "reg",
@@ -341,12 +340,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=12)
     parser.add_argument("--device", default="cuda")
-    parser.add_argument(
-        "--dtype", choices=[str(dtype).removeprefix("torch.") for dtype in DTYPES], help="only this one"
-    )
+    names = [str(dtype).removeprefix("torch.") for dtype in DTYPES]
+    parser.add_argument("--dtype", choices=names, help="only this one")
+    parser.add_argument("--list-dtypes", action="store_true", help="print the names that --dtype takes, and stop")
     parser.add_argument("--round", choices=ROUNDS, action="append", help="only this one (may be given again)")
     parser.add_argument("--seed", type=int, default=3, help="of sizes and windows: another one finds other kernels")
     args = parser.parse_args()
+    if args.list_dtypes:
+        print(*names)
+        return 0
     dtypes = [getattr(torch, args.dtype)] if args.dtype else DTYPES
     random.seed(args.seed)
     torch.manual_seed(0)
