@@ -16,7 +16,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 _INCLUDE = re.compile(r'^#include [<"]([^">]+)[">]', re.MULTILINE)
-_CHOICE = re.compile(r"\{([^{}]*)\}")
+_CHOICE = re.compile(r"(?<!\w)\{([^{}]*)\}")  # behind a name, braces hold a struct's fields
 
 
 def expand(line: str) -> list[str]:

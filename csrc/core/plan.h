@@ -19,7 +19,7 @@ struct Kernel {
   std::string name;  // without torch_conv::, with its template arguments: "direct2d::direct2d_reg<float, 3>"
 };
 
-// A template argument as text: a type or a number.
+// A template argument as text: a type, a number, or a struct of them.
 struct TemplateArgument {
   std::string text;
   TemplateArgument(Dtype type) : text(type_name(type)) {}
@@ -27,12 +27,19 @@ struct TemplateArgument {
   TemplateArgument(int value) : text(std::to_string(value)) {}
   TemplateArgument(const char* words) : text(words) {}
   TemplateArgument(std::string words) : text(std::move(words)) {}
+  // A struct by its fields in order, as the kernel's source spells it: "direct2d::TileShape{3, 3}".
+  TemplateArgument(const char* type, std::initializer_list<TemplateArgument> fields)
+      : text(type + ("{" + joined(fields) + "}")) {}
+
+  static std::string joined(std::initializer_list<TemplateArgument> arguments) {
+    std::string list;
+    for (const TemplateArgument& argument : arguments) list += (list.empty() ? "" : ", ") + argument.text;
+    return list;
+  }
 };
 
 inline Kernel kernel_of(const char* file, std::string name, std::initializer_list<TemplateArgument> arguments) {
-  const char* before = "<";
-  for (const TemplateArgument& argument : arguments) name += before + argument.text, before = ", ";
-  return {file, arguments.size() ? name + ">" : name};
+  return {file, arguments.size() ? name + "<" + TemplateArgument::joined(arguments) + ">" : name};
 }
 
 // The same kernel where it may read the neighbour shards: its last argument, kPeers, is written only then.

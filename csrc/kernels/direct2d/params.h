@@ -12,7 +12,7 @@ namespace torch_conv::direct2d {
 
 // ---- TILE ------------------------------------------------------------------------------------------------------
 
-// The tap of k that lies on the output pixel where nobody asks for another: tiles start there.
+// The default anchor: the tap of k that lies on the output pixel. A tile places its halo by this tap.
 constexpr int middle_of(int k) { return (k - 1) / 2; }
 
 // Windows up to so many rows and columns; larger ones go to WINDOW.

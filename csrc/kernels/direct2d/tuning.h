@@ -10,8 +10,8 @@
 namespace torch_conv::direct2d {
 
 // float32 3x3: REG 97 % of copy, TILE 94 %; 5x5: TILE 90 %, REG 86 %; float16 3x3: TILE 82 %, REG 67 % (4096^2,
-// reflect, one NVIDIA H200). Without bulk copies REG serves all it can (TILE by copies of words, of rows that are
-// aligned, was not measured beside it).
+// reflect, one NVIDIA H200). Without bulk copies REG serves every window that it supports; on aligned rows,
+// TILE by copies of words was not measured against it.
 inline const char* reg_is_slower(const Direct& p, const Arch& arch) {
   const bool prefer = p.kh == 3 && size_of(p.in.dtype) == 4;
   return prefer || tile_tma_refusal(p, arch) ? nullptr : "tile_tma is faster";

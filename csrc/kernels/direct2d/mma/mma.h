@@ -25,7 +25,7 @@ constexpr int mma_parts(bool float16, bool narrow) { return narrow ? 1 : float16
 // tile, rows g and g + 8 of the left matrix. Of interleaved channels a warp makes all, each from matrices of its own.
 struct MmaShape {
   int kh, kw;
-  int channels, windows;  // side by side, and those that they have: one for all, or one each
+  int channels, windows;  // interleaved channels of a pixel; windows: one for all channels, or one each
   int patch_h, patch_w;
   int pairs, spans;  // of rows and of 8 columns that a patch's windows see
   int group;         // pairs of rows whose taps stand in registers at once: all, or a part
@@ -35,7 +35,7 @@ struct MmaShape {
 
   constexpr int width() const { return channels > 1 ? 128 : 256; }
   constexpr int warp_w() const { return channels > 1 ? 16 * patch_w : 64; }
-  constexpr int warps() const { return width() / warp_w(); }  // side by side
+  constexpr int warps() const { return width() / warp_w(); }  // in a row of the tile
 
   constexpr int mmas() const { return group * spans; }
   constexpr int groups() const { return pairs / group; }

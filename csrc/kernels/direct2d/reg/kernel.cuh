@@ -32,7 +32,7 @@ struct RegWork {
   static __device__ __forceinline__ int offset(int x, int) { return x; }
 };
 
-// A call, not inlined: it stands in edge warps only, and once per row and column instead of once per pixel.
+// Not inlined: only warps at an edge call it, once per row and column.
 static __device__ __noinline__ int map_at_edge(int i, int n, Border border) { return map_index(i, n, border); }
 
 __device__ __forceinline__ int map_at_edge(int i, int n, Border border, const Neighbours& peers) {

@@ -8,8 +8,8 @@
 
 namespace torch_conv::direct2d {
 
-// `zero_output`: zeros where a tap of the window lies outside the image, over what the warp has stored of its tile,
-// which it finds once more, so that the sums before need not keep it.
+// `zero_output`: overwrites each stored output with zero if a tap of its window lies outside the image. The function
+// computes the tile's place again, so that the sums need no registers for it.
 template <class W, typename O>
 __device__ __noinline__ void clear_where_outside(const PlaneArgs& a) {
   constexpr TileWindow w = W::window;

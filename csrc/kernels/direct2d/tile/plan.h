@@ -57,7 +57,7 @@ inline const char* tile_refusal(const Direct& q, const Arch& arch, const TileKin
   if (q.in.c != q.groups) return "sums over channels";
   const TileWindow w = tile_window(q, kind);
   const int columns = w.left() + w.right() + 1;
-  // Windows that start `inside` columns within the image see an image that begins there.
+  // A window with negative padding starts `inside` columns within the image; no window covers the columns before.
   const int64_t inside = std::max<int64_t>(0, -s.pad_x);
   const bool touches = near(q.in.h, (q.out.h - 1) * w.stride + 1, w.rows(), s.pad_y) &&
                        near(q.in.w - inside, (q.out.w - 1) * w.stride + 1, columns, s.pad_x + inside);
