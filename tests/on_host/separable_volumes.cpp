@@ -12,7 +12,7 @@ using std::fma;
 using std::fmaf;
 #undef __shared__
 #define __shared__
-#include "kernels/separable3d/kernel_streaming.cuh"
+#include "kernels/separable3d/streaming/kernel.cuh"
 #include "kernels/separable3d/plan.h"
 
 namespace torch_conv::separable3d {

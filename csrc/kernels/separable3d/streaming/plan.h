@@ -4,7 +4,7 @@
 #include "core/refusals.h"
 #include "core/streaming_plan.h"
 #include "kernels/families.h"
-#include "kernels/separable3d/params.h"
+#include "kernels/separable3d/streaming/params.h"
 
 namespace torch_conv::separable3d {
 
@@ -106,7 +106,7 @@ inline void configure_streaming(const Separable& p, const Arch& arch, bool bulk,
   plan.threads = shape.threads();
   plan.shared_bytes = shape.shared_bytes();
   plan.blocks = cost.blocks(plan.tile_d);
-  const char *const file = "kernels/separable3d/kernel_streaming.cuh", *const name =
+  const char *const file = "kernels/separable3d/streaming/kernel.cuh", *const name =
                                                                            "separable3d::separable3d_streaming";
   const int k = int(p.kw);
   const bool fixed = fixed_taps(p);

@@ -5,7 +5,7 @@
 #include "core/cuda/device.cuh"
 #include "core/cuda/streaming.cuh"
 #include "core/cuda/tma.cuh"
-#include "kernels/separable3d/params.h"
+#include "kernels/separable3d/streaming/params.h"
 
 namespace torch_conv::separable3d {
 

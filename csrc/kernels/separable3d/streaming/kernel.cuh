@@ -28,7 +28,7 @@
 // k - 1 planes more a chunk of z.
 #pragma once
 
-#include "kernels/separable3d/kernel_common.cuh"
+#include "kernels/separable3d/streaming/common.cuh"
 
 namespace torch_conv::separable3d {
 
