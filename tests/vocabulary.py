@@ -61,6 +61,11 @@ KERNELS = [
     Rule(r"\b(direct2d|separable)_products\b", r"\1_mma"),
     Rule(r"/products\b", "/mma"),
     Rule(r"\bits seams\b", "its boundaries"),
+    # Template arguments as one struct.
+    Rule(
+        r"\bbox_strips<(\w+), (\w+), (box::Above::\w+(?:, \w+){8})((?:, true)?)>",
+        r"box_strips<\1, \2, box::StripTraits{\3}\4>",
+    ),
 ]
 
 # Identifiers, wherever they stand.

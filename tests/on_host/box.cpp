@@ -160,8 +160,12 @@ const Case kCases[] = {
 };
 
 using StripKernel = void (*)(StripArgs);
-#define KERNEL(...) \
-  { "box::box_strips<" #__VA_ARGS__ ">", box_strips<__VA_ARGS__> }
+#define KERNEL(T, Out, ...)                                               \
+  {"box::box_strips<" #T ", " #Out ", box::StripTraits{" #__VA_ARGS__ "}>", \
+   box_strips<T, Out, StripTraits{__VA_ARGS__}>}
+#define KERNEL_OF_SHARDS(T, Out, ...)                                           \
+  {"box::box_strips<" #T ", " #Out ", box::StripTraits{" #__VA_ARGS__ "}, true>", \
+   box_strips<T, Out, StripTraits{__VA_ARGS__}, true>}
 const std::map<std::string, StripKernel> kStrips = {
     KERNEL(bhalf_t, bhalf_t, box::Above::ring, 6, 33, 0, 2, 0, true, true, false),
     KERNEL(bhalf_t, float, box::Above::kept, 12, 7, 0, 4, 1, false, true, true),
@@ -208,24 +212,23 @@ const std::map<std::string, StripKernel> kStrips = {
     KERNEL(half_t, half_t, box::Above::ring, 0, 31, 1, 2, 0, true, true, false),
     KERNEL(half_t, half_t, box::Above::ring, 6, 31, 0, 2, 3, false, true, false),
     KERNEL(half_t, half_t, box::Above::ring, 6, 31, 1, 2, 1, false, true, false),
-    // Of shards.
-    KERNEL(bhalf_t, bhalf_t, box::Above::kept, 15, 15, 1, 4, 1, true, true, false, true),
-    KERNEL(float, float, box::Above::chain, 5, 5, 2, 4, 1, true, true, false, true),
-    KERNEL(float, float, box::Above::kept, 15, 15, 0, 4, 3, true, true, false, true),
-    KERNEL(float, float, box::Above::kept, 15, 15, 1, 4, 0, false, true, false, true),
-    KERNEL(float, float, box::Above::kept, 15, 15, 1, 4, 0, true, true, false, true),
-    KERNEL(float, float, box::Above::kept, 15, 15, 1, 4, 1, false, true, false, true),
-    KERNEL(float, float, box::Above::kept, 15, 15, 1, 4, 1, true, true, false, true),
-    KERNEL(float, float, box::Above::kept, 15, 15, 1, 4, 1, true, true, true, true),
-    KERNEL(float, float, box::Above::ring, 5, 70, 2, 2, 1, true, true, false, true),
-    KERNEL(float, float, box::Above::ring, 6, 31, 1, 2, 1, false, true, false, true),
-    KERNEL(float, float, box::Above::ring, 6, 31, 1, 2, 1, true, true, false, true),
-    KERNEL(half_t, half_t, box::Above::kept, 15, 15, 0, 4, 3, false, true, false, true),
-    KERNEL(half_t, half_t, box::Above::kept, 15, 15, 1, 4, 0, false, true, false, true),
-    KERNEL(half_t, half_t, box::Above::kept, 15, 15, 1, 4, 1, false, true, false, true),
-    KERNEL(half_t, half_t, box::Above::kept, 15, 15, 1, 4, 1, true, true, false, true),
-    KERNEL(half_t, half_t, box::Above::ring, 6, 31, 1, 2, 1, false, true, false, true),
-    KERNEL(half_t, half_t, box::Above::ring, 6, 31, 1, 2, 1, true, true, false, true),
+    KERNEL_OF_SHARDS(bhalf_t, bhalf_t, box::Above::kept, 15, 15, 1, 4, 1, true, true, false),
+    KERNEL_OF_SHARDS(float, float, box::Above::chain, 5, 5, 2, 4, 1, true, true, false),
+    KERNEL_OF_SHARDS(float, float, box::Above::kept, 15, 15, 0, 4, 3, true, true, false),
+    KERNEL_OF_SHARDS(float, float, box::Above::kept, 15, 15, 1, 4, 0, false, true, false),
+    KERNEL_OF_SHARDS(float, float, box::Above::kept, 15, 15, 1, 4, 0, true, true, false),
+    KERNEL_OF_SHARDS(float, float, box::Above::kept, 15, 15, 1, 4, 1, false, true, false),
+    KERNEL_OF_SHARDS(float, float, box::Above::kept, 15, 15, 1, 4, 1, true, true, false),
+    KERNEL_OF_SHARDS(float, float, box::Above::kept, 15, 15, 1, 4, 1, true, true, true),
+    KERNEL_OF_SHARDS(float, float, box::Above::ring, 5, 70, 2, 2, 1, true, true, false),
+    KERNEL_OF_SHARDS(float, float, box::Above::ring, 6, 31, 1, 2, 1, false, true, false),
+    KERNEL_OF_SHARDS(float, float, box::Above::ring, 6, 31, 1, 2, 1, true, true, false),
+    KERNEL_OF_SHARDS(half_t, half_t, box::Above::kept, 15, 15, 0, 4, 3, false, true, false),
+    KERNEL_OF_SHARDS(half_t, half_t, box::Above::kept, 15, 15, 1, 4, 0, false, true, false),
+    KERNEL_OF_SHARDS(half_t, half_t, box::Above::kept, 15, 15, 1, 4, 1, false, true, false),
+    KERNEL_OF_SHARDS(half_t, half_t, box::Above::kept, 15, 15, 1, 4, 1, true, true, false),
+    KERNEL_OF_SHARDS(half_t, half_t, box::Above::ring, 6, 31, 1, 2, 1, false, true, false),
+    KERNEL_OF_SHARDS(half_t, half_t, box::Above::ring, 6, 31, 1, 2, 1, true, true, false),
 };
 
 // `more`: rows between planes, and columns between rows.

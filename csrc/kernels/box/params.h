@@ -85,6 +85,19 @@ enum class Above {
   reread,  // ... rests are the next leaving rows' first ones
 };
 
+// A kernel's template arguments besides its dtypes.
+struct StripTraits {
+  Above above;
+  int high;       // rows of a window, or of a rest (order.h)
+  int wide;       // columns of a window
+  int shift;      // StripArgs::shift of planes; 0 of HWC images
+  int stages;     // batches of entering rows in shared memory
+  int subtiles;   // 1: a strip is one tile; 0: StripArgs::subtiles neighbouring tiles; more: the channels of a tile
+  bool vectors;   // rows start on whole vectors of 4 elements
+  bool policies;  // loads and stores carry cache policies for L2
+  bool counts;    // the border needs the number of a window's pixels inside the image
+};
+
 struct StripArgs {
   const void* in;
   void* out;

@@ -63,9 +63,12 @@ constexpr bool is_spread = sizeof(T) == 4 && kSubtiles != 0 && !kVectors;
 //   entering     the 4 elements of row j in a slot, as floats
 //   Leaving      8 rows of the thread's columns in registers: `load` starts to fill it, `leaving` takes row j out of
 //   it.
-template <typename T, Above kAbove, int kHigh, int kStages, int kSubtiles, bool kVectors, class Columns>
-__device__ __forceinline__ void add_columns(const StripArgs& a, const Strip<kSubtiles>& strip, const Barriers& barriers,
-                                            unsigned char* shared, const Columns& columns) {
+template <typename T, StripTraits kTraits, class Columns>
+__device__ __forceinline__ void add_columns(const StripArgs& a, const Strip<kTraits.subtiles>& strip,
+                                            const Barriers& barriers, unsigned char* shared, const Columns& columns) {
+  constexpr Above kAbove = kTraits.above;
+  constexpr int kHigh = kTraits.high, kStages = kTraits.stages, kSubtiles = kTraits.subtiles;
+  constexpr bool kVectors = kTraits.vectors;
   using Cell = typename Columns::Cell;
   constexpr bool kInPlace = sums_in_place(sizeof(T), kChannels<kSubtiles>);
   constexpr int kV = v_stages(sizeof(T), kChannels<kSubtiles>, kStages), kAhead = batches_ahead(kStages);
@@ -293,12 +296,12 @@ __device__ __forceinline__ void add_columns(const StripArgs& a, const Strip<kSub
   async_wait<0>();
 }
 
-template <typename T, Above kAbove, int kHigh, int kStages, int kSubtiles, bool kVectors, bool kPolicies, bool kPeers>
-__device__ __forceinline__ void column_warp(const StripArgs& a, const Strip<kSubtiles>& strip, const Barriers& barriers,
-                                            unsigned char* shared) {
-  const auto add = [&](const auto& columns) {
-    add_columns<T, kAbove, kHigh, kStages, kSubtiles, kVectors>(a, strip, barriers, shared, columns);
-  };
+template <typename T, StripTraits kTraits, bool kPeers>
+__device__ __forceinline__ void column_warp(const StripArgs& a, const Strip<kTraits.subtiles>& strip,
+                                            const Barriers& barriers, unsigned char* shared) {
+  constexpr int kSubtiles = kTraits.subtiles;
+  constexpr bool kVectors = kTraits.vectors, kPolicies = kTraits.policies;
+  const auto add = [&](const auto& columns) { add_columns<T, kTraits>(a, strip, barriers, shared, columns); };
   if constexpr (sizeof(T) == 2 && !kVectors && kSubtiles != 0) {
     const UnalignedColumns<T, kSubtiles, kPolicies, false, kPeers> words(a, strip);
     if (words.gathers) add(UnalignedColumns<T, kSubtiles, kPolicies, true, kPeers>(a, strip));

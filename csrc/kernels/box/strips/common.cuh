@@ -7,8 +7,7 @@
 
 namespace torch_conv::box {
 
-// Kernels' kSubtiles: 1, a strip is one tile; 0, of a.subtiles neighbouring tiles; more, of the channels of a tile's
-// pixels.
+// kSubtiles is StripTraits::subtiles.
 template <int kSubtiles>
 constexpr int kChannels = kSubtiles > 1 ? kSubtiles : 1;
 

@@ -37,10 +37,9 @@
 
 namespace torch_conv::box {
 
-template <typename T, typename Out, Above kAbove, int kHigh, int kWide, int kShift, int kStages, int kSubtiles,
-          bool kVectors, bool kPolicies, bool kCounts, bool kPeers = false>
+template <typename T, typename Out, StripTraits kTraits, bool kPeers = false>
 __global__ void __launch_bounds__(kStripThreads) box_strips(const __grid_constant__ StripArgs a) {
-  constexpr int kV = v_stages(sizeof(T), kChannels<kSubtiles>, kStages);
+  constexpr int kSubtiles = kTraits.subtiles, kV = v_stages(sizeof(T), kChannels<kSubtiles>, kTraits.stages);
   static_assert(2 * kV * sizeof(uint64_t) <= kBarrierBytes);
   extern __shared__ __align__(128) unsigned char shared[];
   const Barriers barriers = Barriers::at(shared + kV * kStageBytes, kV);
@@ -48,11 +47,8 @@ __global__ void __launch_bounds__(kStripThreads) box_strips(const __grid_constan
   const Strip<kSubtiles> strip(a, shared + kV * kStageBytes + kBarrierBytes);
   strip.fill(a);
   __syncthreads();
-  if (int(threadIdx.x) < a.lanes)
-    column_warp<T, kAbove, kHigh, kStages, kSubtiles, kVectors, kPolicies, kPeers>(a, strip, barriers, shared);
-  else if (threadIdx.x >= 32 * kColumnWarps)
-    row_warp<T, Out, kAbove, kHigh, kWide, kShift, kStages, kSubtiles, kVectors, kPolicies, kCounts>(a, strip, barriers,
-                                                                                                     shared);
+  if (int(threadIdx.x) < a.lanes) column_warp<T, kTraits, kPeers>(a, strip, barriers, shared);
+  else if (threadIdx.x >= 32 * kColumnWarps) row_warp<T, Out, kTraits>(a, strip, barriers, shared);
 }
 
 }  // namespace torch_conv::box

@@ -168,8 +168,11 @@ inline void configure_strips(const Box& p, const Arch& arch, Plan& plan) {
   const int subtiles = s.pixel > 1 ? s.pixel : s.subtiles > 1 ? 0 : 1;
   const bool counts = float_finish_of(p.place) != Finish::scale;
   const Kernel kernel = kernel_of("kernels/box/strips/kernel.cuh", "box::box_strips",
-                                  {p.in.dtype, p.out.dtype, name_of(s.above), s.number, int(p.kw),
-                                   s.pixel > 1 ? 0 : s.shift, s.stages, subtiles, s.vectors, policies, counts});
+                                  {p.in.dtype,
+                                   p.out.dtype,
+                                   {"box::StripTraits",
+                                    {name_of(s.above), s.number, int(p.kw), s.pixel > 1 ? 0 : s.shift, s.stages,
+                                     subtiles, s.vectors, policies, counts}}});
   plan.kernels = {of_shards(kernel, p.peers.any())};
   plan.config = s;
 }

@@ -178,19 +178,20 @@ struct RowStore {
   }
 };
 
-template <typename T, typename Out, Above kAbove, int kHigh, int kWide, int kShift, int kStages, int kSubtiles,
-          bool kVectors, bool kPolicies, bool kCounts>
-__device__ __forceinline__ void row_warp(const StripArgs& a, const Strip<kSubtiles>& strip, const Barriers& barriers,
-                                         unsigned char* shared) {
-  constexpr int kV = v_stages(sizeof(T), kChannels<kSubtiles>, kStages);
+template <typename T, typename Out, StripTraits kTraits>
+__device__ __forceinline__ void row_warp(const StripArgs& a, const Strip<kTraits.subtiles>& strip,
+                                         const Barriers& barriers, unsigned char* shared) {
+  constexpr int kWide = kTraits.wide, kShift = kTraits.shift, kSubtiles = kTraits.subtiles;
+  constexpr bool kVectors = kTraits.vectors;
+  constexpr int kV = v_stages(sizeof(T), kChannels<kSubtiles>, kTraits.stages);
   constexpr int kOwn = kWide > 32 ? 32 : kWide;              // s_kOwn is what a lane makes by itself
   constexpr int kLow = kWide > 32 ? kWide % 32 : kWide;      // and t of the bits of kw below, or all of them
   constexpr int kHalves = kWide >= 64 ? kWide / 32 : 0;      // chunks that the wider bits span, 64 and more
   constexpr bool kRegisters = kHalves > 0 && kSubtiles < 2;  // outputs are stored from there
-  using Store = RowStore<Out, kSubtiles, !kVectors && kSubtiles != 0, kPolicies, kCounts>;
+  using Store = RowStore<Out, kSubtiles, !kVectors && kSubtiles != 0, kTraits.policies, kTraits.counts>;
   constexpr int kValues = 32 + kOwn - 1, kQuads = (kValues + kShift + 3) / 4;
   const int lane = threadIdx.x % 32, r = threadIdx.x / 32 - kColumnWarps;
-  int stage = sums_in_place(sizeof(T), kChannels<kSubtiles>) ? start_batches<kAbove>(a.blocks) % kV : 0;
+  int stage = sums_in_place(sizeof(T), kChannels<kSubtiles>) ? start_batches<kTraits.above>(a.blocks) % kV : 0;
   const int subtiles = kSubtiles == 0 ? a.subtiles : kSubtiles, each = a.kw - 1 + a.shift;
   bool mirrors = false;
   for (int i = 0; i < (kSubtiles == 0 ? a.subtiles : 1); ++i) mirrors = mirrors || strip.subtile(i).mirrors;
