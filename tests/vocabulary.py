@@ -63,6 +63,10 @@ KERNELS = [
     Rule(r"\bits seams\b", "its boundaries"),
     # Template arguments as one struct.
     Rule(
+        r"\bbox_bytes<(\d+(?:, \d+){2}(?:, box::\w+::\w+){2}, \w+, \w+)((?:, true)?)>",
+        r"box_bytes<box::ByteTraits{\1}\2>",
+    ),
+    Rule(
         r"\bbox_strips<(\w+), (\w+), (box::Above::\w+(?:, \w+){8})((?:, true)?)>",
         r"box_strips<\1, \2, box::StripTraits{\3}\4>",
     ),

@@ -111,7 +111,9 @@ const Case kCases[] = {
 };
 
 #define KERNEL(...) \
-  { "box::box_bytes<" #__VA_ARGS__ ">", box_bytes<__VA_ARGS__> }
+  { "box::box_bytes<box::ByteTraits{" #__VA_ARGS__ "}>", box_bytes<ByteTraits{__VA_ARGS__}> }
+#define KERNEL_OF_SHARDS(...) \
+  { "box::box_bytes<box::ByteTraits{" #__VA_ARGS__ "}, true>", box_bytes<ByteTraits{__VA_ARGS__}, true> }
 const std::map<std::string, void (*)(ByteArgs)> kKernels = {
 #include "box_bytes_kernels.h"
 };

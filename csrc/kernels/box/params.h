@@ -160,6 +160,17 @@ enum class Rounding : int8_t {
 constexpr bool is_centred(Rounding r) { return r == Rounding::once_centred || r == Rounding::twice_centred; }
 constexpr bool takes_two(Rounding r) { return r == Rounding::twice || r == Rounding::twice_centred; }
 
+// A kernel's template arguments.
+struct ByteTraits {
+  int wide;      // columns of a window
+  int channels;  // interleaved; 1: planes
+  int shift;     // outputs before a lane's own that its stores begin with, if aligned_out
+  Rounding rounding;
+  Finish finish;
+  bool aligned_in;   // rows of the image start on 8 bytes
+  bool aligned_out;  // rows of the result start on 16 bytes
+};
+
 struct ByteArgs {
   const uint8_t* in;
   uint8_t* out;

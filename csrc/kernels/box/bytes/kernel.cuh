@@ -13,7 +13,7 @@
 //   a row warp takes row r of the 8: lane i makes the 32 outputs whose windows end in chunk i. It has the sum of the
 //   window before them from the totals of its neighbours' chunks; from there each window is the last one, plus the
 //   column that enters, minus the one that leaves (DP2A picks the half of a word that is meant). One multiply-add
-//   divides and rounds (params.h: Rounding). Bytes are moved by kShift so that lanes store whole vectors.
+//   divides and rounds (params.h: Rounding). Bytes are moved by `shift` so that lanes store whole vectors.
 //
 // kPeers: the image is a shard of one that is cut along h. Rows that are not its own are read row by row in whichever
 // shard holds them.
@@ -31,13 +31,12 @@
 
 namespace torch_conv::box {
 
-template <int kWide, int kChannels, int kShift, Rounding kRounding, Finish kFinish, bool kAlignedIn, bool kAlignedOut,
-          bool kPeers = false>
+template <ByteTraits kTraits, bool kPeers = false>
 __global__ void __launch_bounds__(kByteThreads, kByteBlocks) box_bytes(const __grid_constant__ ByteArgs a) {
-  constexpr Reads kReads = kAlignedIn ? Reads::vectors : Reads::words;
+  constexpr Reads kReads = kTraits.aligned_in ? Reads::vectors : Reads::words;
   extern __shared__ __align__(128) unsigned char shared[];
   const Barriers barriers = Barriers::at(shared + kByteStages * kByteStageBytes, kByteStages);
-  const ByteStrip strip(a, kChannels);
+  const ByteStrip strip(a, kTraits.channels);
   // Warps with columns.
   const int column_warps = min((strip.end - strip.begin + 255) / 256, kByteColumnWarps);
   // Row warps have no registers to spare: they read the strip's numbers where they need them.
@@ -48,7 +47,7 @@ __global__ void __launch_bounds__(kByteThreads, kByteBlocks) box_bytes(const __g
     strip_of_rows = strip;
   }
   const int thread = threadIdx.x % (32 * kByteColumnWarps), share = threadIdx.x / (32 * kByteColumnWarps);
-  const ByteColumns columns(a, strip, strip.begin + 8 * thread, kChannels);
+  const ByteColumns columns(a, strip, strip.begin + 8 * thread, kTraits.channels);
   // Windows wider than the image come to its columns again, anywhere in a vector.
   const bool within = kReads == Reads::vectors && columns.map[0] % 8 > 0;
   const bool apart = __any_sync(0xffffffff, columns.apart || within);
@@ -64,7 +63,7 @@ __global__ void __launch_bounds__(kByteThreads, kByteBlocks) box_bytes(const __g
     *reinterpret_cast<uint4*>(to + (share - 1) * kByteRowPitch) = uint4{sums[0], sums[1], sums[2], sums[3]};
   __syncthreads();
   if (share > 0) {
-    add_rows<kWide, kChannels, kShift, kRounding, kFinish, kAlignedOut>(a, strip_of_rows, barriers, shared);
+    add_rows<kTraits>(a, strip_of_rows, barriers, shared);
     return;
   }
   if (int(threadIdx.x) / 32 >= column_warps) return;

@@ -117,9 +117,13 @@ struct ByteWindows {
   }
 };
 
-template <int kWide, int kChannels, int kShift, Rounding kRounding, Finish kFinish, bool kAligned>
+template <ByteTraits kTraits>
 __device__ __forceinline__ void add_rows(const ByteArgs& a, const ByteStrip& strip, const Barriers& barriers,
                                          unsigned char* shared) {
+  constexpr int kChannels = kTraits.channels, kShift = kTraits.shift;
+  constexpr Rounding kRounding = kTraits.rounding;
+  constexpr Finish kFinish = kTraits.finish;
+  constexpr bool kAligned = kTraits.aligned_out;
   const int lane = threadIdx.x % 32, r = threadIdx.x / 32 - kByteColumnWarps;
   uint8_t* const out = a.out + strip.out + strip.x;
   const int first = 32 * lane - a.lead;  // among the strip's outputs: the lane's first one
@@ -137,7 +141,7 @@ __device__ __forceinline__ void add_rows(const ByteArgs& a, const ByteStrip& str
       for (int x = a.in_w + lane; x < strip.end; x += 32) copy(x);
       __syncwarp();
     }
-    ByteWindows<kWide, kChannels> windows;
+    ByteWindows<kTraits.wide, kChannels> windows;
     windows.load(row, lane);
     if constexpr (kAligned) arrive(&barriers.empty[stage]);
 
