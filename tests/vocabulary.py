@@ -62,6 +62,8 @@ KERNELS = [
     Rule(r"/products\b", "/mma"),
     Rule(r"\bits seams\b", "its boundaries"),
     # Template arguments as one struct.
+    Rule(r"\bseparable_mma<(uint8_t), (\d[^>]*)>", r"separable_mma<\1, separable2d::BandShape{1, \2}>"),
+    Rule(r"\bseparable_mma<(b?half_t), (\d[^>]*)>", r"separable_mma<\1, separable2d::BandShape{2, \2}>"),
     Rule(
         r"\bbox_bytes<(\d+(?:, \d+){2}(?:, box::\w+::\w+){2}, \w+, \w+)((?:, true)?)>",
         r"box_bytes<box::ByteTraits{\1}\2>",

@@ -32,24 +32,25 @@ using namespace torch_conv::separable2d;
 namespace {
 
 using Kernel = void (*)(TensorMap, TensorMap, BandArgs);
-#define KERNEL(...) \
-  { "separable2d::separable_mma<" #__VA_ARGS__ ">", separable_mma<__VA_ARGS__> }
+#define KERNEL(T, ...)                                                                   \
+  { "separable2d::separable_mma<" #T ", separable2d::BandShape{" #__VA_ARGS__ "}>",      \
+    separable_mma<T, BandShape{__VA_ARGS__}> }
 #define KERNELS(...) \
   KERNEL(__VA_ARGS__, true, true, 1), KERNEL(__VA_ARGS__, false, false, 1), KERNEL(__VA_ARGS__, true, false, 1)
 const std::map<std::string, Kernel> kKernels = {
 #if BYTES
-    KERNELS(uint8_t, 3, 3, 1, false, false), KERNELS(uint8_t, 4, 3, 1, false, false),
-    KERNELS(uint8_t, 6, 3, 1, true, true),   KERNELS(uint8_t, 3, 5, 0, true, true),
-    KERNELS(uint8_t, 10, 2, 0, false, true), KERNELS(uint8_t, 4, 2, 0, true, true),
-    KERNELS(uint8_t, 5, 3, 1, true, true),
+    KERNELS(uint8_t, 1, 3, 3, 1, false, false), KERNELS(uint8_t, 1, 4, 3, 1, false, false),
+    KERNELS(uint8_t, 1, 6, 3, 1, true, true),   KERNELS(uint8_t, 1, 3, 5, 0, true, true),
+    KERNELS(uint8_t, 1, 10, 2, 0, false, true), KERNELS(uint8_t, 1, 4, 2, 0, true, true),
+    KERNELS(uint8_t, 1, 5, 3, 1, true, true),
 #else
-    KERNELS(half_t, 4, 3, 1, true, true),  KERNELS(half_t, 6, 5, 0, true, true),
-    KERNELS(bhalf_t, 4, 3, 1, true, true), KERNELS(half_t, 3, 5, 0, true, true),
-    KERNELS(half_t, 5, 3, 1, true, true),  KERNELS(half_t, 10, 9, 0, true, true),
-    KERNELS(half_t, 2, 3, 1, true, true),  KERNELS(bhalf_t, 10, 3, 1, true, true),
-    KERNELS(half_t, 4, 3, 0, true, true),  KERNELS(half_t, 3, 1, 0, true, true),
-    KERNELS(half_t, 2, 1, 0, true, true),  KERNELS(half_t, 4, 5, 1, true, true),
-    KERNEL(half_t, 4, 3, 1, true, true, false, true, 1),
+    KERNELS(half_t, 2, 4, 3, 1, true, true),  KERNELS(half_t, 2, 6, 5, 0, true, true),
+    KERNELS(bhalf_t, 2, 4, 3, 1, true, true), KERNELS(half_t, 2, 3, 5, 0, true, true),
+    KERNELS(half_t, 2, 5, 3, 1, true, true),  KERNELS(half_t, 2, 10, 9, 0, true, true),
+    KERNELS(half_t, 2, 2, 3, 1, true, true),  KERNELS(bhalf_t, 2, 10, 3, 1, true, true),
+    KERNELS(half_t, 2, 4, 3, 0, true, true),  KERNELS(half_t, 2, 3, 1, 0, true, true),
+    KERNELS(half_t, 2, 2, 1, 0, true, true),  KERNELS(half_t, 2, 4, 5, 1, true, true),
+    KERNEL(half_t, 2, 4, 3, 1, true, true, false, true, 1),
 #endif
 };
 
@@ -58,14 +59,14 @@ const std::map<std::string, Kernel> kKernels = {
       KERNEL(__VA_ARGS__, false, false, 4), KERNEL(__VA_ARGS__, false, false, 2)
 const std::map<std::string, Kernel> kHwcKernels = {
 #if BYTES
-    HWC(uint8_t, 4, 3, 1, false, false),
-    HWC(uint8_t, 6, 3, 1, true, true),
-    HWC(uint8_t, 5, 3, 1, true, true),
+    HWC(uint8_t, 1, 4, 3, 1, false, false),
+    HWC(uint8_t, 1, 6, 3, 1, true, true),
+    HWC(uint8_t, 1, 5, 3, 1, true, true),
 #else
-    HWC(half_t, 4, 3, 1, true, true),
-    HWC(half_t, 6, 5, 0, true, true),
-    HWC(bhalf_t, 4, 3, 1, true, true),
-    HWC(half_t, 3, 5, 0, true, true),
+    HWC(half_t, 2, 4, 3, 1, true, true),
+    HWC(half_t, 2, 6, 5, 0, true, true),
+    HWC(bhalf_t, 2, 4, 3, 1, true, true),
+    HWC(half_t, 2, 3, 5, 0, true, true),
 #endif
 };
 

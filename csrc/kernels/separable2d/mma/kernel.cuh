@@ -51,25 +51,12 @@
 
 namespace torch_conv::separable2d {
 
-template <typename T, int kHalves, int kTiles, int kEarly, bool kFirstSeesLast, bool kLastSeesFirst, bool kLoads,
-          bool kStores, int kChannels>
-struct Bands {
-  static constexpr BandShape shape{sizeof(T), kHalves,   kTiles,         kEarly,        kLoads,
-                                   kStores,   kChannels, kFirstSeesLast, kLastSeesFirst};
-};
-
-// The numbers are a BandShape's.
-template <typename T, int kHalves, int kTiles, int kEarly, bool kFirstSeesLast, bool kLastSeesFirst, bool kLoads,
-          bool kStores, int kChannels>
-__global__ void __launch_bounds__(
-    Bands<T, kHalves, kTiles, kEarly, kFirstSeesLast, kLastSeesFirst, kLoads, kStores, kChannels>::shape.threads(),
-    Bands<T, kHalves, kTiles, kEarly, kFirstSeesLast, kLastSeesFirst, kLoads, kStores, kChannels>::shape.min_blocks())
+template <typename T, BandShape s>
+__global__ void __launch_bounds__(s.threads(), s.min_blocks())
     separable_mma(const __grid_constant__ TensorMap in_map, const __grid_constant__ TensorMap out_map,
                   const __grid_constant__ BandArgs a) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   using namespace mma;
-  constexpr BandShape s =
-      Bands<T, kHalves, kTiles, kEarly, kFirstSeesLast, kLastSeesFirst, kLoads, kStores, kChannels>::shape;
   constexpr bool kBytes = sizeof(T) == 1, kHalf = std::is_same_v<T, half_t>, kBulk = s.bulk_loads();
   using P = std::conditional_t<kBytes, half_t, T>;  // what is multiplied
   constexpr int kChunkTiles = s.chunk_tiles(), kStages = s.stages(), kShift = s.shift();
@@ -80,7 +67,7 @@ __global__ void __launch_bounds__(
   uint64_t* const full = reinterpret_cast<uint64_t*>(stages + s.barriers_at());
   uint64_t* const empty = full + kStages;
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  const int channel = kChannels == 1 ? 0 : warp % kChannels, band = warp / kChannels;
+  const int channel = s.channels == 1 ? 0 : warp % s.channels, band = warp / s.channels;
 
   const TilePosition at = a.order.at(blockIdx.x);
   const int x0 = int(at.x) * a.segment * s.columns(), y0 = int(at.y) * s.rows();
@@ -93,17 +80,17 @@ __global__ void __launch_bounds__(
   unsigned char* const raw = stages + s.raw_at();
   const auto load = [&](int chunk) {
     const int stage = chunk % kStages;
-    tma::barrier_expect(full + stage, kChannels * s.box_bytes());
+    tma::barrier_expect(full + stage, s.channels * s.box_bytes());
     if constexpr (kBulk) {
       tma::load_box(stages + stage * s.box_bytes(), &in_map, full + stage, column_of(chunk), top, at.c, at.n);
     } else {
 #pragma unroll
-      for (int i = 0; i < kChannels; ++i)
-        tma::load_box(raw + i * s.box_bytes(), &in_map, full, column_of(chunk) * kChannels + i * s.columns(), top, at.c,
-                      at.n);
+      for (int i = 0; i < s.channels; ++i)
+        tma::load_box(raw + i * s.box_bytes(), &in_map, full, column_of(chunk) * s.channels + i * s.columns(), top,
+                      at.c, at.n);
     }
   };
-  if (kLoads && threadIdx.x == 0) {
+  if (s.loads && threadIdx.x == 0) {
     for (int i = 0; i < kStages; ++i) {
       tma::barrier_init(full + i);
       tma::barrier_init(empty + i, s.warps() * kWarpArrivals);
@@ -123,7 +110,7 @@ __global__ void __launch_bounds__(
     __syncwarp();
     if (chunk + 1 < chunks) copy_rows<T, s>(raw, a, plane, column_of(chunk + 1), top);
   };
-  if constexpr (!kLoads) copy_rows<T, s>(raw, a, plane, column_of(0), top);
+  if constexpr (!s.loads) copy_rows<T, s>(raw, a, plane, column_of(0), top);
 
   place_taps<s.threads()>(taps_x - s.taps_before, a.taps.of<float>(a.taps.x, at.n, at.c), a.kw);
   place_taps<s.threads()>(taps_y - s.taps_before, a.taps.of<float>(a.taps.y, at.n, at.c), a.kh);
@@ -133,7 +120,7 @@ __global__ void __launch_bounds__(
   unsigned* const words = reinterpret_cast<unsigned*>(stages + s.outputs_at());
   make_bands<P, s>(words, taps_x, taps_y, scales, a.pad_x);
   __syncthreads();
-  unsigned column_band[kHalves][2][2], row_band[s.row_words()][2];  // [1]: the small parts
+  unsigned column_band[s.halves][2][2], row_band[s.row_words()][2];  // [1]: the small parts
 #pragma unroll
   for (int part = 0; part < 2; ++part) {
     const unsigned* own = words + part * s.band_words() * 32 + lane;
@@ -142,7 +129,7 @@ __global__ void __launch_bounds__(
 #pragma unroll
     for (int i = 0; i < s.row_words(); ++i) row_band[i][part] = own[32 * (s.column_words() + i)];
   }
-  if constexpr (!kLoads && kStages == 2) place_copied(0);
+  if constexpr (!s.loads && kStages == 2) place_copied(0);
   __syncthreads();
 
   const bool outer_rows = top < 0 || bottom > a.planes.in_h;
@@ -152,7 +139,7 @@ __global__ void __launch_bounds__(
   const int y = y0 + 16 * band;
 
   // Tiles 2 i and 2 i + 1 of a chunk of 16-bit elements share the registers of one matrix.
-  Sums<kBytes ? kTiles : kTiles / 2 + 1, kBytes ? kChunkTiles : kChunkTiles / 2> sums;
+  Sums<kBytes ? s.tiles : s.tiles / 2 + 1, kBytes ? kChunkTiles : kChunkTiles / 2> sums;
   using Outputs = OutputBox<T, s>;
   constexpr int kBoxes = s.bulk_stores() ? 2 : 1;
   Outputs filling{stages + s.outputs_at() + band * kBoxes * s.out_box_bytes(), channel};
@@ -170,7 +157,7 @@ __global__ void __launch_bounds__(
         load(chunk - 1 + kStages);
       }
       __syncwarp();
-    } else if constexpr (kLoads) {
+    } else if constexpr (s.loads) {
       tma::barrier_wait(full, phase);
       place(chunk);
       __syncthreads();
@@ -190,7 +177,7 @@ __global__ void __launch_bounds__(
     for (int first = 0; first < kChunkTiles; first += tiles_at_once<T>()) {
       if (first > 0 && chunk * kChunkTiles + first >= tiles) break;
       constexpr int kAtOnce = tiles_at_once<T>();
-      unsigned pixels[kAtOnce][kHalves];
+      unsigned pixels[kAtOnce][s.halves];
 #pragma unroll
       for (int i = 0; i < kAtOnce; ++i) load_columns(pixels[i], own_row + ((first + i) ^ lane % 8) * 16);
       float out[kAtOnce][kBytes ? 2 : 1][4];
@@ -200,20 +187,20 @@ __global__ void __launch_bounds__(
         if constexpr (kBytes) {
 #pragma unroll
           for (int odd = 0; odd < 2; ++odd) {
-            unsigned halves[kHalves];
+            unsigned halves[s.halves];
 #pragma unroll
-            for (int h = 0; h < kHalves; ++h) halves[h] = bytes_as_halves(pixels[i][h], odd);
+            for (int h = 0; h < s.halves; ++h) halves[h] = bytes_as_halves(pixels[i][h], odd);
             float sum[4];
-            column_pass<P, kHalves>(sum, column_band, halves);
+            column_pass<P, s.halves>(sum, column_band, halves);
             split<P>(sum, 1.f, sums, tile, 2 * odd);
           }
 #pragma unroll
           for (int of = 0; of < 2; ++of)
-            row_pass<P>(out[i][of], sums, row_band, tile, 2 * of, of && !kLastSeesFirst ? 1 : 0,
-                        !of && !kFirstSeesLast ? kTiles - 1 : kTiles);
+            row_pass<P>(out[i][of], sums, row_band, tile, 2 * of, of && !s.last_sees_first ? 1 : 0,
+                        !of && !s.first_sees_last ? s.tiles - 1 : s.tiles);
         } else {
           float sum[4];
-          column_pass<P, kHalves>(sum, column_band, pixels[i]);
+          column_pass<P, s.halves>(sum, column_band, pixels[i]);
           split<P>(sum, kHalf ? scales.between : 1.f, sums, tile / 2, tile % 2 * 2);
           row_pass<P>(out[i][0], sums, row_band, tile / 2, tile % 2);
         }

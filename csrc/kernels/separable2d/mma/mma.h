@@ -15,11 +15,11 @@ struct BandShape {
   int halves;  // of 8 rows, that the windows of 16 rows see
   int tiles;   // of columns, that the windows of a tile's outputs see; odd but for bytes
   int early;   // tiles that a chunk starts before the first window's, so that it starts on 32 bytes: 0 or 1
-  // Do rows of pixels start on 16 bytes? Are those of outputs whole vectors of 16 bytes of memory?
-  bool loads, stores;
-  int channels;  // that lie side by side in memory; each has warps of its own
   // Of a tile of bytes: do the windows of its first eight outputs see the last tile, those of its last eight the first?
   bool first_sees_last, last_sees_first;
+  bool loads;    // rows of pixels start on 16 bytes
+  bool stores;   // rows of outputs are whole vectors of 16 bytes
+  int channels;  // interleaved in memory; each has its own warps
 
   static constexpr int chunk = 128;  // bytes of a row that a bulk copy brings: what swizzling allows
   static constexpr int parts = 2;    // of a tap, and of a sum between the passes
@@ -104,11 +104,11 @@ constexpr BandShape band_shape(int bytes, int kh, int kw, int pad_x, int channel
               .halves = (15 + kh + 7) / 8,
               .tiles = bytes == 1 ? tiles : tiles | 1,
               .early = before % 2,
+              .first_sees_last = true,
+              .last_sees_first = true,
               .loads = loads,
               .stores = stores,
-              .channels = channels,
-              .first_sees_last = true,
-              .last_sees_first = true};
+              .channels = channels};
   if (bytes == 1) s.first_sees_last = off + 7 + kw > 16 * (tiles - 1), s.last_sees_first = off + 8 < 16;
   return s;
 }

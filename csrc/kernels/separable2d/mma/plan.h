@@ -61,7 +61,9 @@ inline void fill_mma(const Separable& p, const Arch& arch, Plan& plan) {
   plan.blocks = band_blocks(p, s, segment);
   plan.kernels = {kernel_of(
       "kernels/separable2d/mma/kernel.cuh", "separable2d::separable_mma",
-      {p.in.dtype, s.halves, s.tiles, s.early, s.first_sees_last, s.last_sees_first, s.loads, s.stores, s.channels})};
+      {p.in.dtype,
+       {"separable2d::BandShape",
+        {s.bytes, s.halves, s.tiles, s.early, s.first_sees_last, s.last_sees_first, s.loads, s.stores, s.channels}}})};
 }
 
 inline void configure_mma(const Separable& p, const Arch& arch, Plan& plan) {
