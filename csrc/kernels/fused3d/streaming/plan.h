@@ -6,9 +6,11 @@
 #include "core/refusals.h"
 #include "core/streaming_plan.h"
 #include "kernels/families.h"
-#include "kernels/fused3d/params.h"
+#include "kernels/fused3d/streaming/params.h"
 
 namespace torch_conv::fused3d {
+
+void launch_streaming(const Fused& p, const Plan& plan, const Site& site);
 
 // What the launch needs besides the plan.
 struct Config {
@@ -96,7 +98,7 @@ inline void configure_streaming(const Fused& p, const Arch& arch, Plan& plan) {
   plan.threads = shape.threads();
   plan.shared_bytes = shape.shared_bytes();
   plan.blocks = streaming_tiles(p, shape) * ceil_div(p.out.d, plan.tile_d);
-  plan.kernels = {kernel_of("kernels/fused3d/kernel_streaming.cuh", "fused3d::fused3d_streaming",
+  plan.kernels = {kernel_of("kernels/fused3d/streaming/kernel.cuh", "fused3d::fused3d_streaming",
                             {p.in.dtype, p.out.dtype, shape.k})};
   const bool finite = p.border != Border::constant || std::isfinite(float(p.value));
   plan.config =

@@ -8,6 +8,8 @@
 
 namespace torch_conv::separable3d {
 
+void launch_streaming(const Separable& p, const Plan& plan, const Site& site);
+
 // What the launch needs besides the plan.
 struct Config {
   StreamingShape shape;

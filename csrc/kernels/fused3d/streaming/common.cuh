@@ -5,7 +5,7 @@
 #include "core/cuda/streaming.cuh"
 #include "core/cuda/tma.cuh"
 #include "core/point.h"
-#include "kernels/fused3d/params.h"
+#include "kernels/fused3d/streaming/params.h"
 
 namespace torch_conv::fused3d {
 

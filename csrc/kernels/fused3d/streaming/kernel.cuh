@@ -33,7 +33,7 @@
 
 #include <climits>
 
-#include "kernels/fused3d/gradient.cuh"
+#include "kernels/fused3d/streaming/gradient.cuh"
 
 namespace torch_conv::fused3d {
 

@@ -13,7 +13,7 @@
 // and makes those of all three planes anew: 3 * (2 * 3 * (R + 2) / R + 3 * 3) + 3 * 3 + 3 = 66 for R = 4.
 #pragma once
 
-#include "kernels/fused3d/kernel_common.cuh"
+#include "kernels/fused3d/streaming/common.cuh"
 
 namespace torch_conv::fused3d {
 

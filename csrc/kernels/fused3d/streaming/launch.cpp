@@ -1,7 +1,6 @@
-// Plan -> parameters and launch.
 #include "runtime/launch.h"
 
-#include "kernels/fused3d/plan.h"
+#include "kernels/fused3d/streaming/plan.h"
 #include "runtime/tensor_map.h"
 
 namespace torch_conv::fused3d {
@@ -33,18 +32,13 @@ StreamingParams streaming_params(const Fused& p, const Plan& plan, const Config&
   return a;
 }
 
-void launch_streaming(const Fused& p, const Plan& plan, const Config& config, const Site& site) {
+}  // namespace
+
+void launch_streaming(const Fused& p, const Plan& plan, const Site& site) {
+  const Config& config = *std::any_cast<Config>(&plan.config);
   const int pack = tma::pack_of(config.shape.element_bytes);
   const TensorMap map = tma::volume_map(p.in, config.shape.pitch() / pack, config.shape.box_h(), pack);
   launch(plan, site, streaming_params(p, plan, config), map);
-}
-
-}  // namespace
-
-Plan plan_cuda(const Fused& p, const Arch& arch, const char* variant) { return plan(p, arch, variant); }
-
-void run_cuda(const Fused& p, const Plan& plan, const Site& site) {
-  if (plan.blocks > 0) launch_streaming(p, plan, *std::any_cast<Config>(&plan.config), site);
 }
 
 }  // namespace torch_conv::fused3d

@@ -1,14 +1,12 @@
-// Plan -> parameters and launch.
 #include "runtime/launch.h"
 
-#include "kernels/separable3d/plan.h"
+#include "kernels/separable3d/streaming/plan.h"
 #include "runtime/tensor_map.h"
 
 namespace torch_conv::separable3d {
 
-namespace {
-
-void launch_streaming(const Separable& p, const Plan& plan, const Config& config, const Site& site) {
+void launch_streaming(const Separable& p, const Plan& plan, const Site& site) {
+  const Config& config = *std::any_cast<Config>(&plan.config);
   const int pack = tma::pack_of(size_of(p.in.dtype));
   const auto map_of = [&](const Image& x) {
     return config.bulk ? tma::volume_map(x, config.shape.pitch() / pack, config.shape.box_h(), pack) : TensorMap{};
@@ -16,15 +14,6 @@ void launch_streaming(const Separable& p, const Plan& plan, const Config& config
   const StreamingParams params = streaming_params(p, plan, config);
   if (p.peers.any()) launch(plan, site, params, ShardVolume::of(p.in, p.peers, map_of));
   else launch(plan, site, params, map_of(p.in));
-}
-
-}  // namespace
-
-Plan plan_cuda(const Separable& p, const Arch& arch, const char* variant) { return plan(p, arch, variant); }
-
-void run_cuda(const Separable& p, const Plan& plan, const Site& site) {
-  if (plan.blocks == 0) return;  // there is no tensor map of nothing
-  launch_streaming(p, plan, *std::any_cast<Config>(&plan.config), site);
 }
 
 }  // namespace torch_conv::separable3d
