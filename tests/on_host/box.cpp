@@ -248,10 +248,10 @@ std::string launch_groups(const Box& p, const Plan& plan) {
   return on_host::launch_within(shared, plan, kernel, group_args(p, plan));
 }
 std::string launch(const Box& p, const Plan& plan) {
-  if (const auto* strips = std::any_cast<StripShape>(&plan.config)) {
+  if (std::strcmp(plan.variant, "strips") == 0) {
     const auto kernel = kStrips.find(plan.kernels[0].name);
     if (kernel == kStrips.end()) return "no kernel " + plan.kernels[0].name;
-    return on_host::launch_within(shared, plan, kernel->second, strip_args(p, plan, *strips));
+    return on_host::launch_within(shared, plan, kernel->second, strip_args(p, plan, own_config<StripShape>(p, plan)));
   }
   switch (p.in.dtype) {
     case Dtype::f16: return launch_groups<half_t>(p, plan);

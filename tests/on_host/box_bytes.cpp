@@ -204,7 +204,7 @@ bool check_outputs(const Case& k, const Box& p, Memory& to, const std::vector<ui
   if (wrong.empty() && kernel == kKernels.end()) wrong = "no kernel " + name;
   if (wrong.empty()) {
     wrong = on_host::launch_within(shared, planned, kernel->second,
-                                   byte_args(p, planned, *std::any_cast<ByteShape>(&planned.config)));
+                                   byte_args(p, planned, own_config<ByteShape>(p, planned)));
     for (int64_t c = 0; c < p.out.c; ++c)
       for (int64_t y = 0; y < p.out.h; ++y)
         for (int64_t x = 0; x < p.out.w; ++x) {

@@ -2,9 +2,9 @@
 // (box/order.h), made output by output; nothing is read behind the sums, and nothing written beside the output or the
 // shared memory that the plan asks for.
 #include "box_floats.h"
-unsigned __ballot_sync(unsigned, bool);  // of the kernel for integers, which does not run here
 #include "kernels/box/depth/plan.h"
-#include "kernels/box/depth/kernel_ring.cuh"
+#include "kernels/box/depth/groups/kernel.cuh"
+#include "kernels/box/depth/ring/kernel.cuh"
 
 namespace {
 

@@ -3,7 +3,7 @@
 
 #include "core/border.h"
 #include "kernels/box/bytes/memory.cuh"
-#include "kernels/box/params.h"
+#include "kernels/box/bytes/params.h"
 #include "kernels/box/shared/barriers.cuh"
 
 namespace torch_conv::box {

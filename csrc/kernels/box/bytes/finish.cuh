@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/box/bytes/common.cuh"
+#include "kernels/box/mean.h"
 #include "kernels/box/shared/common.cuh"
 
 namespace torch_conv::box {

@@ -1,9 +1,12 @@
 // BYTES: sums of bytes in strips, column sums of 16 bits and row sums by warps of their own. Pure.
 #pragma once
 
-#include "kernels/box/plan_common.h"
+#include "kernels/box/bytes/params.h"
+#include "kernels/box/config.h"
 
 namespace torch_conv::box {
+
+void launch_bytes(const Box& p, const Plan& plan, const Site& site);
 
 struct ByteShape {
   Rounding rounding;
@@ -143,7 +146,7 @@ inline void configure_bytes(const Box& p, const Arch& arch, Plan& plan) {
       {TemplateArgument("box::ByteTraits", {int(p.kw), channels, aligned_out ? s.shift : 0, name_of(s.rounding),
                                             byte_finish(p), rows_start_on(as_rows(p.in, channels), 8), aligned_out})});
   plan.kernels = {of_shards(kernel, p.peers.any())};
-  plan.config = s;
+  plan.config = Config{launch_bytes, s};
 }
 
 // 1 / area from below and from above; the same twice where it is exact.

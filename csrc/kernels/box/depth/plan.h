@@ -1,24 +1,9 @@
-// BoxDepth + Arch -> Plan: the list of variants of a 3-D box's depth pass, and the choice. Pure.
+// BoxDepth + Arch -> Plan -> parameters, of the depth pass of a 3-D box. Pure.
 #pragma once
 
-#include "kernels/box/depth/groups/plan.h"
-#include "kernels/box/depth/ring/plan.h"
-#include "kernels/box/depth/running/plan.h"
+#include "kernels/box/tuning.h"
 
 namespace torch_conv::box {
-
-// The first variant that serves is chosen.
-//
-// float32 boxes of k^3 on one NVIDIA H100, by DEPTH_RING and by DEPTH_GROUPS, both passes, us (from 34 planes on a
-// multiprocessor has room for one block alone):
-//            31            41           63            73
-//   256^3   127, 153     142, 166     153, 173      197, 220
-//   512^3   887, 1057    960, 1118    964, 1119    1068, 1216
-constexpr Candidate<BoxDepth> kDepthCandidates[] = {
-    {"depth_ring", depth_ring_refusal, nullptr, configure_depth_ring},
-    {"depth_groups", depth_groups_refusal, nullptr, configure_depth_groups},
-    {"depth", depth_refusal, nullptr, configure_depth},
-};
 
 inline Plan depth_plan(const BoxDepth& p, const Arch& arch, const char* pinned) {
   const double outputs = double(p.out.n * p.out.c * p.out.d * p.out.h * p.out.w);

@@ -15,7 +15,7 @@
 #pragma once
 
 #include "core/cuda/store.cuh"
-#include "kernels/box/params.h"
+#include "kernels/box/groups/params.h"
 #include "kernels/box/reads.h"
 
 namespace torch_conv::box {

@@ -3,9 +3,12 @@
 
 #include <algorithm>
 
+#include "kernels/box/groups/params.h"
 #include "kernels/box/shared/float_sums.h"
 
 namespace torch_conv::box {
+
+void launch_groups(const Box& p, const Plan& plan, const Site& site);
 
 inline const char* groups_refusal(const Box& p, const Arch&) {
   return is_integer(p.in.dtype) ? kOnlyFloats : alone_refusal(p);
@@ -33,7 +36,7 @@ inline void configure_groups(const Box& p, const Arch& arch, Plan& plan) {
                             : wide ? "box::box_groups_wide"
                                    : "box::box_groups",
                             {p.in.dtype, sum_type(p)})};
-  plan.config = Config{.finish = float_finish_of(p.place)};
+  plan.config = Config{launch_groups};
 }
 
 inline GroupArgs group_args(const Box& p, const Plan& plan) {

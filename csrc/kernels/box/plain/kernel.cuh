@@ -6,13 +6,13 @@
 // kh * (1 + kw / threads) loads and kw additions an output, whatever the size of the window.
 #pragma once
 
-#include "kernels/box/shared/common.cuh"
+#include "kernels/box/shared/integers.cuh"
 
 namespace torch_conv::box {
 
 // Outputs [x_begin, x_end) of row y of one plane. Called by whole blocks; `columns` holds a sum per thread.
 template <typename T, typename Sum>
-__device__ void plain_row(const Args& a, const T* in, int64_t out, int y, int x_begin, int x_end, Sum* columns) {
+__device__ void plain_row(const IntegerArgs& a, const T* in, int64_t out, int y, int x_begin, int x_end, Sum* columns) {
   const int threads = blockDim.x, lane = threadIdx.x;
   for (int block = x_begin; block < x_end; block += threads) {
     const int x = block + lane, columns_end = min(block + threads, x_end) + a.kw - 1;
@@ -42,7 +42,7 @@ __device__ void plain_row(const Args& a, const T* in, int64_t out, int y, int x_
 }
 
 template <typename T, typename Sum>
-__global__ void __launch_bounds__(512) box_plain(const __grid_constant__ Args a) {
+__global__ void __launch_bounds__(512) box_plain(const __grid_constant__ IntegerArgs a) {
   extern __shared__ __align__(16) unsigned char shared[];
   for (int64_t work = blockIdx.x; work < a.work; work += gridDim.x) {
     const int tile = int(work % a.tiles), y = int(work / a.tiles % a.out_h);

@@ -1,8 +1,8 @@
 // What the plans of variants for floats share: sums in the order of kernels/box/order.h.
 #pragma once
 
+#include "kernels/box/config.h"
 #include "kernels/box/order.h"
-#include "kernels/box/plan_common.h"
 
 namespace torch_conv::box {
 

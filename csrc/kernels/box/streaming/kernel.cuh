@@ -22,13 +22,13 @@
 // leaving rows are still in L2, and one write. Arithmetic: about 10 additions an output.
 #pragma once
 
-#include "kernels/box/shared/columns.cuh"
+#include "kernels/box/streaming/columns.cuh"
 
 namespace torch_conv::box {
 
 // The first `count` of V neighbouring outputs.
 template <typename Out, int V, typename Real>
-__device__ __forceinline__ void store_row(const Args& a, int64_t index, int64_t step, const Real (&values)[V],
+__device__ __forceinline__ void store_row(const IntegerArgs& a, int64_t index, int64_t step, const Real (&values)[V],
                                           int count) {
   if constexpr (!std::is_same_v<Out, General>) {
     if (a.out_packs && count == V) {
@@ -70,7 +70,7 @@ __device__ __forceinline__ void scan_warp(Sum (&inclusive)[Rows][V], Sum (&befor
 }
 
 template <typename T, typename Sum, typename Out, int Rows = kChunkRows, int Stages = kStages>
-__global__ void __launch_bounds__(kMaxThreads) box_streaming(const __grid_constant__ Args a) {
+__global__ void __launch_bounds__(kMaxThreads) box_streaming(const __grid_constant__ IntegerArgs a) {
   constexpr int V = kColumns<T>, kSegment = 32 * V;
   constexpr int kTogether = std::is_same_v<Out, General> ? 1 : Rows;  // rows of outputs in one piece of code
 

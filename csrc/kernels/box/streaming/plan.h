@@ -3,9 +3,12 @@
 
 #include <algorithm>
 
-#include "kernels/box/plan_common.h"
+#include "kernels/box/config.h"
+#include "kernels/box/streaming/params.h"
 
 namespace torch_conv::box {
+
+void launch_streaming(const Box& p, const Plan& plan, const Site& site);
 
 // Threads for a tile of tile_w outputs: their windows, up to a vector of misalignment, and the column past the last
 // window, where its exclusive prefix stands.
@@ -111,8 +114,7 @@ inline void configure_streaming(const Box& p, const Arch& arch, Plan& plan) {
   };
   const Kernel every = kernel("void");
   plan.kernels = {dense_and_scaled(p) ? first_offered(arch, kernel(type_name(p.out.dtype)), every) : every};
-  plan.config =
-      Config{.finish = finish_of(p.place), .carry = plan.shared_bytes > shared_bytes_without_carry(p, plan.threads)};
+  plan.config = Config{launch_streaming};
 }
 
 }  // namespace torch_conv::box

@@ -1,9 +1,9 @@
 // What the column warps and the row warps of box_strips share.
 #pragma once
 
-#include "kernels/box/params.h"
 #include "kernels/box/shared/barriers.cuh"
 #include "kernels/box/strips/memory.cuh"
+#include "kernels/box/strips/params.h"
 
 namespace torch_conv::box {
 

@@ -7,8 +7,11 @@
 
 #include "core/refusals.h"
 #include "kernels/box/shared/float_sums.h"
+#include "kernels/box/strips/params.h"
 
 namespace torch_conv::box {
+
+void launch_strips(const Box& p, const Plan& plan, const Site& site);
 
 struct StripShape {
   Above above;
@@ -101,8 +104,7 @@ inline StripShape strip_shape(const Box& p, const Arch& arch) {
   s.stages = short_window ? 4 : 2;
   const auto fits = [&] { return strip_bytes(p, s) <= arch.shared_bytes; };
   const StripShape wanted = s;
-  // Windows so tall that the rings of a whole strip do not fit get narrower ones, while a quarter of them is output
-  // (200x200 of HWC images by the kernel for any window: 1.6 % of copy).
+  // Windows whose rings do not fit for a whole strip get narrower strips, while a quarter of a strip is output.
   const auto worth = [&](int columns) {
     return columns >= kStripColumns / 2 && 4 * s.pixel * widest_strip(p, s.pixel, s.shift, columns) >= columns;
   };
@@ -174,7 +176,7 @@ inline void configure_strips(const Box& p, const Arch& arch, Plan& plan) {
                                     {name_of(s.above), s.number, int(p.kw), s.pixel > 1 ? 0 : s.shift, s.stages,
                                      subtiles, s.vectors, policies, counts}}});
   plan.kernels = {of_shards(kernel, p.peers.any())};
-  plan.config = s;
+  plan.config = Config{launch_strips, s};
 }
 
 inline StripArgs strip_args(const Box& p, const Plan& plan, const StripShape& s) {

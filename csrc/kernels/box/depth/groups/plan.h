@@ -1,7 +1,7 @@
 // DEPTH_GROUPS: sums of floats along z, in the order of kernels/box/order.h. Pure.
 #pragma once
 
-#include "kernels/box/depth/group_chunks.h"
+#include "kernels/box/depth/shared/group_chunks.h"
 
 namespace torch_conv::box {
 
@@ -14,7 +14,7 @@ inline void configure_depth_groups(const BoxDepth& p, const Arch& arch, Plan& pl
   const bool fits = ring <= arch.shared_bytes;
   plan.why = "sums along z that groups of planes share";
   cut_depth_groups(p, arch, runs, ring, kDepthGroupBlocks, plan);
-  constexpr const char* file = "kernels/box/depth/kernel_groups.cuh";
+  constexpr const char* file = "kernels/box/depth/groups/kernel.cuh";
   const int kept = planes_kept(p), rest = kept > 0 ? 0 : int(rest_of(p.kd));
   const Kernel any = kernel_of(file, "box::box_depth_any", {p.sums.dtype, runs.pixels});
   const Kernel own =

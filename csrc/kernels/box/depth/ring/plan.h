@@ -1,8 +1,8 @@
 // DEPTH_RING: windows of more than 16 planes of floats, each read once. Pure.
 #pragma once
 
-#include "kernels/box/depth/group_chunks.h"
-#include "kernels/box/depth/ring.h"
+#include "kernels/box/depth/ring/ring.h"
+#include "kernels/box/depth/shared/group_chunks.h"
 
 namespace torch_conv::box {
 
@@ -24,7 +24,7 @@ inline void configure_depth_ring(const BoxDepth& p, const Arch& arch, Plan& plan
   const int64_t ring = planes_ring_bytes(p, config.runs);
   plan.why = "sums along z that groups of planes share, planes in a ring";
   cut_depth_groups(p, arch, config.runs, ring, kDepthRingBlocks, plan);
-  plan.kernels = {kernel_of("kernels/box/depth/kernel_ring.cuh", "box::box_depth_ring",
+  plan.kernels = {kernel_of("kernels/box/depth/ring/kernel.cuh", "box::box_depth_ring",
                             {p.sums.dtype, config.runs.pixels, type_name(p.out.dtype), int(rest_of(p.kd))})};
   plan.shared_bytes = int(ring);
   plan.config = config;

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "kernels/box/depth/runs.h"
+#include "kernels/box/depth/shared/runs.h"
 
 namespace torch_conv::box {
 
@@ -39,7 +39,7 @@ inline void configure_depth(const BoxDepth& p, const Arch& arch, Plan& plan) {
   plan.tile_d = empty ? 1 : int(depth_chunk(p, runs, arch));
   plan.blocks = p.out.n * runs.channels * depth_column_blocks(runs) * ceil_div(p.out.d, plan.tile_d);
   const auto kernel = [&](const char* out, bool plain) {
-    return kernel_of("kernels/box/depth/kernel.cuh", "box::box_depth", {p.sums.dtype, runs.pixels, out, plain});
+    return kernel_of("kernels/box/depth/running/kernel.cuh", "box::box_depth", {p.sums.dtype, runs.pixels, out, plain});
   };
   // Vectors whose totals take no more than one product, or a whole mean.
   const bool plain = runs.pixels > 1 && ending.finish != Finish::mean && (ending.area <= 1 || ending.exact);

@@ -1,20 +1,16 @@
-// What all plans of boxes on CUDA ask of a problem.
+// What the plans of the family's variants share.
 #pragma once
 
 #include <algorithm>
 #include <climits>
 #include <utility>
 
-#include "kernels/box/params.h"
-#include "kernels/families.h"
+#include "kernels/box/shared/finish.h"
+#include "kernels/launch_config.h"
 
 namespace torch_conv::box {
 
-// What the launch needs besides the plan.
-struct Config {
-  Finish finish;
-  bool carry = false;  // shared memory has a buffer to carry column sums over to the columns that repeat them
-};
+using Config = LaunchConfig<Box>;
 
 inline Finish finish_of(const Placement& place) {
   switch (place.border) {

@@ -17,8 +17,8 @@
 #pragma once
 
 #include "core/cuda/async_copy.cuh"
-#include "kernels/box/depth/kernel_groups.cuh"
-#include "kernels/box/depth/ring.h"
+#include "kernels/box/depth/ring/ring.h"
+#include "kernels/box/depth/shared/planes.cuh"
 
 namespace torch_conv::box {
 

@@ -5,7 +5,8 @@
 #include <climits>
 #include <cmath>
 
-#include "kernels/box/plan_common.h"
+#include "kernels/box/config.h"
+#include "kernels/box/depth/params.h"
 
 namespace torch_conv::box {
 

@@ -3,7 +3,8 @@
 
 #include "core/cuda/async_copy.cuh"
 #include "core/cuda/device.cuh"
-#include "kernels/box/shared/common.cuh"
+#include "kernels/box/shared/integers.cuh"
+#include "kernels/box/streaming/params.h"
 
 namespace torch_conv::box {
 
@@ -24,7 +25,7 @@ struct Columns {
   int map[V];  // column of the image, -1: outside; of the block for mirrors
 
   // Columns first .. first + V - 1 of the extended image; the block uses [block, block + used).
-  __device__ Columns(const Args& a, int first, int block, int used) {
+  __device__ Columns(const IntegerArgs& a, int first, int block, int used) {
     bool any = false, row = true, in_block = first >= a.in_w || first + V <= 0;
 #pragma unroll
     for (int v = 0; v < V; ++v) {
@@ -43,7 +44,7 @@ struct Columns {
 
   // Starts the copies of N rows into slots `pitch` apart; row -1 is a row of zeros.
   template <int N>
-  __device__ __forceinline__ void fetch(Cells<T>* slot, int pitch, const Args& a, const T* in,
+  __device__ __forceinline__ void fetch(Cells<T>* slot, int pitch, const IntegerArgs& a, const T* in,
                                         const int (&rows)[N]) const {
     if (lie == Lie::pack) {
       const char* const first = reinterpret_cast<const char*>(in + map[0]);

@@ -1,7 +1,7 @@
 // The ring of box_depth_ring: what the host and the kernel agree on.
 #pragma once
 
-#include "kernels/box/params.h"
+#include "kernels/box/depth/params.h"
 
 namespace torch_conv::box {
 

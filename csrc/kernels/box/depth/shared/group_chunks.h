@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "kernels/box/depth/runs.h"
+#include "kernels/box/depth/shared/runs.h"
 #include "kernels/box/order.h"
 
 namespace torch_conv::box {

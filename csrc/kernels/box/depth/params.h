@@ -1,0 +1,41 @@
+// The depth pass: threads, batches, and parameters.
+#pragma once
+
+#include "kernels/box/shared/finish.h"
+
+namespace torch_conv::box {
+
+constexpr int kDepthThreads = 128;
+
+// Outputs of a thread whose planes are on their way together, and blocks per multiprocessor (the register cap). float32
+// sums on one NVIDIA H200, % of copy: 9 planes at 512^3, 16 outputs 92, 8 outputs 82-85; uint8 means, which cost more
+// arithmetic, 9 planes at 256^3: 16 outputs 35, 8 outputs 47.
+constexpr int depth_batch(bool integer_output) { return integer_output ? 8 : 16; }
+constexpr int depth_blocks(bool integer_output) { return integer_output ? 4 : 2; }
+
+// The same of floats: threads that add up groups of planes, and those that also keep a window's planes in shared
+// memory.
+constexpr int kDepthGroupBlocks = 4;
+constexpr int kDepthRingBlocks = 2;
+
+struct DepthArgs {
+  const void* sums;
+  Image out;
+  int64_t in_n, in_c, in_d, in_h, in_w;  // strides; w: of neighbours in a run
+  int64_t out_w;
+  int64_t length, interleaved, columns;  // columns: threads of a plane
+  unsigned column_blocks, chunks, channels;
+  int d, w;              // of the sums
+  int plane_h, plane_w;  // of the volume that was summed
+  int kd, kh, kw, pad_z, pad_y, pad_x, chunk;
+  double outside, scale, area;
+  Border border;
+  Finish finish;
+  bool whole, exact;  // outputs are integers; their sums are whole numbers below 2^53
+  // Of floats: where chunk 0 stands in a group of 8 planes, and 1 / voxels where means are asked for.
+  int phase;
+  Reciprocal<double> reciprocal;
+  bool mean;
+};
+
+}  // namespace torch_conv::box

@@ -1,0 +1,13 @@
+#include "runtime/launch.h"
+
+#include "kernels/box/groups/plan.h"
+
+namespace torch_conv::box {
+
+void launch_groups(const Box& p, const Plan& plan, const Site& site) {
+  // Blocks beyond the grid's limit loop over the rest of the work.
+  launch_kernel(*site.kernels[0], Blocks{std::min<int64_t>(plan.blocks, INT_MAX)}, {unsigned(plan.threads)},
+                plan.shared_bytes, site.stream, group_args(p, plan));
+}
+
+}  // namespace torch_conv::box

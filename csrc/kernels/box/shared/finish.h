@@ -1,0 +1,17 @@
+// The last step of an output.
+#pragma once
+
+#include "core/problem.h"
+#include "kernels/box/order.h"
+
+namespace torch_conv::box {
+
+// How a window sum becomes an output.
+enum class Finish : int8_t {
+  scale,     // sum * scale
+  value,     // (sum + value for every pixel outside) * scale
+  mean,      // sum / number of pixels inside
+  interior,  // sum * scale where the window fits, else 0
+};
+
+}  // namespace torch_conv::box
