@@ -19,7 +19,7 @@ using std::fmaf;
 #include "core/tile.h"
 #include "core/tma.h"
 #define __CUDACC__  // what is a kernel's in it
-#include "kernels/separable2d/params.h"
+#include "kernels/separable2d/shared/taps.h"
 #undef __CUDACC__
 
 namespace torch_conv::separable2d {

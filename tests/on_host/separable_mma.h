@@ -17,7 +17,7 @@
 #include "core/tile.h"
 #include "core/tma.h"
 #define __CUDACC__  // what is a kernel's in it
-#include "kernels/separable2d/params.h"
+#include "kernels/separable2d/shared/taps.h"
 #undef __CUDACC__
 #include "kernels/separable2d/mma/kernel.cuh"
 #include "kernels/separable2d/mma/plan.h"

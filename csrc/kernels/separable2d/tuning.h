@@ -24,6 +24,12 @@ inline const char* mma_is_slower(const Separable& p, const Arch&) {
                                    : "few taps: chains are mostly as fast, with the same bits in every layout";
 }
 
+// Where RING does not serve, STRIP serves planes, and SHARED HWC images. One NVIDIA H200, us, RING and that one:
+//
+//     planes, 4096^2   21x21 48, 74    31x31 58, 85    63x63 105, 146
+//     1024^2           31x31 9.3, 15.0
+//     16x3x1080x1920   31x31 288, 439    HWC images 305, 1830
+//
 // What TILE serves it serves faster, unless windows of 9 taps and more leave it fewer blocks than there are
 // multiprocessors. One NVIDIA H200, us, TILE and RING: 512^2 7x7 3.6, 4.2; 9x9 4.4, 4.3; 13x13 6.7, 4.6;
 // 15x15 7.4, 4.7; 1024^2 9x9 6.4, 6.2; 11x11 6.8, 6.8; 13x13 8.2, 7.0; 15x15 8.8, 7.1; 2048^2 9x9 13.0, 13.2;

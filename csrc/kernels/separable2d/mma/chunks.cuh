@@ -3,7 +3,7 @@
 
 #include "core/cuda/extend.cuh"
 #include "core/cuda/tma.cuh"
-#include "kernels/separable2d/mma/mma.h"
+#include "kernels/separable2d/mma/params.h"
 
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
 

@@ -4,7 +4,7 @@
 #include "core/cuda/matrices.cuh"
 #include "core/cuda/mma.cuh"
 #include "core/cuda/round_pair.cuh"
-#include "kernels/separable2d/mma/mma.h"
+#include "kernels/separable2d/mma/params.h"
 
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
 

@@ -3,7 +3,7 @@
 
 #include "core/refusals.h"
 #include "kernels/separable2d/config.h"
-#include "kernels/separable2d/mma/mma.h"
+#include "kernels/separable2d/mma/params.h"
 #include "kernels/separable2d/shared/hwc.h"
 
 namespace torch_conv::separable2d {

@@ -29,7 +29,7 @@
 #include "core/cuda/device.cuh"
 #include "core/cuda/extend.cuh"
 #include "core/cuda/tma.cuh"
-#include "kernels/separable2d/params.h"
+#include "kernels/separable2d/ring/params.h"
 
 namespace torch_conv::separable2d {
 

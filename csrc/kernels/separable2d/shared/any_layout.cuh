@@ -7,7 +7,7 @@
 #pragma once
 
 #include "core/cuda/device.cuh"
-#include "kernels/separable2d/params.h"
+#include "kernels/separable2d/shared/any_layout.h"
 
 namespace torch_conv::separable2d {
 

@@ -1,7 +1,7 @@
 // The parameters of the kernels for any size, stride, dilation, layout and border.
 #pragma once
 
-#include "kernels/separable2d/shared/pass_taps.h"
+#include "kernels/separable2d/shared/any_layout.h"
 
 namespace torch_conv::separable2d {
 

@@ -5,7 +5,7 @@
 
 #include "core/plan.h"
 #include "core/problem.h"
-#include "kernels/separable2d/params.h"
+#include "kernels/separable2d/shared/any_layout.h"
 
 namespace torch_conv::separable2d {
 

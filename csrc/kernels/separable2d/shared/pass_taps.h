@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "kernels/families.h"
-#include "kernels/separable2d/params.h"
+#include "kernels/separable2d/shared/taps.h"
 
 namespace torch_conv::separable2d {
 

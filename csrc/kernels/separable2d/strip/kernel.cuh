@@ -18,7 +18,7 @@
 
 #include "core/cuda/async_copy.cuh"
 #include "core/cuda/device.cuh"
-#include "kernels/separable2d/params.h"
+#include "kernels/separable2d/strip/params.h"
 
 namespace torch_conv::separable2d {
 

@@ -3,7 +3,7 @@
 
 #include "core/refusals.h"
 #include "kernels/separable2d/config.h"
-#include "kernels/separable2d/params.h"
+#include "kernels/separable2d/strip/params.h"
 
 namespace torch_conv::separable2d {
 

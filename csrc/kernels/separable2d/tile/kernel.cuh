@@ -25,7 +25,7 @@
 #include "core/cuda/packed.cuh"
 #include "core/cuda/tma.cuh"
 #include "core/cuda/unaligned_rows.cuh"
-#include "kernels/separable2d/params.h"
+#include "kernels/separable2d/tile/params.h"
 
 namespace torch_conv::separable2d {
 

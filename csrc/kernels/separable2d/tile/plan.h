@@ -3,8 +3,8 @@
 
 #include "core/refusals.h"
 #include "kernels/separable2d/config.h"
-#include "kernels/separable2d/params.h"
 #include "kernels/separable2d/shared/hwc.h"
+#include "kernels/separable2d/tile/params.h"
 
 namespace torch_conv::separable2d {
 

@@ -1,6 +1,7 @@
 #include "runtime/launch.h"
 
 #include "kernels/separable2d/shared/general_params.h"
+#include "kernels/separable2d/shared/pass_taps.h"
 #include "kernels/separable2d/two_pass/plan.h"
 
 namespace torch_conv::separable2d {

@@ -1,7 +1,11 @@
 // MMA: both passes as products of banded matrices on tensor cores, in numbers that the plan and the kernel share.
 #pragma once
 
-#include "kernels/separable2d/params.h"
+#include "core/geometry.h"
+#include "core/neighbours.h"
+#include "core/tile.h"
+#include "core/tma.h"
+#include "kernels/separable2d/shared/taps.h"
 
 namespace torch_conv::separable2d {
 
