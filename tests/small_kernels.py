@@ -39,7 +39,7 @@ VARIANTS = {
         "general",
     ],
     "channels": ["channels_mma"],
-    "separable": ["mma", "tile_tma", "tile", "ring", "ring_unaligned", "strip", "shared", "two_pass"],
+    "separable": ["mma", "tile_tma", "tile", "ring", "ring_unaligned", "strip", "shared_memory", "two_pass"],
     "box": ["bytes", "streaming", "plain", "strips", "groups"],
     "depthwise": [
         *("warps", "planes", "tiles", "planes_mma", "large", "large_mma", "channels", "channels_tma", "channels_rows"),

@@ -129,7 +129,7 @@ CALLS = {
     "separable 31 of a photograph, odd width": (
         lambda: by_hand(photo(3)[..., 1:], 31),
         "separable/ring_unaligned",
-        "separable/shared",
+        "separable/shared_memory",
     ),
     "separable 5 of float16": (
         lambda: F.filter2d_separable(image(dtype=torch.float16), taps(5), taps(7)),
@@ -143,17 +143,21 @@ CALLS = {
         "separable/tile_tma",
         "separable/tile",
     ),
-    "separable 5 of many channels": (lambda: by_hand(photo(8), 5), "separable/shared", "separable/shared"),
+    "separable 5 of many channels": (
+        lambda: by_hand(photo(8), 5),
+        "separable/shared_memory",
+        "separable/shared_memory",
+    ),
     "separable 15, photo": (lambda: by_hand(photo(3, torch.uint8), 15), "tensor_core/mma", "separable/tile"),
     "separable 15, five channels": (
         lambda: by_hand(photo(5, torch.uint8), 15),
-        "separable/shared",
-        "separable/shared",
+        "separable/shared_memory",
+        "separable/shared_memory",
     ),
     "separable 63, four channels": (
         lambda: by_hand(photo(4, torch.float16), 63),
         "tensor_core/mma",
-        "separable/shared",
+        "separable/shared_memory",
     ),
     "box 200": (lambda: F.box_blur(image(), 200), "box/strips", "box/strips"),
     "box 15 of float16, odd width": (
@@ -189,8 +193,8 @@ CALLS = {
     ),
     "brain of float16, separable 7": (
         lambda: F.gaussian_blur3d(brain(dtype=torch.float16), 7, 1.2),
-        "separable/shared",
-        "separable/shared",
+        "separable/shared_memory",
+        "separable/shared_memory",
     ),
 }
 ELSEWHERE = {  # what comes first wants more shared memory

@@ -87,7 +87,7 @@ def test_separable(cuda, pinned, dtype, size):
                 pinned, "separable", call_separable(size), image.to(cuda), served, border_type=border, value=3.0
             )
             assert_same_bits(got, call_separable(size)(image, border_type=border, value=3.0))
-    expected = {"strip", "shared", "two_pass"} | ({"tile"} if size <= 15 else set())
+    expected = {"strip", "shared_memory", "two_pass"} | ({"tile"} if size <= 15 else set())
     if torch.cuda.get_device_capability() >= (9, 0) and size <= 15:
         expected.add("tile_tma")
     if has_rings() and dtype == torch.float32:
@@ -135,7 +135,7 @@ def test_separable_photographs(cuda, pinned, channels, dtype, size):
                 call = call_taps(taps_x.to(where), taps_y.to(where))
                 got = agree(pinned, "separable", call, image.to(cuda), served, **options)
                 assert_same_bits(got, call_taps(taps_x, taps_y)(image, **options))
-    assert "shared" in served
+    assert "shared_memory" in served
     assert {"ring", "ring_unaligned"} <= set(served) or not (has_rings() and dtype == torch.float32)
     assert {"tile", "tile_tma"} <= set(served) or size[0] != size[1] or not has_rings()
 
@@ -217,7 +217,7 @@ def test_anchors_and_valid(cuda, pinned, anchor, padding):
         for algorithm, call in (("direct", call_direct(5)), ("separable", call_separable(5))):
             got = agree(pinned, algorithm, call, image.to(cuda), served, **options)
             assert_same_bits(got, call(image, **options))
-        assert {"general", "shared"} <= set(served)
+        assert {"general", "shared_memory"} <= set(served)
 
 
 @pytest.mark.cuda

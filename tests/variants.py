@@ -12,7 +12,7 @@ import torch_conv
 
 VARIANTS = {
     "direct": ["reg", "tile", "tile_tma", "channels", "column", "window", "general"],
-    "separable": ["tile", "tile_tma", "ring", "ring_unaligned", "strip", "shared", "two_pass"],
+    "separable": ["tile", "tile_tma", "ring", "ring_unaligned", "strip", "shared_memory", "two_pass"],
     "box": ["bytes", "streaming", "plain", "strips", "groups"],
     "direct3d": ["streaming_tma", "streaming", "window", "general", "planes", "channels"],
     "separable3d": ["streaming", "streaming_unaligned", "passes"],

@@ -21,7 +21,7 @@ constexpr Candidate<Separable> kCandidates[] = {
     {"tile_tma", tile_tma_refusal, nullptr, configure_tile_tma},
     {"tile", tile_refusal, nullptr, configure_tile_plain},
     {"strip", strip_refusal, nullptr, configure_strip},
-    {"shared", shared_refusal, shared_is_slower, configure_shared},
+    {"shared_memory", shared_memory_refusal, shared_memory_is_slower, configure_shared_memory},
     {"two_pass", two_pass_refusal, nullptr, configure_two_pass},
 };
 

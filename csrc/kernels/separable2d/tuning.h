@@ -24,7 +24,7 @@ inline const char* mma_is_slower(const Separable& p, const Arch&) {
                                    : "few taps: chains are mostly as fast, with the same bits in every layout";
 }
 
-// Where RING does not serve, STRIP serves planes, and SHARED HWC images. One NVIDIA H200, us, RING and that one:
+// Where RING does not serve, STRIP serves planes, and SHARED_MEMORY HWC images. One NVIDIA H200, us, RING and that one:
 //
 //     planes, 4096^2   21x21 48, 74    31x31 58, 85    63x63 105, 146
 //     1024^2           31x31 9.3, 15.0
@@ -44,12 +44,12 @@ inline const char* ring_is_slower(const Separable& p, const Arch& arch) {
 }
 
 // RING_UNALIGNED is RING where rows start anywhere, and for windows that make boxes of more than 256 columns. One
-// NVIDIA H100, us. Rows that start anywhere, TILE (from 17 taps on STRIP, of HWC images SHARED) and RING_UNALIGNED:
-// 16x3x1080x1917 3x3 335, 362; 5x5 360, 365; 9x9 389, 370; 15x15 570, 376; 31x31 956, 469; 63x63 1732, 795; HWC images
-// 5x5 394, 399; 15x15 856, 428; 31x31 1804, 505; 2048x2047 3x3 21.4, 17.0; 7x7 23.5, 17.0; 31x31 57, 27; 512x511
-// 3x3 9.5, 6.7; 7x7 10.1, 6.4; 31x31 24, 10.5. Large windows, STRIP (from 170 taps on TWO_PASS): 4096^2 127x127 370,
-// 356; 191x191 906, 519; 255x255 1089, 700; 8192^2 127x127 1156, 1208; 255x255 4172, 2240; 2048^2 127x127 131, 141;
-// 255x255 304, 314; 1024^2 255x255 104, 193.
+// NVIDIA H100, us. Rows that start anywhere, TILE (from 17 taps on STRIP, of HWC images SHARED_MEMORY) and
+// RING_UNALIGNED: 16x3x1080x1917 3x3 335, 362; 5x5 360, 365; 9x9 389, 370; 15x15 570, 376; 31x31 956, 469; 63x63 1732,
+// 795; HWC images 5x5 394, 399; 15x15 856, 428; 31x31 1804, 505; 2048x2047 3x3 21.4, 17.0; 7x7 23.5, 17.0; 31x31 57,
+// 27; 512x511 3x3 9.5, 6.7; 7x7 10.1, 6.4; 31x31 24, 10.5. Large windows, STRIP (from 170 taps on TWO_PASS): 4096^2
+// 127x127 370, 356; 191x191 906, 519; 255x255 1089, 700; 8192^2 127x127 1156, 1208; 255x255 4172, 2240; 2048^2 127x127
+// 131, 141; 255x255 304, 314; 1024^2 255x255 104, 193.
 inline const char* ring_unaligned_is_slower(const Separable& p, const Arch& arch) {
   if (!tile_tma_refusal(p, arch)) return "tiles are faster for an odd size up to 15";
   const Separable rows = as_rows(p);
@@ -65,7 +65,7 @@ inline const char* ring_unaligned_is_slower(const Separable& p, const Arch& arch
   return low && p.kh > 64 ? "strips would be lower than two windows" : nullptr;
 }
 
-inline const char* shared_is_slower(const Separable& p, const Arch& arch) {
+inline const char* shared_memory_is_slower(const Separable& p, const Arch& arch) {
   const GeneralTile t = tallest_tile(p, arch);
   const bool worth = t.ext_rows <= 3 * t.rows * p.place.stride_y || p.out.h <= t.rows;
   return worth ? nullptr : "most of a tile's row results would be halo";

@@ -1,5 +1,5 @@
-// Separable filters of any size, stride, dilation, layout, border and dtype: what the kernels SHARED and TWO_PASS have
-// in common.
+// Separable filters of any size, stride, dilation, layout, border and dtype: what the kernels SHARED_MEMORY and
+// TWO_PASS have in common.
 //
 // A tile row holds `pixels` neighbouring pixels of `channels` interleaved channels (1 when planes are apart), so that
 // channels_last images load and store whole lines. Along a row or column, output v reads element v * stride + i *

@@ -12,7 +12,8 @@
 namespace torch_conv::separable2d {
 
 template <typename T>
-__global__ void __launch_bounds__(32 * kWarps, kBlocks) separable_shared(const __grid_constant__ GeneralParams p) {
+__global__ void __launch_bounds__(32 * kWarps, kBlocks)
+    separable_shared_memory(const __grid_constant__ GeneralParams p) {
   using A = acc_t<T>;
   extern __shared__ __align__(128) unsigned char shared[];
   const GeneralTile& tile = p.tile;
