@@ -3,7 +3,7 @@
 
 #include "core/refusals.h"
 #include "kernels/causal/entry_points.h"
-#include "kernels/causal/params.h"
+#include "kernels/causal/shared/params.h"
 #include "kernels/launch_config.h"
 
 namespace torch_conv::causal {

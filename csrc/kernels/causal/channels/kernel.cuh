@@ -10,6 +10,7 @@
 // (S + k - 1) / S reads an element, one from memory; 2 k flops an output. The warp at the end writes the last inputs.
 #pragma once
 
+#include "kernels/causal/channels/params.h"
 #include "kernels/causal/shared/finish.cuh"
 
 namespace torch_conv::causal {

@@ -1,6 +1,7 @@
 // CHANNELS: which problems it serves, and its blocks. Pure.
 #pragma once
 
+#include "kernels/causal/channels/params.h"
 #include "kernels/causal/config.h"
 
 namespace torch_conv::causal {

@@ -7,6 +7,7 @@
 // 1 load a multiply-add, from L1 where windows overlap; 2 k flops an output.
 #pragma once
 
+#include "kernels/causal/general/params.h"
 #include "kernels/causal/shared/finish.cuh"
 
 namespace torch_conv::causal {

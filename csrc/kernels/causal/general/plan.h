@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/causal/config.h"
+#include "kernels/causal/general/params.h"
 
 namespace torch_conv::causal {
 

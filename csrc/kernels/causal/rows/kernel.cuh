@@ -12,6 +12,7 @@
 // An element is read once and written once; 2 k flops an output. The group at a row's end writes the last k - 1 inputs.
 #pragma once
 
+#include "kernels/causal/rows/params.h"
 #include "kernels/causal/shared/finish.cuh"
 
 namespace torch_conv::causal {
@@ -43,12 +44,12 @@ __device__ __forceinline__ void load_part(const RowsArgs& a, const T* x, unsigne
 }
 
 // 12 blocks a multiprocessor: 40 registers.
-template <typename T, typename W, int K, bool silu, Lie lie, int J>
+template <typename T, typename W, int K, bool silu, Alignment alignment, int J>
 __global__ void __launch_bounds__(kRowsWarps * 32, 12) causal_rows(const __grid_constant__ RowsArgs a) {
   constexpr int V = 16 / sizeof(T);
   constexpr int kWords = (K - 1 + kPerWord<T> - 1) / kPerWord<T>;  // of the halo
   constexpr int kHalo = kWords * kPerWord<T>;                      // their elements
-  constexpr bool whole = lie == Lie::whole;
+  constexpr bool whole = alignment == Alignment::whole;
   const CausalConv& p = a.p;
   const int lanes = 1 << a.lanes_log2, lane = int(threadIdx.x) & (lanes - 1);
   const unsigned index = (blockIdx.x * (kRowsWarps * 32) + threadIdx.x) >> a.lanes_log2;
@@ -69,22 +70,22 @@ __global__ void __launch_bounds__(kRowsWarps * 32, 12) causal_rows(const __grid_
   for (int j = 0; j < J; ++j) {
 #pragma unroll
     for (int h = 0; h < 4; ++h) v[j][h] = 0;
-    if (lie != Lie::apart && inside(place(j))) load_words<16>(x + place(j), v[j]);
+    if (alignment != Alignment::apart && inside(place(j))) load_words<16>(x + place(j), v[j]);
   }
   float tap[K];
 #pragma unroll
   for (int k = 0; k < K; ++k) tap[k] = to_acc<float>(static_cast<const W*>(p.weight)[c * K + k]);
   const float bias = p.bias ? to_acc<float>(static_cast<const W*>(p.bias)[c]) : 0.f;
   unsigned edge[kWords] = {};
-  if (lie != Lie::apart && lane == 0 && begin >= kHalo && begin < length)
+  if (alignment != Alignment::apart && lane == 0 && begin >= kHalo && begin < length)
     load_words<kWords * 4>(x + begin - kHalo, edge);
   if constexpr (!whole) {
 #pragma unroll
     for (int j = 0; j < J; ++j)
-      if ((lie == Lie::apart || !inside(place(j))) && place(j) < length)
-        load_part<T, V, lie == Lie::alike>(a, x, n, c, place(j), v[j]);
+      if ((alignment == Alignment::apart || !inside(place(j))) && place(j) < length)
+        load_part<T, V, alignment == Alignment::alike>(a, x, n, c, place(j), v[j]);
   }
-  if (lane == 0 && (whole ? begin == 0 && p.before.data : lie == Lie::apart || begin < kHalo)) {
+  if (lane == 0 && (whole ? begin == 0 && p.before.data : alignment == Alignment::apart || begin < kHalo)) {
     T elements[kHalo];
 #pragma unroll
     for (int e = 0; e < kHalo; ++e) {

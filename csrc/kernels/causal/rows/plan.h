@@ -2,20 +2,21 @@
 #pragma once
 
 #include "kernels/causal/config.h"
+#include "kernels/causal/rows/params.h"
 
 namespace torch_conv::causal {
 
 void launch_rows(const CausalConv& p, const Plan& plan, const Site& site);
 
 // Whether rows of x and of out lie alike on vectors of 16 bytes, and are whole.
-inline Lie lie_of(const CausalConv& p) {
+inline Alignment alignment_of(const CausalConv& p) {
   const int64_t size = size_of(p.dtype);
   const auto on_vectors = [&](int64_t address, int64_t stride_n, int64_t stride_c) {
     return address % 16 == 0 && (p.n == 1 || stride_n * size % 16 == 0) && (p.c == 1 || stride_c * size % 16 == 0);
   };
   const int64_t x = reinterpret_cast<intptr_t>(p.x.data), out = reinterpret_cast<intptr_t>(p.out.data);
-  if (!on_vectors(x - out, p.x.stride_n - p.out.stride_n, p.x.stride_c - p.out.stride_c)) return Lie::apart;
-  return on_vectors(out, p.out.stride_n, p.out.stride_c) && p.l * size % 16 == 0 ? Lie::whole : Lie::alike;
+  if (!on_vectors(x - out, p.x.stride_n - p.out.stride_n, p.x.stride_c - p.out.stride_c)) return Alignment::apart;
+  return on_vectors(out, p.out.stride_n, p.out.stride_c) && p.l * size % 16 == 0 ? Alignment::whole : Alignment::alike;
 }
 
 // How the vectors of a row are dealt out: `lanes` of a warp take `deep` vectors each, one behind the other. Whole warps
@@ -26,7 +27,7 @@ struct Deal {
   int64_t groups;  // of lanes, a row
 };
 inline Deal deal_of(const CausalConv& p) {
-  const int64_t vector = 16 / size_of(p.dtype), before = lie_of(p) == Lie::whole ? 0 : vector - 1;
+  const int64_t vector = 16 / size_of(p.dtype), before = alignment_of(p) == Alignment::whole ? 0 : vector - 1;
   const int64_t vectors = ceil_div(p.l + before, vector);
   if (vectors <= 32) {
     int lanes = 1;
@@ -41,8 +42,10 @@ inline Deal deal_of(const CausalConv& p) {
   }
   return best;
 }
-inline const char* argument_of(Lie lie) {
-  return lie == Lie::whole ? "causal::Lie::whole" : lie == Lie::alike ? "causal::Lie::alike" : "causal::Lie::apart";
+inline const char* argument_of(Alignment alignment) {
+  return alignment == Alignment::whole   ? "causal::Alignment::whole"
+         : alignment == Alignment::alike ? "causal::Alignment::alike"
+                                         : "causal::Alignment::apart";
 }
 
 inline const char* rows_refusal(const CausalConv& p, const Arch&) {
@@ -62,7 +65,7 @@ inline void configure_rows(const CausalConv& p, const Arch&, Plan& plan) {
   plan.threads = kRowsWarps * 32;
   plan.blocks = ceil_div(p.n * p.c * deal.groups * deal.lanes, plan.threads);
   plan.kernels = {kernel_of("kernels/causal/rows/kernel.cuh", "causal::causal_rows",
-                            {p.dtype, p.weights, int(p.k), p.silu, argument_of(lie_of(p)), deal.deep})};
+                            {p.dtype, p.weights, int(p.k), p.silu, argument_of(alignment_of(p)), deal.deep})};
   plan.config = Config{launch_rows};
 }
 

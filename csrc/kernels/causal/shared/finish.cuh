@@ -4,7 +4,7 @@
 #include "core/activation.h"
 #include "core/cuda/device.cuh"
 #include "core/cuda/round_pair.cuh"
-#include "kernels/causal/params.h"
+#include "kernels/causal/shared/params.h"
 
 namespace torch_conv::causal {
 

@@ -10,6 +10,7 @@
 #pragma once
 
 #include "kernels/causal/shared/finish.cuh"
+#include "kernels/causal/step/params.h"
 
 namespace torch_conv::causal {
 

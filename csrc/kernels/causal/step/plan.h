@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/causal/config.h"
+#include "kernels/causal/step/params.h"
 
 namespace torch_conv::causal {
 
