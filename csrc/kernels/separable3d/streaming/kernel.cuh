@@ -59,40 +59,57 @@ __device__ __forceinline__ void row_pass(const T* box, float* results, const flo
   }
 }
 
-template <typename T, int K, bool kFixed, bool kBulk, bool kPeers = false>
-__global__ void __launch_bounds__(streaming_shape(sizeof(T), K, kBulk).threads(),
-                                  streaming_shape(sizeof(T), K, kBulk).min_blocks)
-    separable3d_streaming(const __grid_constant__ StreamingParams p,
-                          const __grid_constant__ std::conditional_t<kPeers, ShardVolume, TensorMap> map) {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-  static_assert(kBulk || sizeof(T) == 4);  // the least that an asynchronous copy brings
-  constexpr StreamingShape S = streaming_shape(sizeof(T), K, kBulk);
-  constexpr int R = S.rows;
-  extern __shared__ __align__(128) unsigned char shared[];
-  auto stage = [&](int t) { return reinterpret_cast<T*>(shared + t % kStages * S.stage_bytes()); };
-  float* const results = reinterpret_cast<float*>(shared + kStages * S.stage_bytes());
-  float* const taps = results + kResults * S.result_bytes() / 4;
-  Patch* const list = reinterpret_cast<Patch*>(taps + 3 * kTapPitch);
-  uint64_t* const arrived = reinterpret_cast<uint64_t*>(list + S.most_patches());
-  uint64_t* const done = arrived + kStages;
-  int* const plane_at = reinterpret_cast<int*>(done + 1);  // where plane t is read
-
-  const StreamingGrid::Position tile = p.grid.at(blockIdx.x);
-  const int c = tile.c, n = tile.n;
-  const int x0 = tile.x * S.tile_w - p.lead, y0 = tile.y * S.tile_h(), z0 = tile.chunk * p.chunk;
-  const BoxOrigin at{y0 - p.pad_y, x0 - p.pad_x - S.shift()};
-  const T* volume = p.volumes.in_volume<T>(n, c);
-
-  // Planes [first, last) are read; only a constant border leaves some out, whose value is `outside`.
-  const int begin = z0 - p.pad_z, end = begin + min(p.chunk, p.volumes.out_d - z0) + K - 1;
-  const bool extends = map_index(-1, p.volumes.in_d, p.border) >= 0;
-  const int first = extends ? begin : max(begin, first_plane(map)),
-            last = extends ? end : min(end, end_of_planes(map, p.volumes.in_d)), planes = last - first;
-
-  auto in_memory = [&](int t) {
-    return plane_in_memory(map, volume, p.volumes.in_stride_d, plane_at[t], p.volumes.in_d, n, c);
+// The input planes of a block: a ring of boxes in shared memory, patched where they lie outside the image.
+template <typename T, int K, bool kBulk, class Map>
+struct InputPlanes {
+  static constexpr StreamingShape S = streaming_shape(sizeof(T), K, kBulk);
+  // A thread's first two patches stay in its registers; they are read before the column pass and written behind it.
+  struct Patches {
+    T first, second;
   };
-  auto fetch = [&](int t) {
+  const StreamingParams& p;
+  const Map& map;
+  unsigned char* const shared;
+  Patch* const list;
+  uint64_t* const arrived;
+  int* const plane_at;  // where plane t is read
+  const int n, c;
+  const BoxOrigin at;
+  const T* const volume;
+  int begin, end;           // planes under the windows of the block's outputs
+  int first, last, planes;  // those that are read: only a constant border leaves some out
+  const T value;
+  int count = 0;  // patches of a box
+  bool has_first = false, has_second = false;
+  Patch first_patch{}, second_patch{};
+
+  __device__ InputPlanes(const StreamingParams& p, const Map& map, const StreamingGrid::Position& tile, BoxOrigin at,
+                         unsigned char* shared, Patch* list, uint64_t* arrived, int* plane_at)
+      : p(p),
+        map(map),
+        shared(shared),
+        list(list),
+        arrived(arrived),
+        plane_at(plane_at),
+        n(tile.n),
+        c(tile.c),
+        at(at),
+        volume(p.volumes.in_volume<T>(tile.n, tile.c)),
+        value(from_acc<T>(p.value)) {
+    const int z0 = tile.chunk * p.chunk;
+    begin = z0 - p.pad_z, end = begin + min(p.chunk, p.volumes.out_d - z0) + K - 1;
+    const bool extends = map_index(-1, p.volumes.in_d, p.border) >= 0;
+    first = extends ? begin : max(begin, first_plane(map));
+    last = extends ? end : min(end, end_of_planes(map, p.volumes.in_d)), planes = last - first;
+  }
+  __device__ __forceinline__ T* stage(int t) const {
+    return reinterpret_cast<T*>(shared + t % kStages * S.stage_bytes());
+  }
+  __device__ __forceinline__ const T* in_memory(int t) const {
+    return plane_in_memory(map, volume, p.volumes.in_stride_d, plane_at[t], p.volumes.in_d, n, c);
+  }
+  __device__ __forceinline__ void wait(int t) const { tma::barrier_wait(arrived + t % kStages, t / kStages % 2); }
+  __device__ __forceinline__ void fetch(int t) const {
     if (t >= planes) return;
     if constexpr (kBulk) {
       tma::barrier_expect(arrived + t % kStages, S.box_bytes());
@@ -103,65 +120,139 @@ __global__ void __launch_bounds__(streaming_shape(sizeof(T), K, kBulk).threads()
       copy_box<S>(stage(t), in_memory(t), at, p.volumes);
       tma::barrier_arrive_copied(arrived + t % kStages);
     }
-  };
-  auto wait = [&](int t) { tma::barrier_wait(arrived + t % kStages, t / kStages % 2); };
+  }
+  // Lists the elements of the box outside the image, of the h x w that outputs need from column `left` on.
+  __device__ __forceinline__ void list_patches(int left, int h, int w) {
+    if (p.patch) {
+      count = list_border<S>(list, at, left, h, w, p.volumes.in_h, p.volumes.in_w, p.border,
+                             [&](unsigned what, int y, int x) {
+                               return Patch{what, int(y * p.volumes.in_stride_h) + x};
+                             });
+      __syncthreads();
+    }
+    const int second = threadIdx.x + S.threads();
+    has_first = int(threadIdx.x) < count, has_second = second < count;
+    first_patch = has_first ? list[threadIdx.x] : Patch{};
+    second_patch = has_second ? list[second] : Patch{};
+  }
+  __device__ __forceinline__ Patches read_patches(int t) const {
+    Patches read{value, value};
+    if (count == 0 || t >= planes) return read;
+    wait(t);
+    const T* plane = in_memory(t);
+    if (has_first) read.first = patched(stage(t), first_patch, plane, value);
+    if (has_second) read.second = patched(stage(t), second_patch, plane, value);
+    return read;
+  }
+  __device__ __forceinline__ void write_patches(int t, const Patches& read) const {
+    if (count == 0 || t >= planes) return;
+    if (has_first) stage(t)[first_patch.what >> 16] = read.first;
+    if (has_second) stage(t)[second_patch.what >> 16] = read.second;
+#pragma unroll 1
+    for (int i = threadIdx.x + 2 * S.threads(); i < count; i += S.threads())
+      stage(t)[list[i].what >> 16] = patched(stage(t), list[i], in_memory(t), value);
+  }
+};
+
+// The depth pass of a thread's column of outputs: K - 1 chains along z in registers.
+template <typename T, int K, bool kFixed, int R, class Map>
+struct DepthChains {
+  const StreamingParams& p;
+  const Map& map;
+  const float* const taps;
+  const int x, y, z0;
+  const int stored;  // rows
+  T* out;
+  int z;  // the output that the next plane ends
+  float sum[K - 1][R] = {};
+
+  __device__ DepthChains(const StreamingParams& p, const Map& map, const float* taps, int n, int c, int x, int y,
+                         int z0)
+      : p(p),
+        map(map),
+        taps(taps),
+        x(x),
+        y(y),
+        z0(z0),
+        stored(x >= 0 && x < p.volumes.out_w ? min(R, p.volumes.out_h - y) : 0),
+        out(p.volumes.out_volume<T>(n, c) + z0 * p.volumes.out_stride_d + y * p.volumes.out_stride_h + x),
+        z(z0 - (K - 1)) {}
+  // Adds the next plane's values, and stores the output that it ends.
+  __device__ __forceinline__ void push(const float (&value)[R]) {
+    float tap[K];
+    read_taps<K, kFixed>(tap, taps, p, 2);
+    float ended[R];
+    depth_pass(tap, value, sum, ended);
+    if (z >= z0) {
+      if (p.border == Border::zero_output) clear(ended);
+      T* to = out;
+#pragma unroll
+      for (int o = 0; o < R; ++o, to += p.volumes.out_stride_h) store_if(o < stored, to, from_acc<T>(ended[o]));
+      out += p.volumes.out_stride_d;
+    }
+    ++z;
+  }
+
+ private:
+  // Zeros outputs whose window leaves the image.
+  __device__ __forceinline__ void clear(float (&ended)[R]) const {
+    const bool fits = z >= p.pad_z + first_plane(map) && z - p.pad_z + K <= end_of_planes(map, p.volumes.in_d) &&
+                      x >= p.pad_x && x - p.pad_x + K <= p.volumes.in_w;
+#pragma unroll
+    for (int o = 0; o < R; ++o)
+      if (!fits || y + o < p.pad_y || y + o - p.pad_y + K > p.volumes.in_h) ended[o] = 0;
+  }
+};
+
+template <typename T, int K, bool kFixed, bool kBulk, bool kPeers = false>
+__global__ void __launch_bounds__(streaming_shape(sizeof(T), K, kBulk).threads(),
+                                  streaming_shape(sizeof(T), K, kBulk).min_blocks)
+    separable3d_streaming(const __grid_constant__ StreamingParams p,
+                          const __grid_constant__ std::conditional_t<kPeers, ShardVolume, TensorMap> map) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  static_assert(kBulk || sizeof(T) == 4);  // the least that an asynchronous copy brings
+  using Map = std::conditional_t<kPeers, ShardVolume, TensorMap>;
+  constexpr StreamingShape S = streaming_shape(sizeof(T), K, kBulk);
+  constexpr int R = S.rows;
+  extern __shared__ __align__(128) unsigned char shared[];
+  float* const results = reinterpret_cast<float*>(shared + kStages * S.stage_bytes());
+  float* const taps = results + kResults * S.result_bytes() / 4;
+  Patch* const list = reinterpret_cast<Patch*>(taps + 3 * kTapPitch);
+  uint64_t* const arrived = reinterpret_cast<uint64_t*>(list + S.most_patches());
+  uint64_t* const done = arrived + kStages;
+  int* const plane_at = reinterpret_cast<int*>(done + 1);
+
+  const StreamingGrid::Position tile = p.grid.at(blockIdx.x);
+  const int x0 = tile.x * S.tile_w - p.lead, y0 = tile.y * S.tile_h(), z0 = tile.chunk * p.chunk;
+  InputPlanes<T, K, kBulk, Map> in(p, map, tile, {y0 - p.pad_y, x0 - p.pad_x - S.shift()}, shared, list, arrived,
+                                   plane_at);
+  const int planes = in.planes;
   auto result = [&](int t) { return results + t % kResults * (S.result_bytes() / 4); };
+  auto filter_rows = [&](int t, int turn) { row_pass<T, K, kFixed, kBulk>(in.stage(t), result(t), taps, turn, p); };
 
   if (threadIdx.x == 0) {
     for (int i = 0; i < kStages; ++i) tma::barrier_init(arrived + i, kBulk ? 1 : S.threads());
     tma::barrier_init(done, S.warps * kWarpArrivals);
   }
   for (int t = threadIdx.x; t < planes; t += S.threads())
-    plane_at[t] = map_plane(map, first + t, p.volumes.in_d, p.border);
+    plane_at[t] = map_plane(map, in.first + t, p.volumes.in_d, p.border);
   if constexpr (!kBulk)
     for (int i = threadIdx.x; i < kStages * S.stage_bytes() / 16; i += S.threads())
       reinterpret_cast<uint4*>(shared)[i] = {0, 0, 0, 0};
-  load_taps<K, S.threads()>(taps, p.windows, p.taps, n, c);
+  load_taps<K, S.threads()>(taps, p.windows, p.taps, tile.n, tile.c);
   __syncthreads();
   const bool fetches = !kBulk || threadIdx.x == 0;
   if (fetches)
-    for (int t = 0; t < kStages; ++t) fetch(t);
-  int count = 0;
-  if (p.patch) {
-    const int skip = max(-x0, 0);  // columns left of the output
-    count = list_border<S>(list, at, S.shift() + skip, min(S.tile_h(), p.volumes.out_h - y0) + K - 1,
-                           min(S.tile_w, p.volumes.out_w - x0) - skip + K - 1, p.volumes.in_h, p.volumes.in_w, p.border,
-                           [&](unsigned what, int y, int x) {
-                             return Patch{what, int(y * p.volumes.in_stride_h) + x};
-                           });
-    __syncthreads();
-  }
-  // A thread's first two patches stay in its registers; they are read before the column pass and written behind it.
-  const T value = from_acc<T>(p.value);
-  const int second = threadIdx.x + S.threads();
-  const bool patches = int(threadIdx.x) < count, patches_more = second < count;
-  const Patch mine = patches ? list[threadIdx.x] : Patch{}, more = patches_more ? list[second] : Patch{};
-  struct Read {
-    T first, second;
-  };
-  auto read_patches = [&](int t) {
-    Read read{value, value};
-    if (count == 0 || t >= planes) return read;
-    wait(t);
-    const T* plane = in_memory(t);
-    if (patches) read.first = patched(stage(t), mine, plane, value);
-    if (patches_more) read.second = patched(stage(t), more, plane, value);
-    return read;
-  };
-  auto write_patches = [&](int t, const Read& read) {
-    if (count == 0 || t >= planes) return;
-    if (patches) stage(t)[mine.what >> 16] = read.first;
-    if (patches_more) stage(t)[more.what >> 16] = read.second;
-#pragma unroll 1
-    for (int i = second + S.threads(); i < count; i += S.threads())
-      stage(t)[list[i].what >> 16] = patched(stage(t), list[i], in_memory(t), value);
-  };
+    for (int t = 0; t < kStages; ++t) in.fetch(t);
+  const int skip = max(-x0, 0);  // columns left of the output
+  in.list_patches(S.shift() + skip, min(S.tile_h(), p.volumes.out_h - y0) + K - 1,
+                  min(S.tile_w, p.volumes.out_w - x0) - skip + K - 1);
 
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   const int row = warp / (S.tile_w / 32) * R, column = warp % (S.tile_w / 32) * 32 + lane;
   const int x = x0 + column, y = y0 + row;
   const int stored = x >= 0 && x < p.volumes.out_w ? min(R, p.volumes.out_h - y) : 0;  // rows
-  T* out = p.volumes.out_volume<T>(n, c) + z0 * p.volumes.out_stride_d + y * p.volumes.out_stride_h + x;
+  T* out = p.volumes.out_volume<T>(tile.n, tile.c) + z0 * p.volumes.out_stride_d + y * p.volumes.out_stride_h + x;
 
   float sum[K - 1][R] = {};
   int z = z0 - (K - 1);  // the output that the next plane ends
@@ -190,12 +281,12 @@ __global__ void __launch_bounds__(streaming_shape(sizeof(T), K, kBulk).threads()
 #pragma unroll
   for (int o = 0; o < R; ++o) outside[o] = of_outside;
 #pragma unroll 1
-  for (int t = begin; t < first; ++t) push(outside);
+  for (int t = in.begin; t < in.first; ++t) push(outside);
 
-  for (int t = 0; t < 3; ++t) write_patches(t, read_patches(t));
+  for (int t = 0; t < 3; ++t) in.write_patches(t, in.read_patches(t));
   __syncthreads();
-  wait(0);
-  row_pass<T, K, kFixed, kBulk>(stage(0), result(0), taps, 0, p);
+  in.wait(0);
+  filter_rows(0, 0);
   __syncthreads();
 
   // A warp arrives at `done` at the end of turn t; it waits for the others' arrivals in turn t + 1, after its rows of
@@ -203,24 +294,24 @@ __global__ void __launch_bounds__(streaming_shape(sizeof(T), K, kBulk).threads()
 #pragma unroll 1
   for (int t = 0; t < planes; ++t) {
     if (t + 1 < planes) {
-      wait(t + 1);
-      row_pass<T, K, kFixed, kBulk>(stage(t + 1), result(t + 1), taps, 2 * t + 2, p);
+      in.wait(t + 1);
+      filter_rows(t + 1, 2 * t + 2);
     }
     if (t > 0) tma::barrier_wait(done, (t - 1) % 2);
     if (fetches) {
-      if (kBulk && count > 0) tma::fence_before_copy();  // everybody's patches of that stage
-      fetch(t + kStages);
+      if (kBulk && in.count > 0) tma::fence_before_copy();  // all threads' patches of that stage
+      in.fetch(t + kStages);
     }
-    const Read read = read_patches(t + 3);
+    const auto patches = in.read_patches(t + 3);
     float of_plane[R], tap[K];
     read_taps<K, kFixed>(tap, taps, p, 1);
     column_pass(tap, result(t) + row * S.result_pitch() + column, S.result_pitch(), of_plane);
     push(of_plane);
-    write_patches(t + 3, read);
+    in.write_patches(t + 3, patches);
     tma::warp_arrive(done);
   }
 #pragma unroll 1
-  for (int t = last; t < end; ++t) push(outside);
+  for (int t = in.last; t < in.end; ++t) push(outside);
 #endif
 }
 
