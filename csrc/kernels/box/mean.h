@@ -8,8 +8,8 @@
 
 namespace torch_conv::box {
 
-// sum / area, rounded half to even. sum * scale, cut to a whole number, lies less than 1.5 from the mean of 16-bit
-// pixels: what it leaves of the sum tells whether it is one off. The rest is right even where quotient * area wraps.
+// sum / area, rounded half to even. sum * scale, truncated, lies less than 1.5 from the mean of 16-bit pixels, so the
+// remainder tells whether it is one off. The remainder is right even where quotient * area wraps.
 template <typename Real, typename I>
 TC_HD Real rounded_mean(I sum, Real scale, I area) {
   using Bits = std::make_unsigned_t<I>;
@@ -20,16 +20,15 @@ TC_HD Real rounded_mean(I sum, Real scale, I area) {
   return Real(quotient + Signed(twice + odd > limit) - Signed(odd - twice > limit));
 }
 
-// The same in 16 bits, of sums of bytes over areas from 2 to 255: sum + area / 2, times 2^(16 + shift) / area, of which
-// the upper half is shifted. That rounds half up, so a mean of an even area which left no rest goes to the even number.
+// The same in 16 bits, of sums of bytes over areas from 2 to 255: the upper half of (sum + area / 2) * 2^(16 + shift) /
+// area, shifted. The product rounds half up; a tie of an even area is then rounded to the even number.
 struct ShortMean {
   uint16_t area, half, more, reciprocal;  // more: what is added to a sum
   int shift;
 
-  // n * reciprocal / 2^(16 + shift) is n / area and n * error / 2^(16 + shift) of 1 / area too much, with error what
-  // reciprocal * area has beyond 2^(16 + shift). Cut to a whole number it is exact while the latter is below 1. For the
-  // other areas (from 186 on) the reciprocal is cut instead of rounded up, and n + 1 takes the place of n.
-  // tests/test_box2d.py has every sum over every area.
+  // Let error be reciprocal * area - 2^(16 + shift). Then n * reciprocal / 2^(16 + shift) exceeds n / area by n * error
+  // / 2^(16 + shift) of 1 / area. The truncated product is exact while that part is below 1. For the other areas, from
+  // 186 on, the reciprocal is rounded down, and n + 1 replaces n. tests/test_box2d.py tests every sum over every area.
   constexpr explicit ShortMean(int a) : area(uint16_t(a)), half(uint16_t(a / 2)), more(half), reciprocal(0), shift(0) {
     while (2 << shift < a) ++shift;
     const int64_t one = int64_t(65536) << shift, most = 255 * a + half;

@@ -1,5 +1,5 @@
-// In which order boxes add up floats, on the CPU and on CUDA: every pixel's sum has the same bits on both. There are
-// but additions in the accumulation type A; nothing is subtracted, so nothing outside a window leaves a trace in its
+// In which order boxes add up floats, on the CPU and on CUDA: every pixel's sum has the same bits on both. All
+// operations are additions in the accumulation type A. Nothing is subtracted, so no pixel outside a window changes its
 // sum.
 //
 //   columns  V[y][x], the sum of the kh rows y - pad_y .. y - pad_y + kh - 1. Fewer than 9 are one chain downwards.
@@ -16,11 +16,11 @@
 //   rows     W[y][x], the sum of the kw numbers V[y][x - pad_x] .. by doubling: s_1 = V, s_2m[i] = s_m[i] + s_m[i + m].
 //            The bits of kw from the lowest: t = s of the lowest bit, then t'[i] = s_m[i] + t[i + m] for each other m.
 //
-// Along z a box over volumes adds up the planes' W in the order of columns; z / 8 of the whole volume are the groups,
-// and a plane outside holds the constant's value times kh * kw, rounded to A.
+// Along z a box over volumes adds up the planes' W in the order of columns, in groups z / 8 of the whole volume. A
+// plane outside holds the constant's value times kh * kw, rounded to A.
 //
-// Rows and columns outside the image are those that the border's map reads, and numbers as others are: the constant's
-// value, 0 where nothing stands. So a sum's error is at most some roundings of the |pixels| in its window.
+// Rows and columns outside the image are those that the border's map reads, or the constant's value, or 0. So a sum's
+// error is at most some roundings of the |pixels| in its window.
 #pragma once
 
 #include "core/dtype.h"
@@ -100,9 +100,9 @@ TC_HD A mean_of_sum(A sum, const Reciprocal<A>& r) {
 }
 
 // Windows so much longer than the image that they are made of counts: how often does a window read each of its pixels?
-// One chain of multiply-adds in float64 from 0, count * pixel in the order of the image, those never read left out, and
-// last the count of positions outside times the border's value; rounded to A. (Else an output takes about k / 64
-// additions.)
+// Such a sum is one chain of multiply-adds in float64 from 0, count * pixel in the order of the image, without pixels
+// of count 0. Last comes the count of positions outside times the border's value; the sum is rounded to A. Otherwise an
+// output takes about k / 64 additions.
 constexpr bool is_far(int64_t k, int64_t n) { return k > 65536 && k / 64 > n; }
 
 }  // namespace torch_conv::box

@@ -1,29 +1,31 @@
-// Box sums and means of bytes, fast: a block streams down a strip of 1024 columns, 8 rows of outputs at a time. A third
-// of its warps adds up columns, the others rows.
+// Box sums and means of bytes: a block streams down a strip of 1024 columns, 8 rows of outputs at a time. A third of
+// its warps adds up columns, the others rows.
 //
 //                 begin      first window    tile_w outputs, kw - 1 halo columns
 //                 +--------------------------------------------------+
-//   leaving       |  8 rows                                          |  read again: from L1 or L2
+//     leaving     |  8 rows                                          |  read again, from L1 or L2
 //                 |  kh - 8 rows, summed already                     |
-//   entering      |  8 rows                                          |
+//     entering    |  8 rows                                          |
 //                 +--------------------------------------------------+
-//   a column warp's thread owns 8 columns: running sums of 16 bits (kh <= 257), two in a register, which every row
-//   changes by what enters and what leaves: two byte permutations and one addition of three numbers for two columns
-//                 | chunk 0 | chunk 1 | ...                  | 31 |      a row of sums: 32 chunks of 32 of them
-//   a row warp takes row r of the 8: lane i makes the 32 outputs whose windows end in chunk i. It has the sum of the
-//   window before them from the totals of its neighbours' chunks; from there each window is the last one, plus the
-//   column that enters, minus the one that leaves (DP2A picks the half of a word that is meant). One multiply-add
-//   divides and rounds (params.h: Rounding). Bytes are moved by `shift` so that lanes store whole vectors.
+//                 | chunk 0 | chunk 1 | ...                  | 31 |      a row of sums: 32 chunks of 32 sums
 //
-// kPeers: the image is a shard of one that is cut along h. Rows that are not its own are read row by row in whichever
-// shard holds them.
+// A thread of a column warp owns 8 columns: running sums of 16 bits (kh <= 257), two in a register. A row costs two
+// byte permutations and one addition of three numbers for two columns.
+//
+// A row warp takes one of the 8 rows: lane i makes the 32 outputs whose windows end in chunk i. The totals of the
+// neighbours' chunks give the sum of the window before those. Each next window adds the column that enters and
+// subtracts the one that leaves; DP2A selects a half of a register. One multiply-add divides and rounds (params.h:
+// Rounding). Bytes are moved by `shift` so that lanes store whole vectors.
+//
+// kPeers: the image is a shard of one that is cut along h. Rows of other shards are read one by one from the shard that
+// holds them.
 //
 // Barriers in shared memory: full[stage], one arrival per column warp; empty[stage], one per row warp.
 //
 // Traffic: one read from device memory while the windows of all blocks fit in L2, one write; two reads of L1 or L2.
 // Instructions an output: about 3 down the columns and 7 along the rows; with starts and waits 13 (H200, 8192^2, k =
-// 15). Column warps wait for what they read: 57.6 us there, 38.7 if nothing were read, 56.6 if nothing were added along
-// the rows; a copy takes 33.
+// 15). Column warps wait for their loads: that case takes 57.6 us, 38.7 without loads, 56.6 without row sums, a
+// copy 33.
 #pragma once
 
 #include "kernels/box/bytes/columns.cuh"

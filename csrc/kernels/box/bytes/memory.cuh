@@ -19,10 +19,12 @@ __device__ __forceinline__ float near_reciprocal(float x) {
   return result;
 }
 
-// Words that no kernel writes to while this one runs. Volatile: loads stay where they are asked for, ahead of use. L2
-// is left to itself. H200, k = 15 at 8192^2 by 57.6 us: hints to keep entering rows and to drop leaving ones 58.0,
-// outputs stored as passing through 58.5; rows fetched into L2 one to four batches ahead 55.8 to 58.1, but 4096^2 20.4
-// for 19.6, and k = 200 113 for 103.
+// Read-only loads. Volatile keeps them in place, ahead of their use. They carry no L2 hints. H200, us, without and
+// with:
+//     hints to keep entering rows and drop leaving ones   8192^2, k = 15   57.6, 58.0
+//     outputs stored with evict-first                     8192^2, k = 15   57.6, 58.5
+//     rows fetched into L2 one to four batches ahead      8192^2, k = 15   57.6, 55.8 to 58.1
+//                                                         4096^2, k = 15   19.6, 20.4; k = 200 103, 113
 __device__ __forceinline__ uint2 load_words2(const uint8_t* from) {
   uint2 words;
   asm volatile("ld.global.nc.v2.b32 {%0, %1}, [%2];" : "=r"(words.x), "=r"(words.y) : "l"(from));

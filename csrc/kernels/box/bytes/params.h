@@ -17,8 +17,8 @@ constexpr int kByteBlocks = 2;
 // 1 %): column warps are the slower ones and do not wait for memory.
 constexpr int kByteStages = 3;
 
-// A row of column sums in shared memory: a chunk of 32 of 16 bits for every lane, 16 bytes apart, so that lanes read
-// theirs, and column warps write them, without bank conflicts.
+// A row of column sums in shared memory: a chunk of 32 sums of 16 bits for every lane, with 16 bytes between chunks. So
+// lanes and column warps access them without bank conflicts.
 constexpr int kByteChunkPitch = 80;
 constexpr int kByteRowPitch = 32 * kByteChunkPitch;
 constexpr int kByteStageBytes = kByteRows * kByteRowPitch;

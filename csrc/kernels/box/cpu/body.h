@@ -45,9 +45,9 @@ TC_HD void store_bytes(uint8_t* to, Vec<uint16_t> v) {
   __builtin_memcpy(to, &bytes, sizeof bytes);
 }
 
-// What a sum is divided by. Quotients are rounded as a division rounds them, which would take longer than all the rest:
-// what q * area leaves of the sum is exact, and so small that q with its quotient lies nearer to the true one than that
-// can lie to the middle between two numbers of float64 (its divisor has less than 48 bits).
+// The divisor of sums. A product by the reciprocal and one correction give the quotient that a division rounds to, in
+// less time than a division. The remainder sum - q * area is exact. The divisor has less than 48 bits, so the corrected
+// quotient is nearer to the true one than any midpoint of two float64 numbers.
 struct BoxArea {
   double area, reciprocal;
   explicit BoxArea(int64_t pixels) : area(double(pixels)), reciprocal(1.0 / area) {}

@@ -1,7 +1,7 @@
 // Sums of columns, a group of rows at a time. Text of core/cpu/each_isa.h: compiled once per instruction set.
 
-// What one group of rows is made of. Elements stand in chunks of a register; the last chunk of a row that lies in the
-// image itself begins `last` elements from its start, so that it ends where the row does.
+// The rows that one group is summed from. Elements are in chunks of a register. The last chunk of a row of the image
+// begins `last` elements from the row's start, so that it ends where the row ends.
 template <typename A>
 struct BoxGroup {
   static constexpr int kRows = box::kGroup;

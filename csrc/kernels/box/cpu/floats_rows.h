@@ -77,8 +77,8 @@ class Aligned {
   std::vector<A> memory_;
 };
 
-// Sums of kw neighbours, `pixel` elements apart, along rows. All doublings advance along the row together, each as far
-// behind the one before as it reads ahead, so that what they hand on stays in the first-level cache.
+// Sums of kw neighbours, `pixel` elements apart, along rows. All doublings advance along the row together. Each follows
+// the one before by the distance that it reads ahead, so that intermediate sums stay in the first-level cache.
 template <typename A>
 class RowSums {
   static constexpr int64_t kBlock = 4096 / sizeof(A);

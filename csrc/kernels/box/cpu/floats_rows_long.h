@@ -1,9 +1,9 @@
 // Sums along rows of windows much longer than the image, outside of which one number stands on either side. Text of
 // core/cpu/each_isa.h: compiled once per instruction set.
 //
-// The additions are those of RowSums; what is the same for a whole side is added up once. Positions count from the
-// first output's window on. From m >= outputs on, s_m is read only by blocks that start at multiples of m, as many
-// positions each as there are outputs, and at most kBlocks of them meet the image:
+// The additions are those of RowSums; sums that are the same for a whole side are made once. Positions count from the
+// first output's window on. From m >= outputs on, s_m is read only in blocks that start at multiples of m. A block has
+// as many positions as there are outputs; at most kBlocks of them meet the image:
 //
 //    block    q0 - 1    q0        q0 + 1    ...  q1 - 1    q1
 //           |--|      |--|      |--|           |--|      |--|

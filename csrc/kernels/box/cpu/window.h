@@ -9,8 +9,8 @@
 
 namespace torch_conv::box {
 
-// One axis of a window far larger than the image: k positions from `pad` before an output on, and apart from them how
-// often every window reads each pixel (nothing if the window is as it was given).
+// One axis of a window far larger than the image: k positions from `pad` before an output on, and in `apart` how often
+// every window reads each pixel besides them. `apart` is empty if the window is unchanged.
 struct ShortWindow {
   int64_t k, pad;
   std::vector<int64_t> apart;

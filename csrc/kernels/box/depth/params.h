@@ -7,14 +7,12 @@ namespace torch_conv::box {
 
 constexpr int kDepthThreads = 128;
 
-// Outputs of a thread whose planes are on their way together, and blocks per multiprocessor (the register cap). float32
-// sums on one NVIDIA H200, % of copy: 9 planes at 512^3, 16 outputs 92, 8 outputs 82-85; uint8 means, which cost more
-// arithmetic, 9 planes at 256^3: 16 outputs 35, 8 outputs 47.
+// Outputs of a thread whose planes are loaded together, and blocks per multiprocessor (the register cap). 9 planes, %
+// of copy on one NVIDIA H200, 16 and 8 outputs: float32 sums at 512^3 92, 82-85; uint8 means at 256^3 35, 47.
 constexpr int depth_batch(bool integer_output) { return integer_output ? 8 : 16; }
 constexpr int depth_blocks(bool integer_output) { return integer_output ? 4 : 2; }
 
-// The same of floats: threads that add up groups of planes, and those that also keep a window's planes in shared
-// memory.
+// Blocks per multiprocessor of DEPTH_GROUPS and of DEPTH_RING.
 constexpr int kDepthGroupBlocks = 4;
 constexpr int kDepthRingBlocks = 2;
 

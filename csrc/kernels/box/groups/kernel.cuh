@@ -9,9 +9,9 @@
 //            +-------------------------------------+
 //   then a warp a row: s_2m[i] = s_m[i] + s_m[i + m], and the sums of kw columns by the bits of kw.
 //
-// Reads (kh + 7) / 8 * (1 + (kw - 1) / tile_w) elements an output; additions about (kh / 8 + 4) * (1 + (kw - 1) /
-// tile_w) down the columns and 2 log2(kw) along the rows. Windows too wide for the sums of a tile in shared memory go
-// through segments of columns (box_groups_wide), in kw additions an output.
+// Per output, with f = 1 + (kw - 1) / tile_w: (kh + 7) / 8 * f reads, about (kh / 8 + 4) * f additions down the
+// columns, 2 log2(kw) along the rows. Windows too wide for the sums of a tile in shared memory go through segments of
+// columns (box_groups_wide), in kw additions an output.
 #pragma once
 
 #include "core/cuda/store.cuh"

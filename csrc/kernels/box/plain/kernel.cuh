@@ -1,7 +1,7 @@
 // Box sums of integers without running sums: every row starts afresh.
 //
-//   columns  |....:....:....:....|     kh rows are summed into one block-wide segment of columns at a time,
-//   outputs  |xxxx|                    then every output adds its kw columns, left to right
+//     columns  |....:....:....:....|     kh rows are summed into one block-wide segment of columns at a time;
+//     outputs  |xxxx|                    every output adds its kw columns, left to right
 //
 // kh * (1 + kw / threads) loads and kw additions an output, whatever the size of the window.
 #pragma once

@@ -1,25 +1,26 @@
 // Box sums of integers, of any window at the same cost: a block streams down a strip of output rows with running column
 // sums.
 //
-//                tile_w outputs + kw - 1 halo columns
-//              +--------------------------------------+
-//     leaving  |- - - - - - - - - - - - - - - - - - - |  row y - 1 - pad_y      column sums += entering - leaving
-//              |   window of output row y, kh rows    |                         E = exclusive prefix of the column sums
-//    entering  |+ + + + + + + + + + + + + + + + + + + |  row y - pad_y + kh-1   output x = E[x + kw] - E[x]
-//              +--------------------------------------+
+//                  tile_w outputs + kw - 1 halo columns
+//                +--------------------------------------+
+//     leaving    |- - - - - - - - - - - - - - - - - - - |  row y - 1 - pad_y      column sums += entering - leaving
+//                |   window of output row y, kh rows    |                         E = exclusive prefix of column sums
+//     entering   |+ + + + + + + + + + + + + + + + + + + |  row y - pad_y + kh-1   output x = E[x + kw] - E[x]
+//                +--------------------------------------+
 //
-// A thread owns V neighbouring columns for the whole walk: where they lie is mapped once, the rows of a chunk are
-// mapped by the lanes of a warp side by side. Columns that a border repeats are not read again: the threads there take
-// the column sums of those that they repeat, for one or two more barriers a chunk in the blocks at the image's edges.
-// The rows come by asynchronous copies into a ring in which a thread writes and reads only its own columns (no
-// barrier); a slot is refilled as soon as its rows have been added, so the copies of the next chunks fly during scans,
-// barriers and stores. The same stream brings the kh - 1 rows that start the sums.
+// A thread owns V neighbouring columns of the strip and maps them once; the lanes of a warp map one row of a chunk
+// each. Columns that a border repeats are not read again: their threads copy the column sums of the repeated columns.
+// The copies cost one or two more barriers a chunk in blocks at the image's edges.
 //
-// Prefix sums run over the 32 V columns of one warp, the totals of the warps between bridge the rest: one barrier a
-// chunk (the prefix rows are double buffered).
+// Rows come by asynchronous copies into a ring in which a thread writes and reads only its own columns, without
+// barriers. A slot is refilled as soon as its rows have been added, so copies overlap scans, barriers and stores. The
+// same ring brings the kh - 1 rows that start the sums.
 //
-// Traffic: (2 + kh / strip_h) * (1 + kw / tile_w) element reads an output, of which memory sees about one where the
-// leaving rows are still in L2, and one write. Arithmetic: about 10 additions an output.
+// Prefix sums run over the 32 V columns of one warp; the totals of the warps between add the rest. The prefix rows are
+// double buffered, so one barrier a chunk is enough.
+//
+// Per output: (2 + kh / strip_h) * (1 + kw / tile_w) element reads, about one of them from device memory where the
+// leaving rows are still in L2; one write; about 10 additions.
 #pragma once
 
 #include "kernels/box/streaming/columns.cuh"

@@ -15,7 +15,7 @@ constexpr int kMaxThreads = 512;  // 128 registers a thread
 constexpr int columns_per_thread(int element_bytes) { return element_bytes == 8 ? 2 : 4; }
 
 // The shared memory of a streaming block, in this order: the ring of entering and leaving rows, two buffers of prefix
-// rows (so that one barrier a chunk is enough) and the totals of every warp's columns in them.
+// rows, and the totals of every warp's columns. With two buffers one barrier a chunk is enough.
 struct StreamingShape {
   int threads;
   int columns;  // tile and halo

@@ -82,8 +82,8 @@ inline int shared_bytes_without_carry(const Box& p, int threads) {
   return streaming_shape(threads, size_of(p.in.dtype), sum_bytes(p)).shared_bytes();
 }
 
-// Shared memory of a planned streaming kernel. Blocks whose border repeats columns get a buffer to carry column sums
-// over, which saves a barrier a chunk, unless it would cost a block that the grid could keep resident.
+// Shared memory of a planned streaming kernel. Blocks whose border repeats columns get a buffer for the column sums
+// that they repeat. The buffer saves a barrier a chunk; it is left out where it would cost a resident block.
 inline int streaming_shared_bytes(const Box& p, const Arch& arch, int threads, int64_t blocks) {
   const Border border = p.place.border;
   const int without = shared_bytes_without_carry(p, threads);
@@ -94,8 +94,8 @@ inline int streaming_shared_bytes(const Box& p, const Arch& arch, int threads, i
   return mirrors && with <= arch.shared_bytes && free ? with : without;
 }
 
-// Dense rows of the input's dtype with nothing but a scale have kernels of their own. 64-bit integer sums are rare
-// (large windows, or float64 results): not worth one.
+// Dense rows of the input's dtype with Finish::scale have their own kernels. Sums of 64 bits have none, because they
+// are rare: large windows, or float64 results.
 inline bool dense_and_scaled(const Box& p) {
   const bool sums = sum_bytes(p) == 4;
   return sums && p.out.dtype == p.in.dtype && p.out.stride_w == 1 && finish_of(p.place) == Finish::scale;

@@ -49,20 +49,17 @@ constexpr bool is_spread = sizeof(T) == 4 && kSubtiles != 0 && !kVectors;
 
 // The sums of a strip's columns over windows' rows, batch by batch, for the row warps.
 //
-// Columns is how the thread reads its 4 columns (StripColumns, SpreadColumns, UnalignedColumns). It has
-//   Cell         the unit in which rows that enter lie in shared memory: of a slot's row j what `entering` reads begins
-//                kCellPitch cells behind that of row j - 1, in row 0 first_cell() cells behind the slot's start. Where
-//                rows are summed in place (sums_in_place), a row is one of V, and the thread's cells begin where its
-//                sums go.
-//   copy         starts asynchronous copies of 8 rows into a slot, and returns what `entering` has to know of these
-//   rows
-//                besides (UnalignedColumns: how far behind words they start; the others: 0). The slots' copies complete
-//                in order; add_columns keeps what was returned in `came` until the rows are summed.
-//   rows, copy_one   the same row by row, between sums, if rows(..).one_by_one. What `copy` returns must then be 0.
-//   lanes_meet   after a thread's own copies have come, before the first `entering`: where lanes copy for each other.
-//   entering     the 4 elements of row j in a slot, as floats
-//   Leaving      8 rows of the thread's columns in registers: `load` starts to fill it, `leaving` takes row j out of
-//   it.
+// Columns says how a thread reads its 4 columns: StripColumns, SpreadColumns or UnalignedColumns. Its members:
+//
+//     Cell        the unit of entering rows in shared memory. Row j + 1 of a slot begins kCellPitch cells behind row j,
+//                 row 0 first_cell() cells behind the slot. Rows that are summed in place (sums_in_place) are rows of
+//                 V.
+//     copy        starts asynchronous copies of 8 rows into a slot, in order. It returns the offsets that `entering`
+//                 needs (UnalignedColumns), or 0; add_columns keeps them in `came` until the rows are summed.
+//     rows, copy_one  the same row by row, between sums, if rows(..).one_by_one. `copy` must then return 0.
+//     lanes_meet  synchronises lanes that copy for each other: behind a thread's own wait, before its first `entering`.
+//     entering    the 4 elements of row j in a slot, as floats.
+//     Leaving     8 rows of the thread's columns in registers: `load` fills it, `leaving` returns row j.
 template <typename T, StripTraits kTraits, class Columns>
 __device__ __forceinline__ void add_columns(const StripArgs& a, const Strip<kTraits.subtiles>& strip,
                                             const Barriers& barriers, unsigned char* shared, const Columns& columns) {

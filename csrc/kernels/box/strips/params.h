@@ -18,35 +18,32 @@ constexpr int kRowPitch = 32 * kChunkPitch;
 constexpr int kStageBytes = kGroup * kRowPitch * 4;
 constexpr int kBarrierBytes = 128;
 
-// What blocks note of tiles side by side (Subtile), and of none behind them.
+// The Subtile of every neighbouring tile in shared memory, and an empty one behind them.
 constexpr int kMostSubtiles = 64;
 constexpr int kSubtileBytes = 32;
 constexpr int subtile_bytes(int subtiles) { return (subtiles + 1) * kSubtileBytes; }
 
-// Planar float32 rows are summed where they came in. The sums of 16-bit ones, and those of pixels of several channels,
-// which part into a subtile for each, have two stages of their own.
+// Planar float32 rows are summed in place. Sums of 16-bit rows, and of HWC rows, which are divided into a subtile a
+// channel, have two separate stages.
 constexpr bool sums_in_place(int element_bytes, int channels) { return element_bytes == 4 && channels == 1; }
 constexpr int v_stages(int element_bytes, int channels, int stages) {
   return sums_in_place(element_bytes, channels) ? stages : 2;
 }
 
-// What a column warp keeps of a row that comes: 4 elements for each thread. Of 16-bit ones that start anywhere the
-// vectors of 16 bytes that the warp's columns lie in; of tiles side by side the words of 4 bytes, for each thread its
-// own.
-constexpr int warp_row_bytes(int element_bytes, bool vectors, bool side_by_side) {
+// Bytes of an entering row that a column warp keeps: 4 elements a thread. Unaligned rows of 16-bit elements keep the
+// vectors of 16 bytes that hold the warp's columns, or in neighbouring tiles each thread's words of 4 bytes.
+constexpr int warp_row_bytes(int element_bytes, bool vectors, bool several_tiles) {
   if (element_bytes == 4 || vectors) return 32 * 4 * element_bytes;
-  return side_by_side ? 32 * 16 : 32 * 4 * element_bytes + 16;
+  return several_tiles ? 32 * 16 : 32 * 4 * element_bytes + 16;
 }
 
-// True: a column warp keeps such rows and its rings in a part of shared memory of its own, and there are as many parts
-// as warps with columns. False: rows have room for all 8 warps side by side, though fewer may have columns.
-// (HWC images: parts cost registers, of float16 31x31 on sm_90 24 bytes of them are spilled instead of 8.)
+// True: each warp with columns keeps its rows and rings in one part of shared memory. False: a row has space for all 8
+// warps, though fewer may have columns. With parts HWC images by float16 31x31 spill 24 bytes on sm_90, without 8.
 constexpr bool warps_have_parts(int element_bytes, int channels) {
   return !sums_in_place(element_bytes, channels) && channels == 1;
 }
 
-// Batches of entering rows that are on their way. With a stage more than that in hand column warps need not wait for
-// row warps.
+// Batches of entering rows that are being copied. With one stage more column warps need not wait for row warps.
 constexpr int batches_ahead(int stages) { return stages > 2 ? stages - 2 : 1; }
 
 // Where the upper rows of the windows come from.

@@ -41,12 +41,12 @@ inline int64_t strip_bytes(const Box& p, const StripShape& s) {
   int64_t ring = 0;
   if (s.above == Above::ring || s.above == Above::reread) ring = s.blocks;
   if (s.above == Above::ring && s.number > 0) ring += s.blocks + 1;
-  const bool side_by_side = s.pixel == 1 && s.subtiles > 1;
+  const bool several_tiles = s.pixel == 1 && s.subtiles > 1;
   const int warps = warps_have_parts(size, s.pixel) ? s.lanes / 32 : kColumnWarps;
-  const int64_t rows = int64_t(s.stages) * kGroup * warps * warp_row_bytes(size, s.vectors, side_by_side);
+  const int64_t rows = int64_t(s.stages) * kGroup * warps * warp_row_bytes(size, s.vectors, several_tiles);
   const int64_t raw = sums_in_place(size, s.pixel) ? 0 : rows;
   return int64_t(v_stages(size, s.pixel, s.stages)) * kStageBytes + kBarrierBytes + raw + ring * s.lanes * 16 +
-         (side_by_side ? subtile_bytes(s.subtiles) : 0);
+         (several_tiles ? subtile_bytes(s.subtiles) : 0);
 }
 
 inline int64_t strip_blocks(const Box& p, const StripShape& s) {

@@ -111,10 +111,12 @@ struct SubtileRows {
   __device__ __forceinline__ bool is_last(int row) const { return row >= height - 1; }
 };
 
-// Four columns of a strip, side by side, of rows that start on whole vectors, and of tiles side by side, whose columns
-// lie in several planes (spread.cuh and unaligned.cuh have the others). kAnywhere: some warps at the image's
-// edges, whose code stands apart so that the others' is short. Else every lane's columns lie side by side in the image,
-// or all are outside and 0. 16-bit elements that start anywhere come in words of 4 bytes that the thread takes apart.
+// Four neighbouring columns of a strip, for rows that start on whole vectors, and for neighbouring tiles, whose columns
+// are in several planes. spread.cuh and unaligned.cuh have the others.
+//
+// kAnywhere: warps at the image's edges have separate code, which keeps the code of the others short. Without it every
+// lane's columns are contiguous in the image, or all are outside and 0. Unaligned 16-bit elements come in words of 4
+// bytes, which the thread shifts.
 template <typename T, int kSubtiles, bool kVectors, bool kPolicies, bool kAnywhere, bool kPeers>
 struct StripColumns {
   static_assert(kVectors || kSubtiles == 0);

@@ -6,17 +6,17 @@
 
 namespace torch_conv::box {
 
-// A thread has 4 columns side by side, a warp 128. Of rows that enter the warp's lanes copy the vectors of 16 bytes
-// that those lie in, and a row stands in shared memory as far `behind` a word as it does in memory. There, and in
-// memory of rows that leave, a thread's columns lie in three words of 4 bytes, or in two:
+// A thread has 4 neighbouring columns, a warp 128. A warp's lanes copy the vectors of 16 bytes that hold its columns of
+// entering rows. A row's offset `behind` a vector is the same in shared memory as in memory. A thread's columns are in
+// three words of 4 bytes, or in two:
 //
 //     words of 4 bytes   |  a  b  |  c  d  |  e  f  |        b to e, if rows are an odd number of elements behind
 //
-// Columns outside the image are masked. kGathered: the border has numbers for them, and each thread gathers its
-// elements one by one; the row starts at a word then.
+// Columns outside the image are masked. kGathered: the border has values for them, and each thread loads its elements
+// one by one; the row then starts at a word.
 //
-// Lanes copy for each other: they meet when each has waited for its own copies, and a stage is written to again when
-// they have met once more behind its last reads, since a stage more than those on their way is in hand.
+// Lanes copy for each other, so they synchronise after each has waited for its own copies. One stage more than those
+// that are being copied makes this enough: a stage is written again only behind the next synchronisation.
 template <typename T, int kSubtiles, bool kPolicies, bool kGathered, bool kPeers>
 struct UnalignedColumns {
   static_assert(sizeof(T) == 2);
@@ -62,8 +62,8 @@ struct UnalignedColumns {
     // Masks put zeros behind a thread's columns, never before them: a thread whose columns begin left of the image and
     // end inside it cannot use them either.
     gathers = a.outside != 0 || __any_sync(0xffffffff, mapped || (own < 0 && own > -4));
-    // The subtile's columns, rounded up to a multiple of 4 so that threads read all of theirs or none, and cut off at
-    // the image's edge.
+    // The end of the subtile's columns, rounded up to a multiple of 4, at most the image's edge: threads read all of
+    // their columns or none.
     const int last = min(first + ((max(end - first, 0) + 3) & ~3), width);
     before = first * 2, stop = max(last - first, 0) * 2;
     count = own < 0 ? 0 : max(min(last - own, 4), 0);

@@ -1,14 +1,17 @@
 // The depth pass of a 3-D box of floats, in the kernel family's fixed order of additions (kernels/box/order.h).
 //
-//      z   t0      - - - - -   lead: 8 planes       A thread owns 16 bytes of neighbouring sums of a plane and walks
-//                  |       |   rest, blocks of 8    down a chunk of z, 8 planes of outputs (z / 8 of the whole volume)
-//          b0      - - - - -   trail: 8 planes      at a time. Windows of up to 16 planes stand in registers. Of deeper
-//          b0 + 7  - - - - -                        ones the planes of lead and trail are on their way together; rests
-//                                                   and blocks stand in a ring of the thread's own in shared memory,
-//                                                   where later groups find what were this one's trailing planes.
+//     z   t0      - - - - -   lead: 8 planes
+//                 |       |   rest, blocks of 8
+//         b0      - - - - -   trail: 8 planes
+//         b0 + 7  - - - - -
 //
-// Reads a plane an output, deeper windows two, of which the leading ones often come from L2, and writes one; about
-// 5 + (kd - 9) / 64 additions an output.
+// A thread owns 16 bytes of neighbouring sums of a plane and streams along a chunk of z, 8 planes of outputs at a time
+// (z / 8 of the whole volume). Registers hold windows of up to 16 planes. Deeper windows load lead and trail together;
+// their rests and blocks are in a ring in shared memory, one per thread. There later groups find this group's trailing
+// planes.
+//
+// Per output: one plane read, of deeper windows two, of which the leading one often comes from L2; one write; about
+// 5 + (kd - 9) / 64 additions.
 #pragma once
 
 #include "kernels/box/depth/shared/planes.cuh"

@@ -1,19 +1,20 @@
 // The depth pass of a 3-D box of floats for windows of more than 16 planes, in the kernel family's fixed order of
 // additions (kernels/box/order.h): every plane is read once.
 //
-// clang-format off
-//      z   top         - - - - -   lead: group g      A thread owns 16 bytes of neighbouring sums of a plane and walks  
-//                      |       |                      down a chunk of z. The planes of its windows stand in a ring of
-//                      |       |   rest, blocks       groups of 8 in shared memory, the thread's own, where asynchronous
-//                      |       |                      copies bring them. What leads has been there since it trailed.
-//          bottom      - - - - -   trail: one group,  Rests and blocks are kept beside it, as sums.
-//          bottom + 7  - - - - -   or parts of two
-//                      - - - - -   on its way
-// clang-format on
+//     z   top         - - - - -   lead: group g
+//                     |       |
+//                     |       |   rest, blocks
+//                     |       |
+//         bottom      - - - - -   trail: one group, or parts of two
+//         bottom + 7  - - - - -
+//                     - - - - -   the group that is being copied
 //
-// Reads a plane an output and writes one; about 5 + (kd - 9) / 64 additions an output. (Leading planes that are read
-// again come from device memory: windows of 31 planes of all resident blocks, and what is written meanwhile, are more
-// than L2 holds from 256^3 on.)
+// A thread owns 16 bytes of neighbouring sums of a plane and streams along a chunk of z. Asynchronous copies bring the
+// planes of its windows into a ring of groups of 8 in shared memory, one ring per thread. Leading planes are still
+// there from when they were trailing. Rests and blocks are kept as sums behind the ring.
+//
+// Per output: one plane read, one write, about 5 + (kd - 9) / 64 additions. A second read of leading planes would go to
+// device memory: windows of 31 planes of all resident blocks, and the outputs, exceed L2 from 256^3 on.
 #pragma once
 
 #include "core/cuda/async_copy.cuh"

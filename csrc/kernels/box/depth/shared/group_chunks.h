@@ -28,8 +28,8 @@ inline int64_t depth_blocks_fitting(const Arch& arch, int64_t shared_bytes) {
   return (arch.shared_bytes + 1024) / (shared_bytes + 1024);
 }
 
-// As depth_chunk, in groups of 8 planes, by blocks of which `blocks` are resident on a multiprocessor, or as many as
-// their rings leave room for.
+// As depth_chunk, in groups of 8 planes. At most `blocks` blocks are resident on a multiprocessor, fewer if their rings
+// do not fit.
 inline int64_t depth_group_chunk(const BoxDepth& p, const DepthRuns& r, const Arch& arch, int64_t ring, int blocks) {
   const int64_t columns = p.out.n * r.channels * depth_column_blocks(r);
   const int64_t planes = position_in_group(p.first_plane) + p.out.d, start = std::min(p.kd, 2 * p.sums.d);
