@@ -39,7 +39,7 @@ MUTANTS = [
     Mutant("taps of the first group", DIRECT, "(channel_out_ + co) * p_.taps.stride_c", "co * p_.taps.stride_c", "conv?d filter2d filter3d"),
     Mutant("repeated planes of a box", "csrc/kernels/box/cpu/depth_body.h", "times * double(row[e])", "double(row[e])", "box3d box_blur3d box_order borders"),
     Mutant("ties of means of bytes", "csrc/kernels/box/cpu/body.h", "(tie & mean & 1)", "(tie & 1)", "box2d box_bytes box_blur"),
-    Mutant("negative taps are clamped", "csrc/kernels/overlap_save/cpu.cpp", "return tap >= 0;", "return tap == tap;", "filter2d_fft*"),
+    Mutant("negative taps are clamped", "csrc/kernels/overlap_save/cpu/cpu.cpp", "return tap >= 0;", "return tap == tap;", "filter2d_fft*"),
     Mutant("smoothing of the ladder", "csrc/kernels/ladder/cpu.cpp", "kSmooth[3] = {1, 2, 1}", "kSmooth[3] = {1, 1, 1}", "ladder*"),
     Mutant("margin of a sharpened image", "csrc/dispatch/chain.cpp", "problem.margin_y = y, problem.margin_x = x;", "problem.margin_y = y;", "unsharp_mask fused borders promises"),
     Mutant("window of the first volume", "csrc/dispatch/passes.cpp", "n * taps.stride_n * acc_bytes", "0 * taps.stride_n * acc_bytes", "filter3d* gaussian_blur3d"),

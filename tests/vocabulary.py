@@ -63,6 +63,7 @@ KERNELS = [
     Rule(r"\bits seams\b", "its boundaries"),
     Rule(r"(?<=\bseparable/)shared\b|(?<=\bnot )shared(?=: )|(?<=\bseparable_)shared\b", "shared_memory"),
     Rule(r"\bcausal::Lie::", "causal::Alignment::"),
+    Rule(r"\bfaster for photographs and an odd\b", "faster for HWC images and an odd"),
     # Template arguments as one struct.
     Rule(r"\bseparable_mma<(uint8_t), (\d[^>]*)>", r"separable_mma<\1, separable2d::BandShape{1, \2}>"),
     Rule(r"\bseparable_mma<(b?half_t), (\d[^>]*)>", r"separable_mma<\1, separable2d::BandShape{2, \2}>"),

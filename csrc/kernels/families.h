@@ -65,8 +65,7 @@ Plan plan_cuda(const Separable& p, const Arch& arch, const char* variant);
 void run_cuda(const Separable& p, const Plan& plan, const Site& site);
 }  // namespace separable2d
 
-// One launch for all three passes; its plan has no variant for what it does not serve, which the operator layer then
-// takes apart into planes and depth.
+// One launch for all three passes. Where its plan has no variant, the operator layer filters planes and then depth.
 namespace separable3d {
 Plan plan_cuda(const Separable& p, const Arch& arch, const char* variant);
 void run_cuda(const Separable& p, const Plan& plan, const Site& site);
@@ -84,8 +83,8 @@ Plan plan_depth_cuda(const BoxDepth& p, const Arch& arch, const char* variant);
 void run_depth_cuda(const BoxDepth& p, const Plan& plan, const Site& site);
 }  // namespace box
 
-// Chains in one launch. A CUDA plan has no variant for what it does not serve, which the operator layer then takes
-// apart into filters and `combine`; so it does with volumes on the CPU.
+// Chains in one launch. Where a CUDA plan has no variant, and for volumes on the CPU, the operator layer runs single
+// filters and `combine`.
 namespace fused {
 Plan plan_cpu(const Fused& p, const char* variant);
 void run_cpu(const Fused& p, const Plan& plan);

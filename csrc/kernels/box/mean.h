@@ -8,7 +8,7 @@
 
 namespace torch_conv::box {
 
-// sum / area, rounded half to even. sum * scale, truncated, lies less than 1.5 from the mean of 16-bit pixels, so the
+// Rounds sum / area half to even. The truncated sum * scale is less than 1.5 from the mean of 16-bit pixels, so the
 // remainder tells whether it is one off. The remainder is right even where quotient * area wraps.
 template <typename Real, typename I>
 TC_HD Real rounded_mean(I sum, Real scale, I area) {

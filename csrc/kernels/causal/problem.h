@@ -11,17 +11,17 @@ struct Signal {
   int64_t stride_n, stride_c, stride_l;
 };
 
-// out[n, c, t] = silu?(bias[c] + sum over j = 0 .. k-1 of weight[c][j] * x[n, c, t - (k - 1) + j]), one chain of fused
-// multiply-adds that starts at 0 and takes the oldest tap first.
+// out[n, c, t] = silu?(bias[c] + sum over j = 0 .. k-1 of weight[c][j] * x[n, c, t - (k - 1) + j]). The sum is one
+// chain of fused multiply-adds that starts at 0 and takes the oldest tap first.
 //
-//   before (k - 1)   x (l)                      after (k - 1): the last inputs, for the next part of the sequence
-//   [b b b]          [x x x x x x x x x x x]    [x x x]
-//          t = 0 sees b b b x0
+//     before (k - 1)   x (l)                      after (k - 1): the last inputs, for the next part of the sequence
+//     [b b b]          [x x x x x x x x x x x]    [x x x]
+//            t = 0 sees b b b x0
 struct CausalConv {
   Dtype dtype, weights;  // of x, out, before and after; of weight and bias
   int64_t n, c, l, k;
   Signal x, out;
-  Signal before, after;       // without data: zeros stand before the start; nobody wants the last inputs
+  Signal before, after;       // null data: zeros before the start; no last inputs are written
   const void *weight, *bias;  // dense (c, k); one number a channel, or null
   const int32_t* sequences;   // dense (n, l), or null: a tap counts where its number is the output's; below 0 the
                               // output is 0

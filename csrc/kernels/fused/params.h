@@ -36,12 +36,12 @@ template <class P>
 constexpr TileShape tile_shape(int bytes) {
   // 8 columns of 16- and 8-bit elements while that leaves registers for 16 warps.
   const int columns = bytes == 4 ? 4 : P::ring(true, 8) > 96 ? 4 : 8;
-  // Computing a neighbour's columns again is cheaper than passing them while there are few: Gaussian 3 and Sobel 92 /
-  // 95 without, 91 / 94 with; thin edges 5: 51 / 58 without, 59 / 70 with; structure tensor 5: 76 / 78 and 83 / 88.
+  // Computing a neighbour's columns again is cheaper than passing them while there are few. Without and with passing:
+  //     Gaussian 3 and Sobel 92 / 95, 91 / 94; thin edges 5 51 / 58, 59 / 70; structure tensor 5 76 / 78, 83 / 88
   const bool halo_lanes = P::count > 1 && P::ring(false, 4) > 45;
-  // More rows repeat less of the stages' halos, but make the grid's tail longer. Sobel 93 / 96 with 5 rows, 92 / 95
-  // with 8; Gaussian 3 and Sobel 92 / 95 with 8, 90 / 94 with 6; sums of 7x7 83 / 86 with 8, 84 / 93 with 16; structure
-  // tensor 5: 76 / 78 with 8, 77 / 84 with 16 (without passing), 7: 69 / 75 with 12, 64 / 74 with 16.
+  // More rows repeat less of the stages' halos, but make the grid's tail longer. By rows:
+  //     Sobel 5: 93 / 96, 8: 92 / 95; Gaussian 3 and Sobel 6: 90 / 94, 8: 92 / 95; sums of 7x7 8: 83 / 86, 16: 84 / 93
+  //     structure tensor 5, without passing 8: 76 / 78, 16: 77 / 84; structure tensor 7 12: 69 / 75, 16: 64 / 74
   const int rows = P::halo == 1                                     ? (P::stride == 1 ? 5 : 6)
                    : P::halo == 2 || (P::count > 1 && P::halo == 3) ? 8
                    : P::count > 1                                   ? 12
@@ -82,16 +82,16 @@ struct StreamingShape {
 // Sums whose windows are large enough: 7 taps reach 80 / 82 % of the byte floor so, 83 / 92 by a tile, 9 taps 77 / 82
 // and 71 / 79.
 template <class P>
-constexpr bool kStreams = P::count == 1 && P::stride == 1 && P::Start::kind == Point::sum&& P::halo >= 4;
+constexpr bool kFitsStreaming = P::count == 1 && P::stride == 1 && P::Start::kind == Point::sum&& P::halo >= 4;
 
 // Measured on one NVIDIA H200, % of the byte floor at 4096^2 / 8192^2, float32, reflect, two windows.
 template <class P>
 constexpr StreamingShape streaming_shape(int bytes) {
-  // 9 taps 77 / 82 with boxes of 8 rows that start on 128 bytes, 75 / 82 with 4 rows on 64, 75 / 77 with 12 blocks.
+  // 9 taps: boxes of 8 rows that start on 128 bytes 77 / 82; 4 rows on 64 75 / 82; 12 blocks 75 / 77.
   if (P::halo == 4)
     return {.columns = 4, .rows = 8, .stages = 2, .align = 128 / bytes, .radius = P::halo, .blocks = 16};
-  // 13 taps 68 / 76 with 12 blocks (168 registers), 59 / 65 with 10, 66 / 69 with 8; 68 / 75 with boxes of 8 rows; 64 /
-  // 68 with 2 columns a lane. 15 taps 58 / 65 with 12 blocks, 51 / 55 with 10.
+  //     13 taps   12 blocks (168 registers) 68 / 76, 10 59 / 65, 8 66 / 69; boxes of 8 rows 68 / 75; 2 columns 64 / 68
+  //     15 taps   12 blocks 58 / 65, 10 51 / 55
   return {.columns = 4, .rows = 4, .stages = 4, .align = 64 / bytes, .radius = P::halo, .blocks = 12};
 }
 

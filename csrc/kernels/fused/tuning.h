@@ -6,17 +6,17 @@
 
 namespace torch_conv::fused {
 
-// 4096^2 in strips of 16 rows, as small images would have them, takes 49 us with 9 taps, in tiles 49; in strips of 24
-// rows with 13 taps 65 us, in tiles 74.
+// 4096^2 in strips as low as those of small images, us, STREAMING and TILE: 9 taps, 16 rows 49, 49; 13 taps, 24 rows
+// 65, 74.
 inline const char* streaming_is_slower(const Fused& p, const Arch& arch) {
   const StreamingShape shape = find_chain(p)->streaming;
   const bool slower = shape.height(streaming_boxes(p, shape, arch)) < 4 * shape.radius;
   return slower ? "tiles are faster on small images" : nullptr;
 }
 
-// Edges that are computed again take a block three times as long, which few blocks do not hide (structure tensor 5 on
-// one NVIDIA H200, one launch against filters one by one: 1024^2 40 and 33 us, 2048^2 49 and 98). Of shards those have
-// copies of rows and of outputs as well.
+// Edges that are computed again take a block three times as long, which few blocks do not hide. Structure tensor 5, one
+// NVIDIA H200, us, one launch and filters one by one: 1024^2 40, 33; 2048^2 49, 98. Single filters of shards also copy
+// rows and outputs.
 inline const char* tile_is_slower(const Fused& p, const Arch& arch) {
   const Chain chain = *find_chain(p);
   const bool mends = chain.count > 1 && !chain.extends_rows;

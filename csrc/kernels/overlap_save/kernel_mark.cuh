@@ -1,7 +1,6 @@
-// MARK: what becomes of the sums of each cell of a tile. A thread takes a cell, and every block looks for the tile's
-// largest note by itself, and, where no pixel is negative, for a negative tap: at most 16,384 notes and the window's
-// taps, which lie in L2.
-// Bytes: a note and a mark for each cell, which has at least 16 x 16 pixels.
+// MARK: marks the cells of a tile, one a thread, by how their windows' sums become outputs. Every block searches the
+// tile's notes for the largest and, where no pixel is negative, the taps for a negative one: at most 16,384 notes and
+// the window's taps, from L2. Bytes: a note and a mark for each cell, which has at least 16 x 16 pixels.
 #pragma once
 
 #include "core/cuda/device.cuh"

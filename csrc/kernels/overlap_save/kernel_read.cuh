@@ -1,12 +1,13 @@
-// READ: tiles of images that go on beyond their edges, in the accumulation dtype.
+// READ: tiles of images that are extended by the border, in the accumulation dtype.
 //
-//      image         tile (0, 0)  tile (0, 1)
-//    +-------+        ..+----       ----+..      a thread fills kPixels pixels of each of some rows of a tile; the
-//    |       |        ..|               |..      border map says which pixels of the image they are
-//    +-------+
-// A cell's largest exponent is a maximum over its pixels, so that the order of atomics does not matter.
+//       image         tile (0, 0)  tile (0, 1)
+//     +-------+        ..+----       ----+..
+//     |       |        ..|               |..
+//     +-------+
 //
-// Bytes a pixel: one read of the image, one write of the tile; tiles overlap by the window's span less one.
+// A thread writes kPixels pixels of each of some rows of a tile. A cell's largest exponent is a maximum over its
+// pixels, so the order of atomics does not matter. Bytes a pixel: one read of the image, one write of the tile; tiles
+// overlap by the window's span less one.
 #pragma once
 
 #include "core/cuda/device.cuh"

@@ -1,14 +1,15 @@
 // WRITE: the tiles' sums, rounded to the image's pixels.
 //
-// clang-format off
-//      tile of sums
-//    +---------------+
-//    | wrapped around|    a thread writes kPixels neighbouring outputs of each of kWriteRows rows, as the
-//    |   +-----------|    mark of their cell says; a sum that is not finite marks its cell (a NaN, an
-//    |   | outputs   |    infinity or an overflow in the tile reaches all its sums)
-//    +---+-----------+
-// clang-format on
-// Bytes a pixel: one read of the sums, one write of the image.
+//       tile of sums
+//     +---------------+
+//     | wrapped around|
+//     |   +-----------|
+//     |   | outputs   |
+//     +---+-----------+
+//
+// A thread writes kPixels neighbouring outputs of each of kWriteRows rows, as the mark of their cell says. A sum that
+// is not finite marks its cell: a NaN, an infinity or an overflow in the tile reaches all its sums. Bytes a pixel: one
+// read of the sums, one write of the image.
 #pragma once
 
 #include "core/cuda/device.cuh"

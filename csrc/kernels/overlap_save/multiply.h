@@ -1,13 +1,13 @@
-// The product between a filter's two transforms, on the CPU. torch's own rounds the numbers that end a thread's share
-// in another way than those within, so its bits depend on the number of threads and on where an image lies in a batch.
+// The product between a filter's two transforms, on the CPU. The product of torch rounds the last numbers of a thread's
+// range differently, so its bits depend on the number of threads and on an image's position in a batch.
 #pragma once
 
 #include "core/dtype.h"
 
 namespace torch_conv::overlap_save {
 
-// Dense spectra of `count` tiles for each of n * c images, `rows` rows of `size` complex numbers each, times those of
-// their windows; a stride of 0 shares a window. Strides in complex numbers.
+// Dense spectra of `count` tiles for each of n * c images, and those of their windows. A spectrum has `rows` rows of
+// `size` complex numbers. Strides are in complex numbers; a stride of 0 shares a window.
 struct Spectra {
   void* tiles;
   const void* windows;

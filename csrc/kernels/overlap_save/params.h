@@ -124,9 +124,9 @@ TC_HD Range outputs_of(Range cells, int log, int64_t stride, int64_t most) {
   return {begin < most ? begin : most, end < most ? end : most};
 }
 
-// The sum of the |taps| inside the image under the window of output (y, x). Of a window of which less than this part
-// lies inside it is negative: its own sum is so small beside the rounding of the transform, which is that of the whole
-// window, that the output is to be made tap by tap.
+// The sum of the |taps| inside the image under the window of output (y, x). It is negative where less than kLeastPart
+// of the window lies inside. The transform's rounding error belongs to the whole window and exceeds such a small sum,
+// so the output is made tap by tap.
 constexpr double kLeastPart = 1.0 / 64;
 
 TC_HD double sum_inside(const WriteTiles& p, int64_t n, int64_t c, int64_t y, int64_t x) {
@@ -151,10 +151,11 @@ TC_HD bool fits(const Direct& f, int64_t y, int64_t x) {
 constexpr int kThreads = 128;
 constexpr int kPixels = 4;  // of a thread: `read` makes them a block's width apart, `write` side by side
 
-// A filter of 4096 x 4096 float32 by 127 x 127, beside one without notes and marks: 14 % longer with an atomic for each
-// cell and row in `read`, a block a tile in `mark` and direct sums within `write`; 4 % longer with groups of rows in
-// `read` and many blocks in `mark`; as long with two rows in `write` and direct sums in a kernel of their own (one
-// NVIDIA H100, the last on one H200). By 255 x 255: 12, 4 and 2 %.
+// The time of notes and marks, 4096 x 4096 float32 by 127 x 127, one NVIDIA H100, the last row one H200:
+//
+//     an atomic a cell and row in `read`, one block a tile in `mark`, direct sums in `write`     14 % (255 x 255: 12 %)
+//     groups of rows in `read`, many blocks in `mark`                                             4 % (255 x 255: 4 %)
+//     two rows in `write`, direct sums in a kernel of their own                                   0 % (255 x 255: 2 %)
 constexpr int kWriteRows = 2;      // of a thread of `write`
 constexpr int kMarkThreads = 512;  // of a block of `mark`, a cell each
 constexpr int kCells = 8;          // of a block of `directly`: at most 32

@@ -12,8 +12,8 @@
 
 namespace torch_conv::separable2d {
 
-// STRIP serves planes that RING does not serve: before compute capability 9.0, of 16-bit floats and bytes with fewer
-// taps than tensor cores are worth, and windows whose ring takes too much shared memory.
+// STRIP serves planes that RING refuses: before compute capability 9.0, 16-bit floats and bytes with few taps, and
+// windows whose ring exceeds shared memory.
 constexpr Candidate<Separable> kCandidates[] = {
     {"mma", mma_refusal, mma_is_slower, configure_mma},
     {"ring", ring_refusal, ring_is_slower, configure_ring_bulk},

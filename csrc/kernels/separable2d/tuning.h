@@ -26,30 +26,40 @@ inline const char* mma_is_slower(const Separable& p, const Arch&) {
 
 // Where RING does not serve, STRIP serves planes, and SHARED_MEMORY HWC images. One NVIDIA H200, us, RING and that one:
 //
-//     planes, 4096^2   21x21 48, 74    31x31 58, 85    63x63 105, 146
-//     1024^2           31x31 9.3, 15.0
-//     16x3x1080x1920   31x31 288, 439    HWC images 305, 1830
+//     4096^2   21x21 48, 74; 31x31 58, 85; 63x63 105, 146        1024^2 31x31 9.3, 15.0
+//     16x3x1080x1920   31x31 288, 439; HWC images 305, 1830
 //
-// What TILE serves it serves faster, unless windows of 9 taps and more leave it fewer blocks than there are
-// multiprocessors. One NVIDIA H200, us, TILE and RING: 512^2 7x7 3.6, 4.2; 9x9 4.4, 4.3; 13x13 6.7, 4.6;
-// 15x15 7.4, 4.7; 1024^2 9x9 6.4, 6.2; 11x11 6.8, 6.8; 13x13 8.2, 7.0; 15x15 8.8, 7.1; 2048^2 9x9 13.0, 13.2;
-// 15x15 14.9, 15.0; 4096^2 5x5 37.2, 40.8; 9x9 40.3, 42.0; 15x15 44.3, 43.5; 8192^2 15x15 149, 157; 16x3x1080x1920
-// 15x15 219, 225. HWC images of 3 channels, 16x1080x1920, one NVIDIA H100 (a copy takes 267): 3x3 295, 307; 5x5 282,
-// 312; 7x7 281, 307; 9x9 285, 307; 15x15 380, 323.
+// TILE is faster where it serves, unless windows of 9 taps and more leave it fewer blocks than there are
+// multiprocessors. One NVIDIA H200, us, TILE and RING:
+//
+//     512^2    7x7 3.6, 4.2; 9x9 4.4, 4.3; 13x13 6.7, 4.6; 15x15 7.4, 4.7
+//     1024^2   9x9 6.4, 6.2; 11x11 6.8, 6.8; 13x13 8.2, 7.0; 15x15 8.8, 7.1
+//     2048^2   9x9 13.0, 13.2; 15x15 14.9, 15.0                  8192^2 15x15 149, 157
+//     4096^2   5x5 37.2, 40.8; 9x9 40.3, 42.0; 15x15 44.3, 43.5  16x3x1080x1920 15x15 219, 225
+//
+// HWC images of 3 channels, 16x1080x1920, one NVIDIA H100, where a copy takes 267 us:
+//
+//     3x3 295, 307; 5x5 282, 312; 7x7 281, 307; 9x9 285, 307; 15x15 380, 323
 inline const char* ring_is_slower(const Separable& p, const Arch& arch) {
   if (tile_refusal(p, arch)) return nullptr;
-  if (hwc_channels(p) > 1) return p.kw <= 9 ? "tiles are faster for photographs and an odd size up to 9" : nullptr;
+  if (hwc_channels(p) > 1) return p.kw <= 9 ? "tiles are faster for HWC images and an odd size up to 9" : nullptr;
   const bool few = tile_blocks(p, tile_shape(p, 1)) < arch.multiprocessors;
   return few && p.kw >= 9 ? nullptr : "tiles are faster for an odd size up to 15";
 }
 
-// RING_UNALIGNED is RING where rows start anywhere, and for windows that make boxes of more than 256 columns. One
-// NVIDIA H100, us. Rows that start anywhere, TILE (from 17 taps on STRIP, of HWC images SHARED_MEMORY) and
-// RING_UNALIGNED: 16x3x1080x1917 3x3 335, 362; 5x5 360, 365; 9x9 389, 370; 15x15 570, 376; 31x31 956, 469; 63x63 1732,
-// 795; HWC images 5x5 394, 399; 15x15 856, 428; 31x31 1804, 505; 2048x2047 3x3 21.4, 17.0; 7x7 23.5, 17.0; 31x31 57,
-// 27; 512x511 3x3 9.5, 6.7; 7x7 10.1, 6.4; 31x31 24, 10.5. Large windows, STRIP (from 170 taps on TWO_PASS): 4096^2
-// 127x127 370, 356; 191x191 906, 519; 255x255 1089, 700; 8192^2 127x127 1156, 1208; 255x255 4172, 2240; 2048^2 127x127
-// 131, 141; 255x255 304, 314; 1024^2 255x255 104, 193.
+// RING_UNALIGNED is RING for unaligned rows, and for windows whose boxes have more than 256 columns. One NVIDIA H100,
+// us. Unaligned rows, TILE (from 17 taps on STRIP, for HWC images SHARED_MEMORY) and RING_UNALIGNED:
+//
+//     16x3x1080x1917   3x3 335, 362; 5x5 360, 365; 9x9 389, 370; 15x15 570, 376; 31x31 956, 469; 63x63 1732, 795
+//     HWC images       5x5 394, 399; 15x15 856, 428; 31x31 1804, 505
+//     2048x2047        3x3 21.4, 17.0; 7x7 23.5, 17.0; 31x31 57, 27
+//     512x511          3x3 9.5, 6.7; 7x7 10.1, 6.4; 31x31 24, 10.5
+//
+// Large windows, STRIP (from 170 taps on TWO_PASS) and RING_UNALIGNED:
+//
+//     4096^2           127x127 370, 356; 191x191 906, 519; 255x255 1089, 700
+//     8192^2           127x127 1156, 1208; 255x255 4172, 2240
+//     2048^2           127x127 131, 141; 255x255 304, 314        1024^2 255x255 104, 193
 inline const char* ring_unaligned_is_slower(const Separable& p, const Arch& arch) {
   if (!tile_tma_refusal(p, arch)) return "tiles are faster for an odd size up to 15";
   const Separable rows = as_rows(p);

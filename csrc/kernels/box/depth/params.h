@@ -7,8 +7,8 @@ namespace torch_conv::box {
 
 constexpr int kDepthThreads = 128;
 
-// Outputs of a thread whose planes are loaded together, and blocks per multiprocessor (the register cap). 9 planes, %
-// of copy on one NVIDIA H200, 16 and 8 outputs: float32 sums at 512^3 92, 82-85; uint8 means at 256^3 35, 47.
+// Outputs of a thread whose planes are loaded together, and blocks per multiprocessor (the register cap). One NVIDIA
+// H200, 9 planes, % of copy, 16 and 8 outputs: float32 sums at 512^3 92, 82-85; uint8 means at 256^3 35, 47.
 constexpr int depth_batch(bool integer_output) { return integer_output ? 8 : 16; }
 constexpr int depth_blocks(bool integer_output) { return integer_output ? 4 : 2; }
 

@@ -19,8 +19,8 @@
 // Prefix sums run over the 32 V columns of one warp; the totals of the warps between add the rest. The prefix rows are
 // double buffered, so one barrier a chunk is enough.
 //
-// Per output: (2 + kh / strip_h) * (1 + kw / tile_w) element reads, about one of them from device memory where the
-// leaving rows are still in L2; one write; about 10 additions.
+// Per output: (2 + kh / strip_h) * (1 + kw / tile_w) element reads, one write, about 10 additions. About one read is
+// from device memory, where the leaving rows are still in L2.
 #pragma once
 
 #include "kernels/box/streaming/columns.cuh"

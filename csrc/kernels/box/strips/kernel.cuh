@@ -13,8 +13,8 @@
 // floats into a separate stage.
 //
 // A row warp takes one of the 8 rows; lane i adds up the outputs of chunk i. For kw <= 32 a lane needs no other lane:
-// it reads V of its chunk and of the kw - 1 columns behind it. Wider windows continue from s_32: for kw < 64 the
-// neighbour lane holds the other half; beyond, lanes own columns 32 apart, so that both halves of a window are in one
+// it reads V of its chunk and of the kw - 1 columns behind it. Wider windows continue from s_32. For kw < 64 the
+// neighbour lane holds the other half. Beyond, lanes own columns 32 apart, so that both halves of a window are in one
 // lane.
 //
 // Unaligned rows of 16 bits are copied by a column warp's lanes together, as the vectors of 16 bytes that hold the

@@ -30,8 +30,8 @@ constexpr int v_stages(int element_bytes, int channels, int stages) {
   return sums_in_place(element_bytes, channels) ? stages : 2;
 }
 
-// Bytes of an entering row that a column warp keeps: 4 elements a thread. Unaligned rows of 16-bit elements keep the
-// vectors of 16 bytes that hold the warp's columns, or in neighbouring tiles each thread's words of 4 bytes.
+// Bytes of an entering row that a column warp keeps: 4 elements a thread. Unaligned rows of 16-bit elements keep
+// vectors of 16 bytes around the warp's columns. In neighbouring tiles they keep each thread's words of 4 bytes.
 constexpr int warp_row_bytes(int element_bytes, bool vectors, bool several_tiles) {
   if (element_bytes == 4 || vectors) return 32 * 4 * element_bytes;
   return several_tiles ? 32 * 16 : 32 * 4 * element_bytes + 16;

@@ -112,7 +112,7 @@ struct SubtileRows {
 };
 
 // Four neighbouring columns of a strip, for rows that start on whole vectors, and for neighbouring tiles, whose columns
-// are in several planes. spread.cuh and unaligned.cuh have the others.
+// are in several planes. The other cases are in spread.cuh and unaligned.cuh.
 //
 // kAnywhere: warps at the image's edges have separate code, which keeps the code of the others short. Without it every
 // lane's columns are contiguous in the image, or all are outside and 0. Unaligned 16-bit elements come in words of 4

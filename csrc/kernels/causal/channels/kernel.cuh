@@ -1,13 +1,14 @@
-// CHANNELS: channels are interleaved, widths 2 to 4.
+// CHANNELS: channels are interleaved, widths 2 to 4. A lane takes 4 channels over S steps.
 //
-//             channels 0-3   4-7  ...   lane 31        a lane: 4 channels over S steps
-//   t0 - 3      o o o o      o o  ...                  k - 1 steps of halo, also read by the warp before (from L1:
-//   t0 - 1      o o o o      o o  ...                  the 4 warps of a block follow one another along L)
-//   t0          x x x x      x x  ...   x x x x
-//   ...                                                all S + k - 1 loads before the first multiply-add
-//   t0 + S - 1  x x x x      x x  ...   x x x x
+//                     channels 0-3   4-7  ...   lane 31
+//     t0 - 3            o o o o      o o  ...              k - 1 steps of halo
+//     t0 - 1            o o o o      o o  ...
+//     t0                x x x x      x x  ...   x x x x
+//     ...
+//     t0 + S - 1        x x x x      x x  ...   x x x x
 //
-// (S + k - 1) / S reads an element, one from memory; 2 k flops an output. The warp at the end writes the last inputs.
+// The 4 warps of a block follow one another along L, so halos come from L1. All S + k - 1 loads precede the first
+// multiply-add. (S + k - 1) / S reads an element, one from memory; 2 k flops an output. The last warp writes `after`.
 #pragma once
 
 #include "kernels/causal/channels/params.h"

@@ -3,8 +3,9 @@
 // A block of outputs is computed along the axis that lies innermost, in the accumulation type: a piece of one row, or
 // some channels over some steps. Each output is one chain of multiply-adds, oldest tap first, as on CUDA.
 
-// v / (1 + exp(-v)) of a register of float32, within 4 units in the last place. exp(x) = 2^n * exp(r) with n the whole
-// number nearest to x / ln 2 and |r| <= ln 2 / 2; exp(r) by its Taylor polynomial of degree 7, whose rest is 4e-9.
+// Returns v / (1 + exp(-v)) of a register of float32, within 4 units in the last place. Here exp(x) is 2^n * exp(r),
+// with n the whole number nearest to x / ln 2 and |r| <= ln 2 / 2. The kernel takes exp(r) as its Taylor polynomial of
+// degree 7, with an error of 4e-9.
 TC_HD Vec<float> silu_of(Vec<float> v) {
   typedef int32_t Words __attribute__((vector_size(TC_VEC_BYTES)));
   const Vec<float> most = splat(88.f), x = -v;

@@ -1,10 +1,12 @@
 // GENERAL: any width, dtype, layout, states and sequences.
 //
-//   x         b b b|x x x x x x . .      A thread computes four neighbouring outputs of a row, one tap after the other;
-//   outputs         0 1 2 3              lanes follow the axis that lies innermost in memory, length or channels.
-//   after         . . . . . . [x x x]    Behind the threads that compute, one for each of the last k - 1 inputs.
+//     x         b b b|x x x x x x . .
+//     outputs         0 1 2 3
+//     after         . . . . . . [x x x]
 //
-// 1 load a multiply-add, from L1 where windows overlap; 2 k flops an output.
+// A thread computes four neighbouring outputs of a row, one tap after the other. Lanes follow the innermost axis in
+// memory, length or channels. One thread more for each of the last k - 1 inputs copies it to `after`. Each multiply-add
+// takes 1 load, from L1 where windows overlap; 2 k flops an output.
 #pragma once
 
 #include "kernels/causal/general/params.h"

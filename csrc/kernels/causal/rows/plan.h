@@ -1,4 +1,4 @@
-// ROWS: which problems it serves, and how rows are dealt out to lanes. Pure.
+// ROWS: which problems it serves, and how rows are divided among lanes. Pure.
 #pragma once
 
 #include "kernels/causal/config.h"
@@ -19,14 +19,15 @@ inline Alignment alignment_of(const CausalConv& p) {
   return on_vectors(out, p.out.stride_n, p.out.stride_c) && p.l * size % 16 == 0 ? Alignment::whole : Alignment::alike;
 }
 
-// How the vectors of a row are dealt out: `lanes` of a warp take `deep` vectors each, one behind the other. Whole warps
-// for every row took 8.1 us over bf16 4x4096x128 with silu, groups of 16 lanes 4.6 (copy 4.0); over 4x4096x32 8.0 and
-// 2.6 (2.2), over 4x4096x1134 34.2 and 28.9 (21.0); one NVIDIA H200.
-struct Deal {
-  int deep, lanes;
+// How the vectors of a row are divided among `groups` groups of lanes: `lanes` of a warp take `vectors` vectors each.
+// bf16 with silu, one NVIDIA H200, us, whole warps for every row, groups and a copy:
+//
+//     4x4096x128 8.1, 4.6 (16 lanes), 4.0      4x4096x32 8.0, 2.6, 2.2      4x4096x1134 34.2, 28.9, 21.0
+struct LaneGroups {
+  int vectors, lanes;
   int64_t groups;  // of lanes, a row
 };
-inline Deal deal_of(const CausalConv& p) {
+inline LaneGroups lane_groups_of(const CausalConv& p) {
   const int64_t vector = 16 / size_of(p.dtype), before = alignment_of(p) == Alignment::whole ? 0 : vector - 1;
   const int64_t vectors = ceil_div(p.l + before, vector);
   if (vectors <= 32) {
@@ -35,7 +36,7 @@ inline Deal deal_of(const CausalConv& p) {
     return {1, lanes, 1};
   }
   // Fewer lanes where they leave less of their vectors idle.
-  Deal best{2, 32, ceil_div(vectors, 64)};
+  LaneGroups best{2, 32, ceil_div(vectors, 64)};
   for (int lanes = 16; lanes >= 8; lanes /= 2) {
     const int64_t groups = ceil_div(vectors, 2 * lanes);
     if (groups * lanes * 10 < best.groups * best.lanes * 9) best = {2, lanes, groups};
@@ -52,20 +53,20 @@ inline const char* rows_refusal(const CausalConv& p, const Arch&) {
   if (const char* no = narrow_refusal(p)) return no;
   if (p.sequences) return "packed sequences";
   if (p.x.stride_l != 1 || p.out.stride_l != 1) return "elements of a row are not contiguous";
-  const Deal deal = deal_of(p);
-  const int64_t groups = p.n * p.c * deal.groups;
-  return below(kLargestGrid, {groups, groups * deal.lanes / 2}) ? nullptr : "2^32 threads";
+  const LaneGroups split = lane_groups_of(p);
+  const int64_t groups = p.n * p.c * split.groups;
+  return below(kLargestGrid, {groups, groups * split.lanes / 2}) ? nullptr : "2^32 threads";
 }
 
 inline void configure_rows(const CausalConv& p, const Arch&, Plan& plan) {
   plan.why = "lanes take vectors of one row, neighbours by shuffle";
-  const Deal deal = deal_of(p);
-  plan.tile_w = deal.deep * deal.lanes * (16 / size_of(p.dtype));
-  plan.tile_h = kRowsWarps * 32 / deal.lanes;
+  const LaneGroups split = lane_groups_of(p);
+  plan.tile_w = split.vectors * split.lanes * (16 / size_of(p.dtype));
+  plan.tile_h = kRowsWarps * 32 / split.lanes;
   plan.threads = kRowsWarps * 32;
-  plan.blocks = ceil_div(p.n * p.c * deal.groups * deal.lanes, plan.threads);
+  plan.blocks = ceil_div(p.n * p.c * split.groups * split.lanes, plan.threads);
   plan.kernels = {kernel_of("kernels/causal/rows/kernel.cuh", "causal::causal_rows",
-                            {p.dtype, p.weights, int(p.k), p.silu, argument_of(alignment_of(p)), deal.deep})};
+                            {p.dtype, p.weights, int(p.k), p.silu, argument_of(alignment_of(p)), split.vectors})};
   plan.config = Config{launch_rows};
 }
 

@@ -72,9 +72,9 @@ __device__ __forceinline__ void load_words(const void* from, unsigned* words) {
   }
 }
 
-// v / (1 + exp(-v)). For 16-bit outputs by the approximate instructions, whose 2 units in the last place of float32
-// vanish in the rounding (and which end at 1e-36 below 0): the exact ones are 30 instructions an output, more than
-// memory leaves time for.
+// v / (1 + exp(-v)). 16-bit outputs use the approximate instructions. Their error of 2 units in the last place of
+// float32 vanishes in the rounding; below 0 they end at 1e-36. The exact ones are 30 instructions an output, which take
+// longer than memory.
 template <typename T, typename A>
 __device__ __forceinline__ A silu_of(A v) {
   if constexpr (sizeof(T) == 2) {

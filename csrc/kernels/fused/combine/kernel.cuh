@@ -1,6 +1,6 @@
-// The pointwise end of a stage on whole images and volumes, where a chain is taken apart: a thread takes V pixels side
-// by side, as one vector of at most 16 bytes from every image and one to every output, or one pixel of any layout.
-// Bytes: one read of every sum, one write of every output.
+// The pointwise end of a stage on whole images and volumes, where a chain runs filter by filter. A thread takes V
+// neighbouring pixels, as one vector of at most 16 bytes of every image and output, or one pixel of any layout. Bytes:
+// one read of every sum, one write of every output.
 #pragma once
 
 #include "core/activation.h"

@@ -1,15 +1,14 @@
 // The fused kernel family's loops. Text of core/cpu/each_isa.h: compiled once per instruction set.
 //
-//   row of the image           --row pass--> ring of sums --column pass, point--> a few rows of stage 0's outputs
-//   row of stage 0's outputs   --row pass--> ring of sums --column pass, point--> a few rows of stage 1's outputs
-//   ...                                                                           rows of the last stage's: written
+//     row of the image           --row pass--> ring of sums --column pass, point--> a few rows of stage 0's outputs
+//     row of stage 0's outputs   --row pass--> ring of sums --column pass, point--> a few rows of stage 1's outputs
+//     ...                                                                           rows of the last stage: written
 //
-// Only the image is read and only the last stage's rows are written; everything between is a few rows in the cache.
-// Rows are pulled: the last stage asks the one before for the rows under its windows, that one the one before it, the
-// first the image. A strip starts with empty rings, so strips share nothing and the rows between two are made twice.
+// Only the image is read and only the last stage's rows are written; intermediates are a few rows in the cache. Each
+// stage requests the rows under its windows from the previous stage, the first from the image. A strip starts with
+// empty rings, so strips are independent, and the rows between two strips are made twice.
 //
-// A chain of a user's own needs nothing here: any 1 .. 3 stages of any windows and pointwise steps run through these
-// loops. A new pointwise step is a case in point.h.
+// These loops serve any 1 to 3 stages of any windows and pointwise steps. A new pointwise step is a case in point.h.
 
 #include "kernels/fused/cpu/across.h"
 #include "kernels/fused/cpu/point.h"

@@ -70,10 +70,10 @@ PointRow<A> row_of_point(Point point, int windows) {
   __builtin_unreachable();
 }
 
-// `thin`: rows of squared magnitudes above, here and below; the columns left, here and right of pixel x stand
-// `column[j]` + x elements on (a row may be split into the columns of every phase of a stride). gx and gy begin with
-// pixel 0. This is core/point.h's `thinned` on registers: g++ makes no vectors of comparisons that it may not run ahead
-// of each other. As cover() says, a row shorter than a register is read and written beyond its end.
+// `thin`: rows of squared magnitudes above, here and below. A row may be split into the columns of every phase of a
+// stride. So the columns left, here and right of pixel x are elements `column[j]` + x. gx and gy begin with pixel 0.
+// This is core/point.h's `thinned` on registers: g++ does not vectorize its dependent comparisons. As cover() says, a
+// row shorter than a register is read and written beyond its end.
 template <typename A>
 void thin_row(const A* const (&magnitude)[3], const int64_t (&column)[3], const A* gx, const A* gy, A* out, int64_t n) {
   cover<A, 1>(n, [&]<int V>(int64_t x) {

@@ -1,13 +1,12 @@
 // One stage of a chain on the CPU. Text of core/cpu/each_isa.h: compiled once per instruction set.
 //
-//   extended row of the image, or of   row pass           column pass, point
-//   what the stage before made  ------------> ring of rows ------------> rows of outputs
-//   (once per row, first to last)             of sums, one
-//                                             a window
+//     extended row of the image or of   row pass                         column pass, point
+//     the previous stage's outputs      --------> ring of rows of sums,  -----------------> rows of outputs
+//     (once per row, first to last)               one a window
 //
-// Rows and columns outside of what the stage reads are mapped into it, so every row is made once: the mapped rows lie
-// among those that the window covers anyway. A circular image is not mapped but read on and on beyond its edges, since
-// filtering commutes with repeating; its rows are mapped where the window is taller than the image.
+// Rows and columns outside the stage's input are mapped into it, so every row is made once: the window covers the
+// mapped rows anyway. A circular image is read periodically instead, since filtering commutes with repeating. Its rows
+// are mapped where the window is taller than the image.
 
 template <typename A>
 class FusedStage {

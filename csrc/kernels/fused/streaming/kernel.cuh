@@ -1,23 +1,23 @@
-// STREAMING: sums of large windows. A warp walks down a strip, and every row of it is summed along x once.
+// STREAMING: sums of large windows. A warp streams down a strip, and every row of it is summed along x once.
 //
-//      skew  32 * columns pixels
-//      +----+-------------------------+--+      A ring of `stages` boxes of `rows` rows in shared memory; bulk copies
-//      |    : box 0: landed           :  |      bring one after the other, from `radius` rows above the strip's
-//      |    +-------------------------+  |      outputs on. The warp sums a row along x, adds it to the K - 1 rows of
-//      |    : box 1: on its way       :  |      outputs that have begun, ends the oldest and stores it. A block is a
-//      |    +-------------------------+  |      single warp, so nobody waits for anybody.
-//      |    : ...                     :  |
-//      +----+-------------------------+--+
+//        skew  32 * columns pixels
+//        +----+-------------------------+--+
+//        |    : box 0: complete         :  |      a ring of `stages` boxes of `rows` rows in shared memory, from
+//        `radius` |    +-------------------------+  |      rows above the strip's outputs on |    : box 1: being copied
+//        :  | |    +-------------------------+  | |    : ...                     :  |
+//        +----+-------------------------+--+
 //
-// sum[q] are those of the row of outputs that has seen q + 1 rows of the image: a row's last tap of a chain moves it on
-// for free (sum[q] = tap * row + sum[q - 1]), so the loop needs no unrolling over K rows, and its code stays in the
-// instruction cache.
+// The warp sums a row along x, adds it to the K - 1 rows of outputs that have begun, ends the oldest and stores it. A
+// block is a single warp, so there are no barriers between warps.
 //
-// Beyond the upper and lower edge of the image, rows are copied one by one from where the border policy finds them, of
-// a shard from the neighbour shards. Columns beyond the left and right edge are patched in the box, a lane a column.
+// sum[q] is of the row of outputs that has seen q + 1 rows of the image. The last tap of a chain moves it on, sum[q] =
+// tap * row + sum[q - 1]. So the loop is not unrolled over K rows, and its code stays in the instruction cache.
 //
-// Device memory per output pixel: one read (columns beside a strip come from L2; K - 1 rows more per block) and one
-// write; 4 K flops a window.
+// Rows beyond the upper and lower edge of the image are copied one by one from where the border maps them. A shard also
+// reads rows of its neighbour shards. Columns beyond the left and right edge are patched in the box, a lane a column.
+//
+// Per output pixel: one read, one write, 4 K flops a window. Columns next to a strip come from L2; a block reads K - 1
+// more rows.
 #pragma once
 
 #include "core/border.h"

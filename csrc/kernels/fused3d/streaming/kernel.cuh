@@ -1,34 +1,31 @@
 // The magnitude of the gradient of a volume blurred by k x k x k taps, in one launch: a block streams along z.
 //
-//               shift  67 + k - 1                   row results        blurred planes, 66 x 34
-//              |-----|--------------------|             67             +----+
-//             +----------------------------+ -       +--------+ -     |    |  z - 1, z, z + 1: under the gradient
-// plane t + 2 |  .   box: border is patched| |       |        |       +----+
-// plane t + 1 |  .   box -> row pass       | 34  ->  |        | 34 -> |    |  z + 2: column pass of the results of
-//             |  .                         | + k - 1 |        | + k-1 |    |  plane t, then the k - 1 outputs in flight
-//             +----------------------------+ -       +--------+ -     +----+  along z
-// planes t + 3, t + 4: bulk copies on their way                           |
-//                                                                         v
-//                                                             64 x 32 outputs of plane z
+//                   shift  67 + k - 1                   row results        blurred planes, 66 x 34
+//                  |-----|--------------------|             67             +----+
+//                 +----------------------------+ -       +--------+ -     |    |  z - 1, z, z + 1: under the gradient
+//     plane t + 2 |  .   box: border is patched| |       |        |       +----+
+//     plane t + 1 |  .   box -> row pass       | 34  ->  |        | 34 -> |    |  z + 2: column pass of the results of
+//                 |  .                         | + k - 1 |        | + k-1 |    |  plane t, then k - 1 outputs along z
+//                 +----------------------------+ -       +--------+ -     +----+
+//     planes t + 3, t + 4 are being copied                                    |
+//                                                                             v
+//                                                                 64 x 32 outputs of plane z
 //
-// A thread owns 4 x 2 of the tile's blurred voxels and of the outputs; 196 threads one blurred voxel of the rim more.
-// The z chains of the blur are a shift register: sum j holds taps 0 .. j of the output whose tap j lay on the last
-// plane. One barrier a plane: what an iteration reads, the one before wrote. Two blocks share a multiprocessor and fill
-// each other's waits.
+// A thread owns 4 x 2 of the tile's blurred voxels and of the outputs; 196 threads also own one voxel of the rim. The z
+// chains of the blur are a shift register: sum j holds taps 0 .. j of the output whose tap j was on the last plane. A
+// plane has one barrier: an iteration reads what the one before wrote. Two resident blocks hide each other's waits.
 //
-// Each stage extends what it reads. The input: what lies outside in y or x is the same in every plane, is listed once a
-// block and patched in shared memory, two planes ahead. The blurred volume: `constant` and `zero_output` write their
-// value over what was blurred outside; replicate, reflect and symmetric read the neighbour's place (the row or column
-// just outside repeats one that the thread has read anyway), along z another plane of the ring; circular blurs an input
-// that goes on circularly, which is the same bit for bit.
+// Each stage extends its input. The elements outside the image in y or x are the same in every plane: a block lists
+// them once and patches them in shared memory, two planes ahead. Outside the blurred volume:
 //
-// Per output, k = 7: one read (1.5 with halos, which come from L2), one write; multiply-adds: row pass 7 * 40 * 72 /
-// 2048 = 9.8, column and depth pass 14 * 66 * 34 / 2048 = 15.3, gradient 9 (66 with all taps), and k + 1 planes more a
-// chunk of z. About 590 instructions a warp and plane, 300 of them multiply-adds: 2400 cycles of a scheduler for a
-// plane of both blocks, 1.25 us where memory takes 1.0. Measured (one NVIDIA H200, float32, 512^3): 2.1 us a plane, 563
-// us or 45 % of a copy in all (k = 5 475 us, 53 %, k = 3 432 us, 58 %; with all taps 974 and 833 us). Schedulers issue
-// in 61 % of cycles: warps wait for multiply-adds and for shared memory and, less, for each other, and four warps a
-// scheduler are all that the registers allow.
+//     constant, zero_output            their value overwrites what was blurred outside
+//     replicate, reflect, symmetric    a row or column that the thread has read anyway; along z another plane of the
+//     ring circular                         a blur of the periodic input, which has the same bits
+//
+// Per output, k = 7: one read (1.5 with halos, which come from L2), one write; k + 1 more planes a chunk of z.
+// Multiply- adds: row pass 9.8, column and depth pass 15.3, gradient 9 (66 with all taps). One NVIDIA H200, float32,
+// 512^3: k = 7 563 us (45 % of a copy), 5 475 (53 %), 3 432 (58 %); with all taps k = 7 974, 5 833. Schedulers issue in
+// 61 % of cycles; the registers allow four warps a scheduler.
 #pragma once
 
 #include <climits>

@@ -13,14 +13,17 @@ constexpr int kRing = 4;     // blurred planes: three under a gradient, one writ
 constexpr int kSegment = 8;  // neighbouring outputs of a thread in the row pass
 constexpr int kStaticBytes = 4 * kMostPlanes + 128;  // of shared memory: that list, the barriers, a flag
 
-// A block computes tile_w x tile_h() outputs of every plane from the blurred voxels there and one around; a thread owns
+// A block computes tile_w x tile_h() outputs of every plane from the blurred voxels there and one around. A thread owns
 // two neighbouring columns of `rows` of them, and some threads one voxel of the rim. Rows of blurred voxels and of row
-// results start `kLead` columns left of the tile, so that a thread's pairs are aligned.
+// results start `kLead` columns left of the tile, so that a thread's pairs are aligned. One NVIDIA H200, float32 7x7x7,
+// replicate, 512^3, us:
 //
-// Measured on one NVIDIA H200, float32 7x7x7, replicate, 512^3: two blocks of 8 warps a multiprocessor 563 us, one
-// block of 16 warps (64x64) 576; one block of 8 warps that may be a plane ahead of each other 876 (two warps a
-// scheduler do not fill it); one column of 4 voxels a thread, 16 warps, 792. Five stages, or the fence before copies
-// left out, change nothing.
+//     two blocks of 8 warps a multiprocessor               563
+//     one block of 16 warps (64x64)                        576
+//     one block of 8 warps, up to a plane ahead            876
+//     one column of 4 voxels a thread, 16 warps            792
+//
+// Five stages, or no fence before copies, take the same time.
 constexpr int kLead = 2;
 
 struct StreamingShape {

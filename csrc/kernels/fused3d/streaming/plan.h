@@ -75,8 +75,8 @@ inline int64_t streaming_tiles(const Fused& p, const StreamingShape& s) {
   return p.out.n * p.out.c * ceil_div(p.out.h, s.tile_h()) * ceil_div(p.out.w, s.tile_w);
 }
 
-// Output planes of a block. A chunk of z reads k + 1 planes more than it has, and takes a few planes' time to start;
-// rounds of resident blocks times that.
+// Output planes of a block. A chunk of z reads k + 1 more planes and takes a few planes' time to start. The cost is
+// that times the rounds of resident blocks.
 inline int streaming_chunk(const Fused& p, const StreamingShape& s, const Arch& arch) {
   const int64_t extra = s.k + 1;
   return torch_conv::streaming_chunk(p.out.d, extra, [&](int64_t chunk) {

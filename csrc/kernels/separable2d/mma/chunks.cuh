@@ -55,10 +55,10 @@ __device__ __noinline__ uint4 load_piece(const T* row, int column, int w) {
 }
 
 // Extends a chunk, which starts at (bx, top), by the border policy: rows up to `bottom`, columns [from, to) of it. Rows
-// outside the image first, in pieces of 16 bytes, most of which stand in the chunk itself; then columns, of all rows.
-// (core/cuda/extend.cuh, element by element, took 2.2 us a chunk with 7 rows outside and 3.4 with 15, float16 on one
-// NVIDIA H200.) Interleaved channels have a box each. All threads, which see the chunk whole; a barrier ends
-// it.
+// outside the image come first, in pieces of 16 bytes, most of which are in the chunk itself; then columns, of all
+// rows. Element by element, core/cuda/extend.cuh takes 2.2 us a chunk with 7 rows outside and 3.4 with 15 (float16, one
+// NVIDIA H200). Each interleaved channel has its own box. All threads call this when the chunk is complete; a barrier
+// ends it.
 template <typename T, BandShape s>
 __device__ __forceinline__ void extend_chunk(unsigned char* boxes, const BandArgs& a, TilePosition at, int bx, int top,
                                              int bottom, int from, int to) {

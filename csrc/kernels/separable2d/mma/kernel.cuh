@@ -1,48 +1,47 @@
 // MMA: both passes as products of banded matrices on tensor cores, chained in registers; float16, bfloat16, bytes.
 //
 // clang-format off
-//            a chunk, 128 bytes                                column pass: sums (16 rows x 8 columns) =
-//      <---- lead ---->                                          band of ty (16 x rows) * pixels (rows x 8)
-//   +--+--+--+--+--+--+--+--+ -                                      ty ty ty .  .  .
-//   |     rows above        |                                        .  ty ty ty .  .
-//   |  +--------------------|        a segment:                      .  .  ty ty ty .
-//   |  | warp 0: 16 rows    | box_h  64 rows of outputs,
-//   |  | warp 1     --->    |        some chunks wide        row pass: outputs (16 x 8) =
-//   |  | warp 2             |                                    sums (16 x columns) * band of tx (columns x 8)
-//   |  | warp 3             |
-//   |  +--------------------|        the sums of the last `tiles` tiles stay in registers: as the tensor core leaves
-//   |     rows below        |        them, so it takes them as a left matrix
-//   +-----------------------+ -
+//              a chunk, 128 bytes                                column pass: sums (16 rows x 8 columns) =
+//        <---- lead ---->                                          band of ty (16 x rows) * pixels (rows x 8)
+//     +--+--+--+--+--+--+--+--+ -                                      ty ty ty .  .  .
+//     |     rows above        |                                        .  ty ty ty .  .
+//     |  +--------------------|        a segment:                      .  .  ty ty ty .
+//     |  | warp 0: 16 rows    | box_h  64 rows of outputs,
+//     |  | warp 1     --->    |        some chunks wide        row pass: outputs (16 x 8) =
+//     |  | warp 2             |                                    sums (16 x columns) * band of tx (columns x 8)
+//     |  | warp 3             |
+//     |  +--------------------|
+//     |     rows below        |
+//     +-----------------------+ -
 // clang-format on
-// A block streams along its rows. Bulk copies bring chunk after chunk into a ring of stages, swizzled, so that eight
-// rows of 16 bytes are read at once; every warp stores its outputs as boxes of 16 rows by bulk copies, too. Warps meet
-// nowhere but at the stages' barriers, and at the image's edges: there all threads extend a chunk by the border policy.
 //
-// Taps are sums of two numbers of 16 bits, and so are the sums between the passes: small by large and large by small
-// are multiplied first, then large by large, small by small nowhere. float16's are scaled by powers of two, which keep
-// the largest tap near 2^14, and every sum between the passes below the largest pixel. Bytes multiply as they are: two
-// of them as the halves u * 2^-24, which is a mask, or a permutation of bytes; even and odd columns apart.
+// A block streams along its rows. Bulk copies bring swizzled chunks into a ring of stages; eight rows of 16 bytes are
+// read at once. Every warp stores its outputs as boxes of 16 rows by bulk copies. The sums of the last `tiles` tiles
+// stay in registers: the layout in which a tensor core returns them is that of a left matrix. Warps synchronise at the
+// stages' barriers, and at the image's edges, where all threads extend a chunk by the border policy.
+//
+// Taps are sums of two numbers of 16 bits, and so are the sums between the passes. The products small * large and large
+// * small come first, then large * large; small * small is left out. float16 taps are scaled by powers of two: the
+// largest tap is near 2^14, and no sum between the passes exceeds the largest pixel. Two bytes become the halves
+// u * 2^-24 by a mask or a permutation, even and odd columns apart.
 //
 // Device memory per output: 1 read, 1 write. Products for 128 outputs: float16 15x15 10, 31x31 15; bytes 5x5 10, 15x15
 // 10, 31x31 15.
 //
 // Zeros of a band times Inf or NaN are NaN: outputs that are not finite are made again by plain sums.
 //
-// Rows that start anywhere, and HWC images of 2 to 4 channels, become the same chunks in shared memory:
+// Unaligned rows, and HWC images of 2 to 4 channels, become the same chunks in shared memory:
 //
 // clang-format off
-//   memory    . . r g|b r g b|r g b r|   vectors of 16 bytes; a row starts anywhere in one
-//   raw rows  . . r g|b r g b|r g b r|   the chunk after: by bulk copies where rows start on 16 bytes, else by threads
-//   chunks    r r r r  g g g g  b b b b  threads put it into place: a chunk for each channel, swizzled
-//   outputs   . . . .|r g b r|g b r g|   16 rows of all channels' warps; in front of a row, the 16 bytes before it
-//   memory    . . r g|b r g b|r g b r|   whole words are stored, single elements where a segment begins and ends
+//     memory    . . r g|b r g b|r g b r|   vectors of 16 bytes; a row starts anywhere in one
+//     raw rows  . . r g|b r g b|r g b r|   the next chunk: by bulk copies where rows start on 16 bytes, else by threads
+//     chunks    r r r r  g g g g  b b b b  a swizzled chunk for each channel, written by threads
+//     outputs   . . . .|r g b r|g b r g|   16 rows of all channels' warps; in front of a row, the 16 bytes before it
+//     memory    . . r g|b r g b|r g b r|   stores of whole vectors; of single elements at both ends of a segment
 // clang-format on
 //
 // An HWC image's block has two bands of 16 rows, and a warp for each channel of a band. Every pixel and output passes
-// shared memory once more than by bulk copies. Instructions of a lane: rows that start anywhere, for 16 bytes of pixels
-// 1 copy, 5 loads of 4 bytes, 4 shifts, 1 store; for 16 bytes of outputs 5 loads, 4 shifts, 1 store. HWC images of 3
-// channels that start on 16 bytes, for 48 bytes of pixels 3 loads, 12 permutations (of bytes 24), 3 stores; for 48
-// bytes of outputs 24 (48) stores of one element, 3 loads, 3 stores.
+// shared memory once more than by bulk copies.
 #pragma once
 
 #include "kernels/separable2d/mma/outputs.cuh"

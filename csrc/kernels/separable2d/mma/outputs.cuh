@@ -11,8 +11,8 @@
 
 namespace torch_conv::separable2d::mma {
 
-// A box of outputs of a channel: as bulk copies take it away, or interleaved channels as in memory, in rows that start
-// behind 16 bytes for the end of the box before.
+// A box of outputs of a channel, in the layout of bulk copies. Interleaved channels are as in memory; 16 bytes in front
+// of each row hold the end of the previous box.
 template <typename T, BandShape s>
 struct OutputBox {
   unsigned char* data;
@@ -81,9 +81,9 @@ struct Columns {
   bool begins, ends;
 };
 
-// Rows of a box to rows of memory that start anywhere, as the vectors of 16 bytes that memory has; what ends of
-// segments leave of a word goes out one by one. Other words that the box ends in wait in front of the next. A warp for
-// each channel, each of which takes a part of the rows' words.
+// Stores a box into unaligned rows by aligned vectors of 16 bytes, and by single elements at both ends of a segment. A
+// vector that the box begins only moves in front of the next box. The warp of each channel stores a part of the rows'
+// vectors.
 template <typename T, BandShape s>
 __device__ __forceinline__ void store_words(unsigned char* box, int part, T* plane, int64_t stride, const Columns& c,
                                             int y, int rows) {

@@ -12,8 +12,9 @@ namespace torch_conv::separable2d {
 // Windows up to so many rows and columns: the bands of larger ones do not fit the registers.
 constexpr int kBandMost = 63;
 
-// A warp makes 16 rows of outputs and streams along them, tile by tile of 8 columns, of bytes 16. The column pass makes
-// a tile of sums of `halves` times 8 rows of pixels; the row pass makes one of outputs of the last `tiles` of sums.
+// A warp makes 16 rows of outputs and streams along them, in tiles of 8 columns, of bytes 16. The column pass makes a
+// tile of sums from `halves` times 8 rows of pixels. The row pass makes a tile of outputs from the last `tiles` tiles
+// of sums.
 struct BandShape {
   int bytes;   // of an element
   int halves;  // of 8 rows, that the windows of 16 rows see
@@ -44,26 +45,25 @@ struct BandShape {
   constexpr int lag() const { return early + tiles - 1; }
   constexpr int lag_chunks() const { return (lag() + chunk_tiles() - 1) / chunk_tiles(); }
 
-  // Bulk copies bring chunks as they are multiplied, or `raw` ones, which threads put into place: channels side by
-  // side, and rows that start anywhere, which are copied by single threads, too. Bulk copies take the outputs of planes
-  // away.
+  // Bulk copies bring the chunks of aligned planes. Threads convert `raw` chunks of interleaved channels and of
+  // unaligned rows; they also copy the unaligned rows. Bulk copies store the outputs of planes.
   constexpr bool bulk_loads() const { return loads && channels == 1; }
   constexpr bool bulk_stores() const { return stores && channels == 1; }
 
-  // Where outputs of a chunk go: into the box of 128 bytes a row in which bulk copies store them, so that they fall
-  // into two boxes, at `shift`; or into one as they come, rows of which have room for a word in front: the end of the
-  // box before, which is stored with the next word.
+  // Bulk copies store boxes of 128 bytes a row, so the outputs of a chunk fall into two boxes, divided at `shift`.
+  // Other outputs fill one box. Its rows have 16 bytes in front for the end of the previous box, which is stored with
+  // the next vector.
   constexpr int shift() const { return bulk_stores() ? lag() % chunk_tiles() : 0; }
   constexpr int row_bytes() const { return channels * chunk; }
   constexpr int out_pitch() const { return bulk_stores() ? chunk : 16 + row_bytes(); }
   constexpr int out_box_bytes() const { return 16 * out_pitch(); }
   constexpr int out_bytes() const { return bands() * (bulk_stores() ? 2 : 1) * out_box_bytes(); }
 
-  // Resident blocks, which cap the registers: as many as nothing is spilled for. (Five for float16 15x15, which two
-  // stages leave room for: 4096^2 24.6 us instead of 25.4, 8192^2 89.2 instead of 84.1, waiting for chunks.) Blocks of
-  // HWC images of 3 and 4 channels have six and eight warps: two blocks, three of six warps for 16-bit elements and
-  // windows to 17x17, one where planes have two. Three blocks and two, 3 channels, 16x1080x1920 on one NVIDIA H200, us:
-  // float16 15x15 156, 169; 31x31 220, 203; bytes 15x15 142, 136.
+  // Resident blocks, which cap the registers: the most without spills. Blocks of HWC images of 3 and 4 channels have
+  // six and eight warps. They are two on a multiprocessor; three of six warps for 16-bit elements and windows to 17x17;
+  // one where planes have two. One NVIDIA H200, us:
+  //     5 blocks of 2 stages, 4 of 3   float16 15x15: 4096^2 24.6, 25.4; 8192^2 89.2, 84.1
+  //     3 blocks, 2; 3 channels        16x1080x1920: float16 15x15 156, 169; 31x31 220, 203; bytes 15x15 142, 136
   constexpr int min_blocks() const {
     const bool four = bytes == 1 ? halves + 4 * tiles <= 17 && halves < 9 : halves + tiles <= 11;
     const bool three = bytes == 1 ? halves + 2 * tiles <= 16 : halves + tiles <= 15;
@@ -71,8 +71,8 @@ struct BandShape {
     if (!four && !three) return 1;
     return channels == 3 && bytes == 2 && halves + tiles <= 8 ? 3 : 2;
   }
-  // Chunks at a time: of bulk copies three where shared memory has room for them in all resident blocks, else two; of
-  // single threads the one that is multiplied and the one that is put into place, or channels of one.
+  // Chunks in shared memory. Bulk copies use three where they fit for all resident blocks, else two. Threads copy one
+  // chunk while another is multiplied; HWC images have the channels of one chunk.
   constexpr int stages() const {
     constexpr int kOfMultiprocessor = 228 * 1024, kReserved = 1024 + 1024 + 128;  // by the system; taps; barriers
     if (!bulk_loads()) return channels == 1 ? 2 : 1;

@@ -81,9 +81,9 @@ __device__ __forceinline__ void place_taps(float* to, const float* taps, int cou
   }
 }
 
-// Fills words[part][i][lane]: the left matrices of the column pass, ty[k - m] with k a row of the box and m one of
-// outputs, and the right ones of the row pass, tx[column - off - n] with n a column of outputs. Of bytes, even columns
-// of a tile come before odd ones, as the column pass leaves them. Warps take turns.
+// Fills words[part][i][lane] with the left matrices of the column pass and the right ones of the row pass. A left
+// element is ty[k - m], for row k of the box and row m of outputs. A right one is tx[column - off - n], for column n of
+// outputs. For bytes even columns of a tile precede odd ones, as in the column pass. Warps take turns.
 template <typename P, BandShape s>
 __device__ __forceinline__ void make_bands(unsigned* words, const float* taps_x, const float* taps_y,
                                            const Scales& scales, int pad_x) {
@@ -159,9 +159,9 @@ __device__ __forceinline__ void split(const float (&sum)[4], float scale, Sums<k
     split<P>(sum[2 * half] * scale, sum[2 * half + 1] * scale, large[r + half], small[r + half]);
 }
 
-// 16-bit elements, outputs of the tile that is the chunk's matrix i, or of its second half (`odd`): then the last tile
-// of sums is the second of its matrix, and the first tile that windows see, too; else the last and the first tile are
-// first ones, the last alone in its matrix.
+// Outputs of 16-bit elements, of the tile in the first or second half (`odd`) of the chunk's matrix i. For `odd` the
+// last tile of sums, and the first that windows see, are second halves. Otherwise both are first halves, and the last
+// is alone in its matrix.
 template <typename P, int kTiles, int kSeen, int kNew>
 __device__ __forceinline__ void row_pass(float (&out)[4], const Sums<kSeen, kNew>& sums,
                                          const unsigned (&band)[kTiles][2], int i, int odd) {

@@ -1,12 +1,12 @@
-// The chunks of MMA that bulk copies do not bring: of rows that start anywhere, and of interleaved channels.
+// The chunks of MMA that bulk copies do not bring: of unaligned rows, and of interleaved channels.
 //
 // clang-format off
-//   memory      . . . . . . . . . . . .   vectors of 16 bytes, as they are: copied while the chunk before is multiplied
-//   a row           r g b r g b r g b     starts `behind` in a word; rows of a chunk lie `raw_pitch` bytes apart
-//   chunks          r r r  g g g  b b b   put into place: swizzled as bulk copies would, a box for each channel
+//     memory      . . . . . . . . . . . .   vectors of 16 bytes, copied unchanged during the products of the last chunk
+//     a row           r g b r g b r g b     starts `behind` in a vector; rows of a chunk are `raw_pitch` bytes apart
+//     chunks          r r r  g g g  b b b   swizzled as by bulk copies, a box for each channel
 // clang-format on
 //
-// A warp puts into place what it has copied word by word itself, so it waits for no other: eight lanes have a row.
+// A warp converts only the vectors that it has copied, so it waits for no other warp: eight lanes share a row.
 #pragma once
 
 #include "core/cuda/async_copy.cuh"

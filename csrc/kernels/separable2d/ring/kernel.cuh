@@ -10,19 +10,20 @@
 //        | kh - 1 + 32 rows or more |      two groups of threads, one below the other
 //        +--------------------------+
 //
-// A number is a value of a row: C = 1 channel of a plane, or the C channels of (H, W, C) HWC images, which lie side by
-// side there, so that the next tap lies C numbers further. Only the row pass knows: it reads quads of neighbours
-// of a plane, numbers one by one of an HWC image.
+// A number is a value of a row: of a plane (C = 1), or of the C interleaved channels of an HWC image, whose next tap is
+// C numbers further. Only the row pass differs: it reads quads of neighbours of a plane, single numbers of an HWC
+// image.
 //
-// A step waits for its box, whose row results take the place of the oldest 32 rows of the ring, asks for the next box,
-// which comes during the column pass, and writes 32 rows of outputs. A row result is computed once a strip. Blocks of a
-// strip's edge rewrite the part of a box outside the image; `zero_output` writes its zeros behind the column pass.
+// A step waits for its box, whose row results overwrite the oldest 32 rows of the ring. It then starts the copy of the
+// next box, which overlaps the column pass, and writes 32 rows of outputs. A row result is computed once a strip.
+// Blocks of a strip's edge rewrite the part of a box outside the image; `zero_output` writes its zeros behind the
+// column pass.
 //
-// Boxes come by bulk copies (kBulk), which want rows that start on 16 bytes and no more than 256 columns; else all
-// threads copy numbers one by one, asynchronously.
+// Boxes come by bulk copies (kBulk) where rows start on 16 bytes and have at most 256 columns. Otherwise all threads
+// copy single numbers, asynchronously.
 //
-// Per output: one read (kw - 1 pixels more a strip's row, kh - 1 rows more a strip), one write, 2 * (kw + kh) flops; a
-// row result is read from shared memory once per 16 outputs, in either pass.
+// Per output: one read, one write, 2 * (kw + kh) flops; kw - 1 pixels more a strip's row, kh - 1 rows more a strip.
+// Either pass reads a value from shared memory once per 16 outputs.
 #pragma once
 
 #include "core/cuda/async_copy.cuh"
@@ -199,8 +200,8 @@ __global__ void __launch_bounds__(RingShape{kH, kW, kSkew, kPixel, kInline}.thre
   const float* const taps_y = kInline ? reinterpret_cast<const float*>(p.taps.bytes + round_up(kW * 4, 16)) : shared_y;
   __syncthreads();
 
-  // Row pass: eight neighbouring lanes on eight rows, whose pitches are odd multiples of 16 bytes, so that words meet
-  // no bank twice; nor do the numbers of the four channels of a pixel. Two or three channels meet some twice.
+  // Row pass: eight neighbouring lanes read eight rows, whose pitches are odd multiples of 16 bytes, without bank
+  // conflicts. So do the numbers of four channels; those of two or three channels have some conflicts.
   constexpr int kPlaces = S.width() / V;
   const int eight = threadIdx.x / 8, place = eight % kPlaces, r = threadIdx.x % 8 + eight / kPlaces * 8;
   const int column = place / kPixel * V * kPixel + place % kPixel;

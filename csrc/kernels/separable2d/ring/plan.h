@@ -41,12 +41,12 @@ inline int64_t ring_blocks(const Separable& rows, const RingShape& s, int steps)
   return out.n * out.c * ceil_div(out.w, s.width()) * ceil_div(out.h, steps * kRingRows);
 }
 
-// Long strips repeat few row passes, short ones leave no multiprocessor idle: the least of rounds of resident blocks
-// times what a row costs, about 20 taps beside its own; the kh - 1 rows that fill the ring have no column pass. Strips
-// of more than 32 times what fills it save nothing and end unevenly. One NVIDIA H200, us, by steps: planes 4096^2 15x15
-// 4: 44.9, 8: 44.3, 16: 46.5, 32: 73.9; 31x31 60.2, 57.3, 60.5, 81.6. HWC images 16x3x1080x1920 2: 217, 4: 215, 8:
-// 217, 17: 219, 34: 245 (5x5); 254, 234, 231, 232, 269 (15x15); 380, 336, 323, 305, 316 (31x31). This takes 8 of planes
-// and 17 of HWC images.
+// Long strips repeat few row passes; short ones leave no multiprocessor idle. The least of rounds of resident blocks
+// times the cost of a row wins. A row costs its taps and about 20 more; the kh - 1 rows that fill the ring have no
+// column pass. Strips longer than 32 fills of the ring save nothing and end unevenly. One NVIDIA H200, us, by steps:
+// planes 4096^2 15x15 4: 44.9, 8: 44.3, 16: 46.5, 32: 73.9; 31x31 60.2, 57.3, 60.5, 81.6. HWC images 16x3x1080x1920 2:
+// 217, 4: 215, 8: 217, 17: 219, 34: 245 (5x5); 254, 234, 231, 232, 269 (15x15); 380, 336, 323, 305, 316 (31x31). This
+// takes 8 of planes and 17 of HWC images.
 inline int ring_steps(const Separable& rows, const RingShape& s, const Arch& arch) {
   const int64_t fitting = arch.shared_bytes / (s.bytes() + 1024);
   const int64_t resident = arch.multiprocessors * std::max<int64_t>(1, std::min<int64_t>(s.blocks(), fitting));

@@ -3,7 +3,7 @@
 //
 // A tile row holds `pixels` neighbouring pixels of `channels` interleaved channels (1 when planes are apart), so that
 // channels_last images load and store whole lines. Along a row or column, output v reads element v * stride + i *
-// dilation at tap i; where stride == dilation neighbouring outputs read the same elements, and each is fetched once.
+// dilation at tap i. Where stride == dilation neighbouring outputs read the same elements, and each is fetched once.
 #pragma once
 
 #include "core/cuda/device.cuh"

@@ -1,19 +1,19 @@
 // Both passes of a separable filter of any size (stride 1, dilation 1) on planar images, streaming down a strip.
 //
-//          128 columns + kw - 1
-//      +--------------------------+
-//      | staged: 16 input rows    |  row pass: a thread filters 16 neighbouring columns of one row
-//      +--------------------------+
-//                  v
-//      +----------------------+
-//      | ring: row results of |        column pass: a thread filters 16 neighbouring rows of one column
-//      | kh + 15 rows or more |
-//      +----------------------+
+//            128 columns + kw - 1
+//        +--------------------------+
+//        | staged: 16 input rows    |  row pass: a thread filters 16 neighbouring columns of one row
+//        +--------------------------+
+//                    v
+//        +----------------------+
+//        | ring: row results of |        column pass: a thread filters 16 neighbouring rows of one column
+//        | kh + 15 rows or more |
+//        +----------------------+
 //
-// Every step stages the next 16 rows (while the column pass of the step before runs), row-filters them into the
-// oldest 16 rows of the ring and column-filters the ring into 16 output rows. A row result is computed once per strip
-// and read once per 16 outputs; the blocks resident on a multiprocessor hide one another's loads and barriers.
-// 2 * (kh + kw) flops per output, kw more for the kh - 1 rows above each strip.
+// Every step row-filters 16 staged rows into the oldest 16 rows of the ring and column-filters the ring into 16 output
+// rows. The next 16 rows are staged during the column pass. A row result is computed once per strip and read once per
+// 16 outputs. The resident blocks of a multiprocessor hide one another's loads and barriers. An output costs 2 * (kh +
+// kw) flops, and kw more for the kh - 1 rows above each strip.
 #pragma once
 
 #include "core/cuda/async_copy.cuh"

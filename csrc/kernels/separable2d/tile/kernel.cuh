@@ -16,8 +16,9 @@
 // its zeros after them. The passes know no border. Per output: one read, one write, 2 * (k + k * (1 + (k - 1) / rows))
 // flops. Blocks are short and run in raster order, so that halos are still in L2.
 //
-// Outputs whose rows start on a lane's vector leave as such. Others wait in shared memory, a warp's row at a time, and
-// leave in vectors of 16 bytes; tiles then overlap by one, whose outputs both make, with the same bits.
+// Rows of outputs that start on a lane's vector are stored from registers. Others go through shared memory, a warp's
+// row at a time, and are stored in vectors of 16 bytes. Tiles then overlap by one vector; both tiles make its outputs,
+// with the same bits.
 #pragma once
 
 #include "core/cuda/async_copy.cuh"

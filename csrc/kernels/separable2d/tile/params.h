@@ -13,8 +13,7 @@ constexpr int kTileMost = 15;  // the largest k
 constexpr int kTileWarps = 4;
 
 // A warp owns 32 * columns x rows outputs; the warps of a block are stacked in y. Columns are numbers of a row: pixels
-// of a plane, or the `pixel` channels of (H, W, C) HWC images, which lie side by side, so that the next tap lies as
-// many numbers further.
+// of a plane, or the `pixel` interleaved channels of HWC images, whose next tap is `pixel` numbers further.
 struct TileShape {
   int columns;     // per lane
   int rows;        // per warp
@@ -50,8 +49,8 @@ constexpr TileShape tile_shape(int element_bytes, int k, int pixel, bool aligned
   s.overlap = aligned ? 0 : 16 / element_bytes;
   s.pitch = int(round_up(s.shift + s.covered() + s.halo, 16 / element_bytes));
   s.box_h = s.h() + k - 1;
-  // accumulators, input window, row results, addresses. With 32-byte boxes float32 reaches 92, 88 and 75 % of copy for
-  // k = 3, 7 and 15 at 4096^2, 95, 92 and 80 % on 16x3x1080x1920 (reflect, one NVIDIA H200).
+  // Accumulators, input window, row results, addresses. With 32-byte boxes, % of copy for k = 3, 7, 15 (float32,
+  // reflect, one NVIDIA H200): 4096^2 92, 88, 75; 16x3x1080x1920 95, 92, 80.
   const int registers = k * s.columns + (s.columns + s.halo) + s.columns + 20;
   const int blocks = 65536 / (32 * kTileWarps * registers);
   const int most = element_bytes == 4 && pixel > 1 ? 6 : 7;  // HWC images' 3x3 spills with 72 registers

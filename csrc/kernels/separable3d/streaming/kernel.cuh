@@ -1,31 +1,31 @@
 // All three passes of a k x k x k separable filter (k odd) in one launch: a block streams along z.
 //
-//               shift  tile_w outputs + k - 1              row results of a plane
-//              |-----|------------------------|             tile_w
-//             +--------------------------------+ -         +--------+ -        a thread owns one column of `rows`
-// plane t + 3 |  .   box: its border is patched|  |        |        |          outputs: column pass from the results
-// plane t + 1 |  .   box -> row pass           | tile_h -> |        | tile_h   of plane t, then the plane's value joins
-//             |  .                             | + k - 1   |        | + k - 1  the k - 1 outputs in flight along z
-//             +--------------------------------+ -         +--------+ -
-// planes t + 4, t + 5: copies on their way
+//                  shift  tile_w outputs + k - 1              row results of a plane
+//                 |-----|------------------------|             tile_w
+//                +--------------------------------+ -         +--------+ -        a thread owns one column of `rows`
+//     plane t + 3|  .   box: its border is patched|  |        |        |          outputs: column pass from the results
+//     plane t + 1|  .   box -> row pass           | tile_h -> |        | tile_h   of plane t, then the plane's value
+//                |  .                             | + k - 1   |        | + k - 1  joins k - 1 outputs along z
+//                +--------------------------------+ -         +--------+ -
+//     planes t + 4, t + 5 are being copied
 //
-// A plane's box comes by one bulk copy, with zeros outside the image. Where rows do not start on 16 bytes, all threads
-// copy its elements one by one (kBulk false); what lies outside the image is then zero from the start.
+// A plane's box comes by one bulk copy, with zeros outside the image. Without kBulk, for unaligned rows, all threads
+// copy single elements; elements outside the image are zero from the start.
 //
-// The z chains are a shift register: sum j holds taps 0 .. j of the output whose tap j lay on the last plane, so a new
-// plane makes sum j = tap[j] * value + sum j - 1, from the last down, and the one that takes tap k - 1 is an output. No
-// rotation, no unrolling over planes. Planes outside a constant border have one value, known without filtering.
+// The z chains are a shift register: sum j holds taps 0 .. j of the output whose tap j was on the last plane. A new
+// plane makes sum j = tap[j] * value + sum j - 1, from the last down; the sum that takes tap k - 1 is an output. Planes
+// outside a constant border have one value, known without filtering.
 //
-// A warp that has finished plane t arrives at the barrier `done`, filters its rows of plane t + 2, and only then waits
-// until all warps have arrived: one barrier a plane, with a row pass between arriving and waiting. What lies outside an
-// image in y or x is the same in every plane: it is listed once per block and patched in shared memory, three planes
+// A warp that has finished plane t arrives at the barrier `done` and filters its rows of plane t + 2. Then it waits
+// until all warps have arrived. So a plane has one barrier, and a row pass overlaps the wait. The elements outside an
+// image in y or x are the same in every plane. A block lists them once and patches them in shared memory, three planes
 // ahead.
 //
-// kPeers: the volume is a shard of one that is cut along z. Planes beyond its ends are then read where they lie, in
-// the neighbour shards (core/shard_planes.h); what is outside is what no shard has.
+// kPeers: the volume is a shard of one that is cut along z. Planes beyond its ends are read from the neighbour shards
+// (core/shard_planes.h).
 //
-// Per output: one read (halos in y and x come from L2), one write, 2 * k * (2 + rows of the box / tile_h) flops, and
-// k - 1 planes more a chunk of z.
+// Per output: one read, one write, 2 * k * (2 + rows of the box / tile_h) flops. Halos in y and x come from L2; a chunk
+// of z reads k - 1 more planes.
 #pragma once
 
 #include "kernels/separable3d/streaming/common.cuh"
@@ -289,8 +289,8 @@ __global__ void __launch_bounds__(streaming_shape(sizeof(T), K, kBulk).threads()
   filter_rows(0, 0);
   __syncthreads();
 
-  // A warp arrives at `done` at the end of turn t; it waits for the others' arrivals in turn t + 1, after its rows of
-  // plane t + 2.
+  // A warp arrives at `done` at the end of turn t. It waits for the others in turn t + 1, after its rows of plane t +
+  // 2.
 #pragma unroll 1
   for (int t = 0; t < planes; ++t) {
     if (t + 1 < planes) {

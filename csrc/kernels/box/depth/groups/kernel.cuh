@@ -5,8 +5,8 @@
 //         b0      - - - - -   trail: 8 planes
 //         b0 + 7  - - - - -
 //
-// A thread owns 16 bytes of neighbouring sums of a plane and streams along a chunk of z, 8 planes of outputs at a time
-// (z / 8 of the whole volume). Registers hold windows of up to 16 planes. Deeper windows load lead and trail together;
+// A thread owns 16 bytes of neighbouring sums of a plane. It streams along a chunk of z in groups of 8 output planes, z
+// / 8 of the whole volume. Registers hold windows of up to 16 planes. Deeper windows load lead and trail together;
 // their rests and blocks are in a ring in shared memory, one per thread. There later groups find this group's trailing
 // planes.
 //

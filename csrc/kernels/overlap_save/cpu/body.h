@@ -1,7 +1,7 @@
 // The loops of overlap-save. Text of core/cpu/each_isa.h: compiled once per instruction set.
 
-// Notes how large the pixels of tiles are. Rows of one row of cells are put together first, column by column, which
-// makes vectors; other rows of the same cells may be another thread's.
+// Notes how large the pixels of tiles are. The rows of one row of cells are combined column by column first, which the
+// compiler vectorizes. Another thread may have other rows of the same cells.
 template <typename A>
 class Notes {
   using Bits = std::conditional_t<sizeof(A) == 8, uint64_t, uint32_t>;

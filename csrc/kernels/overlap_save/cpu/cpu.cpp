@@ -8,7 +8,7 @@
 #include "kernels/overlap_save/multiply.h"
 #include "kernels/overlap_save/plan.h"
 
-#define TC_CPU_BODY "kernels/overlap_save/cpu_body.h"
+#define TC_CPU_BODY "kernels/overlap_save/cpu/body.h"
 #include "core/cpu/each_isa.h"
 
 namespace torch_conv::overlap_save {

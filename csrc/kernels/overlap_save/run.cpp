@@ -1,7 +1,6 @@
 // The plans and launches of both ends on CUDA.
-#include "runtime/launch.h"
-
 #include "kernels/overlap_save/plan.h"
+#include "runtime/launch.h"
 
 namespace torch_conv::overlap_save {
 
