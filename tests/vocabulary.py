@@ -63,6 +63,11 @@ KERNELS = [
     Rule(r"\bits seams\b", "its boundaries"),
     Rule(r"(?<=\bseparable/)shared\b|(?<=\bnot )shared(?=: )|(?<=\bseparable_)shared\b", "shared_memory"),
     Rule(r"\bcausal::Lie::", "causal::Alignment::"),
+    Rule(r"\bbox::Finish::mean\b", "box::Finish::mean_inside"),
+    Rule(r"\bnor their channels lie side by side", "nor their channels are contiguous"),
+    Rule(r"\bno whole vectors of sums lie side by side", "no contiguous whole vectors of sums"),
+    Rule(r"\bplanes whose pixels lie side by side, nor", "planes with contiguous pixels, nor"),
+    Rule(r"\bchannels lie side by side\b", "channels are interleaved"),
     Rule(r"\bfaster for photographs and an odd\b", "faster for HWC images and an odd"),
     # Template arguments as one struct.
     Rule(r"\bseparable_mma<(uint8_t), (\d[^>]*)>", r"separable_mma<\1, separable2d::BandShape{1, \2}>"),

@@ -113,7 +113,7 @@ std::string launch(const Fused& p, const Plan& plan) {
   if (!marches) {
     on_host::launch(fused_tile<P, T, T, kAligned, kPeers>, grid, plan.threads, image(map_of(tile.box_h())),
                     args, taps);
-  } else if constexpr (kStreams<P>) {
+  } else if constexpr (kFitsStreaming<P>) {
     on_host::launch(fused_streaming<P, T, T, kAligned, kPeers>, grid, plan.threads, map_of(streaming.rows)(p.in),
                     image(map_of(1)), args, taps);
   }

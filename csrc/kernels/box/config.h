@@ -15,7 +15,7 @@ using Config = LaunchConfig<Box>;
 inline Finish finish_of(const Placement& place) {
   switch (place.border) {
     case Border::constant: return place.value == 0 ? Finish::scale : Finish::value;
-    case Border::skip: return place.normalized ? Finish::mean : Finish::scale;
+    case Border::skip: return place.normalized ? Finish::mean_inside : Finish::scale;
     case Border::zero_output: return Finish::interior;
     case Border::replicate:
     case Border::reflect:

@@ -1,4 +1,4 @@
-// How often a window reads the pixels of an axis, however far it reaches beyond it.
+// How often a window reads the pixels of an axis, also of windows far larger than the axis.
 #pragma once
 
 #include "core/border.h"

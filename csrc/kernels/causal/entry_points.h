@@ -18,7 +18,7 @@ void run_update_cpu(const CausalUpdate& p, const Plan& plan);
 Plan plan_update_cuda(const CausalUpdate& p, const Arch& arch, const char* variant);
 void run_update_cuda(const CausalUpdate& p, const Plan& plan, const Site& site);
 
-// What both devices' plans start from. Bytes of x and out, and of what stands before and after.
+// The plan without a variant, of both devices: bytes of x, out, `before` and `after`.
 inline Plan base_plan(const CausalConv& p) {
   const double channels = double(p.n) * double(p.c);
   const int64_t states = (p.before.data != nullptr) + (p.after.data != nullptr);

@@ -28,7 +28,7 @@ struct CausalConv {
   bool silu;
 };
 
-// One step of a generation, or a few: the window goes on over `state`, whose last k - 1 elements stand before x, and x
+// One step of a generation, or a few: the window goes on over `state`, whose last k - 1 elements precede x, and x
 // moves into it. With `used` (numbers of elements seen so far) it is a ring whose next place is used[n] % state_l.
 struct CausalUpdate {
   Dtype dtype, weights;  // of x, out and state; of weight and bias

@@ -44,7 +44,7 @@ inline bool whole_words(const Fused& p, int outputs) {
 }
 
 // Shards of an image, each with the rows of its neighbours. What `thin` reads beyond the end of a circular image is 0,
-// though rows stand there.
+// though rows exist there.
 inline const char* shards_refusal(const Fused& p, const Chain& chain) {
   if (p.valid || p.stride > 1) return "'valid' or a stride reads no other shards";
   if (chain.thins && p.border == Border::circular) return "thinning at the ends of a circular image reads no shards";

@@ -60,7 +60,7 @@ constexpr TileShape tile_shape(int bytes) {
                                      : blocks};
 }
 
-// ---- STREAMING: one stage; a block is one warp, which walks down a strip of 32 * columns pixels
+// ---- STREAMING: one stage; a block is one warp, which streams down a strip of 32 * columns pixels
 
 struct StreamingShape {
   int columns;  // of a lane
@@ -79,7 +79,7 @@ struct StreamingShape {
   constexpr int shared_bytes(int bytes) const { return stages * (box_bytes(bytes) + 8); }  // and a barrier
 };
 
-// Sums whose windows are large enough: 7 taps reach 80 / 82 % of the byte floor so, 83 / 92 by a tile, 9 taps 77 / 82
+// Sums of windows that are large enough: 7 taps take 80 / 82 % of the byte floor so, 83 / 92 by a tile, 9 taps 77 / 82
 // and 71 / 79.
 template <class P>
 constexpr bool kFitsStreaming = P::count == 1 && P::stride == 1 && P::Start::kind == Point::sum&& P::halo >= 4;
@@ -115,7 +115,7 @@ constexpr int shared_bytes(int bytes) {
 
 // How the image's border is met. The box is extended by the policy where that is made of elements: `extend` rows and
 // columns of it, as far as the first stage looks, or all stages, where filtering commutes with the extension. What
-// later stages read beyond the image is in the registers, unless the image is smaller than their reach. Else pixels
+// later stages read beyond the image is in the registers, unless the image is smaller than their halo. Else pixels
 // nearer than `margin` to an edge, whose windows hang over it, are computed again.
 struct Edges {
   int extend, margin;

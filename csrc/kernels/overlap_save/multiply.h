@@ -1,5 +1,6 @@
 // The product between a filter's two transforms, on the CPU. The product of torch rounds the last numbers of a thread's
-// range differently, so its bits depend on the number of threads and on an image's position in a batch.
+// range differently, and so its bits depend on the number of threads. They also depend on an image's position in a
+// batch.
 #pragma once
 
 #include "core/dtype.h"

@@ -107,7 +107,7 @@ TC_HD const A* taps_of(const Direct& p, const Tile& tile) {
   return static_cast<const A*>(p.taps.data) + tile.n * p.taps.stride_n + tile.c * p.taps.stride_c;
 }
 
-// Outputs of a tile, and where the first one's sum stands.
+// Outputs of a tile, and the position of the first one's sum.
 struct Outputs {
   int64_t h, w, from_h, from_w;
 
@@ -149,7 +149,7 @@ TC_HD bool fits(const Direct& f, int64_t y, int64_t x) {
 }
 
 constexpr int kThreads = 128;
-constexpr int kPixels = 4;  // of a thread: `read` makes them a block's width apart, `write` side by side
+constexpr int kPixels = 4;  // of a thread: `read` makes them a block's width apart, `write` neighbours
 
 // The time of notes and marks, 4096 x 4096 float32 by 127 x 127, one NVIDIA H100, the last row one H200:
 //

@@ -77,8 +77,8 @@ inline const char* ring_unaligned_is_slower(const Separable& p, const Arch& arch
 
 inline const char* shared_memory_is_slower(const Separable& p, const Arch& arch) {
   const GeneralTile t = tallest_tile(p, arch);
-  const bool worth = t.ext_rows <= 3 * t.rows * p.place.stride_y || p.out.h <= t.rows;
-  return worth ? nullptr : "most of a tile's row results would be halo";
+  const bool little_halo = t.ext_rows <= 3 * t.rows * p.place.stride_y || p.out.h <= t.rows;
+  return little_halo ? nullptr : "most of a tile's row results would be halo";
 }
 
 }  // namespace torch_conv::separable2d

@@ -21,7 +21,7 @@ struct ByteCells {
 
 // A thread's columns of a strip, from `first` of the extended image on.
 struct ByteColumns {
-  const uint8_t* from;  // where the first one stands in row 0
+  const uint8_t* from;  // the first one in row 0
   uint32_t select[4];   // of __byte_perm: a pair of columns as two numbers of 16 bits, zeros where nothing is read
   int map[8];           // column of the image, -1: nothing is read
   int count;            // of those that are read
@@ -93,7 +93,7 @@ struct ByteRows {
     return {uint32_t(bytes), uint32_t(bytes >> 32)};
   }
 
-  // Row `row` of the extended image, which stands on `mapped` of the image, or outside.
+  // Row `row` of the extended image, which is row `mapped` of the image, or outside.
   __device__ __forceinline__ Cells any_row(int row, int mapped) const {
     const uint32_t outside = a.outside * 0x01010101u;
     uint2 bytes{outside, outside};

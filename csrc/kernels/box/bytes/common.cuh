@@ -15,7 +15,7 @@ struct ByteStrip {
   int first;        // where windows begin, up to 8 + 31 columns behind `begin`
   int safe_rows;    // whose words may be read whole
   int64_t in, out;  // elements from the images' starts to those of the plane
-  // Columns outside repeat columns of this strip: nobody reads them again, row warps copy the sums.
+  // Columns outside repeat columns of this strip: row warps copy the sums instead of reading them again.
   bool mirrors;
 
   __device__ ByteStrip(const ByteArgs& a, int channels) {
@@ -40,7 +40,7 @@ struct ByteStrip {
   }
 };
 
-// Bytes from a strip's column to where its sum stands in a row.
+// The offset of a strip's column's sum in a row, in bytes.
 __device__ __forceinline__ int in_byte_row(int column) { return column / 32 * kByteChunkPitch + column % 32 * 2; }
 
 }  // namespace torch_conv::box

@@ -42,7 +42,7 @@ __device__ __forceinline__ uint32_t finish4(const ByteArgs& a, const int (&sums)
 template <int kChannels>
 struct CountedMean {
   int rows, most, end, left, x;  // of a window inside the image; pixels to the left and to the right of its ends
-  // The lane's first output stands in column `first`.
+  // The lane's first output is column `first`.
   __device__ __forceinline__ CountedMean(const ByteArgs& a, int rows, int first)
       : rows(rows),
         most(min(a.kw, a.in_w / kChannels)),
@@ -87,7 +87,7 @@ __device__ __forceinline__ void store_lane(uint8_t* to, const uint32_t (&from)[8
     if (j / 16 == count / 16 && j < count) to[j] = uint8_t(from[j / 4] >> j % 4 * 8);
 }
 
-// Rows that start anywhere, through the row's own place in shared memory: whole words side by side, and bytes at both
+// Stores unaligned rows through the row's part of shared memory: contiguous whole words, and bytes at both
 // ends. `bytes` are the outputs of a lane's columns; the strip's first output ends at column a.lead.
 __device__ __forceinline__ void store_row(const ByteArgs& a, const ByteStrip& strip, unsigned char* row, uint8_t* to,
                                           const uint32_t (&bytes)[8]) {

@@ -60,7 +60,7 @@ struct ByteArgs {
   int kh, kw, pad_y, pad_x;      // of pixels
   int lead;                      // the strip's column that ends the first output's window
   int tile_w, tile_h, tiles, segments;
-  int outside;      // the pixels that stand outside
+  int outside;      // the value of pixels outside
   int safe_rows;    // of which whole words may be read, also where the row ends within
   float low, high;  // 1 / area, times 2^127 unless centred
   Border border;

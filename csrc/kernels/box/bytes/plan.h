@@ -94,7 +94,7 @@ inline const char* bytes_refusal(const Box& p, const Arch& arch) {
   if (p.in.dtype != Dtype::u8 || p.out.dtype != Dtype::u8) return "it makes bytes of bytes";
   if (p.out.n * p.out.c * p.out.h * p.out.w == 0) return "nothing to compute";
   const int channels = byte_channels(p);
-  if (channels == 0) return "neither planes whose pixels lie side by side, nor HWC images of two to four channels";
+  if (channels == 0) return "neither planes with contiguous pixels, nor HWC images of two to four channels";
   if (!alike_in_shards(p, channels)) return "shards of another layout";
   if (std::max(p.in.w, p.out.w) * channels > INT_MAX / 4) return "the image is too wide";
   if (p.in.h > 1 && p.in.stride_h < p.in.w * channels) return "rows that overlap";
@@ -125,9 +125,9 @@ inline const char* name_of(Rounding rounding) {
 // Pixels outside the image are read like any other pixel.
 inline const char* byte_finish(const Box& p) {
   const Finish finish = finish_of(p.place);
-  return finish == Finish::mean       ? "box::Finish::mean"
-         : finish == Finish::interior ? "box::Finish::interior"
-                                      : "box::Finish::scale";
+  return finish == Finish::mean_inside ? "box::Finish::mean_inside"
+         : finish == Finish::interior  ? "box::Finish::interior"
+                                       : "box::Finish::scale";
 }
 
 inline void configure_bytes(const Box& p, const Arch& arch, Plan& plan) {

@@ -7,12 +7,12 @@
 namespace torch_conv::box {
 
 // The sums of a lane's 32 outputs, by steps of one pixel: of each channel a chain from the left end and one from the
-// right. `own` are the chunk's column sums, `left` and `right` those that stand a window before.
+// right. `own` are the chunk's column sums, `left` and `right` those a window before.
 template <int kWide, int kChannels>
 struct ByteWindows {
   static constexpr int kSpan = kWide * kChannels, kChunks = (kSpan + 31) / 32;  // how far back leaving columns begin
   static constexpr int kOffset = 32 * kChunks - kSpan;                          // where in that chunk
-  static constexpr int kSkipped = kOffset / 8 * 4;                              // words of it that nobody needs
+  static constexpr int kSkipped = kOffset / 8 * 4;                              // words of it that are not needed
   static constexpr int kLeft = 16 - kSkipped;                                   // words from there on
   static constexpr int kRight = kChunks == 1 ? 0 : (kOffset + 7) / 8 * 4;  // words of the next one, unless it is `own`
   uint32_t own[16], left[kLeft], right[kRight > 0 ? kRight : 1];
@@ -160,7 +160,7 @@ __device__ __forceinline__ void add_rows(const ByteArgs& a, const ByteStrip& str
     const int fit = a.pad_x * kChannels - strip.x - first, fit_end = fit + a.in_w - (a.kw - 1) * kChannels;
     const CountedMean<kChannels> mean(a, rows, strip.x + first);
     windows.outputs(before, last, bytes, [&](const int(&sums)[4], int j) {
-      if constexpr (kFinish == Finish::mean) {  // windows beyond the image are few, but at its top and bottom
+      if constexpr (kFinish == Finish::mean_inside) {  // windows beyond the image are few, but at its top and bottom
         const bool is_output = first + j + 3 >= 0 && first + j < strip.valid;
         if (__any_sync(0xffffffff, rows < a.kh || (is_output && (j < fit || j + 4 > fit_end))))
           return pack4({mean(sums[0] + less, j), mean(sums[1] + less, j + 1), mean(sums[2] + less, j + 2),

@@ -125,7 +125,7 @@ class BoxStrips {
     for (int64_t x = whole.end; x < x_.end; ++x) edge(x);
   }
 
-  // Elements whose windows lie inside, or outside of which only zeros or image pixels stand.
+  // Elements whose windows lie inside, or read only zeros or image pixels outside.
   template <typename O>
   void fit(int r, O* __restrict out, int64_t begin, int64_t end) {
     if constexpr (sizeof(S) == 2 && sizeof(O) == 1)
@@ -155,7 +155,7 @@ class BoxStrips {
   // The same of sums of 16 bits to bytes, which never leave the registers.
   void short_means(int r, uint8_t* out, int64_t begin, int64_t end) const {
     auto each = [&](auto of_sum) {
-      // 4 registers side by side: 1 to 4 % faster than 2, as fast as 8 (Zen 4).
+      // 4 registers at once: 1 to 4 % faster than 2, as fast as 8 (Zen 4).
       cover<S, 4>(end - begin, [&]<int V>(int64_t x) {
         Vec<S> sums[V] = {};
         box_.add_windows(r, begin + x, sums);

@@ -84,7 +84,7 @@ class DepthStrips {
       counts_[e] = double(overlap(e / pixel - p.place.pad_x, p.kw, p.plane_w));
   }
 
-  // The outputs z * y of one channel (or of all, side by side).
+  // The outputs z * y of one channel (or of all, interleaved).
   void strip(int64_t plane, Range z, Range y) {
     const int64_t channels = pixel_ > 1 ? 1 : p_.out.c;
     n_ = plane / channels, c_ = plane % channels;

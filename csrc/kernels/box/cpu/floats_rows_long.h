@@ -1,4 +1,4 @@
-// Sums along rows of windows much longer than the image, outside of which one number stands on either side. Text of
+// Sums along rows of windows much longer than the image, with one value outside on either side. Text of
 // core/cpu/each_isa.h: compiled once per instruction set.
 //
 // The additions are those of RowSums; sums that are the same for a whole side are made once. Positions count from the
@@ -51,7 +51,7 @@ class LongRowSums {
   }
 
  private:
-  // Where pixel x of the image stands: sums of m from x = 1 - m to w - 1.
+  // The position of pixel x of the image: sums of m from x = 1 - m to w - 1.
   A* at(int64_t x) const { return row_.data() + (dense_ + x) * pixel_; }
 
   // Whole pixels; what is there already is copied behind it.

@@ -8,7 +8,7 @@
 // read. Columns are summed for the image alone and then extended by the border: the sum of a mapped column is the
 // mapped sum.
 
-constexpr int kBoxRows = 4;  // output rows in one sweep: their chains of additions run side by side
+constexpr int kBoxRows = 4;  // output rows in one sweep: their chains of additions interleave
 
 // Window sums of consecutive output rows of one plane, exact modulo 2^16, 2^32 or 2^64 as differences of sums that
 // wrapped are.
@@ -43,7 +43,7 @@ class BoxSums {
     length_ = x.size() * pixel_;
     pitch_ = left_ + width_ + right_;
     edges_.find(-left_ / pixel_, left_ / pixel_, p_.in.w, right_ / pixel_, 0, p_.in.w, p_.place.border, pixel_);
-    // The last register of a row may reach past its end.
+    // The last register of a row may extend past its end.
     extended_.resize(std::max<size_t>(extended_.size(), kBoxRows * pitch_ + kLanes<S>));
     sums_.resize(std::max<size_t>(sums_.size(), (by_window_ ? kBlock : kBoxRows * length_) + kLanes<S>));
     std::fill(columns_.begin(), columns_.end(), S(0));

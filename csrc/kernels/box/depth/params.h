@@ -30,10 +30,10 @@ struct DepthArgs {
   Border border;
   Finish finish;
   bool whole, exact;  // outputs are integers; their sums are whole numbers below 2^53
-  // Of floats: where chunk 0 stands in a group of 8 planes, and 1 / voxels where means are asked for.
+  // Of floats: the position of chunk 0 in a group of 8 planes, and 1 / voxels where means are asked for.
   int phase;
   Reciprocal<double> reciprocal;
-  bool mean;
+  bool divides;  // by the size of the window
 };
 
 }  // namespace torch_conv::box

@@ -52,7 +52,7 @@ inline DepthArgs depth_args(const BoxDepth& p, const Plan& plan, const DepthConf
           .exact = ending.exact,
           .phase = phase,
           .reciprocal = reciprocal_of(p.sums.dtype == Dtype::f64, voxels),
-          .mean = p.scale != 1};
+          .divides = p.scale != 1};
 }
 
 }  // namespace torch_conv::box

@@ -40,7 +40,7 @@ struct Column {
   }
 };
 
-// What a window reads along an axis of n, times how often, in float64; `read(m)` is position m, `nothing` what stands
+// What a window reads along an axis of n, times how often, in float64; `read(m)` is position m, `nothing` the value
 // outside where that is not 0.
 template <typename A, typename Read>
 __device__ A far_sum(int first, int k, int n, Border border, A nothing, const Read& read) {
@@ -110,10 +110,10 @@ __device__ __forceinline__ A finish_sum(const GroupArgs& a, A sum, int y, int x)
   if (a.finish != Finish::scale) {
     const int64_t rows = torch_conv::overlap(y - a.pad_y, a.kh, a.in.h),
                   columns = torch_conv::overlap(x - a.pad_x, a.kw, a.in.w), count = rows * columns;
-    if (a.finish == Finish::mean) return count > 0 ? sum / A(count) : A(0);
+    if (a.finish == Finish::mean_inside) return count > 0 ? sum / A(count) : A(0);
     if (rows < a.kh || columns < a.kw) return A(0);
   }
-  return a.mean ? mean_of_sum(sum, Reciprocal<A>{A(a.area.hi), A(a.area.lo)}) : sum;
+  return a.divides ? mean_of_sum(sum, Reciprocal<A>{A(a.area.hi), A(a.area.lo)}) : sum;
 }
 
 // Where a block's work lies: outputs from column x of the 8 rows from y on (some may lie outside the result).
@@ -224,7 +224,7 @@ __global__ void __launch_bounds__(kGroupThreads) box_groups_far(const __grid_con
       return a.far_h ? far_column(column, top + j, a.kh)
                      : column_sum<A>([&](int64_t i) { return column[top + int(i)]; }, a.kh, j);
     };
-    // Nothing but the constant stands in a column outside.
+    // A column outside holds the constant only.
     const A value = A(a.outside);
     const A nothing = value == A(0) ? A(0)
                       : a.far_h     ? A(double(a.kh) * double(value))

@@ -9,11 +9,11 @@ constexpr int kGroupThreads = 32 * kGroup;  // a warp for each row
 
 struct GroupArgs {
   Image in, out;
-  int64_t work;  // blocks' worth of work over all planes
+  int64_t work;  // tiles of all planes, one a block
   int kh, kw, pad_y, pad_x;
   int tile_w, tiles, groups;
   int phase;  // rows of the first group before the first output
-  bool mean, far_h;
+  bool divides, far_h;
   double outside;
   Reciprocal<double> area;
   Border border;

@@ -52,7 +52,7 @@ inline GroupArgs group_args(const Box& p, const Plan& plan) {
           .tiles = int(ceil_div(p.out.w, plan.tile_w)),
           .groups = int(ceil_div(p.out.h + phase, kGroup)),
           .phase = phase,
-          .mean = p.scale != 1,
+          .divides = p.scale != 1,
           .far_h = is_far(p.kh, p.whole_h),
           .outside = p.place.border == Border::constant ? p.place.value : 0,
           .area = reciprocal_of(p.in.dtype == Dtype::f64, double(p.kh) * double(p.kw)),

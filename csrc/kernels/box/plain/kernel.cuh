@@ -18,7 +18,7 @@ __device__ void plain_row(const IntegerArgs& a, const T* in, int64_t out, int y,
     const int x = block + lane, columns_end = min(block + threads, x_end) + a.kw - 1;
     Sum sum = 0;
     for (int segment = block; segment < columns_end; segment += threads) {
-      // window column j stands on image column j - pad_x
+      // window column j is image column j - pad_x
       const int column = segment + lane < columns_end ? map_index(segment + lane - a.pad_x, a.in_w, a.border) : -1;
       Sum column_sum = 0;
       if (column >= 0) {

@@ -6,11 +6,11 @@
 namespace torch_conv::box {
 
 // Those of a ring of stages, which batches take in turn: batch c is use c / stages of its stage's barriers. Column
-// warps arrive at `full` when the batch's sums stand there, row warps at `empty` when they have read them.
+// warps arrive at `full` when the batch's sums are written, row warps at `empty` when they have read them.
 struct Barriers {
   uint64_t *full, *empty;  // of every stage
 
-  // They stand at `first`, one behind the other.
+  // They are contiguous from `first` on.
   static __device__ __forceinline__ Barriers at(unsigned char* first, int stages) {
     uint64_t* const full = reinterpret_cast<uint64_t*>(first);
     return {full, full + stages};

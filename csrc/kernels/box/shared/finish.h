@@ -8,10 +8,10 @@ namespace torch_conv::box {
 
 // How a window sum becomes an output.
 enum class Finish : int8_t {
-  scale,     // sum * scale
-  value,     // (sum + value for every pixel outside) * scale
-  mean,      // sum / number of pixels inside
-  interior,  // sum * scale where the window fits, else 0
+  scale,        // sum * scale
+  value,        // (sum + value for every pixel outside) * scale
+  mean_inside,  // sum / number of pixels inside
+  interior,     // sum * scale where the window fits, else 0
 };
 
 }  // namespace torch_conv::box

@@ -10,7 +10,7 @@ struct IntegerArgs {
   void* out;
   int64_t in_stride_n, in_stride_c, in_stride_h, in_stride_w;
   int64_t out_stride_n, out_stride_c, out_stride_h, out_stride_w;
-  int64_t planes, channels, work;  // work: blocks' worth of work over all planes
+  int64_t planes, channels, work;  // work: tiles of all planes, one a block
   int in_h, in_w, out_h, out_w;
   int kh, kw, pad_y, pad_x;
   int tile_w, strip_h, tiles, strips;

@@ -17,7 +17,7 @@ __device__ __forceinline__ Sum to_sum(T v) {
   return Sum(v);
 }
 
-// The sum as the number that it stands for: float32 may not hold an integer one.
+// The sum as a signed or unsigned number. It stays an integer: float32 may not hold it.
 template <typename T, typename Sum>
 __device__ __forceinline__ auto to_real(Sum sum) {
   if constexpr (std::is_same_v<T, int16_t>) return std::make_signed_t<Sum>(sum);
@@ -52,7 +52,7 @@ __device__ __forceinline__ real_t<Sum> finished(const IntegerArgs& a, Sum sum, i
   if (!std::is_same_v<Out, General> || a.finish == Finish::scale) return scaled();
   const int64_t inside = int64_t(overlap(y - a.pad_y, a.kh, a.in_h)) * overlap(x - a.pad_x, a.kw, a.in_w);
   const int64_t outside = pixels - inside;
-  if (a.finish == Finish::mean) {
+  if (a.finish == Finish::mean_inside) {
     if (inside == 0) return Real(0);
     return mean_of<Real>(double(sum), double(inside), whole);
   }

@@ -1,5 +1,5 @@
 // The rows that windows over a plane read, by numbers: those of the plane from 0 on, and kPeers behind them the rows
-// of the shards below and above. So a row's number says whether one stands there at all, and whether it is the plane's
+// of the shards below and above. So a row's number says whether the row exists, and whether it is the plane's
 // own.
 #pragma once
 

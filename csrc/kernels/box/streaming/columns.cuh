@@ -20,7 +20,7 @@ template <typename T>
 struct Columns {
   static constexpr int V = kColumns<T>;
   // outside: zeros; pack: one aligned vector of the image; scattered: element by element;
-  // mirror: outside the image, but the block sums the columns that stand there anyway
+  // mirror: outside the image, but the block sums the repeated columns anyway
   enum class Lie { outside, pack, scattered, mirror } lie = Lie::outside;
   int map[V];  // column of the image, -1: outside; of the block for mirrors
 

@@ -81,7 +81,7 @@ __global__ void __launch_bounds__(kMaxThreads) box_streaming(const __grid_consta
   Cells<T>* const ring = reinterpret_cast<Cells<T>*>(shared) + threadIdx.x;  // [Stages][2 Rows][threads]
   Sum* const prefix =
       reinterpret_cast<Sum*>(shared + Stages * 2 * Rows * threads * sizeof(Cells<T>));  // [2][prefix_pitch]
-  // A prefix row stands in V planes, column c in plane c % V at c / V: V neighbouring columns of every lane are read
+  // A prefix row has V planes, column c in plane c % V at c / V: V neighbouring columns of every lane are read
   // without bank conflicts from any offset. Outputs that are not stored read up to a segment too far.
   const int prefix_pitch = Rows * columns + kSegment;
   Sum* const totals = prefix + 2 * prefix_pitch;  // [2][Rows][warps]
@@ -100,14 +100,14 @@ __global__ void __launch_bounds__(kMaxThreads) box_streaming(const __grid_consta
     const Columns<T> own(a, block_x + int(threadIdx.x) * V, block_x, shift + valid + a.kw - 1);
     const bool is_mirror = own.lie == Columns<T>::Lie::mirror, mirrors = __syncthreads_or(is_mirror);
     // Mirrors repeat columns that lie no further from the edge of the image than they do, give or take a vector.
-    const int reach = max(a.pad_x, a.out_w - 1 - a.pad_x + a.kw - a.in_w) + V, own_x = block_x + int(threadIdx.x) * V;
-    const bool is_source = !is_mirror && (own_x <= reach || own_x + V >= a.in_w - reach);
+    const int halo = max(a.pad_x, a.out_w - 1 - a.pad_x + a.kw - a.in_w) + V, own_x = block_x + int(threadIdx.x) * V;
+    const bool is_source = !is_mirror && (own_x <= halo || own_x + V >= a.in_w - halo);
     if (own.lie == Columns<T>::Lie::outside || is_mirror)
       for (int slot = 0; slot < Stages * 2 * Rows; ++slot) ring[slot * threads] = Cells<T>{};
 
     // The windows of a thread's outputs end `bridge` warps on, or one more (in the last columns of the segment).
     const int ahead = shift + a.kw, bridge = ahead / kSegment, rest = ahead % kSegment;
-    int from[V], to[V];  // where the prefixes of their first column and of the column behind them stand
+    int from[V], to[V];  // offsets of the prefixes of their first column and of the column behind them
 #pragma unroll
     for (int v = 0; v < V; ++v) {
       from[v] = (v + shift) % V * threads + (v + shift) / V;
@@ -210,7 +210,7 @@ __global__ void __launch_bounds__(kMaxThreads) box_streaming(const __grid_consta
         if (lane == 31) total_rows[r * warps + warp] = before[r] + inclusive[r][V - 1];
       }
 
-      __syncthreads();  // all prefix rows stand, and nobody reads the other buffer any more
+      __syncthreads();  // all prefix rows are written, and no thread reads the other buffer any more
 
       if (warp * kSegment >= valid) continue;
 #pragma unroll 1

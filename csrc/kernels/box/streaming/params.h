@@ -7,7 +7,7 @@ namespace torch_conv::box {
 
 // H200, float32 k=200 at 4096^2, best cut of each (rows, stages): 4,2 87 us; 4,3 90; 8,2 94; 2,4 142; 2,3 152.
 constexpr int kChunkRows = 4;     // output rows between two barriers
-constexpr int kStages = 2;        // chunks in shared memory: one being summed, the rest on their way
+constexpr int kStages = 2;        // chunks in shared memory: one being summed, the rest being copied
 constexpr int kMaxThreads = 512;  // 128 registers a thread
 
 // Image columns whose sums one thread keeps: one copy of 4 to 16 bytes a row. 8 columns of small elements leave too few

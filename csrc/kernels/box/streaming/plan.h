@@ -11,7 +11,7 @@ namespace torch_conv::box {
 void launch_streaming(const Box& p, const Plan& plan, const Site& site);
 
 // Threads for a tile of tile_w outputs: their windows, up to a vector of misalignment, and the column past the last
-// window, where its exclusive prefix stands.
+// window, which holds its exclusive prefix.
 constexpr int64_t streaming_threads(int64_t tile_w, int64_t kw, int element_bytes) {
   const int v = columns_per_thread(element_bytes);
   return round_up(ceil_div(tile_w + kw + v - 1, v), 32);

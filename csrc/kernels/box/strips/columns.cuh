@@ -27,7 +27,7 @@ struct SumPositions {
 // Columns of several channels part: each into its channel's subtile.
 template <int kSubtiles, bool kSpread>
 requires(kSubtiles > 1) struct SumPositions<kSubtiles, kSpread> {
-  int at[4];  // -1: nobody's
+  int at[4];  // -1: none
   __device__ SumPositions(const StripArgs& a, int pixels) {
 #pragma unroll
     for (int v = 0; v < 4; ++v) {
@@ -79,13 +79,13 @@ __device__ __forceinline__ void add_columns(const StripArgs& a, const Strip<kTra
   unsigned char* const behind =
       shared + kV * kStageBytes + kBarrierBytes + (kSubtiles == 0 ? subtile_bytes(a.subtiles) : 0);
   constexpr bool kSpread = is_spread<T, kSubtiles, kVectors>;
-  // Rows that come, and the rings: those of a warp stand together (kParts), or those of all warps side by side.
+  // Rows that come, and the rings: those of a warp are contiguous (kParts), or those of all warps interleave.
   constexpr bool kParts = warps_have_parts(sizeof(T), kChannels<kSubtiles>);
   constexpr int kWarpRowBytes = warp_row_bytes(sizeof(T), kVectors, kSubtiles == 0);
   constexpr int kRowBytes = kInPlace ? kRowPitch * 4 : kParts ? kWarpRowBytes : kColumnWarps * kWarpRowBytes;
   constexpr int kCellPitch = kRowBytes / int(sizeof(Cell)), kSlotsBytes = kInPlace ? 0 : kStages * kGroup * kRowBytes;
   const int ring_slots = kRest > 0 && kAbove == Above::ring ? 2 * blocks + 1 : blocks;
-  // From where the warp's first row would stand, of all warps side by side, to where its part begins.
+  // From the warp's first row, where rows of all warps interleave, to the start of its part.
   const int ahead = kParts ? id / 32 * (kSlotsBytes - kWarpRowBytes + ring_slots * 32 * int(sizeof(Quad))) : 0;
   Cell* const cells = kInPlace ? reinterpret_cast<Cell*>(sums + in_row(strip_column<kSpread>(0)))
                                : reinterpret_cast<Cell*>(behind + ahead) + Columns::first_cell();
@@ -107,7 +107,7 @@ __device__ __forceinline__ void add_columns(const StripArgs& a, const Strip<kTra
     if (i - start < batches) came[i] = columns.copy(bottom + kGroup * (i - start), cells_of_slot(i), kCellPitch);
     async_commit();
   }
-  // Batch c + kAhead: where its rows go, once row warps have read what stands there.
+  // Batch c + kAhead: the slot of its rows, once row warps have read it.
   auto place_ahead = [&](int c) {
     const int b = c + kAhead, to = slot + kAhead < kStages ? slot + kAhead : slot + kAhead - kStages;
     if (kInPlace && b >= kStages && b < batches) await(&barriers.empty[to], (b - kStages) / kStages);
@@ -126,7 +126,7 @@ __device__ __forceinline__ void add_columns(const StripArgs& a, const Strip<kTra
     slot = next_slot(slot, kStages);
   };
   auto entering = [&](int j) { return columns.entering(cells + (slot * kGroup + j) * kCellPitch, j, came[0]); };
-  // Where batch c's V stand.
+  // The stage of batch c's V.
   auto v_stage = [&](int c) { return kInPlace ? slot : c % kV; };
   auto await_stage = [&](int c) {
     if (!kInPlace && c >= kV) await(&barriers.empty[c % kV], (c - kV) / kV);

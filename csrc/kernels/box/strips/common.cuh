@@ -15,7 +15,7 @@ constexpr int kChannels = kSubtiles > 1 ? kSubtiles : 1;
 struct Subtile {
   int64_t in, out;  // elements from the images' starts to those of the plane
   int x, valid;     // 0: nothing
-  // Columns outside repeat columns of this subtile: nobody reads them again, row warps copy the sums.
+  // Columns outside repeat columns of this subtile: row warps copy the sums instead of reading them again.
   bool mirrors;
 
   // The subtile's first column and the one behind its last, of the extended image.
@@ -51,7 +51,7 @@ template <int kSubtiles>
 struct Strip {
   int y, y_end, batches;
   int first;       // item
-  Subtile* table;  // of tiles side by side, one more than there are, in shared memory
+  Subtile* table;  // of neighbouring tiles, one more than there are, in shared memory
   Subtile alone;   // else
 
   __device__ explicit Strip(const StripArgs& a, unsigned char* subtiles) : table(reinterpret_cast<Subtile*>(subtiles)) {
@@ -83,10 +83,10 @@ __device__ __forceinline__ int start_batches(int blocks) {
   return kAbove == Above::chain ? 1 : kAbove == Above::kept ? 2 : blocks + 1;
 }
 
-// Floats from a strip's column to where it stands in a row of V.
+// The offset of a strip's column in a row of V, in floats.
 __device__ __forceinline__ int in_row(int column) { return column / 32 * kChunkPitch + column % 32; }
 
-// Column v of the 4 that a column warp's thread has of a strip: side by side, or spread over its warp's 128.
+// Column v of the 4 that a column warp's thread has of a strip: neighbours, or every 32nd of its warp's 128.
 template <bool kSpread>
 __device__ __forceinline__ int strip_column(int v) {
   const int id = threadIdx.x;

@@ -42,12 +42,12 @@ __device__ __forceinline__ Policies policies() {
   return {keep_policy<kPolicies>(), pass_policy<kPolicies>()};
 }
 
-// The value stands here, and what is written behind this does not move before it.
+// Fixes the value here: the compiler moves no later memory access before this.
 __device__ __forceinline__ void hold(Quad& v) {
   asm volatile("" : "+f"(v.x), "+f"(v.y), "+f"(v.z), "+f"(v.w)::"memory");
 }
 
-// The pointer stands here: addresses of rows that follow one another are not all made ahead.
+// Fixes the pointer here, so that the compiler does not compute all rows' addresses in advance.
 template <typename T>
 __device__ __forceinline__ void hold(const T*& p) {
   asm volatile("" : "+l"(p));
@@ -183,7 +183,7 @@ __device__ __forceinline__ T load_read_only(const T* from) {
   }
 }
 
-// Stores that are predicated, because branches would stand between them.
+// Stores that are predicated, because branches would separate them.
 template <typename Out, bool kPolicies>
 __device__ __forceinline__ void store_quad(Out* to, const Quad& v, bool present, uint64_t policy) {
   if constexpr (sizeof(Out) == 4 && kPolicies) {

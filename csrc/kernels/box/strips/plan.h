@@ -1,4 +1,4 @@
-// STRIPS: sums of floats in the order of kernels/box/order.h, for rows that lie side by side. Pure.
+// STRIPS: sums of floats in the order of kernels/box/order.h, for contiguous rows. Pure.
 #pragma once
 
 #include <algorithm>
@@ -105,10 +105,10 @@ inline StripShape strip_shape(const Box& p, const Arch& arch) {
   const auto fits = [&] { return strip_bytes(p, s) <= arch.shared_bytes; };
   const StripShape wanted = s;
   // Windows whose rings do not fit for a whole strip get narrower strips, while a quarter of a strip is output.
-  const auto worth = [&](int columns) {
+  const auto is_wide = [&](int columns) {
     return columns >= kStripColumns / 2 && 4 * s.pixel * widest_strip(p, s.pixel, s.shift, columns) >= columns;
   };
-  for (int columns = kStripColumns; columns == kStripColumns || worth(columns); columns -= 128) {
+  for (int columns = kStripColumns; columns == kStripColumns || is_wide(columns); columns -= 128) {
     s = wanted;
     cut_strips(p, arch, columns, s);
     while (!fits() && s.stages > 2) --s.stages;
@@ -129,7 +129,7 @@ inline const char* strips_refusal(const Box& p, const Arch& arch) {
     return "it adds up 16- and 32-bit floats, for results of their dtype or float32";
   if (p.out.n * p.out.c * p.out.h * p.out.w == 0) return "nothing to compute";
   const int pixel = pixel_of(p);
-  if (pixel == 0) return "neither the pixels of a row nor their channels lie side by side";
+  if (pixel == 0) return "neither the pixels of a row nor their channels are contiguous";
   if (!alike_in_shards(p, pixel)) return "shards of another layout";
   if (arch.major < 8) return "it needs asynchronous copies";
   if (p.kw > kStripColumns * 3 / 4 / pixel) return "windows this wide leave a strip few outputs";

@@ -127,9 +127,9 @@ struct StripColumns {
   static_assert(32 * sizeof(Cells) == warp_row_bytes(sizeof(T), kVectors, kSubtiles == 0));
 
   SubtileRows<T, kPeers> image;
-  int map[4];  // elements from the start of the image's row, -1: nothing is read, `outside` stands there
-  bool whole;  // side by side
-  bool apart;  // neither that nor all outside, where zeros stand
+  int map[4];  // elements from the start of the image's row, -1: not read, the value is `outside`
+  bool whole;  // contiguous
+  bool apart;  // neither that nor all outside, with zeros
   bool ends;   // the image's rows end with them
   T outside;
   Policies l2;
@@ -227,7 +227,7 @@ struct StripColumns {
       for (int v = 0; v < 4; ++v) async_copy<4>(&to->x + v, from + v, present ? 4 : 0);
     }
   }
-  // 4 rows, -1: outside, of columns that need not lie side by side.
+  // 4 rows, -1: outside, of any columns.
   __device__ __forceinline__ void copy_anywhere(const int (&rows)[4], Cells* to, int pitch) const {
     if (whole) {
 #pragma unroll

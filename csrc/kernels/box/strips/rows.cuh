@@ -19,7 +19,7 @@ struct RowFinish {
   __device__ __forceinline__ float operator()(float sum, int x) const {
     if constexpr (kCounts) {
       const int columns = overlap(x - a.pad_x, a.kw, a.in_w), count = rows * columns;
-      if (a.finish == Finish::mean) return count > 0 ? sum / float(count) : 0.0f;
+      if (a.finish == Finish::mean_inside) return count > 0 ? sum / float(count) : 0.0f;
       if (rows < a.kh || columns < a.kw) return 0.0f;
     }
     return mean_of_sum(sum, Reciprocal<float>{a.area_hi, a.area_lo});
@@ -66,7 +66,7 @@ struct RowStore {
     }
   }
 
-  // Register i holds column 32 i + lane. (Stores wait for no loads that stand behind them: places come first.)
+  // Register i holds column 32 i + lane. Positions come first, so that stores wait for no later loads.
   template <int kCount>
   __device__ __forceinline__ void columns(const float (&t)[kCount], int count) const {
 #pragma unroll

@@ -5,8 +5,8 @@
 
 namespace torch_conv::box {
 
-// A thread's 4 columns are every 32nd of its warp's 128: lanes read neighbours wherever a row starts, and what a thread
-// copies is nobody else's. kAnywhere: some of the warp's columns lie outside the image.
+// A thread's 4 columns are every 32nd of its warp's 128: lanes read neighbours wherever a row starts, and a thread
+// reads only its own copies. kAnywhere: some of the warp's columns lie outside the image.
 template <int kSubtiles, bool kPolicies, bool kAnywhere, bool kPeers>
 struct SpreadColumns {
   using Cell = float;
@@ -16,7 +16,7 @@ struct SpreadColumns {
 
   SubtileRows<float, kPeers> image;
   int column;  // the first one of the 4 in the image
-  int map[4];  // elements from the start of the image's row, -1: nothing is read, `outside` stands there
+  int map[4];  // elements from the start of the image's row, -1: not read, the value is `outside`
   bool apart;
   float outside;
   Policies l2;

@@ -31,11 +31,11 @@ struct UnalignedColumns {
   // Bytes from the start of the image's row to that column, and from there to the end of the columns that are read.
   int before, stop;
   int count;     // of the thread's columns that are read, from its first one
-  int map[4];    // gathered: columns from the warp's first, INT_MIN: nothing is read, `outside` stands there
+  int map[4];    // gathered: columns from the warp's first, INT_MIN: not read, the value is `outside`
   bool gathers;  // the warp's columns are to be gathered
   T outside;
-  // Words of 16 bytes that hold the last columns read of a row reach beyond them. In rows below whole_rows they do not
-  // reach beyond the plane's last element, behind which memory may end: they are read whole. In later rows only bytes
+  // Vectors of 16 bytes with the last columns of a row extend beyond them. In rows below whole_rows they do not
+  // extend beyond the plane's last element, behind which memory may end: they are read whole. In later rows only bytes
   // of the plane are, and of rows of other shards.
   int whole_rows;
   const StripArgs& a;
@@ -71,7 +71,7 @@ struct UnalignedColumns {
     const int64_t stride = image.stride;
     const auto address = [&](int x, int row) { return reinterpret_cast<uintptr_t>(from + (x - first) + row * stride); };
     const bool all = ((address(last, height - 1) + 15) & ~uintptr_t(15)) <= address(width, height - 1);
-    // Rows of 16 bytes or more: what the last but one reaches beyond its end is still the last one's.
+    // Rows of 16 bytes or more: a vector beyond the end of the last but one is still in the last.
     whole_rows = all ? height : stride >= 8 ? height - 1 : 0;
   }
 
@@ -227,9 +227,9 @@ struct UnalignedColumns {
   // Row -1 is one outside.
   __device__ __forceinline__ void copy_any_word(Cell* to, int row, int k, uint64_t keep) const {
     const T* const start = this->at(max(row, 0));
-    const int at = word_at(start, k), stand = a.in_w * kChannels<kSubtiles> * 2 - before;
-    if (row >= whole_rows && is_read(at) && at + 16 > stand)
-      store_bytes(reinterpret_cast<char*>(to), reinterpret_cast<const char*>(start) + at, stand - at);
+    const int at = word_at(start, k), row_end = a.in_w * kChannels<kSubtiles> * 2 - before;
+    if (row >= whole_rows && is_read(at) && at + 16 > row_end)
+      store_bytes(reinterpret_cast<char*>(to), reinterpret_cast<const char*>(start) + at, row_end - at);
     else copy_word(to, start, row >= 0, k, keep);
   }
 };

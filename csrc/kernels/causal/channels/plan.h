@@ -16,7 +16,7 @@ inline const char* channels_refusal(const CausalConv& p, const Arch&) {
   if (!channels_inner(p.x, p.c) || !channels_inner(p.out, p.c)) return "channels are not innermost";
   if (p.c % kChannels != 0) return "channels no multiple of 4";
   const int64_t bytes = kChannels * size_of(p.dtype);
-  const Signal& b = p.before;  // what stands before is read in vectors too
+  const Signal& b = p.before;  // elements before the start are read in vectors too
   if (b.data && (b.stride_c != 1 || !on(b.data, bytes) || b.stride_n % kChannels != 0 || b.stride_l % kChannels != 0))
     return "initial states of another layout";
   const auto whole = [&](const Signal& s) {

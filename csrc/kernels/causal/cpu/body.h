@@ -49,7 +49,7 @@ void length_sums(const A* in, const A* taps, int64_t k, int64_t m, A* sums) {
   }
 }
 
-// The same where only elements of the output's own sequence count; `numbers` stands beside the outputs, and `from` is
+// The same where only elements of the output's own sequence count; `numbers` is parallel to the outputs, and `from` is
 // the first step that has one.
 template <typename A>
 void packed_sums(const A* in, const A* taps, int64_t k, int64_t m, const int32_t* numbers, int64_t from, A* masked,
@@ -85,7 +85,7 @@ void along_length(const CausalConv& p, const Plan& plan, Range units) {
   for (int64_t unit = units.begin; unit < units.end; ++unit) {
     const int64_t row = unit / tiles, n = row / p.c, c = row % p.c;
     const int64_t begin = unit % tiles * tile, m = std::min(tile, p.l - begin);
-    // `lack` of the k - 1 elements before the block stand before the start.
+    // `lack` of the k - 1 elements before the block precede the start.
     const int64_t lack = std::max<int64_t>(0, p.k - 1 - begin), have = p.k - 1 - lack;
     if (p.before.data) read(place_of(p.before, p.dtype, n, c, begin), p.before.stride_l, lack, in.data());
     else std::fill_n(in.data(), lack, A(0));
@@ -158,7 +158,7 @@ void copy_elements(const char* from, int64_t from_step, char* to, int64_t to_ste
     reinterpret_cast<E*>(to)[i * to_step] = reinterpret_cast<const E*>(from)[i * from_step];
 }
 
-// Where element t of state and x stands, one behind the other: x starts at 0.
+// The position of element t of state and x, concatenated: x starts at 0.
 inline const char* state_or_x(const CausalUpdate& p, int64_t n, int64_t row, int64_t c, int64_t next, int64_t t) {
   if (t >= 0) return place_of(p.x, p.dtype, n, c, t);
   const int64_t place = next + t;  // next = state_l where the state is no ring
@@ -186,7 +186,7 @@ void update_channels(const CausalUpdate& p, const Plan& plan, Range units) {
     const ChannelTaps<A> taps(p.weights, p.weight, p.bias, p.k, c, width);
     for (int64_t t = -(p.k - 1); t < p.l; ++t) {
       const int64_t step = t >= 0 ? p.x.stride_c : p.state.stride_c;
-      // k rows of elements in turn: t stands in row t mod k.
+      // k rows of elements in turn: t is in row t mod k.
       read(state_or_x(p, n, row, c, next, t), step, width, in.data() + (t + p.k) % p.k * pitch);
       if (t < 0) continue;
       for (int64_t j = 0; j < p.k; ++j) rows[j] = in.data() + (t + 1 + j) % p.k * pitch;

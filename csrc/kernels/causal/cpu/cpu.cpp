@@ -48,7 +48,7 @@ void write_after(const CausalConv& p) {
 Plan plan_cpu(const CausalConv& p, const char* variant) {
   const bool channels = by_channels(p);
   Plan plan = plan_of(base_plan(p), variant, channels ? "channels" : "rows",
-                      channels ? "channels lie side by side" : "row by row");
+                      channels ? "channels are interleaved" : "row by row");
   plan.tile_w = int(channels ? std::min<int64_t>(p.c, kAcross) : std::clamp<int64_t>(p.l, 1, kPiece));
   plan.tile_h = int(channels ? std::clamp<int64_t>(p.l, 1, kAlong) : 1);
   plan.blocks =

@@ -1,4 +1,4 @@
-// ROWS: the elements of a row lie side by side, widths 2 to 4.
+// ROWS: the elements of a row are contiguous, widths 2 to 4.
 //
 //            lane 0    lane 1    ...   last      lane 0 ...          a group of lanes: J vectors of 16 bytes each of
 //            one
@@ -6,7 +6,7 @@
 //      ^          \_____^ halo: the last k - 1 elements of the lane before, by shuffle
 //      lane 0 loads the elements before the group's first
 //
-//   Rows that do not start on 16 bytes: vectors stand where out's do, the first and the last of a row are not whole.
+//   Rows that do not start on 16 bytes: vectors are aligned as in out, the first and the last of a row are not whole.
 //       | . . . x x x x x | x x x x x x x x | x x . . . . . . |       |: 16 bytes
 //
 // An element is read once and written once; 2 k flops an output. The group at a row's end writes the last k - 1 inputs.
@@ -17,7 +17,7 @@
 
 namespace torch_conv::causal {
 
-// The vector at t of a row that is not whole: what stands before the start or beyond the end is not the row's.
+// The vector at t of a row that is not whole: elements before the start or beyond the end are not the row's.
 template <typename T, int V, bool by_word>
 __device__ __forceinline__ void load_part(const RowsArgs& a, const T* x, unsigned n, unsigned c, int t,
                                           unsigned* words) {
@@ -62,7 +62,7 @@ __global__ void __launch_bounds__(kRowsWarps * 32, 12) causal_rows(const __grid_
   const int length = exists ? int(p.l) : 0;
   const int shift = whole ? 0 : int(reinterpret_cast<uint64_t>(out) / sizeof(T) % V);
   const int begin = (int(group) * J << a.lanes_log2) * V - shift;
-  const auto place = [&](int j) { return begin + ((j << a.lanes_log2) + lane) * V; };
+  const auto position = [&](int j) { return begin + ((j << a.lanes_log2) + lane) * V; };
   const auto inside = [&](int t) { return whole ? t < length : t >= 0 && t + V <= length; };
 
   unsigned v[J][4];
@@ -70,7 +70,7 @@ __global__ void __launch_bounds__(kRowsWarps * 32, 12) causal_rows(const __grid_
   for (int j = 0; j < J; ++j) {
 #pragma unroll
     for (int h = 0; h < 4; ++h) v[j][h] = 0;
-    if (alignment != Alignment::apart && inside(place(j))) load_words<16>(x + place(j), v[j]);
+    if (alignment != Alignment::apart && inside(position(j))) load_words<16>(x + position(j), v[j]);
   }
   float tap[K];
 #pragma unroll
@@ -82,8 +82,8 @@ __global__ void __launch_bounds__(kRowsWarps * 32, 12) causal_rows(const __grid_
   if constexpr (!whole) {
 #pragma unroll
     for (int j = 0; j < J; ++j)
-      if ((alignment == Alignment::apart || !inside(place(j))) && place(j) < length)
-        load_part<T, V, alignment == Alignment::alike>(a, x, n, c, place(j), v[j]);
+      if ((alignment == Alignment::apart || !inside(position(j))) && position(j) < length)
+        load_part<T, V, alignment == Alignment::alike>(a, x, n, c, position(j), v[j]);
   }
   if (lane == 0 && (whole ? begin == 0 && p.before.data : alignment == Alignment::apart || begin < kHalo)) {
     T elements[kHalo];
@@ -102,9 +102,9 @@ __global__ void __launch_bounds__(kRowsWarps * 32, 12) causal_rows(const __grid_
 #pragma unroll
     for (int h = 0; h < kWords; ++h) {
       const unsigned own = v[j][4 - kWords + h];
-      const unsigned lent = j > 0 && lane == lanes - 1 ? v[j > 0 ? j - 1 : 0][4 - kWords + h] : own;
-      const unsigned given = __shfl_sync(~0u, lent, (lane + lanes - 1) & (lanes - 1), lanes);
-      words[h] = j == 0 && lane == 0 ? edge[h] : given;
+      const unsigned sent = j > 0 && lane == lanes - 1 ? v[j > 0 ? j - 1 : 0][4 - kWords + h] : own;
+      const unsigned received = __shfl_sync(~0u, sent, (lane + lanes - 1) & (lanes - 1), lanes);
+      words[h] = j == 0 && lane == 0 ? edge[h] : received;
     }
 #pragma unroll
     for (int h = 0; h < 4; ++h) words[kWords + h] = v[j][h];
@@ -117,7 +117,7 @@ __global__ void __launch_bounds__(kRowsWarps * 32, 12) causal_rows(const __grid_
       sums[e] = with_bias<T, silu>(sum, bias);
     }
     const auto result = rounded<T>(sums);
-    const int t = place(j);
+    const int t = position(j);
     store_pack_if(inside(t), out + t, result);
     if (!whole && !inside(t)) {
 #pragma unroll

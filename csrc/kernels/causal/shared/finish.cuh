@@ -1,4 +1,4 @@
-// What this kernel family's kernels share: vectors as words, what becomes of a sum, and what stands before the start.
+// Device code that the kernels of this family share: vectors as words, rounding of sums, elements before the start.
 #pragma once
 
 #include "core/activation.h"
@@ -24,7 +24,7 @@ __device__ __forceinline__ float value_of(const unsigned* words, int e) {
   }
 }
 
-// The windows and biases of V channels from c on, where those lie side by side, on 8 bytes.
+// The windows and biases of V channels from c on, where those are contiguous and aligned to 8 bytes.
 template <typename W, int V, int K>
 struct Taps {
   W taps[V * K], biases[V] = {};
@@ -108,7 +108,7 @@ __device__ __forceinline__ T* start_of(const Signal& s, const Starts& by, unsign
   return static_cast<T*>(s.data) + uint64_t(n) * by.stride_n + uint64_t(c) * by.stride_c;
 }
 
-// Element t of a sequence, which may stand before its start (t >= -(k - 1); further back there is nothing).
+// Element t of a sequence, which may be before its start (t >= -(k - 1); further back there is nothing).
 template <typename T>
 __device__ __forceinline__ T element(const CausalConv& p, int64_t n, int64_t c, int64_t t) {
   if (t >= 0) return *at<const T>(p.x, n, c, t);

@@ -1,6 +1,6 @@
 // STEP: one step of a generation over four channels a lane, widths 2 to 4.
 //
-//   state, `size` elements a channel side by side        or interleaved channels (size 0), k - 1 elements
+//   state, `size` contiguous elements a channel          or interleaved channels (size 0), k - 1 elements
 //     c0        c1        c2        c3                     c0 c1 c2 c3 . .
 //     [s s s s] [s s s s] [s s s s] [s s s s]              [s  s  s  s] . .   oldest
 //                                                          [s  s  s  s] . .
@@ -32,7 +32,7 @@ __global__ void __launch_bounds__(kStepThreads) causal_step(const __grid_constan
     store_pack_if(true, out, nothing);
     return;
   }
-  // Element j of channel q is element q * kSize + j of the words, or j * V + q. Words lie side by side, or a step
+  // Element j of channel q is element q * kSize + j of the words, or j * V + q. Words are contiguous, or a step
   // apart.
   constexpr int kAll = kSize * kWords, kChunk = size > 0 && kAll % 4 == 0 ? 4 : kWords;
   T* state = at<T>(p.state, row, c, 0);

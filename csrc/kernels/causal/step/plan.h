@@ -6,7 +6,7 @@
 
 namespace torch_conv::causal {
 
-// Four channels of a state as words: their elements side by side (`dense`), or one element of all of them.
+// Four channels of a state as words: the contiguous elements of each (`dense`), or one element of all of them.
 inline bool dense_channels(const CausalUpdate& p) {
   return p.state.stride_l == 1 && p.state.stride_c == p.state_l && (p.state_l == p.k - 1 || p.state_l == p.k) &&
          on(p.state.data, 16) && p.state.stride_n * size_of(p.dtype) % 16 == 0;

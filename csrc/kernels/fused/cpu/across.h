@@ -1,4 +1,4 @@
-// Rows of sums along x, and the scratch that they stand in. Text of core/cpu/each_isa.h: compiled once per instruction
+// Rows of sums along x, and their scratch. Text of core/cpu/each_isa.h: compiled once per instruction
 // set.
 //
 //   sums[i][x] = chain over j of taps_i[j] * row[x + offset[j]]

@@ -272,7 +272,7 @@ class FusedStage {
     fill(given_.end - first_, width_);
   }
 
-  // The columns of every phase of the stride side by side.
+  // The columns of every phase of the stride, phase by phase.
   void split(const A* __restrict line, A* __restrict to) const {
     const int64_t step = place_.stride_x;
     if (step == 2 && pixel_ == 1 && stage_.kw > 1) {

@@ -129,7 +129,7 @@ struct Surroundings {
 // Position i, less than n outside of an axis of n: where the border policy finds it, or -1.
 __device__ __forceinline__ int folded(int i, int n, Border border) {
   if (border == Border::constant) return i < 0 || i >= n ? -1 : i;
-  const int twice = border == Border::reflect ? 1 : 0;  // the pixel at the edge stands once
+  const int twice = border == Border::reflect ? 1 : 0;  // the pixel at the edge occurs once
   if (i < 0) return border == Border::replicate ? 0 : -i - 1 + twice;
   return i < n ? i : border == Border::replicate ? n - 1 : 2 * n - 1 - i - twice;
 }

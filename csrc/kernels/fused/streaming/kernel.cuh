@@ -59,7 +59,7 @@ struct StripBoxes {
       if (lane == 0) tma::load_box(rows, map, &landed[slot], x / pack, top, c, n);
     } else if (lane < S.rows) {
       const int row = map_plane(*row_map, top + lane, a.planes.in_h, a.border);
-      const PlaneOfShard from = plane_of_shard(*row_map, row, a.planes.in_h);  // rows that stand nowhere bring zeros
+      const PlaneOfShard from = plane_of_shard(*row_map, row, a.planes.in_h);  // rows that do not exist are zeros
       tma::load_box(rows + lane * kPitch, map_of_shard(*row_map, from.shard), &landed[slot], x / pack, from.z, c, n);
     }
   }
@@ -88,10 +88,10 @@ struct StripBoxes {
       v[r] = value;
       if (far) {
         const int row = __shfl_sync(~0u, mapped, r);  // each lane has mapped one
-        const bool stands = row >= kLeastPlane<RowMap>;
-        if (stands && to >= 0 && from >= 0)
+        const bool exists = row >= kLeastPlane<RowMap>;
+        if (exists && to >= 0 && from >= 0)
           v[r] = plane_in_memory(*row_map, plane, a.planes.in_stride_h, row, h, n, c)[from];
-        if (!stands)
+        if (!exists)
           for (int i = threadIdx.x; i < kPitch; i += 32) rows[r * kPitch + i] = value;
       } else if (to >= 0 && from >= 0) {
         v[r] = rows[r * kPitch + from - x];
@@ -167,7 +167,7 @@ __global__ void __launch_bounds__(32, streaming_shape<P>(sizeof(T)).blocks)
     for (int r = 0; r < S.rows; ++r) {
       float across[W][N], ended[W][N], out[N];
       Compute<Stage>::across(row, across, taps.v);
-      // The next row is on its way while this one is added.
+      // The next row is loaded while this one is added.
       if (r + 1 < S.rows) {
         read_row<N, R>(from + (r + 1) * kPitch, row);
       } else {

@@ -5,7 +5,7 @@
 //      +-------------------------+      piece by piece, at most kPiece pixels long. For each stage, from the first:
 //      |  piece  :  piece  :     |
 //      |......................   |      - sums along x of the rows under its windows, of the image or of the stage
-//      | p :                 :   |        before, into shared memory (the box's, which nobody needs any more),
+//      | p :                 :   |        before, into shared memory (the box's, which is free by then),
 //      | i :                 :   |      - sums of those along y, the pointwise step, into shared memory again: the
 //      | e :                 :   |        piece and what later stages look further, as far as that is in the image.
 //
@@ -34,7 +34,7 @@ struct Rect {
 };
 
 // The image that a tile lies in. Of a shard that is the shard and its neighbours' rows as far as stages look up and
-// down (the launch offers no others): no output's windows reach further, so that an edge of the image is there or
+// down (the launch offers no others): no output's windows extend further, so that an edge of the image is there or
 // nowhere.
 template <class Rows>
 struct WholeImage {
@@ -177,7 +177,7 @@ __device__ void run_stages(const Image& image, const Source& in, int channels, R
   }
   __syncthreads();
   if constexpr (!kLast) {
-    // The memory of all stages stands side by side (Pipeline::edge_floats).
+    // The memory of all stages is contiguous (Pipeline::edge_floats).
     const MadeSource<Image> next{made, rect, image};
     run_stages<O, Image, MadeSource<Image>, Later...>(image, next, Stage::outputs, piece, tap + Stage::taps, out,
                                                       made + Stage::outputs * rect.size());

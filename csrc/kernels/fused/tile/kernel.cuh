@@ -4,7 +4,7 @@
 //      skew   32 * columns pixels
 //      +----+------------------------------+--+  -     One bulk copy (or plain loads) brings the box: the tile, the rows
 //      |    :     halo, `halo` rows       :  |  |     that all stages look further, and columns on either side. Each
-//      |    :    +--------------------+    :  |  |     warp walks down its rows + 2 reach rows of the box; a lane reads
+//      |    :    +--------------------+    :  |  |     warp streams its rows + 2 halo rows of the box; a lane reads
 //      |    :pass| warp 0: `rows` rows|pass:  |  |     the columns that its pixels need and lets each row run through
 //      |    :    | warp 1             |    :  | box_h  the stages (Flow in stages.cuh). What a later stage reads beyond
 //      |    :    | warp 2             |    :  |  |     a lane's columns the lane makes as well; or, in long chains, the
@@ -53,7 +53,7 @@ __device__ __forceinline__ void load_box_plain(const Args& a, const T* plane, T*
   }
 }
 
-// kPeers: the image is a shard with others beside it. (Sobel of those spills 24 bytes, not in the walk over rows: with
+// kPeers: the image is a shard with neighbour shards. (Sobel of those spills 24 bytes, not in the loop over rows: with
 // a block less on a multiprocessor it would have none.)
 template <class P, typename T, typename O, bool kAligned, bool kPeers = false>
 __global__ void __launch_bounds__(32 * TileShape::warps, tile_shape<P>(sizeof(T)).min_blocks)

@@ -44,11 +44,11 @@ __device__ __forceinline__ void row_pass(const T* from, float* to, bool whole, c
   if (whole) *reinterpret_cast<float4*>(to + 4) = {sum[4], sum[5], sum[6], sum[7]};
 }
 
-// A place in the ring of stages and the phase of its barrier.
+// A slot of the ring of stages and the phase of its barrier.
 struct Turn {
-  int place = 0, phase = 0;
+  int slot = 0, phase = 0;
   __device__ __forceinline__ void next() {
-    if (++place == kStages) place = 0, phase ^= 1;
+    if (++slot == kStages) slot = 0, phase ^= 1;
   }
 };
 

@@ -72,10 +72,10 @@ __global__ void __launch_bounds__(streaming_shape(sizeof(T), K).threads(), strea
   const int begin = from - K / 2, planes = made + K - 1;
   const int first = extends ? 0 : max(-begin, 0), last = extends ? planes : min(planes, p.volumes.in_d - begin);
   auto real = [&](int t) { return t >= first && t < last; };
-  auto fetch = [&](int t, int place) {
+  auto fetch = [&](int t, int slot) {
     if (t >= last) return;
-    tma::barrier_expect(&arrived[place], S.box_bytes());
-    tma::load_box(stages + place * kStage, &map, &arrived[place], at.x * int(sizeof(T)) / 4, at.y, plane_at[t], c, n);
+    tma::barrier_expect(&arrived[slot], S.box_bytes());
+    tma::load_box(stages + slot * kStage, &map, &arrived[slot], at.x * int(sizeof(T)) / 4, at.y, plane_at[t], c, n);
   };
 
   if (threadIdx.x == 0) {
@@ -107,8 +107,8 @@ __global__ void __launch_bounds__(streaming_shape(sizeof(T), K).threads(), strea
   auto read_patches = [&](int t) {
     Read read{value, value};
     if (count == 0 || !real(t)) return read;
-    tma::barrier_wait(&arrived[patching.place], patching.phase);
-    const T* stage = stages + patching.place * kStage;
+    tma::barrier_wait(&arrived[patching.slot], patching.phase);
+    const T* stage = stages + patching.slot * kStage;
     if (circular) {
       const T* plane = volume + plane_at[t] * p.volumes.in_stride_d;
       read.first = patched(stage, mine, plane, far_element(mine, p, S, at), value);
@@ -120,7 +120,7 @@ __global__ void __launch_bounds__(streaming_shape(sizeof(T), K).threads(), strea
   };
   auto write_patches = [&](int t, const Read& read) {
     if (count == 0 || !real(t)) return;
-    T* stage = stages + patching.place * kStage;
+    T* stage = stages + patching.slot * kStage;
     if (patches) stage[mine >> 16] = read.first;
     if (patches_more) stage[more >> 16] = read.second;
 #pragma unroll 1
@@ -145,8 +145,8 @@ __global__ void __launch_bounds__(streaming_shape(sizeof(T), K).threads(), strea
   Turn filtering;
   auto filter_rows = [&](int t) {
     if (!real(t)) return;
-    tma::barrier_wait(&arrived[filtering.place], filtering.phase);
-    const int stage = filtering.place * kStage, result = (t & (kResults - 1)) * kResult;
+    tma::barrier_wait(&arrived[filtering.slot], filtering.phase);
+    const int stage = filtering.slot * kStage, result = (t & (kResults - 1)) * kResult;
     row_pass<T, K>(segment_from[0] + stage, segment_to[0] + result, true, taps);
     if (second_segment) row_pass<T, K>(segment_from[1] + stage, segment_to[1] + result, whole, taps);
     filtering.next();
@@ -217,15 +217,15 @@ __global__ void __launch_bounds__(streaming_shape(sizeof(T), K).threads(), strea
     if (warp_rims) depth_pass(tap, of_rim_plane, rim_sum, ended_rim);
     const int q = t - (K - 1);
     if (q < 0) return;
-    const int place = (q & (kRing - 1)) * kPlane;
+    const int slot = (q & (kRing - 1)) * kPlane;
     float zero = 0;
 #pragma unroll
     for (int o = 0; o < R; ++o) {
-      *reinterpret_cast<float2*>(own + place + o * P) = {ended[2 * o], ended[2 * o + 1]};
+      *reinterpret_cast<float2*>(own + slot + o * P) = {ended[2 * o], ended[2 * o + 1]};
       zero = fmaf(0.f, ended[2 * o + 1], fmaf(0.f, ended[2 * o], zero));
     }
     if (rims) {
-      rim[place] = ended_rim[0];
+      rim[slot] = ended_rim[0];
       zero = fmaf(0.f, ended_rim[0], zero);
     }
     if (zero != 0) atomicMax(&not_finite, q);
@@ -233,8 +233,8 @@ __global__ void __launch_bounds__(streaming_shape(sizeof(T), K).threads(), strea
     if (now) {
 #pragma unroll
       for (int o = 0; o < 2 * R; ++o)
-        if (now >> o & 1) own[place + o / 2 * P + o % 2] = fill;
-      if (rims && now >> 2 * R & 1) rim[place] = fill;
+        if (now >> o & 1) own[slot + o / 2 * P + o % 2] = fill;
+      if (rims && now >> 2 * R & 1) rim[slot] = fill;
     }
   };
 
@@ -304,7 +304,7 @@ __global__ void __launch_bounds__(streaming_shape(sizeof(T), K).threads(), strea
     if (real(t)) {  // its rows are filtered
       if (threadIdx.x == S.threads() - 32) {
         if (count > 0) tma::fence_before_copy();  // everybody's patches of that stage
-        fetch(t + kStages, emptied.place);
+        fetch(t + kStages, emptied.slot);
       }
       emptied.next();
     }

@@ -7,7 +7,7 @@
 
 namespace torch_conv::fused3d {
 
-constexpr int kStages = 4;   // planes of the input in shared memory: one filtered, one patched, two on their way
+constexpr int kStages = 4;   // planes of the input in shared memory: one filtered, one patched, two being copied
 constexpr int kResults = 2;  // planes of row results: one read, one written
 constexpr int kRing = 4;     // blurred planes: three under a gradient, one written
 constexpr int kSegment = 8;  // neighbouring outputs of a thread in the row pass

@@ -20,7 +20,7 @@ Plan serve(Plan plan, const char* variant, int64_t rows) {
   return plan;
 }
 
-constexpr int64_t kRows = 16;  // worth waking a thread for
+constexpr int64_t kRows = 16;  // the fewest for another thread
 
 template <typename A>
 void mark_tile(const WriteTiles& p, const Cells& cells, int64_t unit) {
@@ -64,7 +64,7 @@ void run_write_cpu(const WriteTiles& p, const Plan& plan) {
 }
 
 void multiply(const Spectra& p) {
-  const int64_t grain = ceil_div(int64_t(1) << 14, p.size);  // numbers worth waking a thread for
+  const int64_t grain = ceil_div(int64_t(1) << 14, p.size);  // numbers the fewest for another thread
   const auto run = p.dtype == Dtype::f64 ? TC_BEST_ISA(multiply_spectra<double>) : TC_BEST_ISA(multiply_spectra<float>);
   parallel_for(0, p.n * p.c * p.count * p.rows, grain, [&](int64_t begin, int64_t end) { run(p, {begin, end}); });
 }

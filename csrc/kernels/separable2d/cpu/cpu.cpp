@@ -21,7 +21,7 @@ static bool extends(Border border) { return border != Border::skip && border != 
 
 constexpr int64_t kRegisterBytes = 64;  // of the widest registers
 
-// The variant `image`: of which rows the columns read the sums (-1: one outside), and where they stand.
+// The variant `image`: of which rows the columns read the sums (-1: one outside), and their positions.
 struct ImageRows {
   std::vector<int64_t> read;
   int64_t slots, pitch;  // rows of sums of a plane, elements from one to the next

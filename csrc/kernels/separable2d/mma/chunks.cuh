@@ -11,7 +11,7 @@ namespace torch_conv::separable2d::mma {
 
 // ---- Shared memory as swizzled bulk copies see it -------------------------------------------------------------------
 
-// Rows of 128 bytes, whose pieces of 16 stand at piece ^ row % 8. Starts on 1024 bytes.
+// Rows of 128 bytes, whose piece of 16 bytes i is at i ^ row % 8. Starts on 1024 bytes.
 template <typename T>
 struct SwizzledRow {
   unsigned char* data;

@@ -101,7 +101,7 @@ __global__ void __launch_bounds__(s.threads(), s.min_blocks())
   const auto place = [&](int chunk) {
     place_rows<T, s>(stages + chunk % kStages * s.box_bytes(), raw, a, plane, column_of(chunk), top);
   };
-  // What the warp has copied of a chunk is put into place, and the next is on its way.
+  // Converts the vectors of a chunk that the warp has copied, and starts the copy of the next chunk.
   const auto place_copied = [&](int chunk) {
     async_wait_all();
     __syncwarp();
@@ -115,7 +115,7 @@ __global__ void __launch_bounds__(s.threads(), s.min_blocks())
   place_taps<s.threads()>(taps_y - s.taps_before, a.taps.of<float>(a.taps.y, at.n, at.c), a.kh);
   __syncthreads();
   const Scales scales = scales_of<T>(taps_x, a.kw, taps_y, a.kh);
-  // Where later outputs stand. (Made by every lane for itself, they cost 70 moves a chunk.)
+  // In the memory of later outputs. Made by every lane, they cost 70 moves a chunk.
   unsigned* const words = reinterpret_cast<unsigned*>(stages + s.outputs_at());
   make_bands<P, s>(words, taps_x, taps_y, scales, a.pad_x);
   __syncthreads();

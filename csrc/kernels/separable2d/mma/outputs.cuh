@@ -36,7 +36,7 @@ __device__ __forceinline__ void store_tile(const OutputBox<T, s>& box, int tile,
                                            float back, unsigned& probe) {
   using Box = OutputBox<T, s>;
   const int g = lane / 4, q = lane % 4;
-  // Of interleaved channels single elements: every other tile's stand a multiple of 16 bytes further.
+  // Of interleaved channels single elements: those of every other tile are a multiple of 16 bytes further.
   [[maybe_unused]] unsigned char* const apart[2] = {
       box.data + Box::byte(g, (2 * q * s.channels + box.channel) * int(sizeof(T))),
       box.data + Box::byte(g, ((2 * q + 1) * s.channels + box.channel) * int(sizeof(T)))};

@@ -90,7 +90,7 @@ struct BandShape {
   }
   constexpr int barriers_at() const { return taps_at() + 2 * 4 * taps_held; }
   constexpr int shared_bytes() const { return barriers_at() + 2 * 8 * stages(); }
-  // Floats for the taps of a pass, of which the first stands behind zeros.
+  // Floats for the taps of a pass, of which the first follows zeros.
   static constexpr int taps_before = 32, taps_held = 128;
   // Words of bands that a lane holds, in two parts each.
   constexpr int column_words() const { return 2 * halves; }

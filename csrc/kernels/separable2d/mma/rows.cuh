@@ -18,8 +18,8 @@
 
 namespace torch_conv::separable2d::mma {
 
-// Where word i of a row stands in shared memory: of 2 and 4 channels so that eight lanes, who read every second or
-// fourth of them, meet in no bank.
+// The position of vector i of a row in shared memory. For 2 and 4 channels eight lanes, which read every second or
+// fourth of them, have no bank conflicts.
 template <int channels>
 __device__ __forceinline__ int raw_word(int i) {
   return channels % 2 == 0 ? i ^ (i / 8 & (channels - 1)) : i;
@@ -44,16 +44,16 @@ __device__ __forceinline__ void copy_rows(unsigned char* raw, const BandArgs& a,
     for (int turn = 0; turn < kTurns; ++turn, row += kStep * stride) {
       const int r = first + turn * kStep;
       if ((turn + 1) * kStep > s.box_h() && r >= s.box_h()) break;
-      const bool stands = unsigned(top + r) < unsigned(a.planes.in_h);
+      const bool exists = unsigned(top + r) < unsigned(a.planes.in_h);
       const char* const own = aligned_down(row + 16 * lane);
 #pragma unroll
       for (int i = 0; i < kWords; i += 8) {
         if (i + 8 > kWords && i + lane >= kWords) break;
         unsigned char* const to = raw + r * s.raw_pitch() + 16 * raw_word<s.channels>(i + lane);
-        int bytes = stands ? 16 : 0;
+        int bytes = exists ? 16 : 0;
         if constexpr (clips.value) {
           const int at = begin + 16 * (i + lane) - int(reinterpret_cast<uintptr_t>(row) & 15);
-          bytes = stands && at > -16 ? min(max(end - at, 0), 16) : 0;
+          bytes = exists && at > -16 ? min(max(end - at, 0), 16) : 0;
           if (bytes % 16 > 0) {  // a row ends in this word, and with it perhaps the memory: element by element
 #pragma unroll 1
             for (int e = 0; e < 16 / int(sizeof(T)); ++e)

@@ -52,7 +52,7 @@ struct RingTaps {
   }
 };
 
-// sums[e] += taps[u] * element[e + u] for u < kCount ascending; element 0 stands at from[kSkip].
+// sums[e] += taps[u] * element[e + u] for u < kCount ascending; element 0 is from[kSkip].
 template <bool kInline, int kCount, int kSkip, bool kFirst>
 __device__ __forceinline__ void ring_quad_taps(const float* from, const float* taps, float (&sums)[kRingReuse]) {
   float row[(kSkip + kRingReuse - 1 + kCount + 3) / 4 * 4];
@@ -71,7 +71,7 @@ __device__ __forceinline__ void ring_quad_taps(const float* from, const float* t
   }
 }
 
-// Outputs side by side, read in quads.
+// Neighbouring outputs, read in quads.
 template <bool kInline, int kTaps, int kSkip>
 __device__ __forceinline__ void ring_quads(const float* from, const float* taps, float (&sums)[kRingReuse]) {
   constexpr int kBlocks = ring_blocks_of(kTaps);
@@ -89,7 +89,7 @@ __device__ __forceinline__ void ring_quads(const float* from, const float* taps,
 template <bool kInline, int kTaps, int kPitch, typename Slot>
 __device__ __forceinline__ void ring_numbers(const float* taps, float (&sums)[kRingReuse], Slot slot) {
   constexpr int V = kRingReuse, kBlocks = ring_blocks_of(kTaps);
-  float window[V];  // element e stands in window[e % V]
+  float window[V];  // element e is window[e % V]
   const float* elements = slot(0);
 #pragma unroll
   for (int v = 0; v < V - 1; ++v) window[v] = elements[v * kPitch];
@@ -146,7 +146,7 @@ __device__ __forceinline__ void copy_rows(float* box, const float* plane, int64_
   }
 }
 
-// kPixel: numbers of a pixel that lie side by side. kInline: the taps stand in the parameters.
+// kPixel: contiguous numbers of a pixel. kInline: the taps are in the parameters.
 template <int kH, int kW, int kSkew, int kPixel, bool kInline, bool kBulk>
 __global__ void __launch_bounds__(RingShape{kH, kW, kSkew, kPixel, kInline}.threads(),
                                   RingShape{kH, kW, kSkew, kPixel, kInline}.blocks())
@@ -202,9 +202,9 @@ __global__ void __launch_bounds__(RingShape{kH, kW, kSkew, kPixel, kInline}.thre
 
   // Row pass: eight neighbouring lanes read eight rows, whose pitches are odd multiples of 16 bytes, without bank
   // conflicts. So do the numbers of four channels; those of two or three channels have some conflicts.
-  constexpr int kPlaces = S.width() / V;
-  const int eight = threadIdx.x / 8, place = eight % kPlaces, r = threadIdx.x % 8 + eight / kPlaces * 8;
-  const int column = place / kPixel * V * kPixel + place % kPixel;
+  constexpr int kRowThreads = S.width() / V;
+  const int eight = threadIdx.x / 8, segment = eight % kRowThreads, r = threadIdx.x % 8 + eight / kRowThreads * 8;
+  const int column = segment / kPixel * V * kPixel + segment % kPixel;
   const float* const row_from = box + r * S.pitch() + column + (kPixel == 1 ? kSkew / 4 * 4 : kSkew);
   float* const row_to = ring + r * S.ring_pitch() + column;
   const int group = threadIdx.x / S.width(), across = threadIdx.x % S.width();  // of the column pass

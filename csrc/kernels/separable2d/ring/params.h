@@ -19,8 +19,8 @@ constexpr int kRingPiece = 8;  // rows of a bulk copy: the last boxes of a strip
 struct RingShape {
   int kh, kw;
   int skew;          // numbers between a box's aligned start and the first tap of output 0
-  int pixel;         // numbers of a pixel that lie side by side in a row: 1, or the channels of HWC images
-  bool inline_taps;  // they stand in the kernel's parameters: one window for all
+  int pixel;         // contiguous numbers of a pixel: 1, or the channels of HWC images
+  bool inline_taps;  // the taps are in the kernel's parameters: one window for all
 
   // Numbers of a row of a strip: whole warps, and kRingReuse whole pixels a thread of the row pass.
   constexpr int width() const { return pixel == 3 ? 96 : 128; }
@@ -46,7 +46,7 @@ struct RingParams {
   TileOrder order;
   float value;
   Border border;
-  bool zero_fill;  // the zeros that stand outside the image in a box are what the border asks for
+  bool zero_fill;  // the border asks for the zeros of a box outside the image
   PassTaps taps;
   Neighbours peers;
 };

@@ -43,7 +43,7 @@ __device__ __forceinline__ void accumulate(A (&sums)[V], const A* taps, int coun
     }
     return;
   }
-  // at(v, i) == at(0, v + i): element e stands in window[e % V].
+  // at(v, i) == at(0, v + i): element e is window[e % V].
   A window[V];
 #pragma unroll
   for (int v = 0; v < V - 1; ++v) window[v] = at(0, v);

@@ -7,10 +7,10 @@
 namespace torch_conv::separable2d {
 
 // The two windows of a launch: in device memory, or copied into the kernel's parameters. A kernel takes it inside a
-// `const __grid_constant__` parameter, so that a generic pointer may reach `bytes`.
+// `const __grid_constant__` parameter, so that a generic pointer to `bytes` is valid.
 struct PassTaps {
   struct Pass {
-    const void* device;  // null: the taps stand in `bytes`, from `start` on
+    const void* device;  // null: the taps are in `bytes`, from `start` on
     int start;
     int64_t stride_n, stride_c;
   };

@@ -30,11 +30,11 @@ __device__ __forceinline__ void stage_rows(T* staged, const T* plane, const Stri
   const int r = threadIdx.x / kThreads, t = threadIdx.x % kThreads;
   const int columns = p.shape.columns;
   const int y = p.peers.map_row(first_y + r, p.planes.in_h, p.border);
-  const bool stands = y != Neighbours::kOutside;
-  const T* row = p.peers.row(plane, p.planes.in_stride_h, stands ? y : 0, p.planes.in_h, n, channel);
+  const bool exists = y != Neighbours::kOutside;
+  const T* row = p.peers.row(plane, p.planes.in_stride_h, exists ? y : 0, p.planes.in_h, n, channel);
   T* to = staged + r * p.shape.pitch;
   int left = 0, right = 0;  // staged columns [left, right) are whole vectors inside the image
-  if (p.aligned_loads && stands) {
+  if (p.aligned_loads && exists) {
     left = min(max(-first_x, 0), columns);
     right = max(min((p.planes.in_w - first_x) / N * N, columns), left);
   }
@@ -44,7 +44,7 @@ __device__ __forceinline__ void stage_rows(T* staged, const T* plane, const Stri
 #pragma unroll 4
   for (int i = t; i < columns - (right - left); i += kThreads) {
     const int c = i < left ? i : i + right - left, x = map_index(first_x + c, p.planes.in_w, p.border);
-    to[c] = stands && x >= 0 ? row[x] : value;
+    to[c] = exists && x >= 0 ? row[x] : value;
   }
 }
 
@@ -90,7 +90,7 @@ __device__ __forceinline__ void strip_row_pass(const T* from, const float* taps,
 template <typename Slot>
 __device__ __forceinline__ void strip_column_pass(float (&sums)[kStripRows], const float* taps, int k, Slot slot) {
   constexpr int V = kStripRows;
-  float window[V];  // row e stands in window[e % V]
+  float window[V];  // row e is window[e % V]
   const float* rows = slot(0);
 #pragma unroll
   for (int v = 0; v < V; ++v) window[v] = rows[v * kStripPitch];

@@ -5,9 +5,9 @@
 //       +------------------------------------+ -
 //       |  .  |         k / 2 halo           |        A block brings this box of input into shared memory: one bulk
 //       |  .  +--------------------------+   |        copy, or loads by all threads.
-//       |  .  |  warp 0: rows outputs    |   |        Each warp walks down its rows + k - 1 input rows: row pass of
+//       |  .  |  warp 0: rows outputs    |   |        Each warp streams its rows + k - 1 input rows: row pass of
 //       |  .  |  warp 1                  |   | box_h  the row into registers, then that row result times each
-//       |  .  |  warp 2                  |   |        column tap into the k output rows that it reaches. The rows of
+//       |  .  |  warp 2                  |   |        column tap into the k output rows that read it. The rows of
 //       |  .  |  warp 3                  |   |        accumulators rotate by unrolling.
 //       |  .  +--------------------------+   |
 //       +------------------------------------+ -
@@ -93,7 +93,7 @@ __device__ __forceinline__ void load_shifted(T* box, const T* plane, const TileP
 // Row results of a lane; `from` is the first vector that holds a tap of the lane's first output.
 template <typename T, TileShape S, int K, int kPixel, int N>
 __device__ __forceinline__ void row_pass(const T* from, const float (&taps)[K], float (&result)[N]) {
-  constexpr int kSkip = S.shift % N;  // how far the tap stands in it
+  constexpr int kSkip = S.shift % N;  // the tap's offset in it
   constexpr int kVectors = (kSkip + N + S.halo + N - 1) / N;
   float row[kVectors * N];
 #pragma unroll
@@ -139,7 +139,7 @@ __device__ __forceinline__ void store_row(const TileParams& p, T* own, const flo
   }
 }
 
-// kPixel: numbers of a pixel that lie side by side. kAligned: output rows are aligned to a lane's vector and whole
+// kPixel: contiguous numbers of a pixel. kAligned: output rows are aligned to a lane's vector and whole
 // vectors wide.
 template <typename T, int K, int kPixel, bool kAligned>
 __global__ void __launch_bounds__(32 * kTileWarps, tile_shape(sizeof(T), K, kPixel, kAligned).min_blocks)

@@ -1,7 +1,7 @@
 // Both passes of any separable filter with the row results in scratch memory, for windows whose halo would fill a tile.
 //
 // scratch, per (sample, channel block): in.h + 1 rows of out.w pixels x channels, in the accumulation dtype. The last
-// row stands for every row outside the image: the row pass over a row of the border's value, or, for a normalized
+// row serves every row outside the image: the row pass over a row of the border's value, or, for a normalized
 // skip, each column's sum of the |taps| inside.
 #pragma once
 
@@ -36,7 +36,7 @@ __global__ void __launch_bounds__(32 * kWarps, kBlocks)
   }
 }
 
-// Where a row outside the image stands in the scratch. Not inlined: the unrolled bodies of the loops would each hold
+// The position of a row outside the image in the scratch. Not inlined: the unrolled bodies of the loops would each hold
 // its divisions (NVRTC 13.0 compiles the kernel in 1.6 s so, else in 8).
 __device__ __noinline__ int64_t row_outside(int64_t row, int64_t h, Border border) {
   const int64_t m = map_index(row, h, border);

@@ -9,7 +9,7 @@
 namespace torch_conv::separable3d {
 
 constexpr int kStreamingMost = 15;  // the largest side of a window
-constexpr int kStages = 5;          // planes in shared memory: one filtered, two patched, two on their way
+constexpr int kStages = 5;          // planes in shared memory: one filtered, two patched, two being copied
 constexpr int kResults = 3;         // planes of row results: written, read, and read by the slowest
 constexpr int kSegment = 8;         // neighbouring outputs of a thread in the row pass
 
@@ -70,7 +70,7 @@ struct StreamingParams {
   float value;
   Border border;
   bool patch;                // the zeros of boxes outside the image are not what the border asks for
-  StreamingTaps windows[3];  // x, y, z; unused where the windows are fixed, which stand kTapPitch floats apart
+  StreamingTaps windows[3];  // x, y, z; unused where the windows are fixed, which are kTapPitch floats apart
   alignas(16) unsigned char taps[3 * kInlineTapBytes];
 };
 

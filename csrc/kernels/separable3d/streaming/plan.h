@@ -21,7 +21,7 @@ inline StreamingShape streaming_shape(const Separable& p, bool bulk) {
   return streaming_shape(size_of(p.in.dtype), int(p.kw), bulk);
 }
 
-// One window for all that comes with the launch may stand in the code's constants instead of shared memory: 15x15x15
+// One window for all that comes with the launch may be in the code's constants instead of shared memory: 15x15x15
 // float32, 512^3, 553 -> 489 us; 7x7x7 286 -> 325 us (one NVIDIA H200).
 constexpr bool fixed_taps_help(int64_t k) { return k > 9; }
 
@@ -68,7 +68,7 @@ inline const char* streaming_unaligned_refusal(const Separable& p, const Arch& a
   return p.in.dtype == Dtype::f32 ? streaming_refusal(p, arch, false) : "no float32";
 }
 
-// The costs of walks through chunks of `z` output planes, in planes of a tile. A chunk filters k - 1 planes more than
+// The costs of chunks of `z` output planes, in planes of a tile. A chunk filters k - 1 planes more than
 // it has, and takes a few planes' time to start; rounds of resident blocks times that.
 struct StreamingCost {
   int64_t tiles, resident, d, k;

@@ -24,8 +24,9 @@ __global__ void __launch_bounds__(kDepthThreads) box_depth_any(const __grid_cons
   const DepthColumn<S, V, void> column(a);
 #pragma unroll 1
   for (int z = max(column.begin, 0); z < column.end; ++z) {
-    const int place = (z - column.begin) % kGroup, top = z - place - a.pad_z;
-    column.finish(z, column_sum<PlaneValues<S, V>>([&](int64_t i) { return column.read(top + int(i)); }, a.kd, place));
+    const int position = (z - column.begin) % kGroup, top = z - position - a.pad_z;
+    column.finish(z,
+                  column_sum<PlaneValues<S, V>>([&](int64_t i) { return column.read(top + int(i)); }, a.kd, position));
   }
 }
 

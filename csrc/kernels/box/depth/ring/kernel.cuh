@@ -44,7 +44,7 @@ __global__ void __launch_bounds__(kDepthThreads, kDepthRingBlocks) box_depth_rin
     if (coming < ends) {
       Planes* const slot = slot_of(to);
       const int z = first + kGroup * coming;
-      const S* const from = column.place.from;
+      const S* const from = column.position.from;
       if (z >= 0 && z + kGroup <= a.d) {
 #pragma unroll
         for (int j = 0; j < kGroup; ++j) async_copy<16>(slot + j * kDepthThreads, from + (z + j) * a.in_d);

@@ -15,7 +15,7 @@ inline const char* depth_ring_refusal(const BoxDepth& p, const Arch& arch) {
   if (planes_kept(p) > 0) return "registers hold windows of up to 16 planes";
   if (arch.major < 8) return "it needs asynchronous copies";
   const DepthRuns runs = depth_runs(p);
-  if (runs.pixels == 1) return "no whole vectors of sums lie side by side";
+  if (runs.pixels == 1) return "no contiguous whole vectors of sums";
   return planes_ring_bytes(p, runs) > arch.shared_bytes ? "windows this deep leave no shared memory" : nullptr;
 }
 

@@ -5,12 +5,12 @@
 
 namespace torch_conv::box {
 
-// A window's planes stand in groups of 8, the first of which is its lead. Its trail lies in the last of them, or its
+// A window's planes are in groups of 8, the first of which is its lead. Its trail lies in the last of them, or its
 // first planes do in the one before.
 constexpr int trail_group(int64_t kd) { return int((kd - 1) / kGroup); }
 constexpr int trail_groups(int rest) { return rest > 0 ? 2 : 1; }
 
-// Groups of planes that are on their way while one is added up.
+// Groups of planes that are being copied while one is added up.
 constexpr int kDepthAhead = 1;
 
 constexpr int depth_ring_groups(int64_t kd) { return trail_group(kd) + trail_groups(int(rest_of(kd))) + kDepthAhead; }

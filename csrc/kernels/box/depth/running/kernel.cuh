@@ -75,7 +75,7 @@ __device__ __forceinline__ double depth_output(const DepthArgs& a, double total,
     return fits ? value : 0;
   } else {
     if (!fits) return 0;
-    const double area = a.finish == Finish::mean ? double(voxels_inside(a, z, row, at)) : a.area;
+    const double area = a.finish == Finish::mean_inside ? double(voxels_inside(a, z, row, at)) : a.area;
     return area == 0 ? 0 : mean_of<double>(total, area, a.whole);
   }
 }
@@ -84,16 +84,17 @@ template <typename S, int V, typename Out, bool kPlain>
 __global__ void __launch_bounds__(kDepthThreads, depth_blocks(std::is_integral_v<Out> || !kPlain))
     box_depth(const __grid_constant__ DepthArgs a) {
   constexpr int B = kPlain ? depth_batch(std::is_integral_v<Out>) : 2;  // the other endings are long code
-  const DepthPosition<S, V> place(a);
-  const S* const from = place.from;
-  const int z0 = int(place.chunk) * a.chunk, z1 = min(z0 + a.chunk, int(a.out.d)), lane = threadIdx.x % 32;
+  const DepthPosition<S, V> position(a);
+  const S* const from = position.from;
+  const int z0 = int(position.chunk) * a.chunk, z1 = min(z0 + a.chunk, int(a.out.d)), lane = threadIdx.x % 32;
 
   auto finish = [&](int z, const double(&total)[V]) {
     const bool fits = a.finish != Finish::interior || (z >= a.pad_z && z - a.pad_z + a.kd <= a.d);
     double value[V];
 #pragma unroll
-    for (int v = 0; v < V; ++v) value[v] = depth_output<Out, kPlain>(a, total[v], fits, z, place.row, place.at + v);
-    store_depth<Out>(a, place.to + z * a.out.stride_d, value, place.stored && z < z1);
+    for (int v = 0; v < V; ++v)
+      value[v] = depth_output<Out, kPlain>(a, total[v], fits, z, position.row, position.at + v);
+    store_depth<Out>(a, position.to + z * a.out.stride_d, value, position.stored && z < z1);
   };
 
   // The first B lanes map the planes that enter after outputs z, z + 1 .., the next B those that leave.

@@ -42,7 +42,7 @@ inline void configure_depth(const BoxDepth& p, const Arch& arch, Plan& plan) {
     return kernel_of("kernels/box/depth/running/kernel.cuh", "box::box_depth", {p.sums.dtype, runs.pixels, out, plain});
   };
   // Vectors whose totals take no more than one product, or a whole mean.
-  const bool plain = runs.pixels > 1 && ending.finish != Finish::mean && (ending.area <= 1 || ending.exact);
+  const bool plain = runs.pixels > 1 && ending.finish != Finish::mean_inside && (ending.area <= 1 || ending.exact);
   const Kernel every = kernel("void", false);
   plan.kernels = {plain ? first_offered(arch, kernel(type_name(p.out.dtype), true), every) : every};
   plan.config = config;

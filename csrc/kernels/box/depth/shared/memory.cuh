@@ -5,7 +5,7 @@
 
 namespace torch_conv::box {
 
-// What nobody here reads again makes room in L2 before the sums do.
+// Outputs leave L2 before the sums, because no kernel here reads them again.
 template <int N, typename T>
 __device__ __forceinline__ void store_passing(bool condition, T* to, const Pack<N, T>& pack) {
   unsigned w[sizeof(pack) / 4];

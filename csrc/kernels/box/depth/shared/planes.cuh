@@ -17,18 +17,18 @@ struct PlaneValues {
   }
 };
 
-// A plane outside the volume: a call, for it stands at 40 places.
+// A plane outside the volume. Not inlined, because it has 40 call sites.
 __device__ __noinline__ int outer_plane(int z, int depth, Border border) { return map_index(z, depth, border); }
 
 template <typename S>
 __device__ __forceinline__ S depth_result(const DepthArgs& a, S sum, int z, int64_t row, int64_t at) {
-  if (a.finish == Finish::mean) {
+  if (a.finish == Finish::mean_inside) {
     const int64_t inside = voxels_inside(a, z, row, at);
     return inside > 0 ? sum / S(inside) : S(0);
   }
   const bool fits = a.finish != Finish::interior || (z >= a.pad_z && z - a.pad_z + a.kd <= a.d);
   if (!fits) return S(0);
-  return a.mean ? mean_of_sum(sum, Reciprocal<S>{S(a.reciprocal.hi), S(a.reciprocal.lo)}) : sum;
+  return a.divides ? mean_of_sum(sum, Reciprocal<S>{S(a.reciprocal.hi), S(a.reciprocal.lo)}) : sum;
 }
 
 // The outputs of a thread, and the planes that it reads.
@@ -36,15 +36,15 @@ template <typename S, int V, typename Out>
 struct DepthColumn {
   using Planes = PlaneValues<S, V>;
   const DepthArgs& a;
-  DepthPosition<S, V> place;
+  DepthPosition<S, V> position;
   int begin, end;
 
-  __device__ explicit DepthColumn(const DepthArgs& a) : a(a), place(a) {
-    begin = int(place.chunk) * a.chunk - a.phase, end = min(begin + a.chunk, int(a.out.d));
+  __device__ explicit DepthColumn(const DepthArgs& a) : a(a), position(a) {
+    begin = int(position.chunk) * a.chunk - a.phase, end = min(begin + a.chunk, int(a.out.d));
   }
   __device__ __forceinline__ Planes read(int z) const {
     const int m = unsigned(z) < unsigned(a.d) ? z : outer_plane(z, a.d, a.border);
-    const S* const from = place.from + max(m, 0) * a.in_d;
+    const S* const from = position.from + max(m, 0) * a.in_d;
     Planes planes;
     if constexpr (V == 1) {
       planes.v[0] = *from;
@@ -60,8 +60,8 @@ struct DepthColumn {
   __device__ __forceinline__ void finish(int z, const Planes& sum) const {
     S value[V];
 #pragma unroll
-    for (int v = 0; v < V; ++v) value[v] = depth_result(a, sum.v[v], z, place.row, place.at + v);
-    store_depth<Out, true>(a, place.to + z * a.out.stride_d, value, place.stored && z >= 0 && z < end);
+    for (int v = 0; v < V; ++v) value[v] = depth_result(a, sum.v[v], z, position.row, position.at + v);
+    store_depth<Out, true>(a, position.to + z * a.out.stride_d, value, position.stored && z >= 0 && z < end);
   }
   // Outputs z .. z + 7 of the sums of lead and middle, and of the trailing planes.
   __device__ __forceinline__ void finish_group(int z, const Planes (&lead)[kGroup],

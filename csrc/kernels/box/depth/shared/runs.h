@@ -10,7 +10,7 @@
 
 namespace torch_conv::box {
 
-// Elements that lie side by side in the sums and in the output: rows, planes or interleaved channels of them.
+// Contiguous elements of the sums and of the output: rows, planes or interleaved channels of them.
 struct DepthRuns {
   int64_t length;    // elements of a run
   int64_t rows;      // runs of a plane
@@ -49,7 +49,7 @@ struct DepthEnding {
 inline DepthEnding depth_ending(const BoxDepth& p) {
   const bool integer = is_integer(p.source), extends = p.place.border == Border::constant;
   const double voxels = double(p.kd) * double(p.kh) * double(p.kw), value = p.outside / double(p.kh * p.kw);
-  DepthEnding e{.finish = p.place.border == Border::skip && p.place.normalized ? Finish::mean
+  DepthEnding e{.finish = p.place.border == Border::skip && p.place.normalized ? Finish::mean_inside
                           : p.place.border == Border::zero_output              ? Finish::interior
                                                                                : Finish::scale,
                 .area = p.scale == 1 ? 1 : voxels,
