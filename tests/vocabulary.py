@@ -61,6 +61,7 @@ KERNELS = [
     Rule(r"\b(direct2d|separable)_products\b", r"\1_mma"),
     Rule(r"/products\b", "/mma"),
     Rule(r"\bits seams\b", "its boundaries"),
+    Rule(r"\b(depthwise_planes<\w+, \w+), ((?:\w+, ){17}\w+)(?=, Act)", r"\1, depthwise::PlanesShape{\2}"),
 ]
 
 # Identifiers, wherever they stand.

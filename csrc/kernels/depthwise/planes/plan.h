@@ -1,4 +1,4 @@
-// PLANES: small planes that lie one after the other, whole, several a block.
+// PLANES: small planes that are contiguous in memory; a block computes several whole planes.
 #pragma once
 
 #include "kernels/depthwise/config.h"
@@ -10,7 +10,7 @@ void launch_planes(const Depthwise& p, const Plan& plan, const Site& site);
 
 struct PlanesConfig {
   PlanesShape shape;
-  int stages, resident;  // stages of a block; blocks of a multiprocessor
+  int stages;  // of a block
   int shared_bytes;
 };
 
@@ -19,21 +19,22 @@ inline PlanesConfig planes_config(const Depthwise& p, const Arch& arch) {
   const int size = size_of(p.in.dtype), taps = int(p.kh * p.kw), out_w = int(p.out.w), out_h = int(p.out.h);
   PlanesConfig c{};
   PlanesShape& w = c.shape;
-  w = {int(p.in.h),
-       int(p.in.w),
-       out_h,
-       out_w,
-       int(p.kh),
-       int(p.kw),
-       int(s.stride_y),
-       int(s.stride_x),
-       int(s.dilation_y),
-       int(s.dilation_x),
-       int(s.pad_y),
-       int(s.pad_x),
-       1,
-       1,
-       1};
+  w = {.h = int(p.in.h),
+       .w = int(p.in.w),
+       .out_h = out_h,
+       .out_w = out_w,
+       .kh = int(p.kh),
+       .kw = int(p.kw),
+       .stride_y = int(s.stride_y),
+       .stride_x = int(s.stride_x),
+       .dilation_y = int(s.dilation_y),
+       .dilation_x = int(s.dilation_x),
+       .pad_y = int(s.pad_y),
+       .pad_x = int(s.pad_x),
+       .px = 1,
+       .ry = 1,
+       .group = 1,
+       .multiplier = int(p.multiplier())};
   // Strips of a row: vectors of 16 bytes, or what wastes least of the last one.
   const int vector = 16 / size;
   if (out_w <= 16) w.px = out_w;
@@ -59,8 +60,6 @@ inline PlanesConfig planes_config(const Depthwise& p, const Arch& arch) {
     return group * x.h * x.w * size % 16 == 0 && reinterpret_cast<uintptr_t>(x.data) % 16 == 0 &&
            (x.n == 1 || x.stride_n * size % 16 == 0) && x.c * x.h * x.w * size % 16 == 0;
   };
-  w.multiplier = int(p.multiplier());
-  w.group = 1;
   while (w.group * 2 <= limit && w.group < p.out.c &&
          w.group * 2 * std::max(p.in.h * p.in.w, p.out.h * p.out.w) * size <= 16 * 1024 &&
          (p.out.n * p.out.c / (w.group * 2) >= 2 * arch.multiprocessors ||
@@ -77,7 +76,7 @@ inline PlanesConfig planes_config(const Depthwise& p, const Arch& arch) {
   c.shared_bytes = w.zeros(size) + c.stages * w.stage(size) + 2 * w.result(size);
   const int live = std::min(w.ry, (w.kh - 1) * w.dilation_y / w.stride_y + 1) * w.px + w.columns() + taps;
   const int registers = std::min(168, (live + 32 + 7) / 8 * 8);
-  c.resident = std::max(1, std::min({65536 / (registers * w.threads()), arch.shared_bytes / (c.shared_bytes + 1024),
+  w.resident = std::max(1, std::min({65536 / (registers * w.threads()), arch.shared_bytes / (c.shared_bytes + 1024),
                                      2048 / w.threads()}));
   return c;
 }
@@ -115,12 +114,12 @@ inline void configure_planes(const Depthwise& p, const Arch& arch, Plan& plan) {
   plan.tile_w = w.out_w, plan.tile_h = w.out_h, plan.tile_d = w.group;
   plan.threads = w.threads();
   plan.shared_bytes = c.shared_bytes;
-  plan.blocks = std::min<int64_t>(ceil_div(p.out.c, w.group) * p.out.n, int64_t(arch.multiprocessors) * c.resident);
-  plan.kernels = {kernel_of(
-      "kernels/depthwise/planes/kernel.cuh", "depthwise::depthwise_planes",
-      {p.in.dtype, p.weights,  w.h,        w.w,          w.out_h,      w.out_w,    w.kh,
-       w.kw,       w.stride_y, w.stride_x, w.dilation_y, w.dilation_x, w.pad_y,    w.pad_x,
-       w.px,       w.ry,       w.group,    w.multiplier, w.shifted,    c.resident, argument_of(p.activation)})};
+  plan.blocks = std::min<int64_t>(ceil_div(p.out.c, w.group) * p.out.n, int64_t(arch.multiprocessors) * w.resident);
+  const TemplateArgument shape("depthwise::PlanesShape", {w.h, w.w, w.out_h, w.out_w, w.kh, w.kw, w.stride_y,
+                                                          w.stride_x, w.dilation_y, w.dilation_x, w.pad_y, w.pad_x,
+                                                          w.px, w.ry, w.group, w.multiplier, w.shifted, w.resident});
+  plan.kernels = {kernel_of("kernels/depthwise/planes/kernel.cuh", "depthwise::depthwise_planes",
+                            {p.in.dtype, p.weights, shape, argument_of(p.activation)})};
   plan.config = Config{launch_planes, c};
 }
 
