@@ -62,6 +62,7 @@ KERNELS = [
     Rule(r"/products\b", "/mma"),
     Rule(r"\bits seams\b", "its boundaries"),
     Rule(r"\b(depthwise_planes<\w+, \w+), ((?:\w+, ){17}\w+)(?=, Act)", r"\1, depthwise::PlanesShape{\2}"),
+    Rule(r"\b(depthwise_tiles<\w+, \w+), ((?:\w+, ){13}\w+)(?=, Act)", r"\1, depthwise::TilesShape{\2}"),
 ]
 
 # Identifiers, wherever they stand.
