@@ -1,14 +1,14 @@
 // PLANES: small planes that are contiguous in memory; a block computes several whole planes.
 //
 // clang-format off
-//      stage 0        stage 1      ..    results           A stage holds `group` contiguous planes of one image. A bulk
-//     +---------+    +---------+        +---------+        copy loads it while the block computes earlier stages.
-//     | plane c |    | plane c |        | plane c |        A bulk copy stores the results. The next stage holds the next
-//     | of n    |    | of n + 1|        | of n - 1|        image, so that taps stay in registers.
+//      stage 0        stage 1      ..    results         A stage holds `group` contiguous planes of one image. A bulk
+//     +---------+    +---------+        +---------+      copy loads it while the block computes earlier stages. A bulk
+//     | plane c |    | plane c |        | plane c |      copy stores the results. The next stage holds the next image,
+//     | of n    |    | of n + 1|        | of n - 1|      so that taps stay in registers.
 //     |  c + 1  |    |  c + 1  |        |  c + 1  |
-//     |   ...   |    |   ...   |        |   ...   |             +----px----+   A thread computes px columns of ry rows
-//     +---------+    +---------+        +---------+             |          |   of one plane. It reads each of its input
-//         ^ bulk load                       v bulk store        +----------+ry rows once, for all window rows over it.
+//     |   ...   |    |   ...   |        |   ...   |           +----px----+   A thread computes px columns of ry rows
+//     +---------+    +---------+        +---------+           |          |   of one plane. It reads each of its input
+//         ^ bulk load                       v bulk store      +----------+ry rows once, for all window rows over it.
 // clang-format on
 //
 // The stages hold no padding. A row of zeros stands for rows outside, and zeros replace columns outside.
