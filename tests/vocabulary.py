@@ -63,6 +63,7 @@ KERNELS = [
     Rule(r"\bits seams\b", "its boundaries"),
     Rule(r"\b(depthwise_planes<\w+, \w+), ((?:\w+, ){17}\w+)(?=, Act)", r"\1, depthwise::PlanesShape{\2}"),
     Rule(r"\b(depthwise_tiles<\w+, \w+), ((?:\w+, ){13}\w+)(?=, Act)", r"\1, depthwise::TilesShape{\2}"),
+    Rule(r"\b(depthwise_channels_mma<\w+), ((?:\w+, ){5}\w+)(?=, Act)", r"\1, depthwise::ChannelsMmaTile{\2}"),
     Rule(
         r"\b(depthwise_planes_mma<\w+), (\d[^{}<>]*), (Activation::\w+), (\w+, \w+, \w+)>",
         r"\1, depthwise::PlanesMmaShape{\2, \4}, \3>",
