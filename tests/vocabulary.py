@@ -65,6 +65,10 @@ KERNELS = [
     Rule(r"\b(depthwise_tiles<\w+, \w+), ((?:\w+, ){13}\w+)(?=, Act)", r"\1, depthwise::TilesShape{\2}"),
     Rule(r"\b(depthwise_channels_mma<\w+), ((?:\w+, ){5}\w+)(?=, Act)", r"\1, depthwise::ChannelsMmaTile{\2}"),
     Rule(
+        r"\b(depthwise_large_mma<\w+), (Activation::\w+), ((?:\w+, ){7}\w+)>",
+        r"\1, depthwise::LargeMmaTile{\3}, \2>",
+    ),
+    Rule(
         r"\b(depthwise_planes_mma<\w+), (\d[^{}<>]*), (Activation::\w+), (\w+, \w+, \w+)>",
         r"\1, depthwise::PlanesMmaShape{\2, \4}, \3>",
     ),
