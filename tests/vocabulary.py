@@ -80,6 +80,19 @@ KERNELS = [
         r"\bbox_strips<(\w+), (\w+), (box::Above::\w+(?:, \w+){8})((?:, true)?)>",
         r"box_strips<\1, \2, box::StripTraits{\3}\4>",
     ),
+    Rule(r"\b(depthwise_planes<\w+, \w+), ((?:\w+, ){17}\w+)(?=, Act)", r"\1, depthwise::PlanesShape{\2}"),
+    Rule(r"\b(depthwise_tiles<\w+, \w+), ((?:\w+, ){13}\w+)(?=, Act)", r"\1, depthwise::TilesShape{\2}"),
+    Rule(r"\b(depthwise_channels_mma<\w+), ((?:\w+, ){5}\w+)(?=, Act)", r"\1, depthwise::ChannelsMmaTile{\2}"),
+    Rule(r"\b(depthwise_warps<\w+, \w+), ((?:\w+, ){5}\w+)(?=, Act)", r"\1, depthwise::WarpsShape{\2}"),
+    Rule(r"\b(depthwise_rows<\w+, \w+), ((?:[\w-]+, ){4}\w+)(?=, Act)", r"\1, depthwise::RowsShape{\2}"),
+    Rule(
+        r"\b(depthwise_large_mma<\w+), (Activation::\w+), ((?:\w+, ){7}\w+)>",
+        r"\1, depthwise::LargeMmaTile{\3}, \2>",
+    ),
+    Rule(
+        r"\b(depthwise_planes_mma<\w+), (\d[^{}<>]*), (Activation::\w+), (\w+, \w+, \w+)>",
+        r"\1, depthwise::PlanesMmaShape{\2, \4}, \3>",
+    ),
 ]
 
 # Identifiers, wherever they stand.

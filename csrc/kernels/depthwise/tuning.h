@@ -50,8 +50,8 @@ inline bool direct_copies_in_bulk(const Depthwise& p, const Arch& arch) {
 //            the others: none
 inline const char* warps_is_slower(const Depthwise& p, const Arch& arch) {
   const WarpsConfig c = warps_config(p);
-  const bool f32 = p.in.dtype == Dtype::f32, two = c.window.step == 2;
-  const int k = c.window.k, lanes = c.across * c.window.lanes;
+  const bool f32 = p.in.dtype == Dtype::f32, two = c.shape.step == 2;
+  const int k = c.shape.k, lanes = c.across * c.shape.lanes;
   const bool half_is_enough = k == 3 && (f32 || two);
   if (half_is_enough ? 2 * c.vectors < lanes : 3 * c.vectors < 2 * lanes) return "rows that leave lanes empty";
   if (k == 3 && p.in.w >= 1024 && direct_copies_in_bulk(p, arch)) return "direct is faster";

@@ -1,68 +1,69 @@
-// CHANNELS_MMA: channels_last images on sparse tensor cores, the weights as the sparse operand.
+// CHANNELS_MMA: channels_last images on sparse tensor cores, with the weights as the sparse operand.
 //
 // clang-format off
-//   slots of a tile     0 1 2 3 4 5 6 7 8 9 .. 15          a tile is 7 outputs of a row; its 16 slots are the pixels
-//   pixels (c0, c1)     # # # # # # # # # # .. #           that their windows see, each a pair of channels, which is
-//   output 0, window 7  w w w w w w w                      a 32-bit word of memory as it lies
-//   output 1              w w w w w w w
-//   ...                                                    of the 4 numbers of 2 pixels an output of channel c0 uses
-//   output 6                          w w w w w w w        the first and third, one of c1 the others: a 2:4 sparse row
+//     slots of a tile     0 1 2 3 4 5 6 7 8 9 .. 15          A tile is 7 outputs of a row. Its 16 slots are the
+//     pixels (c0, c1)     # # # # # # # # # # .. #           pixels of their footprint. A slot is a pair of channels,
+//     output 0, window 7  w w w w w w w                      which is a 32-bit word of memory.
+//     output 1              w w w w w w w
+//     ...                                                    Of the 4 numbers of 2 pixels, an output of channel c0 uses
+//     output 6                          w w w w w w w        the first and third, one of c1 the others: the row is 2:4
+//                                                            sparse.
+//     sums (7 + 1 outputs x 2 channels, 8 columns) += weights of a window row (16 x 32, sparse) * pixels (32, 8 columns)
 //
-//   sums (7 + 1 outputs x 2 channels, 8 columns) += weights of a window row (16 x 32, sparse) * pixels (32, 8 columns)
-//
-//   a stage: 7 input rows of as many images as have            an input row adds to the KH output rows that see it: it
-//   columns (here 8 tiles of one) and of 16 or 32 channels     starts one, goes on with others and finishes one. Their
-//   +----+----+----+----+----+----+----+----+                  sums are in registers, numbered by the row modulo 7, so
-//   |    |    |    |    |    |    |    |    | 7 rows           nothing moves while a warp walks down with the two
-//   +----+----+----+----+----+----+----+----+                  pairs of channels that it has.
+//     A stage: 7 input rows of 16 or 32 channels. Its 8          An input row adds to the KH output rows over it: it
+//     columns are tiles of as many images as fit.                starts one and finishes one.
+//     +----+----+----+----+----+----+----+----+                  Their sums are in registers, numbered by the row
+//     |    |    |    |    |    |    |    |    | 7 rows           modulo 7, so that nothing moves while a warp goes down
+//     +----+----+----+----+----+----+----+----+                  the rows of its two pairs of channels.
 // clang-format on
-// Boxes bring the rows and zeros for what lies outside; finished rows leave by boxes from shared memory. Input rows are
-// read once, but for the KH - 1 rows above a range of rows that starts inside an image, and the KW - 1 columns between
+//
+// Bulk tensor copies load the rows, with zeros for the padding, and store finished rows from shared memory. Two kinds
+// of input are read twice: KH - 1 rows above a range of rows that starts inside an image, and KW - 1 columns between
 // the segments of wide images.
 //
-// Bytes an output: 2 read, 2 written; 2 KH KW flops. A product makes 7 outputs of 2 channels in 8 columns for one row
-// of the window: KH products an input row and pair, 4 loads and 2 stores of shared memory a warp. Slot 15, which no
-// window reaches, holds 1 in place of its pixel: its weight is the bias.
+// Bytes an output: 2 read, 2 written; 2 KH KW flops. One mma makes 7 outputs of 2 channels in 8 columns for one row of
+// the window. An input row and pair takes KH mma, 4 loads and 2 stores of shared memory a warp. Slot 15 is outside all
+// footprints: it holds 1 in place of its pixel, and its weight is the bias.
 //
-// Warps meet at barriers of stages and of buffers of finished rows, not at all steps' ends: one that is ahead goes on
-// with the next stage while others still write.
+// Warps wait for barriers of stages and of buffers of finished rows, not for the ends of all steps. A warp that is
+// ahead takes the next stage while others still write.
 //
-// Slots outside an output's window have weight 0, so Inf and NaN spread over a tile. The eighth outputs of tiles have
-// no weights at all: their sums are NaN if a slot's pixel is not finite, else 0. Then the rows are looked through, and
-// what is NaN there is summed again, one tap after the other.
+// Slots outside an output's window have weight 0, so that one Inf or NaN changes a whole tile. The eighth output of a
+// tile has no weights: its sum is NaN if a slot's pixel is not finite, else 0. If it is NaN, the warp computes the
+// outputs of these rows that are NaN again, one tap after the other.
 #pragma once
 
 #include "kernels/depthwise/channels_mma/warp.cuh"
 
 namespace torch_conv::depthwise {
 
-template <typename T, int KH, int KW, int kTiles, int kChannels, int kStages, int kResident, Activation kind>
-__global__ void __launch_bounds__(kChannels * 8, kResident)
+template <typename T, ChannelsMmaTile tile, Activation kind>
+__global__ void __launch_bounds__(tile.channels * 8, tile.resident)
     depthwise_channels_mma(const __grid_constant__ ChannelsMmaArgs a, const __grid_constant__ TensorMap in,
                            const __grid_constant__ TensorMap above, const __grid_constant__ TensorMap out,
                            const __grid_constant__ TensorMap first_out) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   using namespace channels_mma;
-  using Tile = TileOf<KH, KW, kTiles, kChannels, kStages>;
-  constexpr ChannelsMmaTile t = Tile::value;
+  constexpr ChannelsMmaTile t = tile;
+  constexpr int KH = t.kh, kChannels = t.channels, kStages = t.stages;
   constexpr int kRows = t.rows(), kStageBytes = t.stage_bytes(), kOutBytes = t.out_bytes();
   constexpr int kBuffers = ChannelsMmaTile::kOutBuffers;
   extern __shared__ __align__(1024) unsigned char channels_mma_stages[];
-  // Of a stage: its box has arrived (`full`), all warps have read it and written their rows (`done`). Of a buffer: its
-  // rows have left shared memory (`left`).
-  __shared__ uint64_t full[kStages], done[kStages], left[kBuffers];
+  // Of a stage: its box has arrived (`full`), all warps have read it and written their rows (`done`). Of a buffer: the
+  // copy of its rows has read it (`free`).
+  __shared__ uint64_t full[kStages], done[kStages], free[kBuffers];
   unsigned char* const stages = channels_mma_stages;
   unsigned char* const outs = stages + kStages * kStageBytes;
 
   const int chunk = unsigned(blockIdx.x) % unsigned(a.chunks), range = unsigned(blockIdx.x) / unsigned(a.chunks);
   const int channel = chunk * kChannels;
-  const int begin = range * a.per, end = min(begin + a.per, a.total),
+  const int begin = range * a.each, end = min(begin + a.each, a.total),
             begin_block = unsigned(begin) % unsigned(a.blocks_y);
   const int rows_above = KH > 1 && begin_block > 0;  // a stage of the rows above the range
-  const int late = KH - 1 - int(a.p.place.pad_y);
+  const int lag = KH - 1 - int(a.p.place.pad_y);
 
-  Warp<T, Tile, kind> warp;
-  typename Warp<T, Tile, kind>::Staged staged;  // on their way while the first boxes set out
+  Warp<T, tile, kind> warp;
+  typename Warp<T, tile, kind>::Staged staged;  // these loads run while thread 0 issues the first copies
   staged.load(a.p, channel);
 
   struct Step {
@@ -77,17 +78,17 @@ __global__ void __launch_bounds__(kChannels * 8, kResident)
     s.block = 0, s.x += t.width();
     if (s.x >= a.segments * t.width()) s.x = 0, s.n += t.images();
   };
-  // What only thread 0 needs, which has no registers of its own for it.
+  // State of thread 0, in shared memory because it would take a register of all threads.
   __shared__ struct {
-    Step to_bring, to_send;
-    volatile int steps;  // to bring; a plain one would be read by all lanes, which racecheck takes for a race
-    int leaving;         // the first buffer whose rows are on their way out
-  } own;
-  // One thread.
-  const auto bring = [&](int stage, bool only_above) {
-    if (own.steps == 0) return;
-    own.steps = own.steps - 1;
-    Step step = own.to_bring;
+    Step to_load, to_store;
+    volatile int steps;  // to load; all lanes would read a plain one, which racecheck reports as a race
+    int storing;         // the first buffer that a copy may still read
+  } issuer;
+  // Called by thread 0.
+  const auto load_stage = [&](int stage, bool only_above) {
+    if (issuer.steps == 0) return;
+    issuer.steps = issuer.steps - 1;
+    Step step = issuer.to_load;
     unsigned char* const to = stages + stage * kStageBytes;
     const int x = step.x - int(a.p.place.pad_x), y = step.block * kRows;
     if (only_above) {
@@ -99,7 +100,7 @@ __global__ void __launch_bounds__(kChannels * 8, kResident)
       tma::load_box(to, &in, &full[stage], channel, x, step.n, y);
     }
     advance(step);
-    own.to_bring = step;
+    issuer.to_load = step;
   };
   if (threadIdx.x == 0) {
 #pragma unroll
@@ -108,12 +109,12 @@ __global__ void __launch_bounds__(kChannels * 8, kResident)
       tma::barrier_init(&done[i], t.threads() / 32 * kWarpArrivals);
     }
 #pragma unroll
-    for (int i = 0; i < kBuffers; ++i) tma::barrier_init(&left[i]);
-    own.to_send = own.to_bring = step_at(begin);
-    own.to_bring.block -= rows_above;
-    own.steps = rows_above + end - begin, own.leaving = 0;
+    for (int i = 0; i < kBuffers; ++i) tma::barrier_init(&free[i]);
+    issuer.to_store = issuer.to_load = step_at(begin);
+    issuer.to_load.block -= rows_above;
+    issuer.steps = rows_above + end - begin, issuer.storing = 0;
 #pragma unroll 1
-    for (int i = 0; i < kStages; ++i) bring(i, rows_above && i == 0);
+    for (int i = 0; i < kStages; ++i) load_stage(i, rows_above && i == 0);
   }
   // Zeros behind each stage's rows.
   constexpr int kZeros = t.kSlots * t.pixel_bytes() / 16;
@@ -123,32 +124,32 @@ __global__ void __launch_bounds__(kChannels * 8, kResident)
     if (i < kStages * kZeros)
       reinterpret_cast<uint4*>(stages + i / kZeros * kStageBytes + kRows * t.row_bytes())[i % kZeros] = uint4{};
   }
-  // Weights pass through the buffers, which no rows have used yet.
-  const bool wild = staged.store(outs);
-  warp.wild = __syncthreads_or(wild);
+  // The buffers, which hold no rows yet, pass the weights from lane to lane.
+  const bool not_finite = staged.store(outs);
+  warp.weights_not_finite = __syncthreads_or(not_finite);
   warp.start(outs, a.zero);
   __syncthreads();
 
-  // The first warp also sends: it waits until all have done a step, then its first thread starts the next box into the
-  // stage and the rows out of their buffers. The others go on meanwhile, with stages that are full and buffers whose
-  // rows have left. No barrier is two phases ahead of anyone who waits for it: each next one needs all warps' `done`.
-  const bool sends = threadIdx.x < 32;
+  // The first warp waits until all warps have done a step. Then its first thread issues the copy of the next box into
+  // the stage and those of the rows out of their buffers. The other warps take full stages and free buffers meanwhile.
+  // No barrier is two phases ahead of a thread that waits for it: each next phase needs the `done` of all warps.
+  const bool issues = threadIdx.x < 32;
   int turn = 0, fill = 0;  // the next stage and buffer, counted twice around: the second time with the other phase
   const auto next = [](int buffer) { return buffer == kBuffers - 1 ? 0 : buffer + 1; };
   const auto claim = [&] {
     const int phase = fill >= kBuffers, buffer = fill - phase * kBuffers;
-    tma::barrier_wait(&left[buffer], phase ^ 1);
+    tma::barrier_wait(&free[buffer], phase ^ 1);
     fill = fill == 2 * kBuffers - 1 ? 0 : fill + 1;
     return buffer;
   };
-  const auto finish_step = [&](auto send) {
+  const auto finish_step = [&](auto store) {
     const int phase = turn >= kStages, stage = turn - phase * kStages;
     tma::warp_arrive(&done[stage]);
-    if (sends) {
+    if (issues) {
       tma::barrier_wait(&done[stage], phase);
       if (threadIdx.x == 0) {
-        bring(stage, false);
-        send();
+        load_stage(stage, false);
+        store();
       }
       __syncwarp();
     }
@@ -167,22 +168,22 @@ __global__ void __launch_bounds__(kChannels * 8, kResident)
     if (block == 0) warp.clear();
 #pragma unroll 1
     for (; block < a.blocks_y && index < end; ++block, ++index) {
-      // Output rows that no input row finishes: a block behind the image's last one.
-      const int y = block * kRows - late;
+      // After the last block of an image `more` output rows are left, which no input row finishes.
+      const int y = block * kRows - lag;
       const bool more = KH > 1 && block == a.blocks_y - 1 && y + kRows < int(a.p.out.h);
       const int phase = turn >= kStages, stage = turn - phase * kStages;
       tma::barrier_wait(&full[stage], phase);
       const int buffer = claim();
       unsigned char *const rows = outs + buffer * kOutBytes, *const last_rows = outs + next(buffer) * kOutBytes;
       warp.template rows<0, true>(shared_address(stages) + stage * kStageBytes, shared_address(rows));
-      // What earlier steps sent has left by now. This is said before `more` asks for a second buffer: where an image is
-      // one block, every step fills two of three, and the last step's are all that could become free.
-      if (sends) {
+      // The copies of earlier steps have read their buffers, which become free before `more` claims a second buffer. If
+      // an image is one block, every step fills two of the three buffers, so that only those of the last step are left.
+      if (issues) {
         if (threadIdx.x == 0) {
           tma::store_wait_read();
-          int leaving = own.leaving;
-          for (; leaving != buffer; leaving = next(leaving)) tma::barrier_arrive(&left[leaving]);
-          own.leaving = leaving;
+          int storing = issuer.storing;
+          for (; storing != buffer; storing = next(storing)) tma::barrier_arrive(&free[storing]);
+          issuer.storing = storing;
         }
         __syncwarp();
       }
@@ -190,22 +191,22 @@ __global__ void __launch_bounds__(kChannels * 8, kResident)
         claim();
         warp.last_rows(shared_address(last_rows));
       }
-      if (warp.asks_again()) {
+      if (warp.needs_recompute()) {
         __syncwarp();
         const int four = threadIdx.x / 32, first = channel + 4 * four;
         const Step s = step_at(index);
-        sum_again<T, Tile, kind>(a.p, rows, {s.n, s.x, y}, first, four, warp.wild);
-        if (more) sum_again<T, Tile, kind>(a.p, last_rows, {s.n, s.x, y + kRows}, first, four, warp.wild);
+        recompute<T, tile, kind>(a.p, rows, {s.n, s.x, y}, first, four, warp.weights_not_finite);
+        if (more) recompute<T, tile, kind>(a.p, last_rows, {s.n, s.x, y + kRows}, first, four, warp.weights_not_finite);
       }
       tma::fence_before_copy();
       finish_step([&] {
-        Step s = own.to_send;
+        Step s = issuer.to_store;
         if (y >= 0) tma::store_box(&out, rows, channel, s.x, s.n, y);
         else tma::store_box(&first_out, rows - y * t.out_row_bytes(), channel, s.x, s.n, 0);
         if (more) tma::store_box(&out, last_rows, channel, s.x, s.n, y + kRows);
         tma::store_commit();
         advance(s);
-        own.to_send = s;
+        issuer.to_store = s;
       });
     }
   }

@@ -14,11 +14,11 @@ void launch_channels_mma(const Depthwise& p, const Plan& plan, const Site& site)
                              .chunks = config.chunks,
                              .segments = config.segments,
                              .blocks_y = config.blocks_y,
-                             .per = config.per,
+                             .each = config.each,
                              .total = config.total,
                              .zero = 0};
-  const int late = int(p.kh - 1 - p.place.pad_y);  // rows between an input row and the output row that it finishes
-  launch(plan, site, args, from(t.rows()), from(t.kh > 1 ? t.kh - 1 : 1), to(t.rows()), to(t.rows() - late));
+  const int lag = int(p.kh - 1 - p.place.pad_y);  // rows between an input row and the output row that it finishes
+  launch(plan, site, args, from(t.rows()), from(t.kh > 1 ? t.kh - 1 : 1), to(t.rows()), to(t.rows() - lag));
 }
 
 }  // namespace torch_conv::depthwise

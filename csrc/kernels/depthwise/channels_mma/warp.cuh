@@ -1,4 +1,4 @@
-// What a warp of CHANNELS_MMA keeps in registers and does with a stage, and the sums that are made again.
+// CHANNELS_MMA: the sums and weights of a warp, and outputs that are computed again.
 #pragma once
 
 #include "core/activation.h"
@@ -13,7 +13,7 @@ namespace torch_conv::depthwise {
 
 namespace channels_mma {
 
-// to = from + sparse weights * pixels. In all lanes the same order of channels: rows 0-7 use numbers 0 and 2 of every
+// to = from + sparse weights * pixels. All lanes use the same order of channels: rows 0-7 take numbers 0 and 2 of every
 // four, rows 8-15 numbers 1 and 3.
 constexpr unsigned kOrder = 0xdddd8888;
 
@@ -44,30 +44,30 @@ __device__ __forceinline__ void store_both_if(bool condition, unsigned to, unsig
                : "memory");
 }
 
-// Where four channels (8 bytes) of a pixel of a box lie.
+// The offset in a box, in bytes, of four channels (8 bytes) of a pixel.
 template <int kChannels>
-__device__ __forceinline__ unsigned place_of(int pixel, int four) {
+__device__ __forceinline__ unsigned offset_of(int pixel, int four) {
   static_assert(kChannels == 16 || kChannels == 32);
   const int turn = kChannels == 16 ? pixel >> 2 & 1 : pixel >> 1 & 3;
   return pixel * (2 * kChannels) + (((four >> 1) ^ turn) << 4) + (four & 1) * 8;
 }
 
-// Where a block of rows of outputs lies: of image n, from column x on and row y on.
+// A block of rows of outputs: image n, from column x and row y on.
 struct OutPosition {
   int n, x, y;
 };
 
-// Sums again what is NaN of a warp's channels, from `channel` on, in the rows of a block; or all of them.
-template <typename T, typename Tile, Activation kind>
-__device__ __noinline__ void sum_again(const Depthwise& p, unsigned char* staging, OutPosition at, int channel,
+// Computes the outputs that are NaN, or all outputs, of the four channels from `channel` on, in the rows of a block.
+template <typename T, ChannelsMmaTile tile, Activation kind>
+__device__ __noinline__ void recompute(const Depthwise& p, unsigned char* staging, OutPosition at, int channel,
                                        int four, bool all) {
-  constexpr ChannelsMmaTile t = Tile::value;
+  constexpr ChannelsMmaTile t = tile;
   constexpr int in_row = t.images() * t.out_pitch();
   for (int i = threadIdx.x % 32; i < t.rows() * in_row; i += 32) {
     const int row = i / in_row, image = i % in_row / t.out_pitch(), column = i % t.out_pitch();
     const int n = at.n + image, y = at.y + row, x = at.x + column;
     if (n >= p.out.n || y < 0 || y >= p.out.h || x >= p.out.w || column >= t.width()) continue;
-    uint16_t* const staged = reinterpret_cast<uint16_t*>(staging + place_of<t.channels>(i, four));
+    uint16_t* const staged = reinterpret_cast<uint16_t*>(staging + offset_of<t.channels>(i, four));
     for (int e = 0; e < 4 && channel + e < p.in.c; ++e) {
       if (!all && !is_nan<T>(staged[e])) continue;
       const int64_t c = channel + e;
@@ -86,31 +86,25 @@ __device__ __noinline__ void sum_again(const Depthwise& p, unsigned char* stagin
   }
 }
 
-template <int... numbers>
-struct TileOf {
-  static constexpr ChannelsMmaTile value{numbers...};
-};
-
-// A warp's sums and weights. Lane 4 g + q holds output g of a tile, of columns 2 q and 2 q + 1, and brings slots 2 q,
+// A warp's sums and weights. Lane 4 g + q holds output g of a tile, of columns 2 q and 2 q + 1. It loads slots 2 q,
 // 2 q + 1, 2 q + 8 and 2 q + 9 of column g.
-template <typename T, typename Tile, Activation kind>
+template <typename T, ChannelsMmaTile tile, Activation kind>
 struct Warp {
-  static constexpr ChannelsMmaTile t = Tile::value;
+  static constexpr ChannelsMmaTile t = tile;
   static constexpr int kRows = t.rows(), kRowBytes = t.row_bytes();
   static constexpr unsigned kOnes = std::is_same_v<T, half_t> ? 0x3c003c00 : 0x3f803f80;
 
-  unsigned weight[t.kh][2][4];  // of the two pairs of channels; the bias stands in the first row
+  unsigned weight[t.kh][2][4];  // of the two pairs of channels; the first row holds the bias, too
   float sum[kRows][2][4];       // of output rows, by their first input row modulo kRows
   unsigned even, odd;           // offsets in a stage of this lane's slots 2 q and 2 q + 1
   unsigned to[2];               // offsets in a block of this lane's outputs
   bool writes[2];
   unsigned zero, seen;
-  bool last_slot;  // this lane's last slot is number 15, which no window reaches: it is 1 and brings the bias
-  // A weight of the block's is not finite: rows outside the image are no products, and would hide its NaN.
-  bool wild;
+  bool last_slot;  // this lane's last slot is number 15, outside all footprints: it is 1, for the bias
+  // A weight of the block is not finite: rows outside the image take no mma, and would hide its NaN.
+  bool weights_not_finite;
 
-  // The block's weights and bias on their way into shared memory: all warps at once, whose latency would otherwise
-  // count for every row of the window.
+  // The block's weights and bias on their way into shared memory. All warps load at once, which hides the latency.
   struct Staged {
     static constexpr int kWindow = t.kh * t.kw, kCount = t.channels * kWindow;
     static constexpr int kRounds = (kCount + t.threads() - 1) / t.threads();
@@ -118,13 +112,13 @@ struct Warp {
 
     __device__ __forceinline__ void load(const Depthwise& p, int channel) {
       const uint16_t* const from = static_cast<const uint16_t*>(p.weight) + int64_t(channel) * kWindow;
-      const unsigned there = min(int(p.in.c) - channel, t.channels);
+      const unsigned count = min(int(p.in.c) - channel, t.channels);
 #pragma unroll
       for (int i = 0; i < kRounds; ++i) {
         const unsigned tap = threadIdx.x + i * t.threads();
-        taps[i] = tap < there * kWindow ? from[tap] : 0;
+        taps[i] = tap < count * kWindow ? from[tap] : 0;
       }
-      bias = p.bias && threadIdx.x < there ? static_cast<const uint16_t*>(p.bias)[channel + threadIdx.x] : 0;
+      bias = p.bias && threadIdx.x < count ? static_cast<const uint16_t*>(p.bias)[channel + threadIdx.x] : 0;
     }
 
     // Are any weights not finite?
@@ -143,20 +137,20 @@ struct Warp {
     }
   };
 
-  // `staged`: what Staged stored.
+  // `staged` is the memory that Staged::store has filled.
   __device__ __forceinline__ void start(const unsigned char* staged, unsigned hidden_zero) {
     const int lane = threadIdx.x % 32, q = lane & 3, g = lane >> 2, four = threadIdx.x / 32;
     zero = hidden_zero, seen = 0;
     last_slot = q == 3;
     const int column = g % t.columns(), slot = column / t.tiles * t.pitch() + column % t.tiles * t.kOutputs + 2 * q;
-    even = place_of<t.channels>(slot, four), odd = place_of<t.channels>(slot + 1, four);
+    even = offset_of<t.channels>(slot, four), odd = offset_of<t.channels>(slot + 1, four);
 #pragma unroll
     for (int e = 0; e < 2; ++e) {
       const int n = 2 * q + e;
-      to[e] = place_of<t.channels>(n / t.tiles * t.out_pitch() + n % t.tiles * t.kOutputs + g, four);
+      to[e] = offset_of<t.channels>(n / t.tiles * t.out_pitch() + n % t.tiles * t.kOutputs + g, four);
       writes[e] = g < t.kOutputs && n < t.columns();
     }
-    // What comes from a shuffle, the compiler keeps; other numbers it would make anew in every step.
+    // The compiler keeps the result of a shuffle in a register. It would compute other numbers anew in every step.
     even = __shfl_sync(~0u, even, lane), odd = __shfl_sync(~0u, odd, lane);
     to[0] = __shfl_sync(~0u, to[0], lane), to[1] = __shfl_sync(~0u, to[1], lane);
     const uint16_t* const all = reinterpret_cast<const uint16_t*>(staged);
@@ -165,7 +159,7 @@ struct Warp {
 
   __device__ __forceinline__ void read_weights(const uint16_t* windows, const uint16_t* bias, int q, int g) {
     const uint16_t* of[2][2];  // this lane's taps of a row, of both halves of the slots
-    unsigned stands[2] = {};
+    unsigned mask[2] = {};
 #pragma unroll
     for (int half = 0; half < 2; ++half)
 #pragma unroll
@@ -173,7 +167,7 @@ struct Warp {
         const int j = 8 * half + 2 * q + e, i = j >> 2, tap = 2 * (j & 3) + (i & 1) + 8 * (i >> 1) - g;
         const bool inside = tap >= 0 && tap < t.kw && g < t.kOutputs;
         of[half][e] = windows + (inside ? tap : 0);
-        if (inside) stands[half] |= 0xffffu << 16 * e;
+        if (inside) mask[half] |= 0xffffu << 16 * e;
       }
 #pragma unroll
     for (int pair = 0; pair < 2; ++pair)
@@ -184,13 +178,13 @@ struct Warp {
 #pragma unroll
           for (int half = 0; half < 2; ++half) {
             const int row = ((2 * pair + e) * t.kh + ky) * t.kw;
-            weight[ky][pair][2 * half + e] = __byte_perm(of[half][0][row], of[half][1][row], 0x5410) & stands[half];
+            weight[ky][pair][2 * half + e] = __byte_perm(of[half][0][row], of[half][1][row], 0x5410) & mask[half];
           }
         if (q == 3 && g < t.kOutputs) weight[0][pair][2 + e] |= unsigned(bias[2 * pair + e]) << 16;
       }
   }
 
-  // Before the first row of an image: of rows above it only the bias.
+  // Before the first row of an image, the sums are the bias.
   __device__ __forceinline__ void clear() {
     const unsigned above[4] = {zero, zero, zero, last_slot ? kOnes : zero};
     const float none[4] = {};
@@ -205,8 +199,8 @@ struct Warp {
     }
   }
 
-  // Rows `first` .. of a stage; `finishes`: the output rows that they finish go into `staging`, and else only output
-  // rows that start here are added to.
+  // Adds the rows of a stage from `first` on. `finishes`: the output rows that they finish go into `staging`. Else they
+  // add only to output rows that start here.
   template <int first, bool finishes>
   __device__ __forceinline__ void rows(unsigned stage, unsigned staging) {
     const float none[4] = {};
@@ -214,8 +208,8 @@ struct Warp {
     load(loaded, stage + first * kRowBytes);
 #pragma unroll
     for (int row = first; row < kRows; ++row) {
-      // A run-time zero puts every word into its place among the four registers of a product once; ptxas would copy all
-      // four for every product (a prototype on one NVIDIA H200, 7x7: 16 % of the time).
+      // The xor with a run-time zero moves each word to its operand register once. ptxas would copy all four for every
+      // mma: 16 % of the time of a prototype, 7x7, on one NVIDIA H200.
       unsigned pixels[2][4];
 #pragma unroll
       for (int i = 0; i < 8; ++i)
@@ -234,17 +228,17 @@ struct Warp {
     }
   }
 
-  // After the last row of an image: the output rows that only rows below it would finish.
+  // After the last row of an image: finishes the output rows whose footprint ends in the padding.
   __device__ __forceinline__ void last_rows(unsigned staging) {
 #pragma unroll
     for (int row = 0; row < t.kh - 1; ++row) finish(row, sum[(row + 1 - t.kh + kRows) % kRows], staging);
   }
 
-  // Has anything been read that is not finite, since this was asked last?
-  __device__ __forceinline__ bool asks_again() {
+  // Is an input since the last call not finite?
+  __device__ __forceinline__ bool needs_recompute() {
     const bool any = __any_sync(~0u, threadIdx.x % 32 >= 4 * t.kOutputs && (seen & 0x7fff7fff));
     seen = 0;
-    return any || wild;
+    return any || weights_not_finite;
   }
 
   __device__ __forceinline__ void load(unsigned (&to)[2][4], unsigned row) {

@@ -1,26 +1,28 @@
-// LARGE_MMA: large windows as products of matrices on tensor cores (mma.sync m16n8k16, sums in float32).
+// LARGE_MMA: large windows as banded matrices on tensor cores (mma.sync m16n8k16, sums in float32).
 //
 // clang-format off
-//      one input row of M = 16 rows                    one window row, as a band              outputs
-//      k: 16 columns (a pair of blocks)                n: 8 output columns                    M x 8
-//   +-----------------------------+                 +------------------+                   +---------+
-//   | image 0, strip 0, row u     |               k | w[i-1] w[i-2] .. |                   | row j   |
-// M | image 0, strip 1, row u + S |       x         | w[i]   w[i-1] .. |        +=         | of the  |
-//   | ...                         |                 | w[i+1] w[i]   .. |                   | strips  |
-//   +-----------------------------+                 +------------------+                   +---------+
+//        one input row of M = 16 rows                    one window row, as a band              outputs
+//        k: 16 columns (a pair of blocks)                n: 8 output columns                    M x 8
+//     +-----------------------------+                 +------------------+                   +---------+
+//     | image 0, strip 0, row u     |               k | w[i-1] w[i-2] .. |                   | row j   |
+//   M | image 0, strip 1, row u + S |       x         | w[i]   w[i-1] .. |        +=         | of the  |
+//     | ...                         |                 | w[i+1] w[i]   .. |                   | strips  |
+//     +-----------------------------+                 +------------------+                   +---------+
 // clang-format on
-// M counts images of a batch times strips of S rows of one image: 16 images, or one image in 16 strips, or between. A
-// warp has `rows` output rows of every strip and `blocks` blocks of 8 columns. Input row u serves all its rows: row j
-// by window row u - j. So registers of window rows rotate, and a step of one input row loads one new window row.
 //
-// Shared memory: the rows and columns of the images that the tile reads (32x32: 33 KB for 16 images; no halo, because
-// pairs of blocks and rows outside are left out), strips and images so far apart that 8 rows of M lie in different
-// banks; window rows with zeros on both sides, twice, the second time shifted by one tap, so that every pair of taps is
-// an aligned word. 31x31 on 32 columns: a step has 4 rows x (6 k16 + 2 k8) products, 2 ldmatrix and 5 loads of taps.
-// Device memory per pixel: 1 read, 1 write; 2 kh kw flops useful, 1.9 times as many done at 31x31 (7 blocks of 8 taps
-// for 31; rows outside are left out if M is 16 images).
+// M counts images of a batch times strips of S rows of one image: 16 images, one image in 16 strips, or between.
+// A warp computes `rows` output rows of every strip and `blocks` blocks of 8 columns. It adds input row u to output row
+// j by window row u - j. So the registers of window rows rotate, and each input row loads one new window row.
 //
-// Zeros of the band times Inf or NaN are NaN: sums that are not finite are made again by the plain chain.
+// Shared memory holds the rows and columns of the images that the tile reads (32x32: 33 KB for 16 images). It has no
+// halo: pairs of blocks and rows outside are left out. Pitches put 8 rows of M into different banks. Window rows have
+// zeros on both sides. A second copy is shifted by one tap, so that every pair of taps is an aligned word.
+//
+// 31x31 on 32 columns: an input row takes 4 rows x (6 k16 + 2 k8) mma, 2 ldmatrix and 5 loads of taps.
+// Device memory per pixel: 1 read, 1 write. 2 kh kw flops. The mma at 31x31 do 1.9 times as many: 7 blocks of 8 taps
+// for 31 taps.
+//
+// Zeros of the band times Inf or NaN are NaN. A chain of multiply-adds computes sums that are not finite again.
 #pragma once
 
 #include "core/activation.h"
@@ -35,40 +37,40 @@
 
 namespace torch_conv::depthwise {
 
-namespace large {
+namespace large_mma {
 
 __device__ __forceinline__ int floor_div(int a, int b) { return a >= 0 ? a / b : -((b - 1 - a) / b); }
 
-// What a block reads of its images: input rows [row, row_end), counted from the tile's first output row, and columns
-// from `column` on, up to `column_end` (in whole pairs of blocks).
+// The input of a block: rows [row, row_end), counted from the tile's first output row, and columns [column,
+// column_end), which are whole pairs of blocks.
 struct Slab {
   int row, row_end, column, column_end;
 };
 
-// Pieces of a.load_bytes of the rows of all images of one channel, on their way to shared memory.
+// Starts copies of the rows of all images of one channel to shared memory, in vectors of a.load_bytes.
 template <typename T>
-__device__ __forceinline__ void load_slab(const LargeArgs& a, const Slab& slab, unsigned char* to, const T* plane,
+__device__ __forceinline__ void load_slab(const LargeMmaArgs& a, const Slab& slab, unsigned char* to, const T* plane,
                                           int first_image, int first_row) {
   const int bytes = a.load_bytes, columns = max(slab.column_end - slab.column, 0);
-  const unsigned pieces = bytes == 16 ? columns / 8 : bytes == 8 ? columns / 4 : bytes == 4 ? columns / 2 : columns;
+  const unsigned vectors = bytes == 16 ? columns / 8 : bytes == 8 ? columns / 4 : bytes == 4 ? columns / 2 : columns;
   const Image& in = a.p.in;
   const int rows = slab.row_end - slab.row, images = min(a.s.images, int(in.n) - first_image);
-  if (pieces == 0 || rows <= 0) return;
-  // A thread has one piece of every `at_once`-th row (or some pieces of every row).
-  const int at_once = max(blockDim.x / pieces, 1u), first = int(threadIdx.x / pieces);
+  if (vectors == 0 || rows <= 0) return;
+  // A thread has one vector of every `at_once`-th row (or some vectors of every row).
+  const int at_once = max(blockDim.x / vectors, 1u), first = int(threadIdx.x / vectors);
   if (first >= at_once) return;
   const int images_on = at_once / rows, rows_on = at_once - images_on * rows;
   const int64_t step = images_on * in.stride_n + rows_on * in.stride_h, next_image = in.stride_n - rows * in.stride_h;
 #pragma unroll 1
-  for (unsigned piece = threadIdx.x - first * pieces; piece < pieces; piece += blockDim.x) {
-    const int column = slab.column + int(piece) * bytes / 2, whole = min(max(2 * (int(in.w) - column), 0), bytes);
+  for (unsigned vector = threadIdx.x - first * vectors; vector < vectors; vector += blockDim.x) {
+    const int column = slab.column + int(vector) * bytes / 2, whole = min(max(2 * (int(in.w) - column), 0), bytes);
     int image = first / rows, row = first - image * rows;
-    int at = image * a.s.image_stride + row * a.s.pitch + int(piece) * bytes;
+    int at = image * a.s.image_stride + row * a.s.pitch + int(vector) * bytes;
     const T* from = plane + (first_image + image) * in.stride_n + (first_row + slab.row + row) * in.stride_h + column;
 #pragma unroll 1
     while (image < a.s.images) {
       const int inside = image < images ? whole : 0;
-      const T* here = inside ? from : plane;  // zeros stand for the rest
+      const T* here = inside ? from : plane;  // zeros fill the rest
       unsigned char* there = to + at;
       if (a.s.gap) there += (floor_div(slab.row + row, a.s.strip_rows) - floor_div(slab.row, a.s.strip_rows)) * a.s.gap;
       if (bytes == 16) async_copy<16>(there, here, inside);
@@ -85,27 +87,27 @@ __device__ __forceinline__ void load_slab(const LargeArgs& a, const Slab& slab, 
   }
 }
 
-// One channel's taps into its table of zeros. Is one of them not finite?
-template <typename T, int kSpans, int kRows>
-__device__ __forceinline__ bool place_taps(const LargeArgs& a, unsigned char* table, const T* weight) {
+// Writes the taps of one channel into its table of zeros. Returns whether one of them is not finite.
+template <typename T, LargeMmaTile tile>
+__device__ __forceinline__ bool write_taps(const LargeMmaArgs& a, unsigned char* table, const T* weight) {
   const unsigned kw = unsigned(a.p.kw), taps = unsigned(a.p.kh) * kw;
-  bool odd = false;
+  bool not_finite = false;
 #pragma unroll 4
   for (unsigned e = threadIdx.x; e < taps; e += blockDim.x) {
     const unsigned i = a.by_kw.divide(e), j = e - i * kw;
     const uint16_t tap = weight[e].bits;
-    odd |= !is_finite<T>(tap);
-    uint16_t* const to =
-        reinterpret_cast<uint16_t*>(table) + (i + kRows - 1) * (2 * large_row_words(kSpans)) + kLargeLead + j;
+    not_finite |= !is_finite<T>(tap);
+    uint16_t* const to = reinterpret_cast<uint16_t*>(table) +
+                         (i + tile.rows - 1) * (2 * large_mma_row_words(tile.spans)) + kLargeMmaLead + j;
     to[0] = tap;
     to[a.s.second_copy / 2 - 1] = tap;
   }
-  return odd;
+  return not_finite;
 }
 
-// One output by the plain chain.
+// Computes one output as a chain.
 template <typename T, Activation kind>
-__device__ __noinline__ void make_plainly(const Depthwise& p, int64_t n, int64_t c, int64_t y, int64_t x) {
+__device__ __noinline__ void recompute(const Depthwise& p, int64_t n, int64_t c, int64_t y, int64_t x) {
   const T* weight = static_cast<const T*>(p.weight) + c * p.kh * p.kw;
   const T* plane = static_cast<const T*>(p.in.data) + n * p.in.stride_n + c / p.multiplier() * p.in.stride_c;
   float sum = 0;
@@ -121,18 +123,20 @@ __device__ __noinline__ void make_plainly(const Depthwise& p, int64_t n, int64_t
       from_acc<T>(activated<kind>(sum + bias));
 }
 
-}  // namespace large
+}  // namespace large_mma
 
-template <typename T, Activation kind, int kRows, int kBlocks, int kSpans, int kLag, int kApart, int kFirstPair,
-          int kEndPair, bool kGuard>
-__global__ void __launch_bounds__(256, 2) depthwise_large_mma(const __grid_constant__ LargeArgs a) {
-  using namespace large;
+template <typename T, LargeMmaTile tile, Activation kind>
+__global__ void __launch_bounds__(256, 2) depthwise_large_mma(const __grid_constant__ LargeMmaArgs a) {
+  using namespace large_mma;
+  constexpr int kRows = tile.rows, kBlocks = tile.blocks, kSpans = tile.spans, kLag = tile.lag, kApart = tile.apart;
+  constexpr int kFirstPair = tile.first_pair, kEndPair = tile.end_pair;
+  constexpr bool kGuard = tile.guard;
   extern __shared__ __align__(128) unsigned char large_shared[];
   const Depthwise& p = a.p;
-  const LargeShape& s = a.s;
+  const LargeMmaShape& s = a.s;
   const int kh = int(p.kh), pad = int(p.place.pad_y);
 
-  // The block's tile: columns change first, then rows, channels and images.
+  // The block's tile. Its index counts, innermost first: columns, rows, channels, images.
   const unsigned along_y = a.by_tiles_x.divide(blockIdx.x), group = a.by_tiles_y.divide(along_y),
                  image_group = a.by_channel_groups.divide(group);
   const int x_tile = int(blockIdx.x - along_y * s.tiles_x) * s.tile_w,
@@ -154,8 +158,8 @@ __global__ void __launch_bounds__(256, 2) depthwise_large_mma(const __grid_const
   };
   const int images = min(s.images, int(p.in.n) - first_image);
 #if __CUDA_ARCH__ >= 900
-  // Whole planes are brought by the first warp, a copy for each image.
-  uint64_t* const arrived = reinterpret_cast<uint64_t*>(large_shared + kLargeZeros);
+  // The first warp starts the copies of whole planes, one for each image.
+  uint64_t* const arrived = reinterpret_cast<uint64_t*>(large_shared + kLargeMmaZeros);
   if (a.plane_bytes && threadIdx.x < 32) {
     if (threadIdx.x == 0) {
       tma::barrier_init(arrived);
@@ -164,10 +168,10 @@ __global__ void __launch_bounds__(256, 2) depthwise_large_mma(const __grid_const
     __syncwarp();
   }
 #endif
-  clear(large_shared, kLargeZeros);
+  clear(large_shared, kLargeMmaZeros);
 #pragma unroll 1
   for (int c = 0; c < channels; ++c) {
-    unsigned char* const to = large_shared + kLargeHead + c * s.channel_bytes;
+    unsigned char* const to = large_shared + kLargeMmaHead + c * s.channel_bytes;
     const T* plane = static_cast<const T*>(p.in.data) + a.by_multiplier.divide(first_channel + c) * p.in.stride_c;
 #if __CUDA_ARCH__ >= 900
     if (a.plane_bytes) {
@@ -181,17 +185,17 @@ __global__ void __launch_bounds__(256, 2) depthwise_large_mma(const __grid_const
     clear(to + s.table, s.channel_bytes - s.table);
   }
   __syncthreads();
-  bool odd_taps = false;
+  bool taps_not_finite = false;
 #pragma unroll 1
   for (int c = 0; c < channels; ++c)
-    odd_taps |=
-        place_taps<T, kSpans, kRows>(a, large_shared + kLargeHead + c * s.channel_bytes + s.table,
-                                     static_cast<const T*>(p.weight) + int64_t(first_channel + c) * (kh * int(p.kw)));
+    taps_not_finite |=
+        write_taps<T, tile>(a, large_shared + kLargeMmaHead + c * s.channel_bytes + s.table,
+                            static_cast<const T*>(p.weight) + int64_t(first_channel + c) * (kh * int(p.kw)));
   async_wait_all();
 #if __CUDA_ARCH__ >= 900
   if (a.plane_bytes) tma::barrier_wait(arrived, 0);
 #endif
-  odd_taps = __syncthreads_or(odd_taps);
+  taps_not_finite = __syncthreads_or(taps_not_finite);
 
   const int warp = __shfl_sync(~0u, threadIdx.x / 32, 0), lane = threadIdx.x % 32;
   const int g = lane / 4, q = lane % 4;
@@ -203,33 +207,33 @@ __global__ void __launch_bounds__(256, 2) depthwise_large_mma(const __grid_const
     const int group = int(a.by_column_tiles.divide(of_channel));
     const int x0 = x_tile + (of_channel - group * s.column_tiles) * 8 * kBlocks, y0 = group * kRows;
     const int rows = min(kRows, s.strip_rows - y0);
-    const unsigned start = shared_address(large_shared) + kLargeHead + c * s.channel_bytes;
+    const unsigned start = shared_address(large_shared) + kLargeMmaHead + c * s.channel_bytes;
 
-    // Where this lane reads: row lane % 16 of M, block lane / 16 of a pair; its taps in the table.
+    // The addresses of a lane: row lane % 16 of M, block lane / 16 of a pair; its taps in the table.
     const int strip = lane % 16 & (s.strips - 1);
     const int row_at = strip * s.strip_rows - slab.row + y0 - pad;  // step i reads row `row_at + i` of the slab
     const int rows_inside = slab.row_end - slab.row;
     const int first_column = x0 - s.lead;  // of pair 0
     unsigned pixels = start + (lane % 16 >> s.strip_bits) * s.image_stride + strip * s.strip_stride +
                       lane / 16 * (16 * kApart) + (first_column - slab.column) * 2;
-    const int at_tap = kLargeLead - s.shift + 2 * q - g;
+    const int at_tap = kLargeMmaLead - s.shift + 2 * q - g;
     unsigned taps = start + s.table + (at_tap % 2 ? s.second_copy : 0) + at_tap / 2 * 4;
 
-    // Step i reads input row i + y0 - pad of every strip that has it; window row i - j goes to output row j.
+    // Step i reads input row i + y0 - pad of every strip that has it. Window row i - j belongs to output row j.
     const int begin = max(0, slab.row - (s.strips - 1) * s.strip_rows - y0 + pad);
     const int end = min(kh + kRows - 1, slab.row_end - y0 + pad);
     const int u = begin + y0 - pad;  // input row of the first strip
     pixels += (u - slab.row) * s.pitch;
     int until_gap = 1 << 30;
     if (s.gap) {
-      const int turns = floor_div(u, s.strip_rows);
-      until_gap = s.strip_rows * (turns + 1) - u;
-      pixels += (turns - floor_div(slab.row, s.strip_rows)) * s.gap;
+      const int strips_before = floor_div(u, s.strip_rows);
+      until_gap = s.strip_rows * (strips_before + 1) - u;
+      pixels += (strips_before - floor_div(slab.row, s.strip_rows)) * s.gap;
     }
 
     float sum[kRows][kBlocks][4] = {};
     unsigned band[kRows][kSpans];
-    constexpr int kRowBytes = 4 * large_row_words(kSpans);
+    constexpr int kRowBytes = 4 * large_mma_row_words(kSpans);
     auto load_band = [&](unsigned(&b)[kSpans], int i) {
 #pragma unroll
       for (int d = 0; d < kSpans; ++d) b[d] = load_word(taps + (i + kRows - 1) * kRowBytes + 16 * d);
@@ -237,7 +241,7 @@ __global__ void __launch_bounds__(256, 2) depthwise_large_mma(const __grid_const
 #pragma unroll
     for (int j = 1; j < kRows; ++j) load_band(band[kRows - j], begin - j);
 
-    auto turn = [&](auto whole, int first) {
+    auto add_rows = [&](auto whole, int first) {
       constexpr bool kWhole = decltype(whole)::value;
 #pragma unroll
       for (int r = 0; r < kRows; ++r) {
@@ -247,7 +251,7 @@ __global__ void __launch_bounds__(256, 2) depthwise_large_mma(const __grid_const
           const unsigned from = unsigned(row_at + i) < unsigned(rows_inside) ? pixels : zeros;
 #pragma unroll
           for (int pair = kFirstPair; pair < kEndPair; ++pair) {
-            const int block = LargeTile::block(pair, kApart), column = first_column + pair / kApart * (16 * kApart);
+            const int block = LargeMmaTile::block(pair, kApart), column = first_column + pair / kApart * (16 * kApart);
             if (!kGuard || (column >= slab.column && column < slab.column_end)) {
               unsigned v[4];
               load_matrices(v, from + 16 * block);
@@ -274,11 +278,11 @@ __global__ void __launch_bounds__(256, 2) depthwise_large_mma(const __grid_const
     };
 #pragma unroll 1
     for (int i = begin; i < end; i += kRows) {
-      if (i >= kRows - 1 && i + kRows <= min(end, kh) && rows == kRows) turn(std::true_type{}, i);
-      else turn(std::false_type{}, i);
+      if (i >= kRows - 1 && i + kRows <= min(end, kh) && rows == kRows) add_rows(std::true_type{}, i);
+      else add_rows(std::false_type{}, i);
     }
 
-    // Sums that are not finite, one bit each.
+    // A bit for each sum that is not finite.
     float probe = 0;
 #pragma unroll
     for (int j = 0; j < kRows; ++j)
@@ -286,7 +290,7 @@ __global__ void __launch_bounds__(256, 2) depthwise_large_mma(const __grid_const
       for (int t = 0; t < kBlocks; ++t)
 #pragma unroll
         for (int e = 0; e < 4; ++e) probe = fmaf(sum[j][t][e], 0.f, probe);
-    uint64_t again = 0;
+    uint64_t wrong = 0;
     if (probe != 0) {
 #pragma unroll
       for (int j = 0; j < kRows; ++j)
@@ -294,17 +298,17 @@ __global__ void __launch_bounds__(256, 2) depthwise_large_mma(const __grid_const
         for (int t = 0; t < kBlocks; ++t)
 #pragma unroll
           for (int e = 0; e < 4; ++e)
-            if (sum[j][t][e] * 0.f != 0) again |= uint64_t(1) << ((j * kBlocks + t) * 4 + e);
+            if (sum[j][t][e] * 0.f != 0) wrong |= uint64_t(1) << ((j * kBlocks + t) * 4 + e);
     }
-    if (odd_taps) again = ~uint64_t(0);
+    if (taps_not_finite) wrong = ~uint64_t(0);
 
-    // Places are computed again, so that they do not take registers above.
-    int again_task = task;
-    asm volatile("" : "+r"(again_task));
-    const int again_c = int(a.by_per_channel.divide(again_task)), again_of = again_task - again_c * per_channel;
-    const int again_group = int(a.by_column_tiles.divide(again_of));
-    const int channel = first_channel + again_c, y0_out = again_group * kRows;
-    const int x0_out = x_tile + (again_of - again_group * s.column_tiles) * (8 * kBlocks);
+    // These positions are computed a second time. So they take no registers while the sums are made.
+    int task_out = task;
+    asm volatile("" : "+r"(task_out));
+    const int c_out = int(a.by_per_channel.divide(task_out)), of_channel_out = task_out - c_out * per_channel;
+    const int group_out = int(a.by_column_tiles.divide(of_channel_out));
+    const int channel = first_channel + c_out, y0_out = group_out * kRows;
+    const int x0_out = x_tile + (of_channel_out - group_out * s.column_tiles) * (8 * kBlocks);
     if (p.bias) {
       const float bias = to_acc<float>(static_cast<const T*>(p.bias)[channel]);
 #pragma unroll
@@ -323,7 +327,7 @@ __global__ void __launch_bounds__(256, 2) depthwise_large_mma(const __grid_const
     const bool all_inside = columns >= 8 * kBlocks && a.store_bytes >= 4 * kWords;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      const int n = image_of(half), y = row_of(half), stand = n < p.out.n ? min(rows_here, rows_out - y) : 0;
+      const int n = image_of(half), y = row_of(half), count = n < p.out.n ? min(rows_here, rows_out - y) : 0;
       T* row = static_cast<T*>(p.out.data) + n * p.out.stride_n + channel * p.out.stride_c +
                (y_tile + y) * p.out.stride_h + x0_out + column;
 #pragma unroll
@@ -336,9 +340,9 @@ __global__ void __launch_bounds__(256, 2) depthwise_large_mma(const __grid_const
             const float* two = sum[j][t0 + t] + 2 * half;
             v[t] = round_pair<T>(activated<kind>(two[0]), activated<kind>(two[1]));
           }
-          exchange(v, q);
+          transpose(v, q);
           const int inside = min(columns, 8 * kBlocks) - 8 * t0 - column;
-          if (j < stand) {
+          if (j < count) {
             if (!all_inside) store_inside(row + 8 * t0, v, inside, a.store_bytes);
             else if (inside > 0) store(row + 8 * t0, v);
           }
@@ -346,14 +350,14 @@ __global__ void __launch_bounds__(256, 2) depthwise_large_mma(const __grid_const
         row += p.out.stride_h;
       }
     }
-    if (__any_sync(~0u, again != 0)) {
+    if (__any_sync(~0u, wrong != 0)) {
       __syncwarp();
 #pragma unroll 1
       for (int bit = 0; bit < 4 * kRows * kBlocks; ++bit) {
         const int j = bit / 4 / kBlocks, half = bit / 2 % 2;
         const int y = row_of(half) + j, x = bit / 4 % kBlocks * 8 + 2 * q + bit % 2;
-        if ((again >> bit & 1) && image_of(half) < p.out.n && j < rows_here && y < rows_out && x < columns)
-          make_plainly<T, kind>(p, image_of(half), channel, y_tile + y, x0_out + x);
+        if ((wrong >> bit & 1) && image_of(half) < p.out.n && j < rows_here && y < rows_out && x < columns)
+          recompute<T, kind>(p, image_of(half), channel, y_tile + y, x0_out + x);
       }
     }
   }

@@ -1,9 +1,9 @@
-// What LARGE_MMA is made of: words of two 16-bit elements, from shared memory and on their way to device memory.
+// LARGE_MMA: loads from shared memory and stores to device memory of words of two 16-bit elements.
 #pragma once
 
 #include "core/cuda/device.cuh"
 
-namespace torch_conv::depthwise::large {
+namespace torch_conv::depthwise::large_mma {
 
 __device__ __forceinline__ void load_matrices(unsigned (&a)[4], unsigned address) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
@@ -18,10 +18,10 @@ __device__ __forceinline__ unsigned load_word(unsigned address) {
   return v;
 }
 
-// Words of a quad of lanes, each of one block, change places: afterwards lane q has all four words of block q (or, of
-// two blocks, half of block q % 2).
+// Transposes the words of a quad of lanes: each lane has a word of every block, and then lane q has all four words of
+// block q. Of two blocks, it has half of block q % 2.
 template <int N>
-__device__ __forceinline__ void exchange(unsigned (&v)[N], int q) {
+__device__ __forceinline__ void transpose(unsigned (&v)[N], int q) {
 #pragma unroll
   for (int t = 0; t + 1 < N; t += 2) {
     const unsigned got = __shfl_xor_sync(~0u, q & 1 ? v[t] : v[t + 1], 1);
@@ -38,7 +38,7 @@ __device__ __forceinline__ void exchange(unsigned (&v)[N], int q) {
   }
 }
 
-// All of 2 N outputs.
+// Stores all of 2 N outputs.
 __device__ __forceinline__ void store(void* to, const unsigned (&v)[4]) {
   asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(v[0]), "r"(v[1]), "r"(v[2]), "r"(v[3])
                : "memory");
@@ -50,7 +50,7 @@ __device__ __forceinline__ void store(void* to, const unsigned (&v)[1]) {
   asm volatile("st.global.b32 [%0], %1;" ::"l"(to), "r"(v[0]) : "memory");
 }
 
-// The first `inside` of 2 N outputs, by words of `bytes` where those are inside.
+// Stores the first `inside` of 2 N outputs, by vectors of `bytes` where these are inside.
 template <typename T, int N>
 __device__ __forceinline__ void store_inside(T* to, const unsigned (&v)[N], int inside, int bytes) {
 #pragma unroll
@@ -71,4 +71,4 @@ __device__ __forceinline__ void store_inside(T* to, const unsigned (&v)[N], int 
   }
 }
 
-}  // namespace torch_conv::depthwise::large
+}  // namespace torch_conv::depthwise::large_mma

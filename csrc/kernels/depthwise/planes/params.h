@@ -1,17 +1,19 @@
-// What PLANES' launch and kernel agree on: all sizes of a plane, and the launch's parameters.
+// PLANES: the template argument and the parameters of its kernel.
 #pragma once
 
 #include "core/problem.h"
 
 namespace torch_conv::depthwise {
 
-// What a kernel is compiled for. A thread computes px pixels of ry rows; a block, `group` channels of an image at once.
+// A kernel is compiled for each shape. A thread computes px pixels of ry rows. A block computes `group` channels of an
+// image at once.
 struct PlanesShape {
   int h, w, out_h, out_w;
   int kh, kw, stride_y, stride_x, dilation_y, dilation_x, pad_y, pad_x;
   int px, ry, group, multiplier;
   bool shifted;  // planes do not start on 16 bytes
-  // Input columns and rows that the thread's outputs see.
+  int resident;  // blocks of a multiprocessor
+  // The footprint of a thread's outputs, in pixels.
   constexpr int columns() const { return (px - 1) * stride_x + (kw - 1) * dilation_x + 1; }
   constexpr int rows() const { return (ry - 1) * stride_y + (kh - 1) * dilation_y + 1; }
   constexpr int strips() const { return (out_w + px - 1) / px; }
@@ -27,9 +29,10 @@ struct PlanesShape {
 struct PlanesArgs {
   const void *in, *weight, *bias;
   void* out;
-  int64_t in_n, out_n;                // elements from an image to the next one
-  int channels;                       // of outputs
-  unsigned images, jobs, each, more;  // job: a group of channels of an image; `each` jobs a block, one more for `more`
+  int64_t in_n, out_n;  // strides
+  int channels;         // of outputs
+  // A job is a group of channels of an image. A block computes `each` jobs, the first `more` blocks one job more.
+  unsigned images, jobs, each, more;
   int stages;
 };
 

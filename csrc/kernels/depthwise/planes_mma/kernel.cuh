@@ -1,26 +1,27 @@
-// PLANES_MMA: 16-bit images with small planes, on tensor cores; whole planes in and out of shared memory.
+// PLANES_MMA: small planes of 16-bit images on tensor cores; bulk copies move whole planes.
 //
 // clang-format off
-//    a unit: S output rows x 8 columns                    D (16 x 8)    =     A (16 x 16)      *     B (16 x 8)
+//      a unit: S output rows x 8 columns                    D (16 x 8)    =     A (16 x 16)      *     B (16 x 8)
 //
-//    lead   8 columns                                    2 rows x 8        taps of window row i    16 pixels of
-//   +----+--------+----+  an input row of the unit:      columns of        of the upper, i - 1     one input row,
-//   |    |        |    |  16 pixels, of which            8 units           of the lower row,       of 8 units
-//   |    | output |    |  kw neighbours make an                            shifted per column
-//   |    |        |    |  output
-//   +----+--------+----+  zeros: pixels outside the plane are cleared as they are read
+//      lead   8 columns                                    2 rows x 8        taps of window row i    16 pixels of
+//     +----+--------+----+  an input row of the unit:      columns of        of the upper, i - 1     one input row,
+//     |    |        |    |  16 pixels, of which            8 units           of the lower row,       of 8 units
+//     |    | output |    |  kw neighbours make an                            shifted per column
+//     |    |        |    |  output
+//     +----+--------+----+  zeros: pixels outside the plane are cleared as they are read
 // clang-format on
-// A warp keeps the taps of one channel in registers, 4 (kh + 1) words, and moves 8 units downwards at once: tiles of
-// a row, strips of a plane, planes of several images. An input row is read once and multiplied by kh + 1 matrices of
-// every second output row, (kh + 1) / 2 products a row of 8 units; where kh is 7: 4 products for 64 outputs, 56 of 128
-// taps of a matrix are there.
 //
-// Planes of kGroup channels of `images` images are a step: one bulk copy an image brings them, one takes them away. A
-// block walks through steps, images of the same channels first, and there are only as many blocks as fit at once;
-// copies of the next steps are on their way meanwhile. Device memory: 1 read, 1 write. 2 kh kw flops.
+// A warp keeps the taps of one channel in registers, 4 (kh + 1) words. It computes 8 units at once, from their first
+// row to their last: tiles of a row, strips of a plane, planes of several images.
+// A lane reads an input row once. (kh + 1) / 2 mma a row of 8 units multiply it with the taps of every second output
+// row. With 7 rows of taps, 4 mma make 64 outputs, and 56 of the 128 taps of a matrix are not padding.
 //
-// A product of 0 and a pixel that is not finite is NaN: such a pixel would spoil all outputs of its units' rows.
-// Outputs that are not finite are therefore made again by the chain of multiply-adds that all other variants use.
+// A step is the planes of kGroup channels of `images` images. One bulk copy an image loads them, one stores them.
+// A block takes steps in order, first all images of the same channels, while copies of the next steps run. The grid has
+// only as many blocks as fit at once. Device memory: 1 read, 1 write. 2 kh kw flops.
+//
+// A product of 0 and a pixel that is not finite is NaN: such a pixel changes all outputs of its units' rows. A chain of
+// multiply-adds, as in all other variants, therefore computes outputs that are not finite again.
 #pragma once
 
 #include "core/activation.h"
@@ -47,11 +48,12 @@ __device__ __forceinline__ Unit unit_at(const PlanesMmaArgs& a, int unit) {
   return {image, y, (unit - strip * a.tiles) * 8, begin - y};
 }
 
-// The outputs of 8 units that are not finite, or all, by chains. `in` and `out`: addresses of a channel's first planes.
+// Computes the outputs of 8 units that are not finite, or all outputs, as chains. `in` and `out` are the addresses of a
+// channel's first planes.
 template <typename T, int KH, int S, Activation kind>
-__device__ __noinline__ void make_again(const PlanesMmaArgs& a, unsigned in, unsigned out, const T* window, float bias,
-                                        int first_unit, int images, bool all) {
-  __syncwarp();  // other lanes wrote what this one reads
+__device__ __noinline__ void recompute(const PlanesMmaArgs& a, unsigned in, unsigned out, const T* window, float bias,
+                                       int first_unit, int images, bool all) {
+  __syncwarp();  // makes the outputs of other lanes visible
   auto read = [](unsigned at) {
     T value;
     const uint16_t bits = read_half(at);
@@ -66,8 +68,8 @@ __device__ __noinline__ void make_again(const PlanesMmaArgs& a, unsigned in, uns
     const int y = unit.y + row, x = unit.x + column;
     if (unit.image >= images || x >= a.w_out || row < unit.others) continue;
     const unsigned to = out + unit.image * a.image_bytes_out + (y * a.w_out + x) * int(sizeof(T));
-    const float was = read(to);
-    if (was - was == 0 && !all) continue;
+    const float before = read(to);
+    if (before - before == 0 && !all) continue;
     const unsigned plane = in + unit.image * a.image_bytes;
     float sum = 0;
 #pragma unroll 1
@@ -79,8 +81,21 @@ __device__ __noinline__ void make_again(const PlanesMmaArgs& a, unsigned in, uns
         const float pixel = inside ? read(plane + (yy * a.w + xx) * int(sizeof(T))) : 0.f;
         sum = fmaf(to_acc<float>(window[i * a.kw + j]), pixel, sum);
       }
-    const T made = from_acc<T>(activated<kind>(sum + bias));
-    write_half(to, made.bits);
+    const T result = from_acc<T>(activated<kind>(sum + bias));
+    write_half(to, result.bits);
+  }
+}
+
+// Pixels of an input row as an operand of mma.
+template <int kLoad>
+__device__ __forceinline__ void load_row(unsigned row, unsigned (&b)[2]) {
+  if constexpr (kLoad == 4) {
+    const uint2 two = read_two(row);
+    b[0] = two.x, b[1] = two.y;
+  } else if constexpr (kLoad == 2) {
+    b[0] = read_word(row), b[1] = read_word(row + 16);
+  } else {
+    b[0] = read_half(row) | read_half(row + 2) << 16, b[1] = read_half(row + 16) | read_half(row + 18) << 16;
   }
 }
 
@@ -88,19 +103,16 @@ __device__ __noinline__ void make_again(const PlanesMmaArgs& a, unsigned in, uns
 
 #endif
 
-// `kLoad`: pixels that a lane reads at once, 4, 2 or 1 (what the width divides by). `kPairs`: outputs leave two by two.
-// `kMany`: more passes than warps. `kOverlap`: the last strip begins in the one above it.
-template <typename T, int KH, int S, MmaRows kRows, int kLoad, bool kPairs, bool kMany, bool kOverlap, Activation kind,
-          int kGroup, int kShare, int kResident>
-__global__ void __launch_bounds__(32 * kGroup * kShare, kResident)
+template <typename T, PlanesMmaShape shape, Activation kind>
+__global__ void __launch_bounds__(32 * shape.group * shape.warps, shape.resident)
     depthwise_planes_mma(const __grid_constant__ PlanesMmaArgs a) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   using namespace planes_mma;
-  // Input rows of a strip that are read, counted from the first that its window sees.
-  constexpr int kPad = (KH - 1) / 2;
-  static_assert(S <= 32);  // rows of a strip, see `own`
-  constexpr int kBegin = kRows == MmaRows::whole ? kPad : 0;
-  constexpr int kEnd = kRows == MmaRows::whole ? kPad + S : S + KH - 1;
+  constexpr int kLoad = shape.load, kPad = shape.pad(), kBegin = shape.begin(), kEnd = shape.end();
+  constexpr bool kPairs = shape.pairs, kOverlap = shape.overlap;
+  constexpr MmaRows kInside = shape.inside;
+  constexpr int KH = shape.kh, S = shape.rows, kGroup = shape.group, kShare = shape.warps;
+  static_assert(S <= 32);  // 16 bits of `writes` for either unit
   extern __shared__ __align__(128) unsigned char mma_stages[];
   __shared__ uint64_t full[kMmaMostStages];
   unsigned char* const stages = mma_stages + kMmaGuard;
@@ -113,13 +125,13 @@ __global__ void __launch_bounds__(32 * kGroup * kShare, kResident)
   const int plane_bytes = a.h * a.w * int(sizeof(T)), plane_bytes_out = a.h_out * a.w_out * int(sizeof(T));
 
   const int64_t image_in = a.stride_n_in * int64_t(sizeof(T)), image_out = a.stride_n_out * int64_t(sizeof(T));
-  int group = __shfl_sync(~0u, step / a.chunks, 0), chunk = step - group * a.chunks;  // the same for all, so seen
+  // The shuffle lets the compiler see that the group is the same in all lanes.
+  int group = __shfl_sync(~0u, step / a.chunks, 0), chunk = step - group * a.chunks;
 
-  // The planes of the step `to_load`, the first that is not on its way: one thread of the last warp brings them, all
-  // count.
+  // All threads count the steps. One thread of the last warp issues the copies of step `to_load`.
   const bool loads = threadIdx.x == 32 * (kGroup * kShare - 1);
   int to_load = step, load_group = group, load_chunk = chunk;
-  auto bring = [&](int stage) {
+  auto load_step = [&](int stage) {
     if (to_load >= end) return;
     if (loads) {
       const int first = load_chunk * a.images, count = min(a.images, a.n - first);
@@ -140,33 +152,33 @@ __global__ void __launch_bounds__(32 * kGroup * kShare, kResident)
   const int quad = lane / 4, q = lane % 4;
   const int slot = kGroup == 1 ? 0 : warp / kShare, first_pass = kShare == 1 ? 0 : kGroup == 1 ? warp : warp % kShare;
 
-  // The taps of a channel go by way of shared memory to the lanes that need them. Rows of taps stand there between rows
-  // of zeros: word e of copy s of a row holds taps 2 (e - 3) - s - (lead - pad) and the next; lane 16 s + e brings it.
-  // The warps of a channel take rows in turns.
+  // Shared memory holds the rows of taps of a channel between rows of zeros. Word e of copy s of a row holds taps
+  // 2 (e - 3) - s - (lead - pad) and the next; lane 16 s + e loads it. The warps of a channel load rows in turns.
   unsigned* const table = tables + slot * (mma_table_bytes(KH) / 4);
   constexpr int kRowsEach = (KH + kShare - 1) / kShare;
-  auto fetch = [&](unsigned(&rows)[kRowsEach], float& bias) {
+  auto load_weights = [&](unsigned(&rows)[kRowsEach], float& bias) {
     const int channel = min(group * kGroup + slot, a.c - 1);
     const int j = 2 * (lane % 16 - 3) - lane / 16 - a.lead + a.pad_x;
     const uint16_t* from = static_cast<const uint16_t*>(a.weight) + (int64_t(channel) * KH + first_pass) * a.kw + j;
     const bool low = unsigned(j) < unsigned(a.kw), high = unsigned(j + 1) < unsigned(a.kw);
 #pragma unroll
     for (int k = 0; k < kRowsEach; ++k) {
-      const bool there = KH % kShare == 0 || first_pass + k * kShare < KH;
-      const uint16_t two[2] = {there && low ? from[0] : uint16_t(0), there && high ? from[1] : uint16_t(0)};
+      const bool exists = KH % kShare == 0 || first_pass + k * kShare < KH;
+      const uint16_t two[2] = {exists && low ? from[0] : uint16_t(0), exists && high ? from[1] : uint16_t(0)};
       rows[k] = two[0] | unsigned(two[1]) << 16;
       from += kShare * a.kw;
     }
     bias = a.bias ? to_acc<float>(static_cast<const T*>(a.bias)[channel]) : 0.f;
   };
 
-  // Where the lane reads (unit `quad` of a pass) and writes (units 2 q and 2 q + 1), in bytes from the start of a step.
+  // Addresses of the lane in a pass, in bytes from the begin of a step: it reads unit `quad` and writes units 2 q and
+  // 2 q + 1.
   int at_in = 0, row_in = 0, at_out[2] = {}, unit_image[2] = {};
-  unsigned keep[2] = {};
-  bool both[2] = {};  // of its two columns stand in the plane; else one, or none if unit_image is none of a step's
-  unsigned own = 0;   // of its rows in either unit those that no other warp writes, 16 bits each
-  auto place = [&](int pass) {
-    own = 0;
+  unsigned keep[2] = {};  // masks of columns inside the plane
+  bool both[2] = {};      // both columns of an output word are inside
+  unsigned writes = 0;    // a bit for each row that no other warp writes, 16 for either unit
+  auto set_position = [&](int pass) {
+    writes = 0;
     const Unit in = unit_at<S>(a, min(8 * pass + quad, a.units - 1));
     const int x = in.x - a.lead + (kLoad == 4 ? 4 : 2) * q;
     row_in = in.y - a.pad_y;
@@ -181,28 +193,28 @@ __global__ void __launch_bounds__(32 * kGroup * kShare, kResident)
       const int to = out.x + quad % 4 * 2;
       unit_image[half] = index < a.units && to < a.w_out ? out.image : a.images;
       both[half] = to + 1 < a.w_out;
-      const int first_of_own = (out.others + 1 - quad / 4) / 2;  // a lane has the even rows or the odd ones
-      own |= (0xffff & ~0u << first_of_own) << (16 * half);
+      const int first_row = (out.others + 1 - quad / 4) / 2;  // a lane has the even rows or the odd ones
+      writes |= (0xffff & ~0u << first_row) << (16 * half);
       at_out[half] =
           out.image * a.image_bytes_out + slot * plane_bytes_out + ((out.y + quad / 4) * a.w_out + to) * int(sizeof(T));
     }
   };
 
-  int stage = 0, phase = 0, side = 0;
+  int stage = 0, phase = 0, buffer = 0;
   bool first = true;
   while (step < end) {
-    // Taps set out before the first planes: behind those they would be late.
+    // The loads of taps begin before those of the first planes, which would delay them.
     unsigned rows[kRowsEach];
     float bias;
-    fetch(rows, bias);
+    load_weights(rows, bias);
     if (first) {
 #pragma unroll 1
       for (int s = 0; s < a.stages; ++s) {
         if (loads) tma::barrier_init(&full[s]);
-        __syncwarp();  // or racecheck reports barrier_init and bring, of the same lane, as a race
-        bring(s);
+        __syncwarp();  // or racecheck reports barrier_init and load_step, of the same lane, as a race
+        load_step(s);
       }
-      place(first_pass);
+      set_position(first_pass);
       first = false;
     }
     if (first_pass == 0) table[lane] = table[(KH + 1) * 32 + lane] = 0;
@@ -211,26 +223,24 @@ __global__ void __launch_bounds__(32 * kGroup * kShare, kResident)
       const int i = first_pass + k * kShare;
       if (KH % kShare == 0 || i < KH) table[(i + 1) * 32 + lane] = rows[k];
     }
-    __syncthreads();  // of the copies' barriers too
+    __syncthreads();  // for the table, and for the copies' barriers
     unsigned tap[KH + 1][4], odd_taps = 0;
-    {
-      const unsigned* from = table + (1 - quad / 4) * 32 + 3 - quad % 4 + (kLoad == 4 ? 2 * q : q);
+    const unsigned* from = table + (1 - quad / 4) * 32 + 3 - quad % 4 + (kLoad == 4 ? 2 * q : q);
+#pragma unroll
+    for (int i = 0; i <= KH; ++i)
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        tap[i][2 * half] = from[i * 32 + half * (kLoad == 4 ? 1 : 4)];
+        tap[i][2 * half + 1] = from[i * 32 + 16 + half * (kLoad == 4 ? 1 : 4)];
+      }
+    // A tap that is not finite makes NaN of the padding above and below a plane. `whole` planes leave these rows out.
+    if constexpr (kInside == MmaRows::whole) {
 #pragma unroll
       for (int i = 0; i <= KH; ++i)
 #pragma unroll
-        for (int half = 0; half < 2; ++half) {
-          tap[i][2 * half] = from[i * 32 + half * (kLoad == 4 ? 1 : 4)];
-          tap[i][2 * half + 1] = from[i * 32 + 16 + half * (kLoad == 4 ? 1 : 4)];
-        }
-      // A tap that is not finite makes NaN of the zeros outside the plane; those rows are left out.
-      if constexpr (kRows == MmaRows::whole) {
-#pragma unroll
-        for (int i = 0; i <= KH; ++i)
-#pragma unroll
-          for (int e = 0; e < 4; ++e) odd_taps = add_zero_times<T>(tap[i][e], odd_taps);
-      }
+        for (int e = 0; e < 4; ++e) odd_taps = add_zero_times<T>(tap[i][e], odd_taps);
     }
-    const bool all_again = __any_sync(~0u, odd_taps & 0x7fff7fff);
+    const bool recompute_all = __any_sync(~0u, odd_taps & 0x7fff7fff);
 
     const int this_group = group;
     for (; step < end && group == this_group; ++step) {
@@ -238,36 +248,26 @@ __global__ void __launch_bounds__(32 * kGroup * kShare, kResident)
       tma::barrier_wait(&full[stage], phase);
 
       const unsigned from = shared_address(stages) + stage * stage_bytes;
-      const unsigned to = shared_address(staged) + side * stage_bytes_out;
+      const unsigned to = shared_address(staged) + buffer * stage_bytes_out;
       const bool idle = slot >= a.c - group * kGroup;  // the last channels may be fewer
       for (int pass = idle ? a.passes : first_pass; pass < a.passes; pass += kShare) {
-        if constexpr (kMany) place(pass);
+        if constexpr (shape.many_passes) set_position(pass);
         unsigned row = from + at_in;
         unsigned out[2] = {to + at_out[0], to + at_out[1]};
-
-        // Compared anew in every pass: the compiler would keep all the answers in registers.
+        // The compiler would keep the results of all comparisons in registers over all passes: the asm makes it compare
+        // anew.
         int first_row = row_in;
         asm volatile("" : "+r"(first_row));
         float sum[(S + 1) / 2][4];
         unsigned check[2] = {};
-        // Rows are read two rows before they are needed: stores of outputs stand between, which the compiler does not
-        // move loads across.
+        // A lane reads rows two rows before their use: the compiler does not move loads across the stores of outputs.
         constexpr int kAhead = 2;
         unsigned ahead[kAhead][2];
         auto read = [&](int i, unsigned(&b)[2]) {
           b[0] = b[1] = 0;
           const bool inside =
-              (kRows != MmaRows::any && i >= kPad && i < S + kPad) || unsigned(first_row + i) < unsigned(a.h);
-          if (inside) {
-            if constexpr (kLoad == 4) {
-              const uint2 two = read_two(row);
-              b[0] = two.x, b[1] = two.y;
-            } else if constexpr (kLoad == 2) {
-              b[0] = read_word(row), b[1] = read_word(row + 16);
-            } else {
-              b[0] = read_half(row) | read_half(row + 2) << 16, b[1] = read_half(row + 16) | read_half(row + 18) << 16;
-            }
-          }
+              (kInside != MmaRows::any && i >= kPad && i < S + kPad) || unsigned(first_row + i) < unsigned(a.h);
+          if (inside) load_row<kLoad>(row, b);
           row += a.w * int(sizeof(T));
         };
 #pragma unroll
@@ -288,51 +288,51 @@ __global__ void __launch_bounds__(32 * kGroup * kShare, kResident)
                 const unsigned word =
                     round_pair<T>(activated<kind>(sum[p][half] + bias), activated<kind>(sum[p][half + 2] + bias));
                 check[half] = add_zero_times<T>(word, check[half]);
-                const bool there = unit_image[half] < count && (2 * p + 1 < S || quad < 4) &&
-                                   (!kOverlap || (own >> (16 * half + p)) & 1);
+                const bool stored = unit_image[half] < count && (2 * p + 1 < S || quad < 4) &&
+                                    (!kOverlap || (writes >> (16 * half + p)) & 1);
                 if constexpr (kPairs) {
-                  if (there) write_word(out[half], word);
+                  if (stored) write_word(out[half], word);
                 } else {
-                  if (there) write_half(out[half], word);
-                  if (there && both[half]) write_half(out[half] + 2, word >> 16);
+                  if (stored) write_half(out[half], word);
+                  if (stored && both[half]) write_half(out[half] + 2, word >> 16);
                 }
                 out[half] += 2 * a.w_out * int(sizeof(T));
               }
             }
           }
         }
-        // 0 in both halves, whatever the sign, unless there was a NaN.
+        // 0 in both halves, of either sign, unless there was a NaN.
         const bool bad =
             ((check[0] & 0x7fff7fff) && unit_image[0] < count) || ((check[1] & 0x7fff7fff) && unit_image[1] < count);
-        if (__any_sync(~0u, bad) || all_again) {
+        if (__any_sync(~0u, bad) || recompute_all) {
           const T* window = static_cast<const T*>(a.weight) + int64_t(group * kGroup + slot) * KH * a.kw;
-          make_again<T, KH, S, kind>(a, from + slot * plane_bytes, to + slot * plane_bytes_out, window, bias, 8 * pass,
-                                     count, all_again);
+          recompute<T, KH, S, kind>(a, from + slot * plane_bytes, to + slot * plane_bytes_out, window, bias, 8 * pass,
+                                    count, recompute_all);
         }
       }
 
-      // All outputs are staged, and the stage is read: it takes another step. The copy from the other side of the
-      // staged outputs, begun a step ago, has been read: the next step writes there.
+      // All outputs are staged, and the stage is free for another step. The copy that reads the other buffer of outputs
+      // has ended: the next step writes there.
       tma::fence_before_copy();
-      if (threadIdx.x == 0) asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+      if (threadIdx.x == 0) tma::store_wait_read();
       __syncthreads();
       if (threadIdx.x == 0) {
         const int bytes = min(kGroup, a.c - group * kGroup) * plane_bytes_out;
         unsigned char* where = static_cast<unsigned char*>(a.out) + int64_t(group) * (kGroup * plane_bytes_out) +
                                chunk * a.images * image_out;
-        const unsigned char* source = staged + side * stage_bytes_out;
+        const unsigned char* source = staged + buffer * stage_bytes_out;
 #pragma unroll 1
         for (int i = 0; i < count; ++i, where += image_out, source += a.image_bytes_out)
           tma::bulk_store(where, source, bytes);
-        asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+        tma::store_commit();
       }
-      bring(stage);
-      side ^= 1;
+      load_step(stage);
+      buffer ^= 1;
       if (++stage == a.stages) stage = 0, phase ^= 1;
       if (++chunk == a.chunks) chunk = 0, ++group;
     }
   }
-  if (threadIdx.x == 0) asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+  if (threadIdx.x == 0) tma::store_wait_read();
 #endif
 }
 

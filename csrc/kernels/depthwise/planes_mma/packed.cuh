@@ -1,4 +1,4 @@
-// What PLANES_MMA is made of: words of two 16-bit elements.
+// PLANES_MMA: loads and stores of words of two 16-bit elements.
 #pragma once
 
 #include "core/cuda/half_bits.cuh"
@@ -12,7 +12,7 @@ namespace torch_conv::depthwise {
 
 namespace planes_mma {
 
-// Words and halves of shared memory by their 32-bit addresses, which the compiler keeps in one register.
+// Shared memory is addressed by 32 bits, which take one register.
 __device__ __forceinline__ unsigned read_word(unsigned at) {
   unsigned word;
   asm volatile("ld.shared.b32 %0, [%1];" : "=r"(word) : "r"(at) : "memory");

@@ -8,18 +8,16 @@ namespace torch_conv::depthwise {
 
 void launch_planes_mma(const Depthwise& p, const Plan& plan, const Site& site);
 
+// params.h explains the fields.
 struct PlanesMmaConfig {
-  int rows, load, lead;  // rows of a strip, pixels a lane reads at once, columns of a window left of its outputs
-  int tiles, strips, images, units, passes;
-  int group, warps, stages;
+  PlanesMmaShape shape;
+  int lead, tiles, strips, images, units, passes, stages;
   int image_bytes, image_bytes_out;
-  int resident;
 };
 
 inline int64_t plane_bytes(const Image& x) { return x.h * x.w * size_of(x.dtype); }
 
-// Do a unit's 16 columns hold what its 8 outputs see where lanes read `load` pixels at once? Sets how many columns lie
-// left of the outputs.
+// Do a unit's 16 columns hold the footprint of its 8 outputs where lanes read `load` pixels at once? Sets `lead`.
 inline bool mma_lead(const Depthwise& p, int load, int& lead) {
   if (p.in.w % load) return false;
   lead = int(round_up(p.place.pad_x, load == 1 ? 1 : load));
@@ -31,20 +29,21 @@ inline MmaRows mma_rows(const Depthwise& p, int strips) {
   return strips == 1 && p.in.h == p.out.h ? MmaRows::whole : MmaRows::inner;
 }
 
-// The kernel's barriers are static.
-constexpr int kMmaOwnShared = 1024;
+constexpr int kMmaStaticShared = 1024;  // bytes: the barriers
 
 inline int64_t planes_mma_shared(const Depthwise& p, const PlanesMmaConfig& c) {
   return 2 * kMmaGuard + int64_t(c.images) * (c.stages * int64_t(c.image_bytes) + 2 * int64_t(c.image_bytes_out)) +
-         c.group * mma_table_bytes(int(p.kh));
+         c.shape.group * mma_table_bytes(int(p.kh));
 }
 
 // Tunings: one NVIDIA H200, float16, microseconds in CUDA graphs.
 inline PlanesMmaConfig planes_mma_config(const Depthwise& p, const Arch& arch) {
   PlanesMmaConfig c{};
+  PlanesMmaShape& s = c.shape;
+  s.kh = int(p.kh), s.pairs = p.out.w % 2 == 0;
   for (int load : {4, 2, 1})
     if (mma_lead(p, load, c.lead)) {
-      c.load = load;
+      s.load = load;
       break;
     }
   c.tiles = int(ceil_div(p.out.w, 8));
@@ -52,29 +51,28 @@ inline PlanesMmaConfig planes_mma_config(const Depthwise& p, const Arch& arch) {
   // NVIDIA H200, 64x384x28x28 float16, 7x7: whole planes 23.5 us (88 % of copy), two strips of 14 rows 24.3 us.
   const bool whole = p.out.h <= 28 && mma_rows(p, 1) == MmaRows::whole && c.tiles * p.in.n >= 8;
   c.strips = whole ? 1 : int(ceil_div(p.out.h, 16));
-  // Eight units a warp: of several images where a plane has fewer, else of lower strips.
+  // A warp computes eight units: of several images where a plane has fewer, else of lower strips.
   c.images = 1;
   while (c.images * c.strips * c.tiles < 8 && 2 * c.images <= p.in.n) c.images *= 2;
   while (c.images * c.strips * c.tiles < 8 && 2 * c.strips <= p.out.h) c.strips *= 2;
-  c.rows = int(ceil_div(p.out.h, c.strips));
-  c.strips = int(ceil_div(p.out.h, c.rows));
+  s.rows = int(ceil_div(p.out.h, c.strips));
+  c.strips = int(ceil_div(p.out.h, s.rows));
   c.units = c.images * c.strips * c.tiles;
   c.passes = (c.units + 7) / 8;
-  c.warps = int(ceil_div(c.passes, ceil_div(c.passes, 8)));
-  // Four warps: blocks of eight took 13.3 us where these take 13.1 (64x768x14x14, 7x7), and 31.5 where these take 31.2
-  // (64x384x32x32, 5x5).
-  c.group = c.warps > 3 ? 1 : 4 / c.warps;
-  if (c.group >= p.in.c) c.group = int(p.in.c);
+  s.warps = int(ceil_div(c.passes, ceil_div(c.passes, 8)));
+  // Blocks of four warps and of eight: 13.1 and 13.3 us (64x768x14x14, 7x7), 31.2 and 31.5 us (64x384x32x32, 5x5).
+  s.group = s.warps > 3 ? 1 : 4 / s.warps;
+  if (s.group >= p.in.c) s.group = int(p.in.c);
   // Steps start on 16 bytes, and there are enough of them for all multiprocessors.
   const auto starts = [&](int group) {
     return group * plane_bytes(p.in) % 16 == 0 && group * plane_bytes(p.out) % 16 == 0;
   };
-  while (c.group < p.in.c && !starts(c.group)) ++c.group;
-  while (c.group % 2 == 0 && starts(c.group / 2) &&
-         ceil_div(p.in.c, c.group) * ceil_div(p.in.n, c.images) < arch.multiprocessors)
-    c.group /= 2;
+  while (s.group < p.in.c && !starts(s.group)) ++s.group;
+  while (s.group % 2 == 0 && starts(s.group / 2) &&
+         ceil_div(p.in.c, s.group) * ceil_div(p.in.n, c.images) < arch.multiprocessors)
+    s.group /= 2;
   const auto pitch = [&](const Image& x) {
-    int64_t bytes = round_up(c.group * plane_bytes(x), 16);
+    int64_t bytes = round_up(s.group * plane_bytes(x), 16);
     // Four images of 14 columns lie 32 bytes apart modulo 128: no two lanes meet in a bank.
     if (c.images > 1)
       while (bytes % 128 != 32) bytes += 16;
@@ -82,15 +80,17 @@ inline PlanesMmaConfig planes_mma_config(const Depthwise& p, const Arch& arch) {
   };
   c.image_bytes = pitch(p.in), c.image_bytes_out = pitch(p.out);
   const auto fit = [&] { return (arch.shared_bytes + 1024) / (planes_mma_shared(p, c) + 1024); };
-  // 112x112 (16x96 planes, 3x3): two stages and two blocks a multiprocessor 24.6 us, three and one 25.8 us. Two stages
-  // of 28x28 25.8 us where three took 24.7.
+  // 112x112 (16x96 planes, 3x3): two stages and two blocks a multiprocessor 24.6 us, three and one 25.8 us. 28x28: two
+  // stages 25.8 us, three 24.7.
   c.stages = 3;
   if (fit() < 2) c.stages = 2;
   // 64x96x56x56: six blocks of four warps 24.3, 23.4, 23.0 us (7x7, 5x5, 3x3: 86, 89, 90 % of copy), five 25.2, 24.6,
   // 24.0 us, seven (72 registers) 28.5, 23.3, 27.0 us. More than 16 rows take more registers.
-  c.resident = c.group * c.warps > 4 ? 3 : c.rows > 16 ? 4 : 6;
+  s.resident = s.group * s.warps > 4 ? 3 : s.rows > 16 ? 4 : 6;
   // Of 24 warps each has 80 registers.
-  c.resident = int(std::max<int64_t>(1, std::min<int64_t>({c.resident, 24 / (c.group * c.warps), fit()})));
+  s.resident = int(std::max<int64_t>(1, std::min<int64_t>({s.resident, 24 / (s.group * s.warps), fit()})));
+  s.inside = mma_rows(p, c.strips);
+  s.many_passes = c.passes > s.warps, s.overlap = c.strips * s.rows > p.out.h;
   return c;
 }
 
@@ -107,20 +107,20 @@ inline const char* planes_mma_refusal(const Depthwise& p, const Arch& arch) {
     return "planes larger than 128 columns or 33000 bytes";
   int lead;
   if (!mma_lead(p, 1, lead) && !mma_lead(p, 2, lead) && !mma_lead(p, 4, lead))
-    return "outputs that see more than 16 columns from 8";
+    return "8 outputs with a footprint of more than 16 columns";
   for (const Image* x : {&p.in, &p.out}) {
     const bool dense = (x->stride_w == 1 || x->w == 1) && (x->stride_h == x->w || x->h == 1) &&
                        (x->stride_c == x->h * x->w || x->c == 1);
-    if (!dense) return "planes of an image do not lie side by side";
+    if (!dense) return "planes of an image are not contiguous";
     const bool starts = reinterpret_cast<uintptr_t>(x->data) % 16 == 0 && x->c * plane_bytes(*x) % 16 == 0 &&
                         (x->n == 1 || x->stride_n * size_of(x->dtype) % 16 == 0);
     if (!starts) return "images do not start on 16 bytes";
   }
   const PlanesMmaConfig c = planes_mma_config(p, arch);
-  if (c.group * c.warps > 16) return "planes that start on 16 bytes in groups of more than 16 only";
+  if (c.shape.group * c.shape.warps > 16) return "planes that start on 16 bytes in groups of more than 16 only";
   if (c.lead > 64) return "padding of more than 64 columns";
-  if (planes_mma_shared(p, c) > arch.shared_bytes - kMmaOwnShared) return "planes too large for shared memory";
-  if (ceil_div(p.in.c, c.group) * ceil_div(p.in.n, c.images) >= kMostSide) return "2^30 groups of planes";
+  if (planes_mma_shared(p, c) > arch.shared_bytes - kMmaStaticShared) return "planes too large for shared memory";
+  if (ceil_div(p.in.c, c.shape.group) * ceil_div(p.in.n, c.images) >= kMostSide) return "2^30 groups of planes";
   return nullptr;
 }
 
@@ -129,21 +129,21 @@ inline void configure_planes_mma(const Depthwise& p, const Arch& arch, Plan& pla
   plan.why = "small planes of 16-bit pixels on tensor cores";
   plan.tile_w = int(p.out.w);
   plan.tile_h = int(p.out.h);
-  plan.threads = 32 * c.group * c.warps;
+  plan.threads = 32 * c.shape.group * c.shape.warps;
   plan.shared_bytes = int(planes_mma_shared(p, c));
-  const int64_t steps = ceil_div(p.in.c, c.group) * ceil_div(p.in.n, c.images);
-  // As many blocks as fit, none of which is to take a step more than the others need.
-  const int64_t most = int64_t(arch.multiprocessors) * c.resident;
+  const int64_t steps = ceil_div(p.in.c, c.shape.group) * ceil_div(p.in.n, c.images);
+  // The grid has at most as many blocks as fit at once, and the fewest that keep the longest block as short.
+  const int64_t most = int64_t(arch.multiprocessors) * c.shape.resident;
   plan.blocks = ceil_div(steps, ceil_div(steps, most));
-  const bool pairs = p.out.w % 2 == 0;
-  const MmaRows rows = mma_rows(p, c.strips);
+  const PlanesMmaShape& s = c.shape;
+  const TemplateArgument shape("depthwise::PlanesMmaShape",
+                               {s.kh, s.rows,
+                                s.inside == MmaRows::whole   ? "depthwise::MmaRows::whole"
+                                : s.inside == MmaRows::inner ? "depthwise::MmaRows::inner"
+                                                             : "depthwise::MmaRows::any",
+                                s.load, s.pairs, s.many_passes, s.overlap, s.group, s.warps, s.resident});
   plan.kernels = {kernel_of("kernels/depthwise/planes_mma/kernel.cuh", "depthwise::depthwise_planes_mma",
-                            {p.in.dtype, int(p.kh), c.rows,
-                             rows == MmaRows::whole   ? "depthwise::MmaRows::whole"
-                             : rows == MmaRows::inner ? "depthwise::MmaRows::inner"
-                                                      : "depthwise::MmaRows::any",
-                             c.load, pairs, c.passes > c.warps, c.strips * c.rows > p.out.h, argument_of(p.activation),
-                             c.group, c.warps, c.resident})};
+                            {p.in.dtype, shape, argument_of(p.activation)})};
   plan.config = Config{launch_planes_mma, c};
 }
 

@@ -1,20 +1,20 @@
-// ROWS: windows along rows that lie anywhere in memory; a lane makes 16 bytes of a row, sums in registers.
+// ROWS: windows along rows of any alignment; a lane computes 16 bytes of a row, with sums in registers.
 //
 // clang-format off
 //     input row    . . . x x x x x x x x x x x x x x x x . . .     '.' neighbouring rows or nothing: zeros
-//     16 bytes   |       |       |       |       |       |         aligned loads, those that the windows touch
-//                      <----- span ----->                          V outputs and their halo begin `shift` elements in
+//     16 bytes   |       |       |       |       |       |         aligned loads of the footprint
+//                      <----- span ----->                          footprint of V outputs, `shift` elements in
 //     output row           | o o o o |                             one aligned store; single elements at a row's ends
 // clang-format on
 //
-// Vectors are cut where the output's memory is aligned, whatever a row's length; rows that begin inside a vector share
-// it, and each stores its own part. The input lies `shift` elements further on, which is the same number for all rows
-// where the lengths agree: a constant then (kShift). Else lanes find their own and move their words (kRowsFunnel), or,
-// where most warps work on one row, branch to the sums of that shift (kRowsBranch).
-// Lanes of one warp may work on several rows. A lane's kVectors vectors lie in as many parts of its row.
+// The alignment of the output's memory cuts vectors, whatever the length of a row. Rows that begin inside a vector
+// share it, and each stores its own part. The footprint begins `shift` elements after an aligned address of the input.
+// `shift` is a constant if the lengths of the rows make it the same for all. Else a lane computes it and moves its
+// words (kRowsFunnel), or branches to the sums of that shift, where most warps have one row (kRowsBranch). Lanes of one
+// warp may have several rows. The `vectors` vectors of a lane lie in as many parts of its row.
 //
-// Device memory an output: 1 read, 1 write; halos are read again from L1. 2 K flops. Of 16 bytes an output, float, K 3:
-// 3 loads, 1 store, 12 multiply-adds, 4 additions of the bias, about 50 other instructions.
+// Device memory an output: 1 read, 1 write; L1 serves the halos. 2 K flops. Instructions for 16 bytes of outputs,
+// float, K 3: 3 loads, 1 store, 12 multiply-adds, 4 additions of the bias, about 50 others.
 #pragma once
 
 #include "core/activation.h"
@@ -23,10 +23,11 @@
 
 namespace torch_conv::depthwise {
 
-template <typename T, typename W, int K, int kStride, int kDilation, int kShift, int kVectors, Activation kind>
+template <typename T, typename W, RowsShape shape, Activation kind>
 __global__ void __launch_bounds__(128) depthwise_rows(const __grid_constant__ RowsArgs a) {
   using A = acc_t<T>;
-  constexpr int V = 16 / int(sizeof(T));
+  constexpr int K = shape.k, kStride = shape.stride, kDilation = shape.dilation, kShift = shape.shift;
+  constexpr int kVectors = shape.vectors, V = 16 / int(sizeof(T));
   constexpr int span = (V - 1) * kStride + (K - 1) * kDilation + 1;
   constexpr int loads = ((kShift < 0 ? V - 1 : kShift) + span + V - 1) / V;
 
@@ -39,7 +40,7 @@ __global__ void __launch_bounds__(128) depthwise_rows(const __grid_constant__ Ro
   T* const out = static_cast<T*>(a.out) + (n * a.out_stride_n + c * a.out_stride_c);
   const int phase = int(reinterpret_cast<uintptr_t>(out) / sizeof(T)) & (V - 1);
 
-  // Where the lane's vectors lie: x, the position of the first output; at, that of the first element that is loaded.
+  // Positions of the lane's vectors in the row: x of the first output, `at` of the first element that is loaded.
   int x[kVectors], at[kVectors], shift = kShift < 0 ? 0 : kShift;
   uint32_t words[kVectors][4 * loads];
   bool readable[kVectors];
@@ -61,7 +62,7 @@ __global__ void __launch_bounds__(128) depthwise_rows(const __grid_constant__ Ro
     }
   }
 
-  // Few taps wait in registers; more are read as they are used.
+  // Few taps stay in registers; more are read as they are used.
   constexpr bool kKept = K <= 16;
   const W* const weight = static_cast<const W*>(a.weight) + int64_t(c) * K;
   A taps[kKept ? K : 1];

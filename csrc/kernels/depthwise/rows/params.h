@@ -1,12 +1,19 @@
-// What ROWS' launches and kernels agree on.
+// ROWS: the template argument and the parameters of its kernels.
 #pragma once
 
 #include "kernels/depthwise/shared/divisor.h"
 
 namespace torch_conv::depthwise {
 
-// Where a vector's input begins within 16 bytes, if that is not the same for all rows.
+// Values of RowsShape::shift if the shift is not the same for all rows.
 constexpr int kRowsFunnel = -1, kRowsBranch = -2;
+
+// A kernel is compiled for each shape.
+struct RowsShape {
+  int k, stride, dilation;
+  int shift;    // elements from 16 aligned bytes of the input to the footprint of a vector of outputs
+  int vectors;  // of a lane
+};
 
 struct RowsArgs {
   const void *in, *weight, *bias;

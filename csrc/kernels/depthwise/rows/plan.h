@@ -1,4 +1,4 @@
-// ROWS: which problems it serves, and how rows are dealt out to lanes.
+// ROWS: windows along rows.
 #pragma once
 
 #include "kernels/depthwise/config.h"
@@ -8,13 +8,13 @@
 namespace torch_conv::depthwise {
 
 constexpr int kRowsThreads = 128;
-constexpr int kRowsMostSpan = 96;  // input elements that a lane keeps for one vector
+constexpr int kRowsMostSpan = 96;  // elements of the footprint of a vector
 
 struct RowsConfig {
   int shift, vectors;
-  int64_t slots;  // lanes of a row; of rows through shared memory, warps
-  int own;        // outputs of a lane, through shared memory; or 0
-  bool flat;      // the tensor as one row; then `slots` is a row's length
+  int64_t slots;       // lanes of a row; through shared memory, warps of a row
+  int shared_outputs;  // of a lane, through shared memory; or 0
+  bool flat;           // the tensor as one row; then `slots` is the length of a row
 };
 
 void launch_rows(const Depthwise& p, const Plan& plan, const Site& site);
@@ -29,12 +29,14 @@ inline RowsConfig rows_config(const Depthwise& p) {
   const bool unit = p.place.unit_steps_of_images();
 
   RowsConfig config{.vectors = 1};
-  // Through shared memory, or from registers? 64x768x1024 on one NVIDIA H200: float32 k = 9 99.7 and 100.3 us, k = 15
-  // 99.5 and 119, k = 31 111 and 184; k = 7 on rows of 1001 130 and 133. float16 k = 9 74 and 56, k = 15 79 and 76,
-  // k = 31 100 and 130.
+  // Through shared memory and from registers, us for 64x768x1024 on one NVIDIA H200:
+  //
+  //     float32   k = 9 99.7, 100.3; k = 15 99.5, 119; k = 31 111, 184; k = 7 on rows of 1001 130, 133
+  //     float16   k = 9 74, 56; k = 15 79, 76; k = 31 100, 130
+  //
   if (unit && p.kw > (size == 4 && p.out.w > 96 ? 6 : 16)) {
-    config.own = p.out.w > 256 ? 16 : p.out.w > 128 ? 8 : 4;
-    config.slots = ceil_div(p.out.w, 32 * config.own);
+    config.shared_outputs = p.out.w > 256 ? 16 : p.out.w > 128 ? 8 : 4;
+    config.slots = ceil_div(p.out.w, 32 * config.shared_outputs);
     return config;
   }
   const auto shift_of = [&](int64_t outputs_at) {
@@ -43,8 +45,11 @@ inline RowsConfig rows_config(const Depthwise& p) {
   const bool gapless = unit && p.multiplier() == 1 && p.in.w == p.out.w &&
                        (p.out.c == 1 || (in_c == p.in.w && out_c == p.out.w)) &&
                        (p.out.n == 1 || (in_n == p.in.c * p.in.w && out_n == p.out.c * p.out.w));
-  // Without gaps, or row by row? One NVIDIA H200, k = 3, float32: rows of 7 118 and 159 us, of 202 153 and 155, of 1001
-  // 127 and 128 (k = 7: 139 and 133); float16: rows of 17 92 and 265, of 202 70 and 61 (k = 5, rows of 50: 86 and 84).
+  // As one long row and row by row, us on one NVIDIA H200, k = 3:
+  //
+  //     float32   rows of 7 118, 159; of 202 153, 155; of 1001 127, 128 (k = 7: 139, 133)
+  //     float16   rows of 17 92, 265; of 202 70, 61; of 50 with k = 5 86, 84
+  //
   const int64_t outputs = p.out.n * p.out.c * p.out.w;
   if (gapless && !aligned && at(p.out) % v == 0 && p.out.w >= v && outputs < (int64_t(1) << 31) - 64 && p.kw <= 9 &&
       (size == 2 ? p.out.w <= 40 : p.out.w <= 32 || p.kw <= 4)) {
@@ -53,12 +58,12 @@ inline RowsConfig rows_config(const Depthwise& p) {
     config.shift = shift_of(0);
     return config;
   }
-  // Do all rows agree? Those of an input channel's outputs must, too.
+  // Do all rows have the same shift? Those of the outputs of one input channel must, too.
   const bool agree =
       (in_n - stride * out_n) % v == 0 &&
       (p.multiplier() == 1 ? (in_c - stride * out_c) % v == 0 : in_c % v == 0 && stride * out_c % v == 0);
   const int64_t vectors = aligned ? ceil_div(p.out.w, v) : (p.out.w + v - 2) / v + 1;
-  // Rows that disagree, bfloat16 16x2048x4096, k = 4: 137 us by branches, 143 by moving words (one NVIDIA H200).
+  // Rows of several shifts, bfloat16 16x2048x4096, k = 4: 137 us by branches, 143 by moving words (one NVIDIA H200).
   config.shift = agree ? shift_of(at(p.out)) : vectors >= 64 && v * p.kw <= 48 ? kRowsBranch : kRowsFunnel;
   // float16 64x768x1024, one NVIDIA H200: k = 5 50 us with two vectors a lane, 53 with one; k = 9 56 and 62; rows of 50
   // 104 and 84. Four: k = 5 51, k = 9 59.
@@ -75,7 +80,7 @@ inline const char* rows_refusal(const Depthwise& p, const Arch&) {
   if ((v - 1) * p.place.stride_x + (p.kw - 1) * p.place.dilation_x + 1 > kRowsMostSpan)
     return "long strides or dilation";
   if (const RowsConfig config = rows_config(p);
-      !config.flat && p.out.n * p.out.c * config.slots * (config.own ? 32 : 1) >= int64_t(1) << 31)
+      !config.flat && p.out.n * p.out.c * config.slots * (config.shared_outputs ? 32 : 1) >= int64_t(1) << 31)
     return "2^31 vectors";
   return nullptr;
 }
@@ -92,16 +97,18 @@ inline void configure_rows(const Depthwise& p, const Arch&, Plan& plan) {
     plan.blocks = ceil_div(ceil_div(p.out.n * p.out.c * p.out.w, plan.tile_w), kRowsThreads);
     plan.kernels = {kernel_of("kernels/depthwise/rows/kernel_flat.cuh", "depthwise::depthwise_rows_flat",
                               {p.in.dtype, p.weights, int(p.kw), config.shift, argument_of(p.activation)})};
-  } else if (config.own) {
+  } else if (config.shared_outputs) {
     plan.why = "windows along rows, pieces of a row through shared memory";
-    plan.tile_w = 32 * config.own;
+    plan.tile_w = 32 * config.shared_outputs;
     plan.blocks = ceil_div(p.out.n * p.out.c * config.slots, kRowsThreads / 32);
     plan.kernels = {kernel_of("kernels/depthwise/rows/shared.cuh", "depthwise::depthwise_rows_shared",
-                              {p.in.dtype, p.weights, int(p.kw), config.own, argument_of(p.activation)})};
-  } else
+                              {p.in.dtype, p.weights, int(p.kw), config.shared_outputs, argument_of(p.activation)})};
+  } else {
+    const TemplateArgument shape("depthwise::RowsShape", {int(p.kw), int(p.place.stride_x), int(p.place.dilation_x),
+                                                          config.shift, config.vectors});
     plan.kernels = {kernel_of("kernels/depthwise/rows/kernel.cuh", "depthwise::depthwise_rows",
-                              {p.in.dtype, p.weights, int(p.kw), int(p.place.stride_x), int(p.place.dilation_x),
-                               config.shift, config.vectors, argument_of(p.activation)})};
+                              {p.in.dtype, p.weights, shape, argument_of(p.activation)})};
+  }
   plan.config = Config{launch_rows, config};
 }
 

@@ -1,15 +1,15 @@
-// ROWS with more taps: a warp brings a piece of a row into shared memory, and each lane slides a window over its own.
+// ROWS with more taps: a warp loads a piece of a row into shared memory, and each lane computes P neighbouring outputs.
 //
 // clang-format off
 //     input row   . . x x x x x x x x x x x x x x x x x x x x . .    '.' neighbouring rows or nothing: zeros
-//     warp's       |<----------- 32 P + K - 1 ------------->|        lanes read neighbouring elements: any alignment
-//     lane 0       |<- P + K - 1 ->|                                 four at a time, as sums in registers need them
+//     warp         |<----------- 32 P + K - 1 ------------->|        lanes load neighbouring elements, of any alignment
+//     lane 0       |<- P + K - 1 ->|                                 four at a time, in the order of the taps
 //     lane 1            |<- P + K - 1 ->|
-//     output row          | P | P | P | ... | P |                    through shared memory again, to be stored like
-//                                                                    they were read
+//     output row          | P | P | P | ... | P |                    stored through shared memory, as it was loaded
 // clang-format on
-// Shared memory holds accumulation types, P of them and then room for 16 bytes where P is more than 4, so that lanes'
-// vectors lie in different banks. Each warp has its own and waits for nobody else.
+//
+// Shared memory holds the accumulation type. A lane has P numbers and, if P is more than 4, 16 bytes of padding, so
+// that the vectors of the lanes lie in different banks. A warp synchronises with no other: each has its own memory.
 //
 // Device memory an output: 1 read, 1 write, K - 1 elements more a warp. Per 32 P outputs a lane issues P K
 // multiply-adds, (P + K) / 4 + K / 4 loads of 16 bytes and about 9 P other instructions.
@@ -26,11 +26,11 @@ __global__ void __launch_bounds__(128) depthwise_rows_shared(const __grid_consta
   using A = acc_t<T>;
   constexpr int F = 16 / int(sizeof(A));              // numbers in 16 bytes
   constexpr int pitch = P == F ? P : P + F;           // of a lane's numbers
-  constexpr int count = 32 * P + round_up(K - 1, F);  // that windows of 16 bytes touch
+  constexpr int count = 32 * P + round_up(K - 1, F);  // elements of the footprint, in whole vectors of 16 bytes
   constexpr int taps_at = ceil_div(count, P) * pitch;
   constexpr int reads = (count + 31) / 32;
   __shared__ __align__(16) A shared[4][taps_at + round_up(K, F)];
-  A* const own = shared[threadIdx.x / 32];
+  A* const warp_shared = shared[threadIdx.x / 32];
 
   const uint32_t warp = blockIdx.x * 4 + threadIdx.x / 32;
   const int lane = threadIdx.x % 32;
@@ -41,10 +41,10 @@ __global__ void __launch_bounds__(128) depthwise_rows_shared(const __grid_consta
   const W* const weight = static_cast<const W*>(a.weight) + int64_t(c) * K;
   const int x = piece * (32 * P);
 
-  // Where element `lane` of 32 lies; 32 are whole lanes' own.
+  // The address of element `lane` of 32 elements, which are those of whole lanes.
   static_assert(32 % P == 0);
   constexpr int step = 32 / P * pitch;
-  A* const spread = own + (lane / P * pitch + lane % P);
+  A* const spread = warp_shared + (lane / P * pitch + lane % P);
 
   T read[reads];
   const int first = x - a.pad;
@@ -58,7 +58,7 @@ __global__ void __launch_bounds__(128) depthwise_rows_shared(const __grid_consta
       read[i] = unsigned(at) < unsigned(a.in_w) ? in[at] : T{};
     }
   }
-  for (int i = lane; i < K; i += 32) own[taps_at + i] = to_acc<A>(weight[i]);
+  for (int i = lane; i < K; i += 32) warp_shared[taps_at + i] = to_acc<A>(weight[i]);
   const A bias = a.bias ? to_acc<A>(static_cast<const W*>(a.bias)[c]) : A(0);
 #pragma unroll
   for (int i = 0; i < reads; ++i) {
@@ -69,7 +69,7 @@ __global__ void __launch_bounds__(128) depthwise_rows_shared(const __grid_consta
   A sum[P] = {};
   {
     A value[round_up(P + K - 1, F)];
-    const A* const from = own + lane * pitch;
+    const A* const from = warp_shared + lane * pitch;
 #pragma unroll
     for (int i = 0; i < round_up(P + K - 1, F); i += F) {
       const auto pack = load_pack<F>(from + i / P * pitch + i % P);
@@ -78,7 +78,7 @@ __global__ void __launch_bounds__(128) depthwise_rows_shared(const __grid_consta
     }
 #pragma unroll
     for (int i = 0; i < K; i += F) {
-      const auto taps = load_pack<F>(own + taps_at + i);
+      const auto taps = load_pack<F>(warp_shared + taps_at + i);
 #pragma unroll
       for (int j = 0; j < F && i + j < K; ++j)
 #pragma unroll
@@ -93,7 +93,7 @@ __global__ void __launch_bounds__(128) depthwise_rows_shared(const __grid_consta
     for (int i = 0; i < F; ++i) pack.v[i] = activated<kind>(sum[e + i] + bias);
     uint4 word;
     memcpy(&word, &pack, 16);
-    *reinterpret_cast<uint4*>(own + lane * pitch + e) = word;
+    *reinterpret_cast<uint4*>(warp_shared + lane * pitch + e) = word;
   }
   __syncwarp();
   T* const out = static_cast<T*>(a.out) + (n * a.out_stride_n + c * a.out_stride_c);

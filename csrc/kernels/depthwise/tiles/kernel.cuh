@@ -1,18 +1,18 @@
-// TILES: rows of pixels that lie side by side; tiles of large planes, or small planes whole, several a block.
+// TILES: contiguous rows of pixels; a block computes a tile of a large plane, or several small planes.
 //
 // clang-format off
-//     lead     columns            lead (of the next row)
-//    +------+-----------------+ - - - +     shared memory: a tile with its halo, or whole planes with the zeros that
-//    | 0  0 | 0  0  0  0  0  0 | 0  0      stand around them. It arrives by a bulk tensor copy (kLoad 0), else by
-//    | 0  0 | x  x  x  x  x  x | 0  0      words as wide as device memory's alignment allows; pixel 0 of a row starts
-//    | 0  0 | x  x  x  x  x  x | 0  0      on 16 bytes.
-//    | 0  0 | x  x [px x ry ]  | 0  0      A thread: px columns of ry output rows of one plane. It reads a row of its
-//    +------+-----------------+ - - - +     inputs once, by words of 16, 8 and 4 bytes, for all window rows over it.
+//       lead     columns            lead (of the next row)
+//      +------+-----------------+ - - - +    Shared memory holds a tile with its halo, or padded planes.
+//      | 0  0 | 0  0  0  0  0  0 | 0  0      Bulk tensor copies load it (S.load is 0), or else vectors as wide as the
+//      | 0  0 | x  x  x  x  x  x | 0  0      alignment of the input. Pixel 0 of a row starts on 16 bytes.
+//      | 0  0 | x  x  x  x  x  x | 0  0
+//      | 0  0 | x  x [px x ry ]  | 0  0      A thread computes px columns of ry output rows of one plane. It reads
+//      +------+-----------------+ - - - +    each of its input rows once, by vectors of 16, 8 and 4 bytes.
 // clang-format on
 //
-// Device memory per output: one read of the input (and of tiles' halo, mostly from L2), one write; 2 kh kw flops. Sums
-// are chains in the order of the window's taps; up to 49 taps stay in registers, larger windows are read from shared
-// memory row by row.
+// Device memory per output: one read of the input (and of the halo, mostly from L2), one write; 2 kh kw flops.
+// A sum is one chain in the order of the window's taps. Up to 49 taps stay in registers. Larger windows are read from
+// shared memory, one row at a time.
 #pragma once
 
 #include "core/activation.h"
@@ -24,7 +24,7 @@ namespace torch_conv::depthwise {
 
 namespace tiles {
 
-// Elements [kFirst, kFirst + N) from a place that starts on 16 bytes, as numbers.
+// Elements [kFirst, kFirst + N) in the accumulation type. `from` is aligned to 16 bytes.
 template <int kFirst, int N, typename T>
 __device__ __forceinline__ void read(const T* from, float (&to)[N]) {
   constexpr int V = 16 / int(sizeof(T));
@@ -53,11 +53,11 @@ __device__ __forceinline__ void read(const T* from, float (&to)[N]) {
   }
 }
 
-// Word by word, those whose first element is one of the first `count`.
+// Stores vectors of kBytes whose first element is one of the first `count`.
 template <bool kPredicate, int kBytes, int N, typename T>
 __device__ __forceinline__ void write(T* to, const T (&from)[N], int count) {
   constexpr int E = kBytes / int(sizeof(T));
-  using Word = typename VectorOf<kBytes>::type;
+  using Vector = typename VectorOf<kBytes>::type;
 #pragma unroll
   for (int at = 0; at < N; at += E) {
     if constexpr (kPredicate && kBytes >= 4) {
@@ -65,28 +65,105 @@ __device__ __forceinline__ void write(T* to, const T (&from)[N], int count) {
       memcpy(&pack, from + at, kBytes);
       store_pack_if(at < count, to + at, pack);
     } else {
-      Word word;
-      memcpy(&word, from + at, kBytes);
-      if (at < count) *reinterpret_cast<Word*>(to + at) = word;
+      Vector vector;
+      memcpy(&vector, from + at, kBytes);
+      if (at < count) *reinterpret_cast<Vector*>(to + at) = vector;
     }
   }
 }
 
+// Adds up a thread's outputs, with all taps in registers. finish(o) stores output row o.
+template <TilesShape S, typename T, typename Finish>
+__device__ __forceinline__ void add_up_from_registers(const TilesArgs& a, const T* at, const float* tap_at,
+                                                      float (&sum)[S.ry][S.px], const Finish& finish) {
+  constexpr int KH = S.kh, KW = S.kw, SY = S.stride_y, SX = S.stride_x, DY = S.dilation_y, DX = S.dilation_x;
+  float tap[S.tap_slot()];
+#pragma unroll
+  for (int i = 0; i < S.tap_slot(); i += 4) {
+    const float4 four = *reinterpret_cast<const float4*>(tap_at + i);
+    tap[i] = four.x, tap[i + 1] = four.y, tap[i + 2] = four.z, tap[i + 3] = four.w;
+  }
+#pragma unroll
+  for (int r = 0; r < S.rows(); ++r) {
+    float v[S.columns()];
+    read<S.first>(at + r * a.pitch, v);
+#pragma unroll
+    for (int o = 0; o < S.ry; ++o) {
+      const int down = r - o * SY, i = down / DY;
+      if (down >= 0 && down % DY == 0 && i < KH) {
+#pragma unroll
+        for (int j = 0; j < KW; ++j)
+#pragma unroll
+          for (int p = 0; p < S.px; ++p) sum[o][p] = fmaf(tap[i * KW + j], v[p * SX + j * DX], sum[o][p]);
+        if (i == KH - 1) finish(o);
+      }
+    }
+  }
+}
+
+// Adds up a thread's outputs, with taps from shared memory.
+template <TilesShape S, typename T>
+__device__ __forceinline__ void add_up_from_shared(const TilesArgs& a, const T* at, const float* tap_at,
+                                                   float (&sum)[S.ry][S.px]) {
+  constexpr int KH = S.kh, KW = S.kw, SY = S.stride_y, SX = S.stride_x, DY = S.dilation_y, DX = S.dilation_x;
+  constexpr int N = S.columns();
+  const auto add_row = [&](int o, int i, const float(&v)[N]) {
+#pragma unroll
+    for (int first = 0; first < KW; first += 4) {
+      const float4 four = *reinterpret_cast<const float4*>(tap_at + i * S.tap_pitch() + first);
+      const float tap[4] = {four.x, four.y, four.z, four.w};
+#pragma unroll
+      for (int j = first; j < first + 4 && j < KW; ++j)
+#pragma unroll
+        for (int p = 0; p < S.px; ++p) sum[o][p] = fmaf(tap[j - first], v[p * SX + j * DX], sum[o][p]);
+    }
+  };
+  if constexpr (SY == 1 && DY == 1) {
+#pragma unroll 1
+    for (int r = 0; r < S.rows(); ++r) {
+      float v[N];
+      read<S.first>(at + r * a.pitch, v);
+#pragma unroll
+      for (int o = 0; o < S.ry; ++o)
+        if (r >= o && r - o < KH) add_row(o, r - o, v);
+    }
+  } else {
+#pragma unroll 1
+    for (int i = 0; i < KH; ++i)
+#pragma unroll
+      for (int o = 0; o < S.ry; ++o) {
+        float v[N];
+        read<S.first>(at + (o * SY + i * DY) * a.pitch, v);
+        add_row(o, i, v);
+      }
+  }
+}
+
+// Stores the planes of a block, which are contiguous, from shared memory.
+template <int kThreads, typename T>
+__device__ __forceinline__ void store_staged(const TilesArgs& a, const T* results, unsigned first_plane, int group) {
+  constexpr int V = 16 / int(sizeof(T));
+  const int plane_size = a.out_h_size * a.out_w_size, count = group * plane_size, tid = threadIdx.x;
+  T* const to = static_cast<T*>(a.out) + int64_t(first_plane) * plane_size;
+  for (int e = tid * V; e + V <= count; e += kThreads * V)
+    *reinterpret_cast<uint4*>(to + e) = *reinterpret_cast<const uint4*>(results + e);
+  for (int e = count / V * V + tid; e < count; e += kThreads) to[e] = results[e];
+}
+
 }  // namespace tiles
 
-// Bytes of words: kLoad from device memory (0: bulk tensor copies), kStore to it (to shared memory if kTogether: then
-// the planes of a block leave it together). kFirst: columns from a word of 16 bytes to a strip's first input column.
-template <typename T, typename W, int KH, int KW, int SY, int SX, int DY, int DX, int kFirst, int PX, int RY, int kLoad,
-          int kStore, bool kTogether, int kThreads, int kBlocks, Activation kind>
-__global__ void __launch_bounds__(kThreads, kBlocks)
+template <typename T, typename W, TilesShape shape, Activation kind>
+__global__ void __launch_bounds__(shape.threads, shape.resident)
     depthwise_tiles(const __grid_constant__ TilesArgs a, const __grid_constant__ TensorMap map) {
   using namespace tiles;
-  constexpr TilesWindow window{KH, KW, SY, SX, DY, DX, PX, RY};
-  constexpr int N = window.columns();
+  constexpr TilesShape S = shape;
+  constexpr int kTaps = S.kh * S.kw, KW = S.kw, PX = S.px, RY = S.ry, SY = S.stride_y, SX = S.stride_x;
+  constexpr int kLoad = S.load, kStore = S.store, kThreads = S.threads;
+  constexpr bool kStaged = S.staged;
   extern __shared__ __align__(128) unsigned char tiles_shared[];
   T* const tile = reinterpret_cast<T*>(tiles_shared);
   float* const taps = reinterpret_cast<float*>(tiles_shared + a.taps_at);
-  TilesPosition* const places = reinterpret_cast<TilesPosition*>(tiles_shared + a.places_at);
+  TilesPosition* const positions = reinterpret_cast<TilesPosition*>(tiles_shared + a.positions_at);
 
   [[maybe_unused]] __shared__ uint64_t full;
 
@@ -110,7 +187,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
   if (tid < group) {
     const unsigned plane = first_plane + tid, n = plane / a.channels, c = plane - n * a.channels;
     const unsigned from = a.multiplier == 1 ? c : c / a.multiplier;
-    places[tid] = {n * a.in_n + from * a.in_c, n * a.out_n + c * a.out_c, int(c), 0};
+    positions[tid] = {n * a.in_n + from * a.in_c, n * a.out_n + c * a.out_c, int(c), 0};
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
     if constexpr (kLoad == 0) {
       constexpr int pack = tma::pack_of(sizeof(T));
@@ -130,28 +207,28 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
       const int y_first = tile_y * SY + a.first_row, x_first = tile_x * SX + a.first_column;
       const T* const from = static_cast<const T*>(a.in) + int64_t(y_first) * a.in_h + x_first;
       T* const to = tile + (a.first_row + a.pad_y) * a.pitch + (a.first_column + a.lead);
-      int row = a.words.divide(tid), word = tid - row * a.words.by, g = 0;
+      int row = a.vectors.divide(tid), vector = tid - row * a.vectors.by, g = 0;
       while (row >= a.rows) row -= a.rows, ++g;
 #pragma unroll 2
       while (g < group) {
-        const int y = y_first + row, x = x_first + word * E;
+        const int y = y_first + row, x = x_first + vector * E;
         if (unsigned(y) < unsigned(a.h) && unsigned(x) < unsigned(a.w)) {
-          const T* const source = from + places[g].in + row * a.in_h + word * E;
-          T* const target = to + g * a.slot + row * a.pitch + word * E;
+          const T* const source = from + positions[g].in + row * a.in_h + vector * E;
+          T* const target = to + g * a.slot + row * a.pitch + vector * E;
           if constexpr (kLoad >= 4) async_copy<kLoad>(target, source, min(E, a.w - x) * int(sizeof(T)));
           else *target = *source;
         }
-        word += a.step_words;
+        vector += a.step_vectors;
         row += a.step_rows;
-        if (word >= a.words.by) word -= a.words.by, ++row;
+        if (vector >= a.vectors.by) vector -= a.vectors.by, ++row;
         while (row >= a.rows) row -= a.rows, ++g;
       }
     }
   }
-  for (int e = tid; e < group * KH * KW; e += kThreads) {
-    const int g = e / (KH * KW), tap = e - g * (KH * KW);
-    taps[g * window.tap_slot() + tap / KW * window.tap_pitch() + tap % KW] =
-        to_acc<float>(static_cast<const W*>(a.weight)[int64_t(places[g].channel) * (KH * KW) + tap]);
+  for (int e = tid; e < group * kTaps; e += kThreads) {
+    const int g = e / kTaps, tap = e - g * kTaps;
+    taps[g * S.tap_slot() + tap / KW * S.tap_pitch() + tap % KW] =
+        to_acc<float>(static_cast<const W*>(a.weight)[int64_t(positions[g].channel) * kTaps + tap]);
   }
   if constexpr (kLoad >= 4) async_wait_all();
   __syncthreads();
@@ -162,101 +239,43 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
   const int g = a.units.divide(tid), unit = tid - g * a.units.by;
   const int band = a.strips.divide(unit), strip = unit - band * a.strips.by;
   if (g < group) {
-    const TilesPosition place = places[g];
-    const float bias = a.bias ? to_acc<float>(static_cast<const W*>(a.bias)[place.channel]) : 0.f;
+    const TilesPosition position = positions[g];
+    const float bias = a.bias ? to_acc<float>(static_cast<const W*>(a.bias)[position.channel]) : 0.f;
     const T* const at = tile + g * a.slot + band * RY * SY * a.pitch + a.skip + strip * PX * SX;
-    const float* const tap_at = taps + g * window.tap_slot();
+    const float* const tap_at = taps + g * S.tap_slot();
     const int x = tile_x + strip * PX, y = tile_y + band * RY;
     const int most_x = min(tile_x + a.tile_w, a.out_w_size) - x, most_y = min(tile_y + a.tile_h, a.out_h_size) - y;
     T* to;
     int64_t to_row;
-    if constexpr (kTogether) {
+    if constexpr (kStaged) {
       to_row = a.out_w_size;
       to = reinterpret_cast<T*>(tiles_shared + a.results_at) + (g * a.out_h_size + y) * a.out_w_size + x;
     } else {
       to_row = a.out_h;
-      to = static_cast<T*>(a.out) + place.out + y * a.out_h + x;
+      to = static_cast<T*>(a.out) + position.out + y * a.out_h + x;
     }
     float sum[RY][PX] = {};
     const auto finish = [&](int o) {
       T rounded[PX];
 #pragma unroll
       for (int p = 0; p < PX; ++p) rounded[p] = from_acc<T>(activated<kind>(sum[o][p] + bias));
-      if constexpr (kTogether) {
+      if constexpr (kStaged) {
         if (o < most_y) write<false, kStore>(to + o * to_row, rounded, most_x);
       } else {
         write<true, kStore>(to + o * to_row, rounded, o < most_y ? most_x : 0);
       }
     };
-
-    if constexpr (window.in_registers()) {
-      float tap[window.tap_slot()];
-#pragma unroll
-      for (int i = 0; i < window.tap_slot(); i += 4) {
-        const float4 four = *reinterpret_cast<const float4*>(tap_at + i);
-        tap[i] = four.x, tap[i + 1] = four.y, tap[i + 2] = four.z, tap[i + 3] = four.w;
-      }
-#pragma unroll
-      for (int r = 0; r < window.rows(); ++r) {
-        float v[N];
-        read<kFirst>(at + r * a.pitch, v);
-#pragma unroll
-        for (int o = 0; o < RY; ++o) {
-          const int down = r - o * SY, i = down / DY;
-          if (down >= 0 && down % DY == 0 && i < KH) {
-#pragma unroll
-            for (int j = 0; j < KW; ++j)
-#pragma unroll
-              for (int p = 0; p < PX; ++p) sum[o][p] = fmaf(tap[i * KW + j], v[p * SX + j * DX], sum[o][p]);
-            if (i == KH - 1) finish(o);
-          }
-        }
-      }
+    if constexpr (S.in_registers()) {
+      add_up_from_registers<S>(a, at, tap_at, sum, finish);
     } else {
-      const auto add_row = [&](int o, int i, const float(&v)[N]) {
-#pragma unroll
-        for (int first = 0; first < KW; first += 4) {
-          const float4 four = *reinterpret_cast<const float4*>(tap_at + i * window.tap_pitch() + first);
-          const float tap[4] = {four.x, four.y, four.z, four.w};
-#pragma unroll
-          for (int j = first; j < first + 4 && j < KW; ++j)
-#pragma unroll
-            for (int p = 0; p < PX; ++p) sum[o][p] = fmaf(tap[j - first], v[p * SX + j * DX], sum[o][p]);
-        }
-      };
-      if constexpr (SY == 1 && DY == 1) {
-#pragma unroll 1
-        for (int r = 0; r < window.rows(); ++r) {
-          float v[N];
-          read<kFirst>(at + r * a.pitch, v);
-#pragma unroll
-          for (int o = 0; o < RY; ++o)
-            if (r >= o && r - o < KH) add_row(o, r - o, v);
-        }
-      } else {
-#pragma unroll 1
-        for (int i = 0; i < KH; ++i)
-#pragma unroll
-          for (int o = 0; o < RY; ++o) {
-            float v[N];
-            read<kFirst>(at + (o * SY + i * DY) * a.pitch, v);
-            add_row(o, i, v);
-          }
-      }
+      add_up_from_shared<S>(a, at, tap_at, sum);
 #pragma unroll
       for (int o = 0; o < RY; ++o) finish(o);
     }
   }
-
-  if constexpr (kTogether) {
+  if constexpr (kStaged) {
     __syncthreads();
-    constexpr int V = 16 / int(sizeof(T));
-    const int plane_size = a.out_h_size * a.out_w_size, count = group * plane_size;
-    const T* const results = reinterpret_cast<const T*>(tiles_shared + a.results_at);
-    T* const to = static_cast<T*>(a.out) + int64_t(first_plane) * plane_size;
-    for (int e = tid * V; e + V <= count; e += kThreads * V)
-      *reinterpret_cast<uint4*>(to + e) = *reinterpret_cast<const uint4*>(results + e);
-    for (int e = count / V * V + tid; e < count; e += kThreads) to[e] = results[e];
+    store_staged<kThreads>(a, reinterpret_cast<const T*>(tiles_shared + a.results_at), first_plane, group);
   }
 }
 

@@ -9,7 +9,7 @@ void launch_tiles(const Depthwise& p, const Plan& plan, const Site& site) {
   const TilesConfig& c = own_config<TilesConfig>(p, plan);
   const int pack = tma::pack_of(size_of(p.in.dtype));
   TensorMap map{};
-  if (c.load == 0) map = tma::plane_map(p.in, c.pitch / pack, c.box_rows, pack);
+  if (c.shape.load == 0) map = tma::plane_map(p.in, c.pitch / pack, c.box_rows, pack);
   launch(plan, site,
          TilesArgs{.in = p.in.data,
                    .weight = p.weight,
@@ -33,23 +33,23 @@ void launch_tiles(const Depthwise& p, const Plan& plan, const Site& site) {
                    .group = c.group,
                    .tiles_x = c.tiles_x,
                    .tiles_y = c.tiles_y,
-                   .tile_w = c.strips * c.window.px,
-                   .tile_h = c.bands * c.window.ry,
+                   .tile_w = c.strips * c.shape.px,
+                   .tile_h = c.bands * c.shape.ry,
                    .units = SmallDivisor(c.strips * c.bands),
                    .strips = SmallDivisor(c.strips),
                    .first_row = c.first_row,
                    .first_column = c.first_column,
                    .rows = c.rows,
-                   .words = SmallDivisor(c.words),
-                   .step_rows = plan.threads / std::max(1, c.words),
-                   .step_words = plan.threads % std::max(1, c.words),
+                   .vectors = SmallDivisor(c.vectors),
+                   .step_rows = plan.threads / std::max(1, c.vectors),
+                   .step_vectors = plan.threads % std::max(1, c.vectors),
                    .lead = c.lead,
                    .skip = c.skip,
                    .box_bytes = c.box_rows * c.pitch * size_of(p.in.dtype),
                    .pitch = c.pitch,
                    .slot = c.slot,
                    .taps_at = c.taps_at,
-                   .places_at = c.places_at,
+                   .positions_at = c.positions_at,
                    .results_at = c.results_at},
          map);
 }

@@ -1,32 +1,36 @@
-// What TILES' launch and kernel agree on: how a block's tiles lie in shared memory, and the launch's parameters.
+// TILES: the template argument and the parameters of its kernel.
 #pragma once
 
 #include "core/tma.h"
 
 namespace torch_conv::depthwise {
 
-// What a kernel is compiled for. A thread computes px pixels of ry rows.
-struct TilesWindow {
+// A kernel is compiled for each shape. A thread computes px pixels of ry rows.
+struct TilesShape {
   int kh, kw, stride_y, stride_x, dilation_y, dilation_x;
+  int first;  // columns from a vector of 16 bytes in shared memory to the first input column of a strip
   int px, ry;
-  // Windows of more taps are read from shared memory, row by row.
+  int load, store;        // bytes of vectors that are loaded (0: by bulk tensor copies) and stored
+  bool staged;            // shared memory holds the results of a block, whose planes are contiguous
+  int threads, resident;  // of a block; blocks of a multiprocessor
+  // Windows of more taps are read from shared memory, one row at a time.
   static constexpr int kMostInRegisters = 49;
   constexpr bool in_registers() const { return kh * kw <= kMostInRegisters && ry * kh * kw * px <= 2200; }
-  // Input columns and rows that the thread's outputs see.
+  // The footprint of a thread's outputs, in pixels.
   constexpr int columns() const { return (px - 1) * stride_x + (kw - 1) * dilation_x + 1; }
   constexpr int rows() const { return (ry - 1) * stride_y + (kh - 1) * dilation_y + 1; }
-  // Taps in shared memory: a row starts on 16 bytes where rows are read one by one.
+  // Taps in shared memory, in elements. A row starts on 16 bytes where the window is read one row at a time.
   constexpr int tap_pitch() const { return in_registers() ? kw : (kw + 3) / 4 * 4; }
   constexpr int tap_slot() const { return (kh * tap_pitch() + 3) / 4 * 4; }
 };
 
-// Where a plane of a block is read and written, and its output channel.
+// Offsets of a plane of the block, in elements, and its output channel.
 struct TilesPosition {
   int64_t in, out;
   int channel, unused;
 };
 
-// Quotients of numbers below 2^10 by one below 2^10.
+// Quotients of two numbers below 2^10.
 struct SmallDivisor {
   int by = 1;
   unsigned factor = 1 << 20;
@@ -48,15 +52,15 @@ struct TilesArgs {
   int tiles_x, tiles_y;        // of a plane
   int tile_w, tile_h;          // outputs
   SmallDivisor units, strips;  // threads of a tile, along x
-  // What is loaded of a tile: `rows` of `words`, from this row and column on, seen from the first output's pixel.
+  // Loads of a tile: `rows` rows of `vectors` vectors. The first row and column count from the first output's pixel.
   int first_row, first_column, rows;
-  SmallDivisor words;
-  int step_rows, step_words;  // from a thread's word to its next one
-  int lead;                   // columns in shared memory left of the first output's pixel; whole vectors of 16 bytes
-  int skip;                   // columns left of those that the first strip reads
-  int box_bytes;              // of a plane's bulk copy
-  int pitch, slot;            // elements from a row to the next one, from a plane to the next one
-  int taps_at, places_at, results_at;  // bytes: of taps, of planes' places, of results that leave together
+  SmallDivisor vectors;
+  int step_rows, step_vectors;  // from a thread's vector to its next one
+  int lead;                     // columns in shared memory left of the first output's pixel; whole vectors of 16 bytes
+  int skip;                     // columns left of those that the first strip reads
+  int box_bytes;                // of a plane's bulk copy
+  int pitch, slot;              // elements from a row to the next one, from a plane to the next one
+  int taps_at, positions_at, results_at;  // offsets in shared memory, in bytes
 };
 
 }  // namespace torch_conv::depthwise

@@ -1,14 +1,14 @@
-// WARPS: rows of planes in registers; a lane's neighbours have the columns beside its own.
+// WARPS: rows of planes in registers; lanes exchange the columns of their neighbours by shuffles.
 //
-//   lane           0       1       2              a strip: 8, 16 or 32 lanes side by side, a few rows of outputs
-//   input row   x x x x|x x x x|x x x x|          one vector a lane; all rows are on their way before the first sum
-//               .     L|L . . .|R               left and right columns come from the lanes beside it
-//   outputs      o   o   o   o   o   o            vector / step a lane
+//     lane           0       1       2              a strip: 8, 16 or 32 lanes, a few rows of outputs
+//     input row   x x x x|x x x x|x x x x|          one vector a lane; all rows are loaded before the first sum
+//                 .     L|L . . .|R                 the neighbour lanes have the left and right columns
+//     outputs      o   o   o   o   o   o            vector / step a lane
 //
 // A row of more vectors than a warp has lanes is several strips, whose first and last lane then only read.
 //
-// Device memory per output: step^2 reads (and k - step rows a strip, from L2), 1 write; 2 k^2 flops. Sums are chains in
-// the order of the window's taps.
+// Device memory per output: step^2 reads (and k - step rows a strip, from L2), 1 write; 2 k^2 flops. A sum is one chain
+// in the order of the window's taps.
 #pragma once
 
 #include "core/activation.h"
@@ -17,11 +17,12 @@
 
 namespace torch_conv::depthwise {
 
-template <typename T, typename W, int K, int S, int V, int kLanes, int kRows, bool kHalo, Activation kind>
+template <typename T, typename W, WarpsShape shape, Activation kind>
 __global__ void __launch_bounds__(128) depthwise_warps(const __grid_constant__ WarpsArgs a) {
-  constexpr WarpsWindow window{K, S, V, kLanes, kRows};
-  constexpr int E = 4 / int(sizeof(T)), kWords = V / E, O = window.outputs(), kInputRows = window.input_rows();
-  constexpr int kLeft = (window.left() + E - 1) / E, kRight = (window.right() + E - 1) / E;  // words
+  constexpr int K = shape.k, S = shape.step, V = shape.vector, kLanes = shape.lanes, kRows = shape.rows;
+  constexpr bool kHalo = shape.halo;
+  constexpr int E = 4 / int(sizeof(T)), kWords = V / E, O = shape.outputs(), kInputRows = shape.input_rows();
+  constexpr int kLeft = (shape.left() + E - 1) / E, kRight = (shape.right() + E - 1) / E;  // words
 
   const unsigned strip = blockIdx.x * (128 / kLanes) + threadIdx.x / kLanes;
   const int lane = threadIdx.x % kLanes;
@@ -69,8 +70,8 @@ __global__ void __launch_bounds__(128) depthwise_warps(const __grid_constant__ W
       for (int j = 0; j < K; ++j)
 #pragma unroll
         for (int p = 0; p < O; ++p)
-          sum[p] = fmaf(taps[i * K + j], packed::element<T>(words[o * S + i], kLeft * E - window.left() + p * S + j),
-                        sum[p]);
+          sum[p] =
+              fmaf(taps[i * K + j], packed::element<T>(words[o * S + i], kLeft * E - shape.left() + p * S + j), sum[p]);
 #pragma unroll
     for (int p = 0; p < O; ++p) sum[p] = activated<kind>(sum[p] + bias);
     store_pack_if(writes && y + o < a.out_rows, out + int64_t(y + o) * a.out_h, packed::round_all<T>(sum));

@@ -1,16 +1,17 @@
-// What WARPS' launch and kernel agree on.
+// WARPS: the template argument and the parameters of its kernel.
 #pragma once
 
 #include "core/tile.h"
 
 namespace torch_conv::depthwise {
 
-// What a kernel is compiled for: k * k taps at steps of `step`; a lane reads `vector` pixels of a row, `lanes` lanes
-// side by side make `rows` rows of outputs.
-struct WarpsWindow {
+// A kernel is compiled for each shape: k * k taps at steps of `step`. A lane reads `vector` pixels of a row. A strip of
+// `lanes` lanes makes `rows` rows of outputs.
+struct WarpsShape {
   int k, step, vector, lanes, rows;
+  bool halo;                                               // the first and the last lane only read
   constexpr int outputs() const { return vector / step; }  // of a lane, in a row
-  // Columns left and right of a lane's own that its windows see.
+  // Columns of the footprint left and right of the lane's vector.
   constexpr int left() const { return k / 2; }
   constexpr int right() const { return k - step - k / 2; }
   constexpr int input_rows() const { return (rows - 1) * step + k; }
@@ -25,7 +26,7 @@ struct WarpsArgs {
   int vectors;                  // of a row
   int pad_y;
   int each;         // vectors of a strip, without its halo
-  unsigned strips;  // in all: those of a row, rows of strips, planes
+  unsigned strips;  // in all; innermost: those of a row, rows of strips, planes
   FastDivisor across, down, channels, multiplier;
 };
 

@@ -1,4 +1,4 @@
-// WARPS: rows of planes in registers; a lane's neighbours have the columns beside its own.
+// WARPS: rows of planes in registers; lanes exchange the columns of their neighbours by shuffles.
 #pragma once
 
 #include "kernels/depthwise/config.h"
@@ -10,21 +10,25 @@ void launch_warps(const Depthwise& p, const Plan& plan, const Site& site);
 
 // A plane's strips.
 struct WarpsConfig {
-  WarpsWindow window;
+  WarpsShape shape;
   int vectors, across, down, each;
-  bool halo() const { return across > 1; }
 };
 
 inline WarpsConfig warps_config(const Depthwise& p) {
-  // Rows of a strip: float32 3x3 stride 2 at 64x96x112x112 88.7 us with 2, 89.0 with 3, 89.7 with 4, 89.9 with 7; 5x5
-  // stride 2 at 64x192x28x28 15.1, 14.5, 16.2 and 15.3 (one NVIDIA H200).
+  // Rows of a strip, float32, stride 2, us on one NVIDIA H200:
+  //
+  //                          2     3     4     7
+  //     3x3 64x96x112x112    88.7  89.0  89.7  89.9
+  //     5x5 64x192x28x28     15.1  14.5  16.2  15.3
+  //
   WarpsConfig c{
-      .window = {.k = int(p.kh), .step = int(p.place.stride_x), .vector = 16 / size_of(p.in.dtype), .rows = 3}};
-  WarpsWindow& w = c.window;
+      .shape = {.k = int(p.kh), .step = int(p.place.stride_x), .vector = 16 / size_of(p.in.dtype), .rows = 3}};
+  WarpsShape& w = c.shape;
   c.vectors = int(p.in.w / w.vector);
   c.across = c.vectors <= 32 ? 1 : int(ceil_div(c.vectors, 30));
   c.each = int(ceil_div(c.vectors, c.across));
-  const int lanes = c.each + (c.halo() ? 2 : 0);
+  w.halo = c.across > 1;
+  const int lanes = c.each + (w.halo ? 2 : 0);
   w.lanes = lanes <= 8 ? 8 : lanes <= 16 ? 16 : 32;
   c.down = int(ceil_div(p.out.h, w.rows));
   return c;
@@ -37,7 +41,7 @@ inline const char* warps_refusal(const Depthwise& p, const Arch&) {
   if (p.in.dtype == Dtype::f64) return "no float32, float16 or bfloat16";
   if (!aligned_rows(p.in) || p.out.stride_w != 1) return "rows that are no vectors of 16 bytes";
   const bool square = p.kw == k && (k == 3 || k == 5 || k == 7) && s.dilation_y == 1 && s.dilation_x == 1;
-  if (!square) return "no square window of 3, 5 or 7 taps side by side";
+  if (!square) return "no square window of 3, 5 or 7 taps without dilation";
   if (s.stride_y != step || step > 2) return "a stride other than 1 and 2";
   if (s.pad_x != k / 2) return "a padding of rows other than half the window";
   if (p.out.w != p.in.w / step) return "rows of outputs that are no vectors";
@@ -49,16 +53,16 @@ inline const char* warps_refusal(const Depthwise& p, const Arch&) {
 
 inline void configure_warps(const Depthwise& p, const Arch&, Plan& plan) {
   const WarpsConfig c = warps_config(p);
-  const WarpsWindow& w = c.window;
+  const WarpsShape& w = c.shape;
   plan.why = "rows in registers";
   plan.tile_w = c.each * w.outputs();
   plan.tile_h = w.rows;
   plan.tile_d = 1;
   plan.threads = 128;
   plan.blocks = ceil_div(p.out.n * p.out.c * c.across * c.down * w.lanes, 128);
-  plan.kernels = {
-      kernel_of("kernels/depthwise/warps/kernel.cuh", "depthwise::depthwise_warps",
-                {p.in.dtype, p.weights, w.k, w.step, w.vector, w.lanes, w.rows, c.halo(), argument_of(p.activation)})};
+  const TemplateArgument shape("depthwise::WarpsShape", {w.k, w.step, w.vector, w.lanes, w.rows, w.halo});
+  plan.kernels = {kernel_of("kernels/depthwise/warps/kernel.cuh", "depthwise::depthwise_warps",
+                            {p.in.dtype, p.weights, shape, argument_of(p.activation)})};
   plan.config = Config{launch_warps, c};
 }
 
