@@ -9,12 +9,7 @@
 
 namespace torch_conv::direct2d {
 
-// Percent of copy, 4096^2, reflect, one NVIDIA H200:
-//
-//            float32 3x3   5x5   float16 3x3
-//     REG             97    86            67
-//     TILE            94    90            82
-//
+// Percent of copy, 4096^2, reflect, one NVIDIA H200, REG and TILE: float32 3x3 97, 94; 5x5 86, 90; float16 3x3 67, 82.
 // Without bulk copies REG serves every window that it supports. TILE by copies of single threads was not measured
 // against it on aligned rows.
 inline const char* reg_is_slower(const Direct& p, const Arch& arch) {
@@ -45,19 +40,16 @@ inline const char* mma_is_slower(const Direct& p, const Arch&) {
 
 // Groups of many interleaved channels as images of their own. Percent of copy, TILE by groups | CHANNELS | cuDNN:
 //
-//     one NVIDIA H200, 16x512x56x56, one window
-//       float32   3x3 94 82 65    5x5 84 54 27
-//       float16   3x3 84 53 58    5x5 53 30 42    7x7 22 16 15
-//       uint8     3x3 48 20       5x5 24 14
+//     one NVIDIA H200, 16x512x56x56
+//       float32   3x3 94 82 65    5x5 84 54 27    float16   3x3 84 53 58    5x5 53 30 42    7x7 22 16 15
+//       uint8     3x3 48 20 -     5x5 24 14 -
 //     one NVIDIA H200, 16x64x224x224, a window for each channel
 //       float32   3x3 94 79 74    5x5 76 31 29    7x7 47 19 11
-//       float16   3x3 82 39 84    5x5 41 16 46
-//       uint8     3x3 46 18
+//       float16   3x3 82 39 84    5x5 41 16 46    uint8     3x3 46 18 -
 //     one NVIDIA H100, groups of 16 bytes, a window for each channel
 //       float32 8x12x540x960     3x3 45 88 85    5x5 50 42 50    7x7 50 26 25
 //       float16 8x24x540x960     3x3 50 52 75    5x5 50 23 49
-//       float16 8x8x1080x1920    3x3 69 50 77    5x5 61 23 49
-//       uint8   8x16x1080x1920   3x3 66 25
+//       float16 8x8x1080x1920    3x3 69 50 77    5x5 61 23 49    uint8 8x16x1080x1920    3x3 66 25 -
 //
 // A tile reads few channels in longer pieces without groups: float16 of 64 channels 95 %, by groups 93; of 128 channels
 // 89 and 90.

@@ -44,35 +44,21 @@
 namespace torch_conv::direct2d {
 
 // Resident blocks, by the words of taps that a lane holds. With interleaved channels: resident warps, by the registers
-// that taps, sums and pixels take (`held`). A few spilled words cost less than warps. Patches of two rows: 5x5 alone
-// was measured with 16 warps. us:
+// that taps, sums and pixels take (`held`). A few spilled words cost less than warps. Of patches of two rows 5x5 alone
+// was measured with 16 warps.
 //
-//     float16 8192^2, one NVIDIA H200               words   blocks: us
-//       7x7                                            20    6 76.9    7 77.7
-//       9x9                                            20    6 73.2    7 74.5
-//       9x9                                            40    4 106.8   5 109.8
-//       15x15                                          36    4 114.9   5 124.2
-//       15x15                                          72    3 177.2   4 187.9
-//     16x1080x1920, one NVIDIA H100                  held    8 warps   12     16
-//       float16, three channels, 5x5                   72              143    154
-//         7x7                                          80              162    149
-//         9x9                                         148      206     191
-//         15x15                                       180      315     305
-//         31x31                                       132     1403    1350
-//         15x15, narrow taps                          144              208    233
-//       bfloat16, three channels, 7x7                  90              169    162
-//         15x15                                       216      398     497
-//       float16, four channels, 7x7                   100              152    156
-//         15x15                                       216      302     383
-//     a window for each channel, one NVIDIA H100     held    8 warps   12
-//       8x1080x1920, three channels, 5x5               96       78      79
-//         7x7                                         120       85      86
-//         9x9                                         180      146     188
-//         9x9, narrow taps                            144      112     107
-//         15x15                                       132      257     241
-//       6x1080x1920, four channels, 5x5               128       78      89
-//         9x9, narrow taps                            192      108     183
-//         15x15                                       176      300     356
+//     float16 8192^2, one NVIDIA H200, us of blocks
+//       20 words: 7x7 6 76.9, 7 77.7; 9x9 6 73.2, 7 74.5     40 words: 9x9 4 106.8, 5 109.8
+//       36 words: 15x15 4 114.9, 5 124.2                     72 words: 15x15 3 177.2, 4 187.9
+//     three channels, 16x1080x1920, one NVIDIA H100, us of 8, 12 and 16 warps (held)
+//       float16   5x5 (72) -, 143, 154       7x7 (80) -, 162, 149           9x9 (148) 206, 191, -
+//                 15x15 (180) 315, 305, -    31x31 (132) 1403, 1350, -      15x15, narrow taps (144) -, 208, 233
+//       bfloat16  7x7 (90) -, 169, 162       15x15 (216) 398, 497, -
+//     four channels of float16               7x7 (100) -, 152, 156          15x15 (216) 302, 383, -
+//     a window for each of three channels, 8x1080x1920, us of 8 and 12 warps
+//       5x5 (96) 78, 79    7x7 (120) 85, 86    9x9 (180) 146, 188, narrow taps (144) 112, 107    15x15 (132) 257, 241
+//     a window for each of four channels, 6x1080x1920
+//       5x5 (128) 78, 89    9x9, narrow taps (192) 108, 183    15x15 (176) 300, 356
 template <typename T, MmaPolicy P>
 constexpr int mma_min_blocks() {
   constexpr MmaShape s = P.shape();

@@ -56,9 +56,7 @@ struct TileTraits {
 
 // Resident blocks. Eight leave 64 registers to a thread, for which ptxas moves the taps to uniform registers: three
 // vector operands would slow a multiply-add. Fewer blocks where 64 registers spill. Percent of copy, 8192^2, one NVIDIA
-// H200, with taps in vector registers and in uniform ones:
-//
-//     float32 7x7 83, 90    uint8 3x3 68, 84    float16 5x5 60, 81
+// H200, taps in vector registers and in uniform ones: float32 7x7 83, 90; uint8 3x3 68, 84; float16 5x5 60, 81.
 template <typename T>
 constexpr int tile_min_blocks(const PlaneWindow& w, bool bulk) {
   const int k = w.kh > w.kw ? w.kh : w.kw, far = k > 5 && w.step_x > 7;  // neighbours share none of a row's values

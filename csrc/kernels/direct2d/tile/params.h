@@ -29,11 +29,8 @@ constexpr int shared_taps(const PlaneWindow& w) {
 }
 
 // Does a block compute a tile one channel after the other? Else a lane owns whole pixels, whose larger windows want
-// more taps than there are uniform registers. Percent of copy, 8x3x1080x1920, one NVIDIA H200:
-//
-//                     float32 3x3  5x5  7x7   float16 3x3  5x5  7x7   uint8 3x3  5x5  7x7
-//     by channels             94   91   60            64   37   24          48   25   14
-//     by whole pixels                                 91                    64
+// more taps than there are uniform registers. Percent of copy, 3x3, 5x5, 7x7 of 8x3x1080x1920, one NVIDIA H200: by
+// channels float32 94, 91, 60, float16 64, 37, 24, uint8 48, 25, 14; by whole pixels 3x3 float16 91, uint8 64.
 constexpr bool by_channels(int in_bytes, const PlaneWindow& w) {
   return w.channel_windows && !w.by_words && (in_bytes == 4 || w.channel_windows * w.kh * w.kw > kTapsAtOnce);
 }
@@ -102,17 +99,11 @@ struct TileShape {
 constexpr int kBarrierBytes = 128;
 
 // A box that starts on 128 bytes is the biggest lever. At 7x7 the larger box would cost resident blocks. One NVIDIA
-// H200, float32 8192^2, percent of copy:
+// H200, float32:
 //
-//     box on 128 bytes instead of 32                5x5 97, 92; 7x7 90, 92
-//     10 rows a warp instead of 8                   7x7 89, 88
-//     stride 2 with half the rows (boxes as large)  3x3, 5x5, 7x7 95, 93, 86; other rows were not measured
-//
-// Rows a warp beyond 7x7, 4096^2, us:
-//
-//             5    6    8    10
-//     9x9    67   67   71    78
-//     15x15 153  150  154   167
+//     8192^2, % of copy   box on 128 bytes, on 32: 5x5 97, 92; 7x7 90, 92     10 rows a warp, 8: 7x7 89, 88
+//                         stride 2, half the rows: 3x3, 5x5, 7x7 95, 93, 86 (other rows were not measured)
+//     4096^2, us          5, 6, 8, 10 rows a warp: 9x9 67, 67, 71, 78; 15x15 153, 150, 154, 167
 constexpr TileShape tile_shape(int in_bytes, int out_bytes, const PlaneWindow& w, bool bulk, bool aligned) {
   const int k = w.kh > w.kw ? w.kh : w.kw, values = lane_values(in_bytes, out_bytes, w);
   const int vector = 16 / in_bytes, halo = (w.left() > w.right() ? w.left() : w.right()) + vector - 1;

@@ -94,14 +94,14 @@ __global__ void __launch_bounds__(32 * (kWarps + kPlanesMovers), 1)
     tma::barrier_init(&full[threadIdx.x], kPlanesMovers * kWarpArrivals);
     tma::barrier_init(&empty[threadIdx.x], kWarps * kWarpArrivals);
   }
-  Walk walk;
-  walk.begin = blockIdx.x * a.chunk;
-  walk.end = min(walk.begin + a.chunk, a.total);
+  PlaneRun run;
+  run.begin = blockIdx.x * a.chunk;
+  run.end = min(run.begin + a.chunk, a.total);
   __syncthreads();
 
   const int warp = __shfl_sync(~0u, threadIdx.x / 32, 0);  // tells the compiler that all lanes have the same
   if (warp >= kWarps) {
-    move_planes<T, kInPlace>(a, walk, skip_zeros, planes_stages, full, empty, warp - kWarps);
+    move_planes<T, kInPlace>(a, run, skip_zeros, planes_stages, full, empty, warp - kWarps);
     return;
   }
 
@@ -139,9 +139,9 @@ __global__ void __launch_bounds__(32 * (kWarps + kPlanesMovers), 1)
   unsigned out_stage = (a.stages - 2) * a.stage_bytes, mid_stage = out_stage + a.stage_bytes, stage_at = 0;
   int stage = 0, phase = 0;
 
-  for (; walk.begin < walk.end; walk.begin = walk.next) {
-    walk.start(a.d_out, a.d, a.pad_z, skip_zeros);
-    const int volume = min(walk.group * a.group + slot, a.volumes - 1);
+  for (; run.begin < run.end; run.begin = run.next) {
+    run.start(a.d_out, a.d, a.pad_z, skip_zeros);
+    const int volume = min(run.group * a.group + slot, a.volumes - 1);
     const int n = volume / a.channels_out, c = volume - n * a.channels_out;
     const int64_t first_tap = n * a.taps_n + c * a.taps_c + (kUniform ? min(int(threadIdx.x) % 32, 26) : 0);
     param_taps.read(tap, first_tap);
@@ -155,12 +155,12 @@ __global__ void __launch_bounds__(32 * (kWarps + kPlanesMovers), 1)
       for (int p = 0; p < PX; ++p) sum[0][o][p] = sum[1][o][p] = before;
 
 #pragma unroll 1
-    for (int z = walk.z; z < walk.z_end; ++z) {
+    for (int z = run.z; z < run.z_end; ++z) {
       const int earlier = stage < 2 ? stage - 2 + a.stages : stage - 2;
       // The plane has arrived. All warps have completed the step before the last, whose stage takes the output.
       wait_both(&full[stage], phase, &empty[earlier], phase ^ (stage >= 2 ? 0 : 1));
       const int z_out = z + a.pad_z - 2;
-      const bool finishes = z_out >= walk.first;
+      const bool finishes = z_out >= run.first;
       unsigned at_in = stage_at;  // of the plane, for offsets into a stage
       // Planes that do not start on 16 bytes lie behind their offset from 16. Cells hold their values 16 bytes further,
       // too.
@@ -171,7 +171,7 @@ __global__ void __launch_bounds__(32 * (kWarps + kPlanesMovers), 1)
       if (!kInPlace)
         out = reinterpret_cast<unsigned char*>(static_cast<T*>(a.out) + volume * a.volume_out +
                                                int64_t(z_out) * (a.h * a.w) + y0 * a.w + x0);
-      const int stored = kInPlace || (finishes && walk.group * a.group + slot < a.volumes) ? first_row : RY;
+      const int stored = kInPlace || (finishes && run.group * a.group + slot < a.volumes) ? first_row : RY;
       if (skip_zeros && z >= a.d) {
         float after = 0;
 #pragma unroll

@@ -40,7 +40,7 @@ __device__ __forceinline__ void bulk_wait_read() {
 #endif
 
 // The steps of a block: the input planes under every run of output planes of one group of channels.
-struct Walk {
+struct PlaneRun {
   int begin, end;    // output planes, counted over all groups
   int group, first;  // first output plane of the run
   int next;          // first output plane of the next run
@@ -66,12 +66,12 @@ struct Walk {
 
 // Each moving warp moves the planes of every fourth channel, in and out.
 template <typename T, bool kInPlace>
-__device__ __forceinline__ void move_planes(const PlanesArgs& a, Walk done, bool skip_zeros, unsigned char* stages,
+__device__ __forceinline__ void move_planes(const PlanesArgs& a, PlaneRun done, bool skip_zeros, unsigned char* stages,
                                             uint64_t* full, uint64_t* empty, int mover) {
   const int lane = threadIdx.x % 32;
   const int64_t plane = int64_t(a.h) * a.w;
   done.start(a.d_out, a.d, a.pad_z, skip_zeros);
-  Walk load = done;
+  PlaneRun load = done;
 
   auto load_next = [&](int stage) {
     if (load.begin >= load.end) return;

@@ -22,9 +22,10 @@
 // kPeers: the volume is a shard of one that is cut along z. Loaders read planes beyond its ends from the neighbour
 // shards (core/shard_planes.h). Planes that no shard has are outside.
 //
-// Sums: sum[q] belongs to the output plane that has seen q + 1 planes. A plane's first row writes sum[q] from sum[q -
-// 1]: a chain's last tap moves it for free. Device memory per output voxel: 1 read (halos come from L2; K - 1 planes
-// more per chunk) and 1 write; 2 K^3 flops.
+// Sums: sum[q] belongs to the output plane that has seen q + 1 planes. The first row of a plane writes sum[q] from the
+// sum before it: a chain's last tap moves it for free.
+//
+// Device memory per output voxel: 1 read (halos come from L2; K - 1 planes more per chunk) and 1 write; 2 K^3 flops.
 #pragma once
 
 #include "kernels/direct3d/streaming/ring.cuh"

@@ -31,29 +31,22 @@ constexpr int tap_pitch(int k) { return k == 3 ? 4 : 8; }
 constexpr int streaming_tap_bytes(int k) { return (k * k * tap_pitch(k) * 4 + 127) / 128 * 128; }
 
 // `wide`: tiles of 256 columns, for rows that fill them; only 3^3 of 16-bit and float32 elements has them. `patched`:
-// blocks patch planes at the edges; only 3^3 of float32 has a shape of its own for that. 256^3 / 512^3 on one NVIDIA
-// H200, us:
+// blocks patch planes at the edges; only 3^3 of float32 has a shape of its own for that. One NVIDIA H200, us, 256^3 /
+// 512^3:
 //
-//     3^3 float32
-//       one block of 12 warps a multiprocessor, tiles of 256 x 12   38 / 274 (87 / 91 % of copy)
-//       two blocks of 9 warps, tiles of 128 x 16                    40 / 279
-//       four blocks of 5 warps                                      46 / 346
-//     3^3 float32, reflect, patched planes
-//       tiles of 256 x 16                                           42 / 281
-//       tiles of 256 x 12                                           44 / 300
-//       one loader                                                  76 / 443
-//     3^3 float16, taps from the host (reflect)
-//       8 x 4 pixels a lane                                         27 / 166, 66 / 77 % of copy (33 / 191)
-//       8 x 4, three blocks of one loader                           27 / 168 (39 / 222)
-//       8 x 2, four blocks                                          28 / 182
-//     3^3 float16, taps from the device
-//       8 x 4 pixels                                                31 / 198
-//       4 x 4 pixels                                                30 / 202
-//     5^3, 4 x 4 pixels 104, 4 x 2 106
-//     7^3, two blocks of 4 computing warps
-//       4 x 2 pixels                                                262-278
-//       4 x 2, three blocks (128 registers, spills)                 293
-//       4 x 3, 8 x 2 pixels (spills)                                298
+//     3^3 float32, one block of 12 warps, tiles of 256 x 12    38 / 274 (87 / 91 % of copy)
+//       two blocks of 9 warps, tiles of 128 x 16               40 / 279
+//       four blocks of 5 warps                                 46 / 346
+//       reflect, tiles of 256 x 16                             42 / 281
+//       reflect, tiles of 256 x 12; with one loader            44 / 300; 76 / 443
+//     3^3 float16, 8 x 4 pixels a lane; reflect                27 / 166 (66 / 77 % of copy); 33 / 191
+//       three blocks of one loader; reflect                    27 / 168; 39 / 222
+//       four blocks of 8 x 2 pixels                            28 / 182
+//       taps from the device, 8 x 4 pixels; 4 x 4              31 / 198; 30 / 202
+//     5^3, 4 x 4 pixels; 4 x 2                                 104; 106
+//     7^3, 4 x 2 pixels, two blocks of 4 computing warps       262-278
+//       three blocks (128 registers, spills)                   293
+//       4 x 3 pixels; 8 x 2 (spills)                           298; 298
 constexpr StreamingShape streaming_shape(int bytes, int k, bool wide, bool patched) {
   StreamingShape s{.pixels = 4, .rows = 4, .warps_x = 1, .warps_y = 4, .stages = 4, .resident = 2, .loaders = 2};
   if (k == 7) s.rows = 2;

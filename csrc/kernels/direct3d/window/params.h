@@ -17,15 +17,11 @@ struct WindowTile {
 };
 
 // `large`: lanes own neighbours of two planes. `bytes`: of an element. For float32 and float64 loading only starts
-// copies: with `large` the computing warps start them. 9^3, one NVIDIA H200, us:
+// copies: with `large` the computing warps start them. 9^3, one NVIDIA H200, us, 64^3 / 128^3 / 256^3:
 //
-//                                                              64^3  128^3  256^3
-//     float32, 16 pixels of 2 planes                             48    139    835
-//     float32, 16 pixels of 2 planes, one loader, two blocks     63    143   1120
-//     float32, 8 pixels of 1 plane                               24    175   1345
-//     float32, 8 pixels of 1 plane, eight loaders, one block     37    277   2129
-//     float16, four loaders                                            116    900
-//     float16, two loaders                                             143   1116
+//     float32, 16 pixels of 2 planes; with one loader and two blocks       48 / 139 / 835; 63 / 143 / 1120
+//     float32, 8 pixels of 1 plane; with eight loaders and one block       24 / 175 / 1345; 37 / 277 / 2129
+//     float16, four loaders; two loaders                                   - / 116 / 900; - / 143 / 1116
 constexpr WindowTile window_tile(bool large, int bytes) {
   if (!large) return {.pixels = 8, .planes = 1, .loaders = 4, .resident = 2};
   if (bytes == 8) return {.pixels = 8, .planes = 2, .loaders = 0, .resident = 3};

@@ -42,14 +42,10 @@ inline StreamingConfig streaming_config(const WeightGradient& p, const Arch& arc
   StreamingConfig c{};
   const int64_t aligned = inner ? 1 : std::min(unit_of(p.in), unit_of(p.grad));
   const int64_t rows = taps_at_once(p, aligned), rounds = c.rounds = ceil_div(p.kh, rows);
-  // Columns of a thread. 7x7 has registers for 4: 6 spill. float32, us, one NVIDIA H200:
+  // Columns of a thread. 7x7 has registers for 4: 6 spill. float32, us of 4 and 8 columns, one NVIDIA H200:
   //
-  //                                                     4      8
-  //     3x3 64x96x56x56, channels_last               51.4   48.4
-  //     3x3 64x768x14x14, channels_last              31.6   27.8
-  //     3x3 64x768x14x14, planes, unaligned rows     35.8   59.9
-  //     5x5 64x96x56x56, channels_last               76.8   75.2
-  //     5x5 64x96x56x56, planes                      64.1   52.0
+  //     64x96x56x56   3x3 channels_last 51.4, 48.4; 5x5 channels_last 76.8, 75.2; 5x5 planes 64.1, 52.0
+  //     64x768x14x14  3x3 channels_last 31.6, 27.8; 3x3 planes, whose rows are unaligned, 35.8, 59.9
   int columns = rows * p.kw <= 25 && (inner || aligned >= 4) ? 8 : 4;
   while (columns > 1 && columns / 2 >= p.grad.w) columns /= 2;
   const int unit = int(std::min<int64_t>(aligned, columns));
